@@ -206,6 +206,7 @@ func (n *Node) Create(s *Session) error { panic("stub") }
 
 // Delete deletes the node, resolving an unknown Create first. nil: the node is surely gone (deleted, was gone, never made, or its session is Gone).
 func (n *Node) Delete(s *Session) error { panic("stub") }
+func (n *Node) Remove(s *Session) (bool, error) { panic("stub") }
 
 // Forget drops the obligation of a node whose session is over, and unregisters the watcher.
 func (n *Node) Forget() { panic("stub") }

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// Config says where a Manager's ZooKeeper is and how it behaves. The zero value
+// with Servers set works. Open refuses a Config that cannot work and names every
+// fault of it at once.
+type Config struct {
+	// ACL is set on the lock directories that the manager creates and on its
+	// nodes. ZooKeeper checks the right to delete a node on its parent, so a
+	// stranger who may not delete there cannot break a lock.
+	// Defaults to everything for everybody.
+	ACL []zkio.ACL
+
+	// Auth is sent at every connect, before anything else.
+	// Defaults to none.
+	Auth []zkio.Auth
+
+	// CloseTimeout bounds Close. Defaults to 5 s.
+	CloseTimeout time.Duration
+
+	// Dialer opens the connections to ZooKeeper, instead of the net package. It
+	// must be safe for concurrent use and honour ctx.
+	// Defaults to a net.Dialer.
+	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Label names this process in its nodes, for people who look at a queue.
+	// Defaults to the program's file name.
+	Label string
+
+	// Logger gets what nobody else is told: reconnects, holds that were dropped
+	// without a release, contenders that cannot go away by themselves.
+	// Defaults to slog.Default().
+	Logger *slog.Logger
+
+	// LostMargin makes Lost close this long before the moment from which the
+	// server might give the lock to another process, so that holders have time
+	// to stop. It must be less than a quarter of SessionTimeout.
+	// Defaults to 0.
+	LostMargin time.Duration
+
+	// Root is the path under which the locks' directories are made.
+	// Defaults to "/holdfast".
+	Root string
+
+	// Servers are the addresses of the ensemble, host:port each. A host
+	// without a port gets 2181. See ParseServers for a connection string.
+	// There is no default.
+	Servers []string
+
+	// SessionTimeout is how long ZooKeeper keeps the locks of a process that it
+	// does not hear from; the server may change it to fit its own bounds. It
+	// must be at least twice the server's tickTime. With less than about 4 s, a
+	// failover of the ensemble loses locks; a connection that is cut silently
+	// loses them after half of it at the latest.
+	// Defaults to 10 s.
+	SessionTimeout time.Duration
+
+	// TLS turns on TLS with this configuration; an empty ServerName is set to
+	// the host of the server that is dialled.
+	// Defaults to none: plain TCP.
+	TLS *tls.Config
+
+	// Workers is the number of I/O goroutines, which is the number of requests
+	// of this process that can be under way at a time. At least 9: eight are
+	// kept for releases.
+	// Defaults to 32.
+	Workers int
+}
+
+const (
+	defaultRoot           = "/holdfast"
+	defaultPort           = "2181"
+	defaultSessionTimeout = 10 * time.Second
+	defaultCloseTimeout   = 5 * time.Second
+	defaultWorkers        = 32
+	minWorkers            = 9
+	minSessionTimeout     = 100 * time.Millisecond
+	maxSessionTimeout     = 24 * time.Hour
+)
+
+// complete returns c with its defaults filled in, or an error that wraps
+// ErrBadConfig and names every fault.
+func (c Config) complete() (Config, error) {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+
+	if len(c.Servers) == 0 {
+		fault("Servers is empty: name at least one ZooKeeper server, as host:port")
+	}
+	servers := make([]string, 0, len(c.Servers))
+	for _, s := range c.Servers {
+		server, err := parseServer(s)
+		if err != nil {
+			fault("Servers: %w", err)
+			continue
+		}
+		servers = append(servers, server)
+	}
+	c.Servers = servers
+
+	if c.Root == "" {
+		c.Root = defaultRoot
+	}
+	if err := checkRoot(c.Root); err != nil {
+		fault("Root: %w", err)
+	}
+
+	duration := func(name string, d *time.Duration, preset, least, most time.Duration) {
+		if *d == 0 {
+			*d = preset
+		}
+		if *d < least || *d > most {
+			fault("%s is %v: it must be between %v and %v", name, *d, least, most)
+		}
+	}
+	duration("SessionTimeout", &c.SessionTimeout, defaultSessionTimeout, minSessionTimeout, maxSessionTimeout)
+	duration("CloseTimeout", &c.CloseTimeout, defaultCloseTimeout, time.Millisecond, time.Hour)
+	if c.LostMargin < 0 || c.LostMargin >= c.SessionTimeout/4 {
+		fault("LostMargin is %v: it must not be negative and must be less than a quarter of SessionTimeout (%v)", c.LostMargin, c.SessionTimeout)
+	}
+
+	if c.Workers == 0 {
+		c.Workers = defaultWorkers
+	}
+	if c.Workers < minWorkers {
+		fault("Workers is %d: it must be at least %d", c.Workers, minWorkers)
+	}
+
+	for i, a := range c.ACL {
+		if err := checkACL(a); err != nil {
+			fault("ACL[%d]: %w", i, err)
+		}
+	}
+	for i, a := range c.Auth {
+		if a.Scheme == "" {
+			fault("Auth[%d] has no scheme: say \"digest\" for user:password", i)
+		}
+	}
+
+	if c.Label == "" {
+		c.Label = filepath.Base(os.Args[0])
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if len(faults) > 0 {
+		return c, fmt.Errorf("%w: %w", ErrBadConfig, errors.Join(faults...))
+	}
+	return c, nil
+}
+
+// checkACL refuses what ZooKeeper would refuse, before anything is sent.
+func checkACL(a zkio.ACL) error {
+	switch {
+	case a.Perms&^zkio.PermAll != 0 || a.Perms == 0:
+		return fmt.Errorf("permissions %#x are not between 1 and %#x", a.Perms, zkio.PermAll)
+	case a.Scheme == "":
+		return errors.New("no scheme: say \"world\", \"digest\", \"auth\", \"ip\" or what the server knows")
+	case a.Scheme == "world" && a.ID != "anyone":
+		return fmt.Errorf("scheme world knows the id \"anyone\" only, not %q", a.ID)
+	case a.Scheme == "digest" && strings.Count(a.ID, ":") != 1:
+		return fmt.Errorf("scheme digest wants the id user:base64(sha1(user:password)), not %q", a.ID)
+	}
+	return nil
+}
+
+// ParseServers takes a ZooKeeper connection string apart, as other clients
+// write it: "zk1:2181,zk2:2181/some/root". A host without a port gets 2181;
+// IPv6 addresses stand in brackets. The chroot is "" where the string has none;
+// it belongs in front of Config.Root. ParseServers resolves no names and does
+// not block; its errors wrap ErrBadConfig.
+func ParseServers(s string) (servers []string, chroot string, err error) {
+	list := s
+	if i := strings.IndexByte(s, '/'); i >= 0 {
+		list, chroot = s[:i], s[i:]
+		if chroot == "/" {
+			chroot = ""
+		} else if err := checkRoot(chroot); err != nil {
+			return nil, "", fmt.Errorf("%w: connection string %q: chroot: %w", ErrBadConfig, s, err)
+		}
+	}
+	for part := range strings.SplitSeq(list, ",") {
+		server, err := parseServer(strings.TrimSpace(part))
+		if err != nil {
+			return nil, "", fmt.Errorf("%w: connection string %q: %w", ErrBadConfig, s, err)
+		}
+		servers = append(servers, server)
+	}
+	return servers, chroot, nil
+}
+
+// parseServer returns host:port.
+func parseServer(s string) (string, error) {
+	if s == "" {
+		return "", errors.New("an address is empty: write host:port")
+	}
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		// No port: a bare name, or an IPv6 address in brackets or without.
+		host, port = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), defaultPort
+		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			return "", fmt.Errorf("address %q is not host:port", s)
+		}
+	}
+	if host == "" || strings.ContainsAny(host, " /\t\r\n[]") {
+		return "", fmt.Errorf("address %q has no usable host", s)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("address %q: port %q is not a number between 1 and 65535", s, port)
+	}
+	return net.JoinHostPort(host, port), nil
+}

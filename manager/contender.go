@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Kind says what a contender asks for.
+type Kind string
+
+// The kinds of contenders. Every kind is understood in every lock's directory,
+// since other clients and other versions queue there too.
+const (
+	KindExclusive Kind = "exclusive"
+	KindRead      Kind = "read"
+	KindWrite     Kind = "write"
+)
+
+// A Contender is one entry of a lock's queue, as far as it is known.
+type Contender struct {
+	Path     string // its node
+	Kind     Kind
+	Sequence int64 // its number in the queue
+
+	// What the contender says of itself; empty if it is another client's.
+	Host  string
+	PID   int
+	Label string
+	Since time.Time
+
+	// Persistent reports that the node is not ephemeral: it does not go with
+	// its owner's session, and somebody has to delete it by hand.
+	Persistent bool
+}
+
+// String names the contender for a person: label@host, its process, and since when it is there.
+func (c *Contender) String() string {
+	if c == nil {
+		return "nobody"
+	}
+	var b strings.Builder
+	if c.Host == "" && c.Label == "" {
+		b.WriteString(c.Path)
+	} else {
+		if c.Label != "" {
+			b.WriteString(c.Label + "@")
+		}
+		fmt.Fprintf(&b, "%s, pid %d, since %s", c.Host, c.PID, c.Since.Format(time.RFC3339))
+	}
+	if c.Persistent {
+		fmt.Fprintf(&b, "; its node %s is not ephemeral: delete it if its owner is gone", c.Path)
+	}
+	return b.String()
+}
+
+// nodeData is what a contender writes into its node, as JSON, for people and tools.
+type nodeData struct {
+	Host  string    `json:"host"`
+	PID   int       `json:"pid"`
+	Label string    `json:"label,omitempty"`
+	Kind  Kind      `json:"kind"`
+	Since time.Time `json:"since"`
+}
+
+// describe fills in what the contender's node says. Data that is not ours is
+// another client's and says nothing.
+func (c *Contender) describe(data []byte) {
+	var d nodeData
+	if json.Unmarshal(data, &d) == nil {
+		c.Host, c.PID, c.Label, c.Since = d.Host, d.PID, d.Label, d.Since
+	}
+}
+
+// contender is a queue entry as its node's name tells it.
+type contender struct {
+	name string
+	kind Kind
+	seq  int64
+}
+
+// The kinds by what stands between a node's unique prefix and its sequence
+// number: the first three are those of Apache Curator, go-zookeeper and this
+// package, the last two kazoo's.
+var kindMarks = []struct {
+	mark  string
+	kind  Kind
+	kazoo bool
+}{
+	{"lock-", KindExclusive, false},
+	{"__READ__", KindRead, false},
+	{"__WRIT__", KindWrite, false},
+	{"__lock__", KindExclusive, true},
+	{"__rlock__", KindRead, true},
+}
+
+// parseContender takes a node's name apart. It matches the whole name strictly:
+//
+//	[_c_<guid>-] lock-|__READ__|__WRIT__ <sequence>
+//	<32 hex digits> __lock__|__rlock__ <sequence>
+//
+// where a guid has 32 hexadecimal digits and may have dashes between them. A
+// child of any other name is no contender.
+func parseContender(name string) (contender, bool) {
+	rest, seq, ok := cutSequence(name)
+	if !ok {
+		return contender{}, false
+	}
+	for _, m := range kindMarks {
+		prefix, ok := strings.CutSuffix(rest, m.mark)
+		if !ok {
+			continue
+		}
+		if m.kazoo {
+			if len(prefix) != 32 || !isGUID(prefix) {
+				continue
+			}
+		} else if prefix != "" {
+			guid, ok := strings.CutPrefix(prefix, "_c_")
+			if !ok {
+				continue
+			}
+			if guid, ok = strings.CutSuffix(guid, "-"); !ok || !isGUID(guid) {
+				continue
+			}
+		}
+		return contender{name: name, kind: m.kind, seq: seq}, true
+	}
+	return contender{}, false
+}
+
+// cutSequence cuts the number that ZooKeeper appends to a sequential node:
+// ten digits, or a minus sign and ten digits after the counter overflowed.
+func cutSequence(name string) (rest string, seq int64, ok bool) {
+	const digits = 10
+	if len(name) < digits {
+		return "", 0, false
+	}
+	at := len(name) - digits
+	for i := at; i < len(name); i++ {
+		if name[i] < '0' || name[i] > '9' {
+			return "", 0, false
+		}
+	}
+	seq, err := strconv.ParseInt(name[at:], 10, 64)
+	if err != nil {
+		return "", 0, false
+	}
+	// "lock--2147483648": the mark's own dash is not the sign.
+	if strings.HasSuffix(name[:at], "--") || strings.HasSuffix(name[:at], "__-") {
+		at--
+		seq = -seq
+	}
+	return name[:at], seq, true
+}
+
+// isGUID reports whether s is 32 hexadecimal digits, with dashes between them or without.
+func isGUID(s string) bool {
+	digits := 0
+	for _, c := range []byte(s) {
+		switch {
+		case '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F':
+			digits++
+		case c != '-':
+			return false
+		}
+	}
+	return digits == 32
+}
+
+// The sequence numbers that still order a queue. ZooKeeper counts in an int32
+// and, at its end, repeats and mixes numbers instead of wrapping around.
+const lastSafeSequence = 1<<31 - 1<<20
+
+// queue is a lock's directory as one list showed it.
+type queue struct {
+	contenders []contender // in the order of their turns
+	foreign    int         // children that are no contenders
+}
+
+// parseQueue sorts the contenders among a directory's children.
+func parseQueue(children []string) (queue, error) {
+	q := queue{contenders: make([]contender, 0, len(children))}
+	for _, name := range children {
+		c, ok := parseContender(name)
+		if !ok {
+			q.foreign++
+			continue
+		}
+		if c.seq < 0 || c.seq > lastSafeSequence {
+			return q, fmt.Errorf("%w: contender %s", ErrSequenceExhausted, name)
+		}
+		q.contenders = append(q.contenders, c)
+	}
+	slices.SortFunc(q.contenders, func(a, b contender) int {
+		return cmp.Or(
+			cmp.Compare(a.seq, b.seq),
+			cmp.Compare(order(a.kind), order(b.kind)),
+			cmp.Compare(a.name, b.name))
+	})
+	return q, nil
+}
+
+// order sorts a write before a read of the same sequence number: the read
+// came out of the write by a downgrade.
+func order(k Kind) int {
+	if k == KindRead {
+		return 1
+	}
+	return 0
+}
+
+// ahead returns how many contenders exclude the one called name and are ahead
+// of it, and the nearest of them; found is false if name is not in the queue.
+func (q queue) ahead(name string) (n int, nearest contender, found bool) {
+	for _, c := range q.contenders {
+		if c.name == name {
+			return n, nearest, true
+		}
+		n, nearest = n+1, c
+	}
+	return 0, contender{}, false
+}

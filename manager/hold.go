@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// A Hold is one handle of a holder of a lock: of a goroutine, a request, an
+// actor, whatever acquired it. It is a small comparable value that can be
+// copied, kept and given to another goroutine; holds are not tied to
+// goroutines. All its methods may be called by any number of goroutines at the
+// same time.
+//
+// A Hold is released once, by Release or Unlock; every copy of it is dead then,
+// for ever, and says so with [ErrReleased]. The zero Hold is a released one.
+// Between Acquire and the grant a Hold is pending: the process waits for the
+// lock. A Hold that becomes garbage without having been released is logged, but
+// the lock stays held: nobody can know whether the work that it protected has
+// ended.
+//
+// The methods that answer at this moment (Grant, Err, Reenter, Share) compare
+// the clock with the lock's lease: they notice the loss of the lock even if
+// this process was paused and none of its timers has run. Make one of these
+// checks after every pause, and before every step that must not be done
+// without the lock. The check and the step are not one: only the fencing token
+// in [Grant] makes a resource refuse a step that came too late.
+type Hold struct {
+	round *round
+	slot  *slot
+	gen   uint64
+}
+
+// newHold makes the handle of a new holder that is counted in r.
+func newHold(r *round) Hold {
+	s, g := takeSlot(r)
+	return Hold{r, s, g}
+}
+
+// deadHold returns a Hold whose futures have failed with err: what Acquire
+// answers when it refuses.
+func deadHold(l *Lock, err *Error) Hold {
+	r := &round{lock: l}
+	r.word.Apply(func(state.Word) (state.Word, state.Effect) {
+		return state.Pack(state.Released, 0), state.Finished
+	})
+	t := r.trip()
+	t.granted.Settle(Grant{}, err)
+	t.placed.Settle(struct{}{}, err)
+	t.lost.Settle(struct{}{}, err)
+	t.released.Settle(struct{}{}, err)
+	t.ending.Store(&ending{err: err})
+	return newHold(r)
+}
+
+var (
+	errZeroHold     = &Error{Op: "hold", Err: fmt.Errorf("%w: it is the zero Hold", ErrReleased)}
+	zeroGranted     = futures.Resolved(Grant{}, error(errZeroHold))
+	zeroReleased    = futures.Resolved(struct{}{}, error(errZeroHold))
+	errNodeDeleted  = fmt.Errorf("%w: somebody deleted its node", ErrLost)
+	errLeaseEnded   = fmt.Errorf("%w: its lease ended before ZooKeeper's leader confirmed the session again", ErrLost)
+	errSessionEnded = fmt.Errorf("%w: the ZooKeeper session is over", ErrLost)
+)
+
+// Lock returns the lock; nil for the zero Hold.
+func (h Hold) Lock() *Lock {
+	if h.round == nil {
+		return nil
+	}
+	return h.round.lock
+}
+
+// Granted returns the future of the grant, shared by all holders of the round:
+// it settles when the lock becomes this process's, or with an error when the
+// round fails (the error says why: [ErrClosed], or what ZooKeeper refused). It
+// stays what it is when this Hold is released. It does not block.
+func (h Hold) Granted() *futures.Future[Grant] {
+	if h.round == nil {
+		return zeroGranted
+	}
+	return h.round.trip().granted.Future()
+}
+
+// Released returns the future of the round's end without releasing anything;
+// see [Hold.Release] for what it settles with. It does not block.
+func (h Hold) Released() *futures.Future[struct{}] {
+	if h.round == nil {
+		return zeroReleased
+	}
+	return h.round.trip().released.Future()
+}
+
+// Release gives the Hold up. It never blocks and does no I/O; on a round that is
+// over it changes nothing but the Hold. The last Release of a holder takes the
+// holder's count back, the last holder's Release starts the deletion of the
+// lock's node. What was done before Release is visible to whoever gets the
+// lock in this process afterwards; among processes, that is for the protected
+// resource to see to.
+//
+// It returns the future of the round's end, which all holders of the round
+// share, and which settles
+//
+//   - with nil if this process owned the lock until its last holder left, and
+//     the node is gone: another process can have the lock now;
+//   - with [ErrLost] if it was lost before: who must be sure that his work was
+//     done under the lock has to undo it;
+//   - with [ErrNotGranted] if all holders left before it was granted;
+//   - with an error that names the cause if the node cannot be deleted (no
+//     permission, the manager closed meanwhile).
+//
+// While other holders are in, it stays pending; who does not care need not
+// wait. A Hold that was released before gets a future that has settled with
+// [ErrReleased].
+func (h Hold) Release() *futures.Future[struct{}] {
+	if h.round == nil {
+		return zeroReleased
+	}
+	if e, _ := h.release(); e == state.Dead {
+		return futures.Resolved(struct{}{}, error(h.error("release", ErrReleased)))
+	}
+	return h.round.trip().released.Future()
+}
+
+// release gives the handle up, and the holder's count with its last handle. The
+// effect is Dead if the handle was dead. last reports whether the round has no
+// holders after that, or is over.
+func (h Hold) release() (e state.Effect, last bool) {
+	e = h.slot.release(h.gen)
+	if e == state.Ended {
+		last = h.round.leave()
+	}
+	return e, last
+}
+
+// Unlock is Release, and waits for the round's end if this was its last
+// holder; ctx bounds the wait only. Whatever it returns, the Hold is given up.
+// It returns nil at once if the round goes on with other holders; else what
+// the future of [Hold.Release] settles with.
+func (h Hold) Unlock(ctx context.Context) error {
+	if h.round == nil {
+		return errZeroHold
+	}
+	e, last := h.release()
+	if e == state.Dead {
+		return h.error("unlock", ErrReleased)
+	}
+	if !last && h.round.word.Load().Phase() < state.Releasing {
+		return nil
+	}
+	_, err := h.Released().Wait(ctx)
+	return h.wrap("unlock", err)
+}
+
+// Grant returns what the round was granted. Its errors are [ErrNotGranted] while
+// the Hold is pending, [ErrLost] if the lock was lost, [ErrReleased] if the Hold
+// was released. It does not block; it reads the clock.
+func (h Hold) Grant() (Grant, error) {
+	if err := h.check("grant"); err != nil {
+		return Grant{}, err
+	}
+	return h.round.trip().grant, nil
+}
+
+// Err returns nil if the lock is held at this moment, else the error that
+// [Hold.Grant] would return. It does not block; it reads the clock.
+func (h Hold) Err() error { return h.check("hold") }
+
+// check says whether the lock is held through this handle now.
+func (h Hold) check(op string) error {
+	if h.round == nil {
+		return errZeroHold
+	}
+	if !h.slot.alive(h.gen) {
+		return h.error(op, ErrReleased)
+	}
+	switch h.round.word.Load().Phase() {
+	case state.Fetching:
+		return h.round.trip().error(op, ErrNotGranted)
+	case state.Retained:
+		t := h.round.trip()
+		if !t.lease.InForce() {
+			// We are the first to notice. The round ends, for everybody.
+			h.round.fail(t.error("hold", errLeaseEnded))
+			return h.over(op)
+		}
+		return nil
+	}
+	return h.over(op)
+}
+
+// over returns the error of a hold whose round has ended without it.
+func (h Hold) over(op string) error {
+	if e := h.round.trip().ending.Load(); e != nil && e.err != nil {
+		return h.wrap(op, e.err)
+	}
+	// Whoever ended the round is between its CAS and the note that says why;
+	// with this handle unreleased it was not the last holder.
+	return h.error(op, ErrLost)
+}
+
+// Lost returns a channel that closes when the round ends by itself while there
+// are holders: the lock was lost, the manager was closed, or the round failed
+// before it was granted. It never closes on an ordinary release. After it has
+// closed, [Hold.Err] says why. It closes before ZooKeeper can give the lock to
+// another process, under the bounds that the package documentation states;
+// whoever might have been paused asks Err. It does not block.
+func (h Hold) Lost() <-chan struct{} {
+	if h.round == nil {
+		return nil
+	}
+	return h.round.trip().lost.Future().Done()
+}
+
+// Context returns a context for the work that is done under the lock. It ends
+// with parent; with the cause [ErrLost] (or [ErrClosed]) when [Hold.Lost]
+// closes; and with the cause [ErrReleased] when this Hold is released. Acquiring
+// the same lock with it reenters: see [Lock.Acquire]. Call the CancelFunc when
+// the work is done. It does not block.
+func (h Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	done := func() { cancel(context.Canceled) }
+	if h.round == nil {
+		cancel(errZeroHold)
+		return ctx, done
+	}
+	// A goroutine per context, at the loss: what cancel calls may be the user's.
+	stop := h.round.trip().lost.Future().OnDone(func(_ struct{}, err error) { cancel(err) })
+	released := h.error("hold", ErrReleased)
+	h.slot.onRelease(h.gen, func() {
+		stop()
+		cancel(released)
+	})
+	key := heldKey{h.round.lock}
+	outer, _ := parent.Value(key).(*held)
+	return context.WithValue(ctx, key, &held{h, outer}), done
+}
+
+// Reenter returns a further handle of the same holder. The holder's count in
+// the lock does not change; it drops when the last handle of the holder is
+// released, in whichever order. Its errors are [ErrReleased], [ErrLost], and
+// [ErrTooManyHolders]. A pending Hold gives a pending handle. It never blocks
+// and does no I/O; it reads the clock.
+func (h Hold) Reenter() (Hold, error) {
+	if err := h.check("reenter"); err != nil && !isPending(err) {
+		return Hold{}, err
+	}
+	return h.reenter("reenter")
+}
+
+// reenter is Reenter without the look at the clock.
+func (h Hold) reenter(op string) (Hold, error) {
+	first, g := h.slot.owner(h.gen)
+	if !h.slot.alive(h.gen) {
+		return Hold{}, h.error(op, ErrReleased)
+	}
+	switch first.pin(g) {
+	case state.Dead:
+		return Hold{}, h.error(op, ErrReleased)
+	case state.Full:
+		return Hold{}, h.error(op, fmt.Errorf("%w: %d handles of one holder", ErrTooManyHolders, state.MaxDepth))
+	}
+	s, sg := takeNestedSlot(h.round, first, g)
+	return Hold{h.round, s, sg}, nil
+}
+
+// Share returns a Hold of a further holder, to be handed to another goroutine,
+// which releases it when it is done. It is Acquire without the wait: it enters
+// this round even where a newcomer would have to go to the next one. Its errors
+// are those of [Hold.Reenter]. It never blocks and does no I/O; it reads the clock.
+func (h Hold) Share() (Hold, error) {
+	if err := h.check("share"); err != nil && !isPending(err) {
+		return Hold{}, err
+	}
+	// A handle of our own keeps the holder counted while we add another: h
+	// may be released by somebody else right now.
+	pin, err := h.reenter("share")
+	if err != nil {
+		return Hold{}, err
+	}
+	defer pin.release()
+	_, e, lost := h.round.word.Apply(state.Word.Pin)
+	h.round.lock.noteRaces(lost)
+	switch e {
+	case state.Dead:
+		return Hold{}, h.over("share")
+	case state.Full:
+		return Hold{}, h.error("share", ErrTooManyHolders)
+	}
+	return newHold(h.round), nil
+}
+
+// Depth returns the number of unreleased handles of this Hold's holder; 0 if
+// this one has been released. It does not block.
+func (h Hold) Depth() int {
+	if h.round == nil {
+		return 0
+	}
+	first, g := h.slot.owner(h.gen)
+	w := first.word.Load()
+	if !h.slot.alive(h.gen) || w.Generation() != g {
+		return 0
+	}
+	return w.Depth()
+}
+
+// withdraw gives up a pending hold because its context has ended. If the grant
+// was there before, the hold stays.
+func (h Hold) withdraw() {
+	if h.round.trip().granted.Settled() {
+		return
+	}
+	// From here on the grant may still come first: then this is the release of
+	// a granted hold, and takes its count back just the same.
+	h.release()
+}
+
+func (h Hold) error(op string, err error) *Error {
+	return &Error{Op: op, Name: h.round.lock.name, Err: err}
+}
+
+// wrap returns err as the *Error of the operation op. What the round failed with
+// is shared by all its holders, who came to it by different operations.
+func (h Hold) wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if shared, ok := err.(*Error); ok {
+		own := *shared
+		own.Op = op
+		return &own
+	}
+	return h.round.trip().error(op, err)
+}
+
+// isPending reports whether err is check's answer for a pending hold.
+func isPending(err error) bool {
+	e, ok := err.(*Error)
+	return ok && e.Err == ErrNotGranted
+}
+
+// held is a hold in a context, and the one of the same lock further out.
+type held struct {
+	hold  Hold
+	outer *held
+}
+
+// heldKey is the context key of a lock's holds.
+type heldKey struct{ lock *Lock }
+
+// heldIn returns the innermost hold of l in ctx that is alive: not released,
+// and its round not over.
+func (l *Lock) heldIn(ctx context.Context) (Hold, bool) {
+	e, _ := ctx.Value(heldKey{l}).(*held)
+	for ; e != nil; e = e.outer {
+		if e.hold.slot.alive(e.hold.gen) && e.hold.round.word.Load().Phase() <= state.Retained {
+			return e.hold, true
+		}
+	}
+	return Hold{}, false
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// A Lock is a lock that a process owns and all its goroutines share. It is
+// exclusive among processes: while this process holds it, no other process
+// does, and any number of goroutines of this process may be inside together.
+//
+// There is one *Lock per name in a Manager; get it with [Manager.Exclusive].
+// All its methods may be called by any number of goroutines at the same time.
+//
+// When several goroutines acquire the lock at the same time there is one entry
+// in ZooKeeper's queue for all of them, and one future tells all of them. Who
+// acquires it while the process owns it enters by one compare-and-swap. When
+// the last holder leaves, the process gives the lock up; who comes from then on
+// queues again, behind the processes that are waiting.
+type Lock struct {
+	m    *Manager
+	name string
+	path string // the directory of its nodes
+
+	// cur is the present round. It moves forward only, and only the releaser
+	// of the round that it points to moves it.
+	cur atomic.Pointer[round]
+
+	counters
+	foreign atomic.Int64 // children of the directory that are no contenders, when last listed
+}
+
+func newLock(m *Manager, path string) *Lock {
+	l := &Lock{m: m, path: path, name: m.nameOf(path)}
+	r := &round{lock: l}
+	r.flags.Set(state.PrevReleased) // nothing before it
+	l.cur.Store(r)
+	return l
+}
+
+// Name returns the lock's name, as Exclusive was given it, without a leading slash.
+func (l *Lock) Name() string { return l.name }
+
+// Path returns the directory in ZooKeeper in which the lock's contenders queue.
+func (l *Lock) Path() string { return l.path }
+
+// Acquire asks for the lock and returns a Hold at once. It never blocks and
+// does no I/O: on a lock that this process owns it enters; else the Hold is
+// pending, and [Hold.Granted] settles when the process has got the lock. Release
+// the Hold in either case.
+//
+// If ctx ends before the grant, this Hold is withdrawn, as if it had been
+// released; the other holders of the round go on waiting, and the last one to
+// give up takes the process out of the queue. After the grant, ctx has no
+// effect. The future is shared and does not know of ctx: who has bounded his
+// wait looks at [Hold.Err] when it settles, or waits with
+// Granted().Wait(ctx), or uses [Lock.Lock].
+//
+// If ctx comes from [Hold.Context] of a live Hold of this lock, Acquire
+// reenters: the Hold that it returns is a further handle of the same holder.
+// Any other caller is a newcomer.
+//
+// A refusal (the manager is closed, ctx has ended, there are too many holders)
+// is a Hold whose Granted has failed. Acquire reads no clock; see [Hold] for
+// the checks that do.
+//
+// The grant of a round synchronizes before the return of every Acquire that
+// enters it, and so do the Releases of earlier rounds in this process.
+func (l *Lock) Acquire(ctx context.Context) Hold {
+	h := l.acquire(ctx, "acquire")
+	if ctx.Done() != nil && h.round.word.Load().Phase() == state.Fetching {
+		stop := context.AfterFunc(ctx, h.withdraw)
+		h.slot.onRelease(h.gen, func() { stop() })
+	}
+	return h
+}
+
+// acquire is Acquire without the withdrawal at ctx's end.
+func (l *Lock) acquire(ctx context.Context, op string) Hold {
+	if outer, ok := l.heldIn(ctx); ok {
+		h, err := outer.reenter(op)
+		switch {
+		case err == nil:
+			return h
+		case errors.Is(err, ErrTooManyHolders):
+			return deadHold(l, &Error{Op: op, Name: l.name, Err: err})
+		}
+		// It was released just now: a newcomer after all.
+	}
+	if l.m.closing() {
+		return deadHold(l, &Error{Op: op, Name: l.name, Err: ErrClosed})
+	}
+	if ctx.Err() != nil {
+		return deadHold(l, l.ended(ctx, op))
+	}
+	return l.arrive(op)
+}
+
+// arrive makes a new holder.
+func (l *Lock) arrive(op string) Hold {
+	r, e, lost := l.cur.Load().arrive()
+	l.noteRaces(lost)
+	switch e {
+	case state.Entered:
+		// The granter may be between its CAS and the settling of the future,
+		// which we must be able to use.
+		r.trip().settleGrant()
+		l.entries.Add(1)
+	case state.Started:
+		l.rounds.Add(1)
+	case state.Joined:
+		l.joins.Add(1)
+	case state.Full:
+		return deadHold(l, &Error{Op: op, Name: l.name, Err: ErrTooManyHolders})
+	}
+	return newHold(r)
+}
+
+// Lock acquires the lock and waits until it is granted. If ctx ends first it
+// gives the place up and returns an [*Error] that wraps ctx.Err() and
+// context.Cause(ctx) and says who is in the way as far as that is known; no node
+// stays behind. Like [Lock.Acquire] it reenters if ctx carries a live Hold of
+// this lock. Before it returns a Hold it looks at the clock: a lock that was
+// lost at the same moment is ErrLost.
+func (l *Lock) Lock(ctx context.Context) (Hold, error) {
+	return l.await(ctx, l.acquire(ctx, "lock"), "lock")
+}
+
+// await waits for h's grant and checks it. On an error h is released.
+func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
+	_, err := h.Granted().Wait(ctx)
+	if err == nil {
+		err = h.check(op)
+	}
+	if err == nil {
+		return h, nil
+	}
+	// If it was ctx that ended, the grant may come at this very moment:
+	// whoever's CAS is first, the release takes our count back, and the last
+	// one to leave sees to the node.
+	err = h.wrap(op, err)
+	h.release()
+	return Hold{}, err
+}
+
+// TryLock takes the lock if this process owns it or can have it without
+// waiting for another process; else it returns [ErrLocked], with an *Error that
+// says who is ahead. It may wait for ZooKeeper's answer, as long as ctx allows,
+// but never for another process. It leaves no node behind. It does not exclude
+// the goroutines of this process: they are in it together. Like [Lock.Acquire]
+// it reenters if ctx carries a live Hold of this lock.
+func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
+	const op = "trylock"
+	if _, ok := l.heldIn(ctx); !ok {
+		r := l.cur.Load()
+		t := r.trip_.Load()
+		switch r.word.Load().Phase() {
+		case state.Retained:
+			if r.flags.Load().Has(state.GateClosed) {
+				return Hold{}, &Error{Op: op, Name: l.name, Err: ErrLocked}
+			}
+		case state.Fetching:
+			// A round that is known to be queued behind somebody.
+			if t != nil && t.place.Load() != nil {
+				return Hold{}, t.error(op, ErrLocked)
+			}
+		}
+	}
+	h := l.acquire(ctx, op)
+	t := h.round.trip()
+	if _, err := t.placed.Future().Wait(ctx); err == nil && t.place.Load() != nil && !t.granted.Settled() {
+		err := t.error(op, ErrLocked)
+		h.release()
+		return Hold{}, err
+	}
+	// Granted, or first in line, or failed, or ctx has ended.
+	return l.await(ctx, h, op)
+}
+
+// Do acquires the lock, calls fn with a context that ends when the lock is lost
+// (see [Hold.Context]), and releases the lock, also if fn panics. It returns
+// fn's error; if the lock was lost before fn returned, or could not be released,
+// that error is joined to it. It waits for the lock as [Lock.Lock] does, and for
+// the release as [Hold.Unlock] does, both as long as ctx allows.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) error) (err error) {
+	h, err := l.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	inside, cancel := h.Context(ctx)
+	panicked := true
+	defer func() {
+		cancel()
+		if panicked {
+			h.Release() // and let the panic go on
+			return
+		}
+		lost := h.Err()
+		unlock := h.Unlock(ctx)
+		switch {
+		case errors.Is(lost, ErrLost), errors.Is(lost, ErrClosed):
+			err = errors.Join(err, lost)
+		case unlock == nil, errors.Is(unlock, ErrReleased), ctx.Err() != nil && errors.Is(unlock, ctx.Err()):
+			// Released, perhaps by fn; or ctx has ended and nobody waits to hear.
+		default:
+			err = errors.Join(err, unlock)
+		}
+	}()
+	err = fn(inside, h)
+	panicked = false
+	return err
+}
+
+// State returns the phase and the holder count of the lock's present round, as
+// they are at this moment: while it is being released, those who wait for the
+// next round are not counted. It does not block.
+func (l *Lock) State() (state.Phase, int) {
+	w := l.cur.Load().word.Load()
+	return w.Phase(), w.Holders()
+}
+
+// ended is the error of a ctx that has ended.
+func (l *Lock) ended(ctx context.Context, op string) *Error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if !errors.Is(cause, err) {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return &Error{Op: op, Name: l.name, Err: err}
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+	"weak"
+
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// markExclusive stands before the sequence number in the name of an exclusive
+// contender's node.
+const markExclusive = "lock-"
+
+// A Manager is one contender for all its locks: one ZooKeeper session at a
+// time, one pool of I/O goroutines, and one *Lock per name. A process usually
+// has one; two Managers in one process are two contenders that exclude each
+// other. All its methods may be called by any number of goroutines at the same
+// time.
+type Manager struct {
+	cfg    Config
+	client *zkio.Client
+	host   string
+	start  time.Time // of the manager's own clock
+
+	id      uint64 // makes the names of our nodes unlike any other manager's
+	counter atomic.Uint64
+
+	stage  atomic.Int32 // open, shuttingDown, closingDown
+	closed atomic.Bool  // the client is closed: nothing can be sent any more
+
+	// mu protects what follows. It is held for a few instructions only: never
+	// across I/O, a channel operation or a call of user code. It is taken
+	// before no other lock of this package.
+	mu      sync.Mutex
+	locks   map[string]weak.Pointer[Lock] // by path
+	sweepAt int                           // remove dead entries when there are so many
+	active  map[*trip]struct{}            // trips that have, or may have, a node
+
+	closeOnce sync.Once
+	closeErr  error
+	done      chan struct{}  // closed when the manager's own goroutines are to end
+	wg        sync.WaitGroup // those goroutines: the rotation
+}
+
+// The stages of a Manager, in order.
+const (
+	open         int32 = iota
+	shuttingDown       // newcomers are refused, waiters fail, holders go on
+	closingDown        // everybody is told to leave
+)
+
+// Open connects to ZooKeeper, waits for the first session, and checks that
+// nodes can be created, listed and deleted under cfg.Root, which it creates if
+// need be. ctx bounds Open only; what the Manager does later does not depend on
+// it. If no server can be reached, Open goes on trying until ctx ends, and its
+// error then names the addresses that were tried and why each failed. A Config
+// that cannot work is refused at once with [ErrBadConfig].
+//
+// The Manager's goroutines end with Close or Shutdown.
+func Open(ctx context.Context, cfg Config) (*Manager, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, &Error{Op: "open", Err: err}
+	}
+	m := &Manager{
+		cfg:     cfg,
+		start:   time.Now(),
+		locks:   make(map[string]weak.Pointer[Lock]),
+		sweepAt: minSweep,
+		active:  make(map[*trip]struct{}),
+		done:    make(chan struct{}),
+	}
+	if m.host, err = os.Hostname(); err != nil {
+		m.host = "unknown-host"
+	}
+	var id [8]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return nil, &Error{Op: "open", Err: err}
+	}
+	m.id = binary.BigEndian.Uint64(id[:])
+
+	m.client, err = zkio.Open(ctx, zkio.Config{
+		Servers:        cfg.Servers,
+		SessionTimeout: cfg.SessionTimeout,
+		Auth:           cfg.Auth,
+		TLS:            cfg.TLS,
+		Dialer:         cfg.Dialer,
+		Workers:        cfg.Workers,
+		LostMargin:     cfg.LostMargin,
+		Logger:         cfg.Logger,
+		Listener:       (*listener)(m),
+	})
+	if err != nil {
+		return nil, &Error{Op: "open", Err: err}
+	}
+	if err := m.probe(ctx); err != nil {
+		m.stage.Store(closingDown)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.CloseTimeout)
+		defer cancel()
+		_ = m.client.Close(closing) // the probe's error is the one that helps
+		return nil, &Error{Op: "open", Err: err}
+	}
+	m.wg.Go(m.rotate)
+	return m, nil
+}
+
+// probe makes sure that this process can do under the root what a lock needs,
+// so that a missing permission is found now and not at the first release.
+func (m *Manager) probe(ctx context.Context) error {
+	node := zkio.NewNode(m.cfg.Root, "probe-", m.guid(), m.nodeData("probe"), m.cfg.ACL, ignore{})
+	steps := []struct {
+		what string
+		do   func(*zkio.Session) error
+	}{
+		{"create the root", func(s *zkio.Session) error { return s.EnsureDir(m.cfg.Root, m.cfg.ACL) }},
+		{"create a node under the root", func(s *zkio.Session) error { return node.Create(s) }},
+		{"list the root", func(s *zkio.Session) error { _, _, err := s.Children(m.cfg.Root); return err }},
+		{"delete a node under the root", func(s *zkio.Session) error { _, err := node.Remove(s); return err }},
+	}
+	for _, step := range steps {
+		for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+			err := step.do(m.client.Session())
+			if err == nil {
+				break
+			}
+			if c := zkio.ClassOf(err); c == zkio.Definite || c == zkio.Closed {
+				return fmt.Errorf("cannot %s %s: %w (check Config.Root, Config.ACL and Config.Auth)", step.what, m.cfg.Root, err)
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("cannot %s %s: %w: %w", step.what, m.cfg.Root, context.Cause(ctx), err)
+			case <-time.After(wait):
+			}
+		}
+	}
+	return nil
+}
+
+// ignore is a watcher that does not care.
+type ignore struct{}
+
+func (ignore) PathChanged(string, zkio.Event) {}
+
+// Exclusive returns the exclusive lock called name: a slash-separated path under
+// Config.Root, of which one leading slash is ignored. It does no I/O and does
+// not block. While somebody uses the *Lock or it is not idle, the same name
+// gives the same *Lock; one that is idle and forgotten is collected.
+//
+// Its errors are [ErrBadName] (see [Escape] for names from elsewhere) and
+// [ErrClosed].
+func (m *Manager) Exclusive(name string) (*Lock, error) {
+	path, err := lockPath(m.cfg.Root, name)
+	if err != nil {
+		return nil, &Error{Op: "exclusive", Name: name, Err: err}
+	}
+	if m.closing() {
+		return nil, &Error{Op: "exclusive", Name: name, Err: ErrClosed}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l := m.locks[path].Value(); l != nil {
+		return l, nil
+	}
+	if len(m.locks) >= m.sweepAt {
+		m.sweepLocked()
+	}
+	l := newLock(m, path)
+	m.locks[path] = weak.Make(l)
+	return l, nil
+}
+
+const minSweep = 64
+
+// sweepLocked removes the entries of locks that have been collected. It runs
+// when the map has doubled since the last time: a constant cost per entry.
+func (m *Manager) sweepLocked() {
+	for path, p := range m.locks {
+		if p.Value() == nil {
+			delete(m.locks, path)
+		}
+	}
+	m.sweepAt = max(minSweep, 2*len(m.locks))
+}
+
+// Shutdown closes the manager in an orderly way: it refuses newcomers, fails
+// those who wait with [ErrClosed], and waits until the holders have left; then,
+// or when ctx ends, it calls Close and returns its error, joined to ctx's if
+// holders were still in. It blocks.
+func (m *Manager) Shutdown(ctx context.Context) error {
+	m.stage.CompareAndSwap(open, shuttingDown)
+	m.failWaiters()
+	var left error
+	for left == nil {
+		t := m.anyActive()
+		if t == nil {
+			break
+		}
+		select {
+		case <-t.released.Future().Done():
+			// A trip leaves the active ones before its release settles; but one
+			// whose deletion was refused settles before: wait for the session.
+			if m.isActive(t) {
+				left = t.error("shutdown", errors.New("its node cannot be deleted; closing the session instead"))
+			}
+		case <-ctx.Done():
+			left = &Error{Op: "shutdown", Name: t.round.lock.name, Err: fmt.Errorf("still held: %w", context.Cause(ctx))}
+		}
+	}
+	return errors.Join(left, m.Close())
+}
+
+// Close ends everything now: every lock that is held or waited for is over
+// ([Hold.Lost] closes, with the cause [ErrClosed]), the nodes are deleted with
+// the session, and all goroutines of the manager have ended when it returns. It
+// blocks for Config.CloseTimeout at most. If ZooKeeper could not be told, the
+// error says so: the locks are then free when the session has timed out there.
+// A second Close waits for the first and returns the same.
+func (m *Manager) Close() error {
+	m.closeOnce.Do(func() {
+		m.stage.Store(closingDown)
+		m.failAll()
+		ctx, cancel := context.WithTimeout(context.Background(), m.cfg.CloseTimeout)
+		defer cancel()
+		err := m.client.Close(ctx)
+		m.closed.Store(true)
+		close(m.done)
+		m.wg.Wait()
+		if err != nil {
+			m.closeErr = &Error{Op: "close", Err: err}
+		}
+	})
+	return m.closeErr
+}
+
+// closing reports whether newcomers are refused.
+func (m *Manager) closing() bool { return m.stage.Load() != open }
+
+// failWaiters ends every round that has not been granted.
+func (m *Manager) failWaiters() {
+	m.eachRound(func(r *round) { r.failPending(r.trip().error("shutdown", ErrClosed)) })
+}
+
+// failAll ends every round.
+func (m *Manager) failAll() {
+	m.eachRound(func(r *round) { r.fail(r.trip().error("close", ErrClosed)) })
+}
+
+// eachRound calls fn for every round of every lock that somebody is counted in.
+// A round that comes into being while it runs is found by its own fetch, which
+// looks at the stage before anything else.
+func (m *Manager) eachRound(fn func(*round)) {
+	m.mu.Lock()
+	locks := make([]*Lock, 0, len(m.locks))
+	for _, p := range m.locks {
+		if l := p.Value(); l != nil {
+			locks = append(locks, l)
+		}
+	}
+	m.mu.Unlock()
+	for _, l := range locks {
+		for r := l.cur.Load(); r != nil && r != passed; r = r.next.Load() {
+			if r.word.Load().Phase() != state.Free {
+				fn(r)
+			}
+		}
+	}
+}
+
+// activate enters t among the trips that may have a node. Whoever ends sessions
+// or leases looks for them here.
+func (m *Manager) activate(t *trip) {
+	m.mu.Lock()
+	m.active[t] = struct{}{}
+	m.mu.Unlock()
+}
+
+func (m *Manager) deactivate(t *trip) {
+	m.mu.Lock()
+	delete(m.active, t)
+	m.mu.Unlock()
+}
+
+func (m *Manager) isActive(t *trip) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.active[t]
+	return ok
+}
+
+func (m *Manager) anyActive() *trip {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for t := range m.active {
+		return t
+	}
+	return nil
+}
+
+func (m *Manager) activeTrips() []*trip {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ts := make([]*trip, 0, len(m.active))
+	for t := range m.active {
+		ts = append(ts, t)
+	}
+	return ts
+}
+
+// listener is the Manager as zkio's Listener. Its methods run on the client's
+// dispatcher, one at a time; none blocks.
+type listener Manager
+
+// SessionStarted has nothing to do: what waited for a session is in the pool's
+// queues, and what was parked has been woken by SessionOver.
+func (*listener) SessionStarted(*zkio.Session) {}
+
+// LeaseLapsed ends the rounds that were granted under the lease. A granter that
+// is between its CAS and its own look at the lease finds it lapsed.
+func (m *listener) LeaseLapsed(l *zkio.Lease) {
+	for _, t := range (*Manager)(m).activeTrips() {
+		if t.round.word.Load().Phase() == state.Retained && t.lease == l {
+			t.round.fail(t.error("hold", errLeaseEnded))
+		}
+	}
+}
+
+// SessionOver ends the rounds that were granted in the session, and wakes the
+// others: those that wait queue again, those that are being released find their
+// nodes gone.
+func (m *listener) SessionOver(s *zkio.Session, _ error) {
+	for _, t := range (*Manager)(m).activeTrips() {
+		if t.round.word.Load().Phase() == state.Retained && t.lease.Lapsed() {
+			t.round.fail(t.error("hold", errSessionEnded))
+		} else {
+			t.wake()
+		}
+	}
+}
+
+// Every parked round is looked at again once in a while, against watches that
+// got lost on the way; all of a process together at most so often a second.
+const (
+	rotationPause   = 10 * time.Millisecond // a look is a list and a read: 200 reads a second
+	rotationTimeout = 10 * time.Second      // a round is due so long after its last look
+)
+
+// rotate wakes parked rounds that have not looked for long. It runs until done.
+func (m *Manager) rotate() {
+	tick := time.NewTicker(rotationTimeout / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-m.done:
+			return
+		case <-tick.C:
+		}
+		for _, t := range m.activeTrips() {
+			looked := t.looked.Load()
+			if looked == 0 || m.now()-looked < int64(rotationTimeout) || t.round.word.Load().Phase() != state.Fetching {
+				continue
+			}
+			t.wake()
+			select {
+			case <-m.done:
+				return
+			case <-time.After(rotationPause):
+			}
+		}
+	}
+}
+
+// now is the manager's clock: nanoseconds since Open, monotonic, never 0.
+func (m *Manager) now() int64 { return int64(time.Since(m.start)) + 1 }
+
+// guid makes a name that no other node has ever had: 64 random bits of this
+// manager and a counter.
+func (m *Manager) guid() string { return fmt.Sprintf("%016x%016x", m.id, m.counter.Add(1)) }
+
+// nodeData is what a node of ours says to those who look at it.
+func (m *Manager) nodeData(kind Kind) []byte {
+	data, err := json.Marshal(nodeData{
+		Host: m.host, PID: os.Getpid(), Label: m.cfg.Label, Kind: kind, Since: time.Now().UTC().Truncate(time.Millisecond),
+	})
+	if err != nil {
+		panic("manager: a node's data cannot be encoded: " + err.Error())
+	}
+	return data
+}
+
+// nameOf returns the part of a lock's path that is its name.
+func (m *Manager) nameOf(path string) string {
+	if m.cfg.Root == "/" {
+		return path[1:]
+	}
+	return path[len(m.cfg.Root)+1:]
+}

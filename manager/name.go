@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxPath bounds the length in bytes of a lock's directory. A contender's node
+// adds some 60 bytes. ZooKeeper has no such limit but that of a whole request;
+// a path that every queue entry, watch and log line repeats should be short.
+const maxPath = 1024
+
+// maxEscaped bounds what Escape returns; longer input is cut and hashed.
+const maxEscaped = 255
+
+// reservedSegment is ZooKeeper's own directory.
+const reservedSegment = "zookeeper"
+
+// lockPath returns the directory of the lock called name under root, or an
+// error that wraps ErrBadName.
+func lockPath(root, name string) (string, error) {
+	trimmed := strings.TrimPrefix(name, "/")
+	if err := checkSegments(trimmed); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrBadName, err)
+	}
+	path := strings.TrimSuffix(root, "/") + "/" + trimmed
+	if len(path) > maxPath {
+		return "", fmt.Errorf("%w: its path has %d bytes, at most %d are allowed", ErrBadName, len(path), maxPath)
+	}
+	return path, nil
+}
+
+// checkRoot refuses a root that is not an absolute, clean path.
+func checkRoot(root string) error {
+	switch {
+	case !strings.HasPrefix(root, "/"):
+		return fmt.Errorf("root %q does not begin with a slash", root)
+	case root == "/":
+		return nil
+	}
+	if err := checkSegments(root[1:]); err != nil {
+		return fmt.Errorf("root %q: %w", root, err)
+	}
+	return nil
+}
+
+func checkSegments(path string) error {
+	if path == "" {
+		return fmt.Errorf("it is empty")
+	}
+	if !utf8.ValidString(path) {
+		return fmt.Errorf("it is not valid UTF-8")
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if err := checkSegment(segment); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSegment(segment string) error {
+	switch segment {
+	case "":
+		return fmt.Errorf("it has an empty segment (a slash at its end, or two in a row)")
+	case ".", "..":
+		return fmt.Errorf("segment %q is a relative path", segment)
+	case reservedSegment:
+		return fmt.Errorf("segment %q is reserved by ZooKeeper", segment)
+	}
+	for _, r := range segment {
+		if illegalRune(r) {
+			return fmt.Errorf("segment %q has the character %U, which ZooKeeper refuses", segment, r)
+		}
+	}
+	if _, ok := parseContender(segment); ok {
+		return fmt.Errorf("segment %q looks like the node of a contender", segment)
+	}
+	return nil
+}
+
+// illegalRune reports whether ZooKeeper refuses r in a path: control
+// characters, surrogates, the private use area of the basic plane, and the
+// specials at its end.
+func illegalRune(r rune) bool {
+	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 && r <= 0xffff
+}
+
+// Escape makes one legal segment of a lock's name out of any string, so that an
+// identifier that comes from elsewhere (a file name, a URL, a user's input) can
+// be part of a name. It keeps what is legal and readable and writes every other
+// byte, and '%' itself, as '%' and two hexadecimal digits. Different strings
+// give different segments; a result that would be longer than 255 bytes is cut
+// and ends in "%~" and a hash of the whole. It does not block.
+func Escape(id string) string {
+	if id == "" {
+		return "%"
+	}
+	var b strings.Builder
+	for i := 0; i < len(id); {
+		r, n := utf8.DecodeRuneInString(id[i:])
+		if r == '/' || r == '%' || r == utf8.RuneError && n == 1 || illegalRune(r) {
+			for _, c := range []byte(id[i : i+n]) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+		} else {
+			b.WriteString(id[i : i+n])
+		}
+		i += n
+	}
+	s := b.String()
+	if checkSegment(s) != nil {
+		// "." and "..", "zookeeper" and whatever looks like a contender's node
+		// are legal once their first byte is written as a number.
+		s = fmt.Sprintf("%%%02X", s[0]) + s[1:]
+	}
+	if len(s) > maxEscaped {
+		sum := sha256.Sum256([]byte(id))
+		tail := "%~" + hex.EncodeToString(sum[:])
+		head := s[:maxEscaped-len(tail)]
+		for !utf8.ValidString(head) {
+			head = head[:len(head)-1]
+		}
+		s = head + tail
+	}
+	return s
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// A round is one trip of a lock from FREE to RELEASED. It owns the lock's word
+// while it is the present one, and everything that its holders share hangs on
+// it. A round is never used again, so a compare-and-swap on its word can only
+// ever affect that round: a hold of a dead round cannot touch another's count.
+//
+// The rounds of a lock are a chain, linked by next, of which Lock.cur is the
+// present one. Newcomers who meet a round that takes nobody any more go on to
+// its next, which they make if need be; being counted there is all it takes to
+// be in line. The rules of the chain, which a model checker has gone through:
+//
+//   - next is made by CAS(nil -> new), once. When the round is RELEASED its
+//     releaser makes it if nobody has, stores it in Lock.cur, and only then
+//     replaces it by passed: cur moves forward only, and an old Hold that keeps
+//     this round alive keeps no later one alive.
+//   - Only cur is ever fetched. The fetch is due when the round is wanted (its
+//     word has left FREE) and its predecessor is RELEASED; both are flags of
+//     one atomic word, and who sets the second of them submits the fetch.
+//   - A round that is ended by force before its predecessor is RELEASED waits
+//     for it: rounds become RELEASED in the order of the chain.
+//
+// A round that nobody wanted yet is all that an idle lock has, so it is small;
+// what it takes to go to ZooKeeper and back is in its trip, made when needed.
+type round struct {
+	lock  *Lock
+	next  atomic.Pointer[round] // nil, then the next round, then passed
+	trip_ atomic.Pointer[trip]  // made by CAS(nil -> new) by whoever needs it first
+	word  state.Atomic
+	flags state.AtomicFlags
+}
+
+// passed is the next of a round that is RELEASED and no longer Lock.cur: who
+// finds it loads Lock.cur and starts again.
+var passed = new(round)
+
+// trip returns the round's trip.
+func (r *round) trip() *trip {
+	if t := r.trip_.Load(); t != nil {
+		return t
+	}
+	t := newTrip(r)
+	if r.trip_.CompareAndSwap(nil, t) {
+		return t
+	}
+	return r.trip_.Load() // somebody else was first; ours is garbage
+}
+
+// following returns the round after r, or passed.
+func (r *round) following() *round {
+	if n := r.next.Load(); n != nil {
+		return n
+	}
+	n := &round{lock: r.lock}
+	if r.next.CompareAndSwap(nil, n) {
+		return n
+	}
+	return r.next.Load()
+}
+
+// arrive counts the caller in: in this round, or in the first after it that
+// takes newcomers. It returns that round, what the caller is there (Started,
+// Joined or Entered; or Full: not counted), and the races lost on the way.
+//
+// It takes no lock, reads no clock and does no I/O. After Started it hands the
+// fetch to the pool if it is due.
+func (r *round) arrive() (_ *round, e state.Effect, lost int) {
+	for {
+		var n int
+		_, e, n = r.word.Apply(func(w state.Word) (state.Word, state.Effect) {
+			// The gate is read between the load of the word and its swap. If it
+			// closes right after, the newcomer is one more holder: harmless.
+			return w.Arrive(r.flags.Load().Has(state.GateClosed))
+		})
+		lost += n
+		switch e {
+		case state.Next:
+			if next := r.following(); next != passed {
+				r = next
+			} else {
+				r = r.lock.cur.Load()
+			}
+		case state.Started:
+			// Only now, after the CAS: a fetch that began before it would find
+			// the round FREE.
+			r.want()
+			return r, e, lost
+		default:
+			return r, e, lost
+		}
+	}
+}
+
+// want says that somebody's CAS has started the round. If the predecessor was
+// released before, the fetch is due; else its releaser submits it.
+func (r *round) want() {
+	if old := r.flags.Set(state.Wanted); old.Has(state.PrevReleased) && !old.Has(state.Over) {
+		r.trip().wake()
+	}
+}
+
+// leave takes one holder's count back. It reports whether that ended the
+// holder's interest in what happens next: last is true if the caller was the
+// last one, and has set the round's end going.
+//
+// On a round that is over it does nothing: the CAS that ended the round took
+// all counts with it.
+func (r *round) leave() (last bool) {
+	_, e, lost := r.word.Apply(state.Word.Leave)
+	r.lock.noteRaces(lost)
+	switch e {
+	case state.Ended:
+		t := r.trip()
+		t.settleGrant() // who ends a round settles what is pending in it
+		t.end(releasedByHolders)
+		return true
+	case state.Withdrawn:
+		// The round stays joinable: an arrival may defeat us. If its fetch is
+		// not due yet there is nothing to cancel, and the fetch will find out.
+		// The fetch looks at the word after both flags are set, and we look at
+		// the flags after our change of the word: one of us sees the other.
+		if r.flags.Load().Has(state.PrevReleased | state.Wanted) {
+			r.trip().wake()
+		}
+		return true
+	}
+	return false
+}
+
+// urgent reports whether what the trip has to do takes something away from
+// ZooKeeper: a round that is over, or that everybody has left.
+func (r *round) urgent() bool {
+	w := r.word.Load()
+	return w.Phase() >= state.Releasing || w.Phase() == state.Fetching && w.Holders() == 0
+}
+
+// fail ends the round by force: one CAS to RELEASING/0, whatever its count.
+// Its handles are dead from then on; everything that is pending in it settles
+// with err, Lost closes, and its contexts end. It reports whether it was this
+// call that ended the round.
+func (r *round) fail(err *Error) bool { return r.endBy(state.Word.End, err) }
+
+// failPending is fail for a round that has not been granted.
+func (r *round) failPending(err *Error) bool {
+	return r.endBy(func(w state.Word) (state.Word, state.Effect) {
+		if w.Phase() != state.Fetching {
+			return w, state.Nothing
+		}
+		return w.End()
+	}, err)
+}
+
+func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Error) bool {
+	_, e, lost := r.word.Apply(end)
+	r.lock.noteRaces(lost)
+	if e != state.Ended {
+		return false // FREE, or over already
+	}
+	t := r.trip()
+	t.granted.Settle(Grant{}, err)
+	t.placed.Settle(struct{}{}, err)
+	t.lost.Settle(struct{}{}, err)
+	t.ending.Store(&ending{err: err})
+	// If the predecessor is not released yet, its releaser will go on for us.
+	if r.flags.Set(state.Over).Has(state.PrevReleased) {
+		t.wake()
+	}
+	return true
+}
+
+// finish makes the round RELEASED and hands the lock on to the next one, in
+// this order; see the rules above. It is called once, by the trip's step.
+func (r *round) finish() {
+	r.word.Apply(state.Word.Finish)
+	n := r.following()
+	r.lock.cur.Store(n)
+	r.next.Store(passed)
+	old := n.flags.Set(state.PrevReleased)
+	if old.Has(state.Over) || old.Has(state.Wanted) {
+		n.trip().wake()
+	}
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// Stats are a lock's counters since its *Lock was made, and what it is doing.
+type Stats struct {
+	Phase   state.Phase // of the present round
+	Holders int         // of the present round: those who hold, or wait
+
+	Rounds  uint64 // trips to ZooKeeper that were started
+	Grants  uint64 // trips that got the lock
+	Joins   uint64 // acquisitions that joined a round which was already on its way
+	Entries uint64 // acquisitions that entered a round which this process held
+
+	// LostRaces counts the compare-and-swaps on the lock's words that failed
+	// because another goroutine's came first; LongestRace is the most that one
+	// operation lost in a row.
+	LostRaces   uint64
+	LongestRace uint64
+
+	// Foreign is how many children of the lock's directory were no contenders
+	// when it was last listed.
+	Foreign int
+}
+
+// counters are a lock's, each changed by atomic operations. They are read one
+// by one: a Stats is not of one moment.
+type counters struct {
+	rounds      atomic.Uint64
+	grants      atomic.Uint64
+	joins       atomic.Uint64
+	entries     atomic.Uint64
+	lostRaces   atomic.Uint64
+	longestRace atomic.Uint64
+}
+
+// noteRaces counts the races that one operation lost.
+func (c *counters) noteRaces(lost int) {
+	if lost == 0 {
+		return
+	}
+	n := uint64(lost)
+	c.lostRaces.Add(n)
+	for {
+		old := c.longestRace.Load()
+		if old >= n || c.longestRace.CompareAndSwap(old, n) {
+			return
+		}
+	}
+}
+
+// Stats returns the lock's counters. It does not block.
+func (l *Lock) Stats() Stats {
+	phase, holders := l.State()
+	return Stats{
+		Phase:       phase,
+		Holders:     holders,
+		Rounds:      l.rounds.Load(),
+		Grants:      l.grants.Load(),
+		Joins:       l.joins.Load(),
+		Entries:     l.entries.Load(),
+		LostRaces:   l.lostRaces.Load(),
+		LongestRace: l.longestRace.Load(),
+		Foreign:     int(l.foreign.Load()),
+	}
+}

@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// A trip is what a round needs to go to ZooKeeper and back: the futures that
+// its holders share, and the I/O.
+//
+// All I/O of a round is done by step, which a worker of the pool runs. At most
+// one worker runs it at a time (see wake), so a fetch and a deletion of one
+// round can never be under way at once, and the fields that only step uses need
+// no lock. Everybody else (a last holder, a watch, the loss of the session)
+// changes the word, leaves a note in an atomic field, and wakes the trip; each
+// step begins by looking at the word.
+type trip struct {
+	round *round
+
+	granted  futures.Promise[Grant]    // the lock is this process's
+	placed   futures.Promise[struct{}] // the place in the queue is known
+	released futures.Promise[struct{}] // the node is gone
+	lost     futures.Promise[struct{}] // the round was ended by force; settles with an error only
+
+	run      atomic.Uint32          // idle, queued…, running, again; see wake
+	retrying atomic.Bool            // a delayed wake is on its way
+	ending   atomic.Pointer[ending] // why the round ended; set after the CAS that ended it, before the wake
+	place    atomic.Pointer[place]  // the place when last looked
+
+	ownTouched atomic.Bool            // something happened to our own node: look at it
+	aheadGone  atomic.Pointer[string] // the path of a watched contender that was deleted
+
+	// Written by the granter before its CAS to RETAINED and never again; so
+	// whoever has seen the word RETAINED or later may read them, once it knows
+	// that the round was granted.
+	grant Grant
+	lease *zkio.Lease
+
+	// Of step alone; handed from one worker to the next by the CASes on run.
+	node     *zkio.Node // nil before the fetch, and again after the deletion
+	ahead    string     // the path that is watched
+	alone    bool       // ahead was the only contender ahead
+	attempts int        // failed tries in a row
+	closing  bool       // the first step of the end has been made
+	held     bool       // the lease was in force then
+	warned   bool       // about a contender that is not ephemeral
+	looked   atomic.Int64
+}
+
+// place is where a round stands in the queue.
+type place struct {
+	position int        // contenders ahead that exclude us
+	ahead    *Contender // the nearest of them
+}
+
+// ending is why a round is over.
+type ending struct {
+	err error // nil: its last holder left
+}
+
+var releasedByHolders = &ending{}
+
+func newTrip(r *round) *trip { return &trip{round: r} }
+
+// The values of trip.run.
+const (
+	idle        uint32 = iota // no worker has it, none will
+	queuedFetch               // waits in the queue of fetches
+	queuedEnd                 // waits in the queue of releases (and perhaps, stale, in the other one)
+	running                   // a worker runs step
+	again                     // the same, and it has to look once more before it leaves
+)
+
+// wake makes a worker run step soon; if one is running it now, it will look
+// again. Wakes that come together count as one. It never blocks and does no I/O.
+func (t *trip) wake() {
+	urgent := t.round.urgent()
+	for {
+		switch run := t.run.Load(); run {
+		case idle:
+			to := queuedFetch
+			if urgent {
+				to = queuedEnd
+			}
+			if t.run.CompareAndSwap(idle, to) {
+				t.submit(urgent)
+				return
+			}
+		case queuedFetch:
+			if !urgent {
+				return
+			}
+			// Ends go first. Its entry in the queue of fetches becomes stale:
+			// Run finds somebody else's state there and does nothing, or does
+			// the work early.
+			if t.run.CompareAndSwap(queuedFetch, queuedEnd) {
+				t.submit(true)
+				return
+			}
+		case running:
+			if t.run.CompareAndSwap(running, again) {
+				return
+			}
+		default: // queuedEnd, again: it will look
+			return
+		}
+	}
+}
+
+// submit hands the trip to the pool. A pool that is closed takes nothing: then
+// the round ends here and now, on the caller's goroutine. That does no I/O,
+// since the session is over and its calls fail at once.
+func (t *trip) submit(urgent bool) {
+	c := t.round.lock.m.client
+	if !urgent {
+		if c.Submit(zkio.Fetches, t) {
+			return
+		}
+		t.round.failPending(t.error("acquire", ErrClosed)) // its wake finds queuedFetch and comes back here, urgent
+		return
+	}
+	if !c.Submit(zkio.Releases, t) {
+		t.Run(c.Session())
+	}
+}
+
+// Run is called by the pool.
+func (t *trip) Run(s *zkio.Session) {
+	for {
+		run := t.run.Load()
+		if run != queuedFetch && run != queuedEnd {
+			return // a stale entry: another worker did it
+		}
+		if t.run.CompareAndSwap(run, running) {
+			break
+		}
+	}
+	for {
+		t.step(s)
+		if t.run.CompareAndSwap(running, idle) {
+			return
+		}
+		t.run.Store(running) // from again; only we leave again
+	}
+}
+
+// retry runs the trip again when its time has come.
+type retry trip
+
+// Run is called by the pool. The wake may find the trip running: it looks again.
+func (r *retry) Run(*zkio.Session) {
+	t := (*trip)(r)
+	t.retrying.Store(false)
+	t.wake()
+}
+
+const (
+	firstRetry = 10 * time.Millisecond
+	lastRetry  = 2 * time.Second
+)
+
+// retryLater wakes the trip after a while that grows with every try, jittered
+// so that many locks that failed together do not come back together. It reports
+// false if the client is closed and there will be no later.
+func (t *trip) retryLater() bool {
+	if !t.retrying.CompareAndSwap(false, true) {
+		return true
+	}
+	d := min(firstRetry<<min(t.attempts, 10), lastRetry)
+	t.attempts++
+	d = d/2 + rand.N(d)
+	q := zkio.Fetches
+	if t.round.urgent() {
+		q = zkio.Releases
+	}
+	return t.round.lock.m.client.SubmitAfter(d, q, (*retry)(t))
+}
+
+// step does what the word says is to be done, until that is waiting. It may
+// block in ZooKeeper calls.
+func (t *trip) step(s *zkio.Session) {
+	r := t.round
+	for more := true; more; {
+		switch w := r.word.Load(); w.Phase() {
+		case state.Fetching:
+			switch {
+			case r.lock.m.closing():
+				r.failPending(t.error("acquire", ErrClosed))
+			case w.Holders() == 0:
+				t.cancel()
+			default:
+				more = t.fetch(s)
+			}
+		case state.Retained:
+			more = t.keep(s)
+		case state.Releasing:
+			more = t.release(s)
+		default: // FREE, RELEASED: a late wake
+			return
+		}
+	}
+}
+
+// cancel ends a round that everybody has left before it was granted, if nobody
+// has joined meanwhile.
+func (t *trip) cancel() {
+	if _, e, _ := t.round.word.Apply(state.Word.Cancel); e == state.Abandoned {
+		t.abandoned()
+	}
+}
+
+// abandoned settles what is pending in a round that nobody waits for.
+func (t *trip) abandoned() {
+	err := t.error("acquire", ErrNotGranted)
+	t.granted.Settle(Grant{}, err)
+	t.placed.Settle(struct{}{}, err)
+	t.ending.Store(&ending{err: err})
+}
+
+// end notes why the round is over and wakes the trip. The caller's CAS ended it.
+func (t *trip) end(e *ending) {
+	t.ending.Store(e)
+	t.wake()
+}
+
+// settleGrant settles the grant of a round that was seen RETAINED or was so
+// until it ended. The granter does it too, and everybody who comes between its
+// CAS and its settling; the first one counts, and they all say the same.
+func (t *trip) settleGrant() {
+	if !t.granted.Settled() {
+		t.placed.Settle(struct{}{}, nil)
+		t.granted.Settle(t.grant, nil)
+	}
+}
+
+// fetch takes the round one request further: creates the node, lists the queue,
+// watches who is ahead, grants. It reports whether step should look at the word
+// and go on; false means that something will wake the trip.
+func (t *trip) fetch(s *zkio.Session) (more bool) {
+	l := t.round.lock
+	if t.node != nil && t.node.Session() != nil && t.node.Session() != s {
+		// The session that created it is over, and its node with it. Queue
+		// again, at the end.
+		t.forget()
+	}
+	if t.node == nil {
+		l.m.activate(t) // before the node can exist: whoever ends sessions must find us
+		t.node = zkio.NewNode(l.path, markExclusive, l.m.guid(), l.m.nodeData(KindExclusive), l.m.cfg.ACL, t)
+	}
+	if t.node.Path() == "" {
+		return t.create(s)
+	}
+	if t.ownTouched.Swap(false) {
+		// Our node's watch has fired. Look, which also sets the watch again.
+		if _, _, err := s.Get(t.node.Path()); errors.Is(err, zkio.ErrNoNode) {
+			return t.requeue(s)
+		} else if err != nil {
+			t.ownTouched.Store(true)
+			return t.failed(err)
+		}
+		t.alone = false // list: our place may not be what it was
+	}
+	if gone := t.aheadGone.Load(); t.alone && gone != nil && *gone == t.ahead {
+		// The only contender ahead is gone, and nobody can come in before us:
+		// the lock is ours, without another look.
+		return t.enter(s)
+	}
+	children, _, err := s.Children(l.path)
+	if errors.Is(err, zkio.ErrNoNode) {
+		return t.requeue(s) // the directory is gone, and our node with it
+	} else if err != nil {
+		return t.failed(err)
+	}
+	q, err := parseQueue(children)
+	if err != nil {
+		t.round.fail(t.error("acquire", err))
+		return true
+	}
+	l.foreign.Store(int64(q.foreign))
+	n, nearest, found := q.ahead(t.node.Name())
+	switch {
+	case !found:
+		return t.requeue(s) // somebody deleted it
+	case n == 0:
+		return t.enter(s)
+	}
+	return t.await(s, n, nearest)
+}
+
+// create creates the node, and the directory for it if there is none.
+func (t *trip) create(s *zkio.Session) (more bool) {
+	l := t.round.lock
+	err := t.node.Create(s)
+	if errors.Is(err, zkio.ErrNoNode) {
+		if err = s.EnsureDir(l.path, l.m.cfg.ACL); err == nil {
+			err = t.node.Create(s)
+		}
+		if errors.Is(err, zkio.ErrNoNode) {
+			// The directory was there and is gone: an empty container is
+			// deleted sooner or later. Try again.
+			return t.later()
+		}
+	}
+	if err != nil {
+		return t.failed(err)
+	}
+	t.attempts = 0
+	return true
+}
+
+// requeue queues again after our node has gone while we waited.
+func (t *trip) requeue(s *zkio.Session) (more bool) {
+	if err := t.node.Delete(s); err != nil { // makes sure that it is gone
+		return t.failed(err)
+	}
+	t.unwatchAhead()
+	t.node = nil
+	return true
+}
+
+// forget drops a node that went with its session.
+func (t *trip) forget() {
+	t.node.Forget()
+	t.unwatchAhead()
+	t.node = nil
+	t.ownTouched.Store(false)
+}
+
+// await watches the nearest contender ahead and parks the round. From here on
+// it costs no goroutine: a watch, the loss of the session or the rotation wakes it.
+func (t *trip) await(s *zkio.Session, n int, nearest contender) (more bool) {
+	l := t.round.lock
+	path := l.path + "/" + nearest.name
+	if t.ahead != path {
+		t.unwatchAhead()
+		t.ahead = path
+		// Before the request: an event that comes right behind the reply must
+		// find us.
+		l.m.client.Watch(path, (*aheadWatch)(t))
+	}
+	t.alone = n == 1
+	data, stat, err := s.Get(path)
+	if errors.Is(err, zkio.ErrNoNode) {
+		// It went between the list and now.
+		t.aheadGone.Store(&path)
+		return true
+	} else if err != nil {
+		return t.failed(err)
+	}
+	c := &Contender{Path: path, Kind: nearest.kind, Sequence: nearest.seq, Persistent: stat.EphemeralOwner == 0}
+	c.describe(data)
+	if c.Persistent && !t.warned {
+		t.warned = true
+		l.m.cfg.Logger.Warn("holdfast: waiting for a contender whose node is not ephemeral; it stays until somebody deletes it",
+			"lock", l.name, "node", path)
+	}
+	t.place.Store(&place{position: n, ahead: c})
+	t.placed.Settle(struct{}{}, nil)
+	t.attempts = 0
+	t.looked.Store(l.m.now())
+	return false
+}
+
+// unwatchAhead takes back the watch on the contender ahead.
+func (t *trip) unwatchAhead() {
+	if t.ahead != "" {
+		t.round.lock.m.client.Unwatch(t.ahead, (*aheadWatch)(t))
+		t.ahead = ""
+	}
+	t.alone = false
+	t.aheadGone.Store(nil)
+}
+
+// enter grants the round: our node, of session s, is known to be first.
+func (t *trip) enter(s *zkio.Session) (more bool) {
+	l := t.round.lock
+	lease := s.Lease()
+	if !lease.InForce() {
+		// First in line, as far as we can see; but what we saw may be old. A
+		// write that the leader answers shows that the session is alive.
+		if err := s.Prove(t.node.Path()); errors.Is(err, zkio.ErrNoNode) {
+			return t.requeue(s)
+		} else if err != nil {
+			return t.failed(err)
+		}
+		if lease = s.Lease(); !lease.InForce() {
+			return t.later()
+		}
+	}
+	t.unwatchAhead()
+	t.place.Store(nil)
+	t.lease = lease
+	t.grant = Grant{Token: uint64(t.node.Czxid()), Path: t.node.Path(), Session: s.ID()}
+
+	_, e, lost := t.round.word.Apply(state.Word.Grant)
+	l.noteRaces(lost)
+	switch e {
+	case state.Granted:
+		l.grants.Add(1)
+		t.settleGrant()
+		// The loss handler marks the lease first and looks at the words then;
+		// we changed the word first and look at the lease now. One of us sees
+		// the other.
+		if !lease.InForce() {
+			t.round.fail(t.error("acquire", ErrLost))
+		}
+	case state.Abandoned:
+		// Everybody left. We do not leave it to the cancel, which somebody who
+		// joins late would defeat.
+		t.abandoned()
+	}
+	return true // Granted: keep looks whether anything came up; else the round is over
+}
+
+// keep looks after the node of a lock that this process holds.
+func (t *trip) keep(s *zkio.Session) (more bool) {
+	if !t.ownTouched.Swap(false) {
+		return false
+	}
+	if t.node.Session() != s {
+		return false // the loss of the session has been or will be told
+	}
+	_, _, err := s.Get(t.node.Path())
+	switch {
+	case err == nil:
+		t.attempts = 0
+		return false
+	case errors.Is(err, zkio.ErrNoNode):
+		t.round.fail(t.error("hold", errNodeDeleted))
+		return true
+	}
+	t.ownTouched.Store(true)
+	return t.later()
+}
+
+// release takes the round's node away, and finishes the round when it is surely
+// gone: until then the round stays RELEASING, and the next one waits.
+func (t *trip) release(s *zkio.Session) (more bool) {
+	why := t.ending.Load()
+	if why == nil {
+		return false // whoever ended the round will note why, and wake us
+	}
+	m := t.round.lock.m
+	if !t.closing {
+		t.closing = true
+		t.attempts = 0
+		t.held = t.lease != nil && t.lease.InForce()
+	}
+	t.unwatchAhead()
+	err := why.err
+	if t.node != nil {
+		deleted, derr := t.node.Remove(s)
+		switch {
+		case derr == nil:
+			// Held to the end if the lease said so after the last holder left,
+			// or if it was our deletion that took the node away: it was ours
+			// and there until then.
+			if err == nil && !t.held && !deleted {
+				err = t.error("release", ErrLost)
+			}
+		case zkio.ClassOf(derr) == zkio.Closed || m.closed.Load():
+			if err == nil {
+				err = t.error("release", derr)
+			}
+		default:
+			if zkio.ClassOf(derr) == zkio.Definite {
+				// It will not get better by itself before the session ends. Say
+				// so now, and keep trying: rights can be given back.
+				t.released.Settle(struct{}{}, t.error("release", derr))
+			}
+			if t.retryLater() {
+				return false
+			}
+			if err == nil {
+				err = t.error("release", derr)
+			}
+		}
+		t.node.Forget()
+		t.node = nil
+	}
+	m.deactivate(t)
+	t.round.finish()
+	t.released.Settle(struct{}{}, err)
+	return false
+}
+
+// failed decides what an error of a fetch means: the round fails, or is tried again.
+func (t *trip) failed(err error) (more bool) {
+	switch zkio.ClassOf(err) {
+	case zkio.Definite:
+		t.round.fail(t.error("acquire", err))
+		return true
+	case zkio.Closed:
+		t.round.fail(t.error("acquire", ErrClosed))
+		return true
+	}
+	return t.later()
+}
+
+// later is retryLater for a fetch.
+func (t *trip) later() (more bool) {
+	if t.retryLater() {
+		return false
+	}
+	t.round.fail(t.error("acquire", ErrClosed))
+	return true
+}
+
+// error wraps err with what is known about the lock.
+func (t *trip) error(op string, err error) *Error {
+	e := &Error{Op: op, Name: t.round.lock.name, Err: err}
+	if p := t.place.Load(); p != nil {
+		e.Position, e.Ahead = p.position, p.ahead
+	}
+	return e
+}
+
+// PathChanged is told by the dispatcher that something happened to our own
+// node. It does not block.
+func (t *trip) PathChanged(path string, ev zkio.Event) {
+	r := t.round
+	if ev == zkio.NodeDeleted && r.word.Load().Phase() == state.Retained && path == t.grant.Path {
+		// The watch says that the lock's node is gone; nobody needs to ask again.
+		r.fail(t.error("hold", errNodeDeleted))
+		return
+	}
+	t.ownTouched.Store(true)
+	t.wake()
+}
+
+// aheadWatch is the trip as the watcher of the contender ahead.
+type aheadWatch trip
+
+// PathChanged is told by the dispatcher that something happened to the
+// contender ahead. Whatever it was, the trip looks again; that it was deleted
+// is noted, with its path, since news of an earlier one may come late.
+func (a *aheadWatch) PathChanged(path string, ev zkio.Event) {
+	t := (*trip)(a)
+	if ev == zkio.NodeDeleted {
+		t.aheadGone.Store(&path)
+	}
+	t.wake()
+}
