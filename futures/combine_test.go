@@ -220,7 +220,7 @@ func TestCombineWithoutGoroutines(t *testing.T) {
 		fs[i] = ps[i].Future()
 	}
 	all, first, mapped := All(fs...), Any(fs...), Map(fs[0], func(v int) (int, error) { return v, nil })
-	if n := runtime.NumGoroutine(); n != before {
+	if n := runtime.NumGoroutine(); n > before { // fewer, if some of an earlier test were still ending
 		t.Errorf("%d goroutines, before %d", n, before)
 	}
 	for i := range ps {
