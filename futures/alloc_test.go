@@ -50,10 +50,10 @@ func TestAllocs(t *testing.T) {
 	}{
 		{"Settle, when nobody waits", func() { fresh[next].Settle(7, nil); next++ }},
 		{"Settle, when settled", func() { awaited.Settle(8, nil) }},
-		{"Poll, not settled", func() { pending.Future().Poll() }},
+		{"Poll, not settled", func() { _, _, _ = pending.Future().Poll() }},
 		{"Settled, not settled", func() { pending.Settled() }},
-		{"Poll", func() { born.Poll() }},
-		{"Poll, with a channel", func() { awaited.Future().Poll() }},
+		{"Poll", func() { _, _, _ = born.Poll() }},
+		{"Poll, with a channel", func() { _, _, _ = awaited.Future().Poll() }},
 		{"Wait", func() { _, _ = born.Wait(ctx) }},
 		{"Wait, with a channel", func() { _, _ = awaited.Future().Wait(ctx) }},
 		{"Wait, with a context that has ended", func() { _, _ = born.Wait(ended) }},

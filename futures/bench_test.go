@@ -52,7 +52,7 @@ func BenchmarkSettled(b *testing.B) {
 			do   func()
 		}{
 			{"wait", func() { _, _ = f.Wait(ctx) }},
-			{"poll", func() { f.Poll() }},
+			{"poll", func() { _, _, _ = f.Poll() }},
 			{"done", func() { f.Done() }},
 		} {
 			b.Run(fmt.Sprintf("op=%s/channel=%v", op.name, channel), func(b *testing.B) {
