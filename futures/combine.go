@@ -96,22 +96,15 @@ func (g *group[T]) watch(fs []*Future[T], one func(i int, v T, err error) (over 
 				g.end()
 			}
 		}}
+		f.register(c)
+		// The group may have ended while we registered, by an input that was
+		// settled meanwhile or is settled already: then nobody but us knows that
+		// c is there. Otherwise c is among the entries before the group ends.
 		g.mu.Lock()
 		over := g.over
 		if !over {
 			g.entries = append(g.entries, entry[T]{f, c})
 		}
-		g.mu.Unlock()
-		if over {
-			return
-		}
-		f.register(c)
-		// The group may have ended after we looked and before f had c in its
-		// list, so that end found nothing to take out. Then we take it out: end
-		// sets over first and takes out afterwards, we register first and look
-		// afterwards, so one of the two does.
-		g.mu.Lock()
-		over = g.over
 		g.mu.Unlock()
 		if over {
 			f.unregister(c)

@@ -81,12 +81,16 @@ func (f *Future[T]) Done() <-chan struct{} {
 	if done := f.done.Load(); done != nil {
 		return *done
 	}
-	// The channel is made now that somebody wants it, while others may want
+	return f.offer(make(chan struct{}))
+}
+
+// offer makes done the channel of f if f has none, and returns the one it has.
+func (f *Future[T]) offer(done chan struct{}) <-chan struct{} {
+	// The channel was made now that somebody wants it, while others may want
 	// it too and somebody may be settling the future. One compare-and-swap
 	// from nil decides among all of them: if ours wins, Settle's fails and it
 	// closes our channel; if another Done's wins, we use that channel; if
 	// Settle's wins, we find the closed one. The channel of a loser is garbage.
-	done := make(chan struct{})
 	if f.done.CompareAndSwap(nil, &done) {
 		return done
 	}
@@ -164,6 +168,33 @@ func run[T any](fn func(T, error), v T, err error) {
 		}
 	}()
 	fn(v, err)
+}
+
+// settle settles f, unless it is settled already, and reports whether it did.
+// It returns the callbacks that the caller has to call, linked by next.
+func (f *Future[T]) settle(v T, err error) (list *callback[T], ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// Among those who settle at the same time only the first finds f not
+	// settled. The others have waited for mu until it was, and rely on it.
+	if f.settled() {
+		return nil, false
+	}
+	f.val, f.err = v, err
+	// From here on everybody sees the result. This races with a Done that
+	// brings a channel: if our swap from nil fails, a channel is there, and
+	// closing it is what settles f. Nobody else closes it, since we hold mu.
+	if !f.done.CompareAndSwap(nil, &closed) {
+		close(*f.done.Load())
+	}
+	// What is in the list now was registered before f was settled, and not
+	// stopped. It is ours to call: a stop that comes later finds its entry no
+	// longer listed, a registration that comes later finds f settled.
+	list, f.callbacks = f.callbacks, nil
+	for c := list; c != nil; c = c.next {
+		c.listed = false
+	}
+	return list, true
 }
 
 // A callback is somebody who is to be told the result of a future, an entry of

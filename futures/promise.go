@@ -28,44 +28,19 @@ func (p *Promise[T]) Settled() bool { return p.f.settled() }
 // for those who wait. It waits for nothing but another Settle of the same
 // promise.
 func (p *Promise[T]) Settle(v T, err error) bool {
-	f := &p.f
-	if f.settled() {
+	if p.f.settled() {
 		return false
 	}
-	f.mu.Lock()
-	// Among those who got here only the first finds the future not settled.
-	// The others have waited for mu until it was, and so can rely on it.
-	if f.settled() {
-		f.mu.Unlock()
-		return false
-	}
-	f.val, f.err = v, err
-	// From here on everybody sees the result. This races with a Done that
-	// makes the channel: if our swap from nil fails, a channel is there, and
-	// closing it is what settles the future. Nobody else closes it, since we
-	// hold mu.
-	if !f.done.CompareAndSwap(nil, &closed) {
-		close(*f.done.Load())
-	}
-	// What is in the list now was registered before the future was settled,
-	// and not stopped. It is ours to call: a stop that comes later finds its
-	// entry gone, a registration that comes later finds the future settled.
-	list := f.callbacks
-	f.callbacks = nil
-	for c := list; c != nil; c = c.next {
-		c.listed = false
-	}
-	f.mu.Unlock()
-
-	// Outside of mu, since these may settle other promises. No unregister
-	// touches the links any more: the entries are not listed.
-	for c := list; c != nil; {
+	c, ok := p.f.settle(v, err)
+	// The future's mu is free again, since these may settle other promises. The
+	// links are ours alone: no stop touches an entry that is not listed.
+	for c != nil {
 		next := c.next
 		c.next, c.prev = nil, nil // a stop function that is kept does not keep its neighbours
 		c.call(v, err)
 		c = next
 	}
-	return true
+	return ok
 }
 
 // Resolved returns a future that is settled with v and err from the start.

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package futures_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+)
+
+// A result is settled once, and awaited by many.
+func ExampleFuture_Wait() {
+	var p futures.Promise[string]
+	f := p.Future()
+
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			v, err := f.Wait(context.Background())
+			fmt.Println(v, err)
+		})
+	}
+	p.Settle("ready", nil)
+	all.Wait()
+	// Output:
+	// ready <nil>
+	// ready <nil>
+	// ready <nil>
+}
+
+// Whoever gives up gets the reason, and the future is as it was.
+func ExampleFuture_Wait_givenUp() {
+	var p futures.Promise[string]
+	errHurry := errors.New("no time for this")
+	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Millisecond, errHurry)
+	defer cancel()
+
+	_, err := p.Future().Wait(ctx)
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, errHurry), p.Settled())
+	// Output:
+	// context deadline exceeded: no time for this
+	// true true false
+}
+
+// Done is for select, next to other things that may happen.
+func ExampleFuture_Done() {
+	var p futures.Promise[string]
+	tick := make(chan time.Time)
+	go p.Settle("ready", nil)
+
+	select {
+	case <-p.Future().Done():
+		v, err, _ := p.Future().Poll()
+		fmt.Println(v, err)
+	case <-tick:
+		fmt.Println("tick")
+	}
+	// Output: ready <nil>
+}
+
+// A function can be left instead of a goroutine that waits.
+func ExampleFuture_OnDone() {
+	var p futures.Promise[int]
+	called := make(chan struct{})
+	p.Future().OnDone(func(v int, err error) {
+		fmt.Println("settled with", v, err)
+		close(called)
+	})
+	stop := p.Future().OnDone(func(int, error) { fmt.Println("never called") })
+	fmt.Println("stopped:", stop())
+
+	p.Settle(42, nil)
+	<-called
+	// Output:
+	// stopped: true
+	// settled with 42 <nil>
+}
+
+// Any number of goroutines may try to settle; the first one does.
+func ExamplePromise_Settle() {
+	var p futures.Promise[string]
+	fmt.Println(p.Settle("first", nil))
+	fmt.Println(p.Settle("second", nil))
+	v, err, ok := p.Future().Poll()
+	fmt.Println(v, err, ok)
+	// Output:
+	// true
+	// false
+	// first <nil> true
+}
+
+func ExampleResolved() {
+	f := futures.Resolved(0, errors.New("refused at once"))
+	_, err := f.Wait(context.Background())
+	fmt.Println(err)
+	// Output: refused at once
+}
+
+func ExampleAll() {
+	var a, b futures.Promise[string]
+	all := futures.All(a.Future(), b.Future())
+	b.Settle("two", nil)
+	a.Settle("one", nil)
+	fmt.Println(all.Wait(context.Background()))
+	// Output: [one two] <nil>
+}
+
+func ExampleAny() {
+	var slow, quick, broken futures.Promise[string]
+	first := futures.Any(slow.Future(), quick.Future(), broken.Future())
+	broken.Settle("", errors.New("broken"))
+	quick.Settle("quick", nil)
+	fmt.Println(first.Wait(context.Background()))
+	// Output: quick <nil>
+}
+
+func ExampleMap() {
+	var p futures.Promise[string]
+	length := futures.Map(p.Future(), func(s string) (int, error) { return len(s), nil })
+	p.Settle("holdfast", nil)
+	fmt.Println(length.Wait(context.Background()))
+	// Output: 8 <nil>
+}
