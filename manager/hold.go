@@ -119,36 +119,45 @@ func (h Hold) Release() *futures.Future[struct{}] {
 	if h.round == nil {
 		return zeroReleased
 	}
-	if e, _ := h.release(); e == state.Dead {
+	if !h.release() {
 		return futures.Resolved(struct{}{}, error(h.error("release", ErrReleased)))
 	}
 	return h.round.trip().released.Future()
 }
 
-// release gives the handle up, and the holder's count with its last handle. The
-// effect is Dead if the handle was dead. last reports whether the round has no
-// holders after that, or is over.
-func (h Hold) release() (e state.Effect, last bool) {
-	e = h.slot.release(h.gen)
+// release gives the handle up, and the holder's count with its last handle. It
+// reports false if the handle had been released before.
+func (h Hold) release() bool {
+	e := h.slot.release(h.gen)
 	if e == state.Ended {
-		last = h.round.leave()
+		h.round.leave()
 	}
-	return e, last
+	return e != state.Dead
 }
 
-// Unlock is Release, and waits for the round's end if this was its last
-// holder; ctx bounds the wait only. Whatever it returns, the Hold is given up.
-// It returns nil at once if the round goes on with other holders; else what
-// the future of [Hold.Release] settles with.
+// Unlock is Release, and waits for the round's end if this was its last holder;
+// ctx bounds the wait only. Whatever it returns, the Hold is given up. It
+// returns nil at once if the lock stays held by other holders of this process,
+// [ErrNotGranted] at once if the Hold was pending; else what the future of
+// [Hold.Release] settles with.
 func (h Hold) Unlock(ctx context.Context) error {
 	if h.round == nil {
 		return errZeroHold
 	}
-	e, last := h.release()
-	if e == state.Dead {
+	var was state.Phase
+	var e state.Effect
+	switch h.slot.release(h.gen) {
+	case state.Dead:
 		return h.error("unlock", ErrReleased)
+	case state.Left: // the holder has other handles
+		was, e = h.round.word.Load().Phase(), state.Left
+	default:
+		was, e = h.round.leave()
 	}
-	if !last && h.round.word.Load().Phase() < state.Releasing {
+	switch {
+	case was == state.Fetching:
+		return h.error("unlock", ErrNotGranted)
+	case was == state.Retained && e == state.Left:
 		return nil
 	}
 	_, err := h.Released().Wait(ctx)

@@ -107,21 +107,19 @@ func (r *round) want() {
 	}
 }
 
-// leave takes one holder's count back. It reports whether that ended the
-// holder's interest in what happens next: last is true if the caller was the
-// last one, and has set the round's end going.
+// leave takes one holder's count back, and sets the round's end going if it was
+// the last one. It returns the phase that the round was in until then.
 //
 // On a round that is over it does nothing: the CAS that ended the round took
 // all counts with it.
-func (r *round) leave() (last bool) {
-	_, e, lost := r.word.Apply(state.Word.Leave)
+func (r *round) leave() (was state.Phase, e state.Effect) {
+	old, e, lost := r.word.Apply(state.Word.Leave)
 	r.lock.noteRaces(lost)
 	switch e {
 	case state.Ended:
 		t := r.trip()
 		t.settleGrant() // who ends a round settles what is pending in it
 		t.end(releasedByHolders)
-		return true
 	case state.Withdrawn:
 		// The round stays joinable: an arrival may defeat us. If its fetch is
 		// not due yet there is nothing to cancel, and the fetch will find out.
@@ -130,9 +128,8 @@ func (r *round) leave() (last bool) {
 		if r.flags.Load().Has(state.PrevReleased | state.Wanted) {
 			r.trip().wake()
 		}
-		return true
 	}
-	return false
+	return old.Phase(), e
 }
 
 // urgent reports whether what the trip has to do takes something away from
