@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zktest
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Config configures a Server. The zero value is a server with the timing of a
+// real one's default configuration.
+type Config struct {
+	// TickTime is the server's unit of time: sessions expire on multiples of
+	// it. Defaults to 2 s.
+	TickTime time.Duration
+
+	// MinSessionTimeout and MaxSessionTimeout bound the session timeout that
+	// a client may ask for; a request outside is moved to the nearer bound.
+	// They default to 2 and to 20 ticks. A maximum below the minimum is
+	// raised to it.
+	MinSessionTimeout time.Duration
+	MaxSessionTimeout time.Duration
+
+	// ContainerCheckInterval is the time between two looks for container
+	// nodes that have had children and are empty; those are deleted.
+	// Defaults to 60 s.
+	ContainerCheckInterval time.Duration
+
+	// MaxBuffer is the largest frame that a client may send, in bytes
+	// without the length field; a larger one ends its connection. Defaults
+	// to 1 MB less one byte, which is ZooKeeper's jute.maxbuffer.
+	MaxBuffer int
+
+	// ID is the server's number, the high byte of the ids of its sessions.
+	// Defaults to 1.
+	ID uint8
+
+	// Logger receives what a server has to say: once that it is meant for
+	// development and tests, connections that it drops as warnings, the
+	// lives of sessions at debug level. Defaults to slog.Default().
+	Logger *slog.Logger
+}
+
+// withDefaults returns c with every zero field filled in.
+func (c Config) withDefaults() Config {
+	if c.TickTime <= 0 {
+		c.TickTime = 2 * time.Second
+	}
+	if c.MinSessionTimeout <= 0 {
+		c.MinSessionTimeout = 2 * c.TickTime
+	}
+	if c.MaxSessionTimeout <= 0 {
+		c.MaxSessionTimeout = 20 * c.TickTime
+	}
+	c.MaxSessionTimeout = max(c.MaxSessionTimeout, c.MinSessionTimeout)
+	if c.ContainerCheckInterval <= 0 {
+		c.ContainerCheckInterval = time.Minute
+	}
+	if c.MaxBuffer <= 0 {
+		c.MaxBuffer = 0xfffff
+	}
+	if c.ID == 0 {
+		c.ID = 1
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zktest
+
+import "github.com/holdfast-go/holdfast/internal/jute"
+
+// opError is the type of a failed operation's result in a multi's answer, and
+// of the header that ends both request and answer.
+const opError = Op(jute.OpError)
+
+// readMulti decodes a multi request: for each operation a header (its type,
+// whether this is the end, an unused number) and the body that the same
+// request has alone.
+func readMulti(r *jute.Reader) ([]change, Code) {
+	var changes []change
+	for {
+		op, done, _ := Op(r.Int32()), r.Bool(), r.Int32()
+		switch {
+		case r.Err() != nil:
+			return nil, CodeMarshalling
+		case done:
+			return changes, CodeOK
+		}
+		switch op {
+		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpCheck:
+			changes = append(changes, readChange(op, r))
+		default:
+			return nil, CodeMarshalling
+		}
+	}
+}
+
+// multi executes all operations, or none. An answer to a multi that failed
+// has no error in its header, but one in each result: 0 for those before the
+// failed one, its code for that one, runtime inconsistency for the rest.
+func (s *Server) multi(tx *txn, r *jute.Reader, out *reply) Code {
+	changes, err := readMulti(r)
+	if err != CodeOK {
+		return err
+	}
+	tx.multi = true
+	results := make([]outcome, 0, len(changes))
+	failed := -1
+	for i, ch := range changes {
+		res := tx.apply(ch)
+		results = append(results, res)
+		if res.err != CodeOK {
+			failed = i
+			tx.rollback()
+			break
+		}
+	}
+	for i, ch := range changes {
+		switch {
+		case failed < 0:
+			out.b = appendResult(out.b, ch.op, results[i])
+		case i < failed:
+			out.b = appendFailure(out.b, CodeOK)
+		case i == failed:
+			out.b = appendFailure(out.b, results[i].err)
+		default:
+			out.b = appendFailure(out.b, CodeRuntimeInconsistency)
+		}
+	}
+	out.b = appendMultiHeader(out.b, opError, true, -1)
+	return CodeOK
+}
+
+func appendMultiHeader(b []byte, op Op, done bool, err Code) []byte {
+	b = jute.AppendInt32(b, int32(op))
+	b = jute.AppendBool(b, done)
+	return jute.AppendInt32(b, int32(err))
+}
+
+// appendResult encodes the result of an operation that was done.
+func appendResult(b []byte, op Op, res outcome) []byte {
+	if op == OpCreateContainer || op == OpCreateTTL {
+		op = OpCreate2 // its answer is all that is told of them
+	}
+	b = appendMultiHeader(b, op, false, CodeOK)
+	switch op {
+	case OpCreate:
+		b = jute.AppendString(b, res.path)
+	case OpCreate2:
+		b = jute.AppendString(b, res.path)
+		b = res.stat.append(b)
+	case OpSetData:
+		b = res.stat.append(b)
+	}
+	return b
+}
+
+// appendFailure encodes the result of an operation of a multi that failed.
+func appendFailure(b []byte, err Code) []byte {
+	b = appendMultiHeader(b, opError, false, err)
+	return jute.AppendInt32(b, int32(err))
+}

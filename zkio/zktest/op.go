@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zktest
+
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
+)
+
+// An Op is the kind of a request, by its number in ZooKeeper's protocol.
+type Op int32
+
+// The requests that the server knows. OpConnect stands for the handshake,
+// which has no number on the wire; it is what ZooKeeper calls createSession.
+const (
+	OpConnect         Op = -10
+	OpClose           Op = Op(jute.OpClose)
+	OpCreate          Op = Op(jute.OpCreate)
+	OpDelete          Op = Op(jute.OpDelete)
+	OpExists          Op = Op(jute.OpExists)
+	OpGetData         Op = Op(jute.OpGetData)
+	OpSetData         Op = Op(jute.OpSetData)
+	OpGetACL          Op = Op(jute.OpGetACL)
+	OpSetACL          Op = Op(jute.OpSetACL)
+	OpGetChildren     Op = Op(jute.OpGetChildren)
+	OpSync            Op = Op(jute.OpSync)
+	OpPing            Op = Op(jute.OpPing)
+	OpGetChildren2    Op = Op(jute.OpGetChildren2)
+	OpCheck           Op = Op(jute.OpCheck)
+	OpMulti           Op = Op(jute.OpMulti)
+	OpCreate2         Op = Op(jute.OpCreate2)
+	OpCreateContainer Op = Op(jute.OpCreateContainer)
+	OpCreateTTL       Op = Op(jute.OpCreateTTL)
+	OpAuth            Op = Op(jute.OpAuth)
+	OpSetWatches      Op = Op(jute.OpSetWatches)
+)
+
+var opNames = map[Op]string{
+	OpConnect:         "connect",
+	OpClose:           "close",
+	OpCreate:          "create",
+	OpDelete:          "delete",
+	OpExists:          "exists",
+	OpGetData:         "getData",
+	OpSetData:         "setData",
+	OpGetACL:          "getACL",
+	OpSetACL:          "setACL",
+	OpGetChildren:     "getChildren",
+	OpSync:            "sync",
+	OpPing:            "ping",
+	OpGetChildren2:    "getChildren2",
+	OpCheck:           "check",
+	OpMulti:           "multi",
+	OpCreate2:         "create2",
+	OpCreateContainer: "createContainer",
+	OpCreateTTL:       "createTTL",
+	OpAuth:            "auth",
+	OpSetWatches:      "setWatches",
+}
+
+// String returns ZooKeeper's name of the request, such as "getChildren2".
+func (op Op) String() string {
+	if s, ok := opNames[op]; ok {
+		return s
+	}
+	return fmt.Sprintf("op(%d)", int32(op))
+}
+
+// writes reports whether op is a transaction: one that takes a zxid, whether
+// it succeeds or not.
+func (op Op) writes() bool {
+	switch op {
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpSetACL, OpMulti, OpCheck, OpClose:
+		return true
+	}
+	return false
+}

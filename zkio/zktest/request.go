@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zktest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
+)
+
+// handshake reads and answers the first frame of a connection.
+func (c *conn) handshake() error {
+	s := c.srv
+	for {
+		frame, err := c.next()
+		if err != nil {
+			return err
+		}
+		r := jute.NewReader(frame)
+		_ = r.Int32() // the protocol's version
+		req := connectRequest{
+			lastZxid: r.Int64(),
+			timeout:  time.Duration(r.Int32()) * time.Millisecond,
+			session:  r.Int64(),
+			password: r.Buffer(),
+		}
+		if err := r.Err(); err != nil {
+			return fmt.Errorf("connect request: %w", err)
+		}
+		// Clients older than 3.4 do not send this byte, nor expect it back.
+		req.withReadOnly = r.Len() > 0
+		if s.faults.admitSession(c, req.session) {
+			return s.connect(c, req)
+		}
+		// The session is in a blackhole: so is this connection, now that its
+		// session is known. The frame waits with whatever follows it.
+		c.held = append([][]byte{append([]byte(nil), frame...)}, c.held...)
+	}
+}
+
+type connectRequest struct {
+	lastZxid     int64
+	timeout      time.Duration
+	session      int64 // 0: a new one
+	password     []byte
+	withReadOnly bool
+}
+
+// connect opens or resumes a session.
+func (s *Server) connect(c *conn, req connectRequest) error {
+	plan := s.prepare(c, OpConnect, req.session, nil)
+	if plan.dropRequest {
+		return s.cutOff(c)
+	}
+	if plan.swallowRequest {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.gone {
+		return nil
+	}
+	s.requests[OpConnect]++
+	if req.lastZxid > s.tree.zxid {
+		// Its client has seen the future: of another server, or of this one
+		// before it lost its memory. It gets no answer.
+		return fmt.Errorf("client has seen zxid %s, the last one here is %s", hex(req.lastZxid), hex(s.tree.zxid))
+	}
+	timeout := s.cfg.negotiate(req.timeout)
+	sess := s.sessions[req.session]
+	if sess != nil && sess.conn != nil {
+		// The session has moved. As in the real server this comes before the
+		// password is looked at.
+		old := sess.conn
+		s.detach(old)
+		old.finish()
+	}
+	switch {
+	case req.session == 0:
+		sess = s.openSession(timeout)
+		s.log.Debug("zktest: session opened", "session", hex(sess.id), "timeout", timeout)
+	case sess != nil && bytes.Equal(req.password, s.password(sess.id)):
+		sess.timeout = timeout
+		s.touch(sess)
+	default:
+		s.log.Debug("zktest: session not resumed", "session", hex(req.session), "known", sess != nil)
+		sess = nil
+	}
+
+	b := make([]byte, 4, 4+4+4+8+4+passwordLen+1)
+	b = jute.AppendInt32(b, 0) // the protocol's version
+	if sess == nil {
+		b = jute.AppendInt32(b, 0)
+		b = jute.AppendInt64(b, 0)
+		b = jute.AppendBuffer(b, make([]byte, passwordLen))
+	} else {
+		sess.conn, c.session, c.sid = c, sess, sess.id
+		// A blackhole that was dug since the handshake began: the answer
+		// falls into it.
+		_ = s.faults.admitSession(c, sess.id)
+		b = jute.AppendInt32(b, int32(timeout.Milliseconds()))
+		b = jute.AppendInt64(b, sess.id)
+		b = jute.AppendBuffer(b, s.password(sess.id))
+		s.rouse()
+	}
+	if req.withReadOnly {
+		b = jute.AppendBool(b, false)
+	}
+	s.reply(c, jute.Frame(b), plan)
+	if sess == nil {
+		s.detach(c)
+		c.finish()
+	}
+	return nil
+}
+
+// A request is one frame from a client, its header read.
+type request struct {
+	xid  int32
+	op   Op
+	body []byte
+}
+
+// handle executes one request. An error ends the connection.
+func (s *Server) handle(c *conn, frame []byte) error {
+	r := jute.NewReader(frame)
+	req := request{xid: r.Int32(), op: Op(r.Int32()), body: r.Rest()}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("request header: %w", err)
+	}
+	plan := s.prepare(c, req.op, c.sid, req.body)
+	if plan.dropRequest {
+		return s.cutOff(c)
+	}
+	if plan.swallowRequest {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.gone || c.session == nil {
+		return nil // it came too late
+	}
+	s.requests[req.op]++
+	if req.op == OpAuth {
+		s.auth(c, req, plan)
+		return nil
+	}
+	s.touch(c.session)
+	answer, last := s.execute(c, req)
+	s.reply(c, answer, plan)
+	if last {
+		s.detach(c)
+		c.finish()
+	}
+	return nil
+}
+
+// prepare calls the test's hook and asks the faults what is to happen to a
+// request. It runs on the connection's reader, without Server.mu.
+func (s *Server) prepare(c *conn, op Op, session int64, body []byte) plan {
+	hook := s.onRequest.Load()
+	if hook == nil && !s.faults.armed() {
+		return plan{}
+	}
+	s.mu.Lock()
+	gone := c.gone
+	s.mu.Unlock()
+	if gone {
+		return plan{}
+	}
+	paths := pathsOf(op, body)
+	if hook != nil {
+		first := ""
+		if len(paths) > 0 {
+			first = paths[0]
+		}
+		(*hook)(session, op, first)
+	}
+	return s.faults.plan(session, op, paths)
+}
+
+// reply queues an answer, or does with it what plan says.
+func (s *Server) reply(c *conn, frame []byte, plan plan) {
+	switch {
+	case plan.dropReply:
+		// The client gets what was on its way before, then the end.
+		s.detach(c)
+		c.finish()
+	case plan.swallowReply:
+	default:
+		c.sendAfter(frame, plan.delay)
+	}
+}
+
+// cutOff ends a connection before a request of it is executed.
+func (s *Server) cutOff(c *conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.detach(c)
+	c.finish()
+	return nil
+}
+
+// auth adds an identity to the connection, or closes it.
+func (s *Server) auth(c *conn, req request, plan plan) {
+	r := jute.NewReader(req.body)
+	_ = r.Int32() // unused by every server
+	scheme, data := r.String(), r.Buffer()
+	var err Code
+	switch {
+	case r.Err() != nil:
+		err = CodeAuthFailed
+	case scheme == "digest":
+		who := digestID(string(data))
+		known := false
+		for _, w := range c.who {
+			known = known || w == who
+		}
+		if !known {
+			c.who = append(c.who[:len(c.who):len(c.who)], who)
+		}
+	case scheme == "ip": // proved by the connection itself
+	default:
+		err = CodeAuthFailed
+	}
+	s.reply(c, newReply().frame(req.xid, 0, err), plan)
+	if err != CodeOK {
+		s.log.Warn("zktest: authentication failed", "scheme", scheme, "session", hex(c.sid))
+		s.detach(c)
+		c.finish()
+	}
+}
+
+// A reply is an answer in the making: room for the header, then the body.
+type reply struct{ b []byte }
+
+const replyHeader = 4 + 4 + 8 + 4 // length, xid, zxid, error
+
+func newReply() *reply { return &reply{make([]byte, replyHeader, 128)} }
+
+// frame fills in the header. An answer that tells of an error has no body.
+func (a *reply) frame(xid int32, zxid int64, err Code) []byte {
+	if err != CodeOK {
+		a.b = a.b[:replyHeader]
+	}
+	binary.BigEndian.PutUint32(a.b[4:], uint32(xid))
+	binary.BigEndian.PutUint64(a.b[8:], uint64(zxid))
+	binary.BigEndian.PutUint32(a.b[16:], uint32(err))
+	return jute.Frame(a.b)
+}
+
+// execute executes a request of a live session and returns the answer, and
+// whether it is the connection's last. The caller holds s.mu.
+func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
+	out := newReply()
+	if req.op == OpClose {
+		sess := c.session
+		s.endSession(sess)
+		s.log.Debug("zktest: session closed", "session", hex(sess.id))
+		return out.frame(req.xid, s.tree.zxid, CodeOK), true
+	}
+	var err Code
+	r := jute.NewReader(req.body)
+	if req.op.writes() {
+		tx := s.begin(c.who, c.sid)
+		err = s.write(tx, req.op, r, out)
+		s.commit(tx)
+	} else {
+		err = s.read(c, req.op, r, out)
+		last = err == CodeUnimplemented
+	}
+	return out.frame(req.xid, s.tree.zxid, err), last
+}
+
+// write executes a transaction and appends its answer's body to out.
+func (s *Server) write(tx *txn, op Op, r *jute.Reader, out *reply) Code {
+	if op == OpMulti {
+		return s.multi(tx, r, out)
+	}
+	ch := readChange(op, r)
+	if r.Err() != nil {
+		return CodeMarshalling
+	}
+	res := tx.apply(ch)
+	if res.err != CodeOK {
+		return res.err
+	}
+	switch op {
+	case OpCreate:
+		out.b = jute.AppendString(out.b, res.path)
+	case OpCreate2, OpCreateContainer, OpCreateTTL:
+		out.b = jute.AppendString(out.b, res.path)
+		out.b = res.stat.append(out.b)
+	case OpSetData, OpSetACL:
+		out.b = res.stat.append(out.b)
+	}
+	return CodeOK
+}
+
+// A change is one change that a client asks for, alone or within a multi.
+type change struct {
+	op      Op
+	path    string
+	data    []byte
+	acl     []aclEntry
+	flags   int32
+	ttl     int64
+	version int32
+}
+
+// readChange decodes the body of a request that changes something.
+func readChange(op Op, r *jute.Reader) change {
+	ch := change{op: op, path: r.String(), ttl: -1}
+	switch op {
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
+		ch.data = bytes.Clone(r.Buffer())
+		ch.acl = readACL(r)
+		ch.flags = r.Int32()
+		if op == OpCreateTTL {
+			ch.ttl = r.Int64()
+		}
+	case OpSetData:
+		ch.data = bytes.Clone(r.Buffer())
+		ch.version = r.Int32()
+	case OpSetACL:
+		ch.acl = readACL(r)
+		ch.version = r.Int32()
+	case OpDelete, OpCheck:
+		ch.version = r.Int32()
+	}
+	return ch
+}
+
+func readACL(r *jute.Reader) []aclEntry {
+	acl := make([]aclEntry, r.Count(12))
+	for i := range acl {
+		acl[i] = aclEntry{r.Int32(), id{r.String(), r.String()}}
+	}
+	return acl
+}
+
+func appendACL(b []byte, acl []aclEntry) []byte {
+	b = jute.AppendInt32(b, int32(len(acl)))
+	for _, e := range acl {
+		b = jute.AppendInt32(b, e.perms)
+		b = jute.AppendString(b, e.id.scheme)
+		b = jute.AppendString(b, e.id.name)
+	}
+	return b
+}
+
+// An outcome is what became of a change.
+type outcome struct {
+	err  Code
+	path string // of a created node
+	stat Stat   // of a node that was created or set
+}
+
+// apply makes the change ch in tx, or refuses it.
+func (tx *txn) apply(ch change) outcome {
+	var res outcome
+	switch ch.op {
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
+		var n *znode
+		if n, res.err = tx.create(ch.op, ch.path, ch.data, ch.acl, ch.flags, ch.ttl); n != nil {
+			res.path, res.stat = n.path, n.stat()
+		}
+	case OpDelete:
+		res.err = tx.delete(ch.path, ch.version)
+	case OpSetData:
+		res.stat, res.err = tx.setData(ch.path, ch.data, ch.version)
+	case OpSetACL:
+		res.stat, res.err = tx.setACL(ch.path, ch.acl, ch.version)
+	case OpCheck:
+		res.err = tx.check(ch.path, ch.version)
+	default:
+		res.err = CodeUnimplemented
+	}
+	return res
+}
+
+// read executes a request that changes no data and appends its answer's body
+// to out.
+func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
+	switch op {
+	case OpPing:
+		return CodeOK
+	case OpSync:
+		path := r.String()
+		if r.Err() != nil {
+			return CodeMarshalling
+		}
+		out.b = jute.AppendString(out.b, path)
+		return CodeOK
+	case OpSetWatches:
+		return s.setWatches(c, r)
+	case OpGetACL:
+		return s.getACL(c, r, out)
+	case OpExists, OpGetData, OpGetChildren, OpGetChildren2:
+	default:
+		return CodeUnimplemented
+	}
+	path, watch := r.String(), r.Bool()
+	if r.Err() != nil {
+		return CodeMarshalling
+	}
+	n := s.tree.node(path)
+	if op == OpExists {
+		if bytes.IndexByte([]byte(path), 0) >= 0 {
+			return CodeBadArguments
+		}
+		if watch {
+			// It stays if the node is missing; to wait for its creation is
+			// what one asks for existence for.
+			s.watches.add(c, path, watchData)
+		}
+		if n == nil {
+			return CodeNoNode
+		}
+		out.b = n.stat().append(out.b)
+		return CodeOK
+	}
+	if n == nil {
+		return CodeNoNode // and no watch is left
+	}
+	if !allows(n.acl, c.who, permRead) {
+		return CodeNoAuth
+	}
+	switch op {
+	case OpGetData:
+		if watch {
+			s.watches.add(c, path, watchData)
+		}
+		out.b = jute.AppendBuffer(out.b, n.data)
+		out.b = n.stat().append(out.b)
+	case OpGetChildren, OpGetChildren2:
+		if watch {
+			s.watches.add(c, path, watchChild)
+		}
+		out.b = jute.AppendStrings(out.b, n.names())
+		if op == OpGetChildren2 {
+			out.b = n.stat().append(out.b)
+		}
+	}
+	return CodeOK
+}
+
+// getACL shows a node's ACL to those who may read or administer it.
+func (s *Server) getACL(c *conn, r *jute.Reader, out *reply) Code {
+	path := r.String()
+	if r.Err() != nil {
+		return CodeMarshalling
+	}
+	n := s.tree.node(path)
+	if n == nil {
+		return CodeNoNode
+	}
+	if !allows(n.acl, c.who, permRead|permAdmin) {
+		return CodeNoAuth
+	}
+	acl := n.acl
+	if !allows(n.acl, c.who, permAdmin) {
+		acl = masked(acl)
+	}
+	out.b = appendACL(out.b, acl)
+	out.b = n.stat().append(out.b)
+	return CodeOK
+}
+
+// setWatches sets the watches that a client had on another connection. What
+// would have fired since relativeZxid, the last transaction that the client
+// knows of, is told at once instead.
+func (s *Server) setWatches(c *conn, r *jute.Reader) Code {
+	relative := r.Int64()
+	data, exist, child := r.Strings(), r.Strings(), r.Strings()
+	if r.Err() != nil {
+		return CodeMarshalling
+	}
+	for _, path := range data {
+		switch n := s.tree.node(path); {
+		case n == nil:
+			c.send(eventDeleted.frame(path))
+		case n.mzxid > relative:
+			c.send(eventDataChanged.frame(path))
+		default:
+			s.watches.add(c, path, watchData)
+		}
+	}
+	for _, path := range exist {
+		if s.tree.node(path) != nil {
+			c.send(eventCreated.frame(path))
+		} else {
+			s.watches.add(c, path, watchData)
+		}
+	}
+	for _, path := range child {
+		switch n := s.tree.node(path); {
+		case n == nil:
+			c.send(eventDeleted.frame(path))
+		case n.pzxid > relative:
+			c.send(eventChildrenChanged.frame(path))
+		default:
+			s.watches.add(c, path, watchChild)
+		}
+	}
+	return CodeOK
+}
+
+// pathsOf returns the paths that a request names; those of a multi are the
+// paths of its operations. It is for hooks and faults, and gives none for a
+// body that cannot be read.
+func pathsOf(op Op, body []byte) []string {
+	r := jute.NewReader(body)
+	switch op {
+	case OpConnect, OpClose, OpPing, OpAuth, OpSetWatches:
+		return nil
+	case OpMulti:
+		changes, err := readMulti(r)
+		if err != CodeOK {
+			return nil
+		}
+		var paths []string
+		for _, ch := range changes {
+			paths = append(paths, ch.path)
+		}
+		return paths
+	}
+	path := r.String()
+	if r.Err() != nil {
+		return nil
+	}
+	return []string{path}
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zktest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A Server is a ZooKeeper server within this process. NewServer makes one; it
+// must be closed. All methods are safe for concurrent use.
+//
+// One mutex protects the whole state: tree, sessions, watches. A request is
+// executed under it, by the goroutine that reads the request's connection,
+// and what is to be sent is queued under it; so the order of transactions is
+// the order in which that mutex is taken, and every client sees it. It is
+// never held during I/O, while waiting, or while a hook of a test runs. The
+// other mutexes (of a connection, of the faults) are below it: they may be
+// taken while it is held, never the other way round.
+type Server struct {
+	cfg     Config
+	log     *slog.Logger
+	started time.Time
+	secret  []byte // sessions' passwords are made of it
+	faults  *Faults
+
+	mu          sync.Mutex
+	tree        *tree
+	sessions    map[int64]*session
+	lastSession int64
+	expiry      expiryQueue
+	watches     watchTable
+	conns       map[*conn]struct{}
+	listeners   []net.Listener
+	requests    map[Op]uint64
+	expired     []Expiry
+	idle        bool // the clock sleeps without a timer
+	closed      bool
+
+	onRequest atomic.Pointer[func(session int64, op Op, path string)]
+
+	wakeClock chan struct{} // capacity 1
+	quit      chan struct{} // closed by Close
+	wg        sync.WaitGroup
+}
+
+// NewServer starts a server without any data or clients. It listens nowhere:
+// see Listen and Dial.
+func NewServer(cfg Config) *Server {
+	cfg = cfg.withDefaults()
+	now := time.Now()
+	s := &Server{
+		cfg:         cfg,
+		log:         cfg.Logger,
+		started:     now,
+		secret:      make([]byte, 16),
+		tree:        newTree(),
+		sessions:    make(map[int64]*session),
+		lastSession: firstSessionID(cfg.ID, now),
+		expiry:      expiryQueue{buckets: make(map[int64]map[*session]struct{})},
+		watches:     newWatchTable(),
+		conns:       make(map[*conn]struct{}),
+		requests:    make(map[Op]uint64),
+		wakeClock:   make(chan struct{}, 1),
+		quit:        make(chan struct{}),
+	}
+	_, _ = rand.Read(s.secret) // never fails
+	s.faults = newFaults(s)
+	s.wg.Add(1)
+	go s.tickLoop()
+	return s
+}
+
+// Listen accepts connections on a TCP address, such as "127.0.0.1:0" for a
+// free port, until Close. It returns the address that clients can connect to,
+// and logs that the server is for development and tests only. It may be
+// called more than once.
+func (s *Server) Listen(addr string) (string, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", fmt.Errorf("zktest: listen: %w", err)
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		_ = l.Close()
+		return "", fmt.Errorf("zktest: listen on %s: %w", addr, net.ErrClosed)
+	}
+	s.listeners = append(s.listeners, l)
+	s.wg.Add(1)
+	s.mu.Unlock()
+	s.log.Info("zktest: embedded ZooKeeper-protocol server, in memory, for development and tests only", "address", l.Addr().String())
+	go s.acceptLoop(l)
+	return l.Addr().String(), nil
+}
+
+// acceptLoop takes connections from l until it is closed.
+func (s *Server) acceptLoop(l net.Listener) {
+	defer s.wg.Done()
+	for {
+		nc, err := l.Accept()
+		switch {
+		case err == nil:
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			// Out of file descriptors, most likely. Others may give some back.
+			s.log.Warn("zktest: accept", "reason", err)
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-s.quit:
+				return
+			}
+			continue
+		}
+		if !s.serve(nc) {
+			if tc, ok := nc.(*net.TCPConn); ok {
+				_ = tc.SetLinger(0) // the client sees a reset
+			}
+			_ = nc.Close()
+		}
+	}
+}
+
+// Dial returns a new in-memory connection to the server, whatever the network
+// and address; the address is what the connection's RemoteAddr shows. It never
+// blocks. While connections are refused, and after Close, its error wraps
+// syscall.ECONNREFUSED. The connection works in a testing/synctest bubble if
+// the server was made in the same bubble.
+func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	remote := pipeAddr(address)
+	if err := ctx.Err(); err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: remote, Err: err}
+	}
+	client, server := newPipe(pipeAddr("client"), remote)
+	if !s.serve(server) {
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: remote, Err: syscall.ECONNREFUSED}
+	}
+	return client, nil
+}
+
+// serve starts the two goroutines of a connection, unless connections are
+// refused.
+func (s *Server) serve(nc net.Conn) bool {
+	c := newConn(s, nc)
+	s.mu.Lock()
+	if s.closed || !s.faults.admit(c) {
+		s.mu.Unlock()
+		return false
+	}
+	s.conns[c] = struct{}{}
+	s.wg.Add(2) // under mu: Close has not begun to wait
+	s.mu.Unlock()
+	go c.readLoop()
+	go c.writeLoop()
+	return true
+}
+
+// detach parts with c: its watches go, its session lives on without it, and
+// what still arrives on it is not executed. The caller holds s.mu.
+func (s *Server) detach(c *conn) {
+	c.gone = true
+	s.watches.drop(c)
+	if c.session != nil && c.session.conn == c {
+		c.session.conn = nil
+	}
+	c.session = nil
+}
+
+// Close ends the server at once: every connection is closed without a word,
+// and when Close returns every goroutine of the server has ended. It must not
+// be called from an OnRequest hook. A second Close waits for the first. The
+// tree can be inspected afterwards.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	var err error
+	if !s.closed {
+		s.closed = true
+		close(s.quit)
+		var errs []error
+		for _, l := range s.listeners {
+			errs = append(errs, l.Close())
+		}
+		err = errors.Join(errs...)
+		for c := range s.conns {
+			c.abort()
+		}
+	}
+	s.mu.Unlock()
+	s.faults.Clear()
+	s.wg.Wait()
+	return err
+}
+
+// begin starts a transaction. The caller holds s.mu until it has called
+// commit.
+func (s *Server) begin(who []id, session int64) *txn {
+	s.tree.zxid++
+	return &txn{tree: s.tree, zxid: s.tree.zxid, now: time.Now().UnixMilli(), session: session, who: who}
+}
+
+// commit tells the watches what tx has changed. A transaction that failed has
+// changed nothing, but it has used up its zxid, as in the real server.
+func (s *Server) commit(tx *txn) {
+	for _, e := range tx.events {
+		s.watches.fire(e)
+	}
+	if len(s.tree.containers) > 0 {
+		s.rouse()
+	}
+}
+
+// hex writes a session id or zxid as ZooKeeper does.
+func hex(n int64) string { return fmt.Sprintf("0x%x", uint64(n)) }

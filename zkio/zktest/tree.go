@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zktest
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A tree is the server's data. Server.mu protects all of it; it changes only
+// through a txn.
+type tree struct {
+	zxid       int64 // of the last transaction
+	nodes      map[string]*znode
+	root       *znode
+	ephemerals map[int64]map[*znode]struct{} // by session
+	containers map[*znode]struct{}
+}
+
+// newTree returns the tree of a new server, with the nodes that the real one
+// has from the start.
+func newTree() *tree {
+	t := &tree{
+		nodes:      make(map[string]*znode),
+		ephemerals: make(map[int64]map[*znode]struct{}),
+		containers: make(map[*znode]struct{}),
+	}
+	t.root = &znode{path: "/", acl: openACL, data: []byte{}}
+	t.nodes["/"] = t.root
+	zk := &znode{path: "/zookeeper", name: "zookeeper", parent: t.root, data: []byte{}}
+	t.link(zk)
+	for _, name := range []string{"config", "quota"} {
+		n := &znode{path: "/zookeeper/" + name, name: name, parent: zk, data: []byte{}}
+		if name == "config" {
+			n.acl = []aclEntry{{permRead, anyone}}
+		}
+		t.link(n)
+	}
+	return t
+}
+
+// node returns the node at path, or nil. The empty path is the root's too.
+func (t *tree) node(path string) *znode {
+	if path == "" {
+		return t.root
+	}
+	return t.nodes[path]
+}
+
+// link enters n into the tree and its indexes.
+func (t *tree) link(n *znode) {
+	t.nodes[n.path] = n
+	n.parent.add(n)
+	switch {
+	case n.owner == containerOwner:
+		t.containers[n] = struct{}{}
+	case n.owner != 0:
+		own := t.ephemerals[n.owner]
+		if own == nil {
+			own = make(map[*znode]struct{})
+			t.ephemerals[n.owner] = own
+		}
+		own[n] = struct{}{}
+	}
+}
+
+// unlink undoes link.
+func (t *tree) unlink(n *znode) {
+	delete(t.nodes, n.path)
+	n.parent.remove(n)
+	delete(t.containers, n)
+	if n.ephemeral() {
+		own := t.ephemerals[n.owner]
+		delete(own, n)
+		if len(own) == 0 {
+			delete(t.ephemerals, n.owner)
+		}
+	}
+}
+
+// owned returns the session's ephemeral nodes in the order of their making.
+func (t *tree) owned(session int64) []*znode {
+	own := make([]*znode, 0, len(t.ephemerals[session]))
+	for n := range t.ephemerals[session] {
+		own = append(own, n)
+	}
+	sortByAge(own)
+	return own
+}
+
+// idleContainers returns the containers that have had children and have none.
+// One that never had any stays: its maker is about to use it.
+func (t *tree) idleContainers() []*znode {
+	var idle []*znode
+	for n := range t.containers {
+		if len(n.children) == 0 && n.creates > 0 {
+			idle = append(idle, n)
+		}
+	}
+	sortByAge(idle)
+	return idle
+}
+
+// sortByAge puts nodes into an order that does not depend on a map's.
+func sortByAge(nodes []*znode) {
+	slices.SortFunc(nodes, func(a, b *znode) int {
+		return cmp.Or(cmp.Compare(a.czxid, b.czxid), cmp.Compare(a.path, b.path))
+	})
+}
