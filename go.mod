@@ -8,5 +8,3 @@ require (
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0
 )
-
-require pgregory.net/rapid v1.3.0 // indirect
