@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import "github.com/go-zookeeper/zk"
+
+// An ACL is one entry of a node's access control list: who may do what.
+type ACL struct {
+	Perms  int32  // a sum of the Perm constants
+	Scheme string // "world", "auth", "digest", "ip", "x509", …
+	ID     string // whom, in the scheme's own notation
+}
+
+// What an ACL permits. ZooKeeper checks the permission to create and to delete
+// a node on its parent.
+const (
+	PermRead int32 = 1 << iota
+	PermWrite
+	PermCreate
+	PermDelete
+	PermAdmin
+	PermAll = PermRead | PermWrite | PermCreate | PermDelete | PermAdmin
+)
+
+// zkACL translates an access control list. An empty one, which every server
+// would refuse, means that the world may do everything.
+func zkACL(acl []ACL) []zk.ACL {
+	if len(acl) == 0 {
+		return zk.WorldACL(zk.PermAll)
+	}
+	out := make([]zk.ACL, len(acl))
+	for i, a := range acl {
+		out[i] = zk.ACL{Perms: a.Perms, Scheme: a.Scheme, ID: a.ID}
+	}
+	return out
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// maxRequest is the largest request that is sent: what a server takes by
+// default, less room for what is counted roughly.
+const maxRequest = 1<<20 - 8192
+
+// before waits until there is a connection. It refuses a call on a session that
+// is over, one for which every server was tried in vain, and a request that is
+// too large for a server, which would close the connection over it.
+//
+// Calls wait here and not inside go-zookeeper, from where there is no way back
+// before the connection is. The few that get there while the connection breaks
+// are sent on the next one, or fail with the session.
+func (s *Session) before(op, path string, size int) error {
+	if !s.reachable() {
+		if err := s.Err(); err != nil {
+			return overError(op, path, err)
+		}
+		return &opError{op: op, path: path, kind: ErrNotSent, why: errors.New(s.client.hosts.why())}
+	}
+	if size > maxRequest {
+		return badArguments(op, path, "a request of %d bytes is more than the %d that a server takes", size, maxRequest)
+	}
+	return nil
+}
+
+// after makes a call's error from what go-zookeeper returned. Whatever came
+// when the session was over is not to be relied on: it may be about another
+// world than the caller's.
+func (s *Session) after(op, path string, err error) error {
+	if over := s.Err(); over != nil {
+		return overError(op, path, over)
+	}
+	return wrap(op, path, err)
+}
+
+// overError makes the error of a call on a session that is over because of err.
+func overError(op, path string, err error) error {
+	for _, kind := range []error{ErrClosed, ErrSessionOver} {
+		if err == kind {
+			return &opError{op: op, path: path, kind: kind}
+		}
+		if errors.Is(err, kind) {
+			return &opError{op: op, path: path, kind: kind, why: err}
+		}
+	}
+	return &opError{op: op, path: path, kind: ErrSessionOver, why: err}
+}
+
+// Prove obtains a proof that the session is alive at the leader, and that the
+// node at path exists: an empty transaction that checks it. It extends the
+// session's lease, or begins one. ErrNoNode means that the node is gone; its
+// watchers are told as well.
+func (s *Session) Prove(path string) error {
+	_, err := s.multi("prove", path, CheckOp(path, -1))
+	if errors.Is(err, ErrNoNode) {
+		s.client.dispatcher.push(notice{path: path, event: NodeDeleted})
+	}
+	return err
+}
+
+// Children returns the names of dir's children, in no order, and dir's Stat. It
+// leaves a watch for dir's children if somebody is registered for dir.
+func (s *Session) Children(dir string) ([]string, Stat, error) {
+	if err := s.before("list", dir, len(dir)); err != nil {
+		return nil, Stat{}, err
+	}
+	names, st, err := s.conn.Children(dir)
+	if err := s.after("list", dir, err); err != nil {
+		return nil, Stat{}, err
+	}
+	return names, statOf(st), nil
+}
+
+// Get returns a node's data and Stat. It leaves a watch for the node if
+// somebody is registered for path.
+func (s *Session) Get(path string) ([]byte, Stat, error) {
+	if err := s.before("get", path, len(path)); err != nil {
+		return nil, Stat{}, err
+	}
+	data, st, err := s.conn.Get(path)
+	if err := s.after("get", path, err); err != nil {
+		return nil, Stat{}, err
+	}
+	return data, statOf(st), nil
+}
+
+// Exists returns a node's Stat and whether there is such a node. It leaves a
+// watch, for the node or for its creation, if somebody is registered for path.
+func (s *Session) Exists(path string) (Stat, bool, error) {
+	if err := s.before("look at", path, len(path)); err != nil {
+		return Stat{}, false, err
+	}
+	ok, st, err := s.conn.Exists(path)
+	if err := s.after("look at", path, err); err != nil {
+		return Stat{}, false, err
+	}
+	return statOf(st), ok, nil
+}
+
+// Create creates a persistent node. An empty acl lets the world do everything.
+func (s *Session) Create(path string, data []byte, acl []ACL) error {
+	_, err := s.create(path, data, zk.FlagPersistent, acl)
+	return err
+}
+
+// create creates a node and returns its path, which the server completes if
+// the node is sequential.
+func (s *Session) create(path string, data []byte, flags int32, acl []ACL) (string, error) {
+	if err := s.before("create", path, len(path)+len(data)+sizeOfACL(acl)); err != nil {
+		return "", err
+	}
+	made, err := s.conn.Create(path, data, flags, zkACL(acl))
+	if err := s.after("create", path, err); err != nil {
+		return "", err
+	}
+	return made, nil
+}
+
+// Set replaces a node's data if its version is the given one, or whatever it
+// is if version is -1, and returns the node's Stat.
+func (s *Session) Set(path string, data []byte, version int32) (Stat, error) {
+	if err := s.before("set", path, len(path)+len(data)); err != nil {
+		return Stat{}, err
+	}
+	st, err := s.conn.Set(path, data, version)
+	if err := s.after("set", path, err); err != nil {
+		return Stat{}, err
+	}
+	return statOf(st), nil
+}
+
+// Delete deletes a node if its version is the given one, or whatever it is if
+// version is -1.
+func (s *Session) Delete(path string, version int32) error {
+	if err := s.before("delete", path, len(path)); err != nil {
+		return err
+	}
+	return s.after("delete", path, s.conn.Delete(path, version))
+}
+
+// Sync waits until the session's server has caught up with the leader: what
+// was committed before the call is seen by reads after it. It proves nothing
+// about the session: a leader that has lost its followers answers it.
+func (s *Session) Sync(path string) error {
+	if err := s.before("sync", path, len(path)); err != nil {
+		return err
+	}
+	_, err := s.conn.Sync(path)
+	return s.after("sync", path, err)
+}
+
+// Multi performs ops in one transaction: all of them or none. If it fails, the
+// error is that of the operation that made it fail, and the results, if there
+// are any, tell which that is.
+func (s *Session) Multi(ops ...Op) ([]OpResult, error) {
+	path := ""
+	if len(ops) > 0 {
+		path = ops[0].path
+	}
+	return s.multi("transaction", path, ops...)
+}
+
+func (s *Session) multi(op, path string, ops ...Op) ([]OpResult, error) {
+	if len(ops) == 0 {
+		return nil, badArguments(op, path, "no operations")
+	}
+	reqs := make([]any, len(ops))
+	size := 0
+	for i, o := range ops {
+		if o.req == nil {
+			return nil, badArguments(op, path, "operation %d is the zero Op: make it with CheckOp, CreateOp, SetOp or DeleteOp", i)
+		}
+		if err := checkPath(o.path); err != nil {
+			return nil, &opError{op: op, path: o.path, kind: ErrBadArguments, why: err}
+		}
+		reqs[i] = o.req
+		size += o.size + 32
+	}
+	if err := s.before(op, path, size); err != nil {
+		return nil, err
+	}
+	answers, err := s.conn.Multi(reqs...)
+	if err == nil && len(answers) != len(ops) {
+		err = fmt.Errorf("%d results for %d operations", len(answers), len(ops))
+	}
+	results := make([]OpResult, len(answers))
+	failed := false
+	for i, a := range answers {
+		results[i] = OpResult{Path: a.String, Stat: statOf(a.Stat)}
+		// The operations after the one that failed have errors too, which say
+		// no more than that they were not attempted.
+		if a.Error != nil && !failed && i < len(ops) {
+			failed = true
+			path = ops[i].path
+			results[i].Err = wrap(op, path, a.Error)
+		}
+	}
+	if err := s.after(op, path, err); err != nil {
+		if ClassOf(err) == SessionOver || ClassOf(err) == Closed {
+			return nil, err
+		}
+		return results, err
+	}
+	return results, nil
+}
+
+// checkPath does for the paths in a transaction what go-zookeeper does for
+// those of single requests only.
+func checkPath(path string) error {
+	switch {
+	case !strings.HasPrefix(path, "/"):
+		return errors.New("a path begins with a slash")
+	case path != "/" && strings.HasSuffix(path, "/"):
+		return errors.New("a path does not end with a slash")
+	case strings.Contains(path, "//"):
+		return errors.New("a path has no empty segments")
+	}
+	return nil
+}
+
+// EnsureDir makes dir, and what is missing above it, as container nodes, which
+// the server removes some time after their last child has gone, or as
+// persistent nodes where the server has no containers. It succeeds if dir is
+// there afterwards, whoever made it.
+func (s *Session) EnsureDir(dir string, acl []ACL) error {
+	if dir == "/" {
+		return nil
+	}
+	// The server may remove an empty parent before its child is made.
+	var err error
+	for range 3 {
+		if err = s.makeDir(dir, acl); !errors.Is(err, ErrNoNode) {
+			break
+		}
+		if err := s.EnsureDir(parent(dir), acl); err != nil {
+			return err
+		}
+	}
+	switch {
+	case errors.Is(err, ErrNodeExists):
+		return nil
+	case errors.Is(err, ErrNoAuth):
+		// The permission to create is checked before the existence.
+		if _, there, e := s.Exists(dir); e != nil || there {
+			return e
+		}
+	}
+	return err
+}
+
+// makeDir makes the one directory dir.
+func (s *Session) makeDir(dir string, acl []ACL) error {
+	if !s.noContainers.Load() {
+		if err := s.before("create", dir, len(dir)+sizeOfACL(acl)); err != nil {
+			return err
+		}
+		_, err := s.conn.CreateContainer(dir, nil, zk.FlagContainer, zkACL(acl))
+		if err = s.after("create", dir, err); !errors.Is(err, ErrUnsupported) {
+			return err
+		}
+		s.noContainers.Store(true)
+	}
+	return s.Create(dir, nil, acl)
+}
+
+// parent returns the path of the node above path.
+func parent(path string) string {
+	if i := strings.LastIndexByte(path, '/'); i > 0 {
+		return path[:i]
+	}
+	return "/"
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// closeGrace is how long Close waits for a connection that is missing.
+	closeGrace = time.Second
+	// sessionPause is the longest pause before the next session, if sessions
+	// end as soon as they have begun.
+	sessionPause = 5 * time.Second
+)
+
+// A Client is a connection to a ZooKeeper ensemble: one session after the
+// other, a pool of goroutines that make the calls, and a dispatcher that tells
+// what happened. Its methods may be called by any goroutine.
+type Client struct {
+	cfg        Config
+	clock      *clock
+	hosts      *hosts
+	watches    *watches
+	dispatcher *dispatcher
+	pool       *pool
+	delays     *delays
+	stats      counters
+
+	current atomic.Pointer[Session]
+
+	opened  chan error    // of capacity 1: the first session's outcome
+	closing chan struct{} // closed when sessions are to end
+	// closeCtx and closeGrace bound the end of the session; they are written
+	// before closing is closed, and read only after.
+	closeCtx   context.Context
+	closeGrace <-chan struct{}
+
+	closeBegun atomic.Bool
+	closed     chan struct{} // closed when Close is done
+	closeErr   error         // written before closed is closed
+
+	ran   chan struct{}  // closed when run has returned
+	group errgroup.Group // run and the client's other goroutines; Close joins them
+}
+
+// Open connects to a server and waits for the first session. ctx bounds Open
+// only. Open fails if ctx ends first, and says which servers were tried and why
+// each failed, or if the configuration is wrong or the credentials are refused.
+// Nothing is left behind then.
+func Open(ctx context.Context, cfg Config) (*Client, error) {
+	cfg, err := cfg.resolve()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		cfg:     cfg,
+		clock:   cfg.clock,
+		watches: newWatches(),
+		opened:  make(chan error, 1),
+		closing: make(chan struct{}),
+		closed:  make(chan struct{}),
+		ran:     make(chan struct{}),
+	}
+	if c.clock == nil {
+		c.clock = newClock()
+	}
+	c.hosts = newHosts(cfg.Servers, c.clock)
+	c.dispatcher = newDispatcher(c.watches, cfg.Listener)
+	c.pool = newPool(cfg.Workers)
+	c.delays = newDelays(c.pool, c.clock)
+	c.group.Go(func() error { c.dispatcher.run(); return nil })
+	c.group.Go(func() error { c.delays.run(); return nil })
+	c.group.Go(func() error { c.run(); return nil })
+
+	select {
+	case err = <-c.opened:
+	case <-ctx.Done():
+		err = fmt.Errorf("no session with %s within %v: %s: %w", strings.Join(cfg.Servers, ", "),
+			c.clock.now().Round(10*time.Millisecond), c.hosts.why(), ended(ctx))
+	}
+	if err == nil {
+		return c, nil
+	}
+	now, cancel := context.WithCancel(ctx)
+	cancel()
+	c.Close(now) //nolint:errcheck // there was no session
+	return nil, fmt.Errorf("zkio: open: %w", trimmed{err})
+}
+
+// ended returns the error of a context that has ended: its Err, and its cause
+// if that is another.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// trimmed is an error without the prefix of the package, to be put after it.
+type trimmed struct{ error }
+
+func (t trimmed) Error() string { return strings.TrimPrefix(t.error.Error(), "zkio: ") }
+func (t trimmed) Unwrap() error { return t.error }
+
+// run has one session after the other, until Close.
+func (c *Client) run() {
+	defer close(c.ran)
+	pause := time.Duration(0)
+	for epoch := uint64(1); ; epoch++ {
+		began := c.clock.now()
+		s := newSession(c, epoch)
+		if err := s.start(); err != nil {
+			// It cannot happen: go-zookeeper refuses an empty list of servers only.
+			panic(fmt.Sprintf("zkio: connect: %v", err))
+		}
+		opened := c.live(s)
+		s.closeConn()
+		c.watches.forget() // the server's watches went with the session
+		if c.isClosing() || !opened {
+			return
+		}
+		if c.clock.now()-began > s.Timeout() {
+			pause = 0
+		}
+		if !c.sleep(pause) {
+			return
+		}
+		pause = min(max(2*pause, firstPause), sessionPause)
+	}
+}
+
+// live tells of the session s when it has begun, and when it is over, and
+// returns then. It reports false if Open failed because of it.
+func (c *Client) live(s *Session) bool {
+	log := c.cfg.Logger
+	select {
+	case <-s.established:
+		if !c.begin(s) {
+			return false
+		}
+	case <-s.over:
+	case <-c.closing:
+	}
+	select {
+	case <-s.over:
+	case <-c.closing:
+		s.shut(c.closeCtx, c.closeGrace)
+	}
+	err := s.Err()
+	if s.told() {
+		c.dispatcher.push(notice{ended: s, cause: err})
+		if !errors.Is(err, ErrClosed) {
+			log.Warn("zookeeper session is over", "session", sessionID(s), "epoch", s.epoch, "cause", err)
+		}
+		return true
+	}
+	if errors.Is(err, ErrAuthFailed) {
+		select {
+		case c.opened <- err:
+			return false
+		default:
+			log.Error("zookeeper refuses the client's credentials; trying again", "cause", err)
+		}
+	}
+	return true
+}
+
+// begin makes s the client's session. It reports false if Open fails instead.
+func (c *Client) begin(s *Session) bool {
+	if margin, most := c.cfg.LostMargin, s.Timeout()/2; margin >= most {
+		err := fmt.Errorf("%w: the servers grant a session timeout of %v, so LostMargin must be less than %v; it is %v: lower it, or raise the servers' maxSessionTimeout",
+			ErrBadArguments, s.Timeout(), most, margin)
+		select {
+		case c.opened <- err:
+			ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+			s.shut(ctx, ctx.Done())
+			cancel()
+			return false
+		default:
+			c.cfg.Logger.Error("no lease can be had in this zookeeper session", "cause", err)
+		}
+	}
+	c.stats.sessions.Add(1)
+	c.current.Store(s)
+	c.dispatcher.push(notice{started: s})
+	s.group.Go(func() { s.trust.watch(s.over) })
+	s.group.Go(s.heartbeat)
+	s.publish()
+	c.cfg.Logger.Info("zookeeper session begins", "session", sessionID(s), "epoch", s.epoch, "timeout", s.Timeout())
+	select {
+	case c.opened <- nil:
+	default: // not the first
+	}
+	return true
+}
+
+func sessionID(s *Session) string { return fmt.Sprintf("%#x", s.ID()) }
+
+// isClosing reports whether Close has got as far as ending the session.
+func (c *Client) isClosing() bool {
+	select {
+	case <-c.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// sleep waits for d, and reports false as soon as the client is closing.
+func (c *Client) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.closing:
+		return false
+	}
+}
+
+// Close ends the client. It refuses new Fetches from the start; lets the
+// Releases that are queued or running have their turn; closes the session; runs
+// whatever tasks are left with the session that is over; and joins every
+// goroutine of the client's. ctx bounds the waiting for the releases and for
+// the server's answer; if there is no connection, Close waits a second at most
+// for one. The tasks themselves are waited for in any case.
+//
+// Its error says that the server did not confirm the end of the session, so
+// that ephemeral nodes may remain until the session times out. A second Close
+// waits for the first and returns the same. Close must not be called from a
+// Task, a Listener or a Watcher, which it waits for.
+func (c *Client) Close(ctx context.Context) error {
+	if !c.closeBegun.CompareAndSwap(false, true) {
+		<-c.closed
+		return c.closeErr
+	}
+	defer close(c.closed)
+	// The grace is for connections that are missing now, and it is one for all
+	// of Close.
+	grace := make(chan struct{})
+	timer := time.AfterFunc(closeGrace, func() { close(grace) })
+	defer timer.Stop()
+
+	c.pool.drain(ctx, grace)
+	c.closeCtx, c.closeGrace = ctx, grace
+	close(c.closing)
+	// run ends the session and returns. The workers that were waiting in calls
+	// get their errors.
+	<-c.ran
+	c.delays.close()
+	c.pool.finish()
+	c.dispatcher.close()
+	c.group.Wait() //nolint:errcheck // its functions return nil only
+
+	if s := c.Session(); s != nil && !s.Gone() {
+		c.closeErr = &opError{op: "close", kind: ErrUnknown, why: fmt.Errorf(
+			"the end of session %#x was not confirmed by a server; its nodes may remain for up to %v", s.ID(), s.Timeout())}
+	}
+	return c.closeErr
+}
+
+// Submit hands t to the pool, which runs it when a worker is free and there is
+// a connected session. It never blocks. It reports false if the client is
+// closed or, for Fetches, being closed; t is not run then.
+func (c *Client) Submit(q Queue, t Task) bool { return c.pool.submit(q, t) }
+
+// SubmitAfter is Submit after d. If the client is closed meanwhile, t is run at
+// once, with the session that is over.
+func (c *Client) SubmitAfter(d time.Duration, q Queue, t Task) bool { return c.delays.add(d, q, t) }
+
+// Session returns the client's present session. It may be over, if the next is
+// not there yet. It is never nil after Open.
+func (c *Client) Session() *Session { return c.current.Load() }
+
+// Watch registers w for path. It must be called before the read that is to set
+// the watch: [Session.Get], [Session.Exists] and [Session.Children] of a path
+// that somebody is registered for leave the server's watch behind. Any number
+// of watchers can be registered for a path; the same one counts once. A
+// registration outlives its events, reconnects and sessions, and ends with
+// Unwatch only. Watch does no I/O and does not block.
+//
+// A watch fires once: after an event, the next read of the path sets it again.
+// It survives reconnects within a session, and ends with the session.
+func (c *Client) Watch(path string, w Watcher) { c.watches.add(path, w) }
+
+// Unwatch undoes Watch. An event that is on its way may still arrive. Whoever
+// waits for a node to go calls it when the node is gone: nothing else removes
+// the entry.
+func (c *Client) Unwatch(path string, w Watcher) { c.watches.remove(path, w) }
+
+// zkLogger passes go-zookeeper's lines on. They are about connections that
+// fail, which our own lines and errors tell better.
+type zkLogger struct{ log *slog.Logger }
+
+func (l zkLogger) Printf(format string, args ...any) {
+	if l.log.Enabled(context.Background(), slog.LevelDebug) {
+		l.log.Debug("go-zookeeper: " + fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Config is everything that a Client needs. The zero value with Servers set
+// works. Open refuses a wrong one before it does anything, and names every
+// fault.
+type Config struct {
+	// Servers are the servers of the ensemble, as host:port or host. At least
+	// one is needed. The port defaults to 2181.
+	Servers []string
+
+	// SessionTimeout is how long the servers keep the session, and with it the
+	// client's ephemeral nodes, when they do not hear of the client. The
+	// servers may impose another within their own limits, which are 2 and 20
+	// ticks of theirs; [Session.Timeout] tells. Below about 4 s a failover of
+	// the ensemble may cost the session's leases. Defaults to 10 s.
+	SessionTimeout time.Duration
+
+	// Auth are credentials, presented on every connection before anything
+	// else. Defaults to none.
+	Auth []Auth
+
+	// TLS makes the client use TLS; a missing ServerName is taken from the
+	// server's host name. Defaults to nil, which is plain TCP.
+	TLS *tls.Config
+
+	// Dialer connects to a server; TLS, if configured, runs on top. It must
+	// return when ctx ends. Defaults to TCP, with names resolved at each
+	// attempt.
+	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Workers is the number of goroutines that make calls to ZooKeeper, and so
+	// the number of requests in flight. Eight of them serve Releases only, so
+	// it must be at least 9. Defaults to 32.
+	Workers int
+
+	// LostMargin ends leases that much earlier than they could be trusted. It
+	// must be less than half the session timeout. Defaults to 0.
+	LostMargin time.Duration
+
+	// Logger is told of sessions and connections that come and go. Defaults to
+	// slog.Default().
+	Logger *slog.Logger
+
+	// Listener is told what happens to sessions and leases. Defaults to nil:
+	// nobody is.
+	Listener Listener
+
+	clock *clock // set by tests only
+}
+
+// An Auth is one set of credentials.
+type Auth struct {
+	Scheme string // "digest", …
+	Data   []byte // "user:password" for digest
+}
+
+const (
+	defaultPort           = "2181"
+	defaultSessionTimeout = 10 * time.Second
+	defaultWorkers        = 32
+	minSessionTimeout     = 10 * time.Millisecond
+	maxSessionTimeout     = 24 * time.Hour
+)
+
+// resolve returns the Config with its defaults filled in and its servers in
+// the form host:port, or an error that names every fault.
+func (cfg Config) resolve() (Config, error) {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+
+	if len(cfg.Servers) == 0 {
+		fault("Servers is empty: name at least one server as host:port")
+	}
+	servers := make([]string, len(cfg.Servers))
+	for i, s := range cfg.Servers {
+		var err error
+		if servers[i], err = serverAddress(s); err != nil {
+			fault("Servers[%d]: %w", i, err)
+		}
+	}
+	cfg.Servers = servers
+
+	switch t := cfg.SessionTimeout; {
+	case t == 0:
+		cfg.SessionTimeout = defaultSessionTimeout
+	case t < minSessionTimeout || t > maxSessionTimeout:
+		fault("SessionTimeout is %v: it must be between %v and %v, or 0 for %v", t, minSessionTimeout, maxSessionTimeout, defaultSessionTimeout)
+	}
+	if cfg.LostMargin < 0 || cfg.LostMargin >= cfg.SessionTimeout/2 {
+		fault("LostMargin is %v: it must be at least 0 and less than half the session timeout of %v", cfg.LostMargin, cfg.SessionTimeout)
+	}
+	switch {
+	case cfg.Workers == 0:
+		cfg.Workers = defaultWorkers
+	case cfg.Workers <= reservedWorkers:
+		fault("Workers is %d: it must be at least %d, because %d workers serve releases only, or 0 for %d",
+			cfg.Workers, reservedWorkers+1, reservedWorkers, defaultWorkers)
+	}
+	for i, a := range cfg.Auth {
+		if a.Scheme == "" {
+			fault(`Auth[%d] has no scheme: name one, such as "digest"`, i)
+		}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if len(faults) > 0 {
+		return Config{}, &opError{op: "open", kind: ErrBadArguments, why: oneLine(faults)}
+	}
+	return cfg, nil
+}
+
+// serverAddress returns a server's address in the form host:port.
+func serverAddress(s string) (string, error) {
+	switch {
+	case s == "":
+		return "", errors.New("an empty address: write host:port")
+	case strings.ContainsAny(s, " \t\r\n,/"):
+		return "", fmt.Errorf("%q is not one address: write host:port, one server per element, without a path", s)
+	}
+	host, port := s, defaultPort
+	switch h, p, err := net.SplitHostPort(s); {
+	case err == nil:
+		host, port = h, p
+	case net.ParseIP(s) != nil: // an IPv6 address, which has colons of its own
+	case strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]"):
+		host = s[1 : len(s)-1]
+	case strings.Contains(s, ":"):
+		return "", fmt.Errorf("%q is not an address: write host:port, and an IPv6 address as [address]:port", s)
+	}
+	if host == "" {
+		return "", fmt.Errorf("%q names no host: write host:port", s)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("%q has no valid port: it must be a number from 1 to 65535", s)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// oneLine joins errors as errors.Join does, with semicolons.
+func oneLine(errs []error) error {
+	texts := make([]string, len(errs))
+	for i, err := range errs {
+		texts[i] = err.Error()
+	}
+	return &joined{strings.Join(texts, "; "), errs}
+}
+
+type joined struct {
+	text string
+	errs []error
+}
+
+func (j *joined) Error() string   { return j.text }
+func (j *joined) Unwrap() []error { return j.errs }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import "sync"
+
+// A dispatcher calls the user's watchers and listener, one after the other and
+// in order, on a goroutine of its own: neither the connection's goroutines nor
+// the workers run user code. Its queue has no bound, so nobody ever waits to
+// put something in.
+type dispatcher struct {
+	watches  *watches
+	listener Listener      // nil if nobody listens
+	wake     chan struct{} // of capacity 1: the queue is not empty, or is closed
+	done     chan struct{} // closed when run has returned
+
+	mu     sync.Mutex // protects what follows
+	queue  fifo[notice]
+	closed bool
+}
+
+// A notice is something to be told. Exactly one of its groups is set.
+type notice struct {
+	path  string // something happened to path …
+	event Event  // … namely this
+
+	started *Session // the session has begun
+
+	lapsed *Lease // the lease is over
+
+	ended *Session // the session is over …
+	cause error    // … because of this
+}
+
+func newDispatcher(w *watches, l Listener) *dispatcher {
+	return &dispatcher{watches: w, listener: l, wake: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// push queues n. It never blocks.
+func (d *dispatcher) push(n notice) {
+	d.mu.Lock()
+	if !d.closed {
+		d.queue.push(n)
+	}
+	d.mu.Unlock()
+	d.wakeUp()
+}
+
+func (d *dispatcher) wakeUp() {
+	select {
+	case d.wake <- struct{}{}:
+	default: // a wake-up is on its way
+	}
+}
+
+// run tells what is queued until close; then what is left, and returns.
+func (d *dispatcher) run() {
+	defer close(d.done)
+	for {
+		n, ok, closed := d.pop()
+		switch {
+		case ok:
+			d.tell(n)
+		case closed:
+			return
+		default:
+			<-d.wake
+		}
+	}
+}
+
+func (d *dispatcher) pop() (n notice, ok, closed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.queue.len() == 0 {
+		return notice{}, false, d.closed
+	}
+	return d.queue.pop(), true, d.closed
+}
+
+func (d *dispatcher) tell(n notice) {
+	if n.path != "" {
+		d.watches.tell(n.path, n.event)
+		return
+	}
+	if d.listener == nil {
+		return
+	}
+	switch {
+	case n.started != nil:
+		d.listener.SessionStarted(n.started)
+	case n.lapsed != nil:
+		d.listener.LeaseLapsed(n.lapsed)
+	case n.ended != nil:
+		d.listener.SessionOver(n.ended, n.cause)
+	}
+}
+
+// close has the rest of the queue told, and joins run. What is pushed after it
+// is dropped.
+func (d *dispatcher) close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.wakeUp()
+	<-d.done
+}

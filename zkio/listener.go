@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+// A Listener is told what happens to the sessions of a Client. Its methods are
+// called on the client's dispatcher goroutine, one at a time and in order.
+// They must not block, must not make a session's calls, and must not call
+// [Client.Close], which waits for that goroutine; they may call
+// [Client.Submit].
+type Listener interface {
+	// SessionStarted says that s is the client's session from now on. It is
+	// queued for telling before any task is run with s.
+	SessionStarted(s *Session)
+
+	// LeaseLapsed says that l, which was in force, is over: l.InForce is false
+	// for ever. The session may live on; it will then have another lease after
+	// the next proof. It is told once for each lease.
+	LeaseLapsed(l *Lease)
+
+	// SessionOver says that s has ended, and why. Its leases were latched as
+	// lapsed before this call, and told.
+	SessionOver(s *Session, cause error)
+}
+
+// A Watcher is told that something happened to a path that it is registered
+// for: a watch fired, or a check found the node gone. It is called on the
+// client's dispatcher goroutine and must not block. Watchers are compared with
+// ==, so they are usually pointers.
+type Watcher interface{ PathChanged(path string, ev Event) }
+
+// An Event is what happened to a path. Take it as a reason to look again: more
+// may have happened since.
+type Event int
+
+const (
+	NodeCreated Event = iota + 1
+	NodeDeleted
+	NodeDataChanged
+	NodeChildrenChanged
+)
+
+func (e Event) String() string {
+	switch e {
+	case NodeCreated:
+		return "created"
+	case NodeDeleted:
+		return "deleted"
+	case NodeDataChanged:
+		return "data changed"
+	case NodeChildrenChanged:
+		return "children changed"
+	}
+	return "invalid event"
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// A Queue is one of the pool's two.
+type Queue int
+
+const (
+	// Fetches are tasks that acquire something. Eight workers never take one,
+	// so that releases get through while fetches wait for a slow server.
+	Fetches Queue = iota
+	// Releases are deletions and clean-ups. They are served first.
+	Releases
+)
+
+// A Task is work for the pool. Run is called once, on one of the client's
+// workers, with the present session; it may block in the session's calls.
+// After Close has begun it may be called with a session that is over, whose
+// calls all fail at once. A Task must not call [Client.Close], which waits for it.
+type Task interface{ Run(s *Session) }
+
+// reservedWorkers is the number of workers that take no fetches.
+const reservedWorkers = 8
+
+// A poolStage says what the workers may take from the queues.
+type poolStage int
+
+const (
+	poolServes   poolStage = iota // everything, while there is a connected session
+	poolReleases                  // Close has begun: releases only, while there is a connected session
+	poolParked                    // the session is being closed: nothing
+	poolEnds                      // what is left, with the session that is over; then the workers end
+)
+
+// A pool is the fixed set of goroutines that perform every call to ZooKeeper
+// but the heartbeats. They are owned by an errgroup and joined by finish.
+//
+// The pool has a gate: while there is no connected session, tasks wait in
+// their queues, where they cost nothing, and not in workers that wait inside
+// go-zookeeper.
+type pool struct {
+	workers  int
+	fetchers int // the largest number of fetches that run at a time
+	group    errgroup.Group
+
+	mu      sync.Mutex // protects what follows
+	work    *sync.Cond // of mu; the workers wait on it
+	queues  [2]fifo[Task]
+	running [2]int
+	stage   poolStage
+	session *Session      // what tasks are run with; nil until the first session
+	open    bool          // the session is connected
+	changed chan struct{} // closed, if not nil, when open changes or the last release ends
+}
+
+func newPool(workers int) *pool {
+	p := &pool{workers: workers, fetchers: workers - reservedWorkers}
+	p.work = sync.NewCond(&p.mu)
+	for range workers {
+		p.group.Go(p.serve)
+	}
+	return p
+}
+
+// submit queues t, and reports whether it did.
+func (p *pool) submit(q Queue, t Task) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.acceptsLocked(q) {
+		return false
+	}
+	p.pushLocked(q, t)
+	return true
+}
+
+// accepts reports whether the pool takes new tasks for queue q.
+func (p *pool) accepts(q Queue) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.acceptsLocked(q)
+}
+
+func (p *pool) acceptsLocked(q Queue) bool {
+	switch p.stage {
+	case poolServes:
+		return true
+	case poolReleases, poolParked:
+		return q == Releases
+	default:
+		return false
+	}
+}
+
+// push queues a task that was accepted earlier. It must not be called after finish.
+func (p *pool) push(q Queue, t Task) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pushLocked(q, t)
+}
+
+func (p *pool) pushLocked(q Queue, t Task) {
+	p.queues[q].push(t)
+	// One task wakes one worker. If none waits, the next worker that ends its
+	// task looks at the queues before it waits.
+	p.work.Signal()
+}
+
+// load returns how many tasks are queued, and how many are running.
+func (p *pool) load() (fetches, releases, busy int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.queues[Fetches].len(), p.queues[Releases].len(), p.running[Fetches] + p.running[Releases]
+}
+
+// gate tells the pool the session that tasks are run with from now on, and
+// whether it is connected.
+func (p *pool) gate(s *Session, open bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.session, p.open = s, open
+	p.changedLocked()
+	if open {
+		p.work.Broadcast()
+	}
+}
+
+func (p *pool) changedLocked() {
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+}
+
+// serve is a worker's life.
+func (p *pool) serve() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		t, q, ok := p.takeLocked()
+		if !ok {
+			if p.stage == poolEnds {
+				return nil
+			}
+			p.work.Wait()
+			continue
+		}
+		p.runLocked(t, q)
+	}
+}
+
+// takeLocked takes the next task that may run now.
+func (p *pool) takeLocked() (Task, Queue, bool) {
+	ends := p.stage == poolEnds
+	if !ends && (!p.open || p.stage == poolParked) {
+		return nil, 0, false
+	}
+	if p.queues[Releases].len() > 0 {
+		return p.queues[Releases].pop(), Releases, true
+	}
+	// At the end every call fails at once, so there is nothing to reserve
+	// workers for.
+	fetch := ends || p.stage == poolServes && p.running[Fetches] < p.fetchers
+	if fetch && p.queues[Fetches].len() > 0 {
+		return p.queues[Fetches].pop(), Fetches, true
+	}
+	return nil, 0, false
+}
+
+// runLocked runs t with mu unlocked.
+func (p *pool) runLocked(t Task, q Queue) {
+	s := p.session
+	p.running[q]++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.running[q]--
+		if q == Releases && p.releasesIdleLocked() {
+			p.changedLocked()
+		}
+	}()
+	t.Run(s)
+}
+
+func (p *pool) releasesIdleLocked() bool {
+	return p.queues[Releases].len() == 0 && p.running[Releases] == 0
+}
+
+// drain refuses fetches from now on, and waits until no release is queued or
+// running, until ctx ends, or until the session is not connected at the time
+// that the grace ends. It runs nothing after that.
+func (p *pool) drain(ctx context.Context, grace <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stage = poolReleases
+	for !p.releasesIdleLocked() && p.drainStepLocked(ctx, grace) {
+	}
+	p.stage = poolParked
+}
+
+// drainStepLocked waits, with mu unlocked, for something to change. It reports
+// whether there is reason to go on waiting.
+func (p *pool) drainStepLocked(ctx context.Context, grace <-chan struct{}) bool {
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	changed := p.changed
+	if p.open {
+		grace = nil // it limits the waiting for a connection only
+	}
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	select {
+	case <-changed:
+		return true
+	case <-grace:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// finish runs what is left in the queues with the session that is over, and
+// joins the workers.
+func (p *pool) finish() {
+	p.mu.Lock()
+	p.stage = poolEnds
+	p.work.Broadcast()
+	p.mu.Unlock()
+	p.group.Wait() //nolint:errcheck // serve returns nil only
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
+)
+
+// Stats is a snapshot of what a Client has done and has to do. Its figures are
+// taken one after the other, so they need not fit together exactly.
+type Stats struct {
+	// Sent counts the requests sent, by the name of the operation: "connect",
+	// "create", "createContainer", "delete", "exists", "getData", "setData",
+	// "getChildren2", "sync", "multi", "ping", "auth", "setWatches",
+	// "closeSession", "other". Operations that were not used are missing.
+	Sent map[string]uint64
+
+	Answered    uint64 // requests answered
+	WatchEvents uint64 // watch events received
+	Proofs      uint64 // leases begun or extended
+
+	Watches    int    // armed paths
+	Nodes      int    // ephemeral nodes of the present session that are known to exist
+	Epoch      uint64 // of the present session
+	Sessions   uint64 // sessions begun
+	Reconnects uint64 // times that a session was resumed
+
+	QueuedFetches  int // tasks waiting in the pool's queues …
+	QueuedReleases int
+	Delayed        int // … and for their time to come
+	Busy           int // workers running a task
+}
+
+// opConnect stands for the connect request, which has no operation code.
+const opConnect int32 = -1000
+
+// opNames are the operations that are counted, in the order of the counters.
+var opNames = [...]struct {
+	op   int32
+	name string
+}{
+	{jute.OpGetData, "getData"},
+	{jute.OpPing, "ping"},
+	{jute.OpMulti, "multi"},
+	{jute.OpCreate, "create"},
+	{jute.OpDelete, "delete"},
+	{jute.OpGetChildren2, "getChildren2"},
+	{jute.OpExists, "exists"},
+	{jute.OpSetData, "setData"},
+	{jute.OpSync, "sync"},
+	{jute.OpCreateContainer, "createContainer"},
+	{opConnect, "connect"},
+	{jute.OpAuth, "auth"},
+	{jute.OpSetWatches, "setWatches"},
+	{jute.OpClose, "closeSession"},
+}
+
+// opIndex returns the counter of op; that of all others is the last.
+func opIndex(op int32) int {
+	for i := range opNames {
+		if opNames[i].op == op {
+			return i
+		}
+	}
+	return len(opNames)
+}
+
+func opName(op int32) string {
+	if i := opIndex(op); i < len(opNames) {
+		return opNames[i].name
+	}
+	return "other"
+}
+
+// counters are a Client's. Every field is an atomic of its own.
+type counters struct {
+	sentBy     [len(opNames) + 1]atomic.Uint64
+	answered   atomic.Uint64
+	events     atomic.Uint64
+	proofs     atomic.Uint64
+	sessions   atomic.Uint64
+	reconnects atomic.Uint64
+}
+
+func (c *counters) sent(op int32) { c.sentBy[opIndex(op)].Add(1) }
+
+// byName returns the counters of the operations that were used.
+func (c *counters) byName() map[string]uint64 {
+	m := make(map[string]uint64)
+	for i := range c.sentBy {
+		n := c.sentBy[i].Load()
+		if n == 0 {
+			continue
+		}
+		if i < len(opNames) {
+			m[opNames[i].name] = n
+		} else {
+			m["other"] = n
+		}
+	}
+	return m
+}
+
+// Stats returns a snapshot of the client's counters. It does not block, and
+// any goroutine may call it.
+func (c *Client) Stats() Stats {
+	st := Stats{
+		Sent:        c.stats.byName(),
+		Answered:    c.stats.answered.Load(),
+		WatchEvents: c.stats.events.Load(),
+		Proofs:      c.stats.proofs.Load(),
+		Watches:     c.watches.len(),
+		Sessions:    c.stats.sessions.Load(),
+		Reconnects:  c.stats.reconnects.Load(),
+		Delayed:     c.delays.len(),
+	}
+	if s := c.Session(); s != nil {
+		st.Epoch = s.Epoch()
+		st.Nodes = s.nodes.len()
+	}
+	st.QueuedFetches, st.QueuedReleases, st.Busy = c.pool.load()
+	return st
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A trust computes a session's leases from what the wire saw.
+//
+// The leader ends a session when it has not heard of it for the timeout T. The
+// connection does not show that: a follower that is cut off from its leader
+// goes on answering pings and reads, and a leader that is cut off from its
+// followers goes on answering sync, while the rest of the ensemble, or the
+// leader, counts down. What shows it is a write that was answered, because a
+// quorum agreed on it. With
+//
+//	s  the time at which the last such write was sent, and
+//	p  the time at which the newest request was sent that had been answered a
+//	   quarter of T before s, or the connect request in a younger session,
+//
+// the lease ends at min(s + T/2, p + 11/12 T), less the margin that the user
+// asked for. The write by itself does not count as a sign of life at the
+// leader: a follower that forwards it reports the sessions that it has heard
+// of with the leader's next ping, every half tick, and a tick is at most T/2.
+// So by the time s the leader knew of whatever had been answered at s - T/4,
+// which was sent at p or later, and cannot end the session before p + T. A
+// twelfth of T is left for clocks that differ in speed.
+type trust struct {
+	clock  *clock
+	margin time.Duration
+	lapses func(*Lease) // told of each lease that is over; must not block
+	begins chan struct{}
+	proofs *atomic.Uint64
+
+	current atomic.Pointer[Lease]
+
+	// mu protects what follows, and serializes all changes of leases and what
+	// is told about them. The reader of the wire takes it for each reply;
+	// others only to end a lease. Nothing blocks under it.
+	mu        sync.Mutex
+	timeout   time.Duration // T
+	asked     time.Duration // when the last connect request was written
+	connected time.Duration // when the session's first connect request was written
+	answers   answers
+	proof     time.Duration // s
+	ended     bool
+}
+
+func newTrust(c *clock, margin time.Duration, proofs *atomic.Uint64, lapses func(*Lease)) *trust {
+	t := &trust{clock: c, margin: margin, lapses: lapses, proofs: proofs, begins: make(chan struct{}, 1)}
+	t.current.Store(newLease(t, lapsed))
+	return t
+}
+
+// connecting notes that a connect request is about to be written.
+func (t *trust) connecting(now time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked = now
+}
+
+// greeted notes that the connect request was answered.
+func (t *trust) greeted(now, timeout time.Duration, first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.timeout = timeout
+	t.answers.step = timeout / answersPerTimeout
+	if first {
+		// The session was created by a transaction after this moment.
+		t.connected, t.proof = t.asked, t.asked
+	}
+	t.answers.add(t.asked, now)
+}
+
+// answered notes that a request was answered.
+func (t *trust) answered(sent, now time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answers.add(sent, now)
+}
+
+// proved notes that a write sent at s was answered without error: it extends
+// the lease, or begins one.
+func (t *trust) proved(s time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return
+	}
+	t.proof = max(t.proof, s)
+	p, ok := t.answers.newest(s - t.timeout/4)
+	if !ok {
+		p = t.connected
+	}
+	end := min(s+t.timeout/2, p+t.timeout*11/12) - t.margin
+	now := t.clock.now()
+
+	l := t.current.Load()
+	until := l.until.Load()
+	if until != lapsed && now >= time.Duration(until) {
+		// It was over already, and nobody had noticed.
+		t.lapseLocked(l, until)
+		until = lapsed
+	}
+	switch {
+	case until == lapsed && end > now:
+		t.current.Store(newLease(t, int64(end)))
+		t.proofs.Add(1)
+		select {
+		case t.begins <- struct{}{}:
+		default: // watch has not taken the last one yet
+		}
+	case until != lapsed && end > time.Duration(until):
+		l.until.CompareAndSwap(until, int64(end))
+		t.proofs.Add(1)
+	}
+}
+
+// lapse ends l if its end is still until, and reports whether it did.
+func (t *trust) lapse(l *Lease, until int64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lapseLocked(l, until)
+}
+
+func (t *trust) lapseLocked(l *Lease, until int64) bool {
+	if !l.until.CompareAndSwap(until, lapsed) {
+		return false
+	}
+	t.lapses(l)
+	return true
+}
+
+// end ends the present lease, and there will be no other.
+func (t *trust) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+	l := t.current.Load()
+	if until := l.until.Load(); until != lapsed {
+		t.lapseLocked(l, until)
+	}
+}
+
+// lastProof returns when the last write that was answered was sent; before
+// the first, when the session was asked for.
+func (t *trust) lastProof() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.proof
+}
+
+// watch notices the end of each lease in time, so that it is told even if
+// nobody looks. It returns when over is closed.
+func (t *trust) watch(over <-chan struct{}) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var due <-chan time.Time
+		if left := t.current.Load().Remaining(); left > 0 {
+			timer.Reset(left)
+			due = timer.C
+		}
+		select {
+		case <-due:
+		case <-t.begins:
+		case <-over:
+			return
+		}
+	}
+}
+
+const (
+	// answersPerTimeout is the resolution of answers.
+	answersPerTimeout = 64
+	// answersKept is how many are kept: a time and a half the timeout. Nothing
+	// older is asked for: a request is answered within two thirds of the
+	// timeout, or the connection is given up.
+	answersKept = 96
+)
+
+// answers remembers which requests were answered when, in bounded memory. Its
+// owner serializes the access to it.
+type answers struct {
+	step time.Duration // entries are at least so far apart
+	ring [answersKept]answer
+	n    int           // entries ever made
+	sent time.Duration // of the newest answered request
+}
+
+// An answer says that by the time at, a request sent at the time sent had been
+// answered, and none newer.
+type answer struct {
+	at, sent time.Duration
+	from     time.Duration // when the entry was made
+}
+
+// add notes that a request sent at sent was answered at at. It is called in
+// the order of at.
+func (a *answers) add(sent, at time.Duration) {
+	if a.n == 0 || sent > a.sent {
+		a.sent = sent
+	}
+	// Within a step the last entry is moved on: it claims then that the newest
+	// request was answered later than it was, which errs on the safe side.
+	if a.n > 0 {
+		last := &a.ring[(a.n-1)%answersKept]
+		if at-last.from < a.step {
+			last.at, last.sent = at, a.sent
+			return
+		}
+	}
+	a.ring[a.n%answersKept] = answer{at: at, sent: a.sent, from: at}
+	a.n++
+}
+
+// newest returns when the newest request was sent that was answered at or
+// before at; false if none is known.
+func (a *answers) newest(at time.Duration) (time.Duration, bool) {
+	for i := a.n - 1; i >= max(0, a.n-answersKept); i-- {
+		if e := &a.ring[i%answersKept]; e.at <= at {
+			return e.sent, true
+		}
+	}
+	return 0, false
+}
