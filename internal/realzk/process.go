@@ -350,15 +350,6 @@ func startJVM(cmd *exec.Cmd) (*jvm, error) {
 	return j, <-started
 }
 
-func (j *jvm) gone() bool {
-	select {
-	case <-j.exited:
-		return true
-	default:
-		return false
-	}
-}
-
 // kill ends the process if it is there, and waits until it is gone.
 func (j *jvm) kill() error {
 	if err := j.proc.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -28,7 +28,7 @@ type Server struct {
 // the package's documentation.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
-	require(tb)
+	Require(tb)
 	cfg := newConfig(opts)
 	if cfg.Dir == "" {
 		cfg.Dir = tb.TempDir()
@@ -60,7 +60,7 @@ var theShared struct {
 // TestMain has to end it: see [WithShared] and [StopShared].
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
-	require(tb)
+	Require(tb)
 	theShared.Lock()
 	defer theShared.Unlock()
 	if theShared.p == nil && theShared.err == nil {
@@ -178,8 +178,9 @@ func (s *Server) check(err error) {
 	}
 }
 
-// require ends the test unless it may use a real server.
-func require(tb testing.TB) {
+// Require ends the test as Start would, unless it may use a real server. It is
+// for tests that start theirs in another way.
+func Require(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {
 		tb.Skip("this test needs a real ZooKeeper, which -short leaves out")

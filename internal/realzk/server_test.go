@@ -141,7 +141,7 @@ func zxidOf(t *testing.T, s *Server) string {
 }
 
 func TestRunForCommands(t *testing.T) {
-	require(t)
+	Require(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	p, err := Run(ctx)
@@ -171,7 +171,7 @@ func TestRunForCommands(t *testing.T) {
 }
 
 func TestServerThatCannotStart(t *testing.T) {
-	require(t)
+	Require(t)
 	tests := []struct {
 		name string
 		opt  Option
@@ -198,7 +198,7 @@ func TestServerThatCannotStart(t *testing.T) {
 // A port that somebody else took between our look and ZooKeeper's is told from
 // other failures, so that another is tried.
 func TestPortTaken(t *testing.T) {
-	require(t)
+	Require(t)
 	in, err := Find()
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestServerDiesWithItsStarter(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		NotRun(t, "only Linux ends a server whose starter was killed")
 	}
-	require(t)
+	Require(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
