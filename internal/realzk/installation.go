@@ -15,7 +15,7 @@ import (
 
 // ErrNotInstalled is wrapped by every error of [Find]: ZooKeeper, or the Java
 // that it runs on, is not there. The error's text says what to do.
-var ErrNotInstalled = errors.New("ZooKeeper is not installed")
+var ErrNotInstalled = errors.New("no ZooKeeper is installed")
 
 // An Installation is a ZooKeeper server on this machine that can be started.
 type Installation struct {
@@ -74,6 +74,9 @@ func find(getenv func(string) string, debian string) (Installation, error) {
 		in.Where = jar
 	}
 	in.Version = versionOf(in.Where)
+	if tooOld.MatchString(in.Version) {
+		return Installation{}, fmt.Errorf("%w that is new enough: %s is version %s, and 3.5 is the oldest that will do; unpack a ZooKeeper 3.8 release and set ZOOKEEPER_HOME to its directory", ErrNotInstalled, in.Where, in.Version)
+	}
 
 	var err error
 	if in.Java, err = findJava(getenv); err != nil {
@@ -106,6 +109,10 @@ func zookeeperJar(jars []string) string {
 	}
 	return ""
 }
+
+// tooOld: before 3.5 there are no container nodes. Some distributions still
+// ship such a ZooKeeper.
+var tooOld = regexp.MustCompile(`^([0-2]|3\.[0-4])(\.|$)`)
 
 var versionInName = regexp.MustCompile(`^zookeeper-(\d.*)\.jar$`)
 

@@ -64,6 +64,12 @@ func TestFind(t *testing.T) {
 			err:   "no zookeeper-*.jar in it",
 		},
 		{
+			name:  "a ZooKeeper that is too old",
+			files: []string{"debian/zookeeper.jar", "debian/zookeeper-3.4.13.jar", "jre/bin/" + javaName},
+			env:   map[string]string{"JAVA_HOME": "jre"},
+			err:   "3.5 is the oldest that will do",
+		},
+		{
 			name: "nothing",
 			err:  "run `make deps` as root",
 		},

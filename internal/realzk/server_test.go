@@ -311,7 +311,7 @@ func TestWithoutZooKeeper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := "github.com/holdfast-go/holdfast/internal/realzk.recorder\tZooKeeper is not installed: ZOOKEEPER_HOME is "
+	line := "github.com/holdfast-go/holdfast/internal/realzk.recorder\tno ZooKeeper is installed: ZOOKEEPER_HOME is "
 	if strings.Count(string(data), line) != 2 || strings.Count(string(data), "\n") != 2 {
 		t.Errorf("recorded:\n%swant two lines that begin with %q", data, line)
 	}
