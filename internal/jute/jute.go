@@ -142,14 +142,14 @@ func (r *Reader) Buffer() []byte {
 	return r.take(int(n), "buffer")
 }
 
-// Count reads the length of a vector whose elements take at least min bytes
+// Count reads the length of a vector whose elements take least bytes or more
 // each, and refuses one that the rest of the input cannot hold.
-func (r *Reader) Count(min int) int {
+func (r *Reader) Count(least int) int {
 	n := int(r.Int32())
 	if n == -1 || r.err != nil {
 		return 0
 	}
-	if n < 0 || n > len(r.b)/min {
+	if n < 0 || n > len(r.b)/least {
 		r.err = fmt.Errorf("%w: vector of %d elements in %d bytes", ErrMalformed, n, len(r.b))
 		return 0
 	}

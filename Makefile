@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# `make` lists what can be made. Everything needs Go only, except where it says
+# otherwise. Variables are given on the command line: make test PKG=./zkio RACE=1
+
+# Which packages, which tests and benchmarks (a regular expression), how often.
+PKG     ?= ./...
+TESTS   ?= .
+COUNT   ?= 1
+# RACE=1 turns the race detector on, which needs a C compiler.
+RACE    ?=
+# go test kills a package's tests after this long.
+TIMEOUT ?= 10m
+# How long the demo and the stress harness run, and each fuzz target.
+DURATION ?= 15s
+TIME     ?= 30s
+# DEPS=0 forbids `make test` to install anything.
+DEPS    ?= 1
+
+export PKG TESTS COUNT RACE TIMEOUT DEPS
+
+# The linters are pinned: a new version's new opinions come with a commit.
+STATICCHECK_VERSION   := 0.8.2
+GOLANGCI_LINT_VERSION := 2.15.0
+
+STATICCHECK   := bin/staticcheck-$(STATICCHECK_VERSION)
+GOLANGCI_LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Two of these at a time would measure, and time out, each other.
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  Variables: PKG=$(PKG) TESTS=$(TESTS) COUNT=$(COUNT) RACE=$(RACE) TIMEOUT=$(TIMEOUT) DURATION=$(DURATION) TIME=$(TIME) DEPS=$(DEPS)"
+
+## Run it
+
+.PHONY: demo
+demo: bin/stress ## see it work: 3 processes × 16 goroutines contend for 4 locks on the embedded server
+	bin/stress -duration $(DURATION) -processes 3 -goroutines 16 -locks 4
+
+.PHONY: stress
+stress: bin/stress bin/zkserver ## the same on a real ZooKeeper; take DURATION=60s or more
+	bin/zkserver bin/stress -servers {} -duration $(DURATION) -processes 3 -goroutines 16 -locks 4
+
+.PHONY: zookeeper
+zookeeper: bin/zkserver ## run a real ZooKeeper on a free port of 127.0.0.1 until Ctrl-C
+	bin/zkserver
+
+## Test it
+
+.PHONY: test
+test: bin/zkserver ## all tests; as root on Debian or Ubuntu, installs ZooKeeper if it is missing (DEPS=0: does not)
+	@.ci/test
+
+.PHONY: test-short
+test-short: ## the tests that need no real ZooKeeper
+	go test -short -count=$(COUNT) -timeout $(TIMEOUT) -run '$(TESTS)' $(if $(RACE),-race) $(PKG)
+
+.PHONY: race
+race: ## all tests under the race detector; needs a C compiler
+	@$(MAKE) --no-print-directory test RACE=1
+
+.PHONY: 386
+386: ## what a 32-bit platform does to alignment and int
+	GOARCH=386 CGO_ENABLED=0 go vet $(PKG)
+	GOARCH=386 CGO_ENABLED=0 go test -count=$(COUNT) -timeout $(TIMEOUT) ./state ./futures
+
+.PHONY: cross
+cross: ## does it compile for macOS and Windows, tests included?
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet $(PKG)
+	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet $(PKG)
+
+.PHONY: bench-smoke
+bench-smoke: ## every Go benchmark once, so that none rots; measures nothing
+	go test -run '^$$' -bench . -benchtime 1x -timeout $(TIMEOUT) $(PKG)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for TIME each
+	@go test -run '^$$' -list '^Fuzz' $(PKG) | \
+	awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, name[i]; n = 0 }' | \
+	while read -r pkg name; do \
+		echo "$$pkg $$name:"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(TIME) "$$pkg" </dev/null || exit 1; \
+	done
+
+.PHONY: cover
+cover: ## which statements the tests run; writes bin/cover.html
+	@mkdir -p bin
+	go test -count=1 -timeout $(TIMEOUT) -coverpkg=./... -coverprofile=bin/cover.out $(PKG)
+	go tool cover -html=bin/cover.out -o bin/cover.html
+	@go tool cover -func=bin/cover.out | tail -n 1
+
+## Keep it clean
+
+.PHONY: fmt
+fmt: ## format the Go files
+	gofmt -l -w .
+
+.PHONY: lint
+lint: $(STATICCHECK) $(GOLANGCI_LINT) ## gofmt, go vet, go mod tidy, staticcheck and golangci-lint; find fault, change nothing
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "make fmt would change:"; echo "$$unformatted"; exit 1; }
+	go vet ./...
+	go mod tidy -diff
+	$(STATICCHECK) ./...
+	$(GOLANGCI_LINT) run ./...
+
+.PHONY: deps
+deps: bin/zkserver ## install what the full tests need (Debian, Ubuntu); elsewhere say what that is
+	@.ci/deps
+
+.PHONY: ci
+ci: ## all that has to pass before a change is taken, as the build servers run it
+	.ci/run
+
+.PHONY: clean
+clean: ## remove what was built here
+	rm -rf bin
+
+# The commands are built anew each time; Go knows what is up to date.
+.PHONY: bin/stress bin/zkserver
+bin/stress:
+	@go build -o $@ ./stress
+bin/zkserver:
+	@go build -o $@ ./internal/realzk/zkserver
+
+# A linter of the right version in the PATH is taken; building one takes minutes.
+$(STATICCHECK):
+	@.ci/tool $@ staticcheck -version $(STATICCHECK_VERSION) honnef.co/go/tools/cmd/staticcheck
+$(GOLANGCI_LINT):
+	@.ci/tool $@ golangci-lint --version $(GOLANGCI_LINT_VERSION) github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package realzk
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+)
+
+// ErrNotInstalled is wrapped by every error of [Find]: ZooKeeper, or the Java
+// that it runs on, is not there. The error's text says what to do.
+var ErrNotInstalled = errors.New("no ZooKeeper is installed")
+
+// An Installation is a ZooKeeper server on this machine that can be started.
+type Installation struct {
+	// Java is the path of the java command.
+	Java string
+	// Classpath is what the server's JVM is started with. A server puts its
+	// own configuration directory in front of it.
+	Classpath string
+	// Version is ZooKeeper's version as in the name of its jar, such as
+	// "3.8.0"; "(version unknown)" if the name tells none.
+	Version string
+	// Where names the installation for people: the jar that was found.
+	Where string
+}
+
+// String says which version was found where.
+func (i Installation) String() string {
+	return fmt.Sprintf("ZooKeeper %s found at %s", i.Version, i.Where)
+}
+
+// debianJars is where Debian and Ubuntu put the jars of package libzookeeper-java.
+const debianJars = "/usr/share/java"
+
+// Find looks for ZooKeeper: in $ZOOKEEPER_HOME if that is set (an unpacked
+// release: lib/*.jar, or *.jar beside each other), else Debian's package. It
+// takes java from $JAVA_HOME if that is set, else from the PATH. Its errors
+// wrap [ErrNotInstalled].
+func Find() (Installation, error) {
+	return find(os.Getenv, debianJars)
+}
+
+// find is Find with the environment and Debian's directory given.
+func find(getenv func(string) string, debian string) (Installation, error) {
+	var in Installation
+	if home := getenv("ZOOKEEPER_HOME"); home != "" {
+		jars := jarsOf(home)
+		jar := zookeeperJar(jars)
+		if jar == "" {
+			// Not looking further is deliberate: who sets the variable wants
+			// that ZooKeeper, and would not notice that another was tested.
+			return in, fmt.Errorf("%w: ZOOKEEPER_HOME is %q, but there is no zookeeper-*.jar in it or in its lib directory; set it to an unpacked ZooKeeper release, or unset it to use Debian's package", ErrNotInstalled, home)
+		}
+		in.Classpath = strings.Join(jars, string(filepath.ListSeparator))
+		in.Where = jar
+	} else {
+		// The manifest of Debian's jar names the jars that it needs. The
+		// binding that makes slf4j print is not among them.
+		jar := filepath.Join(debian, "zookeeper.jar")
+		if _, err := os.Stat(jar); err != nil {
+			return in, fmt.Errorf("%w: there is neither %s (Debian and Ubuntu: run `make deps` as root) nor a ZOOKEEPER_HOME in the environment (elsewhere: unpack a ZooKeeper 3.8 release and set ZOOKEEPER_HOME to its directory)", ErrNotInstalled, jar)
+		}
+		in.Classpath = jar
+		if simple := filepath.Join(debian, "slf4j-simple.jar"); isFile(simple) {
+			in.Classpath += string(filepath.ListSeparator) + simple
+		}
+		in.Where = jar
+	}
+	in.Version = versionOf(in.Where)
+	if tooOld.MatchString(in.Version) {
+		return Installation{}, fmt.Errorf("%w that is new enough: %s is version %s, and 3.5 is the oldest that will do; unpack a ZooKeeper 3.8 release and set ZOOKEEPER_HOME to its directory", ErrNotInstalled, in.Where, in.Version)
+	}
+
+	var err error
+	if in.Java, err = findJava(getenv); err != nil {
+		return Installation{}, err
+	}
+	return in, nil
+}
+
+// jarsOf returns the jars of an unpacked release, in a fixed order.
+func jarsOf(home string) []string {
+	for _, pattern := range []string{filepath.Join(home, "lib", "*.jar"), filepath.Join(home, "*.jar")} {
+		// Glob fails on a malformed pattern only, as a home with a bracket in
+		// its name may make it; then nothing is found there.
+		jars, err := filepath.Glob(pattern)
+		if err == nil && zookeeperJar(jars) != "" {
+			return jars
+		}
+	}
+	return nil
+}
+
+var zookeeperJarName = regexp.MustCompile(`^zookeeper(-\d[\w.]*(-[\w.]+)*)?\.jar$`)
+
+// zookeeperJar returns the one of jars that holds the server, "" if none does.
+func zookeeperJar(jars []string) string {
+	for _, jar := range jars {
+		if zookeeperJarName.MatchString(filepath.Base(jar)) && isFile(jar) {
+			return jar
+		}
+	}
+	return ""
+}
+
+// tooOld: before 3.5 there are no container nodes. Some distributions still
+// ship such a ZooKeeper.
+var tooOld = regexp.MustCompile(`^([0-2]|3\.[0-4])(\.|$)`)
+
+var versionInName = regexp.MustCompile(`^zookeeper-(\d.*)\.jar$`)
+
+// versionOf reads the version from a jar's name. Debian's jar is called
+// zookeeper.jar and has the versioned name as a link beside it.
+func versionOf(jar string) string {
+	names := []string{jar}
+	if beside, err := filepath.Glob(filepath.Join(filepath.Dir(jar), "zookeeper-[0-9]*.jar")); err == nil {
+		names = append(names, beside...)
+	}
+	for _, name := range names {
+		if m := versionInName.FindStringSubmatch(filepath.Base(name)); m != nil {
+			return m[1]
+		}
+	}
+	return "(version unknown)"
+}
+
+func findJava(getenv func(string) string) (string, error) {
+	if home := getenv("JAVA_HOME"); home != "" {
+		name := "java"
+		if runtime.GOOS == "windows" {
+			name = "java.exe"
+		}
+		java := filepath.Join(home, "bin", name)
+		if !isFile(java) {
+			return "", fmt.Errorf("%w: JAVA_HOME is %q, but there is no %s; correct it, or unset it to use the java in the PATH", ErrNotInstalled, home, java)
+		}
+		return java, nil
+	}
+	java, err := exec.LookPath("java")
+	if err != nil {
+		return "", fmt.Errorf("%w: its jar is there, but no java is in the PATH and JAVA_HOME is not set (Debian and Ubuntu: run `make deps` as root; elsewhere: install a Java runtime): %w", ErrNotInstalled, err)
+	}
+	return java, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}

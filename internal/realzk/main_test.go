@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package realzk
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// envChild makes the test binary play the process that dies; see TestServerDiesWithItsStarter.
+const envChild = "REALZK_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(envChild) != "" {
+		child()
+	}
+	goleak.VerifyTestMain(WithShared(m))
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package realzk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Process is a ZooKeeper server in an operating-system process of its own,
+// for use by commands; tests use a [Server]. Its methods may be called by any
+// goroutine; they block, and take their turns.
+type Process struct {
+	cfg  Config
+	in   Installation
+	dir  string
+	temp bool // dir is ours to remove
+	port int
+
+	mu  sync.Mutex // held throughout each method that starts, signals or ends the JVM
+	jvm *jvm       // protected by mu; the last one started, which may have ended
+}
+
+// errPortTaken is the reason for which starting is tried again on another port.
+var errPortTaken = errors.New("the port is taken")
+
+// Run starts a server and returns when it serves clients. It is stopped by
+// [Process.Stop], and killed when ctx ends. Errors wrap [ErrNotInstalled] where
+// there is no ZooKeeper.
+func Run(ctx context.Context, opts ...Option) (*Process, error) {
+	opts = append(opts[:len(opts):len(opts)], func(c *Config) { c.ownGroup = true })
+	p, err := run(ctx, newConfig(opts))
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { _ = p.Stop() })
+	return p, nil
+}
+
+// run starts a server in cfg.Dir, or in a temporary directory if that is "".
+func run(ctx context.Context, cfg Config) (*Process, error) {
+	in, err := Find()
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{cfg: cfg, in: in, dir: cfg.Dir}
+	if p.dir == "" {
+		if p.dir, err = os.MkdirTemp("", "realzk-"); err != nil {
+			return nil, fmt.Errorf("realzk: make a directory for ZooKeeper: %w", err)
+		}
+		p.temp = true
+	}
+	// The JVM is given paths; ours must mean the same to it.
+	if p.dir, err = filepath.Abs(p.dir); err != nil {
+		return nil, fmt.Errorf("realzk: %w", err)
+	}
+	// Between our finding a port free and ZooKeeper's listening on it somebody
+	// else may take it, though few look in that range.
+	for range 10 {
+		if p.port, err = freePort(); err != nil {
+			break
+		}
+		if err = p.launch(ctx); err == nil || !errors.Is(err, errPortTaken) {
+			break
+		}
+	}
+	if err != nil {
+		p.removeTemp()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Addr returns the server's address, host:port. It stays the same over a restart.
+func (p *Process) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
+
+// Installation returns what the server was started from.
+func (p *Process) Installation() Installation { return p.in }
+
+// Dir returns the directory of the server's files.
+func (p *Process) Dir() string { return p.dir }
+
+// LogFile returns the path of the server's log. Restarts append to it.
+func (p *Process) LogFile() string { return logFile(p.dir) }
+
+// PID returns the id of the operating-system process that serves, or served last.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.jvm.pid
+}
+
+// Pause stops the server without ending it (SIGSTOP), as a long pause of a
+// virtual machine or of a garbage collector does: connections stay open and
+// nobody answers. It returns when all the server's threads stand still (where
+// the system lets us see them; else when the signal is sent). Only where there
+// is such a signal, else the error wraps [errors.ErrUnsupported].
+func (p *Process) Pause() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.jvm.pause(); err != nil {
+		return fmt.Errorf("realzk: pause ZooKeeper at %s: %w", p.Addr(), err)
+	}
+	return nil
+}
+
+// Resume lets a paused server go on. For one that is not paused it does nothing.
+func (p *Process) Resume() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.jvm.resume(); err != nil {
+		return fmt.Errorf("realzk: resume ZooKeeper at %s: %w", p.Addr(), err)
+	}
+	return nil
+}
+
+// Kill ends the server at once (SIGKILL), paused or not, and returns when it
+// is gone: its connections are then reset. Its data stays for [Process.Restart].
+// A server that is gone already is left alone.
+func (p *Process) Kill() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kill()
+}
+
+func (p *Process) kill() error {
+	if err := p.jvm.kill(); err != nil {
+		return fmt.Errorf("realzk: kill ZooKeeper at %s: %w", p.Addr(), err)
+	}
+	return nil
+}
+
+// Restart starts the server again, on the same port and the same data, and
+// returns when it serves. One that still runs is killed first. Sessions survive
+// a restart: the server gives each its full timeout anew.
+func (p *Process) Restart(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.kill(); err != nil {
+		return err
+	}
+	return p.launch(ctx)
+}
+
+// Stop ends the server for good and removes its directory if the server made
+// it. It does not ask ZooKeeper to leave, which takes it seconds and writes
+// nothing that a kill would lose. A second Stop does nothing.
+func (p *Process) Stop() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := p.kill()
+	p.removeTemp()
+	return err
+}
+
+func (p *Process) removeTemp() {
+	if p.temp {
+		// Nothing depends on it, and the system cleans its temporary directory.
+		_ = os.RemoveAll(p.dir)
+	}
+}
+
+// launch starts a JVM and waits until it serves, or until it is known that it
+// never will; it leaves none behind then. p.mu is held, or p is not shared yet.
+func (p *Process) launch(ctx context.Context) error {
+	if err := os.MkdirAll(dataDir(p.dir), 0o700); err != nil {
+		return fmt.Errorf("realzk: make a directory for ZooKeeper: %w", err)
+	}
+	files := map[string]string{filepath.Base(configFile(p.dir)): p.cfg.file(p.dir, p.port)}
+	for name, text := range loggingFiles {
+		files[name] = text
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
+			return fmt.Errorf("realzk: configure ZooKeeper: %w", err)
+		}
+	}
+	log, err := os.OpenFile(p.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("realzk: open ZooKeeper's log: %w", err)
+	}
+	defer log.Close() // the JVM has a copy of the descriptor
+	said, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("realzk: open ZooKeeper's log: %w", err)
+	}
+
+	cmd := exec.Command(p.in.Java, p.cfg.javaArgs(p.in, p.dir)...)
+	cmd.Dir = p.dir // where a JVM that crashes leaves its report
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = sysProcAttr(p.cfg.ownGroup)
+	jvm, err := startJVM(cmd)
+	if err != nil {
+		return fmt.Errorf("realzk: start ZooKeeper with %s: %w", p.in.Java, err)
+	}
+	p.jvm = jvm
+
+	ctx, cancel := context.WithTimeoutCause(ctx, p.cfg.StartTimeout, fmt.Errorf("it does not serve after %v", p.cfg.StartTimeout))
+	defer cancel()
+	if err := p.awaitServing(ctx); err != nil {
+		err = errors.Join(err, p.kill())
+		text := logSince(p.LogFile(), said, 50)
+		if strings.Contains(text, "BindException") || strings.Contains(text, "Address already in use") {
+			err = errors.Join(errPortTaken, err)
+		}
+		return fmt.Errorf("realzk: start ZooKeeper at %s (%s): %w\nits log ends:\n%s", p.Addr(), p.in.Where, err, text)
+	}
+	return nil
+}
+
+// awaitServing returns nil when the JVM just started serves clients. A server
+// accepts connections before it serves, and at that address there might be
+// somebody else's; so it is asked for its mode and for its data directory.
+func (p *Process) awaitServing(ctx context.Context) error {
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	// A connection made while the server is being set up may never be answered,
+	// so the first questions are given up soon; on a machine that is merely slow
+	// a later one is given time enough.
+	for patience := 100 * time.Millisecond; ; {
+		asked := time.Now()
+		mode, err := ask(ctx, patience, p.Addr(), "srvr")
+		if err == nil && strings.Contains(mode, "Mode: ") {
+			conf, err := ask(ctx, patience, p.Addr(), "conf")
+			if err == nil && !strings.Contains(conf, "dataDir="+dataDir(p.dir)) {
+				return fmt.Errorf("%w by another ZooKeeper", errPortTaken)
+			}
+			if err == nil {
+				return nil
+			}
+		}
+		if time.Since(asked) >= patience { // not refused, but given up
+			patience = min(2*patience, 5*time.Second)
+		}
+		select {
+		case <-p.jvm.exited:
+			return fmt.Errorf("it ended by itself: %w", p.jvm.err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-poll.C:
+		}
+	}
+}
+
+// FourLetterWord sends one of ZooKeeper's administrative commands, such as
+// "ruok", "srvr", "mntr" or "dump", to the server at addr and returns what it
+// answers. It waits until ctx ends, but at most five seconds.
+func FourLetterWord(ctx context.Context, addr, word string) (string, error) {
+	return ask(ctx, 5*time.Second, addr, word)
+}
+
+func ask(ctx context.Context, patience time.Duration, addr, word string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return "", fmt.Errorf("realzk: send %q to ZooKeeper: %w", word, err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends the Read
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", fmt.Errorf("realzk: send %q to ZooKeeper: %w", word, err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		return "", fmt.Errorf("realzk: read the answer to %q from ZooKeeper: %w", word, err)
+	}
+	return string(answer), nil
+}
+
+// freePort returns a port of 127.0.0.1 on which nobody listens. It takes one
+// below the ranges from which systems take ports for outgoing connections and
+// for listeners on port 0 (they begin at 32768 on Linux, at 49152 elsewhere), so
+// that it is still free when a stopped server is started again.
+func freePort() (int, error) {
+	var last error
+	for range 100 {
+		port := 15000 + rand.IntN(32000-15000)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+		last = err
+	}
+	return 0, fmt.Errorf("realzk: find a free port on 127.0.0.1: %w", last)
+}
+
+// logSince returns the last lines, at most n of them, of what a log says after offset.
+func logSince(path string, offset int64, n int) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	if offset < int64(len(data)) {
+		data = data[offset:]
+	} else {
+		data = nil
+	}
+	lines := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))
+	if len(lines) > n {
+		lines = lines[len(lines)-n:]
+	}
+	return string(bytes.Join(lines, []byte("\n")))
+}
+
+// A jvm is one run of a server, from its start to its end.
+type jvm struct {
+	pid    int
+	proc   *os.Process
+	exited chan struct{} // closed when the process is gone and reaped
+	err    error         // how it ended; written before exited is closed, read only after
+}
+
+// startJVM starts cmd and a goroutine that reaps it, which ends with it.
+func startJVM(cmd *exec.Cmd) (*jvm, error) {
+	j := &jvm{exited: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		// Linux kills the child when the *thread* that started it ends, so this
+		// one is kept until the child is gone. (Elsewhere it costs nothing.)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if err == nil {
+			j.proc, j.pid = cmd.Process, cmd.Process.Pid
+		}
+		started <- err
+		if err != nil {
+			return
+		}
+		if j.err = cmd.Wait(); j.err == nil {
+			j.err = errors.New("exit status 0")
+		}
+		close(j.exited)
+	}()
+	return j, <-started
+}
+
+// kill ends the process if it is there, and waits until it is gone.
+func (j *jvm) kill() error {
+	if err := j.proc.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-j.exited
+	return nil
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holdfast_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// A reader begins by copying the README's programs, so they have to compile
+// with the code beside them.
+func TestReadmePrograms(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(readme, -1)
+	if len(programs) == 0 {
+		t.Fatal("README.md has no Go program in it")
+	}
+	for i, program := range programs {
+		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
+			if out, err := build(t, program[1]); err != nil {
+				t.Errorf("go build: %v\n%s\nof the program\n%s", err, out, program[1])
+			}
+		})
+	}
+
+	t.Run("a wrong one is noticed", func(t *testing.T) {
+		wrong := []byte("package main\n\nimport \"" + modulePath + "/manager\"\n\nfunc main() { manager.NoSuchThing() }\n")
+		if out, err := build(t, wrong); err == nil || !regexp.MustCompile("NoSuchThing").Match(out) {
+			t.Errorf("go build: %v\n%s\nwant that NoSuchThing is undefined", err, out)
+		}
+	})
+}
+
+// build shows the program to the go command as a package of this module, by an
+// overlay, without a file in the tree.
+func build(t *testing.T, program []byte) (output []byte, err error) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(file, program, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shown, err := filepath.Abs(filepath.Join("internal", "readme", "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {shown: file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlayFile := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlayFile, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return exec.CommandContext(t.Context(), "go", "build", "-overlay", overlayFile, "-o", filepath.Join(dir, "program"), "./internal/readme").CombinedOutput()
+}
