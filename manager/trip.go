@@ -255,8 +255,8 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 		l.m.activate(t) // before the node can exist: whoever ends sessions must find us
 		t.node = zkio.NewNode(l.path, markExclusive, l.m.guid(), l.m.nodeData(KindExclusive), l.m.cfg.ACL, t)
 	}
-	if t.node.Path() == "" {
-		return t.create(s)
+	if t.node.Czxid() == 0 {
+		return t.create(s) // not yet, or not known to have succeeded
 	}
 	if t.ownTouched.Swap(false) {
 		// Our node's watch has fired. Look, which also sets the watch again.
