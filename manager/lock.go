@@ -11,11 +11,13 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// A Lock is a lock that a process owns and all its goroutines share. It is
-// exclusive among processes: while this process holds it, no other process
-// does, and any number of goroutines of this process may be inside together.
+// A Lock is a lock that a process owns and all its goroutines share. It
+// excludes processes: while this process holds it, no other process does (of a
+// read lock: no other process writes), and any number of goroutines of this
+// process may be inside together.
 //
-// There is one *Lock per name in a Manager; get it with [Manager.Exclusive].
+// There is one *Lock per name in a Manager; get it with [Manager.Exclusive], or
+// the two of a read/write lock with [Manager.ReadWrite].
 // All its methods may be called by any number of goroutines at the same time.
 //
 // When several goroutines acquire the lock at the same time there is one entry
@@ -25,26 +27,30 @@ import (
 // queues again, behind the processes that are waiting.
 type Lock struct {
 	m    *Manager
+	rw   *RWLock // the pair that it belongs to; nil for an exclusive lock
 	name string
 	path string // the directory of its nodes
+	kind Kind
 
 	// cur is the present round. It moves forward only, and only the releaser
 	// of the round that it points to moves it.
 	cur atomic.Pointer[round]
 
 	counters
-	foreign atomic.Int64 // children of the directory that are no contenders, when last listed
+	foreign   atomic.Int64 // children of the directory that are no contenders, when last listed
+	directory directory    // what is known about the directory
+	mixed     atomic.Bool  // contenders of another kind were seen and reported
 }
 
-func newLock(m *Manager, path string) *Lock {
-	l := &Lock{m: m, path: path, name: m.nameOf(path)}
+func newLock(m *Manager, path string, kind Kind) *Lock {
+	l := &Lock{m: m, path: path, name: m.nameOf(path), kind: kind}
 	r := &round{lock: l}
 	r.flags.Set(state.PrevReleased) // nothing before it
 	l.cur.Store(r)
 	return l
 }
 
-// Name returns the lock's name, as Exclusive was given it, without a leading slash.
+// Name returns the lock's name, without a leading slash.
 func (l *Lock) Name() string { return l.name }
 
 // Path returns the directory in ZooKeeper in which the lock's contenders queue.
@@ -66,8 +72,8 @@ func (l *Lock) Path() string { return l.path }
 // reenters: the Hold that it returns is a further handle of the same holder.
 // Any other caller is a newcomer.
 //
-// A refusal (the manager is closed, ctx has ended, there are too many holders)
-// is a Hold whose Granted has failed. Acquire reads no clock; see [Hold] for
+// A refusal (the manager is closed, ctx has ended, there are too many holders,
+// an upgrade) is a Hold whose Granted has failed. Acquire reads no clock; see [Hold] for
 // the checks that do.
 //
 // The grant of a round synchronizes before the return of every Acquire that
@@ -92,6 +98,11 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 			return deadHold(l, &Error{Op: op, Name: l.name, Err: err})
 		}
 		// It was released just now: a newcomer after all.
+	}
+	if l.kind == KindWrite {
+		if _, ok := l.rw.reader.heldIn(ctx); ok {
+			return deadHold(l, &Error{Op: op, Name: l.name, Err: ErrUpgrade})
+		}
 	}
 	if l.m.closing() {
 		return deadHold(l, &Error{Op: op, Name: l.name, Err: ErrClosed})
