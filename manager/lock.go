@@ -81,7 +81,7 @@ func (l *Lock) Path() string { return l.path }
 func (l *Lock) Acquire(ctx context.Context) Hold {
 	h := l.acquire(ctx, "acquire")
 	if ctx.Done() != nil && h.round.word.Load().Phase() == state.Fetching {
-		stop := context.AfterFunc(ctx, h.withdraw)
+		stop := context.AfterFunc(ctx, h.withdrawal())
 		h.slot.onRelease(h.gen, func() { stop() })
 	}
 	return h
@@ -95,7 +95,7 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 		case err == nil:
 			return h
 		case errors.Is(err, ErrTooManyHolders):
-			return deadHold(l, &Error{Op: op, Name: l.name, Err: err})
+			return deadHold(l, err.(*Error))
 		}
 		// It was released just now: a newcomer after all.
 	}
@@ -238,9 +238,15 @@ func (l *Lock) State() (state.Phase, int) {
 
 // ended is the error of a ctx that has ended.
 func (l *Lock) ended(ctx context.Context, op string) *Error {
+	return &Error{Op: op, Name: l.name, Err: contextError(ctx)}
+}
+
+// contextError returns an error that wraps both the error and the cause of a
+// context that has ended.
+func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if !errors.Is(cause, err) {
-		err = fmt.Errorf("%w: %w", err, cause)
+	if errors.Is(cause, err) {
+		return cause
 	}
-	return &Error{Op: op, Name: l.name, Err: err}
+	return fmt.Errorf("%w: %w", err, cause)
 }

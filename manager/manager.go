@@ -137,7 +137,7 @@ func (m *Manager) probe(ctx context.Context) error {
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("cannot %s %s: %w: %w", step.what, m.cfg.Root, context.Cause(ctx), err)
+				return fmt.Errorf("cannot %s %s: %w: %w", step.what, m.cfg.Root, contextError(ctx), err)
 			case <-time.After(wait):
 			}
 		}
@@ -255,7 +255,7 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 				left = t.error("shutdown", errors.New("its node cannot be deleted; closing the session instead"))
 			}
 		case <-ctx.Done():
-			left = &Error{Op: "shutdown", Name: t.round.lock.name, Err: fmt.Errorf("still held: %w", context.Cause(ctx))}
+			left = &Error{Op: "shutdown", Name: t.round.lock.name, Err: fmt.Errorf("still held: %w", contextError(ctx))}
 		}
 	}
 	return errors.Join(left, m.Close())

@@ -570,6 +570,12 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 			t.round.fail(t.error("acquire", errLeaseEnded))
 			return true
 		}
+		// The same with Close and Shutdown: they set the stage first and look at
+		// the words then.
+		if l.m.closing() {
+			t.round.fail(t.error("acquire", ErrClosed))
+			return true
+		}
 		if l.rw != nil {
 			l.rw.granted(l)
 		}
