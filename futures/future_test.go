@@ -463,9 +463,9 @@ func TestNilFunctions(t *testing.T) {
 // comes first, the channel that the caller got is closed afterwards: if not,
 // the caller would wait for ever.
 func TestDoneAgainstSettle(t *testing.T) {
-	rounds := 50_000
+	rounds := 10_000
 	if testing.Short() {
-		rounds = 5_000
+		rounds = 1_000
 	}
 	ps := make([]Promise[int], rounds)
 	cs := make([]chan struct{}, rounds)
@@ -482,7 +482,7 @@ func TestDoneAgainstSettle(t *testing.T) {
 	meet := func(i, delay int) {
 		arrived.Add(1)
 		for spins := 0; arrived.Load() < int64(2*(i+1)); spins++ {
-			if spins > 1000 {
+			if spins > 50 {
 				runtime.Gosched() // for machines with one processor
 			}
 		}
