@@ -305,13 +305,12 @@ func (n *Node) Remove(s *Session) (deleted bool, err error) {
 		return false, badArguments("delete", n.where(), "it belongs to session %#x, not to %#x", n.session.ID(), s.ID())
 	}
 	deleted, err = n.delete(s)
-	switch class := ClassOf(err); {
-	case err == nil, n.session.Gone(): // perhaps only now
+	if err == nil || n.session.Gone() { // perhaps only now
 		n.Forget()
 		return deleted, nil
-	case class == SessionOver || class == Closed:
-		return false, &opError{op: "delete", path: n.where(), kind: err, why: fmt.Errorf(
-			"the server did not confirm the end of session %#x: the node may remain for up to %v", n.session.ID(), n.session.Timeout())}
+	}
+	if over := s.Err(); over != nil {
+		err = overError("delete", n.where(), fmt.Errorf("%w, and the server did not confirm the end of session %#x: the node may remain for up to %v", over, n.session.ID(), n.session.Timeout()))
 	}
 	return false, err
 }

@@ -66,11 +66,13 @@ type Session struct {
 	gone     atomic.Bool
 	parkOnce sync.Once
 
-	mu           sync.Mutex // protects what follows; never held while waiting
-	wire         *wire      // the present connection, from the dial on; nil if there is none
-	live         bool       // wire's handshake is done
+	mu           sync.Mutex    // protects what follows; never held while waiting
+	wire         *wire         // the present connection, from the dial on; nil if there is none
+	live         bool          // wire's handshake is done
 	change       chan struct{} // closed and replaced when live or attempts change
 	attempts     int           // to connect, since the last connection
+	downSince    time.Duration // when the last connection was lost
+	flushed      bool          // flushes has reported since
 	published    bool          // the client's users know the session
 	refusing     bool          // servers have been closing connections unanswered …
 	refusedSince time.Duration // … since then
@@ -162,17 +164,18 @@ func (hostProvider) Init([]string) error { return nil }
 // Len returns the number of servers.
 func (p hostProvider) Len() int { return len(p.s.client.hosts.servers) }
 
-// Next returns the server to try next. Its second result would make
-// go-zookeeper fail the requests that wait to be sent, and sleep for a second.
-// There is no need: the pool hands out no tasks while there is no connection,
-// so few requests wait there. But it is the only place where go-zookeeper
-// notices in between two attempts that it was closed.
+// Next returns the server to try next. Its second result makes go-zookeeper
+// fail the requests that wait to be sent, sleep for a second, and look whether
+// it was closed, which it does nowhere else between two attempts. So it is true
+// when go-zookeeper is being closed, and otherwise once in an outage, when that
+// has lasted for so long that a second does not matter any more: calls wait in
+// [Session.before], so there are few to be freed by it.
 func (p hostProvider) Next() (server string, retryStart bool) {
 	select {
 	case <-p.s.quitting:
 		return p.s.client.hosts.servers[0], true
 	default:
-		return p.s.client.hosts.pick(), false
+		return p.s.client.hosts.pick(), p.s.flushes()
 	}
 }
 
@@ -183,10 +186,10 @@ func (p hostProvider) Connected() {}
 // so that go-zookeeper cannot carry what waits to be sent into another session.
 func (s *Session) dial(_, server string, _ time.Duration) (net.Conn, error) {
 	hosts := s.client.hosts
+	s.attempting()
 	if !s.sleep(hosts.pause(s.Timeout())) {
 		return nil, s.park()
 	}
-	s.attempting()
 	hosts.trying(server)
 	began := s.client.clock.now()
 	limit := hosts.attempt(s.Timeout())
@@ -197,7 +200,7 @@ func (s *Session) dial(_, server string, _ time.Duration) (net.Conn, error) {
 	if err == nil {
 		err = conn.SetDeadline(deadline) // until the handshake's end
 		if err != nil {
-			raw.Close() //nolint:errcheck // the connection is useless
+			_ = raw.Close() // the connection is useless
 		}
 	}
 	if err != nil {
@@ -209,7 +212,7 @@ func (s *Session) dial(_, server string, _ time.Duration) (net.Conn, error) {
 	}
 	w := newWire(s, server, began, conn, raw)
 	if !s.attach(w) {
-		raw.Close() //nolint:errcheck // nobody is interested any more
+		_ = raw.Close() // nobody is interested any more
 		return nil, s.park()
 	}
 	return w, nil
@@ -241,7 +244,7 @@ func (s *Session) sleep(d time.Duration) bool {
 func (s *Session) park() error {
 	s.parkOnce.Do(func() { close(s.parked) })
 	<-s.quitting
-	time.Sleep(2 * time.Millisecond)
+	<-time.After(2 * time.Millisecond)
 	return errFenced
 }
 
@@ -251,6 +254,19 @@ func (s *Session) attempting() {
 	defer s.mu.Unlock()
 	s.attempts++
 	s.changedLocked()
+}
+
+// flushes reports, once in an outage, that it has lasted for the session's
+// timeout.
+func (s *Session) flushes() bool {
+	now := s.client.clock.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ID() == 0 || s.flushed || now-s.downSince < s.Timeout() {
+		return false
+	}
+	s.flushed = true
+	return true
 }
 
 // attach makes w the session's present connection, unless it is over.
@@ -287,7 +303,7 @@ func (s *Session) ready(w *wire) {
 	if s.wire != w || s.Err() != nil {
 		return
 	}
-	s.live, s.refusing, s.attempts = true, false, 0
+	s.live, s.flushed, s.refusing, s.attempts = true, false, false, 0
 	s.changedLocked()
 	s.gateLocked()
 	select {
@@ -307,6 +323,9 @@ func (s *Session) disconnected(w *wire) {
 	}
 	wasLive := s.live
 	s.wire, s.live = nil, false
+	if wasLive {
+		s.downSince = now
+	}
 	refused := !wasLive && s.ID() != 0 && wasRefused(w.err)
 	if refused && !s.refusing {
 		s.refusing, s.refusedSince = true, now
@@ -450,7 +469,7 @@ func (s *Session) closeConn() {
 	<-s.parked
 	close(s.quitting)
 	s.conn.Close()
-	for range s.events { //nolint:revive // closed when the last goroutine has ended
+	for range s.events { // closed when the last of them has ended
 	}
 	s.group.Wait()
 }
