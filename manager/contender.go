@@ -151,18 +151,15 @@ func cutSequence(name string) (rest string, seq int64, ok bool) {
 		}
 	}
 	seq, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
+	if err != nil || negative && seq == 0 {
 		return "", 0, false
 	}
 	// "lock--2147483648": the mark's own dash is not the sign.
-	if !negative && (strings.HasSuffix(name[:at], "--") || strings.HasSuffix(name[:at], "__-")) {
+	if !negative && digits[0] != '0' && (strings.HasSuffix(name[:at], "--") || strings.HasSuffix(name[:at], "__-")) {
 		at--
 		negative = true
 	}
 	if negative {
-		if seq == 0 {
-			return "", 0, false
-		}
 		seq = -seq
 	}
 	return name[:at], seq, true
