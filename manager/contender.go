@@ -149,26 +149,31 @@ func parseContender(name string) (contender, bool) {
 	return contender{}, false
 }
 
-// cutSequence cuts the number that ZooKeeper appends to a sequential node:
-// ten digits, or a minus sign and ten digits after the counter overflowed.
+// cutSequence cuts the number that ZooKeeper appends to a sequential node: ten
+// digits or, after the counter overflowed, a minus sign and ten or nine digits,
+// since the sign counts as one of the ten characters that a number is padded to.
 func cutSequence(name string) (rest string, seq int64, ok bool) {
-	const digits = 10
-	if len(name) < digits {
+	const width = 10
+	at := len(name) - width
+	if at < 0 {
 		return "", 0, false
 	}
-	at := len(name) - digits
-	for i := at; i < len(name); i++ {
-		if name[i] < '0' || name[i] > '9' {
+	digits, negative := strings.CutPrefix(name[at:], "-")
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
 			return "", 0, false
 		}
 	}
-	seq, err := strconv.ParseInt(name[at:], 10, 64)
-	if err != nil {
+	seq, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || negative && seq == 0 {
 		return "", 0, false
 	}
 	// "lock--2147483648": the mark's own dash is not the sign.
-	if strings.HasSuffix(name[:at], "--") || strings.HasSuffix(name[:at], "__-") {
+	if !negative && digits[0] != '0' && (strings.HasSuffix(name[:at], "--") || strings.HasSuffix(name[:at], "__-")) {
 		at--
+		negative = true
+	}
+	if negative {
 		seq = -seq
 	}
 	return name[:at], seq, true

@@ -85,10 +85,12 @@ func checkSegment(segment string) error {
 }
 
 // illegalRune reports whether ZooKeeper refuses r in a path: control
-// characters, surrogates, the private use area of the basic plane, and the
-// specials at its end.
+// characters, surrogates, the private use area of the basic plane, and
+// everything from the specials at its end. That includes all that is beyond the
+// basic plane, emoji for instance: the server looks at UTF-16 code units, and
+// finds two surrogates there.
 func illegalRune(r rune) bool {
-	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 && r <= 0xffff
+	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
 // Escape makes one legal segment of a lock's name out of any string, so that an

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// A cluster is what the tests of whole managers run on: one embedded server,
+// and the managers that are its clients. Each manager stands for a process: it
+// has a session of its own and excludes the others.
+type cluster struct {
+	t   *testing.T
+	srv *zktest.Server
+	log *records // what the managers log
+}
+
+// bubble runs a test on a cluster in virtual time: time passes only when all
+// goroutines wait, and synctest.Wait returns when they do. All goroutines have
+// ended when it returns, or the test fails.
+func bubble(t *testing.T, test func(c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(newCluster(t, zktest.Config{})) })
+}
+
+// newCluster starts a server and has it closed when the test ends, after the
+// managers.
+func newCluster(t *testing.T, cfg zktest.Config) *cluster {
+	t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	c := &cluster{t: t, srv: zktest.NewServer(cfg), log: new(records)}
+	t.Cleanup(func() {
+		if err := c.srv.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// config is what open opens a manager with.
+func (c *cluster) config(label string) Config {
+	return Config{
+		Servers: []string{"zk1"},
+		Dialer:  c.srv.Dial,
+		Label:   label,
+		Logger:  slog.New(c.log),
+	}
+}
+
+// open opens a manager, and has it closed when the test ends.
+func (c *cluster) open(label string, with ...func(*Config)) *Manager {
+	c.t.Helper()
+	cfg := c.config(label)
+	for _, f := range with {
+		f(&cfg)
+	}
+	m, err := Open(c.t.Context(), cfg)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		// Whether the server confirms it is the business of the tests of Close.
+		if err := m.Close(); err != nil && !errors.Is(err, ErrClosed) {
+			c.t.Logf("close of %s: %v", label, err)
+		}
+	})
+	return m
+}
+
+// lock opens a manager for the lock called "jobs", and returns the lock.
+func (c *cluster) lock(label string, with ...func(*Config)) *Lock {
+	c.t.Helper()
+	return exclusive(c.t, c.open(label, with...), "jobs")
+}
+
+// dir is where the contenders of the lock called "jobs" queue.
+const dir = "/holdfast/jobs"
+
+// nodes returns the names of the nodes in the queue of the lock called "jobs".
+func (c *cluster) nodes() []string { return c.srv.Children(dir) }
+
+// wantNodes checks how many nodes are in the queue of the lock called "jobs".
+func (c *cluster) wantNodes(want int) {
+	c.t.Helper()
+	if got := c.nodes(); len(got) != want {
+		c.t.Errorf("%d nodes in %s, want %d: %v", len(got), dir, want, got)
+	}
+}
+
+// session returns the id of m's session.
+func session(m *Manager) int64 { return m.client.Session().ID() }
+
+// requests counts requests by kind while a test runs. It is a hook of the
+// server, so there is one for a test.
+type requests struct {
+	mu     sync.Mutex
+	counts map[string]int // by "op path", with the path cut to what the test asked for
+}
+
+// countRequests counts the requests that concern paths under prefix, by kind.
+func (c *cluster) countRequests(prefix string) *requests {
+	r := &requests{counts: make(map[string]int)}
+	c.srv.OnRequest(func(_ int64, op zktest.Op, path string) {
+		if strings.HasPrefix(path, prefix) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.counts[op.String()]++
+		}
+	})
+	return r
+}
+
+// take returns the counts since the last take, as "create2=1 delete=1", sorted.
+func (r *requests) take() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	counts := r.counts
+	r.counts = make(map[string]int)
+	return counts
+}
+
+// exclusive returns the lock called name.
+func exclusive(t *testing.T, m *Manager, name string) *Lock {
+	t.Helper()
+	l, err := m.Exclusive(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// mustLock takes the lock, waiting for it as long as the test may run.
+func mustLock(t *testing.T, l *Lock) Hold {
+	t.Helper()
+	h, err := l.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// mustRelease gives h up, and checks that the round ended well.
+func mustRelease(t *testing.T, h Hold) {
+	t.Helper()
+	if err := h.Unlock(t.Context()); err != nil {
+		t.Errorf("unlock: %v", err)
+	}
+}
+
+// settled returns what f has settled with. It fails the test if f has not.
+func settled[T any](t *testing.T, what string, f *futures.Future[T]) error {
+	t.Helper()
+	_, err, ok := f.Poll()
+	if !ok {
+		t.Fatalf("%s is pending", what)
+	}
+	return err
+}
+
+// pending checks that f has not settled.
+func pending[T any](t *testing.T, what string, f *futures.Future[T]) {
+	t.Helper()
+	if _, err, ok := f.Poll(); ok {
+		t.Errorf("%s has settled with %v, want it pending", what, err)
+	}
+}
+
+// wantErr checks that err is want, in the sense of errors.Is; nil is nil.
+func wantErr(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if want == nil && err != nil || !errors.Is(err, want) {
+		t.Errorf("%s: got %v, want %v", what, err, want)
+	}
+}
+
+// wantState checks the phase and the count of the lock's present round.
+func wantState(t *testing.T, l *Lock, phase state.Phase, holders int) {
+	t.Helper()
+	if p, n := l.State(); p != phase || n != holders {
+		t.Errorf("%s is %v/%d, want %v/%d", l.Name(), p, n, phase, holders)
+	}
+}
+
+// isClosed reports whether c is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// later lets virtual time pass until nothing moves any more.
+func later(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// records is a log handler that remembers what was logged.
+type records struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (r *records) Enabled(context.Context, slog.Level) bool { return true }
+func (r *records) WithAttrs([]slog.Attr) slog.Handler       { return r }
+func (r *records) WithGroup(string) slog.Handler            { return r }
+
+func (r *records) Handle(_ context.Context, rec slog.Record) error {
+	line := rec.Level.String() + " " + rec.Message
+	rec.Attrs(func(a slog.Attr) bool {
+		line += fmt.Sprintf(" %s=%v", a.Key, a.Value)
+		return true
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, line)
+	return nil
+}
+
+// with returns the lines that contain s.
+func (r *records) with(s string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []string
+	for _, line := range r.lines {
+		if strings.Contains(line, s) {
+			found = append(found, line)
+		}
+	}
+	return found
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+func TestLockPath(t *testing.T) {
+	for _, test := range []struct{ root, name, want string }{
+		{"/holdfast", "jobs", "/holdfast/jobs"},
+		{"/holdfast", "/jobs", "/holdfast/jobs"}, // one leading slash is ignored
+		{"/holdfast", "jobs/nightly/eu", "/holdfast/jobs/nightly/eu"},
+		{"/a/b", "c", "/a/b/c"},
+		{"/", "jobs", "/jobs"},
+		{"/", "/jobs", "/jobs"},
+		{"/holdfast", "grüße/день/日本", "/holdfast/grüße/день/日本"},
+		{"/holdfast", "with space", "/holdfast/with space"},
+		{"/holdfast", "...", "/holdfast/..."},
+		{"/holdfast", ".hidden", "/holdfast/.hidden"},
+		{"/holdfast", "zookeeper2", "/holdfast/zookeeper2"},
+		{"/holdfast", "lock-", "/holdfast/lock-"},
+		{"/holdfast", "lock-123", "/holdfast/lock-123"}, // not ten digits: no contender
+		{"/r", strings.Repeat("a", maxPath-len("/r/")), "/r/" + strings.Repeat("a", maxPath-len("/r/"))},
+	} {
+		got, err := lockPath(test.root, test.name)
+		if got != test.want || err != nil {
+			t.Errorf("lockPath(%q, %q) = %q, %v; want %q", test.root, test.name, got, err, test.want)
+		}
+	}
+}
+
+func TestBadNames(t *testing.T) {
+	for _, test := range []struct{ what, name, says string }{
+		{"empty", "", "empty"},
+		{"only a slash", "/", "empty"},
+		{"two leading slashes", "//a", "empty segment"},
+		{"slash at the end", "a/", "empty segment"},
+		{"two slashes in a row", "a//b", "empty segment"},
+		{"dot", ".", "relative"},
+		{"dot dot", "..", "relative"},
+		{"dot in the middle", "a/./b", "relative"},
+		{"dot dot at the end", "a/..", "relative"},
+		{"ZooKeeper's own", "zookeeper", "reserved"},
+		{"ZooKeeper's own, below", "a/zookeeper/b", "reserved"},
+		{"NUL", "a\x00b", "U+0000"},
+		{"control character", "a\nb", "U+000A"},
+		{"last of the first control characters", "a\x1fb", "U+001F"},
+		{"delete", "a\x7fb", "U+007F"},
+		{"second control characters", "a\u0085b", "U+0085"},
+		{"private use", "a\ue000b", "U+E000"},
+		{"end of the private use area", "a\uf8ffb", "U+F8FF"},
+		{"specials", "a\ufff0b", "U+FFF0"},
+		{"not a character", "a\uffffb", "U+FFFF"},
+		{"beyond the basic plane", "a\U0001f512b", "U+1F512"},
+		{"invalid UTF-8", "a\xffb", "UTF-8"},
+		{"half a character", "a\xe2\x82", "UTF-8"},
+		{"an exclusive contender", "lock-0000000001", "contender"},
+		{"a protected contender", "a/_c_00112233445566778899aabbccddeeff-lock-0000000001", "contender"},
+		{"a read contender", "__READ__0000000001", "contender"},
+		{"kazoo's contender", "00112233445566778899aabbccddeeff__lock__0000000001", "contender"},
+		{"too long", strings.Repeat("a", maxPath), "1024"},
+		{"too long in bytes, not in characters", strings.Repeat("é", maxPath/2), "1024"},
+	} {
+		path, err := lockPath("/holdfast", test.name)
+		switch {
+		case !errors.Is(err, ErrBadName):
+			t.Errorf("%s: got %q, %v; want ErrBadName", test.what, path, err)
+		case !strings.Contains(err.Error(), test.says):
+			t.Errorf("%s: %q does not say %q", test.what, err, test.says)
+		}
+	}
+}
+
+func TestCheckRoot(t *testing.T) {
+	for root, ok := range map[string]bool{
+		"/":              true,
+		"/holdfast":      true,
+		"/a/b/c":         true,
+		"":               false,
+		"holdfast":       false,
+		"./holdfast":     false,
+		"/holdfast/":     false,
+		"//holdfast":     false,
+		"/a/../b":        false,
+		"/zookeeper/a":   false,
+		"/a\x00":         false,
+		"/a\xff":         false,
+		"/\U0001f512":    false,
+		"/__READ__00000": true,
+	} {
+		if err := checkRoot(root); (err == nil) != ok {
+			t.Errorf("checkRoot(%q) = %v, want ok = %t", root, err, ok)
+		}
+	}
+}
+
+// A bad name is refused by Exclusive, before anything is sent, with an error
+// that shows the name; a good one costs no request either.
+func TestExclusiveDoesNoIO(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		seen := c.countRequests("/")
+		for _, name := range []string{"", "a//b", "a/..", "zookeeper", "\U0001f512"} {
+			l, err := m.Exclusive(name)
+			var e *Error
+			if l != nil || !errors.Is(err, ErrBadName) || !errors.As(err, &e) || e.Op != "exclusive" || e.Name != name {
+				c.t.Errorf("Exclusive(%q) = %v, %v; want ErrBadName with the operation and the name", name, l, err)
+			}
+		}
+		l := exclusive(c.t, m, "/good/name")
+		if l.Name() != "good/name" || l.Path() != "/holdfast/good/name" {
+			c.t.Errorf("got name %q, path %q", l.Name(), l.Path())
+		}
+		synctest.Wait()
+		if sent := seen.take(); len(sent) > 0 {
+			c.t.Errorf("requests were sent: %v", sent)
+		}
+	})
+}
+
+func TestEscape(t *testing.T) {
+	for _, test := range []struct{ id, want string }{
+		{"", "%"},
+		{"plain-name_1.txt", "plain-name_1.txt"},
+		{"with space", "with space"},
+		{"größe", "größe"},
+		{"日本", "日本"},
+		{"a/b", "a%2Fb"},
+		{"/", "%2F"},
+		{"100%", "100%25"},
+		{"%2F", "%252F"},
+		{"%", "%25"},
+		{".", "%2E"},
+		{"..", "%2E."},
+		{"...", "..."},
+		{"zookeeper", "%7Aookeeper"},
+		{"Zookeeper", "Zookeeper"},
+		{"a\x00b\n", "a%00b%0A"},
+		{"\x7f\u0085", "%7F%C2%85"},
+		{"\ue000", "%EE%80%80"},
+		{"\ufffd", "%EF%BF%BD"}, // the real one, not a sign of a broken encoding
+		{"\xff\xfe", "%FF%FE"},
+		{"\U0001f512", "%F0%9F%94%92"},
+		{"lock-0000000001", "%6Cock-0000000001"},
+		{"_c_00112233445566778899aabbccddeeff-lock-0000000001", "%5Fc_00112233445566778899aabbccddeeff-lock-0000000001"},
+		{"https://example.org/a?b=c", "https:%2F%2Fexample.org%2Fa?b=c"},
+		{strings.Repeat("x", maxEscaped), strings.Repeat("x", maxEscaped)},
+	} {
+		if got := Escape(test.id); got != test.want {
+			t.Errorf("Escape(%q) = %q, want %q", test.id, got, test.want)
+		}
+	}
+}
+
+// Long ids are cut, and still differ.
+func TestEscapeLong(t *testing.T) {
+	seen := make(map[string]string)
+	for _, id := range []string{
+		strings.Repeat("x", maxEscaped+1),
+		strings.Repeat("x", maxEscaped+2),
+		strings.Repeat("x", maxEscaped) + "y",
+		strings.Repeat("/", 100),
+		strings.Repeat("/", 101),
+		strings.Repeat("é", maxEscaped),
+		"x" + strings.Repeat("é", maxEscaped), // cut in the middle of a character
+		"xy" + strings.Repeat("日本", maxEscaped),
+		strings.Repeat("\xff", 1<<20),
+	} {
+		s := Escape(id)
+		checkEscaped(t, id, s)
+		if other, ok := seen[s]; ok {
+			t.Errorf("Escape gives %q for two ids of %d and %d bytes", s, len(id), len(other))
+		}
+		seen[s] = id
+		if n := min(len(id), 20); strings.HasPrefix(id, "x") && !strings.HasPrefix(s, id[:2]) {
+			t.Errorf("Escape(%q…) = %q does not begin as the id does", id[:n], s)
+		}
+	}
+}
+
+// checkEscaped checks what holds for the result of Escape for any id.
+func checkEscaped(t *testing.T, id, s string) {
+	t.Helper()
+	if len(s) > maxEscaped {
+		t.Errorf("Escape(%q) has %d bytes", id, len(s))
+	}
+	if strings.Contains(s, "/") {
+		t.Errorf("Escape(%q) = %q has more than one segment", id, s)
+	}
+	if _, err := lockPath("/holdfast", "a/"+s+"/b"); err != nil {
+		t.Errorf("Escape(%q) = %q is no legal segment: %v", id, s, err)
+	}
+	if !zooKeeperTakes(s) {
+		t.Errorf("Escape(%q) = %q: ZooKeeper refuses it", id, s)
+	}
+}
+
+// zooKeeperTakes is ZooKeeper's own check of a path's characters, which looks
+// at UTF-16 code units.
+func zooKeeperTakes(s string) bool {
+	if !utf8.ValidString(s) {
+		return false
+	}
+	for _, c := range utf16.Encode([]rune(s)) {
+		switch {
+		case c == 0,
+			c > 0x0000 && c <= 0x001f,
+			c >= 0x007f && c <= 0x009f,
+			c >= 0xd800 && c <= 0xf8ff,
+			c >= 0xfff0:
+			return false
+		}
+	}
+	return true
+}
+
+// unescape is the inverse of Escape for results that were not cut: that there
+// is one shows that different ids give different segments.
+func unescape(s string) (id string, cut bool) {
+	switch {
+	case s == "%":
+		return "", false
+	case strings.Contains(s, "%~"): // which no escape of '~' or '%' gives
+		return "", true
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b.WriteByte(s[i])
+			continue
+		}
+		const digits = "0123456789ABCDEF"
+		b.WriteByte(byte(strings.IndexByte(digits, s[i+1])<<4 | strings.IndexByte(digits, s[i+2])))
+		i += 2
+	}
+	return b.String(), false
+}
+
+func FuzzEscape(f *testing.F) {
+	for _, id := range []string{
+		"", ".", "..", "/", "%", "%~", "%2F", "a/b", "zookeeper", "lock-0000000001", "\U0001f512", "\xff", "\ufffd", "\x00",
+		"_c_00112233445566778899aabbccddeeff-__READ__-2147483648",
+		strings.Repeat("x", 300), strings.Repeat("é", 200), strings.Repeat("/", 85), strings.Repeat("/", 86),
+	} {
+		f.Add(id)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		s := Escape(id)
+		checkEscaped(t, id, s)
+		if back, cut := unescape(s); !cut && back != id {
+			t.Errorf("Escape(%q) = %q, which reads %q", id, s, back)
+		}
+	})
+}
+
+func FuzzLockPath(f *testing.F) {
+	for _, name := range []string{"a", "/a", "a/b", "a//b", "..", "zookeeper", "\U0001f512", "a\xff", "lock-0000000001"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		path, err := lockPath("/holdfast", name)
+		if err != nil {
+			if path != "" || !errors.Is(err, ErrBadName) {
+				t.Errorf("lockPath(%q) = %q, %v", name, path, err)
+			}
+			return
+		}
+		if strings.TrimPrefix(path, "/holdfast/") != strings.TrimPrefix(name, "/") {
+			t.Errorf("lockPath(%q) = %q", name, path)
+		}
+		for segment := range strings.SplitSeq(path[1:], "/") {
+			if segment == "" || segment == "." || segment == ".." || segment == "zookeeper" || !zooKeeperTakes(segment) {
+				t.Errorf("lockPath(%q) = %q, with segment %q", name, path, segment)
+			}
+		}
+	})
+}
