@@ -199,6 +199,9 @@ func isGUID(s string) bool {
 // margin is for the creates that are under way when the end is near.
 const lastSafeSequence = 1<<31 - 1<<20
 
+// exhausted reports whether seq says nothing about its owner's place.
+func exhausted(seq int64) bool { return seq < 0 || seq > lastSafeSequence }
+
 // queue is a lock's directory as one list showed it.
 type queue struct {
 	contenders []contender // in the order of their turns
@@ -215,7 +218,7 @@ func parseQueue(children []string) queue {
 			q.foreign++
 			continue
 		}
-		if c.seq < 0 || c.seq >= lastSafeSequence {
+		if exhausted(c.seq) {
 			q.exhausted = true
 		}
 		q.contenders = append(q.contenders, c)

@@ -374,7 +374,7 @@ func (t *trip) downgrade(s *zkio.Session, w Grant) (more bool) {
 		// Queued already, behind our own writer and perhaps others: queue anew.
 		return t.requeue(s)
 	}
-	if c, _ := parseContender(w.Path[strings.LastIndexByte(w.Path, '/')+1:]); c.seq < 0 || c.seq >= lastSafeSequence {
+	if c, _ := parseContender(w.Path[strings.LastIndexByte(w.Path, '/')+1:]); exhausted(c.seq) {
 		t.round.fail(t.error("acquire", fmt.Errorf("%w: no read lock can be had beside the write lock %s", ErrSequenceExhausted, w.Path)))
 		return true
 	}
