@@ -361,7 +361,7 @@ func (h Hold) withdrawal() func() {
 }
 
 func (h Hold) error(op string, err error) *Error {
-	return &Error{Op: op, Name: h.round.lock.name, Err: err}
+	return &Error{Op: op, Name: h.round.lock.Name(), Err: err}
 }
 
 // wrap returns err as the *Error of the operation op. What the round failed with

@@ -264,7 +264,7 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 		if l.rw != nil {
 			l.rw.fetching(l)
 		}
-		t.node = zkio.NewNode(l.path, l.kind.mark(), l.m.guid(), l.m.nodeData(l.kind), l.m.cfg.ACL, t)
+		t.node = zkio.NewNode(l.path, l.kind.mark(), l.m.guid(), l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
 	}
 	if l.kind == KindRead {
 		if w, ok := l.rw.held(); ok && w.Path != t.writeGone {
@@ -401,7 +401,7 @@ func (t *trip) list(s *zkio.Session) (q queue, more, ok bool) {
 		return q, t.failed(err), false
 	}
 	q = parseQueue(children)
-	l.foreign.Store(int64(q.foreign))
+	l.foreign.Store(int32(q.foreign))
 	if q.exhausted {
 		if err := t.order(s, &q); errors.Is(err, ErrSequenceExhausted) {
 			t.round.fail(t.error("acquire", err))
@@ -412,7 +412,7 @@ func (t *trip) list(s *zkio.Session) (q queue, more, ok bool) {
 	}
 	if c, found := q.foreignKind(l.kind); found && l.mixed.CompareAndSwap(false, true) {
 		l.m.cfg.Logger.Warn("holdfast: mutexes and read/write locks contend in one directory; here they exclude each other, but some clients grant both at once",
-			"lock", l.name, "kind", string(l.kind), "node", l.path+"/"+c.name)
+			"lock", l.Name(), "kind", l.kind.String(), "node", l.path+"/"+c.name)
 	}
 	t.suspectIn(q)
 	return q, true, true
@@ -514,7 +514,7 @@ func (t *trip) await(s *zkio.Session, q queue, n int, nearest contender) (more b
 	if c.Persistent && !t.warned {
 		t.warned = true
 		l.m.cfg.Logger.Warn("holdfast: waiting for a contender whose node is not ephemeral; it stays until somebody deletes it",
-			"lock", l.name, "node", path)
+			"lock", l.Name(), "node", path)
 	}
 	t.place.Store(&place{position: n, ahead: c})
 	t.placed.Settle(struct{}{}, nil)
@@ -692,7 +692,7 @@ func (t *trip) later() (more bool) {
 
 // error wraps err with what is known about the lock.
 func (t *trip) error(op string, err error) *Error {
-	e := &Error{Op: op, Name: t.round.lock.name, Err: err}
+	e := &Error{Op: op, Name: t.round.lock.Name(), Err: err}
 	if p := t.place.Load(); p != nil {
 		e.Position, e.Ahead = p.position, p.ahead
 	}
