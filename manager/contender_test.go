@@ -240,7 +240,7 @@ func TestContenderString(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	ours := &Manager{host: "db7", cfg: Config{Label: "billing"}}
 	c := new(Contender)
-	c.describe(ours.nodeData(KindExclusive))
+	c.describe(ours.nodeData(KindExclusive.String()))
 	if c.Host != "db7" || c.Label != "billing" || c.PID == 0 || c.Since.IsZero() {
 		t.Errorf("our own data reads %+v", c)
 	}
