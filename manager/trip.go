@@ -670,11 +670,13 @@ func (t *trip) release(s *zkio.Session) (more bool) {
 
 // failed decides what an error of a fetch means: the round fails, or is tried again.
 func (t *trip) failed(err error) (more bool) {
-	switch zkio.ClassOf(err) {
-	case zkio.Definite:
+	switch class := zkio.ClassOf(err); {
+	case errors.Is(err, zkio.ErrNoNode):
+		// A directory that is deleted as soon as it is made: try again.
+	case class == zkio.Definite:
 		t.round.fail(t.error("acquire", err))
 		return true
-	case zkio.Closed:
+	case class == zkio.Closed:
 		t.round.fail(t.error("acquire", ErrClosed))
 		return true
 	}
