@@ -93,7 +93,7 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 		case err == nil:
 			return h
 		case errors.Is(err, ErrTooManyHolders):
-			return deadHold(l, err.(*Error))
+			return deadHold(l, err)
 		}
 		// It was released just now: a newcomer after all.
 	}

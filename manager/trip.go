@@ -210,7 +210,8 @@ func (t *trip) step(s *zkio.Session) {
 		case state.Retained:
 			more = t.keep(s)
 		case state.Releasing:
-			more = t.release(s)
+			t.release(s)
+			return
 		default: // FREE, RELEASED: a late wake
 			return
 		}
@@ -618,10 +619,10 @@ func (t *trip) keep(s *zkio.Session) (more bool) {
 
 // release takes the round's node away, and finishes the round when it is surely
 // gone: until then the round stays RELEASING, and the next one waits.
-func (t *trip) release(s *zkio.Session) (more bool) {
+func (t *trip) release(s *zkio.Session) {
 	why := t.ending.Load()
 	if why == nil {
-		return false // whoever ended the round will note why, and wake us
+		return // whoever ended the round will note why, and wake us
 	}
 	m := t.round.lock.m
 	if !t.closing {
@@ -653,7 +654,7 @@ func (t *trip) release(s *zkio.Session) (more bool) {
 				t.released.Settle(struct{}{}, t.error("release", derr))
 			}
 			if t.retryLater() {
-				return false
+				return
 			}
 			if err == nil {
 				err = t.error("release", derr)
@@ -665,7 +666,6 @@ func (t *trip) release(s *zkio.Session) (more bool) {
 	m.deactivate(t)
 	t.round.finish()
 	t.released.Settle(struct{}{}, err)
-	return false
 }
 
 // failed decides what an error of a fetch means: the round fails, or is tried again.
