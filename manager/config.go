@@ -121,6 +121,8 @@ func (c Config) complete() (Config, error) {
 	}
 	if err := checkRoot(c.Root); err != nil {
 		fault("Root: %w", err)
+	} else if len(c.Root) > maxPath/2 {
+		fault("Root has %d bytes, which leaves too little of a path's %d for names: at most %d are allowed", len(c.Root), maxPath, maxPath/2)
 	}
 
 	duration := func(name string, d *time.Duration, preset, least, most time.Duration) {
