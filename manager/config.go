@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,6 +147,7 @@ func (c Config) complete() (Config, error) {
 		fault("Workers is %d: it must be at least %d", c.Workers, minWorkers)
 	}
 
+	c.ACL, c.Auth = slices.Clone(c.ACL), slices.Clone(c.Auth)
 	for i, a := range c.ACL {
 		if err := checkACL(a); err != nil {
 			fault("ACL[%d]: %w", i, err)
