@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -242,4 +243,13 @@ func (r *records) with(s string) []string {
 		}
 	}
 	return found
+}
+
+// liveHeap returns how many bytes are in use.
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC() // what the first one found in pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
