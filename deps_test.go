@@ -44,7 +44,7 @@ const policy = `
 	# Programs use what users can use. The embedded server is theirs and the
 	# tests' only: nothing that a service links may contain it.
 	PUBLIC =                  state futures zkio zkio/zktest manager golang.org/x/sync/... go.uber.org/atomic
-	stress/...:               PUBLIC
+	stress/...:               PUBLIC github.com/HdrHistogram/hdrhistogram-go
 	cmd/...:                  PUBLIC
 	bench/...:                PUBLIC internal/realzk github.com/go-zookeeper/zk
 
@@ -288,6 +288,8 @@ func TestImportPolicyCatches(t *testing.T) {
 		{"manager/manager.go", "C", "uses cgo"},
 		{"stress/main.go", in("zkio/zktest"), ""},
 		{"stress/referee/referee.go", in("manager"), ""},
+		{"stress/latency.go", "github.com/HdrHistogram/hdrhistogram-go", ""},
+		{"manager/stats.go", "github.com/HdrHistogram/hdrhistogram-go", "manager may not import"},
 		{"stress/main.go", in("internal/realzk"), "stress may not import internal/realzk"},
 		{"stress/main_test.go", in("internal/realzk"), ""},
 		{"stress/main.go", zk, "stress may not import " + zk},

@@ -27,6 +27,8 @@ var modules = []string{
 	"go.uber.org/atomic",         // the word
 	"go.uber.org/goleak",         // tests
 	"pgregory.net/rapid",         // tests
+
+	"github.com/HdrHistogram/hdrhistogram-go", // latencies, in what measures
 }
 
 func TestEveryGoFileNamesTheLicence(t *testing.T) {

@@ -250,6 +250,28 @@ func TestCombineForgets(t *testing.T) {
 	}
 }
 
+// One input settles the combined future while another is being registered.
+func TestCombineEndsWhileRegistering(t *testing.T) {
+	for range 200 {
+		var quick, slow Promise[int]
+		slow.f.mu.Lock() // so that the registration with slow takes its time
+		combined := make(chan *Future[[]int])
+		go func() { combined <- All(quick.Future(), slow.Future()) }()
+		for listed(quick.Future()) == 0 {
+			runtime.Gosched()
+		}
+		runtime.Gosched()
+		quick.Settle(0, errA)
+		slow.f.mu.Unlock()
+		if got := show(<-combined); got != "!a" {
+			t.Fatalf("got %s, want !a", got)
+		}
+		if n := listed(slow.Future()); n != 0 {
+			t.Fatalf("%d callbacks left", n)
+		}
+	}
+}
+
 // All inputs are settled while the futures are being combined.
 func TestCombineHammer(t *testing.T) {
 	rounds := 2000

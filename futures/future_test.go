@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -456,6 +457,62 @@ func TestNilFunctions(t *testing.T) {
 			tt.do(Resolved(7, nil))
 		}()
 	}
+}
+
+// A channel is made at the very moment when the future is settled. Whichever
+// comes first, the channel that the caller got is closed afterwards: if not,
+// the caller would wait for ever.
+func TestDoneAgainstSettle(t *testing.T) {
+	rounds := 10_000
+	if testing.Short() {
+		rounds = 1_000
+	}
+	ps := make([]Promise[int], rounds)
+	cs := make([]chan struct{}, rounds)
+	for i := range cs {
+		cs[i] = make(chan struct{}) // beforehand: making it would take longer than Settle
+	}
+	delays := [2][]int{make([]int, rounds), make([]int, rounds)}
+	for i := range rounds {
+		delays[0][i], delays[1][i] = rand.IntN(64), rand.IntN(64)
+	}
+	var arrived atomic.Int64
+	// meet returns to both goroutines at the same moment, give or take a few
+	// steps, more of them in one round and less in another.
+	meet := func(i, delay int) {
+		arrived.Add(1)
+		for spins := 0; arrived.Load() < int64(2*(i+1)); spins++ {
+			if spins > 50 {
+				runtime.Gosched() // for machines with one processor
+			}
+		}
+		for range delay {
+			arrived.Load()
+		}
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range ps {
+			meet(i, delays[0][i])
+			ps[i].Settle(i, nil)
+		}
+	})
+	got := make([]<-chan struct{}, rounds)
+	for i := range ps {
+		meet(i, delays[1][i])
+		got[i] = ps[i].Future().offer(cs[i])
+	}
+	wg.Wait()
+	early := 0
+	for i, c := range got {
+		if !isClosed(c) {
+			t.Fatalf("round %d: settled, and the channel is open", i)
+		}
+		if c != (<-chan struct{})(closed) {
+			early++
+		}
+	}
+	t.Logf("the channel was there before Settle in %d of %d rounds", early, rounds)
 }
 
 // Many goroutines settle, wait, look, register and stop at the same moment.

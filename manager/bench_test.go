@@ -17,7 +17,7 @@ import (
 func retained(tb testing.TB) *Lock {
 	tb.Helper()
 	m := &Manager{cfg: Config{Root: "/bench"}}
-	l := newLock(m, "/bench/lock")
+	l := newLock(m, "/bench/lock", KindExclusive)
 	r := l.cur.Load()
 	r.word.Apply(func(w state.Word) (state.Word, state.Effect) { return state.Pack(state.Retained, 1), state.Granted })
 	r.trip().settleGrant()

@@ -74,6 +74,15 @@ type Config struct {
 	// Defaults to 10 s.
 	SessionTimeout time.Duration
 
+	// Tenure is how long this process may keep a lock while others wait for it.
+	// Its goroutines share the lock, and as long as new ones arrive before the
+	// last one leaves it would never be given up; so after the tenure newcomers
+	// queue again, behind those who wait, and the lock goes when those inside
+	// have left. They are not disturbed. Negative: never, for a process that
+	// wants its locks for itself and lets others starve.
+	// Defaults to 100 ms.
+	Tenure time.Duration
+
 	// TLS turns on TLS with this configuration; an empty ServerName is set to
 	// the host of the server that is dialled.
 	// Defaults to none: plain TCP.
@@ -91,6 +100,7 @@ const (
 	defaultPort           = "2181"
 	defaultSessionTimeout = 10 * time.Second
 	defaultCloseTimeout   = 5 * time.Second
+	defaultTenure         = 100 * time.Millisecond
 	defaultWorkers        = 32
 	minWorkers            = 9
 	minSessionTimeout     = 100 * time.Millisecond
@@ -140,6 +150,9 @@ func (c Config) complete() (Config, error) {
 		fault("LostMargin is %v: it must not be negative and must be less than a quarter of SessionTimeout (%v)", c.LostMargin, c.SessionTimeout)
 	}
 
+	if c.Tenure == 0 {
+		c.Tenure = defaultTenure
+	}
 	if c.Workers == 0 {
 		c.Workers = defaultWorkers
 	}

@@ -69,20 +69,34 @@ type nodeData struct {
 	Since time.Time `json:"since"`
 }
 
-// describe fills in what the contender's node says. Data that is not ours is
-// another client's and says nothing.
-func (c *Contender) describe(data []byte) {
+// describe fills in what the contender's node says, and reports whether it is a
+// node of this package's. Data that is not ours is another client's and says nothing.
+func (c *Contender) describe(data []byte) bool {
 	var d nodeData
-	if json.Unmarshal(data, &d) == nil {
-		c.Host, c.PID, c.Label, c.Since = d.Host, d.PID, d.Label, d.Since
+	if json.Unmarshal(data, &d) != nil || d.Kind == "" {
+		return false
 	}
+	c.Host, c.PID, c.Label, c.Since = d.Host, d.PID, d.Label, d.Since
+	return true
 }
 
 // contender is a queue entry as its node's name tells it.
 type contender struct {
-	name string
-	kind Kind
-	seq  int64
+	name  string
+	kind  Kind
+	seq   int64
+	czxid int64 // only where sequence numbers do not order the queue
+}
+
+// mark is what stands before the sequence number in the name of a node of ours.
+func (k Kind) mark() string {
+	switch k {
+	case KindRead:
+		return "__READ__"
+	case KindWrite:
+		return "__WRIT__"
+	}
+	return "lock-"
 }
 
 // The kinds by what stands between a node's unique prefix and its sequence
@@ -179,18 +193,24 @@ func isGUID(s string) bool {
 	return digits == 32
 }
 
-// The sequence numbers that still order a queue. ZooKeeper counts in an int32
-// and, at its end, repeats and mixes numbers instead of wrapping around.
+// The sequence numbers that order a queue. ZooKeeper counts in an int32 and, at
+// its end, repeats and mixes numbers instead of wrapping around: five nodes in a
+// row were seen with 2147483647, and later ones with negative numbers. The
+// margin is for the creates that are under way when the end is near.
 const lastSafeSequence = 1<<31 - 1<<20
+
+// exhausted reports whether seq says nothing about its owner's place.
+func exhausted(seq int64) bool { return seq < 0 || seq > lastSafeSequence }
 
 // queue is a lock's directory as one list showed it.
 type queue struct {
 	contenders []contender // in the order of their turns
 	foreign    int         // children that are no contenders
+	exhausted  bool        // sequence numbers do not order it: see trip.order
 }
 
 // parseQueue sorts the contenders among a directory's children.
-func parseQueue(children []string) (queue, error) {
+func parseQueue(children []string) queue {
 	q := queue{contenders: make([]contender, 0, len(children))}
 	for _, name := range children {
 		c, ok := parseContender(name)
@@ -198,22 +218,28 @@ func parseQueue(children []string) (queue, error) {
 			q.foreign++
 			continue
 		}
-		if c.seq < 0 || c.seq > lastSafeSequence {
-			return q, fmt.Errorf("%w: contender %s", ErrSequenceExhausted, name)
+		if exhausted(c.seq) {
+			q.exhausted = true
 		}
 		q.contenders = append(q.contenders, c)
 	}
+	q.sort()
+	return q
+}
+
+// sort puts the contenders in the order of their turns: by czxid where that is
+// known, else by sequence number. Where a read has the number of a write it came
+// out of it by a downgrade, and is behind it.
+func (q *queue) sort() {
 	slices.SortFunc(q.contenders, func(a, b contender) int {
 		return cmp.Or(
+			cmp.Compare(a.czxid, b.czxid),
 			cmp.Compare(a.seq, b.seq),
 			cmp.Compare(order(a.kind), order(b.kind)),
 			cmp.Compare(a.name, b.name))
 	})
-	return q, nil
 }
 
-// order sorts a write before a read of the same sequence number: the read
-// came out of the write by a downgrade.
 func order(k Kind) int {
 	if k == KindRead {
 		return 1
@@ -221,14 +247,43 @@ func order(k Kind) int {
 	return 0
 }
 
-// ahead returns how many contenders exclude the one called name and are ahead
-// of it, and the nearest of them; found is false if name is not in the queue.
-func (q queue) ahead(name string) (n int, nearest contender, found bool) {
+// ahead returns how many contenders are ahead of the one called name and exclude
+// it, and the nearest of them; found is false if name is not in the queue.
+func (q queue) ahead(name string, kind Kind) (n int, nearest contender, found bool) {
 	for _, c := range q.contenders {
 		if c.name == name {
 			return n, nearest, true
 		}
-		n, nearest = n+1, c
+		if excludes(c.kind, kind) {
+			n, nearest = n+1, c
+		}
 	}
 	return 0, contender{}, false
 }
+
+// behind returns the first contender that is behind the one called name, is
+// excluded by it, and is not one to skip.
+func (q queue) behind(name string, kind Kind, skip func(name string) bool) (c contender, found bool) {
+	i := slices.IndexFunc(q.contenders, func(c contender) bool { return c.name == name })
+	for _, c := range q.contenders[i+1:] {
+		if excludes(kind, c.kind) && !skip(c.name) {
+			return c, true
+		}
+	}
+	return contender{}, false
+}
+
+// foreignKind returns a contender that does not belong into a queue of kind's: a
+// mutex among readers and writers, or the other way round.
+func (q queue) foreignKind(kind Kind) (c contender, found bool) {
+	for _, c := range q.contenders {
+		if (c.kind == KindExclusive) != (kind == KindExclusive) {
+			return c, true
+		}
+	}
+	return contender{}, false
+}
+
+// excludes reports whether two contenders of these kinds cannot be inside
+// together. Only readers can.
+func excludes(a, b Kind) bool { return a != KindRead || b != KindRead }

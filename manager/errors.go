@@ -22,6 +22,9 @@ var (
 	// ErrNotGranted is the answer of a hold whose round has not been granted
 	// yet, or was given up before it was.
 	ErrNotGranted = errors.New("lock is not granted")
+	// ErrUpgrade says that a caller who holds the read lock asked for the write
+	// lock: it would wait for itself. Release the read lock first.
+	ErrUpgrade = errors.New("cannot go from read to write while holding the read lock")
 	// ErrKind says that this process uses the name for a lock of another kind.
 	ErrKind = errors.New("name is in use as another kind of lock")
 	// ErrTooManyHolders says that one lock has as many holders in this process

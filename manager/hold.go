@@ -201,13 +201,17 @@ func (h Hold) check(op string) error {
 	return h.over(op)
 }
 
-// over returns the error of a hold whose round has ended without it.
+// over returns the error of a hold that was alive a moment ago and whose round
+// is over.
 func (h Hold) over(op string) error {
+	if !h.slot.alive(h.gen) {
+		return h.error(op, ErrReleased) // that is why: it was the last one
+	}
 	if e := h.round.trip().ending.Load(); e != nil && e.err != nil {
 		return h.wrap(op, e.err)
 	}
-	// Whoever ended the round is between its CAS and the note that says why;
-	// with this handle unreleased it was not the last holder.
+	// Whoever ended the round by force is between its CAS and the note that
+	// says why.
 	return h.error(op, ErrLost)
 }
 
@@ -231,18 +235,31 @@ func (h Hold) Lost() <-chan struct{} {
 // the work is done. It does not block.
 func (h Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
-	done := func() { cancel(context.Canceled) }
 	if h.round == nil {
 		cancel(errZeroHold)
-		return ctx, done
+		return ctx, func() {}
 	}
-	// A goroutine per context, at the loss: what cancel calls may be the user's.
-	stop := h.round.trip().lost.Future().OnDone(func(_ struct{}, err error) { cancel(err) })
+	// None of these functions may lead to the slot, or a dropped Hold would
+	// never be noticed.
 	released := h.error("hold", ErrReleased)
-	h.slot.onRelease(h.gen, func() {
+	lost := h.round.trip().lost.Future()
+	// A goroutine of its own at the loss: what cancel calls may be the user's.
+	stop := lost.OnDone(func(_ struct{}, err error) { cancel(err) })
+	forget := h.slot.onRelease(h.gen, func() {
 		stop()
-		cancel(released)
+		// A loss before the release is the cause, even if nobody has got round
+		// to telling yet.
+		if _, err, ok := lost.Poll(); ok {
+			cancel(err)
+		} else {
+			cancel(released)
+		}
 	})
+	done := func() {
+		stop()
+		forget()
+		cancel(context.Canceled)
+	}
 	key := heldKey{h.round.lock}
 	outer, _ := parent.Value(key).(*held)
 	return context.WithValue(ctx, key, &held{h, outer}), done
@@ -262,7 +279,7 @@ func (h Hold) Reenter() (Hold, error) {
 
 // reenter is Reenter without the look at the clock.
 func (h Hold) reenter(op string) (Hold, error) {
-	first, g := h.slot.owner(h.gen)
+	first, g := h.first()
 	if !h.slot.alive(h.gen) {
 		return Hold{}, h.error(op, ErrReleased)
 	}
@@ -274,6 +291,16 @@ func (h Hold) reenter(op string) (Hold, error) {
 	}
 	s, sg := takeNestedSlot(h.round, first, g)
 	return Hold{h.round, s, sg}, nil
+}
+
+// first returns the slot of the holder's first handle, and its generation there.
+// It is meaningful only if h is alive after the call.
+func (h Hold) first() (*slot, uint64) {
+	first, g := h.slot.owner(h.gen)
+	if first == nil {
+		first = h.slot
+	}
+	return first, g
 }
 
 // Share returns a Hold of a further holder, to be handed to another goroutine,
@@ -308,7 +335,7 @@ func (h Hold) Depth() int {
 	if h.round == nil {
 		return 0
 	}
-	first, g := h.slot.owner(h.gen)
+	first, g := h.first()
 	w := first.word.Load()
 	if !h.slot.alive(h.gen) || w.Generation() != g {
 		return 0
@@ -316,15 +343,21 @@ func (h Hold) Depth() int {
 	return w.Depth()
 }
 
-// withdraw gives up a pending hold because its context has ended. If the grant
-// was there before, the hold stays.
-func (h Hold) withdraw() {
-	if h.round.trip().granted.Settled() {
-		return
+// withdrawal returns the function that gives up the pending hold h because its
+// context has ended. If the grant was there before, the hold stays.
+func (h Hold) withdrawal() func() {
+	// It must not lead to the slot, or a dropped Hold would never be noticed.
+	r, handle, gen := h.round, h.slot.handle, h.gen
+	return func() {
+		if r.trip().granted.Settled() {
+			return
+		}
+		// From here on the grant may still come first: then this is the release
+		// of a granted hold, and takes its count back just the same.
+		if handle.releaseUnowned(gen) == state.Ended {
+			r.leave()
+		}
 	}
-	// From here on the grant may still come first: then this is the release of
-	// a granted hold, and takes its count back just the same.
-	h.release()
 }
 
 func (h Hold) error(op string, err error) *Error {

@@ -11,11 +11,13 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// A Lock is a lock that a process owns and all its goroutines share. It is
-// exclusive among processes: while this process holds it, no other process
-// does, and any number of goroutines of this process may be inside together.
+// A Lock is a lock that a process owns and all its goroutines share. It
+// excludes processes: while this process holds it, no other process does (of a
+// read lock: no other process writes), and any number of goroutines of this
+// process may be inside together.
 //
-// There is one *Lock per name in a Manager; get it with [Manager.Exclusive].
+// There is one *Lock per name in a Manager; get it with [Manager.Exclusive], or
+// the two of a read/write lock with [Manager.ReadWrite].
 // All its methods may be called by any number of goroutines at the same time.
 //
 // When several goroutines acquire the lock at the same time there is one entry
@@ -25,26 +27,30 @@ import (
 // queues again, behind the processes that are waiting.
 type Lock struct {
 	m    *Manager
+	rw   *RWLock // the pair that it belongs to; nil for an exclusive lock
 	name string
 	path string // the directory of its nodes
+	kind Kind
 
 	// cur is the present round. It moves forward only, and only the releaser
 	// of the round that it points to moves it.
 	cur atomic.Pointer[round]
 
 	counters
-	foreign atomic.Int64 // children of the directory that are no contenders, when last listed
+	foreign   atomic.Int64 // children of the directory that are no contenders, when last listed
+	directory directory    // what is known about the directory
+	mixed     atomic.Bool  // contenders of another kind were seen and reported
 }
 
-func newLock(m *Manager, path string) *Lock {
-	l := &Lock{m: m, path: path, name: m.nameOf(path)}
+func newLock(m *Manager, path string, kind Kind) *Lock {
+	l := &Lock{m: m, path: path, name: m.nameOf(path), kind: kind}
 	r := &round{lock: l}
 	r.flags.Set(state.PrevReleased) // nothing before it
 	l.cur.Store(r)
 	return l
 }
 
-// Name returns the lock's name, as Exclusive was given it, without a leading slash.
+// Name returns the lock's name, without a leading slash.
 func (l *Lock) Name() string { return l.name }
 
 // Path returns the directory in ZooKeeper in which the lock's contenders queue.
@@ -66,8 +72,8 @@ func (l *Lock) Path() string { return l.path }
 // reenters: the Hold that it returns is a further handle of the same holder.
 // Any other caller is a newcomer.
 //
-// A refusal (the manager is closed, ctx has ended, there are too many holders)
-// is a Hold whose Granted has failed. Acquire reads no clock; see [Hold] for
+// A refusal (the manager is closed, ctx has ended, there are too many holders,
+// an upgrade) is a Hold whose Granted has failed. Acquire reads no clock; see [Hold] for
 // the checks that do.
 //
 // The grant of a round synchronizes before the return of every Acquire that
@@ -75,7 +81,7 @@ func (l *Lock) Path() string { return l.path }
 func (l *Lock) Acquire(ctx context.Context) Hold {
 	h := l.acquire(ctx, "acquire")
 	if ctx.Done() != nil && h.round.word.Load().Phase() == state.Fetching {
-		stop := context.AfterFunc(ctx, h.withdraw)
+		stop := context.AfterFunc(ctx, h.withdrawal())
 		h.slot.onRelease(h.gen, func() { stop() })
 	}
 	return h
@@ -89,9 +95,14 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 		case err == nil:
 			return h
 		case errors.Is(err, ErrTooManyHolders):
-			return deadHold(l, &Error{Op: op, Name: l.name, Err: err})
+			return deadHold(l, err.(*Error))
 		}
 		// It was released just now: a newcomer after all.
+	}
+	if l.kind == KindWrite {
+		if _, ok := l.rw.reader.heldIn(ctx); ok {
+			return deadHold(l, &Error{Op: op, Name: l.name, Err: ErrUpgrade})
+		}
 	}
 	if l.m.closing() {
 		return deadHold(l, &Error{Op: op, Name: l.name, Err: ErrClosed})
@@ -227,9 +238,15 @@ func (l *Lock) State() (state.Phase, int) {
 
 // ended is the error of a ctx that has ended.
 func (l *Lock) ended(ctx context.Context, op string) *Error {
+	return &Error{Op: op, Name: l.name, Err: contextError(ctx)}
+}
+
+// contextError returns an error that wraps both the error and the cause of a
+// context that has ended.
+func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if !errors.Is(cause, err) {
-		err = fmt.Errorf("%w: %w", err, cause)
+	if errors.Is(cause, err) {
+		return cause
 	}
-	return &Error{Op: op, Name: l.name, Err: err}
+	return fmt.Errorf("%w: %w", err, cause)
 }

@@ -5,11 +5,12 @@ package manager
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,10 +19,6 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
-
-// markExclusive stands before the sequence number in the name of an exclusive
-// contender's node.
-const markExclusive = "lock-"
 
 // A Manager is one contender for all its locks: one ZooKeeper session at a
 // time, one pool of I/O goroutines, and one *Lock per name. A process usually
@@ -34,7 +31,7 @@ type Manager struct {
 	host   string
 	start  time.Time // of the manager's own clock
 
-	id      uint64 // makes the names of our nodes unlike any other manager's
+	id      string // makes the names of our nodes unlike any other manager's
 	counter atomic.Uint64
 
 	stage  atomic.Int32 // open, shuttingDown, closingDown
@@ -44,9 +41,9 @@ type Manager struct {
 	// across I/O, a channel operation or a call of user code. It is taken
 	// before no other lock of this package.
 	mu      sync.Mutex
-	locks   map[string]weak.Pointer[Lock] // by path
-	sweepAt int                           // remove dead entries when there are so many
-	active  map[*trip]struct{}            // trips that have, or may have, a node
+	locks   map[string]entry   // by path
+	sweepAt int                // remove dead entries when there are so many
+	active  map[*trip]struct{} // trips that have, or may have, a node
 
 	closeOnce sync.Once
 	closeErr  error
@@ -77,7 +74,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg:     cfg,
 		start:   time.Now(),
-		locks:   make(map[string]weak.Pointer[Lock]),
+		locks:   make(map[string]entry),
 		sweepAt: minSweep,
 		active:  make(map[*trip]struct{}),
 		done:    make(chan struct{}),
@@ -89,7 +86,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if _, err := rand.Read(id[:]); err != nil {
 		return nil, &Error{Op: "open", Err: err}
 	}
-	m.id = binary.BigEndian.Uint64(id[:])
+	m.id = hex.EncodeToString(id[:])
 
 	m.client, err = zkio.Open(ctx, zkio.Config{
 		Servers:        cfg.Servers,
@@ -140,7 +137,7 @@ func (m *Manager) probe(ctx context.Context) error {
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("cannot %s %s: %w: %w", step.what, m.cfg.Root, context.Cause(ctx), err)
+				return fmt.Errorf("cannot %s %s: %w: %w", step.what, m.cfg.Root, contextError(ctx), err)
 			case <-time.After(wait):
 			}
 		}
@@ -158,27 +155,70 @@ func (ignore) PathChanged(string, zkio.Event) {}
 // not block. While somebody uses the *Lock or it is not idle, the same name
 // gives the same *Lock; one that is idle and forgotten is collected.
 //
-// Its errors are [ErrBadName] (see [Escape] for names from elsewhere) and
+// Its errors are [ErrBadName] (see [Escape] for names from elsewhere),
+// [ErrKind] if this process uses the name for a read/write lock, and
 // [ErrClosed].
 func (m *Manager) Exclusive(name string) (*Lock, error) {
+	e, err := m.open("exclusive", name, func(e *locks, path string) bool {
+		if e.lock == nil && e.rw == nil {
+			e.lock = newLock(m, path, KindExclusive)
+		}
+		return e.lock != nil
+	})
+	return e.lock, err
+}
+
+// ReadWrite returns the read/write lock called name. It is to Exclusive in all
+// other respects what an RWMutex is to a Mutex.
+func (m *Manager) ReadWrite(name string) (*RWLock, error) {
+	e, err := m.open("readwrite", name, func(e *locks, path string) bool {
+		if e.lock == nil && e.rw == nil {
+			e.rw = newRWLock(m, path)
+		}
+		return e.rw != nil
+	})
+	return e.rw, err
+}
+
+// locks is what is open under one name: one of the two, or neither.
+type locks struct {
+	lock *Lock
+	rw   *RWLock
+}
+
+// entry is a name's entry in the registry. It does not keep the lock alive:
+// who uses it does, and its present round as long as that is not FREE.
+type entry struct {
+	lock weak.Pointer[Lock]
+	rw   weak.Pointer[RWLock]
+}
+
+func (e entry) locks() locks { return locks{e.lock.Value(), e.rw.Value()} }
+
+// open finds what is open under name, has make add what is missing, and reports
+// ErrKind if make says that this cannot be.
+func (m *Manager) open(op, name string, make func(e *locks, path string) bool) (locks, error) {
 	path, err := lockPath(m.cfg.Root, name)
-	if err != nil {
-		return nil, &Error{Op: "exclusive", Name: name, Err: err}
+	if err == nil && m.closing() {
+		err = ErrClosed
 	}
-	if m.closing() {
-		return nil, &Error{Op: "exclusive", Name: name, Err: ErrClosed}
+	if err != nil {
+		return locks{}, &Error{Op: op, Name: name, Err: err}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l := m.locks[path].Value(); l != nil {
-		return l, nil
+	old := m.locks[path].locks()
+	now := old
+	if !make(&now, path) {
+		return locks{}, &Error{Op: op, Name: name, Err: ErrKind}
 	}
-	if len(m.locks) >= m.sweepAt {
-		m.sweepLocked()
+	if now != old {
+		if len(m.locks) >= m.sweepAt {
+			m.sweepLocked()
+		}
+		m.locks[path] = entry{weak.Make(now.lock), weak.Make(now.rw)}
 	}
-	l := newLock(m, path)
-	m.locks[path] = weak.Make(l)
-	return l, nil
+	return now, nil
 }
 
 const minSweep = 64
@@ -186,8 +226,8 @@ const minSweep = 64
 // sweepLocked removes the entries of locks that have been collected. It runs
 // when the map has doubled since the last time: a constant cost per entry.
 func (m *Manager) sweepLocked() {
-	for path, p := range m.locks {
-		if p.Value() == nil {
+	for path, e := range m.locks {
+		if e.locks() == (locks{}) {
 			delete(m.locks, path)
 		}
 	}
@@ -215,7 +255,7 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 				left = t.error("shutdown", errors.New("its node cannot be deleted; closing the session instead"))
 			}
 		case <-ctx.Done():
-			left = &Error{Op: "shutdown", Name: t.round.lock.name, Err: fmt.Errorf("still held: %w", context.Cause(ctx))}
+			left = &Error{Op: "shutdown", Name: t.round.lock.name, Err: fmt.Errorf("still held: %w", contextError(ctx))}
 		}
 	}
 	return errors.Join(left, m.Close())
@@ -262,14 +302,17 @@ func (m *Manager) failAll() {
 // looks at the stage before anything else.
 func (m *Manager) eachRound(fn func(*round)) {
 	m.mu.Lock()
-	locks := make([]*Lock, 0, len(m.locks))
-	for _, p := range m.locks {
-		if l := p.Value(); l != nil {
-			locks = append(locks, l)
+	all := make([]*Lock, 0, len(m.locks))
+	for _, e := range m.locks {
+		switch open := e.locks(); {
+		case open.lock != nil:
+			all = append(all, open.lock)
+		case open.rw != nil:
+			all = append(all, open.rw.reader, open.rw.writer)
 		}
 	}
 	m.mu.Unlock()
-	for _, l := range locks {
+	for _, l := range all {
 		for r := l.cur.Load(); r != nil && r != passed; r = r.next.Load() {
 			if r.word.Load().Phase() != state.Free {
 				fn(r)
@@ -384,9 +427,25 @@ func (m *Manager) rotate() {
 // now is the manager's clock: nanoseconds since Open, monotonic, never 0.
 func (m *Manager) now() int64 { return int64(time.Since(m.start)) + 1 }
 
+// tenure returns how long after its grant a round takes its first look at the
+// queue behind it. A negative Tenure lets others wait, but our own node is to
+// be watched all the same.
+func (m *Manager) tenure() time.Duration {
+	if m.cfg.Tenure < 0 {
+		return defaultTenure
+	}
+	return m.cfg.Tenure
+}
+
 // guid makes a name that no other node has ever had: 64 random bits of this
 // manager and a counter.
-func (m *Manager) guid() string { return fmt.Sprintf("%016x%016x", m.id, m.counter.Add(1)) }
+func (m *Manager) guid() string { return fmt.Sprintf("%s%016x", m.id, m.counter.Add(1)) }
+
+// owns reports whether the contender called name is a node of this manager's.
+func (m *Manager) owns(name string) bool {
+	rest, ok := strings.CutPrefix(name, "_c_")
+	return ok && strings.HasPrefix(rest, m.id)
+}
 
 // nodeData is what a node of ours says to those who look at it.
 func (m *Manager) nodeData(kind Kind) []byte {

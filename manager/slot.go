@@ -21,8 +21,8 @@ import (
 //
 // A slot is only a pointer to its handle, so that the garbage collector tells
 // us when a Hold has been dropped: its slot is unreachable then, and the
-// handle, which holds nothing that leads back to the slot, says whether it had
-// been released.
+// handle, from which nothing leads back to the slot, says whether it had been
+// released.
 type slot struct{ *handle }
 
 // handle is a slot's content.
@@ -43,14 +43,16 @@ type handle struct {
 	first      atomic.Pointer[slot]
 	generation atomic.Uint64
 
-	// cleanups are called when the handle is released: see onRelease.
-	cleanups atomic.Pointer[cleanup]
+	// cleanups is what is to be done when the handle is released; nil if
+	// nothing is, which is the usual case.
+	cleanups atomic.Pointer[cleanups]
 }
 
-// cleanup is an entry of a stack of functions.
-type cleanup struct {
-	fn   func()
-	next *cleanup
+// cleanups are functions to be called when a handle is released.
+type cleanups struct {
+	mu   sync.Mutex // protects what follows; no function is called under it
+	fns  map[*func()]struct{}
+	done bool // they have been taken; who comes later does his own
 }
 
 var slots = sync.Pool{New: func() any {
@@ -80,27 +82,34 @@ func takeNestedSlot(r *round, first *slot, generation uint64) (*slot, uint64) {
 // recycle puts a slot back whose generation has just been ended by the
 // caller's CAS, which therefore has it to itself.
 func (s *slot) recycle() {
-	s.round = nil
-	if s.first.Load() != nil {
-		s.first.Store(nil)
-	}
+	s.retire()
 	if s.word.Load().Generation() < state.LastGeneration {
 		slots.Put(s)
 	}
 }
 
-// owner returns the slot of the holder's first handle, and its generation there.
-// It is meaningful only if the handle of generation g is alive after the call.
-func (s *slot) owner(g uint64) (*slot, uint64) {
-	if first := s.first.Load(); first != nil {
-		return first, s.generation.Load()
+// retire clears a handle whose generation has just been ended by the caller's
+// CAS. Its slot need not be known: then it is left to the garbage collector.
+func (h *handle) retire() {
+	h.round = nil
+	if h.first.Load() != nil {
+		h.first.Store(nil)
 	}
-	return s, g
+}
+
+// owner returns the slot of the holder's first handle, and its generation
+// there; nil if it is this one, with generation g. It is meaningful only if the
+// handle of generation g is alive after the call.
+func (h *handle) owner(g uint64) (*slot, uint64) {
+	if first := h.first.Load(); first != nil {
+		return first, h.generation.Load()
+	}
+	return nil, g
 }
 
 // alive reports whether the handle of generation g has not been released.
-func (s *slot) alive(g uint64) bool {
-	w := s.word.Load()
+func (h *handle) alive(g uint64) bool {
+	w := h.word.Load()
 	return w.Generation() == g && !w.FirstReleased()
 }
 
@@ -108,29 +117,46 @@ func (s *slot) alive(g uint64) bool {
 // done before; Left if the holder has other handles; Ended if this was its last
 // one, and the caller must take the holder's count back.
 func (s *slot) release(g uint64) state.Effect {
-	first, firstGeneration := s.owner(g)
-	switch e := s.word.ReleaseFirst(g); e {
-	case state.Dead:
-		return e
-	case state.Left: // a first handle, released before the nested ones
-		s.runCleanups()
+	first, _ := s.owner(g)
+	e := s.word.ReleaseFirst(g)
+	if e == state.Dead {
 		return e
 	}
-	// The handle was alive until our CAS, so what owner read was true.
-	s.runCleanups()
-	if first == s {
+	s.cleanUp()
+	if e == state.Ended {
+		// The handle was alive until our CAS, so what owner read was true.
 		s.recycle()
-		return state.Ended
+		if first != nil {
+			return first.unpin()
+		}
 	}
-	s.recycle()
-	return first.unpin(firstGeneration)
+	return e
 }
 
-// pin raises the depth of the holder whose first handle is in s.
-func (s *slot) pin(generation uint64) state.Effect { return s.word.Reenter(generation) }
+// releaseUnowned is release by somebody who must not keep the slot from being
+// collected and so knows the handle only.
+func (h *handle) releaseUnowned(g uint64) state.Effect {
+	first, _ := h.owner(g)
+	e := h.word.ReleaseFirst(g)
+	if e == state.Dead {
+		return e
+	}
+	h.cleanUp()
+	if e == state.Ended {
+		h.retire()
+		if first != nil {
+			return first.unpin()
+		}
+	}
+	return e
+}
+
+// pin raises the depth of the holder whose first handle is of the given
+// generation.
+func (h *handle) pin(generation uint64) state.Effect { return h.word.Reenter(generation) }
 
 // unpin takes back what pin gave.
-func (s *slot) unpin(uint64) state.Effect {
+func (s *slot) unpin() state.Effect {
 	e := s.word.ReleaseNested()
 	if e == state.Ended {
 		s.recycle()
@@ -139,29 +165,52 @@ func (s *slot) unpin(uint64) state.Effect {
 }
 
 // onRelease has fn called when the handle of generation g is released, or at
-// once if it has been. fn may be called twice, and on any goroutine.
-func (s *slot) onRelease(g uint64, fn func()) {
-	c := &cleanup{fn: fn}
-	for {
-		c.next = s.cleanups.Load()
-		if s.cleanups.CompareAndSwap(c.next, c) {
-			break
-		}
+// once if it has been; in a race perhaps twice. The function that it returns
+// forgets fn.
+func (h *handle) onRelease(g uint64, fn func()) (forget func()) {
+	c := h.cleanups.Load()
+	for c == nil {
+		h.cleanups.CompareAndSwap(nil, &cleanups{fns: make(map[*func()]struct{})})
+		c = h.cleanups.Load() // nil again if a release has taken it at once
 	}
-	// The releaser changes the word first and looks at the cleanups then; we
-	// do it the other way round: at least one of us calls fn. If we came late,
-	// fn stays behind for whoever releases the slot next; twice does no harm.
-	if !s.alive(g) {
+	key := &fn
+	c.mu.Lock()
+	late := c.done
+	if !late {
+		c.fns[key] = struct{}{}
+	}
+	c.mu.Unlock()
+	forget = func() {
+		c.mu.Lock()
+		delete(c.fns, key)
+		c.mu.Unlock()
+	}
+	// The releaser changes the word first and takes the cleanups then; we do it
+	// the other way round: at least one of us calls fn. If the handle was dead
+	// before, c may be a later one's, and is not to keep fn.
+	if late || !h.alive(g) {
+		forget()
 		fn()
 	}
+	return forget
 }
 
-func (s *slot) runCleanups() {
-	if s.cleanups.Load() == nil {
-		return // the usual case: no atomic write
+// cleanUp calls what onRelease was given. It is called by whoever released the
+// handle.
+func (h *handle) cleanUp() {
+	if h.cleanups.Load() == nil {
+		return // no atomic write in the usual case
 	}
-	for c := s.cleanups.Swap(nil); c != nil; c = c.next {
-		c.fn()
+	c := h.cleanups.Swap(nil)
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	fns := c.fns
+	c.fns, c.done = nil, true
+	c.mu.Unlock()
+	for fn := range fns {
+		(*fn)()
 	}
 }
 

@@ -4,7 +4,9 @@ package manager
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -45,14 +47,20 @@ type trip struct {
 	lease *zkio.Lease
 
 	// Of step alone; handed from one worker to the next by the CASes on run.
-	node     *zkio.Node // nil before the fetch, and again after the deletion
-	ahead    string     // the path that is watched
-	alone    bool       // ahead was the only contender ahead
-	attempts int        // failed tries in a row
-	closing  bool       // the first step of the end has been made
-	held     bool       // the lease was in force then
-	warned   bool       // about a contender that is not ephemeral
-	looked   atomic.Int64
+	node       *zkio.Node // nil before the fetch, and again after the deletion
+	token      uint64     // the fencing token that comes with node
+	ahead      string     // the path that is watched
+	writeGone  string     // our own write node beside which there was no place any more
+	alone      bool       // when ahead is deleted the lock is ours
+	beside     bool       // node stands at our own writer's place
+	ownWatched bool       // the server has a watch for node, or had and ownTouched tells
+	closing    bool       // the first step of the end has been made
+	held       bool       // the lease was in force then
+	warned     bool       // about a contender that is not ephemeral
+	attempts   int        // failed tries in a row
+	tenure                // of a round that is held
+
+	looked atomic.Int64 // when the queue was last looked at, for the rotation; 0 before
 }
 
 // place is where a round stands in the queue.
@@ -253,18 +261,23 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 	}
 	if t.node == nil {
 		l.m.activate(t) // before the node can exist: whoever ends sessions must find us
-		t.node = zkio.NewNode(l.path, markExclusive, l.m.guid(), l.m.nodeData(KindExclusive), l.m.cfg.ACL, t)
+		if l.rw != nil {
+			l.rw.fetching(l)
+		}
+		t.node = zkio.NewNode(l.path, l.kind.mark(), l.m.guid(), l.m.nodeData(l.kind), l.m.cfg.ACL, t)
+	}
+	if l.kind == KindRead {
+		if w, ok := l.rw.held(); ok && w.Path != t.writeGone {
+			return t.downgrade(s, w)
+		}
 	}
 	if t.node.Czxid() == 0 {
-		return t.create(s) // not yet, or not known to have succeeded
+		return t.queue(s) // not yet, or not known to have succeeded
 	}
 	if t.ownTouched.Swap(false) {
-		// Our node's watch has fired. Look, which also sets the watch again.
-		if _, _, err := s.Get(t.node.Path()); errors.Is(err, zkio.ErrNoNode) {
-			return t.requeue(s)
-		} else if err != nil {
-			t.ownTouched.Store(true)
-			return t.failed(err)
+		// Our node's watch has fired: look, which also sets it again.
+		if ok, more := t.lookAtOwn(s); !ok {
+			return more
 		}
 		t.alone = false // list: our place may not be what it was
 	}
@@ -273,70 +286,203 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 		// the lock is ours, without another look.
 		return t.enter(s)
 	}
-	children, _, err := s.Children(l.path)
-	if errors.Is(err, zkio.ErrNoNode) {
-		return t.requeue(s) // the directory is gone, and our node with it
-	} else if err != nil {
-		return t.failed(err)
+	q, more, ok := t.list(s)
+	if !ok {
+		return more
 	}
-	q, err := parseQueue(children)
-	if err != nil {
-		t.round.fail(t.error("acquire", err))
-		return true
-	}
-	l.foreign.Store(int64(q.foreign))
-	n, nearest, found := q.ahead(t.node.Name())
+	n, nearest, found := q.ahead(t.node.Name(), l.kind)
 	switch {
 	case !found:
 		return t.requeue(s) // somebody deleted it
 	case n == 0:
 		return t.enter(s)
 	}
-	return t.await(s, n, nearest)
+	return t.await(s, q, n, nearest)
 }
 
-// create creates the node, and the directory for it if there is none.
-func (t *trip) create(s *zkio.Session) (more bool) {
+// directory is what a lock knows about its directory. It is written by the
+// steps of the lock's rounds, of which no two run at the same time but for a
+// moment at a hand-over; a stale value costs a request.
+type directory struct{ atomic.Uint32 }
+
+const (
+	dirUnknown uint32 = iota // not looked at yet, or perhaps not there
+	dirEmpty                 // it has no data: one request can create a node and tell whether it is first
+	dirPlain                 // it has somebody's data, or we may not write it: create, then list
+)
+
+// queue creates the node, and the directory for it if there is none.
+func (t *trip) queue(s *zkio.Session) (more bool) {
 	l := t.round.lock
-	err := t.node.Create(s)
-	if errors.Is(err, zkio.ErrNoNode) {
-		if err = s.EnsureDir(l.path, l.m.cfg.ACL); err == nil {
-			err = t.node.Create(s)
+	switch l.directory.Load() {
+	case dirUnknown:
+		data, _, err := s.Get(l.path)
+		switch {
+		case errors.Is(err, zkio.ErrNoNode):
+			if err := s.EnsureDir(l.path, l.m.cfg.ACL); err != nil {
+				return t.failed(err)
+			}
+			if t.attempts++; t.attempts > 3 {
+				return t.later() // an empty container can go as soon as it is made
+			}
+		case err == nil && len(data) == 0:
+			l.directory.Store(dirEmpty)
+		case err == nil, errors.Is(err, zkio.ErrNoAuth):
+			l.directory.Store(dirPlain)
+		default:
+			return t.failed(err)
 		}
-		if errors.Is(err, zkio.ErrNoNode) {
-			// The directory was there and is gone: an empty container is
-			// deleted sooner or later. Try again.
-			return t.later()
+		return true
+	case dirEmpty:
+		children, err := t.node.Enter(s)
+		switch {
+		case errors.Is(err, zkio.ErrNoNode):
+			l.directory.Store(dirUnknown)
+			return true
+		case errors.Is(err, zkio.ErrNoAuth):
+			l.directory.Store(dirPlain)
+			return true
+		case err != nil:
+			return t.failed(err)
 		}
+		t.attempts = 0
+		t.ownWatched = children == 0
+		if children == 1 {
+			return t.enter(s)
+		}
+		return true
 	}
-	if err != nil {
+	err := t.node.Create(s)
+	switch {
+	case errors.Is(err, zkio.ErrNoNode):
+		l.directory.Store(dirUnknown)
+		return true
+	case err != nil:
 		return t.failed(err)
 	}
 	t.attempts = 0
+	t.ownWatched = true
 	return true
 }
 
-// requeue queues again after our node has gone while we waited.
+// downgrade makes a read node at the place of this process's own write node w:
+// nobody who queued behind the writer can come in between, and the readers may
+// enter, since the writer's process owns the lock. The release of the write lock
+// may be under way; whether its node is still there is for the transaction to say.
+func (t *trip) downgrade(s *zkio.Session, w Grant) (more bool) {
+	if t.node.Czxid() != 0 && !t.beside {
+		// Queued already, behind our own writer and perhaps others: queue anew.
+		return t.requeue(s)
+	}
+	if c, _ := parseContender(w.Path[strings.LastIndexByte(w.Path, '/')+1:]); exhausted(c.seq) {
+		t.round.fail(t.error("acquire", fmt.Errorf("%w: no read lock can be had beside the write lock %s", ErrSequenceExhausted, w.Path)))
+		return true
+	}
+	err := t.node.CreateBeside(s, w.Path)
+	switch {
+	case errors.Is(err, zkio.ErrNoNode):
+		t.writeGone = w.Path // queue like everybody else
+		return true
+	case err != nil:
+		return t.failed(err)
+	}
+	t.beside, t.ownWatched = true, true
+	t.token = w.Token
+	return t.enter(s)
+}
+
+// list reads the queue. If ok is false, more is what fetch is to return.
+func (t *trip) list(s *zkio.Session) (q queue, more, ok bool) {
+	l := t.round.lock
+	children, _, err := s.Children(l.path)
+	if errors.Is(err, zkio.ErrNoNode) {
+		return q, t.requeue(s), false // the directory is gone, and our node with it
+	} else if err != nil {
+		return q, t.failed(err), false
+	}
+	q = parseQueue(children)
+	l.foreign.Store(int64(q.foreign))
+	if q.exhausted {
+		if err := t.order(s, &q); errors.Is(err, ErrSequenceExhausted) {
+			t.round.fail(t.error("acquire", err))
+			return q, true, false
+		} else if err != nil {
+			return q, t.failed(err), false
+		}
+	}
+	if c, found := q.foreignKind(l.kind); found && l.mixed.CompareAndSwap(false, true) {
+		l.m.cfg.Logger.Warn("holdfast: mutexes and read/write locks contend in one directory; here they exclude each other, but some clients grant both at once",
+			"lock", l.name, "kind", string(l.kind), "node", l.path+"/"+c.name)
+	}
+	t.suspectIn(q)
+	return q, true, true
+}
+
+// order orders a queue whose sequence numbers have run out by the transactions
+// that created the nodes. Other clients do not do that: with one of theirs in
+// the queue there is no order to agree on.
+func (t *trip) order(s *zkio.Session, q *queue) error {
+	kept := q.contenders[:0]
+	for _, c := range q.contenders {
+		data, stat, err := s.Get(t.round.lock.path + "/" + c.name)
+		switch {
+		case errors.Is(err, zkio.ErrNoNode):
+			continue
+		case err != nil:
+			return err
+		case !new(Contender).describe(data):
+			return fmt.Errorf("%w, and another client's contender is in the queue: %s", ErrSequenceExhausted, c.name)
+		}
+		c.czxid = stat.Czxid
+		kept = append(kept, c)
+	}
+	q.contenders = kept
+	q.sort()
+	return nil
+}
+
+// lookAtOwn reads our own node, which sets the watch for it. If ok is false the
+// node is gone, or it is not known, and more is what fetch is to return.
+func (t *trip) lookAtOwn(s *zkio.Session) (ok, more bool) {
+	_, _, err := s.Get(t.node.Path())
+	switch {
+	case err == nil:
+		t.ownWatched = true
+		return true, true
+	case errors.Is(err, zkio.ErrNoNode):
+		return false, t.requeue(s)
+	}
+	t.ownTouched.Store(true)
+	return false, t.failed(err)
+}
+
+// requeue queues again after our node has gone while we waited, or leaves the
+// place in the queue for a better one.
 func (t *trip) requeue(s *zkio.Session) (more bool) {
 	if err := t.node.Delete(s); err != nil { // makes sure that it is gone
 		return t.failed(err)
 	}
-	t.unwatchAhead()
-	t.node = nil
+	t.nodeGone()
 	return true
 }
 
 // forget drops a node that went with its session.
 func (t *trip) forget() {
 	t.node.Forget()
+	t.nodeGone()
+}
+
+func (t *trip) nodeGone() {
 	t.unwatchAhead()
 	t.node = nil
+	t.beside, t.ownWatched = false, false
+	t.token = 0
 	t.ownTouched.Store(false)
 }
 
 // await watches the nearest contender ahead and parks the round. From here on
 // it costs no goroutine: a watch, the loss of the session or the rotation wakes it.
-func (t *trip) await(s *zkio.Session, n int, nearest contender) (more bool) {
+func (t *trip) await(s *zkio.Session, q queue, n int, nearest contender) (more bool) {
 	l := t.round.lock
 	path := l.path + "/" + nearest.name
 	if t.ahead != path {
@@ -346,7 +492,9 @@ func (t *trip) await(s *zkio.Session, n int, nearest contender) (more bool) {
 		// find us.
 		l.m.client.Watch(path, (*aheadWatch)(t))
 	}
-	t.alone = n == 1
+	// Its deletion alone lets us in, unless a read can stand in its place after
+	// that: a writer may have been downgraded.
+	t.alone = n == 1 && !q.exhausted && (nearest.kind != KindWrite || l.kind == KindRead)
 	data, stat, err := s.Get(path)
 	if errors.Is(err, zkio.ErrNoNode) {
 		// It went between the list and now.
@@ -354,6 +502,12 @@ func (t *trip) await(s *zkio.Session, n int, nearest contender) (more bool) {
 		return true
 	} else if err != nil {
 		return t.failed(err)
+	}
+	if !t.ownWatched {
+		// An administrator may delete our node while we wait.
+		if ok, more := t.lookAtOwn(s); !ok {
+			return more
+		}
 	}
 	c := &Contender{Path: path, Kind: nearest.kind, Sequence: nearest.seq, Persistent: stat.EphemeralOwner == 0}
 	c.describe(data)
@@ -397,8 +551,11 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 	}
 	t.unwatchAhead()
 	t.place.Store(nil)
+	if !t.beside {
+		t.token = uint64(t.node.Czxid())
+	}
 	t.lease = lease
-	t.grant = Grant{Token: uint64(t.node.Czxid()), Path: t.node.Path(), Session: s.ID()}
+	t.grant = Grant{Token: t.token, Path: t.node.Path(), Session: s.ID()}
 
 	_, e, lost := t.round.word.Apply(state.Word.Grant)
 	l.noteRaces(lost)
@@ -410,8 +567,19 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 		// we changed the word first and look at the lease now. One of us sees
 		// the other.
 		if !lease.InForce() {
-			t.round.fail(t.error("acquire", ErrLost))
+			t.round.fail(t.error("acquire", errLeaseEnded))
+			return true
 		}
+		// The same with Close and Shutdown: they set the stage first and look at
+		// the words then.
+		if l.m.closing() {
+			t.round.fail(t.error("acquire", ErrClosed))
+			return true
+		}
+		if l.rw != nil {
+			l.rw.granted(l)
+		}
+		t.lookAgainIn(l.m.tenure())
 	case state.Abandoned:
 		// Everybody left. We do not leave it to the cancel, which somebody who
 		// joins late would defeat.
@@ -420,25 +588,32 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 	return true // Granted: keep looks whether anything came up; else the round is over
 }
 
-// keep looks after the node of a lock that this process holds.
+// keep looks after the node of a lock that this process holds, and after those
+// who wait for it.
 func (t *trip) keep(s *zkio.Session) (more bool) {
-	if !t.ownTouched.Swap(false) {
-		return false
-	}
 	if t.node.Session() != s {
 		return false // the loss of the session has been or will be told
 	}
-	_, _, err := s.Get(t.node.Path())
-	switch {
-	case err == nil:
-		t.attempts = 0
-		return false
-	case errors.Is(err, zkio.ErrNoNode):
-		t.round.fail(t.error("hold", errNodeDeleted))
-		return true
+	look := t.lookDue.Swap(false)
+	if look && !t.ownWatched || t.ownTouched.Swap(false) {
+		_, _, err := s.Get(t.node.Path())
+		if errors.Is(err, zkio.ErrNoNode) {
+			t.round.fail(t.error("hold", errNodeDeleted))
+			return true
+		}
+		if err != nil {
+			t.ownTouched.Store(true)
+			t.lookDue.Store(look)
+			return t.later()
+		}
+		t.ownWatched = true
 	}
-	t.ownTouched.Store(true)
-	return t.later()
+	if look && !t.lookBehind(s) {
+		t.lookDue.Store(true)
+		return t.later()
+	}
+	t.attempts = 0
+	return false
 }
 
 // release takes the round's node away, and finishes the round when it is surely
@@ -455,6 +630,7 @@ func (t *trip) release(s *zkio.Session) (more bool) {
 		t.held = t.lease != nil && t.lease.InForce()
 	}
 	t.unwatchAhead()
+	t.unwatchBehind()
 	err := why.err
 	if t.node != nil {
 		deleted, derr := t.node.Remove(s)

@@ -46,15 +46,11 @@ func (s *Session) after(op, path string, err error) error {
 
 // overError makes the error of a call on a session that is over because of err.
 func overError(op, path string, err error) error {
-	for _, kind := range []error{ErrClosed, ErrSessionOver} {
-		if err == kind {
-			return &opError{op: op, path: path, kind: kind}
-		}
-		if errors.Is(err, kind) {
-			return &opError{op: op, path: path, kind: kind, why: err}
-		}
+	kind := ErrSessionOver
+	if errors.Is(err, ErrClosed) {
+		kind = ErrClosed
 	}
-	return &opError{op: op, path: path, kind: ErrSessionOver, why: err}
+	return &opError{op: op, path: path, kind: kind, why: err}
 }
 
 // Prove obtains a proof that the session is alive at the leader, and that the

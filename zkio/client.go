@@ -39,10 +39,10 @@ type Client struct {
 
 	opened  chan error    // of capacity 1: the first session's outcome
 	closing chan struct{} // closed when sessions are to end
-	// closeCtx and closeGrace bound the end of the session; they are written
+	// closeCtx and grace bound the end of the session; they are written
 	// before closing is closed, and read only after.
-	closeCtx   context.Context
-	closeGrace <-chan struct{}
+	closeCtx context.Context
+	grace    <-chan struct{}
 
 	closeBegun atomic.Bool
 	closed     chan struct{} // closed when Close is done
@@ -92,7 +92,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	}
 	now, cancel := context.WithCancel(ctx)
 	cancel()
-	c.Close(now) //nolint:errcheck // there was no session
+	_ = c.Close(now) // there was no session whose end could be confirmed
 	return nil, fmt.Errorf("zkio: open: %w", trimmed{err})
 }
 
@@ -109,7 +109,7 @@ func ended(ctx context.Context) error {
 // trimmed is an error without the prefix of the package, to be put after it.
 type trimmed struct{ error }
 
-func (t trimmed) Error() string { return strings.TrimPrefix(t.error.Error(), "zkio: ") }
+func (t trimmed) Error() string { return unprefixed(t.error) }
 func (t trimmed) Unwrap() error { return t.error }
 
 // run has one session after the other, until Close.
@@ -154,7 +154,7 @@ func (c *Client) live(s *Session) bool {
 	select {
 	case <-s.over:
 	case <-c.closing:
-		s.shut(c.closeCtx, c.closeGrace)
+		s.shut(c.closeCtx, c.grace)
 	}
 	err := s.Err()
 	if s.told() {
@@ -252,7 +252,7 @@ func (c *Client) Close(ctx context.Context) error {
 	defer timer.Stop()
 
 	c.pool.drain(ctx, grace)
-	c.closeCtx, c.closeGrace = ctx, grace
+	c.closeCtx, c.grace = ctx, grace
 	close(c.closing)
 	// run ends the session and returns. The workers that were waiting in calls
 	// get their errors.
@@ -304,6 +304,6 @@ type zkLogger struct{ log *slog.Logger }
 
 func (l zkLogger) Printf(format string, args ...any) {
 	if l.log.Enabled(context.Background(), slog.LevelDebug) {
-		l.log.Debug("go-zookeeper: " + fmt.Sprintf(format, args...))
+		l.log.Debug("zookeeper client", "says", fmt.Sprintf(format, args...))
 	}
 }

@@ -78,8 +78,9 @@ func (d *delays) move() (next time.Duration, closed bool) {
 	defer d.mu.Unlock()
 	now := d.clock.now()
 	for len(d.heap) > 0 && (d.closed || d.heap[0].at <= now) {
-		t := heap.Pop(&d.heap).(delayed)
-		d.pool.push(t.queue, t.task)
+		if t, ok := heap.Pop(&d.heap).(delayed); ok {
+			d.pool.push(t.queue, t.task)
+		}
 	}
 	if len(d.heap) == 0 {
 		return time.Hour, d.closed
@@ -115,7 +116,15 @@ type delayed struct {
 func (h delayHeap) Len() int           { return len(h) }
 func (h delayHeap) Less(i, j int) bool { return h[i].at < h[j].at }
 func (h delayHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *delayHeap) Push(x any)        { *h = append(*h, x.(delayed)) }
+
+// Push is called by package heap, with a delayed.
+func (h *delayHeap) Push(x any) {
+	if t, ok := x.(delayed); ok {
+		*h = append(*h, t)
+	}
+}
+
+// Pop is called by package heap.
 func (h *delayHeap) Pop() any {
 	old := *h
 	n := len(old) - 1

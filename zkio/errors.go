@@ -86,13 +86,23 @@ func (e *opError) Error() string {
 		b.WriteString(e.path)
 	}
 	b.WriteString(": ")
-	b.WriteString(strings.TrimPrefix(e.kind.Error(), "zkio: "))
-	if e.why != nil {
-		b.WriteString(": ")
-		b.WriteString(strings.TrimPrefix(e.why.Error(), "zkio: "))
+	kind := unprefixed(e.kind)
+	if e.why == nil {
+		b.WriteString(kind)
+		return b.String()
 	}
+	why := unprefixed(e.why)
+	if !strings.HasPrefix(why, kind) { // else it says the same, and more
+		b.WriteString(kind)
+		b.WriteString(": ")
+	}
+	b.WriteString(why)
 	return b.String()
 }
+
+// unprefixed returns an error's text without the package's prefix, to be put
+// behind another error's.
+func unprefixed(err error) string { return strings.TrimPrefix(err.Error(), "zkio: ") }
 
 // Unwrap gives the sentinel and the cause, so that errors.Is finds either.
 func (e *opError) Unwrap() []error {

@@ -168,7 +168,7 @@ func (h *hosts) dial(ctx context.Context, cfg *Config, server string) (conn, raw
 	}
 	secured := tls.Client(raw, conf)
 	if err := secured.HandshakeContext(ctx); err != nil {
-		raw.Close() //nolint:errcheck // the handshake's error says more
+		_ = raw.Close() // the handshake's error says more
 		return nil, nil, fmt.Errorf("TLS handshake: %w", err)
 	}
 	return secured, raw, nil

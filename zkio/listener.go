@@ -32,11 +32,12 @@ type Watcher interface{ PathChanged(path string, ev Event) }
 // may have happened since.
 type Event int
 
+// The events of a path.
 const (
-	NodeCreated Event = iota + 1
-	NodeDeleted
-	NodeDataChanged
-	NodeChildrenChanged
+	NodeCreated         Event = iota + 1 // a node that Exists found missing was created
+	NodeDeleted                          // the node was deleted
+	NodeDataChanged                      // the node's data was set
+	NodeChildrenChanged                  // a child of the node was created or deleted
 )
 
 func (e Event) String() string {

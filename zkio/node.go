@@ -71,29 +71,88 @@ func (n *Node) Czxid() int64 { return n.czxid }
 // nil before the first Create.
 func (n *Node) Session() *Session { return n.session }
 
-// Create creates the node in s, and leaves a watch for it. If an earlier Create
-// had an unknown outcome, that is found out first; a node is taken for this one
-// only if s owns it. nil means that the node is there, and is s's.
+// Create creates the node in s, and leaves a watch for it. If an earlier try had
+// an unknown outcome, that is found out first; a node is taken for this one only
+// if s owns it. nil means that the node is there, and is s's.
 //
-// After an error the node may be there or not. Call Create again, with the same
-// session, which finds out, or with a later one, which starts afresh; or call
-// Delete. ErrNoNode means that dir does not exist.
+// After an error the node may be there or not. Try again, by this or another of
+// the creating methods, with the same session, which finds out, or with a later
+// one, which starts afresh; or call Delete. ErrNoNode means that dir does not
+// exist.
 func (n *Node) Create(s *Session) error {
-	if n.session != s {
-		if n.session != nil && n.session.Err() == nil {
-			return badArguments("create", n.where(), "it belongs to session %#x, which is alive", n.session.ID())
-		}
-		n.Forget()
-		n.session = s
+	return n.createAndLook(s, func() (string, error) {
+		return s.create(join(n.dir, n.prefix), n.data, zk.FlagEphemeralSequential, n.acl)
+	})
+}
+
+// Enter is Create in one request: the transaction that creates the node also
+// writes dir, with no data, whose Stat then tells how many children dir had at
+// that very moment, this node included. Where that is 1, the node is first in
+// line. It is 0 if the node was found to have been made by an earlier try.
+//
+// It takes the right to write dir, and destroys what data dir has; it leaves no
+// watch: whoever wants to know of the node's deletion reads it.
+func (n *Node) Enter(s *Session) (children int, err error) {
+	if err := n.begin(s); err != nil {
+		return 0, err
 	}
+	if n.path != "" {
+		return 0, n.look()
+	}
+	n.maybe = true
+	create := Op{
+		req:  &zk.CreateRequest{Path: join(n.dir, n.prefix), Data: n.data, Acl: zkACL(n.acl), Flags: zk.FlagEphemeralSequential},
+		path: join(n.dir, n.prefix),
+		size: len(n.dir) + len(n.prefix) + len(n.data) + sizeOfACL(n.acl),
+	}
+	results, err := s.multi("create", n.where(), create, SetOp(n.dir, nil, -1))
+	if err != nil {
+		n.answered(err)
+		return 0, err
+	}
+	n.found(results[0].Path)
+	// One transaction made the node and changed dir.
+	n.czxid = results[1].Stat.Mzxid
+	return int(results[1].Stat.NumChildren), nil
+}
+
+// CreateBeside creates the node with the sequence number of the node at beside,
+// if that exists at that moment, and leaves a watch for it: nobody who queued
+// after the other node can come in between. ErrNoNode means that there is no
+// such node.
+func (n *Node) CreateBeside(s *Session, beside string) error {
+	if len(beside) < sequenceDigits {
+		return badArguments("create", n.where(), "%q has no sequence number", beside)
+	}
+	path := join(n.dir, n.prefix) + beside[len(beside)-sequenceDigits:]
+	return n.createAndLook(s, func() (string, error) {
+		_, err := s.multi("create", path, CheckOp(beside, -1), Op{
+			req:  &zk.CreateRequest{Path: path, Data: n.data, Acl: zkACL(n.acl), Flags: zk.FlagEphemeral},
+			path: path,
+			size: len(path) + len(n.data) + sizeOfACL(n.acl),
+		})
+		return path, err
+	})
+}
+
+// createAndLook has the node made, unless it is there, and looks at it.
+func (n *Node) createAndLook(s *Session, create func() (path string, err error)) error {
 	// A node that was deleted by somebody between its creation and the first
 	// look at it is made again, but not for ever.
-	var err error
 	for range 3 {
-		if err = n.make(); err != nil {
+		if err := n.begin(s); err != nil {
 			return err
 		}
-		if err = n.look(); !errors.Is(err, ErrNoNode) {
+		if n.path == "" {
+			n.maybe = true // the obligation begins before the request is sent
+			path, err := create()
+			if err != nil {
+				n.answered(err)
+				return err
+			}
+			n.found(path)
+		}
+		if err := n.look(); !errors.Is(err, ErrNoNode) {
 			return err
 		}
 		n.drop()
@@ -102,26 +161,26 @@ func (n *Node) Create(s *Session) error {
 		why: errors.New("the node was deleted by somebody as soon as it was made, three times")}
 }
 
-// make creates the node unless it is known to exist.
-func (n *Node) make() error {
-	if n.maybe {
-		if err := n.resolve(); err != nil {
-			return err
+// begin makes s the node's session and finds out whether the node is there.
+func (n *Node) begin(s *Session) error {
+	if n.session != s {
+		if n.session != nil && n.session.Err() == nil {
+			return badArguments("create", n.where(), "it belongs to session %#x, which is alive", n.session.ID())
 		}
+		n.Forget()
+		n.session = s
 	}
-	if n.path != "" {
-		return nil
+	if n.maybe {
+		return n.resolve()
 	}
-	// The obligation begins before the request is sent.
-	n.maybe = true
-	path, err := n.session.create(join(n.dir, n.prefix), n.data, zk.FlagEphemeralSequential, n.acl)
-	switch {
-	case err == nil:
-		n.found(path)
-	case ClassOf(err) == NotSent, ClassOf(err) == Definite:
+	return nil
+}
+
+// answered ends the obligation if err says that the node was not made.
+func (n *Node) answered(err error) {
+	if class := ClassOf(err); class == NotSent || class == Definite {
 		n.maybe = false
 	}
-	return err
 }
 
 // found notes that the node exists.
@@ -246,13 +305,12 @@ func (n *Node) Remove(s *Session) (deleted bool, err error) {
 		return false, badArguments("delete", n.where(), "it belongs to session %#x, not to %#x", n.session.ID(), s.ID())
 	}
 	deleted, err = n.delete(s)
-	switch class := ClassOf(err); {
-	case err == nil, n.session.Gone(): // perhaps only now
+	if err == nil || n.session.Gone() { // perhaps only now
 		n.Forget()
 		return deleted, nil
-	case class == SessionOver || class == Closed:
-		return false, &opError{op: "delete", path: n.where(), kind: err, why: fmt.Errorf(
-			"the server did not confirm the end of session %#x: the node may remain for up to %v", n.session.ID(), n.session.Timeout())}
+	}
+	if over := s.Err(); over != nil {
+		err = overError("delete", n.where(), fmt.Errorf("%w, and the server did not confirm the end of session %#x: the node may remain for up to %v", over, n.session.ID(), n.session.Timeout()))
 	}
 	return false, err
 }

@@ -200,7 +200,7 @@ func (s *Session) dial(_, server string, _ time.Duration) (net.Conn, error) {
 	if err == nil {
 		err = conn.SetDeadline(deadline) // until the handshake's end
 		if err != nil {
-			raw.Close() //nolint:errcheck // the connection is useless
+			_ = raw.Close() // the connection is useless
 		}
 	}
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *Session) dial(_, server string, _ time.Duration) (net.Conn, error) {
 	}
 	w := newWire(s, server, began, conn, raw)
 	if !s.attach(w) {
-		raw.Close() //nolint:errcheck // nobody is interested any more
+		_ = raw.Close() // nobody is interested any more
 		return nil, s.park()
 	}
 	return w, nil
@@ -244,7 +244,7 @@ func (s *Session) sleep(d time.Duration) bool {
 func (s *Session) park() error {
 	s.parkOnce.Do(func() { close(s.parked) })
 	<-s.quitting
-	time.Sleep(2 * time.Millisecond)
+	<-time.After(2 * time.Millisecond)
 	return errFenced
 }
 
@@ -469,7 +469,7 @@ func (s *Session) closeConn() {
 	<-s.parked
 	close(s.quitting)
 	s.conn.Close()
-	for range s.events { //nolint:revive // closed when the last goroutine has ended
+	for range s.events { // closed when the last of them has ended
 	}
 	s.group.Wait()
 }

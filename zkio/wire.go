@@ -111,7 +111,7 @@ func (w *wire) cut(err error) {
 	w.once.Do(func() {
 		w.err = err
 		close(w.closed)
-		w.raw.Close() //nolint:errcheck // there is nothing left to lose
+		_ = w.raw.Close() // there is nothing left to lose
 	})
 	w.s.disconnected(w)
 }

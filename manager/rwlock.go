@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// An RWLock is a pair of locks in one queue: any number of processes can hold
+// the read lock together, and one process the write lock alone. A reader waits
+// for the writers ahead of it, a writer for everybody ahead of it; so neither
+// starves the other. Get one with [Manager.ReadWrite].
+//
+// As with a [Lock], it is processes that are excluded. The goroutines of one
+// process may be inside together, its readers beside its writer: while a process
+// holds the write lock, its own readers enter at once (a downgrade, if the write
+// lock is then released). The other way round, a goroutine that holds the read
+// lock and asks for the write lock would wait for itself: if its context says so
+// (see [Hold.Context]) it gets [ErrUpgrade].
+type RWLock struct{ reader, writer *Lock }
+
+// Reader returns the read lock.
+func (rw *RWLock) Reader() *Lock { return rw.reader }
+
+// Writer returns the write lock.
+func (rw *RWLock) Writer() *Lock { return rw.writer }
+
+func newRWLock(m *Manager, path string) *RWLock {
+	rw := &RWLock{reader: newLock(m, path, KindRead), writer: newLock(m, path, KindWrite)}
+	rw.reader.rw, rw.writer.rw = rw, rw
+	return rw
+}
+
+// held returns the grant of the round in which this process owns the write lock
+// now, or did until its node is deleted.
+func (rw *RWLock) held() (Grant, bool) {
+	r := rw.writer.cur.Load()
+	switch r.word.Load().Phase() {
+	case state.Retained, state.Releasing:
+		// The future says whether a round that is being released was ever
+		// granted. It lags behind the word for a moment: see granted.
+		g, err, ok := r.trip().granted.Future().Poll()
+		return g, ok && err == nil
+	}
+	return Grant{}, false
+}
+
+// granted is told that a round of l was granted. Readers of this process that
+// are queued behind our own writer enter now. A reader's step looks for the
+// writer's grant after its round is FETCHING; we settle the grant first and look
+// for the reader's round then: one of us sees the other.
+func (rw *RWLock) granted(l *Lock) {
+	if l != rw.writer {
+		return
+	}
+	if r := rw.reader.cur.Load(); r.word.Load().Phase() == state.Fetching {
+		r.trip().wake()
+	}
+}
+
+// fetching is told that a round of l is about to queue. Our own readers would
+// keep our writer out for as long as new ones arrive; so they queue behind it
+// from now on.
+func (rw *RWLock) fetching(l *Lock) {
+	if l != rw.writer || l.m.cfg.Tenure < 0 {
+		return
+	}
+	if r := rw.reader.cur.Load(); r.word.Load().Phase() == state.Retained {
+		r.flags.Set(state.GateClosed)
+	}
+}

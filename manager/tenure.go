@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// tenure is the part of a trip that gives others their turn. Goroutines share
+// a lock, so a process in which new ones keep arriving would hold it for ever.
+// Therefore the gate of a round that is held closes to newcomers when the same
+// conflicting contender was seen waiting in two looks a tenure apart; one look
+// is not enough, or a TryLock that passes by would close it. Those inside are not
+// disturbed, and the lock goes when they have left.
+//
+// A round that is shorter than the tenure pays nothing for this. The first look
+// is taken when a round outlives it, and leaves a watch for the directory's
+// children; from then on a look is taken when somebody came or went, but no more
+// than two a tenure.
+type tenure struct {
+	lookDue     atomic.Bool // step is to take a look
+	lookPending atomic.Bool // a look is due or will be: events are of no interest
+
+	// Of step alone.
+	behindWatched bool
+	suspect       string // the conflicting contender that waits behind us; "" if none was seen
+	suspectAt     int64  // since when
+}
+
+// look is the trip as a task of the pool that makes a look due.
+type look trip
+
+// Run is called by the pool.
+func (k *look) Run(*zkio.Session) {
+	t := (*trip)(k)
+	if t.round.word.Load().Phase() != state.Retained {
+		return
+	}
+	t.lookDue.Store(true)
+	t.wake()
+}
+
+// lookAgainIn makes a look due after d.
+func (t *trip) lookAgainIn(d time.Duration) {
+	t.lookPending.Store(true)
+	// A pool that is closed has nobody to be fair to any more.
+	t.round.lock.m.client.SubmitAfter(d, zkio.Fetches, (*look)(t))
+}
+
+// behindWatch is the trip as the watcher of its directory.
+type behindWatch trip
+
+// PathChanged is told by the dispatcher that a contender came or went.
+func (b *behindWatch) PathChanged(string, zkio.Event) {
+	t := (*trip)(b)
+	if t.lookPending.CompareAndSwap(false, true) {
+		t.lookDue.Store(true)
+		t.wake()
+	}
+}
+
+// suspectIn notes who waits behind us in q, and since when. Nodes of this
+// process do not count: its own readers and writer see to each other.
+func (t *trip) suspectIn(q queue) {
+	c, found := q.behind(t.node.Name(), t.round.lock.kind, t.round.lock.m.owns)
+	if !found {
+		t.suspect = ""
+	} else if c.name != t.suspect {
+		t.suspect, t.suspectAt = c.name, t.round.lock.m.now()
+	}
+}
+
+// lookBehind takes a look. It reports false if that failed and is to be tried again.
+func (t *trip) lookBehind(s *zkio.Session) bool {
+	l := t.round.lock
+	if l.m.cfg.Tenure < 0 || t.round.flags.Load().Has(state.GateClosed) {
+		return true
+	}
+	if !t.behindWatched {
+		t.behindWatched = true
+		l.m.client.Watch(l.path, (*behindWatch)(t))
+	}
+	t.lookPending.Store(false) // before the list: what changes from now on is news
+	children, _, err := s.Children(l.path)
+	if errors.Is(err, zkio.ErrNoNode) {
+		return true // our node is gone, too, and its watch will say so
+	} else if err != nil {
+		return false
+	}
+	t.suspectIn(parseQueue(children))
+	if t.suspect == "" {
+		return true
+	}
+	waited := time.Duration(l.m.now() - t.suspectAt)
+	if waited >= l.m.cfg.Tenure {
+		t.round.flags.Set(state.GateClosed)
+		return true
+	}
+	t.lookAgainIn(l.m.cfg.Tenure - waited)
+	return true
+}
+
+// unwatchBehind takes back the watch on the directory.
+func (t *trip) unwatchBehind() {
+	if t.behindWatched {
+		t.behindWatched = false
+		t.round.lock.m.client.Unwatch(t.round.lock.path, (*behindWatch)(t))
+	}
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A reporter tells a person how the run goes: one line that is written over
+// again on a terminal, a line every few seconds elsewhere, and, between them,
+// what is worth a line of its own. Any number of goroutines may use it.
+type reporter struct {
+	live bool // w is a terminal
+
+	mu    sync.Mutex // protects what follows, and writing to w
+	w     io.Writer
+	shown string    // the status that is on the terminal now
+	last  time.Time // of the last status elsewhere
+}
+
+// plainInterval is the time between two lines of status where they cannot be
+// written over.
+const plainInterval = 5 * time.Second
+
+func newReporter(w io.Writer) *reporter {
+	return &reporter{w: w, live: isTerminal(w)}
+}
+
+// isTerminal reports whether w is a terminal on which a line can be rewritten.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// rewrite goes to the first column and deletes to the end of the line.
+const rewrite = "\r\x1b[K"
+
+// status shows how it goes, in place of what it showed before.
+func (r *reporter) status(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live {
+		r.shown = text
+		fmt.Fprint(r.w, rewrite+text)
+		return
+	}
+	if now := time.Now(); now.Sub(r.last) >= plainInterval {
+		r.last = now
+		fmt.Fprintln(r.w, text)
+	}
+}
+
+// line writes something that is to stay.
+func (r *reporter) line(format string, args ...any) {
+	text := strings.TrimRight(fmt.Sprintf(format, args...), "\n")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shown != "" {
+		text = rewrite + text + "\n" + r.shown
+		fmt.Fprint(r.w, text)
+		return
+	}
+	fmt.Fprintln(r.w, text)
+}
+
+// done takes the status away.
+func (r *reporter) done() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shown != "" {
+		fmt.Fprint(r.w, rewrite)
+		r.shown = ""
+	}
+}
+
+// A meter knows how fast counts have grown lately.
+type meter struct{ samples []sample }
+
+type sample struct {
+	at     time.Time
+	counts counts
+}
+
+// meterWindow is what "lately" means.
+const meterWindow = 3 * time.Second
+
+// add takes a sample and returns how many entries and grants there were each
+// second lately.
+func (m *meter) add(now time.Time, c counts) (entries, grants float64) {
+	m.samples = append(m.samples, sample{now, c})
+	for len(m.samples) > 2 && now.Sub(m.samples[0].at) > meterWindow {
+		m.samples = m.samples[1:]
+	}
+	first := m.samples[0]
+	seconds := now.Sub(first.at).Seconds()
+	if seconds <= 0 {
+		return 0, 0
+	}
+	return float64(c.Entries-first.counts.Entries) / seconds, float64(c.Grants-first.counts.Grants) / seconds
+}
+
+// thousands writes n with commas.
+func thousands[N uint64 | int64 | int](n N) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// The exit statuses.
+const (
+	exitOK      = 0
+	exitFailure = 1 // a violation, a leak, a stuck worker, a failed process
+	exitUsage   = 2
+	exitVoid    = 3 // too little happened to prove anything
+)
+
+// A run of voidDuration or longer with fewer than voidEntries is void: that
+// nothing was violated is then no news.
+const (
+	voidDuration = 10 * time.Second
+	voidEntries  = 1000
+)
+
+// A verdict is what a run comes to.
+type verdict string
+
+const (
+	ok        verdict = "OK"
+	violated  verdict = "VIOLATION" // the locks did not hold
+	failed    verdict = "FAILED"    // they held, but something else is wrong
+	voidedRun verdict = "VOID"      // too little happened
+)
+
+// A summary is what came of a run. As JSON (flag -json) its durations are in
+// nanoseconds. Only the fields below are there; none is ever left out.
+type summary struct {
+	Verdict verdict  `json:"verdict"` // OK, VIOLATION, FAILED or VOID
+	Reasons []string `json:"reasons"` // why it is not OK
+	Exit    int      `json:"exit"`    // the exit status
+
+	// What was run.
+	Seed        uint64        `json:"seed"`
+	Servers     []string      `json:"servers"`
+	Embedded    bool          `json:"embedded"` // Servers is the embedded server
+	Begin       time.Time     `json:"begin"`
+	Planned     time.Duration `json:"planned_ns"`
+	Elapsed     time.Duration `json:"elapsed_ns"`  // that the workers worked
+	Interrupted bool          `json:"interrupted"` // by Ctrl-C
+	Processes   int           `json:"processes"`
+	Goroutines  int           `json:"goroutines"` // of each process
+	Locks       int           `json:"locks"`
+	Hold        time.Duration `json:"hold_ns"`  // mean time inside
+	Think       time.Duration `json:"think_ns"` // mean time between steps
+
+	// What happened, of all processes together; see the type.
+	counts
+	ProcessGrants []uint64         `json:"process_grants"` // the grants of each process
+	Latencies     []latencySummary `json:"latencies"`      // until a worker was in, by how it asked
+
+	// What was wrong; of each list the first ones only.
+	Leaks         int         `json:"leaked_nodes"`
+	ViolationList []violation `json:"violation_list"`
+	FailureList   []string    `json:"failure_list"`
+	LeakList      []leak      `json:"leak_list"`
+
+	latency *latency // of all processes
+}
+
+// judge sets the verdict, its reasons, and the exit status.
+func (s *summary) judge() {
+	note := func(v verdict, exit int, format string, args ...any) {
+		if s.Verdict == "" { // the worst one is noted first
+			s.Verdict, s.Exit = v, exit
+		}
+		s.Reasons = append(s.Reasons, fmt.Sprintf(format, args...))
+	}
+	if s.Violations > 0 {
+		note(violated, exitFailure, "%s", plural(int(s.Violations), "violation"))
+	}
+	if s.Leaks > 0 {
+		note(failed, exitFailure, "%s left behind", plural(s.Leaks, "node"))
+	}
+	if s.Failures > 0 {
+		note(failed, exitFailure, "%s", plural(int(s.Failures), "failure"))
+	}
+	if s.Entries == 0 || s.Elapsed >= voidDuration && s.Entries < voidEntries {
+		note(voidedRun, exitVoid, "%s %s into a lock in %v: too few to prove anything", thousands(s.Entries), entriesWord(s.Entries), s.Elapsed.Round(100*time.Millisecond))
+	}
+	if s.Verdict == "" {
+		s.Verdict, s.Exit = ok, exitOK
+	}
+}
+
+func entriesWord(n uint64) string {
+	if n == 1 {
+		return "entry"
+	}
+	return "entries"
+}
+
+// print writes the summary for a person.
+func (s *summary) print(w io.Writer) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "  %-17s  %s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(w, "\nSummary\n")
+	where := strings.Join(s.Servers, ",")
+	if s.Embedded {
+		where = "embedded, for demonstration"
+	}
+	line("servers", "%s", where)
+	early := ""
+	if s.Interrupted {
+		early = fmt.Sprintf(" of %v: interrupted", s.Planned)
+	}
+	line("ran", "%v%s, seed %d", s.Elapsed.Round(10*time.Millisecond), early, s.Seed)
+	line("contended", "%s", options{processes: s.Processes, goroutines: s.Goroutines, locks: s.Locks}.scale())
+	line("", "inside for %v on average, %v between two steps", s.Hold, s.Think)
+	line("grants", "%s of %s rounds, %s/s; by process %s", thousands(s.Grants), thousands(s.Rounds), rate(s.Grants, s.Elapsed), shares(s.ProcessGrants))
+	line("entries", "%s, %s/s; %s per grant", thousands(s.Entries), rate(s.Entries, s.Elapsed), ratio(s.Entries, s.Grants))
+	line("beside these", "%s reentered, %s shared with another goroutine", thousands(s.Reentries), thousands(s.Shares))
+	line("did not get in", "TryLock refused %s, timed out %s, cancelled %s", thousands(s.Refusals), thousands(s.Timeouts), thousands(s.Cancels))
+	line("lost holds", "%s", thousands(s.LostHolds))
+	line("lost CAS races", "%s, at most %s in a row", thousands(s.LostRaces), thousands(s.LongestRace))
+	fmt.Fprintf(w, "\n  %-24s %10s %10s %10s %12s\n", "until in, after", "p50", "p99", "max", "times")
+	for _, l := range s.Latencies {
+		fmt.Fprintf(w, "  %-24s %10s %10s %10s %12s\n", l.Kind, short(l.P50), short(l.P99), short(l.Max), thousands(l.Count))
+	}
+	fmt.Fprintln(w)
+	line("violations", "%s", thousands(s.Violations))
+	line("leaked nodes", "%s", thousands(s.Leaks))
+	line("other failures", "%s", thousands(s.Failures))
+	switch s.Verdict {
+	case ok:
+		fmt.Fprintf(w, "\n%s: every entry was alone among the processes, every wait ended, no node is left\n", s.Verdict)
+	default:
+		fmt.Fprintf(w, "\n%s: %s\n", s.Verdict, strings.Join(s.Reasons, "; "))
+	}
+}
+
+func rate(n uint64, d time.Duration) string {
+	if d <= 0 {
+		return "0"
+	}
+	return thousands(int64(float64(n) / d.Seconds()))
+}
+
+func ratio(n, of uint64) string {
+	if of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", float64(n)/float64(of))
+}
+
+// shares writes how the total is made up.
+func shares(parts []uint64) string {
+	var total uint64
+	for _, n := range parts {
+		total += n
+	}
+	if total == 0 {
+		return "-"
+	}
+	const most = 16
+	var b strings.Builder
+	for i, n := range parts {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more", len(parts)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString(" + ")
+		}
+		fmt.Fprintf(&b, "%.0f", 100*float64(n)/float64(total))
+	}
+	return b.String() + " %"
+}
+
+// short writes a duration with three significant figures.
+func short(d time.Duration) string {
+	unit := time.Duration(1)
+	for d >= 1000*unit {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
+
+// writeJSON writes the summary to a file.
+func (s *summary) writeJSON(path string) error {
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err == nil {
+		err = os.WriteFile(path, append(b, '\n'), 0o666)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the summary: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// unsupported says why the harness cannot run on this system; empty: it can.
+const unsupported = ""
+
+// flock takes an exclusive flock on f without waiting. It reports false if
+// another open file, which is to say another process, has one.
+func flock(f *os.File) (bool, error) {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return false, nil
+		case !errors.Is(err, syscall.EINTR):
+			return false, err
+		}
+	}
+}
+
+// funlock gives the flock back.
+func funlock(f *os.File) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// apart makes cmd start in a process group of its own, so that a Ctrl-C at the
+// terminal reaches only us. We tell our processes ourselves when to stop.
+func apart(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// An operation is a call that has to end by itself. Its worker says when it
+// begins and when it ends, and the watchdog looks whether it takes too long.
+type operation struct {
+	what  string
+	lock  *contended
+	since time.Time
+}
+
+// An activity is what one worker does now: nil, or an operation. The worker
+// writes it, the watchdog reads it.
+type activity struct{ atomic.Pointer[operation] }
+
+// begin says that the worker begins an operation; it calls the result when the
+// operation has ended.
+func (a *activity) begin(what string, l *contended) (end func()) {
+	a.Store(&operation{what, l, time.Now()})
+	return a.end
+}
+
+func (a *activity) end() { a.Store(nil) }
+
+// watch reports each worker that is in one operation for longer than patience,
+// once, until ctx ends.
+func watch(ctx context.Context, workers []*worker, patience time.Duration, report func(failure)) {
+	reported := map[*operation]bool{}
+	tick := time.NewTicker(min(patience/4, time.Second))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, w := range workers {
+			op := w.activity.Load()
+			if op == nil || reported[op] || time.Since(op.since) < patience {
+				continue
+			}
+			reported[op] = true
+			report(w.stuckIn(op))
+		}
+	}
+}
+
+// workerLabel is the profiler label that tells the workers' stacks apart.
+const workerLabel = "worker"
+
+// stuckIn describes a worker that is stuck.
+func (w *worker) stuckIn(op *operation) failure {
+	phase, holders := op.lock.lock.State()
+	return failure{
+		Text: fmt.Sprintf("stuck: worker %d has been in %q on lock %q for %v; the lock is %v/%d here, stats %+v",
+			w.id, op.what, op.lock.lock.Name(), time.Since(op.since).Round(time.Millisecond), phase, holders, op.lock.lock.Stats()),
+		Stack: stacksOf(w.id),
+		Dump:  allStacks(),
+		Fatal: true,
+	}
+}
+
+// stacksOf returns the stacks of the goroutines of one worker.
+func stacksOf(worker int) string {
+	var b bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
+		return err.Error()
+	}
+	label := fmt.Sprintf("%q:%q", workerLabel, fmt.Sprint(worker))
+	var found []string
+	for stack := range strings.SplitSeq(b.String(), "\n\n") {
+		if strings.Contains(stack, label) {
+			found = append(found, stack)
+		}
+	}
+	return strings.Join(found, "\n\n")
+}
+
+// allStacks returns the stacks of all goroutines, the first megabytes of them.
+func allStacks() string {
+	b := make([]byte, 4<<20)
+	return string(b[:runtime.Stack(b, true)])
+}

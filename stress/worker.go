@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// A worker is one goroutine that contends for the locks. It does what its plan
+// says, one step after the other, and looks at every answer that it gets.
+type worker struct {
+	id       int
+	child    *child
+	plan     *plan
+	activity activity
+	first    atomic.Uint64 // the first token; for the sabotage oldToken
+}
+
+// A contended is one of the locks, with its referee.
+type contended struct {
+	lock    *manager.Lock
+	referee *referee
+}
+
+// run performs steps until ctx ends.
+func (w *worker) run(ctx context.Context) {
+	for {
+		s := w.plan.next()
+		if !pause(ctx, s.think, nil) {
+			return
+		}
+		w.perform(ctx, s, w.child.locks[s.lock])
+	}
+}
+
+// pause waits for d, or until ctx ends or lost closes; it reports whether ctx goes on.
+func pause(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-lost:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// perform performs one step: gets the lock, works inside, gives it up.
+func (w *worker) perform(run context.Context, s step, l *contended) {
+	switch s.way {
+	case byOnDone:
+		w.onDone(run, s, l)
+
+	case byWait:
+		w.acquire(run, s, l, func(h manager.Hold) error {
+			_, err := h.Granted().Wait(run)
+			return err
+		})
+
+	case bySelect:
+		w.acquire(run, s, l, func(h manager.Hold) error {
+			select {
+			case <-h.Granted().Done():
+				_, err, _ := h.Granted().Poll()
+				return err
+			case <-run.Done():
+				return run.Err()
+			}
+		})
+
+	case byCancel:
+		ctx, cancel := context.WithCancel(run)
+		defer cancel()
+		t := time.AfterFunc(s.bound, cancel)
+		defer t.Stop()
+		w.acquire(ctx, s, l, func(h manager.Hold) error {
+			_, err := h.Granted().Wait(ctx)
+			return err
+		})
+
+	case byGivingUp:
+		w.givingUp(run, s, l)
+
+	case byLock:
+		w.call(run, s, l, "Lock", l.lock.Lock)
+
+	case byDeadline:
+		ctx, cancel := context.WithTimeout(run, s.bound)
+		defer cancel()
+		w.call(ctx, s, l, "Lock with a deadline", l.lock.Lock)
+
+	case byTry:
+		w.call(run, s, l, "TryLock", l.lock.TryLock)
+
+	case byDo:
+		w.do(run, s, l)
+	}
+}
+
+// acquire performs a step that begins with Acquire. wait waits for the grant.
+func (w *worker) acquire(ctx context.Context, s step, l *contended, wait func(manager.Hold) error) {
+	h, kind, start := w.begin(ctx, l)
+	end := w.activity.begin("Acquire and wait", l)
+	err := wait(h)
+	end()
+	if err == nil {
+		// The future is the round's and does not know of ctx, which may have
+		// ended first: then this hold was withdrawn.
+		err = h.Err()
+	}
+	if err != nil {
+		h.Release()
+		w.refused(ctx, "Acquire", l, err)
+		return
+	}
+	w.child.latency.record(kind, time.Since(start))
+	w.inside(ctx, s, l, h)
+}
+
+// begin calls Acquire and looks whether the lock was held by this process.
+func (w *worker) begin(ctx context.Context, l *contended) (h manager.Hold, kind latencyKind, start time.Time) {
+	start = time.Now()
+	h = l.lock.Acquire(ctx)
+	kind = waited
+	if _, _, settled := h.Granted().Poll(); settled {
+		kind = entered
+	}
+	return h, kind, start
+}
+
+// onDone performs a step in a function that the grant's future calls.
+func (w *worker) onDone(run context.Context, s step, l *contended) {
+	h, kind, start := w.begin(run, l)
+	end := w.activity.begin("Acquire and OnDone", l)
+	done := make(chan struct{})
+	stop := h.Granted().OnDone(func(_ manager.Grant, err error) {
+		defer close(done)
+		end()
+		if err == nil {
+			err = h.Err()
+		}
+		if err != nil {
+			h.Release()
+			w.refused(run, "Acquire", l, err)
+			return
+		}
+		w.child.latency.record(kind, time.Since(start))
+		w.inside(run, s, l, h)
+	})
+	select {
+	case <-done:
+		return
+	case <-run.Done():
+	}
+	if stop() {
+		end()
+		h.Release()
+	} else {
+		<-done
+	}
+}
+
+// givingUp performs a step that releases the hold while it is pending, if the
+// grant does not come in time.
+func (w *worker) givingUp(run context.Context, s step, l *contended) {
+	ctx, cancel := context.WithTimeout(run, s.bound)
+	defer cancel()
+	h, kind, start := w.begin(run, l)
+	end := w.activity.begin("Acquire and wait", l)
+	_, err := h.Granted().Wait(ctx)
+	end()
+	switch {
+	case err == nil:
+		if err = h.Err(); err != nil {
+			h.Release()
+			w.refused(run, "Acquire", l, err)
+			return
+		}
+		w.child.latency.record(kind, time.Since(start))
+		w.inside(run, s, l, h)
+	case ctx.Err() != nil:
+		// Its future is the round's, which others may wait for, or have by now.
+		w.settles("Release of a pending hold", l, h, false, manager.ErrNotGranted)
+		if run.Err() == nil {
+			w.child.counts.cancels.Add(1)
+		}
+	default:
+		h.Release()
+		w.refused(run, "Acquire", l, err)
+	}
+}
+
+// call performs a step that begins with a call that returns a hold or an error.
+func (w *worker) call(ctx context.Context, s step, l *contended, what string, call func(context.Context) (manager.Hold, error)) {
+	start := time.Now()
+	end := w.activity.begin(what, l)
+	h, err := call(ctx)
+	end()
+	if err != nil {
+		w.refused(ctx, what, l, err)
+		return
+	}
+	w.child.latency.record(called, time.Since(start))
+	w.inside(ctx, s, l, h)
+}
+
+// do performs a step with Do, which releases the hold by itself.
+func (w *worker) do(run context.Context, s step, l *contended) {
+	start := time.Now()
+	end := w.activity.begin("Do", l)
+	ran := false
+	err := l.lock.Do(run, func(ctx context.Context, h manager.Hold) error {
+		end()
+		ran = true
+		w.child.latency.record(called, time.Since(start))
+		w.visit(run, s, l, h)
+		end = w.activity.begin("the end of Do", l)
+		return nil
+	})
+	end()
+	switch {
+	case err == nil:
+	case ran && errors.Is(err, manager.ErrLost):
+		w.child.counts.lostHolds.Add(1)
+	default:
+		w.refused(run, "Do", l, err)
+	}
+}
+
+// refused looks at the error of an acquisition, and counts it.
+func (w *worker) refused(ctx context.Context, what string, l *contended, err error) {
+	c := &w.child.counts
+	switch {
+	case w.child.stopping():
+		// The end of the run ended the wait. What else can end a wait at that
+		// time is not worth telling apart.
+	case what == "TryLock" && errors.Is(err, manager.ErrLocked):
+		c.refusals.Add(1)
+	case errors.Is(err, manager.ErrLost):
+		c.lostHolds.Add(1) // granted, and lost at once
+	case ctx.Err() == nil:
+		w.unexpected(what, l, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		c.timeouts.Add(1)
+	case errors.Is(err, context.Canceled), errors.Is(err, manager.ErrReleased), errors.Is(err, manager.ErrNotGranted):
+		// The context ended first, and took the hold with it (ErrReleased); if
+		// that was the last one, the round was given up (ErrNotGranted).
+		c.cancels.Add(1)
+	default:
+		w.unexpected(what, l, err)
+	}
+}
+
+// inside works under h, and gives it up.
+func (w *worker) inside(ctx context.Context, s step, l *contended, h manager.Hold) {
+	lost := w.visit(ctx, s, l, h)
+	w.give(s, l, h, lost)
+}
+
+// visit works under h: it enters the referee, uses further handles, stays for a
+// while, and leaves. It reports whether h was found lost. It does not release
+// h, except where the step is to release h before another handle of the same
+// holder; give then finds it released.
+func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold) (lost bool) {
+	g, err := h.Grant() // which compares the clock with the lease
+	if err != nil {
+		return w.noLonger("Grant", l, h, err)
+	}
+	leave, ok := w.enter(l, g.Token, h.Lost())
+	if !ok {
+		return false
+	}
+	w.child.counts.entries.Add(1)
+	w.sabotageInside()
+
+	// While the hold is good, the lock is RETAINED. The state is read first:
+	// if the hold is good after that, it was so then.
+	phase, holders := l.lock.State()
+	if h.Err() == nil && (phase != state.Retained || holders < 1) {
+		w.unexpected("State", l, fmt.Errorf("it says %v/%d to a holder", phase, holders))
+	}
+
+	switch s.nested {
+	case plain:
+		pause(ctx, s.hold, h.Lost())
+		leave()
+	case byReenter:
+		w.reenter(ctx, s, l, h, leave)
+	case byContext, byAcquireInside, byTryInside:
+		w.enterAgain(ctx, s, l, h, g, leave)
+	case byShare:
+		w.share(ctx, s, l, h, leave)
+	}
+	return closed(h.Lost())
+}
+
+// enter enters the referee. A worker may be inside if and only if it has a hold
+// that is granted; so leave is called before the hold is released.
+func (w *worker) enter(l *contended, token uint64, lost <-chan struct{}) (leave func(), ok bool) {
+	if w.sabotages(oldToken) && !w.first.CompareAndSwap(0, token) {
+		token = w.first.Load()
+	}
+	out, err := l.referee.enter(token, lost)
+	if err != nil {
+		w.child.fail(failure{Text: err.Error(), Fatal: true})
+		return nil, false
+	}
+	leave = func() {
+		if err := out(); err != nil {
+			w.child.fail(failure{Text: err.Error(), Fatal: true})
+		}
+	}
+	if w.sabotages(lingers) {
+		honest := leave
+		leave = func() { time.AfterFunc(20*time.Millisecond, honest) }
+	}
+	return leave, true
+}
+
+// reenter works with a second handle of the holder, which is released before
+// the first one or after it.
+func (w *worker) reenter(ctx context.Context, s step, l *contended, h manager.Hold, leave func()) {
+	second, err := h.Reenter()
+	if err != nil {
+		leave()
+		w.noLonger("Reenter", l, h, err)
+		return
+	}
+	w.child.counts.reentries.Add(1)
+	w.depth(l, h, 2)
+	pause(ctx, s.hold/2, h.Lost())
+	if s.order {
+		second.Release()
+		w.depth(l, h, 1)
+		pause(ctx, s.hold/2, h.Lost())
+		leave()
+		return
+	}
+	// The first handle goes; the second one holds the lock on.
+	w.settles("Release of the first handle", l, h, closed(h.Lost()))
+	w.depth(l, second, 1)
+	if err := second.Err(); err != nil {
+		w.noLonger("Err of a second handle", l, second, err)
+	}
+	pause(ctx, s.hold/2, h.Lost())
+	leave()
+	w.settles("Release of the second handle", l, second, closed(h.Lost()))
+}
+
+// enterAgain acquires the lock once more, by a context that says that this
+// caller holds it: that enters at once, as the same holder.
+func (w *worker) enterAgain(ctx context.Context, s step, l *contended, h manager.Hold, g manager.Grant, leave func()) {
+	inside, cancel := h.Context(ctx)
+	defer cancel()
+	var second manager.Hold
+	var err error
+	end := w.activity.begin("acquiring again by context", l)
+	switch s.nested {
+	case byContext:
+		second, err = l.lock.Lock(inside)
+	case byTryInside:
+		second, err = l.lock.TryLock(inside)
+	default:
+		second = l.lock.Acquire(inside)
+		var ok bool
+		if _, err, ok = second.Granted().Poll(); !ok {
+			w.unexpected("Acquire by a holder", l, errors.New("it did not enter at once"))
+		}
+	}
+	end()
+	if err != nil {
+		leave()
+		second.Release()
+		if ctx.Err() == nil { // else the run has ended, and inside with it
+			w.noLonger("acquiring again by context", l, h, err)
+		}
+		return
+	}
+	w.child.counts.reentries.Add(1)
+	w.depth(l, h, 2)
+	if again, err := second.Grant(); err != nil {
+		w.noLonger("Grant of a second handle", l, second, err)
+	} else if again != g {
+		w.unexpected("acquiring again by context", l, fmt.Errorf("the grant is %+v, was %+v", again, g))
+	}
+	pause(inside, s.hold, nil) // ends with the lock, too
+	if s.order {
+		second.Release()
+		leave()
+		w.settles("Release of the first handle", l, h, closed(h.Lost()))
+	} else {
+		w.settles("Release of the first handle", l, h, closed(h.Lost()))
+		leave()
+		w.settles("Release of the second handle", l, second, closed(h.Lost()))
+	}
+	// Contexts end with the hold that they were made from.
+	if inside.Err() == nil {
+		w.unexpected("Context", l, errors.New("the context goes on after its hold was released"))
+	} else if cause := context.Cause(inside); ctx.Err() == nil && !errors.Is(cause, manager.ErrReleased) && !closed(h.Lost()) {
+		w.unexpected("Context", l, fmt.Errorf("the context ended because of %w, not because its hold was released", cause))
+	}
+}
+
+// share gives a hold of its own to another goroutine, which works inside beside
+// this one and may stay longer.
+func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold, leave func()) {
+	shared, err := h.Share()
+	if err != nil {
+		leave()
+		w.noLonger("Share", l, h, err)
+		return
+	}
+	w.child.counts.shares.Add(1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g, err := shared.Grant()
+		if err != nil {
+			shared.Release()
+			w.noLonger("Grant of a shared hold", l, shared, err)
+			return
+		}
+		if leave, ok := w.enter(l, g.Token, shared.Lost()); ok {
+			pause(ctx, s.hold, shared.Lost())
+			leave()
+		}
+		w.settles("Release of a shared hold", l, shared, closed(shared.Lost()))
+	}()
+	if s.order { // this one leaves first
+		pause(ctx, s.hold/2, h.Lost())
+		leave()
+		w.settles("Release beside a shared hold", l, h, closed(h.Lost()))
+		<-done
+		return
+	}
+	<-done
+	leave()
+}
+
+// noLonger looks at the error of an operation on a hold that was granted: the
+// only good one is that it was lost.
+func (w *worker) noLonger(what string, l *contended, h manager.Hold, err error) (lost bool) {
+	if errors.Is(err, manager.ErrLost) {
+		if !closed(h.Lost()) {
+			w.unexpected(what, l, fmt.Errorf("the channel Lost is open, but the error is: %w", err))
+		}
+		return true
+	}
+	w.unexpected(what, l, err)
+	return false
+}
+
+// depth checks the number of unreleased handles of h's holder.
+func (w *worker) depth(l *contended, h manager.Hold, want int) {
+	if got := h.Depth(); got != want {
+		w.unexpected("Depth", l, fmt.Errorf("it is %d, want %d", got, want))
+	}
+}
+
+// give gives h up, in the way that the step says, and looks at what the release
+// comes to.
+func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
+	if w.sabotages(leaks) {
+		return
+	}
+	if lost {
+		w.child.counts.lostHolds.Add(1)
+	}
+	switch {
+	case h.Depth() == 0: // released inside
+	case s.giving == byUnlock:
+		end := w.activity.begin("Unlock", l)
+		err := h.Unlock(context.Background())
+		end()
+		w.settled("Unlock", l, err, lost)
+	case s.giving == byReleaseWait:
+		end := w.activity.begin("waiting for a release", l)
+		_, err := h.Release().Wait(context.Background())
+		end()
+		w.settled("Release", l, err, lost)
+	default:
+		w.settles("Release", l, h, lost)
+	}
+	if s.again {
+		// However long ago the first one was, this one is refused and changes nothing.
+		switch _, err, ok := h.Release().Poll(); {
+		case !ok || err == nil:
+			w.unexpected("a second Release", l, errors.New("it is not refused"))
+		case !errors.Is(err, manager.ErrReleased):
+			w.unexpected("a second Release", l, err)
+		}
+	}
+}
+
+// settles releases h and has what its future settles with looked at when it
+// does; it does not wait for that. The child waits, at its end, until all have.
+func (w *worker) settles(what string, l *contended, h manager.Hold, lost bool, also ...error) {
+	w.child.releases.Add(1)
+	h.Release().OnDone(func(_ struct{}, err error) {
+		defer w.child.releases.Add(-1)
+		w.settled(what, l, err, lost, also...)
+	})
+}
+
+// settled looks at what a release came to. lost says that the hold was known to
+// be lost before. The errors in also are fine.
+func (w *worker) settled(what string, l *contended, err error, lost bool, also ...error) {
+	for _, ok := range also {
+		if errors.Is(err, ok) {
+			return
+		}
+	}
+	switch {
+	case err == nil && lost:
+		w.unexpected(what, l, errors.New("it says that the lock was held to the end, but it was lost"))
+	case err == nil:
+	case errors.Is(err, manager.ErrLost):
+		if !lost { // else it is counted
+			w.child.counts.lostHolds.Add(1)
+		}
+	default:
+		w.unexpected(what, l, err)
+	}
+}
+
+// unexpected reports an answer that the API does not allow here.
+func (w *worker) unexpected(what string, l *contended, err error) {
+	w.child.fail(failure{Text: fmt.Sprintf("worker %d: %s on lock %q: %v", w.id, what, l.lock.Name(), err)})
+}
+
+// sabotages reports whether this worker is to do wrong in the way s.
+func (w *worker) sabotages(s sabotage) bool {
+	return w.id == 0 && w.child.settings.Sabotage == s
+}
+
+func (w *worker) sabotageInside() {
+	switch {
+	case w.sabotages(getsStuck):
+		w.activity.begin("what never ends", w.child.locks[0])
+		select {}
+	case w.sabotages(crashes):
+		os.Exit(3)
+	case w.sabotages(complains):
+		w.unexpected("sabotage", w.child.locks[0], errors.New("on purpose"))
+	}
+}
+
+// closed reports whether c is closed.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,743 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+func TestCalls(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		s := c.Session()
+		if s.Epoch() != 1 || s.ID() == 0 || s.Timeout() != 4*time.Second || s.Client() != c || s.Err() != nil {
+			t.Fatalf("session %d %#x %v %v", s.Epoch(), s.ID(), s.Timeout(), s.Err())
+		}
+		must(t, s.Create("/a", []byte("1"), nil))
+		wantErr(t, s.Create("/a", nil, nil), ErrNodeExists, Definite)
+		wantErr(t, s.Create("/b/c", nil, nil), ErrNoNode, Definite)
+
+		data, st, err := s.Get("/a")
+		must(t, err)
+		if string(data) != "1" || st.Version != 0 || st.EphemeralOwner != 0 || st.Czxid == 0 || st.DataLength != 1 {
+			t.Errorf("get: %q %+v", data, st)
+		}
+		st, err = s.Set("/a", []byte("22"), 0)
+		must(t, err)
+		if st.Version != 1 || st.DataLength != 2 {
+			t.Errorf("set: %+v", st)
+		}
+		_, err = s.Set("/a", nil, 0)
+		wantErr(t, err, ErrBadVersion, Definite)
+
+		must(t, s.Create("/a/x", nil, nil))
+		names, st, err := s.Children("/a")
+		must(t, err)
+		if len(names) != 1 || names[0] != "x" || st.NumChildren != 1 {
+			t.Errorf("children: %v %+v", names, st)
+		}
+		wantErr(t, s.Delete("/a", -1), ErrNotEmpty, Definite)
+		must(t, s.Delete("/a/x", 0))
+		wantErr(t, s.Delete("/a/x", -1), ErrNoNode, Definite)
+		if _, ok, err := s.Exists("/a/x"); ok || err != nil {
+			t.Errorf("exists: %v %v", ok, err)
+		}
+		if st, ok, err := s.Exists("/a"); !ok || err != nil || st.Version != 1 {
+			t.Errorf("exists: %+v %v %v", st, ok, err)
+		}
+		must(t, s.Sync("/a"))
+		must(t, s.Prove("/a"))
+		wantErr(t, s.Prove("/nowhere"), ErrNoNode, Definite)
+
+		_, _, err = s.Get("relative")
+		wantErr(t, err, ErrBadArguments, Definite)
+		wantErr(t, s.Create("/big", make([]byte, 2<<20), nil), ErrBadArguments, Definite)
+		mustClose(t, c)
+		for _, err := range []error{
+			s.Create("/b", nil, nil), s.Delete("/a", -1), s.Sync("/a"), s.Prove("/a"), s.EnsureDir("/d", nil), s.Err(),
+		} {
+			wantErr(t, err, ErrClosed, Closed)
+		}
+	})
+}
+
+func TestMulti(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		s := c.Session()
+		res, err := s.Multi(CreateOp("/a", []byte("1"), nil), SetOp("/a", []byte("2"), 0), CheckOp("/a", 1), CreateOp("/b", nil, nil), DeleteOp("/b", 0))
+		must(t, err)
+		if len(res) != 5 || res[0].Path != "/a" || res[1].Stat.Version != 1 || res[3].Path != "/b" {
+			t.Errorf("results %+v", res)
+		}
+		res, err = s.Multi(SetOp("/a", []byte("3"), -1), CheckOp("/b", -1), DeleteOp("/a", -1))
+		wantErr(t, err, ErrNoNode, Definite)
+		if want := "zkio: transaction /b: no such node"; !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("error %q, want %q", err, want)
+		}
+		if len(res) != 3 || res[0].Err != nil || !is(res[1].Err, ErrNoNode) || res[2].Err != nil {
+			t.Errorf("results %+v", res)
+		}
+		if data, _, _ := z.Get("/a"); string(data) != "2" {
+			t.Errorf("a failed transaction left %q", data)
+		}
+		for _, ops := range [][]Op{{}, {{}}, {CheckOp("a", -1)}, {CheckOp("/a/", -1)}, {CheckOp("//a", -1)}, {CheckOp("", -1)}, {CreateOp("/c", make([]byte, 2<<20), nil)}} {
+			_, err := s.Multi(ops...)
+			wantErr(t, err, ErrBadArguments, Definite)
+		}
+	})
+}
+
+func TestEnsureDir(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		s := c.Session()
+		must(t, s.EnsureDir("/a/b/c", nil))
+		must(t, s.EnsureDir("/a/b/c", nil))
+		must(t, s.EnsureDir("/a/b/d", nil))
+		must(t, s.EnsureDir("/", nil))
+		if !z.Exists("/a/b/c") || !z.Exists("/a/b/d") {
+			t.Error("not there")
+		}
+		if n := z.Requests(zktest.OpCreate); n != 0 {
+			t.Errorf("%d plain creates: want containers", n)
+		}
+		n := mustCreate(t, s, "/a/b/c", nil)
+		wantErr(t, s.EnsureDir(n.Path()+"/x", nil), ErrNoChildrenForEphemerals, Definite)
+	})
+}
+
+// TestEnsureDirWithoutRights: who may not create on the upper levels may still
+// use what is there.
+func TestEnsureDirWithoutRights(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		admin := configure(z)
+		admin.Auth = []Auth{{"digest", []byte("admin:secret")}}
+		a := open(t, admin).Session()
+		readOnly := []ACL{{PermAll, "auth", ""}, {PermRead, "world", "anyone"}}
+		must(t, a.Create("/top", nil, readOnly))
+		must(t, a.Create("/top/open", nil, nil))
+
+		s := open(t, configure(z)).Session()
+		must(t, s.EnsureDir("/top/open/a/b", nil))
+		wantErr(t, s.EnsureDir("/top/other", nil), ErrNoAuth, Definite)
+		wantErr(t, s.EnsureDir("/top/other/a", nil), ErrNoAuth, Definite)
+	})
+}
+
+// TestListener follows a client through its life.
+func TestListener(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		var r recorder
+		cfg := configure(z)
+		cfg.Listener = &r
+		c := open(t, cfg)
+		first := c.Session()
+		mustCreate(t, first, "/d", nil)
+		z.ExpireSession(first.ID())
+		eventually(t, "a second session", func() bool { return c.Session().Epoch() == 2 })
+		second := c.Session()
+		if !first.Gone() || second.ID() == first.ID() || second.Gone() {
+			t.Errorf("first %#x gone %v, second %#x gone %v", first.ID(), first.Gone(), second.ID(), second.Gone())
+		}
+		wantErr(t, first.Delete("/d", -1), ErrSessionOver, SessionOver)
+		wantErr(t, first.Err(), ErrSessionOver, SessionOver)
+		must(t, second.Create("/e", nil, nil))
+		mustClose(t, c)
+		mustClose(t, c)
+		want := []string{
+			"started 1", "lapsed", "over 1: zkio: session is over: the server ended it",
+			"started 2", "lapsed", "over 2: zkio: client is closed",
+		}
+		if got := r.lines(); strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("told:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if r.inForce {
+			t.Error("a lease was still in force when its end was told")
+		}
+	})
+}
+
+// TestExpiryWhileDisconnected: nothing tells the client until it is back, but
+// its lease ends in time by itself.
+func TestExpiryWhileDisconnected(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		var r recorder
+		cfg := configure(z)
+		cfg.Listener = &r
+		c := open(t, cfg)
+		s := c.Session()
+		n := mustCreate(t, s, "/d", nil)
+		refuse := z.Faults().Refuse()
+		z.Faults().CutAll()
+		eventually(t, "expiry at the server", func() bool { return !z.Exists(n.Path()) })
+		if s.Lease().InForce() || !r.has("lapsed") {
+			t.Error("the lease outlived the node")
+		}
+		if s.Err() != nil {
+			t.Errorf("over already: %v", s.Err())
+		}
+		refuse.Remove()
+		eventually(t, "a second session", func() bool { return c.Session().Epoch() == 2 })
+		if !s.Gone() {
+			t.Error("not gone")
+		}
+		if got := strings.Join(r.lines(), " / "); !strings.HasPrefix(got, "started 1 / lapsed / over 1") {
+			t.Errorf("told: %s", got)
+		}
+	})
+}
+
+// TestQueuedRequestsStayInTheirSession: go-zookeeper carries requests that wait
+// to be sent into whatever session comes next. With one connection object per
+// session they have nowhere to go.
+func TestQueuedRequestsStayInTheirSession(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		cfg := configure(z)
+		cfg.Servers = []string{"zk1", "zk2", "zk3"}
+		c := open(t, cfg)
+		s := c.Session()
+		must(t, s.Create("/d", nil, nil))
+		refuse := z.Faults().Refuse()
+		z.Faults().CutAll()
+		synctest.Wait() // the client has noticed
+		var wg sync.WaitGroup
+		errs := make([]error, 40)
+		for i := range errs {
+			wg.Go(func() {
+				path := fmt.Sprintf("/d/n%d", i)
+				if i%2 == 0 {
+					errs[i] = s.Create(path, nil, nil)
+					return
+				}
+				// Past our own gate, as in the moment when a connection breaks.
+				_, err := s.conn.Create(path, nil, 1, zkACL(nil))
+				errs[i] = s.after("create", path, err)
+			})
+		}
+		synctest.Wait()
+		z.ExpireSession(s.ID())
+		time.Sleep(5 * time.Second)
+		refuse.Remove()
+		eventually(t, "a second session", func() bool { return c.Session().Epoch() == 2 })
+		wg.Wait()
+		must(t, c.Session().Sync("/d"))
+		if left := z.Children("/d"); len(left) != 0 {
+			t.Errorf("created in the next session: %v", left)
+		}
+		for i, err := range errs {
+			if class := ClassOf(err); class != SessionOver && class != NotSent {
+				t.Errorf("create %d: %v (%v)", i, err, class)
+			}
+		}
+	})
+}
+
+// TestAnotherSessionInstead: a server that cannot resume the session opens
+// another, and does not say so.
+func TestAnotherSessionInstead(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		var r recorder
+		cfg := configure(z)
+		cfg.Listener = &r
+		var swap atomic.Bool
+		cfg.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := z.Dial(ctx, network, addr)
+			if err == nil && swap.Swap(false) {
+				conn = &forgetful{Conn: conn}
+			}
+			return conn, err
+		}
+		c := open(t, cfg)
+		s := c.Session()
+		mustCreate(t, s, "/d", nil)
+		swap.Store(true)
+		z.Faults().CutAll()
+		eventually(t, "a second session", func() bool { return c.Session().Epoch() == 2 })
+		if s.Gone() {
+			t.Error("gone: but nobody knows")
+		}
+		wantErr(t, s.Err(), ErrSessionOver, SessionOver)
+		if !r.has("lapsed") || !r.has("over 1: zkio: session is over: the server answered for session") {
+			t.Errorf("told: %v", r.lines())
+		}
+		if c.Session().ID() == s.ID() {
+			t.Error("same id")
+		}
+	})
+}
+
+// forgetful turns the request to resume a session into one for a new session.
+type forgetful struct {
+	net.Conn
+	once sync.Once
+}
+
+func (f *forgetful) Write(p []byte) (int, error) {
+	f.once.Do(func() {
+		p = append([]byte(nil), p...)
+		// length, version, last zxid, timeout, session id, password
+		binary.BigEndian.PutUint64(p[4+4+8+4:], 0)
+		clear(p[4+4+8+4+8+4:])
+	})
+	return f.Conn.Write(p)
+}
+
+// TestHungServerInTheList: servers that accept connections and say nothing must
+// not cost the session.
+func TestHungServerInTheList(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		cfg := configure(z)
+		cfg.Servers = []string{"hung1", "good", "hung2"}
+		var hang atomic.Bool
+		cfg.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if hang.Load() && strings.HasPrefix(addr, "hung") {
+				ours, theirs := net.Pipe()
+				go func() { _, _ = io.Copy(io.Discard, theirs) }()
+				return ours, nil
+			}
+			return z.Dial(ctx, network, addr)
+		}
+		c := open(t, cfg)
+		s := c.Session()
+		hang.Store(true)
+		for range 10 {
+			// The worst case: the loss is noticed as late as can be, by silence.
+			hole := z.Faults().BlackholeConnection(s.ID())
+			began := time.Now()
+			before := c.Stats().Reconnects
+			eventually(t, "reconnected", func() bool { return c.Stats().Reconnects > before })
+			if took := time.Since(began); took >= s.Timeout() {
+				t.Errorf("took %v", took)
+			}
+			hole.Remove()
+			time.Sleep(time.Second)
+		}
+		if c.Session() != s || s.Err() != nil {
+			t.Errorf("the session was lost: %v", s.Err())
+		}
+	})
+}
+
+// TestSilentPartition: the lease ends before the server can end the session,
+// whenever the partition begins.
+func TestSilentPartition(t *testing.T) {
+	for _, after := range []time.Duration{0, 100 * time.Millisecond, 700 * time.Millisecond, 1300 * time.Millisecond, 10 * time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, z *zktest.Server) {
+				var r recorder
+				cfg := configure(z)
+				cfg.Listener = &r
+				c := open(t, cfg)
+				s := c.Session()
+				n := mustCreate(t, s, "/d", nil)
+				time.Sleep(after)
+				lease := s.Lease()
+				if !lease.InForce() {
+					t.Fatal("no lease")
+				}
+				hole := z.Faults().Blackhole(s.ID())
+				eventually(t, "the node is gone", func() bool { return !z.Exists(n.Path()) })
+				expired := z.Expired()
+				gone := expired[len(expired)-1].At
+				if lease.InForce() || r.lapses != 1 {
+					t.Fatalf("in force %v, lapses told %d", lease.InForce(), r.lapses)
+				}
+				margin := gone.Sub(r.lapsedAt)
+				t.Logf("partition %v after the create: the lease ended %v before the node", after, margin)
+				if margin < s.Timeout()/12 {
+					t.Errorf("margin %v", margin)
+				}
+				hole.Remove()
+			})
+		})
+	}
+}
+
+// TestLapsedLeaseStaysLapsed: the session survives a long silence, gets a new
+// lease, and the old one stays what it is.
+func TestLapsedLeaseStaysLapsed(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		var r recorder
+		cfg := configure(z)
+		cfg.Listener = &r
+		c := open(t, cfg)
+		s := c.Session()
+		if s.Lease() == nil || s.Lease().InForce() || !s.Lease().Lapsed() {
+			t.Fatal("a lease before the first proof")
+		}
+		n := mustCreate(t, s, "/d", nil)
+		old := s.Lease()
+		for range 20 {
+			time.Sleep(time.Second)
+			if s.Lease() != old || !old.InForce() {
+				t.Fatal("the heartbeat does not keep the lease")
+			}
+		}
+		// Writes get no answer for a while; pings keep the session.
+		z.Faults().SwallowRequest(zktest.Match{Op: zktest.OpMulti, Times: 1})
+		eventually(t, "lapsed", func() bool { return !old.InForce() })
+		if s.Err() != nil {
+			t.Fatal(s.Err())
+		}
+		z.Faults().CutAll() // frees the heartbeat, which waits for that answer
+		eventually(t, "a new lease", func() bool { return s.Lease().InForce() })
+		for range 20 {
+			time.Sleep(time.Second)
+			if old.InForce() || !old.Lapsed() || old.Remaining() != 0 {
+				t.Fatal("revived")
+			}
+			if !s.Lease().InForce() {
+				t.Fatal("the new lease is not kept")
+			}
+		}
+		if s.Err() != nil || r.lapses != 1 {
+			t.Errorf("session %v, lapses told %d", s.Err(), r.lapses)
+		}
+		_, err := n.Remove(s)
+		must(t, err)
+	})
+}
+
+// TestIdleSessionMakesNoWrites: without nodes there is nothing to prove.
+func TestIdleSessionMakesNoWrites(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		s := c.Session()
+		time.Sleep(time.Minute)
+		n := mustCreate(t, s, "/d", nil)
+		time.Sleep(time.Minute)
+		_, err := n.Remove(s)
+		must(t, err)
+		busy := z.Requests(zktest.OpMulti)
+		time.Sleep(time.Minute)
+		if idle := z.Requests(zktest.OpMulti) - busy; idle != 0 || busy < 80 || busy > 100 {
+			t.Errorf("%d proofs in a minute with a node, %d in one without; want about 90 and 0", busy, idle)
+		}
+		if c.Session() != s || s.Err() != nil {
+			t.Error("the session was lost")
+		}
+	})
+}
+
+// TestWritesKeepTheHeartbeatQuiet: what the session writes anyway is proof.
+func TestWritesKeepTheHeartbeatQuiet(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		s := c.Session()
+		mustCreate(t, s, "/d", nil)
+		before := z.Requests(zktest.OpMulti)
+		for range 100 {
+			time.Sleep(500 * time.Millisecond)
+			_, err := s.Set("/d", nil, -1)
+			must(t, err)
+		}
+		if n := z.Requests(zktest.OpMulti) - before; n != 0 {
+			t.Errorf("%d proofs beside a write every half second", n)
+		}
+	})
+}
+
+// TestHeartbeatFindsNodeGone: the heartbeat tells the watchers of a node that
+// it finds gone, and goes on with the others.
+func TestHeartbeatFindsNodeGone(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		s := c.Session()
+		var gone, kept recorder
+		a := mustCreate(t, s, "/d", &gone)
+		b := mustCreate(t, s, "/d", &kept)
+		c.watches.fired([]byte(a.Path()), NodeDeleted)
+		// The server's own event gets lost.
+		z.Faults().SwallowReply(zktest.Match{Op: zktest.OpExists})
+		must(t, z.Delete(a.Path()))
+		eventually(t, "told", func() bool { return gone.has(a.Path() + " deleted") })
+		time.Sleep(time.Minute)
+		if len(kept.lines()) != 0 || !s.Lease().InForce() {
+			t.Errorf("the other node: told %v, lease %v", kept.lines(), s.Lease().InForce())
+		}
+		must(t, b.Delete(s))
+	})
+}
+
+// TestRestoredEnsemble: servers that have seen less than the client close its
+// connections unanswered, for ever.
+func TestRestoredEnsemble(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		restored := zktest.NewServer(zktest.Config{TickTime: 500 * time.Millisecond, Logger: quiet})
+		t.Cleanup(func() { restored.Close() })
+		var target atomic.Pointer[zktest.Server]
+		target.Store(z)
+		cfg := configure(z)
+		cfg.Servers = []string{"zk1", "zk2"}
+		cfg.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return target.Load().Dial(ctx, network, addr)
+		}
+		c := open(t, cfg)
+		s := c.Session()
+		mustCreate(t, s, "/d", nil)
+		target.Store(restored)
+		z.Faults().CutAll()
+		began := time.Now()
+		eventually(t, "a second session", func() bool { return c.Session().Epoch() == 2 })
+		if took := time.Since(began); took < 2*s.Timeout() || took > 3*s.Timeout() {
+			t.Errorf("gave up after %v", took)
+		}
+		if s.Gone() {
+			t.Error("gone: but nobody knows")
+		}
+		wantErr(t, s.Err(), ErrSessionOver, SessionOver)
+	})
+}
+
+// TestLongOutage: while the servers are away, calls fail in time and nothing
+// spins; then everything goes on.
+func TestLongOutage(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		cfg := configure(z)
+		cfg.SessionTimeout = 10 * time.Second
+		var dials atomic.Int64
+		cfg.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dials.Add(1)
+			return z.Dial(ctx, network, addr)
+		}
+		c := open(t, cfg)
+		s := c.Session()
+		refuse := z.Faults().Refuse()
+		z.Faults().CutAll()
+		stuck := make(chan error)
+		go func() {
+			time.Sleep(time.Second)
+			_, err := s.conn.Create("/x", nil, 0, zkACL(nil)) // past our own gate
+			stuck <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		wantErr(t, s.Sync("/"), ErrNotSent, NotSent)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("a call in an outage took %v", took)
+		}
+		if err := <-stuck; ClassOf(wrap("create", "/x", err)) != NotSent {
+			t.Errorf("a request left in go-zookeeper's queue: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if n := dials.Load(); n < 50 || n > 200 {
+			t.Errorf("%d dials in a minute", n)
+		}
+		if s.Err() != nil {
+			t.Errorf("over, without a server that said so: %v", s.Err())
+		}
+		refuse.Remove()
+		eventually(t, "a second session", func() bool { return c.Session().Epoch() == 2 })
+		must(t, c.Session().Sync("/"))
+	})
+}
+
+// TestReconnectIsQuick: a connection that lasted is replaced at once.
+func TestReconnectIsQuick(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		s := c.Session()
+		for range 20 {
+			time.Sleep(time.Second)
+			began := time.Now()
+			z.Faults().CutAll()
+			err := s.Sync("/")
+			for ClassOf(err) == Unknown && err != nil { // it was under way when the connection broke
+				err = s.Sync("/")
+			}
+			must(t, err)
+			if took := time.Since(began); took != 0 {
+				t.Fatalf("%v without a connection", took)
+			}
+		}
+		if st := c.Stats(); st.Reconnects != 20 || st.Sessions != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestNegotiatedTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		cfg := configure(z)
+		cfg.SessionTimeout = 100 * time.Second
+		c := open(t, cfg)
+		if got := c.Session().Timeout(); got != 10*time.Second {
+			t.Errorf("timeout %v, want 20 ticks", got)
+		}
+		cfg.LostMargin = 5 * time.Second
+		_, err := Open(t.Context(), cfg)
+		wantErr(t, err, ErrBadArguments, Definite)
+		if !strings.Contains(err.Error(), "timeout of 10s") || !strings.Contains(err.Error(), "LostMargin") {
+			t.Errorf("error %q", err)
+		}
+		eventually(t, "no session left behind", func() bool { return len(z.Sessions()) == 1 })
+	})
+}
+
+func TestAuth(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		cfg := configure(z)
+		cfg.Auth = []Auth{{"digest", []byte("user:secret")}, {"digest", []byte("other:secret")}}
+		c := open(t, cfg)
+		s := c.Session()
+		must(t, s.Create("/mine", nil, []ACL{{PermAll, "auth", ""}}))
+		for range 5 {
+			time.Sleep(time.Second)
+			z.Faults().CutAll()
+			time.Sleep(time.Second)
+			_, _, err := s.Get("/mine") // the credentials are presented again
+			must(t, err)
+		}
+		_, _, err := open(t, configure(z)).Session().Get("/mine")
+		wantErr(t, err, ErrNoAuth, Definite)
+		wantErr(t, s.Create("/bad", nil, []ACL{{PermAll, "digest", "no colon"}}), ErrInvalidACL, Definite)
+
+		cfg.Auth = []Auth{{"nonsense", nil}}
+		_, err = Open(t.Context(), cfg)
+		wantErr(t, err, ErrAuthFailed, Definite)
+		if !strings.Contains(err.Error(), `"nonsense"`) {
+			t.Errorf("error %q does not name the scheme", err)
+		}
+	})
+}
+
+func TestOpenErrors(t *testing.T) {
+	type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+	// pipe returns a dialer to a server that behaves as serve says.
+	pipe := func(serve func(conn net.Conn)) dialer {
+		return func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go serve(theirs)
+			return ours, nil
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		dial dialer
+		want string
+	}{
+		{"refused and unknown", func(_ context.Context, _, addr string) (net.Conn, error) {
+			if addr == "zk1:2181" {
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+			}
+			return nil, &net.DNSError{Err: "no such host", Name: "zk2", IsNotFound: true}
+		}, "zk1:2181: connection refused; zk2:2181: lookup zk2: no such host"},
+		{"silent", pipe(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }),
+			"zk1:2181: no answer within 1.333s; zk2:2181: no answer within 1.333s"},
+		{"closing", pipe(func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1000)); conn.Close() }),
+			"zk1:2181: the server closed the connection during the handshake; zk2:2181: the server closed the connection during the handshake"},
+		{"unreachable", func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
+			"zk1:2181: no answer within 1.333s; zk2:2181: no answer within 1.333s"},
+		{"no zookeeper", pipe(func(conn net.Conn) {
+			_, _ = conn.Read(make([]byte, 1000))
+			_, _ = conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+			conn.Close()
+		}), "zk1:2181: the server sent a frame of 1213486160 bytes, more than the 4096 that are taken; zk2:2181: the server sent a frame of 1213486160 bytes, more than the 4096 that are taken"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				why := errors.New("the user went home")
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, why)
+				defer cancel()
+				began := time.Now()
+				c, err := Open(ctx, Config{Servers: []string{"zk1", "zk2"}, SessionTimeout: 4 * time.Second, Dialer: tt.dial, Logger: quiet})
+				if c != nil || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, why) {
+					t.Fatalf("got %v, %v", c, err)
+				}
+				want := "zkio: open: no session with zk1:2181, zk2:2181 within 5s: " + tt.want +
+					": context deadline exceeded: the user went home"
+				if err.Error() != want {
+					t.Errorf("got  %v\nwant %v", err, want)
+				}
+				if took := time.Since(began); took > 5*time.Second+100*time.Millisecond {
+					t.Errorf("took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// TestCloseWithoutConnection: Close says what it could not do, and does not
+// wait for long.
+func TestCloseWithoutConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		s := c.Session()
+		refuse := z.Faults().Refuse()
+		z.Faults().CutAll()
+		time.Sleep(time.Second)
+		began := time.Now()
+		err := c.Close(t.Context())
+		wantErr(t, err, ErrUnknown, Unknown)
+		if took := time.Since(began); took > closeGrace+100*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		if s.Gone() {
+			t.Error("gone: but nobody knows")
+		}
+		if err := c.Close(t.Context()); !is(err, ErrUnknown) {
+			t.Errorf("the second Close says %v", err)
+		}
+		refuse.Remove()
+	})
+}
+
+// TestCloseDuringReconnect: a connection that is there soon is waited for, so
+// that the session does not linger.
+func TestCloseDuringReconnect(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		z.Faults().RefuseFor(300 * time.Millisecond)
+		z.Faults().CutAll()
+		mustClose(t, c)
+		if n := len(z.Sessions()); n != 0 {
+			t.Errorf("%d sessions are left", n)
+		}
+	})
+}
+
+// TestCloseReplyLost: the server ends the session, and the client learns it
+// when it tries to resume it.
+func TestCloseReplyLost(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		s := c.Session()
+		z.Faults().DropReply(zktest.Match{Op: zktest.OpClose})
+		mustClose(t, c)
+		wantErr(t, s.Err(), ErrClosed, Closed)
+		if !s.Gone() {
+			t.Error("not gone")
+		}
+	})
+}
+
+// TestCloseUnanswered: ctx bounds the waiting for a server that is silent.
+func TestCloseUnanswered(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		hole := z.Faults().BlackholeAll()
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		wantErr(t, c.Close(ctx), ErrUnknown, Unknown)
+		if took := time.Since(began); took > 400*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		hole.Remove()
+	})
+}
