@@ -110,15 +110,13 @@ func TestHoldAnswers(t *testing.T) {
 
 		h = mustLock(c.t, a)
 		kept := mustLock(c.t, a)
-		c.srv.ExpireSession(session(a.m))
-		synctest.Wait()
+		c.expire(a.m)
 		check("lost", kept,
 			"err lost; grant lost; granted ok; released lost; lost true; context lost; reenter lost; share lost; depth 1")
 		wantErr(c.t, "release of what was lost", settled(c.t, "release", h.Release()), ErrLost)
 		check("lost, then released", h,
-			"err released; grant released; granted ok; released lost; lost true; context released; reenter released; share released; depth 0")
+			"err released; grant released; granted ok; released lost; lost true; context lost; reenter released; share released; depth 0")
 
-		later(sessionPause)
 		h = mustLock(c.t, a)
 		if err := a.m.Close(); err != nil {
 			c.t.Error(err)
@@ -130,9 +128,6 @@ func TestHoldAnswers(t *testing.T) {
 		kept.Release()
 	})
 }
-
-// sessionPause is longer than it takes to have a new session after an expiry.
-const sessionPause = 30e9
 
 // A hold that was given up stays given up, and a second release changes nothing.
 func TestReleaseTwice(t *testing.T) {
@@ -161,26 +156,33 @@ func TestReleaseTwice(t *testing.T) {
 // A hold says that it is released however often its slot has been used since.
 func TestOldHoldAfterItsSlotIsReused(t *testing.T) {
 	l := retained(t)
-	old := l.Acquire(t.Context())
-	old.Release()
+	var olds []Hold
 	reused := 0
 	for range 1000 {
 		h := l.Acquire(t.Context())
-		if h.slot == old.slot {
-			reused++
-			if h.gen == old.gen {
-				t.Fatalf("generation %d was given out twice", h.gen)
+		for _, old := range olds {
+			if h.slot == old.slot {
+				reused++
+				if h.gen == old.gen {
+					t.Fatalf("generation %d was given out twice", h.gen)
+				}
+			}
+			wantErr(t, "release of an old hold", settled(t, "release", old.Release()), ErrReleased)
+			if old.Depth() != 0 || !errors.Is(old.Err(), ErrReleased) {
+				t.Fatal("an old hold lives")
 			}
 		}
-		wantErr(t, "release of the old hold", settled(t, "release", old.Release()), ErrReleased)
-		if old.Depth() != 0 || !errors.Is(old.Err(), ErrReleased) || h.Depth() != 1 {
-			t.Fatal("the old hold lives, or the new one does not")
+		if h.Depth() != 1 {
+			t.Fatal("the new hold does not live")
 		}
 		wantState(t, l, state.Retained, 2)
 		h.Release()
+		if len(olds) < 20 { // several: under the race detector the pool forgets at random
+			olds = append(olds, h)
+		}
 	}
 	if reused == 0 {
-		t.Error("the slot was never used again: this test has shown nothing")
+		t.Error("no slot was used again: this test has shown nothing")
 	}
 	wantState(t, l, state.Retained, 1)
 }
@@ -512,8 +514,7 @@ func TestContextEnds(t *testing.T) {
 		wantErr(c.t, "and what was made from it", context.Cause(below), ErrReleased)
 		wantErr(c.t, "the other handle's context", context.Cause(second), nil)
 
-		c.srv.ExpireSession(session(l.m))
-		synctest.Wait()
+		c.expire(l.m)
 		wantErr(c.t, "after the loss", context.Cause(second), ErrLost)
 		wantErr(c.t, "after the loss", second.Err(), context.Canceled)
 		late, cancelLate := nested.Context(c.t.Context())
@@ -654,8 +655,7 @@ func TestLostHoldIsNotReentered(t *testing.T) {
 		ctx, cancel := old.Context(c.t.Context())
 		defer cancel()
 		ctx = context.WithoutCancel(ctx)
-		c.srv.ExpireSession(session(l.m))
-		synctest.Wait()
+		c.expire(l.m)
 		h, err := l.Lock(ctx)
 		wantErr(c.t, "lock", err, nil)
 		if h.Depth() != 1 || old.Depth() != 1 || h.round == old.round {
