@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +102,19 @@ func (c *cluster) wantNodes(want int) {
 
 // session returns the id of m's session.
 func session(m *Manager) int64 { return m.client.Session().ID() }
+
+// expire ends m's session, and returns when m knows it and has a new one.
+func (c *cluster) expire(m *Manager) {
+	c.t.Helper()
+	old := m.client.Session()
+	if !c.srv.ExpireSession(old.ID()) {
+		c.t.Errorf("there is no session %#x", old.ID())
+	}
+	for m.client.Session() == old {
+		time.Sleep(time.Millisecond)
+	}
+	synctest.Wait()
+}
 
 // requests counts requests by kind while a test runs. It is a hook of the
 // server, so there is one for a test.
@@ -242,4 +256,13 @@ func (r *records) with(s string) []string {
 		}
 	}
 	return found
+}
+
+// liveHeap returns how many bytes are in use.
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC() // what the first one found in pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

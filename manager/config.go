@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -130,6 +132,8 @@ func (c Config) complete() (Config, error) {
 	}
 	if err := checkRoot(c.Root); err != nil {
 		fault("Root: %w", err)
+	} else if len(c.Root) > maxPath/2 {
+		fault("Root has %d bytes, which leaves too little of a path's %d for names: at most %d are allowed", len(c.Root), maxPath, maxPath/2)
 	}
 
 	duration := func(name string, d *time.Duration, preset, least, most time.Duration) {
@@ -156,6 +160,7 @@ func (c Config) complete() (Config, error) {
 		fault("Workers is %d: it must be at least %d", c.Workers, minWorkers)
 	}
 
+	c.ACL, c.Auth = slices.Clone(c.ACL), slices.Clone(c.Auth)
 	for i, a := range c.ACL {
 		if err := checkACL(a); err != nil {
 			fault("ACL[%d]: %w", i, err)
@@ -227,16 +232,28 @@ func parseServer(s string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
 		// No port: a bare name, or an IPv6 address in brackets or without.
-		host, port = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), defaultPort
-		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+		host, port = s, defaultPort
+		if inner, ok := strings.CutPrefix(s, "["); ok {
+			if inner, ok = strings.CutSuffix(inner, "]"); !ok {
+				return "", fmt.Errorf("address %q is not host:port", s)
+			}
+			host = inner
+		}
+		if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ":") {
 			return "", fmt.Errorf("address %q is not host:port", s)
 		}
 	}
-	if host == "" || strings.ContainsAny(host, " /\t\r\n[]") {
+	if host == "" || strings.ContainsFunc(host, notInHosts) {
 		return "", fmt.Errorf("address %q has no usable host", s)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return "", fmt.Errorf("address %q: port %q is not a number between 1 and 65535", s, port)
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// notInHosts reports whether r shows that something is no host: what separates
+// the parts of lists and URLs, and what nobody can see.
+func notInHosts(r rune) bool {
+	return r <= ' ' || r == 0x7f || strings.ContainsRune(`/\[]@;,?#`, r)
 }

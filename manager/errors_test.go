@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestErrorText(t *testing.T) {
+	ahead := &Contender{Path: "/p", Host: "db7", PID: 4711, Label: "billing", Since: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)}
+	for _, test := range []struct {
+		err  *Error
+		want string
+	}{
+		{&Error{Op: "open", Err: ErrBadConfig}, "holdfast: open: bad configuration"},
+		{&Error{Op: "lock", Name: "jobs/nightly", Err: context.DeadlineExceeded}, `holdfast: lock "jobs/nightly": context deadline exceeded`},
+		{&Error{Op: "lock", Name: "a", Position: 3, Err: ErrLocked}, `holdfast: lock "a": locked by another process (3 ahead)`},
+		{&Error{Op: "lock", Name: "jobs/nightly", Position: 2, Ahead: ahead, Err: context.DeadlineExceeded},
+			`holdfast: lock "jobs/nightly": context deadline exceeded (2 ahead; waiting for billing@db7, pid 4711, since 2026-01-02T15:04:05Z)`},
+		{&Error{Op: "lock", Name: "a", Position: 1, Ahead: &Contender{Path: "/holdfast/a/x", Persistent: true}, Err: ErrLocked},
+			`holdfast: lock "a": locked by another process (1 ahead; waiting for /holdfast/a/x; its node /holdfast/a/x is not ephemeral: delete it if its owner is gone)`},
+		{&Error{Op: "exclusive", Name: "a\n\"b", Err: ErrBadName}, `holdfast: exclusive "a\n\"b": bad lock name`}, // one line, whatever the name
+	} {
+		if got := test.err.Error(); got != test.want {
+			t.Errorf("got  %s\nwant %s", got, test.want)
+		}
+	}
+}
+
+// The sentinels can be told apart, from each other and through wrappers.
+func TestErrorsIs(t *testing.T) {
+	all := []error{
+		ErrLocked, ErrLost, ErrReleased, ErrNotGranted, ErrKind, ErrTooManyHolders, ErrSequenceExhausted, ErrClosed, ErrBadName, ErrBadConfig,
+	}
+	for i, a := range all {
+		wrapped := fmt.Errorf("more: %w", &Error{Op: "lock", Name: "a", Err: fmt.Errorf("%w: why", a)})
+		var e *Error
+		if !errors.As(wrapped, &e) || e.Op != "lock" {
+			t.Errorf("%v: no *Error in it", wrapped)
+		}
+		for j, b := range all {
+			if got := errors.Is(wrapped, b); got != (i == j) {
+				t.Errorf("errors.Is(%v, %v) = %t", wrapped, b, got)
+			}
+		}
+	}
+	for _, err := range []error{errNodeDeleted, errLeaseEnded, errSessionEnded} {
+		if !errors.Is(err, ErrLost) {
+			t.Errorf("%v is no ErrLost", err)
+		}
+	}
+}

@@ -1,0 +1,693 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"unsafe"
+
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// sentinels names the errors in what holds answer.
+var sentinels = []struct {
+	err  error
+	name string
+}{
+	{ErrLost, "lost"}, {ErrClosed, "closed"}, {ErrReleased, "released"}, {ErrNotGranted, "not granted"}, {ErrTooManyHolders, "too many"},
+}
+
+// brief names the sentinels in err.
+func brief(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	var names []string
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			names = append(names, s.name)
+		}
+	}
+	if len(names) == 0 {
+		return err.Error()
+	}
+	return strings.Join(names, "+")
+}
+
+// answers asks a hold everything that can be asked without changing anything.
+// It cannot tell what Granted and Released settle with, but whether they have.
+func answers(t *testing.T, h Hold) string {
+	t.Helper()
+	grant, err := h.Grant()
+	if (err == nil) != (grant.Token != 0 && grant.Path != "" && grant.Session != 0) {
+		t.Errorf("grant %+v with error %v", grant, err)
+	}
+	future := func(err error, ok bool) string {
+		if !ok {
+			return "pending"
+		}
+		return brief(err)
+	}
+	_, granted, isGranted := h.Granted().Poll()
+	_, released, isReleased := h.Released().Poll()
+	ctx, cancel := h.Context(t.Context())
+	synctest.Wait()
+	cause := context.Cause(ctx)
+	cancel()
+	again, reentered := h.Reenter()
+	again.Release()
+	other, shared := h.Share()
+	other.Release()
+	return fmt.Sprintf("err %s; grant %s; granted %s; released %s; lost %t; context %s; reenter %s; share %s; depth %d",
+		brief(h.Err()), brief(err), future(granted, isGranted), future(released, isReleased), isClosed(h.Lost()), brief(cause),
+		brief(reentered), brief(shared), h.Depth())
+}
+
+// What each method of a Hold answers, from the beginning to the end.
+func TestHoldAnswers(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		check := func(stage string, h Hold, want string) {
+			c.t.Helper()
+			if got := answers(c.t, h); got != want {
+				c.t.Errorf("%s:\ngot  %s\nwant %s", stage, got, want)
+			}
+		}
+		a, b := c.lock("a"), c.lock("b")
+
+		check("zero", Hold{},
+			"err released; grant released; granted released; released released; lost false; context released; reenter released; share released; depth 0")
+
+		stranger := mustLock(c.t, b)
+		h := a.Acquire(c.t.Context())
+		synctest.Wait()
+		check("pending", h,
+			"err not granted; grant not granted; granted pending; released pending; lost false; context ok; reenter ok; share ok; depth 1")
+		withdrawn := a.Acquire(c.t.Context())
+		withdrawn.Release()
+		check("withdrawn", withdrawn,
+			"err released; grant released; granted pending; released pending; lost false; context released; reenter released; share released; depth 0")
+
+		mustRelease(c.t, stranger)
+		synctest.Wait()
+		check("held", h,
+			"err ok; grant ok; granted ok; released pending; lost false; context ok; reenter ok; share ok; depth 1")
+		other := mustLock(c.t, a)
+		mustRelease(c.t, other)
+		check("released, while another holds", other,
+			"err released; grant released; granted ok; released pending; lost false; context released; reenter released; share released; depth 0")
+
+		mustRelease(c.t, h)
+		check("released by the last", h,
+			"err released; grant released; granted ok; released ok; lost false; context released; reenter released; share released; depth 0")
+
+		h = mustLock(c.t, a)
+		kept := mustLock(c.t, a)
+		c.expire(a.m)
+		check("lost", kept,
+			"err lost; grant lost; granted ok; released lost; lost true; context lost; reenter lost; share lost; depth 1")
+		wantErr(c.t, "release of what was lost", settled(c.t, "release", h.Release()), ErrLost)
+		check("lost, then released", h,
+			"err released; grant released; granted ok; released lost; lost true; context lost; reenter released; share released; depth 0")
+
+		h = mustLock(c.t, a)
+		if err := a.m.Close(); err != nil {
+			c.t.Error(err)
+		}
+		check("closed", h,
+			"err closed; grant closed; granted ok; released closed; lost true; context closed; reenter closed; share closed; depth 1")
+		check("refused", a.Acquire(c.t.Context()),
+			"err closed; grant closed; granted closed; released closed; lost true; context closed; reenter closed; share closed; depth 1")
+		kept.Release()
+	})
+}
+
+// A hold that was given up stays given up, and a second release changes nothing.
+func TestReleaseTwice(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		h := mustLock(c.t, l)
+		other := mustLock(c.t, l)
+		copied := h
+		pending(c.t, "the release of one of two", h.Release())
+		for range 3 {
+			wantErr(c.t, "second release", settled(c.t, "second release", copied.Release()), ErrReleased)
+			wantErr(c.t, "second unlock", h.Unlock(c.t.Context()), ErrReleased)
+		}
+		wantState(c.t, l, state.Retained, 1)
+		wantErr(c.t, "the other hold", other.Err(), nil)
+		mustRelease(c.t, other)
+		wantErr(c.t, "release after the end", settled(c.t, "release", h.Release()), ErrReleased)
+		wantErr(c.t, "release of the zero Hold", settled(c.t, "release", Hold{}.Release()), ErrReleased)
+		wantErr(c.t, "unlock of the zero Hold", Hold{}.Unlock(c.t.Context()), ErrReleased)
+		if (Hold{}).Lock() != nil || (Hold{}).Lost() != nil || h.Lock() != l {
+			c.t.Error("the zero Hold has a lock, or a released one has none")
+		}
+	})
+}
+
+// A hold says that it is released however often its slot has been used since.
+func TestOldHoldAfterItsSlotIsReused(t *testing.T) {
+	l := retained(t)
+	var olds []Hold
+	reused := 0
+	for range 1000 {
+		h := l.Acquire(t.Context())
+		for _, old := range olds {
+			if h.slot == old.slot {
+				reused++
+				if h.gen == old.gen {
+					t.Fatalf("generation %d was given out twice", h.gen)
+				}
+			}
+			wantErr(t, "release of an old hold", settled(t, "release", old.Release()), ErrReleased)
+			if old.Depth() != 0 || !errors.Is(old.Err(), ErrReleased) {
+				t.Fatal("an old hold lives")
+			}
+		}
+		if h.Depth() != 1 {
+			t.Fatal("the new hold does not live")
+		}
+		wantState(t, l, state.Retained, 2)
+		h.Release()
+		if len(olds) < 20 { // several: under the race detector the pool forgets at random
+			olds = append(olds, h)
+		}
+	}
+	if reused == 0 {
+		t.Error("no slot was used again: this test has shown nothing")
+	}
+	wantState(t, l, state.Retained, 1)
+}
+
+// setHandles sets a slot's word, which nothing in the package can do: reaching
+// the bounds by use would take years.
+func setHandles(s *slot, generation uint64, depth int) {
+	*(*uint64)(unsafe.Pointer(&s.word)) = generation<<24 | uint64(depth)
+}
+
+// A slot is not used again after its last generation, so that generations
+// never repeat.
+func TestLastGenerationIsRetired(t *testing.T) {
+	l := retained(t)
+	h := l.Acquire(t.Context())
+	setHandles(h.slot, state.LastGeneration-1, 1)
+	h.gen = state.LastGeneration - 1
+	if h.Depth() != 1 {
+		t.Fatalf("the word was not set: depth %d", h.Depth())
+	}
+	h.Release()
+	wantState(t, l, state.Retained, 1)
+	wantErr(t, "second release", settled(t, "release", h.Release()), ErrReleased)
+	var holds []Hold
+	for range 1000 {
+		other := l.Acquire(t.Context())
+		if other.slot == h.slot {
+			t.Fatal("the slot is in use again")
+		}
+		holds = append(holds, other)
+	}
+	for _, other := range holds {
+		other.Release()
+	}
+	if h.Depth() != 0 {
+		t.Error("the old hold lives")
+	}
+}
+
+// The handles of a holder can be released in any order: the lock's count drops
+// with the last.
+func TestReenterAnyOrder(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		keep := mustLock(c.t, l) // so that the round goes on
+		orders := [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 0, 3, 2}, {2, 3, 0, 1}}
+		for range 20 {
+			orders = append(orders, rand.Perm(8))
+		}
+		for _, order := range orders {
+			holds := []Hold{mustLock(c.t, l)}
+			for len(holds) < len(order) {
+				// From any of the holder's handles, not only from the first.
+				h, err := holds[rand.IntN(len(holds))].Reenter()
+				if err != nil {
+					c.t.Fatal(err)
+				}
+				holds = append(holds, h)
+			}
+			for left := len(order); left > 0; left-- {
+				wantState(c.t, l, state.Retained, 2)
+				h := holds[order[len(order)-left]]
+				if h.Depth() != left {
+					c.t.Fatalf("order %v: depth %d with %d handles left", order, h.Depth(), left)
+				}
+				pending(c.t, "the round's end", h.Release())
+				if h.Depth() != 0 || !errors.Is(h.Err(), ErrReleased) {
+					c.t.Fatalf("order %v: a released handle lives", order)
+				}
+				if _, err := h.Reenter(); !errors.Is(err, ErrReleased) {
+					c.t.Fatalf("order %v: reenter of a released handle: %v", order, err)
+				}
+				wantErr(c.t, "second release", settled(c.t, "release", h.Release()), ErrReleased)
+			}
+			wantState(c.t, l, state.Retained, 1)
+		}
+		mustRelease(c.t, keep)
+	})
+}
+
+// Reenter raises the holder's depth, Share the lock's count.
+func TestShare(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		h := mustLock(c.t, l)
+		nested, err := h.Reenter()
+		wantErr(c.t, "reenter", err, nil)
+		shared, err := nested.Share()
+		wantErr(c.t, "share", err, nil)
+		wantState(c.t, l, state.Retained, 2)
+		if h.Depth() != 2 || nested.Depth() != 2 || shared.Depth() != 1 {
+			c.t.Errorf("depths %d, %d, %d; want 2, 2, 1", h.Depth(), nested.Depth(), shared.Depth())
+		}
+		if h == nested || h == shared || nested == shared {
+			c.t.Error("two handles are equal")
+		}
+		h.Release()
+		nested.Release()
+		wantState(c.t, l, state.Retained, 1)
+		wantErr(c.t, "the shared hold", shared.Err(), nil)
+		if _, err := nested.Share(); !errors.Is(err, ErrReleased) {
+			c.t.Errorf("share of a released hold: %v", err)
+		}
+		mustRelease(c.t, shared)
+	})
+}
+
+// A pending hold can be reentered and shared: all that comes of it is granted
+// with it.
+func TestReenterPending(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		stranger := mustLock(c.t, b)
+		h := a.Acquire(c.t.Context())
+		nested, err := h.Reenter()
+		wantErr(c.t, "reenter", err, nil)
+		shared, err := h.Share()
+		wantErr(c.t, "share", err, nil)
+		synctest.Wait()
+		wantState(c.t, a, state.Fetching, 2)
+		c.wantNodes(2)
+		mustRelease(c.t, stranger)
+		synctest.Wait()
+		for _, h := range []Hold{h, nested, shared} {
+			wantErr(c.t, "after the grant", h.Err(), nil)
+		}
+		mustRelease(c.t, h)
+		mustRelease(c.t, nested)
+		wantState(c.t, a, state.Retained, 1)
+		mustRelease(c.t, shared)
+	})
+}
+
+func TestTooManyHandles(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		h := mustLock(c.t, l)
+		ctx, cancel := h.Context(c.t.Context())
+		defer cancel()
+		setHandles(h.slot, h.gen, state.MaxDepth-1)
+		last, err := h.Reenter()
+		wantErr(c.t, "the last handle", err, nil)
+		if h.Depth() != state.MaxDepth {
+			c.t.Fatalf("depth %d", h.Depth())
+		}
+		_, err = h.Reenter()
+		wantErr(c.t, "reenter", err, ErrTooManyHolders)
+		_, err = l.Lock(ctx)
+		wantErr(c.t, "lock", err, ErrTooManyHolders)
+		if n := strings.Count(fmt.Sprint(err), "holdfast: "); n != 1 {
+			c.t.Errorf("the error says holdfast %d times: %v", n, err)
+		}
+		if h.Depth() != state.MaxDepth || h.slot.word.Load().Generation() != h.gen {
+			c.t.Error("a refusal has changed the word")
+		}
+		setHandles(h.slot, h.gen, 2)
+		mustRelease(c.t, last)
+		mustRelease(c.t, h)
+	})
+}
+
+func TestTooManyHolders(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		h := mustLock(c.t, l)
+		set := func(holders int) {
+			l.cur.Load().word.Apply(func(state.Word) (state.Word, state.Effect) {
+				return state.Pack(state.Retained, holders), state.Nothing
+			})
+		}
+		set(state.MaxHolders - 1)
+		last := l.Acquire(c.t.Context())
+		wantErr(c.t, "the last holder", last.Err(), nil)
+		wantState(c.t, l, state.Retained, state.MaxHolders)
+
+		refused := l.Acquire(c.t.Context())
+		wantErr(c.t, "acquire", settled(c.t, "granted", refused.Granted()), ErrTooManyHolders)
+		wantErr(c.t, "release of a refused hold", settled(c.t, "release", refused.Release()), ErrTooManyHolders)
+		_, err := l.Lock(c.t.Context())
+		wantErr(c.t, "lock", err, ErrTooManyHolders)
+		_, err = l.TryLock(c.t.Context())
+		wantErr(c.t, "trylock", err, ErrTooManyHolders)
+		_, err = h.Share()
+		wantErr(c.t, "share", err, ErrTooManyHolders)
+		wantState(c.t, l, state.Retained, state.MaxHolders)
+
+		// Another handle of the same holder needs no room.
+		nested, err := h.Reenter()
+		wantErr(c.t, "reenter", err, nil)
+		nested.Release()
+
+		last.Release()
+		wantState(c.t, l, state.Retained, state.MaxHolders-1)
+		set(1)
+		mustRelease(c.t, h)
+	})
+}
+
+// Many goroutines reenter, share and release the handles of one holder at the
+// same time, also each other's: every handle is released once, whoever tries,
+// and the counts come out even. An ordinary release is never taken for a loss.
+func TestHandlesHammer(t *testing.T) {
+	const goroutines, times = 8, 300
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		keep := mustLock(c.t, l)
+		for range 10 {
+			first := mustLock(c.t, l)
+			handles := make(chan Hold, goroutines*times*2+1)
+			handles <- first
+			var made, gone atomic.Int64
+			made.Store(1)
+			var wg sync.WaitGroup
+			for range goroutines {
+				wg.Go(func() {
+					for range times {
+						h := <-handles
+						switch rand.IntN(4) {
+						case 0:
+							if n, err := h.Reenter(); err == nil {
+								made.Add(1)
+								handles <- n
+							} else if !errors.Is(err, ErrReleased) {
+								c.t.Errorf("reenter: %v", err)
+							}
+						case 1:
+							if n, err := h.Share(); err == nil {
+								made.Add(1)
+								handles <- n
+							} else if !errors.Is(err, ErrReleased) {
+								c.t.Errorf("share: %v", err)
+							}
+						case 2:
+							if err := h.Err(); err != nil && !errors.Is(err, ErrReleased) {
+								c.t.Errorf("err: %v", err)
+							}
+						case 3:
+							if _, err, ok := h.Release().Poll(); !ok {
+								gone.Add(1)
+							} else if !errors.Is(err, ErrReleased) {
+								c.t.Errorf("release: %v", err)
+							}
+						}
+						handles <- h // released ones too: they are asked again
+					}
+				})
+			}
+			wg.Wait()
+			close(handles)
+			for h := range handles {
+				if _, _, ok := h.Release().Poll(); !ok {
+					gone.Add(1)
+				}
+			}
+			if made.Load() != gone.Load() {
+				c.t.Errorf("%d handles were made, %d released", made.Load(), gone.Load())
+			}
+			wantState(c.t, l, state.Retained, 1)
+		}
+		mustRelease(c.t, keep)
+	})
+}
+
+// A check that races with the release of the same hold, which ends the round,
+// never takes it for a loss.
+func TestCheckAtRelease(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		for range 300 {
+			h := mustLock(c.t, l)
+			var wg sync.WaitGroup
+			for _, check := range []func() error{
+				h.Err,
+				func() error { _, err := h.Grant(); return err },
+				func() error { n, err := h.Reenter(); n.Release(); return err },
+				func() error { n, err := h.Share(); n.Release(); return err },
+			} {
+				wg.Go(func() {
+					for {
+						if err := check(); errors.Is(err, ErrReleased) {
+							return
+						} else if err != nil {
+							c.t.Errorf("got %v of a hold that was released in order", err)
+							return
+						}
+					}
+				})
+			}
+			wantErr(c.t, "unlock", h.Unlock(c.t.Context()), nil)
+			wg.Wait()
+		}
+	})
+}
+
+func TestContextEnds(t *testing.T) {
+	type key struct{}
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		h := mustLock(c.t, l)
+
+		parent, cancelParent := context.WithCancelCause(context.WithValue(c.t.Context(), key{}, "value"))
+		ctx, cancel := h.Context(parent)
+		if ctx.Value(key{}) != "value" || ctx.Err() != nil {
+			c.t.Error("the parent's values are missing, or the context has ended")
+		}
+		mine := errors.New("mine")
+		cancelParent(mine)
+		wantErr(c.t, "after the parent's end", context.Cause(ctx), mine)
+		cancel()
+
+		ctx, cancel = h.Context(c.t.Context())
+		cancel()
+		cancel()
+		wantErr(c.t, "after cancel", context.Cause(ctx), context.Canceled)
+		wantErr(c.t, "the hold", h.Err(), nil)
+
+		// The release of a hold ends its own contexts, not those of another
+		// handle of the same holder.
+		nested, err := h.Reenter()
+		wantErr(c.t, "reenter", err, nil)
+		first, cancelFirst := h.Context(c.t.Context())
+		defer cancelFirst()
+		second, cancelSecond := nested.Context(c.t.Context())
+		defer cancelSecond()
+		below, cancelBelow := nested.Context(first)
+		defer cancelBelow()
+		h.Release()
+		wantErr(c.t, "the released hold's context", context.Cause(first), ErrReleased)
+		wantErr(c.t, "and what was made from it", context.Cause(below), ErrReleased)
+		wantErr(c.t, "the other handle's context", context.Cause(second), nil)
+
+		c.expire(l.m)
+		wantErr(c.t, "after the loss", context.Cause(second), ErrLost)
+		wantErr(c.t, "after the loss", second.Err(), context.Canceled)
+		late, cancelLate := nested.Context(c.t.Context())
+		defer cancelLate()
+		synctest.Wait()
+		wantErr(c.t, "a context made after the loss", context.Cause(late), ErrLost)
+		nested.Release()
+		wantErr(c.t, "the first end counts", context.Cause(second), ErrLost)
+	})
+}
+
+// A lock that was lost before it was released was lost: the contexts say so,
+// however soon the release comes.
+func TestContextSaysLostBeforeReleased(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		for range 50 {
+			h := mustLock(c.t, l)
+			ctx, cancel := h.Context(c.t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				<-h.Lost()
+				h.Release()
+			}()
+			if err := c.srv.Delete(grantOf(c.t, h).Path); err != nil {
+				c.t.Fatal(err)
+			}
+			<-done
+			<-ctx.Done()
+			wantErr(c.t, "cause", context.Cause(ctx), ErrLost)
+			cancel()
+			synctest.Wait()
+		}
+	})
+}
+
+// grantOf returns the grant of a hold that is held.
+func grantOf(t *testing.T, h Hold) Grant {
+	t.Helper()
+	g, err := h.Grant()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// Whoever acquires with a context of a live hold reenters; everybody else is a
+// newcomer.
+func TestReenterByContext(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		l, other := exclusive(c.t, m, "jobs"), exclusive(c.t, m, "other")
+		twin := c.lock("b") // the same name in another process
+
+		outer := mustLock(c.t, l)
+		ctx, cancel := outer.Context(c.t.Context())
+		defer cancel()
+		for name, acquire := range map[string]func(context.Context) (Hold, error){
+			"acquire": func(ctx context.Context) (Hold, error) { h := l.Acquire(ctx); return h, h.Err() },
+			"lock":    l.Lock,
+			"trylock": l.TryLock,
+			"do": func(ctx context.Context) (h Hold, err error) {
+				err = l.Do(ctx, func(_ context.Context, inner Hold) error { h, err = inner.Reenter(); return err })
+				return h, err
+			},
+		} {
+			h, err := acquire(ctx)
+			wantErr(c.t, name, err, nil)
+			if h.Depth() != 2 || outer.Depth() != 2 {
+				c.t.Errorf("%s: depth %d, want 2", name, h.Depth())
+			}
+			wantState(c.t, l, state.Retained, 1)
+			mustRelease(c.t, h)
+
+			h, err = acquire(c.t.Context())
+			wantErr(c.t, name, err, nil)
+			wantState(c.t, l, state.Retained, 2)
+			mustRelease(c.t, h)
+		}
+
+		// The context is that of one lock of one manager.
+		h, err := other.Lock(ctx)
+		wantErr(c.t, "another lock", err, nil)
+		if h.Depth() != 1 {
+			c.t.Error("another lock was reentered")
+		}
+		_, err = twin.TryLock(ctx)
+		wantErr(c.t, "the same name in another process", err, ErrLocked)
+
+		// Holds of both locks in one context.
+		both, cancelBoth := h.Context(ctx)
+		defer cancelBoth()
+		for _, l := range []*Lock{l, other} {
+			n, err := l.Lock(both)
+			wantErr(c.t, "lock with both", err, nil)
+			if n.Depth() != 2 {
+				c.t.Errorf("%s was not reentered", l.Name())
+			}
+			mustRelease(c.t, n)
+		}
+
+		// A dead inner hold is passed over for a live outer one.
+		inner := mustLock(c.t, l)
+		deep, cancelDeep := inner.Context(ctx)
+		defer cancelDeep()
+		n, err := l.Lock(deep)
+		wantErr(c.t, "lock", err, nil)
+		if n.slot.first.Load() != inner.slot {
+			c.t.Error("not the innermost hold was reentered")
+		}
+		mustRelease(c.t, n)
+		mustRelease(c.t, inner)
+		n, err = l.Lock(context.WithoutCancel(deep))
+		wantErr(c.t, "lock", err, nil)
+		if n.slot.first.Load() != outer.slot {
+			c.t.Error("the outer hold was not reentered")
+		}
+		mustRelease(c.t, n)
+
+		// With dead holds only, it is a newcomer.
+		mustRelease(c.t, outer)
+		n, err = l.Lock(context.WithoutCancel(deep))
+		wantErr(c.t, "lock", err, nil)
+		if n.Depth() != 1 {
+			c.t.Error("a dead hold was reentered")
+		}
+		mustRelease(c.t, n)
+		mustRelease(c.t, h)
+	})
+}
+
+// A hold that was lost is not reentered, also if the lock is held again.
+func TestLostHoldIsNotReentered(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		old := mustLock(c.t, l)
+		ctx, cancel := old.Context(c.t.Context())
+		defer cancel()
+		ctx = context.WithoutCancel(ctx)
+		c.expire(l.m)
+		h, err := l.Lock(ctx)
+		wantErr(c.t, "lock", err, nil)
+		if h.Depth() != 1 || old.Depth() != 1 || h.round == old.round {
+			c.t.Error("the lost hold was reentered")
+		}
+		_, err = old.Reenter()
+		wantErr(c.t, "reenter of the old hold", err, ErrLost)
+		_, err = old.Share()
+		wantErr(c.t, "share of the old hold", err, ErrLost)
+		old.Release()
+		wantState(c.t, l, state.Retained, 1)
+		mustRelease(c.t, h)
+	})
+}
+
+// A hold that lives long makes many contexts: those that were cancelled leave
+// nothing behind.
+func TestContextsOfALongHold(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		h := mustLock(c.t, c.lock("a"))
+		churn := func(n int) {
+			for range n {
+				_, cancel := h.Context(c.t.Context())
+				cancel()
+			}
+		}
+		churn(1000)
+		before := liveHeap()
+		churn(20_000)
+		if grown := liveHeap() - before; grown > 500_000 {
+			c.t.Errorf("20000 contexts that were cancelled left %d bytes behind", grown)
+		}
+		mustRelease(c.t, h)
+	})
+}
