@@ -224,7 +224,7 @@ func (c *conn) readLoop() {
 	if !flushing {
 		c.abort()
 	}
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrClosedPipe) {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrClosedPipe) {
 		s.log.Warn("zktest: connection dropped", "client", c.nc.RemoteAddr(), "session", hex(c.sid), "reason", err)
 	}
 }
