@@ -310,6 +310,12 @@ func (f *frameReader) next() ([]byte, error) {
 	}
 }
 
+// pending returns up to n bytes that have arrived and not been returned.
+func (f *frameReader) pending(n int) []byte {
+	have := f.buf[f.from:]
+	return have[:min(n, len(have))]
+}
+
 // fill reads once more from the wire.
 func (f *frameReader) fill() error {
 	if f.from > 0 {

@@ -5,7 +5,9 @@ package zktest
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
@@ -16,6 +18,13 @@ func (c *conn) handshake() error {
 	s := c.srv
 	for {
 		frame, err := c.next()
+		if errors.Is(err, errFrame) {
+			if answer, ok := s.fourLetters(string(c.in.pending(4))); ok {
+				c.send([]byte(answer))
+				c.finish()
+				return io.EOF
+			}
+		}
 		if err != nil {
 			return err
 		}
