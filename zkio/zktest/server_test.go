@@ -50,7 +50,7 @@ func newServer(t testing.TB, cfg zktest.Config) *zktest.Server {
 // A client is a go-zookeeper connection with its session events.
 type client struct {
 	*zk.Conn
-	events chan zk.Event // all events, in order; never full in these tests
+	events chan zk.Event // of the session, in order; never full in these tests
 }
 
 // oneServer is a zk.HostProvider of a single server. It makes the client pause
@@ -71,7 +71,11 @@ func dialClient(t testing.TB, timeout time.Duration, dial dialer) *client {
 	conn, loop, err := zk.Connect([]string{"zktest:2181"}, timeout,
 		zk.WithLogger(nolog{}), zk.WithLogInfo(false),
 		zk.WithHostProvider(oneServer{failed}),
-		zk.WithEventCallback(func(e zk.Event) { c.events <- e }),
+		zk.WithEventCallback(func(e zk.Event) {
+			if e.Type == zk.EventSession {
+				c.events <- e
+			}
+		}),
 		zk.WithDialer(func(network, addr string, _ time.Duration) (net.Conn, error) {
 			nc, err := dial(context.Background(), network, addr)
 			failed.Store(err != nil)
@@ -101,7 +105,7 @@ func (c *client) await(t testing.TB, state zk.State) {
 	for {
 		select {
 		case e := <-c.events:
-			if e.Type == zk.EventSession && e.State == state {
+			if e.State == state {
 				return
 			}
 		case <-limit:
