@@ -418,9 +418,9 @@ func (t *trip) list(s *zkio.Session) (q queue, more, ok bool) {
 	return q, true, true
 }
 
-// order orders a queue whose sequence numbers have run out by the transactions
-// that created the nodes. Other clients do not do that: with one of theirs in
-// the queue there is no order to agree on.
+// order orders the contenders of a queue whose sequence numbers have run out by
+// the transactions that created their nodes. Other clients do not do that: with
+// one of theirs in the queue there is no order to agree on.
 func (t *trip) order(s *zkio.Session, q *queue) error {
 	kept := q.contenders[:0]
 	for _, c := range q.contenders {
@@ -433,7 +433,9 @@ func (t *trip) order(s *zkio.Session, q *queue) error {
 		case !new(Contender).describe(data):
 			return fmt.Errorf("%w, and another client's contender is in the queue: %s", ErrSequenceExhausted, c.name)
 		}
-		c.czxid = stat.Czxid
+		if exhausted(c.seq) {
+			c.czxid = stat.Czxid
+		}
 		kept = append(kept, c)
 	}
 	q.contenders = kept
