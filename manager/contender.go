@@ -289,7 +289,14 @@ func (q queue) ahead(name string, kind Kind) (n int, nearest contender, found bo
 // excluded by it, and is not one to skip.
 func (q queue) behind(name string, kind Kind, skip func(name string) bool) (c contender, found bool) {
 	i := slices.IndexFunc(q.contenders, func(c contender) bool { return c.name == name })
-	for _, c := range q.contenders[i+1:] {
+	return queue{contenders: q.contenders[i+1:]}.excluded(kind, skip)
+}
+
+// excluded returns the first contender that one of the given kind excludes and
+// that is not one to skip. To one that is inside that is somebody who waits for
+// it, whatever the order of the queue.
+func (q queue) excluded(kind Kind, skip func(name string) bool) (c contender, found bool) {
+	for _, c := range q.contenders {
 		if excludes(kind, c.kind) && !skip(c.name) {
 			return c, true
 		}

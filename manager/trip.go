@@ -414,7 +414,7 @@ func (t *trip) list(s *zkio.Session) (q queue, more, ok bool) {
 		l.m.cfg.Logger.Warn("holdfast: mutexes and read/write locks contend in one directory; here they exclude each other, but some clients grant both at once",
 			"lock", l.Name(), "kind", l.kind.String(), "node", l.path+"/"+c.name)
 	}
-	t.suspectIn(q)
+	t.suspected(q.behind(t.node.Name(), l.kind, l.m.owns))
 	return q, true, true
 }
 
