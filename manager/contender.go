@@ -98,7 +98,7 @@ type contender struct {
 	name  string
 	kind  Kind
 	seq   int64
-	czxid int64 // only where sequence numbers do not order the queue
+	czxid int64 // only where the sequence number says nothing; see trip.order
 }
 
 // mark is what stands before the sequence number in the name of a node of ours.
@@ -240,17 +240,28 @@ func parseQueue(children []string) queue {
 	return q
 }
 
-// sort puts the contenders in the order of their turns: by czxid where that is
-// known, else by sequence number. Where a read has the number of a write it came
-// out of it by a downgrade, and is behind it.
+// sort puts the contenders in the order of their turns: by sequence number.
+// Those whose number says nothing were made after all others, and come after
+// them, in the order of their czxids if those are known. A read that has the
+// number of a write came out of it by a downgrade: it is behind the write and
+// ahead of whoever queued after that, although it was made later.
 func (q *queue) sort() {
 	slices.SortFunc(q.contenders, func(a, b contender) int {
 		return cmp.Or(
+			cmp.Compare(late(a), late(b)),
 			cmp.Compare(a.czxid, b.czxid),
 			cmp.Compare(a.seq, b.seq),
 			cmp.Compare(order(a.kind), order(b.kind)),
 			cmp.Compare(a.name, b.name))
 	})
+}
+
+// late sorts the contenders whose number says nothing behind the others.
+func late(c contender) int {
+	if exhausted(c.seq) {
+		return 1
+	}
+	return 0
 }
 
 func order(k Kind) int {
@@ -278,7 +289,14 @@ func (q queue) ahead(name string, kind Kind) (n int, nearest contender, found bo
 // excluded by it, and is not one to skip.
 func (q queue) behind(name string, kind Kind, skip func(name string) bool) (c contender, found bool) {
 	i := slices.IndexFunc(q.contenders, func(c contender) bool { return c.name == name })
-	for _, c := range q.contenders[i+1:] {
+	return queue{contenders: q.contenders[i+1:]}.excluded(kind, skip)
+}
+
+// excluded returns the first contender that one of the given kind excludes and
+// that is not one to skip. To one that is inside that is somebody who waits for
+// it, whatever the order of the queue.
+func (q queue) excluded(kind Kind, skip func(name string) bool) (c contender, found bool) {
+	for _, c := range q.contenders {
 		if excludes(kind, c.kind) && !skip(c.name) {
 			return c, true
 		}

@@ -45,16 +45,24 @@ func (rw *RWLock) held() (Grant, bool) {
 	return Grant{}, false
 }
 
-// granted is told that a round of l was granted. Readers of this process that
-// are queued behind our own writer enter now. A reader's step looks for the
-// writer's grant after its round is FETCHING; we settle the grant first and look
-// for the reader's round then: one of us sees the other.
+// granted is told that a round of l was granted.
+//
+// If it is the writer's, readers of this process that are queued behind it
+// enter now. A reader's step looks for the writer's grant after its round is
+// FETCHING; we settle the grant first and look for the reader's round then: one
+// of us sees the other.
+//
+// If it is the reader's, and our own writer is queued behind it, it takes no
+// newcomers. A writer that begins to queue sees that for itself if the reader's
+// round is RETAINED by then; its own is FETCHING before it looks, and ours is
+// RETAINED before we do: one of us sees the other.
 func (rw *RWLock) granted(l *Lock) {
-	if l != rw.writer {
-		return
-	}
-	if r := rw.reader.cur.Load(); r.word.Load().Phase() == state.Fetching {
-		r.trip().wake()
+	if l == rw.writer {
+		if r := rw.reader.cur.Load(); r.word.Load().Phase() == state.Fetching {
+			r.trip().wake()
+		}
+	} else if rw.writer.cur.Load().word.Load().Phase() == state.Fetching {
+		rw.closeReader()
 	}
 }
 
@@ -62,10 +70,14 @@ func (rw *RWLock) granted(l *Lock) {
 // keep our writer out for as long as new ones arrive; so they queue behind it
 // from now on.
 func (rw *RWLock) fetching(l *Lock) {
-	if l != rw.writer || l.m.cfg.Tenure < 0 {
-		return
+	if l == rw.writer {
+		rw.closeReader()
 	}
-	if r := rw.reader.cur.Load(); r.word.Load().Phase() == state.Retained {
+}
+
+// closeReader closes the gate of the reader's round if this process has it.
+func (rw *RWLock) closeReader() {
+	if r := rw.reader.cur.Load(); r.word.Load().Phase() == state.Retained && r.lock.m.cfg.Tenure >= 0 {
 		r.flags.Set(state.GateClosed)
 	}
 }

@@ -21,10 +21,11 @@ import (
 // A round that is shorter than the tenure pays nothing for this. The first look
 // is taken when a round outlives it, and leaves a watch for the directory's
 // children; from then on a look is taken when somebody came or went, but no more
-// than two a tenure.
+// than two a tenure, however many come and go.
 type tenure struct {
-	lookDue     atomic.Bool // step is to take a look
-	lookPending atomic.Bool // a look is due or will be: events are of no interest
+	lookDue     atomic.Bool  // step is to take a look
+	lookPending atomic.Bool  // a look is due or will be: events are of no interest
+	lookedAt    atomic.Int64 // when the last look was taken, on the manager's clock
 
 	// Of step alone.
 	behindWatched bool
@@ -45,11 +46,12 @@ func (k *look) Run(*zkio.Session) {
 	t.wake()
 }
 
-// lookAgainIn makes a look due after d.
+// lookAgainIn makes a look due after d, unless one is due already or will be.
 func (t *trip) lookAgainIn(d time.Duration) {
-	t.lookPending.Store(true)
-	// A pool that is closed has nobody to be fair to any more.
-	t.round.lock.m.client.SubmitAfter(d, zkio.Fetches, (*look)(t))
+	if t.lookPending.CompareAndSwap(false, true) {
+		// A pool that is closed has nobody to be fair to any more.
+		t.round.lock.m.client.SubmitAfter(d, zkio.Fetches, (*look)(t))
+	}
 }
 
 // behindWatch is the trip as the watcher of its directory.
@@ -58,16 +60,14 @@ type behindWatch trip
 // PathChanged is told by the dispatcher that a contender came or went.
 func (b *behindWatch) PathChanged(string, zkio.Event) {
 	t := (*trip)(b)
-	if t.lookPending.CompareAndSwap(false, true) {
-		t.lookDue.Store(true)
-		t.wake()
-	}
+	m := t.round.lock.m
+	t.lookAgainIn(m.cfg.Tenure/2 - time.Duration(m.now()-t.lookedAt.Load()))
 }
 
-// suspectIn notes who waits behind us in q, and since when. Nodes of this
-// process do not count: its own readers and writer see to each other.
-func (t *trip) suspectIn(q queue) {
-	c, found := q.behind(t.node.Name(), t.round.lock.kind, t.round.lock.m.owns)
+// suspected notes who waits behind us, if anybody was found, and since when.
+// Nodes of this process do not count: its own readers and writer see to each
+// other.
+func (t *trip) suspected(c contender, found bool) {
 	if !found {
 		t.suspect = ""
 	} else if c.name != t.suspect {
@@ -85,6 +85,7 @@ func (t *trip) lookBehind(s *zkio.Session) bool {
 		t.behindWatched = true
 		l.m.client.Watch(l.path, (*behindWatch)(t))
 	}
+	t.lookedAt.Store(l.m.now())
 	t.lookPending.Store(false) // before the list: what changes from now on is news
 	children, _, err := s.Children(l.path)
 	if errors.Is(err, zkio.ErrNoNode) {
@@ -92,7 +93,7 @@ func (t *trip) lookBehind(s *zkio.Session) bool {
 	} else if err != nil {
 		return false
 	}
-	t.suspectIn(parseQueue(children))
+	t.suspected(parseQueue(children).excluded(l.kind, l.m.owns))
 	if t.suspect == "" {
 		return true
 	}

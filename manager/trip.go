@@ -48,11 +48,10 @@ type trip struct {
 
 	// Of step alone; handed from one worker to the next by the CASes on run.
 	node       *zkio.Node // nil before the fetch, and again after the deletion
-	token      uint64     // the fencing token that comes with node
 	ahead      string     // the path that is watched
+	writer     Grant      // the one of our own beside which a place was asked for
 	writeGone  string     // our own write node beside which there was no place any more
 	alone      bool       // when ahead is deleted the lock is ours
-	beside     bool       // node stands at our own writer's place
 	ownWatched bool       // the server has a watch for node, or had and ownTouched tells
 	closing    bool       // the first step of the end has been made
 	held       bool       // the lease was in force then
@@ -371,7 +370,7 @@ func (t *trip) queue(s *zkio.Session) (more bool) {
 // enter, since the writer's process owns the lock. The release of the write lock
 // may be under way; whether its node is still there is for the transaction to say.
 func (t *trip) downgrade(s *zkio.Session, w Grant) (more bool) {
-	if t.node.Czxid() != 0 && !t.beside {
+	if t.node.Czxid() != 0 && t.node.Beside() == "" {
 		// Queued already, behind our own writer and perhaps others: queue anew.
 		return t.requeue(s)
 	}
@@ -379,6 +378,7 @@ func (t *trip) downgrade(s *zkio.Session, w Grant) (more bool) {
 		t.round.fail(t.error("acquire", fmt.Errorf("%w: no read lock can be had beside the write lock %s", ErrSequenceExhausted, w.Path)))
 		return true
 	}
+	t.writer = w
 	err := t.node.CreateBeside(s, w.Path)
 	switch {
 	case errors.Is(err, zkio.ErrNoNode):
@@ -387,8 +387,7 @@ func (t *trip) downgrade(s *zkio.Session, w Grant) (more bool) {
 	case err != nil:
 		return t.failed(err)
 	}
-	t.beside, t.ownWatched = true, true
-	t.token = w.Token
+	t.ownWatched = true
 	return t.enter(s)
 }
 
@@ -415,13 +414,13 @@ func (t *trip) list(s *zkio.Session) (q queue, more, ok bool) {
 		l.m.cfg.Logger.Warn("holdfast: mutexes and read/write locks contend in one directory; here they exclude each other, but some clients grant both at once",
 			"lock", l.Name(), "kind", l.kind.String(), "node", l.path+"/"+c.name)
 	}
-	t.suspectIn(q)
+	t.suspected(q.behind(t.node.Name(), l.kind, l.m.owns))
 	return q, true, true
 }
 
-// order orders a queue whose sequence numbers have run out by the transactions
-// that created the nodes. Other clients do not do that: with one of theirs in
-// the queue there is no order to agree on.
+// order orders the contenders of a queue whose sequence numbers have run out by
+// the transactions that created their nodes. Other clients do not do that: with
+// one of theirs in the queue there is no order to agree on.
 func (t *trip) order(s *zkio.Session, q *queue) error {
 	kept := q.contenders[:0]
 	for _, c := range q.contenders {
@@ -434,7 +433,9 @@ func (t *trip) order(s *zkio.Session, q *queue) error {
 		case !new(Contender).describe(data):
 			return fmt.Errorf("%w, and another client's contender is in the queue: %s", ErrSequenceExhausted, c.name)
 		}
-		c.czxid = stat.Czxid
+		if exhausted(c.seq) {
+			c.czxid = stat.Czxid
+		}
 		kept = append(kept, c)
 	}
 	q.contenders = kept
@@ -476,8 +477,7 @@ func (t *trip) forget() {
 func (t *trip) nodeGone() {
 	t.unwatchAhead()
 	t.node = nil
-	t.beside, t.ownWatched = false, false
-	t.token = 0
+	t.ownWatched = false
 	t.ownTouched.Store(false)
 }
 
@@ -552,11 +552,13 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 	}
 	t.unwatchAhead()
 	t.place.Store(nil)
-	if !t.beside {
-		t.token = uint64(t.node.Czxid())
+	token := uint64(t.node.Czxid())
+	if beside := t.node.Beside(); beside != "" && beside == t.writer.Path {
+		// Others may have queued between our writer's node and this one.
+		token = t.writer.Token
 	}
 	t.lease = lease
-	t.grant = Grant{Token: t.token, Path: t.node.Path(), Session: s.ID()}
+	t.grant = Grant{Token: token, Path: t.node.Path(), Session: s.ID()}
 
 	_, e, lost := t.round.word.Apply(state.Word.Grant)
 	l.noteRaces(lost)

@@ -34,6 +34,7 @@ type Node struct {
 
 	session *Session // the one it was created in, or may have been; nil before
 	maybe   bool     // a create was sent, and its outcome is not known
+	beside  string   // what CreateBeside has made the node beside, or may have; "" if it surely has not
 	path    string   // "" while the node is not known to exist
 	czxid   int64
 	watched bool
@@ -67,6 +68,16 @@ func (n *Node) Name() string { return n.path[strings.LastIndexByte(n.path, '/')+
 // are made anew, which makes it a fencing token.
 func (n *Node) Czxid() int64 { return n.czxid }
 
+// Beside returns the node at whose sequence number CreateBeside made this one,
+// even if it took a later call of another of the creating methods to find that
+// out; "" if this node has a number of its own, or is not known to exist.
+func (n *Node) Beside() string {
+	if n.beside == "" || n.path != n.pathBeside(n.beside) {
+		return ""
+	}
+	return n.beside
+}
+
 // Session returns the session that the node was created in, or may have been;
 // nil before the first Create.
 func (n *Node) Session() *Session { return n.session }
@@ -97,7 +108,10 @@ func (n *Node) Enter(s *Session) (children int, err error) {
 		return 0, err
 	}
 	if n.path != "" {
-		return 0, n.look()
+		if err := n.look(); !errors.Is(err, ErrNoNode) {
+			return 0, err
+		}
+		n.drop() // somebody deleted it
 	}
 	n.maybe = true
 	create := Op{
@@ -119,13 +133,24 @@ func (n *Node) Enter(s *Session) (children int, err error) {
 // CreateBeside creates the node with the sequence number of the node at beside,
 // if that exists at that moment, and leaves a watch for it: nobody who queued
 // after the other node can come in between. ErrNoNode means that there is no
-// such node.
+// such node. If the node was made with a number of its own by an earlier try,
+// that one is deleted first.
 func (n *Node) CreateBeside(s *Session, beside string) error {
 	if len(beside) < sequenceDigits {
 		return badArguments("create", n.where(), "%q has no sequence number", beside)
 	}
-	path := join(n.dir, n.prefix) + beside[len(beside)-sequenceDigits:]
+	path := n.pathBeside(beside)
+	if err := n.begin(s); err != nil {
+		return err
+	}
+	if n.path != "" && n.path != path {
+		if err := s.Delete(n.path, -1); err != nil && !errors.Is(err, ErrNoNode) {
+			return err
+		}
+		n.drop()
+	}
 	return n.createAndLook(s, func() (string, error) {
+		n.beside = beside
 		_, err := s.multi("create", path, CheckOp(beside, -1), Op{
 			req:  &zk.CreateRequest{Path: path, Data: n.data, Acl: zkACL(n.acl), Flags: zk.FlagEphemeral},
 			path: path,
@@ -133,6 +158,12 @@ func (n *Node) CreateBeside(s *Session, beside string) error {
 		})
 		return path, err
 	})
+}
+
+// pathBeside returns the path that the node has with the sequence number of the
+// node at beside.
+func (n *Node) pathBeside(beside string) string {
+	return join(n.dir, n.prefix) + beside[len(beside)-sequenceDigits:]
 }
 
 // createAndLook has the node made, unless it is there, and looks at it.
@@ -179,7 +210,7 @@ func (n *Node) begin(s *Session) error {
 // answered ends the obligation if err says that the node was not made.
 func (n *Node) answered(err error) {
 	if class := ClassOf(err); class == NotSent || class == Definite {
-		n.maybe = false
+		n.maybe, n.beside = false, ""
 	}
 }
 
@@ -237,6 +268,9 @@ func (n *Node) resolve() error {
 		}
 	}
 	n.maybe = false
+	if n.path == "" {
+		n.beside = ""
+	}
 	return nil
 }
 
@@ -338,13 +372,13 @@ func (n *Node) delete(s *Session) (deleted bool, err error) {
 // It is for a node whose session is over. The Node can be created again.
 func (n *Node) Forget() {
 	n.drop()
-	n.session, n.maybe = nil, false
+	n.session, n.maybe, n.beside = nil, false, ""
 }
 
 // drop forgets the node that was there.
 func (n *Node) drop() {
 	n.release()
-	n.path, n.czxid = "", 0
+	n.path, n.beside, n.czxid = "", "", 0
 }
 
 // release ends what the node's existence gave cause for: the heartbeat and the
