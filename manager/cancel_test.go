@@ -359,7 +359,7 @@ func TestCancelStorm(t *testing.T) {
 							c.t.Errorf("got %v", err)
 						}
 						cancel()
-						time.Sleep(rand.N(5 * time.Millisecond))
+						time.Sleep(rand.N(60 * time.Millisecond)) // so that rounds end
 					}
 				})
 			}
