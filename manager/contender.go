@@ -13,15 +13,28 @@ import (
 )
 
 // A Kind says what a contender asks for.
-type Kind string
+type Kind uint8
 
 // The kinds of contenders. Every kind is understood in every lock's directory,
 // since other clients and other versions queue there too.
 const (
-	KindExclusive Kind = "exclusive"
-	KindRead      Kind = "read"
-	KindWrite     Kind = "write"
+	KindExclusive Kind = iota + 1
+	KindRead
+	KindWrite
 )
+
+// String returns "exclusive", "read" or "write".
+func (k Kind) String() string {
+	switch k {
+	case KindExclusive:
+		return "exclusive"
+	case KindRead:
+		return "read"
+	case KindWrite:
+		return "write"
+	}
+	return "unknown"
+}
 
 // A Contender is one entry of a lock's queue, as far as it is known.
 type Contender struct {
@@ -65,7 +78,7 @@ type nodeData struct {
 	Host  string    `json:"host"`
 	PID   int       `json:"pid"`
 	Label string    `json:"label,omitempty"`
-	Kind  Kind      `json:"kind"`
+	Kind  string    `json:"kind"`
 	Since time.Time `json:"since"`
 }
 

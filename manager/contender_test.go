@@ -19,7 +19,7 @@ const (
 func TestParseContender(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		kind Kind // "" for no contender
+		kind Kind // 0 for no contender
 		seq  int64
 	}{
 		// Ours, go-zookeeper's.
@@ -52,48 +52,48 @@ func TestParseContender(t *testing.T) {
 		{"lock--2147483648", KindExclusive, -2147483648},
 
 		// No contenders.
-		{"", "", 0},
-		{"README", "", 0},
-		{"0000000007", "", 0},
-		{"lock-", "", 0},
-		{"lock", "", 0},
-		{"_c_short", "", 0},
-		{"_c_", "", 0},
-		{"_c_-lock-0000000007", "", 0},
-		{"_c_" + hex32 + "-0000000007", "", 0},
-		{"_c_" + hex32 + "lock-0000000007", "", 0},       // no dash after the guid
-		{"_c_" + hex32[1:] + "-lock-0000000007", "", 0},  // 31 digits
-		{"_c_" + hex32 + "0-lock-0000000007", "", 0},     // 33 digits
-		{"_c_" + hex32[1:] + "g-lock-0000000007", "", 0}, // not hexadecimal
-		{"_C_" + hex32 + "-lock-0000000007", "", 0},      // another prefix
-		{"x_c_" + hex32 + "-lock-0000000007", "", 0},     // something in front
-		{"_c_" + hex32 + "-lock-0000000007x", "", 0},     // something behind
-		{"_c_" + hex32 + "-lock-000000007", "", 0},       // nine digits
-		{"_c_" + hex32 + "-lock-00000000007", "", 0},     // eleven
-		{"_c_" + hex32 + "-lock-+000000007", "", 0},      // a sign that ZooKeeper does not write
-		{"_c_" + hex32 + "-lock---000000007", "", 0},     // two signs
-		{"_c_" + hex32 + "-lock--0000000000", "", 0},     // there is no negative zero
-		{"_c_" + hex32 + "-lock--000000000", "", 0},
-		{"_c_" + hex32 + "-lock- 000000007", "", 0},                     // a space
-		{"_c_" + hex32 + "-lock-00000_0007", "", 0},                     // what Go would read as a number
-		{"_c_" + hex32 + "-lock-\u0661\u0661\u0661\u0661\u0661", "", 0}, // digits, but not ours
-		{"_c_" + hex32 + "-__read__0000000007", "", 0},
-		{"_c_" + hex32 + "-__READ_0000000007", "", 0},
-		{"_c_" + hex32 + "-__lock__0000000007", "", 0}, // kazoo's, but with Curator's prefix
-		{"_c_" + hex32 + "-lease-0000000007", "", 0},   // Curator's semaphore
-		{"_c_" + hex32 + "-latch-0000000007", "", 0},   // Curator's leader latch
-		{hex32 + "__lease__0000000007", "", 0},         // kazoo's semaphore
-		{dashed + "__lock__0000000007", "", 0},         // kazoo writes no dashes
-		{hex32[1:] + "__lock__0000000007", "", 0},
-		{"__lock__0000000007", "", 0},
-		{hex32 + "lock-0000000007", "", 0},
-		{"x-94583729384-lock-0000000007", "", 0}, // ZooKeeper's own recipe in C and Java
-		{"probe-0000000007", "", 0},
-		{"lock-99999999999999999999", "", 0},
+		{"", 0, 0},
+		{"README", 0, 0},
+		{"0000000007", 0, 0},
+		{"lock-", 0, 0},
+		{"lock", 0, 0},
+		{"_c_short", 0, 0},
+		{"_c_", 0, 0},
+		{"_c_-lock-0000000007", 0, 0},
+		{"_c_" + hex32 + "-0000000007", 0, 0},
+		{"_c_" + hex32 + "lock-0000000007", 0, 0},       // no dash after the guid
+		{"_c_" + hex32[1:] + "-lock-0000000007", 0, 0},  // 31 digits
+		{"_c_" + hex32 + "0-lock-0000000007", 0, 0},     // 33 digits
+		{"_c_" + hex32[1:] + "g-lock-0000000007", 0, 0}, // not hexadecimal
+		{"_C_" + hex32 + "-lock-0000000007", 0, 0},      // another prefix
+		{"x_c_" + hex32 + "-lock-0000000007", 0, 0},     // something in front
+		{"_c_" + hex32 + "-lock-0000000007x", 0, 0},     // something behind
+		{"_c_" + hex32 + "-lock-000000007", 0, 0},       // nine digits
+		{"_c_" + hex32 + "-lock-00000000007", 0, 0},     // eleven
+		{"_c_" + hex32 + "-lock-+000000007", 0, 0},      // a sign that ZooKeeper does not write
+		{"_c_" + hex32 + "-lock---000000007", 0, 0},     // two signs
+		{"_c_" + hex32 + "-lock--0000000000", 0, 0},     // there is no negative zero
+		{"_c_" + hex32 + "-lock--000000000", 0, 0},
+		{"_c_" + hex32 + "-lock- 000000007", 0, 0},                     // a space
+		{"_c_" + hex32 + "-lock-00000_0007", 0, 0},                     // what Go would read as a number
+		{"_c_" + hex32 + "-lock-\u0661\u0661\u0661\u0661\u0661", 0, 0}, // digits, but not ours
+		{"_c_" + hex32 + "-__read__0000000007", 0, 0},
+		{"_c_" + hex32 + "-__READ_0000000007", 0, 0},
+		{"_c_" + hex32 + "-__lock__0000000007", 0, 0}, // kazoo's, but with Curator's prefix
+		{"_c_" + hex32 + "-lease-0000000007", 0, 0},   // Curator's semaphore
+		{"_c_" + hex32 + "-latch-0000000007", 0, 0},   // Curator's leader latch
+		{hex32 + "__lease__0000000007", 0, 0},         // kazoo's semaphore
+		{dashed + "__lock__0000000007", 0, 0},         // kazoo writes no dashes
+		{hex32[1:] + "__lock__0000000007", 0, 0},
+		{"__lock__0000000007", 0, 0},
+		{hex32 + "lock-0000000007", 0, 0},
+		{"x-94583729384-lock-0000000007", 0, 0}, // ZooKeeper's own recipe in C and Java
+		{"probe-0000000007", 0, 0},
+		{"lock-99999999999999999999", 0, 0},
 	} {
 		got, ok := parseContender(test.name)
 		want := contender{name: test.name, kind: test.kind, seq: test.seq}
-		if test.kind == "" {
+		if test.kind == 0 {
 			if ok {
 				t.Errorf("%q: taken for a contender, %+v", test.name, got)
 			}
@@ -240,7 +240,7 @@ func TestContenderString(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	ours := &Manager{host: "db7", cfg: Config{Label: "billing"}}
 	c := new(Contender)
-	c.describe(ours.nodeData(KindExclusive))
+	c.describe(ours.nodeData(KindExclusive.String()))
 	if c.Host != "db7" || c.Label != "billing" || c.PID == 0 || c.Since.IsZero() {
 		t.Errorf("our own data reads %+v", c)
 	}

@@ -69,7 +69,7 @@
 //	connection lost               nothing, as long as the lease lasts: holders keep
 //	                              the lock, newcomers enter
 //	lease ended                   Lost closes, contexts end with cause ErrLost; this is
-//	                              before ZooKeeper can expire the session
+//	                              before ZooKeeper can give the lock away
 //	session expired or replaced,  the same, at once
 //	own node deleted by somebody
 //	back before the lease's end   nothing was lost

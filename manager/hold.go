@@ -4,6 +4,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/futures"
@@ -43,7 +44,7 @@ func newHold(r *round) Hold {
 
 // deadHold returns a Hold whose futures have failed with err: what Acquire
 // answers when it refuses.
-func deadHold(l *Lock, err *Error) Hold {
+func deadHold(l *Lock, err error) Hold {
 	r := &round{lock: l}
 	r.word.Apply(func(state.Word) (state.Word, state.Effect) {
 		return state.Pack(state.Released, 0), state.Finished
@@ -361,7 +362,7 @@ func (h Hold) withdrawal() func() {
 }
 
 func (h Hold) error(op string, err error) *Error {
-	return &Error{Op: op, Name: h.round.lock.name, Err: err}
+	return &Error{Op: op, Name: h.round.lock.Name(), Err: err}
 }
 
 // wrap returns err as the *Error of the operation op. What the round failed with
@@ -370,7 +371,9 @@ func (h Hold) wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if shared, ok := err.(*Error); ok {
+	// Only err itself: one that it wraps may be the cause of a context that
+	// another lock's loss has ended.
+	if shared, ok := err.(*Error); ok { //nolint:errorlint // see above
 		own := *shared
 		own.Op = op
 		return &own
@@ -379,10 +382,7 @@ func (h Hold) wrap(op string, err error) error {
 }
 
 // isPending reports whether err is check's answer for a pending hold.
-func isPending(err error) bool {
-	e, ok := err.(*Error)
-	return ok && e.Err == ErrNotGranted
-}
+func isPending(err error) bool { return errors.Is(err, ErrNotGranted) }
 
 // held is a hold in a context, and the one of the same lock further out.
 type held struct {

@@ -28,22 +28,20 @@ import (
 type Lock struct {
 	m    *Manager
 	rw   *RWLock // the pair that it belongs to; nil for an exclusive lock
-	name string
-	path string // the directory of its nodes
-	kind Kind
+	path string  // the directory of its nodes
 
 	// cur is the present round. It moves forward only, and only the releaser
 	// of the round that it points to moves it.
 	cur atomic.Pointer[round]
 
 	counters
-	foreign   atomic.Int64 // children of the directory that are no contenders, when last listed
-	directory directory    // what is known about the directory
-	mixed     atomic.Bool  // contenders of another kind were seen and reported
+	directory directory   // what is known about the directory
+	mixed     atomic.Bool // contenders of another kind were seen and reported
+	kind      Kind
 }
 
 func newLock(m *Manager, path string, kind Kind) *Lock {
-	l := &Lock{m: m, path: path, name: m.nameOf(path), kind: kind}
+	l := &Lock{m: m, path: path, kind: kind}
 	r := &round{lock: l}
 	r.flags.Set(state.PrevReleased) // nothing before it
 	l.cur.Store(r)
@@ -51,7 +49,7 @@ func newLock(m *Manager, path string, kind Kind) *Lock {
 }
 
 // Name returns the lock's name, without a leading slash.
-func (l *Lock) Name() string { return l.name }
+func (l *Lock) Name() string { return l.m.nameOf(l.path) }
 
 // Path returns the directory in ZooKeeper in which the lock's contenders queue.
 func (l *Lock) Path() string { return l.path }
@@ -95,17 +93,17 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 		case err == nil:
 			return h
 		case errors.Is(err, ErrTooManyHolders):
-			return deadHold(l, err.(*Error))
+			return deadHold(l, err)
 		}
 		// It was released just now: a newcomer after all.
 	}
 	if l.kind == KindWrite {
 		if _, ok := l.rw.reader.heldIn(ctx); ok {
-			return deadHold(l, &Error{Op: op, Name: l.name, Err: ErrUpgrade})
+			return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrUpgrade})
 		}
 	}
 	if l.m.closing() {
-		return deadHold(l, &Error{Op: op, Name: l.name, Err: ErrClosed})
+		return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrClosed})
 	}
 	if ctx.Err() != nil {
 		return deadHold(l, l.ended(ctx, op))
@@ -128,7 +126,7 @@ func (l *Lock) arrive(op string) Hold {
 	case state.Joined:
 		l.joins.Add(1)
 	case state.Full:
-		return deadHold(l, &Error{Op: op, Name: l.name, Err: ErrTooManyHolders})
+		return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrTooManyHolders})
 	}
 	return newHold(r)
 }
@@ -174,7 +172,7 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 		switch r.word.Load().Phase() {
 		case state.Retained:
 			if r.flags.Load().Has(state.GateClosed) {
-				return Hold{}, &Error{Op: op, Name: l.name, Err: ErrLocked}
+				return Hold{}, &Error{Op: op, Name: l.Name(), Err: ErrLocked}
 			}
 		case state.Fetching:
 			// A round that is known to be queued behind somebody.
@@ -238,7 +236,7 @@ func (l *Lock) State() (state.Phase, int) {
 
 // ended is the error of a ctx that has ended.
 func (l *Lock) ended(ctx context.Context, op string) *Error {
-	return &Error{Op: op, Name: l.name, Err: contextError(ctx)}
+	return &Error{Op: op, Name: l.Name(), Err: contextError(ctx)}
 }
 
 // contextError returns an error that wraps both the error and the cause of a

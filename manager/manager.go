@@ -186,14 +186,29 @@ type locks struct {
 	rw   *RWLock
 }
 
-// entry is a name's entry in the registry. It does not keep the lock alive:
-// who uses it does, and its present round as long as that is not FREE.
-type entry struct {
-	lock weak.Pointer[Lock]
-	rw   weak.Pointer[RWLock]
+// entry is a name's entry in the registry: its exclusive lock, or the reader of
+// its read/write lock, which is there as long as the other two are. It does not
+// keep the lock alive: who uses it does, and its present round as long as that
+// is not FREE.
+type entry struct{ weak.Pointer[Lock] }
+
+func (e entry) locks() locks {
+	switch l := e.Value(); {
+	case l == nil:
+		return locks{}
+	case l.rw != nil:
+		return locks{rw: l.rw}
+	default:
+		return locks{lock: l}
+	}
 }
 
-func (e entry) locks() locks { return locks{e.lock.Value(), e.rw.Value()} }
+func (o locks) entry() entry {
+	if o.rw != nil {
+		return entry{weak.Make(o.rw.reader)}
+	}
+	return entry{weak.Make(o.lock)}
+}
 
 // open finds what is open under name, has make add what is missing, and reports
 // ErrKind if make says that this cannot be.
@@ -216,7 +231,7 @@ func (m *Manager) open(op, name string, make func(e *locks, path string) bool) (
 		if len(m.locks) >= m.sweepAt {
 			m.sweepLocked()
 		}
-		m.locks[path] = entry{weak.Make(now.lock), weak.Make(now.rw)}
+		m.locks[path] = now.entry()
 	}
 	return now, nil
 }
@@ -255,7 +270,7 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 				left = t.error("shutdown", errors.New("its node cannot be deleted; closing the session instead"))
 			}
 		case <-ctx.Done():
-			left = &Error{Op: "shutdown", Name: t.round.lock.name, Err: fmt.Errorf("still held: %w", contextError(ctx))}
+			left = &Error{Op: "shutdown", Name: t.round.lock.Name(), Err: fmt.Errorf("still held: %w", contextError(ctx))}
 		}
 	}
 	return errors.Join(left, m.Close())
@@ -448,7 +463,7 @@ func (m *Manager) owns(name string) bool {
 }
 
 // nodeData is what a node of ours says to those who look at it.
-func (m *Manager) nodeData(kind Kind) []byte {
+func (m *Manager) nodeData(kind string) []byte {
 	data, err := json.Marshal(nodeData{
 		Host: m.host, PID: os.Getpid(), Label: m.cfg.Label, Kind: kind, Since: time.Now().UTC().Truncate(time.Millisecond),
 	})

@@ -141,13 +141,13 @@ func (r *round) urgent() bool {
 
 // fail ends the round by force: one CAS to RELEASING/0, whatever its count.
 // Its handles are dead from then on; everything that is pending in it settles
-// with err, Lost closes, and its contexts end. It reports whether it was this
-// call that ended the round.
-func (r *round) fail(err *Error) bool { return r.endBy(state.Word.End, err) }
+// with err, Lost closes, and its contexts end. On a round that is over already
+// it does nothing.
+func (r *round) fail(err *Error) { r.endBy(state.Word.End, err) }
 
 // failPending is fail for a round that has not been granted.
-func (r *round) failPending(err *Error) bool {
-	return r.endBy(func(w state.Word) (state.Word, state.Effect) {
+func (r *round) failPending(err *Error) {
+	r.endBy(func(w state.Word) (state.Word, state.Effect) {
 		if w.Phase() != state.Fetching {
 			return w, state.Nothing
 		}
@@ -155,11 +155,11 @@ func (r *round) failPending(err *Error) bool {
 	}, err)
 }
 
-func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Error) bool {
+func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Error) {
 	_, e, lost := r.word.Apply(end)
 	r.lock.noteRaces(lost)
 	if e != state.Ended {
-		return false // FREE, or over already
+		return // FREE, or over already
 	}
 	t := r.trip()
 	t.granted.Settle(Grant{}, err)
@@ -170,7 +170,6 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	if r.flags.Set(state.Over).Has(state.PrevReleased) {
 		t.wake()
 	}
-	return true
 }
 
 // finish makes the round RELEASED and hands the lock on to the next one, in

@@ -223,5 +223,5 @@ func reportDropped(h *handle) {
 	}
 	l := h.round.lock
 	l.m.cfg.Logger.Error("holdfast: a Hold was dropped without a Release: its round can end only when the session does",
-		"lock", l.name, "round", h.round.word.Load().String())
+		"lock", l.Name(), "round", h.round.word.Load().String())
 }

@@ -37,7 +37,8 @@ type counters struct {
 	joins       atomic.Uint64
 	entries     atomic.Uint64
 	lostRaces   atomic.Uint64
-	longestRace atomic.Uint64
+	longestRace atomic.Uint32
+	foreign     atomic.Int32 // children of the directory that are no contenders, when last listed
 }
 
 // noteRaces counts the races that one operation lost.
@@ -45,8 +46,8 @@ func (c *counters) noteRaces(lost int) {
 	if lost == 0 {
 		return
 	}
-	n := uint64(lost)
-	c.lostRaces.Add(n)
+	c.lostRaces.Add(uint64(lost))
+	n := uint32(lost)
 	for {
 		old := c.longestRace.Load()
 		if old >= n || c.longestRace.CompareAndSwap(old, n) {
@@ -66,7 +67,7 @@ func (l *Lock) Stats() Stats {
 		Joins:       l.joins.Load(),
 		Entries:     l.entries.Load(),
 		LostRaces:   l.lostRaces.Load(),
-		LongestRace: l.longestRace.Load(),
+		LongestRace: uint64(l.longestRace.Load()),
 		Foreign:     int(l.foreign.Load()),
 	}
 }

@@ -210,7 +210,8 @@ func (t *trip) step(s *zkio.Session) {
 		case state.Retained:
 			more = t.keep(s)
 		case state.Releasing:
-			more = t.release(s)
+			t.release(s)
+			return
 		default: // FREE, RELEASED: a late wake
 			return
 		}
@@ -264,7 +265,7 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 		if l.rw != nil {
 			l.rw.fetching(l)
 		}
-		t.node = zkio.NewNode(l.path, l.kind.mark(), l.m.guid(), l.m.nodeData(l.kind), l.m.cfg.ACL, t)
+		t.node = zkio.NewNode(l.path, l.kind.mark(), l.m.guid(), l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
 	}
 	if l.kind == KindRead {
 		if w, ok := l.rw.held(); ok && w.Path != t.writeGone {
@@ -401,7 +402,7 @@ func (t *trip) list(s *zkio.Session) (q queue, more, ok bool) {
 		return q, t.failed(err), false
 	}
 	q = parseQueue(children)
-	l.foreign.Store(int64(q.foreign))
+	l.foreign.Store(int32(q.foreign))
 	if q.exhausted {
 		if err := t.order(s, &q); errors.Is(err, ErrSequenceExhausted) {
 			t.round.fail(t.error("acquire", err))
@@ -412,7 +413,7 @@ func (t *trip) list(s *zkio.Session) (q queue, more, ok bool) {
 	}
 	if c, found := q.foreignKind(l.kind); found && l.mixed.CompareAndSwap(false, true) {
 		l.m.cfg.Logger.Warn("holdfast: mutexes and read/write locks contend in one directory; here they exclude each other, but some clients grant both at once",
-			"lock", l.name, "kind", string(l.kind), "node", l.path+"/"+c.name)
+			"lock", l.Name(), "kind", l.kind.String(), "node", l.path+"/"+c.name)
 	}
 	t.suspectIn(q)
 	return q, true, true
@@ -514,7 +515,7 @@ func (t *trip) await(s *zkio.Session, q queue, n int, nearest contender) (more b
 	if c.Persistent && !t.warned {
 		t.warned = true
 		l.m.cfg.Logger.Warn("holdfast: waiting for a contender whose node is not ephemeral; it stays until somebody deletes it",
-			"lock", l.name, "node", path)
+			"lock", l.Name(), "node", path)
 	}
 	t.place.Store(&place{position: n, ahead: c})
 	t.placed.Settle(struct{}{}, nil)
@@ -618,10 +619,10 @@ func (t *trip) keep(s *zkio.Session) (more bool) {
 
 // release takes the round's node away, and finishes the round when it is surely
 // gone: until then the round stays RELEASING, and the next one waits.
-func (t *trip) release(s *zkio.Session) (more bool) {
+func (t *trip) release(s *zkio.Session) {
 	why := t.ending.Load()
 	if why == nil {
-		return false // whoever ended the round will note why, and wake us
+		return // whoever ended the round will note why, and wake us
 	}
 	m := t.round.lock.m
 	if !t.closing {
@@ -653,7 +654,7 @@ func (t *trip) release(s *zkio.Session) (more bool) {
 				t.released.Settle(struct{}{}, t.error("release", derr))
 			}
 			if t.retryLater() {
-				return false
+				return
 			}
 			if err == nil {
 				err = t.error("release", derr)
@@ -665,16 +666,17 @@ func (t *trip) release(s *zkio.Session) (more bool) {
 	m.deactivate(t)
 	t.round.finish()
 	t.released.Settle(struct{}{}, err)
-	return false
 }
 
 // failed decides what an error of a fetch means: the round fails, or is tried again.
 func (t *trip) failed(err error) (more bool) {
-	switch zkio.ClassOf(err) {
-	case zkio.Definite:
+	switch class := zkio.ClassOf(err); {
+	case errors.Is(err, zkio.ErrNoNode):
+		// A directory that is deleted as soon as it is made: try again.
+	case class == zkio.Definite:
 		t.round.fail(t.error("acquire", err))
 		return true
-	case zkio.Closed:
+	case class == zkio.Closed:
 		t.round.fail(t.error("acquire", ErrClosed))
 		return true
 	}
@@ -692,7 +694,7 @@ func (t *trip) later() (more bool) {
 
 // error wraps err with what is known about the lock.
 func (t *trip) error(op string, err error) *Error {
-	e := &Error{Op: op, Name: t.round.lock.name, Err: err}
+	e := &Error{Op: op, Name: t.round.lock.Name(), Err: err}
 	if p := t.place.Load(); p != nil {
 		e.Position, e.Ahead = p.position, p.ahead
 	}

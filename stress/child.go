@@ -36,6 +36,9 @@ type child struct {
 	counts  liveCounts
 	// releases are those whose future has not settled yet.
 	releases atomic.Int64
+	// dumped is set when the first failure that has a dump is reported. Who is
+	// stuck makes others stick; the first one is worth reading.
+	dumped atomic.Bool
 }
 
 // liveCounts are what the workers count while they work. What a lock counts
@@ -45,7 +48,7 @@ type liveCounts struct {
 }
 
 const (
-	connectTimeout   = 15 * time.Second
+	connectTimeout   = 10 * time.Second
 	progressInterval = 250 * time.Millisecond
 	// Of violations and of failures, so many are reported in full by each
 	// process. All are counted.
@@ -120,6 +123,7 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	case !ended:
 		// A worker is stuck; the manager would be too. Our nodes go with the session.
 	case s.Sabotage == leaks:
+		_, _ = c.locks[0].lock.Lock(context.Background())
 	default:
 		ended = c.close(m)
 	}
@@ -184,7 +188,9 @@ func (c *child) tell() (stop func(), told <-chan struct{}) {
 func (c *child) work() (ended bool) {
 	watching, stopWatching := context.WithCancel(context.Background())
 	var watchdog, workers sync.WaitGroup
-	watchdog.Go(func() { watch(watching, c.workers, c.settings.Patience, c.fail) })
+	watchdog.Go(func() {
+		watch(watching, c.workers, c.settings.Patience, func(w *worker, op *operation) { c.fail(w.stuckIn(op)) })
+	})
 	defer watchdog.Wait()
 	defer stopWatching()
 
@@ -276,6 +282,9 @@ func (c *child) violation(v violation) {
 
 // fail reports f.
 func (c *child) fail(f failure) {
+	if f.Dump != "" && c.dumped.Swap(true) {
+		f.Stack, f.Dump = "", ""
+	}
 	if c.counts.failures.Add(1) <= maxReported || f.Fatal {
 		c.out.send(message{Failure: &f})
 	}

@@ -84,7 +84,7 @@ func (c *cluster) leaks(ctx context.Context, root string, locks int) ([]leak, er
 	for i := range locks {
 		expected[root+"/"+lockName(i)] = true
 	}
-	var found []leak
+	found := []leak{}
 	err := c.walk(ctx, root, func(s *zkio.Session, path string) error {
 		if expected[path] {
 			return nil

@@ -86,7 +86,7 @@ func parentMain(args []string, stdout, stderr io.Writer) int {
 		interrupted: interrupted,
 		killed:      killed,
 		events:      make(chan event, 256),
-		summary:     summary{Begin: time.Now(), latency: newLatency()},
+		summary:     newSummary(time.Now()),
 	}
 	return p.main()
 }
@@ -130,6 +130,7 @@ func (w lineWriter) Write(b []byte) (int, error) {
 // main does the run and returns the exit status.
 func (p *parent) main() int {
 	if err := p.prepare(); err != nil {
+		p.reporter.done()
 		p.reporter.line("stress: %v", err)
 		return exitFailure
 	}
@@ -143,6 +144,9 @@ func (p *parent) main() int {
 
 // prepare connects, and makes what the processes share.
 func (p *parent) prepare() (err error) {
+	if p.options.servers != nil {
+		p.reporter.status("connecting to " + strings.Join(p.options.servers, ","))
+	}
 	p.cluster, err = openCluster(p.interrupted, p.options, p.log)
 	if err != nil {
 		if p.interrupted.Err() != nil {
@@ -300,6 +304,7 @@ func (p *parent) handle(e event) {
 		c.ready = true
 		if p.stopped.IsZero() && p.count(func(c *process) bool { return c.ready }) == p.options.processes {
 			p.started = time.Now()
+			p.reporter.phase("%s at work", plural(len(p.processes), "process"))
 			for _, c := range p.processes {
 				c.goOn()
 			}
@@ -310,6 +315,9 @@ func (p *parent) handle(e event) {
 		if n := len(p.summary.ViolationList); n < maxShown {
 			p.summary.ViolationList = append(p.summary.ViolationList, *m.Violation)
 			p.reporter.line("VIOLATION seen by process %d, %v", c.index, m.Violation)
+			if n+1 == maxShown {
+				p.reporter.line("VIOLATION: further ones are counted, and not shown")
+			}
 		}
 	case m.Failure != nil:
 		p.failure(c, *m.Failure)
@@ -358,9 +366,12 @@ func (p *parent) fail(text string) {
 
 // show tells of a failure.
 func (p *parent) show(text string) {
-	if len(p.summary.FailureList) < maxShown {
+	if n := len(p.summary.FailureList); n < maxShown {
 		p.summary.FailureList = append(p.summary.FailureList, text)
 		p.reporter.line("FAILED: %s", text)
+		if n+1 == maxShown {
+			p.reporter.line("FAILED: further failures are counted, and not shown")
+		}
 	}
 }
 
@@ -368,6 +379,7 @@ func (p *parent) show(text string) {
 func (p *parent) stop() {
 	if p.stopped.IsZero() {
 		p.stopped = time.Now()
+		p.reporter.phase("stopping")
 	}
 	for _, c := range p.processes {
 		c.stop()
@@ -423,6 +435,7 @@ func (p *parent) inspect() {
 	defer cancel()
 	var err error
 	if p.summary.LeakList, err = p.cluster.leaks(ctx, p.root, p.options.locks); err != nil {
+		// What is not known to be clean is not clean.
 		p.fail(fmt.Sprintf("cannot see whether nodes were left behind: %v", err))
 	}
 	for i, l := range p.summary.LeakList {

@@ -46,15 +46,16 @@ type step struct {
 type way int
 
 const (
-	byOnDone   way = iota // Acquire, and the work is done by a function given to OnDone
-	byWait                // Acquire, and Wait on the future
-	bySelect              // Acquire, and a select on the future's Done
-	byLock                // Lock
-	byDo                  // Do
-	byTry                 // TryLock
-	byDeadline            // Lock with a context that times out
-	byCancel              // Acquire with a context that is cancelled, and Wait
-	byGivingUp            // Acquire, and Release if it is not granted in time
+	byOnDone     way = iota // Acquire, and the work is done by a function given to OnDone
+	byWait                  // Acquire, and Wait on the future
+	bySelect                // Acquire, and a select on the future's Done
+	byLock                  // Lock
+	byDo                    // Do
+	byTry                   // TryLock
+	byDeadline              // Lock with a context that times out
+	byCancel                // Acquire with a context that is cancelled, and Wait
+	byWithdrawal            // Acquire with a context that is cancelled, and Done alone: the hold itself says whether it was withdrawn
+	byGivingUp              // Acquire, and Release if it is not granted in time
 )
 
 // The ways in the proportions in which they are taken.
@@ -67,6 +68,7 @@ var ways = []way{
 	byTry, byTry,
 	byDeadline,
 	byCancel,
+	byWithdrawal,
 	byGivingUp,
 }
 

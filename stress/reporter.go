@@ -20,7 +20,7 @@ type reporter struct {
 	mu    sync.Mutex // protects what follows, and writing to w
 	w     io.Writer
 	shown string    // the status that is on the terminal now
-	last  time.Time // of the last status elsewhere
+	last  time.Time // of the last status elsewhere; the first one comes after a while
 }
 
 // plainInterval is the time between two lines of status where they cannot be
@@ -28,7 +28,7 @@ type reporter struct {
 const plainInterval = 5 * time.Second
 
 func newReporter(w io.Writer) *reporter {
-	return &reporter{w: w, live: isTerminal(w)}
+	return &reporter{w: w, live: isTerminal(w), last: time.Now()}
 }
 
 // isTerminal reports whether w is a terminal on which a line can be rewritten.
@@ -56,6 +56,13 @@ func (r *reporter) status(text string) {
 	if now := time.Now(); now.Sub(r.last) >= plainInterval {
 		r.last = now
 		fmt.Fprintln(r.w, text)
+	}
+}
+
+// phase says what begins now. On a terminal the status does.
+func (r *reporter) phase(format string, args ...any) {
+	if !r.live {
+		r.line(format, args...)
 	}
 }
 

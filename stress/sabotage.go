@@ -19,7 +19,7 @@ const (
 	lingers   sabotage = "lingers"    // goes on inside after it has released its hold
 	oldToken  sabotage = "old-token"  // enters with the token of its first grant every time
 	getsStuck sabotage = "gets-stuck" // waits for what never comes
-	leaks     sabotage = "leaks"      // keeps a hold, and its process ends without closing the manager
+	leaks     sabotage = "leaks"      // its process ends with a hold, without closing the manager
 	crashes   sabotage = "crashes"    // ends its process
 	complains sabotage = "complains"  // meets an error that it did not expect
 )

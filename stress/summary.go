@@ -71,6 +71,19 @@ type summary struct {
 	latency *latency // of all processes
 }
 
+// newSummary returns the summary of a run that begins now, in which nothing
+// has happened yet. In JSON, its lists are empty ones, not null.
+func newSummary(now time.Time) summary {
+	return summary{
+		Begin:         now,
+		Reasons:       []string{},
+		ViolationList: []violation{},
+		FailureList:   []string{},
+		LeakList:      []leak{},
+		latency:       newLatency(),
+	}
+}
+
 // judge sets the verdict, its reasons, and the exit status.
 func (s *summary) judge() {
 	note := func(v verdict, exit int, format string, args ...any) {

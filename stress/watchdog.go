@@ -36,7 +36,7 @@ func (a *activity) end() { a.Store(nil) }
 
 // watch reports each worker that is in one operation for longer than patience,
 // once, until ctx ends.
-func watch(ctx context.Context, workers []*worker, patience time.Duration, report func(failure)) {
+func watch(ctx context.Context, workers []*worker, patience time.Duration, stuck func(*worker, *operation)) {
 	reported := map[*operation]bool{}
 	tick := time.NewTicker(min(patience/4, time.Second))
 	defer tick.Stop()
@@ -52,7 +52,7 @@ func watch(ctx context.Context, workers []*worker, patience time.Duration, repor
 				continue
 			}
 			reported[op] = true
-			report(w.stuckIn(op))
+			stuck(w, op)
 		}
 	}
 }

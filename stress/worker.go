@@ -78,13 +78,20 @@ func (w *worker) perform(run context.Context, s step, l *contended) {
 			}
 		})
 
-	case byCancel:
+	case byCancel, byWithdrawal:
 		ctx, cancel := context.WithCancel(run)
 		defer cancel()
 		t := time.AfterFunc(s.bound, cancel)
 		defer t.Stop()
 		w.acquire(ctx, s, l, func(h manager.Hold) error {
-			_, err := h.Granted().Wait(ctx)
+			if s.way == byCancel {
+				_, err := h.Granted().Wait(ctx)
+				return err
+			}
+			// The future settles even if ctx ends first: with the grant if
+			// others of the round go on waiting, else because nobody does.
+			<-h.Granted().Done()
+			_, err, _ := h.Granted().Poll()
 			return err
 		})
 
@@ -190,7 +197,7 @@ func (w *worker) givingUp(run context.Context, s step, l *contended) {
 		w.inside(run, s, l, h)
 	case ctx.Err() != nil:
 		// Its future is the round's, which others may wait for, or have by now.
-		w.settles("Release of a pending hold", l, h, false, manager.ErrNotGranted)
+		w.settlesPending(l, h)
 		if run.Err() == nil {
 			w.child.counts.cancels.Add(1)
 		}
@@ -470,9 +477,6 @@ func (w *worker) depth(l *contended, h manager.Hold, want int) {
 // give gives h up, in the way that the step says, and looks at what the release
 // comes to.
 func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
-	if w.sabotages(leaks) {
-		return
-	}
 	if lost {
 		w.child.counts.lostHolds.Add(1)
 	}
@@ -504,22 +508,35 @@ func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
 
 // settles releases h and has what its future settles with looked at when it
 // does; it does not wait for that. The child waits, at its end, until all have.
-func (w *worker) settles(what string, l *contended, h manager.Hold, lost bool, also ...error) {
+func (w *worker) settles(what string, l *contended, h manager.Hold, lost bool) {
+	w.release(h, func(err error) { w.settled(what, l, err, lost) })
+}
+
+// settlesPending is settles for a hold that was not granted when last seen. Its
+// future is the round's: it may be granted yet, if others wait for it too.
+func (w *worker) settlesPending(l *contended, h manager.Hold) {
+	w.release(h, func(err error) {
+		switch {
+		case errors.Is(err, manager.ErrNotGranted):
+		case errors.Is(err, manager.ErrReleased) && w.child.stopping():
+			// The end of the run had withdrawn it.
+		default:
+			w.settled("Release of a pending hold", l, err, false)
+		}
+	})
+}
+
+func (w *worker) release(h manager.Hold, look func(error)) {
 	w.child.releases.Add(1)
 	h.Release().OnDone(func(_ struct{}, err error) {
 		defer w.child.releases.Add(-1)
-		w.settled(what, l, err, lost, also...)
+		look(err)
 	})
 }
 
 // settled looks at what a release came to. lost says that the hold was known to
-// be lost before. The errors in also are fine.
-func (w *worker) settled(what string, l *contended, err error, lost bool, also ...error) {
-	for _, ok := range also {
-		if errors.Is(err, ok) {
-			return
-		}
-	}
+// be lost before.
+func (w *worker) settled(what string, l *contended, err error, lost bool) {
 	switch {
 	case err == nil && lost:
 		w.unexpected(what, l, errors.New("it says that the lock was held to the end, but it was lost"))

@@ -92,12 +92,11 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 // recorder is a Listener and a Watcher that writes everything down.
 type recorder struct {
-	mu  sync.Mutex
-	log []string
-	// overAt is when the last session ended, lapsedAt when the last lease did.
-	overAt, lapsedAt time.Time
-	lapses           int
-	inForce          bool // a lease was in force when it was told to be over
+	mu       sync.Mutex
+	log      []string
+	lapses   int
+	lapsedAt time.Time // the last of them
+	inForce  bool      // a lease was in force when it was told to be over
 }
 
 func (r *recorder) add(format string, args ...any) {
@@ -121,7 +120,6 @@ func (r *recorder) SessionOver(s *Session, cause error) {
 	r.add("over %d: %v", s.Epoch(), cause)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.overAt = time.Now()
 	r.inForce = r.inForce || s.Lease().InForce()
 }
 
@@ -131,6 +129,20 @@ func (r *recorder) lines() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.log)
+}
+
+// lapsed returns how often the end of a lease was told, and when last.
+func (r *recorder) lapsed() (n int, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lapses, r.lapsedAt
+}
+
+// sawForce reports whether a lease was in force when its end was told.
+func (r *recorder) sawForce() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.inForce
 }
 
 // has reports whether a line begins with prefix.

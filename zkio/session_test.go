@@ -166,7 +166,7 @@ func TestListener(t *testing.T) {
 		if got := r.lines(); strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("told:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		if r.inForce {
+		if r.sawForce() {
 			t.Error("a lease was still in force when its end was told")
 		}
 	})
@@ -354,10 +354,11 @@ func TestSilentPartition(t *testing.T) {
 				eventually(t, "the node is gone", func() bool { return !z.Exists(n.Path()) })
 				expired := z.Expired()
 				gone := expired[len(expired)-1].At
-				if lease.InForce() || r.lapses != 1 {
-					t.Fatalf("in force %v, lapses told %d", lease.InForce(), r.lapses)
+				lapses, at := r.lapsed()
+				if lease.InForce() || lapses != 1 {
+					t.Fatalf("in force %v, lapses told %d", lease.InForce(), lapses)
 				}
-				margin := gone.Sub(r.lapsedAt)
+				margin := gone.Sub(at)
 				t.Logf("partition %v after the create: the lease ended %v before the node", after, margin)
 				if margin < s.Timeout()/12 {
 					t.Errorf("margin %v", margin)
@@ -405,8 +406,8 @@ func TestLapsedLeaseStaysLapsed(t *testing.T) {
 				t.Fatal("the new lease is not kept")
 			}
 		}
-		if s.Err() != nil || r.lapses != 1 {
-			t.Errorf("session %v, lapses told %d", s.Err(), r.lapses)
+		if lapses, _ := r.lapsed(); s.Err() != nil || lapses != 1 {
+			t.Errorf("session %v, lapses told %d", s.Err(), lapses)
 		}
 		_, err := n.Remove(s)
 		must(t, err)

@@ -133,6 +133,12 @@ func (r *Reader) String() string {
 	return string(r.take(int(n), "string"))
 }
 
+// Null reports whether the next string, buffer or vector is the protocol's
+// null, whose length is -1. It takes nothing.
+func (r *Reader) Null() bool {
+	return r.err == nil && len(r.b) >= 4 && int32(binary.BigEndian.Uint32(r.b)) == -1
+}
+
 // Buffer reads a byte buffer, not copied; length -1 reads as nil.
 func (r *Reader) Buffer() []byte {
 	n := r.Int32()

@@ -115,7 +115,8 @@ func fixACL(acl []aclEntry, who []id) ([]aclEntry, Code) {
 				return nil, CodeInvalidACL
 			}
 		case "digest":
-			if user, hash, ok := strings.Cut(e.id.name, ":"); !ok || user == "" && hash == "" || strings.Contains(hash, ":") {
+			// User and hash. Colons at the end do not count.
+			if strings.Count(strings.TrimRight(e.id.name, ":"), ":") != 1 {
 				return nil, CodeInvalidACL
 			}
 			fixed = append(fixed, e)

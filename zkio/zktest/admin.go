@@ -27,7 +27,7 @@ func (s *Server) administer(what, path string, session int64, fn func(tx *txn) C
 // watches fire. Its parent must exist.
 func (s *Server) Create(path string, data []byte) error {
 	return s.administer("create", path, 0, func(tx *txn) Code {
-		_, code := tx.create(OpCreate, path, bytes.Clone(data), openACL, 0, 0)
+		_, code := tx.create(OpCreate, path, bytes.Clone(data), openACL, 0)
 		return code
 	})
 }
@@ -52,7 +52,7 @@ func (s *Server) CreateEphemeral(session int64, path string, data []byte) error 
 		if s.sessions[session] == nil {
 			return CodeSessionExpired
 		}
-		_, code := tx.create(OpCreate, path, bytes.Clone(data), openACL, flagEphemeral, 0)
+		_, code := tx.create(OpCreate, path, bytes.Clone(data), openACL, flagEphemeral)
 		return code
 	})
 }

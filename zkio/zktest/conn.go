@@ -224,7 +224,7 @@ func (c *conn) readLoop() {
 	if !flushing {
 		c.abort()
 	}
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrClosedPipe) {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrClosedPipe) {
 		s.log.Warn("zktest: connection dropped", "client", c.nc.RemoteAddr(), "session", hex(c.sid), "reason", err)
 	}
 }
@@ -308,6 +308,12 @@ func (f *frameReader) next() ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// pending returns up to n bytes that have arrived and not been returned.
+func (f *frameReader) pending(n int) []byte {
+	have := f.buf[f.from:]
+	return have[:min(n, len(have))]
 }
 
 // fill reads once more from the wire.

@@ -19,5 +19,6 @@
 // Close: not for production. Beyond what is said above it does not know
 // persistent watches, removal of watches, quotas, nodes with a time to live,
 // reconfiguration, read-only mode, and SASL; requests for those get the answer
-// that a real server gives to what it does not know.
+// that a real server gives to what it does not know. Of the four-letter
+// commands it knows ruok, srvr and mntr.
 package zktest

@@ -23,10 +23,28 @@ func readMulti(r *jute.Reader) ([]change, Code) {
 		}
 		switch op {
 		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpCheck:
-			changes = append(changes, readChange(op, r))
 		default:
 			return nil, CodeMarshalling
 		}
+		ch, err := readChange(op, r)
+		if err != CodeOK {
+			return nil, err
+		}
+		// Which kind of create it is the real server decides by the flags
+		// here, not by the operation's number.
+		switch op {
+		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
+			switch ttl := ch.flags == flagTTL || ch.flags == flagSequentialTTL; {
+			case ttl && op == OpCreateTTL:
+			case ttl:
+				return nil, CodeMarshalling // no time to live is given
+			case ch.flags == flagContainer:
+				ch.op = OpCreateContainer
+			default:
+				ch.op = OpCreate
+			}
+		}
+		changes = append(changes, ch)
 	}
 }
 
@@ -74,8 +92,8 @@ func appendMultiHeader(b []byte, op Op, done bool, err Code) []byte {
 
 // appendResult encodes the result of an operation that was done.
 func appendResult(b []byte, op Op, res outcome) []byte {
-	if op == OpCreateContainer || op == OpCreateTTL {
-		op = OpCreate2 // its answer is all that is told of them
+	if op == OpCreateContainer {
+		op = OpCreate2 // whose answer has a Stat
 	}
 	b = appendMultiHeader(b, op, false, CodeOK)
 	switch op {

@@ -31,6 +31,7 @@ const (
 	OpMulti           Op = Op(jute.OpMulti)
 	OpCreate2         Op = Op(jute.OpCreate2)
 	OpCreateContainer Op = Op(jute.OpCreateContainer)
+	OpDeleteContainer Op = Op(jute.OpDeleteContainer)
 	OpCreateTTL       Op = Op(jute.OpCreateTTL)
 	OpAuth            Op = Op(jute.OpAuth)
 	OpSetWatches      Op = Op(jute.OpSetWatches)
@@ -54,6 +55,7 @@ var opNames = map[Op]string{
 	OpMulti:           "multi",
 	OpCreate2:         "create2",
 	OpCreateContainer: "createContainer",
+	OpDeleteContainer: "deleteContainer",
 	OpCreateTTL:       "createTTL",
 	OpAuth:            "auth",
 	OpSetWatches:      "setWatches",
@@ -71,7 +73,7 @@ func (op Op) String() string {
 // it succeeds or not.
 func (op Op) writes() bool {
 	switch op {
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpSetACL, OpMulti, OpCheck, OpClose:
+	case OpCreate, OpCreate2, OpCreateContainer, OpDeleteContainer, OpCreateTTL, OpDelete, OpSetData, OpSetACL, OpMulti, OpCheck, OpClose:
 		return true
 	}
 	return false

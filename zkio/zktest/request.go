@@ -5,7 +5,9 @@ package zktest
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
@@ -16,6 +18,13 @@ func (c *conn) handshake() error {
 	s := c.srv
 	for {
 		frame, err := c.next()
+		if errors.Is(err, errFrame) {
+			if answer, ok := s.fourLetters(string(c.in.pending(4))); ok {
+				c.send([]byte(answer))
+				c.finish()
+				return io.EOF
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -150,7 +159,9 @@ func (s *Server) handle(c *conn, frame []byte) error {
 	}
 	s.touch(c.session)
 	answer, last := s.execute(c, req)
-	s.reply(c, answer, plan)
+	if answer != nil {
+		s.reply(c, answer, plan)
+	}
 	if last {
 		s.detach(c)
 		c.finish()
@@ -252,8 +263,8 @@ func (a *reply) frame(xid int32, zxid int64, err Code) []byte {
 	return jute.Frame(a.b)
 }
 
-// execute executes a request of a live session and returns the answer, and
-// whether it is the connection's last. The caller holds s.mu.
+// execute executes a request of a live session and returns the answer, if any,
+// and whether it is the connection's last. The caller holds s.mu.
 func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
 	out := newReply()
 	if req.op == OpClose {
@@ -265,14 +276,21 @@ func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
 	var err Code
 	r := jute.NewReader(req.body)
 	if req.op.writes() {
+		// It takes a zxid whatever becomes of it.
 		tx := s.begin(c.who, c.sid)
 		err = s.write(tx, req.op, r, out)
 		s.commit(tx)
+		if req.op == OpCheck && err == CodeOK {
+			return nil, false // meant for a multi; alone the real server has no answer to it
+		}
 	} else {
 		err = s.read(c, req.op, r, out)
 		last = err == CodeUnimplemented
 	}
-	return out.frame(req.xid, s.tree.zxid, err), last
+	if last {
+		return out.frame(req.xid, -1, err), true
+	}
+	return out.frame(req.xid, s.tree.zxid, err), false
 }
 
 // write executes a transaction and appends its answer's body to out.
@@ -280,9 +298,12 @@ func (s *Server) write(tx *txn, op Op, r *jute.Reader, out *reply) Code {
 	if op == OpMulti {
 		return s.multi(tx, r, out)
 	}
-	ch := readChange(op, r)
-	if r.Err() != nil {
-		return CodeMarshalling
+	if op == OpDeleteContainer {
+		return CodeBadArguments // the server's own request; no client knows its form
+	}
+	ch, err := readChange(op, r)
+	if err != CodeOK {
+		return err
 	}
 	res := tx.apply(ch)
 	if res.err != CodeOK {
@@ -307,20 +328,32 @@ type change struct {
 	data    []byte
 	acl     []aclEntry
 	flags   int32
-	ttl     int64
 	version int32
 }
 
+// readPath reads the path of a request. The null string is none.
+func readPath(r *jute.Reader) (string, Code) {
+	null, path := r.Null(), r.String()
+	if null || r.Err() != nil {
+		return "", CodeMarshalling
+	}
+	return path, CodeOK
+}
+
 // readChange decodes the body of a request that changes something.
-func readChange(op Op, r *jute.Reader) change {
-	ch := change{op: op, path: r.String(), ttl: -1}
+func readChange(op Op, r *jute.Reader) (change, Code) {
+	path, err := readPath(r)
+	if err != CodeOK && r.Err() == nil && (op == OpSetData || op == OpSetACL || op == OpCheck) {
+		err = CodeOK // these take the null path for one that is no good
+	}
+	ch := change{op: op, path: path}
 	switch op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
 		ch.data = bytes.Clone(r.Buffer())
 		ch.acl = readACL(r)
 		ch.flags = r.Int32()
 		if op == OpCreateTTL {
-			ch.ttl = r.Int64()
+			_ = r.Int64() // the time to live
 		}
 	case OpSetData:
 		ch.data = bytes.Clone(r.Buffer())
@@ -331,7 +364,10 @@ func readChange(op Op, r *jute.Reader) change {
 	case OpDelete, OpCheck:
 		ch.version = r.Int32()
 	}
-	return ch
+	if r.Err() != nil {
+		err = CodeMarshalling
+	}
+	return ch, err
 }
 
 func readACL(r *jute.Reader) []aclEntry {
@@ -365,7 +401,7 @@ func (tx *txn) apply(ch change) outcome {
 	switch ch.op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
 		var n *znode
-		if n, res.err = tx.create(ch.op, ch.path, ch.data, ch.acl, ch.flags, ch.ttl); n != nil {
+		if n, res.err = tx.create(ch.op, ch.path, ch.data, ch.acl, ch.flags); n != nil {
 			res.path, res.stat = n.path, n.stat()
 		}
 	case OpDelete:
@@ -389,9 +425,9 @@ func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
 	case OpPing:
 		return CodeOK
 	case OpSync:
-		path := r.String()
-		if r.Err() != nil {
-			return CodeMarshalling
+		path, err := readPath(r)
+		if err != CodeOK {
+			return err
 		}
 		out.b = jute.AppendString(out.b, path)
 		return CodeOK
@@ -403,8 +439,9 @@ func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
 	default:
 		return CodeUnimplemented
 	}
-	path, watch := r.String(), r.Bool()
-	if r.Err() != nil {
+	path, err := readPath(r)
+	watch := r.Bool()
+	if err != CodeOK || r.Err() != nil {
 		return CodeMarshalling
 	}
 	n := s.tree.node(path)
@@ -450,9 +487,9 @@ func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
 
 // getACL shows a node's ACL to those who may read or administer it.
 func (s *Server) getACL(c *conn, r *jute.Reader, out *reply) Code {
-	path := r.String()
-	if r.Err() != nil {
-		return CodeMarshalling
+	path, err := readPath(r)
+	if err != CodeOK {
+		return err
 	}
 	n := s.tree.node(path)
 	if n == nil {
@@ -475,10 +512,17 @@ func (s *Server) getACL(c *conn, r *jute.Reader, out *reply) Code {
 // knows of, is told at once instead.
 func (s *Server) setWatches(c *conn, r *jute.Reader) Code {
 	relative := r.Int64()
-	data, exist, child := r.Strings(), r.Strings(), r.Strings()
+	var lists [3][]string
+	for i := range lists {
+		if r.Null() {
+			return CodeMarshalling
+		}
+		lists[i] = r.Strings()
+	}
 	if r.Err() != nil {
 		return CodeMarshalling
 	}
+	data, exist, child := lists[0], lists[1], lists[2]
 	for _, path := range data {
 		switch n := s.tree.node(path); {
 		case n == nil:

@@ -27,12 +27,12 @@ func newTree() *tree {
 	}
 	t.root = &znode{path: "/", acl: openACL, data: []byte{}}
 	t.nodes["/"] = t.root
-	zk := &znode{path: "/zookeeper", name: "zookeeper", parent: t.root, data: []byte{}}
+	zk := &znode{path: "/zookeeper", name: "zookeeper", parent: t.root, acl: openACL, data: []byte{}}
 	t.link(zk)
 	for _, name := range []string{"config", "quota"} {
-		n := &znode{path: "/zookeeper/" + name, name: name, parent: zk, data: []byte{}}
+		n := &znode{path: "/zookeeper/" + name, name: name, parent: zk, acl: openACL, data: []byte{}}
 		if name == "config" {
-			n.acl = []aclEntry{{permRead, anyone}}
+			n.acl, n.aversion = []aclEntry{{permRead, anyone}}, -1
 		}
 		t.link(n)
 	}

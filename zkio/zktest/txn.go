@@ -53,14 +53,16 @@ const (
 // create makes a node and returns it. op tells a plain create from that of a
 // container or a node with a time to live; the flag for a container in a
 // plain create makes a plain node, as it does in the real server.
-func (tx *txn) create(op Op, path string, data []byte, acl []aclEntry, flags int32, ttl int64) (*znode, Code) {
+func (tx *txn) create(op Op, path string, data []byte, acl []aclEntry, flags int32) (*znode, Code) {
 	if flags < 0 || flags > flagSequentialTTL {
 		return nil, CodeBadArguments
 	}
 	if flags == flagTTL || flags == flagSequentialTTL {
 		return nil, CodeUnimplemented // as a server without extended types answers
 	}
-	if op == OpCreateTTL && ttl >= 0 {
+	if op == OpCreateTTL {
+		// Without a flag for it a time to live makes no sense; and without
+		// a time to live the real server even falls over.
 		return nil, CodeBadArguments
 	}
 	ephemeral := flags&flagEphemeral != 0 && flags != flagTTL
@@ -131,7 +133,7 @@ func (tx *txn) create(op Op, path string, data []byte, acl []aclEntry, flags int
 		n.owner = tx.session
 	}
 	tx.tree.link(n)
-	tx.events = append(tx.events, event{eventCreated, path, parent.path})
+	tx.events = append(tx.events, event{eventCreated, path, stored, parent})
 	tx.undoable(func() {
 		tx.tree.unlink(n)
 		parent.creates, parent.pzxid = creates, pzxid
@@ -181,7 +183,7 @@ func (tx *txn) remove(n *znode) {
 	pzxid := parent.pzxid
 	parent.pzxid = max(parent.pzxid, tx.zxid)
 	tx.tree.unlink(n)
-	tx.events = append(tx.events, event{eventDeleted, n.path, parent.path})
+	tx.events = append(tx.events, event{eventDeleted, n.path, n.acl, parent})
 	tx.undoable(func() {
 		tx.tree.link(n)
 		parent.pzxid = pzxid
@@ -205,7 +207,7 @@ func (tx *txn) setData(path string, data []byte, version int32) (Stat, Code) {
 	}
 	old := *n
 	n.data, n.mzxid, n.mtime, n.version = data, tx.zxid, tx.now, n.version+1
-	tx.events = append(tx.events, event{eventDataChanged, path, ""})
+	tx.events = append(tx.events, event{eventDataChanged, path, n.acl, nil})
 	tx.undoable(func() {
 		n.data, n.mzxid, n.mtime, n.version = old.data, old.mzxid, old.mtime, old.version
 	})

@@ -22,7 +22,8 @@ const (
 type event struct {
 	kind   eventKind
 	path   string
-	parent string // whose list of children changed; "" if nobody's did
+	acl    []aclEntry // of the node that changed
+	parent *znode     // whose list of children changed; nil if nobody's did
 }
 
 // frame encodes the notification of a change at path. Its zxid is -1: a watch
@@ -117,7 +118,8 @@ func (w *watchTable) drop(c *conn) {
 
 // fire tells the watches of a change. Since it runs under Server.mu, before
 // the change can be seen by anybody, an event stands in a connection's queue
-// before every reply that shows the change.
+// before every reply that shows the change. Who may not read the node is not
+// told; the watch is used up all the same.
 func (w *watchTable) fire(e event) {
 	told := w.take(e.path, watchData)
 	if e.kind == eventDeleted {
@@ -128,18 +130,20 @@ func (w *watchTable) fire(e event) {
 			}
 		}
 	}
-	notify(told, e.kind, e.path)
-	if e.parent != "" {
-		notify(w.take(e.parent, watchChild), eventChildrenChanged, e.parent)
+	notify(told, e.kind, e.path, e.acl)
+	if e.parent != nil {
+		notify(w.take(e.parent.path, watchChild), eventChildrenChanged, e.parent.path, e.parent.acl)
 	}
 }
 
-func notify(conns []*conn, kind eventKind, path string) {
+func notify(conns []*conn, kind eventKind, path string, acl []aclEntry) {
 	if len(conns) == 0 {
 		return
 	}
 	frame := kind.frame(path) // shared: nobody changes a queued frame
 	for _, c := range conns {
-		c.send(frame)
+		if allows(acl, c.who, permRead) {
+			c.send(frame)
+		}
 	}
 }

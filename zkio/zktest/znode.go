@@ -86,6 +86,10 @@ type Stat struct {
 }
 
 func (n *znode) stat() Stat {
+	owner := n.owner
+	if owner == containerOwner {
+		owner = 0 // not shown to clients
+	}
 	return Stat{
 		Czxid:   n.czxid,
 		Mzxid:   n.mzxid,
@@ -96,7 +100,7 @@ func (n *znode) stat() Stat {
 		// delete too, except for the children that are still here.
 		Cversion:       n.creates*2 - int32(len(n.children)),
 		Aversion:       n.aversion,
-		EphemeralOwner: n.owner,
+		EphemeralOwner: owner,
 		DataLength:     int32(len(n.data)),
 		NumChildren:    int32(len(n.children)),
 		Pzxid:          n.pzxid,

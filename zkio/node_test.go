@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// openIn opens a client of z and makes the directory /d.
+func openIn(t *testing.T, z *zktest.Server) *Session {
+	t.Helper()
+	s := open(t, configure(z)).Session()
+	must(t, s.EnsureDir("/d", nil))
+	return s
+}
+
+// wantPlaced fails the test unless n is the only node in /d, and s's.
+func wantPlaced(t *testing.T, z *zktest.Server, n *Node, s *Session) {
+	t.Helper()
+	if left := z.Children("/d"); len(left) != 1 || left[0] != n.Name() {
+		t.Errorf("/d has %v, want %q only", left, n.Name())
+	}
+	_, st, ok := z.Get(n.Path())
+	if !ok || st.EphemeralOwner != s.ID() || st.Czxid != n.Czxid() || n.Session() != s {
+		t.Errorf("node %q, czxid %d, in %p; the server has %+v, %v", n.Path(), n.Czxid(), n.Session(), st, ok)
+	}
+	if got := s.client.Stats().Nodes; got != 1 {
+		t.Errorf("%d nodes are kept alive, want 1", got)
+	}
+}
+
+// wantClean fails the test if n left anything behind.
+func wantClean(t *testing.T, z *zktest.Server, n *Node, c *Client) {
+	t.Helper()
+	if left := z.Children("/d"); len(left) != 0 {
+		t.Errorf("/d has %v", left)
+	}
+	if st := c.Stats(); st.Nodes != 0 || st.Watches != 0 {
+		t.Errorf("%d nodes are kept alive, %d paths armed", st.Nodes, st.Watches)
+	}
+	if n.Path() != "" || n.Session() != nil || n.Czxid() != 0 {
+		t.Errorf("the node is %q of %p", n.Path(), n.Session())
+	}
+}
+
+func TestNodeLife(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := open(t, configure(z)).Session()
+		var r recorder
+		n := newNode("/d", &r)
+		if n.Path() != "" || n.Name() != "" || n.Session() != nil {
+			t.Errorf("before: %q %q %p", n.Path(), n.Name(), n.Session())
+		}
+		must(t, n.Delete(s)) // nothing was ever there
+		wantErr(t, n.Create(s), ErrNoNode, Definite)
+		must(t, s.EnsureDir("/d", nil))
+		must(t, n.Create(s))
+		wantPlaced(t, z, n, s)
+		if !strings.HasPrefix(n.Name(), n.prefix) || !n.named(n.Name()) || n.Path() != "/d/"+n.Name() {
+			t.Errorf("name %q, path %q", n.Name(), n.Path())
+		}
+		must(t, n.Create(s)) // once more changes nothing
+		wantPlaced(t, z, n, s)
+
+		_, err := s.Set(n.Path(), []byte("x"), -1)
+		must(t, err)
+		synctest.Wait()
+		if !r.has(n.Path() + " data changed") {
+			t.Errorf("told: %v", r.lines())
+		}
+		deleted, err := n.Remove(s)
+		must(t, err)
+		if !deleted {
+			t.Error("who else deleted it?")
+		}
+		wantClean(t, z, n, s.client)
+	})
+}
+
+func TestNodeInTheRoot(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := open(t, configure(z)).Session()
+		n := newNode("/", nil)
+		must(t, n.Create(s))
+		if n.Path() != "/"+n.Name() || !z.Exists(n.Path()) {
+			t.Errorf("path %q", n.Path())
+		}
+		must(t, n.Delete(s))
+	})
+}
+
+// TestNodeDeletedByOthers: whoever owns it is told.
+func TestNodeDeletedByOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		var r recorder
+		n := newNode("/d", &r)
+		must(t, n.Create(s))
+		must(t, z.Delete(n.Path()))
+		synctest.Wait()
+		if !r.has(n.Path() + " deleted") {
+			t.Errorf("told: %v", r.lines())
+		}
+		deleted, err := n.Remove(s)
+		must(t, err)
+		if deleted {
+			t.Error("it was somebody else")
+		}
+		wantClean(t, z, n, s.client)
+	})
+}
+
+// TestLostReplies cuts the connection at each request of a node's life, before
+// the request is carried out and after. Whatever happens, trying again leads to
+// exactly one node, and then to none.
+func TestLostReplies(t *testing.T) {
+	type faulty = func(*zktest.Faults, zktest.Match) *zktest.Fault
+	for _, tt := range []struct {
+		name  string
+		cut   faulty
+		match []zktest.Match // one after the other
+		// creates is how many creates are sent until it has succeeded.
+		creates uint64
+	}{
+		{"create, carried out", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}}, 1},
+		{"create, not carried out", (*zktest.Faults).DropRequest, []zktest.Match{{Op: zktest.OpCreate}}, 2},
+		{"create, carried out, then sync", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpSync}}, 1},
+		{"create, carried out, then the list", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpGetChildren2}}, 1},
+		{"create, carried out, then the first look", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpGetData}}, 1},
+		{"create, carried out, then everything", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpSync},
+			{Op: zktest.OpGetChildren2}, {Op: zktest.OpGetData}, {Op: zktest.OpGetData, Nth: 2}}, 1},
+		{"create, not carried out, then the list", (*zktest.Faults).DropRequest, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpGetChildren2}}, 2},
+		{"the first look", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpGetData}}, 1},
+		{"delete, carried out", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpDelete}}, 1},
+		{"delete, not carried out", (*zktest.Faults).DropRequest, []zktest.Match{{Op: zktest.OpDelete}}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, z *zktest.Server) {
+				s := openIn(t, z)
+				var r recorder
+				n := newNode("/d", &r)
+				faults := make([]*zktest.Fault, 0, len(tt.match))
+				for _, m := range tt.match {
+					faults = append(faults, tt.cut(z.Faults(), m))
+				}
+				failed := 0
+				again := func(what string, do func() error) {
+					t.Helper()
+					for err := do(); err != nil; err = do() {
+						failed++
+						if ClassOf(err) != Unknown {
+							t.Fatalf("%s: %v is of class %v", what, err, ClassOf(err))
+						}
+						if failed > 10 {
+							t.Fatalf("%s still fails: %v", what, err)
+						}
+					}
+				}
+				again("create", func() error { return n.Create(s) })
+				wantPlaced(t, z, n, s)
+				if got := s.client.Stats().Sent["create"]; got != tt.creates {
+					t.Errorf("%d creates, want %d", got, tt.creates)
+				}
+				again("delete", func() error { return n.Delete(s) })
+				wantClean(t, z, n, s.client)
+				for i, f := range faults {
+					if f.Hits() != 1 {
+						t.Errorf("fault %d, %s, has hit %d times", i, f.Kind(), f.Hits())
+					}
+				}
+				if failed == 0 {
+					t.Error("nothing has failed")
+				}
+			})
+		})
+	}
+}
+
+// TestDeleteAfterUnknownCreate: a node that may be there is found and deleted.
+func TestDeleteAfterUnknownCreate(t *testing.T) {
+	for _, happened := range []bool{true, false} {
+		bubble(t, func(t *testing.T, z *zktest.Server) {
+			s := openIn(t, z)
+			n := newNode("/d", nil)
+			if happened {
+				z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
+			} else {
+				z.Faults().DropRequest(zktest.Match{Op: zktest.OpCreate})
+			}
+			wantErr(t, n.Create(s), ErrUnknown, Unknown)
+			if got := len(z.Children("/d")) == 1; got != happened {
+				t.Fatalf("node there: %v, want %v", got, happened)
+			}
+			deleted, err := n.Remove(s)
+			must(t, err)
+			if deleted != happened {
+				t.Errorf("deleted: %v, want %v", deleted, happened)
+			}
+			wantClean(t, z, n, s.client)
+		})
+	}
+}
+
+// TestAnotherSessionsNodeIsNotAdopted: a node of our name that an earlier
+// session owns is about to go with that session.
+func TestAnotherSessionsNodeIsNotAdopted(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		other := open(t, configure(z)).Session()
+		n := newNode("/d", nil)
+		old := "/d/" + n.prefix + "0000000000"
+		must(t, z.CreateEphemeral(other.ID(), old, nil))
+		z.Faults().DropRequest(zktest.Match{Op: zktest.OpCreate})
+		wantErr(t, n.Create(s), ErrUnknown, Unknown)
+		must(t, n.Create(s))
+		if n.Path() == old {
+			t.Fatal("adopted")
+		}
+		must(t, z.Delete(old))
+		wantPlaced(t, z, n, s)
+	})
+}
+
+// TestSurplusIsDeleted: should there ever be two nodes of ours, one goes.
+func TestSurplusIsDeleted(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		n := newNode("/d", nil)
+		z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
+		wantErr(t, n.Create(s), ErrUnknown, Unknown)
+		must(t, z.CreateEphemeral(s.ID(), "/d/"+n.prefix+"0000000007", nil))
+		must(t, n.Create(s))
+		wantPlaced(t, z, n, s)
+		if !strings.HasSuffix(n.Path(), "0000000000") {
+			t.Errorf("kept %q, which is not the first", n.Path())
+		}
+	})
+}
+
+// TestDeletedBetweenCreateAndLook: the node is made again, but not for ever.
+func TestDeletedBetweenCreateAndLook(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		var times atomic.Int32
+		z.OnRequest(func(_ int64, op zktest.Op, path string) {
+			if op == zktest.OpGetData && times.Add(-1) >= 0 {
+				if err := z.Delete(path); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		n := newNode("/d", nil)
+		times.Store(2)
+		must(t, n.Create(s))
+		wantPlaced(t, z, n, s)
+		must(t, n.Delete(s))
+		times.Store(100)
+		wantErr(t, n.Create(s), ErrUnknown, Unknown)
+		z.OnRequest(nil)
+		must(t, n.Delete(s))
+		wantClean(t, z, n, s.client)
+	})
+}
+
+// TestNodeInTheNextSession: a node that was made, or may have been, in a
+// session that has ended.
+func TestNodeInTheNextSession(t *testing.T) {
+	for _, made := range []bool{true, false} {
+		bubble(t, func(t *testing.T, z *zktest.Server) {
+			s := openIn(t, z)
+			c := s.client
+			create := func() *Node {
+				n := newNode("/d", &recorder{})
+				if made {
+					must(t, n.Create(s))
+				} else {
+					z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
+					wantErr(t, n.Create(s), ErrUnknown, Unknown)
+				}
+				return n
+			}
+			again, never, forgotten := create(), create(), create()
+			z.ExpireSession(s.ID())
+			eventually(t, "a second session", func() bool { return c.Session() != s })
+			next := c.Session()
+
+			must(t, never.Delete(next))
+			deleted, err := forgotten.Remove(s) // the session that is gone will do
+			if deleted || err != nil {
+				t.Errorf("removed %v, %v", deleted, err)
+			}
+			must(t, again.Create(next))
+			wantPlaced(t, z, again, next)
+			must(t, again.Delete(next))
+			wantClean(t, z, again, c)
+		})
+	}
+}
+
+// TestNodeOfSessionThatLingers: a session that has ended for us and not for the
+// server has left its node behind. The next one can take it away.
+func TestNodeOfSessionThatLingers(t *testing.T) {
+	for _, made := range []bool{true, false} {
+		bubble(t, func(t *testing.T, z *zktest.Server) {
+			s := openIn(t, z)
+			c := s.client
+			n := newNode("/d", &recorder{})
+			if made {
+				must(t, n.Create(s))
+			} else {
+				z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
+				wantErr(t, n.Create(s), ErrUnknown, Unknown)
+			}
+			s.end(ErrSessionOver, false)
+			eventually(t, "a second session", func() bool { return c.Session() != s })
+			err := n.Delete(s)
+			wantErr(t, err, ErrSessionOver, SessionOver)
+			if !strings.Contains(err.Error(), "did not confirm the end of session") {
+				t.Errorf("error %q", err)
+			}
+			if len(z.Children("/d")) != 1 {
+				t.Fatal("not there any more")
+			}
+			deleted, err := n.Remove(c.Session())
+			must(t, err)
+			if !deleted {
+				t.Error("not deleted")
+			}
+			wantClean(t, z, n, c)
+		})
+	}
+}
+
+// TestNodeOfLiveSession: a node belongs to one session at a time.
+func TestNodeOfLiveSession(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		other := open(t, configure(z)).Session()
+		n := newNode("/d", nil)
+		must(t, n.Create(s))
+		wantErr(t, n.Create(other), ErrBadArguments, Definite)
+		wantErr(t, n.Delete(other), ErrBadArguments, Definite)
+		if !z.Exists(n.Path()) {
+			t.Error("not there any more")
+		}
+		must(t, n.Delete(s))
+	})
+}
+
+// TestDeleteForbidden: the error says so, and the node is there still.
+func TestDeleteForbidden(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := open(t, configure(z)).Session()
+		must(t, s.Create("/d", nil, []ACL{{PermAll &^ PermDelete, "world", "anyone"}}))
+		n := newNode("/d", &recorder{})
+		must(t, n.Create(s))
+		wantErr(t, n.Delete(s), ErrNoAuth, Definite)
+		if !z.Exists(n.Path()) {
+			t.Error("not there any more")
+		}
+		mustClose(t, s.client)
+		must(t, n.Delete(s)) // it went with the session
+	})
+}
+
+// TestDirectoryGone: the directory went, and everything in it.
+func TestDirectoryGone(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		n := newNode("/d", nil)
+		z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
+		wantErr(t, n.Create(s), ErrUnknown, Unknown)
+		must(t, z.DeleteAll("/d"))
+		wantErr(t, n.Create(s), ErrNoNode, Definite)
+		must(t, s.EnsureDir("/d", nil))
+		must(t, n.Create(s))
+		wantPlaced(t, z, n, s)
+	})
+}
+
+func TestNamed(t *testing.T) {
+	n := NewNode("/d", "lock-", "0123", nil, nil, nil)
+	for name, want := range map[string]bool{
+		"_c_0123-lock-0000000000":  true,
+		"_c_0123-lock-2147483647":  true,
+		"_c_0123-lock--2147483648": true,
+		"_c_0123-lock--000000005":  true, // %010d of -5
+		"_c_0123-lock-":            false,
+		"_c_0123-lock-00000":       false,
+		"_c_0123-lock-00000000000": false,
+		"_c_0123-lock-000000000x":  false,
+		"_c_0124-lock-0000000000":  false,
+		"_c_0123-read-0000000000":  false,
+		"x_c_0123-lock-0000000000": false,
+		"README":                   false,
+		"":                         false,
+	} {
+		if got := n.named(name); got != want {
+			t.Errorf("named(%q) = %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestAbandonedWaits: a wait that is given up leaves no watch in the client.
+func TestAbandonedWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		c := s.client
+		ahead := newNode("/d", nil)
+		must(t, ahead.Create(s))
+		for range 1000 {
+			w := &recorder{}
+			c.Watch(ahead.Path(), w)
+			_, _, err := s.Get(ahead.Path())
+			must(t, err)
+			c.Unwatch(ahead.Path(), w)
+		}
+		if n := c.Stats().Watches; n != 0 {
+			t.Errorf("%d paths are armed", n)
+		}
+		if n := z.AllWatches(); n.Data != 1 || n.Child != 0 {
+			t.Errorf("the server has %+v, want the one that it cannot be asked to drop", n)
+		}
+		must(t, ahead.Delete(s))
+		if n := z.AllWatches(); n.Data+n.Child != 0 {
+			t.Errorf("the server has %+v", n)
+		}
+	})
+}
+
+// TestWatchKinds: which reads leave which watches, and that they come back
+// after a reconnect.
+func TestWatchKinds(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		c := s.client
+		must(t, s.Create("/d/data", nil, nil))
+		must(t, s.Create("/d/exists", nil, nil))
+		must(t, s.Create("/d/unarmed", nil, nil))
+		var r recorder
+		for _, path := range []string{"/d", "/d/data", "/d/exists", "/d/missing"} {
+			c.Watch(path, &r)
+			c.Watch(path, &r) // once only
+		}
+		_, _, err := s.Children("/d")
+		must(t, err)
+		_, _, err = s.Get("/d/data")
+		must(t, err)
+		_, _, err = s.Get("/d/unarmed")
+		must(t, err)
+		_, _, err = s.Exists("/d/exists")
+		must(t, err)
+		_, _, err = s.Exists("/d/missing")
+		must(t, err)
+		if _, _, err = s.Get("/d/missing"); !errors.Is(err, ErrNoNode) {
+			t.Fatal(err)
+		}
+		check := func() {
+			t.Helper()
+			if n := z.AllWatches(); n.Data != 3 || n.Child != 1 {
+				t.Fatalf("the server has %+v", n)
+			}
+		}
+		check()
+		for range 3 {
+			time.Sleep(time.Second)
+			z.Faults().CutAll()
+			eventually(t, "set again", func() bool { n := z.AllWatches(); return n.Data+n.Child == 4 })
+			check()
+			if got := r.lines(); len(got) != 0 {
+				t.Fatalf("told: %v", got)
+			}
+		}
+		// What happens while there is no connection is told afterwards.
+		refuse := z.Faults().Refuse()
+		z.Faults().CutAll()
+		must(t, z.Set("/d/data", []byte("x")))
+		must(t, z.Delete("/d/exists"))
+		must(t, z.Create("/d/missing", nil))
+		refuse.Remove()
+		for _, want := range []string{"/d children changed", "/d/data data changed", "/d/exists deleted", "/d/missing created"} {
+			eventually(t, want, func() bool { return r.has(want) })
+		}
+		if got := r.lines(); len(got) != 4 {
+			t.Errorf("told: %v", got)
+		}
+		c.Unwatch("/d", &recorder{}) // a stranger
+		for _, path := range []string{"/d", "/d/data", "/d/exists", "/d/missing", "/d/missing"} {
+			c.Unwatch(path, &r)
+		}
+		if n := c.Stats().Watches; n != 0 {
+			t.Errorf("%d paths are armed", n)
+		}
+	})
+}
+
+// TestRearmFails: a server that refuses to set the watches again is left, and
+// the next one asked.
+func TestRearmFails(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		var r recorder
+		s.client.Watch("/d", &r)
+		_, _, err := s.Children("/d")
+		must(t, err)
+		f := z.Faults().DropReply(zktest.Match{Op: zktest.OpSetWatches, Times: 3})
+		z.Faults().CutAll()
+		eventually(t, "set again", func() bool { return f.Hits() == 3 && z.AllWatches().Child == 1 })
+		must(t, z.Create("/d/x", nil))
+		eventually(t, "told", func() bool { return r.has("/d children changed") })
+	})
+}
+
+// TestManyWatches: more than one frame holds.
+func TestManyWatches(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		var r recorder
+		const want, long = 1500, 200
+		for i := range want {
+			path := fmt.Sprintf("/d/%0*d", long, i)
+			must(t, s.Create(path, nil, nil))
+			s.client.Watch(path, &r)
+			_, _, err := s.Get(path)
+			must(t, err)
+		}
+		z.Faults().CutAll()
+		eventually(t, "set again", func() bool { return z.AllWatches().Data == want })
+		if got := s.client.Stats().Sent["setWatches"]; got != want*(long+7)/rearmFrame+1 {
+			t.Errorf("%d frames of %d bytes for %d paths of %d", got, rearmFrame, want, long)
+		}
+	})
+}

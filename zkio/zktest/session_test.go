@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zktest_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// rawSession opens a session on a dialogue's connection, which says nothing by
+// itself: it does not ping.
+func rawSession(t *testing.T, srv *zktest.Server, timeout time.Duration) *dialogue {
+	t.Helper()
+	d := newDialogue(t, "A", func() (net.Conn, error) { return srv.Dial(context.Background(), "tcp", "") })
+	d.connect(timeout, 0, make([]byte, 16), 0, -1)
+	return d
+}
+
+// TestExpiryTimes: a session ends at the first tick that is later than the
+// last sign of life plus the timeout; so never early, and at most a tick late.
+func TestExpiryTimes(t *testing.T) {
+	const tick = 500 * time.Millisecond
+	for _, tc := range []struct {
+		timeout time.Duration
+		touch   time.Duration // last sign of life, from the server's start
+		end     time.Duration // first tick later than touch + timeout
+	}{
+		{3 * time.Second, 0, 3500 * time.Millisecond},
+		{3 * time.Second, 1 * time.Millisecond, 3500 * time.Millisecond},
+		{3 * time.Second, 499 * time.Millisecond, 3500 * time.Millisecond},
+		{3 * time.Second, 500 * time.Millisecond, 4 * time.Second},
+		{3 * time.Second, 501 * time.Millisecond, 4 * time.Second},
+		{1 * time.Second, 700 * time.Millisecond, 2 * time.Second},
+		{1234 * time.Millisecond, 10 * time.Second, 11500 * time.Millisecond},
+		{time.Hour, 26 * time.Hour, 27*time.Hour + tick},
+	} {
+		t.Run(fmt.Sprintf("T=%v,touched=%v", tc.timeout, tc.touch), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				start := time.Now()
+				d := rawSession(t, srv, tc.timeout)
+				d.create("/e", "", 1)
+				for at := tc.touch % (tc.timeout / 2); at <= tc.touch; at += tc.timeout / 2 {
+					time.Sleep(time.Until(start.Add(at)))
+					d.ping()
+				}
+				if got := srv.Sessions()[0]; !got.LastTouch.Equal(start.Add(tc.touch)) || !got.Expires.Equal(start.Add(tc.end)) || got.Timeout != tc.timeout || !got.Connected {
+					t.Errorf("session %+v, want it touched at %v, ending at %v", got, tc.touch, tc.end)
+				}
+				time.Sleep(time.Until(start.Add(tc.end - 1)))
+				synctest.Wait()
+				if !srv.Exists("/e") || len(srv.Expired()) > 0 {
+					t.Fatalf("expired a moment before %v", tc.end)
+				}
+				time.Sleep(1)
+				synctest.Wait()
+				if srv.Exists("/e") || len(srv.Sessions()) > 0 {
+					t.Fatalf("not expired at %v", tc.end)
+				}
+				want := zktest.Expiry{Session: d.session, Timeout: tc.timeout, LastTouch: start.Add(tc.touch), At: start.Add(tc.end), Ephemerals: 1}
+				if got := srv.Expired(); len(got) != 1 || got[0] != want {
+					t.Errorf("Expired = %+v, want %+v", got, want)
+				}
+				if frame, end := d.readFrame(); end != "connection closed" {
+					t.Errorf("after the expiry the connection has %x, %s; want it closed", frame, end)
+				}
+			})
+		})
+	}
+}
+
+// TestAnyRequestKeepsAlive: not only pings are signs of life; an auth packet
+// is none, in the real server either.
+func TestAnyRequestKeepsAlive(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		do    func(d *dialogue) bool
+		alive bool
+	}{
+		{"ping", (*dialogue).ping, true},
+		{"read", func(d *dialogue) bool { return d.exists("/", false) }, true},
+		{"write", func(d *dialogue) bool { return d.set("/", nil, -1) }, true},
+		{"refused write", func(d *dialogue) bool { return !d.set("/x", nil, -1) }, true},
+		{"malformed", func(d *dialogue) bool { return !d.call(jute.OpCreate, "", nil, nil) }, true},
+		{"auth", func(d *dialogue) bool { return d.auth("digest", "a:b") }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				d := rawSession(t, srv, 2*time.Second)
+				for range 5 {
+					time.Sleep(1500 * time.Millisecond)
+					if !tc.do(d) {
+						break
+					}
+				}
+				if alive := len(srv.Sessions()) == 1; alive != tc.alive {
+					t.Errorf("session alive: %v, want %v", alive, tc.alive)
+				}
+			})
+		})
+	}
+}
+
+// TestPingsKeepAlive: a client without work keeps its session for as long as
+// it likes.
+func TestPingsKeepAlive(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := dialClient(t, 3*time.Second, srv.Dial)
+		id := c.SessionID()
+		time.Sleep(2 * time.Hour)
+		if c.SessionID() != id || c.State() != zk.StateHasSession || len(srv.Expired()) > 0 {
+			t.Error("the session did not last")
+		}
+		if pings := srv.Requests(zktest.OpPing); pings < 7000 || pings > 7200 {
+			t.Errorf("%d pings in two hours, want one a second", pings)
+		}
+	})
+}
+
+// TestExpiryIsOneTransaction: all the nodes of a session go with one zxid.
+func TestExpiryIsOneTransaction(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		d := rawSession(t, srv, 2*time.Second)
+		d.create("/p", "", 0)
+		for i := range 10 {
+			d.create(fmt.Sprintf("/p/%d", i), "", 1)
+		}
+		before := srv.Zxid()
+		time.Sleep(3 * time.Second)
+		if got := srv.Nodes(); !slices.Equal(got, []string{"/p"}) {
+			t.Errorf("Nodes = %v", got)
+		}
+		if _, stat, _ := srv.Get("/p"); srv.Zxid() != before+1 || stat.Pzxid != before+1 || stat.Cversion != 20 {
+			t.Errorf("zxid %d after %d, stat %+v", srv.Zxid(), before, stat)
+		}
+	})
+}
+
+// TestResume: a session outlives its connection, by its timeout.
+func TestResume(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := dialClient(t, 4*time.Second, srv.Dial)
+		if _, err := c.Create("/e", nil, zk.FlagEphemeral, open); err != nil {
+			t.Fatal(err)
+		}
+		id := c.SessionID()
+		for _, outage := range []time.Duration{0, 2 * time.Second} {
+			srv.Faults().RefuseFor(outage)
+			srv.Faults().CutAll()
+			c.await(t, zk.StateHasSession)
+			if c.SessionID() != id || !srv.Exists("/e") {
+				t.Fatalf("session lost after an outage of %v", outage)
+			}
+		}
+		srv.Faults().RefuseFor(10 * time.Second)
+		srv.Faults().CutAll()
+		c.await(t, zk.StateExpired)
+		c.await(t, zk.StateHasSession) // a new one
+		if c.SessionID() == id || srv.Exists("/e") {
+			t.Error("the session outlived its timeout")
+		}
+		if got := srv.Expired(); len(got) != 1 || got[0].Session != id || got[0].Forced {
+			t.Errorf("Expired = %+v", got)
+		}
+	})
+}
+
+// TestResumeNegotiatesAnew: the timeout counts that was asked for last.
+func TestResumeNegotiatesAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		d := rawSession(t, srv, 2*time.Second)
+		d.reconnect()
+		d.connect(30*time.Second, d.session, d.password, 0, -1)
+		time.Sleep(20 * time.Second)
+		if got := srv.Sessions(); len(got) != 1 || got[0].Timeout != 30*time.Second {
+			t.Errorf("Sessions = %+v", got)
+		}
+	})
+}
+
+// TestTimeoutBounds: what a client asks for is moved into the bounds.
+func TestTimeoutBounds(t *testing.T) {
+	for _, tc := range []struct {
+		cfg               zktest.Config
+		shortest, longest time.Duration
+	}{
+		{zktest.Config{}, 4 * time.Second, 40 * time.Second},
+		{zktest.Config{TickTime: 100 * time.Millisecond}, 200 * time.Millisecond, 2 * time.Second},
+		{zktest.Config{MinSessionTimeout: time.Second, MaxSessionTimeout: 3 * time.Second}, time.Second, 3 * time.Second},
+		{zktest.Config{MinSessionTimeout: time.Minute}, time.Minute, time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := newServer(t, tc.cfg)
+			for ask, want := range map[time.Duration]time.Duration{0: tc.shortest, time.Millisecond: tc.shortest, tc.shortest: tc.shortest, tc.longest: tc.longest, time.Hour: tc.longest} {
+				d := rawSession(t, srv, ask)
+				for _, s := range srv.Sessions() {
+					if s.ID == d.session && s.Timeout != want {
+						t.Errorf("%+v: asked for %v, got %v, want %v", tc.cfg, ask, s.Timeout, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestSessionIDs: the server's number in the high byte, and no id twice, in
+// servers that start one after the other either.
+func TestSessionIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := make(map[int64]bool)
+		for range 3 {
+			for _, id := range []uint8{0, 7, 255} {
+				srv := newServer(t, zktest.Config{ID: id})
+				for range 3 {
+					s := rawSession(t, srv, time.Second).session
+					if seen[s] {
+						t.Errorf("session %x twice", s)
+					}
+					seen[s] = true
+					if want := max(id, 1); uint8(uint64(s)>>56) != want {
+						t.Errorf("session %x of server %d", s, want)
+					}
+				}
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+}
+
+// TestForgetfulServer: a session of another server, or of one that has lost
+// its memory, cannot be resumed, and a client that has seen more transactions
+// than there were is not answered at all.
+func TestForgetfulServer(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		d := rawSession(t, srv, 10*time.Second)
+		for range 10 {
+			d.set("/", nil, -1)
+		}
+		again := newServer(t, zktest.Config{})
+		o := newDialogue(t, "B", func() (net.Conn, error) { return again.Dial(context.Background(), "tcp", "") })
+		o.connect(10*time.Second, d.session, d.password, 0, 0)
+		if o.session != 0 {
+			t.Errorf("session %x of another server was resumed", o.session)
+		}
+		o.reconnect()
+		o.connect(10*time.Second, d.session, d.password, srv.Zxid(), 0)
+		if frame, end := o.readFrame(); end != "connection closed" || len(again.Sessions()) != 0 {
+			t.Errorf("a client from the future got %x, %s", frame, end)
+		}
+	})
+}
+
+// TestContainers: a container goes when it has had children and has none, at
+// the next check; its parent, if it is one too, at the one after that.
+func TestContainers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t, zktest.Config{ContainerCheckInterval: 10 * time.Second})
+		start := time.Now()
+		c := dialClient(t, 10*time.Second, srv.Dial)
+		for _, path := range []string{"/outer", "/outer/used", "/outer/fresh", "/busy"} {
+			if _, err := c.CreateContainer(path, nil, zk.FlagContainer, open); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, _, gone, err := c.ExistsW("/outer/used")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/outer/used/x", "/busy/x"} {
+			if _, err := c.Create(path, nil, 0, open); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Delete("/outer/used/x", -1); err != nil {
+			t.Fatal(err)
+		}
+		for _, check := range []struct {
+			at   time.Duration
+			want []string
+		}{
+			{9 * time.Second, []string{"/busy", "/busy/x", "/outer", "/outer/fresh", "/outer/used"}},
+			{11 * time.Second, []string{"/busy", "/busy/x", "/outer", "/outer/fresh"}},
+			{time.Hour, []string{"/busy", "/busy/x", "/outer", "/outer/fresh"}},
+		} {
+			time.Sleep(time.Until(start.Add(check.at)))
+			synctest.Wait()
+			if got := srv.Nodes(); !slices.Equal(got, check.want) {
+				t.Errorf("after %v: %v, want %v", check.at, got, check.want)
+			}
+		}
+		if e := <-gone; e.Type != zk.EventNodeDeleted {
+			t.Errorf("watch on the container: %v", e)
+		}
+		if err := c.Delete("/outer/fresh", -1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if srv.Exists("/outer") {
+			t.Error("the outer container is still there")
+		}
+	})
+}
+
+// TestContainersWithoutSessions: the clock sleeps while there is nothing to
+// do, and wakes for a container that has nobody's session to keep it awake.
+func TestContainersWithoutSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t, zktest.Config{})
+		time.Sleep(1000 * time.Hour)
+		c := dialClient(t, 10*time.Second, srv.Dial)
+		if _, err := c.CreateContainer("/c", nil, zk.FlagContainer, open); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Create("/c/e", nil, zk.FlagEphemeral, open); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if srv.Exists("/c") {
+			t.Error("the container is still there")
+		}
+	})
+}
+
+// TestSequenceFreezes: from 2^31-1 on the numbers repeat, and those of one
+// transaction run on into the negative, as on the real server.
+func TestSequenceFreezes(t *testing.T) {
+	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
+		c := dialClient(t, 10*time.Second, dial)
+		if _, err := c.Create("/d", nil, 0, open); err != nil {
+			t.Fatal(err)
+		}
+		if err := srv.SetSequence("/d", 1<<31-2); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{"/d/a-2147483646", "/d/b-2147483647", "/d/c-2147483647", "/d/d-2147483647"} {
+			got, err := c.Create(fmt.Sprintf("/d/%c-", 'a'+i), nil, zk.FlagSequence, open)
+			if err != nil || got != want {
+				t.Errorf("Create = %s, %v; want %s", got, err, want)
+			}
+		}
+		if _, err := c.Create("/d/d-", nil, zk.FlagSequence, open); err != zk.ErrNodeExists {
+			t.Errorf("the same prefix again: %v", err)
+		}
+		var ops []any
+		for range 3 {
+			ops = append(ops, &zk.CreateRequest{Path: "/d/m-", Acl: open, Flags: zk.FlagSequence})
+		}
+		res, err := c.Multi(ops...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{"/d/m-2147483647", "/d/m--2147483648", "/d/m--2147483647"} {
+			if res[i].String != want {
+				t.Errorf("in one transaction: %s, want %s", res[i].String, want)
+			}
+		}
+		if err := srv.DeleteAll("/d"); err != nil {
+			t.Fatal(err)
+		}
+		if err := srv.Create("/d", nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.Create("/d/n-", nil, zk.FlagSequence, open); got != "/d/n-0000000000" {
+			t.Errorf("in a new directory: %s, %v", got, err)
+		}
+	})
+}
+
+// TestManySessions: a thousand sessions that expire at different ticks.
+func TestManySessions(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		var wg sync.WaitGroup
+		const n = 1000
+		start := time.Now()
+		for i := range n {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				d := rawSession(t, srv, time.Duration(1000+i)*time.Millisecond)
+				d.create(fmt.Sprintf("/%d", i), "", 1)
+			})
+		}
+		wg.Wait()
+		if got := len(srv.Sessions()); got != n {
+			t.Fatalf("%d sessions, want %d", got, n)
+		}
+		time.Sleep(10 * time.Second)
+		expired := srv.Expired()
+		if len(expired) != n || len(srv.Nodes()) != 0 {
+			t.Fatalf("%d of %d sessions expired, %d nodes left", len(expired), n, len(srv.Nodes()))
+		}
+		for _, x := range expired {
+			if late := x.At.Sub(x.LastTouch) - x.Timeout; late <= 0 || late > 500*time.Millisecond {
+				t.Errorf("session expired %v after its timeout", late)
+			}
+			if x.At.Sub(start)%(500*time.Millisecond) != 0 {
+				t.Errorf("session expired between two ticks, at %v", x.At.Sub(start))
+			}
+		}
+	})
+}
