@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,7 @@ type cluster struct {
 	t   *testing.T
 	srv *zktest.Server
 	log *records // what the managers log
+	watch
 }
 
 // bubble runs a test on a cluster in virtual time: time passes only when all
@@ -42,6 +44,8 @@ func newCluster(t *testing.T, cfg zktest.Config) *cluster {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	c := &cluster{t: t, srv: zktest.NewServer(cfg), log: new(records)}
+	c.counts = make(map[verb]int)
+	c.srv.OnRequest(c.onRequest)
 	t.Cleanup(func() {
 		if err := c.srv.Close(); err != nil {
 			t.Error(err)
@@ -116,33 +120,142 @@ func (c *cluster) expire(m *Manager) {
 	synctest.Wait()
 }
 
-// requests counts requests by kind while a test runs. It is a hook of the
-// server, so there is one for a test.
-type requests struct {
-	mu     sync.Mutex
-	counts map[string]int // by "op path", with the path cut to what the test asked for
-}
+// A verb is what a request means to a lock.
+type verb string
 
-// countRequests counts the requests that concern paths under prefix, by kind.
-func (c *cluster) countRequests(prefix string) *requests {
-	r := &requests{counts: make(map[string]int)}
-	c.srv.OnRequest(func(_ int64, op zktest.Op, path string) {
-		if strings.HasPrefix(path, prefix) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.counts[op.String()]++
+const (
+	connect    verb = "connect"
+	makeDir    verb = "make a directory"
+	lookAtDir  verb = "look at the directory"
+	createNode verb = "create"
+	list       verb = "list"
+	lookAtNode verb = "look"
+	deleteNode verb = "delete"
+	prove      verb = "prove"
+	other      verb = "other"
+)
+
+// verbOf returns what the request means; "" for what no lock has asked for.
+func verbOf(op zktest.Op, path string) verb {
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	isNode := strings.HasPrefix(name, "_c_")
+	isNew := isNode && strings.HasSuffix(name, "-"+KindExclusive.mark()) // its number comes with the answer
+	switch op {
+	case zktest.OpConnect:
+		return connect
+	case zktest.OpPing:
+		return ""
+	case zktest.OpCreateContainer:
+		return makeDir
+	case zktest.OpCreate, zktest.OpCreate2, zktest.OpMulti:
+		switch {
+		case isNew:
+			return createNode
+		case isNode:
+			return prove
 		}
-	})
-	return r
+	case zktest.OpGetChildren, zktest.OpGetChildren2:
+		return list
+	case zktest.OpGetData:
+		if isNode {
+			return lookAtNode
+		}
+		return lookAtDir
+	case zktest.OpDelete:
+		if isNode {
+			return deleteNode
+		}
+	}
+	return other
 }
 
-// take returns the counts since the last take, as "create2=1 delete=1", sorted.
-func (r *requests) take() map[string]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	counts := r.counts
-	r.counts = make(map[string]int)
+// watch is the cluster's eye on the server: it counts requests and can stop
+// the server before one.
+type watch struct {
+	mu     sync.Mutex
+	counts map[verb]int
+	stops  []*stop
+}
+
+// A stop keeps the server from going on with one request.
+type stop struct {
+	session int64 // 0 is any
+	verb    verb
+	skip    int // so many requests are let pass first
+
+	arrived chan struct{} // closed when the request has arrived
+	resume  chan struct{} // closed to let it be executed
+}
+
+func (w *watch) onRequest(session int64, op zktest.Op, path string) {
+	v := verbOf(op, path)
+	if v == "" {
+		return
+	}
+	w.mu.Lock()
+	w.counts[v]++
+	var hit *stop
+	for i, s := range w.stops {
+		if s.verb == v && (s.session == 0 || s.session == session) {
+			if s.skip--; s.skip < 0 {
+				hit = s
+				w.stops = slices.Delete(w.stops, i, i+1)
+				break
+			}
+		}
+	}
+	w.mu.Unlock()
+	if hit != nil {
+		close(hit.arrived)
+		<-hit.resume
+	}
+}
+
+// takeCounts returns how many requests there were since the last call.
+func (c *cluster) takeCounts() map[verb]int {
+	c.watch.mu.Lock()
+	defer c.watch.mu.Unlock()
+	counts := c.watch.counts
+	c.watch.counts = make(map[verb]int)
 	return counts
+}
+
+// wantCounts checks how many requests of some kinds there were since the
+// counts were taken last, and takes them.
+func (c *cluster) wantCounts(what string, want map[verb]int) {
+	c.t.Helper()
+	got := c.takeCounts()
+	for v, n := range want {
+		if got[v] != n {
+			c.t.Errorf("%s: %d requests to %s, want %d (all: %v)", what, got[v], v, n, got)
+		}
+	}
+}
+
+// stopBefore makes the server stop before m's next request of kind v, which a
+// test waits for with reached. Nothing else of m's connection is executed
+// until the test calls goOn.
+func (c *cluster) stopBefore(m *Manager, v verb) *stop {
+	s := &stop{verb: v, arrived: make(chan struct{}), resume: make(chan struct{})}
+	if m != nil {
+		s.session = session(m)
+	}
+	c.watch.mu.Lock()
+	defer c.watch.mu.Unlock()
+	c.watch.stops = append(c.watch.stops, s)
+	return s
+}
+
+// reached waits until the server has stopped.
+func (s *stop) reached() {
+	<-s.arrived
+	synctest.Wait()
+}
+
+// goOn lets the server go on, and waits until nothing moves any more.
+func (s *stop) goOn() {
+	close(s.resume)
+	synctest.Wait()
 }
 
 // exclusive returns the lock called name.

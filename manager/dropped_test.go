@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// logged returns a lock with one holder inside, as retained does, and what its
+// manager logs.
+func logged(t *testing.T) (*Lock, *records) {
+	l, log := retained(t), new(records)
+	l.m.cfg.Logger = slog.New(log)
+	return l, log
+}
+
+// pendingIn makes the lock's round one that waits, as if its one holder waited.
+func pendingIn(l *Lock) {
+	setWord(l, state.Pack(state.Fetching, 1))
+	l.cur.Load().trip_.Store(nil)
+}
+
+// setWord sets the word of l's present round, whatever it was.
+func setWord(l *Lock, w state.Word) {
+	l.cur.Load().word.Apply(func(state.Word) (state.Word, state.Effect) { return w, state.Nothing })
+}
+
+// waitForDropped collects garbage until it was logged that n holds were dropped.
+func waitForDropped(t *testing.T, log *records, n int) {
+	t.Helper()
+	for range 200 {
+		runtime.GC()
+		if got := len(log.with("dropped")); got == n {
+			return
+		} else if got > n {
+			break
+		}
+		time.Sleep(5 * time.Millisecond) // the runtime's goroutine calls the cleanups: nothing to wait for
+	}
+	t.Errorf("%d dropped holds were logged, want %d", len(log.with("dropped")), n)
+}
+
+// A hold that was dropped without a release is logged, however it was made.
+func TestDroppedHoldIsLogged(t *testing.T) {
+	drops := []struct {
+		what string
+		drop func(*testing.T, *Lock)
+		n    int
+	}{
+		{"acquired", func(t *testing.T, l *Lock) { l.Acquire(t.Context()) }, 1},
+		{"acquired, with a context that can end", func(t *testing.T, l *Lock) {
+			ctx, cancel := context.WithCancel(t.Context())
+			t.Cleanup(cancel)
+			l.Acquire(ctx)
+		}, 1},
+		{"reentered", func(t *testing.T, l *Lock) {
+			h := l.Acquire(t.Context())
+			if _, err := h.reenter("reenter"); err != nil {
+				t.Error(err)
+			}
+			h.Release()
+		}, 1},
+		{"reentered, both", func(t *testing.T, l *Lock) {
+			if _, err := l.Acquire(t.Context()).reenter("reenter"); err != nil {
+				t.Error(err)
+			}
+		}, 2},
+		{"with a context that was not cancelled", func(t *testing.T, l *Lock) {
+			ctx, cancel := l.Acquire(t.Context()).Context(t.Context())
+			_, _ = ctx, cancel
+		}, 1},
+		{"with a future that somebody waits for", func(t *testing.T, l *Lock) {
+			lost := l.Acquire(t.Context()).Lost()
+			t.Cleanup(func() { isClosed(lost) })
+		}, 1},
+	}
+	for _, test := range drops {
+		t.Run("held/"+test.what, func(t *testing.T) {
+			l, log := logged(t)
+			test.drop(t, l)
+			waitForDropped(t, log, test.n)
+			if lines := log.with(`lock=lock`); len(lines) != test.n {
+				t.Errorf("the lock is not named: %q", log.with(""))
+			}
+			runtime.KeepAlive(l)
+		})
+		t.Run("pending/"+test.what, func(t *testing.T) {
+			l, log := logged(t)
+			pendingIn(l)
+			test.drop(t, l)
+			// Pending or granted meanwhile.
+			setWord(l, state.Pack(state.Retained, l.cur.Load().word.Load().Holders()))
+			waitForDropped(t, log, test.n)
+			runtime.KeepAlive(l)
+		})
+	}
+}
+
+// One that was released is not, nor one of a round that is over, nor a refusal.
+func TestReleasedHoldIsNotLogged(t *testing.T) {
+	l, log := logged(t)
+	func() {
+		var holds []Hold
+		for range 100 {
+			h := l.Acquire(t.Context())
+			n, err := h.reenter("reenter")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := h.Context(t.Context())
+			defer cancel()
+			_ = ctx
+			holds = append(holds, h, n)
+		}
+		for _, h := range holds {
+			h.Release()
+		}
+		Hold{}.Release()
+		deadHold(l, &Error{Op: "acquire", Err: ErrClosed})
+	}()
+	over, log2 := logged(t)
+	over.Acquire(t.Context())
+	setWord(over, state.Pack(state.Releasing, 0))
+
+	// A dropped one at the end shows that the collector has been there.
+	for range 5 {
+		runtime.GC()
+	}
+	l.Acquire(t.Context())
+	waitForDropped(t, log, 1)
+	if lines := log2.with("dropped"); len(lines) > 0 {
+		t.Errorf("a hold of a round that is over was logged: %q", lines)
+	}
+	runtime.KeepAlive(l)
+	runtime.KeepAlive(over)
+}

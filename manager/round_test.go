@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// However many goroutines acquire at the same moment, there is one trip to
+// ZooKeeper: one node, one future, one deletion.
+func TestOneTripPerRound(t *testing.T) {
+	const goroutines = 200
+	bubble(t, func(c *cluster) {
+		l, other := c.lock("a"), c.lock("b")
+		mustRelease(c.t, mustLock(c.t, l)) // the directory is known from here on
+		for round := range 20 {
+			contended := round%2 == 1
+			var stranger Hold
+			if contended {
+				stranger = mustLock(c.t, other)
+			}
+			c.takeCounts()
+			before := l.Stats()
+
+			start := make(chan struct{})
+			holds := make([]Hold, goroutines)
+			var wg sync.WaitGroup
+			for i := range holds {
+				wg.Go(func() {
+					<-start
+					holds[i] = l.Acquire(c.t.Context())
+				})
+			}
+			close(start)
+			wg.Wait()
+			synctest.Wait()
+			if contended {
+				wantState(c.t, l, state.Fetching, goroutines)
+				for _, h := range holds {
+					pending(c.t, "grant", h.Granted())
+				}
+				mustRelease(c.t, stranger)
+				c.wantCounts("with the other's release", map[verb]int{createNode: 1, deleteNode: 1})
+				synctest.Wait()
+			} else {
+				c.wantCounts("grant", map[verb]int{createNode: 1, list: 0, lookAtNode: 0, lookAtDir: 0})
+			}
+			wantState(c.t, l, state.Retained, goroutines)
+			token := grantOf(c.t, holds[0]).Token
+			for _, h := range holds {
+				if h.Granted() != holds[0].Granted() || h.Released() != holds[0].Released() || grantOf(c.t, h).Token != token {
+					c.t.Fatal("the holders of one round do not share its futures and its grant")
+				}
+			}
+			s := l.Stats()
+			if s.Rounds != before.Rounds+1 || s.Grants != before.Grants+1 || s.Joins+s.Entries != before.Joins+before.Entries+goroutines-1 {
+				c.t.Errorf("stats went from %+v to %+v", before, s)
+			}
+
+			c.takeCounts()
+			released := make([]*futures.Future[struct{}], goroutines)
+			for i, h := range holds {
+				wg.Go(func() { released[i] = h.Release() })
+			}
+			wg.Wait()
+			synctest.Wait()
+			c.wantCounts("release", map[verb]int{createNode: 0, deleteNode: 1})
+			for _, f := range released {
+				if f != released[0] {
+					c.t.Fatal("the holders of one round do not share its end")
+				}
+				wantErr(c.t, "release", settled(c.t, "release", f), nil)
+			}
+			wantState(c.t, l, state.Free, 0)
+			c.wantNodes(0)
+		}
+	})
+}
+
+// Nothing is sent while goroutines enter and leave a lock that their process
+// owns.
+func TestNoRequestsWhileRetained(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		h := mustLock(c.t, l)
+		c.takeCounts()
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 200 {
+					mustRelease(c.t, mustLock(c.t, l))
+					l.Acquire(c.t.Context()).Release()
+					if n, err := l.TryLock(c.t.Context()); err != nil {
+						c.t.Error(err)
+					} else {
+						n.Release()
+					}
+				}
+			})
+		}
+		wg.Wait()
+		synctest.Wait()
+		if got := c.takeCounts(); len(got) > 0 {
+			c.t.Errorf("requests were sent: %v", got)
+		}
+		wantState(c.t, l, state.Retained, 1)
+		mustRelease(c.t, h)
+	})
+}
+
+// Whoever arrives while the lock is being released joins the next round: all of
+// them the same, and it is fetched when the node is gone, not before.
+func TestArrivalsWhileReleasing(t *testing.T) {
+	const goroutines = 100
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		first := mustLock(c.t, l)
+		old := l.cur.Load()
+		stop := c.stopBefore(l.m, deleteNode)
+		end := first.Release()
+		stop.reached()
+		wantState(c.t, l, state.Releasing, 0)
+
+		c.takeCounts()
+		holds := make([]Hold, goroutines)
+		var wg sync.WaitGroup
+		for i := range holds {
+			wg.Go(func() { holds[i] = l.Acquire(c.t.Context()) })
+		}
+		wg.Wait()
+		synctest.Wait()
+		wantState(c.t, l, state.Releasing, 0)
+		next := old.next.Load()
+		for _, h := range holds {
+			if h.round != next {
+				c.t.Fatal("an arrival is not in the next round")
+			}
+			pending(c.t, "grant", h.Granted())
+		}
+		if w := next.word.Load(); w != state.Pack(state.Fetching, goroutines) {
+			c.t.Errorf("the next round is %v", w)
+		}
+		c.wantCounts("before the release", map[verb]int{createNode: 0})
+		pending(c.t, "release", end)
+
+		stop.goOn()
+		wantErr(c.t, "release", settled(c.t, "release", end), nil)
+		c.wantCounts("after the release", map[verb]int{createNode: 1})
+		wantState(c.t, l, state.Retained, goroutines)
+		if l.cur.Load() != next || old.next.Load() != passed {
+			c.t.Error("the next round is not the present one, or the old one still points to it")
+		}
+		for _, h := range holds {
+			wantErr(c.t, "grant", h.Err(), nil)
+			h.Release()
+		}
+		synctest.Wait()
+		wantState(c.t, l, state.Free, 0)
+	})
+}
+
+// chain returns the rounds of a lock from its present one on.
+func chain(l *Lock) []*round {
+	var rounds []*round
+	for r := l.cur.Load(); r != nil && r != passed; r = r.next.Load() {
+		rounds = append(rounds, r)
+	}
+	return rounds
+}
+
+// words returns the words of the chain.
+func words(l *Lock) string {
+	var s string
+	for _, r := range chain(l) {
+		s += r.word.Load().String() + " "
+	}
+	return s
+}
+
+// The chain of rounds behind one that is being released, without ZooKeeper:
+// nothing may be fetched before its predecessor is released.
+func TestChain(t *testing.T) {
+	closed := &Error{Op: "test", Err: ErrClosed}
+	arrive := func(l *Lock) Hold { return l.Acquire(context.Background()) }
+	for _, test := range []struct {
+		what string
+		do   func(t *testing.T, l *Lock)
+		want string
+	}{
+		{"nobody", func(*testing.T, *Lock) {}, "releasing/0 "},
+		{"one arrives", func(_ *testing.T, l *Lock) { arrive(l).Granted() }, "releasing/0 fetching/1 "},
+		{"three arrive", func(_ *testing.T, l *Lock) { keep(arrive(l), arrive(l), arrive(l)) }, "releasing/0 fetching/3 "},
+		{"one of two leaves", func(_ *testing.T, l *Lock) { keep(arrive(l)); arrive(l).Release() }, "releasing/0 fetching/1 "},
+		{"all leave", func(_ *testing.T, l *Lock) { arrive(l).Release() }, "releasing/0 fetching/0 "},
+		{"all leave, one comes back", func(_ *testing.T, l *Lock) { arrive(l).Release(); keep(arrive(l)) }, "releasing/0 fetching/1 "},
+		{"a waiting round fails", func(_ *testing.T, l *Lock) { h := arrive(l); h.round.fail(closed) }, "releasing/0 releasing/0 "},
+		{"a failed round takes nobody", func(_ *testing.T, l *Lock) {
+			h := arrive(l)
+			h.round.fail(closed)
+			keep(arrive(l), arrive(l))
+		}, "releasing/0 releasing/0 fetching/2 "},
+		{"several fail in a row", func(_ *testing.T, l *Lock) {
+			for range 3 {
+				arrive(l).round.fail(closed)
+			}
+			keep(arrive(l))
+		}, "releasing/0 releasing/0 releasing/0 releasing/0 fetching/1 "},
+		{"an abandoned round fails", func(_ *testing.T, l *Lock) {
+			h := arrive(l)
+			h.Release()
+			h.round.fail(closed)
+			keep(arrive(l))
+		}, "releasing/0 releasing/0 fetching/1 "},
+		{"a free round cannot fail", func(t *testing.T, l *Lock) {
+			n := l.cur.Load().following()
+			n.fail(closed)
+			if isClosed(n.trip().lost.Future().Done()) {
+				t.Error("it failed")
+			}
+		}, "releasing/0 free/0 "},
+		{"a round that is over cannot fail", func(t *testing.T, l *Lock) {
+			r := l.cur.Load()
+			r.fail(closed)
+			r.failPending(closed)
+			if isClosed(r.trip().lost.Future().Done()) {
+				t.Error("it failed")
+			}
+		}, "releasing/0 "},
+		{"the holds of a failed round touch nothing", func(_ *testing.T, l *Lock) {
+			a, b := arrive(l), arrive(l)
+			a.round.fail(closed)
+			keep(arrive(l))
+			a.Release()
+			b.Release()
+			b.Release()
+		}, "releasing/0 releasing/0 fetching/1 "},
+		{"behind a closed gate", func(_ *testing.T, l *Lock) {
+			h := arrive(l)
+			h.round.flags.Set(state.GateClosed)
+			keep(arrive(l), arrive(l))
+		}, "releasing/0 fetching/1 fetching/2 "},
+		{"the first may start a round whose gate is closed", func(_ *testing.T, l *Lock) {
+			l.cur.Load().following().flags.Set(state.GateClosed)
+			keep(arrive(l), arrive(l))
+		}, "releasing/0 fetching/1 fetching/1 "},
+		{"share passes a closed gate", func(t *testing.T, l *Lock) {
+			h := arrive(l)
+			h.round.flags.Set(state.GateClosed)
+			if _, err := h.Share(); err != nil {
+				t.Error(err)
+			}
+		}, "releasing/0 fetching/2 "},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			l, _ := logged(t)
+			setWord(l, state.Pack(state.Releasing, 0))
+			test.do(t, l)
+			if got := words(l); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// keep is for holds that a test has no use for but that they are there.
+func keep(...Hold) {}
+
+// What is pending in a round that fails settles, with the error, at once.
+func TestFailSettlesEverything(t *testing.T) {
+	for _, phase := range []state.Phase{state.Fetching, state.Retained} {
+		l, _ := logged(t)
+		setWord(l, state.Pack(state.Releasing, 0))
+		h := l.Acquire(t.Context())
+		setOf := func(r *round, w state.Word) {
+			r.word.Apply(func(state.Word) (state.Word, state.Effect) { return w, state.Nothing })
+		}
+		setOf(h.round, state.Pack(phase, 1))
+		ctx, cancel := h.Context(t.Context())
+		defer cancel()
+		lost := h.Lost()
+		if isClosed(lost) {
+			t.Error("lost is closed from the start")
+		}
+		h.round.fail(&Error{Op: "test", Err: ErrLost})
+		wantErr(t, "grant", settled(t, "grant", h.Granted()), ErrLost)
+		wantErr(t, "place", settled(t, "place", h.round.trip().placed.Future()), ErrLost)
+		if !isClosed(lost) {
+			t.Error("lost is not closed")
+		}
+		<-ctx.Done()
+		wantErr(t, "context", context.Cause(ctx), ErrLost)
+		wantErr(t, "err", h.Err(), ErrLost)
+		pending(t, "release", h.Released()) // until the predecessor is released
+		h.round.fail(&Error{Op: "test", Err: ErrClosed}) // again: the first counts
+		wantErr(t, "err", h.Err(), ErrLost)
+	}
+}
+
+// Rounds that were failed while their predecessor was being released become
+// released in the order of the chain, and the first living one is fetched.
+func TestChainOfFailedRounds(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		first := mustLock(c.t, l)
+		stop := c.stopBefore(l.m, deleteNode)
+		first.Release()
+		stop.reached()
+		var failed []Hold
+		for i := range 5 {
+			h := l.Acquire(c.t.Context())
+			failed = append(failed, h)
+			h.round.fail(&Error{Op: "test", Name: fmt.Sprint(i), Err: ErrClosed})
+		}
+		left := l.Acquire(c.t.Context())
+		left.Release()
+		alive := l.Acquire(c.t.Context())
+		synctest.Wait()
+		for _, h := range failed {
+			wantErr(c.t, "grant", settled(c.t, "grant", h.Granted()), ErrClosed)
+			pending(c.t, "end of a failed round", h.Released())
+		}
+		c.takeCounts()
+		stop.goOn()
+		for _, h := range failed {
+			wantErr(c.t, "end of a failed round", settled(c.t, "end", h.Released()), ErrClosed)
+		}
+		wantErr(c.t, "the living round", alive.Err(), nil)
+		c.wantCounts("all", map[verb]int{createNode: 1})
+		if got := words(l); got != "retained/1 " {
+			c.t.Errorf("the rounds are %s", got)
+		}
+		mustRelease(c.t, alive)
+	})
+}
+
+// Everybody left a round whose turn had not come: it makes no trip.
+func TestAbandonedBeforeItsTurn(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		first := mustLock(c.t, l)
+		stop := c.stopBefore(l.m, deleteNode)
+		first.Release()
+		stop.reached()
+		h := l.Acquire(c.t.Context())
+		end := h.Release()
+		synctest.Wait()
+		pending(c.t, "its end", end)
+		c.takeCounts()
+		stop.goOn()
+		wantErr(c.t, "its end", settled(c.t, "its end", end), ErrNotGranted)
+		wantErr(c.t, "its grant", settled(c.t, "its grant", h.Granted()), ErrNotGranted)
+		c.wantCounts("abandoned", map[verb]int{createNode: 0})
+		wantState(c.t, l, state.Free, 0)
+	})
+}
+
+// Newcomers do not enter behind a closed gate; holders do.
+func TestGate(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		h := mustLock(c.t, l)
+		h.round.flags.Set(state.GateClosed)
+		newcomer := l.Acquire(c.t.Context())
+		_, err := l.TryLock(c.t.Context())
+		wantErr(c.t, "trylock", err, ErrLocked)
+		synctest.Wait()
+		pending(c.t, "the newcomer's grant", newcomer.Granted())
+		n, err := h.Reenter()
+		wantErr(c.t, "reenter", err, nil)
+		s, err := n.Share()
+		wantErr(c.t, "share", err, nil)
+		ctx, cancel := s.Context(c.t.Context())
+		defer cancel()
+		again, err := l.Lock(ctx)
+		wantErr(c.t, "lock with the context of a hold", err, nil)
+		if got := words(l); got != "retained/2 fetching/1 " {
+			c.t.Errorf("the rounds are %s", got)
+		}
+		for _, h := range []Hold{h, n, s, again} {
+			h.Release()
+		}
+		synctest.Wait()
+		wantErr(c.t, "the newcomer", newcomer.Err(), nil)
+		mustRelease(c.t, newcomer)
+	})
+}
+
+// A dead round that an old Hold keeps alive keeps no other alive: the rounds
+// of a lock that somebody remembers a hold of do not pile up.
+func TestOldHoldsKeepNoRounds(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		olds := make([]Hold, 0, 100)
+		for range 100 {
+			h := mustLock(c.t, l)
+			olds = append(olds, h)
+			mustRelease(c.t, h)
+		}
+		for _, h := range olds {
+			if n := h.round.next.Load(); n != passed {
+				c.t.Fatal("a round that is over points to another one")
+			}
+			wantErr(c.t, "an old hold", h.Err(), ErrReleased)
+		}
+	})
+}
+
+// How long it may take for what needs a new session or a retry.
+const patience = time.Minute
+
+// waitUntil lets virtual time pass until ok, at most as long as patience lasts.
+func waitUntil(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Errorf("in vain: waited until %s", what)
+			return
+		}
+	}
+	synctest.Wait()
+}
+
+// A round that fails for good ends by one step, however many newcomers keep
+// arriving: they are not in its way, and each gets the answer of its own round.
+func TestFailingRoundsEndUnderLoad(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		// The directory cannot have children: no round can get a node.
+		m := c.open("a")
+		if err := c.srv.CreateEphemeral(session(m), "/holdfast/jobs", nil); err != nil {
+			c.t.Fatal(err)
+		}
+		l := exclusive(c.t, m, "jobs")
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 100 {
+					h, err := l.Lock(c.t.Context())
+					if err == nil {
+						c.t.Error("got a lock that nobody can have")
+						h.Release()
+					}
+					var e *Error
+					if !errors.As(err, &e) || e.Op != "lock" || e.Name != "jobs" {
+						c.t.Errorf("got %v", err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		synctest.Wait()
+		wantState(c.t, l, state.Free, 0)
+	})
+}
