@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 // A program is the test binary as another program.
 type program struct {
 	cmd            *exec.Cmd
+	temp           string       // its directory for temporary files
 	stdout, stderr bytes.Buffer // to be read when it has ended
 }
 
@@ -55,10 +56,8 @@ func newProgram(t *testing.T, name string, args []string, env ...string) *progra
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
-	p := &program{cmd: exec.CommandContext(ctx, binary, args...)}
-	p.cmd.Env = append(os.Environ(), programMark+"="+name,
-		// What it leaves in the directory for temporary files goes with the test.
-		"TMPDIR="+t.TempDir())
+	p := &program{cmd: exec.CommandContext(ctx, binary, args...), temp: t.TempDir()}
+	p.cmd.Env = append(os.Environ(), programMark+"="+name, "TMPDIR="+p.temp)
 	p.cmd.Env = append(p.cmd.Env, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	return p
@@ -82,7 +81,8 @@ func (p *program) output() string { return p.stdout.String() + p.stderr.String()
 type stressRun struct {
 	exit    int
 	output  string
-	summary summary // of the file that -json names; zero if it was not written
+	summary summary  // of the file that -json names; zero if it was not written
+	left    []string // what it left in its directory for temporary files
 }
 
 // runStress runs the harness and waits until it has ended.
@@ -96,6 +96,11 @@ func runStress(t *testing.T, args []string, env ...string) stressRun {
 	r := stressRun{exit: p.wait(t)}
 	r.output = p.output()
 	r.summary = readSummary(t, file)
+	left, err := filepath.Glob(filepath.Join(p.temp, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.left = left
 	return r
 }
 

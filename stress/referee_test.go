@@ -3,8 +3,10 @@
 package main
 
 import (
+	"errors"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -126,19 +128,13 @@ func TestReferee(t *testing.T) {
 func TestViolationSaysWhoItWas(t *testing.T) {
 	c := newCourt(t)
 	a, b := c.process(1), c.process(2)
-	for _, enter := range []func() (func() error, error){
-		func() (func() error, error) { return a.enter(17, nil) },
-		func() (func() error, error) { return b.enter(18, nil) },
-	} {
-		leave, err := enter()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := leave(); err != nil {
-				t.Error(err)
-			}
-		}()
+	leaveA, errA := a.enter(17, nil)
+	leaveB, errB := b.enter(18, nil)
+	if err := errors.Join(errA, errB); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(leaveA(), leaveB()); err != nil {
+		t.Error(err)
 	}
 	if len(c.seen) != 1 {
 		t.Fatalf("saw %v, want one", c.seen)
@@ -236,8 +232,7 @@ func visit(t *testing.T, r *referee, p *sharedLockProcess, rng *rand.Rand) {
 		return
 	}
 	for range rng.IntN(100) {
-		p.mu.Lock() // which lets others run
-		p.mu.Unlock()
+		runtime.Gosched()
 	}
 	if err := leave(); err != nil {
 		t.Error(err)
