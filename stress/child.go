@@ -11,13 +11,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/pprof"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
@@ -58,10 +56,6 @@ const (
 // childMain is the main function of a process that contends. It returns the
 // exit status.
 func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
-	// A parent that dies closes our pipes. We then want to stop properly, not
-	// to be killed by a write to it.
-	signal.Ignore(syscall.SIGPIPE)
-
 	in := bufio.NewReader(stdin)
 	c := &child{out: newMessageWriter(stdout), latency: newLatency()}
 	line, err := in.ReadBytes('\n')

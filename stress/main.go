@@ -34,10 +34,17 @@
 // (sabotage.go).
 package main
 
-import "os"
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
 
 func main() {
 	if isChild() {
+		// A parent that dies closes our pipes. We then want to stop properly,
+		// not to be killed by a write to it.
+		signal.Ignore(syscall.SIGPIPE)
 		os.Exit(childMain(os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(parentMain(os.Args[1:], os.Stdout, os.Stderr))

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMessages(t *testing.T) {
+	l := newLatency()
+	l.record(waited, time.Millisecond)
+	report, err := l.report()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []message{
+		{Ready: true},
+		{Progress: &counts{Entries: 5, LongestRace: 2}},
+		{Violation: &violation{Kind: tokenFell, Lock: "lock-1", Time: time.Unix(1, 2).UTC(), PID: 1, Token: 1<<64 - 1, OtherPID: 3, OtherToken: 4}},
+		{Failure: &failure{Text: "a\nb", Stack: "s", Dump: "d", Fatal: true}},
+		{Final: &final{Counts: counts{Grants: 1}, Latency: report}},
+	}
+	var b bytes.Buffer
+	w := newMessageWriter(&b)
+	for _, m := range want {
+		w.send(m)
+	}
+	if lines := strings.Count(b.String(), "\n"); lines != len(want) {
+		t.Errorf("%d messages in %d lines", len(want), lines)
+	}
+	var got []message
+	if err := readMessages(&b, func(m message) { got = append(got, m) }); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// A process that says something else is not to be left hanging in its write.
+func TestMessagesThatMakeNoSense(t *testing.T) {
+	r, w := io.Pipe()
+	go func() {
+		defer w.Close()
+		for _, s := range []string{`{"ready":true}` + "\n", "panic: something\n", strings.Repeat("x", 1<<20)} {
+			if _, err := io.WriteString(w, s); err != nil {
+				t.Errorf("the process cannot write any more: %v", err)
+			}
+		}
+	}()
+	n := 0
+	if err := readMessages(r, func(message) { n++ }); err == nil || n != 1 {
+		t.Errorf("%d messages and error %v, want one and an error", n, err)
+	}
+}

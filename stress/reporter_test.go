@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestReporterOnATerminal(t *testing.T) {
+	var b bytes.Buffer
+	r := &reporter{w: &b, live: true}
+	r.phase("phase")
+	r.status("one")
+	r.status("two")
+	r.line("news: %d\n", 1)
+	r.status("three")
+	r.done()
+	r.line("end")
+	const el = "\r\x1b[K"
+	if want := el + "one" + el + "two" + el + "news: 1\ntwo" + el + "three" + el + "end\n"; b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
+func TestReporterElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		r := newReporter(&b)
+		for range 50 { // a status every 250 ms, a line every 5 s
+			r.status("status")
+			time.Sleep(statusInterval)
+		}
+		r.phase("phase")
+		r.line("news")
+		r.done()
+		if want := "status\nstatus\nphase\nnews\n"; b.String() != want {
+			t.Errorf("got %q, want %q", b.String(), want)
+		}
+	})
+}
+
+func TestAFileIsNoTerminal(t *testing.T) {
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if isTerminal(f) {
+		t.Error("it is taken for one")
+	}
+}
+
+func TestMeter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m meter
+		var c counts
+		var entries, grants float64
+		// 1000 entries a second for 10 s, then 100.
+		for i := range 20 {
+			entries, grants = m.add(time.Now(), c)
+			time.Sleep(time.Second)
+			n := uint64(1000)
+			if i >= 10 {
+				n = 100
+			}
+			c.Entries += n
+			c.Grants += n / 10
+		}
+		if entries != 100 || grants != 10 {
+			t.Errorf("%v entries/s and %v grants/s, want what they were lately: 100 and 10", entries, grants)
+		}
+	})
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// These tests run the harness as its users do: as a program, with processes of
+// its own, and look at what it says and at its exit status. They are short; what
+// they are about is the harness.
+
+// brief is a run that is long enough for something to happen on a busy machine.
+var brief = []string{"-duration", "2s", "-processes", "2", "-goroutines", "4", "-locks", "2"}
+
+// newServer returns an embedded server that the test can look into.
+func newServer(t *testing.T) (s *zktest.Server, address string) {
+	t.Helper()
+	s = zktest.NewServer(zktest.Config{TickTime: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	address, err := s.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, address
+}
+
+// expect checks how a run ended and what it said.
+func (r stressRun) expect(t *testing.T, exit int, v verdict, says ...string) {
+	t.Helper()
+	if r.exit != exit || r.summary.Verdict != v || r.summary.Verdict != "" && r.summary.Exit != exit {
+		t.Errorf("exit status %d, verdict %q with exit status %d; want %d and %q", r.exit, r.summary.Verdict, r.summary.Exit, exit, v)
+	}
+	for _, part := range says {
+		if !strings.Contains(r.output, part) {
+			t.Errorf("it did not say %q", part)
+		}
+	}
+	if t.Failed() {
+		t.Logf("it said:\n%s", r.output)
+	}
+}
+
+func TestRunOnTheEmbeddedServer(t *testing.T) {
+	t.Parallel()
+	r := runStress(t, append([]string{"-seed", "42"}, brief...))
+	r.expect(t, exitOK, ok, "seed     42", "embedded", "for demonstration", "violations         0", "leaked nodes       0", "OK:")
+	s := r.summary
+	if s.Seed != 42 || !s.Embedded || s.Processes != 2 || len(s.ProcessGrants) != 2 || s.Elapsed < 2*time.Second {
+		t.Errorf("the summary is of something else: %+v", s)
+	}
+	// On any machine each of these happens now and then.
+	for what, n := range map[string]uint64{
+		"entries": s.Entries, "grants": s.Grants, "reentries": s.Reentries, "shares": s.Shares,
+		"refusals": s.Refusals, "timeouts": s.Timeouts, "cancels": s.Cancels,
+		"grants of process 0": s.ProcessGrants[0], "grants of process 1": s.ProcessGrants[1],
+	} {
+		if n == 0 {
+			t.Errorf("no %s in %+v", what, s)
+		}
+	}
+	if s.ProcessGrants[0]+s.ProcessGrants[1] != s.Grants || s.Rounds < s.Grants {
+		t.Errorf("the sums are wrong: %+v", s)
+	}
+	var latencies int64
+	for _, l := range s.Latencies {
+		if l.Count == 0 || l.P50 <= 0 || l.P99 < l.P50 || l.Max < l.P99 {
+			t.Errorf("no latencies: %+v", l)
+		}
+		latencies += l.Count
+	}
+	if latencies < int64(s.Entries) {
+		t.Errorf("%d latencies for %d entries", latencies, s.Entries)
+	}
+	if len(r.left) > 0 {
+		t.Errorf("it left %q behind", r.left)
+	}
+}
+
+func TestRunOnAGivenServer(t *testing.T) {
+	t.Parallel()
+	server, address := newServer(t)
+	if err := server.CreateAll("/some/root", nil); err != nil {
+		t.Fatal(err)
+	}
+	r := runStress(t, append([]string{"-servers", address + "/some/root"}, brief...))
+	r.expect(t, exitOK, ok, "root     /some/root/holdfast-stress-", "servers  "+address)
+	// It tidies up: its nodes are gone, and its sessions were closed, not expired.
+	if left := server.Children("/some/root"); len(left) > 0 {
+		t.Errorf("it left %q behind", left)
+	}
+	if server.Requests(zktest.OpCreate)+server.Requests(zktest.OpCreate2) == 0 {
+		t.Error("it did not use the server")
+	}
+	if left := server.Sessions(); len(left) > 0 {
+		t.Errorf("it left the sessions %+v behind", left)
+	}
+}
+
+func TestRunOnARealServer(t *testing.T) {
+	t.Parallel()
+	r := runStress(t, append([]string{"-servers", realzk.Shared(t).Addr(), "-session-timeout", "4s"}, brief...))
+	r.expect(t, exitOK, ok)
+}
+
+// A harness that finds nothing wrong is worth as much as what it finds when
+// something is.
+func TestRunNoticesSabotage(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		sabotage sabotage
+		args     []string
+		verdict  verdict
+		says     []string
+	}{
+		{lingers, nil, violated, []string{"VIOLATION seen by process", "overlap on lock"}},
+		{oldToken, nil, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{getsStuck, []string{"-patience", "2s", "-duration", "1h"}, failed, []string{"stuck: worker 0 has been in \"what never ends\"", "all its goroutines: ", "LEAKED"}},
+		{leaks, nil, failed, []string{"LEAKED: /holdfast-stress-", "stress process 0", "1 node left behind"}},
+		{crashes, []string{"-duration", "1h"}, failed, []string{"process 0: exit status 3"}},
+		{complains, nil, failed, []string{"on purpose"}},
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.sabotage), func(t *testing.T) {
+			t.Parallel()
+			r := runStress(t, append(brief, tt.args...), sabotageVariable+"="+string(tt.sabotage))
+			r.expect(t, exitFailure, tt.verdict, append(tt.says, string(tt.verdict)+":")...)
+			if tt.sabotage == getsStuck {
+				r.expectDump(t, "sabotageInside")
+			} else if len(r.left) > 0 {
+				t.Errorf("it left %q behind", r.left)
+			}
+		})
+	}
+}
+
+// expectDump checks that a dump of goroutines was left and shows the function in
+// which one of them hangs.
+func (r stressRun) expectDump(t *testing.T, function string) {
+	t.Helper()
+	for _, file := range r.left {
+		dump, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(dump), function) {
+			return
+		}
+	}
+	t.Errorf("none of %q shows %s", r.left, function)
+}
+
+func TestRunOfTooLittleIsVoid(t *testing.T) {
+	t.Parallel()
+	r := runStress(t, []string{"-duration", "10s", "-processes", "2", "-goroutines", "1", "-think", "1s"})
+	r.expect(t, exitVoid, voidedRun, "VOID:", "too few to prove anything")
+	if r.summary.Violations != 0 || r.summary.Entries == 0 {
+		t.Errorf("%d violations in %d entries, want none in some", r.summary.Violations, r.summary.Entries)
+	}
+}
+
+func TestRunRefused(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		args []string
+		env  []string
+		exit int
+		says []string
+	}{
+		{"a flag", []string{"-locks", "none"}, nil, exitUsage, []string{"-locks", "-help"}},
+		{"help", []string{"-help"}, nil, exitOK, []string{"Exit status", "-servers"}},
+		{"a sabotage", nil, []string{sabotageVariable + "=nonsense"}, exitUsage, []string{"nonsense", string(lingers)}},
+		// Port 1 of the loopback has no server on it, on any machine in its senses.
+		{"no server", []string{"-servers", "127.0.0.1:1"}, nil, exitFailure, []string{"cannot connect", "127.0.0.1:1", "refused"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			runStress(t, tt.args, tt.env...).expect(t, tt.exit, "", tt.says...)
+		})
+	}
+}
+
+// A lineReader gives a program's output line by line.
+type lineReader struct {
+	lines *bufio.Scanner
+	all   strings.Builder
+}
+
+// pipeErrors makes the program's standard error one that the test reads while
+// it runs.
+func (p *program) pipeErrors(t *testing.T) *lineReader {
+	t.Helper()
+	p.cmd.Stderr = nil
+	r, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &lineReader{lines: bufio.NewScanner(r)}
+}
+
+// until reads on until a line contains part.
+func (r *lineReader) until(t *testing.T, part string) {
+	t.Helper()
+	for r.lines.Scan() {
+		r.all.WriteString(r.lines.Text() + "\n")
+		if strings.Contains(r.lines.Text(), part) {
+			return
+		}
+	}
+	t.Fatalf("it ended and never said %q; it said:\n%s", part, &r.all)
+}
+
+// rest reads the rest.
+func (r *lineReader) rest() string {
+	for r.lines.Scan() {
+		r.all.WriteString(r.lines.Text() + "\n")
+	}
+	return r.all.String()
+}
+
+// interrupt sends what Ctrl-C sends.
+func (p *program) interrupt(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestInterruptEndsARunProperly(t *testing.T) {
+	t.Parallel()
+	server, address := newServer(t)
+	file := filepath.Join(t.TempDir(), "summary.json")
+	p := newProgram(t, "stress", []string{"-servers", address, "-duration", "1h", "-processes", "2", "-goroutines", "4", "-json", file})
+	errors := p.pipeErrors(t)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	errors.until(t, "2 processes at work")
+	eventually(t, "locks have been released", func() bool { return server.Requests(zktest.OpDelete) > 100 })
+	p.interrupt(t)
+	said := errors.rest()
+	r := stressRun{exit: p.wait(t)}
+	r.output = p.output() + said
+	r.summary = readSummary(t, file)
+	r.expect(t, exitOK, ok, "of 1h0m0s: interrupted")
+	if !r.summary.Interrupted || r.summary.Elapsed > time.Hour/2 {
+		t.Errorf("the summary does not say that it was interrupted: %+v", r.summary)
+	}
+	if left := server.Sessions(); len(left) > 0 {
+		t.Errorf("it left the sessions %+v behind", left)
+	}
+}
+
+func TestSecondInterruptKills(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t, "stress", []string{"-duration", "1h", "-processes", "2", "-goroutines", "4", "-patience", "1h"}, sabotageVariable+"="+string(getsStuck))
+	errors := p.pipeErrors(t)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	errors.until(t, " entries ") // by then the first process has got stuck
+	p.interrupt(t)
+	errors.until(t, "stopping: ") // which would take as long as the patience
+	p.interrupt(t)
+	said := errors.rest()
+	if exit := p.wait(t); exit != exitFailure || !strings.Contains(said, "killed by a second interrupt") {
+		t.Errorf("exit status %d, want %d; it said:\n%s", exit, exitFailure, p.output()+said)
+	}
+}
+
+// If the parent is killed, its processes end by themselves, and properly.
+func TestProcessesEndWithTheirParent(t *testing.T) {
+	t.Parallel()
+	server, address := newServer(t)
+	p := newProgram(t, "stress", []string{"-servers", address, "-duration", "1h", "-processes", "3", "-goroutines", "4"})
+	errors := p.pipeErrors(t)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	errors.until(t, "3 processes at work")
+	if n := len(server.Sessions()); n != 4 {
+		t.Fatalf("%d sessions, want those of the processes and the parent's", n)
+	}
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	errors.rest()
+	p.wait(t)
+	eventually(t, "the processes have closed their sessions", func() bool { return len(server.Sessions()) <= 1 && server.Connections() == 0 })
+	if n := len(server.Expired()); n > 1 {
+		t.Errorf("%d sessions expired, want at most the killed parent's", n)
+	}
+}
+
+// eventually waits until something that another process does has come true.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("it has not come true that %s", what)
+		}
+	}
+}
+
+// A child that is told nonsense says so, and does nothing.
+func TestChildRefusesNonsense(t *testing.T) {
+	for _, stdin := range []string{"", "nonsense\n", "{"} {
+		var stderr strings.Builder
+		if exit := childMain(strings.NewReader(stdin), io.Discard, &stderr); exit != exitUsage || !strings.Contains(stderr.String(), "settings") {
+			t.Errorf("told %q: exit status %d, said %q", stdin, exit, stderr.String())
+		}
+	}
+}
+
+// Whoever starts the harness by hand on a system without flock is told.
+func TestUnsupportedSystemsAreNamed(t *testing.T) {
+	if unsupported != "" && !strings.Contains(unsupported, runtime.GOOS) {
+		t.Errorf("%q does not name the system", unsupported)
+	}
+}
