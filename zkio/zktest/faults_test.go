@@ -71,7 +71,9 @@ func TestLostRequestsAndReplies(t *testing.T) {
 					default:
 					}
 					c.Close()
-					<-result
+					if err := <-result; err != zk.ErrConnectionClosed {
+						t.Errorf("Create, at the client's close: %v", err)
+					}
 				}
 			})
 		})
