@@ -35,9 +35,9 @@ type Config struct {
 	// Defaults to 1.
 	ID uint8
 
-	// Logger receives what a server has to say: once that it is meant for
-	// development and tests, connections that it drops as warnings, the
-	// lives of sessions at debug level. Defaults to slog.Default().
+	// Logger receives what a server has to say: when it listens, that it is
+	// meant for development and tests; and as warnings, which connections it
+	// drops and why. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 

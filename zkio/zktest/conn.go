@@ -135,9 +135,11 @@ func (c *conn) muted() bool {
 }
 
 // writeLoop is the writer. It ends, and closes the connection, when that was
-// aborted or is finished, or a write fails.
+// aborted or is finished, or a write fails. Until then the server knows of the
+// connection, so that Close can abort it.
 func (c *conn) writeLoop() {
 	defer c.srv.wg.Done()
+	defer c.srv.forget(c)
 	defer c.abort()
 	var buf []byte
 	for {
@@ -214,9 +216,7 @@ func (c *conn) readLoop() {
 
 	s.mu.Lock()
 	s.detach(c)
-	delete(s.conns, c)
 	s.mu.Unlock()
-	s.faults.forget(c)
 
 	c.mu.Lock()
 	flushing := c.finishing && c.holes == 0

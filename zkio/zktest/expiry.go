@@ -90,7 +90,6 @@ func (s *Server) expire(sess *session, forced bool) {
 		Ephemerals: len(s.tree.ephemerals[sess.id]),
 		Forced:     forced,
 	})
-	s.log.Debug("zktest: session expired", "session", hex(sess.id), "timeout", sess.timeout, "forced", forced)
 	c := sess.conn
 	s.endSession(sess)
 	if c != nil {

@@ -177,16 +177,19 @@ func FuzzRequest(f *testing.F) {
 		s, c := bareServer(t)
 		c.take()
 		for _, b := range [][]byte{first, second} {
-			if err := s.handle(c, b); err != nil && !errors.Is(err, jute.ErrMalformed) {
+			if err := s.handle(c, b); err != nil && !errors.Is(err, jute.ErrMalformed) && !errors.Is(err, CodeAuthFailed) {
 				t.Errorf("handle: %v", err)
 			}
+			// A client that numbers its request like an event cannot tell the
+			// two apart, nor can this test.
+			asEvent := len(b) >= 4 && int32(binary.BigEndian.Uint32(b)) == jute.XidWatchEvent
 			replies := 0
 			for _, a := range c.take() {
-				if a.xid != jute.XidWatchEvent || len(b) >= 4 && int32(binary.BigEndian.Uint32(b)) == jute.XidWatchEvent {
+				if a.xid != jute.XidWatchEvent {
 					replies++
 				}
 			}
-			if replies > 1 && !(len(b) >= 4 && int32(binary.BigEndian.Uint32(b)) == jute.XidWatchEvent) {
+			if replies > 1 || replies > 0 && asEvent {
 				t.Errorf("%d answers to one request", replies)
 			}
 			// pathsOf reads the same bytes for hooks and faults.

@@ -90,12 +90,10 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 	switch {
 	case req.session == 0:
 		sess = s.openSession(timeout)
-		s.log.Debug("zktest: session opened", "session", hex(sess.id), "timeout", timeout)
 	case sess != nil && bytes.Equal(req.password, s.password(sess.id)):
 		sess.timeout = timeout
 		s.touch(sess)
 	default:
-		s.log.Debug("zktest: session not resumed", "session", hex(req.session), "known", sess != nil)
 		sess = nil
 	}
 
@@ -154,8 +152,7 @@ func (s *Server) handle(c *conn, frame []byte) error {
 	}
 	s.requests[req.op]++
 	if req.op == OpAuth {
-		s.auth(c, req, plan)
-		return nil
+		return s.auth(c, req, plan)
 	}
 	s.touch(c.session)
 	answer, last := s.execute(c, req)
@@ -216,7 +213,7 @@ func (s *Server) cutOff(c *conn) error {
 }
 
 // auth adds an identity to the connection, or closes it.
-func (s *Server) auth(c *conn, req request, plan plan) {
+func (s *Server) auth(c *conn, req request, plan plan) error {
 	r := jute.NewReader(req.body)
 	_ = r.Int32() // unused by every server
 	scheme, data := r.String(), r.Buffer()
@@ -239,10 +236,11 @@ func (s *Server) auth(c *conn, req request, plan plan) {
 	}
 	s.reply(c, newReply().frame(req.xid, 0, err), plan)
 	if err != CodeOK {
-		s.log.Warn("zktest: authentication failed", "scheme", scheme, "session", hex(c.sid))
 		s.detach(c)
 		c.finish()
+		return fmt.Errorf("authentication by scheme %q: %w", scheme, err)
 	}
+	return nil
 }
 
 // A reply is an answer in the making: room for the header, then the body.
@@ -268,9 +266,7 @@ func (a *reply) frame(xid int32, zxid int64, err Code) []byte {
 func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
 	out := newReply()
 	if req.op == OpClose {
-		sess := c.session
-		s.endSession(sess)
-		s.log.Debug("zktest: session closed", "session", hex(sess.id))
+		s.endSession(c.session)
 		return out.frame(req.xid, s.tree.zxid, CodeOK), true
 	}
 	var err Code

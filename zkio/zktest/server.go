@@ -175,6 +175,14 @@ func (s *Server) detach(c *conn) {
 	c.session = nil
 }
 
+// forget drops a connection that is closed.
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	s.faults.forget(c)
+}
+
 // Close ends the server at once: every connection is closed without a word,
 // and when Close returns every goroutine of the server has ended. It must not
 // be called from an OnRequest hook. A second Close waits for the first. The

@@ -314,7 +314,7 @@ func TestClose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer nc.Close()
+		t.Cleanup(func() { _ = nc.Close() })
 		<-mute.Hit()
 		if err := srv.Close(); err != nil {
 			t.Errorf("Close: %v", err)

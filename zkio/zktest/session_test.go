@@ -62,7 +62,7 @@ func TestExpiryTimes(t *testing.T) {
 				if !srv.Exists("/e") || len(srv.Expired()) > 0 {
 					t.Fatalf("expired a moment before %v", tc.end)
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				if srv.Exists("/e") || len(srv.Sessions()) > 0 {
 					t.Fatalf("not expired at %v", tc.end)

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zktest_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// A server for a test, reached over TCP by whatever client the program uses.
+func Example() {
+	srv := zktest.NewServer(zktest.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	defer srv.Close()
+	addr, err := srv.Listen("127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conn.Close()
+	path, err := conn.Create("/task-", []byte("data"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	fmt.Println(path, err)
+
+	// What the program has left in the server can be looked at.
+	fmt.Println(srv.Nodes())
+	// Output:
+	// /task-0000000000 <nil>
+	// [/task-0000000000]
+}
+
+// connect returns a client on an in-memory connection to srv, and a function
+// that closes it and waits until its goroutines have ended.
+func connect(srv *zktest.Server) (conn *zk.Conn, stop func(), err error) {
+	conn, events, err := zk.Connect([]string{"127.0.0.1"}, 10*time.Second, zk.WithLogInfo(false),
+		zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
+			return srv.Dial(context.Background(), network, address)
+		}))
+	return conn, func() {
+		conn.Close()
+		for range events {
+		}
+	}, err
+}
+
+// The server can lose an answer, which a real one does rarely, and never when
+// a test needs it: the client cannot know that its node was created.
+func ExampleFaults_DropReply() {
+	srv := zktest.NewServer(zktest.Config{})
+	defer srv.Close()
+	conn, stop, err := connect(srv) // by way of srv.Dial
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+
+	lost := srv.Faults().DropReply(zktest.Match{Op: zktest.OpCreate, Path: "/task"})
+	_, err = conn.Create("/task", nil, 0, zk.WorldACL(zk.PermAll))
+	fmt.Println("the client sees:", err)
+	fmt.Println("the node is there:", srv.Exists("/task"))
+	fmt.Println("answers lost:", lost.Hits())
+	// Output:
+	// the client sees: zk: connection closed
+	// the node is there: true
+	// answers lost: 1
+}
+
+// A hook acts exactly between two requests of a client, where a race would
+// strike once in a million times.
+func ExampleServer_OnRequest() {
+	srv := zktest.NewServer(zktest.Config{})
+	defer srv.Close()
+	conn, stop, err := connect(srv)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+
+	_ = srv.CreateAll("/jobs/1", nil)
+	srv.OnRequest(func(_ int64, op zktest.Op, path string) {
+		if op == zktest.OpGetData && path == "/jobs/1" {
+			_ = srv.Delete("/jobs/1") // somebody else takes it first
+		}
+	})
+	names, _, err := conn.Children("/jobs")
+	fmt.Println(names, err)
+	_, _, err = conn.Get("/jobs/1")
+	fmt.Println(err)
+	// Output:
+	// [1] <nil>
+	// zk: node does not exist
+}
+
+// TestVirtualTime is the test that the package documentation shows.
+func TestVirtualTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer(zktest.Config{TickTime: time.Second})
+		defer srv.Close()
+		conn, stop, err := connect(srv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		if _, err := conn.Create("/here", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+
+		partition := srv.Faults().BlackholeAll()
+		defer partition.Remove()
+		time.Sleep(10 * time.Second)
+		if !srv.Exists("/here") {
+			t.Error("the session expired too early")
+		}
+		time.Sleep(2 * time.Second)
+		if srv.Exists("/here") {
+			t.Error("the session did not expire")
+		}
+	})
+}
