@@ -101,6 +101,10 @@ cover: ## which statements the tests run; writes bin/cover.html
 fmt: ## format the Go files
 	gofmt -l -w .
 
+.PHONY: api
+api: ## write docs/api.txt anew, after a change of the exported API
+	go test -count=1 ./internal/apitext -run '^TestAPIFile$$' -update
+
 .PHONY: lint
 lint: $(STATICCHECK) $(GOLANGCI_LINT) ## gofmt, go vet, go mod tidy, staticcheck and golangci-lint; find fault, change nothing
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "make fmt would change:"; echo "$$unformatted"; exit 1; }

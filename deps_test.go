@@ -52,6 +52,9 @@ const policy = `
 	internal/realzk:
 	internal/realzk/zkserver: internal/realzk
 
+	# The exported API as text.
+	internal/apitext:
+
 	# The root is documentation and these tests.
 	.:
 `
@@ -74,6 +77,7 @@ const testPolicy = `
 
 	internal/realzk:          go.uber.org/goleak
 	internal/realzk/zkserver: go.uber.org/goleak
+	internal/apitext:         go.uber.org/goleak
 	.:
 `
 
