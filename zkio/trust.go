@@ -191,11 +191,12 @@ type answers struct {
 	sent time.Duration // of the newest answered request
 }
 
-// An answer says that by the time at, a request sent at the time sent had been
-// answered, and none newer.
+// An answer says that by the time first, a request sent at firstSent had been
+// answered and none newer, and the same of last and lastSent. What happened in
+// between, in less than a step, is forgotten.
 type answer struct {
-	at, sent time.Duration
-	from     time.Duration // when the entry was made
+	first, firstSent time.Duration
+	last, lastSent   time.Duration
 }
 
 // add notes that a request sent at sent was answered at at. It is called in
@@ -204,25 +205,26 @@ func (a *answers) add(sent, at time.Duration) {
 	if a.n == 0 || sent > a.sent {
 		a.sent = sent
 	}
-	// Within a step the last entry is moved on: it claims then that the newest
-	// request was answered later than it was, which errs on the safe side.
 	if a.n > 0 {
-		last := &a.ring[(a.n-1)%answersKept]
-		if at-last.from < a.step {
-			last.at, last.sent = at, a.sent
+		if e := &a.ring[(a.n-1)%answersKept]; at-e.first < a.step {
+			e.last, e.lastSent = at, a.sent
 			return
 		}
 	}
-	a.ring[a.n%answersKept] = answer{at: at, sent: a.sent, from: at}
+	a.ring[a.n%answersKept] = answer{at, a.sent, at, a.sent}
 	a.n++
 }
 
 // newest returns when the newest request was sent that was answered at or
-// before at; false if none is known.
+// before at, or when an older one was; false if none is known. An older one
+// makes a lease shorter, which is the safe side.
 func (a *answers) newest(at time.Duration) (time.Duration, bool) {
 	for i := a.n - 1; i >= max(0, a.n-answersKept); i-- {
-		if e := &a.ring[i%answersKept]; e.at <= at {
-			return e.sent, true
+		switch e := &a.ring[i%answersKept]; {
+		case e.last <= at:
+			return e.lastSent, true
+		case e.first <= at:
+			return e.firstSent, true
 		}
 	}
 	return 0, false

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// inPool runs fn in a bubble with a pool whose gate is open.
+func inPool(t *testing.T, workers int, fn func(t *testing.T, p *pool, s *Session)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(workers)
+		s := new(Session)
+		p.gate(s, true)
+		fn(t, p, s)
+		p.finish()
+	})
+}
+
+// A blocker is a task that runs until it is let go.
+type blocker struct {
+	started, free chan struct{}
+}
+
+func newBlocker() *blocker { return &blocker{make(chan struct{}), make(chan struct{})} }
+
+func (b *blocker) Run(*Session) {
+	close(b.started)
+	<-b.free
+}
+
+// journal notes which tasks ran, in order.
+type journal struct {
+	mu  sync.Mutex
+	ran []int
+}
+
+func (j *journal) task(n int) task {
+	return func(*Session) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.ran = append(j.ran, n)
+	}
+}
+
+func (j *journal) all() []int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.ran)
+}
+
+// TestPoolOrder: releases come before fetches, and each in the order of their
+// submission.
+func TestPoolOrder(t *testing.T) {
+	inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
+		var blocks []*blocker
+		for range 9 {
+			b := newBlocker()
+			blocks = append(blocks, b)
+			p.submit(Releases, b)
+			<-b.started
+		}
+		var j journal
+		for i := range 5 {
+			p.submit(Fetches, j.task(10+i))
+			p.submit(Releases, j.task(i))
+		}
+		close(blocks[0].free) // one worker does it all
+		synctest.Wait()
+		if got, want := j.all(), []int{0, 1, 2, 3, 4, 10, 11, 12, 13, 14}; !slices.Equal(got, want) {
+			t.Errorf("ran %v, want %v", got, want)
+		}
+		for _, b := range blocks[1:] {
+			close(b.free)
+		}
+	})
+}
+
+// TestPoolReservesWorkers: fetches that hang leave eight workers to releases.
+func TestPoolReservesWorkers(t *testing.T) {
+	inPool(t, 12, func(t *testing.T, p *pool, s *Session) {
+		var blocks []*blocker
+		for range 20 {
+			b := newBlocker()
+			blocks = append(blocks, b)
+			p.submit(Fetches, b)
+		}
+		synctest.Wait()
+		if queued, _, busy := p.load(); busy != 4 || queued != 16 {
+			t.Fatalf("%d fetches run, %d wait; want 4 and 16", busy, queued)
+		}
+		var release []*blocker
+		for range 10 {
+			b := newBlocker()
+			release = append(release, b)
+			p.submit(Releases, b)
+		}
+		synctest.Wait()
+		if _, queued, busy := p.load(); busy != 12 || queued != 2 {
+			t.Fatalf("%d tasks run, %d releases wait; want 12 and 2", busy, queued)
+		}
+		for _, b := range append(blocks, release...) {
+			close(b.free)
+		}
+		synctest.Wait()
+		if fetches, releases, busy := p.load(); fetches+releases+busy != 0 {
+			t.Errorf("%d + %d wait, %d run", fetches, releases, busy)
+		}
+	})
+}
+
+// TestPoolGate: tasks wait in the queue while there is no connection, and are
+// run with the session that then is.
+func TestPoolGate(t *testing.T) {
+	inPool(t, 9, func(t *testing.T, p *pool, first *Session) {
+		p.gate(first, false)
+		var got atomic.Pointer[Session]
+		for _, q := range []Queue{Fetches, Releases} {
+			p.submit(q, task(func(s *Session) { got.Store(s) }))
+		}
+		synctest.Wait()
+		if fetches, releases, busy := p.load(); fetches != 1 || releases != 1 || busy != 0 {
+			t.Fatalf("%d and %d wait, %d run", fetches, releases, busy)
+		}
+		second := new(Session)
+		p.gate(second, true)
+		synctest.Wait()
+		if got.Load() != second {
+			t.Error("run with another session")
+		}
+	})
+}
+
+// TestPoolBounded: however many tasks there are, the workers are as many as
+// ever.
+func TestPoolBounded(t *testing.T) {
+	inPool(t, 32, func(t *testing.T, p *pool, s *Session) {
+		p.gate(s, false)
+		var ran, now, most atomic.Int64
+		const tasks = 100_000
+		before := runtime.NumGoroutine()
+		count := task(func(*Session) {
+			most.Store(max(most.Load(), now.Add(1)))
+			runtime.Gosched()
+			now.Add(-1)
+			ran.Add(1)
+		})
+		for range tasks {
+			p.submit(Fetches, count)
+		}
+		if n := runtime.NumGoroutine(); n != before {
+			t.Errorf("%d goroutines, %d before", n, before)
+		}
+		p.gate(s, true)
+		synctest.Wait()
+		if ran.Load() != tasks || most.Load() > 24 {
+			t.Errorf("%d ran, %d at a time; want %d and at most 24", ran.Load(), most.Load(), tasks)
+		}
+	})
+}
+
+// TestPoolDrain: no new fetches, and the releases have their turn.
+func TestPoolDrain(t *testing.T) {
+	var never chan struct{} // nil: a channel from outside a bubble would stop its clock
+	setup := func(p *pool) (*journal, *blocker) {
+		var j journal
+		b := newBlocker()
+		p.submit(Releases, b)
+		<-b.started
+		p.gate(p.session, false)
+		p.submit(Fetches, j.task(1))
+		p.submit(Releases, j.task(2))
+		return &j, b
+	}
+	// after checks what has run, that Submit says what it should, and that the
+	// rest is run in the end.
+	after := func(t *testing.T, p *pool, j *journal, want ...int) {
+		t.Helper()
+		if got := j.all(); !slices.Equal(got, want) {
+			t.Errorf("ran %v, want %v", got, want)
+		}
+		if p.submit(Fetches, j.task(9)) || !p.submit(Releases, j.task(3)) {
+			t.Error("a fetch was taken, or a release refused")
+		}
+		p.finish()
+		if p.submit(Releases, j.task(9)) || p.submit(Fetches, j.task(9)) {
+			t.Error("a task was taken at the end")
+		}
+		got := j.all()
+		slices.Sort(got)
+		if !slices.Equal(got, []int{1, 2, 3}) {
+			t.Errorf("ran %v in the end", got)
+		}
+	}
+	t.Run("the connection comes back", func(t *testing.T) {
+		inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
+			j, b := setup(p)
+			time.AfterFunc(time.Second, func() { p.gate(s, true) })
+			time.AfterFunc(3*time.Second, func() { close(b.free) })
+			began := time.Now()
+			p.drain(t.Context(), never)
+			if took := time.Since(began); took != 3*time.Second {
+				t.Errorf("took %v", took)
+			}
+			after(t, p, j, 2)
+		})
+	})
+	t.Run("it does not", func(t *testing.T) {
+		inPool(t, 9, func(t *testing.T, p *pool, _ *Session) {
+			j, b := setup(p)
+			grace := make(chan struct{})
+			time.AfterFunc(time.Second, func() { close(grace) })
+			began := time.Now()
+			p.drain(t.Context(), grace)
+			if took := time.Since(began); took != time.Second {
+				t.Errorf("took %v", took)
+			}
+			close(b.free)
+			after(t, p, j)
+		})
+	})
+	t.Run("ctx ends", func(t *testing.T) {
+		inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
+			j, b := setup(p)
+			p.gate(s, true)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			began := time.Now()
+			p.drain(ctx, never) // the blocker goes on
+			if took := time.Since(began); took != 2*time.Second {
+				t.Errorf("took %v", took)
+			}
+			close(b.free)
+			after(t, p, j, 2)
+		})
+	})
+	t.Run("nothing to do", func(t *testing.T) {
+		inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
+			p.gate(s, false)
+			began := time.Now()
+			p.drain(t.Context(), never)
+			if took := time.Since(began); took != 0 {
+				t.Errorf("took %v", took)
+			}
+		})
+	})
+}
+
+func TestDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(9)
+		p.gate(new(Session), true)
+		d := newDelays(p, newClock())
+		go d.run()
+		began := time.Now()
+		var mu sync.Mutex
+		var at []time.Duration
+		note := task(func(*Session) {
+			mu.Lock()
+			defer mu.Unlock()
+			at = append(at, time.Since(began))
+		})
+		for _, after := range []time.Duration{3, 1, 2, 0, -1, 1, 5000, 6000} {
+			if !d.add(after*time.Second, Releases, note) {
+				t.Error("refused")
+			}
+		}
+		time.Sleep(10 * time.Second)
+		want := []time.Duration{0, 0, 1, 1, 2, 3}
+		mu.Lock()
+		for i := range at {
+			at[i] /= time.Second
+		}
+		if !slices.Equal(at, want) {
+			t.Errorf("ran after %v s, want %v", at, want)
+		}
+		mu.Unlock()
+		if d.len() != 2 {
+			t.Errorf("%d wait, want 2", d.len())
+		}
+		p.drain(t.Context(), nil)
+		if d.add(time.Second, Fetches, note) {
+			t.Error("a fetch was taken")
+		}
+		d.close()
+		if d.add(time.Second, Releases, note) {
+			t.Error("a release was taken after close")
+		}
+		p.finish()
+		if mu.Lock(); len(at) != len(want)+2 {
+			t.Errorf("%d ran in the end", len(at)-len(want))
+		}
+		mu.Unlock()
+	})
+}
+
+// TestCloseRunsWhatIsLeft: every task that was taken is run, with a session
+// that says that the client is closed.
+func TestCloseRunsWhatIsLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		cfg := configure(z)
+		cfg.Workers = 9
+		c := open(t, cfg)
+		s := c.Session()
+		must(t, s.Create("/d", nil, nil))
+
+		// The one worker for fetches hangs in a call.
+		z.Faults().SwallowReply(zktest.Match{Op: zktest.OpSync})
+		var hung error
+		c.Submit(Fetches, task(func(s *Session) { hung = s.Sync("/d") }))
+		synctest.Wait()
+		var ran, live atomic.Int32
+		for range 10 {
+			count := task(func(s *Session) {
+				ran.Add(1)
+				if _, _, err := s.Get("/d"); err == nil {
+					live.Add(1)
+				} else if !errors.Is(err, ErrClosed) {
+					t.Error(err)
+				}
+			})
+			if !c.Submit(Fetches, count) || !c.Submit(Releases, count) ||
+				!c.SubmitAfter(time.Hour, Fetches, count) || !c.SubmitAfter(time.Hour, Releases, count) {
+				t.Fatal("refused")
+			}
+		}
+		mustClose(t, c)
+		if ran.Load() != 40 || live.Load() != 10 {
+			t.Errorf("%d ran, %d of them with a live session; want 40 and the 10 releases", ran.Load(), live.Load())
+		}
+		wantErr(t, hung, ErrClosed, Closed)
+		never := task(func(*Session) { t.Error("run") })
+		if c.Submit(Fetches, never) || c.Submit(Releases, never) || c.SubmitAfter(1, Fetches, never) || c.SubmitAfter(0, Releases, never) {
+			t.Error("a task was taken after Close")
+		}
+	})
+}

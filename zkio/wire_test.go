@@ -1,0 +1,759 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
+)
+
+// A wireBench is a wire with nothing of go-zookeeper's above it, and a server
+// below it that says what the test wants.
+type wireBench struct {
+	t      testing.TB
+	s      *Session
+	w      *wire
+	server net.Conn
+}
+
+// newSessionBench returns a session of a client that does nothing by itself.
+func newSessionBench(t testing.TB, auth ...Auth) *Session {
+	t.Helper()
+	cfg, err := Config{Servers: []string{"zk"}, Auth: auth, Logger: quiet, Workers: 9}.resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Client{cfg: cfg, clock: newClock(), watches: newWatches(), closing: make(chan struct{})}
+	c.hosts = newHosts(cfg.Servers, c.clock)
+	c.dispatcher = newDispatcher(c.watches, nil)
+	c.pool = newPool(cfg.Workers)
+	s := newSession(c, 1)
+	t.Cleanup(func() {
+		s.end(ErrClosed, false)
+		s.group.Wait()
+		c.pool.finish()
+	})
+	return s
+}
+
+// dialBench gives the session a connection.
+func dialBench(t testing.TB, s *Session) *wireBench {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	t.Cleanup(func() { ours.Close(); theirs.Close() })
+	w := newWire(s, "zk:2181", 0, ours, ours)
+	if !s.attach(w) {
+		t.Fatal("the session is over")
+	}
+	return &wireBench{t, s, w, theirs}
+}
+
+// request makes a packet of go-zookeeper's.
+func packet(xid, op int32, body ...byte) []byte {
+	b := jute.AppendInt32(jute.AppendInt32(make([]byte, 4), xid), op)
+	return jute.Frame(append(b, body...))
+}
+
+// pathWatch is the body of a read.
+func pathWatch(path string) []byte { return jute.AppendBool(jute.AppendString(nil, path), false) }
+
+// reply makes a server's frame.
+func reply(xid int32, zxid int64, code int32, body ...byte) []byte {
+	b := jute.AppendInt32(make([]byte, 4), xid)
+	b = jute.AppendInt32(jute.AppendInt64(b, zxid), code)
+	return jute.Frame(append(b, body...))
+}
+
+// connectAnswer makes the answer to a connect request.
+func connectAnswer(id int64, timeout int32) []byte {
+	b := jute.AppendInt32(make([]byte, 4), 0)
+	b = jute.AppendInt64(jute.AppendInt32(b, timeout), id)
+	return jute.Frame(jute.AppendBool(jute.AppendBuffer(b, make([]byte, 16)), false))
+}
+
+var stat = make([]byte, 68)
+
+// write sends a packet as go-zookeeper does, and returns what the server gets.
+func (b *wireBench) write(p []byte) []byte {
+	b.t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if n, err := b.w.Write(p); n != len(p) || err != nil {
+			b.t.Errorf("Write returned %d, %v", n, err)
+		}
+	}()
+	got := b.receive()
+	<-done
+	return got
+}
+
+// receive returns the next frame that the server gets.
+func (b *wireBench) receive() []byte {
+	b.t.Helper()
+	frame := make([]byte, 4)
+	if _, err := io.ReadFull(b.server, frame); err != nil {
+		b.t.Fatal(err)
+	}
+	frame = append(frame, make([]byte, binary.BigEndian.Uint32(frame))...)
+	if _, err := io.ReadFull(b.server, frame[4:]); err != nil {
+		b.t.Fatal(err)
+	}
+	return frame
+}
+
+// read has the server send frames, and returns the first that go-zookeeper gets.
+func (b *wireBench) read(frames ...[]byte) ([]byte, error) {
+	b.t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, f := range frames {
+			if _, err := b.server.Write(f); err != nil {
+				return // the wire has had enough
+			}
+		}
+	}()
+	defer func() { <-done }()
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(b.w, head); err != nil {
+		return nil, err
+	}
+	frame := append(head, make([]byte, binary.BigEndian.Uint32(head))...)
+	_, err := io.ReadFull(b.w, frame[4:])
+	return frame, err
+}
+
+// connect does the handshake.
+func (b *wireBench) connect(id int64) {
+	b.t.Helper()
+	b.write(jute.Frame(make([]byte, 48)))
+	if _, err := b.read(connectAnswer(id, 6000)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// connected returns a bench with an established session.
+func connectedBench(t testing.TB) *wireBench {
+	b := dialBench(t, newSessionBench(t))
+	b.connect(7)
+	return b
+}
+
+func TestWireHandshake(t *testing.T) {
+	b := dialBench(t, newSessionBench(t))
+	hello := []byte("\x00\x00\x00\x04abcd")
+	if got := b.write(hello); !bytes.Equal(got, hello) {
+		t.Errorf("the server got %q", got)
+	}
+	if b.s.Err() != nil || b.s.ID() != 0 {
+		t.Errorf("before the answer: %v, %d", b.s.Err(), b.s.ID())
+	}
+	got, err := b.read(connectAnswer(7, 6000))
+	must(t, err)
+	if !bytes.Equal(got, connectAnswer(7, 6000)) {
+		t.Errorf("go-zookeeper got %x", got)
+	}
+	if b.s.ID() != 7 || b.s.Timeout() != 6*time.Second {
+		t.Errorf("session %d, timeout %v", b.s.ID(), b.s.Timeout())
+	}
+	select {
+	case <-b.s.established:
+	default:
+		t.Error("not established")
+	}
+}
+
+func TestWireHandshakeFaults(t *testing.T) {
+	digest := Auth{"digest", []byte("u:p")}
+	for _, tt := range []struct {
+		name   string
+		resume bool // the session was 7
+		auth   []Auth
+		frames [][]byte
+		want   string
+		over   error
+		gone   bool
+	}{
+		{"no session", false, nil, [][]byte{connectAnswer(0, 0)}, "opened no session", nil, false},
+		{"expired", true, nil, [][]byte{connectAnswer(0, 0)}, "over", ErrSessionOver, true},
+		{"another session", true, nil, [][]byte{connectAnswer(8, 6000)}, "over", ErrSessionOver, false},
+		{"no timeout", false, nil, [][]byte{connectAnswer(7, 0)}, "timeout of 0s", nil, false},
+		{"a negative timeout", true, nil, [][]byte{connectAnswer(7, -1)}, "timeout of -1ms", nil, false},
+		{"too short", false, nil, [][]byte{connectAnswer(7, 6000)[:12]}, "EOF", nil, false},
+		{"malformed", false, nil, [][]byte{jute.Frame(make([]byte, 12))}, "malformed", nil, false},
+		{"empty", false, nil, [][]byte{{0, 0, 0, 0}}, "malformed", nil, false},
+		{"too long", false, nil, [][]byte{{0x7f, 0, 0, 0}}, "frame of 2130706432 bytes", nil, false},
+		{"longer than long", false, nil, [][]byte{{0xff, 0xff, 0xff, 0xff}}, "frame of 4294967295 bytes", nil, false},
+		{"credentials refused", false, []Auth{digest}, [][]byte{connectAnswer(7, 6000), reply(jute.XidAuth, 0, jute.ErrAuthFailed)},
+			"refused the credentials", ErrAuthFailed, false},
+		{"the second ones refused, on a resumed session", true, []Auth{digest, digest},
+			[][]byte{connectAnswer(7, 6000), reply(jute.XidAuth, 0, 0), reply(jute.XidAuth, 0, jute.ErrAuthFailed)},
+			"refused the credentials", ErrAuthFailed, false},
+		{"something else in place of the verdict", false, []Auth{digest}, [][]byte{connectAnswer(7, 6000), reply(1, 0, 0)}, "xid 1", nil, false},
+		{"a malformed verdict", false, []Auth{digest}, [][]byte{connectAnswer(7, 6000), {0, 0, 0, 1, 0}}, "malformed", nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSessionBench(t, tt.auth...)
+			if tt.resume {
+				s.id.Store(7)
+			}
+			b := dialBench(t, s)
+			b.write(jute.Frame(make([]byte, 48)))
+			go func() { _, _ = io.Copy(io.Discard, b.server) }() // the credentials
+			frames := tt.frames
+			if len(frames[len(frames)-1]) == 12 {
+				time.AfterFunc(50*time.Millisecond, func() { b.server.Close() })
+			}
+			_, err := b.read(frames...)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+			if !is(s.Err(), tt.over) || s.Gone() != tt.gone {
+				t.Errorf("session %v, gone %v; want %v, %v", s.Err(), s.Gone(), tt.over, tt.gone)
+			}
+			if s.Lease().InForce() || s.wire != nil {
+				t.Error("the connection is in use still")
+			}
+		})
+	}
+}
+
+// TestWireHandshakeDeadline: go-zookeeper's deadlines do not count during the
+// handshake; ours does, and covers all of it.
+func TestWireHandshakeDeadline(t *testing.T) {
+	b := dialBench(t, newSessionBench(t))
+	must(t, b.w.conn.SetDeadline(time.Now().Add(20*time.Millisecond)))
+	b.write(jute.Frame(make([]byte, 48)))
+	must(t, b.w.SetReadDeadline(time.Now().Add(time.Hour)))
+	must(t, b.w.SetReadDeadline(time.Time{}))
+	_, err := b.read(connectAnswer(7, 6000)[:8])
+	var timeout net.Error
+	if !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("error %v", err)
+	}
+	if b.s.client.hosts.why() == "zk:2181: not tried yet" {
+		t.Error("no reason is known")
+	}
+}
+
+// TestWireCredentials: they go out with the handshake, and go-zookeeper sees
+// nothing of it.
+func TestWireCredentials(t *testing.T) {
+	b := dialBench(t, newSessionBench(t, Auth{"digest", []byte("u:p")}, Auth{"x", nil}))
+	b.write(jute.Frame(make([]byte, 48)))
+	go func() {
+		_, _ = b.server.Write(connectAnswer(7, 6000))
+		for _, want := range []Auth{{"digest", []byte("u:p")}, {"x", nil}} {
+			r := jute.NewReader(b.receive()[4:])
+			if xid, op, kind := r.Int32(), r.Int32(), r.Int32(); xid != -4 || op != 100 || kind != 0 {
+				t.Errorf("xid %d, op %d, type %d", xid, op, kind)
+			}
+			if scheme, data := r.String(), r.Buffer(); scheme != want.Scheme || !bytes.Equal(data, want.Data) || r.Err() != nil {
+				t.Errorf("%s %q, %v", scheme, data, r.Err())
+			}
+		}
+		_, _ = b.server.Write(append(reply(-4, 0, 0), reply(-4, 0, 0)...))
+	}()
+	got, err := b.read()
+	must(t, err)
+	if !bytes.Equal(got, connectAnswer(7, 6000)) {
+		t.Errorf("go-zookeeper got %x", got)
+	}
+}
+
+// TestWireWatchBit: reads of armed paths ask for a watch, and the reply tells
+// which the server has then.
+func TestWireWatchBit(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		op    int32
+		armed bool
+		code  int32
+		body  []byte
+		bit   byte
+		want  watchKind
+	}{
+		{"get", jute.OpGetData, true, 0, jute.AppendBuffer(nil, nil), 1, dataWatch},
+		{"get, nothing there", jute.OpGetData, true, jute.ErrNoNode, nil, 1, 0},
+		{"get, unarmed", jute.OpGetData, false, 0, jute.AppendBuffer(nil, nil), 0, 0},
+		{"exists", jute.OpExists, true, 0, nil, 1, dataWatch},
+		{"exists, nothing there", jute.OpExists, true, jute.ErrNoNode, nil, 1, existWatch},
+		{"exists, forbidden", jute.OpExists, true, jute.ErrNoAuth, nil, 1, 0},
+		{"list", jute.OpGetChildren2, true, 0, jute.AppendInt32(nil, 0), 1, childWatch},
+		{"list, unarmed", jute.OpGetChildren2, false, 0, jute.AppendInt32(nil, 0), 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := connectedBench(t)
+			if tt.armed {
+				b.s.client.Watch("/p", &recorder{})
+			}
+			p := packet(1, tt.op, pathWatch("/p")...)
+			before := bytes.Clone(p)
+			got := b.write(p)
+			if !bytes.Equal(p, before) {
+				t.Error("Write changed its argument")
+			}
+			before[len(before)-1] = tt.bit
+			if !bytes.Equal(got, before) {
+				t.Errorf("the server got %x, want %x", got, before)
+			}
+			body := tt.body
+			if tt.code == 0 {
+				body = append(body, stat...)
+			}
+			_, err := b.read(reply(1, 5, tt.code, body...))
+			must(t, err)
+			var kinds watchKind
+			b.s.client.watches.each(func(_ string, k watchKind) { kinds = k })
+			if kinds != tt.want {
+				t.Errorf("noted %03b, want %03b", kinds, tt.want)
+			}
+		})
+	}
+}
+
+// TestWireRearm: on a resumed session the watches go first, in frames of
+// bounded size, and go-zookeeper sees nothing of the answers.
+func TestWireRearm(t *testing.T) {
+	s := newSessionBench(t)
+	b := dialBench(t, s)
+	b.connect(7)
+	want := make(map[string]watchKind)
+	for i, k := range []watchKind{dataWatch, existWatch, childWatch, dataWatch | childWatch} {
+		for _, c := range "abcdefgh" {
+			path := "/" + strings.Repeat(string(c), 10_000) + string(rune('0'+i))
+			s.client.Watch(path, &recorder{})
+			s.client.watches.note(path, k)
+			want[path] = k
+		}
+	}
+	s.client.Watch("/not-set", &recorder{})
+	b.write(packet(1, jute.OpSync, jute.AppendString(nil, "/")...))
+	if _, err := b.read(reply(1, 99, 0, jute.AppendString(nil, "/")...)); err != nil {
+		t.Fatal(err)
+	}
+	b.server.Close()
+	if _, err := b.read(); err == nil {
+		t.Fatal("no error from a closed connection")
+	}
+
+	b = dialBench(t, s)
+	b.connect(7)
+	first := make(chan struct{})
+	go func() {
+		defer close(first)
+		_, _ = b.w.Write(packet(2, jute.OpSync, jute.AppendString(nil, "/")...))
+	}()
+	got := make(map[string]watchKind)
+	frames := 0
+	for len(got) < len(want) {
+		frame := b.receive()
+		frames++
+		if len(frame) > rearmFrame {
+			t.Errorf("a frame of %d bytes", len(frame))
+		}
+		r := jute.NewReader(frame[4:])
+		if xid, op, zxid := r.Int32(), r.Int32(), r.Int64(); xid != -8 || op != 101 || zxid != 99 {
+			t.Fatalf("xid %d, op %d, zxid %d", xid, op, zxid)
+		}
+		for _, k := range []watchKind{dataWatch, existWatch, childWatch} {
+			for _, path := range r.Strings() {
+				got[path] |= k
+			}
+		}
+		must(t, r.Err())
+	}
+	for path, k := range want {
+		if got[path] != k {
+			t.Errorf("%s…: %03b, want %03b", path[:2], got[path], k)
+		}
+	}
+	if frames < 4 {
+		t.Errorf("%d frames", frames)
+	}
+	if frame := b.receive(); int32(binary.BigEndian.Uint32(frame[4:])) != 2 {
+		t.Errorf("then came %x", frame)
+	}
+	<-first
+	rearmed := bytes.Repeat(reply(-8, 100, 0), frames)
+	frame, err := b.read(rearmed, reply(2, 101, 0, jute.AppendString(nil, "/")...))
+	must(t, err)
+	if int32(binary.BigEndian.Uint32(frame[4:])) != 2 {
+		t.Errorf("go-zookeeper got %x", frame)
+	}
+}
+
+// TestWireProofs: which answers extend the lease.
+func TestWireProofs(t *testing.T) {
+	str := jute.AppendString(nil, "/p")
+	result := func(kind int32, body ...byte) []byte {
+		b := jute.AppendInt32(nil, kind)
+		b = jute.AppendInt32(jute.AppendBool(b, false), 0)
+		return append(b, body...)
+	}
+	done := jute.AppendInt32(jute.AppendBool(jute.AppendInt32(nil, -1), true), -1)
+	for _, tt := range []struct {
+		name string
+		op   int32
+		code int32
+		body []byte
+		want bool
+	}{
+		{"create", jute.OpCreate, 0, str, true},
+		{"create container", jute.OpCreateContainer, 0, str, true},
+		{"delete", jute.OpDelete, 0, nil, true},
+		{"set", jute.OpSetData, 0, stat, true},
+		{"check", jute.OpMulti, 0, append(result(jute.OpCheck), done...), true},
+		{"transaction", jute.OpMulti, 0, slices.Concat(result(jute.OpCreate, str...), result(jute.OpSetData, stat...), result(jute.OpDelete), done), true},
+		{"create, refused", jute.OpCreate, jute.ErrNodeExists, nil, false},
+		{"delete, refused", jute.OpDelete, jute.ErrNoNode, nil, false},
+		{"check, refused", jute.OpMulti, 0, append(result(-1, jute.AppendInt32(nil, jute.ErrNoNode)...), done...), false},
+		{"transaction, refused in the middle", jute.OpMulti, 0,
+			slices.Concat(result(-1, 0, 0, 0, 0), result(-1, jute.AppendInt32(nil, jute.ErrNoNode)...), done), false},
+		{"transaction, refused in the header", jute.OpMulti, jute.ErrNoNode, nil, false},
+		{"an empty transaction", jute.OpMulti, 0, done, false},
+		{"get", jute.OpGetData, 0, append(jute.AppendBuffer(nil, []byte("x")), stat...), false},
+		{"exists", jute.OpExists, 0, stat, false},
+		{"list", jute.OpGetChildren2, 0, append(jute.AppendStrings(nil, []string{"a", "b"}), stat...), false},
+		{"sync", jute.OpSync, 0, str, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := connectedBench(t)
+			b.write(packet(1, tt.op))
+			frame := reply(1, 5, tt.code, tt.body...)
+			got, err := b.read(frame)
+			must(t, err)
+			if !bytes.Equal(got, frame) {
+				t.Errorf("go-zookeeper got %x, want %x", got, frame)
+			}
+			if proof := b.s.Lease().InForce(); proof != tt.want {
+				t.Errorf("a proof: %v, want %v", proof, tt.want)
+			}
+		})
+	}
+}
+
+// TestWireReplies: frames that are not for go-zookeeper, and those that end
+// the connection or the session.
+func TestWireReplies(t *testing.T) {
+	event := jute.AppendString(jute.AppendInt32(jute.AppendInt32(nil, jute.EventNodeDeleted), 3), "/p")
+	texts := func(n int32) []byte { return append(jute.AppendInt32(nil, n), make([]byte, 200)...) }
+	for _, tt := range []struct {
+		name string
+		op   int32 // of the request with xid 1
+		in   []byte
+		// want is "deliver", "swallow", or what the error says.
+		want string
+		over error
+	}{
+		{"ping", jute.OpPing, reply(-2, 5, 0), "deliver", nil},
+		{"event", jute.OpSync, reply(-1, -1, 0, event...), "deliver", nil},
+		{"an error", jute.OpCreate, reply(1, 5, jute.ErrNoNode), "deliver", nil},
+		{"an error with a body that is not looked at", jute.OpCreate, reply(1, 5, jute.ErrNoNode, 1), "deliver", nil},
+		{"session moved", jute.OpCreate, reply(1, 5, jute.ErrSessionMoved), "deliver", nil},
+		{"auth", jute.OpSync, reply(-4, 0, 0), "swallow", nil},
+		{"watches set", jute.OpSync, reply(-8, 0, 0), "swallow", nil},
+
+		{"watches not set", jute.OpSync, reply(-8, 0, jute.ErrNoAuth), "refused to set the watches", nil},
+		{"session closed", jute.OpSync, reply(closeXid, 5, 0), "closed", ErrClosed},
+		{"session expired", jute.OpCreate, reply(1, 5, jute.ErrSessionExpired), "over", ErrSessionOver},
+		{"a ping that was not sent", jute.OpSync, reply(-2, 5, 0), "request that was not made", nil},
+		{"a request that was not sent", jute.OpSync, reply(2, 5, 0), "request that was not made", nil},
+		{"a mark that is not known", jute.OpSync, reply(-77, 5, 0), "request that was not made", nil},
+		{"too short", jute.OpSync, jute.Frame(make([]byte, 4+15)), "malformed", nil},
+		{"empty", jute.OpSync, []byte{0, 0, 0, 0}, "malformed", nil},
+		{"too long", jute.OpSync, []byte{4, 0, 0, 1}, "frame of 67108865 bytes", nil},
+		{"event without path", jute.OpSync, reply(-1, -1, 0, event[:8]...), "malformed", nil},
+		{"event with a path too long", jute.OpSync, reply(-1, -1, 0, append(event[:8:8], 0, 0, 1, 0, 'x')...), "malformed", nil},
+
+		{"create without path", jute.OpCreate, reply(1, 5, 0), "create", nil},
+		{"create with the null path", jute.OpCreate, reply(1, 5, 0, 255, 255, 255, 255), "no string", nil},
+		{"set without stat", jute.OpSetData, reply(1, 5, 0, stat[1:]...), "setData", nil},
+		{"get with data too long", jute.OpGetData, reply(1, 5, 0, append([]byte{0, 0, 1, 0}, stat...)...), "getData", nil},
+		{"get with data of negative length", jute.OpGetData, reply(1, 5, 0, append([]byte{255, 255, 255, 254}, stat...)...), "getData", nil},
+		{"list of two billion", jute.OpGetChildren2, reply(1, 5, 0, texts(math.MaxInt32)...), "2147483647 strings", nil},
+		{"list of -1", jute.OpGetChildren2, reply(1, 5, 0, texts(-1)...), "-1 strings", nil},
+		{"list with a null string", jute.OpGetChildren2, reply(1, 5, 0, append([]byte{0, 0, 0, 1, 255, 255, 255, 255}, stat...)...), "no string", nil},
+		{"transaction without end", jute.OpMulti, reply(1, 5, 0, 0, 0, 0, 13, 0, 0, 0, 0, 0), "multi", nil},
+		{"transaction with a strange result", jute.OpMulti, reply(1, 5, 0, 0, 0, 0, 15, 0, 0, 0, 0, 0), "type 15", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := connectedBench(t)
+			xid := int32(1)
+			if tt.op == jute.OpPing {
+				xid = jute.XidPing
+			}
+			b.write(packet(xid, tt.op))
+			last := reply(1, 6, 0, jute.AppendString(nil, "/")...)
+			frames := [][]byte{tt.in, last}
+			if tt.want == "deliver" {
+				frames = frames[:1]
+			}
+			got, err := b.read(frames...)
+			switch {
+			case tt.want == "deliver":
+				must(t, err)
+				if !bytes.Equal(got, tt.in) {
+					t.Errorf("go-zookeeper got %x, want %x", got, tt.in)
+				}
+			case tt.want == "swallow":
+				must(t, err)
+				if !bytes.Equal(got, last) {
+					t.Errorf("go-zookeeper got %x, want %x", got, last)
+				}
+			case err == nil || !strings.Contains(err.Error(), tt.want):
+				t.Errorf("error %v, want %q", err, tt.want)
+			default:
+				if b.s.wire != nil {
+					t.Error("the connection is in use still")
+				}
+				if n, err := b.server.Write([]byte{1}); err == nil {
+					t.Errorf("the connection is open: wrote %d", n)
+				}
+			}
+			if !is(b.s.Err(), tt.over) || b.s.Gone() != (tt.over != nil) {
+				t.Errorf("session %v, gone %v; want %v", b.s.Err(), b.s.Gone(), tt.over)
+			}
+		})
+	}
+}
+
+// TestWireNeverFailsAWrite: go-zookeeper learns from its reader that the
+// connection is gone.
+func TestWireNeverFailsAWrite(t *testing.T) {
+	write := func(b *wireBench, p []byte) {
+		t.Helper()
+		if n, err := b.w.Write(p); n != len(p) || err != nil {
+			t.Errorf("Write returned %d, %v", n, err)
+		}
+	}
+	t.Run("the server is gone", func(t *testing.T) {
+		b := connectedBench(t)
+		b.server.Close()
+		write(b, packet(1, jute.OpSync))
+		if _, err := b.read(); err == nil {
+			t.Error("Read does not tell")
+		}
+		write(b, packet(2, jute.OpSync))
+	})
+	t.Run("closed here", func(t *testing.T) {
+		b := connectedBench(t)
+		b.w.Close()
+		b.w.Close()
+		write(b, packet(1, jute.OpSync))
+	})
+	t.Run("not a packet", func(t *testing.T) {
+		b := connectedBench(t)
+		write(b, []byte{0, 0, 0, 1, 0})
+		if _, err := b.read(); err == nil {
+			t.Error("the connection goes on")
+		}
+	})
+	t.Run("during the handshake", func(t *testing.T) {
+		b := dialBench(t, newSessionBench(t))
+		b.server.Close()
+		write(b, make([]byte, 48))
+		if _, err := b.read(); err == nil {
+			t.Error("Read does not tell")
+		}
+	})
+	t.Run("the server takes nothing", func(t *testing.T) {
+		b := connectedBench(t)
+		b.s.timeout.Store(int64(30 * time.Millisecond))
+		write(b, packet(1, jute.OpSync)) // the pipe has no buffer
+		if _, err := b.read(); err == nil {
+			t.Error("the connection goes on")
+		}
+	})
+}
+
+// TestWireReads: go-zookeeper may read in pieces of any size.
+func TestWireReads(t *testing.T) {
+	b := connectedBench(t)
+	var want []byte
+	for xid := range int32(5) {
+		b.write(packet(xid, jute.OpSync))
+		want = append(want, reply(xid, int64(xid), 0, jute.AppendString(nil, strings.Repeat("x", int(xid)*50_000))...)...)
+	}
+	go func() { _, _ = b.server.Write(want) }()
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(iotest.OneByteReader(b.w), got); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("not what was sent")
+	}
+	if b.s.zxid.Load() != 4 {
+		t.Errorf("zxid %d, want 4", b.s.zxid.Load())
+	}
+}
+
+// TestWireMemory: a length that is claimed allocates little.
+func TestWireMemory(t *testing.T) {
+	b := connectedBench(t)
+	go func() {
+		_, _ = b.server.Write(append([]byte{3, 0xff, 0xff, 0xff}, make([]byte, 1000)...))
+		b.server.Close()
+	}()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := b.w.Read(make([]byte, 4))
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("error %v", err)
+	}
+	if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 {
+		t.Errorf("%d bytes allocated", got)
+	}
+}
+
+func TestWireAddresses(t *testing.T) {
+	b := connectedBench(t)
+	if b.w.LocalAddr() != b.w.conn.LocalAddr() || b.w.RemoteAddr() != b.w.conn.RemoteAddr() {
+		t.Error("not the connection's")
+	}
+	must(t, b.w.SetDeadline(time.Time{}))
+	must(t, b.w.SetWriteDeadline(time.Time{}))
+}
+
+// FuzzWire sends arbitrary bytes to a wire with one request of each kind under
+// way. Whatever they are, go-zookeeper gets whole frames only, each of which
+// answers a request that was made, and the wire gives up at the first that is
+// malformed.
+func FuzzWire(f *testing.F) {
+	ops := []int32{jute.OpCreate, jute.OpDelete, jute.OpExists, jute.OpGetData, jute.OpSetData, jute.OpSync,
+		jute.OpGetChildren2, jute.OpMulti, jute.OpCreateContainer}
+	str := jute.AppendString(nil, "/p")
+	f.Add(reply(1, 5, 0, str...))
+	f.Add(reply(4, 5, 0, append(jute.AppendBuffer(nil, []byte("data")), stat...)...))
+	f.Add(reply(7, 5, 0, append(jute.AppendStrings(nil, []string{"a", "b"}), stat...)...))
+	f.Add(reply(7, 5, 0, 255, 255, 255, 255))
+	f.Add(reply(8, 5, 0, 0, 0, 0, 13, 0, 0, 0, 0, 0, 255, 255, 255, 255, 1, 255, 255, 255, 255))
+	f.Add(append(reply(-2, 5, 0), reply(-8, 0, 0)...))
+	f.Add(reply(-1, -1, 0, jute.AppendString([]byte{0, 0, 0, 2, 0, 0, 0, 3}, "/p")...))
+	f.Add(reply(3, 5, jute.ErrNoNode))
+	f.Add(reply(3, 5, jute.ErrSessionExpired))
+	f.Add([]byte{3, 255, 255, 255})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		s := newSessionBench(t)
+		s.timeout.Store(int64(time.Second))
+		w := newWire(s, "zk:2181", 0, nil, nopCloser{})
+		w.in.Reset(bytes.NewReader(in))
+		w.greeted, w.up = true, true
+		if !s.attach(w) {
+			t.Fatal("over")
+		}
+		s.client.Watch("/p", &recorder{})
+		for i, op := range ops {
+			w.note(int32(i+1), request{op: op, path: "/p"})
+		}
+		w.note(jute.XidPing, request{op: jute.OpPing})
+		out, err := io.ReadAll(w)
+		if err == nil && len(out) < len(in) {
+			// ReadAll takes io.EOF for the end, which is right at a frame's.
+			t.Logf("%d of %d bytes delivered", len(out), len(in))
+		}
+		seen := make(map[int32]bool)
+		for len(out) > 0 {
+			if len(out) < 20 {
+				t.Fatalf("a frame of %d bytes", len(out))
+			}
+			n := int(binary.BigEndian.Uint32(out))
+			xid := int32(binary.BigEndian.Uint32(out[4:]))
+			if n < 16 || n > len(out)-4 {
+				t.Fatalf("a frame of %d bytes in %d", n, len(out))
+			}
+			if xid != jute.XidWatchEvent && (seen[xid] || xid != jute.XidPing && (xid < 1 || int(xid) > len(ops))) {
+				t.Fatalf("an answer to %d", xid)
+			}
+			seen[xid] = true
+			out = out[4+n:]
+		}
+		if s.wire != nil {
+			t.Fatal("the wire goes on")
+		}
+	})
+}
+
+type nopCloser struct{ net.Conn }
+
+func (nopCloser) Close() error { return nil }
+
+// FuzzClient sends arbitrary bytes in answer to the requests of a whole client:
+// what the wire lets pass, go-zookeeper must be able to take.
+func FuzzClient(f *testing.F) {
+	str := jute.AppendString(nil, "/p")
+	f.Add(byte(0), str)
+	f.Add(byte(1), append(jute.AppendBuffer(nil, []byte("data")), stat...))
+	f.Add(byte(2), append(jute.AppendStrings(nil, []string{"a", "b"}), stat...))
+	f.Add(byte(2), []byte{255, 255, 255, 255})
+	f.Add(byte(2), []byte{127, 255, 255, 255})
+	f.Add(byte(3), []byte{0, 0, 0, 13, 0, 0, 0, 0, 0, 255, 255, 255, 255, 1, 255, 255, 255, 255})
+	f.Add(byte(3), []byte{0, 0, 0, 1, 0, 0, 0, 0, 0})
+	f.Add(byte(3), []byte{255, 255, 255, 255, 0, 0, 0, 0, 0, 255, 255, 255, 155, 255, 255, 255, 255, 1, 255, 255, 255, 255})
+	f.Add(byte(4), stat)
+	f.Add(byte(5), stat)
+	f.Add(byte(6), str)
+	calls := []func(s *Session) error{
+		func(s *Session) error { return s.Create("/p", nil, nil) },
+		func(s *Session) error { _, _, err := s.Get("/p"); return err },
+		func(s *Session) error { _, _, err := s.Children("/p"); return err },
+		func(s *Session) error { _, err := s.Multi(CheckOp("/p", -1), CreateOp("/q", nil, nil)); return err },
+		func(s *Session) error { _, _, err := s.Exists("/p"); return err },
+		func(s *Session) error { _, err := s.Set("/p", nil, -1); return err },
+		func(s *Session) error { return s.Sync("/p") },
+		func(s *Session) error { return s.Delete("/p", -1) },
+	}
+	f.Fuzz(func(t *testing.T, call byte, body []byte) {
+		cfg := Config{Servers: []string{"zk"}, Logger: quiet, Workers: 9, Dialer: func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			b := &wireBench{t: t, server: theirs}
+			go func() {
+				defer theirs.Close()
+				if _, err := theirs.Read(make([]byte, 1000)); err != nil {
+					return
+				}
+				_, _ = theirs.Write(connectAnswer(7, 6000))
+				for {
+					head := make([]byte, 12)
+					if _, err := io.ReadFull(b.server, head); err != nil {
+						return
+					}
+					if _, err := io.CopyN(io.Discard, theirs, int64(binary.BigEndian.Uint32(head))-8); err != nil {
+						return
+					}
+					xid := int32(binary.BigEndian.Uint32(head[4:]))
+					if xid == closeXid {
+						body = nil
+					}
+					if _, err := theirs.Write(reply(xid, 5, 0, body...)); err != nil {
+						return
+					}
+				}
+			}()
+			return ours, nil
+		}}
+		c, err := Open(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = calls[int(call)%len(calls)](c.Session()) // may well fail
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
