@@ -87,9 +87,9 @@ func (s *Server) DeleteAll(path string) error {
 	return nil
 }
 
-// SetSequence makes the next sequential child of the node at path get the
-// number next, or near its end: a test need not create 2^31 nodes. It cannot
-// be set back below the number of creates that clients have seen.
+// SetSequence makes next the number of the next sequential child of the node at
+// path, so that a test need not create 2^31 nodes to see what happens there.
+// The number cannot be set back. The node's Cversion changes with it.
 func (s *Server) SetSequence(path string, next int32) error {
 	return s.administer("set the sequence of", path, 0, func(tx *txn) Code {
 		n := s.tree.node(path)

@@ -221,6 +221,27 @@ func TestDelayReply(t *testing.T) {
 	})
 }
 
+// TestDelaysInSequence: answers that wait behind each other come at their own
+// times.
+func TestDelaysInSequence(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		d := rawSession(t, srv, 30*time.Second)
+		start := time.Now()
+		for _, seconds := range []int{2, 0, 5, 1} {
+			if seconds > 0 {
+				srv.Faults().DelayReply(zktest.Match{Op: zktest.OpExists}, time.Duration(seconds)*time.Second)
+			}
+			d.request(jute.OpExists, jute.AppendBool(jute.AppendString(nil, "/"), false))
+			synctest.Wait()
+		}
+		for i, want := range []time.Duration{2 * time.Second, 2 * time.Second, 5 * time.Second, 5 * time.Second} {
+			if _, end := d.readFrame(); end != "" || time.Since(start) != want {
+				t.Errorf("answer %d after %v, want %v %s", i, time.Since(start), want, end)
+			}
+		}
+	})
+}
+
 func TestCut(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
 		a := dialClient(t, 10*time.Second, dial)
@@ -258,20 +279,19 @@ func TestRefuse(t *testing.T) {
 		}
 		nc, err := dial(t.Context(), "tcp", "zktest")
 		if err == nil {
+			// Over TCP the connection is made, and then reset.
 			_, err = nc.Read(make([]byte, 1))
 			_ = nc.Close()
 		}
-		// Over TCP the connection is made, and reset at once: before the dial
-		// returns, or after it.
 		if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("dial: %v, want a refused connection", err)
 		}
+		<-refuse.Hit()
 		if refuse.Hits() != 1 {
 			t.Errorf("%d hits, want 1", refuse.Hits())
 		}
 		srv.Faults().CutAll()
 		c.await(t, zk.StateDisconnected)
-		<-refuse.Hit()
 		refuse.Remove()
 		c.await(t, zk.StateHasSession)
 	})

@@ -147,8 +147,8 @@ func (s *Server) handle(c *conn, frame []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.gone || c.session == nil {
-		return nil // it came too late
+	if c.session == nil {
+		return nil // the server has parted with the connection: too late
 	}
 	s.requests[req.op]++
 	if req.op == OpAuth {
