@@ -299,7 +299,7 @@ func TestFailSettlesEverything(t *testing.T) {
 		<-ctx.Done()
 		wantErr(t, "context", context.Cause(ctx), ErrLost)
 		wantErr(t, "err", h.Err(), ErrLost)
-		pending(t, "release", h.Released()) // until the predecessor is released
+		pending(t, "release", h.Released())              // until the predecessor is released
 		h.round.fail(&Error{Op: "test", Err: ErrClosed}) // again: the first counts
 		wantErr(t, "err", h.Err(), ErrLost)
 	}
