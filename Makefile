@@ -7,8 +7,10 @@
 PKG     ?= ./...
 TESTS   ?= .
 COUNT   ?= 1
-# RACE=1 turns the race detector on, which needs a C compiler.
+# RACE=1 turns the race detector on, which needs a C compiler. COVER=1 counts
+# the statements that are run.
 RACE    ?=
+COVER   ?=
 # go test kills a package's tests after this long.
 TIMEOUT ?= 10m
 # How long the demo and the stress harness run, and each fuzz target.
@@ -17,7 +19,7 @@ TIME     ?= 30s
 # DEPS=0 forbids `make test` to install anything.
 DEPS    ?= 1
 
-export PKG TESTS COUNT RACE TIMEOUT DEPS
+export PKG TESTS COUNT RACE COVER TIMEOUT DEPS
 
 # The linters are pinned: a new version's new opinions come with a commit.
 STATICCHECK_VERSION   := 0.8.2
@@ -35,7 +37,7 @@ GOLANGCI_LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "  Variables: PKG=$(PKG) TESTS=$(TESTS) COUNT=$(COUNT) RACE=$(RACE) TIMEOUT=$(TIMEOUT) DURATION=$(DURATION) TIME=$(TIME) DEPS=$(DEPS)"
+	@echo "  Variables: PKG=$(PKG) TESTS=$(TESTS) COUNT=$(COUNT) RACE=$(RACE) COVER=$(COVER) TIMEOUT=$(TIMEOUT) DURATION=$(DURATION) TIME=$(TIME) DEPS=$(DEPS)"
 
 ## Run it
 
@@ -89,11 +91,8 @@ fuzz: ## every fuzz target for TIME each
 	done
 
 .PHONY: cover
-cover: ## which statements the tests run; writes bin/cover.html
-	@mkdir -p bin
-	go test -count=1 -timeout $(TIMEOUT) -coverpkg=./... -coverprofile=bin/cover.out $(PKG)
-	go tool cover -html=bin/cover.out -o bin/cover.html
-	@go tool cover -func=bin/cover.out | tail -n 1
+cover: ## all tests, and how many statements they run, against the goals; writes bin/cover.html
+	@$(MAKE) --no-print-directory test COVER=1 PKG=./... TESTS=.
 
 ## Keep it clean
 

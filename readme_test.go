@@ -3,6 +3,7 @@
 package holdfast_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,7 +14,7 @@ import (
 )
 
 // A reader begins by copying the README's programs, so they have to compile
-// with the code beside them.
+// with the code beside them. Some are the middle of a function only.
 func TestReadmePrograms(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -25,8 +26,12 @@ func TestReadmePrograms(t *testing.T) {
 	}
 	for i, program := range programs {
 		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
-			if out, err := build(t, program[1]); err != nil {
-				t.Errorf("go build: %v\n%s\nof the program\n%s", err, out, program[1])
+			text := program[1]
+			if !bytes.HasPrefix(text, []byte("package ")) {
+				text = fmt.Appendf(nil, around, text)
+			}
+			if out, err := build(t, text); err != nil {
+				t.Errorf("go build: %v\n%s\nof the program\n%s", err, out, text)
 			}
 		})
 	}
@@ -38,6 +43,23 @@ func TestReadmePrograms(t *testing.T) {
 		}
 	})
 }
+
+// around is what stands around the README's shorter pieces.
+const around = `package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"` + modulePath + `/manager"
+)
+
+func main() { _, _, _ = context.Canceled, errors.New, fmt.Println }
+
+func piece(ctx context.Context, m *manager.Manager, lock *manager.Lock) error {
+%s}
+`
 
 // build shows the program to the go command as a package of this module, by an
 // overlay, without a file in the tree.
