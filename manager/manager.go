@@ -124,7 +124,7 @@ func (m *Manager) probe(ctx context.Context) error {
 		{"create the root", func(s *zkio.Session) error { return s.EnsureDir(m.cfg.Root, m.cfg.ACL) }},
 		{"create a node under the root", func(s *zkio.Session) error { return node.Create(s) }},
 		{"list the root", func(s *zkio.Session) error { _, _, err := s.Children(m.cfg.Root); return err }},
-		{"delete a node under the root", func(s *zkio.Session) error { _, err := node.Remove(s); return err }},
+		{"delete a node under the root", func(s *zkio.Session) error { return node.Delete(s) }},
 	}
 	for _, step := range steps {
 		for wait := firstRetry; ; wait = min(2*wait, lastRetry) {

@@ -122,13 +122,16 @@ func (s *slot) release(g uint64) state.Effect {
 	if e == state.Dead {
 		return e
 	}
+	// Until here the slot is nobody else's: its generation has just ended, or
+	// the handle still counts.
 	s.cleanUp()
-	if e == state.Ended {
-		// The handle was alive until our CAS, so what owner read was true.
-		s.recycle()
-		if first != nil {
-			return first.unpin()
-		}
+	if e == state.Left { // a first handle, before the nested ones
+		return s.unpin()
+	}
+	s.recycle()
+	// The handle was alive until our CAS, so what owner read was true.
+	if first != nil {
+		return first.unpin()
 	}
 	return e
 }
@@ -142,11 +145,14 @@ func (h *handle) releaseUnowned(g uint64) state.Effect {
 		return e
 	}
 	h.cleanUp()
+	if e == state.Left {
+		e = h.word.ReleaseNested()
+	} else if first != nil {
+		h.retire()
+		return first.unpin()
+	}
 	if e == state.Ended {
 		h.retire()
-		if first != nil {
-			return first.unpin()
-		}
 	}
 	return e
 }
@@ -155,7 +161,7 @@ func (h *handle) releaseUnowned(g uint64) state.Effect {
 // generation.
 func (h *handle) pin(generation uint64) state.Effect { return h.word.Reenter(generation) }
 
-// unpin takes back what pin gave.
+// unpin takes back what pin gave, or the count of a released first handle.
 func (s *slot) unpin() state.Effect {
 	e := s.word.ReleaseNested()
 	if e == state.Ended {

@@ -52,6 +52,7 @@ type trip struct {
 	writer     Grant      // the one of our own beside which a place was asked for
 	writeGone  string     // our own write node beside which there was no place any more
 	alone      bool       // when ahead is deleted the lock is ours
+	leaving    bool       // node is being given up for a new place
 	ownWatched bool       // the server has a watch for node, or had and ownTouched tells
 	closing    bool       // the first step of the end has been made
 	held       bool       // the lease was in force then
@@ -259,6 +260,9 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 		// again, at the end.
 		t.forget()
 	}
+	if t.leaving {
+		return t.requeue(s) // the last try had no answer
+	}
 	if t.node == nil {
 		l.m.activate(t) // before the node can exist: whoever ends sessions must find us
 		if l.rw != nil {
@@ -461,6 +465,7 @@ func (t *trip) lookAtOwn(s *zkio.Session) (ok, more bool) {
 // requeue queues again after our node has gone while we waited, or leaves the
 // place in the queue for a better one.
 func (t *trip) requeue(s *zkio.Session) (more bool) {
+	t.leaving = true                         // whatever comes of it: the node is not watched any more
 	if err := t.node.Delete(s); err != nil { // makes sure that it is gone
 		return t.failed(err)
 	}
@@ -477,7 +482,7 @@ func (t *trip) forget() {
 func (t *trip) nodeGone() {
 	t.unwatchAhead()
 	t.node = nil
-	t.ownWatched = false
+	t.ownWatched, t.leaving = false, false
 	t.ownTouched.Store(false)
 }
 
@@ -636,13 +641,15 @@ func (t *trip) release(s *zkio.Session) {
 	t.unwatchBehind()
 	err := why.err
 	if t.node != nil {
-		deleted, derr := t.node.Remove(s)
+		how, derr := t.node.Remove(s)
 		switch {
 		case derr == nil:
-			// Held to the end if the lease said so after the last holder left,
-			// or if it was our deletion that took the node away: it was ours
-			// and there until then.
-			if err == nil && !t.held && !deleted {
+			// Held to the end if it was our deletion that took the node away: it
+			// was ours and there until then. Not, if it was not there any more.
+			// Where that is not known, the lease says whether it was ours when
+			// the last holder had left.
+			lost := how == zkio.RemovedBefore || how == zkio.RemovedSomehow && !t.held
+			if err == nil && lost {
 				err = t.error("release", ErrLost)
 			}
 		case zkio.ClassOf(derr) == zkio.Closed || m.closed.Load():

@@ -67,8 +67,11 @@ func (h Handles) Reenter(generation uint64) (Handles, Effect) {
 }
 
 // ReleaseFirst releases the first handle of the given generation. Its effect
-// is Dead if that was done before, Left if other handles remain, and Ended if
-// it was the last: the generation is then over.
+// is Dead if that was done before, and Ended if it was the only handle: the
+// generation is then over. If there are others it is Left, and the first handle,
+// though dead, still counts: so the object cannot be used again before the
+// caller has done what there is to do about the handle, and has taken the count
+// back by ReleaseNested.
 func (h Handles) ReleaseFirst(generation uint64) (Handles, Effect) {
 	switch {
 	case h.Generation() != generation || h.FirstReleased():
@@ -76,12 +79,13 @@ func (h Handles) ReleaseFirst(generation uint64) (Handles, Effect) {
 	case h.Depth() == 1:
 		return h.next(), Ended
 	}
-	return h - 1 | firstReleased, Left
+	return h | firstReleased, Left
 }
 
-// ReleaseNested releases a handle that a reentry made. The caller has made
-// sure that it is the only one to release this handle, so that there is
-// something to release. Its effect is Left, or Ended if it was the last.
+// ReleaseNested takes back the count of a handle that a reentry made, or of a
+// first handle whose ReleaseFirst has Left it. The caller has made sure that
+// nobody else does, so that there is something to take back. Its effect is Left,
+// or Ended if it was the last.
 func (h Handles) ReleaseNested() (Handles, Effect) {
 	if h.Depth() == 1 {
 		return h.next(), Ended

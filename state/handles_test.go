@@ -69,8 +69,8 @@ func TestHandlesTransitions(t *testing.T) {
 		{last, 1, false, reenter(last), "1099511627775:2 entered"},
 
 		{5, 1, false, first(5), "6:1 ended"},
-		{5, 2, false, first(5), "5:1- left"},
-		{5, MaxDepth, false, first(5), "5:8388606- left"},
+		{5, 2, false, first(5), "5:2- left"},
+		{5, MaxDepth, false, first(5), "5:8388607- left"},
 		{5, 1, true, first(5), "5:1- dead"}, // released before
 		{5, 1, false, first(4), "5:1 dead"}, // a handle of another holder, long ago
 		{5, 1, false, first(6), "5:1 dead"},
@@ -139,6 +139,12 @@ func TestHandlesModel(t *testing.T) {
 						ended()
 					}
 				}
+				if got == Left {
+					if h := a.Load(); h.Depth() != nested+1 || !h.FirstReleased() {
+						t.Fatalf("the word is %s before the first handle's count is taken back", showHandles(h))
+					}
+					got = a.ReleaseNested()
+				}
 			case "release nested":
 				if nested == 0 {
 					continue // whoever calls it has one
@@ -199,6 +205,9 @@ func TestHandlesHammer(t *testing.T) {
 					switch a.ReleaseFirst(generation) {
 					case Left:
 						releasedFirst.Add(1)
+						if a.ReleaseNested() == Ended {
+							ended.Add(1)
+						}
 					case Ended:
 						releasedFirst.Add(1)
 						ended.Add(1)

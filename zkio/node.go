@@ -35,6 +35,7 @@ type Node struct {
 	session *Session // the one it was created in, or may have been; nil before
 	maybe   bool     // a create was sent, and its outcome is not known
 	beside  string   // what CreateBeside has made the node beside, or may have; "" if it surely has not
+	tried   bool     // a delete was sent, and its outcome is not known
 	path    string   // "" while the node is not known to exist
 	czxid   int64
 	watched bool
@@ -327,45 +328,69 @@ func (n *Node) Delete(s *Session) error {
 	return err
 }
 
-// Remove is Delete, and also reports whether the server said that it was this
-// call's request that deleted the node. If so, the node was there until then.
-func (n *Node) Remove(s *Session) (deleted bool, err error) {
+// A Removal says what Remove has found out about how a node went.
+type Removal int
+
+const (
+	// RemovedSomehow: it is not known. The node was never made, or went with
+	// its session, or an earlier delete of ours that had no answer may have
+	// been carried out.
+	RemovedSomehow Removal = iota
+	// RemovedByUs: the server says that our request deleted it. It was there
+	// until then.
+	RemovedByUs
+	// RemovedBefore: it was not there any more, although its session is alive
+	// and no delete of ours can have been carried out before. Somebody else
+	// deleted it.
+	RemovedBefore
+)
+
+// Remove is Delete, and also says how the node went.
+func (n *Node) Remove(s *Session) (Removal, error) {
 	if n.session == nil || n.path == "" && !n.maybe || n.session.Gone() {
 		n.Forget()
-		return false, nil
+		return RemovedSomehow, nil
 	}
 	n.release()
 	if s.Err() == nil && n.session.Err() == nil && s != n.session {
-		return false, badArguments("delete", n.where(), "it belongs to session %#x, not to %#x", n.session.ID(), s.ID())
+		return RemovedSomehow, badArguments("delete", n.where(), "it belongs to session %#x, not to %#x", n.session.ID(), s.ID())
 	}
-	deleted, err = n.delete(s)
+	how, err := n.delete(s)
 	if err == nil || n.session.Gone() { // perhaps only now
+		if err != nil || n.session.Err() != nil && how == RemovedBefore {
+			how = RemovedSomehow // with its session
+		}
 		n.Forget()
-		return deleted, nil
+		return how, nil
+	}
+	if class := ClassOf(err); class != NotSent && class != Definite {
+		n.tried = true
 	}
 	if over := s.Err(); over != nil {
 		err = overError("delete", n.where(), fmt.Errorf("%w, and the server did not confirm the end of session %#x: the node may remain for up to %v", over, n.session.ID(), n.session.Timeout()))
 	}
-	return false, err
+	return RemovedSomehow, err
 }
 
 // delete deletes what there is, or may be, of the node.
-func (n *Node) delete(s *Session) (deleted bool, err error) {
+func (n *Node) delete(s *Session) (how Removal, err error) {
 	paths := []string{n.path}
 	if n.path == "" {
 		if paths, err = n.candidates(s); err != nil {
-			return false, err
+			return RemovedSomehow, err
 		}
+	} else if !n.tried {
+		how = RemovedBefore // unless it turns out to be there
 	}
 	for _, path := range paths {
 		switch err := s.Delete(path, -1); {
 		case err == nil:
-			deleted = true
+			how = RemovedByUs
 		case !errors.Is(err, ErrNoNode):
-			return false, err
+			return RemovedSomehow, err
 		}
 	}
-	return deleted, nil
+	return how, nil
 }
 
 // Forget drops the obligation to delete the node and unregisters the watcher.

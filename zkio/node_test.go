@@ -76,10 +76,10 @@ func TestNodeLife(t *testing.T) {
 		if !r.has(n.Path() + " data changed") {
 			t.Errorf("told: %v", r.lines())
 		}
-		deleted, err := n.Remove(s)
+		how, err := n.Remove(s)
 		must(t, err)
-		if !deleted {
-			t.Error("who else deleted it?")
+		if how != RemovedByUs {
+			t.Errorf("removed %d: who else deleted it?", how)
 		}
 		wantClean(t, z, n, s.client)
 	})
@@ -109,10 +109,10 @@ func TestNodeDeletedByOthers(t *testing.T) {
 		if !r.has(n.Path() + " deleted") {
 			t.Errorf("told: %v", r.lines())
 		}
-		deleted, err := n.Remove(s)
+		how, err := n.Remove(s)
 		must(t, err)
-		if deleted {
-			t.Error("it was somebody else")
+		if how != RemovedBefore {
+			t.Errorf("removed %d: it was somebody else", how)
 		}
 		wantClean(t, z, n, s.client)
 	})
@@ -199,10 +199,10 @@ func TestDeleteAfterUnknownCreate(t *testing.T) {
 			if got := len(z.Children("/d")) == 1; got != happened {
 				t.Fatalf("node there: %v, want %v", got, happened)
 			}
-			deleted, err := n.Remove(s)
+			how, err := n.Remove(s)
 			must(t, err)
-			if deleted != happened {
-				t.Errorf("deleted: %v, want %v", deleted, happened)
+			if want := map[bool]Removal{true: RemovedByUs, false: RemovedSomehow}[happened]; how != want {
+				t.Errorf("removed %d, want %d", how, want)
 			}
 			wantClean(t, z, n, s.client)
 		})
@@ -293,9 +293,9 @@ func TestNodeInTheNextSession(t *testing.T) {
 			next := c.Session()
 
 			must(t, never.Delete(next))
-			deleted, err := forgotten.Remove(s) // the session that is gone will do
-			if deleted || err != nil {
-				t.Errorf("removed %v, %v", deleted, err)
+			how, err := forgotten.Remove(s) // the session that is gone will do
+			if how != RemovedSomehow || err != nil {
+				t.Errorf("removed %d, %v", how, err)
 			}
 			must(t, again.Create(next))
 			wantPlaced(t, z, again, next)
@@ -329,10 +329,10 @@ func TestNodeOfSessionThatLingers(t *testing.T) {
 			if len(z.Children("/d")) != 1 {
 				t.Fatal("not there any more")
 			}
-			deleted, err := n.Remove(c.Session())
+			how, err := n.Remove(c.Session())
 			must(t, err)
-			if !deleted {
-				t.Error("not deleted")
+			if how != RemovedByUs {
+				t.Errorf("removed %d, not by us", how)
 			}
 			wantClean(t, z, n, c)
 		})
