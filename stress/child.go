@@ -200,12 +200,14 @@ func (c *child) work() (ended bool) {
 	}()
 
 	<-c.run.Done()
-	// Longer than the watchdog waits, so that it can say who it is.
+	// Longer than the watchdog waits, so that it can say who it is. The end of
+	// run has ended the pauses, so nothing may take longer by rights.
 	limit := time.NewTimer(c.settings.Patience + c.settings.Patience/2 + time.Second)
 	defer limit.Stop()
 	select {
 	case <-stopped:
 	case <-limit.C:
+		c.fail(failure{Text: "stuck: not all workers have stopped", Dump: allStacks(), Fatal: true})
 		return false
 	}
 	poll := time.NewTicker(5 * time.Millisecond)

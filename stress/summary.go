@@ -136,7 +136,7 @@ func (s *summary) print(w io.Writer) {
 	line("", "inside for %v on average, %v between two steps", s.Hold, s.Think)
 	line("grants", "%s of %s rounds, %s/s; by process %s", thousands(s.Grants), thousands(s.Rounds), rate(s.Grants, s.Elapsed), shares(s.ProcessGrants))
 	line("entries", "%s, %s/s; %s per grant", thousands(s.Entries), rate(s.Entries, s.Elapsed), ratio(s.Entries, s.Grants))
-	line("beside these", "%s reentered, %s shared with another goroutine", thousands(s.Reentries), thousands(s.Shares))
+	line("further holds", "%s reentered, %s shared with another goroutine", thousands(s.Reentries), thousands(s.Shares))
 	line("did not get in", "TryLock refused %s, timed out %s, cancelled %s", thousands(s.Refusals), thousands(s.Timeouts), thousands(s.Cancels))
 	line("lost holds", "%s", thousands(s.LostHolds))
 	line("lost CAS races", "%s, at most %s in a row", thousands(s.LostRaces), thousands(s.LongestRace))

@@ -8,31 +8,39 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 )
 
-// An operation is a call that has to end by itself. Its worker says when it
-// begins and when it ends, and the watchdog looks whether it takes too long.
+// An operation is something that a worker does and that has to end by itself.
 type operation struct {
-	what  string
-	lock  *contended
-	since time.Time
+	what      string
+	lock      *contended
+	since     time.Time
+	allowance time.Duration // what it may take by rights, before anybody waits for its end
 }
 
-// An activity is what one worker does now: nil, or an operation. The worker
-// writes it, the watchdog reads it.
+// An activity is what one worker does now: an operation, or nil between its
+// steps. The worker writes it, the watchdog reads it.
 type activity struct{ atomic.Pointer[operation] }
 
 // begin says that the worker begins an operation; it calls the result when the
-// operation has ended.
+// operation has ended. From then on until the next one it is between two
+// operations, which has to end too: it calls only what does not block.
 func (a *activity) begin(what string, l *contended) (end func()) {
-	a.Store(&operation{what, l, time.Now()})
-	return a.end
+	return a.beginFor(what, l, 0)
 }
 
-func (a *activity) end() { a.Store(nil) }
+// beginFor is begin for an operation that takes some time by rights.
+func (a *activity) beginFor(what string, l *contended, allowance time.Duration) (end func()) {
+	a.Store(&operation{what, l, time.Now(), allowance})
+	return func() { a.Store(&operation{"calls that do not block", l, time.Now(), 0}) }
+}
+
+// none says that the worker is between two steps.
+func (a *activity) none() { a.Store(nil) }
 
 // watch reports each worker that is in one operation for longer than patience,
 // once, until ctx ends.
@@ -46,13 +54,23 @@ func watch(ctx context.Context, workers []*worker, patience time.Duration, stuck
 			return
 		case <-tick.C:
 		}
+		type finding struct {
+			worker *worker
+			op     *operation
+		}
+		var found []finding
 		for _, w := range workers {
 			op := w.activity.Load()
-			if op == nil || reported[op] || time.Since(op.since) < patience {
+			if op == nil || reported[op] || time.Since(op.since) < patience+op.allowance {
 				continue
 			}
 			reported[op] = true
-			stuck(w, op)
+			found = append(found, finding{w, op})
+		}
+		// Who is stuck makes others stick: the first one first.
+		slices.SortFunc(found, func(a, b finding) int { return a.op.since.Compare(b.op.since) })
+		for _, f := range found {
+			stuck(f.worker, f.op)
 		}
 	}
 }

@@ -22,14 +22,15 @@ func TestWatchdog(t *testing.T) {
 			watch(ctx, workers, 10*time.Second, func(w *worker, op *operation) { seen = append(seen, op.what) })
 		})
 		workers[0].activity.begin("long", nil)
+		workers[2].activity.beginFor("by rights", nil, time.Minute)
 		start := time.Now()
 		for time.Since(start) < 25*time.Second {
 			end := workers[1].activity.begin("short", nil) // again and again
 			time.Sleep(time.Second)
-			end()
+			end() // and what comes between two of them is short, too
 		}
-		workers[0].activity.end()
 		workers[0].activity.begin("long again", nil)
+		workers[1].activity.none()
 		time.Sleep(15 * time.Second)
 		cancel()
 		watching.Wait()

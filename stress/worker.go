@@ -38,6 +38,7 @@ func (w *worker) run(ctx context.Context) {
 			return
 		}
 		w.perform(ctx, s, w.child.locks[s.lock])
+		w.activity.none()
 	}
 }
 
@@ -53,6 +54,12 @@ func pause(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
 		}
 	}
 	return ctx.Err() == nil
+}
+
+// stay is a pause inside, which the loss of the lock ends.
+func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <-chan struct{}) {
+	defer w.activity.beginFor("staying inside", l, d)()
+	pause(ctx, d, lost)
 }
 
 // perform performs one step: gets the lock, works inside, gives it up.
@@ -299,7 +306,7 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 
 	switch s.nested {
 	case plain:
-		pause(ctx, s.hold, h.Lost())
+		w.stay(ctx, s.hold, l, h.Lost())
 		leave()
 	case byReenter:
 		w.reenter(ctx, s, l, h, leave)
@@ -345,11 +352,11 @@ func (w *worker) reenter(ctx context.Context, s step, l *contended, h manager.Ho
 	}
 	w.child.counts.reentries.Add(1)
 	w.depth(l, h, 2)
-	pause(ctx, s.hold/2, h.Lost())
+	w.stay(ctx, s.hold/2, l, h.Lost())
 	if s.order {
 		second.Release()
 		w.depth(l, h, 1)
-		pause(ctx, s.hold/2, h.Lost())
+		w.stay(ctx, s.hold/2, l, h.Lost())
 		leave()
 		return
 	}
@@ -359,7 +366,7 @@ func (w *worker) reenter(ctx context.Context, s step, l *contended, h manager.Ho
 	if err := second.Err(); err != nil {
 		w.noLonger("Err of a second handle", l, second, err)
 	}
-	pause(ctx, s.hold/2, h.Lost())
+	w.stay(ctx, s.hold/2, l, h.Lost())
 	leave()
 	w.settles("Release of the second handle", l, second, closed(h.Lost()))
 }
@@ -400,7 +407,7 @@ func (w *worker) enterAgain(ctx context.Context, s step, l *contended, h manager
 	} else if again != g {
 		w.unexpected("acquiring again by context", l, fmt.Errorf("the grant is %+v, was %+v", again, g))
 	}
-	pause(inside, s.hold, nil) // ends with the lock, too
+	w.stay(inside, s.hold, l, nil) // ends with the lock, too
 	if s.order {
 		second.Release()
 		leave()
@@ -429,6 +436,10 @@ func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold
 	}
 	w.child.counts.shares.Add(1)
 	done := make(chan struct{})
+	join := func() {
+		defer w.activity.beginFor("waiting for the goroutine that has the shared hold", l, s.hold)()
+		<-done
+	}
 	go func() {
 		defer close(done)
 		g, err := shared.Grant()
@@ -444,13 +455,13 @@ func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold
 		w.settles("Release of a shared hold", l, shared, closed(shared.Lost()))
 	}()
 	if s.order { // this one leaves first
-		pause(ctx, s.hold/2, h.Lost())
+		w.stay(ctx, s.hold/2, l, h.Lost())
 		leave()
 		w.settles("Release beside a shared hold", l, h, closed(h.Lost()))
-		<-done
+		join()
 		return
 	}
-	<-done
+	join()
 	leave()
 }
 
