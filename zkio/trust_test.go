@@ -247,8 +247,8 @@ func TestLeaseHammer(t *testing.T) {
 		})
 	}
 	wg.Go(func() { // time, in steps that often pass the end of a lease
-		for range 20_000 {
-			b.now.Add(int64(sec(0.5)))
+		for leases.Load() < 200 {
+			b.now.Add(int64(rand.N(sec(8))))
 			runtime.Gosched()
 		}
 		close(stop)
@@ -268,6 +268,7 @@ func TestLeaseHammer(t *testing.T) {
 				last = l
 				leases.Add(1)
 			}
+			runtime.Gosched()
 		}
 	})
 	wg.Wait()
@@ -278,8 +279,5 @@ func TestLeaseHammer(t *testing.T) {
 			t.Error("a lapse told twice")
 		}
 		seen[l] = true
-	}
-	if n := leases.Load(); n < 10 {
-		t.Errorf("only %d leases: nothing was raced", n)
 	}
 }
