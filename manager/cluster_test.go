@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +30,8 @@ type cluster struct {
 	srv *zktest.Server
 	log *records // what the managers log
 	watch
+	refused map[string]*atomic.Bool // by manager: does it reach no server?
+	ids     map[string]func() int64 // the managers' sessions
 }
 
 // bubble runs a test on a cluster in virtual time: time passes only when all
@@ -45,6 +49,7 @@ func newCluster(t *testing.T, cfg zktest.Config) *cluster {
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	c := &cluster{t: t, srv: zktest.NewServer(cfg), log: new(records)}
 	c.counts = make(map[verb]int)
+	c.refused, c.ids = make(map[string]*atomic.Bool), make(map[string]func() int64)
 	c.srv.OnRequest(c.onRequest)
 	t.Cleanup(func() {
 		if err := c.srv.Close(); err != nil {
@@ -56,11 +61,18 @@ func newCluster(t *testing.T, cfg zktest.Config) *cluster {
 
 // config is what open opens a manager with.
 func (c *cluster) config(label string) Config {
+	refused := new(atomic.Bool)
+	c.refused[label] = refused
 	return Config{
 		Servers: []string{"zk1"},
-		Dialer:  c.srv.Dial,
-		Label:   label,
-		Logger:  slog.New(c.log),
+		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if refused.Load() {
+				return nil, errors.New("connection refused")
+			}
+			return c.srv.Dial(ctx, network, address)
+		},
+		Label:  label,
+		Logger: slog.New(c.log),
 	}
 }
 
@@ -75,6 +87,7 @@ func (c *cluster) open(label string, with ...func(*Config)) *Manager {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	c.ids[label] = func() int64 { return session(m) }
 	c.t.Cleanup(func() {
 		// Whether the server confirms it is the business of the tests of Close.
 		if err := m.Close(); err != nil && !errors.Is(err, ErrClosed) {
@@ -95,6 +108,14 @@ const dir = "/holdfast/jobs"
 
 // nodes returns the names of the nodes in the queue of the lock called "jobs".
 func (c *cluster) nodes() []string { return c.srv.Children(dir) }
+
+// away keeps the manager called label from the server for the time d.
+func (c *cluster) away(label string, d time.Duration) {
+	refused := c.refused[label]
+	refused.Store(true)
+	c.srv.Faults().Cut(c.ids[label]())
+	time.AfterFunc(d, func() { refused.Store(false) })
+}
 
 // wantNodes checks how many nodes are in the queue of the lock called "jobs".
 func (c *cluster) wantNodes(want int) {

@@ -1,0 +1,627 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// scene is a lock of process a in some phase when something happens, and
+// another process b that wants the same lock.
+type scene struct {
+	*cluster
+	a, b  *Lock
+	h     Hold  // a's
+	stop  *stop // before the request that is under way; nil if none is
+	ahead Hold  // b's, if a waits behind it
+}
+
+// phases bring a scene's lock into each phase.
+var phases = []struct {
+	name  string
+	enter func(s *scene)
+}{
+	{"free", func(*scene) {}},
+	{"creating", func(s *scene) {
+		s.stop = s.stopBefore(s.a.m, createNode)
+		s.h = s.a.Acquire(s.t.Context())
+		s.stop.reached()
+	}},
+	{"queued", func(s *scene) {
+		s.ahead = mustLock(s.t, s.b)
+		s.h = s.a.Acquire(s.t.Context())
+		synctest.Wait()
+		wantErr(s.t, "in the queue", s.h.Err(), ErrNotGranted)
+	}},
+	{"retained", func(s *scene) { s.h = mustLock(s.t, s.a) }},
+	{"releasing", func(s *scene) {
+		s.h = mustLock(s.t, s.a)
+		s.stop = s.stopBefore(s.a.m, deleteNode)
+		s.h.Release()
+		s.stop.reached()
+		wantState(s.t, s.a, state.Releasing, 0)
+	}},
+}
+
+// What becomes of a lock, in each phase, when something happens to the
+// connection or the session.
+func TestTroubleInEveryPhase(t *testing.T) {
+	const (
+		granted  = "granted"  // the wait goes on, and ends well
+		held     = "held"     // nothing was lost
+		lost     = "lost"     // ErrLost, at once or by the clock
+		released = "released" // the release ends well
+		nothing  = ""
+	)
+	for _, trouble := range []struct {
+		name   string
+		happen func(s *scene)
+		want   map[string]string
+	}{
+		{"the session expires", func(s *scene) {
+			s.srv.ExpireSession(session(s.a.m))
+		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": lost, "releasing": released}},
+		{"the connection is cut", func(s *scene) {
+			s.srv.Faults().Cut(session(s.a.m))
+		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": held, "releasing": released}},
+		{"the connection is cut ten times", func(s *scene) {
+			for range 10 {
+				s.srv.Faults().Cut(session(s.a.m))
+				later(time.Second)
+			}
+		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": held, "releasing": released}},
+		{"the servers are away, shortly", func(s *scene) {
+			s.away("a", 2*time.Second)
+		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": held, "releasing": released}},
+		{"the servers are away, longer than the lease", func(s *scene) {
+			s.away("a", 6*time.Second)
+		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": lost, "releasing": released}},
+		{"the servers are away, longer than the session lives", func(s *scene) {
+			s.away("a", 30*time.Second)
+		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": lost, "releasing": released}},
+		{"silence, longer than the session lives", func(s *scene) {
+			hole := s.srv.Faults().Blackhole(session(s.a.m))
+			time.AfterFunc(30*time.Second, hole.Remove)
+		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": lost, "releasing": released}},
+		{"the present connection falls silent", func(s *scene) {
+			s.srv.Faults().BlackholeConnection(session(s.a.m))
+		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": lost, "releasing": released}},
+		{"answers are slow", func(s *scene) {
+			s.srv.Faults().DelayReply(zktest.Match{Session: session(s.a.m), Times: 5}, time.Second)
+		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": held, "releasing": released}},
+		{"nothing happens", func(*scene) {},
+			map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": held, "releasing": released}},
+	} {
+		for _, phase := range phases {
+			t.Run(trouble.name+"/"+phase.name, func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					s := &scene{cluster: c, a: c.lock("a"), b: c.lock("b")}
+					mustRelease(c.t, mustLock(c.t, s.a))
+					phase.enter(s)
+					trouble.happen(s)
+					if s.stop != nil {
+						s.stop.goOn()
+					}
+					r := newReferee(c.t)
+					switch trouble.want[phase.name] {
+					case granted:
+						if s.ahead != (Hold{}) {
+							later(time.Minute)
+							pending(c.t, "grant, while b holds", s.h.Granted())
+							mustRelease(c.t, s.ahead)
+						}
+						<-s.h.Granted().Done()
+						wantErr(c.t, "granted", s.h.Err(), nil)
+						r.enter(s.a.m, s.h)
+						r.leave(s.h)
+						mustRelease(c.t, s.h)
+					case held:
+						later(time.Minute)
+						wantErr(c.t, "held", s.h.Err(), nil)
+						if isClosed(s.h.Lost()) {
+							c.t.Error("lost is closed")
+						}
+						_, err := s.b.TryLock(c.t.Context())
+						wantErr(c.t, "b's trylock", err, ErrLocked)
+						mustRelease(c.t, s.h)
+					case lost:
+						ctx, cancel := s.h.Context(c.t.Context())
+						defer cancel()
+						<-s.h.Lost()
+						<-ctx.Done()
+						wantErr(c.t, "lost", s.h.Err(), ErrLost)
+						wantErr(c.t, "the context", context.Cause(ctx), ErrLost)
+						_, err := s.h.Released().Wait(c.t.Context())
+						wantErr(c.t, "released", err, ErrLost)
+						wantErr(c.t, "release", settled(c.t, "release", s.h.Release()), ErrLost)
+					case released:
+						_, err := s.h.Released().Wait(c.t.Context())
+						wantErr(c.t, "released", err, nil)
+					}
+					// Whatever it was: both can have the lock again, and nothing
+					// is left behind.
+					for _, l := range []*Lock{s.b, s.a, s.b} {
+						h := mustLock(c.t, l)
+						r.enter(l.m, h)
+						c.wantNodes(1)
+						r.leave(h)
+						mustRelease(c.t, h)
+					}
+					c.wantNodes(0)
+					wantState(c.t, s.a, state.Free, 0)
+					if n := s.a.m.client.Stats().Watches; n != 0 {
+						c.t.Errorf("%d watches are left", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// losses are the ways in which a request and its answer get lost: before or
+// after it was carried out, with the connection or, as far as the client can
+// tell, some time before it.
+var losses = map[string]func(*cluster, zktest.Match) *zktest.Fault{
+	"reply dropped":   func(c *cluster, m zktest.Match) *zktest.Fault { return c.srv.Faults().DropReply(m) },
+	"request dropped": func(c *cluster, m zktest.Match) *zktest.Fault { return c.srv.Faults().DropRequest(m) },
+	"reply swallowed": func(c *cluster, m zktest.Match) *zktest.Fault {
+		return c.thenCut(c.srv.Faults().SwallowReply(m), m.Session)
+	},
+	"request swallowed": func(c *cluster, m zktest.Match) *zktest.Fault {
+		return c.thenCut(c.srv.Faults().SwallowRequest(m), m.Session)
+	},
+}
+
+// thenCut cuts the session's connection one second after f has acted.
+func (c *cluster) thenCut(f *zktest.Fault, session int64) *zktest.Fault {
+	go func() {
+		select {
+		case <-f.Hit():
+			time.AfterFunc(time.Second, func() { c.srv.Faults().Cut(session) })
+		case <-c.t.Context().Done():
+		}
+	}()
+	return f
+}
+
+// Every request that the lock makes is lost: in the end the lock is held once,
+// and nothing is left.
+func TestLostRequests(t *testing.T) {
+	for name, loss := range losses {
+		hits := 0
+		for _, plain := range []bool{false, true} {
+			for _, contended := range []bool{false, true} {
+				for nth := 1; nth <= 6; nth++ {
+					t.Run(fmt.Sprintf("%s/plain=%t/contended=%t/%d", name, plain, contended, nth), func(t *testing.T) {
+						bubble(t, func(c *cluster) {
+							if plain {
+								if err := c.srv.CreateAll(dir, []byte("somebody's")); err != nil {
+									c.t.Fatal(err)
+								}
+							}
+							a, b := c.lock("a"), c.lock("b")
+							var ahead Hold
+							if contended {
+								ahead = mustLock(c.t, b)
+							}
+							f := loss(c, zktest.Match{Session: session(a.m), Path: dir, Nth: nth})
+							h := a.Acquire(c.t.Context())
+							if contended {
+								later(time.Second)
+								ahead.Release()
+							}
+							_, err := h.Granted().Wait(c.t.Context())
+							wantErr(c.t, "grant", err, nil)
+							// The lease may have run out while an answer was waited
+							// for; then the lock was lost, and is to be had again.
+							if err := h.Err(); errors.Is(err, ErrLost) {
+								h.Release()
+								h = mustLock(c.t, a)
+							}
+							c.wantNodes(1)
+							if err := h.Unlock(c.t.Context()); err != nil && !errors.Is(err, ErrLost) {
+								c.t.Errorf("unlock: %v", err)
+							}
+							c.wantNodes(0)
+							f.Remove()
+							hits += f.Hits()
+							mustRelease(c.t, mustLock(c.t, b))
+							mustRelease(c.t, mustLock(c.t, a))
+							c.wantNodes(0)
+						})
+					})
+				}
+			}
+		}
+		if hits < 15 {
+			t.Errorf("%s: it happened %d times only", name, hits)
+		}
+	}
+}
+
+// The reply to the creation is lost, and nobody wants the lock any more: the
+// node that nobody knows of is found and deleted.
+func TestLostCreateAndCancel(t *testing.T) {
+	for _, name := range []string{"reply dropped", "reply swallowed"} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				a, b := c.lock("a"), c.lock("b")
+				mustRelease(c.t, mustLock(c.t, a))
+				f := losses[name](c, zktest.Match{Session: session(a.m), Path: dir + "/_c_"})
+				h := a.Acquire(c.t.Context())
+				<-f.Hit()
+				h.Release()
+				// It is there, and nobody has been told.
+				if n := len(c.nodes()); n != 1 {
+					c.t.Errorf("%d nodes: the fault did not do what this test is about", n)
+				}
+				mustRelease(c.t, mustLock(c.t, b))
+				_, err := h.Released().Wait(c.t.Context())
+				wantErr(c.t, "release", err, ErrNotGranted)
+				wantState(c.t, a, state.Free, 0)
+				c.wantNodes(0)
+			})
+		})
+	}
+}
+
+// The reply to a deletion is lost: the release ends well when the node is known
+// to be gone, and not before.
+func TestLostDelete(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		h := mustLock(c.t, l)
+		refused := c.srv.Faults().Refuse()
+		f := c.srv.Faults().DropReply(zktest.Match{Op: zktest.OpDelete, Session: session(l.m)})
+		end := h.Release()
+		<-f.Hit()
+		later(time.Second)
+		c.wantNodes(0)
+		pending(c.t, "the release", end) // the node is gone, but nobody knows
+		wantState(c.t, l, state.Releasing, 0)
+		next := l.Acquire(c.t.Context())
+		later(time.Second)
+		pending(c.t, "the next grant", next.Granted())
+		refused.Remove()
+		_, err := end.Wait(c.t.Context())
+		wantErr(c.t, "the release", err, nil)
+		_, err = next.Granted().Wait(c.t.Context())
+		wantErr(c.t, "the next grant", err, nil)
+		mustRelease(c.t, next)
+	})
+}
+
+// The holder is cut off in silence: it is told of its loss before the server
+// gives the lock to anybody else, and not long before it has to be.
+func TestSilentPartition(t *testing.T) {
+	for _, test := range []struct{ timeout, tick, margin time.Duration }{
+		{4 * time.Second, 2 * time.Second, 0},
+		{10 * time.Second, 2 * time.Second, 0},
+		{10 * time.Second, 2 * time.Second, 2 * time.Second},
+		{30 * time.Second, 2 * time.Second, 0},
+		{4 * time.Second, 500 * time.Millisecond, 0},
+		{1 * time.Second, 500 * time.Millisecond, 200 * time.Millisecond},
+	} {
+		t.Run(fmt.Sprintf("timeout=%v/tick=%v/margin=%v", test.timeout, test.tick, test.margin), func(t *testing.T) {
+			// The partition begins at different points of the client's rhythm.
+			for step := range 8 {
+				synctest.Test(t, func(t *testing.T) {
+					c := newCluster(t, zktest.Config{TickTime: test.tick, MinSessionTimeout: time.Second, MaxSessionTimeout: time.Hour})
+					with := func(cfg *Config) { cfg.SessionTimeout, cfg.LostMargin = test.timeout, test.margin }
+					a, b := c.lock("a", with), c.lock("b", with)
+					h := mustLock(t, a)
+					next := b.Acquire(t.Context())
+					later(time.Minute + time.Duration(step)*test.timeout/24)
+					wantErr(t, "before", h.Err(), nil)
+
+					id := session(a.m)
+					hole := c.srv.Faults().Blackhole(id)
+					start := time.Now()
+					<-h.Lost()
+					told := time.Now()
+					wantErr(t, "err", h.Err(), ErrLost)
+					pending(t, "the other's grant", next.Granted())
+					if d := told.Sub(start); d < test.timeout/4-test.margin || d > test.timeout/2-test.margin {
+						t.Errorf("told of the loss after %v", d)
+					}
+					<-next.Granted().Done()
+					var expired time.Time
+					for _, e := range c.srv.Expired() {
+						if e.Session == id {
+							expired = e.At
+						}
+					}
+					if expired.IsZero() {
+						t.Fatal("the session has not expired")
+					}
+					if left := expired.Sub(told); left < test.timeout/3+test.margin {
+						t.Errorf("told only %v before the server expired the session", left)
+					} else if step == 0 {
+						t.Logf("told %v after the cut, %v before the server expired the session", told.Sub(start), left)
+					}
+					hole.Remove()
+					waitUntil(t, "a has noticed", func() bool { return session(a.m) != id })
+					h.Release()
+					mustRelease(t, next)
+					mustRelease(t, mustLock(t, a))
+				})
+			}
+		})
+	}
+}
+
+// The lease ends but the session lives: the lock is lost, the node is deleted
+// as soon as the server can be reached, and the next one gets it then.
+func TestLeaseEndsSessionLives(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, a)
+		next := b.Acquire(c.t.Context())
+		later(time.Minute)
+		id := session(a.m)
+		hole := c.srv.Faults().Blackhole(id)
+		<-h.Lost()
+		if !strings.Contains(fmt.Sprint(h.Err()), "lease") {
+			c.t.Errorf("the error does not name the lease: %v", h.Err())
+		}
+		again := a.Acquire(c.t.Context())
+		later(time.Second)
+		pending(c.t, "the release", h.Released())
+		c.wantNodes(2)
+		hole.Remove()
+		_, err := h.Released().Wait(c.t.Context())
+		wantErr(c.t, "the release", err, ErrLost)
+		_, err = next.Granted().Wait(c.t.Context())
+		wantErr(c.t, "the other's grant", err, nil)
+		if session(a.m) != id || len(c.srv.Expired()) != 0 {
+			c.t.Error("the session has ended: this test is about one that lives")
+		}
+		later(time.Second)
+		wantErr(c.t, "our next round", again.Err(), ErrNotGranted) // behind
+		mustRelease(c.t, next)
+		synctest.Wait()
+		// Granted under a new lease; the old hold stays lost.
+		wantErr(c.t, "our next round", again.Err(), nil)
+		wantErr(c.t, "the old hold", h.Err(), ErrLost)
+		h.Release()
+		wantErr(c.t, "our next round", again.Err(), nil)
+		mustRelease(c.t, again)
+	})
+}
+
+// A waiter whose session ends queues again, at the end.
+func TestExpiredWaiterQueuesAtTheEnd(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		first, second, third := c.lock("1"), c.lock("2"), c.lock("3")
+		h1 := mustLock(c.t, first)
+		h2 := second.Acquire(c.t.Context())
+		synctest.Wait()
+		h3 := third.Acquire(c.t.Context())
+		synctest.Wait()
+		c.expire(second.m)
+		c.wantNodes(3)
+		mustRelease(c.t, h1)
+		synctest.Wait()
+		wantErr(c.t, "the second", h2.Err(), ErrNotGranted)
+		wantErr(c.t, "the third", h3.Err(), nil)
+		mustRelease(c.t, h3)
+		synctest.Wait()
+		wantErr(c.t, "the second", h2.Err(), nil)
+		mustRelease(c.t, h2)
+	})
+}
+
+// A waiter whose session ends after everybody has given up does not come back.
+func TestExpiredAndCancelled(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, b)
+		ctx, cancel := context.WithCancel(c.t.Context())
+		a.Acquire(ctx)
+		synctest.Wait()
+		refused := c.srv.Faults().Refuse()
+		c.srv.ExpireSession(session(a.m))
+		cancel()
+		later(time.Second)
+		refused.Remove()
+		waitUntil(c.t, "the lock is free", func() bool { p, _ := a.State(); return p == state.Free })
+		later(time.Minute)
+		c.wantNodes(1)
+		mustRelease(c.t, h)
+	})
+}
+
+// Somebody deletes the node, or the whole directory: a holder is told at once,
+// a waiter queues again.
+func TestNodeDeletedBySomebody(t *testing.T) {
+	for _, what := range []string{"node", "directory"} {
+		for _, quiet := range []bool{false, true} { // was the grant long ago?
+			t.Run(fmt.Sprintf("%s/quiet=%t", what, quiet), func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					a, b := c.lock("a"), c.lock("b")
+					gone := func(g string) {
+						path := g
+						if what == "directory" {
+							path = dir
+						}
+						if err := c.srv.DeleteAll(path); err != nil {
+							c.t.Fatal(err)
+						}
+					}
+					h := mustLock(c.t, a)
+					if quiet {
+						later(time.Minute)
+					}
+					start := time.Now()
+					gone(grantOf(c.t, h).Path)
+					<-h.Lost()
+					// A fresh grant has no watch yet; the next proof finds out.
+					if d := time.Since(start); quiet && d > time.Second || d > 2*time.Second {
+						c.t.Errorf("told after %v", d)
+					}
+					wantErr(c.t, "the holder", h.Err(), ErrLost)
+					if !strings.Contains(fmt.Sprint(h.Err()), "deleted") {
+						c.t.Errorf("the error does not say what happened: %v", h.Err())
+					}
+					_, err := h.Released().Wait(c.t.Context())
+					wantErr(c.t, "the release", err, ErrLost)
+					wantErr(c.t, "release", h.Unlock(c.t.Context()), ErrLost)
+
+					// A waiter, the only one.
+					h = mustLock(c.t, b)
+					w := a.Acquire(c.t.Context())
+					if quiet {
+						later(time.Minute)
+					}
+					synctest.Wait()
+					for _, name := range c.nodes() {
+						if dir+"/"+name != grantOf(c.t, h).Path {
+							gone(dir + "/" + name)
+							break
+						}
+					}
+					later(time.Second)
+					if what == "directory" {
+						wantErr(c.t, "the holder", h.Err(), ErrLost)
+						h.Release()
+					} else {
+						wantErr(c.t, "the waiter", w.Err(), ErrNotGranted)
+						c.wantNodes(2)
+						mustRelease(c.t, h)
+					}
+					<-w.Granted().Done()
+					wantErr(c.t, "the waiter", w.Err(), nil)
+					mustRelease(c.t, w)
+					c.wantNodes(0)
+				})
+			})
+		}
+	}
+}
+
+// The contender ahead goes between the list that showed it and the look at it.
+func TestContenderAheadGoesUnseen(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		for range 3 {
+			h := mustLock(c.t, b)
+			stop := c.stopBefore(a.m, lookAtNode)
+			w := a.Acquire(c.t.Context())
+			stop.reached()
+			mustRelease(c.t, h)
+			stop.goOn()
+			wantErr(c.t, "the waiter", w.Err(), nil)
+			mustRelease(c.t, w)
+		}
+		// One of two ahead, and then the other.
+		h := mustLock(c.t, b)
+		d := c.lock("d")
+		middle := d.Acquire(c.t.Context())
+		synctest.Wait()
+		stop := c.stopBefore(a.m, lookAtNode)
+		w := a.Acquire(c.t.Context())
+		stop.reached()
+		middle.Release()
+		synctest.Wait()
+		stop.goOn()
+		wantErr(c.t, "the waiter", w.Err(), ErrNotGranted)
+		mustRelease(c.t, h)
+		synctest.Wait()
+		wantErr(c.t, "the waiter", w.Err(), nil)
+		mustRelease(c.t, w)
+	})
+}
+
+// The contender ahead goes while the waiter's connection is down, with the
+// watch re-armed by the reconnect, or lost.
+func TestContenderAheadGoesMeanwhile(t *testing.T) {
+	for _, lostWatch := range []bool{false, true} {
+		t.Run(fmt.Sprintf("watch lost=%t", lostWatch), func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				a, b := c.lock("a"), c.lock("b")
+				h := mustLock(c.t, b)
+				w := a.Acquire(c.t.Context())
+				later(time.Minute)
+				id := session(a.m)
+				if lostWatch {
+					c.srv.Faults().SwallowRequest(zktest.Match{Op: zktest.OpSetWatches, Session: id})
+				}
+				hole := c.srv.Faults().BlackholeConnection(id)
+				c.srv.Faults().Cut(id)
+				mustRelease(c.t, h)
+				start := time.Now()
+				hole.Remove()
+				<-w.Granted().Done()
+				wantErr(c.t, "the waiter", w.Err(), nil)
+				if d := time.Since(start); !lostWatch && d > time.Second || d > 20*time.Second {
+					c.t.Errorf("it took %v", d)
+				}
+				mustRelease(c.t, w)
+			})
+		})
+	}
+}
+
+// An event of another kind at the contender ahead is no grant.
+func TestContenderAheadIsTouched(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, b)
+		w := a.Acquire(c.t.Context())
+		synctest.Wait()
+		for range 5 {
+			if err := c.srv.Set(grantOf(c.t, h).Path, []byte("touched")); err != nil {
+				c.t.Fatal(err)
+			}
+			later(time.Second)
+			wantErr(c.t, "the waiter", w.Err(), ErrNotGranted)
+		}
+		mustRelease(c.t, h)
+		synctest.Wait()
+		wantErr(c.t, "the waiter", w.Err(), nil)
+		if err := c.srv.Set(grantOf(c.t, w).Path, []byte("touched")); err != nil {
+			c.t.Fatal(err)
+		}
+		later(time.Second)
+		wantErr(c.t, "the holder whose node is touched", w.Err(), nil)
+		mustRelease(c.t, w)
+	})
+}
+
+// The round ends by force between the grant and the waiter's look: never a
+// hold without a lock.
+func TestLossAtTheGrant(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.lock("a")
+		for range 20 {
+			stop := c.stopBefore(a.m, createNode)
+			w := a.Acquire(c.t.Context())
+			stop.reached()
+			done := make(chan struct{})
+			go func() { c.srv.ExpireSession(session(a.m)); close(done) }()
+			stop.goOn()
+			<-done
+			<-w.Granted().Done()
+			if err := w.Err(); err == nil {
+				// In the new session, or in the old one, whose end nobody could
+				// foresee: then it is lost as soon as we hear of it.
+				if g := grantOf(c.t, w); !c.srv.Exists(g.Path) {
+					<-w.Lost()
+				}
+			} else {
+				wantErr(c.t, "the waiter", err, ErrLost)
+			}
+			w.Release()
+			waitUntil(c.t, "the lock is free", func() bool { p, _ := a.State(); return p == state.Free })
+		}
+	})
+}
