@@ -251,12 +251,12 @@ func (w *wire) readFrame(limit int) ([]byte, error) {
 		return nil, err
 	}
 	n := binary.BigEndian.Uint32(w.frame)
-	switch {
-	case n <= uint32(limit):
-	case !w.up:
-		return nil, errors.New("the answer is not ZooKeeper's: is this its client port, and is TLS on at both ends or at neither?")
-	default:
-		return nil, fmt.Errorf("the server sent a frame of %d bytes, more than the %d that are taken", n, limit)
+	if n > uint32(limit) {
+		err := fmt.Errorf("the server sent a frame of %d bytes, more than the %d that are taken", n, limit)
+		if !w.up {
+			err = fmt.Errorf("%w (is this ZooKeeper's client port, and is TLS on at both ends or at neither?)", err)
+		}
+		return nil, err
 	}
 	for rest := int(n); rest > 0; {
 		step := min(rest, max(frameStep, len(w.frame)))
