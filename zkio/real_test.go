@@ -185,9 +185,9 @@ func TestRealCalls(t *testing.T) {
 	must(t, s.Delete(dir+"/big", 0))
 	must(t, s.Sync(dir))
 
-	deleted, err := n.Remove(s)
+	how, err := n.Remove(s)
 	must(t, err)
-	if !deleted {
+	if how != RemovedByUs {
 		t.Error("who else?")
 	}
 	mustClose(t, c)
