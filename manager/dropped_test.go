@@ -23,7 +23,7 @@ func logged(t *testing.T) (*Lock, *records) {
 // pendingIn makes the lock's round one that waits, as if its one holder waited.
 func pendingIn(l *Lock) {
 	setWord(l, state.Pack(state.Fetching, 1))
-	l.cur.Load().trip_.Store(nil)
+	l.cur.Load().made.Store(nil)
 }
 
 // setWord sets the word of l's present round, whatever it was.

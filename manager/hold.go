@@ -51,7 +51,6 @@ func deadHold(l *Lock, err error) Hold {
 	})
 	t := r.trip()
 	t.granted.Settle(Grant{}, err)
-	t.placed.Settle(struct{}{}, err)
 	t.lost.Settle(struct{}{}, err)
 	t.released.Settle(struct{}{}, err)
 	t.ending.Store(&ending{err: err})
@@ -243,9 +242,9 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 	// None of these functions may lead to the slot, or a dropped Hold would
 	// never be noticed.
 	released := h.error("hold", ErrReleased)
-	lost := h.round.trip().lost.Future()
-	// A goroutine of its own at the loss: what cancel calls may be the user's.
-	stop := lost.OnDone(func(_ struct{}, err error) { cancel(err) })
+	t := h.round.trip()
+	lost := t.lost.Future()
+	stop := t.onLoss(func(err error) { cancel(err) })
 	forget := h.slot.onRelease(h.gen, func() {
 		stop()
 		// A loss before the release is the cause, even if nobody has got round
@@ -350,7 +349,7 @@ func (h Hold) withdrawal() func() {
 	// It must not lead to the slot, or a dropped Hold would never be noticed.
 	r, handle, gen := h.round, h.slot.handle, h.gen
 	return func() {
-		if r.trip().granted.Settled() {
+		if r.word.Load().Phase() != state.Fetching {
 			return
 		}
 		// From here on the grant may still come first: then this is the release
