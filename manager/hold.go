@@ -183,17 +183,21 @@ func (h Hold) check(op string) error {
 	if h.round == nil {
 		return errZeroHold
 	}
-	if !h.slot.alive(h.gen) {
-		return h.error(op, ErrReleased)
-	}
+	// The word first and the handle then: see withdrawal.
 	switch h.round.word.Load().Phase() {
 	case state.Fetching:
+		if !h.slot.alive(h.gen) {
+			return h.error(op, ErrReleased)
+		}
 		return h.round.trip().error(op, ErrNotGranted)
 	case state.Retained:
+		if !h.slot.granted(h.gen) {
+			return h.error(op, ErrReleased)
+		}
 		t := h.round.trip()
 		if !t.lease.InForce() {
 			// We are the first to notice. The round ends, for everybody.
-			h.round.fail(t.error("hold", errLeaseEnded))
+			h.round.fail(t.error("hold", t.lossCause()))
 			return h.over(op)
 		}
 		return nil
@@ -348,14 +352,20 @@ func (h Hold) Depth() int {
 func (h Hold) withdrawal() func() {
 	// It must not lead to the slot, or a dropped Hold would never be noticed.
 	r, handle, gen := h.round, h.slot.handle, h.gen
+	pending := func() bool { return r.word.Load().Phase() == state.Fetching }
 	return func() {
-		if r.word.Load().Phase() != state.Fetching {
+		if !pending() || handle.word.Doubt(gen) == state.Dead {
 			return
 		}
-		// From here on the grant may still come first: then this is the release
-		// of a granted hold, and takes its count back just the same.
-		if handle.releaseUnowned(gen) == state.Ended {
-			r.leave()
+		// The grant may have come before the doubt, and somebody may be at work
+		// on the strength of check. If it comes after this look, check finds
+		// the doubt and takes it back, if it is not too late.
+		if !pending() {
+			handle.word.Confirm(gen)
+			return
+		}
+		if handle.releaseDoubted(gen) == state.Ended {
+			r.leave() // in whichever phase the round is by now
 		}
 	}
 }

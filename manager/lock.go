@@ -65,8 +65,8 @@ func (l *Lock) Path() string { return l.path }
 // released; the other holders of the round go on waiting, and the last one to
 // give up takes the process out of the queue. After the grant, ctx has no
 // effect. The future is shared and does not know of ctx: who has bounded his
-// wait looks at [Hold.Err] when it settles, or waits with
-// Granted().Wait(ctx), or uses [Lock.Lock].
+// wait looks at [Hold.Err] when it has settled, which says whether this Hold is
+// among those granted; or uses [Lock.Lock].
 //
 // If ctx comes from [Hold.Context] of a live Hold of this lock, Acquire
 // reenters: the Hold that it returns is a further handle of the same holder.

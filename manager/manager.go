@@ -485,6 +485,16 @@ func (m *Manager) rotate() {
 // now is the manager's clock: nanoseconds since Open, monotonic, never 0.
 func (m *Manager) now() int64 { return int64(time.Since(m.start)) + 1 }
 
+// graceEnd returns until when the node of a round that ended with err must stay.
+// Holders are told LostMargin before the lease's end so that they have time to
+// stop, and another process must not get the lock from us before that.
+func (m *Manager) graceEnd(err error) int64 {
+	if m.cfg.LostMargin == 0 || !errors.Is(err, errLeaseEnded) {
+		return 0
+	}
+	return m.now() + int64(m.cfg.LostMargin)
+}
+
 // firstLook returns how long after its grant a round takes its first look: at
 // its own node, which has no watch yet if it took one request to be granted, and
 // at the queue behind it. Whatever the Tenure, the former must not take long.

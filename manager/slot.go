@@ -107,8 +107,14 @@ func (h *handle) owner(g uint64) (*slot, uint64) {
 
 // alive reports whether the handle of generation g has not been released.
 func (h *handle) alive(g uint64) bool {
+	return h.word.Load().Alive(g)
+}
+
+// granted is alive for a handle whose round was seen to be granted; from then on
+// it cannot be withdrawn any more.
+func (h *handle) granted(g uint64) bool {
 	w := h.word.Load()
-	return w.Generation() == g && !w.FirstReleased()
+	return w.Alive(g) && (!w.InDoubt() || h.word.Confirm(g) != state.Dead)
 }
 
 // release releases the handle of generation g. Its effect is Dead if that was
@@ -134,12 +140,13 @@ func (s *slot) release(g uint64) state.Effect {
 	return e
 }
 
-// releaseUnowned is release by somebody who must not keep the slot from being
-// collected, and so knows the handle only. The slot is left to the collector; it
-// may be looking at the handle already, so round stays as it is.
-func (h *handle) releaseUnowned(g uint64) state.Effect {
+// releaseDoubted is release of a handle that is in doubt, by somebody who must
+// not keep the slot from being collected, and so knows the handle only. The slot
+// is left to the collector; it may be looking at the handle already, so round
+// stays as it is.
+func (h *handle) releaseDoubted(g uint64) state.Effect {
 	first, _ := h.owner(g)
-	e := h.word.ReleaseFirst(g)
+	e := h.word.ReleaseDoubted(g)
 	if e == state.Dead {
 		return e
 	}

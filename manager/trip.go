@@ -70,6 +70,9 @@ type trip struct {
 type ending struct {
 	err  error // nil: its last holder left
 	late bool  // it did when the lease was over
+
+	// The node is not to be deleted before this moment on the manager's clock.
+	notBefore int64
 }
 
 var (
@@ -683,6 +686,12 @@ func (t *trip) release(s *zkio.Session) {
 	if !t.closing {
 		t.closing = true
 		t.attempts = 0
+	}
+	if rest := why.notBefore - m.now(); rest > 0 && !m.closing() {
+		// If a wake is on its way already, we look again then.
+		if !t.retryingEnd.CompareAndSwap(false, true) || m.client.SubmitAfter(time.Duration(rest), zkio.Releases, (*retryEnd)(t)) {
+			return
+		}
 	}
 	t.unwatchAhead()
 	t.unwatchBehind()
