@@ -347,26 +347,51 @@ func (h Hold) Depth() int {
 	return w.Depth()
 }
 
-// withdrawal returns the function that gives up the pending hold h because its
-// context has ended. If the grant was there before, the hold stays.
-func (h Hold) withdrawal() func() {
-	// It must not lead to the slot, or a dropped Hold would never be noticed.
-	r, handle, gen := h.round, h.slot.handle, h.gen
-	pending := func() bool { return r.word.Load().Phase() == state.Fetching }
-	return func() {
-		if !pending() || handle.word.Doubt(gen) == state.Dead {
+// withdrawal gives up a pending hold because its context has ended. If the grant
+// comes before, the hold stays. It must not lead to the hold's slot, or a dropped
+// Hold would never be noticed.
+type withdrawal struct {
+	round  *round
+	handle *handle
+	gen    uint64
+}
+
+func (h Hold) withdrawal() withdrawal { return withdrawal{h.round, h.slot.handle, h.gen} }
+
+// run withdraws the hold.
+func (w withdrawal) run() {
+	for _, step := range w.steps() {
+		if !step() {
 			return
 		}
-		// The grant may have come before the doubt, and somebody may be at work
-		// on the strength of check. If it comes after this look, check finds
-		// the doubt and takes it back, if it is not too late.
-		if !pending() {
-			handle.word.Confirm(gen)
-			return
-		}
-		if handle.releaseDoubted(gen) == state.Ended {
-			r.leave() // in whichever phase the round is by now
-		}
+	}
+}
+
+// steps are the steps of a withdrawal; each reports whether to go on. The grant
+// may come between any two of them, and right behind it somebody may see by
+// check that he holds the lock: from then on the hold must stay.
+func (w withdrawal) steps() []func() bool {
+	pending := func() bool { return w.round.word.Load().Phase() == state.Fetching }
+	return []func() bool{
+		pending,
+		func() bool { return w.handle.word.Doubt(w.gen) != state.Dead },
+		func() bool {
+			// If the grant came before the doubt, somebody may be at work who
+			// has not seen it.
+			if pending() {
+				return true
+			}
+			w.handle.word.Confirm(w.gen)
+			return false
+		},
+		func() bool {
+			// If the grant came after that look, check finds the doubt and takes
+			// it back, or finds that we were first.
+			if w.handle.releaseDoubted(w.gen) == state.Ended {
+				w.round.leave() // in whichever phase the round is by now
+			}
+			return false
+		},
 	}
 }
 

@@ -84,7 +84,7 @@ func (l *Lock) Path() string { return l.path }
 func (l *Lock) Acquire(ctx context.Context) Hold {
 	h := l.acquire(ctx, "acquire")
 	if ctx.Done() != nil && h.round.word.Load().Phase() == state.Fetching {
-		stop := context.AfterFunc(ctx, h.withdrawal())
+		stop := context.AfterFunc(ctx, h.withdrawal().run)
 		h.slot.onRelease(h.gen, func() { stop() })
 	}
 	return h

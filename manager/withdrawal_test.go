@@ -3,71 +3,75 @@
 package manager
 
 import (
-	"sync"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// A hold that was seen to be granted is not withdrawn any more, however the
-// grant, the end of its context and the look at it fall together.
-func TestWithdrawalNeverTakesAGrantedHold(t *testing.T) {
-	rounds := 20_000
-	if testing.Short() {
-		rounds = 2_000
-	}
+// A hold that was seen to be granted is not withdrawn any more: the grant, and
+// the look at it, come between any two steps of the withdrawal, together or one
+// after the other.
+func TestWithdrawalLeavesAGrantedHold(t *testing.T) {
 	m := newCluster(t, zktest.Config{}).open("a")
 	model := mustLock(t, exclusive(t, m, "model"))
 	defer mustRelease(t, model)
 
-	var kept, withdrawn int
-	for i := range rounds {
-		// A round of two, about to be granted.
-		l := newLock(m, "/holdfast/lock", KindExclusive)
-		r := l.cur.Load()
-		setWord(l, state.Pack(state.Fetching, 2))
-		tr := r.trip()
-		tr.lease, tr.session = model.round.trip().lease, model.round.trip().session
-		h, other := newHold(r), newHold(r)
-		withdraw := h.withdrawal()
+	const steps = 4
+	outcomes := make(map[string]int)
+	for grantAt := range steps + 1 {
+		for lookAt := grantAt; lookAt <= steps; lookAt++ {
+			t.Run(fmt.Sprintf("grant=%d/look=%d", grantAt, lookAt), func(t *testing.T) {
+				// A round of two, about to be granted.
+				l := newLock(m, "/holdfast/lock", KindExclusive)
+				setWord(l, state.Pack(state.Fetching, 2))
+				r := l.cur.Load()
+				tr := r.trip()
+				tr.lease, tr.session = model.round.trip().lease, model.round.trip().session
+				h, other := newHold(r), newHold(r)
 
-		var seen, err error
-		var wg sync.WaitGroup
-		start := make(chan struct{})
-		run := func(do func()) {
-			wg.Go(func() {
-				<-start
-				do()
+				seen := errors.New("not looked")
+				between := func(at int) {
+					if at == grantAt {
+						r.word.Apply(state.Word.Grant)
+						tr.settleGrant()
+					}
+					if at == lookAt {
+						seen = h.Err()
+					}
+				}
+				withdrawing := true
+				all := h.withdrawal().steps()
+				if len(all) != steps {
+					t.Fatalf("%d steps", len(all))
+				}
+				for i, step := range all {
+					between(i)
+					if withdrawing {
+						withdrawing = step()
+					}
+				}
+				between(steps)
+
+				err := h.Err()
+				if (seen == nil) != (err == nil) {
+					t.Errorf("first %v, then %v", seen, err)
+				}
+				want := 2
+				if err != nil {
+					wantErr(t, "withdrawn", err, ErrReleased)
+					want = 1
+				}
+				outcomes[fmt.Sprint(err == nil)]++
+				wantState(t, l, state.Retained, want)
+				h.Release()
+				mustRelease(t, other)
 			})
 		}
-		run(withdraw)
-		run(func() {
-			r.word.Apply(state.Word.Grant)
-			tr.settleGrant()
-		})
-		run(func() { seen = h.Err() })
-		close(start)
-		wg.Wait()
-
-		err = h.Err()
-		if seen == nil && err != nil {
-			t.Fatalf("round %d: held, and then %v", i, err)
-		}
-		want := 2
-		if err == nil {
-			kept++
-		} else {
-			withdrawn++
-			wantErr(t, "withdrawn", err, ErrReleased)
-			want = 1
-		}
-		wantState(t, l, state.Retained, want)
-		h.Release()
-		mustRelease(t, other)
 	}
-	t.Logf("%d kept, %d withdrawn", kept, withdrawn)
-	if kept == 0 || withdrawn == 0 {
-		t.Error("only one order was tried")
+	if outcomes["true"] == 0 || outcomes["false"] == 0 {
+		t.Errorf("outcomes %v: one is missing", outcomes)
 	}
 }
