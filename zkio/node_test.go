@@ -502,6 +502,33 @@ func TestWatchKinds(t *testing.T) {
 	})
 }
 
+// TestWatchesEndWithTheSession: those who are registered stay so, and the next
+// session has no watches until they read again.
+func TestWatchesEndWithTheSession(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		c := s.client
+		var r recorder
+		c.Watch("/d", &r)
+		_, _, err := s.Children("/d")
+		must(t, err)
+		z.ExpireSession(s.ID())
+		eventually(t, "a second session", func() bool { return c.Session() != s })
+		must(t, c.Session().Sync("/d"))
+		time.Sleep(time.Second)
+		z.Faults().CutAll()
+		eventually(t, "reconnected", func() bool { return c.Stats().Reconnects == 1 })
+		must(t, c.Session().Sync("/d"))
+		if n := z.AllWatches(); n.Child != 0 || c.Stats().Watches != 1 {
+			t.Errorf("the server has %+v, %d paths are armed", n, c.Stats().Watches)
+		}
+		_, _, err = c.Session().Children("/d")
+		must(t, err)
+		must(t, z.Create("/d/x", nil))
+		eventually(t, "told", func() bool { return r.has("/d children changed") })
+	})
+}
+
 // TestRearmFails: a server that refuses to set the watches again is left, and
 // the next one asked.
 func TestRearmFails(t *testing.T) {
