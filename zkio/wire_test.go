@@ -132,9 +132,9 @@ func (b *wireBench) read(frames ...[]byte) ([]byte, error) {
 	if _, err := io.ReadFull(b.w, head); err != nil {
 		return nil, err
 	}
-	frame := append(head, make([]byte, binary.BigEndian.Uint32(head))...)
-	_, err := io.ReadFull(b.w, frame[4:])
-	return frame, err
+	body := make([]byte, binary.BigEndian.Uint32(head))
+	_, err := io.ReadFull(b.w, body)
+	return slices.Concat(head, body), err
 }
 
 // connect does the handshake.
