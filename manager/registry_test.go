@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"weak"
+
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// The same name is the same lock, however it is written and whoever asks.
+func TestSameNameSameLock(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		l := exclusive(c.t, m, "jobs/nightly")
+		for _, name := range []string{"jobs/nightly", "/jobs/nightly"} {
+			if exclusive(c.t, m, name) != l {
+				c.t.Errorf("%q is another lock", name)
+			}
+		}
+		for _, name := range []string{"jobs", "jobs/nightly/eu", "jobs/Nightly", "nightly"} {
+			if exclusive(c.t, m, name) == l {
+				c.t.Errorf("%q is the same lock", name)
+			}
+		}
+		if exclusive(c.t, c.open("b"), "jobs/nightly") == l {
+			c.t.Error("two managers share a lock")
+		}
+		var wg sync.WaitGroup
+		locks := make([]*Lock, 50)
+		for i := range locks {
+			wg.Go(func() { locks[i] = exclusive(c.t, m, "at once") })
+		}
+		wg.Wait()
+		for _, l := range locks {
+			if l != locks[0] {
+				c.t.Fatal("the same name gave two locks")
+			}
+		}
+	})
+}
+
+// registry returns a manager without ZooKeeper, for locks that stay idle.
+func registry() *Manager {
+	return &Manager{
+		cfg:     Config{Root: "/holdfast", Logger: slog.New(slog.DiscardHandler)},
+		locks:   make(map[string]entry),
+		sweepAt: minSweep,
+	}
+}
+
+// Idle locks that nobody remembers are collected, with their entries; those
+// that somebody remembers are not.
+func TestForgottenLocksAreCollected(t *testing.T) {
+	m := registry()
+	kept := make(map[string]*Lock)
+	for i := range 20_000 {
+		name := fmt.Sprintf("lock-%d", i)
+		l := exclusive(t, m, name)
+		if i%1000 == 0 {
+			kept[name] = l
+		}
+		if i%1000 == 999 {
+			runtime.GC()
+		}
+	}
+	if n := len(m.locks); n > 10_000 {
+		t.Errorf("%d entries are left of 20000 locks of which %d are remembered", n, len(kept))
+	}
+	runtime.GC()
+	for name, l := range kept {
+		if exclusive(t, m, name) != l {
+			t.Errorf("%s, which is remembered, was made anew", name)
+		}
+	}
+}
+
+// A lock that is not free is never collected, though nobody remembers it: in no
+// phase, with a hold in somebody's hands or not.
+func TestBusyLocksAreNotCollected(t *testing.T) {
+	for _, phase := range phases {
+		if phase.name == "free" {
+			continue
+		}
+		t.Run(phase.name, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				s := &scene{cluster: c, a: c.lock("a"), b: c.lock("b")}
+				m, p := s.a.m, weak.Make(s.a)
+				phase.enter(s)
+				granted, released := s.h.Granted(), s.h.Released()
+				_, _ = granted, released
+				s.a, s.h = nil, Hold{}
+				for range 5 {
+					runtime.GC()
+				}
+				synctest.Wait()
+				l := p.Value()
+				if l == nil {
+					c.t.Fatal("the lock was collected")
+				}
+				if exclusive(c.t, m, "jobs") != l {
+					c.t.Error("the name has another lock now")
+				}
+				if phase, _ := l.State(); phase == state.Free {
+					c.t.Error("the lock is free")
+				}
+				if s.stop != nil {
+					s.stop.goOn()
+				}
+			})
+		})
+	}
+}
+
+// A lock that was busy and is idle and forgotten is collected.
+func TestUsedLocksAreCollected(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		b := c.lock("b")
+		var olds []Hold
+		p := func() weak.Pointer[Lock] {
+			l := exclusive(c.t, m, "jobs")
+			for range 3 {
+				mustRelease(c.t, mustLock(c.t, l)) // in the ordinary way,
+				h := mustLock(c.t, b)
+				w := l.Acquire(c.t.Context()) // given up,
+				synctest.Wait()
+				w.Release()
+				mustRelease(c.t, h)
+				h = mustLock(c.t, l) // and lost
+				c.expire(m)
+				h.Release()
+			}
+			olds = nil
+			return weak.Make(l)
+		}()
+		_ = olds
+		for range 10 {
+			runtime.GC()
+			if p.Value() == nil {
+				return
+			}
+		}
+		c.t.Error("the lock was not collected")
+	})
+}
