@@ -233,7 +233,8 @@ func TestPoolDrain(t *testing.T) {
 	t.Run("ctx ends", func(t *testing.T) {
 		inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
 			j, b := setup(p)
-			p.gate(s, true)
+			// Not before drain has begun: a worker may take a fetch until then.
+			time.AfterFunc(time.Second, func() { p.gate(s, true) })
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			began := time.Now()
@@ -271,8 +272,8 @@ func TestDelays(t *testing.T) {
 			defer mu.Unlock()
 			at = append(at, time.Since(began))
 		})
-		for _, after := range []time.Duration{3, 1, 2, 0, -1, 1, 5000, 6000} {
-			if !d.add(after*time.Second, Releases, note) {
+		for _, seconds := range []int{3, 1, 2, 0, -1, 1, 5000, 6000} {
+			if !d.add(time.Duration(seconds)*time.Second, Releases, note) {
 				t.Error("refused")
 			}
 		}

@@ -128,11 +128,11 @@ func (b *wireBench) read(frames ...[]byte) ([]byte, error) {
 		}
 	}()
 	defer func() { <-done }()
-	head := make([]byte, 4)
-	if _, err := io.ReadFull(b.w, head); err != nil {
+	frame := make([]byte, 4)
+	if _, err := io.ReadFull(b.w, frame); err != nil {
 		return nil, err
 	}
-	frame := append(head, make([]byte, binary.BigEndian.Uint32(head))...)
+	frame = append(frame, make([]byte, binary.BigEndian.Uint32(frame))...)
 	_, err := io.ReadFull(b.w, frame[4:])
 	return frame, err
 }
