@@ -105,7 +105,7 @@ func checkTree(t testing.TB, s *Server) {
 // bareServer returns a server and a connection with a session on it whose
 // goroutines do not run: the caller hands requests to the server itself.
 func bareServer(t testing.TB) (*Server, *conn) {
-	s := NewServer(Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	s := NewServer(Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = s.Close() })
 	_, end := newPipe(pipeAddr("client"), pipeAddr("server"))
 	c := newConn(s, end)

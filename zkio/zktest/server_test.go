@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // quiet is the logger of servers whose warnings are expected.
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+var quiet = slog.New(slog.DiscardHandler)
 
 // newServer starts a server for the test and closes it at its end.
 func newServer(t testing.TB, cfg zktest.Config) *zktest.Server {

@@ -227,7 +227,7 @@ func TestSessionIDs(t *testing.T) {
 						t.Errorf("session %x twice", s)
 					}
 					seen[s] = true
-					if want := max(id, 1); uint8(uint64(s)>>56) != want {
+					if want := max(id, 1); uint64(s)>>56 != uint64(want) {
 						t.Errorf("session %x of server %d", s, want)
 					}
 				}
