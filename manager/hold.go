@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"weak"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/state"
@@ -266,7 +267,7 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 	}
 	key := heldKey{h.round.lock}
 	outer, _ := parent.Value(key).(*held)
-	return context.WithValue(ctx, key, &held{h, outer}), done
+	return context.WithValue(ctx, key, &held{h.round, weak.Make(h.slot), h.gen, outer}), done
 }
 
 // Reenter returns a further handle of the same holder. The holder's count in
@@ -418,9 +419,13 @@ func (h Hold) wrap(op string, err error) error {
 // isPending reports whether err is check's answer for a pending hold.
 func isPending(err error) bool { return errors.Is(err, ErrNotGranted) }
 
-// held is a hold in a context, and the one of the same lock further out.
+// held is a hold in a context, and the one of the same lock further out. It does
+// not keep the hold's slot: a context cannot release a hold, so one that is in
+// nothing but contexts has been dropped.
 type held struct {
-	hold  Hold
+	round *round
+	slot  weak.Pointer[slot]
+	gen   uint64
 	outer *held
 }
 
@@ -432,8 +437,9 @@ type heldKey struct{ lock *Lock }
 func (l *Lock) heldIn(ctx context.Context) (Hold, bool) {
 	e, _ := ctx.Value(heldKey{l}).(*held)
 	for ; e != nil; e = e.outer {
-		if e.hold.slot.alive(e.hold.gen) && e.hold.round.word.Load().Phase() <= state.Retained {
-			return e.hold, true
+		s := e.slot.Value()
+		if s != nil && s.alive(e.gen) && e.round.word.Load().Phase() <= state.Retained {
+			return Hold{e.round, s, e.gen}, true
 		}
 	}
 	return Hold{}, false

@@ -45,11 +45,12 @@ type Manager struct {
 	sweepAt int                // remove dead entries when there are so many
 	active  map[*trip]struct{} // trips that have, or may have, a node
 
-	closeOnce sync.Once
-	closeErr  error
-	done      chan struct{}  // closed when the manager's own goroutines are to end
-	wg        sync.WaitGroup // those goroutines: the rotation, and see spawn
-	joined    bool           // protected by mu: wg is being waited for, or has been
+	closeBegun atomic.Bool
+	closeDone  chan struct{}  // closed when Close has done its work
+	closeErr   error          // written before that
+	done       chan struct{}  // closed when the manager's own goroutines are to end
+	wg         sync.WaitGroup // those goroutines: the rotation, and see spawn
+	joined     bool           // protected by mu: wg is being waited for, or has been
 }
 
 // The stages of a Manager, in order.
@@ -79,6 +80,8 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		sweepAt: minSweep,
 		active:  make(map[*trip]struct{}),
 		done:    make(chan struct{}),
+
+		closeDone: make(chan struct{}),
 	}
 	if m.host, err = os.Hostname(); err != nil {
 		m.host = "unknown-host"
@@ -299,22 +302,25 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 // error says so: the locks are then free when the session has timed out there.
 // A second Close waits for the first and returns the same.
 func (m *Manager) Close() error {
-	m.closeOnce.Do(func() {
-		m.stage.Store(closingDown)
-		m.failAll()
-		ctx, cancel := context.WithTimeout(context.Background(), m.cfg.CloseTimeout)
-		defer cancel()
-		err := m.client.Close(ctx)
-		m.closed.Store(true)
-		close(m.done)
-		m.mu.Lock()
-		m.joined = true
-		m.mu.Unlock()
-		m.wg.Wait()
-		if err != nil {
-			m.closeErr = &Error{Op: "close", Err: err}
-		}
-	})
+	if !m.closeBegun.CompareAndSwap(false, true) {
+		<-m.closeDone
+		return m.closeErr
+	}
+	defer close(m.closeDone)
+	m.stage.Store(closingDown)
+	m.failAll()
+	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.CloseTimeout)
+	defer cancel()
+	err := m.client.Close(ctx)
+	m.closed.Store(true)
+	close(m.done)
+	m.mu.Lock()
+	m.joined = true
+	m.mu.Unlock()
+	m.wg.Wait()
+	if err != nil {
+		m.closeErr = &Error{Op: "close", Err: err}
+	}
 	return m.closeErr
 }
 

@@ -54,8 +54,8 @@ type trip struct {
 	ahead      string     // the path that is watched
 	writer     Grant      // the one of our own beside which a place was asked for
 	writeGone  string     // our own write node beside which there was no place any more
-	alone      bool       // when ahead is deleted the lock is ours
-	leaving    bool       // node is being given up for a new place
+	alone      uint64     // when ahead is deleted the lock is ours, if told on this connection; 0: it is not
+	leaving    bool       // node is to go, and may have gone: see requeue
 	ownWatched bool       // the server has a watch for node, or had and ownTouched tells
 	closing    bool       // the first step of the end has been made
 	warned     bool       // about a contender that is not ephemeral
@@ -330,11 +330,14 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 		if ok, more := t.lookAtOwn(s); !ok {
 			return more
 		}
-		t.alone = false // list: our place may not be what it was
+		t.alone = 0 // list: our place may not be what it was
 	}
-	if gone := t.aheadGone.Load(); t.alone && gone != nil && *gone == t.ahead {
-		// The only contender ahead is gone, and nobody can come in before us:
-		// the lock is ours, without another look.
+	gone := t.aheadGone.Load()
+	connection := s.Connection() // read after it: what is told on a new one counts for that
+	if gone != nil && *gone == t.ahead && t.alone == connection {
+		// The only contender ahead is gone, and nobody can come in before us: the
+		// lock is ours, without another look. We would have heard by now if our
+		// own node had gone before; not so after an outage.
 		return t.enter(s)
 	}
 	q, more, ok := t.list(s)
@@ -348,7 +351,7 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 	case n == 0:
 		return t.enter(s)
 	}
-	return t.await(s, q, n, nearest)
+	return t.await(s, q, n, nearest, connection)
 }
 
 // directory is what a lock knows about its directory. It is written by the
@@ -422,8 +425,7 @@ func (t *trip) queue(s *zkio.Session) (more bool) {
 // may be under way; whether its node is still there is for the transaction to say.
 func (t *trip) downgrade(s *zkio.Session, w Grant) (more bool) {
 	if t.node.Czxid() != 0 && t.node.Beside() == "" {
-		// Queued already, behind our own writer and perhaps others: queue anew.
-		return t.requeue(s)
+		return t.requeue(s) // queued already, behind our own writer and perhaps others
 	}
 	if c, _ := parseContender(w.Path[strings.LastIndexByte(w.Path, '/')+1:]); exhausted(c.seq) {
 		t.round.fail(t.error("acquire", fmt.Errorf("%w: no read lock can be had beside the write lock %s", ErrSequenceExhausted, w.Path)))
@@ -437,6 +439,8 @@ func (t *trip) downgrade(s *zkio.Session, w Grant) (more bool) {
 		return true
 	case err != nil:
 		return t.failed(err)
+	case t.node.Beside() != w.Path:
+		return t.requeue(s) // the same: it was queued by a request whose answer was lost
 	}
 	t.ownWatched = true
 	return t.enter(s)
@@ -511,8 +515,11 @@ func (t *trip) lookAtOwn(s *zkio.Session) (ok, more bool) {
 
 // requeue queues again after our node has gone while we waited, or leaves the
 // place in the queue for a better one.
+//
+// It may take several tries to learn that the node is gone, during which nothing
+// else may be made of it: a deletion whose answer was lost may be on its way.
 func (t *trip) requeue(s *zkio.Session) (more bool) {
-	t.leaving = true                         // whatever comes of it: the node is not watched any more
+	t.leaving = true
 	if err := t.node.Delete(s); err != nil { // makes sure that it is gone
 		return t.failed(err)
 	}
@@ -528,13 +535,14 @@ func (t *trip) nodeGone() {
 	t.unwatchAhead()
 	t.unplace()
 	t.node = nil
-	t.ownWatched, t.leaving = false, false
+	t.leaving, t.ownWatched = false, false
 	t.ownTouched.Store(false)
 }
 
 // await watches the nearest contender ahead and parks the round. From here on
 // it costs no goroutine: a watch, the loss of the session or the rotation wakes it.
-func (t *trip) await(s *zkio.Session, q queue, n int, nearest contender) (more bool) {
+// connection is the one that was there before the queue was listed.
+func (t *trip) await(s *zkio.Session, q queue, n int, nearest contender, connection uint64) (more bool) {
 	l := t.round.lock
 	path := l.path + "/" + nearest.name
 	if t.ahead != path {
@@ -546,7 +554,10 @@ func (t *trip) await(s *zkio.Session, q queue, n int, nearest contender) (more b
 	}
 	// Its deletion alone lets us in, unless a read can stand in its place after
 	// that: a writer may have been downgraded.
-	t.alone = n == 1 && !q.exhausted && (nearest.kind != KindWrite || l.kind == KindRead)
+	t.alone = 0
+	if n == 1 && !q.exhausted && (nearest.kind != KindWrite || l.kind == KindRead) {
+		t.alone = connection
+	}
 	data, stat, err := s.Get(path)
 	if errors.Is(err, zkio.ErrNoNode) {
 		// It went between the list and now.
@@ -580,7 +591,7 @@ func (t *trip) unwatchAhead() {
 		t.round.lock.m.client.Unwatch(t.ahead, (*aheadWatch)(t))
 		t.ahead = ""
 	}
-	t.alone = false
+	t.alone = 0
 	t.aheadGone.Store(nil)
 }
 

@@ -251,7 +251,14 @@ func (c *Client) Close(ctx context.Context) error {
 	timer := time.AfterFunc(closeGrace, func() { close(grace) })
 	defer timer.Stop()
 
-	c.pool.drain(ctx, grace)
+	// Whatever hangs there must leave time to ask the server for the end of the
+	// session, which deletes all its nodes at once.
+	draining, cancel := ctx, context.CancelFunc(func() {})
+	if end, ok := ctx.Deadline(); ok {
+		draining, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+	}
+	c.pool.drain(draining, grace)
+	cancel()
 	c.closeCtx, c.grace = ctx, grace
 	close(c.closing)
 	// run ends the session and returns. The workers that were waiting in calls

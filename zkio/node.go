@@ -134,22 +134,13 @@ func (n *Node) Enter(s *Session) (children int, err error) {
 // CreateBeside creates the node with the sequence number of the node at beside,
 // if that exists at that moment, and leaves a watch for it: nobody who queued
 // after the other node can come in between. ErrNoNode means that there is no
-// such node. If the node was made with a number of its own by an earlier try,
-// that one is deleted first.
+// such node. If it turns out that an earlier try has made the node with a number
+// of its own, it is left there, and CreateBeside succeeds: ask Beside.
 func (n *Node) CreateBeside(s *Session, beside string) error {
 	if len(beside) < sequenceDigits {
 		return badArguments("create", n.where(), "%q has no sequence number", beside)
 	}
 	path := n.pathBeside(beside)
-	if err := n.begin(s); err != nil {
-		return err
-	}
-	if n.path != "" && n.path != path {
-		if err := s.Delete(n.path, -1); err != nil && !errors.Is(err, ErrNoNode) {
-			return err
-		}
-		n.drop()
-	}
 	return n.createAndLook(s, func() (string, error) {
 		n.beside = beside
 		_, err := s.multi("create", path, CheckOp(beside, -1), Op{
@@ -393,6 +384,12 @@ func (n *Node) delete(s *Session) (how Removal, err error) {
 		switch err := s.Delete(path, -1); {
 		case err == nil:
 			how = RemovedByUs
+		case errors.Is(err, ErrNoAuth):
+			// The server looks at the right to delete, which is the parent's,
+			// before it looks for the node. Anybody may ask whether it is there.
+			if _, there, e := s.Exists(path); e != nil || there {
+				return RemovedSomehow, err
+			}
 		case !errors.Is(err, ErrNoNode):
 			return RemovedSomehow, err
 		}

@@ -349,9 +349,9 @@ func TestCreateBeside(t *testing.T) {
 
 		z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
 		wantErr(t, n.Create(s), ErrUnknown, Unknown)
-		must(t, n.CreateBeside(s, writer.Path())) // in place of the one that there is
-		if got := len(z.Children("/d")); got != 3 || sequence(n) != sequence(writer) {
-			t.Errorf("%d nodes; %q", got, n.Path())
+		must(t, n.CreateBeside(s, writer.Path())) // finds the one that there is, elsewhere
+		if got := len(z.Children("/d")); got != 3 || sequence(n) == sequence(writer) || n.Beside() != "" {
+			t.Errorf("%d nodes; %q beside %q", got, n.Path(), n.Beside())
 		}
 		must(t, n.Delete(s))
 

@@ -47,7 +47,8 @@ type Session struct {
 	id           atomic.Int64
 	timeout      atomic.Int64 // a time.Duration; as negotiated
 	zxid         atomic.Int64 // the newest transaction that an answer told of
-	noContainers atomic.Bool  // the server has none
+	connections  atomic.Uint64
+	noContainers atomic.Bool // the server has none
 
 	established chan struct{} // closed when the session has its id
 	over        chan struct{} // closed by end
@@ -106,6 +107,12 @@ func (s *Session) ID() int64 { return s.id.Load() }
 
 // Timeout returns the timeout that the servers granted.
 func (s *Session) Timeout() time.Duration { return time.Duration(s.timeout.Load()) }
+
+// Connection returns the number of the session's present or last connection,
+// counted from 1. As long as it stays the same, watch events arrive in the order
+// of what they tell of, and before the answer to any read that saw more. What
+// happened during an outage is told afterwards in no order.
+func (s *Session) Connection() uint64 { return s.connections.Load() }
 
 // Client returns the client whose session it is.
 func (s *Session) Client() *Client { return s.client }
@@ -269,7 +276,8 @@ func (s *Session) flushes() bool {
 	now := s.client.clock.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ID() == 0 || s.flushed || now-s.downSince < s.Timeout() {
+	// A session that is over has its own way to end the calls.
+	if s.Err() != nil || s.ID() == 0 || s.flushed || now-s.downSince < s.Timeout() {
 		return false
 	}
 	s.flushed = true
@@ -292,6 +300,7 @@ func (s *Session) attach(w *wire) bool {
 func (s *Session) connected(w *wire, id int64, timeout time.Duration) (first [][]byte) {
 	c := s.client
 	resumed := s.ID() != 0
+	s.connections.Add(1) // before anything is answered on it
 	s.trust.greeted(c.clock.now(), timeout, !resumed)
 	s.id.Store(id)
 	s.timeout.Store(int64(timeout))
