@@ -617,6 +617,15 @@ func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
 		err := h.Unlock(context.Background())
 		end()
 		w.settled("Unlock", l, err, lost)
+	case s.giving == byReleaseWait && l.kind == manager.KindRead:
+		// Readers may keep the round going for as long as the run lasts. If
+		// each of them waited for its end, they would all be out one day, and
+		// that would be the end.
+		released := h.Released()
+		w.settles("Release", l, h, lost)
+		end := w.activity.beginFor("waiting for a release for a while", l, s.think)
+		pause(w.child.run, s.think, released.Done())
+		end()
 	case s.giving == byReleaseWait:
 		end := w.activity.begin("waiting for a release", l)
 		_, err := h.Release().Wait(context.Background())
