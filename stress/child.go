@@ -42,6 +42,7 @@ type child struct {
 // liveCounts are what the workers count while they work. What a lock counts
 // itself is not among them.
 type liveCounts struct {
+	readEntries, writeEntries, downgrades, refusedUpgrades                                   atomic.Uint64
 	entries, reentries, shares, refusals, timeouts, cancels, lostHolds, violations, failures atomic.Uint64
 }
 
@@ -136,15 +137,22 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 func (c *child) open(m *manager.Manager) error {
 	for i := range c.settings.Locks {
 		name := lockName(i)
-		l, err := m.Exclusive(name)
+		r, err := newReferee(name, filepath.Join(c.settings.Dir, name), c.settings.Process, c.violation)
 		if err != nil {
 			return err
 		}
-		r, err := newReferee(name, filepath.Join(c.settings.Dir, name), c.violation)
-		if err != nil {
+		l := &contended{referee: r, kind: manager.KindExclusive}
+		c.locks = append(c.locks, l)
+		if c.settings.ReadWrite {
+			rw, err := m.ReadWrite(name)
+			if err != nil {
+				return err
+			}
+			l.lock, l.kind = rw.Writer(), manager.KindWrite
+			l.reader = &contended{lock: rw.Reader(), referee: r, kind: manager.KindRead, writer: l}
+		} else if l.lock, err = m.Exclusive(name); err != nil {
 			return err
 		}
-		c.locks = append(c.locks, &contended{l, r})
 	}
 	for i := range c.settings.Goroutines {
 		c.workers = append(c.workers, &worker{id: i, child: c, plan: newPlan(c.settings, i)})
@@ -232,8 +240,10 @@ func (c *child) close(m *manager.Manager) (ok bool) {
 		errs = append(errs, err)
 	}
 	for _, l := range c.locks {
-		if phase, holders := l.lock.State(); phase != state.Free || holders != 0 {
-			errs = append(errs, fmt.Errorf("everybody has left lock %q, but it is %v/%d", l.lock.Name(), phase, holders))
+		for _, l := range l.both() {
+			if phase, holders := l.lock.State(); phase != state.Free || holders != 0 {
+				errs = append(errs, fmt.Errorf("everybody has left %v, but it is %v/%d", l, phase, holders))
+			}
 		}
 		if err := l.referee.close(); err != nil {
 			errs = append(errs, err)
@@ -249,19 +259,31 @@ func (c *child) close(m *manager.Manager) (ok bool) {
 // total returns all counts so far.
 func (c *child) total() counts {
 	n := counts{
-		Entries:    c.counts.entries.Load(),
-		Reentries:  c.counts.reentries.Load(),
-		Shares:     c.counts.shares.Load(),
-		Refusals:   c.counts.refusals.Load(),
-		Timeouts:   c.counts.timeouts.Load(),
-		Cancels:    c.counts.cancels.Load(),
-		LostHolds:  c.counts.lostHolds.Load(),
-		Violations: c.counts.violations.Load(),
-		Failures:   c.counts.failures.Load(),
+		Entries:         c.counts.entries.Load(),
+		ReadEntries:     c.counts.readEntries.Load(),
+		WriteEntries:    c.counts.writeEntries.Load(),
+		Downgrades:      c.counts.downgrades.Load(),
+		RefusedUpgrades: c.counts.refusedUpgrades.Load(),
+		Reentries:       c.counts.reentries.Load(),
+		Shares:          c.counts.shares.Load(),
+		Refusals:        c.counts.refusals.Load(),
+		Timeouts:        c.counts.timeouts.Load(),
+		Cancels:         c.counts.cancels.Load(),
+		LostHolds:       c.counts.lostHolds.Load(),
+		Violations:      c.counts.violations.Load(),
+		Failures:        c.counts.failures.Load(),
 	}
 	for _, l := range c.locks {
-		s := l.lock.Stats()
-		n.add(counts{Grants: s.Grants, Rounds: s.Rounds, LostRaces: s.LostRaces, LongestRace: s.LongestRace})
+		for _, l := range l.both() {
+			s := l.lock.Stats()
+			n.add(counts{Grants: s.Grants, Rounds: s.Rounds, LostRaces: s.LostRaces, LongestRace: s.LongestRace})
+			switch l.kind {
+			case manager.KindRead:
+				n.ReadGrants += s.Grants
+			case manager.KindWrite:
+				n.WriteGrants += s.Grants
+			}
+		}
 	}
 	return n
 }

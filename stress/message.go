@@ -34,6 +34,8 @@ type settings struct {
 	Locks          int           `json:"locks"`
 	Hold           time.Duration `json:"hold"`  // mean time inside
 	Think          time.Duration `json:"think"` // mean time between steps
+	ReadWrite      bool          `json:"read_write"`
+	ReadRatio      float64       `json:"read_ratio"`
 	SessionTimeout time.Duration `json:"session_timeout"`
 	Patience       time.Duration `json:"patience"`
 	Sabotage       sabotage      `json:"sabotage,omitempty"`
@@ -64,6 +66,14 @@ type counts struct {
 	Rounds  uint64 `json:"rounds"`  // rounds that were started
 	Entries uint64 `json:"entries"` // acquisitions that were granted: newcomers who got in
 
+	// Of read/write locks; 0 of exclusive ones.
+	ReadGrants      uint64 `json:"read_grants"` // among Grants
+	WriteGrants     uint64 `json:"write_grants"`
+	ReadEntries     uint64 `json:"read_entries"` // among Entries
+	WriteEntries    uint64 `json:"write_entries"`
+	Downgrades      uint64 `json:"downgrades"`       // among ReadEntries: those under a write hold, which was then released
+	RefusedUpgrades uint64 `json:"refused_upgrades"` // asking for write while holding read, as it must be
+
 	Reentries uint64 `json:"reentries"` // further handles of somebody inside
 	Shares    uint64 `json:"shares"`    // holds given to another goroutine
 
@@ -85,6 +95,12 @@ func (c *counts) add(d counts) {
 	c.Grants += d.Grants
 	c.Rounds += d.Rounds
 	c.Entries += d.Entries
+	c.ReadGrants += d.ReadGrants
+	c.WriteGrants += d.WriteGrants
+	c.ReadEntries += d.ReadEntries
+	c.WriteEntries += d.WriteEntries
+	c.Downgrades += d.Downgrades
+	c.RefusedUpgrades += d.RefusedUpgrades
 	c.Reentries += d.Reentries
 	c.Shares += d.Shares
 	c.Refusals += d.Refusals

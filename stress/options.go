@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
@@ -25,6 +26,8 @@ type options struct {
 	json           string
 	hold           time.Duration
 	think          time.Duration
+	readWrite      bool    // read/write locks instead of exclusive ones
+	readRatio      float64 // how many of their steps are reads
 	sessionTimeout time.Duration
 	patience       time.Duration
 }
@@ -34,7 +37,8 @@ const usage = `Usage: go run ./stress [flags]
 Starts processes whose goroutines contend for locks, and judges from outside
 whether the locks hold: a flock per lock says whether two processes are inside
 at once, fencing tokens have to rise, every wait has to end, and no node may be
-left in ZooKeeper. It says how it goes while it runs, and what came of it at the
+left in ZooKeeper. With -read-ratio the locks are read/write locks; the flocks
+are then shared by readers. It says how it goes while it runs, and what came of it at the
 end. Ctrl-C ends it early, with the summary; a second Ctrl-C kills it.
 
 Exit status:
@@ -61,7 +65,15 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", 0, "what the workers do follows from it; 0: a random one, which is printed")
 	flags.StringVar(&o.json, "json", "", "write the summary to `file`, as JSON")
 	flags.DurationVar(&o.hold, "hold", time.Millisecond, "the mean time that a worker stays inside")
-	flags.DurationVar(&o.think, "think", 0, "the mean time between a worker's steps; 0: such that about one worker of a process is in a lock that it holds")
+	flags.DurationVar(&o.think, "think", 0, "the mean time between a worker's steps; 0: such that about one worker of a process is in a lock that it holds, or, with -read-ratio, a sixteenth of -hold")
+	flags.Func("read-ratio", "take read/write locks, and make so many of the steps reads: a `share` between 0 and 1; without it, locks are exclusive", func(text string) (err error) {
+		o.readWrite = true
+		o.readRatio, err = strconv.ParseFloat(text, 64)
+		if err != nil {
+			return errors.New("it must be a number between 0 and 1")
+		}
+		return nil
+	})
 	flags.DurationVar(&o.sessionTimeout, "session-timeout", 10*time.Second, "the ZooKeeper session timeout to ask for")
 	flags.DurationVar(&o.patience, "patience", time.Minute, "a worker that is in one operation for longer is stuck")
 
@@ -85,7 +97,14 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		fmt.Fprintf(stderr, "stress: %v\nRun it with -help for the flags.\n", err)
 		return o, err
 	}
-	if o.think == 0 {
+	switch {
+	case o.think != 0:
+	case o.readWrite:
+		// What read/write locks are for is readers that overlap: a process's
+		// read lock is kept for as long as one of its readers is inside. So
+		// workers do little else than read.
+		o.think = max(o.hold/16, 1)
+	default:
 		// With g workers for each lock in a process, who are inside for h at a
 		// time and outside for g×h, one is inside on average. Then all have
 		// left now and then, and another process gets its turn.
@@ -118,5 +137,8 @@ func (o options) check() error {
 	lasts("think", o.think, 0, time.Hour)
 	lasts("session-timeout", o.sessionTimeout, 100*time.Millisecond, time.Hour)
 	lasts("patience", o.patience, time.Second, time.Hour)
+	if o.readWrite && !(o.readRatio >= 0 && o.readRatio <= 1) { // NaN, too, is neither
+		faults = append(faults, fmt.Errorf("-read-ratio is %v: it must be between 0 and 1", o.readRatio))
+	}
 	return errors.Join(faults...)
 }

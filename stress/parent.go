@@ -178,7 +178,11 @@ func (p *parent) introduce() {
 
 // scale says who contends, for a person.
 func (o options) scale() string {
-	return fmt.Sprintf("%s × %s, %s", plural(o.processes, "process"), plural(o.goroutines, "goroutine"), plural(o.locks, "lock"))
+	lock := "lock"
+	if o.readWrite {
+		lock = "read/write lock"
+	}
+	return fmt.Sprintf("%s × %s, %s", plural(o.processes, "process"), plural(o.goroutines, "goroutine"), plural(o.locks, lock))
 }
 
 func plural(n int, what string) string {
@@ -207,6 +211,8 @@ func (p *parent) start() {
 			Locks:          o.locks,
 			Hold:           o.hold,
 			Think:          o.think,
+			ReadWrite:      o.readWrite,
+			ReadRatio:      o.readRatio,
 			SessionTimeout: o.sessionTimeout,
 			Patience:       o.patience,
 		}
@@ -464,6 +470,7 @@ func (p *parent) conclude() int {
 	s.Servers, s.Embedded = p.cluster.servers, p.cluster.embedded != nil
 	s.Processes, s.Goroutines, s.Locks = o.processes, o.goroutines, o.locks
 	s.Hold, s.Think = o.hold, o.think
+	s.ReadWrite, s.ReadRatio = o.readWrite, o.readRatio
 	s.Planned = o.duration
 	if !p.started.IsZero() {
 		s.Elapsed = p.stopped.Sub(p.started)
@@ -471,6 +478,9 @@ func (p *parent) conclude() int {
 	s.counts = p.total()
 	for _, c := range p.processes {
 		s.ProcessGrants = append(s.ProcessGrants, c.progress.Grants)
+		if s.ReadWrite {
+			s.ProcessWriteGrants = append(s.ProcessWriteGrants, c.progress.WriteGrants)
+		}
 	}
 	s.Leaks = len(s.LeakList)
 	s.Latencies = s.latency.summary()

@@ -18,6 +18,9 @@ type plan struct {
 	locks int
 	hold  time.Duration
 	think time.Duration
+
+	readWrite bool
+	readRatio float64
 }
 
 func newPlan(s settings, worker int) *plan {
@@ -26,6 +29,9 @@ func newPlan(s settings, worker int) *plan {
 		locks: s.Locks,
 		hold:  s.Hold,
 		think: s.Think,
+
+		readWrite: s.ReadWrite,
+		readRatio: s.ReadRatio,
 	}
 }
 
@@ -40,6 +46,10 @@ type step struct {
 	order  bool // which of two handles is released first
 	giving giving
 	again  bool // release a second time, which must be refused
+
+	// Of read/write locks.
+	read bool // it is a read
+	turn bool // of a write: go on under the read lock; of a read: try to get the write lock, which must be refused
 }
 
 // A way is how a step gets its lock.
@@ -111,6 +121,10 @@ func (p *plan) next() step {
 	// Two of three go in and out.
 	if n := p.rng.IntN(3 * int(numNested-1)); n < int(numNested-1) {
 		s.nested = nested(n + 1)
+	}
+	if p.readWrite {
+		s.read = p.rng.Float64() < p.readRatio
+		s.turn = p.rng.IntN(4) == 0
 	}
 	return s
 }

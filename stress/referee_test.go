@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/manager"
 )
 
 // court is what a lock's processes share, within one test: the file, and a list
@@ -34,7 +36,7 @@ func newCourt(t *testing.T) *court {
 // process returns the referee of a process.
 func (c *court) process(pid int) *referee {
 	c.t.Helper()
-	r, err := newReferee("l", c.path, func(v violation) {
+	r, err := newReferee("l", c.path, pid, func(v violation) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.seen = append(c.seen, v)
@@ -109,7 +111,7 @@ func TestReferee(t *testing.T) {
 				if token, ok := strings.CutPrefix(word, "lost"); ok {
 					close(lostOf(token))
 				} else if worker, token, ok := strings.Cut(word, "+"); ok {
-					out, err := processes[word[0]].enter(uint64(token[0]-'0'), lostOf(token))
+					out, err := processes[word[0]].enter(manager.KindExclusive, uint64(token[0]-'0'), lostOf(token))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -128,8 +130,8 @@ func TestReferee(t *testing.T) {
 func TestViolationSaysWhoItWas(t *testing.T) {
 	c := newCourt(t)
 	a, b := c.process(1), c.process(2)
-	leaveA, errA := a.enter(17, nil)
-	leaveB, errB := b.enter(18, nil)
+	leaveA, errA := a.enter(manager.KindExclusive, 17, nil)
+	leaveB, errB := b.enter(manager.KindExclusive, 18, nil)
 	if err := errors.Join(errA, errB); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +228,7 @@ func visit(t *testing.T, r *referee, p *sharedLockProcess, rng *rand.Rand) {
 	} else {
 		defer p.release()
 	}
-	leave, err := r.enter(token, lost)
+	leave, err := r.enter(manager.KindExclusive, token, lost)
 	if err != nil {
 		t.Error(err)
 		return

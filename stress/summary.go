@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -25,6 +26,10 @@ const (
 	voidDuration = 10 * time.Second
 	voidEntries  = 1000
 )
+
+// In a run of starvedDuration or longer, with writes, each process's writers must
+// have been granted at least once.
+const starvedDuration = 10 * time.Second
 
 // A verdict is what a run comes to.
 type verdict string
@@ -54,13 +59,17 @@ type summary struct {
 	Processes   int           `json:"processes"`
 	Goroutines  int           `json:"goroutines"` // of each process
 	Locks       int           `json:"locks"`
-	Hold        time.Duration `json:"hold_ns"`  // mean time inside
-	Think       time.Duration `json:"think_ns"` // mean time between steps
+	Hold        time.Duration `json:"hold_ns"`    // mean time inside
+	Think       time.Duration `json:"think_ns"`   // mean time between steps
+	ReadWrite   bool          `json:"read_write"` // the locks are read/write locks
+	ReadRatio   float64       `json:"read_ratio"` // how many of their steps are reads
 
 	// What happened, of all processes together; see the type.
 	counts
-	ProcessGrants []uint64         `json:"process_grants"` // the grants of each process
-	Latencies     []latencySummary `json:"latencies"`      // until a worker was in, by how it asked
+	ProcessGrants []uint64 `json:"process_grants"` // the grants of each process
+	// The grants of each process's write locks; empty for exclusive locks.
+	ProcessWriteGrants []uint64         `json:"process_write_grants"`
+	Latencies          []latencySummary `json:"latencies"` // until a worker was in, by how it asked
 
 	// What was wrong; of each list the first ones only.
 	Leaks         int         `json:"leaked_nodes"`
@@ -75,12 +84,13 @@ type summary struct {
 // has happened yet. In JSON, its lists are empty ones, not null.
 func newSummary(now time.Time) summary {
 	return summary{
-		Begin:         now,
-		Reasons:       []string{},
-		ViolationList: []violation{},
-		FailureList:   []string{},
-		LeakList:      []leak{},
-		latency:       newLatency(),
+		Begin:              now,
+		Reasons:            []string{},
+		ProcessWriteGrants: []uint64{},
+		ViolationList:      []violation{},
+		FailureList:        []string{},
+		LeakList:           []leak{},
+		latency:            newLatency(),
 	}
 }
 
@@ -100,6 +110,13 @@ func (s *summary) judge() {
 	}
 	if s.Failures > 0 {
 		note(failed, exitFailure, "%s", plural(int(s.Failures), "failure"))
+	}
+	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration {
+		for i, n := range s.ProcessWriteGrants {
+			if n == 0 {
+				note(failed, exitFailure, "no writer of process %d was granted", i)
+			}
+		}
 	}
 	if s.Entries == 0 || s.Elapsed >= voidDuration && s.Entries < voidEntries {
 		note(voidedRun, exitVoid, "%s %s into a lock in %v: too few to prove anything", thousands(s.Entries), entriesWord(s.Entries), s.Elapsed.Round(100*time.Millisecond))
@@ -132,10 +149,16 @@ func (s *summary) print(w io.Writer) {
 		early = fmt.Sprintf(" of %v: interrupted", s.Planned)
 	}
 	line("ran", "%v%s, seed %d", s.Elapsed.Round(10*time.Millisecond), early, s.Seed)
-	line("contended", "%s", options{processes: s.Processes, goroutines: s.Goroutines, locks: s.Locks}.scale())
+	line("contended", "%s", options{processes: s.Processes, goroutines: s.Goroutines, locks: s.Locks, readWrite: s.ReadWrite}.scale())
 	line("", "inside for %v on average, %v between two steps", s.Hold, s.Think)
 	line("grants", "%s of %s rounds, %s/s; by process %s", thousands(s.Grants), thousands(s.Rounds), rate(s.Grants, s.Elapsed), shares(s.ProcessGrants))
 	line("entries", "%s, %s/s; %s per grant", thousands(s.Entries), rate(s.Entries, s.Elapsed), ratio(s.Entries, s.Grants))
+	if s.ReadWrite {
+		line("reads", "%s of the steps; %s entries, %s per read grant (%s)", percent(s.ReadRatio), thousands(s.ReadEntries), ratio(s.ReadEntries, s.ReadGrants), thousands(s.ReadGrants))
+		line("writes", "%s entries, %s per write grant (%s)", thousands(s.WriteEntries), ratio(s.WriteEntries, s.WriteGrants), thousands(s.WriteGrants))
+		line("write grants", "by process %s", list(s.ProcessWriteGrants))
+		line("write to read", "%s downgrades; read to write refused %s", thousands(s.Downgrades), thousands(s.RefusedUpgrades))
+	}
 	line("further holds", "%s reentered, %s shared with another goroutine", thousands(s.Reentries), thousands(s.Shares))
 	line("did not get in", "TryLock refused %s, timed out %s, cancelled %s", thousands(s.Refusals), thousands(s.Timeouts), thousands(s.Cancels))
 	line("lost holds", "%s", thousands(s.LostHolds))
@@ -148,8 +171,10 @@ func (s *summary) print(w io.Writer) {
 	line("violations", "%s", thousands(s.Violations))
 	line("leaked nodes", "%s", thousands(s.Leaks))
 	line("other failures", "%s", thousands(s.Failures))
-	switch s.Verdict {
-	case ok:
+	switch {
+	case s.Verdict == ok && s.ReadWrite:
+		fmt.Fprintf(w, "\n%s: no writer was inside beside another process, every wait ended, no node is left\n", s.Verdict)
+	case s.Verdict == ok:
 		fmt.Fprintf(w, "\n%s: every entry was alone among the processes, every wait ended, no node is left\n", s.Verdict)
 	default:
 		fmt.Fprintf(w, "\n%s: %s\n", s.Verdict, strings.Join(s.Reasons, "; "))
@@ -170,6 +195,27 @@ func ratio(n, of uint64) string {
 	return fmt.Sprintf("%.1f", float64(n)/float64(of))
 }
 
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 4, 64) + " %" }
+
+// mostListed is how many processes are listed one by one.
+const mostListed = 16
+
+// list writes the numbers.
+func list(numbers []uint64) string {
+	var b strings.Builder
+	for i, n := range numbers {
+		if i == mostListed {
+			fmt.Fprintf(&b, ", and %d more", len(numbers)-mostListed)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(thousands(n))
+	}
+	return b.String()
+}
+
 // shares writes how the total is made up.
 func shares(parts []uint64) string {
 	var total uint64
@@ -179,11 +225,10 @@ func shares(parts []uint64) string {
 	if total == 0 {
 		return "-"
 	}
-	const most = 16
 	var b strings.Builder
 	for i, n := range parts {
-		if i == most {
-			fmt.Fprintf(&b, " and %d more", len(parts)-most)
+		if i == mostListed {
+			fmt.Fprintf(&b, " and %d more", len(parts)-mostListed)
 			break
 		}
 		if i > 0 {

@@ -14,11 +14,17 @@ import (
 // unsupported says why the harness cannot run on this system; empty: it can.
 const unsupported = ""
 
-// flock takes an exclusive flock on f without waiting. It reports false if
-// another open file, which is to say another process, has one.
-func flock(f *os.File) (bool, error) {
+// flock takes an flock on f without waiting, an exclusive or a shared one. It
+// reports false if another open file, which is to say another process, has one
+// that conflicts. If f has an flock of the other sort, that one is given up
+// first, with a gap in between, and is gone if the new one is refused.
+func flock(f *os.File, sort flockSort) (bool, error) {
+	how := syscall.LOCK_EX
+	if sort == shared {
+		how = syscall.LOCK_SH
+	}
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 		switch {
 		case err == nil:
 			return true, nil

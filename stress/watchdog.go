@@ -82,8 +82,8 @@ const workerLabel = "worker"
 func (w *worker) stuckIn(op *operation) failure {
 	phase, holders := op.lock.lock.State()
 	return failure{
-		Text: fmt.Sprintf("stuck: worker %d has been in %q on lock %q for %v; the lock is %v/%d here, stats %+v",
-			w.id, op.what, op.lock.lock.Name(), time.Since(op.since).Round(time.Millisecond), phase, holders, op.lock.lock.Stats()),
+		Text: fmt.Sprintf("stuck: worker %d has been in %q on %v for %v; the lock is %v/%d here, stats %+v",
+			w.id, op.what, op.lock, time.Since(op.since).Round(time.Millisecond), phase, holders, op.lock.lock.Stats()),
 		Stack: stacksOf(w.id),
 		Dump:  allStacks(),
 		Fatal: true,

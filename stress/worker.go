@@ -24,10 +24,30 @@ type worker struct {
 	first    atomic.Uint64 // the first token; for the sabotage oldToken
 }
 
-// A contended is one of the locks, with its referee.
+// A contended is one of the locks, with its referee. Of a read/write lock there
+// are two, with one referee.
 type contended struct {
 	lock    *manager.Lock
 	referee *referee
+	kind    manager.Kind
+	reader  *contended // of a write lock, its read lock
+	writer  *contended // of a read lock, its write lock
+}
+
+// both returns l, and its read lock if it has one.
+func (l *contended) both() []*contended {
+	if l.reader != nil {
+		return []*contended{l, l.reader}
+	}
+	return []*contended{l}
+}
+
+// String says which lock it is, for a report.
+func (l *contended) String() string {
+	if l.kind == manager.KindExclusive {
+		return fmt.Sprintf("lock %q", l.lock.Name())
+	}
+	return fmt.Sprintf("%v lock %q", l.kind, l.lock.Name())
 }
 
 // run performs steps until ctx ends.
@@ -37,7 +57,11 @@ func (w *worker) run(ctx context.Context) {
 		if !pause(ctx, s.think, nil) {
 			return
 		}
-		w.perform(ctx, s, w.child.locks[s.lock])
+		l := w.child.locks[s.lock]
+		if s.read {
+			l = l.reader
+		}
+		w.perform(ctx, s, l)
 		w.activity.none()
 	}
 }
@@ -294,7 +318,7 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 	if !ok {
 		return false
 	}
-	w.child.counts.entries.Add(1)
+	w.entered(l)
 	w.sabotageInside()
 
 	// While the hold is good, the lock is RETAINED. The state is read first:
@@ -304,6 +328,13 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 		w.unexpected("State", l, fmt.Errorf("it says %v/%d to a holder", phase, holders))
 	}
 
+	if s.turn && l.kind == manager.KindWrite {
+		w.downgrade(ctx, s, l, h, g, leave)
+		return closed(h.Lost())
+	}
+	if s.turn && l.kind == manager.KindRead {
+		w.upgrade(ctx, s, l, h)
+	}
 	switch s.nested {
 	case plain:
 		w.stay(ctx, s.hold, l, h.Lost())
@@ -318,13 +349,101 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 	return closed(h.Lost())
 }
 
+// entered counts an entry.
+func (w *worker) entered(l *contended) {
+	c := &w.child.counts
+	c.entries.Add(1)
+	switch l.kind {
+	case manager.KindRead:
+		c.readEntries.Add(1)
+	case manager.KindWrite:
+		c.writeEntries.Add(1)
+	}
+}
+
+// downgrade takes the read lock under the write hold h, releases h, and goes on
+// under the read lock: nobody else can have written in between.
+func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.Hold, g manager.Grant, leave func()) {
+	inside, cancel := h.Context(ctx)
+	defer cancel()
+	w.stay(ctx, s.hold/4, l, h.Lost())
+	end := w.activity.begin("taking the read lock under the write lock", l.reader)
+	read, err := l.reader.lock.Lock(inside)
+	end()
+	var granted manager.Grant
+	if err == nil {
+		granted, err = read.Grant()
+	}
+	if err != nil {
+		leave()
+		read.Release()
+		if ctx.Err() == nil { // else the run has ended, and inside with it
+			w.noLonger("taking the read lock under the write lock", l, h, err)
+		}
+		return
+	}
+	if granted.Token != g.Token && h.Err() == nil {
+		w.unexpected("taking the read lock under the write lock", l.reader, fmt.Errorf("its token is %d, and that of the write lock %d", granted.Token, g.Token))
+	}
+	leaveRead, ok := w.enter(l.reader, granted.Token, read.Lost())
+	if !ok {
+		leave()
+		read.Release()
+		return
+	}
+	w.entered(l.reader)
+	w.child.counts.downgrades.Add(1)
+	w.stay(ctx, s.hold/4, l, h.Lost()) // under both
+	leave()
+	w.settles("Release after a downgrade", l, h, closed(h.Lost()))
+	w.stay(ctx, s.hold/2, l.reader, read.Lost())
+	if err := read.Err(); err != nil {
+		w.noLonger("Err of a downgraded hold", l.reader, read, err)
+	}
+	leaveRead()
+	w.settles("Release of a downgraded hold", l.reader, read, closed(read.Lost()))
+}
+
+// upgrade asks for the write lock by a context that says that this caller holds
+// the read lock, by h. That must be refused, at once.
+func (w *worker) upgrade(ctx context.Context, s step, l *contended, h manager.Hold) {
+	inside, cancel := h.Context(ctx)
+	defer cancel()
+	const what = "going from read to write"
+	defer w.activity.begin(what, l.writer)()
+	var write manager.Hold
+	var err error
+	switch s.giving {
+	case byRelease:
+		write = l.writer.lock.Acquire(inside)
+		var ok bool
+		if _, err, ok = write.Granted().Poll(); !ok {
+			err = errors.New("it is not refused at once")
+		}
+	case byReleaseWait:
+		write, err = l.writer.lock.TryLock(inside)
+	default:
+		write, err = l.writer.lock.Lock(inside)
+	}
+	write.Release() // a refused one, too, is a hold
+	switch {
+	case errors.Is(err, manager.ErrUpgrade):
+		w.child.counts.refusedUpgrades.Add(1)
+	case closed(h.Lost()): // then it is no upgrade
+	case err == nil:
+		w.unexpected(what, l.writer, errors.New("it is not refused"))
+	default:
+		w.unexpected(what, l.writer, err)
+	}
+}
+
 // enter enters the referee. A worker may be inside if and only if it has a hold
 // that is granted; so leave is called before the hold is released.
 func (w *worker) enter(l *contended, token uint64, lost <-chan struct{}) (leave func(), ok bool) {
 	if w.sabotages(oldToken) && !w.first.CompareAndSwap(0, token) {
 		token = w.first.Load()
 	}
-	out, err := l.referee.enter(token, lost)
+	out, err := l.referee.enter(l.kind, token, lost)
 	if err != nil {
 		w.child.fail(failure{Text: err.Error(), Fatal: true})
 		return nil, false
@@ -498,6 +617,15 @@ func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
 		err := h.Unlock(context.Background())
 		end()
 		w.settled("Unlock", l, err, lost)
+	case s.giving == byReleaseWait && l.kind == manager.KindRead:
+		// Readers may keep the round going for as long as the run lasts. If
+		// each of them waited for its end, they would all be out one day, and
+		// that would be the end.
+		released := h.Released()
+		w.settles("Release", l, h, lost)
+		end := w.activity.beginFor("waiting for a release for a while", l, s.think)
+		pause(w.child.run, s.think, released.Done())
+		end()
 	case s.giving == byReleaseWait:
 		end := w.activity.begin("waiting for a release", l)
 		_, err := h.Release().Wait(context.Background())
@@ -563,7 +691,7 @@ func (w *worker) settled(what string, l *contended, err error, lost bool) {
 
 // unexpected reports an answer that the API does not allow here.
 func (w *worker) unexpected(what string, l *contended, err error) {
-	w.child.fail(failure{Text: fmt.Sprintf("worker %d: %s on lock %q: %v", w.id, what, l.lock.Name(), err)})
+	w.child.fail(failure{Text: fmt.Sprintf("worker %d: %s on %v: %v", w.id, what, l, err)})
 }
 
 // sabotages reports whether this worker is to do wrong in the way s.
