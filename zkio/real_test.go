@@ -109,7 +109,8 @@ func setUp(t *testing.T, zk *realzk.Server) (Config, *cable, string) {
 	t.Helper()
 	wires := new(cable)
 	cfg := Config{Servers: []string{zk.Addr()}, SessionTimeout: 4 * time.Second, Dialer: wires.dial, Logger: quiet}
-	return cfg, wires, "/zkio/" + strings.NewReplacer("/", "_").Replace(t.Name())
+	name := strings.NewReplacer("/", "_").Replace(t.Name())
+	return cfg, wires, fmt.Sprintf("/zkio/%s-%d", name, guids.Add(1))
 }
 
 // until waits until ok, for half a minute at most.
@@ -400,9 +401,7 @@ func TestRealRestart(t *testing.T) {
 	n := mustCreate(t, s, dir, &r)
 	zk.Kill()
 	wantErr(t, settle(s, dir), ErrNotSent, NotSent)
-	if why := c.hosts.why(); !strings.Contains(why, "connection refused") {
-		t.Errorf("reason %q", why)
-	}
+	until(t, "the reason is known", func() bool { return strings.HasSuffix(c.hosts.why(), ": connection refused") })
 	zk.Restart()
 	until(t, "reconnected", func() bool { return c.Stats().Reconnects > 0 })
 	if s.Err() != nil {

@@ -306,7 +306,6 @@ func (s *Session) connected(w *wire, id int64, timeout time.Duration) (first [][
 	s.timeout.Store(int64(timeout))
 	c.hosts.connected(w.addr)
 	if resumed {
-		c.stats.reconnects.Add(1)
 		return setWatches(c.watches, s.zxid.Load())
 	}
 	return nil
@@ -327,6 +326,7 @@ func (s *Session) ready(w *wire) {
 	select {
 	case <-s.established:
 		first = false
+		s.client.stats.reconnects.Add(1)
 	default:
 		close(s.established)
 	}
