@@ -45,7 +45,7 @@ func Example() {
 // connect returns a client on an in-memory connection to srv, and a function
 // that closes it and waits until its goroutines have ended.
 func connect(srv *zktest.Server) (conn *zk.Conn, stop func(), err error) {
-	conn, events, err := zk.Connect([]string{"127.0.0.1"}, 10*time.Second, zk.WithLogInfo(false),
+	conn, events, err := zk.Connect([]string{"127.0.0.1"}, 10*time.Second, zk.WithLogger(nolog{}),
 		zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
 			return srv.Dial(context.Background(), network, address)
 		}))

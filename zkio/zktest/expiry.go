@@ -15,8 +15,7 @@ const noBucket = -1
 // a session is cheap, however many there are: it moves from one bucket into
 // another, and mostly not even that. Server.mu protects all of it.
 type expiryQueue struct {
-	buckets map[int64]map[*session]struct{} // by tick, counted from the server's start
-	last    int64                           // the last tick that was looked at
+	buckets map[int64]map[*session]struct{} // by tick, counted from the server's start; none is empty
 }
 
 func (q *expiryQueue) move(sess *session, tick int64) {
@@ -33,6 +32,16 @@ func (q *expiryQueue) move(sess *session, tick int64) {
 	sess.bucket = tick
 }
 
+// first returns the earliest tick at which a session expires, if there is one.
+func (q *expiryQueue) first() (tick int64, ok bool) {
+	for t := range q.buckets {
+		if !ok || t < tick {
+			tick, ok = t, true
+		}
+	}
+	return tick, ok
+}
+
 func (q *expiryQueue) remove(sess *session) {
 	b := q.buckets[sess.bucket]
 	delete(b, sess)
@@ -42,17 +51,20 @@ func (q *expiryQueue) remove(sess *session) {
 	sess.bucket = noBucket
 }
 
-// due takes out the sessions that expire up to the given tick, in order of
-// their ids within a tick.
+// due takes out the sessions that expire up to the given tick, in the order of
+// their ticks, and of their ids within one.
 func (q *expiryQueue) due(tick int64) []*session {
 	var due []*session
-	for ; q.last < tick; q.last++ {
-		from := len(due)
-		for sess := range q.buckets[q.last+1] {
-			due = append(due, sess)
+	for t, bucket := range q.buckets {
+		if t <= tick {
+			for sess := range bucket {
+				due = append(due, sess)
+			}
 		}
-		slices.SortFunc(due[from:], func(a, b *session) int { return cmp.Compare(a.id, b.id) })
 	}
+	slices.SortFunc(due, func(a, b *session) int {
+		return cmp.Or(cmp.Compare(a.bucket, b.bucket), cmp.Compare(a.id, b.id))
+	})
 	for _, sess := range due {
 		q.remove(sess)
 	}
@@ -66,6 +78,12 @@ func (s *Server) touch(sess *session) {
 	now := time.Now()
 	sess.touched = now
 	s.expiry.move(sess, int64((now.Sub(s.started)+sess.timeout)/s.cfg.TickTime)+1)
+	s.alarm(s.tickTime(sess.bucket))
+}
+
+// tickTime returns the time of a tick.
+func (s *Server) tickTime(tick int64) time.Time {
+	return s.started.Add(time.Duration(tick) * s.cfg.TickTime)
 }
 
 // An Expiry tells of a session that the server has ended because it did not
@@ -98,33 +116,33 @@ func (s *Server) expire(sess *session, forced bool) {
 	}
 }
 
-// tickLoop is the server's clock: it ends sessions at the ticks, and deletes
-// idle containers. It is one goroutine for the server's whole life. While
-// there is neither a session nor a container it has no timer set, so that a
-// test in virtual time whose goroutines are all stuck is reported as such.
-func (s *Server) tickLoop() {
+// clockLoop is the server's clock: it ends sessions at the ticks, and deletes
+// idle containers. It is one goroutine for the server's whole life. It sleeps
+// until the next time at which there may be something to do; while there is
+// neither a session nor a container it has no timer set, so that a test in
+// virtual time whose goroutines are all stuck is reported as such.
+func (s *Server) clockLoop() {
 	defer s.wg.Done()
-	nextContainerCheck := s.started.Add(s.cfg.ContainerCheckInterval)
 	for {
 		now := time.Now()
 		s.mu.Lock()
 		for _, sess := range s.expiry.due(int64(now.Sub(s.started) / s.cfg.TickTime)) {
 			s.expire(sess, false)
 		}
-		if !now.Before(nextContainerCheck) {
+		if !s.sweepAt.IsZero() && !now.Before(s.sweepAt) {
 			s.sweepContainers()
-			for !now.Before(nextContainerCheck) {
-				nextContainerCheck = nextContainerCheck.Add(s.cfg.ContainerCheckInterval)
-			}
+			s.sweepAt = time.Time{}
 		}
-		var wake time.Time
-		if len(s.sessions) > 0 {
-			wake = s.started.Add(time.Duration(s.expiry.last+1) * s.cfg.TickTime)
+		s.wakeAt = time.Time{}
+		s.scheduleSweep()
+		if tick, ok := s.expiry.first(); ok {
+			s.alarm(s.tickTime(tick))
 		}
-		if len(s.tree.containers) > 0 && (wake.IsZero() || nextContainerCheck.Before(wake)) {
-			wake = nextContainerCheck
+		wake := s.wakeAt
+		select {
+		case <-s.wakeClock: // what it was told up to now is in wakeAt
+		default:
 		}
-		s.idle = wake.IsZero()
 		s.mu.Unlock()
 
 		var timer <-chan time.Time
@@ -133,24 +151,37 @@ func (s *Server) tickLoop() {
 		}
 		select {
 		case <-timer:
-		case <-s.wakeClock: // there is something to do again
+		case <-s.wakeClock: // there is something to do earlier
 		case <-s.quit:
 			return
 		}
 	}
 }
 
-// rouse wakes the clock if it sleeps without a timer. The caller holds s.mu
-// and has just entered a session or a container.
-func (s *Server) rouse() {
-	if !s.idle {
+// alarm makes the clock look at the server at the given time, or earlier. The
+// caller holds s.mu.
+func (s *Server) alarm(at time.Time) {
+	if !s.wakeAt.IsZero() && !at.Before(s.wakeAt) {
 		return
 	}
-	s.idle = false
+	s.wakeAt = at
 	select {
-	case s.wakeClock <- struct{}{}:
-	default: // it has been woken already
+	case s.wakeClock <- struct{}{}: // it sets its timer anew
+	default: // it has been told already
 	}
+}
+
+// scheduleSweep makes the clock look for idle containers at the next multiple
+// of the interval, if there are containers at all. The caller holds s.mu.
+func (s *Server) scheduleSweep() {
+	if len(s.tree.containers) == 0 {
+		return
+	}
+	if s.sweepAt.IsZero() {
+		every := s.cfg.ContainerCheckInterval
+		s.sweepAt = s.started.Add((time.Since(s.started)/every + 1) * every)
+	}
+	s.alarm(s.sweepAt)
 }
 
 // sweepContainers deletes the idle containers, each in a transaction of its

@@ -393,6 +393,32 @@ func TestBlackholeHealsInTime(t *testing.T) {
 	})
 }
 
+// TestBlackholeDuringHandshake: a connection that is just resuming a session
+// when its blackhole is dug does not slip through.
+func TestBlackholeDuringHandshake(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		d := rawSession(t, srv, 30*time.Second)
+		holes := make(chan *zktest.Fault, 1)
+		srv.OnRequest(func(session int64, op zktest.Op, _ string) {
+			if op == zktest.OpConnect {
+				holes <- srv.Faults().Blackhole(session)
+			}
+		})
+		d.reconnect()
+		d.patience = 5 * time.Second
+		d.text.Reset()
+		d.connect(30*time.Second, d.session, d.password, 0, -1)
+		if got, want := d.text.String(), "A: connect: nothing\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		srv.OnRequest(nil)
+		(<-holes).Remove()
+		if _, end := d.readFrame(); end != "" {
+			t.Errorf("after the blackhole: %s", end)
+		}
+	})
+}
+
 // TestBlackholeConnection: only the present connection falls silent.
 func TestBlackholeConnection(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
@@ -439,6 +465,7 @@ func TestAbandonedInBlackhole(t *testing.T) {
 		late.patience = time.Millisecond
 		late.connect(10*time.Second, d.session, d.password, 0, -1)
 		late.request(jute.OpCreate, createBody("/late", nil, anyone, 0))
+		<-mute.Hit()
 		if got := srv.Connections(); got != 2 {
 			t.Errorf("%d connections, want the silent one among them", got)
 		}

@@ -111,7 +111,6 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 		b = jute.AppendInt32(b, int32(timeout.Milliseconds()))
 		b = jute.AppendInt64(b, sess.id)
 		b = jute.AppendBuffer(b, s.password(sess.id))
-		s.rouse()
 	}
 	if req.withReadOnly {
 		b = jute.AppendBool(b, false)

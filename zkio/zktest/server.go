@@ -42,7 +42,8 @@ type Server struct {
 	listeners   []net.Listener
 	requests    map[Op]uint64
 	expired     []Expiry
-	idle        bool // the clock sleeps without a timer
+	wakeAt      time.Time // when the clock looks next; zero: never
+	sweepAt     time.Time // when it looks for idle containers; zero: never
 	closed      bool
 
 	onRequest atomic.Pointer[func(session int64, op Op, path string)]
@@ -75,7 +76,7 @@ func NewServer(cfg Config) *Server {
 	_, _ = rand.Read(s.secret) // never fails
 	s.faults = newFaults(s)
 	s.wg.Add(1)
-	go s.tickLoop()
+	go s.clockLoop()
 	return s
 }
 
@@ -221,9 +222,7 @@ func (s *Server) commit(tx *txn) {
 	for _, e := range tx.events {
 		s.watches.fire(e)
 	}
-	if len(s.tree.containers) > 0 {
-		s.rouse()
-	}
+	s.scheduleSweep()
 }
 
 // hex writes a session id or zxid as ZooKeeper does.

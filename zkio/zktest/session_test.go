@@ -111,6 +111,27 @@ func TestAnyRequestKeepsAlive(t *testing.T) {
 	}
 }
 
+// TestShorterTimeoutComesFirst: the clock, asleep until a session ends much
+// later, is in time for one that ends sooner, and for one whose client comes
+// back with a shorter timeout.
+func TestShorterTimeoutComesFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		long := rawSession(t, srv, time.Hour)
+		time.Sleep(time.Second)
+		rawSession(t, srv, time.Second)
+		time.Sleep(2 * time.Second)
+		if got := srv.Expired(); len(got) != 1 || got[0].Timeout != time.Second {
+			t.Fatalf("Expired = %+v, want the short session", got)
+		}
+		long.reconnect()
+		long.connect(2*time.Second, long.session, long.password, 0, -1)
+		time.Sleep(3 * time.Second)
+		if got := srv.Expired(); len(got) != 2 || got[1].Session != long.session || got[1].Timeout != 2*time.Second {
+			t.Fatalf("Expired = %+v, want both sessions", got)
+		}
+	})
+}
+
 // TestPingsKeepAlive: a client without work keeps its session for as long as
 // it likes.
 func TestPingsKeepAlive(t *testing.T) {
@@ -317,7 +338,7 @@ func TestContainers(t *testing.T) {
 func TestContainersWithoutSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t, zktest.Config{})
-		time.Sleep(1000 * time.Hour)
+		time.Sleep(1000*time.Hour + 30*time.Second)
 		c := bubbleClient(t, srv, 10*time.Second)
 		if _, err := c.CreateContainer("/c", nil, zk.FlagContainer, open); err != nil {
 			t.Fatal(err)
@@ -326,7 +347,12 @@ func TestContainersWithoutSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Close()
-		time.Sleep(time.Minute)
+		time.Sleep(29 * time.Second)
+		synctest.Wait()
+		if !srv.Exists("/c") {
+			t.Error("the container went before its time")
+		}
+		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if srv.Exists("/c") {
 			t.Error("the container is still there")
