@@ -78,7 +78,8 @@ type Config struct {
 	// Its goroutines share the lock, and as long as new ones arrive before the
 	// last one leaves it would never be given up; so after the tenure newcomers
 	// queue again, behind those who wait, and the lock goes when those inside
-	// have left. They are not disturbed. Negative: never, for a process that
+	// have left. They are not disturbed; but one of them who acquires the lock
+	// again as a newcomer waits for himself (see Lock.Acquire). Negative: never, for a process that
 	// wants its locks for itself and lets others starve.
 	// Defaults to 100 ms.
 	Tenure time.Duration
@@ -161,6 +162,9 @@ func (c Config) complete() (Config, error) {
 	}
 
 	c.ACL, c.Auth = slices.Clone(c.ACL), slices.Clone(c.Auth)
+	for i := range c.Auth {
+		c.Auth[i].Data = slices.Clone(c.Auth[i].Data)
+	}
 	for i, a := range c.ACL {
 		if err := checkACL(a); err != nil {
 			fault("ACL[%d]: %w", i, err)
@@ -172,7 +176,7 @@ func (c Config) complete() (Config, error) {
 		}
 	}
 
-	if c.Label == "" {
+	if c.Label == "" && len(os.Args) > 0 { // a shared library has none
 		c.Label = filepath.Base(os.Args[0])
 	}
 	if c.Logger == nil {

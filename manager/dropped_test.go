@@ -23,7 +23,7 @@ func logged(t *testing.T) (*Lock, *records) {
 // pendingIn makes the lock's round one that waits, as if its one holder waited.
 func pendingIn(l *Lock) {
 	setWord(l, state.Pack(state.Fetching, 1))
-	l.cur.Load().trip_.Store(nil)
+	l.cur.Load().made.Store(nil)
 }
 
 // setWord sets the word of l's present round, whatever it was.
@@ -41,7 +41,7 @@ func waitForDropped(t *testing.T, log *records, n int) {
 		} else if got > n {
 			break
 		}
-		time.Sleep(5 * time.Millisecond) // the runtime's goroutine calls the cleanups: nothing to wait for
+		<-time.After(5 * time.Millisecond) // the runtime calls the cleanups when it likes: there is nothing to wait for
 	}
 	t.Errorf("%d dropped holds were logged, want %d", len(log.with("dropped")), n)
 }

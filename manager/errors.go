@@ -32,8 +32,9 @@ var (
 	ErrTooManyHolders = errors.New("too many holders")
 	// ErrSequenceExhausted says that the sequence numbers of the lock's
 	// directory are about to run out or have run out, so that ZooKeeper no
-	// longer orders the queue. Delete the directory when it is empty: ZooKeeper
-	// then counts from zero again.
+	// longer orders the queue; no read lock can be had beside a write lock then,
+	// and no queue be shared with other clients. Delete the directory when it is
+	// empty: ZooKeeper then counts from zero again.
 	ErrSequenceExhausted = errors.New("sequence numbers of the lock's directory are exhausted")
 	// ErrClosed says that the manager is shutting down or closed.
 	ErrClosed = errors.New("manager is closed")

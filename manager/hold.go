@@ -51,7 +51,6 @@ func deadHold(l *Lock, err error) Hold {
 	})
 	t := r.trip()
 	t.granted.Settle(Grant{}, err)
-	t.placed.Settle(struct{}{}, err)
 	t.lost.Settle(struct{}{}, err)
 	t.released.Settle(struct{}{}, err)
 	t.ending.Store(&ending{err: err})
@@ -184,17 +183,21 @@ func (h Hold) check(op string) error {
 	if h.round == nil {
 		return errZeroHold
 	}
-	if !h.slot.alive(h.gen) {
-		return h.error(op, ErrReleased)
-	}
+	// The word first and the handle then: see withdrawal.
 	switch h.round.word.Load().Phase() {
 	case state.Fetching:
+		if !h.slot.alive(h.gen) {
+			return h.error(op, ErrReleased)
+		}
 		return h.round.trip().error(op, ErrNotGranted)
 	case state.Retained:
+		if !h.slot.granted(h.gen) {
+			return h.error(op, ErrReleased)
+		}
 		t := h.round.trip()
 		if !t.lease.InForce() {
 			// We are the first to notice. The round ends, for everybody.
-			h.round.fail(t.error("hold", errLeaseEnded))
+			h.round.fail(t.error("hold", t.lossCause()))
 			return h.over(op)
 		}
 		return nil
@@ -243,9 +246,9 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 	// None of these functions may lead to the slot, or a dropped Hold would
 	// never be noticed.
 	released := h.error("hold", ErrReleased)
-	lost := h.round.trip().lost.Future()
-	// A goroutine of its own at the loss: what cancel calls may be the user's.
-	stop := lost.OnDone(func(_ struct{}, err error) { cancel(err) })
+	t := h.round.trip()
+	lost := t.lost.Future()
+	stop := t.onLoss(func(err error) { cancel(err) })
 	forget := h.slot.onRelease(h.gen, func() {
 		stop()
 		// A loss before the release is the cause, even if nobody has got round
@@ -344,20 +347,51 @@ func (h Hold) Depth() int {
 	return w.Depth()
 }
 
-// withdrawal returns the function that gives up the pending hold h because its
-// context has ended. If the grant was there before, the hold stays.
-func (h Hold) withdrawal() func() {
-	// It must not lead to the slot, or a dropped Hold would never be noticed.
-	r, handle, gen := h.round, h.slot.handle, h.gen
-	return func() {
-		if r.trip().granted.Settled() {
+// withdrawal gives up a pending hold because its context has ended. If the grant
+// comes before, the hold stays. It must not lead to the hold's slot, or a dropped
+// Hold would never be noticed.
+type withdrawal struct {
+	round  *round
+	handle *handle
+	gen    uint64
+}
+
+func (h Hold) withdrawal() withdrawal { return withdrawal{h.round, h.slot.handle, h.gen} }
+
+// run withdraws the hold.
+func (w withdrawal) run() {
+	for _, step := range w.steps() {
+		if !step() {
 			return
 		}
-		// From here on the grant may still come first: then this is the release
-		// of a granted hold, and takes its count back just the same.
-		if handle.releaseUnowned(gen) == state.Ended {
-			r.leave()
-		}
+	}
+}
+
+// steps are the steps of a withdrawal; each reports whether to go on. The grant
+// may come between any two of them, and right behind it somebody may see by
+// check that he holds the lock: from then on the hold must stay.
+func (w withdrawal) steps() []func() bool {
+	pending := func() bool { return w.round.word.Load().Phase() == state.Fetching }
+	return []func() bool{
+		pending,
+		func() bool { return w.handle.word.Doubt(w.gen) != state.Dead },
+		func() bool {
+			// If the grant came before the doubt, somebody may be at work who
+			// has not seen it.
+			if pending() {
+				return true
+			}
+			w.handle.word.Confirm(w.gen)
+			return false
+		},
+		func() bool {
+			// If the grant came after that look, check finds the doubt and takes
+			// it back, or finds that we were first.
+			if w.handle.releaseDoubted(w.gen) == state.Ended {
+				w.round.leave() // in whichever phase the round is by now
+			}
+			return false
+		},
 	}
 }
 

@@ -190,7 +190,7 @@ func TestOldHoldAfterItsSlotIsReused(t *testing.T) {
 // setHandles sets a slot's word, which nothing in the package can do: reaching
 // the bounds by use would take years.
 func setHandles(s *slot, generation uint64, depth int) {
-	*(*uint64)(unsafe.Pointer(&s.word)) = generation<<24 | uint64(depth)
+	*(*uint64)(unsafe.Pointer(&s.word)) = generation<<25 | uint64(depth)
 }
 
 // A slot is not used again after its last generation, so that generations

@@ -37,7 +37,9 @@ type Lock struct {
 	counters
 	directory directory   // what is known about the directory
 	mixed     atomic.Bool // contenders of another kind were seen and reported
-	kind      Kind
+
+	fetchQueued atomic.Bool // it has an entry in the pool's queue of fetches: see trip.submit
+	kind        Kind
 }
 
 func newLock(m *Manager, path string, kind Kind) *Lock {
@@ -63,12 +65,15 @@ func (l *Lock) Path() string { return l.path }
 // released; the other holders of the round go on waiting, and the last one to
 // give up takes the process out of the queue. After the grant, ctx has no
 // effect. The future is shared and does not know of ctx: who has bounded his
-// wait looks at [Hold.Err] when it settles, or waits with
-// Granted().Wait(ctx), or uses [Lock.Lock].
+// wait looks at [Hold.Err] when it has settled, which says whether this Hold is
+// among those granted; or uses [Lock.Lock].
 //
 // If ctx comes from [Hold.Context] of a live Hold of this lock, Acquire
 // reenters: the Hold that it returns is a further handle of the same holder.
-// Any other caller is a newcomer.
+// Any other caller is a newcomer. Beware: newcomers can be made to wait for
+// their turn behind other processes (see Config.Tenure), and the lock does not
+// pass to those before all who are inside have left. So a goroutine that holds
+// the lock and acquires it again without such a ctx may wait for itself.
 //
 // A refusal (the manager is closed, ctx has ended, there are too many holders,
 // an upgrade) is a Hold whose Granted has failed. Acquire reads no clock; see [Hold] for
@@ -79,7 +84,7 @@ func (l *Lock) Path() string { return l.path }
 func (l *Lock) Acquire(ctx context.Context) Hold {
 	h := l.acquire(ctx, "acquire")
 	if ctx.Done() != nil && h.round.word.Load().Phase() == state.Fetching {
-		stop := context.AfterFunc(ctx, h.withdrawal())
+		stop := context.AfterFunc(ctx, h.withdrawal().run)
 		h.slot.onRelease(h.gen, func() { stop() })
 	}
 	return h
@@ -108,12 +113,17 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 	if ctx.Err() != nil {
 		return deadHold(l, l.ended(ctx, op))
 	}
-	return l.arrive(op)
+	pass := false
+	if l.kind == KindRead {
+		// Who holds the write lock enters beside it, whoever waits for either.
+		_, pass = l.rw.writer.heldIn(ctx)
+	}
+	return l.arrive(op, pass)
 }
 
-// arrive makes a new holder.
-func (l *Lock) arrive(op string) Hold {
-	r, e, lost := l.cur.Load().arrive()
+// arrive makes a new holder, who may pass a closed gate.
+func (l *Lock) arrive(op string, pass bool) Hold {
+	r, e, lost := l.cur.Load().arrive(pass)
 	l.noteRaces(lost)
 	switch e {
 	case state.Entered:
@@ -166,30 +176,31 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 // it reenters if ctx carries a live Hold of this lock.
 func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 	const op = "trylock"
-	if _, ok := l.heldIn(ctx); !ok {
-		r := l.cur.Load()
-		t := r.trip_.Load()
-		switch r.word.Load().Phase() {
-		case state.Retained:
-			if r.flags.Load().Has(state.GateClosed) {
-				return Hold{}, &Error{Op: op, Name: l.Name(), Err: ErrLocked}
-			}
-		case state.Fetching:
-			// A round that is known to be queued behind somebody.
-			if t != nil && t.place.Load() != nil {
-				return Hold{}, t.error(op, ErrLocked)
-			}
-		}
-	}
 	h := l.acquire(ctx, op)
 	t := h.round.trip()
-	if _, err := t.placed.Future().Wait(ctx); err == nil && t.place.Load() != nil && !t.granted.Settled() {
-		err := t.error(op, ErrLocked)
-		h.release()
-		return Hold{}, err
+	for !t.granted.Settled() {
+		if t.place.Load() != nil || l.behindClosedGate(h.round) {
+			err := t.error(op, ErrLocked)
+			h.release()
+			return Hold{}, err
+		}
+		select {
+		case <-t.granted.Future().Done(): // or failed
+		case <-t.placed().Done():
+			// Look at the place, which may be lost again: then there is
+			// another future for the next one.
+		case <-ctx.Done():
+			return l.await(ctx, h, op)
+		}
 	}
-	// Granted, or first in line, or failed, or ctx has ended.
 	return l.await(ctx, h, op)
+}
+
+// behindClosedGate reports whether r has to wait for holders of this process,
+// which let nobody else in before others have had their turn.
+func (l *Lock) behindClosedGate(r *round) bool {
+	cur := l.cur.Load()
+	return cur != r && cur.word.Load().Phase() == state.Retained
 }
 
 // Do acquires the lock, calls fn with a context that ends when the lock is lost

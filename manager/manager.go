@@ -48,7 +48,8 @@ type Manager struct {
 	closeOnce sync.Once
 	closeErr  error
 	done      chan struct{}  // closed when the manager's own goroutines are to end
-	wg        sync.WaitGroup // those goroutines: the rotation
+	wg        sync.WaitGroup // those goroutines: the rotation, and see spawn
+	joined    bool           // protected by mu: wg is being waited for, or has been
 }
 
 // The stages of a Manager, in order.
@@ -102,7 +103,13 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, &Error{Op: "open", Err: err}
 	}
-	if err := m.probe(ctx); err != nil {
+	// A call knows no ctx: it ends with the client.
+	stop := context.AfterFunc(ctx, func() { _ = m.client.Close(ctx) })
+	err = m.probe(ctx)
+	if !stop() && err == nil {
+		err = contextError(ctx)
+	}
+	if err != nil {
 		m.stage.Store(closingDown)
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.CloseTimeout)
 		defer cancel()
@@ -126,21 +133,29 @@ func (m *Manager) probe(ctx context.Context) error {
 		{"list the root", func(s *zkio.Session) error { _, _, err := s.Children(m.cfg.Root); return err }},
 		{"delete a node under the root", func(s *zkio.Session) error { return node.Delete(s) }},
 	}
-	for _, step := range steps {
-		for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
-			err := step.do(m.client.Session())
-			if err == nil {
-				break
-			}
-			if c := zkio.ClassOf(err); c == zkio.Definite || c == zkio.Closed {
-				return fmt.Errorf("cannot %s %s: %w (check Config.Root, Config.ACL and Config.Auth)", step.what, m.cfg.Root, err)
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("cannot %s %s: %w: %w", step.what, m.cfg.Root, contextError(ctx), err)
-			case <-time.After(wait):
-			}
+	wait := firstRetry
+	for i := 0; i < len(steps); {
+		err := steps[i].do(m.client.Session())
+		if err == nil {
+			i, wait = i+1, firstRetry
+			continue
 		}
+		missing := errors.Is(err, zkio.ErrNoNode)
+		class := zkio.ClassOf(err)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("cannot %s %s: %w: %w", steps[i].what, m.cfg.Root, contextError(ctx), err)
+		case !missing && (class == zkio.Definite || class == zkio.Closed):
+			return fmt.Errorf("cannot %s %s: %w (check Config.Root, Config.ACL and Config.Auth)", steps[i].what, m.cfg.Root, err)
+		}
+		if missing {
+			i = 0 // the server removes an empty container sooner or later
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, lastRetry)
 	}
 	return nil
 }
@@ -279,7 +294,8 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 // Close ends everything now: every lock that is held or waited for is over
 // ([Hold.Lost] closes, with the cause [ErrClosed]), the nodes are deleted with
 // the session, and all goroutines of the manager have ended when it returns. It
-// blocks for Config.CloseTimeout at most. If ZooKeeper could not be told, the
+// blocks for Config.CloseTimeout at most, and up to two seconds longer while
+// there is no connection. If ZooKeeper could not be told, the
 // error says so: the locks are then free when the session has timed out there.
 // A second Close waits for the first and returns the same.
 func (m *Manager) Close() error {
@@ -291,12 +307,34 @@ func (m *Manager) Close() error {
 		err := m.client.Close(ctx)
 		m.closed.Store(true)
 		close(m.done)
+		m.mu.Lock()
+		m.joined = true
+		m.mu.Unlock()
 		m.wg.Wait()
 		if err != nil {
 			m.closeErr = &Error{Op: "close", Err: err}
 		}
 	})
 	return m.closeErr
+}
+
+// spawn runs fn on a goroutine that Close joins; once Close has joined them, on
+// the caller's.
+func (m *Manager) spawn(fn func()) {
+	m.mu.Lock()
+	joined := m.joined
+	if !joined {
+		m.wg.Add(1)
+	}
+	m.mu.Unlock()
+	if joined {
+		fn()
+		return
+	}
+	go func() {
+		defer m.wg.Done()
+		fn()
+	}()
 }
 
 // closing reports whether newcomers are refused.
@@ -389,7 +427,7 @@ func (*listener) SessionStarted(*zkio.Session) {}
 func (m *listener) LeaseLapsed(l *zkio.Lease) {
 	for _, t := range (*Manager)(m).activeTrips() {
 		if t.round.word.Load().Phase() == state.Retained && t.lease == l {
-			t.round.fail(t.error("hold", errLeaseEnded))
+			t.round.fail(t.error("hold", t.lossCause()))
 		}
 	}
 }
@@ -397,10 +435,15 @@ func (m *listener) LeaseLapsed(l *zkio.Lease) {
 // SessionOver ends the rounds that were granted in the session, and wakes the
 // others: those that wait queue again, those that are being released find their
 // nodes gone.
-func (m *listener) SessionOver(s *zkio.Session, _ error) {
+//
+// Credentials that the servers refuse will not do in the next session either.
+func (m *listener) SessionOver(_ *zkio.Session, cause error) {
+	if errors.Is(cause, zkio.ErrAuthFailed) {
+		(*Manager)(m).eachRound(func(r *round) { r.failPending(r.trip().error("acquire", cause)) })
+	}
 	for _, t := range (*Manager)(m).activeTrips() {
 		if t.round.word.Load().Phase() == state.Retained && t.lease.Lapsed() {
-			t.round.fail(t.error("hold", errSessionEnded))
+			t.round.fail(t.error("hold", errSessionEnded)) // LeaseLapsed came before; to be sure
 		} else {
 			t.wake()
 		}
@@ -442,11 +485,21 @@ func (m *Manager) rotate() {
 // now is the manager's clock: nanoseconds since Open, monotonic, never 0.
 func (m *Manager) now() int64 { return int64(time.Since(m.start)) + 1 }
 
-// tenure returns how long after its grant a round takes its first look at the
-// queue behind it. A negative Tenure lets others wait, but our own node is to
-// be watched all the same.
-func (m *Manager) tenure() time.Duration {
-	if m.cfg.Tenure < 0 {
+// graceEnd returns until when the node of a round that ended with err must stay.
+// Holders are told LostMargin before the lease's end so that they have time to
+// stop, and another process must not get the lock from us before that.
+func (m *Manager) graceEnd(err error) int64 {
+	if m.cfg.LostMargin == 0 || !errors.Is(err, errLeaseEnded) {
+		return 0
+	}
+	return m.now() + int64(m.cfg.LostMargin)
+}
+
+// firstLook returns how long after its grant a round takes its first look: at
+// its own node, which has no watch yet if it took one request to be granted, and
+// at the queue behind it. Whatever the Tenure, the former must not take long.
+func (m *Manager) firstLook() time.Duration {
+	if m.cfg.Tenure < 0 || m.cfg.Tenure > defaultTenure {
 		return defaultTenure
 	}
 	return m.cfg.Tenure

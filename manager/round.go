@@ -25,6 +25,7 @@ import (
 //   - Only cur is ever fetched. The fetch is due when the round is wanted (its
 //     word has left FREE) and its predecessor is RELEASED; both are flags of
 //     one atomic word, and who sets the second of them submits the fetch.
+//     Others wake the trip only of a round that has both.
 //   - A round that is ended by force before its predecessor is RELEASED waits
 //     for it: rounds become RELEASED in the order of the chain.
 //
@@ -33,7 +34,7 @@ import (
 type round struct {
 	lock  *Lock
 	next  atomic.Pointer[round] // nil, then the next round, then passed
-	trip_ atomic.Pointer[trip]  // made by CAS(nil -> new) by whoever needs it first
+	made  atomic.Pointer[trip]  // see trip; made by CAS(nil -> new) by whoever needs it first
 	word  state.Atomic
 	flags state.AtomicFlags
 }
@@ -44,14 +45,14 @@ var passed = new(round)
 
 // trip returns the round's trip.
 func (r *round) trip() *trip {
-	if t := r.trip_.Load(); t != nil {
+	if t := r.made.Load(); t != nil {
 		return t
 	}
 	t := newTrip(r)
-	if r.trip_.CompareAndSwap(nil, t) {
+	if r.made.CompareAndSwap(nil, t) {
 		return t
 	}
-	return r.trip_.Load() // somebody else was first; ours is garbage
+	return r.made.Load() // somebody else was first; ours is garbage
 }
 
 // following returns the round after r, or passed.
@@ -67,18 +68,18 @@ func (r *round) following() *round {
 }
 
 // arrive counts the caller in: in this round, or in the first after it that
-// takes newcomers. It returns that round, what the caller is there (Started,
+// takes newcomers; one who may pass a closed gate is no newcomer. It returns that round, what the caller is there (Started,
 // Joined or Entered; or Full: not counted), and the races lost on the way.
 //
 // It takes no lock, reads no clock and does no I/O. After Started it hands the
 // fetch to the pool if it is due.
-func (r *round) arrive() (_ *round, e state.Effect, lost int) {
+func (r *round) arrive(pass bool) (_ *round, e state.Effect, lost int) {
 	for {
 		var n int
 		_, e, n = r.word.Apply(func(w state.Word) (state.Word, state.Effect) {
 			// The gate is read between the load of the word and its swap. If it
 			// closes right after, the newcomer is one more holder: harmless.
-			return w.Arrive(r.flags.Load().Has(state.GateClosed))
+			return w.Arrive(!pass && r.flags.Load().Has(state.GateClosed))
 		})
 		lost += n
 		switch e {
@@ -119,7 +120,13 @@ func (r *round) leave() (was state.Phase, e state.Effect) {
 	case state.Ended:
 		t := r.trip()
 		t.settleGrant() // who ends a round settles what is pending in it
-		t.end(releasedByHolders)
+		// The one look at the clock in a Release, by the last of the round's
+		// holders: later it could not be told whether the lock was ours now.
+		if t.lease.InForce() {
+			t.end(releasedHeld)
+		} else {
+			t.end(releasedLate)
+		}
 	case state.Withdrawn:
 		// The round stays joinable: an arrival may defeat us. If its fetch is
 		// not due yet there is nothing to cancel, and the fetch will find out.
@@ -163,9 +170,9 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	}
 	t := r.trip()
 	t.granted.Settle(Grant{}, err)
-	t.placed.Settle(struct{}{}, err)
 	t.lost.Settle(struct{}{}, err)
-	t.ending.Store(&ending{err: err})
+	t.ending.Store(&ending{err: err, notBefore: r.lock.m.graceEnd(err)})
+	t.tellLoss(err)
 	// If the predecessor is not released yet, its releaser will go on for us.
 	if r.flags.Set(state.Over).Has(state.PrevReleased) {
 		t.wake()

@@ -292,7 +292,6 @@ func TestFailSettlesEverything(t *testing.T) {
 		}
 		h.round.fail(&Error{Op: "test", Err: ErrLost})
 		wantErr(t, "grant", settled(t, "grant", h.Granted()), ErrLost)
-		wantErr(t, "place", settled(t, "place", h.round.trip().placed.Future()), ErrLost)
 		if !isClosed(lost) {
 			t.Error("lost is not closed")
 		}

@@ -58,7 +58,8 @@ func (rw *RWLock) held() (Grant, bool) {
 // RETAINED before we do: one of us sees the other.
 func (rw *RWLock) granted(l *Lock) {
 	if l == rw.writer {
-		if r := rw.reader.cur.Load(); r.word.Load().Phase() == state.Fetching {
+		r := rw.reader.cur.Load()
+		if r.word.Load().Phase() == state.Fetching && r.flags.Load().Has(state.PrevReleased|state.Wanted) {
 			r.trip().wake()
 		}
 	} else if rw.writer.cur.Load().word.Load().Phase() == state.Fetching {

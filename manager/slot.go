@@ -30,11 +30,15 @@ type handle struct {
 	word state.AtomicHandles
 
 	// round is that of the present handle, nil while there is none. It is
-	// written only by the goroutine that has the slot to itself: the one that
-	// took it out of the pool and has not published it yet, or the one whose
-	// CAS ended its generation. It is for reporting a dropped hold; holds know
-	// their round themselves.
+	// written only by a goroutine that has the slot to itself: the one that
+	// took it out of the pool and has not published it yet, or the one that
+	// puts it back. It is for reporting a dropped hold; holds know their round
+	// themselves.
 	round *round
+
+	// withdrawn is set when the handle was released by somebody who did not
+	// know the slot, which will not be used again.
+	withdrawn atomic.Bool
 
 	// first is the slot of the holder's first handle, and generation its
 	// generation there; nil if this slot is it. They are atomic because
@@ -82,18 +86,12 @@ func takeNestedSlot(r *round, first *slot, generation uint64) (*slot, uint64) {
 // recycle puts a slot back whose generation has just been ended by the
 // caller's CAS, which therefore has it to itself.
 func (s *slot) recycle() {
-	s.retire()
+	s.round = nil
+	if s.first.Load() != nil {
+		s.first.Store(nil)
+	}
 	if s.word.Load().Generation() < state.LastGeneration {
 		slots.Put(s)
-	}
-}
-
-// retire clears a handle whose generation has just been ended by the caller's
-// CAS. Its slot need not be known: then it is left to the garbage collector.
-func (h *handle) retire() {
-	h.round = nil
-	if h.first.Load() != nil {
-		h.first.Store(nil)
 	}
 }
 
@@ -109,8 +107,14 @@ func (h *handle) owner(g uint64) (*slot, uint64) {
 
 // alive reports whether the handle of generation g has not been released.
 func (h *handle) alive(g uint64) bool {
+	return h.word.Load().Alive(g)
+}
+
+// granted is alive for a handle whose round was seen to be granted; from then on
+// it cannot be withdrawn any more.
+func (h *handle) granted(g uint64) bool {
 	w := h.word.Load()
-	return w.Generation() == g && !w.FirstReleased()
+	return w.Alive(g) && (!w.InDoubt() || h.word.Confirm(g) != state.Dead)
 }
 
 // release releases the handle of generation g. Its effect is Dead if that was
@@ -136,23 +140,24 @@ func (s *slot) release(g uint64) state.Effect {
 	return e
 }
 
-// releaseUnowned is release by somebody who must not keep the slot from being
-// collected and so knows the handle only.
-func (h *handle) releaseUnowned(g uint64) state.Effect {
+// releaseDoubted is release of a handle that is in doubt, by somebody who must
+// not keep the slot from being collected, and so knows the handle only. The slot
+// is left to the collector; it may be looking at the handle already, so round
+// stays as it is.
+func (h *handle) releaseDoubted(g uint64) state.Effect {
 	first, _ := h.owner(g)
-	e := h.word.ReleaseFirst(g)
+	e := h.word.ReleaseDoubted(g)
 	if e == state.Dead {
 		return e
 	}
+	h.withdrawn.Store(true)
 	h.cleanUp()
-	if e == state.Left {
-		e = h.word.ReleaseNested()
-	} else if first != nil {
-		h.retire()
+	switch {
+	case e == state.Left:
+		return h.word.ReleaseNested()
+	case first != nil:
+		h.first.Store(nil) // or the runtime, which keeps the handle, would keep first, too
 		return first.unpin()
-	}
-	if e == state.Ended {
-		h.retire()
 	}
 	return e
 }
@@ -164,7 +169,7 @@ func (h *handle) pin(generation uint64) state.Effect { return h.word.Reenter(gen
 // unpin takes back what pin gave, or the count of a released first handle.
 func (s *slot) unpin() state.Effect {
 	e := s.word.ReleaseNested()
-	if e == state.Ended {
+	if e == state.Ended && !s.withdrawn.Load() {
 		s.recycle()
 	}
 	return e
@@ -224,7 +229,7 @@ func (h *handle) cleanUp() {
 // released handle is of no interest: the pool gave it up. Nor is that of a
 // round that is over: there is nothing left to release.
 func reportDropped(h *handle) {
-	if h.round == nil || h.word.Load().FirstReleased() || h.round.word.Load().Phase() > state.Retained {
+	if h.withdrawn.Load() || h.round == nil || h.word.Load().FirstReleased() || h.round.word.Load().Phase() > state.Retained {
 		return
 	}
 	l := h.round.lock

@@ -18,8 +18,8 @@ import (
 // is not enough, or a TryLock that passes by would close it. Those inside are not
 // disturbed, and the lock goes when they have left.
 //
-// A round that is shorter than the tenure pays nothing for this. The first look
-// is taken when a round outlives it, and leaves a watch for the directory's
+// A round that is shorter than the tenure pays no request for this. The first
+// look is taken when a round outlives it, and leaves a watch for the directory's
 // children; from then on a look is taken when somebody came or went, but no more
 // than two a tenure, however many come and go.
 type tenure struct {
@@ -31,6 +31,7 @@ type tenure struct {
 	behindWatched bool
 	suspect       string // the conflicting contender that waits behind us; "" if none was seen
 	suspectAt     int64  // since when
+	grantedAt     int64  // on the manager's clock
 }
 
 // look is the trip as a task of the pool that makes a look due.
@@ -81,6 +82,11 @@ func (t *trip) lookBehind(s *zkio.Session) bool {
 	if l.m.cfg.Tenure < 0 || t.round.flags.Load().Has(state.GateClosed) {
 		return true
 	}
+	if rest := l.m.cfg.Tenure - time.Duration(l.m.now()-t.grantedAt); rest > 0 {
+		t.lookPending.Store(false) // this look was for our own node
+		t.lookAgainIn(rest)
+		return true
+	}
 	if !t.behindWatched {
 		t.behindWatched = true
 		l.m.client.Watch(l.path, (*behindWatch)(t))
@@ -99,6 +105,14 @@ func (t *trip) lookBehind(s *zkio.Session) bool {
 	}
 	waited := time.Duration(l.m.now() - t.suspectAt)
 	if waited >= l.m.cfg.Tenure {
+		if l.kind == KindRead {
+			if _, writing := l.rw.held(); writing {
+				// They wait for our writer anyway, and our readers may enter as
+				// long as it is inside.
+				t.lookAgainIn(l.m.cfg.Tenure)
+				return true
+			}
+		}
 		t.round.flags.Set(state.GateClosed)
 		return true
 	}

@@ -28,14 +28,16 @@ type trip struct {
 	round *round
 
 	granted  futures.Promise[Grant]    // the lock is this process's
-	placed   futures.Promise[struct{}] // the place in the queue is known
 	released futures.Promise[struct{}] // the node is gone
 	lost     futures.Promise[struct{}] // the round was ended by force; settles with an error only
 
-	run      atomic.Uint32          // idle, queued…, running, again; see wake
-	retrying atomic.Bool            // a delayed wake is on its way
-	ending   atomic.Pointer[ending] // why the round ended; set after the CAS that ended it, before the wake
-	place    atomic.Pointer[place]  // the place when last looked
+	run         atomic.Uint32            // idle, queued…, running, again; see wake
+	retrying    atomic.Bool              // a delayed wake for a fetch is on its way
+	retryingEnd atomic.Bool              // the same for what cannot wait behind a fetch
+	ending      atomic.Pointer[ending]   // why the round ended; set after the CAS that ended it, before the wake
+	place       atomic.Pointer[place]    // the place when last looked; nil while it is not known
+	placing     atomic.Pointer[placing]  // settles when the place is known; see placed
+	losses      atomic.Pointer[lossList] // who is to be told of a loss; see onLoss
 
 	ownTouched atomic.Bool            // something happened to our own node: look at it
 	aheadGone  atomic.Pointer[string] // the path of a watched contender that was deleted
@@ -43,8 +45,9 @@ type trip struct {
 	// Written by the granter before its CAS to RETAINED and never again; so
 	// whoever has seen the word RETAINED or later may read them, once it knows
 	// that the round was granted.
-	grant Grant
-	lease *zkio.Lease
+	grant   Grant
+	lease   *zkio.Lease
+	session *zkio.Session
 
 	// Of step alone; handed from one worker to the next by the CASes on run.
 	node       *zkio.Node // nil before the fetch, and again after the deletion
@@ -55,26 +58,27 @@ type trip struct {
 	leaving    bool       // node is being given up for a new place
 	ownWatched bool       // the server has a watch for node, or had and ownTouched tells
 	closing    bool       // the first step of the end has been made
-	held       bool       // the lease was in force then
 	warned     bool       // about a contender that is not ephemeral
 	attempts   int        // failed tries in a row
+	requeues   int        // nodes that were gone in a row
 	tenure                // of a round that is held
 
 	looked atomic.Int64 // when the queue was last looked at, for the rotation; 0 before
 }
 
-// place is where a round stands in the queue.
-type place struct {
-	position int        // contenders ahead that exclude us
-	ahead    *Contender // the nearest of them
-}
-
 // ending is why a round is over.
 type ending struct {
-	err error // nil: its last holder left
+	err  error // nil: its last holder left
+	late bool  // it did when the lease was over
+
+	// The node is not to be deleted before this moment on the manager's clock.
+	notBefore int64
 }
 
-var releasedByHolders = &ending{}
+var (
+	releasedHeld = &ending{}
+	releasedLate = &ending{late: true}
+)
 
 func newTrip(r *round) *trip { return &trip{round: r} }
 
@@ -126,17 +130,39 @@ func (t *trip) wake() {
 // submit hands the trip to the pool. A pool that is closed takes nothing: then
 // the round ends here and now, on the caller's goroutine. That does no I/O,
 // since the session is over and its calls fail at once.
+//
+// A lock has one entry in the queue of fetches, for whichever round is present
+// when its turn comes. Otherwise rounds that are begun and given up one after
+// the other would pile up there as long as no fetch gets through.
 func (t *trip) submit(urgent bool) {
-	c := t.round.lock.m.client
+	l := t.round.lock
+	c := l.m.client
 	if !urgent {
-		if c.Submit(zkio.Fetches, t) {
+		// If there is an entry already, its Run looks for the present round
+		// after it has cleared the flag, and so finds us queued.
+		if !l.fetchQueued.CompareAndSwap(false, true) || c.Submit(zkio.Fetches, (*fetches)(l)) {
 			return
 		}
+		l.fetchQueued.Store(false)
+		// A round that is not pending stays as it is: Close ends it, and that
+		// wake is urgent.
 		t.round.failPending(t.error("acquire", ErrClosed)) // its wake finds queuedFetch and comes back here, urgent
 		return
 	}
 	if !c.Submit(zkio.Releases, t) {
 		t.Run(c.Session())
+	}
+}
+
+// fetches is a lock as a task in the queue of fetches.
+type fetches Lock
+
+// Run is called by the pool.
+func (f *fetches) Run(s *zkio.Session) {
+	l := (*Lock)(f)
+	l.fetchQueued.Store(false)
+	if t := l.cur.Load().made.Load(); t != nil {
+		t.Run(s)
 	}
 }
 
@@ -146,6 +172,15 @@ func (t *trip) Run(s *zkio.Session) {
 		run := t.run.Load()
 		if run != queuedFetch && run != queuedEnd {
 			return // a stale entry: another worker did it
+		}
+		if run == queuedEnd && !t.round.urgent() {
+			// Somebody has joined a round that everybody had left. Fetches must
+			// not take the workers that are kept for releases.
+			if t.run.CompareAndSwap(run, queuedFetch) {
+				t.submit(false)
+				return
+			}
+			continue
 		}
 		if t.run.CompareAndSwap(run, running) {
 			break
@@ -160,13 +195,23 @@ func (t *trip) Run(s *zkio.Session) {
 	}
 }
 
-// retry runs the trip again when its time has come.
-type retry trip
+// retry and retryEnd run the trip again when its time has come.
+type (
+	retry    trip
+	retryEnd trip
+)
 
 // Run is called by the pool. The wake may find the trip running: it looks again.
 func (r *retry) Run(*zkio.Session) {
 	t := (*trip)(r)
 	t.retrying.Store(false)
+	t.wake()
+}
+
+// Run is called by the pool.
+func (r *retryEnd) Run(*zkio.Session) {
+	t := (*trip)(r)
+	t.retryingEnd.Store(false)
 	t.wake()
 }
 
@@ -179,17 +224,17 @@ const (
 // so that many locks that failed together do not come back together. It reports
 // false if the client is closed and there will be no later.
 func (t *trip) retryLater() bool {
-	if !t.retrying.CompareAndSwap(false, true) {
+	flag, q, task := &t.retrying, zkio.Fetches, zkio.Task((*retry)(t))
+	if t.round.urgent() {
+		flag, q, task = &t.retryingEnd, zkio.Releases, (*retryEnd)(t)
+	}
+	if !flag.CompareAndSwap(false, true) {
 		return true
 	}
 	d := min(firstRetry<<min(t.attempts, 10), lastRetry)
 	t.attempts++
 	d = d/2 + rand.N(d)
-	q := zkio.Fetches
-	if t.round.urgent() {
-		q = zkio.Releases
-	}
-	return t.round.lock.m.client.SubmitAfter(d, q, (*retry)(t))
+	return t.round.lock.m.client.SubmitAfter(d, q, task)
 }
 
 // step does what the word says is to be done, until that is waiting. It may
@@ -230,7 +275,6 @@ func (t *trip) cancel() {
 func (t *trip) abandoned() {
 	err := t.error("acquire", ErrNotGranted)
 	t.granted.Settle(Grant{}, err)
-	t.placed.Settle(struct{}{}, err)
 	t.ending.Store(&ending{err: err})
 }
 
@@ -245,7 +289,6 @@ func (t *trip) end(e *ending) {
 // CAS and its settling; the first one counts, and they all say the same.
 func (t *trip) settleGrant() {
 	if !t.granted.Settled() {
-		t.placed.Settle(struct{}{}, nil)
 		t.granted.Settle(t.grant, nil)
 	}
 }
@@ -256,9 +299,13 @@ func (t *trip) settleGrant() {
 func (t *trip) fetch(s *zkio.Session) (more bool) {
 	l := t.round.lock
 	if t.node != nil && t.node.Session() != nil && t.node.Session() != s {
+		if t.node.Session().Err() == nil {
+			return t.later() // it is s that is over: this worker comes late
+		}
 		// The session that created it is over, and its node with it. Queue
 		// again, at the end.
-		t.forget()
+		t.node.Forget()
+		t.nodeGone()
 	}
 	if t.leaving {
 		return t.requeue(s) // the last try had no answer
@@ -470,17 +517,16 @@ func (t *trip) requeue(s *zkio.Session) (more bool) {
 		return t.failed(err)
 	}
 	t.nodeGone()
+	if t.requeues++; t.requeues > 3 {
+		return t.later() // somebody deletes it as soon as it is made
+	}
 	return true
 }
 
-// forget drops a node that went with its session.
-func (t *trip) forget() {
-	t.node.Forget()
-	t.nodeGone()
-}
-
+// nodeGone notes that there is no node any more, and no place.
 func (t *trip) nodeGone() {
 	t.unwatchAhead()
+	t.unplace()
 	t.node = nil
 	t.ownWatched, t.leaving = false, false
 	t.ownTouched.Store(false)
@@ -522,9 +568,8 @@ func (t *trip) await(s *zkio.Session, q queue, n int, nearest contender) (more b
 		l.m.cfg.Logger.Warn("holdfast: waiting for a contender whose node is not ephemeral; it stays until somebody deletes it",
 			"lock", l.Name(), "node", path)
 	}
-	t.place.Store(&place{position: n, ahead: c})
-	t.placed.Settle(struct{}{}, nil)
-	t.attempts = 0
+	t.setPlace(&place{position: n, ahead: c})
+	t.attempts, t.requeues = 0, 0
 	t.looked.Store(l.m.now())
 	return false
 }
@@ -556,13 +601,12 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 		}
 	}
 	t.unwatchAhead()
-	t.place.Store(nil)
 	token := uint64(t.node.Czxid())
 	if beside := t.node.Beside(); beside != "" && beside == t.writer.Path {
 		// Others may have queued between our writer's node and this one.
 		token = t.writer.Token
 	}
-	t.lease = lease
+	t.lease, t.session = lease, s
 	t.grant = Grant{Token: token, Path: t.node.Path(), Session: s.ID()}
 
 	_, e, lost := t.round.word.Apply(state.Word.Grant)
@@ -571,11 +615,12 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 	case state.Granted:
 		l.grants.Add(1)
 		t.settleGrant()
+		t.place.Store(nil) // after that: whoever finds no place finds the grant
 		// The loss handler marks the lease first and looks at the words then;
 		// we changed the word first and look at the lease now. One of us sees
 		// the other.
 		if !lease.InForce() {
-			t.round.fail(t.error("acquire", errLeaseEnded))
+			t.round.fail(t.error("acquire", t.lossCause()))
 			return true
 		}
 		// The same with Close and Shutdown: they set the stage first and look at
@@ -587,7 +632,8 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 		if l.rw != nil {
 			l.rw.granted(l)
 		}
-		t.lookAgainIn(l.m.tenure())
+		t.grantedAt = l.m.now()
+		t.lookAgainIn(l.m.firstLook())
 	case state.Abandoned:
 		// Everybody left. We do not leave it to the cancel, which somebody who
 		// joins late would defeat.
@@ -600,6 +646,9 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 // who wait for it.
 func (t *trip) keep(s *zkio.Session) (more bool) {
 	if t.node.Session() != s {
+		if t.node.Session().Err() == nil {
+			return t.later() // it is s that is over: this worker comes late
+		}
 		return false // the loss of the session has been or will be told
 	}
 	look := t.lookDue.Swap(false)
@@ -611,7 +660,9 @@ func (t *trip) keep(s *zkio.Session) (more bool) {
 		}
 		if err != nil {
 			t.ownTouched.Store(true)
-			t.lookDue.Store(look)
+			if look { // not to forget one that has come due meanwhile
+				t.lookDue.Store(true)
+			}
 			return t.later()
 		}
 		t.ownWatched = true
@@ -635,7 +686,12 @@ func (t *trip) release(s *zkio.Session) {
 	if !t.closing {
 		t.closing = true
 		t.attempts = 0
-		t.held = t.lease != nil && t.lease.InForce()
+	}
+	if rest := why.notBefore - m.now(); rest > 0 && !m.closing() {
+		// If a wake is on its way already, we look again then.
+		if !t.retryingEnd.CompareAndSwap(false, true) || m.client.SubmitAfter(time.Duration(rest), zkio.Releases, (*retryEnd)(t)) {
+			return
+		}
 	}
 	t.unwatchAhead()
 	t.unwatchBehind()
@@ -646,9 +702,9 @@ func (t *trip) release(s *zkio.Session) {
 		case derr == nil:
 			// Held to the end if it was our deletion that took the node away: it
 			// was ours and there until then. Not, if it was not there any more.
-			// Where that is not known, the lease says whether it was ours when
-			// the last holder had left.
-			lost := how == zkio.RemovedBefore || how == zkio.RemovedSomehow && !t.held
+			// Where that is not known, the lease said whether it was ours when
+			// the last holder left.
+			lost := how == zkio.RemovedBefore || how == zkio.RemovedSomehow && why.late
 			if err == nil && lost {
 				err = t.error("release", ErrLost)
 			}
@@ -660,7 +716,7 @@ func (t *trip) release(s *zkio.Session) {
 			if zkio.ClassOf(derr) == zkio.Definite {
 				// It will not get better by itself before the session ends. Say
 				// so now, and keep trying: rights can be given back.
-				t.released.Settle(struct{}{}, t.error("release", derr))
+				t.released.Settle(struct{}{}, t.error("release", errors.Join(why.err, derr)))
 			}
 			if t.retryLater() {
 				return
@@ -708,6 +764,14 @@ func (t *trip) error(op string, err error) *Error {
 		e.Position, e.Ahead = p.position, p.ahead
 	}
 	return e
+}
+
+// lossCause says how the lease came to its end.
+func (t *trip) lossCause() error {
+	if t.session.Err() != nil {
+		return errSessionEnded
+	}
+	return errLeaseEnded
 }
 
 // PathChanged is told by the dispatcher that something happened to our own

@@ -12,14 +12,15 @@ import "sync/atomic"
 // the generation it was made in, and one of an earlier generation finds that
 // it is dead, however long ago that was.
 //
-//	bits [24:64]  generation
+//	bits [25:64]  generation
+//	bits [24]     the first handle is in doubt
 //	bits [23]     the first handle has been released
 //	bits [0:23]   depth: handles that are not released
 //
 // Depth is at the bottom because it changes by one; the generation is on top
 // because it only grows, and its overflow then cannot disturb its neighbours.
 // An object whose generation is [LastGeneration] must not be used again: that
-// is how a generation of 40 bits never repeats.
+// is how a generation of 39 bits never repeats.
 //
 // The word of an object that nobody uses is armed: depth 1 in a generation
 // that no handle has yet. The next holder takes it by reading it, without a
@@ -30,13 +31,14 @@ type Handles uint64
 const MaxDepth = 1<<depthBits - 1
 
 // LastGeneration is the generation in which an object is used for the last time.
-const LastGeneration = 1<<(64-depthBits-1) - 1
+const LastGeneration = 1<<(64-generationAt) - 1
 
 const (
 	depthBits     = 23
 	depthMask     = 1<<depthBits - 1
 	firstReleased = 1 << depthBits
-	generationAt  = depthBits + 1
+	inDoubt       = 1 << (depthBits + 1)
+	generationAt  = depthBits + 2
 
 	// armed is the word of generation 0 before its first use.
 	armed Handles = 1
@@ -50,6 +52,45 @@ func (h Handles) Generation() uint64 { return uint64(h >> generationAt) }
 
 // FirstReleased reports whether the first handle has been released.
 func (h Handles) FirstReleased() bool { return h&firstReleased != 0 }
+
+// InDoubt reports whether somebody is about to withdraw the first handle.
+func (h Handles) InDoubt() bool { return h&inDoubt != 0 }
+
+// Alive reports whether the first handle of the given generation has not been
+// released.
+func (h Handles) Alive(generation uint64) bool {
+	return h.Generation() == generation && !h.FirstReleased()
+}
+
+// Doubt begins the withdrawal of the first handle of the given generation by
+// somebody who found that it was not granted. Between that look and the
+// withdrawal the grant may come, and the handle be used. So he looks again after
+// Doubt, takes it back by Confirm if the grant has come, and withdraws by
+// ReleaseDoubted if not; and whoever uses a handle that is granted calls Confirm
+// first if it is in doubt. Its effect is Dead if the handle is, else Nothing.
+func (h Handles) Doubt(generation uint64) (Handles, Effect) {
+	if !h.Alive(generation) {
+		return h, Dead
+	}
+	return h | inDoubt, Nothing
+}
+
+// Confirm takes a doubt back. Its effect is Dead if the handle is, else Nothing.
+func (h Handles) Confirm(generation uint64) (Handles, Effect) {
+	if !h.Alive(generation) {
+		return h, Dead
+	}
+	return h &^ inDoubt, Nothing
+}
+
+// ReleaseDoubted is ReleaseFirst of a handle that is still in doubt; if it is
+// not, its effect is Dead.
+func (h Handles) ReleaseDoubted(generation uint64) (Handles, Effect) {
+	if !h.InDoubt() {
+		return h, Dead
+	}
+	return h.ReleaseFirst(generation)
+}
 
 // next is the armed word of the following generation.
 func (h Handles) next() Handles { return Handles(h.Generation()+1)<<generationAt | armed }
@@ -74,12 +115,12 @@ func (h Handles) Reenter(generation uint64) (Handles, Effect) {
 // back by ReleaseNested.
 func (h Handles) ReleaseFirst(generation uint64) (Handles, Effect) {
 	switch {
-	case h.Generation() != generation || h.FirstReleased():
+	case !h.Alive(generation):
 		return h, Dead
 	case h.Depth() == 1:
 		return h.next(), Ended
 	}
-	return h | firstReleased, Left
+	return h&^inDoubt | firstReleased, Left
 }
 
 // ReleaseNested takes back the count of a handle that a reentry made, or of a
@@ -126,6 +167,30 @@ func (a *AtomicHandles) ReleaseFirst(generation uint64) Effect {
 		old := a.Load()
 		h, e := old.ReleaseFirst(generation)
 		if e == Dead || a.w.CompareAndSwap(uint64(old), uint64(h)) {
+			return e
+		}
+	}
+}
+
+// Doubt applies [Handles.Doubt] and returns its effect.
+func (a *AtomicHandles) Doubt(generation uint64) Effect { return a.apply(Handles.Doubt, generation) }
+
+// Confirm applies [Handles.Confirm] and returns its effect. Of a Confirm and a
+// ReleaseDoubted that race, the one whose compare-and-swap is first decides.
+func (a *AtomicHandles) Confirm(generation uint64) Effect {
+	return a.apply(Handles.Confirm, generation)
+}
+
+// ReleaseDoubted applies [Handles.ReleaseDoubted] and returns its effect.
+func (a *AtomicHandles) ReleaseDoubted(generation uint64) Effect {
+	return a.apply(Handles.ReleaseDoubted, generation)
+}
+
+func (a *AtomicHandles) apply(t func(Handles, uint64) (Handles, Effect), generation uint64) Effect {
+	for {
+		old := a.Load()
+		h, e := t(old, generation)
+		if h == old || a.w.CompareAndSwap(uint64(old), uint64(h)) {
 			return e
 		}
 	}

@@ -15,11 +15,14 @@ import (
 )
 
 // showHandles writes a word as "generation:depth", with a "-" if the first
-// handle has been released.
+// handle has been released, and a "?" if it is in doubt.
 func showHandles(h Handles) string {
 	s := fmt.Sprintf("%d:%d", h.Generation(), h.Depth())
 	if h.FirstReleased() {
 		s += "-"
+	}
+	if h.InDoubt() {
+		s += "?"
 	}
 	return s
 }
@@ -28,7 +31,7 @@ func showHandles(h Handles) string {
 func handlesOf(t *testing.T, generation uint64, depth int, firstReleased bool) Handles {
 	t.Helper()
 	// The layout: see Handles. This is the one place outside that says it again.
-	h := Handles(generation<<24 | uint64(depth))
+	h := Handles(generation<<25 | uint64(depth))
 	if firstReleased {
 		h |= 1 << 23
 	}
@@ -51,6 +54,18 @@ func TestHandlesTransitions(t *testing.T) {
 		return event{fmt.Sprintf("ReleaseFirst(%d)", g), func(h Handles) (Handles, Effect) { return h.ReleaseFirst(g) }}
 	}
 	nested := event{"ReleaseNested", Handles.ReleaseNested}
+	doubt := func(g uint64) event {
+		return event{fmt.Sprintf("Doubt(%d)", g), func(h Handles) (Handles, Effect) { return h.Doubt(g) }}
+	}
+	confirm := func(g uint64) event {
+		return event{fmt.Sprintf("Confirm(%d)", g), func(h Handles) (Handles, Effect) { return h.Confirm(g) }}
+	}
+	doubted := func(g uint64) event {
+		return event{fmt.Sprintf("ReleaseDoubted(%d)", g), func(h Handles) (Handles, Effect) { return h.ReleaseDoubted(g) }}
+	}
+	then := func(a, b event) event {
+		return event{a.name + ", " + b.name, func(h Handles) (Handles, Effect) { h, _ = a.do(h); return b.do(h) }}
+	}
 
 	tests := []struct {
 		generation    uint64
@@ -66,7 +81,7 @@ func TestHandlesTransitions(t *testing.T) {
 		{5, MaxDepth - 1, false, reenter(5), "5:8388607 entered"},
 		{5, MaxDepth, false, reenter(5), "5:8388607 full"},
 		{5, MaxDepth, true, reenter(5), "5:8388607- full"},
-		{last, 1, false, reenter(last), "1099511627775:2 entered"},
+		{last, 1, false, reenter(last), "549755813887:2 entered"},
 
 		{5, 1, false, first(5), "6:1 ended"},
 		{5, 2, false, first(5), "5:2- left"},
@@ -75,13 +90,29 @@ func TestHandlesTransitions(t *testing.T) {
 		{5, 1, false, first(4), "5:1 dead"}, // a handle of another holder, long ago
 		{5, 1, false, first(6), "5:1 dead"},
 		{0, 1, false, first(0), "1:1 ended"},
-		{last - 1, 1, false, first(last - 1), "1099511627775:1 ended"},
+		{last - 1, 1, false, first(last - 1), "549755813887:1 ended"},
+
+		{5, 1, false, doubt(5), "5:1? nothing"},
+		{5, 3, false, doubt(5), "5:3? nothing"},
+		{5, 1, false, doubt(4), "5:1 dead"},
+		{5, 2, true, doubt(5), "5:2- dead"},
+		{5, 1, false, confirm(5), "5:1 nothing"},
+		{5, 1, false, then(doubt(5), confirm(5)), "5:1 nothing"},
+		{5, 1, false, then(doubt(5), confirm(4)), "5:1? dead"},
+		{5, 2, false, then(doubt(5), nested), "5:1? left"},
+		{5, 1, false, then(doubt(5), reenter(5)), "5:2? entered"},
+		{5, 1, false, then(doubt(5), first(5)), "6:1 ended"},
+		{5, 2, false, then(doubt(5), first(5)), "5:2- left"},
+		{5, 1, false, then(doubt(5), doubted(5)), "6:1 ended"},
+		{5, 2, false, then(doubt(5), doubted(5)), "5:2- left"},
+		{5, 1, false, then(doubt(5), doubted(4)), "5:1? dead"},
+		{5, 1, false, doubted(5), "5:1 dead"}, // somebody has confirmed it
 
 		{5, 1, true, nested, "6:1 ended"},
 		{5, 2, true, nested, "5:1- left"},
 		{5, 2, false, nested, "5:1 left"},
 		{5, MaxDepth, true, nested, "5:8388606- left"},
-		{last - 1, 1, true, nested, "1099511627775:1 ended"},
+		{last - 1, 1, true, nested, "549755813887:1 ended"},
 	}
 	for _, tt := range tests {
 		h := handlesOf(t, tt.generation, tt.depth, tt.firstReleased)

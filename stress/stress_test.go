@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -108,6 +109,51 @@ func TestRunOnAGivenServer(t *testing.T) {
 	}
 	if left := server.Sessions(); len(left) > 0 {
 		t.Errorf("it left the sessions %+v behind", left)
+	}
+}
+
+// Connections that break and replies that get lost cost time, and nothing else:
+// no session ends by it.
+func TestRunThroughFaults(t *testing.T) {
+	t.Parallel()
+	server, address := newServer(t)
+	var faults sync.WaitGroup
+	ended := make(chan struct{})
+	faults.Go(func() {
+		// One at a time, and not for ever: who retries must get somewhere.
+		ops := []zktest.Op{zktest.OpCreate, zktest.OpDelete, zktest.OpGetData, zktest.OpGetChildren2}
+		for i := range 45 {
+			of := zktest.Match{Op: ops[i/3%len(ops)], Path: "/holdfast-stress-"}
+			var f *zktest.Fault
+			switch i % 3 {
+			case 0:
+				f = server.Faults().DropReply(of)
+			case 1:
+				f = server.Faults().DropRequest(of)
+			case 2:
+				// One that is connected; the last fault's is not.
+				for _, s := range server.Sessions() {
+					if server.Faults().Cut(s.ID) {
+						break
+					}
+				}
+				continue
+			}
+			select {
+			case <-f.Hit():
+			case <-ended:
+				return
+			}
+		}
+	})
+	r := runStress(t, append([]string{"-servers", address}, brief...))
+	close(ended)
+	faults.Wait()
+	r.expect(t, exitOK, ok)
+	for _, kind := range []zktest.FaultKind{zktest.FaultDropReply, zktest.FaultDropRequest, zktest.FaultCut} {
+		if server.Faults().Hits()[kind] == 0 {
+			t.Errorf("no %s has happened", kind)
+		}
 	}
 }
 

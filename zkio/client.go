@@ -177,7 +177,7 @@ func (c *Client) live(s *Session) bool {
 
 // begin makes s the client's session. It reports false if Open fails instead.
 func (c *Client) begin(s *Session) bool {
-	if margin, most := c.cfg.LostMargin, s.Timeout()/2; margin >= most {
+	if margin, most := c.cfg.LostMargin, s.Timeout()/4; margin >= most {
 		err := fmt.Errorf("%w: the servers grant a session timeout of %v, so LostMargin must be less than %v; it is %v: lower it, or raise the servers' maxSessionTimeout",
 			ErrBadArguments, s.Timeout(), most, margin)
 		select {

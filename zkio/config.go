@@ -48,7 +48,7 @@ type Config struct {
 	Workers int
 
 	// LostMargin ends leases that much earlier than they could be trusted. It
-	// must be less than half the session timeout. Defaults to 0.
+	// must be less than a quarter of the session timeout. Defaults to 0.
 	LostMargin time.Duration
 
 	// Logger is told of sessions and connections that come and go. Defaults to
@@ -100,8 +100,8 @@ func (cfg Config) resolve() (Config, error) {
 	case t < minSessionTimeout || t > maxSessionTimeout:
 		fault("SessionTimeout is %v: it must be between %v and %v, or 0 for %v", t, minSessionTimeout, maxSessionTimeout, defaultSessionTimeout)
 	}
-	if cfg.LostMargin < 0 || cfg.LostMargin >= cfg.SessionTimeout/2 {
-		fault("LostMargin is %v: it must be at least 0 and less than half the session timeout of %v", cfg.LostMargin, cfg.SessionTimeout)
+	if cfg.LostMargin < 0 || cfg.LostMargin >= cfg.SessionTimeout/4 {
+		fault("LostMargin is %v: it must be at least 0 and less than a quarter of the session timeout of %v", cfg.LostMargin, cfg.SessionTimeout)
 	}
 	switch {
 	case cfg.Workers == 0:

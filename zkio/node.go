@@ -244,28 +244,20 @@ func (n *Node) look() error {
 }
 
 // resolve finds out what became of a create whose answer was lost, or which may
-// have been carried out after the connection was given up.
+// have been carried out after the connection was given up. Until it has looked
+// at everything that has the node's name, it has to be called again.
 func (n *Node) resolve() error {
 	paths, err := n.candidates(n.session)
 	if err != nil {
 		return err
 	}
 	for _, path := range paths {
-		_, st, err := n.session.Get(path)
-		switch {
-		case errors.Is(err, ErrNoNode):
-			continue
-		case err != nil:
+		if path == n.path {
+			continue // found by an earlier call
+		}
+		if err := n.claim(path); err != nil && !errors.Is(err, ErrNoNode) {
+			n.maybe = true
 			return err
-		case st.EphemeralOwner != n.session.ID():
-			// An earlier session's, about to go with it.
-			continue
-		case n.path == "":
-			n.found(path)
-		default:
-			if err := n.session.Delete(path, -1); err != nil && !errors.Is(err, ErrNoNode) {
-				return err
-			}
 		}
 	}
 	n.maybe = false
@@ -275,10 +267,25 @@ func (n *Node) resolve() error {
 	return nil
 }
 
+// claim takes the node at path for this one if the session owns it, or deletes
+// it if there is one already.
+func (n *Node) claim(path string) error {
+	switch _, st, err := n.session.Get(path); {
+	case err != nil:
+		return err
+	case st.EphemeralOwner != n.session.ID():
+		return nil // an earlier session's, about to go with it
+	case n.path == "":
+		n.found(path)
+		return nil
+	}
+	return n.session.Delete(path, -1)
+}
+
 // candidates returns the paths of the children of dir that have the node's
-// name, in the order of their making. The list is at least as new as any answer that got lost: the server first catches up with
-// the leader, and go-zookeeper tells every server that it connects to how much
-// it has seen.
+// name, in the order of their making. The list is at least as new as any answer
+// that got lost: the server first catches up with the leader, and go-zookeeper
+// tells every server that it connects to how much it has seen.
 func (n *Node) candidates(s *Session) ([]string, error) {
 	if err := s.Sync(n.dir); err != nil {
 		return nil, err

@@ -245,6 +245,125 @@ func TestSurplusIsDeleted(t *testing.T) {
 	})
 }
 
+// TestSurplusIsRemembered: the connection breaks before the surplus is deleted.
+func TestSurplusIsRemembered(t *testing.T) {
+	for _, m := range []zktest.Match{{Op: zktest.OpDelete}, {Op: zktest.OpGetData, Nth: 2}} {
+		bubble(t, func(t *testing.T, z *zktest.Server) {
+			s := openIn(t, z)
+			n := newNode("/d", nil)
+			z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
+			wantErr(t, n.Create(s), ErrUnknown, Unknown)
+			must(t, z.CreateEphemeral(s.ID(), "/d/"+n.prefix+"0000000007", nil))
+			cut := z.Faults().DropRequest(m)
+			wantErr(t, n.Create(s), ErrUnknown, Unknown)
+			if cut.Hits() != 1 || len(z.Children("/d")) != 2 {
+				t.Fatalf("%d hits, %v", cut.Hits(), z.Children("/d"))
+			}
+			must(t, n.Create(s))
+			wantPlaced(t, z, n, s)
+		})
+	}
+}
+
+// TestEnter: one request makes the node and tells who else is there.
+func TestEnter(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		var r recorder
+		n, second := newNode("/d", &r), newNode("/d", nil)
+		children, err := n.Enter(s)
+		must(t, err)
+		if children != 1 {
+			t.Errorf("%d children", children)
+		}
+		wantPlaced(t, z, n, s)
+		if children, err = second.Enter(s); err != nil || children != 2 {
+			t.Errorf("%d children, %v", children, err)
+		}
+		if second.Czxid() <= n.Czxid() {
+			t.Errorf("czxid %d after %d", second.Czxid(), n.Czxid())
+		}
+		must(t, second.Delete(s))
+		if children, err = n.Enter(s); err != nil || children != 0 { // there already
+			t.Errorf("%d children, %v", children, err)
+		}
+		wantPlaced(t, z, n, s)
+		must(t, n.Delete(s))
+		wantClean(t, z, n, s.client)
+
+		for _, tt := range []struct {
+			lose func(*zktest.Faults, zktest.Match) *zktest.Fault
+			want int
+		}{
+			{(*zktest.Faults).DropReply, 0}, // found, not made
+			{(*zktest.Faults).DropRequest, 1},
+		} {
+			lost := tt.lose(z.Faults(), zktest.Match{Op: zktest.OpMulti})
+			_, err = n.Enter(s)
+			wantErr(t, err, ErrUnknown, Unknown)
+			children, err = n.Enter(s)
+			must(t, err)
+			if lost.Hits() != 1 || children != tt.want {
+				t.Errorf("%s: %d hits, %d children, want %d", lost.Kind(), lost.Hits(), children, tt.want)
+			}
+			wantPlaced(t, z, n, s)
+			must(t, n.Delete(s))
+		}
+
+		must(t, z.DeleteAll("/d"))
+		_, err = n.Enter(s)
+		wantErr(t, err, ErrNoNode, Definite)
+		must(t, s.EnsureDir("/d", nil))
+		_, err = n.Enter(s)
+		must(t, err)
+		wantPlaced(t, z, n, s)
+	})
+}
+
+// TestCreateBeside: a node takes another's place in the queue.
+func TestCreateBeside(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		writer, later := newNode("/d", nil), newNode("/d", nil)
+		must(t, writer.Create(s))
+		must(t, later.Create(s))
+		sequence := func(n *Node) string { return n.Name()[len(n.prefix):] }
+
+		n := newNode("/d", nil)
+		must(t, n.CreateBeside(s, writer.Path()))
+		if sequence(n) != sequence(writer) || n.Beside() != writer.Path() || !z.Exists(n.Path()) {
+			t.Errorf("%q beside %q", n.Path(), n.Beside())
+		}
+		must(t, n.Delete(s))
+		if n.Beside() != "" {
+			t.Errorf("deleted, and beside %q", n.Beside())
+		}
+
+		z.Faults().DropReply(zktest.Match{Op: zktest.OpMulti})
+		wantErr(t, n.CreateBeside(s, writer.Path()), ErrUnknown, Unknown)
+		must(t, n.Create(s)) // finds the one that there is
+		if n.Beside() != writer.Path() {
+			t.Errorf("%q beside %q", n.Path(), n.Beside())
+		}
+		must(t, n.Delete(s))
+
+		z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
+		wantErr(t, n.Create(s), ErrUnknown, Unknown)
+		must(t, n.CreateBeside(s, writer.Path())) // in place of the one that there is
+		if got := len(z.Children("/d")); got != 3 || sequence(n) != sequence(writer) {
+			t.Errorf("%d nodes; %q", got, n.Path())
+		}
+		must(t, n.Delete(s))
+
+		must(t, writer.Delete(s))
+		wantErr(t, n.CreateBeside(s, "/d/"+"x"), ErrBadArguments, Definite)
+		wantErr(t, n.CreateBeside(s, later.Path()+"0"), ErrNoNode, Definite)
+		if n.Path() != "" || n.Beside() != "" || len(z.Children("/d")) != 1 {
+			t.Errorf("%q beside %q; %v", n.Path(), n.Beside(), z.Children("/d"))
+		}
+	})
+}
+
 // TestDeletedBetweenCreateAndLook: the node is made again, but not for ever.
 func TestDeletedBetweenCreateAndLook(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
@@ -499,6 +618,33 @@ func TestWatchKinds(t *testing.T) {
 		if n := c.Stats().Watches; n != 0 {
 			t.Errorf("%d paths are armed", n)
 		}
+	})
+}
+
+// TestWatchesEndWithTheSession: those who are registered stay so, and the next
+// session has no watches until they read again.
+func TestWatchesEndWithTheSession(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		c := s.client
+		var r recorder
+		c.Watch("/d", &r)
+		_, _, err := s.Children("/d")
+		must(t, err)
+		z.ExpireSession(s.ID())
+		eventually(t, "a second session", func() bool { return c.Session() != s })
+		must(t, c.Session().Sync("/d"))
+		time.Sleep(time.Second)
+		z.Faults().CutAll()
+		eventually(t, "reconnected", func() bool { return c.Stats().Reconnects == 1 })
+		must(t, c.Session().Sync("/d"))
+		if n := z.AllWatches(); n.Child != 0 || c.Stats().Watches != 1 {
+			t.Errorf("the server has %+v, %d paths are armed", n, c.Stats().Watches)
+		}
+		_, _, err = c.Session().Children("/d")
+		must(t, err)
+		must(t, z.Create("/d/x", nil))
+		eventually(t, "told", func() bool { return r.has("/d children changed") })
 	})
 }
 

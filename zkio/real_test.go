@@ -103,9 +103,9 @@ func (c *cableConn) Read(p []byte) (int, error) {
 	}
 }
 
-// real returns the Config of a client of a real server, with a session timeout
+// setUp returns the Config of a client of a real server, with a session timeout
 // of 4 s, and the path of a directory that is the test's own.
-func real(t *testing.T, zk *realzk.Server) (Config, *cable, string) {
+func setUp(t *testing.T, zk *realzk.Server) (Config, *cable, string) {
 	t.Helper()
 	wires := new(cable)
 	cfg := Config{Servers: []string{zk.Addr()}, SessionTimeout: 4 * time.Second, Dialer: wires.dial, Logger: quiet}
@@ -130,7 +130,7 @@ func until(t *testing.T, what string, ok func() bool) {
 // TestRealCalls: a real server understands what is asked of it.
 func TestRealCalls(t *testing.T) {
 	t.Parallel()
-	cfg, _, dir := real(t, realzk.Shared(t))
+	cfg, _, dir := setUp(t, realzk.Shared(t))
 	cfg.Dialer = nil // names are resolved, and dialed, by ourselves
 	c := open(t, cfg)
 	s := c.Session()
@@ -200,7 +200,7 @@ func TestRealCalls(t *testing.T) {
 // reported.
 func TestRealAuth(t *testing.T) {
 	t.Parallel()
-	cfg, wires, dir := real(t, realzk.Shared(t))
+	cfg, wires, dir := setUp(t, realzk.Shared(t))
 	cfg.Auth = []Auth{{"digest", []byte("user:secret")}}
 	c := open(t, cfg)
 	s := c.Session()
@@ -228,11 +228,11 @@ func TestRealAuth(t *testing.T) {
 func TestRealReconnects(t *testing.T) {
 	t.Parallel()
 	const reconnects, watched, writers = 50, 100, 16
-	cfg, wires, dir := real(t, realzk.Shared(t))
+	cfg, wires, dir := setUp(t, realzk.Shared(t))
 	c := open(t, cfg)
 	s := c.Session()
 	must(t, s.EnsureDir(dir, nil))
-	other, _, _ := real(t, realzk.Shared(t))
+	other, _, _ := setUp(t, realzk.Shared(t))
 	admin := open(t, other).Session()
 
 	recorders := make([]recorder, watched)
@@ -300,14 +300,14 @@ func TestRealReconnects(t *testing.T) {
 // waited meanwhile are not made in the next.
 func TestRealExpiry(t *testing.T) {
 	t.Parallel()
-	cfg, wires, dir := real(t, realzk.Shared(t))
+	cfg, wires, dir := setUp(t, realzk.Shared(t))
 	var r recorder
 	cfg.SessionTimeout = time.Second
 	cfg.Listener = &r
 	c := open(t, cfg)
 	s := c.Session()
 	n := mustCreate(t, s, dir, nil)
-	other, _, _ := real(t, realzk.Shared(t))
+	other, _, _ := setUp(t, realzk.Shared(t))
 	admin := open(t, other).Session()
 
 	wires.unplug()
@@ -350,14 +350,14 @@ func TestRealSilence(t *testing.T) {
 	for i := range 3 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			cfg, wires, dir := real(t, zk)
+			cfg, wires, dir := setUp(t, zk)
 			var r recorder
 			cfg.SessionTimeout = 2 * time.Second
 			cfg.Listener = &r
 			c := open(t, cfg)
 			s := c.Session()
 			n := mustCreate(t, s, dir, nil)
-			other, _, _ := real(t, zk)
+			other, _, _ := setUp(t, zk)
 			admin := open(t, other)
 			var gone recorder
 			admin.Watch(n.Path(), &gone)
@@ -392,7 +392,7 @@ func TestRealSilence(t *testing.T) {
 func TestRealRestart(t *testing.T) {
 	t.Parallel()
 	zk := realzk.Start(t, realzk.JavaOption("-Dznode.container.checkIntervalMs=200"))
-	cfg, _, dir := real(t, zk)
+	cfg, _, dir := setUp(t, zk)
 	cfg.SessionTimeout = 30 * time.Second
 	c := open(t, cfg)
 	s := c.Session()
@@ -430,7 +430,7 @@ func settle(s *Session, path string) error {
 func TestRealRestoredEnsemble(t *testing.T) {
 	t.Parallel()
 	shared, fresh := realzk.Shared(t), realzk.Start(t)
-	cfg, wires, dir := real(t, shared)
+	cfg, wires, dir := setUp(t, shared)
 	cfg.SessionTimeout = time.Second
 	c := open(t, cfg)
 	s := c.Session()
@@ -456,7 +456,7 @@ func TestRealRestoredEnsemble(t *testing.T) {
 // TestRealClose: the nodes of a client that was closed are gone at once.
 func TestRealClose(t *testing.T) {
 	t.Parallel()
-	cfg, _, dir := real(t, realzk.Shared(t))
+	cfg, _, dir := setUp(t, realzk.Shared(t))
 	c := open(t, cfg)
 	n := mustCreate(t, c.Session(), dir, nil)
 	began := time.Now()

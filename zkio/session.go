@@ -248,12 +248,19 @@ func (s *Session) park() error {
 	return errFenced
 }
 
-// attempting notes that another attempt to connect begins.
+// attempting notes that another attempt to connect begins. When every server
+// was tried in vain it logs that, once in an outage: nobody else is told while
+// the lease lasts. (While there has been no session yet, [Open] will tell.)
 func (s *Session) attempting() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.attempts++
+	vain := s.attempts == len(s.client.hosts.servers)+1
 	s.changedLocked()
+	s.mu.Unlock()
+	if vain && s.ID() != 0 && s.Err() == nil {
+		s.client.cfg.Logger.Warn("no zookeeper server can be reached; trying again",
+			"session", sessionID(s), "servers", s.client.hosts.why())
+	}
 }
 
 // flushes reports, once in an outage, that it has lasted for the session's
@@ -299,17 +306,26 @@ func (s *Session) connected(w *wire, id int64, timeout time.Duration) (first [][
 // ready opens the session for requests.
 func (s *Session) ready(w *wire) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.wire != w || s.Err() != nil {
+		s.mu.Unlock()
 		return
 	}
+	wasVain := s.attempts > len(s.client.hosts.servers)
 	s.live, s.flushed, s.refusing, s.attempts = true, false, false, 0
 	s.changedLocked()
 	s.gateLocked()
+	first := true
 	select {
 	case <-s.established:
+		first = false
 	default:
 		close(s.established)
+	}
+	outage := s.client.clock.now() - s.downSince
+	s.mu.Unlock()
+	if wasVain && !first {
+		s.client.cfg.Logger.Info("zookeeper is back, and the session with it",
+			"session", sessionID(s), "server", w.addr, "after", outage.Round(time.Millisecond))
 	}
 }
 

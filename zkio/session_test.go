@@ -460,18 +460,65 @@ func TestHeartbeatFindsNodeGone(t *testing.T) {
 		c := open(t, configure(z))
 		s := c.Session()
 		var gone, kept recorder
-		a := mustCreate(t, s, "/d", &gone)
-		b := mustCreate(t, s, "/d", &kept)
-		c.watches.fired([]byte(a.Path()), NodeDeleted)
-		// The server's own event gets lost.
-		z.Faults().SwallowReply(zktest.Match{Op: zktest.OpExists})
+		a, b := mustCreate(t, s, "/d", nil), mustCreate(t, s, "/d", nil)
+		// Nobody reads the nodes, so the server has no watch to tell of.
+		c.Watch(a.Path(), &gone)
+		c.Watch(b.Path(), &kept)
 		must(t, z.Delete(a.Path()))
 		eventually(t, "told", func() bool { return gone.has(a.Path() + " deleted") })
 		time.Sleep(time.Minute)
-		if len(kept.lines()) != 0 || !s.Lease().InForce() {
-			t.Errorf("the other node: told %v, lease %v", kept.lines(), s.Lease().InForce())
+		if got := len(gone.lines()); got != 1 {
+			t.Errorf("told %d times", got)
+		}
+		if len(kept.lines()) != 0 || !s.Lease().InForce() || c.Stats().Nodes != 1 {
+			t.Errorf("the other node: told %v, lease %v, %d nodes", kept.lines(), s.Lease().InForce(), c.Stats().Nodes)
 		}
 		must(t, b.Delete(s))
+		must(t, a.Delete(s))
+		// So does a proof that somebody asks for.
+		wantErr(t, s.Prove("/d/nowhere"), ErrNoNode, Definite)
+		c.Watch("/d/nowhere", &gone)
+		wantErr(t, s.Prove("/d/nowhere"), ErrNoNode, Definite)
+		synctest.Wait()
+		if !gone.has("/d/nowhere deleted") {
+			t.Error("not told")
+		}
+	})
+}
+
+// TestSessionEndsDuringDial: a connection that is made for a session that has
+// ended meanwhile is not used, not even by requests that have waited for it.
+func TestSessionEndsDuringDial(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		var ending atomic.Pointer[Session]
+		cfg := configure(z)
+		cfg.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			s := ending.Load()
+			if s != nil {
+				time.Sleep(time.Second)
+			}
+			conn, err := z.Dial(ctx, network, addr)
+			if s != nil {
+				s.end(ErrSessionOver, false)
+				ending.Store(nil)
+			}
+			return conn, err
+		}
+		c := open(t, cfg)
+		s := c.Session()
+		ending.Store(s)
+		z.Faults().CutAll()
+		synctest.Wait()
+		_, err := s.conn.Create("/x", nil, 0, zkACL(nil)) // past our own gate
+		wantErr(t, s.after("create", "/x", err), ErrSessionOver, SessionOver)
+		eventually(t, "a second session", func() bool { return c.Session() != s })
+		must(t, c.Session().Sync("/"))
+		if z.Exists("/x") {
+			t.Error("created after the end of its session")
+		}
+		if n := c.Stats().Reconnects; n != 0 {
+			t.Errorf("the session was resumed %d times", n)
+		}
 	})
 }
 
@@ -648,7 +695,7 @@ func TestOpenErrors(t *testing.T) {
 			_, _ = conn.Read(make([]byte, 1000))
 			_, _ = conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 			conn.Close()
-		}), "zk1:2181: the server sent a frame of 1213486160 bytes, more than the 4096 that are taken (is this ZooKeeper's client port, and is TLS on at both ends or at neither?); zk2:2181: the server sent a frame of 1213486160 bytes, more than the 4096 that are taken (is this ZooKeeper's client port, and is TLS on at both ends or at neither?)"},
+		}), "zk1:2181: the answer is not ZooKeeper's: is this its client port, and is TLS on at both ends or at neither?; zk2:2181: the answer is not ZooKeeper's: is this its client port, and is TLS on at both ends or at neither?"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

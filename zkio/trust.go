@@ -66,6 +66,13 @@ func (t *trust) connecting(now time.Duration) {
 func (t *trust) greeted(now, timeout time.Duration, first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if l := t.current.Load(); !first && timeout < t.timeout {
+		// This server keeps sessions for a shorter time than the one before: the
+		// lease that was reckoned with the longer one says too much.
+		if until := l.until.Load(); until != lapsed {
+			t.lapseLocked(l, until)
+		}
+	}
 	t.timeout = timeout
 	t.answers.step = timeout / answersPerTimeout
 	if first {

@@ -252,11 +252,10 @@ func (w *wire) readFrame(limit int) ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(w.frame)
 	if n > uint32(limit) {
-		err := fmt.Errorf("the server sent a frame of %d bytes, more than the %d that are taken", n, limit)
 		if !w.up {
-			err = fmt.Errorf("%w (is this ZooKeeper's client port, and is TLS on at both ends or at neither?)", err)
+			return nil, errors.New("the answer is not ZooKeeper's: is this its client port, and is TLS on at both ends or at neither?")
 		}
-		return nil, err
+		return nil, fmt.Errorf("the server sent a frame of %d bytes, more than the %d that are taken", n, limit)
 	}
 	for rest := int(n); rest > 0; {
 		step := min(rest, max(frameStep, len(w.frame)))

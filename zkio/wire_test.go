@@ -132,9 +132,9 @@ func (b *wireBench) read(frames ...[]byte) ([]byte, error) {
 	if _, err := io.ReadFull(b.w, head); err != nil {
 		return nil, err
 	}
-	frame := append(head, make([]byte, binary.BigEndian.Uint32(head))...)
-	_, err := io.ReadFull(b.w, frame[4:])
-	return frame, err
+	body := make([]byte, binary.BigEndian.Uint32(head))
+	_, err := io.ReadFull(b.w, body)
+	return slices.Concat(head, body), err
 }
 
 // connect does the handshake.
@@ -196,8 +196,8 @@ func TestWireHandshakeFaults(t *testing.T) {
 		{"too short", false, nil, [][]byte{connectAnswer(7, 6000)[:12]}, "EOF", nil, false},
 		{"malformed", false, nil, [][]byte{jute.Frame(make([]byte, 12))}, "malformed", nil, false},
 		{"empty", false, nil, [][]byte{{0, 0, 0, 0}}, "malformed", nil, false},
-		{"too long", false, nil, [][]byte{{0x7f, 0, 0, 0}}, "not ZooKeeper's", nil, false},
-		{"longer than long", false, nil, [][]byte{{0xff, 0xff, 0xff, 0xff}}, "not ZooKeeper's", nil, false},
+		{"too long", false, nil, [][]byte{{0x7f, 0, 0, 0}}, "client port", nil, false},
+		{"longer than long", false, nil, [][]byte{{0xff, 0xff, 0xff, 0xff}}, "client port", nil, false},
 		{"credentials refused", false, []Auth{digest}, [][]byte{connectAnswer(7, 6000), reply(jute.XidAuth, 0, jute.ErrAuthFailed)},
 			"refused the credentials", ErrAuthFailed, false},
 		{"the second ones refused, on a resumed session", true, []Auth{digest, digest},

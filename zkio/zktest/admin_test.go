@@ -20,7 +20,7 @@ import (
 // seen of them.
 func TestAdministration(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := dialClient(t, 10*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 10*time.Second)
 		id := c.SessionID()
 		for _, step := range []struct {
 			name string
@@ -86,7 +86,7 @@ func TestAdministration(t *testing.T) {
 // to those who may not make it themselves too.
 func TestAdministrationFiresWatches(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := dialClient(t, 10*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 10*time.Second)
 		if _, err := c.Create("/a", nil, 0, zk.WorldACL(zk.PermRead)); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestAdministrationFiresWatches(t *testing.T) {
 
 func TestRequestCounts(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := dialClient(t, 10*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 10*time.Second)
 		for range 3 {
 			_, _, _ = c.Get("/x")
 		}
@@ -140,7 +140,7 @@ func TestNames(t *testing.T) {
 func TestSmallBuffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t, zktest.Config{MaxBuffer: 100})
-		c := dialClient(t, 10*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 10*time.Second)
 		if _, err := c.Create("/a", make([]byte, 20), 0, open); err != nil {
 			t.Errorf("Create within the limit: %v", err)
 		}

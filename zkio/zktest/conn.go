@@ -31,7 +31,7 @@ type conn struct {
 	held [][]byte // frames that arrived during a blackhole
 
 	// Server.mu protects these.
-	session *session // nil before the handshake, and when the server has parted with the connection
+	session *session // whose conn this is; nil before the handshake, and when the server has parted with the connection
 	sid     int64    // the session's id; written once, by the reader, which reads it without Server.mu
 	who     []id     // the identities that the client has proved
 	watches map[string]watchKinds

@@ -5,7 +5,6 @@ package zktest_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"testing"
@@ -19,7 +18,7 @@ import (
 
 // A server for a test, reached over TCP by whatever client the program uses.
 func Example() {
-	srv := zktest.NewServer(zktest.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	srv := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
 	defer srv.Close()
 	addr, err := srv.Listen("127.0.0.1:0")
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -87,6 +88,8 @@ func TestDropReplyKeepsEarlierAnswers(t *testing.T) {
 		d := rawSession(t, srv, 10*time.Second)
 		d.exists("/a", true)
 		srv.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
+		var seen atomic.Int32
+		srv.OnRequest(func(int64, zktest.Op, string) { seen.Add(1) })
 		first := d.request(jute.OpExists, jute.AppendBool(jute.AppendString(nil, "/"), false))
 		second := d.request(jute.OpCreate, createBody("/a", nil, anyone, 0))
 		third := d.request(jute.OpCreate, createBody("/never", nil, anyone, 0))
@@ -98,7 +101,7 @@ func TestDropReplyKeepsEarlierAnswers(t *testing.T) {
 		if got := d.text.String(); got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
-		if srv.Exists("/never") {
+		if srv.Exists("/never") || seen.Load() != 2 {
 			t.Errorf("request %d, sent after the lost one on the same connection, was executed", third)
 		}
 	})
@@ -167,7 +170,7 @@ func TestLostConnect(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		lost := srv.Faults().DropReply(zktest.Match{Op: zktest.OpConnect})
 		refused := srv.Faults().DropRequest(zktest.Match{Op: zktest.OpConnect, Nth: 2})
-		c := dialClient(t, 10*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 10*time.Second)
 		if lost.Hits() != 1 || refused.Hits() != 1 || len(srv.Sessions()) != 2 {
 			t.Errorf("%d and %d hits, sessions %+v; want an orphan and the client's", lost.Hits(), refused.Hits(), srv.Sessions())
 		}
@@ -189,8 +192,8 @@ func TestLostConnect(t *testing.T) {
 // and nothing overtakes it on its connection.
 func TestDelayReply(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := dialClient(t, 10*time.Second, srv.Dial)
-		other := dialClient(t, 10*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 10*time.Second)
+		other := bubbleClient(t, srv, 10*time.Second)
 		srv.Faults().DelayReply(zktest.Match{Op: zktest.OpCreate, Times: 2}, 2*time.Second)
 		start := time.Now()
 		var wg sync.WaitGroup
@@ -321,8 +324,8 @@ func TestRefuseFor(t *testing.T) {
 func TestBlackhole(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		start := time.Now()
-		c := dialClient(t, 6*time.Second, srv.Dial)
-		other := dialClient(t, 6*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 6*time.Second)
+		other := bubbleClient(t, srv, 6*time.Second)
 		if _, err := c.Create("/e", nil, zk.FlagEphemeral, open); err != nil {
 			t.Fatal(err)
 		}
@@ -362,6 +365,7 @@ func TestBlackholeHealsInTime(t *testing.T) {
 		second := srv.Faults().BlackholeAll()
 		// In both directions: requests, and an event.
 		x1 := d.request(jute.OpCreate, createBody("/a", nil, anyone, 0))
+		synctest.Wait()
 		x2 := d.request(jute.OpExists, jute.AppendBool(jute.AppendString(nil, "/a"), false))
 		if err := srv.Set("/", nil); err != nil {
 			t.Fatal(err)
@@ -406,7 +410,7 @@ func TestBlackholeConnection(t *testing.T) {
 // TestBlackholeNew: a server that accepts connections and does not answer.
 func TestBlackholeNew(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := dialClient(t, 10*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 10*time.Second)
 		mute := srv.Faults().BlackholeNew()
 		d := newDialogue(t, "A", func() (net.Conn, error) { return srv.Dial(context.Background(), "tcp", "") })
 		d.patience = time.Minute
@@ -453,14 +457,12 @@ func TestAbandonedInBlackhole(t *testing.T) {
 func TestExpireSession(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
 		c := dialClient(t, 10*time.Second, dial)
-		other := dialClient(t, 10*time.Second, dial)
 		if _, err := c.Create("/e", nil, zk.FlagEphemeral, open); err != nil {
 			t.Fatal(err)
 		}
-		_, _, gone, err := other.GetW("/e")
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := newDialogue(t, "B", func() (net.Conn, error) { return dial(context.Background(), "tcp", "") }).start()
+		other.get("/e", true)
+		other.text.Reset()
 		id := c.SessionID()
 		if !srv.ExpireSession(id) || srv.ExpireSession(id) {
 			t.Error("ExpireSession should report true, then false")
@@ -468,8 +470,9 @@ func TestExpireSession(t *testing.T) {
 		if srv.Exists("/e") {
 			t.Error("the ephemeral is still there")
 		}
-		if e := <-gone; e.Type != zk.EventNodeDeleted {
-			t.Errorf("watch: %v", e)
+		other.expectEvents(1)
+		if got, want := other.text.String(), "B: event 2 /e, state 3, header -1 0\n"; got != want {
+			t.Errorf("the watch was told %q, want %q", got, want)
 		}
 		c.await(t, zk.StateExpired)
 		c.await(t, zk.StateHasSession)
@@ -540,8 +543,8 @@ func TestOnRequest(t *testing.T) {
 // TestHookBlocks: while a hook holds up one connection the others go on.
 func TestHookBlocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		slow := dialClient(t, 10*time.Second, srv.Dial)
-		quick := dialClient(t, 10*time.Second, srv.Dial)
+		slow := bubbleClient(t, srv, 10*time.Second)
+		quick := bubbleClient(t, srv, 10*time.Second)
 		reached, goOn := make(chan struct{}), make(chan struct{})
 		srv.OnRequest(func(session int64, op zktest.Op, _ string) {
 			if session == slow.SessionID() && op == zktest.OpCreate {
@@ -568,7 +571,7 @@ func TestHookBlocks(t *testing.T) {
 // TestFaultsClear: after Clear everything is well again.
 func TestFaultsClear(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := dialClient(t, 30*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 30*time.Second)
 		f := srv.Faults()
 		f.RefuseFor(time.Hour)
 		f.BlackholeAll()
@@ -579,6 +582,6 @@ func TestFaultsClear(t *testing.T) {
 		if _, _, err := c.Get("/"); err != nil {
 			t.Errorf("Get: %v", err)
 		}
-		dialClient(t, 30*time.Second, srv.Dial)
+		bubbleClient(t, srv, 30*time.Second)
 	})
 }

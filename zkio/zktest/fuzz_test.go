@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -104,7 +105,7 @@ func checkTree(t testing.TB, s *Server) {
 // bareServer returns a server and a connection with a session on it whose
 // goroutines do not run: the caller hands requests to the server itself.
 func bareServer(t testing.TB) (*Server, *conn) {
-	s := NewServer(Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	s := NewServer(Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = s.Close() })
 	_, end := newPipe(pipeAddr("client"), pipeAddr("server"))
 	c := newConn(s, end)
@@ -264,6 +265,25 @@ func TestFrameReaderGoesOn(t *testing.T) {
 	}
 	if !slices.Equal(got, []string{"abc", "d"}) || timeouts != 1 {
 		t.Errorf("frames %q after %d timeouts", got, timeouts)
+	}
+}
+
+// TestNamesAreComplete: the order in which children are listed is odd, but each
+// is listed once.
+func TestNamesAreComplete(t *testing.T) {
+	for _, count := range []int{0, 1, 2, 3, 10, 7918, 7919, 7920, 2 * 7919} {
+		dir := new(znode)
+		for i := range count {
+			dir.add(&znode{name: strconv.Itoa(i)})
+		}
+		names := dir.names()
+		if count > 2 && slices.IsSorted(names) {
+			t.Errorf("%d children are listed in order, which clients must not rely on", count)
+		}
+		slices.Sort(names)
+		if len(names) != count || len(slices.Compact(names)) != count {
+			t.Errorf("%d children, but %d names", count, len(names))
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package zktest
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -74,7 +75,7 @@ func (e *pipeEnd) SetWriteDeadline(t time.Time) error {
 }
 
 func (e *pipeEnd) wrap(op string, err error) error {
-	if err == nil || err == io.EOF {
+	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
 	return &net.OpError{Op: op, Net: "pipe", Source: e.local, Addr: e.remote, Err: err}

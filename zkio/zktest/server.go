@@ -169,10 +169,10 @@ func (s *Server) serve(nc net.Conn) bool {
 func (s *Server) detach(c *conn) {
 	c.gone = true
 	s.watches.drop(c)
-	if c.session != nil && c.session.conn == c {
+	if c.session != nil {
 		c.session.conn = nil
+		c.session = nil
 	}
-	c.session = nil
 }
 
 // forget drops a connection that is closed.

@@ -115,7 +115,7 @@ func TestAnyRequestKeepsAlive(t *testing.T) {
 // it likes.
 func TestPingsKeepAlive(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := dialClient(t, 3*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 3*time.Second)
 		id := c.SessionID()
 		time.Sleep(2 * time.Hour)
 		if c.SessionID() != id || c.State() != zk.StateHasSession || len(srv.Expired()) > 0 {
@@ -149,7 +149,7 @@ func TestExpiryIsOneTransaction(t *testing.T) {
 // TestResume: a session outlives its connection, by its timeout.
 func TestResume(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := dialClient(t, 4*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 4*time.Second)
 		if _, err := c.Create("/e", nil, zk.FlagEphemeral, open); err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestSessionIDs(t *testing.T) {
 						t.Errorf("session %x twice", s)
 					}
 					seen[s] = true
-					if want := max(id, 1); uint8(uint64(s)>>56) != want {
+					if want := max(id, 1); uint64(s)>>56 != uint64(want) {
 						t.Errorf("session %x of server %d", s, want)
 					}
 				}
@@ -266,7 +266,7 @@ func TestContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t, zktest.Config{ContainerCheckInterval: 10 * time.Second})
 		start := time.Now()
-		c := dialClient(t, 10*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 10*time.Second)
 		for _, path := range []string{"/outer", "/outer/used", "/outer/fresh", "/busy"} {
 			if _, err := c.CreateContainer(path, nil, zk.FlagContainer, open); err != nil {
 				t.Fatal(err)
@@ -318,7 +318,7 @@ func TestContainersWithoutSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t, zktest.Config{})
 		time.Sleep(1000 * time.Hour)
-		c := dialClient(t, 10*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 10*time.Second)
 		if _, err := c.CreateContainer("/c", nil, zk.FlagContainer, open); err != nil {
 			t.Fatal(err)
 		}

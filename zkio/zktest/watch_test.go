@@ -22,7 +22,7 @@ func TestWatchCounts(t *testing.T) {
 		if err := srv.CreateAll("/a/b", nil); err != nil {
 			t.Fatal(err)
 		}
-		c := dialClient(t, 10*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 10*time.Second)
 		for _, step := range []struct {
 			name string
 			path string
@@ -70,7 +70,7 @@ func TestWatchCounts(t *testing.T) {
 // connection, and learns what it has missed.
 func TestWatchesAfterReconnect(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := dialClient(t, 10*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 10*time.Second)
 		type watched struct {
 			path  string
 			event <-chan zk.Event
@@ -164,7 +164,7 @@ func errorsOf(errs ...error) error {
 // before anything is read, half of which fire at once.
 func TestManyWatches(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := dialClient(t, 10*time.Second, srv.Dial)
+		c := bubbleClient(t, srv, 10*time.Second)
 		const n = 10000
 		for i := range n {
 			if err := srv.Create(fmt.Sprintf("/a-node-with-a-long-name-%d", i), nil); err != nil {

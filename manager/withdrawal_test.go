@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// A hold that was seen to be granted is not withdrawn any more: the grant, and
+// the look at it, come between any two steps of the withdrawal, together or one
+// after the other.
+func TestWithdrawalLeavesAGrantedHold(t *testing.T) {
+	m := newCluster(t, zktest.Config{}).open("a")
+	model := mustLock(t, exclusive(t, m, "model"))
+	defer mustRelease(t, model)
+
+	const steps = 4
+	outcomes := make(map[string]int)
+	for grantAt := range steps + 1 {
+		for lookAt := grantAt; lookAt <= steps; lookAt++ {
+			t.Run(fmt.Sprintf("grant=%d/look=%d", grantAt, lookAt), func(t *testing.T) {
+				// A round of two, about to be granted.
+				l := newLock(m, "/holdfast/lock", KindExclusive)
+				setWord(l, state.Pack(state.Fetching, 2))
+				r := l.cur.Load()
+				tr := r.trip()
+				tr.lease, tr.session = model.round.trip().lease, model.round.trip().session
+				h, other := newHold(r), newHold(r)
+
+				seen := errors.New("not looked")
+				between := func(at int) {
+					if at == grantAt {
+						r.word.Apply(state.Word.Grant)
+						tr.settleGrant()
+					}
+					if at == lookAt {
+						seen = h.Err()
+					}
+				}
+				withdrawing := true
+				all := h.withdrawal().steps()
+				if len(all) != steps {
+					t.Fatalf("%d steps", len(all))
+				}
+				for i, step := range all {
+					between(i)
+					if withdrawing {
+						withdrawing = step()
+					}
+				}
+				between(steps)
+
+				err := h.Err()
+				if (seen == nil) != (err == nil) {
+					t.Errorf("first %v, then %v", seen, err)
+				}
+				want := 2
+				if err != nil {
+					wantErr(t, "withdrawn", err, ErrReleased)
+					want = 1
+				}
+				outcomes[fmt.Sprint(err == nil)]++
+				wantState(t, l, state.Retained, want)
+				h.Release()
+				mustRelease(t, other)
+			})
+		}
+	}
+	if outcomes["true"] == 0 || outcomes["false"] == 0 {
+		t.Errorf("outcomes %v: one is missing", outcomes)
+	}
+}

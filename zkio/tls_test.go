@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// TestTLS: over TCP and TLS, through a proxy that ends the encryption as some
+// installations have it.
+func TestTLS(t *testing.T) {
+	identity := httptest.NewTLSServer(nil) // for its certificate
+	defer identity.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(identity.Certificate())
+
+	z := zktest.NewServer(zktest.Config{Logger: quiet})
+	defer z.Close()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: identity.TLS.Certificates})
+	must(t, err)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer l.Close()
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { proxy(t, conn, z) })
+		}
+	})
+
+	for _, tt := range []struct {
+		name string
+		conf *tls.Config
+		want string // what Open says; "" if it succeeds
+	}{
+		{"by address", &tls.Config{RootCAs: roots}, ""},
+		{"by name", &tls.Config{RootCAs: roots, ServerName: "example.com"}, ""},
+		{"by a wrong name", &tls.Config{RootCAs: roots, ServerName: "holdfast.invalid"}, "TLS handshake: "},
+		{"by nobody known", &tls.Config{}, "TLS handshake: "},
+		{"without TLS", nil, "127.0.0.1:"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			if tt.want == "" {
+				cancel()
+				ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second)
+			}
+			defer cancel()
+			before := ""
+			if tt.conf != nil {
+				before = tt.conf.ServerName
+			}
+			c, err := Open(ctx, Config{Servers: []string{l.Addr().String()}, TLS: tt.conf, Logger: quiet})
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Fatalf("error %v, want %q", err, tt.want)
+				}
+				return
+			}
+			must(t, err)
+			must(t, c.Session().Sync("/"))
+			if tt.conf.ServerName != before {
+				t.Error("the user's configuration was changed")
+			}
+			mustClose(t, c)
+		})
+	}
+}
+
+// proxy passes on what comes over conn to z, and back.
+func proxy(t *testing.T, conn net.Conn, z *zktest.Server) {
+	defer conn.Close()
+	server, err := z.Dial(context.WithoutCancel(t.Context()), "tcp", "zk")
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, _ = io.Copy(server, conn)
+		server.Close()
+	})
+	_, _ = io.Copy(conn, server)
+	conn.Close()
+	wg.Wait()
+}
