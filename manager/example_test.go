@@ -55,13 +55,15 @@ func Example() {
 		Logger:  slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer m.Close()
 
 	nightly, err := m.Exclusive("jobs/nightly")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	err = nightly.Do(ctx, func(ctx context.Context, h manager.Hold) error {
 		fmt.Println("no other process is here")
@@ -85,11 +87,13 @@ func ExampleLock_Lock() {
 	defer cancel()
 	h, err := l.Lock(ctx)
 	if err != nil {
-		log.Fatal(err) // says who is in the way, if it was ctx that ended
+		fmt.Println(err) // says who is in the way, if it was ctx that ended
+		return
 	}
 	fmt.Println("held:", h.Err() == nil)
 	if err := h.Unlock(ctx); err != nil {
-		log.Fatal(err) // ErrLost: what was done may have been done without the lock
+		fmt.Println(err) // ErrLost: what was done may have been done without the lock
+		return
 	}
 	fmt.Println("held:", h.Err() == nil)
 	// Output:
@@ -129,7 +133,8 @@ func ExampleLock_Acquire() {
 	ctx := context.Background()
 	theirs, err := lock(other, "printer").Lock(ctx)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 
 	h := lock(m, "printer").Acquire(ctx)
@@ -190,7 +195,8 @@ func ExampleHold_Context() {
 	defer m.Close()
 	h, err := lock(m, "import").Lock(context.Background())
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	ctx, cancel := h.Context(context.Background())
 	defer cancel()
@@ -248,13 +254,15 @@ func ExampleHold_Share() {
 	l := lock(m, "batch")
 	h, err := l.Lock(context.Background())
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	var workers sync.WaitGroup
 	for range 3 {
 		mine, err := h.Share()
 		if err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 		workers.Go(func() { mine.Release() })
 	}
@@ -297,11 +305,13 @@ func ExampleGrant() {
 
 	h, err := lock(slow, "store").Lock(ctx)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	old, err := h.Grant()
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	_ = server.Delete(old.Path) // as if the process had been paused until its session was over
 
@@ -327,7 +337,8 @@ func ExampleGrant() {
 func ExampleParseServers() {
 	servers, chroot, err := manager.ParseServers("zk1,zk2:2182/production")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	cfg := manager.Config{Servers: servers, Root: chroot + "/holdfast"}
 	fmt.Println(cfg.Servers, cfg.Root)
