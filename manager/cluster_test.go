@@ -234,10 +234,10 @@ func (w *watch) onRequest(session int64, op zktest.Op, path string) {
 
 // takeCounts returns how many requests there were since the last call.
 func (c *cluster) takeCounts() map[verb]int {
-	c.watch.mu.Lock()
-	defer c.watch.mu.Unlock()
-	counts := c.watch.counts
-	c.watch.counts = make(map[verb]int)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counts := c.counts
+	c.counts = make(map[verb]int)
 	return counts
 }
 
@@ -261,9 +261,9 @@ func (c *cluster) stopBefore(m *Manager, v verb) *stop {
 	if m != nil {
 		s.session = session(m)
 	}
-	c.watch.mu.Lock()
-	defer c.watch.mu.Unlock()
-	c.watch.stops = append(c.watch.stops, s)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stops = append(c.stops, s)
 	return s
 }
 

@@ -114,7 +114,7 @@ func TestReleasedHoldIsNotLogged(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, cancel := h.Context(t.Context())
-			defer cancel()
+			t.Cleanup(cancel)
 			_ = ctx
 			holds = append(holds, h, n)
 		}

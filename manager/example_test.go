@@ -8,210 +8,352 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// The examples run on an embedded server. A service names its ensemble instead:
-//
-//	manager.Open(ctx, manager.Config{Servers: []string{"zk1:2181", "zk2:2181", "zk3:2181"}})
-func start() (server *zktest.Server, config manager.Config) {
-	quiet := slog.New(slog.DiscardHandler)
-	server = zktest.NewServer(zktest.Config{Logger: quiet})
-	return server, manager.Config{Servers: []string{"embedded:2181"}, Dialer: server.Dial, Logger: quiet}
+// embedded returns a server within the process, for the examples to run on.
+func embedded() *zktest.Server {
+	return zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
 }
 
-// Do is the shortest way: wait, work, release.
-func Example() {
-	server, config := start()
-	defer server.Close()
-	ctx := context.Background()
-	m, err := manager.Open(ctx, config)
+// open returns a manager, which stands for a process of its own. With a real
+// ensemble, leave Dialer out and name its servers.
+func open(server *zktest.Server) *manager.Manager {
+	m, err := manager.Open(context.Background(), manager.Config{
+		Servers: []string{"zk1:2181", "zk2:2181", "zk3:2181"},
+		Dialer:  server.Dial,
+		Logger:  slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		log.Fatal(err)
+	}
+	return m
+}
+
+// lock returns the exclusive lock called name.
+func lock(m *manager.Manager, name string) *manager.Lock {
+	l, err := m.Exclusive(name)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return l
+}
+
+// A process opens one Manager, takes its locks by name, and closes it at the end.
+func Example() {
+	server := embedded() // in production: an ensemble
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	m, err := manager.Open(ctx, manager.Config{
+		Servers: []string{"zk1:2181", "zk2:2181", "zk3:2181"},
+		Dialer:  server.Dial, // leave it out to dial the servers
+		Logger:  slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
 	defer m.Close()
-	lock, err := m.Exclusive("jobs/nightly")
+
+	nightly, err := m.Exclusive("jobs/nightly")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
+	}
+	err = nightly.Do(ctx, func(ctx context.Context, h manager.Hold) error {
+		fmt.Println("no other process is here")
+		return nil
+	})
+	fmt.Println("done:", err)
+	// Output:
+	// no other process is here
+	// done: <nil>
+}
+
+// Lock waits; Unlock waits until the next process can have the lock.
+func ExampleLock_Lock() {
+	server := embedded()
+	defer server.Close()
+	m := open(server)
+	defer m.Close()
+	l := lock(m, "accounts/4711")
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	h, err := l.Lock(ctx)
+	if err != nil {
+		fmt.Println(err) // says who is in the way, if it was ctx that ended
+		return
+	}
+	fmt.Println("held:", h.Err() == nil)
+	if err := h.Unlock(ctx); err != nil {
+		fmt.Println(err) // ErrLost: what was done may have been done without the lock
+		return
+	}
+	fmt.Println("held:", h.Err() == nil)
+	// Output:
+	// held: true
+	// held: false
+}
+
+// Do holds the lock while a function runs, and gives it back whatever happens.
+func ExampleLock_Do() {
+	server := embedded()
+	defer server.Close()
+	m := open(server)
+	defer m.Close()
+
+	err := lock(m, "reports").Do(context.Background(), func(ctx context.Context, h manager.Hold) error {
+		// ctx ends when the lock is lost; give it to whatever is called here.
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		default:
+			return errors.New("no paper")
+		}
+	})
+	fmt.Println(err)
+	// Output:
+	// no paper
+}
+
+// Acquire never blocks. The outcome is a future: to wait for, to select on, or
+// to hang a function on.
+func ExampleLock_Acquire() {
+	server := embedded()
+	defer server.Close()
+	m, other := open(server), open(server)
+	defer m.Close()
+	defer other.Close()
+	ctx := context.Background()
+	theirs, err := lock(other, "printer").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
 
-	err = lock.Do(ctx, func(ctx context.Context, h manager.Hold) error {
-		// ctx ends when the lock is lost. Deeper down, the same lock can be
-		// acquired again with it.
-		return lock.Do(ctx, func(_ context.Context, h manager.Hold) error {
-			fmt.Println("handles of this holder:", h.Depth())
+	h := lock(m, "printer").Acquire(ctx)
+	var done sync.WaitGroup
+	done.Add(1)
+	h.Granted().OnDone(func(g manager.Grant, err error) {
+		defer done.Done()
+		fmt.Println("granted:", err == nil)
+	})
+	fmt.Println("acquired, not granted:", errors.Is(h.Err(), manager.ErrNotGranted))
+
+	theirs.Release() // does not block either
+	done.Wait()
+
+	released := h.Release()
+	if _, err := released.Wait(ctx); err == nil {
+		fmt.Println("released")
+	}
+	// Output:
+	// acquired, not granted: true
+	// granted: true
+	// released
+}
+
+// TryLock does not wait for other processes. Goroutines of its own process are
+// in the lock together with it.
+func ExampleLock_TryLock() {
+	server := embedded()
+	defer server.Close()
+	m, other := open(server), open(server)
+	defer m.Close()
+	defer other.Close()
+	ctx := context.Background()
+
+	h, err := lock(m, "leader").TryLock(ctx)
+	fmt.Println("this process:", err)
+	again, err := lock(m, "leader").TryLock(ctx)
+	fmt.Println("this process, another goroutine:", err)
+
+	_, err = lock(other, "leader").TryLock(ctx)
+	fmt.Println("another process is locked out:", errors.Is(err, manager.ErrLocked))
+
+	again.Release()
+	h.Release()
+	// Output:
+	// this process: <nil>
+	// this process, another goroutine: <nil>
+	// another process is locked out: true
+}
+
+// A lock can be lost while it is held: when the connection to ZooKeeper is gone
+// for too long, or an administrator deletes the lock's node. A context made from
+// the Hold ends then.
+func ExampleHold_Context() {
+	server := embedded()
+	defer server.Close()
+	m := open(server)
+	defer m.Close()
+	h, err := lock(m, "import").Lock(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := h.Context(context.Background())
+	defer cancel()
+
+	if g, err := h.Grant(); err == nil {
+		_ = server.Delete(g.Path) // an administrator
+	}
+
+	<-ctx.Done() // where work is done that takes ctx, it ends by itself
+	fmt.Println("lost:", errors.Is(context.Cause(ctx), manager.ErrLost))
+	fmt.Println("told so at the release:", errors.Is(h.Unlock(context.Background()), manager.ErrLost))
+	// Output:
+	// lost: true
+	// told so at the release: true
+}
+
+// Goroutines have no identity, so a context says who already holds the lock:
+// with it, a function that takes the lock for itself can be called by one that
+// has it.
+func ExampleHold_Context_reenter() {
+	server := embedded()
+	defer server.Close()
+	m := open(server)
+	defer m.Close()
+	l := lock(m, "ledger")
+
+	// book takes the lock, whether its caller has it or not.
+	book := func(ctx context.Context, what string) error {
+		return l.Do(ctx, func(ctx context.Context, h manager.Hold) error {
+			fmt.Println(what, "at depth", h.Depth())
 			return nil
 		})
-	})
-	fmt.Println("released:", err)
+	}
+	ctx := context.Background()
+	err := errors.Join(
+		book(ctx, "a single entry"),
+		l.Do(ctx, func(ctx context.Context, h manager.Hold) error {
+			return book(ctx, "an entry of many")
+		}),
+	)
+	fmt.Println(err)
 	// Output:
-	// handles of this holder: 2
-	// released: <nil>
+	// a single entry at depth 1
+	// an entry of many at depth 2
+	// <nil>
 }
 
-// Acquire does not block: the grant is a future.
-func ExampleLock_Acquire() {
-	server, config := start()
+// A holder hands the lock to other goroutines with Share. The lock is given up
+// when the last of them has released its Hold.
+func ExampleHold_Share() {
+	server := embedded()
 	defer server.Close()
-	ctx := context.Background()
-	m, err := manager.Open(ctx, config)
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := open(server)
 	defer m.Close()
-	lock, err := m.Exclusive("jobs/nightly")
+	l := lock(m, "batch")
+	h, err := l.Lock(context.Background())
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
-
-	// All who ask while the process has not got the lock yet share one request
-	// to ZooKeeper, and one future.
-	first, second := lock.Acquire(ctx), lock.Acquire(ctx)
-	fmt.Println("one future:", first.Granted() == second.Granted())
-
-	select {
-	case <-first.Granted().Done():
-	case <-time.After(time.Minute):
-		log.Fatal("still not granted")
-	}
-	grant, err := first.Grant() // also says whether the lock is held at this moment
-	fmt.Println("granted:", grant.Token > 0, err)
-
-	ended := first.Release() // does not block; settles when the last holder has left
-	_, _, isOver := ended.Poll()
-	fmt.Println("over:", isOver)
-	second.Release()
-	_, err = ended.Wait(ctx)
-	fmt.Println("over:", err == nil)
-	// Output:
-	// one future: true
-	// granted: true <nil>
-	// over: false
-	// over: true
-}
-
-// TryLock does not wait for other processes. Here the other process is a second
-// Manager.
-func ExampleLock_TryLock() {
-	server, config := start()
-	defer server.Close()
-	ctx := context.Background()
-	lockOf := func(label string) (*manager.Manager, *manager.Lock) {
-		config.Label = label
-		m, err := manager.Open(ctx, config)
+	var workers sync.WaitGroup
+	for range 3 {
+		mine, err := h.Share()
 		if err != nil {
-			log.Fatal(err)
-		}
-		lock, err := m.Exclusive("jobs/nightly")
-		if err != nil {
-			log.Fatal(err)
-		}
-		return m, lock
-	}
-	billing, theirs := lockOf("billing")
-	defer billing.Close()
-	reports, ours := lockOf("reports")
-	defer reports.Close()
-
-	h, err := theirs.TryLock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	_, err = ours.TryLock(ctx)
-	fmt.Println("locked:", errors.Is(err, manager.ErrLocked))
-	var e *manager.Error
-	if errors.As(err, &e) {
-		fmt.Println("by:", e.Ahead.Label)
-	}
-	fmt.Println("released:", h.Unlock(ctx))
-	// Output:
-	// locked: true
-	// by: billing
-	// released: <nil>
-}
-
-// A process that holds the write lock takes the read lock at once, and lets the
-// write lock go: nobody else writes in between.
-func ExampleManager_ReadWrite() {
-	server, config := start()
-	defer server.Close()
-	ctx := context.Background()
-	m, err := manager.Open(ctx, config)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer m.Close()
-	prices, err := m.ReadWrite("prices")
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	write, err := prices.Writer().Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	read, err := prices.Reader().Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("write lock released:", write.Unlock(ctx) == nil)
-	fmt.Println("still reading:", read.Err() == nil)
-
-	inside, cancel := read.Context(ctx)
-	defer cancel()
-	_, err = prices.Writer().Lock(inside)
-	fmt.Println("the other way round:", errors.Is(err, manager.ErrUpgrade))
-	fmt.Println("read lock released:", read.Unlock(ctx) == nil)
-	// Output:
-	// write lock released: true
-	// still reading: true
-	// the other way round: true
-	// read lock released: true
-}
-
-// The resource that the lock protects remembers the highest token that it has
-// seen, and refuses lower ones. That stops a process that was paused while it
-// held the lock, whatever its clock says.
-func ExampleGrant() {
-	server, config := start()
-	defer server.Close()
-	ctx := context.Background()
-	m, err := manager.Open(ctx, config)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer m.Close()
-	lock, err := m.Exclusive("ledger")
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	var highest uint64
-	write := func(token uint64) {
-		if token < highest {
-			fmt.Println("refused: a newer holder has written")
+			fmt.Println(err)
 			return
 		}
-		highest = token
-		fmt.Println("written")
+		workers.Go(func() { mine.Release() })
 	}
-	var tokens [2]uint64
-	for i := range tokens {
-		err := lock.Do(ctx, func(_ context.Context, h manager.Hold) error {
-			grant, err := h.Grant()
-			tokens[i] = grant.Token
-			return err
-		})
-		if err != nil {
-			log.Fatal(err)
-		}
-	}
-	write(tokens[1])
-	write(tokens[0]) // the earlier holder wakes up
+	released := h.Release()
+	workers.Wait()
+	_, err = released.Wait(context.Background())
+	fmt.Println("given up:", err == nil)
 	// Output:
-	// written
-	// refused: a newer holder has written
+	// given up: true
+}
+
+// A store keeps a value. It stands for any resource that can remember a number:
+// it refuses writes that carry a lower token than one it has seen.
+type store struct {
+	mu    sync.Mutex
+	token uint64
+	value string
+}
+
+func (s *store) write(token uint64, value string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if token < s.token {
+		return fmt.Errorf("token %d is older than %d", token, s.token)
+	}
+	s.token, s.value = token, value
+	return nil
+}
+
+// The fencing token is what makes a lock safe: a process that was paused, and
+// does not know yet that it has lost the lock, is refused by the resource.
+func ExampleGrant() {
+	server := embedded()
+	defer server.Close()
+	slow, quick := open(server), open(server)
+	defer slow.Close()
+	defer quick.Close()
+	ctx := context.Background()
+	var s store
+
+	h, err := lock(slow, "store").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	old, err := h.Grant()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_ = server.Delete(old.Path) // as if the process had been paused until its session was over
+
+	err = lock(quick, "store").Do(ctx, func(ctx context.Context, h manager.Hold) error {
+		g, err := h.Grant()
+		if err != nil {
+			return err
+		}
+		return s.write(g.Token, "new")
+	})
+	fmt.Println("the new holder:", err)
+
+	err = s.write(old.Token, "old") // too late
+	fmt.Println("the old holder is refused:", err != nil)
+	fmt.Println("value:", s.value)
+	// Output:
+	// the new holder: <nil>
+	// the old holder is refused: true
+	// value: new
+}
+
+// A connection string, as other clients take it, is taken apart first.
+func ExampleParseServers() {
+	servers, chroot, err := manager.ParseServers("zk1,zk2:2182/production")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	cfg := manager.Config{Servers: servers, Root: chroot + "/holdfast"}
+	fmt.Println(cfg.Servers, cfg.Root)
+	// Output:
+	// [zk1:2181 zk2:2182] /production/holdfast
+}
+
+// Names from elsewhere become one legal segment each.
+func ExampleEscape() {
+	for _, id := range []string{"invoice 4711", "a/b", "100%", ".."} {
+		fmt.Println("customers/" + manager.Escape(id))
+	}
+	// Output:
+	// customers/invoice 4711
+	// customers/a%2Fb
+	// customers/100%25
+	// customers/%2E.
 }

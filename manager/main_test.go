@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -10,4 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(realzk.WithShared(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childServer) != "" {
+		holderProcess() // this is not a test but a process that one has started
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(realzk.WithShared(m))
+}

@@ -285,7 +285,6 @@ func TestFailSettlesEverything(t *testing.T) {
 		}
 		setOf(h.round, state.Pack(phase, 1))
 		ctx, cancel := h.Context(t.Context())
-		defer cancel()
 		lost := h.Lost()
 		if isClosed(lost) {
 			t.Error("lost is closed from the start")
@@ -301,6 +300,7 @@ func TestFailSettlesEverything(t *testing.T) {
 		pending(t, "release", h.Released())              // until the predecessor is released
 		h.round.fail(&Error{Op: "test", Err: ErrClosed}) // again: the first counts
 		wantErr(t, "err", h.Err(), ErrLost)
+		cancel()
 	}
 }
 

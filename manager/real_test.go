@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// These tests run on a real ZooKeeper, on real time.
+
+// wires is a Dialer whose connections can be cut.
+type wires struct {
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+func (w *wires) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conns == nil {
+		w.conns = make(map[net.Conn]struct{})
+	}
+	w.conns[c] = struct{}{}
+	return c, nil
+}
+
+// cut closes all connections.
+func (w *wires) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.conns {
+		_ = c.Close()
+	}
+	clear(w.conns)
+}
+
+// openReal opens a manager on a real server, below a root of the test's own.
+func openReal(t *testing.T, server, label string, with ...func(*Config)) *Manager {
+	t.Helper()
+	cfg := Config{
+		Servers: []string{server}, Root: "/" + Escape(t.Name()), Label: label,
+		Logger: slog.New(slog.DiscardHandler),
+	}
+	for _, f := range with {
+		f(&cfg)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	m, err := Open(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Logf("close of %s: %v", label, err)
+		}
+	})
+	return m
+}
+
+// granted waits until h is granted.
+func granted(t *testing.T, what string, h Hold, within time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	if _, err := h.Granted().Wait(ctx); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func TestRealBasics(t *testing.T) {
+	zk := realzk.Shared(t)
+	a, b := exclusive(t, openReal(t, zk.Addr(), "a"), "jobs/nightly"), exclusive(t, openReal(t, zk.Addr(), "b"), "jobs/nightly")
+	for range 3 {
+		h := mustLock(t, a)
+		more := mustLock(t, a)
+		_, err := b.TryLock(t.Context())
+		var e *Error
+		if !errors.Is(err, ErrLocked) || !errors.As(err, &e) || e.Ahead == nil || e.Ahead.Label != "a" {
+			t.Errorf("got %v, want ErrLocked with who is ahead", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if _, err := b.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the deadline", err)
+		}
+		cancel()
+		w := b.Acquire(t.Context())
+		mustRelease(t, more)
+		mustRelease(t, h)
+		granted(t, "hand-over", w, time.Minute)
+		if first, second := h.round.trip().grant.Token, grantOf(t, w).Token; second <= first {
+			t.Errorf("token %d after %d", second, first)
+		}
+		mustRelease(t, w)
+	}
+}
+
+// Whatever Escape makes, the real server takes, and whatever it refuses,
+// Exclusive does.
+func TestRealNames(t *testing.T) {
+	zk := realzk.Shared(t)
+	m := openReal(t, zk.Addr(), "a")
+	ids := []string{
+		"", ".", "..", "/", "%", "zookeeper", "lock-0000000001", "_c_" + hex32 + "-lock-0000000001",
+		"größe", "日本", "\U0001f512", "\U00010000", "\ufffd", "\u2028", "\xff\xfe", "a\x00b", "\x1f", "\x7f", "\u009f", "\u00a0", "\ud7ff",
+		"\ue000", "\uf8ff", "\uf900", "\uffef", "\ufff0", "\uffff", " ", "a b",
+	}
+	for range 20 {
+		id := make([]byte, rand.IntN(300))
+		for i := range id {
+			id[i] = byte(rand.Uint32())
+		}
+		ids = append(ids, string(id))
+	}
+	for _, id := range ids {
+		h, err := exclusive(t, m, Escape(id)).Lock(t.Context())
+		if err != nil {
+			t.Errorf("Escape(%q): %v", id, err)
+			continue
+		}
+		mustRelease(t, h)
+		// As it is, it is refused here or taken there.
+		if l, err := m.Exclusive("as it is/" + id); err == nil {
+			h, err := l.Lock(t.Context())
+			if err != nil {
+				t.Errorf("%q: %v", id, err)
+				continue
+			}
+			mustRelease(t, h)
+		}
+	}
+}
+
+// Several processes contend with many goroutines while their connections are
+// cut all the time: watches stay armed over the reconnects, exclusion holds,
+// and nothing is lost, since no outage is longer than the lease. Run it under
+// the race detector.
+func TestRealReconnects(t *testing.T) {
+	zk := realzk.Shared(t)
+	const processes, goroutines, enough = 3, 4, 25
+	r := newReferee(t)
+	var locks []*Lock
+	var ws []*wires
+	for p := range processes {
+		w := new(wires)
+		ws = append(ws, w)
+		m := openReal(t, zk.Addr(), fmt.Sprint(p), func(cfg *Config) { cfg.Dialer, cfg.SessionTimeout = w.dial, 30*time.Second })
+		locks = append(locks, exclusive(t, m, "jobs"))
+	}
+	done := make(chan struct{}) // closed when there were enough reconnects
+	var wg sync.WaitGroup
+	for _, l := range locks {
+		for range goroutines {
+			wg.Go(func() {
+				for !isClosed(done) {
+					h, err := l.Lock(t.Context())
+					if err != nil {
+						t.Errorf("lock: %v", err)
+						return
+					}
+					r.enter(l.m, h)
+					time.Sleep(rand.N(3 * time.Millisecond)) // the lock's use
+					r.leave(h)
+					if err := h.Unlock(t.Context()); err != nil {
+						t.Errorf("unlock: %v", err)
+					}
+				}
+			})
+		}
+	}
+	var reconnects uint64
+	for i := 0; reconnects < enough; i++ {
+		time.Sleep(rand.N(60 * time.Millisecond))
+		ws[i%processes].cut()
+		reconnects = 0
+		for _, l := range locks {
+			reconnects += l.m.client.Stats().Reconnects
+		}
+	}
+	close(done)
+	wg.Wait()
+	for _, l := range locks {
+		if s := l.m.client.Stats(); s.Sessions != 1 {
+			t.Errorf("%d sessions", s.Sessions)
+		}
+		wantState(t, l, state.Free, 0)
+	}
+	t.Logf("%d entries in %d rounds with %d reconnects", r.entries, r.rounds, reconnects)
+}
+
+// A queued lock whose connection is cut again and again is woken when its turn
+// comes, by the watch that was re-armed.
+func TestRealWatchSurvivesReconnects(t *testing.T) {
+	zk := realzk.Shared(t)
+	b := exclusive(t, openReal(t, zk.Addr(), "b"), "jobs")
+	for range 5 {
+		// A client whose connections keep breaking takes its time: a new one.
+		w := new(wires)
+		a := exclusive(t, openReal(t, zk.Addr(), "a", func(cfg *Config) { cfg.Dialer, cfg.SessionTimeout = w.dial, 30*time.Second }), "jobs")
+		h := mustLock(t, b)
+		waiting := a.Acquire(t.Context())
+		for waiting.round.trip().place.Load() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		for range 3 {
+			before := a.m.client.Stats().Reconnects
+			w.cut()
+			for a.m.client.Stats().Reconnects == before {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		w.cut() // and once more at the moment of the release
+		mustRelease(t, h)
+		granted(t, "after the reconnects", waiting, 9*time.Second) // less than it takes to look without news
+		mustRelease(t, waiting)
+	}
+}
+
+// The server is restarted, within the lease: nothing is lost.
+func TestRealServerRestart(t *testing.T) {
+	zk := realzk.Start(t)
+	with := func(cfg *Config) { cfg.SessionTimeout = 60 * time.Second }
+	a, b := exclusive(t, openReal(t, zk.Addr(), "a", with), "jobs"), exclusive(t, openReal(t, zk.Addr(), "b", with), "jobs")
+	h := mustLock(t, a)
+	w := b.Acquire(t.Context())
+	for w.round.trip().place.Load() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	zk.Kill()
+	inside := mustLock(t, a) // a newcomer enters while the server is away
+	zk.Restart()
+	wantErr(t, "the holder", h.Err(), nil)
+	mustRelease(t, inside)
+	mustRelease(t, h)
+	granted(t, "the waiter", w, time.Minute)
+	mustRelease(t, w)
+}
+
+// The server falls silent: the holder is told after half the session timeout,
+// and gets the lock back when the server goes on, in the same session or
+// another.
+func TestRealSilentServer(t *testing.T) {
+	zk := realzk.Start(t)
+	const timeout = 4 * time.Second
+	l := exclusive(t, openReal(t, zk.Addr(), "a", func(cfg *Config) { cfg.SessionTimeout = timeout }), "jobs")
+	h := mustLock(t, l)
+	zk.Pause()
+	start := time.Now()
+	select {
+	case <-h.Lost():
+	case <-time.After(timeout):
+		t.Error("not told of the loss in time")
+	}
+	if d := time.Since(start); d > timeout/2+500*time.Millisecond {
+		t.Errorf("told of the loss after %v", d)
+	}
+	wantErr(t, "the holder", h.Err(), ErrLost)
+	zk.Resume()
+	wantErr(t, "unlock", h.Unlock(t.Context()), ErrLost)
+	again := l.Acquire(t.Context())
+	granted(t, "again", again, time.Minute)
+	mustRelease(t, again)
+}
+
+// The process that holds the lock is killed: the next one gets it when the
+// session has timed out, with a higher token.
+func TestRealHolderIsKilled(t *testing.T) {
+	zk := realzk.Shared(t)
+	root := func(cfg *Config) { cfg.Root = defaultRoot }
+	l := exclusive(t, openReal(t, zk.Addr(), "waiter", root), "jobs")
+	p := startHolder(t, zk.Addr(), "jobs")
+	h := l.Acquire(t.Context())
+	for h.round.trip().place.Load() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	if pl := h.round.trip().place.Load(); pl.ahead.Label != "holder" || pl.ahead.PID != p.cmd.Process.Pid {
+		t.Errorf("ahead is %v, want the process %d", pl.ahead, p.cmd.Process.Pid)
+	}
+	p.kill()
+	start := time.Now()
+	granted(t, "after the holder's death", h, 3*holderTimeout)
+	t.Logf("the lock was free %v after its holder was killed", time.Since(start).Round(time.Millisecond))
+	if g := grantOf(t, h); g.Token <= p.token {
+		t.Errorf("token %d after %d", g.Token, p.token)
+	}
+	mustRelease(t, h)
+}
