@@ -257,13 +257,16 @@ func TestLostCreateAndCancel(t *testing.T) {
 				a, b := c.lock("a"), c.lock("b")
 				mustRelease(c.t, mustLock(c.t, a))
 				f := losses[name](c, zktest.Match{Session: session(a.m), Path: dir + "/_c_"})
+				refused := c.srv.Faults().Refuse() // or it might be found and deleted before we look
 				h := a.Acquire(c.t.Context())
 				<-f.Hit()
 				h.Release()
+				synctest.Wait() // the fault strikes before the request is carried out
 				// It is there, and nobody has been told.
 				if n := len(c.nodes()); n != 1 {
 					c.t.Errorf("%d nodes: the fault did not do what this test is about", n)
 				}
+				refused.Remove()
 				mustRelease(c.t, mustLock(c.t, b))
 				_, err := h.Released().Wait(c.t.Context())
 				wantErr(c.t, "release", err, ErrNotGranted)

@@ -258,6 +258,35 @@ func TestHandlesHammer(t *testing.T) {
 	}
 }
 
+// A handle in doubt is withdrawn by one goroutine and used by another at the
+// same moment: either it is confirmed and stays alive, or it is withdrawn and
+// whoever wanted to use it is told. An old handle changes neither.
+func TestDoubtIsDecidedOnce(t *testing.T) {
+	var a AtomicHandles
+	a.Arm()
+	for range 2000 {
+		generation := a.Load().Generation()
+		if e := a.Doubt(generation); e != Nothing || !a.Load().InDoubt() {
+			t.Fatalf("doubt: %v, %s", e, showHandles(a.Load()))
+		}
+		var confirmed, withdrawn, old Effect
+		var wg sync.WaitGroup
+		wg.Go(func() { confirmed = a.Confirm(generation) })
+		wg.Go(func() { withdrawn = a.ReleaseDoubted(generation) })
+		wg.Go(func() { old = a.ReleaseDoubted(generation - 1) })
+		wg.Wait()
+		alive := a.Load().Alive(generation)
+		kept := confirmed == Nothing && withdrawn == Dead && alive
+		lost := confirmed == Dead && withdrawn == Ended && !alive
+		if kept == lost || old != Dead {
+			t.Fatalf("confirm: %v; withdrawal: %v; an old one's: %v; alive: %v", confirmed, withdrawn, old, alive)
+		}
+		if kept && a.ReleaseFirst(generation) != Ended {
+			t.Fatalf("the confirmed handle cannot be released: %s", showHandles(a.Load()))
+		}
+	}
+}
+
 func TestHandlesDoNotAllocate(t *testing.T) {
 	var a AtomicHandles
 	a.Arm()

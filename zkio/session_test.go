@@ -695,7 +695,7 @@ func TestOpenErrors(t *testing.T) {
 			_, _ = conn.Read(make([]byte, 1000))
 			_, _ = conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 			conn.Close()
-		}), "zk1:2181: the answer is not ZooKeeper's: is this its client port, and is TLS on at both ends or at neither?; zk2:2181: the answer is not ZooKeeper's: is this its client port, and is TLS on at both ends or at neither?"},
+		}), "zk1:2181: the answer is not ZooKeeper's: is this ZooKeeper's client port, and is TLS on at both ends or at neither?; zk2:2181: the answer is not ZooKeeper's: is this ZooKeeper's client port, and is TLS on at both ends or at neither?"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -253,7 +253,7 @@ func (w *wire) readFrame(limit int) ([]byte, error) {
 	n := binary.BigEndian.Uint32(w.frame)
 	if n > uint32(limit) {
 		if !w.up {
-			return nil, errors.New("the answer is not ZooKeeper's: is this its client port, and is TLS on at both ends or at neither?")
+			return nil, errors.New("the answer is not ZooKeeper's: is this ZooKeeper's client port, and is TLS on at both ends or at neither?")
 		}
 		return nil, fmt.Errorf("the server sent a frame of %d bytes, more than the %d that are taken", n, limit)
 	}
