@@ -14,67 +14,89 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
+	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // The conformance scripts are dialogues between clients and a server. What a
 // real ZooKeeper answered (Debian's 3.8.0-11+deb12u2, standalone) is kept in
-// testdata/conformance; zktest must answer the same, byte for byte but for
-// session ids, passwords, times and the number at which zxids start.
+// testdata/conformance; zktest and whatever real server is installed must answer
+// the same, byte for byte but for session ids, passwords, times and the number at
+// which zxids start. Where the two differ the real one is right.
 //
-// With ZKTEST_REAL_SERVER=host:port the scripts run on that server instead,
-// which must be a fresh one with a tickTime of 500 ms; with -update as well
-// what it answers is kept.
-var update = flag.Bool("update", false, "keep what the server at ZKTEST_REAL_SERVER answers as the truth")
+// With -update TestConformanceReal keeps what the real server answers.
+var update = flag.Bool("update", false, "keep what the real server answers as the truth")
+
+// minAnswers is how many answers all scripts together compare, at least: a case
+// each. Scripts that are cut short must not go unnoticed.
+const minAnswers = 1000
 
 const newServerScript = "a new server"
 
 func sortStrings(s []string) { slices.Sort(s) }
 
+// TestConformance plays the scripts on embedded servers.
 func TestConformance(t *testing.T) {
-	real := os.Getenv("ZKTEST_REAL_SERVER")
-	if *update && real == "" {
-		t.Fatal("-update needs ZKTEST_REAL_SERVER: only a real server tells the truth")
-	}
 	for _, sc := range scripts {
 		t.Run(sc.name, func(t *testing.T) {
-			addr := real
-			if addr == "" {
-				t.Parallel()
-				srv := newServer(t, zktest.Config{TickTime: 500 * time.Millisecond})
-				var err error
-				if addr, err = srv.Listen("127.0.0.1:0"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			dial := func() (net.Conn, error) { return net.Dial("tcp", addr) }
-			if sc.name != newServerScript {
-				setUp := newDialogue(t, "setup", dial).start()
-				setUp.auth("digest", "joe:secret") // a script's last run may have left nodes of hers
-				setUp.removeAll("/zt")
-				setUp.create("/zt", "", 0)
-				setUp.close()
-			}
-			d := newDialogue(t, "A", dial)
-			sc.play(d)
-			got := d.text.String()
-			d.closeAll() // sessions left behind would take zxids when they expire
-			file := filepath.Join("testdata", "conformance", strings.ReplaceAll(sc.name, " ", "-")+".txt")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(file)
+			t.Parallel()
+			srv := newServer(t, zktest.Config{TickTime: 500 * time.Millisecond})
+			addr, err := srv.Listen("127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := diffLines(string(want), got); diff != "" {
-				t.Errorf("answers differ from the real server's (-) here (+):\n%s", diff)
-			}
+			compare(t, sc, addr)
 		})
 	}
+}
+
+// TestConformanceReal plays the same scripts on a real server, one after the other.
+func TestConformanceReal(t *testing.T) {
+	addr := realzk.Start(t, realzk.TickTime(500*time.Millisecond), realzk.SessionTimeouts(time.Second, 10*time.Second)).Addr()
+	answers := 0
+	for _, sc := range scripts {
+		t.Run(sc.name, func(t *testing.T) { answers += compare(t, sc, addr) })
+	}
+	t.Logf("%d answers in %d scripts", answers, len(scripts))
+	if answers < minAnswers {
+		t.Errorf("%d answers were compared, want at least %d", answers, minAnswers)
+	}
+}
+
+// compare plays sc on the server at addr and compares what it answers with
+// what is kept. It returns the number of answers.
+func compare(t *testing.T, sc script, addr string) (answers int) {
+	dial := func() (net.Conn, error) { return net.Dial("tcp", addr) }
+	if sc.name != newServerScript {
+		setUp := newDialogue(t, "setup", dial).start()
+		setUp.auth("digest", "joe:secret") // an earlier script may have left nodes of hers
+		setUp.removeAll("/zt")
+		setUp.create("/zt", "", 0)
+		setUp.close()
+	}
+	d := newDialogue(t, "A", dial)
+	sc.play(d)
+	got := d.text.String()
+	d.closeAll() // sessions left behind would take zxids when they expire
+	file := filepath.Join("testdata", "conformance", strings.ReplaceAll(sc.name, " ", "-")+".txt")
+	if *update && strings.HasPrefix(t.Name(), "TestConformanceReal/") {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := diffLines(string(want), got); diff != "" {
+		t.Errorf("answers differ from what is kept (-) here (+):\n%s", diff)
+	}
+	for line := range strings.SplitSeq(got, "\n") {
+		if who, _, ok := strings.Cut(line, ": "); ok && who != "" && !strings.ContainsAny(who, " #") {
+			answers++
+		}
+	}
+	return answers
 }
 
 // closeAll closes the sessions of all dialogues that share d's record.
@@ -120,10 +142,13 @@ func diffLines(want, got string) string {
 	return b.String()
 }
 
-var scripts = []struct {
+// A script is one dialogue.
+type script struct {
 	name string
 	play func(d *dialogue)
-}{
+}
+
+var scripts = []script{
 	{newServerScript, func(d *dialogue) { // first: it finds the server as it starts
 		d.start()
 		for _, path := range []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
@@ -219,7 +244,7 @@ var scripts = []struct {
 		for _, op := range []int32{0, -1, 10, 21 + 100, 10000} {
 			d.start()
 			d.call(op, fmt.Sprintf("op %d", op), jute.AppendString(nil, "/zt"), func(r *jute.Reader) string { return fmt.Sprintf("%x", r.Rest()) })
-			d.ended2()
+			d.ended() // the server closes it after its answer, at some moment
 			d.reconnect()
 		}
 	}},
@@ -722,12 +747,6 @@ var scripts = []struct {
 		d.createACL("/zt/secret", []entry{{31, "auth", ""}})
 		o.setWatches(0, []string{"/zt/secret"}, nil, []string{"/zt/secret"})
 	}},
-}
-
-// ended2 writes down whether the connection still answers.
-func (d *dialogue) ended2() {
-	d.quietly(func() {})
-	d.ping()
 }
 
 func (d *dialogue) removeQuietly(path string) { d.quietly(func() { d.removeAll(path) }) }
