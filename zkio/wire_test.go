@@ -752,8 +752,6 @@ func FuzzClient(f *testing.F) {
 			t.Fatal(err)
 		}
 		_ = calls[int(call)%len(calls)](c.Session()) // may well fail
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		_ = c.Close(t.Context())                     // the connection may be broken, and not be back in time
 	})
 }
