@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 	"unsafe"
 
 	"github.com/holdfast-go/holdfast/state"
@@ -690,4 +691,56 @@ func TestContextsOfALongHold(t *testing.T) {
 		}
 		mustRelease(c.t, h)
 	})
+}
+
+// What is said not to block returns at once, in every phase, while the server
+// stands still, and while the pool's goroutines wait for it.
+func TestNothingBlocks(t *testing.T) {
+	for _, phase := range phases {
+		t.Run(phase.name, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				s := &scene{cluster: c, a: c.lock("a"), b: c.lock("b")}
+				phase.enter(s)
+				hole := c.srv.Faults().BlackholeAll()
+				start := time.Now()
+				for range 3 * defaultWorkers {
+					h := s.a.Acquire(c.t.Context())
+					other := exclusive(c.t, s.a.m, fmt.Sprint(rand.Uint64())).Acquire(c.t.Context())
+					for _, h := range []Hold{s.h, h, other} {
+						if n, err := h.Reenter(); err == nil {
+							n.Release()
+						}
+						if n, err := h.Share(); err == nil {
+							n.Release()
+						}
+						_, _ = h.Grant()
+						_, cancel := h.Context(c.t.Context())
+						cancel()
+						h.Err()
+						h.Lost()
+						h.Granted()
+						h.Released()
+						h.Depth()
+					}
+					other.Release()
+					h.Release()
+					s.a.State()
+					s.a.Stats()
+				}
+				s.h.Release()
+				if d := time.Since(start); d != 0 {
+					c.t.Errorf("it took %v", d)
+				}
+				hole.Remove()
+				if s.stop != nil {
+					s.stop.goOn()
+				}
+				s.ahead.Release()
+				waitUntil(c.t, "all is over", func() bool {
+					p, _ := s.a.State()
+					return p == state.Free && len(c.nodes()) == 0
+				})
+			})
+		})
+	}
 }
