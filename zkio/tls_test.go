@@ -32,11 +32,16 @@ func TestTLS(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer l.Close()
+	accepted := make(chan struct{}, 1000)
 	wg.Go(func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
+			}
+			select {
+			case accepted <- struct{}{}:
+			default:
 			}
 			wg.Go(func() { proxy(t, conn, z) })
 		}
@@ -54,12 +59,22 @@ func TestTLS(t *testing.T) {
 		{"without TLS", nil, "127.0.0.1:"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-			if tt.want == "" {
-				cancel()
-				ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second)
-			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
+			if tt.want != "" {
+				for len(accepted) > 0 {
+					<-accepted
+				}
+				wg.Go(func() { // when it tries again, it knows why the first time failed
+					for range 2 {
+						select {
+						case <-accepted:
+						case <-ctx.Done():
+						}
+					}
+					cancel()
+				})
+			}
 			before := ""
 			if tt.conf != nil {
 				before = tt.conf.ServerName
