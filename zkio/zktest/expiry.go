@@ -179,7 +179,7 @@ func (s *Server) scheduleSweep() {
 	}
 	if s.sweepAt.IsZero() {
 		every := s.cfg.ContainerCheckInterval
-		s.sweepAt = s.started.Add((time.Since(s.started)/every + 1) * every)
+		s.sweepAt = s.started.Add(time.Since(s.started).Truncate(every) + every)
 	}
 	s.alarm(s.sweepAt)
 }
