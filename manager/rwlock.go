@@ -3,7 +3,10 @@
 package manager
 
 import (
+	"time"
+
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // An RWLock is a pair of locks in one queue: any number of processes can hold
@@ -69,16 +72,44 @@ func (rw *RWLock) granted(l *Lock) {
 
 // fetching is told that a round of l is about to queue. Our own readers would
 // keep our writer out for as long as new ones arrive; so they queue behind it
-// from now on.
+// when their round has lasted a tenure.
 func (rw *RWLock) fetching(l *Lock) {
 	if l == rw.writer {
 		rw.closeReader()
 	}
 }
 
-// closeReader closes the gate of the reader's round if this process has it.
+// closeReader closes the gate of the reader's round if this process has it: now
+// if the round has lasted a tenure, else then, if our writer is still waiting.
+// At once would be too early: every write would end a read round, a TryLock
+// that passes by, too, and where some write now and then, hardly any readers
+// would share a round.
 func (rw *RWLock) closeReader() {
-	if r := rw.reader.cur.Load(); r.word.Load().Phase() == state.Retained && r.lock.m.cfg.Tenure >= 0 {
+	r := rw.reader.cur.Load()
+	m := r.lock.m
+	if m.cfg.Tenure < 0 || r.word.Load().Phase() != state.Retained {
+		return
+	}
+	t := r.trip()
+	if rest := m.cfg.Tenure - time.Duration(m.now()-t.grantedAt); rest <= 0 {
+		r.flags.Set(state.GateClosed)
+	} else if t.turnPending.CompareAndSwap(false, true) {
+		m.client.SubmitAfter(rest, zkio.Fetches, (*writersTurn)(t))
+	}
+}
+
+// writersTurn is the trip of a read round as a task of the pool that gives this
+// process's own writer its turn.
+type writersTurn trip
+
+// Run is called by the pool.
+func (w *writersTurn) Run(*zkio.Session) {
+	t := (*trip)(w)
+	// Before the look: a writer whose round is FETCHING after it finds that the
+	// tenure is over, and one that found us pending is seen now.
+	t.turnPending.Store(false)
+	r := t.round
+	if r.word.Load().Phase() == state.Retained && r.lock.rw.writer.cur.Load().word.Load().Phase() == state.Fetching {
 		r.flags.Set(state.GateClosed)
 	}
 }

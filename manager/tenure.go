@@ -25,13 +25,13 @@ import (
 type tenure struct {
 	lookDue     atomic.Bool  // step is to take a look
 	lookPending atomic.Bool  // a look is due or will be: events are of no interest
+	turnPending atomic.Bool  // of a read round: a writersTurn is on its way
 	lookedAt    atomic.Int64 // when the last look was taken, on the manager's clock
 
 	// Of step alone.
 	behindWatched bool
 	suspect       string // the conflicting contender that waits behind us; "" if none was seen
 	suspectAt     int64  // since when
-	grantedAt     int64  // on the manager's clock
 }
 
 // look is the trip as a task of the pool that makes a look due.

@@ -45,9 +45,10 @@ type trip struct {
 	// Written by the granter before its CAS to RETAINED and never again; so
 	// whoever has seen the word RETAINED or later may read them, once it knows
 	// that the round was granted.
-	grant   Grant
-	lease   *zkio.Lease
-	session *zkio.Session
+	grant     Grant
+	grantedAt int64 // on the manager's clock
+	lease     *zkio.Lease
+	session   *zkio.Session
 
 	// Of step alone; handed from one worker to the next by the CASes on run.
 	node       *zkio.Node // nil before the fetch, and again after the deletion
@@ -617,7 +618,7 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 		// Others may have queued between our writer's node and this one.
 		token = t.writer.Token
 	}
-	t.lease, t.session = lease, s
+	t.lease, t.session, t.grantedAt = lease, s, l.m.now()
 	t.grant = Grant{Token: token, Path: t.node.Path(), Session: s.ID()}
 
 	_, e, lost := t.round.word.Apply(state.Word.Grant)
@@ -643,7 +644,6 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 		if l.rw != nil {
 			l.rw.granted(l)
 		}
-		t.grantedAt = l.m.now()
 		t.lookAgainIn(l.m.firstLook())
 	case state.Abandoned:
 		// Everybody left. We do not leave it to the cancel, which somebody who

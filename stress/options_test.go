@@ -27,6 +27,11 @@ func TestParseOptions(t *testing.T) {
 		// About one worker of a process is inside each lock that it holds.
 		{"-goroutines 16 -locks 4 -hold 2ms", func(o options) bool { return o.think == 8*time.Millisecond }},
 		{"-goroutines 1 -locks 4 -hold 2ms", func(o options) bool { return o.think == 2*time.Millisecond }},
+		{"", func(o options) bool { return !o.readWrite }},
+		{"-read-ratio 0", func(o options) bool { return o.readWrite && o.readRatio == 0 }},
+		// Readers are nearly always inside.
+		{"-read-ratio 0.95 -hold 16ms", func(o options) bool { return o.readWrite && o.readRatio == 0.95 && o.think == time.Millisecond }},
+		{"-read-ratio 1 -think 1s", func(o options) bool { return o.think == time.Second }},
 		{"-think 1s", func(o options) bool { return o.think == time.Second }},
 	}
 	for _, tt := range tests {
@@ -56,6 +61,10 @@ func TestParseOptionsRefuses(t *testing.T) {
 		{"-duration 1ms", []string{"-duration is 1ms"}},
 		{"-hold 2h -patience 0s -session-timeout 1ms -think -1s", []string{"-hold", "-patience", "-session-timeout", "-think"}},
 		{"-seed -1", []string{"seed"}},
+		{"-read-ratio 1.01", []string{"-read-ratio is 1.01", "between 0 and 1"}},
+		{"-read-ratio -0.5", []string{"-read-ratio is -0.5"}},
+		{"-read-ratio NaN", []string{"-read-ratio is NaN"}},
+		{"-read-ratio half", []string{"read-ratio", `"half"`, "between 0 and 1"}},
 		{"-nonsense", []string{"nonsense"}},
 		{"30s", []string{`"30s" is not a flag`}},
 		{"-servers zk1:x", []string{"zk1:x"}},
@@ -84,7 +93,7 @@ func TestHelpNamesEveryFlagAndStatus(t *testing.T) {
 	if _, err := parseOptions([]string{"-help"}, &stdout, &stderr); !errors.Is(err, flag.ErrHelp) {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"-servers", "-duration", "-processes", "-goroutines", "-locks", "-seed", "-json", "-hold", "-think", "-session-timeout", "-patience", "Exit status", "void"} {
+	for _, part := range []string{"-servers", "-duration", "-processes", "-goroutines", "-locks", "-seed", "-json", "-hold", "-think", "-read-ratio", "-session-timeout", "-patience", "Exit status", "void"} {
 		if !strings.Contains(stdout.String(), part) {
 			t.Errorf("it does not say %q:\n%s", part, &stdout)
 		}

@@ -37,6 +37,35 @@ func TestPlanFollowsFromTheSeed(t *testing.T) {
 	}
 }
 
+// Of read/write locks so many steps are reads as were asked for, and some of
+// either kind try to become the other.
+func TestPlanReadsAndWrites(t *testing.T) {
+	for _, ratio := range []float64{0, 0.25, 0.95, 1} {
+		s := settings{Seed: 7, Locks: 4, Hold: time.Millisecond, Think: time.Millisecond, ReadWrite: true, ReadRatio: ratio}
+		const n = 5000
+		reads, turns := 0, map[bool]int{}
+		for _, s := range steps(newPlan(s, 3), n) {
+			if s.read {
+				reads++
+			}
+			if s.turn {
+				turns[s.read]++
+			}
+		}
+		if got := float64(reads) / n; got < ratio-0.03 || got > ratio+0.03 || ratio == 1 && reads < n || ratio == 0 && reads > 0 {
+			t.Errorf("%d of %d steps are reads, want %v", reads, n, ratio)
+		}
+		if turns[true] == 0 && ratio > 0 || turns[false] == 0 && ratio < 1 {
+			t.Errorf("with %v, nobody goes from one to the other: %v", ratio, turns)
+		}
+	}
+	for _, s := range steps(newPlan(settings{Seed: 7, Locks: 4}, 3), 100) {
+		if s.read || s.turn {
+			t.Fatalf("a plan for exclusive locks has %+v", s)
+		}
+	}
+}
+
 // A plan has everything in it that there is to do.
 func TestPlanHasEverything(t *testing.T) {
 	s := settings{Seed: 1, Locks: 3, Hold: time.Millisecond, Think: 4 * time.Millisecond}

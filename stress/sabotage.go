@@ -17,6 +17,7 @@ const sabotageVariable = "HOLDFAST_STRESS_SABOTAGE"
 
 const (
 	lingers   sabotage = "lingers"    // goes on inside after it has released its hold
+	losesRead sabotage = "loses-read" // releases the read lock that it has downgraded to together with the write lock, and reads on
 	oldToken  sabotage = "old-token"  // enters with the token of its first grant every time
 	getsStuck sabotage = "gets-stuck" // waits for what never comes
 	leaks     sabotage = "leaks"      // its process ends with a hold, without closing the manager
@@ -24,7 +25,7 @@ const (
 	complains sabotage = "complains"  // meets an error that it did not expect
 )
 
-var sabotages = []sabotage{"", lingers, oldToken, getsStuck, leaks, crashes, complains}
+var sabotages = []sabotage{"", lingers, losesRead, oldToken, getsStuck, leaks, crashes, complains}
 
 // sabotageFromEnvironment returns what the environment asks for.
 func sabotageFromEnvironment() (sabotage, error) {

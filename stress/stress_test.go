@@ -112,6 +112,28 @@ func TestRunOnAGivenServer(t *testing.T) {
 	}
 }
 
+func TestRunOfReadWriteLocks(t *testing.T) {
+	t.Parallel()
+	r := runStress(t, append([]string{"-read-ratio", "0.7"}, brief...))
+	r.expect(t, exitOK, ok, "2 read/write locks", "70 % of the steps", "violations         0", "leaked nodes       0", "OK:")
+	s := r.summary
+	if !s.ReadWrite || s.ReadRatio != 0.7 || len(s.ProcessWriteGrants) != 2 {
+		t.Fatalf("the summary is of something else: %+v", s)
+	}
+	for what, n := range map[string]uint64{
+		"reads": s.ReadEntries, "writes": s.WriteEntries, "read grants": s.ReadGrants,
+		"writes of process 0": s.ProcessWriteGrants[0], "writes of process 1": s.ProcessWriteGrants[1],
+		"downgrades": s.Downgrades, "refused upgrades": s.RefusedUpgrades,
+	} {
+		if n == 0 {
+			t.Errorf("no %s in %+v", what, s)
+		}
+	}
+	if s.ReadEntries+s.WriteEntries != s.Entries || s.ReadGrants+s.WriteGrants != s.Grants || s.ProcessWriteGrants[0]+s.ProcessWriteGrants[1] != s.WriteGrants {
+		t.Errorf("the sums are wrong: %+v", s)
+	}
+}
+
 // Connections that break and replies that get lost cost time, and nothing else:
 // no session ends by it.
 func TestRunThroughFaults(t *testing.T) {
@@ -159,8 +181,10 @@ func TestRunThroughFaults(t *testing.T) {
 
 func TestRunOnARealServer(t *testing.T) {
 	t.Parallel()
-	r := runStress(t, append([]string{"-servers", realzk.Shared(t).Addr(), "-session-timeout", "4s"}, brief...))
-	r.expect(t, exitOK, ok)
+	for _, args := range [][]string{nil, {"-read-ratio", "0.7"}} {
+		r := runStress(t, append(append([]string{"-servers", realzk.Shared(t).Addr(), "-session-timeout", "4s"}, brief...), args...))
+		r.expect(t, exitOK, ok)
+	}
 }
 
 // A harness that finds nothing wrong is worth as much as what it finds when
@@ -175,13 +199,16 @@ func TestRunNoticesSabotage(t *testing.T) {
 	}{
 		{lingers, nil, violated, []string{"VIOLATION seen by process", "overlap on lock"}},
 		{oldToken, nil, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{lingers, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "overlap on lock"}},
+		{oldToken, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{losesRead, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "overlap on lock"}},
 		{getsStuck, []string{"-patience", "2s", "-duration", "1h"}, failed, []string{"stuck: worker 0 has been in \"what never ends\"", "all its goroutines: ", "LEAKED"}},
 		{leaks, nil, failed, []string{"LEAKED: /holdfast-stress-", "stress process 0", "1 node left behind"}},
 		{crashes, []string{"-duration", "1h"}, failed, []string{"process 0: exit status 3"}},
 		{complains, nil, failed, []string{"on purpose"}},
 	}
 	for _, tt := range tests {
-		t.Run(string(tt.sabotage), func(t *testing.T) {
+		t.Run(strings.Join(append([]string{string(tt.sabotage)}, tt.args...), " "), func(t *testing.T) {
 			t.Parallel()
 			r := runStress(t, append(brief, tt.args...), sabotageVariable+"="+string(tt.sabotage))
 			r.expect(t, exitFailure, tt.verdict, append(tt.says, string(tt.verdict)+":")...)

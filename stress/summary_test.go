@@ -29,6 +29,12 @@ func TestJudge(t *testing.T) {
 		{"long, and just enough", func(s *summary) { s.Elapsed, s.Entries = long, 1000 }, ok, exitOK},
 		{"long, and not enough", func(s *summary) { s.Elapsed, s.Entries = long, 999 }, voidedRun, exitVoid},
 		{"brief, and few", func(s *summary) { s.Elapsed, s.Entries = brief, 1 }, ok, exitOK},
+		{"a process whose writers got nothing", func(s *summary) { s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants = true, 0.99, []uint64{5, 0, 5} }, failed, exitFailure},
+		{"and every process's writers got something", func(s *summary) { s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants = true, 0.99, []uint64{5, 1, 5} }, ok, exitOK},
+		{"no writer, as nobody wrote", func(s *summary) { s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants = true, 1, []uint64{0, 0} }, ok, exitOK},
+		{"no writer in a brief run", func(s *summary) {
+			s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants, s.Elapsed = true, 0.9, []uint64{0, 1}, brief
+		}, ok, exitOK},
 		{"nothing at all", func(s *summary) { s.Elapsed, s.Entries = brief, 0 }, voidedRun, exitVoid},
 		{"a violation is worse than a leak", func(s *summary) { s.Violations, s.Leaks = 1, 1 }, violated, exitFailure},
 		{"a violation is not made good by being few", func(s *summary) { s.Violations, s.Entries = 1, 2 }, violated, exitFailure},
@@ -133,6 +139,34 @@ func TestSummaryAsJSON(t *testing.T) {
 	}
 }
 
+func TestSummaryOfReadWriteLocks(t *testing.T) {
+	s := exampleSummary(t)
+	var b bytes.Buffer
+	s.print(&b)
+	if strings.Contains(b.String(), "write") {
+		t.Errorf("the summary of exclusive locks tells of writers:\n%s", &b)
+	}
+	s.ReadWrite, s.ReadRatio = true, 0.95
+	s.ReadEntries, s.ReadGrants = 50000, 10000
+	s.WriteEntries, s.WriteGrants = 4321, 2000
+	s.Downgrades, s.RefusedUpgrades = 1234, 567
+	s.ProcessWriteGrants = []uint64{1000, 999, 1}
+	b.Reset()
+	s.print(&b)
+	for _, part := range []string{
+		"1 read/write lock\n",
+		"95 % of the steps; 50,000 entries, 5.0 per read grant (10,000)",
+		"4,321 entries, 2.2 per write grant (2,000)",
+		"54,321, 2,716/s; 4.5 per grant", // all
+		"by process 1,000, 999, 1\n",
+		"1,234 downgrades; read to write refused 567",
+	} {
+		if !strings.Contains(b.String(), part) {
+			t.Errorf("it does not say %q:\n%s", part, &b)
+		}
+	}
+}
+
 func TestCountsAdd(t *testing.T) {
 	// Every field but one is a sum; add must not forget any.
 	var one, sum counts
@@ -173,6 +207,10 @@ func TestWords(t *testing.T) {
 		{shares([]uint64{0, 0}), "-"},
 		{shares([]uint64{1, 3}), "25 + 75 %"},
 		{shares(make([]uint64, 18)), "-"},
+		{list([]uint64{1234, 0}), "1,234, 0"},
+		{list(make([]uint64, 18)), "0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, and 2 more"},
+		{percent(1), "100 %"},
+		{percent(0.955), "95.5 %"},
 		{ratio(1, 0), "-"},
 		{rate(5, 0), "0"},
 	}

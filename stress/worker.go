@@ -396,6 +396,12 @@ func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.
 	w.stay(ctx, s.hold/4, l, h.Lost()) // under both
 	leave()
 	w.settles("Release after a downgrade", l, h, closed(h.Lost()))
+	if w.sabotages(losesRead) {
+		w.settles("Release of a downgraded hold", l.reader, read, closed(read.Lost()))
+		pause(ctx, 20*time.Millisecond, nil)
+		leaveRead()
+		return
+	}
 	w.stay(ctx, s.hold/2, l.reader, read.Lost())
 	if err := read.Err(); err != nil {
 		w.noLonger("Err of a downgraded hold", l.reader, read, err)
