@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -82,12 +81,13 @@ func checkDocuments(t *testing.T, module fs.FS) (faults []string) {
 	return faults
 }
 
-// nameSet has the module's packages and what is declared in them: "pkg",
-// "pkg.Name", "Name", "Type.method", "Type.field", "pkg.Type.method", ….
+// nameSet has the names of the module's tests, its packages and types, and what
+// they have: "TestX", "pkg", "Type", "pkg.Name", "Type.method", "Type.field",
+// "pkg.Type.method", ….
 type nameSet map[string]bool
 
 // lacks reports whether a dotted name is about this module and wrong: its first
-// part is ours and the whole is not.
+// part is a package or a type of ours, and the whole is nothing.
 func (n nameSet) lacks(dotted string) bool {
 	first, _, _ := strings.Cut(dotted, ".")
 	return n[first] && !n[dotted]
@@ -106,31 +106,36 @@ func declared(t *testing.T, module fs.FS) nameSet {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pkg := file.Name.Name
+		inTest, pkg := strings.HasSuffix(name, "_test.go"), file.Name.Name
 		add := func(parts ...string) {
-			names[strings.Join(parts, ".")] = true
-			names[strings.Join(slices.Insert(parts, 0, pkg), ".")] = true
+			if !inTest { // a test's helpers are no names to lead a reader by
+				names[strings.Join(parts, ".")] = true
+			}
 		}
-		names[pkg] = true
+		add(pkg)
 		for _, decl := range file.Decls {
 			switch decl := decl.(type) {
 			case *ast.FuncDecl:
 				if decl.Recv == nil {
-					add(decl.Name.Name)
+					add(pkg, decl.Name.Name)
+					names[decl.Name.Name] = names[decl.Name.Name] || testName.MatchString(decl.Name.Name)
 				} else if receiver := receiverOf(decl); receiver != "" {
 					add(receiver, decl.Name.Name)
+					add(pkg, receiver, decl.Name.Name)
 				}
 			case *ast.GenDecl:
 				for _, spec := range decl.Specs {
 					switch spec := spec.(type) {
 					case *ast.ValueSpec:
 						for _, ident := range spec.Names {
-							add(ident.Name)
+							add(pkg, ident.Name)
 						}
 					case *ast.TypeSpec:
 						add(spec.Name.Name)
+						add(pkg, spec.Name.Name)
 						for _, member := range membersOf(spec.Type) {
 							add(spec.Name.Name, member)
+							add(pkg, spec.Name.Name, member)
 						}
 					}
 				}
@@ -186,13 +191,18 @@ func (s *Session) Prove(path string) error { return nil }
 type Task interface{ Run() }
 
 const Limit = 1
+`
+	const tests = `package zkio
+
+type lock struct{}
 
 func TestProve() {}
 `
-	tests := []struct{ name, text, fault string }{
+	rows := []struct{ name, text, fault string }{
 		{"a method", "`Session.Prove`, `zkio.Session.Prove`, `Session.Prove(path)`", ""},
 		{"a method that is gone", "`Session.Sync`", "names Session.Sync"},
 		{"a method of a type that is not ours", "`Mutex.Sync`", ""},
+		{"a method of a test's type", "`lock.Acquire(ctx)`", ""},
 		{"a field", "`Session.epoch`", ""},
 		{"an interface's method that is gone", "`Task.Stop`", "names Task.Stop"},
 		{"a package's name", "`zkio.Limit`", ""},
@@ -206,9 +216,13 @@ func TestProve() {}
 		{"a link that is broken", "[it](docs/none.md#part)", "links to docs/none.md"},
 		{"a program", "```go\nzkio.Most()\n```", ""},
 	}
-	for _, tt := range tests {
+	for _, tt := range rows {
 		t.Run(tt.name, func(t *testing.T) {
-			module := fstest.MapFS{"zkio/session.go": {Data: []byte(code)}, "README.md": {Data: []byte(tt.text)}}
+			module := fstest.MapFS{
+				"zkio/session.go":      {Data: []byte(code)},
+				"zkio/session_test.go": {Data: []byte(tests)},
+				"README.md":            {Data: []byte(tt.text)},
+			}
 			expectFault(t, checkDocuments(t, module), tt.fault)
 		})
 	}
