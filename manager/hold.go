@@ -212,11 +212,15 @@ func (h Hold) over(op string) error {
 	if !h.slot.alive(h.gen) {
 		return h.error(op, ErrReleased) // that is why: it was the last one
 	}
-	if e := h.round.trip().ending.Load(); e != nil && e.err != nil {
+	t := h.round.trip()
+	if e := t.ending.Load(); e != nil && e.err != nil {
 		return h.wrap(op, e.err)
 	}
 	// Whoever ended the round by force is between its CAS and the note that
-	// says why.
+	// says why. Lost closes first, so who was woken by it is told the reason.
+	if _, err, ok := t.lost.Future().Poll(); ok {
+		return h.wrap(op, err)
+	}
 	return h.error(op, ErrLost)
 }
 

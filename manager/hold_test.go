@@ -744,3 +744,20 @@ func TestNothingBlocks(t *testing.T) {
 		})
 	}
 }
+
+// Whoever was woken by Lost is told why, even if the one who ended the round has
+// not got round to noting it.
+func TestErrAfterLostSaysWhy(t *testing.T) {
+	l := retained(t)
+	h := l.Acquire(t.Context())
+	r := l.cur.Load()
+	setWord(l, state.Pack(state.Releasing, 0))
+	if err := h.Err(); !errors.Is(err, ErrLost) {
+		t.Errorf("before Lost: %v", err)
+	}
+	r.trip().lost.Settle(struct{}{}, r.trip().error("hold", errLeaseEnded))
+	<-h.Lost()
+	if err := h.Err(); !errors.Is(err, errLeaseEnded) {
+		t.Errorf("after Lost: %v, want %v", err, errLeaseEnded)
+	}
+}
