@@ -33,9 +33,7 @@ func TestRealHolderIsPaused(t *testing.T) {
 		}
 		l := exclusive(t, m, name)
 		h := l.Acquire(t.Context())
-		for h.round.trip().place.Load() == nil {
-			time.Sleep(time.Millisecond)
-		}
+		<-h.round.trip().placed().Done()
 		pairs = append(pairs, pair{first, p, l, h})
 	}
 	signal := func(s syscall.Signal) {

@@ -175,7 +175,7 @@ func TestRealReconnects(t *testing.T) {
 						return
 					}
 					r.enter(l.m, h)
-					time.Sleep(rand.N(3 * time.Millisecond)) // the lock's use
+					<-time.After(rand.N(3 * time.Millisecond)) // the lock's use
 					r.leave(h)
 					if err := h.Unlock(t.Context()); err != nil {
 						t.Errorf("unlock: %v", err)
@@ -186,7 +186,7 @@ func TestRealReconnects(t *testing.T) {
 	}
 	var reconnects uint64
 	for i := 0; reconnects < enough; i++ {
-		time.Sleep(rand.N(60 * time.Millisecond))
+		<-time.After(rand.N(60 * time.Millisecond))
 		ws[i%processes].cut()
 		reconnects = 0
 		for _, l := range locks {
@@ -215,14 +215,12 @@ func TestRealWatchSurvivesReconnects(t *testing.T) {
 		a := exclusive(t, openReal(t, zk.Addr(), "a", func(cfg *Config) { cfg.Dialer, cfg.SessionTimeout = w.dial, 30*time.Second }), "jobs")
 		h := mustLock(t, b)
 		waiting := a.Acquire(t.Context())
-		for waiting.round.trip().place.Load() == nil {
-			time.Sleep(time.Millisecond)
-		}
+		<-waiting.round.trip().placed().Done()
 		for range 3 {
 			before := a.m.client.Stats().Reconnects
 			w.cut()
 			for a.m.client.Stats().Reconnects == before {
-				time.Sleep(time.Millisecond)
+				<-time.After(time.Millisecond)
 			}
 		}
 		w.cut() // and once more at the moment of the release
@@ -239,9 +237,7 @@ func TestRealServerRestart(t *testing.T) {
 	a, b := exclusive(t, openReal(t, zk.Addr(), "a", with), "jobs"), exclusive(t, openReal(t, zk.Addr(), "b", with), "jobs")
 	h := mustLock(t, a)
 	w := b.Acquire(t.Context())
-	for w.round.trip().place.Load() == nil {
-		time.Sleep(time.Millisecond)
-	}
+	<-w.round.trip().placed().Done()
 	zk.Kill()
 	inside := mustLock(t, a) // a newcomer enters while the server is away
 	zk.Restart()
@@ -286,9 +282,7 @@ func TestRealHolderIsKilled(t *testing.T) {
 	l := exclusive(t, openReal(t, zk.Addr(), "waiter", root), "jobs")
 	p := startHolder(t, zk.Addr(), "jobs")
 	h := l.Acquire(t.Context())
-	for h.round.trip().place.Load() == nil {
-		time.Sleep(time.Millisecond)
-	}
+	<-h.round.trip().placed().Done()
 	if pl := h.round.trip().place.Load(); pl.ahead.Label != "holder" || pl.ahead.PID != p.cmd.Process.Pid {
 		t.Errorf("ahead is %v, want the process %d", pl.ahead, p.cmd.Process.Pid)
 	}
