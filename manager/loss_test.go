@@ -362,6 +362,29 @@ func TestSilentPartition(t *testing.T) {
 	}
 }
 
+// A release at the very moment at which the lease ends: whoever notices first,
+// the holder is not told that all was well.
+func TestReleaseAtTheEndOfTheLease(t *testing.T) {
+	for range 30 {
+		bubble(t, func(c *cluster) {
+			l := c.lock("a")
+			h := mustLock(c.t, l)
+			later(time.Minute)
+			hole := c.srv.Faults().Blackhole(session(l.m))
+			lease := h.round.trip().lease
+			later(4 * time.Second)
+			for lease.Remaining() > 0 { // whose clock is the last to tick
+				time.Sleep(lease.Remaining())
+			}
+			end := h.Release()
+			later(30 * time.Second)
+			hole.Remove()
+			_, err := end.Wait(c.t.Context())
+			wantErr(c.t, "release", err, ErrLost)
+		})
+	}
+}
+
 // The lease ends but the session lives: the lock is lost, the node is deleted
 // as soon as the server can be reached, and the next one gets it then.
 func TestLeaseEndsSessionLives(t *testing.T) {

@@ -7,7 +7,6 @@ package manager
 import (
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
