@@ -230,7 +230,7 @@ func TestDowngradeMeetsRelease(t *testing.T) {
 			d.observe()
 			d.release()
 		}},
-		{"the transaction is lost, and the write released", true, true, last, func(d *downgrade) {
+		{"the transaction is lost, and the write released", true, true, either, func(d *downgrade) {
 			lost := d.c.srv.Faults().DropRequest(d.at(zktest.OpMulti))
 			d.ask()
 			<-lost.Hit()
@@ -298,7 +298,7 @@ func TestDowngradeMeetsRelease(t *testing.T) {
 			d.observe()
 			d.release()
 		}},
-		{"the answer to its leaving is lost, and the write released", true, false, last, func(d *downgrade) {
+		{"the answer to its leaving is lost, and the write released", true, false, either, func(d *downgrade) {
 			lost := d.c.srv.Faults().DropReply(d.at(zktest.OpDelete))
 			d.ask()
 			<-lost.Hit()
