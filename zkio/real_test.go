@@ -113,6 +113,14 @@ func setUp(t *testing.T, zk *realzk.Server) (Config, *cable, string) {
 	return cfg, wires, fmt.Sprintf("/zkio/%s-%d", name, guids.Add(1))
 }
 
+// mustKeep makes dir as a persistent node: a container that a test leaves empty
+// may be removed under it, since the server looks for those once a minute.
+func mustKeep(t *testing.T, s *Session, dir string) {
+	t.Helper()
+	must(t, s.EnsureDir(parent(dir), nil))
+	must(t, s.Create(dir, nil, nil))
+}
+
 // until waits until ok, for half a minute at most.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
@@ -232,7 +240,7 @@ func TestRealReconnects(t *testing.T) {
 	cfg, wires, dir := setUp(t, realzk.Shared(t))
 	c := open(t, cfg)
 	s := c.Session()
-	must(t, s.EnsureDir(dir, nil))
+	mustKeep(t, s, dir)
 	other, _, _ := setUp(t, realzk.Shared(t))
 	admin := open(t, other).Session()
 
@@ -307,6 +315,7 @@ func TestRealExpiry(t *testing.T) {
 	cfg.Listener = &r
 	c := open(t, cfg)
 	s := c.Session()
+	mustKeep(t, s, dir)
 	n := mustCreate(t, s, dir, nil)
 	other, _, _ := setUp(t, realzk.Shared(t))
 	admin := open(t, other).Session()
@@ -457,6 +466,7 @@ func TestRealClose(t *testing.T) {
 	t.Parallel()
 	cfg, _, dir := setUp(t, realzk.Shared(t))
 	c := open(t, cfg)
+	mustKeep(t, c.Session(), dir)
 	n := mustCreate(t, c.Session(), dir, nil)
 	began := time.Now()
 	mustClose(t, c)
