@@ -78,7 +78,9 @@ type Config struct {
 	// Its goroutines share the lock, and as long as new ones arrive before the
 	// last one leaves it would never be given up; so after the tenure newcomers
 	// queue again, behind those who wait, and the lock goes when those inside
-	// have left. They are not disturbed; but one of them who acquires the lock
+	// have left. A read lock is given up in the same way for this process's own
+	// writer, when it waits and the read lock has been held for the tenure.
+	// Those inside are not disturbed; but one of them who acquires the lock
 	// again as a newcomer waits for himself (see Lock.Acquire). Negative: never, for a process that
 	// wants its locks for itself and lets others starve.
 	// Defaults to 100 ms.

@@ -18,6 +18,9 @@
 //     that all processes share, and nobody else may want it at that time. See
 //     referee.
 //   - Fencing tokens rise: the file remembers the last one.
+//   - With -read-ratio: the same for read/write locks, by flocks that readers
+//     share, also where a process goes from write to read. Going from read to
+//     write is refused.
 //   - Every wait ends: a watchdog looks at every worker.
 //   - Every answer is one that the API allows.
 //   - At the end no node is left in ZooKeeper, no lock has a holder, and every
