@@ -107,8 +107,8 @@ type visit struct {
 
 func newRWReferee(t *testing.T) *rwReferee { return &rwReferee{t: t, writes: make(map[uint64]string)} }
 
-// enter notes that who is inside, and complains if it must not be. The function
-// that it returns notes that it has left.
+// enter notes that who is inside, and complains if it must not be. token is 0 if
+// it is not known. The function that it returns notes that it has left.
 func (r *rwReferee) enter(who string, write bool, token uint64) (leave func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +119,9 @@ func (r *rwReferee) enter(who string, write bool, token uint64) (leave func()) {
 			r.t.Errorf("%v comes in while %v is inside", v, o)
 		}
 	}
-	if write {
+	switch {
+	case token == 0:
+	case write:
 		switch owner, known := r.writes[token]; {
 		case known && owner != who:
 			r.t.Errorf("%v has the token that %s had", v, owner)
@@ -130,7 +132,7 @@ func (r *rwReferee) enter(who string, write bool, token uint64) (leave func()) {
 		}
 		r.writes[token] = who
 		r.newest = max(r.newest, token)
-	} else {
+	default:
 		if token < r.newest {
 			r.t.Errorf("%v has a token below an earlier writer's, %d", v, r.newest)
 		}
@@ -146,7 +148,9 @@ func (r *rwReferee) enter(who string, write bool, token uint64) (leave func()) {
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.inside = slices.Delete(r.inside, slices.Index(r.inside, v), slices.Index(r.inside, v)+1)
+		if i := slices.Index(r.inside, v); i >= 0 {
+			r.inside = slices.Delete(r.inside, i, i+1)
+		}
 	}
 }
 
@@ -237,6 +241,13 @@ func wantPhase(t *testing.T, l *Lock, phase state.Phase) {
 	if p, n := l.State(); p != phase {
 		t.Errorf("the %s lock of %s is %v/%d, want %v", l.kind, l.m.cfg.Label, p, n, phase)
 	}
+}
+
+// allLeave notes that everybody has left.
+func (r *rwReferee) allLeave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inside = nil
 }
 
 // requests counts requests by kind while a test runs. It takes the place of

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.Map;
+import java.util.HashMap;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.retry.RetryOneTime;
+
+/**
+ * Contenders that use Apache Curator's locks, told by a test what to do.
+ *
+ * <p>The argument is the address of a ZooKeeper server. Each line of the input
+ * is {@code client command argument...}; a client is a session and a thread of
+ * its own, which begins with its first line, and carries out its commands one
+ * after the other. Each line of the output is {@code client answer...}. The end
+ * of the input ends the program.
+ *
+ * <ul>
+ *   <li>{@code open path}: the lock that the following commands are about.
+ *   <li>{@code acquire kind}: waits for it, and answers {@code acquired kind};
+ *       kind is mutex, read or write.
+ *   <li>{@code try kind}: does not wait; answers {@code acquired kind} or
+ *       {@code refused kind}.
+ *   <li>{@code release kind}: answers {@code released kind}.
+ *   <li>{@code loop kind times}: acquires and releases so often. Inside, it says
+ *       {@code enter kind} and {@code leave kind}, and goes on after each when it
+ *       reads {@code ok}. Answers {@code done kind} at the end.
+ * </ul>
+ */
+public final class Contenders {
+    private static final Map<String, Contenders> ALL = new HashMap<>();
+
+    private final String name;
+    private final String server;
+    private final BlockingQueue<String> lines = new LinkedBlockingQueue<>();
+    private final Map<String, InterProcessLock> locks = new HashMap<>();
+
+    private Contenders(String name, String server) {
+        this.name = name;
+        this.server = server;
+    }
+
+    public static void main(String[] args) throws Exception {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        for (String line; (line = in.readLine()) != null; ) {
+            String[] words = line.split(" ", 2);
+            Contenders c = ALL.get(words[0]);
+            if (c == null) {
+                c = new Contenders(words[0], args[0]);
+                ALL.put(words[0], c);
+                Thread thread = new Thread(c::run, words[0]);
+                thread.setDaemon(true);
+                thread.start();
+            }
+            c.lines.add(words[1]);
+        }
+        System.exit(0);
+    }
+
+    private void say(String answer) {
+        synchronized (System.out) {
+            System.out.println(name + " " + answer);
+            System.out.flush();
+        }
+    }
+
+    private void run() {
+        try (CuratorFramework client = CuratorFrameworkFactory.newClient(server, 10_000, 10_000, new RetryOneTime(100))) {
+            client.start();
+            client.blockUntilConnected();
+            while (true) {
+                obey(client, lines.take().split(" "));
+            }
+        } catch (Exception e) {
+            say("failed " + e);
+        }
+    }
+
+    private void obey(CuratorFramework client, String[] words) throws Exception {
+        String kind = words[1];
+        switch (words[0]) {
+            case "open":
+                InterProcessReadWriteLock rw = new InterProcessReadWriteLock(client, kind);
+                locks.put("mutex", new InterProcessMutex(client, kind));
+                locks.put("read", rw.readLock());
+                locks.put("write", rw.writeLock());
+                say("opened");
+                break;
+            case "acquire":
+                locks.get(kind).acquire();
+                say("acquired " + kind);
+                break;
+            case "try":
+                say((locks.get(kind).acquire(0, TimeUnit.SECONDS) ? "acquired " : "refused ") + kind);
+                break;
+            case "release":
+                locks.get(kind).release();
+                say("released " + kind);
+                break;
+            case "loop":
+                for (int i = Integer.parseInt(words[2]); i > 0; i--) {
+                    locks.get(kind).acquire();
+                    say("enter " + kind);
+                    lines.take();
+                    Thread.sleep(1);
+                    say("leave " + kind);
+                    lines.take();
+                    locks.get(kind).release();
+                }
+                say("done " + kind);
+                break;
+            default:
+                throw new IllegalArgumentException(words[0]);
+        }
+    }
+}
