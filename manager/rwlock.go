@@ -55,10 +55,10 @@ func (rw *RWLock) held() (Grant, bool) {
 // FETCHING; we settle the grant first and look for the reader's round then: one
 // of us sees the other.
 //
-// If it is the reader's, and our own writer is queued behind it, it takes no
-// newcomers. A writer that begins to queue sees that for itself if the reader's
-// round is RETAINED by then; its own is FETCHING before it looks, and ours is
-// RETAINED before we do: one of us sees the other.
+// If it is the reader's, and our own writer is queued behind it, it takes
+// newcomers for a tenure only. A writer that begins to queue sees that for
+// itself if the reader's round is RETAINED by then; its own is FETCHING before it
+// looks, and ours is RETAINED before we do: one of us sees the other.
 func (rw *RWLock) granted(l *Lock) {
 	if l == rw.writer {
 		r := rw.reader.cur.Load()
