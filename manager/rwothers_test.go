@@ -21,20 +21,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
-// real is what the tests on a real server run on. Each works below a root of its
+// realSite is what the tests on a real server run on. Each works below a root of its
 // own.
-type real struct {
+type realSite struct {
 	t    *testing.T
 	zk   *realzk.Server
 	root string
 }
 
-func newReal(t *testing.T, zk *realzk.Server) *real {
-	return &real{t: t, zk: zk, root: fmt.Sprintf("/%s-%08x", strings.ReplaceAll(t.Name(), "/", "-"), rand.Uint32())}
+func newReal(t *testing.T, zk *realzk.Server) *realSite {
+	return &realSite{t: t, zk: zk, root: fmt.Sprintf("/%s-%08x", strings.ReplaceAll(t.Name(), "/", "-"), rand.Uint32())}
 }
 
 // open opens a manager, and has it closed when the test ends.
-func (r *real) open(label string, with ...func(*Config)) *Manager {
+func (r *realSite) open(label string, with ...func(*Config)) *Manager {
 	r.t.Helper()
 	cfg := Config{Servers: []string{r.zk.Addr()}, Root: r.root, Label: label, Logger: slog.New(slog.DiscardHandler)}
 	for _, f := range with {
@@ -54,10 +54,10 @@ func (r *real) open(label string, with ...func(*Config)) *Manager {
 	return m
 }
 
-func (r *real) rw(label string) *RWLock { return readWrite(r.t, r.open(label), "jobs") }
+func (r *realSite) rw(label string) *RWLock { return readWrite(r.t, r.open(label), "jobs") }
 
 // lock takes l, and gives up before the test's time is over.
-func (r *real) lock(l *Lock) Hold {
+func (r *realSite) lock(l *Lock) Hold {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
 	defer cancel()
@@ -69,7 +69,7 @@ func (r *real) lock(l *Lock) Hold {
 }
 
 // granted waits for the grant of h.
-func (r *real) granted(h Hold) {
+func (r *realSite) granted(h Hold) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
 	defer cancel()
@@ -79,7 +79,7 @@ func (r *real) granted(h Hold) {
 }
 
 // until waits for what a test waits for, on a server that does not say when.
-func (r *real) until(what string, ok func() bool) {
+func (r *realSite) until(what string, ok func() bool) {
 	r.t.Helper()
 	deadline := time.NewTimer(30 * time.Second)
 	defer deadline.Stop()
@@ -95,7 +95,7 @@ func (r *real) until(what string, ok func() bool) {
 }
 
 // queue returns the names of the nodes in the queue of the lock.
-func (r *real) queue(l *Lock) []string {
+func (r *realSite) queue(l *Lock) []string {
 	r.t.Helper()
 	names, _, err := l.m.client.Session().Children(l.path)
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *real) queue(l *Lock) []string {
 }
 
 // watchers returns how many sessions watch the node at path.
-func (r *real) watchers(path string) int {
+func (r *realSite) watchers(path string) int {
 	n, at := 0, false
 	for line := range strings.Lines(r.zk.FourLetterWord("wchp")) {
 		switch {
@@ -449,7 +449,7 @@ func testQueuedDowngradeBeforeCurator(t *testing.T, zk *realzk.Server, o *others
 
 // releaseBefore releases our write, and then our read, with the client's writer
 // queued behind.
-func releaseBefore(r *real, o *others, client string, write, read Hold) {
+func releaseBefore(r *realSite, o *others, client string, write, read Hold) {
 	r.t.Helper()
 	w, g := grantOf(r.t, write), grantOf(r.t, read)
 	if sequenceOf(w.Path) != sequenceOf(g.Path) || w.Token != g.Token {

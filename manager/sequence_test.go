@@ -57,7 +57,7 @@ func TestReadWriteAtRandomNearTheLastNumber(t *testing.T) {
 }
 
 // Where the numbers run out, the order is that of the nodes' making, whatever
-// the numbers say: contenders get in in the order in which they came.
+// the numbers say: contenders enter in the order in which they came.
 func TestOrderWhereNumbersRunOut(t *testing.T) {
 	for _, test := range append(lastNumbers, struct {
 		what string
