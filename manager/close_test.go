@@ -138,7 +138,7 @@ const moment = 100 * time.Millisecond
 
 // With the server at hand, Close takes a round trip, however old the session is.
 func TestCloseIsQuick(t *testing.T) {
-	for _, age := range []time.Duration{0, time.Second} {
+	for _, age := range []time.Duration{0, time.Second, time.Minute, time.Hour} {
 		bubble(t, func(c *cluster) {
 			l := c.lock("a")
 			mustLock(c.t, l)
@@ -163,7 +163,7 @@ func TestShutdownRunsOut(t *testing.T) {
 		err := l.m.Shutdown(ctx)
 		wantErr(c.t, "shutdown", err, context.DeadlineExceeded)
 		wantErr(c.t, "shutdown", err, errGaveUp)
-		if d := time.Since(start); d < time.Minute || d > time.Minute+2*time.Second {
+		if d := time.Since(start); d < time.Minute || d > time.Minute+moment {
 			c.t.Errorf("it took %v", d)
 		}
 		if !strings.Contains(err.Error(), "jobs") {
@@ -295,7 +295,7 @@ func TestCloseUnderLoad(t *testing.T) {
 				}
 				later(100 * time.Millisecond)
 				for _, m := range []*Manager{l.m, b.m} {
-					for range 1 {
+					for range 3 {
 						wg.Go(func() {
 							if shut == "Close" {
 								wantErr(c.t, "close", m.Close(), nil)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,7 +74,8 @@ func TestDroppedHoldIsLogged(t *testing.T) {
 		}, 2},
 		{"with a context that was not cancelled", func(t *testing.T, l *Lock) {
 			ctx, cancel := l.Acquire(t.Context()).Context(t.Context())
-			_, _ = ctx, cancel
+			_, more := context.WithCancel(ctx)
+			_, _ = cancel, more
 		}, 1},
 		{"with a future that somebody waits for", func(t *testing.T, l *Lock) {
 			lost := l.Acquire(t.Context()).Lost()
@@ -139,4 +141,30 @@ func TestReleasedHoldIsNotLogged(t *testing.T) {
 	}
 	runtime.KeepAlive(l)
 	runtime.KeepAlive(over)
+}
+
+// Pending holds are dropped while their contexts end: whoever comes first, the
+// counts come out even. This one is for the race detector.
+func TestDroppedWhileWithdrawn(t *testing.T) {
+	l, _ := logged(t)
+	pendingIn(l)
+	for range 20 {
+		var wg sync.WaitGroup
+		for range 20 {
+			ctx, cancel := context.WithCancel(t.Context())
+			l.Acquire(ctx)
+			wg.Go(func() {
+				cancel()
+			})
+		}
+		wg.Go(runtime.GC)
+		wg.Wait()
+	}
+	for range 1000 {
+		if l.cur.Load().word.Load().Holders() == 1 {
+			break
+		}
+		<-time.After(time.Millisecond) // context.AfterFunc's goroutines: there is nothing to wait for
+	}
+	wantState(t, l, state.Fetching, 1)
 }

@@ -121,6 +121,7 @@ func TestReleaseWithoutPermission(t *testing.T) {
 		keep := mustLock(c.t, other)
 
 		h := mustLock(c.t, l)
+		node := grantOf(c.t, h).Path
 		end := h.Release()
 		later(time.Second)
 		wantErr(c.t, "release", settled(c.t, "release", end), zkio.ErrNoAuth)
@@ -132,16 +133,24 @@ func TestReleaseWithoutPermission(t *testing.T) {
 		pending(c.t, "the owner's grant", theirs.Granted())
 		wantErr(c.t, "another lock", keep.Err(), nil)
 
+		// An administrator helps.
+		if err := c.srv.Delete(node); err != nil {
+			c.t.Fatal(err)
+		}
+		later(time.Minute)
+		wantErr(c.t, "the owner", theirs.Err(), nil)
+		mustRelease(c.t, theirs)
+		synctest.Wait()
+		wantErr(c.t, "the next round here", next.Err(), nil)
+
 		// Nobody helps: the session's end does.
-		wantErr(c.t, "unlock", next.Unlock(c.t.Context()), ErrNotGranted)
+		wantErr(c.t, "unlock", next.Unlock(c.t.Context()), zkio.ErrNoAuth)
 		mustRelease(c.t, keep)
 		err := m.Shutdown(c.t.Context())
 		if !errors.As(err, new(*Error)) || !strings.Contains(err.Error(), "jobs") {
 			c.t.Errorf("Shutdown does not say which node stayed: %v", err)
 		}
-		synctest.Wait()
-		wantErr(c.t, "the owner", theirs.Err(), nil)
-		mustRelease(c.t, theirs)
 		c.wantNodes(0)
+		mustRelease(c.t, mustLock(c.t, owner))
 	})
 }
