@@ -32,8 +32,10 @@ func (t *trip) setPlace(p *place) {
 	t.placing.Load().Settle(struct{}{}, nil)
 }
 
-// unplace notes that the place is gone. Who comes from now on waits for the next
-// one. It is called by step.
+// unplace notes that the place is gone, or not known any more. Who comes from
+// now on waits for the next one. It is called by step, and by the last one who
+// leaves a pending round; if step sets a place at the same time, that is news,
+// and may stay.
 func (t *trip) unplace() {
 	t.placing.Store(nil)
 	t.place.Store(nil)

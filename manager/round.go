@@ -133,7 +133,11 @@ func (r *round) leave() (was state.Phase, e state.Effect) {
 		// The fetch looks at the word after both flags are set, and we look at
 		// the flags after our change of the word: one of us sees the other.
 		if r.flags.Load().Has(state.PrevReleased | state.Wanted) {
-			r.trip().wake()
+			// Who joins now is not to be told of a place that nobody looks
+			// after: the wake has it looked at anew.
+			t := r.trip()
+			t.unplace()
+			t.wake()
 		}
 	}
 	return old.Phase(), e

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import "testing"
+
+// Who was refused by TryLock is not refused again by what was true then: when the
+// holder's Unlock has returned, the lock can be had, even if the round of the
+// first try is still on its way out.
+func TestTryLockAgainAfterTheHolderHasLeft(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		for range 50 {
+			h := mustLock(c.t, a)
+			_, err := b.TryLock(c.t.Context())
+			wantErr(c.t, "beside a holder", err, ErrLocked)
+			mustRelease(c.t, h)
+			h, err = b.TryLock(c.t.Context())
+			if err != nil {
+				c.t.Fatalf("after the holder has left: %v", err)
+			}
+			mustRelease(c.t, h)
+		}
+	})
+}
