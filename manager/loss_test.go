@@ -362,6 +362,48 @@ func TestSilentPartition(t *testing.T) {
 	}
 }
 
+// With a LostMargin, holders are told that long before another process can have
+// the lock, even if ours could give it away at once.
+func TestLostMargin(t *testing.T) {
+	const margin = 2 * time.Second
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a", func(cfg *Config) { cfg.LostMargin = margin }), c.lock("b")
+		for _, how := range []string{"the lease ends", "the node is deleted", "Close"} {
+			h := mustLock(c.t, a)
+			next := b.Acquire(c.t.Context())
+			later(time.Minute)
+			closed := make(chan error, 1)
+			start := time.Now()
+			switch how {
+			case "the lease ends":
+				hole := c.srv.Faults().Blackhole(session(a.m))
+				<-h.Lost()
+				if d := time.Since(start); d > 3*time.Second || d < 500*time.Millisecond {
+					c.t.Errorf("told after %v, want a margin of 2 s before half the session timeout", d)
+				}
+				start = time.Now()
+				hole.Remove() // the session lives: the node could be deleted now
+			case "the node is deleted":
+				if err := c.srv.Delete(grantOf(c.t, h).Path); err != nil {
+					c.t.Fatal(err)
+				}
+			case "Close":
+				go func() { closed <- a.m.Close() }()
+			}
+			<-next.Granted().Done()
+			d := time.Since(start)
+			if wait := how == "the lease ends"; wait != (d >= margin) || d > margin+time.Second {
+				c.t.Errorf("%s: the other process got the lock %v after the holder was told", how, d)
+			}
+			mustRelease(c.t, next)
+			h.Release()
+			if how == "Close" {
+				wantErr(c.t, "close", <-closed, nil)
+			}
+		}
+	})
+}
+
 // A release at the very moment at which the lease ends: whoever notices first,
 // the holder is not told that all was well.
 func TestReleaseAtTheEndOfTheLease(t *testing.T) {
