@@ -196,7 +196,7 @@ func TestOthersWhereNumbersRunOut(t *testing.T) {
 				c.countFrom(math.MaxInt32)
 				a, b := c.rw("a"), c.rw("b")
 				inside := mustLock(c.t, a.Writer())
-				waits := b.Writer().Acquire(c.t.Context())
+				waits := b.Reader().Acquire(c.t.Context())
 				wantWaiting(c.t, "ours behind ours", waits)
 				strangers := c.crowd()
 				path := dir + "/" + test.name
