@@ -121,9 +121,14 @@ func (r *realSite) watchers(path string) int {
 // others is a program with contenders that use another client's locks; see
 // testdata/curator and testdata/kazoo.
 type others struct {
-	t     *testing.T
+	t   *testing.T
+	ref *rwReferee
+	*program
+}
+
+// program is what the tests of one program share.
+type program struct {
 	stdin io.Writer
-	ref   *rwReferee
 
 	mu      sync.Mutex // protects what follows, and writing to stdin
 	answers map[string]chan string
@@ -145,7 +150,7 @@ func startOthers(t *testing.T, ref *rwReferee, name string, args ...string) *oth
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	o := &others{t: t, stdin: stdin, ref: ref, answers: make(map[string]chan string)}
+	o := &others{t, ref, &program{stdin: stdin, answers: make(map[string]chan string)}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -167,7 +172,7 @@ func startOthers(t *testing.T, ref *rwReferee, name string, args ...string) *oth
 	return o
 }
 
-func (o *others) of(client string) chan string {
+func (o *program) of(client string) chan string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.answers[client] == nil {
@@ -302,8 +307,7 @@ func TestCurator(t *testing.T) {
 		"all at once":              testOthersAllAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) {
-			curator := &others{t: t, stdin: curator.stdin, ref: newRWReferee(t), answers: curator.answers}
-			test(t, zk, curator)
+			test(t, zk, &others{t, newRWReferee(t), curator.program})
 		})
 	}
 }
@@ -319,8 +323,7 @@ func TestKazoo(t *testing.T) {
 		"read and write":  testOthersReadWrite,
 	} {
 		t.Run(name, func(t *testing.T) {
-			kazoo := &others{t: t, stdin: kazoo.stdin, ref: newRWReferee(t), answers: kazoo.answers}
-			test(t, zk, kazoo)
+			test(t, zk, &others{t, newRWReferee(t), kazoo.program})
 		})
 	}
 }
