@@ -78,7 +78,7 @@ func TestCloseInEveryPhase(t *testing.T) {
 						}
 						select {
 						case err := <-closed:
-							c.t.Errorf("Shutdown did not wait for the holder: %v", err)
+							c.t.Fatalf("Shutdown did not wait for the holder: %v", err)
 						default:
 						}
 						wantErr(c.t, "unlock", h.Unlock(c.t.Context()), nil)

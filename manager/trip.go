@@ -635,9 +635,9 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 			t.round.fail(t.error("acquire", t.lossCause()))
 			return true
 		}
-		// The same with Close and Shutdown: they set the stage first and look at
-		// the words then.
-		if l.m.closing() {
+		// The same with Close, which sets the stage first and looks at the words
+		// then. Shutdown leaves those who hold the lock alone.
+		if l.m.stage.Load() == closingDown {
 			t.round.fail(t.error("acquire", ErrClosed))
 			return true
 		}
