@@ -36,6 +36,10 @@ type Config struct {
 	// ownGroup puts the server into a process group of its own on every unix,
 	// so that Ctrl-C reaches only the command, which then stops the server.
 	ownGroup bool
+	// id is the server's number in its ensemble, from 1; 0 if it is alone. In
+	// an ensemble the Lines name all the servers, and port is the one for
+	// clients, which is chosen with those in the Lines; alone, run chooses it.
+	id, port int
 }
 
 // An Option changes the Config of a server.
@@ -87,7 +91,7 @@ func newConfig(opts []Option) Config {
 }
 
 // file returns the text of the configuration file of a server in dir that
-// listens on port. The members of an ensemble would have server.N lines more.
+// listens on port.
 func (c Config) file(dir string, port int) string {
 	lines := []string{
 		fmt.Sprintf("tickTime=%d", c.TickTime.Milliseconds()),
@@ -128,6 +132,7 @@ func (c Config) javaArgs(in Installation, dir string) []string {
 func dataDir(dir string) string    { return filepath.Join(dir, "data") }
 func logFile(dir string) string    { return filepath.Join(dir, "zookeeper.log") }
 func configFile(dir string) string { return filepath.Join(dir, "zoo.cfg") }
+func idFile(dir string) string     { return filepath.Join(dataDir(dir), "myid") }
 
 // loggingFiles configure the logging libraries that one or the other
 // ZooKeeper release has on its classpath: informational and up, to the

@@ -33,6 +33,13 @@
 // the process that started it dies without cleaning up, the server dies too
 // (on Linux; elsewhere it may stay behind after a crash).
 //
-// A server is a [Process] made from a [Config]; an ensemble would be several of
-// them whose configurations name each other. There is none yet.
+// # Several that replicate each other
+//
+//	e := realzk.StartEnsemble(t, 3)
+//	e.Isolate(e.Leader())
+//
+// A server is a [Process] made from a [Config]; an [Ensemble] is several of them
+// whose configurations name each other, by the addresses of relays in the
+// test's process that stop relaying when a server is to be isolated. That needs
+// no rights and works on every system; nothing of it outlives the test.
 package realzk

@@ -68,13 +68,18 @@ func run(ctx context.Context, cfg Config) (*Process, error) {
 		return nil, fmt.Errorf("realzk: %w", err)
 	}
 	// Between our finding a port free and ZooKeeper's listening on it somebody
-	// else may take it, though few look in that range.
-	for range 10 {
-		if p.port, err = freePort(); err != nil {
-			break
-		}
-		if err = p.launch(ctx); err == nil || !errors.Is(err, errPortTaken) {
-			break
+	// else may take it, though few look in that range. The ports of an ensemble
+	// are changed in all its servers or in none.
+	if p.port = cfg.port; cfg.id != 0 {
+		err = p.launch(ctx)
+	} else {
+		for range 10 {
+			if p.port, err = freePort(); err != nil {
+				break
+			}
+			if err = p.launch(ctx); err == nil || !errors.Is(err, errPortTaken) {
+				break
+			}
 		}
 	}
 	if err != nil {
@@ -179,12 +184,15 @@ func (p *Process) launch(ctx context.Context) error {
 	if err := os.MkdirAll(dataDir(p.dir), 0o700); err != nil {
 		return fmt.Errorf("realzk: make a directory for ZooKeeper: %w", err)
 	}
-	files := map[string]string{filepath.Base(configFile(p.dir)): p.cfg.file(p.dir, p.port)}
+	files := map[string]string{configFile(p.dir): p.cfg.file(p.dir, p.port)}
+	if p.cfg.id != 0 {
+		files[idFile(p.dir)] = strconv.Itoa(p.cfg.id) + "\n"
+	}
 	for name, text := range loggingFiles {
-		files[name] = text
+		files[filepath.Join(p.dir, name)] = text
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			return fmt.Errorf("realzk: configure ZooKeeper: %w", err)
 		}
 	}

@@ -155,6 +155,15 @@ func (s *Server) Restart() {
 	s.check(s.p.Restart(s.tb.Context()))
 }
 
+// Wipe ends the server at once, as Kill does, and removes all that it knew:
+// restarted it is one that has never had a client.
+func (s *Server) Wipe() {
+	s.tb.Helper()
+	s.own("wipe")
+	s.check(s.p.Kill())
+	s.check(os.RemoveAll(dataDir(s.p.dir)))
+}
+
 // FourLetterWord sends the server an administrative command, such as "mntr",
 // and returns its answer.
 func (s *Server) FourLetterWord(word string) string {
@@ -183,7 +192,9 @@ func (s *Server) check(err error) {
 func Require(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {
-		tb.Skip("this test needs a real ZooKeeper, which -short leaves out")
+		const reason = "it needs a real ZooKeeper, which -short leaves out"
+		note(tb, reason)
+		tb.Skip(reason)
 	}
 	if _, err := Find(); err != nil {
 		NotRun(tb, err.Error())
@@ -195,19 +206,26 @@ func Require(tb testing.TB) {
 // fails, since there nobody reads what was skipped.
 //
 // If HOLDFAST_NOT_RUN names a file, the test's name and the reason are added to
-// it, one line each: `make test` shows them at its end. (go test itself hides
-// why tests were skipped, unless it is run with -v.)
+// it, one line each: `make test` shows them at its end, and `make test-short`
+// counts those that -short leaves out. (go test itself hides that and why tests
+// were skipped, unless it is run with -v.)
 func NotRun(tb testing.TB, reason string) {
 	tb.Helper()
 	if inCI() {
 		tb.Fatalf("NOT RUN, and CI=true forbids that: %s", reason)
 	}
+	note(tb, reason)
+	tb.Skipf("NOT RUN: %s", reason)
+}
+
+// note adds a test that does not run to the file that HOLDFAST_NOT_RUN names.
+func note(tb testing.TB, reason string) {
+	tb.Helper()
 	if name := os.Getenv("HOLDFAST_NOT_RUN"); name != "" {
 		if err := record(name, testPackage()+"."+tb.Name(), reason); err != nil {
 			tb.Fatal(err)
 		}
 	}
-	tb.Skipf("NOT RUN: %s", reason)
 }
 
 // record adds a line to a file that several test processes write at the same

@@ -49,7 +49,7 @@ func TestSharedIsOneServerAndIsLeftAlone(t *testing.T) {
 		t.Errorf("two servers: %s and %s", a.Addr(), b.Addr())
 	}
 	for name, misuse := range map[string]func(*Server){
-		"Pause": (*Server).Pause, "Resume": (*Server).Resume, "Kill": (*Server).Kill, "Stop": (*Server).Stop, "Restart": (*Server).Restart,
+		"Pause": (*Server).Pause, "Resume": (*Server).Resume, "Kill": (*Server).Kill, "Stop": (*Server).Stop, "Restart": (*Server).Restart, "Wipe": (*Server).Wipe,
 	} {
 		if out := outcome(func(tb testing.TB) { misuse(Shared(tb)) }); !strings.Contains(out, "FATAL") || !strings.Contains(out, "shares") {
 			t.Errorf("%s of the shared server: %q, want a failure", name, out)
@@ -104,6 +104,11 @@ func TestRestartKeepsPortAndData(t *testing.T) {
 	if got := s.FourLetterWord("ruok"); got != "imok" {
 		t.Errorf("restarted while it ran: ruok: %q, want imok", got)
 	}
+	s.Wipe()
+	s.Restart()
+	if got := zxidOf(t, s); got != "0x0" {
+		t.Errorf("wiped: last transaction %s, want none", got)
+	}
 }
 
 // dialSession makes a session with a handshake of its own, since no client
@@ -115,11 +120,7 @@ func dialSession(t *testing.T, addr string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	request := make([]byte, 4+44)
-	request[3] = 44        // length; protocol version and last zxid seen are 0
-	request[4+12+2] = 0x75 // timeout: 0x7500 ms
-	request[4+24+3] = 16   // length of the password; session id and password are 0
-	if _, err := conn.Write(request); err != nil {
+	if _, err := conn.Write(handshake()); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
@@ -129,6 +130,15 @@ func dialSession(t *testing.T, addr string) net.Conn {
 		t.Fatalf("no answer to the handshake: %v", err)
 	}
 	return conn
+}
+
+// handshake returns a request for a new session.
+func handshake() []byte {
+	request := make([]byte, 4+44)
+	request[3] = 44        // length; protocol version and last zxid seen are 0
+	request[4+12+2] = 0x75 // timeout: 0x7500 ms
+	request[4+24+3] = 16   // length of the password; session id and password are 0
+	return request
 }
 
 func zxidOf(t *testing.T, s *Server) string {
@@ -290,8 +300,9 @@ func TestWithoutZooKeeper(t *testing.T) {
 	record := filepath.Join(t.TempDir(), "not-run")
 	t.Setenv("HOLDFAST_NOT_RUN", record)
 	for name, start := range map[string]func(testing.TB){
-		"Start":  func(tb testing.TB) { Start(tb) },
-		"Shared": func(tb testing.TB) { Shared(tb) },
+		"Start":         func(tb testing.TB) { Start(tb) },
+		"Shared":        func(tb testing.TB) { Shared(tb) },
+		"StartEnsemble": func(tb testing.TB) { StartEnsemble(tb, 3) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("CI", "")
@@ -312,8 +323,8 @@ func TestWithoutZooKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := "github.com/holdfast-go/holdfast/internal/realzk.recorder\tno ZooKeeper is installed: ZOOKEEPER_HOME is "
-	if strings.Count(string(data), line) != 2 || strings.Count(string(data), "\n") != 2 {
-		t.Errorf("recorded:\n%swant two lines that begin with %q", data, line)
+	if strings.Count(string(data), line) != 3 || strings.Count(string(data), "\n") != 3 {
+		t.Errorf("recorded:\n%swant three lines that begin with %q", data, line)
 	}
 }
 

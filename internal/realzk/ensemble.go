@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package realzk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// An Ensemble is several ZooKeeper servers that replicate each other, as seen
+// by one test. What cannot be done fails the test. Its methods block, and are
+// called by the test's goroutine.
+//
+// Each of its servers can be paused, killed and restarted like any [Server].
+// The connections between them go through relays of ours, which [Ensemble.Isolate]
+// cuts; those of clients do not.
+type Ensemble struct {
+	tb       testing.TB
+	servers  []*Server // server i has the number i+1
+	relays   map[pair][2]*Relay
+	isolated map[*Server]bool
+}
+
+// A pair is the numbers of a member and of one that it connects to. The two
+// relays are to its quorum port and to its election port.
+type pair struct{ from, to int }
+
+// Servers of an ensemble wait for each other for this many ticks: at the start
+// of a leader, and before a leader or a follower that hears nothing gives up.
+const ensembleLimit = 20
+
+// StartEnsemble starts an ensemble of n servers for this test, and returns when
+// all of them serve, as one leader and its followers. They are killed when the
+// test ends; if it failed, the end of each one's log is shown.
+//
+// The options hold for each server; Dir is the directory of all of them. A
+// leader and a follower that hear nothing of each other part after 20 ticks,
+// 10 s by default; change that by ConfigLine("syncLimit=…").
+//
+// Without ZooKeeper on the machine, and with -short, StartEnsemble skips the
+// test; see the package's documentation.
+func StartEnsemble(tb testing.TB, n int, opts ...Option) *Ensemble {
+	tb.Helper()
+	Require(tb)
+	cfg := newConfig(opts)
+	if cfg.Dir == "" {
+		cfg.Dir = tb.TempDir()
+	}
+	began := time.Now()
+	var e *Ensemble
+	var err error
+	// As in run: somebody may have taken a port that we have found free.
+	for range 3 {
+		if e, err = startEnsemble(tb.Context(), cfg, n); err == nil || !errors.Is(err, errPortTaken) {
+			break
+		}
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	e.tb = tb
+	tb.Cleanup(func() {
+		if err := e.end(); err != nil {
+			tb.Error(err)
+		}
+		if tb.Failed() {
+			for _, s := range e.servers {
+				tb.Logf("the log of server %d, ZooKeeper at %s, ends:\n%s", s.p.cfg.id, s.Addr(), logSince(s.p.LogFile(), 0, 100))
+			}
+		}
+	})
+	for _, s := range e.servers {
+		s.tb = tb
+	}
+	leader := e.Leader()
+	tb.Logf("an ensemble of %d is up after %v; server %d leads", n, time.Since(began).Round(time.Millisecond), leader.p.cfg.id)
+	return e
+}
+
+// startEnsemble starts n servers below cfg.Dir; it leaves nothing behind if it fails.
+func startEnsemble(ctx context.Context, cfg Config, n int) (*Ensemble, error) {
+	e := &Ensemble{relays: make(map[pair][2]*Relay), isolated: make(map[*Server]bool)}
+	own, err := memberPorts(n)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := e.connect(own)
+	if err != nil {
+		return nil, errors.Join(err, e.end())
+	}
+	// Who fails ends the others' wait: they need each other.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	processes, errs := make([]*Process, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			c := cfg
+			c.id, c.port = i+1, own[i][clientPort]
+			c.Dir = filepath.Join(cfg.Dir, strconv.Itoa(c.id))
+			c.Lines = append(slices.Clip(lines[i]), cfg.Lines...)
+			if processes[i], errs[i] = run(ctx, c); errs[i] != nil {
+				cancel(fmt.Errorf("server %d did not start", c.id))
+			}
+		})
+	}
+	wg.Wait()
+	for _, p := range processes {
+		if p != nil {
+			e.servers = append(e.servers, &Server{p: p})
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, e.end())
+	}
+	return e, nil
+}
+
+// The ports on which a member listens.
+const (
+	quorumPort   = iota // as the leader, for its followers
+	electionPort        // for all the others, to agree on a leader
+	clientPort
+	ports
+)
+
+// memberPorts returns free ports for n members, all different.
+func memberPorts(n int) ([][ports]int, error) {
+	own := make([][ports]int, n)
+	var taken []int
+	for i := range own {
+		for j := 0; j < ports; {
+			port, err := freePort()
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Contains(taken, port) {
+				taken = append(taken, port)
+				own[i][j] = port
+				j++
+			}
+		}
+	}
+	return own, nil
+}
+
+// connect makes the relays to the members with these ports, and returns the
+// lines of each one's configuration that name all of them.
+func (e *Ensemble) connect(own [][ports]int) ([][]string, error) {
+	n := len(own)
+	for from := range n {
+		for to := range n {
+			var relays [2]*Relay
+			for j := range relays {
+				if from == to {
+					continue
+				}
+				r, err := newRelay(net.JoinHostPort("127.0.0.1", strconv.Itoa(own[to][j])))
+				if err != nil {
+					return nil, err
+				}
+				relays[j] = r
+				e.relays[pair{from + 1, to + 1}] = relays // also if the next one fails
+			}
+		}
+	}
+	for p, relays := range e.relays {
+		relays[electionPort].begin = introduceAs(e.relays[pair{p.to, p.from}][electionPort].Addr())
+		for _, r := range relays {
+			r.serve()
+		}
+	}
+	lines := make([][]string, n)
+	for from := range n {
+		lines[from] = []string{fmt.Sprintf("initLimit=%d", ensembleLimit), fmt.Sprintf("syncLimit=%d", ensembleLimit)}
+		for to := range n {
+			quorum, election := own[to][quorumPort], own[to][electionPort]
+			if from != to {
+				quorum, election = e.relays[pair{from + 1, to + 1}][quorumPort].port(), e.relays[pair{from + 1, to + 1}][electionPort].port()
+			}
+			lines[from] = append(lines[from], fmt.Sprintf("server.%d=127.0.0.1:%d:%d", to+1, quorum, election))
+		}
+	}
+	return lines, nil
+}
+
+// end ends the servers and then the relays.
+func (e *Ensemble) end() error {
+	errs := make([]error, len(e.servers))
+	var wg sync.WaitGroup
+	for i, s := range e.servers {
+		wg.Go(func() { errs[i] = s.p.Stop() })
+	}
+	wg.Wait()
+	for _, relays := range e.relays {
+		for _, r := range relays {
+			if r != nil {
+				r.Close()
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Servers returns all servers of the ensemble, in the order of their numbers.
+func (e *Ensemble) Servers() []*Server { return slices.Clone(e.servers) }
+
+// Others returns all servers of the ensemble but s.
+func (e *Ensemble) Others(s *Server) []*Server {
+	return slices.DeleteFunc(e.Servers(), func(other *Server) bool { return other == s })
+}
+
+// Addrs returns the addresses of some servers, host:port each.
+func Addrs(servers ...*Server) []string {
+	addrs := make([]string, 0, len(servers))
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr())
+	}
+	return addrs
+}
+
+// Leader returns the server that leads, waiting until there is one. It does not
+// ask servers that are isolated: they may take themselves for something.
+func (e *Ensemble) Leader() *Server {
+	e.tb.Helper()
+	return e.await("no server leads", func(leader *Server, _ []*Server) bool { return leader != nil })
+}
+
+// Follower returns a server that follows the leader, waiting until there is one
+// among those that are not isolated.
+func (e *Ensemble) Follower() *Server {
+	e.tb.Helper()
+	var follower *Server
+	e.await("no server follows", func(_ *Server, followers []*Server) bool {
+		if len(followers) == 0 {
+			return false
+		}
+		follower = followers[0]
+		return true
+	})
+	return follower
+}
+
+// Settled waits until every server that is not isolated serves, and returns the leader.
+func (e *Ensemble) Settled() *Server {
+	e.tb.Helper()
+	return e.await("not all servers serve", func(leader *Server, followers []*Server) bool {
+		return leader != nil && 1+len(followers) == len(e.servers)-len(e.isolated)
+	})
+}
+
+// await asks all servers that are not isolated for what they are until ok says
+// so, and returns the leader.
+func (e *Ensemble) await(unless string, ok func(leader *Server, followers []*Server) bool) *Server {
+	e.tb.Helper()
+	const patience = time.Minute
+	ctx, cancel := context.WithTimeout(e.tb.Context(), patience)
+	defer cancel()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		var leader *Server
+		var followers []*Server
+		for _, s := range e.servers {
+			if e.isolated[s] {
+				continue
+			}
+			// One that is paused or down does not answer.
+			answer, err := ask(ctx, time.Second, s.Addr(), "srvr")
+			switch {
+			case err != nil:
+			case strings.Contains(answer, "Mode: leader"):
+				leader = s
+			case strings.Contains(answer, "Mode: follower"):
+				followers = append(followers, s)
+			}
+		}
+		if ok(leader, followers) {
+			return leader
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			e.tb.Fatalf("realzk: for %v %s: %v", patience, unless, context.Cause(ctx))
+		}
+	}
+}
+
+// Isolate cuts a server off from all the others, in both directions, without a
+// sign of it: nothing is refused and no connection is closed. Its clients reach
+// it as before.
+func (e *Ensemble) Isolate(s *Server) {
+	e.tb.Helper()
+	if !slices.Contains(e.servers, s) {
+		e.tb.Fatalf("realzk: the server at %s is not of this ensemble", s.Addr())
+	}
+	e.isolated[s] = true
+	e.each(func(r *Relay, apart bool) {
+		if apart {
+			r.Cut()
+		}
+	})
+}
+
+// Heal ends all isolation.
+func (e *Ensemble) Heal() {
+	clear(e.isolated)
+	e.each(func(r *Relay, _ bool) { r.Mend() })
+}
+
+// each calls fn with each relay, and whether one of its ends is isolated.
+func (e *Ensemble) each(fn func(r *Relay, apart bool)) {
+	for p, relays := range e.relays {
+		apart := e.isolated[e.servers[p.from-1]] || e.isolated[e.servers[p.to-1]]
+		for _, r := range relays {
+			fn(r, apart)
+		}
+	}
+}
