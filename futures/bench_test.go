@@ -67,9 +67,43 @@ func BenchmarkSettled(b *testing.B) {
 	}
 }
 
+// Two goroutines that wake each other by turns: each operation is a future that
+// is settled while the other one waits for it, and another one back.
+func BenchmarkAwait(b *testing.B) {
+	// A ball is settled with the one that is to come back.
+	type ball struct{ there Promise[*ball] }
+	for _, by := range []struct {
+		name  string
+		await func(*Future[*ball]) *ball
+	}{
+		{"wait", func(f *Future[*ball]) *ball { next, _ := f.Wait(context.Background()); return next }},
+		{"done", func(f *Future[*ball]) *ball { <-f.Done(); next, _, _ := f.Poll(); return next }},
+	} {
+		b.Run("by="+by.name, func(b *testing.B) {
+			b.ReportAllocs()
+			mine := new(ball)
+			var other sync.WaitGroup
+			other.Go(func() {
+				for theirs := by.await(mine.there.Future()); theirs != nil; {
+					back := new(ball)
+					theirs.there.Settle(back, nil)
+					theirs = by.await(back.there.Future())
+				}
+			})
+			for b.Loop() {
+				back := new(ball)
+				mine.there.Settle(back, nil)
+				mine = by.await(back.there.Future())
+			}
+			mine.there.Settle(nil, nil)
+			other.Wait()
+		})
+	}
+}
+
 // From Settle until the last of many who wait has returned.
 func BenchmarkFanOut(b *testing.B) {
-	for _, waiters := range []int{1, 10, 100} {
+	for _, waiters := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprintf("by=wait/waiters=%d", waiters), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

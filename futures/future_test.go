@@ -114,7 +114,7 @@ func TestSettle(t *testing.T) {
 
 // A second settler that came too late to see that the first had won, and
 // waited for it, loses too.
-func TestSettleBehindAnother(t *testing.T) {
+func TestF067_SettleBehindAnother(t *testing.T) {
 	var f Future[int]
 	if _, ok := f.settle(7, nil); !ok {
 		t.Error("the first did not settle")
@@ -416,7 +416,7 @@ func TestStoppedCallbacksAreForgotten(t *testing.T) {
 	}
 }
 
-func TestOnDonePanic(t *testing.T) {
+func TestF058_OnDonePanic(t *testing.T) {
 	var buf bytes.Buffer
 	defer slog.SetDefault(slog.Default())
 	slog.SetDefault(slog.New(slog.NewTextHandler(&buf, nil)))
@@ -431,7 +431,7 @@ func TestOnDonePanic(t *testing.T) {
 			t.Errorf("the other function was called %d times, want once", others)
 		}
 	})
-	for _, want := range []string{"level=ERROR", "OnDone", `panic="what a pity"`, "TestOnDonePanic"} {
+	for _, want := range []string{"level=ERROR", "OnDone", `panic="what a pity"`, "TestF058_OnDonePanic"} {
 		if !strings.Contains(buf.String(), want) {
 			t.Errorf("the log does not say %q:\n%s", want, &buf)
 		}

@@ -46,7 +46,7 @@ func TestApply(t *testing.T) {
 }
 
 // A goroutine that loses a race looks again, and acts on what it finds then.
-func TestApplyLosesRaces(t *testing.T) {
+func TestF074_ApplyLosesRaces(t *testing.T) {
 	const races = 7 // more than any fixed number of tries
 	var a Atomic
 	a.Apply(arrive)

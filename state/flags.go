@@ -23,6 +23,9 @@ const (
 	Over
 	// GateClosed: newcomers go on to the next round.
 	GateClosed
+	// GrantTold: the round has been granted, and its grant is settled. Who
+	// enters a round without it makes sure of that, and sets it.
+	GrantTold
 )
 
 // Has reports whether all flags of g are set in f.

@@ -11,7 +11,7 @@ import (
 )
 
 func TestFlags(t *testing.T) {
-	all := []Flags{PrevReleased, Wanted, Over, GateClosed}
+	all := []Flags{PrevReleased, Wanted, Over, GateClosed, GrantTold}
 	var a AtomicFlags
 	var want Flags
 	for _, f := range all {

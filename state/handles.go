@@ -172,6 +172,15 @@ func (a *AtomicHandles) ReleaseFirst(generation uint64) Effect {
 	}
 }
 
+// ReleaseOnly is ReleaseFirst for the usual case, without a look at the word: it
+// releases the first handle of the given generation if that is the only one, and
+// nobody doubts it, by one compare-and-swap. It reports whether it did, which is
+// ReleaseFirst's Ended. If not, nothing has changed, and ReleaseFirst says why.
+func (a *AtomicHandles) ReleaseOnly(generation uint64) bool {
+	only := Handles(generation)<<generationAt | armed
+	return a.w.CompareAndSwap(uint64(only), uint64(only.next()))
+}
+
 // Doubt applies [Handles.Doubt] and returns its effect.
 func (a *AtomicHandles) Doubt(generation uint64) Effect { return a.apply(Handles.Doubt, generation) }
 

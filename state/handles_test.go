@@ -149,7 +149,7 @@ func TestHandlesModel(t *testing.T) {
 			}
 			present := handle == generation
 			var got, want Effect
-			event := rapid.SampledFrom([]string{"reenter", "release first", "release nested"}).Draw(t, "event")
+			event := rapid.SampledFrom([]string{"reenter", "release only", "release first", "release nested"}).Draw(t, "event")
 			switch event {
 			case "reenter":
 				if firstReleased && nested == 0 {
@@ -159,6 +159,17 @@ func TestHandlesModel(t *testing.T) {
 				if present {
 					want = Entered
 					nested++
+				}
+			case "release only":
+				before := a.Load()
+				if a.ReleaseOnly(handle) {
+					got = Ended
+				} else if a.Load() != before {
+					t.Fatalf("it did nothing, and made %s of %s", showHandles(a.Load()), showHandles(before))
+				}
+				if present && !firstReleased && nested == 0 {
+					want = Ended
+					ended()
 				}
 			case "release first":
 				got, want = a.ReleaseFirst(handle), Dead
@@ -233,6 +244,11 @@ func TestHandlesHammer(t *testing.T) {
 			if i < 2 {
 				wg.Go(func() {
 					<-start
+					if i == 1 && a.ReleaseOnly(generation) {
+						releasedFirst.Add(1)
+						ended.Add(1)
+						return
+					}
 					switch a.ReleaseFirst(generation) {
 					case Left:
 						releasedFirst.Add(1)
@@ -276,6 +292,10 @@ func TestDoubtIsDecidedOnce(t *testing.T) {
 		wg.Go(func() { old = a.ReleaseDoubted(generation - 1) })
 		wg.Wait()
 		alive := a.Load().Alive(generation)
+		if alive && a.Doubt(generation) == Nothing && a.ReleaseOnly(generation) {
+			t.Fatal("a handle in doubt was released as if it were not")
+		}
+		a.Confirm(generation)
 		kept := confirmed == Nothing && withdrawn == Dead && alive
 		lost := confirmed == Dead && withdrawn == Ended && !alive
 		if kept == lost || old != Dead {
@@ -295,6 +315,7 @@ func TestHandlesDoNotAllocate(t *testing.T) {
 		a.Reenter(g)
 		a.ReleaseNested()
 		a.ReleaseFirst(g)
+		a.ReleaseOnly(g + 1)
 	}); n != 0 {
 		t.Errorf("%v allocations, want none", n)
 	}
