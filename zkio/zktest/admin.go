@@ -27,7 +27,7 @@ func (s *Server) administer(what, path string, session int64, fn func(tx *txn) C
 // watches fire. Its parent must exist.
 func (s *Server) Create(path string, data []byte) error {
 	return s.administer("create", path, 0, func(tx *txn) Code {
-		_, code := tx.create(OpCreate, path, bytes.Clone(data), openACL, 0)
+		_, code := tx.create(change{op: OpCreate, path: path, data: bytes.Clone(data), acl: openACL})
 		return code
 	})
 }
@@ -52,7 +52,7 @@ func (s *Server) CreateEphemeral(session int64, path string, data []byte) error 
 		if s.sessions[session] == nil {
 			return CodeSessionExpired
 		}
-		_, code := tx.create(OpCreate, path, bytes.Clone(data), openACL, flagEphemeral)
+		_, code := tx.create(change{op: OpCreate, path: path, data: bytes.Clone(data), acl: openACL, flags: flagEphemeral})
 		return code
 	})
 }
@@ -92,7 +92,7 @@ func (s *Server) DeleteAll(path string) error {
 // The number cannot be set back. The node's Cversion changes with it.
 func (s *Server) SetSequence(path string, next int32) error {
 	return s.administer("set the sequence of", path, 0, func(tx *txn) Code {
-		n := s.tree.node(path)
+		n := s.lead.tree.node(path)
 		switch {
 		case n == nil:
 			return CodeNoNode
@@ -100,6 +100,7 @@ func (s *Server) SetSequence(path string, next int32) error {
 			return CodeBadArguments
 		}
 		n.creates = next
+		tx.repeatable(func(t *tree) { t.nodes[n.path].creates = next })
 		return CodeOK
 	})
 }

@@ -22,9 +22,17 @@ type Config struct {
 	MaxSessionTimeout time.Duration
 
 	// ContainerCheckInterval is the time between two looks for container
-	// nodes that have had children and are empty; those are deleted.
-	// Defaults to 60 s.
+	// nodes that have had children and are empty, and for nodes whose time
+	// to live is over; those are deleted. Defaults to 60 s.
 	ContainerCheckInterval time.Duration
+
+	// ExtendedTypes lets clients make nodes with a time to live, as the
+	// system property zookeeper.extendedTypesEnabled does with a real
+	// server; without it, as there, they are told "unimplemented". Such a
+	// node goes at the first check (see ContainerCheckInterval) at which it
+	// has no children and its data has not been set for longer than that
+	// time.
+	ExtendedTypes bool
 
 	// MaxBuffer is the largest frame that a client may send, in bytes
 	// without the length field; a larger one ends its connection. Defaults
@@ -32,7 +40,8 @@ type Config struct {
 	MaxBuffer int
 
 	// ID is the server's number, the high byte of the ids of its sessions.
-	// Defaults to 1.
+	// Defaults to 1. With ExtendedTypes 255 means something else in that
+	// place, and is taken for 254.
 	ID uint8
 
 	// Logger receives what a server has to say: when it listens, that it is
@@ -61,6 +70,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ID == 0 {
 		c.ID = 1
+	}
+	if c.ExtendedTypes {
+		c.ID = min(c.ID, 254)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

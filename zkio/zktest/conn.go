@@ -28,9 +28,12 @@ type conn struct {
 
 	// Only the reader uses these.
 	in   frameReader
-	held [][]byte // frames that arrived during a blackhole
+	held [][]byte // frames that arrived during a blackhole, or that a Hold keeps; inbound.waiting is their number
+
+	serial uint64 // in the order of the connections' making; set before its goroutines run
 
 	// Server.mu protects these.
+	lag     *Lag     // the view that it is served from, if that is not the lead
 	session *session // whose conn this is; nil before the handshake, and when the server has parted with the connection
 	sid     int64    // the session's id; written once, by the reader, which reads it without Server.mu
 	who     []id     // the identities that the client has proved
@@ -45,12 +48,15 @@ type conn struct {
 	finishing bool // close the connection when the queue is empty
 	aborted   bool // the connection is closed; forget the queue
 	holes     int  // blackholes that the connection is in
+	inbound   gate // before the frames in held
+	outbound  gate // before the frames in queue that are held
 }
 
 // An outgoing frame waits in a connection's queue.
 type outgoing struct {
 	frame []byte    // shared among connections if it is an event: never changed
 	due   time.Time // not to be sent before; zero: at once
+	held  bool      // it waits at the outbound gate
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -62,6 +68,18 @@ func newConn(s *Server, nc net.Conn) *conn {
 	}
 	c.who = []id{{"ip", host}}
 	return c
+}
+
+// address returns the address that the client has connected to.
+func (c *conn) address() string { return c.nc.LocalAddr().String() }
+
+// view returns the data as the server shows them to the client. The caller
+// holds Server.mu.
+func (c *conn) view() *view {
+	if c.lag != nil {
+		return &c.lag.view
+	}
+	return &c.srv.lead
 }
 
 // send queues frame.
@@ -78,6 +96,10 @@ func (c *conn) sendAfter(frame []byte, delay time.Duration) {
 	defer c.mu.Unlock()
 	if c.finishing || c.aborted {
 		return
+	}
+	if c.outbound.hold != nil {
+		o.held = true
+		c.outbound.keep()
 	}
 	c.queue = append(c.queue, o)
 	c.cond.Broadcast()
@@ -102,7 +124,7 @@ func (c *conn) finish() {
 func (c *conn) abort() {
 	c.mu.Lock()
 	c.aborted = true
-	c.queue = nil
+	c.queue, c.outbound.waiting, c.outbound.lets = nil, 0, 0
 	c.cond.Broadcast()
 	c.mu.Unlock()
 	_ = c.nc.Close()
@@ -120,18 +142,46 @@ func (c *conn) unmute() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.holes--
-	if c.holes > 0 {
-		return
+	if c.holes == 0 {
+		c.wake()
 	}
+}
+
+// wake has reader and writer look whether something may pass that could not.
+// The caller holds c.mu.
+func (c *conn) wake() {
 	c.cond.Broadcast()
-	// The reader may be waiting in Read, with frames held back: wake it.
+	// The reader may be waiting in Read, with frames held back.
 	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
 }
 
-func (c *conn) muted() bool {
+// admit reports whether the first of the frames in held may be executed, and
+// counts it as gone if so.
+func (c *conn) admit() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.holes > 0
+	return c.holes == 0 && c.inbound.pass()
+}
+
+// keep reports whether a frame that has just arrived has to wait, and counts it
+// if so.
+func (c *conn) keep() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holes == 0 && c.inbound.hold == nil && c.inbound.waiting == 0 {
+		return false
+	}
+	c.inbound.keep()
+	return true
+}
+
+// putBack has frame wait before all others. It is good until the next call of
+// next only, and so is copied.
+func (c *conn) putBack(frame []byte) {
+	c.held = append([][]byte{append([]byte(nil), frame...)}, c.held...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inbound.keep()
 }
 
 // writeLoop is the writer. It ends, and closes the connection, when that was
@@ -179,9 +229,12 @@ func (c *conn) nextBatch() ([]outgoing, bool) {
 				c.waitAtMost(wait)
 				continue
 			}
-			n := 1
-			for n < len(c.queue) && !c.queue[n].due.After(now) {
+			n := 0
+			for n < len(c.queue) && !c.queue[n].due.After(now) && (!c.queue[n].held || c.outbound.pass()) {
 				n++
+			}
+			if n == 0 {
+				break
 			}
 			batch := c.queue[:n:n]
 			if c.queue = c.queue[n:]; len(c.queue) == 0 {
@@ -219,7 +272,7 @@ func (c *conn) readLoop() {
 	s.mu.Unlock()
 
 	c.mu.Lock()
-	flushing := c.finishing && c.holes == 0
+	flushing := c.finishing && c.holes == 0 && c.outbound.hold == nil
 	c.mu.Unlock()
 	if !flushing {
 		c.abort()
@@ -247,12 +300,12 @@ func (c *conn) serve() error {
 	}
 }
 
-// next returns the next frame that arrives. During a blackhole it goes on
-// reading, since that is how it learns that the client has left, but keeps
-// what it reads until the blackhole is over.
+// next returns the next frame that arrives. During a blackhole or a Hold it
+// goes on reading, since that is how it learns that the client has left, but
+// keeps what it reads until it may pass.
 func (c *conn) next() ([]byte, error) {
 	for {
-		if len(c.held) > 0 && !c.muted() {
+		if len(c.held) > 0 && c.admit() {
 			frame := c.held[0]
 			c.held = c.held[1:]
 			return frame, nil
@@ -260,14 +313,14 @@ func (c *conn) next() ([]byte, error) {
 		frame, err := c.in.next()
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			// unmute has woken us. The order matters: first the deadline is
-			// cleared, then the loop looks whether it is muted.
+			// We were woken. The order matters: first the deadline is cleared,
+			// then the loop looks whether something may pass.
 			if err := c.nc.SetReadDeadline(time.Time{}); err != nil {
 				return nil, err
 			}
 		case err != nil:
 			return nil, err
-		case len(c.held) > 0 || c.muted():
+		case c.keep():
 			c.held = append(c.held, append([]byte(nil), frame...))
 		default:
 			return frame, nil

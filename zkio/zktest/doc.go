@@ -5,13 +5,13 @@
 //
 // It speaks the client protocol of ZooKeeper 3.8, so that an unmodified client
 // works on it: sessions that expire by the clock, ephemeral, sequential and
-// container nodes, versions and zxids, one-shot watches, multi, digest ACLs.
+// container nodes, nodes with a time to live, versions and zxids, one-shot watches, multi, digest ACLs.
 // It is held to the answers of a real server, which are kept with its tests.
 // Clients reach it over TCP ([Server.Listen]) or over in-memory connections
 // ([Server.Dial]).
 //
 // It is one server, in memory, without a quorum, and nothing survives its
-// Close: not for production.
+// Close (see [Server.Stop] for an interruption): not for production.
 //
 // # Virtual time
 //
@@ -42,18 +42,51 @@
 //
 // A test can look at nodes, sessions and watches ([Server.Nodes],
 // [Server.Sessions], [Server.Watches]), act exactly between two requests
-// ([Server.OnRequest]), lose a request or a reply, delay it, cut, silence or
-// refuse connections ([Server.Faults]), and end a session
-// ([Server.ExpireSession]). Faults count how often they have acted, so that a
-// test can tell that it has tested something.
+// ([Server.OnRequest]), and make the server misbehave ([Server.Faults]):
+//
+//   - lose a request or an answer, with or without the connection, or delay an
+//     answer: [Faults.DropRequest], [Faults.DropReply], [Faults.SwallowRequest],
+//     [Faults.SwallowReply], [Faults.DelayReply];
+//   - close connections, let nothing pass on them, refuse new ones:
+//     [Faults.Cut], [Faults.CutAll], [Faults.Blackhole] and its kin,
+//     [Faults.Refuse];
+//   - end a session: [Server.ExpireSession];
+//   - be away for a time, or restart, with everything that it knows, in a new
+//     epoch: [Server.Stop], [Server.Start], [Server.Restart];
+//   - answer some clients as a follower does that lags behind the others:
+//     [Faults.Lag], [Faults.LagServer];
+//   - execute the requests of several sessions, or deliver the answers, in an
+//     order that the test chooses: [Faults.HoldRequests], [Faults.HoldReplies].
+//
+// What is set up is in force until it is removed, or [Faults.Clear] removes
+// everything. Faults count how often they have acted, one by one and by their
+// kind ([Faults.Hits]), so that a test can tell that it has tested something.
+//
+// # Seeded simulations
+//
+// In virtual time a program of several clients and this server can run through
+// random faults under a seed. None of these hooks blocks, and what they do to
+// several connections they do in the order of the connections' making. A step of
+// such a simulation is: choose a fault or a session by the seed, act, and let
+// the bubble come to rest with synctest.Wait.
+//
+//	var holds []*zktest.Hold // srv.Faults().HoldRequests of each session
+//	// …
+//	h := holds[rnd.IntN(len(holds))]
+//	h.Let(1) // that session's next request is executed, if there is one
+//	synctest.Wait()
+//
+// A Lag with a bound of a few transactions, or advanced at random by
+// [Lag.Advance], gives stale reads and late watches at every such step; clients
+// that get several addresses, one of them with a [Faults.LagServer], meet a
+// server that refuses them because they have seen more than it did.
 //
 // # What it does not know
 //
-// Persistent watches and the removal of watches, quotas, nodes with a time to
-// live, reconfiguration, read-only mode, SASL. Requests for those get the
-// answer that a real server gives to what it does not know: unimplemented, and
-// the end of the connection. Of the four-letter commands it knows ruok, srvr
-// and mntr.
+// Persistent watches and the removal of watches, quotas, reconfiguration,
+// read-only mode, SASL. Requests for those get the answer that a real server gives
+// to what it does not know: unimplemented, and the end of the connection. Of the
+// four-letter commands it knows ruok, srvr and mntr.
 //
 // # Concurrency
 //

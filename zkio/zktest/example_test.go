@@ -106,6 +106,32 @@ func ExampleServer_OnRequest() {
 	// zk: node does not exist
 }
 
+// A follower that lags shows its clients the past, until they write or sync.
+func ExampleFaults_Lag() {
+	srv := zktest.NewServer(zktest.Config{})
+	defer srv.Close()
+	conn, stop, err := connect(srv)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+	_, _ = conn.Sync("/") // there is a session now
+
+	lag := srv.Faults().Lag(-1, conn.SessionID())
+	_ = srv.Create("/leader", []byte("me"))
+	there, _, err := conn.Exists("/leader")
+	fmt.Println(there, err)
+	_, _ = conn.Sync("/leader")
+	there, _, err = conn.Exists("/leader")
+	fmt.Println(there, err)
+	fmt.Println("stale answers:", lag.Hits())
+	// Output:
+	// false <nil>
+	// true <nil>
+	// stale answers: 1
+}
+
 // TestVirtualTime is the test that the package documentation shows.
 func TestVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

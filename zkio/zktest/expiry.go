@@ -97,29 +97,23 @@ type Expiry struct {
 	Forced     bool          // ended by ExpireSession, not by time
 }
 
-// expire ends sess and cuts its connection off, after what is queued for it.
-// The caller holds s.mu.
+// expire ends sess. The caller holds s.mu.
 func (s *Server) expire(sess *session, forced bool) {
 	s.expired = append(s.expired, Expiry{
 		Session:    sess.id,
 		Timeout:    sess.timeout,
 		LastTouch:  sess.touched,
 		At:         time.Now(),
-		Ephemerals: len(s.tree.ephemerals[sess.id]),
+		Ephemerals: len(s.lead.tree.ephemerals[sess.id]),
 		Forced:     forced,
 	})
-	c := sess.conn
-	s.endSession(sess)
-	if c != nil {
-		s.detach(c)
-		c.finish()
-	}
+	s.endSession(sess, false)
 }
 
 // clockLoop is the server's clock: it ends sessions at the ticks, and deletes
-// idle containers. It is one goroutine for the server's whole life. It sleeps
+// idle containers and nodes whose time to live is over. It is one goroutine for the server's whole life. It sleeps
 // until the next time at which there may be something to do; while there is
-// neither a session nor a container it has no timer set, so that a test in
+// no session and none of those nodes it has no timer set, so that a test in
 // virtual time whose goroutines are all stuck is reported as such.
 func (s *Server) clockLoop() {
 	defer s.wg.Done()
@@ -130,7 +124,7 @@ func (s *Server) clockLoop() {
 			s.expire(sess, false)
 		}
 		if !s.sweepAt.IsZero() && !now.Before(s.sweepAt) {
-			s.sweepContainers()
+			s.sweep()
 			s.sweepAt = time.Time{}
 		}
 		s.wakeAt = time.Time{}
@@ -171,10 +165,10 @@ func (s *Server) alarm(at time.Time) {
 	}
 }
 
-// scheduleSweep makes the clock look for idle containers at the next multiple
-// of the interval, if there are containers at all. The caller holds s.mu.
+// scheduleSweep makes the clock look for nodes to sweep at the next multiple of
+// the interval, if there are nodes of such kinds at all. The caller holds s.mu.
 func (s *Server) scheduleSweep() {
-	if len(s.tree.containers) == 0 {
+	if s.stopped || len(s.lead.tree.containers)+len(s.lead.tree.mortals) == 0 {
 		return
 	}
 	if s.sweepAt.IsZero() {
@@ -184,10 +178,11 @@ func (s *Server) scheduleSweep() {
 	s.alarm(s.sweepAt)
 }
 
-// sweepContainers deletes the idle containers, each in a transaction of its
-// own. One that becomes idle by that, its parent, waits for the next sweep.
-func (s *Server) sweepContainers() {
-	for _, n := range s.tree.idleContainers() {
+// sweep deletes the idle containers and the nodes whose time to live is over,
+// each in a transaction of its own. One that becomes childless by that, its
+// parent, waits for the next sweep.
+func (s *Server) sweep() {
+	for _, n := range append(s.lead.tree.idleContainers(), s.lead.tree.expired(time.Now().UnixMilli())...) {
 		tx := s.begin(administrator, 0)
 		tx.remove(n)
 		s.commit(tx)

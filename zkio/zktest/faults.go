@@ -24,6 +24,10 @@ const (
 	FaultCut            FaultKind = "cut"
 	FaultBlackhole      FaultKind = "blackhole"
 	FaultRefuse         FaultKind = "refuse"
+	FaultLag            FaultKind = "lag"
+	FaultStop           FaultKind = "stop"
+	FaultHoldRequest    FaultKind = "hold request"
+	FaultHoldReply      FaultKind = "hold reply"
 )
 
 // A Match selects requests. Its zero value selects one: the next, of any kind
@@ -63,12 +67,15 @@ type Faults struct {
 	srv    *Server
 	active atomic.Int32 // number of request faults that can still act
 
+	heldRequests, heldReplies atomic.Int64 // hits of all Holds
+
 	// mu protects the rest, the fields of every Fault included. It may be
 	// taken while Server.mu is held; only a conn's mu is taken under it.
 	mu       sync.Mutex
 	requests []*Fault // drop, swallow, delay
 	holes    []*Fault
 	refusals []*Fault
+	holds    []*Hold
 	hits     map[FaultKind]int
 }
 
@@ -138,10 +145,17 @@ func (f *Fault) removeLocked() {
 		}
 	}
 	fs.active.Store(int32(len(fs.requests)))
-	for c := range f.conns {
+	for _, c := range inOrder(f.conns) {
 		c.unmute()
 	}
 	f.conns = nil
+}
+
+// count counts a hit of a fault that is not a Fault.
+func (fs *Faults) count(kind FaultKind) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.hits[kind]++
 }
 
 func (f *Fault) countHit() {
@@ -154,12 +168,20 @@ func (f *Fault) countHit() {
 
 // Clear removes all faults.
 func (fs *Faults) Clear() {
+	fs.srv.mu.Lock()
+	for _, l := range slices.Clone(fs.srv.lags) {
+		l.removeLocked()
+	}
+	fs.srv.mu.Unlock()
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, list := range [][]*Fault{fs.requests, fs.holes, fs.refusals} {
 		for _, f := range slices.Clone(list) {
 			f.removeLocked()
 		}
+	}
+	for _, h := range slices.Clone(fs.holds) {
+		h.removeLocked()
 	}
 }
 
@@ -168,7 +190,14 @@ func (fs *Faults) Clear() {
 func (fs *Faults) Hits() map[FaultKind]int {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	return maps.Clone(fs.hits)
+	hits := maps.Clone(fs.hits)
+	if n := fs.heldRequests.Load(); n > 0 {
+		hits[FaultHoldRequest] = int(n)
+	}
+	if n := fs.heldReplies.Load(); n > 0 {
+		hits[FaultHoldReply] = int(n)
+	}
+	return hits
 }
 
 // DropReply lets the requests that m selects be executed, and closes their
@@ -269,12 +298,15 @@ func (fs *Faults) Cut(session int64) bool {
 	s := fs.srv
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sess := s.sessions[session]
-	if sess == nil || sess.conn == nil {
-		return false
+	for _, c := range s.connections() {
+		// Not by way of s.sessions: a client that lags may not know that its
+		// session is over.
+		if c.session != nil && c.session.id == session {
+			fs.cutLocked(c)
+			return true
+		}
 	}
-	fs.cutLocked(sess.conn)
-	return true
+	return false
 }
 
 // CutAll closes every connection and returns how many there were.
@@ -283,7 +315,7 @@ func (fs *Faults) CutAll() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for c := range s.conns {
+	for _, c := range s.connections() {
 		if !c.gone {
 			n++
 			fs.cutLocked(c)
@@ -339,7 +371,7 @@ func (fs *Faults) blackhole(f *Fault, into func(*conn) bool) *Fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.holes = append(fs.holes, f)
-	for c := range s.conns {
+	for _, c := range s.connections() {
 		if into(c) {
 			f.swallow(c)
 		}
@@ -415,6 +447,9 @@ func (fs *Faults) forget(c *conn) {
 	defer fs.mu.Unlock()
 	for _, f := range fs.holes {
 		delete(f.conns, c)
+	}
+	for _, h := range fs.holds {
+		delete(h.conns, c)
 	}
 }
 

@@ -14,12 +14,11 @@ func (s *Server) fourLetters(word string) (answer string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	watches, ephemerals := 0, 0
-	for _, side := range []map[string][]*conn{s.watches.data, s.watches.child} {
-		for _, conns := range side {
-			watches += len(conns)
-		}
+	for _, v := range s.views() {
+		n := v.watches.count()
+		watches += n.Data + n.Child
 	}
-	for _, own := range s.tree.ephemerals {
+	for _, own := range s.lead.tree.ephemerals {
 		ephemerals += len(own)
 	}
 	const version = "3.8.0-zktest, built on 01/01/2000 00:00 UTC"
@@ -35,7 +34,7 @@ func (s *Server) fourLetters(word string) (answer string, ok bool) {
 		fmt.Fprintf(&b, "Zookeeper version: %s\n", version)
 		fmt.Fprintf(&b, "Latency min/avg/max: 0/0.0/0\n") // not measured
 		fmt.Fprintf(&b, "Received: %d\nSent: %d\nConnections: %d\nOutstanding: 0\n", executed, executed, len(s.conns))
-		fmt.Fprintf(&b, "Zxid: %s\nMode: standalone\nNode count: %d\n", hex(s.tree.zxid), len(s.tree.nodes))
+		fmt.Fprintf(&b, "Zxid: %s\nMode: standalone\nNode count: %d\n", hex(s.lead.tree.zxid), len(s.lead.tree.nodes))
 	case "mntr":
 		for _, line := range []struct {
 			key   string
@@ -45,7 +44,7 @@ func (s *Server) fourLetters(word string) (answer string, ok bool) {
 			{"zk_server_state", "standalone"},
 			{"zk_num_alive_connections", len(s.conns)},
 			{"zk_global_sessions", len(s.sessions)},
-			{"zk_znode_count", len(s.tree.nodes)},
+			{"zk_znode_count", len(s.lead.tree.nodes)},
 			{"zk_ephemerals_count", ephemerals},
 			{"zk_watch_count", watches},
 			{"zk_outstanding_requests", 0},

@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -23,21 +25,51 @@ func checkTree(t testing.TB, s *Server) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reached, containers, ephemerals := 0, 0, 0
+	for _, v := range s.views() {
+		checkView(t, s, v)
+	}
+	for c := range s.conns {
+		for path, kinds := range c.watches {
+			for kind, side := range map[watchKinds]map[string][]*conn{watchData: c.view().watches.data, watchChild: c.view().watches.child} {
+				if kinds&kind != 0 && !slices.Contains(side[path], c) {
+					t.Errorf("%s: a watch that only its connection knows of", path)
+				}
+			}
+		}
+	}
+	for tick, bucket := range s.expiry.buckets {
+		for sess := range bucket {
+			if sess.bucket != tick || s.sessions[sess.id] != sess {
+				t.Errorf("session %x: in a bucket where it does not belong", sess.id)
+			}
+		}
+	}
+}
+
+// checkView reports what is inconsistent in one view.
+func checkView(t testing.TB, s *Server, v *view) {
+	t.Helper()
+	reached, containers, ephemerals, mortals := 0, 0, 0, 0
 	var walk func(n *znode)
 	walk = func(n *znode) {
 		reached++
-		if s.tree.nodes[n.path] != n {
+		if v.tree.nodes[n.path] != n {
 			t.Errorf("%s: not in the index of nodes", n.path)
 		}
-		if n.owner == containerOwner {
+		switch {
+		case n.owner == containerOwner:
 			containers++
-		} else if n.owner != 0 {
+		case n.ttl != 0:
+			mortals++
+			if n.owner != ttlOwner|n.ttl {
+				t.Errorf("%s: its owner is %x", n.path, n.owner)
+			}
+		case n.owner != 0:
 			ephemerals++
-			if _, ok := s.tree.ephemerals[n.owner][n]; !ok {
+			if _, ok := v.tree.ephemerals[n.owner][n]; !ok {
 				t.Errorf("%s: not among its session's nodes", n.path)
 			}
-			if s.sessions[n.owner] == nil {
+			if v == &s.lead && s.sessions[n.owner] == nil {
 				t.Errorf("%s: its session is over", n.path)
 			}
 			if len(n.children) > 0 {
@@ -58,45 +90,32 @@ func checkTree(t testing.TB, s *Server) {
 		} else if slices.Sort(names); len(slices.Compact(names)) != len(n.children) {
 			t.Errorf("%s: two children of one name", n.path)
 		}
-		if n.czxid > s.tree.zxid || n.mzxid > s.tree.zxid || n.pzxid > s.tree.zxid {
+		if n.czxid > v.tree.zxid || n.mzxid > v.tree.zxid || n.pzxid > v.tree.zxid {
 			t.Errorf("%s: from the future", n.path)
 		}
 	}
-	walk(s.tree.root)
-	if reached != len(s.tree.nodes) {
-		t.Errorf("%d nodes in the tree, %d in the index", reached, len(s.tree.nodes))
+	walk(v.tree.root)
+	if reached != len(v.tree.nodes) {
+		t.Errorf("%d nodes in the tree, %d in the index", reached, len(v.tree.nodes))
 	}
-	if containers != len(s.tree.containers) {
-		t.Errorf("%d containers in the tree, %d in the index", containers, len(s.tree.containers))
+	if containers != len(v.tree.containers) {
+		t.Errorf("%d containers in the tree, %d in the index", containers, len(v.tree.containers))
 	}
-	for _, own := range s.tree.ephemerals {
+	if mortals != len(v.tree.mortals) {
+		t.Errorf("%d nodes with a time to live in the tree, %d in the index", mortals, len(v.tree.mortals))
+	}
+	for _, own := range v.tree.ephemerals {
 		ephemerals -= len(own)
 	}
 	if ephemerals != 0 {
 		t.Errorf("%d ephemeral nodes more in the tree than in the index", ephemerals)
 	}
-	for kind, side := range map[watchKinds]map[string][]*conn{watchData: s.watches.data, watchChild: s.watches.child} {
+	for kind, side := range map[watchKinds]map[string][]*conn{watchData: v.watches.data, watchChild: v.watches.child} {
 		for path, conns := range side {
 			for _, c := range conns {
-				if c.watches[path]&kind == 0 || c.gone {
+				if c.watches[path]&kind == 0 || c.gone || c.view() != v {
 					t.Errorf("%s: a watch that its connection does not know of", path)
 				}
-			}
-		}
-	}
-	for c := range s.conns {
-		for path, kinds := range c.watches {
-			for kind, side := range map[watchKinds]map[string][]*conn{watchData: s.watches.data, watchChild: s.watches.child} {
-				if kinds&kind != 0 && !slices.Contains(side[path], c) {
-					t.Errorf("%s: a watch that only its connection knows of", path)
-				}
-			}
-		}
-	}
-	for tick, bucket := range s.expiry.buckets {
-		for sess := range bucket {
-			if sess.bucket != tick || s.sessions[sess.id] != sess {
-				t.Errorf("session %x: in a bucket where it does not belong", sess.id)
 			}
 		}
 	}
@@ -105,7 +124,7 @@ func checkTree(t testing.TB, s *Server) {
 // bareServer returns a server and a connection with a session on it whose
 // goroutines do not run: the caller hands requests to the server itself.
 func bareServer(t testing.TB) (*Server, *conn) {
-	s := NewServer(Config{Logger: slog.New(slog.DiscardHandler)})
+	s := NewServer(Config{ExtendedTypes: true, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = s.Close() })
 	_, end := newPipe(pipeAddr("client"), pipeAddr("server"))
 	c := newConn(s, end)
@@ -163,6 +182,7 @@ func FuzzRequest(f *testing.F) {
 		OpPing:         nil,
 		OpClose:        nil,
 		OpCreate:       create,
+		OpCreateTTL:    jute.AppendInt64(jute.AppendInt32(create[:len(create)-4:len(create)-4], flagSequentialTTL), 1),
 		OpMulti:        multi,
 		OpSetWatches:   watches,
 		OpGetData:      jute.AppendBool(path("/"), true),
@@ -289,8 +309,10 @@ func TestNamesAreComplete(t *testing.T) {
 
 // TestRandomRequests runs random sequences of well-formed requests, multis
 // among them, from several connections, and looks at the state after each. A
-// multi that fails must leave no trace but its zxid.
+// multi that fails must leave no trace but its zxid. Two of the connections lag,
+// and see the tree at every moment as it was at some transaction.
 func TestRandomRequests(t *testing.T) {
+	stale := 0 // answers that were behind
 	for seed := range uint64(8) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		s, c := bareServer(t)
@@ -320,14 +342,25 @@ func TestRandomRequests(t *testing.T) {
 				b = jute.AppendBuffer(b, []byte("data"))
 				b = appendACL(b, openACL)
 				return jute.AppendInt32(b, int32(rnd.IntN(5)))
+			case OpCreateTTL:
+				b = jute.AppendBuffer(b, []byte("data"))
+				b = appendACL(b, openACL)
+				return jute.AppendInt64(jute.AppendInt32(b, int32(5+rnd.IntN(2))), int64(1+rnd.IntN(1000)))
 			case OpSetData:
 				b = jute.AppendBuffer(b, []byte("new"))
+			case OpSetACL:
+				b = appendACL(b, []aclEntry{{permAll, anyone}, {int32(rnd.IntN(32)), id{"ip", "127.0.0.1"}}})
 			case OpExists, OpGetData, OpGetChildren, OpGetChildren2:
 				return jute.AppendBool(b, rnd.IntN(2) == 0)
 			}
 			return jute.AppendInt32(b, int32(rnd.IntN(4)/3-1))
 		}
-		changes := []Op{OpCreate, OpCreate2, OpCreateContainer, OpDelete, OpDelete, OpSetData, OpCheck}
+		for _, c := range conns {
+			c.take()
+		}
+		lags := []*Lag{s.Faults().Lag(-1, conns[1].sid), s.Faults().Lag(3, conns[2].sid)}
+		history := map[int64]string{s.Zxid(): dump(s)} // the lead's tree after each transaction
+		changes := []Op{OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpDelete, OpSetData, OpCheck}
 		for i := range 300 {
 			c := conns[rnd.IntN(len(conns))]
 			before, zxid := dump(s), s.Zxid()
@@ -335,7 +368,7 @@ func TestRandomRequests(t *testing.T) {
 			multi := false
 			switch n := rnd.IntN(10); {
 			case n < 5:
-				op := changes[rnd.IntN(len(changes))]
+				op := append(changes, OpSetACL)[rnd.IntN(len(changes)+1)]
 				err = s.handle(c, frame(1, op, body(op)))
 			case n < 7:
 				ops := []Op{OpExists, OpGetData, OpGetChildren, OpGetChildren2}
@@ -364,14 +397,49 @@ func TestRandomRequests(t *testing.T) {
 					t.Fatalf("seed %d, step %d: a failed multi changed\n%sinto\n%s", seed, i, before, after)
 				}
 			}
+			sequenceSet := int64(0)
+			if rnd.IntN(10) == 0 {
+				sequenceSet = 1 // transactions since the answer
+				history[s.Zxid()] = dump(s)
+				if err := s.SetSequence("/", int32(i*1000)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			history[s.Zxid()] = dump(s)
+			behind := int64(0)
+			for _, a := range c.take() {
+				if a.xid == 1 { // not an event
+					behind = s.Zxid() - sequenceSet - a.zxid
+				}
+			}
 			for _, c := range conns {
 				c.take()
+			}
+			if c == conns[0] && behind != 0 {
+				t.Errorf("a client that does not lag is behind by %d", behind)
+			}
+			if behind > 0 {
+				stale++
+			}
+			for _, l := range lags {
+				if rnd.IntN(5) == 0 {
+					l.Advance(rnd.IntN(3))
+				}
+				if got, want := dumpTree(l.view.tree), history[l.view.tree.zxid]; got != want {
+					t.Errorf("at %x the lagging view is\n%swant\n%s", l.view.tree.zxid, got, want)
+				}
+			}
+			if n := lags[1].Pending(); n > 3 {
+				t.Errorf("%d transactions are pending, want 3 at most", n)
 			}
 			checkTree(t, s)
 			if t.Failed() {
 				t.Fatalf("seed %d, step %d", seed, i)
 			}
 		}
+	}
+	if stale < 100 {
+		t.Errorf("%d answers were behind, which shows little", stale)
 	}
 }
 
@@ -384,20 +452,18 @@ func multiFailed(c *conn) bool {
 	return first == opError && !done
 }
 
-// dump writes the whole tree down.
+// dump writes the lead's whole tree down.
 func dump(s *Server) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return dumpTree(s.lead.tree)
+}
+
+func dumpTree(t *tree) string {
 	var b strings.Builder
-	for _, path := range append(s.Nodes(), "/") {
-		data, stat, _ := s.Get(path)
-		s.mu.Lock()
-		n := s.tree.node(path)
-		b.WriteString(path)
-		b.WriteString(" ")
-		b.WriteString(string(data))
-		b.Write(stat.append(nil))
-		b.Write(jute.AppendInt64(nil, n.owner))
-		b.WriteString("\n")
-		s.mu.Unlock()
+	for _, path := range slices.Sorted(maps.Keys(t.nodes)) {
+		n := t.nodes[path]
+		fmt.Fprintf(&b, "%s %q %+v owner %x ttl %d acl %v\n", path, n.data, n.stat(), n.owner, n.ttl, n.acl)
 	}
 	return b.String()
 }

@@ -16,8 +16,8 @@ import (
 func (s *Server) Nodes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	paths := make([]string, 0, len(s.tree.nodes))
-	for path := range s.tree.nodes {
+	paths := make([]string, 0, len(s.lead.tree.nodes))
+	for path := range s.lead.tree.nodes {
 		if path != "/" && path != "/zookeeper" && !strings.HasPrefix(path, "/zookeeper/") {
 			paths = append(paths, path)
 		}
@@ -31,7 +31,7 @@ func (s *Server) Nodes() []string {
 func (s *Server) Children(path string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.tree.node(path)
+	n := s.lead.tree.node(path)
 	if n == nil {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (s *Server) Children(path string) []string {
 func (s *Server) Exists(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tree.node(path) != nil
+	return s.lead.tree.node(path) != nil
 }
 
 // Get returns the data and the Stat of the node at path, and whether there is
@@ -52,18 +52,19 @@ func (s *Server) Exists(path string) bool {
 func (s *Server) Get(path string) (data []byte, stat Stat, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.tree.node(path)
+	n := s.lead.tree.node(path)
 	if n == nil {
 		return nil, Stat{}, false
 	}
 	return bytes.Clone(n.data), n.stat(), true
 }
 
-// Zxid returns the number of the last transaction.
+// Zxid returns the number of the last transaction: the epoch, which counts the
+// server's restarts, in the upper half, and in the lower the number within it.
 func (s *Server) Zxid() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tree.zxid
+	return s.lead.tree.zxid
 }
 
 // A SessionInfo tells about a live session.
@@ -72,7 +73,7 @@ type SessionInfo struct {
 	Timeout    time.Duration // negotiated
 	Connected  bool
 	LastTouch  time.Time // when the client was last heard of
-	Expires    time.Time // when it ends unless the client is heard of
+	Expires    time.Time // when it ends unless the client is heard of; zero while the server is stopped
 	Ephemerals []string  // paths of its nodes, in the order of their making
 }
 
@@ -88,9 +89,11 @@ func (s *Server) Sessions() []SessionInfo {
 			Timeout:   sess.timeout,
 			Connected: sess.conn != nil,
 			LastTouch: sess.touched,
-			Expires:   s.started.Add(time.Duration(sess.bucket) * s.cfg.TickTime),
 		}
-		for _, n := range s.tree.owned(sess.id) {
+		if sess.bucket != noBucket {
+			info.Expires = s.tickTime(sess.bucket)
+		}
+		for _, n := range s.lead.tree.owned(sess.id) {
 			info.Ephemerals = append(info.Ephemerals, n.path)
 		}
 		infos = append(infos, info)
@@ -117,7 +120,12 @@ type WatchCount struct {
 func (s *Server) Watches(path string) WatchCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return WatchCount{Data: len(s.watches.data[path]), Child: len(s.watches.child[path])}
+	var n WatchCount
+	for _, v := range s.views() {
+		n.Data += len(v.watches.data[path])
+		n.Child += len(v.watches.child[path])
+	}
+	return n
 }
 
 // AllWatches returns how many watches there are altogether.
@@ -125,11 +133,10 @@ func (s *Server) AllWatches() WatchCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var n WatchCount
-	for _, conns := range s.watches.data {
-		n.Data += len(conns)
-	}
-	for _, conns := range s.watches.child {
-		n.Child += len(conns)
+	for _, v := range s.views() {
+		one := v.watches.count()
+		n.Data += one.Data
+		n.Child += one.Child
 	}
 	return n
 }

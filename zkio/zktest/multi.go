@@ -35,7 +35,7 @@ func readMulti(r *jute.Reader) ([]change, Code) {
 		switch op {
 		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
 			switch ttl := ch.flags == flagTTL || ch.flags == flagSequentialTTL; {
-			case ttl && op == OpCreateTTL:
+			case ttl && op == OpCreateTTL: // as it stands
 			case ttl:
 				return nil, CodeMarshalling // no time to live is given
 			case ch.flags == flagContainer:
@@ -92,7 +92,7 @@ func appendMultiHeader(b []byte, op Op, done bool, err Code) []byte {
 
 // appendResult encodes the result of an operation that was done.
 func appendResult(b []byte, op Op, res outcome) []byte {
-	if op == OpCreateContainer {
+	if op == OpCreateContainer || op == OpCreateTTL {
 		op = OpCreate2 // whose answer has a Stat
 	}
 	b = appendMultiHeader(b, op, false, CodeOK)

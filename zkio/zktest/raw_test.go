@@ -29,6 +29,8 @@ type dialogue struct {
 	nc   net.Conn
 	xid  int32
 
+	patience time.Duration // how long it waits for what comes next
+
 	session  int64
 	password []byte
 }
@@ -40,13 +42,12 @@ type record struct {
 	last      int64 // last zxid seen in a header
 	sessions  map[int64]string
 	passwords map[int64][]byte
-	patience  time.Duration
 	brief     bool // show no Stats
 }
 
 // newDialogue connects under a name.
 func newDialogue(t testing.TB, name string, dial func() (net.Conn, error)) *dialogue {
-	d := &dialogue{t: t, dial: dial, record: &record{base: -1, sessions: map[int64]string{0: "none"}, passwords: map[int64][]byte{}, patience: 10 * time.Second}, name: name}
+	d := &dialogue{t: t, dial: dial, record: &record{base: -1, sessions: map[int64]string{0: "none"}, passwords: map[int64][]byte{}}, name: name, patience: 10 * time.Second}
 	d.reconnect()
 	return d
 }
@@ -54,7 +55,7 @@ func newDialogue(t testing.TB, name string, dial func() (net.Conn, error)) *dial
 // other returns a further dialogue, on a connection of its own, that writes
 // into the same record.
 func (d *dialogue) other(name string) *dialogue {
-	o := &dialogue{t: d.t, dial: d.dial, record: d.record, name: name}
+	o := &dialogue{t: d.t, dial: d.dial, record: d.record, name: name, patience: d.patience}
 	o.reconnect()
 	return o
 }
@@ -101,13 +102,9 @@ func (d *dialogue) sess(id int64) string {
 	return d.sessions[id]
 }
 
-// write sends bytes as they are.
-func (d *dialogue) write(b []byte) {
-	d.t.Helper()
-	if _, err := d.nc.Write(b); err != nil {
-		d.note("write failed")
-	}
-}
+// write sends bytes as they are. If the peer is about to close the connection, it
+// is a matter of time whether that fails: what is read next tells in any case.
+func (d *dialogue) write(b []byte) { _, _ = d.nc.Write(b) }
 
 // readFrame reads a frame, or reports how the connection ended.
 func (d *dialogue) readFrame() ([]byte, string) {
@@ -228,6 +225,20 @@ func (d *dialogue) answer(xid int32, what string, show func(*jute.Reader) string
 		d.note("%s -> %s %d%s", what, d.rel(zxid), code, text)
 		return code == 0
 	}
+}
+
+// answerInAnyOrder writes down the events before the answer to a request in the
+// order of their paths: the real server goes through a session's ephemeral nodes
+// in the order of a hash table.
+func (d *dialogue) answerInAnyOrder(what string, send func() int32) {
+	d.t.Helper()
+	before := d.text.String()
+	d.text.Reset()
+	d.answer(send(), what, nil)
+	lines := strings.SplitAfter(d.text.String(), "\n")
+	slices.Sort(lines[:len(lines)-2]) // the answer, and what is behind the last line's end
+	d.text.Reset()
+	d.text.WriteString(before + strings.Join(lines, ""))
 }
 
 func (d *dialogue) event(zxid int64, code int32, r *jute.Reader) {
@@ -426,6 +437,14 @@ type step struct {
 
 func mCreate(path string, flags int32) step {
 	return step{jute.OpCreate, createBody(path, []byte("m"), anyone, flags), fmt.Sprintf("create %q %d", path, flags)}
+}
+
+func (d *dialogue) createTTL(path string, flags int32, ttl int64) bool {
+	d.t.Helper()
+	body := jute.AppendInt64(createBody(path, nil, anyone, flags), ttl)
+	return d.call(jute.OpCreateTTL, fmt.Sprintf("createTTL %q flags %d ttl %d", path, flags, ttl), body, func(r *jute.Reader) string {
+		return r.String() + " " + d.stat(r)
+	})
 }
 
 func mCreateTTL(path string, flags int32, ttl int64) step {

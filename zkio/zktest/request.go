@@ -46,7 +46,7 @@ func (c *conn) handshake() error {
 		}
 		// The session is in a blackhole: so is this connection, now that its
 		// session is known. The frame waits with whatever follows it.
-		c.held = append([][]byte{append([]byte(nil), frame...)}, c.held...)
+		c.putBack(frame)
 	}
 }
 
@@ -73,10 +73,11 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 		return nil
 	}
 	s.requests[OpConnect]++
-	if req.lastZxid > s.tree.zxid {
+	c.lag = s.lagOf(req.session, c.address())
+	if last := c.view().tree.zxid; req.lastZxid > last {
 		// Its client has seen the future: of another server, or of this one
 		// before it lost its memory. It gets no answer.
-		return fmt.Errorf("client has seen zxid %s, the last one here is %s", hex(req.lastZxid), hex(s.tree.zxid))
+		return fmt.Errorf("client has seen zxid %s, the last one here is %s", hex(req.lastZxid), hex(last))
 	}
 	timeout := s.cfg.negotiate(req.timeout)
 	sess := s.sessions[req.session]
@@ -90,6 +91,7 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 	switch {
 	case req.session == 0:
 		sess = s.openSession(timeout)
+		s.catchUp(c) // to the session's beginning
 	case sess != nil && bytes.Equal(req.password, s.password(sess.id)):
 		sess.timeout = timeout
 		s.touch(sess)
@@ -119,7 +121,9 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 	if sess == nil {
 		s.detach(c)
 		c.finish()
+		return nil
 	}
+	s.faults.holdSession(c, sess.id) // what follows, not the answer
 	return nil
 }
 
@@ -153,7 +157,16 @@ func (s *Server) handle(c *conn, frame []byte) error {
 	if req.op == OpAuth {
 		return s.auth(c, req, plan)
 	}
-	s.touch(c.session)
+	if c.session.over {
+		// The client does not know, because its view lags. What has to go by
+		// the lead brings that up to date, and so ends the connection.
+		if req.op.writes() || req.op == OpSync {
+			s.catchUp(c)
+			return nil
+		}
+	} else {
+		s.touch(c.session)
+	}
 	answer, last := s.execute(c, req)
 	if answer != nil {
 		s.reply(c, answer, plan)
@@ -265,8 +278,9 @@ func (a *reply) frame(xid int32, zxid int64, err Code) []byte {
 func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
 	out := newReply()
 	if req.op == OpClose {
-		s.endSession(c.session)
-		return out.frame(req.xid, s.tree.zxid, CodeOK), true
+		s.endSession(c.session, true)
+		s.catchUp(c)
+		return out.frame(req.xid, c.view().tree.zxid, CodeOK), true
 	}
 	var err Code
 	r := jute.NewReader(req.body)
@@ -275,17 +289,19 @@ func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
 		tx := s.begin(c.who, c.sid)
 		err = s.write(tx, req.op, r, out)
 		s.commit(tx)
+		s.catchUp(c) // to this transaction: a client sees what it has done
 		if req.op == OpCheck && err == CodeOK {
 			return nil, false // meant for a multi; alone the real server has no answer to it
 		}
 	} else {
 		err = s.read(c, req.op, r, out)
 		last = err == CodeUnimplemented
+		c.lag.count(req.op)
 	}
 	if last {
 		return out.frame(req.xid, -1, err), true
 	}
-	return out.frame(req.xid, s.tree.zxid, err), false
+	return out.frame(req.xid, c.view().tree.zxid, err), false
 }
 
 // write executes a transaction and appends its answer's body to out.
@@ -323,6 +339,7 @@ type change struct {
 	data    []byte
 	acl     []aclEntry
 	flags   int32
+	ttl     int64 // milliseconds; of OpCreateTTL only
 	version int32
 }
 
@@ -348,7 +365,7 @@ func readChange(op Op, r *jute.Reader) (change, Code) {
 		ch.acl = readACL(r)
 		ch.flags = r.Int32()
 		if op == OpCreateTTL {
-			_ = r.Int64() // the time to live
+			ch.ttl = r.Int64()
 		}
 	case OpSetData:
 		ch.data = bytes.Clone(r.Buffer())
@@ -396,7 +413,7 @@ func (tx *txn) apply(ch change) outcome {
 	switch ch.op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
 		var n *znode
-		if n, res.err = tx.create(ch.op, ch.path, ch.data, ch.acl, ch.flags); n != nil {
+		if n, res.err = tx.create(ch); n != nil {
 			res.path, res.stat = n.path, n.stat()
 		}
 	case OpDelete:
@@ -416,6 +433,7 @@ func (tx *txn) apply(ch change) outcome {
 // read executes a request that changes no data and appends its answer's body
 // to out.
 func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
+	v := c.view()
 	switch op {
 	case OpPing:
 		return CodeOK
@@ -424,12 +442,13 @@ func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
 		if err != CodeOK {
 			return err
 		}
+		s.catchUp(c)
 		out.b = jute.AppendString(out.b, path)
 		return CodeOK
 	case OpSetWatches:
-		return s.setWatches(c, r)
+		return v.setWatches(c, r)
 	case OpGetACL:
-		return s.getACL(c, r, out)
+		return v.getACL(c, r, out)
 	case OpExists, OpGetData, OpGetChildren, OpGetChildren2:
 	default:
 		return CodeUnimplemented
@@ -439,7 +458,7 @@ func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
 	if err != CodeOK || r.Err() != nil {
 		return CodeMarshalling
 	}
-	n := s.tree.node(path)
+	n := v.tree.node(path)
 	if op == OpExists {
 		if bytes.IndexByte([]byte(path), 0) >= 0 {
 			return CodeBadArguments
@@ -447,7 +466,7 @@ func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
 		if watch {
 			// It stays if the node is missing; to wait for its creation is
 			// what one asks for existence for.
-			s.watches.add(c, path, watchData)
+			v.watches.add(c, path, watchData)
 		}
 		if n == nil {
 			return CodeNoNode
@@ -464,13 +483,13 @@ func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
 	switch op {
 	case OpGetData:
 		if watch {
-			s.watches.add(c, path, watchData)
+			v.watches.add(c, path, watchData)
 		}
 		out.b = jute.AppendBuffer(out.b, n.data)
 		out.b = n.stat().append(out.b)
 	case OpGetChildren, OpGetChildren2:
 		if watch {
-			s.watches.add(c, path, watchChild)
+			v.watches.add(c, path, watchChild)
 		}
 		out.b = jute.AppendStrings(out.b, n.names())
 		if op == OpGetChildren2 {
@@ -481,12 +500,12 @@ func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
 }
 
 // getACL shows a node's ACL to those who may read or administer it.
-func (s *Server) getACL(c *conn, r *jute.Reader, out *reply) Code {
+func (v *view) getACL(c *conn, r *jute.Reader, out *reply) Code {
 	path, err := readPath(r)
 	if err != CodeOK {
 		return err
 	}
-	n := s.tree.node(path)
+	n := v.tree.node(path)
 	if n == nil {
 		return CodeNoNode
 	}
@@ -505,7 +524,7 @@ func (s *Server) getACL(c *conn, r *jute.Reader, out *reply) Code {
 // setWatches sets the watches that a client had on another connection. What
 // would have fired since relativeZxid, the last transaction that the client
 // knows of, is told at once instead.
-func (s *Server) setWatches(c *conn, r *jute.Reader) Code {
+func (v *view) setWatches(c *conn, r *jute.Reader) Code {
 	relative := r.Int64()
 	var lists [3][]string
 	for i := range lists {
@@ -519,30 +538,30 @@ func (s *Server) setWatches(c *conn, r *jute.Reader) Code {
 	}
 	data, exist, child := lists[0], lists[1], lists[2]
 	for _, path := range data {
-		switch n := s.tree.node(path); {
+		switch n := v.tree.node(path); {
 		case n == nil:
 			c.send(eventDeleted.frame(path))
 		case n.mzxid > relative:
 			c.send(eventDataChanged.frame(path))
 		default:
-			s.watches.add(c, path, watchData)
+			v.watches.add(c, path, watchData)
 		}
 	}
 	for _, path := range exist {
-		if s.tree.node(path) != nil {
+		if v.tree.node(path) != nil {
 			c.send(eventCreated.frame(path))
 		} else {
-			s.watches.add(c, path, watchData)
+			v.watches.add(c, path, watchData)
 		}
 	}
 	for _, path := range child {
-		switch n := s.tree.node(path); {
+		switch n := v.tree.node(path); {
 		case n == nil:
 			c.send(eventDeleted.frame(path))
 		case n.pzxid > relative:
 			c.send(eventChildrenChanged.frame(path))
 		default:
-			s.watches.add(c, path, watchChild)
+			v.watches.add(c, path, watchChild)
 		}
 	}
 	return CodeOK

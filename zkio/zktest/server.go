@@ -3,12 +3,15 @@
 package zktest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,7 +21,7 @@ import (
 // A Server is a ZooKeeper server within this process. NewServer makes one; it
 // must be closed. All methods are safe for concurrent use.
 //
-// One mutex protects the whole state: tree, sessions, watches. A request is
+// One mutex protects the whole state: data, sessions, watches. A request is
 // executed under it, by the goroutine that reads the request's connection,
 // and what is to be sent is queued under it; so the order of transactions is
 // the order in which that mutex is taken, and every client sees it. It is
@@ -33,17 +36,19 @@ type Server struct {
 	faults  *Faults
 
 	mu          sync.Mutex
-	tree        *tree
+	lead        view   // the data as it is
+	lags        []*Lag // views that lag behind it
 	sessions    map[int64]*session
 	lastSession int64
 	expiry      expiryQueue
-	watches     watchTable
 	conns       map[*conn]struct{}
+	lastConn    uint64 // serial number of the last connection
 	listeners   []net.Listener
 	requests    map[Op]uint64
 	expired     []Expiry
 	wakeAt      time.Time // when the clock looks next; zero: never
 	sweepAt     time.Time // when it looks for idle containers; zero: never
+	stopped     bool      // between Stop and Start
 	closed      bool
 
 	onRequest atomic.Pointer[func(session int64, op Op, path string)]
@@ -63,11 +68,10 @@ func NewServer(cfg Config) *Server {
 		log:         cfg.Logger,
 		started:     now,
 		secret:      make([]byte, 16),
-		tree:        newTree(),
+		lead:        view{tree: newTree(), watches: newWatchTable()},
 		sessions:    make(map[int64]*session),
 		lastSession: firstSessionID(cfg.ID, now),
 		expiry:      expiryQueue{buckets: make(map[int64]map[*session]struct{})},
-		watches:     newWatchTable(),
 		conns:       make(map[*conn]struct{}),
 		requests:    make(map[Op]uint64),
 		wakeClock:   make(chan struct{}, 1),
@@ -133,8 +137,8 @@ func (s *Server) acceptLoop(l net.Listener) {
 
 // Dial returns a new in-memory connection to the server, whatever the network
 // and address; the address is what the connection's RemoteAddr shows. It never
-// blocks. While connections are refused, and after Close, its error wraps
-// syscall.ECONNREFUSED. The connection works in a testing/synctest bubble if
+// blocks. While connections are refused, between Stop and Start, and after
+// Close, its error wraps syscall.ECONNREFUSED. The connection works in a testing/synctest bubble if
 // the server was made in the same bubble.
 func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	remote := pipeAddr(address)
@@ -153,10 +157,12 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 func (s *Server) serve(nc net.Conn) bool {
 	c := newConn(s, nc)
 	s.mu.Lock()
-	if s.closed || !s.faults.admit(c) {
+	if s.closed || s.stopped || !s.faults.admit(c) {
 		s.mu.Unlock()
 		return false
 	}
+	s.lastConn++
+	c.serial = s.lastConn
 	s.conns[c] = struct{}{}
 	s.wg.Add(2) // under mu: Close has not begun to wait
 	s.mu.Unlock()
@@ -165,11 +171,21 @@ func (s *Server) serve(nc net.Conn) bool {
 	return true
 }
 
+// connections returns the open connections in the order of their making. The
+// caller holds s.mu.
+func (s *Server) connections() []*conn { return inOrder(s.conns) }
+
+// inOrder returns connections in the order of their making, so that what is done
+// to all of them does not depend on the order of a map.
+func inOrder(conns map[*conn]struct{}) []*conn {
+	return slices.SortedFunc(maps.Keys(conns), func(a, b *conn) int { return cmp.Compare(a.serial, b.serial) })
+}
+
 // detach parts with c: its watches go, its session lives on without it, and
 // what still arrives on it is not executed. The caller holds s.mu.
 func (s *Server) detach(c *conn) {
 	c.gone = true
-	s.watches.drop(c)
+	c.view().watches.drop(c)
 	if c.session != nil {
 		c.session.conn = nil
 		c.session = nil
@@ -199,7 +215,7 @@ func (s *Server) Close() error {
 			errs = append(errs, l.Close())
 		}
 		err = errors.Join(errs...)
-		for c := range s.conns {
+		for _, c := range s.connections() {
 			c.abort()
 		}
 	}
@@ -212,15 +228,28 @@ func (s *Server) Close() error {
 // begin starts a transaction. The caller holds s.mu until it has called
 // commit.
 func (s *Server) begin(who []id, session int64) *txn {
-	s.tree.zxid++
-	return &txn{tree: s.tree, zxid: s.tree.zxid, now: time.Now().UnixMilli(), session: session, who: who}
+	s.lead.tree.zxid++
+	return &txn{
+		tree:     s.lead.tree,
+		zxid:     s.lead.tree.zxid,
+		now:      time.Now().UnixMilli(),
+		session:  session,
+		who:      who,
+		extended: s.cfg.ExtendedTypes,
+		followed: len(s.lags) > 0,
+	}
 }
 
 // commit tells the watches what tx has changed. A transaction that failed has
-// changed nothing, but it has used up its zxid, as in the real server.
+// changed nothing, but it has used up its zxid, as in the real server. Views
+// that lag learn of tx here, and apply it at their own time.
 func (s *Server) commit(tx *txn) {
-	for _, e := range tx.events {
-		s.watches.fire(e)
+	s.announce(&s.lead, tx)
+	for _, l := range s.lags {
+		l.view.pending = append(l.view.pending, tx)
+		if l.behind >= 0 {
+			s.advance(&l.view, len(l.view.pending)-l.behind)
+		}
 	}
 	s.scheduleSweep()
 }

@@ -15,6 +15,10 @@ type session struct {
 	conn    *conn         // the connection that it is attached to, or nil
 	touched time.Time     // when the client was last heard of
 	bucket  int64         // the tick at which it expires unless touched again
+
+	// The session is over, but its connection, which lags, has not learned of
+	// it: it is still there, and answered from the past.
+	over bool
 }
 
 // passwordLen is the length of a session's password.
@@ -47,21 +51,27 @@ func (c Config) negotiate(asked time.Duration) time.Duration {
 
 // openSession makes a session, as one transaction.
 func (s *Server) openSession(timeout time.Duration) *session {
-	s.tree.zxid++
+	tx := s.begin(administrator, 0)
 	sess := &session{id: s.newSessionID(), timeout: timeout, bucket: noBucket}
 	s.sessions[sess.id] = sess
 	s.touch(sess)
+	s.commit(tx)
 	return sess
 }
 
 // endSession ends a session as one transaction, with a single zxid: its
-// ephemeral nodes go, and those who watch them are told. Its connection is
-// not touched.
-func (s *Server) endSession(sess *session) {
+// ephemeral nodes go, and those who watch them are told. If its client has not
+// asked for it, its connection is closed, after what is queued for it, as soon
+// as its view has come that far.
+func (s *Server) endSession(sess *session, asked bool) {
 	delete(s.sessions, sess.id)
 	s.expiry.remove(sess)
+	sess.over = true
 	tx := s.begin(administrator, sess.id)
-	for _, n := range s.tree.owned(sess.id) {
+	if !asked {
+		tx.ends = sess
+	}
+	for _, n := range s.lead.tree.owned(sess.id) {
 		tx.remove(n)
 	}
 	s.commit(tx)

@@ -333,6 +333,68 @@ func TestContainers(t *testing.T) {
 	})
 }
 
+// TestTimeToLive: a node with a time to live goes at the first check at which it
+// has no children and was not set for longer than that, to the millisecond.
+func TestTimeToLive(t *testing.T) {
+	const check = 10 * time.Second
+	for _, tc := range []struct {
+		name    string
+		ttl     time.Duration
+		set     time.Duration // when its data is set; 0: never
+		child   time.Duration // when its child is deleted; 0: it has none
+		created time.Duration // since the server's start
+		gone    time.Duration // at which check it goes
+	}{
+		{name: "at the first check", ttl: time.Second, gone: 10 * time.Second},
+		{name: "not at the very moment", ttl: 10 * time.Second, gone: 20 * time.Second},
+		{name: "but one later", ttl: 10*time.Second - time.Millisecond, gone: 10 * time.Second},
+		{name: "after hours", ttl: 3 * time.Hour, created: time.Second, gone: 3*time.Hour + check},
+		{name: "set anew", ttl: 15 * time.Second, set: 9 * time.Second, gone: 30 * time.Second},
+		{name: "a child keeps it", ttl: time.Second, child: 45 * time.Second, gone: 50 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := newServer(t, zktest.Config{ContainerCheckInterval: check, ExtendedTypes: true})
+				start := time.Now()
+				at := func(d time.Duration) { time.Sleep(time.Until(start.Add(d))) }
+				at(tc.created)
+				c := bubbleClient(t, srv, 10*time.Second)
+				if path, err := c.CreateTTL("/t", nil, zk.FlagTTL, open, tc.ttl); err != nil || path != "/t" {
+					t.Fatal(path, err)
+				}
+				if tc.child > 0 {
+					if _, err := c.Create("/t/child", nil, 0, open); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c.Close() // nobody has to be connected
+				if tc.set > 0 {
+					at(tc.set)
+					if err := srv.Set("/t", nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if tc.child > 0 {
+					at(tc.child)
+					if err := srv.Delete("/t/child"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				at(tc.gone - 1)
+				synctest.Wait()
+				if !srv.Exists("/t") {
+					t.Error("the node went too early")
+				}
+				at(tc.gone)
+				synctest.Wait()
+				if srv.Exists("/t") {
+					t.Error("the node is still there")
+				}
+			})
+		})
+	}
+}
+
 // TestContainersWithoutSessions: the clock sleeps while there is nothing to
 // do, and wakes for a container that has nobody's session to keep it awake.
 func TestContainersWithoutSessions(t *testing.T) {

@@ -15,16 +15,23 @@ type tree struct {
 	root       *znode
 	ephemerals map[int64]map[*znode]struct{} // by session
 	containers map[*znode]struct{}
+	mortals    map[*znode]struct{} // nodes with a time to live
+}
+
+// emptyTree returns a tree without any node, not even the root.
+func emptyTree() *tree {
+	return &tree{
+		nodes:      make(map[string]*znode),
+		ephemerals: make(map[int64]map[*znode]struct{}),
+		containers: make(map[*znode]struct{}),
+		mortals:    make(map[*znode]struct{}),
+	}
 }
 
 // newTree returns the tree of a new server, with the nodes that the real one
 // has from the start.
 func newTree() *tree {
-	t := &tree{
-		nodes:      make(map[string]*znode),
-		ephemerals: make(map[int64]map[*znode]struct{}),
-		containers: make(map[*znode]struct{}),
-	}
+	t := emptyTree()
 	t.root = &znode{path: "/", acl: openACL, data: []byte{}}
 	t.nodes["/"] = t.root
 	zk := &znode{path: "/zookeeper", name: "zookeeper", parent: t.root, acl: openACL, data: []byte{}}
@@ -54,6 +61,8 @@ func (t *tree) link(n *znode) {
 	switch {
 	case n.owner == containerOwner:
 		t.containers[n] = struct{}{}
+	case n.ttl != 0:
+		t.mortals[n] = struct{}{}
 	case n.owner != 0:
 		own := t.ephemerals[n.owner]
 		if own == nil {
@@ -69,6 +78,7 @@ func (t *tree) unlink(n *znode) {
 	delete(t.nodes, n.path)
 	n.parent.remove(n)
 	delete(t.containers, n)
+	delete(t.mortals, n)
 	if n.ephemeral() {
 		own := t.ephemerals[n.owner]
 		delete(own, n)
@@ -99,6 +109,19 @@ func (t *tree) idleContainers() []*znode {
 	}
 	sortByAge(idle)
 	return idle
+}
+
+// expired returns the childless nodes whose time to live has passed since their
+// data was last set. now is in milliseconds since 1970.
+func (t *tree) expired(now int64) []*znode {
+	var over []*znode
+	for n := range t.mortals {
+		if len(n.children) == 0 && now-n.mtime > n.ttl {
+			over = append(over, n)
+		}
+	}
+	sortByAge(over)
+	return over
 }
 
 // sortByAge puts nodes into an order that does not depend on a map's.

@@ -15,6 +15,12 @@ type txn struct {
 	session int64 // the author's; owner of the ephemeral nodes made here
 	who     []id  // the author's identities
 
+	extended bool // the server knows nodes with a time to live
+	followed bool // there are views that will have to make the same changes
+
+	redo []func(t *tree) // makes the same changes in the tree of a view
+	ends *session        // the session that the transaction ends by force; its connection is to be closed
+
 	events []event // what watches are to be told, in order
 
 	// Only a transaction of several changes needs the following two.
@@ -33,12 +39,20 @@ func (tx *txn) undoable(f func()) {
 	}
 }
 
+// repeatable notes how a view that lags makes a change that was just made. The
+// tree that f is given is in the state in which the transaction's tree was.
+func (tx *txn) repeatable(f func(t *tree)) {
+	if tx.followed {
+		tx.redo = append(tx.redo, f)
+	}
+}
+
 // rollback takes back every change and every event.
 func (tx *txn) rollback() {
 	for i := len(tx.undo) - 1; i >= 0; i-- {
 		tx.undo[i]()
 	}
-	tx.undo, tx.events, tx.wrapped = nil, nil, nil
+	tx.undo, tx.redo, tx.events, tx.wrapped = nil, nil, nil, nil
 }
 
 // The flags of a create request.
@@ -50,17 +64,21 @@ const (
 	flagSequentialTTL = 6
 )
 
-// create makes a node and returns it. op tells a plain create from that of a
-// container or a node with a time to live; the flag for a container in a
-// plain create makes a plain node, as it does in the real server.
-func (tx *txn) create(op Op, path string, data []byte, acl []aclEntry, flags int32) (*znode, Code) {
+// create makes the node that ch asks for and returns it. ch.op tells a plain
+// create from that of a container or a node with a time to live; the flag for
+// a container in a plain create makes a plain node, as it does in the real
+// server.
+func (tx *txn) create(ch change) (*znode, Code) {
+	path, flags := ch.path, ch.flags
 	if flags < 0 || flags > flagSequentialTTL {
 		return nil, CodeBadArguments
 	}
-	if flags == flagTTL || flags == flagSequentialTTL {
-		return nil, CodeUnimplemented // as a server without extended types answers
-	}
-	if op == OpCreateTTL {
+	switch mortal := flags == flagTTL || flags == flagSequentialTTL; {
+	case mortal && !tx.extended:
+		return nil, CodeUnimplemented
+	case mortal && (ch.op != OpCreateTTL || ch.ttl <= 0 || ch.ttl > maxTTL):
+		return nil, CodeBadArguments
+	case !mortal && ch.op == OpCreateTTL:
 		// Without a flag for it a time to live makes no sense; and without
 		// a time to live the real server even falls over.
 		return nil, CodeBadArguments
@@ -72,7 +90,7 @@ func (tx *txn) create(op Op, path string, data []byte, acl []aclEntry, flags int
 	if !ok {
 		return nil, CodeBadArguments
 	}
-	stored, code := fixACL(acl, tx.who)
+	stored, code := fixACL(ch.acl, tx.who)
 	if code != CodeOK {
 		return nil, code
 	}
@@ -118,7 +136,7 @@ func (tx *txn) create(op Op, path string, data []byte, acl []aclEntry, flags int
 		path:   path,
 		name:   path[len(path)-nameLen(path):],
 		parent: parent,
-		data:   data,
+		data:   ch.data,
 		acl:    stored,
 		czxid:  tx.zxid,
 		mzxid:  tx.zxid,
@@ -127,13 +145,24 @@ func (tx *txn) create(op Op, path string, data []byte, acl []aclEntry, flags int
 		mtime:  tx.now,
 	}
 	switch {
-	case op == OpCreateContainer:
+	case ch.op == OpCreateContainer:
 		n.owner = containerOwner
+	case ch.op == OpCreateTTL:
+		n.owner, n.ttl = ttlOwner|ch.ttl, ch.ttl
 	case ephemeral:
 		n.owner = tx.session
 	}
 	tx.tree.link(n)
-	tx.events = append(tx.events, event{eventCreated, path, stored, parent})
+	tx.events = append(tx.events, event{eventCreated, path, stored, parent.path, parent.acl})
+	if tx.followed {
+		made, counted, changed := *n, parent.creates, parent.pzxid
+		tx.repeatable(func(t *tree) {
+			n := made
+			n.parent = t.nodes[made.parent.path]
+			n.parent.creates, n.parent.pzxid = counted, changed
+			t.link(&n)
+		})
+	}
 	tx.undoable(func() {
 		tx.tree.unlink(n)
 		parent.creates, parent.pzxid = creates, pzxid
@@ -183,7 +212,13 @@ func (tx *txn) remove(n *znode) {
 	pzxid := parent.pzxid
 	parent.pzxid = max(parent.pzxid, tx.zxid)
 	tx.tree.unlink(n)
-	tx.events = append(tx.events, event{eventDeleted, n.path, n.acl, parent})
+	tx.events = append(tx.events, event{eventDeleted, n.path, n.acl, parent.path, parent.acl})
+	path, changed := n.path, parent.pzxid
+	tx.repeatable(func(t *tree) {
+		n := t.nodes[path]
+		n.parent.pzxid = changed
+		t.unlink(n)
+	})
 	tx.undoable(func() {
 		tx.tree.link(n)
 		parent.pzxid = pzxid
@@ -207,7 +242,12 @@ func (tx *txn) setData(path string, data []byte, version int32) (Stat, Code) {
 	}
 	old := *n
 	n.data, n.mzxid, n.mtime, n.version = data, tx.zxid, tx.now, n.version+1
-	tx.events = append(tx.events, event{eventDataChanged, path, n.acl, nil})
+	tx.events = append(tx.events, event{kind: eventDataChanged, path: path, acl: n.acl})
+	version = n.version
+	tx.repeatable(func(t *tree) {
+		n := t.nodes[path]
+		n.data, n.mzxid, n.mtime, n.version = data, tx.zxid, tx.now, version
+	})
 	tx.undoable(func() {
 		n.data, n.mzxid, n.mtime, n.version = old.data, old.mzxid, old.mtime, old.version
 	})
@@ -235,6 +275,11 @@ func (tx *txn) setACL(path string, acl []aclEntry, version int32) (Stat, Code) {
 	}
 	n.acl = stored
 	n.aversion++
+	version = n.aversion
+	tx.repeatable(func(t *tree) {
+		n := t.nodes[path]
+		n.acl, n.aversion = stored, version
+	})
 	return n.stat(), CodeOK
 }
 

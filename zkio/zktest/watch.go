@@ -20,10 +20,11 @@ const (
 
 // An event is one change that watches are to be told of.
 type event struct {
-	kind   eventKind
-	path   string
-	acl    []aclEntry // of the node that changed
-	parent *znode     // whose list of children changed; nil if nobody's did
+	kind      eventKind
+	path      string
+	acl       []aclEntry // of the node that changed
+	parent    string     // whose list of children changed; "" if nobody's did
+	parentACL []aclEntry
 }
 
 // frame encodes the notification of a change at path. Its zxid is -1: a watch
@@ -48,7 +49,7 @@ const (
 	watchChild
 )
 
-// A watchTable holds the watches of all connections; each is good for one
+// A watchTable holds the watches of all connections of a view; each is good for one
 // event. A connection's own list, conn.watches, mirrors it. Server.mu protects
 // both.
 type watchTable struct {
@@ -116,6 +117,17 @@ func (w *watchTable) drop(c *conn) {
 	c.watches = nil
 }
 
+// count returns how many watches there are.
+func (w *watchTable) count() (n WatchCount) {
+	for _, conns := range w.data {
+		n.Data += len(conns)
+	}
+	for _, conns := range w.child {
+		n.Child += len(conns)
+	}
+	return n
+}
+
 // fire tells the watches of a change. Since it runs under Server.mu, before
 // the change can be seen by anybody, an event stands in a connection's queue
 // before every reply that shows the change. Who may not read the node is not
@@ -131,8 +143,8 @@ func (w *watchTable) fire(e event) {
 		}
 	}
 	notify(told, e.kind, e.path, e.acl)
-	if e.parent != nil {
-		notify(w.take(e.parent.path, watchChild), eventChildrenChanged, e.parent.path, e.parent.acl)
+	if e.parent != "" {
+		notify(w.take(e.parent, watchChild), eventChildrenChanged, e.parent, e.parentACL)
 	}
 }
 

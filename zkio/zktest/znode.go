@@ -11,6 +11,13 @@ import (
 // containerOwner is the ephemeralOwner by which a container node is known.
 const containerOwner = math.MinInt64
 
+// The ephemeralOwner of a node with a time to live has all bits of the highest
+// byte set, two bytes of zeroes, and the milliseconds in the other five.
+const (
+	ttlOwner = -1 << 56
+	maxTTL   = 1<<40 - 1
+)
+
 // A znode is one node of the tree. Server.mu protects all of it.
 type znode struct {
 	path     string
@@ -26,11 +33,12 @@ type znode struct {
 	ctime, mtime        int64 // milliseconds since 1970
 	version, aversion   int32
 	creates             int32 // children ever created here; the next sequence number
-	owner               int64 // session of an ephemeral node, containerOwner, or 0
+	owner               int64 // session of an ephemeral node, containerOwner, ttlOwner with the time to live, or 0
+	ttl                 int64 // time to live in milliseconds, or 0
 }
 
 // ephemeral reports whether n belongs to a session.
-func (n *znode) ephemeral() bool { return n.owner != 0 && n.owner != containerOwner }
+func (n *znode) ephemeral() bool { return n.owner != 0 && n.owner != containerOwner && n.ttl == 0 }
 
 // add enters child below n.
 func (n *znode) add(child *znode) {
@@ -87,8 +95,8 @@ type Stat struct {
 
 func (n *znode) stat() Stat {
 	owner := n.owner
-	if owner == containerOwner {
-		owner = 0 // not shown to clients
+	if !n.ephemeral() {
+		owner = 0 // what else it may say is not shown to clients
 	}
 	return Stat{
 		Czxid:   n.czxid,

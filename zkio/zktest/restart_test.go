@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zktest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// TestRestart: a server that was down goes on where it was; its clients resume
+// their sessions.
+func TestRestart(t *testing.T) {
+	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
+		c := dialClient(t, 20*time.Second, dial)
+		id := c.SessionID()
+		for _, node := range []struct {
+			path  string
+			flags int32
+		}{{"/d", 0}, {"/d/n-", zk.FlagSequence}, {"/d/n-", zk.FlagSequence | zk.FlagEphemeral}} {
+			if _, err := c.Create(node.path, []byte("data"), node.flags, open); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, _, changed, err := c.ExistsW("/d/n-0000000001")
+		if err != nil {
+			t.Fatal(err)
+		}
+		type node struct {
+			data string
+			stat zktest.Stat
+		}
+		nodes := func() map[string]node {
+			all := make(map[string]node)
+			for _, path := range srv.Nodes() {
+				data, stat, _ := srv.Get(path)
+				all[path] = node{string(data), stat}
+			}
+			return all
+		}
+		before, last := nodes(), srv.Zxid()
+
+		srv.Stop()
+		c.await(t, zk.StateDisconnected)
+		if n := srv.AllWatches(); n != (zktest.WatchCount{}) {
+			t.Errorf("watches without a connection: %+v", n)
+		}
+		if s := srv.Sessions(); len(s) != 1 || s[0].Connected || !s[0].Expires.IsZero() {
+			t.Errorf("sessions while it is down: %+v", s)
+		}
+		if nc, err := dial(context.Background(), "tcp", "zktest:2181"); err == nil {
+			// Over TCP the kernel accepts before the server can refuse, and
+			// either the dial finds out, or the first read.
+			if _, err := nc.Read(make([]byte, 1)); err == nil {
+				t.Error("the server answers while it is down")
+			}
+			nc.Close()
+		} else if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("dial: %v, want that it is refused or reset", err)
+		}
+		watched := make(chan struct{})
+		srv.OnRequest(func(_ int64, op zktest.Op, _ string) {
+			if op == zktest.OpSetWatches {
+				close(watched)
+			}
+		})
+		srv.Start()
+		c.await(t, zk.StateHasSession)
+		<-watched // before that the client must not be asked for anything: see bubbleClient
+		srv.OnRequest(nil)
+
+		if c.SessionID() != id {
+			t.Error("the session was lost")
+		}
+		if after := nodes(); !reflect.DeepEqual(after, before) {
+			t.Errorf("nodes %+v, want %+v", after, before)
+		}
+		if zxid := srv.Zxid(); zxid != (last>>32+1)<<32 {
+			t.Errorf("zxid %#x after %#x, want a new epoch", zxid, last)
+		}
+		path, err := c.Create("/d/n-", nil, zk.FlagSequence, open)
+		if err != nil || path != "/d/n-0000000002" {
+			t.Errorf("the next in sequence is %s, %v", path, err)
+		}
+		if _, stat, _ := srv.Get(path); stat.Czxid <= last || stat.Czxid != 1<<32+1 {
+			t.Errorf("czxid %#x, want the first of its epoch", stat.Czxid)
+		}
+		if err := c.Delete("/d/n-0000000001", -1); err != nil {
+			t.Fatal(err)
+		}
+		if e := <-changed; e.Type != zk.EventNodeDeleted {
+			t.Errorf("the watch was told %v", e)
+		}
+		srv.Restart()
+		c.await(t, zk.StateDisconnected)
+		c.await(t, zk.StateHasSession)
+		if c.SessionID() != id || srv.Zxid() != 2<<32 {
+			t.Errorf("after a second restart: session %x, want %x; zxid %#x", c.SessionID(), id, srv.Zxid())
+		}
+		if got := srv.Faults().Hits()[zktest.FaultStop]; got != 2 {
+			t.Errorf("%d stops were counted, want 2", got)
+		}
+	})
+}
+
+// TestRestartAndTime: nothing ends while the server is down, and every session
+// has its whole timeout when it is back.
+func TestRestartAndTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t, zktest.Config{TickTime: 500 * time.Millisecond, ContainerCheckInterval: 10 * time.Second, ExtendedTypes: true})
+		start := time.Now()
+		c := bubbleClient(t, srv, 10*time.Second)
+		if _, err := c.CreateContainer("/c", nil, zk.FlagContainer, open); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Create("/c/x", nil, 0, open); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.CreateTTL("/t", nil, zk.FlagTTL, open, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Delete("/c/x", -1); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		for range 3 {
+			d := rawSession(t, srv, 6*time.Second)
+			d.create(fmt.Sprintf("/e%d", d.session), "", 1)
+		}
+		time.Sleep(5 * time.Second)
+		srv.Stop()
+		srv.Stop()
+		all := srv.Nodes()
+		if len(all) != 5 {
+			t.Fatalf("nodes %v, want 5", all)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := srv.Nodes(); !slices.Equal(got, all) || len(srv.Expired()) != 0 {
+			t.Errorf("while it was down %v became %v", all, got)
+		}
+		if err := srv.Set("/c", []byte("x")); err != nil { // its own methods work
+			t.Error(err)
+		}
+		time.Sleep(time.Until(start.Add(2 * time.Hour)))
+		srv.Start()
+		srv.Start()
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		if n := len(srv.Sessions()); n != 3 {
+			t.Errorf("%d sessions are left a timeout later, want 3", n)
+		}
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		if n := len(srv.Sessions()); n != 0 || len(srv.Expired()) != 3 {
+			t.Errorf("%d sessions are left a tick after that", n)
+		}
+		if got, want := srv.Nodes(), []string{"/c", "/t"}; !slices.Equal(got, want) {
+			t.Errorf("nodes %v, want %v", got, want)
+		}
+		srv.Restart() // now nobody's session keeps the clock awake
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := srv.Nodes(); len(got) != 0 {
+			t.Errorf("nodes %v, want none", got)
+		}
+	})
+}
+
+// TestRestartBetween: what has arrived when the server stops and was not
+// executed yet is not executed later.
+func TestRestartBetween(t *testing.T) {
+	for name, op := range map[string]zktest.Op{"a handshake": zktest.OpConnect, "a request": zktest.OpCreate} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				stopped := false
+				srv.OnRequest(func(_ int64, got zktest.Op, _ string) {
+					if got == op && !stopped {
+						stopped = true
+						srv.Restart()
+					}
+				})
+				d := newDialogue(t, "A", func() (net.Conn, error) { return srv.Dial(context.Background(), "tcp", "") })
+				d.connect(10*time.Second, 0, make([]byte, 16), 0, -1)
+				d.create("/a", "", 0)
+				if srv.Exists("/a") || !stopped {
+					t.Errorf("the node is there: %v; stopped: %v", srv.Exists("/a"), stopped)
+				}
+				if n := len(srv.Sessions()); n != map[zktest.Op]int{zktest.OpConnect: 0, zktest.OpCreate: 1}[op] {
+					t.Errorf("%d sessions", n)
+				}
+			})
+		})
+	}
+}
+
+// TestRestartAndLag: after a restart every server knows what was committed
+// before, and a Lag goes on from there.
+func TestRestartAndLag(t *testing.T) {
+	behind(t, -1, func(srv *zktest.Server, lag *zktest.Lag, slow, quick *dialogue) {
+		quick.create("/a", "", 0)
+		id, password, seen := quick.session, quick.password, srv.Zxid()
+		srv.Restart()
+		if lag.Pending() != 0 {
+			t.Errorf("%d transactions are pending", lag.Pending())
+		}
+		for _, d := range []*dialogue{slow, quick} {
+			d.reconnect()
+		}
+		quick.connect(10*time.Second, id, password, seen, 0)
+		slow.connect(10*time.Second, slow.session, slow.password, seen, 0)
+		quick.create("/b", "", 0)
+		slow.said()
+		slow.exists("/a", false)
+		slow.wantSaid("of before", "0 {c z+1")
+		slow.exists("/b", false)
+		slow.wantSaid("of after", "-101")
+	})
+}
+
+// TestRestartWhenClosed: a server that is closed stays closed.
+func TestRestartWhenClosed(t *testing.T) {
+	srv := newServer(t, zktest.Config{})
+	srv.Stop()
+	if err := srv.Close(); err != nil {
+		t.Error(err)
+	}
+	srv.Start()
+	srv.Restart()
+	if srv.Zxid() != 0 {
+		t.Errorf("zxid %#x, want that nothing has happened", srv.Zxid())
+	}
+	if _, err := srv.Dial(context.Background(), "tcp", ""); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("dial: %v, want that it is refused", err)
+	}
+}
