@@ -22,6 +22,22 @@ const (
 	PermAll = PermRead | PermWrite | PermCreate | PermDelete | PermAdmin
 )
 
+// String returns the entry as ZooKeeper's command line writes it, for instance
+// "world:anyone:cdrwa".
+func (a ACL) String() string {
+	letters := []struct {
+		perm   int32
+		letter byte
+	}{{PermCreate, 'c'}, {PermDelete, 'd'}, {PermRead, 'r'}, {PermWrite, 'w'}, {PermAdmin, 'a'}}
+	s := []byte(a.Scheme + ":" + a.ID + ":")
+	for _, l := range letters {
+		if a.Perms&l.perm != 0 {
+			s = append(s, l.letter)
+		}
+	}
+	return string(s)
+}
+
 // zkACL translates an access control list. An empty one, which every server
 // would refuse, means that the world may do everything.
 func zkACL(acl []ACL) []zk.ACL {

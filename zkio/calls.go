@@ -22,14 +22,14 @@ const maxRequest = 1<<20 - 8192
 // before the connection is. The few that get there while the connection breaks
 // are sent on the next one, or fail with the session.
 func (s *Session) before(op, path string, size int) error {
+	if size > maxRequest {
+		return badArguments(op, path, "a request of %d bytes is more than the %d that a server takes", size, maxRequest)
+	}
 	if !s.reachable() {
 		if err := s.Err(); err != nil {
 			return overError(op, path, err)
 		}
 		return &opError{op: op, path: path, kind: ErrNotSent, why: errors.New(s.client.hosts.why())}
-	}
-	if size > maxRequest {
-		return badArguments(op, path, "a request of %d bytes is more than the %d that a server takes", size, maxRequest)
 	}
 	return nil
 }
@@ -42,6 +42,22 @@ func (s *Session) after(op, path string, err error) error {
 		return overError(op, path, over)
 	}
 	return wrap(op, path, err)
+}
+
+// afterWrite is after for a call that changes something. If the session is over,
+// the error wraps ErrUnknown as well, unless go-zookeeper's says that the call
+// changed nothing.
+func (s *Session) afterWrite(op, path string, err error) error {
+	over := s.Err()
+	if over == nil {
+		return wrap(op, path, err)
+	}
+	if err != nil {
+		if class := ClassOf(sentinelOf(err)); class == Definite || class == NotSent {
+			return overError(op, path, over)
+		}
+	}
+	return overError(op, path, &joined{unprefixed(over) + "; the request may have been carried out before", []error{over, ErrUnknown}})
 }
 
 // overError makes the error of a call on a session that is over because of err.
@@ -104,6 +120,24 @@ func (s *Session) Exists(path string) (Stat, bool, error) {
 	return statOf(st), ok, nil
 }
 
+// ACL returns a node's access control list. It takes the right to read the node
+// or to administer it; who may not administer it does not see the hashes in
+// entries of the scheme digest.
+func (s *Session) ACL(path string) ([]ACL, error) {
+	if err := s.before("get the ACL of", path, len(path)); err != nil {
+		return nil, err
+	}
+	entries, _, err := s.conn.GetACL(path)
+	if err := s.after("get the ACL of", path, err); err != nil {
+		return nil, err
+	}
+	acl := make([]ACL, len(entries))
+	for i, e := range entries {
+		acl[i] = ACL{Perms: e.Perms, Scheme: e.Scheme, ID: e.ID}
+	}
+	return acl, nil
+}
+
 // Create creates a persistent node. An empty acl lets the world do everything.
 func (s *Session) Create(path string, data []byte, acl []ACL) error {
 	_, err := s.create(path, data, zk.FlagPersistent, acl)
@@ -117,7 +151,7 @@ func (s *Session) create(path string, data []byte, flags int32, acl []ACL) (stri
 		return "", err
 	}
 	made, err := s.conn.Create(path, data, flags, zkACL(acl))
-	if err := s.after("create", path, err); err != nil {
+	if err := s.afterWrite("create", path, err); err != nil {
 		return "", err
 	}
 	return made, nil
@@ -130,7 +164,7 @@ func (s *Session) Set(path string, data []byte, version int32) (Stat, error) {
 		return Stat{}, err
 	}
 	st, err := s.conn.Set(path, data, version)
-	if err := s.after("set", path, err); err != nil {
+	if err := s.afterWrite("set", path, err); err != nil {
 		return Stat{}, err
 	}
 	return statOf(st), nil
@@ -142,7 +176,7 @@ func (s *Session) Delete(path string, version int32) error {
 	if err := s.before("delete", path, len(path)); err != nil {
 		return err
 	}
-	return s.after("delete", path, s.conn.Delete(path, version))
+	return s.afterWrite("delete", path, s.conn.Delete(path, version))
 }
 
 // Sync waits until the session's server has caught up with the leader: what
@@ -174,11 +208,8 @@ func (s *Session) multi(op, path string, ops ...Op) ([]OpResult, error) {
 	reqs := make([]any, len(ops))
 	size := 0
 	for i, o := range ops {
-		if o.req == nil {
-			return nil, badArguments(op, path, "operation %d is the zero Op: make it with CheckOp, CreateOp, SetOp or DeleteOp", i)
-		}
-		if err := checkPath(o.path); err != nil {
-			return nil, &opError{op: op, path: o.path, kind: ErrBadArguments, why: err}
+		if err := o.Validate(); err != nil {
+			return nil, fmt.Errorf("%w (operation %d)", err, i)
 		}
 		reqs[i] = o.req
 		size += o.size + 32
@@ -202,27 +233,13 @@ func (s *Session) multi(op, path string, ops ...Op) ([]OpResult, error) {
 			results[i].Err = wrap(op, path, a.Error)
 		}
 	}
-	if err := s.after(op, path, err); err != nil {
+	if err := s.afterWrite(op, path, err); err != nil {
 		if ClassOf(err) == SessionOver || ClassOf(err) == Closed {
 			return nil, err
 		}
 		return results, err
 	}
 	return results, nil
-}
-
-// checkPath does for the paths in a transaction what go-zookeeper does for
-// those of single requests only.
-func checkPath(path string) error {
-	switch {
-	case !strings.HasPrefix(path, "/"):
-		return errors.New("a path begins with a slash")
-	case path != "/" && strings.HasSuffix(path, "/"):
-		return errors.New("a path does not end with a slash")
-	case strings.Contains(path, "//"):
-		return errors.New("a path has no empty segments")
-	}
-	return nil
 }
 
 // EnsureDir makes dir, and what is missing above it, as container nodes, which
@@ -262,7 +279,7 @@ func (s *Session) makeDir(dir string, acl []ACL) error {
 			return err
 		}
 		_, err := s.conn.CreateContainer(dir, nil, zk.FlagContainer, zkACL(acl))
-		if err = s.after("create", dir, err); !errors.Is(err, ErrUnsupported) {
+		if err = s.afterWrite("create", dir, err); !errors.Is(err, ErrUnsupported) {
 			return err
 		}
 		s.noContainers.Store(true)

@@ -71,14 +71,13 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		ran:     make(chan struct{}),
 	}
 	if c.clock == nil {
-		c.clock = newClock()
+		c.clock = newClock(cfg.Suspended)
 	}
 	c.hosts = newHosts(cfg.Servers, c.clock)
 	c.dispatcher = newDispatcher(c.watches, cfg.Listener)
 	c.pool = newPool(cfg.Workers)
 	c.delays = newDelays(c.pool, c.clock)
 	c.group.Go(func() error { c.dispatcher.run(); return nil })
-	c.group.Go(func() error { c.delays.run(); return nil })
 	c.group.Go(func() error { c.run(); return nil })
 
 	select {
@@ -165,12 +164,13 @@ func (c *Client) live(s *Session) bool {
 		return true
 	}
 	if errors.Is(err, ErrAuthFailed) {
-		select {
-		case c.opened <- err:
+		if c.Session() == nil {
+			c.opened <- err
 			return false
-		default:
-			log.Error("zookeeper refuses the client's credentials; trying again", "cause", err)
 		}
+		// Whoever waits for this session has to hear that it is not coming.
+		c.dispatcher.push(notice{ended: s, cause: err})
+		log.Error("zookeeper refuses the client's credentials; trying again", "cause", err)
 	}
 	return true
 }
@@ -180,16 +180,16 @@ func (c *Client) begin(s *Session) bool {
 	if margin, most := c.cfg.LostMargin, s.Timeout()/4; margin >= most {
 		err := fmt.Errorf("%w: the servers grant a session timeout of %v, so LostMargin must be less than %v; it is %v: lower it, or raise the servers' maxSessionTimeout",
 			ErrBadArguments, s.Timeout(), most, margin)
-		select {
-		case c.opened <- err:
+		if c.Session() == nil {
+			c.opened <- err
 			ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 			s.shut(ctx, ctx.Done())
 			cancel()
 			return false
-		default:
-			c.cfg.Logger.Error("no lease can be had in this zookeeper session", "cause", err)
 		}
+		c.cfg.Logger.Error("no lease can be had in this zookeeper session", "cause", err)
 	}
+	first := c.Session() == nil
 	c.stats.sessions.Add(1)
 	c.current.Store(s)
 	c.dispatcher.push(notice{started: s})
@@ -197,9 +197,8 @@ func (c *Client) begin(s *Session) bool {
 	s.group.Go(s.heartbeat)
 	s.publish()
 	c.cfg.Logger.Info("zookeeper session begins", "session", sessionID(s), "epoch", s.epoch, "timeout", s.Timeout())
-	select {
-	case c.opened <- nil:
-	default: // not the first
+	if first {
+		c.opened <- nil
 	}
 	return true
 }
@@ -282,7 +281,7 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) Submit(q Queue, t Task) bool { return c.pool.submit(q, t) }
 
 // SubmitAfter is Submit after d. If the client is closed meanwhile, t is run at
-// once, with the session that is over.
+// once, with the session that is over. A t that is Voidable may not be run at all.
 func (c *Client) SubmitAfter(d time.Duration, q Queue, t Task) bool { return c.delays.add(d, q, t) }
 
 // Session returns the client's present session. It may be over, if the next is

@@ -59,6 +59,18 @@ type Config struct {
 	// nobody is.
 	Listener Listener
 
+	// Suspended returns for how long the machine has been suspended in total, since
+	// any moment that stays the same, as far as Go's monotonic clock has not
+	// counted that time. Leases count it as elapsed. It is called at every
+	// request and every look at a lease, by any goroutine: it must be quick and not
+	// block, and its result must not decrease.
+	//
+	// Defaults to what the system tells: on Linux the difference of CLOCK_BOOTTIME
+	// and CLOCK_MONOTONIC; elsewhere nothing. On Windows Go's clock counts that time
+	// itself; on macOS it does not, and a program that has a way to the clock
+	// that does (mach_continuous_time) can give the difference here.
+	Suspended func() time.Duration
+
 	clock *clock // set by tests only
 }
 

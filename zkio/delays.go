@@ -8,21 +8,22 @@ import (
 	"time"
 )
 
-// delays holds the tasks of [Client.SubmitAfter] until they are due: one heap,
-// one timer and one goroutine, however many tasks wait.
+// delays holds the tasks of [Client.SubmitAfter] until they are due: one heap and
+// one timer, and no goroutine, however many tasks wait.
 type delays struct {
 	pool  *pool
 	clock *clock
-	wake  chan struct{} // of capacity 1: the heap has a new first element, or is closed
-	done  chan struct{} // closed when run has returned
+	timer *time.Timer // runs move when the first task is due
 
-	mu     sync.Mutex // protects what follows
+	mu     sync.Mutex // protects what follows; the pool's is taken while it is held
 	heap   delayHeap
 	closed bool
 }
 
 func newDelays(p *pool, c *clock) *delays {
-	return &delays{pool: p, clock: c, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	d := &delays{pool: p, clock: c}
+	d.timer = time.AfterFunc(time.Hour, d.move) // of nothing, if it comes to that
+	return d
 }
 
 // add has t queued after d, and reports whether it will be.
@@ -41,60 +42,44 @@ func (d *delays) add(after time.Duration, q Queue, t Task) bool {
 	at := d.clock.now() + after
 	heap.Push(&d.heap, delayed{at, q, t})
 	if d.heap[0].at == at {
-		d.wakeUp()
+		d.timer.Reset(after)
 	}
 	return true
 }
 
-func (d *delays) wakeUp() {
-	select {
-	case d.wake <- struct{}{}:
-	default: // a wake-up is on its way
-	}
-}
-
-// run moves tasks to the pool when they are due, until close; then it moves all.
-func (d *delays) run() {
-	defer close(d.done)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		next, closed := d.move()
-		if closed {
-			return
-		}
-		timer.Reset(next)
-		select {
-		case <-timer.C:
-		case <-d.wake:
-		}
-	}
-}
-
-// move hands over what is due, everything after close, and returns how long it
-// is until the next task is due.
-func (d *delays) move() (next time.Duration, closed bool) {
+// move moves tasks to the pool when they are due. The timer calls it; if it does
+// so once too often, or late, there is nothing to do.
+func (d *delays) move() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.clock.now()
-	for len(d.heap) > 0 && (d.closed || d.heap[0].at <= now) {
-		if t, ok := heap.Pop(&d.heap).(delayed); ok {
+	for len(d.heap) > 0 && d.heap[0].at <= now {
+		t := d.popLocked()
+		if v, ok := t.task.(Voidable); !ok || !v.Void() {
 			d.pool.push(t.queue, t.task)
 		}
 	}
-	if len(d.heap) == 0 {
-		return time.Hour, d.closed
+	if len(d.heap) > 0 {
+		d.timer.Reset(d.heap[0].at - now)
 	}
-	return d.heap[0].at - now, d.closed
 }
 
-// close hands the pool what is left, and joins run. Nothing is accepted after it.
+func (d *delays) popLocked() delayed {
+	t, _ := heap.Pop(&d.heap).(delayed) // it holds nothing else
+	return t
+}
+
+// close hands the pool what is left. Nothing is accepted after it, and a move that
+// begins or waits at this moment finds nothing.
 func (d *delays) close() {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.closed = true
-	d.mu.Unlock()
-	d.wakeUp()
-	<-d.done
+	d.timer.Stop()
+	for len(d.heap) > 0 {
+		t := d.popLocked()
+		d.pool.push(t.queue, t.task)
+	}
 }
 
 func (d *delays) len() int {

@@ -18,7 +18,9 @@
 //     what surely did not happen is called so.
 //   - A lease ends before the ensemble can have ended the session, if clocks
 //     differ in speed by less than a twelfth, and if the servers' tick is at most
-//     half the session timeout, which is ZooKeeper's default bound. It does not
+//     half the session timeout, which is ZooKeeper's default bound. The wall
+//     clock plays no part; time in which the machine was suspended counts on
+//     Linux and Windows ([Config.Suspended] tells the rest). It does not
 //     keep a process that was paused from going on as if nothing had happened:
 //     that is what [Node.Czxid], compared by the resource, is for.
 //   - A watch event is not lost in a reconnect, and may be told more than once.
@@ -48,7 +50,6 @@
 //
 //	client      run: one session after the other     joined by Close
 //	            the dispatcher: listener, watchers    joined by Close
-//	            the delays: tasks of SubmitAfter      joined by Close
 //	            Config.Workers workers                joined by Close
 //	session     go-zookeeper's: a main loop,          joined by run at the session's end
 //	            a sender and a receiver
@@ -58,13 +59,14 @@
 //	            sets the watches
 //
 // Their number does not depend on how many tasks, nodes or watches there are.
+// A timer moves the tasks of SubmitAfter to the workers' queues when they are due.
 // User code runs on the dispatcher (which must not block) and on the workers.
 //
 // # Locks
 //
 // Every mutex protects the fields that its comment names, for as long as it
 // takes to look at them: none is held during I/O, while waiting, or while user
-// code runs. Where one is taken under another, it is in this order:
+// code runs, but for [Voidable], which is asked under delays.mu. Where one is taken under another, it is in this order:
 //
 //	Session.mu > pool.mu
 //	delays.mu  > pool.mu

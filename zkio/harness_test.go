@@ -170,3 +170,42 @@ func mustCreate(t *testing.T, s *Session, dir string, w Watcher) *Node {
 	must(t, n.Create(s))
 	return n
 }
+
+// checkACLs compares the ACLs of nodes below dir, which it makes, with what they
+// were made with. mine is authenticated as user:secret, theirs is not.
+func checkACLs(t *testing.T, mine, theirs *Session, dir string) {
+	t.Helper()
+	must(t, mine.Create(dir, nil, nil))
+	world := ACL{PermAll, "world", "anyone"}
+	readers := ACL{PermRead | PermCreate, "world", "anyone"}
+	user := ACL{PermAll, "digest", "user:5w9W4eL3797Y4Wq8AcKUPPk8ha4="} // the SHA-1 of user:secret
+	for i, tt := range []struct {
+		acl          []ACL
+		mine, theirs []ACL // as they are shown
+		err          error // theirs
+	}{
+		{nil, []ACL{world}, []ACL{world}, nil},
+		{[]ACL{{PermAll, "auth", ""}}, []ACL{user}, nil, ErrNoAuth},
+		{[]ACL{user, readers}, []ACL{user, readers}, []ACL{{PermAll, "digest", "user:x"}, readers}, nil},
+		{[]ACL{{PermRead, "ip", "192.0.2.0/24"}, world}, []ACL{{PermRead, "ip", "192.0.2.0/24"}, world}, []ACL{{PermRead, "ip", "192.0.2.0/24"}, world}, nil},
+	} {
+		path := fmt.Sprintf("%s/%d", dir, i)
+		must(t, mine.Create(path, nil, tt.acl))
+		got, err := mine.ACL(path)
+		must(t, err)
+		if !slices.Equal(got, tt.mine) {
+			t.Errorf("%v: shown as %v, want %v", tt.acl, got, tt.mine)
+		}
+		got, err = theirs.ACL(path)
+		if !is(err, tt.err) || !slices.Equal(got, tt.theirs) {
+			t.Errorf("%v: shown to others as %v, %v; want %v, %v", tt.acl, got, err, tt.theirs, tt.err)
+		}
+	}
+	_, err := mine.ACL(dir + "/none")
+	wantErr(t, err, ErrNoNode, Definite)
+	_, err = mine.ACL("none")
+	wantErr(t, err, ErrBadArguments, Definite)
+	if got := fmt.Sprint([]ACL{user, readers, {PermDelete | PermWrite | PermAdmin, "ip", "::1"}}); got != "["+user.Scheme+":"+user.ID+":cdrwa world:anyone:cr ip:::1:dwa]" {
+		t.Errorf("ACLs are written as %s", got)
+	}
+}

@@ -25,7 +25,7 @@ func (ns *nodeSet) add(n *Node) {
 		return
 	}
 	ns.nodes = append(ns.nodes, n)
-	n.slot = len(ns.nodes)
+	n.slot = int32(len(ns.nodes))
 	if n.slot == 1 {
 		select {
 		case ns.wake <- struct{}{}:
@@ -72,11 +72,11 @@ func (ns *nodeSet) len() int {
 	return len(ns.nodes)
 }
 
-// heartbeat keeps the session's lease alive: while the session has nodes, and
-// no write that was sent in the last sixth of the timeout has been answered,
-// it makes the cheapest write there is, a transaction that checks one of the
-// nodes and changes nothing. Whatever else the session writes makes it keep
-// quiet.
+// heartbeat keeps the session's lease alive: while the session has nodes to keep
+// alive, and no write that was sent in the last sixth of the timeout has been
+// answered (or in a shorter time, where the lease ends soon: see trust.due), it
+// makes the cheapest write there is, a transaction that checks one of the nodes
+// and changes nothing. Whatever else the session writes makes it keep quiet.
 //
 // It runs on a goroutine of the session's and not on a worker, so that busy
 // workers do not cost the lease. A call of its own may block for as long as
@@ -97,8 +97,7 @@ func (s *Session) heartbeat() {
 
 // beat obtains a proof if one is due, and returns when to look again.
 func (s *Session) beat() time.Duration {
-	sixth := s.Timeout() / 6
-	if left := s.trust.lastProof() + sixth - s.client.clock.now(); left > 0 {
+	if left := s.trust.due() - s.client.clock.now(); left > 0 {
 		return left
 	}
 	n, path := s.nodes.pick()
@@ -107,12 +106,12 @@ func (s *Session) beat() time.Duration {
 	}
 	switch err := s.Prove(path); {
 	case err == nil:
-		return s.trust.lastProof() + sixth - s.client.clock.now()
+		return s.trust.due() - s.client.clock.now()
 	case errors.Is(err, ErrNoNode):
 		s.nodes.remove(n) // its watchers were told
 		return 0
 	default:
 		// The call has mostly waited for a connection already.
-		return sixth / 8
+		return s.Timeout() / 48
 	}
 }

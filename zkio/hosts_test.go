@@ -16,7 +16,7 @@ import (
 // the attempts within one at once.
 func TestHostsPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHosts([]string{"a", "b", "c"}, newClock())
+		h := newHosts([]string{"a", "b", "c"}, newClock(nil))
 		const timeout = 10 * time.Second
 		pauses := func(n int) (rounds []time.Duration) {
 			for range n {
@@ -82,7 +82,7 @@ func TestHostsAttempt(t *testing.T) {
 		{5, time.Second, []time.Duration{minAttempt, 2 * minAttempt, time.Second / 3}},
 		{1, 150 * time.Millisecond, []time.Duration{50 * time.Millisecond}},
 	} {
-		h := newHosts(make([]string, tt.servers), newClock())
+		h := newHosts(make([]string, tt.servers), newClock(nil))
 		for round, want := range tt.want {
 			for range tt.servers {
 				h.pause(tt.timeout)
@@ -100,7 +100,7 @@ func TestHostsOrder(t *testing.T) {
 	servers := []string{"a", "b", "c", "d", "e"}
 	first := make(map[string]int)
 	for range 200 {
-		h := newHosts(servers, newClock())
+		h := newHosts(servers, newClock(nil))
 		var round []string
 		for range servers {
 			round = append(round, h.pick())
@@ -126,7 +126,7 @@ func TestHostsDial(t *testing.T) {
 	must(t, err)
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	h := newHosts([]string{"localhost:" + port}, newClock())
+	h := newHosts([]string{"localhost:" + port}, newClock(nil))
 	for range 4 { // whichever of its addresses comes first
 		conn, raw, err := h.dial(t.Context(), &Config{}, "localhost:"+port)
 		must(t, err)

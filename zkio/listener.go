@@ -18,7 +18,9 @@ type Listener interface {
 	LeaseLapsed(l *Lease)
 
 	// SessionOver says that s has ended, and why. Its leases were latched as
-	// lapsed before this call, and told.
+	// lapsed before this call, and told. It is also told of a session that has
+	// never started, with [ErrAuthFailed], each time that the servers have
+	// refused the client's credentials.
 	SessionOver(s *Session, cause error)
 }
 

@@ -28,21 +28,26 @@ const sequenceDigits = 10
 type Node struct {
 	dir     string
 	prefix  string // of the name: _c_<guid>-<kind>
-	data    []byte
-	acl     []ACL
+	content *content
 	watcher Watcher
 
 	session *Session // the one it was created in, or may have been; nil before
-	maybe   bool     // a create was sent, and its outcome is not known
 	beside  string   // what CreateBeside has made the node beside, or may have; "" if it surely has not
-	tried   bool     // a delete was sent, and its outcome is not known
 	path    string   // "" while the node is not known to exist
 	czxid   int64
+	maybe   bool // a create was sent, and its outcome is not known
+	tried   bool // a delete was sent, and its outcome is not known
 	watched bool
 
 	// Protected by session.nodes.mu.
-	slot       int    // 1 + index in session.nodes; 0 if not there
+	slot       int32  // 1 + index in session.nodes; 0 if not there
 	registered string // the path, for the heartbeat's goroutine
+}
+
+// content is what only the creating methods need.
+type content struct {
+	data []byte
+	acl  []ACL
 }
 
 // NewNode describes a node in dir, which must exist when it is created; nothing
@@ -52,8 +57,7 @@ func NewNode(dir, kind, guid string, data []byte, acl []ACL, watcher Watcher) *N
 	return &Node{
 		dir:     dir,
 		prefix:  "_c_" + guid + "-" + kind,
-		data:    data,
-		acl:     acl,
+		content: &content{data, acl},
 		watcher: watcher,
 	}
 }
@@ -79,6 +83,19 @@ func (n *Node) Beside() string {
 	return n.beside
 }
 
+// KeepAlive says whether the session is to prove itself for this node's sake, by
+// the heartbeat's writes, when nothing else is written: without them its lease
+// ends. A node is kept alive from its creation on. It does not block.
+func (n *Node) KeepAlive(on bool) {
+	switch {
+	case n.path == "":
+	case on:
+		n.session.nodes.add(n)
+	default:
+		n.session.nodes.remove(n)
+	}
+}
+
 // Session returns the session that the node was created in, or may have been;
 // nil before the first Create.
 func (n *Node) Session() *Session { return n.session }
@@ -93,7 +110,7 @@ func (n *Node) Session() *Session { return n.session }
 // exist.
 func (n *Node) Create(s *Session) error {
 	return n.createAndLook(s, func() (string, error) {
-		return s.create(join(n.dir, n.prefix), n.data, zk.FlagEphemeralSequential, n.acl)
+		return s.create(join(n.dir, n.prefix), n.content.data, zk.FlagEphemeralSequential, n.content.acl)
 	})
 }
 
@@ -114,21 +131,57 @@ func (n *Node) Enter(s *Session) (children int, err error) {
 		}
 		n.drop() // somebody deleted it
 	}
-	n.maybe = true
-	create := Op{
-		req:  &zk.CreateRequest{Path: join(n.dir, n.prefix), Data: n.data, Acl: zkACL(n.acl), Flags: zk.FlagEphemeralSequential},
-		path: join(n.dir, n.prefix),
-		size: len(n.dir) + len(n.prefix) + len(n.data) + sizeOfACL(n.acl),
-	}
-	results, err := s.multi("create", n.where(), create, SetOp(n.dir, nil, -1))
+	n.maybe = true // the obligation begins before the request is sent
+	results, err := s.multi("create", n.where(), n.creation(), SetOp(n.dir, nil, -1))
 	if err != nil {
 		n.answered(err)
 		return 0, err
 	}
-	n.found(results[0].Path)
+	return n.entered(results[0], results[1]), nil
+}
+
+// EnterFor is Enter for a node that has never been tried to make, in one
+// transaction with the deletion of old, which is s's and is there: who leaves a
+// queue and wants to queue again, at its end, needs one request for both. nil
+// means that old is gone, by this request, and the node is there.
+//
+// After an error both may have happened, or neither. Call old's Remove, and
+// then treat the node as after an error of Enter.
+func (n *Node) EnterFor(s *Session, old *Node) (children int, err error) {
+	if n.session != nil || n.content == nil || old.session != s || old.path == "" || old.tried {
+		return 0, badArguments("create", n.where(), "it is not new, or the one that it takes the turn of is not surely there")
+	}
+	old.release()
+	n.session, n.maybe = s, true
+	results, err := s.multi("create", n.where(), DeleteOp(old.path, -1), n.creation(), SetOp(n.dir, nil, -1))
+	if err != nil {
+		n.answered(err)
+		if class := ClassOf(err); class != NotSent && class != Definite {
+			old.tried = true
+		}
+		return 0, err
+	}
+	old.Forget()
+	return n.entered(results[1], results[2]), nil
+}
+
+// creation returns the operation that creates the node at the end of the queue.
+func (n *Node) creation() Op {
+	path := join(n.dir, n.prefix)
+	return Op{
+		req:  &zk.CreateRequest{Path: path, Data: n.content.data, Acl: zkACL(n.content.acl), Flags: zk.FlagEphemeralSequential},
+		path: path,
+		size: len(path) + len(n.content.data) + sizeOfACL(n.content.acl),
+	}
+}
+
+// entered notes that a transaction has created the node and written dir, with
+// these results. It returns how many children dir had then.
+func (n *Node) entered(created, written OpResult) (children int) {
+	n.found(created.Path)
 	// One transaction made the node and changed dir.
-	n.czxid = results[1].Stat.Mzxid
-	return int(results[1].Stat.NumChildren), nil
+	n.czxid = written.Stat.Mzxid
+	return int(written.Stat.NumChildren)
 }
 
 // CreateBeside creates the node with the sequence number of the node at beside,
@@ -144,9 +197,9 @@ func (n *Node) CreateBeside(s *Session, beside string) error {
 	return n.createAndLook(s, func() (string, error) {
 		n.beside = beside
 		_, err := s.multi("create", path, CheckOp(beside, -1), Op{
-			req:  &zk.CreateRequest{Path: path, Data: n.data, Acl: zkACL(n.acl), Flags: zk.FlagEphemeral},
+			req:  &zk.CreateRequest{Path: path, Data: n.content.data, Acl: zkACL(n.content.acl), Flags: zk.FlagEphemeral},
 			path: path,
-			size: len(path) + len(n.data) + sizeOfACL(n.acl),
+			size: len(path) + len(n.content.data) + sizeOfACL(n.content.acl),
 		})
 		return path, err
 	})
@@ -184,8 +237,21 @@ func (n *Node) createAndLook(s *Session, create func() (path string, err error))
 		why: errors.New("the node was deleted by somebody as soon as it was made, three times")}
 }
 
+// Slim gives back the memory of what only the creating methods need, which must
+// not be called any more. It is for a node that is there.
+func (n *Node) Slim() {
+	n.content = nil
+	name := n.Name()
+	if rest, ok := strings.CutPrefix(name, n.prefix); ok {
+		n.prefix = name[:len(name)-len(rest)] // the same, as a part of path
+	}
+}
+
 // begin makes s the node's session and finds out whether the node is there.
 func (n *Node) begin(s *Session) error {
+	if n.content == nil {
+		return badArguments("create", n.where(), "Slim was called")
+	}
 	if n.session != s {
 		if n.session != nil && n.session.Err() == nil {
 			return badArguments("create", n.where(), "it belongs to session %#x, which is alive", n.session.ID())
@@ -253,6 +319,7 @@ func (n *Node) resolve() error {
 	}
 	n.maybe = false
 	if n.path == "" {
+		//holdfast:reached lost create: it was not carried out
 		n.beside = ""
 	}
 	return nil
@@ -267,6 +334,7 @@ func (n *Node) claim(path string) error {
 	case st.EphemeralOwner != n.session.ID():
 		return nil // an earlier session's, about to go with it
 	case n.path == "":
+		//holdfast:reached lost create: the node is there, adopted
 		n.found(path)
 		return nil
 	}
@@ -346,6 +414,7 @@ const (
 // Remove is Delete, and also says how the node went.
 func (n *Node) Remove(s *Session) (Removal, error) {
 	if n.session == nil || n.path == "" && !n.maybe || n.session.Gone() {
+		//holdfast:reached-if n.path != "" && n.session.Gone(): release: the node has gone with its session
 		n.Forget()
 		return RemovedSomehow, nil
 	}
@@ -355,6 +424,7 @@ func (n *Node) Remove(s *Session) (Removal, error) {
 	}
 	how, err := n.delete(s)
 	if err == nil || n.session.Gone() { // perhaps only now
+		//holdfast:reached-if err == nil && n.tried && how == RemovedSomehow: lost delete: it had been carried out
 		if err != nil || n.session.Err() != nil && how == RemovedBefore {
 			how = RemovedSomehow // with its session
 		}
@@ -383,6 +453,7 @@ func (n *Node) delete(s *Session) (how Removal, err error) {
 	for _, path := range paths {
 		switch err := s.Delete(path, -1); {
 		case err == nil:
+			//holdfast:reached-if n.path == "": lost create: the node is there, deleted
 			how = RemovedByUs
 		case errors.Is(err, ErrNoAuth):
 			// The server looks at the right to delete, which is the parent's,

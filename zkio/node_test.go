@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -49,6 +50,32 @@ func wantClean(t *testing.T, z *zktest.Server, n *Node, c *Client) {
 	if n.Path() != "" || n.Session() != nil || n.Czxid() != 0 {
 		t.Errorf("the node is %q of %p", n.Path(), n.Session())
 	}
+}
+
+// A node that has been slimmed is what it was, but cannot be made any more.
+func TestSlimNode(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		s := c.Session()
+		must(t, s.EnsureDir("/d", nil))
+		var r recorder
+		n := newNode("/d", &r)
+		must(t, n.Create(s))
+		path, name, czxid := n.Path(), n.Name(), n.Czxid()
+		n.Slim()
+		if n.Path() != path || n.Name() != name || n.Czxid() != czxid || !n.named(name) {
+			t.Errorf("it is %s, %s, %d; it was %s, %s, %d", n.Path(), n.Name(), n.Czxid(), path, name, czxid)
+		}
+		wantErr(t, n.Create(s), ErrBadArguments, Definite)
+		_, err := n.Enter(s)
+		wantErr(t, err, ErrBadArguments, Definite)
+		wantErr(t, n.CreateBeside(s, path), ErrBadArguments, Definite)
+		wantPlaced(t, z, n, s)
+		must(t, n.Delete(s))
+		wantClean(t, z, n, c)
+		_, err = n.EnterFor(s, newNode("/d", nil))
+		wantErr(t, err, ErrBadArguments, Definite)
+	})
 }
 
 func TestNodeLife(t *testing.T) {
@@ -118,30 +145,49 @@ func TestNodeDeletedByOthers(t *testing.T) {
 	})
 }
 
-// TestLostReplies cuts the connection at each request of a node's life, before
-// the request is carried out and after. Whatever happens, trying again leads to
-// exactly one node, and then to none.
-func TestLostReplies(t *testing.T) {
-	type faulty = func(*zktest.Faults, zktest.Match) *zktest.Fault
-	for _, tt := range []struct {
-		name  string
-		cut   faulty
-		match []zktest.Match // one after the other
-		// creates is how many creates are sent until it has succeeded.
-		creates uint64
-	}{
-		{"create, carried out", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}}, 1},
-		{"create, not carried out", (*zktest.Faults).DropRequest, []zktest.Match{{Op: zktest.OpCreate}}, 2},
-		{"create, carried out, then sync", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpSync}}, 1},
-		{"create, carried out, then the list", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpGetChildren2}}, 1},
-		{"create, carried out, then the first look", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpGetData}}, 1},
-		{"create, carried out, then everything", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpSync},
+// A lostReply is a way of cutting the connection while a node is made, looked
+// for, and deleted.
+type lostReply struct {
+	name  string
+	cut   func(*zktest.Faults, zktest.Match) *zktest.Fault
+	match []zktest.Match // one after the other
+	// creates is how many creates are sent until it has succeeded.
+	creates uint64
+}
+
+// TestF001_LostReplies: the connection is cut at a request that makes the node
+// or looks at it for the first time, before it is carried out and after.
+func TestF001_LostReplies(t *testing.T) {
+	lostReplies(t,
+		lostReply{"create, carried out", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}}, 1},
+		lostReply{"create, not carried out", (*zktest.Faults).DropRequest, []zktest.Match{{Op: zktest.OpCreate}}, 2},
+		lostReply{"the first look", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpGetData}}, 1})
+}
+
+// TestF002_RecoveryIsLost: the answer to the create is lost, and then those to
+// the requests that look for the node.
+func TestF002_RecoveryIsLost(t *testing.T) {
+	lostReplies(t,
+		lostReply{"sync", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpSync}}, 1},
+		lostReply{"the list", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpGetChildren2}}, 1},
+		lostReply{"the first look", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpGetData}}, 1},
+		lostReply{"everything", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpSync},
 			{Op: zktest.OpGetChildren2}, {Op: zktest.OpGetData}, {Op: zktest.OpGetData, Nth: 2}}, 1},
-		{"create, not carried out, then the list", (*zktest.Faults).DropRequest, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpGetChildren2}}, 2},
-		{"the first look", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpGetData}}, 1},
-		{"delete, carried out", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpDelete}}, 1},
-		{"delete, not carried out", (*zktest.Faults).DropRequest, []zktest.Match{{Op: zktest.OpDelete}}, 1},
-	} {
+		lostReply{"the list, and nothing was created", (*zktest.Faults).DropRequest, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpGetChildren2}}, 2})
+}
+
+// TestF081_LostReplies: the connection is cut at the deletion.
+func TestF081_LostReplies(t *testing.T) {
+	lostReplies(t,
+		lostReply{"carried out", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpDelete}}, 1},
+		lostReply{"not carried out", (*zktest.Faults).DropRequest, []zktest.Match{{Op: zktest.OpDelete}}, 1})
+}
+
+// lostReplies makes a node and deletes it while the faults strike. Whatever
+// happens, trying again leads to exactly one node, and then to none.
+func lostReplies(t *testing.T, losses ...lostReply) {
+	t.Helper()
+	for _, tt := range losses {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, z *zktest.Server) {
 				s := openIn(t, z)
@@ -184,6 +230,60 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
+// TestF003_SyncBeforeTheList: the server that is asked for a node of unknown
+// fate may lag behind. It is made to catch up first; and as long as it does
+// not answer that, nothing is concluded from what it knows.
+func TestF003_SyncBeforeTheList(t *testing.T) {
+	for _, happened := range []bool{true, false} {
+		bubble(t, func(t *testing.T, z *zktest.Server) {
+			s := openIn(t, z)
+			n := newNode("/d", nil)
+			if happened {
+				z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
+			} else {
+				z.Faults().DropRequest(zktest.Match{Op: zktest.OpCreate})
+			}
+			wantErr(t, n.Create(s), ErrUnknown, Unknown)
+			var mu sync.Mutex
+			var asked []string
+			z.OnRequest(func(_ int64, op zktest.Op, _ string) {
+				mu.Lock()
+				defer mu.Unlock()
+				if op != zktest.OpPing && op != zktest.OpConnect && op != zktest.OpMulti { // which is the heartbeat's
+					asked = append(asked, op.String())
+				}
+			})
+			wantAsked := func(want string) {
+				t.Helper()
+				mu.Lock()
+				defer mu.Unlock()
+				if got := strings.Join(asked, " "); got != want {
+					t.Errorf("carried out %t: asked %q, want %q", happened, got, want)
+				}
+				asked = nil
+			}
+			silent := z.Faults().SwallowReply(zktest.Match{Op: zktest.OpSync})
+			go func() {
+				<-silent.Hit()
+				time.Sleep(time.Second)
+				z.Faults().CutAll()
+			}()
+			wantErr(t, n.Create(s), ErrUnknown, Unknown)
+			if silent.Hits() != 1 {
+				t.Fatal("the server was not asked to catch up")
+			}
+			wantAsked("sync")
+			must(t, n.Create(s))
+			if happened {
+				wantAsked("sync getChildren2 getData getData")
+			} else {
+				wantAsked("sync getChildren2 create getData")
+			}
+			wantPlaced(t, z, n, s)
+		})
+	}
+}
+
 // TestDeleteAfterUnknownCreate: a node that may be there is found and deleted.
 func TestDeleteAfterUnknownCreate(t *testing.T) {
 	for _, happened := range []bool{true, false} {
@@ -209,9 +309,9 @@ func TestDeleteAfterUnknownCreate(t *testing.T) {
 	}
 }
 
-// TestAnotherSessionsNodeIsNotAdopted: a node of our name that an earlier
+// TestF004_AnotherSessionsNodeIsNotAdopted: a node of our name that an earlier
 // session owns is about to go with that session.
-func TestAnotherSessionsNodeIsNotAdopted(t *testing.T) {
+func TestF004_AnotherSessionsNodeIsNotAdopted(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		s := openIn(t, z)
 		other := open(t, configure(z)).Session()
@@ -229,8 +329,8 @@ func TestAnotherSessionsNodeIsNotAdopted(t *testing.T) {
 	})
 }
 
-// TestSurplusIsDeleted: should there ever be two nodes of ours, one goes.
-func TestSurplusIsDeleted(t *testing.T) {
+// TestF003_SurplusIsDeleted: should there ever be two nodes of ours, one goes.
+func TestF003_SurplusIsDeleted(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		s := openIn(t, z)
 		n := newNode("/d", nil)
@@ -389,9 +489,9 @@ func TestDeletedBetweenCreateAndLook(t *testing.T) {
 	})
 }
 
-// TestNodeInTheNextSession: a node that was made, or may have been, in a
+// TestF005_NodeInTheNextSession: a node that was made, or may have been, in a
 // session that has ended.
-func TestNodeInTheNextSession(t *testing.T) {
+func TestF005_NodeInTheNextSession(t *testing.T) {
 	for _, made := range []bool{true, false} {
 		bubble(t, func(t *testing.T, z *zktest.Server) {
 			s := openIn(t, z)

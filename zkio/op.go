@@ -2,10 +2,17 @@
 
 package zkio
 
-import "github.com/go-zookeeper/zk"
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
 
 // An Op is one operation of a [Session.Multi]. It is made by CheckOp, CreateOp,
-// SetOp or DeleteOp; the zero Op is refused.
+// SetOp or DeleteOp, which copy what they are given; the zero Op is refused.
 type Op struct {
 	req  any // one of go-zookeeper's request types
 	path string
@@ -21,7 +28,7 @@ func CheckOp(path string, version int32) Op {
 // CreateOp creates a persistent node. An empty acl lets the world do everything.
 func CreateOp(path string, data []byte, acl []ACL) Op {
 	return Op{
-		req:  &zk.CreateRequest{Path: path, Data: data, Acl: zkACL(acl), Flags: zk.FlagPersistent},
+		req:  &zk.CreateRequest{Path: path, Data: bytes.Clone(data), Acl: zkACL(acl), Flags: zk.FlagPersistent},
 		path: path,
 		size: len(path) + len(data) + sizeOfACL(acl),
 	}
@@ -31,7 +38,7 @@ func CreateOp(path string, data []byte, acl []ACL) Op {
 // whatever it is if version is -1.
 func SetOp(path string, data []byte, version int32) Op {
 	return Op{
-		req:  &zk.SetDataRequest{Path: path, Data: data, Version: version},
+		req:  &zk.SetDataRequest{Path: path, Data: bytes.Clone(data), Version: version},
 		path: path,
 		size: len(path) + len(data),
 	}
@@ -41,6 +48,52 @@ func SetOp(path string, data []byte, version int32) Op {
 // if version is -1.
 func DeleteOp(path string, version int32) Op {
 	return Op{req: &zk.DeleteRequest{Path: path, Version: version}, path: path, size: len(path)}
+}
+
+// Path returns the path of the node that the operation is about; "" for the
+// zero Op.
+func (o Op) Path() string { return o.path }
+
+// Validate says what is wrong with the operation by itself, in an error that
+// wraps ErrBadArguments: it is the zero Op, or its path can be no node's. It does
+// no I/O.
+func (o Op) Validate() error {
+	if o.req == nil {
+		return badArguments("transaction", "", "the zero Op: make it with CheckOp, CreateOp, SetOp or DeleteOp")
+	}
+	if err := checkPath(o.path); err != nil {
+		return &opError{op: "transaction", path: o.path, kind: ErrBadArguments, why: err}
+	}
+	return nil
+}
+
+// checkPath does for the paths in a transaction what go-zookeeper does for
+// those of single requests only, and as the servers do it.
+func checkPath(path string) error {
+	switch {
+	case !strings.HasPrefix(path, "/"):
+		return errors.New("a path begins with a slash")
+	case path == "/":
+		return nil
+	case strings.HasSuffix(path, "/"):
+		return errors.New("a path does not end with a slash")
+	}
+	for _, r := range path {
+		// Bytes that are not UTF-8 read as U+FFFD. What is beyond the basic
+		// plane is two surrogates to a server.
+		if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
+			return fmt.Errorf("a path has no character %U", r)
+		}
+	}
+	for segment := range strings.SplitSeq(path[1:], "/") {
+		switch segment {
+		case "":
+			return errors.New("a path has no empty segments")
+		case ".", "..":
+			return fmt.Errorf("a path has no segment %q", segment)
+		}
+	}
+	return nil
 }
 
 // An OpResult is what one operation of a Multi did. After a failed Multi, which

@@ -26,6 +26,14 @@ const (
 // calls all fail at once. A Task must not call [Client.Close], which waits for it.
 type Task interface{ Run(s *Session) }
 
+// A Voidable is a [Task] for [Client.SubmitAfter] that may have become pointless
+// when its time has come: if Void says so, it is dropped, and costs no worker.
+// Void must not block.
+type Voidable interface {
+	Task
+	Void() bool
+}
+
 // reservedWorkers is the number of workers that take no fetches.
 const reservedWorkers = 8
 

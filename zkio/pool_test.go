@@ -261,8 +261,7 @@ func TestDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(9)
 		p.gate(new(Session), true)
-		d := newDelays(p, newClock())
-		go d.run()
+		d := newDelays(p, newClock(nil))
 		began := time.Now()
 		var mu sync.Mutex
 		var at []time.Duration
@@ -302,6 +301,38 @@ func TestDelays(t *testing.T) {
 			t.Errorf("%d ran in the end", len(at)-len(want))
 		}
 		mu.Unlock()
+	})
+}
+
+// voidable is a task that is void when its time has come, or is not.
+type voidable struct {
+	task
+	void bool
+}
+
+func (v voidable) Void() bool { return v.void }
+
+// TestVoidTasks: what is void when its time has come is dropped; the others, and
+// what is left at the end, are run.
+func TestVoidTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(9)
+		p.gate(new(Session), true)
+		d := newDelays(p, newClock(nil))
+		var ran atomic.Int32
+		count := task(func(*Session) { ran.Add(1) })
+		d.add(sec(1), Fetches, voidable{count, true})
+		d.add(sec(1), Fetches, voidable{count, false})
+		d.add(sec(100), Fetches, voidable{count, true})
+		time.Sleep(2 * time.Second)
+		if n := ran.Load(); n != 1 || d.len() != 1 {
+			t.Errorf("%d ran and %d wait; want one of either", n, d.len())
+		}
+		d.close()
+		p.finish()
+		if n := ran.Load(); n != 2 {
+			t.Errorf("%d ran in the end, want two", n)
+		}
 	})
 }
 

@@ -223,8 +223,10 @@ func TestRealAuth(t *testing.T) {
 	}
 	stranger := cfg
 	stranger.Auth = nil
-	_, _, err := open(t, stranger).Session().Get(dir + "/mine")
+	other := open(t, stranger).Session()
+	_, _, err := other.Get(dir + "/mine")
 	wantErr(t, err, ErrNoAuth, Definite)
+	checkACLs(t, s, other, dir+"/acls")
 
 	stranger.Auth = []Auth{{"nonsense", []byte("x")}}
 	_, err = Open(t.Context(), stranger)

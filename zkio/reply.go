@@ -30,6 +30,9 @@ func checkReply(op int32, r *jute.Reader) (proof bool, err error) {
 	case jute.OpGetChildren2:
 		err = checkTexts(r)
 		checkStat(r)
+	case jute.OpGetACL:
+		err = checkACL(r)
+		checkStat(r)
 	case jute.OpSync:
 		err = checkText(r)
 	case jute.OpMulti:
@@ -85,6 +88,23 @@ func checkStat(r *jute.Reader) {
 	r.Int32() // DataLength
 	r.Int32() // NumChildren
 	r.Int64() // Pzxid
+}
+
+// checkACL passes over an access control list, which must not be the null vector.
+func checkACL(r *jute.Reader) error {
+	n := int(r.Int32())
+	if n < 0 || n > r.Len()/12 {
+		return fmt.Errorf("%w: an access control list of %d entries in %d bytes", jute.ErrMalformed, n, r.Len())
+	}
+	for range n {
+		r.Int32()     // the permissions
+		for range 2 { // the scheme and the id
+			if err := checkText(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // checkText passes over a string, which must not be the null string.

@@ -35,7 +35,8 @@ const sendBuffer = 1<<20 + 4096
 // vain they fail with ErrNotSent. They may be made by any goroutine, and any
 // number of them at a time. A result that arrives when the session is
 // over is discarded: the call fails with ErrSessionOver, or with ErrClosed if
-// the client was closed.
+// the client was closed; if it was to change something and may have done so, the
+// error wraps ErrUnknown, too.
 type Session struct {
 	client *Client
 	epoch  uint64
@@ -406,15 +407,18 @@ func (s *Session) told() bool {
 	return s.published
 }
 
-// await returns the present connection, or waits for one while wait says so.
+// await returns the present connection, or waits for one as long as neither ctx
+// nor grace has ended.
 func (s *Session) await(ctx context.Context, grace <-chan struct{}) *wire {
 	for {
 		s.mu.Lock()
 		w, live, change := s.wire, s.live, s.change
 		s.mu.Unlock()
-		if live {
+		if live && !w.isClosed() {
 			return w
 		}
+		// A connection that was closed just now is live until that is noticed,
+		// which is a change, too.
 		select {
 		case <-change:
 		case <-s.over:

@@ -172,9 +172,9 @@ func TestListener(t *testing.T) {
 	})
 }
 
-// TestExpiryWhileDisconnected: nothing tells the client until it is back, but
+// TestF041_ExpiryWhileDisconnected: nothing tells the client until it is back, but
 // its lease ends in time by itself.
-func TestExpiryWhileDisconnected(t *testing.T) {
+func TestF041_ExpiryWhileDisconnected(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		var r recorder
 		cfg := configure(z)
@@ -202,10 +202,10 @@ func TestExpiryWhileDisconnected(t *testing.T) {
 	})
 }
 
-// TestQueuedRequestsStayInTheirSession: go-zookeeper carries requests that wait
+// TestF006_QueuedRequestsStayInTheirSession: go-zookeeper carries requests that wait
 // to be sent into whatever session comes next. With one connection object per
 // session they have nowhere to go.
-func TestQueuedRequestsStayInTheirSession(t *testing.T) {
+func TestF006_QueuedRequestsStayInTheirSession(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		cfg := configure(z)
 		cfg.Servers = []string{"zk1", "zk2", "zk3"}
@@ -297,9 +297,9 @@ func (f *forgetful) Write(p []byte) (int, error) {
 	return f.Conn.Write(p)
 }
 
-// TestHungServerInTheList: servers that accept connections and say nothing must
+// TestF051_HungServerInTheList: servers that accept connections and say nothing must
 // not cost the session.
-func TestHungServerInTheList(t *testing.T) {
+func TestF051_HungServerInTheList(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		cfg := configure(z)
 		cfg.Servers = []string{"hung1", "good", "hung2"}
@@ -333,9 +333,9 @@ func TestHungServerInTheList(t *testing.T) {
 	})
 }
 
-// TestSilentPartition: the lease ends before the server can end the session,
+// TestF041_SilentPartition: the lease ends before the server can end the session,
 // whenever the partition begins.
-func TestSilentPartition(t *testing.T) {
+func TestF041_SilentPartition(t *testing.T) {
 	for _, after := range []time.Duration{0, 100 * time.Millisecond, 700 * time.Millisecond, 1300 * time.Millisecond, 10 * time.Second} {
 		t.Run(after.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, z *zktest.Server) {
@@ -552,9 +552,9 @@ func TestRestoredEnsemble(t *testing.T) {
 	})
 }
 
-// TestLongOutage: while the servers are away, calls fail in time and nothing
+// TestF073_LongOutage: while the servers are away, calls fail in time and nothing
 // spins; then everything goes on.
-func TestLongOutage(t *testing.T) {
+func TestF073_LongOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		cfg := configure(z)
 		cfg.SessionTimeout = 10 * time.Second
@@ -651,8 +651,12 @@ func TestAuth(t *testing.T) {
 			_, _, err := s.Get("/mine") // the credentials are presented again
 			must(t, err)
 		}
-		_, _, err := open(t, configure(z)).Session().Get("/mine")
+		stranger := open(t, configure(z)).Session()
+		_, _, err := stranger.Get("/mine")
 		wantErr(t, err, ErrNoAuth, Definite)
+		one := configure(z)
+		one.Auth = cfg.Auth[:1]
+		checkACLs(t, open(t, one).Session(), stranger, "/acls")
 		wantErr(t, s.Create("/bad", nil, []ACL{{PermAll, "digest", "no colon"}}), ErrInvalidACL, Definite)
 
 		cfg.Auth = []Auth{{"nonsense", nil}}

@@ -13,7 +13,7 @@ import (
 type Stats struct {
 	// Sent counts the requests sent, by the name of the operation: "connect",
 	// "create", "createContainer", "delete", "exists", "getData", "setData",
-	// "getChildren2", "sync", "multi", "ping", "auth", "setWatches",
+	// "getChildren2", "getACL", "sync", "multi", "ping", "auth", "setWatches",
 	// "closeSession", "other". Operations that were not used are missing.
 	Sent map[string]uint64
 
@@ -51,6 +51,7 @@ var opNames = [...]struct {
 	{jute.OpSetData, "setData"},
 	{jute.OpSync, "sync"},
 	{jute.OpCreateContainer, "createContainer"},
+	{jute.OpGetACL, "getACL"},
 	{opConnect, "connect"},
 	{jute.OpAuth, "auth"},
 	{jute.OpSetWatches, "setWatches"},

@@ -152,23 +152,44 @@ func (t *trust) end() {
 	}
 }
 
-// lastProof returns when the last write that was answered was sent; before
-// the first, when the session was asked for.
-func (t *trust) lastProof() time.Duration {
+// due returns when the next write is due if nothing else is written: a sixth of
+// the timeout after the last one. Soon after an outage the lease may end before the
+// write after that, since what was answered before the outage is old, and what was
+// answered since was too young to count for the last write; then it is due as soon
+// as that counts.
+func (t *trust) due() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.proof
+	due := t.proof + t.timeout/6
+	until := t.current.Load().until.Load()
+	if until == lapsed || time.Duration(until) >= t.proof+t.timeout/3 {
+		return due
+	}
+	if young, ok := t.answers.after(t.proof - t.timeout/4); ok {
+		due = min(due, young+t.timeout/4)
+	}
+	return due
+}
+
+// sixth returns a sixth of the timeout.
+func (t *trust) sixth() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.timeout / 6
 }
 
 // watch notices the end of each lease in time, so that it is told even if
 // nobody looks. It returns when over is closed.
+//
+// A timer stands still while the machine is suspended. So it looks six times in a
+// timeout, as the heartbeat does, and not only when the end is due.
 func (t *trust) watch(over <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		var due <-chan time.Time
 		if left := t.current.Load().Remaining(); left > 0 {
-			timer.Reset(left)
+			timer.Reset(min(left, t.sixth()))
 			due = timer.C
 		}
 		select {
@@ -235,4 +256,19 @@ func (a *answers) newest(at time.Duration) (time.Duration, bool) {
 		}
 	}
 	return 0, false
+}
+
+// after returns when the first answer came that came after at; false if there is
+// none.
+func (a *answers) after(at time.Duration) (first time.Duration, ok bool) {
+	for i := a.n - 1; i >= max(0, a.n-answersKept); i-- {
+		e := &a.ring[i%answersKept]
+		if e.last <= at {
+			break
+		}
+		if first, ok = e.last, true; e.first > at {
+			first = e.first
+		}
+	}
+	return first, ok
 }

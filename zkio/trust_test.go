@@ -3,8 +3,11 @@
 package zkio
 
 import (
+	"cmp"
+	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -279,5 +282,122 @@ func TestLeaseHammer(t *testing.T) {
 			t.Error("a lapse told twice")
 		}
 		seen[l] = true
+	}
+}
+
+// An ensemble is a model of a follower that a client is connected to, and of its
+// leader, who ends the session. It goes by real time, the client by a clock of
+// its own speed, which is rate seconds in a second.
+//
+// The follower reports the sessions that it has heard of every quarter of the
+// timeout T, which is the longest that the bounds allow (half a tick, of which T
+// has two at least), and the leader ends the session T after the last report
+// that named it. From the moment cut on the two are cut off from each other:
+// there are no reports, and no write is answered; pings still are.
+type ensemble struct {
+	rate  float64
+	phase float64 // of the reports, in T/4
+	trip  float64 // how long a request is under way, and its answer, in s
+	cut   float64
+	stall [2]float64 // the client sends nothing between these
+}
+
+// margin returns by how much the client's lease ends before the leader ends the
+// session, in s. T is 12 s, and the session was asked for at 1 s.
+func (e ensemble) margin() float64 {
+	const T = 12.0
+	b := newTrustBench(0)
+	type ask struct {
+		sent  float64
+		write bool
+	}
+	var asks []ask
+	for every, write := range map[float64]bool{T / 3: false, T / 6: true} {
+		for k := 1.0; k < 30; k++ {
+			sent := (1 + k*every) / e.rate
+			if sent > e.stall[0] && sent < e.stall[1] {
+				sent = e.stall[1]
+			}
+			if sent < e.cut+T/2 {
+				asks = append(asks, ask{sent, write})
+			}
+		}
+	}
+	// The pings first, where both are sent at the same moment: they are answered
+	// first and, as far as the client knows, tell the leader of its life.
+	slices.SortStableFunc(asks, func(a, b ask) int {
+		if a.sent == b.sent && a.write != b.write {
+			if a.write {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(a.sent, b.sent)
+	})
+
+	heard := []float64{1/e.rate + e.trip} // when the follower heard of the client
+	own := func(at float64) time.Duration { return sec(at * e.rate) }
+	for _, a := range asks {
+		arrives, answered := a.sent+e.trip, a.sent+2*e.trip
+		heard = append(heard, arrives)
+		if a.write && arrives > e.cut {
+			continue
+		}
+		b.at(own(answered))
+		b.answered(own(a.sent), own(answered))
+		if a.write {
+			b.proved(own(a.sent))
+		}
+	}
+	expires := 1/e.rate + e.trip + T // what created the session was the first sign of life
+	for k := e.phase; k*T/4 <= e.cut; k++ {
+		report := k * T / 4
+		if slices.ContainsFunc(heard, func(at float64) bool { return report-T/4 < at && at <= report }) {
+			expires = report + T
+		}
+	}
+	until := b.current.Load().until.Load()
+	if until == lapsed {
+		return math.Inf(1)
+	}
+	return expires - time.Duration(until).Seconds()/e.rate
+}
+
+// TestF047_LeaseUnderDrift: as long as the clocks differ in speed by less than a
+// twelfth, the lease is over before the leader ends the session, whatever the
+// phases, whenever the follower is cut off, and if the client is late. Beyond
+// that it need not be.
+func TestF047_LeaseUnderDrift(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		rate float64
+		safe bool
+	}{
+		{"the client's clock is a twelfth slow", 11.0 / 12, true},
+		{"a little slow", 23.0 / 24, true},
+		{"true", 1, true},
+		{"a little fast", 25.0 / 24, true},
+		{"a twelfth fast", 13.0 / 12, true},
+		{"a sixth slow", 10.0 / 12, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			least, worst := math.Inf(1), ensemble{}
+			for phase := 0.0; phase < 1; phase += 1.0 / 16 {
+				for cut := 1.25; cut < 40; cut += 0.25 {
+					for _, trip := range []float64{0, 0.1} {
+						for _, stall := range [][2]float64{{}, {14.5, 18}, {13, 21.9}, {20, 29}} {
+							e := ensemble{tt.rate, phase, trip, cut, stall}
+							if m := e.margin(); m < least {
+								least, worst = m, e
+							}
+						}
+					}
+				}
+			}
+			t.Logf("the least margin is %.3f s of a timeout of 12 s: %+v", least, worst)
+			if (least >= -1e-6) != tt.safe {
+				t.Errorf("the least margin is %.3f s; safe: %v", least, tt.safe)
+			}
+		})
 	}
 }

@@ -24,8 +24,8 @@ const (
 // Nothing here is on behalf of a single wait, so a wait that is given up leaves
 // nothing behind.
 type watches struct {
-	mu    sync.Mutex // protects what follows; held for map accesses only
-	paths map[string]watch
+	mu    sync.Mutex // protects what follows, and the watches; held for map accesses only
+	paths map[string]*watch
 	most  int // the largest number of paths seen by shrinkLocked
 }
 
@@ -33,40 +33,46 @@ type watches struct {
 // a map does not shrink.
 const mapKeep = 1024
 
-// A watch is the entry of one path. There is mostly one watcher for it, and
-// there are many paths, so the others are kept apart.
+// A watch is the entry of one path. There are many paths, so it is small; and it
+// is changed in its place, since an assignment to the map would keep the path as
+// it came with the request, beside the one that the watcher has anyway.
 type watch struct {
-	first Watcher
-	more  *[]Watcher // nil if there are no others
-	set   watchKind
+	watcher Watcher // or several
+	set     watchKind
 }
 
-func newWatches() *watches { return &watches{paths: make(map[string]watch)} }
+// several are the watchers of one path, two or more. It is never changed, since
+// they are told without the mutex.
+type several []Watcher
+
+// PathChanged tells all of them.
+func (all *several) PathChanged(path string, ev Event) {
+	for _, w := range *all {
+		w.PathChanged(path, ev)
+	}
+}
+
+func newWatches() *watches { return &watches{paths: make(map[string]*watch)} }
 
 func (ws *watches) add(path string, w Watcher) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	e, ok := ws.paths[path]
-	switch {
-	case !ok:
-		e.first = w
-	case e.first == w || e.more != nil && slices.Contains(*e.more, w):
+	e := ws.paths[path]
+	if e == nil {
+		ws.paths[path] = &watch{watcher: w}
 		return
-	case e.more == nil:
-		e.more = &[]Watcher{w}
-	default:
-		// A new slice, because tell reads the old one without the mutex.
-		more := append(slices.Clip(*e.more), w)
-		e.more = &more
 	}
-	ws.paths[path] = e
+	if all := e.all(); !slices.Contains(all, w) {
+		all = append(all, w)
+		e.watcher = (*several)(&all)
+	}
 }
 
 func (ws *watches) remove(path string, w Watcher) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	e, ok := ws.paths[path]
-	if !ok {
+	e := ws.paths[path]
+	if e == nil {
 		return
 	}
 	all := e.all()
@@ -74,20 +80,17 @@ func (ws *watches) remove(path string, w Watcher) {
 	if i < 0 {
 		return
 	}
-	if len(all) == 1 {
+	switch all = slices.Delete(all, i, i+1); len(all) {
+	case 0:
 		// The server's watch, if there is one, fires unheard or goes with its
 		// node: the protocol has no cheap way to take it back.
 		delete(ws.paths, path)
 		ws.shrinkLocked()
-		return
+	case 1:
+		e.watcher = all[0]
+	default:
+		e.watcher = (*several)(&all)
 	}
-	all = slices.Delete(all, i, i+1)
-	e.first, e.more = all[0], nil
-	if len(all) > 1 {
-		more := all[1:]
-		e.more = &more
-	}
-	ws.paths[path] = e
 }
 
 // shrinkLocked gives back the memory of a map that was large and is empty.
@@ -96,16 +99,16 @@ func (ws *watches) shrinkLocked() {
 	case n > ws.most:
 		ws.most = n
 	case n == 0 && ws.most > mapKeep:
-		ws.paths, ws.most = make(map[string]watch), 0
+		ws.paths, ws.most = make(map[string]*watch), 0
 	}
 }
 
 // all returns the watchers in a slice of its own.
-func (e watch) all() []Watcher {
-	if e.more == nil {
-		return []Watcher{e.first}
+func (e *watch) all() []Watcher {
+	if all, ok := e.watcher.(*several); ok {
+		return slices.Clone(*all)
 	}
-	return append([]Watcher{e.first}, *e.more...)
+	return []Watcher{e.watcher}
 }
 
 // armed reports whether somebody is registered for path.
@@ -121,9 +124,8 @@ func (ws *watches) note(path string, k watchKind) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	// If the path was disarmed meanwhile, the server's watch will fire unheard.
-	if e, ok := ws.paths[path]; ok && e.set&k == 0 {
+	if e := ws.paths[path]; e != nil {
 		e.set |= k
-		ws.paths[path] = e
 	}
 }
 
@@ -142,26 +144,22 @@ func (ws *watches) fired(path []byte, ev Event) {
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if e, ok := ws.paths[string(path)]; ok && e.set&used != 0 {
+	if e := ws.paths[string(path)]; e != nil {
 		e.set &^= used
-		ws.paths[string(path)] = e
 	}
 }
 
 // tell calls the watchers of path. It runs on the dispatcher goroutine, and
 // holds no mutex while it calls.
 func (ws *watches) tell(path string, ev Event) {
+	var w Watcher
 	ws.mu.Lock()
-	e, ok := ws.paths[path]
-	ws.mu.Unlock()
-	if !ok {
-		return
+	if e := ws.paths[path]; e != nil {
+		w = e.watcher
 	}
-	e.first.PathChanged(path, ev)
-	if e.more != nil {
-		for _, w := range *e.more {
-			w.PathChanged(path, ev)
-		}
+	ws.mu.Unlock()
+	if w != nil {
+		w.PathChanged(path, ev)
 	}
 }
 
@@ -169,11 +167,8 @@ func (ws *watches) tell(path string, ev Event) {
 func (ws *watches) forget() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	for path, e := range ws.paths {
-		if e.set != 0 {
-			e.set = 0
-			ws.paths[path] = e
-		}
+	for _, e := range ws.paths {
+		e.set = 0
 	}
 }
 

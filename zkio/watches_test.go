@@ -4,7 +4,9 @@ package zkio
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"unsafe"
 )
 
 func TestWatchers(t *testing.T) {
@@ -88,6 +90,23 @@ func TestWatchBookkeeping(t *testing.T) {
 			t.Errorf("%s: %03b, want %03b", tt.name, got, tt.want)
 		}
 	}
+}
+
+// TestWatchKeepsOnePath: of the copies of a path that come with requests and
+// events none is kept.
+func TestWatchKeepsOnePath(t *testing.T) {
+	ws := newWatches()
+	path := strings.Clone("/p")
+	ws.add(path, &recorder{})
+	ws.note(strings.Clone(path), dataWatch)
+	ws.fired([]byte(path), NodeDeleted)
+	ws.note(strings.Clone(path), dataWatch)
+	ws.add(strings.Clone(path), &recorder{})
+	ws.each(func(kept string, _ watchKind) {
+		if unsafe.StringData(kept) != unsafe.StringData(path) {
+			t.Error("the watcher's path is there, and another one, too")
+		}
+	})
 }
 
 // TestWatchMemory: a map that was large is given back when it is empty.

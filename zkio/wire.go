@@ -116,6 +116,16 @@ func (w *wire) cut(err error) {
 	w.s.disconnected(w)
 }
 
+// isClosed reports whether the connection was cut.
+func (w *wire) isClosed() bool {
+	select {
+	case <-w.closed:
+		return true
+	default:
+		return false
+	}
+}
+
 // acquire takes the turn to write. It fails if the wire is closed.
 func (w *wire) acquire() error {
 	select {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
@@ -36,7 +37,7 @@ func newSessionBench(t testing.TB, auth ...Auth) *Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Client{cfg: cfg, clock: newClock(), watches: newWatches(), closing: make(chan struct{})}
+	c := &Client{cfg: cfg, clock: newClock(nil), watches: newWatches(), closing: make(chan struct{})}
 	c.hosts = newHosts(cfg.Servers, c.clock)
 	c.dispatcher = newDispatcher(c.watches, nil)
 	c.pool = newPool(cfg.Workers)
@@ -428,6 +429,7 @@ func TestWireProofs(t *testing.T) {
 		{"an empty transaction", jute.OpMulti, 0, done, false},
 		{"get", jute.OpGetData, 0, append(jute.AppendBuffer(nil, []byte("x")), stat...), false},
 		{"exists", jute.OpExists, 0, stat, false},
+		{"get the ACL", jute.OpGetACL, 0, slices.Concat(jute.AppendInt32(nil, 1), jute.AppendInt32(nil, 31), jute.AppendStrings(nil, []string{"world", "anyone"})[4:], stat), false},
 		{"list", jute.OpGetChildren2, 0, append(jute.AppendStrings(nil, []string{"a", "b"}), stat...), false},
 		{"sync", jute.OpSync, 0, str, false},
 	} {
@@ -488,6 +490,10 @@ func TestWireReplies(t *testing.T) {
 		{"list of two billion", jute.OpGetChildren2, reply(1, 5, 0, texts(math.MaxInt32)...), "2147483647 strings", nil},
 		{"list of -1", jute.OpGetChildren2, reply(1, 5, 0, texts(-1)...), "-1 strings", nil},
 		{"list with a null string", jute.OpGetChildren2, reply(1, 5, 0, append([]byte{0, 0, 0, 1, 255, 255, 255, 255}, stat...)...), "no string", nil},
+		{"ACL of two billion", jute.OpGetACL, reply(1, 5, 0, texts(math.MaxInt32)...), "2147483647 entries", nil},
+		{"ACL of -1", jute.OpGetACL, reply(1, 5, 0, texts(-1)...), "-1 entries", nil},
+		{"ACL with a null scheme", jute.OpGetACL, reply(1, 5, 0, append([]byte{0, 0, 0, 1, 0, 0, 0, 31, 255, 255, 255, 255}, stat...)...), "no string", nil},
+		{"ACL without stat", jute.OpGetACL, reply(1, 5, 0, 0, 0, 0, 0), "getACL", nil},
 		{"transaction without end", jute.OpMulti, reply(1, 5, 0, 0, 0, 0, 13, 0, 0, 0, 0, 0), "multi", nil},
 		{"transaction with a strange result", jute.OpMulti, reply(1, 5, 0, 0, 0, 0, 15, 0, 0, 0, 0, 0), "type 15", nil},
 	} {
@@ -636,7 +642,7 @@ func TestWireAddresses(t *testing.T) {
 // malformed.
 func FuzzWire(f *testing.F) {
 	ops := []int32{jute.OpCreate, jute.OpDelete, jute.OpExists, jute.OpGetData, jute.OpSetData, jute.OpSync,
-		jute.OpGetChildren2, jute.OpMulti, jute.OpCreateContainer}
+		jute.OpGetChildren2, jute.OpGetACL, jute.OpMulti, jute.OpCreateContainer}
 	str := jute.AppendString(nil, "/p")
 	f.Add(reply(1, 5, 0, str...))
 	f.Add(reply(4, 5, 0, append(jute.AppendBuffer(nil, []byte("data")), stat...)...))
@@ -718,40 +724,43 @@ func FuzzClient(f *testing.F) {
 		func(s *Session) error { return s.Sync("/p") },
 		func(s *Session) error { return s.Delete("/p", -1) },
 	}
+	// In virtual time, since the client waits before it comes back.
 	f.Fuzz(func(t *testing.T, call byte, body []byte) {
-		cfg := Config{Servers: []string{"zk"}, Logger: quiet, Workers: 9, Dialer: func(context.Context, string, string) (net.Conn, error) {
-			ours, theirs := net.Pipe()
-			b := &wireBench{t: t, server: theirs}
-			go func() {
-				defer theirs.Close()
-				if _, err := theirs.Read(make([]byte, 1000)); err != nil {
-					return
-				}
-				_, _ = theirs.Write(connectAnswer(7, 6000))
-				for {
-					head := make([]byte, 12)
-					if _, err := io.ReadFull(b.server, head); err != nil {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := Config{Servers: []string{"zk"}, Logger: quiet, Workers: 9, Dialer: func(context.Context, string, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				b := &wireBench{t: t, server: theirs}
+				go func() {
+					defer theirs.Close()
+					if _, err := theirs.Read(make([]byte, 1000)); err != nil {
 						return
 					}
-					if _, err := io.CopyN(io.Discard, theirs, int64(binary.BigEndian.Uint32(head))-8); err != nil {
-						return
+					_, _ = theirs.Write(connectAnswer(7, 6000))
+					for {
+						head := make([]byte, 12)
+						if _, err := io.ReadFull(b.server, head); err != nil {
+							return
+						}
+						if _, err := io.CopyN(io.Discard, theirs, int64(binary.BigEndian.Uint32(head))-8); err != nil {
+							return
+						}
+						xid := int32(binary.BigEndian.Uint32(head[4:]))
+						if xid == closeXid {
+							body = nil
+						}
+						if _, err := theirs.Write(reply(xid, 5, 0, body...)); err != nil {
+							return
+						}
 					}
-					xid := int32(binary.BigEndian.Uint32(head[4:]))
-					if xid == closeXid {
-						body = nil
-					}
-					if _, err := theirs.Write(reply(xid, 5, 0, body...)); err != nil {
-						return
-					}
-				}
-			}()
-			return ours, nil
-		}}
-		c, err := Open(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = calls[int(call)%len(calls)](c.Session()) // may well fail
-		_ = c.Close(t.Context())                     // the connection may be broken, and not be back in time
+				}()
+				return ours, nil
+			}}
+			c, err := Open(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = calls[int(call)%len(calls)](c.Session()) // may well fail
+			_ = c.Close(t.Context())                     // the connection may be broken, and not be back in time
+		})
 	})
 }

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// A sleeper is a machine that the test suspends.
+type sleeper struct{ slept atomic.Int64 }
+
+func (s *sleeper) total() time.Duration    { return time.Duration(s.slept.Load()) }
+func (s *sleeper) suspend(d time.Duration) { s.slept.Add(int64(d)) }
+
+// The clock counts suspended time, once, and takes no pause between two readings
+// for it.
+func TestClockCountsSuspensions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var readings []time.Duration // to come; the last one stays
+		read := func() time.Duration {
+			r := readings[0]
+			if len(readings) > 1 {
+				readings = readings[1:]
+			}
+			return r
+		}
+		const ms = time.Millisecond
+		readings = []time.Duration{70*ms + 30*ms, 70 * ms} // a pause in the first one
+		c := newClock(read)
+		for _, tt := range []struct {
+			what     string
+			readings []time.Duration
+			want     time.Duration
+		}{
+			{"nothing", []time.Duration{70 * ms}, 0},
+			{"noise", []time.Duration{71*ms - 1}, 0},
+			{"a pause between the two clocks", []time.Duration{5070 * ms, 70 * ms}, 0},
+			{"pauses", []time.Duration{5070 * ms, 90 * ms, 80 * ms, 70*ms + 7}, 0},
+			{"a suspension", []time.Duration{100 * ms}, 30 * ms},
+			{"no other", []time.Duration{100 * ms}, 30 * ms},
+			{"another, with a pause", []time.Duration{900 * ms, 170 * ms, 1000 * ms, 170 * ms}, 100 * ms},
+			{"a step back, which no such clock makes", []time.Duration{0}, 100 * ms},
+			{"too little to count", []time.Duration{170*ms + ms*6/10}, 100 * ms},
+			{"now it is enough", []time.Duration{170*ms + ms*12/10}, 100*ms + ms*12/10},
+			{"an hour", []time.Duration{time.Hour + 70*ms}, time.Hour},
+		} {
+			time.Sleep(time.Second) // virtual
+			readings = tt.readings
+			if got := c.now() - time.Since(c.start); got != tt.want {
+				t.Errorf("%s: %v were counted, want %v", tt.what, got, tt.want)
+			}
+		}
+	})
+}
+
+// One clock that counts suspensions is enough to see that there was none; if it
+// says so, or cannot know, the other two are read.
+func TestClockShortcut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var machine sleeper
+		reads, strange := 0, time.Duration(0)
+		start := time.Now()
+		c := &clock{start: start, suspended: func() time.Duration { reads++; return 5*time.Second + machine.total() }}
+		c.uptime = func() time.Duration { return time.Hour + time.Since(start) + machine.total() + strange }
+		c.before, c.origin = 5*time.Second, time.Hour
+		for _, tt := range []struct {
+			what           string
+			suspend, drift time.Duration
+			reads          bool
+			want           time.Duration // in total
+		}{
+			{"nothing", 0, 0, false, 0},
+			{"noise", 0, suspensionNoise - 1, false, 0},
+			{"a pause between the readings", 0, suspensionNoise, true, 0},
+			{"another way", 0, -suspensionNoise, true, 0},
+			{"a suspension", time.Second, 0, true, time.Second},
+			{"no other", 0, 0, false, time.Second},
+			{"a clock of another world", 0, -time.Hour, true, time.Second},
+			{"with another suspension", time.Second, -time.Hour, true, 2 * time.Second},
+			{"no other again", 0, 0, false, 2 * time.Second},
+		} {
+			time.Sleep(time.Second) // virtual
+			machine.suspend(tt.suspend)
+			strange, reads = tt.drift, 0
+			if got := c.now() - time.Since(start); got != tt.want || (reads > 0) != tt.reads {
+				t.Errorf("%s: %v are counted, with %d readings; want %v", tt.what, got, reads, tt.want)
+			}
+		}
+	})
+}
+
+// Many look at once while the machine is suspended again and again: time never
+// goes back, and all is counted in the end.
+func TestClockHammer(t *testing.T) {
+	var machine sleeper
+	c := newClock(machine.total)
+	const looks = 2000
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			last := time.Duration(0)
+			for range looks {
+				now := c.now()
+				if now < last {
+					t.Errorf("%v after %v", now, last)
+				}
+				last = now
+				runtime.Gosched()
+			}
+		})
+	}
+	for range looks {
+		machine.suspend(time.Minute)
+		runtime.Gosched()
+	}
+	wg.Wait()
+	if got := c.now(); got < looks*time.Minute || got > (looks+1)*time.Minute {
+		t.Errorf("%v are counted of %v", got, looks*time.Minute)
+	}
+}
+
+// The system's clocks can be read, and what they tell stays the same as long as
+// nobody suspends the machine that runs the test: to the least noise.
+func TestSystemSuspended(t *testing.T) {
+	c := newClock(nil)
+	for range 10_000 {
+		c.now()
+	}
+	if slept := c.asleep(0); slept != 0 {
+		t.Errorf("suspended for %v during the test", slept)
+	}
+}
+
+// The machine is suspended under a client: its lease is over when that took
+// longer than it had left, and no proof revives it.
+func TestF045_LeaseCountsSuspensions(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		slept time.Duration
+		look  func(z *zktest.Server, s *Session, l *Lease) // before time goes on
+		lost  bool
+	}{
+		{"shorter than the lease", time.Second, func(*zktest.Server, *Session, *Lease) {}, false},
+		{"longer, and somebody looks", 3 * time.Second, func(_ *zktest.Server, _ *Session, l *Lease) { l.InForce() }, true},
+		{"longer, and nobody looks", 3 * time.Second, func(*zktest.Server, *Session, *Lease) {}, true},
+		{"longer, and a write is answered before anybody looks", 3 * time.Second, func(_ *zktest.Server, s *Session, _ *Lease) {
+			if _, err := s.Set("/d", nil, -1); err != nil {
+				panic(err)
+			}
+		}, true},
+		{"longer, and nothing is answered any more", 3 * time.Second, func(z *zktest.Server, s *Session, _ *Lease) {
+			f := z.Faults().Blackhole(s.ID())
+			time.AfterFunc(time.Second, f.Remove)
+		}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, z *zktest.Server) {
+				var machine sleeper
+				var r recorder
+				cfg := configure(z)
+				cfg.Suspended, cfg.Listener = machine.total, &r
+				c := open(t, cfg)
+				s := c.Session()
+				n := mustCreate(t, s, "/d", nil)
+				time.Sleep(10*time.Second + 10*time.Millisecond)
+				l := s.Lease()
+				if !l.InForce() {
+					t.Fatal("no lease")
+				}
+				machine.suspend(tt.slept)
+				tt.look(z, s, l)
+				synctest.Wait()
+				time.Sleep(4 * time.Second / 6)
+				synctest.Wait()
+				lapses, _ := r.lapsed()
+				if !tt.lost {
+					if lapses != 0 || s.Lease() != l || !l.InForce() {
+						t.Error("the lease has lapsed")
+					}
+				} else {
+					// Noticed by now; perhaps there was a short one since.
+					if lapses == 0 || !l.Lapsed() || l.InForce() {
+						t.Errorf("%d lapses; in force: %v", lapses, l.InForce())
+					}
+					time.Sleep(4 * time.Second)
+					if s.Err() != nil || s.Lease() == l || !s.Lease().InForce() {
+						t.Error("the session, which lives, has no new lease")
+					}
+				}
+				must(t, n.Delete(s))
+			})
+		})
+	}
+}
+
+func BenchmarkClock(b *testing.B) {
+	c := newClock(nil)
+	for b.Loop() {
+		c.now()
+	}
+}

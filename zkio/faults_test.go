@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// slowListener is a recorder that does not take its first news until it is let.
+type slowListener struct {
+	recorder
+	free chan struct{}
+}
+
+func (l *slowListener) SessionStarted(s *Session) {
+	<-l.free
+	l.recorder.SessionStarted(s)
+}
+
+// TestF059_EventStorm: far more happens than any channel would hold while
+// somebody who is told of it stands still. Nothing waits for him, and when he
+// goes on he hears of everything, in order.
+func TestF059_EventStorm(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		l := &slowListener{free: make(chan struct{})}
+		cfg := configure(z)
+		cfg.Listener = l
+		c := open(t, cfg)
+		must(t, c.Session().Create("/d", nil, nil))
+		want := []string{"started 1"}
+		const paths, sessions = 100, 3
+		for i := range sessions {
+			s := c.Session()
+			for j := range paths {
+				path := fmt.Sprintf("/d/%d-%d", i, j)
+				must(t, s.Create(path, nil, nil))
+				c.Watch(path, l)
+				_, _, err := s.Get(path)
+				must(t, err)
+				must(t, s.Delete(path, -1))
+				want = append(want, path+" deleted")
+			}
+			for range 5 {
+				time.Sleep(time.Second)
+				z.Faults().CutAll()
+				eventually(t, "connected", func() bool { return s.Sync("/d") == nil })
+			}
+			lease := s.Lease()
+			if !lease.InForce() { // from the last write, some seconds ago
+				must(t, s.Create(fmt.Sprintf("/d/%d", i), nil, nil))
+				lease = s.Lease()
+				want = append(want, "lapsed")
+			}
+			z.ExpireSession(s.ID())
+			eventually(t, "another session", func() bool { return c.Session() != s })
+			if lease.InForce() {
+				t.Error("a lease is in force because nobody listens")
+			}
+			want = append(want, "lapsed", fmt.Sprintf("over %d", i+1), fmt.Sprintf("started %d", i+2))
+		}
+		synctest.Wait()
+		if got := l.lines(); len(got) != 0 {
+			t.Fatalf("told %q, who stands still", got)
+		}
+		close(l.free)
+		eventually(t, "all is told", func() bool { return len(l.lines()) >= len(want) })
+		got := l.lines()
+		for i, line := range got {
+			if i >= len(want) || !strings.HasPrefix(line, want[i]) {
+				t.Fatalf("line %d of %d is %q, want one of %d:\n%q", i, len(got), line, len(want), want)
+			}
+		}
+	})
+}
+
+// TestF003_LaggingServer: the answer to the create gets lost, and the next
+// server that the client gets to has not learned of it yet: its list does not
+// show the node. No second one is made.
+func TestF003_LaggingServer(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		const behind = "behind:2181"
+		var address atomic.Value
+		address.Store("leader:2181")
+		cfg := configure(z)
+		cfg.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return z.Dial(ctx, network, address.Load().(string))
+		}
+		s := open(t, cfg).Session()
+		must(t, s.EnsureDir("/d", nil))
+		lag := z.Faults().LagServer(-1, behind)
+		n := newNode("/d", nil)
+		lost := z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
+		address.Store(behind)
+		wantErr(t, n.Create(s), ErrUnknown, Unknown)
+		must(t, func() error { _, _, err := s.Get("/d"); return err }())
+		if names, _, err := s.Children("/d"); len(names) != 0 || err != nil || len(z.Children("/d")) != 1 {
+			t.Fatalf("the server shows %v, %v; there are %v", names, err, z.Children("/d"))
+		}
+		must(t, n.Create(s))
+		wantPlaced(t, z, n, s)
+		if sent := s.client.Stats().Sent["create"]; sent != 1 || lost.Hits() != 1 || lag.Hits() == 0 {
+			t.Errorf("%d creates, %d answers lost, %d answers from the past", sent, lost.Hits(), lag.Hits())
+		}
+	})
+}
