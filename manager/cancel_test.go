@@ -150,7 +150,7 @@ func TestWithdrawal(t *testing.T) {
 
 // Both orders of a wait's end and the grant, before each of the requests that
 // lead to the grant: the place is given up, and no grant is leaked.
-func TestCancelAtEachStep(t *testing.T) {
+func TestF031_CancelAtEachStep(t *testing.T) {
 	for _, before := range []verb{lookAtDir, makeDir, createNode, list, lookAtNode} {
 		t.Run(string(before), func(t *testing.T) {
 			bubble(t, func(c *cluster) {
@@ -221,7 +221,7 @@ func TestCancelAtEachStep(t *testing.T) {
 
 // A wait ends while the lock is being handed over to it, at every moment: who
 // gets the hold has it, and who gets an error has left nothing.
-func TestCancelAtTheGrant(t *testing.T) {
+func TestF032_CancelAtTheGrant(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a"), c.lock("b")
 		for what, moment := range map[string]func(*futures.Future[struct{}]){

@@ -30,7 +30,7 @@ func refusesNewcomers(t *testing.T, l *Lock) {
 
 // Close in each phase, with the request under way or not: who waits or holds is
 // told, newcomers are refused, the nodes go, and the goroutines end.
-func TestCloseInEveryPhase(t *testing.T) {
+func TestF085_CloseInEveryPhase(t *testing.T) {
 	for _, phase := range phases {
 		for _, shut := range []string{"Close", "Shutdown"} {
 			t.Run(phase.name+"/"+shut, func(t *testing.T) {
@@ -317,7 +317,7 @@ func TestCloseUnderLoad(t *testing.T) {
 
 // Close may be called from a callback, which runs on none of our goroutines
 // that Close waits for.
-func TestCloseInACallback(t *testing.T) {
+func TestF086_CloseInACallback(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
 		done := make(chan error, 1)

@@ -280,7 +280,7 @@ func (s *stop) goOn() {
 }
 
 // exclusive returns the lock called name.
-func exclusive(t *testing.T, m *Manager, name string) *Lock {
+func exclusive(t testing.TB, m *Manager, name string) *Lock {
 	t.Helper()
 	l, err := m.Exclusive(name)
 	if err != nil {
@@ -377,6 +377,13 @@ func (r *records) Handle(_ context.Context, rec slog.Record) error {
 	defer r.mu.Unlock()
 	r.lines = append(r.lines, line)
 	return nil
+}
+
+// clear forgets what was logged.
+func (r *records) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = nil
 }
 
 // with returns the lines that contain s.

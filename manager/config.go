@@ -26,7 +26,16 @@ import (
 type Config struct {
 	// ACL is set on the lock directories that the manager creates and on its
 	// nodes. ZooKeeper checks the right to delete a node on its parent, so a
-	// stranger who may not delete there cannot break a lock.
+	// stranger who may not delete there cannot break a lock. The manager itself
+	// needs the rights to read, create and delete, and saves requests where it
+	// has the right to write.
+	//
+	// An ACL changes nothing that exists. So where this one does not let
+	// everybody delete, the manager looks at the ACLs of the directories that it
+	// finds: at Root's in Open, and at a lock's before the first acquisition,
+	// which costs one request then. If everybody may delete there, Logger gets a
+	// warning that says where and what to do: one for Root, and one for the first
+	// such directory of a lock.
 	// Defaults to everything for everybody.
 	ACL []zkio.ACL
 
@@ -78,11 +87,15 @@ type Config struct {
 	// Its goroutines share the lock, and as long as new ones arrive before the
 	// last one leaves it would never be given up; so after the tenure newcomers
 	// queue again, behind those who wait, and the lock goes when those inside
-	// have left. A read lock is given up in the same way for this process's own
-	// writer, when it waits and the read lock has been held for the tenure.
-	// Those inside are not disturbed; but one of them who acquires the lock
-	// again as a newcomer waits for himself (see Lock.Acquire). Negative: never, for a process that
-	// wants its locks for itself and lets others starve.
+	// have left. Who waits has to be seen twice, a tenure apart, so a lock that
+	// many goroutines want goes after about two tenures. A read lock is given up
+	// in the same way for this process's own writer, when it waits and the read
+	// lock has been held for the tenure. Those inside are not disturbed; but one
+	// of them who acquires the lock again as a newcomer waits for himself (see
+	// Lock.Acquire).
+	// Negative: never. As long as goroutines of this process keep arriving, it
+	// keeps the lock, and the processes that wait for it starve, without bound.
+	// That is for a process that is to have its locks for itself.
 	// Defaults to 100 ms.
 	Tenure time.Duration
 
@@ -96,6 +109,8 @@ type Config struct {
 	// kept for releases.
 	// Defaults to 32.
 	Workers int
+
+	suspended func() time.Duration // set by tests only: zkio.Config.Suspended
 }
 
 const (
@@ -135,8 +150,6 @@ func (c Config) complete() (Config, error) {
 	}
 	if err := checkRoot(c.Root); err != nil {
 		fault("Root: %w", err)
-	} else if len(c.Root) > maxPath/2 {
-		fault("Root has %d bytes, which leaves too little of a path's %d for names: at most %d are allowed", len(c.Root), maxPath, maxPath/2)
 	}
 
 	duration := func(name string, d *time.Duration, preset, least, most time.Duration) {

@@ -211,7 +211,7 @@ func TestParseServersFaults(t *testing.T) {
 	for _, s := range []string{
 		"", " ", ",", "a,", ",a", "a,,b", "/chroot", ":2181", "a:", "a:0", "a:-1", "a:65536", "a:port", "a:21 81",
 		"a:1:2", "[::1", "::1]:2181", "[]:2181", "a b:2181", "a\t:2181", "http://a:2181", "a:2181/chroot/", "a:2181//chroot", "a:2181/..",
-		"a:2181/zookeeper", "a;b", "a\x00b", "user@a:2181",
+		"a:2181/zookeeper", "a:2181/" + strings.Repeat("c", maxPath/2), "a;b", "a\x00b", "user@a:2181",
 	} {
 		servers, chroot, err := ParseServers(s)
 		if !errors.Is(err, ErrBadConfig) || servers != nil || chroot != "" {
@@ -226,7 +226,7 @@ func TestParseServersFaults(t *testing.T) {
 
 // Whatever ParseServers takes, Config takes.
 func FuzzParseServers(f *testing.F) {
-	for _, s := range []string{"a", "a:1,b:2/c", "[::1]:2181", "::1", "", ",", "a/b", "a:0", "[", "%", "a\x00"} {
+	for _, s := range []string{"a", "a:1,b:2/c", "[::1]:2181", "::1", "", ",", "a/b", "a:0", "[", "%", "a\x00", "a/" + strings.Repeat("c", maxPath/2)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

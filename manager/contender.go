@@ -217,12 +217,12 @@ func exhausted(seq int64) bool { return seq < 0 || seq > lastSafeSequence }
 
 // queue is a lock's directory as one list showed it.
 type queue struct {
-	contenders []contender // in the order of their turns
+	contenders []contender // in no order: see compareTurns
 	foreign    int         // children that are no contenders
 	exhausted  bool        // sequence numbers do not order it: see trip.order
 }
 
-// parseQueue sorts the contenders among a directory's children.
+// parseQueue finds the contenders among a directory's children.
 func parseQueue(children []string) queue {
 	q := queue{contenders: make([]contender, 0, len(children))}
 	for _, name := range children {
@@ -236,24 +236,24 @@ func parseQueue(children []string) queue {
 		}
 		q.contenders = append(q.contenders, c)
 	}
-	q.sort()
 	return q
 }
 
-// sort puts the contenders in the order of their turns: by sequence number.
+// compareTurns is negative if it is a's turn before it is b's: by sequence number.
 // Those whose number says nothing were made after all others, and come after
 // them, in the order of their czxids if those are known. A read that has the
 // number of a write came out of it by a downgrade: it is behind the write and
 // ahead of whoever queued after that, although it was made later.
-func (q *queue) sort() {
-	slices.SortFunc(q.contenders, func(a, b contender) int {
-		return cmp.Or(
-			cmp.Compare(late(a), late(b)),
-			cmp.Compare(a.czxid, b.czxid),
-			cmp.Compare(a.seq, b.seq),
-			cmp.Compare(order(a.kind), order(b.kind)),
-			cmp.Compare(a.name, b.name))
-	})
+//
+// A queue is not sorted: what is asked of it takes one pass, and at every hand-over
+// somebody asks.
+func compareTurns(a, b contender) int {
+	return cmp.Or(
+		cmp.Compare(late(a), late(b)),
+		cmp.Compare(a.czxid, b.czxid),
+		cmp.Compare(a.seq, b.seq),
+		cmp.Compare(order(a.kind), order(b.kind)),
+		cmp.Compare(a.name, b.name))
 }
 
 // late sorts the contenders whose number says nothing behind the others.
@@ -271,37 +271,53 @@ func order(k Kind) int {
 	return 0
 }
 
+// find returns the contender called name.
+func (q queue) find(name string) (c contender, found bool) {
+	i := slices.IndexFunc(q.contenders, func(c contender) bool { return c.name == name })
+	if i < 0 {
+		return contender{}, false
+	}
+	return q.contenders[i], true
+}
+
 // ahead returns how many contenders are ahead of the one called name and exclude
 // it, and the nearest of them; found is false if name is not in the queue.
 func (q queue) ahead(name string, kind Kind) (n int, nearest contender, found bool) {
+	own, found := q.find(name)
+	if !found {
+		return 0, contender{}, false
+	}
 	for _, c := range q.contenders {
-		if c.name == name {
-			return n, nearest, true
+		if !excludes(c.kind, kind) || compareTurns(c, own) >= 0 {
+			continue
 		}
-		if excludes(c.kind, kind) {
-			n, nearest = n+1, c
+		if n++; n == 1 || compareTurns(c, nearest) > 0 {
+			nearest = c
 		}
 	}
-	return 0, contender{}, false
+	return n, nearest, true
 }
 
 // behind returns the first contender that is behind the one called name, is
-// excluded by it, and is not one to skip.
+// excluded by it, and is not one to skip. If name is not in the queue, everybody
+// is behind it.
 func (q queue) behind(name string, kind Kind, skip func(name string) bool) (c contender, found bool) {
-	i := slices.IndexFunc(q.contenders, func(c contender) bool { return c.name == name })
-	return queue{contenders: q.contenders[i+1:]}.excluded(kind, skip)
+	own, known := q.find(name)
+	return q.excluded(kind, func(other contender) bool {
+		return known && compareTurns(other, own) <= 0 || skip(other.name)
+	})
 }
 
 // excluded returns the first contender that one of the given kind excludes and
 // that is not one to skip. To one that is inside that is somebody who waits for
 // it, whatever the order of the queue.
-func (q queue) excluded(kind Kind, skip func(name string) bool) (c contender, found bool) {
+func (q queue) excluded(kind Kind, skip func(contender) bool) (first contender, found bool) {
 	for _, c := range q.contenders {
-		if excludes(kind, c.kind) && !skip(c.name) {
-			return c, true
+		if excludes(kind, c.kind) && (!found || compareTurns(c, first) < 0) && !skip(c) {
+			first, found = c, true
 		}
 	}
-	return contender{}, false
+	return first, found
 }
 
 // foreignKind returns a contender that does not belong into a queue of kind's: a

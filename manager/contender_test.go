@@ -5,6 +5,7 @@ package manager
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,7 +144,7 @@ func TestParseQueue(t *testing.T) {
 				t.Fatalf("%s: exhausted", test.what)
 			}
 			var got []string
-			for _, c := range q.contenders {
+			for _, c := range slices.SortedFunc(slices.Values(q.contenders), compareTurns) {
 				got = append(got, c.name)
 			}
 			if strings.Join(got, " ") != strings.Join(test.order, " ") || q.foreign != len(test.foreign) {
@@ -238,7 +239,7 @@ func TestContenderString(t *testing.T) {
 
 // The data of a stranger's node is whatever it is.
 func TestDescribe(t *testing.T) {
-	ours := &Manager{host: "db7", cfg: Config{Label: "billing"}}
+	ours := &Manager{patterns: patterns("db7", "billing")}
 	c := new(Contender)
 	c.describe(ours.nodeData(KindExclusive.String()))
 	if c.Host != "db7" || c.Label != "billing" || c.PID == 0 || c.Since.IsZero() {

@@ -116,7 +116,7 @@ func TestDo(t *testing.T) {
 }
 
 // The lock is released if the function does not return.
-func TestDoThatDoesNotReturn(t *testing.T) {
+func TestF080_DoThatDoesNotReturn(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
 		func() {

@@ -32,12 +32,24 @@
 //     the lease at the moment of the call: a process that was paused learns of
 //     its loss from the first of them, before any timer has run;
 //   - the fencing token in [Grant]: a resource that refuses tokens lower than
-//     the highest it has seen refuses a late write, whatever clocks do.
+//     the highest it has seen refuses a late write, whatever clocks do;
+//   - [Hold.Guard], for data in the same ZooKeeper: writes that take effect only
+//     while the lock's node exists, decided by who gives the lock away.
 //
 // The first two rest on bounds: the clocks of this machine and of ZooKeeper's
 // leader differ in speed by less than a twelfth; the session timeout is at least
 // twice the server's tickTime (ZooKeeper's own default minimum); timers of this
-// process run when they are due. The token rests on nothing but the resource.
+// process run when they are due. The token rests on nothing but the resource, a
+// guarded write on nothing but ZooKeeper.
+//
+// The wall clock plays no part: it can be set to anything at any time. Time in
+// which the machine was suspended counts as elapsed on Linux (CLOCK_BOOTTIME) and
+// on Windows (whose monotonic clock includes it): when the machine goes on, Err
+// and the others say at once that the lock is lost if that took longer than the
+// lease, and Lost closes within a sixth of the session timeout. On macOS Go's
+// clock stands still meanwhile, and the loss shows later, when the session turns
+// out to be over. A virtual machine that is stopped by its hypervisor may not
+// know of it, on any system.
 //
 // The lease behind them is not "the connection is up". A server that is cut off
 // from its leader goes on answering pings and reads while the leader expires
@@ -88,7 +100,8 @@
 // (trip.wake), which do all network work (trip.step): create the node, list the
 // queue, watch the contender ahead, grant. The last Release (round.leave) wakes
 // the trip again, which deletes the node and hands the lock to the next round
-// (round.finish).
+// (round.finish). If somebody waits in that round already, the request that
+// deletes the one node makes the other (trip.leave).
 //
 // Locks are taken in this order: Manager.mu before any lock inside package zkio;
 // a lock inside package futures is taken last. None is held across I/O or a

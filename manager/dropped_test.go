@@ -27,9 +27,12 @@ func pendingIn(l *Lock) {
 	l.cur.Load().made.Store(nil)
 }
 
-// setWord sets the word of l's present round, whatever it was.
+// setWord sets the word of l's present round, whatever it was, to one that it has
+// when somebody has started it.
 func setWord(l *Lock, w state.Word) {
-	l.cur.Load().word.Apply(func(state.Word) (state.Word, state.Effect) { return w, state.Nothing })
+	r := l.cur.Load()
+	r.word.Apply(func(state.Word) (state.Word, state.Effect) { return w, state.Nothing })
+	r.flags.Set(state.Wanted)
 }
 
 // waitForDropped collects garbage until it was logged that n holds were dropped.
@@ -48,7 +51,7 @@ func waitForDropped(t *testing.T, log *records, n int) {
 }
 
 // A hold that was dropped without a release is logged, however it was made.
-func TestDroppedHoldIsLogged(t *testing.T) {
+func TestF080_DroppedHoldIsLogged(t *testing.T) {
 	drops := []struct {
 		what string
 		drop func(*testing.T, *Lock)

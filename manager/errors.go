@@ -22,6 +22,9 @@ var (
 	// ErrNotGranted is the answer of a hold whose round has not been granted
 	// yet, or was given up before it was.
 	ErrNotGranted = errors.New("lock is not granted")
+	// ErrUnknownOutcome is the answer of [Hold.Guard] when nobody can say whether
+	// the operations were carried out.
+	ErrUnknownOutcome = errors.New("outcome unknown: the operations may have been carried out")
 	// ErrUpgrade says that a caller who holds the read lock asked for the write
 	// lock: it would wait for itself. Release the read lock first.
 	ErrUpgrade = errors.New("cannot go from read to write while holding the read lock")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -331,6 +332,58 @@ func ExampleGrant() {
 	// the new holder: <nil>
 	// the old holder is refused: true
 	// value: new
+}
+
+// What is kept in the same ZooKeeper as the lock needs no token: a guarded write
+// takes effect only while the lock is held, however late it comes.
+func ExampleHold_Guard() {
+	server := embedded()
+	defer server.Close()
+	slow, quick := open(server), open(server)
+	defer slow.Close()
+	defer quick.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := server.Create("/leader", nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	claim := func(h manager.Hold, name string) error {
+		_, err := h.Guard(ctx, zkio.SetOp("/leader", []byte(name), -1))
+		return err
+	}
+
+	late, err := lock(slow, "leader").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	g, err := late.Grant()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_ = server.Delete(g.Path) // as if the process had been paused until its session was over
+
+	h, err := lock(quick, "leader").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("the new holder:", claim(h, "quick"))
+
+	switch err := claim(late, "slow"); {
+	case errors.Is(err, manager.ErrUnknownOutcome):
+		fmt.Println("read the node to find out") // look for this one first
+	case errors.Is(err, manager.ErrLost):
+		fmt.Println("the old holder: nothing was written")
+	}
+	leader, _, _ := server.Get("/leader")
+	fmt.Printf("leader: %s\n", leader)
+	// Output:
+	// the new holder: <nil>
+	// the old holder: nothing was written
+	// leader: quick
 }
 
 // A connection string, as other clients take it, is taken apart first.

@@ -177,7 +177,7 @@ func forcedEndsHammer(t *testing.T, ends ...string) {
 // One round, ended by force while goroutines of the same process pour in: those
 // who were counted in it are told, the others are in the next one, and nobody
 // is in between.
-func TestForcedEndUnderArrivals(t *testing.T) {
+func TestF066_ForcedEndUnderArrivals(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
 		for range 50 {

@@ -30,7 +30,8 @@ import (
 // this process was paused and none of its timers has run. Make one of these
 // checks after every pause, and before every step that must not be done
 // without the lock. The check and the step are not one: only the fencing token
-// in [Grant] makes a resource refuse a step that came too late.
+// in [Grant] makes a resource refuse a step that came too late, and only
+// [Hold.Guard] makes check and step one, where the step is in ZooKeeper.
 type Hold struct {
 	round *round
 	slot  *slot
@@ -39,8 +40,8 @@ type Hold struct {
 
 // newHold makes the handle of a new holder that is counted in r.
 func newHold(r *round) Hold {
-	s, g := takeSlot(r)
-	return Hold{r, s, g}
+	s := takeSlot(r)
+	return Hold{r, s, s.word.Load().Generation()}
 }
 
 // deadHold returns a Hold whose futures have failed with err: what Acquire
@@ -120,20 +121,46 @@ func (h Hold) Release() *futures.Future[struct{}] {
 	if h.round == nil {
 		return zeroReleased
 	}
-	if !h.release() {
+	if _, e := h.giveUp(); e == state.Nothing {
 		return futures.Resolved(struct{}{}, error(h.error("release", ErrReleased)))
 	}
 	return h.round.trip().released.Future()
 }
 
-// release gives the handle up, and the holder's count with its last handle. It
-// reports false if the handle had been released before.
-func (h Hold) release() bool {
-	e := h.slot.release(h.gen)
-	if e == state.Ended {
-		h.round.leave()
+// giveUp gives the handle up, and the holder's count with its last handle. It
+// returns the round's word as it was until then, and the effect of the departure:
+// Left if the holder has other handles, Nothing if this one had been released
+// before, else that of round.leave.
+//
+// What it does itself is the short way: the holder has no other handle. See
+// Lock.acquire.
+func (h Hold) giveUp() (state.Word, state.Effect) {
+	s, r := h.slot, h.round
+	hd := s.handle
+	if hd.first.Load() != nil || !hd.word.ReleaseOnly(h.gen) {
+		return h.giveUpLong()
 	}
-	return e != state.Dead
+	if hd.cleanups.Load() != nil {
+		hd.cleanUp()
+	}
+	w, e, lost := r.word.Apply(state.Word.Leave)
+	if e != state.Left || lost > 0 {
+		r.left(e, lost)
+	}
+	s.recycle(h.gen + 1) // ours since ReleaseOnly, and nobody waits for it
+	return w, e
+}
+
+// giveUpLong is giveUp of a handle that was released before, or that is not the
+// holder's only one.
+func (h Hold) giveUpLong() (state.Word, state.Effect) {
+	switch h.slot.release(h.gen) {
+	case state.Dead:
+		return 0, state.Nothing
+	case state.Left:
+		return h.round.word.Load(), state.Left
+	}
+	return h.round.leave()
 }
 
 // Unlock is Release, and waits for the round's end if this was its last holder;
@@ -145,20 +172,13 @@ func (h Hold) Unlock(ctx context.Context) error {
 	if h.round == nil {
 		return errZeroHold
 	}
-	var was state.Phase
-	var e state.Effect
-	switch h.slot.release(h.gen) {
-	case state.Dead:
-		return h.error("unlock", ErrReleased)
-	case state.Left: // the holder has other handles
-		was, e = h.round.word.Load().Phase(), state.Left
-	default:
-		was, e = h.round.leave()
-	}
+	w, e := h.giveUp()
 	switch {
-	case was == state.Fetching:
+	case e == state.Nothing:
+		return h.error("unlock", ErrReleased)
+	case w.Phase() == state.Fetching:
 		return h.error("unlock", ErrNotGranted)
-	case was == state.Retained && e == state.Left:
+	case w.Phase() == state.Retained && e == state.Left:
 		return nil
 	}
 	_, err := h.Released().Wait(ctx)
@@ -198,6 +218,7 @@ func (h Hold) check(op string) error {
 		t := h.round.trip()
 		if !t.lease.InForce() {
 			// We are the first to notice. The round ends, for everybody.
+			//holdfast:reached hold: a look at the clock was the first to notice the lease's end
 			h.round.fail(t.error("hold", t.lossCause()))
 			return h.over(op)
 		}
@@ -269,6 +290,7 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 		forget()
 		cancel(context.Canceled)
 	}
+	h.round.lock.goesIntoContext()
 	key := heldKey{h.round.lock}
 	outer, _ := parent.Value(key).(*held)
 	return context.WithValue(ctx, key, &held{h.round, weak.Make(h.slot), h.gen, outer}), done
@@ -298,8 +320,9 @@ func (h Hold) reenter(op string) (Hold, error) {
 	case state.Full:
 		return Hold{}, h.error(op, fmt.Errorf("%w: %d handles of one holder", ErrTooManyHolders, state.MaxDepth))
 	}
-	s, sg := takeNestedSlot(h.round, first, g)
-	return Hold{h.round, s, sg}, nil
+	nested := newHold(h.round)
+	nested.slot.nest(first, g)
+	return nested, nil
 }
 
 // first returns the slot of the holder's first handle, and its generation there.
@@ -326,7 +349,7 @@ func (h Hold) Share() (Hold, error) {
 	if err != nil {
 		return Hold{}, err
 	}
-	defer pin.release()
+	defer pin.giveUp()
 	_, e, lost := h.round.word.Apply(state.Word.Pin)
 	h.round.lock.noteRaces(lost)
 	switch e {
@@ -386,6 +409,7 @@ func (w withdrawal) steps() []func() bool {
 			if pending() {
 				return true
 			}
+			//holdfast:reached withdrawal: the grant came first
 			w.handle.word.Confirm(w.gen)
 			return false
 		},
@@ -393,6 +417,7 @@ func (w withdrawal) steps() []func() bool {
 			// If the grant came after that look, check finds the doubt and takes
 			// it back, or finds that we were first.
 			if w.handle.releaseDoubted(w.gen) == state.Ended {
+				//holdfast:reached-if !pending(): withdrawal: it came first, then the grant
 				w.round.leave() // in whichever phase the round is by now
 			}
 			return false
@@ -435,6 +460,23 @@ type held struct {
 
 // heldKey is the context key of a lock's holds.
 type heldKey struct{ lock *Lock }
+
+// goesIntoContext notes that a hold of the lock is about to be put into a context:
+// before anybody can have that, and so before he can look for the note.
+func (l *Lock) goesIntoContext() {
+	note := func(l *Lock) {
+		if !l.inContexts.Load() { // no write in the usual case
+			l.inContexts.Store(true)
+		}
+	}
+	if l.rw == nil {
+		note(l)
+		return
+	}
+	// Each of the two looks for holds of the other one.
+	note(l.rw.reader)
+	note(l.rw.writer)
+}
 
 // heldIn returns the innermost hold of l in ctx that is alive: not released,
 // and its round not over.

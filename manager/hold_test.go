@@ -24,6 +24,7 @@ var sentinels = []struct {
 	name string
 }{
 	{ErrLost, "lost"}, {ErrClosed, "closed"}, {ErrReleased, "released"}, {ErrNotGranted, "not granted"}, {ErrTooManyHolders, "too many"},
+	{ErrUnknownOutcome, "unknown"},
 }
 
 // brief names the sentinels in err.
@@ -131,7 +132,7 @@ func TestHoldAnswers(t *testing.T) {
 }
 
 // A hold that was given up stays given up, and a second release changes nothing.
-func TestReleaseTwice(t *testing.T) {
+func TestF062_ReleaseTwice(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
 		h := mustLock(c.t, l)
@@ -155,7 +156,7 @@ func TestReleaseTwice(t *testing.T) {
 }
 
 // A hold says that it is released however often its slot has been used since.
-func TestOldHoldAfterItsSlotIsReused(t *testing.T) {
+func TestF065_OldHoldAfterItsSlotIsReused(t *testing.T) {
 	l := retained(t)
 	var olds []Hold
 	reused := 0
@@ -317,7 +318,7 @@ func TestReenterPending(t *testing.T) {
 	})
 }
 
-func TestTooManyHandles(t *testing.T) {
+func TestF075_TooManyHandles(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
 		h := mustLock(c.t, l)
@@ -345,7 +346,7 @@ func TestTooManyHandles(t *testing.T) {
 	})
 }
 
-func TestTooManyHolders(t *testing.T) {
+func TestF060_TooManyHolders(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
 		h := mustLock(c.t, l)
@@ -649,7 +650,7 @@ func TestReenterByContext(t *testing.T) {
 }
 
 // A hold that was lost is not reentered, also if the lock is held again.
-func TestLostHoldIsNotReentered(t *testing.T) {
+func TestF050_LostHoldIsNotReentered(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
 		old := mustLock(c.t, l)

@@ -39,6 +39,7 @@ type Lock struct {
 	mixed     atomic.Bool // contenders of another kind were seen and reported
 
 	fetchQueued atomic.Bool // it has an entry in the pool's queue of fetches: see trip.submit
+	inContexts  atomic.Bool // there are contexts with holds of this lock or the other one of its pair; never taken back
 	kind        Kind
 }
 
@@ -82,43 +83,96 @@ func (l *Lock) Path() string { return l.path }
 // The grant of a round synchronizes before the return of every Acquire that
 // enters it, and so do the Releases of earlier rounds in this process.
 func (l *Lock) Acquire(ctx context.Context) Hold {
-	h := l.acquire(ctx, "acquire")
-	if ctx.Done() != nil && h.round.word.Load().Phase() == state.Fetching {
+	return l.acquire(ctx, opAcquire)
+}
+
+// The acquiring operations, as errors name them.
+const (
+	opAcquire = "acquire"
+	opLock    = "lock"
+	opTryLock = "trylock"
+)
+
+// acquire makes a Hold for the operation op. What it does itself is the short
+// way: a newcomer enters a round that this process owns. In any other case it
+// has done nothing so far, and goes the long way.
+//
+// The short way is a handful of atomic operations in a row, here and in giveUp.
+// A processor gets little done behind such an operation before that is done, so
+// what does not have to come between two of them comes before or after.
+func (l *Lock) acquire(ctx context.Context, op string) Hold {
+	if l.inContexts.Load() || l.m.closing() || ctx.Err() != nil {
+		return l.acquireLong(ctx, op)
+	}
+	r := l.cur.Load()
+	_, e, lost := r.word.Apply(func(w state.Word) (state.Word, state.Effect) {
+		// Between the load of the word and its swap: see round.arrive.
+		if r.flags.Load()&(state.GrantTold|state.GateClosed) != state.GrantTold {
+			return w, state.Nothing
+		}
+		next, e := w.Arrive(false)
+		if e != state.Entered {
+			return w, state.Nothing
+		}
+		return next, e
+	})
+	if lost > 0 {
+		//holdfast:reached arrival: lost a race
+		l.noteRaces(lost)
+	}
+	if e != state.Entered {
+		return l.acquireLong(ctx, op)
+	}
+	//holdfast:reached-if r.flags.Load().Has(state.GateClosed): gate: a newcomer slipped past it as it closed
+	l.entries.Add(1)
+	s := takeSlot(r) // newHold, written out
+	return Hold{r, s, s.word.Load().Generation()}
+}
+
+// acquireLong is acquire for those who reenter, who wait, or who are refused.
+func (l *Lock) acquireLong(ctx context.Context, op string) Hold {
+	h, pass, done := l.inherit(ctx, op)
+	switch {
+	case done:
+	case l.m.closing():
+		return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrClosed})
+	case ctx.Err() != nil:
+		return deadHold(l, l.ended(ctx, op))
+	default:
+		h = l.arrive(op, pass)
+	}
+	// Lock and TryLock wait, and see for themselves when ctx ends.
+	if op == opAcquire && ctx.Done() != nil && h.round.word.Load().Phase() == state.Fetching {
 		stop := context.AfterFunc(ctx, h.withdrawal().run)
 		h.slot.onRelease(h.gen, func() { stop() })
 	}
 	return h
 }
 
-// acquire is Acquire without the withdrawal at ctx's end.
-func (l *Lock) acquire(ctx context.Context, op string) Hold {
+// inherit looks for holds in ctx, and reenters if one is of this lock. If done
+// is false the caller is a newcomer, and pass says whether he may pass a closed
+// gate.
+func (l *Lock) inherit(ctx context.Context, op string) (h Hold, pass, done bool) {
 	if outer, ok := l.heldIn(ctx); ok {
 		h, err := outer.reenter(op)
 		switch {
 		case err == nil:
-			return h
+			return h, false, true
 		case errors.Is(err, ErrTooManyHolders):
-			return deadHold(l, err)
+			return deadHold(l, err), false, true
 		}
 		// It was released just now: a newcomer after all.
 	}
-	if l.kind == KindWrite {
+	switch l.kind {
+	case KindWrite:
 		if _, ok := l.rw.reader.heldIn(ctx); ok {
-			return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrUpgrade})
+			return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrUpgrade}), false, true
 		}
-	}
-	if l.m.closing() {
-		return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrClosed})
-	}
-	if ctx.Err() != nil {
-		return deadHold(l, l.ended(ctx, op))
-	}
-	pass := false
-	if l.kind == KindRead {
+	case KindRead:
 		// Who holds the write lock enters beside it, whoever waits for either.
 		_, pass = l.rw.writer.heldIn(ctx)
 	}
-	return l.arrive(op, pass)
+	return Hold{}, pass, false
 }
 
 // arrive makes a new holder, who may pass a closed gate.
@@ -130,6 +184,9 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 		// The granter may be between its CAS and the settling of the future,
 		// which we must be able to use.
 		r.trip().settleGrant()
+		if !r.flags.Load().Has(state.GrantTold) {
+			r.flags.Set(state.GrantTold)
+		}
 		l.entries.Add(1)
 	case state.Started:
 		l.rounds.Add(1)
@@ -148,7 +205,7 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 // this lock. Before it returns a Hold it looks at the clock: a lock that was
 // lost at the same moment is ErrLost.
 func (l *Lock) Lock(ctx context.Context) (Hold, error) {
-	return l.await(ctx, l.acquire(ctx, "lock"), "lock")
+	return l.await(ctx, l.acquire(ctx, opLock), opLock)
 }
 
 // await waits for h's grant and checks it. On an error h is released.
@@ -164,7 +221,7 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	// whoever's CAS is first, the release takes our count back, and the last
 	// one to leave sees to the node.
 	err = h.wrap(op, err)
-	h.release()
+	h.giveUp()
 	return Hold{}, err
 }
 
@@ -175,13 +232,15 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 // the goroutines of this process: they are in it together. Like [Lock.Acquire]
 // it reenters if ctx carries a live Hold of this lock.
 func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
-	const op = "trylock"
+	const op = opTryLock
 	h := l.acquire(ctx, op)
 	t := h.round.trip()
 	for !t.granted.Settled() {
 		if t.place.Load() != nil || l.behindClosedGate(h.round) {
+			//holdfast:reached-if t.place.Load() == nil: trylock: behind a closed gate
+			//holdfast:reached-if t.place.Load() != nil: trylock: somebody is ahead
 			err := t.error(op, ErrLocked)
-			h.release()
+			h.giveUp()
 			return Hold{}, err
 		}
 		select {

@@ -195,7 +195,7 @@ func (c *cluster) thenCut(f *zktest.Fault, session int64) *zktest.Fault {
 
 // Every request that the lock makes is lost: in the end the lock is held once,
 // and nothing is left.
-func TestLostRequests(t *testing.T) {
+func TestF001_EveryRequestLost(t *testing.T) {
 	for name, loss := range losses {
 		hits := 0
 		for _, plain := range []bool{false, true} {
@@ -250,7 +250,7 @@ func TestLostRequests(t *testing.T) {
 
 // The reply to the creation is lost, and nobody wants the lock any more: the
 // node that nobody knows of is found and deleted.
-func TestLostCreateAndCancel(t *testing.T) {
+func TestF033_LostCreateAndCancel(t *testing.T) {
 	for _, name := range []string{"reply dropped", "reply swallowed"} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
@@ -279,7 +279,7 @@ func TestLostCreateAndCancel(t *testing.T) {
 
 // The reply to a deletion is lost: the release ends well when the node is known
 // to be gone, and not before.
-func TestLostDelete(t *testing.T) {
+func TestF081_LostDelete(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
 		h := mustLock(c.t, l)
@@ -305,7 +305,7 @@ func TestLostDelete(t *testing.T) {
 
 // The holder is cut off in silence: it is told of its loss before the server
 // gives the lock to anybody else, and not long before it has to be.
-func TestSilentPartition(t *testing.T) {
+func TestF041_SilentPartition(t *testing.T) {
 	for _, test := range []struct{ timeout, tick, margin time.Duration }{
 		{4 * time.Second, 2 * time.Second, 0},
 		{10 * time.Second, 2 * time.Second, 0},
@@ -456,7 +456,8 @@ func TestLeaseEndsSessionLives(t *testing.T) {
 		later(time.Second)
 		wantErr(c.t, "our next round", again.Err(), ErrNotGranted) // behind
 		mustRelease(c.t, next)
-		synctest.Wait()
+		_, err = again.Granted().Wait(c.t.Context()) // when the new lease is worth it
+		wantErr(c.t, "our next grant", err, nil)
 		// Granted under a new lease; the old hold stays lost.
 		wantErr(c.t, "our next round", again.Err(), nil)
 		wantErr(c.t, "the old hold", h.Err(), ErrLost)
@@ -467,7 +468,7 @@ func TestLeaseEndsSessionLives(t *testing.T) {
 }
 
 // A waiter whose session ends queues again, at the end.
-func TestExpiredWaiterQueuesAtTheEnd(t *testing.T) {
+func TestF029_ExpiredWaiterQueuesAtTheEnd(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		first, second, third := c.lock("1"), c.lock("2"), c.lock("3")
 		h1 := mustLock(c.t, first)
@@ -485,6 +486,27 @@ func TestExpiredWaiterQueuesAtTheEnd(t *testing.T) {
 		synctest.Wait()
 		wantErr(c.t, "the second", h2.Err(), nil)
 		mustRelease(c.t, h2)
+	})
+}
+
+// The same, and the waiter hears of it only from a server that does not know the
+// session any more.
+func TestF029_ExpiryUnheard(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, b)
+		w := a.Acquire(c.t.Context())
+		later(time.Minute)
+		old := a.m.client.Session()
+		c.srv.Faults().BlackholeConnection(old.ID())
+		c.srv.ExpireSession(old.ID())
+		waitUntil(c.t, "there is another session", func() bool { return a.m.client.Session() != old })
+		synctest.Wait()
+		c.wantNodes(2) // at once: the rotation would come some seconds later
+		mustRelease(c.t, h)
+		synctest.Wait()
+		wantErr(c.t, "the waiter", w.Err(), nil)
+		mustRelease(c.t, w)
 	})
 }
 
@@ -508,60 +530,84 @@ func TestExpiredAndCancelled(t *testing.T) {
 	})
 }
 
-// Somebody deletes the node, or the whole directory: a holder is told at once,
-// a waiter queues again.
-func TestNodeDeletedBySomebody(t *testing.T) {
+// Somebody deletes a holder's node: the holder is told at once.
+func TestF048_NodeDeletedBySomebody(t *testing.T) {
+	holderIsDeleted(t, func(c *cluster, node string) { c.remove(node) })
+}
+
+// Somebody deletes a holder's whole directory: the same. The numbers of the
+// queue begin at 0 again, the tokens do not.
+func TestF049_DirectoryDeletedBySomebody(t *testing.T) {
+	holderIsDeleted(t, func(c *cluster, _ string) { c.removeAll() })
+}
+
+// removeAll deletes the directory of the lock called "jobs", with all nodes in it.
+func (c *cluster) removeAll() {
+	c.t.Helper()
+	if err := c.srv.DeleteAll(dir); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func holderIsDeleted(t *testing.T, gone func(c *cluster, node string)) {
+	t.Helper()
+	for _, quiet := range []bool{false, true} { // was the grant long ago?
+		t.Run(fmt.Sprintf("quiet=%t", quiet), func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				a, b := c.lock("a"), c.lock("b")
+				h := mustLock(c.t, a)
+				if quiet {
+					later(time.Minute)
+				}
+				start := time.Now()
+				old := grantOf(c.t, h)
+				gone(c, old.Path)
+				<-h.Lost()
+				// A fresh grant has no watch yet; the next proof finds out.
+				if d := time.Since(start); quiet && d > time.Second || d > 2*time.Second {
+					c.t.Errorf("told after %v", d)
+				}
+				wantErr(c.t, "the holder", h.Err(), ErrLost)
+				if !strings.Contains(fmt.Sprint(h.Err()), "deleted") {
+					c.t.Errorf("the error does not say what happened: %v", h.Err())
+				}
+				_, err := h.Released().Wait(c.t.Context())
+				wantErr(c.t, "the release", err, ErrLost)
+				wantErr(c.t, "release", h.Unlock(c.t.Context()), ErrLost)
+				next := mustLock(c.t, b)
+				if g := grantOf(c.t, next); g.Token <= old.Token {
+					c.t.Errorf("token %d after %d", g.Token, old.Token)
+				}
+				mustRelease(c.t, next)
+				synctest.Wait()
+				c.wantNodes(0)
+			})
+		})
+	}
+}
+
+// Somebody deletes the node of a process that waits, or the whole directory: it
+// queues again, and does not wait for ever behind those who are left.
+func TestF028_WaiterIsDeleted(t *testing.T) {
 	for _, what := range []string{"node", "directory"} {
-		for _, quiet := range []bool{false, true} { // was the grant long ago?
+		for _, quiet := range []bool{false, true} { // has it waited for long?
 			t.Run(fmt.Sprintf("%s/quiet=%t", what, quiet), func(t *testing.T) {
 				bubble(t, func(c *cluster) {
 					a, b := c.lock("a"), c.lock("b")
-					gone := func(g string) {
-						path := g
-						if what == "directory" {
-							path = dir
-						}
-						if err := c.srv.DeleteAll(path); err != nil {
-							c.t.Fatal(err)
-						}
-					}
-					h := mustLock(c.t, a)
-					if quiet {
-						later(time.Minute)
-					}
-					start := time.Now()
-					gone(grantOf(c.t, h).Path)
-					<-h.Lost()
-					// A fresh grant has no watch yet; the next proof finds out.
-					if d := time.Since(start); quiet && d > time.Second || d > 2*time.Second {
-						c.t.Errorf("told after %v", d)
-					}
-					wantErr(c.t, "the holder", h.Err(), ErrLost)
-					if !strings.Contains(fmt.Sprint(h.Err()), "deleted") {
-						c.t.Errorf("the error does not say what happened: %v", h.Err())
-					}
-					_, err := h.Released().Wait(c.t.Context())
-					wantErr(c.t, "the release", err, ErrLost)
-					wantErr(c.t, "release", h.Unlock(c.t.Context()), ErrLost)
-
-					// A waiter, the only one.
-					h = mustLock(c.t, b)
+					h := mustLock(c.t, b)
 					w := a.Acquire(c.t.Context())
 					if quiet {
 						later(time.Minute)
 					}
 					synctest.Wait()
-					for _, name := range c.nodes() {
-						if dir+"/"+name != grantOf(c.t, h).Path {
-							gone(dir + "/" + name)
-							break
-						}
-					}
-					later(time.Second)
 					if what == "directory" {
+						c.removeAll()
+						later(time.Second)
 						wantErr(c.t, "the holder", h.Err(), ErrLost)
 						h.Release()
 					} else {
+						c.remove(c.nodeOf(a.m))
+						later(time.Second)
 						wantErr(c.t, "the waiter", w.Err(), ErrNotGranted)
 						c.wantNodes(2)
 						mustRelease(c.t, h)
@@ -585,7 +631,7 @@ func TestNodeDeletedBySomebody(t *testing.T) {
 }
 
 // The contender ahead goes between the list that showed it and the look at it.
-func TestContenderAheadGoesUnseen(t *testing.T) {
+func TestF021_ContenderAheadGoesUnseen(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a"), c.lock("b")
 		for range 3 {
@@ -617,38 +663,46 @@ func TestContenderAheadGoesUnseen(t *testing.T) {
 	})
 }
 
-// The contender ahead goes while the waiter's connection is down, with the
-// watch re-armed by the reconnect, or lost.
-func TestContenderAheadGoesMeanwhile(t *testing.T) {
-	for _, lostWatch := range []bool{false, true} {
-		t.Run(fmt.Sprintf("watch lost=%t", lostWatch), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				a, b := c.lock("a"), c.lock("b")
-				h := mustLock(c.t, b)
-				w := a.Acquire(c.t.Context())
-				later(time.Minute)
-				id := session(a.m)
-				if lostWatch {
-					c.srv.Faults().SwallowRequest(zktest.Match{Op: zktest.OpSetWatches, Session: id})
+// The contender ahead goes while the waiter's connection is down: the reconnect
+// sets the watch again, and the server tells what was missed.
+func TestF024_ContenderAheadGoesMeanwhile(t *testing.T) { contenderAheadGoesMeanwhile(t, false) }
+
+// The same, and the request that sets the watch again gets lost: the waiter looks
+// by itself once in a while.
+func TestF025_WatchIsLost(t *testing.T) { contenderAheadGoesMeanwhile(t, true) }
+
+func contenderAheadGoesMeanwhile(t *testing.T, lostWatch bool) {
+	t.Helper()
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, b)
+		w := a.Acquire(c.t.Context())
+		later(time.Minute)
+		id := session(a.m)
+		if lostWatch {
+			lost := c.srv.Faults().SwallowRequest(zktest.Match{Op: zktest.OpSetWatches, Session: id})
+			defer func() {
+				if lost.Hits() != 1 {
+					c.t.Error("no watch was lost")
 				}
-				hole := c.srv.Faults().BlackholeConnection(id)
-				c.srv.Faults().Cut(id)
-				mustRelease(c.t, h)
-				start := time.Now()
-				hole.Remove()
-				<-w.Granted().Done()
-				wantErr(c.t, "the waiter", w.Err(), nil)
-				if d := time.Since(start); !lostWatch && d > time.Second || d > 20*time.Second {
-					c.t.Errorf("it took %v", d)
-				}
-				mustRelease(c.t, w)
-			})
-		})
-	}
+			}()
+		}
+		hole := c.srv.Faults().BlackholeConnection(id)
+		c.srv.Faults().Cut(id)
+		mustRelease(c.t, h)
+		start := time.Now()
+		hole.Remove()
+		<-w.Granted().Done()
+		wantErr(c.t, "the waiter", w.Err(), nil)
+		if d := time.Since(start); !lostWatch && d > time.Second || d > 20*time.Second {
+			c.t.Errorf("it took %v", d)
+		}
+		mustRelease(c.t, w)
+	})
 }
 
 // An event of another kind at the contender ahead is no grant.
-func TestContenderAheadIsTouched(t *testing.T) {
+func TestF026_ContenderAheadIsTouched(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a"), c.lock("b")
 		h := mustLock(c.t, b)
@@ -675,7 +729,7 @@ func TestContenderAheadIsTouched(t *testing.T) {
 
 // The round ends by force between the grant and the waiter's look: never a
 // hold without a lock.
-func TestLossAtTheGrant(t *testing.T) {
+func TestF030_LossAtTheGrant(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a := c.lock("a")
 		for range 20 {

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -28,14 +29,16 @@ import (
 type Manager struct {
 	cfg    Config
 	client *zkio.Client
-	host   string
 	start  time.Time // of the manager's own clock
+
+	patterns map[string][]byte // by kind; see nodeData
 
 	id      string // makes the names of our nodes unlike any other manager's
 	counter atomic.Uint64
 
-	stage  atomic.Int32 // open, shuttingDown, closingDown
-	closed atomic.Bool  // the client is closed: nothing can be sent any more
+	stage    atomic.Int32 // open, shuttingDown, closingDown
+	closed   atomic.Bool  // the client is closed: nothing can be sent any more
+	openSeen atomic.Bool  // a lock's directory that is open to the world was reported
 
 	// mu protects what follows. It is held for a few instructions only: never
 	// across I/O, a channel operation or a call of user code. It is taken
@@ -83,9 +86,11 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 
 		closeDone: make(chan struct{}),
 	}
-	if m.host, err = os.Hostname(); err != nil {
-		m.host = "unknown-host"
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown-host"
 	}
+	m.patterns = patterns(host, cfg.Label)
 	var id [8]byte
 	if _, err := rand.Read(id[:]); err != nil {
 		return nil, &Error{Op: "open", Err: err}
@@ -102,6 +107,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		LostMargin:     cfg.LostMargin,
 		Logger:         cfg.Logger,
 		Listener:       (*listener)(m),
+		Suspended:      cfg.suspended,
 	})
 	if err != nil {
 		return nil, &Error{Op: "open", Err: err}
@@ -126,7 +132,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 // probe makes sure that this process can do under the root what a lock needs,
 // so that a missing permission is found now and not at the first release.
 func (m *Manager) probe(ctx context.Context) error {
-	node := zkio.NewNode(m.cfg.Root, "probe-", m.guid(), m.nodeData("probe"), m.cfg.ACL, ignore{})
+	node := zkio.NewNode(m.cfg.Root, "probe-", m.guid(), m.nodeData(probeKind), m.cfg.ACL, ignore{})
 	steps := []struct {
 		what string
 		do   func(*zkio.Session) error
@@ -134,6 +140,7 @@ func (m *Manager) probe(ctx context.Context) error {
 		{"create the root", func(s *zkio.Session) error { return s.EnsureDir(m.cfg.Root, m.cfg.ACL) }},
 		{"create a node under the root", func(s *zkio.Session) error { return node.Create(s) }},
 		{"list the root", func(s *zkio.Session) error { _, _, err := s.Children(m.cfg.Root); return err }},
+		{"read the ACL of the root", m.checkRoot},
 		{"delete a node under the root", func(s *zkio.Session) error { return node.Delete(s) }},
 	}
 	wait := firstRetry
@@ -149,7 +156,7 @@ func (m *Manager) probe(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return fmt.Errorf("cannot %s %s: %w: %w", steps[i].what, m.cfg.Root, contextError(ctx), err)
 		case !missing && (class == zkio.Definite || class == zkio.Closed):
-			return fmt.Errorf("cannot %s %s: %w (check Config.Root, Config.ACL and Config.Auth)", steps[i].what, m.cfg.Root, err)
+			return fmt.Errorf("cannot %s %s: %w (%s)", steps[i].what, m.cfg.Root, err, m.hint(err))
 		}
 		if missing {
 			i = 0 // the server removes an empty container sooner or later
@@ -161,6 +168,18 @@ func (m *Manager) probe(ctx context.Context) error {
 		wait = min(2*wait, lastRetry)
 	}
 	return nil
+}
+
+// hint says what to do about an error that ZooKeeper will not take back.
+func (m *Manager) hint(err error) string {
+	switch {
+	case !errors.Is(err, zkio.ErrNoAuth):
+		return "check Config.Root, Config.ACL and Config.Auth"
+	case len(m.cfg.Auth) == 0:
+		return "Config.Auth is empty, so this process has the rights of everybody: give it credentials that the ACL there names, or use another Config.Root"
+	}
+	return "the ACL there gives the identities of Config.Auth no such right: check them; " +
+		"ZooKeeper takes any digest for somebody's, so nothing else shows that a user or password is wrong"
 }
 
 // ignore is a watcher that does not care.
@@ -401,11 +420,15 @@ func (m *Manager) isActive(t *trip) bool {
 	return ok
 }
 
+// anyActive returns an active trip whose turn has come. One whose turn has not is
+// after another, and ends after it.
 func (m *Manager) anyActive() *trip {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for t := range m.active {
-		return t
+		if t.round.due() {
+			return t
+		}
 	}
 	return nil
 }
@@ -433,6 +456,7 @@ func (*listener) SessionStarted(*zkio.Session) {}
 func (m *listener) LeaseLapsed(l *zkio.Lease) {
 	for _, t := range (*Manager)(m).activeTrips() {
 		if t.round.word.Load().Phase() == state.Retained && t.lease == l {
+			//holdfast:reached hold: the lease ended
 			t.round.fail(t.error("hold", t.lossCause()))
 		}
 	}
@@ -442,7 +466,9 @@ func (m *listener) LeaseLapsed(l *zkio.Lease) {
 // others: those that wait queue again, those that are being released find their
 // nodes gone.
 //
-// Credentials that the servers refuse will not do in the next session either.
+// A session that never began, because the servers refused the credentials, is
+// told, too. Whoever waits for a lock then fails with that: the client goes on
+// trying, but it takes somebody to mend them.
 func (m *listener) SessionOver(_ *zkio.Session, cause error) {
 	if errors.Is(cause, zkio.ErrAuthFailed) {
 		(*Manager)(m).eachRound(func(r *round) { r.failPending(r.trip().error("acquire", cause)) })
@@ -521,15 +547,30 @@ func (m *Manager) owns(name string) bool {
 	return ok && strings.HasPrefix(rest, m.id)
 }
 
-// nodeData is what a node of ours says to those who look at it.
+// nodeData is what a node of ours says to those who look at it. All but the time
+// is the same for every node of a kind: see patterns.
 func (m *Manager) nodeData(kind string) []byte {
-	data, err := json.Marshal(nodeData{
-		Host: m.host, PID: os.Getpid(), Label: m.cfg.Label, Kind: kind, Since: time.Now().UTC().Truncate(time.Millisecond),
-	})
-	if err != nil {
-		panic("manager: a node's data cannot be encoded: " + err.Error())
+	now := time.Now().UTC().Truncate(time.Millisecond).AppendFormat(nil, time.RFC3339Nano)
+	return bytes.Replace(m.patterns[kind], []byte(noTime), now, 1)
+}
+
+// noTime is what the zero time is in JSON.
+const noTime = "0001-01-01T00:00:00Z"
+
+// probeKind is the kind of the node by which Open tries out its rights.
+const probeKind = "probe"
+
+// patterns returns the data of nodes of each kind, with noTime for the time.
+func patterns(host, label string) map[string][]byte {
+	p := make(map[string][]byte)
+	for _, kind := range []string{probeKind, KindExclusive.String(), KindRead.String(), KindWrite.String()} {
+		data, err := json.Marshal(nodeData{Host: host, PID: os.Getpid(), Label: label, Kind: kind})
+		if err != nil {
+			panic("manager: a node's data cannot be encoded: " + err.Error())
+		}
+		p[kind] = data
 	}
-	return data
+	return p
 }
 
 // nameOf returns the part of a lock's path that is its name.

@@ -35,9 +35,11 @@ func lockPath(root, name string) (string, error) {
 	return path, nil
 }
 
-// checkRoot refuses a root that is not an absolute, clean path.
+// checkRoot refuses a root that is not an absolute, clean path, or too long a one.
 func checkRoot(root string) error {
 	switch {
+	case len(root) > maxPath/2:
+		return fmt.Errorf("it has %d bytes, which leaves too little of a path's %d for names: at most %d are allowed", len(root), maxPath, maxPath/2)
 	case !strings.HasPrefix(root, "/"):
 		return fmt.Errorf("root %q does not begin with a slash", root)
 	case root == "/":

@@ -35,7 +35,7 @@ func TestLockPath(t *testing.T) {
 	}
 }
 
-func TestBadNames(t *testing.T) {
+func TestF018_BadNames(t *testing.T) {
 	for _, test := range []struct{ what, name, says string }{
 		{"empty", "", "empty"},
 		{"only a slash", "/", "empty"},

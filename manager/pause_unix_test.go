@@ -5,16 +5,127 @@
 package manager
 
 import (
+	"os"
+	"os/signal"
 	"syscall"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/zkio"
 )
+
+func init() {
+	stopItself = func() {
+		// The signal stops the threads one after the other, so that this one might
+		// get a little further.
+		goOn := make(chan os.Signal, 1)
+		signal.Notify(goOn, syscall.SIGCONT)
+		defer signal.Stop(goOn)
+		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+			panic(err)
+		}
+		<-goOn
+	}
+}
+
+// signal sends the process a signal.
+func (h *holder) signal(s syscall.Signal) {
+	h.t.Helper()
+	if err := h.cmd.Process.Signal(s); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// stopped waits until the process has stopped.
+func (h *holder) stopped() {
+	h.t.Helper()
+	for {
+		var status syscall.WaitStatus
+		switch _, err := syscall.Wait4(h.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); {
+		case err == syscall.EINTR:
+		case err != nil || !status.Stopped():
+			h.t.Fatalf("the process has not stopped: %v, status %#x", err, status)
+		default:
+			return
+		}
+	}
+}
+
+// A process loses the lock while it stands still, before a guarded write or in
+// the midst of one, when all its checks have been made and the request is about
+// to leave. Another process has the lock and writes. The late write has no effect.
+func TestF055_RealStaleHolderGuards(t *testing.T) {
+	zk := realzk.Shared(t)
+	m := openReal(t, zk.Addr(), "waiter", func(cfg *Config) { cfg.Root = defaultRoot })
+	s := m.client.Session()
+	for _, test := range []struct {
+		what string
+		// stop stops the holder, and deletes its node if it is not to wait for
+		// the end of the session; it returns whether the write is under way.
+		stop func(p *holder, write, node string) bool
+		want string
+	}{
+		{"before", func(p *holder, _, _ string) bool {
+			p.signal(syscall.SIGSTOP)
+			return false
+		}, "lost"},
+		{"amidst", func(p *holder, write, _ string) bool {
+			p.tell("guard-at-the-brink " + write)
+			p.stopped()
+			return true
+		}, "unknown"},
+		{"amidst, for a moment", func(p *holder, write, node string) bool {
+			p.tell("guard-at-the-brink " + write)
+			p.stopped()
+			if err := s.Delete(node, -1); err != nil {
+				t.Fatal(err)
+			}
+			return true
+		}, "lost"},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			path := ownRoot(t)
+			name := path[1:]
+			if err := s.Create(path, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			p := startHolder(t, zk.Addr(), name)
+			if answer := p.ask("guard " + path + " first"); answer != "ok" {
+				t.Fatalf("the holder says %q", answer)
+			}
+			h := exclusive(t, m, name).Acquire(t.Context())
+			<-h.round.trip().placed().Done()
+			sent := test.stop(p, path+" stale", h.round.trip().place.Load().ahead.Path)
+			granted(t, "while the holder stands still", h, 3*holderTimeout)
+			if _, err := h.Guard(t.Context(), zkio.SetOp(path, []byte("second"), 1)); err != nil {
+				t.Errorf("the new holder: %v", err)
+			}
+			p.signal(syscall.SIGCONT)
+			if !sent {
+				p.tell("guard " + path + " stale")
+			}
+			if answer := p.answer(test.what); answer != test.want {
+				t.Errorf("the late write: the process says %q, want %q", answer, test.want)
+			}
+			if answer := p.ask("guard " + path + " stale"); answer != "lost" {
+				t.Errorf("another late write: the process says %q", answer)
+			}
+			if data, stat, err := s.Get(path); err != nil || string(data) != "second" || stat.Version != 2 {
+				t.Errorf("the node has %q, version %d, %v", data, stat.Version, err)
+			}
+			wantErr(t, "the new holder", h.Err(), nil)
+			mustRelease(t, h)
+			if answer := p.ask("unlock"); answer != "lost" {
+				t.Errorf("unlock: the process says %q", answer)
+			}
+		})
+	}
+}
 
 // The process that holds the lock is stopped for longer than its session lives,
 // and goes on: the first thing that it asks tells it of the loss, its late
 // release harms nobody, and it can have the lock again.
-func TestRealHolderIsPaused(t *testing.T) {
+func TestF044_RealHolderIsPaused(t *testing.T) {
 	zk := realzk.Shared(t)
 	m := openReal(t, zk.Addr(), "waiter", func(cfg *Config) { cfg.Root = defaultRoot })
 	type pair struct {
@@ -37,9 +148,7 @@ func TestRealHolderIsPaused(t *testing.T) {
 	}
 	signal := func(s syscall.Signal) {
 		for _, pr := range pairs {
-			if err := pr.p.cmd.Process.Signal(s); err != nil {
-				t.Fatal(err)
-			}
+			pr.p.signal(s)
 		}
 	}
 	signal(syscall.SIGSTOP)

@@ -4,15 +4,21 @@ package manager
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // These environment variables make this test binary a process that holds a
@@ -27,10 +33,10 @@ const holderTimeout = 4 * time.Second
 
 // holderProcess takes the lock and says "held" and its token. For
 // each line of its standard input it does what the line says and answers with
-// one line. It ends when its input does, without giving the lock back.
+// one line; "repeat CALL" is answered with one more after a pause. It ends when its input does, without giving the lock back.
 func holderProcess() {
 	ctx := context.Background()
-	m, err := Open(ctx, Config{Servers: []string{os.Getenv(childServer)}, SessionTimeout: holderTimeout, Label: "holder"})
+	m, err := Open(ctx, Config{Servers: []string{os.Getenv(childServer)}, SessionTimeout: holderTimeout, Label: "holder", Dialer: dialToTheBrink})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -49,7 +55,18 @@ func holderProcess() {
 	fmt.Println("held", g.Token, err)
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
-		switch in.Text() {
+		what, rest, _ := strings.Cut(in.Text(), " ")
+		path, data, _ := strings.Cut(rest, " ")
+		guard := func() string {
+			_, err := h.Guard(ctx, zkio.SetOp(path, []byte(data), -1))
+			return brief(err)
+		}
+		switch what {
+		case "guard":
+			fmt.Println(guard())
+		case "guard-at-the-brink":
+			brink.Store(&data)
+			fmt.Println(guard())
 		case "err":
 			fmt.Println(brief(h.Err()))
 		case "reenter":
@@ -65,8 +82,91 @@ func holderProcess() {
 			fmt.Println(brief(err))
 		case "close":
 			fmt.Println(brief(m.Close()))
+		default:
+			if call, ok := strings.CutPrefix(in.Text(), "repeat "); ok {
+				fmt.Println(repeat(ctx, call, l, h))
+			}
 		}
 	}
+}
+
+// repeat makes a call over and over until the process was paused, and returns
+// what the first call answered that began after the pause. It says so when the
+// first of all has succeeded.
+func repeat(ctx context.Context, call string, l *Lock, h Hold) string {
+	// Timers of the process run beside us, and are mostly slower.
+	runtime.GOMAXPROCS(1)
+	const pause = 2 * time.Second
+	if err := makeCall(ctx, call, l, h); err != nil {
+		return brief(err)
+	}
+	before := time.Now()
+	fmt.Println("repeating") // and we may be paused from here on
+	for {
+		now := time.Now()
+		paused := now.Sub(before) > pause
+		before = now
+		err := makeCall(ctx, call, l, h)
+		switch took := time.Since(now); {
+		case paused:
+			return brief(err)
+		case err != nil && took <= pause:
+			return fmt.Sprintf("not paused, and yet: %v", err)
+		}
+		// Else all was well, or the pause fell into this call and the next is
+		// the one.
+	}
+}
+
+// makeCall makes one of the calls that look at the clock, and undoes it.
+func makeCall(ctx context.Context, call string, l *Lock, h Hold) (err error) {
+	var got Hold
+	switch call {
+	case "err":
+		err = h.Err()
+	case "grant":
+		_, err = h.Grant()
+	case "reenter":
+		got, err = h.Reenter()
+	case "share":
+		got, err = h.Share()
+	case "lock":
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		got, err = l.Lock(ctx)
+	case "trylock":
+		got, err = l.TryLock(ctx)
+	default:
+		return fmt.Errorf("there is no call %q", call)
+	}
+	if err == nil {
+		got.Release()
+	}
+	return err
+}
+
+// brink is a text that stops the process when it is about to send it; nil is none.
+var brink atomic.Pointer[string]
+
+// stopItself stops the process until it gets SIGCONT, where the system has that.
+var stopItself func()
+
+// dialToTheBrink is the Dialer of the process.
+func dialToTheBrink(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return brinkConn{conn}, nil
+}
+
+type brinkConn struct{ net.Conn }
+
+func (c brinkConn) Write(p []byte) (int, error) {
+	if text := brink.Load(); text != nil && bytes.Contains(p, []byte(*text)) && brink.CompareAndSwap(text, nil) {
+		stopItself()
+	}
+	return c.Conn.Write(p)
 }
 
 // A holder is a process that holds a lock on a real server.
@@ -113,11 +213,23 @@ func startHolder(t *testing.T, server, lock string) *holder {
 // ask has the process do something, and returns its answer.
 func (h *holder) ask(what string) string {
 	h.t.Helper()
+	h.tell(what)
+	return h.answer(what)
+}
+
+// tell has the process do something.
+func (h *holder) tell(what string) {
+	h.t.Helper()
 	if _, err := fmt.Fprintln(h.in, what); err != nil {
 		h.t.Fatal(err)
 	}
+}
+
+// answer returns the next line that the process says, to what it was told to do.
+func (h *holder) answer(to string) string {
+	h.t.Helper()
 	if !h.out.Scan() {
-		h.t.Fatalf("no answer to %s: %v\n%s", what, h.out.Err(), h.cmd.Stderr)
+		h.t.Fatalf("no answer to %s: %v\n%s", to, h.out.Err(), h.cmd.Stderr)
 	}
 	return h.out.Text()
 }

@@ -178,7 +178,7 @@ func TestHandOverCostsNoHerd(t *testing.T) {
 }
 
 // Two Managers in one process are two contenders.
-func TestTwoManagersOfOneProcess(t *testing.T) {
+func TestF019_TwoManagersOfOneProcess(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("same"), c.lock("same")
 		if a == b || session(a.m) == session(b.m) {
@@ -287,7 +287,7 @@ func TestOtherClients(t *testing.T) {
 
 // A contender whose node is not ephemeral does not go away by itself. It is
 // waited for, but not in silence.
-func TestPersistentContender(t *testing.T) {
+func TestF016_PersistentContender(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		node := dir + "/lock-0000000000"
 		if err := c.srv.CreateAll(node, []byte("junk")); err != nil {
@@ -316,7 +316,7 @@ func TestPersistentContender(t *testing.T) {
 
 // The tokens of a lock rise over sessions, processes and a directory that is
 // made anew.
-func TestTokensRise(t *testing.T) {
+func TestF054_TokensRise(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		var tokens []uint64
 		take := func(l *Lock) {
@@ -341,7 +341,7 @@ func TestTokensRise(t *testing.T) {
 }
 
 // The empty directory of an idle lock is deleted sooner or later, and made again.
-func TestDirectoryIsDeletedWhileIdle(t *testing.T) {
+func TestF008_DirectoryIsDeletedWhileIdle(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
 		mustRelease(c.t, mustLock(c.t, l))
@@ -384,7 +384,7 @@ func TestDirectoryWithData(t *testing.T) {
 
 // Beyond the numbers that order, a foreign contender is an error, not a wait;
 // among ourselves the lock goes on.
-func TestSequenceRunsOut(t *testing.T) {
+func TestF014_SequenceRunsOut(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a"), c.lock("b")
 		r := newReferee(c.t)

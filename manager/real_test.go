@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,13 +22,17 @@ import (
 
 // wires is a Dialer whose connections can be cut.
 type wires struct {
+	via   func(ctx context.Context, network, address string) (net.Conn, error) // nil: TCP
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
 func (w *wires) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, network, address)
+	via := w.via
+	if via == nil {
+		via = new(net.Dialer).DialContext
+	}
+	c, err := via(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +55,26 @@ func (w *wires) cut() {
 	clear(w.conns)
 }
 
+var (
+	roots    sync.Map // *testing.T -> its root
+	rootsGot atomic.Int64
+)
+
+// ownRoot returns a path on the shared server that is this test's, and this run's
+// of it: with -count a test runs again on the same server.
+func ownRoot(t *testing.T) string {
+	root, known := roots.LoadOrStore(t, fmt.Sprintf("/%s-%d", Escape(t.Name()), rootsGot.Add(1)))
+	if !known {
+		t.Cleanup(func() { roots.Delete(t) })
+	}
+	return root.(string)
+}
+
 // openReal opens a manager on a real server, below a root of the test's own.
 func openReal(t *testing.T, server, label string, with ...func(*Config)) *Manager {
 	t.Helper()
 	cfg := Config{
-		Servers: []string{server}, Root: "/" + Escape(t.Name()), Label: label,
+		Servers: []string{server}, Root: ownRoot(t), Label: label,
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, f := range with {
@@ -231,7 +251,7 @@ func TestRealWatchSurvivesReconnects(t *testing.T) {
 }
 
 // The server is restarted, within the lease: nothing is lost.
-func TestRealServerRestart(t *testing.T) {
+func TestF053_RealServerRestart(t *testing.T) {
 	zk := realzk.Start(t)
 	with := func(cfg *Config) { cfg.SessionTimeout = 60 * time.Second }
 	a, b := exclusive(t, openReal(t, zk.Addr(), "a", with), "jobs"), exclusive(t, openReal(t, zk.Addr(), "b", with), "jobs")
@@ -276,7 +296,7 @@ func TestRealSilentServer(t *testing.T) {
 
 // The process that holds the lock is killed: the next one gets it when the
 // session has timed out, with a higher token.
-func TestRealHolderIsKilled(t *testing.T) {
+func TestF087_RealHolderIsKilled(t *testing.T) {
 	zk := realzk.Shared(t)
 	root := func(cfg *Config) { cfg.Root = defaultRoot }
 	l := exclusive(t, openReal(t, zk.Addr(), "waiter", root), "jobs")

@@ -57,7 +57,7 @@ func registry() *Manager {
 
 // Idle locks that nobody remembers are collected, with their entries; those
 // that somebody remembers are not.
-func TestForgottenLocksAreCollected(t *testing.T) {
+func TestF076_ForgottenLocksAreCollected(t *testing.T) {
 	m := registry()
 	kept := make(map[string]*Lock)
 	for i := range 20_000 {

@@ -25,7 +25,8 @@ import (
 //   - Only cur is ever fetched. The fetch is due when the round is wanted (its
 //     word has left FREE) and its predecessor is RELEASED; both are flags of
 //     one atomic word, and who sets the second of them submits the fetch.
-//     Others wake the trip only of a round that has both.
+//     Before that nobody else can wake the trip; the predecessor's may queue
+//     for it in the request that takes the predecessor's own node away.
 //   - A round that is ended by force before its predecessor is RELEASED waits
 //     for it: rounds become RELEASED in the order of the chain.
 //
@@ -48,6 +49,10 @@ func (r *round) trip() *trip {
 	if t := r.made.Load(); t != nil {
 		return t
 	}
+	return r.makeTrip()
+}
+
+func (r *round) makeTrip() *trip {
 	t := newTrip(r)
 	if r.made.CompareAndSwap(nil, t) {
 		return t
@@ -68,8 +73,9 @@ func (r *round) following() *round {
 }
 
 // arrive counts the caller in: in this round, or in the first after it that
-// takes newcomers; one who may pass a closed gate is no newcomer. It returns that round, what the caller is there (Started,
-// Joined or Entered; or Full: not counted), and the races lost on the way.
+// takes newcomers; one who may pass a closed gate is no newcomer. It returns that
+// round, what the caller is there (Started, Joined or Entered; or Full: not
+// counted), and the races lost on the way.
 //
 // It takes no lock, reads no clock and does no I/O. After Started it hands the
 // fetch to the pool if it is due.
@@ -84,9 +90,11 @@ func (r *round) arrive(pass bool) (_ *round, e state.Effect, lost int) {
 		lost += n
 		switch e {
 		case state.Next:
+			//holdfast:reached-if !pass && r.word.Load().Phase() == state.Retained: gate: a newcomer goes to the next round
 			if next := r.following(); next != passed {
 				r = next
 			} else {
+				//holdfast:reached arrival: the round is passed, starts again at the present one
 				r = r.lock.cur.Load()
 			}
 		case state.Started:
@@ -95,6 +103,8 @@ func (r *round) arrive(pass bool) (_ *round, e state.Effect, lost int) {
 			r.want()
 			return r, e, lost
 		default:
+			//holdfast:reached-if e == state.Entered && !pass && r.flags.Load().Has(state.GateClosed): gate: a newcomer slipped past it as it closed
+			//holdfast:reached-if lost > 0: arrival: lost a race
 			return r, e, lost
 		}
 	}
@@ -109,12 +119,19 @@ func (r *round) want() {
 }
 
 // leave takes one holder's count back, and sets the round's end going if it was
-// the last one. It returns the phase that the round was in until then.
+// the last one. It returns the word as it was until then.
 //
 // On a round that is over it does nothing: the CAS that ended the round took
 // all counts with it.
-func (r *round) leave() (was state.Phase, e state.Effect) {
-	old, e, lost := r.word.Apply(state.Word.Leave)
+func (r *round) leave() (state.Word, state.Effect) {
+	w, e, lost := r.word.Apply(state.Word.Leave)
+	r.left(e, lost)
+	return w, e
+}
+
+// left does what is to be done about a departure with the effect e, after so
+// many lost races.
+func (r *round) left(e state.Effect, lost int) {
 	r.lock.noteRaces(lost)
 	switch e {
 	case state.Ended:
@@ -125,6 +142,7 @@ func (r *round) leave() (was state.Phase, e state.Effect) {
 		if t.lease.InForce() {
 			t.end(releasedHeld)
 		} else {
+			//holdfast:reached release: the last holder left when the lease was over
 			t.end(releasedLate)
 		}
 	case state.Withdrawn:
@@ -132,7 +150,9 @@ func (r *round) leave() (was state.Phase, e state.Effect) {
 		// not due yet there is nothing to cancel, and the fetch will find out.
 		// The fetch looks at the word after both flags are set, and we look at
 		// the flags after our change of the word: one of us sees the other.
-		if r.flags.Load().Has(state.PrevReleased | state.Wanted) {
+		due := r.due()
+		//holdfast:reached-if !due: withdrawal: of a round whose turn has not come
+		if due {
 			// Who joins now is not to be told of a place that nobody looks
 			// after: the wake has it looked at anew.
 			t := r.trip()
@@ -140,7 +160,19 @@ func (r *round) leave() (was state.Phase, e state.Effect) {
 			t.wake()
 		}
 	}
-	return old.Phase(), e
+}
+
+// due reports whether the round's trip may be woken: its predecessor is RELEASED,
+// and somebody wants it or has ended it.
+func (r *round) due() bool {
+	f := r.flags.Load()
+	return f.Has(state.PrevReleased|state.Wanted) || f.Has(state.PrevReleased|state.Over)
+}
+
+// waits reports whether somebody waits in the round.
+func (r *round) waits() bool {
+	w := r.word.Load()
+	return w.Phase() == state.Fetching && w.Holders() > 0
 }
 
 // urgent reports whether what the trip has to do takes something away from
@@ -178,7 +210,9 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	t.ending.Store(&ending{err: err, notBefore: r.lock.m.graceEnd(err)})
 	t.tellLoss(err)
 	// If the predecessor is not released yet, its releaser will go on for us.
-	if r.flags.Set(state.Over).Has(state.PrevReleased) {
+	due := r.flags.Set(state.Over).Has(state.PrevReleased)
+	//holdfast:reached-if !due: forced end: of a round whose turn has not come
+	if due {
 		t.wake()
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // However many goroutines acquire at the same moment, there is one trip to
 // ZooKeeper: one node, one future, one deletion.
-func TestOneTripPerRound(t *testing.T) {
+func TestF071_OneTripPerRound(t *testing.T) {
 	const goroutines = 200
 	bubble(t, func(c *cluster) {
 		l, other := c.lock("a"), c.lock("b")
@@ -119,7 +119,7 @@ func TestNoRequestsWhileRetained(t *testing.T) {
 
 // Whoever arrives while the lock is being released joins the next round: all of
 // them the same, and it is fetched when the node is gone, not before.
-func TestArrivalsWhileReleasing(t *testing.T) {
+func TestF069_ArrivalsWhileReleasing(t *testing.T) {
 	const goroutines = 100
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
@@ -275,7 +275,7 @@ func TestChain(t *testing.T) {
 func keep(...Hold) {}
 
 // What is pending in a round that fails settles, with the error, at once.
-func TestFailSettlesEverything(t *testing.T) {
+func TestF068_FailSettlesEverything(t *testing.T) {
 	for _, phase := range []state.Phase{state.Fetching, state.Retained} {
 		l, _ := logged(t)
 		setWord(l, state.Pack(state.Releasing, 0))
@@ -430,7 +430,7 @@ func waitUntil(t *testing.T, what string, ok func() bool) {
 
 // A round that fails for good ends by one step, however many newcomers keep
 // arriving: they are not in its way, and each gets the answer of its own round.
-func TestFailingRoundsEndUnderLoad(t *testing.T) {
+func TestF072_FailingRoundsEndUnderLoad(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		// The directory cannot have children: no round can get a node.
 		m := c.open("a")

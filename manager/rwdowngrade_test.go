@@ -161,7 +161,7 @@ func (d *downgrade) at(op zktest.Op) zktest.Match {
 // on the way to the server and back. In some of them the read node stands at the
 // writer's place, in others the readers have to queue; in all of them nobody is
 // inside with somebody whom he excludes, and everybody gets in.
-func TestDowngradeMeetsRelease(t *testing.T) {
+func TestF078_DowngradeMeetsRelease(t *testing.T) {
 	const (
 		either = iota
 		beside

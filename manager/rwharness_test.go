@@ -22,7 +22,7 @@ func (c *cluster) rw(label string, with ...func(*Config)) *RWLock {
 }
 
 // readWrite returns the read/write lock called name.
-func readWrite(t *testing.T, m *Manager, name string) *RWLock {
+func readWrite(t testing.TB, m *Manager, name string) *RWLock {
 	t.Helper()
 	rw, err := m.ReadWrite(name)
 	if err != nil {

@@ -70,7 +70,7 @@ func (rw *RWLock) granted(l *Lock) {
 	}
 }
 
-// fetching is told that a round of l is about to queue. Our own readers would
+// fetching is told that a round of l queues. Our own readers would
 // keep our writer out for as long as new ones arrive; so they queue behind it
 // when their round has lasted a tenure.
 func (rw *RWLock) fetching(l *Lock) {
@@ -92,6 +92,7 @@ func (rw *RWLock) closeReader() {
 	}
 	t := r.trip()
 	if rest := m.cfg.Tenure - time.Duration(m.now()-t.grantedAt); rest <= 0 {
+		//holdfast:reached gate: closed as our own writer queued
 		r.flags.Set(state.GateClosed)
 	} else if t.turnPending.CompareAndSwap(false, true) {
 		m.client.SubmitAfter(rest, zkio.Fetches, (*writersTurn)(t))
@@ -110,6 +111,7 @@ func (w *writersTurn) Run(*zkio.Session) {
 	t.turnPending.Store(false)
 	r := t.round
 	if r.word.Load().Phase() == state.Retained && r.lock.rw.writer.cur.Load().word.Load().Phase() == state.Fetching {
+		//holdfast:reached gate: closed when our own writer had waited for the tenure
 		r.flags.Set(state.GateClosed)
 	}
 }

@@ -150,7 +150,7 @@ func (q *turns) leave() {
 
 // A reader watches the nearest writer ahead and nothing else. What others do is
 // no request of its own.
-func TestReaderWaitsForTheNearestWriterOnly(t *testing.T) {
+func TestF036_ReaderWaitsForTheNearestWriterOnly(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		strangers := c.crowd()
 		far := strangers.node("__READ__0000000000")
@@ -241,7 +241,7 @@ func TestReaderReportsAWriterThatCannotGo(t *testing.T) {
 }
 
 // Children that are no contenders are in nobody's way, and are counted.
-func TestStrangersInTheDirectory(t *testing.T) {
+func TestF015_StrangersInTheDirectory(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		strangers := c.crowd()
 		for _, name := range []string{"README", "_c_short", "_c_", "lock-12", "__WRIT__", hex32 + "__lease__0000000001", "_c_" + hex32 + "-latch-0000000001"} {
@@ -383,7 +383,7 @@ func TestErrKind(t *testing.T) {
 
 // Who asks for the write lock with a context that says that he reads would wait
 // for himself. It is the innermost live hold of each kind that counts.
-func TestErrUpgrade(t *testing.T) {
+func TestF077_ErrUpgrade(t *testing.T) {
 	const (
 		anew      = "anew"
 		reentered = "reentered"
@@ -457,7 +457,7 @@ func TestErrUpgrade(t *testing.T) {
 	}
 }
 
-// newNest acquires and releases what script says, as TestErrUpgrade describes
+// newNest acquires and releases what script says, as TestF077_ErrUpgrade describes
 // it, and returns the holds and the innermost context.
 func newNest(c *cluster, rw *RWLock, script string) (holds []Hold, ctx context.Context) {
 	c.t.Helper()
@@ -485,6 +485,25 @@ func newNest(c *cluster, rw *RWLock, script string) (holds []Hold, ctx context.C
 	return holds, ctx
 }
 
+// Who reads may not ask to write although the process holds the write lock, too:
+// another of its goroutines does, and newcomers enter there at once.
+func TestUpgradeBesideAWriter(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		rw := c.rw("a")
+		w := mustLock(c.t, rw.Writer())
+		for range 2 { // the second one finds all that there is to find out
+			mustRelease(c.t, rw.Writer().Acquire(c.t.Context()))
+		}
+		r := mustLock(c.t, rw.Reader())
+		ctx, cancel := r.Context(c.t.Context())
+		defer cancel()
+		_, err := rw.Writer().Acquire(ctx).Granted().Wait(c.t.Context())
+		wantErr(c.t, "acquire", err, ErrUpgrade)
+		mustRelease(c.t, w)
+		mustRelease(c.t, r)
+	})
+}
+
 // The contexts of one pair mean nothing to another pair, nor to the same lock of
 // another process.
 func TestUpgradeIsOfOneLock(t *testing.T) {
@@ -509,7 +528,7 @@ func TestUpgradeIsOfOneLock(t *testing.T) {
 // The tokens of grants in the order of the grants: a writer's is above all
 // before it, a reader's above every earlier writer's and below every later
 // one's, a downgraded reader's is its writer's.
-func TestReadWriteTokens(t *testing.T) {
+func TestF056_ReadWriteTokens(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.rw("a"), c.rw("b")
 		var last uint64 // of the newest write
@@ -642,7 +661,7 @@ func TestNegativeTenureKeepsOwnReadersGateOpen(t *testing.T) {
 
 // The holders of the two locks of a process are counted apart, and each lock's
 // release is its own.
-func TestReaderAndWriterOfOneProcess(t *testing.T) {
+func TestF079_ReaderAndWriterOfOneProcess(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		p, other := c.rw("a"), c.rw("b")
 		w1 := mustLock(c.t, p.Writer())

@@ -83,7 +83,7 @@ func (c *cluster) nodeOf(m *Manager) string {
 // Somebody deletes the node of a round that waits. The round makes sure that it
 // is gone, and that takes more than one try: whatever happens meanwhile, it is
 // not granted on a node that it does not have.
-func TestNoGrantOnANodeThatIsGone(t *testing.T) {
+func TestF028_NoGrantOnANodeThatIsGone(t *testing.T) {
 	for _, test := range waiting {
 		for _, lose := range []struct {
 			what string

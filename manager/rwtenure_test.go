@@ -74,7 +74,7 @@ var contenders = []struct {
 
 // A process that is never without a holder gives way to one that waits for it,
 // one tenure after it has seen it first; and queues behind it.
-func TestTenure(t *testing.T) {
+func TestF038_Tenure(t *testing.T) {
 	const tenure = 200 * time.Millisecond
 	for _, test := range contenders {
 		for _, before := range []time.Duration{0, 30 * time.Millisecond, time.Minute} {

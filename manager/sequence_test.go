@@ -93,6 +93,33 @@ func TestOrderWhereNumbersRunOut(t *testing.T) {
 	}
 }
 
+// Beyond the last safe number a queue is put in order with the help of every
+// contender's node. A write that is gone when its node is read may have become a
+// read at its place since the list was made, and whoever is behind it must not
+// come in.
+func TestDowngradeWhileTheQueueIsPutInOrder(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		c.countFrom(lastSafeSequence)
+		ref := newRWReferee(c.t)
+		a, b := c.rw("a"), c.rw("b")
+		write := mustLock(c.t, a.Writer())
+		// b reads the directory, queues, lists, and then reads a's node.
+		look := c.barrier().hold(b.Writer().m, zktest.OpGetData, 2)
+		waiting := b.Writer().Acquire(c.t.Context())
+		look.await(c.t)
+		read := mustLock(c.t, a.Reader())
+		mustRelease(c.t, write)
+		ref.enterHeld(read)
+		look.pass()
+		wantWaiting(c.t, "the writer behind the read that was a write", waiting)
+		ref.allLeave()
+		mustRelease(c.t, read)
+		synctest.Wait()
+		ref.enterHeld(waiting)
+		mustRelease(c.t, waiting)
+	})
+}
+
 // A number below zero is one that came after the highest: it is behind those
 // that were there before it, and ahead of those that come after it.
 func TestNegativeNumbers(t *testing.T) {

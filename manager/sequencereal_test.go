@@ -89,7 +89,7 @@ func (l *txnLog) start(t *testing.T) *realzk.Server {
 
 // A real server whose numbers run out while several processes contend: there is
 // one holder at a time, and the tokens go on increasing.
-func TestRealServerRunsOutOfNumbers(t *testing.T) {
+func TestF014_RealServerRunsOutOfNumbers(t *testing.T) {
 	log := newTxnLog()
 	log.create("/real", 1)
 	log.countedTo("/real/unsafe", lastSafeSequence-15)

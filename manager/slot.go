@@ -67,30 +67,25 @@ var slots = sync.Pool{New: func() any {
 	return s
 }}
 
-// takeSlot returns a slot for a new holder of r, and its generation.
-func takeSlot(r *round) (*slot, uint64) {
+// takeSlot returns a slot for a new holder of r, or for a further handle of one.
+func takeSlot(r *round) *slot {
 	s := slots.Get().(*slot)
 	s.round = r
-	return s, s.word.Load().Generation()
+	return s
 }
 
-// takeNestedSlot returns a slot for a further handle of the holder whose first
-// handle is in first. The caller has raised that holder's depth.
-func takeNestedSlot(r *round, first *slot, generation uint64) (*slot, uint64) {
-	s, g := takeSlot(r)
-	s.generation.Store(generation)
-	s.first.Store(first)
-	return s, g
+// nest makes the handle in s, of which nobody knows yet, a further one of the
+// holder whose first handle is in first. The caller has raised that holder's depth.
+func (h *handle) nest(first *slot, generation uint64) {
+	h.generation.Store(generation)
+	h.first.Store(first)
 }
 
-// recycle puts a slot back whose generation has just been ended by the
-// caller's CAS, which therefore has it to itself.
-func (s *slot) recycle() {
+// recycle puts a slot back whose generation has just been ended by the caller's
+// CAS, which therefore has it to itself. next is its generation from now on.
+func (s *slot) recycle(next uint64) {
 	s.round = nil
-	if s.first.Load() != nil {
-		s.first.Store(nil)
-	}
-	if s.word.Load().Generation() < state.LastGeneration {
+	if next < state.LastGeneration {
 		slots.Put(s)
 	}
 }
@@ -132,7 +127,8 @@ func (s *slot) release(g uint64) state.Effect {
 	if e == state.Left { // a first handle, before the nested ones
 		return s.unpin()
 	}
-	s.recycle()
+	s.first.Store(nil)
+	s.recycle(g + 1)
 	// The handle was alive until our CAS, so what owner read was true.
 	if first != nil {
 		return first.unpin()
@@ -170,7 +166,7 @@ func (h *handle) pin(generation uint64) state.Effect { return h.word.Reenter(gen
 func (s *slot) unpin() state.Effect {
 	e := s.word.ReleaseNested()
 	if e == state.Ended && !s.withdrawn.Load() {
-		s.recycle()
+		s.recycle(s.word.Load().Generation())
 	}
 	return e
 }

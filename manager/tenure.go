@@ -30,21 +30,29 @@ type tenure struct {
 
 	// Of step alone.
 	behindWatched bool
-	suspect       string // the conflicting contender that waits behind us; "" if none was seen
-	suspectAt     int64  // since when
+	suspect       *suspect // the conflicting contender that waits behind us; nil if none was seen
+}
+
+// A suspect is a contender that may have waited long enough to close a gate.
+type suspect struct {
+	name string
+	at   int64 // since when it has been seen
 }
 
 // look is the trip as a task of the pool that makes a look due.
 type look trip
 
+// Void is asked before the task is queued: most rounds are over by then, and need
+// no worker.
+func (k *look) Void() bool { return k.round.word.Load().Phase() != state.Retained }
+
 // Run is called by the pool.
 func (k *look) Run(*zkio.Session) {
-	t := (*trip)(k)
-	if t.round.word.Load().Phase() != state.Retained {
-		return
+	if !k.Void() {
+		t := (*trip)(k)
+		t.lookDue.Store(true)
+		t.wake()
 	}
-	t.lookDue.Store(true)
-	t.wake()
 }
 
 // lookAgainIn makes a look due after d, unless one is due already or will be.
@@ -70,9 +78,9 @@ func (b *behindWatch) PathChanged(string, zkio.Event) {
 // other.
 func (t *trip) suspected(c contender, found bool) {
 	if !found {
-		t.suspect = ""
-	} else if c.name != t.suspect {
-		t.suspect, t.suspectAt = c.name, t.round.lock.m.now()
+		t.suspect = nil
+	} else if t.suspect == nil || c.name != t.suspect.name {
+		t.suspect = &suspect{c.name, t.round.lock.m.now()}
 	}
 }
 
@@ -99,20 +107,22 @@ func (t *trip) lookBehind(s *zkio.Session) bool {
 	} else if err != nil {
 		return false
 	}
-	t.suspected(parseQueue(children).excluded(l.kind, l.m.owns))
-	if t.suspect == "" {
+	t.suspected(parseQueue(children).excluded(l.kind, func(c contender) bool { return l.m.owns(c.name) }))
+	if t.suspect == nil {
 		return true
 	}
-	waited := time.Duration(l.m.now() - t.suspectAt)
+	waited := time.Duration(l.m.now() - t.suspect.at)
 	if waited >= l.m.cfg.Tenure {
 		if l.kind == KindRead {
 			if _, writing := l.rw.held(); writing {
+				//holdfast:reached gate: stays open while our own writer is inside
 				// They wait for our writer anyway, and our readers may enter as
 				// long as it is inside.
 				t.lookAgainIn(l.m.cfg.Tenure)
 				return true
 			}
 		}
+		//holdfast:reached gate: closed by the tenure
 		t.round.flags.Set(state.GateClosed)
 		return true
 	}

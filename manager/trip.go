@@ -34,13 +34,13 @@ type trip struct {
 	run         atomic.Uint32            // idle, queued…, running, again; see wake
 	retrying    atomic.Bool              // a delayed wake for a fetch is on its way
 	retryingEnd atomic.Bool              // the same for what cannot wait behind a fetch
+	ownTouched  atomic.Bool              // something happened to our own node: look at it
 	ending      atomic.Pointer[ending]   // why the round ended; set after the CAS that ended it, before the wake
 	place       atomic.Pointer[place]    // the place when last looked; nil while it is not known
 	placing     atomic.Pointer[placing]  // settles when the place is known; see placed
 	losses      atomic.Pointer[lossList] // who is to be told of a loss; see onLoss
 
-	ownTouched atomic.Bool            // something happened to our own node: look at it
-	aheadGone  atomic.Pointer[string] // the path of a watched contender that was deleted
+	aheadGone atomic.Pointer[string] // the path of a watched contender that was deleted
 
 	// Written by the granter before its CAS to RETAINED and never again; so
 	// whoever has seen the word RETAINED or later may read them, once it knows
@@ -50,21 +50,30 @@ type trip struct {
 	lease     *zkio.Lease
 	session   *zkio.Session
 
-	// Of step alone; handed from one worker to the next by the CASes on run.
+	// Of step alone; handed from one worker to the next by the CASes on run. Until
+	// the round's turn has come they are of the round before it (see leave), and
+	// are handed on by the flag that says that it has.
 	node       *zkio.Node // nil before the fetch, and again after the deletion
 	ahead      string     // the path that is watched
-	writer     Grant      // the one of our own beside which a place was asked for
-	writeGone  string     // our own write node beside which there was no place any more
+	besides    *besides   // of a read round that was to have a place beside our own write node; else nil
+	firstAt    int64      // when the node was known to be the only one in the queue: see leave; 0: it is not
 	alone      uint64     // when ahead is deleted the lock is ours, if told on this connection; 0: it is not
 	leaving    bool       // node is to go, and may have gone: see requeue
 	ownWatched bool       // the server has a watch for node, or had and ownTouched tells
 	closing    bool       // the first step of the end has been made
 	warned     bool       // about a contender that is not ephemeral
-	attempts   int        // failed tries in a row
-	requeues   int        // nodes that were gone in a row
+	attempts   int32      // failed tries in a row
+	requeues   int32      // nodes that were gone in a row
 	tenure                // of a round that is held
 
 	looked atomic.Int64 // when the queue was last looked at, for the rotation; 0 before
+}
+
+// besides is what a read round knows about places beside this process's own
+// write nodes.
+type besides struct {
+	writer Grant  // the one beside which a place was asked for
+	gone   string // the write node beside which there was none any more
 }
 
 // ending is why a round is over.
@@ -94,7 +103,16 @@ const (
 
 // wake makes a worker run step soon; if one is running it now, it will look
 // again. Wakes that come together count as one. It never blocks and does no I/O.
+//
+// As long as the round's turn has not come it does nothing: until then the trip
+// is in the hands of the round before it, which may be queuing for it (see
+// leave). Whoever has something to tell leaves his note first and looks at the
+// flags here; the round's turn comes with a flag, and then a wake: that step
+// finds the note.
 func (t *trip) wake() {
+	if !t.round.due() {
+		return
+	}
 	urgent := t.round.urgent()
 	for {
 		switch run := t.run.Load(); run {
@@ -148,6 +166,11 @@ func (t *trip) submit(urgent bool) {
 		// A round that is not pending stays as it is: Close ends it, and that
 		// wake is urgent.
 		t.round.failPending(t.error("acquire", ErrClosed)) // its wake finds queuedFetch and comes back here, urgent
+		// Close may have ended it meanwhile, and the next one have come to its
+		// turn, found the flag set, and relied on us.
+		if r := l.cur.Load(); r != t.round {
+			r.failPending(r.trip().error("acquire", ErrClosed))
+		}
 		return
 	}
 	if !c.Submit(zkio.Releases, t) {
@@ -249,6 +272,7 @@ func (t *trip) step(s *zkio.Session) {
 			case r.lock.m.closing():
 				r.failPending(t.error("acquire", ErrClosed))
 			case w.Holders() == 0:
+				//holdfast:reached-if t.node != nil && t.node.Czxid() != 0: withdrawal: of the last one, queued
 				t.cancel()
 			default:
 				more = t.fetch(s)
@@ -268,6 +292,7 @@ func (t *trip) step(s *zkio.Session) {
 // has joined meanwhile.
 func (t *trip) cancel() {
 	if _, e, _ := t.round.word.Apply(state.Word.Cancel); e == state.Abandoned {
+		//holdfast:reached withdrawal: of the last one, cancelled before the grant
 		t.abandoned()
 	}
 }
@@ -305,6 +330,7 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 		}
 		// The session that created it is over, and its node with it. Queue
 		// again, at the end.
+		//holdfast:reached fetch: queues again in a new session
 		t.node.Forget()
 		t.nodeGone()
 	}
@@ -312,14 +338,15 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 		return t.requeue(s) // the last try had no answer
 	}
 	if t.node == nil {
-		l.m.activate(t) // before the node can exist: whoever ends sessions must find us
-		if l.rw != nil {
-			l.rw.fetching(l)
-		}
-		t.node = zkio.NewNode(l.path, l.kind.mark(), l.m.guid(), l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
+		t.begin()
+	}
+	if l.rw != nil {
+		// Also if the round before has begun for us: RWLock.granted looks at
+		// the present round, which we were not yet.
+		l.rw.fetching(l)
 	}
 	if l.kind == KindRead {
-		if w, ok := l.rw.held(); ok && w.Path != t.writeGone {
+		if w, ok := l.rw.held(); ok && (t.besides == nil || w.Path != t.besides.gone) {
 			return t.downgrade(s, w)
 		}
 	}
@@ -331,7 +358,16 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 		if ok, more := t.lookAtOwn(s); !ok {
 			return more
 		}
-		t.alone = 0 // list: our place may not be what it was
+		t.alone, t.firstAt = 0, 0 // list: our place may not be what it was
+	}
+	if at := t.firstAt; at != 0 {
+		// Nobody can come in before us; but our node may go, and has no watch.
+		// So that is to be no older than what keep lets pass before its first look.
+		t.firstAt = 0
+		if l.m.now()-at < int64(l.m.firstLook()) {
+			//holdfast:reached hand-over: nobody else was in the queue
+			return t.enter(s)
+		}
 	}
 	gone := t.aheadGone.Load()
 	connection := s.Connection() // read after it: what is told on a new one counts for that
@@ -339,6 +375,7 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 		// The only contender ahead is gone, and nobody can come in before us: the
 		// lock is ours, without another look. We would have heard by now if our
 		// own node had gone before; not so after an outage.
+		//holdfast:reached grant: the only one ahead went, no list
 		return t.enter(s)
 	}
 	q, more, ok := t.list(s)
@@ -348,6 +385,7 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 	n, nearest, found := q.ahead(t.node.Name(), l.kind)
 	switch {
 	case !found:
+		//holdfast:reached fetch: its node was deleted by somebody
 		return t.requeue(s) // somebody deleted it
 	case n == 0:
 		return t.enter(s)
@@ -372,6 +410,9 @@ func (t *trip) queue(s *zkio.Session) (more bool) {
 	switch l.directory.Load() {
 	case dirUnknown:
 		data, _, err := s.Get(l.path)
+		if err == nil {
+			l.m.checkDirectory(s, l.path)
+		}
 		switch {
 		case errors.Is(err, zkio.ErrNoNode):
 			if err := s.EnsureDir(l.path, l.m.cfg.ACL); err != nil {
@@ -426,17 +467,23 @@ func (t *trip) queue(s *zkio.Session) (more bool) {
 // may be under way; whether its node is still there is for the transaction to say.
 func (t *trip) downgrade(s *zkio.Session, w Grant) (more bool) {
 	if t.node.Czxid() != 0 && t.node.Beside() == "" {
+		//holdfast:reached downgrade: was queued behind its own writer
 		return t.requeue(s) // queued already, behind our own writer and perhaps others
 	}
 	if c, _ := parseContender(w.Path[strings.LastIndexByte(w.Path, '/')+1:]); exhausted(c.seq) {
+		//holdfast:reached numbers run out: a downgrade is refused
 		t.round.fail(t.error("acquire", fmt.Errorf("%w: no read lock can be had beside the write lock %s", ErrSequenceExhausted, w.Path)))
 		return true
 	}
-	t.writer = w
+	if t.besides == nil {
+		t.besides = new(besides)
+	}
+	t.besides.writer = w
 	err := t.node.CreateBeside(s, w.Path)
 	switch {
 	case errors.Is(err, zkio.ErrNoNode):
-		t.writeGone = w.Path // queue like everybody else
+		//holdfast:reached downgrade: the write is gone, queues
+		t.besides.gone = w.Path // queue like everybody else
 		return true
 	case err != nil:
 		return t.failed(err)
@@ -444,6 +491,7 @@ func (t *trip) downgrade(s *zkio.Session, w Grant) (more bool) {
 		return t.requeue(s) // the same: it was queued by a request whose answer was lost
 	}
 	t.ownWatched = true
+	//holdfast:reached downgrade: at the writer's place
 	return t.enter(s)
 }
 
@@ -474,16 +522,21 @@ func (t *trip) list(s *zkio.Session) (q queue, more, ok bool) {
 	return q, true, true
 }
 
-// order orders the contenders of a queue whose sequence numbers have run out by
-// the transactions that created their nodes. Other clients do not do that: with
+// order finds out in which order the contenders of a queue whose sequence numbers
+// have run out were created: by which transactions. Other clients do not do that: with
 // one of theirs in the queue there is no order to agree on.
 func (t *trip) order(s *zkio.Session, q *queue) error {
 	kept := q.contenders[:0]
 	for _, c := range q.contenders {
 		data, stat, err := s.Get(t.round.lock.path + "/" + c.name)
 		switch {
-		case errors.Is(err, zkio.ErrNoNode):
+		case errors.Is(err, zkio.ErrNoNode) && exhausted(c.seq):
 			continue
+		case errors.Is(err, zkio.ErrNoNode):
+			// It has gone since the list was made. It may have been a write that
+			// has become a read at its place, which the list does not show. So it
+			// stays: who is behind it finds it gone, and lists again.
+			//holdfast:reached numbers run out: a contender goes while the queue is put in order
 		case err != nil:
 			return err
 		case !new(Contender).describe(data):
@@ -495,7 +548,6 @@ func (t *trip) order(s *zkio.Session, q *queue) error {
 		kept = append(kept, c)
 	}
 	q.contenders = kept
-	q.sort()
 	return nil
 }
 
@@ -536,7 +588,7 @@ func (t *trip) nodeGone() {
 	t.unwatchAhead()
 	t.unplace()
 	t.node = nil
-	t.leaving, t.ownWatched = false, false
+	t.leaving, t.ownWatched, t.firstAt = false, false, 0
 	t.ownTouched.Store(false)
 }
 
@@ -562,13 +614,16 @@ func (t *trip) await(s *zkio.Session, q queue, n int, nearest contender, connect
 	data, stat, err := s.Get(path)
 	if errors.Is(err, zkio.ErrNoNode) {
 		// It went between the list and now.
+		//holdfast:reached fetch: the one ahead went between the list and the watch
 		t.aheadGone.Store(&path)
 		return true
 	} else if err != nil {
 		return t.failed(err)
 	}
-	if !t.ownWatched {
-		// An administrator may delete our node while we wait.
+	if !t.ownWatched && (n == 1 || t.looked.Load() != 0) {
+		// An administrator may delete our node while we wait. As long as there
+		// are others ahead we list the queue before we enter, and see it then, or
+		// the rotation does.
 		if ok, more := t.lookAtOwn(s); !ok {
 			return more
 		}
@@ -580,7 +635,14 @@ func (t *trip) await(s *zkio.Session, q queue, n int, nearest contender, connect
 		l.m.cfg.Logger.Warn("holdfast: waiting for a contender whose node is not ephemeral; it stays until somebody deletes it",
 			"lock", l.Name(), "node", path)
 	}
+	if t.node.Beside() == "" { // else downgrade may look at it, and make it again
+		t.node.Slim()
+	}
 	t.setPlace(&place{position: n, ahead: c})
+	// A lease is of use to who is next. The others can do without until it is
+	// their turn, and prove themselves then: a write now and then by everybody who
+	// waits would be a burden on the servers that grows with the queue.
+	t.node.KeepAlive(n == 1)
 	t.attempts, t.requeues = 0, 0
 	t.looked.Store(l.m.now())
 	return false
@@ -596,27 +658,39 @@ func (t *trip) unwatchAhead() {
 	t.aheadGone.Store(nil)
 }
 
+// leaseToBegin is how much of a lease there has to be for a hold to begin with. Soon
+// after an outage a lease is short, and what makes it longer counts only a quarter
+// of the timeout later (see package zkio): a lock that was granted before would be
+// lost on a healthy connection. Without an outage there is more than that, unless
+// the LostMargin takes most of it away.
+func (m *Manager) leaseToBegin(s *zkio.Session) time.Duration {
+	timeout := s.Timeout()
+	return min(timeout/4+timeout/48, (timeout/2-m.cfg.LostMargin)*3/4)
+}
+
 // enter grants the round: our node, of session s, is known to be first.
 func (t *trip) enter(s *zkio.Session) (more bool) {
 	l := t.round.lock
 	lease := s.Lease()
-	if !lease.InForce() {
+	if lease.Remaining() < l.m.leaseToBegin(s) {
 		// First in line, as far as we can see; but what we saw may be old. A
 		// write that the leader answers shows that the session is alive.
+		//holdfast:reached grant: no lease, a proof first
 		if err := s.Prove(t.node.Path()); errors.Is(err, zkio.ErrNoNode) {
 			return t.requeue(s)
 		} else if err != nil {
 			return t.failed(err)
 		}
-		if lease = s.Lease(); !lease.InForce() {
+		if lease = s.Lease(); lease.Remaining() < l.m.leaseToBegin(s) {
 			return t.later()
 		}
 	}
+	t.node.KeepAlive(true)
 	t.unwatchAhead()
 	token := uint64(t.node.Czxid())
-	if beside := t.node.Beside(); beside != "" && beside == t.writer.Path {
+	if beside := t.node.Beside(); beside != "" && beside == t.besides.writer.Path {
 		// Others may have queued between our writer's node and this one.
-		token = t.writer.Token
+		token = t.besides.writer.Token
 	}
 	t.lease, t.session, t.grantedAt = lease, s, l.m.now()
 	t.grant = Grant{Token: token, Path: t.node.Path(), Session: s.ID()}
@@ -627,17 +701,20 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 	case state.Granted:
 		l.grants.Add(1)
 		t.settleGrant()
+		t.node.Slim()      // if it goes, the round does
 		t.place.Store(nil) // after that: whoever finds no place finds the grant
 		// The loss handler marks the lease first and looks at the words then;
 		// we changed the word first and look at the lease now. One of us sees
 		// the other.
 		if !lease.InForce() {
+			//holdfast:reached grant: the lease lapsed at that moment
 			t.round.fail(t.error("acquire", t.lossCause()))
 			return true
 		}
 		// The same with Close, which sets the stage first and looks at the words
 		// then. Shutdown leaves those who hold the lock alone.
 		if l.m.stage.Load() == closingDown {
+			//holdfast:reached grant: the manager was closed at that moment
 			t.round.fail(t.error("acquire", ErrClosed))
 			return true
 		}
@@ -646,6 +723,7 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 		}
 		t.lookAgainIn(l.m.firstLook())
 	case state.Abandoned:
+		//holdfast:reached withdrawal: of the last one, found by the grant
 		// Everybody left. We do not leave it to the cancel, which somebody who
 		// joins late would defeat.
 		t.abandoned()
@@ -666,6 +744,7 @@ func (t *trip) keep(s *zkio.Session) (more bool) {
 	if look && !t.ownWatched || t.ownTouched.Swap(false) {
 		_, _, err := s.Get(t.node.Path())
 		if errors.Is(err, zkio.ErrNoNode) {
+			//holdfast:reached hold: a look found its node deleted
 			t.round.fail(t.error("hold", errNodeDeleted))
 			return true
 		}
@@ -694,11 +773,13 @@ func (t *trip) release(s *zkio.Session) {
 		return // whoever ended the round will note why, and wake us
 	}
 	m := t.round.lock.m
-	if !t.closing {
+	first := !t.closing
+	if first {
 		t.closing = true
 		t.attempts = 0
 	}
 	if rest := why.notBefore - m.now(); rest > 0 && !m.closing() {
+		//holdfast:reached release: the node waits for the lost margin
 		// If a wake is on its way already, we look again then.
 		if !t.retryingEnd.CompareAndSwap(false, true) || m.client.SubmitAfter(time.Duration(rest), zkio.Releases, (*retryEnd)(t)) {
 			return
@@ -708,7 +789,7 @@ func (t *trip) release(s *zkio.Session) {
 	t.unwatchBehind()
 	err := why.err
 	if t.node != nil {
-		how, derr := t.node.Remove(s)
+		how, derr := t.leave(s, first && why.err == nil)
 		switch {
 		case derr == nil:
 			// Held to the end if it was our deletion that took the node away: it
@@ -717,11 +798,12 @@ func (t *trip) release(s *zkio.Session) {
 			// the last holder left.
 			lost := how == zkio.RemovedBefore || how == zkio.RemovedSomehow && why.late
 			if err == nil && lost {
+				//holdfast:reached release: the lock turns out to have been lost
 				err = t.error("release", ErrLost)
 			}
 		case zkio.ClassOf(derr) == zkio.Closed || m.closed.Load():
 			if err == nil {
-				err = t.error("release", derr)
+				err = t.error("release", fmt.Errorf("%w: %w", ErrClosed, derr))
 			}
 		default:
 			if zkio.ClassOf(derr) == zkio.Definite {
@@ -742,6 +824,64 @@ func (t *trip) release(s *zkio.Session) {
 	m.deactivate(t)
 	t.round.finish()
 	t.released.Settle(struct{}{}, err)
+}
+
+// leave takes the round's node away. If the next round is to queue, and may do
+// that in the same request, it does.
+//
+// The next round's trip is ours until this round is RELEASED: before that, a wake
+// of it does nothing. Should all who wait in it give up meanwhile, or should it
+// be ended by force, it finds its node when its turn comes.
+func (t *trip) leave(s *zkio.Session, together bool) (zkio.Removal, error) {
+	var next *trip
+	if together {
+		next = t.successor(s)
+	}
+	if next == nil {
+		return t.node.Remove(s)
+	}
+	l := t.round.lock
+	next.begin()
+	children, err := next.node.EnterFor(s, t.node)
+	switch class := zkio.ClassOf(err); {
+	case err == nil:
+		//holdfast:reached hand-over: left and queued again in one request
+		if children == 1 {
+			next.firstAt = l.m.now()
+		}
+		return zkio.RemovedByUs, nil
+	case class == zkio.NotSent || class == zkio.Definite:
+		//holdfast:reached hand-over: refused, one after the other
+		next.node = nil // nothing was done
+		l.m.deactivate(next)
+	default:
+		// Remove finds out what became of our node, and the next round what
+		// became of its own.
+		//holdfast:reached hand-over: left and queued again, perhaps: the answer is lost
+	}
+	return t.node.Remove(s)
+}
+
+// successor returns the trip of the next round if somebody waits in it and it can
+// queue by one request, in session s; else nil.
+func (t *trip) successor(s *zkio.Session) *trip {
+	l, n := t.round.lock, t.round.next.Load()
+	if n == nil || !n.waits() || l.directory.Load() != dirEmpty || s != t.node.Session() || l.m.closing() {
+		return nil
+	}
+	if l.kind == KindRead {
+		if _, writing := l.rw.held(); writing {
+			return nil // it enters beside the writer: see downgrade
+		}
+	}
+	return n.trip()
+}
+
+// begin describes the node that the round is going to have.
+func (t *trip) begin() {
+	l := t.round.lock
+	l.m.activate(t) // before the node can exist: whoever ends sessions must find us
+	t.node = zkio.NewNode(l.path, l.kind.mark(), l.m.guid(), l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
 }
 
 // failed decides what an error of a fetch means: the round fails, or is tried again.
@@ -791,6 +931,7 @@ func (t *trip) PathChanged(path string, ev zkio.Event) {
 	r := t.round
 	if ev == zkio.NodeDeleted && r.word.Load().Phase() == state.Retained && path == t.grant.Path {
 		// The watch says that the lock's node is gone; nobody needs to ask again.
+		//holdfast:reached hold: a watch told that its node is deleted
 		r.fail(t.error("hold", errNodeDeleted))
 		return
 	}

@@ -413,7 +413,7 @@ func BenchmarkRealServer(b *testing.B) {
 		}
 	}
 	for name, f := range map[string]func() error{"lock+unlock": lockUnlock, "create+delete": createDelete} {
-		b.Run(name, func(b *testing.B) {
+		b.Run("op="+name, func(b *testing.B) {
 			for b.Loop() {
 				if err := f(); err != nil {
 					b.Fatal(err)

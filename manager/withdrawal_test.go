@@ -14,7 +14,7 @@ import (
 // A hold that was seen to be granted is not withdrawn any more: the grant, and
 // the look at it, come between any two steps of the withdrawal, together or one
 // after the other.
-func TestWithdrawalLeavesAGrantedHold(t *testing.T) {
+func TestF032_WithdrawalLeavesAGrantedHold(t *testing.T) {
 	m := newCluster(t, zktest.Config{}).open("a")
 	model := mustLock(t, exclusive(t, m, "model"))
 	defer mustRelease(t, model)

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// These tests are about faults on the way into the queue; docs/faults.md has
+// the catalogue.
+
+// The answer to the creation is lost, and so are those to the requests that look
+// for the node. Meanwhile the only one who waited gives up. The search goes on
+// without him: the node does not stay in anybody's way, this process's own next
+// attempt included.
+func TestF002_RecoveryOutlivesItsCaller(t *testing.T) {
+	for _, lost := range []struct {
+		what string
+		ops  []zktest.Op
+	}{
+		{"sync", []zktest.Op{zktest.OpSync}},
+		{"the list", []zktest.Op{zktest.OpGetChildren2}},
+		{"the deletion", []zktest.Op{zktest.OpDelete}},
+		{"everything, one after the other", []zktest.Op{zktest.OpSync, zktest.OpGetChildren2, zktest.OpDelete}},
+	} {
+		t.Run(lost.what, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				a, b := c.lock("a"), c.lock("b")
+				mustRelease(c.t, mustLock(c.t, a)) // the directory is known from now on
+				at := zktest.Match{Session: session(a.m), Path: dir}
+				create := at
+				create.Op = zktest.OpMulti
+				faults := []*zktest.Fault{c.srv.Faults().DropReply(create)}
+				for _, op := range lost.ops {
+					at.Op = op
+					faults = append(faults, c.srv.Faults().DropReply(at))
+				}
+				ctx, cancel := context.WithCancelCause(c.t.Context())
+				done := make(chan error, 1)
+				go func() {
+					_, err := a.Lock(ctx)
+					done <- err
+				}()
+				<-faults[0].Hit()
+				cancel(errGaveUp)
+				wantErr(c.t, "the wait", <-done, errGaveUp)
+
+				mustRelease(c.t, mustLock(c.t, b))
+				mustRelease(c.t, mustLock(c.t, a))
+				synctest.Wait()
+				c.wantNodes(0)
+				wantState(c.t, a, state.Free, 0)
+				for i, f := range faults {
+					if f.Hits() != 1 {
+						c.t.Errorf("fault %d has hit %d times", i, f.Hits())
+					}
+				}
+				if len(c.srv.Expired()) != 0 {
+					c.t.Error("a session has expired: nobody needs that to find a node")
+				}
+			})
+		})
+	}
+}
+
+// Nothing of a lock's directory is there yet, not even the root: it is made, of
+// containers, and once only.
+func TestF007_DirectoryIsMissing(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a", func(cfg *Config) { cfg.Root = "/some/where/else" })
+		l := exclusive(c.t, m, "billing/eu/nightly")
+		c.takeCounts()
+		mustRelease(c.t, mustLock(c.t, l))
+		// From the last level up to one whose parent is there, and back.
+		c.wantCounts("the first time", map[verb]int{createNode: 1, makeDir: 5})
+		mustRelease(c.t, mustLock(c.t, l))
+		c.wantCounts("the second time", map[verb]int{createNode: 1, makeDir: 0, lookAtDir: 0})
+		later(30 * time.Minute)
+		if left := c.srv.Children("/"); len(left) != 1 || left[0] != "zookeeper" {
+			c.t.Errorf("containers that nobody uses stay: %v", left)
+		}
+		mustRelease(c.t, mustLock(c.t, l)) // from the root on
+	})
+}
+
+// Two processes make the same directory at the same moment: the second finds it
+// there, and both go on.
+func TestF009_DirectoryMadeByTwo(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		atA, atB := c.stopBefore(a.m, makeDir), c.stopBefore(b.m, makeDir)
+		ha, hb := a.Acquire(c.t.Context()), b.Acquire(c.t.Context())
+		atA.reached()
+		atB.reached()
+		atA.goOn()
+		wantErr(c.t, "the first", ha.Err(), nil)
+		atB.goOn()
+		wantErr(c.t, "the second", hb.Err(), ErrNotGranted)
+		c.wantNodes(2)
+		mustRelease(c.t, ha)
+		synctest.Wait()
+		wantErr(c.t, "the second", hb.Err(), nil)
+		mustRelease(c.t, hb)
+	})
+}
+
+// The directory of a lock is an ephemeral node, which cannot have children: that
+// will not get better, so the wait fails, at once, and nothing is tried again.
+func TestF010_DirectoryIsEphemeral(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		if err := c.srv.CreateEphemeral(session(m), dir, nil); err != nil {
+			c.t.Fatal(err)
+		}
+		l := exclusive(c.t, m, "jobs")
+		c.takeCounts()
+		start := time.Now()
+		_, err := l.Lock(c.t.Context())
+		wantErr(c.t, "lock", err, zkio.ErrNoChildrenForEphemerals)
+		if !strings.Contains(err.Error(), dir) {
+			c.t.Errorf("the error does not name the directory: %v", err)
+		}
+		_, err = l.TryLock(c.t.Context())
+		wantErr(c.t, "trylock", err, zkio.ErrNoChildrenForEphemerals)
+		if d := time.Since(start); d > 0 {
+			c.t.Errorf("it took %v", d)
+		}
+		later(time.Minute)
+		c.wantCounts("two attempts", map[verb]int{createNode: 2})
+		wantState(c.t, l, state.Free, 0)
+	})
+}
+
+// A forger stands between a manager and its server, and changes a packet.
+type forger struct {
+	net.Conn
+	request func(op int32, packet []byte) (reply func(frame []byte) []byte) // nil reply: as it is
+
+	mu      sync.Mutex
+	greeted bool                            // the connect request has been sent, which has no operation
+	replies map[int32]func(p []byte) []byte // by xid
+	in, out []byte                          // what was read, and what may be
+}
+
+func (f *forger) Write(p []byte) (int, error) {
+	if f.mu.Lock(); f.greeted {
+		p = append([]byte(nil), p...)
+		if reply := f.request(int32(binary.BigEndian.Uint32(p[8:])), p); reply != nil {
+			f.replies[int32(binary.BigEndian.Uint32(p[4:]))] = reply
+		}
+	}
+	f.greeted = true
+	f.mu.Unlock()
+	return f.Conn.Write(p)
+}
+
+func (f *forger) Read(p []byte) (int, error) {
+	for len(f.out) == 0 {
+		some := make([]byte, 4096)
+		n, err := f.Conn.Read(some)
+		f.in = append(f.in, some[:n]...)
+		for len(f.in) >= 4 {
+			size := 4 + int(binary.BigEndian.Uint32(f.in))
+			if len(f.in) < size {
+				break
+			}
+			frame := f.in[:size:size]
+			f.in = f.in[size:]
+			xid := int32(binary.BigEndian.Uint32(frame[4:]))
+			f.mu.Lock()
+			if forge := f.replies[xid]; forge != nil {
+				delete(f.replies, xid)
+				frame = forge(frame)
+			}
+			f.mu.Unlock()
+			f.out = append(f.out, frame...)
+		}
+		if err != nil && len(f.out) == 0 {
+			return 0, err
+		}
+	}
+	n := copy(p, f.out)
+	f.out = f.out[n:]
+	return n, nil
+}
+
+// forged is an option of open: request sees each request of the manager's, may
+// change it, and may return what is to become of its reply.
+func (c *cluster) forged(request func(op int32, packet []byte) (reply func(frame []byte) []byte)) func(*Config) {
+	return func(cfg *Config) {
+		dial := cfg.Dialer
+		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &forger{Conn: conn, request: request, replies: make(map[int32]func([]byte) []byte)}, nil
+		}
+	}
+}
+
+// harmless makes a request one that changes nothing.
+func harmless(packet []byte) { binary.BigEndian.PutUint32(packet[8:], uint32(jute.OpPing)) }
+
+// refusal makes a reply one that says code.
+func refusal(code int32) func(frame []byte) []byte {
+	return func(frame []byte) []byte {
+		binary.BigEndian.PutUint32(frame[16:], uint32(code))
+		binary.BigEndian.PutUint32(frame, 16) // without a body
+		return frame[:20]
+	}
+}
+
+// The server refuses the creation with one of the codes that few know. What is
+// a refusal for good fails the wait; what is none, or is not known, does not:
+// whether the node is there is found out, and the wait goes on.
+func TestF013_UncommonErrors(t *testing.T) {
+	for _, test := range []struct {
+		what    string
+		code    int32
+		happens bool // what was asked for is carried out all the same
+		want    error
+	}{
+		{"quota exceeded", -125, false, zkio.ErrQuota},
+		{"throttled", -127, false, nil},
+		{"a code from the future, carried out", -999, true, nil},
+		{"a code from the future, not carried out", -999, false, nil},
+		{"a timeout of the server's, carried out", -122, true, nil},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				// Somebody's data in it has the node made by a request of its own.
+				if err := c.srv.CreateAll(dir, []byte("somebody's")); err != nil {
+					c.t.Fatal(err)
+				}
+				times := 0
+				l := c.lock("a", c.forged(func(op int32, packet []byte) func([]byte) []byte {
+					if op != jute.OpCreate || !strings.Contains(string(packet), dir) || times > 0 {
+						return nil
+					}
+					times++
+					if !test.happens {
+						harmless(packet)
+					}
+					return refusal(test.code)
+				}))
+				h := l.Acquire(c.t.Context())
+				later(time.Minute)
+				if times != 1 {
+					c.t.Fatalf("%d answers were forged", times)
+				}
+				wantErr(c.t, "grant", settled(c.t, "grant", h.Granted()), test.want)
+				if test.want == nil {
+					c.wantNodes(1)
+					mustRelease(c.t, h)
+				} else {
+					wantErr(c.t, "release", settled(c.t, "release", h.Release()), test.want)
+				}
+				c.wantNodes(0)
+				wantState(c.t, l, state.Free, 0)
+				mustRelease(c.t, mustLock(c.t, l)) // the next attempt is one
+			})
+		})
+	}
+	// Too large a request is refused before it is sent: the server would answer
+	// by cutting the connection, over and over.
+	t.Run("too large", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			cfg := c.config(strings.Repeat("x", 2<<20)) // goes into each node's data
+			_, err := Open(c.t.Context(), cfg)
+			wantErr(c.t, "open", err, zkio.ErrBadArguments)
+		})
+	})
+}
+
+// Names that look a little like a contender's are none, and nothing breaks on
+// them, whether they were there before or come while we wait.
+func TestF015_JunkInTheDirectory(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		junk := []string{"_c_short", "_c_", "_c", "README", "lock-", "lock-000000000x", "__WRIT__12", "__READ__",
+			"_c_" + hex32 + "-", hex32 + "__lock__", "-0000000001", "0000000001", "ß", strings.Repeat("y", 500)}
+		for _, name := range junk {
+			if err := c.srv.CreateAll(dir+"/"+name, []byte("junk")); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, a)
+		w := b.Acquire(c.t.Context())
+		synctest.Wait()
+		for i, name := range junk {
+			if err := c.srv.Create(fmt.Sprintf("%s/%s%d", dir, name, i), nil); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		later(time.Minute)
+		pending(c.t, "grant", w.Granted())
+		mustRelease(c.t, h)
+		synctest.Wait()
+		wantErr(c.t, "the waiter", w.Err(), nil)
+		mustRelease(c.t, w)
+		c.wantNodes(2 * len(junk))
+		h = mustLock(c.t, a)
+		if got := a.Stats().Foreign; got != 2*len(junk) {
+			c.t.Errorf("%d strangers counted, want %d", got, 2*len(junk))
+		}
+		mustRelease(c.t, h)
+	})
+}
+
+// A queue so long that its list is more than the megabyte that ZooKeeper takes
+// for a request: it is read, once for each look and process, and the error of
+// who gives up says how many are ahead.
+func TestF017_LongQueue(t *testing.T) {
+	const ahead = 22_000
+	bubble(t, func(c *cluster) {
+		strangers := c.crowd()
+		size := 0
+		last := ""
+		for i := range ahead {
+			last = fmt.Sprintf("_c_%s-lock-%010d", hex32, i)
+			size += len(last)
+			strangers.node(last)
+		}
+		if size < 1<<20 {
+			c.t.Fatalf("the list has %d bytes only", size)
+		}
+		l := c.lock("a")
+		c.takeCounts()
+		var holds []Hold
+		for range 50 {
+			holds = append(holds, l.Acquire(c.t.Context()))
+		}
+		synctest.Wait()
+		c.wantCounts("50 goroutines", map[verb]int{createNode: 1, list: 1})
+		_, err := l.TryLock(c.t.Context())
+		var e *Error
+		if !errors.As(err, &e) || e.Position != ahead || e.Ahead == nil || e.Ahead.Path != dir+"/"+last {
+			c.t.Errorf("trylock: %v, want one that tells of %d ahead, the nearest %s", err, ahead, last)
+		}
+		c.remove(dir + "/" + last)
+		synctest.Wait()
+		c.wantCounts("when the nearest goes", map[verb]int{createNode: 0, list: 1})
+		for _, h := range holds {
+			h.Release()
+		}
+		synctest.Wait()
+		c.wantNodes(ahead - 1)
+	})
+}
+
+// Readers and writers of a lock queue in one directory and draw their numbers
+// from one counter, so each process is ahead of the other or behind it, and
+// never neither.
+func TestF020_ReadersAndWritersInOneQueue(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		var pairs []*RWLock
+		for i := range 4 {
+			pairs = append(pairs, c.rw(fmt.Sprint(i)))
+		}
+		first := mustLock(c.t, pairs[3].Writer())
+		holds := []Hold{pairs[0].Reader().Acquire(c.t.Context())}
+		synctest.Wait()
+		holds = append(holds, pairs[1].Writer().Acquire(c.t.Context()))
+		synctest.Wait()
+		holds = append(holds, pairs[2].Reader().Acquire(c.t.Context()))
+		synctest.Wait()
+		seen := make(map[string]string)
+		for _, name := range c.nodes() {
+			seen[sequenceOf(name)] = name
+		}
+		for i, mark := range []string{"__WRIT__", "__READ__", "__WRIT__", "__READ__"} {
+			if name := seen[fmt.Sprintf("%010d", i)]; !strings.Contains(name, mark) {
+				c.t.Errorf("number %d is %q, want a %s", i, name, mark)
+			}
+		}
+		mustRelease(c.t, first)
+		for i, h := range holds {
+			synctest.Wait()
+			wantErr(c.t, fmt.Sprint(i), h.Err(), nil)
+			for _, other := range holds[i+1:] {
+				pending(c.t, "those behind", other.Granted())
+			}
+			mustRelease(c.t, h)
+		}
+	})
+}
+
+// The servers refuse the credentials that they took before. Nobody waits for
+// that to pass without hearing of it: who waits and who comes fails, and who
+// holds loses the lock in time. When they are taken again, all goes on.
+func TestF012_CredentialsRefusedLater(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		var refused atomic.Bool
+		credentials := func(cfg *Config) { cfg.Auth = []zkio.Auth{{Scheme: "digest", Data: []byte("user:secret")}} }
+		m := c.open("a", credentials, c.forged(func(op int32, packet []byte) func([]byte) []byte {
+			if op == jute.OpAuth && refused.Load() {
+				copy(packet[20:], "nobody") // instead of "digest"
+			}
+			return nil
+		}))
+		held, waited, late := exclusive(c.t, m, "held"), exclusive(c.t, m, "jobs"), exclusive(c.t, m, "late")
+		h := mustLock(c.t, held)
+		other := mustLock(c.t, c.lock("b"))
+		w := waited.Acquire(c.t.Context())
+		synctest.Wait()
+
+		refused.Store(true)
+		c.srv.Faults().Cut(session(m))
+		<-h.Lost()
+		wantErr(c.t, "the holder", h.Err(), ErrLost)
+		later(time.Second)
+		wantErr(c.t, "the waiter", settled(c.t, "grant", w.Granted()), zkio.ErrAuthFailed)
+		start := time.Now()
+		_, err := late.Lock(c.t.Context())
+		wantErr(c.t, "who comes later", err, zkio.ErrAuthFailed)
+		if d := time.Since(start); d > 10*time.Second {
+			c.t.Errorf("who comes later waited %v", d)
+		}
+
+		refused.Store(false)
+		h.Release()
+		w.Release()
+		waitUntil(c.t, "there is a session again", func() bool { return m.client.Session().Err() == nil })
+		for _, l := range []*Lock{held, late} {
+			mustRelease(c.t, mustLock(c.t, l))
+		}
+		mustRelease(c.t, other)
+		mustRelease(c.t, mustLock(c.t, waited))
+	})
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// These tests are about what goroutines of one process can do to each other;
+// docs/faults.md has the catalogue.
+
+// A handle gives up what it stands for and nothing else: not the hold of another
+// goroutine, of another lock or of another process.
+func TestF063_HandleFreesItsOwnHoldOnly(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		l, other := exclusive(c.t, m, "jobs"), exclusive(c.t, m, "other")
+		mine, yours, elsewhere := mustLock(c.t, l), mustLock(c.t, l), mustLock(c.t, other)
+		waits := c.lock("b").Acquire(c.t.Context())
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				yours.Release() // once, and seven times nothing
+				elsewhere.Release()
+				waits.Depth()
+			})
+		}
+		wg.Wait()
+		later(time.Second)
+		wantErr(c.t, "my hold", mine.Err(), nil)
+		wantState(c.t, l, state.Retained, 1)
+		wantState(c.t, other, state.Free, 0)
+		pending(c.t, "another process", waits.Granted())
+		mustRelease(c.t, mine)
+		synctest.Wait()
+		wantErr(c.t, "another process", waits.Err(), nil)
+		for _, h := range []Hold{mine, yours, elsewhere} {
+			wantErr(c.t, "released again", h.Unlock(c.t.Context()), ErrReleased)
+		}
+		wantErr(c.t, "another process", waits.Err(), nil)
+		mustRelease(c.t, waits)
+	})
+}
+
+// A lock that was lost is released: that does nothing but say so, once, and not
+// to whoever has the lock by now.
+func TestF064_ReleaseAfterLoss(t *testing.T) {
+	for _, again := range []bool{false, true} { // has this process got it again meanwhile?
+		bubble(t, func(c *cluster) {
+			a, b := c.lock("a"), c.lock("b")
+			lost := []Hold{mustLock(c.t, a), mustLock(c.t, a)}
+			c.expire(a.m)
+			successor := a
+			if !again {
+				successor = b
+			}
+			h := mustLock(c.t, successor)
+			c.takeCounts()
+			for _, old := range lost {
+				wantErr(c.t, "release", settled(c.t, "release", old.Release()), ErrLost)
+				wantErr(c.t, "release again", settled(c.t, "release", old.Release()), ErrReleased)
+				wantErr(c.t, "unlock again", old.Unlock(c.t.Context()), ErrReleased)
+			}
+			later(time.Minute)
+			c.wantCounts("releases of what was lost", map[verb]int{deleteNode: 0})
+			wantErr(c.t, "the successor", h.Err(), nil)
+			wantState(c.t, successor, state.Retained, 1)
+			mustRelease(c.t, h)
+			c.wantNodes(0)
+		})
+	}
+}
+
+// Between the look at a word and the swap the round ends, and another is
+// granted to as many holders: the same word, bit for bit, of another round. The
+// swap fails, since each round has a word of its own, and who arrives gets the
+// grant of the round that he is counted in.
+func TestF066_SameWordOfAnotherRound(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		for _, test := range []struct {
+			what string
+			do   func(state.Word) (state.Word, state.Effect)
+			want state.Effect
+		}{
+			{"an arrival", func(w state.Word) (state.Word, state.Effect) { return w.Arrive(false) }, state.Next},
+			{"a leaver", state.Word.Leave, state.Dead},
+			{"a forced end", state.Word.End, state.Nothing},
+		} {
+			first := mustLock(c.t, l)
+			stale := l.cur.Load()
+			var second Hold
+			_, e, lost := stale.word.Apply(func(w state.Word) (state.Word, state.Effect) {
+				if second == (Hold{}) {
+					mustRelease(c.t, first)
+					second = mustLock(c.t, l)
+					if now := l.cur.Load().word.Load(); now != w {
+						c.t.Fatalf("the word is %v, was %v: they were to be the same", now, w)
+					}
+				}
+				return test.do(w)
+			})
+			if e != test.want || lost != 1 {
+				c.t.Errorf("%s: %v after %d lost races, want %v after one", test.what, e, lost, test.want)
+			}
+			wantState(c.t, l, state.Retained, 1)
+
+			// And one who holds on to the old round gets to the new one.
+			r, e, _ := stale.arrive(false)
+			if r != l.cur.Load() || e != state.Entered {
+				c.t.Fatalf("%s: an arrival at the old round: %v", test.what, e)
+			}
+			third := newHold(r)
+			if third.Granted() != second.Granted() || third.Granted() == first.Granted() {
+				c.t.Error("the future is not that of the round that he is in")
+			}
+			wantState(c.t, l, state.Retained, 2)
+			mustRelease(c.t, third)
+			mustRelease(c.t, second)
+		}
+	})
+}
+
+// The round is granted, and before the granter has settled the future everybody
+// leaves, or the lock is lost, or somebody comes. Whoever it was, he settles it
+// himself: nobody waits for the granter.
+func TestF068_EndedBeforeTheGrantIsTold(t *testing.T) {
+	for _, test := range []struct {
+		what string
+		do   func(h Hold)
+		want error
+	}{
+		{"the last holder leaves", func(h Hold) { h.Release() }, nil},
+		{"it is lost", func(h Hold) { h.round.fail(&Error{Op: "test", Err: ErrLost}) }, ErrLost},
+		{"somebody enters", func(h Hold) { h.Lock().Acquire(context.Background()).Release() }, nil},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				m := c.open("a")
+				model := mustLock(c.t, exclusive(c.t, m, "model"))
+				l := newLock(m, "/holdfast/lock", KindExclusive)
+				setWord(l, state.Pack(state.Fetching, 1))
+				r := l.cur.Load()
+				tr := r.trip()
+				tr.lease, tr.session = model.round.trip().lease, model.round.trip().session
+				h := newHold(r)
+				if _, e, _ := r.word.Apply(state.Word.Grant); e != state.Granted {
+					c.t.Fatalf("the grant: %v", e)
+				}
+				pending(c.t, "the grant", h.Granted())
+				test.do(h)
+				wantErr(c.t, "the grant", settled(c.t, "the grant", h.Granted()), test.want)
+				h.Release()
+				synctest.Wait()
+				wantState(c.t, l, state.Free, 0)
+				mustRelease(c.t, model)
+			})
+		})
+	}
+}
+
+// Rounds end and begin as fast as goroutines can take and release the lock: who
+// comes at whatever moment between the end of one and the start of the next is
+// counted in one of them, and hears of its grant. Nobody is waiting for a signal
+// that was given before.
+func TestF070_ArrivalsBetweenRounds(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute) // nothing here takes any time
+		defer cancel()
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() {
+				for range 300 {
+					h, err := l.Lock(ctx)
+					if err != nil {
+						c.t.Errorf("lock: %v", err)
+						return
+					}
+					end := h.Release()
+					for range rand.IntN(4) {
+						runtime.Gosched()
+					}
+					if rand.IntN(3) > 0 { // or else the round would never end
+						_, _ = end.Wait(ctx)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		synctest.Wait()
+		wantState(c.t, l, state.Free, 0)
+		if s := l.Stats(); s.Rounds < 20 {
+			c.t.Errorf("%d rounds: too few to show anything", s.Rounds)
+		}
+
+		// One who has slept since a round that is long over.
+		old := l.cur.Load()
+		mustRelease(c.t, mustLock(c.t, l))
+		r, e, _ := old.arrive(false)
+		if e != state.Started || r != l.cur.Load() {
+			c.t.Fatalf("an arrival at an old round: %v", e)
+		}
+		h := newHold(r)
+		synctest.Wait()
+		wantErr(c.t, "his grant", h.Err(), nil)
+		mustRelease(c.t, h)
+	})
+}
+
+// A server that has too much to do turns every attempt to queue away, for a
+// minute, while fifty goroutines wait. There are a few dozen attempts, ever
+// further apart, and not as many as the network can carry. When it takes them
+// again they do not wait for long.
+func TestF073_RetriesAreFarApart(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		// Somebody's data in it has the node made by a request of its own.
+		if err := c.srv.CreateAll(dir, []byte("somebody's")); err != nil {
+			c.t.Fatal(err)
+		}
+		var busy atomic.Bool
+		var attempts atomic.Int64
+		busy.Store(true)
+		l := c.lock("a", c.forged(func(op int32, packet []byte) func([]byte) []byte {
+			if op != jute.OpCreate || !strings.Contains(string(packet), dir) || !busy.Load() {
+				return nil
+			}
+			attempts.Add(1)
+			harmless(packet)
+			return refusal(-127) // throttled
+		}))
+		var holds []Hold
+		for range 50 {
+			holds = append(holds, l.Acquire(c.t.Context()))
+		}
+		later(time.Minute)
+		if n := attempts.Load(); n < 15 || n > 120 {
+			c.t.Errorf("%d attempts in a minute", n)
+		}
+		busy.Store(false)
+		start := time.Now()
+		<-holds[0].Granted().Done()
+		if d := time.Since(start); d > 5*time.Second {
+			c.t.Errorf("granted %v after it worked again", d)
+		}
+		for i, h := range holds {
+			wantErr(c.t, fmt.Sprint(i), h.Err(), nil)
+			h.Release()
+		}
+		synctest.Wait()
+		c.wantNodes(0)
+	})
+}

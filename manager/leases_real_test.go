@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/realzk"
+)
+
+// These tests measure leases on real servers: how long before ZooKeeper deletes
+// a holder's node the holder is told that it may. A lease has two bounds, half
+// the session timeout after a write that was answered, and eleven twelfths of
+// it after a request that the leader has surely heard of; each kind of trouble
+// is there to bring the one or the other close to the server's own reckoning.
+
+// leaseTimeout is the session timeout of these holders: two ticks of a server
+// with ZooKeeper's usual tickTime, the least that it grants.
+const leaseTimeout = 4 * time.Second
+
+// tellTime is what is allowed for a timer to fire and a goroutine to run on a busy
+// machine, where a test would else take lateness for a fault. The margin has no
+// such allowance.
+const tellTime = time.Second
+
+// A leaseTrial is one process that takes a lock, is cut off from the leader,
+// and loses it.
+type leaseTrial struct {
+	relay   *realzk.Relay // between the process and its server
+	lock    *Lock
+	margin  time.Duration // its LostMargin
+	next    *Lock         // another process's
+	witness *witness
+
+	hold   Hold
+	heard  time.Time // if set, requests that the process sent later were answered …
+	mended time.Time // … after this time only
+	cut    time.Time
+	told   <-chan time.Time
+}
+
+// newLeaseTrial opens the managers of both processes: the holder's at one
+// server, and the other's, and the witness's, at some others.
+func newLeaseTrial(t *testing.T, at *realzk.Server, margin time.Duration, others ...*realzk.Server) *leaseTrial {
+	t.Helper()
+	x := &leaseTrial{margin: margin, relay: realzk.NewRelay(t, at.Addr()), witness: newWitness(t, false, others...)}
+	x.next = exclusive(t, openAt(t, "next", time.Minute, others...), "jobs")
+	x.lock = exclusive(t, openReal(t, x.relay.Addr(), "holder", func(cfg *Config) {
+		cfg.SessionTimeout, cfg.LostMargin, cfg.CloseTimeout = leaseTimeout, margin, time.Second
+	}), "jobs")
+	return x
+}
+
+// take has the process take the lock.
+func (x *leaseTrial) take(t *testing.T) {
+	t.Helper()
+	x.hold = mustLock(t, x.lock)
+	x.told = lossOf(x.hold)
+}
+
+// wasCut notes that the process has been cut off.
+func (x *leaseTrial) wasCut() { x.cut = time.Now() }
+
+// bound is the latest end that the lease may have.
+func (x *leaseTrial) bound() time.Time {
+	bound := x.cut.Add(leaseTimeout / 2)
+	// What was answered after a silence counts a quarter of the timeout later.
+	if !x.heard.IsZero() && x.cut.Sub(x.mended) < leaseTimeout/4 {
+		bound = earlier(bound, x.heard.Add(leaseTimeout*11/12))
+	}
+	return bound.Add(-x.margin)
+}
+
+// untilTold waits until the holder is told of its loss, and checks all along
+// that its lease does not say more than the bound. This needs no allowance
+// for a busy machine, as the telling does.
+func untilTold(t *testing.T, h Hold, told <-chan time.Time, cut, bound time.Time) time.Time {
+	t.Helper()
+	lease := h.round.trip().lease
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for over, deadline := false, time.After(time.Minute); ; {
+		if end := time.Now().Add(lease.Remaining()); !over && !lease.Lapsed() && end.After(bound) {
+			t.Errorf("the lease ends %v too late: %v after the cut instead of at most %v", end.Sub(bound), end.Sub(cut), bound.Sub(cut))
+			over = true // once is enough
+		}
+		select {
+		case at := <-told:
+			wantErr(t, "the holder", h.Err(), ErrLost)
+			if late := at.Sub(bound); late > tellTime {
+				t.Errorf("told %v after the cut, %v after the lease had to end", at.Sub(cut), late)
+			}
+			return at
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("the holder is not told")
+		}
+	}
+}
+
+// loses waits for the loss, and measures the margin.
+func (x *leaseTrial) loses(t *testing.T) {
+	t.Helper()
+	next := x.next.Acquire(t.Context())
+	x.witness.watch(t, grantOf(t, x.hold).Path)
+	told := untilTold(t, x.hold, x.told, x.cut, x.bound())
+	there, gone := x.witness.misses(t)
+	if margin, least := there.Sub(told), x.margin+leaseTimeout/12; margin < least {
+		t.Errorf("the margin is %v, less than the %v that are kept free", margin, least)
+	}
+	t.Logf("told %v after the cut; margin: the node was there for another %v, and gone after %v",
+		ms(told.Sub(x.cut)), ms(there.Sub(told)), ms(gone.Sub(told)))
+	granted(t, "the next process", next, time.Minute)
+	if first, second := x.hold.round.trip().grant.Token, grantOf(t, next).Token; second <= first {
+		t.Errorf("token %d after %d", second, first)
+	}
+	mustRelease(t, next)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// silence is what a network does to the process before it takes the lock: what
+// it sends arrives, and is answered, only after more than half the session
+// timeout. That is not long enough for the client to give its connection up.
+func (x *leaseTrial) silence() {
+	x.relay.Cut()
+	x.heard = time.Now()
+	<-time.After(leaseTimeout * 55 / 100)
+	x.mended = time.Now()
+	x.relay.Mend()
+}
+
+// The holder's server can be reached no more, or says nothing, at different
+// points of its client's rhythm and of its session's life.
+func TestF041_RealLeases(t *testing.T) {
+	t.Parallel()
+	zk := realzk.Shared(t)
+	wait := func(d time.Duration) func(*testing.T, *leaseTrial) {
+		return func(*testing.T, *leaseTrial) { <-time.After(d) }
+	}
+	const step = leaseTimeout / 24
+	take := func(t *testing.T, x *leaseTrial) { t.Helper(); x.take(t) }
+	then := func(steps ...func(*testing.T, *leaseTrial)) []func(*testing.T, *leaseTrial) { return steps }
+	var all sync.WaitGroup
+	for _, test := range []struct {
+		name   string
+		margin time.Duration
+		steps  []func(*testing.T, *leaseTrial) // until it is cut off
+		closed bool                            // the connection is closed and others are refused; else silence
+	}{
+		{"silence/1", 0, then(take, wait(20*step)), false},
+		{"silence/2", 0, then(take, wait(21*step)), false},
+		{"silence/3", 0, then(take, wait(22*step)), false},
+		{"silence/4", 0, then(take, wait(23*step)), false},
+		{"silence with a LostMargin", leaseTimeout / 5, then(take, wait(20*step)), false},
+		{"closed connection", 0, then(take, wait(20*step)), true},
+		{"late answers", 0, then(take, func(t *testing.T, x *leaseTrial) {
+			t.Helper()
+			for range 8 { // requests and answers wait for up to an eighth of the timeout
+				x.relay.Cut()
+				<-time.After(leaseTimeout / 8)
+				x.relay.Mend()
+				<-time.After(leaseTimeout / 16)
+			}
+			wantErr(t, "after late answers", x.hold.Err(), nil)
+		}), false},
+		{"young session", 0, then(take), false},
+		{"young session with a LostMargin", leaseTimeout / 5, then(take), false},
+		{"session without a write", 0, then(wait(30*step), take), false},
+		{"after a silence", 0, then(wait(6*step), func(_ *testing.T, x *leaseTrial) { x.silence() }, take), false},
+	} {
+		all.Go(func() {
+			t.Run(test.name, func(t *testing.T) {
+				x := newLeaseTrial(t, zk, test.margin, zk)
+				for _, do := range test.steps {
+					do(t, x)
+				}
+				if test.closed {
+					x.relay.Close()
+				} else {
+					x.relay.Cut()
+				}
+				x.wasCut()
+				x.loses(t)
+				x.relay.Mend() // so that it can end its next session
+			})
+		})
+	}
+	all.Wait()
+}
+
+// The same where it is hardest: on a follower, which tells its leader of the
+// sessions that it has heard of only every half tick, and with the least
+// session timeout that there may be, two ticks. The follower is isolated at the
+// moment at which sessions of different pasts have taken their locks.
+func TestF042_RealLeasesOnAFollower(t *testing.T) {
+	t.Parallel()
+	const tick = leaseTimeout / 2
+	e := startEnsemble(t, realzk.TickTime(tick), realzk.ConfigLine("syncLimit=5"), realzk.ConfigLine("initLimit=5"))
+	for round := range 2 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			leader := e.Settled()
+			follower := e.Follower()
+			var ready, taken, cut, lost, healed, done sync.WaitGroup
+			cut.Add(1)
+			healed.Add(1)
+			for name, before := range map[string]func(*testing.T, *leaseTrial){
+				"steady":                  func(t *testing.T, x *leaseTrial) { t.Helper(); x.take(t) },
+				"session without a write": func(*testing.T, *leaseTrial) { <-time.After(leaseTimeout / 4) },
+				"after a silence":         func(_ *testing.T, x *leaseTrial) { x.silence() },
+				"young session":           nil,
+			} {
+				ready.Add(1)
+				taken.Add(1)
+				lost.Add(1)
+				done.Go(func() {
+					t.Run(name, func(t *testing.T) {
+						// However this one ends, the others do not wait for it.
+						isReady, isTaken, isLost := sync.OnceFunc(ready.Done), sync.OnceFunc(taken.Done), sync.OnceFunc(lost.Done)
+						defer healed.Wait()
+						defer func() { isReady(); isTaken(); isLost() }()
+						var x *leaseTrial
+						if before != nil {
+							x = newLeaseTrial(t, follower, 0, leader)
+							before(t, x)
+						}
+						isReady()
+						ready.Wait()
+						if x == nil {
+							x = newLeaseTrial(t, follower, 0, leader)
+						}
+						if x.hold == (Hold{}) {
+							x.take(t)
+						}
+						isTaken()
+						cut.Wait()
+						x.wasCut()
+						x.loses(t)
+					})
+				})
+			}
+			taken.Wait()
+			e.Isolate(follower)
+			cut.Done()
+			lost.Wait()
+			e.Heal()
+			healed.Done()
+			done.Wait()
+		})
+	}
+}
+
+// Somebody deletes the holder's node: it is told at once, and the next process
+// has the lock.
+func TestF048_RealNodeIsDeleted(t *testing.T) {
+	t.Parallel()
+	zk := realzk.Shared(t)
+	a, b := exclusive(t, openAt(t, "holder", time.Minute, zk), "jobs"), exclusive(t, openAt(t, "next", time.Minute, zk), "jobs")
+	h := mustLock(t, a)
+	g := grantOf(t, h)
+	next := b.Acquire(t.Context())
+	within(t, "the waiter is queued", next.round.trip().placed().Done())
+	told, admin := lossOf(h), newWitness(t, false, zk).client.Session()
+	<-time.After(3 * defaultTenure) // its own node is watched when a round outlives the tenure
+	began := time.Now()
+	if err := admin.Delete(g.Path, -1); err != nil {
+		t.Fatal(err)
+	}
+	took := within(t, "the holder is told", told).Sub(began)
+	t.Logf("told %v after the deletion was asked for", ms(took))
+	if took > 5*time.Second { // the heartbeat would notice after 10 s, the lease end after 20 s to 30 s
+		t.Error("not at once")
+	}
+	wantErr(t, "the holder", h.Err(), ErrLost)
+	granted(t, "the next process", next, time.Minute)
+	if after := grantOf(t, next).Token; after <= g.Token {
+		t.Errorf("token %d after %d", after, g.Token)
+	}
+	again := a.Acquire(t.Context())
+	wantErr(t, "unlock", h.Unlock(t.Context()), ErrLost)
+	mustRelease(t, next)
+	granted(t, "the first process, again", again, time.Minute)
+	mustRelease(t, again)
+}
+
+// The server has forgotten everything, and another process has got the lock
+// there, before the holder reaches it again, within its lease. The holder is
+// told as soon as the server answers that it does not know the session, and what
+// it held under the old session stays lost under the new one.
+func TestF050_RealServerForgets(t *testing.T) {
+	t.Parallel()
+	zk := realzk.Start(t)
+	relay := realzk.NewRelay(t, zk.Addr())
+	const timeout = time.Minute
+	a := exclusive(t, openReal(t, relay.Addr(), "holder", func(cfg *Config) { cfg.SessionTimeout = timeout }), "jobs")
+	h := mustLock(t, a)
+	g := grantOf(t, h)
+	told := lossOf(h)
+
+	relay.Cut()
+	zk.Wipe()
+	zk.Restart()
+	b := exclusive(t, openAt(t, "next", timeout, zk), "jobs")
+	// A client is refused by a server that has seen less than it has.
+	for {
+		x := mustLock(t, b)
+		token := grantOf(t, x).Token
+		mustRelease(t, x)
+		if token > g.Token+10 {
+			break
+		}
+	}
+	next := mustLock(t, b)
+	wantErr(t, "the holder, cut off", h.Err(), nil) // the lease is in force
+	mended := time.Now()
+	relay.Mend()
+	took := within(t, "the holder is told", told).Sub(mended)
+	t.Logf("told %v after the server could be reached", ms(took))
+	if took > 10*time.Second { // the lease would have lasted longer than that
+		t.Error("not at once")
+	}
+	wantErr(t, "the holder", h.Err(), ErrLost)
+	again := a.Acquire(t.Context())
+	within(t, "it queues again", again.round.trip().placed().Done())
+	wantErr(t, "the next process", next.Err(), nil)
+	if _, err := h.Reenter(); brief(err) != "lost" {
+		t.Errorf("reenter: %v, want ErrLost", err)
+	}
+	mustRelease(t, next)
+	granted(t, "the first process, again", again, time.Minute)
+	if after := grantOf(t, again).Session; after == g.Session {
+		t.Error("it is the same session")
+	}
+	wantErr(t, "the old hold", h.Err(), ErrLost)
+	wantErr(t, "unlock", h.Unlock(t.Context()), ErrLost)
+	mustRelease(t, again)
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// The last one who leaves a pending round takes its place back, perhaps just
+// while a step notes it. However the two are mixed, nobody is told of a place
+// that is not there: he would look for it again and again.
+func TestPlaceTakenBackWhileItIsNoted(t *testing.T) {
+	const times = 50_000
+	var present atomic.Pointer[trip] // nil when its place has been taken back
+	var leaver sync.WaitGroup
+	leaver.Go(func() {
+		for range times {
+			tr := present.Load()
+			for ; tr == nil; tr = present.Load() {
+				runtime.Gosched()
+			}
+			tr.unplace()
+			present.Store(nil)
+		}
+	})
+	wrong := 0
+	for i := range times {
+		tr := newTrip(new(round))
+		tr.promised()
+		present.Store(tr)
+		for range i % 64 {
+			present.Load() // a little later each time
+		}
+		tr.setPlace(&place{position: 1})
+		for present.Load() != nil {
+			runtime.Gosched()
+		}
+		if tr.promised().Settled() && tr.place.Load() == nil {
+			wrong++
+		}
+	}
+	leaver.Wait()
+	if wrong > 0 {
+		t.Errorf("%d times of %d a place was taken back, but somebody is told of it", wrong, times)
+	}
+}
+
+// Somebody asks for the place just while a step notes it, or the last one who
+// leaves takes it back: he is told, and finds the place or asks anew.
+func TestWhoAsksForThePlaceIsTold(t *testing.T) {
+	for i, end := range []struct {
+		what string
+		do   func(*trip)
+	}{
+		{"it is noted", func(tr *trip) { tr.setPlace(&place{position: 1}) }},
+		{"it is taken back", func(tr *trip) { tr.promised(); tr.unplace() }},
+	} {
+		for turn := range 20_000 {
+			tr := newTrip(new(round))
+			var stepper sync.WaitGroup
+			stepper.Go(func() { end.do(tr) })
+			if turn%2 == 0 {
+				stepper.Wait() // long before he asks
+			}
+			f := tr.placed()
+			stepper.Wait()
+			if _, _, told := f.Poll(); !told && (i == 0 || tr.placing.Load() == nil) {
+				t.Fatalf("%s, and who asked is not told", end.what)
+			}
+		}
+	}
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Who holds a lock and who is next prove their sessions every sixth of the timeout.
+// Who waits further back does not, and proves his before he enters.
+func TestWaitersKeepQuiet(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b, d, e := c.lock("a"), c.lock("b"), c.lock("d"), c.lock("e")
+		h := mustLock(c.t, a)
+		var waiting []Hold
+		for _, l := range []*Lock{b, d, e} {
+			waiting = append(waiting, l.Acquire(c.t.Context()))
+			synctest.Wait()
+		}
+		sixth := defaultSessionTimeout / 6
+		const beats = 36
+		later(sixth)
+		c.takeCounts()
+		later(beats * sixth)
+		if n := c.takeCounts()[prove]; n < 2*beats-2 || n > 2*beats+2 {
+			c.t.Errorf("%d proofs by four processes in %d sixths of the timeout, want two in each", n, beats)
+		}
+
+		mustRelease(c.t, h)
+		synctest.Wait()
+		c.wantCounts("the next grant, which needs no proof", map[verb]int{prove: 0})
+		wantErr(c.t, "who was next", waiting[0].Err(), nil)
+		for i, l := range []*Lock{d, e} {
+			if l.m.client.Session().Lease().InForce() {
+				c.t.Errorf("waiter %d has a lease, which it has no use for", i)
+			}
+		}
+		mustRelease(c.t, waiting[0])
+		<-waiting[1].Granted().Done()
+		if n := c.takeCounts()[prove]; n == 0 {
+			c.t.Error("somebody entered without a proof")
+		}
+		wantErr(c.t, "who was further back", waiting[1].Err(), nil)
+		later(time.Minute)
+		wantErr(c.t, "who was further back, a minute later", waiting[1].Err(), nil)
+		mustRelease(c.t, waiting[1])
+		<-waiting[2].Granted().Done()
+		wantErr(c.t, "the last", waiting[2].Err(), nil)
+		mustRelease(c.t, waiting[2])
+		c.wantNodes(0)
+	})
+}

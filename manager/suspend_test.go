@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// A machine is what managers run on and the test suspends. Go's clock stands
+// still meanwhile; those of the servers go on.
+type machine struct {
+	slept atomic.Int64
+	asked atomic.Int64 // how often somebody has looked at the clock
+}
+
+func (m *machine) suspend(d time.Duration) { m.slept.Add(int64(d)) }
+
+// run makes a manager one that runs on the machine.
+func (m *machine) run(cfg *Config) {
+	cfg.suspended = func() time.Duration {
+		m.asked.Add(1)
+		return time.Duration(m.slept.Load())
+	}
+}
+
+// The machine is suspended for longer than the lease lasts. Whatever is asked
+// first when it goes on, the answer is that the lock is lost: no timer of ours
+// has run by then.
+func TestF045_SuspendedMachine(t *testing.T) {
+	for _, test := range []struct {
+		what string
+		ask  func(ctx context.Context, l *Lock, h Hold) error
+	}{
+		{"err", func(_ context.Context, _ *Lock, h Hold) error { return h.Err() }},
+		{"grant", func(_ context.Context, _ *Lock, h Hold) error { _, err := h.Grant(); return err }},
+		{"reenter", func(_ context.Context, _ *Lock, h Hold) error { _, err := h.Reenter(); return err }},
+		{"share", func(_ context.Context, _ *Lock, h Hold) error { _, err := h.Share(); return err }},
+		{"lock", func(ctx context.Context, l *Lock, _ Hold) error { _, err := l.Lock(ctx); return err }},
+		{"trylock", func(ctx context.Context, l *Lock, _ Hold) error { _, err := l.TryLock(ctx); return err }},
+		{"guard", func(ctx context.Context, _ *Lock, h Hold) error { return write(ctx, h, "late") }},
+		{"nothing, for a sixth of the timeout", func(_ context.Context, _ *Lock, h Hold) error {
+			time.Sleep(10*time.Second/6 + moment)
+			if !isClosed(h.Lost()) {
+				return nil
+			}
+			return ErrLost
+		}},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				book := c.account()
+				var m machine
+				l := c.lock("a", m.run)
+				h := mustLock(c.t, l)
+				ctx, cancel := h.Context(c.t.Context())
+				defer cancel()
+				later(time.Minute)
+				m.suspend(2 * time.Second)
+				later(10 * time.Second)
+				wantErr(c.t, "after a short one", h.Err(), nil)
+
+				m.suspend(6 * time.Second)
+				start := time.Now()
+				wantErr(c.t, "after a long one", test.ask(c.t.Context(), l, h), ErrLost)
+				if d := time.Since(start); d > 2*time.Second {
+					c.t.Errorf("the answer took %v", d)
+				}
+				synctest.Wait()
+				if !isClosed(h.Lost()) {
+					c.t.Error("lost is not closed")
+				}
+				wantErr(c.t, "the context", context.Cause(ctx), ErrLost)
+				book.want("in the end", "0", 0)
+				wantErr(c.t, "unlock", h.Unlock(c.t.Context()), ErrLost)
+				// The session is alive, and has another lease soon.
+				later(10 * time.Second)
+				mustRelease(c.t, mustLock(c.t, l))
+				if n := l.m.client.Stats().Sessions; n != 1 {
+					c.t.Errorf("%d sessions", n)
+				}
+			})
+		})
+	}
+}
+
+// The machine of a process that waits is suspended for longer than the lease lasts,
+// and the next thing that it hears is that the lock is free. It proves that its
+// session is alive before it takes it.
+func TestF030_SuspendedBeforeTheGrant(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		var m machine
+		a, b := c.lock("a", m.run), c.lock("b")
+		h := mustLock(c.t, b)
+		w := a.Acquire(c.t.Context())
+		later(time.Minute)
+		m.suspend(6 * time.Second)
+		mustRelease(c.t, h)
+		synctest.Wait()
+		wantErr(c.t, "the waiter", w.Err(), nil)
+		mustRelease(c.t, w)
+	})
+}
+
+// The machine is suspended just when the word of a round has become RETAINED:
+// the granter looks at the lease after that, and the round is over.
+func TestF030_SuspendedAtTheGrant(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		var m machine
+		var granting atomic.Pointer[Lock]
+		l := c.lock("a", func(cfg *Config) {
+			cfg.suspended = func() time.Duration {
+				if l := granting.Load(); l != nil {
+					if p, _ := l.State(); p == state.Retained && granting.CompareAndSwap(l, nil) {
+						m.suspend(6 * time.Second)
+					}
+				}
+				return time.Duration(m.slept.Load())
+			}
+		})
+		// With a node that is there already, the session's heartbeat has no reason
+		// to look at the clock now.
+		other, err := l.m.Exclusive("other")
+		wantErr(c.t, "another lock", err, nil)
+		before := mustLock(c.t, other)
+		synctest.Wait()
+		granting.Store(l)
+		h := l.Acquire(c.t.Context())
+		synctest.Wait()
+		if granting.Load() != nil {
+			c.t.Error("nobody has looked at the clock after the grant")
+		}
+		if !isClosed(h.Lost()) {
+			c.t.Error("the lock is held without a lease")
+		}
+		wantErr(c.t, "unlock", h.Unlock(c.t.Context()), ErrLost)
+		before.Release()
+		later(10 * time.Second)
+		mustRelease(c.t, mustLock(c.t, l))
+	})
+}
+
+// Entering a lock that this process owns, and leaving it, reads no clock; asking
+// for it with a check reads it once.
+func TestWhoReadsTheClock(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		var m machine
+		l := c.lock("a", m.run)
+		h := mustLock(c.t, l)
+		synctest.Wait()
+		for _, test := range []struct {
+			what string
+			do   func()
+			want int64
+		}{
+			{"acquire and release", func() { l.Acquire(c.t.Context()).Release() }, 0},
+			{"looking", func() { l.State(); l.Stats(); h.Granted().Poll(); h.Lost(); h.Depth() }, 0},
+			{"err", func() { wantHeld(c.t, "err", h) }, 1},
+			{"grant", func() { grantOf(c.t, h) }, 1},
+			{"lock and unlock", func() { mustRelease(c.t, mustLock(c.t, l)) }, 1},
+		} {
+			m.asked.Store(0)
+			test.do()
+			if n := m.asked.Load(); n != test.want {
+				c.t.Errorf("%s: the clock was read %d times, want %d", test.what, n, test.want)
+			}
+		}
+		mustRelease(c.t, h)
+	})
+}
