@@ -90,6 +90,7 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 		Servers:        s.Servers,
 		Root:           s.Root,
 		SessionTimeout: s.SessionTimeout,
+		Tenure:         s.Tenure,
 		Label:          fmt.Sprintf("stress process %d", s.Process),
 		Logger:         slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
@@ -126,7 +127,7 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	if err != nil {
 		c.fail(failure{Text: err.Error()})
 	}
-	c.out.send(message{Final: &final{Counts: c.total(), Latency: report}})
+	c.out.send(message{Final: &final{Counts: c.total(), Held: c.held(), Latency: report}})
 	if !ended {
 		return exitFailure
 	}
@@ -190,9 +191,11 @@ func (c *child) tell() (stop func(), told <-chan struct{}) {
 func (c *child) work() (ended bool) {
 	watching, stopWatching := context.WithCancel(context.Background())
 	var watchdog, workers sync.WaitGroup
-	watchdog.Go(func() {
-		watch(watching, c.workers, c.settings.Patience, func(w *worker, op *operation) { c.fail(w.stuckIn(op)) })
-	})
+	if c.settings.Tenure >= 0 {
+		watchdog.Go(func() {
+			watch(watching, c.workers, c.settings.Patience, func(w *worker, op *operation) { c.fail(w.stuckIn(op)) })
+		})
+	} // else who waits may starve by rights, until the run ends: then he is to stop, too
 	defer watchdog.Wait()
 	defer stopWatching()
 
@@ -286,6 +289,15 @@ func (c *child) total() counts {
 		}
 	}
 	return n
+}
+
+// held returns for how long this process has had each of the locks.
+func (c *child) held() []time.Duration {
+	held := make([]time.Duration, len(c.locks))
+	for i, l := range c.locks {
+		held[i] = l.referee.held()
+	}
+	return held
 }
 
 // stopping reports whether the workers are to stop.

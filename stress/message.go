@@ -34,6 +34,8 @@ type settings struct {
 	Locks          int           `json:"locks"`
 	Hold           time.Duration `json:"hold"`  // mean time inside
 	Think          time.Duration `json:"think"` // mean time between steps
+	Greedy         bool          `json:"greedy"`
+	Tenure         time.Duration `json:"tenure"` // as in manager.Config
 	ReadWrite      bool          `json:"read_write"`
 	ReadRatio      float64       `json:"read_ratio"`
 	SessionTimeout time.Duration `json:"session_timeout"`
@@ -115,8 +117,9 @@ func (c *counts) add(d counts) {
 
 // final is a process's last message.
 type final struct {
-	Counts  counts        `json:"counts"`
-	Latency latencyReport `json:"latency"`
+	Counts  counts          `json:"counts"`
+	Held    []time.Duration `json:"held_ns"` // for how long the process had each of the locks
+	Latency latencyReport   `json:"latency"`
 }
 
 // messageWriter writes messages. Any number of goroutines may use it.

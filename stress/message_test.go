@@ -23,7 +23,7 @@ func TestMessages(t *testing.T) {
 		{Progress: &counts{Entries: 5, LongestRace: 2}},
 		{Violation: &violation{Kind: tokenFell, Lock: "lock-1", Time: time.Unix(1, 2).UTC(), PID: 1, Token: 1<<64 - 1, OtherPID: 3, OtherToken: 4}},
 		{Failure: &failure{Text: "a\nb", Stack: "s", Dump: "d", Fatal: true}},
-		{Final: &final{Counts: counts{Grants: 1}, Latency: report}},
+		{Final: &final{Counts: counts{Grants: 1}, Held: []time.Duration{time.Second, 0}, Latency: report}},
 	}
 	var b bytes.Buffer
 	w := newMessageWriter(&b)

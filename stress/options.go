@@ -26,8 +26,10 @@ type options struct {
 	json           string
 	hold           time.Duration
 	think          time.Duration
-	readWrite      bool    // read/write locks instead of exclusive ones
-	readRatio      float64 // how many of their steps are reads
+	greedy         bool          // no pauses, nothing that ends a wait
+	tenure         time.Duration // manager.Config's
+	readWrite      bool          // read/write locks instead of exclusive ones
+	readRatio      float64       // how many of their steps are reads
 	sessionTimeout time.Duration
 	patience       time.Duration
 }
@@ -66,6 +68,8 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.json, "json", "", "write the summary to `file`, as JSON")
 	flags.DurationVar(&o.hold, "hold", time.Millisecond, "the mean time that a worker stays inside")
 	flags.DurationVar(&o.think, "think", 0, "the mean time between a worker's steps; 0: such that about one worker of a process is in a lock that it holds, or, with -read-ratio, a sixteenth of -hold")
+	flags.BoolVar(&o.greedy, "greedy", false, "every worker gets in, stays for -hold, gets out and asks again, without a pause and without ever giving up a wait")
+	flags.DurationVar(&o.tenure, "tenure", 0, "for how long a process may keep a lock while others wait for it; 0: the library's default; negative: for ever, so that others may starve, which is then no failure")
 	flags.Func("read-ratio", "take read/write locks, and make so many of the steps reads: a `share` between 0 and 1; without it, locks are exclusive", func(text string) (err error) {
 		o.readWrite = true
 		o.readRatio, err = strconv.ParseFloat(text, 64)
@@ -98,7 +102,7 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	switch {
-	case o.think != 0:
+	case o.think != 0, o.greedy:
 	case o.readWrite:
 		// What read/write locks are for is readers that overlap: a process's
 		// read lock is kept for as long as one of its readers is inside. So
@@ -136,6 +140,10 @@ func (o options) check() error {
 	lasts("hold", o.hold, time.Microsecond, time.Minute)
 	lasts("think", o.think, 0, time.Hour)
 	lasts("session-timeout", o.sessionTimeout, 100*time.Millisecond, time.Hour)
+	lasts("tenure", o.tenure, -time.Hour, time.Hour)
+	if o.greedy && o.think != 0 {
+		faults = append(faults, fmt.Errorf("-think is %v: with -greedy nobody pauses", o.think))
+	}
 	lasts("patience", o.patience, time.Second, time.Hour)
 	if o.readWrite && !(o.readRatio >= 0 && o.readRatio <= 1) { // NaN, too, is neither
 		faults = append(faults, fmt.Errorf("-read-ratio is %v: it must be between 0 and 1", o.readRatio))

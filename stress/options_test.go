@@ -32,6 +32,11 @@ func TestParseOptions(t *testing.T) {
 		// Readers are nearly always inside.
 		{"-read-ratio 0.95 -hold 16ms", func(o options) bool { return o.readWrite && o.readRatio == 0.95 && o.think == time.Millisecond }},
 		{"-read-ratio 1 -think 1s", func(o options) bool { return o.think == time.Second }},
+		{"", func(o options) bool { return !o.greedy && o.tenure == 0 }},
+		{"-greedy -hold 2ms", func(o options) bool { return o.greedy && o.think == 0 && o.hold == 2*time.Millisecond }},
+		{"-greedy -read-ratio 0.5", func(o options) bool { return o.greedy && o.think == 0 }},
+		{"-tenure 50ms", func(o options) bool { return o.tenure == 50*time.Millisecond }},
+		{"-tenure -1s", func(o options) bool { return o.tenure == -time.Second }},
 		{"-think 1s", func(o options) bool { return o.think == time.Second }},
 	}
 	for _, tt := range tests {
@@ -60,6 +65,8 @@ func TestParseOptionsRefuses(t *testing.T) {
 		{"-goroutines -1 -locks 0", []string{"-goroutines is -1", "-locks is 0"}},
 		{"-duration 1ms", []string{"-duration is 1ms"}},
 		{"-hold 2h -patience 0s -session-timeout 1ms -think -1s", []string{"-hold", "-patience", "-session-timeout", "-think"}},
+		{"-greedy -think 1ms", []string{"-think is 1ms", "-greedy"}},
+		{"-tenure 2h", []string{"-tenure is 2h"}},
 		{"-seed -1", []string{"seed"}},
 		{"-read-ratio 1.01", []string{"-read-ratio is 1.01", "between 0 and 1"}},
 		{"-read-ratio -0.5", []string{"-read-ratio is -0.5"}},
@@ -93,7 +100,7 @@ func TestHelpNamesEveryFlagAndStatus(t *testing.T) {
 	if _, err := parseOptions([]string{"-help"}, &stdout, &stderr); !errors.Is(err, flag.ErrHelp) {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"-servers", "-duration", "-processes", "-goroutines", "-locks", "-seed", "-json", "-hold", "-think", "-read-ratio", "-session-timeout", "-patience", "Exit status", "void"} {
+	for _, part := range []string{"-servers", "-duration", "-processes", "-goroutines", "-locks", "-seed", "-json", "-hold", "-think", "-greedy", "-tenure", "-read-ratio", "-session-timeout", "-patience", "Exit status", "void"} {
 		if !strings.Contains(stdout.String(), part) {
 			t.Errorf("it does not say %q:\n%s", part, &stdout)
 		}

@@ -211,6 +211,8 @@ func (p *parent) start() {
 			Locks:          o.locks,
 			Hold:           o.hold,
 			Think:          o.think,
+			Greedy:         o.greedy,
+			Tenure:         o.tenure,
 			ReadWrite:      o.readWrite,
 			ReadRatio:      o.readRatio,
 			SessionTimeout: o.sessionTimeout,
@@ -470,6 +472,7 @@ func (p *parent) conclude() int {
 	s.Servers, s.Embedded = p.cluster.servers, p.cluster.embedded != nil
 	s.Processes, s.Goroutines, s.Locks = o.processes, o.goroutines, o.locks
 	s.Hold, s.Think = o.hold, o.think
+	s.Greedy, s.Tenure = o.greedy, o.tenure
 	s.ReadWrite, s.ReadRatio = o.readWrite, o.readRatio
 	s.Planned = o.duration
 	if !p.started.IsZero() {
@@ -481,6 +484,15 @@ func (p *parent) conclude() int {
 		if s.ReadWrite {
 			s.ProcessWriteGrants = append(s.ProcessWriteGrants, c.progress.WriteGrants)
 		}
+	}
+	for i := range o.locks {
+		held := make([]time.Duration, len(p.processes))
+		for j, c := range p.processes {
+			if c.final != nil && i < len(c.final.Held) { // else it died, or had no time to open its locks
+				held[j] = c.final.Held[i]
+			}
+		}
+		s.Held = append(s.Held, newLockTime(lockName(i), held, s.Elapsed))
 	}
 	s.Leaks = len(s.LeakList)
 	s.Latencies = s.latency.summary()

@@ -19,10 +19,14 @@ type plan struct {
 	hold  time.Duration
 	think time.Duration
 
+	greedy    bool
 	readWrite bool
 	readRatio float64
 }
 
+// newPlan returns the plan of a worker. A greedy one is to get in, stay inside
+// for a moment, get out, and begin again at once: without a pause, and with
+// nothing that ends a wait.
 func newPlan(s settings, worker int) *plan {
 	return &plan{
 		rng:   rand.New(rand.NewPCG(s.Seed, uint64(s.Process)<<32|uint64(worker))),
@@ -30,6 +34,7 @@ func newPlan(s settings, worker int) *plan {
 		hold:  s.Hold,
 		think: s.Think,
 
+		greedy:    s.Greedy,
 		readWrite: s.ReadWrite,
 		readRatio: s.ReadRatio,
 	}
@@ -125,6 +130,9 @@ func (p *plan) next() step {
 	if p.readWrite {
 		s.read = p.rng.Float64() < p.readRatio
 		s.turn = p.rng.IntN(4) == 0
+	}
+	if p.greedy {
+		return step{lock: s.lock, way: byLock, hold: s.hold, giving: byUnlock, read: s.read}
 	}
 	return s
 }

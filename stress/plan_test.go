@@ -66,6 +66,22 @@ func TestPlanReadsAndWrites(t *testing.T) {
 	}
 }
 
+// A greedy worker neither pauses nor gives up, in whatever it does.
+func TestPlanOfTheGreedy(t *testing.T) {
+	s := settings{Seed: 7, Locks: 2, Hold: time.Millisecond, Greedy: true, ReadWrite: true, ReadRatio: 0.5}
+	locks, reads := map[int]int{}, map[bool]int{}
+	for _, s := range steps(newPlan(s, 3), 1000) {
+		locks[s.lock]++
+		reads[s.read]++
+		if want := (step{lock: s.lock, read: s.read, hold: s.hold, way: byLock, giving: byUnlock}); s != want {
+			t.Fatalf("got %+v, want %+v", s, want)
+		}
+	}
+	if len(locks) != 2 || len(reads) != 2 {
+		t.Errorf("locks %v, reads %v: something never comes", locks, reads)
+	}
+}
+
 // A plan has everything in it that there is to do.
 func TestPlanHasEverything(t *testing.T) {
 	s := settings{Seed: 1, Locks: 3, Hold: time.Millisecond, Think: 4 * time.Millisecond}

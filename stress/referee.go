@@ -107,6 +107,7 @@ type referee struct {
 	locked      bool                    // this process has the lock's file; false while writers > 0 only after a refusal
 	reading     flockSort               // what it has of the readers' file
 	rounds      map[roundID]*attendance // those with somebody inside
+	occupancy   occupancy               // for how long this process had the lock
 }
 
 // roundID is a round. A downgraded one has the token of its writer's.
@@ -219,6 +220,7 @@ func (r *referee) enter(kind manager.Kind, token uint64, lost <-chan struct{}) (
 		r.rounds[id] = round
 	}
 	round.inside++
+	r.occupancy.enter(token, time.Now())
 	if kind == manager.KindRead {
 		r.readers++
 	} else {
@@ -231,6 +233,7 @@ func (r *referee) enter(kind manager.Kind, token uint64, lost <-chan struct{}) (
 func (r *referee) leave(id roundID, round *attendance) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.occupancy.leave(time.Now())
 	if round.inside--; round.inside == 0 {
 		delete(r.rounds, id)
 	}
@@ -255,6 +258,13 @@ func (r *referee) leave(id roundID, round *attendance) error {
 		return r.wrap("unlock", funlock(r.file))
 	}
 	return nil
+}
+
+// held returns for how long this process has had the lock.
+func (r *referee) held() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.occupancy.total(time.Now())
 }
 
 // readAs makes the flock on the readers' file what is wanted, if it is granted.

@@ -134,6 +134,35 @@ func TestRunOfReadWriteLocks(t *testing.T) {
 	}
 }
 
+// With a tenure that is never over, who waits may starve, for longer than a
+// worker may wait otherwise; that is no failure.
+func TestRunOfTheGreedy(t *testing.T) {
+	t.Parallel()
+	for _, tenure := range []string{"50ms", "-1s"} {
+		r := runStress(t, []string{"-greedy", "-tenure", tenure, "-patience", "1s", "-duration", "3s", "-processes", "2", "-goroutines", "16", "-locks", "1"})
+		r.expect(t, exitOK, ok, "greedy", "tenure  ", "of lock-0: by process ")
+		s := r.summary
+		if !s.Greedy || s.Tenure.String() != tenure || len(s.Held) != 1 || len(s.Held[0].Percent) != 2 {
+			t.Fatalf("the summary is of something else: %+v", s)
+		}
+		first, second := s.Held[0].Percent[0], s.Held[0].Percent[1]
+		if sum := first + second; sum < 99.9 || sum > 100.1 {
+			t.Errorf("tenure %s: the shares are %v and %v %%", tenure, first, second)
+		}
+		if s.Tenure > 0 && (first == 0 || second == 0) {
+			t.Errorf("tenure %s: a process never had the lock: %+v", tenure, s.Held)
+		}
+		// The lock goes only when none of the 16 is inside, and each asks again
+		// as soon as it is out.
+		if s.Tenure < 0 && max(first, second) < 90 {
+			t.Errorf("tenure %s: nobody starved: %+v", tenure, s.Held)
+		}
+		if s.Timeouts+s.Cancels+s.Refusals+s.Reentries > 0 {
+			t.Errorf("tenure %s: somebody gave up, or did something else than to get in and out: %+v", tenure, s)
+		}
+	}
+}
+
 // Connections that break and replies that get lost cost time, and nothing else:
 // no session ends by it.
 func TestRunThroughFaults(t *testing.T) {

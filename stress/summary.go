@@ -61,6 +61,8 @@ type summary struct {
 	Locks       int           `json:"locks"`
 	Hold        time.Duration `json:"hold_ns"`    // mean time inside
 	Think       time.Duration `json:"think_ns"`   // mean time between steps
+	Greedy      bool          `json:"greedy"`     // nobody paused or gave up
+	Tenure      time.Duration `json:"tenure_ns"`  // as asked for; 0: the library's default
 	ReadWrite   bool          `json:"read_write"` // the locks are read/write locks
 	ReadRatio   float64       `json:"read_ratio"` // how many of their steps are reads
 
@@ -69,6 +71,7 @@ type summary struct {
 	ProcessGrants []uint64 `json:"process_grants"` // the grants of each process
 	// The grants of each process's write locks; empty for exclusive locks.
 	ProcessWriteGrants []uint64         `json:"process_write_grants"`
+	Held               []lockTime       `json:"held"`      // for how long each process had each lock
 	Latencies          []latencySummary `json:"latencies"` // until a worker was in, by how it asked
 
 	// What was wrong; of each list the first ones only.
@@ -87,6 +90,7 @@ func newSummary(now time.Time) summary {
 		Begin:              now,
 		Reasons:            []string{},
 		ProcessWriteGrants: []uint64{},
+		Held:               []lockTime{},
 		ViolationList:      []violation{},
 		FailureList:        []string{},
 		LeakList:           []leak{},
@@ -111,7 +115,7 @@ func (s *summary) judge() {
 	if s.Failures > 0 {
 		note(failed, exitFailure, "%s", plural(int(s.Failures), "failure"))
 	}
-	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration {
+	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration && s.Tenure >= 0 {
 		for i, n := range s.ProcessWriteGrants {
 			if n == 0 {
 				note(failed, exitFailure, "no writer of process %d was granted", i)
@@ -150,8 +154,25 @@ func (s *summary) print(w io.Writer) {
 	}
 	line("ran", "%v%s, seed %d", s.Elapsed.Round(10*time.Millisecond), early, s.Seed)
 	line("contended", "%s", options{processes: s.Processes, goroutines: s.Goroutines, locks: s.Locks, readWrite: s.ReadWrite}.scale())
-	line("", "inside for %v on average, %v between two steps", s.Hold, s.Think)
+	if s.Greedy {
+		line("", "inside for %v on average, nothing between two steps: greedy", s.Hold)
+	} else {
+		line("", "inside for %v on average, %v between two steps", s.Hold, s.Think)
+	}
+	switch {
+	case s.Tenure > 0:
+		line("tenure", "%v", s.Tenure)
+	case s.Tenure < 0:
+		line("tenure", "negative: a process keeps a lock for as long as its goroutines keep coming")
+	}
 	line("grants", "%s of %s rounds, %s/s; by process %s", thousands(s.Grants), thousands(s.Rounds), rate(s.Grants, s.Elapsed), shares(s.ProcessGrants))
+	for i, l := range s.Held {
+		if i == mostListed {
+			line("", "and of %s more", plural(len(s.Held)-mostListed, "lock"))
+			break
+		}
+		line("time held", "of %s: by process %s; %.1f %% of the run", l.Lock, percents(l.Percent), l.PercentOfRun)
+	}
 	line("entries", "%s, %s/s; %s per grant", thousands(s.Entries), rate(s.Entries, s.Elapsed), ratio(s.Entries, s.Grants))
 	if s.ReadWrite {
 		line("reads", "%s of the steps; %s entries, %s per read grant (%s)", percent(s.ReadRatio), thousands(s.ReadEntries), ratio(s.ReadEntries, s.ReadGrants), thousands(s.ReadGrants))
@@ -202,18 +223,7 @@ const mostListed = 16
 
 // list writes the numbers.
 func list(numbers []uint64) string {
-	var b strings.Builder
-	for i, n := range numbers {
-		if i == mostListed {
-			fmt.Fprintf(&b, ", and %d more", len(numbers)-mostListed)
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(thousands(n))
-	}
-	return b.String()
+	return listed(len(numbers), ", ", ", and", func(i int) string { return thousands(numbers[i]) })
 }
 
 // shares writes how the total is made up.
@@ -225,18 +235,29 @@ func shares(parts []uint64) string {
 	if total == 0 {
 		return "-"
 	}
-	var b strings.Builder
-	for i, n := range parts {
-		if i == mostListed {
-			fmt.Fprintf(&b, " and %d more", len(parts)-mostListed)
-			break
-		}
-		if i > 0 {
-			b.WriteString(" + ")
-		}
-		fmt.Fprintf(&b, "%.0f", 100*float64(n)/float64(total))
+	return listed(len(parts), " + ", " and", func(i int) string { return fmt.Sprintf("%.0f", 100*float64(parts[i])/float64(total)) }) + " %"
+}
+
+// percents writes how the whole is made up.
+func percents(parts []float64) string {
+	if len(parts) == 0 {
+		return "-"
 	}
-	return b.String() + " %"
+	return listed(len(parts), " + ", " and", func(i int) string { return fmt.Sprintf("%.1f", parts[i]) }) + " %"
+}
+
+// listed writes n items with separators between them, or the first of them, and
+// how many more there are.
+func listed(n int, separator, and string, item func(i int) string) string {
+	items := make([]string, min(n, mostListed))
+	for i := range items {
+		items[i] = item(i)
+	}
+	text := strings.Join(items, separator)
+	if n > mostListed {
+		text += fmt.Sprintf("%s %d more", and, n-mostListed)
+	}
+	return text
 }
 
 // short writes a duration with three significant figures.

@@ -35,6 +35,12 @@ func TestJudge(t *testing.T) {
 		{"no writer in a brief run", func(s *summary) {
 			s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants, s.Elapsed = true, 0.9, []uint64{0, 1}, brief
 		}, ok, exitOK},
+		{"no writer, as others keep the lock for ever", func(s *summary) {
+			s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants, s.Tenure = true, 0.9, []uint64{0, 9}, -1
+		}, ok, exitOK},
+		{"a process that starved is for the reader to see", func(s *summary) {
+			s.Tenure, s.Held = -1, []lockTime{newLockTime("l", []time.Duration{0, long}, long)}
+		}, ok, exitOK},
 		{"nothing at all", func(s *summary) { s.Elapsed, s.Entries = brief, 0 }, voidedRun, exitVoid},
 		{"a violation is worse than a leak", func(s *summary) { s.Violations, s.Leaks = 1, 1 }, violated, exitFailure},
 		{"a violation is not made good by being few", func(s *summary) { s.Violations, s.Entries = 1, 2 }, violated, exitFailure},
@@ -68,6 +74,8 @@ func exampleSummary(t *testing.T) summary {
 		Cancels: 55, LostHolds: 6, LostRaces: 77, LongestRace: 3, Violations: 1, Failures: 2,
 	}
 	s.ProcessGrants = []uint64{6000, 3000, 3000}
+	s.Greedy, s.Tenure = true, 50*time.Millisecond
+	s.Held = []lockTime{newLockTime("lock-0", []time.Duration{9 * time.Second, 6 * time.Second, 3 * time.Second}, s.Elapsed)}
 	for k, d := range map[latencyKind]time.Duration{entered: 1500, waited: 3 * time.Millisecond, called: time.Second} {
 		for range 10 {
 			s.latency.record(k, d)
@@ -92,6 +100,9 @@ func TestSummaryForAPerson(t *testing.T) {
 		"20s of 1m0s: interrupted, seed 42",
 		"3 processes × 16 goroutines, 1 lock\n",
 		"12,000 of 12,345 rounds, 600/s; by process 50 + 25 + 25 %",
+		"nothing between two steps: greedy",
+		"tenure             50ms\n",
+		"of lock-0: by process 50.0 + 33.3 + 16.7 %; 90.0 % of the run\n",
 		"54,321, 2,716/s; 4.5 per grant",
 		"1,111 reentered, 222 shared",
 		"TryLock refused 333, timed out 44, cancelled 55",
@@ -207,6 +218,9 @@ func TestWords(t *testing.T) {
 		{shares([]uint64{0, 0}), "-"},
 		{shares([]uint64{1, 3}), "25 + 75 %"},
 		{shares(make([]uint64, 18)), "-"},
+		{percents(nil), "-"},
+		{percents([]float64{49.96, 50.04}), "50.0 + 50.0 %"},
+		{percents(make([]float64, 18)), strings.Repeat("0.0 + ", 15) + "0.0 and 2 more %"},
 		{list([]uint64{1234, 0}), "1,234, 0"},
 		{list(make([]uint64, 18)), "0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, and 2 more"},
 		{percent(1), "100 %"},

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+)
+
+// Each row is a course of events in words: "+5" that a worker enters with token
+// 5, "-" that one leaves, a number that so many seconds pass.
+func TestOccupancy(t *testing.T) {
+	tests := []struct {
+		name   string
+		course string
+		want   time.Duration
+	}{
+		{"never inside", "3", 0},
+		{"one grant", "2 +5 3 - 4", 3 * time.Second},
+		{"under way", "2 +5 3", 3 * time.Second},
+		{"several workers of one grant", "+5 1 +5 1 - 1 +5 1 - - 9", 4 * time.Second},
+		{"all of a grant are out for a moment", "+5 1 - 2 +5 1 - 9", 4 * time.Second},
+		{"and while it is asked", "+5 1 - 2", time.Second},
+		{"two grants", "+5 1 - 2 +6 3 - 9", 4 * time.Second},
+		{"three, the last under way", "+5 1 - 2 +6 3 - 9 +7 1", 5 * time.Second},
+		{"a grant that took no time, and one that did", "+5 - 2 +6 3 -", 3 * time.Second},
+		{"a lost round is still inside when the next one begins", "+5 1 +6 1 - 1 - 9", 3 * time.Second},
+		{"and that one goes on", "+5 1 +6 1 - 1 - 1 +6 1 - 9", 5 * time.Second},
+		{"a token that is 0", "7 +0 1 - 2 +1 1 -", 2 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			now := time.Unix(1_000_000, 0)
+			var o occupancy
+			for word := range strings.FieldsSeq(tt.course) {
+				switch n, err := strconv.ParseUint(strings.Trim(word, "+-"), 10, 64); {
+				case word == "-":
+					o.leave(now)
+				case err != nil:
+					t.Fatal(err)
+				case word[0] == '+':
+					o.enter(n, now)
+				default:
+					now = now.Add(time.Duration(n) * time.Second)
+				}
+			}
+			if got := o.total(now); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestLockTime(t *testing.T) {
+	tests := []struct {
+		name      string
+		processes []time.Duration
+		percent   []float64
+		ofRun     float64
+	}{
+		{"fair", []time.Duration{4 * time.Second, 4 * time.Second}, []float64{50, 50}, 80},
+		{"one starves", []time.Duration{0, 10 * time.Second}, []float64{0, 100}, 100},
+		{"nobody had it", []time.Duration{0, 0}, []float64{0, 0}, 0},
+		{"three", []time.Duration{time.Second, time.Second, 2 * time.Second}, []float64{25, 25, 50}, 40},
+		{"readers together", []time.Duration{10 * time.Second, 10 * time.Second}, []float64{50, 50}, 200},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := newLockTime("l", tt.processes, 10*time.Second)
+			if want := (lockTime{"l", tt.processes, tt.percent, tt.ofRun}); !reflect.DeepEqual(got, want) {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+	if got := newLockTime("l", []time.Duration{0}, 0); got.PercentOfRun != 0 {
+		t.Errorf("a run that took no time: %+v", got)
+	}
+}
+
+// The referee counts what it sees, of whatever kind.
+func TestRefereeCountsTheTime(t *testing.T) {
+	c := newCourt(t)
+	a, b := c.process(1), c.process(2)
+	before := time.Now()
+	leave, err := a.enter(manager.KindWrite, 5, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaveRead, err := a.enter(manager.KindRead, 5, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Any clock goes on at some time; this one's steps are no matter.
+	for first := time.Now(); time.Since(first) <= 0; {
+	}
+	during := a.held()
+	for _, leave := range []func() error{leave, leaveRead} {
+		if err := leave(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most := time.Since(before)
+	if got := a.held(); during <= 0 || got < during || got > most {
+		t.Errorf("it was inside for %v, and earlier for %v, of %v", got, during, most)
+	}
+	if first, second := a.held(), a.held(); first != second {
+		t.Errorf("nobody is inside, and the time goes on from %v to %v", first, second)
+	}
+	if got := b.held(); got != 0 {
+		t.Errorf("a process that was never inside was so for %v", got)
+	}
+}
