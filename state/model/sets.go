@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "slices"
+
+// sets are what can be asked for with -set.
+var sets = map[string]func() []search{
+	"quick": quick,
+	"full":  func() []search { return slices.Concat(quick(), more()) },
+	"long":  long,
+}
+
+// quick is what every change has to pass: the actor of one process in all its
+// troubles, and that each wrong variant is found out.
+func quick() []search {
+	return slices.Concat(
+		rounds(holds, "",
+			[]string{},
+			[]string{"CANCEL=1"},
+			[]string{"GATE"},
+			[]string{"LOST=2"}, // as by one loss where two requests are one
+			[]string{"REFUSE=1"},
+			[]string{"SHUT=1"},
+			[]string{"SHUT=2"},
+			[]string{"EXPIRE=0"},
+			[]string{"WORKERS=2"},
+			[]string{"FINE"},
+			[]string{"FULL1"},
+		),
+		rounds(holds, progress,
+			[]string{"CANCEL=1"},
+			[]string{"FINE"},
+		),
+		rounds(holds, "answered",
+			[]string{"STAY", "LIVE=0"},
+			[]string{"STAY", "LIVE=0", "GATE"},
+			[]string{"STAY", "LIVE=2", "GATE"},
+		),
+		wrong(),
+	)
+}
+
+// shallow is deep enough for an error that is near, where a search without bound
+// would first go far astray.
+const shallow = 150
+
+// wrong are the variants that must fail.
+func wrong() []search {
+	return slices.Concat(
+		rounds(fails, "",
+			[]string{"V_LATELOAD"},
+			[]string{"V_EARLY"},
+			[]string{"V_CANCEL", "SOFT", "CANCEL=1"},
+			[]string{"V_CANCELD", "CANCEL=1"},
+			[]string{"V_GRANT0", "CANCEL=1"},
+			[]string{"V_WANTFIRST", "CANCEL=1"},
+			[]string{"V_ADMIT"},
+			[]string{"V_NOLINK", "SOFT"},
+			[]string{"V_NOAGAIN"},
+			[]string{"V_NOGUARD", "WORKERS=2"},
+			[]string{"V_ORDER", "FINE", "WORKERS=2"},
+			[]string{"V_CURFIRST", "CANCEL=1", "WORKERS=2"},
+			[]string{"V_NOSETTLE", "REFUSE=1"},
+			[]string{"V_WAKEFIRST", "SHUT=1"},
+			[]string{"V_SHUT", "SHUT=1"},
+			[]string{"V_DEADLEAVE", "REFUSE=1"},
+			[]string{"V_DEADLINE", "EXPIRE=0"},
+			[]string{"V_REVIVE", "EXPIRE=0"},
+			[]string{"V_RECHECK", "EXPIRE=0"},
+			[]string{"V_LATEMARK", "EXPIRE=0"},
+			[]string{"V_NOREQUEUE", "EXPIRE=0"},
+			[]string{"V_ORPHAN", "LOST=1"},
+			[]string{"V_FREEGATE", "GATEANY"},
+		),
+		rounds(fails, progress,
+			[]string{"V_CUT", "FINE"},
+		),
+		rounds(fails, "answered",
+			[]string{"STAY", "LIVE=2"}, // without a tenure
+		),
+		[]search{
+			{model: "lock.pml", defs: []string{"NAIVE_FAIL", "MAXEXP=0", "LIVE", "UNSTICK"}, ltl: "unstick", want: fails},
+			{model: "lock.pml", defs: []string{"NAIVE_BARGE", "MAXEXP=0", "LIVE"}, ltl: "live", want: fails},
+			{model: "lock.pml", defs: []string{"NAIVE_SIGNAL", "MAXEXP=0"}, want: fails},
+			{model: "lock.pml", defs: []string{"NAIVE_EXPIRY"}, depth: shallow, want: fails},
+			{model: "lock.pml", defs: []string{"NAIVE_ORPHAN", "MAXEXP=0"}, depth: shallow, want: fails},
+			{model: "lock.pml", defs: []string{"NAIVE_END"}, depth: shallow, want: fails},
+		},
+	)
+}
+
+// more is the two processes with all that they have, each trouble on its own.
+func more() []search {
+	return rounds(holds, "",
+		[]string{"GATEANY"},
+		[]string{"FULL1", "LOST=1"},
+		[]string{"FULL1", "CANCEL=1"},
+	)
+}
+
+// long is what is too large to be searched to its end within minutes.
+func long() []search {
+	searches := rounds(holds, "",
+		[]string{"FULL1", "EXPIRE=0"},
+		[]string{"FULL1", "EXPIRE=1"},
+		[]string{"TWO1", "CANCEL=3", "EXPIRE=0", "K=6"},
+		[]string{"TWO1", "CANCEL=3", "EXPIRE=0", "GATE", "LOST=1", "FINE", "WORKERS=2", "K=7"},
+	)
+	for i := range searches {
+		searches[i].bits = true
+	}
+	return searches
+}
+
+func rounds(want outcome, ltl string, defs ...[]string) (searches []search) {
+	for _, d := range defs {
+		searches = append(searches, search{model: "rounds.pml", defs: d, ltl: ltl, want: want})
+	}
+	return searches
+}
+
+// canaries are searches of a model of a few states that show, each time anew,
+// that what is wrong on this machine would be noticed. wrong is a part of what
+// judge has to say of each; "" if it is to be content.
+func canaries() []canary {
+	c := func(want outcome, limit, depth int, wrong string, defs ...string) canary {
+		return canary{search{model: "canary.pml", defs: defs, want: want, memory: limit, depth: depth}, wrong}
+	}
+	return []canary{
+		c(holds, 0, 0, "", "GOOD"),
+		c(fails, 0, 0, "", "BAD"),
+		c(holds, 0, 0, "found: assertion violated", "BAD"),
+		c(fails, 0, 0, "did not find out", "GOOD"),
+		c(holds, 0, 0, "found: invalid end state", "STUCK"),
+		c(holds, 0, 50, "cut off", "GOOD"),
+		c(fails, 0, 50, "cut off", "GOOD"),
+		c(holds, 20, 0, "cut off", "GOOD", "LARGE"),
+	}
+}
+
+type canary struct {
+	search
+	wrong string
+}
