@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+)
+
+func TestWeave(t *testing.T) {
+	const point, stall = "holdfastyield.Point(); ", "holdfastyield.Stall(); "
+	for _, test := range []struct {
+		what, body string
+		want       string // a part of the result
+	}{
+		{"an atomic call", "a.Load()", point + "a.Load()"},
+		{"one in a condition", "if a.CompareAndSwap(0, 1) {\n}", point + "if a.CompareAndSwap(0, 1) {"},
+		{"one in a function literal", "go func() {\n\t\ta.Store(1)\n\t}()", "go func() {\n\t\t" + point + "a.Store(1)"},
+		{"one in a case", "switch {\n\tcase true:\n\t\ta.Add(1)\n\t}", "case true:\n\t\t" + point + "a.Add(1)"},
+		{"nothing atomic", "println()", "{\n\tprintln()\n}"},
+		{"a mark", "//holdfast:reached the end\n\tprintln()", "holdfastyield.Reached(\"the end\")\n\tprintln()"},
+		{"a mark with a condition", "//holdfast:reached-if n > 1: many\n\tprintln()", "if n > 1 { holdfastyield.Reached(\"many\") }\n\tprintln()"},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			src := "package p\n\nfunc f(a *T, n int) {\n\t" + test.body + "\n}\n"
+			got, _, err := weave("f.go", []byte(src))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(got, test.want) {
+				t.Errorf("got\n%s\nwhich is without\n%s", got, test.want)
+			}
+			if a, b := strings.Count(src, "\n"), strings.Count(got, "\n"); a != b {
+				t.Errorf("%d lines have become %d", a, b)
+			}
+			if _, err := parser.ParseFile(token.NewFileSet(), "f.go", got, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	got, _, err := weave("f.go", []byte("package p\n\nfunc (t *trip) enter(a *T) {\n\ta.Load()\n}\n"))
+	if err != nil || !strings.Contains(got, stall+"a.Load()") {
+		t.Errorf("a function in which goroutines may be held up: %v\n%s", err, got)
+	}
+}
+
+func TestBranches(t *testing.T) {
+	_, names, err := weave("f.go", []byte("package p\n\nfunc f() {\n\t//holdfast:reached one\n\t//holdfast:reached-if true: two\n}\n"))
+	if err != nil || strings.Join(names, ", ") != "one, two" {
+		t.Errorf("got %q, %v", names, err)
+	}
+	for _, wrong := range []string{"//holdfast:reach one", "//holdfast:reached-if no condition"} {
+		if _, _, err := weave("f.go", []byte("package p\n\nfunc f() {\n\t"+wrong+"\n}\n")); err == nil {
+			t.Errorf("%q is not refused", wrong)
+		}
+	}
+}
+
+// An edit that does not fit the file says so: another version of Go must not be
+// taken for one whose choices follow the seed.
+func TestPatchThatDoesNotFit(t *testing.T) {
+	p := patch{file: "x.go", edits: []edit{{"old", "new"}}, tail: "tail"}
+	for src, fits := range map[string]bool{"an old line": true, "nothing": false, "old and old": false} {
+		got, err := p.apply(src)
+		if (err == nil) != fits || fits && got != "an new linetail" {
+			t.Errorf("%q: got %q, %v", src, got, err)
+		}
+	}
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// A worker is one goroutine of a process. It does one random thing after the
+// other with the process's locks.
+type worker struct {
+	pr   *process
+	w    *world
+	name string
+	rng  *rand.Rand
+
+	shared sync.WaitGroup // goroutines that were given a hold
+}
+
+func newWorker(pr *process, i int) *worker {
+	name := fmt.Sprintf("%s.%d", pr.label, i)
+	id := uint64(100)
+	for _, c := range name {
+		id = id*31 + uint64(c)
+	}
+	return &worker{pr: pr, w: pr.w, name: name, rng: rand.New(rand.NewPCG(pr.w.plan.seed, id))}
+}
+
+func (k *worker) run() {
+	w := k.w
+	for w.ops.Load() < int64(w.plan.ops) || w.struck.Load() < int64(w.plan.faults) {
+		w.ops.Add(1)
+		k.step()
+		k.shared.Wait()
+		k.pause(w.plan.pause)
+	}
+}
+
+// pause lets some time pass, or none.
+func (k *worker) pause(most time.Duration) {
+	if k.w.plan.storm {
+		most = min(most, 2*time.Millisecond)
+	}
+	if k.rng.IntN(4) == 0 {
+		return
+	}
+	<-time.After(k.upTo(most))
+}
+
+func (k *worker) upTo(d time.Duration) time.Duration { return k.w.plan.upTo(k.rng, d) }
+
+// step does one thing.
+func (k *worker) step() {
+	all := k.pr.all()
+	l := all[pick(k.rng, k.w.plan.locks...)]
+	ways := []struct {
+		what string
+		do   func(lock)
+	}{
+		{"lock", k.lock}, {"lock", k.lock}, {"bounded lock", k.bounded}, {"try", k.try}, {"acquire", k.acquire},
+		{"cancel", k.cancel}, {"cancel", k.cancel}, {"do", k.do}, {"drop", k.forsake},
+	}
+	if k.rng.IntN(60) == 0 {
+		k.restart()
+		return
+	}
+	way := pick(k.rng, ways...)
+	k.w.did(way.what)
+	k.say("%s %s", way.what, l.title)
+	way.do(l)
+	k.check(l)
+}
+
+func (k *worker) say(format string, args ...any) { k.w.log(k.name, format, args...) }
+
+// check checks that a lock's word is one that there can be.
+func (k *worker) check(l lock) {
+	switch phase, n := l.State(); {
+	case n < 0, n > 0 && phase != state.Fetching && phase != state.Retained, n == 0 && phase == state.Retained:
+		k.w.fail("%s of %s is %v/%d", l.title, k.pr.label, phase, n)
+	}
+}
+
+// result notes how an operation ended, and complains about an error that there is
+// no reason for. It reports whether there was none.
+func (k *worker) result(what string, err error, allowed ...error) bool {
+	if err == nil {
+		k.say("%s: ok", what)
+		return true
+	}
+	allowed = append(allowed, manager.ErrClosed, manager.ErrLost)
+	if k.w.plan.sequence > 0 {
+		allowed = append(allowed, manager.ErrSequenceExhausted)
+	}
+	for _, a := range allowed {
+		if errors.Is(err, a) {
+			k.say("%s: %v", what, a)
+			return false
+		}
+	}
+	k.w.fail("%s: %s: %v", k.name, what, err)
+	return false
+}
+
+// lock waits for as long as it takes.
+func (k *worker) lock(l lock) {
+	h, err := l.Lock(context.Background())
+	if k.result("lock", err) {
+		k.visit(l, h, 0)
+	}
+}
+
+// bounded waits for a while.
+func (k *worker) bounded(l lock) {
+	ctx, cancel := context.WithTimeout(context.Background(), k.upTo(200*time.Millisecond))
+	defer cancel()
+	h, err := l.Lock(ctx)
+	if k.result("bounded lock", err, context.DeadlineExceeded) {
+		k.visit(l, h, 0)
+	}
+}
+
+func (k *worker) try(l lock) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	h, err := l.TryLock(ctx)
+	if k.result("try", err, manager.ErrLocked, context.DeadlineExceeded) {
+		k.visit(l, h, 0)
+	}
+}
+
+// acquire waits for the future.
+func (k *worker) acquire(l lock) {
+	h := k.seen(l.Acquire(context.Background()))
+	k.pause(5 * time.Millisecond)
+	_, err := h.Granted().Wait(context.Background())
+	if k.result("granted", err) {
+		k.visit(l, h, 0)
+	} else {
+		h.Release()
+	}
+}
+
+// seen has it checked in the end that h's futures have settled.
+func (k *worker) seen(h manager.Hold) manager.Hold {
+	k.w.futures.add("the grant that "+k.name+" waited for", h.Granted().Done())
+	k.w.futures.add("the end of a round of "+k.name, h.Released().Done())
+	return h
+}
+
+// forsake gives up without waiting.
+func (k *worker) forsake(l lock) {
+	h := k.seen(l.Acquire(context.Background()))
+	k.pause(3 * time.Millisecond)
+	h.Release()
+	if err := h.Err(); !errors.Is(err, manager.ErrReleased) {
+		k.w.fail("%s: a hold that was released says %v", k.name, err)
+	}
+}
+
+// cancel lets the context end at about the time of the grant.
+func (k *worker) cancel(l lock) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	h := k.seen(l.Acquire(ctx))
+	if k.rng.IntN(2) == 0 {
+		k.pause(10 * time.Millisecond)
+	} else {
+		select {
+		case <-h.Granted().Done():
+		case <-time.After(k.upTo(500 * time.Millisecond)):
+		}
+	}
+	cancel()
+	// It is either withdrawn or stays. Once told that he holds the lock he does.
+	for {
+		err := h.Err()
+		switch {
+		case err == nil:
+			k.say("cancelled: granted before")
+			k.visit(l, h, 0)
+			return
+		case errors.Is(err, manager.ErrNotGranted):
+			<-time.After(time.Millisecond)
+		default:
+			k.result("cancelled", err, manager.ErrReleased)
+			h.Release()
+			return
+		}
+	}
+}
+
+// do works in a function, which may panic.
+func (k *worker) do(l lock) {
+	defer func() {
+		if p := recover(); p != nil && p != k {
+			panic(p)
+		}
+	}()
+	panics := k.rng.IntN(5) == 0
+	ctx, cancel := context.WithTimeout(context.Background(), k.upTo(10*time.Second))
+	defer cancel()
+	err := l.Do(ctx, func(ctx context.Context, h manager.Hold) error {
+		again, err := l.Lock(ctx)
+		if !k.result("reenter", err, manager.ErrReleased, context.DeadlineExceeded) {
+			return nil
+		}
+		k.visit(l, again, 1)
+		if panics {
+			panic(k)
+		}
+		return nil
+	})
+	k.result("do", err, context.DeadlineExceeded)
+}
+
+// visit is inside with h, and releases it.
+func (k *worker) visit(l lock, h manager.Hold, depth int) {
+	k.seen(h)
+	v := k.w.ref.enter(k.pr.label, h, l.write)
+	if v == nil {
+		k.say("too late")
+		h.Release()
+		return
+	}
+	k.say("inside %s, token %d", l.title, v.grant.Token)
+	left := make(chan struct{})
+	var told sync.WaitGroup
+	told.Go(func() {
+		select {
+		case <-h.Lost():
+			k.w.ref.lostAt(v)
+		case <-left:
+		}
+	})
+	if k.rng.IntN(k.w.plan.long) == 0 {
+		k.stay(h)
+	} else {
+		for range k.rng.IntN(3) {
+			k.busy(l, h, depth)
+		}
+	}
+	close(left)
+	told.Wait()
+	k.w.ref.leave(v)
+	switch k.rng.IntN(3) {
+	case 0:
+		h.Release()
+		k.say("released %s", l.title)
+	case 1:
+		h.Release()
+		if err := h.Unlock(context.Background()); !errors.Is(err, manager.ErrReleased) {
+			k.w.fail("%s: a second release says %v", k.name, err)
+		}
+	default:
+		k.result("unlock", h.Unlock(context.Background()))
+	}
+}
+
+// stay stays inside for long. Some look now and then whether they still hold the
+// lock; others leave, without a look, about when their lease will end if they
+// have been cut off.
+func (k *worker) stay(h manager.Hold) {
+	timeout := k.w.plan.timeout
+	looks := k.rng.IntN(3) == 0
+	late := timeout/3 + k.upTo(timeout/4)
+	for began := time.Now(); time.Since(began) < 3*timeout/2; {
+		<-time.After(5*time.Millisecond + k.upTo(timeout/40))
+		if looks && (h.Err() != nil || k.rng.IntN(20) == 0) {
+			return
+		}
+		if silence := k.w.silence.Load(); !looks && silence != nil && time.Since(*silence) >= late {
+			return
+		}
+	}
+}
+
+// busy does something inside.
+func (k *worker) busy(l lock, h manager.Hold, depth int) {
+	switch k.rng.IntN(7) {
+	case 0:
+		again, err := h.Reenter()
+		if k.result("reenter", err, manager.ErrReleased) {
+			k.pause(5 * time.Millisecond)
+			again.Release()
+		}
+	case 1:
+		other, err := h.Share()
+		if !k.result("share", err, manager.ErrReleased) {
+			return
+		}
+		d := k.upTo(20 * time.Millisecond)
+		k.shared.Go(func() {
+			if inside := k.w.ref.enter(k.pr.label, other, l.write); inside != nil {
+				<-time.After(d)
+				k.w.ref.leave(inside)
+			}
+			other.Release()
+		})
+	case 2:
+		if l.other != nil && depth == 0 {
+			k.downgrade(l, h)
+		}
+	case 3:
+		<-time.After(k.upTo(300 * time.Millisecond))
+	case 4:
+		<-time.After(k.upTo(50 * time.Millisecond))
+	default:
+		k.pause(20 * time.Millisecond)
+	}
+}
+
+// downgrade takes the read lock inside the write lock, and keeps it for longer.
+func (k *worker) downgrade(l lock, h manager.Hold) {
+	k.w.did("downgrade")
+	k.say("downgrade")
+	ctx, cancel := context.Background(), context.CancelFunc(func() {})
+	if k.rng.IntN(2) == 0 {
+		ctx, cancel = h.Context(ctx)
+	}
+	read := k.seen(l.other.Acquire(ctx))
+	early := k.rng.IntN(2) == 0
+	if early {
+		k.pause(2 * time.Millisecond)
+	} else {
+		// With the write lock its context is lost.
+		_, err := read.Granted().Wait(context.Background())
+		k.result("downgraded", err, manager.ErrNotGranted)
+	}
+	k.shared.Go(func() {
+		defer cancel()
+		if _, err := read.Granted().Wait(context.Background()); err != nil {
+			read.Release()
+			return
+		}
+		inside := k.w.ref.enter(k.pr.label, read, false)
+		if inside != nil {
+			<-time.After(10 * time.Millisecond)
+			k.w.ref.leave(inside)
+		}
+		read.Release()
+	})
+}
+
+// restart closes the process's manager, and opens a new one.
+func (k *worker) restart() {
+	pr := k.pr
+	select {
+	case pr.replacing <- struct{}{}:
+		defer func() { <-pr.replacing }()
+	default:
+		k.w.did("close, too late")
+		return // somebody else is at it
+	}
+	var err error
+	if k.rng.IntN(2) == 0 {
+		k.w.did("close")
+		k.say("close")
+		err = pr.m.Close()
+	} else {
+		k.w.did("shutdown")
+		k.say("shutdown")
+		ctx, cancel := context.WithTimeout(context.Background(), k.upTo(2*time.Second))
+		err = pr.m.Shutdown(ctx)
+		cancel()
+	}
+	k.say("closed: %v", err != nil)
+	k.pause(time.Second)
+	for {
+		if err = pr.open(); err == nil {
+			k.say("open")
+			return
+		}
+		k.say("open failed")
+		<-time.After(time.Second)
+	}
+}

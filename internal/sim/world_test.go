@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+const (
+	root      = "/holdfast"
+	jobs      = "jobs"  // an exclusive lock
+	more      = "more"  // another one
+	table     = "table" // a read/write lock
+	workEnds  = time.Hour
+	quietEnds = 10 * time.Minute
+	mostLines = 200_000 // a simulation has some thousand
+)
+
+// A world is one simulation, in one synctest bubble.
+type world struct {
+	t       *testing.T
+	plan    plan
+	start   time.Time
+	srv     *zktest.Server
+	procs   []*process
+	ref     *referee
+	ops     atomic.Int64
+	struck  atomic.Int64 // faults
+	working atomic.Bool
+	silence atomic.Pointer[time.Time] // when a process was cut off last
+	futures promises
+
+	mu     sync.Mutex // protects what follows
+	lines  []string
+	hits   map[string]int // faults by kind
+	counts map[string]int // operations by kind
+}
+
+// An outcome is what there is to tell about one simulation.
+type outcome struct {
+	Seed       uint64         `json:"seed"`
+	Hash       string         `json:"hash"` // of everything that happened
+	Operations map[string]int `json:"operations"`
+	Faults     map[string]int `json:"faults"`
+	Branches   map[string]int `json:"branches"`
+	Entries    int            `json:"entries"` // checked ones
+	Virtual    time.Duration  `json:"virtual"`
+	Margin     time.Duration  `json:"margin"` // the smallest between being told of a loss and the session's end; 0: none
+	Lost       int            `json:"lost"`   // rounds that were told of their loss before the session's end
+}
+
+// simulate runs the simulation of a seed. It must be called in a bubble.
+func simulate(t *testing.T, p plan, lines *[]string) outcome {
+	w := &world{
+		t: t, plan: p, start: time.Now(),
+		srv:    zktest.NewServer(zktest.Config{TickTime: p.tick, Logger: slog.New(slog.DiscardHandler)}),
+		hits:   make(map[string]int),
+		counts: make(map[string]int),
+	}
+	w.ref = newReferee(w)
+	defer func() { *lines = w.lines }()
+	w.log("plan", "%v", p)
+	w.slowDown()
+	for _, name := range []string{jobs, more, table} {
+		if p.sequence > 0 {
+			if err := w.srv.CreateAll(root+"/"+name, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.srv.SetSequence(root+"/"+name, p.sequence); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range p.processes {
+		w.procs = append(w.procs, w.newProcess(i))
+	}
+
+	w.working.Store(true)
+	var nemesis, workers sync.WaitGroup
+	nemesis.Go(newNemesis(w).run)
+	nemesis.Go(w.ref.watch)
+	for _, pr := range w.procs {
+		for i := range p.workers {
+			workers.Go(newWorker(pr, i).run)
+		}
+	}
+	workersEnd := make(chan struct{})
+	go func() { workers.Wait(); close(workersEnd) }()
+	select {
+	case <-workersEnd:
+	case <-time.After(workEnds):
+		// Nobody can end them, and the bubble cannot end without them.
+		panic(fmt.Sprintf("after %v of virtual time goroutines are still waiting in seed %d:\n%s", workEnds, p.seed, strings.Join(w.lines, "\n")))
+	}
+	w.working.Store(false)
+	nemesis.Wait()
+	w.settle()
+	return w.outcome()
+}
+
+// slowDown makes every request take a while, each its own.
+func (w *world) slowDown() {
+	if w.plan.latency == 0 {
+		return
+	}
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(w.plan.seed, 1))
+	w.srv.OnRequest(func(int64, zktest.Op, string) {
+		mu.Lock()
+		d := w.plan.upTo(rng, w.plan.latency)
+		if rng.IntN(2) == 0 {
+			d = 0
+		}
+		mu.Unlock()
+		<-time.After(d)
+	})
+}
+
+// heal ends all faults.
+func (w *world) heal() {
+	w.srv.Faults().Clear()
+	w.srv.Start()
+	for _, pr := range w.procs {
+		pr.refused.Store(false)
+	}
+}
+
+// settle waits until nothing is left, and checks it.
+func (w *world) settle() {
+	w.heal()
+	w.srv.OnRequest(nil)
+	var left []string
+	for began := time.Now(); time.Since(began) < quietEnds; <-time.After(time.Second) {
+		if left = w.left(); len(left) == 0 {
+			break
+		}
+	}
+	for _, what := range left {
+		w.fail("%v after the end: %s", quietEnds, what)
+	}
+	w.ref.end()
+	for _, pr := range w.procs {
+		if err := pr.m.Close(); err != nil {
+			w.fail("%s: close: %v", pr.label, err)
+		}
+	}
+	for _, what := range w.futures.pending() {
+		w.fail("pending for ever: %s", what)
+	}
+	// A session whose first answer was lost is nobody's, and times out.
+	<-time.After(2*w.plan.timeout + 2*w.plan.tick)
+	synctest.Wait()
+	if n := len(w.srv.Sessions()); n > 0 {
+		w.fail("%d sessions are left", n)
+	}
+	if n := w.srv.AllWatches(); n != (zktest.WatchCount{}) {
+		w.fail("watches are left: %+v", n)
+	}
+	w.stop()
+}
+
+// left says what is there that should have gone when nobody wants a lock.
+func (w *world) left() (what []string) {
+	for _, path := range w.srv.Nodes() {
+		if rest, ok := strings.CutPrefix(path, root+"/"); ok && strings.Contains(rest, "/") {
+			what = append(what, "node "+path)
+		}
+	}
+	for _, pr := range w.procs {
+		for _, l := range pr.all() {
+			if phase, n := l.State(); phase != state.Free || n != 0 {
+				what = append(what, fmt.Sprintf("%s of %s is %v/%d", l.Path(), pr.label, phase, n))
+			}
+		}
+	}
+	return what
+}
+
+func (w *world) stop() {
+	if err := w.srv.Close(); err != nil {
+		w.fail("close of the server: %v", err)
+	}
+}
+
+// log notes what happened.
+func (w *world) log(who, format string, args ...any) {
+	line := fmt.Sprintf("%12v %-7s %s", time.Since(w.start), who, fmt.Sprintf(format, args...))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lines = append(w.lines, line); len(w.lines) > mostLines {
+		panic(fmt.Sprintf("seed %d goes round in circles:\n%s", w.plan.seed, strings.Join(w.lines[:1000], "\n")))
+	}
+}
+
+// fail notes a violation.
+func (w *world) fail(format string, args ...any) {
+	w.log("FAIL", format, args...)
+	w.t.Errorf(format, args...)
+}
+
+// did counts an operation.
+func (w *world) did(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what]++
+}
+
+// kinds returns how many kinds of faults have struck.
+func (w *world) kinds() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.hits)
+}
+
+// strike counts a fault.
+func (w *world) strike(kind string) {
+	w.mu.Lock()
+	w.hits[kind]++
+	w.mu.Unlock()
+	w.struck.Add(1)
+}
+
+func (w *world) outcome() outcome {
+	o := outcome{
+		Seed:       w.plan.seed,
+		Operations: w.counts,
+		Faults:     w.hits,
+		Entries:    w.ref.entries,
+		Virtual:    time.Since(w.start),
+		Margin:     w.ref.margin,
+		Lost:       w.ref.lost,
+	}
+	h := fnv.New64a()
+	for _, line := range w.lines {
+		_, _ = io.WriteString(h, line+"\n")
+	}
+	o.Hash = fmt.Sprintf("%016x", h.Sum64())
+	total := 0
+	for _, n := range w.counts {
+		total += n
+	}
+	if total < w.plan.ops || w.struck.Load() < int64(w.plan.faults) || len(w.hits) < 3 {
+		w.fail("void: %d operations, %d faults of %d kinds", total, w.struck.Load(), len(w.hits))
+	}
+	return o
+}
+
+// A process stands for an operating-system process: a manager and the goroutines
+// that use it. It may close its manager and open a new one.
+type process struct {
+	w       *world
+	label   string
+	refused atomic.Bool // it reaches no server
+
+	// replacing has room for one: who replaces the manager. It is a channel, and
+	// not a mutex, since virtual time stands still while somebody waits for one.
+	replacing chan struct{}
+
+	mu    sync.Mutex // protects what follows
+	m     *manager.Manager
+	locks []lock
+}
+
+type shared = manager.Lock
+
+// A lock is one that a process can take.
+type lock struct {
+	*shared
+	title string
+	write bool          // or exclusive
+	other *manager.Lock // of a write lock: the read lock that it can be downgraded to
+}
+
+func (w *world) newProcess(i int) *process {
+	pr := &process{w: w, label: fmt.Sprintf("p%d", i), replacing: make(chan struct{}, 1)}
+	if err := pr.open(); err != nil {
+		w.t.Fatal(err)
+	}
+	return pr
+}
+
+// open opens a manager. One goroutine does it at a time.
+func (pr *process) open() error {
+	w := pr.w
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	m, err := manager.Open(ctx, manager.Config{
+		Servers: []string{"zk"},
+		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if pr.refused.Load() {
+				return nil, errors.New("connection refused")
+			}
+			return w.srv.Dial(ctx, network, address)
+		},
+		Root:           root,
+		Label:          pr.label,
+		Logger:         slog.New(slog.DiscardHandler),
+		SessionTimeout: w.plan.timeout,
+		LostMargin:     w.plan.margin,
+		Tenure:         w.plan.tenure,
+		Workers:        9 + len(pr.label),
+		CloseTimeout:   2 * time.Second,
+	})
+	if err != nil {
+		return err
+	}
+	rw, err := m.ReadWrite(table)
+	one, err1 := m.Exclusive(jobs)
+	two, err2 := m.Exclusive(more)
+	if err := errors.Join(err, err1, err2); err != nil {
+		return err
+	}
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	pr.m = m
+	pr.locks = []lock{{one, jobs, true, nil}, {two, more, true, nil}, {rw.Reader(), table + " for reading", false, nil}, {rw.Writer(), table + " for writing", true, rw.Reader()}}
+	return nil
+}
+
+// all returns the locks of the manager that the process has now.
+func (pr *process) all() []lock {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	return pr.locks
+}
+
+// session returns the id of a session that the process has, or 0.
+func (w *world) session(rng *rand.Rand) int64 {
+	sessions := w.srv.Sessions()
+	if len(sessions) == 0 {
+		return 0
+	}
+	return sessions[rng.IntN(len(sessions))].ID
+}
+
+// promises are the futures that somebody has seen.
+type promises struct {
+	mu   sync.Mutex // protects seen
+	seen []promise
+}
+
+type promise struct {
+	what string
+	done <-chan struct{}
+}
+
+func (ps *promises) add(what string, done <-chan struct{}) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if !slices.ContainsFunc(ps.seen, func(p promise) bool { return p.done == done }) {
+		ps.seen = append(ps.seen, promise{what, done})
+	}
+}
+
+func (ps *promises) pending() (what []string) {
+	for _, p := range ps.seen {
+		select {
+		case <-p.done:
+		default:
+			what = append(what, p.what)
+		}
+	}
+	return what
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package yield is what woven code calls: see the weave command. Nothing else
+// imports it, so no program but a simulation has it.
+package yield
+
+import (
+	"maps"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	random atomic.Uint64 // the state of a splitmix64 generator
+	oneIn  atomic.Uint32 // a point yields once in so many times; 0: never
+	stall  atomic.Int64  // the longest stall, in nanoseconds
+
+	mu      sync.Mutex // protects reached
+	reached = make(map[string]int)
+)
+
+// Seed sets where points yield: once in so many times on average, 0 for never,
+// by a sequence that seed decides, and for how long a goroutine may stall. In a
+// woven program seed also decides every choice that the runtime makes at random.
+func Seed(seed uint64, once uint32, longest time.Duration) {
+	random.Store(seed)
+	oneIn.Store(once)
+	stall.Store(int64(longest))
+	seedRuntime(seed)
+}
+
+// Point stands before every atomic operation of a woven package. It lets other
+// goroutines come between that operation and what was done before it: now and
+// then a few, rarely many.
+func Point() {
+	n := oneIn.Load()
+	if n == 0 {
+		return
+	}
+	r := next()
+	if uint32(r)%n != 0 {
+		return
+	}
+	times := 1
+	switch r := r >> 32; {
+	case r%16 == 0:
+		times = 1 + int(r>>4)%40
+	case r%4 == 0:
+		times = 1 + int(r>>4)%5
+	}
+	for range times {
+		runtime.Gosched()
+	}
+}
+
+// Stall is the Point of functions that are never called with a mutex held. There
+// a goroutine can also be held up for a while, as by a scheduler that has no time
+// for it. (While somebody waits for a mutex virtual time stands still.)
+func Stall() {
+	n, longest := oneIn.Load(), stall.Load()
+	if n == 0 {
+		return
+	}
+	if r := next(); uint32(r)%(2*n) == 0 && longest > 0 {
+		<-time.After(time.Duration(int64(r>>33) % longest).Truncate(time.Millisecond))
+		return
+	}
+	Point()
+}
+
+func next() uint64 {
+	z := random.Add(0x9e3779b97f4a7c15)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// Reached counts that a branch was taken.
+func Reached(branch string) {
+	mu.Lock()
+	defer mu.Unlock()
+	reached[branch]++
+}
+
+// Counts returns how often each branch was taken.
+func Counts() map[string]int {
+	mu.Lock()
+	defer mu.Unlock()
+	return maps.Clone(reached)
+}
