@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// soundTimeout is how long a package's tests may take as the code is.
+	soundTimeout = 3 * time.Minute
+	// mutantTimeout is how long those of one mutant may take, building not
+	// counted: many times what they need. In virtual time a test that waits for
+	// what does not come runs until then.
+	mutantTimeout = 15 * time.Second
+)
+
+// goTest runs tests by the go command, in the present directory.
+func goTest(ctx context.Context, pkg string, tests []string, seeds int, overlay string) (result, error) {
+	timeout := soundTimeout
+	if overlay != "" {
+		timeout = mutantTimeout
+	}
+	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout", timeout.String(), "-run", "^(" + strings.Join(tests, "|") + ")$"}
+	if overlay != "" {
+		args = append(args, "-overlay", overlay)
+	}
+	args = append(args, pkg)
+	if seeds > 0 {
+		args = append(args, "-args", "-seeds="+strconv.Itoa(seeds))
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	// What fails here is to leave no note of it for the tests that are run later.
+	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true")
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return result{}, ctx.Err()
+	case err != nil && !errors.As(err, &exit):
+		return result{}, err
+	}
+	r := read(out)
+	r.ok = err == nil
+	if exit != nil && len(r.output) == 0 {
+		r.output = strings.Split(string(exit.Stderr), "\n")
+	}
+	return r, nil
+}
+
+// A result is what a run of go test has told.
+type result struct {
+	ok             bool     // exit status 0
+	built          bool     // it came to running tests
+	passed, failed []string // tests, in the order of their ends; a subtest counts for itself
+	running        []string // those that had not ended
+	output         []string // the lines that were printed
+}
+
+// read takes the output of go test -json apart.
+func read(out []byte) (r result) {
+	r.built = true
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var e struct{ Action, Test, Output string }
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			r.output = append(r.output, lines.Text())
+			continue
+		}
+		switch e.Action {
+		case "output", "build-output":
+			r.output = append(r.output, strings.TrimRight(e.Output, "\n"))
+		case "build-fail":
+			r.built = false
+		case "run":
+			r.running = append(r.running, e.Test)
+		case "pass", "fail", "skip":
+			if e.Test == "" {
+				continue // the package
+			}
+			r.running = slices.DeleteFunc(r.running, func(name string) bool { return name == e.Test })
+			switch e.Action {
+			case "pass":
+				r.passed = append(r.passed, e.Test)
+			case "fail":
+				r.failed = append(r.failed, e.Test)
+			}
+		}
+	}
+	return r
+}
+
+// killer says what made the tests fail; "" if they passed. It returns an error
+// if they could not be run, which kills nothing.
+func (r result) killer() (string, error) {
+	if r.ok {
+		if len(r.passed) == 0 {
+			return "", errors.New("no test has run")
+		}
+		return "", nil
+	}
+	if !r.built {
+		return "", fmt.Errorf("it does not compile: %s", strings.Join(r.output, " | "))
+	}
+	begins := func(prefixes ...string) bool {
+		return slices.ContainsFunc(r.output, func(line string) bool {
+			return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(line, p) })
+		})
+	}
+	how := ""
+	switch {
+	case begins("panic: test timed out"):
+		how = " (timeout)"
+	case begins("panic: ", "fatal error: "):
+		how = " (panic)"
+	}
+	// The first one to end is the innermost; of a test that was cut off by a
+	// panic the go command says that it failed, if it can tell which it was.
+	switch {
+	case len(r.failed) > 0:
+		return r.failed[0] + how, nil
+	case how != "" && len(r.running) > 0:
+		return r.running[len(r.running)-1] + how, nil
+	case begins("goleak: "):
+		return "goroutines that are left behind", nil
+	}
+	return "", fmt.Errorf("it failed without a test that did: %s", strings.Join(r.output, " | "))
+}
