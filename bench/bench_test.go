@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/bench/internal/work"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// embedded returns the address of an embedded server.
+func embedded(t *testing.T) string {
+	t.Helper()
+	srv := zktest.NewServer(zktest.Config{})
+	t.Cleanup(func() { _ = srv.Close() })
+	addr, err := srv.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+// Every subject that this program is does its work.
+func TestSubjects(t *testing.T) {
+	for _, test := range []struct {
+		subject string
+		job     work.Job
+		extra   []string
+	}{
+		{ours, work.Job{Work: work.Contend, Sessions: 2, Workers: 2, Locks: 1}, nil},
+		{ours, work.Job{Work: work.Contend, Sessions: 2, Workers: 2, Locks: 2, Read: true}, nil},
+		{oursUnlock, work.Job{Work: work.Contend, Sessions: 2, Workers: 1, Locks: 1}, nil},
+		{limitRelay, work.Job{Work: work.Contend, Sessions: 3, Workers: 1, Locks: 1}, nil},
+		{limitBare, work.Job{Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1}, nil},
+		{ours, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}, nil},
+		{limitCAS, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}, nil},
+		{ours, work.Job{Work: work.Many, Locks: 20}, []string{"goroutines"}},
+		{ours, work.Job{Work: work.Many, Locks: 20, Made: true}, []string{"goroutines"}},
+		{limitBare, work.Job{Work: work.Many, Locks: 20}, nil},
+		{limitBare, work.Job{Work: work.Many, Locks: 20, Made: true}, nil},
+	} {
+		t.Run(test.subject+"/"+test.job.Work, func(t *testing.T) {
+			j := test.job
+			j.Server, j.Dir, j.WarmupMillis, j.MeasureMillis = embedded(t), "/bench/1", 10, 100
+			r := work.Do(t.Context(), builtIn[test.subject], j)
+			if r.Err != "" || r.Unsupported != "" || r.Entries == 0 || r.Seconds <= 0 {
+				t.Fatalf("got %+v", r)
+			}
+			for _, name := range test.extra {
+				if r.Extra[name] <= 0 {
+					t.Errorf("no %s in %v", name, r.Extra)
+				}
+			}
+			if j.Work == work.Contend {
+				if len(r.Waits) == 0 || r.Total < r.Entries || r.Fewest > r.Most {
+					t.Errorf("got %+v", r)
+				}
+			}
+		})
+	}
+}
+
+// What a subject cannot do it says.
+func TestUnsupported(t *testing.T) {
+	for subject, job := range map[string]work.Job{
+		limitCAS:   {Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1},
+		limitBare:  {Work: work.Reenter, Workers: 1, Locks: 1},
+		limitRelay: {Work: work.Many, Locks: 1},
+		ours:       {Work: "juggle"},
+	} {
+		job.Server, job.Dir = embedded(t), "/bench/1"
+		if r := work.Do(t.Context(), builtIn[subject], job); r.Unsupported == "" || r.Err != "" {
+			t.Errorf("%s, %s: got %+v", subject, job.Work, r)
+		}
+	}
+}
+
+// A tap counts what passes through it: here the relay's two processes, of which
+// each writes once to leave and to queue again.
+func TestTap(t *testing.T) {
+	tap, err := tapped(embedded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := work.Do(t.Context(), relay{}, work.Job{
+		Work: work.Contend, Server: tap.addr(), Dir: "/bench/1", Sessions: 2, Workers: 1, Locks: 1, MeasureMillis: 200,
+	})
+	tap.close()
+	if r.Err != "" {
+		t.Fatal(r.Err)
+	}
+	// Each session makes three directories, or finds them made, and its first
+	// node, and each leaves once at the end.
+	got, grants := tap.counted(), float64(r.Total)
+	if want := grants + 2*(3+1) + 2 - 2; math.Abs(got.Writes-want) > 2 {
+		t.Errorf("%v writes of %v grants, want %v", got.Writes, grants, want)
+	}
+	if got.Reads < grants || got.Notifications == 0 || got.Notifications > grants {
+		t.Errorf("%+v of %v grants", got, grants)
+	}
+}
+
+func TestSpread(t *testing.T) {
+	for _, test := range []struct {
+		values []float64
+		want   spread
+	}{
+		{[]float64{3}, spread{3, 3, 3}},
+		{[]float64{4, 1}, spread{2.5, 1, 4}},
+		{[]float64{9, 1, 2}, spread{2, 1, 9}},
+	} {
+		if got := over(slices.Clone(test.values)); got != test.want {
+			t.Errorf("%v: got %v, want %v", test.values, got, test.want)
+		}
+	}
+	if got := over(nil); !math.IsNaN(got.Median) {
+		t.Errorf("of nothing: %v", got)
+	}
+	for q, want := range map[float64]float64{0: 1, .25: 1, .5: 2, .51: 3, .99: 4, 1: 4} {
+		if got := quantile([]float64{1, 2, 3, 4}, q); got != want {
+			t.Errorf("quantile %v: got %v, want %v", q, got, want)
+		}
+	}
+}
+
+// Whether a goal is met is decided by the median, on the right side of it.
+func TestMet(t *testing.T) {
+	for _, test := range []struct {
+		r    row
+		want string
+	}{
+		{row{Value: spread{Median: 2}, Goal: 3}, "yes"},
+		{row{Value: spread{Median: 3}, Goal: 3}, "yes"},
+		{row{Value: spread{Median: 3.1}, Goal: 3}, "NO"},
+		{row{Value: spread{Median: 3.1}, Goal: 3, AtLeast: true}, "yes"},
+		{row{Value: spread{Median: 2.9}, Goal: 3, AtLeast: true}, "NO"},
+		{row{Value: spread{Median: 2.9}}, ""},
+		{row{Goal: 3, Missing: "not measured"}, "not measured"},
+	} {
+		if got := test.r.met(); got != test.want {
+			t.Errorf("%+v: got %q, want %q", test.r, got, test.want)
+		}
+	}
+}
+
+// made returns what a run might have measured: 100 entries in a second of every
+// subject in every cell, but 200 of ours.
+func made() *measured {
+	m := newMeasured()
+	for _, c := range append(cells(), counted()...) {
+		for _, s := range c.subjects {
+			r := result{
+				Entries: 100, Seconds: 1, Waits: []float64{1, 2, 3000},
+				Extra: map[string]float64{"writes": 1, "reads": 2, "notifications": 1, "goroutines": 40, "idle": 200, "held": 900, "queued": 1100},
+			}
+			if s == ours || s == oursUnlock {
+				r.Entries = 200
+			}
+			m.add(c.id, s, r)
+			m.add(c.id, s, r)
+		}
+	}
+	return m
+}
+
+// The rows compare ours with the others, in the right direction, and every cell
+// that a row or a figure names is measured.
+func TestRows(t *testing.T) {
+	for _, r := range made().rows() {
+		switch want := map[string]float64{"× the rate": 2, "× the cost": .5}[r.Unit]; {
+		case r.Missing != "":
+			t.Errorf("%s, against %s: %s", r.Row, r.Against, r.Missing)
+		case strings.Contains(r.Row, "1000 sessions") || strings.Contains(r.Row, "of the bare relay"):
+			if r.Value.Median != 1 {
+				t.Errorf("%s: got %v, want 1", r.Row, r.Value)
+			}
+		case want != 0 && r.Value.Median != want:
+			t.Errorf("%s, against %s: got %v %s, want %v", r.Row, r.Against, r.Value, r.Unit, want)
+		case r.Row == "memory of a lock, queued" && r.met() != "NO", r.Row == "memory of a lock, held" && r.met() != "yes":
+			t.Errorf("%s: %v, met: %s", r.Row, r.Value, r.met())
+		}
+	}
+	for _, r := range newMeasured().rows() {
+		if r.Missing == "" {
+			t.Errorf("%s, against %s: got %v of nothing", r.Row, r.Against, r.Value)
+		}
+	}
+	for _, f := range made().figures() {
+		for _, s := range f.Series {
+			if len(s.Points) < 2 && len(s.Samples) == 0 {
+				t.Errorf("%s has %d points of %s", f.File, len(s.Points), s.Name)
+			}
+		}
+	}
+	if n := len(made().figures()); n != 7 {
+		t.Errorf("%d figures, want 7", n)
+	}
+}
+
+// What was measured is written down, what is missing and what failed is named.
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	remarks := filepath.Join(dir, "remarks.md")
+	if err := os.WriteFile(remarks, []byte("## Remarks\n\nSo it is.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := made()
+	r := &report{
+		Began: time.Unix(0, 0), Took: "1m", Machine: "2 CPUs", Rounds: 2, measured: m, Rows: m.rows(), figures: m.figures(), cells: cells(),
+		Versions: map[string]string{ours: "Holdfast"}, Missing: map[string]string{"etcd": "install it"}, Refused: map[string]string{readers + " " + kazoo: "it cannot"},
+	}
+	if err := r.write(dir, remarks); err != nil {
+		t.Fatal(err)
+	}
+	for file, wants := range map[string][]string{
+		"RESULTS.md":   {"| hand-over between 8 processes | relay | 2.00 × the rate | ≥ 0.90 | yes |", "MISSING in this run: install it", "kazoo: it cannot.", "| holdfast | 200 (200 – 200) | 5 ms |", "So it is.", "](throughput.svg)"},
+		"results.json": {`"p99": 3000`, `"etcd": "install it"`, `"entries": 200`},
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !bytes.Contains(text, []byte(want)) {
+				t.Errorf("%s lacks %q", file, want)
+			}
+		}
+		if file == "RESULTS.md" && t.Failed() {
+			t.Logf("%s", text)
+		}
+	}
+	if table := r.table(); !strings.Contains(table, "hand-over between 8 processes") {
+		t.Errorf("the table is %s", table)
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{
+		1234567: "1,234,567", 1000: "1,000", 999.4: "999", 99.94: "99.9", 1.234: "1.23", 0.0123: "0.01", 0.00123: "0.0012", 0.0005: "0.0005", 0: "0",
+	} {
+		if got := number(v); got != want {
+			t.Errorf("%v: got %s, want %s", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0.5: "500 ns", 12.34: "12.3 µs", 1234: "1.23 ms", 2e6: "2 s"} {
+		if got := micros(v); got != want {
+			t.Errorf("%v: got %s, want %s", v, got, want)
+		}
+	}
+}
+
+// Wrong arguments are refused before anything is started.
+func TestArguments(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"-rounds 0", "at least one"},
+		{"-measure 1ms", "10 ms"},
+		{"-only nonsense", `nothing is called "nonsense"`},
+		{"-subject nobody", `no subject "nobody"`},
+		{"more", `unknown argument "more"`},
+	} {
+		var out bytes.Buffer
+		err := command(t.Context(), strings.Fields(test.args), strings.NewReader(""), &out, &out)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want something with %q", test.args, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/internal/work"
+	"github.com/holdfast-go/holdfast/manager"
+)
+
+// holdfast is Holdfast as a subject: a manager is a session.
+type holdfast struct {
+	wait bool // Unlock waits until the server says that the node is gone, as the peers' does
+}
+
+func (h holdfast) Version() string {
+	if h.wait {
+		return "Holdfast, Lock and Unlock"
+	}
+	return "Holdfast, Lock and Release"
+}
+
+func (h holdfast) Open(ctx context.Context, server string) (work.Session, error) {
+	m, err := manager.Open(ctx, manager.Config{
+		Servers: []string{server},
+		Root:    "/",
+		Logger:  slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastSession{m: m, wait: h.wait}, nil
+}
+
+type holdfastSession struct {
+	m         *manager.Manager
+	wait      bool
+	reentered []*manager.Lock
+}
+
+func (s *holdfastSession) Close() error { return s.m.Close() }
+
+func (s *holdfastSession) lock(p string, read bool) (*manager.Lock, error) {
+	name := p[1:] // of /bench/…, below Root
+	if read {
+		rw, err := s.m.ReadWrite(name)
+		if err != nil {
+			return nil, err
+		}
+		return rw.Reader(), nil
+	}
+	return s.m.Exclusive(name)
+}
+
+func (s *holdfastSession) Locker(p string, read bool) (work.Locker, error) {
+	l, err := s.lock(p, read)
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastLocker{lock: l, wait: s.wait}, nil
+}
+
+type holdfastLocker struct {
+	lock *manager.Lock
+	wait bool
+	hold manager.Hold
+}
+
+func (l *holdfastLocker) Lock(ctx context.Context) (err error) {
+	l.hold, err = l.lock.Lock(ctx)
+	return err
+}
+
+func (l *holdfastLocker) Unlock(ctx context.Context) error {
+	if l.wait {
+		return l.hold.Unlock(ctx)
+	}
+	l.hold.Release()
+	return nil
+}
+
+// Reenter has a goroutine of this process hold the lock; then others enter and
+// leave without the network. They need not know of it.
+func (s *holdfastSession) Reenter(ctx context.Context, p string, read bool) (pairs func(int) error, leave func() error, err error) {
+	l, err := s.lock(p, read)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := l.Lock(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	background := context.Background()
+	s.reentered = append(s.reentered, l)
+	pairs = func(n int) error {
+		for range n {
+			l.Acquire(background).Release()
+		}
+		return h.Err()
+	}
+	return pairs, func() error { h.Release(); return nil }, nil
+}
+
+// Lost counts the races that were lost on the words of the locks that Reenter took.
+func (s *holdfastSession) Lost() (n uint64) {
+	seen := make(map[*manager.Lock]bool)
+	for _, l := range s.reentered {
+		if !seen[l] {
+			seen[l] = true
+			n += l.Stats().LostRaces
+		}
+	}
+	return n
+}
+
+// Do does what only Holdfast can be asked.
+func (h holdfast) Do(ctx context.Context, j work.Job) (work.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	switch j.Work {
+	case work.Many:
+		return h.many(ctx, j)
+	case work.Footprint:
+		return h.footprint(ctx, j)
+	}
+	return work.Result{}, fmt.Errorf("%w: work %q", work.ErrUnsupported, j.Work)
+}
+
+// exclusives returns a job's locks.
+func (s *holdfastSession) exclusives(j work.Job) ([]*manager.Lock, error) {
+	locks := make([]*manager.Lock, j.Locks)
+	for i := range locks {
+		var err error
+		if locks[i], err = s.lock(j.Lock(i), false); err != nil {
+			return nil, err
+		}
+	}
+	return locks, nil
+}
+
+// takeAll acquires all locks at once. Nobody takes one back: a hold whose context
+// can end costs some 400 bytes more, as long as it lives.
+func takeAll(locks []*manager.Lock) []manager.Hold {
+	holds := make([]manager.Hold, len(locks))
+	for i, l := range locks {
+		holds[i] = l.Acquire(context.Background())
+	}
+	return holds
+}
+
+// granted waits until all holds are granted.
+func granted(ctx context.Context, holds []manager.Hold) error {
+	for _, h := range holds {
+		if _, err := h.Granted().Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// releaseAll releases all holds and waits until the nodes are gone.
+func releaseAll(ctx context.Context, holds []manager.Hold) error {
+	for _, h := range holds {
+		h.Release()
+	}
+	for _, h := range holds {
+		if _, err := h.Released().Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// many takes all locks at once, by futures, from one goroutine. Each is released
+// as soon as it is granted.
+func (h holdfast) many(ctx context.Context, j work.Job) (r work.Result, err error) {
+	session, err := h.Open(ctx, j.Server)
+	if err != nil {
+		return r, err
+	}
+	defer session.Close()
+	s := session.(*holdfastSession)
+	locks, err := s.exclusives(j)
+	if err != nil {
+		return r, err
+	}
+	if j.Made {
+		holds := takeAll(locks) // which makes the directories
+		if err := errors.Join(granted(ctx, holds), releaseAll(ctx, holds)); err != nil {
+			return r, err
+		}
+	}
+	before, most := runtime.NumGoroutine(), 0
+	began := time.Now()
+	holds := takeAll(locks)
+	for i, h := range holds {
+		if _, err := h.Granted().Wait(ctx); err != nil {
+			return r, err
+		}
+		h.Release()
+		if i%100 == 0 {
+			most = max(most, runtime.NumGoroutine())
+		}
+	}
+	if err := releaseAll(ctx, holds); err != nil {
+		return r, err
+	}
+	r.Seconds = time.Since(began).Seconds()
+	r.Entries = int64(len(locks))
+	r.Extra = map[string]float64{"goroutines": float64(most), "goroutines at rest": float64(before)}
+	return r, nil
+}
+
+// warm opens a session, and has some other locks of it taken and released, so
+// that what a session makes once is there.
+func (h holdfast) warm(ctx context.Context, j work.Job, name string) (*holdfastSession, error) {
+	session, err := h.Open(ctx, j.Server)
+	if err != nil {
+		return nil, err
+	}
+	s := session.(*holdfastSession)
+	j.Dir, j.Locks = j.Dir+"/warm-"+name, 100
+	locks, err := s.exclusives(j)
+	if err == nil {
+		holds := takeAll(locks)
+		err = errors.Join(granted(ctx, holds), releaseAll(ctx, holds))
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// footprint measures what a lock costs in memory, by what the heap and the
+// goroutines' stacks have grown when there are many of them.
+func (h holdfast) footprint(ctx context.Context, j work.Job) (r work.Result, err error) {
+	owner, err := h.warm(ctx, j, "owner")
+	if err != nil {
+		return r, err
+	}
+	defer owner.Close()
+	other, err := h.warm(ctx, j, "other")
+	if err != nil {
+		return r, err
+	}
+	defer other.Close()
+	before := inUse()
+	owners, err := owner.exclusives(j)
+	if err != nil {
+		return r, err
+	}
+	others, err := other.exclusives(j)
+	if err != nil {
+		return r, err
+	}
+	idle := inUse()
+	held := takeAll(owners)
+	if err := granted(ctx, held); err != nil {
+		return r, err
+	}
+	if err := pause(ctx, 3*time.Second); err != nil { // until each has had its first look
+		return r, err
+	}
+	afterHeld := inUse()
+	queued := takeAll(others)
+	if err := awaitQueues(ctx, j); err != nil {
+		return r, err
+	}
+	n := float64(j.Locks)
+	each := (idle - before) / (2 * n)
+	r.Extra = map[string]float64{
+		"idle":   each,
+		"held":   each + (afterHeld-idle)/n,
+		"queued": each + (inUse()-afterHeld)/n,
+	}
+	runtime.KeepAlive(queued)
+	return r, errors.Join(releaseAll(ctx, held), granted(ctx, queued), releaseAll(ctx, queued))
+}
+
+// awaitQueues waits until two contenders are in the queue of each of a job's
+// locks, and a moment longer, until they watch each other.
+func awaitQueues(ctx context.Context, j work.Job) error {
+	c, err := connect(j.Server)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for i := range j.Locks {
+		for {
+			_, stat, err := c.Exists(j.Lock(i))
+			if err != nil {
+				return err
+			}
+			if stat.NumChildren == 2 {
+				break
+			}
+			if err := pause(ctx, time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	return pause(ctx, time.Second)
+}
+
+// pause waits, but not longer than until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// inUse returns how many bytes the heap and the goroutines' stacks have.
+func inUse() float64 {
+	runtime.GC()
+	runtime.GC() // what had a finalizer or a cleanup goes with the second
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc + m.StackInuse)
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Grace is how long a job may go on after it was measured, until the last worker
+// has had its turn.
+const Grace = time.Minute
+
+// The stages of a measurement.
+const (
+	warming int32 = iota
+	measuring
+	over
+)
+
+// contend lets workers contend: see Contend.
+func contend(ctx context.Context, s Subject, j Job) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, j.Length()+Grace)
+	defer cancel()
+	sessions, err := openAll(ctx, s, j)
+	defer func() { closeAll(sessions) }()
+	if err != nil {
+		return Result{}, err
+	}
+	var workers []*worker
+	for _, session := range sessions {
+		for i := range j.Workers {
+			l, err := session.Locker(j.Lock(i%j.Locks), j.Read)
+			if err != nil {
+				return Result{}, err
+			}
+			workers = append(workers, &worker{locker: l, hold: j.Hold()})
+		}
+	}
+	var stage atomic.Int32
+	g, ctx := errgroup.WithContext(ctx)
+	for _, w := range workers {
+		g.Go(func() error { return w.contend(ctx, &stage) })
+	}
+	seconds := clock(ctx, &stage, j)
+	if err := g.Wait(); err != nil {
+		return Result{}, err
+	}
+	r := Result{Seconds: seconds, Allocs: -1}
+	r.Fewest = workers[0].entries
+	for _, w := range workers {
+		r.Fewest, r.Most = min(r.Fewest, w.entries), max(r.Most, w.entries)
+		r.Entries += w.entries
+		r.Total += w.total
+	}
+	r.Waits = sample(workers)
+	return r, nil
+}
+
+// Length is how long a job takes.
+func (j Job) Length() time.Duration {
+	return time.Duration(j.WarmupMillis+j.MeasureMillis) * time.Millisecond
+}
+
+// clock takes the workers through the stages, and returns for how many seconds
+// they were measured.
+func clock(ctx context.Context, stage *atomic.Int32, j Job) float64 {
+	wait := func(millis int) {
+		timer := time.NewTimer(time.Duration(millis) * time.Millisecond)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done(): // a worker has failed
+		}
+	}
+	wait(j.WarmupMillis)
+	begin := time.Now()
+	stage.Store(measuring)
+	wait(j.MeasureMillis)
+	stage.Store(over)
+	return time.Since(begin).Seconds()
+}
+
+// openAll opens a job's sessions, some at a time.
+func openAll(ctx context.Context, s Subject, j Job) ([]Session, error) {
+	var mu sync.Mutex
+	var sessions []Session
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(16)
+	for range j.Sessions {
+		g.Go(func() error {
+			session, err := s.Open(ctx, j.Server)
+			if err != nil {
+				return fmt.Errorf("open a session at %s: %w", j.Server, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sessions = append(sessions, session)
+			return nil
+		})
+	}
+	err := g.Wait()
+	return sessions, err
+}
+
+func closeAll(sessions []Session) {
+	var g errgroup.Group
+	g.SetLimit(16)
+	for _, s := range sessions {
+		g.Go(s.Close)
+	}
+	_ = g.Wait() // what was measured does not depend on it
+}
+
+// worker is one goroutine that takes and releases a lock.
+type worker struct {
+	locker  Locker
+	hold    time.Duration
+	entries int64 // while it was measured
+	total   int64
+
+	waits  []time.Duration // of every stride-th entry
+	stride int64
+}
+
+// contend takes and releases the lock until it is over.
+func (w *worker) contend(ctx context.Context, stage *atomic.Int32) error {
+	w.stride = 1
+	for n := int64(0); ; n++ {
+		timed := n%w.stride == 0
+		var asked time.Time
+		if timed {
+			asked = time.Now()
+		}
+		if err := w.locker.Lock(ctx); err != nil {
+			return fmt.Errorf("lock: %w", err)
+		}
+		var waited time.Duration
+		if timed {
+			waited = time.Since(asked)
+		}
+		now := stage.Load()
+		if w.hold > 0 {
+			select {
+			case <-time.After(w.hold):
+			case <-ctx.Done(): // which the next Lock will say
+			}
+		}
+		if err := w.locker.Unlock(ctx); err != nil {
+			return fmt.Errorf("unlock: %w", err)
+		}
+		w.total++
+		switch now {
+		case measuring:
+			w.entries++
+			if timed {
+				w.waited(waited)
+			}
+		case over:
+			if c, ok := w.locker.(io.Closer); ok {
+				return c.Close()
+			}
+			return nil
+		}
+	}
+}
+
+// waited notes how long an entry has waited. When there is no more room, it drops
+// every other wait and takes half as many from then on.
+func (w *worker) waited(d time.Duration) {
+	if w.waits = append(w.waits, d); len(w.waits) < MaxWaits {
+		return
+	}
+	for i := range MaxWaits / 2 {
+		w.waits[i] = w.waits[2*i]
+	}
+	w.waits = w.waits[:MaxWaits/2]
+	w.stride *= 2
+}
+
+// sample draws MaxWaits of all workers' waits, evenly, in microseconds.
+func sample(workers []*worker) []float64 {
+	var all []float64
+	// One of a worker with stride 1 stands for one entry, one of a worker with
+	// stride 4 for four: take every fourth of the former.
+	var most int64 = 1
+	for _, w := range workers {
+		most = max(most, w.stride)
+	}
+	for _, w := range workers {
+		for i := int64(0); i < int64(len(w.waits)); i += most / w.stride {
+			all = append(all, float64(w.waits[i])/float64(time.Microsecond))
+		}
+	}
+	if len(all) <= MaxWaits {
+		return all
+	}
+	drawn := make([]float64, MaxWaits)
+	for i := range drawn {
+		drawn[i] = all[i*len(all)/MaxWaits]
+	}
+	return drawn
+}

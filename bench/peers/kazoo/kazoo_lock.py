@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kazoo's locks as a subject of the benchmarks: Lock and ReadLock.
+
+It reads jobs from its input and writes results to its output, one line of JSON
+each, and measures as the subjects in Go do; see the Go package bench/internal/work, of
+whose loops these are a translation.
+
+A session is a KazooClient, a worker a thread. They all share Python's one
+interpreter lock, so of what a session does between its requests nothing runs in
+parallel, as it would in as many processes. For one lock, which one has at a time,
+that matters little; for many locks, and for read locks, it does.
+"""
+
+import json
+import logging
+import os
+import platform
+import sys
+import threading
+import time
+
+from kazoo.client import KazooClient
+from kazoo.recipe.lock import Lock, ReadLock
+from kazoo.version import __version__
+
+SESSION_SECONDS, OPEN_SECONDS = 10, 30
+
+# How long a job may go on after it was measured.
+GRACE_SECONDS = 60
+
+# How many waits a result has at most.
+MAX_WAITS = 5000
+
+WARMING, MEASURING, OVER = range(3)
+
+
+class Run:
+    """One job."""
+
+    def __init__(self, job):
+        self.job = job
+        self.stage = WARMING
+        self.end = time.monotonic() + GRACE_SECONDS
+        self.end += (job["warmupMillis"] + job["measureMillis"]) / 1e3
+        self.failure = None  # the first one
+        self.failed = threading.Event()
+
+    def fail(self, failure):
+        self.failure = self.failure or failure
+        self.failed.set()
+
+    def result(self):
+        job, sessions = self.job, []
+        try:
+            live = []
+            for _ in range(job["sessions"]):  # one connects while the next is made
+                client = KazooClient(job["server"], timeout=SESSION_SECONDS)
+                sessions.append(client)
+                live.append(client.start_async())
+            for event in live:
+                if not event.wait(OPEN_SECONDS):
+                    raise TimeoutError("no session at %s within %d s" % (job["server"], OPEN_SECONDS))
+            return self.measure(sessions)
+        finally:
+            for client in sessions:
+                client.stop()
+                client.close()
+
+    def measure(self, sessions):
+        job = self.job
+        kind = ReadLock if job["read"] else Lock
+        holders = [Holders() for _ in range(job["locks"])]
+        workers = []
+        for client in sessions:
+            for i in range(job["workers"]):
+                i %= job["locks"]
+                lock = kind(client, "%s/lock-%d" % (job["dir"], i))
+                workers.append(Worker(self, lock, holders[i]))
+        for w in workers:
+            w.start()
+        seconds = self.clock()
+        for w in workers:
+            self.join(w)
+        if self.failure:
+            raise self.failure
+        return {
+            "entries": sum(w.entries for w in workers),
+            "total": sum(w.total for w in workers),
+            "fewest": min(w.entries for w in workers),
+            "most": max(w.entries for w in workers),
+            "seconds": seconds,
+            "waits": sample(workers),
+            "allocs": -1,
+        }
+
+    def clock(self):
+        """Takes the workers through the stages; returns for how many seconds
+        they were measured."""
+        self.failed.wait(self.job["warmupMillis"] / 1e3)
+        begin = time.monotonic()
+        self.stage = MEASURING
+        self.failed.wait(self.job["measureMillis"] / 1e3)
+        self.stage = OVER
+        return time.monotonic() - begin
+
+    def join(self, worker):
+        """Waits until a worker is done, or one has failed, or time is up."""
+        while worker.is_alive() and not self.failure:
+            if time.monotonic() > self.end:
+                self.fail(TimeoutError("the workers are not done %d s after they were measured" % GRACE_SECONDS))
+            worker.join(0.05)
+
+
+class Holders:
+    """How many have a lock. Only one may count at a time, and else it shows: with
+    an exclusive lock nobody is counted while another is."""
+
+    def __init__(self):
+        self.one = threading.Lock()
+        self.number = 0
+
+    def change(self, by):
+        with self.one:
+            self.number += by
+            return self.number
+
+
+class Worker(threading.Thread):
+    """A thread that takes and releases a lock until it is over."""
+
+    def __init__(self, run, lock, holders):
+        super().__init__(daemon=True)
+        self.measured, self.lock, self.holders = run, lock, holders
+        self.entries = self.total = 0  # while it was measured, and ever
+        self.waits, self.stride = [], 1  # in us, of every stride-th entry
+
+    def run(self):
+        try:
+            self.contend()
+        except Exception as e:
+            self.measured.fail(e)
+
+    def contend(self):
+        hold = self.measured.job["holdMicros"] / 1e6
+        most = sys.maxsize if self.measured.job["read"] else 1
+        while True:
+            timed = self.total % self.stride == 0
+            asked = time.perf_counter()
+            self.lock.acquire()
+            waited = time.perf_counter() - asked
+            if self.holders.change(+1) > most:
+                raise RuntimeError("two have the lock")
+            now = self.measured.stage
+            if hold:
+                time.sleep(hold)
+            self.holders.change(-1)
+            self.lock.release()
+            self.total += 1
+            if now == OVER:
+                return
+            if now == MEASURING:
+                self.entries += 1
+                if timed:
+                    self.note(waited * 1e6)
+
+    def note(self, wait):
+        """When there is no more room, drops every other wait, and takes half as
+        many from then on."""
+        self.waits.append(wait)
+        if len(self.waits) == MAX_WAITS:
+            self.waits = self.waits[::2]
+            self.stride *= 2
+
+
+def sample(workers):
+    """Draws MAX_WAITS of all workers' waits, evenly. One of a worker with stride 1
+    stands for one entry, one of a worker with stride 4 for four; so of the former
+    every fourth is taken."""
+    most = max(w.stride for w in workers)
+    everything = [wait for w in workers for wait in w.waits[:: most // w.stride]]
+    n = min(len(everything), MAX_WAITS)
+    return [round(everything[i * len(everything) // n], 3) for i in range(n)]
+
+
+def answer(line):
+    try:
+        job = json.loads(line)
+        if job["work"] == "hello":
+            return {"version": "kazoo %s Lock on Python %s" % (__version__, platform.python_version())}
+        if job["work"] == "contend":
+            return Run(job).result()
+        if job["work"] == "reenter":
+            return {"unsupported": "not supported: kazoo's locks cannot be taken again by their holder"}
+        return {"unsupported": "not supported: work %r" % job["work"]}
+    except Exception as e:
+        return {"err": "%s: %s" % (type(e).__name__, e)}
+
+
+def main():
+    logging.disable(logging.CRITICAL)
+    for line in sys.stdin:
+        print(json.dumps(answer(line)), flush=True)
+    os._exit(0)  # a thread of a job that failed may hang still
+
+
+main()

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/bench/internal/start"
+	"github.com/holdfast-go/holdfast/bench/internal/work"
+	"github.com/holdfast-go/holdfast/internal/realzk"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// job is two sessions with four workers each, of which two contend for each lock.
+func job(server *start.Server) work.Job {
+	return work.Job{
+		Work: work.Contend, Server: server.Addr(), Dir: "/bench/test",
+		Sessions: 2, Workers: 4, Locks: 2, HoldMicros: 100,
+		WarmupMillis: 100, MeasureMillis: 400,
+	}
+}
+
+// serve starts a server for this test.
+func serve(t *testing.T, kind string) *start.Server {
+	t.Helper()
+	s, err := start.Start(t.Context(), kind)
+	if errors.Is(err, start.ErrNotInstalled) {
+		realzk.NotRun(t, err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// What is measured has to be a lock.
+func TestSubjectsExclude(t *testing.T) {
+	for _, p := range start.Peers() {
+		subject, ok := subjects[p.Name]
+		if !ok {
+			continue // is not written in Go
+		}
+		t.Run(p.Name, func(t *testing.T) {
+			guard := &guard{Subject: subject}
+			r := work.Do(t.Context(), guard, job(serve(t, p.Server)))
+			if r.Err != "" || r.Unsupported != "" {
+				t.Fatalf("error %q, unsupported %q", r.Err, r.Unsupported)
+			}
+			if r.Entries == 0 || len(r.Waits) == 0 {
+				t.Errorf("%d entries and %d waits in %.1f s", r.Entries, len(r.Waits), r.Seconds)
+			}
+			if n := guard.violations.Load(); n != 0 {
+				t.Errorf("%d times a lock had two holders, in %d entries", n, r.Entries)
+			}
+		})
+	}
+}
+
+// guard is a subject whose holds are watched over.
+type guard struct {
+	work.Subject
+
+	holders    sync.Map // by the lock's path: *atomic.Int32
+	violations atomic.Int64
+}
+
+func (g *guard) Open(ctx context.Context, server string) (work.Session, error) {
+	s, err := g.Subject.Open(ctx, server)
+	return guardedSession{s, g}, err
+}
+
+type guardedSession struct {
+	work.Session
+
+	guard *guard
+}
+
+func (s guardedSession) Locker(p string, read bool) (work.Locker, error) {
+	l, err := s.Session.Locker(p, read)
+	holders, _ := s.guard.holders.LoadOrStore(p, new(atomic.Int32))
+	return guardedLocker{l, s.guard, holders.(*atomic.Int32)}, err
+}
+
+type guardedLocker struct {
+	work.Locker
+
+	guard   *guard
+	holders *atomic.Int32 // of the lock
+}
+
+func (l guardedLocker) Lock(ctx context.Context) error {
+	err := l.Locker.Lock(ctx)
+	if err == nil && l.holders.Add(1) != 1 {
+		l.guard.violations.Add(1)
+	}
+	return err
+}
+
+func (l guardedLocker) Unlock(ctx context.Context) error {
+	l.holders.Add(-1)
+	return l.Locker.Unlock(ctx)
+}
+
+// A worker that fails ends the job, though others wait for a lock by a call that
+// nothing but its connection can end.
+func TestAFailureEndsTheJob(t *testing.T) {
+	r := work.Do(t.Context(), failing{goZooKeeper{}}, job(serve(t, start.ZooKeeper)))
+	if r.Err != "unlock: "+errBroken.Error() {
+		t.Errorf("the job came to %+v, want that it failed", r)
+	}
+}
+
+var errBroken = errors.New("broken")
+
+// failing is a subject whose locks are never released.
+type failing struct{ work.Subject }
+
+func (f failing) Open(ctx context.Context, server string) (work.Session, error) {
+	s, err := f.Subject.Open(ctx, server)
+	return failingSession{s}, err
+}
+
+type failingSession struct{ work.Session }
+
+func (s failingSession) Locker(p string, read bool) (work.Locker, error) {
+	l, err := s.Session.Locker(p, read)
+	return failingLocker{l}, err
+}
+
+type failingLocker struct{ work.Locker }
+
+func (failingLocker) Unlock(context.Context) error { return errBroken }
+
+// What a subject does not have it says.
+func TestUnsupported(t *testing.T) {
+	for _, p := range start.Peers() {
+		subject, ok := subjects[p.Name]
+		if !ok {
+			continue
+		}
+		t.Run(p.Name, func(t *testing.T) {
+			server := serve(t, p.Server)
+			read, again := job(server), job(server)
+			read.Read, again.Work = true, work.Reenter
+			for _, j := range []work.Job{read, again} {
+				if r := work.Do(t.Context(), subject, j); r.Unsupported == "" {
+					t.Errorf("%s, read %v: %+v, want that it is not supported", j.Work, j.Read, r)
+				}
+			}
+		})
+	}
+}
+
+func TestVersions(t *testing.T) {
+	named := regexp.MustCompile(`[a-z] \d+\.\d+\.\d+ [A-Z].* on go1\.|client \d+\.\d+\.\d+ concurrency\.Mutex on go1\.`)
+	for name, subject := range subjects {
+		if v := subject.Version(); !named.MatchString(v) {
+			t.Errorf("%s says that it is %q, want the library, its version, and Go's", name, v)
+		}
+	}
+}
+
+// Each peer, in whatever language, does the jobs that it is given, and ends with
+// its input. Those in Java and Python look themselves whether a lock has one holder.
+func TestPrograms(t *testing.T) {
+	for _, p := range start.Peers() {
+		t.Run(p.Name, func(t *testing.T) {
+			argv, err := p.Command(t.Context(), "../..")
+			if errors.Is(err, start.ErrNotInstalled) {
+				realzk.NotRun(t, err.Error())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := serve(t, p.Server)
+			program := run(t, argv)
+
+			if r := program.do(work.Job{Work: work.Hello}); r.Version == "" {
+				t.Errorf("hello: %+v, want a version", r)
+			}
+			if r := program.do(work.Job{Work: "sing"}); r.Unsupported == "" {
+				t.Errorf("a work that nobody knows: %+v, want that it is not supported", r)
+			}
+			locks, read, again := job(server), job(server), job(server)
+			read.Read, read.Dir = true, "/bench/read"
+			again.Work, again.Dir = work.Reenter, "/bench/again"
+			for _, j := range []work.Job{locks, read, again} {
+				r := program.do(j)
+				has := j.Work == work.Contend && !j.Read ||
+					p.Name == "curator" ||
+					p.Name == "kazoo" && j.Work == work.Contend
+				waits := min(r.Entries, work.MaxWaits)
+				if j.Work == work.Reenter {
+					waits = 0
+				}
+				switch {
+				case !has && r.Unsupported == "":
+					t.Errorf("%s, read %v: %d entries, error %q; want that it is not supported", j.Work, j.Read, r.Entries, r.Err)
+				case has && (r.Err != "" || r.Unsupported != "" || r.Entries == 0 || r.Seconds < 0.4 || r.Allocs != -1):
+					t.Errorf("%s, read %v: error %q, unsupported %q, %d entries in %.1f s, %.1f allocations", j.Work, j.Read, r.Err, r.Unsupported, r.Entries, r.Seconds, r.Allocs)
+				case has && int64(len(r.Waits)) > waits, has && len(r.Waits) == 0 && waits > 0:
+					t.Errorf("%s, read %v: %d waits of %d entries", j.Work, j.Read, len(r.Waits), r.Entries)
+				}
+			}
+			program.end()
+		})
+	}
+}
+
+// program is a peer that runs.
+type program struct {
+	t   *testing.T
+	in  *json.Encoder
+	out *bufio.Reader
+	end func() // of its input; the program then has to end by itself
+}
+
+func run(t *testing.T, argv []string) program {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	t.Cleanup(func() {
+		if !ended { // the test has failed: its context has ended the program
+			_ = cmd.Wait()
+		}
+	})
+	return program{t, json.NewEncoder(in), bufio.NewReader(out), func() {
+		ended = true
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("at the end of its input: %v", err)
+		}
+	}}
+}
+
+// do has the program do a job.
+func (p program) do(j work.Job) (r work.Result) {
+	p.t.Helper()
+	if err := p.in.Encode(j); err != nil {
+		p.t.Fatal(err)
+	}
+	line, err := p.out.ReadBytes('\n')
+	if err != nil {
+		p.t.Fatalf("%+v: %v after %q", j, err, line)
+	}
+	if err := json.Unmarshal(line, &r); err != nil {
+		p.t.Fatalf("%+v: %v in %.200q", j, err, line)
+	}
+	return r
+}

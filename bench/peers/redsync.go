@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/bench/internal/work"
+)
+
+// redsyncPeer is the Mutex of redsync, the Redlock algorithm in Go, with one Redis
+// server. There is no queue: who does not get the lock asks again after 50 to
+// 250 ms, as long as it takes. What it is measured for is therefore mostly how
+// long it sleeps; these are its defaults, which its users have. And there is no
+// session, but a time after which a hold is over, 8 s.
+type redsyncPeer struct{}
+
+func (redsyncPeer) Version() string {
+	return onGo("redsync", "github.com/go-redsync/redsync/v4", "Mutex")
+}
+
+func (redsyncPeer) Open(ctx context.Context, server string) (work.Session, error) {
+	c := redis.NewClient(&redis.Options{Addr: server})
+	if err := c.Ping(ctx).Err(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return redsyncSession{c: c, locks: redsync.New(goredis.NewPool(c))}, nil
+}
+
+type redsyncSession struct {
+	c     *redis.Client
+	locks *redsync.Redsync
+}
+
+func (s redsyncSession) Close() error { return s.c.Close() }
+
+func (s redsyncSession) Locker(p string, read bool) (work.Locker, error) {
+	if read {
+		return nil, fmt.Errorf("%w: redsync has no read locks", work.ErrUnsupported)
+	}
+	return redsyncLocker{s.locks.NewMutex(p)}, nil
+}
+
+type redsyncLocker struct{ mutex *redsync.Mutex }
+
+func (l redsyncLocker) Lock(ctx context.Context) error {
+	for {
+		// A call gives up after 32 attempts, some 5 s; who wants the lock calls again.
+		err := l.mutex.LockContext(ctx)
+		var taken *redsync.ErrTaken
+		if err == nil || ctx.Err() != nil || !errors.Is(err, redsync.ErrFailed) && !errors.As(err, &taken) {
+			return err
+		}
+	}
+}
+
+func (l redsyncLocker) Unlock(ctx context.Context) error {
+	switch ok, err := l.mutex.UnlockContext(ctx); {
+	case err != nil:
+		return err
+	case !ok:
+		return errors.New("the hold was over before it was released")
+	}
+	return nil
+}

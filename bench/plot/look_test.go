@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/recorder"
+)
+
+// Two series are told apart by the shapes of their marks alone, by the dashes of
+// their lines alone, and by their colors.
+func TestLooksDiffer(t *testing.T) {
+	for what, of := range map[string]func(look) string{
+		"mark":  shape,
+		"dash":  func(l look) string { return fmt.Sprint(l.dashes) },
+		"color": func(l look) string { return fmt.Sprint(l.color) },
+	} {
+		first := make(map[string]int)
+		for i, l := range looks {
+			if j, ok := first[of(l)]; ok {
+				t.Errorf("the %ss of series %d and %d are the same", what, j+1, i+1)
+			}
+			first[of(l)] = i
+		}
+	}
+	if len(looks) != 10 {
+		t.Errorf("there are %d looks, want 10", len(looks))
+	}
+}
+
+// shape returns what is drawn for a mark, but for its color.
+func shape(l look) (drawn string) {
+	var c recorder.Canvas
+	l.color = rgb(0)
+	dc := draw.NewCanvas(&c, 100, 100)
+	dc.DrawGlyph(l.glyph(false), vg.Point{X: 50, Y: 50})
+	for _, a := range c.Actions {
+		drawn += a.Call() + "\n"
+	}
+	return drawn
+}
+
+// The error bars, lines and marks of what is emphasized are larger.
+func TestEmphasis(t *testing.T) {
+	for i, l := range looks {
+		if l.line(true).Width < 1.5*l.line(false).Width || l.glyph(true).Radius <= l.glyph(false).Radius || l.errorBar(true).Width <= l.errorBar(false).Width {
+			t.Errorf("look %d: an emphasized series is not larger", i+1)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/internal/work"
+)
+
+// A program is a subject that runs: see package work. It is used by one goroutine
+// at a time.
+type program struct {
+	name    string
+	server  string // the address of its kind of server
+	version string
+
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// run starts a subject and asks for its version. It is killed when ctx ends.
+func run(ctx context.Context, name, server string, argv []string) (*program, error) {
+	p := &program{name: name, server: server, cmd: exec.CommandContext(ctx, argv[0], argv[1:]...)}
+	p.cmd.Stderr = os.Stderr
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the subject %s: %w", name, err)
+	}
+	r, err := p.do(work.Job{Work: work.Hello})
+	if err != nil {
+		return nil, errors.Join(err, p.end())
+	}
+	p.version = r.Version
+	return p, nil
+}
+
+// do has the subject do a job at its server. A subject that does not answer is
+// killed.
+func (p *program) do(j work.Job) (work.Result, error) {
+	if j.Server == "" {
+		j.Server = p.server
+	}
+	line, err := json.Marshal(j)
+	if err != nil {
+		return work.Result{}, err
+	}
+	limit := time.AfterFunc(j.Length()+2*work.Grace, func() { _ = p.cmd.Process.Kill() })
+	defer limit.Stop()
+	var r work.Result
+	if _, err = p.in.Write(append(line, '\n')); err == nil {
+		if line, err = p.out.ReadBytes('\n'); err == nil {
+			err = json.Unmarshal(line, &r)
+		}
+	}
+	switch {
+	case err != nil:
+		return r, fmt.Errorf("%s: no answer to the job %+v: %w", p.name, j, err)
+	case r.Err != "":
+		return r, fmt.Errorf("%s: %s (the job was %+v)", p.name, r.Err, j)
+	}
+	return r, nil
+}
+
+// end ends the subject, by the end of its input, and waits for it.
+func (p *program) end() error {
+	_ = p.in.Close()
+	limit := time.AfterFunc(10*time.Second, func() { _ = p.cmd.Process.Kill() })
+	defer limit.Stop()
+	if err := p.cmd.Wait(); err != nil {
+		return fmt.Errorf("the subject %s: %w", p.name, err)
+	}
+	return nil
+}

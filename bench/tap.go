@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
+)
+
+// A tap stands between the clients and a ZooKeeper server, and counts what they
+// say to each other. Pings are not counted, nor is what begins and ends a session.
+type tap struct {
+	server string
+	l      net.Listener
+	wg     sync.WaitGroup
+
+	writes, reads, notifications atomic.Int64
+}
+
+// traffic is what a tap has counted.
+type traffic struct{ Writes, Reads, Notifications float64 }
+
+// tapped starts a tap for a server. Close ends it.
+func tapped(server string) (*tap, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	t := &tap{server: server, l: l}
+	t.wg.Go(t.accept)
+	return t, nil
+}
+
+func (t *tap) addr() string { return t.l.Addr().String() }
+
+// close accepts nobody any more, and waits until all clients have gone.
+func (t *tap) close() {
+	_ = t.l.Close()
+	t.wg.Wait()
+}
+
+func (t *tap) counted() traffic {
+	return traffic{float64(t.writes.Load()), float64(t.reads.Load()), float64(t.notifications.Load())}
+}
+
+func (t *tap) accept() {
+	for {
+		client, err := t.l.Accept()
+		if err != nil {
+			return // closed
+		}
+		server, err := net.Dial("tcp", t.server)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		pass := func(from, to net.Conn, count func(frame []byte)) {
+			t.wg.Go(func() {
+				_ = relayFrames(from, to, count) // the end of the one is that of the other
+				_ = from.Close()
+				_ = to.Close()
+			})
+		}
+		pass(client, server, t.request)
+		pass(server, client, t.answer)
+	}
+}
+
+// relayFrames passes frames on until there are no more, and shows them to count;
+// not the first one, which is the handshake and has another form.
+func relayFrames(from io.Reader, to io.Writer, count func([]byte)) error {
+	in := bufio.NewReader(from)
+	for first := true; ; first = false {
+		head, err := in.Peek(4)
+		if err != nil {
+			return err
+		}
+		size := binary.BigEndian.Uint32(head)
+		if size > 64<<20 {
+			return fmt.Errorf("a frame of %d bytes", size)
+		}
+		frame := make([]byte, 4+size)
+		if _, err := io.ReadFull(in, frame); err != nil {
+			return err
+		}
+		if !first {
+			count(frame[4:])
+		}
+		if _, err := to.Write(frame); err != nil {
+			return err
+		}
+	}
+}
+
+// request counts a request.
+func (t *tap) request(frame []byte) {
+	r := jute.NewReader(frame)
+	_ = r.Int32() // the number by which the answer refers to it
+	switch r.Int32() {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpMulti:
+		t.writes.Add(1)
+	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpSync, jute.OpMultiRead:
+		t.reads.Add(1)
+	}
+}
+
+// answer counts what the server says without having been asked.
+func (t *tap) answer(frame []byte) {
+	if jute.NewReader(frame).Int32() == jute.XidWatchEvent {
+		t.notifications.Add(1)
+	}
+}
