@@ -16,7 +16,7 @@ TIMEOUT ?= 10m
 # How long the demo and the stress harness run, and each fuzz target.
 DURATION ?= 15s
 TIME     ?= 30s
-# DEPS=0 forbids `make test` to install anything.
+# DEPS=0 forbids `make test` and `make verify` to install anything.
 DEPS    ?= 1
 
 export PKG TESTS COUNT RACE COVER TIMEOUT DEPS
@@ -60,8 +60,10 @@ test: bin/zkserver ## all tests; as root on Debian or Ubuntu, installs ZooKeeper
 	@.ci/test
 
 .PHONY: test-short
-test-short: ## the tests that need no real ZooKeeper
-	go test -short -count=$(COUNT) -timeout $(TIMEOUT) -run '$(TESTS)' $(if $(RACE),-race) $(PKG)
+test-short: ## the tests that need no real ZooKeeper; says how many it left out
+	@left=$$(mktemp) && trap 'rm -f "$$left"' EXIT && \
+	HOLDFAST_NOT_RUN=$$left go test -short -count=$(COUNT) -timeout $(TIMEOUT) -run '$(TESTS)' $(if $(RACE),-race) $(PKG); status=$$?; \
+	echo "left out: $$(grep -c . "$$left") tests that need a real ZooKeeper (make test runs them)"; exit $$status
 
 .PHONY: race
 race: ## all tests under the race detector; needs a C compiler
@@ -77,9 +79,40 @@ cross: ## does it compile for macOS and Windows, tests included?
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet $(PKG)
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet $(PKG)
 
+# SEEDS from FIRST on, or the one SEED with all that happens in it. A woven
+# program is one whose schedule the seed decides: see internal/sim/weave.
+SEEDS ?= 1000
+SIM_GO := go1.26.8
+FIRST ?= 1
+SEED  ?=
+
+.PHONY: sim
+sim: bin/sim.test ## SEEDS seeded simulations of processes, faults and schedules; SEED=17 repeats one
+	cd internal/sim && ../../bin/sim.test -test.timeout=1h $(if $(SEED),-test.v -test.run='^TestShow$$' -show-seed=$(SEED),-test.run='^(TestSeeds|TestReplay)$$' -seeds=$(SEEDS) -first=$(FIRST))
+
+# FAULT=F12 takes only those of one row of docs/faults.md; F12,F13 of two.
+FAULT ?=
+
+.PHONY: mutants
+mutants: ## break the code in one place after the other, and see the tests notice; FAULT=F12 those of one fault
+	@go build -o bin/mutants ./internal/mutants
+	@ulimit -v 6000000 2>/dev/null; bin/mutants $(if $(FAULT),-only $(FAULT))
+
 .PHONY: bench-smoke
 bench-smoke: ## every Go benchmark once, so that none rots; measures nothing
 	go test -run '^$$' -bench . -benchtime 1x -timeout $(TIMEOUT) $(PKG)
+
+.PHONY: bench
+bench: ## Holdfast beside the limits and other locks, on real servers: bench/RESULTS.md; some minutes
+	go run ./bench
+
+.PHONY: test-peers
+test-peers: ## the locks that Holdfast is measured against, a module of its own
+	cd bench/peers && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
+
+.PHONY: test-plot
+test-plot: ## what draws the figures of the benchmarks, a module of its own
+	cd bench/plot && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for TIME each
@@ -93,6 +126,21 @@ fuzz: ## every fuzz target for TIME each
 .PHONY: cover
 cover: ## all tests, and how many statements they run, against the goals; writes bin/cover.html
 	@$(MAKE) --no-print-directory test COVER=1 PKG=./... TESTS=.
+
+## Prove it
+
+# Installs spin and a C compiler where .ci/deps can, like `make test` its part.
+.PHONY: verify
+verify: ## model-check the state machine, and that every wrong variant of it is found out; minutes
+	@.ci/verify full
+
+.PHONY: verify-quick
+verify-quick: ## the same for one process beside a plain contender
+	@.ci/verify quick
+
+.PHONY: verify-long
+verify-long: ## the same for 2 × 2 goroutines with all troubles at once, as far as memory reaches
+	@.ci/verify long
 
 ## Keep it clean
 
@@ -125,11 +173,17 @@ clean: ## remove what was built here
 	rm -rf bin
 
 # The commands are built anew each time; Go knows what is up to date.
-.PHONY: bin/stress bin/zkserver
+.PHONY: bin/stress bin/zkserver bin/sim.test
 bin/stress:
 	@go build -o $@ ./stress
 bin/zkserver:
 	@go build -o $@ ./internal/realzk/zkserver
+# The weaver changes files of the runtime, so it has to know Go's version; where
+# another is installed, Go fetches this one.
+bin/sim.test:
+	@case "$$(go env GOVERSION)" in go1.26*) ;; *) export GOTOOLCHAIN=$(SIM_GO) ;; esac; \
+	go run ./internal/sim/weave bin/woven && \
+	go test -c -tags woven -overlay bin/woven/overlay.json -o $@ ./internal/sim
 
 # A linter of the right version in the PATH is taken; building one takes minutes.
 $(STATICCHECK):

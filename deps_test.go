@@ -46,14 +46,27 @@ const policy = `
 	PUBLIC =                  state futures zkio zkio/zktest manager golang.org/x/sync/... go.uber.org/atomic
 	stress/...:               PUBLIC github.com/HdrHistogram/hdrhistogram-go
 	cmd/...:                  PUBLIC
-	bench/...:                PUBLIC internal/realzk github.com/go-zookeeper/zk
+	bench:                    PUBLIC bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk
+	bench/internal/start:     internal/realzk
+	bench/internal/work:      golang.org/x/sync/...
 
 	# Real servers, for tests and for what measures.
 	internal/realzk:
 	internal/realzk/zkserver: internal/realzk
 
+	# The simulation. What is woven into the packages under test is in no file.
+	internal/sim:
+	internal/sim/weave:
+	internal/sim/yield:
+
+	# What the tests notice: breaks copies of the code and runs them.
+	internal/mutants:
+
 	# The exported API as text.
 	internal/apitext:
+
+	# What runs the model checker.
+	state/model:
 
 	# The root is documentation and these tests.
 	.:
@@ -73,11 +86,17 @@ const testPolicy = `
 
 	stress/...:               SERVERS go.uber.org/goleak
 	cmd/...:                  SERVERS go.uber.org/goleak
-	bench/...:                SERVERS go.uber.org/goleak
+	bench:                    SERVERS bench/internal/work go.uber.org/goleak
+	bench/internal/start:     internal/realzk go.uber.org/goleak
+	bench/internal/work:      go.uber.org/goleak
 
 	internal/realzk:          go.uber.org/goleak
 	internal/realzk/zkserver: go.uber.org/goleak
 	internal/apitext:         go.uber.org/goleak
+	internal/sim:             state manager zkio/zktest internal/sim/yield go.uber.org/goleak
+	internal/sim/weave:
+	state/model:              go.uber.org/goleak
+	internal/mutants:         go.uber.org/goleak
 	.:
 `
 

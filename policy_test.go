@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,63 @@ func TestTestsDoNotSkipOrSleep(t *testing.T) {
 	for _, fault := range checkTests(t, os.DirFS(".")) {
 		t.Error(fault)
 	}
+}
+
+// Nothing that decides about a lock may follow the wall clock, which people and
+// NTP set as they like. A time.Time from time.Now has a reading of the monotonic
+// clock as well, and what compares and subtracts two of them, and timers,
+// deadlines and contexts, go by that. So it is enough that nobody asks for the
+// wall clock's reading, or drops the other one.
+func TestF046_NothingDecidesByTheWallClock(t *testing.T) {
+	for _, fault := range checkClocks(t, os.DirFS(".")) {
+		t.Error(fault)
+	}
+}
+
+// The functions that may, and what for.
+var wallClock = map[string]string{
+	"manager/manager.go nodeData": "tells people since when a contender is there",
+	"manager/contender.go String": "shows them",
+}
+
+// checkClocks returns where the code of zkio and manager has to do with the wall
+// clock.
+func checkClocks(t *testing.T, module fs.FS) (faults []string) {
+	t.Helper()
+	// What makes a time.Time without a monotonic reading, or shows the other one.
+	forbidden := []string{
+		"UTC", "Local", "In", "AddDate", "Unix", "UnixMilli", "UnixMicro", "UnixNano", "Date", "Clock", "Year", "YearDay",
+		"Month", "Day", "Weekday", "ISOWeek", "Hour", "Minute", "Second", "Nanosecond", "Zone", "ZoneBounds", "IsDST", "Equal",
+		"Format", "AppendFormat", "Parse", "ParseInLocation", "MarshalText", "MarshalJSON", "MarshalBinary",
+	}
+	for _, name := range goFiles(t, module) {
+		if dir := path.Dir(name); dir != "zkio" && dir != "manager" || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		files, file := parsed(t, module, name)
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && wallClock[name+" "+f.Name.Name] != "" {
+				continue
+			}
+			ast.Inspect(decl, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				f, ok := call.Fun.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				// A duration can be rounded, too, which is harmless.
+				ofNow := (f.Sel.Name == "Round" || f.Sel.Name == "Truncate") && slices.Contains(names(callsIn(f.X)), "time.Now")
+				if ofNow || slices.Contains(forbidden, f.Sel.Name) {
+					faults = append(faults, fmt.Sprintf("%s: %s has to do with the wall clock, by which nothing may be decided", files.Position(f.Sel.Pos()), f.Sel.Name))
+				}
+				return true
+			})
+		}
+	}
+	return faults
 }
 
 // checkLicence returns the .go files that do not begin with the licence's line.
@@ -106,15 +164,7 @@ func checkTests(t *testing.T, module fs.FS) (faults []string) {
 		if !strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		text, err := fs.ReadFile(module, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files := token.NewFileSet()
-		file, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files, file := parsed(t, module, name)
 		imports := importsOf(t, module, name)
 		inBubbles := slices.Contains(imports, standard+"testing/synctest")
 		// Skip is how a property of package rapid refuses an input.
@@ -141,6 +191,21 @@ func checkTests(t *testing.T, module fs.FS) (faults []string) {
 		}
 	}
 	return faults
+}
+
+// parsed returns a Go file's syntax, and what knows its positions.
+func parsed(t *testing.T, module fs.FS, name string) (*token.FileSet, *ast.File) {
+	t.Helper()
+	text, err := fs.ReadFile(module, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files, file
 }
 
 // A named call is one of the form x.F(…).
@@ -195,6 +260,25 @@ func TestPoliciesCatch(t *testing.T) {
 	for _, tt := range gomod {
 		t.Run("go.mod/"+tt.name, func(t *testing.T) {
 			expectFault(t, checkGoMod(tt.text), tt.fault)
+		})
+	}
+
+	clocks := []struct{ name, file, body, fault string }{
+		{"a comparison", "zkio/x.go", `if time.Since(start) > limit || time.Now().After(end) { return }`, ""},
+		{"a deadline", "zkio/x.go", `conn.SetDeadline(time.Now().Add(limit))`, ""},
+		{"a duration, rounded", "manager/x.go", `d := time.Since(start).Round(ms)`, ""},
+		{"a reading of the wall clock", "zkio/x.go", `return time.Now().UnixNano() > end`, "UnixNano has"},
+		{"a time without the other reading", "manager/x.go", `end := time.Now().Round(0).Add(limit)`, "Round has"},
+		{"truncated", "manager/x.go", `end := time.Now().Add(limit).Truncate(ms)`, "Truncate has"},
+		{"a time from elsewhere", "manager/x.go", `end := time.UnixMilli(ms)`, "UnixMilli has"},
+		{"in a comparison for equality", "manager/x.go", `return now.Equal(end)`, "Equal has"},
+		{"in a test", "manager/x_test.go", `return time.Now().Unix()`, ""},
+		{"in the embedded server", "zkio/zktest/x.go", `return time.Now().UnixMilli()`, ""},
+	}
+	for _, tt := range clocks {
+		t.Run("clocks/"+tt.name, func(t *testing.T) {
+			text := "package p\nimport \"time\"\n\nfunc f(start, now, end time.Time, limit, ms time.Duration) { " + tt.body + " }\n"
+			expectFault(t, checkClocks(t, fstest.MapFS{tt.file: {Data: []byte(text)}}), tt.fault)
 		})
 	}
 

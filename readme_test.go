@@ -53,11 +53,12 @@ import (
 	"fmt"
 
 	"` + modulePath + `/manager"
+	"` + modulePath + `/zkio"
 )
 
-func main() { _, _, _ = context.Canceled, errors.New, fmt.Println }
+func main() { _, _, _, _ = context.Canceled, errors.New, fmt.Println, zkio.SetOp }
 
-func piece(ctx context.Context, m *manager.Manager, lock *manager.Lock) error {
+func piece(ctx context.Context, m *manager.Manager, lock *manager.Lock, h manager.Hold) error {
 %s}
 `
 
