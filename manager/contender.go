@@ -320,6 +320,46 @@ func (q queue) excluded(kind Kind, skip func(contender) bool) (first contender, 
 	return first, found
 }
 
+// A last is the contender that was the last one of a queue, as whoever was first
+// in it saw it.
+type last struct {
+	contender
+	n int // how many there were that exclude who was first
+}
+
+// last returns the last of those behind the one called name, which is the first;
+// nil if there is none, or if the order of the queue is not told by its numbers.
+func (q queue) last(name string, kind Kind) *last {
+	if q.exhausted {
+		return nil
+	}
+	var found last
+	for _, c := range q.contenders {
+		if c.name == name {
+			continue
+		}
+		if excludes(kind, c.kind) {
+			found.n++
+		}
+		if found.name == "" || compareTurns(c, found.contender) > 0 {
+			found.contender = c
+		}
+	}
+	if found.name == "" {
+		return nil
+	}
+	return &found
+}
+
+// rightAhead reports whether l is known to be right ahead of the one called name,
+// of the given kind, which left the head of the queue and came in at its end in
+// one transaction: numbers are given out without gaps, so if it has the next one
+// nobody came in between. At most those whom l counts are ahead of it then.
+func (l *last) rightAhead(name string, kind Kind) bool {
+	own, ok := parseContender(name)
+	return ok && !exhausted(own.seq) && own.seq == l.seq+1 && excludes(l.kind, kind)
+}
+
 // foreignKind returns a contender that does not belong into a queue of kind's: a
 // mutex among readers and writers, or the other way round.
 func (q queue) foreignKind(kind Kind) (c contender, found bool) {

@@ -147,9 +147,10 @@ func TestHandOverGoesToTheEndOfTheQueue(t *testing.T) {
 	})
 }
 
-// Processes that hand a lock round: a grant is one write and three reads at the
-// most, and where there are two of them, none of it lies between the one's
-// release and the other's grant.
+// Processes that hand a lock round: a grant is one write and two reads, since the
+// list that lets a process in tells it behind whom it will queue. Where there are
+// two of them it is three reads, and none of them lies between the one's release
+// and the other's grant.
 func TestHandRoundCost(t *testing.T) {
 	for _, processes := range []int{2, 3, 10} {
 		t.Run(fmt.Sprint(processes), func(t *testing.T) {
@@ -176,12 +177,16 @@ func TestHandRoundCost(t *testing.T) {
 					}
 				}
 				none := func() map[string]int { return map[string]int{"multi": 1} }
-				for range processes { // until each has queued like this
+				for range 2 * processes { // until each has queued like this
 					turn(none, 3)
+				}
+				maxReads := 2
+				if processes == 2 {
+					maxReads = 3
 				}
 				count := c.countRequests(dir)
 				for range 3 * processes {
-					turn(count.take, 3)
+					turn(count.take, maxReads)
 				}
 				if processes == 2 {
 					n := c.tally(locks[1].m)
@@ -199,6 +204,77 @@ func TestHandRoundCost(t *testing.T) {
 					synctest.Wait()
 				}
 				c.wantNodes(0)
+			})
+		})
+	}
+}
+
+// Who hands the lock on queues behind the last one whom it has seen, without a
+// look. If others have come or gone since, it is in line all the same: behind those
+// who came, and not behind those who went.
+func TestHandOverBehindTheLastOneSeen(t *testing.T) {
+	const (
+		noList = "getData=1 multi=1"
+		list   = "getChildren2=1 getData=1 multi=1"
+	)
+	acquire := func(c *cluster, label string) Hold {
+		h := c.lock(label).Acquire(c.t.Context())
+		synctest.Wait()
+		return h
+	}
+	type queue = []Hold // those behind the holder
+	for _, test := range []struct {
+		what     string
+		meantime func(c *cluster, q queue) queue
+		requests string // by which it leaves and queues again
+	}{
+		{"nothing", func(_ *cluster, q queue) queue { return q }, noList},
+		{"somebody came", func(c *cluster, q queue) queue { return append(q, acquire(c, "c")) }, list},
+		{"two came", func(c *cluster, q queue) queue { return append(q, acquire(c, "c"), acquire(c, "d")) }, list},
+		{"somebody came and went", func(c *cluster, q queue) queue { acquire(c, "c").Release(); return q }, list},
+		{"the first one went", func(_ *cluster, q queue) queue { q[0].Release(); return q[1:] }, noList},
+		{"the last one went", func(_ *cluster, q queue) queue { q[1].Release(); return q[:1] },
+			"getChildren2=1 getData=3 multi=1"}, // in vain for that one; for the one ahead; for its own, since it is next
+		{"the last one went, somebody came", func(c *cluster, q queue) queue {
+			q[1].Release()
+			return append(q[:1], acquire(c, "c"))
+		}, list},
+		{"all went, somebody came", func(c *cluster, q queue) queue {
+			q[0].Release()
+			q[1].Release()
+			return queue{acquire(c, "c")}
+		}, "getChildren2=1 getData=2 multi=1"},
+		{"something came that is no contender", func(c *cluster, q queue) queue {
+			wantErr(c.t, "create", c.srv.Create(dir+"/README", nil), nil)
+			return q
+		}, list},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				a := c.lock("a")
+				early := queue{acquire(c, "early"), acquire(c, "later")}
+				h := a.Acquire(c.t.Context())
+				synctest.Wait()
+				behind := queue{acquire(c, "b"), acquire(c, "bb")}
+				for _, e := range early { // two were ahead, so it lists before it enters
+					synctest.Wait()
+					mustRelease(c.t, e)
+				}
+				token := c.wantNext("a's round", h, 0)
+				next := waitBehind(c.t, h)
+
+				behind = test.meantime(c, behind)
+				synctest.Wait()
+				n := c.tally(a.m)
+				mustRelease(c.t, h)
+				n.want("leaving and queuing again", test.requests)
+				for i, other := range behind {
+					token = c.wantNext(fmt.Sprintf("the one at %d", i), other, token)
+					wantWaiting(c.t, "who went to the end", next)
+					mustRelease(c.t, other)
+				}
+				c.wantNext("who went to the end", next, token)
+				mustRelease(c.t, next)
 			})
 		})
 	}

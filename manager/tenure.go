@@ -107,7 +107,9 @@ func (t *trip) lookBehind(s *zkio.Session) bool {
 	} else if err != nil {
 		return false
 	}
-	t.suspected(parseQueue(children).excluded(l.kind, func(c contender) bool { return l.m.owns(c.name) }))
+	q := parseQueue(children)
+	t.last = q.last(t.node.Name(), l.kind)
+	t.suspected(q.excluded(l.kind, func(c contender) bool { return l.m.owns(c.name) }))
 	if t.suspect == nil {
 		return true
 	}

@@ -57,6 +57,7 @@ type trip struct {
 	ahead      string     // the path that is watched
 	besides    *besides   // of a read round that was to have a place beside our own write node; else nil
 	firstAt    int64      // when the node was known to be the only one in the queue: see leave; 0: it is not
+	last       *last      // of a round that is held: who was last behind it; of one that has just queued: see follow
 	alone      uint64     // when ahead is deleted the lock is ours, if told on this connection; 0: it is not
 	leaving    bool       // node is to go, and may have gone: see requeue
 	ownWatched bool       // the server has a watch for node, or had and ownTouched tells
@@ -358,7 +359,7 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 		if ok, more := t.lookAtOwn(s); !ok {
 			return more
 		}
-		t.alone, t.firstAt = 0, 0 // list: our place may not be what it was
+		t.alone, t.firstAt, t.last = 0, 0, nil // list: our place may not be what it was
 	}
 	if at := t.firstAt; at != 0 {
 		// Nobody can come in before us; but our node may go, and has no watch.
@@ -371,6 +372,13 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 	}
 	gone := t.aheadGone.Load()
 	connection := s.Connection() // read after it: what is told on a new one counts for that
+	if last := t.last; last != nil {
+		t.last = nil
+		if last.rightAhead(t.node.Name(), l.kind) {
+			//holdfast:reached hand-over: right behind the last one known, no list
+			return t.await(s, last.n, last.contender, connection)
+		}
+	}
 	if gone != nil && *gone == t.ahead && t.alone == connection {
 		// The only contender ahead is gone, and nobody can come in before us: the
 		// lock is ours, without another look. We would have heard by now if our
@@ -388,9 +396,13 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 		//holdfast:reached fetch: its node was deleted by somebody
 		return t.requeue(s) // somebody deleted it
 	case n == 0:
+		t.last = q.last(t.node.Name(), l.kind)
 		return t.enter(s)
 	}
-	return t.await(s, q, n, nearest, connection)
+	if q.exhausted {
+		connection = 0 // there is no telling who else is ahead, or will be
+	}
+	return t.await(s, n, nearest, connection)
 }
 
 // directory is what a lock knows about its directory. It is written by the
@@ -588,14 +600,15 @@ func (t *trip) nodeGone() {
 	t.unwatchAhead()
 	t.unplace()
 	t.node = nil
-	t.leaving, t.ownWatched, t.firstAt = false, false, 0
+	t.leaving, t.ownWatched, t.firstAt, t.last = false, false, 0, nil
 	t.ownTouched.Store(false)
 }
 
 // await watches the nearest contender ahead and parks the round. From here on
 // it costs no goroutine: a watch, the loss of the session or the rotation wakes it.
-// connection is the one that was there before the queue was listed.
-func (t *trip) await(s *zkio.Session, q queue, n int, nearest contender, connection uint64) (more bool) {
+// connection is the one that was there before the place was found out, or 0 if
+// that place does not say who will be in line.
+func (t *trip) await(s *zkio.Session, n int, nearest contender, connection uint64) (more bool) {
 	l := t.round.lock
 	path := l.path + "/" + nearest.name
 	if t.ahead != path {
@@ -608,7 +621,7 @@ func (t *trip) await(s *zkio.Session, q queue, n int, nearest contender, connect
 	// Its deletion alone lets us in, unless a read can stand in its place after
 	// that: a writer may have been downgraded.
 	t.alone = 0
-	if n == 1 && !q.exhausted && (nearest.kind != KindWrite || l.kind == KindRead) {
+	if n == 1 && (nearest.kind != KindWrite || l.kind == KindRead) {
 		t.alone = connection
 	}
 	data, stat, err := s.Get(path)
@@ -848,6 +861,8 @@ func (t *trip) leave(s *zkio.Session, together bool) (zkio.Removal, error) {
 		//holdfast:reached hand-over: left and queued again in one request
 		if children == 1 {
 			next.firstAt = l.m.now()
+		} else {
+			next.last = t.last
 		}
 		return zkio.RemovedByUs, nil
 	case class == zkio.NotSent || class == zkio.Definite:
