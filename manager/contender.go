@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -195,16 +196,32 @@ func cutSequence(name string) (rest string, seq int64, ok bool) {
 // isGUID reports whether s is 32 hexadecimal digits, with dashes between them or without.
 func isGUID(s string) bool {
 	digits := 0
-	for _, c := range []byte(s) {
-		switch {
-		case '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F':
+	for i := range len(s) {
+		switch guidCharacters[s[i]] {
+		case hexDigit:
 			digits++
-		case c != '-':
+		case noCharacter:
 			return false
 		}
 	}
 	return digits == 32
 }
+
+// guidCharacters says what a character is in a guid. A table, since a long queue
+// has tens of thousands of them.
+var guidCharacters = func() (table [256]uint8) {
+	table['-'] = dash
+	for _, c := range []byte("0123456789abcdefABCDEF") {
+		table[c] = hexDigit
+	}
+	return table
+}()
+
+const (
+	noCharacter uint8 = iota
+	hexDigit
+	dash
+)
 
 // The sequence numbers that order a queue. ZooKeeper counts in an int32 and, at
 // its end, repeats and mixes numbers instead of wrapping around: five nodes in a
@@ -215,7 +232,8 @@ const lastSafeSequence = 1<<31 - 1<<20
 // exhausted reports whether seq says nothing about its owner's place.
 func exhausted(seq int64) bool { return seq < 0 || seq > lastSafeSequence }
 
-// queue is a lock's directory as one list showed it.
+// queue is a lock's directory as one list showed it. Call free when it is not
+// needed any more.
 type queue struct {
 	contenders []contender // in no order: see compareTurns
 	foreign    int         // children that are no contenders
@@ -224,7 +242,7 @@ type queue struct {
 
 // parseQueue finds the contenders among a directory's children.
 func parseQueue(children []string) queue {
-	q := queue{contenders: make([]contender, 0, len(children))}
+	q := queue{contenders: spareContenders(len(children))}
 	for _, name := range children {
 		c, ok := parseContender(name)
 		if !ok {
@@ -239,6 +257,26 @@ func parseQueue(children []string) queue {
 	return q
 }
 
+// spare has slices for the contenders of a queue: a process that hands a lock round
+// among a thousand needs one of 40 KB for each grant.
+var spare sync.Pool
+
+// spareContenders returns an empty slice for n contenders.
+func spareContenders(n int) []contender {
+	if s, ok := spare.Get().(*[]contender); ok && cap(*s) >= n {
+		return (*s)[:0]
+	}
+	return make([]contender, 0, n)
+}
+
+// free gives back the queue's memory. Contenders that were copied out of it stay.
+func (q *queue) free() {
+	s := q.contenders[:cap(q.contenders)]
+	q.contenders = nil
+	clear(s) // the names
+	spare.Put(&s)
+}
+
 // compareTurns is negative if it is a's turn before it is b's: by sequence number.
 // Those whose number says nothing were made after all others, and come after
 // them, in the order of their czxids if those are known. A read that has the
@@ -248,6 +286,9 @@ func parseQueue(children []string) queue {
 // A queue is not sorted: what is asked of it takes one pass, and at every hand-over
 // somebody asks.
 func compareTurns(a, b contender) int {
+	if late(a)+late(b) == 0 && a.seq != b.seq { // nearly always
+		return cmp.Compare(a.seq, b.seq)
+	}
 	return cmp.Or(
 		cmp.Compare(late(a), late(b)),
 		cmp.Compare(a.czxid, b.czxid),
@@ -280,24 +321,6 @@ func (q queue) find(name string) (c contender, found bool) {
 	return q.contenders[i], true
 }
 
-// ahead returns how many contenders are ahead of the one called name and exclude
-// it, and the nearest of them; found is false if name is not in the queue.
-func (q queue) ahead(name string, kind Kind) (n int, nearest contender, found bool) {
-	own, found := q.find(name)
-	if !found {
-		return 0, contender{}, false
-	}
-	for _, c := range q.contenders {
-		if !excludes(c.kind, kind) || compareTurns(c, own) >= 0 {
-			continue
-		}
-		if n++; n == 1 || compareTurns(c, nearest) > 0 {
-			nearest = c
-		}
-	}
-	return n, nearest, true
-}
-
 // behind returns the first contender that is behind the one called name, is
 // excluded by it, and is not one to skip. If name is not in the queue, everybody
 // is behind it.
@@ -318,46 +341,6 @@ func (q queue) excluded(kind Kind, skip func(contender) bool) (first contender, 
 		}
 	}
 	return first, found
-}
-
-// A last is the contender that was the last one of a queue, as whoever was first
-// in it saw it.
-type last struct {
-	contender
-	n int // how many there were that exclude who was first
-}
-
-// last returns the last of those behind the one called name, which is the first;
-// nil if there is none, or if the order of the queue is not told by its numbers.
-func (q queue) last(name string, kind Kind) *last {
-	if q.exhausted {
-		return nil
-	}
-	var found last
-	for _, c := range q.contenders {
-		if c.name == name {
-			continue
-		}
-		if excludes(kind, c.kind) {
-			found.n++
-		}
-		if found.name == "" || compareTurns(c, found.contender) > 0 {
-			found.contender = c
-		}
-	}
-	if found.name == "" {
-		return nil
-	}
-	return &found
-}
-
-// rightAhead reports whether l is known to be right ahead of the one called name,
-// of the given kind, which left the head of the queue and came in at its end in
-// one transaction: numbers are given out without gaps, so if it has the next one
-// nobody came in between. At most those whom l counts are ahead of it then.
-func (l *last) rightAhead(name string, kind Kind) bool {
-	own, ok := parseContender(name)
-	return ok && !exhausted(own.seq) && own.seq == l.seq+1 && excludes(l.kind, kind)
 }
 
 // foreignKind returns a contender that does not belong into a queue of kind's: a

@@ -151,12 +151,16 @@ func TestParseQueue(t *testing.T) {
 				t.Fatalf("%s: got %v and %d strangers; want %v and %d", test.what, got, q.foreign, test.order, len(test.foreign))
 			}
 			for i, name := range test.order {
-				n, nearest, found := q.ahead(name, KindExclusive)
-				if !found || n != i || i > 0 && nearest.name != test.order[i-1] {
-					t.Errorf("%s: ahead of %s: got %d, nearest %q, %t", test.what, name, n, nearest.name, found)
+				p, found := q.prospect(name, KindExclusive)
+				nearest := p.watch
+				if p.then != nil {
+					nearest = *p.then
+				}
+				if !found || p.n != i || i > 0 && nearest.name != test.order[i-1] {
+					t.Errorf("%s: ahead of %s: got %d, nearest %q, %t", test.what, name, p.n, nearest.name, found)
 				}
 			}
-			if _, _, found := q.ahead(node("lock-", 4711), KindExclusive); found {
+			if _, found := q.prospect(node("lock-", 4711), KindExclusive); found {
 				t.Errorf("%s: found a node that is not there", test.what)
 			}
 		}

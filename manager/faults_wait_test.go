@@ -126,7 +126,7 @@ func TestF027_WakeAtEachStep(t *testing.T) {
 	}
 }
 
-// Somebody deletes the node of a process that waits behind more than one other.
+// Somebody deletes the node of a process that waits behind more than two others.
 // It queues again when the nearest of them goes, or when the wait is looked at
 // again; and at once if that has been done before.
 func TestF028_WaiterFurtherBackIsDeleted(t *testing.T) {
@@ -142,8 +142,10 @@ func TestF028_WaiterFurtherBackIsDeleted(t *testing.T) {
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
-				holds, ahead, waits := c.lock("holds"), c.lock("ahead"), c.lock("waits")
+				holds, between, ahead, waits := c.lock("holds"), c.lock("between"), c.lock("ahead"), c.lock("waits")
 				h := mustLock(c.t, holds)
+				first := between.Acquire(c.t.Context())
+				synctest.Wait()
 				second := ahead.Acquire(c.t.Context())
 				synctest.Wait()
 				w := waits.Acquire(c.t.Context())
@@ -159,6 +161,8 @@ func TestF028_WaiterFurtherBackIsDeleted(t *testing.T) {
 				}
 				mustRelease(c.t, h)
 				synctest.Wait()
+				mustRelease(c.t, first)
+				synctest.Wait()
 				if !test.leaves {
 					wantHeld(c.t, "the one ahead", second)
 					mustRelease(c.t, second)
@@ -166,6 +170,52 @@ func TestF028_WaiterFurtherBackIsDeleted(t *testing.T) {
 				}
 				wantHeld(c.t, "who waits", w)
 				mustRelease(c.t, w)
+				c.wantNodes(0)
+			})
+		})
+	}
+}
+
+// Somebody deletes the node of the process that is next. It hears of that and queues
+// again. Only if its turn comes so soon that it has not looked yet does it enter
+// without a node, and learns it at its first look.
+func TestF028_NextOnesNodeIsDeleted(t *testing.T) {
+	for _, test := range []struct {
+		what   string
+		before time.Duration // how long it has waited when its node goes
+		after  time.Duration // and how long after that its turn comes
+		enters bool
+	}{
+		{"its turn comes at once", 0, 0, true},
+		{"its turn comes soon", 0, defaultTenure - time.Millisecond, true},
+		{"it has looked in vain", 0, defaultTenure + time.Millisecond, false},
+		{"it has looked before", time.Second, 0, false},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				first := mustLock(c.t, c.lock("first"))
+				next := c.lock("next")
+				h := next.Acquire(c.t.Context())
+				synctest.Wait()
+				last := c.lock("last").Acquire(c.t.Context())
+				later(test.before)
+				c.remove(c.nodeOf(next.m))
+				later(test.after)
+				mustRelease(c.t, first)
+				synctest.Wait()
+				if test.enters {
+					wantHeld(c.t, "who was next", h)
+					later(defaultTenure + time.Millisecond)
+					wantErr(c.t, "who was next, after its first look", h.Err(), ErrLost)
+					mustRelease(c.t, last)
+				} else {
+					wantHeld(c.t, "who was behind it", last)
+					wantWaiting(c.t, "who was next", h)
+					mustRelease(c.t, last)
+					synctest.Wait()
+					wantHeld(c.t, "who was next, and queued again", h)
+					mustRelease(c.t, h)
+				}
 				c.wantNodes(0)
 			})
 		})

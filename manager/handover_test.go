@@ -138,19 +138,17 @@ func TestHandOverGoesToTheEndOfTheQueue(t *testing.T) {
 		mustRelease(c.t, second)
 		token = c.wantNext("who waited second", third, token)
 		wantWaiting(c.t, "who has just released", fourth)
-		na.want("while the second to last leaves", "")
+		na.want("while the second to last leaves: it looks for the last one", "getData=1")
 		mustRelease(c.t, third)
-		na.want("its turn", "getChildren2=1")
+		na.want("its turn", "")
 		c.wantNext("who went to the end", fourth, token)
 		mustRelease(c.t, fourth)
 		c.wantNodes(0)
 	})
 }
 
-// Processes that hand a lock round: a grant is one write and two reads, since the
-// list that lets a process in tells it behind whom it will queue. Where there are
-// two of them it is three reads, and none of them lies between the one's release
-// and the other's grant.
+// Processes that hand a lock round: a grant is one write and three reads at the
+// most, and none of them lies between the one's release and the next one's grant.
 func TestHandRoundCost(t *testing.T) {
 	for _, processes := range []int{2, 3, 10} {
 		t.Run(fmt.Sprint(processes), func(t *testing.T) {
@@ -164,40 +162,29 @@ func TestHandRoundCost(t *testing.T) {
 					synctest.Wait()
 				}
 				var token uint64
-				turn := func(requests func() map[string]int, maxReads int) {
+				turn := func() {
 					h := holds[0]
 					token = c.wantNext("the first in line", h, token)
 					holds = append(holds[1:], waitBehind(c.t, h))
 					mustRelease(c.t, h)
 					synctest.Wait()
-					got := requests()
-					reads := got["getChildren2"] + got["getData"]
-					if got["multi"] != 1 || got["delete"] != 0 || got["create"] != 0 || reads > maxReads {
-						c.t.Errorf("a turn: %v", got)
-					}
 				}
-				none := func() map[string]int { return map[string]int{"multi": 1} }
 				for range 2 * processes { // until each has queued like this
-					turn(none, 3)
-				}
-				maxReads := 2
-				if processes == 2 {
-					maxReads = 3
+					turn()
 				}
 				count := c.countRequests(dir)
 				for range 3 * processes {
-					turn(count.take, maxReads)
-				}
-				if processes == 2 {
-					n := c.tally(locks[1].m)
-					for i := range 4 {
-						turn(none, 3)
-						want := ""
-						if i%2 == 1 {
-							want = "getChildren2=1 getData=2 multi=1" // it was its release
-						}
-						n.want(fmt.Sprintf("turn %d", i), want)
+					turn()
+					got := count.take()
+					reads := got["getChildren2"] + got["getData"]
+					if got["multi"] != 1 || got["delete"] != 0 || got["create"] != 0 || reads > 3 {
+						c.t.Errorf("a turn: %v", got)
 					}
+				}
+				for range processes {
+					n := c.tally(holds[1].Lock().m)
+					turn()
+					n.want("who gets the lock", "")
 				}
 				for _, h := range holds {
 					h.Release()
@@ -213,10 +200,6 @@ func TestHandRoundCost(t *testing.T) {
 // look. If others have come or gone since, it is in line all the same: behind those
 // who came, and not behind those who went.
 func TestHandOverBehindTheLastOneSeen(t *testing.T) {
-	const (
-		noList = "getData=1 multi=1"
-		list   = "getChildren2=1 getData=1 multi=1"
-	)
 	acquire := func(c *cluster, label string) Hold {
 		h := c.lock(label).Acquire(c.t.Context())
 		synctest.Wait()
@@ -228,17 +211,23 @@ func TestHandOverBehindTheLastOneSeen(t *testing.T) {
 		meantime func(c *cluster, q queue) queue
 		requests string // by which it leaves and queues again
 	}{
-		{"nothing", func(_ *cluster, q queue) queue { return q }, noList},
-		{"somebody came", func(c *cluster, q queue) queue { return append(q, acquire(c, "c")) }, list},
-		{"two came", func(c *cluster, q queue) queue { return append(q, acquire(c, "c"), acquire(c, "d")) }, list},
-		{"somebody came and went", func(c *cluster, q queue) queue { acquire(c, "c").Release(); return q }, list},
-		{"the first one went", func(_ *cluster, q queue) queue { q[0].Release(); return q[1:] }, noList},
-		{"the last one went", func(_ *cluster, q queue) queue { q[1].Release(); return q[:1] },
-			"getChildren2=1 getData=3 multi=1"}, // in vain for that one; for the one ahead; for its own, since it is next
+		{"nothing", func(_ *cluster, q queue) queue { return q }, "getData=1 multi=1"},
+		{"somebody came", func(c *cluster, q queue) queue { return append(q, acquire(c, "c")) }, "getData=1 multi=1"},
+		{"two came", func(c *cluster, q queue) queue { return append(q, acquire(c, "c"), acquire(c, "d")) },
+			"getChildren2=1 getData=1 multi=1"},
+		{"somebody came and went", func(c *cluster, q queue) queue { acquire(c, "c").Release(); return q }, "getData=1 multi=1"},
+		{"the first one went", func(_ *cluster, q queue) queue { q[0].Release(); return q[1:] },
+			"getData=2 multi=1"}, // in vain for that one, and for the other
+		{"the last one went", func(_ *cluster, q queue) queue { q[1].Release(); return q[:1] }, "getData=1 multi=1"},
 		{"the last one went, somebody came", func(c *cluster, q queue) queue {
 			q[1].Release()
 			return append(q[:1], acquire(c, "c"))
-		}, list},
+		}, "getChildren2=1 getData=2 multi=1"},
+		{"all went", func(_ *cluster, q queue) queue {
+			q[0].Release()
+			q[1].Release()
+			return nil
+		}, "multi=1"},
 		{"all went, somebody came", func(c *cluster, q queue) queue {
 			q[0].Release()
 			q[1].Release()
@@ -247,16 +236,16 @@ func TestHandOverBehindTheLastOneSeen(t *testing.T) {
 		{"something came that is no contender", func(c *cluster, q queue) queue {
 			wantErr(c.t, "create", c.srv.Create(dir+"/README", nil), nil)
 			return q
-		}, list},
+		}, "getData=1 multi=1"},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				a := c.lock("a")
-				early := queue{acquire(c, "early"), acquire(c, "later")}
+				early := queue{acquire(c, "early"), acquire(c, "later"), acquire(c, "then")}
 				h := a.Acquire(c.t.Context())
 				synctest.Wait()
 				behind := queue{acquire(c, "b"), acquire(c, "bb")}
-				for _, e := range early { // two were ahead, so it lists before it enters
+				for _, e := range early { // three were ahead, so it lists before it enters
 					synctest.Wait()
 					mustRelease(c.t, e)
 				}

@@ -504,6 +504,8 @@ func (m *Manager) rotate() {
 			if looked == 0 || m.now()-looked < int64(rotationTimeout) || t.round.word.Load().Phase() != state.Fetching {
 				continue
 			}
+			t.looked.Store(0)
+			t.ownDue.Store(true)
 			t.wake()
 			select {
 			case <-m.done:

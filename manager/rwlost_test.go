@@ -99,7 +99,7 @@ func TestF028_NoGrantOnANodeThatIsGone(t *testing.T) {
 					h := l.Acquire(c.t.Context())
 					synctest.Wait()
 					next := c.lock("next").Acquire(c.t.Context())
-					synctest.Wait()
+					later(time.Second) // its node is looked after from now on
 
 					del := c.barrier().hold(l.m, zktest.OpDelete, 1)
 					lose.by(c.srv.Faults(), zktest.Match{Op: zktest.OpDelete, Session: session(l.m)})

@@ -110,6 +110,7 @@ func (t *trip) lookBehind(s *zkio.Session) bool {
 	q := parseQueue(children)
 	t.last = q.last(t.node.Name(), l.kind)
 	t.suspected(q.excluded(l.kind, func(c contender) bool { return l.m.owns(c.name) }))
+	q.free()
 	if t.suspect == nil {
 		return true
 	}

@@ -40,8 +40,6 @@ type trip struct {
 	placing     atomic.Pointer[placing]  // settles when the place is known; see placed
 	losses      atomic.Pointer[lossList] // who is to be told of a loss; see onLoss
 
-	aheadGone atomic.Pointer[string] // the path of a watched contender that was deleted
-
 	// Written by the granter before its CAS to RETAINED and never again; so
 	// whoever has seen the word RETAINED or later may read them, once it knows
 	// that the round was granted.
@@ -53,21 +51,16 @@ type trip struct {
 	// Of step alone; handed from one worker to the next by the CASes on run. Until
 	// the round's turn has come they are of the round before it (see leave), and
 	// are handed on by the flag that says that it has.
-	node       *zkio.Node // nil before the fetch, and again after the deletion
-	ahead      string     // the path that is watched
-	besides    *besides   // of a read round that was to have a place beside our own write node; else nil
-	firstAt    int64      // when the node was known to be the only one in the queue: see leave; 0: it is not
-	last       *last      // of a round that is held: who was last behind it; of one that has just queued: see follow
-	alone      uint64     // when ahead is deleted the lock is ours, if told on this connection; 0: it is not
-	leaving    bool       // node is to go, and may have gone: see requeue
-	ownWatched bool       // the server has a watch for node, or had and ownTouched tells
-	closing    bool       // the first step of the end has been made
-	warned     bool       // about a contender that is not ephemeral
-	attempts   int32      // failed tries in a row
-	requeues   int32      // nodes that were gone in a row
-	tenure                // of a round that is held
+	node     *zkio.Node // nil before the fetch, and again after the deletion
+	besides  *besides   // of a read round that was to have a place beside our own write node; else nil
+	leaving  bool       // node is to go, and may have gone: see requeue
+	closing  bool       // the first step of the end has been made
+	warned   bool       // about a contender that is not ephemeral
+	attempts int32      // failed tries in a row
+	requeues int32      // nodes that were gone in a row
+	line                // of a round that waits
+	tenure              // of a round that is held
 
-	looked atomic.Int64 // when the queue was last looked at, for the rotation; 0 before
 }
 
 // besides is what a read round knows about places beside this process's own
@@ -354,55 +347,7 @@ func (t *trip) fetch(s *zkio.Session) (more bool) {
 	if t.node.Czxid() == 0 {
 		return t.queue(s) // not yet, or not known to have succeeded
 	}
-	if t.ownTouched.Swap(false) {
-		// Our node's watch has fired: look, which also sets it again.
-		if ok, more := t.lookAtOwn(s); !ok {
-			return more
-		}
-		t.alone, t.firstAt, t.last = 0, 0, nil // list: our place may not be what it was
-	}
-	if at := t.firstAt; at != 0 {
-		// Nobody can come in before us; but our node may go, and has no watch.
-		// So that is to be no older than what keep lets pass before its first look.
-		t.firstAt = 0
-		if l.m.now()-at < int64(l.m.firstLook()) {
-			//holdfast:reached hand-over: nobody else was in the queue
-			return t.enter(s)
-		}
-	}
-	gone := t.aheadGone.Load()
-	connection := s.Connection() // read after it: what is told on a new one counts for that
-	if last := t.last; last != nil {
-		t.last = nil
-		if last.rightAhead(t.node.Name(), l.kind) {
-			//holdfast:reached hand-over: right behind the last one known, no list
-			return t.await(s, last.n, last.contender, connection)
-		}
-	}
-	if gone != nil && *gone == t.ahead && t.alone == connection {
-		// The only contender ahead is gone, and nobody can come in before us: the
-		// lock is ours, without another look. We would have heard by now if our
-		// own node had gone before; not so after an outage.
-		//holdfast:reached grant: the only one ahead went, no list
-		return t.enter(s)
-	}
-	q, more, ok := t.list(s)
-	if !ok {
-		return more
-	}
-	n, nearest, found := q.ahead(t.node.Name(), l.kind)
-	switch {
-	case !found:
-		//holdfast:reached fetch: its node was deleted by somebody
-		return t.requeue(s) // somebody deleted it
-	case n == 0:
-		t.last = q.last(t.node.Name(), l.kind)
-		return t.enter(s)
-	}
-	if q.exhausted {
-		connection = 0 // there is no telling who else is ahead, or will be
-	}
-	return t.await(s, n, nearest, connection)
+	return t.inLine(s)
 }
 
 // directory is what a lock knows about its directory. It is written by the
@@ -454,7 +399,7 @@ func (t *trip) queue(s *zkio.Session) (more bool) {
 			return t.failed(err)
 		}
 		t.attempts = 0
-		t.ownWatched = children == 0
+		t.ownWatched, t.seenAt = children == 0, l.m.now()
 		if children == 1 {
 			return t.enter(s)
 		}
@@ -507,77 +452,6 @@ func (t *trip) downgrade(s *zkio.Session, w Grant) (more bool) {
 	return t.enter(s)
 }
 
-// list reads the queue. If ok is false, more is what fetch is to return.
-func (t *trip) list(s *zkio.Session) (q queue, more, ok bool) {
-	l := t.round.lock
-	children, _, err := s.Children(l.path)
-	if errors.Is(err, zkio.ErrNoNode) {
-		return q, t.requeue(s), false // the directory is gone, and our node with it
-	} else if err != nil {
-		return q, t.failed(err), false
-	}
-	q = parseQueue(children)
-	l.foreign.Store(int32(q.foreign))
-	if q.exhausted {
-		if err := t.order(s, &q); errors.Is(err, ErrSequenceExhausted) {
-			t.round.fail(t.error("acquire", err))
-			return q, true, false
-		} else if err != nil {
-			return q, t.failed(err), false
-		}
-	}
-	if c, found := q.foreignKind(l.kind); found && l.mixed.CompareAndSwap(false, true) {
-		l.m.cfg.Logger.Warn("holdfast: mutexes and read/write locks contend in one directory; here they exclude each other, but some clients grant both at once",
-			"lock", l.Name(), "kind", l.kind.String(), "node", l.path+"/"+c.name)
-	}
-	t.suspected(q.behind(t.node.Name(), l.kind, l.m.owns))
-	return q, true, true
-}
-
-// order finds out in which order the contenders of a queue whose sequence numbers
-// have run out were created: by which transactions. Other clients do not do that: with
-// one of theirs in the queue there is no order to agree on.
-func (t *trip) order(s *zkio.Session, q *queue) error {
-	kept := q.contenders[:0]
-	for _, c := range q.contenders {
-		data, stat, err := s.Get(t.round.lock.path + "/" + c.name)
-		switch {
-		case errors.Is(err, zkio.ErrNoNode) && exhausted(c.seq):
-			continue
-		case errors.Is(err, zkio.ErrNoNode):
-			// It has gone since the list was made. It may have been a write that
-			// has become a read at its place, which the list does not show. So it
-			// stays: who is behind it finds it gone, and lists again.
-			//holdfast:reached numbers run out: a contender goes while the queue is put in order
-		case err != nil:
-			return err
-		case !new(Contender).describe(data):
-			return fmt.Errorf("%w, and another client's contender is in the queue: %s", ErrSequenceExhausted, c.name)
-		}
-		if exhausted(c.seq) {
-			c.czxid = stat.Czxid
-		}
-		kept = append(kept, c)
-	}
-	q.contenders = kept
-	return nil
-}
-
-// lookAtOwn reads our own node, which sets the watch for it. If ok is false the
-// node is gone, or it is not known, and more is what fetch is to return.
-func (t *trip) lookAtOwn(s *zkio.Session) (ok, more bool) {
-	_, _, err := s.Get(t.node.Path())
-	switch {
-	case err == nil:
-		t.ownWatched = true
-		return true, true
-	case errors.Is(err, zkio.ErrNoNode):
-		return false, t.requeue(s)
-	}
-	t.ownTouched.Store(true)
-	return false, t.failed(err)
-}
-
 // requeue queues again after our node has gone while we waited, or leaves the
 // place in the queue for a better one.
 //
@@ -600,75 +474,8 @@ func (t *trip) nodeGone() {
 	t.unwatchAhead()
 	t.unplace()
 	t.node = nil
-	t.leaving, t.ownWatched, t.firstAt, t.last = false, false, 0, nil
+	t.leaving, t.ownWatched, t.first, t.last, t.from = false, false, false, nil, nil
 	t.ownTouched.Store(false)
-}
-
-// await watches the nearest contender ahead and parks the round. From here on
-// it costs no goroutine: a watch, the loss of the session or the rotation wakes it.
-// connection is the one that was there before the place was found out, or 0 if
-// that place does not say who will be in line.
-func (t *trip) await(s *zkio.Session, n int, nearest contender, connection uint64) (more bool) {
-	l := t.round.lock
-	path := l.path + "/" + nearest.name
-	if t.ahead != path {
-		t.unwatchAhead()
-		t.ahead = path
-		// Before the request: an event that comes right behind the reply must
-		// find us.
-		l.m.client.Watch(path, (*aheadWatch)(t))
-	}
-	// Its deletion alone lets us in, unless a read can stand in its place after
-	// that: a writer may have been downgraded.
-	t.alone = 0
-	if n == 1 && (nearest.kind != KindWrite || l.kind == KindRead) {
-		t.alone = connection
-	}
-	data, stat, err := s.Get(path)
-	if errors.Is(err, zkio.ErrNoNode) {
-		// It went between the list and now.
-		//holdfast:reached fetch: the one ahead went between the list and the watch
-		t.aheadGone.Store(&path)
-		return true
-	} else if err != nil {
-		return t.failed(err)
-	}
-	if !t.ownWatched && (n == 1 || t.looked.Load() != 0) {
-		// An administrator may delete our node while we wait. As long as there
-		// are others ahead we list the queue before we enter, and see it then, or
-		// the rotation does.
-		if ok, more := t.lookAtOwn(s); !ok {
-			return more
-		}
-	}
-	c := &Contender{Path: path, Kind: nearest.kind, Sequence: nearest.seq, Persistent: stat.EphemeralOwner == 0}
-	c.describe(data)
-	if c.Persistent && !t.warned {
-		t.warned = true
-		l.m.cfg.Logger.Warn("holdfast: waiting for a contender whose node is not ephemeral; it stays until somebody deletes it",
-			"lock", l.Name(), "node", path)
-	}
-	if t.node.Beside() == "" { // else downgrade may look at it, and make it again
-		t.node.Slim()
-	}
-	t.setPlace(&place{position: n, ahead: c})
-	// A lease is of use to who is next. The others can do without until it is
-	// their turn, and prove themselves then: a write now and then by everybody who
-	// waits would be a burden on the servers that grows with the queue.
-	t.node.KeepAlive(n == 1)
-	t.attempts, t.requeues = 0, 0
-	t.looked.Store(l.m.now())
-	return false
-}
-
-// unwatchAhead takes back the watch on the contender ahead.
-func (t *trip) unwatchAhead() {
-	if t.ahead != "" {
-		t.round.lock.m.client.Unwatch(t.ahead, (*aheadWatch)(t))
-		t.ahead = ""
-	}
-	t.alone = 0
-	t.aheadGone.Store(nil)
 }
 
 // leaseToBegin is how much of a lease there has to be for a hold to begin with. Soon
@@ -859,11 +666,7 @@ func (t *trip) leave(s *zkio.Session, together bool) (zkio.Removal, error) {
 	switch class := zkio.ClassOf(err); {
 	case err == nil:
 		//holdfast:reached hand-over: left and queued again in one request
-		if children == 1 {
-			next.firstAt = l.m.now()
-		} else {
-			next.last = t.last
-		}
+		next.seenAt, next.first, next.from = l.m.now(), children == 1, t.last
 		return zkio.RemovedByUs, nil
 	case class == zkio.NotSent || class == zkio.Definite:
 		//holdfast:reached hand-over: refused, one after the other
@@ -951,19 +754,5 @@ func (t *trip) PathChanged(path string, ev zkio.Event) {
 		return
 	}
 	t.ownTouched.Store(true)
-	t.wake()
-}
-
-// aheadWatch is the trip as the watcher of the contender ahead.
-type aheadWatch trip
-
-// PathChanged is told by the dispatcher that something happened to the
-// contender ahead. Whatever it was, the trip looks again; that it was deleted
-// is noted, with its path, since news of an earlier one may come late.
-func (a *aheadWatch) PathChanged(path string, ev zkio.Event) {
-	t := (*trip)(a)
-	if ev == zkio.NodeDeleted {
-		t.aheadGone.Store(&path)
-	}
 	t.wake()
 }

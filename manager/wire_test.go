@@ -136,9 +136,10 @@ func TestUncontendedAcquireIsOneRequest(t *testing.T) {
 	}
 }
 
-// A lock that another process has costs who wants it one write and three reads:
-// the queue, the contender ahead, and its own node, of which it has to hear. Its
-// turn costs nothing, unless a downgraded read may have come in between.
+// A lock that another process has costs who wants it one write and two reads: the
+// queue and the contender ahead. Its turn costs nothing, unless a downgraded read
+// may have come in between. If that turn is long in coming, it looks at its own
+// node, to hear of it from then on.
 func TestQueuedAcquire(t *testing.T) {
 	for _, test := range []struct {
 		what string
@@ -154,12 +155,16 @@ func TestQueuedAcquire(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				ahead, l := test.take(c)
 				mustRelease(c.t, mustLock(c.t, l)) // the directory is known from now on
-				for range 3 {
+				for _, long := range []bool{false, true, false} {
 					first := mustLock(c.t, ahead)
 					n := c.tally(l.m)
 					h := l.Acquire(c.t.Context())
-					n.want("queued", "getChildren2=1 getData=2 multi=1")
+					n.want("queued", "getChildren2=1 getData=1 multi=1")
 					pending(c.t, "lock", h.Granted())
+					if long {
+						later(time.Second)
+						n.want("after a while", "getData=1")
+					}
 					mustRelease(c.t, first)
 					n.want("its turn", test.turn)
 					wantHeld(c.t, "lock", h)
