@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unique"
 )
 
 // A Kind says what a contender asks for.
@@ -90,7 +91,9 @@ func (c *Contender) describe(data []byte) bool {
 	if json.Unmarshal(data, &d) != nil || d.Kind == "" {
 		return false
 	}
-	c.Host, c.PID, c.Label, c.Since = d.Host, d.PID, d.Label, d.Since
+	// Many contenders are of the same few hosts.
+	c.Host, c.Label = unique.Make(d.Host).Value(), unique.Make(d.Label).Value()
+	c.PID, c.Since = d.PID, d.Since
 	return true
 }
 

@@ -53,7 +53,7 @@ func deadHold(l *Lock, err error) Hold {
 	})
 	t := r.trip()
 	t.granted.Settle(Grant{}, err)
-	t.lost.Settle(struct{}{}, err)
+	t.lostPromise().Settle(struct{}{}, err)
 	t.released.Settle(struct{}{}, err)
 	t.ending.Store(&ending{err: err})
 	return newHold(r)
@@ -239,7 +239,7 @@ func (h Hold) over(op string) error {
 	}
 	// Whoever ended the round by force is between its CAS and the note that
 	// says why. Lost closes first, so who was woken by it is told the reason.
-	if _, err, ok := t.lost.Future().Poll(); ok {
+	if err := t.lostErr(); err != nil {
 		return h.wrap(op, err)
 	}
 	return h.error(op, ErrLost)
@@ -255,7 +255,7 @@ func (h Hold) Lost() <-chan struct{} {
 	if h.round == nil {
 		return nil
 	}
-	return h.round.trip().lost.Future().Done()
+	return h.round.trip().lostPromise().Future().Done()
 }
 
 // Context returns a context for the work that is done under the lock. It ends
@@ -273,13 +273,12 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 	// never be noticed.
 	released := h.error("hold", ErrReleased)
 	t := h.round.trip()
-	lost := t.lost.Future()
 	stop := t.onLoss(func(err error) { cancel(err) })
 	forget := h.slot.onRelease(h.gen, func() {
 		stop()
 		// A loss before the release is the cause, even if nobody has got round
 		// to telling yet.
-		if _, err, ok := lost.Poll(); ok {
+		if err := t.lostErr(); err != nil {
 			cancel(err)
 		} else {
 			cancel(released)

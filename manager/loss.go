@@ -4,7 +4,36 @@ package manager
 
 import (
 	"sync"
+
+	"github.com/holdfast-go/holdfast/futures"
 )
+
+// losing is the promise that a round is ended by force. It settles with an error
+// only.
+type losing struct{ futures.Promise[struct{}] }
+
+// lostPromise returns the promise, and makes it if nobody has asked for it yet:
+// most rounds are neither lost nor watched.
+func (t *trip) lostPromise() *losing {
+	for {
+		if p := t.lost.Load(); p != nil {
+			return p
+		}
+		t.lost.CompareAndSwap(nil, new(losing))
+	}
+}
+
+// lostErr returns why the round was ended by force, and nil if it was not. Who ends
+// it settles the promise before anybody else is told, so whoever has been told by
+// other means finds the error here.
+func (t *trip) lostErr() error {
+	if p := t.lost.Load(); p != nil {
+		if _, err, ok := p.Future().Poll(); ok {
+			return err
+		}
+	}
+	return nil
+}
 
 // lossList is who is to be told that a round was ended by force: the contexts
 // that were made from its holds.
@@ -31,7 +60,7 @@ func (t *trip) onLoss(fn func(error)) (forget func()) {
 	ls.mu.Unlock()
 	// Who ends the round settles lost before it takes the list, and we look at
 	// lost after we have entered the list: one of us calls fn.
-	if _, err, ok := t.lost.Future().Poll(); ok {
+	if err := t.lostErr(); err != nil {
 		fn(err)
 	}
 	return func() {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,9 +45,9 @@ type Manager struct {
 	// across I/O, a channel operation or a call of user code. It is taken
 	// before no other lock of this package.
 	mu      sync.Mutex
-	locks   map[string]entry   // by path
-	sweepAt int                // remove dead entries when there are so many
-	active  map[*trip]struct{} // trips that have, or may have, a node
+	locks   map[string]entry // by path
+	sweepAt int              // remove dead entries when there are so many
+	active  []*trip          // trips that have, or may have, a node; see trip.slot
 
 	closeBegun atomic.Bool
 	closeDone  chan struct{}  // closed when Close has done its work
@@ -81,7 +82,6 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		start:   time.Now(),
 		locks:   make(map[string]entry),
 		sweepAt: minSweep,
-		active:  make(map[*trip]struct{}),
 		done:    make(chan struct{}),
 
 		closeDone: make(chan struct{}),
@@ -403,21 +403,33 @@ func (m *Manager) eachRound(fn func(*round)) {
 // or leases looks for them here.
 func (m *Manager) activate(t *trip) {
 	m.mu.Lock()
-	m.active[t] = struct{}{}
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	if t.slot == 0 {
+		m.active = append(m.active, t)
+		t.slot = int32(len(m.active))
+	}
 }
 
 func (m *Manager) deactivate(t *trip) {
 	m.mu.Lock()
-	delete(m.active, t)
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	if t.slot == 0 {
+		return
+	}
+	end := len(m.active) - 1
+	last := m.active[end]
+	m.active[t.slot-1], last.slot = last, t.slot
+	m.active[end], t.slot = nil, 0
+	m.active = m.active[:end]
+	if cap(m.active) > 1024 && end < cap(m.active)/4 {
+		m.active = slices.Clip(slices.Clone(m.active)) // there were many once
+	}
 }
 
 func (m *Manager) isActive(t *trip) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, ok := m.active[t]
-	return ok
+	return t.slot != 0
 }
 
 // anyActive returns an active trip whose turn has come. One whose turn has not is
@@ -425,7 +437,7 @@ func (m *Manager) isActive(t *trip) bool {
 func (m *Manager) anyActive() *trip {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for t := range m.active {
+	for _, t := range m.active {
 		if t.round.due() {
 			return t
 		}
@@ -436,11 +448,7 @@ func (m *Manager) anyActive() *trip {
 func (m *Manager) activeTrips() []*trip {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ts := make([]*trip, 0, len(m.active))
-	for t := range m.active {
-		ts = append(ts, t)
-	}
-	return ts
+	return slices.Clone(m.active)
 }
 
 // listener is the Manager as zkio's Listener. Its methods run on the client's

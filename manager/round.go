@@ -206,7 +206,7 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	}
 	t := r.trip()
 	t.granted.Settle(Grant{}, err)
-	t.lost.Settle(struct{}{}, err)
+	t.lostPromise().Settle(struct{}{}, err)
 	t.ending.Store(&ending{err: err, notBefore: r.lock.m.graceEnd(err)})
 	t.tellLoss(err)
 	// If the predecessor is not released yet, its releaser will go on for us.

@@ -29,7 +29,7 @@ type trip struct {
 
 	granted  futures.Promise[Grant]    // the lock is this process's
 	released futures.Promise[struct{}] // the node is gone
-	lost     futures.Promise[struct{}] // the round was ended by force; settles with an error only
+	lost     atomic.Pointer[losing]    // the round was ended by force; nil: nobody has asked. See lostPromise
 
 	run         atomic.Uint32            // idle, queued…, running, again; see wake
 	retrying    atomic.Bool              // a delayed wake for a fetch is on its way
@@ -56,6 +56,7 @@ type trip struct {
 	leaving  bool       // node is to go, and may have gone: see requeue
 	closing  bool       // the first step of the end has been made
 	warned   bool       // about a contender that is not ephemeral
+	slot     int32      // 1 + its index in Manager.active, or 0; protected by Manager.mu
 	attempts int32      // failed tries in a row
 	requeues int32      // nodes that were gone in a row
 	line                // of a round that waits

@@ -150,14 +150,14 @@ var mutants = []mutant{
 	},
 	{
 		fault: "F14", what: "a contender that goes while the queue is put in order is left out",
-		file: "manager/trip.go",
+		file: "manager/line.go",
 		old:  "case errors.Is(err, zkio.ErrNoNode) && exhausted(c.seq):",
 		new:  "case errors.Is(err, zkio.ErrNoNode):",
 		pkg:  "./manager", tests: "TestDowngradeWhileTheQueueIsPutInOrder",
 	},
 	{
 		fault: "F14", what: "another client's contender is put in an order that it does not know",
-		file: "manager/trip.go",
+		file: "manager/line.go",
 		old:  "case !new(Contender).describe(data):",
 		new:  "case len(data) < 0:",
 		pkg:  "./manager", tests: "TestF014_SequenceRunsOut TestOthersWhereNumbersRunOut",
@@ -181,7 +181,7 @@ var mutants = []mutant{
 	},
 	{
 		fault: "F16", what: "a contender that is not ephemeral is waited for in silence",
-		file: "manager/trip.go",
+		file: "manager/line.go",
 		old:  "Persistent: stat.EphemeralOwner == 0}",
 		new:  "Persistent: stat.EphemeralOwner == -1}",
 		pkg:  "./manager", tests: "TestF016_PersistentContender",
@@ -216,7 +216,7 @@ var mutants = []mutant{
 	},
 	{
 		fault: "F21", what: "the one ahead is asked after by exists, which watches what is not there",
-		file: "manager/trip.go",
+		file: "manager/line.go",
 		old: `	data, stat, err := s.Get(path)
 `,
 		new: `	data, stat, err := s.Get(path)
@@ -228,17 +228,24 @@ var mutants = []mutant{
 	},
 	{
 		fault: "F22", what: "being woken is a grant",
-		file: "manager/trip.go",
-		old:  "if gone != nil && *gone == t.ahead && t.alone == connection {",
-		new:  "if gone != nil {",
-		pkg:  "./manager", tests: "TestF022_ContenderAheadDiesWaiting",
+		file: "manager/line.go",
+		old:  "case gone == nil || *gone != t.ahead || t.sure != connection:",
+		new:  "case gone == nil:",
+		pkg:  "./manager", tests: "TestF022_ContenderAheadDiesWaiting TestFairness",
 	},
 	{
 		fault: "F23", what: "the nearest one's going is a grant, whoever else is ahead",
-		file: "manager/trip.go",
-		old:  "if n == 1 && !q.exhausted &&",
-		new:  "if !q.exhausted &&",
+		file: "manager/line.go",
+		old:  "case p.n == 1:",
+		new:  "case p.n >= 1:",
 		pkg:  "./manager", tests: "TestF023_ContenderAheadGivesUp TestF022_ContenderAheadDiesWaiting",
+	},
+	{
+		fault: "F23", what: "of two ahead the first one's going is a grant",
+		file: "manager/line.go",
+		old:  "p.watch, p.then, p.sure = second, &nearest, true",
+		new:  "p.watch, p.sure = second, true",
+		pkg:  "./manager", tests: "TestHandOverCostsNoHerd",
 	},
 	{
 		fault: "F24", what: "watches are not set again after an outage",
@@ -251,9 +258,9 @@ var mutants = []mutant{
 	},
 	{
 		fault: "F24", what: "what is told after an outage counts as if there had been none",
-		file: "manager/trip.go",
-		old:  "*gone == t.ahead && t.alone == connection {",
-		new:  "*gone == t.ahead && t.alone != 0 {",
+		file: "manager/line.go",
+		old:  "*gone != t.ahead || t.sure != connection:",
+		new:  "*gone != t.ahead || t.sure == 0:",
 		pkg:  "./manager", tests: "TestNoGrantAfterAnOutageWithoutALook",
 	},
 	{
@@ -266,12 +273,12 @@ var mutants = []mutant{
 	},
 	{
 		fault: "F26", what: "only its deletion is a reason to look at the one ahead",
-		file: "manager/trip.go",
-		old: `		t.aheadGone.Store(&path)
+		file: "manager/line.go",
+		old: `		t.gone.Store(&path)
 	}
 	t.wake()
 `,
-		new: `		t.aheadGone.Store(&path)
+		new: `		t.gone.Store(&path)
 		t.wake()
 	}
 `,
@@ -290,30 +297,37 @@ var mutants = []mutant{
 	},
 	{
 		fault: "F28", what: "who waits does not watch his own node",
-		file: "manager/trip.go",
-		old:  "if !t.ownWatched && (n == 1 || t.looked.Load() != 0) {",
-		new:  "if !t.ownWatched && n != 1 {",
+		file: "manager/line.go",
+		old:  "if p.n == 1 && !t.ownWatched && t.ownLook",
+		new:  "if p.n != 1 && !t.ownWatched && t.ownLook",
 		pkg:  "./manager", tests: "TestF028_WaiterIsDeleted",
 	},
 	{
 		fault: "F28", what: "who waits behind several others never looks at his own node",
-		file: "manager/trip.go",
-		old:  "(n == 1 || t.looked.Load() != 0)",
-		new:  "n == 1",
+		file: "manager/line.go",
+		old:  "if t.ownDue.Swap(false) && !t.ownWatched {",
+		new:  "if t.ownDue.Swap(false) && !t.ownWatched && t.sure != 0 {",
 		pkg:  "./manager", tests: "TestF028_WaiterFurtherBackIsDeleted",
 	},
 	{
+		fault: "F28", what: "who is next enters without a look, however long ago his node was seen",
+		file: "manager/line.go",
+		old:  "return t.ownWatched || m.now()-t.seenAt < int64(m.firstLook())",
+		new:  "return m.now() > 0",
+		pkg:  "./manager", tests: "TestHandOverIsTooLongAgo TestF028_WaiterIsDeleted",
+	},
+	{
 		fault: "F28", what: "the next round's node is taken for granted when it was left and queued again long ago",
-		file: "manager/trip.go",
-		old:  "if l.m.now()-at < int64(l.m.firstLook()) {",
-		new:  "if at > 0 {",
+		file: "manager/line.go",
+		old:  "	case t.first:\n		t.first = false\n		if t.seen() {",
+		new:  "	case t.first:\n		t.first = false\n		if true {",
 		pkg:  "./manager", tests: "TestHandOverIsTooLongAgo",
 	},
 	{
 		fault: "F28", what: "news of the next round's node are overlooked when its process was alone in the queue",
-		file: "manager/trip.go",
-		old:  "t.alone, t.firstAt = 0, 0 //",
-		new:  "t.alone = 0 //",
+		file: "manager/line.go",
+		old:  "t.sure, t.first, t.from = 0, false, nil //",
+		new:  "t.sure, t.from = 0, nil //",
 		pkg:  "./manager", tests: "TestNewsOfTheNextNodeDuringTheHandOver",
 	},
 	{
@@ -412,7 +426,7 @@ var mutants = []mutant{
 	},
 	{
 		fault: "F35", what: "watches on those who were ahead are never taken back",
-		file: "manager/trip.go",
+		file: "manager/line.go",
 		old: `		t.round.lock.m.client.Unwatch(t.ahead, (*aheadWatch)(t))
 `,
 		new: "",
@@ -420,7 +434,7 @@ var mutants = []mutant{
 	},
 	{
 		fault: "F36", what: "a reader waits for readers",
-		file: "manager/contender.go",
+		file: "manager/line.go",
 		old:  "\t\tif !excludes(c.kind, kind) || compareTurns(c, own) >= 0 {",
 		new:  "\t\tif compareTurns(c, own) >= 0 {",
 		pkg:  "./manager", tests: "TestF036_ReaderWaitsForTheNearestWriterOnly",
@@ -428,11 +442,11 @@ var mutants = []mutant{
 	{
 		fault: "F37", what: "readers go before writers",
 		file: "manager/contender.go",
-		old: `		cmp.Compare(late(a), late(b)),
-`,
-		new: `		cmp.Compare(late(a), late(b)),
-		cmp.Compare(order(b.kind), order(a.kind)),
-`,
+		old:  "if late(a)+late(b) == 0 && a.seq != b.seq {",
+		new: `if c := cmp.Compare(order(b.kind), order(a.kind)); c != 0 {
+		return c
+	}
+	if late(a)+late(b) == 0 && a.seq != b.seq {`,
 		pkg: "./manager", tests: "TestF037_WriterAmongReaders",
 	},
 	{
@@ -462,9 +476,16 @@ var mutants = []mutant{
 	{
 		fault: "F38", what: "who leaves and queues again has the lock at once, whoever waits",
 		file: "manager/trip.go",
-		old:  "if children == 1 {\n			next.firstAt",
-		new:  "if children >= 1 {\n			next.firstAt",
+		old:  "next.first, next.from = l.m.now(), children == 1, t.last",
+		new:  "next.first, next.from = l.m.now(), children >= 1, t.last",
 		pkg:  "./manager", tests: "TestHandOverGoesToTheEndOfTheQueue",
+	},
+	{
+		fault: "F38", what: "who leaves and queues again overlooks those who came meanwhile",
+		file: "manager/line.go",
+		old:  "switch since := own.seq - l.seq - 1; {",
+		new:  "switch since := int64(0); {",
+		pkg:  "./manager", tests: "TestHandOverBehindTheLastOneSeen",
 	},
 	{
 		fault: "F38", what: "a writer that is in the queue when its turn comes does not tell the readers of its process",
@@ -489,9 +510,9 @@ var mutants = []mutant{
 	},
 	{
 		fault: "F39", what: "everybody waits for the first in the queue",
-		file: "manager/contender.go",
-		old:  "if n++; n == 1 || compareTurns(c, nearest) > 0 {",
-		new:  "if n++; n == 1 || compareTurns(c, nearest) < 0 {",
+		file: "manager/line.go",
+		old:  "p.n == 1 || compareTurns(c, nearest) > 0:",
+		new:  "p.n == 1 || compareTurns(c, nearest) < 0:",
 		pkg:  "./manager", tests: "TestHandOverCostsNoHerd",
 	},
 	{
@@ -963,10 +984,17 @@ var mutants = []mutant{
 	},
 	{
 		fault: "F78", what: "no list when a writer has gone, whose place a read may have taken",
-		file: "manager/trip.go",
-		old:  " && (nearest.kind != KindWrite || l.kind == KindRead) {",
-		new:  " {",
+		file: "manager/line.go",
+		old:  "case q.exhausted || replaced(nearest, kind):",
+		new:  "case q.exhausted:",
 		pkg:  "./manager", tests: "TestWriterBehindAWriterListsAgain",
+	},
+	{
+		fault: "F78", what: "the same, and the writer was not the nearest one",
+		file: "manager/line.go",
+		old:  "case p.n == 2 && !replaced(second, kind):",
+		new:  "case p.n == 2:",
+		pkg:  "./manager", tests: "TestProspect",
 	},
 	{
 		fault: "F80", what: "a panic leaves the lock held",
