@@ -265,7 +265,7 @@ inline fire() {
   }
 }
 
-/* Go: manager/trip.go: trip.unwatchAhead; an event that has not been told yet
+/* Go: manager/line.go: trip.unwatchAhead; an event that has not been told yet
  * finds nobody to tell it to. */
 inline unwatch(x) { r[x].wat = 0; r[x].ev = 0 }
 
@@ -672,7 +672,7 @@ queue:
     :: refuseLeft > 0 -> refuseLeft--; goto refused
     fi };
 
-  /* Go: manager/trip.go: trip.list, trip.await. That the directory is listed and
+  /* Go: manager/line.go: trip.list, trip.await. That the directory is listed and
    * the one ahead is watched is one step: a watch that comes too late finds no
    * node, and the trip lists again. The grants without a list (a create that
    * was alone, the deletion of the only one ahead) are looks that were taken
@@ -829,7 +829,7 @@ rest:
 }
 
 /* What wakes trips: watches and delayed wakes.
- * Go: manager/trip.go: aheadWatch.PathChanged, retry.Run, retryEnd.Run */
+ * Go: manager/line.go: aheadWatch.PathChanged; manager/trip.go: retry.Run, retryEnd.Run */
 #define TELL(n) r[n].ev -> r[n].ev = 0; x = n :: r[n].retry -> r[n].retry = 0; x = n :: r[n].retryEnd -> r[n].retryEnd = 0; x = n
 proctype Dispatcher() {
   byte u;
