@@ -230,6 +230,17 @@ func lostReplies(t *testing.T, losses ...lostReply) {
 	}
 }
 
+// createUnanswered asks for a node and gets no answer, whether it is carried out or not.
+func createUnanswered(t *testing.T, z *zktest.Server, n *Node, s *Session, carriedOut bool) {
+	t.Helper()
+	lose := z.Faults().DropRequest
+	if carriedOut {
+		lose = z.Faults().DropReply
+	}
+	lose(zktest.Match{Op: zktest.OpCreate})
+	wantErr(t, n.Create(s), ErrUnknown, Unknown)
+}
+
 // TestF003_SyncBeforeTheList: the server that is asked for a node of unknown
 // fate may lag behind. It is made to catch up first; and as long as it does
 // not answer that, nothing is concluded from what it knows.
@@ -238,12 +249,7 @@ func TestF003_SyncBeforeTheList(t *testing.T) {
 		bubble(t, func(t *testing.T, z *zktest.Server) {
 			s := openIn(t, z)
 			n := newNode("/d", nil)
-			if happened {
-				z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
-			} else {
-				z.Faults().DropRequest(zktest.Match{Op: zktest.OpCreate})
-			}
-			wantErr(t, n.Create(s), ErrUnknown, Unknown)
+			createUnanswered(t, z, n, s, happened)
 			var mu sync.Mutex
 			var asked []string
 			z.OnRequest(func(_ int64, op zktest.Op, _ string) {
@@ -290,12 +296,7 @@ func TestDeleteAfterUnknownCreate(t *testing.T) {
 		bubble(t, func(t *testing.T, z *zktest.Server) {
 			s := openIn(t, z)
 			n := newNode("/d", nil)
-			if happened {
-				z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
-			} else {
-				z.Faults().DropRequest(zktest.Match{Op: zktest.OpCreate})
-			}
-			wantErr(t, n.Create(s), ErrUnknown, Unknown)
+			createUnanswered(t, z, n, s, happened)
 			if got := len(z.Children("/d")) == 1; got != happened {
 				t.Fatalf("node there: %v, want %v", got, happened)
 			}
