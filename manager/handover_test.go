@@ -642,35 +642,35 @@ func TestWakeBeforeItsTurn(t *testing.T) {
 // that tells that it has no node was lost.
 func TestF083_HandOverWithoutPermission(t *testing.T) {
 	for _, lost := range []bool{false, true} {
-		for range 60 { // Shutdown looks at the rounds in no order
-			bubble(t, func(c *cluster) {
-				l := c.lock("a")
-				owner := c.lock("owner", owned(zkio.PermCreate|zkio.PermRead|zkio.PermWrite))
-				mustRelease(c.t, mustLock(c.t, owner))
-				h := mustLock(c.t, l)
-				next := waitBehind(c.t, h)
-				var f *zktest.Fault
-				if lost {
-					f = c.srv.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Session: session(l.m), Path: dir})
-				}
-				wantErr(c.t, "unlock", h.Unlock(c.t.Context()), zkio.ErrNoAuth)
-				if lost && f.Hits() != 1 {
-					c.t.Fatal("nothing was lost")
-				}
-				later(time.Second)
-				wantState(c.t, l, state.Releasing, 0)
-				pending(c.t, "the next round", next.Granted())
-				c.wantNodes(1)
+		bubble(t, func(c *cluster) {
+			l := c.lock("a")
+			other := mustLock(c.t, exclusive(c.t, l.m, "other")) // before the round, among those that Shutdown looks at
+			owner := c.lock("owner", owned(zkio.PermCreate|zkio.PermRead|zkio.PermWrite))
+			mustRelease(c.t, mustLock(c.t, owner))
+			h := mustLock(c.t, l)
+			next := waitBehind(c.t, h)
+			var f *zktest.Fault
+			if lost {
+				f = c.srv.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Session: session(l.m), Path: dir})
+			}
+			wantErr(c.t, "unlock", h.Unlock(c.t.Context()), zkio.ErrNoAuth)
+			if lost && f.Hits() != 1 {
+				c.t.Fatal("nothing was lost")
+			}
+			later(time.Second)
+			wantState(c.t, l, state.Releasing, 0)
+			pending(c.t, "the next round", next.Granted())
+			c.wantNodes(1)
+			mustRelease(c.t, other) // the last one is in its place then: the next round, if it is there
 
-				ctx, cancel := context.WithTimeoutCause(c.t.Context(), time.Minute, errGaveUp)
-				defer cancel()
-				err := l.m.Shutdown(ctx)
-				if errors.Is(err, errGaveUp) || !errors.As(err, new(*Error)) || !strings.Contains(err.Error(), "jobs") {
-					c.t.Errorf("Shutdown does not say which node stayed: %v", err)
-				}
-				wantErr(c.t, "the next round", settled(c.t, "its grant", next.Granted()), ErrClosed)
-				c.wantNodes(0)
-			})
-		}
+			ctx, cancel := context.WithTimeoutCause(c.t.Context(), time.Minute, errGaveUp)
+			defer cancel()
+			err := l.m.Shutdown(ctx)
+			if errors.Is(err, errGaveUp) || !errors.As(err, new(*Error)) || !strings.Contains(err.Error(), "jobs") {
+				c.t.Errorf("Shutdown does not say which node stayed: %v", err)
+			}
+			wantErr(c.t, "the next round", settled(c.t, "its grant", next.Granted()), ErrClosed)
+			c.wantNodes(0)
+		})
 	}
 }
