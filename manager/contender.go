@@ -240,6 +240,7 @@ func exhausted(seq int64) bool { return seq < 0 || seq > lastSafeSequence }
 type queue struct {
 	contenders []contender // in no order: see compareTurns
 	foreign    int         // children that are no contenders
+	next       int64       // the number of the next child
 	exhausted  bool        // sequence numbers do not order it: see trip.order
 }
 

@@ -269,6 +269,94 @@ func TestHandOverBehindTheLastOneSeen(t *testing.T) {
 	}
 }
 
+// The same, with holds that take time: he who is next looks at his own node, too, if
+// he has not looked at the queue for 100 ms.
+func TestHandRoundCostOfHoldsThatTakeTime(t *testing.T) {
+	for _, test := range []struct {
+		processes int
+		hold      time.Duration
+		reads     int
+	}{
+		{2, 60 * time.Millisecond, 3},
+		{2, 90 * time.Millisecond, 3},
+		{3, 40 * time.Millisecond, 3},
+		{3, 60 * time.Millisecond, 4},
+		{3, 90 * time.Millisecond, 4},
+		{10, 60 * time.Millisecond, 3},
+		{10, 90 * time.Millisecond, 3},
+	} {
+		t.Run(fmt.Sprintf("%d processes/%v", test.processes, test.hold), func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				var holds []Hold // in the order of the queue
+				for p := range test.processes {
+					holds = append(holds, c.lock(fmt.Sprint(p)).Acquire(c.t.Context()))
+					synctest.Wait()
+				}
+				turn := func() {
+					h := holds[0]
+					wantHeld(c.t, "the first in line", h)
+					later(test.hold)
+					holds = append(holds[1:], waitBehind(c.t, h))
+					mustRelease(c.t, h)
+					synctest.Wait()
+				}
+				for range 3 * test.processes {
+					turn()
+				}
+				count := c.countRequests(dir)
+				for range 3 * test.processes {
+					turn()
+					got := count.take()
+					if got["multi"] != 1 || got["getChildren2"]+got["getData"] > test.reads {
+						c.t.Errorf("a turn: %v", got)
+					}
+				}
+				for range test.processes {
+					h := holds[0]
+					later(test.hold)
+					holds = append(holds[1:], waitBehind(c.t, h))
+					n := c.tally(holds[0].Lock().m)
+					mustRelease(c.t, h)
+					n.want("who gets the lock", "")
+				}
+			})
+		})
+	}
+}
+
+// A contender that somebody made by hand, with a number that was not given out yet,
+// is the last one in the queue that the holder sees. Those who queue after that come
+// before it, and before the process that leaves and queues again.
+func TestHandOverBehindANumberNobodyGaveOut(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b, b2 := c.lock("a"), c.lock("b"), c.lock("b2")
+		mustRelease(c.t, mustLock(c.t, a))
+		h := mustLock(c.t, a)
+		own, _ := parseContender(grantOf(c.t, h).Path[len(dir)+1:])
+		// The hand-made one uses up own+1; b gets own+2, b2 own+3, a's next round own+4.
+		made := fmt.Sprintf("%s/lock-%010d", dir, own.seq+3)
+		wantErr(c.t, "create", c.srv.Create(made, nil), nil)
+		later(defaultTenure + 10*time.Millisecond) // a's look: there is somebody behind
+		w := b.Acquire(c.t.Context())
+		synctest.Wait()
+		w2 := b2.Acquire(c.t.Context())
+		synctest.Wait()
+		next := waitBehind(c.t, h)
+		mustRelease(c.t, h)
+		synctest.Wait()
+		wantHeld(c.t, "b", w)
+		wantWaiting(c.t, "b2", w2)
+		wantWaiting(c.t, "a", next)
+		c.remove(made) // nobody inside had that
+		synctest.Wait()
+		wantHeld(c.t, "b", w)
+		wantWaiting(c.t, "a, while b is inside", next)
+		later(time.Minute)
+		wantHeld(c.t, "b", w)
+		wantWaiting(c.t, "a, while b is inside, a minute later", next)
+	})
+}
+
 // The answer to the one request gets lost, or the request itself, and perhaps
 // the request to find out as well. The release and the next grant come all the
 // same, and there is one node.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
@@ -18,6 +19,7 @@ type line struct {
 	gone   atomic.Pointer[string] // the path of a watched contender that was deleted
 	looked atomic.Int64           // when the place was last looked at; 0: it is to be looked at; see rotate
 
+	news    atomic.Bool // something other than a deletion happened to the one ahead, and used up its watch
 	ownDue  atomic.Bool // our own node has had no watch for so long that it is to be looked at
 	ownLook atomic.Bool // an ownLook is on its way
 
@@ -27,6 +29,7 @@ type line struct {
 	sure       uint64     // its deletion is told on this connection; 0: that is not known
 	seenAt     int64      // when our own node was last seen to be there
 	ownWatched bool       // the server has a watch for it, or had and ownTouched tells
+	parked     bool       // await has set the watch, and nothing has been tried since
 	first      bool       // it was the only one in the queue when it was made
 	last       *last      // who was behind when the queue was last looked at, by one at its head or next to it
 	from       *last      // of a round that has just queued: the last of the round that left for it
@@ -110,16 +113,21 @@ func (q queue) last(name string, kind Kind) *last {
 			l.before = c
 		}
 	}
-	if l.name == "" {
+	// Anybody can make a child whose number has not been given out yet.
+	if l.name == "" || l.seq >= q.next {
 		return nil
 	}
 	return &l
 }
 
+// nextNumber returns the number that the next child of a directory with this Stat
+// is given: how many there have been. Cversion counts those and the deletions.
+func nextNumber(st zkio.Stat) int64 { return int64(uint32(st.Cversion+st.NumChildren) / 2) }
+
 // prospect returns what is known of those ahead of own, which has queued in the
 // transaction that took the head away, from what the end was before; ok is false if
-// it takes a look. Numbers are given out without gaps, so own's says how many have
-// queued since.
+// it takes a look. Each child that is made uses up one number, so own's says how many
+// have come since, at the most: not every child is a contender, nor still there.
 func (l *last) prospect(own contender) (p prospect, ok bool) {
 	mutexes := own.kind == KindExclusive && l.kind == KindExclusive
 	switch since := own.seq - l.seq - 1; {
@@ -145,6 +153,7 @@ func (l *last) prospect(own contender) (p prospect, ok bool) {
 // contender to wait for. It returns what fetch is to return.
 func (t *trip) inLine(s *zkio.Session) (more bool) {
 	l := t.round.lock
+	gone := t.gone.Load() // before ownTouched: our own node's deletion is told first, if it was first
 	if t.ownTouched.Swap(false) {
 		// Our node's watch has fired: look, which also sets it again.
 		if ok, more := t.lookAtOwn(s); !ok {
@@ -152,19 +161,20 @@ func (t *trip) inLine(s *zkio.Session) (more bool) {
 		}
 		t.sure, t.first, t.from = 0, false, nil // list: our place may not be what it was
 	}
-	gone := t.gone.Load()
 	connection := s.Connection() // read after it: what is told on a new one counts for that
 	if t.ownDue.Swap(false) && !t.ownWatched {
 		if ok, more := t.lookAtOwn(s); !ok {
 			return more
 		}
-		if gone == nil && t.place.Load() != nil && t.looked.Load() != 0 {
+		if t.parked && gone == nil && !t.news.Load() && t.place.Load() != nil && t.looked.Load() != 0 {
 			return false // nothing else is to be looked at
 		}
 	}
+	t.parked = false
+	t.news.Store(false) // before the list, or the look that sets the watch
 	switch {
 	case t.first:
-		t.first = false
+		t.first, t.from = false, nil
 		if t.seen() {
 			//holdfast:reached hand-over: nobody else was in the queue
 			return t.enter(s)
@@ -219,13 +229,14 @@ func (t *trip) seen() bool {
 // list reads the queue. If ok is false, more is what fetch is to return.
 func (t *trip) list(s *zkio.Session) (q queue, more, ok bool) {
 	l := t.round.lock
-	children, _, err := s.Children(l.path)
+	children, stat, err := s.Children(l.path)
 	if errors.Is(err, zkio.ErrNoNode) {
 		return q, t.requeue(s), false // the directory is gone, and our node with it
 	} else if err != nil {
 		return q, t.failed(err), false
 	}
 	q = parseQueue(children)
+	q.next = nextNumber(stat)
 	l.foreign.Store(int32(q.foreign))
 	if q.exhausted {
 		if err := t.order(s, &q); errors.Is(err, ErrSequenceExhausted) {
@@ -328,15 +339,18 @@ func (t *trip) await(s *zkio.Session, p prospect, connection uint64) (more bool)
 	// their turn, and prove themselves then: a write now and then by everybody who
 	// waits would be a burden on the servers that grows with the queue.
 	t.node.KeepAlive(p.n == 1)
-	// An administrator may delete our node while we wait. Who is next will enter
-	// without a look at the queue, and so wants to be told; but if his turn comes
-	// soon it is not worth a request. As long as there are others ahead the queue
-	// is listed before we enter, and we see it then, or the rotation does.
+	// An administrator may delete our node while we wait. Who enters without a look
+	// at the queue has to know that his own node is there: from a look that is not
+	// long ago, or since he is told of it: see seen. So who is next looks when
+	// that time is over, and not before: it is not worth a request if his turn comes
+	// soon. The others list the queue before they enter, and see it then, or when
+	// the rotation looks.
 	if p.n == 1 && !t.ownWatched && t.ownLook.CompareAndSwap(false, true) {
-		l.m.client.SubmitAfter(l.m.firstLook(), zkio.Fetches, (*ownLook)(t))
+		l.m.client.SubmitAfter(max(0, l.m.firstLook()-time.Duration(l.m.now()-t.seenAt)), zkio.Fetches, (*ownLook)(t))
 	}
 	t.attempts, t.requeues = 0, 0
 	t.looked.Store(l.m.now())
+	t.parked = true
 	return false
 }
 
@@ -378,6 +392,8 @@ func (a *aheadWatch) PathChanged(path string, ev zkio.Event) {
 	t := (*trip)(a)
 	if ev == zkio.NodeDeleted {
 		t.gone.Store(&path)
+	} else {
+		t.news.Store(true)
 	}
 	t.wake()
 }

@@ -6,8 +6,8 @@ import "github.com/holdfast-go/holdfast/futures"
 
 // place is where a round stands in the queue.
 type place struct {
-	position int        // contenders ahead that exclude us
-	ahead    *Contender // the nearest of them
+	position int        // contenders ahead that exclude us, when the queue was last looked at
+	ahead    *Contender // the one of them that is watched
 }
 
 // placing is the promise of a place.

@@ -101,13 +101,14 @@ func (t *trip) lookBehind(s *zkio.Session) bool {
 	}
 	t.lookedAt.Store(l.m.now())
 	t.lookPending.Store(false) // before the list: what changes from now on is news
-	children, _, err := s.Children(l.path)
+	children, stat, err := s.Children(l.path)
 	if errors.Is(err, zkio.ErrNoNode) {
 		return true // our node is gone, too, and its watch will say so
 	} else if err != nil {
 		return false
 	}
 	q := parseQueue(children)
+	q.next = nextNumber(stat)
 	t.last = q.last(t.node.Name(), l.kind)
 	t.suspected(q.excluded(l.kind, func(c contender) bool { return l.m.owns(c.name) }))
 	q.free()

@@ -180,6 +180,13 @@ var mutants = []mutant{
 		pkg: "./manager", tests: "TestF015_JunkInTheDirectory",
 	},
 	{
+		fault: "F15", what: "a contender that somebody made by hand is taken for the end of the queue",
+		file: "manager/line.go",
+		old:  `if l.name == "" || l.seq >= q.next {`,
+		new:  `if l.name == "" {`,
+		pkg:  "./manager", tests: "TestHandOverBehindANumberNobodyGaveOut",
+	},
+	{
 		fault: "F16", what: "a contender that is not ephemeral is waited for in silence",
 		file: "manager/line.go",
 		old:  "Persistent: stat.EphemeralOwner == 0}",
@@ -274,15 +281,30 @@ var mutants = []mutant{
 	{
 		fault: "F26", what: "only its deletion is a reason to look at the one ahead",
 		file: "manager/line.go",
-		old: `		t.gone.Store(&path)
+		old: `		t.news.Store(true)
 	}
 	t.wake()
 `,
-		new: `		t.gone.Store(&path)
-		t.wake()
+		new: `		t.news.Store(true)
+		return
 	}
+	t.wake()
 `,
 		pkg: "./manager", tests: "TestF026_ContenderAheadIsTouched",
+	},
+	{
+		fault: "F26", what: "what happened to the one ahead is forgotten over the look at the own node",
+		file: "manager/line.go",
+		old:  "gone == nil && !t.news.Load() && t.place",
+		new:  "gone == nil && t.place",
+		pkg:  "./manager", tests: "TestNewsTogetherWithTheLookAtTheOwnNode",
+	},
+	{
+		fault: "F26", what: "a try that failed is forgotten over the look at the own node",
+		file: "manager/line.go",
+		old:  "if t.parked && gone == nil",
+		new:  "if gone == nil",
+		pkg:  "./manager", tests: "TestRetryTogetherWithTheLookAtTheOwnNode",
 	},
 	{
 		fault: "F27", what: "news that come during a look are lost",
