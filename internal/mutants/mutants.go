@@ -341,8 +341,8 @@ var mutants = []mutant{
 	{
 		fault: "F28", what: "the next round's node is taken for granted when it was left and queued again long ago",
 		file: "manager/line.go",
-		old:  "	case t.first:\n		t.first = false\n		if t.seen() {",
-		new:  "	case t.first:\n		t.first = false\n		if true {",
+		old:  "	case t.first:\n		t.first, t.from = false, nil\n		if t.seen() {",
+		new:  "	case t.first:\n		t.first, t.from = false, nil\n		if true {",
 		pkg:  "./manager", tests: "TestHandOverIsTooLongAgo",
 	},
 	{
