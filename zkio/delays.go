@@ -20,6 +20,9 @@ type delays struct {
 	closed bool
 }
 
+// delaysKeep is how many tasks the memory is kept for when there are none.
+const delaysKeep = 1024
+
 func newDelays(p *pool, c *clock) *delays {
 	d := &delays{pool: p, clock: c}
 	d.timer = time.AfterFunc(time.Hour, d.move) // of nothing, if it comes to that
@@ -66,6 +69,9 @@ func (d *delays) move() {
 
 func (d *delays) popLocked() delayed {
 	t, _ := heap.Pop(&d.heap).(delayed) // it holds nothing else
+	if len(d.heap) == 0 && cap(d.heap) > delaysKeep {
+		d.heap = nil
+	}
 	return t
 }
 

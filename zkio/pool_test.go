@@ -312,6 +312,24 @@ type voidable struct {
 
 func (v voidable) Void() bool { return v.void }
 
+// Many tasks that were delayed at once leave no memory behind.
+func TestManyDelaysLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(9)
+		p.gate(new(Session), true)
+		d := newDelays(p, newClock(nil))
+		for i := range 10 * delaysKeep {
+			d.add(time.Duration(1+i), Releases, task(func(*Session) {}))
+		}
+		time.Sleep(time.Second)
+		if d.len() != 0 || cap(d.heap) > delaysKeep {
+			t.Errorf("%d wait; memory for %d", d.len(), cap(d.heap))
+		}
+		d.close()
+		p.finish()
+	})
+}
+
 // TestVoidTasks: what is void when its time has come is dropped; the others, and
 // what is left at the end, are run.
 func TestVoidTasks(t *testing.T) {
