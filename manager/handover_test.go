@@ -153,12 +153,9 @@ func TestHandRoundCost(t *testing.T) {
 	for _, processes := range []int{2, 3, 10} {
 		t.Run(fmt.Sprint(processes), func(t *testing.T) {
 			bubble(t, func(c *cluster) {
-				var locks []*Lock
 				var holds []Hold // in the order of the queue
 				for p := range processes {
-					l := c.lock(fmt.Sprint(p))
-					locks = append(locks, l)
-					holds = append(holds, l.Acquire(c.t.Context()))
+					holds = append(holds, c.lock(fmt.Sprint(p)).Acquire(c.t.Context()))
 					synctest.Wait()
 				}
 				var token uint64
