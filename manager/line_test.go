@@ -156,6 +156,19 @@ func TestProspectBehindTheLast(t *testing.T) {
 	}
 }
 
+// wantSoon checks that w is granted when h is released, and not only when the
+// rotation looks.
+func (c *cluster) wantSoon(h, w Hold) {
+	c.t.Helper()
+	began := time.Now()
+	mustRelease(c.t, h)
+	<-w.Granted().Done()
+	if d := time.Since(began); d > 200*time.Millisecond {
+		c.t.Errorf("granted %v after the release", d)
+	}
+	mustRelease(c.t, w)
+}
+
 // The look at its own node and news of the one ahead, which use up that watch, come
 // together, since all who fetch are busy: both are looked at.
 func TestNewsTogetherWithTheLookAtTheOwnNode(t *testing.T) {
@@ -180,13 +193,7 @@ func TestNewsTogetherWithTheLookAtTheOwnNode(t *testing.T) {
 				synctest.Wait()
 				close(done)
 				synctest.Wait()
-				began := time.Now()
-				mustRelease(c.t, h)
-				<-w.Granted().Done()
-				if d := time.Since(began); d > 200*time.Millisecond {
-					c.t.Errorf("granted %v after the release", d)
-				}
-				mustRelease(c.t, w)
+				c.wantSoon(h, w)
 			})
 		})
 	}
@@ -213,13 +220,7 @@ func TestRetryTogetherWithTheLookAtTheOwnNode(t *testing.T) {
 		}
 		close(done)
 		synctest.Wait()
-		began := time.Now()
-		mustRelease(c.t, h)
-		<-w.Granted().Done()
-		if d := time.Since(began); d > 200*time.Millisecond {
-			c.t.Errorf("granted %v after the release", d)
-		}
-		mustRelease(c.t, w)
+		c.wantSoon(h, w)
 	})
 }
 
