@@ -39,7 +39,8 @@ const policy = `
 	# has a connection without a fence, a lease and a metric.
 	zkio:                     futures internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... go.uber.org/atomic
 	zkio/zktest:              internal/jute
-	manager:                  state futures zkio golang.org/x/sync/... go.uber.org/atomic
+	manager:                  state futures zkio manager/internal/queue golang.org/x/sync/... go.uber.org/atomic
+	manager/internal/queue:
 
 	# Programs use what users can use. The embedded server is theirs and the
 	# tests' only: nothing that a service links may contain it.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -20,10 +21,11 @@ import (
 func retained(tb testing.TB) *Lock {
 	tb.Helper()
 	m := &Manager{cfg: Config{Root: "/bench"}}
-	l := newLock(m, "/bench/lock", KindExclusive)
+	l := newLock(m, "/bench/lock", queue.Exclusive)
 	r := l.cur.Load()
 	r.word.Apply(func(w state.Word) (state.Word, state.Effect) { return state.Pack(state.Retained, 1), state.Granted })
-	r.trip().settleGrant()
+	r.io().tenure = &tenure{}
+	r.io().settleGrant()
 	return l
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -160,7 +161,7 @@ const (
 func verbOf(op zktest.Op, path string) verb {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	isNode := strings.HasPrefix(name, "_c_")
-	isNew := isNode && strings.HasSuffix(name, "-"+KindExclusive.mark()) // its number comes with the answer
+	isNew := isNode && strings.HasSuffix(name, "-"+queue.Exclusive.Mark()) // its number comes with the answer
 	switch op {
 	case zktest.OpConnect:
 		return connect

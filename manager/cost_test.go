@@ -146,12 +146,12 @@ func bytesOfBusyLock(tb testing.TB, state string, n int) float64 {
 		holds[i] = l.Acquire(context.Background())
 	}
 	await(tb, holds, func(h Hold) bool {
-		t := h.round.trip()
+		t := h.round.io()
 		if state == stateQueued {
-			return t.place.Load() != nil
+			return t.position.Load() != nil
 		}
 		// All that a lock that is held for long has: the watch on its directory, too.
-		return t.granted.Settled() && t.lookedAt.Load() != 0 && !t.lookPending.Load()
+		return t.granted.Settled() && t.tenure.lookedAt.Load() != 0 && !t.events.Load().Has(behindTimer)
 	})
 	bytes := float64(liveMemory()-before) / float64(n)
 	released := make([]*futures.Future[struct{}], n)

@@ -93,15 +93,24 @@
 // # How it works
 //
 // A lock's whole state in this process is one 32-bit word: a phase and a count
-// of holders (package state). The word lives in a round: one trip from FREE
-// over FETCHING, RETAINED and RELEASING to RELEASED. To follow the code from
-// Acquire to the wire and back: [Lock.Acquire] counts the caller into a round
-// (round.arrive); the first one hands the round's trip to the I/O goroutines
-// (trip.wake), which do all network work (trip.step): create the node, list the
-// queue, watch the contender ahead, grant. The last Release (round.leave) wakes
-// the trip again, which deletes the node and hands the lock to the next round
-// (round.finish). If somebody waits in that round already, the request that
-// deletes the one node makes the other (trip.leave).
+// of holders (package state). The word lives in a round: one turn from FREE
+// over FETCHING, RETAINED and RELEASING to RELEASED.
+//
+//	Lock ─ cur ─► round ─ next ─► round     the chain; each round owns its word
+//	                │
+//	             roundIO                    futures that the holders share, and the I/O
+//	             │  │  └ tenure             what only a holder needs: grant, lease, looks behind
+//	             │  └ watching              what only a waiter needs: its plan, and the news
+//	             │        └ decide          a pure function: what to do next
+//	             └ runner                   one worker of zkio's pool at a time runs step
+//
+// To follow the code from Acquire to the wire and back: [Lock.Acquire] counts the
+// caller into a round (round.arrive); the first one hands the round's I/O to the
+// pool (runner.wake), whose workers do all network work (roundIO.step): create the
+// node, list the queue, watch a contender ahead, grant. The last Release
+// (round.leave) wakes the runner again, which deletes the node and hands the lock
+// to the next round (round.finish). If goroutines wait in that round already, the
+// request that deletes the one node creates the other (roundIO.deleteNode).
 //
 // Locks are taken in this order: Manager.mu before any lock inside package zkio;
 // a lock inside package futures is taken last. None is held across I/O or a

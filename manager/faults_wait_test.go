@@ -58,7 +58,7 @@ func contenderAheadLeaves(t *testing.T, ways map[string]func(c *cluster, waits *
 				synctest.Wait()
 				w := behind.Acquire(c.t.Context())
 				synctest.Wait()
-				if p := w.round.trip().place.Load(); p == nil || p.position != 2 {
+				if p := w.round.io().position.Load(); p == nil || p.ahead != 2 {
 					c.t.Fatalf("the place is %+v, want one behind two", p)
 				}
 				leave(c, waits, cancel)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -150,11 +151,11 @@ func TestF068_EndedBeforeTheGrantIsTold(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				m := c.open("a")
 				model := mustLock(c.t, exclusive(c.t, m, "model"))
-				l := newLock(m, "/holdfast/lock", KindExclusive)
+				l := newLock(m, "/holdfast/lock", queue.Exclusive)
 				setWord(l, state.Pack(state.Fetching, 1))
 				r := l.cur.Load()
-				tr := r.trip()
-				tr.lease, tr.session = model.round.trip().lease, model.round.trip().session
+				tr := r.io()
+				tr.tenure = model.round.io().tenure
 				h := newHold(r)
 				if _, e, _ := r.word.Apply(state.Word.Grant); e != state.Granted {
 					c.t.Fatalf("the grant: %v", e)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -66,10 +67,10 @@ func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error
 	if ctx.Err() != nil {
 		return nil, h.round.lock.ended(ctx, op)
 	}
-	t := h.round.trip()
+	t := h.round.io()
 	g := &guarded{
 		hold: h,
-		ops:  append([]zkio.Op{zkio.CheckOp(t.grant.Path, -1)}, ops...),
+		ops:  append([]zkio.Op{zkio.CheckOp(t.tenure.grant.Path, -1)}, ops...),
 		done: make(chan struct{}),
 	}
 	g.submit()
@@ -107,7 +108,7 @@ func (l *Lock) checkGuarded(ops []zkio.Op) error {
 	for i, op := range ops {
 		path := op.Path()
 		name, inside := strings.CutPrefix(path, l.path+"/")
-		_, contender := parseContender(name)
+		_, contender := queue.ParseName(name)
 		switch err := op.Validate(); {
 		case err != nil:
 			return fmt.Errorf("operation %d: %w", i, err)
@@ -179,7 +180,7 @@ func (g *guarded) Run(*zkio.Session) {
 	if !g.stage.CompareAndSwap(guardWaits, guardSent) {
 		return
 	}
-	results, err := h.round.trip().session.Multi(g.ops...)
+	results, err := h.round.io().tenure.session.Multi(g.ops...)
 	if err == nil {
 		g.settle(results[1:], nil)
 		return
@@ -213,7 +214,7 @@ func (g *guarded) again() {
 		g.settle(nil, err)
 		return
 	}
-	wait := min(firstRetry<<min(g.attempts, 10), lastRetry)
+	wait := backoff(g.attempts)
 	g.attempts++
 	if !g.hold.round.lock.m.client.SubmitAfter(wait, zkio.Fetches, g) {
 		g.closed()
@@ -231,7 +232,7 @@ func (g *guarded) refused(results []zkio.OpResult, err error) ([]zkio.OpResult, 
 		case i > 0:
 			return results[1:], h.error("guard", fmt.Errorf("operation %d: %w", i-1, err))
 		case errors.Is(err, zkio.ErrNoNode):
-			h.round.fail(h.round.trip().error("hold", errNodeDeleted))
+			h.round.fail(h.round.io().error("hold", errNodeDeleted))
 			return nil, h.over("guard")
 		}
 		return nil, h.error("guard", fmt.Errorf("checking the lock's own node: %w", err))

@@ -103,7 +103,7 @@ func TestGuard(t *testing.T) {
 				h := test.take(c)
 				synctest.Wait()
 				c.wantNodes(1)
-				before := h.round.trip().lease.Remaining()
+				before := h.round.io().tenure.lease.Remaining()
 				time.Sleep(time.Second)
 				n := c.tally(h.Lock().m)
 				results, err := h.Guard(c.t.Context(),
@@ -113,7 +113,7 @@ func TestGuard(t *testing.T) {
 				}
 				n.want("a guarded transaction", "multi=1")
 				book.want("after it", "1", 1)
-				if left := h.round.trip().lease.Remaining(); left < before-moment {
+				if left := h.round.io().tenure.lease.Remaining(); left < before-moment {
 					c.t.Errorf("the lease has %v left, and had %v: it was not renewed", left, before)
 				}
 				nested, err := h.Reenter()
@@ -414,11 +414,11 @@ func TestGuardStaysInItsSession(t *testing.T) {
 		again := mustLock(c.t, l)
 		// Even if nobody had noticed: the call itself cannot succeed.
 		g.hold = again
-		again.round.trip().session = h.round.trip().session
+		again.round.io().tenure.session = h.round.io().tenure.session
 		g.Run(l.m.client.Session())
 		wantErr(c.t, "in another session", g.err, ErrLost)
 		book.want("in another session", "0", 0)
-		again.round.trip().session = l.m.client.Session()
+		again.round.io().tenure.session = l.m.client.Session()
 		mustRelease(c.t, again)
 		h.Release()
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
@@ -202,35 +203,35 @@ func TestHandOverBehindTheLastOneSeen(t *testing.T) {
 		synctest.Wait()
 		return h
 	}
-	type queue = []Hold // those behind the holder
+	type line = []Hold // those behind the holder
 	for _, test := range []struct {
 		what     string
-		meantime func(c *cluster, q queue) queue
+		meantime func(c *cluster, q line) line
 		requests string // by which it leaves and queues again
 	}{
-		{"nothing", func(_ *cluster, q queue) queue { return q }, "getData=1 multi=1"},
-		{"somebody came", func(c *cluster, q queue) queue { return append(q, acquire(c, "c")) }, "getData=1 multi=1"},
-		{"two came", func(c *cluster, q queue) queue { return append(q, acquire(c, "c"), acquire(c, "d")) },
+		{"nothing", func(_ *cluster, q line) line { return q }, "getData=1 multi=1"},
+		{"somebody came", func(c *cluster, q line) line { return append(q, acquire(c, "c")) }, "getData=1 multi=1"},
+		{"two came", func(c *cluster, q line) line { return append(q, acquire(c, "c"), acquire(c, "d")) },
 			"getChildren2=1 getData=1 multi=1"},
-		{"somebody came and went", func(c *cluster, q queue) queue { acquire(c, "c").Release(); return q }, "getData=1 multi=1"},
-		{"the first one went", func(_ *cluster, q queue) queue { q[0].Release(); return q[1:] },
+		{"somebody came and went", func(c *cluster, q line) line { acquire(c, "c").Release(); return q }, "getData=1 multi=1"},
+		{"the first one went", func(_ *cluster, q line) line { q[0].Release(); return q[1:] },
 			"getData=2 multi=1"}, // in vain for that one, and for the other
-		{"the last one went", func(_ *cluster, q queue) queue { q[1].Release(); return q[:1] }, "getData=1 multi=1"},
-		{"the last one went, somebody came", func(c *cluster, q queue) queue {
+		{"the last one went", func(_ *cluster, q line) line { q[1].Release(); return q[:1] }, "getData=1 multi=1"},
+		{"the last one went, somebody came", func(c *cluster, q line) line {
 			q[1].Release()
 			return append(q[:1], acquire(c, "c"))
 		}, "getChildren2=1 getData=2 multi=1"},
-		{"all went", func(_ *cluster, q queue) queue {
+		{"all went", func(_ *cluster, q line) line {
 			q[0].Release()
 			q[1].Release()
 			return nil
 		}, "multi=1"},
-		{"all went, somebody came", func(c *cluster, q queue) queue {
+		{"all went, somebody came", func(c *cluster, q line) line {
 			q[0].Release()
 			q[1].Release()
-			return queue{acquire(c, "c")}
+			return line{acquire(c, "c")}
 		}, "getChildren2=1 getData=2 multi=1"},
-		{"something came that is no contender", func(c *cluster, q queue) queue {
+		{"something came that is no contender", func(c *cluster, q line) line {
 			wantErr(c.t, "create", c.srv.Create(dir+"/README", nil), nil)
 			return q
 		}, "getData=1 multi=1"},
@@ -238,10 +239,10 @@ func TestHandOverBehindTheLastOneSeen(t *testing.T) {
 		t.Run(test.what, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				a := c.lock("a")
-				early := queue{acquire(c, "early"), acquire(c, "later"), acquire(c, "then")}
+				early := line{acquire(c, "early"), acquire(c, "later"), acquire(c, "then")}
 				h := a.Acquire(c.t.Context())
 				synctest.Wait()
-				behind := queue{acquire(c, "b"), acquire(c, "bb")}
+				behind := line{acquire(c, "b"), acquire(c, "bb")}
 				for _, e := range early { // three were ahead, so it lists before it enters
 					synctest.Wait()
 					mustRelease(c.t, e)
@@ -329,9 +330,9 @@ func TestHandOverBehindANumberNobodyGaveOut(t *testing.T) {
 		a, b, b2 := c.lock("a"), c.lock("b"), c.lock("b2")
 		mustRelease(c.t, mustLock(c.t, a))
 		h := mustLock(c.t, a)
-		own, _ := parseContender(grantOf(c.t, h).Path[len(dir)+1:])
+		own, _ := queue.ParseName(grantOf(c.t, h).Path[len(dir)+1:])
 		// The hand-made one uses up own+1; b gets own+2, b2 own+3, a's next round own+4.
-		made := fmt.Sprintf("%s/lock-%010d", dir, own.seq+3)
+		made := fmt.Sprintf("%s/lock-%010d", dir, own.Seq+3)
 		wantErr(c.t, "create", c.srv.Create(made, nil), nil)
 		later(defaultTenure + 10*time.Millisecond) // a's look: there is somebody behind
 		w := b.Acquire(c.t.Context())
@@ -445,7 +446,7 @@ func TestTroubleDuringTheHandOver(t *testing.T) {
 		{"the manager is shut down", shut(func(m *Manager) error { return m.Shutdown(context.Background()) }), closed, closed},
 		{"the manager is closed", shut((*Manager).Close), closed, closed},
 		{"there are news of the next one's node", func(m *moment) {
-			m.next.round.trip().PathChanged("/its/node", zkio.NodeDataChanged)
+			m.next.round.io().PathChanged("/its/node", zkio.NodeDataChanged)
 		}, good, good},
 	} {
 		for _, carriedOut := range []bool{false, true} {
@@ -520,7 +521,7 @@ func TestNewsOfTheNextNodeDuringTheHandOver(t *testing.T) {
 		answers := c.srv.Faults().HoldReplies(session(l.m))
 		h.Release()
 		synctest.Wait()
-		next.round.trip().PathChanged("/its/node", zkio.NodeDataChanged)
+		next.round.io().PathChanged("/its/node", zkio.NodeDataChanged)
 		answers.Remove()
 		synctest.Wait()
 		n.want("the release, and the next grant", "getChildren2=1 getData=1 multi=1")
@@ -703,11 +704,11 @@ func TestWakeBeforeItsTurn(t *testing.T) {
 			if gaveUp {
 				next.Release()
 			}
-			early := next.round.trip()
+			early := next.round.io()
 			early.PathChanged("/its/node", zkio.NodeDataChanged)
 			(*listener)(l.m).SessionOver(nil, zkio.ErrSessionOver)
 			synctest.Wait()
-			if run := early.run.Load(); run != idle {
+			if run := early.runner.state.Load(); run != idle {
 				c.t.Errorf("the trip is in state %d", run)
 			}
 			stop.goOn()

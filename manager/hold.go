@@ -51,11 +51,11 @@ func deadHold(l *Lock, err error) Hold {
 	r.word.Apply(func(state.Word) (state.Word, state.Effect) {
 		return state.Pack(state.Released, 0), state.Finished
 	})
-	t := r.trip()
+	t := r.io()
 	t.granted.Settle(Grant{}, err)
-	t.lostPromise().Settle(struct{}{}, err)
+	t.promiseLoss().Settle(struct{}{}, err)
 	t.released.Settle(struct{}{}, err)
-	t.ending.Store(&ending{err: err})
+	t.endReason.Store(&endReason{err: err})
 	return newHold(r)
 }
 
@@ -84,7 +84,7 @@ func (h Hold) Granted() *futures.Future[Grant] {
 	if h.round == nil {
 		return zeroGranted
 	}
-	return h.round.trip().granted.Future()
+	return h.round.io().granted.Future()
 }
 
 // Released returns the future of the round's end without releasing anything;
@@ -93,7 +93,7 @@ func (h Hold) Released() *futures.Future[struct{}] {
 	if h.round == nil {
 		return zeroReleased
 	}
-	return h.round.trip().released.Future()
+	return h.round.io().released.Future()
 }
 
 // Release gives the Hold up. It never blocks and does no I/O; on a round that is
@@ -124,7 +124,7 @@ func (h Hold) Release() *futures.Future[struct{}] {
 	if _, e := h.giveUp(); e == state.Nothing {
 		return futures.Resolved(struct{}{}, error(h.error("release", ErrReleased)))
 	}
-	return h.round.trip().released.Future()
+	return h.round.io().released.Future()
 }
 
 // giveUp gives the handle up, and the holder's count with its last handle. It
@@ -140,7 +140,7 @@ func (h Hold) giveUp() (state.Word, state.Effect) {
 	if hd.first.Load() != nil || !hd.word.ReleaseOnly(h.gen) {
 		return h.giveUpLong()
 	}
-	if hd.cleanups.Load() != nil {
+	if !hd.cleanups.empty() {
 		hd.cleanUp()
 	}
 	w, e, lost := r.word.Apply(state.Word.Leave)
@@ -192,7 +192,7 @@ func (h Hold) Grant() (Grant, error) {
 	if err := h.check("grant"); err != nil {
 		return Grant{}, err
 	}
-	return h.round.trip().grant, nil
+	return h.round.io().tenure.grant, nil
 }
 
 // Err returns nil if the lock is held at this moment, else the error that
@@ -210,13 +210,13 @@ func (h Hold) check(op string) error {
 		if !h.slot.alive(h.gen) {
 			return h.error(op, ErrReleased)
 		}
-		return h.round.trip().error(op, ErrNotGranted)
+		return h.round.io().error(op, ErrNotGranted)
 	case state.Retained:
 		if !h.slot.granted(h.gen) {
 			return h.error(op, ErrReleased)
 		}
-		t := h.round.trip()
-		if !t.lease.InForce() {
+		t := h.round.io()
+		if !t.tenure.lease.InForce() {
 			// We are the first to notice. The round ends, for everybody.
 			//holdfast:reached hold: a look at the clock was the first to notice the lease's end
 			h.round.fail(t.error("hold", t.lossCause()))
@@ -233,8 +233,8 @@ func (h Hold) over(op string) error {
 	if !h.slot.alive(h.gen) {
 		return h.error(op, ErrReleased) // that is why: it was the last one
 	}
-	t := h.round.trip()
-	if e := t.ending.Load(); e != nil && e.err != nil {
+	t := h.round.io()
+	if e := t.endReason.Load(); e != nil && e.err != nil {
 		return h.wrap(op, e.err)
 	}
 	// Whoever ended the round by force is between its CAS and the note that
@@ -255,7 +255,7 @@ func (h Hold) Lost() <-chan struct{} {
 	if h.round == nil {
 		return nil
 	}
-	return h.round.trip().lostPromise().Future().Done()
+	return h.round.io().promiseLoss().Future().Done()
 }
 
 // Context returns a context for the work that is done under the lock. It ends
@@ -272,7 +272,7 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 	// None of these functions may lead to the slot, or a dropped Hold would
 	// never be noticed.
 	released := h.error("hold", ErrReleased)
-	t := h.round.trip()
+	t := h.round.io()
 	stop := t.onLoss(func(err error) { cancel(err) })
 	forget := h.slot.onRelease(h.gen, func() {
 		stop()
@@ -441,7 +441,7 @@ func (h Hold) wrap(op string, err error) error {
 		own.Op = op
 		return &own
 	}
-	return h.round.trip().error(op, err)
+	return h.round.io().error(op, err)
 }
 
 // isPending reports whether err is check's answer for a pending hold.

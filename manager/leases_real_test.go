@@ -79,7 +79,7 @@ func (x *leaseTrial) bound() time.Time {
 // for a busy machine, as the telling does.
 func untilTold(t *testing.T, h Hold, told <-chan time.Time, cut, bound time.Time) time.Time {
 	t.Helper()
-	lease := h.round.trip().lease
+	lease := h.round.io().tenure.lease
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for over, deadline := false, time.After(time.Minute); ; {
@@ -114,7 +114,7 @@ func (x *leaseTrial) loses(t *testing.T) {
 	t.Logf("told %v after the cut; margin: the node was there for another %v, and gone after %v",
 		ms(told.Sub(x.cut)), ms(there.Sub(told)), ms(gone.Sub(told)))
 	granted(t, "the next process", next, time.Minute)
-	if first, second := x.hold.round.trip().grant.Token, grantOf(t, next).Token; second <= first {
+	if first, second := x.hold.round.io().tenure.grant.Token, grantOf(t, next).Token; second <= first {
 		t.Errorf("token %d after %d", second, first)
 	}
 	mustRelease(t, next)
@@ -267,7 +267,7 @@ func TestF048_RealNodeIsDeleted(t *testing.T) {
 	h := mustLock(t, a)
 	g := grantOf(t, h)
 	next := b.Acquire(t.Context())
-	within(t, "the waiter is queued", next.round.trip().placed().Done())
+	within(t, "the waiter is queued", next.round.io().positionKnown().Done())
 	told, admin := lossOf(h), newWitness(t, false, zk).client.Session()
 	<-time.After(3 * defaultTenure) // its own node is watched when a round outlives the tenure
 	began := time.Now()
@@ -329,7 +329,7 @@ func TestF050_RealServerForgets(t *testing.T) {
 	}
 	wantErr(t, "the holder", h.Err(), ErrLost)
 	again := a.Acquire(t.Context())
-	within(t, "it queues again", again.round.trip().placed().Done())
+	within(t, "it queues again", again.round.io().positionKnown().Done())
 	wantErr(t, "the next process", next.Err(), nil)
 	if _, err := h.Reenter(); brief(err) != "lost" {
 		t.Errorf("reenter: %v, want ErrLost", err)

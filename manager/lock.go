@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -38,12 +39,13 @@ type Lock struct {
 	directory directory   // what is known about the directory
 	mixed     atomic.Bool // contenders of another kind were seen and reported
 
-	fetchQueued atomic.Bool // it has an entry in the pool's queue of fetches: see trip.submit
-	inContexts  atomic.Bool // there are contexts with holds of this lock or the other one of its pair; never taken back
-	kind        Kind
+	handed     atomic.Pointer[handed] // what the round before cur has left to it; see handed
+	fetches    fetchEntry
+	inContexts atomic.Bool // there are contexts with holds of this lock or the other one of its pair; never taken back
+	kind       queue.Kind
 }
 
-func newLock(m *Manager, path string, kind Kind) *Lock {
+func newLock(m *Manager, path string, kind queue.Kind) *Lock {
 	l := &Lock{m: m, path: path, kind: kind}
 	r := &round{lock: l}
 	r.flags.Set(state.PrevReleased) // nothing before it
@@ -164,11 +166,11 @@ func (l *Lock) inherit(ctx context.Context, op string) (h Hold, pass, done bool)
 		// It was released just now: a newcomer after all.
 	}
 	switch l.kind {
-	case KindWrite:
+	case queue.Write:
 		if _, ok := l.rw.reader.heldIn(ctx); ok {
 			return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrUpgrade}), false, true
 		}
-	case KindRead:
+	case queue.Read:
 		// Who holds the write lock enters beside it, whoever waits for either.
 		_, pass = l.rw.writer.heldIn(ctx)
 	}
@@ -183,7 +185,7 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 	case state.Entered:
 		// The granter may be between its CAS and the settling of the future,
 		// which we must be able to use.
-		r.trip().settleGrant()
+		r.io().settleGrant()
 		if !r.flags.Load().Has(state.GrantTold) {
 			r.flags.Set(state.GrantTold)
 		}
@@ -234,18 +236,18 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 	const op = opTryLock
 	h := l.acquire(ctx, op)
-	t := h.round.trip()
+	t := h.round.io()
 	for !t.granted.Settled() {
-		if t.place.Load() != nil || l.behindClosedGate(h.round) {
-			//holdfast:reached-if t.place.Load() == nil: trylock: behind a closed gate
-			//holdfast:reached-if t.place.Load() != nil: trylock: somebody is ahead
+		if t.position.Load() != nil || l.behindClosedGate(h.round) {
+			//holdfast:reached-if t.position.Load() == nil: trylock: behind a closed gate
+			//holdfast:reached-if t.position.Load() != nil: trylock: somebody is ahead
 			err := t.error(op, ErrLocked)
 			h.giveUp()
 			return Hold{}, err
 		}
 		select {
 		case <-t.granted.Future().Done(): // or failed
-		case <-t.placed().Done():
+		case <-t.positionKnown().Done():
 			// Look at the place, which may be lost again: then there is
 			// another future for the next one.
 		case <-ctx.Done():

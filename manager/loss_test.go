@@ -413,7 +413,7 @@ func TestReleaseAtTheEndOfTheLease(t *testing.T) {
 			h := mustLock(c.t, l)
 			later(time.Minute)
 			hole := c.srv.Faults().Blackhole(session(l.m))
-			lease := h.round.trip().lease
+			lease := h.round.io().tenure.lease
 			later(4 * time.Second)
 			for lease.Remaining() > 0 { // whose clock is the last to tick
 				time.Sleep(lease.Remaining())

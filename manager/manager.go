@@ -18,6 +18,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -47,7 +48,7 @@ type Manager struct {
 	mu      sync.Mutex
 	locks   map[string]entry // by path
 	sweepAt int              // remove dead entries when there are so many
-	active  []*trip          // trips that have, or may have, a node; see trip.slot
+	active  []*roundIO       // trips that have, or may have, a node; see trip.slot
 
 	closeBegun atomic.Bool
 	closeDone  chan struct{}  // closed when Close has done its work
@@ -198,7 +199,7 @@ func (ignore) PathChanged(string, zkio.Event) {}
 func (m *Manager) Exclusive(name string) (*Lock, error) {
 	e, err := m.open("exclusive", name, func(e *locks, path string) bool {
 		if e.lock == nil && e.rw == nil {
-			e.lock = newLock(m, path, KindExclusive)
+			e.lock = newLock(m, path, queue.Exclusive)
 		}
 		return e.lock != nil
 	})
@@ -367,12 +368,12 @@ func (m *Manager) closing() bool { return m.stage.Load() != open }
 
 // failWaiters ends every round that has not been granted.
 func (m *Manager) failWaiters() {
-	m.eachRound(func(r *round) { r.failPending(r.trip().error("shutdown", ErrClosed)) })
+	m.eachRound(func(r *round) { r.failPending(r.io().error("shutdown", ErrClosed)) })
 }
 
 // failAll ends every round.
 func (m *Manager) failAll() {
-	m.eachRound(func(r *round) { r.fail(r.trip().error("close", ErrClosed)) })
+	m.eachRound(func(r *round) { r.fail(r.io().error("close", ErrClosed)) })
 }
 
 // eachRound calls fn for every round of every lock that somebody is counted in.
@@ -401,40 +402,40 @@ func (m *Manager) eachRound(fn func(*round)) {
 
 // activate enters t among the trips that may have a node. Whoever ends sessions
 // or leases looks for them here.
-func (m *Manager) activate(t *trip) {
+func (m *Manager) activate(t *roundIO) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t.slot == 0 {
+	if t.index == 0 {
 		m.active = append(m.active, t)
-		t.slot = int32(len(m.active))
+		t.index = int32(len(m.active))
 	}
 }
 
-func (m *Manager) deactivate(t *trip) {
+func (m *Manager) deactivate(t *roundIO) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t.slot == 0 {
+	if t.index == 0 {
 		return
 	}
 	end := len(m.active) - 1
 	last := m.active[end]
-	m.active[t.slot-1], last.slot = last, t.slot
-	m.active[end], t.slot = nil, 0
+	m.active[t.index-1], last.index = last, t.index
+	m.active[end], t.index = nil, 0
 	m.active = m.active[:end]
 	if cap(m.active) > 1024 && end < cap(m.active)/4 {
 		m.active = slices.Clip(slices.Clone(m.active)) // there were many once
 	}
 }
 
-func (m *Manager) isActive(t *trip) bool {
+func (m *Manager) isActive(t *roundIO) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return t.slot != 0
+	return t.index != 0
 }
 
 // anyActive returns an active trip whose turn has come. One whose turn has not is
 // after another, and ends after it.
-func (m *Manager) anyActive() *trip {
+func (m *Manager) anyActive() *roundIO {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, t := range m.active {
@@ -445,7 +446,7 @@ func (m *Manager) anyActive() *trip {
 	return nil
 }
 
-func (m *Manager) activeTrips() []*trip {
+func (m *Manager) activeTrips() []*roundIO {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.active)
@@ -463,7 +464,7 @@ func (*listener) SessionStarted(*zkio.Session) {}
 // is between its CAS and its own look at the lease finds it lapsed.
 func (m *listener) LeaseLapsed(l *zkio.Lease) {
 	for _, t := range (*Manager)(m).activeTrips() {
-		if t.round.word.Load().Phase() == state.Retained && t.lease == l {
+		if t.round.word.Load().Phase() == state.Retained && t.tenure.lease == l {
 			//holdfast:reached hold: the lease ended
 			t.round.fail(t.error("hold", t.lossCause()))
 		}
@@ -479,10 +480,10 @@ func (m *listener) LeaseLapsed(l *zkio.Lease) {
 // trying, but it takes somebody to mend them.
 func (m *listener) SessionOver(_ *zkio.Session, cause error) {
 	if errors.Is(cause, zkio.ErrAuthFailed) {
-		(*Manager)(m).eachRound(func(r *round) { r.failPending(r.trip().error("acquire", cause)) })
+		(*Manager)(m).eachRound(func(r *round) { r.failPending(r.io().error("acquire", cause)) })
 	}
 	for _, t := range (*Manager)(m).activeTrips() {
-		if t.round.word.Load().Phase() == state.Retained && t.lease.Lapsed() {
+		if t.round.word.Load().Phase() == state.Retained && t.tenure.lease.Lapsed() {
 			t.round.fail(t.error("hold", errSessionEnded)) // LeaseLapsed came before; to be sure
 		} else {
 			t.wake()
@@ -508,13 +509,11 @@ func (m *Manager) rotate() {
 		case <-tick.C:
 		}
 		for _, t := range m.activeTrips() {
-			looked := t.looked.Load()
-			if looked == 0 || m.now()-looked < int64(rotationTimeout) || t.round.word.Load().Phase() != state.Fetching {
+			p := t.position.Load()
+			if p == nil || m.now()-p.at < int64(rotationTimeout) || t.round.word.Load().Phase() != state.Fetching {
 				continue
 			}
-			t.looked.Store(0)
-			t.ownDue.Store(true)
-			t.wake()
+			t.raise(state.OwnDue | state.QueueDue)
 			select {
 			case <-m.done:
 				return
@@ -573,7 +572,7 @@ const probeKind = "probe"
 // patterns returns the data of nodes of each kind, with noTime for the time.
 func patterns(host, label string) map[string][]byte {
 	p := make(map[string][]byte)
-	for _, kind := range []string{probeKind, KindExclusive.String(), KindRead.String(), KindWrite.String()} {
+	for _, kind := range []string{probeKind, queue.Exclusive.String(), queue.Read.String(), queue.Write.String()} {
 		data, err := json.Marshal(nodeData{Host: host, PID: os.Getpid(), Label: label, Kind: kind})
 		if err != nil {
 			panic("manager: a node's data cannot be encoded: " + err.Error())

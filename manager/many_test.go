@@ -68,7 +68,7 @@ func TestManyQueuedLocks(t *testing.T) {
 		}
 		look()
 	}
-	await("queued", func(h Hold) bool { return h.round.trip().place.Load() != nil })
+	await("queued", func(h Hold) bool { return h.round.io().position.Load() != nil })
 	queued := time.Since(start)
 	if got := len(c.srv.Children("/holdfast/" + names[n-1])); got != 2 {
 		t.Errorf("%d contenders in the last queue, want 2", got)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 )
 
 // maxPath bounds the length in bytes of a lock's directory. A contender's node
@@ -80,7 +82,7 @@ func checkSegment(segment string) error {
 			return fmt.Errorf("segment %q has the character %U, which ZooKeeper refuses", segment, r)
 		}
 	}
-	if _, ok := parseContender(segment); ok {
+	if _, ok := queue.ParseName(segment); ok {
 		return fmt.Errorf("segment %q looks like the node of a contender", segment)
 	}
 	return nil

@@ -247,7 +247,7 @@ func TestF012_CredentialsSurviveReconnects(t *testing.T) {
 				p.t.Error(err)
 			}
 			behind := l.Acquire(p.t.Context())
-			<-behind.round.trip().placed().Done()
+			<-behind.round.io().positionKnown().Done()
 			reconnect()
 			mustRelease(p.t, queued)
 			if _, err := behind.Granted().Wait(p.t.Context()); err != nil { // lists and reads
@@ -283,7 +283,7 @@ func TestF083_ReleaseWithoutPermissionForAWhile(t *testing.T) {
 		wantState(p.t, l, state.Releasing, 0)
 		waiting := l.Acquire(p.t.Context())
 		behind := theirs.Acquire(p.t.Context())
-		<-behind.round.trip().placed().Done()
+		<-behind.round.io().positionKnown().Done()
 
 		wantErr(p.t, "another lock", keep.Err(), nil)
 		mustRelease(p.t, mustLock(p.t, more))

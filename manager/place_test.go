@@ -14,7 +14,7 @@ import (
 // that is not there: he would look for it again and again.
 func TestPlaceTakenBackWhileItIsNoted(t *testing.T) {
 	const times = 50_000
-	var present atomic.Pointer[trip] // nil when its place has been taken back
+	var present atomic.Pointer[roundIO] // nil when its place has been taken back
 	var leaver sync.WaitGroup
 	leaver.Go(func() {
 		for range times {
@@ -22,23 +22,23 @@ func TestPlaceTakenBackWhileItIsNoted(t *testing.T) {
 			for ; tr == nil; tr = present.Load() {
 				runtime.Gosched()
 			}
-			tr.unplace()
+			tr.clearPosition()
 			present.Store(nil)
 		}
 	})
 	wrong := 0
 	for i := range times {
-		tr := newTrip(new(round))
-		tr.promised()
+		tr := &roundIO{round: new(round)}
+		tr.promisePosition()
 		present.Store(tr)
 		for range i % 64 {
 			present.Load() // a little later each time
 		}
-		tr.setPlace(&place{position: 1})
+		tr.setPosition(&position{ahead: 1})
 		for present.Load() != nil {
 			runtime.Gosched()
 		}
-		if tr.promised().Settled() && tr.place.Load() == nil {
+		if tr.promisePosition().Settled() && tr.position.Load() == nil {
 			wrong++
 		}
 	}
@@ -53,21 +53,21 @@ func TestPlaceTakenBackWhileItIsNoted(t *testing.T) {
 func TestWhoAsksForThePlaceIsTold(t *testing.T) {
 	for i, end := range []struct {
 		what string
-		do   func(*trip)
+		do   func(*roundIO)
 	}{
-		{"it is noted", func(tr *trip) { tr.setPlace(&place{position: 1}) }},
-		{"it is taken back", func(tr *trip) { tr.promised(); tr.unplace() }},
+		{"it is noted", func(tr *roundIO) { tr.setPosition(&position{ahead: 1}) }},
+		{"it is taken back", func(tr *roundIO) { tr.promisePosition(); tr.clearPosition() }},
 	} {
 		for turn := range 20_000 {
-			tr := newTrip(new(round))
+			tr := &roundIO{round: new(round)}
 			var stepper sync.WaitGroup
 			stepper.Go(func() { end.do(tr) })
 			if turn%2 == 0 {
 				stepper.Wait() // long before he asks
 			}
-			f := tr.placed()
+			f := tr.positionKnown()
 			stepper.Wait()
-			if _, _, told := f.Poll(); !told && (i == 0 || tr.placing.Load() == nil) {
+			if _, _, told := f.Poll(); !told && (i == 0 || tr.positionPromise.Load() == nil) {
 				t.Fatalf("%s, and who asked is not told", end.what)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -53,7 +54,7 @@ func (r *referee) enter(m *Manager, h Hold) {
 		return
 	}
 	for _, o := range others {
-		r.t.Errorf("two processes are inside: %v and %v", o.round.trip().grant, g)
+		r.t.Errorf("two processes are inside: %v and %v", o.round.io().tenure.grant, g)
 	}
 	switch {
 	case g.Token < r.token:
@@ -232,7 +233,7 @@ func TestNodes(t *testing.T) {
 		h := mustLock(c.t, l)
 		g := grantOf(c.t, h)
 		name := strings.TrimPrefix(g.Path, dir+"/")
-		if cont, ok := parseContender(name); !ok || cont.kind != KindExclusive || !strings.HasPrefix(name, "_c_") {
+		if cont, ok := queue.ParseName(name); !ok || cont.Kind != queue.Exclusive || !strings.HasPrefix(name, "_c_") {
 			c.t.Errorf("the node is called %q", name)
 		}
 		data, stat, ok := c.srv.Get(g.Path)
@@ -398,7 +399,7 @@ func TestF014_SequenceRunsOut(t *testing.T) {
 		a, b := c.lock("a"), c.lock("b")
 		r := newReferee(c.t)
 		mustRelease(c.t, mustLock(c.t, a))
-		if err := c.srv.SetSequence(dir, lastSafeSequence-2); err != nil {
+		if err := c.srv.SetSequence(dir, queue.LastSafeSequence-2); err != nil {
 			c.t.Fatal(err)
 		}
 		for range 6 { // over the limit

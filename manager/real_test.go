@@ -124,7 +124,7 @@ func TestRealBasics(t *testing.T) {
 		mustRelease(t, more)
 		mustRelease(t, h)
 		granted(t, "hand-over", w, time.Minute)
-		if first, second := h.round.trip().grant.Token, grantOf(t, w).Token; second <= first {
+		if first, second := h.round.io().tenure.grant.Token, grantOf(t, w).Token; second <= first {
 			t.Errorf("token %d after %d", second, first)
 		}
 		mustRelease(t, w)
@@ -235,7 +235,7 @@ func TestRealWatchSurvivesReconnects(t *testing.T) {
 		a := exclusive(t, openReal(t, zk.Addr(), "a", func(cfg *Config) { cfg.Dialer, cfg.SessionTimeout = w.dial, 30*time.Second }), "jobs")
 		h := mustLock(t, b)
 		waiting := a.Acquire(t.Context())
-		<-waiting.round.trip().placed().Done()
+		<-waiting.round.io().positionKnown().Done()
 		for range 3 {
 			before := a.m.client.Stats().Reconnects
 			w.cut()
@@ -257,7 +257,7 @@ func TestF053_RealServerRestart(t *testing.T) {
 	a, b := exclusive(t, openReal(t, zk.Addr(), "a", with), "jobs"), exclusive(t, openReal(t, zk.Addr(), "b", with), "jobs")
 	h := mustLock(t, a)
 	w := b.Acquire(t.Context())
-	<-w.round.trip().placed().Done()
+	<-w.round.io().positionKnown().Done()
 	zk.Kill()
 	inside := mustLock(t, a) // a newcomer enters while the server is away
 	zk.Restart()
@@ -302,8 +302,8 @@ func TestF087_RealHolderIsKilled(t *testing.T) {
 	l := exclusive(t, openReal(t, zk.Addr(), "waiter", root), "jobs")
 	p := startHolder(t, zk.Addr(), "jobs")
 	h := l.Acquire(t.Context())
-	<-h.round.trip().placed().Done()
-	if pl := h.round.trip().place.Load(); pl.ahead.Label != "holder" || pl.ahead.PID != p.cmd.Process.Pid {
+	<-h.round.io().positionKnown().Done()
+	if pl := h.round.io().position.Load(); pl.contender.Label != "holder" || pl.contender.PID != p.cmd.Process.Pid {
 		t.Errorf("ahead is %v, want the process %d", pl.ahead, p.cmd.Process.Pid)
 	}
 	p.kill()

@@ -34,8 +34,8 @@ import (
 // what it takes to go to ZooKeeper and back is in its trip, made when needed.
 type round struct {
 	lock  *Lock
-	next  atomic.Pointer[round] // nil, then the next round, then passed
-	made  atomic.Pointer[trip]  // see trip; made by CAS(nil -> new) by whoever needs it first
+	next  atomic.Pointer[round]   // nil, then the next round, then passed
+	made  atomic.Pointer[roundIO] // see trip; made by CAS(nil -> new) by whoever needs it first
 	word  state.Atomic
 	flags state.AtomicFlags
 }
@@ -44,20 +44,20 @@ type round struct {
 // finds it loads Lock.cur and starts again.
 var passed = new(round)
 
-// trip returns the round's trip.
-func (r *round) trip() *trip {
+// io returns the round's roundIO, and makes it on first use.
+func (r *round) io() *roundIO {
 	if t := r.made.Load(); t != nil {
 		return t
 	}
-	return r.makeTrip()
+	return r.makeIO()
 }
 
-func (r *round) makeTrip() *trip {
-	t := newTrip(r)
+func (r *round) makeIO() *roundIO {
+	t := &roundIO{round: r}
 	if r.made.CompareAndSwap(nil, t) {
 		return t
 	}
-	return r.made.Load() // somebody else was first; ours is garbage
+	return r.made.Load() // another goroutine was first
 }
 
 // following returns the round after r, or passed.
@@ -114,7 +114,7 @@ func (r *round) arrive(pass bool) (_ *round, e state.Effect, lost int) {
 // released before, the fetch is due; else its releaser submits it.
 func (r *round) want() {
 	if old := r.flags.Set(state.Wanted); old.Has(state.PrevReleased) && !old.Has(state.Over) {
-		r.trip().wake()
+		r.io().wake()
 	}
 }
 
@@ -135,11 +135,11 @@ func (r *round) left(e state.Effect, lost int) {
 	r.lock.noteRaces(lost)
 	switch e {
 	case state.Ended:
-		t := r.trip()
+		t := r.io()
 		t.settleGrant() // who ends a round settles what is pending in it
 		// The one look at the clock in a Release, by the last of the round's
 		// holders: later it could not be told whether the lock was ours now.
-		if t.lease.InForce() {
+		if t.tenure.lease.InForce() {
 			t.end(releasedHeld)
 		} else {
 			//holdfast:reached release: the last holder left when the lease was over
@@ -155,9 +155,9 @@ func (r *round) left(e state.Effect, lost int) {
 		if due {
 			// Who joins now is not to be told of a place that nobody looks
 			// after: the wake has it looked at anew.
-			t := r.trip()
-			t.unplace()
-			t.wake()
+			t := r.io()
+			t.clearPosition()
+			t.raise(state.QueueDue)
 		}
 	}
 }
@@ -204,11 +204,11 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	if e != state.Ended {
 		return // FREE, or over already
 	}
-	t := r.trip()
+	t := r.io()
 	t.granted.Settle(Grant{}, err)
-	t.lostPromise().Settle(struct{}{}, err)
-	t.ending.Store(&ending{err: err, notBefore: r.lock.m.graceEnd(err)})
-	t.tellLoss(err)
+	t.promiseLoss().Settle(struct{}{}, err)
+	t.endReason.Store(&endReason{err: err, notBefore: r.lock.m.graceEnd(err)})
+	t.notifyLost(err)
 	// If the predecessor is not released yet, its releaser will go on for us.
 	due := r.flags.Set(state.Over).Has(state.PrevReleased)
 	//holdfast:reached-if !due: forced end: of a round whose turn has not come
@@ -219,13 +219,16 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 
 // finish makes the round RELEASED and hands the lock on to the next one, in
 // this order; see the rules above. It is called once, by the trip's step.
-func (r *round) finish() {
+func (r *round) finish(h *handed) {
 	r.word.Apply(state.Word.Finish)
 	n := r.following()
 	r.lock.cur.Store(n)
 	r.next.Store(passed)
+	if h != nil {
+		r.lock.handed.Store(h)
+	}
 	old := n.flags.Set(state.PrevReleased)
 	if old.Has(state.Over) || old.Has(state.Wanted) {
-		n.trip().wake()
+		n.io().wake()
 	}
 }

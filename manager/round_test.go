@@ -223,7 +223,7 @@ func TestChain(t *testing.T) {
 		{"a free round cannot fail", func(t *testing.T, l *Lock) {
 			n := l.cur.Load().following()
 			n.fail(closed)
-			if isClosed(n.trip().lostPromise().Future().Done()) {
+			if isClosed(n.io().promiseLoss().Future().Done()) {
 				t.Error("it failed")
 			}
 		}, "releasing/0 free/0 "},
@@ -231,7 +231,7 @@ func TestChain(t *testing.T) {
 			r := l.cur.Load()
 			r.fail(closed)
 			r.failPending(closed)
-			if isClosed(r.trip().lostPromise().Future().Done()) {
+			if isClosed(r.io().promiseLoss().Future().Done()) {
 				t.Error("it failed")
 			}
 		}, "releasing/0 "},

@@ -335,12 +335,12 @@ func TestF078_DowngradeMeetsRelease(t *testing.T) {
 							c.t.Fatalf("the reader is not in: %v", err)
 						}
 						if err == nil {
-							at := sequenceOf(g.Path) == sequenceOf(d.write.round.trip().grant.Path)
+							at := sequenceOf(g.Path) == sequenceOf(d.write.round.io().tenure.grant.Path)
 							if at && order.where == last || !at && (order.where == beside || !nobody) {
-								c.t.Errorf("the reader is in at %s; the writer was at %s", g.Path, d.write.round.trip().grant.Path)
+								c.t.Errorf("the reader is in at %s; the writer was at %s", g.Path, d.write.round.io().tenure.grant.Path)
 							}
-							if at && g.Token != d.write.round.trip().grant.Token {
-								c.t.Errorf("the reader's token is %d, its writer's %d", g.Token, d.write.round.trip().grant.Token)
+							if at && g.Token != d.write.round.io().tenure.grant.Token {
+								c.t.Errorf("the reader's token is %d, its writer's %d", g.Token, d.write.round.io().tenure.grant.Token)
 							}
 						}
 						d.finish()
@@ -459,7 +459,7 @@ func TestWriterBehindAWriterListsAgain(t *testing.T) {
 	} {
 		t.Run(test.ahead, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
-				path := c.crowd().node(test.ahead + "0000000000")
+				path := c.crowd().node("_c_" + hex32 + "-" + test.ahead + "0000000000")
 				h := test.take(c).Acquire(c.t.Context())
 				wantWaiting(c.t, "behind "+test.ahead, h)
 				count := c.countRequests(dir)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -166,7 +167,7 @@ func (v visit) String() string {
 func (r *rwReferee) enterHeld(h Hold) (leave func()) {
 	r.t.Helper()
 	l := h.Lock()
-	return r.enter(l.m.cfg.Label, l.kind != KindRead, grantOf(r.t, h).Token)
+	return r.enter(l.m.cfg.Label, l.kind != queue.Read, grantOf(r.t, h).Token)
 }
 
 // A barrier holds requests back at the server, which a test lets go in the order

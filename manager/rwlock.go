@@ -5,8 +5,8 @@ package manager
 import (
 	"time"
 
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
-	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // An RWLock is a pair of locks in one queue: any number of processes can hold
@@ -29,7 +29,7 @@ func (rw *RWLock) Reader() *Lock { return rw.reader }
 func (rw *RWLock) Writer() *Lock { return rw.writer }
 
 func newRWLock(m *Manager, path string) *RWLock {
-	rw := &RWLock{reader: newLock(m, path, KindRead), writer: newLock(m, path, KindWrite)}
+	rw := &RWLock{reader: newLock(m, path, queue.Read), writer: newLock(m, path, queue.Write)}
 	rw.reader.rw, rw.writer.rw = rw, rw
 	return rw
 }
@@ -42,7 +42,7 @@ func (rw *RWLock) held() (Grant, bool) {
 	case state.Retained, state.Releasing:
 		// The future says whether a round that is being released was ever
 		// granted. It lags behind the word for a moment: see granted.
-		g, err, ok := r.trip().granted.Future().Poll()
+		g, err, ok := r.io().granted.Future().Poll()
 		return g, ok && err == nil
 	}
 	return Grant{}, false
@@ -63,7 +63,7 @@ func (rw *RWLock) granted(l *Lock) {
 	if l == rw.writer {
 		r := rw.reader.cur.Load()
 		if r.word.Load().Phase() == state.Fetching && r.flags.Load().Has(state.PrevReleased|state.Wanted) {
-			r.trip().wake()
+			r.io().wake()
 		}
 	} else if rw.writer.cur.Load().word.Load().Phase() == state.Fetching {
 		rw.closeReader()
@@ -90,27 +90,21 @@ func (rw *RWLock) closeReader() {
 	if m.cfg.Tenure < 0 || r.word.Load().Phase() != state.Retained {
 		return
 	}
-	t := r.trip()
-	if rest := m.cfg.Tenure - time.Duration(m.now()-t.grantedAt); rest <= 0 {
+	t := r.io()
+	if rest := m.cfg.Tenure - time.Duration(m.now()-t.tenure.since); rest <= 0 {
 		//holdfast:reached gate: closed as our own writer queued
 		r.flags.Set(state.GateClosed)
-	} else if t.turnPending.CompareAndSwap(false, true) {
-		m.client.SubmitAfter(rest, zkio.Fetches, (*writersTurn)(t))
+	} else {
+		t.wakeAfter(rest, state.WriterTimer, state.WriterDue)
 	}
 }
 
-// writersTurn is the trip of a read round as a task of the pool that gives this
-// process's own writer its turn.
-type writersTurn trip
-
-// Run is called by the pool.
-func (w *writersTurn) Run(*zkio.Session) {
-	t := (*trip)(w)
-	// Before the look: a writer whose round is FETCHING after it finds that the
-	// tenure is over, and one that found us pending is seen now.
-	t.turnPending.Store(false)
-	r := t.round
-	if r.word.Load().Phase() == state.Retained && r.lock.rw.writer.cur.Load().word.Load().Phase() == state.Fetching {
+// writerDue closes the gate of the read round r if this process's own writer has
+// waited for it until now. It is called by r's step, when the timer that
+// closeReader started has been lowered: a writer whose round is FETCHING after
+// that finds that the tenure is over, and one that found the timer is seen here.
+func (rw *RWLock) writerDue(r *round) {
+	if r.word.Load().Phase() == state.Retained && rw.writer.cur.Load().word.Load().Phase() == state.Fetching {
 		//holdfast:reached gate: closed when our own writer had waited for the tenure
 		r.flags.Set(state.GateClosed)
 	}

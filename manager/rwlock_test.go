@@ -154,7 +154,7 @@ func TestF036_ReaderWaitsForTheNearestWriterOnly(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		strangers := c.crowd()
 		far := strangers.node("__READ__0000000000")
-		near := strangers.node("__WRIT__0000000001")
+		near := strangers.node("_c_" + hex32 + "-__WRIT__0000000001")
 		beside := strangers.node("__READ__0000000002")
 		h := c.rw("a").Reader().Acquire(c.t.Context())
 		synctest.Wait()

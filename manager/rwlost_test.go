@@ -148,7 +148,7 @@ func TestNoGrantAfterAnOutageWithoutALook(t *testing.T) {
 				synctest.Wait()
 				wantHeld(c.t, "who is next", next)
 				// As late as can be: the news of our own node never come.
-				l.m.client.Unwatch(own, h.round.trip())
+				l.m.client.Unwatch(own, h.round.io())
 				refuse.Remove()
 				later(time.Second)
 				pending(c.t, test.what, h.Granted())

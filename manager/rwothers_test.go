@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 )
 
 // realSite is what the tests on a real server run on. Each works below a root of its
@@ -362,7 +363,7 @@ func testOthersReadWrite(t *testing.T, zk *realzk.Server, o *others) {
 	o.ask("a", "open "+rw.Writer().Path(), "opened")
 	for _, theirs := range []string{"read", "write"} {
 		for _, ours := range []*Lock{rw.Reader(), rw.Writer()} {
-			shared := theirs == "read" && ours.kind == KindRead
+			shared := theirs == "read" && ours.kind == queue.Read
 
 			h := r.lock(ours)
 			want := "refused "

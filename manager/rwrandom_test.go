@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -211,7 +212,7 @@ func (w *wanderer) hold(ctx context.Context, h Hold, depth int) {
 		return
 	}
 	l := h.Lock()
-	leave := sync.OnceFunc(w.ref.enter(l.m.cfg.Label, l.kind == KindWrite, grant.Token))
+	leave := sync.OnceFunc(w.ref.enter(l.m.cfg.Label, l.kind == queue.Write, grant.Token))
 	// Who is told that the lock is lost leaves at once.
 	left := make(chan struct{})
 	gone := make(chan struct{})
@@ -225,7 +226,7 @@ func (w *wanderer) hold(ctx context.Context, h Hold, depth int) {
 		}
 	}()
 	time.Sleep(w.while(10 * time.Millisecond))
-	if l.kind == KindWrite && depth == 0 {
+	if l.kind == queue.Write && depth == 0 {
 		inside := ctx
 		cancel := context.CancelFunc(func() {})
 		if w.rng.IntN(2) == 0 {

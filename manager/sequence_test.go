@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -32,7 +33,7 @@ var lastNumbers = []struct {
 	what string
 	from int32
 }{
-	{"where numbers become unsafe", lastSafeSequence - 20},
+	{"where numbers become unsafe", queue.LastSafeSequence - 20},
 	{"where numbers freeze", math.MaxInt32 - 20},
 	{"where numbers are frozen", math.MaxInt32},
 }
@@ -62,7 +63,7 @@ func TestOrderWhereNumbersRunOut(t *testing.T) {
 	for _, test := range append(lastNumbers, struct {
 		what string
 		from int32
-	}{"across the last safe number", lastSafeSequence - 2}, struct {
+	}{"across the last safe number", queue.LastSafeSequence - 2}, struct {
 		what string
 		from int32
 	}{"across the last number", math.MaxInt32 - 2}) {
@@ -99,7 +100,7 @@ func TestOrderWhereNumbersRunOut(t *testing.T) {
 // come in.
 func TestDowngradeWhileTheQueueIsPutInOrder(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		c.countFrom(lastSafeSequence)
+		c.countFrom(queue.LastSafeSequence)
 		ref := newRWReferee(c.t)
 		a, b := c.rw("a"), c.rw("b")
 		write := mustLock(c.t, a.Writer())
@@ -132,7 +133,7 @@ func TestNegativeNumbers(t *testing.T) {
 		// One of another process of this package's, with a number that creates
 		// which come at the same time get.
 		other := c.open("other")
-		negative := fmt.Sprintf("%s/_c_%s-%s%010d", dir, other.guid(), KindWrite.mark(), math.MinInt32)
+		negative := fmt.Sprintf("%s/_c_%s-%s%010d", dir, other.guid(), queue.Write.Mark(), math.MinInt32)
 		if err := c.srv.CreateEphemeral(session(other), negative, other.nodeData(KindWrite.String())); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +154,7 @@ func TestNegativeNumbers(t *testing.T) {
 // The last writer with a safe number goes to read, with a writer behind it whose
 // number is not safe any more: that one waits for the reader.
 func TestDowngradeAtTheLastSafeNumber(t *testing.T) {
-	for from := int32(lastSafeSequence - 2); from <= lastSafeSequence; from++ {
+	for from := int32(queue.LastSafeSequence - 2); from <= queue.LastSafeSequence; from++ {
 		t.Run(fmt.Sprint(from), func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				c.countFrom(from)
@@ -188,7 +189,7 @@ func TestDowngradeAtTheLastSafeNumber(t *testing.T) {
 // The write goes on.
 func TestNoDowngradeWithoutNumbers(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		c.countFrom(lastSafeSequence + 1)
+		c.countFrom(queue.LastSafeSequence + 1)
 		p := c.rw("p")
 		write := mustLock(c.t, p.Writer())
 		_, err := p.Reader().Lock(c.t.Context())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/jute"
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -92,13 +93,13 @@ func (l *txnLog) start(t *testing.T) *realzk.Server {
 func TestF014_RealServerRunsOutOfNumbers(t *testing.T) {
 	log := newTxnLog()
 	log.create("/real", 1)
-	log.countedTo("/real/unsafe", lastSafeSequence-15)
+	log.countedTo("/real/unsafe", queue.LastSafeSequence-15)
 	log.countedTo("/real/frozen", math.MaxInt32-15)
 	zk := log.start(t)
 	r := &realSite{t: t, zk: zk, root: "/real"}
 	managers := []*Manager{r.open("a"), r.open("b"), r.open("d")}
 
-	for name, last := range map[string]int64{"unsafe": lastSafeSequence, "frozen": math.MaxInt32} {
+	for name, last := range map[string]int64{"unsafe": queue.LastSafeSequence, "frozen": math.MaxInt32} {
 		t.Run(name, func(t *testing.T) {
 			r := &realSite{t: t, zk: zk, root: "/real"}
 			ref := newRWReferee(t)
@@ -121,9 +122,9 @@ func TestF014_RealServerRunsOutOfNumbers(t *testing.T) {
 								return
 							}
 							leave := ref.enterHeld(h)
-							c, _ := parseContender(filepath.Base(grantOf(t, h).Path))
+							c, _ := queue.ParseName(filepath.Base(grantOf(t, h).Path))
 							mu.Lock()
-							numbers[c.seq]++
+							numbers[c.Seq]++
 							mu.Unlock()
 							leave()
 							if err := h.Unlock(ctx); err != nil {

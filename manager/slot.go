@@ -47,16 +47,8 @@ type handle struct {
 	first      atomic.Pointer[slot]
 	generation atomic.Uint64
 
-	// cleanups is what is to be done when the handle is released; nil if
-	// nothing is, which is the usual case.
-	cleanups atomic.Pointer[cleanups]
-}
-
-// cleanups are functions to be called when a handle is released.
-type cleanups struct {
-	mu   sync.Mutex // protects what follows; no function is called under it
-	fns  map[*func()]struct{}
-	done bool // they have been taken; who comes later does his own
+	// cleanups are to be called when the handle is released; usually none are.
+	cleanups callbacks
 }
 
 var slots = sync.Pool{New: func() any {
@@ -175,49 +167,24 @@ func (s *slot) unpin() state.Effect {
 // once if it has been; in a race perhaps twice. The function that it returns
 // forgets fn.
 func (h *handle) onRelease(g uint64, fn func()) (forget func()) {
-	c := h.cleanups.Load()
-	for c == nil {
-		h.cleanups.CompareAndSwap(nil, &cleanups{fns: make(map[*func()]struct{})})
-		c = h.cleanups.Load() // nil again if a release has taken it at once
-	}
-	key := &fn
-	c.mu.Lock()
-	late := c.done
-	if !late {
-		c.fns[key] = struct{}{}
-	}
-	c.mu.Unlock()
-	forget = func() {
-		c.mu.Lock()
-		delete(c.fns, key)
-		c.mu.Unlock()
-	}
-	// The releaser changes the word first and takes the cleanups then; we do it
-	// the other way round: at least one of us calls fn. If the handle was dead
-	// before, c may be a later one's, and is not to keep fn.
-	if late || !h.alive(g) {
+	forget, taken := h.cleanups.add(func(error) { fn() })
+	// If the handle was dead before, the list may be a later handle's, and must
+	// not keep fn.
+	if taken || !h.alive(g) {
 		forget()
 		fn()
 	}
 	return forget
 }
 
-// cleanUp calls what onRelease was given. It is called by whoever released the
-// handle.
+// cleanUp calls what onRelease was given. It is called by the goroutine that
+// released the handle.
 func (h *handle) cleanUp() {
-	if h.cleanups.Load() == nil {
+	if h.cleanups.empty() {
 		return // no atomic write in the usual case
 	}
-	c := h.cleanups.Swap(nil)
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	fns := c.fns
-	c.fns, c.done = nil, true
-	c.mu.Unlock()
-	for fn := range fns {
-		(*fn)()
+	for fn := range h.cleanups.take() {
+		(*fn)(nil)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -25,11 +26,11 @@ func TestF032_WithdrawalLeavesAGrantedHold(t *testing.T) {
 		for lookAt := grantAt; lookAt <= steps; lookAt++ {
 			t.Run(fmt.Sprintf("grant=%d/look=%d", grantAt, lookAt), func(t *testing.T) {
 				// A round of two, about to be granted.
-				l := newLock(m, "/holdfast/lock", KindExclusive)
+				l := newLock(m, "/holdfast/lock", queue.Exclusive)
 				setWord(l, state.Pack(state.Fetching, 2))
 				r := l.cur.Load()
-				tr := r.trip()
-				tr.lease, tr.session = model.round.trip().lease, model.round.trip().session
+				tr := r.io()
+				tr.tenure = model.round.io().tenure
 				h, other := newHold(r), newHold(r)
 
 				seen := errors.New("not looked")

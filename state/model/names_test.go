@@ -29,8 +29,8 @@ func TestModelNamesWhatIsThere(t *testing.T) {
 	// What the model would be worth little without.
 	for _, must := range []string{
 		"manager/round.go: round.arrive", "manager/round.go: round.leave", "manager/round.go: round.endBy", "manager/round.go: round.finish",
-		"manager/trip.go: trip.wake", "manager/trip.go: trip.Run", "manager/trip.go: trip.step", "manager/trip.go: trip.fetch",
-		"manager/trip.go: trip.enter", "manager/trip.go: trip.release", "manager/tenure.go: trip.lookBehind",
+		"manager/runner.go: runner.wake", "manager/runner.go: runner.run", "manager/roundio.go: roundIO.step", "manager/roundio.go: roundIO.fetch",
+		"manager/roundio.go: roundIO.grant", "manager/handover.go: roundIO.release", "manager/tenure.go: roundIO.lookBehind",
 	} {
 		if !named[must] {
 			t.Errorf("rounds.pml does not say what stands for %s", must)

@@ -71,7 +71,7 @@
 #define OVER   4
 #define CLOSED 8
 
-/* ---- Go: manager/trip.go: idle, queuedFetch, queuedEnd, running, again ---- */
+/* ---- Go: manager/runner.go: idle, queuedFetch, queuedEnd, running, again ---- */
 #define IDLE 0
 #define QF   1
 #define QE   2
@@ -88,7 +88,7 @@
 #define GRANTED 1
 #define FAILED  2
 
-/* A round and its trip. Go: manager/round.go: round; manager/trip.go: trip */
+/* A round and its I/O. Go: manager/round.go: round; manager/roundio.go: roundIO */
 typedef Round {
   byte ph; byte c;                /* word */
   byte next;
@@ -179,7 +179,7 @@ inline collect(p) {
     do
     :: hi < p*K+K && r[hi].used ->
 #ifndef FINE
-       if                         /* trip.step would do nothing for a late entry, or a late wake */
+       if                         /* roundIO.step would do nothing for a late entry, or a late wake */
        :: r[hi].ph == RELEASED && cur[p] != hi ->
           r[hi].ev = 0; r[hi].retry = 0; r[hi].retryEnd = 0; r[hi].fl = 0; r[hi].lease = 0; r[hi].ses = 0;
           do :: rq[p]??[eval(hi)] -> rq[p]??eval(hi) :: else -> break od
@@ -265,8 +265,8 @@ inline fire() {
   }
 }
 
-/* Go: manager/line.go: trip.unwatchAhead; an event that has not been told yet
- * finds nobody to tell it to. */
+/* Go: manager/waiter.go: roundIO.unwatchAhead; an event that has not been told yet
+ * stays with the plan that is dropped. */
 inline unwatch(x) { r[x].wat = 0; r[x].ev = 0 }
 
 /* The server deletes the node of round x. */
@@ -278,12 +278,12 @@ inline delete(x) {
 /* Go: manager/round.go: round.urgent */
 #define URGENT(x) (r[x].ph >= RELEASING || (r[x].ph == FETCHING && r[x].c == 0))
 
-/* Go: manager/trip.go: trip.submit; for a fetch */
+/* Go: manager/roundio.go: roundIO.submit; manager/runner.go: fetchEntry.submit; for a fetch */
 inline submitFetch(p) {
   if :: !fq[p] -> fq[p] = 1; fe[p]++ :: else fi
 }
 
-/* Go: manager/trip.go: trip.wake, trip.submit; if u is 1, and nothing if it is 0.
+/* Go: manager/runner.go: runner.wake; manager/roundio.go: roundIO.submit; if u is 1, and nothing if it is 0.
  * There a wake does nothing as long as the round's turn has not come (Go:
  * manager/round.go: round.due); here nobody wakes it before.
  * Used at the end of an atomic. The look at run and its swap are one step: the
@@ -299,7 +299,7 @@ inline enqueue(p, x, u) {
   if
   :: u == 3 -> u = 0
 #ifndef FINE
-  :: u != 3 && r[x].ph == RELEASED -> u = 0           /* late: trip.step would do nothing */
+  :: u != 3 && r[x].ph == RELEASED -> u = 0           /* late: roundIO.step would do nothing */
   :: u != 3 && r[x].ph != RELEASED ->
 #else
   :: u != 3 ->
@@ -461,7 +461,7 @@ next:
 reload:
   atomic { x = cur[p]; collect(p); goto loop };
 
-entered:                          /* Go: manager/trip.go: trip.settleGrant */
+entered:                          /* Go: manager/roundio.go: roundIO.settleGrant */
   SETTLE(x, GRANTED);
 
   /* Go: manager/lock.go: Lock.await; manager/hold.go: withdrawal.run */
@@ -526,7 +526,7 @@ progress_leave:
   atomic {
     SETTLE(x, GRANTED);
     STEP
-    r[x].ending = 1;              /* Go: manager/trip.go: trip.end */
+    r[x].ending = 1;              /* Go: manager/roundio.go: roundIO.end */
     u = 1;
     wake(p, x, u);
     STEP LEFT };
@@ -565,7 +565,7 @@ end:
 #ifdef V_CURFIRST                 /* the present round is looked up before the flag is cleared */
        ; x = cur[p]
 #else
-       ; fq[p] = 0                /* Go: manager/trip.go: fetches.Run */
+       ; fq[p] = 0                /* Go: manager/roundio.go: lockFetch.Run */
 #endif
     :: rq[p]?u -> x = u; u = 0
     fi;
@@ -586,7 +586,7 @@ end:
     :: else
     fi;
 
-    /* Go: manager/trip.go: trip.Run */
+    /* Go: manager/runner.go: runner.run */
     STEP
     u = URGENT(x);
     STEP
@@ -602,7 +602,7 @@ end:
     if :: u == 2 -> u = 0; submitFetch(p); goto rest :: else fi
   };
 
-  /* Go: manager/trip.go: trip.step */
+  /* Go: manager/roundio.go: roundIO.step */
 step:
   atomic {
     if
@@ -610,7 +610,7 @@ step:
     :: r[x].ph == FETCHING && stage[p] != 0 -> goto closing
     :: r[x].ph == FETCHING && stage[p] == 0 && r[x].c == 0 -> goto cancel
     :: r[x].ph == FETCHING && stage[p] == 0 && r[x].c > 0 -> goto fetch
-    :: r[x].ph == RETAINED -> goto out            /* Go: manager/trip.go: trip.keep */
+    :: r[x].ph == RETAINED -> goto out            /* Go: manager/roundio.go: roundIO.keep */
     :: r[x].ph == RELEASING -> goto release
     fi };
 
@@ -620,7 +620,7 @@ closing:
   goto step;
 #endif
 
-  /* Go: manager/trip.go: trip.cancel, trip.abandoned; state/word.go: Word.Cancel */
+  /* Go: manager/roundio.go: roundIO.cancel, roundIO.abandoned; state/word.go: Word.Cancel */
 cancel:
   atomic {
     if
@@ -629,7 +629,7 @@ cancel:
     fi };
   atomic { SETTLE(x, FAILED); r[x].ending = 1; goto step };
 
-  /* Go: manager/trip.go: trip.fetch */
+  /* Go: manager/roundio.go: roundIO.fetch */
 fetch:
   atomic {
 #if !defined(V_EARLY) && !defined(SOFT)
@@ -642,7 +642,7 @@ fetch:
     :: else
     fi };
 
-  /* Go: manager/trip.go: trip.queue; zkio/node.go: Node.Create, Node.Enter, Node.resolve
+  /* Go: manager/node.go: roundIO.createNode; zkio/node.go: Node.Create, Node.Enter, Node.resolve
    * A call in a session that is over at the server has no answer until the
    * client knows; a call in one that is over for the client fails. */
 queue:
@@ -672,7 +672,7 @@ queue:
     :: refuseLeft > 0 -> refuseLeft--; goto refused
     fi };
 
-  /* Go: manager/line.go: trip.list, trip.await. That the directory is listed and
+  /* Go: manager/waiter.go: roundIO.listQueue, roundIO.watchAhead. That the directory is listed and
    * the one ahead is watched is one step: a watch that comes too late finds no
    * node, and the trip lists again. The grants without a list (a create that
    * was alone, the deletion of the only one ahead) are looks that were taken
@@ -686,13 +686,13 @@ list:
     :: ses[p] == s && !FIRST(x) -> assert(INQ(x)); r[x].wat = 1; goto out
     fi };
 
-refused:                          /* Go: manager/trip.go: trip.failed */
+refused:                          /* Go: manager/roundio.go: roundIO.failed */
 #if REFUSE > 0
   endBy(p, x, u, (r[x].ph == FETCHING || r[x].ph == RETAINED));
   goto step;
 #endif
 
-  /* Go: manager/trip.go: trip.enter; zkio/trust.go: trust.proved */
+  /* Go: manager/roundio.go: roundIO.grant; zkio/trust.go: trust.proved */
 enter:
   atomic {
     (ses[p] != s || !DEAD(p,s) || !down[p]);
@@ -733,18 +733,19 @@ enter:
 #endif
   goto step;
 
-  /* Go: manager/trip.go: trip.release, trip.leave; zkio/node.go: Node.Remove, Node.EnterFor
+  /* Go: manager/handover.go: roundIO.release, roundIO.deleteNode, roundIO.adopt; zkio/node.go: Node.Remove, Node.EnterFor
    *
-   * trip.leave may make the next round's node in the transaction that takes this
-   * one's away. Here these are two steps, the second of which is the next round's
-   * own, once it is cur (queue). That covers the one: until its turn comes nobody
-   * but trip.leave touches its trip, and a wake does nothing; so what happens to
-   * it after the transaction and before its turn (a withdrawal, a forced end, the
-   * session's end), it finds at its first step, as here when that happens right
-   * behind the second step. That others can queue between the two is more than
-   * can happen there. If the answer to the transaction is lost, this round finds
-   * out about its node, finishes, and only then does the next one, as here when
-   * the answers to both are lost.
+   * roundIO.deleteNode may create the next round's node in the transaction that
+   * deletes this one's; roundIO.adopt takes it in the next round's first step.
+   * Here these are two steps, the second of which is the next round's own, once it
+   * is cur (queue). That covers the one: until its turn comes the next round takes
+   * no step, and a wake does nothing; so what happens to it after the transaction
+   * and before its turn (a withdrawal, a forced end, the session's end), it finds
+   * at its first step, as here when that happens right behind the second step.
+   * That other contenders can queue between the two is more than can happen there.
+   * If the answer to the transaction is lost, this round finds out about its node,
+   * finishes, and only then does the next one, as here when the answers to both
+   * are lost.
    */
 release:
   if
@@ -808,7 +809,7 @@ release:
   STEP
   y = NONE; goto out };
 
-later:                            /* Go: manager/trip.go: trip.retryLater */
+later:                            /* Go: manager/roundio.go: roundIO.retryLater */
   atomic { if :: URGENT(x) -> r[x].retryEnd = 1 :: else -> r[x].retry = 1 fi };
 
 out:
@@ -829,7 +830,7 @@ rest:
 }
 
 /* What wakes trips: watches and delayed wakes.
- * Go: manager/line.go: aheadWatch.PathChanged; manager/trip.go: retry.Run, retryEnd.Run */
+ * Go: manager/waiter.go: watching.PathChanged; manager/roundio.go: delayedWake.Run */
 #define TELL(n) r[n].ev -> r[n].ev = 0; x = n :: r[n].retry -> r[n].retry = 0; x = n :: r[n].retryEnd -> r[n].retryEnd = 0; x = n
 proctype Dispatcher() {
   byte u;
@@ -965,7 +966,7 @@ end:
 }
 #endif
 
-/* Go: manager/tenure.go: trip.lookBehind; manager/rwlock.go: RWLock.closeReader */
+/* Go: manager/tenure.go: roundIO.lookBehind; manager/rwlock.go: RWLock.closeReader */
 #if defined(GATE) || defined(GATEANY)
 #ifdef GATEANY
 byte gates = 2;

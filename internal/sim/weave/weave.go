@@ -16,13 +16,15 @@ import (
 var atomics = map[string]bool{
 	"Load": true, "Store": true, "Swap": true, "CompareAndSwap": true, "Or": true, "Add": true, "Inc": true,
 	"Apply": true, "Set": true, "Settle": true, "Settled": true, "Poll": true,
+	"Raise": true, "Take": true,
 }
 
 // stalling are the functions in which a goroutine can also be held up for long:
 // those that run on goroutines of their own, and hold no mutex.
 var stalling = map[string]bool{
-	"trip.step": true, "trip.fetch": true, "trip.queue": true, "trip.downgrade": true, "trip.await": true, "trip.enter": true,
-	"trip.keep": true, "trip.release": true, "trip.cancel": true, "trip.requeue": true, "trip.Run": true,
+	"roundIO.step": true, "roundIO.fetch": true, "roundIO.createNode": true, "roundIO.enterBeside": true, "roundIO.wait": true,
+	"roundIO.watchAhead": true, "roundIO.grant": true, "roundIO.keep": true, "roundIO.release": true, "roundIO.cancel": true,
+	"roundIO.requeue": true, "runner.run": true,
 	"withdrawal.steps": true, "trust.watch": true,
 }
 

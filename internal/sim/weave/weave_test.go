@@ -40,7 +40,7 @@ func TestWeave(t *testing.T) {
 			}
 		})
 	}
-	got, _, err := weave("f.go", []byte("package p\n\nfunc (t *trip) enter(a *T) {\n\ta.Load()\n}\n"))
+	got, _, err := weave("f.go", []byte("package p\n\nfunc (t *roundIO) grant(a *T) {\n\ta.Load()\n}\n"))
 	if err != nil || !strings.Contains(got, stall+"a.Load()") {
 		t.Errorf("a function in which goroutines may be held up: %v\n%s", err, got)
 	}

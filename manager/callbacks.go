@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// callbacks are functions to be called when something ends: a handle, or a round.
+// The zero value has none.
+type callbacks struct{ list atomic.Pointer[callbackList] }
+
+type callbackList struct {
+	mu    sync.Mutex // protects what follows; no function is called under it
+	fns   map[*func(error)]struct{}
+	taken bool
+}
+
+// add adds fn. Its forget function takes fn out again. taken reports that the list
+// was taken meanwhile: then fn is not in it.
+//
+// The caller must look afterwards whether the end has come already, and call fn
+// itself then: whoever ends things changes the state first and takes the list
+// then, so one of the two calls fn, and in a race perhaps both do.
+func (c *callbacks) add(fn func(error)) (forget func(), taken bool) {
+	l := c.list.Load()
+	for l == nil {
+		c.list.CompareAndSwap(nil, &callbackList{fns: make(map[*func(error)]struct{})})
+		l = c.list.Load() // nil again if it was taken at once
+	}
+	key := &fn
+	l.mu.Lock()
+	if taken = l.taken; !taken {
+		l.fns[key] = struct{}{}
+	}
+	l.mu.Unlock()
+	return func() {
+		l.mu.Lock()
+		delete(l.fns, key)
+		l.mu.Unlock()
+	}, taken
+}
+
+// empty reports whether no function was added since the last take, without an
+// atomic write.
+func (c *callbacks) empty() bool { return c.list.Load() == nil }
+
+// take returns the functions, which the caller must call, and forgets them.
+func (c *callbacks) take() map[*func(error)]struct{} {
+	l := c.list.Swap(nil)
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fns := l.fns
+	l.fns, l.taken = nil, true
+	return fns
+}

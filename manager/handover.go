@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// A handed node is what a round that ends leaves to the next one: a node that it
+// has created at the end of the queue in the request that deleted its own, and
+// what it knew about the queue then.
+//
+// It is passed on by [Lock.handed]: the last step of the round before stores it
+// there, ahead of the flag that makes the next round's turn come, and the first
+// step of the next round takes it.
+type handed struct {
+	node   *zkio.Node
+	seenAt int64       // when it was seen to be there; 0: the answer was lost
+	alone  bool        // it was the only node in the directory
+	tail   *queue.Tail // the end of the queue ahead of it; nil if that is not known
+}
+
+// adopt takes what the round before has handed on.
+func (t *roundIO) adopt(s *zkio.Session) {
+	l := t.round.lock
+	h := l.handed.Load()
+	// A late wake may run a step of a round that is RELEASED; what it finds there
+	// is the next one's.
+	if h == nil || t.round.word.Load().Phase() == state.Released {
+		return
+	}
+	l.handed.Store(nil)
+	t.hasNode(h.node)
+	t.seenAt = h.seenAt
+	switch {
+	case h.alone:
+		t.follow(plan{Prospect: queue.Prospect{Complete: true}, conn: s.Connection()})
+	case h.tail != nil:
+		own, _ := queue.ParseName(t.node.Name())
+		if p, ok := h.tail.Prospect(own); ok {
+			//holdfast:reached hand-over: behind those it has seen, no list
+			t.follow(plan{Prospect: p, conn: s.Connection()})
+		}
+	}
+}
+
+// release takes the round's node away, and finishes the round when it is surely
+// gone: until then the round stays RELEASING, and the next one waits.
+func (t *roundIO) release(s *zkio.Session) {
+	why := t.endReason.Load()
+	if why == nil {
+		return // the goroutine that ended the round is about to note why, and to wake it
+	}
+	m := t.round.lock.m
+	first := !t.ending
+	if first {
+		t.ending = true
+		t.attempts = 0
+	}
+	// Shutdown leaves time to the holders as ever; Close does not.
+	if rest := why.notBefore - m.now(); rest > 0 && m.stage.Load() != closingDown {
+		//holdfast:reached release: the node waits for the lost margin
+		if t.wakeAfter(time.Duration(rest), state.EndTimer, 0) {
+			return
+		}
+	}
+	t.unwatchAhead()
+	t.unwatchBehind()
+	err := why.err
+	if t.node != nil {
+		how, derr := t.deleteNode(s, first && why.err == nil)
+		switch {
+		case derr == nil:
+			// If our request deleted the node, the lock was ours until then. If the
+			// node was not there any more, it was not. Where that is not known,
+			// the lease said whether the lock was ours when the last holder left.
+			lost := how == zkio.RemovedBefore || how == zkio.RemovedSomehow && why.late
+			if err == nil && lost {
+				//holdfast:reached release: the lock turns out to have been lost
+				err = t.error("release", ErrLost)
+			}
+		case zkio.ClassOf(derr) == zkio.Closed || m.closed.Load():
+			if err == nil {
+				err = t.error("release", fmt.Errorf("%w: %w", ErrClosed, derr))
+			}
+		default:
+			if zkio.ClassOf(derr) == zkio.Definite {
+				// This will not change by itself before the session ends. Say so
+				// now, and keep trying: an administrator may grant the right.
+				t.released.Settle(struct{}{}, t.error("release", errors.Join(why.err, derr)))
+			}
+			if t.retryLater() {
+				return
+			}
+			if err == nil {
+				err = t.error("release", derr)
+			}
+		}
+		t.node.Forget()
+		t.node = nil
+	}
+	m.deactivate(t)
+	t.round.finish(t.handOn)
+	t.released.Settle(struct{}{}, err)
+}
+
+// deleteNode deletes the round's node. If together is set and the next round is
+// to queue, and one request can do both, it creates the next round's node as well.
+func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, error) {
+	if !together || !t.nextQueues(s) {
+		return t.node.Remove(s)
+	}
+	n := t.round.next.Load().io().newNode()
+	children, err := n.EnterFor(s, t.node)
+	switch class := zkio.ClassOf(err); {
+	case err == nil:
+		//holdfast:reached hand-over: left and queued again in one request
+		t.handOn = &handed{node: n, seenAt: t.round.lock.m.now(), alone: children == 1, tail: t.tail}
+		return zkio.RemovedByUs, nil
+	case class == zkio.NotSent || class == zkio.Definite:
+		//holdfast:reached hand-over: refused, one after the other
+	default:
+		// Remove finds out what became of our node, and the next round what became
+		// of its own.
+		//holdfast:reached hand-over: left and queued again, perhaps: the answer is lost
+		t.handOn = &handed{node: n}
+	}
+	return t.node.Remove(s)
+}
+
+// nextQueues reports whether goroutines wait in the next round, and its node can
+// be created by one request, in session s.
+//
+// Should they all give up meanwhile, or should the round be ended by force, it
+// finds its node when its turn comes.
+func (t *roundIO) nextQueues(s *zkio.Session) bool {
+	l, n := t.round.lock, t.round.next.Load()
+	if n == nil || !n.waits() || l.directory.Load() != dirEmpty || s != t.node.Session() || l.m.closing() {
+		return false
+	}
+	if l.kind == queue.Read {
+		if _, writing := l.rw.held(); writing {
+			return false // it enters beside the writer: see enterBeside
+		}
+	}
+	return true
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+)
+
+// A Kind says what a contender asks for.
+type Kind uint8
+
+// The kinds of contenders. Every kind is understood in every lock's directory,
+// since other clients and other versions queue there too.
+const (
+	Exclusive Kind = iota + 1
+	Read
+	Write
+)
+
+// String returns "exclusive", "read" or "write".
+func (k Kind) String() string {
+	switch k {
+	case Exclusive:
+		return "exclusive"
+	case Read:
+		return "read"
+	case Write:
+		return "write"
+	}
+	return "unknown"
+}
+
+// Mark returns what precedes the sequence number in the name of one of our nodes.
+func (k Kind) Mark() string {
+	switch k {
+	case Read:
+		return "__READ__"
+	case Write:
+		return "__WRIT__"
+	}
+	return "lock-"
+}
+
+// Excludes reports whether contenders of kinds a and b cannot hold the lock
+// together. Only readers can.
+func Excludes(a, b Kind) bool { return a != Read || b != Read }
+
+// A Contender is an entry of a lock's queue, as its node's name describes it.
+type Contender struct {
+	Name  string
+	Kind  Kind
+	GUID  bool  // the name carries an id chosen by its owner, so no later node has it
+	Seq   int64 // the number that ZooKeeper appended
+	Czxid int64 // the transaction that created the node; known only where numbers do not order: see [Exhausted]
+}
+
+// Marks maps the text between a name's unique prefix and its sequence number to
+// a kind. The first three are those of Apache Curator, go-zookeeper and
+// Holdfast, the last two kazoo's.
+var marks = []struct {
+	mark  string
+	kind  Kind
+	kazoo bool
+}{
+	{"lock-", Exclusive, false},
+	{"__READ__", Read, false},
+	{"__WRIT__", Write, false},
+	{"__lock__", Exclusive, true},
+	{"__rlock__", Read, true},
+}
+
+// ParseName takes a node's name apart. It matches the whole name strictly:
+//
+//	[_c_<guid>-] lock-|__READ__|__WRIT__ <sequence>
+//	<32 hex digits> __lock__|__rlock__ <sequence>
+//
+// where a guid has 32 hexadecimal digits and may have dashes between them. A
+// child with any other name is no contender.
+func ParseName(name string) (Contender, bool) {
+	rest, seq, ok := cutSequence(name)
+	if !ok {
+		return Contender{}, false
+	}
+	for _, m := range marks {
+		prefix, ok := strings.CutSuffix(rest, m.mark)
+		if !ok {
+			continue
+		}
+		if m.kazoo {
+			if len(prefix) != 32 || !isGUID(prefix) {
+				continue
+			}
+		} else if prefix != "" {
+			guid, ok := strings.CutPrefix(prefix, "_c_")
+			if !ok {
+				continue
+			}
+			if guid, ok = strings.CutSuffix(guid, "-"); !ok || !isGUID(guid) {
+				continue
+			}
+		}
+		return Contender{Name: name, Kind: m.kind, GUID: prefix != "", Seq: seq}, true
+	}
+	return Contender{}, false
+}
+
+// cutSequence cuts off the number that ZooKeeper appends to the name of a
+// sequential node: ten digits or, once its counter has overflowed, a minus sign
+// and nine or ten digits, since the sign counts as one of the ten characters to
+// which the number is padded.
+func cutSequence(name string) (rest string, seq int64, ok bool) {
+	const width = 10
+	at := len(name) - width
+	if at < 0 {
+		return "", 0, false
+	}
+	digits, negative := strings.CutPrefix(name[at:], "-")
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return "", 0, false
+		}
+	}
+	seq, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || negative && seq == 0 {
+		return "", 0, false
+	}
+	// In "lock--2147483648" the first dash belongs to the mark, the second is the sign.
+	if !negative && digits[0] != '0' && (strings.HasSuffix(name[:at], "--") || strings.HasSuffix(name[:at], "__-")) {
+		at--
+		negative = true
+	}
+	if negative {
+		seq = -seq
+	}
+	return name[:at], seq, true
+}
+
+// isGUID reports whether s has 32 hexadecimal digits and otherwise only dashes.
+func isGUID(s string) bool {
+	digits := 0
+	for i := range len(s) {
+		switch guidCharacters[s[i]] {
+		case hexDigit:
+			digits++
+		case noCharacter:
+			return false
+		}
+	}
+	return digits == 32
+}
+
+// guidCharacters classifies the characters of a guid. It is a table because a
+// long queue has hundreds of thousands of them.
+var guidCharacters = func() (table [256]uint8) {
+	table['-'] = dash
+	for _, c := range []byte("0123456789abcdefABCDEF") {
+		table[c] = hexDigit
+	}
+	return table
+}()
+
+const (
+	noCharacter uint8 = iota
+	hexDigit
+	dash
+)
+
+// LastSafeSequence is the last number that orders a queue. ZooKeeper counts in an
+// int32 and does not wrap around at its end: five nodes in a row were seen with
+// the number 2147483647, and later ones with negative numbers. The margin is for
+// the creates that are under way when the end is near.
+const LastSafeSequence = 1<<31 - 1<<20
+
+// Exhausted reports whether seq says nothing about its owner's place in the queue.
+func Exhausted(seq int64) bool { return seq < 0 || seq > LastSafeSequence }
+
+// Compare is negative if a's turn comes before b's, positive if it comes after.
+//
+// Sequence numbers decide. Contenders whose number says nothing were created
+// after all others and come after them, in the order of their Czxids if those
+// are known. A read with the same number as a write came out of it by a
+// downgrade: its turn comes right after the write's and before that of every
+// contender that queued behind the write, although its node is younger.
+func Compare(a, b Contender) int {
+	if late(a)+late(b) == 0 && a.Seq != b.Seq { // nearly always
+		return cmp.Compare(a.Seq, b.Seq)
+	}
+	return cmp.Or(
+		cmp.Compare(late(a), late(b)),
+		cmp.Compare(a.Czxid, b.Czxid),
+		cmp.Compare(a.Seq, b.Seq),
+		cmp.Compare(rank(a.Kind), rank(b.Kind)),
+		cmp.Compare(a.Name, b.Name))
+}
+
+// late sorts contenders whose number says nothing behind the others.
+func late(c Contender) int {
+	if Exhausted(c.Seq) {
+		return 1
+	}
+	return 0
+}
+
+// rank sorts a downgraded read behind the write whose number it has.
+func rank(k Kind) int {
+	if k == Read {
+		return 1
+	}
+	return 0
+}

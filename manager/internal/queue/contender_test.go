@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	hex32  = "00112233445566778899aabbccddeeff"
+	hex32b = "ffeeddccbbaa99887766554433221100"
+	dashed = "00112233-4455-6677-8899-aabbccddeeff"
+)
+
+func TestParseName(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		kind Kind // 0 for no contender
+		seq  int64
+	}{
+		// Ours, go-zookeeper's.
+		{"_c_" + hex32 + "-lock-0000000000", Exclusive, 0},
+		{"_c_" + hex32 + "-lock-0000000042", Exclusive, 42},
+		{"_c_" + hex32 + "-__READ__0000000042", Read, 42},
+		{"_c_" + hex32 + "-__WRIT__2147483647", Write, 2147483647},
+		// Curator's.
+		{"_c_" + dashed + "-lock-0000000007", Exclusive, 7},
+		{"_c_" + dashed + "-__READ__0000000007", Read, 7},
+		{"_c_" + dashed + "-__WRIT__0000000007", Write, 7},
+		{"_c_" + strings.ToUpper(dashed) + "-lock-0000000007", Exclusive, 7},
+		// Without the protection of the create.
+		{"lock-0000000007", Exclusive, 7},
+		{"__READ__0000000007", Read, 7},
+		{"__WRIT__0000000007", Write, 7},
+		// kazoo's.
+		{hex32 + "__lock__0000000007", Exclusive, 7},
+		{hex32 + "__rlock__0000000007", Read, 7},
+		// After the counter has overflowed, as ZooKeeper writes it: a sign and
+		// at least nine digits, ten characters in all.
+		{"_c_" + hex32 + "-lock--2147483648", Exclusive, -2147483648},
+		{"_c_" + hex32 + "-__READ__-2147483648", Read, -2147483648},
+		{"_c_" + hex32 + "-__WRIT__-1000000000", Write, -1000000000},
+		{"_c_" + hex32 + "-lock--999999999", Exclusive, -999999999},
+		{"_c_" + hex32 + "-lock--000000001", Exclusive, -1},
+		{"_c_" + hex32 + "-__READ__-000000001", Read, -1},
+		{hex32 + "__lock__-2147483648", Exclusive, -2147483648},
+		{hex32 + "__rlock__-000000001", Read, -1},
+		{"lock--2147483648", Exclusive, -2147483648},
+
+		// No contenders.
+		{"", 0, 0},
+		{"README", 0, 0},
+		{"0000000007", 0, 0},
+		{"lock-", 0, 0},
+		{"lock", 0, 0},
+		{"_c_short", 0, 0},
+		{"_c_", 0, 0},
+		{"_c_-lock-0000000007", 0, 0},
+		{"_c_" + hex32 + "-0000000007", 0, 0},
+		{"_c_" + hex32 + "lock-0000000007", 0, 0},       // no dash after the guid
+		{"_c_" + hex32[1:] + "-lock-0000000007", 0, 0},  // 31 digits
+		{"_c_" + hex32 + "0-lock-0000000007", 0, 0},     // 33 digits
+		{"_c_" + hex32[1:] + "g-lock-0000000007", 0, 0}, // not hexadecimal
+		{"_C_" + hex32 + "-lock-0000000007", 0, 0},      // another prefix
+		{"x_c_" + hex32 + "-lock-0000000007", 0, 0},     // something in front
+		{"_c_" + hex32 + "-lock-0000000007x", 0, 0},     // something behind
+		{"_c_" + hex32 + "-lock-000000007", 0, 0},       // nine digits
+		{"_c_" + hex32 + "-lock-00000000007", 0, 0},     // eleven
+		{"_c_" + hex32 + "-lock-+000000007", 0, 0},      // a sign that ZooKeeper does not write
+		{"_c_" + hex32 + "-lock---000000007", 0, 0},     // two signs
+		{"_c_" + hex32 + "-lock--0000000000", 0, 0},     // there is no negative zero
+		{"_c_" + hex32 + "-lock--000000000", 0, 0},
+		{"_c_" + hex32 + "-lock- 000000007", 0, 0},                     // a space
+		{"_c_" + hex32 + "-lock-00000_0007", 0, 0},                     // what Go would read as a number
+		{"_c_" + hex32 + "-lock-\u0661\u0661\u0661\u0661\u0661", 0, 0}, // digits, but not ours
+		{"_c_" + hex32 + "-__read__0000000007", 0, 0},
+		{"_c_" + hex32 + "-__READ_0000000007", 0, 0},
+		{"_c_" + hex32 + "-__lock__0000000007", 0, 0}, // kazoo's, but with Curator's prefix
+		{"_c_" + hex32 + "-lease-0000000007", 0, 0},   // Curator's semaphore
+		{"_c_" + hex32 + "-latch-0000000007", 0, 0},   // Curator's leader latch
+		{hex32 + "__lease__0000000007", 0, 0},         // kazoo's semaphore
+		{dashed + "__lock__0000000007", 0, 0},         // kazoo writes no dashes
+		{hex32[1:] + "__lock__0000000007", 0, 0},
+		{"__lock__0000000007", 0, 0},
+		{hex32 + "lock-0000000007", 0, 0},
+		{"x-94583729384-lock-0000000007", 0, 0}, // ZooKeeper's own recipe in C and Java
+		{"probe-0000000007", 0, 0},
+		{"lock-99999999999999999999", 0, 0},
+	} {
+		got, ok := ParseName(test.name)
+		want := Contender{Name: test.name, Kind: test.kind, GUID: len(test.name) > 32, Seq: test.seq}
+		if test.kind == 0 {
+			if ok {
+				t.Errorf("%q: taken for a contender, %+v", test.name, got)
+			}
+		} else if !ok || got != want {
+			t.Errorf("%q: got %+v, %t; want %+v", test.name, got, ok, want)
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	node := func(mark string, seq int) string { return fmt.Sprintf("_c_%s-%s%010d", hex32, mark, seq) }
+	other := func(mark string, seq int) string { return fmt.Sprintf("_c_%s-%s%010d", hex32b, mark, seq) }
+	kazoo := func(seq int) string { return fmt.Sprintf("%s__lock__%010d", hex32, seq) }
+
+	for _, test := range []struct {
+		what    string
+		order   []string // in the order of their turns
+		foreign []string
+	}{
+		{"empty", nil, nil},
+		{"only strangers", nil, []string{"README", "_c_short", "x-1-lock-0000000001"}},
+		{"one", []string{node("lock-", 5)}, nil},
+		{"by number, not by name", []string{other("lock-", 9), kazoo(10), node("lock-", 11), other("lock-", 100)}, []string{"README"}},
+		{"all kinds in one queue", []string{node("__WRIT__", 1), node("__READ__", 2), node("lock-", 3), kazoo(4), other("__READ__", 5)}, nil},
+		{"a write before the read that came out of it", []string{node("__WRIT__", 1), other("__READ__", 1), other("lock-", 2)}, nil},
+		{"up to the last number that orders", []string{node("lock-", LastSafeSequence-1), node("lock-", LastSafeSequence)}, nil},
+	} {
+		for range 10 {
+			children := append(append([]string(nil), test.order...), test.foreign...)
+			rand.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
+			q := List(children, 1<<31)
+			if q.Exhausted {
+				t.Fatalf("%s: exhausted", test.what)
+			}
+			var got []string
+			for _, c := range slices.SortedFunc(slices.Values(q.Contenders), Compare) {
+				got = append(got, c.Name)
+			}
+			if strings.Join(got, " ") != strings.Join(test.order, " ") || q.Strangers != len(test.foreign) {
+				t.Fatalf("%s: got %v and %d strangers; want %v and %d", test.what, got, q.Strangers, test.order, len(test.foreign))
+			}
+			for i, name := range test.order {
+				p, found := q.Prospect(name, Exclusive)
+				if !found || p.Ahead != int32(i) || i > 0 && p.Known[len(p.Known)-1].Name != test.order[i-1] {
+					t.Errorf("%s: ahead of %s: got %+v, %t", test.what, name, p, found)
+				}
+			}
+			if _, found := q.Prospect(node("lock-", 4711), Exclusive); found {
+				t.Errorf("%s: found a node that is not there", test.what)
+			}
+		}
+	}
+}
+
+// Where ZooKeeper's numbers no longer order the queue, there is no answer.
+func TestListExhausted(t *testing.T) {
+	for _, name := range []string{
+		fmt.Sprintf("_c_%s-lock-%010d", hex32, LastSafeSequence+1),
+		"_c_" + hex32 + "-lock-2147483647",
+		"_c_" + hex32 + "-lock--2147483648",
+		"_c_" + hex32 + "-lock--000000001",
+		hex32 + "__rlock__2147483647",
+		"lock-9999999999",
+	} {
+		for _, children := range [][]string{
+			{name},
+			{"_c_" + hex32b + "-lock-0000000001", name},
+			{name, "_c_" + hex32b + "-lock-0000000001"},
+		} {
+			if !List(children, 1<<31).Exhausted {
+				t.Errorf("%v: not noticed", children)
+			}
+		}
+	}
+}
+
+func FuzzContenderName(f *testing.F) {
+	for _, name := range []string{
+		"", "lock-", "_c_", "_c_short", "lock-0000000001", "lock--2147483648", "__READ__-000000001", "README",
+		"_c_" + hex32 + "-lock-0000000001", "_c_" + dashed + "-__WRIT__0000000001",
+		hex32 + "__lock__0000000001", hex32 + "__rlock__-2147483648",
+	} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		c, ok := ParseName(name)
+		if !ok {
+			if c != (Contender{}) {
+				t.Errorf("%q: no contender, but %+v", name, c)
+			}
+			if q := List([]string{name}, 0); q.Strangers != 1 || len(q.Contenders) != 0 {
+				t.Errorf("%q: no contender, but the queue is %+v", name, q)
+			}
+			return
+		}
+		// The name can be put together again from what was read, but for the guid.
+		var mark string
+		for _, m := range marks {
+			if m.kind == c.Kind && strings.HasSuffix(name, fmt.Sprintf("%s%010d", m.mark, c.Seq)) {
+				mark = m.mark
+			}
+		}
+		prefix, found := strings.CutSuffix(name, fmt.Sprintf("%s%010d", mark, c.Seq))
+		guid := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(prefix, "_c_"), "-"), "-", "")
+		if mark == "" || !found || c.Name != name || len(guid) != 32 && prefix != "" {
+			t.Errorf("%q: read as %+v", name, c)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+// A Prospect is what a waiter knows about the contenders ahead that exclude it,
+// and which of them it is to watch. The zero Prospect says nothing is ahead.
+//
+// No contender can enter the queue ahead of a waiter, a downgraded read at a
+// write's number aside. So a waiter that knows every contender ahead need not
+// list the queue when its turn comes: it watches them one after the other, and
+// once all are gone the lock is its own.
+//
+// A waiter with many ahead lists again when the one it watches has gone. If that
+// was the nearest one, no process holds the lock while it lists. If it was the
+// next but one, the nearest has just been granted the lock: there is time to
+// list, and its deletion is then the grant.
+type Prospect struct {
+	Ahead int32 // how many there are; waiters are many, so this is small
+
+	// Known are the nearest of them, the nearest last: those to be watched now,
+	// and those to be watched when these are gone.
+	Known []Contender
+	// Watch is how many of Known, from the front, to watch now.
+	Watch uint8
+	// Complete reports that when all of Known are gone, nothing is ahead. If it
+	// is false the queue has to be listed then.
+	Complete bool
+}
+
+// Watched returns the contenders to watch now.
+func (p Prospect) Watched() []Contender { return p.Known[:p.Watch] }
+
+// Rest returns the prospect of a waiter that has seen all it watched go and does
+// not need a list: the rest of Known are ahead. It is meaningful only if p is
+// Complete.
+func (p Prospect) Rest() Prospect {
+	known := p.Known[p.Watch:]
+	return Prospect{Ahead: int32(len(known)), Known: known, Watch: uint8(min(1, len(known))), Complete: true}
+}
+
+// mayReturn reports whether c may stand in the way of a contender of the given
+// kind again after its node was deleted: as a read that a downgrade put in a
+// write's place, or as a new node with the same name if names can recur.
+func mayReturn(c Contender, kind Kind) bool { return c.Kind == Write && kind != Read || !c.GUID }
+
+// Prospect returns what the queue says about the contenders ahead of the one
+// called name, which is of the given kind. found is false if that one is not in
+// the queue.
+func (q Queue) Prospect(name string, kind Kind) (p Prospect, found bool) {
+	own, found := q.Find(name)
+	if !found {
+		return p, false
+	}
+	var nearest, second Contender
+	for _, c := range q.Contenders {
+		if !Excludes(c.Kind, kind) || Compare(c, own) >= 0 {
+			continue
+		}
+		switch p.Ahead++; {
+		case p.Ahead == 1 || Compare(c, nearest) > 0:
+			nearest, second = c, nearest
+		case p.Ahead == 2 || Compare(c, second) > 0:
+			second = c
+		}
+	}
+	switch orders := !q.Exhausted && !mayReturn(nearest, kind); {
+	case p.Ahead == 0:
+		p.Complete = true
+	case p.Ahead == 2 && orders && !mayReturn(second, kind):
+		p.Known, p.Watch, p.Complete = []Contender{second, nearest}, 1, true
+	default:
+		p.Known, p.Watch, p.Complete = []Contender{nearest}, 1, p.Ahead == 1 && orders
+	}
+	return p, true
+}
+
+// A Tail is the end of a queue, as a contender at its head saw it. Its owner can
+// leave the queue and enter it again at the end by one transaction, without
+// listing it in between: the sequence numbers tell how many contenders have come
+// since, at the most.
+type Tail struct {
+	last   Contender
+	before Contender // the one before last; zero if there was none
+	n      int32     // how many are behind the head and excluded by it
+}
+
+// Tail returns the end of the queue behind the contender called name, which is
+// of the given kind; nil if no contender is behind it, or if the numbers do not
+// tell the order.
+func (q Queue) Tail(name string, kind Kind) *Tail {
+	own, found := q.Find(name)
+	if q.Exhausted || !found {
+		return nil
+	}
+	var t Tail
+	for _, c := range q.Contenders {
+		if Compare(c, own) <= 0 {
+			continue
+		}
+		if Excludes(kind, c.Kind) {
+			t.n++
+		}
+		switch {
+		case t.last.Name == "" || Compare(c, t.last) > 0:
+			t.last, t.before = c, t.last
+		case t.before.Name == "" || Compare(c, t.before) > 0:
+			t.before = c
+		}
+	}
+	// A child made by hand can carry a number that has not been given out yet.
+	if t.last.Name == "" || t.last.Seq >= q.Next {
+		return nil
+	}
+	return &t
+}
+
+// Prospect returns what the tail says about the contenders ahead of own, which
+// has entered the queue in the transaction that took the head away. ok is false
+// if it takes a list to find out.
+//
+// Each child that is created uses up one number, so own's number says how many
+// have come since the tail was seen, at the most: not every child is a contender,
+// nor still there.
+func (t *Tail) Prospect(own Contender) (p Prospect, ok bool) {
+	mutexes := own.Kind == Exclusive && t.last.Kind == Exclusive
+	since := own.Seq - t.last.Seq - 1
+	switch {
+	case Exhausted(own.Seq) || !Excludes(t.last.Kind, own.Kind):
+		return p, false
+	case since == 0 && mutexes && t.n > 1 && t.before.Kind == Exclusive:
+		p = Prospect{Ahead: t.n, Known: []Contender{t.before}, Watch: 1}
+		if t.n == 2 && !mayReturn(t.before, own.Kind) && !mayReturn(t.last, own.Kind) {
+			p.Known, p.Complete = []Contender{t.before, t.last}, true
+		}
+		return p, true
+	case since == 0:
+		return Prospect{Ahead: t.n, Known: []Contender{t.last}, Watch: 1,
+			Complete: t.n == 1 && !mayReturn(t.last, own.Kind)}, true
+	case since == 1 && mutexes:
+		// If the one that came since is a contender, last is the next but one.
+		return Prospect{Ahead: t.n + 1, Known: []Contender{t.last}, Watch: 1}, true
+	}
+	return p, false
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+	"testing"
+)
+
+// contenderOf returns a contender as a test writes it: x5 is a mutex with the
+// number 5, r5 a read, w5 a write.
+func contenderOf(t *testing.T, mark string) Contender {
+	t.Helper()
+	kind := map[byte]Kind{'x': Exclusive, 'r': Read, 'w': Write}[mark[0]]
+	var seq int
+	if _, err := fmt.Sscan(mark[1:], &seq); err != nil || kind == 0 {
+		t.Fatalf("%q is no contender", mark)
+	}
+	c, ok := ParseName(fmt.Sprintf("_c_%s-%s%010d", hex32, kind.Mark(), seq))
+	if !ok {
+		t.Fatalf("%q does not parse", mark)
+	}
+	return c
+}
+
+// describe writes a prospect as the tests do: how many are ahead, which one is
+// watched, and what comes when that one is gone.
+func describe(p Prospect) string {
+	if p.Ahead == 0 {
+		return "enter"
+	}
+	name := func(c Contender) string { return fmt.Sprintf("%c%d", " xrw"[c.Kind], c.Seq) }
+	s := fmt.Sprintf("%d ahead, watch %s, then ", p.Ahead, name(p.Watched()[0]))
+	switch {
+	case !p.Complete:
+		return s + "look"
+	case p.Rest().Ahead == 0:
+		return s + "enter"
+	}
+	return s + "watch " + name(p.Rest().Watched()[0])
+}
+
+// What a waiter that has listed the queue watches, and what it does then.
+func TestProspect(t *testing.T) {
+	for _, test := range []struct {
+		queue []string
+		own   string
+		want  string
+	}{
+		{[]string{"x1"}, "x1", "enter"},
+		{[]string{"x1", "x2"}, "x1", "enter"},
+		{[]string{"x1", "x2"}, "x2", "1 ahead, watch x1, then enter"},
+		{[]string{"x1", "x2", "x3"}, "x3", "2 ahead, watch x1, then watch x2"},
+		{[]string{"x9", "x7", "x8"}, "x9", "2 ahead, watch x7, then watch x8"},
+		{[]string{"x1", "x2", "x3", "x4"}, "x4", "3 ahead, watch x3, then look"},
+		{[]string{"x1", "x2", "x3", "x4", "x5"}, "x3", "2 ahead, watch x1, then watch x2"},
+		{[]string{"x1", "x2", "x3", "x4", "x5"}, "x5", "4 ahead, watch x4, then look"},
+
+		// Readers wait for writers alone.
+		{[]string{"r1", "r2"}, "r2", "enter"},
+		{[]string{"w1", "r2"}, "r2", "1 ahead, watch w1, then enter"},
+		{[]string{"w1", "r2", "w3", "r4"}, "r4", "2 ahead, watch w1, then watch w3"},
+		{[]string{"w1", "w2", "w3", "r4"}, "r4", "3 ahead, watch w3, then look"},
+
+		// A write may have been downgraded when its node goes: then a read stands
+		// in its place, and excludes a writer.
+		{[]string{"w1", "w2"}, "w2", "1 ahead, watch w1, then look"},
+		{[]string{"r1", "w2"}, "w2", "1 ahead, watch r1, then enter"},
+		{[]string{"r1", "r2", "w3"}, "w3", "2 ahead, watch r1, then watch r2"},
+		{[]string{"w1", "r2", "w3"}, "w3", "2 ahead, watch r2, then look"},
+		{[]string{"r1", "w2", "w3"}, "w3", "2 ahead, watch w2, then look"},
+		{[]string{"w1", "r1", "w2"}, "w2", "2 ahead, watch r1, then look"},
+		{[]string{"w1", "x2"}, "x2", "1 ahead, watch w1, then look"},
+
+		// Numbers that do not order.
+		{[]string{"x2147483646", "x2147483647"}, "x2147483647", "1 ahead, watch x2147483646, then look"},
+	} {
+		var names []string
+		for _, mark := range test.queue {
+			names = append(names, contenderOf(t, mark).Name)
+		}
+		q := List(names, 1<<31)
+		own := contenderOf(t, test.own)
+		p, found := q.Prospect(own.Name, own.Kind)
+		if !found || describe(p) != test.want {
+			t.Errorf("%s in %v: %s, want %s", test.own, test.queue, describe(p), test.want)
+		}
+		if _, found := q.Prospect(contenderOf(t, "x99").Name, Exclusive); found {
+			t.Errorf("%v: found a contender that is not there", test.queue)
+		}
+	}
+}
+
+// The same for a waiter that has left the queue and entered it again at the end in
+// one transaction. It goes by what it saw when it listed the queue; others may have
+// come since, or gone.
+func TestProspectBehindTheLast(t *testing.T) {
+	for _, test := range []struct {
+		seen []string
+		own  string // the one that left
+		now  string // its new node
+		want string
+	}{
+		{[]string{"x1"}, "x1", "x2", "look"},
+		{[]string{"x1", "x2"}, "x1", "x3", "1 ahead, watch x2, then enter"},
+		{[]string{"x1", "x2"}, "x1", "x4", "2 ahead, watch x2, then look"},
+		{[]string{"x1", "x2"}, "x1", "x5", "look"},
+		{[]string{"x1", "x2", "x3"}, "x1", "x4", "2 ahead, watch x2, then watch x3"},
+		{[]string{"x1", "x5", "x3"}, "x1", "x6", "2 ahead, watch x3, then watch x5"},
+		{[]string{"x1", "x2", "x3"}, "x1", "x5", "3 ahead, watch x3, then look"},
+		{[]string{"x1", "x2", "x3"}, "x1", "x6", "look"},
+		{[]string{"x1", "x2", "x3", "x4"}, "x1", "x5", "3 ahead, watch x3, then look"},
+		{[]string{"x1", "x2", "x3", "x4"}, "x1", "x6", "4 ahead, watch x4, then look"},
+
+		// It was not the head yet when it looked: who was ahead has gone since.
+		{[]string{"x1", "x2", "x3"}, "x2", "x4", "1 ahead, watch x3, then enter"},
+		{[]string{"x1", "x2", "x3"}, "x2", "x5", "2 ahead, watch x3, then look"},
+		{[]string{"x1", "x2"}, "x2", "x4", "look"},
+
+		// Readers and writers.
+		{[]string{"w1", "r2"}, "w1", "w3", "1 ahead, watch r2, then enter"},
+		{[]string{"w1", "w2"}, "w1", "w3", "1 ahead, watch w2, then look"},
+		{[]string{"w1", "w2"}, "w1", "w4", "look"},
+		{[]string{"w1", "r2", "r3"}, "w1", "w4", "2 ahead, watch r3, then look"},
+		{[]string{"r1", "w2"}, "r1", "r3", "1 ahead, watch w2, then enter"},
+		{[]string{"r1", "w2", "w3"}, "r1", "r4", "2 ahead, watch w3, then look"},
+		{[]string{"r1", "w2", "r3"}, "r1", "r4", "look"},
+		{[]string{"r1", "r2"}, "r1", "r3", "look"},
+		{[]string{"x1", "w2", "x3"}, "x1", "x4", "2 ahead, watch x3, then look"},
+
+		// Numbers that do not order.
+		{[]string{"x2146435071", "x2146435072"}, "x2146435071", "x2146435073", "look"},
+		{[]string{"x2146435071", "x2146435073"}, "x2146435071", "x2146435074", "look"},
+	} {
+		var names []string
+		for _, mark := range test.seen {
+			names = append(names, contenderOf(t, mark).Name)
+		}
+		old := contenderOf(t, test.own)
+		got := "look"
+		q := List(names, 1<<31)
+		if tail := q.Tail(old.Name, old.Kind); tail != nil {
+			if p, ok := tail.Prospect(contenderOf(t, test.now)); ok {
+				got = describe(p)
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s left %v and is %s now: %s, want %s", test.own, test.seen, test.now, got, test.want)
+		}
+	}
+}
+
+// A name without a GUID can come back, so its deletion settles nothing.
+func TestNamesThatRecurAreListedAgain(t *testing.T) {
+	own := contenderOf(t, "x7")
+	for _, test := range []struct{ names []string }{
+		{[]string{"lock-0000000003"}},
+		{[]string{"lock-0000000003", contenderOf(t, "x5").Name}},
+		{[]string{contenderOf(t, "x3").Name, "lock-0000000005"}},
+	} {
+		q := List(append(test.names, own.Name), 1<<31)
+		p, found := q.Prospect(own.Name, Exclusive)
+		if !found || p.Complete {
+			t.Errorf("behind %v: complete, although a name may recur", test.names)
+		}
+		head := List(append(test.names, contenderOf(t, "x1").Name), 1<<31)
+		tail := head.Tail(contenderOf(t, "x1").Name, Exclusive)
+		last := q.Contenders[len(test.names)-1].Seq
+		if p, ok := tail.Prospect(contenderOf(t, fmt.Sprintf("x%d", last+1))); !ok || p.Complete {
+			t.Errorf("a tail of %v: complete, although a name may recur", test.names)
+		}
+	}
+}

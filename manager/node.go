@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// A round gets its node in one of three ways: at the end of the queue
+// (createNode), beside this process's own write node (enterBeside), or from the
+// round before it, which has created it in the request that deleted its own (see
+// handed).
+
+// directory is what a lock knows about its directory. Steps of the lock's rounds
+// write it, of which no two run at the same time but for a moment at a hand-over;
+// a stale value costs a request.
+type directory struct{ atomic.Uint32 }
+
+const (
+	dirUnknown uint32 = iota // not looked at yet, or perhaps not there
+	dirEmpty                 // it has no data: one request can create a node and tell whether it is first
+	dirPlain                 // it has another client's data, or may not be written: create, then list
+)
+
+// newNode describes a node for the round; nothing is sent.
+func (t *roundIO) newNode() *zkio.Node {
+	l := t.round.lock
+	return zkio.NewNode(l.path, l.kind.Mark(), l.m.guid(), l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
+}
+
+// hasNode makes n the round's node, which exists or is about to.
+func (t *roundIO) hasNode(n *zkio.Node) {
+	// Before the node can exist: whoever ends sessions must find the round.
+	t.round.lock.m.activate(t)
+	t.node = n
+}
+
+// createNode creates the round's node at the end of the queue, and the directory
+// if there is none.
+func (t *roundIO) createNode(s *zkio.Session) (more bool) {
+	l := t.round.lock
+	if t.node == nil {
+		t.hasNode(t.newNode())
+	}
+	switch l.directory.Load() {
+	case dirUnknown:
+		return t.lookAtDirectory(s)
+	case dirEmpty:
+		children, err := t.node.Enter(s)
+		switch {
+		case errors.Is(err, zkio.ErrNoNode):
+			l.directory.Store(dirUnknown)
+			return true
+		case errors.Is(err, zkio.ErrNoAuth):
+			l.directory.Store(dirPlain)
+			return true
+		case err != nil:
+			return t.failed(err)
+		}
+		t.attempts = 0
+		t.watched, t.seenAt = children == 0, l.m.now()
+		if children == 1 {
+			return t.grant(s)
+		}
+		return true
+	}
+	err := t.node.Create(s)
+	switch {
+	case errors.Is(err, zkio.ErrNoNode):
+		l.directory.Store(dirUnknown)
+		return true
+	case err != nil:
+		return t.failed(err)
+	}
+	t.attempts = 0
+	t.watched = true
+	return true
+}
+
+// lookAtDirectory finds out whether the lock's directory is there and empty, and
+// creates it if it is missing.
+func (t *roundIO) lookAtDirectory(s *zkio.Session) (more bool) {
+	l := t.round.lock
+	data, _, err := s.Get(l.path)
+	if err == nil {
+		l.m.checkDirectory(s, l.path)
+	}
+	switch {
+	case errors.Is(err, zkio.ErrNoNode):
+		if err := s.EnsureDir(l.path, l.m.cfg.ACL); err != nil {
+			return t.failed(err)
+		}
+		if t.attempts++; t.attempts > 3 {
+			return t.later() // an empty container can go as soon as it is made
+		}
+	case err == nil && len(data) == 0:
+		l.directory.Store(dirEmpty)
+	case err == nil, errors.Is(err, zkio.ErrNoAuth):
+		l.directory.Store(dirPlain)
+	default:
+		return t.failed(err)
+	}
+	return true
+}
+
+// downgradeState is what a read round knows about places beside this process's
+// own write nodes.
+type downgradeState struct {
+	writer Grant  // the one beside which a place was asked for
+	gone   string // the write node that turned out to be gone
+}
+
+// enterBeside creates a read node at the place of this process's own write node
+// w: no contender that queued behind the writer can come in between, and the
+// readers may enter, since the writer's process owns the lock. The release of the
+// write lock may be under way; the transaction says whether its node is there.
+func (t *roundIO) enterBeside(s *zkio.Session, w Grant) (more bool) {
+	if t.node == nil {
+		t.hasNode(t.newNode())
+	}
+	if t.node.Czxid() != 0 && t.node.Beside() == "" {
+		//holdfast:reached downgrade: was queued behind its own writer
+		return t.requeue(s)
+	}
+	if c, _ := queue.ParseName(w.Path[strings.LastIndexByte(w.Path, '/')+1:]); queue.Exhausted(c.Seq) {
+		//holdfast:reached numbers run out: a downgrade is refused
+		t.round.fail(t.error("acquire", fmt.Errorf("%w: no read lock can be had beside the write lock %s", ErrSequenceExhausted, w.Path)))
+		return true
+	}
+	if t.downgrade == nil {
+		t.downgrade = new(downgradeState)
+	}
+	t.downgrade.writer = w
+	err := t.node.CreateBeside(s, w.Path)
+	switch {
+	case errors.Is(err, zkio.ErrNoNode):
+		//holdfast:reached downgrade: the write is gone, queues
+		t.downgrade.gone = w.Path
+		return true
+	case err != nil:
+		return t.failed(err)
+	case t.node.Beside() != w.Path:
+		return t.requeue(s) // an earlier request, whose answer was lost, has queued it
+	}
+	t.watched = true
+	//holdfast:reached downgrade: at the writer's place
+	return t.grant(s)
+}
+
+// requeue queues again after the round's node has gone while it waited, or leaves
+// a place in the queue for a better one.
+//
+// It may take several tries to learn that the node is gone. Meanwhile it must not
+// be used for anything else: a deletion whose answer was lost may be on its way.
+func (t *roundIO) requeue(s *zkio.Session) (more bool) {
+	t.leaving = true
+	if err := t.node.Delete(s); err != nil { // makes sure that it is gone
+		return t.failed(err)
+	}
+	t.nodeGone()
+	if t.requeues++; t.requeues > 3 {
+		return t.later() // it is deleted as soon as it is made
+	}
+	return true
+}
+
+// nodeGone notes that the round has no node any more, and no place in the queue.
+func (t *roundIO) nodeGone() {
+	t.unwatchAhead()
+	t.clearPosition()
+	t.node, t.tail = nil, nil
+	t.leaving, t.watched, t.touched = false, false, false
+	t.events.Take(state.OwnTouched | state.OwnDue)
+}

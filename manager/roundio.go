@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// A roundIO is what a round needs to go to ZooKeeper and back: the futures that
+// its holders share, and the I/O.
+//
+// All I/O of a round is done by its steps, of which the runner runs one at a
+// time. So a fetch and a deletion of one round are never under way together, and
+// the fields that only steps use need no lock. Other goroutines (the last holder
+// to leave, a watch, the loss of the session) change the word or raise an event,
+// and wake the runner; each step begins by looking at the word.
+//
+// A step touches no other round's roundIO. What a round leaves to the next one it
+// puts into [Lock.handed].
+type roundIO struct {
+	round  *round
+	runner runner
+	events state.AtomicEvents
+
+	granted  futures.Promise[Grant]      // the lock is this process's
+	released futures.Promise[struct{}]   // the node is gone
+	lost     atomic.Pointer[lostPromise] // the round was ended by force; nil: not asked for. See loss.go
+	losses   callbacks                   // to be called then: see onLoss
+
+	endReason atomic.Pointer[endReason] // set after the CAS that ended the round, before the wake
+
+	position        atomic.Pointer[position]        // in the queue, when last looked; nil while that is not known
+	positionPromise atomic.Pointer[positionPromise] // settles when it is: see positionKnown
+
+	// tenure is what a held round needs. The granter writes it before its CAS to
+	// RETAINED; whoever has seen the word RETAINED may read it from then on, and
+	// so may whoever knows that the round was granted.
+	tenure *tenure
+
+	// Used by steps only.
+	node      *zkio.Node      // nil before the fetch, and again after the deletion
+	watching  *watching       // the plan of a waiter; nil: the queue is to be listed
+	tail      *queue.Tail     // the end of the queue, when last listed; for the release
+	suspect   *suspect        // a contender behind that conflicts, when last listed; nil: none
+	handOn    *handed         // what the release has made for the next round; nil: nothing
+	downgrade *downgradeState // of a read round that was to enter beside our own write node; else nil
+	seenAt    int64           // when the own node was last seen to be there, on the manager's clock
+	attempts  int32           // failed tries in a row
+	requeues  int32           // nodes in a row that were gone
+	watched   bool            // the server has a watch for the own node, or had one and OwnTouched tells
+	touched   bool            // the own node's watch has fired, and it has not been looked at since
+	leaving   bool            // the node is to go, and may have gone: see requeue
+	ending    bool            // the first step of the end has been made
+	warned    bool            // about a contender that is not ephemeral
+
+	index int32 // 1 + the index in Manager.active, or 0; protected by Manager.mu
+}
+
+// endReason is why a round is over.
+type endReason struct {
+	err  error // nil: its last holder left
+	late bool  // it did when the lease was over
+
+	// The node must not be deleted before this moment on the manager's clock.
+	notBefore int64
+}
+
+var (
+	releasedHeld = &endReason{}
+	releasedLate = &endReason{late: true}
+)
+
+// wake has a worker look what there is to do. Until the round's turn has come it
+// does nothing: whoever has something to tell raises the event first and looks at
+// the round's flags here, and the round's turn comes with a flag and then a wake,
+// whose step finds the event.
+func (t *roundIO) wake() { t.runner.wake(t) }
+
+// raise raises e and wakes the round's I/O.
+func (t *roundIO) raise(e state.Events) {
+	t.events.Raise(e)
+	t.wake()
+}
+
+func (t *roundIO) due() bool    { return t.round.due() }
+func (t *roundIO) urgent() bool { return t.round.urgent() }
+
+// submit hands the round to the pool. A pool that is closed takes nothing: then
+// the round ends here and now, on the caller's goroutine. That does no I/O, since
+// the session is over and its calls fail at once.
+func (t *roundIO) submit(urgent bool) {
+	l := t.round.lock
+	c := l.m.client
+	switch {
+	case urgent:
+		if !c.Submit(zkio.Releases, t) {
+			t.Run(c.Session())
+		}
+	case !l.fetches.submit(c, (*lockFetch)(l)):
+		// A round that is not pending stays as it is: Close ends it, and that
+		// wake is urgent. The wake of a pending one finds queuedFetch and comes
+		// back here, urgent.
+		t.round.failPending(t.error("acquire", ErrClosed))
+		// Close may have ended it in the meantime, and the next round's turn may
+		// have come, found the entry queued, and relied on us.
+		if r := l.cur.Load(); r != t.round {
+			r.failPending(r.io().error("acquire", ErrClosed))
+		}
+	}
+}
+
+// Run is called by the pool.
+func (t *roundIO) Run(s *zkio.Session) { t.runner.run(t, s) }
+
+// lockFetch is a lock as its entry in the queue of fetches.
+type lockFetch Lock
+
+// Run is called by the pool.
+func (f *lockFetch) Run(s *zkio.Session) {
+	l := (*Lock)(f)
+	l.fetches.taken()
+	if t := l.cur.Load().made.Load(); t != nil {
+		t.Run(s)
+	}
+}
+
+// A delayedWake wakes a round's I/O when its time has come. Its timer bit keeps a
+// second one from being started meanwhile.
+type delayedWake struct {
+	io    *roundIO
+	timer state.Events
+	event state.Events // what it raises; may be none
+}
+
+// Void is asked before the task is queued: a round is often over by then, or in
+// another phase, and then needs no worker.
+func (w *delayedWake) Void() bool {
+	switch phase := w.io.round.word.Load().Phase(); w.timer {
+	case state.OwnTimer:
+		return phase != state.Fetching
+	case state.BehindTimer, state.WriterTimer:
+		return phase != state.Retained
+	}
+	return false
+}
+
+// Run is called by the pool. The wake may find a step running: there will be another.
+func (w *delayedWake) Run(*zkio.Session) {
+	if w.timer != state.BehindTimer { // that one lookBehind lowers, when it lists
+		w.io.events.Take(w.timer)
+	}
+	if !w.Void() {
+		w.io.raise(w.event)
+	}
+}
+
+// wakeAfter wakes the round's I/O after d, with the event, unless a wake of this
+// timer is on its way. It reports false if the pool is closed and there will be
+// no later.
+func (t *roundIO) wakeAfter(d time.Duration, timer, event state.Events) bool {
+	if !t.events.Raise(timer) {
+		return true
+	}
+	q := zkio.Fetches
+	if timer == state.EndTimer {
+		q = zkio.Releases
+	}
+	return t.round.lock.m.client.SubmitAfter(d, q, &delayedWake{t, timer, event})
+}
+
+const (
+	firstRetry = 10 * time.Millisecond
+	lastRetry  = 2 * time.Second
+)
+
+// backoff returns how long to wait before the next try, after so many failed ones.
+// It grows with every try, and it is jittered, so that many locks that failed
+// together do not come back together.
+func backoff(attempts int) time.Duration {
+	d := min(firstRetry<<min(attempts, 10), lastRetry)
+	return d/2 + rand.N(d)
+}
+
+// retryLater wakes the round's I/O after a while. It reports false if the pool is
+// closed.
+func (t *roundIO) retryLater() bool {
+	timer := state.FetchTimer
+	if t.urgent() {
+		timer = state.EndTimer
+	}
+	d := backoff(int(t.attempts))
+	t.attempts++
+	return t.wakeAfter(d, timer, 0)
+}
+
+// later is retryLater for a fetch or a held round.
+func (t *roundIO) later() (more bool) {
+	if t.retryLater() {
+		return false
+	}
+	t.round.fail(t.error("acquire", ErrClosed))
+	return true
+}
+
+// step does what the word says is to be done, until that is waiting.
+func (t *roundIO) step(s *zkio.Session) {
+	r := t.round
+	t.adopt(s)
+	for more := true; more; {
+		switch w := r.word.Load(); w.Phase() {
+		case state.Fetching:
+			switch {
+			case r.lock.m.closing():
+				r.failPending(t.error("acquire", ErrClosed))
+			case w.Holders() == 0:
+				//holdfast:reached-if t.node != nil && t.node.Czxid() != 0: withdrawal: of the last one, queued
+				t.cancel()
+			default:
+				more = t.fetch(s)
+			}
+		case state.Retained:
+			more = t.keep(s)
+		case state.Releasing:
+			t.release(s)
+			return
+		default: // FREE, RELEASED: a late wake
+			return
+		}
+	}
+}
+
+// cancel ends a round that every waiter has left before it was granted, unless
+// another has joined meanwhile.
+func (t *roundIO) cancel() {
+	if _, e, _ := t.round.word.Apply(state.Word.Cancel); e == state.Abandoned {
+		//holdfast:reached withdrawal: of the last one, cancelled before the grant
+		t.abandoned()
+	}
+}
+
+// abandoned settles what is pending in a round that no one waits for.
+func (t *roundIO) abandoned() {
+	err := t.error("acquire", ErrNotGranted)
+	t.granted.Settle(Grant{}, err)
+	t.endReason.Store(&endReason{err: err})
+}
+
+// end notes why the round is over and wakes its I/O. The caller's CAS ended it.
+func (t *roundIO) end(why *endReason) {
+	t.endReason.Store(why)
+	t.wake()
+}
+
+// settleGrant settles the grant of a round that was seen RETAINED, or was until
+// it ended. The granter does it too, and every goroutine that comes between its
+// CAS and its settling; the first one counts, and they all settle it alike.
+func (t *roundIO) settleGrant() {
+	if !t.granted.Settled() {
+		t.granted.Settle(t.tenure.grant, nil)
+	}
+}
+
+// fetch takes a pending round one request further: it creates the node, looks at
+// the queue, watches a contender ahead, grants. It reports whether step should
+// look at the word and go on; false means that something will wake the round.
+func (t *roundIO) fetch(s *zkio.Session) (more bool) {
+	l := t.round.lock
+	if t.node != nil && t.node.Session() != nil && t.node.Session() != s {
+		if t.node.Session().Err() == nil {
+			return t.later() // it is s that is over: this worker comes late
+		}
+		// The session that created the node is over, and the node goes with it.
+		// Queue again, at the end.
+		//holdfast:reached fetch: queues again in a new session
+		t.node.Forget()
+		t.nodeGone()
+	}
+	if t.leaving {
+		return t.requeue(s) // the last try had no answer
+	}
+	if l.rw != nil {
+		// Also for a node that the round before has made: RWLock.granted looks at
+		// the present round, which this one was not yet.
+		l.rw.fetching(l)
+	}
+	if l.kind == queue.Read {
+		if w, ok := l.rw.held(); ok && (t.downgrade == nil || w.Path != t.downgrade.gone) {
+			return t.enterBeside(s, w)
+		}
+	}
+	if t.node == nil || t.node.Czxid() == 0 {
+		return t.createNode(s) // not yet, or not known to have succeeded
+	}
+	return t.wait(s)
+}
+
+// leaseToBegin is how much of a lease a hold needs to begin with. Soon after an
+// outage a lease is short, and what extends it counts only a quarter of the
+// timeout later (see package zkio): a lock that was granted earlier would be lost
+// on a healthy connection. Without an outage there is more than that, unless
+// LostMargin takes most of it away.
+func (m *Manager) leaseToBegin(s *zkio.Session) time.Duration {
+	timeout := s.Timeout()
+	return min(timeout/4+timeout/48, (timeout/2-m.cfg.LostMargin)*3/4)
+}
+
+// grant grants the round: its node, of session s, is known to be first.
+func (t *roundIO) grant(s *zkio.Session) (more bool) {
+	l := t.round.lock
+	lease := s.Lease()
+	if lease.Remaining() < l.m.leaseToBegin(s) {
+		// First in line as far as we can see; but what we saw may be old. A write
+		// that the leader answers shows that the session is alive.
+		//holdfast:reached grant: no lease, a proof first
+		if err := s.Prove(t.node.Path()); errors.Is(err, zkio.ErrNoNode) {
+			return t.requeue(s)
+		} else if err != nil {
+			return t.failed(err)
+		}
+		if lease = s.Lease(); lease.Remaining() < l.m.leaseToBegin(s) {
+			return t.later()
+		}
+	}
+	t.node.KeepAlive(true)
+	t.unwatchAhead()
+	token := uint64(t.node.Czxid())
+	if beside := t.node.Beside(); beside != "" && beside == t.downgrade.writer.Path {
+		// Other contenders may have queued between our writer's node and this one.
+		token = t.downgrade.writer.Token
+	}
+	t.tenure = &tenure{
+		grant:   Grant{Token: token, Path: t.node.Path(), Session: s.ID()},
+		since:   l.m.now(),
+		lease:   lease,
+		session: s,
+		io:      t,
+	}
+
+	_, e, lost := t.round.word.Apply(state.Word.Grant)
+	l.noteRaces(lost)
+	switch e {
+	case state.Granted:
+		l.grants.Add(1)
+		t.settleGrant()
+		t.node.Slim()         // if it goes, the round does
+		t.position.Store(nil) // after that: whoever finds no position finds the grant
+		// The loss handler marks the lease first and looks at the words then; the
+		// granter changed the word first and looks at the lease now. One of the
+		// two sees the other.
+		if !lease.InForce() {
+			//holdfast:reached grant: the lease lapsed at that moment
+			t.round.fail(t.error("acquire", t.lossCause()))
+			return true
+		}
+		// The same with Close, which sets the stage first and looks at the words
+		// then. Shutdown leaves holders alone.
+		if l.m.stage.Load() == closingDown {
+			//holdfast:reached grant: the manager was closed at that moment
+			t.round.fail(t.error("acquire", ErrClosed))
+			return true
+		}
+		if l.rw != nil {
+			l.rw.granted(l)
+		}
+		t.lookBehindAfter(l.m.firstLook())
+	case state.Abandoned:
+		//holdfast:reached withdrawal: of the last one, found by the grant
+		// All waiters left. The cancel cannot be relied on here: a late joiner
+		// would defeat it.
+		t.abandoned()
+	}
+	return true // granted: keep looks whether anything came up; else the round is over
+}
+
+// keep looks after the node of a lock that this process holds, and after the
+// contenders that wait for it.
+func (t *roundIO) keep(s *zkio.Session) (more bool) {
+	if t.node.Session() != s {
+		if t.node.Session().Err() == nil {
+			return t.later() // it is s that is over: this worker comes late
+		}
+		return false // the loss of the session has been told, or will be
+	}
+	events := t.events.Take(state.OwnTouched | state.BehindDue | state.WriterDue)
+	if events.Has(state.WriterDue) {
+		t.round.lock.rw.writerDue(t.round)
+	}
+	look := events.Has(state.BehindDue)
+	t.touched = t.touched || events.Has(state.OwnTouched)
+	if look && !t.watched || t.touched {
+		_, _, err := s.Get(t.node.Path())
+		if errors.Is(err, zkio.ErrNoNode) {
+			//holdfast:reached hold: a look found its node deleted
+			t.round.fail(t.error("hold", errNodeDeleted))
+			return true
+		}
+		if err != nil {
+			if look { // keep it, for the next try
+				t.events.Raise(state.BehindDue)
+			}
+			return t.later()
+		}
+		t.watched, t.touched = true, false
+	}
+	if look && !t.lookBehind(s) {
+		t.events.Raise(state.BehindDue)
+		return t.later()
+	}
+	t.attempts = 0
+	return false
+}
+
+// failed decides what an error of a fetch means: the round fails, or tries again.
+func (t *roundIO) failed(err error) (more bool) {
+	switch class := zkio.ClassOf(err); {
+	case errors.Is(err, zkio.ErrNoNode):
+		// A directory that is deleted as soon as it is made: try again.
+	case class == zkio.Definite:
+		t.round.fail(t.error("acquire", err))
+		return true
+	case class == zkio.Closed:
+		t.round.fail(t.error("acquire", ErrClosed))
+		return true
+	}
+	return t.later()
+}
+
+// error wraps err with what is known about the lock.
+func (t *roundIO) error(op string, err error) *Error {
+	e := &Error{Op: op, Name: t.round.lock.Name(), Err: err}
+	if p := t.position.Load(); p != nil {
+		e.Position, e.Ahead = int(p.ahead), p.contender
+	}
+	return e
+}
+
+// lossCause says how the lease came to its end.
+func (t *roundIO) lossCause() error {
+	if t.tenure.session.Err() != nil {
+		return errSessionEnded
+	}
+	return errLeaseEnded
+}
+
+// PathChanged is called by the dispatcher when something happened to the own
+// node. It does not block.
+func (t *roundIO) PathChanged(path string, ev zkio.Event) {
+	r := t.round
+	if ev == zkio.NodeDeleted && r.word.Load().Phase() == state.Retained && path == t.tenure.grant.Path {
+		// The watch says that the lock's node is gone: there is no need to ask again.
+		//holdfast:reached hold: a watch told that its node is deleted
+		r.fail(t.error("hold", errNodeDeleted))
+		return
+	}
+	t.raise(state.OwnTouched)
+}

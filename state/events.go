@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import "sync/atomic"
+
+// Events tell the goroutine that does a round's I/O what there is to see to, and
+// everyone else which delayed wake-ups are already on their way. Other goroutines
+// raise them and then wake the I/O; the I/O takes them before it acts, so an
+// event raised while it acts is seen on its next pass.
+//
+//	event        raised by                       asks the I/O to
+//	OwnTouched   the watch of the own node       read the own node, which also restores the watch
+//	OwnDue       a delayed wake, the rotation    read the own node, unless it has a watch
+//	QueueDue     the rotation, the last waiter   list the queue, whatever is known about it
+//	             to leave a pending round
+//	BehindDue    a delayed wake                  look at the contenders behind the holder
+//	WriterDue    a delayed wake                  see whether this process's writer waits
+//	                                             for its readers
+//
+// The other bits are timers. Whoever raises one first starts the delayed wake;
+// the wake lowers it again.
+type Events uint32
+
+// The events of a round, and its timers.
+const (
+	OwnTouched Events = 1 << iota
+	OwnDue
+	QueueDue
+	BehindDue
+	WriterDue
+
+	FetchTimer  // a failed request for a pending round is to be tried again
+	EndTimer    // the same for a round that is ending
+	OwnTimer    // OwnDue is to be raised
+	BehindTimer // BehindDue is to be raised
+	WriterTimer // WriterDue is to be raised
+)
+
+// Has reports whether all events of g are in e.
+func (e Events) Has(g Events) bool { return e&g == g }
+
+// AtomicEvents are Events that any number of goroutines may raise and take. The
+// zero value has none raised.
+type AtomicEvents struct{ w atomic.Uint32 }
+
+// Load returns the events that are raised.
+func (a *AtomicEvents) Load() Events { return Events(a.w.Load()) }
+
+// Raise raises e and reports whether none of it was raised before. A Raise
+// synchronizes before the Take that takes the event.
+func (a *AtomicEvents) Raise(e Events) (first bool) { return Events(a.w.Or(uint32(e)))&e == 0 }
+
+// Take lowers e and returns those events of e that were raised.
+func (a *AtomicEvents) Take(e Events) Events {
+	if a.Load()&e == 0 {
+		return 0 // the usual case; no write
+	}
+	return Events(a.w.And(^uint32(e))) & e
+}
