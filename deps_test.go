@@ -83,7 +83,8 @@ const testPolicy = `
 	zkio:                     SERVERS go.uber.org/goleak pgregory.net/rapid
 	# Its one peer in tests is the client that it has to please.
 	zkio/zktest:              internal/realzk github.com/go-zookeeper/zk go.uber.org/goleak pgregory.net/rapid
-	manager:                  SERVERS internal/jute go.uber.org/goleak pgregory.net/rapid
+	manager:                  SERVERS internal/jute manager/internal/queue go.uber.org/goleak pgregory.net/rapid
+	manager/internal/queue:   pgregory.net/rapid
 
 	stress/...:               SERVERS go.uber.org/goleak
 	cmd/...:                  SERVERS go.uber.org/goleak
