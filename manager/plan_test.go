@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
+)
+
+// What a waiter does next, for each kind of situation.
+func TestDecide(t *testing.T) {
+	c := func(seq int64) queue.Contender { return queue.Contender{Seq: seq} }
+	var (
+		unknown *plan
+		alone   = &plan{queue.Prospect{Complete: true}, 1}
+		last    = &plan{queue.Prospect{Ahead: 1, Known: []queue.Contender{c(1)}, Watch: 1, Complete: true}, 1}
+		first   = &plan{queue.Prospect{Ahead: 2, Known: []queue.Contender{c(1), c(2)}, Watch: 1, Complete: true}, 1}
+		many    = &plan{queue.Prospect{Ahead: 9, Known: []queue.Contender{c(9)}, Watch: 1}, 1}
+
+		told    = ownNode{watched: true, seen: true}
+		recent  = ownNode{seen: true}
+		unsure  = ownNode{}
+		touched = ownNode{touched: true, watched: true, seen: true}
+		due     = ownNode{due: true, seen: true}
+		notDue  = ownNode{due: true, watched: true, seen: true}
+
+		none    = news{}
+		gone    = news{gone: 1}
+		changed = news{changed: true}
+	)
+	for _, test := range []struct {
+		what  string
+		plan  *plan
+		armed bool
+		news  news
+		own   ownNode
+		conn  uint64
+		want  action
+	}{
+		{"it knows nothing", unknown, false, none, told, 1, doList},
+		{"nothing was ahead when it queued", alone, false, none, recent, 1, doEnter},
+		{"that was on another connection", alone, false, none, recent, 2, doList},
+		{"a new plan", last, false, none, told, 1, doWatch},
+		{"waiting", last, true, none, told, 1, doPark},
+		{"waiting, on another connection", last, true, none, told, 2, doPark},
+		{"the last one ahead went", last, true, gone, told, 1, doEnter},
+		{"the last one went, and our node was seen just now", last, true, gone, recent, 1, doEnter},
+		{"the last one went, and our node may have gone", last, true, gone, unsure, 1, doList},
+		{"the last one went, as told on another connection", last, true, gone, told, 2, doList},
+		{"the first of two went", first, true, gone, told, 1, doWatchRest},
+		{"the first of two went, as told on another connection", first, true, gone, told, 2, doList},
+		{"the nearest of many went", many, true, gone, told, 1, doList},
+		{"the one ahead was written to", last, true, changed, told, 1, doList},
+		{"our node's watch fired", last, true, none, touched, 1, doLookAtOwn},
+		{"our node's watch fired, and the one ahead went", last, true, gone, touched, 1, doLookAtOwn},
+		{"a look at our node is due", last, true, none, due, 1, doLookAtOwn},
+		{"a look is due, but the node has a watch", last, true, none, notDue, 1, doPark},
+	} {
+		if got := decide(test.plan, test.armed, test.news, test.own, test.conn); got != test.want {
+			t.Errorf("%s: %v, want %v", test.what, got, test.want)
+		}
+	}
+}
+
+func (a action) String() string {
+	return [...]string{"park", "look at own", "list", "watch", "watch the rest", "enter"}[a]
+}
+
+// A site is everything that matters for one waiter: the nodes in the directory,
+// what the server has told and the client not heard yet, and what the waiter
+// knows. It is a value: each step makes another one.
+type site struct {
+	kind    queue.Kind
+	ahead   [maxAhead]siteNode
+	own     bool // the waiter's node is there
+	ownDead bool // … and was not any more when the last contender ahead went
+
+	ownWatch     bool // the server has a watch for the waiter's node
+	disconnected bool
+	conn         uint64
+
+	events [4]siteEvent // told by the server, not heard by the waiter; zero values at the end
+
+	// The waiter.
+	awake   bool
+	plan    sitePlan
+	gone    [maxAhead]bool // by contender
+	changed bool
+	node    ownNode
+
+	// What may still happen; bounded, so that there is an end.
+	reconnects, writes, rotations uint8
+}
+
+const maxAhead = 4 // three, and a read that a downgrade leaves
+
+// A siteNode is a contender ahead, or one that a downgrade may put at its place.
+type siteNode struct {
+	kind      queue.Kind // 0: none
+	seq       uint8
+	guid      bool
+	there     bool
+	watched   bool // the server has a watch for it
+	missed    bool // it was written to, or came back, while the waiter had no connection
+	unlisted  bool // the waiter's last list did not show it
+	mayReturn uint8
+}
+
+// A siteEvent is what a watch told about a contender, or about the own node.
+type siteEvent struct {
+	of      int8 // 1 + index in ahead; -1: the own node; 0: no event
+	changed bool
+}
+
+// A sitePlan is a plan by indices into ahead.
+type sitePlan struct {
+	known    [2]int8 // 1 + index, the nearest last; 0: none
+	n, watch uint8
+	ahead    int32
+	complete bool
+	conn     uint64
+	exists   bool
+	armed    bool
+}
+
+func (n siteNode) name(i int) string {
+	if n.guid {
+		return fmt.Sprintf("_c_%032x-%s%010d", i+1, n.kind.Mark(), n.seq)
+	}
+	return fmt.Sprintf("%s%010d", n.kind.Mark(), n.seq)
+}
+
+const (
+	ownGUID = "_c_ffffffffffffffffffffffffffffffff-"
+	ownSeq  = 7
+)
+
+func (s *site) ownName() string { return fmt.Sprintf("%s%s%010d", ownGUID, s.kind.Mark(), ownSeq) }
+
+// excluded reports whether a contender ahead that is there keeps the waiter out.
+func (s *site) excluded() bool {
+	return slices.ContainsFunc(s.ahead[:], func(n siteNode) bool { return n.there && queue.Excludes(n.kind, s.kind) })
+}
+
+// index returns where the contender called name is in ahead.
+func (s *site) index(name string) int {
+	for i, n := range s.ahead {
+		if n.kind != 0 && n.name(i) == name {
+			return i
+		}
+	}
+	panic("no such contender: " + name)
+}
+
+func (s *site) push(e siteEvent) {
+	for i := range s.events {
+		if s.events[i].of == 0 {
+			s.events[i] = e
+			return
+		}
+	}
+	panic("more events than a site has room for")
+}
+
+// room reports whether some step's events fit.
+func (s *site) room() bool { return s.events[len(s.events)-2].of == 0 }
+
+// fire tells the waiter of a contender, if the server has a watch for it.
+func (s *site) fire(i int, changed bool) {
+	switch n := &s.ahead[i]; {
+	case !n.watched:
+	case s.disconnected:
+		n.missed = n.missed || changed
+	default:
+		n.watched = false
+		s.push(siteEvent{int8(i + 1), changed})
+	}
+}
+
+// adopt makes p the waiter's plan.
+func (s *site) adopt(p queue.Prospect, conn uint64) {
+	s.plan = sitePlan{n: uint8(len(p.Known)), watch: p.Watch, ahead: p.Ahead, complete: p.Complete, conn: conn, exists: true}
+	for i, c := range p.Known {
+		s.plan.known[i] = int8(s.index(c.Name) + 1)
+	}
+	s.gone, s.changed = [maxAhead]bool{}, false
+}
+
+// prospect is the plan as decide takes it.
+func (p sitePlan) prospect(s *site) *plan {
+	if !p.exists {
+		return nil
+	}
+	q := queue.Prospect{Ahead: p.ahead, Watch: p.watch, Complete: p.complete}
+	for _, i := range p.known[:p.n] {
+		n := s.ahead[i-1]
+		q.Known = append(q.Known, queue.Contender{Name: n.name(int(i - 1)), Kind: n.kind, GUID: n.guid, Seq: int64(n.seq)})
+	}
+	return &plan{q, p.conn}
+}
+
+// names returns what a list of the directory shows.
+func (s *site) names() (names []string) {
+	for i, n := range s.ahead {
+		if n.there {
+			names = append(names, n.name(i))
+		}
+	}
+	if s.own {
+		names = append(names, s.ownName())
+	}
+	return names
+}
+
+// act has the waiter do what decide says. done reports that it has left the site:
+// it has entered, or has found its node gone.
+func (s *site) act() (a action, done bool, fault string) {
+	p := s.plan.prospect(s)
+	var n news
+	if p != nil {
+		for _, i := range s.plan.known[:s.plan.watch] {
+			if s.gone[i-1] {
+				n.gone++
+			}
+		}
+		n.changed = s.changed
+	}
+	a = decide(p, s.plan.armed, n, s.node, s.conn)
+	if s.disconnected && a != doPark && a != doWatchRest && a != doEnter {
+		return a, false, "" // the request waits
+	}
+	switch a {
+	case doPark:
+		s.awake = false
+	case doLookAtOwn:
+		if !s.own {
+			return a, true, ""
+		}
+		s.ownWatch, s.node.watched, s.node.seen, s.node.due = true, true, true, false
+		if s.node.touched {
+			s.node.touched, s.plan = false, sitePlan{}
+		}
+	case doList:
+		if !s.own {
+			return a, true, ""
+		}
+		for i := range s.ahead {
+			s.ahead[i].unlisted = !s.ahead[i].there
+		}
+		q := queue.List(s.names(), 1<<30)
+		prospect, _ := q.Prospect(s.ownName(), s.kind)
+		q.Free()
+		s.node.seen = true
+		s.adopt(prospect, s.conn)
+	case doWatch:
+		for _, i := range s.plan.known[:s.plan.watch] {
+			if s.ahead[i-1].there {
+				s.ahead[i-1].watched = true
+			} else {
+				s.push(siteEvent{i, false})
+			}
+		}
+		s.plan.armed = true
+	case doWatchRest:
+		s.adopt(p.Rest(), p.conn)
+	case doEnter:
+		switch {
+		case s.excluded():
+			fault = "it enters beside a contender that excludes it"
+		case s.ownDead && (s.node.watched || !s.node.seen):
+			fault = "it enters although its own node was gone before"
+		}
+		return a, true, fault
+	}
+	return a, false, ""
+}
+
+// hear has the waiter hear of the first event.
+func (s *site) hear() {
+	e := s.events[0]
+	copy(s.events[:], s.events[1:])
+	s.events[len(s.events)-1] = siteEvent{}
+	s.awake = true
+	if e.of < 0 {
+		s.node.touched = true
+		return
+	}
+	// As the dispatcher does: it tells the present watcher of the path.
+	if s.plan.exists && slices.Contains(s.plan.known[:s.plan.watch], e.of) {
+		if e.changed {
+			s.changed = true
+		} else {
+			s.gone[e.of-1] = true
+		}
+	}
+}
+
+// steps calls next for everything that can happen at the site.
+func (s site) steps(next func(what string, s site, done bool, fault string)) {
+	if s.awake {
+		n := s
+		a, done, fault := n.act()
+		next(a.String(), n, done, fault)
+	}
+	if s.events[0].of != 0 {
+		n := s
+		n.hear()
+		next("hear", n, false, "")
+	}
+	if !s.room() {
+		return
+	}
+	for i, node := range s.ahead {
+		if node.there {
+			n := s
+			n.ahead[i].there = false
+			n.fire(i, false)
+			if s.excluded() && !n.excluded() && !n.own {
+				n.ownDead = true
+			}
+			next("goes: "+node.name(i), n, false, "")
+		}
+		if node.there && node.watched && s.writes > 0 {
+			n := s
+			n.writes--
+			n.fire(i, true)
+			next("is written to: "+node.name(i), n, false, "")
+		}
+		// A downgrade makes a read as long as the write is there. A name without a
+		// GUID comes back; but not if the waiter has listed the queue without it:
+		// against new contenders ahead there is no protection.
+		if !node.there && node.mayReturn > 0 && (node.guid && s.ahead[max(0, i-1)].there || !node.guid && !node.unlisted) {
+			n := s
+			n.ahead[i].there = true
+			n.ahead[i].mayReturn--
+			n.fire(i, true) // what is left of a watch was set on the one before
+			next("comes: "+node.name(i), n, false, "")
+		}
+	}
+	if s.own {
+		n := s
+		n.own = false
+		if n.ownWatch && !n.disconnected {
+			n.ownWatch = false
+			n.push(siteEvent{of: -1})
+		}
+		next("the own node goes", n, false, "")
+	}
+	switch {
+	case s.disconnected:
+		// The server tells, in any order, what happened to what was watched.
+		var missed []siteEvent
+		for i, node := range s.ahead {
+			if node.watched && (!node.there || node.missed) {
+				missed = append(missed, siteEvent{int8(i + 1), node.there})
+			}
+		}
+		if s.ownWatch && !s.own {
+			missed = append(missed, siteEvent{of: -1})
+		}
+		for range max(1, len(missed)) {
+			n := s
+			n.disconnected = false
+			n.conn++
+			for _, e := range missed {
+				if e.of > 0 {
+					n.ahead[e.of-1].watched, n.ahead[e.of-1].missed = false, false
+				} else {
+					n.ownWatch = false
+				}
+				if n.events[len(n.events)-1].of == 0 {
+					n.push(e)
+				}
+			}
+			next("reconnects", n, false, "")
+			if len(missed) > 0 {
+				missed = append(missed[1:], missed[0])
+			}
+		}
+	case s.reconnects > 0 && s.events[0].of == 0:
+		n := s
+		n.reconnects--
+		n.disconnected = true
+		next("disconnects", n, false, "")
+	}
+	if s.rotations > 0 {
+		n := s
+		n.rotations--
+		n.awake, n.node.due, n.plan = true, true, sitePlan{}
+		next("the rotation", n, false, "")
+	}
+	if s.node.seen && !s.node.watched {
+		n := s
+		n.node.seen, n.node.due, n.awake = false, true, true
+		next("the own node was not seen for long", n, false, "")
+	}
+}
+
+// stuck reports that the waiter waits for news that no watch will bring.
+func (s *site) stuck() bool {
+	if s.awake || s.disconnected || s.events[0].of != 0 || !s.own {
+		return false
+	}
+	for _, i := range s.plan.known[:s.plan.watch] {
+		if n := s.ahead[i-1]; n.there && n.watched {
+			return false
+		}
+	}
+	return true
+}
+
+// sites returns all small queues, with the waiter behind: kinds, positions, names
+// that can recur, reads that a downgrade can leave; and what the waiter knows when
+// it starts: nothing, or the tail of the queue as it was when it last was the head.
+func sites() (all []site) {
+	for _, kinds := range [][]queue.Kind{{queue.Exclusive}, {queue.Read, queue.Write}} {
+		for n := range 4 {
+			for code := range pow(len(kinds)*2, n) {
+				for _, own := range kinds {
+					s := site{kind: own, own: true, conn: 1, awake: true}
+					// What goes on beside the contenders' coming and going; all at
+					// once are millions of situations, and none of another sort.
+					s.reconnects = uint8(min(1, 3-n))
+					s.writes = uint8(max(0, 2-n))
+					s.rotations = uint8(max(0, 2-n))
+					s.node.seen = true
+					at, recurs, code := 0, 0, code
+					for i := range n {
+						c := siteNode{kind: kinds[code%len(kinds)], seq: uint8(i + 1), guid: code/len(kinds)%2 == 0, there: true}
+						code /= len(kinds) * 2
+						if !c.guid {
+							recurs++
+							c.mayReturn = 1
+						}
+						if at >= maxAhead {
+							recurs = 9
+							break
+						}
+						s.ahead[at] = c
+						at++
+						if c.kind == queue.Write && i == n-1 && at < maxAhead { // its owner may downgrade
+							s.ahead[at] = siteNode{kind: queue.Read, seq: c.seq, guid: true, mayReturn: 1}
+							at++
+						}
+					}
+					if recurs > 1 {
+						continue
+					}
+					all = append(all, s)
+					if recurs == 0 && n > 0 && len(kinds) == 1 {
+						all = append(all, s.fromTail()...)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+func pow(b, e int) int {
+	p := 1
+	for range e {
+		p *= b
+	}
+	return p
+}
+
+// fromTail returns the site with a waiter that has queued behind a tail that it saw
+// as the head: all are in it, or all but the last, which came since.
+func (s site) fromTail() (all []site) {
+	head := fmt.Sprintf("_c_%032x-%s%010d", 99, s.kind.Mark(), 0)
+	for unseen := range 2 {
+		n := len(slices.DeleteFunc(slices.Clone(s.ahead[:]), func(n siteNode) bool { return n.kind == 0 }))
+		if n-unseen < 1 {
+			continue
+		}
+		names := []string{head}
+		for i, c := range s.ahead[:n-unseen] {
+			names = append(names, c.name(i))
+		}
+		q := queue.List(names, int64(n-unseen+1))
+		tail := q.Tail(head, s.kind)
+		q.Free()
+		own, _ := queue.ParseName(fmt.Sprintf("%s%s%010d", ownGUID, s.kind.Mark(), n+1))
+		if p, ok := tail.Prospect(own); ok {
+			site := s
+			site.adopt(p, 1)
+			all = append(all, site)
+		}
+	}
+	return all
+}
+
+// The decision is safe and live in every situation that a waiter in a small queue
+// can get into: whatever goes, comes back under its name, is downgraded or written
+// to, in whichever order the news arrive, with and without a reconnect. It never
+// enters beside a contender that excludes it, nor with a node that was gone before,
+// and it never waits for what no watch will tell.
+func TestDecideEverywhere(t *testing.T) {
+	type edge struct {
+		from site
+		what string
+	}
+	seen := map[site]edge{}
+	var queueOf []site
+	for _, s := range sites() {
+		if _, known := seen[s]; !known {
+			seen[s] = edge{}
+			queueOf = append(queueOf, s)
+		}
+	}
+	initial := len(queueOf)
+	story := func(s site) string {
+		var steps []string
+		for e := seen[s]; e.what != ""; e = seen[s] {
+			steps = append(steps, e.what)
+			s = e.from
+		}
+		steps = append(steps, fmt.Sprintf("%s behind %v", s.ownName(), s.names()))
+		slices.Reverse(steps)
+		return strings.Join(steps, "\n\t")
+	}
+	entered, decisions := 0, 0
+	for len(queueOf) > 0 {
+		s := queueOf[len(queueOf)-1]
+		queueOf = queueOf[:len(queueOf)-1]
+		if s.stuck() {
+			t.Fatalf("it waits for news that will not come:\n\t%s", story(s))
+		}
+		s.steps(func(what string, n site, done bool, fault string) {
+			decisions++
+			if fault != "" {
+				t.Fatalf("%s:\n\t%s\n\t%s", fault, story(s), what)
+			}
+			if done {
+				if what == doEnter.String() {
+					entered++
+				}
+				return
+			}
+			if _, known := seen[n]; !known {
+				seen[n] = edge{s, what}
+				queueOf = append(queueOf, n)
+			}
+		})
+	}
+	t.Logf("%d queues, %d situations, %d steps, %d of them grants", initial, len(seen), decisions, entered)
+	if initial < 50 || entered < 1000 {
+		t.Errorf("only %d queues and %d grants: the test no longer covers what it says", initial, entered)
+	}
+}
