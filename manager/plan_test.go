@@ -395,8 +395,13 @@ func (s site) steps(next func(what string, s site, done bool, fault string)) {
 	}
 	if s.node.seen && !s.node.watched {
 		n := s
-		n.node.seen, n.node.due, n.awake = false, true, true
+		n.node.seen = false
 		next("the own node was not seen for long", n, false, "")
+	}
+	if !s.node.seen && !s.node.due {
+		n := s
+		n.node.due, n.awake = true, true
+		next("a look at the own node is due", n, false, "")
 	}
 }
 
