@@ -180,6 +180,10 @@ func (h Hold) Unlock(ctx context.Context) error {
 		return h.error("unlock", ErrNotGranted)
 	case w.Phase() == state.Retained && e == state.Left:
 		return nil
+	case w.Phase() > state.Retained:
+		return h.lostError("unlock") // the deletion of its node may take as long as the outage
+	case h.round.io().endReason.Load() == releasedLate:
+		return h.error("unlock", errLeaseEnded)
 	}
 	_, err := h.Released().Wait(ctx)
 	return h.wrap("unlock", err)
@@ -233,12 +237,17 @@ func (h Hold) over(op string) error {
 	if !h.slot.alive(h.gen) {
 		return h.error(op, ErrReleased) // that is why: it was the last one
 	}
+	return h.lostError(op)
+}
+
+// lostError returns the error of a hold whose round was ended by force.
+func (h Hold) lostError(op string) error {
 	t := h.round.io()
 	if e := t.endReason.Load(); e != nil && e.err != nil {
 		return h.wrap(op, e.err)
 	}
-	// Whoever ended the round by force is between its CAS and the note that
-	// says why. Lost closes first, so who was woken by it is told the reason.
+	// The goroutine that ended the round is between its CAS and the note that says
+	// why. Lost closes first, so a caller that was woken by it finds the reason.
 	if err := t.lostErr(); err != nil {
 		return h.wrap(op, err)
 	}
