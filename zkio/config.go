@@ -5,10 +5,11 @@ package zkio
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -74,11 +75,24 @@ type Config struct {
 	clock *clock // set by tests only
 }
 
-// An Auth is one set of credentials.
+// An Auth is one set of credentials. It does not show its Data when it is
+// printed, logged or marshaled, alone or as a part of a Config.
 type Auth struct {
 	Scheme string // "digest", …
 	Data   []byte // "user:password" for digest
 }
+
+// String returns the scheme, and how long the data are.
+func (a Auth) String() string { return fmt.Sprintf("%s (%d bytes)", a.Scheme, len(a.Data)) }
+
+// Format prints a as String does, whatever the verb.
+func (a Auth) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, a.String()) }
+
+// MarshalText returns what String returns.
+func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// LogValue returns what String returns.
+func (a Auth) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
 const (
 	defaultPort           = "2181"
@@ -100,7 +114,7 @@ func (cfg Config) resolve() (Config, error) {
 	servers := make([]string, len(cfg.Servers))
 	for i, s := range cfg.Servers {
 		var err error
-		if servers[i], err = serverAddress(s); err != nil {
+		if servers[i], err = ServerAddress(s); err != nil {
 			fault("Servers[%d]: %w", i, err)
 		}
 	}
@@ -136,31 +150,40 @@ func (cfg Config) resolve() (Config, error) {
 	return cfg, nil
 }
 
-// serverAddress returns a server's address in the form host:port.
-func serverAddress(s string) (string, error) {
-	switch {
-	case s == "":
-		return "", errors.New("an empty address: write host:port")
-	case strings.ContainsAny(s, " \t\r\n,/"):
-		return "", fmt.Errorf("%q is not one address: write host:port, one server per element, without a path", s)
+// ServerAddress returns a server's address in the form host:port, with
+// ZooKeeper's port 2181 if it names none. An IPv6 address stands in brackets if
+// a port follows. The error wraps ErrBadArguments.
+func ServerAddress(s string) (string, error) {
+	bad := func(why string) (string, error) {
+		return "", fmt.Errorf("%w: %q is not the address of one server, host:port: %s", ErrBadArguments, s, why)
 	}
 	host, port := s, defaultPort
-	switch h, p, err := net.SplitHostPort(s); {
-	case err == nil:
+	if h, p, err := net.SplitHostPort(s); err == nil {
 		host, port = h, p
-	case net.ParseIP(s) != nil: // an IPv6 address, which has colons of its own
-	case strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]"):
-		host = s[1 : len(s)-1]
-	case strings.Contains(s, ":"):
-		return "", fmt.Errorf("%q is not an address: write host:port, and an IPv6 address as [address]:port", s)
+	} else if inner, ok := strings.CutPrefix(s, "["); ok {
+		if host, ok = strings.CutSuffix(inner, "]"); !ok {
+			return bad("a bracket is not closed")
+		}
 	}
-	if host == "" {
-		return "", fmt.Errorf("%q names no host: write host:port", s)
+	switch {
+	case host == "":
+		return bad("it names no host")
+	case strings.ContainsFunc(host, notInHosts):
+		return bad("a host has no spaces, brackets, nor what separates the parts of a list or a URL")
+	}
+	if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ":") {
+		return bad("it has too many colons for a name and is no IPv6 address")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("%q has no valid port: it must be a number from 1 to 65535", s)
+		return bad("the port is not a number from 1 to 65535")
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// notInHosts reports whether no host's name or address has r: it is invisible, or
+// separates the parts of lists and URLs.
+func notInHosts(r rune) bool {
+	return r <= ' ' || r == 0x7f || strings.ContainsRune(`/\[]@;,?#`, r)
 }
 
 // oneLine joins errors as errors.Join does, with semicolons.
