@@ -171,13 +171,14 @@ func sentinelOfCode(code int32) error {
 		return ErrNotSent
 	case jute.ErrUnimplemented:
 		return ErrUnsupported
-	case jute.ErrMarshalling, jute.ErrEphemeralOnLocalSession:
-		// "Marshalling" is what a server says about any request that it could
-		// not prepare; it logs an error transaction in its place.
+	case jute.ErrEphemeralOnLocalSession:
 		return ErrBadArguments
 	case jute.ErrSessionClosedRequireSASL:
 		return ErrAuthFailed
 	}
+	// Among these: jute.ErrMarshalling. A server says it of a request that it
+	// could not read or prepare, but also when it failed to make the answer to
+	// one that it has carried out.
 	return ErrUnknown
 }
 
