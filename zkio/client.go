@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -34,6 +33,7 @@ type Client struct {
 	pool       *pool
 	delays     *delays
 	stats      counters
+	faults     faultLog
 
 	current atomic.Pointer[Session]
 
@@ -114,7 +114,7 @@ func (t trimmed) Unwrap() error { return t.error }
 // run has one session after the other, until Close.
 func (c *Client) run() {
 	defer close(c.ran)
-	pause := time.Duration(0)
+	short := 0 // sessions in a row that ended as soon as they had begun
 	for epoch := uint64(1); ; epoch++ {
 		began := c.clock.now()
 		s := newSession(c, epoch)
@@ -128,13 +128,12 @@ func (c *Client) run() {
 		if c.isClosing() || !opened {
 			return
 		}
-		if c.clock.now()-began > s.Timeout() {
-			pause = 0
+		if short++; c.clock.now()-began > s.Timeout() {
+			short = 1
 		}
-		if !c.sleep(pause) {
+		if short > 1 && !c.sleep(Backoff(short-2, firstPause, sessionPause)) {
 			return
 		}
-		pause = min(max(2*pause, firstPause), sessionPause)
 	}
 }
 
@@ -193,7 +192,7 @@ func (c *Client) begin(s *Session) bool {
 	c.stats.sessions.Add(1)
 	c.current.Store(s)
 	c.dispatcher.push(notice{started: s})
-	s.group.Go(func() { s.trust.watch(s.over) })
+	s.group.Go(func() { s.leases.watch(s.over) })
 	s.group.Go(s.heartbeat)
 	s.publish()
 	c.cfg.Logger.Info("zookeeper session begins", "session", sessionID(s), "epoch", s.epoch, "timeout", s.Timeout())
@@ -303,13 +302,3 @@ func (c *Client) Watch(path string, w Watcher) { c.watches.add(path, w) }
 // waits for a node to go calls it when the node is gone: nothing else removes
 // the entry.
 func (c *Client) Unwatch(path string, w Watcher) { c.watches.remove(path, w) }
-
-// zkLogger passes go-zookeeper's lines on. They are about connections that
-// fail, which our own lines and errors tell better.
-type zkLogger struct{ log *slog.Logger }
-
-func (l zkLogger) Printf(format string, args ...any) {
-	if l.log.Enabled(context.Background(), slog.LevelDebug) {
-		l.log.Debug("zookeeper client", "says", fmt.Sprintf(format, args...))
-	}
-}

@@ -70,7 +70,7 @@
 //
 //	Session.mu > pool.mu
 //	delays.mu  > pool.mu
-//	trust.mu   > dispatcher.mu
+//	leaseTracker.mu > dispatcher.mu
 //
 // # Memory
 //

@@ -89,9 +89,7 @@ func (h *hosts) pause(timeout time.Duration) time.Duration {
 	if attempts == 0 || attempts%n != 0 {
 		return 0
 	}
-	most := min(maxPause, max(timeout/8, firstPause))
-	d := min(most, firstPause<<min(attempts/n-1, 10))
-	return d/2 + rand.N(d/2)
+	return Backoff(attempts/n-1, firstPause, min(maxPause, max(timeout/8, firstPause)))
 }
 
 // attempt returns how long the next attempt may take, from the dial to the end
@@ -128,8 +126,9 @@ func (h *hosts) trying(server string) {
 	}
 }
 
-// because notes why an attempt at server failed.
-func (h *hosts) because(server, reason string) {
+// noteFailure notes why an attempt at server failed, or why its connection was
+// closed.
+func (h *hosts) noteFailure(server, reason string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.reasons[server] = reason

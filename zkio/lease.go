@@ -15,10 +15,10 @@ import (
 //
 // A Lease is safe for use by any goroutine. Its methods do not block.
 type Lease struct {
-	trust *trust
+	tracker *leaseTracker
 
 	// until is the lease's whole state: the time on the client's clock at which
-	// it ends, or lapsed. It is changed by compare-and-swap with trust.mu held:
+	// it ends, or lapsed. It is changed by compare-and-swap with tracker.mu held:
 	// from a time still in the future to a later one, which extends the lease,
 	// or from a time that has come to lapsed, for ever. So a reader that finds
 	// the time passed and one that is about to extend the lease cannot both
@@ -32,8 +32,8 @@ type Lease struct {
 // lapsed is the value of a lease that is over.
 const lapsed = math.MinInt64
 
-func newLease(t *trust, until int64) *Lease {
-	l := &Lease{trust: t}
+func newLease(t *leaseTracker, until int64) *Lease {
+	l := &Lease{tracker: t}
 	l.until.Store(until)
 	return l
 }
@@ -56,10 +56,10 @@ func (l *Lease) Remaining() time.Duration {
 		}
 		// The clock is read after until: if the lease is extended in between,
 		// the answer is about the old end, and is right about that.
-		if d := time.Duration(until) - l.trust.clock.now(); d > 0 {
+		if d := time.Duration(until) - l.tracker.clock.now(); d > 0 {
 			return d
 		}
-		if l.trust.lapse(l, until) {
+		if l.tracker.lapse(l, until) {
 			return 0
 		}
 	}

@@ -23,7 +23,7 @@ var atomics = map[string]bool{
 var stalling = map[string]bool{
 	"trip.step": true, "trip.fetch": true, "trip.queue": true, "trip.downgrade": true, "trip.await": true, "trip.enter": true,
 	"trip.keep": true, "trip.release": true, "trip.cancel": true, "trip.requeue": true, "trip.Run": true,
-	"withdrawal.steps": true, "trust.watch": true,
+	"withdrawal.steps": true, "leaseTracker.watch": true,
 }
 
 const (
