@@ -332,7 +332,7 @@ func (t *trip) await(s *zkio.Session, p prospect, connection uint64) (more bool)
 			"lock", l.Name(), "node", path)
 	}
 	if t.node.Beside() == "" { // else downgrade may look at it, and make it again
-		t.node.Slim()
+		t.node.DropCreateData()
 	}
 	t.setPlace(&place{position: p.n, ahead: c})
 	// A lease is of use to who is next. The others can do without until it is

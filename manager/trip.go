@@ -388,7 +388,7 @@ func (t *trip) queue(s *zkio.Session) (more bool) {
 		}
 		return true
 	case dirEmpty:
-		children, err := t.node.Enter(s)
+		children, err := t.node.CreateAndCount(s)
 		switch {
 		case errors.Is(err, zkio.ErrNoNode):
 			l.directory.Store(dirUnknown)
@@ -437,7 +437,7 @@ func (t *trip) downgrade(s *zkio.Session, w Grant) (more bool) {
 		t.besides = new(besides)
 	}
 	t.besides.writer = w
-	err := t.node.CreateBeside(s, w.Path)
+	err := t.node.CreateAtSequence(s, w.Path)
 	switch {
 	case errors.Is(err, zkio.ErrNoNode):
 		//holdfast:reached downgrade: the write is gone, queues
@@ -522,7 +522,7 @@ func (t *trip) enter(s *zkio.Session) (more bool) {
 	case state.Granted:
 		l.grants.Add(1)
 		t.settleGrant()
-		t.node.Slim()      // if it goes, the round does
+		t.node.DropCreateData()      // if it goes, the round does
 		t.place.Store(nil) // after that: whoever finds no place finds the grant
 		// The loss handler marks the lease first and looks at the words then;
 		// we changed the word first and look at the lease now. One of us sees
@@ -617,7 +617,7 @@ func (t *trip) release(s *zkio.Session) {
 			// was ours and there until then. Not, if it was not there any more.
 			// Where that is not known, the lease said whether it was ours when
 			// the last holder left.
-			lost := how == zkio.RemovedBefore || how == zkio.RemovedSomehow && why.late
+			lost := how == zkio.RemovedBefore || how == zkio.RemovedUnknown && why.late
 			if err == nil && lost {
 				//holdfast:reached release: the lock turns out to have been lost
 				err = t.error("release", ErrLost)
@@ -663,7 +663,7 @@ func (t *trip) leave(s *zkio.Session, together bool) (zkio.Removal, error) {
 	}
 	l := t.round.lock
 	next.begin()
-	children, err := next.node.EnterFor(s, t.node)
+	children, err := next.node.Replace(s, t.node)
 	switch class := zkio.ClassOf(err); {
 	case err == nil:
 		//holdfast:reached hand-over: left and queued again in one request
@@ -700,7 +700,7 @@ func (t *trip) successor(s *zkio.Session) *trip {
 func (t *trip) begin() {
 	l := t.round.lock
 	l.m.activate(t) // before the node can exist: whoever ends sessions must find us
-	t.node = zkio.NewNode(l.path, l.kind.mark(), l.m.guid(), l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
+	t.node = zkio.NewNode(l.path, l.kind.mark(), l.m.newGUID, l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
 }
 
 // failed decides what an error of a fetch means: the round fails, or is tried again.
