@@ -18,9 +18,9 @@ const maxRequest = 1<<20 - 8192
 // is over, one for which every server was tried in vain, and a request that is
 // too large for a server, which would close the connection over it.
 //
-// Calls wait here and not inside go-zookeeper, from where there is no way back
-// before the connection is. The few that get there while the connection breaks
-// are sent on the next one, or fail with the session.
+// Calls wait here because go-zookeeper does not give back a request while there
+// is no connection. The few that are queued there when the connection breaks are
+// sent on the next one, or fail with the session.
 func (s *Session) waitConnected(op, path string, size int) error {
 	if size > maxRequest {
 		return badArguments(op, path, "a request of %d bytes is more than the %d that a server takes", size, maxRequest)
@@ -34,9 +34,8 @@ func (s *Session) waitConnected(op, path string, size int) error {
 	return nil
 }
 
-// wrapErr makes a call's error from what go-zookeeper returned. A result that
-// comes when the session is over is not to be relied on: it may be about another
-// world than the caller's.
+// wrapErr makes a call's error from what go-zookeeper returned. Whatever that is,
+// it is not to be relied on once the session is over.
 func (s *Session) wrapErr(op, path string, err error) error {
 	if over := s.Err(); over != nil {
 		return overError(op, path, over)
@@ -100,7 +99,7 @@ func (s *Session) NotifyDeleted(path string) {
 }
 
 // Children returns the names of dir's children, in no order, and dir's Stat. It
-// leaves a watch for dir's children if somebody is registered for dir.
+// leaves a watch for dir's children if a watcher is registered for dir.
 func (s *Session) Children(dir string) ([]string, Stat, error) {
 	if err := s.waitConnected("list", dir, len(dir)); err != nil {
 		return nil, Stat{}, err
@@ -112,8 +111,8 @@ func (s *Session) Children(dir string) ([]string, Stat, error) {
 	return names, statOf(st), nil
 }
 
-// Get returns a node's data and Stat. It leaves a watch for the node if
-// somebody is registered for path.
+// Get returns a node's data and Stat. It leaves a watch for the node if a
+// watcher is registered for path.
 func (s *Session) Get(path string) ([]byte, Stat, error) {
 	if err := s.waitConnected("get", path, len(path)); err != nil {
 		return nil, Stat{}, err
@@ -147,7 +146,7 @@ func (s *Session) Look(path string) (data []byte, st Stat, readable bool, err er
 }
 
 // Exists returns a node's Stat and whether there is such a node. It leaves a
-// watch, for the node or for its creation, if somebody is registered for path.
+// watch, for the node or for its creation, if a watcher is registered for path.
 func (s *Session) Exists(path string) (Stat, bool, error) {
 	if err := s.waitConnected("look at", path, len(path)); err != nil {
 		return Stat{}, false, err
@@ -160,8 +159,8 @@ func (s *Session) Exists(path string) (Stat, bool, error) {
 }
 
 // ACL returns a node's access control list. It takes the right to read the node
-// or to administer it; who may not administer it does not see the hashes in
-// entries of the scheme digest.
+// or to administer it. Without the latter the hashes in entries of the scheme
+// digest are not shown.
 func (s *Session) ACL(path string) ([]ACL, error) {
 	if err := s.waitConnected("get the ACL of", path, len(path)); err != nil {
 		return nil, err
@@ -177,7 +176,7 @@ func (s *Session) ACL(path string) ([]ACL, error) {
 	return acl, nil
 }
 
-// Create creates a persistent node. An empty acl lets the world do everything.
+// Create creates a persistent node. An empty acl lets every client do everything.
 func (s *Session) Create(path string, data []byte, acl []ACL) error {
 	_, err := s.create(path, data, zk.FlagPersistent, acl)
 	return err
@@ -196,8 +195,8 @@ func (s *Session) create(path string, data []byte, flags int32, acl []ACL) (stri
 	return made, nil
 }
 
-// Set replaces a node's data if its version is the given one, or whatever it
-// is if version is -1, and returns the node's Stat.
+// Set replaces a node's data if they have the given version, or any version if
+// that is -1, and returns the node's Stat.
 func (s *Session) Set(path string, data []byte, version int32) (Stat, error) {
 	if err := s.waitConnected("set", path, len(path)+len(data)); err != nil {
 		return Stat{}, err
@@ -209,8 +208,8 @@ func (s *Session) Set(path string, data []byte, version int32) (Stat, error) {
 	return statOf(st), nil
 }
 
-// Delete deletes a node if its version is the given one, or whatever it is if
-// version is -1.
+// Delete deletes a node if its data have the given version, or any version if
+// that is -1.
 func (s *Session) Delete(path string, version int32) error {
 	if err := s.waitConnected("delete", path, len(path)); err != nil {
 		return err
@@ -220,7 +219,7 @@ func (s *Session) Delete(path string, version int32) error {
 
 // Sync waits until the session's server has caught up with the leader: what
 // was committed before the call is seen by reads after it. It proves nothing
-// about the session: a leader that has lost its followers answers it.
+// about the session: a leader that has lost its followers still answers it.
 func (s *Session) Sync(path string) error {
 	if err := s.waitConnected("sync", path, len(path)); err != nil {
 		return err
@@ -264,8 +263,8 @@ func (s *Session) multi(op, path string, ops ...Op) ([]OpResult, error) {
 	failed := false
 	for i, a := range answers {
 		results[i] = OpResult{Path: a.String, Stat: statOf(a.Stat)}
-		// The operations after the one that failed have errors too, which say
-		// no more than that they were not attempted.
+		// The errors of the operations after the one that failed say no more than
+		// that those were not attempted.
 		if a.Error != nil && !failed && i < len(ops) {
 			failed = true
 			path = ops[i].path
@@ -284,7 +283,7 @@ func (s *Session) multi(op, path string, ops ...Op) ([]OpResult, error) {
 // EnsureDir makes dir, and what is missing above it, as container nodes, which
 // the server removes some time after their last child has gone, or as
 // persistent nodes where the server has no containers. It succeeds if dir is
-// there afterwards, whoever made it.
+// there afterwards, even if another client made it.
 func (s *Session) EnsureDir(dir string, acl []ACL) error {
 	if dir == "/" {
 		return nil

@@ -86,15 +86,15 @@ func (ns *nodeSet) len() int {
 	return len(ns.nodes)
 }
 
-// heartbeat keeps the session's lease alive: while the session has nodes to keep
-// alive, and no write that was sent in the last sixth of the timeout has been
-// answered (or in a shorter time, where the lease ends soon: see leaseTracker.due), it
-// makes the cheapest write there is, a transaction that checks one of the nodes
-// and changes nothing. Whatever else the session writes makes it keep quiet.
+// heartbeat keeps the session's lease alive. While the session has nodes to keep
+// alive, and none of its writes of the last sixth of the timeout was answered (or
+// of a shorter time, if the lease ends soon: see leaseTracker.due), it makes the
+// cheapest write there is, a transaction that checks one of the nodes and changes
+// nothing.
 //
 // It runs on a goroutine of the session's and not on a worker, so that busy
-// workers do not cost the lease. A call of its own may block for as long as
-// the servers are away; the lease's timer runs elsewhere.
+// workers do not cost the lease. Its call may block while the servers are away;
+// the lease's timer runs elsewhere.
 func (s *Session) heartbeat() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -28,6 +28,13 @@ import (
 // So by the time s the leader knew of whatever had been answered at s - T/4,
 // which was sent at p or later, and cannot end the session before p + T. A
 // twelfth of T is left for clocks that differ in speed.
+//
+// This takes that T is at least two ticks, and that every server has the same
+// bounds for T: one with a lower bound shortens the session when it is resumed
+// there, which the client learns only from the answer. Behind an ObserverMaster
+// (ZooKeeper 3.6), where an observer reports to a follower and that one to the
+// leader, the leader may learn of the session a tick later, and T must be at
+// least four ticks.
 type leaseTracker struct {
 	clock  *clock
 	margin time.Duration
@@ -67,8 +74,8 @@ func (t *leaseTracker) greeted(now, timeout time.Duration, first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l := t.current.Load(); !first && timeout < t.timeout {
-		// This server keeps sessions for a shorter time than the one before: the
-		// lease that was reckoned with the longer one says too much.
+		// This server keeps sessions for a shorter time than the one before: a
+		// lease computed from the longer timeout is too long.
 		if until := l.until.Load(); until != lapsed {
 			t.lapseLocked(l, until)
 		}
@@ -108,7 +115,7 @@ func (t *leaseTracker) proved(s time.Duration) {
 	l := t.current.Load()
 	until := l.until.Load()
 	if until != lapsed && now >= time.Duration(until) {
-		// It was over already, and nobody had noticed.
+		// It was over already, unnoticed.
 		t.lapseLocked(l, until)
 		until = lapsed
 	}
@@ -153,10 +160,10 @@ func (t *leaseTracker) end() {
 }
 
 // due returns when the next write is due if nothing else is written: a sixth of
-// the timeout after the last one. Soon after an outage the lease may end before the
-// write after that, since what was answered before the outage is old, and what was
-// answered since was too young to count for the last write; then it is due as soon
-// as that counts.
+// the timeout after the last one. Soon after an outage the lease may end before
+// the write after that: answers from before the outage are old, and those since
+// were too young to count for the last write. Then the write is due as soon as
+// they count.
 func (t *leaseTracker) due() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,8 +185,8 @@ func (t *leaseTracker) sixth() time.Duration {
 	return t.timeout / 6
 }
 
-// watch notices the end of each lease in time, so that it is told even if
-// nobody looks. It returns when over is closed.
+// watch notices the end of each lease in time, so that it is told even if no
+// caller asks. It returns when over is closed.
 //
 // A timer stands still while the machine is suspended. So it looks six times in a
 // timeout, as the heartbeat does, and not only when the end is due.

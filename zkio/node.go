@@ -67,6 +67,7 @@ func NewNode(dir, kind string, guid func() string, data []byte, acl []ACL, watch
 		guid:    guid,
 		content: &content{data, acl},
 		watcher: watcher,
+		state:   nodeAbsent,
 	}
 	n.name(kind)
 	return n

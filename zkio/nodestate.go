@@ -10,8 +10,10 @@ import "fmt"
 type nodeState uint8
 
 const (
+	// never marks an event that cannot come in a state.
+	never nodeState = iota
 	// nodeAbsent: there is none.
-	nodeAbsent nodeState = iota
+	nodeAbsent
 	// nodeMaybe: there may be any number. A create was sent, and its outcome is
 	// not known.
 	nodeMaybe
@@ -52,32 +54,17 @@ const (
 	nodeEvents
 )
 
-// never marks an event that cannot come in a state.
-const never = nodeStates
-
 // transitions has the state after each event. It is all that a Node concludes
 // from lost answers; the rest of it is requests.
 var transitions = [nodeStates][nodeEvents]nodeState{
-	nodeAbsent: {
-		createSent: nodeMaybe, created: never, notCreated: never, createLost: never,
-		adopted: never, settled: never, vanished: never, deleteLost: never,
-	},
+	nodeAbsent: {createSent: nodeMaybe},
 	nodeMaybe: {
-		createSent: never, created: nodeThere, notCreated: nodeAbsent, createLost: nodeMaybe,
-		adopted: nodeThereAndMaybe, settled: nodeAbsent, vanished: never, deleteLost: nodeMaybe,
+		created: nodeThere, notCreated: nodeAbsent, createLost: nodeMaybe,
+		adopted: nodeThereAndMaybe, settled: nodeAbsent, deleteLost: nodeMaybe,
 	},
-	nodeThere: {
-		createSent: never, created: never, notCreated: never, createLost: never,
-		adopted: never, settled: never, vanished: nodeAbsent, deleteLost: nodeDeleting,
-	},
-	nodeThereAndMaybe: {
-		createSent: never, created: never, notCreated: never, createLost: never,
-		adopted: never, settled: nodeThere, vanished: never, deleteLost: nodeThereAndMaybe,
-	},
-	nodeDeleting: {
-		createSent: never, created: never, notCreated: never, createLost: never,
-		adopted: never, settled: never, vanished: never, deleteLost: nodeDeleting,
-	},
+	nodeThere:         {vanished: nodeAbsent, deleteLost: nodeDeleting},
+	nodeThereAndMaybe: {settled: nodeThere, deleteLost: nodeThereAndMaybe},
+	nodeDeleting:      {deleteLost: nodeDeleting},
 }
 
 // after returns the state after ev.

@@ -18,10 +18,10 @@ var (
 	errNotResumed     = fmt.Errorf("%w: no server resumes it", ErrSessionOver)
 )
 
-// A Session is one session of ZooKeeper's, from its creation to its end. The
-// client has one after the other; each is an epoch of its own, with a
-// connection object of go-zookeeper's of its own, so that nothing that was
-// asked for in one can take effect in another.
+// A Session is one ZooKeeper session, from its creation to its end. A client has
+// one after the other. Each is an epoch of its own, with a go-zookeeper
+// connection object of its own, so that no request of one can take effect in
+// another.
 //
 // Its calls block until the server has answered or the session is over. While
 // there is no connection they wait for one; when every server has been tried in
@@ -75,7 +75,7 @@ func newSession(c *Client, epoch uint64) *Session {
 		over:        make(chan struct{}),
 		quitting:    make(chan struct{}),
 		change:      make(chan struct{}),
-		password:    make([]byte, 16), // nobody's
+		password:    make([]byte, 16), // what to send for a new session
 	}
 	s.leases = newLeaseTracker(c.clock, c.cfg.LostMargin, &c.stats.proofs, func(l *Lease) {
 		c.dispatcher.push(notice{lapsed: l})
@@ -98,11 +98,11 @@ func (s *Session) Timeout() time.Duration { return time.Duration(s.timeout.Load(
 
 // Connection returns the number of the session's present or last connection,
 // counted from 1. As long as it stays the same, watch events arrive in the order
-// of what they tell of, and before the answer to any read that saw more. What
-// happened during an outage is told afterwards in no order.
+// of the changes, and before the answer to any read that saw those. What happened
+// during an outage is told afterwards, in no particular order.
 func (s *Session) Connection() uint64 { return s.connections.Load() }
 
-// Client returns the client whose session it is.
+// Client returns the session's client.
 func (s *Session) Client() *Client { return s.client }
 
 // Err returns nil while the session may be alive, and then why it is over: an

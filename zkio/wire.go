@@ -213,9 +213,9 @@ func (w *wire) note(req request) {
 
 // answered takes the request that a reply belongs to. ZooKeeper answers the
 // requests of a session in order, pings included. So if the reply is to a later
-// request than the oldest, that one's answer will never come: servers log an
-// exception in the middle of a request and keep the connection. The connection
-// must go then, for whoever waits for the answer would wait for ever.
+// request than the oldest, the oldest is never answered: a server that fails in
+// the middle of a request may log that and keep the connection. The caller would
+// wait for ever, so the connection is cut.
 func (w *wire) answered(xid int32) (request, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
