@@ -37,7 +37,7 @@ const policy = `
 
 	# All of ZooKeeper goes through zkio. Who imports go-zookeeper beside it
 	# has a connection without a fence, a lease and a metric.
-	zkio:                     futures internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... go.uber.org/atomic
+	zkio:                     futures internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic
 	zkio/zktest:              internal/jute
 	manager:                  state futures zkio manager/internal/queue golang.org/x/sync/... go.uber.org/atomic
 	manager/internal/queue:

@@ -25,6 +25,7 @@ const spdx = "// SPDX-License-Identifier: Apache-2.0"
 var modules = []string{
 	"github.com/go-zookeeper/zk", // ZooKeeper's client
 	"golang.org/x/sync",          // who owns a goroutine; bounds
+	"golang.org/x/sys",           // the clock that goes on while the machine is suspended
 	"go.uber.org/atomic",         // the word
 	"go.uber.org/goleak",         // tests
 	"pgregory.net/rapid",         // tests

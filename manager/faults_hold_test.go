@@ -104,7 +104,6 @@ func answersEverythingButWrites(t *testing.T, ask func(m *Manager, node string) 
 				time.Sleep(100 * time.Millisecond)
 			}
 		}()
-		pings := a.m.client.Stats().Sent["ping"]
 		c.srv.Faults().SwallowReply(zktest.Match{Op: zktest.OpMulti, Session: session(a.m), Times: 1 << 30})
 		start := time.Now()
 		<-h.Lost()
@@ -114,9 +113,8 @@ func answersEverythingButWrites(t *testing.T, ask func(m *Manager, node string) 
 		wantErr(c.t, "the holder", h.Err(), ErrLost)
 		<-done
 		s := a.m.client.Session()
-		if answered.Load() < 20 || s.Connection() != 1 {
-			c.t.Errorf("%d answers on connection %d, and %d pings: this was about one that looks healthy",
-				answered.Load(), s.Connection(), a.m.client.Stats().Sent["ping"]-pings)
+		if answered.Load() < 20 {
+			c.t.Errorf("%d answers: this was about a server that gives them", answered.Load())
 		}
 		c.srv.Faults().Clear()
 		c.srv.Faults().Cut(s.ID()) // frees the call that waits for an answer

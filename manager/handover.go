@@ -80,7 +80,7 @@ func (t *roundIO) release(s *zkio.Session) {
 			// If our request deleted the node, the lock was ours until then. If the
 			// node was not there any more, it was not. Where that is not known,
 			// the lease said whether the lock was ours when the last holder left.
-			lost := how == zkio.RemovedBefore || how == zkio.RemovedSomehow && why.late
+			lost := how == zkio.RemovedBefore || how == zkio.RemovedUnknown && why.late
 			if err == nil && lost {
 				//holdfast:reached release: the lock turns out to have been lost
 				err = t.error("release", ErrLost)
@@ -117,7 +117,7 @@ func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, erro
 		return t.node.Remove(s)
 	}
 	n := t.round.next.Load().io().newNode()
-	children, err := n.EnterFor(s, t.node)
+	children, err := n.Replace(s, t.node)
 	switch class := zkio.ClassOf(err); {
 	case err == nil:
 		//holdfast:reached hand-over: left and queued again in one request

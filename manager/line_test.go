@@ -92,7 +92,7 @@ func TestNextNumber(t *testing.T) {
 			_, stat, err := s.Children(dir)
 			wantErr(t, "list", err, nil)
 			next := queue.NextNumber(stat.Cversion, stat.NumChildren)
-			n := zkio.NewNode(dir, "lock-", m.guid(), nil, m.cfg.ACL, nil)
+			n := zkio.NewNode(dir, "lock-", m.guid, nil, m.cfg.ACL, nil)
 			wantErr(t, "create", n.Create(s), nil)
 			if c, ok := queue.ParseName(n.Name()); !ok || c.Seq != next {
 				t.Fatalf("after %d children: %s, expected the number %d", i, n.Name(), next)

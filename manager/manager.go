@@ -37,6 +37,7 @@ type Manager struct {
 
 	id      string // makes the names of our nodes unlike any other manager's
 	counter atomic.Uint64
+	newGUID func() string // guid, as a value that is made once
 
 	stage    atomic.Int32 // open, shuttingDown, closingDown
 	closed   atomic.Bool  // the client is closed: nothing can be sent any more
@@ -97,6 +98,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		return nil, &Error{Op: "open", Err: err}
 	}
 	m.id = hex.EncodeToString(id[:])
+	m.newGUID = m.guid
 
 	m.client, err = zkio.Open(ctx, zkio.Config{
 		Servers:        cfg.Servers,
@@ -133,7 +135,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 // probe makes sure that this process can do under the root what a lock needs,
 // so that a missing permission is found now and not at the first release.
 func (m *Manager) probe(ctx context.Context) error {
-	node := zkio.NewNode(m.cfg.Root, "probe-", m.guid(), m.nodeData(probeKind), m.cfg.ACL, ignore{})
+	node := zkio.NewNode(m.cfg.Root, "probe-", m.newGUID, m.nodeData(probeKind), m.cfg.ACL, ignore{})
 	steps := []struct {
 		what string
 		do   func(*zkio.Session) error

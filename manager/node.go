@@ -32,7 +32,7 @@ const (
 // newNode describes a node for the round; nothing is sent.
 func (t *roundIO) newNode() *zkio.Node {
 	l := t.round.lock
-	return zkio.NewNode(l.path, l.kind.Mark(), l.m.guid(), l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
+	return zkio.NewNode(l.path, l.kind.Mark(), l.m.newGUID, l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
 }
 
 // hasNode makes n the round's node, which exists or is about to.
@@ -53,7 +53,7 @@ func (t *roundIO) createNode(s *zkio.Session) (more bool) {
 	case dirUnknown:
 		return t.lookAtDirectory(s)
 	case dirEmpty:
-		children, err := t.node.Enter(s)
+		children, err := t.node.CreateAndCount(s)
 		switch {
 		case errors.Is(err, zkio.ErrNoNode):
 			l.directory.Store(dirUnknown)
@@ -138,7 +138,7 @@ func (t *roundIO) enterBeside(s *zkio.Session, w Grant) (more bool) {
 		t.downgrade = new(downgradeState)
 	}
 	t.downgrade.writer = w
-	err := t.node.CreateBeside(s, w.Path)
+	err := t.node.CreateAtSequence(s, w.Path)
 	switch {
 	case errors.Is(err, zkio.ErrNoNode):
 		//holdfast:reached downgrade: the write is gone, queues

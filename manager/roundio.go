@@ -350,7 +350,7 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 	case state.Granted:
 		l.grants.Add(1)
 		t.settleGrant()
-		t.node.Slim()         // if it goes, the round does
+		t.node.DropCreateData()         // if it goes, the round does
 		t.position.Store(nil) // after that: whoever finds no position finds the grant
 		// The loss handler marks the lease first and looks at the words then; the
 		// granter changed the word first and looks at the lease now. One of the

@@ -166,7 +166,7 @@ func TestF014_RealServerRunsOutOfNumbers(t *testing.T) {
 	_, err := a.Reader().Lock(t.Context())
 	wantErr(t, "a downgrade", err, ErrSequenceExhausted)
 	s := managers[2].client.Session()
-	stranger := zkio.NewNode(a.Reader().Path(), "lock-", managers[2].guid(), []byte("10.0.0.1"), nil, nil)
+	stranger := zkio.NewNode(a.Reader().Path(), "lock-", managers[2].guid, []byte("10.0.0.1"), nil, nil)
 	if err := stranger.Create(s); err != nil {
 		t.Fatal(err)
 	}

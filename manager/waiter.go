@@ -5,6 +5,7 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +20,10 @@ type watching struct {
 	plan
 	io    *roundIO
 	paths [maxWatched]string // of the watched contenders
-	armed bool               // the watches are set; used by steps only
+
+	// Used by steps only.
+	armed       bool // the watches are set
+	inDirectory bool // the directory is watched, too
 
 	// The news, written by the dispatcher.
 	gone    [maxWatched]atomic.Bool // of the contender with this index in Watched
@@ -85,10 +89,30 @@ func (t *roundIO) unwatchAhead() {
 // unwatch takes back the registrations of a plan that is no longer followed.
 func (t *roundIO) unwatch(w *watching) {
 	if w != nil {
+		l := t.round.lock
 		for _, path := range w.paths[:w.Watch] {
-			t.round.lock.m.client.Unwatch(path, w)
+			l.m.client.Unwatch(path, w)
+		}
+		if w.inDirectory {
+			l.m.client.Unwatch(l.path, w)
 		}
 	}
+}
+
+// watchUnreadable watches a contender that this process may not read. The server
+// does not tell what happens to its node, so watch the directory instead: whatever
+// comes and goes there, the waiter lists the queue again. The error is ErrNoNode if
+// the contender is gone.
+func (w *watching) watchUnreadable(s *zkio.Session, c queue.Contender) error {
+	//holdfast:reached fetch: the one ahead may not be read
+	l := w.io.round.lock
+	w.inDirectory = true
+	l.m.client.Watch(l.path, w)
+	children, _, err := s.Children(l.path)
+	if err == nil && !slices.Contains(children, c.Name) {
+		err = zkio.ErrNoNode
+	}
+	return err
 }
 
 // wait takes a round whose node is in the queue further: to the grant, or until
@@ -252,11 +276,15 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 		// Before the request: an event that comes right behind the answer must
 		// find the watcher.
 		l.m.client.Watch(path, w)
-		data, stat, err := s.Look(path)
+		data, stat, readable, err := s.Look(path)
+		if err == nil && !readable {
+			err = w.watchUnreadable(s, c)
+		}
 		if errors.Is(err, zkio.ErrNoNode) {
-			// It went between the list and now. The watcher is told so, in order
+			// It went between the list and now. Have the watcher told so, in order
 			// with the other events: our own node may have gone before.
 			//holdfast:reached fetch: the one ahead went between the list and the watch
+			s.NotifyDeleted(path)
 			w.armed = true
 			return true, true
 		} else if err != nil {
@@ -272,7 +300,7 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 	}
 	w.armed = true
 	if t.node.Beside() == "" { // else enterBeside may look at it, and make it again
-		t.node.Slim()
+		t.node.DropCreateData()
 	}
 	t.setPosition(&position{ahead: w.Ahead, contender: ahead, at: l.m.now()})
 	// A lease is of use to the next in line. The others do without until then,

@@ -4,11 +4,12 @@ package zkio
 
 import "github.com/go-zookeeper/zk"
 
-// An ACL is one entry of a node's access control list: who may do what.
+// An ACL is one entry of a node's access control list. It lets the clients that
+// have an identity do something.
 type ACL struct {
 	Perms  int32  // a sum of the Perm constants
 	Scheme string // "world", "auth", "digest", "ip", "x509", …
-	ID     string // whom, in the scheme's own notation
+	ID     string // the identity, in the scheme's own notation
 }
 
 // What an ACL permits. ZooKeeper checks the permission to create and to delete
@@ -39,7 +40,7 @@ func (a ACL) String() string {
 }
 
 // zkACL translates an access control list. An empty one, which every server
-// would refuse, means that the world may do everything.
+// would refuse, lets every client do everything.
 func zkACL(acl []ACL) []zk.ACL {
 	if len(acl) == 0 {
 		return zk.WorldACL(zk.PermAll)

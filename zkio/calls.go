@@ -14,14 +14,14 @@ import (
 // default, less room for what is counted roughly.
 const maxRequest = 1<<20 - 8192
 
-// before waits until there is a connection. It refuses a call on a session that
+// waitConnected waits until there is a connection. It refuses a call on a session that
 // is over, one for which every server was tried in vain, and a request that is
 // too large for a server, which would close the connection over it.
 //
-// Calls wait here and not inside go-zookeeper, from where there is no way back
-// before the connection is. The few that get there while the connection breaks
-// are sent on the next one, or fail with the session.
-func (s *Session) before(op, path string, size int) error {
+// Calls wait here because go-zookeeper does not give back a request while there
+// is no connection. The few that are queued there when the connection breaks are
+// sent on the next one, or fail with the session.
+func (s *Session) waitConnected(op, path string, size int) error {
 	if size > maxRequest {
 		return badArguments(op, path, "a request of %d bytes is more than the %d that a server takes", size, maxRequest)
 	}
@@ -34,30 +34,38 @@ func (s *Session) before(op, path string, size int) error {
 	return nil
 }
 
-// after makes a call's error from what go-zookeeper returned. Whatever came
-// when the session was over is not to be relied on: it may be about another
-// world than the caller's.
-func (s *Session) after(op, path string, err error) error {
+// wrapErr makes a call's error from what go-zookeeper returned. Whatever that is,
+// it is not to be relied on once the session is over.
+func (s *Session) wrapErr(op, path string, err error) error {
 	if over := s.Err(); over != nil {
 		return overError(op, path, over)
 	}
-	return wrap(op, path, err)
+	return s.wrapLiveErr(op, path, err)
 }
 
-// afterWrite is after for a call that changes something. If the session is over,
+// wrapWriteErr is wrapErr for a call that changes something. If the session is over,
 // the error wraps ErrUnknown as well, unless go-zookeeper's says that the call
 // changed nothing.
-func (s *Session) afterWrite(op, path string, err error) error {
+func (s *Session) wrapWriteErr(op, path string, err error) error {
 	over := s.Err()
 	if over == nil {
-		return wrap(op, path, err)
+		return s.wrapLiveErr(op, path, err)
 	}
-	if err != nil {
-		if class := ClassOf(sentinelOf(err)); class == Definite || class == NotSent {
-			return overError(op, path, over)
-		}
+	if err != nil && !mayHaveHappened(sentinelOf(err)) {
+		return overError(op, path, over)
 	}
 	return overError(op, path, &joined{unprefixed(over) + "; the request may have been carried out before", []error{over, ErrUnknown}})
+}
+
+// wrapLiveErr is wrapErr for a session that is not over. If we closed the
+// connection, the error says why.
+func (s *Session) wrapLiveErr(op, path string, err error) error {
+	if errors.Is(err, zk.ErrConnectionClosed) {
+		if f := s.fault.Load(); f != nil {
+			err = fmt.Errorf("%w: %w", err, f)
+		}
+	}
+	return wrap(op, path, err)
 }
 
 // overError makes the error of a call on a session that is over because of err.
@@ -71,64 +79,94 @@ func overError(op, path string, err error) error {
 
 // Prove obtains a proof that the session is alive at the leader, and that the
 // node at path exists: an empty transaction that checks it. It extends the
-// session's lease, or begins one. ErrNoNode means that the node is gone; its
-// watchers are told as well.
+// session's lease, or begins one. If the node is gone, Prove fails with
+// ErrNoNode, and its watchers are told as by NotifyDeleted.
 func (s *Session) Prove(path string) error {
 	_, err := s.multi("prove", path, CheckOp(path, -1))
 	if errors.Is(err, ErrNoNode) {
-		s.client.dispatcher.push(notice{path: path, event: NodeDeleted})
+		s.NotifyDeleted(path)
 	}
 	return err
 }
 
+// NotifyDeleted tells path's watchers that its node was deleted, on behalf of a
+// caller whose own request has failed with ErrNoNode. They are told by the
+// dispatcher, after every event that came before the answer to that request. So
+// a caller that waits to be told instead of acting on the error itself learns of
+// deletions in the order in which they happened. It does not block.
+func (s *Session) NotifyDeleted(path string) {
+	s.client.dispatcher.push(notice{path: path, event: NodeDeleted})
+}
+
 // Children returns the names of dir's children, in no order, and dir's Stat. It
-// leaves a watch for dir's children if somebody is registered for dir.
+// leaves a watch for dir's children if a watcher is registered for dir.
 func (s *Session) Children(dir string) ([]string, Stat, error) {
-	if err := s.before("list", dir, len(dir)); err != nil {
+	if err := s.waitConnected("list", dir, len(dir)); err != nil {
 		return nil, Stat{}, err
 	}
 	names, st, err := s.conn.Children(dir)
-	if err := s.after("list", dir, err); err != nil {
+	if err := s.wrapErr("list", dir, err); err != nil {
 		return nil, Stat{}, err
 	}
 	return names, statOf(st), nil
 }
 
-// Get returns a node's data and Stat. It leaves a watch for the node if
-// somebody is registered for path.
+// Get returns a node's data and Stat. It leaves a watch for the node if a
+// watcher is registered for path.
 func (s *Session) Get(path string) ([]byte, Stat, error) {
-	if err := s.before("get", path, len(path)); err != nil {
+	if err := s.waitConnected("get", path, len(path)); err != nil {
 		return nil, Stat{}, err
 	}
 	data, st, err := s.conn.Get(path)
-	if err := s.after("get", path, err); err != nil {
+	if err := s.wrapErr("get", path, err); err != nil {
 		return nil, Stat{}, err
 	}
 	return data, statOf(st), nil
 }
 
+// Look is Get for a caller that can do without the data. If the node's ACL keeps
+// them from being read, Look asks whether the node exists, which takes no right;
+// readable is false then. Servers tell a client nothing of what happens to a node
+// that it may not read, so to hear of its deletion watch its parent's children.
+// ErrNoNode means that there is no such node.
+//
+// Should the node be deleted between these two requests, the server is left with
+// a watch for its creation. Unwatch path, as is due when a node is gone, and the
+// watch ends with the connection.
+func (s *Session) Look(path string) (data []byte, st Stat, readable bool, err error) {
+	data, st, err = s.Get(path)
+	if !errors.Is(err, ErrNoAuth) {
+		return data, st, err == nil, err
+	}
+	st, there, err := s.Exists(path)
+	if err == nil && !there {
+		err = &opError{op: "look at", path: path, kind: ErrNoNode}
+	}
+	return nil, st, false, err
+}
+
 // Exists returns a node's Stat and whether there is such a node. It leaves a
-// watch, for the node or for its creation, if somebody is registered for path.
+// watch, for the node or for its creation, if a watcher is registered for path.
 func (s *Session) Exists(path string) (Stat, bool, error) {
-	if err := s.before("look at", path, len(path)); err != nil {
+	if err := s.waitConnected("look at", path, len(path)); err != nil {
 		return Stat{}, false, err
 	}
 	ok, st, err := s.conn.Exists(path)
-	if err := s.after("look at", path, err); err != nil {
+	if err := s.wrapErr("look at", path, err); err != nil {
 		return Stat{}, false, err
 	}
 	return statOf(st), ok, nil
 }
 
 // ACL returns a node's access control list. It takes the right to read the node
-// or to administer it; who may not administer it does not see the hashes in
-// entries of the scheme digest.
+// or to administer it. Without the latter the hashes in entries of the scheme
+// digest are not shown.
 func (s *Session) ACL(path string) ([]ACL, error) {
-	if err := s.before("get the ACL of", path, len(path)); err != nil {
+	if err := s.waitConnected("get the ACL of", path, len(path)); err != nil {
 		return nil, err
 	}
 	entries, _, err := s.conn.GetACL(path)
-	if err := s.after("get the ACL of", path, err); err != nil {
+	if err := s.wrapErr("get the ACL of", path, err); err != nil {
 		return nil, err
 	}
 	acl := make([]ACL, len(entries))
@@ -138,7 +176,7 @@ func (s *Session) ACL(path string) ([]ACL, error) {
 	return acl, nil
 }
 
-// Create creates a persistent node. An empty acl lets the world do everything.
+// Create creates a persistent node. An empty acl lets every client do everything.
 func (s *Session) Create(path string, data []byte, acl []ACL) error {
 	_, err := s.create(path, data, zk.FlagPersistent, acl)
 	return err
@@ -147,47 +185,47 @@ func (s *Session) Create(path string, data []byte, acl []ACL) error {
 // create creates a node and returns its path, which the server completes if
 // the node is sequential.
 func (s *Session) create(path string, data []byte, flags int32, acl []ACL) (string, error) {
-	if err := s.before("create", path, len(path)+len(data)+sizeOfACL(acl)); err != nil {
+	if err := s.waitConnected("create", path, len(path)+len(data)+sizeOfACL(acl)); err != nil {
 		return "", err
 	}
 	made, err := s.conn.Create(path, data, flags, zkACL(acl))
-	if err := s.afterWrite("create", path, err); err != nil {
+	if err := s.wrapWriteErr("create", path, err); err != nil {
 		return "", err
 	}
 	return made, nil
 }
 
-// Set replaces a node's data if its version is the given one, or whatever it
-// is if version is -1, and returns the node's Stat.
+// Set replaces a node's data if they have the given version, or any version if
+// that is -1, and returns the node's Stat.
 func (s *Session) Set(path string, data []byte, version int32) (Stat, error) {
-	if err := s.before("set", path, len(path)+len(data)); err != nil {
+	if err := s.waitConnected("set", path, len(path)+len(data)); err != nil {
 		return Stat{}, err
 	}
 	st, err := s.conn.Set(path, data, version)
-	if err := s.afterWrite("set", path, err); err != nil {
+	if err := s.wrapWriteErr("set", path, err); err != nil {
 		return Stat{}, err
 	}
 	return statOf(st), nil
 }
 
-// Delete deletes a node if its version is the given one, or whatever it is if
-// version is -1.
+// Delete deletes a node if its data have the given version, or any version if
+// that is -1.
 func (s *Session) Delete(path string, version int32) error {
-	if err := s.before("delete", path, len(path)); err != nil {
+	if err := s.waitConnected("delete", path, len(path)); err != nil {
 		return err
 	}
-	return s.afterWrite("delete", path, s.conn.Delete(path, version))
+	return s.wrapWriteErr("delete", path, s.conn.Delete(path, version))
 }
 
 // Sync waits until the session's server has caught up with the leader: what
 // was committed before the call is seen by reads after it. It proves nothing
-// about the session: a leader that has lost its followers answers it.
+// about the session: a leader that has lost its followers still answers it.
 func (s *Session) Sync(path string) error {
-	if err := s.before("sync", path, len(path)); err != nil {
+	if err := s.waitConnected("sync", path, len(path)); err != nil {
 		return err
 	}
 	_, err := s.conn.Sync(path)
-	return s.after("sync", path, err)
+	return s.wrapErr("sync", path, err)
 }
 
 // Multi performs ops in one transaction: all of them or none. If it fails, the
@@ -214,7 +252,7 @@ func (s *Session) multi(op, path string, ops ...Op) ([]OpResult, error) {
 		reqs[i] = o.req
 		size += o.size + 32
 	}
-	if err := s.before(op, path, size); err != nil {
+	if err := s.waitConnected(op, path, size); err != nil {
 		return nil, err
 	}
 	answers, err := s.conn.Multi(reqs...)
@@ -225,15 +263,15 @@ func (s *Session) multi(op, path string, ops ...Op) ([]OpResult, error) {
 	failed := false
 	for i, a := range answers {
 		results[i] = OpResult{Path: a.String, Stat: statOf(a.Stat)}
-		// The operations after the one that failed have errors too, which say
-		// no more than that they were not attempted.
+		// The errors of the operations after the one that failed say no more than
+		// that those were not attempted.
 		if a.Error != nil && !failed && i < len(ops) {
 			failed = true
 			path = ops[i].path
 			results[i].Err = wrap(op, path, a.Error)
 		}
 	}
-	if err := s.afterWrite(op, path, err); err != nil {
+	if err := s.wrapWriteErr(op, path, err); err != nil {
 		if ClassOf(err) == SessionOver || ClassOf(err) == Closed {
 			return nil, err
 		}
@@ -245,7 +283,7 @@ func (s *Session) multi(op, path string, ops ...Op) ([]OpResult, error) {
 // EnsureDir makes dir, and what is missing above it, as container nodes, which
 // the server removes some time after their last child has gone, or as
 // persistent nodes where the server has no containers. It succeeds if dir is
-// there afterwards, whoever made it.
+// there afterwards, even if another client made it.
 func (s *Session) EnsureDir(dir string, acl []ACL) error {
 	if dir == "/" {
 		return nil
@@ -275,11 +313,11 @@ func (s *Session) EnsureDir(dir string, acl []ACL) error {
 // makeDir makes the one directory dir.
 func (s *Session) makeDir(dir string, acl []ACL) error {
 	if !s.noContainers.Load() {
-		if err := s.before("create", dir, len(dir)+sizeOfACL(acl)); err != nil {
+		if err := s.waitConnected("create", dir, len(dir)+sizeOfACL(acl)); err != nil {
 			return err
 		}
 		_, err := s.conn.CreateContainer(dir, nil, zk.FlagContainer, zkACL(acl))
-		if err = s.afterWrite("create", dir, err); !errors.Is(err, ErrUnsupported) {
+		if err = s.wrapWriteErr("create", dir, err); !errors.Is(err, ErrUnsupported) {
 			return err
 		}
 		s.noContainers.Store(true)

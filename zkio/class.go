@@ -11,7 +11,7 @@ const (
 	// Unknown: the operation may have happened. Find out, then try again. It is
 	// the class of every error that is not known to be of another.
 	Unknown Class = iota
-	// NotSent: the operation surely did not happen. Try again.
+	// NotSent: the operation did not happen. Try again.
 	NotSent
 	// SessionOver: the session is over. Start again in the next one.
 	SessionOver
@@ -38,9 +38,9 @@ func (c Class) String() string {
 	return "invalid class"
 }
 
-// classes lists the sentinels with their classes. The order matters for an
-// error that wraps several: a closed client's session is over as well, and an
-// operation's outcome is of no more interest once its session is over.
+// classes lists the sentinels with their classes. The first that an error wraps
+// counts: a closed client's session is over as well, and an operation's outcome
+// is of no more interest once its session is over.
 var classes = []struct {
 	err   error
 	class Class

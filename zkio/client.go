@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,9 +21,10 @@ const (
 	sessionPause = 5 * time.Second
 )
 
-// A Client is a connection to a ZooKeeper ensemble: one session after the
+// A Client is a client of a ZooKeeper ensemble. It has one session after the
 // other, a pool of goroutines that make the calls, and a dispatcher that tells
-// what happened. Its methods may be called by any goroutine.
+// listeners and watchers what happened. Its methods may be called by any
+// goroutine.
 type Client struct {
 	cfg        Config
 	clock      *clock
@@ -34,6 +34,7 @@ type Client struct {
 	pool       *pool
 	delays     *delays
 	stats      counters
+	faults     faultLog
 
 	current atomic.Pointer[Session]
 
@@ -114,7 +115,7 @@ func (t trimmed) Unwrap() error { return t.error }
 // run has one session after the other, until Close.
 func (c *Client) run() {
 	defer close(c.ran)
-	pause := time.Duration(0)
+	short := 0 // sessions in a row that ended as soon as they had begun
 	for epoch := uint64(1); ; epoch++ {
 		began := c.clock.now()
 		s := newSession(c, epoch)
@@ -128,18 +129,17 @@ func (c *Client) run() {
 		if c.isClosing() || !opened {
 			return
 		}
-		if c.clock.now()-began > s.Timeout() {
-			pause = 0
+		if short++; c.clock.now()-began > s.Timeout() {
+			short = 1
 		}
-		if !c.sleep(pause) {
+		if short > 1 && !c.sleep(Backoff(short-2, firstPause, sessionPause)) {
 			return
 		}
-		pause = min(max(2*pause, firstPause), sessionPause)
 	}
 }
 
-// live tells of the session s when it has begun, and when it is over, and
-// returns then. It reports false if Open failed because of it.
+// live tells users when s begins and when it is over, and returns then. It
+// reports false if Open failed because of it.
 func (c *Client) live(s *Session) bool {
 	log := c.cfg.Logger
 	select {
@@ -168,7 +168,7 @@ func (c *Client) live(s *Session) bool {
 			c.opened <- err
 			return false
 		}
-		// Whoever waits for this session has to hear that it is not coming.
+		// Users who wait for the next session must learn that it does not come.
 		c.dispatcher.push(notice{ended: s, cause: err})
 		log.Error("zookeeper refuses the client's credentials; trying again", "cause", err)
 	}
@@ -193,7 +193,7 @@ func (c *Client) begin(s *Session) bool {
 	c.stats.sessions.Add(1)
 	c.current.Store(s)
 	c.dispatcher.push(notice{started: s})
-	s.group.Go(func() { s.trust.watch(s.over) })
+	s.group.Go(func() { s.leases.watch(s.over) })
 	s.group.Go(s.heartbeat)
 	s.publish()
 	c.cfg.Logger.Info("zookeeper session begins", "session", sessionID(s), "epoch", s.epoch, "timeout", s.Timeout())
@@ -227,30 +227,29 @@ func (c *Client) sleep(d time.Duration) bool {
 	}
 }
 
-// Close ends the client. It refuses new Fetches from the start; lets the
-// Releases that are queued or running have their turn; closes the session; runs
-// whatever tasks are left with the session that is over; and joins every
-// goroutine of the client's. ctx bounds the waiting for the releases and for
-// the server's answer; if there is no connection, Close waits a second at most
-// for one. The tasks themselves are waited for in any case.
+// Close ends the client. It refuses new Fetches, waits for the Releases that are
+// queued or running, closes the session, runs the tasks that are left, with the
+// session that is over, and joins every goroutine of the client's. ctx bounds the
+// wait for the releases and for the server's answer; if there is no connection,
+// Close waits for one for a second at most. It always waits until the tasks that
+// are running have returned.
 //
-// Its error says that the server did not confirm the end of the session, so
-// that ephemeral nodes may remain until the session times out. A second Close
-// waits for the first and returns the same. Close must not be called from a
-// Task, a Listener or a Watcher, which it waits for.
+// It returns an error if no server confirmed the end of the session, so that
+// ephemeral nodes may remain until the session times out. A second Close waits
+// for the first and returns the same. Close must not be called by a Task, a
+// Listener or a Watcher, because it waits for them.
 func (c *Client) Close(ctx context.Context) error {
 	if !c.closeBegun.CompareAndSwap(false, true) {
 		<-c.closed
 		return c.closeErr
 	}
 	defer close(c.closed)
-	// The grace is for connections that are missing now, and it is one for all
-	// of Close.
+	// All of Close waits for a missing connection for this long, and no longer.
 	grace := make(chan struct{})
 	timer := time.AfterFunc(closeGrace, func() { close(grace) })
 	defer timer.Stop()
 
-	// Whatever hangs there must leave time to ask the server for the end of the
+	// A release that hangs must leave time to ask the server for the end of the
 	// session, which deletes all its nodes at once.
 	draining, cancel := ctx, context.CancelFunc(func() {})
 	if end, ok := ctx.Deadline(); ok {
@@ -260,8 +259,7 @@ func (c *Client) Close(ctx context.Context) error {
 	cancel()
 	c.closeCtx, c.grace = ctx, grace
 	close(c.closing)
-	// run ends the session and returns. The workers that were waiting in calls
-	// get their errors.
+	// run ends the session and returns. Calls that were waiting fail.
 	<-c.ran
 	c.delays.close()
 	c.pool.finish()
@@ -281,35 +279,24 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) Submit(q Queue, t Task) bool { return c.pool.submit(q, t) }
 
 // SubmitAfter is Submit after d. If the client is closed meanwhile, t is run at
-// once, with the session that is over. A t that is Voidable may not be run at all.
+// once, with the session that is over. A [Voidable] task may not be run at all.
 func (c *Client) SubmitAfter(d time.Duration, q Queue, t Task) bool { return c.delays.add(d, q, t) }
 
 // Session returns the client's present session. It may be over, if the next is
 // not there yet. It is never nil after Open.
 func (c *Client) Session() *Session { return c.current.Load() }
 
-// Watch registers w for path. It must be called before the read that is to set
-// the watch: [Session.Get], [Session.Exists] and [Session.Children] of a path
-// that somebody is registered for leave the server's watch behind. Any number
-// of watchers can be registered for a path; the same one counts once. A
-// registration outlives its events, reconnects and sessions, and ends with
-// Unwatch only. Watch does no I/O and does not block.
+// Watch registers w for path. Call it before the read that is to set the watch:
+// [Session.Get], [Session.Exists] and [Session.Children] set one if a watcher is
+// registered for the path. Any number of watchers can be registered for a path;
+// the same one counts once. A registration outlives its events, reconnects and
+// sessions, and ends with Unwatch only. Watch does no I/O and does not block.
 //
 // A watch fires once: after an event, the next read of the path sets it again.
 // It survives reconnects within a session, and ends with the session.
 func (c *Client) Watch(path string, w Watcher) { c.watches.add(path, w) }
 
-// Unwatch undoes Watch. An event that is on its way may still arrive. Whoever
-// waits for a node to go calls it when the node is gone: nothing else removes
-// the entry.
+// Unwatch undoes Watch. An event that is on its way may still arrive. A caller
+// that waited for a node to be deleted must call Unwatch when that has happened:
+// nothing else ends the registration.
 func (c *Client) Unwatch(path string, w Watcher) { c.watches.remove(path, w) }
-
-// zkLogger passes go-zookeeper's lines on. They are about connections that
-// fail, which our own lines and errors tell better.
-type zkLogger struct{ log *slog.Logger }
-
-func (l zkLogger) Printf(format string, args ...any) {
-	if l.log.Enabled(context.Background(), slog.LevelDebug) {
-		l.log.Debug("zookeeper client", "says", fmt.Sprintf(format, args...))
-	}
-}

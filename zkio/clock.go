@@ -12,13 +12,12 @@ import (
 //
 // It is Go's monotonic clock, which does not follow changes of the wall clock,
 // plus the time for which the machine was suspended, where the monotonic clock
-// stands still meanwhile: the servers' clocks go on. So a suspension makes
-// everything that was measured before it older, and a lease that would have
-// ended in it is over.
+// stands still then. The servers' clocks go on, so a suspension ends a lease
+// that would have ended in it.
 //
 // A reading costs one system call on Linux, some hundred nanoseconds. That is
-// nothing beside a request, and tolerable for whoever asks whether he holds a
-// lock; the paths that must be faster read no clock.
+// little beside a request, and tolerable in a question such as whether a lock is
+// held. The paths that must be faster read no clock.
 type clock struct {
 	start     time.Time            // carries the monotonic reading
 	suspended func() time.Duration // the total so far, since some moment before start
@@ -28,24 +27,23 @@ type clock struct {
 	fake      func() time.Duration // set by tests only: takes the place of all that
 
 	// slept is the suspension since start as far as it was noticed. It only
-	// grows; who has seen a greater one than it says raises it by
-	// compare-and-swap.
+	// grows, by compare-and-swap.
 	slept atomic.Int64
 }
 
-// Readings of the suspended time come from two clocks that are read one after
-// the other, so what looks like a short suspension can be the pause between the
-// two. A reading that is longer by less than suspensionNoise is none; one that is
-// longer is repeated, and the shortest of the readings counts. None of them is
-// too short, so the shortest is not either. What is taken for noise adds up and
-// counts as soon as it is more.
+// The suspended time is the difference of two clocks that are read one after the
+// other, so what looks like a short suspension can be the pause between the two.
+// An increase below suspensionNoise is ignored; a larger one is read again, and
+// the shortest of the readings counts. No reading is too short, so the shortest
+// is not either. Increases that are ignored add up, and count as soon as their
+// sum is larger.
 const (
 	suspensionNoise = time.Millisecond
 	suspensionReads = 8
 )
 
-// newClock returns a clock that counts as suspended time what suspended says; nil
-// is what the system says.
+// newClock returns a clock that counts the time that suspended returns; if that is
+// nil, what the system says.
 func newClock(suspended func() time.Duration) *clock {
 	c := &clock{suspended: suspended}
 	if suspended == nil {
@@ -73,9 +71,8 @@ func (c *clock) now() time.Duration {
 	slept := c.slept.Load()
 	elapsed := time.Since(c.start)
 	if c.uptime != nil {
-		// If that clock is as far ahead as it was, nothing has happened since. Where
-		// Go's clock is the one of package testing/synctest it is not, and tells
-		// nothing.
+		// If that clock is as far ahead as it was, there was no suspension since.
+		// (Under testing/synctest it never is, and tells nothing.)
 		d := c.uptime() - c.origin - elapsed - time.Duration(slept)
 		if -suspensionNoise < d && d < suspensionNoise {
 			return elapsed + time.Duration(slept)
@@ -96,7 +93,7 @@ func (c *clock) asleep(slept int64) time.Duration {
 		if c.slept.CompareAndSwap(slept, int64(total)) {
 			return total
 		}
-		slept = c.slept.Load() // somebody else has noticed
+		slept = c.slept.Load() // another goroutine was first
 	}
 	return time.Duration(slept)
 }

@@ -5,36 +5,37 @@ package zkio
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// A Config is everything that a Client needs. The zero value with Servers set
-// works. Open refuses a wrong one before it does anything, and names every
-// fault.
+// A Config configures a Client. The zero value with Servers set works. Open
+// checks it before it does anything else, and names every fault.
 type Config struct {
-	// Servers are the servers of the ensemble, as host:port or host. At least
-	// one is needed. The port defaults to 2181.
+	// Servers are the addresses of the ensemble's servers, as host:port or host.
+	// There must be at least one. The port defaults to 2181.
 	Servers []string
 
 	// SessionTimeout is how long the servers keep the session, and with it the
-	// client's ephemeral nodes, when they do not hear of the client. The
-	// servers may impose another within their own limits, which are 2 and 20
-	// ticks of theirs; [Session.Timeout] tells. Below about 4 s a failover of
-	// the ensemble may cost the session's leases. Defaults to 10 s.
+	// client's ephemeral nodes, after they last heard from the client. Servers
+	// raise or lower it to their own bounds, by default 2 and 20 ticks of
+	// theirs; [Session.Timeout] tells. The bounds must be the same on all of
+	// them. Below about 4 s a failover of the ensemble may cost the session's
+	// leases. Defaults to 10 s.
 	SessionTimeout time.Duration
 
-	// Auth are credentials, presented on every connection before anything
-	// else. Defaults to none.
+	// Auth are the credentials to present on every connection, before any other
+	// request. Defaults to none.
 	Auth []Auth
 
-	// TLS makes the client use TLS; a missing ServerName is taken from the
-	// server's host name. Defaults to nil, which is plain TCP.
+	// TLS makes the client use TLS. ServerName defaults to the server's host
+	// name. Defaults to nil, which is plain TCP.
 	TLS *tls.Config
 
 	// Dialer connects to a server; TLS, if configured, runs on top. It must
@@ -42,43 +43,57 @@ type Config struct {
 	// attempt.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Workers is the number of goroutines that make calls to ZooKeeper, and so
-	// the number of requests in flight. Eight of them serve Releases only, so
-	// it must be at least 9. Defaults to 32.
+	// Workers is the number of goroutines that run tasks, and so of their
+	// requests that are under way at a time. Eight of them serve Releases only,
+	// so it must be at least 9. Defaults to 32.
 	Workers int
 
-	// LostMargin ends leases that much earlier than they could be trusted. It
-	// must be less than a quarter of the session timeout. Defaults to 0.
+	// LostMargin ends leases earlier by so much. It must be less than a quarter
+	// of the session timeout. Defaults to 0.
 	LostMargin time.Duration
 
-	// Logger is told of sessions and connections that come and go. Defaults to
+	// Logger gets a line when a session begins or ends, when no server can be
+	// reached, and, at most once in a minute, when a connection is closed because
+	// the server broke the protocol or did not answer. Defaults to
 	// slog.Default().
 	Logger *slog.Logger
 
-	// Listener is told what happens to sessions and leases. Defaults to nil:
-	// nobody is.
+	// Listener is told what happens to sessions and leases. Defaults to none.
 	Listener Listener
 
-	// Suspended returns for how long the machine has been suspended in total, since
-	// any moment that stays the same, as far as Go's monotonic clock has not
-	// counted that time. Leases count it as elapsed. It is called at every
-	// request and every look at a lease, by any goroutine: it must be quick and not
-	// block, and its result must not decrease.
+	// Suspended returns for how long the machine has been suspended in total
+	// since some fixed moment, as far as Go's monotonic clock has not counted
+	// that time. Leases count it as elapsed. It is called for every request and
+	// every look at a lease, by any goroutine. It must not block, and its result
+	// must not decrease.
 	//
 	// Defaults to what the system tells: on Linux the difference of CLOCK_BOOTTIME
 	// and CLOCK_MONOTONIC; elsewhere nothing. On Windows Go's clock counts that time
-	// itself; on macOS it does not, and a program that has a way to the clock
-	// that does (mach_continuous_time) can give the difference here.
+	// itself. On macOS it does not; a program that can call
+	// mach_continuous_time can return the difference here.
 	Suspended func() time.Duration
 
 	clock *clock // set by tests only
 }
 
-// An Auth is one set of credentials.
+// An Auth is one set of credentials. Printing, logging or marshaling it, or a
+// Config that has it, does not show its Data.
 type Auth struct {
 	Scheme string // "digest", …
 	Data   []byte // "user:password" for digest
 }
+
+// String returns the scheme, and how long the data are.
+func (a Auth) String() string { return fmt.Sprintf("%s (%d bytes)", a.Scheme, len(a.Data)) }
+
+// Format prints a as String does, whatever the verb.
+func (a Auth) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, a.String()) }
+
+// MarshalText returns what String returns.
+func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// LogValue returns what String returns.
+func (a Auth) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
 const (
 	defaultPort           = "2181"
@@ -100,7 +115,7 @@ func (cfg Config) resolve() (Config, error) {
 	servers := make([]string, len(cfg.Servers))
 	for i, s := range cfg.Servers {
 		var err error
-		if servers[i], err = serverAddress(s); err != nil {
+		if servers[i], err = ServerAddress(s); err != nil {
 			fault("Servers[%d]: %w", i, err)
 		}
 	}
@@ -136,31 +151,40 @@ func (cfg Config) resolve() (Config, error) {
 	return cfg, nil
 }
 
-// serverAddress returns a server's address in the form host:port.
-func serverAddress(s string) (string, error) {
-	switch {
-	case s == "":
-		return "", errors.New("an empty address: write host:port")
-	case strings.ContainsAny(s, " \t\r\n,/"):
-		return "", fmt.Errorf("%q is not one address: write host:port, one server per element, without a path", s)
+// ServerAddress returns a server's address in the form host:port, with
+// ZooKeeper's port 2181 if it names none. An IPv6 address stands in brackets if
+// a port follows. The error wraps ErrBadArguments.
+func ServerAddress(s string) (string, error) {
+	bad := func(why string) (string, error) {
+		return "", fmt.Errorf("%w: %q is not the address of one server, host:port: %s", ErrBadArguments, s, why)
 	}
 	host, port := s, defaultPort
-	switch h, p, err := net.SplitHostPort(s); {
-	case err == nil:
+	if h, p, err := net.SplitHostPort(s); err == nil {
 		host, port = h, p
-	case net.ParseIP(s) != nil: // an IPv6 address, which has colons of its own
-	case strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]"):
-		host = s[1 : len(s)-1]
-	case strings.Contains(s, ":"):
-		return "", fmt.Errorf("%q is not an address: write host:port, and an IPv6 address as [address]:port", s)
+	} else if inner, ok := strings.CutPrefix(s, "["); ok {
+		if host, ok = strings.CutSuffix(inner, "]"); !ok {
+			return bad("a bracket is not closed")
+		}
 	}
-	if host == "" {
-		return "", fmt.Errorf("%q names no host: write host:port", s)
+	switch {
+	case host == "":
+		return bad("it names no host")
+	case strings.ContainsFunc(host, notInHosts):
+		return bad("a host has no spaces, brackets, nor what separates the parts of a list or a URL")
+	}
+	if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ":") {
+		return bad("it has too many colons for a name and is no IPv6 address")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("%q has no valid port: it must be a number from 1 to 65535", s)
+		return bad("the port is not a number from 1 to 65535")
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// notInHosts reports whether no host's name or address has r: it is invisible, or
+// separates the parts of lists and URLs.
+func notInHosts(r rune) bool {
+	return r <= ' ' || r == 0x7f || strings.ContainsRune(`/\[]@;,?#`, r)
 }
 
 // oneLine joins errors as errors.Join does, with semicolons.

@@ -3,6 +3,10 @@
 package zkio
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -16,15 +20,16 @@ func TestServerAddresses(t *testing.T) {
 		{"10.0.0.1:1", "10.0.0.1:1"},
 		{"[::1]:65535", "[::1]:65535"},
 		{"::1", "[::1]:2181"},
+		{"fe80::1%eth0", "[fe80::1%eth0]:2181"},
 		{"[::1]", "[::1]:2181"},
 	} {
-		got, err := serverAddress(tt.in)
+		got, err := ServerAddress(tt.in)
 		if err != nil || got != tt.want {
 			t.Errorf("%q becomes %q, %v, want %q", tt.in, got, err, tt.want)
 		}
 	}
-	for _, bad := range []string{"", ":2181", "zk1:", "zk1:0", "zk1:65536", "zk1:x", "a:b:c", "zk1:2181,zk2:2181", "zk1:2181/chroot", "zk 1"} {
-		if got, err := serverAddress(bad); err == nil {
+	for _, bad := range []string{"", ":2181", "zk1:", "zk1:0", "zk1:65536", "zk1:x", "a:b:c", "zk1:2181,zk2:2181", "zk1:2181/chroot", "zk1/chroot", "zk 1", "[::1", "[zk1]x:1", "u@zk1", "zk1\x00"} {
+		if got, err := ServerAddress(bad); err == nil {
 			t.Errorf("%q becomes %q, want an error", bad, got)
 		}
 	}
@@ -77,4 +82,30 @@ func TestConfigFaults(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAuthIsNotShown: whatever prints a Config, the secret is not in it.
+func TestAuthIsNotShown(t *testing.T) {
+	cfg := Config{Servers: []string{"zk1"}, Auth: []Auth{{"digest", []byte("user:secret")}, {"x", nil}}}
+	var shown []string
+	for _, v := range []any{cfg, &cfg, cfg.Auth, cfg.Auth[0], &cfg.Auth[0]} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			shown = append(shown, fmt.Sprintf(verb, v))
+		}
+		var text bytes.Buffer
+		slog.New(slog.NewTextHandler(&text, nil)).Info("opening", "with", v)
+		slog.New(slog.NewJSONHandler(&text, nil)).Info("opening", "with", v)
+		marshaled, _ := json.Marshal(v) // a Config has functions, which cannot be
+		shown = append(shown, text.String(), string(marshaled))
+	}
+	for _, s := range shown {
+		for _, secret := range []string{"secret", "dXNlcjpzZWNyZXQ", "736563726574", "115 101 99", "0x73, 0x65"} {
+			if strings.Contains(s, secret) {
+				t.Errorf("shown: %s", s)
+			}
+		}
+	}
+	if got := fmt.Sprint(cfg.Auth); got != "[digest (11 bytes) x (0 bytes)]" {
+		t.Errorf("credentials are written as %s", got)
+	}
 }

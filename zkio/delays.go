@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// delays holds the tasks of [Client.SubmitAfter] until they are due: one heap and
-// one timer, and no goroutine, however many tasks wait.
+// delays holds the tasks of [Client.SubmitAfter] until they are due, in one heap
+// with one timer, and no goroutine. A time.AfterFunc for each task would take
+// more memory, and Close could not find the tasks that have to be run then.
 type delays struct {
 	pool  *pool
 	clock *clock
@@ -25,7 +26,7 @@ const delaysKeep = 1024
 
 func newDelays(p *pool, c *clock) *delays {
 	d := &delays{pool: p, clock: c}
-	d.timer = time.AfterFunc(time.Hour, d.move) // of nothing, if it comes to that
+	d.timer = time.AfterFunc(time.Hour, d.move) // add sets it
 	return d
 }
 
@@ -50,8 +51,8 @@ func (d *delays) add(after time.Duration, q Queue, t Task) bool {
 	return true
 }
 
-// move moves tasks to the pool when they are due. The timer calls it; if it does
-// so once too often, or late, there is nothing to do.
+// move moves the tasks that are due to the pool. The timer calls it. A call that
+// comes too early or too late does no harm.
 func (d *delays) move() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,8 +76,8 @@ func (d *delays) popLocked() delayed {
 	return t
 }
 
-// close hands the pool what is left. Nothing is accepted after it, and a move that
-// begins or waits at this moment finds nothing.
+// close moves all tasks to the pool. Nothing is accepted after it, and a call of
+// move that is under way finds nothing.
 func (d *delays) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

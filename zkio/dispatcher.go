@@ -5,12 +5,11 @@ package zkio
 import "sync"
 
 // A dispatcher calls the user's watchers and listener, one after the other and
-// in order, on a goroutine of its own: neither the connection's goroutines nor
-// the workers run user code. Its queue has no bound, so nobody ever waits to
-// put something in.
+// in order, on a goroutine of its own, so that the connection's goroutines never
+// run user code. Its queue has no bound, so that they never wait for it either.
 type dispatcher struct {
 	watches  *watches
-	listener Listener      // nil if nobody listens
+	listener Listener      // nil if there is none
 	wake     chan struct{} // of capacity 1: the queue is not empty, or is closed
 	done     chan struct{} // closed when run has returned
 
@@ -19,7 +18,7 @@ type dispatcher struct {
 	closed bool
 }
 
-// A notice is something to be told. Exactly one of its groups is set.
+// A notice is one call to be made. Exactly one of its groups is set.
 type notice struct {
 	path  string // something happened to path …
 	event Event  // … namely this
@@ -53,7 +52,7 @@ func (d *dispatcher) wakeUp() {
 	}
 }
 
-// run tells what is queued until close; then what is left, and returns.
+// run makes the calls, until close was called and the queue is empty.
 func (d *dispatcher) run() {
 	defer close(d.done)
 	for {
@@ -96,8 +95,8 @@ func (d *dispatcher) tell(n notice) {
 	}
 }
 
-// close has the rest of the queue told, and joins run. What is pushed after it
-// is dropped.
+// close waits until every call in the queue is made, and joins run. What is pushed
+// after it is dropped.
 func (d *dispatcher) close() {
 	d.mu.Lock()
 	d.closed = true

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
-// Every error that leaves this package wraps one of these. What to do about
-// it is [ClassOf]'s answer; the sentinels say what happened.
+// Every error that this package returns wraps one of these, which say what
+// happened. [ClassOf] says what to do about it.
 var (
 	// ErrClosed means that the Client was closed, or is being closed.
 	ErrClosed = errors.New("zkio: client is closed")
@@ -23,15 +23,15 @@ var (
 	// ended before its result could be trusted.
 	ErrSessionOver = errors.New("zkio: session is over")
 
-	// ErrNotSent means that the operation surely did not happen, because the
-	// request never left or because the server put it aside unexecuted.
+	// ErrNotSent means that the operation did not happen, because the request was
+	// never sent or because the server did not execute it.
 	ErrNotSent = errors.New("zkio: not sent")
 
 	// ErrUnknown means that the operation may have happened: the request may
-	// have left, and no answer came.
+	// have been sent, and no answer came that says what became of it.
 	ErrUnknown = errors.New("zkio: outcome unknown")
 
-	// ErrNoNode means that the node, or the parent of the node to be made, does
+	// ErrNoNode means that the node, or the parent of the node to be created, does
 	// not exist.
 	ErrNoNode = errors.New("zkio: no such node")
 
@@ -57,7 +57,7 @@ var (
 	// ErrAuthFailed means that the server refused the client's credentials.
 	ErrAuthFailed = errors.New("zkio: authentication failed")
 
-	// ErrQuota means that a quota of ZooKeeper's would be exceeded.
+	// ErrQuota means that the operation would exceed a quota of ZooKeeper's.
 	ErrQuota = errors.New("zkio: quota exceeded")
 
 	// ErrBadArguments means that the request itself is wrong: a malformed path,
@@ -74,7 +74,7 @@ type opError struct {
 	op   string
 	path string
 	kind error // a sentinel of this package
-	why  error // what was behind it; nil if the sentinel says it all
+	why  error // the cause; nil if the sentinel says it all
 }
 
 func (e *opError) Error() string {
@@ -104,7 +104,7 @@ func (e *opError) Error() string {
 // behind another error's.
 func unprefixed(err error) string { return strings.TrimPrefix(err.Error(), "zkio: ") }
 
-// Unwrap gives the sentinel and the cause, so that errors.Is finds either.
+// Unwrap returns the sentinel and the cause.
 func (e *opError) Unwrap() []error {
 	if e.why == nil {
 		return []error{e.kind}
@@ -116,8 +116,8 @@ func (e *opError) Unwrap() []error {
 // that it has no name for.
 const unknownCode = "unknown error: "
 
-// sentinelOf returns the sentinel for an error of go-zookeeper's, nil for nil.
-// What it does not know may have happened: that is the safe default.
+// sentinelOf returns the sentinel for an error of go-zookeeper's, nil for nil. An
+// error that it does not know is ErrUnknown, which is the safe default.
 func sentinelOf(err error) error {
 	switch {
 	case err == nil:
@@ -171,13 +171,14 @@ func sentinelOfCode(code int32) error {
 		return ErrNotSent
 	case jute.ErrUnimplemented:
 		return ErrUnsupported
-	case jute.ErrMarshalling, jute.ErrEphemeralOnLocalSession:
-		// "Marshalling" is what a server says about any request that it could
-		// not prepare; it logs an error transaction in its place.
+	case jute.ErrEphemeralOnLocalSession:
 		return ErrBadArguments
 	case jute.ErrSessionClosedRequireSASL:
 		return ErrAuthFailed
 	}
+	// Among these: jute.ErrMarshalling. A server says it of a request that it
+	// could not read or prepare, but also when it failed to make the answer to
+	// one that it has carried out.
 	return ErrUnknown
 }
 

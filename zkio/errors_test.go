@@ -60,10 +60,10 @@ func TestErrors(t *testing.T) {
 		{zk.ErrInvalidACL, ErrInvalidACL, Definite},
 		{zk.ErrAuthFailed, ErrAuthFailed, Definite},
 		{code(-124), ErrAuthFailed, Definite}, // the server insists on SASL
+		{code(-5), ErrUnknown, Unknown},       // marshalling: the answer, perhaps, of what was carried out
 		{zk.ErrBadArguments, ErrBadArguments, Definite},
 		{zk.ErrInvalidPath, ErrBadArguments, Definite},
 		{zk.ErrInvalidFlags, ErrBadArguments, Definite},
-		{code(-5), ErrBadArguments, Definite},   // marshalling
 		{code(-120), ErrBadArguments, Definite}, // ephemeral on a local session
 		{code(-125), ErrQuota, Definite},
 		{code(-6), ErrUnsupported, Definite},

@@ -39,8 +39,10 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	ahead := zkio.NewNode("/queue", "lock-", "0000000000000001", nil, nil, nil)
-	mine := zkio.NewNode("/queue", "lock-", "0000000000000002", nil, nil, nil)
+	names := 0
+	guid := func() string { names++; return fmt.Sprintf("%016x", names) }
+	ahead := zkio.NewNode("/queue", "lock-", guid, nil, nil, nil)
+	mine := zkio.NewNode("/queue", "lock-", guid, nil, nil, nil)
 	for _, n := range []*zkio.Node{ahead, mine} {
 		if err := n.Create(s); err != nil {
 			fmt.Println(err)

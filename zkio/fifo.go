@@ -5,6 +5,10 @@ package zkio
 // A fifo is an unbounded first-in, first-out queue: a ring that grows when it
 // is full and is dropped when a large one runs empty. Its owner serializes the
 // access to it.
+//
+// A channel has a bound. A slice that is appended to at the end and cut at the
+// front is copied again and again as it moves through its array, and a list
+// allocates for each element.
 type fifo[T any] struct {
 	ring []T
 	head int
@@ -15,6 +19,9 @@ type fifo[T any] struct {
 const fifoKeep = 1024
 
 func (q *fifo[T]) len() int { return q.n }
+
+// at returns the element that i elements are ahead of.
+func (q *fifo[T]) at(i int) T { return q.ring[(q.head+i)%len(q.ring)] }
 
 func (q *fifo[T]) push(v T) {
 	if q.n == len(q.ring) {

@@ -3,60 +3,87 @@
 package zkio
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
-// handshake reads the answer to the connect request, presents the credentials
-// and waits for the verdict on each, all within the deadline that the dialer
-// set. Only then does go-zookeeper get the answer, so a session that it has is
-// one that is authenticated.
-func (w *wire) handshake() error {
+// A greeting is a server's answer to a connect request.
+type greeting struct {
+	frame    []byte // as it came, for go-zookeeper
+	id       int64
+	timeout  time.Duration
+	password []byte // what proves to any server that the session is ours
+}
+
+// handshake asks the server for a session, or for ours if there is one, and
+// presents the credentials. When it succeeds the server has given what was asked
+// for and accepted every credential. An error that wraps ErrSessionOver or
+// ErrAuthFailed ends the session. When ctx ends, the connection is closed and
+// the error is ctx's.
+func (w *wire) handshake(ctx context.Context) (g greeting, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = w.raw.Close() })
+	defer func() {
+		if !stop() {
+			err = ctx.Err()
+		}
+	}()
+	w.s.leases.connecting(w.s.client.clock.now())
+	w.s.client.stats.sent(opConnect)
+	if _, err := w.conn.Write(w.s.connectRequest()); err != nil {
+		return g, err
+	}
+	if g, err = w.greeting(); err != nil {
+		return g, err
+	}
+	return g, w.authenticate()
+}
+
+// connectRequest returns the request to open the session, or to resume it.
+func (s *Session) connectRequest() []byte {
+	b := jute.AppendInt32(make([]byte, 4, 64), 0) // the protocol's version
+	b = jute.AppendInt64(b, s.zxid.Load())
+	b = jute.AppendInt32(b, int32(s.Timeout()/time.Millisecond))
+	b = jute.AppendInt64(b, s.ID())
+	b = jute.AppendBuffer(b, s.password)
+	return jute.Frame(jute.AppendBool(b, false)) // no read-only session
+}
+
+// greeting reads the answer to the connect request.
+func (w *wire) greeting() (g greeting, err error) {
 	frame, err := w.readFrame(maxHandshake)
+	if errors.Is(err, errTooLong) {
+		err = errors.New("the answer is not ZooKeeper's: is this ZooKeeper's client port, and is TLS on at both ends or at neither?")
+	}
 	if err != nil {
-		return err
+		return g, err
 	}
 	r := jute.NewReader(frame[4:])
 	r.Int32() // the protocol's version
-	timeout := time.Duration(r.Int32()) * time.Millisecond
-	id := r.Int64()
-	r.Buffer() // the session's password
+	g.timeout = time.Duration(r.Int32()) * time.Millisecond
+	g.id = r.Int64()
+	g.password = append(g.password, r.Buffer()...)
 	if err := r.Err(); err != nil {
-		return err
+		return g, err
 	}
+	g.frame = append(g.frame, frame...)
 	switch old := w.s.ID(); {
-	case id == 0 && old == 0:
-		return fmt.Errorf("%w: the server opened no session", jute.ErrMalformed)
-	case id == 0:
-		w.s.end(errSessionExpired, true)
-		return errFenced
-	case old != 0 && id != old:
+	case g.id == 0 && old == 0:
+		return g, fmt.Errorf("%w: the server opened no session", jute.ErrMalformed)
+	case g.id == 0:
+		return g, errSessionExpired
+	case old != 0 && g.id != old:
 		// Some servers that cannot resume a session open another in its place
 		// and do not say so. Nothing is known about the old one's nodes.
-		w.s.end(fmt.Errorf("%w: the server answered for session %#x with session %#x", ErrSessionOver, old, id), false)
-		return errFenced
-	case timeout <= 0:
+		return g, fmt.Errorf("%w: the server answered for session %#x with session %#x", ErrSessionOver, old, g.id)
+	case g.timeout <= 0:
 		// go-zookeeper would divide it into a ticker's interval.
-		return fmt.Errorf("%w: a session timeout of %v", jute.ErrMalformed, timeout)
+		return g, fmt.Errorf("%w: a session timeout of %v", jute.ErrMalformed, g.timeout)
 	}
-	answer := append([]byte(nil), frame...)
-	if err := w.authenticate(); err != nil {
-		return err
-	}
-	if err := w.conn.SetDeadline(time.Time{}); err != nil {
-		return err
-	}
-	w.up = true
-	frames := w.s.connected(w, id, timeout)
-	if len(frames) > 0 {
-		w.turn <- struct{}{} // nobody else writes yet; rearm gives it back
-		w.s.group.Go(func() { w.rearm(frames) })
-	}
-	w.s.ready(w)
-	w.out = answer
-	return nil
+	return g, nil
 }
 
 // authenticate presents the credentials and reads the server's verdicts.
@@ -69,11 +96,11 @@ func (w *wire) authenticate() error {
 		b = jute.AppendString(b, a.Scheme)
 		b = jute.AppendBuffer(b, a.Data)
 		w.s.client.stats.sent(jute.OpAuth)
-		if err := w.send(jute.Frame(b)); err != nil {
+		if _, err := w.conn.Write(jute.Frame(b)); err != nil {
 			return err
 		}
 	}
-	for i := 0; i < len(auths); {
+	for _, a := range auths {
 		frame, err := w.readFrame(maxHandshake)
 		if err != nil {
 			return err
@@ -86,11 +113,8 @@ func (w *wire) authenticate() error {
 		case xid != jute.XidAuth:
 			return fmt.Errorf("%w: xid %d where the answer to credentials was due", jute.ErrMalformed, xid)
 		case code != jute.ErrOK:
-			err := fmt.Errorf("%w: %s refused the credentials of scheme %q", ErrAuthFailed, w.addr, auths[i].Scheme)
-			w.s.end(err, false)
-			return err
+			return fmt.Errorf("%w: %s refused the credentials of scheme %q", ErrAuthFailed, w.addr, a.Scheme)
 		}
-		i++
 	}
 	return nil
 }

@@ -157,9 +157,11 @@ func (f task) Run(s *Session) { f(s) }
 
 var guids atomic.Uint64
 
+func newGUID() string { return fmt.Sprintf("%016x", guids.Add(1)) }
+
 // newNode describes a node with a guid of its own.
 func newNode(dir string, w Watcher) *Node {
-	return NewNode(dir, "lock-", fmt.Sprintf("%016x", guids.Add(1)), []byte("data"), nil, w)
+	return NewNode(dir, "lock-", newGUID, []byte("data"), nil, w)
 }
 
 // mustCreate creates a node in dir, which it makes too.
@@ -201,7 +203,26 @@ func checkACLs(t *testing.T, mine, theirs *Session, dir string) {
 			t.Errorf("%v: shown to others as %v, %v; want %v, %v", tt.acl, got, err, tt.theirs, tt.err)
 		}
 	}
-	_, err := mine.ACL(dir + "/none")
+	// Theirs are not told of a node that they may not read, but of its going.
+	var r recorder
+	secret := dir + "/1"
+	for _, path := range []string{secret, dir} {
+		theirs.client.Watch(path, &r)
+		defer theirs.client.Unwatch(path, &r)
+	}
+	_, st, readable, err := theirs.Look(secret)
+	if readable || err != nil || st.Czxid == 0 {
+		t.Errorf("a look at a node that may not be read: %+v, %t, %v", st, readable, err)
+	}
+	_, _, err = theirs.Children(dir)
+	must(t, err)
+	must(t, mine.Delete(secret, -1))
+	until(t, "told", func() bool { return r.has(dir + " children changed") })
+	must(t, theirs.Sync(dir))
+	if got := r.lines(); len(got) != 1 {
+		t.Errorf("told: %v", got)
+	}
+	_, err = mine.ACL(dir + "/none")
 	wantErr(t, err, ErrNoNode, Definite)
 	_, err = mine.ACL("none")
 	wantErr(t, err, ErrBadArguments, Definite)

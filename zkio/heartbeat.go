@@ -13,7 +13,7 @@ import (
 type nodeSet struct {
 	wake chan struct{} // of capacity 1: there is a first node
 
-	mu    sync.Mutex // protects what follows, and slot of the nodes in it
+	mu    sync.Mutex // protects what follows, slot of the nodes, and changes of their path
 	nodes []*Node
 	next  int // index of the node to be checked next
 }
@@ -37,6 +37,20 @@ func (ns *nodeSet) add(n *Node) {
 func (ns *nodeSet) remove(n *Node) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
+	ns.removeLocked(n)
+}
+
+// removePath removes n if it is still the node at path. Its owner may have made
+// it anew since path was picked.
+func (ns *nodeSet) removePath(n *Node, path string) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if n.path == path {
+		ns.removeLocked(n)
+	}
+}
+
+func (ns *nodeSet) removeLocked(n *Node) {
 	if n.slot == 0 {
 		return
 	}
@@ -63,7 +77,7 @@ func (ns *nodeSet) pick() (*Node, string) {
 	}
 	n := ns.nodes[ns.next]
 	ns.next++
-	return n, n.registered
+	return n, n.path
 }
 
 func (ns *nodeSet) len() int {
@@ -72,15 +86,15 @@ func (ns *nodeSet) len() int {
 	return len(ns.nodes)
 }
 
-// heartbeat keeps the session's lease alive: while the session has nodes to keep
-// alive, and no write that was sent in the last sixth of the timeout has been
-// answered (or in a shorter time, where the lease ends soon: see trust.due), it
-// makes the cheapest write there is, a transaction that checks one of the nodes
-// and changes nothing. Whatever else the session writes makes it keep quiet.
+// heartbeat keeps the session's lease alive. While the session has nodes to keep
+// alive, and none of its writes of the last sixth of the timeout was answered (or
+// of a shorter time, if the lease ends soon: see leaseTracker.due), it makes the
+// cheapest write there is, a transaction that checks one of the nodes and changes
+// nothing.
 //
 // It runs on a goroutine of the session's and not on a worker, so that busy
-// workers do not cost the lease. A call of its own may block for as long as
-// the servers are away; the lease's timer runs elsewhere.
+// workers do not cost the lease. Its call may block while the servers are away;
+// the lease's timer runs elsewhere.
 func (s *Session) heartbeat() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -97,7 +111,7 @@ func (s *Session) heartbeat() {
 
 // beat obtains a proof if one is due, and returns when to look again.
 func (s *Session) beat() time.Duration {
-	if left := s.trust.due() - s.client.clock.now(); left > 0 {
+	if left := s.leases.due() - s.client.clock.now(); left > 0 {
 		return left
 	}
 	n, path := s.nodes.pick()
@@ -106,9 +120,9 @@ func (s *Session) beat() time.Duration {
 	}
 	switch err := s.Prove(path); {
 	case err == nil:
-		return s.trust.due() - s.client.clock.now()
+		return s.leases.due() - s.client.clock.now()
 	case errors.Is(err, ErrNoNode):
-		s.nodes.remove(n) // its watchers were told
+		s.nodes.removePath(n, path) // its watchers are told
 		return 0
 	default:
 		// The call has mostly waited for a connection already.

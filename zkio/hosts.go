@@ -32,9 +32,9 @@ const (
 // hosts is the list of servers, and what became of the attempts to reach them.
 // It outlives sessions.
 //
-// go-zookeeper's own list resolves names once, and it sleeps for a second each
-// time that the list begins again. This one leaves names to the dial, so each
-// attempt resolves anew, and pauses only after rounds that failed.
+// go-zookeeper's own list resolves names once, and sleeps for a second each time
+// that the list begins again. This one leaves names to the dial, so that each
+// attempt resolves anew, and pauses only after all servers have failed.
 type hosts struct {
 	servers []string // host:port, in the order of the configuration
 	clock   *clock
@@ -89,16 +89,14 @@ func (h *hosts) pause(timeout time.Duration) time.Duration {
 	if attempts == 0 || attempts%n != 0 {
 		return 0
 	}
-	most := min(maxPause, max(timeout/8, firstPause))
-	d := min(most, firstPause<<min(attempts/n-1, 10))
-	return d/2 + rand.N(d/2)
+	return Backoff(attempts/n-1, firstPause, min(maxPause, max(timeout/8, firstPause)))
 }
 
 // attempt returns how long the next attempt may take, from the dial to the end
 // of the handshake. Servers that accept connections and never answer must not
-// cost the session: a silent connection is noticed after two thirds of the
-// timeout, so in the first round all servers together get the last third. A
-// server that needs longer gets more in the rounds that follow.
+// cost the session. A silent connection is noticed after two thirds of the
+// timeout, so the first attempts at all servers share the last third. A server
+// that needs longer gets more in the attempts that follow.
 func (h *hosts) attempt(timeout time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,8 +126,9 @@ func (h *hosts) trying(server string) {
 	}
 }
 
-// because notes why an attempt at server failed.
-func (h *hosts) because(server, reason string) {
+// noteFailure notes why an attempt at server failed, or why its connection was
+// closed.
+func (h *hosts) noteFailure(server, reason string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.reasons[server] = reason
@@ -150,9 +149,8 @@ func (h *hosts) why() string {
 	return strings.Join(parts, "; ")
 }
 
-// dial connects to server, by the user's dialer or by TCP, and secures the
-// connection if conf is not nil. It returns the connection to talk on and the
-// one below it.
+// dial connects to server, by the user's dialer or by TCP, and by TLS on top if
+// that is configured. It returns the connection to talk on and the one below it.
 func (h *hosts) dial(ctx context.Context, cfg *Config, server string) (conn, raw net.Conn, err error) {
 	if cfg.Dialer != nil {
 		raw, err = cfg.Dialer(ctx, "tcp", server)
@@ -174,9 +172,9 @@ func (h *hosts) dial(ctx context.Context, cfg *Config, server string) (conn, raw
 	return secured, raw, nil
 }
 
-// dialTCP resolves the server's name and tries its addresses in turn, each
-// time beginning with another: one that accepts connections and does not
-// answer would hide the others for ever.
+// dialTCP resolves the server's name and tries its addresses, each time beginning
+// with another: an address that accepts connections and does not answer would
+// hide the others for ever.
 func (h *hosts) dialTCP(ctx context.Context, server string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(server)
 	if err != nil {
@@ -216,7 +214,7 @@ func (h *hosts) dialTCP(ctx context.Context, server string) (net.Conn, error) {
 }
 
 // reasonOf says in few words why an attempt to connect failed. The address is
-// named by whoever uses the reason, so it is left out here.
+// left out, because the reason is shown next to it.
 func reasonOf(err error, after time.Duration) string {
 	var dns *net.DNSError
 	var errno syscall.Errno

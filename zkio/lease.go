@@ -9,41 +9,41 @@ import (
 )
 
 // A Lease says until when a session's ephemeral nodes may be trusted to be
-// there. It is extended while the leader answers writes, and once it has been
-// seen to be over it stays over: what was granted under it is lost, even if
-// the session lives on, which then gets another lease.
+// there. It is extended while the leader answers writes. Once it has been seen
+// to be over it stays over: what was granted under it is lost, even if the
+// session lives on, which then gets another lease.
 //
 // A Lease is safe for use by any goroutine. Its methods do not block.
 type Lease struct {
-	trust *trust
+	tracker *leaseTracker
 
 	// until is the lease's whole state: the time on the client's clock at which
-	// it ends, or lapsed. It is changed by compare-and-swap with trust.mu held:
+	// it ends, or lapsed. It is changed by compare-and-swap with tracker.mu held:
 	// from a time still in the future to a later one, which extends the lease,
-	// or from a time that has come to lapsed, for ever. So a reader that finds
-	// the time passed and one that is about to extend the lease cannot both
-	// have their way: whoever comes second finds another value. An extension
-	// that wins that race takes effect although the old end may just have
-	// passed, and harms nobody: nobody was told that the lease was over, and
-	// the new end is justified by the proof alone.
+	// or from a time that has come to lapsed, for ever. If one goroutine finds
+	// the time passed and another is about to extend the lease, the second of
+	// the two finds another value and fails. An extension that wins that race
+	// takes effect although the old end may just have passed. That is harmless:
+	// no reader has seen the lease over, and the proof alone justifies the new
+	// end.
 	until atomic.Int64
 }
 
 // lapsed is the value of a lease that is over.
 const lapsed = math.MinInt64
 
-func newLease(t *trust, until int64) *Lease {
-	l := &Lease{trust: t}
+func newLease(t *leaseTracker, until int64) *Lease {
+	l := &Lease{tracker: t}
 	l.until.Store(until)
 	return l
 }
 
 // InForce reports whether the lease is in force now; it reads the clock. Once
-// it has reported false, to whomever, it reports false for ever.
+// any call has reported false, all later ones do.
 func (l *Lease) InForce() bool { return l.Remaining() > 0 }
 
 // Lapsed reports whether the lease was seen to be over. It does not read the
-// clock, so it may report false for a lease that ended without anybody looking.
+// clock, so it may report false for a lease that has just ended.
 func (l *Lease) Lapsed() bool { return l.until.Load() == lapsed }
 
 // Remaining returns how long the lease will last unless it is extended, and 0
@@ -56,10 +56,10 @@ func (l *Lease) Remaining() time.Duration {
 		}
 		// The clock is read after until: if the lease is extended in between,
 		// the answer is about the old end, and is right about that.
-		if d := time.Duration(until) - l.trust.clock.now(); d > 0 {
+		if d := time.Duration(until) - l.tracker.clock.now(); d > 0 {
 			return d
 		}
-		if l.trust.lapse(l, until) {
+		if l.tracker.lapse(l, until) {
 			return 0
 		}
 	}

@@ -4,9 +4,8 @@ package zkio
 
 // A Listener is told what happens to the sessions of a Client. Its methods are
 // called on the client's dispatcher goroutine, one at a time and in order.
-// They must not block, must not make a session's calls, and must not call
-// [Client.Close], which waits for that goroutine; they may call
-// [Client.Submit].
+// They must not block, make a session's calls, or call [Client.Close], which
+// waits for that goroutine. They may call [Client.Submit].
 type Listener interface {
 	// SessionStarted says that s is the client's session from now on. It is
 	// queued for telling before any task is run with s.
@@ -17,15 +16,15 @@ type Listener interface {
 	// the next proof. It is told once for each lease.
 	LeaseLapsed(l *Lease)
 
-	// SessionOver says that s has ended, and why. Its leases were latched as
-	// lapsed before this call, and told. It is also told of a session that has
-	// never started, with [ErrAuthFailed], each time that the servers have
-	// refused the client's credentials.
+	// SessionOver says that s has ended, and why. Its leases have lapsed before,
+	// and LeaseLapsed was called for them. SessionOver is also called for a
+	// session that never started, with [ErrAuthFailed], each time that the
+	// servers refuse the client's credentials.
 	SessionOver(s *Session, cause error)
 }
 
 // A Watcher is told that something happened to a path that it is registered
-// for: a watch fired, or a check found the node gone. It is called on the
+// for: a watch fired, or a request found the node gone. It is called on the
 // client's dispatcher goroutine and must not block. Watchers are compared with
 // ==, so they are usually pointers.
 type Watcher interface{ PathChanged(path string, ev Event) }

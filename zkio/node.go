@@ -20,28 +20,34 @@ const sequenceDigits = 10
 //
 // A request to create such a node may be carried out although its answer gets
 // lost. Repeating it would leave two nodes, and forgetting it one that blocks
-// everybody, ourselves included, as long as the session lives. So the name has
-// a part that is chosen beforehand, and the Node remembers that there may be a
-// node of that name until it has found out.
+// every contender, ourselves included, as long as the session lives. So the name
+// has a part that is chosen beforehand, and the Node remembers that there may be
+// a node of that name until it has found out.
+//
+// No two nodes ever have the same path. Where a node of this name was deleted,
+// the next one gets a new guid: what others have learnt of the old path is not
+// true of the new node, even if the sequence number is the same.
 //
 // A Node is used by one goroutine at a time.
 type Node struct {
 	dir     string
 	prefix  string // of the name: _c_<guid>-<kind>
+	guid    func() string
 	content *content
 	watcher Watcher
 
 	session *Session // the one it was created in, or may have been; nil before
-	beside  string   // what CreateBeside has made the node beside, or may have; "" if it surely has not
-	path    string   // "" while the node is not known to exist
-	czxid   int64
-	maybe   bool // a create was sent, and its outcome is not known
-	tried   bool // a delete was sent, and its outcome is not known
-	watched bool
+	beside  string   // what CreateAtSequence has made the node beside, or may have; "" if it surely has not
+	// path is "" while the node is not known to exist. Its owner changes it with
+	// session.nodes.mu held, under which the heartbeat reads it.
+	path  string
+	czxid int64
 
-	// Protected by session.nodes.mu.
-	slot       int32  // 1 + index in session.nodes; 0 if not there
-	registered string // the path, for the heartbeat's goroutine
+	slot    int32 // 1 + index in session.nodes, whose mu protects it; 0 if not there
+	kindAt  int16 // where the kind begins in prefix
+	state   nodeState
+	spent   bool // there was a node of this name, or may have been: the next one needs another
+	watched bool
 }
 
 // content is what only the creating methods need.
@@ -51,15 +57,27 @@ type content struct {
 }
 
 // NewNode describes a node in dir, which must exist when it is created; nothing
-// is sent. guid must never be used for another Node. watcher is registered for
-// the node's path once that is known, and until Delete or Forget; nil is none.
-func NewNode(dir, kind, guid string, data []byte, acl []ACL, watcher Watcher) *Node {
-	return &Node{
+// is sent. guid returns a string that it never returns again, to this Node or
+// another; it is called now, and whenever the node has to be made anew. watcher
+// is registered for the node's path once that is known, and until Delete or
+// Forget; nil is none.
+func NewNode(dir, kind string, guid func() string, data []byte, acl []ACL, watcher Watcher) *Node {
+	n := &Node{
 		dir:     dir,
-		prefix:  "_c_" + guid + "-" + kind,
+		guid:    guid,
 		content: &content{data, acl},
 		watcher: watcher,
+		state:   nodeAbsent,
 	}
+	n.name(kind)
+	return n
+}
+
+// name gives the node a name that no node has had.
+func (n *Node) name(kind string) {
+	n.prefix = "_c_" + n.guid() + "-" + kind
+	n.kindAt = int16(len(n.prefix) - len(kind))
+	n.spent = false
 }
 
 // Path returns the node's path, or "" while it is not known to exist.
@@ -68,14 +86,14 @@ func (n *Node) Path() string { return n.path }
 // Name returns the last segment of Path.
 func (n *Node) Name() string { return n.path[strings.LastIndexByte(n.path, '/')+1:] }
 
-// Czxid returns the transaction that created the node, once Create has
-// succeeded. It grows from node to node, across sessions and directories that
-// are made anew, which makes it a fencing token.
+// Czxid returns the transaction that created the node, once one of the creating
+// methods has succeeded. It grows from node to node, across sessions and
+// directories that are made anew, which makes it a fencing token.
 func (n *Node) Czxid() int64 { return n.czxid }
 
-// Beside returns the node at whose sequence number CreateBeside made this one,
-// even if it took a later call of another of the creating methods to find that
-// out; "" if this node has a number of its own, or is not known to exist.
+// Beside returns the node at whose sequence number CreateAtSequence made this
+// one, even if it took a later call of another of the creating methods to find
+// that out; "" if this node has a number of its own, or is not known to exist.
 func (n *Node) Beside() string {
 	if n.beside == "" || n.path != n.pathBeside(n.beside) {
 		return ""
@@ -97,12 +115,12 @@ func (n *Node) KeepAlive(on bool) {
 }
 
 // Session returns the session that the node was created in, or may have been;
-// nil before the first Create.
+// nil before the first attempt to create it.
 func (n *Node) Session() *Session { return n.session }
 
-// Create creates the node in s, and leaves a watch for it. If an earlier try had
-// an unknown outcome, that is found out first; a node is taken for this one only
-// if s owns it. nil means that the node is there, and is s's.
+// Create creates the node in s, and leaves a watch for it. If an earlier attempt
+// had an unknown outcome, that is found out first; a node is taken for this one
+// only if s owns it. nil means that the node is there, and is s's.
 //
 // After an error the node may be there or not. Try again, by this or another of
 // the creating methods, with the same session, which finds out, or with a later
@@ -114,95 +132,87 @@ func (n *Node) Create(s *Session) error {
 	})
 }
 
-// Enter is Create in one request: the transaction that creates the node also
-// writes dir, with no data, whose Stat then tells how many children dir had at
-// that very moment, this node included. Where that is 1, the node is first in
-// line. It is 0 if the node was found to have been made by an earlier try.
+// CreateAndCount is Create in one request: the transaction that creates the node
+// also writes dir, with no data, whose Stat then tells how many children dir had
+// at that very moment, this node included. Where that is 1, the node is first in
+// line. It is 0 if an earlier attempt turns out to have made the node.
 //
-// It takes the right to write dir, and destroys what data dir has; it leaves no
-// watch: whoever wants to know of the node's deletion reads it.
-func (n *Node) Enter(s *Session) (children int, err error) {
-	if err := n.begin(s); err != nil {
-		return 0, err
-	}
-	if n.path != "" {
-		if err := n.look(); !errors.Is(err, ErrNoNode) {
-			return 0, err
-		}
-		n.drop() // somebody deleted it
-	}
-	n.maybe = true // the obligation begins before the request is sent
-	results, err := s.multi("create", n.where(), n.creation(), SetOp(n.dir, nil, -1))
-	if err != nil {
-		n.answered(err)
-		return 0, err
-	}
-	return n.entered(results[0], results[1]), nil
+// It takes the right to write dir, and destroys what data dir has. It leaves no
+// watch: to be told of the node's deletion, read it.
+func (n *Node) CreateAndCount(s *Session) (children int, err error) {
+	return n.createAndCount(s, nil)
 }
 
-// EnterFor is Enter for a node that has never been tried to make, in one
-// transaction with the deletion of old, which is s's and is there: who leaves a
-// queue and wants to queue again, at its end, needs one request for both. nil
-// means that old is gone, by this request, and the node is there.
+// Replace is CreateAndCount for a new Node, in one transaction with the deletion
+// of old, which is s's and is there: to leave a queue and queue again at its end
+// takes one request. nil means that old is gone, by this request, and the node
+// is there.
 //
 // After an error both may have happened, or neither. Call old's Remove, and
-// then treat the node as after an error of Enter.
-func (n *Node) EnterFor(s *Session, old *Node) (children int, err error) {
-	if n.session != nil || n.content == nil || old.session != s || old.path == "" || old.tried {
-		return 0, badArguments("create", n.where(), "it is not new, or the one that it takes the turn of is not surely there")
+// then treat the node as after an error of CreateAndCount.
+func (n *Node) Replace(s *Session, old *Node) (children int, err error) {
+	if n.session != nil || n.content == nil || old.session != s || old.state != nodeThere {
+		return 0, badArguments("create", n.where(), "it is not new, or the one that it replaces is not surely there")
 	}
 	old.release()
-	n.session, n.maybe = s, true
-	results, err := s.multi("create", n.where(), DeleteOp(old.path, -1), n.creation(), SetOp(n.dir, nil, -1))
-	if err != nil {
-		n.answered(err)
-		if class := ClassOf(err); class != NotSent && class != Definite {
-			old.tried = true
+	children, err = n.createAndCount(s, old)
+	switch {
+	case err == nil:
+		old.Forget()
+	case mayHaveHappened(err):
+		old.to(deleteLost)
+	}
+	return children, err
+}
+
+// createAndCount creates the node and counts the children of dir, in one
+// transaction with the deletion of old, which may be nil.
+func (n *Node) createAndCount(s *Session, old *Node) (children int, err error) {
+	var written Stat
+	made, err := n.attempt(s, func() (string, error) {
+		ops := [...]Op{{}, n.op(join(n.dir, n.prefix), zk.FlagEphemeralSequential), SetOp(n.dir, nil, -1)}
+		first := 1
+		if old != nil {
+			ops[0], first = DeleteOp(old.path, -1), 0
 		}
+		results, err := s.multi("create", n.where(), ops[first:]...)
+		if err != nil {
+			return "", err
+		}
+		written = results[2-first].Stat
+		return results[1-first].Path, nil
+	})
+	if err != nil || !made {
 		return 0, err
 	}
-	old.Forget()
-	return n.entered(results[1], results[2]), nil
+	n.czxid = written.Mzxid // one transaction made the node and changed dir
+	return int(written.NumChildren), nil
 }
 
-// creation returns the operation that creates the node at the end of the queue.
-func (n *Node) creation() Op {
-	path := join(n.dir, n.prefix)
-	return Op{
-		req:  &zk.CreateRequest{Path: path, Data: n.content.data, Acl: zkACL(n.content.acl), Flags: zk.FlagEphemeralSequential},
-		path: path,
-		size: len(path) + len(n.content.data) + sizeOfACL(n.content.acl),
-	}
-}
-
-// entered notes that a transaction has created the node and written dir, with
-// these results. It returns how many children dir had then.
-func (n *Node) entered(created, written OpResult) (children int) {
-	n.found(created.Path)
-	// One transaction made the node and changed dir.
-	n.czxid = written.Stat.Mzxid
-	return int(written.Stat.NumChildren)
-}
-
-// CreateBeside creates the node with the sequence number of the node at beside,
-// if that exists at that moment, and leaves a watch for it: nobody who queued
-// after the other node can come in between. ErrNoNode means that there is no
-// such node. If it turns out that an earlier try has made the node with a number
-// of its own, it is left there, and CreateBeside succeeds: ask Beside.
-func (n *Node) CreateBeside(s *Session, beside string) error {
+// CreateAtSequence creates the node with the sequence number of the node at
+// beside, if that exists at that moment, and leaves a watch for it: no node that
+// queued after the other one can come in between. ErrNoNode means that there is
+// no such node. If it turns out that an earlier attempt has made the node with a
+// number of its own, it is left there, and CreateAtSequence succeeds: ask Beside.
+func (n *Node) CreateAtSequence(s *Session, beside string) error {
 	if len(beside) < sequenceDigits {
 		return badArguments("create", n.where(), "%q has no sequence number", beside)
 	}
-	path := n.pathBeside(beside)
 	return n.createAndLook(s, func() (string, error) {
 		n.beside = beside
-		_, err := s.multi("create", path, CheckOp(beside, -1), Op{
-			req:  &zk.CreateRequest{Path: path, Data: n.content.data, Acl: zkACL(n.content.acl), Flags: zk.FlagEphemeral},
-			path: path,
-			size: len(path) + len(n.content.data) + sizeOfACL(n.content.acl),
-		})
+		path := n.pathBeside(beside)
+		_, err := s.multi("create", path, CheckOp(beside, -1), n.op(path, zk.FlagEphemeral))
 		return path, err
 	})
+}
+
+// op returns the operation that creates the node at path.
+func (n *Node) op(path string, flags int32) Op {
+	return Op{
+		req:  &zk.CreateRequest{Path: path, Data: n.content.data, Acl: zkACL(n.content.acl), Flags: flags},
+		path: path,
+		size: len(path) + len(n.content.data) + sizeOfACL(n.content.acl),
+	}
 }
 
 // pathBeside returns the path that the node has with the sequence number of the
@@ -211,35 +221,83 @@ func (n *Node) pathBeside(beside string) string {
 	return join(n.dir, n.prefix) + beside[len(beside)-sequenceDigits:]
 }
 
-// createAndLook has the node made, unless it is there, and looks at it.
+// createAndLook makes an attempt, and reads the node that was made.
 func (n *Node) createAndLook(s *Session, create func() (path string, err error)) error {
-	// A node that was deleted by somebody between its creation and the first
-	// look at it is made again, but not for ever.
+	// A node that another client deleted between its creation and the first look
+	// at it is made again, under another name, but not for ever.
 	for range 3 {
-		if err := n.begin(s); err != nil {
+		made, err := n.attempt(s, create)
+		if err == nil && made {
+			err = n.look()
+		}
+		if err == nil || !errors.Is(err, ErrNoNode) || n.state != nodeAbsent || !n.spent {
 			return err
 		}
-		if n.path == "" {
-			n.maybe = true // the obligation begins before the request is sent
-			path, err := create()
-			if err != nil {
-				n.answered(err)
-				return err
-			}
-			n.found(path)
-		}
-		if err := n.look(); !errors.Is(err, ErrNoNode) {
-			return err
-		}
-		n.drop()
 	}
 	return &opError{op: "create", path: n.where(), kind: ErrUnknown,
-		why: errors.New("the node was deleted by somebody as soon as it was made, three times")}
+		why: errors.New("another client deleted the node as soon as it was made, three times")}
 }
 
-// Slim gives back the memory of what only the creating methods need, which must
-// not be called any more. It is for a node that is there.
-func (n *Node) Slim() {
+// attempt makes s the node's session, finds out what became of earlier requests,
+// and, unless the node turns out to be there, has create send the request that
+// makes it, which returns its path. It reports whether create made it.
+func (n *Node) attempt(s *Session, create func() (path string, err error)) (made bool, err error) {
+	if n.content == nil {
+		return false, badArguments("create", n.where(), "DropCreateData was called")
+	}
+	if n.session != s {
+		if n.session != nil && n.session.Err() == nil {
+			return false, badArguments("create", n.where(), "it belongs to session %#x, which is alive", n.session.ID())
+		}
+		n.Forget()
+		n.session = s
+	}
+	switch n.state {
+	case nodeDeleting:
+		if _, err := n.Remove(s); err != nil {
+			return false, err
+		}
+		n.session = s
+	case nodeMaybe, nodeThereAndMaybe:
+		if err := n.resolve(); err != nil {
+			return false, err
+		}
+	}
+	if n.state == nodeThere {
+		if err := n.look(); !errors.Is(err, ErrNoNode) {
+			return false, err
+		}
+	}
+	if n.spent {
+		n.name(n.prefix[n.kindAt:])
+	}
+	n.to(createSent)
+	path, err := create()
+	n.to(createEvent(err))
+	if err != nil {
+		return false, err
+	}
+	n.found(path)
+	return true, nil
+}
+
+// to changes the state.
+func (n *Node) to(ev nodeEvent) {
+	n.state = n.state.after(ev)
+	switch ev {
+	case createSent:
+		n.spent = true
+	case notCreated:
+		n.spent = false
+	}
+	if n.state == nodeAbsent {
+		n.drop()
+	}
+}
+
+// DropCreateData gives back the memory of what only the creating methods need,
+// which must not be called any more. It is for a node that is there.
+func (n *Node) DropCreateData() {
 	n.content = nil
 	name := n.Name()
 	if rest, ok := strings.CutPrefix(name, n.prefix); ok {
@@ -247,37 +305,9 @@ func (n *Node) Slim() {
 	}
 }
 
-// begin makes s the node's session and finds out whether the node is there.
-func (n *Node) begin(s *Session) error {
-	if n.content == nil {
-		return badArguments("create", n.where(), "Slim was called")
-	}
-	if n.session != s {
-		if n.session != nil && n.session.Err() == nil {
-			return badArguments("create", n.where(), "it belongs to session %#x, which is alive", n.session.ID())
-		}
-		n.Forget()
-		n.session = s
-	}
-	if n.maybe {
-		return n.resolve()
-	}
-	return nil
-}
-
-// answered ends the obligation if err says that the node was not made.
-func (n *Node) answered(err error) {
-	if class := ClassOf(err); class == NotSent || class == Definite {
-		n.maybe, n.beside = false, ""
-	}
-}
-
-// found notes that the node exists.
+// found notes the path of the node, which exists.
 func (n *Node) found(path string) {
-	n.maybe, n.path = false, path
-	n.session.nodes.mu.Lock()
-	n.registered = path
-	n.session.nodes.mu.Unlock()
+	n.setPath(path)
 	n.session.nodes.add(n)
 	if n.watcher != nil && !n.watched {
 		n.watched = true
@@ -285,9 +315,19 @@ func (n *Node) found(path string) {
 	}
 }
 
-// look reads the node, which sets the watch for it and tells its czxid.
+func (n *Node) setPath(path string) {
+	n.session.nodes.mu.Lock()
+	defer n.session.nodes.mu.Unlock()
+	n.path = path
+}
+
+// look reads the node, which sets the watch for it and tells its czxid. If the
+// node is gone, the state says so.
 func (n *Node) look() error {
-	_, st, err := n.session.Get(n.path)
+	_, st, _, err := n.session.Look(n.path)
+	if errors.Is(err, ErrNoNode) {
+		n.to(vanished)
+	}
 	if err != nil {
 		return err
 	}
@@ -313,28 +353,25 @@ func (n *Node) resolve() error {
 			continue // found by an earlier call
 		}
 		if err := n.claim(path); err != nil && !errors.Is(err, ErrNoNode) {
-			n.maybe = true
 			return err
 		}
 	}
-	n.maybe = false
-	if n.path == "" {
-		//holdfast:reached lost create: it was not carried out
-		n.beside = ""
-	}
+	//holdfast:reached-if n.path == "": lost create: it was not carried out
+	n.to(settled)
 	return nil
 }
 
 // claim takes the node at path for this one if the session owns it, or deletes
 // it if there is one already.
 func (n *Node) claim(path string) error {
-	switch _, st, err := n.session.Get(path); {
+	switch _, st, _, err := n.session.Look(path); {
 	case err != nil:
 		return err
 	case st.EphemeralOwner != n.session.ID():
 		return nil // an earlier session's, about to go with it
-	case n.path == "":
+	case n.state == nodeMaybe:
 		//holdfast:reached lost create: the node is there, adopted
+		n.to(adopted)
 		n.found(path)
 		return nil
 	}
@@ -343,8 +380,8 @@ func (n *Node) claim(path string) error {
 
 // candidates returns the paths of the children of dir that have the node's
 // name, in the order of their making. The list is at least as new as any answer
-// that got lost: the server first catches up with the leader, and go-zookeeper
-// tells every server that it connects to how much it has seen.
+// that got lost: the server first catches up with the leader, and the handshake
+// tells every server how much the session has seen.
 func (n *Node) candidates(s *Session) ([]string, error) {
 	if err := s.Sync(n.dir); err != nil {
 		return nil, err
@@ -382,9 +419,9 @@ func (n *Node) named(name string) bool {
 	return true
 }
 
-// Delete deletes the node. If the outcome of Create is unknown, that is found
-// out first. nil means that the node is surely gone: it was deleted, or was
-// gone already, or was never made, or its session is Gone. The watcher is
+// Delete deletes the node. If it is not known whether there is one, that is
+// found out first. nil means that the node is gone: it was deleted, or was gone
+// already, or was never made, or its session is Gone. The watcher is
 // unregistered, and the node no longer kept alive, whatever Delete returns.
 //
 // s is the session to do it in: the node's own, or, if that is over, a later one
@@ -398,57 +435,59 @@ func (n *Node) Delete(s *Session) error {
 type Removal int
 
 const (
-	// RemovedSomehow: it is not known. The node was never made, or went with
-	// its session, or an earlier delete of ours that had no answer may have
-	// been carried out.
-	RemovedSomehow Removal = iota
+	// RemovedUnknown: it is not known. The node was never made, or went with its
+	// session, or an earlier delete of ours that had no answer may have been
+	// carried out.
+	RemovedUnknown Removal = iota
 	// RemovedByUs: the server says that our request deleted it. It was there
 	// until then.
 	RemovedByUs
 	// RemovedBefore: it was not there any more, although its session is alive
-	// and no delete of ours can have been carried out before. Somebody else
+	// and no delete of ours can have been carried out before. Another client
 	// deleted it.
 	RemovedBefore
 )
 
 // Remove is Delete, and also says how the node went.
 func (n *Node) Remove(s *Session) (Removal, error) {
-	if n.session == nil || n.path == "" && !n.maybe || n.session.Gone() {
+	if n.session == nil || n.state == nodeAbsent || n.session.Gone() {
 		//holdfast:reached-if n.path != "" && n.session.Gone(): release: the node has gone with its session
 		n.Forget()
-		return RemovedSomehow, nil
+		return RemovedUnknown, nil
 	}
 	n.release()
 	if s.Err() == nil && n.session.Err() == nil && s != n.session {
-		return RemovedSomehow, badArguments("delete", n.where(), "it belongs to session %#x, not to %#x", n.session.ID(), s.ID())
+		return RemovedUnknown, badArguments("delete", n.where(), "it belongs to session %#x, not to %#x", n.session.ID(), s.ID())
 	}
 	how, err := n.delete(s)
 	if err == nil || n.session.Gone() { // perhaps only now
-		//holdfast:reached-if err == nil && n.tried && how == RemovedSomehow: lost delete: it had been carried out
+		//holdfast:reached-if err == nil && n.state == nodeDeleting && how == RemovedUnknown: lost delete: it had been carried out
 		if err != nil || n.session.Err() != nil && how == RemovedBefore {
-			how = RemovedSomehow // with its session
+			how = RemovedUnknown // with its session
 		}
 		n.Forget()
 		return how, nil
 	}
-	if class := ClassOf(err); class != NotSent && class != Definite {
-		n.tried = true
+	if mayHaveHappened(err) {
+		n.to(deleteLost)
 	}
 	if over := s.Err(); over != nil {
 		err = overError("delete", n.where(), fmt.Errorf("%w, and the server did not confirm the end of session %#x: the node may remain for up to %v", over, n.session.ID(), n.session.Timeout()))
 	}
-	return RemovedSomehow, err
+	return RemovedUnknown, err
 }
 
-// delete deletes what there is, or may be, of the node.
+// delete deletes every node that there is, or may be. An error may be that of a
+// list, which says nothing about the nodes, but then the state leaves that open.
 func (n *Node) delete(s *Session) (how Removal, err error) {
 	paths := []string{n.path}
-	if n.path == "" {
-		if paths, err = n.candidates(s); err != nil {
-			return RemovedSomehow, err
-		}
-	} else if !n.tried {
+	switch n.state {
+	case nodeThere:
 		how = RemovedBefore // unless it turns out to be there
+	case nodeMaybe, nodeThereAndMaybe:
+		if paths, err = n.candidates(s); err != nil {
+			return RemovedUnknown, err
+		}
 	}
 	for _, path := range paths {
 		switch err := s.Delete(path, -1); {
@@ -457,12 +496,12 @@ func (n *Node) delete(s *Session) (how Removal, err error) {
 			how = RemovedByUs
 		case errors.Is(err, ErrNoAuth):
 			// The server looks at the right to delete, which is the parent's,
-			// before it looks for the node. Anybody may ask whether it is there.
+			// before it looks for the node. To ask whether it is there takes none.
 			if _, there, e := s.Exists(path); e != nil || there {
-				return RemovedSomehow, err
+				return RemovedUnknown, err
 			}
 		case !errors.Is(err, ErrNoNode):
-			return RemovedSomehow, err
+			return RemovedUnknown, err
 		}
 	}
 	return how, nil
@@ -472,13 +511,16 @@ func (n *Node) delete(s *Session) (how Removal, err error) {
 // It is for a node whose session is over. The Node can be created again.
 func (n *Node) Forget() {
 	n.drop()
-	n.session, n.maybe, n.beside = nil, false, ""
+	n.state, n.session = nodeAbsent, nil
 }
 
-// drop forgets the node that was there.
+// drop forgets the node that was at path, or may be.
 func (n *Node) drop() {
 	n.release()
-	n.path, n.beside, n.czxid = "", "", 0
+	if n.path != "" {
+		n.setPath("")
+	}
+	n.beside, n.czxid = "", 0
 }
 
 // release ends what the node's existence gave cause for: the heartbeat and the

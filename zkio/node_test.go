@@ -5,6 +5,7 @@ package zkio
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -53,7 +54,7 @@ func wantClean(t *testing.T, z *zktest.Server, n *Node, c *Client) {
 }
 
 // A node that has been slimmed is what it was, but cannot be made any more.
-func TestSlimNode(t *testing.T) {
+func TestDropCreateData(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		c := open(t, configure(z))
 		s := c.Session()
@@ -62,18 +63,18 @@ func TestSlimNode(t *testing.T) {
 		n := newNode("/d", &r)
 		must(t, n.Create(s))
 		path, name, czxid := n.Path(), n.Name(), n.Czxid()
-		n.Slim()
+		n.DropCreateData()
 		if n.Path() != path || n.Name() != name || n.Czxid() != czxid || !n.named(name) {
 			t.Errorf("it is %s, %s, %d; it was %s, %s, %d", n.Path(), n.Name(), n.Czxid(), path, name, czxid)
 		}
 		wantErr(t, n.Create(s), ErrBadArguments, Definite)
-		_, err := n.Enter(s)
+		_, err := n.CreateAndCount(s)
 		wantErr(t, err, ErrBadArguments, Definite)
-		wantErr(t, n.CreateBeside(s, path), ErrBadArguments, Definite)
+		wantErr(t, n.CreateAtSequence(s, path), ErrBadArguments, Definite)
 		wantPlaced(t, z, n, s)
 		must(t, n.Delete(s))
 		wantClean(t, z, n, c)
-		_, err = n.EnterFor(s, newNode("/d", nil))
+		_, err = n.Replace(s, newNode("/d", nil))
 		wantErr(t, err, ErrBadArguments, Definite)
 	})
 }
@@ -302,7 +303,7 @@ func TestDeleteAfterUnknownCreate(t *testing.T) {
 			}
 			how, err := n.Remove(s)
 			must(t, err)
-			if want := map[bool]Removal{true: RemovedByUs, false: RemovedSomehow}[happened]; how != want {
+			if want := map[bool]Removal{true: RemovedByUs, false: RemovedUnknown}[happened]; how != want {
 				t.Errorf("removed %d, want %d", how, want)
 			}
 			wantClean(t, z, n, s.client)
@@ -366,26 +367,53 @@ func TestSurplusIsRemembered(t *testing.T) {
 	}
 }
 
-// TestEnter: one request makes the node and tells who else is there.
-func TestEnter(t *testing.T) {
+// TestRemoveWithASurplus: Remove, too, deletes all that there is.
+func TestRemoveWithASurplus(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		n := newNode("/d", nil)
+		createUnanswered(t, z, n, s, true)
+		must(t, z.CreateEphemeral(s.ID(), "/d/"+n.prefix+"0000000007", nil))
+		z.Faults().DropRequest(zktest.Match{Op: zktest.OpDelete})
+		wantErr(t, n.Create(s), ErrUnknown, Unknown)
+		if n.state != nodeThereAndMaybe {
+			t.Fatalf("state %d", n.state)
+		}
+		z.Faults().DropRequest(zktest.Match{Op: zktest.OpDelete, Nth: 2})
+		_, err := n.Remove(s)
+		wantErr(t, err, ErrUnknown, Unknown)
+		if left := len(z.Children("/d")); left != 1 {
+			t.Fatalf("%d nodes are left", left)
+		}
+		how, err := n.Remove(s)
+		must(t, err)
+		if how != RemovedByUs {
+			t.Errorf("removed %d, not by us", how)
+		}
+		wantClean(t, z, n, s.client)
+	})
+}
+
+// TestCreateAndCount: one request makes the node and tells who else is there.
+func TestCreateAndCount(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		s := openIn(t, z)
 		var r recorder
 		n, second := newNode("/d", &r), newNode("/d", nil)
-		children, err := n.Enter(s)
+		children, err := n.CreateAndCount(s)
 		must(t, err)
 		if children != 1 {
 			t.Errorf("%d children", children)
 		}
 		wantPlaced(t, z, n, s)
-		if children, err = second.Enter(s); err != nil || children != 2 {
+		if children, err = second.CreateAndCount(s); err != nil || children != 2 {
 			t.Errorf("%d children, %v", children, err)
 		}
 		if second.Czxid() <= n.Czxid() {
 			t.Errorf("czxid %d after %d", second.Czxid(), n.Czxid())
 		}
 		must(t, second.Delete(s))
-		if children, err = n.Enter(s); err != nil || children != 0 { // there already
+		if children, err = n.CreateAndCount(s); err != nil || children != 0 { // there already
 			t.Errorf("%d children, %v", children, err)
 		}
 		wantPlaced(t, z, n, s)
@@ -400,9 +428,9 @@ func TestEnter(t *testing.T) {
 			{(*zktest.Faults).DropRequest, 1},
 		} {
 			lost := tt.lose(z.Faults(), zktest.Match{Op: zktest.OpMulti})
-			_, err = n.Enter(s)
+			_, err = n.CreateAndCount(s)
 			wantErr(t, err, ErrUnknown, Unknown)
-			children, err = n.Enter(s)
+			children, err = n.CreateAndCount(s)
 			must(t, err)
 			if lost.Hits() != 1 || children != tt.want {
 				t.Errorf("%s: %d hits, %d children, want %d", lost.Kind(), lost.Hits(), children, tt.want)
@@ -412,17 +440,17 @@ func TestEnter(t *testing.T) {
 		}
 
 		must(t, z.DeleteAll("/d"))
-		_, err = n.Enter(s)
+		_, err = n.CreateAndCount(s)
 		wantErr(t, err, ErrNoNode, Definite)
 		must(t, s.EnsureDir("/d", nil))
-		_, err = n.Enter(s)
+		_, err = n.CreateAndCount(s)
 		must(t, err)
 		wantPlaced(t, z, n, s)
 	})
 }
 
-// TestCreateBeside: a node takes another's place in the queue.
-func TestCreateBeside(t *testing.T) {
+// TestCreateAtSequence: a node takes another's place in the queue.
+func TestCreateAtSequence(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		s := openIn(t, z)
 		writer, later := newNode("/d", nil), newNode("/d", nil)
@@ -431,7 +459,7 @@ func TestCreateBeside(t *testing.T) {
 		sequence := func(n *Node) string { return n.Name()[len(n.prefix):] }
 
 		n := newNode("/d", nil)
-		must(t, n.CreateBeside(s, writer.Path()))
+		must(t, n.CreateAtSequence(s, writer.Path()))
 		if sequence(n) != sequence(writer) || n.Beside() != writer.Path() || !z.Exists(n.Path()) {
 			t.Errorf("%q beside %q", n.Path(), n.Beside())
 		}
@@ -441,7 +469,7 @@ func TestCreateBeside(t *testing.T) {
 		}
 
 		z.Faults().DropReply(zktest.Match{Op: zktest.OpMulti})
-		wantErr(t, n.CreateBeside(s, writer.Path()), ErrUnknown, Unknown)
+		wantErr(t, n.CreateAtSequence(s, writer.Path()), ErrUnknown, Unknown)
 		must(t, n.Create(s)) // finds the one that there is
 		if n.Beside() != writer.Path() {
 			t.Errorf("%q beside %q", n.Path(), n.Beside())
@@ -450,43 +478,126 @@ func TestCreateBeside(t *testing.T) {
 
 		z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
 		wantErr(t, n.Create(s), ErrUnknown, Unknown)
-		must(t, n.CreateBeside(s, writer.Path())) // finds the one that there is, elsewhere
+		must(t, n.CreateAtSequence(s, writer.Path())) // finds the one that there is, elsewhere
 		if got := len(z.Children("/d")); got != 3 || sequence(n) == sequence(writer) || n.Beside() != "" {
 			t.Errorf("%d nodes; %q beside %q", got, n.Path(), n.Beside())
 		}
 		must(t, n.Delete(s))
 
 		must(t, writer.Delete(s))
-		wantErr(t, n.CreateBeside(s, "/d/"+"x"), ErrBadArguments, Definite)
-		wantErr(t, n.CreateBeside(s, later.Path()+"0"), ErrNoNode, Definite)
+		wantErr(t, n.CreateAtSequence(s, "/d/"+"x"), ErrBadArguments, Definite)
+		wantErr(t, n.CreateAtSequence(s, later.Path()+"0"), ErrNoNode, Definite)
 		if n.Path() != "" || n.Beside() != "" || len(z.Children("/d")) != 1 {
 			t.Errorf("%q beside %q; %v", n.Path(), n.Beside(), z.Children("/d"))
 		}
 	})
 }
 
-// TestDeletedBetweenCreateAndLook: the node is made again, but not for ever.
+// TestDeletedBetweenCreateAndLook: the node is made again, but not for ever, and
+// never under the same path: its name and number may be all that others know.
 func TestDeletedBetweenCreateAndLook(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		s := openIn(t, z)
+		writer := newNode("/d", nil)
+		must(t, writer.Create(s))
 		var times atomic.Int32
+		seen := make(map[string]int)
 		z.OnRequest(func(_ int64, op zktest.Op, path string) {
-			if op == zktest.OpGetData && times.Add(-1) >= 0 {
+			if op == zktest.OpGetData && path != "/d" && times.Add(-1) >= 0 {
+				seen[path]++
 				if err := z.Delete(path); err != nil {
 					t.Error(err)
 				}
 			}
 		})
-		n := newNode("/d", nil)
-		times.Store(2)
-		must(t, n.Create(s))
-		wantPlaced(t, z, n, s)
-		must(t, n.Delete(s))
-		times.Store(100)
-		wantErr(t, n.Create(s), ErrUnknown, Unknown)
+		for i, create := range []func(n *Node) error{
+			func(n *Node) error { return n.Create(s) },
+			func(n *Node) error { return n.CreateAtSequence(s, writer.Path()) },
+		} {
+			n := newNode("/d", nil)
+			times.Store(2)
+			must(t, create(n))
+			seen[n.Path()]++
+			must(t, n.Delete(s))
+			must(t, create(n))
+			seen[n.Path()]++
+			must(t, n.Delete(s))
+			times.Store(100)
+			wantErr(t, create(n), ErrUnknown, Unknown)
+			times.Store(0)
+			must(t, n.Delete(s))
+			if len(seen) != 7*(i+1) || n.Path() != "" {
+				t.Errorf("%q; the nodes had the paths %v", n.Path(), seen)
+			}
+		}
 		z.OnRequest(nil)
+		must(t, writer.Delete(s))
+		wantClean(t, z, writer, s.client)
+	})
+}
+
+// TestLostCreateIsMadeAnew: a create whose answer is lost may have been carried
+// out, and the node deleted, before the client looks. Another gets another name.
+func TestLostCreateIsMadeAnew(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		writer, n := newNode("/d", nil), newNode("/d", nil)
+		must(t, writer.Create(s))
+		z.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Path: "/d"})
+		wantErr(t, n.CreateAtSequence(s, writer.Path()), ErrUnknown, Unknown)
+		first := n.pathBeside(writer.Path())
+		must(t, z.Delete(first))
+		must(t, n.CreateAtSequence(s, writer.Path()))
+		if n.Path() == first || n.Beside() != writer.Path() {
+			t.Errorf("%s beside %s; it was %s before", n.Path(), n.Beside(), first)
+		}
 		must(t, n.Delete(s))
-		wantClean(t, z, n, s.client)
+		first = join(n.dir, n.prefix)
+		wantErr(t, n.CreateAtSequence(s, "/d/none-0000000000"), ErrNoNode, Definite)
+		if n.spent || n.prefix == "" || strings.HasPrefix(first, "/d/"+n.prefix) {
+			t.Errorf("a name that no node has had is given away: %s", n.prefix)
+		}
+	})
+}
+
+// TestCreateAfterALostDelete: what is being deleted is deleted before a node is
+// made anew.
+func TestCreateAfterALostDelete(t *testing.T) {
+	for _, lose := range []func(*zktest.Faults, zktest.Match) *zktest.Fault{(*zktest.Faults).DropReply, (*zktest.Faults).DropRequest} {
+		bubble(t, func(t *testing.T, z *zktest.Server) {
+			s := openIn(t, z)
+			n := newNode("/d", nil)
+			must(t, n.Create(s))
+			before := n.Path()
+			lose(z.Faults(), zktest.Match{Op: zktest.OpDelete})
+			wantErr(t, n.Delete(s), ErrUnknown, Unknown)
+			must(t, n.Create(s))
+			if n.Path() == before {
+				t.Errorf("%s, which may yet be deleted", n.Path())
+			}
+			wantPlaced(t, z, n, s)
+		})
+	}
+}
+
+// TestHeartbeatLeavesTheNextNode: the heartbeat finds a node gone that its owner
+// has made anew meanwhile.
+func TestHeartbeatLeavesTheNextNode(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		n := newNode("/d", nil)
+		must(t, n.Create(s))
+		picked, path := s.nodes.pick()
+		must(t, n.Delete(s))
+		must(t, n.Create(s))
+		s.nodes.removePath(picked, path)
+		if picked != n || s.nodes.len() != 1 {
+			t.Errorf("%d nodes are kept alive, want the new one", s.nodes.len())
+		}
+		s.nodes.removePath(n, n.Path())
+		if s.nodes.len() != 0 {
+			t.Error("the node that was picked is kept alive")
+		}
 	})
 }
 
@@ -514,7 +625,7 @@ func TestF005_NodeInTheNextSession(t *testing.T) {
 
 			must(t, never.Delete(next))
 			how, err := forgotten.Remove(s) // the session that is gone will do
-			if how != RemovedSomehow || err != nil {
+			if how != RemovedUnknown || err != nil {
 				t.Errorf("removed %d, %v", how, err)
 			}
 			must(t, again.Create(next))
@@ -607,7 +718,7 @@ func TestDirectoryGone(t *testing.T) {
 }
 
 func TestNamed(t *testing.T) {
-	n := NewNode("/d", "lock-", "0123", nil, nil, nil)
+	n := NewNode("/d", "lock-", func() string { return "0123" }, nil, nil, nil)
 	for name, want := range map[string]bool{
 		"_c_0123-lock-0000000000":  true,
 		"_c_0123-lock-2147483647":  true,
@@ -720,6 +831,99 @@ func TestWatchKinds(t *testing.T) {
 			t.Errorf("%d paths are armed", n)
 		}
 	})
+}
+
+// TestLook: a node that may not be read is there all the same.
+func TestLook(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		c := s.client
+		must(t, s.Create("/d/open", []byte("x"), nil))
+		for _, path := range []string{"/d/secret", "/d/going"} {
+			must(t, s.Create(path, []byte("x"), []ACL{{PermAll, "digest", "another:5w9W4eL3797Y4Wq8AcKUPPk8ha4="}}))
+		}
+		var r recorder
+		look := func(path, wantData string, wantReadable bool, wantErr error) {
+			t.Helper()
+			c.Watch(path, &r)
+			before := z.Requests(zktest.OpExists)
+			data, st, readable, err := s.Look(path)
+			if string(data) != wantData || readable != wantReadable || !is(err, wantErr) || (err == nil) != (st.Czxid != 0) {
+				t.Errorf("%s: %q %+v %t %v", path, data, st, readable, err)
+			}
+			if asked := z.Requests(zktest.OpExists) - before; (asked == 1) != (path == "/d/secret" || path == "/d/going") {
+				t.Errorf("%s: asked %d times whether it exists", path, asked)
+			}
+		}
+		look("/d/open", "x", true, nil)
+		look("/d/secret", "", false, nil)
+		look("/d/none", "", false, ErrNoNode)
+		if n := z.AllWatches(); n.Data != 2 {
+			t.Errorf("the server has %+v", n)
+		}
+		must(t, z.Delete("/d/secret"))
+		// It goes between the two requests, and leaves the server with a watch
+		// that is not set again.
+		z.OnRequest(func(_ int64, op zktest.Op, path string) {
+			if op == zktest.OpExists && path == "/d/going" {
+				if err := z.Delete(path); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		look("/d/going", "", false, ErrNoNode)
+		for _, path := range []string{"/d/open", "/d/secret", "/d/none", "/d/going"} {
+			c.Unwatch(path, &r)
+		}
+		time.Sleep(time.Second)
+		z.Faults().CutAll()
+		must(t, settle(s, "/d"))
+		if n := z.AllWatches(); n.Data+n.Child != 0 {
+			t.Errorf("the server has %+v", n)
+		}
+	})
+}
+
+// TestNotifyDeleted: news of a deletion that come from an answer wait behind the
+// events that came before it.
+func TestNotifyDeleted(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := openIn(t, z)
+		l := &slowWatcher{arrived: make(chan struct{}), free: make(chan struct{})}
+		for _, path := range []string{"/d/0", "/d/1", "/d/2"} {
+			must(t, s.Create(path, nil, nil))
+			s.client.Watch(path, l)
+			_, _, err := s.Get(path)
+			must(t, err)
+		}
+		must(t, z.Delete("/d/0"))
+		<-l.arrived
+		must(t, z.Delete("/d/1"))
+		s.client.Watch("/d/2", &l.recorder) // another
+		_, _, err := s.Get("/d/1")
+		wantErr(t, err, ErrNoNode, Definite)
+		s.NotifyDeleted("/d/1")
+		wantErr(t, s.Prove("/d/1"), ErrNoNode, Definite)
+		must(t, z.Delete("/d/2"))
+		close(l.free)
+		synctest.Wait()
+		want := []string{"/d/0 deleted", "/d/1 deleted", "/d/1 deleted", "/d/1 deleted", "/d/2 deleted", "/d/2 deleted"}
+		if got := l.lines(); !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	})
+}
+
+// slowWatcher is a recorder that does not take its first news until it is let.
+type slowWatcher struct {
+	recorder
+	once          sync.Once
+	arrived, free chan struct{}
+}
+
+func (w *slowWatcher) PathChanged(path string, ev Event) {
+	w.once.Do(func() { close(w.arrived); <-w.free })
+	w.recorder.PathChanged(path, ev)
 }
 
 // TestWatchesEndWithTheSession: those who are registered stay so, and the next

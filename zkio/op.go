@@ -25,7 +25,8 @@ func CheckOp(path string, version int32) Op {
 	return Op{req: &zk.CheckVersionRequest{Path: path, Version: version}, path: path, size: len(path)}
 }
 
-// CreateOp creates a persistent node. An empty acl lets the world do everything.
+// CreateOp creates a persistent node. An empty acl lets every client do
+// everything.
 func CreateOp(path string, data []byte, acl []ACL) Op {
 	return Op{
 		req:  &zk.CreateRequest{Path: path, Data: bytes.Clone(data), Acl: zkACL(acl), Flags: zk.FlagPersistent},
@@ -34,8 +35,8 @@ func CreateOp(path string, data []byte, acl []ACL) Op {
 	}
 }
 
-// SetOp replaces the data of a node if its version is the given one, or
-// whatever it is if version is -1.
+// SetOp replaces the data of a node if they have the given version, or any
+// version if that is -1.
 func SetOp(path string, data []byte, version int32) Op {
 	return Op{
 		req:  &zk.SetDataRequest{Path: path, Data: bytes.Clone(data), Version: version},
@@ -44,8 +45,8 @@ func SetOp(path string, data []byte, version int32) Op {
 	}
 }
 
-// DeleteOp deletes a node if its version is the given one, or whatever it is
-// if version is -1.
+// DeleteOp deletes a node if its data have the given version, or any version if
+// that is -1.
 func DeleteOp(path string, version int32) Op {
 	return Op{req: &zk.DeleteRequest{Path: path, Version: version}, path: path, size: len(path)}
 }
@@ -54,9 +55,8 @@ func DeleteOp(path string, version int32) Op {
 // zero Op.
 func (o Op) Path() string { return o.path }
 
-// Validate says what is wrong with the operation by itself, in an error that
-// wraps ErrBadArguments: it is the zero Op, or its path can be no node's. It does
-// no I/O.
+// Validate returns an error that wraps ErrBadArguments if the operation can never
+// succeed: it is the zero Op, or its path is malformed. It does no I/O.
 func (o Op) Validate() error {
 	if o.req == nil {
 		return badArguments("transaction", "", "the zero Op: make it with CheckOp, CreateOp, SetOp or DeleteOp")
@@ -67,8 +67,8 @@ func (o Op) Validate() error {
 	return nil
 }
 
-// checkPath does for the paths in a transaction what go-zookeeper does for
-// those of single requests only, and as the servers do it.
+// checkPath checks a path in a transaction as the servers do. go-zookeeper checks
+// those of single requests only.
 func checkPath(path string) error {
 	switch {
 	case !strings.HasPrefix(path, "/"):

@@ -13,22 +13,22 @@ import (
 type Queue int
 
 const (
-	// Fetches are tasks that acquire something. Eight workers never take one,
-	// so that releases get through while fetches wait for a slow server.
+	// Fetches are tasks that acquire something. Eight workers never take one, so
+	// that releases are served while fetches wait for a slow server.
 	Fetches Queue = iota
-	// Releases are deletions and clean-ups. They are served first.
+	// Releases are tasks that delete and clean up. They are served first.
 	Releases
 )
 
 // A Task is work for the pool. Run is called once, on one of the client's
-// workers, with the present session; it may block in the session's calls.
-// After Close has begun it may be called with a session that is over, whose
-// calls all fail at once. A Task must not call [Client.Close], which waits for it.
+// workers, with the present session; it may block in the session's calls. Once
+// Close has begun, the session may be over, and its calls fail at once. A Task
+// must not call [Client.Close], which waits for it.
 type Task interface{ Run(s *Session) }
 
-// A Voidable is a [Task] for [Client.SubmitAfter] that may have become pointless
-// when its time has come: if Void says so, it is dropped, and costs no worker.
-// Void must not block.
+// A Voidable is a [Task] for [Client.SubmitAfter] that may be pointless when its
+// time has come. If Void returns true then, the task is dropped, and takes no
+// worker. Void must not block.
 type Voidable interface {
 	Task
 	Void() bool
@@ -50,9 +50,8 @@ const (
 // A pool is the fixed set of goroutines that perform every call to ZooKeeper
 // but the heartbeats. They are owned by an errgroup and joined by finish.
 //
-// The pool has a gate: while there is no connected session, tasks wait in
-// their queues, where they cost nothing, and not in workers that wait inside
-// go-zookeeper.
+// While there is no connected session, tasks wait in their queues, where they
+// cost nothing, and not on workers.
 type pool struct {
 	workers  int
 	fetchers int // the largest number of fetches that run at a time
@@ -115,8 +114,8 @@ func (p *pool) push(q Queue, t Task) {
 
 func (p *pool) pushLocked(q Queue, t Task) {
 	p.queues[q].push(t)
-	// One task wakes one worker. If none waits, the next worker that ends its
-	// task looks at the queues before it waits.
+	// One task wakes one worker. If none waits, the next to end its task looks at
+	// the queues before it waits.
 	p.work.Signal()
 }
 
@@ -146,7 +145,7 @@ func (p *pool) changedLocked() {
 	}
 }
 
-// serve is a worker's life.
+// serve is what a worker runs.
 func (p *pool) serve() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

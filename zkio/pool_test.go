@@ -364,10 +364,9 @@ func TestCloseRunsWhatIsLeft(t *testing.T) {
 		s := c.Session()
 		must(t, s.Create("/d", nil, nil))
 
-		// The one worker for fetches hangs in a call.
-		z.Faults().SwallowReply(zktest.Match{Op: zktest.OpSync})
-		var hung error
-		c.Submit(Fetches, task(func(s *Session) { hung = s.Sync("/d") }))
+		// The one worker for fetches is busy as long as there is a session.
+		var late error
+		c.Submit(Fetches, task(func(s *Session) { <-s.over; late = s.Sync("/d") }))
 		synctest.Wait()
 		var ran, live atomic.Int32
 		for range 10 {
@@ -388,7 +387,7 @@ func TestCloseRunsWhatIsLeft(t *testing.T) {
 		if ran.Load() != 40 || live.Load() != 10 {
 			t.Errorf("%d ran, %d of them with a live session; want 40 and the 10 releases", ran.Load(), live.Load())
 		}
-		wantErr(t, hung, ErrClosed, Closed)
+		wantErr(t, late, ErrClosed, Closed)
 		never := task(func(*Session) { t.Error("run") })
 		if c.Submit(Fetches, never) || c.Submit(Releases, never) || c.SubmitAfter(1, Fetches, never) || c.SubmitAfter(0, Releases, never) {
 			t.Error("a task was taken after Close")

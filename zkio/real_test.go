@@ -328,7 +328,7 @@ func TestRealExpiry(t *testing.T) {
 	for i := range errs {
 		wg.Go(func() {
 			_, err := s.conn.Create(fmt.Sprintf("%s/late%d", dir, i), nil, 0, zkACL(nil)) // past our own gate
-			errs[i] = s.after("create", dir, err)
+			errs[i] = s.wrapErr("create", dir, err)
 		})
 	}
 	until(t, "expired", func() bool { _, ok, err := admin.Exists(n.Path()); must(t, err); return !ok })

@@ -9,8 +9,8 @@ import (
 )
 
 // checkReply takes apart the body of a reply that carries no error. It returns
-// an error if go-zookeeper could not decode the body safely: it allocates what
-// a length claims, and some malformed bodies make it panic. It also reports
+// an error if go-zookeeper could not decode the body safely: that allocates what
+// a length claims, and panics at some malformed bodies. checkReply also reports
 // whether the reply is to a write, which proves that the leader acted for the
 // session.
 func checkReply(op int32, r *jute.Reader) (proof bool, err error) {

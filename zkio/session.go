@@ -6,11 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -21,39 +18,36 @@ var (
 	errNotResumed     = fmt.Errorf("%w: no server resumes it", ErrSessionOver)
 )
 
-// sendBuffer is go-zookeeper's buffer for one request: what a server takes by
-// default, 1 MiB, and some more.
-const sendBuffer = 1<<20 + 4096
-
-// A Session is one session of ZooKeeper's, from its creation to its end. The
-// client has one after the other; each is an epoch of its own, with a
-// connection object of go-zookeeper's of its own, so that nothing that was
-// asked for in one can take effect in another.
+// A Session is one ZooKeeper session, from its creation to its end. A client has
+// one after the other. Each is an epoch of its own, with a go-zookeeper
+// connection object of its own, so that no request of one can take effect in
+// another.
 //
 // Its calls block until the server has answered or the session is over. While
 // there is no connection they wait for one; when every server has been tried in
-// vain they fail with ErrNotSent. They may be made by any goroutine, and any
-// number of them at a time. A result that arrives when the session is
-// over is discarded: the call fails with ErrSessionOver, or with ErrClosed if
-// the client was closed; if it was to change something and may have done so, the
-// error wraps ErrUnknown, too.
+// vain they fail with ErrNotSent. Any number of goroutines may make calls at the
+// same time. A result that arrives when the session is over is discarded: the
+// call fails with ErrSessionOver, or with ErrClosed if the client was closed. If
+// the call was to change something and may have done so, the error wraps
+// ErrUnknown as well.
 type Session struct {
 	client *Client
 	epoch  uint64
 	conn   *zk.Conn        // set by start, before the session is used
 	events <-chan zk.Event // closed when conn's goroutines have ended
-	trust  *trust
+	leases *leaseTracker
 	nodes  nodeSet
 
 	id           atomic.Int64
 	timeout      atomic.Int64 // a time.Duration; as negotiated
 	zxid         atomic.Int64 // the newest transaction that an answer told of
 	connections  atomic.Uint64
-	noContainers atomic.Bool // the server has none
+	noContainers atomic.Bool           // the server has none
+	fault        atomic.Pointer[fault] // why we closed the last connection; nil if we did not
+	password     []byte                // used by dial only, which go-zookeeper calls on its main loop
 
 	established chan struct{} // closed when the session has its id
 	over        chan struct{} // closed by end
-	parked      chan struct{} // closed when go-zookeeper's loop waits in the dialer for closeConn
 	quitting    chan struct{} // closed by closeConn
 
 	ctx    context.Context // ends with the session; what dials run under
@@ -63,21 +57,14 @@ type Session struct {
 	// those that write ahead of go-zookeeper. closeConn joins them.
 	group sync.WaitGroup
 
-	endOnce  sync.Once
-	err      error // why it is over; written before over is closed, read only after
-	gone     atomic.Bool
-	parkOnce sync.Once
+	endOnce sync.Once
+	err     error // why it is over; written before over is closed, read only after
+	gone    atomic.Bool
 
-	mu           sync.Mutex    // protects what follows; never held while waiting
-	wire         *wire         // the present connection, from the dial on; nil if there is none
-	live         bool          // wire's handshake is done
-	change       chan struct{} // closed and replaced when live or attempts change
-	attempts     int           // to connect, since the last connection
-	downSince    time.Duration // when the last connection was lost
-	flushed      bool          // flushes has reported since
-	published    bool          // the client's users know the session
-	refusing     bool          // servers have been closing connections unanswered …
-	refusedSince time.Duration // … since then
+	mu        sync.Mutex    // protects what follows; never held while waiting
+	link      connState     // the present connection, or what became of the last
+	change    chan struct{} // closed and replaced when link changes
+	published bool          // the client's users know the session
 }
 
 func newSession(c *Client, epoch uint64) *Session {
@@ -86,11 +73,11 @@ func newSession(c *Client, epoch uint64) *Session {
 		epoch:       epoch,
 		established: make(chan struct{}),
 		over:        make(chan struct{}),
-		parked:      make(chan struct{}),
 		quitting:    make(chan struct{}),
 		change:      make(chan struct{}),
+		password:    make([]byte, 16), // what to send for a new session
 	}
-	s.trust = newTrust(c.clock, c.cfg.LostMargin, &c.stats.proofs, func(l *Lease) {
+	s.leases = newLeaseTracker(c.clock, c.cfg.LostMargin, &c.stats.proofs, func(l *Lease) {
 		c.dispatcher.push(notice{lapsed: l})
 	})
 	s.nodes.wake = make(chan struct{}, 1)
@@ -111,11 +98,11 @@ func (s *Session) Timeout() time.Duration { return time.Duration(s.timeout.Load(
 
 // Connection returns the number of the session's present or last connection,
 // counted from 1. As long as it stays the same, watch events arrive in the order
-// of what they tell of, and before the answer to any read that saw more. What
-// happened during an outage is told afterwards in no order.
+// of the changes, and before the answer to any read that saw those. What happened
+// during an outage is told afterwards, in no particular order.
 func (s *Session) Connection() uint64 { return s.connections.Load() }
 
-// Client returns the client whose session it is.
+// Client returns the session's client.
 func (s *Session) Client() *Client { return s.client }
 
 // Err returns nil while the session may be alive, and then why it is over: an
@@ -129,102 +116,19 @@ func (s *Session) Err() error {
 	}
 }
 
-// Gone reports whether the server is known to have ended the session, so that
-// its ephemeral nodes are surely gone. A session that is over and not gone may
-// leave them behind for up to its timeout.
+// Gone reports whether a server has said that the session has ended. Its
+// ephemeral nodes are then deleted, or are deleted before anything that is
+// written later. A session that is over and not gone may leave them behind for
+// up to its timeout.
+//
+// A server says so when the leader has marked the session as closing. If the
+// leader fails before it has committed the end, the next one may keep the
+// session, and its nodes, until it times out once more.
 func (s *Session) Gone() bool { return s.gone.Load() }
 
 // Lease returns the session's present lease. It is never nil: before the first
 // proof, and between a lapse and the next proof, it is one that is not in force.
-func (s *Session) Lease() *Lease { return s.trust.current.Load() }
-
-// opts makes a slice of go-zookeeper's options, whose type it does not export.
-func opts[T any](o ...T) []T { return o }
-
-// start connects. It returns at once; the session is established, or over, later.
-func (s *Session) start() error {
-	conn, events, err := zk.Connect(s.client.cfg.Servers, s.client.cfg.SessionTimeout, opts(
-		zk.WithHostProvider(hostProvider{s}),
-		zk.WithDialer(s.dial),
-		zk.WithEventCallback(s.happened),
-		zk.WithLogger(zkLogger{s.client.cfg.Logger}),
-		zk.WithLogInfo(false),
-		zk.WithMaxConnBufferSize(sendBuffer),
-	)...)
-	s.conn, s.events = conn, events
-	return err
-}
-
-// happened is go-zookeeper's callback, on its goroutine. The session's events
-// are of no interest, because the wire knows them first.
-func (s *Session) happened(ev zk.Event) {
-	if ev.Type > 0 {
-		s.client.dispatcher.push(notice{path: ev.Path, event: Event(ev.Type)})
-	}
-}
-
-// hostProvider is what go-zookeeper asks for the next server.
-type hostProvider struct{ s *Session }
-
-// Init is called first, with the servers of the configuration, which are known.
-func (hostProvider) Init([]string) error { return nil }
-
-// Len returns the number of servers.
-func (p hostProvider) Len() int { return len(p.s.client.hosts.servers) }
-
-// Next returns the server to try next. Its second result makes go-zookeeper
-// fail the requests that wait to be sent, sleep for a second, and look whether
-// it was closed, which it does nowhere else between two attempts. So it is true
-// when go-zookeeper is being closed, and otherwise once in an outage, when that
-// has lasted for so long that a second does not matter any more: calls wait in
-// [Session.before], so there are few to be freed by it.
-func (p hostProvider) Next() (server string, retryStart bool) {
-	select {
-	case <-p.s.quitting:
-		return p.s.client.hosts.servers[0], true
-	default:
-		return p.s.client.hosts.pick(), p.s.flushes()
-	}
-}
-
-// Connected is called when there is a session.
-func (p hostProvider) Connected() {}
-
-// dial is go-zookeeper's dialer. It does not connect once the session is over,
-// so that go-zookeeper cannot carry what waits to be sent into another session.
-func (s *Session) dial(_, server string, _ time.Duration) (net.Conn, error) {
-	hosts := s.client.hosts
-	s.attempting()
-	if !s.sleep(hosts.pause(s.Timeout())) {
-		return nil, s.park()
-	}
-	hosts.trying(server)
-	began := s.client.clock.now()
-	limit := hosts.attempt(s.Timeout())
-	ctx, cancel := context.WithTimeout(s.ctx, limit)
-	defer cancel()
-	deadline := time.Now().Add(limit)
-	conn, raw, err := hosts.dial(ctx, &s.client.cfg, server)
-	if err == nil {
-		err = conn.SetDeadline(deadline) // until the handshake's end
-		if err != nil {
-			_ = raw.Close() // the connection is useless
-		}
-	}
-	if err != nil {
-		if s.Err() != nil {
-			return nil, s.park()
-		}
-		hosts.because(server, reasonOf(err, s.client.clock.now()-began))
-		return nil, err
-	}
-	w := newWire(s, server, began, conn, raw)
-	if !s.attach(w) {
-		_ = raw.Close() // nobody is interested any more
-		return nil, s.park()
-	}
-	return w, nil
-}
+func (s *Session) Lease() *Lease { return s.leases.current.Load() }
 
 // sleep waits for d, and reports false as soon as the session is over.
 func (s *Session) sleep(d time.Duration) bool {
@@ -241,145 +145,110 @@ func (s *Session) sleep(d time.Duration) bool {
 	}
 }
 
-// park holds go-zookeeper's main loop in the dialer, once the session is over,
-// until closeConn lets it go. While it is here its other goroutines have ended
-// and every request that was sent has been failed, so that nothing is decoded
-// into what a caller may be looking at.
-//
-// The moment's wait after that is for go-zookeeper's Close to queue its
-// request: the loop answers it when it empties the queue on its way out. If
-// the loop is faster, Close waits a second for an answer; nothing else is lost.
-func (s *Session) park() error {
-	s.parkOnce.Do(func() { close(s.parked) })
-	<-s.quitting
-	<-time.After(2 * time.Millisecond)
-	return errFenced
-}
-
 // attempting notes that another attempt to connect begins. When every server
-// was tried in vain it logs that, once in an outage: nobody else is told while
-// the lease lasts. (While there has been no session yet, [Open] will tell.)
+// was tried in vain it logs that, once in an outage: while the lease lasts,
+// nothing else tells of it. (While there has been no session yet, [Open] will.)
 func (s *Session) attempting() {
+	servers := len(s.client.hosts.servers)
 	s.mu.Lock()
-	s.attempts++
-	vain := s.attempts == len(s.client.hosts.servers)+1
+	before := s.link.inVain(servers)
+	s.link = s.link.attempting()
+	now := s.link.inVain(servers)
 	s.changedLocked()
 	s.mu.Unlock()
-	if vain && s.ID() != 0 && s.Err() == nil {
+	if now && !before && s.ID() != 0 && s.Err() == nil {
 		s.client.cfg.Logger.Warn("no zookeeper server can be reached; trying again",
 			"session", sessionID(s), "servers", s.client.hosts.why())
 	}
 }
 
-// flushes reports, once in an outage, that it has lasted for the session's
-// timeout.
-func (s *Session) flushes() bool {
-	now := s.client.clock.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// A session that is over has its own way to end the calls.
-	if s.Err() != nil || s.ID() == 0 || s.flushed || now-s.downSince < s.Timeout() {
-		return false
-	}
-	s.flushed = true
-	return true
-}
-
-// attach makes w the session's present connection, unless it is over.
-func (s *Session) attach(w *wire) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.Err() != nil {
-		return false
-	}
-	s.wire = w
-	return true
-}
-
-// connected notes that w's handshake was done. It returns the requests that
-// must go before any other.
-func (s *Session) connected(w *wire, id int64, timeout time.Duration) (first [][]byte) {
+// connected makes w, whose handshake brought g, the session's connection. It
+// reports false if the session is over.
+func (s *Session) connected(w *wire, g greeting) bool {
 	c := s.client
 	resumed := s.ID() != 0
 	s.connections.Add(1) // before anything is answered on it
-	s.trust.greeted(c.clock.now(), timeout, !resumed)
-	s.id.Store(id)
-	s.timeout.Store(int64(timeout))
+	s.leases.greeted(c.clock.now(), g.timeout, !resumed)
+	s.id.Store(g.id)
+	s.timeout.Store(int64(g.timeout))
+	s.password = g.password
 	c.hosts.connected(w.addr)
+	w.out = g.frame
+	var watches [][]byte
 	if resumed {
-		return setWatches(c.watches, s.zxid.Load())
+		watches = setWatches(c.watches, s.zxid.Load())
 	}
-	return nil
-}
+	if len(watches) > 0 {
+		w.turn <- struct{}{} // it is free, and rearm gives it back
+	}
 
-// ready opens the session for requests.
-func (s *Session) ready(w *wire) {
 	s.mu.Lock()
-	if s.wire != w || s.Err() != nil {
+	if s.Err() != nil {
 		s.mu.Unlock()
-		return
+		return false
 	}
-	wasVain := s.attempts > len(s.client.hosts.servers)
-	s.live, s.flushed, s.refusing, s.attempts = true, false, false, 0
+	inVain := s.link.inVain(len(c.hosts.servers))
+	outage := c.clock.now() - s.link.downSince
+	s.link = s.link.up(w)
 	s.changedLocked()
 	s.gateLocked()
-	first := true
-	select {
-	case <-s.established:
-		first = false
-		s.client.stats.reconnects.Add(1)
-	default:
-		close(s.established)
-	}
-	outage := s.client.clock.now() - s.downSince
 	s.mu.Unlock()
-	if wasVain && !first {
-		s.client.cfg.Logger.Info("zookeeper is back, and the session with it",
+
+	if len(watches) > 0 {
+		s.group.Go(func() { w.rearm(watches) })
+	}
+	if !resumed {
+		close(s.established)
+		return true
+	}
+	c.stats.reconnects.Add(1)
+	if inVain {
+		c.cfg.Logger.Info("zookeeper is back, and the session with it",
 			"session", sessionID(s), "server", w.addr, "after", outage.Round(time.Millisecond))
 	}
+	return true
 }
 
-// disconnected notes that w was closed.
+// disconnected notes that w was closed. If that was for a fault, it is logged.
 func (s *Session) disconnected(w *wire) {
-	now := s.client.clock.now()
+	c := s.client
+	now := c.clock.now()
+	var f *fault
+	errors.As(w.err, &f)
 	s.mu.Lock()
-	if s.wire != w {
+	if s.link.wire != w {
 		s.mu.Unlock()
 		return
 	}
-	wasLive := s.live
-	s.wire, s.live = nil, false
-	if wasLive {
-		s.downSince = now
-	}
-	refused := !wasLive && s.ID() != 0 && wasRefused(w.err)
-	if refused && !s.refusing {
-		s.refusing, s.refusedSince = true, now
-	}
-	// A server that has seen less than the client, because its data was
-	// restored from a backup, say, closes the connection without a word, for
-	// ever. So does one that is not ready, so it is given time.
-	giveUp := refused && now-s.refusedSince > 2*s.Timeout()
+	s.link = s.link.down(now)
+	s.fault.Store(f)
 	s.changedLocked()
 	s.gateLocked()
 	s.mu.Unlock()
 
-	if !wasLive && s.Err() == nil {
-		s.client.hosts.because(w.addr, reasonOf(w.err, now-w.born))
+	if f == nil || s.Err() != nil {
+		return
 	}
-	if giveUp {
+	c.hosts.noteFailure(w.addr, reasonOf(f, 0))
+	if omitted, ok := c.faults.allow(now); ok {
+		c.cfg.Logger.Warn("closed a zookeeper connection because of the server; connecting again",
+			"session", sessionID(s), "server", w.addr, "cause", f, "not logged since the last", omitted)
+	}
+}
+
+// refused notes that a server has closed a connection in the handshake. It ends
+// the session if servers have been doing so for long.
+func (s *Session) refused() {
+	s.mu.Lock()
+	var forTooLong bool
+	s.link, forTooLong = s.link.refused(s.client.clock.now(), 2*s.Timeout())
+	s.mu.Unlock()
+	if forTooLong {
 		s.end(errNotResumed, false)
 	}
 }
 
-// wasRefused reports whether a handshake failed because the server closed the
-// connection, and not because it was silent.
-func wasRefused(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-}
-
-// changedLocked wakes those who wait in await.
+// changedLocked wakes those who wait for a change of link.
 func (s *Session) changedLocked() {
 	close(s.change)
 	s.change = make(chan struct{})
@@ -388,7 +257,7 @@ func (s *Session) changedLocked() {
 // gateLocked tells the pool whether tasks can run.
 func (s *Session) gateLocked() {
 	if s.published {
-		s.client.pool.gate(s, s.live)
+		s.client.pool.gate(s, s.link.wire != nil)
 	}
 }
 
@@ -412,12 +281,12 @@ func (s *Session) told() bool {
 func (s *Session) await(ctx context.Context, grace <-chan struct{}) *wire {
 	for {
 		s.mu.Lock()
-		w, live, change := s.wire, s.live, s.change
+		w, change := s.link.wire, s.change
 		s.mu.Unlock()
-		if live && !w.isClosed() {
+		if w != nil && !w.isClosed() {
 			return w
 		}
-		// A connection that was closed just now is live until that is noticed,
+		// A connection that was closed just now is there until that is noticed,
 		// which is a change, too.
 		select {
 		case <-change:
@@ -436,10 +305,10 @@ func (s *Session) await(ctx context.Context, grace <-chan struct{}) *wire {
 func (s *Session) reachable() bool {
 	for {
 		s.mu.Lock()
-		live, vain, change := s.live, s.attempts > len(s.client.hosts.servers), s.change
+		up, inVain, change := s.link.wire != nil, s.link.inVain(len(s.client.hosts.servers)), s.change
 		s.mu.Unlock()
-		if live || vain || s.Err() != nil {
-			return live
+		if up || inVain || s.Err() != nil {
+			return up
 		}
 		select {
 		case <-change:
@@ -448,30 +317,28 @@ func (s *Session) reachable() bool {
 	}
 }
 
-// end makes the session be over because of cause. The first call decides. The
-// leases end before anybody can learn that the session is over.
+// end makes the session be over because of cause. Only the first call counts.
+// The leases end before anyone can learn that the session is over.
 func (s *Session) end(cause error, gone bool) {
 	s.endOnce.Do(func() {
 		if s.client.isClosing() && !errors.Is(cause, ErrClosed) {
 			cause = fmt.Errorf("%w: %w", ErrClosed, cause)
 		}
-		s.trust.end()
+		s.leases.end()
 		s.err = cause
 		s.gone.Store(gone)
 		s.mu.Lock()
-		s.live = false
-		close(s.over) // under mu: attach refuses from here on
+		w := s.link.wire
+		s.link.wire = nil
+		close(s.over) // under mu: connected refuses from here on
 		s.changedLocked()
 		s.gateLocked()
 		s.mu.Unlock()
 		s.cancel()
+		if w != nil {
+			w.cut(errFenced)
+		}
 	})
-	s.mu.Lock()
-	w := s.wire
-	s.mu.Unlock()
-	if w != nil {
-		w.cut(errFenced)
-	}
 }
 
 // shut asks the server to end the session, waits for its answer until ctx
@@ -492,13 +359,22 @@ func (s *Session) shut(ctx context.Context, grace <-chan struct{}) {
 	s.end(ErrClosed, false)
 }
 
-// closeConn closes go-zookeeper's connection object and joins its goroutines
-// and the session's own. The session must be over.
-func (s *Session) closeConn() {
-	<-s.parked
-	close(s.quitting)
-	s.conn.Close()
-	for range s.events { // closed when the last of them has ended
+// A faultLog says which faults are logged: one in a minute.
+type faultLog struct {
+	mu      sync.Mutex // protects what follows
+	next    time.Duration
+	omitted int
+}
+
+// allow reports whether a fault at now is logged, and how many were not since
+// the last that was.
+func (l *faultLog) allow(now time.Duration) (omitted int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now < l.next {
+		l.omitted++
+		return 0, false
 	}
-	s.group.Wait()
+	omitted, l.omitted, l.next = l.omitted, 0, now+time.Minute
+	return omitted, true
 }

@@ -226,7 +226,7 @@ func TestF006_QueuedRequestsStayInTheirSession(t *testing.T) {
 				}
 				// Past our own gate, as in the moment when a connection breaks.
 				_, err := s.conn.Create(path, nil, 1, zkACL(nil))
-				errs[i] = s.after("create", path, err)
+				errs[i] = s.wrapErr("create", path, err)
 			})
 		}
 		synctest.Wait()
@@ -369,8 +369,8 @@ func TestF041_SilentPartition(t *testing.T) {
 	}
 }
 
-// TestLapsedLeaseStaysLapsed: the session survives a long silence, gets a new
-// lease, and the old one stays what it is.
+// TestLapsedLeaseStaysLapsed: the session goes on, gets a new lease, and the old
+// one stays what it is.
 func TestLapsedLeaseStaysLapsed(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		var r recorder
@@ -389,13 +389,12 @@ func TestLapsedLeaseStaysLapsed(t *testing.T) {
 				t.Fatal("the heartbeat does not keep the lease")
 			}
 		}
-		// Writes get no answer for a while; pings keep the session.
-		z.Faults().SwallowRequest(zktest.Match{Op: zktest.OpMulti, Times: 1})
+		n.KeepAlive(false) // no proofs any more; pings keep the session
 		eventually(t, "lapsed", func() bool { return !old.InForce() })
 		if s.Err() != nil {
 			t.Fatal(s.Err())
 		}
-		z.Faults().CutAll() // frees the heartbeat, which waits for that answer
+		n.KeepAlive(true)
 		eventually(t, "a new lease", func() bool { return s.Lease().InForce() })
 		for range 20 {
 			time.Sleep(time.Second)
@@ -510,7 +509,7 @@ func TestSessionEndsDuringDial(t *testing.T) {
 		z.Faults().CutAll()
 		synctest.Wait()
 		_, err := s.conn.Create("/x", nil, 0, zkACL(nil)) // past our own gate
-		wantErr(t, s.after("create", "/x", err), ErrSessionOver, SessionOver)
+		wantErr(t, s.wrapErr("create", "/x", err), ErrSessionOver, SessionOver)
 		eventually(t, "a second session", func() bool { return c.Session() != s })
 		must(t, c.Session().Sync("/"))
 		if z.Exists("/x") {
@@ -792,4 +791,27 @@ func TestCloseUnanswered(t *testing.T) {
 		}
 		hole.Remove()
 	})
+}
+
+// TestCloseInAnOutage: ctx bounds Close whatever go-zookeeper is doing at that
+// moment. Once in an outage it sleeps for a second, when that has lasted for the
+// session's timeout, of 4 s here.
+func TestCloseInAnOutage(t *testing.T) {
+	for outage := 3500 * time.Millisecond; outage < 6*time.Second; outage += 50 * time.Millisecond {
+		bubble(t, func(t *testing.T, z *zktest.Server) {
+			cfg := configure(z)
+			cfg.Servers = []string{"a", "b", "c"}
+			c := open(t, cfg)
+			z.Faults().Refuse()
+			z.Faults().CutAll()
+			time.Sleep(outage)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			wantErr(t, c.Close(ctx), ErrUnknown, Unknown)
+			if took := time.Since(began); took > 310*time.Millisecond {
+				t.Errorf("after %v Close took %v", outage, took)
+			}
+		})
+	}
 }

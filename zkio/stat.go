@@ -4,7 +4,7 @@ package zkio
 
 import "github.com/go-zookeeper/zk"
 
-// A Stat is what ZooKeeper tells about a node beside its data.
+// A Stat is what ZooKeeper tells about a node, besides its data.
 type Stat struct {
 	Czxid          int64 // the transaction that created the node
 	Mzxid          int64 // the transaction that last changed its data

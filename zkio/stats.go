@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
-// Stats is a snapshot of what a Client has done and has to do. Its figures are
-// taken one after the other, so they need not fit together exactly.
+// Stats is a snapshot of what a Client has done and has to do. Its numbers are
+// read one after the other, so they need not agree exactly.
 type Stats struct {
 	// Sent counts the requests sent, by the name of the operation: "connect",
 	// "create", "createContainer", "delete", "exists", "getData", "setData",
 	// "getChildren2", "getACL", "sync", "multi", "ping", "auth", "setWatches",
-	// "closeSession", "other". Operations that were not used are missing.
+	// "closeSession", "other". It has no zeros.
 	Sent map[string]uint64
 
 	Answered    uint64 // requests answered

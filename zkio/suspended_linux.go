@@ -3,27 +3,21 @@
 package zkio
 
 import (
-	"syscall"
 	"time"
-	"unsafe"
-)
 
-// The numbers of Linux's clocks: one stands still while the machine is
-// suspended, and is Go's monotonic clock; the other goes on.
-const (
-	clockMonotonic = 1
-	clockBoottime  = 7
+	"golang.org/x/sys/unix"
 )
 
 // systemSuspended returns for how long the machine has been suspended since it
 // was booted, or a little more: what passes between the readings of the two
 // clocks. It returns 0 where the kernel does not tell (before 2.6.39).
 //
-// Go's own reading of the monotonic clock would be cheaper. It is of the same
-// clock, but not under testing/synctest.
+// CLOCK_MONOTONIC is Go's monotonic clock, and stands still while the machine is
+// suspended. Go's own reading of it would be cheaper, but is another clock under
+// testing/synctest.
 func systemSuspended() time.Duration {
-	monotonic, ok := readClock(clockMonotonic) // first, so that the difference is never too small
-	boottime, known := readClock(clockBoottime)
+	monotonic, ok := readClock(unix.CLOCK_MONOTONIC) // first, so that the difference is never too small
+	boottime, known := readClock(unix.CLOCK_BOOTTIME)
 	if !ok || !known {
 		return 0
 	}
@@ -33,14 +27,13 @@ func systemSuspended() time.Duration {
 // systemUptime returns the time since the machine was booted, suspensions
 // included; 0 where the kernel does not tell.
 func systemUptime() time.Duration {
-	boottime, _ := readClock(clockBoottime)
+	boottime, _ := readClock(unix.CLOCK_BOOTTIME)
 	return boottime
 }
 
-// readClock reads one of the kernel's clocks. It does not block, so the
-// scheduler need not be told.
-func readClock(number uintptr) (time.Duration, bool) {
-	var at syscall.Timespec
-	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, number, uintptr(unsafe.Pointer(&at)), 0)
-	return time.Duration(at.Nano()), errno == 0
+// readClock reads one of the kernel's clocks.
+func readClock(id int32) (time.Duration, bool) {
+	var at unix.Timespec
+	err := unix.ClockGettime(id, &at)
+	return time.Duration(at.Nano()), err == nil
 }

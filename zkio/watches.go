@@ -16,12 +16,11 @@ const (
 	childWatch                       // fires when the node's children change or the node goes
 )
 
-// watches maps paths to those who want to know what happens to them. A path
-// that somebody is registered for is armed: the wire sets the watch bit of
-// every read of it, and notes here which watches the server has. After a
-// reconnect it sets those again.
+// watches maps paths to their watchers. A path with a watcher is armed: the wire
+// sets the watch bit of every read of it, and notes here which watches the
+// server has. After a reconnect it sets those again.
 //
-// Nothing here is on behalf of a single wait, so a wait that is given up leaves
+// Nothing here belongs to a single wait, so a wait that is given up leaves
 // nothing behind.
 type watches struct {
 	mu    sync.Mutex // protects what follows, and the watches; held for map accesses only
@@ -33,16 +32,16 @@ type watches struct {
 // a map does not shrink.
 const mapKeep = 1024
 
-// A watch is the entry of one path. There are many paths, so it is small; and it
-// is changed in its place, since an assignment to the map would keep the path as
-// it came with the request, beside the one that the watcher has anyway.
+// A watch is the entry of one path. There are many, so it is small. It is changed
+// in place: an assignment to the map would keep the copy of the path that came
+// with the request, beside the one that the watcher has anyway.
 type watch struct {
 	watcher Watcher // or several
 	set     watchKind
 }
 
 // several are the watchers of one path, two or more. It is never changed, since
-// they are told without the mutex.
+// it is read without the mutex.
 type several []Watcher
 
 // PathChanged tells all of them.
@@ -82,8 +81,8 @@ func (ws *watches) remove(path string, w Watcher) {
 	}
 	switch all = slices.Delete(all, i, i+1); len(all) {
 	case 0:
-		// The server's watch, if there is one, fires unheard or goes with its
-		// node: the protocol has no cheap way to take it back.
+		// The server's watch, if there is one, is left to fire or to end with the
+		// connection: go-zookeeper cannot remove it.
 		delete(ws.paths, path)
 		ws.shrinkLocked()
 	case 1:
@@ -111,7 +110,7 @@ func (e *watch) all() []Watcher {
 	return []Watcher{e.watcher}
 }
 
-// armed reports whether somebody is registered for path.
+// armed reports whether a watcher is registered for path.
 func (ws *watches) armed(path []byte) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -21,8 +22,8 @@ const (
 	maxFrame = 64 << 20
 	// maxHandshake is the largest answer to a connect request.
 	maxHandshake = 4 << 10
-	// frameStep is how much memory a frame gets at a time, so that a length
-	// alone, which anybody can claim, allocates little.
+	// frameStep is how much memory a frame gets at a time, so that a false
+	// length alone allocates little.
 	frameStep = 64 << 10
 	// keepFrame is the largest buffer that is kept from one frame to the next.
 	keepFrame = 1 << 20
@@ -36,21 +37,28 @@ const (
 var (
 	errWireClosed = errors.New("connection closed")
 	errFenced     = errors.New("the session is over")
+	errTooLong    = errors.New("too long a frame")
 )
 
-// A wire is the net.Conn that go-zookeeper gets from our dialer, and one
-// connection to a server. go-zookeeper makes exactly one Write per packet and
-// has one goroutine that reads, which is what makes the wire possible. It does
-// what go-zookeeper does not:
+// A fault is why the client closed a connection that was up: the server broke
+// the protocol, or stopped answering. Faults are logged, and are part of the
+// errors of the requests that were under way.
+type fault struct{ err error }
+
+func (f *fault) Error() string { return f.err.Error() }
+func (f *fault) Unwrap() error { return f.err }
+
+// A wire is the net.Conn that our dialer returns to go-zookeeper, and one
+// connection to a server, on which the handshake is done. go-zookeeper makes
+// exactly one Write per packet and reads from one goroutine at a time, which is
+// what makes the wire possible. It does what go-zookeeper does not:
 //
-//   - In the handshake, which it holds to a deadline, it learns the session's id
-//     and timeout, and keeps from go-zookeeper an answer that names another
-//     session than ours. It presents the credentials.
 //   - On a resumed session it sets the watches again, before any other request
 //     is sent.
 //   - It sets the watch bit of reads of armed paths, so that go-zookeeper holds
 //     no watchers, and notes when each request was sent and answered, which is
 //     what leases are made of.
+//   - It checks that every request is answered, in order and in time.
 //   - It takes frames apart before go-zookeeper does, which trusts the lengths
 //     in them, and cuts the connection at a malformed one.
 //   - It never fails a Write: it closes the socket, which the reader sees.
@@ -58,27 +66,24 @@ var (
 type wire struct {
 	s    *Session
 	addr string
-	born time.Duration // when the dial began
-	conn net.Conn      // plain or TLS
-	raw  net.Conn      // what conn runs on: closing it never blocks
+	conn net.Conn // plain or TLS
+	raw  net.Conn // what conn runs on: closing it never blocks
 	in   *bufio.Reader
 
-	// Used by the goroutine that reads: go-zookeeper's main loop during the
-	// handshake, then its receive loop, which the main loop starts.
+	// Used by the goroutine that reads: the one that dials, until the handshake
+	// is done, and go-zookeeper's from then on.
 	frame []byte // the buffer of frames
 	out   []byte // what is left of the frame that is being handed to go-zookeeper
 
-	// Changed on the main loop only, which starts the goroutines that read it.
-	greeted bool // the connect request was written
-	up      bool // the handshake is done
+	// Used by the goroutine that calls Write.
+	greeted bool // go-zookeeper's connect request was dropped: ours has been answered
 
-	// turn is held by whoever writes. It is a channel and not a mutex because
-	// its holder waits for the network.
+	// turn is held by whichever goroutine writes. It is a channel and not a
+	// mutex because its holder waits for the network.
 	turn chan struct{}
 
-	mu      sync.Mutex // protects what follows
-	pending map[int32]request
-	pings   fifo[time.Duration] // the send times of the unanswered ones
+	mu      sync.Mutex    // protects what follows
+	pending fifo[request] // the unanswered requests, in the order they were sent
 
 	once   sync.Once
 	closed chan struct{}
@@ -87,26 +92,25 @@ type wire struct {
 
 // A request is one that is not answered yet.
 type request struct {
+	xid  int32
 	op   int32
 	sent time.Duration // on the client's clock, taken before the packet was written
 	path string        // set if the request asks for a watch
 }
 
-func newWire(s *Session, addr string, born time.Duration, conn, raw net.Conn) *wire {
+func newWire(s *Session, addr string, conn, raw net.Conn) *wire {
 	return &wire{
-		s:       s,
-		addr:    addr,
-		born:    born,
-		conn:    conn,
-		raw:     raw,
-		in:      bufio.NewReaderSize(conn, 8<<10),
-		turn:    make(chan struct{}, 1),
-		pending: make(map[int32]request),
-		closed:  make(chan struct{}),
+		s:      s,
+		addr:   addr,
+		conn:   conn,
+		raw:    raw,
+		in:     bufio.NewReaderSize(conn, 8<<10),
+		turn:   make(chan struct{}, 1),
+		closed: make(chan struct{}),
 	}
 }
 
-// cut closes the connection because of err. The first call decides.
+// cut closes the connection because of err. Only the first call counts.
 func (w *wire) cut(err error) {
 	w.once.Do(func() {
 		w.err = err
@@ -143,35 +147,42 @@ func (w *wire) acquire() error {
 
 func (w *wire) release() { <-w.turn }
 
-// send writes one frame. The caller has the turn.
-func (w *wire) send(frame []byte) error {
-	if w.up {
-		// A server that takes nothing for so long is given up, like one that
-		// sends nothing.
-		w.conn.SetWriteDeadline(time.Now().Add(w.s.Timeout() * 2 / 3)) //nolint:errcheck // Write tells
+// patience is how long the server may leave the client without an answer: the
+// time after which go-zookeeper gives up a connection.
+func (w *wire) patience() time.Duration { return w.s.Timeout() * 2 / 3 }
+
+// send notes req and writes its frame. The caller has the turn.
+func (w *wire) send(req request, frame []byte) error {
+	w.note(req)
+	err := w.conn.SetWriteDeadline(time.Now().Add(w.patience()))
+	if err == nil {
+		_, err = w.conn.Write(frame)
 	}
-	if _, err := w.conn.Write(frame); err != nil {
+	if isTimeout(err) {
+		err = &fault{fmt.Errorf("the server has taken nothing for %v", w.patience())}
+	}
+	if err != nil {
 		w.cut(err)
-		return err
 	}
-	return nil
+	return err
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // Write takes one packet of go-zookeeper's. It always reports success.
 func (w *wire) Write(p []byte) (int, error) {
 	if !w.greeted {
 		w.greeted = true
-		w.s.trust.connecting(w.s.client.clock.now())
-		w.s.client.stats.sent(opConnect)
-		w.send(p) //nolint:errcheck // the reader sees it
 		return len(p), nil
 	}
 	if len(p) < 12 {
-		w.cut(fmt.Errorf("a packet of %d bytes cannot be a request", len(p)))
+		w.cut(&fault{fmt.Errorf("a packet of %d bytes cannot be a request", len(p))})
 		return len(p), nil
 	}
-	xid := int32(binary.BigEndian.Uint32(p[4:]))
-	req := request{op: int32(binary.BigEndian.Uint32(p[8:]))}
+	req := request{xid: int32(binary.BigEndian.Uint32(p[4:])), op: int32(binary.BigEndian.Uint32(p[8:]))}
 	switch req.op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren2:
 		r := jute.NewReader(p[12:])
@@ -182,41 +193,57 @@ func (w *wire) Write(p []byte) (int, error) {
 		}
 	}
 	if w.acquire() == nil {
-		w.note(xid, req)
-		w.send(p) //nolint:errcheck // the reader sees it
+		w.send(req, p) //nolint:errcheck // the reader sees it
 		w.release()
 	}
 	return len(p), nil
 }
 
 // note enters a request that is about to be written. Its send time is taken
-// here, after the waiting for the turn and before the packet leaves: the
-// server cannot have seen it earlier, whatever happens in between.
-func (w *wire) note(xid int32, req request) {
+// here, after the wait for the turn and before the packet leaves: the server
+// cannot have seen it earlier, whatever happens in between. The caller has the
+// turn, so pending is in the order in which the server gets the requests.
+func (w *wire) note(req request) {
 	req.sent = w.s.client.clock.now()
 	w.s.client.stats.sent(req.op)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if xid == jute.XidPing {
-		w.pings.push(req.sent)
-		return
-	}
-	w.pending[xid] = req
+	w.pending.push(req)
 }
 
-// answered takes the request that a reply belongs to.
-func (w *wire) answered(xid int32) (request, bool) {
+// answered takes the request that a reply belongs to. ZooKeeper answers the
+// requests of a session in order, pings included. So if the reply is to a later
+// request than the oldest, the oldest is never answered: a server that fails in
+// the middle of a request may log that and keep the connection. The caller would
+// wait for ever, so the connection is cut.
+func (w *wire) answered(xid int32) (request, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if xid == jute.XidPing {
-		if w.pings.len() == 0 {
-			return request{}, false
+	for i := range w.pending.len() {
+		switch req := w.pending.at(i); {
+		case req.xid != xid:
+			continue
+		case i == 0:
+			return w.pending.pop(), nil
+		default:
+			oldest := w.pending.at(0)
+			return request{}, fmt.Errorf("the server answered a later request, but not %s, which was sent %v ago",
+				opName(oldest.op), (w.s.client.clock.now() - oldest.sent).Round(time.Millisecond))
 		}
-		return request{op: jute.OpPing, sent: w.pings.pop()}, true
 	}
-	req, ok := w.pending[xid]
-	delete(w.pending, xid)
-	return req, ok
+	return request{}, fmt.Errorf("%w: an answer to a request that was not made, xid %d", jute.ErrMalformed, xid)
+}
+
+// oldest returns how long the oldest unanswered request has been pending; false
+// if there is none.
+func (w *wire) oldest() (req request, age time.Duration, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pending.len() == 0 {
+		return request{}, 0, false
+	}
+	req = w.pending.at(0)
+	return req, w.s.client.clock.now() - req.sent, true
 }
 
 // Read hands go-zookeeper the frames that are meant for it.
@@ -232,20 +259,27 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads a frame, and puts it into out if go-zookeeper shall have it.
+// next reads a frame, and puts it into out if it is meant for go-zookeeper.
 func (w *wire) next() error {
-	if !w.up {
-		return w.handshake()
-	}
 	frame, err := w.readFrame(maxFrame)
-	if err != nil {
-		return err
+	switch {
+	case isTimeout(err):
+		if req, age, ok := w.oldest(); ok {
+			return &fault{fmt.Errorf("the server has not answered %s for %v", opName(req.op), age.Round(time.Millisecond))}
+		}
+		return &fault{fmt.Errorf("the server has been silent for %v", w.patience())}
+	case errors.Is(err, errTooLong):
+		return &fault{err}
+	case err != nil:
+		return err // the network's
 	}
 	deliver, err := w.reply(frame)
-	if err != nil {
+	switch {
+	case errors.Is(err, errWireClosed), errors.Is(err, errFenced):
 		return err
-	}
-	if deliver {
+	case err != nil:
+		return &fault{err}
+	case deliver:
 		w.out = frame
 	}
 	return nil
@@ -262,10 +296,7 @@ func (w *wire) readFrame(limit int) ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(w.frame)
 	if n > uint32(limit) {
-		if !w.up {
-			return nil, errors.New("the answer is not ZooKeeper's: is this ZooKeeper's client port, and is TLS on at both ends or at neither?")
-		}
-		return nil, fmt.Errorf("the server sent a frame of %d bytes, more than the %d that are taken", n, limit)
+		return nil, fmt.Errorf("%w: a frame of %d bytes, more than the %d that are taken", errTooLong, n, limit)
 	}
 	for rest := int(n); rest > 0; {
 		step := min(rest, max(frameStep, len(w.frame)))
@@ -288,8 +319,8 @@ func (w *wire) readMore(b []byte, n int) ([]byte, error) {
 	return b, err
 }
 
-// reply looks at a frame of an established connection, and reports whether
-// go-zookeeper shall have it.
+// reply looks at a frame of an established connection, and reports whether it is
+// meant for go-zookeeper.
 func (w *wire) reply(frame []byte) (deliver bool, err error) {
 	r := jute.NewReader(frame[4:])
 	xid, zxid, code := r.Int32(), r.Int64(), r.Int32()
@@ -300,20 +331,22 @@ func (w *wire) reply(frame []byte) (deliver bool, err error) {
 	case jute.XidWatchEvent:
 		return true, w.event(r)
 	case jute.XidAuth:
-		return false, nil // nobody asked again after the handshake
+		return false, nil // the handshake is done: no request is waiting for it
+	}
+	req, err := w.answered(xid)
+	if err != nil {
+		return false, err
+	}
+	switch xid {
+	case closeXid:
+		w.s.end(ErrClosed, true)
+		return false, errWireClosed
 	case jute.XidSetWatches:
 		if code != jute.ErrOK {
 			// Some watches may be missing now. The next connection tries again.
 			return false, fmt.Errorf("the server refused to set the watches again: code %d", code)
 		}
 		return false, nil
-	case closeXid:
-		w.s.end(ErrClosed, true)
-		return false, errWireClosed
-	}
-	req, ok := w.answered(xid)
-	if !ok {
-		return false, fmt.Errorf("%w: an answer to a request that was not made, xid %d", jute.ErrMalformed, xid)
 	}
 	now := w.s.client.clock.now()
 	w.s.client.stats.answered.Add(1)
@@ -323,11 +356,11 @@ func (w *wire) reply(frame []byte) (deliver bool, err error) {
 			return false, err
 		}
 	}
-	w.s.trust.answered(req.sent, now)
+	w.s.leases.answered(req.sent, now)
 	if proof {
-		// Before go-zookeeper sees the reply: whoever made the request finds
-		// the lease extended when the call returns.
-		w.s.trust.proved(req.sent)
+		// Before go-zookeeper sees the reply: the caller finds the lease extended
+		// when the call returns.
+		w.s.leases.proved(req.sent)
 	}
 	if req.path != "" {
 		w.watching(req, code)
@@ -371,28 +404,27 @@ func (w *wire) watching(req request, code int32) {
 
 // rearm writes the requests that set again the watches that the server had for
 // this session. It runs on a goroutine of the session's, which was given the
-// turn to write, so that these requests go first; it cannot run on the one that
+// turn to write, so that these requests go first. It cannot run on the one that
 // reads, because the server may have to be read from before it takes them all.
 func (w *wire) rearm(frames [][]byte) {
 	defer w.release()
 	for _, frame := range frames {
-		w.s.client.stats.sent(jute.OpSetWatches)
-		if w.send(frame) != nil {
+		if w.send(request{xid: jute.XidSetWatches, op: jute.OpSetWatches}, frame) != nil {
 			return
 		}
 	}
 }
 
-// sendClose asks the server to end the session. The answer, or the lack of
-// one, is seen by the goroutine that reads.
+// sendClose asks the server to end the session. The goroutine that reads sees
+// the answer, or the lack of one.
 func (w *wire) sendClose() {
 	if w.acquire() != nil {
 		return
 	}
 	defer w.release()
-	w.s.client.stats.sent(jute.OpClose)
 	b := jute.AppendInt32(make([]byte, 4, 12), closeXid)
-	w.send(jute.Frame(jute.AppendInt32(b, jute.OpClose))) //nolint:errcheck // the reader sees it
+	frame := jute.Frame(jute.AppendInt32(b, jute.OpClose))
+	w.send(request{xid: closeXid, op: jute.OpClose}, frame) //nolint:errcheck // the reader sees it
 }
 
 // Close is called by go-zookeeper when its loops end.
@@ -401,18 +433,17 @@ func (w *wire) Close() error {
 	return nil
 }
 
-// SetReadDeadline sets go-zookeeper's deadline for the next frame, two thirds
-// of the session timeout. During the handshake ours stands: go-zookeeper's
-// would be almost seven timeouts, and for the first four bytes only.
+// SetReadDeadline sets the deadline for the next frame. go-zookeeper asks for
+// patience from now on; an unanswered request has used up some of it already. So
+// no request is pending for longer, even if other frames arrive meanwhile.
 func (w *wire) SetReadDeadline(t time.Time) error {
-	if !w.up {
-		return nil
+	if _, age, ok := w.oldest(); ok && !t.IsZero() {
+		t = t.Add(-age)
 	}
 	return w.conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline does nothing: send sets the deadline of each write, whoever
-// makes it.
+// SetWriteDeadline does nothing: send sets the deadline of each write.
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 
 // SetDeadline is not called by go-zookeeper.

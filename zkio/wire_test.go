@@ -28,6 +28,8 @@ type wireBench struct {
 	s      *Session
 	w      *wire
 	server net.Conn
+	hello  []byte   // the connect request
+	auths  [][]byte // the credentials
 }
 
 // newSessionBench returns a session of a client that does nothing by itself.
@@ -50,16 +52,33 @@ func newSessionBench(t testing.TB, auth ...Auth) *Session {
 	return s
 }
 
-// dialBench gives the session a connection.
+// dialBench gives the session a server to connect to.
 func dialBench(t testing.TB, s *Session) *wireBench {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { ours.Close(); theirs.Close() })
-	w := newWire(s, "zk:2181", 0, ours, ours)
-	if !s.attach(w) {
-		t.Fatal("the session is over")
+	s.client.cfg.Dialer = func(context.Context, string, string) (net.Conn, error) { return ours, nil }
+	return &wireBench{t: t, s: s, server: theirs}
+}
+
+// dial connects to the server, which answers the handshake with frames.
+func (b *wireBench) dial(ctx context.Context, frames ...[]byte) (err error) {
+	b.t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.w, err = b.s.connect(ctx, "zk:2181")
+	}()
+	b.hello = b.receive()
+	b.send(frames[0])
+	for range b.s.client.cfg.Auth {
+		if frame, err := b.next(); err == nil {
+			b.auths = append(b.auths, frame)
+		}
 	}
-	return &wireBench{t, s, w, theirs}
+	b.send(frames[1:]...)
+	<-done
+	return err
 }
 
 // request makes a packet of go-zookeeper's.
@@ -82,7 +101,8 @@ func reply(xid int32, zxid int64, code int32, body ...byte) []byte {
 func connectAnswer(id int64, timeout int32) []byte {
 	b := jute.AppendInt32(make([]byte, 4), 0)
 	b = jute.AppendInt64(jute.AppendInt32(b, timeout), id)
-	return jute.Frame(jute.AppendBool(jute.AppendBuffer(b, make([]byte, 16)), false))
+	password := bytes.Repeat([]byte{'0' + byte(id%10)}, 16)
+	return jute.Frame(jute.AppendBool(jute.AppendBuffer(b, password), false))
 }
 
 var stat = make([]byte, 68)
@@ -105,15 +125,30 @@ func (b *wireBench) write(p []byte) []byte {
 // receive returns the next frame that the server gets.
 func (b *wireBench) receive() []byte {
 	b.t.Helper()
-	frame := make([]byte, 4)
-	if _, err := io.ReadFull(b.server, frame); err != nil {
-		b.t.Fatal(err)
-	}
-	frame = append(frame, make([]byte, binary.BigEndian.Uint32(frame))...)
-	if _, err := io.ReadFull(b.server, frame[4:]); err != nil {
+	frame, err := b.next()
+	if err != nil {
 		b.t.Fatal(err)
 	}
 	return frame
+}
+
+func (b *wireBench) next() ([]byte, error) {
+	frame := make([]byte, 4)
+	if _, err := io.ReadFull(b.server, frame); err != nil {
+		return nil, err
+	}
+	frame = append(frame, make([]byte, binary.BigEndian.Uint32(frame))...)
+	_, err := io.ReadFull(b.server, frame[4:])
+	return frame, err
+}
+
+// send has the server send frames, as long as the client takes them.
+func (b *wireBench) send(frames ...[]byte) {
+	for _, f := range frames {
+		if _, err := b.server.Write(f); err != nil {
+			return
+		}
+	}
 }
 
 // read has the server send frames, and returns the first that go-zookeeper gets.
@@ -122,11 +157,7 @@ func (b *wireBench) read(frames ...[]byte) ([]byte, error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for _, f := range frames {
-			if _, err := b.server.Write(f); err != nil {
-				return // the wire has had enough
-			}
-		}
+		b.send(frames...)
 	}()
 	defer func() { <-done }()
 	head := make([]byte, 4)
@@ -138,43 +169,56 @@ func (b *wireBench) read(frames ...[]byte) ([]byte, error) {
 	return slices.Concat(head, body), err
 }
 
-// connect does the handshake.
-func (b *wireBench) connect(id int64) {
+// connect does the handshake, ours and the one that go-zookeeper thinks it does.
+func (b *wireBench) connect(id int64, frames ...[]byte) {
 	b.t.Helper()
-	b.write(jute.Frame(make([]byte, 48)))
-	if _, err := b.read(connectAnswer(id, 6000)); err != nil {
+	answer := connectAnswer(id, 6000)
+	if err := b.dial(b.t.Context(), append([][]byte{answer}, frames...)...); err != nil {
 		b.t.Fatal(err)
+	}
+	if n, err := b.w.Write(make([]byte, 48)); n != 48 || err != nil {
+		b.t.Errorf("the connect request: %d, %v", n, err)
+	}
+	if got, err := b.read(); err != nil || !bytes.Equal(got, answer) {
+		b.t.Fatalf("go-zookeeper got %x, %v", got, err)
 	}
 }
 
-// connected returns a bench with an established session.
+// connectedBench returns a bench with an established session.
 func connectedBench(t testing.TB) *wireBench {
 	b := dialBench(t, newSessionBench(t))
 	b.connect(7)
 	return b
 }
 
+// TestWireHandshake: what is asked for, of the first server and of the next, and
+// what is noted of the answer.
 func TestWireHandshake(t *testing.T) {
-	b := dialBench(t, newSessionBench(t))
-	hello := []byte("\x00\x00\x00\x04abcd")
-	if got := b.write(hello); !bytes.Equal(got, hello) {
-		t.Errorf("the server got %q", got)
-	}
-	if b.s.Err() != nil || b.s.ID() != 0 {
-		t.Errorf("before the answer: %v, %d", b.s.Err(), b.s.ID())
-	}
-	got, err := b.read(connectAnswer(7, 6000))
-	must(t, err)
-	if !bytes.Equal(got, connectAnswer(7, 6000)) {
-		t.Errorf("go-zookeeper got %x", got)
-	}
-	if b.s.ID() != 7 || b.s.Timeout() != 6*time.Second {
-		t.Errorf("session %d, timeout %v", b.s.ID(), b.s.Timeout())
-	}
-	select {
-	case <-b.s.established:
-	default:
-		t.Error("not established")
+	s := newSessionBench(t)
+	for _, old := range []int64{0, 7} {
+		b := dialBench(t, s)
+		b.connect(7)
+		r := jute.NewReader(b.hello[4:])
+		version, zxid, timeout, id, password, readOnly := r.Int32(), r.Int64(), r.Int32(), r.Int64(), r.Buffer(), r.Bool()
+		wantTimeout, wantPassword := int32(10_000), make([]byte, 16)
+		if old != 0 {
+			wantTimeout, wantPassword = 6000, []byte("7777777777777777")
+		}
+		if version != 0 || zxid != 5*old/7 || timeout != wantTimeout || id != old || !bytes.Equal(password, wantPassword) || readOnly || r.Err() != nil || r.Len() != 0 {
+			t.Errorf("asked for: %d %d %d %d %x %t %v, %d left", version, zxid, timeout, id, password, readOnly, r.Err(), r.Len())
+		}
+		if s.ID() != 7 || s.Timeout() != 6*time.Second || s.Connection() != uint64(1+old/7) || s.link.wire != b.w {
+			t.Errorf("session %d, timeout %v, connection %d", s.ID(), s.Timeout(), s.Connection())
+		}
+		select {
+		case <-s.established:
+		default:
+			t.Error("not established")
+		}
+		b.write(packet(1, jute.OpSync))
+		_, err := b.read(reply(1, 5, 0, jute.AppendString(nil, "/")...))
+		must(t, err)
+		b.w.Close()
 	}
 }
 
@@ -213,66 +257,49 @@ func TestWireHandshakeFaults(t *testing.T) {
 				s.id.Store(7)
 			}
 			b := dialBench(t, s)
-			b.write(jute.Frame(make([]byte, 48)))
-			go func() { _, _ = io.Copy(io.Discard, b.server) }() // the credentials
-			frames := tt.frames
-			if len(frames[len(frames)-1]) == 12 {
+			if len(tt.frames[len(tt.frames)-1]) == 12 {
 				time.AfterFunc(50*time.Millisecond, func() { b.server.Close() })
 			}
-			_, err := b.read(frames...)
+			err := b.dial(t.Context(), tt.frames...)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
 			if !is(s.Err(), tt.over) || s.Gone() != tt.gone {
 				t.Errorf("session %v, gone %v; want %v, %v", s.Err(), s.Gone(), tt.over, tt.gone)
 			}
-			if s.Lease().InForce() || s.wire != nil {
+			if s.Lease().InForce() || s.link.wire != nil {
 				t.Error("the connection is in use still")
+			}
+			if _, err := b.server.Write([]byte{0}); err == nil {
+				t.Error("the connection is open still")
 			}
 		})
 	}
 }
 
-// TestWireHandshakeDeadline: go-zookeeper's deadlines do not count during the
-// handshake; ours does, and covers all of it.
+// TestWireHandshakeDeadline: the time for an attempt covers all of the handshake.
 func TestWireHandshakeDeadline(t *testing.T) {
 	b := dialBench(t, newSessionBench(t))
-	must(t, b.w.conn.SetDeadline(time.Now().Add(20*time.Millisecond)))
-	b.write(jute.Frame(make([]byte, 48)))
-	must(t, b.w.SetReadDeadline(time.Now().Add(time.Hour)))
-	must(t, b.w.SetReadDeadline(time.Time{}))
-	_, err := b.read(connectAnswer(7, 6000)[:8])
-	var timeout net.Error
-	if !errors.As(err, &timeout) || !timeout.Timeout() {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := b.dial(ctx, connectAnswer(7, 6000)[:8]); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
-	}
-	if b.s.client.hosts.why() == "zk:2181: not tried yet" {
-		t.Error("no reason is known")
 	}
 }
 
-// TestWireCredentials: they go out with the handshake, and go-zookeeper sees
-// nothing of it.
+// TestWireCredentials: they go out with the handshake.
 func TestWireCredentials(t *testing.T) {
-	b := dialBench(t, newSessionBench(t, Auth{"digest", []byte("u:p")}, Auth{"x", nil}))
-	b.write(jute.Frame(make([]byte, 48)))
-	go func() {
-		_, _ = b.server.Write(connectAnswer(7, 6000))
-		for _, want := range []Auth{{"digest", []byte("u:p")}, {"x", nil}} {
-			r := jute.NewReader(b.receive()[4:])
-			if xid, op, kind := r.Int32(), r.Int32(), r.Int32(); xid != -4 || op != 100 || kind != 0 {
-				t.Errorf("xid %d, op %d, type %d", xid, op, kind)
-			}
-			if scheme, data := r.String(), r.Buffer(); scheme != want.Scheme || !bytes.Equal(data, want.Data) || r.Err() != nil {
-				t.Errorf("%s %q, %v", scheme, data, r.Err())
-			}
+	auths := []Auth{{"digest", []byte("u:p")}, {"x", nil}}
+	b := dialBench(t, newSessionBench(t, auths...))
+	b.connect(7, reply(-4, 0, 0), reply(-4, 0, 0))
+	for i, want := range auths {
+		r := jute.NewReader(b.auths[i][4:])
+		if xid, op, kind := r.Int32(), r.Int32(), r.Int32(); xid != -4 || op != 100 || kind != 0 {
+			t.Errorf("xid %d, op %d, type %d", xid, op, kind)
 		}
-		_, _ = b.server.Write(append(reply(-4, 0, 0), reply(-4, 0, 0)...))
-	}()
-	got, err := b.read()
-	must(t, err)
-	if !bytes.Equal(got, connectAnswer(7, 6000)) {
-		t.Errorf("go-zookeeper got %x", got)
+		if scheme, data := r.String(), r.Buffer(); scheme != want.Scheme || !bytes.Equal(data, want.Data) || r.Err() != nil {
+			t.Errorf("%s %q, %v", scheme, data, r.Err())
+		}
 	}
 }
 
@@ -427,6 +454,7 @@ func TestWireProofs(t *testing.T) {
 			slices.Concat(result(-1, 0, 0, 0, 0), result(-1, jute.AppendInt32(nil, jute.ErrNoNode)...), done), false},
 		{"transaction, refused in the header", jute.OpMulti, jute.ErrNoNode, nil, false},
 		{"an empty transaction", jute.OpMulti, 0, done, false},
+		{"ping", jute.OpPing, 0, nil, false},
 		{"get", jute.OpGetData, 0, append(jute.AppendBuffer(nil, []byte("x")), stat...), false},
 		{"exists", jute.OpExists, 0, stat, false},
 		{"get the ACL", jute.OpGetACL, 0, slices.Concat(jute.AppendInt32(nil, 1), jute.AppendInt32(nil, 31), jute.AppendStrings(nil, []string{"world", "anyone"})[4:], stat), false},
@@ -435,8 +463,12 @@ func TestWireProofs(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := connectedBench(t)
-			b.write(packet(1, tt.op))
-			frame := reply(1, 5, tt.code, tt.body...)
+			xid := int32(1)
+			if tt.op == jute.OpPing {
+				xid = jute.XidPing
+			}
+			b.write(packet(xid, tt.op))
+			frame := reply(xid, 5, tt.code, tt.body...)
 			got, err := b.read(frame)
 			must(t, err)
 			if !bytes.Equal(got, frame) {
@@ -456,7 +488,7 @@ func TestWireReplies(t *testing.T) {
 	texts := func(n int32) []byte { return append(jute.AppendInt32(nil, n), make([]byte, 200)...) }
 	for _, tt := range []struct {
 		name string
-		op   int32 // of the request with xid 1
+		op   int32 // of the request with xid 1, or of the one before it
 		in   []byte
 		// want is "deliver", "swallow", or what the error says.
 		want string
@@ -468,10 +500,14 @@ func TestWireReplies(t *testing.T) {
 		{"an error with a body that is not looked at", jute.OpCreate, reply(1, 5, jute.ErrNoNode, 1), "deliver", nil},
 		{"session moved", jute.OpCreate, reply(1, 5, jute.ErrSessionMoved), "deliver", nil},
 		{"auth", jute.OpSync, reply(-4, 0, 0), "swallow", nil},
-		{"watches set", jute.OpSync, reply(-8, 0, 0), "swallow", nil},
+		{"watches set", jute.OpSetWatches, reply(-8, 0, 0), "swallow", nil},
 
-		{"watches not set", jute.OpSync, reply(-8, 0, jute.ErrNoAuth), "refused to set the watches", nil},
-		{"session closed", jute.OpSync, reply(closeXid, 5, 0), "closed", ErrClosed},
+		{"watches not set", jute.OpSetWatches, reply(-8, 0, jute.ErrNoAuth), "refused to set the watches", nil},
+		{"session closed", jute.OpClose, reply(closeXid, 5, 0), "closed", ErrClosed},
+		{"watches set that were not asked for", jute.OpSync, reply(-8, 0, 0), "request that was not made", nil},
+		{"session closed that was not", jute.OpSync, reply(closeXid, 5, 0), "request that was not made", nil},
+		{"a ping is passed over", jute.OpPing, reply(1, 5, 0, jute.AppendString(nil, "/")...), "a later request, but not ping", nil},
+		{"a change of watches is passed over", jute.OpSetWatches, reply(1, 5, 0, jute.AppendString(nil, "/")...), "a later request, but not setWatches", nil},
 		{"session expired", jute.OpCreate, reply(1, 5, jute.ErrSessionExpired), "over", ErrSessionOver},
 		{"a ping that was not sent", jute.OpSync, reply(-2, 5, 0), "request that was not made", nil},
 		{"a request that was not sent", jute.OpSync, reply(2, 5, 0), "request that was not made", nil},
@@ -499,11 +535,11 @@ func TestWireReplies(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := connectedBench(t)
-			xid := int32(1)
-			if tt.op == jute.OpPing {
-				xid = jute.XidPing
+			if xid, ok := map[int32]int32{jute.OpPing: jute.XidPing, jute.OpSetWatches: jute.XidSetWatches, jute.OpClose: closeXid}[tt.op]; ok {
+				b.write(packet(xid, tt.op))
+				tt.op = jute.OpSync
 			}
-			b.write(packet(xid, tt.op))
+			b.write(packet(1, tt.op))
 			last := reply(1, 6, 0, jute.AppendString(nil, "/")...)
 			frames := [][]byte{tt.in, last}
 			if tt.want == "deliver" {
@@ -524,7 +560,7 @@ func TestWireReplies(t *testing.T) {
 			case err == nil || !strings.Contains(err.Error(), tt.want):
 				t.Errorf("error %v, want %q", err, tt.want)
 			default:
-				if b.s.wire != nil {
+				if b.s.link.wire != nil {
 					t.Error("the connection is in use still")
 				}
 				if n, err := b.server.Write([]byte{1}); err == nil {
@@ -567,14 +603,6 @@ func TestWireNeverFailsAWrite(t *testing.T) {
 		write(b, []byte{0, 0, 0, 1, 0})
 		if _, err := b.read(); err == nil {
 			t.Error("the connection goes on")
-		}
-	})
-	t.Run("during the handshake", func(t *testing.T) {
-		b := dialBench(t, newSessionBench(t))
-		b.server.Close()
-		write(b, make([]byte, 48))
-		if _, err := b.read(); err == nil {
-			t.Error("Read does not tell")
 		}
 	})
 	t.Run("the server takes nothing", func(t *testing.T) {
@@ -644,30 +672,29 @@ func FuzzWire(f *testing.F) {
 	ops := []int32{jute.OpCreate, jute.OpDelete, jute.OpExists, jute.OpGetData, jute.OpSetData, jute.OpSync,
 		jute.OpGetChildren2, jute.OpGetACL, jute.OpMulti, jute.OpCreateContainer}
 	str := jute.AppendString(nil, "/p")
-	f.Add(reply(1, 5, 0, str...))
-	f.Add(reply(4, 5, 0, append(jute.AppendBuffer(nil, []byte("data")), stat...)...))
-	f.Add(reply(7, 5, 0, append(jute.AppendStrings(nil, []string{"a", "b"}), stat...)...))
-	f.Add(reply(7, 5, 0, 255, 255, 255, 255))
-	f.Add(reply(8, 5, 0, 0, 0, 0, 13, 0, 0, 0, 0, 0, 255, 255, 255, 255, 1, 255, 255, 255, 255))
-	f.Add(append(reply(-2, 5, 0), reply(-8, 0, 0)...))
-	f.Add(reply(-1, -1, 0, jute.AppendString([]byte{0, 0, 0, 2, 0, 0, 0, 3}, "/p")...))
-	f.Add(reply(3, 5, jute.ErrNoNode))
-	f.Add(reply(3, 5, jute.ErrSessionExpired))
-	f.Add([]byte{3, 255, 255, 255})
-	f.Fuzz(func(t *testing.T, in []byte) {
+	f.Add(byte(0), reply(1, 5, 0, str...))
+	f.Add(byte(3), reply(4, 5, 0, append(jute.AppendBuffer(nil, []byte("data")), stat...)...))
+	f.Add(byte(6), reply(7, 5, 0, append(jute.AppendStrings(nil, []string{"a", "b"}), stat...)...))
+	f.Add(byte(6), reply(7, 5, 0, 255, 255, 255, 255))
+	f.Add(byte(7), reply(8, 5, 0, 0, 0, 0, 13, 0, 0, 0, 0, 0, 255, 255, 255, 255, 1, 255, 255, 255, 255))
+	f.Add(byte(0), append(reply(-2, 5, 0), reply(-8, 0, 0)...))
+	f.Add(byte(0), reply(-1, -1, 0, jute.AppendString([]byte{0, 0, 0, 2, 0, 0, 0, 3}, "/p")...))
+	f.Add(byte(2), reply(3, 5, jute.ErrNoNode))
+	f.Add(byte(2), reply(3, 5, jute.ErrSessionExpired))
+	f.Add(byte(0), []byte{3, 255, 255, 255})
+	f.Fuzz(func(t *testing.T, first byte, in []byte) {
 		s := newSessionBench(t)
-		s.timeout.Store(int64(time.Second))
-		w := newWire(s, "zk:2181", 0, nil, nopCloser{})
+		w := newWire(s, "zk:2181", nopCloser{}, nopCloser{})
 		w.in.Reset(bytes.NewReader(in))
-		w.greeted, w.up = true, true
-		if !s.attach(w) {
+		if !s.connected(w, greeting{id: 7, timeout: time.Second}) {
 			t.Fatal("over")
 		}
 		s.client.Watch("/p", &recorder{})
-		for i, op := range ops {
-			w.note(int32(i+1), request{op: op, path: "/p"})
+		for i := range ops { // first is the next that the server has to answer
+			at := (i + int(first)) % len(ops)
+			w.note(request{xid: int32(at + 1), op: ops[at], path: "/p"})
 		}
-		w.note(jute.XidPing, request{op: jute.OpPing})
+		w.note(request{xid: jute.XidPing, op: jute.OpPing})
 		out, err := io.ReadAll(w)
 		if err == nil && len(out) < len(in) {
 			// ReadAll takes io.EOF for the end, which is right at a frame's.
@@ -689,7 +716,7 @@ func FuzzWire(f *testing.F) {
 			seen[xid] = true
 			out = out[4+n:]
 		}
-		if s.wire != nil {
+		if s.link.wire != nil {
 			t.Fatal("the wire goes on")
 		}
 	})

@@ -642,7 +642,7 @@ fetch:
     :: else
     fi };
 
-  /* Go: manager/node.go: roundIO.createNode; zkio/node.go: Node.Create, Node.Enter, Node.resolve
+  /* Go: manager/node.go: roundIO.createNode; zkio/node.go: Node.Create, Node.CreateAndCount, Node.resolve
    * A call in a session that is over at the server has no answer until the
    * client knows; a call in one that is over for the client fails. */
 queue:
@@ -692,7 +692,7 @@ refused:                          /* Go: manager/roundio.go: roundIO.failed */
   goto step;
 #endif
 
-  /* Go: manager/roundio.go: roundIO.grant; zkio/trust.go: trust.proved */
+  /* Go: manager/roundio.go: roundIO.grant; zkio/leasetracker.go: leaseTracker.proved */
 enter:
   atomic {
     (ses[p] != s || !DEAD(p,s) || !down[p]);
@@ -733,7 +733,7 @@ enter:
 #endif
   goto step;
 
-  /* Go: manager/handover.go: roundIO.release, roundIO.deleteNode, roundIO.adopt; zkio/node.go: Node.Remove, Node.EnterFor
+  /* Go: manager/handover.go: roundIO.release, roundIO.deleteNode, roundIO.adopt; zkio/node.go: Node.Remove, Node.Replace
    *
    * roundIO.deleteNode may create the next round's node in the transaction that
    * deletes this one's; roundIO.adopt takes it in the next round's first step.
@@ -940,7 +940,7 @@ end:
 }
 
 /* The server ends the session, and deletes its nodes. It does so only when it
- * has not heard of it for so long that the lease is over: zkio/trust.go: trust. */
+ * has not heard of it for so long that the lease is over: zkio/leasetracker.go: leaseTracker. */
 proctype Server() {
   byte n;
 end:

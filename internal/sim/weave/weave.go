@@ -25,7 +25,7 @@ var stalling = map[string]bool{
 	"roundIO.step": true, "roundIO.fetch": true, "roundIO.createNode": true, "roundIO.enterBeside": true, "roundIO.wait": true,
 	"roundIO.watchAhead": true, "roundIO.grant": true, "roundIO.keep": true, "roundIO.release": true, "roundIO.cancel": true,
 	"roundIO.requeue": true, "runner.run": true,
-	"withdrawal.steps": true, "trust.watch": true,
+	"withdrawal.steps": true, "leaseTracker.watch": true,
 }
 
 const (

@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// trustBench is a trust with a clock that the test moves.
-type trustBench struct {
-	*trust
+// leaseBench is a trust with a clock that the test moves.
+type leaseBench struct {
+	*leaseTracker
 	now    atomic.Int64
 	proofs atomic.Uint64
 	mu     sync.Mutex
 	told   []*Lease
 }
 
-// newTrustBench returns a trust of a session of timeout T = 12 s that was asked
+// newLeaseBench returns a trust of a session of timeout T = 12 s that was asked
 // for at 1 s and answered at 1.1 s.
-func newTrustBench(margin time.Duration) *trustBench {
-	b := new(trustBench)
+func newLeaseBench(margin time.Duration) *leaseBench {
+	b := new(leaseBench)
 	c := &clock{fake: func() time.Duration { return time.Duration(b.now.Load()) }}
-	b.trust = newTrust(c, margin, &b.proofs, func(l *Lease) {
+	b.leaseTracker = newLeaseTracker(c, margin, &b.proofs, func(l *Lease) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.told = append(b.told, l)
@@ -42,10 +42,10 @@ func newTrustBench(margin time.Duration) *trustBench {
 
 func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-func (b *trustBench) at(t time.Duration) { b.now.Store(int64(t)) }
+func (b *leaseBench) at(t time.Duration) { b.now.Store(int64(t)) }
 
 // end returns when the present lease ends; 0 if it is not in force.
-func (b *trustBench) ends() time.Duration {
+func (b *leaseBench) ends() time.Duration {
 	if l := b.current.Load(); l.InForce() {
 		return time.Duration(l.until.Load())
 	}
@@ -74,7 +74,7 @@ func TestLeaseRule(t *testing.T) {
 		{"with a margin", nil, ask{2, 2.1}, 1.5, 2 + 6 - 1.5},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newTrustBench(sec(tt.margin))
+			b := newLeaseBench(sec(tt.margin))
 			for _, a := range tt.asks {
 				b.at(sec(a.answered))
 				b.answered(sec(a.sent), sec(a.answered))
@@ -92,7 +92,7 @@ func TestLeaseRule(t *testing.T) {
 // TestLeaseSteady: with a ping every third of T and a proof every sixth, the
 // lease always has a third of T to go.
 func TestLeaseSteady(t *testing.T) {
-	b := newTrustBench(0)
+	b := newLeaseBench(0)
 	for now := sec(2); now < sec(1000); now += sec(1) {
 		b.at(now + sec(0.05))
 		if int(now/time.Second)%4 == 0 {
@@ -114,7 +114,7 @@ func TestLeaseSteady(t *testing.T) {
 // TestLeaseLife: no lease before the first proof; one that has lapsed never
 // comes back; each is told once.
 func TestLeaseLife(t *testing.T) {
-	b := newTrustBench(0)
+	b := newLeaseBench(0)
 	none := b.current.Load()
 	if none.InForce() || !none.Lapsed() || none.Remaining() != 0 {
 		t.Fatal("a lease before the first proof")
@@ -223,7 +223,7 @@ func TestAnswersErrOnTheSafeSide(t *testing.T) {
 // TestLeaseHammer lets everybody do everything at once. Whoever has seen a
 // lease end never sees it in force again, nor does anybody else later.
 func TestLeaseHammer(t *testing.T) {
-	b := newTrustBench(0)
+	b := newLeaseBench(0)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	var leases atomic.Int64
@@ -306,7 +306,7 @@ type ensemble struct {
 // session, in s. T is 12 s, and the session was asked for at 1 s.
 func (e ensemble) margin() float64 {
 	const T = 12.0
-	b := newTrustBench(0)
+	b := newLeaseBench(0)
 	type ask struct {
 		sent  float64
 		write bool

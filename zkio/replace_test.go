@@ -14,20 +14,20 @@ import (
 func queued(t *testing.T, s *Session, w Watcher) *Node {
 	t.Helper()
 	n := newNode("/d", w)
-	_, err := n.Enter(s)
+	_, err := n.CreateAndCount(s)
 	must(t, err)
 	return n
 }
 
-// TestEnterFor: one request takes a node away and makes another at the end of
+// TestReplace: one request takes a node away and makes another at the end of
 // the queue, and tells who else is there.
-func TestEnterFor(t *testing.T) {
+func TestReplace(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		s := openIn(t, z)
 		var r recorder
 		old, n := queued(t, s, &r), newNode("/d", &r)
 		before, gone := s.client.Stats().Sent["multi"], old.Path()
-		children, err := n.EnterFor(s, old)
+		children, err := n.Replace(s, old)
 		must(t, err)
 		if children != 1 {
 			t.Errorf("%d children", children)
@@ -60,7 +60,7 @@ func TestEnterFor(t *testing.T) {
 
 		// Somebody else is there, and is first from then on.
 		old, other := queued(t, s, nil), queued(t, s, nil)
-		if children, err = n.EnterFor(s, old); err != nil || children != 2 {
+		if children, err = n.Replace(s, old); err != nil || children != 2 {
 			t.Errorf("%d children, %v", children, err)
 		}
 		if n.Name()[len(n.prefix):] <= other.Name()[len(other.prefix):] || n.Czxid() <= other.Czxid() {
@@ -72,9 +72,9 @@ func TestEnterFor(t *testing.T) {
 	})
 }
 
-// TestEnterForWhereNumbersRunOut: the number of the node says nothing there, and
+// TestReplaceWhereNumbersRunOut: the number of the node says nothing there, and
 // nothing depends on it.
-func TestEnterForWhereNumbersRunOut(t *testing.T) {
+func TestReplaceWhereNumbersRunOut(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		s := openIn(t, z)
 		must(t, z.SetSequence("/d", 2147483646))
@@ -82,7 +82,7 @@ func TestEnterForWhereNumbersRunOut(t *testing.T) {
 		for range 4 {
 			old, before := n, n.Czxid()
 			n = newNode("/d", nil)
-			children, err := n.EnterFor(s, old)
+			children, err := n.Replace(s, old)
 			must(t, err)
 			if children != 1 || n.Czxid() <= before {
 				t.Errorf("%s: %d children, czxid %d after %d", n.Name(), children, n.Czxid(), before)
@@ -94,8 +94,8 @@ func TestEnterForWhereNumbersRunOut(t *testing.T) {
 	})
 }
 
-// TestEnterForRefused: nothing is done if not all can be.
-func TestEnterForRefused(t *testing.T) {
+// TestReplaceRefused: nothing is done if not all can be.
+func TestReplaceRefused(t *testing.T) {
 	for _, tt := range []struct {
 		what string
 		acl  []ACL
@@ -115,12 +115,12 @@ func TestEnterForRefused(t *testing.T) {
 				must(t, old.Create(s))
 				tt.spy(z, old)
 				before := fmt.Sprint(z.Children("/d"))
-				_, err := n.EnterFor(s, old)
+				_, err := n.Replace(s, old)
 				wantErr(t, err, tt.want, Definite)
 				if after := fmt.Sprint(z.Children("/d")); after != before {
 					t.Errorf("/d has %s, had %s", after, before)
 				}
-				if n.Path() != "" || n.maybe {
+				if n.Path() != "" || n.state != nodeAbsent {
 					t.Errorf("the new one is %q", n.Path())
 				}
 				how, err := old.Remove(s)
@@ -135,16 +135,16 @@ func TestEnterForRefused(t *testing.T) {
 	}
 }
 
-// TestF081_LostEnterFor: the answer is lost. The old one turns out to be gone,
+// TestF081_LostReplace: the answer is lost. The old one turns out to be gone,
 // whoever it was that took it away; and there is one new one.
-func TestF081_LostEnterFor(t *testing.T) {
+func TestF081_LostReplace(t *testing.T) {
 	for _, tt := range []struct {
 		what     string
 		lose     func(*zktest.Faults, zktest.Match) *zktest.Fault
 		how      Removal
 		children int // the next Enter's
 	}{
-		{"carried out", (*zktest.Faults).DropReply, RemovedSomehow, 0},
+		{"carried out", (*zktest.Faults).DropReply, RemovedUnknown, 0},
 		{"not carried out", (*zktest.Faults).DropRequest, RemovedByUs, 1},
 	} {
 		for _, wanted := range []bool{true, false} { // or does nobody wait any more?
@@ -153,7 +153,7 @@ func TestF081_LostEnterFor(t *testing.T) {
 					s := openIn(t, z)
 					old, n := queued(t, s, &recorder{}), newNode("/d", &recorder{})
 					lost := tt.lose(z.Faults(), zktest.Match{Op: zktest.OpMulti, Path: "/d"})
-					_, err := n.EnterFor(s, old)
+					_, err := n.Replace(s, old)
 					wantErr(t, err, ErrUnknown, Unknown)
 					if lost.Hits() != 1 {
 						t.Fatal("nothing was lost")
@@ -164,7 +164,7 @@ func TestF081_LostEnterFor(t *testing.T) {
 						t.Errorf("removed %d, want %d", how, tt.how)
 					}
 					if wanted {
-						children, err := n.Enter(s)
+						children, err := n.CreateAndCount(s)
 						must(t, err)
 						if children != tt.children {
 							t.Errorf("%d children, want %d", children, tt.children)
@@ -179,21 +179,21 @@ func TestF081_LostEnterFor(t *testing.T) {
 	}
 }
 
-// TestEnterForInASessionThatIsOver: both nodes go with it.
-func TestEnterForInASessionThatIsOver(t *testing.T) {
+// TestReplaceInASessionThatIsOver: both nodes go with it.
+func TestReplaceInASessionThatIsOver(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		s := openIn(t, z)
 		c := s.client
 		old, n := queued(t, s, &recorder{}), newNode("/d", &recorder{})
 		z.ExpireSession(s.ID())
 		eventually(t, "a second session", func() bool { return c.Session() != s })
-		_, err := n.EnterFor(s, old)
+		_, err := n.Replace(s, old)
 		wantErr(t, err, ErrSessionOver, SessionOver)
 		how, err := old.Remove(c.Session())
-		if how != RemovedSomehow || err != nil {
+		if how != RemovedUnknown || err != nil {
 			t.Errorf("removed %d, %v", how, err)
 		}
-		_, err = n.Enter(c.Session())
+		_, err = n.CreateAndCount(c.Session())
 		must(t, err)
 		wantPlaced(t, z, n, c.Session())
 		must(t, n.Delete(c.Session()))
@@ -201,9 +201,9 @@ func TestEnterForInASessionThatIsOver(t *testing.T) {
 	})
 }
 
-// TestEnterForArguments: it is for a node that is new, beside one that is surely
+// TestReplaceArguments: it is for a node that is new, beside one that is surely
 // there, and anything else is refused before anything is sent.
-func TestEnterForArguments(t *testing.T) {
+func TestReplaceArguments(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		s := openIn(t, z)
 		other := open(t, configure(z)).Session()
@@ -222,7 +222,7 @@ func TestEnterForArguments(t *testing.T) {
 			{"the old one may be gone", newNode("/d", nil), tried},
 		} {
 			children := len(z.Children("/d"))
-			_, err := tt.n.EnterFor(s, tt.old)
+			_, err := tt.n.Replace(s, tt.old)
 			if !is(err, ErrBadArguments) || len(z.Children("/d")) != children {
 				t.Errorf("%s: %v, %d nodes, had %d", tt.what, err, len(z.Children("/d")), children)
 			}

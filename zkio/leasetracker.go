@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A trust computes a session's leases from what the wire saw.
+// A leaseTracker computes a session's leases from what the wire saw.
 //
 // The leader ends a session when it has not heard of it for the timeout T. The
 // connection does not show that: a follower that is cut off from its leader
@@ -28,7 +28,14 @@ import (
 // So by the time s the leader knew of whatever had been answered at s - T/4,
 // which was sent at p or later, and cannot end the session before p + T. A
 // twelfth of T is left for clocks that differ in speed.
-type trust struct {
+//
+// This takes that T is at least two ticks, and that every server has the same
+// bounds for T: one with a lower bound shortens the session when it is resumed
+// there, which the client learns only from the answer. Behind an ObserverMaster
+// (ZooKeeper 3.6), where an observer reports to a follower and that one to the
+// leader, the leader may learn of the session a tick later, and T must be at
+// least four ticks.
+type leaseTracker struct {
 	clock  *clock
 	margin time.Duration
 	lapses func(*Lease) // told of each lease that is over; must not block
@@ -49,26 +56,26 @@ type trust struct {
 	ended     bool
 }
 
-func newTrust(c *clock, margin time.Duration, proofs *atomic.Uint64, lapses func(*Lease)) *trust {
-	t := &trust{clock: c, margin: margin, lapses: lapses, proofs: proofs, begins: make(chan struct{}, 1)}
+func newLeaseTracker(c *clock, margin time.Duration, proofs *atomic.Uint64, lapses func(*Lease)) *leaseTracker {
+	t := &leaseTracker{clock: c, margin: margin, lapses: lapses, proofs: proofs, begins: make(chan struct{}, 1)}
 	t.current.Store(newLease(t, lapsed))
 	return t
 }
 
 // connecting notes that a connect request is about to be written.
-func (t *trust) connecting(now time.Duration) {
+func (t *leaseTracker) connecting(now time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asked = now
 }
 
 // greeted notes that the connect request was answered.
-func (t *trust) greeted(now, timeout time.Duration, first bool) {
+func (t *leaseTracker) greeted(now, timeout time.Duration, first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l := t.current.Load(); !first && timeout < t.timeout {
-		// This server keeps sessions for a shorter time than the one before: the
-		// lease that was reckoned with the longer one says too much.
+		// This server keeps sessions for a shorter time than the one before: a
+		// lease computed from the longer timeout is too long.
 		if until := l.until.Load(); until != lapsed {
 			t.lapseLocked(l, until)
 		}
@@ -83,7 +90,7 @@ func (t *trust) greeted(now, timeout time.Duration, first bool) {
 }
 
 // answered notes that a request was answered.
-func (t *trust) answered(sent, now time.Duration) {
+func (t *leaseTracker) answered(sent, now time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.answers.add(sent, now)
@@ -91,7 +98,7 @@ func (t *trust) answered(sent, now time.Duration) {
 
 // proved notes that a write sent at s was answered without error: it extends
 // the lease, or begins one.
-func (t *trust) proved(s time.Duration) {
+func (t *leaseTracker) proved(s time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
@@ -108,7 +115,7 @@ func (t *trust) proved(s time.Duration) {
 	l := t.current.Load()
 	until := l.until.Load()
 	if until != lapsed && now >= time.Duration(until) {
-		// It was over already, and nobody had noticed.
+		// It was over already, unnoticed.
 		t.lapseLocked(l, until)
 		until = lapsed
 	}
@@ -127,13 +134,13 @@ func (t *trust) proved(s time.Duration) {
 }
 
 // lapse ends l if its end is still until, and reports whether it did.
-func (t *trust) lapse(l *Lease, until int64) bool {
+func (t *leaseTracker) lapse(l *Lease, until int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.lapseLocked(l, until)
 }
 
-func (t *trust) lapseLocked(l *Lease, until int64) bool {
+func (t *leaseTracker) lapseLocked(l *Lease, until int64) bool {
 	if !l.until.CompareAndSwap(until, lapsed) {
 		return false
 	}
@@ -142,7 +149,7 @@ func (t *trust) lapseLocked(l *Lease, until int64) bool {
 }
 
 // end ends the present lease, and there will be no other.
-func (t *trust) end() {
+func (t *leaseTracker) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
@@ -153,11 +160,11 @@ func (t *trust) end() {
 }
 
 // due returns when the next write is due if nothing else is written: a sixth of
-// the timeout after the last one. Soon after an outage the lease may end before the
-// write after that, since what was answered before the outage is old, and what was
-// answered since was too young to count for the last write; then it is due as soon
-// as that counts.
-func (t *trust) due() time.Duration {
+// the timeout after the last one. Soon after an outage the lease may end before
+// the write after that: answers from before the outage are old, and those since
+// were too young to count for the last write. Then the write is due as soon as
+// they count.
+func (t *leaseTracker) due() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	due := t.proof + t.timeout/6
@@ -172,18 +179,18 @@ func (t *trust) due() time.Duration {
 }
 
 // sixth returns a sixth of the timeout.
-func (t *trust) sixth() time.Duration {
+func (t *leaseTracker) sixth() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.timeout / 6
 }
 
-// watch notices the end of each lease in time, so that it is told even if
-// nobody looks. It returns when over is closed.
+// watch notices the end of each lease in time, so that it is told even if no
+// caller asks. It returns when over is closed.
 //
 // A timer stands still while the machine is suspended. So it looks six times in a
 // timeout, as the heartbeat does, and not only when the end is due.
-func (t *trust) watch(over <-chan struct{}) {
+func (t *leaseTracker) watch(over <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// This file is how a session drives go-zookeeper: what that asks of it (a
+// server, a connection), what it tells it (events), and how it is stopped.
+//
+// go-zookeeper's main loop asks for a server (Next) and for a connection to it
+// (dial), until it has one. Then it starts a sender and a receiver, and waits
+// until both have ended. It fails the requests that were sent, and begins again.
+
+// sendBuffer is go-zookeeper's buffer for one request: what a server takes by
+// default, 1 MiB, and some more.
+const sendBuffer = 1<<20 + 4096
+
+// opts makes a slice of go-zookeeper's options, whose type it does not export.
+func opts[T any](o ...T) []T { return o }
+
+// start connects. It returns at once; the session is established, or over, later.
+func (s *Session) start() error {
+	conn, events, err := zk.Connect(s.client.cfg.Servers, s.client.cfg.SessionTimeout, opts(
+		zk.WithHostProvider(hostProvider{s}),
+		zk.WithDialer(s.dial),
+		zk.WithEventCallback(s.onEvent),
+		zk.WithLogger(zkLogger{s.client.cfg.Logger}),
+		zk.WithLogInfo(false),
+		zk.WithMaxConnBufferSize(sendBuffer),
+	)...)
+	s.conn, s.events = conn, events
+	return err
+}
+
+// onEvent is go-zookeeper's callback, on its goroutines.
+//
+// The session's events are of no interest, because the wire knows them first,
+// but for the last. go-zookeeper's Close tells the main loop to quit, and then
+// queues a request, for whose answer it waits a second. The loop answers what is
+// queued when it quits, right after this call, which gives Close time to queue
+// it. Should that not be enough, closing takes a second longer.
+func (s *Session) onEvent(ev zk.Event) {
+	switch {
+	case ev.Type > 0:
+		s.client.dispatcher.push(notice{path: ev.Path, event: Event(ev.Type)})
+	case ev.State == zk.StateDisconnected && s.isQuitting():
+		<-time.After(2 * time.Millisecond)
+	}
+}
+
+// hostProvider is what go-zookeeper asks for the next server.
+type hostProvider struct{ s *Session }
+
+// Init is called first, with the servers of the configuration, which are known.
+func (hostProvider) Init([]string) error { return nil }
+
+// Len returns the number of servers.
+func (p hostProvider) Len() int { return len(p.s.client.hosts.servers) }
+
+// Next returns the server to try next. Its second result makes go-zookeeper
+// fail the requests that wait to be sent, sleep for a second, and look whether
+// it was closed, which it does nowhere else between two attempts. So it is true
+// when go-zookeeper is being closed, and otherwise once in an outage, when that
+// has lasted for so long that a second does not matter any more: calls wait in
+// [Session.waitConnected], so there are few to be freed by it.
+func (p hostProvider) Next() (server string, retryStart bool) {
+	due := p.s.beginDialing()
+	if p.s.isQuitting() {
+		return p.s.client.hosts.servers[0], true
+	}
+	return p.s.client.hosts.pick(), due
+}
+
+// Connected is called when there is a session.
+func (p hostProvider) Connected() {}
+
+// zkLogger passes go-zookeeper's lines on. They are about connections that
+// fail, which our own lines and errors tell better.
+type zkLogger struct{ log *slog.Logger }
+
+func (l zkLogger) Printf(format string, args ...any) {
+	if l.log.Enabled(context.Background(), slog.LevelDebug) {
+		l.log.Debug("zookeeper client", "says", fmt.Sprintf(format, args...))
+	}
+}
+
+// beginDialing notes that go-zookeeper's main loop has no connection, and
+// reports, once in an outage, that it has lasted for the session's timeout.
+func (s *Session) beginDialing() (flush bool) {
+	now := s.client.clock.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link.dialing = true
+	// A session that is over has its own way to end the calls.
+	if s.Err() == nil && s.ID() != 0 {
+		s.link, flush = s.link.flush(now, s.Timeout())
+	}
+	s.changedLocked()
+	return flush
+}
+
+// dial is go-zookeeper's dialer: it connects to server and does the handshake.
+// It does not connect once the session is over, so that go-zookeeper cannot
+// carry what waits to be sent into another session.
+func (s *Session) dial(_, server string, _ time.Duration) (net.Conn, error) {
+	hosts := s.client.hosts
+	s.attempting()
+	if !s.sleep(hosts.pause(s.Timeout())) {
+		return nil, s.park()
+	}
+	hosts.trying(server)
+	began := s.client.clock.now()
+	ctx, cancel := context.WithTimeout(s.ctx, hosts.attempt(s.Timeout()))
+	defer cancel()
+	w, err := s.connect(ctx, server)
+	switch {
+	case err == nil:
+		return w, nil
+	case s.Err() != nil:
+		return nil, s.park()
+	}
+	hosts.noteFailure(server, reasonOf(err, s.client.clock.now()-began))
+	return nil, err
+}
+
+// connect makes a connection to server the session's, by ctx's end.
+func (s *Session) connect(ctx context.Context, server string) (*wire, error) {
+	conn, raw, err := s.client.hosts.dial(ctx, &s.client.cfg, server)
+	if err != nil {
+		return nil, err
+	}
+	w := newWire(s, server, conn, raw)
+	g, err := w.handshake(ctx)
+	if err == nil && s.connected(w, g) {
+		return w, nil
+	}
+	_ = raw.Close() // it is of no use any more
+	switch {
+	case err == nil:
+		return nil, errFenced
+	case errors.Is(err, ErrSessionOver), errors.Is(err, ErrAuthFailed):
+		s.end(err, errors.Is(err, errSessionExpired))
+	case s.ID() != 0 && wasRefused(err):
+		s.refused()
+	}
+	return nil, err
+}
+
+// wasRefused reports whether a handshake failed because the server closed the
+// connection, and not because it was silent.
+func wasRefused(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// park holds go-zookeeper's main loop in the dialer, once the session is over,
+// until closeConn lets it go.
+func (s *Session) park() error {
+	<-s.quitting
+	return errFenced
+}
+
+// isQuitting reports whether closeConn has let go-zookeeper's main loop go.
+func (s *Session) isQuitting() bool {
+	select {
+	case <-s.quitting:
+		return true
+	default:
+		return false
+	}
+}
+
+// closeConn closes go-zookeeper's connection object and joins its goroutines
+// and the session's own. The session must be over.
+//
+// It waits until the main loop has no connection, which it will not have again:
+// every request that was sent has been failed then, and nothing is decoded into
+// what a caller may be looking at. The loop may be dialing, or parked there, or
+// sleeping before, as Next had it do; it notices that it is to quit.
+func (s *Session) closeConn() {
+	for {
+		s.mu.Lock()
+		dialing, change := s.link.dialing, s.change
+		s.mu.Unlock()
+		if dialing {
+			break
+		}
+		<-change
+	}
+	close(s.quitting)
+	s.conn.Close()
+	for range s.events { // closed when the last of its goroutines has ended
+	}
+	s.group.Wait()
+}
