@@ -13,27 +13,34 @@ import (
 	"testing"
 )
 
-// A reader begins by copying the README's programs, so they have to compile
-// with the code beside them. Some are the middle of a function only.
+// A reader begins by copying the programs of the README and the documents, so
+// they must compile with the code beside them. Some are the middle of a function
+// only.
 func TestReadmePrograms(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+	documents, err := filepath.Glob("docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(readme, -1)
-	if len(programs) == 0 {
-		t.Fatal("README.md has no Go program in it")
-	}
-	for i, program := range programs {
-		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
-			text := program[1]
-			if !bytes.HasPrefix(text, []byte("package ")) {
-				text = fmt.Appendf(nil, around, text)
-			}
-			if out, err := build(t, text); err != nil {
-				t.Errorf("go build: %v\n%s\nof the program\n%s", err, out, text)
-			}
-		})
+	for _, document := range append(documents, "README.md") {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(text, -1)
+		if document == "README.md" && len(programs) == 0 {
+			t.Error("README.md has no Go program in it")
+		}
+		for i, program := range programs {
+			t.Run(fmt.Sprint(document, "/", i+1), func(t *testing.T) {
+				text := program[1]
+				if !bytes.HasPrefix(text, []byte("package ")) {
+					text = fmt.Appendf(nil, around, text)
+				}
+				if out, err := build(t, text); err != nil {
+					t.Errorf("go build: %v\n%s\nof the program\n%s", err, out, text)
+				}
+			})
+		}
 	}
 
 	t.Run("a wrong one is noticed", func(t *testing.T) {
@@ -44,7 +51,8 @@ func TestReadmePrograms(t *testing.T) {
 	})
 }
 
-// around is what stands around the README's shorter pieces.
+// around is what stands around the shorter pieces, which may use its parameters
+// and declare them anew.
 const around = `package main
 
 import (
@@ -59,7 +67,9 @@ import (
 func main() { _, _, _, _ = context.Canceled, errors.New, fmt.Println, zkio.SetOp }
 
 func piece(ctx context.Context, m *manager.Manager, lock *manager.Lock, h manager.Hold) error {
-%s}
+	{
+%s	}
+}
 `
 
 // build shows the program to the go command as a package of this module, by an

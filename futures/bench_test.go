@@ -9,35 +9,28 @@ import (
 	"testing"
 )
 
-// The making and settling of a promise that nobody waits for, and of one that
-// somebody asked for a channel.
+// A promise is made, used by one reader or none, and settled.
 func BenchmarkSettle(b *testing.B) {
-	b.Run("channel=no", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			var p Promise[int]
-			p.Settle(7, nil)
-		}
-	})
-	b.Run("channel=yes", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			var p Promise[int]
-			p.Future().Done()
-			p.Settle(7, nil)
-		}
-	})
-	b.Run("callbacks=1", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			var p Promise[int]
-			p.Future().register(&callback[int]{call: func(int, error) {}})
-			p.Settle(7, nil)
-		}
-	})
+	for _, by := range []struct {
+		name string
+		use  func(f *Future[int])
+	}{
+		{"channel=no", func(*Future[int]) {}},
+		{"channel=yes", func(f *Future[int]) { f.Done() }},
+		{"callbacks=1", func(f *Future[int]) { f.register(&callback[int]{call: func(int, error) {}}) }},
+	} {
+		b.Run(by.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var p Promise[int]
+				by.use(p.Future())
+				p.Settle(7, nil)
+			}
+		})
+	}
 }
 
-// What is done with a future that is settled.
+// A future that is settled is read by many goroutines.
 func BenchmarkSettled(b *testing.B) {
 	ctx := context.Background()
 	for _, channel := range []bool{false, true} {
@@ -67,11 +60,10 @@ func BenchmarkSettled(b *testing.B) {
 	}
 }
 
-// Two goroutines that wake each other by turns: each operation is a future that
-// is settled while the other one waits for it, and another one back.
+// Two goroutines wake each other by turns: each operation settles a future that
+// the other one waits for, and waits for the one that comes back.
 func BenchmarkAwait(b *testing.B) {
-	// A ball is settled with the one that is to come back.
-	type ball struct{ there Promise[*ball] }
+	type ball struct{ there Promise[*ball] } // settled with the ball that comes back
 	for _, by := range []struct {
 		name  string
 		await func(*Future[*ball]) *ball
@@ -101,34 +93,34 @@ func BenchmarkAwait(b *testing.B) {
 	}
 }
 
-// From Settle until the last of many who wait has returned.
+// From Settle until the last of many readers has its result.
 func BenchmarkFanOut(b *testing.B) {
-	for _, waiters := range []int{1, 10, 100, 1000} {
-		b.Run(fmt.Sprintf("by=wait/waiters=%d", waiters), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				var p Promise[int]
-				var all sync.WaitGroup
-				for range waiters {
-					all.Go(func() { _, _ = p.Future().Wait(context.Background()) })
+	for _, by := range []struct {
+		name string
+		read func(f *Future[int], all *sync.WaitGroup)
+	}{
+		{"wait", func(f *Future[int], all *sync.WaitGroup) {
+			all.Go(func() { _, _ = f.Wait(context.Background()) })
+		}},
+		{"ondone", func(f *Future[int], all *sync.WaitGroup) {
+			all.Add(1)
+			f.OnDone(func(int, error) { all.Done() })
+		}},
+	} {
+		for _, readers := range []int{1, 10, 100, 1000} {
+			b.Run(fmt.Sprintf("by=%s/waiters=%d", by.name, readers), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					var p Promise[int]
+					var all sync.WaitGroup
+					for range readers {
+						by.read(p.Future(), &all)
+					}
+					p.Settle(7, nil)
+					all.Wait()
 				}
-				p.Settle(7, nil)
-				all.Wait()
-			}
-		})
-		b.Run(fmt.Sprintf("by=ondone/waiters=%d", waiters), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				var p Promise[int]
-				var all sync.WaitGroup
-				all.Add(waiters)
-				for range waiters {
-					p.Future().OnDone(func(int, error) { all.Done() })
-				}
-				p.Settle(7, nil)
-				all.Wait()
-			}
-		})
+			})
+		}
 	}
 }
 

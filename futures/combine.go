@@ -9,14 +9,13 @@ import (
 	"sync"
 )
 
-// ErrNone is the error of [Any] of no futures at all.
+// ErrNone is the error of [Any] without arguments.
 var ErrNone = errors.New("futures: any of no futures")
 
-// All returns a future of all results, in the order of fs. It is settled when
-// all of fs have been, or as soon as one of them has been settled with an
-// error: then with that error, whatever becomes of the others. All of no
-// futures is settled with an empty slice. The slice is the same for everybody
-// who waits.
+// All returns a future of the values of fs, in that order. It is settled when all
+// of fs are, or with the first error as soon as one of fs is settled with an
+// error. Without arguments, it is settled with an empty slice. Every reader gets
+// the same slice.
 //
 // No goroutine waits for fs.
 func All[T any](fs ...*Future[T]) *Future[[]T] {
@@ -42,13 +41,12 @@ func All[T any](fs ...*Future[T]) *Future[[]T] {
 	return p.Future()
 }
 
-// Any returns a future of the first value: it is settled as soon as one of fs
-// has been settled without an error, with that one's value. If all of fs are
-// settled with errors, it is settled with the errors of all, joined in the
-// order of fs. Any of no futures is settled with [ErrNone].
+// Any returns a future of the first value: as soon as one of fs is settled without
+// an error, the future is settled with that value. If all of fs are settled with
+// errors, it is settled with those errors, joined in the order of fs. Without
+// arguments, it is settled with [ErrNone].
 //
-// No goroutine waits for fs, and once the future is settled the others of fs
-// do not refer to it any more.
+// No goroutine waits for fs. Once the future is settled, none of fs refers to it.
 func Any[T any](fs ...*Future[T]) *Future[T] {
 	p := new(Promise[T])
 	var zero T
@@ -73,9 +71,9 @@ func Any[T any](fs ...*Future[T]) *Future[T] {
 	return p.Future()
 }
 
-// A group is what a combined future has registered with its inputs.
+// A group has the callbacks that a combined future has registered with its inputs.
 type group[T any] struct {
-	mu      sync.Mutex // protects what follows, and the combiner's own variables
+	mu      sync.Mutex // protects following fields, and the variables of All or Any
 	over    bool       // the combined future is settled
 	entries []entry[T]
 }
@@ -85,10 +83,10 @@ type entry[T any] struct {
 	c *callback[T]
 }
 
-// watch registers one with all of fs, until one says that the combined future
-// is settled by it, which it does once. one is called by whoever settles an
-// input, or here if that is settled already; possibly at the same time for
-// different inputs.
+// watch arranges for one to be called for each of fs when it is settled. one
+// settles the combined future if it can, and returns true if it did, which ends
+// the group. It is called by the goroutine that settles an input, or by watch if
+// the input is already settled, and possibly at the same time for several inputs.
 func (g *group[T]) watch(fs []*Future[T], one func(i int, v T, err error) (over bool)) {
 	for i, f := range fs {
 		c := &callback[T]{call: func(v T, err error) {
@@ -97,9 +95,9 @@ func (g *group[T]) watch(fs []*Future[T], one func(i int, v T, err error) (over 
 			}
 		}}
 		f.register(c)
-		// The group may have ended while we registered, by an input that was
-		// settled meanwhile or is settled already: then nobody but us knows that
-		// c is there. Otherwise c is among the entries before the group ends.
+		// This races with end. If the group has ended, c was not among the
+		// entries that end took out, so we take it out. Otherwise c is an entry
+		// before the group ends.
 		g.mu.Lock()
 		over := g.over
 		if !over {
@@ -113,25 +111,24 @@ func (g *group[T]) watch(fs []*Future[T], one func(i int, v T, err error) (over 
 	}
 }
 
-// end takes out of all inputs what the group has registered there: an input
-// that stays unsettled for long must not collect combined futures that are.
+// end takes the group's callbacks out of its inputs, so that an input that stays
+// pending does not accumulate callbacks of futures that are settled.
 func (g *group[T]) end() {
 	g.mu.Lock()
 	g.over = true
 	entries := g.entries
 	g.entries = nil
 	g.mu.Unlock()
-	// Outside of g.mu: it is never held together with the mu of a future.
+	// g.mu is never held together with the mu of a future.
 	for _, e := range entries {
 		e.f.unregister(e.c)
 	}
 }
 
-// Map returns a future of fn's result for the value of f. When f is settled
-// with a value, fn is called once with it, on a goroutine of its own that no
-// other waits for, and what it returns settles the future. If f is settled
-// with an error, so is the future, and fn is not called. If fn panics, the
-// future is settled with a [*PanicError]; if it ends its goroutine by
+// Map returns a future of fn applied to the value of f. When f is settled with a
+// value, fn is called once, in its own goroutine, and its results settle the
+// future. If f is settled with an error, so is the future, and fn is not called.
+// If fn panics, the future is settled with a [*PanicError]; if fn calls
 // [runtime.Goexit], with [ErrGoexit].
 //
 // No goroutine waits for f.
@@ -151,8 +148,8 @@ func Map[T, U any](f *Future[T], fn func(T) (U, error)) *Future[U] {
 	return p.Future()
 }
 
-// settleWith settles p with what fn makes of v, come what may: those who wait
-// for p must not wait for ever because fn did not return.
+// settleWith settles p with the results of fn(v). It does so even if fn does not
+// return, since p must not stay pending then.
 func settleWith[T, U any](p *Promise[U], fn func(T) (U, error), v T) {
 	var u U
 	err := ErrGoexit // unless fn returns, or panics
@@ -165,22 +162,22 @@ func settleWith[T, U any](p *Promise[U], fn func(T) (U, error), v T) {
 	u, err = fn(v)
 }
 
-// ErrGoexit is the error of a future made by [Map] whose function ended its
-// goroutine instead of returning.
+// ErrGoexit is the error of a future made by [Map] whose function called
+// [runtime.Goexit].
 var ErrGoexit = errors.New("futures: the function given to Map called runtime.Goexit")
 
 // A PanicError is the error of a future made by [Map] whose function panicked.
 type PanicError struct {
-	Value any    // what the function panicked with
-	Stack []byte // the stack of the panic, as debug.Stack formats it
+	Value any    // the argument of panic
+	Stack []byte // the stack at the panic, as formatted by debug.Stack
 }
 
-// Error returns the panic's value, without the stack.
+// Error describes the panic by its value. It does not include the stack.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("futures: the function given to Map panicked: %v", e.Value)
 }
 
-// Unwrap returns the panic's value if it is an error, else nil.
+// Unwrap returns the panic's value if that is an error, else nil.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err

@@ -2,20 +2,17 @@
 
 // Package futures provides results that are settled once and awaited by many.
 //
-// A [Promise] is the writing end: somebody who owes a result keeps it and
-// calls [Promise.Settle] when the result is there. Its [Future] is the reading
-// end, which can be given to any number of goroutines. Each of them may wait
-// with its own context, look without waiting, or leave a function to be
-// called; all of them see the same value and the same error, and whoever gives
-// up waiting disturbs nobody else.
+// A [Promise] is the writing end. The goroutine that produces a result keeps the
+// Promise and calls [Promise.Settle] with the result. Its [Future] is the reading
+// end, which any number of goroutines may share. Each of them may wait with its
+// own context, poll, or register a function to be called. All see the same value
+// and the same error, and one that stops waiting does not affect the others.
 //
-// A future starts no work and cancels none: it is the place where the result
-// of somebody else's work will be. It is not a queue, it holds one result; and
-// it is not a lock, so those who see the result see the same value, which they
-// must not change if it holds pointers.
+// A future neither starts nor cancels the work that produces its result. It holds
+// one result, which all readers share; they must not modify what it points to.
 //
-// Futures are small, need no clean-up, and allocate only when somebody waits
-// for one that is not settled: the zero Promise is ready to use, and so can be
-// a field of something larger. No goroutine is tied to a future that is not
-// settled, nor to one that [All], [Any] or [Map] has made.
+// Futures are small and need no clean-up. The zero Promise is ready to use, so it
+// can be a field of a larger struct. A future allocates only if it is waited for
+// before it is settled. No goroutine waits on behalf of a pending future,
+// including those made by [All], [Any] and [Map].
 package futures

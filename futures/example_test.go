@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/futures"
 )
 
-// A result is settled once, and awaited by many.
+// A result is settled once and awaited by many.
 func ExampleFuture_Wait() {
 	var p futures.Promise[string]
 	f := p.Future()
@@ -32,7 +32,7 @@ func ExampleFuture_Wait() {
 	// ready <nil>
 }
 
-// Whoever gives up gets the reason, and the future is as it was.
+// A wait that is given up returns the reason, and leaves the future as it was.
 func ExampleFuture_Wait_givenUp() {
 	var p futures.Promise[string]
 	errHurry := errors.New("no time for this")
@@ -47,7 +47,7 @@ func ExampleFuture_Wait_givenUp() {
 	// true true false
 }
 
-// Done is for select, next to other things that may happen.
+// Done is for use in a select statement.
 func ExampleFuture_Done() {
 	var p futures.Promise[string]
 	tick := make(chan time.Time)
@@ -63,7 +63,7 @@ func ExampleFuture_Done() {
 	// Output: ready <nil>
 }
 
-// A function can be left instead of a goroutine that waits.
+// A function can wait for the result in place of a goroutine.
 func ExampleFuture_OnDone() {
 	var p futures.Promise[int]
 	called := make(chan struct{})
@@ -81,7 +81,7 @@ func ExampleFuture_OnDone() {
 	// settled with 42 <nil>
 }
 
-// Any number of goroutines may try to settle; the first one does.
+// The first call of Settle wins.
 func ExamplePromise_Settle() {
 	var p futures.Promise[string]
 	fmt.Println(p.Settle("first", nil))

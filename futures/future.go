@@ -13,52 +13,51 @@ import (
 	"go.uber.org/atomic"
 )
 
-// A Future is a result that is there or will be. It is settled at most once,
-// by [Promise.Settle], and is the same for everybody from then on.
+// A Future is a result that may not be available yet. It is settled at most once,
+// by [Promise.Settle], and does not change after that.
 //
-// All methods may be called by any number of goroutines at the same time. Only
+// Its methods may be called by any number of goroutines at the same time. Only
 // Wait blocks.
 //
-// In the terminology of [the Go memory model], the call of Settle that settled
-// the future synchronizes before the return of any Wait, Poll or Settled that
-// reports the result, before the completion of a receive from Done, and before
-// the call of a function given to OnDone.
+// In the terminology of [the Go memory model], the call to Settle that settled
+// the future “synchronizes before” the return of any Wait, Poll or Settled that
+// reports the result, the completion of a receive from Done, and the call of a
+// function given to OnDone.
 //
-// A Future must not be copied. The zero Future will never be settled; get one
-// from a [Promise], or from [Resolved], [All], [Any] or [Map].
+// A Future must not be copied. The zero Future is never settled; get a Future
+// from a [Promise], [Resolved], [All], [Any] or [Map].
 //
 // [the Go memory model]: https://go.dev/ref/mem
 type Future[T any] struct {
-	// done says whether the future is settled, and is the one place that
-	// does, so that it becomes so for everybody at the same instant:
+	// done alone says whether the future is settled, so that all goroutines see
+	// it settled from the same instant on:
 	//
-	//	nil         not settled, and nobody has asked for a channel
-	//	&closed     settled, before anybody had asked for a channel
+	//	nil         not settled, and Done has not been called
+	//	&closed     settled before Done was called
 	//	any other   settled if that channel is closed
 	//
-	// It leaves nil once, by compare-and-swap, for either of the others.
+	// It changes once, from nil, by compare-and-swap.
 	done atomic.Pointer[chan struct{}]
 
-	// mu protects callbacks, and is held by Settle while the future becomes
-	// settled: so for whoever holds mu it either is or it is not, and the
-	// list is complete.
+	// mu protects callbacks. Settle holds it while it settles the future, so
+	// the future cannot become settled while another goroutine holds mu.
 	mu        sync.Mutex
-	callbacks *callback[T] // those not called yet; nil once settled
+	callbacks *callback[T] // not called yet; nil once settled
 
-	// Written once, by Settle, before the future is settled; read only after.
+	// Written by Settle before the future is settled, and only read after.
 	val T
 	err error
 }
 
-// closed is the Done channel of all futures that were settled before anybody
-// asked for a channel.
+// closed is the Done channel of every future that was settled before Done was
+// called.
 var closed = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// settled reports whether f is settled; f.val and f.err may be read then.
+// settled reports whether f is settled, so that f.val and f.err may be read.
 func (f *Future[T]) settled() bool {
 	switch done := f.done.Load(); done {
 	case nil:
@@ -75,8 +74,8 @@ func (f *Future[T]) settled() bool {
 	}
 }
 
-// Done returns a channel that is closed when the future is settled. It is
-// always the same channel once it has been asked for; nothing is ever sent.
+// Done returns a channel that is closed when the future is settled. Every call
+// returns the same channel.
 func (f *Future[T]) Done() <-chan struct{} {
 	if done := f.done.Load(); done != nil {
 		return *done
@@ -84,26 +83,25 @@ func (f *Future[T]) Done() <-chan struct{} {
 	return f.offer(make(chan struct{}))
 }
 
-// offer makes done the channel of f if f has none, and returns the one it has.
+// offer makes done the channel of f unless f has one, and returns f's channel.
 func (f *Future[T]) offer(done chan struct{}) <-chan struct{} {
-	// The channel was made now that somebody wants it, while others may want
-	// it too and somebody may be settling the future. One compare-and-swap
-	// from nil decides among all of them: if ours wins, Settle's fails and it
-	// closes our channel; if another Done's wins, we use that channel; if
-	// Settle's wins, we find the closed one. The channel of a loser is garbage.
+	// This races with other calls to Done and with Settle. The one successful
+	// compare-and-swap from nil decides: if it is ours, Settle closes our
+	// channel; if it is another Done's, we use that channel; if it is Settle's,
+	// we find the closed channel.
 	if f.done.CompareAndSwap(nil, &done) {
 		return done
 	}
 	return *f.done.Load()
 }
 
-// Wait blocks until the future is settled or ctx has ended. If the future is
-// settled Wait returns its result, even if ctx has ended too. Otherwise the
-// error wraps ctx.Err(), and context.Cause(ctx) where that says more; the
-// future and those who wait for it are not affected.
+// Wait blocks until the future is settled or ctx is done. If the future is
+// settled, Wait returns its result even if ctx is done as well. Otherwise it
+// returns an error that wraps ctx.Err() and, if that says more,
+// context.Cause(ctx). Giving up does not affect the future or other waiters.
 //
-// An error of the result and an error of ctx look alike, if the work behind
-// the future was cancelled; ask [Future.Poll] to tell them apart.
+// If the work behind the future was canceled, the error of its result can look
+// like an error of ctx. [Future.Poll] tells the two apart.
 func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 	if f.settled() {
 		return f.val, f.err
@@ -113,8 +111,8 @@ func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 		return f.val, f.err
 	case <-ctx.Done():
 	}
-	// Where both had happened, select has chosen by chance. The result goes
-	// first: it may be something that the caller has to give back.
+	// If both are ready, select chooses at random. Prefer the result: it may
+	// be something that the caller must give back.
 	if f.settled() {
 		return f.val, f.err
 	}
@@ -122,17 +120,17 @@ func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 	return zero, contextError(ctx)
 }
 
-// contextError returns the error of a wait that ended because ctx has.
+// contextError returns the error of a wait that ended because ctx is done.
 func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
-		return cause // the same error, or one that wraps it already
+		return cause // the same error, or one that wraps it
 	}
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// Poll returns the result and true if the future is settled, and false if it
-// is not. It never blocks.
+// Poll returns the result if the future is settled. ok reports whether it is.
+// Poll never blocks.
 func (f *Future[T]) Poll() (v T, err error, ok bool) {
 	if !f.settled() {
 		return v, nil, false
@@ -140,16 +138,15 @@ func (f *Future[T]) Poll() (v T, err error, ok bool) {
 	return f.val, f.err, true
 }
 
-// OnDone arranges for fn to be called with the result when the future is
-// settled, or at once if it is settled already. As with [context.AfterFunc],
-// fn runs once, on a goroutine of its own, never on the caller's; no other
-// goroutine waits for it, and several functions run at the same time. A panic
-// in fn is recovered, and logged to [slog.Default] with its stack.
+// OnDone arranges for fn to be called once with the result when the future is
+// settled, or now if it already is. As with [context.AfterFunc], fn runs in its
+// own goroutine, so it may block, and functions given to several calls of OnDone
+// run at the same time. A panic in fn is recovered, and logged to [slog.Default]
+// with its stack.
 //
-// The returned stop function gives the call up. It reports whether it has
-// prevented it: it returns false if fn has been started, or if stop has
-// returned true before. It does not wait for fn to return. Any number of
-// goroutines may call it, and it never blocks.
+// The returned stop function cancels the call, and reports whether it did: it
+// returns false if fn has been started or stopped before. It does not wait for fn
+// to return and never blocks. Any number of goroutines may call it.
 func (f *Future[T]) OnDone(fn func(T, error)) (stop func() bool) {
 	if fn == nil {
 		panic("futures: OnDone of a nil function")
@@ -170,26 +167,26 @@ func run[T any](fn func(T, error), v T, err error) {
 	fn(v, err)
 }
 
-// settle settles f, unless it is settled already, and reports whether it did.
-// It returns the callbacks that the caller has to call, linked by next.
+// settle settles f unless it is already settled, and reports whether it did. It
+// returns the callbacks that the caller must call, linked by next.
 func (f *Future[T]) settle(v T, err error) (list *callback[T], ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Among those who settle at the same time only the first finds f not
-	// settled. The others have waited for mu until it was, and rely on it.
+	// Of concurrent calls only the first finds f not settled. The others have
+	// waited for mu, so f is settled when they return.
 	if f.settled() {
 		return nil, false
 	}
 	f.val, f.err = v, err
-	// From here on everybody sees the result. This races with a Done that
-	// brings a channel: if our swap from nil fails, a channel is there, and
-	// closing it is what settles f. Nobody else closes it, since we hold mu.
+	// This settles f for all goroutines, and races with Done. If our swap from
+	// nil fails, Done has set a channel, and closing it is what settles f. It
+	// is closed once, since we hold mu.
 	if !f.done.CompareAndSwap(nil, &closed) {
 		close(*f.done.Load())
 	}
-	// What is in the list now was registered before f was settled, and not
-	// stopped. It is ours to call: a stop that comes later finds its entry no
-	// longer listed, a registration that comes later finds f settled.
+	// The list has every callback that was registered before f was settled and
+	// not stopped. They are ours to call: a later unregister finds its entry
+	// not listed, and a later register finds f settled.
 	list, f.callbacks = f.callbacks, nil
 	for c := list; c != nil; c = c.next {
 		c.listed = false
@@ -197,25 +194,25 @@ func (f *Future[T]) settle(v T, err error) (list *callback[T], ok bool) {
 	return list, true
 }
 
-// A callback is somebody who is to be told the result of a future, an entry of
-// the future's list. All fields but call are protected by the future's mu.
+// A callback is an entry in a future's list of functions to call with the result.
+// The future's mu protects all fields but call, which does not change.
 type callback[T any] struct {
-	// call is called once, outside of mu, by whoever settles the future, or by
-	// whoever registers it if that is over. It must not block, nor run code of
-	// the user: such code gets a goroutine.
+	// call is called once, without mu held, by the Settle that settles the
+	// future or by register if it is already settled. It must not block and
+	// must not run the user's code, which gets its own goroutine.
 	call func(T, error)
 
 	next, prev *callback[T]
 	listed     bool
 }
 
-// register arranges for c to be called when f is settled. If it is settled
-// already, c is called before register returns.
+// register arranges for c to be called when f is settled. If f is already
+// settled, register calls c itself.
 func (f *Future[T]) register(c *callback[T]) {
 	f.mu.Lock()
-	// Against Settle, which settles f and takes the list while it holds mu:
-	// either we are first, and it finds c in the list, or it is, and we see
-	// here that f is settled. There is no time at which neither would call c.
+	// Settle settles f and takes the list in one critical section. Either ours
+	// comes first, and Settle finds c in the list, or Settle's does, and we find
+	// f settled. So exactly one of us calls c.
 	if f.settled() {
 		f.mu.Unlock()
 		c.call(f.val, f.err)
@@ -229,15 +226,13 @@ func (f *Future[T]) register(c *callback[T]) {
 	f.mu.Unlock()
 }
 
-// unregister takes c out of the list, so that a future that is never settled
-// does not collect those who have given up. It reports whether it has prevented
-// the call.
+// unregister takes c out of the list, so that a future that stays pending does
+// not accumulate stopped callbacks. It reports whether it prevented the call.
 func (f *Future[T]) unregister(c *callback[T]) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Against Settle, which takes the whole list under mu and calls everybody
-	// that it took: whoever gets c out of the list first decides. And against
-	// another unregister: the same.
+	// This races with Settle, which takes the whole list, and with another
+	// unregister. The first of them to hold mu with c listed decides.
 	if !c.listed {
 		return false
 	}

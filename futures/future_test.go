@@ -65,145 +65,60 @@ func check[T comparable](t *testing.T, f *Future[T], v T, err error) {
 	if got := <-results; got != (result{v, err}) {
 		t.Errorf("OnDone: got %v, %v; want %v, %v", got.v, got.err, v, err)
 	}
+	if n := listed(f); n != 0 {
+		t.Errorf("%d callbacks left", n)
+	}
 }
 
 func TestSettle(t *testing.T) {
-	tests := []struct {
-		name string
-		make func() *Promise[int]
-	}{
-		{"nobody waits", func() *Promise[int] { return new(Promise[int]) }},
-		{"with a channel", func() *Promise[int] {
-			p := new(Promise[int])
-			p.Future().Done()
-			return p
-		}},
-		{"with callbacks", func() *Promise[int] {
-			p := new(Promise[int])
-			p.Future().OnDone(func(int, error) {})
-			p.Future().OnDone(func(int, error) {})
-			return p
-		}},
-	}
-	for _, tt := range tests {
-		for _, err := range []error{nil, errTest} {
-			t.Run(fmt.Sprintf("%s, error %v", tt.name, err), func(t *testing.T) {
-				p := tt.make()
-				if v, err, ok := p.Future().Poll(); v != 0 || err != nil || ok || p.Settled() {
-					t.Errorf("before Settle: Poll returned %v, %v, %v, Settled %v", v, err, ok, p.Settled())
-				}
-				if !p.Settle(7, err) {
-					t.Error("the first Settle did not settle")
-				}
-				for range 2 {
-					if p.Settle(8, errors.New("another")) {
-						t.Error("a second Settle settled")
-					}
-				}
-				if !p.Settled() {
-					t.Error("Settled: got false after Settle")
-				}
-				check(t, p.Future(), 7, err)
-				if n := listed(p.Future()); n != 0 {
-					t.Errorf("%d callbacks left", n)
-				}
-			})
+	for _, err := range []error{nil, errTest} {
+		var p Promise[int]
+		if v, err, ok := p.Future().Poll(); v != 0 || err != nil || ok || p.Settled() {
+			t.Errorf("before Settle: Poll returned %v, %v, %v, Settled %v", v, err, ok, p.Settled())
 		}
+		if !p.Settle(7, err) || p.Settle(8, errors.New("another")) || !p.Settled() {
+			t.Error("the first Settle settles, and no other")
+		}
+		check(t, p.Future(), 7, err)
+		check(t, Resolved("x", err), "x", err)
 	}
 }
 
-// A second settler that came too late to see that the first had won, and
-// waited for it, loses too.
+// A second settler that came too late to see that the first had won, and waited
+// for it, loses too.
 func TestF067_SettleBehindAnother(t *testing.T) {
 	var f Future[int]
-	if _, ok := f.settle(7, nil); !ok {
-		t.Error("the first did not settle")
-	}
-	if _, ok := f.settle(8, errTest); ok {
-		t.Error("the second settled")
+	_, first := f.settle(7, nil)
+	_, second := f.settle(8, errTest)
+	if !first || second {
+		t.Errorf("the first settled: %v, the second: %v", first, second)
 	}
 	check(t, &f, 7, nil)
 }
 
-func TestResolved(t *testing.T) {
-	check(t, Resolved("x", nil), "x", nil)
-	check(t, Resolved("x", errTest), "x", errTest)
-}
-
+// Done makes a channel only if the future is pending and has none.
 func TestDone(t *testing.T) {
-	t.Run("one channel for all, before and after", func(t *testing.T) {
-		var p Promise[int]
-		c := p.Future().Done()
-		if isClosed(c) {
-			t.Error("closed before Settle")
-		}
-		if p.Future().Done() != c {
-			t.Error("another channel at the second call")
-		}
-		p.Settle(7, nil)
-		if !isClosed(c) {
-			t.Error("open after Settle")
-		}
-		if p.Future().Done() != c {
-			t.Error("another channel after Settle")
-		}
-	})
-	t.Run("the shared one where nobody had asked", func(t *testing.T) {
-		var p, q Promise[int]
-		p.Settle(7, nil)
-		q.Settle(8, nil)
-		if p.Future().Done() != q.Future().Done() || p.Future().Done() != Resolved("", nil).Done() {
-			t.Error("the channels differ")
-		}
-	})
-	// The two orders in which a channel comes too late.
-	t.Run("offered after another", func(t *testing.T) {
-		var f Future[int]
-		c := f.Done()
-		if f.offer(make(chan struct{})) != c {
-			t.Error("the second channel was taken")
-		}
-		f.settle(7, nil)
-		if !isClosed(c) {
-			t.Error("open after Settle")
-		}
-	})
-	t.Run("offered after Settle", func(t *testing.T) {
-		var f Future[int]
-		f.settle(7, nil)
-		if !isClosed(f.offer(make(chan struct{}))) {
-			t.Error("the channel will never be closed")
-		}
-	})
-}
-
-func TestWaitUntilSettled(t *testing.T) {
-	for _, want := range []error{nil, errTest} {
-		synctest.Test(t, func(t *testing.T) {
-			var p Promise[int]
-			const waiters = 10
-			var returned atomic.Int32
-			for range waiters {
-				go func() {
-					defer returned.Add(1)
-					if v, err := p.Future().Wait(t.Context()); v != 7 || err != want {
-						t.Errorf("got %v, %v; want 7, %v", v, err, want)
-					}
-				}()
-			}
-			synctest.Wait()
-			if n := returned.Load(); n != 0 {
-				t.Errorf("%d waits returned before Settle", n)
-			}
-			p.Settle(7, want)
-			synctest.Wait()
-			if n := returned.Load(); n != waiters {
-				t.Errorf("%d waits returned, want %d", n, waiters)
-			}
-		})
+	var p, q Promise[int]
+	p.Settle(7, nil)
+	if q.Settle(8, nil); p.Future().Done() != q.Future().Done() || p.Future().Done() != Resolved("", nil).Done() {
+		t.Error("futures that were settled before Done have different channels")
+	}
+	// The two orders in which the channel of a Done comes too late.
+	var f Future[int]
+	c := f.Done()
+	if f.offer(make(chan struct{})) != c {
+		t.Error("offered after another: the second channel was taken")
+	}
+	if f.settle(7, nil); !isClosed(c) {
+		t.Error("offered after another: open after Settle")
+	}
+	var g Future[int]
+	if g.settle(7, nil); !isClosed(g.offer(make(chan struct{}))) {
+		t.Error("offered after Settle: the channel will never be closed")
 	}
 }
 
+// A wait that is given up takes as long as its context, and others go on.
 func TestWaitGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p Promise[int]
@@ -216,21 +131,18 @@ func TestWaitGivenUp(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		v, err := p.Future().Wait(ctx)
-		if got := time.Since(start); got != time.Minute {
-			t.Errorf("gave up after %v, want a minute", got)
+		if got := time.Since(start); v != 0 || err != context.DeadlineExceeded || got != time.Minute {
+			t.Errorf("got %v, %v after %v; want 0, %v after a minute", v, err, got, context.DeadlineExceeded)
 		}
-		if v != 0 || err != context.DeadlineExceeded {
-			t.Errorf("got %v, %v; want 0, %v", v, err, context.DeadlineExceeded)
-		}
-		p.Settle(7, nil) // nobody else is disturbed
+		p.Settle(7, nil)
 		if v := <-patient; v != 7 {
 			t.Errorf("got %d, want 7", v)
 		}
 	})
 }
 
-// lateContext has ended, and settles p while Wait looks at it: when Wait comes
-// to choose, the future is settled and the context has ended.
+// lateContext is done, and settles p while Wait looks at it, so that Wait can
+// choose between the future and the context.
 type lateContext struct {
 	context.Context
 	p *Promise[int]
@@ -241,11 +153,10 @@ func (c lateContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// The result goes before the end of the context, also when both come at once.
-func TestWaitSettledAsContextEnds(t *testing.T) {
+func TestWaitPrefersTheResult(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 100 { // each time the runtime chooses by chance
+	for range 100 { // select chooses at random
 		var p Promise[int]
 		if v, err := p.Future().Wait(lateContext{ended, &p}); v != 7 || err != nil {
 			t.Fatalf("got %v, %v; want 7, nil", v, err)
@@ -268,7 +179,6 @@ func (c endedContext) Done() <-chan struct{} { return closed }
 func (c endedContext) Err() error            { return c.err }
 
 func TestWaitError(t *testing.T) {
-	wrapped := fmt.Errorf("shutting down: %w", context.Canceled)
 	canceled := func(cause error) context.Context {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
@@ -281,8 +191,9 @@ func TestWaitError(t *testing.T) {
 	}
 	child, cancel := context.WithCancel(canceled(errTest))
 	defer cancel()
+	wrapped := fmt.Errorf("shutting down: %w", context.Canceled)
 
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		ctx  context.Context
 		want string
@@ -297,71 +208,49 @@ func TestWaitError(t *testing.T) {
 		{"expired with a cause", expired(errTest), "context deadline exceeded: an error", []error{context.DeadlineExceeded, errTest}, nil},
 		{"a context of another kind", endedContext{t.Context(), errTest}, "an error", nil, errTest},
 		{"an error that cannot be compared", endedContext{t.Context(), incomparable{"no", "luck"}}, "no luck: no luck", nil, nil},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var p Promise[int]
-			v, err := p.Future().Wait(tt.ctx)
-			if v != 0 || err == nil || err.Error() != tt.want {
-				t.Fatalf("got %v, %v; want 0, %v", v, err, tt.want)
+	} {
+		var p Promise[int]
+		v, err := p.Future().Wait(tt.ctx)
+		if v != 0 || err == nil || err.Error() != tt.want || p.Settled() {
+			t.Errorf("%s: got %v, %v, settled: %v; want 0, %v", tt.name, v, err, p.Settled(), tt.want)
+			continue
+		}
+		for _, is := range tt.is {
+			if !errors.Is(err, is) {
+				t.Errorf("%s: the error is not %v", tt.name, is)
 			}
-			for _, is := range tt.is {
-				if !errors.Is(err, is) {
-					t.Errorf("the error is not %v", is)
-				}
-			}
-			if tt.only != nil && err != tt.only {
-				t.Errorf("got %#v, want %#v itself", err, tt.only)
-			}
-			if p.Settled() {
-				t.Error("the wait has settled the future")
-			}
-		})
+		}
+		if tt.only != nil && err != tt.only {
+			t.Errorf("%s: got %#v, want %#v itself", tt.name, err, tt.only)
+		}
 	}
 }
 
-func TestOnDone(t *testing.T) {
+// The functions run at the same time, in goroutines of their own.
+func TestOnDoneMayBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p Promise[int]
 		var calls atomic.Int32
 		release := make(chan struct{})
-		fn := func(v int, err error) {
-			if v != 7 || err != errTest {
-				t.Errorf("called with %v, %v; want 7, %v", v, err, errTest)
-			}
-			calls.Add(1)
-			<-release // it may block: it is on a goroutine of its own
-		}
-		stops := []func() bool{p.Future().OnDone(fn), p.Future().OnDone(fn)}
+		fn := func(int, error) { calls.Add(1); <-release }
+		stop := p.Future().OnDone(fn)
+		p.Future().OnDone(fn)
+		p.Settle(7, nil)
+		p.Future().OnDone(fn) // already settled
 		synctest.Wait()
-		if n := calls.Load(); n != 0 {
-			t.Errorf("%d calls before Settle", n)
-		}
-		p.Settle(7, errTest)
-		stops = append(stops, p.Future().OnDone(fn)) // settled already
-		synctest.Wait()
-		if n := calls.Load(); n != 3 {
-			t.Errorf("%d calls, want 3", n)
-		}
-		for i, stop := range stops {
-			if stop() {
-				t.Errorf("stop %d reports that it has prevented a call that was made", i)
-			}
+		if n := calls.Load(); n != 3 || stop() {
+			t.Errorf("%d calls, want 3, of which none can be stopped", n)
 		}
 		close(release)
-		synctest.Wait()
-		if n := calls.Load(); n != 3 {
-			t.Errorf("%d calls, want 3", n)
-		}
 	})
 }
 
+// Every subset of four functions is stopped, in both orders: so callbacks leave
+// the list from its front, its middle and its end.
 func TestOnDoneStop(t *testing.T) {
 	const n = 4
-	// Every subset is stopped, in both orders: so entries leave the list from
-	// its front, its middle and its end.
-	for _, backwards := range []bool{false, true} {
-		for subset := range 1 << n {
+	for subset := range 1 << n {
+		for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}} {
 			synctest.Test(t, func(t *testing.T) {
 				var p Promise[int]
 				var calls [n]atomic.Int32
@@ -369,50 +258,25 @@ func TestOnDoneStop(t *testing.T) {
 				for i := range n {
 					stops[i] = p.Future().OnDone(func(int, error) { calls[i].Add(1) })
 				}
-				order := []int{0, 1, 2, 3}
-				if backwards {
-					slices.Reverse(order)
-				}
 				left := n
 				for _, i := range order {
 					if subset>>i&1 == 0 {
 						continue
 					}
-					if !stops[i]() {
-						t.Errorf("stop %d has not prevented the call", i)
-					}
-					if stops[i]() {
-						t.Errorf("stop %d has prevented the call twice", i)
-					}
 					left--
-					if got := listed(p.Future()); got != left {
-						t.Errorf("%d callbacks registered, want %d", got, left)
+					if !stops[i]() || stops[i]() || listed(p.Future()) != left {
+						t.Errorf("stop %d prevents the call once; %d callbacks left, want %d", i, listed(p.Future()), left)
 					}
 				}
 				p.Settle(7, nil)
 				synctest.Wait()
 				for i := range n {
-					want := int32(1 - subset>>i&1)
-					if got := calls[i].Load(); got != want {
+					if got, want := calls[i].Load(), int32(1-subset>>i&1); got != want || stops[i]() {
 						t.Errorf("stopped %04b: function %d called %d times, want %d", subset, i, got, want)
-					}
-					if stops[i]() {
-						t.Errorf("stop %d has prevented a call after Settle", i)
 					}
 				}
 			})
 		}
-	}
-}
-
-// A future that is never settled does not collect those who have given up.
-func TestStoppedCallbacksAreForgotten(t *testing.T) {
-	var p Promise[int]
-	for range 1000 {
-		p.Future().OnDone(func(int, error) {})()
-	}
-	if n := listed(p.Future()); n != 0 {
-		t.Errorf("%d callbacks left", n)
 	}
 }
 
@@ -439,46 +303,37 @@ func TestF058_OnDonePanic(t *testing.T) {
 }
 
 func TestNilFunctions(t *testing.T) {
-	tests := []struct {
-		name string
-		do   func(f *Future[int])
-		want string
-	}{
-		{"OnDone", func(f *Future[int]) { f.OnDone(nil) }, "futures: OnDone of a nil function"},
-		{"Map", func(f *Future[int]) { Map[int, int](f, nil) }, "futures: Map of a nil function"},
-	}
-	for _, tt := range tests {
+	for want, do := range map[string]func(f *Future[int]){
+		"futures: OnDone of a nil function": func(f *Future[int]) { f.OnDone(nil) },
+		"futures: Map of a nil function":    func(f *Future[int]) { Map[int, int](f, nil) },
+	} {
 		func() {
 			defer func() {
-				if got := recover(); got != tt.want {
-					t.Errorf("%s: panic %v, want %q", tt.name, got, tt.want)
+				if got := recover(); got != want {
+					t.Errorf("panic %v, want %q", got, want)
 				}
 			}()
-			tt.do(Resolved(7, nil))
+			do(Resolved(7, nil))
 		}()
 	}
 }
 
-// A channel is made at the very moment when the future is settled. Whichever
-// comes first, the channel that the caller got is closed afterwards: if not,
-// the caller would wait for ever.
+// Done makes a channel while Settle settles. In either order, the channel that
+// Done returns is closed; otherwise its receiver would wait for ever.
 func TestDoneAgainstSettle(t *testing.T) {
 	rounds := 10_000
 	if testing.Short() {
 		rounds = 1_000
 	}
 	ps := make([]Promise[int], rounds)
-	cs := make([]chan struct{}, rounds)
-	for i := range cs {
-		cs[i] = make(chan struct{}) // beforehand: making it would take longer than Settle
-	}
-	delays := [2][]int{make([]int, rounds), make([]int, rounds)}
+	cs := make([]chan struct{}, rounds) // made beforehand, since that takes longer than Settle
+	var delays [2][]int
 	for i := range rounds {
-		delays[0][i], delays[1][i] = rand.IntN(64), rand.IntN(64)
+		cs[i] = make(chan struct{})
+		delays[0], delays[1] = append(delays[0], rand.IntN(64)), append(delays[1], rand.IntN(64))
 	}
+	// meet returns to both goroutines at the same moment, give or take a delay.
 	var arrived atomic.Int64
-	// meet returns to both goroutines at the same moment, give or take a few
-	// steps, more of them in one round and less in another.
 	meet := func(i, delay int) {
 		arrived.Add(1)
 		for spins := 0; arrived.Load() < int64(2*(i+1)); spins++ {
@@ -515,101 +370,83 @@ func TestDoneAgainstSettle(t *testing.T) {
 	t.Logf("the channel was there before Settle in %d of %d rounds", early, rounds)
 }
 
-// Many goroutines settle, wait, look, register and stop at the same moment.
-// One settler wins, and everybody sees its result.
+// Goroutines settle, wait, poll, register and stop at the same moment, two of
+// each kind. One settles, and all see its result.
 func TestHammer(t *testing.T) {
 	rounds := 2000
 	if testing.Short() {
 		rounds = 200
 	}
-	const each = 2
 	for range rounds {
 		var p Promise[int]
 		f := p.Future()
-		var winner, wins atomic.Int64
-		var called, prevented atomic.Int64
-		var start, all sync.WaitGroup
-		start.Add(1)
-		spawn := func(fn func(i int)) {
-			for i := range each {
-				all.Go(func() {
-					start.Wait()
-					fn(i)
-				})
-			}
-		}
-		saw := make(chan int, 100)
-		spawn(func(i int) { // settlers
-			if p.Settle(i+1, errTest) {
-				wins.Add(1)
-				winner.Store(int64(i + 1))
-			}
-			// Whoever wins, it is settled now.
-			if v, _, ok := f.Poll(); ok {
-				saw <- v
-			} else {
-				t.Error("not settled after Settle")
-			}
-		})
-		spawn(func(int) { // waiters
-			v, err := f.Wait(t.Context())
-			if err != errTest {
-				t.Errorf("Wait: got error %v, want %v", err, errTest)
+		var all, callbacks sync.WaitGroup
+		var wins, winner, prevented atomic.Int64
+		start := make(chan struct{})
+		saw := make(chan int, 10) // by every goroutine, and by functions that were not stopped
+		poll := func(by string) {
+			v, err, ok := f.Poll()
+			if !ok || err != errTest || !isClosed(f.Done()) {
+				t.Errorf("after %s: Poll returned %v, %v, and the channel is closed: %v", by, err, ok, isClosed(f.Done()))
 			}
 			saw <- v
-		})
-		spawn(func(int) { // lookers: what is settled stays so, by all signs
-			for {
-				v, _, ok := f.Poll()
-				if ok {
-					if !isClosed(f.Done()) {
-						t.Error("settled by Poll, and the channel is open")
+		}
+		for i := range 2 {
+			callbacks.Add(1)
+			for _, fn := range []func(){
+				func() {
+					if p.Settle(i+1, errTest) {
+						wins.Add(1)
+						winner.Store(int64(i + 1))
+					}
+					poll("Settle") // settled now, whichever call won
+				},
+				func() {
+					v, err := f.Wait(t.Context())
+					if err != errTest {
+						t.Errorf("Wait: got error %v, want %v", err, errTest)
 					}
 					saw <- v
-					return
-				}
-				runtime.Gosched()
+				},
+				func() {
+					for !p.Settled() {
+						runtime.Gosched()
+					}
+					poll("Settled")
+				},
+				func() {
+					c := f.Done()
+					<-c
+					poll("Done")
+					if f.Done() != c {
+						t.Error("another channel")
+					}
+				},
+				func() {
+					stop := f.OnDone(func(v int, _ error) {
+						saw <- v
+						callbacks.Done()
+					})
+					if i == 0 && stop() {
+						prevented.Add(1)
+						callbacks.Done()
+					}
+				},
+			} {
+				all.Go(func() { <-start; fn() })
 			}
-		})
-		spawn(func(int) { // receivers
-			c := f.Done()
-			<-c
-			if v, _, ok := f.Poll(); ok {
-				saw <- v
-			} else {
-				t.Error("the channel is closed, and Poll says not settled")
-			}
-			if f.Done() != c {
-				t.Error("another channel")
-			}
-		})
-		var callbacks sync.WaitGroup
-		spawn(func(i int) { // registrars, who stop or not
-			callbacks.Add(1)
-			stop := f.OnDone(func(v int, _ error) {
-				called.Add(1)
-				saw <- v
-				callbacks.Done()
-			})
-			if i == 0 && stop() {
-				prevented.Add(1)
-				callbacks.Done()
-			}
-		})
-		start.Done()
+		}
+		close(start)
 		all.Wait()
 		callbacks.Wait()
 		close(saw)
-		if n := wins.Load(); n != 1 {
-			t.Fatalf("%d settlers won", n)
-		}
-		if got := called.Load() + prevented.Load(); got != each {
-			t.Fatalf("%d calls and %d prevented, want %d together", called.Load(), prevented.Load(), each)
-		}
+		var seen []int
 		for v := range saw {
-			if v != int(winner.Load()) {
-				t.Fatalf("somebody saw %d, and %d won", v, winner.Load())
-			}
+			seen = append(seen, v)
+		}
+		want := slices.Repeat([]int{int(winner.Load())}, 10-int(prevented.Load()))
+		if wins.Load() != 1 || !slices.Equal(seen, want) {
+			t.Fatalf("%d settlers won; seen: %v, want %v", wins.Load(), seen, want)
 		}
 	}
 }

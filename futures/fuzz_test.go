@@ -10,145 +10,167 @@ import (
 	"testing/synctest"
 )
 
-// A script is a sequence of operations on one promise, a byte each; its
-// result must be what a single goroutine would compute with a plain variable:
-// settled by the first who tries, the same for everybody afterwards.
+// The operations of a history, by letter.
+const operations = "" +
+	"s" + // settle
+	"e" + // settle with an error
+	"p" + // Poll, and Settled
+	"d" + // Done
+	"c" + // OnDone
+	"x" + // stop a function given to OnDone
+	"w" + // Wait, in a goroutine of its own
+	"g" // Wait with a context that is done
+
+// Every history of up to four operations.
+func TestHistories(t *testing.T) {
+	n := 0
+	var run func(history string)
+	run = func(history string) {
+		n++
+		synctest.Test(t, func(t *testing.T) { runHistory(t, history) })
+		if len(history) < 4 && !t.Failed() {
+			for _, op := range operations {
+				run(history + string(op))
+			}
+		}
+	}
+	run("")
+	t.Logf("%d histories", n)
+}
+
+// Longer ones.
 func FuzzFuture(f *testing.F) {
-	f.Add([]byte{})
-	f.Add([]byte{0, 0})
-	f.Add([]byte{1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5})
-	f.Add([]byte{3, 3, 3, 13, 4, 0, 4, 5})
-	rng := rand.New(rand.NewPCG(1, 2)) // the same scripts at every run
+	rng := rand.New(rand.NewPCG(1, 2)) // the same histories at every run
 	for range 200 {
 		script := make([]byte, 1+rng.IntN(40))
 		for i := range script {
 			script[i] = byte(rng.UintN(256))
-			if i < len(script)/2 && script[i]%6 == 0 {
-				script[i]++ // else most scripts begin with Settle
+			if i < len(script)/2 && script[i]%8 < 2 {
+				script[i] += 2 // else most would begin with Settle
 			}
 		}
 		f.Add(script)
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
-		synctest.Test(t, func(t *testing.T) { runOps(t, script) })
+		var history []byte
+		for _, b := range script {
+			history = append(history, operations[b%8])
+		}
+		synctest.Test(t, func(t *testing.T) { runHistory(t, string(history)) })
 	})
 }
 
-func runOps(t *testing.T, script []byte) {
-	var p Promise[byte]
-	fut := p.Future()
-
-	// The model.
-	var (
+// runHistory performs operations on one promise. What they return must be what a
+// single goroutine would compute with a plain variable: the first Settle counts,
+// and every reader sees its result.
+func runHistory(t *testing.T, history string) {
+	var p Promise[int]
+	f := p.Future()
+	var ( // the model
 		settled bool
-		val     byte
+		val     int
 		err     error
 	)
-	type waiter struct {
-		name  string
-		calls int  // of the function, or returns of the wait
-		off   bool // stopped, before the future was settled
-		stop  func() bool
+	type reader struct {
+		calls   int // of the function, or returns of the wait
+		stop    func() bool
+		stopped bool
 	}
-	var waiters []*waiter
+	var readers []*reader
 	var channel <-chan struct{}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 
-	see := func(by string, v byte, e error) {
-		if v != val || e != err {
-			t.Errorf("%s saw %d, %v; want %d, %v", by, v, e, val, err)
+	failf := func(at int, format string, args ...any) {
+		t.Helper()
+		t.Errorf("%s, operation %d: "+format, append([]any{history, at}, args...)...)
+	}
+	see := func(at int, v int, e error) {
+		if !settled || v != val || e != err {
+			failf(at, "saw %d, %v; settled: %v, with %d, %v", v, e, settled, val, err)
 		}
 	}
-	for i, op := range script {
-		arg := op / 6
-		switch op % 6 {
-		case 0: // settle
+	for i, op := range history {
+		switch op {
+		case 's', 'e':
 			var e error
-			if arg%2 == 1 {
+			if op == 'e' {
 				e = errTest
 			}
-			if !settled {
-				val, err = arg, e // before Settle starts those who will compare
+			was := settled
+			if !was {
+				settled, val, err = true, i, e // before Settle starts the readers
 			}
-			if p.Settle(arg, e) == settled {
-				t.Errorf("op %d: Settle returned %v", i, !settled)
+			if p.Settle(i, e) == was {
+				failf(i, "Settle returned %v", !was)
 			}
-			settled = true
-		case 1: // poll
-			v, e, ok := fut.Poll()
+		case 'p':
+			v, e, ok := f.Poll()
 			if ok != settled || p.Settled() != settled {
-				t.Errorf("op %d: Poll says %v, Settled %v, want %v", i, ok, p.Settled(), settled)
+				failf(i, "Poll says %v, Settled %v, want %v", ok, p.Settled(), settled)
 			}
 			if ok {
-				see("Poll", v, e)
+				see(i, v, e)
 			}
-		case 2: // done
-			c := fut.Done()
+		case 'd':
+			c := f.Done()
 			if channel == nil {
 				channel = c
 			}
 			if c != channel || isClosed(c) != settled {
-				t.Errorf("op %d: the same channel: %v, closed: %v, want %v", i, c == channel, isClosed(c), settled)
+				failf(i, "the same channel: %v, closed: %v, want %v", c == channel, isClosed(c), settled)
 			}
-		case 3: // register a function
-			w := &waiter{name: "a function"}
-			w.stop = fut.OnDone(func(v byte, e error) {
-				see("OnDone", v, e)
-				w.calls++
+		case 'c':
+			r := new(reader)
+			r.stop = f.OnDone(func(v int, e error) {
+				see(i, v, e)
+				r.calls++
 			})
-			waiters = append(waiters, w)
-		case 4: // stop one
-			if len(waiters) == 0 {
+			readers = append(readers, r)
+		case 'x':
+			if len(readers) == 0 || readers[i%len(readers)].stop == nil {
 				continue
 			}
-			w := waiters[int(arg)%len(waiters)]
-			if w.stop == nil {
-				continue // it waits
+			r := readers[i%len(readers)]
+			want := !settled && !r.stopped
+			if got := r.stop(); got != want {
+				failf(i, "stop returned %v, want %v", got, want)
 			}
-			want := !settled && !w.off
-			if got := w.stop(); got != want {
-				t.Errorf("op %d: stop returned %v, want %v", i, got, want)
-			}
-			w.off = w.off || want
-		case 5: // wait, for ever or not at all
-			if arg%2 == 0 {
-				w := &waiter{name: "a wait"}
-				waiters = append(waiters, w)
-				go func() {
-					v, e := fut.Wait(context.Background())
-					see("Wait", v, e)
-					w.calls++
-				}()
-				continue
-			}
-			v, e := fut.Wait(ended)
-			if settled {
-				see("Wait", v, e)
+			r.stopped = r.stopped || want
+		case 'w':
+			r := new(reader)
+			readers = append(readers, r)
+			go func() {
+				v, e := f.Wait(context.Background())
+				see(i, v, e)
+				r.calls++
+			}()
+		case 'g':
+			if v, e := f.Wait(ended); settled {
+				see(i, v, e)
 			} else if v != 0 || !errors.Is(e, context.Canceled) {
-				t.Errorf("op %d: a wait given up returned %d, %v", i, v, e)
+				failf(i, "a wait given up returned %d, %v", v, e)
 			}
+		}
+		synctest.Wait()
+		registered := 0
+		for j, r := range readers {
+			want := 0
+			if settled && !r.stopped {
+				want = 1
+			} else if !settled && !r.stopped && r.stop != nil {
+				registered++
+			}
+			if r.calls != want {
+				failf(i, "reader %d: %d calls, want %d", j, r.calls, want)
+			}
+		}
+		if n := listed(f); n != registered {
+			failf(i, "%d callbacks listed, want %d", n, registered)
 		}
 	}
 	if !settled {
-		for _, w := range waiters {
-			if w.calls != 0 {
-				t.Errorf("%s was called before Settle", w.name)
-			}
-		}
-		p.Settle(0, nil) // nobody may be left behind
-	}
-	synctest.Wait()
-	for i, w := range waiters {
-		want := 1
-		if w.off {
-			want = 0
-		}
-		if w.calls != want {
-			t.Errorf("waiter %d (%s): %d calls, want %d", i, w.name, w.calls, want)
-		}
-	}
-	if n := listed(fut); n != 0 {
-		t.Errorf("%d callbacks left", n)
+		settled = true
+		p.Settle(0, nil) // so that no wait stays behind
 	}
 }

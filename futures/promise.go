@@ -2,48 +2,47 @@
 
 package futures
 
-// A Promise is the writing end of a [Future], which it holds: whoever has the
-// Promise settles the Future, and whoever has the Future waits for it.
+// A Promise is the writing end of a [Future], which it contains.
 //
-// The zero value is ready to use, and not settled. A Promise must not be
-// copied after first use. All methods may be called by any number of
-// goroutines at the same time.
+// The zero value is ready to use, and not settled. A Promise must not be copied
+// after first use. Its methods may be called by any number of goroutines at the
+// same time.
 type Promise[T any] struct {
 	f Future[T]
 }
 
-// Future returns the promise's future, which is always the same one. It keeps
-// the promise, and what the promise is a field of, from being collected.
+// Future returns the promise's future. Every call returns the same one. The
+// future keeps the promise, and the struct that the promise is a field of, from
+// being garbage collected.
 func (p *Promise[T]) Future() *Future[T] { return &p.f }
 
 // Settled reports whether the promise is settled. It never blocks.
 func (p *Promise[T]) Settled() bool { return p.f.settled() }
 
-// Settle settles the promise with the result v and err, unless it is settled
-// already. It reports whether this call has settled it. Any number of
-// goroutines may try; one of them wins, and the others' results are dropped.
-// Whoever wins, the promise is settled when Settle returns.
+// Settle settles the promise with the result v and err, unless it is already
+// settled, and reports whether it did. If several goroutines call Settle, the
+// first call wins and the results of the others are dropped. When any of the
+// calls returns, the promise is settled.
 //
-// Settle starts the functions given to OnDone but does not wait for them, nor
-// for those who wait. It waits for nothing but another Settle of the same
-// promise.
+// Settle starts the functions given to OnDone and does not wait for them. It
+// blocks only while another Settle of the same promise is in progress.
 func (p *Promise[T]) Settle(v T, err error) bool {
 	if p.f.settled() {
 		return false
 	}
 	c, ok := p.f.settle(v, err)
-	// The future's mu is free again, since these may settle other promises. The
-	// links are ours alone: no stop touches an entry that is not listed.
+	// mu is not held here, since these calls may settle other promises. It does
+	// not have to be: unregister leaves entries that are not listed alone.
 	for c != nil {
 		next := c.next
-		c.next, c.prev = nil, nil // a stop function that is kept does not keep its neighbours
+		c.next, c.prev = nil, nil // so that a stop function does not keep its neighbours alive
 		c.call(v, err)
 		c = next
 	}
 	return ok
 }
 
-// Resolved returns a future that is settled with v and err from the start.
+// Resolved returns a future that is already settled with v and err.
 func Resolved[T any](v T, err error) *Future[T] {
 	f := &Future[T]{val: v, err: err}
 	f.done.Store(&closed)

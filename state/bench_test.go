@@ -5,20 +5,18 @@ package state_test
 import (
 	"fmt"
 	"sync"
-	stdatomic "sync/atomic"
+	"sync/atomic"
 	"testing"
-
-	"go.uber.org/atomic"
 
 	. "github.com/holdfast-go/holdfast/state"
 )
 
-// retained returns a word that somebody holds, so that no pair of an arrival
-// and a departure ends its round.
+// retained returns the word of a lock that has a holder, so that a pair of an
+// arrival and a departure does not end its round.
 func retained(tb testing.TB) *Atomic {
 	tb.Helper()
 	a := new(Atomic)
-	a.Apply(func(w Word) (Word, Effect) { return w.Arrive(false) })
+	a.Apply(arrive)
 	a.Apply(Word.Grant)
 	if got := a.Load(); got != Pack(Retained, 1) {
 		tb.Fatalf("the word is %v, want retained/1", got)
@@ -27,25 +25,21 @@ func retained(tb testing.TB) *Atomic {
 }
 
 // The ways to count one holder in and out again, from the bare machine
-// instruction to what a lock does. What is made returns how many races it lost
-// to other goroutines.
-var pairs = []struct {
+// instruction to what a lock does. Each returns how many races it lost.
+var ways = []struct {
 	name string
 	make func(tb testing.TB) func() (lost int)
 }{
-	// Two compare-and-swaps of a word that is never contended for: the
-	// measure of all others.
-	{"bare-cas", func(testing.TB) func() int {
-		var v stdatomic.Uint32
+	{"bare-cas", func(testing.TB) func() int { // two swaps without a loop
+		var v atomic.Uint32
 		return func() int {
 			v.CompareAndSwap(0, 1)
 			v.CompareAndSwap(1, 0)
 			return 0
 		}
 	}},
-	// The same as loops, for a word that is: the least that counting takes.
-	{"cas-loop", func(testing.TB) func() int {
-		var v stdatomic.Uint32
+	{"cas-loop", func(testing.TB) func() int { // the least that counting takes
+		var v atomic.Uint32
 		return func() (lost int) {
 			for old := v.Load(); !v.CompareAndSwap(old, old+1); old = v.Load() {
 				lost++
@@ -56,46 +50,14 @@ var pairs = []struct {
 			return lost
 		}
 	}},
-	// The loop that Apply stands for, written out.
-	{"hand-written", func(testing.TB) func() int {
-		var v atomic.Uint32
-		v.Store(uint32(Pack(Retained, 1)))
-		return func() (lost int) {
-			for {
-				old := v.Load()
-				if Word(old).Phase() != Retained || Word(old).Holders() == MaxHolders {
-					panic("not retained")
-				}
-				if v.CompareAndSwap(old, old+1) {
-					break
-				}
-				lost++
-			}
-			for {
-				old := v.Load()
-				if Word(old).Phase() != Retained || Word(old).Holders() < 2 {
-					panic("not retained")
-				}
-				if v.CompareAndSwap(old, old-1) {
-					break
-				}
-				lost++
-			}
-			return lost
-		}
-	}},
-	// Apply, with a gate to look at, as a lock has one.
-	{"apply", func(tb testing.TB) func() int {
+	{"apply", func(tb testing.TB) func() int { // what a lock does, with its gate
 		a := retained(tb)
-		gate := new(stdatomic.Bool)
+		gate := new(atomic.Bool)
 		return func() int {
-			_, e, lostIn := a.Apply(func(w Word) (Word, Effect) { return w.Arrive(gate.Load()) })
-			if e != Entered {
-				panic(e)
-			}
-			_, e, lostOut := a.Apply(Word.Leave)
-			if e != Left {
-				panic(e)
+			_, in, lostIn := a.Apply(func(w Word) (Word, Effect) { return w.Arrive(gate.Load()) })
+			_, out, lostOut := a.Apply(Word.Leave)
+			if in != Entered || out != Left {
+				panic(in.String() + ", " + out.String())
 			}
 			return lostIn + lostOut
 		}
@@ -113,9 +75,9 @@ var pairs = []struct {
 }
 
 func BenchmarkPair(b *testing.B) {
-	for _, p := range pairs {
-		b.Run("way="+p.name, func(b *testing.B) {
-			do := p.make(b)
+	for _, way := range ways {
+		b.Run("way="+way.name, func(b *testing.B) {
+			do := way.make(b)
 			b.ReportAllocs()
 			for b.Loop() {
 				do()
@@ -127,23 +89,18 @@ func BenchmarkPair(b *testing.B) {
 // Many goroutines on one word. Besides the time per pair, of which as many as
 // there are processors go on at once, it reports how many races a pair lost.
 func BenchmarkPairContended(b *testing.B) {
-	for _, p := range pairs {
-		if p.name == "bare-cas" {
-			continue // it has no loop, so its swaps fail here
-		}
+	for _, way := range ways[1:] { // bare-cas has no loop, so its swaps would fail
 		for _, goroutines := range []int{1, 2, 8, 64, 1024} {
-			b.Run(fmt.Sprintf("way=%s/goroutines=%d", p.name, goroutines), func(b *testing.B) {
-				do := p.make(b)
-				var (
-					all   sync.WaitGroup
-					start = make(chan struct{})
-					lost  stdatomic.Int64
-				)
+			b.Run(fmt.Sprintf("way=%s/goroutines=%d", way.name, goroutines), func(b *testing.B) {
+				do := way.make(b)
+				var wg sync.WaitGroup
+				var lost atomic.Int64
+				start := make(chan struct{})
 				for i := range goroutines {
 					share := (b.N + i) / goroutines // b.N in total
-					all.Go(func() {
+					wg.Go(func() {
 						<-start
-						mine := 0 // added up apart, so that counting is no contention
+						mine := 0 // so that counting is no contention
 						for range share {
 							mine += do()
 						}
@@ -153,10 +110,8 @@ func BenchmarkPairContended(b *testing.B) {
 				b.ReportAllocs()
 				b.ResetTimer()
 				close(start)
-				all.Wait()
-				if p.name != "mutex" { // which does not tell
-					b.ReportMetric(float64(lost.Load())/float64(b.N), "lost/op")
-				}
+				wg.Wait()
+				b.ReportMetric(float64(lost.Load())/float64(b.N), "lost/op")
 			})
 		}
 	}

@@ -3,29 +3,27 @@
 // Package state holds the whole local state of one round of a lock in one
 // 32-bit word: a [Phase] and the number of holders.
 //
-// A round is one trip of a lock from [Free] to [Released]: it is wanted, its
-// node is created in ZooKeeper and waits in line, it is held by any number of
-// goroutines of this process, and its node is deleted. Everything that changes
-// a round does so through a transition, which is a pure function from the old
-// [Word] to the new one and an [Effect]. [Atomic.Apply] carries a transition
-// out by compare-and-swap; the goroutine whose swap succeeded, and no other,
-// must then do what the effect says. So every step of a round has exactly one
-// author, and no step needs a mutex.
+// A round is the life of a lock from [Free] to [Released]: a goroutine asks for
+// the lock, the round's node is created in ZooKeeper and waits in the queue, any
+// number of goroutines of this process hold the lock, and the node is deleted.
+// Every change of a round is a transition: a pure function from the old [Word]
+// to the new one and an [Effect]. [Atomic.Apply] carries a transition out by
+// compare-and-swap; the goroutine whose swap succeeded, and no other, must then
+// carry out the effect. So exactly one goroutine is responsible for each step,
+// and no step needs a mutex.
 //
 //	            Arrive               Grant                Leave (last), End
 //	FREE/0 ─────────────▶ FETCHING/n ─────▶ RETAINED/n ─────────────▶ RELEASING/0 ──▶ RELEASED/0
 //	                          │                                            ▲   Finish
 //	                          └────────────────────────────────────────────┘
-//	                            End; Grant or Cancel when nobody is left
+//	                          End; Grant or Cancel of fetching/0
 //
-// What it is not: this package does no I/O, takes no locks and starts no
-// goroutines. It does not know what comes after a round (a lock makes a fresh
-// round, with a fresh word; a word that is [Released] never changes again, so
-// a compare-and-swap can never mistake one round for another). It does not
-// make sure that effects are carried out; it only says by whom. And it orders
-// goroutines of one process only: nothing here says anything about another
-// process, which is what fencing tokens are for.
+// The package does no I/O, takes no locks and starts no goroutines. It says
+// which goroutine must carry out an effect, and cannot make it do so. It knows
+// one round only: a lock begins each round with a fresh word, and a word that is
+// [Released] never changes again, so a compare-and-swap cannot mistake one round
+// for another. It orders the goroutines of one process only; fencing tokens
+// order processes.
 //
-// The layout of a Word is known to this package alone: nobody else shifts or
-// masks.
+// Only this package knows the layout of a word: no other shifts or masks one.
 package state

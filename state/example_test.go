@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// Each goroutine learns from the effect what it has to do; the word says how
-// things stand.
+// The effect tells each goroutine what it must do. The word is the state after it.
 func ExampleAtomic_Apply() {
 	var word state.Atomic
 	gateClosed := false

@@ -4,40 +4,41 @@ package state
 
 import "sync/atomic"
 
-// Flags are what a round knows beside its word. Each is set once and never
-// cleared. They share one atomic word so that of two goroutines that set
-// different flags exactly one finds the other's set before its own: that one
-// does what both together make due.
+// Flags are the state of a round beside its word. A flag is set once and never
+// cleared. The flags share one atomic word so that, of two goroutines that set
+// different flags, exactly one sees the other's flag in the value before its own
+// Set. That one starts what needs both.
 type Flags uint32
 
 const (
-	// PrevReleased: the round before this one is RELEASED; this one is the
-	// lock's present round and may be fetched. The first round of a lock is
-	// born with it.
+	// PrevReleased: the round before this one is Released, so this one is the
+	// lock's current round and may be fetched. The first round of a lock is
+	// created with it.
 	PrevReleased Flags = 1 << iota
-	// Wanted: somebody's compare-and-swap has started the round. The fetch is
-	// due when both PrevReleased and Wanted are set.
+	// Wanted: a goroutine has started the round. The fetch is due when both
+	// PrevReleased and Wanted are set.
 	Wanted
-	// Over: the round was ended by force. Its end is due when both
-	// PrevReleased and Over are set, and a fetch no more.
+	// Over: the round was ended by force. It is never fetched; its clean-up is
+	// due when both PrevReleased and Over are set.
 	Over
-	// GateClosed: newcomers go on to the next round.
+	// GateClosed: newcomers must arrive at the next round.
 	GateClosed
-	// GrantTold: the round has been granted, and its grant is settled. Who
-	// enters a round without it makes sure of that, and sets it.
+	// GrantTold: the round has been granted, and its grant future is settled.
+	// A goroutine that enters a round without this flag settles the future
+	// itself if need be, and sets the flag.
 	GrantTold
 )
 
 // Has reports whether all flags of g are set in f.
 func (f Flags) Has(g Flags) bool { return f&g == g }
 
-// AtomicFlags are Flags that any number of goroutines may set. The zero value
-// has none set.
+// AtomicFlags are Flags that any number of goroutines may set at the same time.
+// In the zero value no flag is set.
 type AtomicFlags struct{ w atomic.Uint32 }
 
 // Load returns the flags.
 func (a *AtomicFlags) Load() Flags { return Flags(a.w.Load()) }
 
 // Set sets the flags g and returns the flags as they were before. A Set
-// synchronizes before every later Set and Load that observes it.
+// “synchronizes before” every Set and Load that observes it.
 func (a *AtomicFlags) Set(g Flags) Flags { return Flags(a.w.Or(uint32(g))) }

@@ -4,33 +4,31 @@ package state
 
 import "sync/atomic"
 
-// Handles is the second packed word: the life of one holder's handles.
+// Handles is the state of one holder's handles, packed into a word.
 //
-// A holder begins with one handle, its first, and gains one for each reentry.
-// Every handle can be released once. The word lives in an object that is used
-// by one holder after another, so it also carries a generation: a handle knows
-// the generation it was made in, and one of an earlier generation finds that
-// it is dead, however long ago that was.
+// A holder begins with one handle, its first, and gains one with each reentry.
+// Each handle can be released once. One holder after another uses the same word,
+// so the word has a generation: a handle remembers the generation it was made
+// in, and once that has passed, every use of the handle reports that it is dead.
 //
 //	bits [25:64]  generation
 //	bits [24]     the first handle is in doubt
 //	bits [23]     the first handle has been released
 //	bits [0:23]   depth: handles that are not released
 //
-// Depth is at the bottom because it changes by one; the generation is on top
-// because it only grows, and its overflow then cannot disturb its neighbours.
-// An object whose generation is [LastGeneration] must not be used again: that
-// is how a generation of 39 bits never repeats.
+// The depth is in the low bits because it changes by one. The generation is in
+// the high bits because it only grows, and so cannot carry into a neighbour. A
+// word in generation [LastGeneration] must not be used by another holder, so
+// generations never repeat.
 //
-// The word of an object that nobody uses is armed: depth 1 in a generation
-// that no handle has yet. The next holder takes it by reading it, without a
-// compare-and-swap.
+// Between two holders the word is armed: depth 1, in a generation that no handle
+// has yet. The next holder takes it by reading it, without a compare-and-swap.
 type Handles uint64
 
 // MaxDepth is the greatest number of unreleased handles of one holder.
 const MaxDepth = 1<<depthBits - 1
 
-// LastGeneration is the generation in which an object is used for the last time.
+// LastGeneration is the last generation of a word.
 const LastGeneration = 1<<(64-generationAt) - 1
 
 const (
@@ -40,7 +38,7 @@ const (
 	inDoubt       = 1 << (depthBits + 1)
 	generationAt  = depthBits + 2
 
-	// armed is the word of generation 0 before its first use.
+	// armed is a word that has not been used: depth 1 in generation 0.
 	armed Handles = 1
 )
 
@@ -53,21 +51,20 @@ func (h Handles) Generation() uint64 { return uint64(h >> generationAt) }
 // FirstReleased reports whether the first handle has been released.
 func (h Handles) FirstReleased() bool { return h&firstReleased != 0 }
 
-// InDoubt reports whether somebody is about to withdraw the first handle.
+// InDoubt reports whether a withdrawal of the first handle has begun.
 func (h Handles) InDoubt() bool { return h&inDoubt != 0 }
 
-// Alive reports whether the first handle of the given generation has not been
-// released.
+// Alive reports whether the first handle of the given generation is not released.
 func (h Handles) Alive(generation uint64) bool {
 	return h.Generation() == generation && !h.FirstReleased()
 }
 
-// Doubt begins the withdrawal of the first handle of the given generation by
-// somebody who found that it was not granted. Between that look and the
-// withdrawal the grant may come, and the handle be used. So he looks again after
-// Doubt, takes it back by Confirm if the grant has come, and withdraws by
-// ReleaseDoubted if not; and whoever uses a handle that is granted calls Confirm
-// first if it is in doubt. Its effect is Dead if the handle is, else Nothing.
+// Doubt begins the withdrawal of the first handle of the given generation, which
+// was not granted when the caller last looked. The grant may have come since,
+// and another goroutine may be using the handle. So the caller looks for the
+// grant again after Doubt, and calls Confirm if it has come and ReleaseDoubted if
+// not; and a goroutine that uses a granted handle in doubt calls Confirm first.
+// The effect is Dead if the handle is dead, else Nothing.
 func (h Handles) Doubt(generation uint64) (Handles, Effect) {
 	if !h.Alive(generation) {
 		return h, Dead
@@ -75,7 +72,8 @@ func (h Handles) Doubt(generation uint64) (Handles, Effect) {
 	return h | inDoubt, Nothing
 }
 
-// Confirm takes a doubt back. Its effect is Dead if the handle is, else Nothing.
+// Confirm takes a doubt back. The effect is Dead if the handle is dead, else
+// Nothing.
 func (h Handles) Confirm(generation uint64) (Handles, Effect) {
 	if !h.Alive(generation) {
 		return h, Dead
@@ -83,8 +81,8 @@ func (h Handles) Confirm(generation uint64) (Handles, Effect) {
 	return h &^ inDoubt, Nothing
 }
 
-// ReleaseDoubted is ReleaseFirst of a handle that is still in doubt; if it is
-// not, its effect is Dead.
+// ReleaseDoubted is ReleaseFirst of a handle that is still in doubt. If the
+// handle is not in doubt, the effect is Dead.
 func (h Handles) ReleaseDoubted(generation uint64) (Handles, Effect) {
 	if !h.InDoubt() {
 		return h, Dead
@@ -92,11 +90,11 @@ func (h Handles) ReleaseDoubted(generation uint64) (Handles, Effect) {
 	return h.ReleaseFirst(generation)
 }
 
-// next is the armed word of the following generation.
+// next returns the armed word of the next generation.
 func (h Handles) next() Handles { return Handles(h.Generation()+1)<<generationAt | armed }
 
-// Reenter adds a handle to the holder of the given generation. Its effect is
-// Entered; Dead if that generation is over; Full at MaxDepth.
+// Reenter adds a handle to the holder of the given generation. The effect is
+// Entered, Dead if that generation has passed, or Full at MaxDepth.
 func (h Handles) Reenter(generation uint64) (Handles, Effect) {
 	switch {
 	case h.Generation() != generation:
@@ -107,12 +105,11 @@ func (h Handles) Reenter(generation uint64) (Handles, Effect) {
 	return h + 1, Entered
 }
 
-// ReleaseFirst releases the first handle of the given generation. Its effect
-// is Dead if that was done before, and Ended if it was the only handle: the
-// generation is then over. If there are others it is Left, and the first handle,
-// though dead, still counts: so the object cannot be used again before the
-// caller has done what there is to do about the handle, and has taken the count
-// back by ReleaseNested.
+// ReleaseFirst releases the first handle of the given generation. The effect is
+// Dead if it was released before, and Ended if it was the only handle, which ends
+// the generation. If the holder has other handles, the effect is Left: the first
+// handle is dead but still counted, so that the generation cannot end before the
+// caller has cleaned up after the handle and called ReleaseNested.
 func (h Handles) ReleaseFirst(generation uint64) (Handles, Effect) {
 	switch {
 	case !h.Alive(generation):
@@ -124,9 +121,9 @@ func (h Handles) ReleaseFirst(generation uint64) (Handles, Effect) {
 }
 
 // ReleaseNested takes back the count of a handle that a reentry made, or of a
-// first handle whose ReleaseFirst has Left it. The caller has made sure that
-// nobody else does, so that there is something to take back. Its effect is Left,
-// or Ended if it was the last.
+// first handle whose ReleaseFirst returned Left. The caller must make sure that
+// it is called once for each. The effect is Ended if the handle was the last,
+// else Left.
 func (h Handles) ReleaseNested() (Handles, Effect) {
 	if h.Depth() == 1 {
 		return h.next(), Ended
@@ -134,15 +131,14 @@ func (h Handles) ReleaseNested() (Handles, Effect) {
 	return h - 1, Left
 }
 
-// AtomicHandles is a Handles word that any number of goroutines may change.
-// It is changed by compare-and-swap only. Make one with Arm.
-//
-// It is an atomic of package sync/atomic because that one is aligned to 64
-// bits on 32-bit machines.
-type AtomicHandles struct{ w atomic.Uint64 }
+// AtomicHandles are Handles that any number of goroutines may change at the same
+// time. Arm must be called before first use.
+type AtomicHandles struct {
+	w atomic.Uint64 // from sync/atomic, which aligns it to 64 bits on 32-bit machines
+}
 
-// Arm makes the word that of an object that nobody has used. It may be called
-// only before the object is shared.
+// Arm makes the word an unused one. It must be called before other goroutines
+// can reach the word.
 func (a *AtomicHandles) Arm() { a.w.Store(uint64(armed)) }
 
 // Load returns the word.
@@ -159,9 +155,8 @@ func (a *AtomicHandles) Reenter(generation uint64) Effect {
 	}
 }
 
-// ReleaseFirst applies [Handles.ReleaseFirst] and returns its effect. Of the
-// goroutines that release the same handle, the one whose compare-and-swap wins
-// gets Left or Ended, every other one Dead.
+// ReleaseFirst applies [Handles.ReleaseFirst] and returns its effect. If several
+// goroutines release the same handle, one gets Left or Ended and the others Dead.
 func (a *AtomicHandles) ReleaseFirst(generation uint64) Effect {
 	for {
 		old := a.Load()
@@ -172,10 +167,11 @@ func (a *AtomicHandles) ReleaseFirst(generation uint64) Effect {
 	}
 }
 
-// ReleaseOnly is ReleaseFirst for the usual case, without a look at the word: it
-// releases the first handle of the given generation if that is the only one, and
-// nobody doubts it, by one compare-and-swap. It reports whether it did, which is
-// ReleaseFirst's Ended. If not, nothing has changed, and ReleaseFirst says why.
+// ReleaseOnly is ReleaseFirst for the common case, by one compare-and-swap and
+// without a load: it releases the first handle of the given generation if that is
+// the holder's only handle and not in doubt. It reports whether it did; true
+// corresponds to Ended. If it returns false nothing has changed, and the caller
+// must call ReleaseFirst.
 func (a *AtomicHandles) ReleaseOnly(generation uint64) bool {
 	only := Handles(generation)<<generationAt | armed
 	return a.w.CompareAndSwap(uint64(only), uint64(only.next()))
@@ -184,8 +180,8 @@ func (a *AtomicHandles) ReleaseOnly(generation uint64) bool {
 // Doubt applies [Handles.Doubt] and returns its effect.
 func (a *AtomicHandles) Doubt(generation uint64) Effect { return a.apply(Handles.Doubt, generation) }
 
-// Confirm applies [Handles.Confirm] and returns its effect. Of a Confirm and a
-// ReleaseDoubted that race, the one whose compare-and-swap is first decides.
+// Confirm applies [Handles.Confirm] and returns its effect. If it races with
+// ReleaseDoubted, the first compare-and-swap decides and the other call gets Dead.
 func (a *AtomicHandles) Confirm(generation uint64) Effect {
 	return a.apply(Handles.Confirm, generation)
 }

@@ -4,18 +4,18 @@ package state_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"unsafe"
 
 	"pgregory.net/rapid"
 
 	. "github.com/holdfast-go/holdfast/state"
 )
 
-// showHandles writes a word as "generation:depth", with a "-" if the first
-// handle has been released, and a "?" if it is in doubt.
+// showHandles writes a word as "generation:depth", with a "-" if the first handle
+// has been released, and a "?" if it is in doubt.
 func showHandles(h Handles) string {
 	s := fmt.Sprintf("%d:%d", h.Generation(), h.Depth())
 	if h.FirstReleased() {
@@ -27,105 +27,100 @@ func showHandles(h Handles) string {
 	return s
 }
 
-// handlesOf makes a word by what can happen to one.
-func handlesOf(t *testing.T, generation uint64, depth int, firstReleased bool) Handles {
+// parseHandles reads what showHandles writes. It repeats the layout of Handles,
+// so the table below holds the layout too.
+func parseHandles(t *testing.T, s string) Handles {
 	t.Helper()
-	// The layout: see Handles. This is the one place outside that says it again.
-	h := Handles(generation<<25 | uint64(depth))
-	if firstReleased {
+	var generation, depth uint64
+	if _, err := fmt.Sscanf(s, "%d:%d", &generation, &depth); err != nil {
+		t.Fatalf("%q: %v", s, err)
+	}
+	h := Handles(generation<<25 | depth)
+	if strings.HasSuffix(s, "-") {
 		h |= 1 << 23
 	}
-	if h.Generation() != generation || h.Depth() != depth || h.FirstReleased() != firstReleased {
-		t.Fatalf("%d, %d, %v packs to %s", generation, depth, firstReleased, showHandles(h))
+	if showHandles(h) != s {
+		t.Fatalf("%s packs to %s", s, showHandles(h))
 	}
 	return h
 }
 
+// Each line is a word, one or more transitions of handles of a generation, the
+// word after them, and the last effect. max is 8388607, and last 549755813887.
 func TestHandlesTransitions(t *testing.T) {
-	const last = LastGeneration
-	type event struct {
-		name string
-		do   func(Handles) (Handles, Effect)
+	if MaxDepth != 8388607 || LastGeneration != 549755813887 {
+		t.Errorf("MaxDepth is %d, LastGeneration %d", MaxDepth, uint64(LastGeneration))
 	}
-	reenter := func(g uint64) event {
-		return event{fmt.Sprintf("Reenter(%d)", g), func(h Handles) (Handles, Effect) { return h.Reenter(g) }}
-	}
-	first := func(g uint64) event {
-		return event{fmt.Sprintf("ReleaseFirst(%d)", g), func(h Handles) (Handles, Effect) { return h.ReleaseFirst(g) }}
-	}
-	nested := event{"ReleaseNested", Handles.ReleaseNested}
-	doubt := func(g uint64) event {
-		return event{fmt.Sprintf("Doubt(%d)", g), func(h Handles) (Handles, Effect) { return h.Doubt(g) }}
-	}
-	confirm := func(g uint64) event {
-		return event{fmt.Sprintf("Confirm(%d)", g), func(h Handles) (Handles, Effect) { return h.Confirm(g) }}
-	}
-	doubted := func(g uint64) event {
-		return event{fmt.Sprintf("ReleaseDoubted(%d)", g), func(h Handles) (Handles, Effect) { return h.ReleaseDoubted(g) }}
-	}
-	then := func(a, b event) event {
-		return event{a.name + ", " + b.name, func(h Handles) (Handles, Effect) { h, _ = a.do(h); return b.do(h) }}
-	}
+	const script = `
+		5:1      reenter(5)    5:2      entered
+		5:2-     reenter(5)    5:3-     entered   # by a nested handle
+		5:1      reenter(4)    5:1      dead
+		5:1      reenter(6)    5:1      dead
+		5:8388606  reenter(5)  5:max    entered
+		5:max    reenter(5)    5:max    full
+		5:max-   reenter(5)    5:max-   full
+		last:1   reenter(last) last:2   entered
 
-	tests := []struct {
-		generation    uint64
-		depth         int
-		firstReleased bool
-		event         event
-		want          string
-	}{
-		{5, 1, false, reenter(5), "5:2 entered"},
-		{5, 2, true, reenter(5), "5:3- entered"}, // by a nested handle
-		{5, 1, false, reenter(4), "5:1 dead"},
-		{5, 1, false, reenter(6), "5:1 dead"},
-		{5, MaxDepth - 1, false, reenter(5), "5:8388607 entered"},
-		{5, MaxDepth, false, reenter(5), "5:8388607 full"},
-		{5, MaxDepth, true, reenter(5), "5:8388607- full"},
-		{last, 1, false, reenter(last), "549755813887:2 entered"},
+		5:1      first(5)      6:1      ended
+		5:2      first(5)      5:2-     left
+		5:max    first(5)      5:max-   left
+		5:1-     first(5)      5:1-     dead      # released before
+		5:1      first(4)      5:1      dead      # a handle of an earlier holder
+		5:1      first(6)      5:1      dead
+		0:1      first(0)      1:1      ended
+		549755813886:1  first(549755813886)  last:1  ended
 
-		{5, 1, false, first(5), "6:1 ended"},
-		{5, 2, false, first(5), "5:2- left"},
-		{5, MaxDepth, false, first(5), "5:8388607- left"},
-		{5, 1, true, first(5), "5:1- dead"}, // released before
-		{5, 1, false, first(4), "5:1 dead"}, // a handle of another holder, long ago
-		{5, 1, false, first(6), "5:1 dead"},
-		{0, 1, false, first(0), "1:1 ended"},
-		{last - 1, 1, false, first(last - 1), "549755813887:1 ended"},
+		5:1      doubt(5)      5:1?     nothing
+		5:3      doubt(5)      5:3?     nothing
+		5:1      doubt(4)      5:1      dead
+		5:2-     doubt(5)      5:2-     dead
+		5:1      confirm(5)    5:1      nothing
+		5:1      doubt(5),confirm(5)  5:1   nothing
+		5:1      doubt(5),confirm(4)  5:1?  dead
+		5:2      doubt(5),nested(5)   5:1?  left
+		5:1      doubt(5),reenter(5)  5:2?  entered
+		5:1      doubt(5),first(5)    6:1   ended
+		5:2      doubt(5),first(5)    5:2-  left
+		5:1      doubt(5),doubted(5)  6:1   ended
+		5:2      doubt(5),doubted(5)  5:2-  left
+		5:1      doubt(5),doubted(4)  5:1?  dead
+		5:1      doubted(5)    5:1      dead      # it was confirmed
 
-		{5, 1, false, doubt(5), "5:1? nothing"},
-		{5, 3, false, doubt(5), "5:3? nothing"},
-		{5, 1, false, doubt(4), "5:1 dead"},
-		{5, 2, true, doubt(5), "5:2- dead"},
-		{5, 1, false, confirm(5), "5:1 nothing"},
-		{5, 1, false, then(doubt(5), confirm(5)), "5:1 nothing"},
-		{5, 1, false, then(doubt(5), confirm(4)), "5:1? dead"},
-		{5, 2, false, then(doubt(5), nested), "5:1? left"},
-		{5, 1, false, then(doubt(5), reenter(5)), "5:2? entered"},
-		{5, 1, false, then(doubt(5), first(5)), "6:1 ended"},
-		{5, 2, false, then(doubt(5), first(5)), "5:2- left"},
-		{5, 1, false, then(doubt(5), doubted(5)), "6:1 ended"},
-		{5, 2, false, then(doubt(5), doubted(5)), "5:2- left"},
-		{5, 1, false, then(doubt(5), doubted(4)), "5:1? dead"},
-		{5, 1, false, doubted(5), "5:1 dead"}, // somebody has confirmed it
-
-		{5, 1, true, nested, "6:1 ended"},
-		{5, 2, true, nested, "5:1- left"},
-		{5, 2, false, nested, "5:1 left"},
-		{5, MaxDepth, true, nested, "5:8388606- left"},
-		{last - 1, 1, true, nested, "549755813887:1 ended"},
+		5:1-     nested(5)     6:1      ended
+		5:2-     nested(5)     5:1-     left
+		5:2      nested(5)     5:1      left
+		5:max-   nested(5)     5:8388606-  left
+		549755813886:1-  nested(5)  last:1  ended
+	`
+	transitions := map[string]func(Handles, uint64) (Handles, Effect){
+		"reenter": Handles.Reenter, "first": Handles.ReleaseFirst, "doubt": Handles.Doubt,
+		"confirm": Handles.Confirm, "doubted": Handles.ReleaseDoubted,
+		"nested": func(h Handles, _ uint64) (Handles, Effect) { return h.ReleaseNested() },
 	}
-	for _, tt := range tests {
-		h := handlesOf(t, tt.generation, tt.depth, tt.firstReleased)
-		next, e := tt.event.do(h)
-		if got := showHandles(next) + " " + e.String(); got != tt.want {
-			t.Errorf("%s %s: got %q, want %q", showHandles(h), tt.event.name, got, tt.want)
+	for line := range strings.Lines(strings.NewReplacer("max", "8388607", "last", "549755813887").Replace(script)) {
+		line, _, _ = strings.Cut(line, "#")
+		cells := strings.Fields(line)
+		if len(cells) == 0 {
+			continue
+		}
+		h, e := parseHandles(t, cells[0]), Nothing
+		for event := range strings.SplitSeq(cells[1], ",") {
+			name, arg, _ := strings.Cut(event, "(")
+			var generation uint64
+			if _, err := fmt.Sscan(strings.TrimSuffix(arg, ")"), &generation); err != nil {
+				t.Fatal(err)
+			}
+			h, e = transitions[name](h, generation)
+		}
+		if got := showHandles(h) + " " + e.String(); got != cells[2]+" "+cells[3] {
+			t.Errorf("%s: got %s", strings.TrimSpace(line), got)
 		}
 	}
 }
 
-// Random histories of an object that one holder after another uses, against
-// a plain set of handles. A handle is alive until it is released, once, and a
-// handle of an earlier holder is dead whatever the present one does.
+// Random histories of a word that one holder after another uses, against a plain
+// set of handles. A handle is alive until it is released, once, and a handle of
+// an earlier holder is dead whatever the present one does.
 func TestHandlesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a AtomicHandles
@@ -134,52 +129,43 @@ func TestHandlesModel(t *testing.T) {
 			generation    = uint64(0)
 			nested        = 0     // handles of the present holder beside its first
 			firstReleased = false // its first
-			firsts        []uint64
 		)
-		taken := func() { firsts = append(firsts, a.Load().Generation()) }
-		taken()
-		ended := func() {
+		end := func() Effect {
 			generation, nested, firstReleased = generation+1, 0, false
-			taken()
+			return Ended
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
-			handle := rapid.SampledFrom(firsts).Draw(t, "handle")
-			if rapid.Bool().Draw(t, "present") {
-				handle = generation
+			handle := generation
+			if rapid.Bool().Draw(t, "of an earlier holder") {
+				handle = rapid.Uint64Range(0, generation).Draw(t, "handle")
 			}
-			present := handle == generation
-			var got, want Effect
+			alive := handle == generation && !firstReleased
+			before := a.Load()
+			got, want := Dead, Dead
 			event := rapid.SampledFrom([]string{"reenter", "release only", "release first", "release nested"}).Draw(t, "event")
 			switch event {
 			case "reenter":
-				if firstReleased && nested == 0 {
-					t.Fatal("the holder should have ended")
-				}
-				got, want = a.Reenter(handle), Dead
-				if present {
+				got = a.Reenter(handle)
+				if handle == generation {
 					want = Entered
 					nested++
 				}
 			case "release only":
-				before := a.Load()
 				if a.ReleaseOnly(handle) {
 					got = Ended
 				} else if a.Load() != before {
 					t.Fatalf("it did nothing, and made %s of %s", showHandles(a.Load()), showHandles(before))
 				}
-				if present && !firstReleased && nested == 0 {
-					want = Ended
-					ended()
+				if alive && nested == 0 {
+					want = end()
 				}
 			case "release first":
-				got, want = a.ReleaseFirst(handle), Dead
-				if present && !firstReleased {
+				got = a.ReleaseFirst(handle)
+				if alive && nested == 0 {
+					want = end()
+				} else if alive {
 					want = Left
 					firstReleased = true
-					if nested == 0 {
-						want = Ended
-						ended()
-					}
 				}
 				if got == Left {
 					if h := a.Load(); h.Depth() != nested+1 || !h.FirstReleased() {
@@ -189,32 +175,29 @@ func TestHandlesModel(t *testing.T) {
 				}
 			case "release nested":
 				if nested == 0 {
-					continue // whoever calls it has one
+					continue // its caller must have one
 				}
 				got, want = a.ReleaseNested(), Left
-				nested--
-				if nested == 0 && firstReleased {
-					want = Ended
-					ended()
+				if nested--; nested == 0 && firstReleased {
+					want = end()
 				}
-			}
-			if got != want {
-				t.Fatalf("%s of %d in %s: got %v, want %v", event, handle, showHandles(a.Load()), got, want)
 			}
 			depth := nested
 			if !firstReleased {
 				depth++
 			}
-			if h := a.Load(); h.Generation() != generation || h.Depth() != depth || h.FirstReleased() != firstReleased {
-				t.Fatalf("the word is %s, want %d:%d, first released %v", showHandles(h), generation, depth, firstReleased)
+			h := a.Load()
+			if got != want || h.Generation() != generation || h.Depth() != depth || h.FirstReleased() != firstReleased {
+				t.Fatalf("%s of %d in %s: got %v and %s; want %v and %d:%d, first released: %v",
+					event, handle, showHandles(before), got, showHandles(h), want, generation, depth, firstReleased)
 			}
 		}
 	})
 }
 
-// Many goroutines reenter and release beside the holder's own handle, which
-// several of them try to release: one succeeds, and whoever takes the last
-// handle away ends the generation, once.
+// Goroutines reenter and release beside the holder's first handle, which two of
+// them try to release. One of those succeeds, and the release of the last handle
+// ends the generation, once.
 func TestHandlesHammer(t *testing.T) {
 	rounds := 2000
 	if testing.Short() {
@@ -224,49 +207,48 @@ func TestHandlesHammer(t *testing.T) {
 	a.Arm()
 	for generation := range uint64(rounds) {
 		var wg sync.WaitGroup
-		var ended, releasedFirst, old atomic.Int32
+		var ended, first, old atomic.Int32
 		start := make(chan struct{})
-		for i := range 4 {
-			wg.Go(func() {
-				<-start
+		spawn := func(fn func()) { wg.Go(func() { <-start; fn() }) }
+		nested := func() {
+			if a.ReleaseNested() == Ended {
+				ended.Add(1)
+			}
+		}
+		for range 4 {
+			spawn(func() {
 				for range 4 {
 					if a.Reenter(generation) != Entered {
-						return // the holder has ended, and stays so
+						return // the generation has ended
 					}
 					if generation > 0 && a.ReleaseFirst(generation-1) != Dead {
 						old.Add(1)
 					}
-					if a.ReleaseNested() == Ended {
-						ended.Add(1)
-					}
+					nested()
 				}
 			})
-			if i < 2 {
-				wg.Go(func() {
-					<-start
-					if i == 1 && a.ReleaseOnly(generation) {
-						releasedFirst.Add(1)
-						ended.Add(1)
-						return
-					}
-					switch a.ReleaseFirst(generation) {
-					case Left:
-						releasedFirst.Add(1)
-						if a.ReleaseNested() == Ended {
-							ended.Add(1)
-						}
-					case Ended:
-						releasedFirst.Add(1)
-						ended.Add(1)
-					}
-				})
-			}
+		}
+		for i := range 2 {
+			spawn(func() {
+				e := Ended
+				if i == 0 || !a.ReleaseOnly(generation) {
+					e = a.ReleaseFirst(generation)
+				}
+				switch e {
+				case Ended:
+					first.Add(1)
+					ended.Add(1)
+				case Left:
+					first.Add(1)
+					nested()
+				}
+			})
 		}
 		close(start)
 		wg.Wait()
-		if ended.Load() != 1 || releasedFirst.Load() != 1 || old.Load() != 0 {
-			t.Fatalf("generation %d: ended %d times, the first handle released %d times, an old one %d times",
-				generation, ended.Load(), releasedFirst.Load(), old.Load())
+		if ended.Load() != 1 || first.Load() != 1 || old.Load() != 0 {
+			t.Fatalf("generation %d: ended %d times, its first handle released %d times, an old one %d times",
+				generation, ended.Load(), first.Load(), old.Load())
 		}
 		if got, want := showHandles(a.Load()), fmt.Sprintf("%d:1", generation+1); got != want {
 			t.Fatalf("the word is %s, want %s", got, want)
@@ -274,9 +256,9 @@ func TestHandlesHammer(t *testing.T) {
 	}
 }
 
-// A handle in doubt is withdrawn by one goroutine and used by another at the
-// same moment: either it is confirmed and stays alive, or it is withdrawn and
-// whoever wanted to use it is told. An old handle changes neither.
+// One goroutine withdraws a handle in doubt while another uses it: either the
+// handle is confirmed and stays alive, or it is withdrawn and its user is told.
+// An old handle changes neither.
 func TestDoubtIsDecidedOnce(t *testing.T) {
 	var a AtomicHandles
 	a.Arm()
@@ -293,7 +275,7 @@ func TestDoubtIsDecidedOnce(t *testing.T) {
 		wg.Wait()
 		alive := a.Load().Alive(generation)
 		if alive && a.Doubt(generation) == Nothing && a.ReleaseOnly(generation) {
-			t.Fatal("a handle in doubt was released as if it were not")
+			t.Fatal("ReleaseOnly released a handle in doubt")
 		}
 		a.Confirm(generation)
 		kept := confirmed == Nothing && withdrawn == Dead && alive
@@ -304,22 +286,5 @@ func TestDoubtIsDecidedOnce(t *testing.T) {
 		if kept && a.ReleaseFirst(generation) != Ended {
 			t.Fatalf("the confirmed handle cannot be released: %s", showHandles(a.Load()))
 		}
-	}
-}
-
-func TestHandlesDoNotAllocate(t *testing.T) {
-	var a AtomicHandles
-	a.Arm()
-	if n := testing.AllocsPerRun(100, func() {
-		g := a.Load().Generation()
-		a.Reenter(g)
-		a.ReleaseNested()
-		a.ReleaseFirst(g)
-		a.ReleaseOnly(g + 1)
-	}); n != 0 {
-		t.Errorf("%v allocations, want none", n)
-	}
-	if got := unsafe.Sizeof(a); got != 8 {
-		t.Errorf("an AtomicHandles has %d bytes, want 8", got)
 	}
 }

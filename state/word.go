@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// MaxHolders is the largest number of holders that a [Word] can count. One
-// more is refused with [Full].
+// MaxHolders is the largest number of holders that a [Word] can count. A
+// transition that would exceed it has the effect [Full].
 const MaxHolders = 1<<holderBits - 1
 
 // A Word is the phase of a round and the number of its holders:
@@ -16,22 +16,21 @@ const MaxHolders = 1<<holderBits - 1
 //	bits [28:32]  phase    Free, Fetching, Retained, Releasing, Released
 //	bits  [0:28]  holders  0 … MaxHolders
 //
-// The count is in the low bits so that one more and one less are plus one and
-// minus one, and so that all words of one phase are neighbours: "retained, and
-// not full" is a single comparison. The price is that a count that overflowed
-// would carry into the phase, and one that underflowed would borrow from it.
-// So every transition looks at the count before it changes it.
+// The count is in the low bits so that it changes by adding and subtracting one,
+// and so that the words of a phase are consecutive: "retained and not full" is a
+// single comparison. The price is that an overflow would carry into the phase and
+// an underflow would borrow from it, so every transition checks the count before
+// it changes it.
 //
-// The zero value is free/0, the word of a round that nobody has wanted yet.
+// The zero value is free/0, the word of a round that has not been started.
 //
 // The methods named after an event ([Word.Arrive], [Word.Leave] and so on) are
-// transitions: pure functions that return the word after the event and what is
-// to be done about it. If the returned word is the old one, nothing is to be
-// swapped. They are for [Atomic.Apply].
+// transitions, for use with [Atomic.Apply]: pure functions that return the word
+// after the event, and its effect.
 //
-// A word whose phase has no name, or whose count is not 0 in a phase where it
-// is always 0 ([Free], [Releasing], [Released]), is corrupt. No transition
-// makes one, and every transition panics when it is given one.
+// A word is corrupt if its phase has no name, or if its count is not 0 in a phase
+// where it must be ([Free], [Releasing], [Released]). No transition returns a
+// corrupt word, and every transition panics if it is called on one.
 type Word uint32
 
 const (
@@ -48,13 +47,12 @@ const (
 	released0  = Word(Released) << holderBits
 )
 
-// The phases fit into their bits: otherwise this constant is negative, and the
-// package does not compile.
+// If the phases did not fit into their bits, this constant would be negative and
+// the package would not compile.
 const _ = uint(1<<phaseBits - numPhases)
 
-// Pack returns the word with phase p and the given number of holders. It
-// panics if either does not fit; it does not ask whether a round can be in
-// that state.
+// Pack returns the word with phase p and the given number of holders. It panics
+// if either does not fit, but not if the word is corrupt.
 func Pack(p Phase, holders int) Word {
 	if p >= numPhases || holders < 0 || holders > MaxHolders {
 		panic("state: no word for " + p.String() + "/" + strconv.Itoa(holders))
@@ -73,20 +71,20 @@ func (w Word) String() string {
 	return w.Phase().String() + "/" + strconv.Itoa(w.Holders())
 }
 
-// Arrive is the arrival of somebody who wants the lock. gateClosed says that
-// the round's gate is closed; it must have been read after the word was loaded
-// and before it is swapped, which a function that calls Arrive under
-// [Atomic.Apply] does by itself. Somebody who slips past a gate that closes
-// between the two is one holder more, which does no harm.
+// Arrive is the arrival of a goroutine that wants the lock. gateClosed says
+// whether the round's gate is closed. It must be read between the load of the
+// word and the swap, as in a function given to [Atomic.Apply] that reads it and
+// calls Arrive. If the gate closes between that read and the swap, the round
+// gains one more holder, which does no harm.
 //
-//	free/0                    → fetching/1     Started   whatever the gate says
+//	free/0                    → fetching/1     Started   gate open or closed
 //	fetching/n, gate open     → fetching/n+1   Joined
 //	retained/n, gate open     → retained/n+1   Entered
 //	n = MaxHolders, gate open → unchanged      Full
 //	any other                 → unchanged      Next
 func (w Word) Arrive(gateClosed bool) (next Word, e Effect) {
-	// The path that has to be fast, and is written so that the compiler can
-	// inline it: one comparison for "not retained, or full".
+	// Fast path, short enough to be inlined: a single comparison finds whether
+	// the word is not retained, or full.
 	if gateClosed || w-retained0 >= MaxHolders {
 		next, e = w.arriveSlow(gateClosed)
 		return next, e
@@ -109,9 +107,9 @@ func (w Word) arriveSlow(gateClosed bool) (Word, Effect) {
 	}
 }
 
-// Pin counts one holder more, beside one that the caller already has: for a
-// handle that is to be handed to another goroutine. It takes no notice of the
-// gate, since its caller keeps the round from ending anyway.
+// Pin counts one more holder on behalf of a caller that is itself counted: for a
+// handle to give to another goroutine. It ignores the gate, since its caller
+// keeps the round from ending anyway.
 //
 //	fetching/n, n > 0     → fetching/n+1   Joined
 //	retained/n, n > 0     → retained/n+1   Entered
@@ -119,8 +117,8 @@ func (w Word) arriveSlow(gateClosed bool) (Word, Effect) {
 //	releasing/0           → unchanged      Dead
 //	released/0            → unchanged      Dead
 //
-// It panics on free/0, fetching/0 and retained/0: the caller's own hold is
-// missing from the count.
+// It panics on free/0, fetching/0 and retained/0, where the caller cannot be
+// counted.
 func (w Word) Pin() (Word, Effect) {
 	w.check()
 	switch w.Phase() {
@@ -134,7 +132,7 @@ func (w Word) Pin() (Word, Effect) {
 	panic("state: pin of a lock with no holders (" + w.String() + ")")
 }
 
-// addOne counts one holder more in a word that is Fetching or Retained.
+// addOne counts one more holder in a word that is Fetching or Retained.
 func (w Word) addOne() (Word, Effect) {
 	switch {
 	case w.Holders() == MaxHolders:
@@ -146,19 +144,21 @@ func (w Word) addOne() (Word, Effect) {
 	}
 }
 
-// Leave is the departure of somebody who is counted: a holder who releases, or
-// one who waits and gives up. It is whichever of the two the phase makes it.
+// Leave is the departure of a goroutine that is counted: a holder that releases
+// or a waiter that gives up, depending on the phase.
 //
 //	fetching/n, n > 1   → fetching/n-1   Left
-//	fetching/1          → fetching/0     Withdrawn   the leaver submits the cancel
+//	fetching/1          → fetching/0     Withdrawn   the caller submits the cancel
 //	retained/n, n > 1   → retained/n-1   Left
-//	retained/1          → releasing/0    Ended       the leaver submits the deletion
+//	retained/1          → releasing/0    Ended       the caller submits the deletion
 //	releasing/0         → unchanged      Dead        the handle of a dead round
 //	released/0          → unchanged      Dead
 //
-// It panics on free/0, fetching/0 and retained/0: somebody left twice.
+// It panics on free/0, fetching/0 and retained/0, where the caller cannot be
+// counted: a departure was counted twice.
 func (w Word) Leave() (next Word, e Effect) {
-	// Fast and inlined, as Arrive is: "not retained, or the last".
+	// Fast path, inlined as in Arrive: a single comparison finds whether the
+	// word is not retained, or has fewer than two holders.
 	if w-(retained0+2) > MaxHolders-2 {
 		next, e = w.leaveSlow()
 		return next, e
@@ -182,14 +182,14 @@ func (w Word) leaveSlow() (Word, Effect) {
 	}
 }
 
-// Grant is the moment when this process owns the lock: the node is there and
-// first in line.
+// Grant is the moment at which this process owns the lock, because the round's
+// node is first in the queue.
 //
 //	fetching/n, n > 0   → retained/n    Granted
-//	fetching/0          → releasing/0   Abandoned   nobody is left to want it
-//	any other           → unchanged     Dead        the round was ended meanwhile
+//	fetching/0          → releasing/0   Abandoned   every waiter has withdrawn
+//	any other           → unchanged     Dead        the round has ended meanwhile
 //
-// It panics on retained/n: a round is granted once.
+// It panics on retained/n, since a round is granted once.
 func (w Word) Grant() (Word, Effect) {
 	w.check()
 	switch {
@@ -204,8 +204,8 @@ func (w Word) Grant() (Word, Effect) {
 	}
 }
 
-// Cancel carries out a withdrawal, unless somebody has joined since: the cancel
-// that was submitted for [Withdrawn] begins with it.
+// Cancel ends a round whose last waiter has [Withdrawn], unless another goroutine
+// has joined since.
 //
 //	fetching/0   → releasing/0   Abandoned
 //	any other    → unchanged     Nothing
@@ -217,10 +217,9 @@ func (w Word) Cancel() (Word, Effect) {
 	return w, Nothing
 }
 
-// End ends the round by force, whoever waits for it or holds it: it has failed,
-// or the lock is lost, or the process is closing. One step takes all holders
-// out at once; their handles are dead from then on, and whoever leaves later
-// finds [Dead].
+// End ends the round by force, in spite of its waiters or holders: it has failed,
+// the lock is lost, or the process is closing. All handles of the round are dead
+// from then on, and a later [Word.Leave] has the effect [Dead].
 //
 //	fetching/n   → releasing/0   Ended
 //	retained/n   → releasing/0   Ended
@@ -239,8 +238,7 @@ func (w Word) End() (Word, Effect) {
 //
 //	releasing/0   → released/0   Finished
 //
-// It panics on any other word: a round is finished once, by the one who
-// released it.
+// It panics on any other word, since a round is finished once, after it has ended.
 func (w Word) Finish() (Word, Effect) {
 	w.check()
 	if w != releasing0 {

@@ -4,223 +4,272 @@ package state_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
 	. "github.com/holdfast-go/holdfast/state"
 )
 
-const maxH = MaxHolders
-
-// The table of all transitions reads as follows: a row is a word, and each
-// column says what becomes of it by one transition:
-//
-//	"retained/3 entered"  the new word and the effect
-//	"= next"              the word stays as it is, and the effect
-//	"! lock with no"      the transition panics, with a text that holds this
-//
-// The counts of the rows are 0, 1, 2, max-1 and max. Columns: see columns.
-var columns = []struct {
-	name string
-	do   func(Word) (Word, Effect)
+// The transitions, and the texts with which they panic if they must not happen.
+var transitions = []struct {
+	name   string
+	do     func(Word) (Word, Effect)
+	panics string
 }{
-	{"Arrive(gate open)", func(w Word) (Word, Effect) { return w.Arrive(false) }},
-	{"Arrive(gate closed)", func(w Word) (Word, Effect) { return w.Arrive(true) }},
-	{"Pin", Word.Pin},
-	{"Leave", Word.Leave},
-	{"Grant", Word.Grant},
-	{"Cancel", Word.Cancel},
-	{"End", Word.End},
-	{"Finish", Word.Finish},
+	{"arrive", arrive, ""},
+	{"arrive-closed", func(w Word) (Word, Effect) { return w.Arrive(true) }, ""},
+	{"pin", Word.Pin, "state: pin of a lock with no holders"},
+	{"leave", Word.Leave, "state: leave of a lock with no holders"},
+	{"grant", Word.Grant, "state: grant of a lock that is granted already"},
+	{"cancel", Word.Cancel, ""},
+	{"end", Word.End, ""},
+	{"finish", Word.Finish, "state: finish of a round that is not releasing"},
 }
 
-type row struct {
-	word string
-	want [8]string
-}
+func arrive(w Word) (Word, Effect) { return w.Arrive(false) }
 
-// Words that a round can have.
-var rows = []row{
-	// word           gate open                 gate closed          Pin                       Leave                     Grant                   Cancel                   End                  Finish
-	{"free/0", [8]string{"fetching/1 started", "fetching/1 started", "! pin of", "! leave of", "= dead", "= nothing", "= nothing", "! finish of"}},
+// A row of the table is a word that a round can have. A column is a transition:
+//
+//	retained/3:entered   it returns that word and that effect
+//	=:next               it returns the same word and that effect
+//	!                    it panics
+const table = `
+word            arrive               arrive-closed       pin                  leave                 grant                   cancel                 end                finish
+free/0          fetching/1:started   fetching/1:started  !                    !                     =:dead                  =:nothing              =:nothing          !
 
-	{"fetching/0", [8]string{"fetching/1 joined", "= next", "! pin of", "! leave of", "releasing/0 abandoned", "releasing/0 abandoned", "releasing/0 ended", "! finish of"}},
-	{"fetching/1", [8]string{"fetching/2 joined", "= next", "fetching/2 joined", "fetching/0 withdrawn", "retained/1 granted", "= nothing", "releasing/0 ended", "! finish of"}},
-	{"fetching/2", [8]string{"fetching/3 joined", "= next", "fetching/3 joined", "fetching/1 left", "retained/2 granted", "= nothing", "releasing/0 ended", "! finish of"}},
-	{"fetching/max-1", [8]string{"fetching/max joined", "= next", "fetching/max joined", "fetching/max-2 left", "retained/max-1 granted", "= nothing", "releasing/0 ended", "! finish of"}},
-	{"fetching/max", [8]string{"= full", "= next", "= full", "fetching/max-1 left", "retained/max granted", "= nothing", "releasing/0 ended", "! finish of"}},
+fetching/0      fetching/1:joined    =:next              !                    !                     releasing/0:abandoned   releasing/0:abandoned  releasing/0:ended  !
+fetching/1      fetching/2:joined    =:next              fetching/2:joined    fetching/0:withdrawn  retained/1:granted      =:nothing              releasing/0:ended  !
+fetching/2      fetching/3:joined    =:next              fetching/3:joined    fetching/1:left       retained/2:granted      =:nothing              releasing/0:ended  !
+fetching/max-1  fetching/max:joined  =:next              fetching/max:joined  fetching/max-2:left   retained/max-1:granted  =:nothing              releasing/0:ended  !
+fetching/max    =:full               =:next              =:full               fetching/max-1:left   retained/max:granted    =:nothing              releasing/0:ended  !
 
-	{"retained/0", [8]string{"retained/1 entered", "= next", "! pin of", "! leave of", "! grant of", "= nothing", "releasing/0 ended", "! finish of"}},
-	{"retained/1", [8]string{"retained/2 entered", "= next", "retained/2 entered", "releasing/0 ended", "! grant of", "= nothing", "releasing/0 ended", "! finish of"}},
-	{"retained/2", [8]string{"retained/3 entered", "= next", "retained/3 entered", "retained/1 left", "! grant of", "= nothing", "releasing/0 ended", "! finish of"}},
-	{"retained/max-1", [8]string{"retained/max entered", "= next", "retained/max entered", "retained/max-2 left", "! grant of", "= nothing", "releasing/0 ended", "! finish of"}},
-	{"retained/max", [8]string{"= full", "= next", "= full", "retained/max-1 left", "! grant of", "= nothing", "releasing/0 ended", "! finish of"}},
+retained/0      retained/1:entered   =:next              !                    !                     !                       =:nothing              releasing/0:ended  !
+retained/1      retained/2:entered   =:next              retained/2:entered   releasing/0:ended     !                       =:nothing              releasing/0:ended  !
+retained/2      retained/3:entered   =:next              retained/3:entered   retained/1:left       !                       =:nothing              releasing/0:ended  !
+retained/max-1  retained/max:entered =:next              retained/max:entered retained/max-2:left   !                       =:nothing              releasing/0:ended  !
+retained/max    =:full               =:next              =:full               retained/max-1:left   !                       =:nothing              releasing/0:ended  !
 
-	{"releasing/0", [8]string{"= next", "= next", "= dead", "= dead", "= dead", "= nothing", "= nothing", "released/0 finished"}},
+releasing/0     =:next               =:next              =:dead               =:dead                =:dead                  =:nothing              =:nothing          released/0:finished
+released/0      =:next               =:next              =:dead               =:dead                =:dead                  =:nothing              =:nothing          !
+`
 
-	{"released/0", [8]string{"= next", "= next", "= dead", "= dead", "= dead", "= nothing", "= nothing", "! finish of"}},
-}
-
-// Words that no round can have: every transition refuses them.
-var corruptRows = []string{
-	"free/1", "free/2", "free/max-1", "free/max",
-	"releasing/1", "releasing/2", "releasing/max-1", "releasing/max",
-	"released/1", "released/2", "released/max-1", "released/max",
-}
-
+// Every transition of every phase, at the ends of the count and next to them. A
+// word that is not in the table is corrupt, and every transition panics.
 func TestTransitions(t *testing.T) {
-	seen := make(map[Word]bool)
-	run := func(r row) {
-		w := parse(t, r.word)
-		if seen[w] {
-			t.Errorf("two rows for %v", w)
+	rows := map[string][]string{}
+	for line := range strings.Lines(table) {
+		if cells := strings.Fields(line); len(cells) > 0 {
+			rows[cells[0]] = cells[1:]
 		}
-		seen[w] = true
-		for i, c := range columns {
-			if got, want := outcome(w, c.do), r.want[i]; !matches(t, w, got, want) {
-				t.Errorf("%v %s: got %q, want %q", r.word, c.name, got, want)
+	}
+	for p := range Word(16) {
+		for _, n := range []Word{0, 1, 2, MaxHolders - 1, MaxHolders} {
+			w := p*(MaxHolders+1) + n
+			row, ok := rows[show(w)]
+			if ok == corrupt(w) {
+				t.Errorf("%v: is in the table: %v, is corrupt: %v", w, ok, corrupt(w))
+				continue
 			}
-		}
-	}
-	for _, r := range rows {
-		run(r)
-	}
-	for _, w := range corruptRows {
-		run(row{w, [8]string{"! corrupt word", "! corrupt word", "! corrupt word", "! corrupt word",
-			"! corrupt word", "! corrupt word", "! corrupt word", "! corrupt word"}})
-	}
-
-	// Nothing is missing from the tables.
-	for p := Free; p <= Released; p++ {
-		for _, n := range []int{0, 1, 2, maxH - 1, maxH} {
-			if w := Pack(p, n); !seen[w] {
-				t.Errorf("no row for %v", w)
-			}
-		}
-	}
-	if got, want := len(seen), 5*5; got != want {
-		t.Errorf("%d rows, want %d", got, want)
-	}
-}
-
-// A phase without a name is refused by every transition.
-func TestTransitionsOfNamelessPhases(t *testing.T) {
-	for p := uint32(Released) + 1; p < 16; p++ {
-		for _, n := range []uint32{0, 1, 2, maxH - 1, maxH} {
-			w := Word(p)*(maxH+1) + Word(n)
-			for _, c := range columns {
-				if got := outcome(w, c.do); !matches(t, w, got, "! corrupt word") {
-					t.Errorf("%#08x %s: got %q, want a panic", uint32(w), c.name, got)
+			for i, tr := range transitions {
+				want, panics := "!", "state: corrupt word"
+				if ok {
+					want, panics = strings.Replace(row[i], "=", show(w), 1), tr.panics
+				}
+				next, e, panicked := try(w, tr.do)
+				got := show(next) + ":" + e.String()
+				if panicked != "" {
+					got = "!"
+				}
+				if got != want || !strings.HasPrefix(panicked, panics) && got == "!" {
+					t.Errorf("%v %s: got %s, panic %q; want %s, panic %q", w, tr.name, got, panicked, want, panics)
 				}
 			}
 		}
 	}
 }
 
-// parse reads a word as the tables write it.
-func parse(t *testing.T, s string) Word {
-	t.Helper()
-	phase, count, _ := strings.Cut(s, "/")
-	for p := Free; p <= Released; p++ {
-		if p.String() != phase {
-			continue
-		}
-		switch count {
-		case "max":
-			return Pack(p, maxH)
-		case "max-1":
-			return Pack(p, maxH-1)
-		case "max-2":
-			return Pack(p, maxH-2)
-		}
-		var n int
-		if _, err := fmt.Sscan(count, &n); err == nil {
-			return Pack(p, n)
-		}
-	}
-	t.Fatalf("no word: %q", s)
-	return 0
+// corrupt reports whether no round can have the word w.
+func corrupt(w Word) bool {
+	p := w.Phase()
+	return p > Released || w.Holders() != 0 && p != Fetching && p != Retained
 }
 
-// outcome performs a transition and describes what came of it.
-func outcome(w Word, do func(Word) (Word, Effect)) (s string) {
+// show writes a word as the table does.
+func show(w Word) string {
+	if n := MaxHolders - w.Holders(); n == 0 {
+		return w.Phase().String() + "/max"
+	} else if n <= 2 {
+		return fmt.Sprintf("%v/max-%d", w.Phase(), n)
+	}
+	return w.String()
+}
+
+// try calls the transition do, and returns the text of its panic, if any.
+func try(w Word, do func(Word) (Word, Effect)) (next Word, e Effect, panicked string) {
 	defer func() {
 		if p := recover(); p != nil {
-			s = fmt.Sprintf("! %v", p)
+			panicked = p.(string)
 		}
 	}()
-	next, e := do(w)
-	return fmt.Sprintf("%v %v", next, e)
+	next, e = do(w)
+	return next, e, ""
 }
 
-// matches reports whether the outcome got is what a cell of the table says.
-func matches(t *testing.T, w Word, got, want string) bool {
-	t.Helper()
-	what, effect, _ := strings.Cut(want, " ")
-	switch what {
-	case "!":
-		return strings.HasPrefix(got, "! state: "+effect)
-	case "=":
-		return got == w.String()+" "+effect
-	default:
-		return got == parse(t, what).String()+" "+effect
-	}
-}
-
-func TestPack(t *testing.T) {
-	for p := Free; p <= Released; p++ {
-		for _, n := range []int{0, 1, 2, 1 << 16, maxH - 1, maxH} {
-			w := Pack(p, n)
-			if w.Phase() != p || w.Holders() != n {
-				t.Errorf("Pack(%v, %d) = %v", p, n, w)
-			}
+// A mask that is off by one bit would let the count leak into the phase.
+func TestF061_Layout(t *testing.T) {
+	for _, tt := range []struct {
+		phase   Phase
+		holders int
+		want    Word
+	}{
+		{Free, 0, 0x00000000},
+		{Fetching, 0, 0x10000000},
+		{Fetching, 1, 0x10000001},
+		{Fetching, MaxHolders, 0x1fffffff},
+		{Retained, 0, 0x20000000},
+		{Retained, 1 << 27, 0x28000000},
+		{Retained, 0x0ffffffe, 0x2ffffffe},
+		{Retained, 0x0fffffff, 0x2fffffff},
+		{Releasing, 0, 0x30000000},
+		{Released, MaxHolders, 0x4fffffff},
+	} {
+		w := Pack(tt.phase, tt.holders)
+		if w != tt.want || w.Phase() != tt.phase || w.Holders() != tt.holders {
+			t.Errorf("%v/%d is %#08x (%v/%d), want %#08x", tt.phase, tt.holders, uint32(w), w.Phase(), w.Holders(), uint32(tt.want))
 		}
-	}
-	if w := Pack(Free, 0); w != 0 {
-		t.Errorf("free/0 is %#x, want the zero value", uint32(w))
 	}
 }
 
 func TestPackRefuses(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		p    Phase
 		n    int
 		want string
 	}{
 		{Retained, -1, "state: no word for retained/-1"},
-		{Retained, maxH + 1, "state: no word for retained/268435456"},
+		{Retained, MaxHolders + 1, "state: no word for retained/268435456"},
 		{Released + 1, 0, "state: no word for phase(5)/0"},
 		{16, 0, "state: no word for phase(16)/0"},
-	}
-	for _, tt := range tests {
-		func() {
-			defer func() {
-				if got := recover(); got != tt.want {
-					t.Errorf("Pack(%d, %d): panic %v, want %q", tt.p, tt.n, got, tt.want)
-				}
-			}()
-			Pack(tt.p, tt.n)
-		}()
+	} {
+		_, _, panicked := try(0, func(Word) (Word, Effect) { return Pack(tt.p, tt.n), Nothing })
+		if panicked != tt.want {
+			t.Errorf("Pack(%d, %d): panic %q, want %q", tt.p, tt.n, panicked, tt.want)
+		}
 	}
 }
 
 func TestString(t *testing.T) {
-	tests := []struct {
-		v    fmt.Stringer
-		want string
-	}{
-		{Free, "free"}, {Fetching, "fetching"}, {Retained, "retained"}, {Releasing, "releasing"}, {Released, "released"},
-		{Phase(5), "phase(5)"}, {Phase(255), "phase(255)"},
-		{Word(0), "free/0"}, {Pack(Retained, 3), "retained/3"}, {Pack(Fetching, maxH), "fetching/268435455"},
-		{Word(0xf0000007), "phase(15)/7"},
-		{Nothing, "nothing"}, {Started, "started"}, {Joined, "joined"}, {Entered, "entered"}, {Next, "next"},
-		{Full, "full"}, {Dead, "dead"}, {Left, "left"}, {Withdrawn, "withdrawn"}, {Ended, "ended"},
-		{Granted, "granted"}, {Abandoned, "abandoned"}, {Finished, "finished"},
-		{Finished + 1, "effect(13)"}, {Effect(255), "effect(255)"},
-	}
-	for _, tt := range tests {
-		if got := tt.v.String(); got != tt.want {
-			t.Errorf("%T: got %q, want %q", tt.v, got, tt.want)
+	const names = "nothing started joined entered next full dead left withdrawn ended granted abandoned finished effect(13)"
+	for i, want := range strings.Fields(names) {
+		if got := Effect(i).String(); got != want {
+			t.Errorf("effect %d: got %q, want %q", i, got, want)
 		}
 	}
+	for i, want := range strings.Fields("free fetching retained releasing released phase(5)") {
+		if got := Phase(i).String(); got != want {
+			t.Errorf("phase %d: got %q, want %q", i, got, want)
+		}
+		if got, want := (Word(i)<<28 + 7).String(), want+"/7"; got != want {
+			t.Errorf("word %s: got %q", want, got)
+		}
+	}
+	if got, want := Pack(Fetching, MaxHolders).String(), "fetching/"+strconv.Itoa(MaxHolders); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The count stops at its bound: one more neither carries into the phase nor
+// changes the word.
+func TestF060_CountStopsAtItsBound(t *testing.T) {
+	for _, phase := range []Phase{Fetching, Retained} {
+		var a Atomic
+		set(&a, Pack(phase, MaxHolders-1))
+		if _, e, _ := a.Apply(arrive); e == Full {
+			t.Errorf("%v: the last one was refused", phase)
+		}
+		for _, come := range []func(Word) (Word, Effect){arrive, Word.Pin, arrive} {
+			if _, e, _ := a.Apply(come); e != Full || a.Load() != Pack(phase, MaxHolders) {
+				t.Fatalf("%v: one too many: %v, and the word becomes %v", phase, e, a.Load())
+			}
+		}
+		if _, e, _ := a.Apply(Word.Leave); e != Left || a.Load() != Pack(phase, MaxHolders-1) {
+			t.Errorf("%v: one leaves: %v, and the word becomes %v", phase, e, a.Load())
+		}
+	}
+}
+
+// A departure that the count does not have is a panic, and the word stays as it
+// is. A user's second release does not get that far: the handle refuses it.
+func TestF062_CountDoesNotUnderflow(t *testing.T) {
+	for _, w := range []Word{Pack(Free, 0), Pack(Fetching, 0), Pack(Retained, 0)} {
+		var a Atomic
+		set(&a, w)
+		_, _, panicked := try(0, func(Word) (Word, Effect) { a.Apply(Word.Leave); return 0, Nothing })
+		if panicked == "" || a.Load() != w {
+			t.Errorf("leave of %v: panic %q, and the word becomes %v", w, panicked, a.Load())
+		}
+	}
+	var h AtomicHandles
+	h.Arm()
+	g := h.Load().Generation()
+	if e := h.ReleaseFirst(g); e == Dead {
+		t.Errorf("the first release: %v", e)
+	}
+	for range 3 {
+		before := h.Load()
+		if e := h.ReleaseFirst(g); e != Dead || h.Load() != before {
+			t.Errorf("a second release: %v, and %v becomes %v", e, before, h.Load())
+		}
+	}
+}
+
+// set makes w the word of a.
+func set(a *Atomic, w Word) { a.Apply(func(Word) (Word, Effect) { return w, Nothing }) }
+
+// Whatever 32 bits a word has: it unpacks to what it was packed from, and no
+// transition carries from the count into the phase, goes back to an earlier
+// phase, or panics without cause.
+func FuzzWord(f *testing.F) {
+	for p := range uint32(16) {
+		for _, n := range []uint32{0, 1, 2, MaxHolders - 1, MaxHolders} {
+			f.Add(p<<28 | n)
+		}
+	}
+	f.Fuzz(func(t *testing.T, bits uint32) {
+		w := Word(bits)
+		p, n := w.Phase(), w.Holders()
+		if uint32(p) != bits>>28 || uint32(n) != bits&MaxHolders {
+			t.Fatalf("%#08x unpacks to %d and %d", bits, p, n)
+		}
+		if p <= Released && Pack(p, n) != w {
+			t.Fatalf("Pack(%v, %d) = %v, want %v", p, n, Pack(p, n), w)
+		}
+		uncounted := n == 0 && p <= Retained // no holder to pin or to leave
+		mustPanic := map[string]bool{"pin": uncounted, "leave": uncounted, "grant": p == Retained, "finish": p != Releasing}
+		for _, tr := range transitions {
+			next, e, panicked := try(w, tr.do)
+			q, m := next.Phase(), next.Holders()
+			unchanged := e == Next || e == Full || e == Dead || e == Nothing
+			ok := false
+			switch {
+			case corrupt(w):
+				ok = strings.HasPrefix(panicked, "state: corrupt word")
+			case mustPanic[tr.name]:
+				ok = strings.HasPrefix(panicked, tr.panics) && tr.panics != ""
+			case panicked != "" || corrupt(next) || unchanged != (next == w):
+			case q == p: // the count changes by one at most
+				ok = -1 <= m-n && m-n <= 1
+			case p == Free:
+				ok = next == Pack(Fetching, 1)
+			case q == Retained:
+				ok = p == Fetching && m == n
+			default:
+				ok = q > p
+			}
+			if !ok {
+				t.Errorf("%v %s: got %v %v, panic %q", w, tr.name, next, e, panicked)
+			}
+		}
+	})
 }
