@@ -31,6 +31,7 @@ type plan struct {
 	focus  string
 	locks  []int    // which of a process's locks are taken, each as often as it is here
 	long   int      // once in so many times somebody stays inside for long
+	down   int      // a writer that has something to do downgrades once in so many times, about
 	faulty []string // kinds of faults that come more often
 	storm  bool     // pauses are short
 }
@@ -55,8 +56,8 @@ func newPlan(seed uint64) plan {
 		yield:     pick(rng, uint32(0), 2, 8, 40, 200),
 	}
 	p.timeout = min(max(2*p.tick, time.Second*time.Duration(pick(rng, 2, 4, 10))), 20*p.tick) // what the server grants
-	p.focus, p.locks, p.long = "everything", []int{0, 0, 1, 2, 2, 3}, 30
-	switch rng.IntN(5) {
+	p.focus, p.locks, p.long, p.down = "everything", []int{0, 0, 1, 2, 2, 3}, 30, 7
+	switch rng.IntN(6) {
 	case 0:
 		p.focus, p.long, p.workers = "losses", 2, 2
 		p.timeout = max(2*p.tick, 2*time.Second)
@@ -69,6 +70,9 @@ func newPlan(seed uint64) plan {
 		p.focus, p.locks, p.workers, p.storm = "a rush", pick(rng, []int{0}, []int{2, 2, 2, 3}), 6, true
 		p.tenure = 5 * time.Millisecond
 		p.yield = pick(rng, uint32(2), 4)
+	case 3:
+		p.focus, p.locks, p.down = "names that come back", []int{2, 3, 3, 3}, 2
+		p.faulty = []string{comesBack, comesBack, cleared, stranger}
 	}
 	p.stall = pick(rng, 0, p.timeout/200, p.timeout/50)
 	if p.focus == "losses" {

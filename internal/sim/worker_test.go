@@ -250,7 +250,7 @@ func (k *worker) visit(l lock, h manager.Hold, depth int) {
 	}
 	close(left)
 	told.Wait()
-	k.w.ref.leave(v)
+	k.w.ref.left(v)
 	switch k.rng.IntN(3) {
 	case 0:
 		h.Release()
@@ -285,7 +285,11 @@ func (k *worker) stay(h manager.Hold) {
 
 // busy does something inside.
 func (k *worker) busy(l lock, h manager.Hold, depth int) {
-	switch k.rng.IntN(7) {
+	if l.other != nil && depth == 0 && k.rng.IntN(k.w.plan.down) == 0 {
+		k.downgrade(l, h)
+		return
+	}
+	switch k.rng.IntN(6) {
 	case 0:
 		again, err := h.Reenter()
 		if k.result("reenter", err, manager.ErrReleased) {
@@ -301,17 +305,13 @@ func (k *worker) busy(l lock, h manager.Hold, depth int) {
 		k.shared.Go(func() {
 			if inside := k.w.ref.enter(k.pr.label, other, l.write); inside != nil {
 				<-time.After(d)
-				k.w.ref.leave(inside)
+				k.w.ref.left(inside)
 			}
 			other.Release()
 		})
 	case 2:
-		if l.other != nil && depth == 0 {
-			k.downgrade(l, h)
-		}
-	case 3:
 		<-time.After(k.upTo(300 * time.Millisecond))
-	case 4:
+	case 3:
 		<-time.After(k.upTo(50 * time.Millisecond))
 	default:
 		k.pause(20 * time.Millisecond)
@@ -327,6 +327,7 @@ func (k *worker) downgrade(l lock, h manager.Hold) {
 		ctx, cancel = h.Context(ctx)
 	}
 	read := k.seen(l.other.Acquire(ctx))
+	stays := k.upTo(pick(k.rng, 20*time.Millisecond, 500*time.Millisecond))
 	early := k.rng.IntN(2) == 0
 	if early {
 		k.pause(2 * time.Millisecond)
@@ -343,8 +344,8 @@ func (k *worker) downgrade(l lock, h manager.Hold) {
 		}
 		inside := k.w.ref.enter(k.pr.label, read, false)
 		if inside != nil {
-			<-time.After(10 * time.Millisecond)
-			k.w.ref.leave(inside)
+			<-time.After(stays)
+			k.w.ref.left(inside)
 		}
 		read.Release()
 	})

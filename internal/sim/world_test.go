@@ -42,6 +42,7 @@ type world struct {
 	srv     *zktest.Server
 	procs   []*process
 	ref     *referee
+	nemesis *nemesis
 	ops     atomic.Int64
 	struck  atomic.Int64 // faults
 	working atomic.Bool
@@ -75,10 +76,10 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 		hits:   make(map[string]int),
 		counts: make(map[string]int),
 	}
-	w.ref = newReferee(w)
+	w.ref, w.nemesis = newReferee(w), newNemesis(w)
 	defer func() { *lines = w.lines }()
 	w.log("plan", "%v", p)
-	w.slowDown()
+	w.srv.OnRequest(w.request())
 	for _, name := range []string{jobs, more, table} {
 		if p.sequence > 0 {
 			if err := w.srv.CreateAll(root+"/"+name, nil); err != nil {
@@ -95,7 +96,7 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 
 	w.working.Store(true)
 	var nemesis, workers sync.WaitGroup
-	nemesis.Go(newNemesis(w).run)
+	nemesis.Go(w.nemesis.run)
 	nemesis.Go(w.ref.watch)
 	for _, pr := range w.procs {
 		for i := range p.workers {
@@ -116,22 +117,27 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 	return w.outcome()
 }
 
-// slowDown makes every request take a while, each its own.
-func (w *world) slowDown() {
-	if w.plan.latency == 0 {
-		return
-	}
-	var mu sync.Mutex
+// request returns the function that the server calls before each request. It
+// makes requests take a while, each its own, and tells the nemesis and the referee
+// of reads.
+func (w *world) request() func(session int64, op zktest.Op, path string) {
+	var mu sync.Mutex // protects rng
 	rng := rand.New(rand.NewPCG(w.plan.seed, 1))
-	w.srv.OnRequest(func(int64, zktest.Op, string) {
-		mu.Lock()
-		d := w.plan.upTo(rng, w.plan.latency)
-		if rng.IntN(2) == 0 {
-			d = 0
+	return func(session int64, op zktest.Op, path string) {
+		if w.plan.latency > 0 {
+			mu.Lock()
+			d := w.plan.upTo(rng, w.plan.latency)
+			if rng.IntN(2) == 0 {
+				d = 0
+			}
+			mu.Unlock()
+			<-time.After(d)
 		}
-		mu.Unlock()
-		<-time.After(d)
-	})
+		if op == zktest.OpGetData {
+			w.nemesis.reads(session, path)
+			w.ref.sawLook(session, path)
+		}
+	}
 }
 
 // heal ends all faults.
@@ -243,7 +249,7 @@ func (w *world) outcome() outcome {
 		Seed:       w.plan.seed,
 		Operations: w.counts,
 		Faults:     w.hits,
-		Entries:    w.ref.entries,
+		Entries:    w.ref.check.Entries(),
 		Virtual:    time.Since(w.start),
 		Margin:     w.ref.margin,
 		Lost:       w.ref.lost,

@@ -100,17 +100,30 @@ func TestSeeds(t *testing.T) {
 	report(t, sum, time.Since(began))
 }
 
-// runChild simulates a seed in a process of its own. What that process finds in
-// its memory at its start is the same each time, whoever calls it: addresses
-// decide the order of some maps.
+// runChild simulates a seed in a process of its own, whose arguments and
+// environment always have the same length: addresses decide the order of some
+// maps.
+//
+// The output goes to a file. Without the runtime's monitor thread, a program that
+// waits for a child may never get to read from a pipe, and the child would wait
+// for room in it.
 func runChild(seed uint64, show bool) (o outcome, out []byte, err error) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Args = []string{"sim", "-test.run=^TestSeed$", "-test.timeout=20s", fmt.Sprintf("-seed=%#016x", seed), fmt.Sprintf("-show=%d", b2i(show))}
 	// One goroutine at a time, and no collector that comes in between.
 	cmd.Env = []string{"GOMAXPROCS=1", "GOGC=off"}
-	out, err = cmd.CombinedOutput()
+	file, err := os.CreateTemp("", "sim")
 	if err != nil {
-		return o, out, err
+		return o, nil, err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	cmd.Stdout, cmd.Stderr = file, file
+	failed := cmd.Run()
+	if out, err = os.ReadFile(file.Name()); failed != nil {
+		return o, out, failed
+	} else if err != nil {
+		return o, nil, err
 	}
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
 		if text, ok := strings.CutPrefix(lines.Text(), outcomeMark); ok {
