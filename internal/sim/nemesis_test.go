@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// A nemesis lets faults strike until there have been as many as planned, and then
-// heals everything: from there on no request has a reason to take long.
+// A nemesis makes faults strike, as many as planned, and then heals everything:
+// from then on no operation has a reason to take long.
 type nemesis struct {
 	w         *world
 	rng       *rand.Rand // of run alone
 	strangers sync.WaitGroup
 
-	// Faults that wait for their moment: see reads. nil: none does. The connection
-	// that takes one away carries it out.
+	// Faults that wait for their moment, or nil. The connection whose CAS makes one
+	// nil carries it out: see reads.
 	comeback atomic.Pointer[comeback]
 	clearing atomic.Pointer[clearing]
 }
@@ -32,7 +32,7 @@ func newNemesis(w *world) *nemesis {
 }
 
 func (n *nemesis) run() {
-	// A run has its favourites, so that some faults come close together.
+	// Each run has its favourites, so that faults of a kind come close together.
 	favourites := n.rng.Perm(len(faults))[:4]
 	for n.w.struck.Load() < int64(n.w.plan.faults) || n.w.kinds() < 3 {
 		<-time.After(n.upTo(120 * time.Millisecond))
@@ -64,7 +64,7 @@ func (n *nemesis) upTo(d time.Duration) time.Duration {
 // A fault is a kind of fault.
 type fault struct {
 	kind   string
-	rarity int                   // of so many times that it is picked, it strikes once
+	rarity int                   // it strikes in one of this many times that it is picked
 	strike func(n *nemesis) bool // reports whether it has struck
 }
 
@@ -192,30 +192,32 @@ func (n *nemesis) node() string {
 	return pick(n.rng, nodes...)
 }
 
-// The kinds of faults that are more than one call.
+// The kinds of faults that take more than one call.
 const (
-	comesBack = "a read node that comes back"
-	cleared   = "a queue that is cleared"
-	stranger  = "a stranger that reads again and again"
+	comesBack = "delete a read node before its owner looks"
+	cleared   = "delete a waiting node and the one ahead"
+	stranger  = "a stranger that reads repeatedly"
 )
 
 // A comeback deletes the next read node that a process makes beside its own write
-// node, before the process has looked at it. The process makes it again.
+// node, before the process looks at it, so that the process makes another. If that
+// has the same name, others may take news of the first for news of the second.
 type comeback struct {
-	pause time.Duration // before the deletion: others come to watch the node
-	late  time.Duration // how long they take to look what became of it
+	pause time.Duration // before the deletion, in which others begin to watch the node
+	late  time.Duration // after it, until their next requests are executed
 }
 
-// A clearing deletes a node that waits, and then the only one ahead of it, at
-// the moment when the waiter reads the latter.
+// A clearing deletes a waiter's node, and then the only contender ahead of it, when
+// the waiter reads the latter's node. So the waiter finds it gone, but is told of
+// its own node's deletion first.
 type clearing struct {
-	session int64 // the waiter's
+	session int64 // of the waiter
 	waiter  string
 	ahead   string
 }
 
-// reads is told that a session is about to read a node. It may take its time: what
-// the session sends later waits.
+// reads is called when a session is about to read a node. The session's later
+// requests are not executed before it returns.
 func (n *nemesis) reads(session int64, path string) {
 	if c := n.comeback.Load(); c != nil && n.w.ref.isNew(session, path) {
 		if write := n.writeBeside(session, path); write != "" && n.comeback.CompareAndSwap(c, nil) {
@@ -230,8 +232,8 @@ func (n *nemesis) reads(session int64, path string) {
 	}
 }
 
-// writeBeside returns the session's write node whose number the read node at path
-// has; "" if there is none.
+// writeBeside returns the session's write node that has the number of the read node
+// at path, or "" if there is none.
 func (n *nemesis) writeBeside(session int64, path string) string {
 	if !isRead(path) {
 		return ""
@@ -248,7 +250,7 @@ func (n *nemesis) writeBeside(session int64, path string) string {
 }
 
 func (n *nemesis) strikeComeback(c *comeback, session int64, read, write string) {
-	// Whoever watches the write looks at the queue again, and finds the read.
+	// All who watch the write node list the queue again, and find the read node.
 	if n.w.srv.Set(write, []byte("look again")) != nil {
 		return
 	}
@@ -265,9 +267,9 @@ func (n *nemesis) strikeComeback(c *comeback, session int64, read, write string)
 	}
 }
 
-// clear picks a waiter that has one contender ahead and knows its own node to be
-// there, and makes it look at the queue again. When it reads the other's node
-// reads deletes both.
+// clear picks a waiter that has one contender ahead and has looked at its own node,
+// and makes it list the queue again. The rest happens when it reads the other node:
+// see reads.
 func (n *nemesis) clear() bool {
 	var found []clearing
 	for _, path := range n.w.srv.Nodes() {
@@ -287,14 +289,14 @@ func (n *nemesis) clear() bool {
 	return false
 }
 
-// visitOfStranger has another client, whose nodes' names are always the same, take
-// the write lock and read beside it, several times. Its last read outlasts its
-// write.
+// visitOfStranger makes another client acquire the write lock, and the read lock
+// beside it several times. Its names have no GUID, so its read nodes have the same
+// name. The last one outlasts the write node.
 func (n *nemesis) visitOfStranger() bool {
 	dir := root + "/" + table
 	_, stat, ok := n.w.srv.Get(dir)
 	if !ok || n.w.plan.sequence > 0 {
-		return false // no directory; or numbers say nothing, and no stranger may queue
+		return false // there is no directory, or its numbers have run out or will
 	}
 	number := fmt.Sprintf("%010d", (stat.Cversion+stat.NumChildren)/2)
 	write, read := dir+"/__WRIT__"+number, dir+"/__READ__"+number

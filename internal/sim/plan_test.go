@@ -9,35 +9,35 @@ import (
 	"time"
 )
 
-// A plan is what the seed decides before anything runs.
+// A plan is what the seed decides before the simulation starts.
 type plan struct {
 	seed      uint64
 	processes int
 	workers   int // in each process
-	ops       int // to be done by all workers together, at least
-	faults    int // to strike, at least
+	ops       int // how many all workers do together, at least
+	faults    int // how many strike, at least
 	pause     time.Duration
-	latency   time.Duration // the most that a request takes to be executed
-	grain     time.Duration // all times that are drawn are multiples of it, so that much comes together
+	latency   time.Duration // the longest that the server takes for a request
+	grain     time.Duration // random times are multiples of it, so that events coincide
 	tick      time.Duration // of the server
 	timeout   time.Duration // of the sessions
 	tenure    time.Duration
 	margin    time.Duration // Config.LostMargin
 	sequence  int32         // of the first node in each directory
-	yield     uint32        // a woven point yields once in so many times; 0: never
+	yield     uint32        // one in this many woven points yields; 0: none
 	stall     time.Duration // how long a goroutine can be held up at some points
 
-	// What a simulation of some seeds dwells on.
+	// Some seeds concentrate on something.
 	focus  string
-	locks  []int    // which of a process's locks are taken, each as often as it is here
-	long   int      // once in so many times somebody stays inside for long
-	down   int      // a writer that has something to do downgrades once in so many times, about
+	locks  []int    // indexes of the process's locks to choose from; repeated ones are chosen more often
+	long   int      // one in this many visits is long
+	down   int      // one in this many acts of a writer is a downgrade
 	faulty []string // kinds of faults that come more often
 	storm  bool     // pauses are short
 }
 
-// lastSafe is the last sequence number that says where its node stands in the
-// queue; those from there to 2^31-1 are kept for creates that were under way.
+// lastSafe is the last sequence number that orders its node in the queue. Those
+// above, up to 2^31-1, are reserved for creates that were in flight.
 const lastSafe = math.MaxInt32 + 1 - 1<<20
 
 func newPlan(seed uint64) plan {
@@ -76,7 +76,7 @@ func newPlan(seed uint64) plan {
 	}
 	p.stall = pick(rng, 0, p.timeout/200, p.timeout/50)
 	if p.focus == "losses" {
-		p.stall, p.yield = p.timeout/10, 2 // timers are late, too
+		p.stall, p.yield = p.timeout/10, 2 // so that timers are late
 	}
 	if rng.IntN(3) == 0 {
 		p.margin = p.timeout / 10
@@ -87,7 +87,7 @@ func newPlan(seed uint64) plan {
 	return p
 }
 
-// upTo draws a time below d.
+// upTo returns a random duration below d.
 func (p plan) upTo(rng *rand.Rand, d time.Duration) time.Duration {
 	if d <= p.grain {
 		return time.Duration(rng.IntN(2)) * p.grain

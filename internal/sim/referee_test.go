@@ -17,24 +17,24 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// A referee judges whether the processes that are told that they hold a lock do
-// hold it. It goes by the server's tree and clock, and by what the holds say.
+// A referee judges whether processes that are told that they hold a lock do hold
+// it, by the server's tree and clock.
 type referee struct {
 	w     *world
 	check *check.Referee // of exclusion and tokens
 
 	mu      sync.Mutex // protects what follows
 	inside  []*visit
-	deleted map[string][]deletion // by the node's path: those by the nemesis
-	ended   map[int64]time.Time   // when the nemesis ended a session
-	looked  map[znode]bool        // nodes at which their own sessions have looked
+	deleted map[string][]deletion // the nemesis's, by the node's path
+	ended   map[int64]time.Time   // when the nemesis ended which session
+	looked  map[znode]bool        // nodes that their own sessions have read
 	told    []loss
 	margin  time.Duration
 	lost    int
 }
 
-// A znode is a node in the tree. A path alone says too little: a deleted node can
-// come back under the same name.
+// A znode identifies a node. A path alone does not: a deleted node can come back
+// under the same name.
 type znode struct {
 	path  string
 	czxid int64
@@ -45,20 +45,20 @@ type deletion struct {
 	node znode
 	at   time.Time
 
-	// The node was never first in its queue, and its session had looked at it,
-	// which left a watch. So the client hears of the deletion before it hears
-	// that those ahead have gone: it must not be granted the lock by this node.
-	hopeless bool
+	// The node was never first in its queue, and its session had read it, which
+	// left a watch. So the client hears of the deletion before it hears that the
+	// contenders ahead are gone, and must not be granted the lock by this node.
+	neverFirst bool
 }
 
-// A visit is a grant that a worker makes use of.
+// A visit is a worker's use of a grant.
 type visit struct {
 	who   string // the process
 	lock  string
 	write bool // or exclusive
 	hold  manager.Hold
 	grant manager.Grant
-	node  znode // its czxid is 0 if the node was gone when it was first looked at
+	node  znode // czxid is 0 if it is not known
 	leave func()
 }
 
@@ -83,21 +83,21 @@ func newReferee(w *world) *referee {
 	}
 }
 
-// isNew reports whether the node at path is the session's, which has not looked at
-// it yet.
+// isNew reports whether the node at path is the session's own and the session has
+// not read it yet.
 func (r *referee) isNew(session int64, path string) bool {
 	_, stat, ok := r.w.srv.Get(path)
 	return ok && stat.EphemeralOwner == session && !r.hasLooked(path, stat)
 }
 
-// hasLooked reports whether the owner of a node has looked at it.
+// hasLooked reports whether a node's own session has read it.
 func (r *referee) hasLooked(path string, stat zktest.Stat) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.looked[znode{path, stat.Czxid}]
 }
 
-// sawLook notes that the session is about to read the node at path.
+// sawLook notes that the session reads the node at path.
 func (r *referee) sawLook(session int64, path string) {
 	if _, stat, ok := r.w.srv.Get(path); ok && stat.EphemeralOwner == session {
 		r.mu.Lock()
@@ -117,17 +117,17 @@ func (r *referee) delete(path string) bool {
 	ahead := r.ahead(path, stat)
 	r.mu.Lock()
 	looked := r.looked[d.node]
-	// It is noted first: a client that is told of the deletion must have its excuse.
+	// Note it first: the client may hear of the deletion at once.
 	r.deleted[path] = append(r.deleted[path], d)
 	r.mu.Unlock()
 	if r.w.srv.Delete(path) != nil {
 		return false
 	}
-	for _, a := range ahead { // who is there still was there at the moment of the deletion
+	for _, a := range ahead { // one that is still there was there when the node went
 		if _, s, ok := r.w.srv.Get(a.path); ok && s.Czxid == a.czxid && looked {
 			r.mu.Lock()
 			all := r.deleted[path]
-			all[len(all)-1].hopeless = true
+			all[len(all)-1].neverFirst = true
 			r.mu.Unlock()
 			break
 		}
@@ -135,8 +135,8 @@ func (r *referee) delete(path string) bool {
 	return true
 }
 
-// ahead returns the contenders ahead of the node at path that exclude it, those of
-// its own session aside.
+// ahead returns the contenders of other sessions that are ahead of the node at path
+// and exclude it.
 func (r *referee) ahead(path string, stat zktest.Stat) (ahead []znode) {
 	dir, own := path[:strings.LastIndexByte(path, '/')], positionOf(path, stat.Czxid)
 	for _, child := range r.w.srv.Children(dir) {
@@ -160,20 +160,19 @@ func (r *referee) endSession(id int64) bool {
 	return r.w.srv.ExpireSession(id)
 }
 
-// excused reports whether the nemesis has deleted v's node or ended its session
-// so recently that its process cannot be expected to know. When the lease is over
-// it knows at the latest.
+// excused reports whether the nemesis deleted v's node or ended its session so
+// recently that v's process may not know. By the end of its lease it must.
 func (r *referee) excused(v *visit) bool {
 	recently := func(at time.Time) bool { return time.Since(at) <= r.w.plan.timeout }
 	if at, ok := r.ended[v.grant.Session]; ok && recently(at) {
 		return true
 	}
 	return slices.ContainsFunc(r.deleted[v.node.path], func(d deletion) bool {
-		return recently(d.at) && (d.node == v.node && !d.hopeless || v.node.czxid == 0)
+		return recently(d.at) && (d.node == v.node && !d.neverFirst || v.node.czxid == 0)
 	})
 }
 
-// enter judges a grant. It returns nil if the lock has been lost since.
+// enter judges a grant. It returns nil if the lock is already lost.
 func (r *referee) enter(who string, h manager.Hold, write bool) *visit {
 	g, err := h.Grant()
 	if err != nil {
@@ -199,7 +198,7 @@ func (r *referee) enter(who string, h manager.Hold, write bool) *visit {
 		}
 		wrong = append(wrong, fmt.Sprintf("%v is told that it holds the lock, but its node %s is not there", v, name(g.Path)))
 	}
-	// What was seen counts if the lock was held before and after.
+	// What the tree showed counts if the lock was held before and after.
 	if h.Err() != nil {
 		return nil
 	}
@@ -216,7 +215,7 @@ func (r *referee) enter(who string, h manager.Hold, write bool) *visit {
 	return v
 }
 
-// left notes that v's worker is about to release the lock.
+// left notes that v's worker releases the lock next.
 func (r *referee) left(v *visit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -228,7 +227,7 @@ func (r *referee) left(v *visit) {
 
 // A position is a node's position in its queue.
 type position struct {
-	late  bool  // its number says nothing: it is behind all nodes whose number does
+	late  bool  // its number does not order it: it is behind all nodes whose number does
 	czxid int64 // if late
 	seq   int64 // if not
 	read  bool
@@ -265,14 +264,14 @@ func isRead(path string) bool { return strings.Contains(path, "__READ__") }
 
 func name(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// lostAt notes that v's worker was told that the lock is lost.
+// lostAt notes that v's worker is told that the lock is lost.
 func (r *referee) lostAt(v *visit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.told = append(r.told, loss{v.grant.Session, time.Now()})
 }
 
-// watch checks from time to time, until the work is done, that no process is told
+// watch checks from time to time, until the workers finish, that no process is told
 // that it holds a lock whose node is gone.
 func (r *referee) watch() {
 	rng := rand.New(rand.NewPCG(r.w.plan.seed, 2))
@@ -280,8 +279,8 @@ func (r *referee) watch() {
 		<-time.After(time.Duration(1+rng.IntN(100)) * time.Millisecond)
 		r.mu.Lock()
 		for _, v := range r.inside {
-			// The node first: the hold may be told of its loss after that, but
-			// this node does not come back.
+			// Look at the node before the hold: the hold may be lost in between,
+			// but the node does not come back.
 			_, stat, ok := r.w.srv.Get(v.node.path)
 			gone := !ok || stat.EphemeralOwner != v.grant.Session || v.node.czxid != 0 && stat.Czxid != v.node.czxid
 			if gone && v.hold.Err() == nil && !r.excused(v) {
