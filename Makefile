@@ -90,13 +90,15 @@ SEED  ?=
 sim: bin/sim.test ## SEEDS seeded simulations of processes, faults and schedules; SEED=17 repeats one
 	cd internal/sim && ../../bin/sim.test -test.timeout=1h $(if $(SEED),-test.v -test.run='^TestShow$$' -show-seed=$(SEED),-test.run='^(TestSeeds|TestReplay)$$' -seeds=$(SEEDS) -first=$(FIRST))
 
-# FAULT=F12 takes only those of one row of docs/faults.md; F12,F13 of two.
+# FAULT=F12 takes only those of one row of docs/faults.md, F12,F13 those of two;
+# ONLY=F012-refused-credentials-untold takes one by its name, ONLY='F012-*' several.
 FAULT ?=
+ONLY  ?=
 
 .PHONY: mutants
-mutants: ## break the code in one place after the other, and see the tests notice; FAULT=F12 those of one fault
+mutants: ## break the code in one place after the other, and see the tests notice; FAULT=F12 those of one fault, ONLY=NAME one
 	@go build -o bin/mutants ./internal/mutants
-	@ulimit -v 6000000 2>/dev/null; bin/mutants $(if $(FAULT),-only $(FAULT))
+	@ulimit -v 6000000 2>/dev/null; bin/mutants $(if $(FAULT),-fault '$(FAULT)') $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: bench-smoke
 bench-smoke: ## every Go benchmark once, so that none rots; measures nothing

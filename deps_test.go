@@ -55,6 +55,9 @@ const policy = `
 	internal/realzk:
 	internal/realzk/zkserver: internal/realzk
 
+	# What tests judge locks by.
+	internal/check:
+
 	# The simulation. What is woven into the packages under test is in no file.
 	internal/sim:
 	internal/sim/weave:
@@ -83,7 +86,7 @@ const testPolicy = `
 	zkio:                     SERVERS go.uber.org/goleak pgregory.net/rapid
 	# Its one peer in tests is the client that it has to please.
 	zkio/zktest:              internal/realzk github.com/go-zookeeper/zk go.uber.org/goleak pgregory.net/rapid
-	manager:                  SERVERS internal/jute manager/internal/queue go.uber.org/goleak pgregory.net/rapid
+	manager:                  SERVERS internal/check internal/jute manager/internal/queue go.uber.org/goleak pgregory.net/rapid
 	manager/internal/queue:   pgregory.net/rapid
 
 	stress/...:               SERVERS go.uber.org/goleak
@@ -95,7 +98,8 @@ const testPolicy = `
 	internal/realzk:          go.uber.org/goleak
 	internal/realzk/zkserver: go.uber.org/goleak
 	internal/apitext:         go.uber.org/goleak
-	internal/sim:             state manager zkio/zktest internal/sim/yield go.uber.org/goleak
+	internal/check:
+	internal/sim:             state manager zkio/zktest internal/check internal/sim/yield go.uber.org/goleak
 	internal/sim/weave:
 	state/model:              go.uber.org/goleak
 	internal/mutants:         go.uber.org/goleak

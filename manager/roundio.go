@@ -350,8 +350,8 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 	case state.Granted:
 		l.grants.Add(1)
 		t.settleGrant()
-		t.node.DropCreateData()         // if it goes, the round does
-		t.position.Store(nil) // after that: whoever finds no position finds the grant
+		t.node.DropCreateData() // if it goes, the round does
+		t.position.Store(nil)   // after that: whoever finds no position finds the grant
 		// The loss handler marks the lease first and looks at the words then; the
 		// granter changed the word first and looks at the lease now. One of the
 		// two sees the other.

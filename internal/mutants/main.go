@@ -1,41 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command mutants shows that the tests notice when the handling of a fault is
-// missing. It breaks the code in one place after the other, as the list in
-// mutants.go says, and runs the tests that are to fail then. A mutant that they
-// let live is a fault that nobody would notice, and fails the run.
+// broken. It breaks the code in one place after another and runs the tests that
+// must fail then. A mutant that survives its tests fails the run.
 //
-// The working tree is not touched: go test is told to read a changed copy of the
-// one file in the place of the original.
+// The working tree is not touched: go test reads a changed copy in place of the
+// file that a mutant changes.
 //
-//	go run ./internal/mutants [-only F12,F13]
+//	go run ./internal/mutants                    all mutants
+//	go run ./internal/mutants -fault F12,F13     those of two rows of docs/faults.md
+//	go run ./internal/mutants -only 'F028-*'     those whose names match
+//	go run ./internal/mutants -check             which do not fit the code any more?
+//
+// # Mutants
+//
+// Each mutant is a patch in testdata. Its name begins with the number of its
+// fault; what stands above the patch says what is wrong and which tests notice:
+//
+//	Mutant:  leaves the second of two nodes in place
+//	Fault:   F3
+//	Package: ./zkio
+//	Tests:   TestF003_SurplusIsDeleted
+//
+//	--- a/zkio/node.go
+//	+++ b/zkio/node.go
+//	@@ -341 +341 @@ func (n *Node) claim(path string) error
+//	-	return n.session.Delete(path, -1)
+//	+	return nil
+//
+// A mutant of the simulation has a line Seeds: as well, with how many seeds it
+// takes to notice.
+//
+// To add one, break the code, see the test fail, and let git write the patch:
+//
+//	git diff -U1 zkio/node.go > internal/mutants/testdata/F003-surplus-node-kept.patch
+//	git checkout zkio/node.go
+//
+// Then write the four lines above it, and run it with -only. Leave no more lines of
+// context than it takes to tell the place: only lines that begin with a minus sign
+// or a space are looked for, anywhere in the file, whatever their indentation, and
+// they must be there once. The numbers behind @@ do not matter.
+//
+// A change of the code may take away lines that a mutant changes. Then the tests
+// of this package fail, and -check says where the lines may have gone.
 package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// workers is how many mutants are tested at a time.
-const workers = 2
+const (
+	testdata = "internal/mutants/testdata"
+	workers  = 2 // how many mutants are tested at a time
+)
 
 func main() {
-	only := flag.String("only", "", "test the mutants of these faults only, for example F12,F13")
+	fault := flag.String("fault", "", "test only the mutants of these faults, for example F12,F13")
+	only := flag.String("only", "", "test only the mutants of these names, which may be patterns, for example 'F003-*,F004-*'")
+	justCheck := flag.Bool("check", false, "run no tests; print which mutants do not fit the code, and where their lines may have gone")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Stdout, mutants, *only, goTest)
+	list, err := load(testdata)
+	if err == nil {
+		list, err = choose(list, *fault, *only)
+	}
+	switch {
+	case err != nil:
+	case *justCheck:
+		err = check(os.Stdout, os.DirFS("."), list)
+	default:
+		err = run(ctx, os.Stdout, list, goTest)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -43,23 +95,33 @@ func main() {
 	}
 }
 
-// A tester runs tests of a package of the module, with the files of the overlay
-// in place of their originals, and says what came of it.
+// choose returns the mutants of these faults with these names, of which "" stands
+// for all.
+func choose(list []mutant, faults, names string) (chosen []mutant, err error) {
+	for _, m := range list {
+		ofFault := slices.ContainsFunc(strings.Split(faults, ","), func(f string) bool { return slices.Contains(m.faults, f) })
+		named := slices.ContainsFunc(strings.Split(names, ","), func(pattern string) bool {
+			matches, e := path.Match(strings.TrimSuffix(pattern, ".patch"), m.name)
+			err = errors.Join(err, e)
+			return matches
+		})
+		if (faults == "" || ofFault) && (names == "" || named) {
+			chosen = append(chosen, m)
+		}
+	}
+	if err == nil && len(chosen) == 0 {
+		err = fmt.Errorf("no mutant has the fault %q and the name %q: see %s", faults, names, testdata)
+	}
+	return chosen, err
+}
+
+// A tester runs tests of a package of the module, with the files of the overlay in
+// place of their originals.
 type tester func(ctx context.Context, pkg string, tests []string, seeds int, overlay string) (result, error)
 
 // run tests the mutants and prints what becomes of each. It returns an error if
-// one survives, or if the list is not fit for the code.
-func run(ctx context.Context, out io.Writer, list []mutant, only string, test tester) error {
-	list = slices.Clone(list)
-	if only != "" {
-		wanted := strings.Split(only, ",")
-		list = slices.DeleteFunc(list, func(m mutant) bool {
-			return !slices.ContainsFunc(m.faults(), func(f string) bool { return slices.Contains(wanted, f) })
-		})
-	}
-	if len(list) == 0 {
-		return fmt.Errorf("no mutant of %q", only)
-	}
+// one survives or could not be tested.
+func run(ctx context.Context, out io.Writer, list []mutant, test tester) error {
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return err
@@ -70,8 +132,8 @@ func run(ctx context.Context, out io.Writer, list []mutant, only string, test te
 		return err
 	}
 
-	// The workers take the mutants in order, and outcomes[i] is written by the one
-	// that took the i-th before it closes done[i].
+	// The workers take the mutants in order. The one that takes mutant i writes
+	// outcomes[i] and then closes done[i].
 	outcomes := make([]outcome, len(list))
 	done := make([]chan struct{}, len(list))
 	next := make(chan int, len(list))
@@ -84,42 +146,42 @@ func run(ctx context.Context, out io.Writer, list []mutant, only string, test te
 	for range workers {
 		group.Go(func() {
 			for i := range next {
-				outcomes[i] = list[i].try(ctx, dir, i, test)
+				outcomes[i] = list[i].try(ctx, dir, test)
 				close(done[i])
 			}
 		})
 	}
 	defer group.Wait()
 
-	var alive, unfit int
+	var survived, failed int
 	for i, m := range list {
 		<-done[i]
 		o := outcomes[i]
 		says := "killed by " + o.by
 		switch {
 		case o.err != nil:
-			unfit++
+			failed++
 			says = "ERROR: " + o.err.Error()
 		case o.by == "":
-			alive++
-			says = "SURVIVED " + m.tests
+			survived++
+			says = "SURVIVED " + strings.Join(m.tests, " ")
 		}
-		fmt.Fprintf(out, "%3d  %-8s %5.1f s  %s\n                    %s\n", i+1, m.fault, o.took.Seconds(), m.what, says)
+		fmt.Fprintf(out, "%3d  %5.1f s  %s: %s\n             %s\n", i+1, o.took.Seconds(), m.name, m.what, says)
 	}
 	fmt.Fprintf(out, "%d mutants: %d killed, %d survived, %d errors; %.0f s\n",
-		len(list), len(list)-alive-unfit, alive, unfit, time.Since(began).Seconds())
+		len(list), len(list)-survived-failed, survived, failed, time.Since(began).Seconds())
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case unfit > 0:
-		return fmt.Errorf("%d mutants do not fit the code: see the list in internal/mutants", unfit)
-	case alive > 0:
-		return fmt.Errorf("%d mutants survived: no test notices them", alive)
+	case failed > 0:
+		return fmt.Errorf("%d mutants could not be tested: go run ./internal/mutants -check says which do not fit the code", failed)
+	case survived > 0:
+		return fmt.Errorf("%d mutants survived: no test notices them", survived)
 	}
 	return nil
 }
 
-// sound runs the tests of all mutants on the code as it is: one that fails
+// sound runs the tests of all mutants on the unchanged code: a test that fails
 // anyway kills nothing.
 func sound(ctx context.Context, out io.Writer, list []mutant, test tester) error {
 	var pkgs []string
@@ -128,7 +190,7 @@ func sound(ctx context.Context, out io.Writer, list []mutant, test tester) error
 		if !slices.Contains(pkgs, m.pkg) {
 			pkgs = append(pkgs, m.pkg)
 		}
-		for _, name := range strings.Fields(m.tests) {
+		for _, name := range m.tests {
 			if !slices.Contains(tests[m.pkg], name) {
 				tests[m.pkg] = append(tests[m.pkg], name)
 			}
@@ -143,29 +205,18 @@ func sound(ctx context.Context, out io.Writer, list []mutant, test tester) error
 		}
 		switch by, err := r.killer(); {
 		case err != nil:
-			return fmt.Errorf("%s does not pass as it is: %w", pkg, err)
+			return fmt.Errorf("the unchanged %s does not pass: %w", pkg, err)
 		case by != "":
-			return fmt.Errorf("%s does not pass as it is: %s", pkg, by)
+			return fmt.Errorf("the unchanged %s does not pass: %s", pkg, by)
 		}
 		for _, name := range tests[pkg] {
 			if !slices.Contains(r.passed, name) {
 				return fmt.Errorf("%s has no test %s, or it did not run", pkg, name)
 			}
 		}
-		fmt.Fprintf(out, "%s as it is: %d tests pass, %.1f s\n", pkg, len(tests[pkg]), time.Since(began).Seconds())
+		fmt.Fprintf(out, "%s unchanged: %d tests pass, %.1f s\n", pkg, len(tests[pkg]), time.Since(began).Seconds())
 	}
 	return nil
-}
-
-// faults returns the rows that the mutant is for.
-func (m mutant) faults() []string { return strings.Fields(m.fault) }
-
-// mutate returns the source with the mutation made.
-func (m mutant) mutate(source string) (string, error) {
-	if n := strings.Count(source, m.old); n != 1 || m.old == m.new {
-		return "", fmt.Errorf("%s has changed: %d times there is, and not once, %q", m.file, n, m.old)
-	}
-	return strings.Replace(source, m.old, m.new, 1), nil
 }
 
 // An outcome is what became of a mutant.
@@ -175,18 +226,46 @@ type outcome struct {
 	took time.Duration
 }
 
-// try tests the mutant, the i-th, whose files are put into dir.
-func (m mutant) try(ctx context.Context, dir string, i int, test tester) (o outcome) {
+// try tests m. It puts the changed files into dir.
+func (m mutant) try(ctx context.Context, dir string, test tester) (o outcome) {
 	began := time.Now()
 	defer func() { o.took = time.Since(began) }()
-	overlay, err := m.overlay(dir, i)
+	overlay, err := m.overlay(dir)
 	if err != nil {
 		return outcome{err: err}
 	}
-	r, err := test(ctx, m.pkg, strings.Fields(m.tests), m.seeds, overlay)
+	r, err := test(ctx, m.pkg, m.tests, m.seeds, overlay)
 	if err != nil {
 		return outcome{err: err}
 	}
 	by, err := r.killer()
 	return outcome{by: by, err: err}
+}
+
+// overlay writes the files that m changes into dir, and what go build's -overlay
+// flag reads, whose path it returns.
+func (m mutant) overlay(dir string) (string, error) {
+	files, err := m.mutate(os.DirFS("."))
+	if err != nil {
+		return "", err
+	}
+	var overlay struct{ Replace map[string]string }
+	overlay.Replace = map[string]string{}
+	for name, text := range files {
+		original, err := filepath.Abs(name)
+		if err != nil {
+			return "", err
+		}
+		changed := filepath.Join(dir, fmt.Sprintf("%s.%d.go", m.name, len(overlay.Replace)))
+		overlay.Replace[original] = changed
+		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+	}
+	text, err := json.Marshal(overlay)
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, m.name+".json")
+	return name, os.WriteFile(name, text, 0o600)
 }

@@ -17,36 +17,40 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// passes is what a run of tests looks like that pass.
+// passes returns the result of a run in which the tests pass.
 func passes(tests ...string) result { return result{ok: true, built: true, passed: tests} }
 
-// A list of one mutant of a file that says "right", and what comes of the run.
+// oneMutant is a mutant of a file that is in the working directory.
+func oneMutant(old, new string) mutant {
+	return mutant{
+		name: "F001-wrong", what: "is wrong", faults: []string{"F1", "F2"}, pkg: "./p", tests: []string{"TestIt"},
+		hunks: []hunk{{file: "it.go", lines: []line{{'-', old}, {'+', new}}}},
+	}
+}
+
 func TestRun(t *testing.T) {
 	for _, tt := range []struct {
 		what   string
 		old    string
 		mutant result
 		err    error  // of the run of the mutant's tests
-		fault  string // a part of the error; "" if all is well
+		fault  string // a part of the error; "" if there is to be none
 		prints string
 	}{
 		{"killed", "right", result{built: true, failed: []string{"TestIt"}}, nil, "", "killed by TestIt\n1 mutants: 1 killed, 0 survived, 0 errors"},
 		{"survives", "right", passes("TestIt"), nil, "1 mutants survived", "SURVIVED TestIt"},
-		{"does not compile", "right", result{output: []string{"undefined: x"}}, nil, "do not fit", "ERROR: it does not compile: undefined: x"},
-		{"its test is gone", "right", passes(), nil, "do not fit", "ERROR: no test has run"},
-		{"cannot be run", "right", result{}, errors.New("no go command"), "do not fit", "ERROR: no go command"},
-		{"the code has changed", "left", passes("TestIt"), nil, "do not fit", `has changed: 0 times there is, and not once, "left"`},
-		{"not one place", "t", passes("TestIt"), nil, "do not fit", `has changed: 2 times there is, and not once, "t"`},
-		{"changes nothing", "wrong", passes("TestIt"), nil, "do not fit", "has changed"},
+		{"does not compile", "right", result{output: []string{"undefined: x"}}, nil, "could not be tested", "ERROR: it does not compile: undefined: x"},
+		{"its test is gone", "right", passes(), nil, "could not be tested", "ERROR: no test has run"},
+		{"cannot be run", "right", result{}, errors.New("no go command"), "could not be tested", "ERROR: no go command"},
+		{"the code has changed", "left", passes("TestIt"), nil, "could not be tested", "ERROR: it.go does not have the lines that it changes"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "it.go")
-			if err := os.WriteFile(file, []byte("right is right, wrong is not\n")[9:], 0o600); err != nil {
+			t.Chdir(t.TempDir())
+			if err := os.WriteFile("it.go", []byte("right\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			list := []mutant{{fault: "F1 F2", what: "it is wrong", file: file, old: tt.old, new: "wrong", pkg: "./p", tests: "TestIt"}}
 			var out strings.Builder
-			err := run(t.Context(), &out, list, "F2", func(_ context.Context, pkg string, tests []string, _ int, overlay string) (result, error) {
+			err := run(t.Context(), &out, []mutant{oneMutant(tt.old, "wrong")}, func(_ context.Context, pkg string, tests []string, _ int, overlay string) (result, error) {
 				if pkg != "./p" || !slices.Equal(tests, []string{"TestIt"}) {
 					t.Errorf("asked for %q of %s", tests, pkg)
 				}
@@ -63,29 +67,56 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What does not pass as the code is kills nothing.
+// Tests that fail on the unchanged code kill nothing.
 func TestRunNeedsSoundTests(t *testing.T) {
-	list := []mutant{{fault: "F1", file: "none", old: "a", new: "b", pkg: "./p", tests: "TestOne TestTwo"}}
 	for _, tt := range []struct {
 		what  string
 		sound result
 		fault string
 	}{
-		{"one fails", result{built: true, passed: []string{"TestTwo"}, failed: []string{"TestOne"}}, "./p does not pass as it is: TestOne"},
-		{"one is not there", passes("TestOne"), "./p has no test TestTwo, or it did not run"},
+		{"one fails", result{built: true, passed: []string{"TestTwo"}, failed: []string{"TestIt"}}, "the unchanged ./p does not pass: TestIt"},
+		{"one is not there", passes("TestTwo"), "./p has no test TestIt, or it did not run"},
 		{"it does not compile", result{output: []string{"undefined: x"}}, "does not compile: undefined: x"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			err := run(t.Context(), io.Discard, list, "", func(context.Context, string, []string, int, string) (result, error) {
+			err := run(t.Context(), io.Discard, []mutant{oneMutant("a", "b")}, func(context.Context, string, []string, int, string) (result, error) {
 				return tt.sound, nil
 			})
 			wantError(t, err, tt.fault)
 		})
 	}
-	wantError(t, run(t.Context(), io.Discard, list, "F11", nil), "no mutant of")
 }
 
-// The go command itself says whether a mutant of a little module is noticed.
+func TestChoose(t *testing.T) {
+	list := []mutant{
+		{name: "F001-a", faults: []string{"F1"}},
+		{name: "F001-b", faults: []string{"F1", "F2"}},
+		{name: "F003-a", faults: []string{"F3"}},
+	}
+	for _, tt := range []struct{ faults, names, want, fault string }{
+		{"", "", "F001-a F001-b F003-a", ""},
+		{"F2", "", "F001-b", ""},
+		{"F2,F3", "", "F001-b F003-a", ""},
+		{"", "F001-b", "F001-b", ""},
+		{"", "F001-b.patch,F003-*", "F001-b F003-a", ""},
+		{"F1", "*-a", "F001-a", ""},
+		{"F4", "", "", `no mutant has the fault "F4"`},
+		{"", "F001", "", `the name "F001"`},
+		{"", "[", "", "syntax error"},
+	} {
+		chosen, err := choose(list, tt.faults, tt.names)
+		var names []string
+		for _, m := range chosen {
+			names = append(names, m.name)
+		}
+		if got := strings.Join(names, " "); got != tt.want {
+			t.Errorf("choose(%q, %q) is %q, want %q", tt.faults, tt.names, got, tt.want)
+		}
+		wantError(t, err, tt.fault)
+	}
+}
+
+// The go command runs the tests of a small module with mutants of it.
 func TestGoTest(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -102,21 +133,25 @@ func TestGoTest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i, tt := range []struct{ new, by, err string }{
+	try := func(new string, tests ...string) outcome {
+		m := oneMutant("func Two() int { return 2 }", "func Two() int { "+new+" }")
+		m.hunks[0].file, m.tests = "p/p.go", tests
+		return m.try(t.Context(), dir, goTest)
+	}
+	for _, tt := range []struct{ new, by, err string }{
 		{"return 1 + 1", "", ""},
 		{"return 3", "TestTwo", ""},
 		{"panic(2)", "TestTwo (panic)", ""},
 		{"return two", "", "it does not compile: "},
 		{"return 3 }", "", "it does not compile: "},
 	} {
-		o := mutant{file: "p/p.go", old: "return 2", new: tt.new, pkg: "./p", tests: "TestTwo"}.try(t.Context(), dir, i, goTest)
+		o := try(tt.new, "TestTwo")
 		if o.by != tt.by {
 			t.Errorf("%s: killed by %q, want %q", tt.new, o.by, tt.by)
 		}
 		wantError(t, o.err, tt.err)
 	}
-	o := mutant{file: "p/p.go", old: "return 2", new: "return 3", pkg: "./p", tests: "TestNone"}.try(t.Context(), dir, 9, goTest)
-	wantError(t, o.err, "no test has run")
+	wantError(t, try("return 3", "TestNone").err, "no test has run")
 }
 
 func TestKiller(t *testing.T) {
@@ -125,13 +160,13 @@ func TestKiller(t *testing.T) {
 		r       result
 		by, err string
 	}{
-		{"the innermost of what failed", result{built: true, failed: []string{"TestA/1", "TestA"}}, "TestA/1", ""},
+		{"the innermost that failed", result{built: true, failed: []string{"TestA/1", "TestA"}}, "TestA/1", ""},
 		{"a panic", result{built: true, failed: []string{"TestA"}, output: []string{"panic: oh [recovered, repanicked]"}}, "TestA (panic)", ""},
 		{"a panic of another goroutine", result{built: true, running: []string{"TestA"}, output: []string{"panic: oh"}}, "TestA (panic)", ""},
 		{"all goroutines asleep", result{built: true, running: []string{"TestA", "TestA/1"}, output: []string{"fatal error: all goroutines are asleep"}}, "TestA/1 (panic)", ""},
 		{"too long", result{built: true, failed: []string{"TestA"}, output: []string{"panic: test timed out after 15s"}}, "TestA (timeout)", ""},
-		{"goroutines", result{built: true, passed: []string{"TestA"}, output: []string{"goleak: Errors on successful test run: found unexpected goroutines:"}}, "goroutines that are left behind", ""},
-		{"nobody knows", result{built: true, passed: []string{"TestA"}, output: []string{"exit status 3"}}, "", "without a test that did: exit status 3"},
+		{"goroutines", result{built: true, passed: []string{"TestA"}, output: []string{"goleak: Errors on successful test run: found unexpected goroutines:"}}, "leaked goroutines", ""},
+		{"an unknown cause", result{built: true, passed: []string{"TestA"}, output: []string{"exit status 3"}}, "", "but no test did: exit status 3"},
 	} {
 		by, err := tt.r.killer()
 		if by != tt.by {

@@ -12,29 +12,37 @@ import (
 	"testing"
 )
 
-// Each mutant fits the code as it is, so that who changes the code is told at
-// once, and not by the next run.
+// Every mutant fits the code, so a change of the code that takes a mutant's lines
+// away is told at once, and not by the next run of all mutants.
 func TestMutantsFit(t *testing.T) {
-	t.Chdir("../..")
-	for _, m := range mutants {
-		source, err := os.ReadFile(m.file)
-		if err != nil {
-			t.Error(err)
-			continue
+	list := loaded(t)
+	var out strings.Builder
+	if err := check(&out, os.DirFS("../.."), list); err != nil {
+		t.Errorf("%s%v", out.String(), err)
+	}
+	tests := map[string]string{} // the tests of each package
+	for _, m := range list {
+		if tests[m.pkg] == "" {
+			tests[m.pkg] = testsIn(t, filepath.Join("../..", m.pkg))
 		}
-		if _, err := m.mutate(string(source)); err != nil {
-			t.Errorf("%s, %s: %v: change the mutant, too", m.fault, m.what, err)
-		}
-		if m.what == "" || m.tests == "" {
-			t.Errorf("%s: it does not say what is wrong, or which tests notice", m.fault)
-		}
-		tests := testsIn(t, m.pkg)
-		for name := range strings.FieldsSeq(m.tests) {
-			if !strings.Contains(tests, "\nfunc "+name+"(t *testing.T)") {
-				t.Errorf("%s, %s: %s has no %s", m.fault, m.what, m.pkg, name)
+		for _, name := range m.tests {
+			if !strings.Contains(tests[m.pkg], "\nfunc "+name+"(t *testing.T)") {
+				t.Errorf("%s.patch: %s has no %s", m.name, m.pkg, name)
 			}
 		}
+		if first := fmt.Sprintf("F%03s-", strings.TrimPrefix(m.faults[0], "F")); !strings.HasPrefix(m.name, first) {
+			t.Errorf("%s.patch: its name does not begin with %s", m.name, first)
+		}
 	}
+}
+
+func loaded(t *testing.T) []mutant {
+	t.Helper()
+	list, err := load("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 // testsIn returns the text of a package's tests.
@@ -55,26 +63,26 @@ func testsIn(t *testing.T, pkg string) string {
 	return all.String()
 }
 
-// The catalogue says of each fault that has no mutant why.
+// The catalogue of faults says why a fault has no mutant.
 func TestMutantsAndCatalogue(t *testing.T) {
 	text, err := os.ReadFile("../../docs/faults.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, fault := range checkCatalogue(string(text), mutants) {
+	for _, fault := range checkCatalogue(string(text), loaded(t)) {
 		t.Error(fault)
 	}
 }
 
 var (
-	// A row of a fault: number, what happens, what comes of it, tests.
+	// The row of a fault: number, event, effect, tests.
 	faultRow = regexp.MustCompile(`(?m)^\| (F\d+) \|.*\|.*\|.*\|$`)
-	// A reason in the section on mutants: numbers, why there is none.
+	// A reason in the section on mutants: numbers, and why they have none.
 	reasonRow = regexp.MustCompile(`(?m)^- (F\d+(?:, F\d+)*): \w+ \w+`)
 )
 
-// checkCatalogue returns what is wrong with the section on mutants: a fault that
-// has neither a mutant nor a reason, or both, or is not there at all.
+// checkCatalogue returns what is wrong with the catalogue's section on mutants:
+// each fault must have either a mutant or a reason to have none.
 func checkCatalogue(text string, list []mutant) (faults []string) {
 	all, reasons, found := strings.Cut(text, "\n## Mutants\n")
 	if !found {
@@ -82,7 +90,7 @@ func checkCatalogue(text string, list []mutant) (faults []string) {
 	}
 	mutated, excused := map[string]bool{}, map[string]bool{}
 	for _, m := range list {
-		for _, f := range m.faults() {
+		for _, f := range m.faults {
 			mutated[f] = true
 		}
 	}
@@ -116,20 +124,20 @@ func checkCatalogue(text string, list []mutant) (faults []string) {
 
 func TestMutantsAndCatalogueCatches(t *testing.T) {
 	const rows = "| F1 | happens | is seen | tests |\n| F2 | happens | is seen | tests |\n| F3 | happens | is seen | tests |\n"
-	list := []mutant{{fault: "F1"}}
+	list := []mutant{{faults: []string{"F1"}}}
 	for _, tt := range []struct {
 		what, text string
 		list       []mutant
 		fault      string
 	}{
 		{"all there", rows + "\n## Mutants\n\n- F2, F3: too many places\n", list, ""},
-		{"of two", rows + "\n## Mutants\n\n- F2: too many places\n", []mutant{{fault: "F1 F3"}}, ""},
+		{"of two", rows + "\n## Mutants\n\n- F2: too many places\n", []mutant{{faults: []string{"F1", "F3"}}}, ""},
 		{"no section", rows, list, "no section"},
 		{"no reason", rows + "\n## Mutants\n\n- F2: too many places\n", list, "F3 has neither"},
 		{"an empty one", rows + "\n## Mutants\n\n- F2: too many places\n- F3:\n", list, "F3 has neither"},
 		{"both", rows + "\n## Mutants\n\n- F1, F2, F3: too many places\n", list, "F1 has a mutant, and a reason"},
 		{"two reasons", rows + "\n## Mutants\n\n- F2, F3: too many places\n- F3: nowhere to be seen\n", list, "F3 has two reasons"},
-		{"an unknown mutant", rows + "\n## Mutants\n\n- F2, F3: too many places\n", []mutant{{fault: "F1"}, {fault: "F4"}}, "a mutant is of F4"},
+		{"an unknown mutant", rows + "\n## Mutants\n\n- F2, F3: too many places\n", []mutant{{faults: []string{"F1"}}, {faults: []string{"F4"}}}, "a mutant is of F4"},
 		{"an unknown reason", rows + "\n## Mutants\n\n- F2, F3, F4: too many places\n", list, "a reason is of F4"},
 	} {
 		faults := checkCatalogue(tt.text, tt.list)

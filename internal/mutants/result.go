@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// soundTimeout is how long a package's tests may take as the code is.
+	// soundTimeout bounds a package's tests of the unchanged code.
 	soundTimeout = 3 * time.Minute
-	// mutantTimeout is how long those of one mutant may take, building not
-	// counted: many times what they need. In virtual time a test that waits for
-	// what does not come runs until then.
+	// mutantTimeout bounds the tests of one mutant, not counting the build. It is
+	// many times what they need: in virtual time, a test that waits for something
+	// that a mutant prevents runs until then.
 	mutantTimeout = 15 * time.Second
 )
 
-// goTest runs tests by the go command, in the present directory.
+// goTest is a tester that runs go test in the working directory.
 func goTest(ctx context.Context, pkg string, tests []string, seeds int, overlay string) (result, error) {
 	timeout := soundTimeout
 	if overlay != "" {
@@ -41,7 +41,7 @@ func goTest(ctx context.Context, pkg string, tests []string, seeds int, overlay 
 		args = append(args, "-args", "-seeds="+strconv.Itoa(seeds))
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
-	// What fails here is to leave no note of it for the tests that are run later.
+	// A failure here must not leave a file that later runs of the tests replay.
 	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true")
 	out, err := cmd.Output()
 	var exit *exec.ExitError
@@ -59,16 +59,16 @@ func goTest(ctx context.Context, pkg string, tests []string, seeds int, overlay 
 	return r, nil
 }
 
-// A result is what a run of go test has told.
+// A result is what go test reported.
 type result struct {
 	ok             bool     // exit status 0
-	built          bool     // it came to running tests
-	passed, failed []string // tests, in the order of their ends; a subtest counts for itself
+	built          bool     // the tests compiled
+	passed, failed []string // tests and subtests, in the order in which they ended
 	running        []string // those that had not ended
-	output         []string // the lines that were printed
+	output         []string // lines
 }
 
-// read takes the output of go test -json apart.
+// read parses the output of go test -json.
 func read(out []byte) (r result) {
 	r.built = true
 	lines := bufio.NewScanner(bytes.NewReader(out))
@@ -102,8 +102,8 @@ func read(out []byte) (r result) {
 	return r
 }
 
-// killer says what made the tests fail; "" if they passed. It returns an error
-// if they could not be run, which kills nothing.
+// killer returns what made the tests fail, or "" if they passed. It returns an
+// error if they could not be run: that kills nothing.
 func (r result) killer() (string, error) {
 	if r.ok {
 		if len(r.passed) == 0 {
@@ -126,15 +126,15 @@ func (r result) killer() (string, error) {
 	case begins("panic: ", "fatal error: "):
 		how = " (panic)"
 	}
-	// The first one to end is the innermost; of a test that was cut off by a
-	// panic the go command says that it failed, if it can tell which it was.
+	// The first test to end is the innermost. If a panic cut a test off, the go
+	// command reports it as failed if it can tell which one it was.
 	switch {
 	case len(r.failed) > 0:
 		return r.failed[0] + how, nil
 	case how != "" && len(r.running) > 0:
 		return r.running[len(r.running)-1] + how, nil
 	case begins("goleak: "):
-		return "goroutines that are left behind", nil
+		return "leaked goroutines", nil
 	}
-	return "", fmt.Errorf("it failed without a test that did: %s", strings.Join(r.output, " | "))
+	return "", fmt.Errorf("the run failed, but no test did: %s", strings.Join(r.output, " | "))
 }

@@ -3,19 +3,28 @@
 package sim
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// A nemesis lets faults strike, until there were as many as planned; then it
-// heals everything, and nobody has an excuse any more for waiting.
+// A nemesis makes faults strike, as many as planned, and then heals everything:
+// from then on no operation has a reason to take long.
 type nemesis struct {
-	w   *world
-	rng *rand.Rand
+	w         *world
+	rng       *rand.Rand // of run alone
+	strangers sync.WaitGroup
+
+	// Faults that wait for their moment, or nil. The connection whose CAS makes one
+	// nil carries it out: see reads.
+	comeback atomic.Pointer[comeback]
+	clearing atomic.Pointer[clearing]
 }
 
 func newNemesis(w *world) *nemesis {
@@ -23,7 +32,7 @@ func newNemesis(w *world) *nemesis {
 }
 
 func (n *nemesis) run() {
-	// A plan has its favourites, so that some faults come close together.
+	// Each run has its favourites, so that faults of a kind come close together.
 	favourites := n.rng.Perm(len(faults))[:4]
 	for n.w.struck.Load() < int64(n.w.plan.faults) || n.w.kinds() < 3 {
 		<-time.After(n.upTo(120 * time.Millisecond))
@@ -41,6 +50,9 @@ func (n *nemesis) run() {
 		}
 	}
 	<-time.After(n.outage())
+	n.strangers.Wait()
+	n.comeback.Store(nil)
+	n.clearing.Store(nil)
 	n.w.heal()
 }
 
@@ -52,8 +64,8 @@ func (n *nemesis) upTo(d time.Duration) time.Duration {
 // A fault is a kind of fault.
 type fault struct {
 	kind   string
-	rarity int                   // it strikes once in so many times
-	strike func(n *nemesis) bool // reports whether there was anything to strike
+	rarity int                   // it strikes in one of this many times that it is picked
+	strike func(n *nemesis) bool // reports whether it has struck
 }
 
 var faults = []fault{
@@ -115,22 +127,23 @@ var faults = []fault{
 	}},
 	{"end a session", 6, func(n *nemesis) bool {
 		id := n.session()
-		n.w.ref.sin(sessionName(id))
 		n.w.log("nemesis", "end session %#x", id)
-		return n.w.srv.ExpireSession(id)
+		return n.w.ref.endSession(id)
 	}},
 	{"delete a node", 3, func(n *nemesis) bool {
 		path := n.node()
-		if path == "" {
-			return false
-		}
-		n.w.ref.sin(path)
 		n.w.log("nemesis", "delete %s", name(path))
-		return n.w.srv.Delete(path) == nil
+		return path != "" && n.w.ref.delete(path)
 	}},
+	{comesBack, 1, func(n *nemesis) bool {
+		n.comeback.Store(&comeback{pause: n.upTo(n.w.plan.timeout / 20), late: n.upTo(n.w.plan.timeout / 4)})
+		return false
+	}},
+	{cleared, 1, (*nemesis).clear},
+	{stranger, 4, (*nemesis).visitOfStranger},
 	{"write into a node", 2, func(n *nemesis) bool {
 		path := n.node()
-		return path != "" && n.w.srv.Set(path, []byte("somebody was here")) == nil
+		return path != "" && n.w.srv.Set(path, []byte("not a contender's")) == nil
 	}},
 	{"delete an empty directory", 2, func(n *nemesis) bool {
 		return n.w.srv.Delete(root+"/"+pick(n.rng, jobs, more, table)) == nil
@@ -141,7 +154,7 @@ func (n *nemesis) faults() *zktest.Faults { return n.w.srv.Faults() }
 
 func (n *nemesis) session() int64 { return n.w.session(n.rng) }
 
-// outage returns how long something lasts that sessions may survive or not.
+// outage returns how long something lasts that a session may or may not survive.
 func (n *nemesis) outage() time.Duration {
 	if n.rng.IntN(3) == 0 {
 		return n.upTo(2 * n.w.plan.timeout)
@@ -149,7 +162,7 @@ func (n *nemesis) outage() time.Duration {
 	return n.upTo(n.w.plan.timeout / 2)
 }
 
-// match selects a request that is likely to come soon.
+// match returns a Match for requests of a kind that is common.
 func (n *nemesis) match() zktest.Match {
 	ops := []zktest.Op{zktest.OpMulti, zktest.OpMulti, zktest.OpDelete, zktest.OpDelete, zktest.OpGetChildren2, zktest.OpGetData,
 		zktest.OpSync, zktest.OpCreate, zktest.OpCreateContainer, zktest.OpConnect, zktest.OpSetWatches, 0}
@@ -160,11 +173,16 @@ func (n *nemesis) match() zktest.Match {
 	return m
 }
 
-// node returns the path of some contender's node, or "".
+// isContender reports whether a path is that of a process's node in a queue.
+func isContender(path string) bool {
+	return strings.Count(path, "/") == 3 && strings.HasPrefix(name(path), "_c_")
+}
+
+// node returns the path of a contender's node, or "" if there is none.
 func (n *nemesis) node() string {
 	var nodes []string
 	for _, path := range n.w.srv.Nodes() {
-		if strings.Contains(path, "/_c_") {
+		if isContender(path) {
 			nodes = append(nodes, path)
 		}
 	}
@@ -172,4 +190,147 @@ func (n *nemesis) node() string {
 		return ""
 	}
 	return pick(n.rng, nodes...)
+}
+
+// The kinds of faults that take more than one call.
+const (
+	comesBack = "delete a read node before its owner looks"
+	cleared   = "delete a waiting node and the one ahead"
+	stranger  = "a stranger that reads repeatedly"
+)
+
+// A comeback deletes the next read node that a process makes beside its own write
+// node, before the process looks at it, so that the process makes another. If that
+// has the same name, others may take news of the first for news of the second.
+type comeback struct {
+	pause time.Duration // before the deletion, in which others begin to watch the node
+	late  time.Duration // after it, until their next requests are executed
+}
+
+// A clearing deletes a waiter's node, and then the only contender ahead of it, when
+// the waiter reads the latter's node. So the waiter finds it gone, but is told of
+// its own node's deletion first.
+type clearing struct {
+	session int64 // of the waiter
+	waiter  string
+	ahead   string
+}
+
+// reads is called when a session is about to read a node. The session's later
+// requests are not executed before it returns.
+func (n *nemesis) reads(session int64, path string) {
+	if c := n.comeback.Load(); c != nil && n.w.ref.isNew(session, path) {
+		if write := n.writeBeside(session, path); write != "" && n.comeback.CompareAndSwap(c, nil) {
+			n.strikeComeback(c, session, path, write)
+		}
+	}
+	if c := n.clearing.Load(); c != nil && c.session == session && c.ahead == path && n.clearing.CompareAndSwap(c, nil) {
+		if n.w.ref.delete(c.waiter) && n.w.ref.delete(c.ahead) {
+			n.w.log("nemesis", "clear %s and %s", name(c.waiter), name(c.ahead))
+			n.w.strike(cleared)
+		}
+	}
+}
+
+// writeBeside returns the session's write node that has the number of the read node
+// at path, or "" if there is none.
+func (n *nemesis) writeBeside(session int64, path string) string {
+	if !isRead(path) {
+		return ""
+	}
+	dir, number := path[:strings.LastIndexByte(path, '/')], path[len(path)-10:]
+	for _, child := range n.w.srv.Children(dir) {
+		if strings.HasSuffix(child, "__WRIT__"+number) {
+			if _, stat, ok := n.w.srv.Get(dir + "/" + child); ok && stat.EphemeralOwner == session {
+				return dir + "/" + child
+			}
+		}
+	}
+	return ""
+}
+
+func (n *nemesis) strikeComeback(c *comeback, session int64, read, write string) {
+	// All who watch the write node list the queue again, and find the read node.
+	if n.w.srv.Set(write, []byte("look again")) != nil {
+		return
+	}
+	<-time.After(c.pause)
+	for _, s := range n.w.srv.Sessions() {
+		if s.ID != session {
+			hold := n.faults().HoldRequests(s.ID)
+			time.AfterFunc(c.late, hold.Remove)
+		}
+	}
+	if n.w.ref.delete(read) {
+		n.w.log("nemesis", "delete %s before its owner has looked", name(read))
+		n.w.strike(comesBack)
+	}
+}
+
+// clear picks a waiter that has one contender ahead and has looked at its own node,
+// and makes it list the queue again. The rest happens when it reads the other node:
+// see reads.
+func (n *nemesis) clear() bool {
+	var found []clearing
+	for _, path := range n.w.srv.Nodes() {
+		_, stat, ok := n.w.srv.Get(path)
+		if !ok || !isContender(path) || !n.w.ref.hasLooked(path, stat) {
+			continue
+		}
+		if ahead := n.w.ref.ahead(path, stat); len(ahead) == 1 && isContender(ahead[0].path) {
+			found = append(found, clearing{stat.EphemeralOwner, path, ahead[0].path})
+		}
+	}
+	if len(found) > 0 {
+		c := pick(n.rng, found...)
+		n.clearing.Store(&c)
+		_ = n.w.srv.Set(c.ahead, []byte("look again")) // it may have gone
+	}
+	return false
+}
+
+// visitOfStranger makes another client acquire the write lock, and the read lock
+// beside it several times. Its names have no GUID, so its read nodes have the same
+// name. The last one outlasts the write node.
+func (n *nemesis) visitOfStranger() bool {
+	dir := root + "/" + table
+	_, stat, ok := n.w.srv.Get(dir)
+	if !ok || n.w.plan.sequence > 0 {
+		return false // there is no directory, or its numbers have run out or will
+	}
+	number := fmt.Sprintf("%010d", (stat.Cversion+stat.NumChildren)/2)
+	write, read := dir+"/__WRIT__"+number, dir+"/__READ__"+number
+	if n.w.srv.Create(write, nil) != nil {
+		return false
+	}
+	var stays, gone []time.Duration // of the read
+	for range 1 + n.rng.IntN(3) {
+		stays = append(stays, n.upTo(100*time.Millisecond))
+		gone = append(gone, pick(n.rng, 0, 0, n.upTo(20*time.Millisecond)))
+	}
+	last := n.upTo(pick(n.rng, 200*time.Millisecond, 2*time.Second))
+	n.strangers.Go(func() {
+		n.w.log("stranger", "writes, with number %s", number)
+		n.must(n.w.srv.Create(read, nil))
+		for i := range stays {
+			<-time.After(stays[i])
+			n.must(n.w.srv.Delete(read))
+			if gone[i] > 0 {
+				<-time.After(gone[i])
+			}
+			n.must(n.w.srv.Create(read, nil))
+		}
+		n.must(n.w.srv.Delete(write))
+		n.w.log("stranger", "reads, and writes no more")
+		<-time.After(last)
+		n.must(n.w.srv.Delete(read))
+		n.w.log("stranger", "leaves")
+	})
+	return true
+}
+
+func (n *nemesis) must(err error) {
+	if err != nil {
+		n.w.fail("the stranger: %v", err)
+	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSeeds simulates some seeds. Go's scheduler has its say in what happens:
-// only a woven program repeats a simulation to the letter.
+// TestSeeds simulates some seeds. Go's scheduler takes part in what happens: only a
+// woven program repeats a simulation exactly.
 func TestSeeds(t *testing.T) {
 	for s := *first; s < *first+uint64(*seeds); s++ {
 		t.Run(fmt.Sprint(s), func(t *testing.T) { runSeed(t, s, false) })

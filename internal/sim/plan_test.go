@@ -9,34 +9,35 @@ import (
 	"time"
 )
 
-// A plan is what the seed decides before anything runs.
+// A plan is what the seed decides before the simulation starts.
 type plan struct {
 	seed      uint64
 	processes int
 	workers   int // in each process
-	ops       int // to be done by all workers together, at least
-	faults    int // to strike, at least
+	ops       int // how many all workers do together, at least
+	faults    int // how many strike, at least
 	pause     time.Duration
-	latency   time.Duration // the most that a request takes to be executed
-	grain     time.Duration // all times that are drawn are multiples of it, so that much comes together
+	latency   time.Duration // the longest that the server takes for a request
+	grain     time.Duration // random times are multiples of it, so that events coincide
 	tick      time.Duration // of the server
 	timeout   time.Duration // of the sessions
 	tenure    time.Duration
 	margin    time.Duration // Config.LostMargin
 	sequence  int32         // of the first node in each directory
-	yield     uint32        // a woven point yields once in so many times; 0: never
+	yield     uint32        // one in this many woven points yields; 0: none
 	stall     time.Duration // how long a goroutine can be held up at some points
 
-	// What a simulation of some seeds dwells on.
+	// Some seeds concentrate on something.
 	focus  string
-	locks  []int    // which of a process's locks are taken, each as often as it is here
-	long   int      // once in so many times somebody stays inside for long
+	locks  []int    // indexes of the process's locks to choose from; repeated ones are chosen more often
+	long   int      // one in this many visits is long
+	down   int      // one in this many acts of a writer is a downgrade
 	faulty []string // kinds of faults that come more often
 	storm  bool     // pauses are short
 }
 
-// lastSafe is the last sequence number that says where its node stands in the
-// queue; those from there to 2^31-1 are kept for creates that were under way.
+// lastSafe is the last sequence number that orders its node in the queue. Those
+// above, up to 2^31-1, are reserved for creates that were in flight.
 const lastSafe = math.MaxInt32 + 1 - 1<<20
 
 func newPlan(seed uint64) plan {
@@ -55,8 +56,8 @@ func newPlan(seed uint64) plan {
 		yield:     pick(rng, uint32(0), 2, 8, 40, 200),
 	}
 	p.timeout = min(max(2*p.tick, time.Second*time.Duration(pick(rng, 2, 4, 10))), 20*p.tick) // what the server grants
-	p.focus, p.locks, p.long = "everything", []int{0, 0, 1, 2, 2, 3}, 30
-	switch rng.IntN(5) {
+	p.focus, p.locks, p.long, p.down = "everything", []int{0, 0, 1, 2, 2, 3}, 30, 7
+	switch rng.IntN(6) {
 	case 0:
 		p.focus, p.long, p.workers = "losses", 2, 2
 		p.timeout = max(2*p.tick, 2*time.Second)
@@ -69,10 +70,13 @@ func newPlan(seed uint64) plan {
 		p.focus, p.locks, p.workers, p.storm = "a rush", pick(rng, []int{0}, []int{2, 2, 2, 3}), 6, true
 		p.tenure = 5 * time.Millisecond
 		p.yield = pick(rng, uint32(2), 4)
+	case 3:
+		p.focus, p.locks, p.down = "names that come back", []int{2, 3, 3, 3}, 2
+		p.faulty = []string{comesBack, comesBack, cleared, stranger}
 	}
 	p.stall = pick(rng, 0, p.timeout/200, p.timeout/50)
 	if p.focus == "losses" {
-		p.stall, p.yield = p.timeout/10, 2 // timers are late, too
+		p.stall, p.yield = p.timeout/10, 2 // so that timers are late
 	}
 	if rng.IntN(3) == 0 {
 		p.margin = p.timeout / 10
@@ -83,7 +87,7 @@ func newPlan(seed uint64) plan {
 	return p
 }
 
-// upTo draws a time below d.
+// upTo returns a random duration below d.
 func (p plan) upTo(rng *rand.Rand, d time.Duration) time.Duration {
 	if d <= p.grain {
 		return time.Duration(rng.IntN(2)) * p.grain

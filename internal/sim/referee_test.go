@@ -12,32 +12,54 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/check"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// A referee judges whether those who are told that they hold a lock do hold it.
-// It goes by the server's tree and clock, and by what the holds themselves say;
-// the code under test has no other part in it.
+// A referee judges whether processes that are told that they hold a lock do hold
+// it, by the server's tree and clock.
 type referee struct {
-	w *world
+	w     *world
+	check *check.Referee // of exclusion and tokens
 
-	mu      sync.Mutex           // protects what follows
-	inside  []*visit             // in the order in which they came
-	sinned  map[string]time.Time // nodes and sessions that an administrator has put an end to
-	tokens  map[string]*tokens   // by lock
-	entries int
+	mu      sync.Mutex // protects what follows
+	inside  []*visit
+	deleted map[string][]deletion // the nemesis's, by the node's path
+	ended   map[int64]time.Time   // when the nemesis ended which session
+	looked  map[znode]bool        // nodes that their own sessions have read
 	told    []loss
 	margin  time.Duration
 	lost    int
 }
 
-// A visit is somebody's being inside.
+// A znode identifies a node. A path alone does not: a deleted node can come back
+// under the same name.
+type znode struct {
+	path  string
+	czxid int64
+}
+
+// A deletion is one that the nemesis made.
+type deletion struct {
+	node znode
+	at   time.Time
+
+	// The node was never first in its queue, and its session had read it, which
+	// left a watch. So the client hears of the deletion before it hears that the
+	// contenders ahead are gone, and must not be granted the lock by this node.
+	neverFirst bool
+}
+
+// A visit is a worker's use of a grant.
 type visit struct {
 	who   string // the process
 	lock  string
 	write bool // or exclusive
 	hold  manager.Hold
 	grant manager.Grant
+	node  znode // czxid is 0 if it is not known
+	leave func()
 }
 
 func (v *visit) String() string {
@@ -48,125 +70,170 @@ func (v *visit) String() string {
 	return fmt.Sprintf("%s of %s in %s (token %d)", kind, v.who, v.lock, v.grant.Token)
 }
 
-// tokens are the fencing tokens that a lock has given out.
-type tokens struct {
-	writers map[uint64]string // whose
-	newest  uint64            // the highest of a writer's
-	reads   uint64            // the highest of a reader's that was no writer's yet
-	reader  string            // whose that was
-}
-
-// A loss is when somebody was told that his lock is lost.
+// A loss is when a worker was told that its lock is lost.
 type loss struct {
 	session int64
 	at      time.Time
 }
 
 func newReferee(w *world) *referee {
-	return &referee{w: w, sinned: make(map[string]time.Time), tokens: make(map[string]*tokens)}
+	return &referee{
+		w: w, check: check.NewReferee(w.fail),
+		deleted: make(map[string][]deletion), ended: make(map[int64]time.Time), looked: make(map[znode]bool),
+	}
 }
 
-// sin notes that an administrator is about to delete a node, or to end a session.
-func (r *referee) sin(what string) {
+// isNew reports whether the node at path is the session's own and the session has
+// not read it yet.
+func (r *referee) isNew(session int64, path string) bool {
+	_, stat, ok := r.w.srv.Get(path)
+	return ok && stat.EphemeralOwner == session && !r.hasLooked(path, stat)
+}
+
+// hasLooked reports whether a node's own session has read it.
+func (r *referee) hasLooked(path string, stat zktest.Stat) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sinned[what] = time.Now()
+	return r.looked[znode{path, stat.Czxid}]
 }
 
-// excused reports whether an administrator's hand explains that v is wrong. The
-// lease sets an end to that: then at the latest v knows.
-func (r *referee) excused(v *visit) bool {
-	for _, what := range []string{v.grant.Path, sessionName(v.grant.Session)} {
-		if at, ok := r.sinned[what]; ok && time.Since(at) <= r.w.plan.timeout {
-			return true
+// sawLook notes that the session reads the node at path.
+func (r *referee) sawLook(session int64, path string) {
+	if _, stat, ok := r.w.srv.Get(path); ok && stat.EphemeralOwner == session {
+		r.mu.Lock()
+		r.looked[znode{path, stat.Czxid}] = true
+		r.mu.Unlock()
+	}
+}
+
+// delete deletes a contender's node as an administrator would. It reports whether
+// the node was there.
+func (r *referee) delete(path string) bool {
+	_, stat, ok := r.w.srv.Get(path)
+	if !ok {
+		return false
+	}
+	d := deletion{node: znode{path, stat.Czxid}, at: time.Now()}
+	ahead := r.ahead(path, stat)
+	r.mu.Lock()
+	looked := r.looked[d.node]
+	// Note it first: the client may hear of the deletion at once.
+	r.deleted[path] = append(r.deleted[path], d)
+	r.mu.Unlock()
+	if r.w.srv.Delete(path) != nil {
+		return false
+	}
+	for _, a := range ahead { // one that is still there was there when the node went
+		if _, s, ok := r.w.srv.Get(a.path); ok && s.Czxid == a.czxid && looked {
+			r.mu.Lock()
+			all := r.deleted[path]
+			all[len(all)-1].neverFirst = true
+			r.mu.Unlock()
+			break
 		}
 	}
-	return false
+	return true
 }
 
-func sessionName(id int64) string { return fmt.Sprintf("session %#x", id) }
+// ahead returns the contenders of other sessions that are ahead of the node at path
+// and exclude it.
+func (r *referee) ahead(path string, stat zktest.Stat) (ahead []znode) {
+	dir, own := path[:strings.LastIndexByte(path, '/')], positionOf(path, stat.Czxid)
+	for _, child := range r.w.srv.Children(dir) {
+		other := dir + "/" + child
+		_, s, ok := r.w.srv.Get(other)
+		if !ok || s.EphemeralOwner == stat.EphemeralOwner || isRead(other) && isRead(path) {
+			continue
+		}
+		if compare(positionOf(other, s.Czxid), own) < 0 {
+			ahead = append(ahead, znode{other, s.Czxid})
+		}
+	}
+	return ahead
+}
 
-// enter judges somebody who has been told that he holds a lock. It returns nil if
-// he does not any more.
+// endSession ends a session as an administrator would.
+func (r *referee) endSession(id int64) bool {
+	r.mu.Lock()
+	r.ended[id] = time.Now()
+	r.mu.Unlock()
+	return r.w.srv.ExpireSession(id)
+}
+
+// excused reports whether the nemesis deleted v's node or ended its session so
+// recently that v's process may not know. By the end of its lease it must.
+func (r *referee) excused(v *visit) bool {
+	recently := func(at time.Time) bool { return time.Since(at) <= r.w.plan.timeout }
+	if at, ok := r.ended[v.grant.Session]; ok && recently(at) {
+		return true
+	}
+	return slices.ContainsFunc(r.deleted[v.node.path], func(d deletion) bool {
+		return recently(d.at) && (d.node == v.node && !d.neverFirst || v.node.czxid == 0)
+	})
+}
+
+// enter judges a grant. It returns nil if the lock is already lost.
 func (r *referee) enter(who string, h manager.Hold, write bool) *visit {
 	g, err := h.Grant()
 	if err != nil {
 		return nil
 	}
-	v := &visit{who: who, lock: h.Lock().Path(), write: write, hold: h, grant: g}
+	v := &visit{who: who, lock: h.Lock().Path(), write: write, hold: h, grant: g, node: znode{path: g.Path}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if h.Err() != nil {
 		return nil
 	}
-	excused := r.excused(v)
 	var wrong []string
-	for _, o := range r.inside {
-		if o.lock == v.lock && o.who != v.who && (o.write || v.write) && !excused && !r.excused(o) && o.hold.Err() == nil {
-			wrong = append(wrong, fmt.Sprintf("%v comes in while %v is inside", v, o))
+	_, stat, ok := r.w.srv.Get(g.Path)
+	switch {
+	case ok && stat.EphemeralOwner == g.Session:
+		v.node.czxid = stat.Czxid
+		for _, a := range r.ahead(g.Path, stat) {
+			wrong = append(wrong, fmt.Sprintf("%v is told that it holds the lock with %s, but %s is ahead of it", v, name(g.Path), name(a.path)))
 		}
+	default:
+		if write { // the token of a reader may be its writer's
+			v.node.czxid = int64(g.Token)
+		}
+		wrong = append(wrong, fmt.Sprintf("%v is told that it holds the lock, but its node %s is not there", v, name(g.Path)))
 	}
-	if !excused {
-		wrong = append(wrong, r.checkQueue(v)...)
-	}
-	// What was seen counts if the lock was held before and after.
+	// What the tree showed counts if the lock was held before and after.
 	if h.Err() != nil {
 		return nil
 	}
-	if !excused {
-		wrong = append(wrong, r.checkToken(v)...)
+	if !r.excused(v) {
+		for _, what := range wrong {
+			r.w.fail("%s", what)
+		}
 	}
-	for _, what := range wrong {
-		r.w.fail("%s", what)
-	}
-	r.entries++
+	v.leave = r.check.Granted(check.Claim{
+		Lock: v.lock, Owner: fmt.Sprintf("%s in session %#x", who, g.Session), Read: !write, Token: g.Token, Node: name(g.Path),
+		Held: func() bool { return h.Err() == nil && !r.excused(v) },
+	})
 	r.inside = append(r.inside, v)
 	return v
 }
 
-// leave notes that v is about to let go. It is for a visit that enter returned.
-func (r *referee) leave(v *visit) {
+// left notes that v's worker releases the lock next.
+func (r *referee) left(v *visit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	v.leave()
 	if i := slices.Index(r.inside, v); i >= 0 {
 		r.inside = slices.Delete(r.inside, i, i+1)
 	}
 }
 
-// checkQueue checks that v's node is there, and that nobody is ahead of it whom
-// it excludes.
-func (r *referee) checkQueue(v *visit) (wrong []string) {
-	srv := r.w.srv
-	_, stat, ok := srv.Get(v.grant.Path)
-	if !ok || stat.EphemeralOwner != v.grant.Session {
-		return []string{fmt.Sprintf("%v is told that it holds the lock, but its node %s is not there", v, name(v.grant.Path))}
-	}
-	ours := place(v.grant.Path, stat.Czxid)
-	for _, child := range srv.Children(v.lock) {
-		path := v.lock + "/" + child
-		_, s, ok := srv.Get(path)
-		if !ok || s.EphemeralOwner == v.grant.Session {
-			continue
-		}
-		if read := strings.Contains(child, "__READ__"); read && !v.write {
-			continue
-		}
-		if theirs := place(path, s.Czxid); compare(theirs, ours) < 0 {
-			wrong = append(wrong, fmt.Sprintf("%v is told that it holds the lock with %s, but %s is ahead of it", v, name(v.grant.Path), name(path)))
-		}
-	}
-	return wrong
-}
-
-// A spot is a node's place in its queue.
-type spot struct {
-	late  bool  // its number says nothing: it is behind all whose number does
+// A position is a node's position in its queue.
+type position struct {
+	late  bool  // its number does not order it: it is behind all nodes whose number does
 	czxid int64 // if late
 	seq   int64 // if not
 	read  bool
 }
 
-func place(path string, czxid int64) spot {
+func positionOf(path string, czxid int64) position {
 	n := name(path)
 	i := strings.LastIndexAny(n[:len(n)-9], "_-") + 1
 	if n[i-1] == '-' && strings.HasSuffix(n[:i], "_-") { // __READ__-2147483648
@@ -177,12 +244,12 @@ func place(path string, czxid int64) spot {
 		seq = -1
 	}
 	if seq < 0 || seq > lastSafe {
-		return spot{late: true, czxid: czxid}
+		return position{late: true, czxid: czxid}
 	}
-	return spot{seq: seq, read: strings.Contains(n, "__READ__")}
+	return position{seq: seq, read: isRead(path)}
 }
 
-func compare(a, b spot) int {
+func compare(a, b position) int {
 	return cmp.Or(cmp.Compare(b2i(a.late), b2i(b.late)), cmp.Compare(a.czxid, b.czxid), cmp.Compare(a.seq, b.seq), cmp.Compare(b2i(a.read), b2i(b.read)))
 }
 
@@ -193,62 +260,31 @@ func b2i(b bool) int {
 	return 0
 }
 
+func isRead(path string) bool { return strings.Contains(path, "__READ__") }
+
 func name(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// checkToken checks that v's token is above all that it has to be above.
-func (r *referee) checkToken(v *visit) (wrong []string) {
-	fault := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	ts := r.tokens[v.lock]
-	if ts == nil {
-		ts = &tokens{writers: make(map[uint64]string)}
-		r.tokens[v.lock] = ts
-	}
-	token, id := v.grant.Token, v.who+" "+sessionName(v.grant.Session)
-	owner, known := ts.writers[token]
-	if known && owner != id {
-		fault("%v has the token that a write of %s had", v, owner)
-	}
-	if v.write {
-		// A reader beside its own writer may have come in before it.
-		if ts.reads == token && ts.reader == id {
-			ts.reads = 0
-		}
-		if !known && (token <= ts.newest || token <= ts.reads) {
-			fault("%v: its token is not above an earlier writer's, %d, and reader's, %d", v, ts.newest, ts.reads)
-		}
-		ts.writers[token] = id
-		ts.newest = max(ts.newest, token)
-		return wrong
-	}
-	if token < ts.newest {
-		fault("%v: its token is below an earlier writer's, %d", v, ts.newest)
-	}
-	if !known && token >= ts.reads {
-		ts.reads, ts.reader = token, id
-	}
-	return wrong
-}
-
-// lostAt notes that somebody was told that he has lost v.
+// lostAt notes that v's worker is told that the lock is lost.
 func (r *referee) lostAt(v *visit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.told = append(r.told, loss{v.grant.Session, time.Now()})
 }
 
-// watch looks now and then whether somebody is told that he holds a lock whose
-// node is gone, until the work is done.
+// watch checks from time to time, until the workers finish, that no process is told
+// that it holds a lock whose node is gone.
 func (r *referee) watch() {
 	rng := rand.New(rand.NewPCG(r.w.plan.seed, 2))
 	for r.w.working.Load() {
 		<-time.After(time.Duration(1+rng.IntN(100)) * time.Millisecond)
 		r.mu.Lock()
 		for _, v := range r.inside {
-			// The node first: the hold may be told of its loss after that, but
-			// the node does not come back.
-			_, stat, ok := r.w.srv.Get(v.grant.Path)
-			if gone := !ok || stat.EphemeralOwner != v.grant.Session; gone && v.hold.Err() == nil && !r.excused(v) {
-				r.w.fail("%v is still told that it holds the lock, but its node %s is gone", v, name(v.grant.Path))
+			// Look at the node before the hold: the hold may be lost in between,
+			// but the node does not come back.
+			_, stat, ok := r.w.srv.Get(v.node.path)
+			gone := !ok || stat.EphemeralOwner != v.grant.Session || v.node.czxid != 0 && stat.Czxid != v.node.czxid
+			if gone && v.hold.Err() == nil && !r.excused(v) {
+				r.w.fail("%v is still told that it holds the lock, but its node %s is gone", v, name(v.node.path))
 			}
 		}
 		r.mu.Unlock()
@@ -268,7 +304,7 @@ func (r *referee) end() {
 				continue
 			}
 			margin := e.At.Sub(l.at)
-			if _, sinned := r.sinned[sessionName(e.Session)]; margin < 0 && !sinned {
+			if _, forced := r.ended[e.Session]; margin < 0 && !forced {
 				r.w.fail("the holder of session %#x was told of its loss %v after the session had ended", e.Session, -margin)
 			}
 			if r.lost++; r.lost == 1 || margin < r.margin {

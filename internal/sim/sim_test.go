@@ -23,11 +23,10 @@ var (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// runSeed simulates a seed. If that fails, or show is true, it tells what
-// happened.
+// runSeed simulates a seed. It prints what happened if that fails or show is true.
 func runSeed(t *testing.T, seed uint64, show bool) (o outcome) {
 	p := newPlan(seed)
-	// A simulation that goes round in circles must not take the machine with it.
+	// A simulation in an endless loop must not use up the machine's memory.
 	debug.SetMemoryLimit(2 << 30)
 	cryptotest.SetGlobalRandom(t, seed)
 	yield.Seed(seed, p.yield, p.stall)

@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// A worker is one goroutine of a process. It does one random thing after the
-// other with the process's locks.
+// A worker is one goroutine of a process. It performs random operations on the
+// process's locks, one after another.
 type worker struct {
 	pr   *process
 	w    *world
 	name string
 	rng  *rand.Rand
 
-	shared sync.WaitGroup // goroutines that were given a hold
+	shared sync.WaitGroup // goroutines with a hold of the worker's
 }
 
 func newWorker(pr *process, i int) *worker {
@@ -44,7 +44,7 @@ func (k *worker) run() {
 	}
 }
 
-// pause lets some time pass, or none.
+// pause waits for a random time, or not at all.
 func (k *worker) pause(most time.Duration) {
 	if k.w.plan.storm {
 		most = min(most, 2*time.Millisecond)
@@ -57,7 +57,7 @@ func (k *worker) pause(most time.Duration) {
 
 func (k *worker) upTo(d time.Duration) time.Duration { return k.w.plan.upTo(k.rng, d) }
 
-// step does one thing.
+// step performs one operation.
 func (k *worker) step() {
 	all := k.pr.all()
 	l := all[pick(k.rng, k.w.plan.locks...)]
@@ -66,7 +66,7 @@ func (k *worker) step() {
 		do   func(lock)
 	}{
 		{"lock", k.lock}, {"lock", k.lock}, {"bounded lock", k.bounded}, {"try", k.try}, {"acquire", k.acquire},
-		{"cancel", k.cancel}, {"cancel", k.cancel}, {"do", k.do}, {"drop", k.forsake},
+		{"cancel", k.cancel}, {"cancel", k.cancel}, {"do", k.do}, {"drop", k.drop},
 	}
 	if k.rng.IntN(60) == 0 {
 		k.restart()
@@ -81,7 +81,7 @@ func (k *worker) step() {
 
 func (k *worker) say(format string, args ...any) { k.w.log(k.name, format, args...) }
 
-// check checks that a lock's word is one that there can be.
+// check checks that the state of a lock is possible.
 func (k *worker) check(l lock) {
 	switch phase, n := l.State(); {
 	case n < 0, n > 0 && phase != state.Fetching && phase != state.Retained, n == 0 && phase == state.Retained:
@@ -89,8 +89,8 @@ func (k *worker) check(l lock) {
 	}
 }
 
-// result notes how an operation ended, and complains about an error that there is
-// no reason for. It reports whether there was none.
+// result logs the result of an operation, and fails the simulation unless err is
+// nil or one of the allowed errors. It reports whether err is nil.
 func (k *worker) result(what string, err error, allowed ...error) bool {
 	if err == nil {
 		k.say("%s: ok", what)
@@ -110,7 +110,7 @@ func (k *worker) result(what string, err error, allowed ...error) bool {
 	return false
 }
 
-// lock waits for as long as it takes.
+// lock waits for the lock without a bound.
 func (k *worker) lock(l lock) {
 	h, err := l.Lock(context.Background())
 	if k.result("lock", err) {
@@ -118,7 +118,7 @@ func (k *worker) lock(l lock) {
 	}
 }
 
-// bounded waits for a while.
+// bounded waits for the lock until a deadline.
 func (k *worker) bounded(l lock) {
 	ctx, cancel := context.WithTimeout(context.Background(), k.upTo(200*time.Millisecond))
 	defer cancel()
@@ -137,7 +137,7 @@ func (k *worker) try(l lock) {
 	}
 }
 
-// acquire waits for the future.
+// acquire waits for the grant's future.
 func (k *worker) acquire(l lock) {
 	h := k.seen(l.Acquire(context.Background()))
 	k.pause(5 * time.Millisecond)
@@ -149,15 +149,15 @@ func (k *worker) acquire(l lock) {
 	}
 }
 
-// seen has it checked in the end that h's futures have settled.
+// seen makes the simulation check in the end that h's futures have settled.
 func (k *worker) seen(h manager.Hold) manager.Hold {
 	k.w.futures.add("the grant that "+k.name+" waited for", h.Granted().Done())
 	k.w.futures.add("the end of a round of "+k.name, h.Released().Done())
 	return h
 }
 
-// forsake gives up without waiting.
-func (k *worker) forsake(l lock) {
+// drop releases a hold without waiting for its grant.
+func (k *worker) drop(l lock) {
 	h := k.seen(l.Acquire(context.Background()))
 	k.pause(3 * time.Millisecond)
 	h.Release()
@@ -166,7 +166,7 @@ func (k *worker) forsake(l lock) {
 	}
 }
 
-// cancel lets the context end at about the time of the grant.
+// cancel cancels the context at about the time of the grant.
 func (k *worker) cancel(l lock) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -180,7 +180,8 @@ func (k *worker) cancel(l lock) {
 		}
 	}
 	cancel()
-	// It is either withdrawn or stays. Once told that he holds the lock he does.
+	// The hold is either withdrawn or granted. Once it says that it is granted, it
+	// stays so.
 	for {
 		err := h.Err()
 		switch {
@@ -198,7 +199,7 @@ func (k *worker) cancel(l lock) {
 	}
 }
 
-// do works in a function, which may panic.
+// do visits the lock in a function, which may panic.
 func (k *worker) do(l lock) {
 	defer func() {
 		if p := recover(); p != nil && p != k {
@@ -222,7 +223,7 @@ func (k *worker) do(l lock) {
 	k.result("do", err, context.DeadlineExceeded)
 }
 
-// visit is inside with h, and releases it.
+// visit makes use of a grant, and releases it.
 func (k *worker) visit(l lock, h manager.Hold, depth int) {
 	k.seen(h)
 	v := k.w.ref.enter(k.pr.label, h, l.write)
@@ -250,7 +251,7 @@ func (k *worker) visit(l lock, h manager.Hold, depth int) {
 	}
 	close(left)
 	told.Wait()
-	k.w.ref.leave(v)
+	k.w.ref.left(v)
 	switch k.rng.IntN(3) {
 	case 0:
 		h.Release()
@@ -265,9 +266,9 @@ func (k *worker) visit(l lock, h manager.Hold, depth int) {
 	}
 }
 
-// stay stays inside for long. Some look now and then whether they still hold the
-// lock; others leave, without a look, about when their lease will end if they
-// have been cut off.
+// stay holds the lock for long. It checks from time to time whether the lock is
+// still held, or else leaves without a check, about when the lease ends if the
+// process has been cut off.
 func (k *worker) stay(h manager.Hold) {
 	timeout := k.w.plan.timeout
 	looks := k.rng.IntN(3) == 0
@@ -283,9 +284,13 @@ func (k *worker) stay(h manager.Hold) {
 	}
 }
 
-// busy does something inside.
+// busy does something while the lock is held.
 func (k *worker) busy(l lock, h manager.Hold, depth int) {
-	switch k.rng.IntN(7) {
+	if l.other != nil && depth == 0 && k.rng.IntN(k.w.plan.down) == 0 {
+		k.downgrade(l, h)
+		return
+	}
+	switch k.rng.IntN(6) {
 	case 0:
 		again, err := h.Reenter()
 		if k.result("reenter", err, manager.ErrReleased) {
@@ -301,24 +306,21 @@ func (k *worker) busy(l lock, h manager.Hold, depth int) {
 		k.shared.Go(func() {
 			if inside := k.w.ref.enter(k.pr.label, other, l.write); inside != nil {
 				<-time.After(d)
-				k.w.ref.leave(inside)
+				k.w.ref.left(inside)
 			}
 			other.Release()
 		})
 	case 2:
-		if l.other != nil && depth == 0 {
-			k.downgrade(l, h)
-		}
-	case 3:
 		<-time.After(k.upTo(300 * time.Millisecond))
-	case 4:
+	case 3:
 		<-time.After(k.upTo(50 * time.Millisecond))
 	default:
 		k.pause(20 * time.Millisecond)
 	}
 }
 
-// downgrade takes the read lock inside the write lock, and keeps it for longer.
+// downgrade acquires the read lock while the write lock is held, and keeps it for
+// longer.
 func (k *worker) downgrade(l lock, h manager.Hold) {
 	k.w.did("downgrade")
 	k.say("downgrade")
@@ -327,11 +329,12 @@ func (k *worker) downgrade(l lock, h manager.Hold) {
 		ctx, cancel = h.Context(ctx)
 	}
 	read := k.seen(l.other.Acquire(ctx))
+	stays := k.upTo(pick(k.rng, 20*time.Millisecond, 500*time.Millisecond))
 	early := k.rng.IntN(2) == 0
 	if early {
 		k.pause(2 * time.Millisecond)
 	} else {
-		// With the write lock its context is lost.
+		// If the write lock is lost, so is its context.
 		_, err := read.Granted().Wait(context.Background())
 		k.result("downgraded", err, manager.ErrNotGranted)
 	}
@@ -343,14 +346,14 @@ func (k *worker) downgrade(l lock, h manager.Hold) {
 		}
 		inside := k.w.ref.enter(k.pr.label, read, false)
 		if inside != nil {
-			<-time.After(10 * time.Millisecond)
-			k.w.ref.leave(inside)
+			<-time.After(stays)
+			k.w.ref.left(inside)
 		}
 		read.Release()
 	})
 }
 
-// restart closes the process's manager, and opens a new one.
+// restart replaces the process's manager by a new one.
 func (k *worker) restart() {
 	pr := k.pr
 	select {
@@ -358,7 +361,7 @@ func (k *worker) restart() {
 		defer func() { <-pr.replacing }()
 	default:
 		k.w.did("close, too late")
-		return // somebody else is at it
+		return // another worker is replacing it
 	}
 	var err error
 	if k.rng.IntN(2) == 0 {

@@ -31,7 +31,7 @@ const (
 	table     = "table" // a read/write lock
 	workEnds  = time.Hour
 	quietEnds = 10 * time.Minute
-	mostLines = 200_000 // a simulation has some thousand
+	mostLines = 200_000 // of the log; most simulations have some thousand
 )
 
 // A world is one simulation, in one synctest bubble.
@@ -42,10 +42,11 @@ type world struct {
 	srv     *zktest.Server
 	procs   []*process
 	ref     *referee
+	nemesis *nemesis
 	ops     atomic.Int64
 	struck  atomic.Int64 // faults
 	working atomic.Bool
-	silence atomic.Pointer[time.Time] // when a process was cut off last
+	silence atomic.Pointer[time.Time] // when a process was last cut off
 	futures promises
 
 	mu     sync.Mutex // protects what follows
@@ -54,20 +55,20 @@ type world struct {
 	counts map[string]int // operations by kind
 }
 
-// An outcome is what there is to tell about one simulation.
+// An outcome is the result of one simulation.
 type outcome struct {
 	Seed       uint64         `json:"seed"`
-	Hash       string         `json:"hash"` // of everything that happened
+	Hash       string         `json:"hash"` // of the log
 	Operations map[string]int `json:"operations"`
 	Faults     map[string]int `json:"faults"`
 	Branches   map[string]int `json:"branches"`
-	Entries    int            `json:"entries"` // checked ones
+	Entries    int            `json:"entries"` // grants that the referee judged
 	Virtual    time.Duration  `json:"virtual"`
-	Margin     time.Duration  `json:"margin"` // the smallest between being told of a loss and the session's end; 0: none
-	Lost       int            `json:"lost"`   // rounds that were told of their loss before the session's end
+	Margin     time.Duration  `json:"margin"` // the shortest time between the report of a loss and the session's end; 0: none
+	Lost       int            `json:"lost"`   // how many losses were reported before the session's end
 }
 
-// simulate runs the simulation of a seed. It must be called in a bubble.
+// simulate runs a simulation. It must be called in a synctest bubble.
 func simulate(t *testing.T, p plan, lines *[]string) outcome {
 	w := &world{
 		t: t, plan: p, start: time.Now(),
@@ -75,10 +76,10 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 		hits:   make(map[string]int),
 		counts: make(map[string]int),
 	}
-	w.ref = newReferee(w)
+	w.ref, w.nemesis = newReferee(w), newNemesis(w)
 	defer func() { *lines = w.lines }()
 	w.log("plan", "%v", p)
-	w.slowDown()
+	w.srv.OnRequest(w.request())
 	for _, name := range []string{jobs, more, table} {
 		if p.sequence > 0 {
 			if err := w.srv.CreateAll(root+"/"+name, nil); err != nil {
@@ -95,7 +96,7 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 
 	w.working.Store(true)
 	var nemesis, workers sync.WaitGroup
-	nemesis.Go(newNemesis(w).run)
+	nemesis.Go(w.nemesis.run)
 	nemesis.Go(w.ref.watch)
 	for _, pr := range w.procs {
 		for i := range p.workers {
@@ -107,7 +108,7 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 	select {
 	case <-workersEnd:
 	case <-time.After(workEnds):
-		// Nobody can end them, and the bubble cannot end without them.
+		// The bubble cannot end while they wait, and nothing can make them stop.
 		panic(fmt.Sprintf("after %v of virtual time goroutines are still waiting in seed %d:\n%s", workEnds, p.seed, strings.Join(w.lines, "\n")))
 	}
 	w.working.Store(false)
@@ -116,22 +117,26 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 	return w.outcome()
 }
 
-// slowDown makes every request take a while, each its own.
-func (w *world) slowDown() {
-	if w.plan.latency == 0 {
-		return
-	}
-	var mu sync.Mutex
+// request returns the function that the server calls before each request. It
+// delays requests at random, and tells the nemesis and the referee of reads.
+func (w *world) request() func(session int64, op zktest.Op, path string) {
+	var mu sync.Mutex // protects rng
 	rng := rand.New(rand.NewPCG(w.plan.seed, 1))
-	w.srv.OnRequest(func(int64, zktest.Op, string) {
-		mu.Lock()
-		d := w.plan.upTo(rng, w.plan.latency)
-		if rng.IntN(2) == 0 {
-			d = 0
+	return func(session int64, op zktest.Op, path string) {
+		if w.plan.latency > 0 {
+			mu.Lock()
+			d := w.plan.upTo(rng, w.plan.latency)
+			if rng.IntN(2) == 0 {
+				d = 0
+			}
+			mu.Unlock()
+			<-time.After(d)
 		}
-		mu.Unlock()
-		<-time.After(d)
-	})
+		if op == zktest.OpGetData {
+			w.nemesis.reads(session, path)
+			w.ref.sawLook(session, path)
+		}
+	}
 }
 
 // heal ends all faults.
@@ -143,7 +148,7 @@ func (w *world) heal() {
 	}
 }
 
-// settle waits until nothing is left, and checks it.
+// settle waits until no lock is in use, and checks that nothing is left.
 func (w *world) settle() {
 	w.heal()
 	w.srv.OnRequest(nil)
@@ -163,9 +168,10 @@ func (w *world) settle() {
 		}
 	}
 	for _, what := range w.futures.pending() {
-		w.fail("pending for ever: %s", what)
+		w.fail("never settled: %s", what)
 	}
-	// A session whose first answer was lost is nobody's, and times out.
+	// If the reply to a handshake was lost, no client knows of the session: it
+	// has to time out.
 	<-time.After(2*w.plan.timeout + 2*w.plan.tick)
 	synctest.Wait()
 	if n := len(w.srv.Sessions()); n > 0 {
@@ -177,7 +183,7 @@ func (w *world) settle() {
 	w.stop()
 }
 
-// left says what is there that should have gone when nobody wants a lock.
+// left returns what should be gone when all workers have finished.
 func (w *world) left() (what []string) {
 	for _, path := range w.srv.Nodes() {
 		if rest, ok := strings.CutPrefix(path, root+"/"); ok && strings.Contains(rest, "/") {
@@ -200,17 +206,17 @@ func (w *world) stop() {
 	}
 }
 
-// log notes what happened.
+// log adds a line to the log.
 func (w *world) log(who, format string, args ...any) {
 	line := fmt.Sprintf("%12v %-7s %s", time.Since(w.start), who, fmt.Sprintf(format, args...))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.lines = append(w.lines, line); len(w.lines) > mostLines {
-		panic(fmt.Sprintf("seed %d goes round in circles:\n%s", w.plan.seed, strings.Join(w.lines[:1000], "\n")))
+		panic(fmt.Sprintf("seed %d is in an endless loop:\n%s", w.plan.seed, strings.Join(w.lines[:1000], "\n")))
 	}
 }
 
-// fail notes a violation.
+// fail reports a violation.
 func (w *world) fail(format string, args ...any) {
 	w.log("FAIL", format, args...)
 	w.t.Errorf(format, args...)
@@ -243,7 +249,7 @@ func (w *world) outcome() outcome {
 		Seed:       w.plan.seed,
 		Operations: w.counts,
 		Faults:     w.hits,
-		Entries:    w.ref.entries,
+		Entries:    w.ref.check.Entries(),
 		Virtual:    time.Since(w.start),
 		Margin:     w.ref.margin,
 		Lost:       w.ref.lost,
@@ -268,10 +274,10 @@ func (w *world) outcome() outcome {
 type process struct {
 	w       *world
 	label   string
-	refused atomic.Bool // it reaches no server
+	refused atomic.Bool // its connections are refused
 
-	// replacing has room for one: who replaces the manager. It is a channel, and
-	// not a mutex, since virtual time stands still while somebody waits for one.
+	// replacing is a lock of the worker that replaces the manager. It is not a
+	// mutex, since virtual time stands still while a goroutine waits for one.
 	replacing chan struct{}
 
 	mu    sync.Mutex // protects what follows
@@ -281,12 +287,12 @@ type process struct {
 
 type shared = manager.Lock
 
-// A lock is one that a process can take.
+// A lock is one that a process can acquire.
 type lock struct {
 	*shared
 	title string
 	write bool          // or exclusive
-	other *manager.Lock // of a write lock: the read lock that it can be downgraded to
+	other *manager.Lock // of a write lock: the read lock to downgrade to
 }
 
 func (w *world) newProcess(i int) *process {
@@ -297,7 +303,7 @@ func (w *world) newProcess(i int) *process {
 	return pr
 }
 
-// open opens a manager. One goroutine does it at a time.
+// open opens a manager. Only one goroutine may call it at a time.
 func (pr *process) open() error {
 	w := pr.w
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -335,14 +341,14 @@ func (pr *process) open() error {
 	return nil
 }
 
-// all returns the locks of the manager that the process has now.
+// all returns the locks of the process's present manager.
 func (pr *process) all() []lock {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	return pr.locks
 }
 
-// session returns the id of a session that the process has, or 0.
+// session returns the id of a random session, or 0 if there is none.
 func (w *world) session(rng *rand.Rand) int64 {
 	sessions := w.srv.Sessions()
 	if len(sessions) == 0 {
@@ -351,7 +357,7 @@ func (w *world) session(rng *rand.Rand) int64 {
 	return sessions[rng.IntN(len(sessions))].ID
 }
 
-// promises are the futures that somebody has seen.
+// promises are the futures that workers have seen.
 type promises struct {
 	mu   sync.Mutex // protects seen
 	seen []promise

@@ -30,11 +30,10 @@ var (
 	shown = flag.Uint64("show-seed", 0, "simulate this one only, and show what happens")
 )
 
-// outcomeMark begins the line with the outcome in a child's output.
+// outcomeMark begins the line of a child's output that has the outcome.
 const outcomeMark = "outcome: "
 
-// TestSeed simulates the seed that is given with -seed, in this process, of
-// which the caller has seen to that nothing disturbs it: see runChild.
+// TestSeed simulates the seed given by -seed, in a process that runChild started.
 func TestSeed(t *testing.T) {
 	if *one == 0 {
 		t.Fatal("it is for the processes that TestSeeds starts: see make sim")
@@ -46,8 +45,8 @@ func TestSeed(t *testing.T) {
 	fmt.Printf("%s%s\n", outcomeMark, text)
 }
 
-// TestShow simulates the seed that is given with -show-seed as TestSeeds does, and
-// shows what happens.
+// TestShow simulates the seed given by -show-seed as TestSeeds does, and prints what
+// happens.
 func TestShow(t *testing.T) {
 	if *shown == 0 {
 		t.Fatal("no -show-seed is given: see make sim SEED=17")
@@ -60,8 +59,8 @@ func TestShow(t *testing.T) {
 	t.Logf("seed %d: hash %s", *shown, o.Hash)
 }
 
-// TestSeeds simulates the seeds, each in a process of its own in which nothing
-// but the seed decides what happens, and adds up.
+// TestSeeds simulates the seeds, each in a process of its own in which only the
+// seed decides what happens, and adds up the outcomes.
 func TestSeeds(t *testing.T) {
 	began := time.Now()
 	next := make(chan uint64)
@@ -100,17 +99,30 @@ func TestSeeds(t *testing.T) {
 	report(t, sum, time.Since(began))
 }
 
-// runChild simulates a seed in a process of its own. What that process finds in
-// its memory at its start is the same each time, whoever calls it: addresses
-// decide the order of some maps.
+// runChild simulates a seed in a process of its own, whose arguments and
+// environment always have the same length: addresses decide the order of some
+// maps.
+//
+// The output goes to a file. Without the runtime's monitor thread, a program that
+// waits for a child may never get to read from a pipe, and the child would wait
+// for room in it.
 func runChild(seed uint64, show bool) (o outcome, out []byte, err error) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Args = []string{"sim", "-test.run=^TestSeed$", "-test.timeout=20s", fmt.Sprintf("-seed=%#016x", seed), fmt.Sprintf("-show=%d", b2i(show))}
-	// One goroutine at a time, and no collector that comes in between.
+	// One goroutine at a time, and no garbage collector.
 	cmd.Env = []string{"GOMAXPROCS=1", "GOGC=off"}
-	out, err = cmd.CombinedOutput()
+	file, err := os.CreateTemp("", "sim")
 	if err != nil {
-		return o, out, err
+		return o, nil, err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	cmd.Stdout, cmd.Stderr = file, file
+	failed := cmd.Run()
+	if out, err = os.ReadFile(file.Name()); failed != nil {
+		return o, out, failed
+	} else if err != nil {
+		return o, nil, err
 	}
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
 		if text, ok := strings.CutPrefix(lines.Text(), outcomeMark); ok {
@@ -139,7 +151,8 @@ func (o *outcome) add(p outcome) {
 	o.Lost += p.Lost
 }
 
-// report prints the sums, and fails the test if a branch was never taken.
+// report prints the sums, and fails the test if a branch was never reached or a kind
+// of fault never struck.
 func report(t *testing.T, sum outcome, took time.Duration) {
 	total := func(m map[string]int) (n int) {
 		for _, k := range m {
@@ -157,8 +170,8 @@ func report(t *testing.T, sum outcome, took time.Duration) {
 	sorted := func(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) }
 	fmt.Fprintf(&b, "%d seeds from %d in %v (%.1f a second), %.1f virtual hours\n",
 		*seeds, *first, took.Round(time.Millisecond), float64(*seeds)/took.Seconds(), sum.Virtual.Hours())
-	fmt.Fprintf(&b, "entries that were checked: %d\n", sum.Entries)
-	fmt.Fprintf(&b, "told of a loss before the session's end: %d, at least %v before\n", sum.Lost, sum.Margin)
+	fmt.Fprintf(&b, "grants judged: %d\n", sum.Entries)
+	fmt.Fprintf(&b, "losses reported before the session's end: %d, at least %v before\n", sum.Lost, sum.Margin)
 	table("operations", sum.Operations, sorted(sum.Operations))
 	table("faults", sum.Faults, sorted(sum.Faults))
 	branches := slices.Clone(yield.Branches)
@@ -178,7 +191,7 @@ func report(t *testing.T, sum outcome, took time.Duration) {
 	}
 }
 
-// TestReplay checks that the same seed gives the same simulation.
+// TestReplay checks that a seed always gives the same simulation.
 func TestReplay(t *testing.T) {
 	for s := *first; s < *first+uint64(min(*seeds, 10)); s++ {
 		a, out, err := runChild(s, false)

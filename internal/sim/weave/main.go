@@ -7,24 +7,24 @@
 //	go test -c -tags woven -overlay DIR/overlay.json ./internal/sim
 //
 // It writes changed copies of some source files to DIR, and the list of them
-// that go's -overlay flag takes. The sources themselves stay as they are, and no
-// other build knows of it. The changes are:
+// for go's -overlay flag. The sources stay as they are, and no other build is
+// affected. The changes are:
 //
 //   - In the packages under test, a call of yield.Point stands before every
-//     statement with an atomic operation: there, other goroutines can come in
-//     between.
-//   - A comment "//holdfast:reached NAME" becomes a call that counts that this
-//     point was reached, and "//holdfast:reached-if CONDITION: NAME" one that
-//     counts how often it was with the condition true. These comments mark the
-//     branches that a simulation has to reach to have shown anything.
+//     statement with an atomic operation: other goroutines can come in there. In
+//     some functions it is yield.Stall, and some begin with yield.Lag.
+//   - A comment "//holdfast:reached NAME" becomes a call that counts how often
+//     the point was reached, and "//holdfast:reached-if CONDITION: NAME" one that
+//     counts how often it was reached with the condition true. They mark the
+//     branches that simulations must reach to show anything.
 //   - In Go's runtime, all random numbers (the order of a select and of a map's
 //     elements, math/rand's) come from a generator that yield.Seed seeds, and
 //     the monitor thread, which preempts goroutines by real time, is off.
-//   - Clocks that run on when the machine is suspended are not read: they know
-//     nothing of virtual time.
+//   - Clocks that keep running while the machine is suspended are not read: they
+//     do not follow virtual time.
 //
-// Together with GOMAXPROCS=1 and the garbage collector off this makes a run a
-// function of its seed.
+// With GOMAXPROCS=1 and without the garbage collector, a run is then a function
+// of its seed.
 package main
 
 import (
@@ -63,35 +63,10 @@ func run(dir string) error {
 	if err != nil {
 		return err
 	}
-	o := overlay{dir: dir, Replace: make(map[string]string)}
-	var branches []string
-	for _, pkg := range woven {
-		files, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
-		if err != nil || len(files) == 0 {
-			return fmt.Errorf("no Go files in %s: run it in the module's root directory", filepath.Join(root, pkg))
-		}
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			src, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			text, names, err := weave(file, src)
-			if err != nil {
-				return err
-			}
-			if pkg+"/"+filepath.Base(file) == clockPatch.file {
-				if text, err = clockPatch.apply(text); err != nil {
-					return fmt.Errorf("%s: %w", file, err)
-				}
-			}
-			branches = append(branches, names...)
-			if err := o.add(file, text); err != nil {
-				return err
-			}
-		}
+	o := &overlay{dir: dir, Replace: make(map[string]string)}
+	branches, err := o.weave(root)
+	if err != nil {
+		return err
 	}
 	if err := o.add(filepath.Join(root, "internal", "sim", "yield", "plain.go"), wovenYield(branches)); err != nil {
 		return err
@@ -119,15 +94,52 @@ func run(dir string) error {
 	return o.write()
 }
 
-// overlay is what go's -overlay flag takes.
+// overlay is what go's -overlay flag reads.
 type overlay struct {
 	dir     string
 	Replace map[string]string
 }
 
-// add has text take the place of the file.
+// weave adds the woven packages of the module in root, and returns the branches
+// that are marked in them.
+func (o *overlay) weave(root string) (branches []string, err error) {
+	w := newWeaver()
+	for _, pkg := range woven {
+		files, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
+		if err != nil || len(files) == 0 {
+			return nil, fmt.Errorf("no Go files in %s: run it in the module's root directory", filepath.Join(root, pkg))
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			src, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			text, err := w.weave(file, src)
+			if err != nil {
+				return nil, err
+			}
+			if pkg+"/"+filepath.Base(file) == clockPatch.file {
+				if text, err = clockPatch.apply(text); err != nil {
+					return nil, fmt.Errorf("%s: %w", file, err)
+				}
+			}
+			if err := o.add(file, text); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := w.unknown(); err != nil {
+		return nil, err
+	}
+	return w.branches, nil
+}
+
+// add replaces the file by text.
 func (o *overlay) add(file, text string) error {
-	// Not a name that ends in .go, which tools would take for a source of ours.
+	// The name does not end in .go: tools would take it for one of the module's files.
 	copied := filepath.Join(o.dir, strings.ReplaceAll(strings.TrimPrefix(file, string(filepath.Separator)), string(filepath.Separator), "_")+".woven")
 	o.Replace[file] = copied
 	return os.WriteFile(copied, []byte(text), 0o666)
@@ -141,7 +153,7 @@ func (o *overlay) write() error {
 	return os.WriteFile(filepath.Join(o.dir, "overlay.json"), text, 0o666)
 }
 
-// wovenYield is the yield package's plain.go in a woven program.
+// wovenYield returns the yield package's plain.go for a woven program.
 func wovenYield(branches []string) string {
 	return fmt.Sprintf(`package yield
 

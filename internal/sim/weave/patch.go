@@ -14,10 +14,10 @@ type patch struct {
 	tail  string // appended
 }
 
-// An edit replaces old, which must be there once.
+// An edit replaces old, which must occur exactly once.
 type edit struct{ old, new string }
 
-// clockPatch is for a file of ours.
+// clockPatch changes a file of this module.
 var clockPatch = patch{
 	file: "zkio/clock.go",
 	edits: []edit{{
@@ -33,7 +33,7 @@ var patches = []patch{
 			{"\t\t\tseed[i%len(seed)] ^= c\n", "\t\t\t_ = c\n\t\t\tseed[i%len(seed)] ^= 1\n"},
 			{"\nfunc rand() uint64 {\n", "\nfunc rand() uint64 {\n\tif holdfastSeeded {\n\t\treturn holdfastNext()\n\t}\n"},
 		},
-		// With one P no two goroutines are in here at a time.
+		// With one P, no two goroutines run this at the same time.
 		tail: `
 var (
 	holdfastSeeded bool
@@ -63,8 +63,8 @@ func holdfastSeed(seed uint64) {
 }
 `,
 	},
-	// Of the runtime's cheap random numbers, those that decide the order of things.
-	// The rest is for its own purposes, some of which come up at random, too.
+	// Of the runtime's cheap random numbers, those that decide an order. It draws
+	// others for itself, some of them at random moments.
 	{
 		file:  "runtime/select.go",
 		edits: []edit{{"\t\tj := cheaprandn(uint32(norder + 1))\n", "\t\tj := uint32((uint64(holdfastRand()) * uint64(norder+1)) >> 32)\n"}},
@@ -82,8 +82,7 @@ func holdfastSeed(seed uint64) {
 		edits: []edit{{"\nconst haveSysmon = GOARCH != \"wasm\"\n", "\nconst haveSysmon = false\n"}},
 	},
 	{
-		// A mutex is handed over in another way to who has waited for a real
-		// millisecond.
+		// After a real millisecond, a waiter would be handed the mutex directly.
 		file:  "internal/sync/mutex.go",
 		edits: []edit{{"\tstarvationThresholdNs = 1e6\n", "\tstarvationThresholdNs = 1e18\n"}},
 	},
@@ -92,7 +91,7 @@ func holdfastSeed(seed uint64) {
 func (p patch) apply(src string) (string, error) {
 	for _, e := range p.edits {
 		if n := strings.Count(src, e.old); n != 1 {
-			return "", fmt.Errorf("%q is there %d times, not once", strings.TrimSpace(e.old), n)
+			return "", fmt.Errorf("%q occurs %d times, not once", strings.TrimSpace(e.old), n)
 		}
 		src = strings.Replace(src, e.old, e.new, 1)
 	}

@@ -11,35 +11,71 @@ import (
 	"strings"
 )
 
-// atomics are the names of the methods before which others can come in between:
-// those of atomic values, and ours that are one atomic operation each.
-var atomics = map[string]bool{
-	"Load": true, "Store": true, "Swap": true, "CompareAndSwap": true, "Or": true, "Add": true, "Inc": true,
-	"Apply": true, "Set": true, "Settle": true, "Settled": true, "Poll": true,
-	"Raise": true, "Take": true,
-}
+// The lists below name methods and functions of the woven packages. A name that
+// none of them has stops the weaver: a list that no longer fits the code would
+// quietly take points away. See weaver.unknown.
+var (
+	// atomics are the methods before whose calls other goroutines can come in:
+	// those of atomic values, and the project's that are one atomic operation each.
+	atomics = []string{
+		"Load", "Store", "Swap", "CompareAndSwap", "Or", "And", "Add",
+		"Apply", "Set", "Settle", "Settled", "Poll", "Raise", "Take",
+	}
 
-// stalling are the functions in which a goroutine can also be held up for long:
-// those that run on goroutines of their own, and hold no mutex.
-var stalling = map[string]bool{
-	"roundIO.step": true, "roundIO.fetch": true, "roundIO.createNode": true, "roundIO.enterBeside": true, "roundIO.wait": true,
-	"roundIO.watchAhead": true, "roundIO.grant": true, "roundIO.keep": true, "roundIO.release": true, "roundIO.cancel": true,
-	"roundIO.requeue": true, "runner.run": true,
-	"withdrawal.steps": true, "leaseTracker.watch": true,
-}
+	// stalling are the functions in which a goroutine can also be held up for
+	// long, at the same points: functions that run on goroutines of their own and
+	// hold no mutex.
+	stalling = []string{
+		"roundIO.step", "roundIO.fetch", "roundIO.createNode", "roundIO.enterBeside", "roundIO.wait", "roundIO.watchAhead",
+		"roundIO.grant", "roundIO.keep", "roundIO.release", "roundIO.cancel", "roundIO.requeue", "runner.run",
+		"withdrawal.steps", "leaseTracker.watch",
+	}
+
+	// lagging are the functions before which a goroutine can fall behind all
+	// others. The dispatcher calls watches.tell: a worker may act on a reply
+	// before a watch event that came in ahead of it has been told.
+	lagging = []string{"watches.tell"}
+)
 
 const (
 	reached   = "//holdfast:reached "
 	reachedIf = "//holdfast:reached-if "
 )
 
-// weave returns the source of a file with its points, in the same lines, and the
-// names of the branches that are marked in it.
-func weave(file string, src []byte) (text string, branches []string, err error) {
+// A weaver weaves files, and remembers what it has found in them.
+type weaver struct {
+	branches []string        // the names in the marks
+	found    map[string]bool // the listed names that are in the files
+}
+
+func newWeaver() *weaver { return &weaver{found: make(map[string]bool)} }
+
+// unknown returns an error if a list names what is in none of the files.
+func (w *weaver) unknown() error {
+	var missing []string
+	for _, list := range []struct {
+		name  string
+		names []string
+	}{{"atomics", atomics}, {"stalling", stalling}, {"lagging", lagging}} {
+		for _, name := range list.names {
+			if !w.found[name] {
+				missing = append(missing, fmt.Sprintf("%s (in %s)", name, list.name))
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the woven packages have no %s: change the lists in internal/sim/weave/weave.go after the code",
+		strings.Join(missing, ", "))
+}
+
+// weave returns the source of a file with its points. Each line stays where it is.
+func (w *weaver) weave(file string, src []byte) (text string, err error) {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, file, src, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
 	var inserts []insert
 	at := func(pos token.Pos, s string, drop int) {
@@ -55,28 +91,33 @@ func weave(file string, src []byte) (text string, branches []string, err error) 
 			} else if rest, ok := strings.CutPrefix(c.Text, reachedIf); ok {
 				cond, n, ok := strings.Cut(rest, ": ")
 				if !ok {
-					return "", nil, fmt.Errorf("%s: want %sCONDITION: NAME", fset.Position(c.Pos()), reachedIf)
+					return "", fmt.Errorf("%s: want %sCONDITION: NAME", fset.Position(c.Pos()), reachedIf)
 				}
 				name = strings.TrimSpace(n)
 				call = fmt.Sprintf("if %s { holdfastyield.Reached(%q) }", cond, name)
 			} else if strings.HasPrefix(c.Text, "//holdfast:") {
-				return "", nil, fmt.Errorf("%s: unknown mark %s", fset.Position(c.Pos()), c.Text)
+				return "", fmt.Errorf("%s: unknown mark %s", fset.Position(c.Pos()), c.Text)
 			} else {
 				continue
 			}
-			branches = append(branches, name)
+			w.branches = append(w.branches, name)
 			at(c.Pos(), call, len(c.Text))
 		}
 	}
 
-	call := "" // before the atomic operations of the function that is looked at
+	call := "" // stands before the atomic operations of the present function
 	ast.Inspect(f, func(n ast.Node) bool {
 		var list []ast.Stmt
 		switch n := n.(type) {
 		case *ast.FuncDecl:
 			call = "holdfastyield.Point(); "
-			if stalling[funcName(n)] {
+			switch name := funcName(n); {
+			case slices.Contains(stalling, name):
+				w.found[name] = true
 				call = "holdfastyield.Stall(); "
+			case slices.Contains(lagging, name):
+				w.found[name] = true
+				at(n.Body.Lbrace+1, " holdfastyield.Lag(); ", 0)
 			}
 		case *ast.BlockStmt:
 			list = n.List
@@ -86,14 +127,15 @@ func weave(file string, src []byte) (text string, branches []string, err error) 
 			list = n.Body
 		}
 		for _, s := range list {
-			if isAtomic(s) {
+			if name := atomicCall(s); name != "" {
+				w.found[name] = true
 				at(s.Pos(), call, 0)
 			}
 		}
 		return true
 	})
 	if len(inserts) == 0 {
-		return string(src), nil, nil
+		return string(src), nil
 	}
 	at(f.Name.End(), `; import holdfastyield "github.com/holdfast-go/holdfast/internal/sim/yield"`, 0)
 
@@ -106,10 +148,10 @@ func weave(file string, src []byte) (text string, branches []string, err error) 
 		done = i.offset + i.drop
 	}
 	b.Write(src[done:])
-	return b.String(), branches, nil
+	return b.String(), nil
 }
 
-// funcName returns a function's name, after its receiver's type and a dot.
+// funcName returns a function's name, or a method's as Type.name.
 func funcName(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name
@@ -124,30 +166,29 @@ func funcName(f *ast.FuncDecl) string {
 	return f.Name.Name
 }
 
-// insert is a text that is put in at an offset, in the place of some bytes.
+// An insert is text that replaces some bytes at an offset, or none.
 type insert struct {
 	offset int
 	text   string
 	drop   int
 }
 
-// isAtomic reports whether a statement begins with an atomic operation: whether
-// one of its expressions is one, the statements inside it aside.
-func isAtomic(s ast.Stmt) bool {
+// atomicCall returns the name of an atomic method that a statement calls; "" if it
+// calls none. The statements inside it do not count.
+func atomicCall(s ast.Stmt) (name string) {
 	if _, labeled := s.(*ast.LabeledStmt); labeled {
-		return false // its own statement is not in a list; a goto may lead here
+		return "" // its own statement is in no list; a goto may lead here
 	}
-	found := false
 	ast.Inspect(s, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.BlockStmt, *ast.FuncLit, *ast.CaseClause, *ast.CommClause:
 			return false // has a list of its own
 		case *ast.CallExpr:
-			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && atomics[sel.Sel.Name] {
-				found = true
+			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && slices.Contains(atomics, sel.Sel.Name) {
+				name = sel.Sel.Name
 			}
 		}
-		return !found
+		return name == ""
 	})
-	return found
+	return name
 }

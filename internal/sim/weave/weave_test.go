@@ -25,7 +25,7 @@ func TestWeave(t *testing.T) {
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			src := "package p\n\nfunc f(a *T, n int) {\n\t" + test.body + "\n}\n"
-			got, _, err := weave("f.go", []byte(src))
+			got, err := newWeaver().weave("f.go", []byte(src))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,21 +40,63 @@ func TestWeave(t *testing.T) {
 			}
 		})
 	}
-	got, _, err := weave("f.go", []byte("package p\n\nfunc (t *roundIO) grant(a *T) {\n\ta.Load()\n}\n"))
+	got, err := newWeaver().weave("f.go", []byte("package p\n\nfunc (t *roundIO) grant(a *T) {\n\ta.Load()\n}\n"))
 	if err != nil || !strings.Contains(got, stall+"a.Load()") {
-		t.Errorf("a function in which goroutines may be held up: %v\n%s", err, got)
+		t.Errorf("a function that stalls: %v\n%s", err, got)
+	}
+	got, err = newWeaver().weave("f.go", []byte("package p\n\nfunc (ws *watches) tell(n int) {\n\tprintln(n)\n}\n"))
+	if err != nil || !strings.Contains(got, "tell(n int) { holdfastyield.Lag(); \n") {
+		t.Errorf("a function that lags: %v\n%s", err, got)
 	}
 }
 
 func TestBranches(t *testing.T) {
-	_, names, err := weave("f.go", []byte("package p\n\nfunc f() {\n\t//holdfast:reached one\n\t//holdfast:reached-if true: two\n}\n"))
-	if err != nil || strings.Join(names, ", ") != "one, two" {
-		t.Errorf("got %q, %v", names, err)
+	w := newWeaver()
+	_, err := w.weave("f.go", []byte("package p\n\nfunc f() {\n\t//holdfast:reached one\n\t//holdfast:reached-if true: two\n}\n"))
+	if err != nil || strings.Join(w.branches, ", ") != "one, two" {
+		t.Errorf("got %q, %v", w.branches, err)
 	}
 	for _, wrong := range []string{"//holdfast:reach one", "//holdfast:reached-if no condition"} {
-		if _, _, err := weave("f.go", []byte("package p\n\nfunc f() {\n\t"+wrong+"\n}\n")); err == nil {
+		if _, err := newWeaver().weave("f.go", []byte("package p\n\nfunc f() {\n\t"+wrong+"\n}\n")); err == nil {
 			t.Errorf("%q is not refused", wrong)
 		}
+	}
+}
+
+// A name in a list that the code does not have is an error: the points that it
+// stands for would be gone.
+func TestUnknownNames(t *testing.T) {
+	w := newWeaver()
+	for _, list := range [][]string{atomics, stalling, lagging} {
+		for _, name := range list {
+			w.found[name] = true
+		}
+	}
+	if err := w.unknown(); err != nil {
+		t.Error(err)
+	}
+	delete(w.found, "roundIO.wait")
+	delete(w.found, "Settle")
+	if err := w.unknown(); err == nil || !strings.Contains(err.Error(), "have no Settle (in atomics), roundIO.wait (in stalling): change") {
+		t.Errorf("error %v", err)
+	}
+	// A name is found where it is called or declared, and not where it is mentioned.
+	w = newWeaver()
+	if _, err := w.weave("f.go", []byte("package p\n\n// Store is not called.\nfunc (t *roundIO) step(a *T) {\n\ta.Load()\n\tt.fetch()\n}\n")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"Load": true, "Store": false, "roundIO.step": true, "roundIO.fetch": false} {
+		if w.found[name] != want {
+			t.Errorf("%s found: %t", name, !want)
+		}
+	}
+}
+
+// TestListsFitTheCode weaves the module's packages, as the simulation does.
+func TestListsFitTheCode(t *testing.T) {
+	o := &overlay{dir: t.TempDir(), Replace: map[string]string{}}
+	if branches, err := o.weave("../../.."); err != nil || len(branches) == 0 {
+		t.Errorf("%d branches, %v", len(branches), err)
 	}
 }
 

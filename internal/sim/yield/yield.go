@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package yield is what woven code calls: see the weave command. Nothing else
-// imports it, so no program but a simulation has it.
+// Package yield has the functions that woven code calls: see the weave command.
+// Only simulations contain it.
 package yield
 
 import (
@@ -14,26 +14,25 @@ import (
 
 var (
 	random atomic.Uint64 // the state of a splitmix64 generator
-	oneIn  atomic.Uint32 // a point yields once in so many times; 0: never
+	oneIn  atomic.Uint32 // a point yields once in this many times; 0: never
 	stall  atomic.Int64  // the longest stall, in nanoseconds
 
 	mu      sync.Mutex // protects reached
 	reached = make(map[string]int)
 )
 
-// Seed sets where points yield: once in so many times on average, 0 for never,
-// by a sequence that seed decides, and for how long a goroutine may stall. In a
-// woven program seed also decides every choice that the runtime makes at random.
-func Seed(seed uint64, once uint32, longest time.Duration) {
+// Seed decides which points yield, one in n on average or none if n is 0, and for
+// how long a goroutine may stall. In a woven program seed also decides every
+// choice that the runtime makes at random.
+func Seed(seed uint64, n uint32, longest time.Duration) {
 	random.Store(seed)
-	oneIn.Store(once)
+	oneIn.Store(n)
 	stall.Store(int64(longest))
 	seedRuntime(seed)
 }
 
-// Point stands before every atomic operation of a woven package. It lets other
-// goroutines come between that operation and what was done before it: now and
-// then a few, rarely many.
+// Point stands before every atomic operation of a woven package, and lets other
+// goroutines run before it: sometimes a few, rarely many.
 func Point() {
 	n := oneIn.Load()
 	if n == 0 {
@@ -55,9 +54,9 @@ func Point() {
 	}
 }
 
-// Stall is the Point of functions that are never called with a mutex held. There
-// a goroutine can also be held up for a while, as by a scheduler that has no time
-// for it. (While somebody waits for a mutex virtual time stands still.)
+// Stall takes the place of Point in functions that are never called with a mutex
+// held. It can also hold a goroutine up for a while, as a busy scheduler would.
+// (Virtual time stands still while a goroutine waits for a mutex.)
 func Stall() {
 	n, longest := oneIn.Load(), stall.Load()
 	if n == 0 {
@@ -70,6 +69,18 @@ func Stall() {
 	Point()
 }
 
+// Lag stands at the beginning of functions whose goroutine can fall behind. In one
+// of four calls it lets the others run until most of them have nothing to do at
+// the present moment of virtual time.
+func Lag() {
+	if oneIn.Load() == 0 || next()%4 != 0 {
+		return
+	}
+	for range 100 {
+		runtime.Gosched()
+	}
+}
+
 func next() uint64 {
 	z := random.Add(0x9e3779b97f4a7c15)
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -77,7 +88,7 @@ func next() uint64 {
 	return z ^ z>>31
 }
 
-// Reached counts that a branch was taken.
+// Reached counts one use of a branch.
 func Reached(branch string) {
 	mu.Lock()
 	defer mu.Unlock()
