@@ -145,6 +145,7 @@ var scriptCommands = map[string]struct {
 	"remove":    {1, "NODE…|all: deletes nodes, as an administrator", (*script).runRemove},
 	"set":       {2, "NODE DATA", (*script).runSet},
 	"foreign":   {1, "NAME [persistent]: another client's node", (*script).runForeign},
+	"directory": {0, "[DATA]: makes the lock's directory", (*script).runDirectory},
 	"requests":  {0, "prints the requests since it was called last, pings and heartbeats aside", (*script).runRequests},
 }
 
@@ -265,7 +266,7 @@ func (s *script) changes() {
 		if !isClosed(c.done) {
 			return false
 		}
-		s.print("%s: %s", c.what, explain(c.err))
+		s.print("%s: %s", c.what, s.explain(c.err))
 		if c.then != nil {
 			c.then()
 		}
@@ -280,7 +281,7 @@ func (s *script) changes() {
 	for _, c := range s.contexts {
 		if !c.ended && c.ctx.Err() != nil {
 			c.ended = true
-			s.print("%s: ended, %s", c.name, explain(context.Cause(c.ctx)))
+			s.print("%s: ended, %s", c.name, s.explain(context.Cause(c.ctx)))
 		}
 	}
 	s.referee()
@@ -311,7 +312,7 @@ func (s *script) sessionOf(p *scriptProcess) int64 { return session(p.m) }
 // writer; another client's has its full name.
 func (s *script) queue(dir string) string {
 	names := s.srv.Children(dir)
-	short := make(map[string]string)
+	short, made := make(map[string]string), make(map[string]int64)
 	for _, name := range names {
 		_, stat, _ := s.srv.Get(dir + "/" + name)
 		label := strings.ReplaceAll(name, hex32, "GUID")
@@ -324,12 +325,12 @@ func (s *script) queue(dir string) string {
 			}
 			label += cmp.Or(strings.TrimLeft(sequenceOf(name), "0"), "0")
 		}
-		short[name] = label
+		short[name], made[name] = label, stat.Czxid
 		s.nodes[label] = dir + "/" + name
 	}
 	number := func(name string) string { return name[max(0, len(name)-10):] }
 	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(short[a], short[b]))
+		return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(made[a], made[b]))
 	})
 	for i, name := range names {
 		names[i] = short[name]
@@ -345,15 +346,15 @@ func (s *script) stateOf(h *scriptHold) string {
 		case !ok:
 			return "leaving"
 		case err != nil:
-			return "released, " + explain(err)
+			return "released, " + s.explain(err)
 		}
 		return "released"
 	}
 	if isClosed(h.h.Lost()) {
 		if _, err, ok := h.h.Granted().Poll(); ok && err != nil {
-			return "failed, " + explain(err)
+			return "failed, " + s.explain(err)
 		}
-		return explain(h.h.Err())
+		return s.explain(h.h.Err())
 	}
 	g, err := h.h.Grant()
 	switch {
@@ -366,12 +367,12 @@ func (s *script) stateOf(h *scriptHold) string {
 	case errors.Is(err, ErrNotGranted):
 		return "waiting"
 	}
-	return explain(err)
+	return s.explain(err)
 }
 
 // explain names what is in err: the conditions, the cause of a loss, and who is in
 // the way.
-func explain(err error) string {
+func (s *script) explain(err error) string {
 	if err == nil {
 		return "ok"
 	}
@@ -403,7 +404,13 @@ func explain(err error) string {
 	}
 	var e *Error
 	if errors.As(err, &e) && e.Ahead != nil {
-		text += fmt.Sprintf(" (%d ahead, next %s)", e.Position, cmp.Or(e.Ahead.Label, strings.ReplaceAll(e.Ahead.Path, hex32, "GUID")))
+		next := e.Ahead.Label
+		for name, path := range s.nodes {
+			if path == e.Ahead.Path {
+				next = name
+			}
+		}
+		text += fmt.Sprintf(" (%d ahead, next %s)", e.Position, next)
 	}
 	return text
 }
@@ -431,6 +438,12 @@ func (s *script) hold(name string) *scriptHold {
 	}
 	s.t.Fatalf("no hold is called %q", name)
 	return nil
+}
+
+// add adds a hold, in the place of one that had its name and was released.
+func (s *script) add(h *scriptHold) {
+	s.holds = slices.DeleteFunc(s.holds, func(old *scriptHold) bool { return old.name == h.name && old.given })
+	s.holds = append(s.holds, h)
 }
 
 // call runs fn on a goroutine of its own, and has what it returns printed.
@@ -514,7 +527,7 @@ func (s *script) runAcquire(a scriptArgs) {
 		s.t.Cleanup(stop)
 	}
 	h := &scriptHold{name: a.words[0], p: p, cancel: cancel}
-	add := func() { s.holds = append(s.holds, h) }
+	add := func() { s.add(h) }
 	what := a.command + " " + h.name
 	switch a.command {
 	case "acquire":
@@ -563,7 +576,7 @@ func (s *script) runRelease(a scriptArgs) {
 	for _, name := range a.words {
 		h := s.hold(name)
 		if h.given {
-			s.print("%s: again: %s", name, explain(settled(s.t, "a second release", h.h.Release())))
+			s.print("%s: again: %s", name, s.explain(settled(s.t, "a second release", h.h.Release())))
 			continue
 		}
 		h.given = true
@@ -594,10 +607,10 @@ func (s *script) runReenter(a scriptArgs) {
 		h.h, err = from.h.Share()
 	}
 	if err != nil {
-		s.print("%s: refused, %s", h.name, explain(err))
+		s.print("%s: refused, %s", h.name, s.explain(err))
 		return
 	}
-	s.holds = append(s.holds, h)
+	s.add(h)
 }
 
 func (s *script) runContext(a scriptArgs) {
@@ -611,13 +624,13 @@ func (s *script) runAsk(a scriptArgs) {
 		if !ok {
 			return "pending"
 		}
-		return explain(err)
+		return s.explain(err)
 	}
 	for _, name := range a.words {
 		h := s.hold(name).h
 		_, granted, isGranted := h.Granted().Poll()
 		_, released, isReleased := h.Released().Poll()
-		s.print("%s: err %s; granted %s; released %s; lost %t; depth %d", name, explain(h.Err()),
+		s.print("%s: err %s; granted %s; released %s; lost %t; depth %d", name, s.explain(h.Err()),
 			future(granted, isGranted), future(released, isReleased), isClosed(h.Lost()), h.Depth())
 	}
 }
@@ -630,7 +643,7 @@ func (s *script) runState(a scriptArgs) {
 func (s *script) runRefuses(a scriptArgs) {
 	m := s.process(a.words[0]).m
 	_, err := m.Exclusive("another")
-	s.print("exclusive: %s", explain(err))
+	s.print("exclusive: %s", s.explain(err))
 }
 
 func (s *script) runAdvance(a scriptArgs) { later(parseDuration(s.t, a.words[0])) }
@@ -802,6 +815,12 @@ func (s *script) runForeign(a scriptArgs) {
 		return
 	}
 	if err := s.srv.CreateAll(dir+"/"+name, nil); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *script) runDirectory(a scriptArgs) {
+	if err := s.srv.CreateAll(dir, []byte(strings.Join(a.words, " "))); err != nil {
 		s.t.Fatal(err)
 	}
 }

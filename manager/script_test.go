@@ -181,6 +181,7 @@ func (c *scriptCase) play(t *testing.T, r *strings.Replacer, write bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(t)
+		defer s.end()
 		for _, step := range c.steps {
 			if step.command == "" {
 				continue
@@ -193,7 +194,6 @@ func (c *scriptCase) play(t *testing.T, r *strings.Replacer, write bool) {
 				t.Fatalf("> %s\nprinted:\n\t%s\nwant:\n\t%s", command, strings.Join(got, "\n\t"), strings.Join(step.lines, "\n\t"))
 			}
 		}
-		s.end()
 	})
 }
 
