@@ -5,7 +5,7 @@ package manager
 import "testing"
 
 // These tests are cases of the scripts in testdata/scripts, under the names that
-// docs/faults.md knows.
+// docs/faults.md and internal/mutants know.
 
 func TestF002_RecoveryOutlivesItsCaller(t *testing.T)   { playScript(t) }
 func TestF007_DirectoryIsMissing(t *testing.T)          { playScript(t) }
@@ -34,7 +34,10 @@ func TestF050_LostHoldIsNotReentered(t *testing.T)      { playScript(t) }
 func TestF053_OutageWithinTheLease(t *testing.T)        { playScript(t) }
 func TestF062_ReleaseTwice(t *testing.T)                { playScript(t) }
 func TestF064_ReleaseAfterLoss(t *testing.T)            { playScript(t) }
+func TestF068_FailSettlesEverything(t *testing.T)       { playScript(t) }
+func TestF069_ArrivalsWhileReleasing(t *testing.T)      { playScript(t) }
 func TestF081_LostDelete(t *testing.T)                  { playScript(t) }
 func TestF082_DeletionImpossible(t *testing.T)          { playScript(t) }
 func TestF084_NumbersBeginAgain(t *testing.T)           { playScript(t) }
 func TestF085_CloseInEveryPhase(t *testing.T)           { playScript(t) }
+func TestLostMargin(t *testing.T)                       { playScript(t) }
