@@ -98,27 +98,6 @@ func TestF007_DirectoryIsMissing(t *testing.T) {
 	})
 }
 
-// Two processes make the same directory at the same moment: the second finds it
-// there, and both go on.
-func TestF009_DirectoryMadeByTwo(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.lock("a"), c.lock("b")
-		atA, atB := c.stopBefore(a.m, makeDir), c.stopBefore(b.m, makeDir)
-		ha, hb := a.Acquire(c.t.Context()), b.Acquire(c.t.Context())
-		atA.reached()
-		atB.reached()
-		atA.goOn()
-		wantErr(c.t, "the first", ha.Err(), nil)
-		atB.goOn()
-		wantErr(c.t, "the second", hb.Err(), ErrNotGranted)
-		c.wantNodes(2)
-		mustRelease(c.t, ha)
-		synctest.Wait()
-		wantErr(c.t, "the second", hb.Err(), nil)
-		mustRelease(c.t, hb)
-	})
-}
-
 // The directory of a lock is an ephemeral node, which cannot have children: that
 // will not get better, so the wait fails, at once, and nothing is tried again.
 func TestF010_DirectoryIsEphemeral(t *testing.T) {

@@ -467,28 +467,6 @@ func TestLeaseEndsSessionLives(t *testing.T) {
 	})
 }
 
-// A waiter whose session ends queues again, at the end.
-func TestF029_ExpiredWaiterQueuesAtTheEnd(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		first, second, third := c.lock("1"), c.lock("2"), c.lock("3")
-		h1 := mustLock(c.t, first)
-		h2 := second.Acquire(c.t.Context())
-		synctest.Wait()
-		h3 := third.Acquire(c.t.Context())
-		synctest.Wait()
-		c.expire(second.m)
-		c.wantNodes(3)
-		mustRelease(c.t, h1)
-		synctest.Wait()
-		wantErr(c.t, "the second", h2.Err(), ErrNotGranted)
-		wantErr(c.t, "the third", h3.Err(), nil)
-		mustRelease(c.t, h3)
-		synctest.Wait()
-		wantErr(c.t, "the second", h2.Err(), nil)
-		mustRelease(c.t, h2)
-	})
-}
-
 // The same, and the waiter hears of it only from a server that does not know the
 // session any more.
 func TestF029_ExpiryUnheard(t *testing.T) {
