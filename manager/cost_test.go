@@ -188,16 +188,10 @@ func meterProcess(addr string) error {
 			}
 			holds[i] = l.Acquire(context.Background())
 		}
-		// A lock that has been busy for a while watches two paths: its own node,
-		// and its directory or the contender ahead.
-		for deadline := time.Now().Add(2 * time.Minute); ; <-time.After(10 * time.Millisecond) {
-			if st := m.client.Stats(); st.Watches >= 2*to && st.Busy+st.QueuedFetches+st.Delayed == 0 {
-				return settledHeap(), runtime.NumGoroutine(), nil
-			}
-			if time.Now().After(deadline) {
-				return 0, 0, fmt.Errorf("%d locks do not settle: %+v", to, m.client.Stats())
-			}
+		if err := settle(m, to); err != nil {
+			return 0, 0, err
 		}
+		return settledHeap(), runtime.NumGoroutine(), nil
 	}
 	once, goroutines, err := acquire(0, n)
 	if err != nil {
@@ -214,6 +208,20 @@ func meterProcess(addr string) error {
 	runtime.KeepAlive(names)
 	runtime.KeepAlive(holds)
 	return nil
+}
+
+// settle waits until n locks of m that are held, or queued for, have nothing more to
+// do: each watches its own node, and its directory or the contender ahead.
+func settle(m *Manager, n int) error {
+	for deadline := time.Now().Add(2 * time.Minute); ; <-time.After(10 * time.Millisecond) {
+		st := m.client.Stats()
+		if st.Watches >= 2*n && st.Busy+st.QueuedFetches+st.Delayed == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d locks do not settle: %+v", n, st)
+		}
+	}
 }
 
 // settledHeap returns the bytes of the heap that are reachable: the least that a
