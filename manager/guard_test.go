@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -164,28 +163,6 @@ func TestGuardRefuses(t *testing.T) {
 	})
 }
 
-// A process that does not hold the lock cannot write, and is told why.
-func TestGuardWithoutTheLock(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		book := c.account()
-		a, b := c.lock("a"), c.lock("b")
-		wantErr(c.t, "the zero Hold", write(c.t.Context(), Hold{}, "1"), ErrReleased)
-		h, waiting := c.acquire(a), c.acquire(b)
-		n := c.tally(a.m, b.m)
-		wantErr(c.t, "waiting", write(c.t.Context(), waiting, "1"), ErrNotGranted)
-		ended, cancel := context.WithCancelCause(c.t.Context())
-		cancel(errGaveUp)
-		wantErr(c.t, "with a context that has ended", write(ended, h, "1"), errGaveUp)
-		n.want("so far", "")
-		c.unlock(h)
-		wantErr(c.t, "released", write(c.t.Context(), h, "1"), ErrReleased)
-		wantErr(c.t, "granted by now", write(c.t.Context(), waiting, "1"), nil)
-		c.expire(b.m)
-		wantErr(c.t, "the session is over", write(c.t.Context(), waiting, "2"), ErrLost)
-		book.want("in the end", "1", 1)
-	})
-}
-
 // ZooKeeper refuses one of the operations: the error says which, and why. Nothing is
 // changed, and the lock is held on.
 func TestGuardedOperationFails(t *testing.T) {
@@ -225,158 +202,8 @@ func TestGuardedOperationFails(t *testing.T) {
 	})
 }
 
-// A holder is stopped between its last check and its write, and another process has
-// the lock when the write arrives: it has no effect. No check and no clock can do
-// that.
-func TestF055_GuardOfAStaleHolder(t *testing.T) {
-	type loss struct {
-		lose func(c *cluster, m *Manager)
-		want error
-	}
-	each(t, map[string]loss{
-		"its node was deleted": {func(c *cluster, m *Manager) { c.remove(c.nodeOf(m)) }, ErrLost},
-		// The answer cannot reach the session any more.
-		"its session expired": {func(c *cluster, m *Manager) { c.expire(m) }, ErrUnknownOutcome},
-	}, func(c *cluster, test loss) {
-		book := c.account()
-		a, b := c.lock("a"), c.lock("b")
-		h, also := mustLock(c.t, a), mustLock(c.t, a)
-		waiting := c.acquire(b)
-		stop := c.stopBefore(a.m, prove)
-		w := c.write(c.t.Context(), h, "stale")
-		stop.reached()
-		test.lose(c, a.m)
-		_, err := waiting.Granted().Wait(c.t.Context())
-		wantErr(c.t, "the next holder's grant", err, nil)
-		wantErr(c.t, "the next holder", write(c.t.Context(), waiting, "new"), nil)
-		stop.goOn()
-		w.want("the stale holder", test.want)
-		wantErr(c.t, "and again", write(c.t.Context(), h, "stale again"), ErrLost)
-		wantErr(c.t, "its other holder", also.Err(), ErrLost)
-		book.want("in the end", "new", 1)
-		c.held(waiting)
-		c.unlock(waiting)
-		h.Release()
-		also.Release()
-		c.cycle(a)
-	})
-}
-
-// The transaction's answer is the first news that the node is gone: all holders of
-// the process have lost the lock.
-func TestGuardFindsTheNodeGone(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		book := c.account()
-		a := c.lock("a")
-		h, also := mustLock(c.t, a), mustLock(c.t, a)
-		c.remove(c.nodeOf(a.m)) // it has no watch yet
-		c.held(h)
-		wantErr(c.t, "the write", write(c.t.Context(), h, "1"), ErrLost)
-		if !isClosed(also.Lost()) {
-			c.t.Error("the other holder is not told")
-		}
-		wantErr(c.t, "the other holder", also.Err(), ErrLost)
-		book.want("in the end", "0", 0)
-		wantErr(c.t, "unlock", h.Unlock(c.t.Context()), ErrLost)
-		also.Release()
-		c.cycle(a)
-	})
-}
-
 // withTimeout sets the session timeout.
 func withTimeout(d time.Duration) func(*Config) { return func(cfg *Config) { cfg.SessionTimeout = d } }
-
-// The answer is lost, so the write may or may not have happened. It is not tried
-// again, and the lock is held on.
-func TestGuardWithoutAnAnswer(t *testing.T) {
-	for name, loss := range losses {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				book := c.account()
-				h := mustLock(c.t, c.lock("a", withTimeout(30*time.Second)))
-				f := loss(c, zktest.Match{Session: session(h.Lock().m), Path: account})
-				c.write(c.t.Context(), h, "1").want("the write", ErrUnknownOutcome)
-				if f.Hits() != 1 {
-					c.t.Errorf("%d requests were lost, want 1", f.Hits())
-				}
-				later(time.Minute)
-				c.held(h)
-				if strings.HasPrefix(name, "reply") {
-					book.want("it happened, once", "1", 1)
-				} else {
-					book.want("it did not happen", "0", 0)
-				}
-				wantErr(c.t, "the next write", write(c.t.Context(), h, "2"), nil)
-				c.unlock(h)
-			})
-		})
-	}
-}
-
-// A context that ends before the request is sent prevents it. One that ends later
-// leaves the outcome unknown.
-func TestGuardGivenUp(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		book := c.account()
-		h := mustLock(c.t, c.lock("a", withTimeout(30*time.Second)))
-		ctx, cancel := context.WithTimeoutCause(c.t.Context(), time.Second, errGaveUp)
-		defer cancel()
-		c.away("a", 3*time.Second)
-		synctest.Wait()
-		w := c.write(ctx, h, "1")
-		w.pending()
-		later(2 * time.Second)
-		w.want("before it was sent", errGaveUp, context.DeadlineExceeded)
-		later(10 * time.Second)
-		c.held(h)
-		book.want("before it was sent", "0", 0)
-
-		ctx, giveUp := context.WithCancelCause(c.t.Context())
-		stop := c.stopBefore(h.Lock().m, prove)
-		w = c.write(ctx, h, "2")
-		stop.reached()
-		w.pending()
-		giveUp(errGaveUp)
-		w.want("after it was sent", ErrUnknownOutcome, errGaveUp, context.Canceled)
-		book.want("not yet", "0", 0)
-		stop.goOn()
-		book.want("late", "2", 1)
-		c.held(h)
-		c.unlock(h)
-	})
-}
-
-// Without a connection Guard waits for as long as the lock is held. A write is not
-// carried over into a later session, although that may hold the lock again.
-func TestGuardDuringAnOutage(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		book := c.account()
-		l := c.lock("a")
-		h := mustLock(c.t, l)
-		c.away("a", 3*time.Second)
-		synctest.Wait()
-		w := c.write(c.t.Context(), h, "1")
-		later(2 * time.Second)
-		w.pending()
-		later(4 * time.Second)
-		w.want("after the outage", nil)
-		book.want("after the outage", "1", 1)
-
-		c.away("a", 20*time.Second)
-		synctest.Wait()
-		start := time.Now()
-		c.write(c.t.Context(), h, "2").want("the lease's end", ErrLost)
-		if d := time.Since(start); d > 6*time.Second {
-			c.t.Errorf("it took %v", d)
-		}
-		wantErr(c.t, "the holder", h.Err(), ErrLost)
-		later(time.Minute)
-		again := mustLock(c.t, l)
-		later(time.Minute)
-		book.want("in a later session", "1", 1)
-		c.unlock(again)
-	})
-}
 
 // A write that was not sent is tried again, as long as its caller waits and the lock
 // is held.
@@ -422,65 +249,6 @@ func TestGuardTriesAgainWhatWasNotSent(t *testing.T) {
 			c.t.Errorf("the node has %q, want %q", got, test.data)
 		}
 		h.Release()
-	})
-}
-
-// Close and Shutdown while a write is under way.
-func TestGuardAndClose(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		book := c.account()
-		h := mustLock(c.t, c.lock("a"))
-		c.away("a", time.Minute)
-		synctest.Wait()
-		w := c.write(c.t.Context(), h, "1")
-		_ = h.Lock().m.Close() // no server can confirm it
-		w.want("closed before it was sent", ErrClosed)
-		wantErr(c.t, "closed", write(c.t.Context(), h, "1"), ErrClosed)
-		book.want("closed before it was sent", "0", 0)
-
-		h = mustLock(c.t, c.lock("b"))
-		f := c.srv.Faults().SwallowReply(zktest.Match{Session: session(h.Lock().m), Path: account})
-		w = c.write(c.t.Context(), h, "2")
-		<-f.Hit()
-		w.pending()
-		_ = h.Lock().m.Close() // likewise
-		w.want("closed after it was sent", ErrUnknownOutcome)
-		book.want("closed after it was sent", "2", 1)
-
-		h = mustLock(c.t, c.lock("c"))
-		done := make(chan error, 1)
-		go func() { done <- h.Lock().m.Shutdown(c.t.Context()) }()
-		synctest.Wait()
-		wantErr(c.t, "a holder during Shutdown", write(c.t.Context(), h, "3"), nil)
-		h.Release()
-		wantErr(c.t, "shutdown", <-done, nil)
-		book.want("in the end", "3", 2)
-	})
-}
-
-// The hold is released while its write waits to be sent, or is under way.
-func TestGuardReleasedMeanwhile(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		book := c.account()
-		l := c.lock("a", withTimeout(30*time.Second))
-		h, other := mustLock(c.t, l), mustLock(c.t, l)
-		c.away("a", 3*time.Second)
-		synctest.Wait()
-		w := c.write(c.t.Context(), h, "1")
-		h.Release()
-		later(10 * time.Second)
-		w.want("released before it was sent", ErrReleased)
-		book.want("released before it was sent", "0", 0)
-		stop := c.stopBefore(l.m, prove)
-		w = c.write(c.t.Context(), other, "2")
-		stop.reached()
-		end := other.Release()
-		stop.goOn()
-		w.want("released after it was sent", nil) // the node goes after it
-		later(time.Second)
-		wantErr(c.t, "release", settled(c.t, "release", end), nil)
-		book.want("in the end", "2", 1)
-		wantState(c.t, l, state.Free, 0)
 	})
 }
 

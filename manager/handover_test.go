@@ -126,33 +126,6 @@ func TestRealServerHandOverToOneselfIsOneRequest(t *testing.T) {
 	}
 }
 
-// The process goes behind those who wait, and does not delay them: the next one gets
-// the lock by that very request, without one of its own.
-func TestHandOverGoesToTheEndOfTheQueue(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		holds, ms := c.queueUp(3)
-		token := c.wantNext(holds[0], 0)
-
-		n := c.tally(ms[1])
-		again := c.handOver(holds[0])
-		n.want("the second one's turn", "")
-		token = c.wantNext(holds[1], token)
-		c.wantNodes(3)
-		c.waiting(holds[2], again)
-
-		n = c.tally(ms[0])
-		c.unlock(holds[1])
-		token = c.wantNext(holds[2], token)
-		c.waiting(again)
-		n.want("when the second to last one ahead leaves: it watches the last one", "getData=1")
-		mustRelease(c.t, holds[2])
-		n.want("its turn", "")
-		c.wantNext(again, token)
-		c.unlock(again)
-		c.wantNodes(0)
-	})
-}
-
 // Where processes pass a lock around, a grant is one write and three reads at most,
 // and none of these lies between a release and the next grant.
 func TestHandRoundCost(t *testing.T) {

@@ -53,58 +53,6 @@ func TestMutualExclusion(t *testing.T) {
 	})
 }
 
-// Processes get the lock in the order in which they queued, even if some in between
-// give up.
-func TestFairness(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		first := c.lock("first")
-		h := mustLock(c.t, first)
-		holds, _ := c.queueUp(8)
-		again := c.acquire(first) // enters
-		c.held(again)
-		holds[0].Release() // the head of the queue,
-		holds[3].Release() // one in the middle,
-		holds[7].Release() // and the last give up
-		waiting := []Hold{holds[1], holds[2], holds[4], holds[5], holds[6]}
-		c.waiting(waiting...)
-		c.wantNodes(1 + len(waiting))
-
-		c.unlock(again, h)
-		for waiting = append(waiting, first.Acquire(c.t.Context())); len(waiting) > 0; waiting = waiting[1:] { // it queues again, at the end
-			c.held(waiting[0])
-			c.waiting(waiting[1:]...)
-			c.unlock(waiting[0])
-		}
-		c.wantNodes(0)
-	})
-}
-
-// A release wakes two waiters at most, of which one sends one request: no herd.
-func TestHandOverCostsNoHerd(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		h := mustLock(c.t, c.lock("first"))
-		holds, ms := c.queueUp(20)
-		n := c.tally(append(ms, h.Lock().m)...)
-		for i, next := range holds {
-			mustRelease(c.t, h)
-			c.held(next)
-			// The waiter right behind the holder hears of the deletion, which is
-			// enough. The one that had two ahead, and now has one, watches that
-			// one. The others watched the nearest ahead all the time, and list.
-			switch i {
-			case 0:
-				n.want("hand-over", "delete=1 getData=1")
-			case 1:
-				n.want("hand-over", "delete=1")
-			default:
-				n.want("hand-over", "delete=1 getChildren2=1")
-			}
-			h = next
-		}
-		c.unlock(h)
-	})
-}
-
 // Two Managers in one process are two contenders.
 func TestF019_TwoManagersOfOneProcess(t *testing.T) {
 	bubble(t, func(c *cluster) {
@@ -118,25 +66,6 @@ func TestF019_TwoManagersOfOneProcess(t *testing.T) {
 		c.unlock(ha)
 		c.held(hb)
 		c.unlock(hb)
-	})
-}
-
-// Locks of different names do not wait for each other, even if one is below the
-// other.
-func TestLocksAreIndependent(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.open("a"), c.open("b")
-		names := []string{"jobs", "jobs/nightly", "jobs/nightly/eu", "other"}
-		for _, name := range names {
-			mustLock(c.t, exclusive(c.t, a, name))
-		}
-		for _, name := range names {
-			_, err := exclusive(c.t, b, name).TryLock(c.t.Context())
-			wantErr(c.t, name, err, ErrLocked)
-		}
-		if n := exclusive(c.t, b, "jobs").Stats().Foreign; n != 1 {
-			c.t.Errorf("%d strangers in jobs, want the directory nightly", n)
-		}
 	})
 }
 
@@ -168,34 +97,6 @@ func TestNodes(t *testing.T) {
 		if c.srv.Exists(g.Path) {
 			c.t.Error("the node is still there")
 		}
-	})
-}
-
-// The contenders of other clients are waited for, in the order of their numbers. Other
-// children of the directory are not, whatever they are called.
-func TestOtherClients(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		l, strangers := c.lock("a"), c.crowd()
-		for _, name := range []string{"README", "_c_short", "lock-7", "x-1-lock-0000000000", hex32 + "__lock__7"} {
-			wantErr(c.t, "create", c.srv.CreateAll(dir+"/"+name, nil), nil)
-		}
-		c.cycle(l)
-		c.wantNodes(5)
-
-		var theirs []string
-		for _, name := range []string{"_c_" + dashed + "-lock-0000000000", hex32 + "__lock__0000000001", "lock-0000000002"} {
-			theirs = append(theirs, strangers.node(name, []byte("10.0.0.1")...))
-		}
-		h := l.Acquire(c.t.Context())
-		for _, i := range []int{1, 0, 2} { // the one in the middle goes first
-			c.waiting(h)
-			c.remove(theirs[i])
-		}
-		c.held(h)
-		if n := l.Stats().Foreign; n != 5 {
-			c.t.Errorf("%d strangers counted, want 5", n)
-		}
-		c.unlock(h)
 	})
 }
 
@@ -242,29 +143,6 @@ func TestF054_TokensRise(t *testing.T) {
 		wantErr(c.t, "delete", c.srv.DeleteAll(dir), nil)
 		take(b) // its node's number is 0 again
 		take(a)
-	})
-}
-
-// ZooKeeper deletes the empty directory of an idle lock sooner or later. It is made
-// again.
-func TestF008_DirectoryIsDeletedWhileIdle(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		l := c.lock("a")
-		c.cycle(l)
-		later(10 * time.Minute)
-		if c.srv.Exists(dir) {
-			c.t.Fatal("the empty directory was not deleted: is it a container?")
-		}
-		c.cycle(l)
-
-		// At the worst moment: right before the creation of a node.
-		stop := c.stopBefore(l.m, createNode)
-		h := l.Acquire(c.t.Context())
-		stop.reached()
-		c.remove(dir)
-		stop.goOn()
-		c.held(h)
-		c.unlock(h)
 	})
 }
 

@@ -4,7 +4,6 @@ package manager
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -393,89 +392,4 @@ func TestSessionEndsDuringDowngrade(t *testing.T) {
 			d.finish()
 		})
 	}
-}
-
-// A writer whose only contender ahead is a writer lists again when that one goes: a
-// downgraded read may stand in its place. A reader need not, nor a writer behind a
-// mutex or a read.
-func TestWriterBehindAWriterListsAgain(t *testing.T) {
-	type wait struct {
-		ahead string
-		take  func(c *cluster) *Lock
-		sent  string
-	}
-	reader := func(c *cluster) *Lock { return c.rw("a").Reader() }
-	writer := func(c *cluster) *Lock { return c.rw("a").Writer() }
-	mutex := func(c *cluster) *Lock { return c.lock("a") }
-	each(t, map[string]wait{
-		"writer behind write": {"__WRIT__", writer, "getChildren2=1"},
-		"mutex behind write":  {"__WRIT__", mutex, "getChildren2=1"},
-		"reader behind write": {"__WRIT__", reader, ""},
-		"writer behind read":  {"__READ__", writer, ""},
-		"writer behind mutex": {"lock-", writer, ""},
-		"mutex behind mutex":  {"lock-", mutex, ""},
-	}, func(c *cluster, test wait) {
-		path := c.crowd().node(test.ahead + "0000000000")
-		h := test.take(c).Acquire(c.t.Context())
-		c.waiting(h)
-		n := c.tally(h.Lock().m)
-		c.remove(path)
-		c.held(h)
-		n.want("its turn", test.sent)
-		c.unlock(h)
-	})
-}
-
-// A downgraded read blocks the writers behind it and no one else: other processes'
-// readers enter beside it.
-func TestWhoWaitsForADowngradedReader(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		ref := newReferee(c.t)
-		enter := func(h Hold) { c.t.Helper(); c.held(h); ref.enter(h.Lock().m, h) }
-		leave := func(h Hold) { c.t.Helper(); ref.leave(h); c.unlock(h) }
-		p := c.rw("p")
-		write := mustLock(c.t, p.Writer())
-		reader, writer := c.acquire(c.rw("r").Reader()), c.acquire(c.rw("w").Writer())
-		read := mustLock(c.t, p.Reader())
-		enter(read)
-		c.waiting(reader, writer)
-		c.unlock(write)
-		enter(reader)
-		c.waiting(writer)
-
-		// Another reader of the process shares the first one's place.
-		again := mustLock(c.t, p.Reader())
-		if grantOf(c.t, again) != grantOf(c.t, read) {
-			c.t.Errorf("two grants: %v and %v", grantOf(c.t, again), grantOf(c.t, read))
-		}
-		c.unlock(again)
-		leave(read)
-		leave(reader)
-		enter(writer)
-		leave(writer)
-	})
-}
-
-// Successive downgrades of one write stand at its place.
-func TestDowngradesOneAfterTheOther(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		p, other := c.rw("p"), c.rw("other")
-		write := mustLock(c.t, p.Writer())
-		writer := c.acquire(other.Writer())
-		seen := make(map[string]bool)
-		for range 5 {
-			read := mustLock(c.t, p.Reader())
-			g := grantOf(c.t, read)
-			if seen[g.Path] || sequenceOf(g.Path) != sequenceOf(grantOf(c.t, write).Path) || !strings.Contains(g.Path, "__READ__") {
-				c.t.Errorf("granted at %s", g.Path)
-			}
-			seen[g.Path] = true
-			c.wantNodes(3)
-			c.unlock(read)
-			c.wantNodes(2)
-		}
-		c.unlock(write)
-		c.held(writer)
-		c.unlock(writer)
-	})
 }

@@ -145,34 +145,6 @@ func (q *turns) leave() {
 	}
 }
 
-// A reader watches the nearest writer ahead and nothing else. It sends no request
-// for what others do.
-func TestF036_ReaderWaitsForTheNearestWriterOnly(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		strangers := c.crowd()
-		far := strangers.node("__READ__0000000000")
-		near := strangers.node("__WRIT__0000000001")
-		beside := strangers.node("__READ__0000000002")
-		h := c.acquire(c.rw("a").Reader())
-		behind := strangers.node("__WRIT__0000000004")
-
-		for path, want := range map[string]int{far: 0, near: 1, beside: 0, behind: 0} {
-			if got := c.srv.Watches(path).Data; got != want {
-				c.t.Errorf("%d watches of %s, want %d", got, path, want)
-			}
-		}
-		n := c.tally(h.Lock().m)
-		for _, path := range []string{far, beside, behind} {
-			c.remove(path)
-			c.waiting(h)
-		}
-		c.remove(near)
-		c.held(h)
-		n.want("while others leave, the only writer ahead included", "")
-		c.unlock(h)
-	})
-}
-
 // A directory in which mutexes contend with readers and writers is a mistake:
 // other clients grant both. It is logged once.
 func TestKindsInOneDirectoryAreReported(t *testing.T) {
@@ -222,27 +194,6 @@ func TestReaderReportsAWriterThatCannotGo(t *testing.T) {
 		c.remove(path)
 		c.held(h)
 		c.unlock(h)
-	})
-}
-
-// Children of the directory that are not contenders block no lock, and are counted.
-func TestF015_StrangersInTheDirectory(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		strangers := c.crowd()
-		for _, name := range []string{"README", "_c_short", "_c_", "lock-12", "__WRIT__", hex32 + "__lease__0000000001", "_c_" + hex32 + "-latch-0000000001"} {
-			strangers.node(name)
-		}
-		r, w := c.rw("a"), c.rw("b")
-		read := mustLock(c.t, r.Reader())
-		if got := r.Reader().Stats().Foreign; got != 7 {
-			c.t.Errorf("%d strangers counted, want 7", got)
-		}
-		write := w.Writer().Acquire(c.t.Context())
-		c.waiting(write)
-		c.unlock(read)
-		c.held(write)
-		c.unlock(write)
-		c.wantNodes(7)
 	})
 }
 
@@ -435,22 +386,6 @@ func newNest(c *cluster, rw *RWLock, script string) (holds []Hold, ctx context.C
 	return holds, ctx
 }
 
-// An upgrade is refused even where the process holds the write lock, too, in
-// another goroutine, so that newcomers enter it at once.
-func TestUpgradeBesideAWriter(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		rw := c.rw("a")
-		w := mustLock(c.t, rw.Writer())
-		c.unlock(c.acquire(rw.Writer()), c.acquire(rw.Writer()))
-		r := mustLock(c.t, rw.Reader())
-		ctx, cancel := r.Context(c.t.Context())
-		defer cancel()
-		_, err := rw.Writer().Lock(ctx)
-		wantErr(c.t, "lock", err, ErrUpgrade)
-		c.unlock(w, r)
-	})
-}
-
 // The context of a hold means nothing to another lock, nor to the same lock of
 // another process.
 func TestUpgradeIsOfOneLock(t *testing.T) {
@@ -467,138 +402,5 @@ func TestUpgradeIsOfOneLock(t *testing.T) {
 		c.unlock(h)
 		c.held(abroad)
 		c.unlock(abroad)
-	})
-}
-
-// A writer's token is above all before it, a reader's is between those of the
-// writers before and after it, and a downgraded reader has its writer's.
-func TestF056_ReadWriteTokens(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.rw("a"), c.rw("b")
-		var wrote, read uint64 // the highest tokens so far
-		write := func(h Hold) {
-			token := grantOf(c.t, h).Token
-			if token <= wrote || token <= read {
-				c.t.Errorf("writer's token %d after a writer's %d and a reader's %d", token, wrote, read)
-			}
-			wrote = token
-		}
-		for range 5 {
-			w := mustLock(c.t, a.Writer())
-			write(w)
-			next := c.acquire(b.Writer())
-			down := mustLock(c.t, a.Reader())
-			if got := grantOf(c.t, down).Token; got != wrote {
-				c.t.Errorf("downgraded reader's token %d, its writer's is %d", got, wrote)
-			}
-			c.unlock(w)
-			c.waiting(next)
-			c.unlock(down)
-			write(next)
-			c.unlock(next)
-			for _, l := range []*Lock{a.Reader(), b.Reader()} {
-				h := mustLock(c.t, l)
-				if got := grantOf(c.t, h).Token; got <= wrote {
-					c.t.Errorf("reader's token %d after a writer's %d", got, wrote)
-				} else {
-					read = max(read, got)
-				}
-				c.unlock(h)
-			}
-			// The directory is made anew, and its numbers begin again at 0.
-			wantErr(c.t, "delete", c.srv.DeleteAll(dir), nil)
-		}
-	})
-}
-
-// A process's own readers keep its own writer out for a tenure at most, whether
-// they are inside when it queues, or are queued ahead of it. This takes no request
-// of its own.
-func TestOwnWriterClosesOwnReadersGate(t *testing.T) {
-	each(t, map[string]func(c *cluster, p *RWLock) (read, write Hold){
-		"readers are inside": func(c *cluster, p *RWLock) (read, write Hold) {
-			return mustLock(c.t, p.Reader()), p.Writer().Acquire(c.t.Context())
-		},
-		"readers are queued ahead": func(c *cluster, p *RWLock) (read, write Hold) {
-			other := mustLock(c.t, c.rw("other").Writer())
-			read, write = c.acquire(p.Reader()), c.acquire(p.Writer())
-			c.unlock(other)
-			return read, write
-		},
-		"readers came in beside the writer before": func(c *cluster, p *RWLock) (read, write Hold) {
-			before := mustLock(c.t, p.Writer())
-			read = mustLock(c.t, p.Reader())
-			mustRelease(c.t, before)
-			return read, p.Writer().Acquire(c.t.Context())
-		},
-	}, func(c *cluster, begin func(c *cluster, p *RWLock) (read, write Hold)) {
-		p := c.rw("a")
-		read, write := begin(c, p)
-		c.held(read)
-		c.waiting(write)
-		lists := func() uint64 { return read.Lock().m.client.Stats().Sent["getChildren2"] }
-		before := lists()
-		for i := range 20 { // there is always a reader inside, if they let each other in
-			if _, _, granted := write.Granted().Poll(); granted && i < 5 {
-				c.t.Error("the readers had no tenure")
-			}
-			next := p.Reader().Acquire(c.t.Context())
-			later(defaultTenure / 10)
-			read.Release()
-			synctest.Wait()
-			read = next
-		}
-		c.held(write)
-		if n := lists() - before; n > 2 {
-			c.t.Errorf("%d lists for it; want one for each of the two locks at most", n)
-		}
-		read.Release()
-		write.Release()
-		synctest.Wait()
-		c.wantNodes(0)
-	})
-}
-
-// With a negative tenure a process makes way for no waiter, its own writer included.
-func TestNegativeTenureKeepsOwnReadersGateOpen(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		p := c.rw("a", func(cfg *Config) { cfg.Tenure = -1 })
-		read := mustLock(c.t, p.Reader())
-		write := p.Writer().Acquire(c.t.Context())
-		for range 20 {
-			c.waiting(write)
-			next, err := p.Reader().TryLock(c.t.Context())
-			wantErr(c.t, "another reader", err, nil)
-			later(time.Second)
-			c.unlock(read)
-			read = next
-		}
-		c.waiting(write)
-		c.unlock(read)
-		c.held(write)
-		c.unlock(write)
-	})
-}
-
-// The holders of a process's reader and writer are counted apart, and each lock is
-// released by itself.
-func TestF079_ReaderAndWriterOfOneProcess(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		p, other := c.rw("a"), c.rw("b")
-		w1, r1 := mustLock(c.t, p.Writer()), mustLock(c.t, p.Reader())
-		w2, r2 := mustLock(c.t, p.Writer()), mustLock(c.t, p.Reader())
-		wantState(c.t, p.Writer(), state.Retained, 2)
-		wantState(c.t, p.Reader(), state.Retained, 2)
-		c.wantNodes(2)
-		next := other.Reader().Acquire(c.t.Context())
-		c.waiting(next)
-		c.unlock(w1, r1)
-		wantState(c.t, p.Writer(), state.Retained, 1)
-		wantState(c.t, p.Reader(), state.Retained, 1)
-		c.unlock(w2)
-		wantState(c.t, p.Writer(), state.Free, 0)
-		c.held(r2, next)
-		c.unlock(r2, next)
-		c.wantNodes(0)
 	})
 }

@@ -101,23 +101,6 @@ func TestF038_Tenure(t *testing.T) {
 	}
 }
 
-// With a negative tenure a waiter waits until all holders have left.
-func TestNegativeTenure(t *testing.T) {
-	each(t, rivalries, func(c *cluster, take rivalry) {
-		inside, waits := take(c, withTenure(-1))
-		s := newStream(c, inside)
-		h := waits.Acquire(c.t.Context())
-		later(time.Minute)
-		c.waiting(h)
-		if got := inside.Stats().Rounds; got != 1 {
-			c.t.Errorf("%d rounds, want 1", got)
-		}
-		s.end()
-		c.held(h)
-		c.unlock(h)
-	})
-}
-
 // A process makes no way for contenders that pass by, however many there are:
 // TryLock, and waits that end before a tenure. Nor for those that can share the lock.
 func TestGateStaysOpen(t *testing.T) {
@@ -161,47 +144,6 @@ func TestGateStaysOpen(t *testing.T) {
 			c.t.Errorf("%d rounds, want 1", got)
 		}
 		s.end()
-	})
-}
-
-// After a tenure the process admits no newcomers, TryLock included. Its holders stay
-// as long as they like, reenter, and share.
-func TestClosedGateDisturbsNoHolder(t *testing.T) {
-	each(t, rivalries, func(c *cluster, take rivalry) {
-		inside, waits := take(c)
-		h := mustLock(c.t, inside)
-		ctx, cancel := h.Context(c.t.Context())
-		defer cancel()
-		next := waits.Acquire(c.t.Context())
-		later(time.Second)
-
-		newcomer := inside.Acquire(c.t.Context())
-		c.waiting(newcomer)
-		n := c.tally(inside.m, waits.m)
-		_, err := inside.TryLock(c.t.Context())
-		wantErr(c.t, "trylock", err, ErrLocked)
-		n.want("trylock", "")
-		later(time.Hour)
-		c.held(h)
-		if isClosed(h.Lost()) || ctx.Err() != nil {
-			c.t.Error("the holder was disturbed")
-		}
-		again, err := h.Reenter()
-		wantErr(c.t, "reenter", err, nil)
-		byContext, err := inside.Lock(ctx)
-		wantErr(c.t, "lock with the holder's context", err, nil)
-		shared, err := h.Share()
-		wantErr(c.t, "share", err, nil)
-		wantState(c.t, inside, state.Retained, 2)
-		for _, h := range []Hold{h, again, byContext, shared} {
-			c.waiting(next)
-			mustRelease(c.t, h)
-		}
-		c.held(next)
-		c.waiting(newcomer)
-		c.unlock(next)
-		c.held(newcomer)
-		c.unlock(newcomer)
 	})
 }
 
@@ -298,67 +240,5 @@ func TestTenureIsFairAmongProcesses(t *testing.T) {
 				c.t.Errorf("%s: %d grants, %d entries, %d joins in 20 s", l.m.cfg.Label, s.Grants, s.Entries, s.Joins)
 			}
 		}
-	})
-}
-
-// A writer that waits behind the readers of its own process ends their round when
-// that has lasted a tenure, and not before: newcomers join the readers or have to
-// queue.
-func TestOwnWriterGetsItsTurn(t *testing.T) {
-	const tenure = time.Second
-	type wait struct {
-		tenure time.Duration
-		held   time.Duration // by readers, when the writer comes
-		after  time.Duration // from then
-		first  string        // what comes before the writer, or in its place
-		closed bool
-	}
-	each(t, map[string]wait{
-		"at once":                  {tenure: tenure},
-		"just before":              {tenure: tenure, held: tenure / 4, after: tenure/2 + tenure/8},
-		"just after":               {tenure: tenure, held: tenure / 4, after: tenure/2 + tenure/4, closed: true},
-		"into a round that is old": {tenure: tenure, held: 2 * tenure, closed: true},
-		"a TryLock instead":        {tenure: tenure, held: tenure / 4, after: 2 * tenure, first: "tries"},
-		"after one that gave up":   {tenure: tenure, held: tenure / 4, after: tenure, first: "gives up", closed: true},
-		"never":                    {tenure: -1, held: tenure, after: 10 * tenure},
-	}, func(c *cluster, test wait) {
-		rw := c.rw("a", withTenure(test.tenure))
-		reader := mustLock(c.t, rw.Reader())
-		later(test.held)
-		switch test.first {
-		case "tries":
-			_, err := rw.Writer().TryLock(c.t.Context())
-			wantErr(c.t, "trylock", err, ErrLocked)
-		case "gives up":
-			ctx, cancel := context.WithTimeout(c.t.Context(), tenure/8)
-			_, err := rw.Writer().Lock(ctx)
-			cancel()
-			wantErr(c.t, "lock", err, context.DeadlineExceeded)
-		}
-		var write Hold
-		if test.first != "tries" {
-			write = c.acquire(rw.Writer())
-		}
-		later(test.after)
-
-		newcomer := rw.Reader().Acquire(c.t.Context())
-		if closed := newcomer.Granted() != reader.Granted(); closed != test.closed {
-			c.t.Errorf("the readers' round is closed to newcomers: %t, want %t", closed, test.closed)
-		}
-		// Either way all get in, one after the other.
-		reader.Release()
-		if !test.closed {
-			newcomer.Release()
-		}
-		if test.first != "tries" {
-			c.held(write)
-			c.unlock(write)
-		}
-		if test.closed {
-			c.held(newcomer)
-			c.unlock(newcomer)
-		}
-		synctest.Wait()
-		c.wantNodes(0)
 	})
 }

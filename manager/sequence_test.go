@@ -147,23 +147,6 @@ func TestDowngradeAtTheLastSafeNumber(t *testing.T) {
 	}
 }
 
-// Beyond it a downgrade is refused at once, and says why. The write goes on.
-func TestNoDowngradeWithoutNumbers(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		c.countFrom(lastSafe + 1)
-		p := c.rw("p")
-		write := mustLock(c.t, p.Writer())
-		_, err := p.Reader().Lock(c.t.Context())
-		wantErr(c.t, "lock", err, ErrSequenceExhausted)
-		_, err = p.Reader().TryLock(c.t.Context())
-		wantErr(c.t, "trylock", err, ErrSequenceExhausted)
-		c.held(write)
-		c.wantNodes(1)
-		c.unlock(write)
-		c.cycle(p.Reader()) // not a downgrade
-	})
-}
-
 // Other clients order the queue by numbers that mean nothing here. With a node of
 // theirs there is no order to agree on: waiters fail with that error instead of
 // waiting for ever. Holders stay.

@@ -176,19 +176,6 @@ func TestQueuedAcquire(t *testing.T) {
 	})
 }
 
-// A reader beside readers lists once.
-func TestReaderBesideAReader(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.rw("a").Reader(), c.rw("b").Reader()
-		c.cycle(b)
-		first := mustLock(c.t, a)
-		n := c.tally(b.m)
-		h := mustLock(c.t, b)
-		n.want("beside another", "getChildren2=1 multi=1")
-		c.unlock(h, first)
-	})
-}
-
 // A directory that holds data is used, but not written.
 func TestDirectoryWithDataIsNotWritten(t *testing.T) {
 	each(t, kinds, func(c *cluster, take func(c *cluster) *Lock) {
