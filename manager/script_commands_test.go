@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +30,8 @@ type script struct {
 	faults    []*scriptFault
 	contexts  []*scriptContext
 
+	writes map[string]context.CancelCauseFunc // guarded ones, by name
+
 	queues map[string]string // by directory: what was printed last
 	nodes  map[string]string // by what is printed: the path
 	owners map[int64]string  // by session: the process
@@ -48,9 +49,10 @@ type script struct {
 type scriptProcess struct {
 	name    string
 	m       *Manager
-	session int64 // that was seen last
-	stop    *stop // before one of its requests; nil if there is none
-	stopped bool  // there, and printed
+	session int64             // that was seen last
+	stop    *stop             // before one of its requests; nil if there is none
+	stopped bool              // there, and printed
+	sent    map[string]uint64 // what it had sent when that was printed last
 }
 
 // A scriptHold is one handle.
@@ -90,6 +92,7 @@ func newScript(t *testing.T) *script {
 	s := &script{
 		cluster: newCluster(t, zktest.Config{}), requests: make(map[int64]map[verb]int),
 		locks: make(map[string]*Lock), queues: make(map[string]string), nodes: make(map[string]string), owners: make(map[int64]string),
+		writes: make(map[string]context.CancelCauseFunc),
 	}
 	s.queues[dir] = "empty"
 	s.srv.OnRequest(func(session int64, op zktest.Op, path string) {
@@ -152,6 +155,15 @@ var scriptCommands = map[string]struct {
 	"foreign":   {1, "NAME [persistent]: another client's node", (*script).runForeign},
 	"directory": {0, "[DATA]: makes the lock's directory", (*script).runDirectory},
 	"requests":  {0, "[REQUEST…]: prints how many there were since it was called last, heartbeats aside", (*script).runRequests},
+	"sent":      {0, "[PROCESS…]: prints what they have sent, by ZooKeeper's names, since this was called last; with none it starts anew", (*script).runSent},
+	"stopat":    {3, "PROCESS OPERATION NTH: holds its connection up there", (*script).runStopAt},
+	"strangers": {1, "PROCESS [read|write]: prints how many nodes were no contenders", (*script).runStrangers},
+	"numbers":   {1, "NUMBER: that of the next node", (*script).runNumbers},
+
+	// Guarded writes of a node, the account.
+	"guard":   {3, "NAME HOLD DATA [timeout=]: writes to it", (*script).runGuard},
+	"giveup":  {1, "NAME: the context of the guarded write ends", (*script).runGiveUp},
+	"account": {0, "prints it", (*script).runAccount},
 }
 
 // scriptArgs are what follows a command.
@@ -395,10 +407,9 @@ var sentinels = []struct {
 	{ErrLocked, "locked"}, {ErrLost, "lost"}, {ErrReleased, "released"}, {ErrNotGranted, "not granted"}, {ErrClosed, "closed"},
 	{ErrUpgrade, "upgrade"}, {ErrKind, "kind"}, {ErrTooManyHolders, "too many"}, {ErrUnknownOutcome, "unknown"},
 	{errGaveUp, "gave up"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline exceeded"}, {errScript, "work failed"},
+	{ErrSequenceExhausted, "numbers exhausted"}, {zkio.ErrUnknown, "unconfirmed"},
 	{zkio.ErrNoAuth, "no permission"}, {zkio.ErrNoChildrenForEphemerals, "ephemerals have no children"},
 }
-
-var sessionID = regexp.MustCompile("0x[0-9a-f]+")
 
 // brief names the conditions in err.
 func brief(err error) string {
@@ -412,7 +423,7 @@ func brief(err error) string {
 		}
 	}
 	if len(names) == 0 {
-		return sessionID.ReplaceAllString(err.Error(), "SESSION")
+		return err.Error()
 	}
 	return strings.Join(names, ", ")
 }
@@ -497,7 +508,7 @@ func (s *script) runOpen(a scriptArgs) {
 				cfg.ACL = []zkio.ACL{{Perms: zkio.PermAll, Scheme: "digest", ID: digest(user)}}
 			}
 		})
-		p := &scriptProcess{name: name, m: m}
+		p := &scriptProcess{name: name, m: m, sent: m.client.Stats().Sent}
 		p.session = s.sessionOf(p)
 		s.owners[p.session] = name
 		s.processes = append(s.processes, p)
