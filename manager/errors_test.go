@@ -23,7 +23,7 @@ func TestErrorText(t *testing.T) {
 			`holdfast: lock "jobs/nightly": context deadline exceeded (2 ahead; waiting for billing@db7, pid 4711, since 2026-01-02T15:04:05Z)`},
 		{&Error{Op: "lock", Name: "a", Position: 1, Ahead: &Contender{Path: "/holdfast/a/x", Persistent: true}, Err: ErrLocked},
 			`holdfast: lock "a": locked by another process (1 ahead; waiting for /holdfast/a/x; its node /holdfast/a/x is not ephemeral: delete it if its owner is gone)`},
-		{&Error{Op: "exclusive", Name: "a\n\"b", Err: ErrBadName}, `holdfast: exclusive "a\n\"b": bad lock name`}, // one line, whatever the name
+		{&Error{Op: "exclusive", Name: "a\n\"b", Err: ErrBadName}, `holdfast: exclusive "a\n\"b": bad lock name`}, // always one line
 	} {
 		if got := test.err.Error(); got != test.want {
 			t.Errorf("got  %s\nwant %s", got, test.want)
@@ -31,7 +31,7 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// The sentinels can be told apart, from each other and through wrappers.
+// errors.Is tells the sentinels apart, through wrappers, too.
 func TestErrorsIs(t *testing.T) {
 	all := []error{
 		ErrLocked, ErrLost, ErrReleased, ErrNotGranted, ErrKind, ErrTooManyHolders, ErrSequenceExhausted, ErrClosed, ErrBadName, ErrBadConfig,
@@ -40,7 +40,7 @@ func TestErrorsIs(t *testing.T) {
 		wrapped := fmt.Errorf("more: %w", &Error{Op: "lock", Name: "a", Err: fmt.Errorf("%w: why", a)})
 		var e *Error
 		if !errors.As(wrapped, &e) || e.Op != "lock" {
-			t.Errorf("%v: no *Error in it", wrapped)
+			t.Errorf("%v contains no *Error", wrapped)
 		}
 		for j, b := range all {
 			if got := errors.Is(wrapped, b); got != (i == j) {
@@ -50,7 +50,7 @@ func TestErrorsIs(t *testing.T) {
 	}
 	for _, err := range []error{errNodeDeleted, errLeaseEnded, errSessionEnded} {
 		if !errors.Is(err, ErrLost) {
-			t.Errorf("%v is no ErrLost", err)
+			t.Errorf("%v is not ErrLost", err)
 		}
 	}
 }

@@ -14,11 +14,11 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childServer) != "" {
-		holderProcess() // this is not a test but a process that one has started
+		holderProcess() // a process that a test has started
 		os.Exit(0)
 	}
-	if locks, ok := os.LookupEnv(childLender); ok { // another such process
-		if err := lenderProcess(locks); err != nil {
+	if addr := os.Getenv(childMeter); addr != "" { // likewise
+		if err := meterProcess(addr); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -25,7 +24,7 @@ func TestLockPath(t *testing.T) {
 		{"/holdfast", ".hidden", "/holdfast/.hidden"},
 		{"/holdfast", "zookeeper2", "/holdfast/zookeeper2"},
 		{"/holdfast", "lock-", "/holdfast/lock-"},
-		{"/holdfast", "lock-123", "/holdfast/lock-123"}, // not ten digits: no contender
+		{"/holdfast", "lock-123", "/holdfast/lock-123"}, // not ten digits: not a contender
 		{"/r", strings.Repeat("a", maxPath-len("/r/")), "/r/" + strings.Repeat("a", maxPath-len("/r/"))},
 	} {
 		got, err := lockPath(test.root, test.name)
@@ -36,44 +35,40 @@ func TestLockPath(t *testing.T) {
 }
 
 func TestF018_BadNames(t *testing.T) {
-	for _, test := range []struct{ what, name, says string }{
-		{"empty", "", "empty"},
-		{"only a slash", "/", "empty"},
-		{"two leading slashes", "//a", "empty segment"},
-		{"slash at the end", "a/", "empty segment"},
-		{"two slashes in a row", "a//b", "empty segment"},
-		{"dot", ".", "relative"},
-		{"dot dot", "..", "relative"},
-		{"dot in the middle", "a/./b", "relative"},
-		{"dot dot at the end", "a/..", "relative"},
-		{"ZooKeeper's own", "zookeeper", "reserved"},
-		{"ZooKeeper's own, below", "a/zookeeper/b", "reserved"},
-		{"NUL", "a\x00b", "U+0000"},
-		{"control character", "a\nb", "U+000A"},
-		{"last of the first control characters", "a\x1fb", "U+001F"},
-		{"delete", "a\x7fb", "U+007F"},
-		{"second control characters", "a\u0085b", "U+0085"},
-		{"private use", "a\ue000b", "U+E000"},
-		{"end of the private use area", "a\uf8ffb", "U+F8FF"},
-		{"specials", "a\ufff0b", "U+FFF0"},
-		{"not a character", "a\uffffb", "U+FFFF"},
-		{"beyond the basic plane", "a\U0001f512b", "U+1F512"},
-		{"invalid UTF-8", "a\xffb", "UTF-8"},
-		{"half a character", "a\xe2\x82", "UTF-8"},
-		{"an exclusive contender", "lock-0000000001", "contender"},
-		{"a protected contender", "a/_c_00112233445566778899aabbccddeeff-lock-0000000001", "contender"},
-		{"a read contender", "__READ__0000000001", "contender"},
-		{"kazoo's contender", "00112233445566778899aabbccddeeff__lock__0000000001", "contender"},
-		{"too long", strings.Repeat("a", maxPath), "1024"},
-		{"too long in bytes, not in characters", strings.Repeat("é", maxPath/2), "1024"},
+	for what, test := range map[string]struct{ name, says string }{
+		"empty":                                {"", "empty"},
+		"only a slash":                         {"/", "empty"},
+		"two leading slashes":                  {"//a", "empty segment"},
+		"slash at the end":                     {"a/", "empty segment"},
+		"two slashes in a row":                 {"a//b", "empty segment"},
+		"dot":                                  {".", "relative"},
+		"dot dot":                              {"..", "relative"},
+		"dot in the middle":                    {"a/./b", "relative"},
+		"dot dot at the end":                   {"a/..", "relative"},
+		"ZooKeeper's own":                      {"zookeeper", "reserved"},
+		"ZooKeeper's own, below":               {"a/zookeeper/b", "reserved"},
+		"NUL":                                  {"a\x00b", "U+0000"},
+		"control character":                    {"a\nb", "U+000A"},
+		"last of the first control characters": {"a\x1fb", "U+001F"},
+		"delete":                               {"a\x7fb", "U+007F"},
+		"second control characters":            {"a\u0085b", "U+0085"},
+		"private use":                          {"a\ue000b", "U+E000"},
+		"end of the private use area":          {"a\uf8ffb", "U+F8FF"},
+		"specials":                             {"a\ufff0b", "U+FFF0"},
+		"not a character":                      {"a\uffffb", "U+FFFF"},
+		"beyond the basic plane":               {"a\U0001f512b", "U+1F512"},
+		"invalid UTF-8":                        {"a\xffb", "UTF-8"},
+		"half a character":                     {"a\xe2\x82", "UTF-8"},
+		"an exclusive contender":               {"lock-0000000001", "contender"},
+		"a protected contender":                {"a/_c_00112233445566778899aabbccddeeff-lock-0000000001", "contender"},
+		"a read contender":                     {"__READ__0000000001", "contender"},
+		"kazoo's contender":                    {"00112233445566778899aabbccddeeff__lock__0000000001", "contender"},
+		"too long":                             {strings.Repeat("a", maxPath), "1024"},
+		"too long in bytes, not in characters": {strings.Repeat("é", maxPath/2), "1024"},
 	} {
-		path, err := lockPath("/holdfast", test.name)
-		switch {
-		case !errors.Is(err, ErrBadName):
-			t.Errorf("%s: got %q, %v; want ErrBadName", test.what, path, err)
-		case !strings.Contains(err.Error(), test.says):
-			t.Errorf("%s: %q does not say %q", test.what, err, test.says)
-		}
+		_, err := lockPath("/holdfast", test.name)
+		wantErr(t, what, err, ErrBadName)
+		wantSays(t, err, test.says)
 	}
 }
 
@@ -100,12 +95,12 @@ func TestCheckRoot(t *testing.T) {
 	}
 }
 
-// A bad name is refused by Exclusive, before anything is sent, with an error
-// that shows the name; a good one costs no request either.
+// Exclusive refuses a bad name with an error that shows it. It sends no request,
+// whether the name is good or bad.
 func TestExclusiveDoesNoIO(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("a")
-		c.takeCounts()
+		n := c.tally(m)
 		for _, name := range []string{"", "a//b", "a/..", "zookeeper", "\U0001f512"} {
 			l, err := m.Exclusive(name)
 			var e *Error
@@ -113,14 +108,10 @@ func TestExclusiveDoesNoIO(t *testing.T) {
 				c.t.Errorf("Exclusive(%q) = %v, %v; want ErrBadName with the operation and the name", name, l, err)
 			}
 		}
-		l := exclusive(c.t, m, "/good/name")
-		if l.Name() != "good/name" || l.Path() != "/holdfast/good/name" {
+		if l := exclusive(c.t, m, "/good/name"); l.Name() != "good/name" || l.Path() != "/holdfast/good/name" {
 			c.t.Errorf("got name %q, path %q", l.Name(), l.Path())
 		}
-		synctest.Wait()
-		if sent := c.takeCounts(); len(sent) > 0 {
-			c.t.Errorf("requests were sent: %v", sent)
-		}
+		n.want("Exclusive", "")
 	})
 }
 
@@ -144,7 +135,7 @@ func TestEscape(t *testing.T) {
 		{"a\x00b\n", "a%00b%0A"},
 		{"\x7f\u0085", "%7F%C2%85"},
 		{"\ue000", "%EE%80%80"},
-		{"\ufffd", "%EF%BF%BD"}, // the real one, not a sign of a broken encoding
+		{"\ufffd", "%EF%BF%BD"}, // a valid one, not a sign of a broken encoding
 		{"\xff\xfe", "%FF%FE"},
 		{"\U0001f512", "%F0%9F%94%92"},
 		{"lock-0000000001", "%6Cock-0000000001"},
@@ -184,7 +175,7 @@ func TestEscapeLong(t *testing.T) {
 	}
 }
 
-// checkEscaped checks what holds for the result of Escape for any id.
+// checkEscaped checks that s is a legal segment, as the result of Escape for any id is.
 func checkEscaped(t *testing.T, id, s string) {
 	t.Helper()
 	if len(s) > maxEscaped {
@@ -201,32 +192,27 @@ func checkEscaped(t *testing.T, id, s string) {
 	}
 }
 
-// zooKeeperTakes is ZooKeeper's own check of a path's characters, which looks
-// at UTF-16 code units.
+// zooKeeperTakes is ZooKeeper's own check of a path's characters, which are UTF-16
+// code units.
 func zooKeeperTakes(s string) bool {
 	if !utf8.ValidString(s) {
 		return false
 	}
 	for _, c := range utf16.Encode([]rune(s)) {
-		switch {
-		case c == 0,
-			c > 0x0000 && c <= 0x001f,
-			c >= 0x007f && c <= 0x009f,
-			c >= 0xd800 && c <= 0xf8ff,
-			c >= 0xfff0:
+		if c <= 0x001f || c >= 0x007f && c <= 0x009f || c >= 0xd800 && c <= 0xf8ff || c >= 0xfff0 {
 			return false
 		}
 	}
 	return true
 }
 
-// unescape is the inverse of Escape for results that were not cut: that there
-// is one shows that different ids give different segments.
+// unescape is the inverse of Escape for results that were not cut. That there is one
+// shows that different ids give different segments.
 func unescape(s string) (id string, cut bool) {
 	switch {
 	case s == "%":
 		return "", false
-	case strings.Contains(s, "%~"): // which no escape of '~' or '%' gives
+	case strings.Contains(s, "%~"): // not the escape of any byte
 		return "", true
 	}
 	var b strings.Builder

@@ -5,20 +5,20 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// owner is the user whose the directories of a manager are that is owned.
+// owner is the user who owns the directories of an owned manager.
 const owner = "owner:secret"
 
-// owned makes a manager one whose directories are its own: others may do in them
-// what perms says.
+// owned gives a manager directories of its own, in which others have the rights perms.
 func owned(perms int32) func(*Config) {
 	return func(cfg *Config) {
 		as(owner)(cfg)
@@ -26,7 +26,7 @@ func owned(perms int32) func(*Config) {
 	}
 }
 
-// ownersACL lets owner do everything, and others what perms says.
+// ownersACL gives owner all rights, and others perms.
 func ownersACL(perms int32) []zkio.ACL {
 	acl := []zkio.ACL{{Perms: zkio.PermAll, Scheme: "digest", ID: digest(owner)}}
 	if perms != 0 {
@@ -40,398 +40,356 @@ func as(user string) func(*Config) {
 	return func(cfg *Config) { cfg.Auth = []zkio.Auth{{Scheme: "digest", Data: []byte(user)}} }
 }
 
-// Open finds out what a process may not do under the root, and says it.
-func TestF011_OpenWithoutPermission(t *testing.T) {
-	for _, test := range []struct {
-		perms int32
-		says  string
-	}{
-		{zkio.PermRead, "create a node"},
-		{zkio.PermCreate, "list"},
-		{zkio.PermCreate | zkio.PermRead, "delete"},
-		{zkio.PermRead | zkio.PermDelete, "create a node"},
-		{0, "create a node"},
-	} {
-		t.Run(fmt.Sprintf("%#x", test.perms), func(t *testing.T) {
-			everywhere(t, func(p *premises) {
-				p.open("owner", owned(test.perms))
-				err := p.refused("a")
-				var e *Error
-				if !errors.As(err, &e) || e.Op != "open" || !errors.Is(err, zkio.ErrNoAuth) {
-					p.t.Errorf("got %v", err)
-				}
-				for _, part := range []string{test.says, p.root, "not authorized", "Config.Auth is empty", "ACL", "Config.Root"} {
-					if !strings.Contains(fmt.Sprint(err), part) {
-						p.t.Errorf("the error does not say %q:\n%v", part, err)
-					}
-				}
-				names, _, err := p.session(owner).Children(p.root)
-				if err != nil || len(names) != 0 {
-					p.t.Errorf("the probe left %v, %v", names, err)
-				}
-			})
-		})
+// eachPerms runs test on both servers for each set of rights.
+func eachPerms(t *testing.T, all []int32, test func(s *site, perms int32)) {
+	for _, perms := range all {
+		t.Run(fmt.Sprintf("%#x", perms), func(t *testing.T) { everywhere(t, func(s *site) { test(s, perms) }) })
 	}
 }
 
-// Whom ZooKeeper does not know, or takes for somebody else, Open says what that
-// looks like: ZooKeeper never says that a password is wrong.
+// wantSays checks that an error contains all of the parts.
+func wantSays(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(fmt.Sprint(err), part) {
+			t.Errorf("the error does not say %q:\n%v", part, err)
+		}
+	}
+}
+
+// Open finds out which rights a process lacks under the root, and says so.
+func TestF011_OpenWithoutPermission(t *testing.T) {
+	says := map[int32]string{
+		zkio.PermRead:                   "create a node",
+		zkio.PermCreate:                 "list",
+		zkio.PermCreate | zkio.PermRead: "delete",
+		zkio.PermRead | zkio.PermDelete: "create a node",
+		0:                               "create a node",
+	}
+	eachPerms(t, slices.Collect(maps.Keys(says)), func(s *site, perms int32) {
+		s.open("owner", owned(perms))
+		err := s.refused("a")
+		wantErr(s.t, "open", err, zkio.ErrNoAuth)
+		wantSays(s.t, err, "holdfast: open: ", says[perms], s.root, "not authorized", "Config.Auth is empty", "ACL", "Config.Root")
+		names, _, err := s.session(owner).Children(s.root)
+		if err != nil || len(names) != 0 {
+			s.t.Errorf("the probe left %v, %v", names, err)
+		}
+	})
+}
+
+// A user that ZooKeeper does not know, or takes for another, is told what that looks
+// like: ZooKeeper never says that a password is wrong.
 func TestF012_OpenWithWrongCredentials(t *testing.T) {
-	for _, test := range []struct {
-		what string
+	for what, test := range map[string]struct {
 		with func(*Config)
 		want error
-		says []string
+		says string
 	}{
-		{"a wrong password", as("owner:sceret"), zkio.ErrNoAuth, []string{"create a node", "user or password is wrong"}},
-		{"another user", as("somebody:secret"), zkio.ErrNoAuth, []string{"create a node", "user or password is wrong"}},
-		{"a user without a password", as("owner"), zkio.ErrNoAuth, []string{"create a node", "user or password is wrong"}},
-		{"a scheme that the server does not have", func(cfg *Config) {
+		"a wrong password":          {as("owner:sceret"), zkio.ErrNoAuth, "user or password is wrong"},
+		"another user":              {as("somebody:secret"), zkio.ErrNoAuth, "user or password is wrong"},
+		"a user without a password": {as("owner"), zkio.ErrNoAuth, "user or password is wrong"},
+		"a scheme that the server does not have": {func(cfg *Config) {
 			cfg.Auth = []zkio.Auth{{Scheme: "digset", Data: []byte(owner)}}
-		}, zkio.ErrAuthFailed, []string{`refused the credentials of scheme "digset"`}},
-		{"one good scheme, and one that the server does not have", func(cfg *Config) {
+		}, zkio.ErrAuthFailed, `refused the credentials of scheme "digset"`},
+		"one good scheme, and one that the server does not have": {func(cfg *Config) {
 			as(owner)(cfg)
 			cfg.Auth = append(cfg.Auth, zkio.Auth{Scheme: "nosuchscheme"})
-		}, zkio.ErrAuthFailed, []string{`refused the credentials of scheme "nosuchscheme"`}},
+		}, zkio.ErrAuthFailed, `refused the credentials of scheme "nosuchscheme"`},
 	} {
-		t.Run(test.what, func(t *testing.T) {
-			everywhere(t, func(p *premises) {
-				m := p.open("owner", owned(0))
-				h := mustLock(p.t, exclusive(p.t, m, "jobs"))
-				err := p.refused("a", test.with)
-				wantErr(p.t, "open", err, test.want)
-				for _, part := range append(test.says, "holdfast: open: ") {
-					if !strings.Contains(fmt.Sprint(err), part) {
-						p.t.Errorf("the error does not say %q:\n%v", part, err)
-					}
+		t.Run(what, func(t *testing.T) {
+			everywhere(t, func(s *site) {
+				h := mustLock(s.t, s.lock("owner", owned(0)))
+				err := s.refused("a", test.with)
+				wantErr(s.t, "open", err, test.want)
+				wantSays(s.t, err, "holdfast: open: ", test.says)
+				if errors.Is(err, zkio.ErrNoAuth) {
+					wantSays(s.t, err, "create a node")
 				}
 				for _, secret := range []string{"secret", "sceret"} {
 					if strings.Contains(fmt.Sprint(err), secret) {
-						p.t.Errorf("the error gives the password away:\n%v", err)
+						s.t.Errorf("the error gives the password away:\n%v", err)
 					}
 				}
-				wantErr(p.t, "the owner", h.Err(), nil)
-				mustRelease(p.t, h)
+				wantHeld(s.t, "the owner", h)
+				mustRelease(s.t, h)
 			})
 		})
 	}
 }
 
-// A stranger can do with a lock's node and directory what the ACL says, and
-// nothing else.
+// A stranger can do with a lock's node and directory what the ACL says, and nothing
+// else.
 func TestStrangers(t *testing.T) {
-	for _, perms := range []int32{0, zkio.PermRead, zkio.PermRead | zkio.PermCreate} {
-		t.Run(fmt.Sprintf("%#x", perms), func(t *testing.T) {
-			everywhere(t, func(p *premises) {
-				l := exclusive(p.t, p.open("owner", owned(perms)), "jobs")
-				h := mustLock(p.t, l)
-				node := grantOf(p.t, h).Path
-				s := p.session("stranger:secret")
-				may := func(what string, allowed bool, err error) {
-					p.t.Helper()
-					if allowed {
-						wantErr(p.t, what, err, nil)
-					} else {
-						wantErr(p.t, what, err, zkio.ErrNoAuth)
-					}
-				}
-				read, create := perms&zkio.PermRead != 0, perms&zkio.PermCreate != 0
-				may("delete the node", false, s.Delete(node, -1))
-				_, err := s.Multi(zkio.DeleteOp(node, -1))
-				may("delete the node in a transaction", false, err)
-				_, err = s.Set(node, nil, -1)
-				may("write the node", false, err)
-				_, _, err = s.Get(node)
-				may("read the node", read, err)
-				_, err = s.ACL(node)
-				may("read the node's ACL", read, err)
-				_, _, err = s.Children(l.Path())
-				may("list the queue", read, err)
-				_, _, err = s.Get(l.Path())
-				may("read the directory", read, err)
-				_, err = s.Set(l.Path(), []byte("x"), -1)
-				may("write the directory", false, err)
-				may("delete the directory", false, s.Delete(l.Path(), -1))
-				may("create a node in the directory", create, s.Create(l.Path()+"/x", nil, nil))
-				may("create a directory", create, s.Create(p.root+"/more", nil, nil))
-				may("delete in the root", false, s.Delete(p.root+"/none", -1))
-				_, there, err := s.Exists(node)
-				if !there || err != nil {
-					p.t.Errorf("the node is there: %v, %v", there, err) // ZooKeeper tells everybody
-				}
-				wantErr(p.t, "the holder", h.Err(), nil)
-				mustRelease(p.t, h)
-			})
-		})
-	}
-}
-
-// A process may not create, list or look in a lock's directory: the wait fails
-// with that error, at once, and other locks go on.
-func TestF011_LockWithoutPermission(t *testing.T) {
-	for _, perms := range []int32{0, zkio.PermRead, zkio.PermRead | zkio.PermDelete} {
-		t.Run(fmt.Sprintf("%#x", perms), func(t *testing.T) {
-			everywhere(t, func(p *premises) {
-				m := p.open("a") // makes the root, for everybody
-				mustRelease(p.t, mustLock(p.t, exclusive(p.t, p.open("owner", owned(perms)), "jobs")))
-				l, other := exclusive(p.t, m, "jobs"), exclusive(p.t, m, "other")
-				h := mustLock(p.t, other)
-				_, err := l.Lock(p.t.Context())
-				wantErr(p.t, "lock", err, zkio.ErrNoAuth)
-				_, err = l.TryLock(p.t.Context())
-				wantErr(p.t, "trylock", err, zkio.ErrNoAuth)
-				w := l.Acquire(p.t.Context())
-				_, err = w.Granted().Wait(p.t.Context())
-				wantErr(p.t, "acquire", err, zkio.ErrNoAuth)
-				<-w.Lost()
-				_, err = w.Release().Wait(p.t.Context())
-				wantErr(p.t, "its end", err, zkio.ErrNoAuth)
-				wantState(p.t, l, state.Free, 0)
-				wantErr(p.t, "another lock", h.Err(), nil)
-				mustRelease(p.t, h)
-			})
-		})
-	}
-}
-
-// The directory's owner lets others write no data into it: the short way in is
-// closed, the long one is not.
-func TestDirectoryThatMayNotBeWritten(t *testing.T) {
-	everywhere(t, func(p *premises) {
-		b := exclusive(p.t, p.open("b"), "jobs")
-		a := exclusive(p.t, p.open("owner", owned(zkio.PermCreate|zkio.PermRead|zkio.PermDelete)), "jobs")
-		mustRelease(p.t, mustLock(p.t, a))
-		for range 2 {
-			h := mustLock(p.t, b)
-			_, err := a.TryLock(p.t.Context())
-			wantErr(p.t, "the owner's trylock", err, ErrLocked)
-			mustRelease(p.t, h)
-			mustRelease(p.t, mustLock(p.t, a))
+	eachPerms(t, []int32{0, zkio.PermRead, zkio.PermRead | zkio.PermCreate}, func(s *site, perms int32) {
+		l := s.lock("owner", owned(perms))
+		h := mustLock(s.t, l)
+		node, dir := grantOf(s.t, h).Path, l.Path()
+		z := s.session("stranger:secret")
+		may := func(what string, allowed bool, err error) {
+			s.t.Helper()
+			want := zkio.ErrNoAuth
+			if allowed {
+				want = nil
+			}
+			wantErr(s.t, what, err, want)
 		}
-		names, _, err := p.session(owner).Children(a.Path())
-		if err != nil || len(names) != 0 {
-			p.t.Errorf("left: %v, %v", names, err)
+		read, create := perms&zkio.PermRead != 0, perms&zkio.PermCreate != 0
+		may("delete the node", false, z.Delete(node, -1))
+		_, err := z.Multi(zkio.DeleteOp(node, -1))
+		may("delete the node in a transaction", false, err)
+		_, err = z.Set(node, nil, -1)
+		may("write the node", false, err)
+		_, _, err = z.Get(node)
+		may("read the node", read, err)
+		_, err = z.ACL(node)
+		may("read the node's ACL", read, err)
+		_, _, err = z.Children(dir)
+		may("list the queue", read, err)
+		_, _, err = z.Get(dir)
+		may("read the directory", read, err)
+		_, err = z.Set(dir, []byte("x"), -1)
+		may("write the directory", false, err)
+		may("delete the directory", false, z.Delete(dir, -1))
+		may("create a node in the directory", create, z.Create(dir+"/x", nil, nil))
+		may("create a directory", create, z.Create(s.root+"/more", nil, nil))
+		may("delete in the root", false, z.Delete(s.root+"/none", -1))
+		if _, there, err := z.Exists(node); !there || err != nil {
+			s.t.Errorf("the node is there: %v, %v; want true: this takes no right", there, err)
 		}
+		wantHeld(s.t, "the holder", h)
+		mustRelease(s.t, h)
 	})
 }
 
-// Credentials are presented again on every connection: whatever comes after one
-// was cut is done with the rights of the ACL.
+// A process lacks the right to create, list or look in a lock's directory: the wait
+// fails at once, and other locks go on.
+func TestF011_LockWithoutPermission(t *testing.T) {
+	eachPerms(t, []int32{0, zkio.PermRead, zkio.PermRead | zkio.PermDelete}, func(s *site, perms int32) {
+		m := s.open("a") // makes the root, for everyone
+		mustRelease(s.t, mustLock(s.t, s.lock("owner", owned(perms))))
+		l := exclusive(s.t, m, "jobs")
+		other := mustLock(s.t, exclusive(s.t, m, "other"))
+		_, err := l.Lock(s.t.Context())
+		wantErr(s.t, "lock", err, zkio.ErrNoAuth)
+		_, err = l.TryLock(s.t.Context())
+		wantErr(s.t, "trylock", err, zkio.ErrNoAuth)
+		w := l.Acquire(s.t.Context())
+		_, err = w.Granted().Wait(s.t.Context())
+		wantErr(s.t, "acquire", err, zkio.ErrNoAuth)
+		<-w.Lost()
+		_, err = w.Release().Wait(s.t.Context())
+		wantErr(s.t, "its end", err, zkio.ErrNoAuth)
+		wantState(s.t, l, state.Free, 0)
+		wantHeld(s.t, "another lock", other)
+		mustRelease(s.t, other)
+	})
+}
+
+// The directory's owner lets others write no data into it: the short way to the lock
+// is closed, the long one is not.
+func TestDirectoryThatMayNotBeWritten(t *testing.T) {
+	everywhere(t, func(s *site) {
+		b, a := s.lock("b"), s.lock("owner", owned(zkio.PermCreate|zkio.PermRead|zkio.PermDelete))
+		mustRelease(s.t, mustLock(s.t, a))
+		for range 2 {
+			h := mustLock(s.t, b)
+			_, err := a.TryLock(s.t.Context())
+			wantErr(s.t, "the owner's trylock", err, ErrLocked)
+			mustRelease(s.t, h)
+			mustRelease(s.t, mustLock(s.t, a))
+		}
+		s.wantEmpty(a)
+	})
+}
+
+// The client presents its credentials on every connection: what follows a reconnect
+// is done with the rights of the ACL.
 func TestF012_CredentialsSurviveReconnects(t *testing.T) {
-	everywhere(t, func(p *premises) {
-		w := &wires{via: p.via}
-		l := exclusive(p.t, p.open("owner", owned(0), func(cfg *Config) { cfg.Dialer = w.dial }), "jobs")
-		next := exclusive(p.t, p.open("next", owned(0)), "jobs")
-		s := p.session(owner)
+	everywhere(t, func(s *site) {
+		w := &wires{via: s.dial}
+		l, next := s.lock("owner", owned(0), func(cfg *Config) { cfg.Dialer = w.dial }), s.lock("next", owned(0))
 		reconnect := func() {
 			before := l.m.client.Stats().Reconnects
 			w.cut()
-			for l.m.client.Stats().Reconnects == before {
-				<-time.After(time.Millisecond)
-			}
+			s.until("reconnected", func() bool { return l.m.client.Stats().Reconnects > before })
 		}
 		for range 3 {
 			reconnect()
-			h := mustLock(p.t, l) // creates
+			h := mustLock(s.t, l) // creates
 			reconnect()
-			_, err := next.TryLock(p.t.Context())
-			wantErr(p.t, "another's trylock", err, ErrLocked)
-			queued := next.Acquire(p.t.Context())
-			node := grantOf(p.t, h).Path
+			_, err := next.TryLock(s.t.Context())
+			wantErr(s.t, "another's trylock", err, ErrLocked)
+			queued := next.Acquire(s.t.Context())
+			node := grantOf(s.t, h).Path
 			w.cut()
-			mustRelease(p.t, h) // deletes
-			if _, there, err := s.Exists(node); there || err != nil {
-				p.t.Errorf("the node is there: %v, %v", there, err)
+			mustRelease(s.t, h) // deletes
+			if _, there, err := next.m.client.Session().Exists(node); there || err != nil {
+				s.t.Errorf("the node is there: %v, %v", there, err)
 			}
-			if _, err := queued.Granted().Wait(p.t.Context()); err != nil {
-				p.t.Error(err)
-			}
-			behind := l.Acquire(p.t.Context())
-			<-behind.round.io().positionKnown().Done()
+			s.granted(queued)
+			behind := l.Acquire(s.t.Context())
+			s.untilQueued(next, 2)
 			reconnect()
-			mustRelease(p.t, queued)
-			if _, err := behind.Granted().Wait(p.t.Context()); err != nil { // lists and reads
-				p.t.Error(err)
-			}
-			mustRelease(p.t, behind)
+			mustRelease(s.t, queued)
+			s.granted(behind) // lists and reads
+			mustRelease(s.t, behind)
 		}
 		if n := l.m.client.Stats().Sessions; n != 1 {
-			p.t.Errorf("%d sessions", n)
+			s.t.Errorf("%d sessions", n)
 		}
 	})
 }
 
-// A process may not delete its node: the release of that lock says so, and no
-// other. When the right is given back, the deletion is made up for.
+// A process may not delete its node: the release of that lock fails with that error,
+// other locks go on. The deletion is made up for when the right is given back.
 func TestF083_ReleaseWithoutPermissionForAWhile(t *testing.T) {
-	everywhere(t, func(p *premises) {
-		m := p.open("a")
+	everywhere(t, func(s *site) {
 		strict := zkio.PermCreate | zkio.PermRead
-		theirs := exclusive(p.t, p.open("owner", owned(strict)), "jobs")
-		mustRelease(p.t, mustLock(p.t, theirs))
-		p.setACL(theirs.Path(), ownersACL(strict)...) // the last run on this server may have left another
-		l, other, more := exclusive(p.t, m, "jobs"), exclusive(p.t, m, "other"), exclusive(p.t, m, "more")
-		keep := mustLock(p.t, other)
+		l, theirs := s.lock("a"), s.lock("owner", owned(strict))
+		mustRelease(s.t, mustLock(s.t, theirs))
+		other, more := exclusive(s.t, l.m, "other"), exclusive(s.t, l.m, "more")
+		keep := mustLock(s.t, other)
 
-		h := mustLock(p.t, l)
-		_, err := h.Release().Wait(p.t.Context())
-		wantErr(p.t, "release", err, zkio.ErrNoAuth)
+		h := mustLock(s.t, l)
+		_, err := h.Release().Wait(s.t.Context())
+		wantErr(s.t, "release", err, zkio.ErrNoAuth)
 		var e *Error
 		if !errors.As(err, &e) || e.Op != "release" || e.Name != "jobs" {
-			p.t.Errorf("which lock? %v", err)
+			s.t.Errorf("which lock? %v", err)
 		}
-		wantState(p.t, l, state.Releasing, 0)
-		waiting := l.Acquire(p.t.Context())
-		behind := theirs.Acquire(p.t.Context())
-		<-behind.round.io().positionKnown().Done()
+		wantState(s.t, l, state.Releasing, 0)
+		waiting, behind := l.Acquire(s.t.Context()), theirs.Acquire(s.t.Context())
+		s.untilQueued(theirs, 2)
 
-		wantErr(p.t, "another lock", keep.Err(), nil)
-		mustRelease(p.t, mustLock(p.t, more))
-		mustRelease(p.t, keep)
-		mustRelease(p.t, mustLock(p.t, other))
-		wantState(p.t, l, state.Releasing, 0)
-		pending(p.t, "the next round's grant", waiting.Granted())
-		pending(p.t, "the owner's grant", behind.Granted())
+		wantHeld(s.t, "another lock", keep)
+		mustRelease(s.t, mustLock(s.t, more))
+		mustRelease(s.t, keep)
+		mustRelease(s.t, mustLock(s.t, other))
+		wantState(s.t, l, state.Releasing, 0)
+		pending(s.t, "the next round's grant", waiting.Granted())
+		pending(s.t, "the owner's grant", behind.Granted())
 
-		p.setACL(l.Path(), ownersACL(strict|zkio.PermDelete)...)
-		if _, err := behind.Granted().Wait(p.t.Context()); err != nil {
-			p.t.Error(err)
-		}
-		mustRelease(p.t, behind)
-		if _, err := waiting.Granted().Wait(p.t.Context()); err != nil {
-			p.t.Error(err)
-		}
-		mustRelease(p.t, waiting)
-		wantState(p.t, l, state.Free, 0)
+		s.setACL(l.Path(), ownersACL(strict|zkio.PermDelete)...)
+		s.granted(behind)
+		mustRelease(s.t, behind)
+		s.granted(waiting)
+		mustRelease(s.t, waiting)
+		wantState(s.t, l, state.Free, 0)
 	})
 }
 
-// Directories that let everybody delete are reported if the configured ACL
-// would not: the root in Open, and the first such directory of a lock.
+// Directories in which everyone may delete are reported if the configured ACL would
+// not allow that: the root by Open, and the first such directory of a lock.
 func TestWarnsOfDirectoriesThatAreOpen(t *testing.T) {
-	everywhere(t, func(p *premises) {
-		const warning = "WARN holdfast: everybody may delete"
+	everywhere(t, func(s *site) {
 		warned := func(what string, paths ...string) {
-			p.t.Helper()
-			lines := p.log.with(warning)
-			p.log.clear()
+			s.t.Helper()
+			lines := s.log.with("WARN holdfast: everybody may delete")
+			s.log.clear()
 			if len(lines) != len(paths) {
-				p.t.Fatalf("%s: %d warnings, want %d: %q", what, len(lines), len(paths), lines)
+				s.t.Fatalf("%s: %d warnings, want %d: %q", what, len(lines), len(paths), lines)
 			}
 			for i, path := range paths {
-				for _, part := range []string{"path=" + path + " ", "acl=world:anyone:", "setAcl"} {
-					if !strings.Contains(lines[i], part) {
-						p.t.Errorf("%s: the warning does not say %q: %s", what, part, lines[i])
-					}
-				}
+				wantSays(s.t, errors.New(lines[i]), "path="+path+" ", "acl=world:anyone:", "setAcl")
 			}
 		}
-		open := func(with ...func(*Config)) *Manager {
-			return p.open("owner", append([]func(*Config){owned(zkio.PermRead)}, with...)...)
-		}
-		everybody := p.open("everybody")
-		for _, name := range []string{"jobs", "other"} {
-			mustRelease(p.t, mustLock(p.t, exclusive(p.t, everybody, name)))
-		}
-		all := zkio.ACL{Perms: zkio.PermAll, Scheme: "world", ID: "anyone"}
-		p.open("everybody too", func(cfg *Config) { cfg.ACL = []zkio.ACL{all} })
-		p.open("everybody, in the end", owned(zkio.PermAdmin))
-		warned("nobody is restricted")
+		open := func() *Manager { return s.open("owner", owned(zkio.PermRead)) }
+		cycle := func(m *Manager, name string) { mustRelease(s.t, mustLock(s.t, exclusive(s.t, m, name))) }
+		everyone := s.open("everyone")
+		cycle(everyone, "jobs")
+		cycle(everyone, "other")
+		s.open("everyone too", func(cfg *Config) {
+			cfg.ACL = []zkio.ACL{{Perms: zkio.PermAll, Scheme: "world", ID: "anyone"}}
+		})
+		s.open("everyone, in the end", owned(zkio.PermAdmin))
+		warned("the ACL restricts no one")
 
 		m := open()
-		warned("open", p.root)
+		warned("open", s.root)
 		for range 2 {
-			mustRelease(p.t, mustLock(p.t, exclusive(p.t, m, "jobs")))
-			warned("the first lock", p.root+"/jobs")
-			mustRelease(p.t, mustLock(p.t, exclusive(p.t, m, "jobs")))
-			mustRelease(p.t, mustLock(p.t, exclusive(p.t, m, "other")))
-			mustRelease(p.t, mustLock(p.t, exclusive(p.t, m, "own")))
+			cycle(m, "jobs")
+			warned("the first lock", s.root+"/jobs")
+			cycle(m, "jobs")
+			cycle(m, "other")
+			cycle(m, "own")
 			warned("another lock, and one of its own")
 			m = open()
-			warned("open again", p.root)
+			warned("open again", s.root)
 		}
 		for _, perms := range []int32{zkio.PermDelete, zkio.PermAdmin} {
-			p.setACL(p.root, ownersACL(perms)...)
+			s.setACL(s.root, ownersACL(perms)...)
 			open()
-			warned(fmt.Sprintf("with %#x", perms), p.root)
+			warned(fmt.Sprintf("with %#x", perms), s.root)
 		}
-		p.setACL(p.root, ownersACL(zkio.PermRead|zkio.PermCreate|zkio.PermWrite)...)
-		open()
-		warned("with nothing that harms")
-		mustRelease(p.t, mustLock(p.t, exclusive(p.t, open(), "own")))
+		s.setACL(s.root, ownersACL(zkio.PermRead|zkio.PermCreate|zkio.PermWrite)...)
+		m = open()
+		warned("with harmless rights")
+		cycle(m, "own")
 		warned("a directory of its own")
 	})
 }
 
-// What a process asks about ACLs: nothing if its own restricts nobody, else one
-// request when a lock's directory is looked at for the first time.
+// A process asks for no ACLs if its own restricts no one. Otherwise it sends one
+// request when it looks at a lock's directory for the first time.
 func TestCostOfLookingAtACLs(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		b := c.open("b")
-		m := c.open("owner", owned(0))
+		b, m := c.open("b"), c.open("owner", owned(0))
 		if n := m.client.Stats().Sent["getACL"]; n != 1 {
 			c.t.Errorf("Open asks %d times", n)
 		}
-		l := exclusive(c.t, m, "jobs")
-		n := c.tally(m)
-		mustRelease(c.t, mustLock(c.t, l))
+		l, n := exclusive(c.t, m, "jobs"), c.tally(m)
+		c.cycle(l)
 		n.want("the first time", "createContainer=1 delete=1 getACL=1 getData=2 multi=1")
 		for range 3 {
-			mustRelease(c.t, mustLock(c.t, l))
+			c.cycle(l)
 			n.want("after that", "delete=1 multi=1")
 		}
 		for _, name := range []string{"open", "open too"} {
-			mustRelease(c.t, mustLock(c.t, exclusive(c.t, b, name)))
-			mustRelease(c.t, mustLock(c.t, exclusive(c.t, m, name)))
+			c.cycle(exclusive(c.t, b, name))
+			c.cycle(exclusive(c.t, m, name))
 		}
-		n.want("when one that is open was reported", "delete=2 getACL=1 getData=2 multi=2")
+		n.want("once an open one was reported", "delete=2 getACL=1 getData=2 multi=2")
 		if n := c.open("b", func(cfg *Config) { cfg.Root = "/else" }).client.Stats().Sent["getACL"]; n != 0 {
 			c.t.Errorf("without an ACL of its own, Open asks %d times", n)
 		}
 	})
 }
 
-// A process may create nodes but not delete them: the release says so, the lock
-// stays taken, other locks are not touched, and the end of the session frees it.
+// A process may create nodes but not delete them: the release fails with that error,
+// the lock stays taken, other locks go on, and the end of the session frees it.
 func TestF083_ReleaseWithoutPermission(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		m := c.open("a")
-		owner := c.lock("owner", owned(zkio.PermCreate|zkio.PermRead))
-		mustRelease(c.t, mustLock(c.t, owner))
-		l, other := exclusive(c.t, m, "jobs"), exclusive(c.t, m, "other")
-		keep := mustLock(c.t, other)
+		l, owner := c.lock("a"), c.lock("owner", owned(zkio.PermCreate|zkio.PermRead))
+		c.cycle(owner)
+		keep := mustLock(c.t, exclusive(c.t, l.m, "other"))
 
 		h := mustLock(c.t, l)
-		node := grantOf(c.t, h).Path
 		end := h.Release()
 		later(time.Second)
 		wantErr(c.t, "release", settled(c.t, "release", end), zkio.ErrNoAuth)
 		wantState(c.t, l, state.Releasing, 0)
-		next := l.Acquire(c.t.Context())
-		theirs := owner.Acquire(c.t.Context())
+		next, theirs := l.Acquire(c.t.Context()), owner.Acquire(c.t.Context())
 		later(time.Minute)
-		pending(c.t, "the next grant here", next.Granted())
-		pending(c.t, "the owner's grant", theirs.Granted())
-		wantErr(c.t, "another lock", keep.Err(), nil)
+		c.waiting(next, theirs)
+		c.held(keep)
 
-		// An administrator helps.
-		if err := c.srv.Delete(node); err != nil {
-			c.t.Fatal(err)
-		}
+		// An administrator deletes the node.
+		g, _, _ := h.Granted().Poll()
+		c.remove(g.Path)
 		later(time.Minute)
-		wantErr(c.t, "the owner", theirs.Err(), nil)
-		mustRelease(c.t, theirs)
-		synctest.Wait()
-		wantErr(c.t, "the next round here", next.Err(), nil)
+		c.held(theirs)
+		c.unlock(theirs)
+		c.held(next)
 
-		// Nobody helps: the session's end does.
+		// The end of the session does.
 		wantErr(c.t, "unlock", next.Unlock(c.t.Context()), zkio.ErrNoAuth)
-		mustRelease(c.t, keep)
-		err := m.Shutdown(c.t.Context())
+		c.unlock(keep)
+		err := l.m.Shutdown(c.t.Context())
 		if !errors.As(err, new(*Error)) || !strings.Contains(err.Error(), "jobs") {
 			c.t.Errorf("Shutdown does not say which node stayed: %v", err)
 		}
 		c.wantNodes(0)
-		mustRelease(c.t, mustLock(c.t, owner))
+		c.cycle(owner)
 	})
 }

@@ -70,12 +70,12 @@ func (a action) String() string {
 	return [...]string{"park", "look at own", "list", "watch", "watch the rest", "enter"}[a]
 }
 
-// A site is everything that matters for one waiter: the nodes in the directory,
+// A situation is everything that matters for one waiter: the nodes in the directory,
 // what the server has told and the client not heard yet, and what the waiter
 // knows. It is a value: each step makes another one.
-type site struct {
+type situation struct {
 	kind    queue.Kind
-	ahead   [maxAhead]siteNode
+	ahead   [maxAhead]aheadNode
 	own     bool // the waiter's node is there
 	ownDead bool // … and was not any more when the last contender ahead went
 
@@ -83,11 +83,11 @@ type site struct {
 	disconnected bool
 	conn         uint64
 
-	events [4]siteEvent // told by the server, not heard by the waiter; zero values at the end
+	events [4]untold // told by the server, not heard by the waiter; zero values at the end
 
 	// The waiter.
 	awake   bool
-	plan    sitePlan
+	plan    planState
 	gone    [maxAhead]bool // by contender
 	changed bool
 	node    ownNode
@@ -98,8 +98,8 @@ type site struct {
 
 const maxAhead = 4 // three, and a read that a downgrade leaves
 
-// A siteNode is a contender ahead, or one that a downgrade may put at its place.
-type siteNode struct {
+// A aheadNode is a contender ahead, or one that a downgrade may put at its place.
+type aheadNode struct {
 	kind      queue.Kind // 0: none
 	seq       uint8
 	guid      bool
@@ -110,14 +110,14 @@ type siteNode struct {
 	mayReturn uint8
 }
 
-// A siteEvent is what a watch told about a contender, or about the own node.
-type siteEvent struct {
+// A untold is what a watch told about a contender, or about the own node.
+type untold struct {
 	of      int8 // 1 + index in ahead; -1: the own node; 0: no event
 	changed bool
 }
 
-// A sitePlan is a plan by indices into ahead.
-type sitePlan struct {
+// A planState is a plan by indices into ahead.
+type planState struct {
 	known    [2]int8 // 1 + index, the nearest last; 0: none
 	n, watch uint8
 	ahead    int32
@@ -127,7 +127,7 @@ type sitePlan struct {
 	armed    bool
 }
 
-func (n siteNode) name(i int) string {
+func (n aheadNode) name(i int) string {
 	if n.guid {
 		return fmt.Sprintf("_c_%032x-%s%010d", i+1, n.kind.Mark(), n.seq)
 	}
@@ -139,15 +139,15 @@ const (
 	ownSeq  = 7
 )
 
-func (s *site) ownName() string { return fmt.Sprintf("%s%s%010d", ownGUID, s.kind.Mark(), ownSeq) }
+func (s *situation) ownName() string { return fmt.Sprintf("%s%s%010d", ownGUID, s.kind.Mark(), ownSeq) }
 
 // excluded reports whether a contender ahead that is there keeps the waiter out.
-func (s *site) excluded() bool {
-	return slices.ContainsFunc(s.ahead[:], func(n siteNode) bool { return n.there && queue.Excludes(n.kind, s.kind) })
+func (s *situation) excluded() bool {
+	return slices.ContainsFunc(s.ahead[:], func(n aheadNode) bool { return n.there && queue.Excludes(n.kind, s.kind) })
 }
 
 // index returns where the contender called name is in ahead.
-func (s *site) index(name string) int {
+func (s *situation) index(name string) int {
 	for i, n := range s.ahead {
 		if n.kind != 0 && n.name(i) == name {
 			return i
@@ -156,34 +156,34 @@ func (s *site) index(name string) int {
 	panic("no such contender: " + name)
 }
 
-func (s *site) push(e siteEvent) {
+func (s *situation) push(e untold) {
 	for i := range s.events {
 		if s.events[i].of == 0 {
 			s.events[i] = e
 			return
 		}
 	}
-	panic("more events than a site has room for")
+	panic("more events than a situation has room for")
 }
 
 // room reports whether some step's events fit.
-func (s *site) room() bool { return s.events[len(s.events)-2].of == 0 }
+func (s *situation) room() bool { return s.events[len(s.events)-2].of == 0 }
 
 // fire tells the waiter of a contender, if the server has a watch for it.
-func (s *site) fire(i int, changed bool) {
+func (s *situation) fire(i int, changed bool) {
 	switch n := &s.ahead[i]; {
 	case !n.watched:
 	case s.disconnected:
 		n.missed = n.missed || changed
 	default:
 		n.watched = false
-		s.push(siteEvent{int8(i + 1), changed})
+		s.push(untold{int8(i + 1), changed})
 	}
 }
 
 // adopt makes p the waiter's plan.
-func (s *site) adopt(p queue.Prospect, conn uint64) {
-	s.plan = sitePlan{n: uint8(len(p.Known)), watch: p.Watch, ahead: p.Ahead, complete: p.Complete, conn: conn, exists: true}
+func (s *situation) adopt(p queue.Prospect, conn uint64) {
+	s.plan = planState{n: uint8(len(p.Known)), watch: p.Watch, ahead: p.Ahead, complete: p.Complete, conn: conn, exists: true}
 	for i, c := range p.Known {
 		s.plan.known[i] = int8(s.index(c.Name) + 1)
 	}
@@ -191,7 +191,7 @@ func (s *site) adopt(p queue.Prospect, conn uint64) {
 }
 
 // prospect is the plan as decide takes it.
-func (p sitePlan) prospect(s *site) *plan {
+func (p planState) prospect(s *situation) *plan {
 	if !p.exists {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (p sitePlan) prospect(s *site) *plan {
 }
 
 // names returns what a list of the directory shows.
-func (s *site) names() (names []string) {
+func (s *situation) names() (names []string) {
 	for i, n := range s.ahead {
 		if n.there {
 			names = append(names, n.name(i))
@@ -216,9 +216,9 @@ func (s *site) names() (names []string) {
 	return names
 }
 
-// act has the waiter do what decide says. done reports that it has left the site:
+// act has the waiter do what decide says. done reports that it has left the situation:
 // it has entered, or has found its node gone.
-func (s *site) act() (a action, done bool, fault string) {
+func (s *situation) act() (a action, done bool, fault string) {
 	p := s.plan.prospect(s)
 	var n news
 	if p != nil {
@@ -242,7 +242,7 @@ func (s *site) act() (a action, done bool, fault string) {
 		}
 		s.ownWatch, s.node.watched, s.node.seen, s.node.due = true, true, true, false
 		if s.node.touched {
-			s.node.touched, s.plan = false, sitePlan{}
+			s.node.touched, s.plan = false, planState{}
 		}
 	case doList:
 		if !s.own {
@@ -261,7 +261,7 @@ func (s *site) act() (a action, done bool, fault string) {
 			if s.ahead[i-1].there {
 				s.ahead[i-1].watched = true
 			} else {
-				s.push(siteEvent{i, false})
+				s.push(untold{i, false})
 			}
 		}
 		s.plan.armed = true
@@ -280,10 +280,10 @@ func (s *site) act() (a action, done bool, fault string) {
 }
 
 // hear has the waiter hear of the first event.
-func (s *site) hear() {
+func (s *situation) hear() {
 	e := s.events[0]
 	copy(s.events[:], s.events[1:])
-	s.events[len(s.events)-1] = siteEvent{}
+	s.events[len(s.events)-1] = untold{}
 	s.awake = true
 	if e.of < 0 {
 		s.node.touched = true
@@ -299,8 +299,8 @@ func (s *site) hear() {
 	}
 }
 
-// steps calls next for everything that can happen at the site.
-func (s site) steps(next func(what string, s site, done bool, fault string)) {
+// steps calls next for everything that can happen at the situation.
+func (s situation) steps(next func(what string, s situation, done bool, fault string)) {
 	if s.awake {
 		n := s
 		a, done, fault := n.act()
@@ -346,21 +346,21 @@ func (s site) steps(next func(what string, s site, done bool, fault string)) {
 		n.own = false
 		if n.ownWatch && !n.disconnected {
 			n.ownWatch = false
-			n.push(siteEvent{of: -1})
+			n.push(untold{of: -1})
 		}
 		next("the own node goes", n, false, "")
 	}
 	switch {
 	case s.disconnected:
 		// The server tells, in any order, what happened to what was watched.
-		var missed []siteEvent
+		var missed []untold
 		for i, node := range s.ahead {
 			if node.watched && (!node.there || node.missed) {
-				missed = append(missed, siteEvent{int8(i + 1), node.there})
+				missed = append(missed, untold{int8(i + 1), node.there})
 			}
 		}
 		if s.ownWatch && !s.own {
-			missed = append(missed, siteEvent{of: -1})
+			missed = append(missed, untold{of: -1})
 		}
 		for range max(1, len(missed)) {
 			n := s
@@ -390,7 +390,7 @@ func (s site) steps(next func(what string, s site, done bool, fault string)) {
 	if s.rotations > 0 {
 		n := s
 		n.rotations--
-		n.awake, n.node.due, n.plan = true, true, sitePlan{}
+		n.awake, n.node.due, n.plan = true, true, planState{}
 		next("the rotation", n, false, "")
 	}
 	if s.node.seen && !s.node.watched {
@@ -406,7 +406,7 @@ func (s site) steps(next func(what string, s site, done bool, fault string)) {
 }
 
 // stuck reports that the waiter waits for news that no watch will bring.
-func (s *site) stuck() bool {
+func (s *situation) stuck() bool {
 	if s.awake || s.disconnected || s.events[0].of != 0 || !s.own {
 		return false
 	}
@@ -421,12 +421,12 @@ func (s *site) stuck() bool {
 // sites returns all small queues, with the waiter behind: kinds, positions, names
 // that can recur, reads that a downgrade can leave; and what the waiter knows when
 // it starts: nothing, or the tail of the queue as it was when it last was the head.
-func sites() (all []site) {
+func situations() (all []situation) {
 	for _, kinds := range [][]queue.Kind{{queue.Exclusive}, {queue.Read, queue.Write}} {
 		for n := range 4 {
 			for code := range pow(len(kinds)*2, n) {
 				for _, own := range kinds {
-					s := site{kind: own, own: true, conn: 1, awake: true}
+					s := situation{kind: own, own: true, conn: 1, awake: true}
 					// What goes on beside the contenders' coming and going; all at
 					// once are millions of situations, and none of another sort.
 					s.reconnects = uint8(min(1, 3-n))
@@ -435,7 +435,7 @@ func sites() (all []site) {
 					s.node.seen = true
 					at, recurs, code := 0, 0, code
 					for i := range n {
-						c := siteNode{kind: kinds[code%len(kinds)], seq: uint8(i + 1), guid: code/len(kinds)%2 == 0, there: true}
+						c := aheadNode{kind: kinds[code%len(kinds)], seq: uint8(i + 1), guid: code/len(kinds)%2 == 0, there: true}
 						code /= len(kinds) * 2
 						if !c.guid {
 							recurs++
@@ -448,7 +448,7 @@ func sites() (all []site) {
 						s.ahead[at] = c
 						at++
 						if c.kind == queue.Write && i == n-1 && at < maxAhead { // its owner may downgrade
-							s.ahead[at] = siteNode{kind: queue.Read, seq: c.seq, guid: true, mayReturn: 1}
+							s.ahead[at] = aheadNode{kind: queue.Read, seq: c.seq, guid: true, mayReturn: 1}
 							at++
 						}
 					}
@@ -474,12 +474,12 @@ func pow(b, e int) int {
 	return p
 }
 
-// fromTail returns the site with a waiter that has queued behind a tail that it saw
+// fromTail returns the situation with a waiter that has queued behind a tail that it saw
 // as the head: all are in it, or all but the last, which came since.
-func (s site) fromTail() (all []site) {
+func (s situation) fromTail() (all []situation) {
 	head := fmt.Sprintf("_c_%032x-%s%010d", 99, s.kind.Mark(), 0)
 	for unseen := range 2 {
-		n := len(slices.DeleteFunc(slices.Clone(s.ahead[:]), func(n siteNode) bool { return n.kind == 0 }))
+		n := len(slices.DeleteFunc(slices.Clone(s.ahead[:]), func(n aheadNode) bool { return n.kind == 0 }))
 		if n-unseen < 1 {
 			continue
 		}
@@ -492,9 +492,9 @@ func (s site) fromTail() (all []site) {
 		q.Free()
 		own, _ := queue.ParseName(fmt.Sprintf("%s%s%010d", ownGUID, s.kind.Mark(), n+1))
 		if p, ok := tail.Prospect(own); ok {
-			site := s
-			site.adopt(p, 1)
-			all = append(all, site)
+			other := s
+			other.adopt(p, 1)
+			all = append(all, other)
 		}
 	}
 	return all
@@ -507,19 +507,19 @@ func (s site) fromTail() (all []site) {
 // and it never waits for what no watch will tell.
 func TestDecideEverywhere(t *testing.T) {
 	type edge struct {
-		from site
+		from situation
 		what string
 	}
-	seen := map[site]edge{}
-	var queueOf []site
-	for _, s := range sites() {
+	seen := map[situation]edge{}
+	var queueOf []situation
+	for _, s := range situations() {
 		if _, known := seen[s]; !known {
 			seen[s] = edge{}
 			queueOf = append(queueOf, s)
 		}
 	}
 	initial := len(queueOf)
-	story := func(s site) string {
+	story := func(s situation) string {
 		var steps []string
 		for e := seen[s]; e.what != ""; e = seen[s] {
 			steps = append(steps, e.what)
@@ -536,7 +536,7 @@ func TestDecideEverywhere(t *testing.T) {
 		if s.stuck() {
 			t.Fatalf("it waits for news that will not come:\n\t%s", story(s))
 		}
-		s.steps(func(what string, n site, done bool, fault string) {
+		s.steps(func(what string, n situation, done bool, fault string) {
 			decisions++
 			if fault != "" {
 				t.Fatalf("%s:\n\t%s\n\t%s", fault, story(s), what)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// The same name is the same lock, however it is written and whoever asks.
+// The same name is the same lock, however it is written.
 func TestSameNameSameLock(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("a")
@@ -46,7 +46,7 @@ func TestSameNameSameLock(t *testing.T) {
 	})
 }
 
-// registry returns a manager without ZooKeeper, for locks that stay idle.
+// registry returns a manager without a client, for locks that stay idle.
 func registry() *Manager {
 	return &Manager{
 		cfg:     Config{Root: "/holdfast", Logger: slog.New(slog.DiscardHandler)},
@@ -55,8 +55,8 @@ func registry() *Manager {
 	}
 }
 
-// Idle locks that nobody remembers are collected, with their entries; those
-// that somebody remembers are not.
+// Idle locks without references are collected, with their entries in the manager;
+// those with references are not.
 func TestF076_ForgottenLocksAreCollected(t *testing.T) {
 	m := registry()
 	kept := make(map[string]*Lock)
@@ -71,18 +71,18 @@ func TestF076_ForgottenLocksAreCollected(t *testing.T) {
 		}
 	}
 	if n := len(m.locks); n > 10_000 {
-		t.Errorf("%d entries are left of 20000 locks of which %d are remembered", n, len(kept))
+		t.Errorf("%d entries are left of 20000 locks, %d of which have references", n, len(kept))
 	}
 	runtime.GC()
 	for name, l := range kept {
 		if exclusive(t, m, name) != l {
-			t.Errorf("%s, which is remembered, was made anew", name)
+			t.Errorf("%s, which has a reference, was made anew", name)
 		}
 	}
 }
 
-// A lock that is not free is never collected, though nobody remembers it: in no
-// phase, with a hold in somebody's hands or not.
+// A lock that is not free is never collected, in no phase, even if nothing refers to
+// it or to its hold.
 func TestBusyLocksAreNotCollected(t *testing.T) {
 	for _, phase := range phases {
 		if phase.name == "free" {
@@ -93,8 +93,8 @@ func TestBusyLocksAreNotCollected(t *testing.T) {
 				s := &scene{cluster: c, a: c.lock("a"), b: c.lock("b")}
 				m, p := s.a.m, weak.Make(s.a)
 				phase.enter(s)
-				granted, released := s.h.Granted(), s.h.Released()
-				_, _ = granted, released
+				s.h.Granted()
+				s.h.Released()
 				s.a, s.h = nil, Hold{}
 				for range 5 {
 					runtime.GC()
@@ -118,29 +118,23 @@ func TestBusyLocksAreNotCollected(t *testing.T) {
 	}
 }
 
-// A lock that was busy and is idle and forgotten is collected.
+// A lock that was busy, and is idle without references now, is collected.
 func TestUsedLocksAreCollected(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		m := c.open("a")
-		b := c.lock("b")
-		var olds []Hold
+		m, b := c.open("a"), c.lock("b")
 		p := func() weak.Pointer[Lock] {
 			l := exclusive(c.t, m, "jobs")
 			for range 3 {
-				mustRelease(c.t, mustLock(c.t, l)) // in the ordinary way,
+				c.cycle(l) // used in the ordinary way,
 				h := mustLock(c.t, b)
-				w := l.Acquire(c.t.Context()) // given up,
-				synctest.Wait()
-				w.Release()
+				c.acquire(l).Release() // given up,
 				mustRelease(c.t, h)
 				h = mustLock(c.t, l) // and lost
 				c.expire(m)
 				h.Release()
 			}
-			olds = nil
 			return weak.Make(l)
 		}()
-		_ = olds
 		for range 10 {
 			runtime.GC()
 			if p.Value() == nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// Who is inside when, for queues of all kinds of contenders. Each letter is a
-// process of its own, in the order in which they queue:
+// Which contenders are inside together. Each letter of a queue is a process, in
+// the order in which they queue:
 //
 //	R W E   a reader, a writer, and an exclusive lock of this package
 //	r w e   the nodes of Apache Curator's read, write and mutex
 //	z k     the nodes of kazoo's read lock and its lock or write lock
 //
-// Each turn names those who are inside together, by their places in the queue, of
-// which a is the first; then they leave, and the next turn is due.
+// Each turn names those who are inside together by their places in the queue, of
+// which a is the first. Then they leave, and the next turn is due.
 func TestReadWriteTurns(t *testing.T) {
 	for _, test := range []struct{ what, queue, turns string }{
 		{"readers share", "RRR", "abc"},
@@ -36,8 +36,8 @@ func TestReadWriteTurns(t *testing.T) {
 
 		{"a mutex is a writer to readers", "ERR", "a bc"},
 		{"a mutex is a writer to writers", "EWE", "a b c"},
-		{"readers are in a mutex's way", "RRE", "ab c"},
-		{"a mutex is in the readers' way", "RER", "a b c"},
+		{"readers block a mutex", "RRE", "ab c"},
+		{"a mutex blocks readers", "RER", "a b c"},
 
 		{"Curator's writer", "wRR", "a bc"},
 		{"Curator's readers", "rRW", "ab c"},
@@ -62,170 +62,128 @@ func TestReadWriteTurns(t *testing.T) {
 	}
 }
 
-// turns is a queue of processes, as TestReadWriteTurns describes it.
+// turns is a queue as TestReadWriteTurns describes it.
 type turns struct {
-	c     *cluster
-	ref   *rwReferee
-	queue string
-	holds []Hold   // of ours
-	paths []string // of strangers' nodes
-	gone  []bool
-	in    []func()
+	c      *cluster
+	ref    *referee
+	places []turn
+}
+
+// A turn is one place in the queue.
+type turn struct {
+	kind rune
+	hold Hold   // of a process of ours
+	path string // of another client's node
+	out  func() // of the referee, while it is inside
+	gone bool
 }
 
 func newTurns(c *cluster, queue string) *turns {
 	c.t.Helper()
-	q := &turns{
-		c: c, ref: newRWReferee(c.t), queue: queue,
-		holds: make([]Hold, len(queue)), paths: make([]string, len(queue)), gone: make([]bool, len(queue)), in: make([]func(), len(queue)),
-	}
+	q := &turns{c: c, ref: newReferee(c.t), places: make([]turn, len(queue))}
 	strangers := c.crowd()
+	names := map[rune]string{
+		'r': "_c_%035d-__READ__", 'w': "_c_%035d-__WRIT__", 'e': "_c_%035d-lock-",
+		'z': "%032d__rlock__", 'k': "%032d__lock__",
+	}
 	for i, kind := range queue {
-		label := string('a' + rune(i))
+		p, label := &q.places[i], string('a'+rune(i))
+		p.kind = kind
 		switch kind {
-		case 'R':
-			q.holds[i] = c.rw(label).Reader().Acquire(c.t.Context())
-		case 'W':
-			q.holds[i] = c.rw(label).Writer().Acquire(c.t.Context())
+		case 'R', 'W':
+			p.hold = c.acquire(pick(c.rw(label), kind == 'W'))
 		case 'E':
-			q.holds[i] = c.lock(label).Acquire(c.t.Context())
+			p.hold = c.acquire(c.lock(label))
 		default:
-			name := map[rune]string{
-				'r': "_c_%035d-__READ__", 'w': "_c_%035d-__WRIT__", 'e': "_c_%035d-lock-",
-				'z': "%032d__rlock__", 'k': "%032d__lock__",
-			}[kind]
-			name = strings.Replace(fmt.Sprintf(name, i), "_c_0000000", "_c_0-0-0-0-", 1) // with dashes, as Curator's
-			q.paths[i] = strangers.node(name + fmt.Sprintf("%010d", i))
+			name := strings.Replace(fmt.Sprintf(names[kind], i), "_c_0000000", "_c_0-0-0-0-", 1) // with dashes, like Curator's
+			p.path = strangers.node(name + fmt.Sprintf("%010d", i))
 		}
-		synctest.Wait() // in its place, or inside
 	}
 	return q
 }
 
-// wantInside checks that those are inside, and no other.
+// wantInside checks that the places of turn are inside, and no others.
 func (q *turns) wantInside(turn string) {
 	q.c.t.Helper()
 	synctest.Wait()
-	for i := range q.queue {
-		want := strings.ContainsRune(turn, 'a'+rune(i))
+	for i := range q.places {
+		p, label := &q.places[i], string('a'+rune(i))
+		want := strings.Contains(turn, label)
 		switch {
-		case q.gone[i]:
-		case q.paths[i] != "": // strangers decide for themselves
+		case p.gone:
+		case p.path != "": // other clients decide for themselves
 			if want {
-				q.in[i] = q.ref.enter(string('a'+rune(i)), strings.ContainsRune("wek", rune(q.queue[i])), uint64(q.czxid(q.paths[i])))
+				p.out = q.ref.enterStranger(label, strings.ContainsRune("wek", p.kind), q.c.czxid(p.path))
 			}
 		default:
-			_, err, granted := q.holds[i].Granted().Poll()
+			_, err, granted := p.hold.Granted().Poll()
 			if granted != want || err != nil {
-				q.c.t.Fatalf("queue %s, turn %q: %c is granted: %t, %v; want %t\n%v", q.queue, turn, 'a'+i, granted, err, want, q.c.nodes())
+				q.c.t.Fatalf("turn %q: %s is granted: %t, %v; want %t\n%v", turn, label, granted, err, want, q.c.nodes())
 			}
 			if granted {
-				q.in[i] = q.ref.enterHeld(q.holds[i])
+				p.out = q.ref.enter(p.hold.Lock().m, p.hold)
 			}
 		}
 	}
 }
 
-func (q *turns) czxid(path string) int64 {
-	_, stat, _ := q.c.srv.Get(path)
-	return stat.Czxid
-}
-
-// leave has those who are inside leave.
+// leave lets those who are inside leave.
 func (q *turns) leave() {
 	q.c.t.Helper()
-	for i, out := range q.in {
-		if out == nil {
+	for i := range q.places {
+		p := &q.places[i]
+		if p.out == nil {
 			continue
 		}
-		out()
-		q.in[i], q.gone[i] = nil, true
-		if q.paths[i] != "" {
-			q.c.remove(q.paths[i])
+		p.out()
+		p.out, p.gone = nil, true
+		if p.path != "" {
+			q.c.remove(p.path)
 		} else {
-			mustRelease(q.c.t, q.holds[i])
+			mustRelease(q.c.t, p.hold)
 		}
 	}
 }
 
-// A reader watches the nearest writer ahead and nothing else. What others do is
-// no request of its own.
-func TestF036_ReaderWaitsForTheNearestWriterOnly(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		strangers := c.crowd()
-		far := strangers.node("__READ__0000000000")
-		near := strangers.node("_c_" + hex32 + "-__WRIT__0000000001")
-		beside := strangers.node("__READ__0000000002")
-		h := c.rw("a").Reader().Acquire(c.t.Context())
-		synctest.Wait()
-		behind := strangers.node("__WRIT__0000000004")
-
-		for path, want := range map[string]int{far: 0, near: 1, beside: 0, behind: 0} {
-			if got := c.srv.Watches(path).Data; got != want {
-				c.t.Errorf("%d watches of %s, want %d", got, path, want)
-			}
+// A directory in which mutexes contend with readers and writers is a mistake:
+// other clients grant both. It is logged once.
+func TestKindsInOneDirectoryAreReported(t *testing.T) {
+	const said = "mutexes and read/write locks contend in one directory"
+	type mix struct {
+		node string
+		take func(c *cluster) *Lock
+	}
+	each(t, map[string]mix{
+		"a mutex among readers":      {"lock-0000000000", func(c *cluster) *Lock { return c.rw("a").Reader() }},
+		"kazoo's lock among writers": {hex32 + "__lock__0000000000", func(c *cluster) *Lock { return c.rw("a").Writer() }},
+		"a reader among mutexes":     {"__READ__0000000000", func(c *cluster) *Lock { return c.lock("a") }},
+		"a writer among mutexes":     {"__WRIT__0000000000", func(c *cluster) *Lock { return c.lock("a") }},
+	}, func(c *cluster, test mix) {
+		path := c.crowd().node(test.node)
+		h := test.take(c).Acquire(c.t.Context())
+		c.waiting(h)
+		second := c.crowd().node(strings.Replace(test.node, "000", "100", 1)) // it lists again, and again
+		c.remove(path)
+		later(time.Second)
+		if lines := c.log.with(said); len(lines) != 1 || !strings.Contains(lines[0], path) {
+			c.t.Errorf("logged %q, want one line that names %s", lines, path)
 		}
-		count := c.countRequests("/")
-		for _, path := range []string{far, beside, behind} {
-			c.remove(path)
-			wantWaiting(c.t, "a reader behind a writer", h)
-		}
-		c.remove(near)
-		synctest.Wait()
-		wantHeld(c.t, "a reader with nobody ahead", h)
-		if got := count.take(); len(got) != 0 {
-			c.t.Errorf("requests: %v, want none, not even when the only writer ahead went", got)
-		}
-		mustRelease(c.t, h)
+		c.held(h)
+		c.unlock(h)
+		c.remove(second)
 	})
 }
 
-// A queue of mutexes and of readers and writers in one directory is a mistake
-// that other clients answer by granting both: it is said, once.
-func TestKindsInOneDirectoryAreReported(t *testing.T) {
-	const said = "mutexes and read/write locks contend in one directory"
-	for _, test := range []struct {
-		what string
-		node string
-		take func(c *cluster) Hold
-	}{
-		{"a mutex among readers", "lock-0000000000", func(c *cluster) Hold { return c.rw("a").Reader().Acquire(c.t.Context()) }},
-		{"kazoo's lock among writers", hex32 + "__lock__0000000000", func(c *cluster) Hold { return c.rw("a").Writer().Acquire(c.t.Context()) }},
-		{"a reader among mutexes", "__READ__0000000000", func(c *cluster) Hold { return c.lock("a").Acquire(c.t.Context()) }},
-		{"a writer among mutexes", "__WRIT__0000000000", func(c *cluster) Hold { return c.lock("a").Acquire(c.t.Context()) }},
-	} {
-		t.Run(test.what, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				path := c.crowd().node(test.node)
-				h := test.take(c)
-				wantWaiting(c.t, test.what, h)
-				// It looks again, and again.
-				second := c.crowd().node(strings.Replace(test.node, "000", "100", 1))
-				c.remove(path)
-				later(time.Second)
-				if lines := c.log.with(said); len(lines) != 1 || !strings.Contains(lines[0], path) {
-					c.t.Errorf("%s: logged %q, want one line that names %s", test.what, lines, path)
-				}
-				wantHeld(c.t, test.what, h)
-				mustRelease(c.t, h)
-				c.remove(second)
-			})
-		})
-	}
-}
-
-// A contender that is not ephemeral does not go by itself: the waiter says so,
-// in the log and to whom it answers.
+// A contender whose node is not ephemeral does not go away by itself: the log and
+// TryLock's error say so.
 func TestReaderReportsAWriterThatCannotGo(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		path := dir + "/__WRIT__0000000000"
-		if err := c.srv.CreateAll(path, []byte("left behind")); err != nil {
-			t.Fatal(err)
-		}
-		rw := c.rw("a")
-		h := rw.Reader().Acquire(c.t.Context())
-		wantWaiting(c.t, "a reader", h)
-		_, err := rw.Reader().TryLock(c.t.Context())
+		wantErr(c.t, "create", c.srv.CreateAll(path, []byte("left behind")), nil)
+		r := c.rw("a").Reader()
+		h := c.acquire(r)
+		c.waiting(h)
+		_, err := r.TryLock(c.t.Context())
 		wantErr(c.t, "trylock", err, ErrLocked)
 		if want := "its node " + path + " is not ephemeral"; !strings.Contains(err.Error(), want) {
 			c.t.Errorf("trylock says %q, want it to say %q", err, want)
@@ -234,91 +192,60 @@ func TestReaderReportsAWriterThatCannotGo(t *testing.T) {
 			c.t.Errorf("logged %q, want one line that names %s", lines, path)
 		}
 		c.remove(path)
-		synctest.Wait()
-		wantHeld(c.t, "the reader", h)
-		mustRelease(c.t, h)
+		c.held(h)
+		c.unlock(h)
 	})
 }
 
-// Children that are no contenders are in nobody's way, and are counted.
-func TestF015_StrangersInTheDirectory(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		strangers := c.crowd()
-		for _, name := range []string{"README", "_c_short", "_c_", "lock-12", "__WRIT__", hex32 + "__lease__0000000001", "_c_" + hex32 + "-latch-0000000001"} {
-			strangers.node(name)
-		}
-		r, w := c.rw("a"), c.rw("b")
-		read := mustLock(c.t, r.Reader())
-		if got := r.Reader().Stats().Foreign; got != 7 {
-			c.t.Errorf("%d strangers counted, want 7", got)
-		}
-		write := w.Writer().Acquire(c.t.Context())
-		wantWaiting(c.t, "a writer behind a reader", write)
-		mustRelease(c.t, read)
-		synctest.Wait()
-		wantHeld(c.t, "the writer", write)
-		mustRelease(c.t, write)
-		c.wantNodes(7)
-	})
-}
-
-// What TryLock answers, by who is there already. "own" is the process that
-// tries, in another goroutine of it.
+// What TryLock answers, by who is there already: R and W are the process's own
+// reader and writer, r and w those of other processes, in the order in which they
+// queue. A refused writer is told who is ahead.
 func TestReadWriteTryLock(t *testing.T) {
-	type who struct {
-		own   bool
-		write bool
-	}
-	ownR, ownW, otherR, otherW := who{true, false}, who{true, true}, who{false, false}, who{false, true}
 	for _, test := range []struct {
-		what        string
-		there       []who
+		there       string
 		read, write error
-		ahead       string // the process that a refused writer is told of
+		ahead       string
 	}{
-		{"nobody", nil, nil, nil, ""},
-		{"another's reader", []who{otherR}, nil, ErrLocked, "other"},
-		{"another's writer", []who{otherW}, ErrLocked, ErrLocked, "other"},
-		{"own reader", []who{ownR}, nil, ErrLocked, "own"},
-		{"own writer", []who{ownW}, nil, nil, ""},
-		{"own writer, and another's that waits", []who{ownW, otherW}, nil, nil, ""},
-		{"own reader, and another's writer that waits", []who{ownR, otherW}, nil, ErrLocked, "other"},
-		{"another's reader, and a writer that waits", []who{otherR, otherW}, ErrLocked, ErrLocked, "other"},
-		{"another's writer, and own writer that waits", []who{otherW, ownW}, ErrLocked, ErrLocked, "other"},
-		{"another's writer, and own reader that waits", []who{otherW, ownR}, ErrLocked, ErrLocked, "own"},
-		{"another's reader, and own writer that waits", []who{otherR, ownW}, ErrLocked, ErrLocked, "other"},
-		{"own reader and another's", []who{ownR, otherR}, nil, ErrLocked, ""},
-		{"own writer and own reader", []who{ownW, ownR}, nil, nil, ""},
+		{"", nil, nil, ""},
+		{"r", nil, ErrLocked, "other"},
+		{"w", ErrLocked, ErrLocked, "other"},
+		{"R", nil, ErrLocked, "own"},
+		{"W", nil, nil, ""},
+		{"Ww", nil, nil, ""},
+		{"Rw", nil, ErrLocked, "other"},
+		{"rw", ErrLocked, ErrLocked, "other"},
+		{"wW", ErrLocked, ErrLocked, "other"},
+		{"wR", ErrLocked, ErrLocked, "own"},
+		{"rW", ErrLocked, ErrLocked, "other"},
+		{"Rr", nil, ErrLocked, ""},
+		{"WR", nil, nil, ""},
 	} {
 		for _, write := range []bool{false, true} {
 			want := test.read
 			if write {
 				want = test.write
 			}
-			t.Run(fmt.Sprintf("%s/write=%t", test.what, write), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/write=%t", test.there, write), func(t *testing.T) {
 				bubble(t, func(c *cluster) {
-					own, n := c.rw("own"), 0
+					own := c.rw("own")
 					var there []Hold
-					for _, w := range test.there {
+					for i, who := range test.there {
 						rw := own
-						if !w.own {
-							rw = c.rw(fmt.Sprintf("other%d", n))
-							n++
+						if strings.ContainsRune("rw", who) {
+							rw = c.rw(fmt.Sprintf("other%d", i))
 						}
-						there = append(there, pick(rw, w.write).Acquire(c.t.Context()))
-						synctest.Wait()
+						there = append(there, c.acquire(pick(rw, strings.ContainsRune("wW", who))))
 					}
 					nodes := len(c.nodes())
 
 					l := pick(own, write)
 					_, inside := l.State()
 					h, err := l.TryLock(c.t.Context())
-					synctest.Wait()
 					wantErr(c.t, "trylock", err, want)
 					if err == nil {
-						wantHeld(c.t, "trylock", h)
-						mustRelease(c.t, h)
-					} else if write && test.ahead != "" && !strings.Contains(err.Error(), test.ahead) {
+						c.held(h)
+						c.unlock(h)
+					} else if write && !strings.Contains(err.Error(), test.ahead) {
 						c.t.Errorf("trylock says %q, want it to name %s", err, test.ahead)
 					}
 					synctest.Wait()
@@ -337,43 +264,25 @@ func TestReadWriteTryLock(t *testing.T) {
 	}
 }
 
-// pick returns one of the two locks.
-func pick(rw *RWLock, write bool) *Lock {
-	if write {
-		return rw.Writer()
-	}
-	return rw.Reader()
-}
-
-// A name is of one kind in a process for as long as somebody uses it, however it
-// is written.
+// A name has one kind in a process for as long as it is in use, however it is
+// written.
 func TestErrKind(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m, other := c.open("a"), c.open("b")
-		rw, err := m.ReadWrite("one")
-		wantErr(c.t, "readwrite", err, nil)
-		lock, err := m.Exclusive("two")
-		wantErr(c.t, "exclusive", err, nil)
-		for _, name := range []string{"one", "/one"} {
-			_, err := m.Exclusive(name)
+		rw, lock := readWrite(c.t, m, "one"), exclusive(c.t, m, "two")
+		for _, slash := range []string{"", "/"} {
+			_, err := m.Exclusive(slash + "one")
 			wantErr(c.t, "exclusive of a read/write lock", err, ErrKind)
-			again, err := m.ReadWrite(name)
-			wantErr(c.t, "readwrite again", err, nil)
-			if again != rw {
-				c.t.Errorf("%q is another pair", name)
+			_, err = m.ReadWrite(slash + "two")
+			wantErr(c.t, "readwrite of an exclusive lock", err, ErrKind)
+			if readWrite(c.t, m, slash+"one") != rw {
+				c.t.Errorf("%q is another pair", slash+"one")
 			}
 		}
-		for _, name := range []string{"two", "/two"} {
-			_, err := m.ReadWrite(name)
-			wantErr(c.t, "readwrite of an exclusive lock", err, ErrKind)
-		}
-		// Names below and beside it are others; so is another process's.
 		for _, name := range []string{"one/x", "on", "one1"} {
-			_, err := m.Exclusive(name)
-			wantErr(c.t, name, err, nil)
+			exclusive(c.t, m, name)
 		}
-		_, err = other.Exclusive("one")
-		wantErr(c.t, "another process", err, nil)
+		exclusive(c.t, other, "one")
 		if rw.Reader() == rw.Writer() || rw.Reader().Path() != rw.Writer().Path() || rw.Writer().Name() != "one" {
 			c.t.Errorf("the pair is %s and %s", rw.Reader().Path(), rw.Writer().Path())
 		}
@@ -381,8 +290,8 @@ func TestErrKind(t *testing.T) {
 	})
 }
 
-// Who asks for the write lock with a context that says that he reads would wait
-// for himself. It is the innermost live hold of each kind that counts.
+// Asking for the write lock with the context of a read hold is an upgrade, which
+// is refused: it would wait for itself. The innermost live hold of each kind counts.
 func TestF077_ErrUpgrade(t *testing.T) {
 	const (
 		anew      = "anew"
@@ -418,33 +327,28 @@ func TestF077_ErrUpgrade(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				rw := c.rw("a")
 				nest, ctx := newNest(c, rw, test.nest)
-				for _, ask := range []struct {
-					l    *Lock
-					want string
-				}{{rw.Reader(), test.read}, {rw.Writer(), test.write}} {
-					h := ask.l.Acquire(ctx)
+				for i, l := range []*Lock{rw.Reader(), rw.Writer()} {
+					want := []string{test.read, test.write}[i]
+					h := l.Acquire(ctx)
 					synctest.Wait()
-					_, err, settled := h.Granted().Poll()
 					got := anew
+					_, err, settled := h.Granted().Poll()
 					switch {
 					case settled && err != nil:
-						wantErr(c.t, "acquire", err, ErrUpgrade)
 						got = upgrade
+						wantErr(c.t, "acquire", err, ErrUpgrade)
+						_, err = l.Lock(ctx)
+						wantErr(c.t, "lock", err, ErrUpgrade)
+						_, err = l.TryLock(ctx)
+						wantErr(c.t, "trylock", err, ErrUpgrade)
+						err = l.Do(ctx, func(context.Context, Hold) error { c.t.Error("inside"); return nil })
+						wantErr(c.t, "do", err, ErrUpgrade)
+						wantState(c.t, l, state.Free, 0)
 					case h.Depth() > 1:
 						got = reentered
 					}
-					if got != ask.want {
-						c.t.Errorf("%s: %s, %v; want %s", ask.l.kind, got, err, ask.want)
-					}
-					if got == upgrade {
-						// At once, whatever the verb, and without a trace.
-						_, err = ask.l.Lock(ctx)
-						wantErr(c.t, "lock", err, ErrUpgrade)
-						_, err = ask.l.TryLock(ctx)
-						wantErr(c.t, "trylock", err, ErrUpgrade)
-						err = ask.l.Do(ctx, func(context.Context, Hold) error { c.t.Error("inside"); return nil })
-						wantErr(c.t, "do", err, ErrUpgrade)
-						wantState(c.t, ask.l, state.Free, 0)
+					if got != want {
+						c.t.Errorf("%s: %s, %v; want %s", l.kind, got, err, want)
 					}
 					h.Release()
 					synctest.Wait()
@@ -466,223 +370,37 @@ func newNest(c *cluster, rw *RWLock, script string) (holds []Hold, ctx context.C
 		var h Hold
 		switch step[0] {
 		case '-':
-			mustRelease(c.t, holds[step[1]-'0'])
-			synctest.Wait()
+			c.unlock(holds[step[1]-'0'])
 			continue
 		case 'p':
 			mustLock(c.t, c.rw("b").Writer())
-			h = rw.Reader().Acquire(c.t.Context())
-			synctest.Wait()
+			h = c.acquire(rw.Reader())
 		default:
-			h = mustLock(c.t, pick(rw, step == "w")) // a holder of its own: no context is given
+			h = mustLock(c.t, pick(rw, step == "w")) // not with ctx: another holder
 		}
 		inside, cancel := h.Context(ctx)
 		c.t.Cleanup(cancel)
-		// A context ends with its hold; what it says of the others is to go on.
-		ctx = context.WithoutCancel(inside)
+		ctx = context.WithoutCancel(inside) // what it says of the others outlives its own hold
 		holds = append(holds, h)
 	}
 	return holds, ctx
 }
 
-// Who reads may not ask to write although the process holds the write lock, too:
-// another of its goroutines does, and newcomers enter there at once.
-func TestUpgradeBesideAWriter(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		rw := c.rw("a")
-		w := mustLock(c.t, rw.Writer())
-		for range 2 { // the second one finds all that there is to find out
-			mustRelease(c.t, rw.Writer().Acquire(c.t.Context()))
-		}
-		r := mustLock(c.t, rw.Reader())
-		ctx, cancel := r.Context(c.t.Context())
-		defer cancel()
-		_, err := rw.Writer().Acquire(ctx).Granted().Wait(c.t.Context())
-		wantErr(c.t, "acquire", err, ErrUpgrade)
-		mustRelease(c.t, w)
-		mustRelease(c.t, r)
-	})
-}
-
-// The contexts of one pair mean nothing to another pair, nor to the same lock of
+// The context of a hold means nothing to another lock, nor to the same lock of
 // another process.
 func TestUpgradeIsOfOneLock(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("a")
-		one, two := readWrite(c.t, m, "one"), readWrite(c.t, m, "two")
-		h := mustLock(c.t, one.Reader())
+		h := mustLock(c.t, readWrite(c.t, m, "one").Reader())
 		ctx, cancel := h.Context(c.t.Context())
 		defer cancel()
-		w, err := two.Writer().Lock(ctx)
+		w, err := readWrite(c.t, m, "two").Writer().Lock(ctx)
 		wantErr(c.t, "another lock", err, nil)
-		mustRelease(c.t, w)
+		c.unlock(w)
 		abroad := readWrite(c.t, c.open("b"), "one").Writer().Acquire(context.WithoutCancel(ctx))
-		wantWaiting(c.t, "another process", abroad)
-		mustRelease(c.t, h)
-		synctest.Wait()
-		wantHeld(c.t, "another process", abroad)
-		mustRelease(c.t, abroad)
-	})
-}
-
-// The tokens of grants in the order of the grants: a writer's is above all
-// before it, a reader's above every earlier writer's and below every later
-// one's, a downgraded reader's is its writer's.
-func TestF056_ReadWriteTokens(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.rw("a"), c.rw("b")
-		var last uint64 // of the newest write
-		var reads uint64
-		for i := range 5 {
-			w := mustLock(c.t, a.Writer())
-			token := grantOf(c.t, w).Token
-			if token <= last || token <= reads {
-				c.t.Errorf("round %d: writer's token %d after a writer's %d and a reader's %d", i, token, last, reads)
-			}
-			last = token
-			next := b.Writer().Acquire(c.t.Context())
-			synctest.Wait()
-			down := mustLock(c.t, a.Reader())
-			if got := grantOf(c.t, down).Token; got != last {
-				c.t.Errorf("round %d: downgraded reader's token %d, its writer's is %d", i, got, last)
-			}
-			mustRelease(c.t, w)
-			wantWaiting(c.t, "a writer behind a downgraded reader", next)
-			mustRelease(c.t, down)
-			synctest.Wait()
-			if token = grantOf(c.t, next).Token; token <= last {
-				c.t.Errorf("round %d: writer's token %d after a writer's %d", i, token, last)
-			}
-			last = token
-			mustRelease(c.t, next)
-			for _, l := range []*Lock{a.Reader(), b.Reader()} {
-				h := mustLock(c.t, l)
-				if got := grantOf(c.t, h).Token; got <= last {
-					c.t.Errorf("round %d: reader's token %d after a writer's %d", i, got, last)
-				} else {
-					reads = max(reads, got)
-				}
-				mustRelease(c.t, h)
-			}
-			// The directory is made anew, and its numbers begin again at 0.
-			if err := c.srv.DeleteAll(dir); err != nil {
-				c.t.Fatal(err)
-			}
-		}
-	})
-}
-
-// Our own readers, however many come, do not keep our own writer out for longer
-// than a tenure: not if they are inside when it begins to queue, and not if they
-// were queued ahead of it. It takes no request.
-func TestOwnWriterClosesOwnReadersGate(t *testing.T) {
-	for _, test := range []struct {
-		what  string
-		begin func(c *cluster, p *RWLock) (read, write Hold)
-	}{
-		{"readers are inside", func(c *cluster, p *RWLock) (read, write Hold) {
-			read = mustLock(c.t, p.Reader())
-			write = p.Writer().Acquire(c.t.Context())
-			return read, write
-		}},
-		{"readers are queued ahead", func(c *cluster, p *RWLock) (read, write Hold) {
-			other := mustLock(c.t, c.rw("other").Writer())
-			read = p.Reader().Acquire(c.t.Context())
-			synctest.Wait()
-			write = p.Writer().Acquire(c.t.Context())
-			synctest.Wait()
-			mustRelease(c.t, other)
-			return read, write
-		}},
-		{"readers came in beside the writer before", func(c *cluster, p *RWLock) (read, write Hold) {
-			before := mustLock(c.t, p.Writer())
-			read = mustLock(c.t, p.Reader())
-			mustRelease(c.t, before)
-			write = p.Writer().Acquire(c.t.Context())
-			return read, write
-		}},
-	} {
-		t.Run(test.what, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				p := c.rw("a")
-				read, write := test.begin(c, p)
-				synctest.Wait()
-				wantHeld(c.t, "the reader", read)
-				pending(c.t, "the writer", write.Granted())
-				// There is always a reader, if they let each other in.
-				sent := p.writer.m.client.Stats().Sent["getChildren2"]
-				for i := range 20 {
-					if _, _, granted := write.Granted().Poll(); granted && i < 5 {
-						c.t.Error("the readers had no tenure")
-					}
-					next := p.Reader().Acquire(c.t.Context())
-					later(defaultTenure / 10)
-					read.Release()
-					synctest.Wait()
-					read = next
-				}
-				if _, _, granted := write.Granted().Poll(); !granted {
-					c.t.Fatal("our own readers keep our writer out")
-				}
-				wantHeld(c.t, "the writer", write)
-				if looked := p.writer.m.client.Stats().Sent["getChildren2"] - sent; looked > 2 {
-					c.t.Errorf("%d lists for it; want one for each of the two locks at most", looked)
-				}
-				read.Release()
-				write.Release()
-				synctest.Wait()
-				c.wantNodes(0)
-			})
-		})
-	}
-}
-
-// With a negative tenure a process lets nobody by, not even its own writer.
-func TestNegativeTenureKeepsOwnReadersGateOpen(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		p := c.rw("a", func(cfg *Config) { cfg.Tenure = -1 })
-		read := mustLock(c.t, p.Reader())
-		write := p.Writer().Acquire(c.t.Context())
-		wantWaiting(c.t, "the writer", write)
-		for range 20 {
-			next, err := p.Reader().TryLock(c.t.Context())
-			wantErr(c.t, "another reader", err, nil)
-			later(time.Second)
-			read.Release()
-			read = next
-		}
-		wantWaiting(c.t, "the writer", write)
-		mustRelease(c.t, read)
-		synctest.Wait()
-		wantHeld(c.t, "the writer", write)
-		mustRelease(c.t, write)
-	})
-}
-
-// The holders of the two locks of a process are counted apart, and each lock's
-// release is its own.
-func TestF079_ReaderAndWriterOfOneProcess(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		p, other := c.rw("a"), c.rw("b")
-		w1 := mustLock(c.t, p.Writer())
-		r1 := mustLock(c.t, p.Reader())
-		w2, r2 := mustLock(c.t, p.Writer()), mustLock(c.t, p.Reader())
-		wantState(c.t, p.Writer(), state.Retained, 2)
-		wantState(c.t, p.Reader(), state.Retained, 2)
-		c.wantNodes(2)
-		next := other.Reader().Acquire(c.t.Context())
-		wantWaiting(c.t, "another's reader", next)
-		mustRelease(c.t, w1)
-		mustRelease(c.t, r1)
-		wantState(c.t, p.Writer(), state.Retained, 1)
-		wantState(c.t, p.Reader(), state.Retained, 1)
-		mustRelease(c.t, w2)
-		synctest.Wait()
-		wantState(c.t, p.Writer(), state.Free, 0)
-		wantHeld(c.t, "our reader", r2)
-		wantHeld(c.t, "another's reader beside ours", next)
-		mustRelease(c.t, r2)
-		mustRelease(c.t, next)
-		c.wantNodes(0)
+		c.waiting(abroad)
+		c.unlock(h)
+		c.held(abroad)
+		c.unlock(abroad)
 	})
 }

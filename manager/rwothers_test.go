@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,121 +20,24 @@ import (
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 )
 
-// realSite is what the tests on a real server run on. Each works below a root of its
-// own.
-type realSite struct {
-	t    *testing.T
-	zk   *realzk.Server
-	root string
-}
-
-func newReal(t *testing.T, zk *realzk.Server) *realSite {
-	return &realSite{t: t, zk: zk, root: fmt.Sprintf("/%s-%08x", strings.ReplaceAll(t.Name(), "/", "-"), rand.Uint32())}
-}
-
-// open opens a manager, and has it closed when the test ends.
-func (r *realSite) open(label string, with ...func(*Config)) *Manager {
-	r.t.Helper()
-	cfg := Config{Servers: []string{r.zk.Addr()}, Root: r.root, Label: label, Logger: slog.New(slog.DiscardHandler)}
-	for _, f := range with {
-		f(&cfg)
-	}
-	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
-	defer cancel()
-	m, err := Open(ctx, cfg)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			r.t.Logf("close of %s: %v", label, err)
-		}
-	})
-	return m
-}
-
-func (r *realSite) rw(label string) *RWLock { return readWrite(r.t, r.open(label), "jobs") }
-
-// lock takes l, and gives up before the test's time is over.
-func (r *realSite) lock(l *Lock) Hold {
-	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
-	defer cancel()
-	h, err := l.Lock(ctx)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return h
-}
-
-// granted waits for the grant of h.
-func (r *realSite) granted(h Hold) {
-	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
-	defer cancel()
-	if _, err := h.Granted().Wait(ctx); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-// until waits for what a test waits for, on a server that does not say when.
-func (r *realSite) until(what string, ok func() bool) {
-	r.t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			r.t.Fatalf("not so after 30 s: %s", what)
-		}
-	}
-}
-
-// queue returns the names of the nodes in the queue of the lock.
-func (r *realSite) queue(l *Lock) []string {
-	r.t.Helper()
-	names, _, err := l.m.client.Session().Children(l.path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return names
-}
-
-// watchers returns how many sessions watch the node at path.
-func (r *realSite) watchers(path string) int {
-	n, at := 0, false
-	for line := range strings.Lines(r.zk.FourLetterWord("wchp")) {
-		switch {
-		case strings.HasPrefix(line, "/"):
-			at = strings.TrimSpace(line) == path
-		case at && strings.TrimSpace(line) != "":
-			n++
-		}
-	}
-	return n
-}
-
-// others is a program with contenders that use another client's locks; see
+// others is a program of contenders that use another client library's locks; see
 // testdata/curator and testdata/kazoo.
 type others struct {
 	t   *testing.T
-	ref *rwReferee
+	ref *referee
 	*program
 }
 
-// program is what the tests of one program share.
+// A program runs for several tests.
 type program struct {
 	stdin io.Writer
 
-	mu      sync.Mutex // protects what follows, and writing to stdin
+	mu      sync.Mutex // protects answers, and writes to stdin
 	answers map[string]chan string
 }
 
 // startOthers starts the program, which ends with the test.
-func startOthers(t *testing.T, ref *rwReferee, name string, args ...string) *others {
+func startOthers(t *testing.T, name string, args ...string) *program {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr
@@ -151,7 +52,7 @@ func startOthers(t *testing.T, ref *rwReferee, name string, args ...string) *oth
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	o := &others{t, ref, &program{stdin: stdin, answers: make(map[string]chan string)}}
+	o := &program{stdin: stdin, answers: make(map[string]chan string)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -182,7 +83,7 @@ func (o *program) of(client string) chan string {
 	return o.answers[client]
 }
 
-// tell sends a client a command, without waiting for the answer.
+// tell sends a client a command and does not wait for the answer.
 func (o *others) tell(client, command string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -221,8 +122,8 @@ func (o *others) silent(client string) {
 	}
 }
 
-// loop has a client acquire and release a lock so often, and tells the rwReferee
-// while it is inside. It returns when that is done.
+// loop lets a client acquire and release a lock a number of times, and tells the
+// referee when it is inside.
 func (o *others) loop(client, kind string, times int) {
 	o.tell(client, fmt.Sprintf("loop %s %d", kind, times))
 	var leave func()
@@ -232,7 +133,7 @@ func (o *others) loop(client, kind string, times int) {
 			verb, _, _ := strings.Cut(answer, " ")
 			switch verb {
 			case "enter":
-				leave = o.ref.enter(client, kind != "read", 0)
+				leave = o.ref.enterStranger(client, kind != "read", 0)
 			case "leave":
 				leave()
 			case "done":
@@ -250,7 +151,7 @@ func (o *others) loop(client, kind string, times int) {
 }
 
 // startCurator compiles and starts the contenders that use Apache Curator.
-func startCurator(t *testing.T, zk *realzk.Server, ref *rwReferee) *others {
+func startCurator(t *testing.T, zk *realzk.Server) *program {
 	t.Helper()
 	const jar = "/usr/share/java/curator-recipes.jar" // its manifest names what it needs
 	if _, err := os.Stat(jar); err != nil {
@@ -266,10 +167,10 @@ func startCurator(t *testing.T, zk *realzk.Server, ref *rwReferee) *others {
 		t.Fatalf("%v: %v\n%s", compile, err, out)
 	}
 	classpath := strings.Join([]string{classes, jar, "/usr/share/java/slf4j-nop.jar"}, string(filepath.ListSeparator))
-	return startOthers(t, ref, java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath, "Contenders", zk.Addr())
+	return startOthers(t, java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath, "Contenders", zk.Addr())
 }
 
-// javaTool returns the path of a program of the JDK's, or "".
+// javaTool returns the path of a program of the JDK, or "".
 func javaTool(name string) string {
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		name = filepath.Join(home, "bin", name)
@@ -282,312 +183,280 @@ func javaTool(name string) string {
 }
 
 // startKazoo starts the contenders that use kazoo.
-func startKazoo(t *testing.T, zk *realzk.Server, ref *rwReferee) *others {
+func startKazoo(t *testing.T, zk *realzk.Server) *program {
 	t.Helper()
 	for _, python := range []string{"/usr/bin/python3", "python3"} {
 		if exec.Command(python, "-c", "import kazoo").Run() == nil {
-			return startOthers(t, ref, python, "testdata/kazoo/contenders.py", zk.Addr())
+			return startOthers(t, python, "testdata/kazoo/contenders.py", zk.Addr())
 		}
 	}
 	realzk.NotRun(t, "no python3 has the module kazoo (Debian: apt-get install python3-kazoo)")
 	return nil
 }
 
-// Services that lock with Apache Curator and services that lock with this
-// package exclude each other.
+// Services that lock with Apache Curator and services that lock with this package
+// exclude each other.
 func TestCurator(t *testing.T) {
 	zk := realzk.Shared(t)
-	ref := newRWReferee(t)
-	curator := startCurator(t, zk, ref)
-	for name, test := range map[string]func(*testing.T, *realzk.Server, *others){
+	testOthers(t, zk, startCurator(t, zk), map[string]func(*site, *others){
 		"mutex":                    testOthersMutex,
 		"mutexes at once":          testOthersMutexesAtOnce,
 		"read and write":           testOthersReadWrite,
 		"downgrade":                testDowngradeBeforeCurator,
 		"downgrade, reader queued": testQueuedDowngradeBeforeCurator,
 		"all at once":              testOthersAllAtOnce,
-	} {
-		t.Run(name, func(t *testing.T) {
-			test(t, zk, &others{t, newRWReferee(t), curator.program})
-		})
-	}
+	})
 }
 
-// The same with kazoo, which has to be told of our nodes' names. Its read locks
-// wait for later writers, too, in some versions, so they are not let loose.
+// The same with kazoo, which has to be told of our nodes' names. The read locks of
+// some of its versions wait for later writers, too, so "all at once" is not for it.
 func TestKazoo(t *testing.T) {
 	zk := realzk.Shared(t)
-	kazoo := startKazoo(t, zk, newRWReferee(t))
-	for name, test := range map[string]func(*testing.T, *realzk.Server, *others){
+	testOthers(t, zk, startKazoo(t, zk), map[string]func(*site, *others){
 		"mutex":           testOthersMutex,
 		"mutexes at once": testOthersMutexesAtOnce,
 		"read and write":  testOthersReadWrite,
-	} {
-		t.Run(name, func(t *testing.T) {
-			test(t, zk, &others{t, newRWReferee(t), kazoo.program})
-		})
+	})
+}
+
+func testOthers(t *testing.T, zk *realzk.Server, p *program, tests map[string]func(*site, *others)) {
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { test(realSite(t, zk), &others{t, newReferee(t), p}) })
 	}
 }
 
-// Each is kept out while the other is in, and let in after it.
-func testOthersMutex(t *testing.T, zk *realzk.Server, o *others) {
-	r := newReal(t, zk)
-	l := exclusive(t, r.open("ours"), "jobs")
+// Each is kept out while the other is in, and gets in after it.
+func testOthersMutex(s *site, o *others) {
+	l := s.lock("ours")
 	o.ask("a", "open "+l.Path(), "opened")
 
-	h := r.lock(l)
+	h := mustLock(s.t, l)
 	o.ask("a", "try mutex", "refused mutex")
 	o.tell("a", "acquire mutex")
-	r.until("theirs is queued and waits", func() bool { return len(r.queue(l)) == 2 && r.watchers(grantOf(t, h).Path) > 0 })
+	s.until("theirs is queued and waits", func() bool { return len(s.queue(l)) == 2 && s.watchers(grantOf(s.t, h).Path) > 0 })
 	o.silent("a")
-	mustRelease(t, h)
+	mustRelease(s.t, h)
 	o.hear("a", "acquired mutex")
 
-	_, err := l.TryLock(t.Context())
-	wantErr(t, "trylock", err, ErrLocked)
-	h = l.Acquire(t.Context())
-	r.until("ours is queued", func() bool { return len(r.queue(l)) == 2 })
-	pending(t, "ours", h.Granted())
+	_, err := l.TryLock(s.t.Context())
+	wantErr(s.t, "trylock", err, ErrLocked)
+	h = l.Acquire(s.t.Context())
+	s.untilQueued(l, 2)
+	pending(s.t, "ours", h.Granted())
 	o.ask("a", "release mutex", "released mutex")
-	r.granted(h)
-	mustRelease(t, h)
-	if got := r.queue(l); len(got) != 0 {
-		t.Errorf("left behind: %v", got)
+	s.granted(h)
+	mustRelease(s.t, h)
+	s.wantEmpty(l)
+}
+
+// wantEmpty checks that no node is left in the queue of l.
+func (s *site) wantEmpty(l *Lock) {
+	s.t.Helper()
+	if got := s.queue(l); len(got) != 0 {
+		s.t.Errorf("left behind: %v", got)
 	}
 }
 
-// Readers share, across the two, and nobody is beside a writer.
-func testOthersReadWrite(t *testing.T, zk *realzk.Server, o *others) {
-	r := newReal(t, zk)
-	rw := r.rw("ours")
+// Readers share, across the two clients, and writers exclude all others.
+func testOthersReadWrite(s *site, o *others) {
+	rw := s.rw("ours")
 	o.ask("a", "open "+rw.Writer().Path(), "opened")
 	for _, theirs := range []string{"read", "write"} {
 		for _, ours := range []*Lock{rw.Reader(), rw.Writer()} {
 			shared := theirs == "read" && ours.kind == queue.Read
 
-			h := r.lock(ours)
-			want := "refused "
+			h := mustLock(s.t, ours)
 			if shared {
-				want = "acquired "
-			}
-			o.ask("a", "try "+theirs, want+theirs)
-			if shared {
+				o.ask("a", "try "+theirs, "acquired "+theirs)
 				o.ask("a", "release "+theirs, "released "+theirs)
+			} else {
+				o.ask("a", "try "+theirs, "refused "+theirs)
 			}
-			mustRelease(t, h)
+			mustRelease(s.t, h)
 
 			o.ask("a", "acquire "+theirs, "acquired "+theirs)
-			h, err := ours.TryLock(t.Context())
+			h, err := ours.TryLock(s.t.Context())
 			if shared {
-				wantErr(t, "trylock", err, nil)
-				mustRelease(t, h)
+				wantErr(s.t, "trylock", err, nil)
+				mustRelease(s.t, h)
 			} else {
-				wantErr(t, "trylock", err, ErrLocked)
+				wantErr(s.t, "trylock", err, ErrLocked)
 			}
 			o.ask("a", "release "+theirs, "released "+theirs)
 		}
 	}
 
-	// In the order of the queue: ours, their writer, ours, their reader.
-	first := r.lock(rw.Reader())
+	// In the order of the queue: our reader, their writer, our reader, their reader.
+	first := mustLock(s.t, rw.Reader())
 	o.tell("a", "acquire write")
-	r.until("their writer is queued", func() bool { return len(r.queue(rw.Reader())) == 2 })
-	second := r.rw("second").Reader().Acquire(t.Context())
-	r.until("our second reader is queued", func() bool { return len(r.queue(rw.Reader())) == 3 })
+	s.untilQueued(rw.Reader(), 2)
+	second := s.rw("second").Reader().Acquire(s.t.Context())
+	s.untilQueued(rw.Reader(), 3)
 	o.ask("b", "open "+rw.Reader().Path(), "opened")
 	o.tell("b", "acquire read")
-	r.until("their reader is queued", func() bool { return len(r.queue(rw.Reader())) == 4 })
-	mustRelease(t, first)
+	s.untilQueued(rw.Reader(), 4)
+	mustRelease(s.t, first)
 	o.hear("a", "acquired write")
 	o.silent("b")
-	pending(t, "our second reader", second.Granted())
+	pending(s.t, "our second reader", second.Granted())
 	o.ask("a", "release write", "released write")
-	r.granted(second)
+	s.granted(second)
 	o.hear("b", "acquired read") // beside ours
-	wantHeld(t, "our second reader", second)
+	wantHeld(s.t, "our second reader", second)
 	o.ask("b", "release read", "released read")
-	mustRelease(t, second)
-	if got := r.queue(rw.Reader()); len(got) != 0 {
-		t.Errorf("left behind: %v", got)
-	}
+	mustRelease(s.t, second)
+	s.wantEmpty(rw.Reader())
 }
 
-// Our writer becomes a reader while Curator's writer is queued behind it: that
-// one waits for the reader.
-func testDowngradeBeforeCurator(t *testing.T, zk *realzk.Server, o *others) {
-	r := newReal(t, zk)
-	rw := r.rw("ours")
+// Our writer becomes a reader while Curator's writer is queued behind it, which
+// waits for the reader.
+func testDowngradeBeforeCurator(s *site, o *others) {
+	rw := s.rw("ours")
 	for i := range 5 {
 		client := fmt.Sprintf("down%d", i)
 		o.ask(client, "open "+rw.Writer().Path(), "opened")
-		write := r.lock(rw.Writer())
+		write := mustLock(s.t, rw.Writer())
 		o.tell(client, "acquire write")
-		r.until("their writer is queued", func() bool { return len(r.queue(rw.Writer())) == 2 })
-		read := r.lock(rw.Reader())
-		releaseBefore(r, o, client, write, read)
+		s.untilQueued(rw.Writer(), 2)
+		releaseBefore(s, o, client, write, mustLock(s.t, rw.Reader()))
 	}
 }
 
 // The same with a reader that is queued behind our own writer, and behind
 // Curator's.
-func testQueuedDowngradeBeforeCurator(t *testing.T, zk *realzk.Server, o *others) {
-	r := newReal(t, zk)
-	rw := r.rw("ours")
+func testQueuedDowngradeBeforeCurator(s *site, o *others) {
+	rw := s.rw("ours")
 	o.ask("first", "open "+rw.Writer().Path(), "opened")
 	for i := range 5 {
 		client := fmt.Sprintf("queued%d", i)
 		o.ask(client, "open "+rw.Writer().Path(), "opened")
 		o.ask("first", "acquire write", "acquired write")
-		write := rw.Writer().Acquire(t.Context())
-		r.until("our writer is queued", func() bool { return len(r.queue(rw.Writer())) == 2 })
+		write := rw.Writer().Acquire(s.t.Context())
+		s.untilQueued(rw.Writer(), 2)
 		o.tell(client, "acquire write")
-		r.until("their writer is queued", func() bool { return len(r.queue(rw.Writer())) == 3 })
-		read := rw.Reader().Acquire(t.Context())
-		r.until("our reader is queued", func() bool { return len(r.queue(rw.Writer())) == 4 })
+		s.untilQueued(rw.Writer(), 3)
+		read := rw.Reader().Acquire(s.t.Context())
+		s.untilQueued(rw.Writer(), 4)
 		o.ask("first", "release write", "released write")
-		r.granted(write)
-		r.granted(read)
-		releaseBefore(r, o, client, write, read)
+		s.granted(write)
+		s.granted(read)
+		releaseBefore(s, o, client, write, read)
 	}
 }
 
 // releaseBefore releases our write, and then our read, with the client's writer
 // queued behind.
-func releaseBefore(r *realSite, o *others, client string, write, read Hold) {
-	r.t.Helper()
-	w, g := grantOf(r.t, write), grantOf(r.t, read)
+func releaseBefore(s *site, o *others, client string, write, read Hold) {
+	s.t.Helper()
+	w, g := grantOf(s.t, write), grantOf(s.t, read)
 	if sequenceOf(w.Path) != sequenceOf(g.Path) || w.Token != g.Token {
-		r.t.Errorf("the reader is in with %+v, the writer with %+v", g, w)
+		s.t.Errorf("the reader is in with %+v, the writer with %+v", g, w)
 	}
-	mustRelease(r.t, write)
-	// It is a session of theirs that watches our reader's node: they have looked
-	// again, and wait for it. Ours has a watch of its own there.
-	r.until("their writer waits for our reader", func() bool {
+	mustRelease(s.t, write)
+	// When a second session watches our reader's node, besides our own, they have
+	// looked again.
+	s.until("their writer waits for our reader", func() bool {
 		o.silent(client)
-		return r.watchers(g.Path) == 2
+		return s.watchers(g.Path) == 2
 	})
 	o.silent(client)
-	mustRelease(r.t, read)
+	mustRelease(s.t, read)
 	o.hear(client, "acquired write")
 	o.ask(client, "release write", "released write")
 }
 
-// Two processes of ours and two clients of theirs contend. A rwReferee watches.
-func testOthersMutexesAtOnce(t *testing.T, zk *realzk.Server, o *others) {
-	r := newReal(t, zk)
+// Two processes of ours and two clients of theirs contend. A referee watches.
+func testOthersMutexesAtOnce(s *site, o *others) {
 	const times = 20
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
-	first := exclusive(t, r.open("ours0"), "jobs")
-	for i := range 2 {
-		l := first
-		if i > 0 {
-			l = exclusive(t, r.open(fmt.Sprintf("ours%d", i)), "jobs")
-		}
+	locks := []*Lock{s.lock("ours0"), s.lock("ours1")}
+	for _, l := range locks {
 		wg.Go(func() {
 			for range times {
 				err := l.Do(ctx, func(_ context.Context, h Hold) error {
-					defer o.ref.enterHeld(h)()
+					defer o.ref.enter(l.m, h)()
 					_, _, err := l.m.client.Session().Exists(l.path) // some work
 					return err
 				})
 				if err != nil {
-					t.Errorf("ours%d: %v", i, err)
+					s.t.Errorf("%s: %v", l.m.cfg.Label, err)
 					return
 				}
 			}
 		})
 	}
 	for _, client := range []string{"x", "y"} {
-		o.ask(client, "open "+first.Path(), "opened")
+		o.ask(client, "open "+locks[0].Path(), "opened")
 		wg.Go(func() { o.loop(client, "mutex", times) })
 	}
 	wg.Wait()
-	if got := r.queue(first); len(got) != 0 {
-		t.Errorf("left behind: %v", got)
-	}
-	if want := times * 4; o.ref.visits != want {
-		t.Errorf("%d visits, want %d", o.ref.visits, want)
+	s.wantEmpty(locks[0])
+	if want := times * 4; o.ref.entries != want {
+		s.t.Errorf("%d entries, want %d", o.ref.entries, want)
 	}
 }
 
-// Two processes of ours and three clients of theirs contend, ours with
-// downgrades that race with the release of the write. A rwReferee watches.
-func testOthersAllAtOnce(t *testing.T, zk *realzk.Server, o *others) {
-	r := newReal(t, zk)
+// Two processes of ours and three clients of theirs contend, ours with downgrades
+// that race with the release of the write. A referee watches.
+func testOthersAllAtOnce(s *site, o *others) {
 	const times = 15
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
-	first := r.rw("ours0")
-	for i := range 2 {
-		rw := first
-		if i > 0 {
-			rw = r.rw(fmt.Sprintf("ours%d", i))
-		}
+	locks := []*RWLock{s.rw("ours0"), s.rw("ours1")}
+	for _, rw := range locks {
 		wg.Go(func() {
 			for n := range times {
 				if err := writeThenRead(ctx, rw, o.ref, n); err != nil {
-					t.Errorf("ours%d: %v", i, err)
+					s.t.Errorf("%s: %v", rw.writer.m.cfg.Label, err)
 					return
 				}
 			}
 		})
 	}
 	for client, kind := range map[string]string{"x": "write", "y": "read", "z": "write"} {
-		o.ask(client, "open "+first.Writer().Path(), "opened")
+		o.ask(client, "open "+locks[0].Writer().Path(), "opened")
 		wg.Go(func() { o.loop(client, kind, times) })
 	}
 	wg.Wait()
-	if got := r.queue(first.Reader()); len(got) != 0 {
-		t.Errorf("left behind: %v", got)
-	}
-	if want := times * 5; o.ref.visits < want {
-		t.Errorf("%d visits, want at least %d", o.ref.visits, want)
+	s.wantEmpty(locks[0].Reader())
+	if want := times * 5; o.ref.entries < want {
+		s.t.Errorf("%d entries, want at least %d", o.ref.entries, want)
 	}
 }
 
-// writeThenRead writes and asks for read, and lets the write go at a moment that
+// writeThenRead writes and asks for read, and releases the write at a moment that
 // depends on n.
-func writeThenRead(ctx context.Context, rw *RWLock, ref *rwReferee, n int) error {
+func writeThenRead(ctx context.Context, rw *RWLock, ref *referee, n int) error {
+	m := rw.writer.m
 	write, err := rw.Writer().Lock(ctx)
 	if err != nil {
 		return err
 	}
-	g, err := write.Grant()
-	if err != nil {
-		return err
-	}
-	leave := ref.enter(rw.writer.m.cfg.Label, true, g.Token)
+	leave := ref.enter(m, write)
 	var read Hold
-	switch n % 3 {
-	case 0:
+	if n%3 < 2 {
 		read = rw.Reader().Acquire(ctx)
+	}
+	if n%3 == 0 {
 		_, err = read.Granted().Wait(ctx)
-		leave()
-		write.Release()
-	case 1:
-		read = rw.Reader().Acquire(ctx)
-		leave()
-		write.Release()
-	case 2:
-		leave()
-		write.Release()
+	}
+	leave()
+	write.Release()
+	if n%3 == 2 {
 		read = rw.Reader().Acquire(ctx)
 	}
 	if err == nil {
 		_, err = read.Granted().Wait(ctx)
-	}
-	if err == nil {
-		g, err = read.Grant()
 	}
 	if err != nil {
 		read.Release()
 		return err
 	}
-	leave = ref.enter(rw.writer.m.cfg.Label, false, g.Token)
-	_, _, err = rw.writer.m.client.Session().Exists(g.Path) // some work
+	leave = ref.enter(m, read)
+	_, _, err = m.client.Session().Exists(rw.reader.path) // some work
 	leave()
 	_, released := write.Released().Wait(ctx)
 	return errors.Join(err, released, read.Unlock(ctx))

@@ -24,27 +24,28 @@ var (
 	rwSeed  = flag.Uint64("rwseed", 0, "the first one of them, to repeat it")
 )
 
-// Processes whose goroutines read, write, go from write to read, try and give
-// up, while requests are slow and get lost, answers get lost, connections break
-// and sessions expire. A rwReferee sees to it that nobody is inside who must not
-// be, and that the tokens are in order; at the end everybody got what he waited
-// for, and nothing is left behind.
+// Goroutines of several processes read, write, downgrade, try and give up, while
+// requests are slow, requests and answers are lost, connections break and sessions
+// expire. A referee watches exclusion and tokens. At the end everyone got what it
+// waited for, and nothing is left behind.
 func TestReadWriteAtRandom(t *testing.T) {
-	first := cmp.Or(*rwSeed, rand.Uint64N(1<<32))
 	var all randomCounts
-	for i := range *rwSeeds {
-		seed := first + uint64(i)
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newCluster(t, zktest.Config{TickTime: 500 * time.Millisecond})
-				all.add(runAtRandom(c, seed, false))
-			})
-		})
-	}
+	atRandom(t, *rwSeeds, func(c *cluster, seed uint64) { all.add(runAtRandom(c, seed, false)) })
 	t.Logf("%+v", all)
-	// A loss is rare here, and does not come in every forty histories.
+	// A loss is rare, and does not happen in every forty histories.
 	if all.Writes == 0 || all.Reads == 0 || all.Downgrades == 0 || all.Tried == 0 || all.GaveUp == 0 || all.Faults == 0 {
 		t.Errorf("something never happened, so nothing is shown: %+v", all)
+	}
+}
+
+// atRandom runs a history for each of a number of seeds.
+func atRandom(t *testing.T, seeds int, run func(c *cluster, seed uint64)) {
+	first := cmp.Or(*rwSeed, rand.Uint64N(1<<32))
+	for i := range seeds {
+		seed := first + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { run(newCluster(t, zktest.Config{TickTime: 500 * time.Millisecond}), seed) })
+		})
 	}
 }
 
@@ -67,7 +68,7 @@ func runAtRandom(c *cluster, seed uint64, exhausted bool) randomCounts {
 		goroutines = 4
 		steps      = 12
 	)
-	ref := newRWReferee(c.t)
+	ref := newReferee(c.t)
 	var mu sync.Mutex // protects counts
 	var counts randomCounts
 	count := func(n *int) {
@@ -76,8 +77,8 @@ func runAtRandom(c *cluster, seed uint64, exhausted bool) randomCounts {
 		*n++
 	}
 
-	// Every request takes a while, each its own, from the first one on.
-	var delays sync.Mutex
+	// Every request takes a while, from the first one on.
+	var delays sync.Mutex // protects rng
 	rng := rand.New(rand.NewPCG(seed, 1))
 	c.srv.OnRequest(func(int64, zktest.Op, string) {
 		delays.Lock()
@@ -95,10 +96,12 @@ func runAtRandom(c *cluster, seed uint64, exhausted bool) randomCounts {
 		})
 		managers = append(managers, rw.writer.m)
 		for g := range goroutines {
-			rng := rand.New(rand.NewPCG(seed, uint64(2+p*goroutines+g)))
+			w := &wanderer{
+				t: c.t, rng: rand.New(rand.NewPCG(seed, uint64(2+p*goroutines+g))), ref: ref, rw: rw,
+				exhausted: exhausted, count: count, counts: &counts,
+			}
 			wg.Go(func() {
 				for range steps {
-					w := &wanderer{t: c.t, rng: rng, ref: ref, rw: rw, exhausted: exhausted, count: count, counts: &counts}
 					w.step(c.t.Context(), 0)
 					time.Sleep(w.while(5 * time.Millisecond))
 				}
@@ -110,13 +113,8 @@ func runAtRandom(c *cluster, seed uint64, exhausted bool) randomCounts {
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
 	trouble := rand.New(rand.NewPCG(seed, 99))
-	for working := true; working; {
-		select {
-		case <-done:
-			working = false
-			continue
-		case <-time.After(time.Duration(trouble.IntN(60)) * time.Millisecond):
-		}
+	for !isClosed(done) {
+		time.Sleep(time.Duration(trouble.IntN(60)) * time.Millisecond)
 		id := session(managers[trouble.IntN(processes)])
 		ops := []zktest.Op{zktest.OpMulti, zktest.OpMulti, zktest.OpDelete, zktest.OpGetChildren2, zktest.OpGetData, zktest.OpSync}
 		m := zktest.Match{Op: ops[trouble.IntN(len(ops))], Session: id}
@@ -153,22 +151,23 @@ func runAtRandom(c *cluster, seed uint64, exhausted bool) randomCounts {
 	return counts
 }
 
-// A wanderer does one random thing after the other with a read/write lock.
+// A wanderer is a goroutine that does random things with a read/write lock.
 type wanderer struct {
 	t         *testing.T
 	rng       *rand.Rand
-	ref       *rwReferee
+	ref       *referee
 	rw        *RWLock
-	exhausted bool // numbers run out
+	exhausted bool // ZooKeeper's sequence numbers run out
 	counts    *randomCounts
 	count     func(*int)
 }
 
-// while returns a random time of at most most.
-func (w *wanderer) while(most time.Duration) time.Duration { return rand.N(most) }
+// while returns a random duration below most.
+func (w *wanderer) while(most time.Duration) time.Duration {
+	return time.Duration(w.rng.Int64N(int64(most)))
+}
 
-// step takes one of the locks in one of the ways, and holds it for a while; in a
-// writer's hold it may read, with or without its context, and let the write go.
+// step takes one of the locks in one of the ways, and holds it for a while.
 func (w *wanderer) step(ctx context.Context, depth int) {
 	l, kind := w.rw.Reader(), &w.counts.Reads
 	if w.rng.IntN(3) == 0 {
@@ -204,41 +203,32 @@ func (w *wanderer) step(ctx context.Context, depth int) {
 	w.hold(ctx, h, depth)
 }
 
-// hold is inside for a while.
+// hold is inside for a while. A writer may downgrade, with or without the context of
+// its hold.
 func (w *wanderer) hold(ctx context.Context, h Hold, depth int) {
-	grant, err := h.Grant()
-	if err != nil {
+	if h.Err() != nil { // lost, or released by the end of the context that it was acquired with
 		h.Release()
 		return
 	}
 	l := h.Lock()
-	leave := sync.OnceFunc(w.ref.enter(l.m.cfg.Label, l.kind == queue.Write, grant.Token))
-	// Who is told that the lock is lost leaves at once.
-	left := make(chan struct{})
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		select {
-		case <-h.Lost():
-			w.count(&w.counts.Lost)
-			leave()
-		case <-left:
-		}
-	}()
+	leave := w.ref.enter(l.m, h)
 	time.Sleep(w.while(10 * time.Millisecond))
+	if isClosed(h.Lost()) {
+		w.count(&w.counts.Lost)
+	}
 	if l.kind == queue.Write && depth == 0 {
-		inside := ctx
-		cancel := context.CancelFunc(func() {})
+		inside, cancel := ctx, context.CancelFunc(func() {})
 		if w.rng.IntN(2) == 0 {
 			inside, cancel = h.Context(ctx)
 		}
+		defer cancel()
 		switch w.rng.IntN(3) {
 		case 0: // a downgrade
 			if r, err := w.rw.Reader().Lock(inside); err == nil {
 				w.count(&w.counts.Downgrades)
 				defer w.hold(ctx, r, depth+1)
 			}
-		case 1: // a downgrade that is under way when the write is let go
+		case 1: // one that is under way when the write is released
 			r := w.rw.Reader().Acquire(inside)
 			time.Sleep(w.while(2 * time.Millisecond))
 			defer func() {
@@ -250,10 +240,7 @@ func (w *wanderer) hold(ctx context.Context, h Hold, depth int) {
 				}
 			}()
 		}
-		defer cancel()
 	}
-	close(left)
-	<-gone
 	leave()
 	if err := h.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) {
 		w.t.Errorf("unlock %s %s: %v", l.kind, l.m.cfg.Label, err)

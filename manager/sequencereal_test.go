@@ -9,18 +9,18 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
 	"github.com/holdfast-go/holdfast/internal/realzk"
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A txnLog is a transaction log of ZooKeeper's, written by hand: what a server
-// has counted in weeks can be had at once.
+// A txnLog is a transaction log of ZooKeeper, written by hand: it makes a server
+// start as if it had been counting for weeks.
 type txnLog struct {
 	bytes []byte
 	zxid  int64
@@ -40,13 +40,13 @@ func (l *txnLog) append(op int32, body func(b []byte) []byte) {
 	b = jute.AppendInt32(b, int32(l.zxid))          // the request's number in it
 	b = jute.AppendInt64(b, l.zxid)                 // the transaction
 	b = jute.AppendInt64(b, time.Now().UnixMilli()) // its time
-	b = body(jute.AppendInt32(b, op))               // and what it does
+	b = body(jute.AppendInt32(b, op))               // what it does
 	l.bytes = jute.AppendInt64(l.bytes, int64(adler32.Checksum(b)))
 	l.bytes = jute.AppendBuffer(l.bytes, b)
 	l.bytes = append(l.bytes, 'B')
 }
 
-// create makes a persistent node. Its parent has counted creates children then.
+// create makes a persistent node, after which its parent has counted creates children.
 func (l *txnLog) create(path string, creates int32) {
 	l.append(jute.OpCreate, func(b []byte) []byte {
 		b = jute.AppendString(b, path)
@@ -65,14 +65,14 @@ func (l *txnLog) delete(path string) {
 	l.append(jute.OpDelete, func(b []byte) []byte { return jute.AppendString(b, path) })
 }
 
-// countedTo makes a directory whose next child gets the number next.
-func (l *txnLog) countedTo(dir string, next int32) {
+// countTo makes a directory whose next child gets the number next.
+func (l *txnLog) countTo(dir string, next int32) {
 	l.create(dir, 1)
 	l.create(dir+"/seed", next)
 	l.delete(dir + "/seed")
 }
 
-// start starts a server whose database is what the log says.
+// start starts a server from the log.
 func (l *txnLog) start(t *testing.T) *realzk.Server {
 	t.Helper()
 	realzk.Require(t)
@@ -84,29 +84,28 @@ func (l *txnLog) start(t *testing.T) *realzk.Server {
 	if err := os.WriteFile(filepath.Join(data, "log.1"), l.bytes, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// A log without a snapshot before it is something that a server asks about.
+	// Otherwise a server refuses a log without a snapshot before it.
 	return realzk.Start(t, realzk.Dir(home), realzk.JavaOption("-Dzookeeper.snapshot.trust.empty=true"))
 }
 
-// A real server whose numbers run out while several processes contend: there is
-// one holder at a time, and the tokens go on increasing.
+// A real server's numbers run out while several processes contend: exclusion holds,
+// and the tokens go on rising.
 func TestF014_RealServerRunsOutOfNumbers(t *testing.T) {
 	log := newTxnLog()
 	log.create("/real", 1)
-	log.countedTo("/real/unsafe", queue.LastSafeSequence-15)
-	log.countedTo("/real/frozen", math.MaxInt32-15)
-	zk := log.start(t)
-	r := &realSite{t: t, zk: zk, root: "/real"}
-	managers := []*Manager{r.open("a"), r.open("b"), r.open("d")}
+	log.countTo("/real/unsafe", lastSafe-15)
+	log.countTo("/real/frozen", math.MaxInt32-15)
+	s := realSite(t, log.start(t))
+	s.root = "/real"
+	managers := []*Manager{s.open("a"), s.open("b"), s.open("d")}
 
-	for name, last := range map[string]int64{"unsafe": queue.LastSafeSequence, "frozen": math.MaxInt32} {
+	for name, last := range map[string]int{"unsafe": lastSafe, "frozen": math.MaxInt32} {
 		t.Run(name, func(t *testing.T) {
-			r := &realSite{t: t, zk: zk, root: "/real"}
-			ref := newRWReferee(t)
-			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+			ref := newReferee(t)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			var mu sync.Mutex // protects numbers
-			numbers := make(map[int64]int)
+			var mu sync.Mutex // protects entries
+			entries := make(map[int]int)
 			var wg sync.WaitGroup
 			for i, m := range managers {
 				rw := readWrite(t, m, name)
@@ -115,66 +114,56 @@ func TestF014_RealServerRunsOutOfNumbers(t *testing.T) {
 						for n := range 25 {
 							h, err := pick(rw, (i+g+n)%3 > 0).Lock(ctx)
 							if errors.Is(err, ErrSequenceExhausted) {
-								continue // a reader, with our own writer inside: see below
+								continue // a downgrade: see below
 							}
 							if err != nil {
 								t.Errorf("%s: %v", m.cfg.Label, err)
 								return
 							}
-							leave := ref.enterHeld(h)
-							c, _ := queue.ParseName(filepath.Base(grantOf(t, h).Path))
+							leave := ref.enter(m, h)
+							number, err := strconv.Atoi(sequenceOf(grantOf(t, h).Path))
+							wantErr(t, "the node's number", err, nil)
 							mu.Lock()
-							numbers[c.Seq]++
+							entries[number]++
 							mu.Unlock()
 							leave()
-							if err := h.Unlock(ctx); err != nil {
-								t.Errorf("%s: %v", m.cfg.Label, err)
-							}
+							wantErr(t, "unlock", h.Unlock(ctx), nil)
 						}
 					})
 				}
 			}
 			wg.Wait()
-			before, after, negative := 0, 0, 0
-			for number, entries := range numbers {
-				switch {
-				case number < 0:
-					negative += entries
-				case number < last:
-					before += entries
-				default:
-					after += entries
+			before, after := 0, 0
+			for number, n := range entries {
+				if number >= 0 && number < last {
+					before += n
+				} else {
+					after += n
 				}
 			}
-			t.Logf("%d entries before number %d, %d from then on (%d with that number), %d with a negative number", before, last, after, numbers[last], negative)
+			t.Logf("%d entries before number %d, %d from then on (%d with that number)", before, last, after, entries[last])
 			if before == 0 || after == 0 {
 				t.Error("the numbers did not run out in between")
 			}
-			if name == "frozen" && numbers[last] < 2 {
+			if name == "frozen" && entries[last] < 2 {
 				t.Error("the numbers did not freeze")
 			}
-			if got := r.queue(readWrite(t, managers[0], name).Reader()); len(got) != 0 {
-				t.Errorf("left behind: %v", got)
-			}
+			s.wantEmpty(readWrite(t, managers[0], name).Reader())
 		})
 	}
 
-	// They have run out now. There is no downgrade, and with a contender of
-	// another client's in the queue there is no order.
+	// Now there is no downgrade, and with a node of another client in the queue there
+	// is no order.
 	a, b := readWrite(t, managers[0], "frozen"), readWrite(t, managers[1], "frozen")
-	write := r.lock(a.Writer())
+	write := mustLock(t, a.Writer())
 	_, err := a.Reader().Lock(t.Context())
 	wantErr(t, "a downgrade", err, ErrSequenceExhausted)
-	s := managers[2].client.Session()
-	stranger := zkio.NewNode(a.Reader().Path(), "lock-", managers[2].guid, []byte("10.0.0.1"), nil, nil)
-	if err := stranger.Create(s); err != nil {
-		t.Fatal(err)
-	}
+	session := managers[2].client.Session()
+	stranger := zkio.NewNode(a.Reader().Path(), "lock-", func() string { return hex32 }, []byte("10.0.0.1"), nil, nil)
+	wantErr(t, "create", stranger.Create(session), nil)
 	_, err = b.Reader().Lock(t.Context())
 	wantErr(t, "beside another client's", err, ErrSequenceExhausted)
 	wantHeld(t, "the writer", write)
 	mustRelease(t, write)
-	if err := stranger.Delete(s); err != nil {
-		t.Fatal(err)
-	}
+	wantErr(t, "delete", stranger.Delete(session), nil)
 }

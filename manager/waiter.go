@@ -244,13 +244,16 @@ func (t *roundIO) order(s *zkio.Session, q *queue.Queue) error {
 	for _, c := range q.Contenders {
 		data, stat, err := s.Get(t.round.lock.path + "/" + c.Name)
 		switch {
-		case errors.Is(err, zkio.ErrNoNode) && queue.Exhausted(c.Seq):
-			continue
+		case errors.Is(err, zkio.ErrNoNode) && c.Name == t.node.Name():
+			continue // the caller finds it missing
 		case errors.Is(err, zkio.ErrNoNode):
-			// It has gone since the list was made. If it was a write, a read may
-			// have taken its place, which the list does not show. So it stays:
-			// the waiter behind it finds it gone, and lists again.
+			// It has gone since the list was made, and so may our own node have, or
+			// a read may have taken a write's place, which the list does not show.
+			// So it stays, as the first of those whose number says nothing: if no
+			// other is ahead, the waiter finds it gone, and lists again.
 			//holdfast:reached numbers run out: a contender goes while the queue is put in order
+			kept = append(kept, c)
+			continue
 		case err != nil:
 			return err
 		case !new(Contender).describe(data):

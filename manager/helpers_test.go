@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// rw opens a manager and returns its read/write lock "jobs".
+func (c *cluster) rw(label string, with ...func(*Config)) *RWLock {
+	c.t.Helper()
+	return readWrite(c.t, c.open(label, with...), "jobs")
+}
+
+// readWrite returns the read/write lock called name.
+func readWrite(t testing.TB, m *Manager, name string) *RWLock {
+	t.Helper()
+	rw, err := m.ReadWrite(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rw
+}
+
+// pick returns one of the two locks of rw.
+func pick(rw *RWLock, write bool) *Lock {
+	if write {
+		return rw.Writer()
+	}
+	return rw.Reader()
+}
+
+// kinds are one lock of each kind.
+var kinds = map[string]func(c *cluster) *Lock{
+	"exclusive": func(c *cluster) *Lock { return c.lock("a") },
+	"read":      func(c *cluster) *Lock { return c.rw("a").Reader() },
+	"write":     func(c *cluster) *Lock { return c.rw("a").Writer() },
+}
+
+// each runs test in a bubble of its own for each of the cases.
+func each[T any](t *testing.T, cases map[string]T, test func(c *cluster, v T)) {
+	t.Helper()
+	for name, v := range cases {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(c *cluster) { test(c, v) })
+		})
+	}
+}
+
+// acquire acquires l, and returns when it is held or its place in the queue is
+// settled.
+func (c *cluster) acquire(l *Lock) Hold {
+	h := l.Acquire(c.t.Context())
+	synctest.Wait()
+	return h
+}
+
+// describe names a hold in a failure message.
+func describe(h Hold) string { return h.Lock().kind.String() + " lock of " + h.Lock().m.cfg.Label }
+
+// held checks that all of the holds are held once nothing moves any more.
+func (c *cluster) held(holds ...Hold) {
+	c.t.Helper()
+	synctest.Wait()
+	for _, h := range holds {
+		wantHeld(c.t, describe(h), h)
+	}
+}
+
+// waiting checks that none of the holds is granted once nothing moves any more.
+func (c *cluster) waiting(holds ...Hold) {
+	c.t.Helper()
+	for _, h := range holds {
+		wantWaiting(c.t, describe(h), h)
+	}
+}
+
+// unlock releases the holds one after the other.
+func (c *cluster) unlock(holds ...Hold) {
+	c.t.Helper()
+	for _, h := range holds {
+		mustRelease(c.t, h)
+	}
+	synctest.Wait()
+}
+
+// cycle locks and unlocks l.
+func (c *cluster) cycle(l *Lock) {
+	c.t.Helper()
+	mustRelease(c.t, mustLock(c.t, l))
+}
+
+// wantHeld checks that a hold is granted, and not lost.
+func wantHeld(t *testing.T, what string, h Hold) {
+	t.Helper()
+	if err := h.Err(); err != nil {
+		t.Errorf("%s: %v, want it held", what, err)
+	}
+}
+
+// wantWaiting checks that a hold is not granted once nothing moves any more.
+func wantWaiting(t *testing.T, what string, h Hold) {
+	t.Helper()
+	synctest.Wait()
+	pending(t, what, h.Granted())
+}
+
+// wantPhase checks the phase of a lock's present round.
+func wantPhase(t *testing.T, l *Lock, phase state.Phase) {
+	t.Helper()
+	if p, n := l.State(); p != phase {
+		t.Errorf("the %s lock of %s is %v/%d, want %v", l.kind, l.m.cfg.Label, p, n, phase)
+	}
+}
+
+// A crowd is the session of other clients, in which a test makes nodes by hand.
+type crowd struct {
+	c       *cluster
+	session int64
+}
+
+// crowd opens such a session, which lives until the test ends.
+func (c *cluster) crowd() crowd {
+	c.t.Helper()
+	return crowd{c, session(c.open("stranger"))}
+}
+
+// node makes an ephemeral node in the queue of the lock "jobs", and returns its
+// path.
+func (s crowd) node(name string, data ...byte) string {
+	s.c.t.Helper()
+	if !s.c.srv.Exists(dir) {
+		wantErr(s.c.t, "create "+dir, s.c.srv.CreateAll(dir, nil), nil)
+	}
+	path := dir + "/" + name
+	wantErr(s.c.t, "create "+path, s.c.srv.CreateEphemeral(s.session, path, data), nil)
+	return path
+}
+
+// remove deletes a node, as an administrator or another client would.
+func (c *cluster) remove(path string) {
+	c.t.Helper()
+	if err := c.srv.Delete(path); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// nodeOf returns the path of the only node of m in the queue of the lock "jobs".
+func (c *cluster) nodeOf(m *Manager) string {
+	c.t.Helper()
+	var found []string
+	for _, name := range c.nodes() {
+		if _, stat, _ := c.srv.Get(dir + "/" + name); stat.EphemeralOwner == session(m) {
+			found = append(found, dir+"/"+name)
+		}
+	}
+	if len(found) != 1 {
+		c.t.Fatalf("%d nodes of %s: %v", len(found), m.cfg.Label, found)
+	}
+	return found[0]
+}
+
+// sequenceOf returns the number at the end of a node's name.
+func sequenceOf(path string) string { return path[len(path)-10:] }
+
+// stopAt makes the server stop before the nth request of kind op that m sends
+// from now on. It replaces the server's hook: one stop at a time.
+func (c *cluster) stopAt(m *Manager, op zktest.Op, nth int32) *stop {
+	s := &stop{arrived: make(chan struct{}), resume: make(chan struct{})}
+	var left atomic.Int32
+	left.Store(nth)
+	id := session(m)
+	c.srv.OnRequest(func(session int64, o zktest.Op, _ string) {
+		if session == id && o == op && left.Add(-1) == 0 {
+			close(s.arrived)
+			<-s.resume
+		}
+	})
+	return s
+}
+
+// lossAt has the server lose m's next request of kind op for a path in the queue
+// of the lock "jobs", or the answer to it.
+func (c *cluster) lossAt(lose func(*zktest.Faults, zktest.Match) *zktest.Fault, m *Manager, op zktest.Op) *zktest.Fault {
+	return lose(c.srv.Faults(), zktest.Match{Op: op, Session: session(m), Path: dir})
+}
+
+// requests counts requests by kind while a test runs. It replaces the server's
+// hook.
+type requests struct {
+	mu     sync.Mutex
+	counts map[string]int // by operation
+}
+
+// countRequests counts the requests for paths under prefix.
+func (c *cluster) countRequests(prefix string) *requests {
+	r := &requests{counts: make(map[string]int)}
+	c.srv.OnRequest(func(_ int64, op zktest.Op, path string) {
+		if strings.HasPrefix(path, prefix) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.counts[op.String()]++
+		}
+	})
+	return r
+}
+
+// take returns the counts since the last take.
+func (r *requests) take() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	counts := r.counts
+	r.counts = make(map[string]int)
+	return counts
+}
