@@ -97,8 +97,8 @@ func (p place) print(out io.Writer, h hunk) {
 }
 
 // nearest returns the place in the module that is most like what the hunk looks
-// for. Of two that are equally like it, it takes the one in the hunk's own file,
-// then one in its directory.
+// for. Of two that are equally like it, it takes the one that is closer to the
+// hunk's own file.
 func nearest(root fs.FS, h hunk) (best place, err error) {
 	var files []string
 	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -114,13 +114,16 @@ func nearest(root fs.FS, h hunk) (best place, err error) {
 		return nil
 	})
 	distance := func(name string) int {
+		top, _, _ := strings.Cut(h.file, "/")
 		switch {
 		case name == h.file:
 			return 0
 		case path.Dir(name) == path.Dir(h.file):
 			return 1
+		case strings.HasPrefix(name, top+"/"):
+			return 2
 		}
-		return 2
+		return 3
 	}
 	slices.SortStableFunc(files, func(a, b string) int { return distance(a) - distance(b) })
 	old := make([][]string, 0, len(h.lines))
@@ -147,10 +150,11 @@ func nearest(root fs.FS, h hunk) (best place, err error) {
 	return best, err
 }
 
-// words returns the identifiers and numbers in a line.
+// words returns the identifiers and numbers in a line, in lower case: a name that
+// moves to another package may become an exported one.
 func words(l string) []string {
-	return strings.FieldsFunc(l, func(r rune) bool {
-		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	return strings.FieldsFunc(strings.ToLower(l), func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
 	})
 }
 

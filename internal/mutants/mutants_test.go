@@ -23,7 +23,7 @@ func TestMutantsFit(t *testing.T) {
 	tests := map[string]string{} // the tests of each package
 	for _, m := range list {
 		if tests[m.pkg] == "" {
-			tests[m.pkg] = testsIn(t, filepath.Join("../..", m.pkg))
+			tests[m.pkg] = testsIn(t, filepath.Join("..", "..", m.pkg))
 		}
 		for _, name := range m.tests {
 			if !strings.Contains(tests[m.pkg], "\nfunc "+name+"(t *testing.T)") {
