@@ -642,7 +642,7 @@ fetch:
     :: else
     fi };
 
-  /* Go: manager/trip.go: trip.queue; zkio/node.go: Node.Create, Node.Enter, Node.resolve
+  /* Go: manager/trip.go: trip.queue; zkio/node.go: Node.Create, Node.CreateAndCount, Node.resolve
    * A call in a session that is over at the server has no answer until the
    * client knows; a call in one that is over for the client fails. */
 queue:
@@ -692,7 +692,7 @@ refused:                          /* Go: manager/trip.go: trip.failed */
   goto step;
 #endif
 
-  /* Go: manager/trip.go: trip.enter; zkio/trust.go: trust.proved */
+  /* Go: manager/trip.go: trip.enter; zkio/leasetracker.go: leaseTracker.proved */
 enter:
   atomic {
     (ses[p] != s || !DEAD(p,s) || !down[p]);
@@ -733,7 +733,7 @@ enter:
 #endif
   goto step;
 
-  /* Go: manager/trip.go: trip.release, trip.leave; zkio/node.go: Node.Remove, Node.EnterFor
+  /* Go: manager/trip.go: trip.release, trip.leave; zkio/node.go: Node.Remove, Node.Replace
    *
    * trip.leave may make the next round's node in the transaction that takes this
    * one's away. Here these are two steps, the second of which is the next round's
@@ -939,7 +939,7 @@ end:
 }
 
 /* The server ends the session, and deletes its nodes. It does so only when it
- * has not heard of it for so long that the lease is over: zkio/trust.go: trust. */
+ * has not heard of it for so long that the lease is over: zkio/leasetracker.go: leaseTracker. */
 proctype Server() {
   byte n;
 end:
