@@ -917,12 +917,15 @@ func TestNotifyDeleted(t *testing.T) {
 // slowWatcher is a recorder that does not take its first news until it is let.
 type slowWatcher struct {
 	recorder
-	once          sync.Once
+	stood         atomic.Bool
 	arrived, free chan struct{}
 }
 
 func (w *slowWatcher) PathChanged(path string, ev Event) {
-	w.once.Do(func() { close(w.arrived); <-w.free })
+	if w.stood.CompareAndSwap(false, true) {
+		close(w.arrived)
+		<-w.free
+	}
 	w.recorder.PathChanged(path, ev)
 }
 

@@ -168,6 +168,9 @@ func (w *wire) send(req request, frame []byte) error {
 }
 
 func isTimeout(err error) bool {
+	if err == nil {
+		return false // before timeout is allocated
+	}
 	var timeout net.Error
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
