@@ -74,7 +74,7 @@ func hearNothing(t *testing.T, c net.Conn) {
 		t.Fatal(err)
 	}
 	if n, err := c.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("heard %d bytes (%v), want neither a byte nor the end", n, err)
+		t.Fatalf("read %d bytes (%v), want neither data nor the end", n, err)
 	}
 }
 
@@ -94,8 +94,8 @@ func TestRelayCarries(t *testing.T) {
 	hearEnd(t, caller)
 }
 
-// A cut relay is silent in both directions, new connections included; mended,
-// it delivers what was sent meanwhile.
+// A cut relay forwards nothing, on new connections neither. Once mended, it delivers
+// what was sent.
 func TestRelayIsCut(t *testing.T) {
 	r, caller, called := newCall(t)
 	for range 2 {
@@ -123,7 +123,7 @@ func TestRelayIsCut(t *testing.T) {
 	hearEnd(t, caller)
 }
 
-// A relay ends although it is cut and connections wait.
+// A relay can be closed while it is cut.
 func TestRelayEnds(t *testing.T) {
 	r, caller, called := newCall(t)
 	r.Cut()
@@ -133,8 +133,8 @@ func TestRelayEnds(t *testing.T) {
 	hearEnd(t, called)
 }
 
-// A relay to where nobody listens ends the connections that it has accepted.
-func TestRelayToNobody(t *testing.T) {
+// A relay closes the connections that it accepts if its server does not listen.
+func TestRelayWithoutServer(t *testing.T) {
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
