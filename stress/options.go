@@ -41,8 +41,8 @@ Exit status:
   1  a violation, a leaked node, a stuck worker, a failed process, or no
      connection
   2  wrong usage
-  3  void, because too little happened: no worker got a lock, or fewer than
-     1,000 did in a run of 10 s or longer, or -swallow never took effect
+  3  void, because too little happened: workers never got a lock, or fewer than
+     1,000 times in a run of 10 s or longer, or -swallow never took effect
 
 Flags:
 `

@@ -174,7 +174,8 @@ func (e *Ensemble) connect(own [][ports]int) ([][]string, error) {
 		}
 	}
 	for p, relays := range e.relays {
-		relays[electionPort].begin = introduceAs(e.relays[pair{p.to, p.from}][electionPort].Addr())
+		introduce := introduceAs(e.relays[pair{p.to, p.from}][electionPort].Addr())
+		relays[electionPort].protocol = func() (forth, back forwarder) { return introduce, forwardAll }
 		for _, r := range relays {
 			r.serve()
 		}

@@ -24,15 +24,16 @@ import (
 type Relay struct {
 	listener net.Listener
 	to       string // host:port of the server
-	// begin, if set, forwards the beginning of a connection, with changes.
-	begin func(dst io.Writer, src io.Reader) error
+	// protocol returns the forwarders of a connection.
+	protocol func() (forth, back forwarder)
 
 	ctx  context.Context // ends with the relay
 	end  context.CancelFunc
 	join sync.WaitGroup // all goroutines of the relay
 
-	mu     sync.Mutex    // protects mended
-	mended chan struct{} // closed unless the relay is cut
+	mu       sync.Mutex    // protects the fields below
+	mended   chan struct{} // closed unless the relay is cut
+	swallows []swallow     // of replies to requests that have not come
 }
 
 // NewRelay starts a relay to the server at address to, for this test.
@@ -42,6 +43,7 @@ func NewRelay(tb testing.TB, to string) *Relay {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	r.protocol = r.clientProtocol
 	r.serve()
 	tb.Cleanup(r.Close)
 	return r
@@ -54,6 +56,7 @@ func newRelay(to string) (*Relay, error) {
 		return nil, fmt.Errorf("realzk: listen for the connections to %s: %w", to, err)
 	}
 	r := &Relay{listener: listener, to: to, mended: make(chan struct{})}
+	r.protocol = func() (forth, back forwarder) { return forwardAll, forwardAll }
 	close(r.mended)
 	r.ctx, r.end = context.WithCancel(context.Background())
 	return r, nil
@@ -146,8 +149,9 @@ func (r *Relay) carry(from net.Conn) {
 	})
 	defer stop()
 	var both sync.WaitGroup
-	both.Go(func() { r.pump(to, from, r.begin) })
-	both.Go(func() { r.pump(from, to, nil) })
+	forth, back := r.protocol()
+	both.Go(func() { r.pump(to, from, forth) })
+	both.Go(func() { r.pump(from, to, back) })
 	both.Wait()
 }
 
@@ -175,15 +179,8 @@ func (r *Relay) dial() (net.Conn, error) {
 
 // pump copies from src to dst, including the end of the stream. On error it closes
 // both.
-func (r *Relay) pump(dst, src net.Conn, begin func(io.Writer, io.Reader) error) {
-	out := waitingWriter{r, dst}
-	var err error
-	if begin != nil {
-		err = begin(out, src)
-	}
-	if err == nil {
-		_, err = io.Copy(out, onlyReader{src})
-	}
+func (r *Relay) pump(dst, src net.Conn, forward forwarder) {
+	err := forward(waitingWriter{r, dst}, src)
 	if !r.wait() {
 		return
 	}
@@ -219,10 +216,10 @@ const (
 	greetingMaximum = 512
 )
 
-// introduceAs returns a function that forwards a greeting with addr in place of its
-// address. A member that receives a connection from one with a lower number closes it
+// introduceAs returns a forwarder that replaces the address in the greeting with addr.
+// A member that receives a connection from one with a lower number closes it
 // and connects to the address in the greeting, which must be that of a relay, too.
-func introduceAs(addr string) func(io.Writer, io.Reader) error {
+func introduceAs(addr string) forwarder {
 	return func(dst io.Writer, src io.Reader) error {
 		head := make([]byte, greetingHead)
 		if n, err := io.ReadFull(src, head); err != nil {
@@ -240,7 +237,9 @@ func introduceAs(addr string) func(io.Writer, io.Reader) error {
 		copy(greeting, head)
 		binary.BigEndian.PutUint32(greeting[16:], uint32(len(addr)))
 		copy(greeting[greetingHead:], addr)
-		_, err := dst.Write(greeting)
-		return err
+		if _, err := dst.Write(greeting); err != nil {
+			return err
+		}
+		return forwardAll(dst, src)
 	}
 }

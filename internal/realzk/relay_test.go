@@ -4,6 +4,7 @@ package realzk
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ func newCall(t *testing.T) (r *Relay, caller, called *net.TCPConn) {
 	if r, err = newRelay(listener.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
+	r.protocol = r.clientProtocol
 	r.serve()
 	t.Cleanup(r.Close)
 	conn, err := net.Dial("tcp", r.Addr())
@@ -153,6 +155,35 @@ func TestRelayWithoutServer(t *testing.T) {
 	hearEnd(t, conn)
 }
 
+// frame returns a frame with an xid and another number, the opcode of a request.
+func frame(xid, opcode int32) string {
+	b := binary.BigEndian.AppendUint32(nil, 12)
+	b = binary.BigEndian.AppendUint32(b, uint32(xid))
+	b = binary.BigEndian.AppendUint32(b, uint32(opcode))
+	return string(append(b, "more"...))
+}
+
+// A relay drops only the reply to the chosen request.
+func TestRelaySwallowsAReply(t *testing.T) {
+	const getData, exists, ping = 4, 3, 11
+	r, client, server := newCall(t)
+	dropped := r.SwallowReply(getData)
+	connect := frame(0, getData) // no xid and opcode, whatever its bytes
+	for _, request := range []string{connect, frame(1, exists), frame(2, getData), frame(-2, ping), frame(3, getData)} {
+		say(t, client, request)
+		hear(t, server, request)
+	}
+	for _, reply := range []string{connect, frame(1, 0), frame(2, 0), frame(-2, 0), frame(3, 0)} {
+		say(t, server, reply)
+		if reply != frame(2, 0) {
+			hear(t, client, reply)
+		}
+	}
+	<-dropped
+	_ = server.CloseWrite()
+	hearEnd(t, client)
+}
+
 func TestIntroduceAs(t *testing.T) {
 	greeting := func(version, addr string) string {
 		return version + "\x00\x00\x00\x00\x00\x00\x00\x03" + "\x00\x00\x00" + string(rune(len(addr))) + addr
@@ -164,7 +195,7 @@ func TestIntroduceAs(t *testing.T) {
 	}{
 		{"version 1", greeting(v1, "10.0.0.1:3888"), greeting(v1, "127.0.0.1:47"), false},
 		{"version 2", greeting(v2, "[::1]:1"), greeting(v2, "127.0.0.1:47"), false},
-		{"what follows", greeting(v1, "10.0.0.1:3888") + "more", greeting(v1, "127.0.0.1:47"), false},
+		{"what follows", greeting(v1, "10.0.0.1:3888") + "more", greeting(v1, "127.0.0.1:47") + "more", false},
 		{"ends early", v1 + "\x00", v1 + "\x00", false},
 		{"ends in the address", greeting(v1, "10.0.0.1:3888")[:25], "", true},
 		{"another version", greeting("\xff\xff\xff\xff\xff\xfe\x00\x00", "10.0.0.1:3888"), "", true},
