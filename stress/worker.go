@@ -593,7 +593,7 @@ func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold
 func (w *worker) noLonger(what string, l *contended, h manager.Hold, err error) (lost bool) {
 	if errors.Is(err, manager.ErrLost) {
 		if !closed(h.Lost()) {
-			w.unexpected(what, l, fmt.Errorf("Lost is not closed, but the error is: %w", err))
+			w.unexpected(what, l, fmt.Errorf("the channel Lost is not closed, but the error is: %w", err))
 		}
 		return true
 	}
