@@ -54,6 +54,14 @@ func holderMain() {
 		return
 	}
 	say("ready")
+	errorOf := map[string]func(h manager.Hold, inside context.Context) error{
+		"err":     func(h manager.Hold, _ context.Context) error { return h.Err() },
+		"grant":   func(h manager.Hold, _ context.Context) error { _, err := h.Grant(); return err },
+		"reenter": func(h manager.Hold, _ context.Context) error { _, err := h.Reenter(); return err },
+		"share":   func(h manager.Hold, _ context.Context) error { _, err := h.Share(); return err },
+		"again":   func(h manager.Hold, inside context.Context) error { _, err := h.Lock().Lock(inside); return err },
+		"release": func(h manager.Hold, _ context.Context) error { _, err := h.Release().Wait(ctx); return err },
+	}
 	holds := map[string]manager.Hold{}
 	contexts := map[string]context.Context{}
 	var cancels []context.CancelFunc
@@ -80,28 +88,11 @@ func holderMain() {
 			} else {
 				say("granted %d %d", g.Token, at.UnixNano())
 			}
-		case "err":
-			answer(h.Err())
-		case "grant":
-			_, err := h.Grant()
-			answer(err)
-		case "reenter":
-			_, err := h.Reenter()
-			answer(err)
-		case "share":
-			_, err := h.Share()
-			answer(err)
-		case "again":
-			_, err := h.Lock().Lock(contexts[name])
-			answer(err)
 		case "lost":
 			<-h.Lost()
 			say("closed")
-		case "release":
-			_, err := h.Release().Wait(ctx)
-			answer(err)
 		default:
-			say("what is %q?", command)
+			answer(errorOf[command](h, contexts[name]))
 		}
 	}
 	for _, cancel := range cancels {

@@ -60,7 +60,12 @@ func TestSubjectsExclude(t *testing.T) {
 			continue // not written in Go
 		}
 		t.Run(p.Name, func(t *testing.T) {
-			guard := &guard{Subject: subject}
+			var locks sync.Map // from path to *atomic.Int32
+			var violations atomic.Int64
+			guard := wrapped{subject, func(path string, l work.Locker) work.Locker {
+				holders, _ := locks.LoadOrStore(path, new(atomic.Int32))
+				return guarded{l, holders.(*atomic.Int32), &violations}
+			}}
 			r := work.Do(t.Context(), guard, job(serve(t, p.Server)))
 			if r.Err != "" || r.Unsupported != "" {
 				t.Fatalf("error %q, unsupported %q", r.Err, r.Unsupported)
@@ -68,54 +73,53 @@ func TestSubjectsExclude(t *testing.T) {
 			if r.Entries == 0 || len(r.Waits) == 0 {
 				t.Errorf("%d entries and %d waits in %.1f s", r.Entries, len(r.Waits), r.Seconds)
 			}
-			if n := guard.violations.Load(); n != 0 {
+			if n := violations.Load(); n != 0 {
 				t.Errorf("a lock had two holders %d times in %d entries", n, r.Entries)
 			}
 		})
 	}
 }
 
-// guard is a subject that checks its holds.
-type guard struct {
+// wrapped is a subject with wrapped lockers.
+type wrapped struct {
 	work.Subject
 
-	holders    sync.Map // from path to *atomic.Int32
-	violations atomic.Int64
+	wrap func(path string, l work.Locker) work.Locker
 }
 
-func (g *guard) Open(ctx context.Context, server string) (work.Session, error) {
-	s, err := g.Subject.Open(ctx, server)
-	return guardedSession{s, g}, err
+func (w wrapped) Open(ctx context.Context, server string) (work.Session, error) {
+	s, err := w.Subject.Open(ctx, server)
+	return wrappedSession{s, w.wrap}, err
 }
 
-type guardedSession struct {
+type wrappedSession struct {
 	work.Session
 
-	guard *guard
+	wrap func(path string, l work.Locker) work.Locker
 }
 
-func (s guardedSession) Locker(p string, read bool) (work.Locker, error) {
-	l, err := s.Session.Locker(p, read)
-	holders, _ := s.guard.holders.LoadOrStore(p, new(atomic.Int32))
-	return guardedLocker{l, s.guard, holders.(*atomic.Int32)}, err
+func (s wrappedSession) Locker(path string, read bool) (work.Locker, error) {
+	l, err := s.Session.Locker(path, read)
+	return s.wrap(path, l), err
 }
 
-type guardedLocker struct {
+// guarded counts the moments when its lock has two holders.
+type guarded struct {
 	work.Locker
 
-	guard   *guard
-	holders *atomic.Int32 // of the lock
+	holders    *atomic.Int32 // of the lock
+	violations *atomic.Int64
 }
 
-func (l guardedLocker) Lock(ctx context.Context) error {
+func (l guarded) Lock(ctx context.Context) error {
 	err := l.Locker.Lock(ctx)
 	if err == nil && l.holders.Add(1) != 1 {
-		l.guard.violations.Add(1)
+		l.violations.Add(1)
 	}
 	return err
 }
 
-func (l guardedLocker) Unlock(ctx context.Context) error {
+func (l guarded) Unlock(ctx context.Context) error {
 	l.holders.Add(-1)
 	return l.Locker.Unlock(ctx)
 }
@@ -123,32 +127,18 @@ func (l guardedLocker) Unlock(ctx context.Context) error {
 // A failed worker ends the job, although others are waiting for a lock in a call that
 // only the end of its connection can interrupt.
 func TestFailureEndsTheJob(t *testing.T) {
-	r := work.Do(t.Context(), failing{goZooKeeper{}}, job(serve(t, start.ZooKeeper)))
+	r := work.Do(t.Context(), wrapped{goZooKeeper{}, func(_ string, l work.Locker) work.Locker { return broken{l} }}, job(serve(t, start.ZooKeeper)))
 	if r.Err != "unlock: "+errBroken.Error() {
 		t.Errorf("got %+v, want a failure", r)
 	}
 }
 
+// broken is never released.
+type broken struct{ work.Locker }
+
 var errBroken = errors.New("broken")
 
-// failing is a subject whose locks are never released.
-type failing struct{ work.Subject }
-
-func (f failing) Open(ctx context.Context, server string) (work.Session, error) {
-	s, err := f.Subject.Open(ctx, server)
-	return failingSession{s}, err
-}
-
-type failingSession struct{ work.Session }
-
-func (s failingSession) Locker(p string, read bool) (work.Locker, error) {
-	l, err := s.Session.Locker(p, read)
-	return failingLocker{l}, err
-}
-
-type failingLocker struct{ work.Locker }
-
-func (failingLocker) Unlock(context.Context) error { return errBroken }
+func (broken) Unlock(context.Context) error { return errBroken }
 
 // versions matches the versions of Go subjects: library, version, lock, and Go.
 var versions = regexp.MustCompile(`[a-z] \d+\.\d+\.\d+ [A-Z].* on go1\.|client \d+\.\d+\.\d+ concurrency\.Mutex on go1\.`)

@@ -90,12 +90,17 @@ func run(t *testing.T, c check) {
 // or, if that is empty, there must be none.
 func expect(t *testing.T, c check, files map[string]string, want string) {
 	t.Helper()
-	module := fstest.MapFS{}
-	for name, text := range files {
-		module[name] = &fstest.MapFile{Data: []byte(text)}
-	}
-	found := c(load(t, module))
+	found := c(load(t, memory(files)))
 	if want == "" && len(found) > 0 || !strings.Contains(strings.Join(found, "\n"), want) {
 		t.Errorf("faults %q, want %q", found, want)
 	}
+}
+
+// memory returns a file system with the given files.
+func memory(files map[string]string) fs.FS {
+	m := fstest.MapFS{}
+	for name, text := range files {
+		m[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return m
 }

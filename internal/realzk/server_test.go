@@ -20,6 +20,14 @@ import (
 	"time"
 )
 
+// expectServing checks that the server answers.
+func expectServing(t *testing.T, s *Server) {
+	t.Helper()
+	if got := s.FourLetterWord("ruok"); got != "imok" {
+		t.Errorf("ruok: %q, want imok", got)
+	}
+}
+
 func TestStartServesWithTheGivenConfiguration(t *testing.T) {
 	s := Start(t,
 		TickTime(300*time.Millisecond),
@@ -32,9 +40,7 @@ func TestStartServesWithTheGivenConfiguration(t *testing.T) {
 			t.Errorf("the server's configuration lacks %s:\n%s", line, conf)
 		}
 	}
-	if got := s.FourLetterWord("ruok"); got != "imok" {
-		t.Errorf("ruok: %q, want imok", got)
-	}
+	expectServing(t, s)
 	if runtime.GOOS == "linux" {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.PID()))
 		if err != nil || !strings.Contains(string(line), "-Drealzk.test=yes") {
@@ -55,9 +61,7 @@ func TestSharedIsOneServerAndIsLeftAlone(t *testing.T) {
 			t.Errorf("%s of the shared server: %q, want a failure", name, out)
 		}
 	}
-	if got := b.FourLetterWord("ruok"); got != "imok" {
-		t.Errorf("afterwards: ruok: %q, want imok", got)
-	}
+	expectServing(t, b)
 }
 
 func TestPauseResume(t *testing.T) {
@@ -70,9 +74,7 @@ func TestPauseResume(t *testing.T) {
 		t.Errorf("a paused server answers %q", answer)
 	}
 	s.Resume()
-	if got := s.FourLetterWord("ruok"); got != "imok" {
-		t.Errorf("resumed: ruok: %q, want imok", got)
-	}
+	expectServing(t, s)
 	s.Pause()
 	s.Kill() // a paused server can be killed
 	if conn, err := net.Dial("tcp", s.Addr()); err == nil {
@@ -101,9 +103,7 @@ func TestRestartKeepsPortAndData(t *testing.T) {
 		t.Errorf("restarted: last transaction %s, was %s", got, zxid)
 	}
 	s.Restart() // while it runs
-	if got := s.FourLetterWord("ruok"); got != "imok" {
-		t.Errorf("restarted while it ran: ruok: %q, want imok", got)
-	}
+	expectServing(t, s)
 	s.Wipe()
 	s.Restart()
 	if got := zxidOf(t, s); got != "0x0" {
@@ -212,27 +212,19 @@ func TestPortTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("by another program", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		p := &Process{cfg: newConfig(nil), in: in, dir: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	other := Shared(t)
+	for by, port := range map[string]int{"another program": l.Addr().(*net.TCPAddr).Port, "another ZooKeeper": other.p.port} {
+		p := &Process{cfg: newConfig(nil), in: in, dir: t.TempDir(), port: port}
 		if err := p.launch(t.Context()); !errors.Is(err, errPortTaken) {
-			t.Errorf("error %v, want errPortTaken", err)
+			t.Errorf("by %s: error %v, want errPortTaken", by, err)
 		}
-	})
-	t.Run("by another ZooKeeper", func(t *testing.T) {
-		other := Shared(t)
-		p := &Process{cfg: newConfig(nil), in: in, dir: t.TempDir(), port: other.p.port}
-		if err := p.launch(t.Context()); !errors.Is(err, errPortTaken) {
-			t.Errorf("error %v, want errPortTaken", err)
-		}
-		if got := other.FourLetterWord("ruok"); got != "imok" {
-			t.Errorf("the other ZooKeeper: ruok: %q, want imok", got)
-		}
-	})
+	}
+	expectServing(t, other)
 }
 
 // child starts a server, prints its pid, and blocks.
