@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# `make` lists what can be made. Everything needs Go only, except where it says
-# otherwise. Variables are given on the command line: make test PKG=./zkio RACE=1
+# `make` lists the targets, which need only Go unless stated otherwise. Set variables on
+# the command line: make test PKG=./zkio RACE=1
 
-# Which packages, which tests and benchmarks (a regular expression), how often.
+# Packages, tests and benchmarks (a regular expression), and how often to run them.
 PKG     ?= ./...
 TESTS   ?= .
 COUNT   ?= 1
-# RACE=1 turns the race detector on, which needs a C compiler. COVER=1 counts
-# the statements that are run.
+# RACE=1 enables the race detector, which needs a C compiler. COVER=1 measures
+# coverage.
 RACE    ?=
 COVER   ?=
-# go test kills a package's tests after this long.
+# Time limit for each package's tests.
 TIMEOUT ?= 10m
-# How long the demo and the stress harness run, and each fuzz target.
+# How long the demo, the stress harness, and each fuzz target run.
 DURATION ?= 15s
 TIME     ?= 30s
-# DEPS=0 forbids `make test` and `make verify` to install anything.
+# With DEPS=0, `make test` and `make verify` install nothing.
 DEPS    ?= 1
 
 export PKG TESTS COUNT RACE COVER TIMEOUT DEPS
 
-# The linters are pinned: a new version's new opinions come with a commit.
+# The linters are pinned, so that new checks come with a commit.
 STATICCHECK_VERSION   := 0.8.2
 GOLANGCI_LINT_VERSION := 2.15.0
 
@@ -30,7 +30,7 @@ GOLANGCI_LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Two of these at a time would measure, and time out, each other.
+# Targets that run concurrently would disturb measurements and time out.
 .NOTPARALLEL:
 
 .PHONY: help
@@ -42,11 +42,11 @@ help: ## list the targets
 ## Run it
 
 .PHONY: demo
-demo: bin/stress ## see it work: 3 processes × 16 goroutines contend for 4 locks on the embedded server
+demo: bin/stress ## watch 3 processes × 16 goroutines contend for 4 locks on the embedded server
 	bin/stress -duration $(DURATION) -processes 3 -goroutines 16 -locks 4
 
 .PHONY: stress
-stress: bin/stress bin/zkserver ## the same on a real ZooKeeper; take DURATION=60s or more
+stress: bin/stress bin/zkserver ## the same on a real ZooKeeper, with DURATION=60s or more
 	bin/zkserver bin/stress -servers {} -duration $(DURATION) -processes 3 -goroutines 16 -locks 4
 
 .PHONY: zookeeper
@@ -56,26 +56,26 @@ zookeeper: bin/zkserver ## run a real ZooKeeper on a free port of 127.0.0.1 unti
 ## Test it
 
 .PHONY: test
-test: bin/zkserver ## all tests; as root on Debian or Ubuntu, installs ZooKeeper if it is missing (DEPS=0: does not)
+test: bin/zkserver ## all tests; as root on Debian or Ubuntu, installs ZooKeeper if missing (not with DEPS=0)
 	@.ci/test
 
 .PHONY: test-short
-test-short: ## the tests that need no real ZooKeeper; says how many it left out
+test-short: ## the tests that need no real ZooKeeper; prints how many it skipped
 	@left=$$(mktemp) && trap 'rm -f "$$left"' EXIT && \
 	HOLDFAST_NOT_RUN=$$left go test -short -count=$(COUNT) -timeout $(TIMEOUT) -run '$(TESTS)' $(if $(RACE),-race) $(PKG); status=$$?; \
-	echo "left out: $$(grep -c . "$$left") tests that need a real ZooKeeper (make test runs them)"; exit $$status
+	echo "skipped: $$(grep -c . "$$left") tests that need a real ZooKeeper (make test runs them)"; exit $$status
 
 .PHONY: race
 race: ## all tests under the race detector; needs a C compiler
 	@$(MAKE) --no-print-directory test RACE=1
 
 .PHONY: 386
-386: ## what a 32-bit platform does to alignment and int
+386: ## vet for 32 bits, and test what depends on alignment and the size of int
 	GOARCH=386 CGO_ENABLED=0 go vet $(PKG)
 	GOARCH=386 CGO_ENABLED=0 go test -count=$(COUNT) -timeout $(TIMEOUT) ./state ./futures
 
 .PHONY: cross
-cross: ## does it compile for macOS and Windows, tests included?
+cross: ## vet for macOS and Windows, including tests
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet $(PKG)
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet $(PKG)
 
@@ -101,23 +101,23 @@ mutants: ## break the code in one place after the other, and see the tests notic
 	@ulimit -v 6000000 2>/dev/null; bin/mutants $(if $(FAULT),-fault '$(FAULT)') $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: bench-smoke
-bench-smoke: ## every Go benchmark once, so that none rots; measures nothing
+bench-smoke: ## run every Go benchmark once, to see that it works
 	go test -run '^$$' -bench . -benchtime 1x -timeout $(TIMEOUT) $(PKG)
 
 .PHONY: bench
-bench: ## Holdfast beside the limits and other locks, on real servers: bench/RESULTS.md; some minutes
+bench: ## measure Holdfast, its limits and other locks on real servers, for bench/RESULTS.md; some minutes
 	go run ./bench
 
 .PHONY: test-peers
-test-peers: ## the locks that Holdfast is measured against, a module of its own
+test-peers: ## test the locks that Holdfast is compared with, a separate module
 	cd bench/peers && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
 
 .PHONY: test-plot
-test-plot: ## what draws the figures of the benchmarks, a module of its own
+test-plot: ## test the drawing of figures, a separate module
 	cd bench/plot && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for TIME each
+fuzz: ## run every fuzz target for TIME
 	@go test -run '^$$' -list '^Fuzz' $(PKG) | \
 	awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, name[i]; n = 0 }' | \
 	while read -r pkg name; do \
@@ -126,14 +126,14 @@ fuzz: ## every fuzz target for TIME each
 	done
 
 .PHONY: cover
-cover: ## all tests, and how many statements they run, against the goals; writes bin/cover.html
+cover: ## all tests with coverage, compared with the goals; writes bin/cover.html
 	@$(MAKE) --no-print-directory test COVER=1 PKG=./... TESTS=.
 
 ## Prove it
 
-# Installs spin and a C compiler where .ci/deps can, like `make test` its part.
+# Installs spin and a C compiler where .ci/deps can.
 .PHONY: verify
-verify: ## model-check the state machine, and that every wrong variant of it is found out; minutes
+verify: ## model-check the state machine, and that wrong variants of it fail; minutes
 	@.ci/verify full
 
 .PHONY: verify-quick
@@ -141,7 +141,7 @@ verify-quick: ## the same for one process beside a plain contender
 	@.ci/verify quick
 
 .PHONY: verify-long
-verify-long: ## the same for 2 × 2 goroutines with all troubles at once, as far as memory reaches
+verify-long: ## the same for 2 × 2 goroutines with all troubles at once, as far as memory allows
 	@.ci/verify long
 
 ## Keep it clean
@@ -151,11 +151,11 @@ fmt: ## format the Go files
 	gofmt -l -w .
 
 .PHONY: api
-api: ## write docs/api.txt anew, after a change of the exported API
+api: ## update docs/api.txt after a change of the exported API
 	go test -count=1 ./internal/apitext -run '^TestAPIFile$$' -update
 
 .PHONY: lint
-lint: $(STATICCHECK) $(GOLANGCI_LINT) ## gofmt, go vet, go mod tidy, staticcheck and golangci-lint; find fault, change nothing
+lint: $(STATICCHECK) $(GOLANGCI_LINT) ## check with gofmt, go vet, go mod tidy, staticcheck and golangci-lint; changes nothing
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "make fmt would change:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	go mod tidy -diff
@@ -163,31 +163,31 @@ lint: $(STATICCHECK) $(GOLANGCI_LINT) ## gofmt, go vet, go mod tidy, staticcheck
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: deps
-deps: bin/zkserver ## install what the full tests need (Debian, Ubuntu); elsewhere say what that is
+deps: bin/zkserver ## install what the full tests need (Debian, Ubuntu); elsewhere print what that is
 	@.ci/deps
 
 .PHONY: ci
-ci: ## all that has to pass before a change is taken, as the build servers run it
+ci: ## everything that must pass before a change is accepted, as CI runs it
 	.ci/run
 
 .PHONY: clean
-clean: ## remove what was built here
+clean: ## remove everything built here
 	rm -rf bin
 
-# The commands are built anew each time; Go knows what is up to date.
+# Always run go build, which knows what is up to date.
 .PHONY: bin/stress bin/zkserver bin/sim.test
 bin/stress:
 	@go build -o $@ ./stress
 bin/zkserver:
 	@go build -o $@ ./internal/realzk/zkserver
-# The weaver changes files of the runtime, so it has to know Go's version; where
-# another is installed, Go fetches this one.
+# The weaver changes files of the runtime of one Go version. If another is installed,
+# Go downloads that one.
 bin/sim.test:
 	@case "$$(go env GOVERSION)" in go1.26*) ;; *) export GOTOOLCHAIN=$(SIM_GO) ;; esac; \
 	go run ./internal/sim/weave bin/woven && \
 	go test -c -tags woven -overlay bin/woven/overlay.json -o $@ ./internal/sim
 
-# A linter of the right version in the PATH is taken; building one takes minutes.
+# If PATH has a linter of the right version, use it: building one takes minutes.
 $(STATICCHECK):
 	@.ci/tool $@ staticcheck -version $(STATICCHECK_VERSION) honnef.co/go/tools/cmd/staticcheck
 $(GOLANGCI_LINT):

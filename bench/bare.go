@@ -17,9 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
-// bare is the limit for a lock that nobody else wants: the creation and the
-// deletion of an ephemeral sequential node, by go-zookeeper, and nothing around
-// them. It excludes nobody.
+// bare is the limit for a lock without contention: go-zookeeper creates and deletes
+// an ephemeral sequential node, and does nothing else. It does not exclude.
 type bare struct{}
 
 func (bare) Version() string { return "bare create + delete, go-zookeeper" }
@@ -29,11 +28,10 @@ func (bare) Open(_ context.Context, server string) (work.Session, error) {
 	return bareSession{c}, err
 }
 
-// relay is the limit for a lock that others want: a queue of ephemeral sequential
-// nodes in which each watches the one ahead, with no more requests than that
-// takes. Who is done leaves and queues again by one transaction; nobody lists
-// the queue again if the one that has gone was the only one ahead. It has no
-// answer to anything that goes wrong.
+// relay is the limit for a lock with contention: a queue of ephemeral sequential
+// nodes, each of which watches the one ahead, with as few requests as possible. One
+// transaction leaves the queue and joins it again, and a contender does not list the
+// queue again if only one was ahead. It handles no failures.
 type relay struct{}
 
 func (relay) Version() string { return "bare relay, go-zookeeper" }
@@ -43,12 +41,12 @@ func (relay) Open(_ context.Context, server string) (work.Session, error) {
 	return relaySession{c}, err
 }
 
-// quiet is a logger for go-zookeeper.
+// quiet is a logger for go-zookeeper that discards everything.
 type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// connect opens a connection of go-zookeeper's with a session of its own.
+// connect opens a go-zookeeper connection and waits for its session.
 func connect(server string) (*zk.Conn, error) {
 	c, events, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogger(quiet{}))
 	if err != nil {
@@ -69,10 +67,10 @@ func connect(server string) (*zk.Conn, error) {
 	}
 }
 
-// everybody may do everything with the nodes.
-var everybody = zk.WorldACL(zk.PermAll)
+// openACL lets every client do everything.
+var openACL = zk.WorldACL(zk.PermAll)
 
-// makeDir makes a directory and those above it.
+// makeDir creates a directory and its parents.
 func makeDir(c *zk.Conn, dir string) error {
 	if dir == "/" {
 		return nil
@@ -80,7 +78,7 @@ func makeDir(c *zk.Conn, dir string) error {
 	if err := makeDir(c, path.Dir(dir)); err != nil {
 		return err
 	}
-	if _, err := c.Create(dir, nil, 0, everybody); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+	if _, err := c.Create(dir, nil, 0, openACL); err != nil && !errors.Is(err, zk.ErrNodeExists) {
 		return err
 	}
 	return nil
@@ -101,7 +99,7 @@ type bareLocker struct {
 }
 
 func (l *bareLocker) Lock(context.Context) (err error) {
-	l.node, err = l.c.Create(l.dir+"/n-", nil, zk.FlagEphemeralSequential, everybody)
+	l.node, err = l.c.Create(l.dir+"/n-", nil, zk.FlagEphemeralSequential, openACL)
 	return err
 }
 
@@ -118,12 +116,12 @@ func (s relaySession) Locker(p string, _ bool) (work.Locker, error) {
 type relayLocker struct {
 	c    *zk.Conn
 	dir  string
-	node string // its name; "" if not queued
+	node string // name; "" if not queued
 }
 
 func (l *relayLocker) Lock(ctx context.Context) error {
 	if l.node == "" {
-		made, err := l.c.Create(l.dir+"/n-", nil, zk.FlagEphemeralSequential, everybody)
+		made, err := l.c.Create(l.dir+"/n-", nil, zk.FlagEphemeralSequential, openACL)
 		if err != nil {
 			return err
 		}
@@ -156,11 +154,11 @@ func (l *relayLocker) Lock(ctx context.Context) error {
 	}
 }
 
-// Unlock leaves the queue and queues again.
+// Unlock leaves the queue and joins it again.
 func (l *relayLocker) Unlock(context.Context) error {
 	results, err := l.c.Multi(
 		&zk.DeleteRequest{Path: l.dir + "/" + l.node, Version: -1},
-		&zk.CreateRequest{Path: l.dir + "/n-", Flags: zk.FlagEphemeralSequential, Acl: everybody})
+		&zk.CreateRequest{Path: l.dir + "/n-", Flags: zk.FlagEphemeralSequential, Acl: openACL})
 	if err != nil {
 		return err
 	}
@@ -171,12 +169,11 @@ func (l *relayLocker) Unlock(context.Context) error {
 // Close leaves the queue.
 func (l *relayLocker) Close() error { return l.c.Delete(l.dir+"/"+l.node, -1) }
 
-// inFlight is how many requests of Many are under way at a time: as many as
-// Holdfast has I/O goroutines by default.
+// inFlight is the number of concurrent requests in Many: that of Holdfast's I/O
+// goroutines by default.
 const inFlight = 32
 
-// Do takes many locks, in the sense of bare: creates a node in each directory and
-// deletes it.
+// Do creates and deletes a node in each of many directories.
 func (b bare) Do(ctx context.Context, j work.Job) (r work.Result, err error) {
 	if j.Work != work.Many {
 		return r, fmt.Errorf("%w: work %q", work.ErrUnsupported, j.Work)
@@ -203,7 +200,7 @@ func (b bare) Do(ctx context.Context, j work.Job) (r work.Result, err error) {
 		return g.Wait()
 	}
 	makeContainer := func(dir string) error {
-		_, err := c.CreateContainer(dir, nil, zk.FlagContainer, everybody)
+		_, err := c.CreateContainer(dir, nil, zk.FlagContainer, openACL)
 		return err
 	}
 	if j.Made {

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
-// cas is the limit for a lock that its process owns: two compare-and-swaps on one
-// word, one that counts up and one that counts down, and nothing around them. A
-// single goroutine knows what it finds; several have to load the word first.
+// cas is the limit for a lock that its process holds: two compare-and-swaps on a
+// word, which increment and decrement it. A single goroutine knows the word's value;
+// several must load it first.
 type cas struct{}
 
 func (cas) Version() string { return "two bare compare-and-swaps" }
@@ -31,7 +31,7 @@ type casSession struct {
 func (*casSession) Close() error { return nil }
 
 func (*casSession) Locker(string, bool) (work.Locker, error) {
-	return nil, fmt.Errorf("%w: it excludes nobody", work.ErrUnsupported)
+	return nil, fmt.Errorf("%w: it does not exclude", work.ErrUnsupported)
 }
 
 func (s *casSession) Reenter(ctx context.Context, _ string, _ bool) (pairs func(int) error, leave func() error, err error) {
@@ -52,7 +52,7 @@ func (s *casSession) Reenter(ctx context.Context, _ string, _ bool) (pairs func(
 	return pairs, func() error { return nil }, ctx.Err()
 }
 
-// alone makes n pairs, or fewer if somebody else comes, and returns how many.
+// alone makes up to n pairs, until it loses a race, and returns how many it made.
 func (s *casSession) alone(n int) int {
 	for i := range n {
 		if !s.word.CompareAndSwap(0, 1) {
@@ -66,7 +66,7 @@ func (s *casSession) alone(n int) int {
 	return n
 }
 
-// add adds d to the word, and returns how many races that has lost.
+// add adds d to the word and returns how many races it lost.
 func (s *casSession) add(d uint32) (lost int) {
 	for {
 		w := s.word.Load()

@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// The document that the program in bench/plot draws figures from.
+// The document that bench/plot reads.
 type (
 	figure struct {
 		File   string   `json:"file"`
@@ -40,7 +40,7 @@ type (
 	}
 )
 
-// figures returns what is drawn. A figure of which nothing was measured is left out.
+// figures returns the figures for which there is data.
 func (m *measured) figures() []figure {
 	var figures []figure
 	add := func(f figure, s ...series) {
@@ -49,40 +49,40 @@ func (m *measured) figures() []figure {
 			figures = append(figures, f)
 		}
 	}
-	// along returns a subject's figures against something that is varied.
-	along := func(name, subject string, xs []int, cell func(int) string, of func(result) float64) series {
+	// along returns a subject's figures in scenarios that differ in one number.
+	along := func(name, subject string, xs []int, scenario func(int) string, of func(result) float64) series {
 		s := series{Name: name, Emphasis: subject == ours}
 		for _, x := range xs {
-			if values := m.values(cell(x), subject, of); len(values) > 0 {
+			if values := m.values(scenario(x), subject, of); len(values) > 0 {
 				y := over(values)
 				s.Points = append(s.Points, point{X: float64(x), Y: y.Median, Low: y.Low, High: y.High})
 			}
 		}
 		return s
 	}
-	all := func(subjects []string, xs []int, cell func(int) string, of func(result) float64) (s []series) {
+	all := func(subjects []string, xs []int, scenario func(int) string, of func(result) float64) (s []series) {
 		for _, subject := range subjects {
-			s = append(s, along(subject, subject, xs, cell, of))
+			s = append(s, along(subject, subject, xs, scenario, of))
 		}
 		return s
 	}
-	// In this order everywhere: a figure draws them by their places.
+	// In the same order everywhere: the place in the list determines the look.
 	queuers := []string{ours, limitRelay, gozk, curator, kazoo, naive, etcd, redsync}
 
 	add(figure{
-		File: "throughput.svg", Title: "Grants of one lock that processes hand round",
+		File: "throughput.svg", Title: "Grants of one lock for which processes contend",
 		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "grants per second", Log: true},
 	}, all(queuers, contenders, handOver, rate)...)
 
 	millis := func(r result) float64 { return 1000 / rate(r) }
 	add(figure{
-		File: "depth.svg", Title: "Time from grant to grant, against the length of the queue",
+		File: "depth.svg", Title: "Time from grant to grant, by length of the queue",
 		X: axis{Label: "sessions in the queue", Log: true}, Y: axis{Label: "milliseconds per hand-over", Log: true},
 	}, all([]string{ours, limitRelay}, depths, queue, millis)...)
 
 	latency := func(subject string) series {
 		s := series{Name: subject, Emphasis: subject == ours}
-		for _, r := range m.Cells[handOver(8)][subject] {
+		for _, r := range m.Scenarios[handOver(8)][subject] {
 			for _, w := range r.Waits {
 				s.Samples = append(s.Samples, w/1000)
 			}
@@ -95,30 +95,30 @@ func (m *measured) figures() []figure {
 		latencies = append(latencies, latency(subject))
 	}
 	add(figure{
-		File: "latency.svg", Title: "Wait for a lock that 8 processes hand round", Kind: "cdf",
-		X: axis{Label: "wait in milliseconds", Log: true}, Y: axis{Label: "share of the waits"},
+		File: "latency.svg", Title: "Wait for a lock for which 8 processes contend", Kind: "cdf",
+		X: axis{Label: "wait in milliseconds", Log: true}, Y: axis{Label: "share of waits"},
 	}, latencies...)
 
 	perLock := func(r result) float64 { return r.Seconds * 1e6 / float64(r.Entries) }
 	add(figure{
-		File: "many.svg", Title: "Different locks taken and released at once by one process",
+		File: "many.svg", Title: "Locks taken and released concurrently by one process",
 		X: axis{Label: "locks", Log: true}, Y: axis{Label: "microseconds per lock"},
 	}, all([]string{ours, limitBare}, manyLocks, many, perLock)...)
 
 	nanos := func(r result) float64 { return 1e9 / rate(r) }
 	add(figure{
-		File: "word.svg", Title: "Goroutines that take and release what their process owns",
+		File: "word.svg", Title: "Goroutines that take and release a lock that their process holds",
 		X: axis{Label: "goroutines on one word", Log: true}, Y: axis{Label: "nanoseconds per pair"},
 	}, along("Acquire + Release", ours, crowds, reenter, nanos), along("two compare-and-swaps", limitCAS, crowds, reenter, nanos))
 
 	lost := func(r result) float64 { return 1000 * r.Lost }
 	add(figure{
-		File: "lost.svg", Title: "Compare-and-swaps that lost a race",
-		X: axis{Label: "goroutines on one word", Log: true}, Y: axis{Label: "lost races per 1,000 pairs"},
+		File: "lost.svg", Title: "Compare-and-swaps that failed",
+		X: axis{Label: "goroutines on one word", Log: true}, Y: axis{Label: "failures per 1,000 pairs"},
 	}, along("Acquire + Release", ours, crowds, reenter, lost), along("two compare-and-swaps", limitCAS, crowds, reenter, lost))
 
 	add(figure{
-		File: "herd.svg", Title: "What one hand-over costs the server",
+		File: "herd.svg", Title: "Requests and notifications per grant",
 		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "requests and notifications per grant", Log: true},
 	}, all(queuers[:6], tappedContenders, requests, func(r result) float64 {
 		return r.Extra["writes"] + r.Extra["reads"] + r.Extra["notifications"]
@@ -126,7 +126,7 @@ func (m *measured) figures() []figure {
 	return figures
 }
 
-// thin returns n of the values, evenly, in order.
+// thin sorts values and returns n of them, evenly spaced.
 func thin(values []float64, n int) []float64 {
 	slices.Sort(values)
 	if len(values) <= n {
@@ -139,7 +139,7 @@ func thin(values []float64, n int) []float64 {
 	return kept
 }
 
-// draw has the figures drawn into dir.
+// draw runs bench/plot, which draws the figures into dir.
 func draw(ctx context.Context, root, dir string, figures []figure) error {
 	text, err := json.Marshal(map[string]any{"figures": figures})
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 )
 
-// holdfast is Holdfast as a subject: a manager is a session.
+// holdfast is Holdfast as a subject. Each session is a Manager.
 type holdfast struct {
-	wait bool // Unlock waits until the server says that the node is gone, as the peers' does
+	wait bool // Unlock waits until the node is deleted, as the peers' does
 }
 
 func (h holdfast) Version() string {
@@ -85,8 +85,7 @@ func (l *holdfastLocker) Unlock(ctx context.Context) error {
 	return nil
 }
 
-// Reenter has a goroutine of this process hold the lock; then others enter and
-// leave without the network. They need not know of it.
+// Reenter holds the lock, so that pairs enters and leaves it without the network.
 func (s *holdfastSession) Reenter(ctx context.Context, p string, read bool) (pairs func(int) error, leave func() error, err error) {
 	l, err := s.lock(p, read)
 	if err != nil {
@@ -107,7 +106,7 @@ func (s *holdfastSession) Reenter(ctx context.Context, p string, read bool) (pai
 	return pairs, func() error { h.Release(); return nil }, nil
 }
 
-// Lost counts the races that were lost on the words of the locks that Reenter took.
+// Lost returns how many races were lost on the locks of Reenter.
 func (s *holdfastSession) Lost() (n uint64) {
 	seen := make(map[*manager.Lock]bool)
 	for _, l := range s.reentered {
@@ -119,7 +118,7 @@ func (s *holdfastSession) Lost() (n uint64) {
 	return n
 }
 
-// Do does what only Holdfast can be asked.
+// Do does Many and Footprint.
 func (h holdfast) Do(ctx context.Context, j work.Job) (work.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -144,8 +143,8 @@ func (s *holdfastSession) exclusives(j work.Job) ([]*manager.Lock, error) {
 	return locks, nil
 }
 
-// takeAll acquires all locks at once. Nobody takes one back: a hold whose context
-// can end costs some 400 bytes more, as long as it lives.
+// takeAll acquires all locks at once. Its context cannot end: that would add some
+// 400 bytes to each hold.
 func takeAll(locks []*manager.Lock) []manager.Hold {
 	holds := make([]manager.Hold, len(locks))
 	for i, l := range locks {
@@ -164,7 +163,7 @@ func granted(ctx context.Context, holds []manager.Hold) error {
 	return nil
 }
 
-// releaseAll releases all holds and waits until the nodes are gone.
+// releaseAll releases all holds and waits until their nodes are deleted.
 func releaseAll(ctx context.Context, holds []manager.Hold) error {
 	for _, h := range holds {
 		h.Release()
@@ -177,8 +176,8 @@ func releaseAll(ctx context.Context, holds []manager.Hold) error {
 	return nil
 }
 
-// many takes all locks at once, by futures, from one goroutine. Each is released
-// as soon as it is granted.
+// many acquires all locks from one goroutine and releases each as soon as it is
+// granted.
 func (h holdfast) many(ctx context.Context, j work.Job) (r work.Result, err error) {
 	session, err := h.Open(ctx, j.Server)
 	if err != nil {
@@ -191,7 +190,7 @@ func (h holdfast) many(ctx context.Context, j work.Job) (r work.Result, err erro
 		return r, err
 	}
 	if j.Made {
-		holds := takeAll(locks) // which makes the directories
+		holds := takeAll(locks) // creates the directories
 		if err := errors.Join(granted(ctx, holds), releaseAll(ctx, holds)); err != nil {
 			return r, err
 		}
@@ -217,8 +216,8 @@ func (h holdfast) many(ctx context.Context, j work.Job) (r work.Result, err erro
 	return r, nil
 }
 
-// warm opens a session, and has some other locks of it taken and released, so
-// that what a session makes once is there.
+// warm opens a session and uses some other locks, so that everything that a session
+// allocates once has been allocated.
 func (h holdfast) warm(ctx context.Context, j work.Job, name string) (*holdfastSession, error) {
 	session, err := h.Open(ctx, j.Server)
 	if err != nil {
@@ -237,8 +236,8 @@ func (h holdfast) warm(ctx context.Context, j work.Job, name string) (*holdfastS
 	return s, nil
 }
 
-// footprint measures what a lock costs in memory, by what the heap and the
-// goroutines' stacks have grown when there are many of them.
+// footprint measures the memory of a lock by how much the heap and the goroutines'
+// stacks grow with many locks.
 func (h holdfast) footprint(ctx context.Context, j work.Job) (r work.Result, err error) {
 	owner, err := h.warm(ctx, j, "owner")
 	if err != nil {
@@ -264,7 +263,7 @@ func (h holdfast) footprint(ctx context.Context, j work.Job) (r work.Result, err
 	if err := granted(ctx, held); err != nil {
 		return r, err
 	}
-	if err := pause(ctx, 3*time.Second); err != nil { // until each has had its first look
+	if err := pause(ctx, 3*time.Second); err != nil { // until each has looked at its queue
 		return r, err
 	}
 	afterHeld := inUse()
@@ -283,8 +282,8 @@ func (h holdfast) footprint(ctx context.Context, j work.Job) (r work.Result, err
 	return r, errors.Join(releaseAll(ctx, held), granted(ctx, queued), releaseAll(ctx, queued))
 }
 
-// awaitQueues waits until two contenders are in the queue of each of a job's
-// locks, and a moment longer, until they watch each other.
+// awaitQueues waits until each lock has two contenders, and a moment longer, until
+// they watch each other.
 func awaitQueues(ctx context.Context, j work.Job) error {
 	c, err := connect(j.Server)
 	if err != nil {
@@ -308,7 +307,7 @@ func awaitQueues(ctx context.Context, j work.Job) error {
 	return pause(ctx, time.Second)
 }
 
-// pause waits, but not longer than until ctx ends.
+// pause waits for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -318,10 +317,10 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// inUse returns how many bytes the heap and the goroutines' stacks have.
+// inUse returns the bytes in use by the heap and the goroutines' stacks.
 func inUse() float64 {
 	runtime.GC()
-	runtime.GC() // what had a finalizer or a cleanup goes with the second
+	runtime.GC() // frees objects with finalizers or cleanups
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc + m.StackInuse)

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench measures Holdfast beside the limits of what it is built on, and beside
-// other locks, on the same work and in the same run:
+// Bench measures Holdfast, the limits of what it is built on, and other locks, with
+// the same work and in the same run:
 //
 //	go run ./bench                  # everything: some minutes
-//	go run ./bench -only hand-over  # some of it
+//	go run ./bench -only hand-over  # a part of it
 //
-// It starts real servers of its own on free ports of 127.0.0.1 (ZooKeeper, and etcd
-// and Redis where they are installed), builds and starts the subjects (see package
-// work), and prints a table of what it is to show: RESULTS.md in bench has the same,
-// with all figures and plots, and results.json has every round. A subject that is
-// not installed is named as missing.
+// It starts servers on free ports of 127.0.0.1 (ZooKeeper, and etcd and Redis if
+// they are installed), builds and starts the subjects (see package work), and
+// prints how Holdfast meets its targets. bench/RESULTS.md receives the same, with
+// all figures and plots, and bench/results.json every round. Subjects that are not
+// installed are reported as missing.
 //
-// What is compared is done by turns: see suite.run. Trust the ratios, not the
-// figures.
+// Subjects take turns, so that what is compared was measured at nearly the same
+// time: see suite.run. Trust the ratios rather than the figures.
 package main
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
-// builtIn are the subjects that this program is, when it is started as one.
+// builtIn has the subjects that this program can run as.
 var builtIn = map[string]work.Subject{
 	ours:       holdfast{},
 	oursUnlock: holdfast{wait: true},
@@ -56,16 +56,16 @@ func main() {
 	}
 }
 
-// command is the program.
+// command runs the program.
 func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	var (
-		subject = flags.String("subject", "", "be this subject: read jobs, write results (the program starts itself so)")
-		some    = flags.String("only", "", "measure only what has one of these, separated by commas, in its name: retained, uncontended, hand-over, queue, readers, shared, many, footprint, requests")
-		rounds  = flags.Int("rounds", 5, "how often everything is measured")
-		measure = flags.Duration("measure", 600*time.Millisecond, "how long a subject is measured at a time")
-		out     = flags.String("out", "", "the directory for RESULTS.md, results.json and the plots; by default bench, or none if -only is given")
+		subject = flags.String("subject", "", "run as this subject, which reads jobs and writes results; for internal use")
+		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, queue, readers, shared, many, footprint, requests")
+		rounds  = flags.Int("rounds", 5, "how often each scenario is measured")
+		measure = flags.Duration("measure", 600*time.Millisecond, "how long each measurement takes")
+		out     = flags.String("out", "", "`directory` for RESULTS.md, results.json and the plots; by default bench, or with -only none")
 	)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -73,7 +73,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if *subject != "" {
 		s, ok := builtIn[*subject]
 		if !ok {
-			return fmt.Errorf("there is no subject %q", *subject)
+			return fmt.Errorf("no subject is called %q", *subject)
 		}
 		return work.Serve(ctx, s, stdin, stdout)
 	}
@@ -81,9 +81,9 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	case flags.NArg() > 0:
 		return fmt.Errorf("unknown argument %q", flags.Arg(0))
 	case *rounds < 1:
-		return fmt.Errorf("-rounds is %d: at least one is needed", *rounds)
+		return fmt.Errorf("-rounds is %d: it must be at least 1", *rounds)
 	case *measure < 10*time.Millisecond:
-		return fmt.Errorf("-measure is %v: in less than 10 ms nothing can be measured", *measure)
+		return fmt.Errorf("-measure is %v: it must be at least 10ms", *measure)
 	}
 	root, err := moduleRoot()
 	if err != nil {
@@ -95,9 +95,9 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	} else if *out == "" {
 		*out = filepath.Join(root, "bench")
 	}
-	cells, tap := only(cells(), parts), only(counted(), parts)
-	if len(cells)+len(tap) == 0 {
-		return fmt.Errorf("nothing is called %q: see -help", *some)
+	scenarios, tap := only(scenarios(), parts), only(counted(), parts)
+	if len(scenarios)+len(tap) == 0 {
+		return fmt.Errorf("no scenario has %q in its name: see -help", *some)
 	}
 
 	began := time.Now()
@@ -109,12 +109,12 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	r := &report{
 		Began: began, Versions: make(map[string]string), Missing: s.missing, Refused: s.refused, Rounds: *rounds,
 		Machine:  fmt.Sprintf("%d CPUs, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
-		measured: s.got, cells: append(cells, tap...),
+		measured: s.got, scenarios: append(scenarios, tap...),
 	}
 	servers, err := s.start(ctx, root, r)
 	defer func() {
 		for _, p := range s.programs {
-			_ = p.end() // what it has said is here
+			_ = p.end() // its results have arrived
 		}
 		for _, server := range servers {
 			_ = server.Stop()
@@ -123,13 +123,13 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if err != nil {
 		return err
 	}
-	if err := s.run(ctx, cells); err != nil {
+	if err := s.run(ctx, scenarios); err != nil {
 		return err
 	}
 	if err := s.count(ctx, tap, servers[start.ZooKeeper].Addr()); err != nil {
 		return err
 	}
-	r.Rows = s.got.rows()
+	r.Targets = s.got.targets()
 	r.figures = s.got.figures()
 	r.Took = time.Since(began).Round(time.Second).String()
 	for _, err := range s.failed {
@@ -137,7 +137,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	}
 	fmt.Fprintf(stdout, "\n%s", r.table())
 	for name, why := range s.missing {
-		fmt.Fprintf(stdout, "missing: %s: %s\n", name, why)
+		fmt.Fprintf(stdout, "not measured: %s: %s\n", name, why)
 	}
 	if *out != "" {
 		if err := draw(ctx, root, *out, r.figures); err != nil {
@@ -146,14 +146,14 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		if err := r.write(*out, filepath.Join(root, "bench", "remarks.md")); err != nil {
 			return err
 		}
-		fmt.Fprintf(stdout, "\nwritten into %s: RESULTS.md, results.json and %d plots\n", *out, len(r.figures))
+		fmt.Fprintf(stdout, "\nwrote RESULTS.md, results.json and %d plots to %s\n", len(r.figures), *out)
 	}
 	fmt.Fprintf(stdout, "took %s\n", r.Took)
 	return errors.Join(s.failed...)
 }
 
-// start starts the servers and the subjects. What is not installed is noted; only
-// ZooKeeper has to be there. The servers are returned in any case.
+// start starts the servers and the subjects. It records what is not installed, and
+// requires only ZooKeeper. It returns the servers it has started even on error.
 func (s *suite) start(ctx context.Context, root string, r *report) (map[string]*start.Server, error) {
 	servers := make(map[string]*start.Server)
 	missing := make(map[string]error)
@@ -207,11 +207,11 @@ func (s *suite) start(ctx context.Context, root string, r *report) (map[string]*
 	return servers, nil
 }
 
-// moduleRoot returns the directory of the module that this program is of.
+// moduleRoot returns the root of this program's module.
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/holdfast-go/holdfast").Output()
 	if err != nil {
-		return "", fmt.Errorf("find the root of Holdfast's repository, in which this is to be run: %w", err)
+		return "", fmt.Errorf("find Holdfast's repository (run this inside it): %w", err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }

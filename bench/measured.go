@@ -9,62 +9,61 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
-// A result is what a subject answers to a job.
+// A result is the answer of a subject to a job.
 type result = work.Result
 
-// measured is what has been measured: by cell, subject and round. What is absent
-// was not asked for, or the subject is not there.
+// measured has the results by scenario, subject and round.
 type measured struct {
-	Cells map[string]map[string][]result
+	Scenarios map[string]map[string][]result
 }
 
 func newMeasured() *measured {
-	return &measured{Cells: make(map[string]map[string][]result)}
+	return &measured{Scenarios: make(map[string]map[string][]result)}
 }
 
-// add adds a round's result.
-func (m *measured) add(cell, subject string, r result) {
-	if m.Cells[cell] == nil {
-		m.Cells[cell] = make(map[string][]result)
+// add adds the result of a round.
+func (m *measured) add(scenario, subject string, r result) {
+	if m.Scenarios[scenario] == nil {
+		m.Scenarios[scenario] = make(map[string][]result)
 	}
-	m.Cells[cell][subject] = append(m.Cells[cell][subject], r)
+	m.Scenarios[scenario][subject] = append(m.Scenarios[scenario][subject], r)
 }
 
-// rate is how many entries there are in a second.
+// rate returns the entries per second.
 func rate(r result) float64 { return float64(r.Entries) / r.Seconds }
 
-// allocs is how often memory is allocated per pair.
+// allocs returns the allocations per pair.
 func allocs(r result) float64 { return r.Allocs }
 
-// extra returns one of the result's own figures.
+// extra returns a function that returns a figure of Result.Extra.
 func extra(name string) func(result) float64 {
 	return func(r result) float64 { return r.Extra[name] }
 }
 
-// tenths is extra, rounded: the two jobs whose difference it comes from do not begin
-// and end alike, to some requests.
+// tenths is like extra, but rounds to tenths: the two jobs whose difference it is
+// do not begin and end with exactly the same number of requests.
 func tenths(name string) func(result) float64 {
 	return func(r result) float64 { return math.Round(10*r.Extra[name]) / 10 }
 }
 
-// wait is the quantile q of the waits, in microseconds.
+// wait returns a function that returns the quantile q of the waits, in microseconds.
 func wait(q float64) func(result) float64 {
 	return func(r result) float64 { return quantile(slices.Sorted(slices.Values(r.Waits)), q) }
 }
 
-// values returns a figure of each round.
-func (m *measured) values(cell, subject string, of func(result) float64) []float64 {
+// values returns a figure for each round.
+func (m *measured) values(scenario, subject string, of func(result) float64) []float64 {
 	var values []float64
-	for _, r := range m.Cells[cell][subject] {
+	for _, r := range m.Scenarios[scenario][subject] {
 		values = append(values, of(r))
 	}
 	return values
 }
 
-// ratios returns, of each round, the rate of one subject in one cell by that of
-// another in another. What is to be compared was done in the same round, by turns.
-func (m *measured) ratios(cell, subject, cell2, subject2 string) []float64 {
-	a, b := m.values(cell, subject, rate), m.values(cell2, subject2, rate)
+// ratios returns, for each round, the rate of a subject in a scenario divided by
+// that of subject2 in scenario2 in the same round.
+func (m *measured) ratios(scenario, subject, scenario2, subject2 string) []float64 {
+	a, b := m.values(scenario, subject, rate), m.values(scenario2, subject2, rate)
 	ratios := make([]float64, min(len(a), len(b)))
 	for i := range ratios {
 		ratios[i] = a[i] / b[i]
@@ -72,11 +71,11 @@ func (m *measured) ratios(cell, subject, cell2, subject2 string) []float64 {
 	return ratios
 }
 
-// best returns the subject with the highest median rate; "" if none was measured.
-func (m *measured) best(cell string, subjects []string) (best string) {
+// best returns the subject with the highest median rate, or "" if none was measured.
+func (m *measured) best(scenario string, subjects []string) (best string) {
 	var most float64
 	for _, s := range subjects {
-		if median := over(m.values(cell, s, rate)).Median; median > most {
+		if median := over(m.values(scenario, s, rate)).Median; median > most {
 			best, most = s, median
 		}
 	}

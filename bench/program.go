@@ -16,11 +16,11 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
-// A program is a subject that runs: see package work. It is used by one goroutine
-// at a time.
+// A program is a running subject: see package work. It is not safe for concurrent
+// use.
 type program struct {
 	name    string
-	server  string // the address of its kind of server
+	server  string // address
 	version string
 
 	cmd *exec.Cmd
@@ -28,7 +28,7 @@ type program struct {
 	out *bufio.Reader
 }
 
-// run starts a subject and asks for its version. It is killed when ctx ends.
+// run starts a subject and asks for its version. The end of ctx kills it.
 func run(ctx context.Context, name, server string, argv []string) (*program, error) {
 	p := &program{name: name, server: server, cmd: exec.CommandContext(ctx, argv[0], argv[1:]...)}
 	p.cmd.Stderr = os.Stderr
@@ -52,8 +52,7 @@ func run(ctx context.Context, name, server string, argv []string) (*program, err
 	return p, nil
 }
 
-// do has the subject do a job at its server. A subject that does not answer is
-// killed.
+// do has the subject do a job. It kills a subject that does not answer.
 func (p *program) do(j work.Job) (work.Result, error) {
 	if j.Server == "" {
 		j.Server = p.server
@@ -79,7 +78,7 @@ func (p *program) do(j work.Job) (work.Result, error) {
 	return r, nil
 }
 
-// end ends the subject, by the end of its input, and waits for it.
+// end closes the subject's input, which ends it, and waits for it.
 func (p *program) end() error {
 	_ = p.in.Close()
 	limit := time.AfterFunc(10*time.Second, func() { _ = p.cmd.Process.Kill() })

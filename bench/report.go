@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A report is what a run leaves behind.
+// A report is the result of a run.
 type report struct {
 	Began     time.Time         `json:"began"`
 	Took      string            `json:"took"`
@@ -25,16 +25,15 @@ type report struct {
 	Refused   map[string]string `json:"refused"`  // what subjects cannot do
 	Failed    []string          `json:"failed"`
 	Rounds    int               `json:"rounds"`
-	Rows      []row             `json:"rows"`
+	Targets   []target          `json:"targets"`
 	*measured `json:"-"`
-	Results   map[string]map[string][]figuresOf `json:"results"` // by cell, subject and round
+	Results   map[string]map[string][]figuresOf `json:"results"` // by scenario, subject and round
 
-	cells   []cell
-	figures []figure
+	scenarios []scenario
+	figures   []figure
 }
 
-// figuresOf are what is kept of a result: of the waits, in microseconds, some
-// quantiles.
+// figuresOf is a result with quantiles, in microseconds, in place of all waits.
 type figuresOf struct {
 	result
 	Waits map[string]float64 `json:"waits,omitempty"`
@@ -52,15 +51,15 @@ func figuresIn(r result) figuresOf {
 	return f
 }
 
-// write writes results.json and RESULTS.md into dir; remarks, which people have
-// written, end the latter.
+// write writes results.json and RESULTS.md to dir. The latter ends with the contents
+// of the file remarks.
 func (r *report) write(dir, remarks string) error {
 	r.Results = make(map[string]map[string][]figuresOf)
-	for cell, bySubject := range r.Cells {
-		r.Results[cell] = make(map[string][]figuresOf)
+	for id, bySubject := range r.Scenarios {
+		r.Results[id] = make(map[string][]figuresOf)
 		for subject, results := range bySubject {
 			for _, got := range results {
-				r.Results[cell][subject] = append(r.Results[cell][subject], figuresIn(got))
+				r.Results[id][subject] = append(r.Results[id][subject], figuresIn(got))
 			}
 		}
 	}
@@ -78,41 +77,41 @@ func (r *report) write(dir, remarks string) error {
 	return os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(r.markdown()+"\n"+string(said)), 0o644)
 }
 
-// markdown returns the tables.
+// markdown returns the generated part of RESULTS.md.
 func (r *report) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Results of the benchmarks\n\nWritten by `go run ./bench` on %s, in %s, on %s. Every figure is the median of %d rounds, with the lowest and the highest in brackets; every ratio is of figures of one round. Figures of other machines, or of other runs, are not to be compared with these; the ratios are.\n",
+	fmt.Fprintf(&b, "# Results of the benchmarks\n\n`go run ./bench` wrote this page on %s, in %s, on a machine with %s. Each figure is the median of %d rounds, with the lowest and the highest in brackets; each ratio is taken within a round. Compare ratios, not figures, with those of other machines or other runs.\n",
 		r.Began.UTC().Format("2 January 2006"), r.Took, r.Machine, r.Rounds)
-	b.WriteString("\n## What it is to show\n\n| | against | ours | goal | met |\n|---|---|---|---|---|\n")
-	for _, w := range r.Rows {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", w.Row, w.Against, w.value(), w.goal(), w.met())
+	b.WriteString("\n## Targets\n\n| | compared with | Holdfast | goal | met |\n|---|---|---|---|---|\n")
+	for _, w := range r.Targets {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", w.Name, w.Against, w.value(), w.goal(), w.met())
 	}
-	b.WriteString("\n## Subjects\n\n| subject | what it is |\n|---|---|\n")
+	b.WriteString("\n## Subjects\n\n| subject | description |\n|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
 		fmt.Fprintf(&b, "| %s | %s |\n", name, r.Versions[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Missing)) {
-		fmt.Fprintf(&b, "| %s | MISSING in this run: %s |\n", name, r.Missing[name])
+		fmt.Fprintf(&b, "| %s | not measured: %s |\n", name, r.Missing[name])
 	}
 	b.WriteString("\n## Figures\n\n")
 	for _, f := range r.figures {
 		fmt.Fprintf(&b, "![%s](%s)\n\n", f.Title, f.File)
 	}
-	b.WriteString("## Everything that was measured\n")
-	for _, c := range r.cells {
-		got := r.Cells[c.id]
+	b.WriteString("## All measurements\n")
+	for _, sc := range r.scenarios {
+		got := r.Scenarios[sc.id]
 		if len(got) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "\n`%s`: %s.\n\n", c.id, c.what)
+		fmt.Fprintf(&b, "\n`%s`: %s.\n\n", sc.id, sc.what)
 		switch {
 		case hasExtra(got):
-			r.extras(&b, c)
+			r.extras(&b, sc)
 		default:
-			r.rates(&b, c)
+			r.rates(&b, sc)
 		}
-		for _, s := range c.subjects {
-			if why := r.Refused[c.id+" "+s]; why != "" {
+		for _, s := range sc.subjects {
+			if why := r.Refused[sc.id+" "+s]; why != "" {
 				fmt.Fprintf(&b, "\n%s: %s.\n", s, why)
 			}
 		}
@@ -129,21 +128,21 @@ func hasExtra(got map[string][]result) bool {
 	return false
 }
 
-// rates writes the table of a cell in which entries were counted.
-func (r *report) rates(b *strings.Builder, c cell) {
-	b.WriteString("| subject | per second | time each | wait p50 | wait p99 | longest wait seen | entries of each worker |\n|---|---|---|---|---|---|---|\n")
-	for _, s := range c.subjects {
-		if len(r.Cells[c.id][s]) == 0 {
+// rates writes the table of a scenario that measures rates.
+func (r *report) rates(b *strings.Builder, sc scenario) {
+	b.WriteString("| subject | per second | time each | wait p50 | wait p99 | longest wait | entries per worker |\n|---|---|---|---|---|---|---|\n")
+	for _, s := range sc.subjects {
+		if len(r.Scenarios[sc.id][s]) == 0 {
 			continue
 		}
-		rates := over(r.values(c.id, s, rate))
-		p50, p99 := over(r.values(c.id, s, wait(.5))), over(r.values(c.id, s, wait(.99)))
+		rates := over(r.values(sc.id, s, rate))
+		p50, p99 := over(r.values(sc.id, s, wait(.5))), over(r.values(sc.id, s, wait(.99)))
 		waits := "| | | "
-		if len(r.Cells[c.id][s][0].Waits) > 0 {
-			waits = fmt.Sprintf("| %s | %s | %s ", micros(p50.Median), micros(p99.Median), micros(over(r.values(c.id, s, wait(1))).High))
+		if len(r.Scenarios[sc.id][s][0].Waits) > 0 {
+			waits = fmt.Sprintf("| %s | %s | %s ", micros(p50.Median), micros(p99.Median), micros(over(r.values(sc.id, s, wait(1))).High))
 		}
 		waits += "|"
-		if got := r.Cells[c.id][s][0]; got.Most > 0 {
+		if got := r.Scenarios[sc.id][s][0]; got.Most > 0 {
 			waits += fmt.Sprintf(" %s – %s |", thousands(got.Fewest), thousands(got.Most))
 		} else {
 			waits += " |"
@@ -152,45 +151,45 @@ func (r *report) rates(b *strings.Builder, c cell) {
 	}
 }
 
-// extras writes the table of a cell with figures of its own.
-func (r *report) extras(b *strings.Builder, c cell) {
+// extras writes the table of a scenario that has its own figures.
+func (r *report) extras(b *strings.Builder, sc scenario) {
 	var names []string
-	for _, s := range c.subjects {
-		for _, got := range r.Cells[c.id][s] {
+	for _, s := range sc.subjects {
+		for _, got := range r.Scenarios[sc.id][s] {
 			names = slices.Sorted(maps.Keys(got.Extra))
 		}
 	}
 	fmt.Fprintf(b, "| subject | %s |\n|---|%s\n", strings.Join(names, " | "), strings.Repeat("---|", len(names)))
-	for _, s := range c.subjects {
-		if len(r.Cells[c.id][s]) == 0 {
+	for _, s := range sc.subjects {
+		if len(r.Scenarios[sc.id][s]) == 0 {
 			continue
 		}
 		fmt.Fprintf(b, "| %s |", s)
 		for _, name := range names {
-			fmt.Fprintf(b, " %s |", number(over(r.values(c.id, s, extra(name))).Median))
+			fmt.Fprintf(b, " %s |", number(over(r.values(sc.id, s, extra(name))).Median))
 		}
 		b.WriteString("\n")
 	}
 }
 
-// table returns the rows for a terminal.
+// table returns the targets as a table for a terminal.
 func (r *report) table() string {
-	lines := [][]string{{"", "against", "ours", "goal", "met"}}
-	for _, w := range r.Rows {
-		lines = append(lines, []string{w.Row, w.Against, w.value(), w.goal(), w.met()})
+	lines := [][]string{{"", "compared with", "Holdfast", "goal", "met"}}
+	for _, w := range r.Targets {
+		lines = append(lines, []string{w.Name, w.Against, w.value(), w.goal(), w.met()})
 	}
 	widths := make([]int, len(lines[0]))
 	for _, line := range lines {
-		for i, cell := range line {
-			widths[i] = max(widths[i], len([]rune(cell)))
+		for i, text := range line {
+			widths[i] = max(widths[i], len([]rune(text)))
 		}
 	}
 	var b strings.Builder
 	for _, line := range lines {
-		for i, cell := range line {
-			b.WriteString(cell)
+		for i, text := range line {
+			b.WriteString(text)
 			if i < len(line)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-len([]rune(cell))+2))
+				b.WriteString(strings.Repeat(" ", widths[i]-len([]rune(text))+2))
 			}
 		}
 		b.WriteString("\n")
@@ -198,8 +197,8 @@ func (r *report) table() string {
 	return b.String()
 }
 
-// value writes what a row has come to.
-func (r row) value() string {
+// value formats the measured value.
+func (r target) value() string {
 	if r.Missing != "" {
 		return r.Missing
 	}
@@ -209,11 +208,11 @@ func (r row) value() string {
 	return fmt.Sprintf("%s %s (%s – %s)", number(r.Value.Median), r.Unit, number(r.Value.Low), number(r.Value.High))
 }
 
-// goal writes what a row is to come to.
-func (r row) goal() string {
+// goal formats the goal.
+func (r target) goal() string {
 	switch {
 	case r.Goal == 0:
-		return "for information"
+		return "-"
 	case r.Unit == "allocations":
 		return "none"
 	case r.AtLeast:
@@ -222,7 +221,7 @@ func (r row) goal() string {
 	return "≤ " + number(r.Goal)
 }
 
-// number writes a figure with three significant digits, and large ones whole.
+// number formats a figure with three significant digits, or more if it is large.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1000:
@@ -239,7 +238,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
-// thousands writes n with commas between its groups of three digits.
+// thousands formats n with commas.
 func thousands(n int64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -248,7 +247,7 @@ func thousands(n int64) string {
 	return s
 }
 
-// micros writes a time that is given in microseconds.
+// micros formats a time in microseconds.
 func micros(v float64) string {
 	switch {
 	case v >= 1e6:

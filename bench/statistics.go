@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// A spread is what several rounds have come to.
+// A spread summarizes the values of several rounds.
 type spread struct {
 	Median float64 `json:"median"`
-	Low    float64 `json:"low"`  // the lowest of the rounds
-	High   float64 `json:"high"` // the highest
+	Low    float64 `json:"low"`  // lowest
+	High   float64 `json:"high"` // highest
 }
 
-// over returns the spread of values, which it sorts; all NaN if there are none.
+// over sorts values and returns their spread, which is NaN if there are none.
 func over(values []float64) spread {
 	if len(values) == 0 {
 		return spread{math.NaN(), math.NaN(), math.NaN()}
@@ -24,8 +24,8 @@ func over(values []float64) spread {
 	return spread{Median: (values[(n-1)/2] + values[n/2]) / 2, Low: values[0], High: values[n-1]}
 }
 
-// quantile returns the value that the share q of the values does not exceed; 0 if
-// there are none. The values are in order.
+// quantile returns the q-quantile of values in ascending order, or 0 if there are
+// none.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0

@@ -14,100 +14,100 @@ import (
 // A suite is one run of the benchmarks.
 type suite struct {
 	programs map[string]*program
-	missing  map[string]string // subjects that are not there, and why
-	failed   []error           // jobs that came to nothing
-	refused  map[string]string // by cell and subject: what the subject cannot do
+	missing  map[string]string // subjects that are not installed, and why
+	failed   []error           // of jobs
+	refused  map[string]string // by scenario and subject: why the subject cannot do it
 
 	rounds          int
 	warmup, measure int // milliseconds
 	log             io.Writer
 
-	jobs int // so far; each has a directory of its own
+	jobs int // so far; each has its own directory
 	got  *measured
 }
 
-// warmingUp is the round that is not counted.
+// warmingUp is the round whose results are dropped.
 const warmingUp = -1
 
-// run does the rounds: in each, every cell, and in every cell all its subjects,
-// one after the other, in an order that changes from round to round. So what
-// happens to the machine meanwhile happens to all of them, and what is compared
-// was measured within seconds.
-func (s *suite) run(ctx context.Context, cells []cell) error {
+// run runs the rounds. In each round it runs every scenario, and in each scenario
+// all subjects, one after the other, in an order that rotates from round to round.
+// So whatever else happens on the machine affects all subjects, and figures that
+// are compared were measured within seconds of each other.
+func (s *suite) run(ctx context.Context, scenarios []scenario) error {
 	for round := warmingUp; round < s.rounds; round++ {
-		for _, c := range cells {
-			if c.setup && round == warmingUp || c.rounds > 0 && round >= c.rounds {
+		for _, sc := range scenarios {
+			if sc.setup && round == warmingUp || sc.rounds > 0 && round >= sc.rounds {
 				continue
 			}
-			for i := range c.subjects {
-				subject := c.subjects[(i+round+1)%len(c.subjects)]
+			for i := range sc.subjects {
+				subject := sc.subjects[(i+round+1)%len(sc.subjects)]
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				s.measureOne(round, c, subject)
+				s.measureOne(round, sc, subject)
 			}
 		}
 	}
 	return nil
 }
 
-// measureOne has one subject do a cell's job once.
-func (s *suite) measureOne(round int, c cell, subject string) {
+// measureOne has a subject do a scenario's job once.
+func (s *suite) measureOne(round int, sc scenario, subject string) {
 	p := s.programs[subject]
-	if p == nil || s.refused[c.id+" "+subject] != "" {
+	if p == nil || s.refused[sc.id+" "+subject] != "" {
 		return
 	}
-	j := s.job(c)
+	j := s.job(sc)
 	if round == warmingUp {
 		j.MeasureMillis /= 2
 	}
-	r, ok := s.do(p, c, j)
+	r, ok := s.do(p, sc, j)
 	if !ok || round == warmingUp {
 		return
 	}
-	s.got.add(c.id, subject, r)
+	s.got.add(sc.id, subject, r)
 	what := fmt.Sprintf("%.4g/s", rate(r))
 	if len(r.Extra) > 0 {
 		what = fmt.Sprint(r.Extra)
 	}
-	fmt.Fprintf(s.log, "round %d of %d  %-36s %-16s %s\n", round+1, s.rounds, c.id, subject, what)
+	fmt.Fprintf(s.log, "round %d of %d  %-36s %-16s %s\n", round+1, s.rounds, sc.id, subject, what)
 }
 
-// job returns a cell's job, in a directory of its own.
-func (s *suite) job(c cell) work.Job {
+// job returns a scenario's job, with a new directory.
+func (s *suite) job(sc scenario) work.Job {
 	s.jobs++
-	j := c.job
+	j := sc.job
 	j.Dir = fmt.Sprintf("/bench/%d", s.jobs)
 	j.WarmupMillis, j.MeasureMillis = s.warmup, s.measure
-	if c.setup { // it takes some time until all have queued for the first time
+	if sc.setup { // it takes some time until all have queued
 		j.WarmupMillis, j.MeasureMillis = 15*s.warmup, 3*s.measure
 	}
 	return j
 }
 
-// do has a program do a job, and notes it if that came to nothing.
-func (s *suite) do(p *program, c cell, j work.Job) (work.Result, bool) {
+// do has a program do a job, and records a failure.
+func (s *suite) do(p *program, sc scenario, j work.Job) (work.Result, bool) {
 	r, err := p.do(j)
 	switch {
 	case err != nil:
-		s.failed = append(s.failed, fmt.Errorf("%s: %w", c.id, err))
-		fmt.Fprintf(s.log, "%-50s %-16s FAILED: %v\n", c.id, p.name, err)
-		s.refused[c.id+" "+p.name] = "it failed"
+		s.failed = append(s.failed, fmt.Errorf("%s: %w", sc.id, err))
+		fmt.Fprintf(s.log, "%-50s %-16s FAILED: %v\n", sc.id, p.name, err)
+		s.refused[sc.id+" "+p.name] = "it failed"
 		return r, false
 	case r.Unsupported != "":
-		s.refused[c.id+" "+p.name] = r.Unsupported
-		fmt.Fprintf(s.log, "%-50s %-16s %s\n", c.id, p.name, r.Unsupported)
+		s.refused[sc.id+" "+p.name] = r.Unsupported
+		fmt.Fprintf(s.log, "%-50s %-16s %s\n", sc.id, p.name, r.Unsupported)
 		return r, false
 	}
 	return r, true
 }
 
-// count counts requests per grant. What a session needs at its beginning and its
-// end is left out by doing the job twice, for a shorter and for a longer time, and
-// looking at the difference.
-func (s *suite) count(ctx context.Context, cells []cell, zooKeeper string) error {
-	for _, c := range cells {
-		for _, subject := range c.subjects {
+// count counts requests per grant. It does each job twice, for a shorter and for a
+// longer time, and takes the difference, which excludes the requests with which
+// sessions begin and end.
+func (s *suite) count(ctx context.Context, scenarios []scenario, zooKeeper string) error {
+	for _, sc := range scenarios {
+		for _, subject := range sc.subjects {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ func (s *suite) count(ctx context.Context, cells []cell, zooKeeper string) error
 			if p == nil {
 				continue
 			}
-			if err := s.countOne(p, c, zooKeeper); err != nil {
+			if err := s.countOne(p, sc, zooKeeper); err != nil {
 				return err
 			}
 		}
@@ -123,7 +123,7 @@ func (s *suite) count(ctx context.Context, cells []cell, zooKeeper string) error
 	return nil
 }
 
-func (s *suite) countOne(p *program, c cell, zooKeeper string) error {
+func (s *suite) countOne(p *program, sc scenario, zooKeeper string) error {
 	var grants [2]float64
 	var seen [2]traffic
 	for i, millis := range []int{s.measure / 2, 2 * s.measure} {
@@ -131,9 +131,9 @@ func (s *suite) countOne(p *program, c cell, zooKeeper string) error {
 		if err != nil {
 			return err
 		}
-		j := s.job(c)
+		j := s.job(sc)
 		j.Server, j.WarmupMillis, j.MeasureMillis = t.addr(), 0, millis
-		r, ok := s.do(p, c, j)
+		r, ok := s.do(p, sc, j)
 		t.close()
 		if !ok {
 			return nil
@@ -146,22 +146,22 @@ func (s *suite) countOne(p *program, c cell, zooKeeper string) error {
 		"reads":         (seen[1].Reads - seen[0].Reads) / n,
 		"notifications": (seen[1].Notifications - seen[0].Notifications) / n,
 	}}
-	s.got.add(c.id, p.name, r)
-	fmt.Fprintf(s.log, "counted       %-36s %-16s %v\n", c.id, p.name, r.Extra)
+	s.got.add(sc.id, p.name, r)
+	fmt.Fprintf(s.log, "counted       %-36s %-16s %v\n", sc.id, p.name, r.Extra)
 	return nil
 }
 
-// only returns the cells with one of the given parts in their ids; all of them if
-// there is none.
-func only(cells []cell, parts []string) (kept []cell) {
-	for _, c := range cells {
+// only returns the scenarios with one of the parts in their ids, or all of them if
+// there are no parts.
+func only(scenarios []scenario, parts []string) (kept []scenario) {
+	for _, sc := range scenarios {
 		if len(parts) == 0 {
-			kept = append(kept, c)
+			kept = append(kept, sc)
 			continue
 		}
 		for _, part := range parts {
-			if strings.Contains(c.id, part) {
-				kept = append(kept, c)
+			if strings.Contains(sc.id, part) {
+				kept = append(kept, sc)
 				break
 			}
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
-// A tap stands between the clients and a ZooKeeper server, and counts what they
-// say to each other. Pings are not counted, nor is what begins and ends a session.
+// A tap is a proxy between clients and a ZooKeeper server that counts requests and
+// notifications, except pings and those that begin and end sessions.
 type tap struct {
 	server string
 	l      net.Listener
@@ -24,10 +24,10 @@ type tap struct {
 	writes, reads, notifications atomic.Int64
 }
 
-// traffic is what a tap has counted.
+// traffic is the counts of a tap.
 type traffic struct{ Writes, Reads, Notifications float64 }
 
-// tapped starts a tap for a server. Close ends it.
+// tapped starts a tap in front of a server.
 func tapped(server string) (*tap, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -40,7 +40,7 @@ func tapped(server string) (*tap, error) {
 
 func (t *tap) addr() string { return t.l.Addr().String() }
 
-// close accepts nobody any more, and waits until all clients have gone.
+// close stops accepting connections and waits until all of them have ended.
 func (t *tap) close() {
 	_ = t.l.Close()
 	t.wg.Wait()
@@ -63,7 +63,7 @@ func (t *tap) accept() {
 		}
 		pass := func(from, to net.Conn, count func(frame []byte)) {
 			t.wg.Go(func() {
-				_ = relayFrames(from, to, count) // the end of the one is that of the other
+				_ = relayFrames(from, to, count) // either end closes both
 				_ = from.Close()
 				_ = to.Close()
 			})
@@ -73,8 +73,8 @@ func (t *tap) accept() {
 	}
 }
 
-// relayFrames passes frames on until there are no more, and shows them to count;
-// not the first one, which is the handshake and has another form.
+// relayFrames copies frames until the end of from, and passes each to count, except
+// the first, which is the handshake and has another format.
 func relayFrames(from io.Reader, to io.Writer, count func([]byte)) error {
 	in := bufio.NewReader(from)
 	for first := true; ; first = false {
@@ -84,7 +84,7 @@ func relayFrames(from io.Reader, to io.Writer, count func([]byte)) error {
 		}
 		size := binary.BigEndian.Uint32(head)
 		if size > 64<<20 {
-			return fmt.Errorf("a frame of %d bytes", size)
+			return fmt.Errorf("frame of %d bytes", size)
 		}
 		frame := make([]byte, 4+size)
 		if _, err := io.ReadFull(in, frame); err != nil {
@@ -102,7 +102,7 @@ func relayFrames(from io.Reader, to io.Writer, count func([]byte)) error {
 // request counts a request.
 func (t *tap) request(frame []byte) {
 	r := jute.NewReader(frame)
-	_ = r.Int32() // the number by which the answer refers to it
+	_ = r.Int32() // xid
 	switch r.Int32() {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpMulti:
 		t.writes.Add(1)
@@ -111,7 +111,7 @@ func (t *tap) request(frame []byte) {
 	}
 }
 
-// answer counts what the server says without having been asked.
+// answer counts a notification.
 func (t *tap) answer(frame []byte) {
 	if jute.NewReader(frame).Int32() == jute.XidWatchEvent {
 		t.notifications.Add(1)

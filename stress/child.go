@@ -22,25 +22,21 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// A child is one of the processes that contend: one Manager, and the workers.
+// A child is one of the contending processes: a Manager and its workers.
 type child struct {
 	settings settings
 	out      *messageWriter
-	run      context.Context // ends when the workers are to stop
+	run      context.Context // ends when the workers must stop
 
-	locks   []*contended
-	workers []*worker
-	latency *latency
-	counts  liveCounts
-	// releases are those whose future has not settled yet.
-	releases atomic.Int64
-	// dumped is set when the first failure that has a dump is reported. Who is
-	// stuck makes others stick; the first one is worth reading.
-	dumped atomic.Bool
+	locks    []*contended
+	workers  []*worker
+	latency  *latency
+	counts   liveCounts
+	releases atomic.Int64 // whose future has not settled
+	dumped   atomic.Bool  // a dump has been sent; further ones would show the same
 }
 
-// liveCounts are what the workers count while they work. What a lock counts
-// itself is not among them.
+// liveCounts are the events that the workers count. Locks count others.
 type liveCounts struct {
 	readEntries, writeEntries, downgrades, refusedUpgrades                                   atomic.Uint64
 	entries, reentries, shares, refusals, timeouts, cancels, lostHolds, violations, failures atomic.Uint64
@@ -49,13 +45,11 @@ type liveCounts struct {
 const (
 	connectTimeout   = 10 * time.Second
 	progressInterval = 250 * time.Millisecond
-	// Of violations and of failures, so many are reported in full by each
-	// process. All are counted.
+	// A process reports so many violations and failures in full. It counts all.
 	maxReported = 50
 )
 
-// childMain is the main function of a process that contends. It returns the
-// exit status.
+// childMain runs a child and returns its exit status.
 func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 	in := bufio.NewReader(stdin)
 	c := &child{out: newMessageWriter(stdout), latency: newLatency()}
@@ -72,7 +66,7 @@ func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 	c.run = run
 	start := make(chan struct{})
 	go func() {
-		// It ends with the process.
+		// This goroutine ends with the process: a read of stdin cannot be cut short.
 		if line, _ := in.ReadString('\n'); line == goLine {
 			close(start)
 			_, _ = io.Copy(io.Discard, in)
@@ -82,7 +76,7 @@ func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 	return c.main(start, stderr)
 }
 
-// main opens the locks, lets the workers work, closes everything, and reports.
+// main opens the locks, runs the workers, closes everything, and reports.
 func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	s := c.settings
 	ctx, cancel := context.WithTimeout(c.run, connectTimeout)
@@ -100,7 +94,7 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	}
 	if err != nil {
 		if c.run.Err() == nil {
-			c.fail(failure{Text: fmt.Sprintf("cannot start: %v", err), Fatal: true})
+			c.fail(failure{Text: fmt.Sprintf("starting: %v", err), Fatal: true})
 		}
 		return exitFailure
 	}
@@ -110,14 +104,14 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	case <-c.run.Done():
 	}
 
-	stopTelling, told := c.tell()
+	stopReporting := c.reportProgress()
 	ended := c.work()
-	stopTelling()
-	<-told
+	stopReporting()
 
 	switch {
 	case !ended:
-		// A worker is stuck; the manager would be too. Our nodes go with the session.
+		// A worker is stuck, and Shutdown would be, too. The session's end deletes
+		// the nodes.
 	case s.Sabotage == leaks:
 		_, _ = c.locks[0].lock.Lock(context.Background())
 	default:
@@ -134,7 +128,7 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	return exitOK
 }
 
-// open gets the locks and their referees.
+// open opens the locks and makes their referees and the workers.
 func (c *child) open(m *manager.Manager) error {
 	for i := range c.settings.Locks {
 		name := lockName(i)
@@ -161,15 +155,15 @@ func (c *child) open(m *manager.Manager) error {
 	return nil
 }
 
-// lockName is the name of the lock i, as a directory and as a file.
+// lockName returns the name of lock i, and of its directory and file.
 func lockName(i int) string { return "lock-" + strconv.Itoa(i) }
 
-// tell reports the progress now and then until stop is called; told closes then.
-func (c *child) tell() (stop func(), told <-chan struct{}) {
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+// reportProgress sends the counts at intervals until stop is called. stop waits
+// for the last of these messages.
+func (c *child) reportProgress() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
 		tick := time.NewTicker(progressInterval)
 		defer tick.Stop()
 		for {
@@ -181,13 +175,16 @@ func (c *child) tell() (stop func(), told <-chan struct{}) {
 				c.out.send(message{Progress: &n})
 			}
 		}
-	}()
-	return stop, done
+	})
+	return func() {
+		cancel()
+		reporting.Wait()
+	}
 }
 
-// work lets the workers work until they are to stop, and waits until they have
-// stopped and all releases are done. It reports false if that takes too long:
-// then somebody is stuck, and his goroutines go on.
+// work runs the workers until they must stop, then waits for them and for their
+// releases. It reports false if a worker or a release is stuck, in which case
+// their goroutines are still running.
 func (c *child) work() (ended bool) {
 	watching, stopWatching := context.WithCancel(context.Background())
 	var watchdog, workers sync.WaitGroup
@@ -195,7 +192,7 @@ func (c *child) work() (ended bool) {
 		watchdog.Go(func() {
 			watch(watching, c.workers, c.settings.Patience, func(w *worker, op *operation) { c.fail(w.stuckIn(op)) })
 		})
-	} // else who waits may starve by rights, until the run ends: then he is to stop, too
+	} // else a wait may last until the end of the run
 	defer watchdog.Wait()
 	defer stopWatching()
 
@@ -211,14 +208,14 @@ func (c *child) work() (ended bool) {
 	}()
 
 	<-c.run.Done()
-	// Longer than the watchdog waits, so that it can say who it is. The end of
-	// run has ended the pauses, so nothing may take longer by rights.
+	// The pauses have ended with run, so nothing may take longer than the
+	// patience. Allow more, so that the watchdog can report which worker it is.
 	limit := time.NewTimer(c.settings.Patience + c.settings.Patience/2 + time.Second)
 	defer limit.Stop()
 	select {
 	case <-stopped:
 	case <-limit.C:
-		c.fail(failure{Text: "stuck: not all workers have stopped", Dump: allStacks(), Fatal: true})
+		c.fail(failure{Text: "stuck: some workers did not stop", Dump: allStacks(), Fatal: true})
 		return false
 	}
 	poll := time.NewTicker(5 * time.Millisecond)
@@ -227,14 +224,14 @@ func (c *child) work() (ended bool) {
 		select {
 		case <-poll.C:
 		case <-limit.C:
-			c.fail(failure{Text: fmt.Sprintf("stuck: the futures of %d releases have not settled", c.releases.Load()), Dump: allStacks(), Fatal: true})
+			c.fail(failure{Text: fmt.Sprintf("stuck: the futures of %d releases did not settle", c.releases.Load()), Dump: allStacks(), Fatal: true})
 			return false
 		}
 	}
 	return true
 }
 
-// close closes everything, when nobody works any more.
+// close closes everything after the workers have stopped.
 func (c *child) close(m *manager.Manager) (ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.settings.Patience)
 	defer cancel()
@@ -245,7 +242,7 @@ func (c *child) close(m *manager.Manager) (ok bool) {
 	for _, l := range c.locks {
 		for _, l := range l.both() {
 			if phase, holders := l.lock.State(); phase != state.Free || holders != 0 {
-				errs = append(errs, fmt.Errorf("everybody has left %v, but it is %v/%d", l, phase, holders))
+				errs = append(errs, fmt.Errorf("%v is %v with %d holders after all workers released it", l, phase, holders))
 			}
 		}
 		if err := l.referee.close(); err != nil {
@@ -259,7 +256,7 @@ func (c *child) close(m *manager.Manager) (ok bool) {
 	return true
 }
 
-// total returns all counts so far.
+// total returns the counts so far.
 func (c *child) total() counts {
 	n := counts{
 		Entries:         c.counts.entries.Load(),
@@ -291,7 +288,7 @@ func (c *child) total() counts {
 	return n
 }
 
-// held returns for how long this process has had each of the locks.
+// held returns how long this process has used each lock.
 func (c *child) held() []time.Duration {
 	held := make([]time.Duration, len(c.locks))
 	for i, l := range c.locks {
@@ -300,17 +297,17 @@ func (c *child) held() []time.Duration {
 	return held
 }
 
-// stopping reports whether the workers are to stop.
+// stopping reports whether the workers must stop.
 func (c *child) stopping() bool { return c.run.Err() != nil }
 
-// violation reports v.
+// violation counts and reports v.
 func (c *child) violation(v violation) {
 	if c.counts.violations.Add(1) <= maxReported {
 		c.out.send(message{Violation: &v})
 	}
 }
 
-// fail reports f.
+// fail counts and reports f.
 func (c *child) fail(f failure) {
 	if f.Dump != "" && c.dumped.Swap(true) {
 		f.Stack, f.Dump = "", ""

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 )
 
-// holderMain is a program that does with locks what its standard input says,
-// a command each line, and answers with a line each:
+// holderMain is a program that reads commands from its standard input, one a line,
+// and answers each with a line:
 //
 //	lock NAME      Lock; "granted" with token and time
 //	err NAME       Hold.Err
@@ -25,13 +25,23 @@ import (
 //	reenter NAME   Hold.Reenter
 //	share NAME     Hold.Share
 //	again NAME     Lock with the Hold's own context
-//	lost NAME      waits until the Hold's Lost is closed; "closed"
+//	lost NAME      waits until Hold.Lost is closed; "closed"
 //	release NAME   Release, and waits for its future
 //
-// An answer is "nil", "ErrLost" or another error's text where nothing else is
-// said. Its arguments are the server's address, the root, and the session timeout.
+// Unless stated otherwise the answer is an error: "nil", "ErrLost" or another
+// text. The arguments are the server's address, the root and the session timeout.
 func holderMain() {
 	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	answer := func(err error) {
+		switch {
+		case err == nil:
+			say("nil")
+		case errors.Is(err, manager.ErrLost):
+			say("ErrLost")
+		default:
+			say("%v", err)
+		}
+	}
 	timeout, err := time.ParseDuration(os.Args[3])
 	if err != nil {
 		say("%v", err)
@@ -44,6 +54,14 @@ func holderMain() {
 		return
 	}
 	say("ready")
+	errorOf := map[string]func(h manager.Hold, inside context.Context) error{
+		"err":     func(h manager.Hold, _ context.Context) error { return h.Err() },
+		"grant":   func(h manager.Hold, _ context.Context) error { _, err := h.Grant(); return err },
+		"reenter": func(h manager.Hold, _ context.Context) error { _, err := h.Reenter(); return err },
+		"share":   func(h manager.Hold, _ context.Context) error { _, err := h.Share(); return err },
+		"again":   func(h manager.Hold, inside context.Context) error { _, err := h.Lock().Lock(inside); return err },
+		"release": func(h manager.Hold, _ context.Context) error { _, err := h.Release().Wait(ctx); return err },
+	}
 	holds := map[string]manager.Hold{}
 	contexts := map[string]context.Context{}
 	var cancels []context.CancelFunc
@@ -66,32 +84,15 @@ func holderMain() {
 			contexts[name] = inside
 			cancels = append(cancels, cancel)
 			if g, err := h.Grant(); err != nil {
-				say("%s", inWords(err))
+				answer(err)
 			} else {
 				say("granted %d %d", g.Token, at.UnixNano())
 			}
-		case "err":
-			say("%s", inWords(h.Err()))
-		case "grant":
-			_, err := h.Grant()
-			say("%s", inWords(err))
-		case "reenter":
-			_, err := h.Reenter()
-			say("%s", inWords(err))
-		case "share":
-			_, err := h.Share()
-			say("%s", inWords(err))
-		case "again":
-			_, err := h.Lock().Lock(contexts[name])
-			say("%s", inWords(err))
 		case "lost":
 			<-h.Lost()
 			say("closed")
-		case "release":
-			_, err := h.Release().Wait(ctx)
-			say("%s", inWords(err))
 		default:
-			say("what is %q?", command)
+			answer(errorOf[command](h, contexts[name]))
 		}
 	}
 	for _, cancel := range cancels {
@@ -102,17 +103,7 @@ func holderMain() {
 	}
 }
 
-func inWords(err error) string {
-	switch {
-	case err == nil:
-		return "nil"
-	case errors.Is(err, manager.ErrLost):
-		return "ErrLost"
-	}
-	return err.Error()
-}
-
-// A holder is such a program.
+// A holder is a running holderMain.
 type holder struct {
 	t     *testing.T
 	p     *program
@@ -120,8 +111,7 @@ type holder struct {
 	lines *bufio.Scanner
 }
 
-// startHolder starts one. It is told to end when the test ends, and is killed
-// if it does not.
+// startHolder starts one. The end of the test stops it.
 func startHolder(t *testing.T, address, root string, timeout time.Duration) *holder {
 	t.Helper()
 	h := &holder{t: t, p: newProgram(t, "holder", []string{address, root, timeout.String()})}
@@ -140,7 +130,7 @@ func startHolder(t *testing.T, address, root string, timeout time.Duration) *hol
 	t.Cleanup(func() {
 		_ = h.stdin.Close()
 		for h.lines.Scan() {
-			t.Errorf("a holder said %q in the end", h.lines.Text())
+			t.Errorf("a holder said %q at the end", h.lines.Text())
 		}
 		if exit := h.p.wait(t); t.Failed() {
 			t.Logf("a holder ended with status %d and wrote %q", exit, h.p.stderr.String())
@@ -150,7 +140,7 @@ func startHolder(t *testing.T, address, root string, timeout time.Duration) *hol
 	return h
 }
 
-// tell gives a command.
+// tell sends a command.
 func (h *holder) tell(command string) {
 	h.t.Helper()
 	if _, err := io.WriteString(h.stdin, command+"\n"); err != nil {
@@ -167,7 +157,7 @@ func (h *holder) hear() string {
 	return h.lines.Text()
 }
 
-// expect waits for an answer.
+// expect checks the next answer.
 func (h *holder) expect(want string) {
 	h.t.Helper()
 	if got := h.hear(); got != want {
@@ -175,7 +165,7 @@ func (h *holder) expect(want string) {
 	}
 }
 
-// granted waits for a grant and returns its token and when it was.
+// granted expects a grant and returns its token and time.
 func (h *holder) granted() (token uint64, at time.Time) {
 	h.t.Helper()
 	var ns int64
@@ -184,7 +174,7 @@ func (h *holder) granted() (token uint64, at time.Time) {
 			h.t.Fatalf("%q: %v", got, err)
 		}
 	} else {
-		h.t.Fatalf("the holder said %q, want that it was granted the lock", got)
+		h.t.Fatalf("the holder said %q, want a grant", got)
 	}
 	return token, time.Unix(0, ns)
 }

@@ -10,29 +10,26 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A latencyKind says what was waited for.
+// A latencyKind is how a worker asked for a lock, and in which state.
 type latencyKind int
 
 const (
-	// entered: Acquire found the lock held by this process.
-	entered latencyKind = iota
-	// waited: Acquire found it not so, and the grant came later.
-	waited
-	// called: Lock, TryLock and Do, which do not tell which of the two it was.
-	called
+	entered latencyKind = iota // by Acquire, while this process held the lock
+	waited                     // by Acquire, while it did not
+	called                     // by Lock, TryLock or Do, which do not tell the two apart
 	numLatencyKinds
 )
 
 func (k latencyKind) String() string {
-	return [numLatencyKinds]string{"Acquire, lock held here", "Acquire, not held here", "Lock, TryLock, Do"}[k]
+	return [numLatencyKinds]string{"Acquire, already held", "Acquire, not yet held", "Lock, TryLock, Do"}[k]
 }
 
-// longest is the longest wait that is told from longer ones.
+// longest is the longest latency that is recorded; longer ones count as this.
 const longest = 10 * time.Minute
 
-// latency collects how long it took to get in, in nanoseconds, with three
-// significant figures. All workers of a process share one: beside what they
-// wait for, the wait for its mutex is nothing.
+// latency records times from request to grant, in nanoseconds, with three
+// significant figures. All workers of a process share one: compared with those
+// times, waiting for its mutex takes none.
 type latency struct {
 	mu    sync.Mutex
 	kinds [numLatencyKinds]*hdrhistogram.Histogram // protected by mu
@@ -49,12 +46,12 @@ func newLatency() *latency {
 func (l *latency) record(k latencyKind, d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// In range, so it cannot fail.
+	// The value is in range, so there is no error.
 	_ = l.kinds[k].RecordValue(int64(min(max(d, 1), longest)))
 }
 
-// latencyReport is a latency on its way to the parent: by kind, encoded as
-// HdrHistogram does.
+// latencyReport is a latency as sent to the parent: by kind, in HdrHistogram's
+// encoding.
 type latencyReport [numLatencyKinds][]byte
 
 func (l *latency) report() (r latencyReport, err error) {
@@ -68,7 +65,7 @@ func (l *latency) report() (r latencyReport, err error) {
 	return r, nil
 }
 
-// add adds what a process reported.
+// add adds the report of a process.
 func (l *latency) add(r latencyReport) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +82,7 @@ func (l *latency) add(r latencyReport) error {
 	return nil
 }
 
-// latencySummary is what is said of one kind.
+// latencySummary summarizes one kind.
 type latencySummary struct {
 	Kind  string        `json:"kind"`
 	Count int64         `json:"count"`

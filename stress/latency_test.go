@@ -14,8 +14,8 @@ func TestLatenciesOfProcessesAreMerged(t *testing.T) {
 		for i := range 100 {
 			l.record(waited, time.Duration(100*process+i+1)*time.Millisecond)
 		}
-		l.record(entered, 0)           // a clock that stood still
-		l.record(called, 24*time.Hour) // beyond what can be told
+		l.record(entered, 0)           // no time passed
+		l.record(called, 24*time.Hour) // beyond the longest
 		r, err := l.report()
 		if err != nil {
 			t.Fatal(err)
@@ -24,12 +24,12 @@ func TestLatenciesOfProcessesAreMerged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A process that died has reported nothing.
+	// A process that died reports nothing.
 	if err := all.add(latencyReport{}); err != nil {
 		t.Error(err)
 	}
 	if err := all.add(latencyReport{[]byte("nonsense")}); err == nil {
-		t.Error("nonsense was taken for latencies")
+		t.Error("no error for a malformed report")
 	}
 	near := func(got, want time.Duration) bool { return got >= want && got <= want+want/500 }
 	for i, want := range []struct {

@@ -1,40 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command stress lets many processes contend for Holdfast's locks and judges
+// Command stress makes many processes contend for Holdfast's locks and checks
 // from outside whether the locks hold.
 //
 //	go run ./stress                                  # the embedded server, for demonstration
 //	go run ./stress -servers 127.0.0.1:2181 -duration 10m -processes 8
 //
-// It starts itself N times over as processes of their own, each with one
-// Manager and M goroutines that contend for K locks: by Acquire and its future
-// in the ways that a future can be awaited, by Lock, TryLock and Do, with
-// deadlines and cancellations, reentering, and sharing their holds. What each
-// goroutine does follows from the seed.
+// It runs itself as N child processes. Each has one Manager and M goroutines,
+// the workers, which contend for K locks. Workers use Acquire and await its
+// future in every way there is; they use Lock, TryLock and Do; they set
+// deadlines, cancel, reenter, and share holds. The seed determines what each
+// worker attempts.
 //
-// What is judged:
+// It checks that:
 //
-//   - Between processes a lock excludes: whoever is inside has an flock on a file
-//     that all processes share, and nobody else may want it at that time. See
-//     referee.
-//   - Fencing tokens rise: the file remembers the last one.
-//   - With -read-ratio: the same for read/write locks, by flocks that readers
-//     share, also where a process goes from write to read. Going from read to
-//     write is refused.
-//   - Every wait ends: a watchdog looks at every worker.
-//   - Every answer is one that the API allows.
-//   - At the end no node is left in ZooKeeper, no lock has a holder, and every
-//     release has come to what it had to.
+//   - Processes exclude each other. A worker that holds a lock takes an flock on
+//     a file that all processes share, and no other process may hold that flock
+//     then. See referee.
+//   - Fencing tokens rise. The file records the last one.
+//   - With -read-ratio, the same is true of read/write locks, whose readers share
+//     the flocks, also when a holder downgrades from write to read. An upgrade
+//     from read to write is refused.
+//   - Every wait ends. A watchdog observes every worker.
+//   - Every result is one that the API allows.
+//   - At the end ZooKeeper has no node of the run left, no lock has a holder, and
+//     every release has settled as expected.
+//
+// With -swallow the embedded server now and then leaves a request unanswered,
+// and all of this must still be so.
 //
 // # How it is built
 //
-// The parent (parent.go) reads the flags (options.go), finds ZooKeeper
-// (cluster.go), starts the processes (process.go), shows how it goes
+// The parent (parent.go) reads the flags (options.go, workload.go), connects to
+// ZooKeeper (cluster.go), starts the processes (process.go), reports progress
 // (reporter.go), and writes the summary (summary.go). A child (child.go) runs the
-// workers (worker.go), which follow their plans (plan.go) under the eyes of the
-// referee (referee.go) and the watchdog (watchdog.go). They talk in JSON over
-// pipes (message.go). To test the harness itself, a child can be made to do wrong
-// (sabotage.go).
+// workers (worker.go), which follow their plans (plan.go) and are checked by the
+// referee (referee.go) and the watchdog (watchdog.go). Parent and children
+// exchange JSON over pipes (message.go). To test the harness itself, a child can
+// be made to misbehave (sabotage.go).
 package main
 
 import (
@@ -45,8 +48,8 @@ import (
 
 func main() {
 	if isChild() {
-		// A parent that dies closes our pipes. We then want to stop properly,
-		// not to be killed by a write to it.
+		// The pipes close if the parent dies. The child then stops properly
+		// instead of being killed by its next write.
 		signal.Ignore(syscall.SIGPIPE)
 		os.Exit(childMain(os.Stdin, os.Stdout, os.Stderr))
 	}

@@ -18,18 +18,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
-// programMark is the environment variable that makes the test binary another
-// program: the harness itself, or one of the programs of the tests.
+// programMark is the environment variable that makes the test binary run one of
+// programs instead of the tests.
 const programMark = "HOLDFAST_STRESS_TEST_PROGRAM"
 
-// The programs that the test binary can be.
 var programs = map[string]func(){
 	"stress": main,
 	"holder": holderMain,
 }
 
 func TestMain(m *testing.M) {
-	if isChild() { // of a harness that is the test binary
+	if isChild() { // of the program "stress"
 		main()
 	}
 	if program := programs[os.Getenv(programMark)]; program != nil {
@@ -39,15 +38,15 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(realzk.WithShared(m))
 }
 
-// A program is the test binary as another program.
+// A program is the test binary run as one of programs.
 type program struct {
 	cmd            *exec.Cmd
-	temp           string       // its directory for temporary files
-	stdout, stderr bytes.Buffer // to be read when it has ended
+	temp           string       // its TMPDIR
+	stdout, stderr bytes.Buffer // to be read after it has ended
 }
 
-// newProgram returns the program, which has not been started. It is killed when
-// the test ends, and is to end by itself long before its patience ends.
+// newProgram returns the named program, not yet started. The end of the test kills
+// it.
 func newProgram(t *testing.T, name string, args []string, env ...string) *program {
 	t.Helper()
 	binary, err := os.Executable()
@@ -63,7 +62,7 @@ func newProgram(t *testing.T, name string, args []string, env ...string) *progra
 	return p
 }
 
-// wait waits until the program has ended and returns its exit status.
+// wait waits for the program to end and returns its exit status.
 func (p *program) wait(t *testing.T) int {
 	t.Helper()
 	err := p.cmd.Wait()
@@ -74,18 +73,18 @@ func (p *program) wait(t *testing.T) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// output is all that the program said.
+// output returns everything that the program wrote.
 func (p *program) output() string { return p.stdout.String() + p.stderr.String() }
 
 // A stressRun is a finished run of the harness.
 type stressRun struct {
 	exit    int
 	output  string
-	summary summary  // of the file that -json names; zero if it was not written
-	left    []string // what it left in its directory for temporary files
+	summary summary  // zero if none was written
+	left    []string // files left in its TMPDIR
 }
 
-// runStress runs the harness and waits until it has ended.
+// runStress runs the harness and waits for it to end.
 func runStress(t *testing.T, args []string, env ...string) stressRun {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "summary.json")
@@ -95,26 +94,24 @@ func runStress(t *testing.T, args []string, env ...string) stressRun {
 	}
 	r := stressRun{exit: p.wait(t)}
 	r.output = p.output()
-	r.summary = readSummary(t, file)
-	left, err := filepath.Glob(filepath.Join(p.temp, "*"))
-	if err != nil {
+	if _, err := os.Stat(file); err == nil {
+		readJSON(t, file, &r.summary)
+	}
+	var err error
+	if r.left, err = filepath.Glob(filepath.Join(p.temp, "*")); err != nil {
 		t.Fatal(err)
 	}
-	r.left = left
 	return r
 }
 
-// readSummary reads what -json wrote, if it was written.
-func readSummary(t *testing.T, file string) (s summary) {
+// readJSON reads a file into v.
+func readJSON(t *testing.T, file string, v any) {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return s
-	} else if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		err = json.Unmarshal(b, v)
 	}
-	if err := json.Unmarshal(b, &s); err != nil {
-		t.Fatalf("%s: %v", b, err)
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
 	}
-	return s
 }

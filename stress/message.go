@@ -10,85 +10,73 @@ import (
 	"time"
 )
 
-// Parent and processes talk over pipes.
+// The parent and its processes talk over pipes.
 //
-// The parent writes the settings, as one line of JSON, to the process's
-// standard input, and later the line "go", when all processes are ready. The
-// end of the input means stop: that is how the parent ends a run, and what
-// happens by itself if the parent dies.
+// The parent writes the settings to a process's standard input, as one line of
+// JSON, and the line "go" once all processes are ready. End of input means stop:
+// the parent ends a run by closing the pipe, and its death has the same effect.
 //
-// The process writes messages, one line of JSON each, to its standard output:
-// Ready once, then what happens, and Final at last.
+// A process writes messages to its standard output, one line of JSON each:
+// Ready once, then events, and Final at the end.
 
 // goLine starts the workers.
 const goLine = "go\n"
 
-// settings are what a process is told.
+// settings are sent to a process when it starts.
 type settings struct {
-	Process        int           `json:"process"` // counting from 0
-	Servers        []string      `json:"servers"`
-	Root           string        `json:"root"`
-	Dir            string        `json:"dir"` // of the referee's files
-	Seed           uint64        `json:"seed"`
-	Goroutines     int           `json:"goroutines"`
-	Locks          int           `json:"locks"`
-	Hold           time.Duration `json:"hold"`  // mean time inside
-	Think          time.Duration `json:"think"` // mean time between steps
-	Greedy         bool          `json:"greedy"`
-	Tenure         time.Duration `json:"tenure"` // as in manager.Config
-	ReadWrite      bool          `json:"read_write"`
-	ReadRatio      float64       `json:"read_ratio"`
-	SessionTimeout time.Duration `json:"session_timeout"`
-	Patience       time.Duration `json:"patience"`
-	Sabotage       sabotage      `json:"sabotage,omitempty"`
+	workload
+	Process  int      `json:"process"` // counting from 0
+	Servers  []string `json:"servers"`
+	Root     string   `json:"root"` // of this run's nodes
+	Dir      string   `json:"dir"`  // of the referee's files
+	Sabotage sabotage `json:"sabotage,omitempty"`
 }
 
-// message is what a process tells; one of its fields is set.
+// message is sent by a process; one of its fields is set.
 type message struct {
 	Ready     bool       `json:"ready,omitempty"`
-	Progress  *counts    `json:"progress,omitempty"` // since the start
+	Progress  *counts    `json:"progress,omitempty"` // totals since the start
 	Violation *violation `json:"violation,omitempty"`
 	Failure   *failure   `json:"failure,omitempty"`
 	Final     *final     `json:"final,omitempty"`
 }
 
-// failure is something else that must not be: a worker that is stuck, an
-// operation that answered what it may not answer.
+// failure is anything wrong that is not a violation: a stuck worker, or a result
+// that the API does not allow.
 type failure struct {
 	Text  string `json:"text"`
 	Stack string `json:"stack,omitempty"` // of the worker, if it is stuck
 	Dump  string `json:"dump,omitempty"`  // of all goroutines of the process
-	// Fatal: the run is pointless from here on.
-	Fatal bool `json:"fatal,omitempty"`
+	Fatal bool   `json:"fatal,omitempty"` // continuing the run would show nothing
 }
 
-// counts are what the workers of one process, or of all, did.
+// counts are events, of one process or of all of them.
 type counts struct {
-	Grants  uint64 `json:"grants"`  // rounds that got the lock
+	Grants  uint64 `json:"grants"`  // rounds that were granted the lock
 	Rounds  uint64 `json:"rounds"`  // rounds that were started
-	Entries uint64 `json:"entries"` // acquisitions that were granted: newcomers who got in
+	Entries uint64 `json:"entries"` // acquisitions that were granted
 
-	// Of read/write locks; 0 of exclusive ones.
+	// Read/write locks only.
 	ReadGrants      uint64 `json:"read_grants"` // among Grants
 	WriteGrants     uint64 `json:"write_grants"`
 	ReadEntries     uint64 `json:"read_entries"` // among Entries
 	WriteEntries    uint64 `json:"write_entries"`
-	Downgrades      uint64 `json:"downgrades"`       // among ReadEntries: those under a write hold, which was then released
-	RefusedUpgrades uint64 `json:"refused_upgrades"` // asking for write while holding read, as it must be
+	Downgrades      uint64 `json:"downgrades"`       // among ReadEntries: those under a write hold, released afterwards
+	RefusedUpgrades uint64 `json:"refused_upgrades"` // requests for the write lock by a reader
 
-	Reentries uint64 `json:"reentries"` // further handles of somebody inside
-	Shares    uint64 `json:"shares"`    // holds given to another goroutine
+	Reentries uint64 `json:"reentries"` // further handles of a holder
+	Shares    uint64 `json:"shares"`    // holds shared with another goroutine
 
-	Refusals uint64 `json:"trylock_refusals"` // TryLocks that found another process ahead
-	Timeouts uint64 `json:"timeouts"`         // waits that ended by their deadline
-	Cancels  uint64 `json:"cancels"`          // waits that were cancelled, or given up by a Release
+	Refusals uint64 `json:"trylock_refusals"` // TryLocks while another process was ahead
+	Timeouts uint64 `json:"timeouts"`         // waits that reached their deadline
+	Cancels  uint64 `json:"cancels"`          // waits that were cancelled, or released while pending
 
-	LostHolds uint64 `json:"lost_holds"` // holds that were lost before their release was done
+	LostHolds uint64 `json:"lost_holds"` // holds lost before their release had finished
 
-	LostRaces   uint64 `json:"lost_races"`   // compare-and-swaps that failed because another's came first
-	LongestRace uint64 `json:"longest_race"` // the most in a row that one operation lost
+	LostRaces   uint64 `json:"lost_races"`   // compare-and-swaps that failed
+	LongestRace uint64 `json:"longest_race"` // most failures in a row of one operation
 
-	Violations uint64 `json:"violations"` // all, also those beyond what is reported in full
+	Violations uint64 `json:"violations"` // including those not reported in full
 	Failures   uint64 `json:"failures"`   // likewise
 }
 
@@ -115,14 +103,14 @@ func (c *counts) add(d counts) {
 	c.Failures += d.Failures
 }
 
-// final is a process's last message.
+// final is the last message of a process.
 type final struct {
 	Counts  counts          `json:"counts"`
-	Held    []time.Duration `json:"held_ns"` // for how long the process had each of the locks
+	Held    []time.Duration `json:"held_ns"` // time for which the process had each lock
 	Latency latencyReport   `json:"latency"`
 }
 
-// messageWriter writes messages. Any number of goroutines may use it.
+// messageWriter writes messages. It is safe for concurrent use.
 type messageWriter struct {
 	mu  sync.Mutex
 	enc *json.Encoder // protected by mu
@@ -130,15 +118,15 @@ type messageWriter struct {
 
 func newMessageWriter(w io.Writer) *messageWriter { return &messageWriter{enc: json.NewEncoder(w)} }
 
-// send writes m. A parent that no longer listens is no error: it is gone, or
-// has given us up, and our input ends too.
+// send writes m. It ignores errors: if the parent no longer reads, it has also
+// closed our input, which stops this process.
 func (w *messageWriter) send(m message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_ = w.enc.Encode(m)
 }
 
-// readMessages calls fn for each message that r has, until it ends.
+// readMessages calls fn for each message in r until end of file.
 func readMessages(r io.Reader, fn func(message)) error {
 	for dec := json.NewDecoder(r); ; {
 		var m message
@@ -146,9 +134,9 @@ func readMessages(r io.Reader, fn func(message)) error {
 		case err == io.EOF:
 			return nil
 		case err != nil:
-			// Drain it, so that the process is not stuck in a write.
+			// Drain r, so that the process does not block in a write.
 			_, _ = io.Copy(io.Discard, r)
-			return fmt.Errorf("a message that makes no sense: %w", err)
+			return fmt.Errorf("it sent a malformed message: %w", err)
 		}
 		fn(m)
 	}

@@ -42,14 +42,14 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A process that says something else is not to be left hanging in its write.
-func TestMessagesThatMakeNoSense(t *testing.T) {
+// A process that writes something else must not block in its write.
+func TestMalformedMessages(t *testing.T) {
 	r, w := io.Pipe()
 	go func() {
 		defer w.Close()
 		for _, s := range []string{`{"ready":true}` + "\n", "panic: something\n", strings.Repeat("x", 1<<20)} {
 			if _, err := io.WriteString(w, s); err != nil {
-				t.Errorf("the process cannot write any more: %v", err)
+				t.Errorf("the process can no longer write: %v", err)
 			}
 		}
 	}()

@@ -4,24 +4,24 @@ package main
 
 import "time"
 
-// An occupancy adds up for how long a process had a lock: of each grant, from the
-// first entry under it to the last leave, by the process's own monotonic clock.
-// Moments between the two in which nobody was inside count, since the process
-// had the lock all the same. The time before the first entry and after the last
-// leave does not: that is ZooKeeper's and the lock's, not the workers'.
+// An occupancy measures how long a process has used a lock: for each grant, from
+// its first entry to its last exit, by the process's monotonic clock. Moments
+// without a worker inside are included, because the process keeps the lock. The
+// time from grant to first entry and from last exit to release is not: it belongs
+// to ZooKeeper and the lock rather than to the workers.
 //
-// Its zero value is one of a process that has not entered yet. It is a part of a
-// referee, whose mutex protects it.
+// The zero value is ready to use. The mutex of the referee that it belongs to
+// protects it.
 type occupancy struct {
-	inside int    // workers, of whatever round
-	token  uint64 // of the grant that was entered last
-	// The span that is counted now: that grant's, or of that one and earlier
-	// ones (rounds that were lost) if somebody was inside all the while.
-	first, last time.Time // its first entry and, while nobody is inside, its last leave
-	before      time.Duration
+	inside int    // workers, of all rounds
+	token  uint64 // of the latest entry
+	// The present span: of that grant, or, if workers of lost rounds stayed
+	// inside, of several grants.
+	first, last time.Time     // its first entry and its last exit
+	before      time.Duration // the sum of earlier spans
 }
 
-// enter notes that a worker begins work under the grant with the token.
+// enter records that a worker enters with the token.
 func (o *occupancy) enter(token uint64, now time.Time) {
 	if o.inside == 0 && (token != o.token || o.first.IsZero()) {
 		o.before += o.last.Sub(o.first)
@@ -31,13 +31,13 @@ func (o *occupancy) enter(token uint64, now time.Time) {
 	o.inside++
 }
 
-// leave notes that one has stopped.
+// leave records that a worker leaves.
 func (o *occupancy) leave(now time.Time) {
 	o.inside--
 	o.last = now
 }
 
-// total returns for how long the process has had the lock until now.
+// total returns how long the process has used the lock until now.
 func (o *occupancy) total(now time.Time) time.Duration {
 	last := o.last
 	if o.inside > 0 {
@@ -46,18 +46,16 @@ func (o *occupancy) total(now time.Time) time.Duration {
 	return o.before + last.Sub(o.first)
 }
 
-// lockTime says for how long each process had one lock.
+// lockTime is how long each process used one lock.
 type lockTime struct {
 	Lock      string          `json:"lock"`
 	Processes []time.Duration `json:"process_ns"`
-	// How the sum of those is made up, in percent; all 0 if nobody had it. The
-	// read lock can be with more than one process at a time.
-	Percent []float64 `json:"percent"`
-	// The sum, of the time that the run took.
+	Percent   []float64       `json:"percent"` // each process's share of their sum; 0 if that is 0
+	// The sum as a share of the run. It can exceed 100: processes read together.
 	PercentOfRun float64 `json:"percent_of_run"`
 }
 
-// newLockTime returns how the time is shared, of a run that took elapsed.
+// newLockTime returns the shares in a run that took elapsed.
 func newLockTime(lock string, processes []time.Duration, elapsed time.Duration) lockTime {
 	l := lockTime{Lock: lock, Processes: processes, Percent: make([]float64, len(processes))}
 	var sum time.Duration

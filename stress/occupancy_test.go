@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 )
 
-// Each row is a course of events in words: "+5" that a worker enters with token
-// 5, "-" that one leaves, a number that so many seconds pass.
+// A course is a sequence of events: "+5" is a worker that enters with token 5, "-"
+// one that leaves; a number is a time in seconds.
 func TestOccupancy(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -22,15 +22,15 @@ func TestOccupancy(t *testing.T) {
 	}{
 		{"never inside", "3", 0},
 		{"one grant", "2 +5 3 - 4", 3 * time.Second},
-		{"under way", "2 +5 3", 3 * time.Second},
+		{"one grant, not over", "2 +5 3", 3 * time.Second},
 		{"several workers of one grant", "+5 1 +5 1 - 1 +5 1 - - 9", 4 * time.Second},
-		{"all of a grant are out for a moment", "+5 1 - 2 +5 1 - 9", 4 * time.Second},
-		{"and while it is asked", "+5 1 - 2", time.Second},
+		{"all workers of a grant are outside for a moment", "+5 1 - 2 +5 1 - 9", 4 * time.Second},
+		{"and at the end", "+5 1 - 2", time.Second},
 		{"two grants", "+5 1 - 2 +6 3 - 9", 4 * time.Second},
-		{"three, the last under way", "+5 1 - 2 +6 3 - 9 +7 1", 5 * time.Second},
-		{"a grant that took no time, and one that did", "+5 - 2 +6 3 -", 3 * time.Second},
-		{"a lost round is still inside when the next one begins", "+5 1 +6 1 - 1 - 9", 3 * time.Second},
-		{"and that one goes on", "+5 1 +6 1 - 1 - 1 +6 1 - 9", 5 * time.Second},
+		{"three, the last not over", "+5 1 - 2 +6 3 - 9 +7 1", 5 * time.Second},
+		{"one that took no time", "+5 - 2 +6 3 -", 3 * time.Second},
+		{"workers of a lost round are inside when the next one begins", "+5 1 +6 1 - 1 - 9", 3 * time.Second},
+		{"which continues", "+5 1 +6 1 - 1 - 1 +6 1 - 9", 5 * time.Second},
 		{"a token that is 0", "7 +0 1 - 2 +1 1 -", 2 * time.Second},
 	}
 	for _, tt := range tests {
@@ -65,7 +65,7 @@ func TestLockTime(t *testing.T) {
 	}{
 		{"fair", []time.Duration{4 * time.Second, 4 * time.Second}, []float64{50, 50}, 80},
 		{"one starves", []time.Duration{0, 10 * time.Second}, []float64{0, 100}, 100},
-		{"nobody had it", []time.Duration{0, 0}, []float64{0, 0}, 0},
+		{"never used", []time.Duration{0, 0}, []float64{0, 0}, 0},
 		{"three", []time.Duration{time.Second, time.Second, 2 * time.Second}, []float64{25, 25, 50}, 40},
 		{"readers together", []time.Duration{10 * time.Second, 10 * time.Second}, []float64{50, 50}, 200},
 	}
@@ -82,7 +82,7 @@ func TestLockTime(t *testing.T) {
 	}
 }
 
-// The referee counts what it sees, of whatever kind.
+// The referee measures entries of every kind.
 func TestRefereeCountsTheTime(t *testing.T) {
 	c := newCourt(t)
 	a, b := c.process(1), c.process(2)
@@ -95,7 +95,7 @@ func TestRefereeCountsTheTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Any clock goes on at some time; this one's steps are no matter.
+	// Wait for the clock, however coarse.
 	for first := time.Now(); time.Since(first) <= 0; {
 	}
 	during := a.held()
@@ -106,12 +106,12 @@ func TestRefereeCountsTheTime(t *testing.T) {
 	}
 	most := time.Since(before)
 	if got := a.held(); during <= 0 || got < during || got > most {
-		t.Errorf("it was inside for %v, and earlier for %v, of %v", got, during, most)
+		t.Errorf("it was inside for %v at first, then for %v, of %v", during, got, most)
 	}
 	if first, second := a.held(), a.held(); first != second {
-		t.Errorf("nobody is inside, and the time goes on from %v to %v", first, second)
+		t.Errorf("the time rose from %v to %v with no worker inside", first, second)
 	}
 	if got := b.held(); got != 0 {
-		t.Errorf("a process that was never inside was so for %v", got)
+		t.Errorf("a process that was never inside used the lock for %v", got)
 	}
 }

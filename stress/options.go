@@ -7,79 +7,74 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
 )
 
-// options are what the command line says.
+// options are the settings from the command line.
 type options struct {
-	servers        []string // nil: the embedded server
-	chroot         string
-	duration       time.Duration
-	processes      int
-	goroutines     int
-	locks          int
-	seed           uint64
-	json           string
-	hold           time.Duration
-	think          time.Duration
-	greedy         bool          // no pauses, nothing that ends a wait
-	tenure         time.Duration // manager.Config's
-	readWrite      bool          // read/write locks instead of exclusive ones
-	readRatio      float64       // how many of their steps are reads
-	sessionTimeout time.Duration
-	patience       time.Duration
+	workload
+	servers  []string // nil: the embedded server
+	chroot   string
+	duration time.Duration
+	json     string // path of the summary; empty: none
 }
 
 const usage = `Usage: go run ./stress [flags]
 
-Starts processes whose goroutines contend for locks, and judges from outside
-whether the locks hold: a flock per lock says whether two processes are inside
-at once, fencing tokens have to rise, every wait has to end, and no node may be
-left in ZooKeeper. With -read-ratio the locks are read/write locks; the flocks
-are then shared by readers. It says how it goes while it runs, and what came of it at the
-end. Ctrl-C ends it early, with the summary; a second Ctrl-C kills it.
+Stress starts processes whose goroutines contend for locks, and checks the locks
+from outside. It takes an flock for each lock, so it sees two processes inside
+at once; it checks that fencing tokens rise, that every wait ends, and that no
+node is left in ZooKeeper. With -read-ratio the locks are read/write locks, and
+readers share the flocks.
+
+It reports progress while it runs and prints a summary at the end. Ctrl-C ends
+the run early, with a summary; a second Ctrl-C kills it.
 
 Exit status:
-  0  all was well
-  1  a violation, a node left behind, a worker that was stuck, a process that
-     failed, or no connection
+  0  no fault found
+  1  a violation, a leaked node, a stuck worker, a failed process, or no
+     connection
   2  wrong usage
-  3  void: it ran for 10 s or longer, with fewer than 1,000 entries
+  3  void, because too little happened: workers never got a lock, or fewer than
+     1,000 times in a run of 10 s or longer, or -swallow never took effect
 
 Flags:
 `
 
-// parseOptions reads the command line. Its error has been written to stderr;
-// it is flag.ErrHelp if help was asked for.
+// parseOptions reads the command line. It reports its error on stderr; with
+// -help it writes the help to stdout and returns flag.ErrHelp.
 func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("stress", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // we say ourselves what is wrong
+	flags.SetOutput(io.Discard) // errors are reported below
 	servers := flags.String("servers", "", "the ZooKeeper servers, as `host:port,host:port/chroot`; empty: an embedded server, for demonstration")
-	flags.DurationVar(&o.duration, "duration", 30*time.Second, "how long the workers work")
-	flags.IntVar(&o.processes, "processes", 3, "how many operating-system processes contend")
-	flags.IntVar(&o.goroutines, "goroutines", 16, "how many goroutines each of them has")
-	flags.IntVar(&o.locks, "locks", 4, "how many locks they contend for")
-	flags.Uint64Var(&o.seed, "seed", 0, "what the workers do follows from it; 0: a random one, which is printed")
+	flags.DurationVar(&o.duration, "duration", 30*time.Second, "how long the workers run")
+	flags.IntVar(&o.Processes, "processes", 3, "number of operating-system processes")
+	flags.IntVar(&o.Goroutines, "goroutines", 16, "number of workers, each a goroutine, in each process")
+	flags.IntVar(&o.Locks, "locks", 4, "number of locks")
+	flags.Uint64Var(&o.Seed, "seed", 0, "determines what each worker attempts; 0: chosen at random, and printed")
 	flags.StringVar(&o.json, "json", "", "write the summary to `file`, as JSON")
-	flags.DurationVar(&o.hold, "hold", time.Millisecond, "the mean time that a worker stays inside")
-	flags.DurationVar(&o.think, "think", 0, "the mean time between a worker's steps; 0: such that about one worker of a process is in a lock that it holds, or, with -read-ratio, a sixteenth of -hold")
-	flags.BoolVar(&o.greedy, "greedy", false, "every worker gets in, stays for -hold, gets out and asks again, without a pause and without ever giving up a wait")
-	flags.DurationVar(&o.tenure, "tenure", 0, "for how long a process may keep a lock while others wait for it; 0: the library's default; negative: for ever, so that others may starve, which is then no failure")
-	flags.Func("read-ratio", "take read/write locks, and make so many of the steps reads: a `share` between 0 and 1; without it, locks are exclusive", func(text string) (err error) {
-		o.readWrite = true
-		o.readRatio, err = strconv.ParseFloat(text, 64)
+	flags.DurationVar(&o.Hold, "hold", time.Millisecond, "mean time that a worker holds a lock")
+	flags.DurationVar(&o.Think, "think", 0, "mean time between a worker's steps; 0: long enough that about one worker in each process holds each lock, or, with -read-ratio, a sixteenth of -hold")
+	flags.BoolVar(&o.Greedy, "greedy", false, "workers only acquire, hold and release, without pausing and without giving up")
+	flags.DurationVar(&o.Tenure, "tenure", 0, "how long a process may keep a lock while others wait for it; 0: the library's default; negative: for ever, in which case starvation is not a failure")
+	flags.Func("read-ratio", "use read/write locks, and read in this `share` of the steps, between 0 and 1; without it, locks are exclusive", func(text string) (err error) {
+		o.ReadWrite = true
+		o.ReadRatio, err = strconv.ParseFloat(text, 64)
 		if err != nil {
 			return errors.New("it must be a number between 0 and 1")
 		}
 		return nil
 	})
-	flags.DurationVar(&o.sessionTimeout, "session-timeout", 10*time.Second, "the ZooKeeper session timeout to ask for")
-	flags.DurationVar(&o.patience, "patience", time.Minute, "a worker that is in one operation for longer is stuck")
+	flags.DurationVar(&o.SessionTimeout, "session-timeout", 10*time.Second, "ZooKeeper session timeout to ask for")
+	flags.DurationVar(&o.Patience, "patience", time.Minute, "a worker that spends longer in one operation is stuck")
+	flags.DurationVar(&o.Swallow, "swallow", 0, "how often the embedded server carries out a request but does not answer it, while the connection stays up; 0: never")
 
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -102,51 +97,76 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	switch {
-	case o.think != 0, o.greedy:
-	case o.readWrite:
-		// What read/write locks are for is readers that overlap: a process's
-		// read lock is kept for as long as one of its readers is inside. So
-		// workers do little else than read.
-		o.think = max(o.hold/16, 1)
+	case o.Think != 0, o.Greedy:
+	case o.ReadWrite:
+		// The point of read/write locks is that readers overlap, and a process
+		// keeps its read lock while any of its readers is inside. So workers
+		// pause little.
+		o.Think = max(o.Hold/16, 1)
 	default:
-		// With g workers for each lock in a process, who are inside for h at a
-		// time and outside for g×h, one is inside on average. Then all have
-		// left now and then, and another process gets its turn.
-		o.think = o.hold * time.Duration(max(1, (o.goroutines+o.locks-1)/o.locks))
+		// With g workers for each lock in a process, each holding for h and
+		// pausing for g×h, one worker holds on average. So at times none does,
+		// and another process gets its turn.
+		o.Think = o.Hold * time.Duration(max(1, (o.Goroutines+o.Locks-1)/o.Locks))
 	}
-	for o.seed == 0 {
-		o.seed = rand.Uint64()
+	for o.Seed == 0 {
+		o.Seed = rand.Uint64()
 	}
 	return o, nil
 }
 
-// check returns what is wrong with the flags, all of it.
+// check returns everything that is wrong with the flags.
 func (o options) check() error {
 	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	within := func(name string, n, least, most int) {
 		if n < least || n > most {
-			faults = append(faults, fmt.Errorf("-%s is %d: it must be between %d and %d", name, n, least, most))
+			fault("-%s is %d: it must be between %d and %d", name, n, least, most)
 		}
 	}
 	lasts := func(name string, d, least, most time.Duration) {
 		if d < least || d > most {
-			faults = append(faults, fmt.Errorf("-%s is %v: it must be between %v and %v", name, d, least, most))
+			fault("-%s is %v: it must be between %v and %v", name, d, least, most)
 		}
 	}
-	within("processes", o.processes, 1, 1000)
-	within("goroutines", o.goroutines, 1, 1_000_000)
-	within("locks", o.locks, 1, 1_000_000)
+	within("processes", o.Processes, 1, 1000)
+	within("goroutines", o.Goroutines, 1, 1_000_000)
+	within("locks", o.Locks, 1, 1_000_000)
 	lasts("duration", o.duration, 100*time.Millisecond, 1000*time.Hour)
-	lasts("hold", o.hold, time.Microsecond, time.Minute)
-	lasts("think", o.think, 0, time.Hour)
-	lasts("session-timeout", o.sessionTimeout, 100*time.Millisecond, time.Hour)
-	lasts("tenure", o.tenure, -time.Hour, time.Hour)
-	if o.greedy && o.think != 0 {
-		faults = append(faults, fmt.Errorf("-think is %v: with -greedy nobody pauses", o.think))
+	lasts("hold", o.Hold, time.Microsecond, time.Minute)
+	lasts("think", o.Think, 0, time.Hour)
+	lasts("session-timeout", o.SessionTimeout, 100*time.Millisecond, time.Hour)
+	lasts("tenure", o.Tenure, -time.Hour, time.Hour)
+	lasts("patience", o.Patience, time.Second, time.Hour)
+	lasts("swallow", o.Swallow, 0, time.Hour)
+	if o.Greedy && o.Think != 0 {
+		fault("-think is %v: with -greedy workers do not pause", o.Think)
 	}
-	lasts("patience", o.patience, time.Second, time.Hour)
-	if o.readWrite && !(o.readRatio >= 0 && o.readRatio <= 1) { // NaN, too, is neither
-		faults = append(faults, fmt.Errorf("-read-ratio is %v: it must be between 0 and 1", o.readRatio))
+	if o.ReadWrite && !(o.ReadRatio >= 0 && o.ReadRatio <= 1) { // also true of NaN
+		fault("-read-ratio is %v: it must be between 0 and 1", o.ReadRatio)
+	}
+	if o.Swallow != 0 && o.servers != nil {
+		fault("-swallow is %v: only the embedded server can swallow answers, so leave out -servers", o.Swallow)
+	}
+	if o.json != "" {
+		if err := writable(o.json); err != nil {
+			fault("-json: the summary cannot be written: %w", err)
+		}
 	}
 	return errors.Join(faults...)
+}
+
+// writable returns the error of opening the named file for writing. It leaves
+// the file as it was.
+func writable(path string) error {
+	_, missing := os.Stat(path)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	err = f.Close()
+	if errors.Is(missing, fs.ErrNotExist) {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
 }

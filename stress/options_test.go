@@ -4,108 +4,119 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"flag"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
+// parse parses a command line of words without spaces.
+func parse(line string) (o options, stdout, stderr string, err error) {
+	var out, problems bytes.Buffer
+	o, err = parseOptions(strings.Fields(line), &out, &problems)
+	return o, out.String(), problems.String(), err
+}
+
 func TestParseOptions(t *testing.T) {
 	tests := []struct {
-		args  string
-		check func(options) bool
+		line string
+		ok   func(options) bool
 	}{
-		{"", func(o options) bool {
-			return o.servers == nil && o.duration == 30*time.Second && o.processes == 3 && o.goroutines == 16 && o.locks == 4 && o.seed != 0
-		}},
-		{"-seed 42", func(o options) bool { return o.seed == 42 }},
+		{"", func(o options) bool { return o.servers == nil && o.duration == 30*time.Second && o.Seed != 0 }},
+		{"", func(o options) bool { return o.Processes == 3 && o.Goroutines == 16 && o.Locks == 4 }},
+		{"", func(o options) bool { return !o.ReadWrite && !o.Greedy && o.Tenure == 0 && o.Swallow == 0 }},
+		{"-seed 42", func(o options) bool { return o.Seed == 42 }},
 		{"-servers zk1,zk2:2182/a/b", func(o options) bool {
 			return slices.Equal(o.servers, []string{"zk1:2181", "zk2:2182"}) && o.chroot == "/a/b"
 		}},
-		// About one worker of a process is inside each lock that it holds.
-		{"-goroutines 16 -locks 4 -hold 2ms", func(o options) bool { return o.think == 8*time.Millisecond }},
-		{"-goroutines 1 -locks 4 -hold 2ms", func(o options) bool { return o.think == 2*time.Millisecond }},
-		{"", func(o options) bool { return !o.readWrite }},
-		{"-read-ratio 0", func(o options) bool { return o.readWrite && o.readRatio == 0 }},
-		// Readers are nearly always inside.
-		{"-read-ratio 0.95 -hold 16ms", func(o options) bool { return o.readWrite && o.readRatio == 0.95 && o.think == time.Millisecond }},
-		{"-read-ratio 1 -think 1s", func(o options) bool { return o.think == time.Second }},
-		{"", func(o options) bool { return !o.greedy && o.tenure == 0 }},
-		{"-greedy -hold 2ms", func(o options) bool { return o.greedy && o.think == 0 && o.hold == 2*time.Millisecond }},
-		{"-greedy -read-ratio 0.5", func(o options) bool { return o.greedy && o.think == 0 }},
-		{"-tenure 50ms", func(o options) bool { return o.tenure == 50*time.Millisecond }},
-		{"-tenure -1s", func(o options) bool { return o.tenure == -time.Second }},
-		{"-think 1s", func(o options) bool { return o.think == time.Second }},
+		// About one worker of a process holds each lock.
+		{"-goroutines 16 -locks 4 -hold 2ms", func(o options) bool { return o.Think == 8*time.Millisecond }},
+		{"-goroutines 1 -locks 4 -hold 2ms", func(o options) bool { return o.Think == 2*time.Millisecond }},
+		{"-think 1s", func(o options) bool { return o.Think == time.Second }},
+		// Readers hold nearly all the time.
+		{"-read-ratio 0.95 -hold 16ms", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0.95 && o.Think == time.Millisecond }},
+		{"-read-ratio 0", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0 }},
+		{"-read-ratio 1 -think 1s", func(o options) bool { return o.ReadRatio == 1 && o.Think == time.Second }},
+		{"-greedy -read-ratio 0.5 -hold 2ms", func(o options) bool { return o.Greedy && o.Think == 0 && o.Hold == 2*time.Millisecond }},
+		{"-tenure -1s", func(o options) bool { return o.Tenure == -time.Second }},
+		{"-swallow 50ms", func(o options) bool { return o.Swallow == 50*time.Millisecond }},
 	}
 	for _, tt := range tests {
-		t.Run(tt.args, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			o, err := parseOptions(strings.Fields(tt.args), &stdout, &stderr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !tt.check(o) {
-				t.Errorf("got %+v", o)
-			}
-			if stdout.Len()+stderr.Len() > 0 {
-				t.Errorf("it said %q %q", &stdout, &stderr)
-			}
-		})
+		if o, stdout, stderr, err := parse(tt.line); err != nil || !tt.ok(o) || stdout+stderr != "" {
+			t.Errorf("%q: %+v, %v, output %q %q", tt.line, o, err, stdout, stderr)
+		}
 	}
 }
 
 func TestParseOptionsRefuses(t *testing.T) {
-	tests := []struct {
-		args string
-		says []string
-	}{
-		{"-processes 0", []string{"-processes is 0", "between 1 and"}},
-		{"-goroutines -1 -locks 0", []string{"-goroutines is -1", "-locks is 0"}},
-		{"-duration 1ms", []string{"-duration is 1ms"}},
-		{"-hold 2h -patience 0s -session-timeout 1ms -think -1s", []string{"-hold", "-patience", "-session-timeout", "-think"}},
-		{"-greedy -think 1ms", []string{"-think is 1ms", "-greedy"}},
-		{"-tenure 2h", []string{"-tenure is 2h"}},
-		{"-seed -1", []string{"seed"}},
-		{"-read-ratio 1.01", []string{"-read-ratio is 1.01", "between 0 and 1"}},
-		{"-read-ratio -0.5", []string{"-read-ratio is -0.5"}},
-		{"-read-ratio NaN", []string{"-read-ratio is NaN"}},
-		{"-read-ratio half", []string{"read-ratio", `"half"`, "between 0 and 1"}},
-		{"-nonsense", []string{"nonsense"}},
-		{"30s", []string{`"30s" is not a flag`}},
-		{"-servers zk1:x", []string{"zk1:x"}},
-		{"-servers /only/a/chroot", []string{"empty"}},
+	dir := t.TempDir()
+	tests := []struct{ line, says string }{ // all the words, separated by "…"
+		{"-processes 0", "-processes is 0…between 1 and"},
+		{"-goroutines -1 -locks 0", "-goroutines is -1…-locks is 0"},
+		{"-duration 1ms", "-duration is 1ms"},
+		{"-hold 2h -think -1s -session-timeout 1ms -patience 0s", "-hold…-think…-session-timeout…-patience"},
+		{"-greedy -think 1ms", "-think is 1ms…-greedy"},
+		{"-tenure 2h", "-tenure is 2h"},
+		{"-seed -1", "seed"},
+		{"-read-ratio 1.01", "-read-ratio is 1.01…between 0 and 1"},
+		{"-read-ratio -0.5", "-read-ratio is -0.5"},
+		{"-read-ratio NaN", "-read-ratio is NaN"},
+		{"-read-ratio half", `"half"…read-ratio…between 0 and 1`},
+		{"-swallow -1s", "-swallow is -1s"},
+		{"-swallow 1s -servers zk1", "-swallow is 1s…-servers"},
+		{"-json " + dir, "-json…" + dir + ": is a directory"},
+		{"-json " + dir + "/none/file", "-json…no such file"},
+		{"-nonsense", "nonsense"},
+		{"30s", `"30s" is not a flag`},
+		{"-servers zk1:x", "zk1:x"},
+		{"-servers /only/a/chroot", "empty"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.args, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			if _, err := parseOptions(strings.Fields(tt.args), &stdout, &stderr); err == nil {
-				t.Fatal("it was accepted")
-			}
-			for _, part := range append(tt.says, "-help") {
-				if !strings.Contains(stderr.String(), part) {
-					t.Errorf("%q does not say %q", &stderr, part)
-				}
-			}
-			if stdout.Len() > 0 {
-				t.Errorf("it wrote %q to the standard output", &stdout)
-			}
-		})
+		_, stdout, stderr, err := parse(tt.line)
+		if err == nil || stdout != "" || !saysInOrder(stderr, tt.says+"…-help") {
+			t.Errorf("%q: %v, output %q %q, want %q", tt.line, err, stdout, stderr, tt.says)
+		}
+	}
+}
+
+// saysInOrder reports whether text contains the parts, which "…" separates.
+func saysInOrder(text, parts string) bool {
+	for part := range strings.SplitSeq(parts, "…") {
+		_, after, found := strings.Cut(text, part)
+		if !found {
+			return false
+		}
+		text = after
+	}
+	return true
+}
+
+// Checking whether the summary can be written does not write it.
+func TestWritableLeavesTheFileAsItWas(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "summary.json")
+	if err := writable(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the file exists now: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := writable(path); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(path); string(b) != "old" {
+		t.Errorf("the file contains %q now: %v", b, err)
 	}
 }
 
 func TestHelpNamesEveryFlagAndStatus(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	if _, err := parseOptions([]string{"-help"}, &stdout, &stderr); !errors.Is(err, flag.ErrHelp) {
-		t.Fatal(err)
-	}
-	for _, part := range []string{"-servers", "-duration", "-processes", "-goroutines", "-locks", "-seed", "-json", "-hold", "-think", "-greedy", "-tenure", "-read-ratio", "-session-timeout", "-patience", "Exit status", "void"} {
-		if !strings.Contains(stdout.String(), part) {
-			t.Errorf("it does not say %q:\n%s", part, &stdout)
-		}
-	}
-	if stderr.Len() > 0 {
-		t.Errorf("it wrote %q to the standard error", &stderr)
+	_, stdout, stderr, _ := parse("-help")
+	const flags = "-duration…-goroutines…-greedy…-hold…-json…-locks…-patience…-processes…-read-ratio…-seed…-servers…-session-timeout…-swallow…-tenure…-think"
+	if !saysInOrder(stdout, "Exit status…void…Flags:…"+flags) || stderr != "" {
+		t.Errorf("output %q %q", stdout, stderr)
 	}
 }

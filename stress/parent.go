@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// A parent runs the processes: it starts them, tells them when to begin and
-// when to stop, collects what they say, and looks at the end what is left.
+// A parent starts the processes, tells them when to begin and to stop, collects
+// their messages, and finally looks for nodes that they left in ZooKeeper.
 //
-// One goroutine does all that, in loop; nothing here is shared. Everything that
-// can happen comes to it by a channel.
+// A single goroutine does all this, in loop; it receives events on channels, and
+// nothing here is shared.
 type parent struct {
 	options  options
 	sabotage sabotage
@@ -29,7 +29,7 @@ type parent struct {
 	reporter *reporter
 	log      *slog.Logger
 
-	// interrupted ends with the first Ctrl-C, killed with the second.
+	// The first Ctrl-C ends interrupted, the second killed.
 	interrupted, killed context.Context
 
 	cluster *cluster
@@ -40,24 +40,23 @@ type parent struct {
 	processes []*process
 
 	meter    meter
-	started  time.Time // when the workers began; zero before
-	stopped  time.Time // when they were told to stop; zero before
+	started  time.Time // when the workers began, or zero
+	stopped  time.Time // when they were told to stop, or zero
 	summary  summary
-	failures int // noted here, beside those that processes count
+	failures int // found by the parent; processes count their own
 }
 
 const (
 	statusInterval = 250 * time.Millisecond
-	// Beyond what a process may take by its own rules, so much is allowed
-	// before it is killed.
+	// A process that exceeds its own time limits by grace is killed.
 	grace = 15 * time.Second
-	// The bound for looking at what is left.
+	// Bounds the search for leaked nodes.
 	inspectionTimeout = 30 * time.Second
-	// Of violations and of failures, so many are shown and put into the summary.
+	// How many violations, failures and leaks are shown; further ones are counted.
 	maxShown = 20
 )
 
-// parentMain is the main function of the program. It returns the exit status.
+// parentMain runs the program and returns its exit status.
 func parentMain(args []string, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args, stdout, stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -91,8 +90,8 @@ func parentMain(args []string, stdout, stderr io.Writer) int {
 	return p.main()
 }
 
-// interrupts returns contexts that end with the first and with the second
-// SIGINT or SIGTERM. stop restores what signals do by themselves.
+// interrupts returns two contexts. The first SIGINT or SIGTERM ends first, the
+// next one second. stop restores the default action of the signals.
 func interrupts() (first, second context.Context, stop func()) {
 	first, cancelFirst := context.WithCancel(context.Background())
 	second, cancelSecond := context.WithCancel(context.Background())
@@ -119,7 +118,7 @@ func interrupts() (first, second context.Context, stop func()) {
 	}
 }
 
-// lineWriter is a writer that gives what is written to a reporter's line.
+// lineWriter turns a reporter's line method into an io.Writer.
 type lineWriter func(format string, args ...any)
 
 func (w lineWriter) Write(b []byte) (int, error) {
@@ -127,7 +126,7 @@ func (w lineWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// main does the run and returns the exit status.
+// main performs the run and returns the exit status.
 func (p *parent) main() int {
 	if err := p.prepare(); err != nil {
 		p.reporter.done()
@@ -142,7 +141,7 @@ func (p *parent) main() int {
 	return p.conclude()
 }
 
-// prepare connects, and makes what the processes share.
+// prepare connects to ZooKeeper and sets up what the processes share.
 func (p *parent) prepare() (err error) {
 	if p.options.servers != nil {
 		p.reporter.status("connecting to " + strings.Join(p.options.servers, ","))
@@ -158,31 +157,22 @@ func (p *parent) prepare() (err error) {
 	_, _ = rand.Read(id[:]) // never fails
 	p.root = fmt.Sprintf("%s/holdfast-stress-%x", p.options.chroot, id)
 	if p.dir, err = os.MkdirTemp("", "holdfast-stress-"); err != nil {
-		return errors.Join(fmt.Errorf("a directory for the referee: %w", err), p.cluster.close())
+		return errors.Join(fmt.Errorf("creating a directory for the referee: %w", err), p.cluster.close())
 	}
 	return nil
 }
 
-// introduce says what is going to happen.
+// introduce prints the settings of the run.
 func (p *parent) introduce() {
 	o := p.options
 	fmt.Fprintf(p.stdout, "Holdfast stress: %s for %v\n", o.scale(), o.duration)
-	fmt.Fprintf(p.stdout, "  seed     %d (fixes what each goroutine attempts, and not how they interleave)\n", o.seed)
+	fmt.Fprintf(p.stdout, "  seed     %d (determines what each goroutine attempts, not how they interleave)\n", o.Seed)
 	if p.cluster.embedded != nil {
-		fmt.Fprintf(p.stdout, "  servers  %s: in memory, for demonstration; -servers host:port takes a real ZooKeeper\n", p.cluster.describe())
+		fmt.Fprintf(p.stdout, "  servers  %s; -servers host:port uses a real ZooKeeper\n", p.cluster.describe())
 	} else {
 		fmt.Fprintf(p.stdout, "  servers  %s\n", p.cluster.describe())
 	}
 	fmt.Fprintf(p.stdout, "  root     %s\n", p.root)
-}
-
-// scale says who contends, for a person.
-func (o options) scale() string {
-	lock := "lock"
-	if o.readWrite {
-		lock = "read/write lock"
-	}
-	return fmt.Sprintf("%s × %s, %s", plural(o.processes, "process"), plural(o.goroutines, "goroutine"), plural(o.locks, lock))
 }
 
 func plural(n int, what string) string {
@@ -199,24 +189,13 @@ func plural(n int, what string) string {
 
 // start starts the processes.
 func (p *parent) start() {
-	o := p.options
-	for i := range o.processes {
+	for i := range p.options.Processes {
 		s := settings{
-			Process:        i,
-			Servers:        p.cluster.servers,
-			Root:           p.root,
-			Dir:            p.dir,
-			Seed:           o.seed,
-			Goroutines:     o.goroutines,
-			Locks:          o.locks,
-			Hold:           o.hold,
-			Think:          o.think,
-			Greedy:         o.greedy,
-			Tenure:         o.tenure,
-			ReadWrite:      o.readWrite,
-			ReadRatio:      o.readRatio,
-			SessionTimeout: o.sessionTimeout,
-			Patience:       o.patience,
+			workload: p.options.workload,
+			Process:  i,
+			Servers:  p.cluster.servers,
+			Root:     p.root,
+			Dir:      p.dir,
 		}
 		if i == 0 {
 			s.Sabotage = p.sabotage
@@ -231,16 +210,19 @@ func (p *parent) start() {
 	}
 }
 
-// loop goes on until all processes have ended.
+// loop handles events until all processes have ended.
 func (p *parent) loop() {
 	status := time.NewTicker(statusInterval)
 	defer status.Stop()
+	var swallow <-chan time.Time // never, unless asked for
+	if p.options.Swallow > 0 {
+		tick := time.NewTicker(p.options.Swallow)
+		defer tick.Stop()
+		swallow = tick.C
+	}
 	interrupted, killed := p.interrupted.Done(), p.killed.Done()
 	for p.count(func(c *process) bool { return !c.exited }) > 0 {
-		// The timer for what comes next: that all are ready, that the time is
-		// over, that all have ended.
-		next := p.limit()
-		timer := time.NewTimer(time.Until(next))
+		timer := time.NewTimer(time.Until(p.limit()))
 		select {
 		case e := <-p.events:
 			p.handle(e)
@@ -248,6 +230,10 @@ func (p *parent) loop() {
 			p.showStatus()
 		case <-timer.C:
 			p.overdue()
+		case <-swallow:
+			if !p.started.IsZero() && p.stopped.IsZero() {
+				p.cluster.swallow()
+			}
 		case <-interrupted:
 			interrupted = nil
 			p.summary.Interrupted = true
@@ -264,11 +250,11 @@ func (p *parent) loop() {
 	}
 }
 
-// limit is when what is under way must be over.
+// limit returns when the present stage of the run must be over.
 func (p *parent) limit() time.Time {
 	switch {
 	case !p.stopped.IsZero():
-		return p.stopped.Add(3*p.options.patience + grace)
+		return p.stopped.Add(3*p.options.Patience + grace)
 	case !p.started.IsZero():
 		return p.started.Add(p.options.duration)
 	default:
@@ -276,11 +262,11 @@ func (p *parent) limit() time.Time {
 	}
 }
 
-// overdue is called when limit has passed.
+// overdue ends the present stage of the run, whose limit has passed.
 func (p *parent) overdue() {
 	switch {
 	case !p.stopped.IsZero():
-		p.fail("a process did not end when it was told to, and was killed")
+		p.fail("a process did not end when told to, and was killed")
 		p.kill()
 		p.stopped = time.Now() // which moves the limit
 	case !p.started.IsZero():
@@ -291,7 +277,7 @@ func (p *parent) overdue() {
 	}
 }
 
-// handle takes what a process has said, or that it has ended.
+// handle handles a message or the end of a process.
 func (p *parent) handle(e event) {
 	c, m := e.process, e.message
 	switch {
@@ -303,18 +289,18 @@ func (p *parent) handle(e event) {
 		case c.final == nil:
 			p.fail(fmt.Sprintf("process %d ended without a report", c.index))
 		case p.stopped.IsZero():
-			p.fail(fmt.Sprintf("process %d ended too early", c.index))
+			p.fail(fmt.Sprintf("process %d ended before it was told to", c.index))
 		}
 		if p.stopped.IsZero() {
 			p.stop()
 		}
 	case m.Ready:
 		c.ready = true
-		if p.stopped.IsZero() && p.count(func(c *process) bool { return c.ready }) == p.options.processes {
+		if p.stopped.IsZero() && p.count(func(c *process) bool { return c.ready }) == p.options.Processes {
 			p.started = time.Now()
-			p.reporter.phase("%s at work", plural(len(p.processes), "process"))
+			p.reporter.phase("%s running", plural(len(p.processes), "process"))
 			for _, c := range p.processes {
-				c.goOn()
+				c.begin()
 			}
 		}
 	case m.Progress != nil:
@@ -324,7 +310,7 @@ func (p *parent) handle(e event) {
 			p.summary.ViolationList = append(p.summary.ViolationList, *m.Violation)
 			p.reporter.line("VIOLATION seen by process %d, %v", c.index, m.Violation)
 			if n+1 == maxShown {
-				p.reporter.line("VIOLATION: further ones are counted, and not shown")
+				p.reporter.line("VIOLATION: further ones are counted but not shown")
 			}
 		}
 	case m.Failure != nil:
@@ -338,7 +324,7 @@ func (p *parent) handle(e event) {
 	}
 }
 
-// failure takes a failure that a process reports, and counts.
+// failure handles a failure that a process has reported, and counts itself.
 func (p *parent) failure(c *process, f failure) {
 	text := fmt.Sprintf("process %d: %s", c.index, f.Text)
 	if f.Stack != "" {
@@ -353,7 +339,7 @@ func (p *parent) failure(c *process, f failure) {
 	}
 }
 
-// saveDump puts a dump where it can be looked at, and says where that is.
+// saveDump writes a dump to a file, and returns text that names the file.
 func saveDump(process int, dump string) string {
 	f, err := os.CreateTemp("", fmt.Sprintf("holdfast-stress-process-%d-*.txt", process))
 	if err == nil {
@@ -361,32 +347,33 @@ func saveDump(process int, dump string) string {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return fmt.Sprintf("its goroutines could not be saved: %v", err)
+		return fmt.Sprintf("saving the stacks of all its goroutines: %v", err)
 	}
-	return "all its goroutines: " + f.Name()
+	return "the stacks of all its goroutines are in " + f.Name()
 }
 
-// fail notes a failure that no process has counted.
+// fail counts and shows a failure that the parent found.
 func (p *parent) fail(text string) {
 	p.failures++
 	p.show(text)
 }
 
-// show tells of a failure.
+// show shows a failure, if not too many have been shown.
 func (p *parent) show(text string) {
 	if n := len(p.summary.FailureList); n < maxShown {
 		p.summary.FailureList = append(p.summary.FailureList, text)
 		p.reporter.line("FAILED: %s", text)
 		if n+1 == maxShown {
-			p.reporter.line("FAILED: further failures are counted, and not shown")
+			p.reporter.line("FAILED: further ones are counted but not shown")
 		}
 	}
 }
 
-// stop tells the processes to stop.
+// stop tells the processes to stop. From then on every request is answered.
 func (p *parent) stop() {
 	if p.stopped.IsZero() {
 		p.stopped = time.Now()
+		p.cluster.stopSwallowing()
 		p.reporter.phase("stopping")
 	}
 	for _, c := range p.processes {
@@ -394,7 +381,7 @@ func (p *parent) stop() {
 	}
 }
 
-// kill ends the processes at once.
+// kill kills the processes.
 func (p *parent) kill() {
 	p.stop()
 	for _, c := range p.processes {
@@ -411,7 +398,7 @@ func (p *parent) count(is func(*process) bool) (n int) {
 	return n
 }
 
-// total is what all processes have done so far.
+// total returns the events of all processes so far.
 func (p *parent) total() (n counts) {
 	for _, c := range p.processes {
 		n.add(c.progress)
@@ -420,7 +407,7 @@ func (p *parent) total() (n counts) {
 	return n
 }
 
-// showStatus says how it goes.
+// showStatus shows the progress.
 func (p *parent) showStatus() {
 	switch {
 	case !p.stopped.IsZero():
@@ -436,15 +423,14 @@ func (p *parent) showStatus() {
 	}
 }
 
-// inspect looks at what is left, and takes it away.
+// inspect looks for leaked nodes, then removes everything that the run made.
 func (p *parent) inspect() {
-	p.reporter.status("looking for nodes that were left behind")
+	p.reporter.status("looking for leaked nodes")
 	ctx, cancel := context.WithTimeout(p.killed, inspectionTimeout)
 	defer cancel()
 	var err error
-	if p.summary.LeakList, err = p.cluster.leaks(ctx, p.root, p.options.locks); err != nil {
-		// What is not known to be clean is not clean.
-		p.fail(fmt.Sprintf("cannot see whether nodes were left behind: %v", err))
+	if p.summary.LeakList, err = p.cluster.leaks(ctx, p.root, p.options.Locks); err != nil {
+		p.fail(fmt.Sprintf("looking for leaked nodes: %v", err))
 	}
 	for i, l := range p.summary.LeakList {
 		if i == maxShown {
@@ -454,13 +440,13 @@ func (p *parent) inspect() {
 		p.reporter.line("LEAKED: %v", l)
 	}
 	if err := p.cluster.remove(ctx, p.root); err != nil {
-		p.reporter.line("%s could not be removed: %v", p.root, err)
+		p.reporter.line("removing %s: %v", p.root, err)
 	}
 	if err := p.cluster.close(); err != nil {
-		p.reporter.line("closing the parent's own session: %v", err)
+		p.reporter.line("closing the parent's session: %v", err)
 	}
 	if err := os.RemoveAll(p.dir); err != nil {
-		p.reporter.line("%s could not be removed: %v", p.dir, err)
+		p.reporter.line("removing %s: %v", p.dir, err)
 	}
 }
 
@@ -468,13 +454,10 @@ func (p *parent) inspect() {
 func (p *parent) conclude() int {
 	s := &p.summary
 	o := p.options
-	s.Seed = o.seed
+	s.workload = o.workload
 	s.Servers, s.Embedded = p.cluster.servers, p.cluster.embedded != nil
-	s.Processes, s.Goroutines, s.Locks = o.processes, o.goroutines, o.locks
-	s.Hold, s.Think = o.hold, o.think
-	s.Greedy, s.Tenure = o.greedy, o.tenure
-	s.ReadWrite, s.ReadRatio = o.readWrite, o.readRatio
 	s.Planned = o.duration
+	s.Swallowed = p.cluster.swallowed()
 	if !p.started.IsZero() {
 		s.Elapsed = p.stopped.Sub(p.started)
 	}
@@ -485,10 +468,10 @@ func (p *parent) conclude() int {
 			s.ProcessWriteGrants = append(s.ProcessWriteGrants, c.progress.WriteGrants)
 		}
 	}
-	for i := range o.locks {
+	for i := range o.Locks {
 		held := make([]time.Duration, len(p.processes))
 		for j, c := range p.processes {
-			if c.final != nil && i < len(c.final.Held) { // else it died, or had no time to open its locks
+			if c.final != nil && i < len(c.final.Held) { // else it died, or stopped before it had opened its locks
 				held[j] = c.final.Held[i]
 			}
 		}

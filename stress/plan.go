@@ -7,73 +7,55 @@ import (
 	"time"
 )
 
-// A plan is what one worker will do, step after step, for ever. It follows from
-// the seed and the worker's place alone: what happens to a step (granted,
-// refused, timed out) has no influence on the next. So a seed fixes what every
-// worker attempts, in which order and with which pauses. It does not fix the
-// schedule, how the workers' steps interleave: that is up to the network and
-// to the operating systems, and two runs with one seed differ in it.
+// A plan is an endless sequence of steps for one worker. It depends only on the
+// seed and on which worker it is: the outcome of a step (granted, refused, timed
+// out) does not affect later ones. So a seed determines what every worker
+// attempts, in which order and with which pauses, but not how the workers' steps
+// interleave; that is up to the network and the operating system.
 type plan struct {
-	rng   *rand.Rand
-	locks int
-	hold  time.Duration
-	think time.Duration
-
-	greedy    bool
-	readWrite bool
-	readRatio float64
+	workload
+	rng *rand.Rand
 }
 
-// newPlan returns the plan of a worker. A greedy one is to get in, stay inside
-// for a moment, get out, and begin again at once: without a pause, and with
-// nothing that ends a wait.
+// newPlan returns the plan of a worker.
 func newPlan(s settings, worker int) *plan {
-	return &plan{
-		rng:   rand.New(rand.NewPCG(s.Seed, uint64(s.Process)<<32|uint64(worker))),
-		locks: s.Locks,
-		hold:  s.Hold,
-		think: s.Think,
-
-		greedy:    s.Greedy,
-		readWrite: s.ReadWrite,
-		readRatio: s.ReadRatio,
-	}
+	return &plan{s.workload, rand.New(rand.NewPCG(s.Seed, uint64(s.Process)<<32|uint64(worker)))}
 }
 
-// A step is one attempt to get one lock, and what is done with it.
+// A step is one attempt to get a lock, and what to do with it.
 type step struct {
-	think  time.Duration // before it
+	think  time.Duration // pause before the attempt
 	lock   int
 	way    way
 	bound  time.Duration // of the wait, for the ways that have one
-	hold   time.Duration // inside
+	hold   time.Duration // time inside
 	nested nested
 	order  bool // which of two handles is released first
 	giving giving
 	again  bool // release a second time, which must be refused
 
-	// Of read/write locks.
-	read bool // it is a read
-	turn bool // of a write: go on under the read lock; of a read: try to get the write lock, which must be refused
+	// For read/write locks.
+	read bool // take the read lock
+	turn bool // from write, downgrade to read; from read, try to upgrade, which must be refused
 }
 
-// A way is how a step gets its lock.
+// A way is how a step acquires its lock.
 type way int
 
 const (
-	byOnDone     way = iota // Acquire, and the work is done by a function given to OnDone
+	byOnDone     way = iota // Acquire, and work in a function given to OnDone
 	byWait                  // Acquire, and Wait on the future
-	bySelect                // Acquire, and a select on the future's Done
+	bySelect                // Acquire, and select on the future's Done
 	byLock                  // Lock
 	byDo                    // Do
 	byTry                   // TryLock
 	byDeadline              // Lock with a context that times out
 	byCancel                // Acquire with a context that is cancelled, and Wait
-	byWithdrawal            // Acquire with a context that is cancelled, and Done alone: the hold itself says whether it was withdrawn
-	byGivingUp              // Acquire, and Release if it is not granted in time
+	byWithdrawal            // Acquire with a context that is cancelled, and Done; Hold.Err tells whether the hold was withdrawn
+	byGivingUp              // Acquire, and Release if not granted in time
 )
 
-// The ways in the proportions in which they are taken.
+// ways has each way as often as it is to be chosen.
 var ways = []way{
 	byOnDone, byOnDone, byOnDone,
 	byWait, byWait, byWait,
@@ -87,7 +69,7 @@ var ways = []way{
 	byGivingUp,
 }
 
-// nested is what a step does inside with further handles.
+// nested is what a step does with further handles of its hold.
 type nested int
 
 const (
@@ -100,45 +82,45 @@ const (
 	numNested
 )
 
-// giving is how a step gives its lock up.
+// giving is how a step gives up its lock.
 type giving int
 
 const (
-	byRelease     giving = iota // Release; a function looks at its future
+	byRelease     giving = iota // Release; a callback checks its future
 	byReleaseWait               // Release, and Wait on its future
 	byUnlock                    // Unlock
 	numGiving
 )
 
-// next draws a step. It always takes the same number of draws from the
-// generator, so that no step depends on what became of an earlier one.
+// next returns the next step. A greedy worker acquires, holds and releases, without
+// a pause and without a bound on its wait.
 func (p *plan) next() step {
 	s := step{
-		think:  p.duration(p.think),
-		lock:   p.rng.IntN(p.locks),
+		think:  p.duration(p.Think),
+		lock:   p.rng.IntN(p.Locks),
 		way:    ways[p.rng.IntN(len(ways))],
-		bound:  p.duration(max(2*p.hold, 2*time.Millisecond)),
-		hold:   p.duration(p.hold),
+		bound:  p.duration(max(2*p.Hold, 2*time.Millisecond)),
+		hold:   p.duration(p.Hold),
 		order:  p.rng.IntN(2) == 0,
 		giving: giving(p.rng.IntN(int(numGiving))),
 		again:  p.rng.IntN(8) == 0,
 	}
-	// Two of three go in and out.
+	// Two steps of three use no further handle.
 	if n := p.rng.IntN(3 * int(numNested-1)); n < int(numNested-1) {
 		s.nested = nested(n + 1)
 	}
-	if p.readWrite {
-		s.read = p.rng.Float64() < p.readRatio
+	if p.ReadWrite {
+		s.read = p.rng.Float64() < p.ReadRatio
 		s.turn = p.rng.IntN(4) == 0
 	}
-	if p.greedy {
+	if p.Greedy {
 		return step{lock: s.lock, way: byLock, hold: s.hold, giving: byUnlock, read: s.read}
 	}
 	return s
 }
 
-// duration draws from an exponential distribution around mean, without its
-// tail: many short ones, few long ones, none endless.
+// duration returns a random duration, exponentially distributed around mean and
+// cut off at eight times that.
 func (p *plan) duration(mean time.Duration) time.Duration {
 	return time.Duration(min(p.rng.ExpFloat64(), 8) * float64(mean))
 }

@@ -8,43 +8,43 @@ import (
 	"time"
 )
 
-func steps(p *plan, n int) (s []step) {
+// steps returns the first n steps of a worker's plan.
+func steps(s settings, worker, n int) (all []step) {
+	p := newPlan(s, worker)
 	for range n {
-		s = append(s, p.next())
+		all = append(all, p.next())
 	}
-	return s
+	return all
 }
 
 func TestPlanFollowsFromTheSeed(t *testing.T) {
-	s := settings{Seed: 7, Process: 1, Locks: 4, Hold: time.Millisecond, Think: 4 * time.Millisecond}
-	const n = 100
-	reference := steps(newPlan(s, 3), n)
-	if !slices.Equal(reference, steps(newPlan(s, 3), n)) {
-		t.Error("the same worker of the same seed has another plan the second time")
-	}
-	other := s
-	other.Seed = 8
-	if slices.Equal(reference, steps(newPlan(other, 3), n)) {
-		t.Error("another seed gives the same plan")
-	}
-	other = s
-	other.Process = 2
-	if slices.Equal(reference, steps(newPlan(other, 3), n)) {
-		t.Error("another process has the same plan")
-	}
-	if slices.Equal(reference, steps(newPlan(s, 4), n)) {
-		t.Error("another worker has the same plan")
+	s := settings{workload: workload{Seed: 7, Locks: 4, Hold: time.Millisecond, Think: 4 * time.Millisecond}, Process: 1}
+	otherSeed, otherProcess := s, s
+	otherSeed.Seed, otherProcess.Process = 8, 2
+	first := steps(s, 3, 100)
+	for _, tt := range []struct {
+		name  string
+		steps []step
+		same  bool
+	}{
+		{"the same worker", steps(s, 3, 100), true},
+		{"another worker", steps(s, 4, 100), false},
+		{"a worker of another process", steps(otherProcess, 3, 100), false},
+		{"another seed", steps(otherSeed, 3, 100), false},
+	} {
+		if slices.Equal(first, tt.steps) != tt.same {
+			t.Errorf("%s: the same plan is %v, want %v", tt.name, !tt.same, tt.same)
+		}
 	}
 }
 
-// Of read/write locks so many steps are reads as were asked for, and some of
-// either kind try to become the other.
+// A plan reads in the given share of its steps, and tries to downgrade and to
+// upgrade in some.
 func TestPlanReadsAndWrites(t *testing.T) {
+	const n = 5000
 	for _, ratio := range []float64{0, 0.25, 0.95, 1} {
-		s := settings{Seed: 7, Locks: 4, Hold: time.Millisecond, Think: time.Millisecond, ReadWrite: true, ReadRatio: ratio}
-		const n = 5000
 		reads, turns := 0, map[bool]int{}
-		for _, s := range steps(newPlan(s, 3), n) {
+		for _, s := range steps(settings{workload: workload{Seed: 7, Locks: 4, ReadWrite: true, ReadRatio: ratio}}, 3, n) {
 			if s.read {
 				reads++
 			}
@@ -55,22 +55,21 @@ func TestPlanReadsAndWrites(t *testing.T) {
 		if got := float64(reads) / n; got < ratio-0.03 || got > ratio+0.03 || ratio == 1 && reads < n || ratio == 0 && reads > 0 {
 			t.Errorf("%d of %d steps are reads, want %v", reads, n, ratio)
 		}
-		if turns[true] == 0 && ratio > 0 || turns[false] == 0 && ratio < 1 {
-			t.Errorf("with %v, nobody goes from one to the other: %v", ratio, turns)
+		if (turns[true] == 0) != (ratio == 0) || (turns[false] == 0) != (ratio == 1) {
+			t.Errorf("ratio %v: %d upgrades and %d downgrades", ratio, turns[true], turns[false])
 		}
 	}
-	for _, s := range steps(newPlan(settings{Seed: 7, Locks: 4}, 3), 100) {
+	for _, s := range steps(settings{workload: workload{Seed: 7, Locks: 4}}, 3, 100) {
 		if s.read || s.turn {
 			t.Fatalf("a plan for exclusive locks has %+v", s)
 		}
 	}
 }
 
-// A greedy worker neither pauses nor gives up, in whatever it does.
-func TestPlanOfTheGreedy(t *testing.T) {
-	s := settings{Seed: 7, Locks: 2, Hold: time.Millisecond, Greedy: true, ReadWrite: true, ReadRatio: 0.5}
+// A greedy worker never pauses and never gives up.
+func TestPlanOfAGreedyWorker(t *testing.T) {
 	locks, reads := map[int]int{}, map[bool]int{}
-	for _, s := range steps(newPlan(s, 3), 1000) {
+	for _, s := range steps(settings{workload: workload{Locks: 2, Hold: time.Millisecond, Greedy: true, ReadWrite: true, ReadRatio: 0.5}}, 3, 1000) {
 		locks[s.lock]++
 		reads[s.read]++
 		if want := (step{lock: s.lock, read: s.read, hold: s.hold, way: byLock, giving: byUnlock}); s != want {
@@ -78,17 +77,15 @@ func TestPlanOfTheGreedy(t *testing.T) {
 		}
 	}
 	if len(locks) != 2 || len(reads) != 2 {
-		t.Errorf("locks %v, reads %v: something never comes", locks, reads)
+		t.Errorf("locks %v, reads %v: something is missing", locks, reads)
 	}
 }
 
-// A plan has everything in it that there is to do.
 func TestPlanHasEverything(t *testing.T) {
-	s := settings{Seed: 1, Locks: 3, Hold: time.Millisecond, Think: 4 * time.Millisecond}
+	const n = 5000
 	locks, taken, inside, givings := map[int]int{}, map[way]int{}, map[nested]int{}, map[giving]int{}
 	var hold time.Duration
-	const n = 5000
-	for _, s := range steps(newPlan(s, 0), n) {
+	for _, s := range steps(settings{workload: workload{Seed: 1, Locks: 3, Hold: time.Millisecond, Think: 4 * time.Millisecond}}, 0, n) {
 		locks[s.lock]++
 		taken[s.way]++
 		inside[s.nested]++
@@ -99,9 +96,9 @@ func TestPlanHasEverything(t *testing.T) {
 		}
 	}
 	if len(locks) != 3 || len(taken) != int(byGivingUp)+1 || len(inside) != int(numNested) || len(givings) != int(numGiving) {
-		t.Errorf("locks %v, ways %v, nested %v, givings %v: something never comes", locks, taken, inside, givings)
+		t.Errorf("locks %v, ways %v, nested %v, givings %v: something is missing", locks, taken, inside, givings)
 	}
 	if mean := hold / n; mean < 800*time.Microsecond || mean > 1200*time.Microsecond {
-		t.Errorf("the holds last %v on average, want about 1ms", mean)
+		t.Errorf("the mean hold is %v, want about 1ms", mean)
 	}
 }

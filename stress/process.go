@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// A process is a child as the parent sees it. The parent's main goroutine has
-// it to itself; what the process says comes to it as events.
+// A process is a child as seen by the parent, whose goroutine alone uses it. What
+// the child does arrives as events.
 type process struct {
 	index int
 	cmd   *exec.Cmd
@@ -22,23 +22,21 @@ type process struct {
 
 	ready    bool
 	exited   bool
-	progress counts // the latest
-	final    *final // nil until it has come
+	progress counts // latest
+	final    *final // nil until received
 }
 
-// An event is what happened to a process.
+// An event is a message from a process, or its end.
 type event struct {
 	process *process
-	message message
-	// exit is set, and message is not, when the process has ended: what was
-	// wrong with that, or nil.
-	exited bool
-	exit   error
+	message message // if exited is false
+	exited  bool
+	exit    error // of exec.Cmd.Wait
 }
 
-// startProcess starts this program again, as the child with the settings s. What
-// it says comes as events, the last of which says that it has ended; what it
-// writes to its standard error goes to log, line by line.
+// startProcess runs this program as the child with the settings s. It sends the
+// child's messages to events, followed by its end, and passes each line that the
+// child writes to its standard error to log.
 func startProcess(s settings, events chan<- event, log func(line string)) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -59,8 +57,8 @@ func startProcess(s settings, events chan<- event, log func(line string)) (*proc
 	if err != nil {
 		return nil, fmt.Errorf("starting process %d: %w", s.Process, err)
 	}
-	// One line, which the pipe holds whether the process reads it or not. If
-	// the process is gone already, its end says so.
+	// The pipe's buffer has room for this line. If the child is gone, the event
+	// of its end tells.
 	_ = json.NewEncoder(p.stdin).Encode(s)
 
 	var reading sync.WaitGroup
@@ -82,21 +80,21 @@ func startProcess(s settings, events chan<- event, log func(line string)) (*proc
 		}
 	})
 	go func() {
-		reading.Wait() // Wait closes the pipes, so it comes after
+		reading.Wait() // first, because Wait closes the pipes
 		events <- event{process: p, exited: true, exit: cmd.Wait()}
 	}()
 	return p, nil
 }
 
-// goOn lets the process's workers begin. If it is gone, its end says so.
-func (p *process) goOn() {
+// begin lets the workers of p begin. If p is gone, the event of its end tells.
+func (p *process) begin() {
 	_, _ = io.WriteString(p.stdin, goLine)
 }
 
-// stop tells the process to stop. It may be called more than once.
+// stop tells p to stop. It may be called more than once.
 func (p *process) stop() { _ = p.stdin.Close() }
 
-// kill ends the process at once.
+// kill kills p.
 func (p *process) kill() {
 	if !p.exited {
 		_ = p.cmd.Process.Kill()

@@ -14,11 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
-// These tests do to processes that hold locks what happens to processes: they
-// are killed, and they are paused for longer than anybody waits for them. Each
-// runs on a real server and on the embedded one, which is to be no different.
+// These tests kill and pause processes that hold locks. Each runs on a real server
+// and on the embedded one, which must not differ.
 
-// holderTimeout is the session timeout that the holders ask for.
+// holderTimeout is the session timeout of the holders.
 const holderTimeout = 4 * time.Second
 
 func onBothServers(t *testing.T, test func(t *testing.T, address, root string)) {
@@ -35,7 +34,6 @@ func onBothServers(t *testing.T, test func(t *testing.T, address, root string)) 
 	})
 }
 
-// signal sends a signal to the holder.
 func (h *holder) signal(s syscall.Signal) {
 	h.t.Helper()
 	if err := h.p.cmd.Process.Signal(s); err != nil {
@@ -43,24 +41,24 @@ func (h *holder) signal(s syscall.Signal) {
 	}
 }
 
-// A holder that is killed keeps the lock until its session has timed out. Only
-// then does another process get it: not while the dead one could still have
-// been alive and sure of its lock, had it been cut off instead.
+// A killed holder keeps the lock until its session expires. No other process is
+// granted it earlier: instead of being dead, the holder could be alive, cut off,
+// and relying on its lease.
 func TestKilledHolder(t *testing.T) {
 	onBothServers(t, func(t *testing.T, address, root string) {
 		first := startHolder(t, address, root, holderTimeout)
 		second := startHolder(t, address, root, holderTimeout)
 		first.tell("lock a")
 		firstToken, _ := first.granted()
-		second.tell("lock a") // it queues; whether before the kill or after does not matter
+		second.tell("lock a") // it queues, before or after the kill
 
 		killed := time.Now()
 		first.signal(syscall.SIGKILL)
 		secondToken, at := second.granted()
 
-		// A lease lasts for at most half of the timeout from the last proof.
+		// A lease lasts for at least half of the timeout from its last proof.
 		if after := at.Sub(killed); after < holderTimeout/2 {
-			t.Errorf("the lock was granted %v after its holder was killed, who could have trusted in it for %v", after, holderTimeout/2)
+			t.Errorf("the lock was granted %v after its holder was killed, which might have relied on it for %v", after, holderTimeout/2)
 		}
 		if secondToken <= firstToken {
 			t.Errorf("token %d after token %d: it did not rise", secondToken, firstToken)
@@ -72,16 +70,15 @@ func TestKilledHolder(t *testing.T) {
 	})
 }
 
-// A holder that is stopped and goes on after its session has timed out learns
-// of it from the first thing that it asks, whatever that is, and before it can
-// do any harm by believing that it still has the lock.
+// A holder that is stopped until its session has expired learns of the loss from
+// its first call, whichever it is.
 func TestPausedHolder(t *testing.T) {
 	onBothServers(t, func(t *testing.T, address, root string) {
 		first := startHolder(t, address, root, holderTimeout)
 		second := startHolder(t, address, root, holderTimeout)
 		questions := []string{"err", "grant", "reenter", "share", "again"}
 		firstTokens := map[string]uint64{}
-		for _, q := range questions { // a lock for each, so that each is the first
+		for _, q := range questions { // a lock for each, so that each call is its first
 			first.tell("lock " + q)
 			firstTokens[q], _ = first.granted()
 		}
@@ -91,28 +88,28 @@ func TestPausedHolder(t *testing.T) {
 		resume := func() { first.signal(syscall.SIGCONT) }
 		defer func() {
 			if t.Failed() {
-				resume() // or it could not end
+				resume() // so that it can end
 			}
 		}()
 		for _, q := range questions {
 			second.tell("lock " + q)
 			token, at := second.granted()
 			if after := at.Sub(stopped); after < holderTimeout/2 {
-				t.Errorf("the lock %s was granted %v after its holder was stopped, who could have trusted in it for %v", q, after, holderTimeout/2)
+				t.Errorf("the lock %s was granted %v after its holder was stopped, which might have relied on it for %v", q, after, holderTimeout/2)
 			}
 			if token <= firstTokens[q] {
 				t.Errorf("token %d after token %d: it did not rise", token, firstTokens[q])
 			}
 		}
 
-		// It finds the questions waiting when it wakes up.
+		// It finds the commands when it wakes up.
 		for _, q := range questions {
 			first.tell(fmt.Sprintf("%s %s", q, q))
 		}
 		resume()
 		for _, q := range questions {
 			if got := first.hear(); got != "ErrLost" {
-				t.Errorf("asked for %s first, it said %q, want ErrLost", q, got)
+				t.Errorf("%s: it said %q, want ErrLost", q, got)
 			}
 		}
 		for _, q := range questions {
@@ -122,8 +119,8 @@ func TestPausedHolder(t *testing.T) {
 			first.expect("ErrLost")
 		}
 
-		// Nothing of that has touched the other's locks, and the first one can
-		// have them again, with a new session.
+		// None of that affects the second one's locks, and the first can acquire
+		// them again, in a new session.
 		for _, q := range questions {
 			second.tell("err " + q)
 			second.expect("nil")

@@ -13,134 +13,129 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 )
 
-// A referee judges the entries of one process into one lock. It knows nothing
-// of ZooKeeper and believes nothing that the lock says: it asks the operating
-// system, with flock(2) on a file that all processes of the run share, whether
-// another process is inside, and it looks whether the fencing tokens, which the
-// same file remembers, rise.
+// A referee judges the entries of one process into one lock. It knows nothing of
+// ZooKeeper and trusts nothing that the lock says. It asks the operating system,
+// by flock(2) on a file that all processes of the run share, whether another
+// process is inside, and it checks that the fencing tokens, of which the file
+// records the highest, rise.
 //
-// # Why it raises no false alarm
+// # Why there are no false alarms
 //
-// The flock belongs to the process, as the lock does: the first goroutine that
-// enters takes it and the last one that leaves gives it back, counted by inside
-// under mu. A worker enters after it has its hold and leaves before it gives the
-// hold up. So whenever the process has the flock, one of its workers is between
-// those two, and its hold keeps the round, and with it the lock's node, alive.
-// If the lock works, another process gets its grant after that node is gone,
-// which is after the Release of the last hold of the round, which comes after
-// the last leave; and a flock that has been given back is free at once. So it
-// finds the flock free.
+// The flock belongs to the process, as the lock does. The first worker that
+// enters takes it and the last that leaves releases it; writers and readers count
+// them, under mu. A worker enters after it was granted its hold and leaves before
+// it releases the hold. So while the process has the flock, one of its workers has
+// a hold, which keeps the lock's node alive. A correct lock grants another process
+// only after that node is gone, which is after the release of the last hold, which
+// is after the last worker left and the flock was released. So that process finds
+// the flock free.
 //
-// A worker of the next round of this same process may enter while one of the
-// last round still stands between leave and Release, or before: only inside
-// counts, the flock is the process's and does not care about rounds. It may
-// also find somebody of an earlier round still inside, whose round was lost and
-// who has not noticed yet. That is no matter between processes, and so no
-// violation; but it is one if that round was not lost, since then this process
-// was granted the lock twice at once. The entries are counted by token for that
-// reason: each token is a round, and each has the Lost channel that tells.
+// A worker of the process's next round may enter before the last workers of the
+// present one have left or released: rounds do not matter to the flock. Workers of
+// an earlier round that was lost may also still be inside, because they have not
+// noticed. Between processes that is harmless. But if the earlier round was not
+// lost, the process was granted the lock twice at once, which is a violation. That
+// is why entries are counted by token: a token identifies a round, and each round
+// has a Lost channel.
 //
-// The token is compared on the first entry of each round, while the process has
-// the flock, so that nobody else reads or writes the file at that time. The same
-// token in the file is fine if this process wrote it: everybody of that round
-// had left for a moment, and some were yet to come.
+// Tokens are compared at the first entry of a round, while the process has the
+// flock, so no other process reads or writes the file then. An equal token is
+// correct if the process itself wrote it: all workers of a round can be outside
+// for a moment before others of it enter.
 //
 // # Readers and writers
 //
-// Of a read/write lock there are two more things to judge. Processes may read
-// together, and one process may be reader and writer at once: its readers enter
-// beside its writer, and stay when the writer has gone (a downgrade); while they
-// are in, another goroutine may enter the same write round once more. So what a
-// process has to hold goes from shared to exclusive and back while it is inside.
-// But an flock's conversion gives the old one up before it takes the new one, and
-// in between another process could come in unseen, or be granted an flock that
-// makes ours be refused, which would accuse the wrong one. Therefore there are
-// two files:
+// In a read/write lock, processes may read together, and a process may read and
+// write at once: its readers enter beside its writer and remain after the writer
+// has left, which is a downgrade; while they are inside, another worker may enter
+// the same write round again. So the flock that the process needs changes between
+// shared and exclusive while workers are inside. But converting an flock releases
+// it before taking it again. In the gap another process could enter unseen, or
+// could take an flock because of which ours is refused, and the wrong process
+// would be blamed. Hence two files:
 //
-//   - the lock's file has an exclusive flock of the process that has a writer
-//     inside, as above, and is never converted;
-//   - the readers' file has a shared flock of each process that has readers
-//     inside, and the writer's process, which has the first one by then, makes it
-//     an exclusive one.
+//   - A process with a writer inside has an exclusive flock on the lock's file, as
+//     above. It is never converted.
+//   - A process with readers inside has a shared flock on the readers' file. A
+//     process with a writer makes it exclusive, having the lock's file first.
 //
-// A writer takes the first, then the second, and gives them back in the opposite
-// order; if readers of its process stay, the second becomes shared again before
-// the first is given back. A reader whose process has neither takes the first one
-// shared, for a moment, takes the second, and gives the first back. So the second
-// is converted only while the process has the first one exclusively: whoever
-// comes during the gap, reader or writer, is refused the first. Nothing is missed:
-// of a reader and a writer of two processes, whoever took the lock's file first
-// kept it until it had the readers' file in the right way, and the other one is
-// refused the one or the other. And there is no false alarm, for the reasons
-// above: a process has an flock only while one of its workers has a hold, also
-// the one for a moment, which is taken by a worker on its way in; a shared one
-// conflicts with exclusive ones only, and of the latter a lock that works has
-// none in another process at that time, be it for a moment.
+// A writer takes the lock's file, then the readers' file, and releases them in the
+// opposite order; if readers of its process remain, it makes the flock on the
+// readers' file shared before it releases the lock's file. A reader whose process
+// has neither takes the lock's file shared, then the readers' file, and releases
+// the lock's file at once. So the readers' file is converted only by a process
+// that has the lock's file exclusively, and any process that arrives in the gap is
+// refused the lock's file. No overlap is missed: of a reader and a writer in two
+// processes, the one that first took the lock's file kept it until it had the
+// readers' file in the mode it needs, so the other is refused one of the two. And
+// there is no false alarm, for the same reason as above: a process has flocks only
+// while one of its workers has a hold. That includes the brief shared flock on the
+// lock's file. It conflicts only with exclusive ones, and with a correct lock no
+// other process holds an exclusive flock then, even briefly.
 //
-// The tokens: those of writers rise. That of a reader is higher than that of any
-// earlier writer, or is a writer's of the same process: that is a downgrade. And
-// a writer's is higher than those of earlier readers, but for its own process's
-// downgraded ones. Readers write their token into the readers' file, each
-// process into a line of its own, since they may do so at the same time; only
-// writers read it, who are alone.
+// Tokens of writers rise. A reader's token is higher than that of any earlier
+// writer, or, after a downgrade, equal to that of a writer of its own process. A
+// writer's token is higher than that of any earlier reader, except readers of its
+// own process that downgraded. Readers may record tokens at the same time, so each
+// process has its own line in the readers' file. Only writers read them, and a
+// writer is alone.
 //
-// # What it does catch
+// # What is detected
 //
-// Two processes inside at once, whatever the reason; a process that enters with
-// a token which is lower than that of somebody who was inside before it, even if
-// nobody is inside now (it was paused, say, or the lock was handed on twice);
-// two processes with one token. A process that was paused and did not notice
-// that it had lost the lock is no excuse: that is an overlap, and counts. All that
-// between readers and writers, too.
+// Two processes inside at once, for any reason; a process that enters with a lower
+// token than an earlier entry, even if all others have left (it was paused, say,
+// while the lock changed hands twice); two processes with the same token. A process
+// that was paused and has not noticed that it lost the lock is not excused: that is
+// an overlap. All of this between readers and writers, too.
 type referee struct {
-	lock    string // its name, for reports
-	process int    // its number, which is that of its line in readersFile
+	lock    string // name
+	process int    // number, and that of its line in readersFile
 	pid     int
 	report  func(violation)
 
-	mu          sync.Mutex              // protects what follows; held across the calls to the files, which do not block
-	file        *os.File                // the lock's
-	readersFile *os.File                // the readers'; nil before a reader or a writer has come
-	readersPath string                  // its path
-	writers     int                     // workers of this process, of whatever round, under the exclusive or the write lock
-	readers     int                     // the same, under the read lock
-	locked      bool                    // this process has the lock's file; false while writers > 0 only after a refusal
-	reading     flockSort               // what it has of the readers' file
-	rounds      map[roundID]*attendance // those with somebody inside
-	occupancy   occupancy               // for how long this process had the lock
+	mu          sync.Mutex         // protects the fields below; held during calls to the files, which do not block
+	file        *os.File           // the lock's file
+	readersFile *os.File           // nil before the first entry into a read/write lock
+	readersPath string             // of readersFile
+	writers     int                // workers inside with the exclusive or the write lock, of all rounds
+	readers     int                // workers inside with the read lock, of all rounds
+	locked      bool               // the process has the flock on file; false while writers > 0 only after a refusal
+	reading     flockMode          // the process's flock on readersFile
+	rounds      map[roundID]*round // with workers inside
+	occupancy   occupancy
 }
 
-// roundID is a round. A downgraded one has the token of its writer's.
+// roundID identifies a round. A read round that began as a downgrade has the
+// token of the write round.
 type roundID struct {
 	kind  manager.Kind
 	token uint64
 }
 
-// flockSort is a sort of flock.
-type flockSort int
+// flockMode is a mode of flock.
+type flockMode int
 
 const (
-	none flockSort = iota
+	none flockMode = iota
 	shared
 	exclusive
 )
 
-// attendance is the workers of one round that are inside.
-type attendance struct {
-	inside int
-	lost   <-chan struct{} // closed when the round was lost
+// A round is one with workers inside.
+type round struct {
+	inside int             // number of them
+	lost   <-chan struct{} // closed if the round was lost
 }
 
-// A violation is what no run may have.
+// A violation is an entry that the lock should have prevented.
 type violation struct {
 	Kind  violationKind `json:"kind"`
 	Lock  string        `json:"lock"`
 	Time  time.Time     `json:"time"`
 	Mode  string        `json:"mode"`  // exclusive, read or write
-	PID   int           `json:"pid"`   // who entered
-	Token uint64        `json:"token"` // with which fencing token
-	// What the lock's file said: the last process that entered properly, and
-	// its token.
+	PID   int           `json:"pid"`   // of the process that entered
+	Token uint64        `json:"token"` // its fencing token
+	// The last correct entry according to the file.
 	OtherPID   int    `json:"other_pid"`
 	OtherToken uint64 `json:"other_token"`
 }
@@ -150,48 +145,46 @@ type violationKind string
 const (
 	// Two processes are inside at once.
 	overlap violationKind = "overlap"
-	// A process enters with a lower token than that of an earlier entry that
-	// excludes it.
+	// A process enters with a lower token than an earlier conflicting entry.
 	tokenFell violationKind = "token fell"
 	// Two processes enter with the same token.
 	tokenShared violationKind = "token shared"
-	// One process has two rounds of one lock at once, neither is lost, and they
-	// are not a write round and one that it was downgraded to.
+	// One process has two rounds of a lock at once. Neither is lost, and neither
+	// is a downgrade of the other.
 	twoRounds violationKind = "two rounds"
 )
 
-// String says for a person what happened.
+// String describes v in a line of text.
 func (v violation) String() string {
 	var what string
 	switch v.Kind {
 	case overlap:
-		// The file may not have been written yet by who is inside.
-		what = fmt.Sprintf("pid %d entered with token %d while another process was inside; the last entry noted is that of pid %d with token %d", v.PID, v.Token, v.OtherPID, v.OtherToken)
+		// The process inside may not have written the file yet.
+		what = fmt.Sprintf("pid %d entered with token %d while another process was inside; the last recorded entry is that of pid %d with token %d", v.PID, v.Token, v.OtherPID, v.OtherToken)
 	case tokenFell:
-		what = fmt.Sprintf("pid %d entered with token %d after pid %d had entered with token %d, which is higher", v.PID, v.Token, v.OtherPID, v.OtherToken)
+		what = fmt.Sprintf("pid %d entered with token %d after pid %d had entered with the higher token %d", v.PID, v.Token, v.OtherPID, v.OtherToken)
 	case tokenShared:
-		what = fmt.Sprintf("pid %d entered with token %d, which pid %d has too", v.PID, v.Token, v.OtherPID)
+		what = fmt.Sprintf("pid %d entered with token %d, which pid %d also had", v.PID, v.Token, v.OtherPID)
 	case twoRounds:
-		what = fmt.Sprintf("pid %d entered with token %d while its own round with token %d was inside and not lost", v.PID, v.Token, v.OtherToken)
+		what = fmt.Sprintf("pid %d entered with token %d while its workers with token %d were inside and had not lost the lock", v.PID, v.Token, v.OtherToken)
 	}
 	return fmt.Sprintf("%s: %s on lock %q (%s): %s", v.Time.Format("15:04:05.000000"), v.Kind, v.Lock, v.Mode, what)
 }
 
-// newReferee returns a referee of the named lock, whose files at path and beside
-// it are made if need be. Each process, which is known by its number, has one per
-// lock. report is called with mu held.
+// newReferee returns the referee of a process for the named lock. It creates the
+// files, at path and beside it, if they do not exist. It calls report with mu held.
 func newReferee(lock, path string, process int, report func(violation)) (*referee, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("the referee's file of lock %q: %w", lock, err)
+		return nil, fmt.Errorf("opening the referee's file of lock %q: %w", lock, err)
 	}
 	return &referee{
 		lock: lock, process: process, pid: os.Getpid(), report: report,
-		file: f, readersPath: path + ".readers", rounds: map[roundID]*attendance{},
+		file: f, readersPath: path + ".readers", rounds: map[roundID]*round{},
 	}, nil
 }
 
-// close gives the files back. Nobody may be inside.
+// close closes the files. No worker may be inside.
 func (r *referee) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,39 +195,37 @@ func (r *referee) close() error {
 	return err
 }
 
-// enter notes that a worker of this process begins work under the lock, by a
-// hold of the given kind whose grant has the token and whose Lost channel is
-// given. The worker calls leave when it has stopped, which must be before it
-// releases the hold. An error means that the referee itself could not do its
-// work.
+// enter records and judges that a worker enters with a hold of the given kind,
+// token and Lost channel. The worker must call leave before it releases the hold.
+// An error is one of the referee itself.
 func (r *referee) enter(kind manager.Kind, token uint64, lost <-chan struct{}) (leave func() error, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := roundID{kind, token}
-	round := r.rounds[id]
-	if round == nil {
+	in := r.rounds[id]
+	if in == nil {
 		if err := r.judge(id); err != nil {
 			return nil, err
 		}
-		round = &attendance{lost: lost}
-		r.rounds[id] = round
+		in = &round{lost: lost}
+		r.rounds[id] = in
 	}
-	round.inside++
+	in.inside++
 	r.occupancy.enter(token, time.Now())
 	if kind == manager.KindRead {
 		r.readers++
 	} else {
 		r.writers++
 	}
-	return func() error { return r.leave(id, round) }, nil
+	return func() error { return r.leave(id, in) }, nil
 }
 
-// leave takes one worker of a round out.
-func (r *referee) leave(id roundID, round *attendance) error {
+// leave records that a worker of the round leaves.
+func (r *referee) leave(id roundID, in *round) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.occupancy.leave(time.Now())
-	if round.inside--; round.inside == 0 {
+	if in.inside--; in.inside == 0 {
 		delete(r.rounds, id)
 	}
 	if id.kind == manager.KindRead {
@@ -243,9 +234,9 @@ func (r *referee) leave(id roundID, round *attendance) error {
 		r.writers--
 	}
 	if r.writers > 0 {
-		return nil // which need what there is; also after a refusal, to keep it simple
+		return nil // they need the flocks, if the process has them
 	}
-	// The readers' file first: see above.
+	// The readers' file comes first, as explained above.
 	want := none
 	if r.readers > 0 {
 		want = min(r.reading, shared)
@@ -260,15 +251,15 @@ func (r *referee) leave(id roundID, round *attendance) error {
 	return nil
 }
 
-// held returns for how long this process has had the lock.
+// held returns how long this process has used the lock.
 func (r *referee) held() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.occupancy.total(time.Now())
 }
 
-// readAs makes the flock on the readers' file what is wanted, if it is granted.
-func (r *referee) readAs(want flockSort) (granted bool, err error) {
+// readAs tries to change the flock on the readers' file to the wanted mode.
+func (r *referee) readAs(want flockMode) (granted bool, err error) {
 	switch {
 	case want == r.reading:
 		return true, nil
@@ -279,22 +270,22 @@ func (r *referee) readAs(want flockSort) (granted bool, err error) {
 	if granted, err = flock(r.readersFile, want); err != nil {
 		return false, r.wrap("lock", err)
 	}
-	r.reading = none // a conversion that was refused has given up the old one
+	r.reading = none // a refused conversion has released the old flock
 	if granted {
 		r.reading = want
 	}
 	return granted, nil
 }
 
-// judge looks at the first entry of a round. The caller holds mu.
+// judge judges the first entry of a round. The caller holds mu.
 func (r *referee) judge(id roundID) error {
 	v := violation{Lock: r.lock, Mode: id.kind.String(), Time: time.Now(), PID: r.pid, Token: id.token}
-	for other, round := range r.rounds {
+	for other, in := range r.rounds {
 		if other.kind != id.kind && other.token == id.token {
 			continue // a downgrade
 		}
 		select {
-		case <-round.lost:
+		case <-in.lost:
 		default:
 			v.Kind, v.OtherPID, v.OtherToken = twoRounds, r.pid, other.token
 			r.report(v)
@@ -312,12 +303,13 @@ func (r *referee) judge(id roundID) error {
 	return r.judgeWriter(v, id.kind == manager.KindWrite)
 }
 
-// judgeWriter judges an entry under the exclusive lock or the write lock.
+// judgeWriter judges an entry with the exclusive or, if readers is set, the write
+// lock.
 func (r *referee) judgeWriter(v violation, readers bool) error {
 	granted := r.locked
 	if !granted {
-		// After a refusal the workers of that round go in without the flock,
-		// and leave without it; the next round tries again.
+		// After a refusal the workers of the round are inside without the
+		// flock. The next round tries again.
 		var err error
 		if granted, err = flock(r.file, exclusive); err != nil {
 			return r.wrap("lock", err)
@@ -330,7 +322,7 @@ func (r *referee) judgeWriter(v violation, readers bool) error {
 			return err
 		}
 		if !granted && r.readers > 0 {
-			// Our own readers are still inside.
+			// Our own readers are inside and need what they had.
 			if _, err = r.readAs(shared); err != nil {
 				return err
 			}
@@ -339,8 +331,8 @@ func (r *referee) judgeWriter(v violation, readers bool) error {
 	var err error
 	v.OtherPID, v.OtherToken, err = r.read()
 	if !granted {
-		// The file is the other's, who may be writing it now: what we read is
-		// for the report only.
+		// The other process may be writing the file now, so what we read is
+		// for the report only, and its error does not matter.
 		v.Kind = overlap
 		r.report(v)
 		return nil
@@ -362,8 +354,8 @@ func (r *referee) judgeWriter(v violation, readers bool) error {
 	return r.wrap("write", r.write(v.Token))
 }
 
-// compare compares the token of an entry with the other one that v has, which
-// must be lower, or the same process's. It reports whether it is no lower.
+// compare compares v's token with the other one, which must be lower, or equal and
+// of the same process. It reports false if the token fell.
 func (r *referee) compare(v *violation) bool {
 	switch {
 	case v.Token < v.OtherToken:
@@ -377,7 +369,7 @@ func (r *referee) compare(v *violation) bool {
 	return true
 }
 
-// judgeReader judges an entry under the read lock.
+// judgeReader judges an entry with the read lock.
 func (r *referee) judgeReader(v violation) error {
 	granted := true
 	if !r.locked && r.reading == none {
@@ -416,9 +408,9 @@ func (r *referee) judgeReader(v violation) error {
 	return r.wrap("write", r.writeReader(v.Token))
 }
 
-// The lock's file has one line of fixed length, so that writing it anew leaves
-// nothing behind: the process that entered last as a writer, and its token. The
-// readers' file has such a line for each process, with its highest token.
+// The lock's file has one record: the process that entered last as a writer, and
+// its token. The readers' file has one for each process, with the highest token of
+// its readers. Records have a fixed length, so that one overwrites another.
 const recordFormat = "pid %10d token %20d\n"
 
 var recordLength = len(fmt.Sprintf(recordFormat, 0, 0))
@@ -428,7 +420,7 @@ func (r *referee) write(token uint64) error {
 	return err
 }
 
-// read returns what the lock's file says; zeros if nobody has written it yet.
+// read returns the record in the lock's file, or zeros if there is none yet.
 func (r *referee) read() (pid int, token uint64, err error) {
 	b := make([]byte, recordLength)
 	switch n, err := r.file.ReadAt(b, 0); {
@@ -440,13 +432,13 @@ func (r *referee) read() (pid int, token uint64, err error) {
 	return parseRecord(b)
 }
 
-// writeReader notes a reader's token in the line of this process.
+// writeReader records a reader's token, if it is higher than the recorded one.
 func (r *referee) writeReader(token uint64) error {
 	at := int64(r.process * recordLength)
 	b := make([]byte, recordLength)
 	if n, err := r.readersFile.ReadAt(b, at); n == len(b) {
 		_, last, err := parseRecord(b)
-		if err != nil || last >= token { // the same round once more, or one that was lost
+		if err != nil || last >= token { // the same round again, or a lost one
 			return err
 		}
 	} else if !errors.Is(err, io.EOF) {
@@ -456,8 +448,8 @@ func (r *referee) writeReader(token uint64) error {
 	return err
 }
 
-// highestReader returns the highest token that a reader has entered with, and
-// its process; of two with that token, another process's than this one's.
+// highestReader returns the highest token of a reader, and its process. If several
+// processes have had that token, it returns another than r's own.
 func (r *referee) highestReader() (pid int, token uint64, err error) {
 	b, err := io.ReadAll(io.NewSectionReader(r.readersFile, 0, 1<<62))
 	if err != nil {
@@ -475,8 +467,8 @@ func (r *referee) highestReader() (pid int, token uint64, err error) {
 	return pid, token, nil
 }
 
-// parseRecord reads a line. One that was never written, with others behind it,
-// is zeros.
+// parseRecord parses a record. One that was never written, before others, consists
+// of zero bytes.
 func parseRecord(line []byte) (pid int, token uint64, err error) {
 	if line[0] == 0 {
 		return 0, 0, nil
@@ -489,5 +481,5 @@ func (r *referee) wrap(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("the referee cannot %s its file of lock %q: %w", what, r.lock, err)
+	return fmt.Errorf("the referee failed to %s its file of lock %q: %w", what, r.lock, err)
 }

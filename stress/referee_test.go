@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 )
 
-// court is what a lock's processes share, within one test: the file, and a list
-// of what their referees have seen. An flock belongs to an open file, so two
-// referees that have opened it exclude each other as if they were in two processes.
+// court stands for the processes that share a lock, within one test: it has the
+// files, and the violations seen by their referees. An flock belongs to an open
+// file, so two referees exclude each other as if they were in two processes.
 type court struct {
 	t    *testing.T
 	path string
@@ -53,7 +53,7 @@ func (c *court) process(pid int) *referee {
 	return r
 }
 
-// kinds returns what has been seen.
+// kinds returns the kinds of violations seen.
 func (c *court) kinds() (kinds []violationKind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,31 +63,31 @@ func (c *court) kinds() (kinds []violationKind) {
 	return kinds
 }
 
-// Each row is a course of events in words: "A1+5" is that worker 1 of process A
-// enters an exclusive lock with token 5, "A1w5" the write lock, "A1r5" the read
-// lock, "A1-" that it leaves, "lost5" that the rounds of token 5 are lost.
+// A course is a sequence of events: "A1+5" is worker 1 of process A entering an
+// exclusive lock with token 5, "A1w5" a write lock, and "A1r5" a read lock; "A1-"
+// is that worker leaving; "lost5" is the loss of the rounds with token 5.
 func TestReferee(t *testing.T) {
 	tests := []struct {
 		name   string
 		course string
 		want   []violationKind
 	}{
-		// What a lock that works does.
+		// Correct.
 		{"one after the other", "A1+5 A1- B1+6 B1- A1+7 A1-", nil},
 		{"together in one process", "A1+5 A2+5 A1- A3+5 A2- A3- B1+6 B1-", nil},
-		{"all of a round are out for a moment", "A1+5 A1- A2+5 A2- B1+6 B1-", nil},
-		{"a process again, nobody between", "A1+5 A1- A1+6 A1-", nil},
-		{"a round that was lost is still inside when the process's next one begins", "A1+5 lost5 A2+6 A1- A2- B1+7 B1-", nil},
-		{"and goes later than that one", "A1+5 lost5 A2+6 A2- A1- B1+7 B1-", nil},
+		{"all workers of a round are outside for a moment", "A1+5 A1- A2+5 A2- B1+6 B1-", nil},
+		{"the same process again", "A1+5 A1- A1+6 A1-", nil},
+		{"a lost round is still inside when the process's next one begins", "A1+5 lost5 A2+6 A1- A2- B1+7 B1-", nil},
+		{"and leaves after it", "A1+5 lost5 A2+6 A2- A1- B1+7 B1-", nil},
 
-		// What it must not do.
+		// Wrong.
 		{"two processes", "A1+5 B1+6 B1- A1-", []violationKind{overlap}},
-		{"two processes, in a round that is under way", "A1+5 A2+5 A1- B1+6 A2- B1-", []violationKind{overlap}},
-		{"one overlap is reported once for each round", "A1+5 B1+6 B2+6 B1- B3+6 B2- B3- A1-", []violationKind{overlap}},
-		{"who was refused does not take the other's flock away", "A1+5 B1+6 B1- C1+7 C1- A1-", []violationKind{overlap, overlap}},
-		{"nor writes into the other's file", "A1+5 B1+9 B1- A1- C1+6 C1-", []violationKind{overlap}},
-		{"nor keeps out whoever comes when the other has left", "A1+5 B1+6 A1- B1- C1+7 C1-", []violationKind{overlap}},
-		{"a lost round, in another process's way", "A1+5 lost5 B1+6 A1- B1-", []violationKind{overlap}},
+		{"two processes, the first of whose workers has left", "A1+5 A2+5 A1- B1+6 A2- B1-", []violationKind{overlap}},
+		{"an overlap is reported once for each round", "A1+5 B1+6 B2+6 B1- B3+6 B2- B3- A1-", []violationKind{overlap}},
+		{"the refused process does not take the other's flock", "A1+5 B1+6 B1- C1+7 C1- A1-", []violationKind{overlap, overlap}},
+		{"nor does it write into the file", "A1+5 B1+9 B1- A1- C1+6 C1-", []violationKind{overlap}},
+		{"nor does it block others after the first has left", "A1+5 B1+6 A1- B1- C1+7 C1-", []violationKind{overlap}},
+		{"a lost round overlaps with another process", "A1+5 lost5 B1+6 A1- B1-", []violationKind{overlap}},
 		{"a token that fell", "A1+5 A1- B1+4 B1-", []violationKind{tokenFell}},
 		{"a token that fell below the highest, not the last", "A1+5 A1- B1+4 B1- C1+4 C1-", []violationKind{tokenFell, tokenFell}},
 		{"a process's own token that fell", "A1+5 A1- A1+4 A1-", []violationKind{tokenFell}},
@@ -95,7 +95,7 @@ func TestReferee(t *testing.T) {
 		{"two rounds at once", "A1+5 A2+6 A1- A2-", []violationKind{twoRounds}},
 		{"two rounds at once, in the wrong order", "A1+6 A2+5 A1- A2-", []violationKind{twoRounds, tokenFell}},
 
-		// What a read/write lock that works does.
+		// Read/write locks, correct.
 		{"readers together", "A1r5 B1r6 C1r7 A1- A2r5 B1- A2- C1-", nil},
 		{"readers together, in any order of their tokens", "C1r7 A1r5 B1r6 A1- B1- C1-", nil},
 		{"a writer, readers, a writer", "A1w5 A1- A1r6 B1r7 A1- B1- B1w8 B1- A1r9 A1-", nil},
@@ -105,33 +105,33 @@ func TestReferee(t *testing.T) {
 		{"others read beside a downgraded reader", "A1w5 A2r5 A1- B1r6 A2- B1- B1w7 B1-", nil},
 		{"the writer's round goes on after one was downgraded", "A1w5 A2r5 A1- A3w5 A2- A3- B1r6 B1-", nil},
 		{"the reader of a write round is first at the referee", "A1r5 A2w5 A2- A1- B1w6 B1-", nil},
-		{"that round once more, when all were out", "A1w5 A2r5 A1- A2- A3w5 A3- A4r5 A4- B1w6 B1-", nil},
+		{"the write round again, after all had left", "A1w5 A2r5 A1- A2- A3w5 A3- A4r5 A4- B1w6 B1-", nil},
 		{"a lost reader is still inside when its process writes", "A1r5 lost5 A2w6 A1- A2- B1w7 B1-", nil},
-		{"and goes later than the writer", "A1r5 lost5 A2w6 A2- A1- B1w7 B1-", nil},
+		{"and leaves after the writer", "A1r5 lost5 A2w6 A2- A1- B1w7 B1-", nil},
 		{"a lost reader beside its process's next one", "A1r5 lost5 A2r6 A1- B1r7 A2- B1- C1w8 C1-", nil},
 
-		// What it must not do.
+		// Read/write locks, wrong.
 		{"two writers", "A1w5 B1w6 B1- A1-", []violationKind{overlap}},
 		{"a reader beside another process's writer", "A1w5 B1r6 B1- A1-", []violationKind{overlap}},
 		{"a writer beside another process's reader", "A1r5 B1w6 B1- A1-", []violationKind{overlap}},
-		{"beside readers of two", "A1r5 B1r6 C1w7 C1- A1- B1-", []violationKind{overlap}},
-		{"beside one that came in later than the first, who has left", "A1r5 B1r6 A1- C1w7 B1- C1-", []violationKind{overlap}},
-		{"a reader who was refused does not take the writer's flocks away", "A1w5 B1r6 B1- C1r7 C1- A1-", []violationKind{overlap, overlap}},
-		{"a writer who was refused does not take the reader's flock away", "A1r5 B1w6 B1- C1w7 C1- A1-", []violationKind{overlap, overlap}},
-		{"nor keeps anybody out later", "A1r5 B1w6 A1- B1- C1w7 C1- A1r8 A1-", []violationKind{overlap}},
+		{"a writer beside readers of two processes", "A1r5 B1r6 C1w7 C1- A1- B1-", []violationKind{overlap}},
+		{"a writer beside the second reader, after the first has left", "A1r5 B1r6 A1- C1w7 B1- C1-", []violationKind{overlap}},
+		{"a refused reader does not take the writer's flocks", "A1w5 B1r6 B1- C1r7 C1- A1-", []violationKind{overlap, overlap}},
+		{"a refused writer does not take the reader's flock", "A1r5 B1w6 B1- C1w7 C1- A1-", []violationKind{overlap, overlap}},
+		{"nor does it block others later", "A1r5 B1w6 A1- B1- C1w7 C1- A1r8 A1-", []violationKind{overlap}},
 		{"a writer between a downgrade's two nodes", "A1w5 A2r5 A1- B1w6 B1- A2-", []violationKind{overlap}},
 		{"a writer, when the reader of a write round has left", "A1w5 A2r5 A2- B1w6 B1- A1-", []violationKind{overlap}},
 		{"a reader, when the reader of a write round has left", "A1w5 A2r5 A2- B1r6 B1- A1-", []violationKind{overlap}},
 		{"a writer, after a downgrade and back", "A1w5 A2r5 A1- A3w5 A2- B1w6 B1- A3-", []violationKind{overlap}},
 		{"a reader, after a downgrade and back", "A1w5 A2r5 A1- A3w5 A2- B1r6 B1- A3-", []violationKind{overlap}},
 		{"a process writes beside its own reader and another's", "A1r5 lost5 B1r6 A2w7 A2- C1w8 C1- A1- B1-", []violationKind{overlap, overlap}},
-		{"who was refused for its own lost reader still has that one inside", "A1r5 lost5 B1r6 A2w7 A2- B1- C1w8 C1- A1-", []violationKind{overlap, overlap}},
-		{"a reader beside a writer who was refused for a reader", "A1r5 B1w6 C1r7 C1- B1- A1-", []violationKind{overlap, overlap}},
-		{"who was refused, downgraded", "A1r5 B1w6 B2r6 A1- B1- C1w7 C1- B2-", []violationKind{overlap, overlap}},
-		{"a lost reader, in another process's way", "A1r5 lost5 B1w6 A1- B1-", []violationKind{overlap}},
+		{"a refused writer's own lost reader is still inside", "A1r5 lost5 B1r6 A2w7 A2- B1- C1w8 C1- A1-", []violationKind{overlap, overlap}},
+		{"a reader beside a writer that was refused because of a reader", "A1r5 B1w6 C1r7 C1- B1- A1-", []violationKind{overlap, overlap}},
+		{"a refused writer downgrades", "A1r5 B1w6 B2r6 A1- B1- C1w7 C1- B2-", []violationKind{overlap, overlap}},
+		{"a lost reader overlaps with another process", "A1r5 lost5 B1w6 A1- B1-", []violationKind{overlap}},
 		{"a writer's token that fell", "A1w5 A1- B1w4 B1-", []violationKind{tokenFell}},
 		{"a writer's token below a reader's", "A1r5 A1- B1r7 B1- A1w6 A1-", []violationKind{tokenFell}},
-		{"and below one that the reader's process has had before", "A1r7 A1- A1r5 A1- B1w6 B1-", []violationKind{tokenFell}},
+		{"and below an earlier token of the reader's process", "A1r7 A1- A1r5 A1- B1w6 B1-", []violationKind{tokenFell}},
 		{"a reader's token below a writer's", "A1w5 A1- B1r4 B1-", []violationKind{tokenFell}},
 		{"a reader with another process's writer's token", "A1w5 A1- B1r5 B1-", []violationKind{tokenShared}},
 		{"a writer with another process's reader's token", "A1r5 A1- B1r5 B1- A1w5 A1-", []violationKind{tokenShared}},
@@ -173,7 +173,7 @@ func TestReferee(t *testing.T) {
 	}
 }
 
-func TestViolationSaysWhoItWas(t *testing.T) {
+func TestViolationNamesBothProcesses(t *testing.T) {
 	c := newCourt(t)
 	a, b := c.process(1), c.process(2)
 	leaveA, errA := a.enter(manager.KindExclusive, 17, nil)
@@ -188,246 +188,149 @@ func TestViolationSaysWhoItWas(t *testing.T) {
 		t.Fatalf("saw %v, want one", c.seen)
 	}
 	if v := c.seen[0]; v.PID != 2 || v.Token != 18 || v.OtherPID != 1 || v.OtherToken != 17 || v.Lock != "l" {
-		t.Errorf("got %+v, want pid 2 with token 18 against pid 1 with token 17", v)
+		t.Errorf("got %+v, want pid 2 with token 18, and pid 1 with token 17", v)
 	}
 	for _, part := range []string{"overlap", `"l"`, "pid 2", "18", "pid 1", "17"} {
 		if text := c.seen[0].String(); !strings.Contains(text, part) {
-			t.Errorf("%q does not say %q", text, part)
+			t.Errorf("%q lacks %q", text, part)
 		}
 	}
 }
 
-// sharedLock is a lock that processes own and goroutines share, made of a mutex:
-// what the referee is to judge, with a switch to break it.
-type sharedLock struct {
-	mu     sync.Mutex // held by the process that owns the lock, from its first holder to its last
-	token  uint64     // of the last round; protected by mu
-	broken bool       // rounds end before their last holder has left
-}
-
-// sharedLockProcess is a process's part of it.
-type sharedLockProcess struct {
-	lock *sharedLock
-
-	mu      sync.Mutex // held also while the process waits for the lock, as all its newcomers then wait
-	holders int
-	token   uint64
-	lost    chan struct{}
-}
-
-func (p *sharedLockProcess) acquire() (token uint64, lost <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.holders == 0 {
-		p.lock.mu.Lock()
-		p.lock.token++
-		p.token, p.lost = p.lock.token, make(chan struct{})
-	}
-	p.holders++
-	return p.token, p.lost
-}
-
-func (p *sharedLockProcess) release() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.holders--
-	if p.holders == 0 {
-		p.lock.mu.Unlock()
-	}
-}
-
-// Many goroutines of several processes go in and out as fast as they can. With
-// a lock that works nothing may be seen, whatever the schedule; with one that
-// lets go before its holders leave, something must.
-func TestRefereeAgainstALockThatIsKnown(t *testing.T) {
-	for _, broken := range []bool{false, true} {
-		name := map[bool]string{false: "works", true: "broken"}[broken]
-		t.Run(name, func(t *testing.T) {
-			c := newCourt(t)
-			lock := &sharedLock{broken: broken}
-			var workers sync.WaitGroup
-			for pid := range 3 {
-				r, p := c.process(pid+1), &sharedLockProcess{lock: lock}
-				for g := range 4 {
-					rng := rand.New(rand.NewPCG(uint64(pid), uint64(g)))
-					workers.Go(func() {
-						for range 300 {
-							visit(t, r, p, rng)
-						}
-					})
-				}
-			}
-			workers.Wait()
-			if got := c.kinds(); (len(got) > 0) != broken {
-				t.Errorf("saw %d violations, the first of %q", len(got), slices.Compact(got))
-			}
-		})
-	}
-}
-
-// visit is what a worker does: in with a hold, out before it is released. With
-// a broken lock the hold is worth nothing from the moment it is given.
-func visit(t *testing.T, r *referee, p *sharedLockProcess, rng *rand.Rand) {
-	token, lost := p.acquire()
-	if p.lock.broken {
-		p.release()
-	} else {
-		defer p.release()
-	}
-	leave, err := r.enter(manager.KindExclusive, token, lost)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	for range rng.IntN(100) {
-		runtime.Gosched()
-	}
-	if err := leave(); err != nil {
-		t.Error(err)
-	}
-}
-
-// sharedRWLock is the same for a read/write lock: processes read together or one
-// writes, which may read, too, and read on when it has written.
-type sharedRWLock struct {
+// A fakeLock is a correct read/write lock between processes, with a switch to
+// break it: several processes may read together, or one may write, and read on
+// after that.
+type fakeLock struct {
 	mu      sync.Mutex
-	changed *sync.Cond     // on mu; what follows has changed
-	token   uint64         // of the last round
-	writer  *sharedRWOwner // that has the write lock; nil: nobody
-	readers int            // processes that have the read lock
-	broken  bool
+	changed *sync.Cond   // signals changes to the fields below
+	token   uint64       // of the last round
+	writer  *fakeProcess // that has the write lock, or nil
+	readers int          // processes that have the read lock
+	broken  bool         // visit releases holds too early
 }
 
-// sharedRWOwner is a process's part of it; protected by the lock's mu.
-type sharedRWOwner struct {
-	lock        *sharedRWLock
+// A fakeProcess is a process's part of a fakeLock, whose mu protects it.
+type fakeProcess struct {
+	lock        *fakeLock
 	read, write struct {
 		holders int
 		token   uint64
 	}
 }
 
-func (p *sharedRWOwner) acquireRead() (token uint64) {
+// acquire takes the lock and returns its token.
+func (p *fakeProcess) acquire(kind manager.Kind) (token uint64, release func()) {
 	l := p.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for p.read.holders == 0 && l.writer != nil && l.writer != p {
+	mine := &p.write
+	if kind == manager.KindRead {
+		mine = &p.read
+	}
+	for mine.holders == 0 && (l.writer != nil && l.writer != p || kind != manager.KindRead && (l.writer != nil || l.readers > 0)) {
 		l.changed.Wait()
 	}
-	if p.read.holders++; p.read.holders == 1 {
-		l.readers++
-		if l.writer == p {
-			p.read.token = p.write.token
+	if mine.holders++; mine.holders == 1 {
+		if kind == manager.KindRead && l.writer == p {
+			mine.token = p.write.token // a downgrade
 		} else {
 			l.token++
-			p.read.token = l.token
+			mine.token = l.token
+		}
+		if kind == manager.KindRead {
+			l.readers++
+		} else {
+			l.writer = p
 		}
 	}
-	return p.read.token
-}
-
-func (p *sharedRWOwner) acquireWrite() (token uint64) {
-	l := p.lock
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for p.write.holders == 0 && (l.writer != nil || l.readers > 0) {
-		l.changed.Wait()
-	}
-	if p.write.holders++; p.write.holders == 1 {
-		l.writer = p
-		l.token++
-		p.write.token = l.token
-	}
-	return p.write.token
-}
-
-func (p *sharedRWOwner) releaseRead() {
-	l := p.lock
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if p.read.holders--; p.read.holders == 0 {
-		l.readers--
+	token = mine.token
+	release = func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if mine.holders--; mine.holders > 0 {
+			return
+		}
+		if kind == manager.KindRead {
+			l.readers--
+		} else {
+			l.writer = nil
+		}
 		l.changed.Broadcast()
 	}
+	return token, release
 }
 
-func (p *sharedRWOwner) releaseWrite() {
-	l := p.lock
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if p.write.holders--; p.write.holders == 0 {
-		l.writer = nil
-		l.changed.Broadcast()
-	}
-}
-
-func TestRefereeAgainstAReadWriteLockThatIsKnown(t *testing.T) {
-	for _, broken := range []bool{false, true} {
-		name := map[bool]string{false: "works", true: "broken"}[broken]
-		t.Run(name, func(t *testing.T) {
+// Many goroutines of several processes enter and leave as fast as they can. The
+// referee must see nothing if the lock is correct, whatever the schedule, and
+// something if it releases holds too early.
+func TestRefereeOfAKnownLock(t *testing.T) {
+	exclusive := []manager.Kind{manager.KindExclusive}
+	for _, tt := range []struct {
+		name   string
+		broken bool
+		visits [][]manager.Kind // kinds of holds taken one after the other, and released in that order
+	}{
+		{"exclusive", false, [][]manager.Kind{exclusive}},
+		{"broken exclusive", true, [][]manager.Kind{exclusive}},
+		{"read and write", false, [][]manager.Kind{{manager.KindRead}, {manager.KindWrite}, {manager.KindWrite, manager.KindRead}}},
+		{"broken read and write", true, [][]manager.Kind{{manager.KindRead}, {manager.KindWrite}, {manager.KindWrite, manager.KindRead}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			c := newCourt(t)
-			lock := &sharedRWLock{broken: broken}
+			lock := &fakeLock{broken: tt.broken}
 			lock.changed = sync.NewCond(&lock.mu)
 			var workers sync.WaitGroup
 			for pid := range 3 {
-				r, p := c.process(pid+1), &sharedRWOwner{lock: lock}
+				r, p := c.process(pid+1), &fakeProcess{lock: lock}
 				for g := range 4 {
 					rng := rand.New(rand.NewPCG(uint64(pid), uint64(g)))
 					workers.Go(func() {
 						for range 300 {
-							visitReadWrite(t, r, p, rng)
+							visit(t, r, p, rng, tt.visits[rng.IntN(len(tt.visits))])
 						}
 					})
 				}
 			}
 			workers.Wait()
-			if got := c.kinds(); (len(got) > 0) != broken {
-				t.Errorf("saw %d violations, the first of %q", len(got), slices.Compact(got))
+			if got := c.kinds(); (len(got) > 0) != tt.broken {
+				t.Errorf("saw %d violations: %q", len(got), slices.Compact(got))
 			}
 		})
 	}
 }
 
-// visitReadWrite reads, or writes, or writes and reads on. With a broken lock
-// nothing is left of the read lock of who has released the write lock.
-func visitReadWrite(t *testing.T, r *referee, p *sharedRWOwner, rng *rand.Rand) {
-	enter := func(kind manager.Kind, token uint64) (leave func()) {
-		out, err := r.enter(kind, token, nil)
+// visit takes the holds of a visit, enters with each, and leaves before releasing
+// them. With a broken lock the last hold is void at once.
+func visit(t *testing.T, r *referee, p *fakeProcess, rng *rand.Rand, kinds []manager.Kind) {
+	var leaves []func()
+	for i, kind := range kinds {
+		token, release := p.acquire(kind)
+		if p.lock.broken && i == len(kinds)-1 {
+			release()
+			release = func() {}
+		}
+		leave, err := r.enter(kind, token, nil)
 		if err != nil {
 			t.Error(err)
+			return
 		}
-		for range rng.IntN(50) {
-			runtime.Gosched()
-		}
-		return func() {
-			if err := out(); err != nil {
+		pass(rng)
+		leaves = append(leaves, func() {
+			if err := leave(); err != nil {
 				t.Error(err)
 			}
-		}
+			release()
+		})
 	}
-	what := rng.IntN(3)
-	if what == 0 {
-		leave := enter(manager.KindRead, p.acquireRead())
+	for _, leave := range leaves {
 		leave()
-		p.releaseRead()
-		return
+		pass(rng)
 	}
-	leave := enter(manager.KindWrite, p.acquireWrite())
-	if what == 1 {
-		leave()
-		p.releaseWrite()
-		return
-	}
-	leaveRead := enter(manager.KindRead, p.acquireRead())
-	if p.lock.broken {
-		p.releaseRead()
-	} else {
-		defer p.releaseRead()
-	}
-	leave()
-	p.releaseWrite()
+}
+
+// pass lets other goroutines run for a moment.
+func pass(rng *rand.Rand) {
 	for range rng.IntN(50) {
 		runtime.Gosched()
 	}
-	leaveRead()
 }

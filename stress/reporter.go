@@ -11,20 +11,19 @@ import (
 	"time"
 )
 
-// A reporter tells a person how the run goes: one line that is written over
-// again on a terminal, a line every few seconds elsewhere, and, between them,
-// what is worth a line of its own. Any number of goroutines may use it.
+// A reporter shows the progress of a run: on a terminal as one line that it
+// rewrites, elsewhere as a line every few seconds. Events get lines of their own.
+// It is safe for concurrent use.
 type reporter struct {
 	live bool // w is a terminal
 
 	mu    sync.Mutex // protects what follows, and writing to w
 	w     io.Writer
-	shown string    // the status that is on the terminal now
-	last  time.Time // of the last status elsewhere; the first one comes after a while
+	shown string    // the status on the terminal
+	last  time.Time // when the last line of status was written; initially, the start
 }
 
-// plainInterval is the time between two lines of status where they cannot be
-// written over.
+// plainInterval is the time between two lines of status that are not rewritten.
 const plainInterval = 5 * time.Second
 
 func newReporter(w io.Writer) *reporter {
@@ -41,10 +40,10 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// rewrite goes to the first column and deletes to the end of the line.
+// rewrite moves to the first column and clears the line.
 const rewrite = "\r\x1b[K"
 
-// status shows how it goes, in place of what it showed before.
+// status replaces the status.
 func (r *reporter) status(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,14 +58,14 @@ func (r *reporter) status(text string) {
 	}
 }
 
-// phase says what begins now. On a terminal the status does.
+// phase announces a phase of the run, except on a terminal, where the status does.
 func (r *reporter) phase(format string, args ...any) {
 	if !r.live {
 		r.line(format, args...)
 	}
 }
 
-// line writes something that is to stay.
+// line writes a line that stays.
 func (r *reporter) line(format string, args ...any) {
 	text := strings.TrimRight(fmt.Sprintf(format, args...), "\n")
 	r.mu.Lock()
@@ -79,7 +78,7 @@ func (r *reporter) line(format string, args ...any) {
 	fmt.Fprintln(r.w, text)
 }
 
-// done takes the status away.
+// done removes the status.
 func (r *reporter) done() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +88,7 @@ func (r *reporter) done() {
 	}
 }
 
-// A meter knows how fast counts have grown lately.
+// A meter measures how fast counts have grown lately.
 type meter struct{ samples []sample }
 
 type sample struct {
@@ -97,11 +96,10 @@ type sample struct {
 	counts counts
 }
 
-// meterWindow is what "lately" means.
+// meterWindow defines "lately".
 const meterWindow = 3 * time.Second
 
-// add takes a sample and returns how many entries and grants there were each
-// second lately.
+// add takes a sample and returns the recent entries and grants per second.
 func (m *meter) add(now time.Time, c counts) (entries, grants float64) {
 	m.samples = append(m.samples, sample{now, c})
 	for len(m.samples) > 2 && now.Sub(m.samples[0].at) > meterWindow {
@@ -115,7 +113,7 @@ func (m *meter) add(now time.Time, c counts) (entries, grants float64) {
 	return float64(c.Entries-first.counts.Entries) / seconds, float64(c.Grants-first.counts.Grants) / seconds
 }
 
-// thousands writes n with commas.
+// thousands formats n with commas.
 func thousands[N uint64 | int64 | int](n N) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {

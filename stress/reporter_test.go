@@ -50,7 +50,7 @@ func TestAFileIsNoTerminal(t *testing.T) {
 	}
 	defer f.Close()
 	if isTerminal(f) {
-		t.Error("it is taken for one")
+		t.Error("a file is taken for a terminal")
 	}
 }
 
@@ -59,7 +59,7 @@ func TestMeter(t *testing.T) {
 		var m meter
 		var c counts
 		var entries, grants float64
-		// 1000 entries a second for 10 s, then 100.
+		// 1000 entries a second for 10 s, then 100 a second.
 		for i := range 20 {
 			entries, grants = m.add(time.Now(), c)
 			time.Sleep(time.Second)
@@ -71,7 +71,7 @@ func TestMeter(t *testing.T) {
 			c.Grants += n / 10
 		}
 		if entries != 100 || grants != 10 {
-			t.Errorf("%v entries/s and %v grants/s, want what they were lately: 100 and 10", entries, grants)
+			t.Errorf("%v entries/s and %v grants/s, want the recent 100 and 10", entries, grants)
 		}
 	})
 }

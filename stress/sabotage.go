@@ -8,26 +8,26 @@ import (
 	"slices"
 )
 
-// A sabotage makes one goroutine of the first process do wrong, so that a test
-// can see the harness notice. It is set in the environment, not by a flag,
-// since it is of no use to anybody else.
+// A sabotage makes one worker of the first process misbehave, so that a test
+// can check that the harness notices. It is set by an environment variable, not
+// by a flag, because only tests use it.
 type sabotage string
 
 const sabotageVariable = "HOLDFAST_STRESS_SABOTAGE"
 
 const (
-	lingers   sabotage = "lingers"    // goes on inside after it has released its hold
-	losesRead sabotage = "loses-read" // releases the read lock that it has downgraded to together with the write lock, and reads on
-	oldToken  sabotage = "old-token"  // enters with the token of its first grant every time
-	getsStuck sabotage = "gets-stuck" // waits for what never comes
-	leaks     sabotage = "leaks"      // its process ends with a hold, without closing the manager
-	crashes   sabotage = "crashes"    // ends its process
-	complains sabotage = "complains"  // meets an error that it did not expect
+	lingers   sabotage = "lingers"    // stays inside after releasing its hold
+	losesRead sabotage = "loses-read" // after a downgrade releases both holds, and goes on reading
+	oldToken  sabotage = "old-token"  // always enters with the token of its first grant
+	getsStuck sabotage = "gets-stuck" // blocks for ever
+	leaks     sabotage = "leaks"      // exits with a hold, without closing the manager
+	crashes   sabotage = "crashes"    // exits at once
+	complains sabotage = "complains"  // reports an unexpected error
 )
 
 var sabotages = []sabotage{"", lingers, losesRead, oldToken, getsStuck, leaks, crashes, complains}
 
-// sabotageFromEnvironment returns what the environment asks for.
+// sabotageFromEnvironment returns the sabotage that the environment names.
 func sabotageFromEnvironment() (sabotage, error) {
 	s := sabotage(os.Getenv(sabotageVariable))
 	if !slices.Contains(sabotages, s) {

@@ -17,64 +17,55 @@ const (
 	exitOK      = 0
 	exitFailure = 1 // a violation, a leak, a stuck worker, a failed process
 	exitUsage   = 2
-	exitVoid    = 3 // too little happened to prove anything
+	exitVoid    = 3 // too little happened to show anything
 )
 
-// A run of voidDuration or longer with fewer than voidEntries is void: that
-// nothing was violated is then no news.
+// A run of voidDuration or longer with fewer than voidEntries entries is void:
+// finding no fault then means little.
 const (
 	voidDuration = 10 * time.Second
 	voidEntries  = 1000
 )
 
-// In a run of starvedDuration or longer, with writes, each process's writers must
-// have been granted at least once.
+// In a run of starvedDuration or longer that has writers, the write lock must be
+// granted to each process at least once.
 const starvedDuration = 10 * time.Second
 
-// A verdict is what a run comes to.
+// A verdict is the outcome of a run.
 type verdict string
 
 const (
 	ok        verdict = "OK"
-	violated  verdict = "VIOLATION" // the locks did not hold
-	failed    verdict = "FAILED"    // they held, but something else is wrong
+	violated  verdict = "VIOLATION" // the locks failed to exclude
+	failed    verdict = "FAILED"    // they excluded, but something else is wrong
 	voidedRun verdict = "VOID"      // too little happened
 )
 
-// A summary is what came of a run. As JSON (flag -json) its durations are in
-// nanoseconds. Only the fields below are there; none is ever left out.
+// A summary is the result of a run. The flag -json writes it as JSON, with every
+// field present and durations in nanoseconds.
 type summary struct {
 	Verdict verdict  `json:"verdict"` // OK, VIOLATION, FAILED or VOID
-	Reasons []string `json:"reasons"` // why it is not OK
+	Reasons []string `json:"reasons"` // why the verdict is not OK
 	Exit    int      `json:"exit"`    // the exit status
 
-	// What was run.
-	Seed        uint64        `json:"seed"`
+	// The run.
+	workload
 	Servers     []string      `json:"servers"`
 	Embedded    bool          `json:"embedded"` // Servers is the embedded server
 	Begin       time.Time     `json:"begin"`
 	Planned     time.Duration `json:"planned_ns"`
-	Elapsed     time.Duration `json:"elapsed_ns"`  // that the workers worked
+	Elapsed     time.Duration `json:"elapsed_ns"`  // time for which the workers ran
 	Interrupted bool          `json:"interrupted"` // by Ctrl-C
-	Processes   int           `json:"processes"`
-	Goroutines  int           `json:"goroutines"` // of each process
-	Locks       int           `json:"locks"`
-	Hold        time.Duration `json:"hold_ns"`    // mean time inside
-	Think       time.Duration `json:"think_ns"`   // mean time between steps
-	Greedy      bool          `json:"greedy"`     // nobody paused or gave up
-	Tenure      time.Duration `json:"tenure_ns"`  // as asked for; 0: the library's default
-	ReadWrite   bool          `json:"read_write"` // the locks are read/write locks
-	ReadRatio   float64       `json:"read_ratio"` // how many of their steps are reads
 
-	// What happened, of all processes together; see the type.
+	// Events, of all processes together.
 	counts
-	ProcessGrants []uint64 `json:"process_grants"` // the grants of each process
-	// The grants of each process's write locks; empty for exclusive locks.
-	ProcessWriteGrants []uint64         `json:"process_write_grants"`
-	Held               []lockTime       `json:"held"`      // for how long each process had each lock
-	Latencies          []latencySummary `json:"latencies"` // until a worker was in, by how it asked
+	Swallowed          int              `json:"swallowed_answers"`
+	ProcessGrants      []uint64         `json:"process_grants"`       // by process
+	ProcessWriteGrants []uint64         `json:"process_write_grants"` // by process; empty for exclusive locks
+	Held               []lockTime       `json:"held"`                 // by lock
+	Latencies          []latencySummary `json:"latencies"`            // from request to grant
 
-	// What was wrong; of each list the first ones only.
+	// Faults. The lists are limited to the first few.
 	Leaks         int         `json:"leaked_nodes"`
 	ViolationList []violation `json:"violation_list"`
 	FailureList   []string    `json:"failure_list"`
@@ -83,8 +74,8 @@ type summary struct {
 	latency *latency // of all processes
 }
 
-// newSummary returns the summary of a run that begins now, in which nothing
-// has happened yet. In JSON, its lists are empty ones, not null.
+// newSummary returns the summary of a run that begins now. Its lists are empty
+// rather than nil, so that none is null in JSON.
 func newSummary(now time.Time) summary {
 	return summary{
 		Begin:              now,
@@ -101,7 +92,7 @@ func newSummary(now time.Time) summary {
 // judge sets the verdict, its reasons, and the exit status.
 func (s *summary) judge() {
 	note := func(v verdict, exit int, format string, args ...any) {
-		if s.Verdict == "" { // the worst one is noted first
+		if s.Verdict == "" { // the worst comes first
 			s.Verdict, s.Exit = v, exit
 		}
 		s.Reasons = append(s.Reasons, fmt.Sprintf(format, args...))
@@ -110,7 +101,7 @@ func (s *summary) judge() {
 		note(violated, exitFailure, "%s", plural(int(s.Violations), "violation"))
 	}
 	if s.Leaks > 0 {
-		note(failed, exitFailure, "%s left behind", plural(s.Leaks, "node"))
+		note(failed, exitFailure, "%s leaked", plural(s.Leaks, "node"))
 	}
 	if s.Failures > 0 {
 		note(failed, exitFailure, "%s", plural(int(s.Failures), "failure"))
@@ -118,26 +109,29 @@ func (s *summary) judge() {
 	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration && s.Tenure >= 0 {
 		for i, n := range s.ProcessWriteGrants {
 			if n == 0 {
-				note(failed, exitFailure, "no writer of process %d was granted", i)
+				note(failed, exitFailure, "process %d was never granted a write lock", i)
 			}
 		}
 	}
 	if s.Entries == 0 || s.Elapsed >= voidDuration && s.Entries < voidEntries {
-		note(voidedRun, exitVoid, "%s %s into a lock in %v: too few to prove anything", thousands(s.Entries), entriesWord(s.Entries), s.Elapsed.Round(100*time.Millisecond))
+		note(voidedRun, exitVoid, "workers got a lock only %s in %v", times(s.Entries), s.Elapsed.Round(100*time.Millisecond))
+	}
+	if s.Swallow > 0 && s.Elapsed >= 2*s.Swallow && s.Swallowed == 0 {
+		note(voidedRun, exitVoid, "the server swallowed no answer")
 	}
 	if s.Verdict == "" {
 		s.Verdict, s.Exit = ok, exitOK
 	}
 }
 
-func entriesWord(n uint64) string {
+func times(n uint64) string {
 	if n == 1 {
-		return "entry"
+		return "once"
 	}
-	return "entries"
+	return thousands(n) + " times"
 }
 
-// print writes the summary for a person.
+// print writes the summary as text.
 func (s *summary) print(w io.Writer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "  %-17s  %s\n", name, fmt.Sprintf(format, args...))
@@ -153,38 +147,41 @@ func (s *summary) print(w io.Writer) {
 		early = fmt.Sprintf(" of %v: interrupted", s.Planned)
 	}
 	line("ran", "%v%s, seed %d", s.Elapsed.Round(10*time.Millisecond), early, s.Seed)
-	line("contended", "%s", options{processes: s.Processes, goroutines: s.Goroutines, locks: s.Locks, readWrite: s.ReadWrite}.scale())
+	line("contenders", "%s", s.scale())
 	if s.Greedy {
-		line("", "inside for %v on average, nothing between two steps: greedy", s.Hold)
+		line("", "each holds for %v on average and asks again at once (greedy)", s.Hold)
 	} else {
-		line("", "inside for %v on average, %v between two steps", s.Hold, s.Think)
+		line("", "each holds for %v and pauses for %v, on average", s.Hold, s.Think)
 	}
 	switch {
 	case s.Tenure > 0:
 		line("tenure", "%v", s.Tenure)
 	case s.Tenure < 0:
-		line("tenure", "negative: a process keeps a lock for as long as its goroutines keep coming")
+		line("tenure", "negative: a process keeps a lock while its goroutines keep asking for it")
 	}
-	line("grants", "%s of %s rounds, %s/s; by process %s", thousands(s.Grants), thousands(s.Rounds), rate(s.Grants, s.Elapsed), shares(s.ProcessGrants))
+	line("grants", "%s to processes, in %s attempts, %s/s; by process %s", thousands(s.Grants), thousands(s.Rounds), rate(s.Grants, s.Elapsed), shares(s.ProcessGrants))
 	for i, l := range s.Held {
 		if i == mostListed {
-			line("", "and of %s more", plural(len(s.Held)-mostListed, "lock"))
+			line("", "and %s more", plural(len(s.Held)-mostListed, "lock"))
 			break
 		}
-		line("time held", "of %s: by process %s; %.1f %% of the run", l.Lock, percents(l.Percent), l.PercentOfRun)
+		line("time held", "%s: by process %s; %.1f %% of the run", l.Lock, percents(l.Percent), l.PercentOfRun)
 	}
-	line("entries", "%s, %s/s; %s per grant", thousands(s.Entries), rate(s.Entries, s.Elapsed), ratio(s.Entries, s.Grants))
+	line("entries", "%s by workers, %s/s; %s per grant", thousands(s.Entries), rate(s.Entries, s.Elapsed), ratio(s.Entries, s.Grants))
 	if s.ReadWrite {
 		line("reads", "%s of the steps; %s entries, %s per read grant (%s)", percent(s.ReadRatio), thousands(s.ReadEntries), ratio(s.ReadEntries, s.ReadGrants), thousands(s.ReadGrants))
 		line("writes", "%s entries, %s per write grant (%s)", thousands(s.WriteEntries), ratio(s.WriteEntries, s.WriteGrants), thousands(s.WriteGrants))
 		line("write grants", "by process %s", list(s.ProcessWriteGrants))
-		line("write to read", "%s downgrades; read to write refused %s", thousands(s.Downgrades), thousands(s.RefusedUpgrades))
+		line("write to read", "%s downgrades; %s upgrades refused", thousands(s.Downgrades), thousands(s.RefusedUpgrades))
 	}
-	line("further holds", "%s reentered, %s shared with another goroutine", thousands(s.Reentries), thousands(s.Shares))
-	line("did not get in", "TryLock refused %s, timed out %s, cancelled %s", thousands(s.Refusals), thousands(s.Timeouts), thousands(s.Cancels))
+	line("further holds", "%s by reentering, %s by sharing with another goroutine", thousands(s.Reentries), thousands(s.Shares))
+	line("not granted", "%s refused by TryLock, %s timed out, %s cancelled", thousands(s.Refusals), thousands(s.Timeouts), thousands(s.Cancels))
 	line("lost holds", "%s", thousands(s.LostHolds))
 	line("lost CAS races", "%s, at most %s in a row", thousands(s.LostRaces), thousands(s.LongestRace))
-	fmt.Fprintf(w, "\n  %-24s %10s %10s %10s %12s\n", "until in, after", "p50", "p99", "max", "times")
+	if s.Swallow > 0 {
+		line("answers swallowed", "%s by the server", thousands(s.Swallowed))
+	}
+	fmt.Fprintf(w, "\n  %-24s %10s %10s %10s %12s\n", "time to get a lock", "p50", "p99", "max", "count")
 	for _, l := range s.Latencies {
 		fmt.Fprintf(w, "  %-24s %10s %10s %10s %12s\n", l.Kind, short(l.P50), short(l.P99), short(l.Max), thousands(l.Count))
 	}
@@ -194,9 +191,9 @@ func (s *summary) print(w io.Writer) {
 	line("other failures", "%s", thousands(s.Failures))
 	switch {
 	case s.Verdict == ok && s.ReadWrite:
-		fmt.Fprintf(w, "\n%s: no writer was inside beside another process, every wait ended, no node is left\n", s.Verdict)
+		fmt.Fprintf(w, "\n%s: no writer overlapped with another process, every wait ended, no node leaked\n", s.Verdict)
 	case s.Verdict == ok:
-		fmt.Fprintf(w, "\n%s: every entry was alone among the processes, every wait ended, no node is left\n", s.Verdict)
+		fmt.Fprintf(w, "\n%s: no two processes held a lock at once, every wait ended, no node leaked\n", s.Verdict)
 	default:
 		fmt.Fprintf(w, "\n%s: %s\n", s.Verdict, strings.Join(s.Reasons, "; "))
 	}
@@ -218,15 +215,15 @@ func ratio(n, of uint64) string {
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 4, 64) + " %" }
 
-// mostListed is how many processes are listed one by one.
+// mostListed limits how many processes or locks are listed.
 const mostListed = 16
 
-// list writes the numbers.
+// list formats numbers.
 func list(numbers []uint64) string {
 	return listed(len(numbers), ", ", ", and", func(i int) string { return thousands(numbers[i]) })
 }
 
-// shares writes how the total is made up.
+// shares formats the parts as percentages of their sum.
 func shares(parts []uint64) string {
 	var total uint64
 	for _, n := range parts {
@@ -238,7 +235,7 @@ func shares(parts []uint64) string {
 	return listed(len(parts), " + ", " and", func(i int) string { return fmt.Sprintf("%.0f", 100*float64(parts[i])/float64(total)) }) + " %"
 }
 
-// percents writes how the whole is made up.
+// percents formats percentages that add up to 100.
 func percents(parts []float64) string {
 	if len(parts) == 0 {
 		return "-"
@@ -246,8 +243,7 @@ func percents(parts []float64) string {
 	return listed(len(parts), " + ", " and", func(i int) string { return fmt.Sprintf("%.1f", parts[i]) }) + " %"
 }
 
-// listed writes n items with separators between them, or the first of them, and
-// how many more there are.
+// listed joins n items, or the first of them and the number of the others.
 func listed(n int, separator, and string, item func(i int) string) string {
 	items := make([]string, min(n, mostListed))
 	for i := range items {
@@ -260,7 +256,7 @@ func listed(n int, separator, and string, item func(i int) string) string {
 	return text
 }
 
-// short writes a duration with three significant figures.
+// short formats a duration with three significant figures.
 func short(d time.Duration) string {
 	unit := time.Duration(1)
 	for d >= 1000*unit {
@@ -269,7 +265,7 @@ func short(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
-// writeJSON writes the summary to a file.
+// writeJSON writes the summary to the named file.
 func (s *summary) writeJSON(path string) error {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err == nil {

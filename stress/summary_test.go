@@ -4,8 +4,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -15,66 +13,64 @@ import (
 
 func TestJudge(t *testing.T) {
 	const long, brief = 10 * time.Second, 10*time.Second - 1
+	writes := func(grants ...uint64) func(*summary) {
+		return func(s *summary) { s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants = true, 0.99, grants }
+	}
 	tests := []struct {
 		name    string
 		set     func(*summary)
 		verdict verdict
 		exit    int
 	}{
-		{"all well", func(*summary) {}, ok, exitOK},
+		{"nothing wrong", func(*summary) {}, ok, exitOK},
 		{"a violation", func(s *summary) { s.Violations = 1 }, violated, exitFailure},
 		{"a leak", func(s *summary) { s.Leaks = 1 }, failed, exitFailure},
 		{"a failure", func(s *summary) { s.Failures = 1 }, failed, exitFailure},
-		{"lost holds are no failure", func(s *summary) { s.LostHolds = 5 }, ok, exitOK},
-		{"long, and just enough", func(s *summary) { s.Elapsed, s.Entries = long, 1000 }, ok, exitOK},
-		{"long, and not enough", func(s *summary) { s.Elapsed, s.Entries = long, 999 }, voidedRun, exitVoid},
-		{"brief, and few", func(s *summary) { s.Elapsed, s.Entries = brief, 1 }, ok, exitOK},
-		{"a process whose writers got nothing", func(s *summary) { s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants = true, 0.99, []uint64{5, 0, 5} }, failed, exitFailure},
-		{"and every process's writers got something", func(s *summary) { s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants = true, 0.99, []uint64{5, 1, 5} }, ok, exitOK},
-		{"no writer, as nobody wrote", func(s *summary) { s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants = true, 1, []uint64{0, 0} }, ok, exitOK},
-		{"no writer in a brief run", func(s *summary) {
-			s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants, s.Elapsed = true, 0.9, []uint64{0, 1}, brief
-		}, ok, exitOK},
-		{"no writer, as others keep the lock for ever", func(s *summary) {
-			s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants, s.Tenure = true, 0.9, []uint64{0, 9}, -1
-		}, ok, exitOK},
-		{"a process that starved is for the reader to see", func(s *summary) {
+		{"a violation outweighs a leak", func(s *summary) { s.Violations, s.Leaks = 1, 1 }, violated, exitFailure},
+		{"a violation outweighs too few entries", func(s *summary) { s.Violations, s.Entries = 1, 2 }, violated, exitFailure},
+		{"a lost hold is no failure", func(s *summary) { s.LostHolds = 5 }, ok, exitOK},
+		{"just enough entries", func(s *summary) { s.Entries = 1000 }, ok, exitOK},
+		{"too few entries", func(s *summary) { s.Entries = 999 }, voidedRun, exitVoid},
+		{"few entries in a brief run", func(s *summary) { s.Elapsed, s.Entries = brief, 1 }, ok, exitOK},
+		{"no entries in a brief run", func(s *summary) { s.Elapsed, s.Entries = brief, 0 }, voidedRun, exitVoid},
+		{"a process without write grants", writes(5, 0, 5), failed, exitFailure},
+		{"write grants for each process", writes(5, 1, 5), ok, exitOK},
+		{"no writes wanted", func(s *summary) { writes(0, 0)(s); s.ReadRatio = 1 }, ok, exitOK},
+		{"a process without write grants in a brief run", func(s *summary) { writes(0, 1)(s); s.Elapsed = brief }, ok, exitOK},
+		{"a process without write grants under an endless tenure", func(s *summary) { writes(0, 9)(s); s.Tenure = -1 }, ok, exitOK},
+		{"a process that starved under an endless tenure", func(s *summary) {
 			s.Tenure, s.Held = -1, []lockTime{newLockTime("l", []time.Duration{0, long}, long)}
 		}, ok, exitOK},
-		{"nothing at all", func(s *summary) { s.Elapsed, s.Entries = brief, 0 }, voidedRun, exitVoid},
-		{"a violation is worse than a leak", func(s *summary) { s.Violations, s.Leaks = 1, 1 }, violated, exitFailure},
-		{"a violation is not made good by being few", func(s *summary) { s.Violations, s.Entries = 1, 2 }, violated, exitFailure},
+		{"answers swallowed", func(s *summary) { s.Swallow, s.Swallowed = long/2, 1 }, ok, exitOK},
+		{"no answers swallowed", func(s *summary) { s.Swallow = long / 2 }, voidedRun, exitVoid},
+		{"no time to swallow an answer", func(s *summary) { s.Swallow = long }, ok, exitOK},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newSummary(time.Now())
-			s.Elapsed, s.Entries = long, 100000
-			tt.set(&s)
-			s.judge()
-			if s.Verdict != tt.verdict || s.Exit != tt.exit {
-				t.Errorf("%s, exit %d; want %s, exit %d", s.Verdict, s.Exit, tt.verdict, tt.exit)
-			}
-			if (len(s.Reasons) == 0) != (tt.verdict == ok) {
-				t.Errorf("%s for the reasons %q", s.Verdict, s.Reasons)
-			}
-		})
+		s := newSummary(time.Now())
+		s.Elapsed, s.Entries = long, 100000
+		tt.set(&s)
+		s.judge()
+		if s.Verdict != tt.verdict || s.Exit != tt.exit || (len(s.Reasons) == 0) != (tt.verdict == ok) {
+			t.Errorf("%s: %s, exit status %d, reasons %q; want %s, exit status %d", tt.name, s.Verdict, s.Exit, s.Reasons, tt.verdict, tt.exit)
+		}
 	}
 }
 
 // exampleSummary has something in every field.
-func exampleSummary(t *testing.T) summary {
-	t.Helper()
+func exampleSummary() summary {
 	s := newSummary(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	s.Seed, s.Servers = 42, []string{"zk1:2181", "zk2:2181"}
+	s.workload = workload{
+		Seed: 42, Processes: 3, Goroutines: 16, Locks: 1, Hold: time.Millisecond, Think: 4 * time.Millisecond,
+		Tenure: 50 * time.Millisecond, SessionTimeout: 10 * time.Second, Patience: time.Minute, Swallow: time.Second,
+	}
+	s.Servers = []string{"zk1:2181", "zk2:2181"}
 	s.Planned, s.Elapsed, s.Interrupted = time.Minute, 20*time.Second, true
-	s.Processes, s.Goroutines, s.Locks = 3, 16, 1
-	s.Hold, s.Think = time.Millisecond, 4*time.Millisecond
 	s.counts = counts{
 		Grants: 12000, Rounds: 12345, Entries: 54321, Reentries: 1111, Shares: 222, Refusals: 333, Timeouts: 44,
 		Cancels: 55, LostHolds: 6, LostRaces: 77, LongestRace: 3, Violations: 1, Failures: 2,
 	}
+	s.Swallowed = 19
 	s.ProcessGrants = []uint64{6000, 3000, 3000}
-	s.Greedy, s.Tenure = true, 50*time.Millisecond
 	s.Held = []lockTime{newLockTime("lock-0", []time.Duration{9 * time.Second, 6 * time.Second, 3 * time.Second}, s.Elapsed)}
 	for k, d := range map[latencyKind]time.Duration{entered: 1500, waited: 3 * time.Millisecond, called: time.Second} {
 		for range 10 {
@@ -91,95 +87,99 @@ func exampleSummary(t *testing.T) summary {
 	return s
 }
 
-func TestSummaryForAPerson(t *testing.T) {
-	s := exampleSummary(t)
-	var b bytes.Buffer
-	s.print(&b)
-	for _, part := range []string{
-		"zk1:2181,zk2:2181",
-		"20s of 1m0s: interrupted, seed 42",
-		"3 processes × 16 goroutines, 1 lock\n",
-		"12,000 of 12,345 rounds, 600/s; by process 50 + 25 + 25 %",
-		"nothing between two steps: greedy",
-		"tenure             50ms\n",
-		"of lock-0: by process 50.0 + 33.3 + 16.7 %; 90.0 % of the run\n",
-		"54,321, 2,716/s; 4.5 per grant",
-		"1,111 reentered, 222 shared",
-		"TryLock refused 333, timed out 44, cancelled 55",
-		"77, at most 3 in a row",
-		"1.5µs", "3ms", "1s",
-		"VIOLATION: 1 violation; 1 node left behind; 2 failures\n",
+func TestSummaryAsText(t *testing.T) {
+	exclusive := exampleSummary()
+	readWrite := exampleSummary()
+	readWrite.Greedy, readWrite.ReadWrite, readWrite.ReadRatio = true, true, 0.95
+	readWrite.ReadEntries, readWrite.ReadGrants = 50000, 10000
+	readWrite.WriteEntries, readWrite.WriteGrants = 4321, 2000
+	readWrite.Downgrades, readWrite.RefusedUpgrades = 1234, 567
+	readWrite.ProcessWriteGrants = []uint64{1000, 999, 1}
+	const (
+		head = `
+Summary
+  servers            zk1:2181,zk2:2181
+  ran                20s of 1m0s: interrupted, seed 42
+`
+		grants = `  tenure             50ms
+  grants             12,000 to processes, in 12,345 attempts, 600/s; by process 50 + 25 + 25 %
+  time held          lock-0: by process 50.0 + 33.3 + 16.7 %; 90.0 % of the run
+  entries            54,321 by workers, 2,716/s; 4.5 per grant
+`
+		tail = `  further holds      1,111 by reentering, 222 by sharing with another goroutine
+  not granted        333 refused by TryLock, 44 timed out, 55 cancelled
+  lost holds         6
+  lost CAS races     77, at most 3 in a row
+  answers swallowed  19 by the server
+
+  time to get a lock              p50        p99        max        count
+  Acquire, already held         1.5µs      1.5µs      1.5µs           10
+  Acquire, not yet held           3ms        3ms        3ms           10
+  Lock, TryLock, Do                1s         1s         1s           10
+
+  violations         1
+  leaked nodes       1
+  other failures     2
+
+VIOLATION: 1 violation; 1 node leaked; 2 failures
+`
+	)
+	for _, tt := range []struct {
+		of   summary
+		want string
+	}{
+		{exclusive, head + `  contenders         3 processes × 16 goroutines, 1 lock
+                     each holds for 1ms and pauses for 4ms, on average
+` + grants + tail},
+		{readWrite, head + `  contenders         3 processes × 16 goroutines, 1 read/write lock
+                     each holds for 1ms on average and asks again at once (greedy)
+` + grants + `  reads              95 % of the steps; 50,000 entries, 5.0 per read grant (10,000)
+  writes             4,321 entries, 2.2 per write grant (2,000)
+  write grants       by process 1,000, 999, 1
+  write to read      1,234 downgrades; 567 upgrades refused
+` + tail},
 	} {
-		if !strings.Contains(b.String(), part) {
-			t.Errorf("it does not say %q:\n%s", part, &b)
+		var b bytes.Buffer
+		tt.of.print(&b)
+		got := strings.ReplaceAll(b.String(), "1.536µs", "1.5µs")
+		if got != tt.want {
+			t.Errorf("got:\n%s\nwant:\n%s", got, tt.want)
 		}
 	}
 }
 
 func TestSummaryAsJSON(t *testing.T) {
-	s := exampleSummary(t)
 	file := filepath.Join(t.TempDir(), "summary.json")
+	s := exampleSummary()
 	if err := s.writeJSON(file); err != nil {
 		t.Fatal(err)
 	}
-	if got := readSummary(t, file); !reflect.DeepEqual(got, s) {
+	var got summary
+	readJSON(t, file, &got)
+	if !reflect.DeepEqual(got, s) {
 		t.Errorf("read back:\n%+v\nwant:\n%+v", got, s)
 	}
 
-	// Nothing is null, whatever did not happen.
+	// No field is null, even if nothing happened.
 	empty := newSummary(time.Now())
 	empty.Servers, empty.ProcessGrants, empty.Latencies = []string{"a"}, []uint64{0}, empty.latency.summary()
 	if err := empty.writeJSON(file); err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var fields map[string]any
-	if err := json.Unmarshal(b, &fields); err != nil {
-		t.Fatal(err)
-	}
+	readJSON(t, file, &fields)
 	for name, value := range fields {
 		if value == nil {
 			t.Errorf("%s is null", name)
 		}
 	}
 	if err := s.writeJSON(filepath.Join(file, "below", "a", "file")); err == nil {
-		t.Error("a summary that cannot be written is no error")
+		t.Error("no error for a file that cannot be written")
 	}
 }
 
-func TestSummaryOfReadWriteLocks(t *testing.T) {
-	s := exampleSummary(t)
-	var b bytes.Buffer
-	s.print(&b)
-	if strings.Contains(b.String(), "write") {
-		t.Errorf("the summary of exclusive locks tells of writers:\n%s", &b)
-	}
-	s.ReadWrite, s.ReadRatio = true, 0.95
-	s.ReadEntries, s.ReadGrants = 50000, 10000
-	s.WriteEntries, s.WriteGrants = 4321, 2000
-	s.Downgrades, s.RefusedUpgrades = 1234, 567
-	s.ProcessWriteGrants = []uint64{1000, 999, 1}
-	b.Reset()
-	s.print(&b)
-	for _, part := range []string{
-		"1 read/write lock\n",
-		"95 % of the steps; 50,000 entries, 5.0 per read grant (10,000)",
-		"4,321 entries, 2.2 per write grant (2,000)",
-		"54,321, 2,716/s; 4.5 per grant", // all
-		"by process 1,000, 999, 1\n",
-		"1,234 downgrades; read to write refused 567",
-	} {
-		if !strings.Contains(b.String(), part) {
-			t.Errorf("it does not say %q:\n%s", part, &b)
-		}
-	}
-}
-
+// Every count but one is a sum, and add forgets none.
 func TestCountsAdd(t *testing.T) {
-	// Every field but one is a sum; add must not forget any.
 	var one, sum counts
 	v := reflect.ValueOf(&one).Elem()
 	for i := range v.NumField() {
@@ -187,19 +187,18 @@ func TestCountsAdd(t *testing.T) {
 	}
 	sum.add(one)
 	sum.add(one)
-	got := reflect.ValueOf(sum)
-	for i := range got.NumField() {
-		want := uint64(2 * (i + 1))
-		if got.Type().Field(i).Name == "LongestRace" {
+	for field, got := range reflect.ValueOf(sum).Fields() {
+		want := 2 * v.FieldByIndex(field.Index).Uint()
+		if field.Name == "LongestRace" {
 			want /= 2
 		}
-		if got.Field(i).Uint() != want {
-			t.Errorf("%s is %d, want %d", got.Type().Field(i).Name, got.Field(i).Uint(), want)
+		if got.Uint() != want {
+			t.Errorf("%s is %d, want %d", field.Name, got.Uint(), want)
 		}
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestFormats(t *testing.T) {
 	tests := []struct{ got, want string }{
 		{thousands(0), "0"},
 		{thousands(999), "999"},
@@ -214,6 +213,8 @@ func TestWords(t *testing.T) {
 		{plural(1, "process"), "1 process"},
 		{plural(2, "process"), "2 processes"},
 		{plural(0, "lock"), "0 locks"},
+		{times(1), "once"},
+		{times(1000), "1,000 times"},
 		{shares(nil), "-"},
 		{shares([]uint64{0, 0}), "-"},
 		{shares([]uint64{1, 3}), "25 + 75 %"},

@@ -11,9 +11,9 @@ import (
 	"runtime"
 )
 
-// unsupported says why the harness cannot run on this system; empty: it can.
-const unsupported = "its referee needs flock(2), which " + runtime.GOOS + " does not have: run it on Linux, macOS or a BSD (on Windows, in WSL)"
+// unsupported says why the harness cannot run on this system, or is empty.
+const unsupported = "it needs flock(2), which " + runtime.GOOS + " does not have: run it on Linux, macOS or a BSD (on Windows, in WSL)"
 
-func flock(*os.File, flockSort) (bool, error) { return false, errors.ErrUnsupported }
+func flock(*os.File, flockMode) (bool, error) { return false, errors.ErrUnsupported }
 func funlock(*os.File) error                  { return errors.ErrUnsupported }
 func apart(*exec.Cmd)                         {}

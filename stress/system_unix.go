@@ -11,16 +11,16 @@ import (
 	"syscall"
 )
 
-// unsupported says why the harness cannot run on this system; empty: it can.
+// unsupported says why the harness cannot run on this system, or is empty.
 const unsupported = ""
 
-// flock takes an flock on f without waiting, an exclusive or a shared one. It
-// reports false if another open file, which is to say another process, has one
-// that conflicts. If f has an flock of the other sort, that one is given up
-// first, with a gap in between, and is gone if the new one is refused.
-func flock(f *os.File, sort flockSort) (bool, error) {
+// flock tries to take an exclusive or a shared flock on f. It reports false if
+// another open file, that is, another process, has one that conflicts. An flock
+// that f already has is released first, so there is a gap in a conversion, and
+// after a refusal f has none.
+func flock(f *os.File, mode flockMode) (bool, error) {
 	how := syscall.LOCK_EX
-	if sort == shared {
+	if mode == shared {
 		how = syscall.LOCK_SH
 	}
 	for {
@@ -36,7 +36,7 @@ func flock(f *os.File, sort flockSort) (bool, error) {
 	}
 }
 
-// funlock gives the flock back.
+// funlock releases the flock on f.
 func funlock(f *os.File) error {
 	for {
 		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN); !errors.Is(err, syscall.EINTR) {
@@ -45,8 +45,8 @@ func funlock(f *os.File) error {
 	}
 }
 
-// apart makes cmd start in a process group of its own, so that a Ctrl-C at the
-// terminal reaches only us. We tell our processes ourselves when to stop.
+// apart makes cmd start in its own process group, so that a Ctrl-C at the terminal
+// reaches only the parent, which then tells its processes to stop.
 func apart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }

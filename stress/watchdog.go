@@ -14,36 +14,35 @@ import (
 	"time"
 )
 
-// An operation is something that a worker does and that has to end by itself.
+// An operation is something a worker does that must come to an end.
 type operation struct {
 	what      string
 	lock      *contended
 	since     time.Time
-	allowance time.Duration // what it may take by rights, before anybody waits for its end
+	allowance time.Duration // how long it may legitimately take, in addition to the patience
 }
 
-// An activity is what one worker does now: an operation, or nil between its
-// steps. The worker writes it, the watchdog reads it.
+// An activity is a worker's current operation, or nil between two steps. The
+// worker stores it, the watchdog loads it.
 type activity struct{ atomic.Pointer[operation] }
 
-// begin says that the worker begins an operation; it calls the result when the
-// operation has ended. From then on until the next one it is between two
-// operations, which has to end too: it calls only what does not block.
+// begin records that the worker begins an operation, and end that it has ended.
+// From then until the next operation the worker must make only calls that do not
+// block; the watchdog checks this, too.
 func (a *activity) begin(what string, l *contended) (end func()) {
 	return a.beginFor(what, l, 0)
 }
 
-// beginFor is begin for an operation that takes some time by rights.
+// beginFor is begin for an operation that may take as long as allowance.
 func (a *activity) beginFor(what string, l *contended, allowance time.Duration) (end func()) {
 	a.Store(&operation{what, l, time.Now(), allowance})
 	return func() { a.Store(&operation{"calls that do not block", l, time.Now(), 0}) }
 }
 
-// none says that the worker is between two steps.
+// none records that the worker is between two steps.
 func (a *activity) none() { a.Store(nil) }
 
-// watch reports each worker that is in one operation for longer than patience,
-// once, until ctx ends.
+// watch calls stuck once for each operation that exceeds patience, until ctx ends.
 func watch(ctx context.Context, workers []*worker, patience time.Duration, stuck func(*worker, *operation)) {
 	reported := map[*operation]bool{}
 	tick := time.NewTicker(min(patience/4, time.Second))
@@ -67,7 +66,7 @@ func watch(ctx context.Context, workers []*worker, patience time.Duration, stuck
 			reported[op] = true
 			found = append(found, finding{w, op})
 		}
-		// Who is stuck makes others stick: the first one first.
+		// The first to block is likely to be the reason for the others.
 		slices.SortFunc(found, func(a, b finding) int { return a.op.since.Compare(b.op.since) })
 		for _, f := range found {
 			stuck(f.worker, f.op)
@@ -75,14 +74,14 @@ func watch(ctx context.Context, workers []*worker, patience time.Duration, stuck
 	}
 }
 
-// workerLabel is the profiler label that tells the workers' stacks apart.
+// workerLabel is the profiler label that identifies a worker's goroutines.
 const workerLabel = "worker"
 
-// stuckIn describes a worker that is stuck.
+// stuckIn describes w, which is stuck in op.
 func (w *worker) stuckIn(op *operation) failure {
 	phase, holders := op.lock.lock.State()
 	return failure{
-		Text: fmt.Sprintf("stuck: worker %d has been in %q on %v for %v; the lock is %v/%d here, stats %+v",
+		Text: fmt.Sprintf("stuck: worker %d has been in %q on %v for %v; in this process the lock is %v with %d holders, %+v",
 			w.id, op.what, op.lock, time.Since(op.since).Round(time.Millisecond), phase, holders, op.lock.lock.Stats()),
 		Stack: stacksOf(w.id),
 		Dump:  allStacks(),
@@ -90,7 +89,7 @@ func (w *worker) stuckIn(op *operation) failure {
 	}
 }
 
-// stacksOf returns the stacks of the goroutines of one worker.
+// stacksOf returns the stacks of one worker's goroutines.
 func stacksOf(worker int) string {
 	var b bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
@@ -106,7 +105,7 @@ func stacksOf(worker int) string {
 	return strings.Join(found, "\n\n")
 }
 
-// allStacks returns the stacks of all goroutines, the first megabytes of them.
+// allStacks returns the stacks of all goroutines, up to 4 MiB.
 func allStacks() string {
 	b := make([]byte, 4<<20)
 	return string(b[:runtime.Stack(b, true)])

@@ -22,12 +22,12 @@ func TestWatchdog(t *testing.T) {
 			watch(ctx, workers, 10*time.Second, func(w *worker, op *operation) { seen = append(seen, op.what) })
 		})
 		workers[0].activity.begin("long", nil)
-		workers[2].activity.beginFor("by rights", nil, time.Minute)
+		workers[2].activity.beginFor("allowed", nil, time.Minute)
 		start := time.Now()
 		for time.Since(start) < 25*time.Second {
-			end := workers[1].activity.begin("short", nil) // again and again
+			end := workers[1].activity.begin("short", nil)
 			time.Sleep(time.Second)
-			end() // and what comes between two of them is short, too
+			end() // what follows is short, too
 		}
 		workers[0].activity.begin("long again", nil)
 		workers[1].activity.none()
@@ -57,10 +57,10 @@ func TestStacksOfAWorker(t *testing.T) {
 	defer close(hang)
 	got := stacksOf(1)
 	if n := strings.Count(got, "# labels:"); n != 1 || !strings.Contains(got, "hangHere") && !strings.Contains(got, "TestStacksOfAWorker") {
-		t.Errorf("%d stacks, want that of worker 1 alone:\n%s", n, got)
+		t.Errorf("%d stacks, want only that of worker 1:\n%s", n, got)
 	}
 	if !strings.Contains(allStacks(), "TestStacksOfAWorker") {
-		t.Error("the stacks of all goroutines do not contain this one's")
+		t.Error("the stacks of all goroutines lack this one's")
 	}
 }
 

@@ -14,27 +14,27 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// A worker is one goroutine that contends for the locks. It does what its plan
-// says, one step after the other, and looks at every answer that it gets.
+// A worker is a goroutine that contends for the locks. It performs the steps of
+// its plan and checks every result.
 type worker struct {
 	id       int
 	child    *child
 	plan     *plan
 	activity activity
-	first    atomic.Uint64 // the first token; for the sabotage oldToken
+	first    atomic.Uint64 // token; for the sabotage oldToken
 }
 
-// A contended is one of the locks, with its referee. Of a read/write lock there
-// are two, with one referee.
+// A contended is one of the locks, with its referee. A read/write lock is two of
+// them, with the same referee.
 type contended struct {
 	lock    *manager.Lock
 	referee *referee
 	kind    manager.Kind
-	reader  *contended // of a write lock, its read lock
-	writer  *contended // of a read lock, its write lock
+	reader  *contended // the read lock of a write lock
+	writer  *contended // the write lock of a read lock
 }
 
-// both returns l, and its read lock if it has one.
+// both returns l, and its read lock if there is one.
 func (l *contended) both() []*contended {
 	if l.reader != nil {
 		return []*contended{l, l.reader}
@@ -42,7 +42,7 @@ func (l *contended) both() []*contended {
 	return []*contended{l}
 }
 
-// String says which lock it is, for a report.
+// String names the lock, for reports.
 func (l *contended) String() string {
 	if l.kind == manager.KindExclusive {
 		return fmt.Sprintf("lock %q", l.lock.Name())
@@ -66,7 +66,8 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// pause waits for d, or until ctx ends or lost closes; it reports whether ctx goes on.
+// pause waits for d, or until ctx ends or lost is closed. It reports whether ctx is
+// still good.
 func pause(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
 	if d > 0 {
 		t := time.NewTimer(d)
@@ -80,13 +81,13 @@ func pause(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// stay is a pause inside, which the loss of the lock ends.
+// stay is a pause inside. It ends early if the lock is lost.
 func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <-chan struct{}) {
 	defer w.activity.beginFor("staying inside", l, d)()
 	pause(ctx, d, lost)
 }
 
-// perform performs one step: gets the lock, works inside, gives it up.
+// perform performs a step: it acquires the lock, works, and releases it.
 func (w *worker) perform(run context.Context, s step, l *contended) {
 	switch s.way {
 	case byOnDone:
@@ -120,7 +121,7 @@ func (w *worker) perform(run context.Context, s step, l *contended) {
 				return err
 			}
 			// The future settles even if ctx ends first: with the grant if
-			// others of the round go on waiting, else because nobody does.
+			// other callers still wait, otherwise with an error.
 			<-h.Granted().Done()
 			_, err, _ := h.Granted().Poll()
 			return err
@@ -145,15 +146,15 @@ func (w *worker) perform(run context.Context, s step, l *contended) {
 	}
 }
 
-// acquire performs a step that begins with Acquire. wait waits for the grant.
+// acquire performs a step that calls Acquire and awaits the grant by wait.
 func (w *worker) acquire(ctx context.Context, s step, l *contended, wait func(manager.Hold) error) {
 	h, kind, start := w.begin(ctx, l)
 	end := w.activity.begin("Acquire and wait", l)
 	err := wait(h)
 	end()
 	if err == nil {
-		// The future is the round's and does not know of ctx, which may have
-		// ended first: then this hold was withdrawn.
+		// The future is shared by all callers of the round. If ctx ended before
+		// it settled, this hold was withdrawn all the same.
 		err = h.Err()
 	}
 	if err != nil {
@@ -165,7 +166,7 @@ func (w *worker) acquire(ctx context.Context, s step, l *contended, wait func(ma
 	w.inside(ctx, s, l, h)
 }
 
-// begin calls Acquire and looks whether the lock was held by this process.
+// begin calls Acquire and checks whether this process held the lock already.
 func (w *worker) begin(ctx context.Context, l *contended) (h manager.Hold, kind latencyKind, start time.Time) {
 	start = time.Now()
 	h = l.lock.Acquire(ctx)
@@ -176,7 +177,7 @@ func (w *worker) begin(ctx context.Context, l *contended) (h manager.Hold, kind 
 	return h, kind, start
 }
 
-// onDone performs a step in a function that the grant's future calls.
+// onDone performs a step in a callback of the grant's future.
 func (w *worker) onDone(run context.Context, s step, l *contended) {
 	h, kind, start := w.begin(run, l)
 	end := w.activity.begin("Acquire and OnDone", l)
@@ -208,8 +209,7 @@ func (w *worker) onDone(run context.Context, s step, l *contended) {
 	}
 }
 
-// givingUp performs a step that releases the hold while it is pending, if the
-// grant does not come in time.
+// givingUp performs a step that releases its hold if it is not granted in time.
 func (w *worker) givingUp(run context.Context, s step, l *contended) {
 	ctx, cancel := context.WithTimeout(run, s.bound)
 	defer cancel()
@@ -227,7 +227,7 @@ func (w *worker) givingUp(run context.Context, s step, l *contended) {
 		w.child.latency.record(kind, time.Since(start))
 		w.inside(run, s, l, h)
 	case ctx.Err() != nil:
-		// Its future is the round's, which others may wait for, or have by now.
+		// Other callers may still wait for the round's future, or be granted.
 		w.settlesPending(l, h)
 		if run.Err() == nil {
 			w.child.counts.cancels.Add(1)
@@ -238,7 +238,7 @@ func (w *worker) givingUp(run context.Context, s step, l *contended) {
 	}
 }
 
-// call performs a step that begins with a call that returns a hold or an error.
+// call performs a step that calls Lock or TryLock.
 func (w *worker) call(ctx context.Context, s step, l *contended, what string, call func(context.Context) (manager.Hold, error)) {
 	start := time.Now()
 	end := w.activity.begin(what, l)
@@ -252,7 +252,7 @@ func (w *worker) call(ctx context.Context, s step, l *contended, what string, ca
 	w.inside(ctx, s, l, h)
 }
 
-// do performs a step with Do, which releases the hold by itself.
+// do performs a step with Do, which releases the hold.
 func (w *worker) do(run context.Context, s step, l *contended) {
 	start := time.Now()
 	end := w.activity.begin("Do", l)
@@ -275,13 +275,12 @@ func (w *worker) do(run context.Context, s step, l *contended) {
 	}
 }
 
-// refused looks at the error of an acquisition, and counts it.
+// refused checks and counts the error of an acquisition.
 func (w *worker) refused(ctx context.Context, what string, l *contended, err error) {
 	c := &w.child.counts
 	switch {
 	case w.child.stopping():
-		// The end of the run ended the wait. What else can end a wait at that
-		// time is not worth telling apart.
+		// The end of the run ended the wait, most likely.
 	case what == "TryLock" && errors.Is(err, manager.ErrLocked):
 		c.refusals.Add(1)
 	case errors.Is(err, manager.ErrLost):
@@ -291,26 +290,25 @@ func (w *worker) refused(ctx context.Context, what string, l *contended, err err
 	case errors.Is(err, context.DeadlineExceeded):
 		c.timeouts.Add(1)
 	case errors.Is(err, context.Canceled), errors.Is(err, manager.ErrReleased), errors.Is(err, manager.ErrNotGranted):
-		// The context ended first, and took the hold with it (ErrReleased); if
-		// that was the last one, the round was given up (ErrNotGranted).
+		// The context ended and withdrew the hold (ErrReleased). If no other
+		// caller waited, the round ended, too (ErrNotGranted).
 		c.cancels.Add(1)
 	default:
 		w.unexpected(what, l, err)
 	}
 }
 
-// inside works under h, and gives it up.
+// inside works under h and releases it.
 func (w *worker) inside(ctx context.Context, s step, l *contended, h manager.Hold) {
 	lost := w.visit(ctx, s, l, h)
 	w.give(s, l, h, lost)
 }
 
 // visit works under h: it enters the referee, uses further handles, stays for a
-// while, and leaves. It reports whether h was found lost. It does not release
-// h, except where the step is to release h before another handle of the same
-// holder; give then finds it released.
+// while, and leaves. It reports whether h was lost. It releases h only if the step
+// says to do so before another handle of the same holder is released.
 func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold) (lost bool) {
-	g, err := h.Grant() // which compares the clock with the lease
+	g, err := h.Grant() // checks the lease
 	if err != nil {
 		return w.noLonger("Grant", l, h, err)
 	}
@@ -321,11 +319,11 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 	w.entered(l)
 	w.sabotageInside()
 
-	// While the hold is good, the lock is RETAINED. The state is read first:
-	// if the hold is good after that, it was so then.
+	// While the hold is valid, the lock is RETAINED. The state is read first, so
+	// that a hold that is valid afterwards was valid then.
 	phase, holders := l.lock.State()
 	if h.Err() == nil && (phase != state.Retained || holders < 1) {
-		w.unexpected("State", l, fmt.Errorf("it says %v/%d to a holder", phase, holders))
+		w.unexpected("State", l, fmt.Errorf("a holder sees it as %v with %d holders", phase, holders))
 	}
 
 	if s.turn && l.kind == manager.KindWrite {
@@ -361,8 +359,8 @@ func (w *worker) entered(l *contended) {
 	}
 }
 
-// downgrade takes the read lock under the write hold h, releases h, and goes on
-// under the read lock: nobody else can have written in between.
+// downgrade takes the read lock under the write hold h, releases h, and continues
+// under the read lock.
 func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.Hold, g manager.Grant, leave func()) {
 	inside, cancel := h.Context(ctx)
 	defer cancel()
@@ -377,13 +375,13 @@ func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.
 	if err != nil {
 		leave()
 		read.Release()
-		if ctx.Err() == nil { // else the run has ended, and inside with it
+		if ctx.Err() == nil { // else the end of the run has ended inside, too
 			w.noLonger("taking the read lock under the write lock", l, h, err)
 		}
 		return
 	}
 	if granted.Token != g.Token && h.Err() == nil {
-		w.unexpected("taking the read lock under the write lock", l.reader, fmt.Errorf("its token is %d, and that of the write lock %d", granted.Token, g.Token))
+		w.unexpected("taking the read lock under the write lock", l.reader, fmt.Errorf("its token is %d, but the write lock's is %d", granted.Token, g.Token))
 	}
 	leaveRead, ok := w.enter(l.reader, granted.Token, read.Lost())
 	if !ok {
@@ -410,8 +408,8 @@ func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.
 	w.settles("Release of a downgraded hold", l.reader, read, closed(read.Lost()))
 }
 
-// upgrade asks for the write lock by a context that says that this caller holds
-// the read lock, by h. That must be refused, at once.
+// upgrade asks for the write lock with a context that carries the read hold h,
+// which must be refused at once.
 func (w *worker) upgrade(ctx context.Context, s step, l *contended, h manager.Hold) {
 	inside, cancel := h.Context(ctx)
 	defer cancel()
@@ -424,27 +422,27 @@ func (w *worker) upgrade(ctx context.Context, s step, l *contended, h manager.Ho
 		write = l.writer.lock.Acquire(inside)
 		var ok bool
 		if _, err, ok = write.Granted().Poll(); !ok {
-			err = errors.New("it is not refused at once")
+			err = errors.New("it was not refused at once")
 		}
 	case byReleaseWait:
 		write, err = l.writer.lock.TryLock(inside)
 	default:
 		write, err = l.writer.lock.Lock(inside)
 	}
-	write.Release() // a refused one, too, is a hold
+	write.Release() // also if refused
 	switch {
 	case errors.Is(err, manager.ErrUpgrade):
 		w.child.counts.refusedUpgrades.Add(1)
-	case closed(h.Lost()): // then it is no upgrade
+	case closed(h.Lost()): // then it was no upgrade
 	case err == nil:
-		w.unexpected(what, l.writer, errors.New("it is not refused"))
+		w.unexpected(what, l.writer, errors.New("it was not refused"))
 	default:
 		w.unexpected(what, l.writer, err)
 	}
 }
 
-// enter enters the referee. A worker may be inside if and only if it has a hold
-// that is granted; so leave is called before the hold is released.
+// enter enters the referee. The worker must have a granted hold until it calls
+// leave.
 func (w *worker) enter(l *contended, token uint64, lost <-chan struct{}) (leave func(), ok bool) {
 	if w.sabotages(oldToken) && !w.first.CompareAndSwap(0, token) {
 		token = w.first.Load()
@@ -466,8 +464,8 @@ func (w *worker) enter(l *contended, token uint64, lost <-chan struct{}) (leave 
 	return leave, true
 }
 
-// reenter works with a second handle of the holder, which is released before
-// the first one or after it.
+// reenter works with a second handle of the holder, which it releases before or
+// after the first.
 func (w *worker) reenter(ctx context.Context, s step, l *contended, h manager.Hold, leave func()) {
 	second, err := h.Reenter()
 	if err != nil {
@@ -485,7 +483,7 @@ func (w *worker) reenter(ctx context.Context, s step, l *contended, h manager.Ho
 		leave()
 		return
 	}
-	// The first handle goes; the second one holds the lock on.
+	// Release the first handle; the second one still holds the lock.
 	w.settles("Release of the first handle", l, h, closed(h.Lost()))
 	w.depth(l, second, 1)
 	if err := second.Err(); err != nil {
@@ -496,8 +494,8 @@ func (w *worker) reenter(ctx context.Context, s step, l *contended, h manager.Ho
 	w.settles("Release of the second handle", l, second, closed(h.Lost()))
 }
 
-// enterAgain acquires the lock once more, by a context that says that this
-// caller holds it: that enters at once, as the same holder.
+// enterAgain acquires the lock again with a context that carries h, which must be
+// granted at once, to the same holder.
 func (w *worker) enterAgain(ctx context.Context, s step, l *contended, h manager.Hold, g manager.Grant, leave func()) {
 	inside, cancel := h.Context(ctx)
 	defer cancel()
@@ -513,14 +511,14 @@ func (w *worker) enterAgain(ctx context.Context, s step, l *contended, h manager
 		second = l.lock.Acquire(inside)
 		var ok bool
 		if _, err, ok = second.Granted().Poll(); !ok {
-			w.unexpected("Acquire by a holder", l, errors.New("it did not enter at once"))
+			w.unexpected("Acquire by a holder", l, errors.New("it was not granted at once"))
 		}
 	}
 	end()
 	if err != nil {
 		leave()
 		second.Release()
-		if ctx.Err() == nil { // else the run has ended, and inside with it
+		if ctx.Err() == nil { // else the end of the run has ended inside, too
 			w.noLonger("acquiring again by context", l, h, err)
 		}
 		return
@@ -530,9 +528,9 @@ func (w *worker) enterAgain(ctx context.Context, s step, l *contended, h manager
 	if again, err := second.Grant(); err != nil {
 		w.noLonger("Grant of a second handle", l, second, err)
 	} else if again != g {
-		w.unexpected("acquiring again by context", l, fmt.Errorf("the grant is %+v, was %+v", again, g))
+		w.unexpected("acquiring again by context", l, fmt.Errorf("the grant is %+v, and was %+v before", again, g))
 	}
-	w.stay(inside, s.hold, l, nil) // ends with the lock, too
+	w.stay(inside, s.hold, l, nil) // inside ends if the lock is lost
 	if s.order {
 		second.Release()
 		leave()
@@ -542,16 +540,16 @@ func (w *worker) enterAgain(ctx context.Context, s step, l *contended, h manager
 		leave()
 		w.settles("Release of the second handle", l, second, closed(h.Lost()))
 	}
-	// Contexts end with the hold that they were made from.
+	// A context ends when its hold does.
 	if inside.Err() == nil {
-		w.unexpected("Context", l, errors.New("the context goes on after its hold was released"))
+		w.unexpected("Context", l, errors.New("the context did not end when its hold was released"))
 	} else if cause := context.Cause(inside); ctx.Err() == nil && !errors.Is(cause, manager.ErrReleased) && !closed(h.Lost()) {
-		w.unexpected("Context", l, fmt.Errorf("the context ended because of %w, not because its hold was released", cause))
+		w.unexpected("Context", l, fmt.Errorf("the cause of the context's end is %w, not that its hold was released", cause))
 	}
 }
 
-// share gives a hold of its own to another goroutine, which works inside beside
-// this one and may stay longer.
+// share gives another goroutine a hold of its own. That goroutine works beside this
+// one and may stay longer.
 func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold, leave func()) {
 	shared, err := h.Share()
 	if err != nil {
@@ -562,7 +560,7 @@ func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold
 	w.child.counts.shares.Add(1)
 	done := make(chan struct{})
 	join := func() {
-		defer w.activity.beginFor("waiting for the goroutine that has the shared hold", l, s.hold)()
+		defer w.activity.beginFor("waiting for the goroutine with the shared hold", l, s.hold)()
 		<-done
 	}
 	go func() {
@@ -579,7 +577,7 @@ func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold
 		}
 		w.settles("Release of a shared hold", l, shared, closed(shared.Lost()))
 	}()
-	if s.order { // this one leaves first
+	if s.order { // this goroutine leaves first
 		w.stay(ctx, s.hold/2, l, h.Lost())
 		leave()
 		w.settles("Release beside a shared hold", l, h, closed(h.Lost()))
@@ -590,12 +588,12 @@ func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold
 	leave()
 }
 
-// noLonger looks at the error of an operation on a hold that was granted: the
-// only good one is that it was lost.
+// noLonger checks the error of an operation on a granted hold. The only correct one
+// is that the hold was lost.
 func (w *worker) noLonger(what string, l *contended, h manager.Hold, err error) (lost bool) {
 	if errors.Is(err, manager.ErrLost) {
 		if !closed(h.Lost()) {
-			w.unexpected(what, l, fmt.Errorf("the channel Lost is open, but the error is: %w", err))
+			w.unexpected(what, l, fmt.Errorf("the channel Lost is not closed, but the error is: %w", err))
 		}
 		return true
 	}
@@ -606,30 +604,28 @@ func (w *worker) noLonger(what string, l *contended, h manager.Hold, err error) 
 // depth checks the number of unreleased handles of h's holder.
 func (w *worker) depth(l *contended, h manager.Hold, want int) {
 	if got := h.Depth(); got != want {
-		w.unexpected("Depth", l, fmt.Errorf("it is %d, want %d", got, want))
+		w.unexpected("Depth", l, fmt.Errorf("it is %d instead of %d", got, want))
 	}
 }
 
-// give gives h up, in the way that the step says, and looks at what the release
-// comes to.
+// give releases h in the way that the step says, and checks the result.
 func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
 	if lost {
 		w.child.counts.lostHolds.Add(1)
 	}
 	switch {
-	case h.Depth() == 0: // released inside
+	case h.Depth() == 0: // visit has released it
 	case s.giving == byUnlock:
 		end := w.activity.begin("Unlock", l)
 		err := h.Unlock(context.Background())
 		end()
 		w.settled("Unlock", l, err, lost)
 	case s.giving == byReleaseWait && l.kind == manager.KindRead:
-		// Readers may keep the round going for as long as the run lasts. If
-		// each of them waited for its end, they would all be out one day, and
-		// that would be the end.
+		// The round can last as long as any reader is inside. If all readers
+		// waited for its end, they would run out. So wait for a while only.
 		released := h.Released()
 		w.settles("Release", l, h, lost)
-		end := w.activity.beginFor("waiting for a release for a while", l, s.think)
+		end := w.activity.beginFor("waiting for a release, for a while", l, s.think)
 		pause(w.child.run, s.think, released.Done())
 		end()
 	case s.giving == byReleaseWait:
@@ -641,30 +637,30 @@ func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
 		w.settles("Release", l, h, lost)
 	}
 	if s.again {
-		// However long ago the first one was, this one is refused and changes nothing.
+		// A second release is refused, no matter when.
 		switch _, err, ok := h.Release().Poll(); {
 		case !ok || err == nil:
-			w.unexpected("a second Release", l, errors.New("it is not refused"))
+			w.unexpected("a second Release", l, errors.New("it was not refused"))
 		case !errors.Is(err, manager.ErrReleased):
 			w.unexpected("a second Release", l, err)
 		}
 	}
 }
 
-// settles releases h and has what its future settles with looked at when it
-// does; it does not wait for that. The child waits, at its end, until all have.
+// settles releases h and checks the result in a callback. The child waits for all
+// these callbacks at its end.
 func (w *worker) settles(what string, l *contended, h manager.Hold, lost bool) {
 	w.release(h, func(err error) { w.settled(what, l, err, lost) })
 }
 
-// settlesPending is settles for a hold that was not granted when last seen. Its
-// future is the round's: it may be granted yet, if others wait for it too.
+// settlesPending is settles for a hold that was pending when last seen. It may have
+// been granted since.
 func (w *worker) settlesPending(l *contended, h manager.Hold) {
 	w.release(h, func(err error) {
 		switch {
 		case errors.Is(err, manager.ErrNotGranted):
 		case errors.Is(err, manager.ErrReleased) && w.child.stopping():
-			// The end of the run had withdrawn it.
+			// The end of the run withdrew it.
 		default:
 			w.settled("Release of a pending hold", l, err, false)
 		}
@@ -679,15 +675,15 @@ func (w *worker) release(h manager.Hold, look func(error)) {
 	})
 }
 
-// settled looks at what a release came to. lost says that the hold was known to
-// be lost before.
+// settled checks the result of a release. lost tells that the hold was known to be
+// lost before.
 func (w *worker) settled(what string, l *contended, err error, lost bool) {
 	switch {
 	case err == nil && lost:
-		w.unexpected(what, l, errors.New("it says that the lock was held to the end, but it was lost"))
+		w.unexpected(what, l, errors.New("it reported no loss, but the lock was lost"))
 	case err == nil:
 	case errors.Is(err, manager.ErrLost):
-		if !lost { // else it is counted
+		if !lost { // else it has been counted
 			w.child.counts.lostHolds.Add(1)
 		}
 	default:
@@ -695,12 +691,12 @@ func (w *worker) settled(what string, l *contended, err error, lost bool) {
 	}
 }
 
-// unexpected reports an answer that the API does not allow here.
+// unexpected reports a result that the API does not allow.
 func (w *worker) unexpected(what string, l *contended, err error) {
 	w.child.fail(failure{Text: fmt.Sprintf("worker %d: %s on %v: %v", w.id, what, l, err)})
 }
 
-// sabotages reports whether this worker is to do wrong in the way s.
+// sabotages reports whether this worker is to misbehave in the way s.
 func (w *worker) sabotages(s sabotage) bool {
 	return w.id == 0 && w.child.settings.Sabotage == s
 }
@@ -708,7 +704,7 @@ func (w *worker) sabotages(s sabotage) bool {
 func (w *worker) sabotageInside() {
 	switch {
 	case w.sabotages(getsStuck):
-		w.activity.begin("what never ends", w.child.locks[0])
+		w.activity.begin("a wait that never ends", w.child.locks[0])
 		select {}
 	case w.sabotages(crashes):
 		os.Exit(3)

@@ -15,15 +15,13 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
-// etcd is the Mutex of etcd's package concurrency: a queue of keys, each of which
-// ends with a lease, and each of which waits until all those ahead are gone, by a
-// watch of the last of them.
+// etcd is the Mutex of etcd's package concurrency: a queue of keys with leases, each
+// of which waits until the keys ahead are gone, by watching the last of them.
 //
-// With contention it hands over once in 100 ms at most to each that waits. The
-// watch is one from the revision at which the key ahead was read, which to the
-// server is a revision of the past; watches of the past it serves in a loop that
-// runs every 100 ms. So it was measured with servers 3.4.23 and 3.7.3; the time is
-// a constant of theirs.
+// Under contention each waiter is granted the lock at most once per 100 ms. It
+// watches from the revision at which it read the key ahead, which to the server is
+// in the past, and the server serves such watches in a loop that runs every 100 ms, a
+// constant. This was measured with servers 3.4.23 and 3.7.3.
 type etcd struct{}
 
 func (etcd) Version() string {
@@ -39,7 +37,7 @@ func (etcd) Open(ctx context.Context, server string) (work.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	// New does not wait for the connection; a question does.
+	// New does not wait for the connection; a request does.
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	if _, err := c.Get(ctx, "/"); err != nil {
@@ -50,12 +48,11 @@ func (etcd) Open(ctx context.Context, server string) (work.Session, error) {
 
 // etcdSession is a client, and a lease for each of its workers.
 //
-// What etcd calls a session is a lease, and the key with which a Mutex queues is
-// named after the lease: to etcd, all who use one lease are one contender. Two
-// workers that lock the same name by the same lease find each other's key, take it
-// for their own, and both go in, and the first to leave deletes it. So a session's
-// workers share its connection but each has a lease of its own, as etcd's users
-// have to arrange it, too.
+// What etcd calls a session is a lease, and a Mutex names its key after the lease. So
+// two workers with the same lease that lock the same name find each other's key, take
+// it for their own and both enter; the first to leave deletes it. Therefore workers
+// share the session's connection, but each has its own lease, which etcd's users must
+// arrange, too.
 type etcdSession struct {
 	c      *clientv3.Client
 	leases []*concurrency.Session

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
-// goZooKeeper is the Lock that comes with go-zookeeper: a queue of ephemeral
-// sequential nodes, in which each waits for the one ahead.
+// goZooKeeper is go-zookeeper's Lock: a queue of ephemeral sequential nodes, each of
+// which waits for the one ahead.
 type goZooKeeper struct{}
 
 func (goZooKeeper) Version() string {
@@ -38,20 +38,20 @@ func (s goZooKeeperSession) Locker(p string, read bool) (work.Locker, error) {
 	if read {
 		return nil, fmt.Errorf("%w: go-zookeeper has no read locks", work.ErrUnsupported)
 	}
-	return &goZooKeeperLocker{c: s.c, lock: zk.NewLock(s.c, p, everybody)}, nil
+	return &goZooKeeperLocker{c: s.c, lock: zk.NewLock(s.c, p, openACL)}, nil
 }
 
 type goZooKeeperLocker struct {
 	c    *zk.Conn
 	lock *zk.Lock
-	ends context.Context // that of the job, once it is known
+	ends context.Context // of the job, once known
 }
 
 func (l *goZooKeeperLocker) Lock(ctx context.Context) error {
 	if l.ends != ctx {
-		// Lock takes no context: when the job ends early, because another worker
-		// failed, it has to end with the connection. This is done once and not for
-		// each Lock, so that it does not count; the context is the same for all.
+		// Lock takes no context, so if the job ends early, because another worker
+		// failed, only closing the connection ends it. The context is the same
+		// for all calls; registering once keeps this out of the measurement.
 		l.ends = ctx
 		context.AfterFunc(ctx, l.c.Close)
 	}
@@ -60,11 +60,10 @@ func (l *goZooKeeperLocker) Lock(ctx context.Context) error {
 
 func (l *goZooKeeperLocker) Unlock(context.Context) error { return l.lock.Unlock() }
 
-// everybody may do everything with the nodes.
-var everybody = zk.WorldACL(zk.PermAll)
+// openACL lets every client do everything.
+var openACL = zk.WorldACL(zk.PermAll)
 
-// connect opens a connection of go-zookeeper's with a session of its own, and
-// returns when the session is there.
+// connect opens a go-zookeeper connection and waits for its session.
 func connect(ctx context.Context, server string) (*zk.Conn, error) {
 	c, events, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogger(quiet{}))
 	if err != nil {
@@ -85,12 +84,12 @@ func connect(ctx context.Context, server string) (*zk.Conn, error) {
 	}
 }
 
-// quiet is a logger that writes nothing.
+// quiet is a logger that discards everything.
 type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// makeDir makes a directory and those above it.
+// makeDir creates a directory and its parents.
 func makeDir(c *zk.Conn, dir string) error {
 	if dir == "/" {
 		return nil
@@ -98,7 +97,7 @@ func makeDir(c *zk.Conn, dir string) error {
 	if err := makeDir(c, path.Dir(dir)); err != nil {
 		return err
 	}
-	if _, err := c.Create(dir, nil, 0, everybody); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+	if _, err := c.Create(dir, nil, 0, openACL); err != nil && !errors.Is(err, zk.ErrNodeExists) {
 		return err
 	}
 	return nil

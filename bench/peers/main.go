@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command peers serves one of the locks that Holdfast is measured against, as
-// package work describes:
+// Command peers serves one of the locks that Holdfast is compared with, as package
+// work describes:
 //
 //	peers go-zookeeper   the Lock of github.com/go-zookeeper/zk
-//	peers naive          the textbook's lock: one node, and all wait for its end
+//	peers naive          the simplest lock: one node, for which all wait
 //	peers etcd           the Mutex of etcd's package concurrency
 //	peers redsync        the Mutex of github.com/go-redsync/redsync, on Redis
 //
-// It is a module of its own, so that Holdfast's users do not get the clients of
-// other systems with Holdfast. Beside it are the peers that are not written in
-// Go: curator/Curator.java for Apache Curator, and kazoo/kazoo_lock.py.
+// It is a separate module, so that Holdfast does not depend on clients of other
+// systems. The peers that are not written in Go are curator/Curator.java, for Apache
+// Curator, and kazoo/kazoo_lock.py.
 package main
 
 import (
@@ -48,8 +48,7 @@ func main() {
 	}
 }
 
-// onGo returns what the subject is, with the version of the module that it is
-// from, and of Go.
+// onGo returns the version of a subject, with those of its module and of Go.
 func onGo(name, module, what string) string {
 	version := "(version unknown)"
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// job is two sessions with four workers each, of which two contend for each lock.
+// job returns a job of two sessions with four workers, two for each lock.
 func job(server *start.Server) work.Job {
 	return work.Job{
 		Work: work.Contend, Server: server.Addr(), Dir: "/bench/test",
@@ -34,7 +34,7 @@ func job(server *start.Server) work.Job {
 	}
 }
 
-// serve starts a server for this test.
+// serve starts a server for the test.
 func serve(t *testing.T, kind string) *start.Server {
 	t.Helper()
 	s, err := start.Start(t.Context(), kind)
@@ -52,15 +52,20 @@ func serve(t *testing.T, kind string) *start.Server {
 	return s
 }
 
-// What is measured has to be a lock.
+// Subjects that are not locks would win every comparison.
 func TestSubjectsExclude(t *testing.T) {
 	for _, p := range start.Peers() {
 		subject, ok := subjects[p.Name]
 		if !ok {
-			continue // is not written in Go
+			continue // not written in Go
 		}
 		t.Run(p.Name, func(t *testing.T) {
-			guard := &guard{Subject: subject}
+			var locks sync.Map // from path to *atomic.Int32
+			var violations atomic.Int64
+			guard := wrapped{subject, func(path string, l work.Locker) work.Locker {
+				holders, _ := locks.LoadOrStore(path, new(atomic.Int32))
+				return guarded{l, holders.(*atomic.Int32), &violations}
+			}}
 			r := work.Do(t.Context(), guard, job(serve(t, p.Server)))
 			if r.Err != "" || r.Unsupported != "" {
 				t.Fatalf("error %q, unsupported %q", r.Err, r.Unsupported)
@@ -68,119 +73,78 @@ func TestSubjectsExclude(t *testing.T) {
 			if r.Entries == 0 || len(r.Waits) == 0 {
 				t.Errorf("%d entries and %d waits in %.1f s", r.Entries, len(r.Waits), r.Seconds)
 			}
-			if n := guard.violations.Load(); n != 0 {
-				t.Errorf("%d times a lock had two holders, in %d entries", n, r.Entries)
+			if n := violations.Load(); n != 0 {
+				t.Errorf("a lock had two holders %d times in %d entries", n, r.Entries)
 			}
 		})
 	}
 }
 
-// guard is a subject whose holds are watched over.
-type guard struct {
+// wrapped is a subject with wrapped lockers.
+type wrapped struct {
 	work.Subject
 
-	holders    sync.Map // by the lock's path: *atomic.Int32
-	violations atomic.Int64
+	wrap func(path string, l work.Locker) work.Locker
 }
 
-func (g *guard) Open(ctx context.Context, server string) (work.Session, error) {
-	s, err := g.Subject.Open(ctx, server)
-	return guardedSession{s, g}, err
+func (w wrapped) Open(ctx context.Context, server string) (work.Session, error) {
+	s, err := w.Subject.Open(ctx, server)
+	return wrappedSession{s, w.wrap}, err
 }
 
-type guardedSession struct {
+type wrappedSession struct {
 	work.Session
 
-	guard *guard
+	wrap func(path string, l work.Locker) work.Locker
 }
 
-func (s guardedSession) Locker(p string, read bool) (work.Locker, error) {
-	l, err := s.Session.Locker(p, read)
-	holders, _ := s.guard.holders.LoadOrStore(p, new(atomic.Int32))
-	return guardedLocker{l, s.guard, holders.(*atomic.Int32)}, err
+func (s wrappedSession) Locker(path string, read bool) (work.Locker, error) {
+	l, err := s.Session.Locker(path, read)
+	return s.wrap(path, l), err
 }
 
-type guardedLocker struct {
+// guarded counts the moments when its lock has two holders.
+type guarded struct {
 	work.Locker
 
-	guard   *guard
-	holders *atomic.Int32 // of the lock
+	holders    *atomic.Int32 // of the lock
+	violations *atomic.Int64
 }
 
-func (l guardedLocker) Lock(ctx context.Context) error {
+func (l guarded) Lock(ctx context.Context) error {
 	err := l.Locker.Lock(ctx)
 	if err == nil && l.holders.Add(1) != 1 {
-		l.guard.violations.Add(1)
+		l.violations.Add(1)
 	}
 	return err
 }
 
-func (l guardedLocker) Unlock(ctx context.Context) error {
+func (l guarded) Unlock(ctx context.Context) error {
 	l.holders.Add(-1)
 	return l.Locker.Unlock(ctx)
 }
 
-// A worker that fails ends the job, though others wait for a lock by a call that
-// nothing but its connection can end.
-func TestAFailureEndsTheJob(t *testing.T) {
-	r := work.Do(t.Context(), failing{goZooKeeper{}}, job(serve(t, start.ZooKeeper)))
+// A failed worker ends the job, although others are waiting for a lock in a call that
+// only the end of its connection can interrupt.
+func TestFailureEndsTheJob(t *testing.T) {
+	r := work.Do(t.Context(), wrapped{goZooKeeper{}, func(_ string, l work.Locker) work.Locker { return broken{l} }}, job(serve(t, start.ZooKeeper)))
 	if r.Err != "unlock: "+errBroken.Error() {
-		t.Errorf("the job came to %+v, want that it failed", r)
+		t.Errorf("got %+v, want a failure", r)
 	}
 }
+
+// broken is never released.
+type broken struct{ work.Locker }
 
 var errBroken = errors.New("broken")
 
-// failing is a subject whose locks are never released.
-type failing struct{ work.Subject }
+func (broken) Unlock(context.Context) error { return errBroken }
 
-func (f failing) Open(ctx context.Context, server string) (work.Session, error) {
-	s, err := f.Subject.Open(ctx, server)
-	return failingSession{s}, err
-}
+// versions matches the versions of Go subjects: library, version, lock, and Go.
+var versions = regexp.MustCompile(`[a-z] \d+\.\d+\.\d+ [A-Z].* on go1\.|client \d+\.\d+\.\d+ concurrency\.Mutex on go1\.`)
 
-type failingSession struct{ work.Session }
-
-func (s failingSession) Locker(p string, read bool) (work.Locker, error) {
-	l, err := s.Session.Locker(p, read)
-	return failingLocker{l}, err
-}
-
-type failingLocker struct{ work.Locker }
-
-func (failingLocker) Unlock(context.Context) error { return errBroken }
-
-// What a subject does not have it says.
-func TestUnsupported(t *testing.T) {
-	for _, p := range start.Peers() {
-		subject, ok := subjects[p.Name]
-		if !ok {
-			continue
-		}
-		t.Run(p.Name, func(t *testing.T) {
-			server := serve(t, p.Server)
-			read, again := job(server), job(server)
-			read.Read, again.Work = true, work.Reenter
-			for _, j := range []work.Job{read, again} {
-				if r := work.Do(t.Context(), subject, j); r.Unsupported == "" {
-					t.Errorf("%s, read %v: %+v, want that it is not supported", j.Work, j.Read, r)
-				}
-			}
-		})
-	}
-}
-
-func TestVersions(t *testing.T) {
-	named := regexp.MustCompile(`[a-z] \d+\.\d+\.\d+ [A-Z].* on go1\.|client \d+\.\d+\.\d+ concurrency\.Mutex on go1\.`)
-	for name, subject := range subjects {
-		if v := subject.Version(); !named.MatchString(v) {
-			t.Errorf("%s says that it is %q, want the library, its version, and Go's", name, v)
-		}
-	}
-}
-
-// Each peer, in whatever language, does the jobs that it is given, and ends with
-// its input. Those in Java and Python look themselves whether a lock has one holder.
+// Peers in any language do the jobs that they support, and exit at the end of their
+// input. Those in Java and Python check by themselves that a lock has one holder.
 func TestPrograms(t *testing.T) {
 	for _, p := range start.Peers() {
 		t.Run(p.Name, func(t *testing.T) {
@@ -194,11 +158,12 @@ func TestPrograms(t *testing.T) {
 			server := serve(t, p.Server)
 			program := run(t, argv)
 
-			if r := program.do(work.Job{Work: work.Hello}); r.Version == "" {
+			r := program.do(work.Job{Work: work.Hello})
+			if _, inGo := subjects[p.Name]; r.Version == "" || inGo && !versions.MatchString(r.Version) {
 				t.Errorf("hello: %+v, want a version", r)
 			}
 			if r := program.do(work.Job{Work: "sing"}); r.Unsupported == "" {
-				t.Errorf("a work that nobody knows: %+v, want that it is not supported", r)
+				t.Errorf("unknown work: %+v, want that it is not supported", r)
 			}
 			locks, read, again := job(server), job(server), job(server)
 			read.Read, read.Dir = true, "/bench/read"
@@ -226,12 +191,12 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// program is a peer that runs.
+// program is a running peer.
 type program struct {
 	t   *testing.T
 	in  *json.Encoder
 	out *bufio.Reader
-	end func() // of its input; the program then has to end by itself
+	end func() // closes its input and waits for it to exit
 }
 
 func run(t *testing.T, argv []string) program {
@@ -251,7 +216,7 @@ func run(t *testing.T, argv []string) program {
 	}
 	ended := false
 	t.Cleanup(func() {
-		if !ended { // the test has failed: its context has ended the program
+		if !ended { // the test failed, and its context kills the program
 			_ = cmd.Wait()
 		}
 	})

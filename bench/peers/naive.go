@@ -13,10 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
-// naive is the lock that one writes first: whoever creates an ephemeral node has
-// the lock, and everybody else watches that node and tries again when it goes. All
-// who wait are woken by each release, and all but one in vain; whom it will be
-// nobody knows.
+// naive is the simplest lock: a contender that creates an ephemeral node holds the
+// lock, and the others watch that node and try again when it is deleted. A release
+// wakes all waiters, and one arbitrary waiter wins (thundering herd).
 type naive struct{}
 
 func (naive) Version() string {
@@ -37,7 +36,7 @@ func (s naiveSession) Close() error { s.c.Close(); return nil }
 
 func (s naiveSession) Locker(p string, read bool) (work.Locker, error) {
 	if read {
-		return nil, fmt.Errorf("%w: a lock that is one node has one holder", work.ErrUnsupported)
+		return nil, fmt.Errorf("%w: a single node has a single holder", work.ErrUnsupported)
 	}
 	return &naiveLocker{c: s.c, node: p}, makeDir(s.c, path.Dir(p))
 }
@@ -49,17 +48,17 @@ type naiveLocker struct {
 
 func (l *naiveLocker) Lock(ctx context.Context) error {
 	for {
-		_, err := l.c.Create(l.node, nil, zk.FlagEphemeral, everybody)
+		_, err := l.c.Create(l.node, nil, zk.FlagEphemeral, openACL)
 		if !errors.Is(err, zk.ErrNodeExists) {
-			return err // there is none if we made it
+			return err // nil if we created it
 		}
 		held, _, gone, err := l.c.ExistsW(l.node)
 		if err != nil {
 			return err
 		}
 		if !held {
-			// It went meanwhile. The watch stays for the next holder's creation of
-			// the node, which is lost on a buffered channel.
+			// It was deleted meanwhile. The watch remains for its creation by the
+			// next holder; that event is dropped.
 			continue
 		}
 		select {

@@ -15,10 +15,9 @@ import (
 )
 
 // redsyncPeer is the Mutex of redsync, the Redlock algorithm in Go, with one Redis
-// server. There is no queue: who does not get the lock asks again after 50 to
-// 250 ms, as long as it takes. What it is measured for is therefore mostly how
-// long it sleeps; these are its defaults, which its users have. And there is no
-// session, but a time after which a hold is over, 8 s.
+// server. It has no queue: a contender that is refused tries again after 50 to
+// 250 ms, its default, so under contention the measurement is mostly of sleeping. It
+// has no session: a hold expires after 8 s.
 type redsyncPeer struct{}
 
 func (redsyncPeer) Version() string {
@@ -51,7 +50,7 @@ type redsyncLocker struct{ mutex *redsync.Mutex }
 
 func (l redsyncLocker) Lock(ctx context.Context) error {
 	for {
-		// A call gives up after 32 attempts, some 5 s; who wants the lock calls again.
+		// A call gives up after 32 attempts, some 5 s, so call again.
 		err := l.mutex.LockContext(ctx)
 		var taken *redsync.ErrTaken
 		if err == nil || ctx.Err() != nil || !errors.Is(err, redsync.ErrFailed) && !errors.As(err, &taken) {
@@ -65,7 +64,7 @@ func (l redsyncLocker) Unlock(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !ok:
-		return errors.New("the hold was over before it was released")
+		return errors.New("the hold expired before it was released")
 	}
 	return nil
 }

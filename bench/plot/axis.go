@@ -13,14 +13,14 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// An axis is one of a figure's two.
+// An axis is an axis of a figure.
 type axis struct {
 	Label string   `json:"label"`
 	Log   bool     `json:"log"`
 	Min   *float64 `json:"min"`
 }
 
-// check says why the values, in ascending order, cannot be shown.
+// check returns an error if the values, in ascending order, cannot be shown.
 func (a axis) check(values []float64) error {
 	low := values[0]
 	if a.Min != nil {
@@ -35,17 +35,17 @@ func (a axis) check(values []float64) error {
 	return nil
 }
 
-// A scale is an axis with its ends and ticks. Ticks are in ascending order; those
-// without a label are minor.
+// A scale is an axis with its ends and its ticks, in ascending order. Ticks without a
+// label are minor.
 type scale struct {
 	low, high float64
 	ticks     []plot.Tick
 }
 
-// most is how many ticks a scale has at most where its values are.
+// most is the greatest number of ticks at values.
 const most = 10
 
-// at returns a scale with a tick at each of the values if they are few.
+// at returns a scale with a tick at each value, if there are few.
 func (a axis) at(values []float64) scale {
 	if a.Min != nil && values[0] > *a.Min {
 		values = slices.Insert(slices.Clone(values), 0, *a.Min)
@@ -60,8 +60,7 @@ func (a axis) at(values []float64) scale {
 	return s
 }
 
-// over returns a scale from the first to the last of the values, and beyond to
-// the next round number.
+// over returns a scale from the first to the last value, extended to round numbers.
 func (a axis) over(values []float64) scale {
 	low, high := values[0], values[len(values)-1]
 	if a.Min != nil {
@@ -76,7 +75,7 @@ func (a axis) over(values []float64) scale {
 // steps returns a linear scale.
 func steps(low, high float64) scale {
 	if low == high {
-		// One value is shown with the zero that it is compared with.
+		// Show a single value together with zero.
 		low, high = min(low, 0), max(high, 0)
 	}
 	if low == high {
@@ -98,8 +97,8 @@ func steps(low, high float64) scale {
 	return s
 }
 
-// decades returns a logarithmic scale with labels at the powers of ten, or, where
-// it has few of them, at one, two and five times these.
+// decades returns a logarithmic scale with labels at the powers of ten, or, if there
+// are few, at one, two and five times these.
 func decades(low, high float64) scale {
 	if low == high {
 		low, high = low/2, high*2
@@ -108,10 +107,10 @@ func decades(low, high float64) scale {
 	var round, all []plot.Tick // 1, 2, 5 times a power; all multiples
 	for exp := int(math.Floor(math.Log10(low))) - 1; exp <= int(math.Ceil(math.Log10(high)))+1; exp++ {
 		for m := 1; m < 10; m++ {
-			// Parsed, a value is the nearest to the decimal number.
+			// Parsing returns the value closest to the decimal number.
 			value, err := strconv.ParseFloat(fmt.Sprintf("%de%d", m, exp), 64)
 			if err != nil || value == 0 {
-				continue // beyond what a float64 can tell apart
+				continue // beyond the precision of a float64
 			}
 			t := plot.Tick{Value: value}
 			isRound := m == 1 || m == 2 || m == 5
@@ -142,9 +141,8 @@ func decades(low, high float64) scale {
 	return s
 }
 
-// thin takes the label from each tick whose label would come closer than gap to
-// the one before. Where says where a value lies, and size how large its label is
-// in the direction of the axis.
+// thin removes labels that would be closer than gap to the one before. where returns
+// the position of a value, and size the extent of its label along the axis.
 func (s *scale) thin(gap vg.Length, where func(value float64) vg.Length, size func(label string) vg.Length) {
 	end := vg.Length(math.Inf(-1))
 	for i := range s.ticks {
@@ -161,14 +159,14 @@ func (s *scale) thin(gap vg.Length, where func(value float64) vg.Length, size fu
 	}
 }
 
-// number writes a value as a person would: 0.05, 1,024, 10M.
+// number formats a value for reading: 0.05, 1,024, 10M.
 func number(v float64) string {
 	suffix := ""
 	if math.Abs(v) >= 1e6 {
 		v, suffix = v/1e6, "M"
 	}
-	// Twelve digits are more than anybody measures, and hide what arithmetic in
-	// binary does to the last ones.
+	// Twelve digits exceed the precision of any measurement, and hide the rounding
+	// of binary arithmetic.
 	text := strconv.FormatFloat(v, 'g', 12, 64)
 	if strings.Contains(text, "e") {
 		return text + suffix

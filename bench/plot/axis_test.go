@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// labels returns the ends of a scale and the labels of its ticks: "0–10: 0 5 10".
+// String returns the ends of a scale and the labels of its ticks: "0–10: 0 5 10".
 func (s scale) String() string {
 	var labels []string
 	for _, t := range s.ticks {
@@ -27,7 +27,7 @@ func TestScales(t *testing.T) {
 	for _, tt := range []struct {
 		axis   axis
 		values []float64
-		at     string // if there is a tick at each value
+		at     string // with a tick at each value
 		over   string
 	}{
 		{axis{}, []float64{1, 2, 8, 32}, "1–32: 1 2 8 32", "0–35: 0 5 10 15 20 25 30 35"},
@@ -38,11 +38,11 @@ func TestScales(t *testing.T) {
 		{axis{Log: true}, []float64{0.13, 170}, "0.13–170: 0.13 170", "0.1–200: 0.1 1 10 100"},
 		{axis{}, []float64{0, 0.7}, "0–0.7: 0 0.7", "0–0.7000000000000001: 0 0.1 0.2 0.3 0.4 0.5 0.6 0.7"},
 		{axis{}, []float64{-3, 0.5}, "-3–0.5: −3 0.5", "-3–0.5: −3 −2.5 −2 −1.5 −1 −0.5 0 0.5"},
-		// A single value has no length of its own.
+		// A single value.
 		{axis{}, []float64{7}, "0–7: 0 1 2 3 4 5 6 7", "0–7: 0 1 2 3 4 5 6 7"},
 		{axis{}, []float64{0}, "0–1: 0 0.2 0.4 0.6 0.8 1", "0–1: 0 0.2 0.4 0.6 0.8 1"},
 		{axis{Log: true}, []float64{1000}, "500–2000: 500 1,000 2,000", "500–2000: 500 1,000 2,000"},
-		// More than ten have no ticks of their own.
+		// Too many values for ticks at each.
 		{axis{}, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, "0–12: 0 2 4 6 8 10 12", "0–12: 0 2 4 6 8 10 12"},
 	} {
 		if got := tt.axis.at(tt.values).String(); got != tt.at {
@@ -61,7 +61,7 @@ func TestThin(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if len(s.ticks) != 6 {
-		t.Errorf("%d ticks are left, want all 6", len(s.ticks))
+		t.Errorf("%d ticks remain, want all 6", len(s.ticks))
 	}
 }
 
@@ -74,7 +74,7 @@ func TestNumber(t *testing.T) {
 		{1e6, "1M"}, {2.5e7, "25M"}, {1e9, "1,000M"}, {1e-5, "1e-05"},
 	} {
 		if got := number(tt.v); got != tt.want {
-			t.Errorf("%v is written %s, want %s", tt.v, got, tt.want)
+			t.Errorf("%v: %s, want %s", tt.v, got, tt.want)
 		}
 	}
 }

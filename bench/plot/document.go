@@ -9,14 +9,13 @@ import (
 	"io"
 )
 
-// A document is what the program reads.
+// A document is the input of the program.
 type document struct {
 	Figures []figure `json:"figures"`
 }
 
-// readDocument reads a document and nothing else from r, and checks it. A field
-// that it does not know is an error: it would be a figure that lacks what
-// somebody wanted to see in it.
+// readDocument reads r, which must contain one document, and checks it. An unknown
+// field is an error: ignoring it would draw another figure than intended.
 func readDocument(r io.Reader) (document, error) {
 	var d document
 	dec := json.NewDecoder(r)
@@ -25,7 +24,7 @@ func readDocument(r io.Reader) (document, error) {
 		return document{}, fmt.Errorf("read the document on standard input: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return document{}, errors.New("read the document on standard input: something comes after it; write one object")
+		return document{}, errors.New("read the document on standard input: more data follows it; write one object")
 	}
 	if len(d.Figures) == 0 {
 		return document{}, errors.New(`the document has no figures; list them under "figures"`)
@@ -37,7 +36,7 @@ func readDocument(r io.Reader) (document, error) {
 			return document{}, fmt.Errorf("figure %d (%q): %w", i+1, f.File, err)
 		}
 		if files[f.File] {
-			return document{}, fmt.Errorf("figure %d (%q): an earlier figure has the same file; name another", i+1, f.File)
+			return document{}, fmt.Errorf("figure %d (%q): an earlier figure has the same file; use another name", i+1, f.File)
 		}
 		files[f.File] = true
 	}

@@ -23,7 +23,7 @@ const (
 	margin      = 10
 	titleHeight = 24
 	labelHeight = 18  // of an axis
-	plotWidth   = 380 // with what is at the axes but their labels
+	plotWidth   = 380 // including ticks, excluding labels of axes
 	plotHeight  = 270
 	legendGap   = 16
 )
@@ -42,15 +42,15 @@ func textStyle(size vg.Length, bold bool) text.Style {
 	return text.Style{Color: color.Black, Font: f, Handler: plot.DefaultTextHandler}
 }
 
-// A drawing is a figure that was laid out.
+// A drawing is a figure with its layout.
 type drawing struct {
 	title, x, y string
-	plot        *plot.Plot // without its title, the labels of its axes and its legend
+	plot        *plot.Plot // without title, labels of axes and legend
 	legend      legend
-	size, inner vg.Point // of all, and of plot
+	size, inner vg.Point // of the figure and of plot
 }
 
-// svg returns the figure's file.
+// svg returns the figure as SVG.
 func (f figure) svg() ([]byte, error) {
 	d, err := f.layOut()
 	if err != nil {
@@ -62,14 +62,14 @@ func (f figure) svg() ([]byte, error) {
 	if _, err := c.WriteTo(&buf); err != nil {
 		return nil, err
 	}
-	// Where Liberation Sans is missing, the others have letters of the same widths.
+	// If Liberation Sans is missing, the others have letters of the same widths.
 	return bytes.ReplaceAll(buf.Bytes(), []byte("font-family:Liberation Sans;"),
 		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")), nil
 }
 
 func (f figure) layOut() (drawing, error) {
 	d := drawing{title: f.Title, x: f.X.Label, y: f.Y.Label, plot: plot.New(), legend: legend{f.Series}}
-	// What is written grows the figure, so that nothing is cut off.
+	// Texts enlarge the figure, so that nothing is cut off.
 	d.inner = vg.Point{X: max(plotWidth, labelStyle.Width(d.x)), Y: max(plotHeight, labelStyle.Width(d.y), d.legend.height())}
 	d.size.X = 2*margin + max(labelHeight+d.inner.X+legendGap+d.legend.width(), titleStyle.Width(d.title))
 	d.size.Y = 2*margin + labelHeight + d.inner.Y
@@ -91,7 +91,7 @@ func (f figure) layOut() (drawing, error) {
 	}
 	light := draw.LineStyle{Color: color.Gray{Y: 0xdd}, Width: 0.5}
 	p.Add(&plotter.Grid{Vertical: light, Horizontal: light})
-	for _, emphasis := range []bool{false, true} { // those on top of the others
+	for _, emphasis := range []bool{false, true} { // emphasized series are on top
 		for i, s := range f.Series {
 			if s.Emphasis != emphasis || !s.measured() {
 				continue
@@ -112,7 +112,7 @@ func (f figure) layOut() (drawing, error) {
 		p.Y.Min, p.Y.Max, p.Y.Tick.Marker = y.low, y.high, plot.ConstantTicks(y.ticks)
 	}
 	setTicks()
-	// Only now it is known how far apart they are.
+	// Only now their distances are known.
 	area := p.DataCanvas(draw.NewCanvas(nil, d.inner.X, d.inner.Y))
 	x.thin(6, func(v float64) vg.Length { return area.X(p.X.Norm(v)) }, tickStyle.Width)
 	y.thin(2, func(v float64) vg.Length { return area.Y(p.Y.Norm(v)) }, tickStyle.Height)
@@ -151,7 +151,7 @@ func (f figure) add(p *plot.Plot, s series, l look) error {
 
 // draw draws on c, which has the size of the drawing.
 func (d drawing) draw(c draw.Canvas) {
-	// White, whatever the color of the page is.
+	// White, even on a dark page.
 	c.SetColor(color.White)
 	c.Fill(c.Path())
 
@@ -165,9 +165,8 @@ func (d drawing) draw(c draw.Canvas) {
 	d.plot.Draw(inner)
 	d.legend.draw(draw.Crop(c, labelHeight+d.inner.X+legendGap, 0, 0, 0))
 
-	// The labels of the axes are in the middle of the data, as far as there is
-	// room. (gonum's would be taken for something within the data, and on a
-	// logarithmic axis in the wrong place.)
+	// Center the labels of the axes on the data, if there is room. (gonum would
+	// place them elsewhere on logarithmic axes.)
 	area := d.plot.DataCanvas(inner)
 	label, half := labelStyle, labelStyle.Width(d.x)/2
 	label.XAlign = draw.XCenter

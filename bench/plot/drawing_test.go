@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/recorder"
 )
 
-// A box is where a text or a stroke is.
+// A box is the bounding box of a text or a stroke.
 type box struct {
 	what string
 	vg.Rectangle
@@ -24,8 +24,7 @@ func (b box) overlaps(other box) bool {
 	return b.Min.X < other.Max.X && other.Min.X < b.Max.X && b.Min.Y < other.Max.Y && other.Min.Y < b.Max.Y
 }
 
-// boxes draws and returns the boxes of the texts and of the strokes, and the box
-// of all.
+// boxes draws f and returns the boxes of its texts, of its strokes, and of the figure.
 func boxes(t *testing.T, f figure) (texts, strokes []box, all box) {
 	t.Helper()
 	if err := f.check(); err != nil {
@@ -41,7 +40,7 @@ func boxes(t *testing.T, f figure) (texts, strokes []box, all box) {
 	for _, a := range c.Actions {
 		switch a := a.(type) {
 		case *recorder.Rotate:
-			turned = true // one text only is
+			turned = true // the label of the y axis
 		case *recorder.Pop:
 			turned = false
 		case *recorder.FillString:
@@ -51,7 +50,7 @@ func boxes(t *testing.T, f figure) (texts, strokes []box, all box) {
 				Min: vg.Point{X: a.Point.X, Y: a.Point.Y - e.Descent},
 				Max: vg.Point{X: a.Point.X + w, Y: a.Point.Y + e.Ascent},
 			}
-			if turned { // by a quarter
+			if turned { // by 90°
 				r = vg.Rectangle{Min: vg.Point{X: -r.Max.Y, Y: r.Min.X}, Max: vg.Point{X: -r.Min.Y, Y: r.Max.X}}
 			}
 			texts = append(texts, box{a.String, r})
@@ -82,8 +81,8 @@ func lines(n int, xs []float64, y func(x float64) float64) figure {
 	return f
 }
 
-// No text lies on another or reaches beyond the figure; and no stroke reaches
-// from the data into the legend.
+// No text overlaps another or exceeds the figure, and no stroke of the data overlaps
+// the legend.
 func TestNothingOverlaps(t *testing.T) {
 	same := func(x float64) float64 { return x }
 	change := func(f figure, how func(*figure)) figure {
@@ -115,26 +114,26 @@ func TestNothingOverlaps(t *testing.T) {
 			texts, strokes, all := boxes(t, f)
 			for i, a := range texts {
 				if a.Min.X < all.Min.X || a.Min.Y < all.Min.Y || a.Max.X > all.Max.X || a.Max.Y > all.Max.Y {
-					t.Errorf("%q at %v reaches beyond the figure, %v", a.what, a.Rectangle, all.Rectangle)
+					t.Errorf("%q at %v exceeds the figure, %v", a.what, a.Rectangle, all.Rectangle)
 				}
 				for _, b := range texts[i+1:] {
 					if a.overlaps(b) {
-						t.Errorf("%q at %v lies on %q at %v", a.what, a.Rectangle, b.what, b.Rectangle)
+						t.Errorf("%q at %v overlaps %q at %v", a.what, a.Rectangle, b.what, b.Rectangle)
 					}
 				}
 			}
 			legend := legendBox(t, f, texts)
 			for _, s := range strokes {
-				// What is in the legend is there as a whole.
+				// Strokes of the legend itself are entirely inside it.
 				if s.overlaps(legend) && s.Min.X < legend.Min.X {
-					t.Errorf("a stroke at %v reaches into the legend at %v", s.Rectangle, legend.Rectangle)
+					t.Errorf("a stroke at %v overlaps the legend at %v", s.Rectangle, legend.Rectangle)
 				}
 			}
 		})
 	}
 }
 
-// legendBox returns where the legend is, as seen from its texts.
+// legendBox returns the box of the legend, computed from its texts.
 func legendBox(t *testing.T, f figure, texts []box) box {
 	t.Helper()
 	legend := box{"the legend", vg.Rectangle{}}
@@ -152,8 +151,7 @@ func legendBox(t *testing.T, f figure, texts []box) box {
 	return legend
 }
 
-// A subject that was not measured is named, and leaves the looks of the others
-// alone.
+// A subject without data is in the legend, and does not affect the others' looks.
 func TestNotMeasured(t *testing.T) {
 	f := lines(3, []float64{1, 2}, func(x float64) float64 { return x })
 	f.Series[1].Points = nil
@@ -174,15 +172,14 @@ func TestNotMeasured(t *testing.T) {
 	for _, i := range []int{0, 2} {
 		r, g, b, _ := looks[i].color.RGBA()
 		color := fmt.Sprintf("stroke:#%02X%02X%02X", r>>8, g>>8, b>>8)
-		// Two lines and the outlines of three marks, of which the legend has one each.
+		// Two lines and three marks, one of each in the legend.
 		if n := strings.Count(string(svg), color); n != 5 {
-			t.Errorf("there are %d strokes of the look of series %d, want 5", n, i+1)
+			t.Errorf("%d strokes with the look of series %d, want 5", n, i+1)
 		}
 	}
 }
 
-// What has the width that a letter is thought to have is drawn in that width: the
-// fonts are there.
+// The fonts whose widths determine the layout are available.
 func TestFonts(t *testing.T) {
 	for _, bold := range []bool{false, true} {
 		s := textStyle(10, bold)

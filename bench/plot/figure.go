@@ -15,7 +15,7 @@ const (
 	kindCDF   = "cdf"
 )
 
-// A figure is one file.
+// A figure is drawn to a file.
 type figure struct {
 	File   string   `json:"file"`
 	Title  string   `json:"title"`
@@ -25,18 +25,17 @@ type figure struct {
 	Series []series `json:"series"`
 }
 
-// check says what is wrong with a figure, and puts in the kind that it has by
-// default.
+// check returns an error if the figure is invalid. It sets the default kind.
 func (f *figure) check() error {
 	switch {
 	case f.File == "" || filepath.Base(f.File) != f.File || filepath.Ext(f.File) != ".svg":
-		return errors.New("its file is no name that ends in .svg, without a path")
+		return errors.New("its file must be a name that ends in .svg, without a directory")
 	case f.X.Label == "" || f.Y.Label == "":
-		return errors.New("an axis has no label; say what it shows, and in which unit")
+		return errors.New("an axis has no label; give it one, with its unit")
 	case len(f.Series) == 0:
 		return errors.New("it has no series")
 	case len(f.Series) > len(looks):
-		return fmt.Errorf("it has %d series, and only %d can be told apart; make it two figures", len(f.Series), len(looks))
+		return fmt.Errorf("it has %d series, and only %d are distinguishable; make it two figures", len(f.Series), len(looks))
 	}
 	switch f.Kind {
 	case "":
@@ -47,7 +46,7 @@ func (f *figure) check() error {
 			return errors.New("the y axis of a cdf is linear from 0 to 1; leave out log and min")
 		}
 	default:
-		return fmt.Errorf("its kind is %q; take %q or %q", f.Kind, kindLines, kindCDF)
+		return fmt.Errorf("its kind is %q; use %q or %q", f.Kind, kindLines, kindCDF)
 	}
 	names := make(map[string]bool)
 	for i, s := range f.Series {
@@ -75,8 +74,7 @@ func (f *figure) check() error {
 	return nil
 }
 
-// values returns the different values that have to lie within the axes, in
-// ascending order.
+// values returns the distinct values that the axes must include, in ascending order.
 func (f *figure) values() (xs, ys []float64) {
 	for _, s := range f.Series {
 		xs = append(xs, s.Samples...)

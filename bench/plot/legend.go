@@ -10,18 +10,18 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A legend names the series of a figure, below each other in their order.
+// A legend lists the series of a figure in their order.
 type legend struct {
 	series []series
 }
 
 const (
-	sampleWidth = 38 // of the piece of line in front of a name
+	sampleWidth = 38 // width of the line in front of a name
 	sampleGap   = 6
 	rowHeight   = 17
 )
 
-// text returns what is said of a series, and how.
+// text returns the text of a series, and its style.
 func (legend) text(s series) (string, text.Style) {
 	style := textStyle(10, s.Emphasis)
 	if !s.measured() {
@@ -41,7 +41,7 @@ func (l legend) width() (width vg.Length) {
 
 func (l legend) height() vg.Length { return rowHeight * vg.Length(len(l.series)) }
 
-// draw draws the legend with its upper left corner at that of c.
+// draw draws the legend in the upper left corner of c.
 func (l legend) draw(c draw.Canvas) {
 	y := c.Max.Y - rowHeight/2
 	for i, s := range l.series {
@@ -50,7 +50,7 @@ func (l legend) draw(c draw.Canvas) {
 			c.DrawGlyph(looks[i].glyph(s.Emphasis), vg.Point{X: c.Min.X + sampleWidth/2, Y: y})
 		}
 		name, style := l.text(s)
-		// Capitals are centered: they are about as high as the ascent less the descent.
+		// Center capitals, which are about as high as the ascent less the descent.
 		extents := style.FontExtents()
 		base := y - (extents.Ascent-extents.Descent)/2
 		c.FillText(style, vg.Point{X: c.Min.X + sampleWidth + sampleGap, Y: base}, name)

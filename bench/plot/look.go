@@ -9,15 +9,15 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A look is what tells a series from the others.
+// A look distinguishes a series from the others.
 type look struct {
 	mark   mark
 	dashes []vg.Length
 	color  color.Color
 }
 
-// looks are those of the first, second, … series. Neighbors differ in the shape of
-// the mark; the same shape comes twice at most, filled and open. The colors are
+// looks has the looks of the first, second, … series. Neighbors have marks of
+// different shapes; each shape occurs at most twice, filled and open. The colors are
 // dark enough for lines on white.
 var looks = []look{
 	{mark{}, nil, rgb(0x0072b2)},
@@ -52,8 +52,7 @@ func (l look) glyph(emphasis bool) draw.GlyphStyle {
 	return style
 }
 
-// errorBar returns the style of error bars, which have no dashes: they are too short
-// for them.
+// errorBar returns the style of error bars, which are too short for dashes.
 func (l look) errorBar(emphasis bool) draw.LineStyle {
 	style := draw.LineStyle{Color: l.color, Width: 0.8}
 	if emphasis {

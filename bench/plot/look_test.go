@@ -11,8 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/recorder"
 )
 
-// Two series are told apart by the shapes of their marks alone, by the dashes of
-// their lines alone, and by their colors.
+// Series differ in the marks, in the dashes, and in the colors.
 func TestLooksDiffer(t *testing.T) {
 	for what, of := range map[string]func(look) string{
 		"mark":  shape,
@@ -22,7 +21,7 @@ func TestLooksDiffer(t *testing.T) {
 		first := make(map[string]int)
 		for i, l := range looks {
 			if j, ok := first[of(l)]; ok {
-				t.Errorf("the %ss of series %d and %d are the same", what, j+1, i+1)
+				t.Errorf("series %d and %d have the same %s", j+1, i+1, what)
 			}
 			first[of(l)] = i
 		}
@@ -32,7 +31,7 @@ func TestLooksDiffer(t *testing.T) {
 	}
 }
 
-// shape returns what is drawn for a mark, but for its color.
+// shape returns the drawing of a mark, without its color.
 func shape(l look) (drawn string) {
 	var c recorder.Canvas
 	l.color = rgb(0)
@@ -44,7 +43,7 @@ func shape(l look) (drawn string) {
 	return drawn
 }
 
-// The error bars, lines and marks of what is emphasized are larger.
+// Emphasized series have larger error bars, lines and marks.
 func TestEmphasis(t *testing.T) {
 	for i, l := range looks {
 		if l.line(true).Width < 1.5*l.line(false).Width || l.glyph(true).Radius <= l.glyph(false).Radius || l.errorBar(true).Width <= l.errorBar(false).Width {

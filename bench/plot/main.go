@@ -20,8 +20,8 @@ func main() {
 	}
 }
 
-// run draws all figures of the document before it writes the first one into dir,
-// which it makes if it is not there.
+// run draws all figures of the document before it writes the first. It creates dir
+// if it does not exist.
 func run(in io.Reader, dir string) error {
 	doc, err := readDocument(in)
 	if err != nil {
@@ -34,7 +34,7 @@ func run(in io.Reader, dir string) error {
 		}
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fmt.Errorf("make the directory for the figures: %w", err)
+		return fmt.Errorf("create the directory for the figures: %w", err)
 	}
 	for i, f := range doc.Figures {
 		if err := os.WriteFile(filepath.Join(dir, f.File), files[i], 0o666); err != nil {

@@ -10,16 +10,15 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A mark is a shape for the points of a series: a circle, a regular polygon, or
-// a cross.
+// A mark is the shape of a series' points: a circle, a regular polygon, or a cross.
 type mark struct {
 	corners int     // of the polygon; 0: a circle
-	turn    float64 // the direction of the first corner, in quarters of a full turn
-	open    bool    // an outline, white inside
-	cross   bool    // strokes from the middle to the corners
+	turn    float64 // direction of the first corner, in quarter turns
+	open    bool    // white inside
+	cross   bool    // strokes from the center to the corners
 }
 
-// DrawGlyph draws the mark with its middle at pt.
+// DrawGlyph draws the mark with its center at pt.
 func (m mark) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, pt vg.Point) {
 	outline := draw.LineStyle{Color: style.Color, Width: 0.35 * style.Radius}
 	if m.cross {
@@ -35,7 +34,7 @@ func (m mark) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, pt vg.Point) {
 	}
 	c.SetColor(inside)
 	c.Fill(path)
-	// Filled ones have an outline too, so that both are of the same size.
+	// Filled marks have an outline too, so that both kinds have the same size.
 	c.SetLineStyle(outline)
 	c.Stroke(path)
 }
@@ -58,8 +57,8 @@ func (m mark) path(middle vg.Point, radius vg.Length) (path vg.Path) {
 	return path
 }
 
-// around returns the corners. Their distance makes the area that of the circle,
-// or nearly so.
+// around returns the corners, at such a distance that the area is about that of the
+// circle.
 func (m mark) around(middle vg.Point, radius vg.Length) []vg.Point {
 	distance := radius * 1.15
 	if m.corners == 3 {

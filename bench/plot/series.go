@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 )
 
-// A series is what a figure shows of one subject.
+// A series is the data of one subject.
 type series struct {
 	Name     string    `json:"name"`
 	Emphasis bool      `json:"emphasis"`
@@ -38,17 +38,17 @@ func (s series) check(kind string) error {
 	for i, p := range s.Points {
 		switch {
 		case (p.Low == nil) != (p.High == nil):
-			return fmt.Errorf("the point at x = %v has only one end of its error bar; give low and high, or neither", p.X)
+			return fmt.Errorf("the point at x = %v has half an error bar; give low and high, or neither", p.X)
 		case p.Low != nil && (*p.Low > p.Y || *p.High < p.Y):
-			return fmt.Errorf("the error bar of the point at x = %v, from %v to %v, leaves out its y, %v", p.X, *p.Low, *p.High, p.Y)
+			return fmt.Errorf("the error bar of the point at x = %v, from %v to %v, does not include its y, %v", p.X, *p.Low, *p.High, p.Y)
 		case i > 0 && p.X <= s.Points[i-1].X:
-			return fmt.Errorf("the point at x = %v comes after the one at %v; sort them by x, and give one per x", p.X, s.Points[i-1].X)
+			return fmt.Errorf("the point at x = %v follows the one at %v; sort points by x, and give one for each x", p.X, s.Points[i-1].X)
 		}
 	}
 	return nil
 }
 
-// line returns the points in the form in which they are drawn.
+// line returns the points for drawing.
 func (s series) line() plotter.XYs {
 	xys := make(plotter.XYs, len(s.Points))
 	for i, p := range s.Points {
@@ -57,7 +57,7 @@ func (s series) line() plotter.XYs {
 	return xys
 }
 
-// An errorBars holds the points of a series that have one.
+// An errorBars has the points that have an error bar.
 type errorBars struct {
 	plotter.XYs
 	plotter.YErrors
@@ -76,13 +76,13 @@ func (s series) errorBars() (bars errorBars) {
 // percentiles are where a distribution has its marks.
 var percentiles = []int{25, 50, 75, 90, 99}
 
-// distribution returns the cumulative distribution of the samples, of which there
-// are some, and its percentiles. It is a curve of steps, or of straight lines through
-// as many of its points as the eye can tell apart, and the last one.
+// distribution returns the cumulative distribution of the samples and its
+// percentiles. There must be samples. The curve has steps or, if there are too many to
+// see, straight lines through some of its points and the last.
 func (s series) distribution() (curve, marks plotter.XYs, kind plotter.StepKind) {
 	const most = 200
 	sorted := slices.Sorted(slices.Values(s.Samples))
-	// The smallest sample that so large a part of them does not exceed.
+	// The smallest sample that at least this share of them does not exceed.
 	at := func(part, of int) plotter.XY {
 		return plotter.XY{X: sorted[(part*len(sorted)+of-1)/of-1], Y: float64(part) / float64(of)}
 	}

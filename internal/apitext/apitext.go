@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apitext writes down the exported API of Go packages as text, so that
-// a change of it is seen in review: a line per declaration, field and method,
-// sorted, without comments and bodies.
+// Package apitext describes the exported API of Go packages as text, so that changes
+// show in reviews: a line for each declaration, field and method, sorted, without
+// comments and bodies.
 //
-// docs/api.txt is the module's API in this form. This package's test compares
-// it with the code and shows the difference; `make api` writes it anew.
+// docs/api.txt is the API of this module. This package's test compares it with the
+// code and shows the difference; `make api` updates it.
 package apitext
 
 import (
@@ -26,9 +26,9 @@ import (
 	"strings"
 )
 
-// Public returns the import paths of those packages among the ones that
-// patterns name (as for the go command, which is run in dir) that others can
-// import, in order: no commands, and nothing below a directory called internal.
+// Public returns the import paths of the packages matched by patterns that other
+// modules can import: neither commands nor internal packages. Patterns are those of
+// the go command, which runs in dir.
 func Public(dir string, patterns ...string) ([]string, error) {
 	out, err := goCommand(dir, append([]string{"list", "-f", "{{.Name}} {{.ImportPath}}"}, patterns...)...)
 	if err != nil {
@@ -45,10 +45,9 @@ func Public(dir string, patterns ...string) ([]string, error) {
 	return public, nil
 }
 
-// Of returns the API of the packages with the given import paths, in that
-// order; those without any are left out. It reads their source, and has the go
-// command, which is run in dir, compile what they import, both for this
-// machine's platform.
+// Of returns the API of the packages with the given import paths, in that order,
+// except packages without an API. It reads their source and has the go command, which
+// runs in dir, compile what they import, for this machine's platform.
 func Of(dir string, packages ...string) (string, error) {
 	out, err := goCommand(dir, append([]string{"list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export"}, packages...)...)
 	if err != nil {
@@ -64,13 +63,13 @@ func Of(dir string, packages ...string) (string, error) {
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return "", fmt.Errorf("apitext: what go list says: %w", err)
+			return "", fmt.Errorf("apitext: parsing the output of go list: %w", err)
 		}
 		all[p.ImportPath] = p
 	}
 
 	files := token.NewFileSet()
-	// Bodies are of no interest, so what they use need not be there.
+	// Bodies do not matter, nor does what they use.
 	config := types.Config{IgnoreFuncBodies: true, Importer: importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) {
 		return os.Open(all[path].Export)
 	})}
@@ -118,8 +117,8 @@ func goCommand(dir string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// describe returns the lines about pkg: constants, variables, functions, and
-// types with what they have, each group in the order of names.
+// describe returns the lines for pkg: constants, variables, functions, and types with
+// their members, each group sorted by name.
 func describe(pkg *types.Package) (lines []string) {
 	d := describer{pkg}
 	var consts, vars, funcs, named []string
@@ -146,8 +145,8 @@ func describe(pkg *types.Package) (lines []string) {
 	return slices.Concat(consts, vars, funcs, named)
 }
 
-// A describer writes types as the code of its package does: the package's own
-// names stand bare, those of others with their package's name.
+// A describer formats types as the code of its package does: only names of other
+// packages are qualified.
 type describer struct{ pkg *types.Package }
 
 func (d describer) qualify(other *types.Package) string {
@@ -159,7 +158,7 @@ func (d describer) qualify(other *types.Package) string {
 
 func (d describer) typ(t types.Type) string { return types.TypeString(t, d.qualify) }
 
-// signature returns what stands behind a function's name.
+// signature returns parameters and results, as they follow a function's name.
 func (d describer) signature(s *types.Signature) string {
 	var b bytes.Buffer
 	types.WriteSignature(&b, s, d.qualify)
@@ -175,15 +174,15 @@ func (d describer) typeParams(list *types.TypeParamList) string {
 	return "[" + strings.Join(params, ", ") + "]"
 }
 
-// typeName returns a type's line, and indented below it those of its fields
-// and methods.
+// typeName returns the line of a type, followed by those of its fields and methods,
+// indented.
 func (d describer) typeName(name *types.TypeName) (lines []string) {
 	head := "type " + name.Name()
 	if name.IsAlias() {
 		return []string{head + " = " + d.typ(types.Unalias(name.Type()))}
 	}
 	named, ok := name.Type().(*types.Named)
-	if !ok { // every type name that is no alias is one of a Named
+	if !ok { // unreachable: only aliases are not Named
 		panic(fmt.Sprintf("apitext: %s is a %T", name, name.Type()))
 	}
 	if params := named.TypeParams(); params.Len() > 0 {
@@ -192,8 +191,8 @@ func (d describer) typeName(name *types.TypeName) (lines []string) {
 	switch t := named.Underlying().(type) {
 	case *types.Struct:
 		head += " struct"
-		// Whether values can be compared is a promise that no field shows. Of
-		// what is used by its pointer nobody asks.
+		// That values are comparable is a promise that fields do not show. For
+		// types used by pointer it does not matter.
 		if types.Comparable(named) && !hasPointerMethods(named) {
 			head += " // comparable"
 		}
@@ -235,8 +234,8 @@ func isPointer(t types.Type) bool {
 	return ok
 }
 
-// fields returns the exported fields, sorted. Of an unexported struct that is
-// embedded they count as the outer one's, as they do for who uses it.
+// fields returns the exported fields, sorted, including those of embedded unexported
+// structs, which users see as fields of the outer struct.
 func (d describer) fields(s *types.Struct) (lines []string) {
 	for f := range s.Fields() {
 		switch inner, isStruct := deref(f.Type()).Underlying().(*types.Struct); {
@@ -259,8 +258,8 @@ func deref(t types.Type) types.Type {
 	return t
 }
 
-// interfaceMethods returns the methods that an implementation needs, sorted,
-// those of embedded interfaces included.
+// interfaceMethods returns the methods of an interface, sorted, including those of
+// embedded interfaces.
 func (d describer) interfaceMethods(i *types.Interface) (lines []string) {
 	closed := false
 	for m := range i.Methods() {
@@ -277,9 +276,9 @@ func (d describer) interfaceMethods(i *types.Interface) (lines []string) {
 	return lines
 }
 
-// Diff returns the lines in which two texts differ, those that are in old only
-// with "-" and those that are in new only with "+" in front, below the lines
-// without indentation to which they belong; "" if the texts are equal.
+// Diff returns the lines that differ, with "-" before those only in old and "+" before
+// those only in new, below the unindented lines to which they belong. It returns "" if
+// the texts are equal.
 func Diff(old, new string) string {
 	a, b := lines(old), lines(new)
 	// common[i][j] is the length of the longest common subsequence of a[i:] and b[j:].
@@ -298,7 +297,7 @@ func Diff(old, new string) string {
 	}
 
 	var out strings.Builder
-	var pkg, head string // the headings that the next line is below, until they are written
+	var pkg, head string // headings of the next line, until written
 	write := func(mark, line string) {
 		isMember := strings.HasPrefix(line, " ")
 		if pkg != "" && !strings.HasPrefix(line, "package ") {
@@ -308,7 +307,7 @@ func Diff(old, new string) string {
 			fmt.Fprintf(&out, "  %s\n", head)
 		}
 		fmt.Fprintf(&out, "%s %s\n", mark, line)
-		pkg, head = "", "" // written, or left behind
+		pkg, head = "", "" // written
 	}
 	i, j := 0, 0
 	for i < len(a) || j < len(b) {

@@ -18,16 +18,20 @@ const (
 	apiFile = root + "/docs/api.txt"
 )
 
-var update = flag.Bool("update", false, "write docs/api.txt anew")
+var update = flag.Bool("update", false, "write docs/api.txt")
 
-// docs/api.txt is the exported API of all packages that others can import, so
-// no change of it goes unseen.
-func TestAPIFile(t *testing.T) {
+// public returns the packages of this module that others can import.
+func public(t *testing.T) []string {
+	t.Helper()
 	packages, err := apitext.Public(root, "./...")
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := apitext.Of(root, packages...)
+	return packages
+}
+
+func TestAPIFile(t *testing.T) {
+	now, err := apitext.Of(root, public(t)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,23 +45,18 @@ func TestAPIFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := apitext.Diff(string(then), now); diff != "" {
-		t.Errorf("the API is not the one in docs/api.txt:\n\n%s\nIf that is meant, run `make api`, and say in CHANGELOG.md what it means for users.", diff)
+		t.Errorf("the API differs from docs/api.txt:\n\n%s\nIf this is intended, run `make api`, and describe the change in CHANGELOG.md.", diff)
 	}
 }
 
-// docs/stability.md promises something about each of these packages.
 func TestStabilityNamesThePackages(t *testing.T) {
-	packages, err := apitext.Public(root, "./...")
-	if err != nil {
-		t.Fatal(err)
-	}
 	text, err := os.ReadFile(root + "/docs/stability.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pkg := range packages {
+	for _, pkg := range public(t) {
 		if name, ok := strings.CutPrefix(pkg, module+"/"); ok && !strings.Contains(string(text), "`"+name+"`") {
-			t.Errorf("docs/stability.md does not say what users can expect of package %s", name)
+			t.Errorf("docs/stability.md does not mention package %s", name)
 		}
 	}
 }
@@ -117,24 +116,24 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestOfLeavesOutWhatHasNone(t *testing.T) {
+func TestOfAPackageWithoutAPI(t *testing.T) {
 	if got, err := apitext.Of(root, module); got != "" || err != nil {
-		t.Errorf("the API of the root package is %q, %v; it has none", got, err)
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 
-func TestErrorsSayWhatTheGoCommandSaid(t *testing.T) {
+func TestErrorsNameThePackage(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"list": func() error { _, err := apitext.Public(root, "./nosuch"); return err },
 		"of":   func() error { _, err := apitext.Of(root, module+"/nosuch"); return err },
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), "nosuch") {
-			t.Errorf("%s: %v, want an error that names the package that is not there", name, err)
+			t.Errorf("%s: %v, want an error that names the missing package", name, err)
 		}
 	}
 }
 
-func TestOfReportsWhatDoesNotCompile(t *testing.T) {
+func TestOfAPackageThatDoesNotCompile(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod": "module broken\n\ngo 1.26\n",
@@ -164,13 +163,13 @@ type U int
 	tests := []struct{ name, new, want string }{
 		{"nothing", old, ""},
 		{"line ends", strings.ReplaceAll(old, "\n", "\r\n"), ""},
-		{"a function more", strings.Replace(old, "func F()", "func E()\nfunc F()", 1), "  package a\n+ func E()\n"},
-		{"a function less", strings.Replace(old, "func F()\n", "", 1), "  package a\n- func F()\n"},
-		{"a field changed", strings.Replace(old, "A int", "A uint", 1), "  package a\n  type T struct\n-     A int\n+     A uint\n"},
-		{"two members of a type", strings.Replace(old, "    A int\n    func (T) M()\n", "", 1), "  package a\n  type T struct\n-     A int\n-     func (T) M()\n"},
-		{"a type with its members", strings.Replace(old, "type T", "type S struct\n    B int\ntype T", 1), "  package a\n+ type S struct\n+     B int\n"},
+		{"an added function", strings.Replace(old, "func F()", "func E()\nfunc F()", 1), "  package a\n+ func E()\n"},
+		{"a removed function", strings.Replace(old, "func F()\n", "", 1), "  package a\n- func F()\n"},
+		{"a changed field", strings.Replace(old, "A int", "A uint", 1), "  package a\n  type T struct\n-     A int\n+     A uint\n"},
+		{"two removed members", strings.Replace(old, "    A int\n    func (T) M()\n", "", 1), "  package a\n  type T struct\n-     A int\n-     func (T) M()\n"},
+		{"an added type with members", strings.Replace(old, "type T", "type S struct\n    B int\ntype T", 1), "  package a\n+ type S struct\n+     B int\n"},
 		{"in the second package", strings.Replace(old, "type U int", "type U uint", 1), "  package b\n- type U int\n+ type U uint\n"},
-		{"a package more", old + "\npackage c\n\nfunc G()\n", "+ package c\n+ func G()\n"},
+		{"an added package", old + "\npackage c\n\nfunc G()\n", "+ package c\n+ func G()\n"},
 		{"everything", "", "- package a\n- func F()\n- type T struct\n-     A int\n-     func (T) M()\n- package b\n- type U int\n"},
 	}
 	for _, tt := range tests {

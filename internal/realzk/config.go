@@ -9,36 +9,35 @@ import (
 	"time"
 )
 
-// Config is what a server is started with. It is changed by Options.
+// Config configures a server. Options change it.
 type Config struct {
-	// TickTime is ZooKeeper's unit of time: sessions end on its multiples.
-	// Defaults to 500 ms, which lets a session time out after one second.
+	// TickTime is ZooKeeper's unit of time: sessions expire at its multiples. It
+	// defaults to 500 ms, with which session timeouts can be as short as 1 s.
 	TickTime time.Duration
-	// MinSessionTimeout bounds what clients may negotiate, from below.
-	// Defaults to 2 × TickTime, as in ZooKeeper.
+	// MinSessionTimeout is the least session timeout that clients can negotiate. It
+	// defaults to 2 × TickTime, as in ZooKeeper.
 	MinSessionTimeout time.Duration
-	// MaxSessionTimeout bounds what clients may negotiate, from above.
-	// Defaults to 60 s (ZooKeeper's own default is 20 × TickTime).
+	// MaxSessionTimeout is the greatest session timeout that clients can negotiate.
+	// It defaults to 60 s; ZooKeeper's default is 20 × TickTime.
 	MaxSessionTimeout time.Duration
-	// Lines are further lines of the configuration file. They come last, and
-	// of two lines with the same key ZooKeeper takes the last.
+	// Lines are further lines of the configuration file. They override others with
+	// the same key.
 	Lines []string
-	// JavaOptions are further arguments of the JVM.
-	// They come last, and the JVM too takes the last.
+	// JavaOptions are further arguments of the JVM. They override others.
 	JavaOptions []string
-	// Dir is where the server keeps its files. The caller removes it.
-	// Defaults to a directory that Stop removes; in tests, to the test's.
+	// Dir is the directory of the server's files, which the caller removes. It
+	// defaults to one that Stop removes or, in a test, to t.TempDir.
 	Dir string
-	// StartTimeout bounds the wait until a started server serves.
-	// Defaults to 60 s.
+	// StartTimeout bounds the wait for a started server to serve. It defaults to
+	// 60 s.
 	StartTimeout time.Duration
 
-	// ownGroup puts the server into a process group of its own on every unix,
-	// so that Ctrl-C reaches only the command, which then stops the server.
+	// ownGroup starts the server in its own process group on every Unix, so that
+	// Ctrl-C reaches only the command, which then stops the server.
 	ownGroup bool
-	// id is the server's number in its ensemble, from 1; 0 if it is alone. In
-	// an ensemble the Lines name all the servers, and port is the one for
-	// clients, which is chosen with those in the Lines; alone, run chooses it.
+	// id is the server's number in its ensemble, from 1, or 0 without an ensemble.
+	// In an ensemble Lines list all servers with their ports, and port is that for
+	// clients; otherwise run chooses one.
 	id, port int
 }
 
@@ -48,20 +47,19 @@ type Option func(*Config)
 // TickTime sets [Config.TickTime].
 func TickTime(d time.Duration) Option { return func(c *Config) { c.TickTime = d } }
 
-// SessionTimeouts sets the bounds between which clients may negotiate.
+// SessionTimeouts sets the bounds of the session timeouts that clients can negotiate.
 func SessionTimeouts(minimum, maximum time.Duration) Option {
 	return func(c *Config) { c.MinSessionTimeout, c.MaxSessionTimeout = minimum, maximum }
 }
 
-// ConfigLine adds a line to the server's configuration file, such as
-// "maxClientCnxns=3".
+// ConfigLine adds a line to the configuration file, such as "maxClientCnxns=3".
 func ConfigLine(line string) Option {
 	return func(c *Config) { c.Lines = append(c.Lines, line) }
 }
 
 // JavaOption adds an argument of the JVM, such as
-// "-Dznode.container.checkIntervalMs=200", which makes the server look for
-// empty container nodes five times a second.
+// "-Dznode.container.checkIntervalMs=200", with which the server looks for empty
+// container nodes five times a second.
 func JavaOption(arg string) Option {
 	return func(c *Config) { c.JavaOptions = append(c.JavaOptions, arg) }
 }
@@ -90,35 +88,34 @@ func newConfig(opts []Option) Config {
 	return c
 }
 
-// file returns the text of the configuration file of a server in dir that
-// listens on port.
+// file returns the configuration file of a server in dir that listens on port.
 func (c Config) file(dir string, port int) string {
 	lines := []string{
 		fmt.Sprintf("tickTime=%d", c.TickTime.Milliseconds()),
 		fmt.Sprintf("minSessionTimeout=%d", c.MinSessionTimeout.Milliseconds()),
 		fmt.Sprintf("maxSessionTimeout=%d", c.MaxSessionTimeout.Milliseconds()),
-		// The file is in Java's properties format, where a backslash escapes.
+		// In Java's properties format, a backslash escapes.
 		"dataDir=" + filepath.ToSlash(dataDir(dir)),
 		"clientPortAddress=127.0.0.1",
 		fmt.Sprintf("clientPort=%d", port),
-		// All clients come from one address; 60 of them are the default bound.
+		// The default is 60 for each address, and all clients have the same.
 		"maxClientCnxns=0",
 		"admin.enableServer=false",
 		"4lw.commands.whitelist=*",
-		// Only a crash of the machine could lose what was not forced to disk.
+		// Without forcing to disk, only a crash of the machine loses data.
 		"forceSync=no",
-		// In kB; the default makes a transaction log of 64 MB for every server.
+		// In KiB. By default each transaction log takes 64 MiB.
 		"preAllocSize=1024",
 	}
 	lines = append(lines, c.Lines...)
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// javaArgs returns the arguments of the java command of a server in dir.
+// javaArgs returns the arguments of java for a server in dir.
 func (c Config) javaArgs(in Installation, dir string) []string {
 	args := []string{
 		"-Xmx128m",
-		// Quick to start and light on a small machine, which is what counts here.
+		// These start quickly and suit a small machine.
 		"-XX:+UseSerialGC",
 		"-XX:TieredStopAtLevel=1",
 		"-XX:-UsePerfData",
@@ -134,9 +131,9 @@ func logFile(dir string) string    { return filepath.Join(dir, "zookeeper.log") 
 func configFile(dir string) string { return filepath.Join(dir, "zoo.cfg") }
 func idFile(dir string) string     { return filepath.Join(dataDir(dir), "myid") }
 
-// loggingFiles configure the logging libraries that one or the other
-// ZooKeeper release has on its classpath: informational and up, to the
-// standard output or error. Without them some say everything and some nothing.
+// loggingFiles configure the logging libraries of the various ZooKeeper releases to
+// write from level INFO up to standard output or error. By default, some log
+// everything and some nothing.
 var loggingFiles = map[string]string{
 	"simplelogger.properties": `org.slf4j.simpleLogger.defaultLogLevel=info
 org.slf4j.simpleLogger.showDateTime=true

@@ -1,45 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package realzk starts real ZooKeeper servers, for tests and for the commands
-// that need one beside the code they measure or torture.
+// Package realzk starts real ZooKeeper servers for tests and commands.
 //
 // # In a test
 //
-//	zk := realzk.Start(t)          // this test's own server; gone when the test ends
-//	zk := realzk.Shared(t)         // the test binary's one server; see WithShared
+//	zk := realzk.Start(t)          // a server for this test; its end stops the server
+//	zk := realzk.Shared(t)         // a server that the package's tests share; see WithShared
 //	conn, err := net.Dial("tcp", zk.Addr())
 //
-// A server takes about half a second to start on an idle machine, and several
-// on a busy one, so tests that neither stop nor pause theirs share one. Tests
-// on a shared server keep apart by working below a path of their own.
+// A server takes half a second to start on an idle machine, and several seconds on a
+// busy one, so tests that neither stop nor pause it share one. Each test then works
+// below its own path.
 //
-// Where no ZooKeeper is installed, Start and Shared skip the test and say what
-// to do; with CI=true in the environment they fail it instead, and with -short
-// they skip it without looking. A skip is also recorded for `make test`, which
-// names every test that did not run; see [NotRun].
+// If no ZooKeeper is installed, Start and Shared skip the test and say what to
+// install; with CI=true in the environment they fail it. With -short they skip it in
+// any case. Skips are recorded for `make test`, which lists them; see [NotRun].
 //
 // # In a command
 //
-// [Find] tells whether ZooKeeper is there and [Run] starts a server that lives
-// until its context ends or it is stopped.
+// [Find] finds ZooKeeper on this machine, and [Run] starts a server that runs until
+// its context ends or [Process.Stop] is called.
 //
-// # What a server is like
+// # Servers
 //
-// It is an operating-system process of its own (a JVM) on 127.0.0.1, on a port
-// outside the range from which the system takes ports for outgoing
-// connections, so that nobody takes the port while the server is restarted. It
-// keeps its data in a directory of its own. It does not force its log to disk:
-// a killed *process* loses nothing by that, only a killed machine would. When
-// the process that started it dies without cleaning up, the server dies too
-// (on Linux; elsewhere it may stay behind after a crash).
+// A server is an operating-system process (a JVM) that listens on 127.0.0.1, on a
+// port outside the range of ephemeral ports, so that no other process takes it while
+// the server is restarted. Its data is in its own directory. It does not force its
+// log to disk; killing the process loses nothing by that, only a crash of the machine
+// does. On Linux the server dies with the process that started it, however that ends.
 //
-// # Several that replicate each other
+// # Ensembles
 //
 //	e := realzk.StartEnsemble(t, 3)
 //	e.Isolate(e.Leader())
 //
-// A server is a [Process] made from a [Config]; an [Ensemble] is several of them
-// whose configurations name each other, by the addresses of relays in the
-// test's process that stop relaying when a server is to be isolated. That needs
-// no rights and works on every system; nothing of it outlives the test.
+// An [Ensemble] is several servers that replicate each other. Their configurations
+// refer to each other by the addresses of relays in the test's process, which isolate
+// a server by relaying nothing. This needs no privileges, works on every system, and
+// leaves nothing behind.
 package realzk

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// An Ensemble is several ZooKeeper servers that replicate each other, as seen
-// by one test. What cannot be done fails the test. Its methods block, and are
-// called by the test's goroutine.
+// An Ensemble is several ZooKeeper servers that replicate each other, for one test.
+// Its methods block, fail the test on error, and must be called by the test's
+// goroutine.
 //
-// Each of its servers can be paused, killed and restarted like any [Server].
-// The connections between them go through relays of ours, which [Ensemble.Isolate]
-// cuts; those of clients do not.
+// Its servers can be paused, killed and restarted like any [Server]. The connections
+// between them, but not those of clients, go through relays, which [Ensemble.Isolate]
+// cuts.
 type Ensemble struct {
 	tb       testing.TB
 	servers  []*Server // server i has the number i+1
@@ -30,24 +30,24 @@ type Ensemble struct {
 	isolated map[*Server]bool
 }
 
-// A pair is the numbers of a member and of one that it connects to. The two
-// relays are to its quorum port and to its election port.
+// A pair is the numbers of a member and of one that it connects to, through one relay
+// to its quorum port and one to its election port.
 type pair struct{ from, to int }
 
-// Servers of an ensemble wait for each other for this many ticks: at the start
-// of a leader, and before a leader or a follower that hears nothing gives up.
+// ensembleLimit is the time in ticks for which members wait for each other: when a
+// leader starts, and when a leader or a follower receives nothing.
 const ensembleLimit = 20
 
-// StartEnsemble starts an ensemble of n servers for this test, and returns when
-// all of them serve, as one leader and its followers. They are killed when the
-// test ends; if it failed, the end of each one's log is shown.
+// StartEnsemble starts an ensemble of n servers for this test and returns when a
+// leader and its followers serve. The end of the test kills them and, if it failed,
+// logs the end of each server's log.
 //
-// The options hold for each server; Dir is the directory of all of them. A
-// leader and a follower that hear nothing of each other part after 20 ticks,
-// 10 s by default; change that by ConfigLine("syncLimit=…").
+// The options apply to each server; Dir is the parent of their directories. A leader
+// and a follower that receive nothing from each other disconnect after 20 ticks, 10 s
+// by default; ConfigLine("syncLimit=…") changes that.
 //
-// Without ZooKeeper on the machine, and with -short, StartEnsemble skips the
-// test; see the package's documentation.
+// Without ZooKeeper, and with -short, StartEnsemble skips the test; see the package
+// documentation.
 func StartEnsemble(tb testing.TB, n int, opts ...Option) *Ensemble {
 	tb.Helper()
 	Require(tb)
@@ -58,7 +58,7 @@ func StartEnsemble(tb testing.TB, n int, opts ...Option) *Ensemble {
 	began := time.Now()
 	var e *Ensemble
 	var err error
-	// As in run: somebody may have taken a port that we have found free.
+	// As in run, another process may have taken a port.
 	for range 3 {
 		if e, err = startEnsemble(tb.Context(), cfg, n); err == nil || !errors.Is(err, errPortTaken) {
 			break
@@ -74,7 +74,7 @@ func StartEnsemble(tb testing.TB, n int, opts ...Option) *Ensemble {
 		}
 		if tb.Failed() {
 			for _, s := range e.servers {
-				tb.Logf("the log of server %d, ZooKeeper at %s, ends:\n%s", s.p.cfg.id, s.Addr(), logSince(s.p.LogFile(), 0, 100))
+				tb.Logf("the log of server %d, ZooKeeper at %s, ends with:\n%s", s.p.cfg.id, s.Addr(), logSince(s.p.LogFile(), 0, 100))
 			}
 		}
 	})
@@ -82,11 +82,11 @@ func StartEnsemble(tb testing.TB, n int, opts ...Option) *Ensemble {
 		s.tb = tb
 	}
 	leader := e.Leader()
-	tb.Logf("an ensemble of %d is up after %v; server %d leads", n, time.Since(began).Round(time.Millisecond), leader.p.cfg.id)
+	tb.Logf("an ensemble of %d servers started in %v; server %d leads", n, time.Since(began).Round(time.Millisecond), leader.p.cfg.id)
 	return e
 }
 
-// startEnsemble starts n servers below cfg.Dir; it leaves nothing behind if it fails.
+// startEnsemble starts n servers below cfg.Dir. If it fails, it leaves nothing behind.
 func startEnsemble(ctx context.Context, cfg Config, n int) (*Ensemble, error) {
 	e := &Ensemble{relays: make(map[pair][2]*Relay), isolated: make(map[*Server]bool)}
 	own, err := memberPorts(n)
@@ -97,7 +97,7 @@ func startEnsemble(ctx context.Context, cfg Config, n int) (*Ensemble, error) {
 	if err != nil {
 		return nil, errors.Join(err, e.end())
 	}
-	// Who fails ends the others' wait: they need each other.
+	// Servers need each other, so a failure ends the others' wait.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	processes, errs := make([]*Process, n), make([]error, n)
@@ -128,12 +128,12 @@ func startEnsemble(ctx context.Context, cfg Config, n int) (*Ensemble, error) {
 // The ports on which a member listens.
 const (
 	quorumPort   = iota // as the leader, for its followers
-	electionPort        // for all the others, to agree on a leader
+	electionPort        // for all others, to elect a leader
 	clientPort
 	ports
 )
 
-// memberPorts returns free ports for n members, all different.
+// memberPorts returns distinct free ports for n members.
 func memberPorts(n int) ([][ports]int, error) {
 	own := make([][ports]int, n)
 	var taken []int
@@ -153,8 +153,8 @@ func memberPorts(n int) ([][ports]int, error) {
 	return own, nil
 }
 
-// connect makes the relays to the members with these ports, and returns the
-// lines of each one's configuration that name all of them.
+// connect creates the relays to members with these ports, and returns the lines of
+// each one's configuration that list all members.
 func (e *Ensemble) connect(own [][ports]int) ([][]string, error) {
 	n := len(own)
 	for from := range n {
@@ -169,12 +169,13 @@ func (e *Ensemble) connect(own [][ports]int) ([][]string, error) {
 					return nil, err
 				}
 				relays[j] = r
-				e.relays[pair{from + 1, to + 1}] = relays // also if the next one fails
+				e.relays[pair{from + 1, to + 1}] = relays // even if the next one fails
 			}
 		}
 	}
 	for p, relays := range e.relays {
-		relays[electionPort].begin = introduceAs(e.relays[pair{p.to, p.from}][electionPort].Addr())
+		introduce := introduceAs(e.relays[pair{p.to, p.from}][electionPort].Addr())
+		relays[electionPort].protocol = func() (forth, back forwarder) { return introduce, forwardAll }
 		for _, r := range relays {
 			r.serve()
 		}
@@ -193,7 +194,7 @@ func (e *Ensemble) connect(own [][ports]int) ([][]string, error) {
 	return lines, nil
 }
 
-// end ends the servers and then the relays.
+// end stops the servers and then the relays.
 func (e *Ensemble) end() error {
 	errs := make([]error, len(e.servers))
 	var wg sync.WaitGroup
@@ -211,15 +212,15 @@ func (e *Ensemble) end() error {
 	return errors.Join(errs...)
 }
 
-// Servers returns all servers of the ensemble, in the order of their numbers.
+// Servers returns all servers in the order of their numbers.
 func (e *Ensemble) Servers() []*Server { return slices.Clone(e.servers) }
 
-// Others returns all servers of the ensemble but s.
+// Others returns all servers except s.
 func (e *Ensemble) Others(s *Server) []*Server {
 	return slices.DeleteFunc(e.Servers(), func(other *Server) bool { return other == s })
 }
 
-// Addrs returns the addresses of some servers, host:port each.
+// Addrs returns the addresses of servers, as host:port.
 func Addrs(servers ...*Server) []string {
 	addrs := make([]string, 0, len(servers))
 	for _, s := range servers {
@@ -228,15 +229,13 @@ func Addrs(servers ...*Server) []string {
 	return addrs
 }
 
-// Leader returns the server that leads, waiting until there is one. It does not
-// ask servers that are isolated: they may take themselves for something.
+// Leader waits until a server leads, and returns it. It ignores isolated servers.
 func (e *Ensemble) Leader() *Server {
 	e.tb.Helper()
 	return e.await("no server leads", func(leader *Server, _ []*Server) bool { return leader != nil })
 }
 
-// Follower returns a server that follows the leader, waiting until there is one
-// among those that are not isolated.
+// Follower waits until a server that is not isolated follows, and returns it.
 func (e *Ensemble) Follower() *Server {
 	e.tb.Helper()
 	var follower *Server
@@ -250,7 +249,7 @@ func (e *Ensemble) Follower() *Server {
 	return follower
 }
 
-// Settled waits until every server that is not isolated serves, and returns the leader.
+// Settled waits until all servers that are not isolated serve, and returns the leader.
 func (e *Ensemble) Settled() *Server {
 	e.tb.Helper()
 	return e.await("not all servers serve", func(leader *Server, followers []*Server) bool {
@@ -258,8 +257,8 @@ func (e *Ensemble) Settled() *Server {
 	})
 }
 
-// await asks all servers that are not isolated for what they are until ok says
-// so, and returns the leader.
+// await polls the roles of all servers that are not isolated until ok returns true,
+// and returns the leader.
 func (e *Ensemble) await(unless string, ok func(leader *Server, followers []*Server) bool) *Server {
 	e.tb.Helper()
 	const patience = time.Minute
@@ -274,7 +273,7 @@ func (e *Ensemble) await(unless string, ok func(leader *Server, followers []*Ser
 			if e.isolated[s] {
 				continue
 			}
-			// One that is paused or down does not answer.
+			// A server that is paused or down does not answer.
 			answer, err := ask(ctx, time.Second, s.Addr(), "srvr")
 			switch {
 			case err != nil:
@@ -295,13 +294,12 @@ func (e *Ensemble) await(unless string, ok func(leader *Server, followers []*Ser
 	}
 }
 
-// Isolate cuts a server off from all the others, in both directions, without a
-// sign of it: nothing is refused and no connection is closed. Its clients reach
-// it as before.
+// Isolate cuts a server off from the others, in both directions and silently: no
+// connection is refused or closed. Its clients reach it as before.
 func (e *Ensemble) Isolate(s *Server) {
 	e.tb.Helper()
 	if !slices.Contains(e.servers, s) {
-		e.tb.Fatalf("realzk: the server at %s is not of this ensemble", s.Addr())
+		e.tb.Fatalf("realzk: the server at %s does not belong to this ensemble", s.Addr())
 	}
 	e.isolated[s] = true
 	e.each(func(r *Relay, apart bool) {
@@ -317,7 +315,7 @@ func (e *Ensemble) Heal() {
 	e.each(func(r *Relay, _ bool) { r.Mend() })
 }
 
-// each calls fn with each relay, and whether one of its ends is isolated.
+// each calls fn for each relay, and tells whether one of its ends is isolated.
 func (e *Ensemble) each(fn func(r *Relay, apart bool)) {
 	for p, relays := range e.relays {
 		apart := e.isolated[e.servers[p.from-1]] || e.isolated[e.servers[p.to-1]]

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// greets reports whether the server at addr answers a client that wants a
-// session, which is a write: a majority has to agree.
+// greets reports whether the server at addr creates a session, for which it needs a
+// majority.
 func greets(t *testing.T, addr string, within time.Duration) bool {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -29,7 +29,7 @@ func greets(t *testing.T, addr string, within time.Duration) bool {
 	return err == nil
 }
 
-// mode is what the server says that it is; "" if it does not serve.
+// mode returns the role of the server, or "" if it does not serve.
 func mode(s *Server) string {
 	for line := range strings.Lines(s.FourLetterWord("srvr")) {
 		if m, ok := strings.CutPrefix(line, "Mode: "); ok {
@@ -39,9 +39,8 @@ func mode(s *Server) string {
 	return ""
 }
 
-// An isolated server goes on for a while as if nothing had happened, except
-// that it can agree on nothing; then it stops serving. Those that are left
-// agree without it, and it joins them when it is let.
+// An isolated server keeps its role for a while, but commits nothing; then it stops
+// serving. The others continue without it, and it rejoins them later.
 func TestEnsembleIsolation(t *testing.T) {
 	t.Parallel()
 	e := StartEnsemble(t, 3, ConfigLine("syncLimit=4")) // 2 s

@@ -13,56 +13,55 @@ import (
 	"strings"
 )
 
-// ErrNotInstalled is wrapped by every error of [Find]: ZooKeeper, or the Java
-// that it runs on, is not there. The error's text says what to do.
+// ErrNotInstalled is wrapped by all errors of [Find]: the machine lacks ZooKeeper or
+// Java. The text of the error says what to do.
 var ErrNotInstalled = errors.New("no ZooKeeper is installed")
 
-// An Installation is a ZooKeeper server on this machine that can be started.
+// An Installation is a ZooKeeper on this machine.
 type Installation struct {
 	// Java is the path of the java command.
 	Java string
-	// Classpath is what the server's JVM is started with. A server puts its
-	// own configuration directory in front of it.
+	// Classpath is the JVM's. A server puts its configuration directory first.
 	Classpath string
-	// Version is ZooKeeper's version as in the name of its jar, such as
-	// "3.8.0"; "(version unknown)" if the name tells none.
+	// Version is the version in the name of ZooKeeper's jar, such as "3.8.0", or
+	// "(version unknown)".
 	Version string
-	// Where names the installation for people: the jar that was found.
+	// Where is the path of the jar.
 	Where string
 }
 
-// String says which version was found where.
+// String returns the version and where it was found.
 func (i Installation) String() string {
 	return fmt.Sprintf("ZooKeeper %s found at %s", i.Version, i.Where)
 }
 
-// debianJars is where Debian and Ubuntu put the jars of package libzookeeper-java.
+// debianJars is the directory of the jars in the package libzookeeper-java.
 const debianJars = "/usr/share/java"
 
-// Find looks for ZooKeeper: in $ZOOKEEPER_HOME if that is set (an unpacked
-// release: lib/*.jar, or *.jar beside each other), else Debian's package. It
-// takes java from $JAVA_HOME if that is set, else from the PATH. Its errors
-// wrap [ErrNotInstalled].
+// Find finds ZooKeeper in $ZOOKEEPER_HOME, if that is set, or else as Debian's
+// package. $ZOOKEEPER_HOME is an unpacked release with the jars in it or in lib. Find
+// takes java from $JAVA_HOME, if that is set, or else from PATH. Its errors wrap
+// [ErrNotInstalled].
 func Find() (Installation, error) {
 	return find(os.Getenv, debianJars)
 }
 
-// find is Find with the environment and Debian's directory given.
+// find is Find with the given environment and Debian's directory.
 func find(getenv func(string) string, debian string) (Installation, error) {
 	var in Installation
 	if home := getenv("ZOOKEEPER_HOME"); home != "" {
 		jars := jarsOf(home)
 		jar := zookeeperJar(jars)
 		if jar == "" {
-			// Not looking further is deliberate: who sets the variable wants
-			// that ZooKeeper, and would not notice that another was tested.
+			// Do not look further: a user who sets the variable wants that
+			// ZooKeeper, and would not notice a test of another.
 			return in, fmt.Errorf("%w: ZOOKEEPER_HOME is %q, but there is no zookeeper-*.jar in it or in its lib directory; set it to an unpacked ZooKeeper release, or unset it to use Debian's package", ErrNotInstalled, home)
 		}
 		in.Classpath = strings.Join(jars, string(filepath.ListSeparator))
 		in.Where = jar
 	} else {
-		// The manifest of Debian's jar names the jars that it needs. The
-		// binding that makes slf4j print is not among them.
+		// The manifest of Debian's jar lists its dependencies, except the binding
+		// with which slf4j prints.
 		jar := filepath.Join(debian, "zookeeper.jar")
 		if _, err := os.Stat(jar); err != nil {
 			return in, fmt.Errorf("%w: there is neither %s (Debian and Ubuntu: run `make deps` as root) nor a ZOOKEEPER_HOME in the environment (elsewhere: unpack a ZooKeeper 3.8 release and set ZOOKEEPER_HOME to its directory)", ErrNotInstalled, jar)
@@ -75,7 +74,7 @@ func find(getenv func(string) string, debian string) (Installation, error) {
 	}
 	in.Version = versionOf(in.Where)
 	if tooOld.MatchString(in.Version) {
-		return Installation{}, fmt.Errorf("%w that is new enough: %s is version %s, and 3.5 is the oldest that will do; unpack a ZooKeeper 3.8 release and set ZOOKEEPER_HOME to its directory", ErrNotInstalled, in.Where, in.Version)
+		return Installation{}, fmt.Errorf("%w that is new enough: %s is version %s, and 3.5 or newer is needed; unpack a ZooKeeper 3.8 release and set ZOOKEEPER_HOME to its directory", ErrNotInstalled, in.Where, in.Version)
 	}
 
 	var err error
@@ -88,8 +87,8 @@ func find(getenv func(string) string, debian string) (Installation, error) {
 // jarsOf returns the jars of an unpacked release, in a fixed order.
 func jarsOf(home string) []string {
 	for _, pattern := range []string{filepath.Join(home, "lib", "*.jar"), filepath.Join(home, "*.jar")} {
-		// Glob fails on a malformed pattern only, as a home with a bracket in
-		// its name may make it; then nothing is found there.
+		// Glob fails only on a malformed pattern, if home contains a bracket.
+		// Then there are no jars.
 		jars, err := filepath.Glob(pattern)
 		if err == nil && zookeeperJar(jars) != "" {
 			return jars
@@ -100,7 +99,7 @@ func jarsOf(home string) []string {
 
 var zookeeperJarName = regexp.MustCompile(`^zookeeper(-\d[\w.]*(-[\w.]+)*)?\.jar$`)
 
-// zookeeperJar returns the one of jars that holds the server, "" if none does.
+// zookeeperJar returns the jar that contains the server, or "".
 func zookeeperJar(jars []string) string {
 	for _, jar := range jars {
 		if zookeeperJarName.MatchString(filepath.Base(jar)) && isFile(jar) {
@@ -110,14 +109,14 @@ func zookeeperJar(jars []string) string {
 	return ""
 }
 
-// tooOld: before 3.5 there are no container nodes. Some distributions still
-// ship such a ZooKeeper.
+// tooOld matches versions without container nodes, which some distributions still
+// have.
 var tooOld = regexp.MustCompile(`^([0-2]|3\.[0-4])(\.|$)`)
 
 var versionInName = regexp.MustCompile(`^zookeeper-(\d.*)\.jar$`)
 
-// versionOf reads the version from a jar's name. Debian's jar is called
-// zookeeper.jar and has the versioned name as a link beside it.
+// versionOf returns the version in a jar's name. Debian's jar is called zookeeper.jar;
+// a link beside it has the versioned name.
 func versionOf(jar string) string {
 	names := []string{jar}
 	if beside, err := filepath.Glob(filepath.Join(filepath.Dir(jar), "zookeeper-[0-9]*.jar")); err == nil {
@@ -145,7 +144,7 @@ func findJava(getenv func(string) string) (string, error) {
 	}
 	java, err := exec.LookPath("java")
 	if err != nil {
-		return "", fmt.Errorf("%w: its jar is there, but no java is in the PATH and JAVA_HOME is not set (Debian and Ubuntu: run `make deps` as root; elsewhere: install a Java runtime): %w", ErrNotInstalled, err)
+		return "", fmt.Errorf("%w: its jar exists, but there is no java in PATH and JAVA_HOME is not set (Debian and Ubuntu: run `make deps` as root; elsewhere: install a Java runtime): %w", ErrNotInstalled, err)
 	}
 	return java, nil
 }

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// canPause: this system has SIGSTOP and SIGCONT.
+// canPause tells that this system has SIGSTOP and SIGCONT.
 const canPause = true
 
 func (j *jvm) pause() error {
 	if err := j.proc.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	// The signal stops the threads one after the other. A test that goes on
-	// before the last stands still may yet be answered.
+	// The signal stops one thread after the other. Until the last has stopped, the
+	// server may still answer.
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
 	patience := time.NewTimer(10 * time.Second)
@@ -32,7 +32,7 @@ func (j *jvm) pause() error {
 		case <-j.exited:
 			return os.ErrProcessDone
 		case <-patience.C:
-			return errors.New("its threads do not stop")
+			return errors.New("its threads did not stop within 10 s")
 		case <-poll.C:
 		}
 	}
@@ -41,8 +41,8 @@ func (j *jvm) pause() error {
 
 func (j *jvm) resume() error { return j.proc.Signal(syscall.SIGCONT) }
 
-// stopped reports whether every thread stands still. Where there is no Linux
-// /proc to see that, it says yes.
+// stopped reports whether all threads have stopped. Without Linux's /proc it returns
+// true.
 func (j *jvm) stopped() bool {
 	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", j.pid))
 	if err != nil {

@@ -20,26 +20,25 @@ import (
 	"time"
 )
 
-// A Process is a ZooKeeper server in an operating-system process of its own,
-// for use by commands; tests use a [Server]. Its methods may be called by any
-// goroutine; they block, and take their turns.
+// A Process is a running ZooKeeper server. It is for commands; tests use a [Server].
+// Its methods block, and are safe for concurrent use.
 type Process struct {
 	cfg  Config
 	in   Installation
 	dir  string
-	temp bool // dir is ours to remove
+	temp bool // Stop removes dir
 	port int
 
-	mu  sync.Mutex // held throughout each method that starts, signals or ends the JVM
-	jvm *jvm       // protected by mu; the last one started, which may have ended
+	mu  sync.Mutex // serializes starting, signalling and killing the JVM
+	jvm *jvm       // protected by mu; the latest, which may have exited
 }
 
-// errPortTaken is the reason for which starting is tried again on another port.
+// errPortTaken makes run try another port.
 var errPortTaken = errors.New("the port is taken")
 
-// Run starts a server and returns when it serves clients. It is stopped by
-// [Process.Stop], and killed when ctx ends. Errors wrap [ErrNotInstalled] where
-// there is no ZooKeeper.
+// Run starts a server and returns when it serves. The server runs until
+// [Process.Stop] is called or ctx ends. The error wraps [ErrNotInstalled] if there is
+// no ZooKeeper.
 func Run(ctx context.Context, opts ...Option) (*Process, error) {
 	opts = append(opts[:len(opts):len(opts)], func(c *Config) { c.ownGroup = true })
 	p, err := run(ctx, newConfig(opts))
@@ -63,13 +62,13 @@ func run(ctx context.Context, cfg Config) (*Process, error) {
 		}
 		p.temp = true
 	}
-	// The JVM is given paths; ours must mean the same to it.
+	// The JVM has another working directory.
 	if p.dir, err = filepath.Abs(p.dir); err != nil {
 		return nil, fmt.Errorf("realzk: %w", err)
 	}
-	// Between our finding a port free and ZooKeeper's listening on it somebody
-	// else may take it, though few look in that range. The ports of an ensemble
-	// are changed in all its servers or in none.
+	// Another process may take the port before ZooKeeper listens on it; then try
+	// another. The caller does that for an ensemble, whose servers know each
+	// other's ports.
 	if p.port = cfg.port; cfg.id != 0 {
 		err = p.launch(ctx)
 	} else {
@@ -89,10 +88,10 @@ func run(ctx context.Context, cfg Config) (*Process, error) {
 	return p, nil
 }
 
-// Addr returns the server's address, host:port. It stays the same over a restart.
+// Addr returns the server's address, host:port. A restart does not change it.
 func (p *Process) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
 
-// Installation returns what the server was started from.
+// Installation returns the server's installation.
 func (p *Process) Installation() Installation { return p.in }
 
 // Dir returns the directory of the server's files.
@@ -101,18 +100,17 @@ func (p *Process) Dir() string { return p.dir }
 // LogFile returns the path of the server's log. Restarts append to it.
 func (p *Process) LogFile() string { return logFile(p.dir) }
 
-// PID returns the id of the operating-system process that serves, or served last.
+// PID returns the process id of the server, or of the last one if it was killed.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.jvm.pid
 }
 
-// Pause stops the server without ending it (SIGSTOP), as a long pause of a
-// virtual machine or of a garbage collector does: connections stay open and
-// nobody answers. It returns when all the server's threads stand still (where
-// the system lets us see them; else when the signal is sent). Only where there
-// is such a signal, else the error wraps [errors.ErrUnsupported].
+// Pause stops the server by SIGSTOP, like a long pause of a virtual machine or of the
+// garbage collector: connections stay open and requests are not answered. On Linux it
+// returns when all threads have stopped, elsewhere when the signal has been sent. On
+// systems without that signal the error wraps [errors.ErrUnsupported].
 func (p *Process) Pause() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +120,7 @@ func (p *Process) Pause() error {
 	return nil
 }
 
-// Resume lets a paused server go on. For one that is not paused it does nothing.
+// Resume resumes a paused server. It does nothing if the server is not paused.
 func (p *Process) Resume() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,9 +130,9 @@ func (p *Process) Resume() error {
 	return nil
 }
 
-// Kill ends the server at once (SIGKILL), paused or not, and returns when it
-// is gone: its connections are then reset. Its data stays for [Process.Restart].
-// A server that is gone already is left alone.
+// Kill kills the server by SIGKILL, even if it is paused, and waits for its end, which
+// resets its connections. Its data remains for [Process.Restart]. Kill does nothing if
+// the server has exited.
 func (p *Process) Kill() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,9 +146,9 @@ func (p *Process) kill() error {
 	return nil
 }
 
-// Restart starts the server again, on the same port and the same data, and
-// returns when it serves. One that still runs is killed first. Sessions survive
-// a restart: the server gives each its full timeout anew.
+// Restart starts the server again, with the same port and data, and returns when it
+// serves. It kills a running server first. Sessions survive; each timeout begins
+// anew.
 func (p *Process) Restart(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,9 +158,9 @@ func (p *Process) Restart(ctx context.Context) error {
 	return p.launch(ctx)
 }
 
-// Stop ends the server for good and removes its directory if the server made
-// it. It does not ask ZooKeeper to leave, which takes it seconds and writes
-// nothing that a kill would lose. A second Stop does nothing.
+// Stop kills the server and removes its directory, unless the caller named it. A
+// proper shutdown of ZooKeeper would take seconds, and a kill loses nothing. A second
+// Stop does nothing.
 func (p *Process) Stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,13 +171,13 @@ func (p *Process) Stop() error {
 
 func (p *Process) removeTemp() {
 	if p.temp {
-		// Nothing depends on it, and the system cleans its temporary directory.
+		// An error leaves a temporary directory, which does no harm.
 		_ = os.RemoveAll(p.dir)
 	}
 }
 
-// launch starts a JVM and waits until it serves, or until it is known that it
-// never will; it leaves none behind then. p.mu is held, or p is not shared yet.
+// launch starts a JVM and waits until it serves. If it fails, it kills the JVM. The
+// caller holds p.mu, or p is not shared yet.
 func (p *Process) launch(ctx context.Context) error {
 	if err := os.MkdirAll(dataDir(p.dir), 0o700); err != nil {
 		return fmt.Errorf("realzk: make a directory for ZooKeeper: %w", err)
@@ -216,7 +214,7 @@ func (p *Process) launch(ctx context.Context) error {
 	}
 	p.jvm = jvm
 
-	ctx, cancel := context.WithTimeoutCause(ctx, p.cfg.StartTimeout, fmt.Errorf("it does not serve after %v", p.cfg.StartTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, p.cfg.StartTimeout, fmt.Errorf("it did not serve within %v", p.cfg.StartTimeout))
 	defer cancel()
 	if err := p.awaitServing(ctx); err != nil {
 		err = errors.Join(err, p.kill())
@@ -224,20 +222,19 @@ func (p *Process) launch(ctx context.Context) error {
 		if strings.Contains(text, "BindException") || strings.Contains(text, "Address already in use") {
 			err = errors.Join(errPortTaken, err)
 		}
-		return fmt.Errorf("realzk: start ZooKeeper at %s (%s): %w\nits log ends:\n%s", p.Addr(), p.in.Where, err, text)
+		return fmt.Errorf("realzk: start ZooKeeper at %s (%s): %w\nits log ends with:\n%s", p.Addr(), p.in.Where, err, text)
 	}
 	return nil
 }
 
-// awaitServing returns nil when the JVM just started serves clients. A server
-// accepts connections before it serves, and at that address there might be
-// somebody else's; so it is asked for its mode and for its data directory.
+// awaitServing waits until the new JVM serves. A server accepts connections before it
+// serves, and another server might have the address, so it asks for the mode and the
+// data directory.
 func (p *Process) awaitServing(ctx context.Context) error {
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()
-	// A connection made while the server is being set up may never be answered,
-	// so the first questions are given up soon; on a machine that is merely slow
-	// a later one is given time enough.
+	// The server may never answer a connection made while it starts, so wait only
+	// briefly at first. Later waits are long enough for a slow machine.
 	for patience := 100 * time.Millisecond; ; {
 		asked := time.Now()
 		mode, err := ask(ctx, patience, p.Addr(), "srvr")
@@ -250,12 +247,12 @@ func (p *Process) awaitServing(ctx context.Context) error {
 				return nil
 			}
 		}
-		if time.Since(asked) >= patience { // not refused, but given up
+		if time.Since(asked) >= patience { // it timed out
 			patience = min(2*patience, 5*time.Second)
 		}
 		select {
 		case <-p.jvm.exited:
-			return fmt.Errorf("it ended by itself: %w", p.jvm.err)
+			return fmt.Errorf("it exited: %w", p.jvm.err)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-poll.C:
@@ -263,9 +260,9 @@ func (p *Process) awaitServing(ctx context.Context) error {
 	}
 }
 
-// FourLetterWord sends one of ZooKeeper's administrative commands, such as
-// "ruok", "srvr", "mntr" or "dump", to the server at addr and returns what it
-// answers. It waits until ctx ends, but at most five seconds.
+// FourLetterWord sends an administrative command, such as "ruok", "srvr", "mntr" or
+// "dump", to the server at addr and returns the answer. It waits for at most five
+// seconds.
 func FourLetterWord(ctx context.Context, addr, word string) (string, error) {
 	return ask(ctx, 5*time.Second, addr, word)
 }
@@ -290,10 +287,9 @@ func ask(ctx context.Context, patience time.Duration, addr, word string) (string
 	return string(answer), nil
 }
 
-// freePort returns a port of 127.0.0.1 on which nobody listens. It takes one
-// below the ranges from which systems take ports for outgoing connections and
-// for listeners on port 0 (they begin at 32768 on Linux, at 49152 elsewhere), so
-// that it is still free when a stopped server is started again.
+// freePort returns a free port of 127.0.0.1. It is below the range of ephemeral ports,
+// which begins at 32768 on Linux and at 49152 elsewhere, so it is probably still free
+// when a server is restarted.
 func freePort() (int, error) {
 	var last error
 	for range 100 {
@@ -307,7 +303,7 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("realzk: find a free port on 127.0.0.1: %w", last)
 }
 
-// logSince returns the last lines, at most n of them, of what a log says after offset.
+// logSince returns the last n lines of a log after offset.
 func logSince(path string, offset int64, n int) string {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -325,21 +321,21 @@ func logSince(path string, offset int64, n int) string {
 	return string(bytes.Join(lines, []byte("\n")))
 }
 
-// A jvm is one run of a server, from its start to its end.
+// A jvm is a run of a server, from its start to its end.
 type jvm struct {
 	pid    int
 	proc   *os.Process
-	exited chan struct{} // closed when the process is gone and reaped
-	err    error         // how it ended; written before exited is closed, read only after
+	exited chan struct{} // closed when the process has been reaped
+	err    error         // exit status; written before exited is closed, read after
 }
 
-// startJVM starts cmd and a goroutine that reaps it, which ends with it.
+// startJVM starts cmd and a goroutine that reaps it.
 func startJVM(cmd *exec.Cmd) (*jvm, error) {
 	j := &jvm{exited: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
-		// Linux kills the child when the *thread* that started it ends, so this
-		// one is kept until the child is gone. (Elsewhere it costs nothing.)
+		// Linux kills the child when the thread that started it ends, so keep the
+		// thread.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -358,7 +354,7 @@ func startJVM(cmd *exec.Cmd) (*jvm, error) {
 	return j, <-started
 }
 
-// kill ends the process if it is there, and waits until it is gone.
+// kill kills the process, if it has not exited, and waits for its end.
 func (j *jvm) kill() error {
 	if err := j.proc.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

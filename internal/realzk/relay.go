@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// A Relay carries connections to a server, and can be cut. A cut relay is like
-// a network that loses every packet: it closes nothing and refuses nothing, and
-// what was sent, the end of a connection included, waits until it is mended, as
-// TCP would send it again. Its methods may be called by any goroutine.
+// A Relay forwards connections to a server, and can be cut. A cut relay is like a
+// network that loses every packet: it neither closes nor refuses connections, and it
+// delays data, including the end of a connection, until it is mended, as TCP does by
+// retransmission. Its methods are safe for concurrent use.
 //
-// Between the members of an [Ensemble] there are relays in both directions:
-// each knows the others by their addresses. So it takes neither rights over the
-// machine's network nor a particular operating system to isolate a member, and
-// nothing stays behind when a test is killed.
+// The members of an [Ensemble] are connected by relays, in both directions: each knows
+// the others by their relays' addresses. So isolating a member needs no privileges
+// and no particular operating system, and a killed test leaves nothing behind.
 type Relay struct {
 	listener net.Listener
 	to       string // host:port of the server
-	// begin, if set, passes on what a connection begins with, changed.
-	begin func(dst io.Writer, src io.Reader) error
+	// protocol returns the forwarders of a connection.
+	protocol func() (forth, back forwarder)
 
 	ctx  context.Context // ends with the relay
 	end  context.CancelFunc
 	join sync.WaitGroup // all goroutines of the relay
 
-	mu     sync.Mutex    // protects mended
-	mended chan struct{} // closed while the relay is whole, else when it is mended
+	mu       sync.Mutex    // protects the fields below
+	mended   chan struct{} // closed unless the relay is cut
+	swallows []swallow     // of replies to requests that have not come
 }
 
 // NewRelay starts a relay to the server at address to, for this test.
@@ -43,52 +43,53 @@ func NewRelay(tb testing.TB, to string) *Relay {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	r.protocol = r.clientProtocol
 	r.serve()
 	tb.Cleanup(r.Close)
 	return r
 }
 
-// newRelay makes a relay that does not serve yet.
+// newRelay returns a relay that does not serve yet.
 func newRelay(to string) (*Relay, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("realzk: listen for the connections to %s: %w", to, err)
 	}
 	r := &Relay{listener: listener, to: to, mended: make(chan struct{})}
+	r.protocol = func() (forth, back forwarder) { return forwardAll, forwardAll }
 	close(r.mended)
 	r.ctx, r.end = context.WithCancel(context.Background())
 	return r, nil
 }
 
-// Addr returns where the relay listens, host:port.
+// Addr returns the relay's address, host:port.
 func (r *Relay) Addr() string { return r.listener.Addr().String() }
 
-// port is the port on which it listens.
+// port returns the relay's port.
 func (r *Relay) port() int { return r.listener.Addr().(*net.TCPAddr).Port }
 
-// serve begins to carry connections.
+// serve starts forwarding connections.
 func (r *Relay) serve() {
 	r.join.Go(func() {
 		for {
 			from, err := r.listener.Accept()
 			if err != nil {
-				return // closed; there is nothing else that fails on loopback
+				return // closed; on loopback nothing else fails
 			}
 			r.join.Go(func() { r.carry(from) })
 		}
 	})
 }
 
-// Close ends the relay and its connections, and returns when all is quiet. From
-// then on connections are refused. A second Close does nothing.
+// Close closes the relay and its connections, and waits for its goroutines. A second
+// Close does nothing.
 func (r *Relay) Close() {
 	r.end()
-	_ = r.listener.Close() // it fails only if it was closed before
+	_ = r.listener.Close() // it fails only if closed before
 	r.join.Wait()
 }
 
-// Cut lets nothing pass from now on; only what is being written to a socket at
-// this moment may yet arrive.
+// Cut stops forwarding. Data that is being written to a socket may still arrive.
 func (r *Relay) Cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,7 +100,7 @@ func (r *Relay) Cut() {
 	}
 }
 
-// Mend lets pass what has waited, and whatever comes.
+// Mend resumes forwarding, beginning with what was delayed.
 func (r *Relay) Mend() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +111,7 @@ func (r *Relay) Mend() {
 	}
 }
 
-// wait returns true as soon as the relay is whole, and false if it ends.
+// wait waits until the relay is not cut. It returns false if the relay is closed.
 func (r *Relay) wait() bool {
 	for {
 		r.mu.Lock()
@@ -118,7 +119,7 @@ func (r *Relay) wait() bool {
 		r.mu.Unlock()
 		select {
 		case <-mended:
-			// It may have been cut again before we got here.
+			// It may have been cut again since.
 			r.mu.Lock()
 			whole := r.mended == mended
 			r.mu.Unlock()
@@ -131,7 +132,7 @@ func (r *Relay) wait() bool {
 	}
 }
 
-// carry carries one connection to its end.
+// carry forwards a connection until its end.
 func (r *Relay) carry(from net.Conn) {
 	defer from.Close()
 	if !r.wait() {
@@ -139,7 +140,7 @@ func (r *Relay) carry(from net.Conn) {
 	}
 	to, err := r.dial()
 	if err != nil {
-		return // which tells the other side
+		return // and close the connection
 	}
 	defer to.Close()
 	stop := context.AfterFunc(r.ctx, func() {
@@ -148,14 +149,15 @@ func (r *Relay) carry(from net.Conn) {
 	})
 	defer stop()
 	var both sync.WaitGroup
-	both.Go(func() { r.pump(to, from, r.begin) })
-	both.Go(func() { r.pump(from, to, nil) })
+	forth, back := r.protocol()
+	both.Go(func() { r.pump(to, from, forth) })
+	both.Go(func() { r.pump(from, to, back) })
 	both.Wait()
 }
 
-// dial connects to the member. One that does not listen yet is given a second:
-// we have accepted the connection before we know, and a member that is accepted
-// and then dropped by a leader that has not quite begun looks for another.
+// dial connects to the server. It waits for up to a second until the server listens:
+// the relay has already accepted the connection, and a member whose connection to a
+// starting leader is closed looks for another leader.
 func (r *Relay) dial() (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, time.Second)
 	defer cancel()
@@ -175,27 +177,20 @@ func (r *Relay) dial() (net.Conn, error) {
 	}
 }
 
-// pump passes on what src sends, and then that it has ended. If that is not
-// possible it ends both.
-func (r *Relay) pump(dst, src net.Conn, begin func(io.Writer, io.Reader) error) {
-	out := waitingWriter{r, dst}
-	var err error
-	if begin != nil {
-		err = begin(out, src)
-	}
-	if err == nil {
-		_, err = io.Copy(out, onlyReader{src})
-	}
+// pump copies from src to dst, including the end of the stream. On error it closes
+// both.
+func (r *Relay) pump(dst, src net.Conn, forward forwarder) {
+	err := forward(waitingWriter{r, dst}, src)
 	if !r.wait() {
 		return
 	}
 	if half, ok := dst.(interface{ CloseWrite() error }); err != nil || !ok || half.CloseWrite() != nil {
-		_ = src.Close() // the other pump ends too then
+		_ = src.Close() // which also ends the other pump
 		_ = dst.Close()
 	}
 }
 
-// A waitingWriter writes when the relay is whole.
+// A waitingWriter waits before each write until the relay is not cut.
 type waitingWriter struct {
 	relay *Relay
 	w     io.Writer
@@ -208,13 +203,12 @@ func (w waitingWriter) Write(p []byte) (int, error) {
 	return w.w.Write(p)
 }
 
-// An onlyReader keeps io.Copy from letting the kernel pass data on by itself.
+// An onlyReader keeps io.Copy from having the kernel copy, which could not wait.
 type onlyReader struct{ io.Reader }
 
-// The first bytes of a connection between members that agree on a leader: the
-// protocol's version, the number of the member that connects, and the length of
-// the address that follows, at which it says it can be reached itself. Both
-// versions begin like that.
+// A connection for electing a leader begins with the protocol's version, the number of
+// the member that connects, the length of its address, and that address. This is the
+// same in both versions.
 const (
 	greetingHead    = 8 + 8 + 4
 	greetingV1      = -65536
@@ -222,19 +216,19 @@ const (
 	greetingMaximum = 512
 )
 
-// introduceAs returns what changes the address in a greeting to addr. A member
-// that is called by one with a lower number hangs up and calls back, at the
-// address in the greeting: it must be that of a relay too, or it goes around it.
-func introduceAs(addr string) func(io.Writer, io.Reader) error {
+// introduceAs returns a forwarder that replaces the address in the greeting with addr.
+// A member that receives a connection from one with a lower number closes it
+// and connects to the address in the greeting, which must be that of a relay, too.
+func introduceAs(addr string) forwarder {
 	return func(dst io.Writer, src io.Reader) error {
 		head := make([]byte, greetingHead)
 		if n, err := io.ReadFull(src, head); err != nil {
 			_, werr := dst.Write(head[:n])
-			return werr // whoever reads on finds the end himself
+			return werr // the reader will see the end of src
 		}
 		version, length := int64(binary.BigEndian.Uint64(head)), binary.BigEndian.Uint32(head[16:])
 		if version != greetingV1 && version != greetingV2 || length > greetingMaximum {
-			return fmt.Errorf("no greeting: it begins with version %d and length %d", version, length)
+			return fmt.Errorf("not a greeting: version %d, length %d", version, length)
 		}
 		if _, err := io.CopyN(io.Discard, src, int64(length)); err != nil {
 			return err
@@ -243,7 +237,9 @@ func introduceAs(addr string) func(io.Writer, io.Reader) error {
 		copy(greeting, head)
 		binary.BigEndian.PutUint32(greeting[16:], uint32(len(addr)))
 		copy(greeting[greetingHead:], addr)
-		_, err := dst.Write(greeting)
-		return err
+		if _, err := dst.Write(greeting); err != nil {
+			return err
+		}
+		return forwardAll(dst, src)
 	}
 }

@@ -4,6 +4,7 @@ package realzk
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ func newCall(t *testing.T) (r *Relay, caller, called *net.TCPConn) {
 	if r, err = newRelay(listener.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
+	r.protocol = r.clientProtocol
 	r.serve()
 	t.Cleanup(r.Close)
 	conn, err := net.Dial("tcp", r.Addr())
@@ -74,7 +76,7 @@ func hearNothing(t *testing.T, c net.Conn) {
 		t.Fatal(err)
 	}
 	if n, err := c.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("heard %d bytes (%v), want neither a byte nor the end", n, err)
+		t.Fatalf("read %d bytes (%v), want neither data nor the end", n, err)
 	}
 }
 
@@ -94,8 +96,8 @@ func TestRelayCarries(t *testing.T) {
 	hearEnd(t, caller)
 }
 
-// A cut relay is silent in both directions, new connections included; mended,
-// it delivers what was sent meanwhile.
+// A cut relay forwards nothing, on new connections neither. Once mended, it delivers
+// what was sent.
 func TestRelayIsCut(t *testing.T) {
 	r, caller, called := newCall(t)
 	for range 2 {
@@ -123,7 +125,7 @@ func TestRelayIsCut(t *testing.T) {
 	hearEnd(t, caller)
 }
 
-// A relay ends although it is cut and connections wait.
+// A relay can be closed while it is cut.
 func TestRelayEnds(t *testing.T) {
 	r, caller, called := newCall(t)
 	r.Cut()
@@ -133,8 +135,8 @@ func TestRelayEnds(t *testing.T) {
 	hearEnd(t, called)
 }
 
-// A relay to where nobody listens ends the connections that it has accepted.
-func TestRelayToNobody(t *testing.T) {
+// A relay closes the connections that it accepts if its server does not listen.
+func TestRelayWithoutServer(t *testing.T) {
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
@@ -153,6 +155,35 @@ func TestRelayToNobody(t *testing.T) {
 	hearEnd(t, conn)
 }
 
+// frame returns a frame with an xid and another number, the opcode of a request.
+func frame(xid, opcode int32) string {
+	b := binary.BigEndian.AppendUint32(nil, 12)
+	b = binary.BigEndian.AppendUint32(b, uint32(xid))
+	b = binary.BigEndian.AppendUint32(b, uint32(opcode))
+	return string(append(b, "more"...))
+}
+
+// A relay drops only the reply to the chosen request.
+func TestRelaySwallowsAReply(t *testing.T) {
+	const getData, exists, ping = 4, 3, 11
+	r, client, server := newCall(t)
+	dropped := r.SwallowReply(getData)
+	connect := frame(0, getData) // no xid and opcode, whatever its bytes
+	for _, request := range []string{connect, frame(1, exists), frame(2, getData), frame(-2, ping), frame(3, getData)} {
+		say(t, client, request)
+		hear(t, server, request)
+	}
+	for _, reply := range []string{connect, frame(1, 0), frame(2, 0), frame(-2, 0), frame(3, 0)} {
+		say(t, server, reply)
+		if reply != frame(2, 0) {
+			hear(t, client, reply)
+		}
+	}
+	<-dropped
+	_ = server.CloseWrite()
+	hearEnd(t, client)
+}
+
 func TestIntroduceAs(t *testing.T) {
 	greeting := func(version, addr string) string {
 		return version + "\x00\x00\x00\x00\x00\x00\x00\x03" + "\x00\x00\x00" + string(rune(len(addr))) + addr
@@ -164,7 +195,7 @@ func TestIntroduceAs(t *testing.T) {
 	}{
 		{"version 1", greeting(v1, "10.0.0.1:3888"), greeting(v1, "127.0.0.1:47"), false},
 		{"version 2", greeting(v2, "[::1]:1"), greeting(v2, "127.0.0.1:47"), false},
-		{"what follows", greeting(v1, "10.0.0.1:3888") + "more", greeting(v1, "127.0.0.1:47"), false},
+		{"what follows", greeting(v1, "10.0.0.1:3888") + "more", greeting(v1, "127.0.0.1:47") + "more", false},
 		{"ends early", v1 + "\x00", v1 + "\x00", false},
 		{"ends in the address", greeting(v1, "10.0.0.1:3888")[:25], "", true},
 		{"another version", greeting("\xff\xff\xff\xff\xff\xfe\x00\x00", "10.0.0.1:3888"), "", true},

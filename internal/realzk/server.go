@@ -13,19 +13,19 @@ import (
 	"testing"
 )
 
-// A Server is a ZooKeeper server as seen by one test: what cannot be done
-// fails the test. Its methods block, and are called by the test's goroutine.
+// A Server is a ZooKeeper server for one test. Its methods block, fail the test on
+// error, and must be called by the test's goroutine.
 type Server struct {
 	p      *Process
 	tb     testing.TB
 	shared bool
 }
 
-// Start starts a server for this test and returns when it serves. It is killed
-// when the test ends; if the test failed, the end of its log is shown.
+// Start starts a server for this test and returns when it serves. The end of the test
+// kills it and, if the test failed, logs the end of its log.
 //
-// Without ZooKeeper on the machine, and with -short, Start skips the test; see
-// the package's documentation.
+// Without ZooKeeper, and with -short, Start skips the test; see the package
+// documentation.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
 	Require(tb)
@@ -42,29 +42,29 @@ func Start(tb testing.TB, opts ...Option) *Server {
 			tb.Error(err)
 		}
 		if tb.Failed() {
-			tb.Logf("the log of ZooKeeper at %s ends:\n%s", p.Addr(), logSince(p.LogFile(), 0, 200))
+			tb.Logf("the log of ZooKeeper at %s ends with:\n%s", p.Addr(), logSince(p.LogFile(), 0, 200))
 		}
 	})
 	return &Server{p: p, tb: tb}
 }
 
-// theShared is the one server of this process that tests share.
+// theShared is the server that the tests of this process share.
 var theShared struct {
-	sync.Mutex // protects the fields; held while the server starts, so that others wait
+	sync.Mutex // protects the fields; held while the server starts
 	p          *Process
-	err        error // why it did not start; every test hears the same
+	err        error // of starting it; the same for every test
 }
 
-// Shared returns the one server that this package's tests share, starting it
-// for the first of them. It cannot be paused, killed or stopped by a test.
-// TestMain has to end it: see [WithShared] and [StopShared].
+// Shared returns the server that the package's tests share. The first call starts it.
+// Tests must not pause, kill or stop it. TestMain stops it; see [WithShared] and
+// [StopShared].
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	Require(tb)
 	theShared.Lock()
 	defer theShared.Unlock()
 	if theShared.p == nil && theShared.err == nil {
-		// Not bound by tb.Context: the server outlives the test.
+		// Not with tb.Context, since the server outlives the test.
 		theShared.p, theShared.err = run(context.Background(), newConfig(nil))
 	}
 	if theShared.err != nil {
@@ -77,14 +77,13 @@ func Shared(tb testing.TB) *Server {
 	}
 	tb.Cleanup(func() {
 		if tb.Failed() {
-			tb.Logf("meanwhile the log of the shared ZooKeeper at %s said:\n%s", p.Addr(), logSince(p.LogFile(), from, 200))
+			tb.Logf("the log of the shared ZooKeeper at %s during the test:\n%s", p.Addr(), logSince(p.LogFile(), from, 200))
 		}
 	})
 	return &Server{p: p, tb: tb, shared: true}
 }
 
-// StopShared ends the shared server if there is one. TestMain calls it after
-// the tests have run.
+// StopShared stops the shared server, if there is one. It is for TestMain.
 func StopShared() {
 	theShared.Lock()
 	defer theShared.Unlock()
@@ -96,8 +95,8 @@ func StopShared() {
 	}
 }
 
-// WithShared returns an m whose Run also stops the shared server, before it
-// returns. It is for TestMains that look for leaks afterwards:
+// WithShared returns an m whose Run stops the shared server before it returns, for a
+// TestMain that looks for leaks afterwards:
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(realzk.WithShared(m)) }
 func WithShared(m interface{ Run() int }) interface{ Run() int } { return withShared{m} }
@@ -109,54 +108,52 @@ func (w withShared) Run() int {
 	return w.m.Run()
 }
 
-// Addr returns the server's address, host:port. It stays the same over a restart.
+// Addr returns the server's address, host:port. A restart does not change it.
 func (s *Server) Addr() string { return s.p.Addr() }
 
-// PID returns the id of the operating-system process that serves, or served last.
+// PID returns the process id of the server, or of the last one if it was killed.
 func (s *Server) PID() int { return s.p.PID() }
 
-// Pause stops the server without ending it, as [Process.Pause] does. Where the
-// system has no such thing, the test is skipped.
+// Pause pauses the server as [Process.Pause] does. If the system cannot do that, it
+// skips the test.
 func (s *Server) Pause() {
 	s.tb.Helper()
 	s.own("pause")
 	if !canPause {
-		NotRun(s.tb, "a process cannot be paused on this operating system")
+		NotRun(s.tb, "this operating system cannot pause a process")
 	}
 	s.check(s.p.Pause())
 }
 
-// Resume lets a paused server go on.
+// Resume resumes a paused server.
 func (s *Server) Resume() {
 	s.tb.Helper()
 	s.own("resume")
 	s.check(s.p.Resume())
 }
 
-// Kill ends the server at once and returns when it is gone.
+// Kill kills the server and waits for its end.
 func (s *Server) Kill() {
 	s.tb.Helper()
 	s.own("kill")
 	s.check(s.p.Kill())
 }
 
-// Stop ends the server for good. The end of the test does that by itself.
+// Stop kills the server for good, as the end of the test does.
 func (s *Server) Stop() {
 	s.tb.Helper()
 	s.own("stop")
 	s.check(s.p.Stop())
 }
 
-// Restart starts the server again, on the same port and data, killing it first
-// if it still runs, and returns when it serves.
+// Restart starts the server again, as [Process.Restart] does.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.own("restart")
 	s.check(s.p.Restart(s.tb.Context()))
 }
 
-// Wipe ends the server at once, as Kill does, and removes all that it knew:
-// restarted it is one that has never had a client.
+// Wipe kills the server and removes its data.
 func (s *Server) Wipe() {
 	s.tb.Helper()
 	s.own("wipe")
@@ -164,8 +161,8 @@ func (s *Server) Wipe() {
 	s.check(os.RemoveAll(dataDir(s.p.dir)))
 }
 
-// FourLetterWord sends the server an administrative command, such as "mntr",
-// and returns its answer.
+// FourLetterWord sends an administrative command, such as "mntr", and returns the
+// answer.
 func (s *Server) FourLetterWord(word string) string {
 	s.tb.Helper()
 	answer, err := FourLetterWord(s.tb.Context(), s.Addr(), word)
@@ -176,7 +173,7 @@ func (s *Server) FourLetterWord(word string) string {
 func (s *Server) own(verb string) {
 	s.tb.Helper()
 	if s.shared {
-		s.tb.Fatalf("realzk: a test must not %s the server that it shares with others; use realzk.Start", verb)
+		s.tb.Fatalf("realzk: a test must not %s the server that it shares; use realzk.Start", verb)
 	}
 }
 
@@ -187,12 +184,12 @@ func (s *Server) check(err error) {
 	}
 }
 
-// Require ends the test as Start would, unless it may use a real server. It is
-// for tests that start theirs in another way.
+// Require skips or fails the test, as Start does, if it cannot use a real server. It
+// is for tests that start one in another way.
 func Require(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {
-		const reason = "it needs a real ZooKeeper, which -short leaves out"
+		const reason = "it needs a real ZooKeeper, which -short excludes"
 		note(tb, reason)
 		tb.Skip(reason)
 	}
@@ -201,24 +198,23 @@ func Require(tb testing.TB) {
 	}
 }
 
-// NotRun ends a test that this machine cannot run, for a reason that the
-// reader can act on. The test is skipped; with CI=true in the environment it
-// fails, since there nobody reads what was skipped.
+// NotRun ends a test that this machine cannot run. The reason should say what to do
+// about it. NotRun skips the test or, with CI=true in the environment, where a skip
+// would go unnoticed, fails it.
 //
-// If HOLDFAST_NOT_RUN names a file, the test's name and the reason are added to
-// it, one line each: `make test` shows them at its end, and `make test-short`
-// counts those that -short leaves out. (go test itself hides that and why tests
-// were skipped, unless it is run with -v.)
+// Without -v, go test does not show skips. So if HOLDFAST_NOT_RUN names a file, NotRun
+// appends a line with the test's name and the reason: `make test` shows them at its
+// end, and `make test-short` counts those that -short excludes.
 func NotRun(tb testing.TB, reason string) {
 	tb.Helper()
 	if inCI() {
-		tb.Fatalf("NOT RUN, and CI=true forbids that: %s", reason)
+		tb.Fatalf("NOT RUN, which CI=true forbids: %s", reason)
 	}
 	note(tb, reason)
 	tb.Skipf("NOT RUN: %s", reason)
 }
 
-// note adds a test that does not run to the file that HOLDFAST_NOT_RUN names.
+// note appends a test to the file that HOLDFAST_NOT_RUN names.
 func note(tb testing.TB, reason string) {
 	tb.Helper()
 	if name := os.Getenv("HOLDFAST_NOT_RUN"); name != "" {
@@ -228,8 +224,8 @@ func note(tb testing.TB, reason string) {
 	}
 }
 
-// record adds a line to a file that several test processes write at the same
-// time; a single short write at the end of a file is not torn.
+// record appends a line to a file to which several test processes append; a short
+// write is atomic.
 func record(file, test, reason string) error {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -245,7 +241,7 @@ func record(file, test, reason string) error {
 	return nil
 }
 
-// testPackage returns the import path of the package whose tests this process runs.
+// testPackage returns the import path of the package under test.
 func testPackage() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -20,6 +20,14 @@ import (
 	"time"
 )
 
+// expectServing checks that the server answers.
+func expectServing(t *testing.T, s *Server) {
+	t.Helper()
+	if got := s.FourLetterWord("ruok"); got != "imok" {
+		t.Errorf("ruok: %q, want imok", got)
+	}
+}
+
 func TestStartServesWithTheGivenConfiguration(t *testing.T) {
 	s := Start(t,
 		TickTime(300*time.Millisecond),
@@ -32,9 +40,7 @@ func TestStartServesWithTheGivenConfiguration(t *testing.T) {
 			t.Errorf("the server's configuration lacks %s:\n%s", line, conf)
 		}
 	}
-	if got := s.FourLetterWord("ruok"); got != "imok" {
-		t.Errorf("ruok: %q, want imok", got)
-	}
+	expectServing(t, s)
 	if runtime.GOOS == "linux" {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.PID()))
 		if err != nil || !strings.Contains(string(line), "-Drealzk.test=yes") {
@@ -55,24 +61,20 @@ func TestSharedIsOneServerAndIsLeftAlone(t *testing.T) {
 			t.Errorf("%s of the shared server: %q, want a failure", name, out)
 		}
 	}
-	if got := b.FourLetterWord("ruok"); got != "imok" {
-		t.Errorf("afterwards: ruok: %q, want imok", got)
-	}
+	expectServing(t, b)
 }
 
 func TestPauseResume(t *testing.T) {
 	s := Start(t)
 	s.Pause()
-	// The kernel accepts the connection; nobody answers.
+	// The kernel accepts the connection, but the server does not answer.
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if answer, err := FourLetterWord(ctx, s.Addr(), "ruok"); err == nil {
 		t.Errorf("a paused server answers %q", answer)
 	}
 	s.Resume()
-	if got := s.FourLetterWord("ruok"); got != "imok" {
-		t.Errorf("resumed: ruok: %q, want imok", got)
-	}
+	expectServing(t, s)
 	s.Pause()
 	s.Kill() // a paused server can be killed
 	if conn, err := net.Dial("tcp", s.Addr()); err == nil {
@@ -86,24 +88,22 @@ func TestRestartKeepsPortAndData(t *testing.T) {
 	conn := dialSession(t, s.Addr())
 	zxid := zxidOf(t, s)
 	if zxid == "0x0" {
-		t.Fatal("a session was made, and the server has seen no transaction")
+		t.Fatal("a session was created without a transaction")
 	}
 	addr, pid := s.Addr(), s.PID()
 	s.Kill()
 	if _, err := io.ReadAll(conn); err == nil {
-		t.Log("the connection ended in order") // reset or closed: the kernel's choice
+		t.Log("the connection was closed, not reset") // either is correct
 	}
 	s.Restart()
 	if s.Addr() != addr || s.PID() == pid {
-		t.Errorf("restarted: %s with pid %d, was %s with pid %d; want the same address and another process", s.Addr(), s.PID(), addr, pid)
+		t.Errorf("%s with pid %d after %s with pid %d; want the same address and another process", s.Addr(), s.PID(), addr, pid)
 	}
 	if got := zxidOf(t, s); got != zxid {
 		t.Errorf("restarted: last transaction %s, was %s", got, zxid)
 	}
-	s.Restart() // one that runs is killed first
-	if got := s.FourLetterWord("ruok"); got != "imok" {
-		t.Errorf("restarted while it ran: ruok: %q, want imok", got)
-	}
+	s.Restart() // while it runs
+	expectServing(t, s)
 	s.Wipe()
 	s.Restart()
 	if got := zxidOf(t, s); got != "0x0" {
@@ -111,8 +111,8 @@ func TestRestartKeepsPortAndData(t *testing.T) {
 	}
 }
 
-// dialSession makes a session with a handshake of its own, since no client
-// library may be imported here.
+// dialSession creates a session without a client library, which this package may not
+// import.
 func dialSession(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -187,9 +187,9 @@ func TestServerThatCannotStart(t *testing.T) {
 		opt  Option
 		want string
 	}{
-		{"a bad configuration", ConfigLine("tickTime=never"), "it ended by itself"},
-		{"a bad JVM option", JavaOption("-Xmx1k"), "it ended by itself"},
-		{"it takes too long", func(c *Config) { c.StartTimeout = time.Nanosecond }, "does not serve after 1ns"},
+		{"a bad configuration", ConfigLine("tickTime=never"), "it exited"},
+		{"a bad JVM option", JavaOption("-Xmx1k"), "it exited"},
+		{"it takes too long", func(c *Config) { c.StartTimeout = time.Nanosecond }, "did not serve within 1ns"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -205,38 +205,29 @@ func TestServerThatCannotStart(t *testing.T) {
 	}
 }
 
-// A port that somebody else took between our look and ZooKeeper's is told from
-// other failures, so that another is tried.
+// A port taken by another process is distinguished from other failures.
 func TestPortTaken(t *testing.T) {
 	Require(t)
 	in, err := Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("by a listener that is no ZooKeeper", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		p := &Process{cfg: newConfig(nil), in: in, dir: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	other := Shared(t)
+	for by, port := range map[string]int{"another program": l.Addr().(*net.TCPAddr).Port, "another ZooKeeper": other.p.port} {
+		p := &Process{cfg: newConfig(nil), in: in, dir: t.TempDir(), port: port}
 		if err := p.launch(t.Context()); !errors.Is(err, errPortTaken) {
-			t.Errorf("error %v, want errPortTaken", err)
+			t.Errorf("by %s: error %v, want errPortTaken", by, err)
 		}
-	})
-	t.Run("by another ZooKeeper", func(t *testing.T) {
-		other := Shared(t)
-		p := &Process{cfg: newConfig(nil), in: in, dir: t.TempDir(), port: other.p.port}
-		if err := p.launch(t.Context()); !errors.Is(err, errPortTaken) {
-			t.Errorf("error %v, want errPortTaken", err)
-		}
-		if got := other.FourLetterWord("ruok"); got != "imok" {
-			t.Errorf("the other ZooKeeper: ruok: %q, want imok", got)
-		}
-	})
+	}
+	expectServing(t, other)
 }
 
-// child starts a server, prints its pid and waits to be killed.
+// child starts a server, prints its pid, and blocks.
 func child() {
 	p, err := run(context.Background(), newConfig([]Option{Dir(os.Getenv(envChild))}))
 	if err != nil {
@@ -249,7 +240,7 @@ func child() {
 
 func TestServerDiesWithItsStarter(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		NotRun(t, "only Linux ends a server whose starter was killed")
+		NotRun(t, "only Linux kills a server whose parent was killed")
 	}
 	Require(t)
 	self, err := os.Executable()
@@ -280,13 +271,12 @@ func TestServerDiesWithItsStarter(t *testing.T) {
 		select {
 		case <-poll.C:
 		case <-t.Context().Done():
-			t.Fatal("the server outlives its starter")
+			t.Fatal("the server outlives its parent")
 		}
 	}
 }
 
-// running reports whether pid is a process that is no zombie (its new parent
-// may take its time).
+// running reports whether the process exists and is not a zombie.
 func running(pid int) bool {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -328,7 +318,7 @@ func TestWithoutZooKeeper(t *testing.T) {
 	}
 }
 
-// outcome runs fn with a testing.TB that only notes how the test would end.
+// outcome runs fn with a recorder and returns how the test would end.
 func outcome(fn func(testing.TB)) string {
 	r := &recorder{}
 	done := make(chan struct{})
@@ -340,8 +330,8 @@ func outcome(fn func(testing.TB)) string {
 	return r.said
 }
 
-// recorder is a testing.TB for tests of test helpers. What it does not override
-// panics, since the embedded interface is nil.
+// recorder is a testing.TB that records its end. Methods it does not override panic,
+// since the embedded interface is nil.
 type recorder struct {
 	testing.TB
 	said string
@@ -349,7 +339,7 @@ type recorder struct {
 
 func (r *recorder) Helper()        {}
 func (r *recorder) Name() string   { return "recorder" }
-func (r *recorder) Cleanup(func()) {} // only Shared's is registered by these tests, and shows a log
+func (r *recorder) Cleanup(func()) {} // of Shared, to show a log
 func (r *recorder) Fatal(args ...any) {
 	r.said = "FATAL " + fmt.Sprint(args...)
 	runtime.Goexit()

@@ -6,8 +6,8 @@ package realzk
 
 import "syscall"
 
-// sysProcAttr: nothing here ends a server whose starter died, so that of a test
-// stays in the terminal's process group, where Ctrl-C ends both.
+// sysProcAttr leaves a test's server in the terminal's process group, where Ctrl-C
+// kills both: this system does not kill a process whose parent died.
 func sysProcAttr(ownGroup bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: ownGroup}
 }

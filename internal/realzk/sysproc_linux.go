@@ -4,8 +4,8 @@ package realzk
 
 import "syscall"
 
-// sysProcAttr: a server dies with the thread that started it (see startJVM),
-// so it may always have a process group of its own, which Ctrl-C does not reach.
+// sysProcAttr makes a server die with the thread that started it (see startJVM), in its
+// own process group, which Ctrl-C does not reach.
 func sysProcAttr(bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

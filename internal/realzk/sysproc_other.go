@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// canPause: this system has no SIGSTOP.
+// canPause tells that this system has no SIGSTOP.
 const canPause = false
 
 func sysProcAttr(bool) *syscall.SysProcAttr { return nil }

@@ -6,13 +6,13 @@
  *
  * -DNAIVE_FAIL    the way of a failure in the article that the lock is from: the
  *                 future fails, the phase stays FETCHING until the count is 0,
- *                 and whoever is to end the round yields and tries again
+ *                 and the goroutine that must end the round yields and tries again
  * -DNAIVE_SIGNAL  RELEASED -> FREE, and those are notified who are parked already
- * -DNAIVE_BARGE   RELEASED -> FREE, and everybody who is parked tries again
+ * -DNAIVE_BARGE   RELEASED -> FREE, and all parked goroutines try again
  * -DNAIVE_EXPIRY  no local deadline: the server may end the session while the
  *                 client still trusts the lock
  * -DNAIVE_ORPHAN  a lost reply to a create is taken for "nothing was created"
- * -DNAIVE_END     whoever ends a round does not settle its future
+ * -DNAIVE_END     ending a round does not settle its future
  *
  * -DLIVE, -DUNSTICK  the properties of that name, at the end
  * -DMAXEXP=n         how many sessions end
@@ -131,7 +131,7 @@ loop: skip;
      :: atomic { q!p; gone[p] = false };                              /* created, reply lost */
         atomic { if :: q??[eval(p)] -> q??eval(p) :: else fi }        /* sync, find by GUID, delete */
 #else
-     :: atomic { nfull(q) -> q!(p+2) }                                /* created, reply lost: nobody knows this node */
+     :: atomic { nfull(q) -> q!(p+2) }                                /* created, reply lost: a node without a known owner */
 #endif
      :: skip                                                          /* definite failure */
      fi;
@@ -141,7 +141,7 @@ loop: skip;
           hold = (q?[eval(p)] && !gone[p]);
           if
           :: hold && w[p].c > 0 -> w[p].ph = RETAINED; valid[p] = true
-          :: hold && w[p].c == 0 -> w[p].ph = RELEASING               /* everybody left meanwhile */
+          :: hold && w[p].c == 0 -> w[p].ph = RELEASING               /* all left meanwhile */
           :: else
           fi };
         if

@@ -15,8 +15,8 @@ import (
 	"testing/fstest"
 )
 
-// The model says of each of its parts which Go function it stands for. When one
-// of them is renamed or goes, the model has to be looked at again.
+// The model names the Go functions that its parts stand for. If one of them is renamed
+// or removed, the model needs another look.
 func TestModelNamesWhatIsThere(t *testing.T) {
 	text, err := models.ReadFile("rounds.pml")
 	if err != nil {
@@ -26,14 +26,14 @@ func TestModelNamesWhatIsThere(t *testing.T) {
 	for _, fault := range faults {
 		t.Error(fault)
 	}
-	// What the model would be worth little without.
+	// The essential parts.
 	for _, must := range []string{
 		"manager/round.go: round.arrive", "manager/round.go: round.leave", "manager/round.go: round.endBy", "manager/round.go: round.finish",
 		"manager/runner.go: runner.wake", "manager/runner.go: runner.run", "manager/roundio.go: roundIO.step", "manager/roundio.go: roundIO.fetch",
 		"manager/roundio.go: roundIO.grant", "manager/handover.go: roundIO.release", "manager/tenure.go: roundIO.lookBehind",
 	} {
 		if !named[must] {
-			t.Errorf("rounds.pml does not say what stands for %s", must)
+			t.Errorf("rounds.pml does not model %s", must)
 		}
 	}
 }
@@ -41,8 +41,8 @@ func TestModelNamesWhatIsThere(t *testing.T) {
 // A reference is a file, a colon, and names with commas between them.
 var reference = regexp.MustCompile(`([a-z]+/[a-z_]+\.go): ([A-Za-z]\w*(?:\.\w+)?(?:, [A-Za-z]\w*(?:\.\w+)?)*)`)
 
-// checkNames returns the references in a model's text, as "dir/file.go: name",
-// and those that name nothing.
+// checkNames returns the references in a model's text, as "dir/file.go: name", and
+// those to names that do not exist.
 func checkNames(t *testing.T, text string, module fs.FS) (named map[string]bool, faults []string) {
 	t.Helper()
 	named = map[string]bool{}

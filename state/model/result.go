@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// A result is what the checker printed.
+// A result is the parsed output of the checker.
 type result struct {
-	found    string // the first error: an assertion, a cycle, an end that is none
-	tooSmall string // it is that the model has not room enough: says nothing about the lock
-	complete bool   // everything was searched
-	cut      string // why not
+	found    string // first error: an assertion, a cycle, an invalid end state
+	tooSmall string // first error, if it is a limit of the model rather than a fault of the lock
+	complete bool   // the search was exhaustive
+	cut      string // why it was not
 
 	states, depth   int64
 	memory, seconds float64 // MB
 }
 
-// what is the result in a word or two.
+// what summarizes the result.
 func (r result) what() string {
 	switch {
 	case r.tooSmall != "":
@@ -42,12 +42,12 @@ var (
 
 	// Assertions about the model's own arrays and channels.
 	limits = regexp.MustCompile(`q_full\(rq|\(hi<`)
-	// What pan says when it has not searched everything.
+	// Output of pan if the search was not exhaustive.
 	cutOff = regexp.MustCompile(`(?m)^.*(max search depth too small|reached -DMEMLIM|out of memory|Search not completed|hash table full|VECTORSZ|Interrupted|aborting).*$`)
 )
 
-// parse reads pan's output. A search is complete only if it says how many errors
-// there are, and nothing of having been cut off.
+// parse parses pan's output. A search is complete only if the output has the number
+// of errors and does not say that the search was cut short.
 func parse(out string) result {
 	var r result
 	if m := foundLine.FindStringSubmatch(out); m != nil {
@@ -61,7 +61,7 @@ func parse(out string) result {
 		if m == nil {
 			return 0
 		}
-		n, _ := strconv.ParseFloat(m[1], 64) // the expression matches numbers only
+		n, _ := strconv.ParseFloat(m[1], 64) // the expression matches only numbers
 		return n
 	}
 	r.states, r.depth = int64(number(stored)), int64(number(reached))
@@ -85,7 +85,7 @@ func lastLine(out string) string {
 	return lines[len(lines)-1]
 }
 
-// short leaves of an assertion, as spin writes it, what fits into a table.
+// short shortens an assertion, as spin writes it, to fit a table.
 func short(found string) string {
 	found = strings.Join(strings.Fields(strings.TrimPrefix(found, "assertion violated")), " ")
 	if len(found) > 48 {

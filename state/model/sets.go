@@ -4,22 +4,22 @@ package main
 
 import "slices"
 
-// sets are what can be asked for with -set.
+// sets has the sets of searches for -set.
 var sets = map[string]func() []search{
 	"quick": quick,
 	"full":  func() []search { return slices.Concat(quick(), more()) },
 	"long":  long,
 }
 
-// quick is what every change has to pass: the actor of one process in all its
-// troubles, and that each wrong variant is found out.
+// quick is the set that every change must pass: one process with every kind of trouble,
+// and all wrong variants.
 func quick() []search {
 	return slices.Concat(
 		rounds(holds, "",
 			[]string{},
 			[]string{"CANCEL=1"},
 			[]string{"GATE"},
-			[]string{"LOST=2"}, // as by one loss where two requests are one
+			[]string{"LOST=2"}, // like one loss of two joined requests
 			[]string{"REFUSE=1"},
 			[]string{"SHUT=1"},
 			[]string{"SHUT=2"},
@@ -41,11 +41,11 @@ func quick() []search {
 	)
 }
 
-// shallow is deep enough for an error that is near, where a search without bound
-// would first go far astray.
+// shallow is a depth at which an error is found soon; a deeper search would first
+// explore long paths.
 const shallow = 150
 
-// wrong are the variants that must fail.
+// wrong returns searches of the wrong variants.
 func wrong() []search {
 	return slices.Concat(
 		rounds(fails, "",
@@ -90,7 +90,7 @@ func wrong() []search {
 	)
 }
 
-// more is the two processes with all that they have, each trouble on its own.
+// more returns searches of two full processes, with one kind of trouble each.
 func more() []search {
 	return rounds(holds, "",
 		[]string{"GATEANY"},
@@ -99,7 +99,7 @@ func more() []search {
 	)
 }
 
-// long is what is too large to be searched to its end within minutes.
+// long returns searches that take longer than minutes.
 func long() []search {
 	searches := rounds(holds, "",
 		[]string{"FULL1", "EXPIRE=0"},
@@ -120,9 +120,9 @@ func rounds(want outcome, ltl string, defs ...[]string) (searches []search) {
 	return searches
 }
 
-// canaries are searches of a model of a few states that show, each time anew,
-// that what is wrong on this machine would be noticed. wrong is a part of what
-// judge has to say of each; "" if it is to be content.
+// canaries returns searches of a small model that show that spin, the compiler and
+// judge work on this machine. wrong is part of the expected verdict, or "" if the
+// search should pass.
 func canaries() []canary {
 	c := func(want outcome, limit, depth int, wrong string, defs ...string) canary {
 		return canary{search{model: "canary.pml", defs: defs, want: want, memory: limit, depth: depth}, wrong}
@@ -131,11 +131,11 @@ func canaries() []canary {
 		c(holds, 0, 0, "", "GOOD"),
 		c(fails, 0, 0, "", "BAD"),
 		c(holds, 0, 0, "found: assertion violated", "BAD"),
-		c(fails, 0, 0, "did not find out", "GOOD"),
+		c(fails, 0, 0, "found no error", "GOOD"),
 		c(holds, 0, 0, "found: invalid end state", "STUCK"),
-		c(holds, 0, 50, "cut off", "GOOD"),
-		c(fails, 0, 50, "cut off", "GOOD"),
-		c(holds, 20, 0, "cut off", "GOOD", "LARGE"),
+		c(holds, 0, 50, "incomplete", "GOOD"),
+		c(fails, 0, 50, "incomplete", "GOOD"),
+		c(holds, 20, 0, "incomplete", "GOOD", "LARGE"),
 	}
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command model checks the models of the lock's state machine with spin, and
-// that the models can fail: each wrong variant has to be found out.
+// Command model checks the models of the lock's state machine with spin. It also
+// checks that the models can fail: spin must find an error in each wrong variant.
 //
 //	go run ./state/model [-set quick|full|long] [-run regexp] [-v]
 //
 // It needs spin and a C compiler. It exits with 0 only if every search ended as
-// expected; one that was cut off by its depth or its memory did not.
+// expected and none reached its limit of depth or memory.
 package main
 
 import (
@@ -43,13 +43,13 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options are the settings from the command line.
 type options struct {
 	set    string
 	only   *regexp.Regexp
 	memory int // MB that one search may use
 	cc     string
-	keep   string // where to leave counter-examples
+	keep   string // directory for counter-examples
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -57,10 +57,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var only string
 	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
 	flags.StringVar(&o.set, "set", "full", "quick, full or long")
-	flags.StringVar(&only, "run", "", "only the searches whose configuration matches this regular expression")
+	flags.StringVar(&only, "run", "", "run only searches whose configuration matches this regular `expression`")
 	flags.IntVar(&o.memory, "memory", 7000, "megabytes that one search may use")
 	flags.StringVar(&o.cc, "cc", "cc", "the C compiler")
-	flags.StringVar(&o.keep, "keep", "", "a directory in which to leave what a search found that it should not have")
+	flags.StringVar(&o.keep, "keep", "", "`directory` for counter-examples of unexpected errors")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	searches, ok := sets[o.set]
 	if !ok {
-		return fmt.Errorf("-set %s: it is quick, full or long", o.set)
+		return fmt.Errorf("-set %s: it must be quick, full or long", o.set)
 	}
 	for _, tool := range []string{"spin", o.cc} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -83,8 +83,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return verify(ctx, o, searches(), out)
 }
 
-// trial finds out whether this machine's spin and compiler show what they have
-// to show, and whether judge notices.
+// trial checks that this machine's spin and compiler, and judge, work.
 func trial(ctx context.Context, o options, all []canary) error {
 	o.keep = ""
 	for _, c := range all {
@@ -93,13 +92,13 @@ func trial(ctx context.Context, o options, all []canary) error {
 			return fmt.Errorf("trial of the checker: %s: %w", c.config(), err)
 		}
 		if got := c.judge(r); (got == "") != (c.wrong == "") || !strings.Contains(got, c.wrong) {
-			return fmt.Errorf("trial of the checker: %s, which is to be said to be %s: judged %q, want %q", c.config(), c.want, got, c.wrong)
+			return fmt.Errorf("trial of the checker: %s, which %s: judged %q, want %q", c.config(), c.want, got, c.wrong)
 		}
 	}
 	return nil
 }
 
-// verify runs the searches one after the other and prints a row for each.
+// verify runs the searches, one after the other, and prints a row for each.
 func verify(ctx context.Context, o options, searches []search, out io.Writer) error {
 	var wrong []string
 	start := time.Now()
@@ -128,7 +127,7 @@ func verify(ctx context.Context, o options, searches []search, out io.Writer) er
 	}
 	fmt.Fprintf(out, "\n%d searches in %.0f s\n", ran, time.Since(start).Seconds())
 	if ran == 0 {
-		return errors.New("nothing was searched")
+		return errors.New("-run matches no search")
 	}
 	if len(wrong) > 0 {
 		return fmt.Errorf("%d of %d searches did not end as expected:\n  %s", len(wrong), ran, strings.Join(wrong, "\n  "))
@@ -136,7 +135,7 @@ func verify(ctx context.Context, o options, searches []search, out io.Writer) er
 	return nil
 }
 
-// An outcome is what a search is expected to show.
+// An outcome is the expected result of a search.
 type outcome string
 
 const (
@@ -144,19 +143,19 @@ const (
 	fails outcome = "fails"
 )
 
-// progress is the property that nothing goes on for ever without anybody getting
+// progress is the property that no execution is infinite without some caller getting
 // an answer, however unfair the scheduler is.
 const progress = "progress"
 
-// A search is one run of the checker that spin makes of a model.
+// A search is a run of the checker that spin generates from a model.
 type search struct {
 	model string   // a file
-	defs  []string // what is defined: configuration, and wrong variant if any
-	ltl   string   // the property; "" is: assertions, and that everything ends
+	defs  []string // definitions: configuration, and wrong variant if any
+	ltl   string   // property; "" for assertions and valid end states
 	bits  bool     // bitstate: too large for an exhaustive search
 	want  outcome
 
-	memory, depth int // limits in MB and steps; 0 is the usual
+	memory, depth int // limits in MB and steps; 0 for the defaults
 }
 
 func (s search) config() string {
@@ -181,10 +180,10 @@ func (s search) property() string {
 	return s.ltl + ", weak fairness" + how
 }
 
-// maxDepth is how many steps a search may be deep; the stack takes memory.
+// maxDepth limits the depth of a search in steps, and so the memory of its stack.
 const maxDepth = 5_000_000
 
-// run makes the checker in a directory of its own, and runs it.
+// run generates the checker, in its own directory, and runs it.
 func (s search) run(ctx context.Context, o options) (result, error) {
 	dir, err := os.MkdirTemp("", "verify")
 	if err != nil {
@@ -206,9 +205,9 @@ func (s search) run(ctx context.Context, o options) (result, error) {
 	if _, err := command(ctx, dir, "spin", append(spin, s.model)...); err != nil {
 		return result{}, err
 	}
-	optimize := "-O1" // -O2 takes as long as most searches
+	optimize := "-O1" // -O2 compiles for longer than most searches take
 	if s.want == fails {
-		optimize = "-O0" // the error is near
+		optimize = "-O0" // the search is short
 	}
 	cc := []string{optimize, "-w", "-o", "pan", fmt.Sprintf("-DMEMLIM=%d", cmp.Or(s.memory, o.memory))}
 	pan := []string{fmt.Sprintf("-m%d", cmp.Or(s.depth, maxDepth))}
@@ -233,7 +232,7 @@ func (s search) run(ctx context.Context, o options) (result, error) {
 	if _, err := command(ctx, dir, o.cc, append(cc, "pan.c")...); err != nil {
 		return result{}, err
 	}
-	// pan's status says nothing about what it found, but for one that crashed.
+	// pan's exit status tells only whether it crashed.
 	text, err = command(ctx, dir, "./pan", pan...)
 	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || !exit.Exited()) {
 		return result{}, err
@@ -247,7 +246,7 @@ func (s search) run(ctx context.Context, o options) (result, error) {
 	return r, nil
 }
 
-// keep copies what it takes to replay a counter-example.
+// keep copies the files for replaying a counter-example.
 func keep(from, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
@@ -270,7 +269,7 @@ func keep(from, to string) error {
 	return nil
 }
 
-// command runs a program and returns all that it printed.
+// command runs a program and returns its output.
 func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -281,19 +280,19 @@ func command(ctx context.Context, dir, name string, args ...string) ([]byte, err
 	return out, nil
 }
 
-// judge says what is wrong with a search that ended with r; "" if nothing is.
+// judge says what is wrong with the result of a search, or returns "".
 func (s search) judge(r result) string {
 	switch {
 	case r.tooSmall != "":
-		return "the model is too small for what happens in it: " + r.tooSmall
+		return "the model is too small: " + r.tooSmall
 	case r.found != "" && s.want == fails:
 		return ""
 	case r.found != "":
 		return "found: " + r.found
 	case !r.complete:
-		return "the search was cut off: " + r.cut
+		return "the search was incomplete: " + r.cut
 	case s.want == fails:
-		return "this variant is wrong, and the search did not find out"
+		return "the search found no error in this wrong variant"
 	}
 	return ""
 }

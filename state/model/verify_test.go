@@ -12,34 +12,34 @@ const (
 	broke = "pan:1: assertion violated (stopped==3) (at depth 51)\npan: wrote rounds.pml.trail\nWarning: Search not completed\nState-vector 252 byte, depth reached 51, errors: 1\n      122 states, stored\n"
 )
 
-// What the checker printed, and what is to be thought of it where a search is
-// expected to show that all is well, and where a wrong variant is searched.
+// Each output is judged as that of a search expected to pass, and as that of a search
+// of a wrong variant.
 func TestJudge(t *testing.T) {
-	const content = ""
+	const ok = ""
 	tests := []struct {
 		name, out   string
-		holds, fail string // a part of the verdict
+		holds, fail string // parts of the verdicts
 	}{
-		{"nothing found", clean, content, "did not find out"},
-		{"an assertion", broke, "found: assertion violated (stopped==3)", content},
-		{"a cycle", strings.Replace(broke, "assertion violated (stopped==3)", "acceptance cycle", 1), "found: acceptance cycle", content},
-		{"depth", "error: max search depth too small\n" + clean, "cut off", "cut off"},
-		{"memory", "pan: reached -DMEMLIM bound\n" + clean, "cut off", "cut off"},
-		{"no memory", "pan: out of memory\n", "cut off", "cut off"},
-		{"not completed", "Warning: Search not completed\n" + clean, "cut off", "cut off"},
-		{"interrupted", "Interrupted\n" + clean, "cut off", "cut off"},
-		{"killed", "Depth= 1706 States= 1e+06\n", "cut off", "cut off"},
-		{"nothing at all", "", "cut off", "cut off"},
+		{"nothing found", clean, ok, "found no error"},
+		{"an assertion", broke, "found: assertion violated (stopped==3)", ok},
+		{"a cycle", strings.Replace(broke, "assertion violated (stopped==3)", "acceptance cycle", 1), "found: acceptance cycle", ok},
+		{"depth", "error: max search depth too small\n" + clean, "incomplete", "incomplete"},
+		{"memory", "pan: reached -DMEMLIM bound\n" + clean, "incomplete", "incomplete"},
+		{"no memory", "pan: out of memory\n", "incomplete", "incomplete"},
+		{"not completed", "Warning: Search not completed\n" + clean, "incomplete", "incomplete"},
+		{"interrupted", "Interrupted\n" + clean, "incomplete", "incomplete"},
+		{"killed", "Depth= 1706 States= 1e+06\n", "incomplete", "incomplete"},
+		{"nothing at all", "", "incomplete", "incomplete"},
 		{"the model's own limit", strings.Replace(broke, "stopped==3", "hi<5", 1), "too small", "too small"},
 		{"the model's own queue", strings.Replace(broke, "(stopped==3)", "( !(q_full(rq[p])))", 1), "too small", "too small"},
-		{"an error that is not named", strings.Replace(clean, "errors: 0", "errors: 1", 1), "not known", content},
+		{"an unnamed error", strings.Replace(clean, "errors: 0", "errors: 1", 1), "not known", ok},
 	}
 	for _, tt := range tests {
 		r := parse(tt.out)
 		for want, verdict := range map[outcome]string{holds: tt.holds, fails: tt.fail} {
 			got := search{want: want}.judge(r)
 			if (got == "") != (verdict == "") || !strings.Contains(got, verdict) {
-				t.Errorf("%s, expected that it %s: judged %q, want %q", tt.name, want, got, verdict)
+				t.Errorf("%s, if it %s: judged %q, want %q", tt.name, want, got, verdict)
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Every variant of rounds.pml is searched, and what is defined means something.
+// Every variant of the models is searched, and every definition is one of the model's.
 func TestSetsAndModels(t *testing.T) {
 	for name, set := range sets {
 		seen := map[string]bool{}
@@ -69,7 +69,7 @@ func TestSetsAndModels(t *testing.T) {
 			for _, def := range s.defs {
 				flag, _, _ := strings.Cut(def, "=")
 				if !strings.Contains(string(text), flag) {
-					t.Errorf("%s: %s knows nothing of %s", name, s.model, flag)
+					t.Errorf("%s: %s does not use %s", name, s.model, flag)
 				}
 				if (strings.HasPrefix(flag, "V_") || strings.HasPrefix(flag, "NAIVE_")) && s.want != fails {
 					t.Errorf("%s: %s is expected to hold", name, key)
@@ -90,7 +90,7 @@ func TestSetsAndModels(t *testing.T) {
 			return r != '_' && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
 		}) {
 			if (strings.HasPrefix(word, "V_") || strings.HasPrefix(word, "NAIVE_")) && len(word) > 2 && !searched[word] {
-				t.Errorf("%s has the variant %s, and nothing searches it", model, word)
+				t.Errorf("%s has the variant %s, which is not searched", model, word)
 				searched[word] = true
 			}
 		}

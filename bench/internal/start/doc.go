@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package start starts what the benchmarks need beside themselves: servers
-// (Start), and the locks that Holdfast is measured against, which are programs
-// (Peers). What is not installed is told by an error that wraps ErrNotInstalled
-// and says what to install.
+// Package start starts the servers that the benchmarks need (Start), and builds the
+// programs of the locks that Holdfast is compared with (Peers). If something is not
+// installed, the error wraps ErrNotInstalled and tells what to install.
 package start

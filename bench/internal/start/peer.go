@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A Peer is a lock that Holdfast is measured against: a program that speaks the
+// A Peer is a lock that Holdfast is compared with: a program that speaks the
 // protocol of package work.
 type Peer struct {
 	Name   string // such as "curator"
@@ -20,11 +20,11 @@ type Peer struct {
 	command func(ctx context.Context, root string) ([]string, error)
 }
 
-// Command builds the peer from its source in bench/peers, into bin, both below the
-// root of the repository, and returns the program and its arguments. Its error
-// wraps ErrNotInstalled if something is missing that the peer needs; its server is
-// not looked for. It blocks for some seconds, and for longer where Go has to fetch
-// modules. ctx ends what is run to build it.
+// Command builds the peer from bench/peers into bin, both below the root of the
+// repository, and returns the program and its arguments. The error wraps
+// ErrNotInstalled if the peer needs something that is missing; Command does not look
+// for its server. It blocks for some seconds, or longer if Go must fetch modules.
+// The end of ctx kills the build.
 func (p Peer) Command(ctx context.Context, root string) ([]string, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -37,7 +37,7 @@ func (p Peer) Command(ctx context.Context, root string) ([]string, error) {
 	return argv, nil
 }
 
-// Peers returns all of them, in the order in which they are shown.
+// Peers returns all peers in the order in which they are shown.
 func Peers() []Peer {
 	return []Peer{
 		{"go-zookeeper", ZooKeeper, inGo("go-zookeeper")},
@@ -49,8 +49,8 @@ func Peers() []Peer {
 	}
 }
 
-// inGo is for the subjects of the command peers, which is built for each anew:
-// that is quick when it is there.
+// inGo returns the command of a subject of bench/peers. It builds that program for
+// each subject; from the second time on, this is quick.
 func inGo(subject string) func(context.Context, string) ([]string, error) {
 	return func(ctx context.Context, root string) ([]string, error) {
 		program := filepath.Join(root, "bin", "peers")
@@ -60,29 +60,28 @@ func inGo(subject string) func(context.Context, string) ([]string, error) {
 	}
 }
 
-// curator is for Apache Curator as Debian installs it.
+// curator returns the command for Apache Curator, as Debian installs it.
 func curator(ctx context.Context, root string) ([]string, error) {
 	const jars = "/usr/share/java/"
-	const jar = jars + "curator-recipes.jar" // its manifest names what it needs
+	const jar = jars + "curator-recipes.jar" // its manifest names its dependencies
 	if _, err := os.Stat(jar); err != nil {
-		return nil, fmt.Errorf("%w: there is no %s (Debian: apt-get install libcurator-recipes-java)", ErrNotInstalled, jar)
+		return nil, fmt.Errorf("%w: %s does not exist (Debian: apt-get install libcurator-recipes-java)", ErrNotInstalled, jar)
 	}
 	javac, java := javaTool("javac"), javaTool("java")
 	if javac == "" || java == "" {
-		return nil, fmt.Errorf("%w: there is no javac in JAVA_HOME, or else in the PATH (Debian: apt-get install default-jdk-headless)", ErrNotInstalled)
+		return nil, fmt.Errorf("%w: no javac in JAVA_HOME or PATH (Debian: apt-get install default-jdk-headless)", ErrNotInstalled)
 	}
 	classes := filepath.Join(root, "bin", "curator")
 	source := filepath.Join(root, "bench", "peers", "curator", "Curator.java")
 	if err := run(exec.CommandContext(ctx, javac, "-cp", jar, "-d", classes, source)); err != nil {
 		return nil, err
 	}
-	// The logging that logs nothing. The virtual machine has its defaults, as a
-	// service has it.
+	// With logging that discards everything, and the defaults of the JVM.
 	classpath := strings.Join([]string{classes, jar, jars + "slf4j-nop.jar"}, string(filepath.ListSeparator))
 	return []string{java, "-cp", classpath, "Curator"}, nil
 }
 
-// javaTool returns the path of a program of the JDK's, or "".
+// javaTool returns the path of a program of the JDK, or "".
 func javaTool(name string) string {
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		name = filepath.Join(home, "bin", name)
@@ -94,8 +93,8 @@ func javaTool(name string) string {
 	return path
 }
 
-// kazoo is for the python3 that has it: Debian's has its package, and another
-// that comes first in the PATH need not.
+// kazoo returns the command for the python3 that has kazoo. Debian's may have it
+// although another python3 comes first in the PATH.
 func kazoo(ctx context.Context, root string) ([]string, error) {
 	for _, python := range []string{"/usr/bin/python3", "python3"} {
 		if exec.CommandContext(ctx, python, "-c", "import kazoo").Run() == nil {
@@ -105,7 +104,7 @@ func kazoo(ctx context.Context, root string) ([]string, error) {
 	return nil, fmt.Errorf("%w: no python3 has the module kazoo (Debian: apt-get install python3-kazoo)", ErrNotInstalled)
 }
 
-// run runs a command that builds something; what it says is in the error.
+// run runs a command. Its error includes the output.
 func run(cmd *exec.Cmd) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%v: %w\n%s", cmd, err, out)

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
-// ErrNotInstalled is wrapped by the errors about what is missing on the machine.
-var ErrNotInstalled = errors.New("it is not installed")
+// ErrNotInstalled is wrapped by errors about programs that the machine lacks.
+var ErrNotInstalled = errors.New("not installed")
 
 // The kinds of servers.
 const (
@@ -31,8 +31,8 @@ const (
 	Redis     = "redis"
 )
 
-// A Server is a process of its own that serves on 127.0.0.1 and keeps its data in
-// a temporary directory. Its methods may be called by any goroutine.
+// A Server is a server process on 127.0.0.1 with its data in a temporary directory.
+// Its methods are safe for concurrent use.
 type Server struct {
 	addr, version string
 	stop          func() error
@@ -41,26 +41,24 @@ type Server struct {
 // Addr returns the server's address, host:port.
 func (s *Server) Addr() string { return s.addr }
 
-// Version says what serves, such as "etcd 3.4.23".
+// Version returns name and version, such as "etcd 3.4.23".
 func (s *Server) Version() string { return s.version }
 
-// Stop kills the server, waits until it is gone and removes its data. A second
-// Stop does nothing.
+// Stop kills the server, waits for its end and removes its data. A second Stop does
+// nothing.
 func (s *Server) Stop() error { return s.stop() }
 
-// startTimeout bounds the wait until a started server serves.
+// startTimeout bounds the wait for a server to serve.
 const startTimeout = 60 * time.Second
 
-// Start starts a server of a kind, and returns when it serves. It is killed when
-// ctx ends.
+// Start starts a server and returns when it serves. The end of ctx kills it.
 //
-// None of them forces what it logs to the disk, so that locks are measured and not
-// the disk: ZooKeeper runs with forceSync=no and etcd with --unsafe-no-fsync, each
-// against its default, and Redis writes its data every now and then, as it does by
-// default. A killed process loses nothing by that but Redis'.
+// No server forces its log to disk, so that locks are measured rather than the disk:
+// ZooKeeper runs with forceSync=no and etcd with --unsafe-no-fsync, which are not
+// their defaults. Redis writes its data now and then, which is its default.
 //
-// On Linux a server ends with the process that started it, however that ends; only
-// its data may stay behind then. Elsewhere a process that is killed leaves it.
+// On Linux a server ends with the process that started it, even if that is killed,
+// which leaves only its data. Elsewhere a killed process leaves the server running.
 func Start(ctx context.Context, kind string) (*Server, error) {
 	switch kind {
 	case ZooKeeper:
@@ -77,19 +75,19 @@ func Start(ctx context.Context, kind string) (*Server, error) {
 	case Redis:
 		return startDaemon(ctx, redis)
 	}
-	return nil, fmt.Errorf("start a server: there is no kind %q", kind)
+	return nil, fmt.Errorf("start a server: unknown kind %q", kind)
 }
 
-// A daemon is how a kind of server is started that is a program without more.
+// A daemon tells how to start a kind of server that consists of one program.
 type daemon struct {
 	name, program string
 	install       string // Debian's package
 	ports         int
-	// args are those to serve on the first of ports and keep data in dir.
+	// args returns arguments for serving on the first of ports with data in dir.
 	args func(dir string, ports []string) []string
-	// serves returns nil if the server at addr does.
+	// serves returns nil if the server at addr serves.
 	serves func(ctx context.Context, addr string) error
-	// version finds the version in what the program prints of --version.
+	// version matches the version in the output of --version.
 	version *regexp.Regexp
 }
 
@@ -103,8 +101,7 @@ var etcd = daemon{
 			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
 			"--initial-cluster=bench=" + peer,
 			"--logger=zap", "--log-level=warn",
-			// By default etcd forces each change to disk before it answers. So does
-			// ZooKeeper; and ours does not.
+			// Do not force each change to disk.
 			"--unsafe-no-fsync",
 		}
 	},
@@ -120,7 +117,7 @@ var etcd = daemon{
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
 		if err == nil && !bytes.Contains(text, []byte(`"true"`)) {
-			err = fmt.Errorf("it says of its health: %s", text)
+			err = fmt.Errorf("its health is %s", text)
 		}
 		return err
 	},
@@ -129,8 +126,8 @@ var etcd = daemon{
 
 var redis = daemon{
 	name: "Redis", program: "redis-server", install: "redis-server", ports: 1,
-	// Without a configuration file it has the defaults of the one that Debian
-	// installs: a snapshot after a minute with many changes, no log of them.
+	// The defaults without a configuration file are those of Debian's: a snapshot
+	// after a minute with many changes, and no log.
 	args: func(dir string, ports []string) []string {
 		return []string{"--bind", "127.0.0.1", "--port", ports[0], "--dir", dir}
 	},
@@ -150,23 +147,22 @@ var redis = daemon{
 			return err
 		}
 		if string(answer) != "+PONG" {
-			return fmt.Errorf("it answers %q", answer)
+			return fmt.Errorf("it answered %q to a PING", answer)
 		}
 		return nil
 	},
 	version: regexp.MustCompile(`v=(\S+)`),
 }
 
-// startDaemon starts a server; it tries other ports where somebody has taken those
-// that were free.
+// startDaemon starts a server. If another process takes its ports, it tries others.
 func startDaemon(ctx context.Context, d daemon) (*Server, error) {
 	program, err := exec.LookPath(d.program)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w: there is no %s in the PATH (Debian: apt-get install %s)", d.name, ErrNotInstalled, d.program, d.install)
+		return nil, fmt.Errorf("start %s: %w: no %s in the PATH (Debian: apt-get install %s)", d.name, ErrNotInstalled, d.program, d.install)
 	}
 	said, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {
-		return nil, fmt.Errorf("ask %s for its version: %w", program, err)
+		return nil, fmt.Errorf("get the version of %s: %w", program, err)
 	}
 	version := d.name + " (version unknown)"
 	if m := d.version.FindSubmatch(said); m != nil {
@@ -176,7 +172,7 @@ func startDaemon(ctx context.Context, d daemon) (*Server, error) {
 		var s *Server
 		if s, err = d.launch(ctx, program); err == nil {
 			s.version = version
-			// The end of ctx kills it already; this removes its data.
+			// The end of ctx kills the process; this removes its data.
 			context.AfterFunc(ctx, func() { _ = s.Stop() })
 			return s, nil
 		}
@@ -187,8 +183,8 @@ func startDaemon(ctx context.Context, d daemon) (*Server, error) {
 	return nil, fmt.Errorf("start %s (%s): %w", d.name, program, err)
 }
 
-// launch starts a process and waits until it serves; it leaves nothing behind if
-// that fails.
+// launch starts a process and waits until it serves. If that fails, it leaves
+// nothing behind.
 func (d daemon) launch(ctx context.Context, program string) (*Server, error) {
 	ports, err := freePorts(d.ports)
 	if err != nil {
@@ -209,11 +205,11 @@ func (d daemon) launch(ctx context.Context, program string) (*Server, error) {
 	cmd.SysProcAttr = sysProcAttr()
 	started := make(chan error, 1)
 	ended := make(chan struct{})
-	var end error // written before ended is closed, read only after
+	var end error // written before ended is closed, read after
 	go func() {   // ends with the process, which ends with ctx
 		defer close(ended)
-		// Linux kills the process when the thread that started it ends, so this
-		// one is kept until then.
+		// Linux kills the process when the thread that started it ends, so keep
+		// the thread.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -241,8 +237,8 @@ func (d daemon) launch(ctx context.Context, program string) (*Server, error) {
 		err := d.serves(attempt, s.addr)
 		cancel()
 		select {
-		case <-ended: // whoever has answered, it is not ours
-			err = fmt.Errorf("it ended by itself: %w", end)
+		case <-ended: // if a server answered, it was another one
+			err = fmt.Errorf("it exited: %w", end)
 		case <-waiting.Done():
 			err = fmt.Errorf("%w: %w", context.Cause(waiting), err)
 		case <-poll.C:
@@ -253,21 +249,21 @@ func (d daemon) launch(ctx context.Context, program string) (*Server, error) {
 		if err == nil {
 			return s, nil
 		}
-		text, _ := os.ReadFile(log.Name()) // without it there is one line less to show
+		text, _ := os.ReadFile(log.Name()) // which is empty if unreadable
 		lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-		err = fmt.Errorf("%w\nits log ends:\n%s", err, bytes.Join(lines[max(0, len(lines)-20):], []byte("\n")))
+		err = fmt.Errorf("%w\nits log ends with:\n%s", err, bytes.Join(lines[max(0, len(lines)-20):], []byte("\n")))
 		return nil, errors.Join(err, s.Stop())
 	}
 }
 
-// freePorts returns ports of 127.0.0.1 on which nobody listens.
+// freePorts returns free ports of 127.0.0.1.
 func freePorts(n int) (ports []string, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
-		defer l.Close() //nolint:gocritic // all at once, so that each is another
+		defer l.Close() //nolint:gocritic // all remain open, so that the ports differ
 		_, port, err := net.SplitHostPort(l.Addr().String())
 		if err != nil {
 			return nil, err

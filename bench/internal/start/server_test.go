@@ -21,8 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// What is started serves, by whatever its kind answers with, and nothing of it
-// stays behind.
+// A started server serves, and leaves nothing behind when it is stopped.
 func TestServers(t *testing.T) {
 	for _, kind := range []string{ZooKeeper, Etcd, Redis} {
 		t.Run(kind, func(t *testing.T) {
@@ -44,7 +43,7 @@ func TestServers(t *testing.T) {
 			}
 			if conn, err := net.Dial("tcp", s.Addr()); err == nil {
 				conn.Close()
-				t.Error("it is stopped, and somebody listens still")
+				t.Error("a server still listens after Stop")
 			}
 			left, err := filepath.Glob(filepath.Join(os.TempDir(), "*"))
 			if err != nil || len(left) > 0 && kind != ZooKeeper { // a JVM leaves a directory of its own
@@ -65,16 +64,16 @@ func TestServerEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := s.Stop(); err != nil { // waits for the end that has begun
+	if err := s.Stop(); err != nil { // waits for its end
 		t.Error(err)
 	}
 	if conn, err := net.Dial("tcp", s.Addr()); err == nil {
 		conn.Close()
-		t.Error("its context has ended, and somebody listens still")
+		t.Error("a server still listens after its context has ended")
 	}
 }
 
-func TestWhatIsMissing(t *testing.T) {
+func TestNotInstalled(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("JAVA_HOME", t.TempDir())
 	t.Setenv("ZOOKEEPER_HOME", t.TempDir())
@@ -87,11 +86,11 @@ func TestWhatIsMissing(t *testing.T) {
 		t.Errorf("curator: %v, want what to install", err)
 	}
 	if _, err := Start(t.Context(), "abacus"); err == nil || errors.Is(err, ErrNotInstalled) {
-		t.Errorf("a kind that nobody knows: %v", err)
+		t.Errorf("an unknown kind: %v", err)
 	}
 }
 
-// A server that does not come up says why, and leaves nothing behind.
+// The error of a server that fails to start has its log, and nothing is left behind.
 func TestServerThatEnds(t *testing.T) {
 	if _, err := exec.LookPath(redis.program); err != nil {
 		realzk.NotRun(t, err.Error())
@@ -102,10 +101,10 @@ func TestServerThatEnds(t *testing.T) {
 	s, err := startDaemon(t.Context(), broken)
 	if err == nil {
 		_ = s.Stop()
-		t.Fatal("it has started")
+		t.Fatal("it started")
 	}
-	if !strings.Contains(err.Error(), "no-such-option") || !strings.Contains(err.Error(), "ended by itself") {
-		t.Errorf("%v; want that it ended, and its log", err)
+	if !strings.Contains(err.Error(), "no-such-option") || !strings.Contains(err.Error(), "it exited") {
+		t.Errorf("%v; want that it exited, and its log", err)
 	}
 	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, error %v", left, err)

@@ -4,8 +4,8 @@ package start
 
 import "syscall"
 
-// sysProcAttr has a server end with the thread that started it: whoever is killed
-// leaves none behind.
+// sysProcAttr makes a server die with the thread that started it, so that a killed
+// process leaves no server behind.
 func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

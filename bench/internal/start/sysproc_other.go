@@ -6,5 +6,5 @@ package start
 
 import "syscall"
 
-// sysProcAttr: nothing here ends a server whose starter was killed.
+// sysProcAttr sets nothing: this system cannot kill a server with its parent.
 func sysProcAttr() *syscall.SysProcAttr { return nil }

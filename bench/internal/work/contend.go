@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Grace is how long a job may go on after it was measured, until the last worker
-// has had its turn.
+// Grace bounds the time after the measurement until the last worker has finished.
 const Grace = time.Minute
 
 // The stages of a measurement.
@@ -24,7 +23,7 @@ const (
 	over
 )
 
-// contend lets workers contend: see Contend.
+// contend does the work Contend.
 func contend(ctx context.Context, s Subject, j Job) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, j.Length()+Grace)
 	defer cancel()
@@ -63,13 +62,12 @@ func contend(ctx context.Context, s Subject, j Job) (Result, error) {
 	return r, nil
 }
 
-// Length is how long a job takes.
+// Length returns how long a job takes.
 func (j Job) Length() time.Duration {
 	return time.Duration(j.WarmupMillis+j.MeasureMillis) * time.Millisecond
 }
 
-// clock takes the workers through the stages, and returns for how many seconds
-// they were measured.
+// clock advances the stages and returns the duration of the measurement in seconds.
 func clock(ctx context.Context, stage *atomic.Int32, j Job) float64 {
 	wait := func(millis int) {
 		timer := time.NewTimer(time.Duration(millis) * time.Millisecond)
@@ -87,7 +85,7 @@ func clock(ctx context.Context, stage *atomic.Int32, j Job) float64 {
 	return time.Since(begin).Seconds()
 }
 
-// openAll opens a job's sessions, some at a time.
+// openAll opens a job's sessions.
 func openAll(ctx context.Context, s Subject, j Job) ([]Session, error) {
 	var mu sync.Mutex
 	var sessions []Session
@@ -115,21 +113,21 @@ func closeAll(sessions []Session) {
 	for _, s := range sessions {
 		g.Go(s.Close)
 	}
-	_ = g.Wait() // what was measured does not depend on it
+	_ = g.Wait() // the results do not depend on it
 }
 
-// worker is one goroutine that takes and releases a lock.
+// A worker is a goroutine that takes and releases a lock.
 type worker struct {
 	locker  Locker
 	hold    time.Duration
-	entries int64 // while it was measured
+	entries int64 // during the measurement
 	total   int64
 
 	waits  []time.Duration // of every stride-th entry
 	stride int64
 }
 
-// contend takes and releases the lock until it is over.
+// contend takes and releases the lock until the stage is over.
 func (w *worker) contend(ctx context.Context, stage *atomic.Int32) error {
 	w.stride = 1
 	for n := int64(0); ; n++ {
@@ -149,7 +147,7 @@ func (w *worker) contend(ctx context.Context, stage *atomic.Int32) error {
 		if w.hold > 0 {
 			select {
 			case <-time.After(w.hold):
-			case <-ctx.Done(): // which the next Lock will say
+			case <-ctx.Done(): // the next Lock will fail
 			}
 		}
 		if err := w.locker.Unlock(ctx); err != nil {
@@ -171,8 +169,8 @@ func (w *worker) contend(ctx context.Context, stage *atomic.Int32) error {
 	}
 }
 
-// waited notes how long an entry has waited. When there is no more room, it drops
-// every other wait and takes half as many from then on.
+// waited records a wait. When there are too many, it drops every other one and
+// halves the rate.
 func (w *worker) waited(d time.Duration) {
 	if w.waits = append(w.waits, d); len(w.waits) < MaxWaits {
 		return
@@ -184,11 +182,11 @@ func (w *worker) waited(d time.Duration) {
 	w.stride *= 2
 }
 
-// sample draws MaxWaits of all workers' waits, evenly, in microseconds.
+// sample returns an even sample of all workers' waits, in microseconds.
 func sample(workers []*worker) []float64 {
 	var all []float64
-	// One of a worker with stride 1 stands for one entry, one of a worker with
-	// stride 4 for four: take every fourth of the former.
+	// A wait recorded with stride 4 stands for four entries. If some worker has
+	// that stride, take every fourth wait of a worker with stride 1.
 	var most int64 = 1
 	for _, w := range workers {
 		most = max(most, w.stride)

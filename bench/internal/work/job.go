@@ -9,27 +9,26 @@ import (
 
 // The kinds of work.
 const (
-	// Hello asks for the version, and for nothing else.
+	// Hello asks for the version.
 	Hello = "hello"
 
-	// Contend: in each of Sessions sessions, Workers goroutines or threads take
-	// the lock, hold it for HoldMicros, release it, and begin again. Worker i of a
+	// Contend: in each of Sessions sessions, Workers goroutines or threads
+	// repeatedly take a lock, hold it for HoldMicros, and release it. Worker i of a
 	// session takes lock i modulo Locks.
 	Contend = "contend"
 
-	// Many: one session takes Locks different locks, all at once as far as the
-	// subject can, and releases each as soon as it has it, until none is left, again
-	// and again. Read is ignored; Made says that the locks' directories exist.
+	// Many: one session takes Locks locks, as concurrently as the subject can, and
+	// releases each as soon as it has it. Read is ignored; Made tells that the
+	// locks' directories exist.
 	Many = "many"
 
-	// Footprint: what Locks locks of one session cost in memory: idle, held, and
-	// waited for while another session holds them. The result is in Extra.
+	// Footprint: the memory that Locks locks of one session take while idle, while
+	// held, and while queued for behind another session. The result is in Extra.
 	Footprint = "footprint"
 
-	// Reenter: one session, whose lock is held throughout. Workers goroutines or
-	// threads take it once more and release that, again and again: where nobody
-	// needs the network. A lock that only the thread that holds it can take again
-	// is taken by each worker for itself, a lock each.
+	// Reenter: one session holds the lock throughout, and Workers goroutines or
+	// threads repeatedly take and release it again, without the network. If only
+	// the thread that holds a lock can reenter it, each worker has its own lock.
 	Reenter = "reenter"
 )
 
@@ -37,57 +36,56 @@ const (
 type Job struct {
 	Work     string `json:"work"`
 	Server   string `json:"server"` // host:port of the subject's kind of server
-	Dir      string `json:"dir"`    // where the locks lie, such as /bench/17; new for each job; may not exist yet
+	Dir      string `json:"dir"`    // of the locks, such as /bench/17; new for each job, and may not exist
 	Sessions int    `json:"sessions"`
 	Workers  int    `json:"workers"`
 	Locks    int    `json:"locks"`
-	Read     bool   `json:"read"` // read locks in place of exclusive ones
-	Made     bool   `json:"made"` // of Many: the locks' directories exist
+	Read     bool   `json:"read"` // read locks instead of exclusive ones
+	Made     bool   `json:"made"` // for Many: the locks' directories exist
 
 	HoldMicros    int `json:"holdMicros"`
-	WarmupMillis  int `json:"warmupMillis"`  // this long before it is counted
-	MeasureMillis int `json:"measureMillis"` // this long while it is
+	WarmupMillis  int `json:"warmupMillis"`  // time before the measurement
+	MeasureMillis int `json:"measureMillis"` // time of the measurement
 }
 
 // Lock returns the path of lock i.
 func (j Job) Lock(i int) string { return j.Dir + "/lock-" + strconv.Itoa(i) }
 
-// Hold returns how long a lock is held.
+// Hold returns the time for which a lock is held.
 func (j Job) Hold() time.Duration { return time.Duration(j.HoldMicros) * time.Microsecond }
 
-// MaxWaits is how many waits a result has at most.
+// MaxWaits is the greatest number of waits in a result.
 const MaxWaits = 5000
 
-// A Result is what a job came to.
+// A Result is the answer to a job.
 type Result struct {
-	Version     string `json:"version,omitempty"`     // of Hello
+	Version     string `json:"version,omitempty"`     // for Hello
 	Unsupported string `json:"unsupported,omitempty"` // why the subject cannot do the job
 	Err         string `json:"err,omitempty"`         // why it failed
 
-	Entries int64   `json:"entries"` // holds, or pairs, that ended while it was measured
-	Seconds float64 `json:"seconds"` // how long that was
+	Entries int64   `json:"entries"` // holds or pairs that ended during the measurement
+	Seconds float64 `json:"seconds"` // duration of the measurement
 
-	// Waits are times from the call that asks for the lock to the hold, in
-	// microseconds: of all entries, or of a sample of MaxWaits that is drawn
-	// evenly. None where Reenter is measured.
+	// Waits are the times from request to grant in microseconds, of all entries or
+	// of an even sample of MaxWaits. Reenter has none.
 	Waits []float64 `json:"waits,omitempty"`
 
-	// Fewest and Most are the entries of the worker that had the fewest, and the
-	// most, while it was measured; of Contend, where the subject can tell.
+	// Fewest and Most are the entries of the workers with the fewest and the most,
+	// for Contend, if the subject can tell.
 	Fewest int64 `json:"fewest,omitempty"`
 	Most   int64 `json:"most,omitempty"`
 
-	// Total is Entries and those before and after they were counted: what a count
-	// of requests, which has no such stages, is to be divided by.
+	// Total includes entries before and after the measurement. A count of requests,
+	// which includes them as well, is divided by Total.
 	Total int64 `json:"total,omitempty"`
 
-	// Allocs is how often memory was allocated per pair; of Reenter, where the
-	// subject can tell, else -1.
+	// Allocs is the number of allocations per pair, for Reenter, or -1 if the
+	// subject cannot tell.
 	Allocs float64 `json:"allocs"`
 
-	// Lost is how many compare-and-swaps lost a race, per pair; of Reenter.
+	// Lost is the number of failed compare-and-swaps per pair, for Reenter.
 	Lost float64 `json:"lost,omitempty"`
 
-	// Extra are figures of one kind of work or one subject alone.
+	// Extra has figures specific to a kind of work or a subject.
 	Extra map[string]float64 `json:"extra,omitempty"`
 }

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// batch is how many pairs are made between two looks at the stage.
+// batch is the number of pairs between two checks of the stage.
 const batch = 1000
 
-// reenter lets workers take and release what is held already: see Reenter.
+// reenter does the work Reenter.
 func reenter(ctx context.Context, s Subject, j Job) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, j.Length()+Grace)
 	defer cancel()
@@ -27,14 +27,14 @@ func reenter(ctx context.Context, s Subject, j Job) (Result, error) {
 	}
 	session, ok := sessions[0].(Reenterer)
 	if !ok {
-		return Result{}, fmt.Errorf("%w: its locks cannot be taken again by their holder", ErrUnsupported)
+		return Result{}, fmt.Errorf("%w: a holder cannot take its lock again", ErrUnsupported)
 	}
 	var stage atomic.Int32
 	counts, totals := make([]int64, j.Workers), make([]int64, j.Workers)
 	var inside []func() error
 	defer func() {
 		for _, leave := range inside {
-			_ = leave() // the session ends anyway
+			_ = leave() // the session ends in any case
 		}
 	}()
 	g, gctx := errgroup.WithContext(ctx)
@@ -52,9 +52,9 @@ func reenter(ctx context.Context, s Subject, j Job) (Result, error) {
 				if err := pairs(batch); err != nil {
 					return err
 				}
-				// Where many goroutines never block, Go runs each for ten
-				// milliseconds at a time; what keeps a session alive would have to
-				// wait for all of them.
+				// Go lets goroutines that never block run for ten milliseconds
+				// each. The one that keeps the session alive must not wait for
+				// all of them.
 				runtime.Gosched()
 				switch stage.Load() {
 				case measuring:
@@ -81,7 +81,7 @@ func reenter(ctx context.Context, s Subject, j Job) (Result, error) {
 		r.Entries += counts[i]
 		r.Total += totals[i]
 	}
-	// What the runtime allocates for itself meanwhile is some dozens.
+	// This includes some dozens of allocations by the runtime itself.
 	r.Allocs = float64(after.Mallocs-before.Mallocs) / float64(r.Total)
 	if racer, ok := session.(Racer); ok {
 		r.Lost = float64(racer.Lost()) / float64(r.Total)

@@ -11,56 +11,54 @@ import (
 	"io"
 )
 
-// A Subject is something that has locks.
+// A Subject is a kind of lock.
 type Subject interface {
-	// Version says what it is, for the table: "go-zookeeper 1.0.4, Lock".
+	// Version describes the subject, such as "go-zookeeper 1.0.4 Lock".
 	Version() string
 
-	// Open opens a session, with a connection of its own, to the server.
+	// Open opens a session, with its own connection to the server.
 	Open(ctx context.Context, server string) (Session, error)
 }
 
-// A Session is what contends with other sessions.
+// A Session contends with other sessions.
 type Session interface {
-	// Locker returns what one worker takes the lock at path with. Each worker asks
-	// for its own, and no other uses it.
+	// Locker returns a Locker of the lock at path, for one worker.
 	Locker(path string, read bool) (Locker, error)
 
 	Close() error
 }
 
-// A Locker takes and releases one lock, again and again. If it has a method
-// Close() error, that is called after the worker's last Unlock.
+// A Locker takes and releases a lock, repeatedly. If it is an io.Closer, Close is
+// called after the worker's last Unlock.
 type Locker interface {
 	// Lock waits for the lock.
 	Lock(ctx context.Context) error
 
-	// Unlock releases it. It returns when the subject's users may take it to be
-	// released, whether or not the server knows yet.
+	// Unlock releases the lock. It returns when a user may consider it released,
+	// whether or not the server knows.
 	Unlock(ctx context.Context) error
 }
 
-// A Reenterer is a session whose locks can be taken once more by their holder.
+// A Reenterer is a session whose locks a holder can take again.
 type Reenterer interface {
-	// Reenter takes the lock at path, and returns a function that takes it n times
-	// more and releases it each time, and one that gives it up. Each worker asks
-	// for its own function.
+	// Reenter takes the lock at path for one worker. It returns a function that
+	// takes and releases it again n times, and one that releases it.
 	Reenter(ctx context.Context, path string, read bool) (pairs func(n int) error, leave func() error, err error)
 }
 
-// A Racer is a session that counts the compare-and-swaps that have lost a race.
+// A Racer is a session that counts failed compare-and-swaps.
 type Racer interface{ Lost() uint64 }
 
-// A Specialist is a subject that does kinds of work in its own way: Many, Footprint.
+// A Specialist is a subject that implements further kinds of work.
 type Specialist interface {
 	Do(ctx context.Context, j Job) (Result, error)
 }
 
-// ErrUnsupported is returned for what a subject cannot do.
+// ErrUnsupported is returned for work that a subject cannot do.
 var ErrUnsupported = errors.New("not supported")
 
-// Serve does the jobs that it reads from in with the subject, and writes the
-// results to out, until there are no more.
+// Serve reads jobs from in, does them, and writes the results to out, until the end
+// of in.
 func Serve(ctx context.Context, s Subject, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {

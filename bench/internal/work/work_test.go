@@ -19,13 +19,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// mutex is a subject whose sessions share one lock, and which can be broken.
+// mutex is a subject whose sessions share one lock.
 type mutex struct {
 	mu     sync.Mutex
 	fail   error
 	closed atomic.Int32
 	inside atomic.Int32
-	crowd  atomic.Bool // two were inside at a time
+	crowd  atomic.Bool // two workers were inside at once
 }
 
 func (m *mutex) Version() string                               { return "a mutex" }
@@ -56,7 +56,6 @@ func (l locker) Unlock(context.Context) error {
 	return nil
 }
 
-// A subject reads jobs and writes results, one line each, until there are no more.
 func TestServe(t *testing.T) { synctest.Test(t, testServe) }
 
 func testServe(t *testing.T) {
@@ -90,10 +89,10 @@ func testServe(t *testing.T) {
 		t.Errorf("contend: %+v", r)
 	}
 	if n := m.closed.Load(); n != 4 {
-		t.Errorf("%d sessions were closed, want all 4", n)
+		t.Errorf("%d sessions were closed, want 4", n)
 	}
 	if m.crowd.Load() {
-		t.Error("two were inside at a time")
+		t.Error("two workers were inside at once")
 	}
 	for i, r := range got[2:] {
 		if r.Unsupported == "" {
@@ -101,7 +100,7 @@ func testServe(t *testing.T) {
 		}
 	}
 	if err := Serve(t.Context(), m, strings.NewReader("nonsense\n"), &out); err == nil {
-		t.Error("nonsense was taken for a job")
+		t.Error("no error for a malformed job")
 	}
 	m.fail = errors.New("no server")
 	if r := Do(t.Context(), m, Job{Work: Contend, Server: "zk1:2181", Sessions: 1}); !strings.Contains(r.Err, "no server") || !strings.Contains(r.Err, "zk1:2181") {
@@ -109,8 +108,7 @@ func testServe(t *testing.T) {
 	}
 }
 
-// Only what happens while it is measured counts: here, of a worker that takes a
-// millisecond for each of its turns, a hundred.
+// Only entries during the measurement count: with one entry per millisecond, 100.
 func TestStages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := Do(t.Context(), new(mutex), Job{Work: Contend, Sessions: 1, Workers: 1, Locks: 1, WarmupMillis: 50, MeasureMillis: 100})
@@ -125,7 +123,7 @@ func TestStages(t *testing.T) {
 	})
 }
 
-// However many waits there are, those that are kept are an even sample.
+// The waits that are kept are an even sample of all.
 func TestSample(t *testing.T) {
 	fast, slow := &worker{stride: 1}, &worker{stride: 1}
 	for n := range int64(100_000) {
@@ -147,6 +145,6 @@ func TestSample(t *testing.T) {
 		}
 	}
 	if share := float64(long) / float64(len(all)); share < .005 || share > .02 {
-		t.Errorf("%.3f of the sample are of the worker that had one in a hundred", share)
+		t.Errorf("%.3f of the sample are of the worker with one entry in a hundred", share)
 	}
 }

@@ -112,8 +112,7 @@ class Run:
 
 
 class Holders:
-    """How many have a lock. Only one may count at a time, and else it shows: with
-    an exclusive lock nobody is counted while another is."""
+    """Counts the holders of a lock, and detects two holders of an exclusive lock."""
 
     def __init__(self):
         self.one = threading.Lock()

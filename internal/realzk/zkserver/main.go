@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command zkserver runs a real ZooKeeper server on 127.0.0.1 for as long as
-// another command, or its user, needs one.
+// Command zkserver runs a real ZooKeeper server on 127.0.0.1.
 //
-//	zkserver -find                 say which ZooKeeper would be used; exit 1 if there is none
-//	zkserver                       run a server until Ctrl-C
-//	zkserver COMMAND ARG…          run COMMAND beside a server; {} in an ARG is its address
+//	zkserver -find          print which ZooKeeper it would use; exit 1 if there is none
+//	zkserver                run a server until Ctrl-C
+//	zkserver COMMAND ARG…   run COMMAND with a server; {} in an ARG is its address
 //
-// With a COMMAND its exit status is the COMMAND's, and the server ends after it.
-// The COMMAND gets Ctrl-C from the terminal, and SIGTERM from zkserver.
+// With a COMMAND the server runs until the COMMAND ends, whose exit status zkserver
+// returns. The COMMAND receives Ctrl-C from the terminal, and SIGTERM from zkserver.
 package main
 
 import (
@@ -26,7 +25,7 @@ import (
 )
 
 func main() {
-	find := flag.Bool("find", false, "say which ZooKeeper would be used, and exit")
+	find := flag.Bool("find", false, "print which ZooKeeper would be used, and exit")
 	tick := flag.Duration("tick", 0, "ZooKeeper's tickTime (default 500ms)")
 	flag.Parse()
 	if *find {
@@ -48,10 +47,10 @@ func main() {
 	os.Exit(status)
 }
 
-// run runs a server, and args as a command beside it, and returns the exit status.
+// run runs a server, and args as a command, and returns the exit status.
 func run(args []string, opts ...realzk.Option) (status int, err error) {
-	// A command gets the terminal's interrupts too, and its end is ours: until
-	// then they must not end the server under it.
+	// The terminal interrupts the command, too. The server must run until the
+	// command has ended.
 	terminated, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	interrupted, stop := signal.NotifyContext(terminated, os.Interrupt)
@@ -62,7 +61,7 @@ func run(args []string, opts ...realzk.Option) (status int, err error) {
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
 
-	fmt.Fprintf(os.Stderr, "%v: serves at %s, log in %s\n", server.Installation(), server.Addr(), server.LogFile())
+	fmt.Fprintf(os.Stderr, "%v: serving at %s, logging to %s\n", server.Installation(), server.Addr(), server.LogFile())
 	if len(args) == 0 {
 		fmt.Println(server.Addr())
 		<-interrupted.Done()

@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
-// The subjects, by the names under which they are started.
+// The names of the subjects.
 const (
-	ours       = "holdfast"        // Release: does not wait for the server
-	oursUnlock = "holdfast-unlock" // Unlock: waits, as all the others do
+	ours       = "holdfast"        // with Release, which does not wait for the server
+	oursUnlock = "holdfast-unlock" // with Unlock, which waits, as all the others do
 	limitCAS   = "cas"
 	limitBare  = "bare"
 	limitRelay = "relay"
@@ -25,21 +25,20 @@ const (
 	naive      = "naive"
 )
 
-// onZooKeeper are the peers whose locks lie in the same service; the naive lock
-// is there as a warning.
+// onZooKeeper has the peers that use ZooKeeper, except the naive lock.
 var onZooKeeper = []string{gozk, curator, kazoo}
 
-// A cell is one job that subjects do in turns.
-type cell struct {
+// A scenario is a job that several subjects do in turn.
+type scenario struct {
 	id       string
 	what     string
 	job      work.Job
 	subjects []string
-	rounds   int  // as many as the others if 0
-	setup    bool // much has to be set up: a long warm-up, and no round to warm up
+	rounds   int  // number of rounds, if not 0
+	setup    bool // takes long to set up: it gets a longer warm-up, and no warm-up round
 }
 
-// The ids of the cells that rows and figures refer to.
+// The ids of the scenarios that targets and figures refer to.
 const (
 	solo       = "uncontended"
 	readers    = "readers"
@@ -58,7 +57,7 @@ func many(locks int) string { return fmt.Sprintf("many/locks=%d", locks) }
 
 func requests(sessions int) string { return fmt.Sprintf("requests/sessions=%d", sessions) }
 
-// How many contend where that is varied.
+// The numbers of contenders.
 var (
 	contenders = []int{2, 8, 32}
 	depths     = []int{10, 100, 1000}
@@ -68,14 +67,14 @@ var (
 	tappedContenders = []int{2, 8, 32, 100}
 )
 
-// cells returns what is measured.
-func cells() []cell {
-	everybody := []string{ours, gozk, curator, kazoo, etcd, redsync, naive}
-	all := []cell{
+// scenarios returns the scenarios that are measured by time.
+func scenarios() []scenario {
+	locks := []string{ours, gozk, curator, kazoo, etcd, redsync, naive}
+	all := []scenario{
 		{
-			id: solo, what: "one session takes and releases a lock that nobody else wants",
+			id: solo, what: "one session takes and releases a lock without contention",
 			job:      work.Job{Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1},
-			subjects: slices.Concat([]string{limitBare, oursUnlock}, everybody),
+			subjects: slices.Concat([]string{limitBare, oursUnlock}, locks),
 		},
 		{
 			id: readers, what: "32 goroutines or threads of one process take and release the read lock",
@@ -83,7 +82,7 @@ func cells() []cell {
 			subjects: []string{ours, curator, kazoo},
 		},
 		{
-			id: shared, what: "8 processes of 16 goroutines or threads that all want one exclusive lock",
+			id: shared, what: "8 processes of 16 goroutines or threads each take and release one exclusive lock",
 			job:      work.Job{Work: work.Contend, Sessions: 8, Workers: 16, Locks: 1},
 			subjects: []string{ours, gozk, curator, etcd},
 		},
@@ -93,55 +92,55 @@ func cells() []cell {
 		crowd = append(crowd, runtime.NumCPU())
 	}
 	for _, n := range crowd {
-		c := cell{
-			id: reenter(n), what: fmt.Sprintf("%d goroutines take and release what their process owns", n),
+		sc := scenario{
+			id: reenter(n), what: fmt.Sprintf("%d goroutines take and release a lock that their process holds", n),
 			job:      work.Job{Work: work.Reenter, Workers: n, Locks: 1},
 			subjects: []string{ours, limitCAS},
 		}
 		if n == 1 {
-			c.subjects = append(c.subjects, curator)
+			sc.subjects = append(sc.subjects, curator)
 		}
-		all = append(all, c)
+		all = append(all, sc)
 	}
 	for _, n := range contenders {
-		all = append(all, cell{
-			id: handOver(n), what: fmt.Sprintf("%d processes, one goroutine or thread each, hand one lock round", n),
+		all = append(all, scenario{
+			id: handOver(n), what: fmt.Sprintf("%d processes with one goroutine or thread each take and release one lock", n),
 			job:      work.Job{Work: work.Contend, Sessions: n, Workers: 1, Locks: 1},
-			subjects: append([]string{limitRelay}, everybody...),
+			subjects: append([]string{limitRelay}, locks...),
 		})
 	}
 	for _, n := range depths {
-		all = append(all, cell{
-			id: queue(n), what: fmt.Sprintf("%d sessions are in the queue of one lock", n),
+		all = append(all, scenario{
+			id: queue(n), what: fmt.Sprintf("%d sessions queue for one lock", n),
 			job:      work.Job{Work: work.Contend, Sessions: n, Workers: 1, Locks: 1},
 			subjects: []string{ours, limitRelay}, rounds: 3, setup: n > 100,
 		})
 	}
 	for _, n := range manyLocks {
-		all = append(all, cell{
-			id: many(n), what: fmt.Sprintf("one process takes and releases %d different locks at once, whose directories exist", n),
+		all = append(all, scenario{
+			id: many(n), what: fmt.Sprintf("one process takes and releases %d locks concurrently; their directories exist", n),
 			job:      work.Job{Work: work.Many, Locks: n, Made: true},
 			subjects: []string{ours, limitBare}, rounds: 3, setup: true,
 		})
 	}
-	all = append(all, cell{
-		id: manyUnmade, what: "the same with 10,000 locks whose directories do not exist",
+	all = append(all, scenario{
+		id: manyUnmade, what: "one process takes and releases 10,000 locks concurrently; their directories do not exist",
 		job:      work.Job{Work: work.Many, Locks: 10_000},
 		subjects: []string{ours, limitBare}, rounds: 3, setup: true,
 	})
-	return append(all, cell{
-		id: footprint, what: "the memory of 10,000 locks: idle, held, and waited for",
+	return append(all, scenario{
+		id: footprint, what: "memory of 10,000 locks: idle, held, and queued for",
 		job:      work.Job{Work: work.Footprint, Locks: 10_000},
 		subjects: []string{ours}, rounds: 1, setup: true,
 	})
 }
 
-// counted returns the cells whose requests are counted. They are run once, by way
-// of a tap, and not timed.
-func counted() (all []cell) {
+// counted returns the scenarios whose requests are counted, by a tap. They run once
+// and are not timed.
+func counted() (all []scenario) {
 	for _, n := range tappedContenders {
-		all = append(all, cell{
-			id: requests(n), what: fmt.Sprintf("the requests that %d processes need to hand one lock round", n),
+		all = append(all, scenario{
+			id: requests(n), what: fmt.Sprintf("requests per grant when %d processes take and release one lock", n),
 			job:      work.Job{Work: work.Contend, Sessions: n, Workers: 1, Locks: 1},
 			subjects: slices.Concat([]string{limitRelay, ours}, onZooKeeper, []string{naive}),
 		})

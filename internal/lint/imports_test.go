@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// policy is the import graph. A change of the graph begins here.
+//
+//	a: b c | d    package a may import b and c, and its tests d as well
+//	a/...         a and every package below it
+//	NAME = …      a list
+//
+// The names of this module's packages are relative to it. Every package needs a
+// line. The standard library is always allowed.
+const policy = `
+	TESTS   = go.uber.org/goleak pgregory.net/rapid
+	SERVERS = TESTS zkio/zktest internal/realzk
+	PUBLIC  = state futures zkio zkio/zktest manager golang.org/x/sync/... go.uber.org/atomic
+
+	# Small and pure: what a reader has to trust first.
+	state:                    go.uber.org/atomic | TESTS
+	futures:                  go.uber.org/atomic | TESTS
+	internal/jute:            | TESTS
+
+	# Only zkio imports go-zookeeper: any other connection would lack a fence, a
+	# lease and metrics. The embedded server is for programs and tests; a service
+	# must not link it.
+	zkio:                     futures internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic | SERVERS
+	zkio/zktest:              internal/jute | TESTS internal/realzk github.com/go-zookeeper/zk
+	manager:                  state futures zkio manager/internal/queue golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
+	manager/internal/queue:   | TESTS
+
+	# Programs use what users can use.
+	stress:                   PUBLIC github.com/HdrHistogram/hdrhistogram-go | SERVERS
+	bench:                    PUBLIC bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
+	bench/internal/start:     internal/realzk | TESTS
+	bench/internal/work:      golang.org/x/sync/... | TESTS
+
+	# Tools and tests of this repository.
+	internal/realzk:          | TESTS
+	internal/realzk/zkserver: internal/realzk | TESTS
+	internal/check:           | TESTS
+	internal/sim:             | TESTS state manager zkio/zktest internal/check internal/sim/yield
+	internal/sim/weave:
+	internal/sim/yield:
+	internal/mutants:         | TESTS
+	internal/apitext:         | TESTS
+	internal/lint:
+	state/model:              | TESTS
+	.:
+`
+
+func TestImports(t *testing.T) { run(t, checkImports) }
+
+func checkImports(tr tree) (faults faults) {
+	rules := parsePolicy(policy)
+	for _, f := range tr.files {
+		rule, ok := rules.of(f.pkg())
+		if !ok {
+			faults.add("package %s has no line in internal/lint/imports_test.go: add one that says what it may import", f.pkg())
+			continue
+		}
+		allowed := rule.code
+		if f.isTest() {
+			allowed = slices.Concat(rule.code, rule.tests, []string{f.pkg()})
+		}
+		for _, spec := range f.syntax.Imports {
+			name, _ := strconv.Unquote(spec.Path.Value) // the parser has checked it
+			if first, _, _ := strings.Cut(name, "/"); name != "C" && !strings.Contains(first, ".") {
+				continue // the standard library
+			}
+			if name += "/"; strings.HasPrefix(name, modulePath+"/") {
+				name = strings.TrimPrefix(name, modulePath+"/")
+			}
+			name = strings.TrimSuffix(name, "/")
+			switch {
+			case name == "C":
+				faults.add("%s uses cgo: everything must build with CGO_ENABLED=0", f.name)
+			case !slices.ContainsFunc(allowed, func(pattern string) bool { return matches(pattern, name) }):
+				faults.add("%s may not import %s: see the policy in internal/lint/imports_test.go", f.name, name)
+			}
+		}
+	}
+	return faults
+}
+
+// An importRule lists what a package and its tests may import.
+type importRule struct{ code, tests []string }
+
+// An importPolicy has a rule for each package or pattern.
+type importPolicy map[string]importRule
+
+// of returns the rule for pkg.
+func (p importPolicy) of(pkg string) (importRule, bool) {
+	for pattern, rule := range p {
+		if matches(pattern, pkg) {
+			return rule, true
+		}
+	}
+	return importRule{}, false
+}
+
+func parsePolicy(text string) importPolicy {
+	p, lists := importPolicy{}, map[string][]string{}
+	expand := func(text string) (names []string) {
+		for _, word := range strings.Fields(text) {
+			if list, ok := lists[word]; ok {
+				names = append(names, list...)
+			} else {
+				names = append(names, word)
+			}
+		}
+		return names
+	}
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		if name, names, ok := strings.Cut(line, " = "); ok {
+			lists[strings.TrimSpace(name)] = expand(names)
+		} else if pattern, names, ok := strings.Cut(line, ":"); ok {
+			code, tests, _ := strings.Cut(names, "|")
+			p[strings.TrimSpace(pattern)] = importRule{expand(code), expand(tests)}
+		}
+	}
+	return p
+}
+
+// matches reports whether name is pattern, or below it if it ends in "/...".
+func matches(pattern, name string) bool {
+	if top, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return name == top || strings.HasPrefix(name, top+"/")
+	}
+	return name == pattern
+}
+
+func TestImportsCatches(t *testing.T) {
+	const zk = "github.com/go-zookeeper/zk"
+	in := func(pkg string) string { return modulePath + "/" + pkg }
+	for _, tt := range []struct{ file, imported, fault string }{
+		{"state/word.go", "strings", ""},
+		{"state/word.go", "go.uber.org/atomic", ""},
+		{"state/word.go", in("futures"), "state/word.go may not import futures"},
+		{"state/word.go", "golang.org/x/sync/errgroup", "may not import golang.org/x/sync/errgroup"},
+		{"state/word.go", "pgregory.net/rapid", "may not import pgregory.net/rapid"},
+		{"state/word_test.go", "pgregory.net/rapid", ""},
+		{"state/word_test.go", in("state"), ""}, // package state_test
+		{"state/word_test.go", in("internal/realzk"), "state/word_test.go may not import internal/realzk"},
+		{"zkio/session.go", zk, ""},
+		{"zkio/session.go", "golang.org/x/sync/semaphore", ""},
+		{"zkio/session.go", in("zkio/zktest"), "may not import zkio/zktest"},
+		{"zkio/session_test.go", in("zkio/zktest"), ""},
+		{"zkio/session_windows.go", in("state"), "may not import state"},
+		{"zkio/zktest/server.go", zk, "may not import " + zk},
+		{"manager/manager.go", zk, "may not import " + zk},
+		{"manager/manager_test.go", zk, "may not import " + zk},
+		{"manager/manager.go", "C", "uses cgo"},
+		{"manager/manager.go", modulePath + "x/y", "may not import"},
+		{"manager/manager.go", "golang.org/x/syncx", "may not import"},
+		{"stress/main.go", in("zkio/zktest"), ""},
+		{"stress/main.go", in("internal/realzk"), "may not import internal/realzk"},
+		{"doc.go", in("manager"), "may not import manager"},
+		{"doc.go", modulePath, "may not import"},
+		{"surprise/new.go", "strings", "package surprise has no line"},
+		{"bench/peers/main.go", "github.com/etcd-io/etcd", ""}, // a module of its own
+		{"state/testdata/x.go", in("manager"), ""},
+		{".hidden/x.go", in("manager"), ""},
+	} {
+		t.Run(tt.file+" "+tt.imported, func(t *testing.T) {
+			expect(t, checkImports, map[string]string{
+				tt.file:              "package p\n\nimport _ " + strconv.Quote(tt.imported) + "\n",
+				"bench/peers/go.mod": "module peers\n",
+			}, tt.fault)
+		})
+	}
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// A workload says what a run does. The command line sets it, every process
+// receives it, and the summary repeats it: its fields' names are part of the
+// summary's format.
+type workload struct {
+	Seed       uint64        `json:"seed"`
+	Processes  int           `json:"processes"`
+	Goroutines int           `json:"goroutines"` // in each process
+	Locks      int           `json:"locks"`
+	Hold       time.Duration `json:"hold_ns"`    // mean time inside
+	Think      time.Duration `json:"think_ns"`   // mean time between a worker's steps
+	Greedy     bool          `json:"greedy"`     // workers never pause and never give up a wait
+	Tenure     time.Duration `json:"tenure_ns"`  // as in manager.Config
+	ReadWrite  bool          `json:"read_write"` // read/write locks instead of exclusive ones
+	ReadRatio  float64       `json:"read_ratio"` // share of the steps that read
+
+	SessionTimeout time.Duration `json:"session_timeout_ns"`
+	Patience       time.Duration `json:"patience_ns"` // a longer operation counts as stuck
+	Swallow        time.Duration `json:"swallow_ns"`  // time between two answers that the embedded server swallows; 0: none
+}
+
+// scale describes the contenders.
+func (w workload) scale() string {
+	lock := "lock"
+	if w.ReadWrite {
+		lock = "read/write lock"
+	}
+	return fmt.Sprintf("%s × %s, %s", plural(w.Processes, "process"), plural(w.Goroutines, "goroutine"), plural(w.Locks, lock))
+}
