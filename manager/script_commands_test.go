@@ -42,7 +42,8 @@ type script struct {
 	mu       sync.Mutex // protects requests
 	requests map[int64]map[verb]int
 
-	out []string // what the present command has printed
+	out   []string // what the present command has printed
+	terse bool     // it prints changes of holds only
 }
 
 // A scriptProcess stands for a process: it is one manager.
@@ -144,7 +145,7 @@ var scriptCommands = map[string]struct {
 	"cut":       {1, "PROCESS|all: closes the connection", (*script).runCut},
 	"away":      {2, "PROCESS DURATION: cuts it, and refuses it for a while", (*script).runAway},
 	"refuse":    {0, "refuses new connections, until heal", (*script).runRefuse},
-	"blackhole": {1, "PROCESS [only=connection]: silence, until heal", (*script).runBlackhole},
+	"blackhole": {1, "PROCESS [only=connection for=]: silence, until heal", (*script).runBlackhole},
 	"heal":      {0, "removes all faults", (*script).runHeal},
 	"expire":    {1, "PROCESS [unheard=yes]: ends its session", (*script).runExpire},
 	"fault":     {4, "NAME KIND OPERATION|any PROCESS [nth= times= delay=]", (*script).runFault},
@@ -154,6 +155,8 @@ var scriptCommands = map[string]struct {
 	"set":       {2, "NODE DATA", (*script).runSet},
 	"foreign":   {1, "NAME [persistent]: another client's node", (*script).runForeign},
 	"directory": {0, "[DATA]: makes the lock's directory", (*script).runDirectory},
+	"queue":     {0, "prints it", (*script).runQueue},
+	"terse":     {0, "prints changes of holds only, until it is called again", (*script).runTerse},
 	"requests":  {0, "[REQUEST…]: prints how many there were since it was called last, heartbeats aside", (*script).runRequests},
 	"sent":      {0, "[PROCESS…]: prints what they have sent, by ZooKeeper's names, since this was called last; with none it starts anew", (*script).runSent},
 	"stopat":    {3, "PROCESS OPERATION NTH: holds its connection up there", (*script).runStopAt},
@@ -265,6 +268,15 @@ func (s *script) print(format string, args ...any) {
 // changes waits until every goroutine is blocked, and prints what is not as it was.
 func (s *script) changes() {
 	synctest.Wait()
+	if !s.terse {
+		s.changesOfServer()
+	}
+	s.changesOfHolds()
+	s.referee()
+}
+
+// changesOfServer prints what is new about sessions, requests and queues.
+func (s *script) changesOfServer() {
 	for _, p := range s.processes {
 		if id := s.sessionOf(p); id != p.session {
 			p.session = id
@@ -289,6 +301,10 @@ func (s *script) changes() {
 			s.print("%s %s", strings.Replace("queue of "+dir+":", " of "+jobs, "", 1), now)
 		}
 	}
+}
+
+// changesOfHolds prints what has become of calls, holds and contexts.
+func (s *script) changesOfHolds() {
 	s.calls = slices.DeleteFunc(s.calls, func(c *scriptCall) bool {
 		if !isClosed(c.done) {
 			return false
@@ -313,7 +329,6 @@ func (s *script) changes() {
 			s.print("%s: ended, %s", c.name, s.explain(context.Cause(c.ctx)))
 		}
 	}
-	s.referee()
 }
 
 // referee prints an overlap of two processes that exclude each other.
@@ -786,10 +801,13 @@ func (s *script) runRefuse(scriptArgs) { s.srv.Faults().Refuse() }
 
 func (s *script) runBlackhole(a scriptArgs) {
 	id := s.sessionOf(s.process(a.words[0]))
+	hole := s.srv.Faults().Blackhole
 	if a.options["only"] == "connection" {
-		s.srv.Faults().BlackholeConnection(id)
-	} else {
-		s.srv.Faults().Blackhole(id)
+		hole = s.srv.Faults().BlackholeConnection
+	}
+	f := hole(id)
+	if d := a.duration(s.t, "for", 0); d > 0 {
+		time.AfterFunc(d, f.Remove)
 	}
 }
 
@@ -923,6 +941,10 @@ func (s *script) runDirectory(a scriptArgs) {
 		s.t.Fatal(err)
 	}
 }
+
+func (s *script) runQueue(scriptArgs) { s.print("queue: %s", s.queue(dir)) }
+
+func (s *script) runTerse(scriptArgs) { s.terse = !s.terse }
 
 func (s *script) runRequests(a scriptArgs) {
 	s.mu.Lock()
