@@ -414,38 +414,45 @@ func (s *script) stateOf(h *scriptHold) string {
 	return s.explain(err)
 }
 
-// sentinels are the conditions that brief names.
-var sentinels = []struct {
+// A namedError is an error with a short name.
+type namedError struct {
 	err  error
 	name string
-}{
-	{ErrLocked, "locked"}, {ErrLost, "lost"}, {ErrReleased, "released"}, {ErrNotGranted, "not granted"}, {ErrClosed, "closed"},
-	{ErrUpgrade, "upgrade"}, {ErrKind, "kind"}, {ErrTooManyHolders, "too many"}, {ErrUnknownOutcome, "unknown"},
-	{errGaveUp, "gave up"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline exceeded"}, {errScript, "work failed"},
-	{ErrSequenceExhausted, "numbers exhausted"}, {zkio.ErrUnknown, "unconfirmed"},
-	{zkio.ErrNoAuth, "no permission"}, {zkio.ErrNoChildrenForEphemerals, "ephemerals have no children"},
 }
 
-// brief names the conditions in err.
-func brief(err error) string {
+// sentinels are the conditions that brief names.
+var sentinels = []namedError{
+	{ErrLocked, "locked"}, {ErrLost, "lost"}, {ErrReleased, "released"}, {ErrNotGranted, "not granted"}, {ErrClosed, "closed"},
+	{ErrUpgrade, "upgrade"}, {ErrKind, "kind"}, {ErrTooManyHolders, "too many"}, {ErrUnknownOutcome, "unknown"},
+	{ErrSequenceExhausted, "numbers exhausted"},
+}
+
+// causes are other errors that scripts name.
+var causes = []namedError{
+	{errGaveUp, "gave up"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline exceeded"}, {errScript, "work failed"},
+	{zkio.ErrUnknown, "unconfirmed"}, {zkio.ErrNoAuth, "no permission"}, {zkio.ErrNoChildrenForEphemerals, "ephemerals have no children"},
+}
+
+// brief names the sentinels in err.
+func brief(err error) string { return namesIn(err, sentinels) }
+
+// namesIn returns the names of those errors that err is; its text if it is none.
+func namesIn(err error, all []namedError) string {
 	if err == nil {
 		return "ok"
 	}
 	var names []string
-	for _, s := range sentinels {
-		if errors.Is(err, s.err) {
-			names = append(names, s.name)
+	for _, e := range all {
+		if errors.Is(err, e.err) {
+			names = append(names, e.name)
 		}
 	}
-	if len(names) == 0 {
-		return err.Error()
-	}
-	return strings.Join(names, ", ")
+	return cmp.Or(strings.Join(names, ", "), err.Error())
 }
 
-// explain is brief, and says why a lock was lost and which node is in the way.
+// explain names what is in err, why a lock was lost, and which node is in the way.
 func (s *script) explain(err error) string {
-	text := brief(err)
+	text := namesIn(err, slices.Concat(sentinels, causes))
 	if errors.Is(err, ErrLost) {
 		for _, cause := range []string{"deleted", "lease", "session"} {
 			if slices.Contains(strings.Fields(err.Error()), cause) {
