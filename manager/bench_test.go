@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// retained returns a lock that its process owns, with one holder inside, and no
-// ZooKeeper behind it: what enters and leaves it never gets that far.
+// retained returns a lock that its process holds, with one holder and without a
+// ZooKeeper: entering and leaving needs none.
 func retained(tb testing.TB) *Lock {
 	tb.Helper()
 	m := &Manager{cfg: Config{Root: "/bench"}}
@@ -29,10 +29,10 @@ func retained(tb testing.TB) *Lock {
 	return l
 }
 
-// BenchmarkRetained is Acquire and Release of a lock that this process owns. It
-// also prints what that costs in terms of two bare compare-and-swaps, measured
-// in turns with it: the best of many turns each, since whatever else happens on
-// the machine only adds to a turn.
+// BenchmarkRetained acquires and releases a lock that this process holds. It also
+// reports the cost relative to two bare compare-and-swaps. Both are measured in
+// alternating turns, and the best turn counts, because other load can only
+// lengthen a turn.
 func BenchmarkRetained(b *testing.B) {
 	l := retained(b)
 	ctx := context.Background()
@@ -67,11 +67,10 @@ func BenchmarkRetained(b *testing.B) {
 	}
 }
 
-// BenchmarkRetainedParallel is the same from all processors at once. It also
-// prints the rate at which they do it as a part of the rate at which they change
-// one bare word twice: one more, one less, each tried until its compare-and-swap
-// wins. Both are medians of many turns, since what else happens on the machine
-// can make a turn shorter, too: who runs alone loses no races.
+// BenchmarkRetainedParallel does the same on all processors at once. It also
+// reports its rate relative to incrementing and decrementing one bare word with
+// compare-and-swap loops. Both are medians of many turns, because other load can
+// shorten a turn, too: a goroutine that runs alone loses no races.
 func BenchmarkRetainedParallel(b *testing.B) {
 	l := retained(b)
 	ctx := context.Background()

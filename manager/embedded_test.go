@@ -13,18 +13,17 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// An embedded is a server within the benchmark, with managers that reach it
-// through pipes in memory. What it measures is what all the code costs, the
-// server's included, where the network and the disk cost nothing: fit to compare
-// one version of the code with another, not with other locks.
+// An embedded is a server in the benchmark's process, with managers that reach it
+// through pipes. It measures the cost of all the code, the server's included,
+// without network and disk. Use it to compare versions of this code, not to
+// compare with other locks.
 type embedded struct {
 	b        *testing.B
 	srv      *zktest.Server
 	managers []*Manager
 }
 
-// newEmbedded starts a server with that many managers, each with a session of its
-// own.
+// newEmbedded starts a server and opens that many managers.
 func newEmbedded(b *testing.B, sessions int) *embedded {
 	b.Helper()
 	e := &embedded{b: b, srv: zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})}
@@ -48,8 +47,8 @@ func newEmbedded(b *testing.B, sessions int) *embedded {
 	return e
 }
 
-// locks returns each manager's lock of that kind and name, after it was held once:
-// its directory is there and known.
+// locks returns each manager's lock of the given kind and name. It has held each
+// of them once, so that their directories exist and are known.
 func (e *embedded) locks(kind Kind, name string) (locks []*Lock) {
 	e.b.Helper()
 	for _, m := range e.managers {
@@ -78,8 +77,8 @@ func (e *embedded) lockUnlock(l *Lock) {
 	}
 }
 
-// requests returns how many requests the managers have sent, but for those that
-// keep a session.
+// requests returns how many requests the managers have sent, apart from those that
+// keep a session alive.
 func (e *embedded) requests() (n uint64) {
 	for _, m := range e.managers {
 		for op, sent := range m.client.Stats().Sent {
@@ -91,8 +90,8 @@ func (e *embedded) requests() (n uint64) {
 	return n
 }
 
-// BenchmarkUncontended is Lock and Unlock of a lock that nobody else wants; and,
-// to compare it with, the making and deleting of a node by the same session.
+// BenchmarkUncontended locks and unlocks an uncontended lock and, for comparison,
+// creates and deletes a node in the same session.
 func BenchmarkUncontended(b *testing.B) {
 	for _, kind := range []Kind{KindExclusive, KindRead, KindWrite} {
 		b.Run(fmt.Sprintf("kind=%s", kind), func(b *testing.B) {
@@ -122,24 +121,24 @@ func BenchmarkUncontended(b *testing.B) {
 	})
 }
 
-// A crush has everybody queue before somebody leaves. Without it a session, for
-// which a request is a matter of microseconds here, would be back at the head of
-// an empty queue before the others are awake.
+// A crush has all sessions queue before the holder leaves. Requests take
+// microseconds here: without a crush, a session would be back at the head of an
+// empty queue before the others are awake.
 type crush struct {
 	srv      *zktest.Server
 	sessions int
 
 	mu   sync.Mutex // protects left; cond uses it
 	cond sync.Cond
-	left int // grants that are still to come to their end
+	left int // grants that have not ended yet
 }
 
-// newCrush has the sessions contend for the lock called "jobs" until it was
-// granted that many times.
+// newCrush has the sessions contend for the lock "jobs" until it has been granted
+// the given number of times.
 func (e *embedded) newCrush(grants int) *crush {
 	c := &crush{srv: e.srv, sessions: len(e.managers), left: grants}
 	c.cond.L = &c.mu
-	// Who is not alone lists the queue, when his node is in it.
+	// A session that is not alone lists the queue, once its node is in it.
 	e.srv.OnRequest(func(_ int64, op zktest.Op, path string) {
 		if op == zktest.OpGetChildren2 && path == dir {
 			c.mu.Lock()
@@ -150,7 +149,7 @@ func (e *embedded) newCrush(grants int) *crush {
 	return c
 }
 
-// wait returns when all are in the queue, or all that are to come. The caller
+// wait waits until all sessions that have grants left are in the queue. The caller
 // holds the lock and is about to release it.
 func (c *crush) wait() {
 	c.mu.Lock()
@@ -159,14 +158,14 @@ func (c *crush) wait() {
 		c.cond.Wait()
 	}
 	c.left--
-	c.cond.Broadcast() // fewer are to come
+	c.cond.Broadcast() // fewer are left
 }
 
-// BenchmarkHandOver is a lock that goes round between sessions, of which all that
-// do not hold it are in its queue when it is released: a grant per operation, with
-// all requests that this takes. Readers hold it together; one of them leaves when
-// all others are there. Who wants the lock again either waits until it is released,
-// or does not, so that one request may do for leaving and queueing.
+// BenchmarkHandOver passes a lock around sessions. All others are in the queue
+// when it is released. An operation is one grant with all its requests. Readers
+// hold the lock together; one leaves when all others are there. A session that
+// wants the lock again either waits for the end of its release, or does not: then
+// one request may do for both.
 func BenchmarkHandOver(b *testing.B) {
 	for _, kind := range []Kind{KindExclusive, KindWrite, KindRead} {
 		for _, again := range []string{"released", "at-once"} {
@@ -196,7 +195,7 @@ func handOver(b *testing.B, kind Kind, released bool, sessions int) {
 			for taken.Add(1) <= int64(b.N) {
 				h, err := l.Lock(b.Context())
 				if err != nil {
-					panic(err) // else the others would wait for this one
+					panic(err) // otherwise the others would wait for this one
 				}
 				c.wait()
 				if left = h.Release(); released {
@@ -206,7 +205,7 @@ func handOver(b *testing.B, kind Kind, released bool, sessions int) {
 					panic(err)
 				}
 			}
-			if left != nil { // with its requests sent
+			if left != nil { // all its requests have been sent then
 				_, _ = left.Wait(b.Context())
 			}
 		})
@@ -216,8 +215,8 @@ func handOver(b *testing.B, kind Kind, released bool, sessions int) {
 	b.ReportMetric(float64(e.requests()-before)/float64(b.N), "requests/grant")
 }
 
-// BenchmarkManyLocks takes many locks at once from one goroutine, waits until it
-// has them all, and releases them.
+// BenchmarkManyLocks acquires many locks at once from one goroutine, waits for all
+// of them, and releases them.
 func BenchmarkManyLocks(b *testing.B) {
 	for _, n := range []int{100, 1000} {
 		b.Run(fmt.Sprintf("locks=%d", n), func(b *testing.B) {
@@ -244,7 +243,7 @@ func BenchmarkManyLocks(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			takeAll() // their directories are there and known from now on
+			takeAll() // their directories exist and are known from now on
 			b.ReportAllocs()
 			before := e.requests()
 			for b.Loop() {

@@ -16,8 +16,8 @@ import (
 
 func init() {
 	stopItself = func() {
-		// The signal stops the threads one after the other, so that this one might
-		// get a little further.
+		// The signal stops the threads one after the other: this one may get a
+		// little further.
 		goOn := make(chan os.Signal, 1)
 		signal.Notify(goOn, syscall.SIGCONT)
 		defer signal.Stop(goOn)
@@ -51,17 +51,17 @@ func (h *holder) stopped() {
 	}
 }
 
-// A process loses the lock while it stands still, before a guarded write or in
-// the midst of one, when all its checks have been made and the request is about
-// to leave. Another process has the lock and writes. The late write has no effect.
+// A process loses the lock while it is stopped: before a guarded write, or in the
+// middle of one, after all its checks and just before the request is sent. Another
+// process holds the lock and writes. The late write has no effect.
 func TestF055_RealStaleHolderGuards(t *testing.T) {
 	zk := realzk.Shared(t)
 	m := openReal(t, zk.Addr(), "waiter", func(cfg *Config) { cfg.Root = defaultRoot })
 	s := m.client.Session()
 	for _, test := range []struct {
 		what string
-		// stop stops the holder, and deletes its node if it is not to wait for
-		// the end of the session; it returns whether the write is under way.
+		// stop stops the holder, and deletes its node unless the session is to
+		// expire; it reports whether the write is under way.
 		stop func(p *holder, write, node string) bool
 		want string
 	}{
@@ -122,9 +122,9 @@ func TestF055_RealStaleHolderGuards(t *testing.T) {
 	}
 }
 
-// The process that holds the lock is stopped for longer than its session lives,
-// and goes on: the first thing that it asks tells it of the loss, its late
-// release harms nobody, and it can have the lock again.
+// The process that holds the lock is stopped for longer than its session lives.
+// When it resumes, its first call reports the loss, its late release has no effect
+// on the new holder, and it can acquire the lock again.
 func TestF044_RealHolderIsPaused(t *testing.T) {
 	zk := realzk.Shared(t)
 	m := openReal(t, zk.Addr(), "waiter", func(cfg *Config) { cfg.Root = defaultRoot })
@@ -132,7 +132,7 @@ func TestF044_RealHolderIsPaused(t *testing.T) {
 		first string
 		p     *holder
 		l     *Lock
-		h     Hold // ours
+		h     Hold // of this process
 	}
 	var pairs []pair
 	for _, first := range []string{"err", "reenter", "unlock", "lost"} {

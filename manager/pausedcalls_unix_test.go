@@ -15,9 +15,9 @@ import (
 )
 
 // A process is stopped for longer than its session lives while it makes a call
-// over and over. The first of those that it makes after the pause tells it of
-// the loss, whatever the call is. Only a newcomer whom a timer of the process
-// forestalls is not told, but queues like any other process; none ever gets in.
+// over and over. The first call after the pause reports the loss, whichever call
+// it is. If one of the process's timers comes first, a newcomer does not hear of
+// it, and queues like any other; it never enters.
 func TestF044_RealFirstCallAfterAPause(t *testing.T) {
 	t.Parallel()
 	zk := realzk.Shared(t)
@@ -25,7 +25,7 @@ func TestF044_RealFirstCallAfterAPause(t *testing.T) {
 	type pair struct {
 		call string
 		p    *holder
-		h    Hold // ours
+		h    Hold // of this process
 	}
 	var pairs []pair
 	for _, call := range []string{"err", "grant", "reenter", "share", "lock", "trylock"} {
@@ -34,11 +34,11 @@ func TestF044_RealFirstCallAfterAPause(t *testing.T) {
 		if answer := p.ask("repeat " + call); answer != "repeating" {
 			t.Fatalf("%s: the process says %q", call, answer)
 		}
-		<-time.After(20 * time.Millisecond) // in the midst of the calls
+		<-time.After(20 * time.Millisecond) // in the middle of the calls
 		if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		// From now on only, or the tenure would make newcomers of that process wait.
+		// Not earlier: the tenure would make newcomers of that process wait.
 		pairs = append(pairs, pair{call, p, exclusive(t, m, name).Acquire(t.Context())})
 	}
 	for _, pr := range pairs {
@@ -47,8 +47,9 @@ func TestF044_RealFirstCallAfterAPause(t *testing.T) {
 			t.Errorf("%s: token %d after %d", pr.call, g.Token, pr.p.token)
 		}
 	}
-	// The newcomer who comes too late to be told queues behind us, in vain.
-	late := map[string]string{"lock": context.DeadlineExceeded.Error(), "trylock": ErrLocked.Error()}
+	// A newcomer that the timer has forestalled queues behind this process, in
+	// vain.
+	late := map[string]string{"lock": context.DeadlineExceeded.Error(), "trylock": "locked"}
 	for _, pr := range pairs {
 		began := time.Now()
 		if err := pr.p.cmd.Process.Signal(syscall.SIGCONT); err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// These environment variables make this test binary a process that holds a
-// lock: on which server, and which.
+// These environment variables turn this test binary into a process that holds a
+// lock: they name the server and the lock.
 const (
 	childServer = "HOLDFAST_TEST_HOLDER_SERVER"
 	childLock   = "HOLDFAST_TEST_HOLDER_LOCK"
@@ -31,9 +31,10 @@ const (
 // holderTimeout is the session timeout of the real processes.
 const holderTimeout = 4 * time.Second
 
-// holderProcess takes the lock and says "held" and its token. For
-// each line of its standard input it does what the line says and answers with
-// one line; "repeat CALL" is answered with one more after a pause. It ends when its input does, without giving the lock back.
+// holderProcess acquires the lock and prints "held" and its token. It executes
+// each line of its standard input and answers with one line; "repeat CALL" gets a
+// second one after a pause. It exits at the end of its input, without releasing
+// the lock.
 func holderProcess() {
 	ctx := context.Background()
 	m, err := Open(ctx, Config{Servers: []string{os.Getenv(childServer)}, SessionTimeout: holderTimeout, Label: "holder", Dialer: dialToTheBrink})
@@ -90,18 +91,18 @@ func holderProcess() {
 	}
 }
 
-// repeat makes a call over and over until the process was paused, and returns
-// what the first call answered that began after the pause. It says so when the
-// first of all has succeeded.
+// repeat makes a call over and over until the process has been paused, and returns
+// the answer of the first call that began after the pause. It prints "repeating"
+// when the first call has succeeded.
 func repeat(ctx context.Context, call string, l *Lock, h Hold) string {
-	// Timers of the process run beside us, and are mostly slower.
+	// Timers of the process compete with these calls, and are mostly slower.
 	runtime.GOMAXPROCS(1)
 	const pause = 2 * time.Second
 	if err := makeCall(ctx, call, l, h); err != nil {
 		return brief(err)
 	}
 	before := time.Now()
-	fmt.Println("repeating") // and we may be paused from here on
+	fmt.Println("repeating") // the pause may come from now on
 	for {
 		now := time.Now()
 		paused := now.Sub(before) > pause
@@ -113,12 +114,12 @@ func repeat(ctx context.Context, call string, l *Lock, h Hold) string {
 		case err != nil && took <= pause:
 			return fmt.Sprintf("not paused, and yet: %v", err)
 		}
-		// Else all was well, or the pause fell into this call and the next is
-		// the one.
+		// Otherwise there was no pause, or it fell into this call: try the next
+		// one.
 	}
 }
 
-// makeCall makes one of the calls that look at the clock, and undoes it.
+// makeCall makes one of the calls that read the clock, and undoes its effect.
 func makeCall(ctx context.Context, call string, l *Lock, h Hold) (err error) {
 	var got Hold
 	switch call {
@@ -145,10 +146,10 @@ func makeCall(ctx context.Context, call string, l *Lock, h Hold) (err error) {
 	return err
 }
 
-// brink is a text that stops the process when it is about to send it; nil is none.
+// brink is a text: the process stops when it is about to send it. nil is none.
 var brink atomic.Pointer[string]
 
-// stopItself stops the process until it gets SIGCONT, where the system has that.
+// stopItself stops the process until it gets SIGCONT, on systems that have it.
 var stopItself func()
 
 // dialToTheBrink is the Dialer of the process.
@@ -178,8 +179,8 @@ type holder struct {
 	token uint64
 }
 
-// startHolder starts a process, and returns when it holds the lock. The process
-// is killed when the test ends, if it is still there.
+// startHolder starts a process, and returns when it holds the lock. The test kills
+// the process when it ends.
 func startHolder(t *testing.T, server, lock string) *holder {
 	t.Helper()
 	exe, err := os.Executable()
@@ -202,22 +203,22 @@ func startHolder(t *testing.T, server, lock string) *holder {
 	}
 	t.Cleanup(h.kill)
 	if !h.out.Scan() {
-		t.Fatalf("the process said nothing: %v\n%s", h.out.Err(), h.cmd.Stderr)
+		t.Fatalf("the process printed nothing: %v\n%s", h.out.Err(), h.cmd.Stderr)
 	}
 	if n, err := fmt.Sscanf(h.out.Text(), "held %d <nil>", &h.token); n != 1 {
-		t.Fatalf("the process said %q (%v)\n%s", h.out.Text(), err, h.cmd.Stderr)
+		t.Fatalf("the process printed %q (%v)\n%s", h.out.Text(), err, h.cmd.Stderr)
 	}
 	return h
 }
 
-// ask has the process do something, and returns its answer.
+// ask sends the process a command, and returns the answer.
 func (h *holder) ask(what string) string {
 	h.t.Helper()
 	h.tell(what)
 	return h.answer(what)
 }
 
-// tell has the process do something.
+// tell sends the process a command.
 func (h *holder) tell(what string) {
 	h.t.Helper()
 	if _, err := fmt.Fprintln(h.in, what); err != nil {
@@ -225,7 +226,7 @@ func (h *holder) tell(what string) {
 	}
 }
 
-// answer returns the next line that the process says, to what it was told to do.
+// answer returns the next line that the process prints.
 func (h *holder) answer(to string) string {
 	h.t.Helper()
 	if !h.out.Scan() {
@@ -234,7 +235,7 @@ func (h *holder) answer(to string) string {
 	return h.out.Text()
 }
 
-// kill ends the process at once, if it has not ended.
+// kill kills the process, unless it has exited.
 func (h *holder) kill() {
 	if h.cmd.ProcessState != nil {
 		return
@@ -242,5 +243,5 @@ func (h *holder) kill() {
 	if err := h.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		h.t.Error(err)
 	}
-	_ = h.cmd.Wait() // that it was killed is what we know
+	_ = h.cmd.Wait() // it reports the kill
 }

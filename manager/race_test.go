@@ -4,6 +4,6 @@
 
 package manager
 
-// raceEnabled says that the race detector is on, under which everything takes
-// longer and pools forget at random.
+// raceEnabled reports whether the race detector is on. Everything takes longer
+// under it, and pools drop items at random.
 const raceEnabled = true

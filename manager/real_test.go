@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// These tests run on a real ZooKeeper, on real time.
+// These tests run on a real ZooKeeper, in real time.
 
 // wires is a Dialer whose connections can be cut.
 type wires struct {
@@ -60,8 +60,8 @@ var (
 	rootsGot atomic.Int64
 )
 
-// ownRoot returns a path on the shared server that is this test's, and this run's
-// of it: with -count a test runs again on the same server.
+// ownRoot returns a path on the shared server for this run of the test: with
+// -count, a test runs again on the same server.
 func ownRoot(t *testing.T) string {
 	root, known := roots.LoadOrStore(t, fmt.Sprintf("/%s-%d", Escape(t.Name()), rootsGot.Add(1)))
 	if !known {
@@ -70,7 +70,7 @@ func ownRoot(t *testing.T) string {
 	return root.(string)
 }
 
-// openReal opens a manager on a real server, below a root of the test's own.
+// openReal opens a manager on a real server, with the test's own root.
 func openReal(t *testing.T, server, label string, with ...func(*Config)) *Manager {
 	t.Helper()
 	cfg := Config{
@@ -94,7 +94,7 @@ func openReal(t *testing.T, server, label string, with ...func(*Config)) *Manage
 	return m
 }
 
-// granted waits until h is granted.
+// granted waits for the grant of h.
 func granted(t *testing.T, what string, h Hold, within time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -113,7 +113,7 @@ func TestRealBasics(t *testing.T) {
 		_, err := b.TryLock(t.Context())
 		var e *Error
 		if !errors.Is(err, ErrLocked) || !errors.As(err, &e) || e.Ahead == nil || e.Ahead.Label != "a" {
-			t.Errorf("got %v, want ErrLocked with who is ahead", err)
+			t.Errorf("got %v, want ErrLocked that names the holder", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		if _, err := b.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -131,8 +131,8 @@ func TestRealBasics(t *testing.T) {
 	}
 }
 
-// Whatever Escape makes, the real server takes, and whatever it refuses,
-// Exclusive does.
+// A real server accepts every name that Escape makes, and Exclusive refuses every
+// name that the server refuses.
 func TestRealNames(t *testing.T) {
 	zk := realzk.Shared(t)
 	m := openReal(t, zk.Addr(), "a")
@@ -155,7 +155,7 @@ func TestRealNames(t *testing.T) {
 			continue
 		}
 		mustRelease(t, h)
-		// As it is, it is refused here or taken there.
+		// Unescaped, either Exclusive refuses the name or the server accepts it.
 		if l, err := m.Exclusive("as it is/" + id); err == nil {
 			h, err := l.Lock(t.Context())
 			if err != nil {
@@ -167,10 +167,10 @@ func TestRealNames(t *testing.T) {
 	}
 }
 
-// Several processes contend with many goroutines while their connections are
-// cut all the time: watches stay armed over the reconnects, exclusion holds,
-// and nothing is lost, since no outage is longer than the lease. Run it under
-// the race detector.
+// Several processes contend with many goroutines while their connections are cut
+// again and again. Watches survive the reconnects, exclusion holds, and no lock is
+// lost, because no outage is longer than the lease. Run it under the race
+// detector.
 func TestRealReconnects(t *testing.T) {
 	zk := realzk.Shared(t)
 	const processes, goroutines, enough = 3, 4, 25
@@ -183,7 +183,7 @@ func TestRealReconnects(t *testing.T) {
 		m := openReal(t, zk.Addr(), fmt.Sprint(p), func(cfg *Config) { cfg.Dialer, cfg.SessionTimeout = w.dial, 30*time.Second })
 		locks = append(locks, exclusive(t, m, "jobs"))
 	}
-	done := make(chan struct{}) // closed when there were enough reconnects
+	done := make(chan struct{}) // closed after enough reconnects
 	var wg sync.WaitGroup
 	for _, l := range locks {
 		for range goroutines {
@@ -195,7 +195,7 @@ func TestRealReconnects(t *testing.T) {
 						return
 					}
 					r.enter(l.m, h)
-					<-time.After(rand.N(3 * time.Millisecond)) // the lock's use
+					<-time.After(rand.N(3 * time.Millisecond)) // work under the lock
 					r.leave(h)
 					if err := h.Unlock(t.Context()); err != nil {
 						t.Errorf("unlock: %v", err)
@@ -224,13 +224,13 @@ func TestRealReconnects(t *testing.T) {
 	t.Logf("%d entries in %d rounds with %d reconnects", r.entries, r.rounds, reconnects)
 }
 
-// A queued lock whose connection is cut again and again is woken when its turn
-// comes, by the watch that was re-armed.
+// A waiter whose connection is cut again and again is woken when its turn comes,
+// by the watch that was set again.
 func TestRealWatchSurvivesReconnects(t *testing.T) {
 	zk := realzk.Shared(t)
 	b := exclusive(t, openReal(t, zk.Addr(), "b"), "jobs")
 	for range 5 {
-		// A client whose connections keep breaking takes its time: a new one.
+		// A client whose connections keep breaking backs off: use a new one.
 		w := new(wires)
 		a := exclusive(t, openReal(t, zk.Addr(), "a", func(cfg *Config) { cfg.Dialer, cfg.SessionTimeout = w.dial, 30*time.Second }), "jobs")
 		h := mustLock(t, b)
@@ -243,14 +243,14 @@ func TestRealWatchSurvivesReconnects(t *testing.T) {
 				<-time.After(time.Millisecond)
 			}
 		}
-		w.cut() // and once more at the moment of the release
+		w.cut() // once more, just before the release
 		mustRelease(t, h)
-		granted(t, "after the reconnects", waiting, 9*time.Second) // less than it takes to look without news
+		granted(t, "after the reconnects", waiting, 9*time.Second) // before the waiter would look by itself
 		mustRelease(t, waiting)
 	}
 }
 
-// The server is restarted, within the lease: nothing is lost.
+// The server restarts within the lease: no lock is lost.
 func TestF053_RealServerRestart(t *testing.T) {
 	zk := realzk.Start(t)
 	with := func(cfg *Config) { cfg.SessionTimeout = 60 * time.Second }
@@ -268,8 +268,8 @@ func TestF053_RealServerRestart(t *testing.T) {
 	mustRelease(t, w)
 }
 
-// The server falls silent: the holder is told after half the session timeout,
-// and gets the lock back when the server goes on, in the same session or
+// The server stops answering. The holder is told after half the session timeout,
+// and acquires the lock again when the server resumes, in the same session or
 // another.
 func TestRealSilentServer(t *testing.T) {
 	zk := realzk.Start(t)
@@ -281,7 +281,7 @@ func TestRealSilentServer(t *testing.T) {
 	select {
 	case <-h.Lost():
 	case <-time.After(timeout):
-		t.Error("not told of the loss in time")
+		t.Error("the loss was not reported in time")
 	}
 	if d := time.Since(start); d > timeout/2+500*time.Millisecond {
 		t.Errorf("told of the loss after %v", d)
@@ -294,7 +294,7 @@ func TestRealSilentServer(t *testing.T) {
 	mustRelease(t, again)
 }
 
-// The process that holds the lock is killed: the next one gets it when the
+// The process that holds the lock is killed. The next one gets the lock when the
 // session has timed out, with a higher token.
 func TestF087_RealHolderIsKilled(t *testing.T) {
 	zk := realzk.Shared(t)

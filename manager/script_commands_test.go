@@ -43,7 +43,8 @@ type script struct {
 	mu       sync.Mutex // protects requests
 	requests map[int64]map[verb]int
 
-	out []string // what the present command has printed
+	out   []string // what the present command has printed
+	terse bool     // it prints changes of holds only
 }
 
 // A scriptProcess stands for a process: it is one manager.
@@ -145,7 +146,7 @@ var scriptCommands = map[string]struct {
 	"cut":       {1, "PROCESS|all: closes the connection", (*script).runCut},
 	"away":      {2, "PROCESS DURATION: cuts it, and refuses it for a while", (*script).runAway},
 	"refuse":    {0, "refuses new connections, until heal", (*script).runRefuse},
-	"blackhole": {1, "PROCESS [only=connection]: silence, until heal", (*script).runBlackhole},
+	"blackhole": {1, "PROCESS [only=connection for=]: silence, until heal", (*script).runBlackhole},
 	"heal":      {0, "removes all faults", (*script).runHeal},
 	"expire":    {1, "PROCESS [unheard=yes]: ends its session", (*script).runExpire},
 	"fault":     {4, "NAME KIND OPERATION|any PROCESS [nth= times= delay=]", (*script).runFault},
@@ -155,6 +156,8 @@ var scriptCommands = map[string]struct {
 	"set":       {2, "NODE DATA", (*script).runSet},
 	"foreign":   {1, "NAME [persistent]: another client's node", (*script).runForeign},
 	"directory": {0, "[DATA]: makes the lock's directory", (*script).runDirectory},
+	"queue":     {0, "prints it", (*script).runQueue},
+	"terse":     {0, "prints changes of holds only, until it is called again", (*script).runTerse},
 	"requests":  {0, "[REQUEST…]: prints how many there were since it was called last, heartbeats aside", (*script).runRequests},
 	"sent":      {0, "[PROCESS…]: prints what they have sent, by ZooKeeper's names, since this was called last; with none it starts anew", (*script).runSent},
 	"stopat":    {3, "PROCESS OPERATION NTH: holds its connection up there", (*script).runStopAt},
@@ -266,6 +269,15 @@ func (s *script) print(format string, args ...any) {
 // changes waits until every goroutine is blocked, and prints what is not as it was.
 func (s *script) changes() {
 	synctest.Wait()
+	if !s.terse {
+		s.changesOfServer()
+	}
+	s.changesOfHolds()
+	s.referee()
+}
+
+// changesOfServer prints what is new about sessions, requests and queues.
+func (s *script) changesOfServer() {
 	for _, p := range s.processes {
 		if id := s.sessionOf(p); id != p.session {
 			p.session = id
@@ -290,6 +302,10 @@ func (s *script) changes() {
 			s.print("%s %s", strings.Replace("queue of "+dir+":", " of "+jobs, "", 1), now)
 		}
 	}
+}
+
+// changesOfHolds prints what has become of calls, holds and contexts.
+func (s *script) changesOfHolds() {
 	s.calls = slices.DeleteFunc(s.calls, func(c *scriptCall) bool {
 		if !isClosed(c.done) {
 			return false
@@ -314,7 +330,6 @@ func (s *script) changes() {
 			s.print("%s: ended, %s", c.name, s.explain(context.Cause(c.ctx)))
 		}
 	}
-	s.referee()
 }
 
 // referee prints an overlap of two processes that exclude each other.
@@ -400,38 +415,45 @@ func (s *script) stateOf(h *scriptHold) string {
 	return s.explain(err)
 }
 
-// sentinels are the conditions that brief names.
-var sentinels = []struct {
+// A namedError is an error with a short name.
+type namedError struct {
 	err  error
 	name string
-}{
-	{ErrLocked, "locked"}, {ErrLost, "lost"}, {ErrReleased, "released"}, {ErrNotGranted, "not granted"}, {ErrClosed, "closed"},
-	{ErrUpgrade, "upgrade"}, {ErrKind, "kind"}, {ErrTooManyHolders, "too many"}, {ErrUnknownOutcome, "unknown"},
-	{errGaveUp, "gave up"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline exceeded"}, {errScript, "work failed"},
-	{ErrSequenceExhausted, "numbers exhausted"}, {zkio.ErrUnknown, "unconfirmed"},
-	{zkio.ErrNoAuth, "no permission"}, {zkio.ErrNoChildrenForEphemerals, "ephemerals have no children"},
 }
 
-// brief names the conditions in err.
-func brief(err error) string {
+// sentinels are the conditions that brief names.
+var sentinels = []namedError{
+	{ErrLocked, "locked"}, {ErrLost, "lost"}, {ErrReleased, "released"}, {ErrNotGranted, "not granted"}, {ErrClosed, "closed"},
+	{ErrUpgrade, "upgrade"}, {ErrKind, "kind"}, {ErrTooManyHolders, "too many"}, {ErrUnknownOutcome, "unknown"},
+	{ErrSequenceExhausted, "numbers exhausted"},
+}
+
+// causes are other errors that scripts name.
+var causes = []namedError{
+	{errGaveUp, "gave up"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline exceeded"}, {errScript, "work failed"},
+	{zkio.ErrUnknown, "unconfirmed"}, {zkio.ErrNoAuth, "no permission"}, {zkio.ErrNoChildrenForEphemerals, "ephemerals have no children"},
+}
+
+// brief names the sentinels in err.
+func brief(err error) string { return namesIn(err, sentinels) }
+
+// namesIn returns the names of those errors that err is; its text if it is none.
+func namesIn(err error, all []namedError) string {
 	if err == nil {
 		return "ok"
 	}
 	var names []string
-	for _, s := range sentinels {
-		if errors.Is(err, s.err) {
-			names = append(names, s.name)
+	for _, e := range all {
+		if errors.Is(err, e.err) {
+			names = append(names, e.name)
 		}
 	}
-	if len(names) == 0 {
-		return err.Error()
-	}
-	return strings.Join(names, ", ")
+	return cmp.Or(strings.Join(names, ", "), err.Error())
 }
 
-// explain is brief, and says why a lock was lost and which node is in the way.
+// explain names what is in err, why a lock was lost, and which node is in the way.
 func (s *script) explain(err error) string {
-	text := brief(err)
+	text := namesIn(err, slices.Concat(sentinels, causes))
 	if errors.Is(err, ErrLost) {
 		for _, cause := range []string{"deleted", "lease", "session"} {
 			if slices.Contains(strings.Fields(err.Error()), cause) {
@@ -787,10 +809,13 @@ func (s *script) runRefuse(scriptArgs) { s.srv.Faults().Refuse() }
 
 func (s *script) runBlackhole(a scriptArgs) {
 	id := s.sessionOf(s.process(a.words[0]))
+	hole := s.srv.Faults().Blackhole
 	if a.options["only"] == "connection" {
-		s.srv.Faults().BlackholeConnection(id)
-	} else {
-		s.srv.Faults().Blackhole(id)
+		hole = s.srv.Faults().BlackholeConnection
+	}
+	f := hole(id)
+	if d := a.duration(s.t, "for", 0); d > 0 {
+		time.AfterFunc(d, f.Remove)
 	}
 }
 
@@ -924,6 +949,10 @@ func (s *script) runDirectory(a scriptArgs) {
 		s.t.Fatal(err)
 	}
 }
+
+func (s *script) runQueue(scriptArgs) { s.print("queue: %s", s.queue(dir)) }
+
+func (s *script) runTerse(scriptArgs) { s.terse = !s.terse }
 
 func (s *script) runRequests(a scriptArgs) {
 	s.mu.Lock()

@@ -7,6 +7,7 @@ import "testing"
 // These tests are cases of the scripts in testdata/scripts, under the names that
 // docs/faults.md and internal/mutants know.
 
+func TestAbandonedBeforeItsTurn(t *testing.T)                  { playScript(t) }
 func TestF002_RecoveryOutlivesItsCaller(t *testing.T)          { playScript(t) }
 func TestF007_DirectoryIsMissing(t *testing.T)                 { playScript(t) }
 func TestF008_DirectoryIsDeletedWhileIdle(t *testing.T)        { playScript(t) }
