@@ -32,7 +32,7 @@ const policy = `
 	# must not link it.
 	zkio:                     futures internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic | SERVERS
 	zkio/zktest:              internal/jute | TESTS internal/realzk github.com/go-zookeeper/zk
-	manager:                  state futures zkio golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/jute
+	manager:                  state futures zkio golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
 
 	# Programs use what users can use.
 	stress:                   PUBLIC github.com/HdrHistogram/hdrhistogram-go | SERVERS
@@ -43,7 +43,9 @@ const policy = `
 	# Tools and tests of this repository.
 	internal/realzk:          | TESTS
 	internal/realzk/zkserver: internal/realzk | TESTS
-	internal/sim:             | TESTS state manager zkio/zktest internal/sim/yield
+	internal/zkembedded:      zkio/zktest | TESTS github.com/go-zookeeper/zk
+	internal/check:           # the referee of the tests
+	internal/sim:             | TESTS state manager zkio/zktest internal/check internal/sim/yield
 	internal/sim/weave:
 	internal/sim/yield:
 	internal/mutants:         | TESTS
