@@ -207,6 +207,16 @@ func TestRunThroughFaults(t *testing.T) {
 	}
 }
 
+// An unanswered request on a connection that stays up costs time and nothing else.
+func TestRunWithSwallowedAnswers(t *testing.T) {
+	t.Parallel()
+	r := runStress(t, append([]string{"-swallow", "100ms", "-patience", "10s"}, brief...))
+	r.expect(t, exitOK, ok, "answers swallowed +[0-9]+ by the server")
+	if r.summary.Swallowed == 0 || r.summary.Swallow != 100*time.Millisecond {
+		t.Errorf("%d answers were swallowed, one each %v", r.summary.Swallowed, r.summary.Swallow)
+	}
+}
+
 func TestRunOnARealServer(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"-read-ratio", "0.7"}} {
