@@ -155,7 +155,7 @@ hidden byte hi, hj, hk, hb;
 #define P(x) ((x)/K)
 #define MEMBERS(x) ((counted[0] && at[0] == x) + (counted[1] && at[1] == x) + (counted[2] && at[2] == x) + (counted[3] && at[3] == x))
 
-/* A round that nobody can reach is garbage. In Go an old Hold keeps its round
+/* An unreachable round is garbage. In Go an old Hold keeps its round
  * alive; here at[] does. The rounds of a process stand in the order of their age
  * without gaps: when one goes the younger ones move down, and all that refers
  * to them with them. So states that differ in nothing but in where a round is
@@ -285,10 +285,10 @@ inline submitFetch(p) {
 
 /* Go: manager/runner.go: runner.wake; manager/roundio.go: roundIO.submit; if u is 1, and nothing if it is 0.
  * There a wake does nothing as long as the round's turn has not come (Go:
- * manager/round.go: round.due); here nobody wakes it before.
+ * manager/round.go: round.due); here nothing wakes it before.
  * Used at the end of an atomic. The look at run and its swap are one step: the
  * swap succeeds only if run is still what it was. To be put into the queue of
- * releases is part of it: until the entry is there nobody can find it, as if the
+ * releases is part of it: until the entry is there it cannot be found, as if the
  * worker were late. */
 #define wake(p, x, u) \
   STEP u = (u -> URGENT(x) : 3); \
@@ -749,7 +749,7 @@ enter:
    */
 release:
   if
-  :: !r[x].ending -> goto out     /* whoever ends it will wake us */
+  :: !r[x].ending -> goto out     /* ending it will wake us */
   :: else
   fi;
   atomic {
@@ -978,7 +978,7 @@ end:
 #ifdef GATEANY
   :: atomic { gates > 0 -> gates--; x = 0; do :: x+1 < K && r[x+1].used -> x++ :: break od }
 #else
-  /* somebody else waits, and the gate is open */
+  /* another contender waits, and the gate is open */
   :: atomic { r[cur[0]].ph == RETAINED && len(q) > 1 && !(r[cur[0]].fl & CLOSED) -> x = cur[0] }
 #endif
   fi;
@@ -1033,7 +1033,7 @@ progress_first:
 }
 #endif
 
-/* When nothing else can happen, everybody has ended and nothing is left. */
+/* When nothing else can happen, all have ended and nothing is left. */
 #ifdef TWO1
 #define ALL 4
 #else
@@ -1043,7 +1043,7 @@ proctype Check() {
   byte n;
   timeout;
   d_step {
-    assert(stopped == ALL);       /* nobody waits for ever */
+    assert(stopped == ALL);       /* no wait is endless */
     assert(empty(q));
     do
     :: n < 2*K ->
