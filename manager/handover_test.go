@@ -459,7 +459,7 @@ func TestTroubleDuringTheHandOver(t *testing.T) {
 					want := trouble.before
 					var goOn func()
 					if carriedOut {
-						held := c.srv.Faults().HoldReplies(session(l.m))
+						held := c.srv.Faults().BlockReplies(session(l.m))
 						h.Release()
 						synctest.Wait()
 						if held.Waiting() != 1 {
@@ -517,7 +517,7 @@ func TestNewsOfTheNextNodeDuringTheHandOver(t *testing.T) {
 		token := grantOf(c.t, h).Token
 		n := c.tally(l.m)
 		next := waitBehind(c.t, h)
-		answers := c.srv.Faults().HoldReplies(session(l.m))
+		answers := c.srv.Faults().BlockReplies(session(l.m))
 		h.Release()
 		synctest.Wait()
 		next.round.trip().PathChanged("/its/node", zkio.NodeDataChanged)

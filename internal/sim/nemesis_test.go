@@ -104,12 +104,12 @@ var faults = []fault{
 		return true
 	}},
 	{"late requests", 1, func(n *nemesis) bool {
-		hold := n.faults().HoldRequests(n.session())
+		hold := n.faults().BlockRequests(n.session())
 		time.AfterFunc(n.upTo(n.w.plan.timeout/4), hold.Remove)
 		return true
 	}},
 	{"late replies", 1, func(n *nemesis) bool {
-		hold := n.faults().HoldReplies(n.session())
+		hold := n.faults().BlockReplies(n.session())
 		time.AfterFunc(n.upTo(n.w.plan.timeout/4), hold.Remove)
 		return true
 	}},

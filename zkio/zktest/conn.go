@@ -28,7 +28,7 @@ type conn struct {
 
 	// Only the reader uses these.
 	in   frameReader
-	held [][]byte // frames that arrived during a blackhole, or that a Hold keeps; inbound.waiting is their number
+	held [][]byte // frames that arrived during a blackhole, or that a Block keeps; inbound.waiting is their number
 
 	serial uint64 // in the order of the connections' making; set before its goroutines run
 
@@ -97,7 +97,7 @@ func (c *conn) sendAfter(frame []byte, delay time.Duration) {
 	if c.finishing || c.aborted {
 		return
 	}
-	if c.outbound.hold != nil {
+	if c.outbound.block != nil {
 		o.held = true
 		c.outbound.keep()
 	}
@@ -168,7 +168,7 @@ func (c *conn) admit() bool {
 func (c *conn) keep() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.holes == 0 && c.inbound.hold == nil && c.inbound.waiting == 0 {
+	if c.holes == 0 && c.inbound.block == nil && c.inbound.waiting == 0 {
 		return false
 	}
 	c.inbound.keep()
@@ -272,7 +272,7 @@ func (c *conn) readLoop() {
 	s.mu.Unlock()
 
 	c.mu.Lock()
-	flushing := c.finishing && c.holes == 0 && c.outbound.hold == nil
+	flushing := c.finishing && c.holes == 0 && c.outbound.block == nil
 	c.mu.Unlock()
 	if !flushing {
 		c.abort()
@@ -300,7 +300,7 @@ func (c *conn) serve() error {
 	}
 }
 
-// next returns the next frame that arrives. During a blackhole or a Hold it
+// next returns the next frame that arrives. During a blackhole or a Block it
 // goes on reading, since that is how it learns that the client has left, but
 // keeps what it reads until it may pass.
 func (c *conn) next() ([]byte, error) {

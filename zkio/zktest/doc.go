@@ -56,7 +56,7 @@
 //   - answer some clients as a follower does that lags behind the others:
 //     [Faults.Lag], [Faults.LagServer];
 //   - execute the requests of several sessions, or deliver the answers, in an
-//     order that the test chooses: [Faults.HoldRequests], [Faults.HoldReplies].
+//     order that the test chooses: [Faults.BlockRequests], [Faults.BlockReplies].
 //
 // What is set up is in force until it is removed, or [Faults.Clear] removes
 // everything. Faults count how often they have acted, one by one and by their
@@ -70,10 +70,10 @@
 // such a simulation is: choose a fault or a session by the seed, act, and let
 // the bubble come to rest with synctest.Wait.
 //
-//	var holds []*zktest.Hold // srv.Faults().HoldRequests of each session
+//	var blocks []*zktest.Block // srv.Faults().BlockRequests of each session
 //	// …
-//	h := holds[rnd.IntN(len(holds))]
-//	h.Let(1) // that session's next request is executed, if there is one
+//	b := blocks[rnd.IntN(len(blocks))]
+//	b.Let(1) // that session's next request is executed, if there is one
 //	synctest.Wait()
 //
 // A Lag with a bound of a few transactions, or advanced at random by

@@ -26,8 +26,8 @@ const (
 	FaultRefuse         FaultKind = "refuse"
 	FaultLag            FaultKind = "lag"
 	FaultStop           FaultKind = "stop"
-	FaultHoldRequest    FaultKind = "hold request"
-	FaultHoldReply      FaultKind = "hold reply"
+	FaultBlockRequest   FaultKind = "block request"
+	FaultBlockReply     FaultKind = "block reply"
 )
 
 // A Match selects requests. Its zero value selects one: the next, of any kind
@@ -67,7 +67,7 @@ type Faults struct {
 	srv    *Server
 	active atomic.Int32 // number of request faults that can still act
 
-	heldRequests, heldReplies atomic.Int64 // hits of all Holds
+	blockedRequests, blockedReplies atomic.Int64 // hits of all Blocks
 
 	// mu protects the rest, the fields of every Fault included. It may be
 	// taken while Server.mu is held; only a conn's mu is taken under it.
@@ -75,7 +75,7 @@ type Faults struct {
 	requests []*Fault // drop, swallow, delay
 	holes    []*Fault
 	refusals []*Fault
-	holds    []*Hold
+	blocks   []*Block
 	hits     map[FaultKind]int
 }
 
@@ -180,8 +180,8 @@ func (fs *Faults) Clear() {
 			f.removeLocked()
 		}
 	}
-	for _, h := range slices.Clone(fs.holds) {
-		h.removeLocked()
+	for _, b := range slices.Clone(fs.blocks) {
+		b.removeLocked()
 	}
 }
 
@@ -191,11 +191,11 @@ func (fs *Faults) Hits() map[FaultKind]int {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	hits := maps.Clone(fs.hits)
-	if n := fs.heldRequests.Load(); n > 0 {
-		hits[FaultHoldRequest] = int(n)
+	if n := fs.blockedRequests.Load(); n > 0 {
+		hits[FaultBlockRequest] = int(n)
 	}
-	if n := fs.heldReplies.Load(); n > 0 {
-		hits[FaultHoldReply] = int(n)
+	if n := fs.blockedReplies.Load(); n > 0 {
+		hits[FaultBlockReply] = int(n)
 	}
 	return hits
 }
@@ -448,8 +448,8 @@ func (fs *Faults) forget(c *conn) {
 	for _, f := range fs.holes {
 		delete(f.conns, c)
 	}
-	for _, h := range fs.holds {
-		delete(h.conns, c)
+	for _, b := range fs.blocks {
+		delete(b.conns, c)
 	}
 }
 

@@ -123,7 +123,7 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 		c.finish()
 		return nil
 	}
-	s.faults.holdSession(c, sess.id) // what follows, not the answer
+	s.faults.blockSession(c, sess.id) // what follows, not the answer
 	return nil
 }
 

@@ -18,20 +18,20 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// TestHoldRequests: requests of several sessions are executed in the order that
+// TestBlockRequests: requests of several sessions are executed in the order that
 // the test chooses, those of one session in the order of their sending.
-func TestHoldRequests(t *testing.T) {
+func TestBlockRequests(t *testing.T) {
 	for seed := range uint64(20) {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
 			const clients, each = 3, 4
 			if err := srv.Create("/d", nil); err != nil {
 				t.Fatal(err)
 			}
-			var holds []*zktest.Hold
+			var holds []*zktest.Block
 			var wg sync.WaitGroup
 			for i := range clients {
 				c := bubbleClient(t, srv, time.Hour)
-				holds = append(holds, srv.Faults().HoldRequests(c.SessionID()))
+				holds = append(holds, srv.Faults().BlockRequests(c.SessionID()))
 				for k := range each {
 					wg.Go(func() {
 						if _, err := c.Create(fmt.Sprintf("/d/%d.%d-", i, k), nil, zk.FlagSequence, open); err != nil {
@@ -68,20 +68,20 @@ func TestHoldRequests(t *testing.T) {
 					t.Errorf("%d hits, want %d", h.Hits(), each)
 				}
 			}
-			if got := srv.Faults().Hits()[zktest.FaultHoldRequest]; got != clients*each {
+			if got := srv.Faults().Hits()[zktest.FaultBlockRequest]; got != clients*each {
 				t.Errorf("%d hits altogether, want %d", got, clients*each)
 			}
 		})
 	}
 }
 
-// TestHoldReplies: what has been done is seen by others, while the one who did
+// TestBlockReplies: what has been done is seen by others, while the one who did
 // it hears of it when the test chooses, in order, events among the answers.
-func TestHoldReplies(t *testing.T) {
+func TestBlockReplies(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, time.Hour)
 		d.create("/a", "", 0)
-		hold := srv.Faults().HoldReplies(d.session)
+		hold := srv.Faults().BlockReplies(d.session)
 		d.request(jute.OpGetData, jute.AppendBool(jute.AppendString(nil, "/a"), true)) // z+1
 		synctest.Wait()
 		if err := srv.Set("/a", []byte("x")); err != nil { // an event
@@ -92,7 +92,7 @@ func TestHoldReplies(t *testing.T) {
 		if srv.Exists("/a") {
 			t.Error("the delete was held, not its answer")
 		}
-		if hold.Waiting() != 3 || hold.Hits() != 3 || hold.Kind() != zktest.FaultHoldReply || hold.Session() != d.session {
+		if hold.Waiting() != 3 || hold.Hits() != 3 || hold.Kind() != zktest.FaultBlockReply || hold.Session() != d.session {
 			t.Errorf("%d frames wait, %d hits, want 3", hold.Waiting(), hold.Hits())
 		}
 		<-hold.Hit()
@@ -133,25 +133,25 @@ func TestHoldReplies(t *testing.T) {
 			}
 		}
 		if hold.Let(1) != 0 || hold.Waiting() != 0 {
-			t.Error("a Hold that was removed has something waiting")
+			t.Error("a Block that was removed has something waiting")
 		}
 	})
 }
 
-// TestHoldGoesOn: a Hold acts on every connection of its session. Handshakes
+// TestBlockGoesOn: a Block acts on every connection of its session. Handshakes
 // pass; what waited on a connection that has ended is lost.
-func TestHoldGoesOn(t *testing.T) {
+func TestBlockGoesOn(t *testing.T) {
 	for _, kind := range []string{"requests", "replies"} {
 		t.Run(kind, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := bubbleClient(t, srv, time.Hour)
-				hold := srv.Faults().HoldRequests
+				hold := srv.Faults().BlockRequests
 				if kind == "replies" {
-					hold = srv.Faults().HoldReplies
+					hold = srv.Faults().BlockReplies
 				}
 				h := hold(c.SessionID())
 				if hold(c.SessionID()) != h {
-					t.Error("a second Hold for the same session")
+					t.Error("a second Block for the same session")
 				}
 				result := make(chan error, 1)
 				create := func(path string) {
@@ -185,11 +185,11 @@ func TestHoldGoesOn(t *testing.T) {
 	}
 }
 
-// TestHoldAndExpiry: held pings are no sign of life.
-func TestHoldAndExpiry(t *testing.T) {
+// TestBlockAndExpiry: held pings are no sign of life.
+func TestBlockAndExpiry(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 10*time.Second)
-		hold := srv.Faults().HoldRequests(d.session)
+		hold := srv.Faults().BlockRequests(d.session)
 		for range 4 {
 			d.request(jute.OpPing, nil)
 			time.Sleep(3 * time.Second)
@@ -203,14 +203,14 @@ func TestHoldAndExpiry(t *testing.T) {
 	})
 }
 
-// TestHoldAndBlackhole: what two faults keep passes when both let it.
-func TestHoldAndBlackhole(t *testing.T) {
+// TestBlockAndBlackhole: what two faults keep passes when both let it.
+func TestBlockAndBlackhole(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, time.Hour)
 		hole := srv.Faults().Blackhole(d.session)
 		d.request(jute.OpPing, nil)
 		synctest.Wait()
-		in, out := srv.Faults().HoldRequests(d.session), srv.Faults().HoldReplies(d.session)
+		in, out := srv.Faults().BlockRequests(d.session), srv.Faults().BlockReplies(d.session)
 		if n := in.Let(1); n != 1 {
 			t.Errorf("Let(1) = %d", n)
 		}
@@ -234,19 +234,19 @@ func TestHoldAndBlackhole(t *testing.T) {
 	})
 }
 
-// TestHoldAfterHold: a Hold keeps nothing that an earlier one has let go.
-func TestHoldAfterHold(t *testing.T) {
+// TestBlockAfterBlock: a Block keeps nothing that an earlier one has let go.
+func TestBlockAfterBlock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, time.Hour)
 		f := srv.Faults()
-		first := f.HoldReplies(d.session)
+		first := f.BlockReplies(d.session)
 		d.request(jute.OpPing, nil)
 		synctest.Wait()
 		hole := f.Blackhole(d.session) // or else the answer might be gone already
 		first.Remove()
-		second := f.HoldReplies(d.session)
+		second := f.BlockReplies(d.session)
 		if second == first || second.Waiting() != 0 {
-			t.Errorf("%d frames wait, of which the second Hold has seen none", second.Waiting())
+			t.Errorf("%d frames wait, of which the second Block has seen none", second.Waiting())
 		}
 		hole.Remove()
 		synctest.Wait()
@@ -261,12 +261,12 @@ func TestHoldAfterHold(t *testing.T) {
 	})
 }
 
-// TestHoldLetsGo: a connection whose answers are held ends with its client, and
+// TestBlockLetsGo: a connection whose answers are held ends with its client, and
 // with the server.
-func TestHoldLetsGo(t *testing.T) {
+func TestBlockLetsGo(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, time.Hour)
-		srv.Faults().HoldReplies(d.session)
+		srv.Faults().BlockReplies(d.session)
 		d.request(jute.OpPing, nil)
 		synctest.Wait()
 		srv.ExpireSession(d.session) // the end of the connection waits behind the answer
@@ -281,7 +281,7 @@ func TestHoldLetsGo(t *testing.T) {
 		}
 
 		d = rawSession(t, srv, time.Hour)
-		srv.Faults().HoldReplies(d.session)
+		srv.Faults().BlockReplies(d.session)
 		d.request(jute.OpPing, nil)
 		synctest.Wait()
 		if err := srv.Close(); err != nil { // it would wait for ever
