@@ -35,9 +35,11 @@ var anyone = id{"world", "anyone"}
 // openACL lets everybody do everything. It is shared; nobody changes it.
 var openACL = []aclEntry{{permAll, anyone}}
 
-// administrator is the identity of the Server's own methods: as a real
-// server's super user, it passes every check.
-var administrator = []id{{"super", ""}}
+// superUser passes every check.
+var superUser = id{"super", ""}
+
+// administrator is the author of what the Server's own methods do.
+var administrator = []id{superUser}
 
 // allows reports whether somebody with the identities who has perm under acl.
 // An empty list allows everything, as it does in the real server.
@@ -130,6 +132,13 @@ func fixACL(acl []aclEntry, who []id) ([]aclEntry, Code) {
 		}
 	}
 	return fixed, CodeOK
+}
+
+// identify adds an identity that c's client has proved.
+func (c *conn) identify(who id) {
+	if !slices.Contains(c.who, who) {
+		c.who = append(slices.Clip(c.who), who) // transactions share the list
+	}
 }
 
 // digestID returns the identity that "user:password" proves.

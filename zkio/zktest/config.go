@@ -44,6 +44,18 @@ type Config struct {
 	// place, and is taken for 254.
 	ID uint8
 
+	// FourLetterWords lists the monitoring commands that clients may send,
+	// such as "ruok". By default all are answered. A real server answers
+	// only "srvr" unless its 4lw.commands.whitelist names others; an empty
+	// list that is not nil allows none.
+	FourLetterWords []string
+
+	// SuperDigest, if not empty, is the digest identity of a super user, to
+	// whom no ACL applies: "user:" and the base64 of the SHA-1 of
+	// "user:password", like the system property
+	// zookeeper.DigestAuthenticationProvider.superDigest.
+	SuperDigest string
+
 	// Logger receives what a server has to say: when it listens, that it is
 	// meant for development and tests; and as warnings, which connections it
 	// drops and why. Defaults to slog.Default().

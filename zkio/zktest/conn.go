@@ -3,6 +3,7 @@
 package zktest
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ const flushGrace = 5 * time.Second
 type conn struct {
 	srv *Server
 	nc  net.Conn
+	raw net.Conn // nc, or what is below its TLS: closing it never waits
 
 	// Only the reader uses these.
 	in   frameReader
@@ -37,7 +39,7 @@ type conn struct {
 	session *session // whose conn this is; nil before the handshake, and when the server has parted with the connection
 	sid     int64    // the session's id; written once, by the reader, which reads it without Server.mu
 	who     []id     // the identities that the client has proved
-	watches map[string]watchKinds
+	watches map[string]watching
 	gone    bool // the server has parted with the connection: nothing that still arrives is executed
 
 	// mu protects the rest. It is taken with and without Server.mu held, and
@@ -47,6 +49,7 @@ type conn struct {
 	queue     []outgoing
 	finishing bool // close the connection when the queue is empty
 	aborted   bool // the connection is closed; forget the queue
+	ready     bool // the reader can be woken: a TLS handshake cannot be interrupted
 	holes     int  // blackholes that the connection is in
 	inbound   gate // before the frames in held
 	outbound  gate // before the frames in queue that are held
@@ -60,7 +63,10 @@ type outgoing struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{srv: s, nc: nc, in: frameReader{r: nc, limit: s.cfg.MaxBuffer}}
+	c := &conn{srv: s, nc: nc, raw: nc, in: frameReader{r: nc, limit: s.cfg.MaxBuffer}}
+	if t, ok := nc.(*tls.Conn); ok {
+		c.raw = t.NetConn()
+	}
 	c.cond.L = &c.mu
 	host := "127.0.0.1" // what an in-memory connection passes for
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
@@ -127,7 +133,7 @@ func (c *conn) abort() {
 	c.queue, c.outbound.waiting, c.outbound.lets = nil, 0, 0
 	c.cond.Broadcast()
 	c.mu.Unlock()
-	_ = c.nc.Close()
+	_ = c.raw.Close()
 }
 
 // mute puts the connection into one more blackhole.
@@ -151,8 +157,10 @@ func (c *conn) unmute() {
 // The caller holds c.mu.
 func (c *conn) wake() {
 	c.cond.Broadcast()
-	// The reader may be waiting in Read, with frames held back.
-	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+	if c.ready {
+		// The reader may be waiting in Read, with frames held back.
+		_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
 }
 
 // admit reports whether the first of the frames in held may be executed, and
@@ -286,6 +294,14 @@ func (c *conn) readLoop() {
 // after the server has parted with the connection is read and thrown away, so
 // that the last answers are not lost to a reset.
 func (c *conn) serve() error {
+	if t, ok := c.nc.(*tls.Conn); ok {
+		if err := t.Handshake(); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	c.ready = true
+	c.mu.Unlock()
 	if err := c.handshake(); err != nil {
 		return err
 	}

@@ -21,6 +21,8 @@ const (
 	FaultDropRequest    FaultKind = "drop request"
 	FaultSwallowRequest FaultKind = "swallow request"
 	FaultDelayReply     FaultKind = "delay reply"
+	FaultFailRequest    FaultKind = "fail request"
+	FaultFailReply      FaultKind = "fail reply"
 	FaultCut            FaultKind = "cut"
 	FaultBlackhole      FaultKind = "blackhole"
 	FaultRefuse         FaultKind = "refuse"
@@ -95,6 +97,7 @@ type Fault struct {
 	// For requests.
 	match Match
 	delay time.Duration
+	code  Code
 
 	// For blackholes: which connections fall into it, besides those that are
 	// in it already.
@@ -232,6 +235,19 @@ func (fs *Faults) DelayReply(m Match, d time.Duration) *Fault {
 	return fs.onRequests(&Fault{kind: FaultDelayReply, match: m, delay: d})
 }
 
+// FailRequest answers the requests that m selects with an error code, and does
+// not execute them. A handshake's answer has no code: OpConnect is not failed.
+func (fs *Faults) FailRequest(m Match, code Code) *Fault {
+	return fs.onRequests(&Fault{kind: FaultFailRequest, match: m, code: code})
+}
+
+// FailReply executes the requests that m selects, and answers them with an
+// error code nevertheless. A real server does that with CodeMarshalling when it
+// fails after the transaction.
+func (fs *Faults) FailReply(m Match, code Code) *Fault {
+	return fs.onRequests(&Fault{kind: FaultFailReply, match: m, code: code})
+}
+
 func (fs *Faults) onRequests(f *Fault) *Fault {
 	f.faults, f.hit = fs, make(chan struct{})
 	fs.mu.Lock()
@@ -245,6 +261,7 @@ func (fs *Faults) onRequests(f *Fault) *Fault {
 type plan struct {
 	dropRequest, swallowRequest bool
 	dropReply, swallowReply     bool
+	failRequest, failReply      Code // CodeOK: do not
 	delay                       time.Duration
 }
 
@@ -287,6 +304,10 @@ func (fs *Faults) plan(session int64, op Op, paths []string) plan {
 			p.swallowReply = true
 		case FaultDelayReply:
 			p.delay += f.delay
+		case FaultFailRequest:
+			p.failRequest = f.code
+		case FaultFailReply:
+			p.failReply = f.code
 		}
 	}
 	return p

@@ -29,9 +29,9 @@ func checkTree(t testing.TB, s *Server) {
 		checkView(t, s, v)
 	}
 	for c := range s.conns {
-		for path, kinds := range c.watches {
-			for kind, side := range map[watchKinds]map[string][]*conn{watchData: c.view().watches.data, watchChild: c.view().watches.child} {
-				if kinds&kind != 0 && !slices.Contains(side[path], c) {
+		for path, modes := range c.watches {
+			for side, mode := range modes {
+				if mode != unwatched && !slices.Contains(c.view().watches[side].conns[path], c) {
 					t.Errorf("%s: a watch that only its connection knows of", path)
 				}
 			}
@@ -110,13 +110,20 @@ func checkView(t testing.TB, s *Server, v *view) {
 	if ephemerals != 0 {
 		t.Errorf("%d ephemeral nodes more in the tree than in the index", ephemerals)
 	}
-	for kind, side := range map[watchKinds]map[string][]*conn{watchData: v.watches.data, watchChild: v.watches.child} {
-		for path, conns := range side {
+	for side, table := range v.watches {
+		recursives := 0
+		for path, conns := range table.conns {
 			for _, c := range conns {
-				if c.watches[path]&kind == 0 || c.gone || c.view() != v {
+				if c.watches[path][side] == unwatched || c.gone || c.view() != v {
 					t.Errorf("%s: a watch that its connection does not know of", path)
 				}
+				if c.watches[path][side] == recursive {
+					recursives++
+				}
 			}
+		}
+		if recursives != table.recursive {
+			t.Errorf("%d recursive watches, counted as %d", recursives, table.recursive)
 		}
 	}
 }

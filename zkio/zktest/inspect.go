@@ -110,33 +110,35 @@ func (s *Server) Expired() []Expiry {
 	return slices.Clone(s.expired)
 }
 
-// WatchCount is a number of watches, by their kind.
+// WatchCount is a number of watches, by kind. A persistent watch counts as one
+// of each kind.
 type WatchCount struct {
 	Data  int // set by getData and exists
 	Child int // set by getChildren
 }
 
-// Watches returns how many connections watch path.
+// Watches returns the number of connections that watch path itself.
 func (s *Server) Watches(path string) WatchCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var n WatchCount
 	for _, v := range s.views() {
-		n.Data += len(v.watches.data[path])
-		n.Child += len(v.watches.child[path])
+		n.Data += len(v.watches[dataSide].conns[path])
+		n.Child += len(v.watches[childSide].conns[path])
 	}
 	return n
 }
 
-// AllWatches returns how many watches there are altogether.
+// AllWatches returns the number of all watches.
 func (s *Server) AllWatches() WatchCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var n WatchCount
 	for _, v := range s.views() {
-		one := v.watches.count()
-		n.Data += one.Data
-		n.Child += one.Child
+		data, _ := v.watches.count(dataSide)
+		child, _ := v.watches.count(childSide)
+		n.Data += data
+		n.Child += child
 	}
 	return n
 }

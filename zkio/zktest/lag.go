@@ -91,17 +91,14 @@ func (s *Server) lagOf(session int64, address string) *Lag {
 // date. The caller holds s.mu.
 func (s *Server) move(c *conn, l *Lag) {
 	s.catchUp(c) // a client never goes back
-	watches := c.watches
-	c.view().watches.drop(c)
+	watches := c.view().watches.drop(c)
 	c.lag = l
 	if c.gone {
-		return // caught up with the end of its session
+		return // it has caught up with the end of its session
 	}
-	for path, kinds := range watches {
-		for _, kind := range []watchKinds{watchData, watchChild} {
-			if kinds&kind != 0 {
-				c.view().watches.add(c, path, kind)
-			}
+	for path, modes := range watches {
+		for side, mode := range modes {
+			c.view().watches.set(c, path, watchSide(side), mode)
 		}
 	}
 }

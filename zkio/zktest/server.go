@@ -45,6 +45,8 @@ type Server struct {
 	lastConn    uint64 // serial number of the last connection
 	listeners   []net.Listener
 	requests    map[Op]uint64
+	received    uint64 // requests since the word srst
+	traceMask   int64  // set and shown by four-letter words, without effect
 	expired     []Expiry
 	wakeAt      time.Time // when the clock looks next; zero: never
 	sweepAt     time.Time // when it looks for idle containers; zero: never
@@ -74,6 +76,7 @@ func NewServer(cfg Config) *Server {
 		expiry:      expiryQueue{buckets: make(map[int64]map[*session]struct{})},
 		conns:       make(map[*conn]struct{}),
 		requests:    make(map[Op]uint64),
+		traceMask:   306,
 		wakeClock:   make(chan struct{}, 1),
 		quit:        make(chan struct{}),
 	}
@@ -93,18 +96,26 @@ func (s *Server) Listen(addr string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("zktest: listen: %w", err)
 	}
+	if err := s.Serve(l); err != nil {
+		return "", err
+	}
+	return l.Addr().String(), nil
+}
+
+// Serve accepts connections from l in the background until Close, which closes
+// l. For TLS, pass a listener made by [tls.NewListener]. It may be called more
+// than once.
+func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.closed {
-		s.mu.Unlock()
-		_ = l.Close()
-		return "", fmt.Errorf("zktest: listen on %s: %w", addr, net.ErrClosed)
+		return errors.Join(fmt.Errorf("zktest: serve on %s: server is closed: %w", l.Addr(), net.ErrClosed), l.Close())
 	}
 	s.listeners = append(s.listeners, l)
 	s.wg.Add(1)
-	s.mu.Unlock()
 	s.log.Info("zktest: embedded ZooKeeper-protocol server, in memory, for development and tests only", "address", l.Addr().String())
 	go s.acceptLoop(l)
-	return l.Addr().String(), nil
+	return nil
 }
 
 // acceptLoop takes connections from l until it is closed.
@@ -126,11 +137,11 @@ func (s *Server) acceptLoop(l net.Listener) {
 			}
 			continue
 		}
-		if !s.serve(nc) {
-			if tc, ok := nc.(*net.TCPConn); ok {
+		if c := newConn(s, nc); !s.serve(c) {
+			if tc, ok := c.raw.(*net.TCPConn); ok {
 				_ = tc.SetLinger(0) // the client sees a reset
 			}
-			_ = nc.Close()
+			_ = c.raw.Close()
 		}
 	}
 }
@@ -146,7 +157,7 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: remote, Err: err}
 	}
 	client, server := newPipe(pipeAddr("client"), remote)
-	if !s.serve(server) {
+	if !s.serve(newConn(s, server)) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: remote, Err: syscall.ECONNREFUSED}
 	}
 	return client, nil
@@ -154,8 +165,7 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 
 // serve starts the two goroutines of a connection, unless connections are
 // refused.
-func (s *Server) serve(nc net.Conn) bool {
-	c := newConn(s, nc)
+func (s *Server) serve(c *conn) bool {
 	s.mu.Lock()
 	if s.closed || s.stopped || !s.faults.admit(c) {
 		s.mu.Unlock()

@@ -377,7 +377,7 @@ func TestFourLetterCommands(t *testing.T) {
 		t.Error("ruok: not ok")
 	}
 	stats, ok := zk.FLWSrvr([]string{addr}, 10*time.Second)
-	if !ok || stats[0].Mode != zk.ModeStandalone || stats[0].NodeCount != 4 {
+	if !ok || stats[0].Mode != zk.ModeStandalone || stats[0].NodeCount != 5 {
 		t.Errorf("srvr: %v, %+v", ok, stats[0])
 	}
 	for word, want := range map[string]string{"mntr": "zk_global_sessions\t1\n", "what": ""} {

@@ -60,6 +60,15 @@ func (n *znode) remove(child *znode) {
 	}
 }
 
+// descendants counts the nodes below n.
+func (n *znode) descendants() int32 {
+	count := int32(len(n.children))
+	for _, child := range n.children {
+		count += child.descendants()
+	}
+	return count
+}
+
 // names returns the names of n's children in the order in which a client is
 // told them. The real server's order is that of a hash table, and a client
 // must not lean on it; so they are dealt out in strides here, which is neither
