@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"reflect"
 	"slices"
 	"syscall"
@@ -136,7 +135,7 @@ func TestRestartAndTime(t *testing.T) {
 		c.Close()
 		for range 3 {
 			d := rawSession(t, srv, 6*time.Second)
-			d.create(fmt.Sprintf("/e%d", d.session), "", 1)
+			d.do(fmt.Sprintf(`create "/e%d" flags=1`, d.session))
 		}
 		time.Sleep(5 * time.Second)
 		srv.Stop()
@@ -191,9 +190,9 @@ func TestRestartBetween(t *testing.T) {
 						srv.Restart()
 					}
 				})
-				d := newDialogue(t, "A", func() (net.Conn, error) { return srv.Dial(context.Background(), "tcp", "") })
-				d.connect(10*time.Second, 0, make([]byte, 16), 0, -1)
-				d.create("/a", "", 0)
+				d := newRecord(t, dialing(srv)).peer("A")
+				d.do("connect")
+				d.do(`create "/a"`)
 				if srv.Exists("/a") || !stopped {
 					t.Errorf("the node is there: %v; stopped: %v", srv.Exists("/a"), stopped)
 				}
@@ -203,30 +202,6 @@ func TestRestartBetween(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestRestartAndLag: after a restart every server knows what was committed
-// before, and a Lag goes on from there.
-func TestRestartAndLag(t *testing.T) {
-	behind(t, -1, func(srv *zktest.Server, lag *zktest.Lag, slow, quick *dialogue) {
-		quick.create("/a", "", 0)
-		id, password, seen := quick.session, quick.password, srv.Zxid()
-		srv.Restart()
-		if lag.Pending() != 0 {
-			t.Errorf("%d transactions are pending", lag.Pending())
-		}
-		for _, d := range []*dialogue{slow, quick} {
-			d.reconnect()
-		}
-		quick.connect(10*time.Second, id, password, seen, 0)
-		slow.connect(10*time.Second, slow.session, slow.password, seen, 0)
-		quick.create("/b", "", 0)
-		slow.said()
-		slow.exists("/a", false)
-		slow.wantSaid("of before", "0 {c z+1")
-		slow.exists("/b", false)
-		slow.wantSaid("of after", "-101")
-	})
 }
 
 // TestRestartWhenClosed: a server that is closed stays closed.

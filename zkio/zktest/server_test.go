@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"reflect"
@@ -363,44 +362,11 @@ func TestDialContext(t *testing.T) {
 	_ = nc.Close()
 }
 
-func TestFourLetterCommands(t *testing.T) {
-	srv := newServer(t, zktest.Config{})
-	dial := overTCP(t, srv)
-	dialClient(t, 10*time.Second, dial)
-	nc, err := dial(t.Context(), "tcp", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := nc.RemoteAddr().String()
-	_ = nc.Close()
-	if ok := zk.FLWRuok([]string{addr}, 10*time.Second); !ok[0] {
-		t.Error("ruok: not ok")
-	}
-	stats, ok := zk.FLWSrvr([]string{addr}, 10*time.Second)
-	if !ok || stats[0].Mode != zk.ModeStandalone || stats[0].NodeCount != 5 {
-		t.Errorf("srvr: %v, %+v", ok, stats[0])
-	}
-	for word, want := range map[string]string{"mntr": "zk_global_sessions\t1\n", "what": ""} {
-		nc, err := dial(t.Context(), "tcp", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := nc.Write([]byte(word)); err != nil {
-			t.Fatal(err)
-		}
-		got, _ := io.ReadAll(nc)
-		if !strings.Contains(string(got), want) || want == "" && len(got) > 0 {
-			t.Errorf("%s: answered %q", word, got)
-		}
-		_ = nc.Close()
-	}
-}
-
 // TestUnreadAnswers: a client may write any number of requests before
 // it reads the first answer.
 func TestUnreadAnswers(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		d := newDialogue(t, "A", func() (net.Conn, error) { return srv.Dial(t.Context(), "tcp", "") }).start()
+		d := rawSession(t, srv, 10*time.Second)
 		const n = 20000
 		for range n {
 			d.request(jute.OpGetChildren2, jute.AppendBool(jute.AppendString(nil, "/"), false))

@@ -3,10 +3,9 @@
 package zktest_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,18 +13,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-go/holdfast/internal/jute"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
-
-// rawSession opens a session on a dialogue's connection, which says nothing by
-// itself: it does not ping.
-func rawSession(t *testing.T, srv *zktest.Server, timeout time.Duration) *dialogue {
-	t.Helper()
-	d := newDialogue(t, "A", func() (net.Conn, error) { return srv.Dial(context.Background(), "tcp", "") })
-	d.connect(timeout, 0, make([]byte, 16), 0, -1)
-	return d
-}
 
 // TestExpiryTimes: a session ends at the first tick that is later than the
 // last sign of life plus the timeout; so never early, and at most a tick late.
@@ -49,10 +38,10 @@ func TestExpiryTimes(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				start := time.Now()
 				d := rawSession(t, srv, tc.timeout)
-				d.create("/e", "", 1)
+				d.do(`create "/e" flags=1`)
 				for at := tc.touch % (tc.timeout / 2); at <= tc.touch; at += tc.timeout / 2 {
 					time.Sleep(time.Until(start.Add(at)))
-					d.ping()
+					d.do("ping")
 				}
 				if got := srv.Sessions()[0]; !got.LastTouch.Equal(start.Add(tc.touch)) || !got.Expires.Equal(start.Add(tc.end)) || got.Timeout != tc.timeout || !got.Connected {
 					t.Errorf("session %+v, want it touched at %v, ending at %v", got, tc.touch, tc.end)
@@ -83,23 +72,22 @@ func TestExpiryTimes(t *testing.T) {
 // is none, in the real server either.
 func TestAnyRequestKeepsAlive(t *testing.T) {
 	for _, tc := range []struct {
-		name  string
-		do    func(d *dialogue) bool
-		alive bool
+		request, answer string
+		alive           bool
 	}{
-		{"ping", (*dialogue).ping, true},
-		{"read", func(d *dialogue) bool { return d.exists("/", false) }, true},
-		{"write", func(d *dialogue) bool { return d.set("/", nil, -1) }, true},
-		{"refused write", func(d *dialogue) bool { return !d.set("/x", nil, -1) }, true},
-		{"malformed", func(d *dialogue) bool { return !d.call(jute.OpCreate, "", nil, nil) }, true},
-		{"auth", func(d *dialogue) bool { return d.auth("digest", "a:b") }, false},
+		{"ping", "z+0 0", true},
+		{`exists "/"`, "z+", true},
+		{`setData "/"`, "z+", true},
+		{`setData "/x"`, "-101", true},
+		{"op 1", "-5", true},
+		{`auth digest "a:b"`, "0 0", false},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(tc.request, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				d := rawSession(t, srv, 2*time.Second)
 				for range 5 {
 					time.Sleep(1500 * time.Millisecond)
-					if !tc.do(d) {
+					if got := d.do(tc.request); !strings.Contains(got, tc.answer) {
 						break
 					}
 				}
@@ -123,8 +111,7 @@ func TestShorterTimeoutComesFirst(t *testing.T) {
 		if got := srv.Expired(); len(got) != 1 || got[0].Timeout != time.Second {
 			t.Fatalf("Expired = %+v, want the short session", got)
 		}
-		long.reconnect()
-		long.connect(2*time.Second, long.session, long.password, 0, -1)
+		long.do("connect timeout=2s session=S1")
 		time.Sleep(3 * time.Second)
 		if got := srv.Expired(); len(got) != 2 || got[1].Session != long.session || got[1].Timeout != 2*time.Second {
 			t.Fatalf("Expired = %+v, want both sessions", got)
@@ -152,9 +139,9 @@ func TestPingsKeepAlive(t *testing.T) {
 func TestExpiryIsOneTransaction(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 2*time.Second)
-		d.create("/p", "", 0)
+		d.do(`create "/p"`)
 		for i := range 10 {
-			d.create(fmt.Sprintf("/p/%d", i), "", 1)
+			d.do(fmt.Sprintf(`create "/p/%d" flags=1`, i))
 		}
 		before := srv.Zxid()
 		time.Sleep(3 * time.Second)
@@ -200,8 +187,7 @@ func TestResume(t *testing.T) {
 func TestResumeNegotiatesAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 2*time.Second)
-		d.reconnect()
-		d.connect(30*time.Second, d.session, d.password, 0, -1)
+		d.do("connect timeout=30s session=S1")
 		time.Sleep(20 * time.Second)
 		if got := srv.Sessions(); len(got) != 1 || got[0].Timeout != 30*time.Second {
 			t.Errorf("Sessions = %+v", got)
@@ -265,18 +251,16 @@ func TestForgetfulServer(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 10*time.Second)
 		for range 10 {
-			d.set("/", nil, -1)
+			d.do(`setData "/"`)
 		}
 		again := newServer(t, zktest.Config{})
-		o := newDialogue(t, "B", func() (net.Conn, error) { return again.Dial(context.Background(), "tcp", "") })
-		o.connect(10*time.Second, d.session, d.password, 0, 0)
-		if o.session != 0 {
-			t.Errorf("session %x of another server was resumed", o.session)
+		d.do("disconnect")
+		d.dial = dialing(again)
+		if got := d.do("connect session=S1"); !strings.HasPrefix(got, "none") {
+			t.Errorf("the session of another server: %s", got)
 		}
-		o.reconnect()
-		o.connect(10*time.Second, d.session, d.password, srv.Zxid(), 0)
-		if frame, end := o.readFrame(); end != "connection closed" || len(again.Sessions()) != 0 {
-			t.Errorf("a client from the future got %x, %s", frame, end)
+		if got := d.do("connect seen=last"); got != "connection closed" || len(again.Sessions()) != 0 {
+			t.Errorf("a client from the future: %s", got)
 		}
 	})
 }
@@ -477,7 +461,7 @@ func TestManySessions(t *testing.T) {
 			wg.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
 				d := rawSession(t, srv, time.Duration(1000+i)*time.Millisecond)
-				d.create(fmt.Sprintf("/%d", i), "", 1)
+				d.do(fmt.Sprintf(`create "/%d" flags=1`, i))
 			})
 		}
 		wg.Wait()

@@ -215,7 +215,7 @@ func TestHerd(t *testing.T) {
 		for range n {
 			d := rawSession(t, srv, 10*time.Second)
 			done.Go(func() {
-				d.get("/a", true)
+				d.do(`getData "/a" watch`)
 				ready.Done()
 				// Ask until the change shows: the event must be there first.
 				for {
