@@ -16,6 +16,8 @@ TIMEOUT ?= 10m
 # How long the demo and the stress harness run, and each fuzz target.
 DURATION ?= 15s
 TIME     ?= 30s
+# Where `make zktest` listens; 0 is a free port.
+PORT    ?= 0
 # DEPS=0 forbids `make test` and `make verify` to install anything.
 DEPS    ?= 1
 
@@ -52,6 +54,10 @@ stress: bin/stress bin/zkserver ## the same on a real ZooKeeper; take DURATION=6
 .PHONY: zookeeper
 zookeeper: bin/zkserver ## run a real ZooKeeper on a free port of 127.0.0.1 until Ctrl-C
 	bin/zkserver
+
+.PHONY: zktest
+zktest: bin/zkembedded ## serve the embedded ZooKeeper, for development, on 127.0.0.1 until Ctrl-C: PORT=2181, or a free one
+	@bin/zkembedded -port $(PORT)
 
 ## Test it
 
@@ -105,6 +111,10 @@ bench-smoke: ## every Go benchmark once, so that none rots; measures nothing
 .PHONY: bench
 bench: ## Holdfast beside the limits and other locks, on real servers: bench/RESULTS.md; some minutes
 	go run ./bench
+
+.PHONY: test-kazoo
+test-kazoo: bin/zkembedded bin/zkserver ## the tests of kazoo, on the embedded server and a real one: do they differ? 2 minutes
+	@.ci/test-kazoo
 
 .PHONY: test-peers
 test-peers: ## the locks that Holdfast is measured against, a module of its own
@@ -173,11 +183,13 @@ clean: ## remove what was built here
 	rm -rf bin
 
 # The commands are built anew each time; Go knows what is up to date.
-.PHONY: bin/stress bin/zkserver bin/sim.test
+.PHONY: bin/stress bin/zkserver bin/zkembedded bin/sim.test
 bin/stress:
 	@go build -o $@ ./stress
 bin/zkserver:
 	@go build -o $@ ./internal/realzk/zkserver
+bin/zkembedded:
+	@go build -o $@ ./internal/zkembedded
 # The weaver changes files of the runtime, so it has to know Go's version; where
 # another is installed, Go fetches this one.
 bin/sim.test:
