@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 )
 
-// A Block keeps a session's requests from the server, or the server's answers
-// from the session's client, until it is told to let them pass;
-// [Faults.BlockRequests] and [Faults.BlockReplies] make one. With a Block for each
-// of several sessions a test decides whose request is executed next, or who
-// hears first of what has happened. Within one session the order never changes.
+// A Block holds back a session's requests, or the answers to them, until a test
+// lets them pass; see [Faults.BlockRequests] and [Faults.BlockReplies]. With a
+// Block for each of several sessions, a test chooses which session's request the
+// server executes next, or which client learns of a change first. Within one
+// session the order never changes.
 //
 //	a, b := srv.Faults().BlockRequests(first), srv.Faults().BlockRequests(second)
 //	// … both clients send a request …
@@ -21,14 +21,13 @@ import (
 //	synctest.Wait() // second's has been executed, and answered
 //	a.Remove()
 //
-// What waits is lost if the connection ends, as it is in a network. Pings wait
-// like everything else, so that a session whose requests are held for too long
-// expires, unless its client connects anew. The Block goes on when the session is resumed; the handshake itself,
-// and its answer, pass.
+// Frames that wait are lost if the connection ends, as they are in a network.
+// Pings wait like all requests, so a session whose requests wait for too long
+// expires unless its client reconnects. The Block stays in effect when the
+// session is resumed; handshakes and their answers pass.
 //
-// The methods of a Block never block and may be called by any goroutine. What
-// may pass is on its way when they return, no more: to wait for the effect is
-// the caller's affair.
+// The methods of a Block do not wait for what they set in motion. They may be
+// called by any goroutine.
 type Block struct {
 	faults  *Faults
 	kind    FaultKind
@@ -39,20 +38,18 @@ type Block struct {
 	hit   chan struct{} // closed at the first hit
 
 	// Faults.mu protects these.
-	conns   map[*conn]struct{} // on which it acts: the session's, also earlier ones that have not ended yet
+	conns   map[*conn]struct{} // the session's connection, and earlier ones that have not ended yet
 	removed bool
 }
 
-// BlockRequests keeps what the session's client sends from being executed until
-// the Block lets it pass. A session has one such Block: asked for again, it is
-// the same. See also [Server.OnRequest], which looks at each request and can
-// hold up the connection by not returning.
+// BlockRequests holds back the session's requests before they are executed. If
+// the session has such a Block already, BlockRequests returns it. See also
+// [Server.OnRequest], which sees each request and can delay it by not returning.
 func (fs *Faults) BlockRequests(session int64) *Block { return fs.block(FaultBlockRequest, session) }
 
-// BlockReplies keeps what the server sends to the session's client, answers and
-// watch events alike, until the Block lets it pass: the requests are executed,
-// and others see what they have done. A session has one such Block: asked for
-// again, it is the same.
+// BlockReplies holds back the answers and watch events for the session's client.
+// Its requests are executed, and other clients see their effects. If the session
+// has such a Block already, BlockReplies returns it.
 func (fs *Faults) BlockReplies(session int64) *Block { return fs.block(FaultBlockReply, session) }
 
 func (fs *Faults) block(kind FaultKind, session int64) *Block {
@@ -76,8 +73,8 @@ func (fs *Faults) block(kind FaultKind, session int64) *Block {
 	return b
 }
 
-// blockSession has the Blocks of the session act on c, its new connection. The
-// caller holds Server.mu.
+// blockSession applies the session's Blocks to c, its new connection. The caller
+// holds Server.mu.
 func (fs *Faults) blockSession(c *conn, session int64) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -95,7 +92,7 @@ func (b *Block) attach(c *conn) {
 	b.gate(c).block = b
 }
 
-// gate returns the gate of c that b keeps closed.
+// gate returns the gate of c that b closes.
 func (b *Block) gate(c *conn) *gate {
 	if b.kind == FaultBlockRequest {
 		return &c.inbound
@@ -106,16 +103,16 @@ func (b *Block) gate(c *conn) *gate {
 // Kind returns FaultBlockRequest or FaultBlockReply.
 func (b *Block) Kind() FaultKind { return b.kind }
 
-// Session returns the session that it was made for.
+// Session returns the id of the session.
 func (b *Block) Session() int64 { return b.session }
 
-// Hits returns how many requests, or answers and events, had to wait.
+// Hits returns the number of frames that had to wait.
 func (b *Block) Hits() int { return int(b.hits.Load()) }
 
-// Hit returns a channel that is closed when the first has to wait.
+// Hit returns a channel that is closed when the first frame has to wait.
 func (b *Block) Hit() <-chan struct{} { return b.hit }
 
-// countHit is called with a conn's mu held, and so takes no lock but its own.
+// countHit runs with a conn's mu held, and so takes no lock itself.
 func (b *Block) countHit() {
 	b.hits.Add(1)
 	if b.kind == FaultBlockRequest {
@@ -126,8 +123,8 @@ func (b *Block) countHit() {
 	b.first.Do(func() { close(b.hit) })
 }
 
-// Waiting returns how many requests, or answers and events, wait now and have
-// not been told to pass.
+// Waiting returns the number of frames that are waiting and have not been let
+// pass.
 func (b *Block) Waiting() int {
 	b.faults.mu.Lock()
 	defer b.faults.mu.Unlock()
@@ -140,8 +137,8 @@ func (b *Block) Waiting() int {
 	return n
 }
 
-// Let lets the next n that wait pass, or all if there are fewer, and returns
-// their number. Those that come later wait.
+// Let lets the next n waiting frames pass, or all if there are fewer, and
+// returns their number. It does not apply to frames that arrive later.
 func (b *Block) Let(n int) int {
 	b.faults.mu.Lock()
 	defer b.faults.mu.Unlock()
@@ -159,8 +156,7 @@ func (b *Block) Let(n int) int {
 	return total
 }
 
-// Remove lets everything pass and ends the Block. Removing it again does
-// nothing.
+// Remove ends the Block and lets everything pass. Further calls do nothing.
 func (b *Block) Remove() {
 	b.faults.mu.Lock()
 	defer b.faults.mu.Unlock()
@@ -180,7 +176,7 @@ func (b *Block) removeLocked() {
 		if b.kind == FaultBlockReply {
 			g.waiting = 0
 			for i := range c.queue {
-				c.queue[i].held = false // nor by a later Block
+				c.queue[i].held = false // a later Block must not hold it either
 			}
 		}
 		c.wake()
@@ -189,15 +185,15 @@ func (b *Block) removeLocked() {
 	b.conns = nil
 }
 
-// A gate is the place on a connection where a Block keeps frames waiting, in
-// one direction. The conn's mu protects it.
+// A gate is where a Block makes frames wait in one direction of a connection.
+// The conn's mu protects it.
 type gate struct {
-	block   *Block // nil: it is open
-	waiting int    // frames that are kept back
+	block   *Block // nil: open
+	waiting int    // frames held back
 	lets    int    // how many of them may pass
 }
 
-// closedTo returns how many frames wait and may not pass.
+// closedTo returns the number of frames that wait and may not pass.
 func (g *gate) closedTo() int {
 	if g.block == nil {
 		return 0
@@ -213,7 +209,7 @@ func (g *gate) keep() {
 	}
 }
 
-// pass takes out one of the frames that wait, and reports whether it may pass.
+// pass reports whether the first waiting frame may pass, and if so counts it out.
 func (g *gate) pass() bool {
 	if g.block != nil {
 		if g.lets == 0 {

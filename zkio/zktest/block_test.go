@@ -18,7 +18,7 @@ import (
 )
 
 // TestBlockRequests: requests of several sessions are executed in the order that
-// the test chooses, those of one session in the order of their sending.
+// the test chooses, those of one session in the order in which they were sent.
 func TestBlockRequests(t *testing.T) {
 	for seed := range uint64(20) {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -75,7 +75,7 @@ func TestBlockRequests(t *testing.T) {
 }
 
 // TestBlockGoesOn: a Block acts on every connection of its session. Handshakes
-// pass; what waited on a connection that has ended is lost.
+// pass, and frames that waited on a connection that has ended are lost.
 func TestBlockGoesOn(t *testing.T) {
 	for _, kind := range []string{"requests", "replies"} {
 		t.Run(kind, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestBlockGoesOn(t *testing.T) {
 	}
 }
 
-// TestBlockEndsWithServer: Close does not wait for what a Block keeps.
+// TestBlockEndsWithServer: Close does not wait for frames that a Block holds back.
 func TestBlockEndsWithServer(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, time.Hour)

@@ -22,19 +22,19 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// The client cases go through what go-zookeeper's own tests expect of a server,
-// by its public API and over TCP: the basic operations, watches, and what
-// becomes of a session whose connection fails. They run on an embedded server
-// each, and, one after the other, on a real one.
+// The client cases are modelled on go-zookeeper's own integration tests: basic
+// operations, watches, and sessions whose connections fail, by its public API and
+// over TCP. They run on an embedded server each, and one after the other on a real
+// one.
 
-// A system is a server under test, which knows nodes with a time to live and
-// looks for what is to be deleted at every checkInterval.
+// A system is a server under test. It allows nodes with a time to live, and its
+// container check interval is checkInterval.
 type system struct {
 	addr    string
 	restart func() // interrupts the service
 }
 
-// A clientCase is one of them. The node at root is there, and has no children.
+// A clientCase is one of them. It finds an empty node at root.
 type clientCase struct {
 	name string
 	run  func(t *testing.T, sys system)
@@ -77,7 +77,7 @@ func runClientCase(t *testing.T, tc clientCase, sys system) {
 	tc.run(t, sys)
 }
 
-// A cable is a way to a server that the test can interrupt.
+// A cable connects to a server, and the test can interrupt it.
 type cable struct {
 	addr string
 
@@ -104,7 +104,7 @@ func (c *cable) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	return w, nil
 }
 
-// cut closes the present connections.
+// cut closes the current connections.
 func (c *cable) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,14 +113,14 @@ func (c *cable) cut() {
 	}
 }
 
-// plug says whether connections can be made.
+// plug sets whether connections can be made.
 func (c *cable) plug(in bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unplugged = !in
 }
 
-// freeze has nothing arrive any more on the present connections.
+// freeze stops the input of the current connections.
 func (c *cable) freeze() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +131,7 @@ func (c *cable) freeze() {
 	}
 }
 
-// password returns the one that the server gave with the session.
+// password returns the session's password, from the server's first answer.
 func (c *cable) password() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +174,7 @@ func connected(t *testing.T, sys system) (*client, *cable) {
 	return dialClient(t, 4*time.Second, c.dial), c
 }
 
-// made fails the test if a create did not make the node at path.
+// made fails the test unless a create succeeded and made the node at path.
 func made(t *testing.T, path, got string, err error) {
 	t.Helper()
 	if err != nil || got != path {
@@ -189,12 +189,12 @@ func told(t *testing.T, watch <-chan zk.Event) zk.Event {
 	case e := <-watch:
 		return e
 	case <-time.After(30 * time.Second):
-		t.Fatal("a watch was not told")
+		t.Fatal("a watch did not fire")
 		return zk.Event{}
 	}
 }
 
-// wantTold fails the test unless the watch is told of an event.
+// wantTold fails the test unless the watch fires with the given event.
 func wantTold(t *testing.T, watch <-chan zk.Event, kind zk.EventType, path string) {
 	t.Helper()
 	if e := told(t, watch); e.Type != kind || e.Path != path || e.Err != nil {
@@ -202,8 +202,8 @@ func wantTold(t *testing.T, watch <-chan zk.Event, kind zk.EventType, path strin
 	}
 }
 
-// untold fails the test if a watch was told something. c has to have had an
-// answer since: what it is told comes before that.
+// untold fails the test if a watch has fired. Events come before answers, so the
+// client must have got an answer since.
 func untold(t *testing.T, watch <-chan zk.Event) {
 	t.Helper()
 	select {
@@ -213,7 +213,7 @@ func untold(t *testing.T, watch <-chan zk.Event) {
 	}
 }
 
-// wantErr fails the test unless err is target, or, if that is a string, says it.
+// wantErr fails the test unless err is target or, if that is a string, contains it.
 func wantErr(t *testing.T, what string, err error, target any) {
 	t.Helper()
 	switch target := target.(type) {
@@ -342,7 +342,7 @@ var clientCases = []clientCase{
 	}},
 	{"many children", func(t *testing.T, sys system) {
 		c, _ := connected(t, sys)
-		// More than the megabyte that a request may have.
+		// More than a megabyte, the bound of requests.
 		const count = 800
 		inParallel(t, 16, func(i int) error {
 			for k := i; k < count; k += 16 {
@@ -389,8 +389,8 @@ var clientCases = []clientCase{
 	{"watches on a new connection", func(t *testing.T, sys system) {
 		c, wires := connected(t, sys)
 		other, _ := connected(t, sys)
-		// So many that the client sets them in more than one request, each of
-		// which has 128 kB at most.
+		// The client sets them again in several requests, of at most 128 kB
+		// each.
 		const count = 400
 		paths := make([]string, count)
 		watches := make([]<-chan zk.Event, count)
@@ -449,7 +449,7 @@ var clientCases = []clientCase{
 		told(t, watch) // of the node
 		_, _, watch, err = c.ChildrenW(root)
 		wantErr(t, "ChildrenW", err, nil)
-		// Somebody who knows the password closes the session.
+		// Another client with the session's password closes the session.
 		wires.plug(false)
 		thief := newRecord(t, to(sys.addr)).peer("thief")
 		thief.passwords[id] = wires.password()
@@ -519,7 +519,7 @@ var clientCases = []clientCase{
 		_, _, watch, err := c.ChildrenW(root)
 		wantErr(t, "ChildrenW", err, nil)
 		wires.freeze()
-		// Two thirds of the session's timeout later the client gives up the
+		// After two thirds of the session timeout the client gives up the
 		// connection, but not the session.
 		wantErr(t, "a request that is not answered", c.Delete(root+"/missing", -1), zk.ErrConnectionClosed)
 		c.await(t, zk.StateHasSession)
@@ -563,7 +563,7 @@ var clientCases = []clientCase{
 			data = append(data, data...)
 			data = append(data, data...)
 		}
-		// The server's own bound, for requests.
+		// The server bounds requests.
 		_, err = c.Create(root+"/large", make([]byte, 1<<20), 0, open)
 		if err == nil {
 			t.Error("a request of more than a megabyte was executed")

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// TestLostRequestsAndReplies: what the client sees, and what is true.
+// TestLostRequestsAndReplies compares what the client sees with what happened.
 func TestLostRequestsAndReplies(t *testing.T) {
 	create := zktest.Match{Op: zktest.OpCreate, Path: "/a"}
 	for _, tc := range []struct {
@@ -48,7 +48,7 @@ func TestLostRequestsAndReplies(t *testing.T) {
 					}
 					c.await(t, zk.StateHasSession)
 				}
-				// Whichever it was, the session and later requests are well.
+				// The session and later requests are not affected.
 				if ok, _, err := c.Exists("/a"); ok != tc.executed || err != nil {
 					t.Errorf("Exists = %v, %v; want %v", ok, err, tc.executed)
 				}
@@ -77,7 +77,7 @@ func TestLostRequestsAndReplies(t *testing.T) {
 	}
 }
 
-// TestMatch: which requests a fault acts on.
+// TestMatch: a fault acts on the requests that its Match selects.
 func TestMatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		a := rawSession(t, srv, 10*time.Second)
@@ -134,8 +134,8 @@ func TestMatch(t *testing.T) {
 	})
 }
 
-// TestLostConnect: the answer to a handshake can be lost too. The session is
-// there, and its client does not know of it.
+// TestLostConnect: if the answer to a handshake is lost, the session exists and
+// its client does not know.
 func TestLostConnect(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		lost := srv.Faults().DropReply(zktest.Match{Op: zktest.OpConnect})
@@ -155,8 +155,8 @@ func TestLostConnect(t *testing.T) {
 	})
 }
 
-// TestDelayReply: the request takes effect at once, the answer comes later,
-// and nothing overtakes it on its connection.
+// TestDelayReply: the request takes effect at once and the answer comes later.
+// Nothing overtakes it on its connection.
 func TestDelayReply(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 10*time.Second)
@@ -191,8 +191,8 @@ func TestDelayReply(t *testing.T) {
 	})
 }
 
-// TestDelaysInSequence: answers that wait behind each other come at their own
-// times.
+// TestDelaysInSequence: answers that wait for each other are sent in order, none
+// before its time.
 func TestDelaysInSequence(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 30*time.Second)
@@ -249,7 +249,7 @@ func TestRefuse(t *testing.T) {
 		}
 		nc, err := dial(t.Context(), "tcp", "zktest")
 		if err == nil {
-			// Over TCP the connection is made, and then reset.
+			// Over TCP the connection is made and then reset.
 			_, err = nc.Read(make([]byte, 1))
 			_ = nc.Close()
 		}
@@ -286,8 +286,8 @@ func TestRefuseFor(t *testing.T) {
 	})
 }
 
-// TestBlackhole: a silent partition of one client. Its connections stay open,
-// the session expires, another client notices nothing.
+// TestBlackhole: the connections of one client stay open in silence and its
+// session expires. Another client does not notice.
 func TestBlackhole(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		start := time.Now()
@@ -322,8 +322,8 @@ func TestBlackhole(t *testing.T) {
 	})
 }
 
-// TestBlackholeDuringHandshake: a connection that is just resuming a session
-// when its blackhole is dug does not slip through.
+// TestBlackholeDuringHandshake: a connection that is resuming a session when the
+// session's blackhole is set up does not escape it.
 func TestBlackholeDuringHandshake(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 30*time.Second)
@@ -344,7 +344,7 @@ func TestBlackholeDuringHandshake(t *testing.T) {
 	})
 }
 
-// TestBlackholeConnection: only the present connection falls silent.
+// TestBlackholeConnection: only the current connection falls silent.
 func TestBlackholeConnection(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
 		c := dialClient(t, 4*time.Second, dial)
@@ -358,7 +358,7 @@ func TestBlackholeConnection(t *testing.T) {
 	})
 }
 
-// TestBlackholeNew: a server that accepts connections and does not answer.
+// TestBlackholeNew: the server accepts connections and does not answer.
 func TestBlackholeNew(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 10*time.Second)
@@ -378,9 +378,9 @@ func TestBlackholeNew(t *testing.T) {
 	})
 }
 
-// TestAbandonedInBlackhole: what a connection that its client has closed still
-// had in flight is lost; above all it does not take the session away from the
-// connection that the client has now.
+// TestAbandonedInBlackhole: when a client closes a silent connection, what was in
+// flight on it is lost. In particular it cannot take the session away from the
+// client's next connection.
 func TestAbandonedInBlackhole(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
 		r := newRecord(t, func(string) (net.Conn, error) { return dial(t.Context(), "tcp", "") })
@@ -406,7 +406,7 @@ func TestAbandonedInBlackhole(t *testing.T) {
 	})
 }
 
-// TestExpireSession: the end of a session on demand looks like any other.
+// TestExpireSession: a session ended by the test looks like one that timed out.
 func TestExpireSession(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
 		c := dialClient(t, 10*time.Second, dial)
@@ -494,7 +494,7 @@ func TestOnRequest(t *testing.T) {
 	})
 }
 
-// TestHookBlocks: while a hook holds up one connection the others go on.
+// TestHookBlocks: while a hook blocks one connection, the others work on.
 func TestHookBlocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		slow := bubbleClient(t, srv, 10*time.Second)
@@ -522,7 +522,7 @@ func TestHookBlocks(t *testing.T) {
 	})
 }
 
-// TestFaultsClear: after Clear everything is well again.
+// TestFaultsClear: after Clear no fault acts.
 func TestFaultsClear(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 30*time.Second)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// TestLagWithClient: a client of the real kind on a follower that lags.
+// TestLagWithClient: go-zookeeper on a follower that lags.
 func TestLagWithClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 10*time.Second)
@@ -51,7 +51,7 @@ func TestLagWithClient(t *testing.T) {
 		default:
 			t.Error("the watch was not told")
 		}
-		// What it has seen it does not lose by another connection.
+		// A new connection does not catch up either.
 		if err := srv.Delete("/a"); err != nil {
 			t.Fatal(err)
 		}

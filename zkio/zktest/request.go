@@ -29,7 +29,7 @@ func (c *conn) handshake() error {
 			return err
 		}
 		r := jute.NewReader(frame)
-		_ = r.Int32() // the protocol's version
+		_ = r.Int32() // protocol version
 		req := connectRequest{
 			lastZxid: r.Int64(),
 			timeout:  time.Duration(r.Int32()) * time.Millisecond,
@@ -39,13 +39,13 @@ func (c *conn) handshake() error {
 		if err := r.Err(); err != nil {
 			return fmt.Errorf("connect request: %w", err)
 		}
-		// Clients older than 3.4 do not send this byte, nor expect it back.
+		// Clients before 3.4 neither send this byte nor expect it in the answer.
 		req.withReadOnly = r.Len() > 0
 		if s.faults.admitSession(c, req.session) {
 			return s.connect(c, req)
 		}
-		// The session is in a blackhole: so is this connection, now that its
-		// session is known. The frame waits with whatever follows it.
+		// The session is in a blackhole, and now so is this connection. The
+		// frame waits, as will those that follow it.
 		c.putBack(frame)
 	}
 }
@@ -53,7 +53,7 @@ func (c *conn) handshake() error {
 type connectRequest struct {
 	lastZxid     int64
 	timeout      time.Duration
-	session      int64 // 0: a new one
+	session      int64 // the session to resume; 0: open a new one
 	password     []byte
 	withReadOnly bool
 }
@@ -76,15 +76,15 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 	s.received++
 	c.lag = s.lagOf(req.session, c.address())
 	if last := c.view().tree.zxid; req.lastZxid > last {
-		// Its client has seen the future: of another server, or of this one
-		// before it lost its memory. It gets no answer.
+		// The client has seen later transactions, of another server or of a
+		// follower's leader. It gets no answer.
 		return fmt.Errorf("client has seen zxid %s, the last one here is %s", hex(req.lastZxid), hex(last))
 	}
 	timeout := s.cfg.negotiate(req.timeout)
 	sess := s.sessions[req.session]
 	if sess != nil && sess.conn != nil {
-		// The session has moved. As in the real server this comes before the
-		// password is looked at.
+		// The session moves to this connection. As in the real server, this
+		// happens before the password is checked.
 		old := sess.conn
 		s.detach(old)
 		old.finish()
@@ -92,7 +92,7 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 	switch {
 	case req.session == 0:
 		sess = s.openSession(timeout)
-		s.catchUp(c) // to the session's beginning
+		s.catchUp(c) // to the beginning of the session
 	case sess != nil && bytes.Equal(req.password, s.password(sess.id)):
 		sess.timeout = timeout
 		s.touch(sess)
@@ -101,14 +101,14 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 	}
 
 	b := make([]byte, 4, 4+4+4+8+4+passwordLen+1)
-	b = jute.AppendInt32(b, 0) // the protocol's version
+	b = jute.AppendInt32(b, 0) // protocol version
 	if sess == nil {
 		b = jute.AppendInt32(b, 0)
 		b = jute.AppendInt64(b, 0)
 		b = jute.AppendBuffer(b, make([]byte, passwordLen))
 	} else {
 		sess.conn, c.session, c.sid = c, sess, sess.id
-		// A blackhole that was dug since the handshake began: the answer
+		// If a blackhole was set up since the handshake began, the answer
 		// falls into it.
 		_ = s.faults.admitSession(c, sess.id)
 		b = jute.AppendInt32(b, int32(timeout.Milliseconds()))
@@ -124,11 +124,11 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 		c.finish()
 		return nil
 	}
-	s.faults.blockSession(c, sess.id) // what follows, not the answer
+	s.faults.blockSession(c, sess.id) // from here on; the answer passes
 	return nil
 }
 
-// A request is one frame from a client, its header read.
+// A request is one frame from a client, with its header decoded.
 type request struct {
 	xid  int32
 	op   Op
@@ -152,7 +152,7 @@ func (s *Server) handle(c *conn, frame []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.session == nil {
-		return nil // the server has parted with the connection: too late
+		return nil // the server is done with the connection
 	}
 	s.requests[req.op]++
 	s.received++
@@ -163,8 +163,8 @@ func (s *Server) handle(c *conn, frame []byte) error {
 		return s.sasl(c, req, plan)
 	}
 	if c.session.over {
-		// The client does not know, because its view lags. What has to go by
-		// the lead brings that up to date, and so ends the connection.
+		// The client does not know, because its view lags. A request that
+		// needs the lead brings the view up to date, which ends the connection.
 		if req.op.writes() || req.op == OpSync {
 			s.catchUp(c)
 			return nil
@@ -190,8 +190,8 @@ func (s *Server) handle(c *conn, frame []byte) error {
 	return nil
 }
 
-// prepare calls the test's hook and asks the faults what is to happen to a
-// request. It runs on the connection's reader, without Server.mu.
+// prepare calls the test's hook and determines what faults do to the request. It
+// runs on the connection's reader, without Server.mu.
 func (s *Server) prepare(c *conn, op Op, session int64, body []byte) plan {
 	hook := s.onRequest.Load()
 	if hook == nil && !s.faults.armed() {
@@ -214,11 +214,11 @@ func (s *Server) prepare(c *conn, op Op, session int64, body []byte) plan {
 	return s.faults.plan(session, op, paths)
 }
 
-// reply queues an answer, or does with it what plan says.
+// reply queues an answer, unless plan says otherwise.
 func (s *Server) reply(c *conn, frame []byte, plan plan) {
 	switch {
 	case plan.dropReply:
-		// The client gets what was on its way before, then the end.
+		// The client gets what was queued before, and then EOF.
 		s.detach(c)
 		c.finish()
 	case plan.swallowReply:
@@ -227,7 +227,7 @@ func (s *Server) reply(c *conn, frame []byte, plan plan) {
 	}
 }
 
-// cutOff ends a connection before a request of it is executed.
+// cutOff ends a connection instead of executing a request.
 func (s *Server) cutOff(c *conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,10 +236,10 @@ func (s *Server) cutOff(c *conn) error {
 	return nil
 }
 
-// auth adds an identity to the connection, or closes it.
+// auth adds an id to those of the connection, or closes the connection.
 func (s *Server) auth(c *conn, req request, plan plan) error {
 	r := jute.NewReader(req.body)
-	_ = r.Int32() // unused by every server
+	_ = r.Int32() // unused
 	scheme, data := r.String(), r.Buffer()
 	var err Code
 	switch {
@@ -251,7 +251,7 @@ func (s *Server) auth(c *conn, req request, plan plan) error {
 		if who.name == s.cfg.SuperDigest {
 			c.identify(superUser)
 		}
-	case scheme == "ip": // proved by the connection itself
+	case scheme == "ip": // the connection has proved it
 	default:
 		err = CodeAuthFailed
 	}
@@ -277,14 +277,14 @@ func (s *Server) sasl(c *conn, req request, plan plan) error {
 	return nil
 }
 
-// A reply is an answer in the making: room for the header, then the body.
+// A reply is an answer under construction: room for the header, then the body.
 type reply struct{ b []byte }
 
 const replyHeader = 4 + 4 + 8 + 4 // length, xid, zxid, error
 
 func newReply() *reply { return &reply{make([]byte, replyHeader, 128)} }
 
-// frame fills in the header. An answer that tells of an error has no body.
+// frame fills in the header. An answer with an error code has no body.
 func (a *reply) frame(xid int32, zxid int64, err Code) []byte {
 	if err != CodeOK {
 		a.b = a.b[:replyHeader]
@@ -295,8 +295,8 @@ func (a *reply) frame(xid int32, zxid int64, err Code) []byte {
 	return jute.Frame(a.b)
 }
 
-// execute executes a request of a live session and returns the answer, if any,
-// and whether it is the connection's last. The caller holds s.mu.
+// execute executes a request and returns the answer, if any, and whether it is
+// the last on the connection. The caller holds s.mu.
 func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
 	out := newReply()
 	if req.op == OpClose {
@@ -309,13 +309,13 @@ func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
 	if req.op == OpReconfig && !wellFormedReconfig(req.body) {
 		err = CodeMarshalling // before it takes a zxid, unlike other transactions
 	} else if req.op.writes() {
-		// It takes a zxid whatever becomes of it.
+		// It uses up a zxid whether it succeeds or not.
 		tx := s.begin(c.who, c.sid)
 		err = s.write(tx, req.op, r, out)
 		s.commit(tx)
-		s.catchUp(c) // to this transaction: a client sees what it has done
+		s.catchUp(c) // a client sees its own writes
 		if req.op == OpCheck && err == CodeOK {
-			return nil, false // meant for a multi; alone the real server has no answer to it
+			return nil, false // outside of a multi the real server does not answer it
 		}
 	} else {
 		err = s.read(c, req.op, r, out)
@@ -328,9 +328,8 @@ func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
 	return out.frame(req.xid, c.view().tree.zxid, err), false
 }
 
-// pathsOf returns the paths that a request names; those of a multi are the
-// paths of its operations. It is for hooks and faults, and gives none for a
-// body that cannot be read.
+// pathsOf returns the paths in a request, for hooks and faults. Those of a multi
+// are the paths of its operations. A malformed request has none.
 func pathsOf(op Op, body []byte) []string {
 	r := jute.NewReader(body)
 	switch op {

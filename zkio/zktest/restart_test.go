@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// TestRestart: a server that was down goes on where it was; its clients resume
-// their sessions.
+// TestRestart: a server that was down continues where it was, and its clients
+// resume their sessions.
 func TestRestart(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
 		c := dialClient(t, 20*time.Second, dial)
@@ -59,8 +59,8 @@ func TestRestart(t *testing.T) {
 			t.Errorf("sessions while it is down: %+v", s)
 		}
 		if nc, err := dial(context.Background(), "tcp", "zktest:2181"); err == nil {
-			// Over TCP the kernel accepts before the server can refuse, and
-			// either the dial finds out, or the first read.
+			// Over TCP the kernel accepts before the server can refuse, so
+			// the first read may be what fails.
 			if _, err := nc.Read(make([]byte, 1)); err == nil {
 				t.Error("the server answers while it is down")
 			}
@@ -113,8 +113,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestRestartAndTime: nothing ends while the server is down, and every session
-// has its whole timeout when it is back.
+// TestRestartAndTime: nothing expires while the server is down, and afterwards
+// every session has its whole timeout.
 func TestRestartAndTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t, zktest.Config{TickTime: 500 * time.Millisecond, ContainerCheckInterval: 10 * time.Second, ExtendedTypes: true})
@@ -168,7 +168,7 @@ func TestRestartAndTime(t *testing.T) {
 		if got, want := srv.Nodes(), []string{"/c", "/t"}; !slices.Equal(got, want) {
 			t.Errorf("nodes %v, want %v", got, want)
 		}
-		srv.Restart() // now nobody's session keeps the clock awake
+		srv.Restart() // without a session that keeps the clock awake
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if got := srv.Nodes(); len(got) != 0 {
@@ -177,8 +177,8 @@ func TestRestartAndTime(t *testing.T) {
 	})
 }
 
-// TestRestartBetween: what has arrived when the server stops and was not
-// executed yet is not executed later.
+// TestRestartBetween: a request that has arrived but has not been executed when the
+// server stops is not executed later.
 func TestRestartBetween(t *testing.T) {
 	for name, op := range map[string]zktest.Op{"a handshake": zktest.OpConnect, "a request": zktest.OpCreate} {
 		t.Run(name, func(t *testing.T) {

@@ -135,7 +135,6 @@ func (m *remote) do(a args) (result string, ok bool) {
 		m.faults = append(m.faults, f.BlackholeAll())
 	case "Remove":
 		m.faults[a.number(0)].Remove()
-		synctest.Wait()
 	case "BlockRequests":
 		m.blocks = append(m.blocks, f.BlockRequests(session(0)))
 	case "BlockReplies":

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// TestExpiryTimes: a session ends at the first tick that is later than the
-// last sign of life plus the timeout; so never early, and at most a tick late.
+// TestExpiryTimes: a session ends at the first tick after the last sign of life
+// plus the timeout: never early, and at most a tick late.
 func TestExpiryTimes(t *testing.T) {
 	const tick = 500 * time.Millisecond
 	for _, tc := range []struct {
@@ -68,8 +68,8 @@ func TestExpiryTimes(t *testing.T) {
 	}
 }
 
-// TestAnyRequestKeepsAlive: not only pings are signs of life; an auth packet
-// is none, in the real server either.
+// TestAnyRequestKeepsAlive: all requests are signs of life except auth, as in a
+// real server.
 func TestAnyRequestKeepsAlive(t *testing.T) {
 	for _, tc := range []struct {
 		request, answer string
@@ -99,9 +99,9 @@ func TestAnyRequestKeepsAlive(t *testing.T) {
 	}
 }
 
-// TestShorterTimeoutComesFirst: the clock, asleep until a session ends much
-// later, is in time for one that ends sooner, and for one whose client comes
-// back with a shorter timeout.
+// TestShorterTimeoutComesFirst: the clock, while asleep until a session ends, wakes
+// in time for a new session that ends sooner, and for one that is resumed with a
+// shorter timeout.
 func TestShorterTimeoutComesFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		long := rawSession(t, srv, time.Hour)
@@ -119,8 +119,7 @@ func TestShorterTimeoutComesFirst(t *testing.T) {
 	})
 }
 
-// TestPingsKeepAlive: a client without work keeps its session for as long as
-// it likes.
+// TestPingsKeepAlive: a client without work keeps its session.
 func TestPingsKeepAlive(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 3*time.Second)
@@ -135,7 +134,7 @@ func TestPingsKeepAlive(t *testing.T) {
 	})
 }
 
-// TestExpiryIsOneTransaction: all the nodes of a session go with one zxid.
+// TestExpiryIsOneTransaction: all nodes of a session are deleted with one zxid.
 func TestExpiryIsOneTransaction(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 2*time.Second)
@@ -154,7 +153,7 @@ func TestExpiryIsOneTransaction(t *testing.T) {
 	})
 }
 
-// TestResume: a session outlives its connection, by its timeout.
+// TestResume: a session outlives its connection by its timeout.
 func TestResume(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 4*time.Second)
@@ -183,7 +182,7 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestResumeNegotiatesAnew: the timeout counts that was asked for last.
+// TestResumeNegotiatesAnew: the last requested timeout counts.
 func TestResumeNegotiatesAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 2*time.Second)
@@ -195,7 +194,7 @@ func TestResumeNegotiatesAnew(t *testing.T) {
 	})
 }
 
-// TestTimeoutBounds: what a client asks for is moved into the bounds.
+// TestTimeoutBounds: requested timeouts are moved into the bounds.
 func TestTimeoutBounds(t *testing.T) {
 	for _, tc := range []struct {
 		cfg               zktest.Config
@@ -220,8 +219,8 @@ func TestTimeoutBounds(t *testing.T) {
 	}
 }
 
-// TestSessionIDs: the server's number in the high byte, and no id twice, in
-// servers that start one after the other either.
+// TestSessionIDs: ids have the server's number in the high byte and do not repeat,
+// not even in servers that start one after the other.
 func TestSessionIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := make(map[int64]bool)
@@ -244,9 +243,8 @@ func TestSessionIDs(t *testing.T) {
 	})
 }
 
-// TestForgetfulServer: a session of another server, or of one that has lost
-// its memory, cannot be resumed, and a client that has seen more transactions
-// than there were is not answered at all.
+// TestForgetfulServer: a session of another server cannot be resumed, and a client
+// that has seen later transactions than there are gets no answer.
 func TestForgetfulServer(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 10*time.Second)
@@ -265,8 +263,8 @@ func TestForgetfulServer(t *testing.T) {
 	})
 }
 
-// TestContainers: a container goes when it has had children and has none, at
-// the next check; its parent, if it is one too, at the one after that.
+// TestContainers: a container that has lost its last child goes at the next check,
+// and its parent, if that is a container too, at the one after.
 func TestContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t, zktest.Config{ContainerCheckInterval: 10 * time.Second})
@@ -318,7 +316,7 @@ func TestContainers(t *testing.T) {
 }
 
 // TestTimeToLive: a node with a time to live goes at the first check at which it
-// has no children and was not set for longer than that, to the millisecond.
+// has no children and was last set longer ago than that, to the millisecond.
 func TestTimeToLive(t *testing.T) {
 	const check = 10 * time.Second
 	for _, tc := range []struct {
@@ -351,7 +349,7 @@ func TestTimeToLive(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				c.Close() // nobody has to be connected
+				c.Close() // no client has to be connected
 				if tc.set > 0 {
 					at(tc.set)
 					if err := srv.Set("/t", nil); err != nil {
@@ -379,8 +377,8 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
-// TestContainersWithoutSessions: the clock sleeps while there is nothing to
-// do, and wakes for a container that has nobody's session to keep it awake.
+// TestContainersWithoutSessions: the clock sleeps while there is nothing to do, and
+// wakes for a container even if there is no session.
 func TestContainersWithoutSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t, zktest.Config{})
@@ -406,8 +404,8 @@ func TestContainersWithoutSessions(t *testing.T) {
 	})
 }
 
-// TestSequenceFreezes: from 2^31-1 on the numbers repeat, and those of one
-// transaction run on into the negative, as on the real server.
+// TestSequenceFreezes: from 2^31-1 on, sequence numbers repeat, and those of one
+// transaction continue into the negative, as on a real server.
 func TestSequenceFreezes(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
 		c := dialClient(t, 10*time.Second, dial)
