@@ -94,7 +94,7 @@ func ExampleServer_OnRequest() {
 	_ = srv.CreateAll("/jobs/1", nil)
 	srv.OnRequest(func(_ int64, op zktest.Op, path string) {
 		if op == zktest.OpGetData && path == "/jobs/1" {
-			_ = srv.Delete("/jobs/1") // somebody else takes it first
+			_ = srv.Delete("/jobs/1") // another client takes it first
 		}
 	})
 	names, _, err := conn.Children("/jobs")
