@@ -16,6 +16,8 @@ TIMEOUT ?= 10m
 # How long the demo, the stress harness, and each fuzz target run.
 DURATION ?= 15s
 TIME     ?= 30s
+# The port that `make zktest` serves on; 0 picks a free one.
+PORT    ?= 0
 # With DEPS=0, `make test` and `make verify` install nothing.
 DEPS    ?= 1
 
@@ -52,6 +54,10 @@ stress: bin/stress bin/zkserver ## the same on a real ZooKeeper, with DURATION=6
 .PHONY: zookeeper
 zookeeper: bin/zkserver ## run a real ZooKeeper on a free port of 127.0.0.1 until Ctrl-C
 	bin/zkserver
+
+.PHONY: zktest
+zktest: bin/zkembedded ## serve the embedded ZooKeeper, for development, on 127.0.0.1 until Ctrl-C: PORT=2181, or a free one
+	@bin/zkembedded -port $(PORT)
 
 ## Test it
 
@@ -107,6 +113,10 @@ bench-smoke: ## run every Go benchmark once, to see that it works
 .PHONY: bench
 bench: ## measure Holdfast, its limits and other locks on real servers, for bench/RESULTS.md; some minutes
 	go run ./bench
+
+.PHONY: test-kazoo
+test-kazoo: bin/zkembedded bin/zkserver ## the tests of kazoo, on the embedded server and a real one: do they differ? 2 minutes
+	@.ci/test-kazoo
 
 .PHONY: test-peers
 test-peers: ## test the locks that Holdfast is compared with, a separate module
@@ -175,11 +185,13 @@ clean: ## remove everything built here
 	rm -rf bin
 
 # Always run go build, which knows what is up to date.
-.PHONY: bin/stress bin/zkserver bin/sim.test
+.PHONY: bin/stress bin/zkserver bin/zkembedded bin/sim.test
 bin/stress:
 	@go build -o $@ ./stress
 bin/zkserver:
 	@go build -o $@ ./internal/realzk/zkserver
+bin/zkembedded:
+	@go build -o $@ ./internal/zkembedded
 # The weaver changes files of the runtime of one Go version. If another is installed,
 # Go downloads that one.
 bin/sim.test:

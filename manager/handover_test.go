@@ -348,9 +348,9 @@ func TestTroubleDuringTheHandOver(t *testing.T) {
 					h := mustLock(c.t, l)
 					token := grantOf(c.t, h).Token
 					m := &moment{c, l, h, waitBehind(c.t, h), make(chan error, 1)}
-					hold, want := c.srv.Faults().HoldRequests, trouble.before
+					hold, want := c.srv.Faults().BlockRequests, trouble.before
 					if executed {
-						hold, want = c.srv.Faults().HoldReplies, trouble.after
+						hold, want = c.srv.Faults().BlockReplies, trouble.after
 					}
 					held := hold(session(l.m))
 					h.Release()
@@ -405,7 +405,7 @@ func TestNewsOfTheNextNodeDuringTheHandOver(t *testing.T) {
 		token := grantOf(c.t, h).Token
 		n := c.tally(l.m)
 		next := waitBehind(c.t, h)
-		answers := c.srv.Faults().HoldReplies(session(l.m))
+		answers := c.srv.Faults().BlockReplies(session(l.m))
 		h.Release()
 		synctest.Wait()
 		newsFor(next)

@@ -2,11 +2,10 @@
 
 // Package jute encodes and decodes the records of ZooKeeper's client protocol.
 //
-// It is the one codec of the project: the wire wrapper in package zkio reads
-// and completes frames with it, and the embedded server in package zktest
-// speaks with it. Encoding appends to a byte slice; decoding goes through a
-// [Reader], which never panics and never allocates more than its input holds,
-// whatever lengths the input claims.
+// Package zkio reads and completes frames with it, and the embedded server in
+// package zktest uses it for everything that it reads and sends. Encoding appends
+// to a byte slice. Decoding goes through a [Reader], which never panics and never
+// allocates more than its input holds, whatever lengths the input claims.
 package jute
 
 import (
@@ -15,8 +14,8 @@ import (
 	"fmt"
 )
 
-// ErrMalformed is wrapped by every error that a Reader reports: the input is
-// shorter than it claims to be, or claims a length that no record can have.
+// ErrMalformed is wrapped by every error of a Reader: the input is shorter than it
+// claims to be, or claims a length that no record can have.
 var ErrMalformed = errors.New("jute: malformed record")
 
 // AppendInt32 appends v, big endian, to b.
@@ -38,8 +37,8 @@ func AppendString(b []byte, s string) []byte {
 	return append(AppendInt32(b, int32(len(s))), s...)
 }
 
-// AppendBuffer appends p, its length first, to b. A nil p is length -1, which
-// is how the protocol tells "no data" from "empty data".
+// AppendBuffer appends p, its length first, to b. A nil p has length -1, by which
+// the protocol distinguishes "no data" from "empty data".
 func AppendBuffer(b, p []byte) []byte {
 	if p == nil {
 		return AppendInt32(b, -1)
@@ -56,16 +55,16 @@ func AppendStrings(b []byte, v []string) []byte {
 	return b
 }
 
-// Frame returns b's first four bytes set to the length of what follows them:
-// the caller reserves them with make([]byte, 4, n) and appends the record.
+// Frame sets b's first four bytes to the length of what follows them, and returns
+// b. The caller reserves them with make([]byte, 4, n) and appends the record.
 func Frame(b []byte) []byte {
 	binary.BigEndian.PutUint32(b[:4], uint32(len(b)-4))
 	return b
 }
 
-// A Reader takes records apart. Its error is sticky: after the first fault
-// every method returns a zero value, so that a caller decodes a whole record
-// and looks at Err once. A Reader is not safe for concurrent use.
+// A Reader decodes records. Its error is sticky: after the first fault every
+// method returns a zero value, so a caller can decode a whole record and then
+// check Err once. A Reader is not safe for concurrent use.
 type Reader struct {
 	b   []byte
 	err error
@@ -74,7 +73,7 @@ type Reader struct {
 // NewReader returns a Reader of b, which it does not copy.
 func NewReader(b []byte) *Reader { return &Reader{b: b} }
 
-// Err returns the first fault met, or nil. It wraps ErrMalformed.
+// Err returns the first fault, which wraps ErrMalformed, or nil.
 func (r *Reader) Err() error { return r.err }
 
 // Len returns the number of bytes that are left.
@@ -133,8 +132,8 @@ func (r *Reader) String() string {
 	return string(r.take(int(n), "string"))
 }
 
-// Null reports whether the next string, buffer or vector is the protocol's
-// null, whose length is -1. It takes nothing.
+// Null reports whether the next string, buffer or vector is the protocol's null,
+// whose length is -1. It does not consume it.
 func (r *Reader) Null() bool {
 	return r.err == nil && len(r.b) >= 4 && int32(binary.BigEndian.Uint32(r.b)) == -1
 }
@@ -148,8 +147,8 @@ func (r *Reader) Buffer() []byte {
 	return r.take(int(n), "buffer")
 }
 
-// Count reads the length of a vector whose elements take least bytes or more
-// each, and refuses one that the rest of the input cannot hold.
+// Count reads the length of a vector whose elements take at least least bytes
+// each. A length that the rest of the input cannot hold is a fault.
 func (r *Reader) Count(least int) int {
 	n := int(r.Int32())
 	if n == -1 || r.err != nil {

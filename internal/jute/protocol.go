@@ -4,32 +4,41 @@ package jute
 
 // The operation codes of a request's header.
 const (
-	OpNotify          int32 = 0
-	OpCreate          int32 = 1
-	OpDelete          int32 = 2
-	OpExists          int32 = 3
-	OpGetData         int32 = 4
-	OpSetData         int32 = 5
-	OpGetACL          int32 = 6
-	OpSetACL          int32 = 7
-	OpGetChildren     int32 = 8
-	OpSync            int32 = 9
-	OpPing            int32 = 11
-	OpGetChildren2    int32 = 12
-	OpCheck           int32 = 13
-	OpMulti           int32 = 14
-	OpCreate2         int32 = 15
-	OpCreateContainer int32 = 19
-	OpDeleteContainer int32 = 20
-	OpCreateTTL       int32 = 21
-	OpMultiRead       int32 = 22
-	OpAuth            int32 = 100
-	OpSetWatches      int32 = 101
-	OpClose           int32 = -11
-	OpError           int32 = -1
+	OpNotify               int32 = 0
+	OpCreate               int32 = 1
+	OpDelete               int32 = 2
+	OpExists               int32 = 3
+	OpGetData              int32 = 4
+	OpSetData              int32 = 5
+	OpGetACL               int32 = 6
+	OpSetACL               int32 = 7
+	OpGetChildren          int32 = 8
+	OpSync                 int32 = 9
+	OpPing                 int32 = 11
+	OpGetChildren2         int32 = 12
+	OpCheck                int32 = 13
+	OpMulti                int32 = 14
+	OpCreate2              int32 = 15
+	OpReconfig             int32 = 16
+	OpCheckWatches         int32 = 17
+	OpRemoveWatches        int32 = 18
+	OpCreateContainer      int32 = 19
+	OpDeleteContainer      int32 = 20
+	OpCreateTTL            int32 = 21
+	OpMultiRead            int32 = 22
+	OpAuth                 int32 = 100
+	OpSetWatches           int32 = 101
+	OpSASL                 int32 = 102
+	OpGetEphemerals        int32 = 103
+	OpGetAllChildrenNumber int32 = 104
+	OpSetWatches2          int32 = 105
+	OpAddWatch             int32 = 106
+	OpWhoAmI               int32 = 107
+	OpClose                int32 = -11
+	OpError                int32 = -1
 )
 
-// The transaction ids (xid) that are no request numbers.
+// The transaction ids (xid) with a meaning of their own.
 const (
 	XidWatchEvent int32 = -1
 	XidPing       int32 = -2

@@ -116,12 +116,12 @@ var faults = []fault{
 		return true
 	}},
 	{"late requests", 1, func(n *nemesis) bool {
-		hold := n.faults().HoldRequests(n.session())
+		hold := n.faults().BlockRequests(n.session())
 		time.AfterFunc(n.upTo(n.w.plan.timeout/4), hold.Remove)
 		return true
 	}},
 	{"late replies", 1, func(n *nemesis) bool {
-		hold := n.faults().HoldReplies(n.session())
+		hold := n.faults().BlockReplies(n.session())
 		time.AfterFunc(n.upTo(n.w.plan.timeout/4), hold.Remove)
 		return true
 	}},
@@ -257,7 +257,7 @@ func (n *nemesis) strikeComeback(c *comeback, session int64, read, write string)
 	<-time.After(c.pause)
 	for _, s := range n.w.srv.Sessions() {
 		if s.ID != session {
-			hold := n.faults().HoldRequests(s.ID)
+			hold := n.faults().BlockRequests(s.ID)
 			time.AfterFunc(c.late, hold.Remove)
 		}
 	}

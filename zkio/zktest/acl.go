@@ -20,27 +20,29 @@ const (
 	permAll = permRead | permWrite | permCreate | permDelete | permAdmin
 )
 
-// An id is somebody's name under an authentication scheme.
+// An id names a client under an authentication scheme.
 type id struct{ scheme, name string }
 
-// An aclEntry grants permissions to whoever has an id.
+// An aclEntry grants permissions to the clients that have an id.
 type aclEntry struct {
 	perms int32
 	id    id
 }
 
-// anyone is everybody's id.
+// anyone is the id that every client has.
 var anyone = id{"world", "anyone"}
 
-// openACL lets everybody do everything. It is shared; nobody changes it.
+// openACL grants every client every permission. It is shared and never modified.
 var openACL = []aclEntry{{permAll, anyone}}
 
-// administrator is the identity of the Server's own methods: as a real
-// server's super user, it passes every check.
-var administrator = []id{{"super", ""}}
+// superUser passes every check.
+var superUser = id{"super", ""}
 
-// allows reports whether somebody with the identities who has perm under acl.
-// An empty list allows everything, as it does in the real server.
+// administrator is the author of what the Server's own methods do.
+var administrator = []id{superUser}
+
+// allows reports whether acl grants one of the permissions in perm to a client
+// with the ids in who. As in a real server, an empty list grants everything.
 func allows(acl []aclEntry, who []id, perm int32) bool {
 	if len(acl) == 0 {
 		return true
@@ -66,7 +68,7 @@ func allows(acl []aclEntry, who []id, perm int32) bool {
 	return false
 }
 
-// matches compares two ids of one scheme.
+// matches reports whether an entry's id covers a client's id of the same scheme.
 func matches(who, entry id) bool {
 	switch entry.scheme {
 	case "digest":
@@ -82,9 +84,9 @@ func matches(who, entry id) bool {
 	return false
 }
 
-// fixACL returns the list that is stored when somebody with the identities who
-// asks for acl: without duplicates, and with the entries of the scheme "auth"
-// replaced by who's own identities.
+// fixACL returns the list to store when a client with the ids in who asks for
+// acl. Duplicates are gone, and entries of the scheme "auth" are replaced by the
+// client's own ids.
 func fixACL(acl []aclEntry, who []id) ([]aclEntry, Code) {
 	if len(acl) == 0 {
 		return nil, CodeInvalidACL
@@ -115,7 +117,7 @@ func fixACL(acl []aclEntry, who []id) ([]aclEntry, Code) {
 				return nil, CodeInvalidACL
 			}
 		case "digest":
-			// User and hash. Colons at the end do not count.
+			// User and hash; trailing colons do not count.
 			if strings.Count(strings.TrimRight(e.id.name, ":"), ":") != 1 {
 				return nil, CodeInvalidACL
 			}
@@ -132,15 +134,22 @@ func fixACL(acl []aclEntry, who []id) ([]aclEntry, Code) {
 	return fixed, CodeOK
 }
 
-// digestID returns the identity that "user:password" proves.
+// identify adds an id that c's client has proved.
+func (c *conn) identify(who id) {
+	if !slices.Contains(c.who, who) {
+		c.who = append(slices.Clip(c.who), who) // transactions share the list
+	}
+}
+
+// digestID returns the id that the credentials "user:password" prove.
 func digestID(credentials string) id {
 	user, _, _ := strings.Cut(credentials, ":")
 	sum := sha1.Sum([]byte(credentials)) //nolint:gosec // as above
 	return id{"digest", user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
 }
 
-// masked returns acl as it is shown to those who may read but not administer:
-// the digests' hashes are hidden.
+// masked returns acl as a client sees it that may read but not administer the
+// node: without the hashes of the digests.
 func masked(acl []aclEntry) []aclEntry {
 	shown := slices.Clone(acl)
 	for i, e := range shown {

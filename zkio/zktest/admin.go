@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// administer runs one transaction with the rights of an administrator, to
-// whom no ACL applies.
+// administer runs one transaction to which no ACL applies.
 func (s *Server) administer(what, path string, session int64, fn func(tx *txn) Code) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -23,8 +22,8 @@ func (s *Server) administer(what, path string, session int64, fn func(tx *txn) C
 	return nil
 }
 
-// Create makes a persistent node that everybody may use, as some client would:
-// watches fire. Its parent must exist.
+// Create creates a persistent node with an open ACL. As with any client's
+// create, its parent must exist, and watches fire.
 func (s *Server) Create(path string, data []byte) error {
 	return s.administer("create", path, 0, func(tx *txn) Code {
 		_, code := tx.create(change{op: OpCreate, path: path, data: bytes.Clone(data), acl: openACL})
@@ -32,8 +31,8 @@ func (s *Server) Create(path string, data []byte) error {
 	})
 }
 
-// CreateAll is Create for path and whatever is missing above it. The nodes
-// that it makes above have no data. It is an error if path exists.
+// CreateAll is like Create, and also creates the missing nodes above path,
+// without data. It fails if path exists.
 func (s *Server) CreateAll(path string, data []byte) error {
 	for i, r := range path {
 		if r == '/' && i > 0 && !s.Exists(path[:i]) {
@@ -45,8 +44,7 @@ func (s *Server) CreateAll(path string, data []byte) error {
 	return s.Create(path, data)
 }
 
-// CreateEphemeral is Create for an ephemeral node of the given session, which
-// must be alive.
+// CreateEphemeral is like Create, for an ephemeral node of a live session.
 func (s *Server) CreateEphemeral(session int64, path string, data []byte) error {
 	return s.administer("create", path, session, func(tx *txn) Code {
 		if s.sessions[session] == nil {
@@ -57,7 +55,7 @@ func (s *Server) CreateEphemeral(session int64, path string, data []byte) error 
 	})
 }
 
-// Set replaces the data of a node, as some client would: watches fire.
+// Set replaces the data of a node. Watches fire.
 func (s *Server) Set(path string, data []byte) error {
 	return s.administer("set", path, 0, func(tx *txn) Code {
 		_, code := tx.setData(path, bytes.Clone(data), -1)
@@ -65,20 +63,18 @@ func (s *Server) Set(path string, data []byte) error {
 	})
 }
 
-// Delete deletes a node, as some client would: watches fire. The node must not
-// have children.
+// Delete deletes a node, which must not have children. Watches fire.
 func (s *Server) Delete(path string) error {
 	return s.administer("delete", path, 0, func(tx *txn) Code { return tx.delete(path, -1) })
 }
 
-// DeleteAll deletes a node and everything below it, children first, each node
-// in a transaction of its own. It is no error if there is no such node.
+// DeleteAll deletes a node and everything below it, children first, each in a
+// transaction of its own. A missing node is not an error.
 func (s *Server) DeleteAll(path string) error {
 	nodes := slices.DeleteFunc(s.Nodes(), func(p string) bool {
 		return p != path && !strings.HasPrefix(p, path+"/")
 	})
-	// The order of paths puts a parent before its children, so that backwards
-	// every child comes before its parent.
+	// Sorted paths put parents first. Going backwards visits children first.
 	for _, p := range slices.Backward(nodes) {
 		if err := s.Delete(p); err != nil {
 			return err
@@ -87,9 +83,9 @@ func (s *Server) DeleteAll(path string) error {
 	return nil
 }
 
-// SetSequence makes next the number of the next sequential child of the node at
-// path, so that a test need not create 2^31 nodes to see what happens there.
-// The number cannot be set back. The node's Cversion changes with it.
+// SetSequence sets the number of the next sequential child of the node at path,
+// so that a test can reach 2^31 without creating as many nodes. The number can
+// only be raised. It changes the node's Cversion.
 func (s *Server) SetSequence(path string, next int32) error {
 	return s.administer("set the sequence of", path, 0, func(tx *txn) Code {
 		n := s.lead.tree.node(path)
@@ -105,9 +101,9 @@ func (s *Server) SetSequence(path string, next int32) error {
 	})
 }
 
-// ExpireSession ends a session as if its client had not been heard of for too
-// long, and reports whether there was one: its ephemeral nodes are deleted,
-// watches fire, its connection is closed.
+// ExpireSession ends a session as if it had timed out: its ephemeral nodes are
+// deleted, watches fire, and its connection is closed. It reports whether the
+// session was alive.
 func (s *Server) ExpireSession(session int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// TestAdministration: a test's own changes, what they refuse, and what can be
-// seen of them.
+// TestAdministration: the Server's own methods change nodes, refuse what a client's
+// requests would be refused, and show the result.
 func TestAdministration(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 10*time.Second)
@@ -82,8 +82,8 @@ func TestAdministration(t *testing.T) {
 	})
 }
 
-// TestAdministrationFiresWatches: a test's change is a change like any other,
-// to those who may not make it themselves too.
+// TestAdministrationFiresWatches: changes by the Server's own methods fire watches,
+// whatever the ACLs say.
 func TestAdministrationFiresWatches(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 10*time.Second)
@@ -136,7 +136,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestSmallBuffer: the limit on frames can be set.
+// TestSmallBuffer: Config.MaxBuffer limits frames.
 func TestSmallBuffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t, zktest.Config{MaxBuffer: 100})

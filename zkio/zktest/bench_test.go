@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// inParallel runs fn for 0 … n-1 on a few goroutines, since a single caller of
+// inParallel runs fn for 0 … n-1 on several goroutines: a single caller of
 // go-zookeeper has only one request in flight.
 func inParallel(t testing.TB, n int, fn func(i int) error) {
 	t.Helper()
@@ -32,8 +32,8 @@ func inParallel(t testing.TB, n int, fn func(i int) error) {
 	wg.Wait()
 }
 
-// BenchmarkCreate creates ephemeral sequential nodes through go-zookeeper, in
-// one directory and in a directory each.
+// BenchmarkCreate creates ephemeral sequential nodes through go-zookeeper, in one
+// directory or in one directory each.
 func BenchmarkCreate(b *testing.B) {
 	for _, dirs := range []string{"one", "many"} {
 		b.Run("dirs="+dirs, func(b *testing.B) {
@@ -60,7 +60,7 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkGet is the cost of a request itself: client, pipe and server.
+// BenchmarkGet measures the cost of a request in client, pipe and server.
 func BenchmarkGet(b *testing.B) {
 	srv := newServer(b, zktest.Config{})
 	c := dialClient(b, 10*time.Second, srv.Dial)

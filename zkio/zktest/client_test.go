@@ -22,19 +22,19 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// The client cases go through what go-zookeeper's own tests expect of a server,
-// by its public API and over TCP: the basic operations, watches, and what
-// becomes of a session whose connection fails. They run on an embedded server
-// each, and, one after the other, on a real one.
+// The client cases are modelled on go-zookeeper's own integration tests: basic
+// operations, watches, and sessions whose connections fail, by its public API and
+// over TCP. They run on an embedded server each, and one after the other on a real
+// one.
 
-// A system is a server under test, which knows nodes with a time to live and
-// looks for what is to be deleted at every checkInterval.
+// A system is a server under test. It allows nodes with a time to live, and its
+// container check interval is checkInterval.
 type system struct {
 	addr    string
 	restart func() // interrupts the service
 }
 
-// A clientCase is one of them. The node at root is there, and has no children.
+// A clientCase is one of them. It finds an empty node at root.
 type clientCase struct {
 	name string
 	run  func(t *testing.T, sys system)
@@ -67,15 +67,17 @@ func TestClientReal(t *testing.T) {
 }
 
 func runClientCase(t *testing.T, tc clientCase, sys system) {
-	setUp := newDialogue(t, "setup", func() (net.Conn, error) { return net.Dial("tcp", sys.addr) }).start()
-	setUp.auth("digest", "joe:secret") // an earlier case may have left nodes of hers
-	setUp.removeAll(root)
-	setUp.create(root, "", 0)
-	setUp.close()
+	newRecord(t, to(sys.addr)).play(`
+		setup! connect
+		setup! auth digest "joe:secret"
+		setup! removeAll "/client"
+		setup! create "/client"
+		setup! close
+	`)
 	tc.run(t, sys)
 }
 
-// A cable is a way to a server that the test can interrupt.
+// A cable connects to a server, and the test can interrupt it.
 type cable struct {
 	addr string
 
@@ -102,7 +104,7 @@ func (c *cable) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	return w, nil
 }
 
-// cut closes the present connections.
+// cut closes the current connections.
 func (c *cable) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,14 +113,14 @@ func (c *cable) cut() {
 	}
 }
 
-// plug says whether connections can be made.
+// plug sets whether connections can be made.
 func (c *cable) plug(in bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unplugged = !in
 }
 
-// freeze has nothing arrive any more on the present connections.
+// freeze stops the input of the current connections.
 func (c *cable) freeze() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +131,7 @@ func (c *cable) freeze() {
 	}
 }
 
-// password returns the one that the server gave with the session.
+// password returns the session's password, from the server's first answer.
 func (c *cable) password() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,7 +174,7 @@ func connected(t *testing.T, sys system) (*client, *cable) {
 	return dialClient(t, 4*time.Second, c.dial), c
 }
 
-// made fails the test if a create did not make the node at path.
+// made fails the test unless a create succeeded and made the node at path.
 func made(t *testing.T, path, got string, err error) {
 	t.Helper()
 	if err != nil || got != path {
@@ -187,12 +189,12 @@ func told(t *testing.T, watch <-chan zk.Event) zk.Event {
 	case e := <-watch:
 		return e
 	case <-time.After(30 * time.Second):
-		t.Fatal("a watch was not told")
+		t.Fatal("a watch did not fire")
 		return zk.Event{}
 	}
 }
 
-// wantTold fails the test unless the watch is told of an event.
+// wantTold fails the test unless the watch fires with the given event.
 func wantTold(t *testing.T, watch <-chan zk.Event, kind zk.EventType, path string) {
 	t.Helper()
 	if e := told(t, watch); e.Type != kind || e.Path != path || e.Err != nil {
@@ -200,8 +202,8 @@ func wantTold(t *testing.T, watch <-chan zk.Event, kind zk.EventType, path strin
 	}
 }
 
-// untold fails the test if a watch was told something. c has to have had an
-// answer since: what it is told comes before that.
+// untold fails the test if a watch has fired. Events come before answers, so the
+// client must have got an answer since.
 func untold(t *testing.T, watch <-chan zk.Event) {
 	t.Helper()
 	select {
@@ -211,7 +213,7 @@ func untold(t *testing.T, watch <-chan zk.Event) {
 	}
 }
 
-// wantErr fails the test unless err is target, or, if that is a string, says it.
+// wantErr fails the test unless err is target or, if that is a string, contains it.
 func wantErr(t *testing.T, what string, err error, target any) {
 	t.Helper()
 	switch target := target.(type) {
@@ -231,63 +233,6 @@ func wantErr(t *testing.T, what string, err error, target any) {
 }
 
 var clientCases = []clientCase{
-	{"states", func(t *testing.T, sys system) {
-		called := make(chan zk.Event, 100)
-		conn, events, err := zk.Connect([]string{sys.addr}, 4*time.Second, zk.WithLogger(nolog{}), zk.WithEventCallback(func(e zk.Event) { called <- e }))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, source := range map[string]<-chan zk.Event{"callback": called, "channel": events} {
-			for _, want := range []zk.State{zk.StateConnecting, zk.StateConnected, zk.StateHasSession} {
-				if e := told(t, source); e.Type != zk.EventSession || e.State != want {
-					t.Errorf("%s: %+v, want %v", name, e, want)
-				}
-			}
-		}
-		if conn.State() != zk.StateHasSession || conn.SessionID() == 0 {
-			t.Errorf("state %v, session %x", conn.State(), conn.SessionID())
-		}
-		conn.Close()
-		conn.Close() // is allowed
-		for name, source := range map[string]<-chan zk.Event{"callback": called, "channel": events} {
-			if e := told(t, source); e.State != zk.StateDisconnected {
-				t.Errorf("%s: %+v, want that it is disconnected", name, e)
-			}
-		}
-		if e, ok := <-events; ok {
-			t.Errorf("after the end: %+v", e)
-		}
-		for range 30 {
-			if _, err := conn.Create(root+"/late", nil, 0, open); err == nil {
-				t.Fatal("a closed client can create")
-			}
-		}
-	}},
-	{"nobody there", func(t *testing.T, sys system) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := l.Addr().String()
-		l.Close()
-		conn, events, err := zk.Connect([]string{addr}, 4*time.Second, zk.WithLogger(nolog{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := conn.Get(root); err == nil {
-			t.Error("a request was answered by nobody")
-		}
-		conn.Close()
-		for range events {
-		}
-	}},
-	{"commands", func(t *testing.T, sys system) {
-		if ok := zk.FLWRuok([]string{sys.addr}, 10*time.Second); !slices.Equal(ok, []bool{true}) {
-			t.Errorf("ruok: %v", ok)
-		}
-		// Its FLWSrvr does not understand how Debian's build of ZooKeeper writes
-		// its version; so that is no case here (see TestFourLetterCommands).
-	}},
 	{"one node", func(t *testing.T, sys system) {
 		c, _ := connected(t, sys)
 		other, _ := connected(t, sys)
@@ -318,57 +263,6 @@ var clientCases = []clientCase{
 			t.Errorf("Sync: %q, %v", synced, err)
 		}
 	}},
-	{"kinds of nodes", func(t *testing.T, sys system) {
-		c, _ := connected(t, sys)
-		create := func(path string, flags int32) (string, error) { return c.Create(path, []byte{12}, flags, open) }
-		container := func(path string, flags int32) (string, error) {
-			return c.CreateContainer(path, []byte{12}, flags, open)
-		}
-		mortal := func(path string, flags int32) (string, error) {
-			return c.CreateTTL(path, []byte{12}, flags, open, time.Minute)
-		}
-		for _, tc := range []struct {
-			name  string
-			do    func(path string, flags int32) (string, error)
-			flags int32
-			path  string // if not one of its own
-			err   any
-			made  string // what is added to the path
-		}{
-			{"persistent", create, zk.FlagPersistent, "", nil, ""},
-			{"ephemeral", create, zk.FlagEphemeral, "", nil, ""},
-			{"sequential", create, zk.FlagSequence, "", nil, "0000000002"},
-			{"ephemeral sequential", create, zk.FlagEphemeral | zk.FlagSequence, "", nil, "0000000003"},
-			{"with a container's flag", create, zk.FlagContainer, "", nil, ""},
-			{"with the flag of a time to live", create, zk.FlagTTL, "", zk.ErrInvalidFlags, ""},
-			{"unknown flags", create, 999, "", "invalid flag value: [999]", ""},
-			{"bad path", create, 0, "no/slash", zk.ErrInvalidPath, ""},
-			{"no parent", create, 0, root + "/missing/x", zk.ErrNoNode, ""},
-			{"container", container, zk.FlagContainer, "", nil, ""},
-			{"container with a bad path", container, zk.FlagContainer, "no/slash", zk.ErrInvalidPath, ""},
-			{"container, persistent", container, zk.FlagPersistent, "", zk.ErrInvalidFlags, ""},
-			{"container, ephemeral", container, zk.FlagEphemeral, "", zk.ErrInvalidFlags, ""},
-			{"container, sequential", container, zk.FlagSequence, "", zk.ErrInvalidFlags, ""},
-			{"container, with a time to live", container, zk.FlagTTL, "", zk.ErrInvalidFlags, ""},
-			{"container, unknown flags", container, 999, "", "invalid flag value: [999]", ""},
-			{"time to live", mortal, zk.FlagTTL, "", nil, ""},
-			{"time to live, sequential", mortal, zk.FlagPersistentSequentialWithTTL, "", nil, "0000000007"},
-			{"time to live, bad path", mortal, zk.FlagTTL, "no/slash", zk.ErrInvalidPath, ""},
-			{"time to live, container", mortal, zk.FlagContainer, "", zk.ErrInvalidFlags, ""},
-			{"time to live, unknown flags", mortal, 999, "", "invalid flag value: [999]", ""},
-			{"no time to live", func(path string, flags int32) (string, error) { return c.CreateTTL(path, nil, flags, open, 0) }, zk.FlagTTL, "", zk.ErrBadArguments, ""},
-		} {
-			path := tc.path
-			if path == "" {
-				path = root + "/" + strings.ReplaceAll(tc.name, " ", "-")
-			}
-			got, err := tc.do(path, tc.flags)
-			wantErr(t, tc.name, err, tc.err)
-			if tc.err == nil && got != path+tc.made {
-				t.Errorf("%s: made %q", tc.name, got)
-			}
-		}
-	}},
 	{"nodes that go by themselves", func(t *testing.T, sys system) {
 		c, _ := connected(t, sys)
 		for _, path := range []string{root + "/container", root + "/fresh"} {
@@ -389,16 +283,6 @@ var clientCases = []clientCase{
 		wantTold(t, dead, zk.EventNodeDeleted, root+"/mortal")
 		if names, _, err := c.Children(root); !slices.Equal(names, []string{"fresh"}) || err != nil {
 			t.Errorf("left are %v, %v", names, err)
-		}
-	}},
-	{"protected", func(t *testing.T, sys system) {
-		c, _ := connected(t, sys)
-		path, err := c.CreateProtectedEphemeralSequential(root+"/n-", []byte("x"), open)
-		if err != nil || !strings.HasPrefix(path, root+"/_c_") || !strings.HasSuffix(path, "-n-0000000000") {
-			t.Fatalf("CreateProtectedEphemeralSequential: %q, %v", path, err)
-		}
-		if _, stat, err := c.Get(path); err != nil || stat.EphemeralOwner != c.SessionID() {
-			t.Errorf("Get: %+v, %v; session %x", stat, err, c.SessionID())
 		}
 	}},
 	{"multi", func(t *testing.T, sys system) {
@@ -427,30 +311,6 @@ var clientCases = []clientCase{
 		}
 		_, _, err = c.Get(root + "/b")
 		wantErr(t, "what a failed Multi would have made", err, zk.ErrNoNode)
-	}},
-	{"access control lists", func(t *testing.T, sys system) {
-		c, _ := connected(t, sys)
-		wantErr(t, "credentials of any form", c.AddAuth("digest", []byte("blah")), nil)
-		path := root + "/a"
-		got, err := c.Create(path, nil, 0, open)
-		made(t, path, got, err)
-		for _, acl := range [][]zk.ACL{open, {{Perms: zk.PermAll, Scheme: "ip", ID: "127.0.0.1"}}, zk.WorldACL(zk.PermAdmin | zk.PermRead)} {
-			if stat, err := c.SetACL(path, acl, -1); err != nil || stat == nil {
-				t.Errorf("SetACL %v: %+v, %v", acl, stat, err)
-			}
-			if got, stat, err := c.GetACL(path); !reflect.DeepEqual(got, acl) || err != nil || stat == nil {
-				t.Errorf("GetACL: %v, %+v, %v; want %v", got, stat, err, acl)
-			}
-		}
-		_, err = c.SetACL(path, open, 0)
-		wantErr(t, "SetACL of an old version", err, zk.ErrBadVersion)
-		_, err = c.Set(path, nil, -1)
-		wantErr(t, "Set without permission", err, zk.ErrNoAuth)
-		_, err = c.SetACL(path, zk.AuthACL(zk.PermAll), -1)
-		wantErr(t, "auth, with credentials", err, nil)
-		stranger, _ := connected(t, sys)
-		_, err = stranger.Create(root+"/b", nil, 0, zk.AuthACL(zk.PermAll))
-		wantErr(t, "auth, without credentials", err, zk.ErrInvalidACL)
 	}},
 	{"credentials", func(t *testing.T, sys system) {
 		c, wires := connected(t, sys)
@@ -482,7 +342,7 @@ var clientCases = []clientCase{
 	}},
 	{"many children", func(t *testing.T, sys system) {
 		c, _ := connected(t, sys)
-		// More than the megabyte that a request may have.
+		// More than a megabyte, the bound of requests.
 		const count = 800
 		inParallel(t, 16, func(i int) error {
 			for k := i; k < count; k += 16 {
@@ -526,33 +386,11 @@ var clientCases = []clientCase{
 		_, _, _, err = c.ChildrenW(root + "/a")
 		wantErr(t, "ChildrenW of nothing", err, zk.ErrNoNode)
 	}},
-	{"watches on data", func(t *testing.T, sys system) {
-		c, _ := connected(t, sys)
-		other, _ := connected(t, sys)
-		path := root + "/a"
-		ok, _, made, err := c.ExistsW(path)
-		if ok || err != nil {
-			t.Fatalf("ExistsW: %v, %v", ok, err)
-		}
-		if _, err := other.Create(path, nil, 0, open); err != nil {
-			t.Fatal(err)
-		}
-		wantTold(t, made, zk.EventNodeCreated, path)
-		_, _, changed, err := c.GetW(path)
-		wantErr(t, "GetW", err, nil)
-		_, err = other.Set(path, []byte("x"), -1)
-		wantErr(t, "Set", err, nil)
-		wantTold(t, changed, zk.EventNodeDataChanged, path)
-		_, _, deleted, err := c.ExistsW(path)
-		wantErr(t, "ExistsW", err, nil)
-		wantErr(t, "Delete", other.Delete(path, -1), nil)
-		wantTold(t, deleted, zk.EventNodeDeleted, path)
-	}},
 	{"watches on a new connection", func(t *testing.T, sys system) {
 		c, wires := connected(t, sys)
 		other, _ := connected(t, sys)
-		// So many that the client sets them in more than one request, each of
-		// which has 128 kB at most.
+		// The client sets them again in several requests, of at most 128 kB
+		// each.
 		const count = 400
 		paths := make([]string, count)
 		watches := make([]<-chan zk.Event, count)
@@ -611,15 +449,15 @@ var clientCases = []clientCase{
 		told(t, watch) // of the node
 		_, _, watch, err = c.ChildrenW(root)
 		wantErr(t, "ChildrenW", err, nil)
-		// Somebody who knows the password closes the session.
+		// Another client with the session's password closes the session.
 		wires.plug(false)
-		thief := newDialogue(t, "thief", func() (net.Conn, error) { return net.Dial("tcp", sys.addr) })
-		thief.connect(4*time.Second, id, wires.password(), 0, 0)
-		if thief.session != id {
-			t.Fatalf("the session was not taken over: %s", thief.text.String())
+		thief := newRecord(t, to(sys.addr)).peer("thief")
+		thief.passwords[id] = wires.password()
+		if got := thief.do(fmt.Sprintf("connect session=%d", id)); thief.session != id {
+			t.Fatalf("the session was not taken over: %s", got)
 		}
 		c.await(t, zk.StateDisconnected)
-		thief.close()
+		thief.do("close")
 		wires.plug(true)
 		if e := told(t, watch); e.Err != zk.ErrSessionExpired || e.Type != zk.EventNotWatching || e.Path != root {
 			t.Errorf("the watch was told %+v", e)
@@ -681,7 +519,7 @@ var clientCases = []clientCase{
 		_, _, watch, err := c.ChildrenW(root)
 		wantErr(t, "ChildrenW", err, nil)
 		wires.freeze()
-		// Two thirds of the session's timeout later the client gives up the
+		// After two thirds of the session timeout the client gives up the
 		// connection, but not the session.
 		wantErr(t, "a request that is not answered", c.Delete(root+"/missing", -1), zk.ErrConnectionClosed)
 		c.await(t, zk.StateHasSession)
@@ -725,7 +563,7 @@ var clientCases = []clientCase{
 			data = append(data, data...)
 			data = append(data, data...)
 		}
-		// The server's own bound, for requests.
+		// The server bounds requests.
 		_, err = c.Create(root+"/large", make([]byte, 1<<20), 0, open)
 		if err == nil {
 			t.Error("a request of more than a megabyte was executed")

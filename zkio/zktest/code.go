@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
-// A Code is an error code of ZooKeeper's protocol, as it stands in the header
-// of a reply. It is an error; the methods of Server wrap it, so that
-// errors.Is(err, zktest.CodeNoNode) tells what happened.
+// A Code is an error code of ZooKeeper's protocol, found in the header of a
+// reply. It implements error, and the errors of Server's methods wrap it: test
+// them with errors.Is(err, zktest.CodeNoNode).
 type Code int32
 
 // The codes that the server answers with.
@@ -29,6 +29,8 @@ const (
 	CodeSessionExpired          Code = Code(jute.ErrSessionExpired)
 	CodeInvalidACL              Code = Code(jute.ErrInvalidACL)
 	CodeAuthFailed              Code = Code(jute.ErrAuthFailed)
+	CodeNoWatcher               Code = Code(jute.ErrNoWatcher)
+	CodeReconfigDisabled        Code = Code(jute.ErrReconfigDisabled)
 )
 
 var codeTexts = map[Code]string{
@@ -46,6 +48,8 @@ var codeTexts = map[Code]string{
 	CodeSessionExpired:          "session expired",
 	CodeInvalidACL:              "invalid ACL",
 	CodeAuthFailed:              "authentication failed",
+	CodeNoWatcher:               "no such watch",
+	CodeReconfigDisabled:        "reconfiguration is disabled",
 }
 
 // Error returns the code's meaning and its number.

@@ -7,46 +7,57 @@ import (
 	"time"
 )
 
-// Config configures a Server. The zero value is a server with the timing of a
-// real one's default configuration.
+// Config configures a Server. The zero value has the timing of a real server's
+// default configuration.
 type Config struct {
-	// TickTime is the server's unit of time: sessions expire on multiples of
-	// it. Defaults to 2 s.
+	// TickTime is the server's unit of time. Sessions expire at multiples of
+	// it. The default is 2 s.
 	TickTime time.Duration
 
-	// MinSessionTimeout and MaxSessionTimeout bound the session timeout that
-	// a client may ask for; a request outside is moved to the nearer bound.
-	// They default to 2 and to 20 ticks. A maximum below the minimum is
-	// raised to it.
+	// MinSessionTimeout and MaxSessionTimeout bound the session timeouts that
+	// clients get: the server moves what they ask for to the nearer bound.
+	// The defaults are 2 and 20 ticks. A maximum below the minimum is raised
+	// to it.
 	MinSessionTimeout time.Duration
 	MaxSessionTimeout time.Duration
 
-	// ContainerCheckInterval is the time between two looks for container
-	// nodes that have had children and are empty, and for nodes whose time
-	// to live is over; those are deleted. Defaults to 60 s.
+	// ContainerCheckInterval is how often the server deletes container nodes
+	// that have lost their last child, and nodes whose time to live is over.
+	// The default is 60 s.
 	ContainerCheckInterval time.Duration
 
-	// ExtendedTypes lets clients make nodes with a time to live, as the
-	// system property zookeeper.extendedTypesEnabled does with a real
-	// server; without it, as there, they are told "unimplemented". Such a
-	// node goes at the first check (see ContainerCheckInterval) at which it
-	// has no children and its data has not been set for longer than that
-	// time.
+	// ExtendedTypes lets clients create nodes with a time to live, like a
+	// real server's system property zookeeper.extendedTypesEnabled. Without
+	// it such requests fail with "unimplemented". The server deletes such a
+	// node at the first check (see ContainerCheckInterval) at which it has no
+	// children and its data was last set longer ago than its time to live.
 	ExtendedTypes bool
 
-	// MaxBuffer is the largest frame that a client may send, in bytes
-	// without the length field; a larger one ends its connection. Defaults
-	// to 1 MB less one byte, which is ZooKeeper's jute.maxbuffer.
+	// MaxBuffer is the size of the largest frame that a client may send, in
+	// bytes, not counting the length field. A larger one ends the connection.
+	// The default is ZooKeeper's jute.maxbuffer, 1 MB less one byte.
 	MaxBuffer int
 
-	// ID is the server's number, the high byte of the ids of its sessions.
-	// Defaults to 1. With ExtendedTypes 255 means something else in that
-	// place, and is taken for 254.
+	// ID is the server's number, which is the high byte of its sessions' ids.
+	// The default is 1. With ExtendedTypes, 255 is reserved and means 254.
 	ID uint8
 
-	// Logger receives what a server has to say: when it listens, that it is
-	// meant for development and tests; and as warnings, which connections it
-	// drops and why. Defaults to slog.Default().
+	// FourLetterWords lists the monitoring commands, such as "ruok", that the
+	// server answers. Nil, the default, means all of them, since clients in
+	// tests use them to wait for a server or to ask for its version. (A real
+	// server answers only "srvr" unless its 4lw.commands.whitelist says
+	// otherwise.) An empty list means none.
+	FourLetterWords []string
+
+	// SuperDigest is the digest identity of a super user, who may do
+	// everything whatever the ACLs say: "user:" followed by the base64 of the
+	// SHA-1 of "user:password", as in a real server's system property
+	// zookeeper.DigestAuthenticationProvider.superDigest. Empty means none.
+	SuperDigest string
+
+	// Logger gets a message when the server begins to listen, which says that
+	// it is for development and tests, and a warning for each connection that
+	// the server drops. The default is slog.Default().
 	Logger *slog.Logger
 }
 

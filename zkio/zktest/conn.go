@@ -3,6 +3,7 @@
 package zktest
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,56 +14,60 @@ import (
 	"time"
 )
 
-// flushGrace bounds the time that a connection that the server closes has for
-// its last answers; a client that does not read loses them.
+// flushGrace bounds how long the server tries to send the last answers on a
+// connection that it closes. A client that does not read loses them.
 const flushGrace = 5 * time.Second
 
 // A conn is one connection of a client. Two goroutines serve it: the reader
-// takes requests from the wire and executes them, one after the other; the
-// writer sends what is queued. Since the queue has no bound, executing a
-// request never waits for anybody's network, and a watch event costs its
-// causer an append.
+// reads requests and executes them one by one, and the writer sends what is
+// queued. The queue is unbounded, so executing a request never waits for any
+// client's network, and notifying a watch costs no more than an append.
 type conn struct {
 	srv *Server
 	nc  net.Conn
+	raw net.Conn // nc, or what is below its TLS: closing it never waits
 
 	// Only the reader uses these.
 	in   frameReader
-	held [][]byte // frames that arrived during a blackhole, or that a Hold keeps; inbound.waiting is their number
+	held [][]byte // frames held back by a blackhole or a Block; inbound.waiting is their number
 
-	serial uint64 // in the order of the connections' making; set before its goroutines run
+	serial uint64 // numbers connections in the order of their creation; set before the goroutines start
 
 	// Server.mu protects these.
-	lag     *Lag     // the view that it is served from, if that is not the lead
-	session *session // whose conn this is; nil before the handshake, and when the server has parted with the connection
-	sid     int64    // the session's id; written once, by the reader, which reads it without Server.mu
-	who     []id     // the identities that the client has proved
-	watches map[string]watchKinds
-	gone    bool // the server has parted with the connection: nothing that still arrives is executed
+	lag     *Lag     // whose view serves it; nil: the lead
+	session *session // nil before the handshake, and once the server is done with the connection
+	sid     int64    // the session's id; written once, by the reader, which may read it without Server.mu
+	who     []id     // the ids that the client has proved
+	watches map[string]watching
+	gone    bool // the server is done with the connection, and executes nothing that still arrives
 
-	// mu protects the rest. It is taken with and without Server.mu held, and
-	// nothing is locked under it.
+	// mu protects the rest. It may be locked while Server.mu is held, and no
+	// other mutex is locked while it is held.
 	mu        sync.Mutex
-	cond      sync.Cond // something below has changed
+	cond      sync.Cond // signals changes of the fields below
 	queue     []outgoing
 	finishing bool // close the connection when the queue is empty
-	aborted   bool // the connection is closed; forget the queue
-	holes     int  // blackholes that the connection is in
-	inbound   gate // before the frames in held
-	outbound  gate // before the frames in queue that are held
+	aborted   bool // the connection is closed, and the queue dropped
+	ready     bool // the reader can be woken: a TLS handshake cannot be interrupted
+	holes     int  // number of blackholes that the connection is in
+	inbound   gate // for the frames in held
+	outbound  gate // for the frames in queue that are held
 }
 
 // An outgoing frame waits in a connection's queue.
 type outgoing struct {
-	frame []byte    // shared among connections if it is an event: never changed
-	due   time.Time // not to be sent before; zero: at once
-	held  bool      // it waits at the outbound gate
+	frame []byte    // an event's is shared by connections: never modified
+	due   time.Time // earliest time to send it; zero: now
+	held  bool      // waits at the outbound gate
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{srv: s, nc: nc, in: frameReader{r: nc, limit: s.cfg.MaxBuffer}}
+	c := &conn{srv: s, nc: nc, raw: nc, in: frameReader{r: nc, limit: s.cfg.MaxBuffer}}
+	if t, ok := nc.(*tls.Conn); ok {
+		c.raw = t.NetConn()
+	}
 	c.cond.L = &c.mu
-	host := "127.0.0.1" // what an in-memory connection passes for
+	host := "127.0.0.1" // the address of in-memory connections
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		host = a.IP.String()
 	}
@@ -70,11 +75,10 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// address returns the address that the client has connected to.
+// address returns the address that the client connected to.
 func (c *conn) address() string { return c.nc.LocalAddr().String() }
 
-// view returns the data as the server shows them to the client. The caller
-// holds Server.mu.
+// view returns the view that serves the client. The caller holds Server.mu.
 func (c *conn) view() *view {
 	if c.lag != nil {
 		return &c.lag.view
@@ -85,8 +89,8 @@ func (c *conn) view() *view {
 // send queues frame.
 func (c *conn) send(frame []byte) { c.sendAfter(frame, 0) }
 
-// sendAfter queues frame, to be sent no sooner than after delay. What is
-// queued behind it waits too: the order on a connection never changes.
+// sendAfter queues frame, to be sent after delay. Frames queued later wait for
+// it: the order on a connection never changes.
 func (c *conn) sendAfter(frame []byte, delay time.Duration) {
 	o := outgoing{frame: frame}
 	if delay > 0 {
@@ -97,7 +101,7 @@ func (c *conn) sendAfter(frame []byte, delay time.Duration) {
 	if c.finishing || c.aborted {
 		return
 	}
-	if c.outbound.hold != nil {
+	if c.outbound.block != nil {
 		o.held = true
 		c.outbound.keep()
 	}
@@ -105,7 +109,7 @@ func (c *conn) sendAfter(frame []byte, delay time.Duration) {
 	c.cond.Broadcast()
 }
 
-// finish closes the connection as soon as what is queued has been sent.
+// finish closes the connection once the queue has been sent.
 func (c *conn) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +118,7 @@ func (c *conn) finish() {
 	}
 	c.finishing = true
 	if c.holes == 0 {
-		// A write that is stuck already gets a bound, too.
+		// This also bounds a write that is already stuck.
 		_ = c.nc.SetWriteDeadline(time.Now().Add(flushGrace))
 	}
 	c.cond.Broadcast()
@@ -127,17 +131,17 @@ func (c *conn) abort() {
 	c.queue, c.outbound.waiting, c.outbound.lets = nil, 0, 0
 	c.cond.Broadcast()
 	c.mu.Unlock()
-	_ = c.nc.Close()
+	_ = c.raw.Close()
 }
 
-// mute puts the connection into one more blackhole.
+// mute puts the connection into a blackhole.
 func (c *conn) mute() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.holes++
 }
 
-// unmute takes the connection out of one.
+// unmute takes the connection out of a blackhole.
 func (c *conn) unmute() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,36 +151,38 @@ func (c *conn) unmute() {
 	}
 }
 
-// wake has reader and writer look whether something may pass that could not.
+// wake makes the reader and the writer check again whether anything may pass.
 // The caller holds c.mu.
 func (c *conn) wake() {
 	c.cond.Broadcast()
-	// The reader may be waiting in Read, with frames held back.
-	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+	if c.ready {
+		// The reader may be in Read while it holds frames back.
+		_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
 }
 
-// admit reports whether the first of the frames in held may be executed, and
-// counts it as gone if so.
+// admit reports whether the first frame in held may be executed, and if so
+// counts it out.
 func (c *conn) admit() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.holes == 0 && c.inbound.pass()
 }
 
-// keep reports whether a frame that has just arrived has to wait, and counts it
-// if so.
+// keep reports whether a frame that has just arrived must wait, and if so counts
+// it.
 func (c *conn) keep() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.holes == 0 && c.inbound.hold == nil && c.inbound.waiting == 0 {
+	if c.holes == 0 && c.inbound.block == nil && c.inbound.waiting == 0 {
 		return false
 	}
 	c.inbound.keep()
 	return true
 }
 
-// putBack has frame wait before all others. It is good until the next call of
-// next only, and so is copied.
+// putBack makes frame the first that waits. It copies frame, which is only valid
+// until the next call of next.
 func (c *conn) putBack(frame []byte) {
 	c.held = append([][]byte{append([]byte(nil), frame...)}, c.held...)
 	c.mu.Lock()
@@ -184,9 +190,9 @@ func (c *conn) putBack(frame []byte) {
 	c.inbound.keep()
 }
 
-// writeLoop is the writer. It ends, and closes the connection, when that was
-// aborted or is finished, or a write fails. Until then the server knows of the
-// connection, so that Close can abort it.
+// writeLoop is the writer. It ends, and closes the connection, when the
+// connection is aborted or finished or a write fails. Until then the server
+// tracks the connection, so that Close can abort it.
 func (c *conn) writeLoop() {
 	defer c.srv.wg.Done()
 	defer c.srv.forget(c)
@@ -210,8 +216,8 @@ func (c *conn) writeLoop() {
 	}
 }
 
-// nextBatch waits until there is something to send and it may be sent, and
-// takes it. It reports false when the connection is to be closed.
+// nextBatch waits for frames that may be sent and takes them off the queue. It
+// reports false if the connection must be closed instead.
 func (c *conn) nextBatch() ([]outgoing, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,7 +226,7 @@ func (c *conn) nextBatch() ([]outgoing, bool) {
 		case c.aborted:
 			return nil, false
 		case c.holes > 0:
-			// Nothing passes, the end of the connection included.
+			// Nothing passes, not even the end of the connection.
 		case len(c.queue) == 0 && c.finishing:
 			return nil, false
 		case len(c.queue) > 0:
@@ -249,7 +255,7 @@ func (c *conn) nextBatch() ([]outgoing, bool) {
 	}
 }
 
-// waitAtMost waits for a change, or for d. The caller holds c.mu.
+// waitAtMost waits for a change for at most d. The caller holds c.mu.
 func (c *conn) waitAtMost(d time.Duration) {
 	t := time.AfterFunc(d, func() {
 		c.mu.Lock()
@@ -260,8 +266,8 @@ func (c *conn) waitAtMost(d time.Duration) {
 	c.cond.Wait()
 }
 
-// readLoop is the reader. When it ends the server has parted with the
-// connection, and the writer ends too.
+// readLoop is the reader. When it ends, the server is done with the connection,
+// and the writer ends too.
 func (c *conn) readLoop() {
 	s := c.srv
 	defer s.wg.Done()
@@ -272,7 +278,7 @@ func (c *conn) readLoop() {
 	s.mu.Unlock()
 
 	c.mu.Lock()
-	flushing := c.finishing && c.holes == 0 && c.outbound.hold == nil
+	flushing := c.finishing && c.holes == 0 && c.outbound.block == nil
 	c.mu.Unlock()
 	if !flushing {
 		c.abort()
@@ -282,10 +288,18 @@ func (c *conn) readLoop() {
 	}
 }
 
-// serve executes what arrives on the connection until it ends. What arrives
-// after the server has parted with the connection is read and thrown away, so
-// that the last answers are not lost to a reset.
+// serve executes what arrives on the connection until it ends. When the server is
+// done with the connection, serve reads on and discards what it reads: closing a
+// connection with unread input would reset it and lose the last answers.
 func (c *conn) serve() error {
+	if t, ok := c.nc.(*tls.Conn); ok {
+		if err := t.Handshake(); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	c.ready = true
+	c.mu.Unlock()
 	if err := c.handshake(); err != nil {
 		return err
 	}
@@ -300,9 +314,8 @@ func (c *conn) serve() error {
 	}
 }
 
-// next returns the next frame that arrives. During a blackhole or a Hold it
-// goes on reading, since that is how it learns that the client has left, but
-// keeps what it reads until it may pass.
+// next returns the next frame to execute. During a blackhole or a Block it keeps
+// reading, to learn that the client has left, and holds back what it reads.
 func (c *conn) next() ([]byte, error) {
 	for {
 		if len(c.held) > 0 && c.admit() {
@@ -313,8 +326,8 @@ func (c *conn) next() ([]byte, error) {
 		frame, err := c.in.next()
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			// We were woken. The order matters: first the deadline is cleared,
-			// then the loop looks whether something may pass.
+			// Woken. The deadline must be cleared before the loop checks what
+			// may pass, or a wake in between would be lost.
 			if err := c.nc.SetReadDeadline(time.Time{}); err != nil {
 				return nil, err
 			}
@@ -328,22 +341,22 @@ func (c *conn) next() ([]byte, error) {
 	}
 }
 
-// errFrame is wrapped by the error of a frame that no client may send.
+// errFrame is wrapped by the errors of malformed frames.
 var errFrame = errors.New("bad frame")
 
-// A frameReader cuts a byte stream into frames: four bytes of length, then as
-// many bytes. It keeps what it has when a read fails, so that it can go on
-// after a deadline. Its buffer grows with what arrives, not with what a
-// length field promises.
+// A frameReader splits a byte stream into frames: a length of four bytes, then
+// as many bytes. When a read fails it keeps what it has, so it can continue after
+// a deadline. Its buffer grows with what has arrived, whatever a length field
+// claims.
 type frameReader struct {
 	r     io.Reader
 	limit int
 	buf   []byte
-	from  int // buf[from:] has arrived and not been returned
+	from  int // buf[from:] has not been returned yet
 }
 
-// next returns the next frame, without its length. It is good until the next
-// call.
+// next returns the next frame without its length. The frame is valid until the
+// next call.
 func (f *frameReader) next() ([]byte, error) {
 	for {
 		have := f.buf[f.from:]
@@ -363,20 +376,20 @@ func (f *frameReader) next() ([]byte, error) {
 	}
 }
 
-// pending returns up to n bytes that have arrived and not been returned.
+// pending returns up to n bytes that have arrived and have not been returned.
 func (f *frameReader) pending(n int) []byte {
 	have := f.buf[f.from:]
 	return have[:min(n, len(have))]
 }
 
-// fill reads once more from the wire.
+// fill reads once.
 func (f *frameReader) fill() error {
 	if f.from > 0 {
 		rest := copy(f.buf, f.buf[f.from:])
 		f.buf, f.from = f.buf[:rest], 0
 	}
 	if len(f.buf) == 0 && cap(f.buf) > 1<<16 {
-		f.buf = nil // one large request does not pin its memory
+		f.buf = nil // do not keep the memory of one large request
 	}
 	if len(f.buf) == cap(f.buf) {
 		f.buf = append(make([]byte, 0, max(4096, 2*cap(f.buf))), f.buf...)
@@ -384,7 +397,7 @@ func (f *frameReader) fill() error {
 	n, err := f.r.Read(f.buf[len(f.buf):cap(f.buf)])
 	f.buf = f.buf[:len(f.buf)+n]
 	if n > 0 {
-		return nil // an error, if any, comes again
+		return nil // the next read reports the error, if any
 	}
 	if err == io.EOF && len(f.buf) > 0 {
 		return fmt.Errorf("%w: the connection ended inside it", errFrame)

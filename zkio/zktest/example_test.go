@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// A server for a test, reached over TCP by whatever client the program uses.
+// A server for a test, to which any client can connect by TCP.
 func Example() {
 	srv := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
 	defer srv.Close()
@@ -35,15 +35,15 @@ func Example() {
 	path, err := conn.Create("/task-", []byte("data"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	fmt.Println(path, err)
 
-	// What the program has left in the server can be looked at.
+	// The test can look at what the program has left in the server.
 	fmt.Println(srv.Nodes())
 	// Output:
 	// /task-0000000000 <nil>
 	// [/task-0000000000]
 }
 
-// connect returns a client on an in-memory connection to srv, and a function
-// that closes it and waits until its goroutines have ended.
+// connect returns a client with an in-memory connection to srv, and a function that
+// closes it and waits for its goroutines to end.
 func connect(srv *zktest.Server) (conn *zk.Conn, stop func(), err error) {
 	conn, events, err := zk.Connect([]string{"127.0.0.1"}, 10*time.Second, zk.WithLogger(nolog{}),
 		zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
@@ -56,8 +56,8 @@ func connect(srv *zktest.Server) (conn *zk.Conn, stop func(), err error) {
 	}, err
 }
 
-// The server can lose an answer, which a real one does rarely, and never when
-// a test needs it: the client cannot know that its node was created.
+// The server can lose an answer whenever a test needs it to. The client cannot know
+// that its node was created.
 func ExampleFaults_DropReply() {
 	srv := zktest.NewServer(zktest.Config{})
 	defer srv.Close()
@@ -79,8 +79,8 @@ func ExampleFaults_DropReply() {
 	// answers lost: 1
 }
 
-// A hook acts exactly between two requests of a client, where a race would
-// strike once in a million times.
+// A hook acts exactly between two requests of a client, where a race would strike
+// once in a million runs.
 func ExampleServer_OnRequest() {
 	srv := zktest.NewServer(zktest.Config{})
 	defer srv.Close()
@@ -94,7 +94,7 @@ func ExampleServer_OnRequest() {
 	_ = srv.CreateAll("/jobs/1", nil)
 	srv.OnRequest(func(_ int64, op zktest.Op, path string) {
 		if op == zktest.OpGetData && path == "/jobs/1" {
-			_ = srv.Delete("/jobs/1") // somebody else takes it first
+			_ = srv.Delete("/jobs/1") // another client takes it first
 		}
 	})
 	names, _, err := conn.Children("/jobs")
@@ -106,7 +106,7 @@ func ExampleServer_OnRequest() {
 	// zk: node does not exist
 }
 
-// A follower that lags shows its clients the past, until they write or sync.
+// A follower that lags shows its clients the past until they write or sync.
 func ExampleFaults_Lag() {
 	srv := zktest.NewServer(zktest.Config{})
 	defer srv.Close()
@@ -132,7 +132,7 @@ func ExampleFaults_Lag() {
 	// stale answers: 1
 }
 
-// TestVirtualTime is the test that the package documentation shows.
+// TestVirtualTime is the example in the package documentation.
 func TestVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer(zktest.Config{TickTime: time.Second})

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// noBucket marks a session that is in no bucket.
+// noBucket is the bucket of a session that is in none.
 const noBucket = -1
 
-// An expiryQueue sorts the sessions by the tick at which they expire. Touching
-// a session is cheap, however many there are: it moves from one bucket into
-// another, and mostly not even that. Server.mu protects all of it.
+// An expiryQueue sorts sessions by the tick at which they expire. However many
+// sessions there are, touching one is cheap: it moves to another bucket, and most
+// often stays in its own. Server.mu protects all of it.
 type expiryQueue struct {
-	buckets map[int64]map[*session]struct{} // by tick, counted from the server's start; none is empty
+	buckets map[int64]map[*session]struct{} // by tick since the server's start; no bucket is empty
 }
 
 func (q *expiryQueue) move(sess *session, tick int64) {
@@ -32,7 +32,7 @@ func (q *expiryQueue) move(sess *session, tick int64) {
 	sess.bucket = tick
 }
 
-// first returns the earliest tick at which a session expires, if there is one.
+// first returns the earliest tick at which a session expires, if any does.
 func (q *expiryQueue) first() (tick int64, ok bool) {
 	for t := range q.buckets {
 		if !ok || t < tick {
@@ -51,8 +51,8 @@ func (q *expiryQueue) remove(sess *session) {
 	sess.bucket = noBucket
 }
 
-// due takes out the sessions that expire up to the given tick, in the order of
-// their ticks, and of their ids within one.
+// due removes and returns the sessions that expire up to the given tick, ordered
+// by tick and then by id.
 func (q *expiryQueue) due(tick int64) []*session {
 	var due []*session
 	for t, bucket := range q.buckets {
@@ -71,9 +71,8 @@ func (q *expiryQueue) due(tick int64) []*session {
 	return due
 }
 
-// touch notes that sess's client was heard of. The session expires at the
-// first tick that is later than now + timeout: so never early, and at most one
-// tick late.
+// touch records a sign of life of sess's client. The session then expires at the
+// first tick after now + timeout: never early, and at most one tick late.
 func (s *Server) touch(sess *session) {
 	now := time.Now()
 	sess.touched = now
@@ -86,15 +85,14 @@ func (s *Server) tickTime(tick int64) time.Time {
 	return s.started.Add(time.Duration(tick) * s.cfg.TickTime)
 }
 
-// An Expiry tells of a session that the server has ended because it did not
-// hear of the client, or because it was told to.
+// An Expiry describes a session that timed out or was ended by ExpireSession.
 type Expiry struct {
 	Session    int64
 	Timeout    time.Duration // negotiated
-	LastTouch  time.Time     // when the client was last heard of
+	LastTouch  time.Time     // the client's last sign of life
 	At         time.Time     // when the session ended
-	Ephemerals int           // nodes that went with it
-	Forced     bool          // ended by ExpireSession, not by time
+	Ephemerals int           // number of nodes deleted with it
+	Forced     bool          // ended by ExpireSession
 }
 
 // expire ends sess. The caller holds s.mu.
@@ -110,11 +108,11 @@ func (s *Server) expire(sess *session, forced bool) {
 	s.endSession(sess, false)
 }
 
-// clockLoop is the server's clock: it ends sessions at the ticks, and deletes
-// idle containers and nodes whose time to live is over. It is one goroutine for the server's whole life. It sleeps
-// until the next time at which there may be something to do; while there is
-// no session and none of those nodes it has no timer set, so that a test in
-// virtual time whose goroutines are all stuck is reported as such.
+// clockLoop is the server's clock, one goroutine for the server's whole life. It
+// ends sessions at their ticks, and deletes idle containers and nodes whose time
+// to live is over. It sleeps until there may be something to do. Without sessions
+// and such nodes it has no timer, so that synctest can report a test in virtual
+// time whose goroutines are all blocked.
 func (s *Server) clockLoop() {
 	defer s.wg.Done()
 	for {
@@ -134,7 +132,7 @@ func (s *Server) clockLoop() {
 		}
 		wake := s.wakeAt
 		select {
-		case <-s.wakeClock: // what it was told up to now is in wakeAt
+		case <-s.wakeClock: // wakeAt includes it already
 		default:
 		}
 		s.mu.Unlock()
@@ -145,28 +143,27 @@ func (s *Server) clockLoop() {
 		}
 		select {
 		case <-timer:
-		case <-s.wakeClock: // there is something to do earlier
+		case <-s.wakeClock: // wakeAt is earlier now
 		case <-s.quit:
 			return
 		}
 	}
 }
 
-// alarm makes the clock look at the server at the given time, or earlier. The
-// caller holds s.mu.
+// alarm makes the clock wake at the given time or earlier. The caller holds s.mu.
 func (s *Server) alarm(at time.Time) {
 	if !s.wakeAt.IsZero() && !at.Before(s.wakeAt) {
 		return
 	}
 	s.wakeAt = at
 	select {
-	case s.wakeClock <- struct{}{}: // it sets its timer anew
-	default: // it has been told already
+	case s.wakeClock <- struct{}{}: // resets its timer
+	default: // already signalled
 	}
 }
 
-// scheduleSweep makes the clock look for nodes to sweep at the next multiple of
-// the interval, if there are nodes of such kinds at all. The caller holds s.mu.
+// scheduleSweep makes the clock call sweep at the next multiple of the interval
+// if there are containers or nodes with a time to live. The caller holds s.mu.
 func (s *Server) scheduleSweep() {
 	if s.stopped || len(s.lead.tree.containers)+len(s.lead.tree.mortals) == 0 {
 		return
@@ -178,9 +175,9 @@ func (s *Server) scheduleSweep() {
 	s.alarm(s.sweepAt)
 }
 
-// sweep deletes the idle containers and the nodes whose time to live is over,
-// each in a transaction of its own. One that becomes childless by that, its
-// parent, waits for the next sweep.
+// sweep deletes idle containers and nodes whose time to live is over, each in a
+// transaction of its own. A parent that loses its last child this way waits for
+// the next sweep.
 func (s *Server) sweep() {
 	for _, n := range append(s.lead.tree.idleContainers(), s.lead.tree.expired(time.Now().UnixMilli())...) {
 		tx := s.begin(administrator, 0)

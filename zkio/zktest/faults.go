@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A FaultKind names what a fault does, in FaultHits.
+// A FaultKind names what a fault does; see [Faults.Hits].
 type FaultKind string
 
 // The kinds of fault.
@@ -21,32 +21,34 @@ const (
 	FaultDropRequest    FaultKind = "drop request"
 	FaultSwallowRequest FaultKind = "swallow request"
 	FaultDelayReply     FaultKind = "delay reply"
+	FaultFailRequest    FaultKind = "fail request"
+	FaultFailReply      FaultKind = "fail reply"
 	FaultCut            FaultKind = "cut"
 	FaultBlackhole      FaultKind = "blackhole"
 	FaultRefuse         FaultKind = "refuse"
 	FaultLag            FaultKind = "lag"
 	FaultStop           FaultKind = "stop"
-	FaultHoldRequest    FaultKind = "hold request"
-	FaultHoldReply      FaultKind = "hold reply"
+	FaultBlockRequest   FaultKind = "block request"
+	FaultBlockReply     FaultKind = "block reply"
 )
 
-// A Match selects requests. Its zero value selects one: the next, of any kind
-// but a ping.
+// A Match selects requests. The zero value selects the next one, of any kind
+// except pings and handshakes.
 type Match struct {
-	// Op is the kind of request. Zero is any kind but OpPing and OpConnect,
-	// which come at times of their own and must be asked for by name.
+	// Op is the kind of request. Zero is any kind except OpPing and
+	// OpConnect, whose times clients choose on their own.
 	Op Op
-	// Path is a prefix of the path that the request names, or of one of the
-	// paths, if it is a multi. Empty is any path, or none.
+	// Path is a prefix of a path in the request. Empty selects any request,
+	// with or without a path.
 	Path string
-	// Session is the session that sends the request; for OpConnect the one
-	// that it asks for. Zero is any.
+	// Session is the session that sends the request or, for OpConnect, that
+	// the client wants to resume. Zero is any.
 	Session int64
-	// Nth is the first of the requests selected by the above that is acted
-	// on, counted from 1. Zero is 1.
+	// Nth is the first of these requests that the fault acts on, counting
+	// from 1. Zero means 1.
 	Nth int
-	// Times is how many of them are acted on from then on. Zero is 1;
-	// negative is all, until the fault is removed.
+	// Times is the number of requests, from the Nth on, that the fault acts
+	// on. Zero means 1, and a negative number all until it is removed.
 	Times int
 }
 
@@ -61,21 +63,21 @@ func (m Match) selects(session int64, op Op, paths []string) bool {
 }
 
 // Faults makes a Server misbehave as networks and machines do. Its methods are
-// safe for concurrent use, and take effect before they return: no request
-// that is executed later escapes.
+// safe for concurrent use. They take effect before they return: no request
+// executed later escapes them.
 type Faults struct {
 	srv    *Server
-	active atomic.Int32 // number of request faults that can still act
+	active atomic.Int32 // number of faults in requests
 
-	heldRequests, heldReplies atomic.Int64 // hits of all Holds
+	blockedRequests, blockedReplies atomic.Int64 // hits of all Blocks
 
-	// mu protects the rest, the fields of every Fault included. It may be
-	// taken while Server.mu is held; only a conn's mu is taken under it.
+	// mu protects the rest, and the fields of every Fault. It may be locked
+	// while Server.mu is held; only a conn's mu is locked while it is held.
 	mu       sync.Mutex
 	requests []*Fault // drop, swallow, delay
 	holes    []*Fault
 	refusals []*Fault
-	holds    []*Hold
+	blocks   []*Block
 	hits     map[FaultKind]int
 }
 
@@ -86,7 +88,7 @@ func newFaults(s *Server) *Faults {
 // Faults returns the server's faults.
 func (s *Server) Faults() *Faults { return s.faults }
 
-// A Fault is one fault that was set up.
+// A Fault is a fault in effect, or one that was removed.
 type Fault struct {
 	faults *Faults
 	kind   FaultKind
@@ -95,11 +97,11 @@ type Fault struct {
 	// For requests.
 	match Match
 	delay time.Duration
+	code  Code
 
-	// For blackholes: which connections fall into it, besides those that are
-	// in it already.
+	// For blackholes: which further connections fall into it.
 	newConns bool
-	resuming int64 // those that ask for this session
+	resuming int64 // connections that resume this session
 
 	// Faults.mu protects these.
 	seen    int // requests selected so far
@@ -112,18 +114,18 @@ type Fault struct {
 // Kind returns what the fault does.
 func (f *Fault) Kind() FaultKind { return f.kind }
 
-// Hits returns how many requests or connections the fault has acted on.
+// Hits returns the number of requests or connections that the fault acted on.
 func (f *Fault) Hits() int {
 	f.faults.mu.Lock()
 	defer f.faults.mu.Unlock()
 	return f.hits
 }
 
-// Hit returns a channel that is closed when the fault acts for the first time.
+// Hit returns a channel that is closed when the fault first acts.
 func (f *Fault) Hit() <-chan struct{} { return f.hit }
 
-// Remove ends the fault. A blackhole lets pass what it has held back. Removing
-// a fault again does nothing.
+// Remove ends the fault. A blackhole lets pass what it has held back. Further
+// calls do nothing.
 func (f *Fault) Remove() {
 	f.faults.mu.Lock()
 	defer f.faults.mu.Unlock()
@@ -180,56 +182,67 @@ func (fs *Faults) Clear() {
 			f.removeLocked()
 		}
 	}
-	for _, h := range slices.Clone(fs.holds) {
-		h.removeLocked()
+	for _, b := range slices.Clone(fs.blocks) {
+		b.removeLocked()
 	}
 }
 
 // Hits returns how often faults of each kind have acted since the server
-// started. A test whose faults never act has shown nothing.
+// started, so that a test can tell whether it has tested anything.
 func (fs *Faults) Hits() map[FaultKind]int {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	hits := maps.Clone(fs.hits)
-	if n := fs.heldRequests.Load(); n > 0 {
-		hits[FaultHoldRequest] = int(n)
+	if n := fs.blockedRequests.Load(); n > 0 {
+		hits[FaultBlockRequest] = int(n)
 	}
-	if n := fs.heldReplies.Load(); n > 0 {
-		hits[FaultHoldReply] = int(n)
+	if n := fs.blockedReplies.Load(); n > 0 {
+		hits[FaultBlockReply] = int(n)
 	}
 	return hits
 }
 
-// DropReply lets the requests that m selects be executed, and closes their
-// connections instead of answering. It is what a lost reply looks like to a
-// client: it cannot tell whether the request was executed.
+// DropReply executes the requests that m selects and closes their connections
+// instead of answering. Their clients cannot tell whether they were executed.
 func (fs *Faults) DropReply(m Match) *Fault {
 	return fs.onRequests(&Fault{kind: FaultDropReply, match: m})
 }
 
-// SwallowReply lets the requests that m selects be executed and never answers
-// them. The connection stays, and later requests are answered.
+// SwallowReply executes the requests that m selects and never answers them. The
+// connection stays open, and pings and other requests are answered.
 func (fs *Faults) SwallowReply(m Match) *Fault {
 	return fs.onRequests(&Fault{kind: FaultSwallowReply, match: m})
 }
 
-// DropRequest closes the connection on which a request that m selects arrives,
-// and does not execute it. To the client this looks the same as DropReply.
+// DropRequest closes the connections on which the requests that m selects
+// arrive, and does not execute them. To a client this looks like DropReply.
 func (fs *Faults) DropRequest(m Match) *Fault {
 	return fs.onRequests(&Fault{kind: FaultDropRequest, match: m})
 }
 
-// SwallowRequest neither executes nor answers the requests that m selects.
-// They do not count as a sign of life of their session. The connection stays.
+// SwallowRequest neither executes nor answers the requests that m selects. They
+// do not keep their sessions alive. The connection stays open.
 func (fs *Faults) SwallowRequest(m Match) *Fault {
 	return fs.onRequests(&Fault{kind: FaultSwallowRequest, match: m})
 }
 
-// DelayReply executes the requests that m selects at once, and sends the
-// answers d later. What follows on the same connection, watch events too,
-// waits behind them.
+// DelayReply executes the requests that m selects at once and sends the answers
+// after d. Later answers and watch events on the same connection wait for them.
 func (fs *Faults) DelayReply(m Match, d time.Duration) *Fault {
 	return fs.onRequests(&Fault{kind: FaultDelayReply, match: m, delay: d})
+}
+
+// FailRequest answers the requests that m selects with an error code, and does
+// not execute them. A handshake's answer has no code: OpConnect is not failed.
+func (fs *Faults) FailRequest(m Match, code Code) *Fault {
+	return fs.onRequests(&Fault{kind: FaultFailRequest, match: m, code: code})
+}
+
+// FailReply executes the requests that m selects, and answers them with an
+// error code nevertheless. A real server does that with CodeMarshalling when it
+// fails after the transaction.
+func (fs *Faults) FailReply(m Match, code Code) *Fault {
+	return fs.onRequests(&Fault{kind: FaultFailReply, match: m, code: code})
 }
 
 func (fs *Faults) onRequests(f *Fault) *Fault {
@@ -241,18 +254,19 @@ func (fs *Faults) onRequests(f *Fault) *Fault {
 	return f
 }
 
-// A plan is what is to happen to one request.
+// A plan is what happens to one request.
 type plan struct {
 	dropRequest, swallowRequest bool
 	dropReply, swallowReply     bool
+	failRequest, failReply      Code // CodeOK: none
 	delay                       time.Duration
 }
 
-// armed reports whether plan has to be asked at all.
+// armed reports whether there are faults for plan to consult.
 func (fs *Faults) armed() bool { return fs.active.Load() > 0 }
 
-// plan collects what the faults do to a request. Every fault that selects it
-// counts it, whatever the others do.
+// plan collects what the faults do to a request. Every fault that selects the
+// request counts it, whatever the others do.
 func (fs *Faults) plan(session int64, op Op, paths []string) plan {
 	var p plan
 	if !fs.armed() {
@@ -287,20 +301,24 @@ func (fs *Faults) plan(session int64, op Op, paths []string) plan {
 			p.swallowReply = true
 		case FaultDelayReply:
 			p.delay += f.delay
+		case FaultFailRequest:
+			p.failRequest = f.code
+		case FaultFailReply:
+			p.failReply = f.code
 		}
 	}
 	return p
 }
 
-// Cut closes the connection that the session is attached to, and reports
-// whether there was one. What was queued for the client is lost.
+// Cut closes the session's connection and reports whether it had one. What was
+// queued for the client is lost.
 func (fs *Faults) Cut(session int64) bool {
 	s := fs.srv
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.connections() {
-		// Not by way of s.sessions: a client that lags may not know that its
-		// session is over.
+		// A client that lags may still use a session that is no longer in
+		// s.sessions.
 		if c.session != nil && c.session.id == session {
 			fs.cutLocked(c)
 			return true
@@ -333,35 +351,35 @@ func (fs *Faults) cutLocked(c *conn) {
 	fs.hits[FaultCut]++
 }
 
-// Blackhole cuts a session's client off in silence: its connection stays open,
-// but nothing passes in either direction, and a connection on which it tries
-// to resume the session falls silent too. The server does not notice; the
-// session expires if that lasts. When the fault is removed what was held back
-// passes, unless the client has closed the connection meanwhile.
+// Blackhole silences a session's connection: it stays open, but nothing passes in
+// either direction. Connections on which the client tries to resume the session
+// fall silent too. The server does not notice, and the session expires in time.
+// Removing the fault lets pass what was held back, except on connections that the
+// client has closed meanwhile.
 func (fs *Faults) Blackhole(session int64) *Fault {
 	return fs.blackhole(&Fault{resuming: session}, func(c *conn) bool { return c.session != nil && c.session.id == session })
 }
 
-// BlackholeConnection is Blackhole for the session's present connection only:
-// on a new one the client can go on.
+// BlackholeConnection is like Blackhole, but silences only the session's current
+// connection. The client can resume the session on a new one.
 func (fs *Faults) BlackholeConnection(session int64) *Fault {
 	return fs.blackhole(&Fault{}, func(c *conn) bool { return c.session != nil && c.session.id == session })
 }
 
-// BlackholeNew accepts new connections and leaves them in silence, as a
-// machine does that hangs. The present ones go on.
+// BlackholeNew accepts new connections and silences them, like a machine that
+// hangs. Existing connections work on.
 func (fs *Faults) BlackholeNew() *Fault {
 	return fs.blackhole(&Fault{newConns: true}, func(*conn) bool { return false })
 }
 
-// BlackholeAll is a Blackhole for all present and new connections.
+// BlackholeAll silences all existing and new connections.
 func (fs *Faults) BlackholeAll() *Fault {
 	return fs.blackhole(&Fault{newConns: true}, func(*conn) bool { return true })
 }
 
-// blackhole sets up f for the present connections that into selects, and for
-// the new ones that f's fields select. It holds Server.mu, under which
-// connections get their sessions, so that none slips through between the two.
+// blackhole sets up f for the existing connections that into selects and the new
+// ones that f's fields select. It holds Server.mu, under which connections get
+// their sessions, so that none slips through in between.
 func (fs *Faults) blackhole(f *Fault, into func(*conn) bool) *Fault {
 	f.faults, f.hit = fs, make(chan struct{})
 	f.kind, f.conns = FaultBlackhole, make(map[*conn]struct{})
@@ -388,8 +406,8 @@ func (f *Fault) swallow(c *conn) {
 	}
 }
 
-// Refuse refuses new connections until it is removed: Dial fails, and over TCP
-// a connection is reset as soon as it is made. The present ones go on.
+// Refuse refuses new connections: Dial fails, and TCP connections are reset as
+// soon as they are made. Existing connections work on.
 func (fs *Faults) Refuse() *Fault {
 	f := &Fault{faults: fs, hit: make(chan struct{}), kind: FaultRefuse}
 	fs.mu.Lock()
@@ -398,19 +416,19 @@ func (fs *Faults) Refuse() *Fault {
 	return f
 }
 
-// RefuseFor is Refuse for the time d.
+// RefuseFor is like Refuse, and removes the fault after d.
 func (fs *Faults) RefuseFor(d time.Duration) *Fault {
 	f := fs.Refuse()
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if !f.removed { // by Clear, in between
+	if !f.removed { // Clear may have been called in between
 		f.timer = time.AfterFunc(d, f.Remove)
 	}
 	return f
 }
 
-// admit reports whether the new connection c is not refused, and mutes it if
-// it falls into a blackhole. The caller holds Server.mu.
+// admit reports whether the new connection c is accepted, and mutes it if it
+// falls into a blackhole. The caller holds Server.mu.
 func (fs *Faults) admit(c *conn) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -426,8 +444,8 @@ func (fs *Faults) admit(c *conn) bool {
 	return true
 }
 
-// admitSession mutes c if it asks for a session that is in a blackhole, and
-// reports whether it is free to go on.
+// admitSession mutes c if its client wants to resume a session that is in a
+// blackhole, and reports whether the handshake can proceed.
 func (fs *Faults) admitSession(c *conn, session int64) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -441,25 +459,25 @@ func (fs *Faults) admitSession(c *conn, session int64) bool {
 	return free
 }
 
-// forget drops c, which has ended, from the blackholes.
+// forget removes c, which has ended, from blackholes and Blocks.
 func (fs *Faults) forget(c *conn) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, f := range fs.holes {
 		delete(f.conns, c)
 	}
-	for _, h := range fs.holds {
-		delete(h.conns, c)
+	for _, b := range fs.blocks {
+		delete(b.conns, c)
 	}
 }
 
-// OnRequest has fn called before each request is executed, on the server's
-// goroutine of the request's connection, without any lock of the server held:
-// a test can change the server's state exactly between two requests of a
-// client. While fn runs nothing else of that connection is executed. path is
-// the first path that the request names, if any; session is 0 for the
-// handshake of a new session. The faults look at a request after fn has
-// returned. A nil fn removes the hook. fn must not call Close.
+// OnRequest makes the server call fn before it executes each request. A test can
+// thus change the server's state exactly between two requests of a client. fn
+// runs on the goroutine that serves the request's connection, which executes
+// nothing else meanwhile, with none of the server's locks held. path is the first
+// path in the request, if any; session is 0 in the handshake of a new session.
+// Faults apply after fn has returned. A nil fn removes the hook. fn must not call
+// Close.
 func (s *Server) OnRequest(fn func(session int64, op Op, path string)) {
 	if fn == nil {
 		s.onRequest.Store(nil)

@@ -3,13 +3,10 @@
 package zktest_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -17,11 +14,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-go/holdfast/internal/jute"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// TestLostRequestsAndReplies: what the client sees, and what is true.
+// TestLostRequestsAndReplies compares what the client sees with what happened.
 func TestLostRequestsAndReplies(t *testing.T) {
 	create := zktest.Match{Op: zktest.OpCreate, Path: "/a"}
 	for _, tc := range []struct {
@@ -52,7 +48,7 @@ func TestLostRequestsAndReplies(t *testing.T) {
 					}
 					c.await(t, zk.StateHasSession)
 				}
-				// Whichever it was, the session and later requests are well.
+				// The session and later requests are not affected.
 				if ok, _, err := c.Exists("/a"); ok != tc.executed || err != nil {
 					t.Errorf("Exists = %v, %v; want %v", ok, err, tc.executed)
 				}
@@ -81,49 +77,21 @@ func TestLostRequestsAndReplies(t *testing.T) {
 	}
 }
 
-// TestDropReplyKeepsEarlierAnswers: what the client was told before the lost
-// answer arrives, watch events of the lost request included.
-func TestDropReplyKeepsEarlierAnswers(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		d := rawSession(t, srv, 10*time.Second)
-		d.exists("/a", true)
-		srv.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
-		var seen atomic.Int32
-		srv.OnRequest(func(int64, zktest.Op, string) { seen.Add(1) })
-		first := d.request(jute.OpExists, jute.AppendBool(jute.AppendString(nil, "/"), false))
-		second := d.request(jute.OpCreate, createBody("/a", nil, anyone, 0))
-		third := d.request(jute.OpCreate, createBody("/never", nil, anyone, 0))
-		d.text.Reset()
-		d.brief = true
-		d.answer(first, "exists", nil)
-		d.answer(second, "create", nil)
-		want := "A: exists -> z+0 0 (68 bytes left, <nil>)\nA: event 1 /a, state 3, header -1 0\nA: create -> connection closed\n"
-		if got := d.text.String(); got != want {
-			t.Errorf("got\n%swant\n%s", got, want)
-		}
-		if srv.Exists("/never") || seen.Load() != 2 {
-			t.Errorf("request %d, sent after the lost one on the same connection, was executed", third)
-		}
-	})
-}
-
-// TestMatch: which requests a fault acts on.
+// TestMatch: a fault acts on the requests that its Match selects.
 func TestMatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		a := rawSession(t, srv, 10*time.Second)
 		b := rawSession(t, srv, 10*time.Second)
-		requests := []struct {
-			name string
-			do   func() int32
-			d    *dialogue
-		}{
-			{"a ping", func() int32 { return a.request(jute.OpPing, nil) }, a},
-			{"a get /x", func() int32 { return a.request(jute.OpGetData, jute.AppendBool(jute.AppendString(nil, "/x"), false)) }, a},
-			{"b get /x/y", func() int32 { return b.request(jute.OpGetData, jute.AppendBool(jute.AppendString(nil, "/x/y"), false)) }, b},
-			{"a create /y", func() int32 { return a.request(jute.OpCreate, createBody("/y", nil, anyone, 0)) }, a},
-			{"b get /x", func() int32 { return b.request(jute.OpGetData, jute.AppendBool(jute.AppendString(nil, "/x"), false)) }, b},
-			{"b multi /y /x", func() int32 { return b.request(jute.OpMulti, multiBody([]step{mCheck("/y", -1), mCheck("/x", -1)})) }, b},
-			{"a sync /", func() int32 { return a.request(jute.OpSync, jute.AppendString(nil, "/")) }, a},
+		requests := []struct{ name, request string }{
+			{"a ping", "ping"},
+			{"a get /x", `getData "/x"`},
+			{"b get /x/y", `getData "/x/y"`},
+			{"a create /y", `create "/y"`},
+			{"b get /x", `getData "/x"`},
+			{"b multi /y /x", `multi check "/y" | check "/x"`},
+			{"a sync /", `sync "/"`},
+			{"b multiRead /y", `multiRead getData "/y" | getChildren "/x"`},
+			{"a whoAmI", "whoAmI"},
 		}
 		for _, tc := range []struct {
 			match zktest.Match
@@ -131,15 +99,15 @@ func TestMatch(t *testing.T) {
 		}{
 			{zktest.Match{}, []string{"a get /x"}},
 			{zktest.Match{Times: 2}, []string{"a get /x", "b get /x/y"}},
-			{zktest.Match{Times: -1}, []string{"a get /x", "b get /x/y", "a create /y", "b get /x", "b multi /y /x", "a sync /"}},
+			{zktest.Match{Times: -1}, []string{"a get /x", "b get /x/y", "a create /y", "b get /x", "b multi /y /x", "a sync /", "b multiRead /y", "a whoAmI"}},
 			{zktest.Match{Nth: 3}, []string{"a create /y"}},
 			{zktest.Match{Nth: 5, Times: 2}, []string{"b multi /y /x", "a sync /"}},
 			{zktest.Match{Nth: 99}, nil},
 			{zktest.Match{Op: zktest.OpPing}, []string{"a ping"}},
 			{zktest.Match{Op: zktest.OpGetData, Times: -1}, []string{"a get /x", "b get /x/y", "b get /x"}},
-			{zktest.Match{Path: "/x", Times: -1}, []string{"a get /x", "b get /x/y", "b get /x", "b multi /y /x"}},
+			{zktest.Match{Path: "/x", Times: -1}, []string{"a get /x", "b get /x/y", "b get /x", "b multi /y /x", "b multiRead /y"}},
 			{zktest.Match{Path: "/x/", Times: -1}, []string{"b get /x/y"}},
-			{zktest.Match{Session: b.session, Times: -1}, []string{"b get /x/y", "b get /x", "b multi /y /x"}},
+			{zktest.Match{Session: b.session, Times: -1}, []string{"b get /x/y", "b get /x", "b multi /y /x", "b multiRead /y"}},
 			{zktest.Match{Session: b.session, Path: "/x", Op: zktest.OpGetData, Nth: 2}, []string{"b get /x"}},
 			{zktest.Match{Session: 99, Times: -1}, nil},
 		} {
@@ -147,12 +115,14 @@ func TestMatch(t *testing.T) {
 			var got []string
 			for _, r := range requests {
 				before := fault.Hits()
-				xid := r.do()
+				client := map[byte]*peer{'a': a, 'b': b}[r.name[0]]
+				client.do("send " + r.request)
 				synctest.Wait()
 				if fault.Hits() > before {
 					got = append(got, r.name)
+					client.sent = nil
 				} else {
-					r.d.answer(xid, r.name, func(r *jute.Reader) string { return fmt.Sprint(len(r.Rest())) })
+					client.do("answer")
 				}
 			}
 			if !slices.Equal(got, tc.want) {
@@ -164,8 +134,8 @@ func TestMatch(t *testing.T) {
 	})
 }
 
-// TestLostConnect: the answer to a handshake can be lost too. The session is
-// there, and its client does not know of it.
+// TestLostConnect: if the answer to a handshake is lost, the session exists and
+// its client does not know.
 func TestLostConnect(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		lost := srv.Faults().DropReply(zktest.Match{Op: zktest.OpConnect})
@@ -179,17 +149,14 @@ func TestLostConnect(t *testing.T) {
 			t.Errorf("sessions %+v, want the client's only", got)
 		}
 		mute := srv.Faults().SwallowRequest(zktest.Match{Op: zktest.OpConnect})
-		d := newDialogue(t, "A", func() (net.Conn, error) { return srv.Dial(context.Background(), "tcp", "") })
-		d.patience = time.Minute
-		d.connect(time.Second, 0, nil, 0, -1)
-		if mute.Hits() != 1 || d.session != 0 {
-			t.Errorf("%d hits, session %x", mute.Hits(), d.session)
+		if got := newRecord(t, dialing(srv)).peer("A").do("connect timeout=1s"); got != "nothing" || mute.Hits() != 1 {
+			t.Errorf("%s, %d hits", got, mute.Hits())
 		}
 	})
 }
 
-// TestDelayReply: the request takes effect at once, the answer comes later,
-// and nothing overtakes it on its connection.
+// TestDelayReply: the request takes effect at once and the answer comes later.
+// Nothing overtakes it on its connection.
 func TestDelayReply(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 10*time.Second)
@@ -224,8 +191,8 @@ func TestDelayReply(t *testing.T) {
 	})
 }
 
-// TestDelaysInSequence: answers that wait behind each other come at their own
-// times.
+// TestDelaysInSequence: answers that wait for each other are sent in order, none
+// before its time.
 func TestDelaysInSequence(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 30*time.Second)
@@ -234,7 +201,7 @@ func TestDelaysInSequence(t *testing.T) {
 			if seconds > 0 {
 				srv.Faults().DelayReply(zktest.Match{Op: zktest.OpExists}, time.Duration(seconds)*time.Second)
 			}
-			d.request(jute.OpExists, jute.AppendBool(jute.AppendString(nil, "/"), false))
+			d.do(`send exists "/"`)
 			synctest.Wait()
 		}
 		for i, want := range []time.Duration{2 * time.Second, 2 * time.Second, 5 * time.Second, 5 * time.Second} {
@@ -282,7 +249,7 @@ func TestRefuse(t *testing.T) {
 		}
 		nc, err := dial(t.Context(), "tcp", "zktest")
 		if err == nil {
-			// Over TCP the connection is made, and then reset.
+			// Over TCP the connection is made and then reset.
 			_, err = nc.Read(make([]byte, 1))
 			_ = nc.Close()
 		}
@@ -319,8 +286,8 @@ func TestRefuseFor(t *testing.T) {
 	})
 }
 
-// TestBlackhole: a silent partition of one client. Its connections stay open,
-// the session expires, another client notices nothing.
+// TestBlackhole: the connections of one client stay open in silence and its
+// session expires. Another client does not notice.
 func TestBlackhole(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		start := time.Now()
@@ -355,46 +322,8 @@ func TestBlackhole(t *testing.T) {
 	})
 }
 
-// TestBlackholeHealsInTime: what was held back passes, in order, and the
-// session never noticed.
-func TestBlackholeHealsInTime(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		d := rawSession(t, srv, 30*time.Second)
-		d.get("/", true)
-		hole := srv.Faults().Blackhole(d.session)
-		second := srv.Faults().BlackholeAll()
-		// In both directions: requests, and an event.
-		x1 := d.request(jute.OpCreate, createBody("/a", nil, anyone, 0))
-		synctest.Wait()
-		x2 := d.request(jute.OpExists, jute.AppendBool(jute.AppendString(nil, "/a"), false))
-		if err := srv.Set("/", nil); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Second)
-		hole.Remove() // it is still in the other
-		time.Sleep(5 * time.Second)
-		if srv.Exists("/a") || srv.Requests(zktest.OpCreate) != 0 {
-			t.Error("a request passed")
-		}
-		d.text.Reset()
-		d.brief = true
-		d.patience = time.Second
-		d.expectEvents(1)
-		second.Remove()
-		d.answer(x1, "create", showPath)
-		d.answer(x2, "exists", d.stat)
-		want := "A: -> nothing\nA: event 3 /, state 3, header -1 0\nA: create -> z+2 0 /a\nA: exists -> z+2 0 {}\n"
-		if got := d.text.String(); got != want {
-			t.Errorf("got\n%swant\n%s", got, want)
-		}
-		if len(srv.Expired()) != 0 {
-			t.Errorf("Expired = %+v", srv.Expired())
-		}
-	})
-}
-
-// TestBlackholeDuringHandshake: a connection that is just resuming a session
-// when its blackhole is dug does not slip through.
+// TestBlackholeDuringHandshake: a connection that is resuming a session when the
+// session's blackhole is set up does not escape it.
 func TestBlackholeDuringHandshake(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 30*time.Second)
@@ -404,12 +333,8 @@ func TestBlackholeDuringHandshake(t *testing.T) {
 				holes <- srv.Faults().Blackhole(session)
 			}
 		})
-		d.reconnect()
-		d.patience = 5 * time.Second
-		d.text.Reset()
-		d.connect(30*time.Second, d.session, d.password, 0, -1)
-		if got, want := d.text.String(), "A: connect: nothing\n"; got != want {
-			t.Errorf("got %q, want %q", got, want)
+		if got := d.do("connect timeout=30s session=S1"); got != "nothing" {
+			t.Errorf("got %q", got)
 		}
 		srv.OnRequest(nil)
 		(<-holes).Remove()
@@ -419,7 +344,7 @@ func TestBlackholeDuringHandshake(t *testing.T) {
 	})
 }
 
-// TestBlackholeConnection: only the present connection falls silent.
+// TestBlackholeConnection: only the current connection falls silent.
 func TestBlackholeConnection(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
 		c := dialClient(t, 4*time.Second, dial)
@@ -433,14 +358,13 @@ func TestBlackholeConnection(t *testing.T) {
 	})
 }
 
-// TestBlackholeNew: a server that accepts connections and does not answer.
+// TestBlackholeNew: the server accepts connections and does not answer.
 func TestBlackholeNew(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 10*time.Second)
 		mute := srv.Faults().BlackholeNew()
-		d := newDialogue(t, "A", func() (net.Conn, error) { return srv.Dial(context.Background(), "tcp", "") })
-		d.patience = time.Minute
-		d.connect(10*time.Second, 0, nil, 0, -1)
+		d := newRecord(t, dialing(srv)).peer("A")
+		d.do("connect")
 		if len(srv.Sessions()) != 1 {
 			t.Errorf("sessions %+v, want the first client's only", srv.Sessions())
 		}
@@ -454,17 +378,19 @@ func TestBlackholeNew(t *testing.T) {
 	})
 }
 
-// TestAbandonedInBlackhole: what a connection that its client has closed still
-// had in flight is lost; above all it does not take the session away from the
-// connection that the client has now.
+// TestAbandonedInBlackhole: when a client closes a silent connection, what was in
+// flight on it is lost. In particular it cannot take the session away from the
+// client's next connection.
 func TestAbandonedInBlackhole(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
-		d := newDialogue(t, "A", func() (net.Conn, error) { return dial(context.Background(), "tcp", "") }).start()
+		r := newRecord(t, func(string) (net.Conn, error) { return dial(t.Context(), "tcp", "") })
+		d, late := r.peer("A"), r.peer("B")
+		d.do("connect")
 		mute := srv.Faults().BlackholeNew()
-		late := d.other("B")
-		late.patience = time.Millisecond
-		late.connect(10*time.Second, d.session, d.password, 0, -1)
-		late.request(jute.OpCreate, createBody("/late", nil, anyone, 0))
+		r.patience = time.Millisecond
+		late.do("connect session=S1")
+		late.do(`send create "/late"`)
+		r.patience = 10 * time.Second
 		<-mute.Hit()
 		if got := srv.Connections(); got != 2 {
 			t.Errorf("%d connections, want the silent one among them", got)
@@ -474,22 +400,23 @@ func TestAbandonedInBlackhole(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		mute.Remove()
-		if !d.ping() || srv.Exists("/late") {
+		if got := d.do("ping"); got != "z+0 0" || srv.Exists("/late") {
 			t.Errorf("after the abandoned connection: session %+v, late request executed: %v", srv.Sessions(), srv.Exists("/late"))
 		}
 	})
 }
 
-// TestExpireSession: the end of a session on demand looks like any other.
+// TestExpireSession: a session ended by the test looks like one that timed out.
 func TestExpireSession(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
 		c := dialClient(t, 10*time.Second, dial)
 		if _, err := c.Create("/e", nil, zk.FlagEphemeral, open); err != nil {
 			t.Fatal(err)
 		}
-		other := newDialogue(t, "B", func() (net.Conn, error) { return dial(context.Background(), "tcp", "") }).start()
-		other.get("/e", true)
-		other.text.Reset()
+		r := newRecord(t, func(string) (net.Conn, error) { return dial(t.Context(), "tcp", "") })
+		other := r.peer("B")
+		other.do("connect")
+		other.do(`getData "/e" watch`)
 		id := c.SessionID()
 		if !srv.ExpireSession(id) || srv.ExpireSession(id) {
 			t.Error("ExpireSession should report true, then false")
@@ -497,8 +424,8 @@ func TestExpireSession(t *testing.T) {
 		if srv.Exists("/e") {
 			t.Error("the ephemeral is still there")
 		}
-		other.expectEvents(1)
-		if got, want := other.text.String(), "B: event 2 /e, state 3, header -1 0\n"; got != want {
+		other.do("events 1")
+		if got, want := r.text.String(), "B: event 2 /e\n"; got != want {
 			t.Errorf("the watch was told %q, want %q", got, want)
 		}
 		c.await(t, zk.StateExpired)
@@ -567,7 +494,7 @@ func TestOnRequest(t *testing.T) {
 	})
 }
 
-// TestHookBlocks: while a hook holds up one connection the others go on.
+// TestHookBlocks: while a hook blocks one connection, the others work on.
 func TestHookBlocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		slow := bubbleClient(t, srv, 10*time.Second)
@@ -595,7 +522,7 @@ func TestHookBlocks(t *testing.T) {
 	})
 }
 
-// TestFaultsClear: after Clear everything is well again.
+// TestFaultsClear: after Clear no fault acts.
 func TestFaultsClear(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 30*time.Second)

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
-// checkTree reports what is inconsistent in the server's state.
+// checkTree reports inconsistencies of the server's state.
 func checkTree(t testing.TB, s *Server) {
 	t.Helper()
 	s.mu.Lock()
@@ -29,9 +29,9 @@ func checkTree(t testing.TB, s *Server) {
 		checkView(t, s, v)
 	}
 	for c := range s.conns {
-		for path, kinds := range c.watches {
-			for kind, side := range map[watchKinds]map[string][]*conn{watchData: c.view().watches.data, watchChild: c.view().watches.child} {
-				if kinds&kind != 0 && !slices.Contains(side[path], c) {
+		for path, modes := range c.watches {
+			for side, mode := range modes {
+				if mode != unwatched && !slices.Contains(c.view().watches[side].conns[path], c) {
 					t.Errorf("%s: a watch that only its connection knows of", path)
 				}
 			}
@@ -46,7 +46,7 @@ func checkTree(t testing.TB, s *Server) {
 	}
 }
 
-// checkView reports what is inconsistent in one view.
+// checkView reports inconsistencies of a view.
 func checkView(t testing.TB, s *Server, v *view) {
 	t.Helper()
 	reached, containers, ephemerals, mortals := 0, 0, 0, 0
@@ -110,19 +110,26 @@ func checkView(t testing.TB, s *Server, v *view) {
 	if ephemerals != 0 {
 		t.Errorf("%d ephemeral nodes more in the tree than in the index", ephemerals)
 	}
-	for kind, side := range map[watchKinds]map[string][]*conn{watchData: v.watches.data, watchChild: v.watches.child} {
-		for path, conns := range side {
+	for side, table := range v.watches {
+		recursives := 0
+		for path, conns := range table.conns {
 			for _, c := range conns {
-				if c.watches[path]&kind == 0 || c.gone || c.view() != v {
+				if c.watches[path][side] == unwatched || c.gone || c.view() != v {
 					t.Errorf("%s: a watch that its connection does not know of", path)
 				}
+				if c.watches[path][side] == recursive {
+					recursives++
+				}
 			}
+		}
+		if recursives != table.recursive {
+			t.Errorf("%d recursive watches, counted as %d", recursives, table.recursive)
 		}
 	}
 }
 
-// bareServer returns a server and a connection with a session on it whose
-// goroutines do not run: the caller hands requests to the server itself.
+// bareServer returns a server and a connection with a session. The connection's
+// goroutines do not run: the caller passes requests to the server itself.
 func bareServer(t testing.TB) (*Server, *conn) {
 	s := NewServer(Config{ExtendedTypes: true, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = s.Close() })
@@ -137,8 +144,7 @@ func bareServer(t testing.TB) (*Server, *conn) {
 	return s, c
 }
 
-// take returns the answers that are queued on c, taken apart as far as their
-// headers.
+// take removes the answers queued on c and returns their headers.
 func (c *conn) take() []answered {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,8 +171,8 @@ func frame(xid int32, op Op, body []byte) []byte {
 	return append(jute.AppendInt32(jute.AppendInt32(nil, xid), int32(op)), body...)
 }
 
-// FuzzRequest hands the server two arbitrary requests. It may refuse them, but
-// must not panic or break its state, and answers each at most once.
+// FuzzRequest passes two arbitrary requests to the server. It must not panic or
+// corrupt its state, and must answer each request at most once.
 func FuzzRequest(f *testing.F) {
 	path := func(s string) []byte { return jute.AppendString(nil, s) }
 	create := jute.AppendInt32(appendACL(jute.AppendBuffer(path("/a"), []byte("x")), openACL), flagEphemeral|flagSequential)
@@ -175,23 +181,37 @@ func FuzzRequest(f *testing.F) {
 	multi = append(appendMultiHeader(multi, OpDelete, false, -1), jute.AppendInt32(path("/a"), -1)...)
 	multi = appendMultiHeader(multi, opError, true, -1)
 	watches := jute.AppendInt64(nil, 0)
-	for range 3 {
+	for range 5 {
 		watches = jute.AppendStrings(watches, []string{"/", "/a", "/missing"})
 	}
+	reads := append(appendMultiHeader(nil, OpGetData, false, -1), jute.AppendBool(path("/"), true)...)
+	reads = append(appendMultiHeader(reads, OpGetChildren, false, -1), jute.AppendBool(path("/a"), false)...)
+	reads = appendMultiHeader(reads, opError, true, -1)
 	for op, body := range map[Op][]byte{
-		OpPing:         nil,
-		OpClose:        nil,
-		OpCreate:       create,
-		OpCreateTTL:    jute.AppendInt64(jute.AppendInt32(create[:len(create)-4:len(create)-4], flagSequentialTTL), 1),
-		OpMulti:        multi,
-		OpSetWatches:   watches,
-		OpGetData:      jute.AppendBool(path("/"), true),
-		OpGetChildren2: jute.AppendBool(path("/"), true),
-		OpSetACL:       jute.AppendInt32(appendACL(path("/"), openACL), -1),
-		OpAuth:         jute.AppendBuffer(jute.AppendString(jute.AppendInt32(nil, 0), "digest"), []byte("a:b")),
-		1000:           path("/"),
+		OpPing:                 nil,
+		OpClose:                nil,
+		OpCreate:               create,
+		OpCreateTTL:            jute.AppendInt64(jute.AppendInt32(create[:len(create)-4:len(create)-4], flagSequentialTTL), 1),
+		OpMulti:                multi,
+		OpSetWatches:           watches,
+		OpSetWatches2:          watches,
+		OpAddWatch:             jute.AppendInt32(path("/"), addRecursive),
+		OpCheckWatches:         jute.AppendInt32(path("/"), 3),
+		OpRemoveWatches:        jute.AppendInt32(path("/"), 3),
+		OpMultiRead:            reads,
+		OpGetEphemerals:        path("/"),
+		OpGetAllChildrenNumber: path("/"),
+		OpWhoAmI:               nil,
+		OpReconfig:             make([]byte, 20),
+		OpSASL:                 jute.AppendBuffer(nil, []byte("token")),
+		OpGetData:              jute.AppendBool(path("/"), true),
+		OpGetChildren2:         jute.AppendBool(path("/"), true),
+		OpSetACL:               jute.AppendInt32(appendACL(path("/"), openACL), -1),
+		OpAuth:                 jute.AppendBuffer(jute.AppendString(jute.AppendInt32(nil, 0), "digest"), []byte("a:b")),
+		1000:                   path("/"),
 	} {
 		f.Add(frame(1, op, body), frame(2, OpDelete, jute.AppendInt32(path("/a0000000000"), -1)))
+		f.Add(frame(1, OpAddWatch, jute.AppendInt32(path("/"), addRecursive)), frame(2, op, body))
 	}
 	f.Add([]byte{0, 0}, []byte{})
 	f.Fuzz(func(t *testing.T, first, second []byte) {
@@ -201,8 +221,7 @@ func FuzzRequest(f *testing.F) {
 			if err := s.handle(c, b); err != nil && !errors.Is(err, jute.ErrMalformed) && !errors.Is(err, CodeAuthFailed) {
 				t.Errorf("handle: %v", err)
 			}
-			// A client that numbers its request like an event cannot tell the
-			// two apart, nor can this test.
+			// A reply to a request with an event's xid looks like an event.
 			asEvent := len(b) >= 4 && int32(binary.BigEndian.Uint32(b)) == jute.XidWatchEvent
 			replies := 0
 			for _, a := range c.take() {
@@ -222,9 +241,9 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzFrames cuts an arbitrary byte stream into frames, however it arrives: no
-// frame is longer than allowed, nothing is lost or invented, and the buffer
-// grows with what has arrived only.
+// FuzzFrames splits an arbitrary byte stream into frames, however it arrives. No
+// frame is longer than allowed, nothing is lost or invented, and the buffer only
+// grows with what has arrived.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x02ab\x00\x00\x00\x00\x00\x00\x00\x01c"), true)
 	f.Add([]byte("\x00\x00\x03\xe8too little"), false)
@@ -262,7 +281,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// TestFrameReaderGoesOn: a read that fails, as at a deadline, loses nothing.
+// TestFrameReaderGoesOn: a read that fails at a deadline loses nothing.
 func TestFrameReaderGoesOn(t *testing.T) {
 	input := "\x00\x00\x00\x03abc\x00\x00\x00\x01d"
 	fr := frameReader{r: iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader(input))), limit: 10}
@@ -288,8 +307,7 @@ func TestFrameReaderGoesOn(t *testing.T) {
 	}
 }
 
-// TestNamesAreComplete: the order in which children are listed is odd, but each
-// is listed once.
+// TestNamesAreComplete: children are listed in an odd order, but each once.
 func TestNamesAreComplete(t *testing.T) {
 	for _, count := range []int{0, 1, 2, 3, 10, 7918, 7919, 7920, 2 * 7919} {
 		dir := new(znode)
@@ -307,10 +325,10 @@ func TestNamesAreComplete(t *testing.T) {
 	}
 }
 
-// TestRandomRequests runs random sequences of well-formed requests, multis
-// among them, from several connections, and looks at the state after each. A
-// multi that fails must leave no trace but its zxid. Two of the connections lag,
-// and see the tree at every moment as it was at some transaction.
+// TestRandomRequests runs random sequences of well-formed requests from several
+// connections and checks the state after each. A failed multi must change nothing
+// but the zxid. Two of the connections lag, and always see the tree as it was at
+// some transaction.
 func TestRandomRequests(t *testing.T) {
 	stale := 0 // answers that were behind
 	for seed := range uint64(8) {
@@ -352,6 +370,12 @@ func TestRandomRequests(t *testing.T) {
 				b = appendACL(b, []aclEntry{{permAll, anyone}, {int32(rnd.IntN(32)), id{"ip", "127.0.0.1"}}})
 			case OpExists, OpGetData, OpGetChildren, OpGetChildren2:
 				return jute.AppendBool(b, rnd.IntN(2) == 0)
+			case OpAddWatch:
+				return jute.AppendInt32(b, int32(rnd.IntN(2)))
+			case OpRemoveWatches:
+				return jute.AppendInt32(b, int32(1+rnd.IntN(3)))
+			case OpGetAllChildrenNumber:
+				return b
 			}
 			return jute.AppendInt32(b, int32(rnd.IntN(4)/3-1))
 		}
@@ -371,7 +395,7 @@ func TestRandomRequests(t *testing.T) {
 				op := append(changes, OpSetACL)[rnd.IntN(len(changes)+1)]
 				err = s.handle(c, frame(1, op, body(op)))
 			case n < 7:
-				ops := []Op{OpExists, OpGetData, OpGetChildren, OpGetChildren2}
+				ops := []Op{OpExists, OpGetData, OpGetChildren, OpGetChildren2, OpAddWatch, OpRemoveWatches, OpGetAllChildrenNumber}
 				op := ops[rnd.IntN(len(ops))]
 				err = s.handle(c, frame(1, op, body(op)))
 				if after := dump(s); after != before {
@@ -443,7 +467,7 @@ func TestRandomRequests(t *testing.T) {
 	}
 }
 
-// multiFailed reports whether the last answer on c is that of a failed multi.
+// multiFailed reports whether the last answer on c is of a failed multi.
 func multiFailed(c *conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -452,7 +476,7 @@ func multiFailed(c *conn) bool {
 	return first == opError && !done
 }
 
-// dump writes the lead's whole tree down.
+// dump returns the lead's tree as text.
 func dump(s *Server) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

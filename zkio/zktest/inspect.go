@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Nodes returns the paths of all nodes, sorted, without the root and the
-// server's own nodes below /zookeeper.
+// Nodes returns the paths of all nodes, sorted, except the root, /zookeeper, and
+// the nodes below /zookeeper.
 func (s *Server) Nodes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,8 +26,8 @@ func (s *Server) Nodes() []string {
 	return paths
 }
 
-// Children returns the names of the children of the node at path, sorted. It
-// returns none if there is no such node.
+// Children returns the names of the children of the node at path, sorted. A
+// missing node has none.
 func (s *Server) Children(path string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,15 +40,15 @@ func (s *Server) Children(path string) []string {
 	return names
 }
 
-// Exists reports whether there is a node at path.
+// Exists reports whether the node at path exists.
 func (s *Server) Exists(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lead.tree.node(path) != nil
 }
 
-// Get returns the data and the Stat of the node at path, and whether there is
-// one. The data is a copy.
+// Get returns a copy of the data and the Stat of the node at path, and whether
+// the node exists.
 func (s *Server) Get(path string) (data []byte, stat Stat, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,26 +59,25 @@ func (s *Server) Get(path string) (data []byte, stat Stat, ok bool) {
 	return bytes.Clone(n.data), n.stat(), true
 }
 
-// Zxid returns the number of the last transaction: the epoch, which counts the
-// server's restarts, in the upper half, and in the lower the number within it.
+// Zxid returns the number of the last transaction. Its upper half is the epoch,
+// the number of restarts; the lower half counts transactions within the epoch.
 func (s *Server) Zxid() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lead.tree.zxid
 }
 
-// A SessionInfo tells about a live session.
+// A SessionInfo describes a live session.
 type SessionInfo struct {
 	ID         int64
 	Timeout    time.Duration // negotiated
 	Connected  bool
-	LastTouch  time.Time // when the client was last heard of
-	Expires    time.Time // when it ends unless the client is heard of; zero while the server is stopped
-	Ephemerals []string  // paths of its nodes, in the order of their making
+	LastTouch  time.Time // the client's last sign of life
+	Expires    time.Time // when it ends without a further sign of life; zero while the server is stopped
+	Ephemerals []string  // paths of its nodes, in the order of their creation
 }
 
-// Sessions returns the live sessions, by their ids, which is the order of
-// their making.
+// Sessions returns the live sessions in the order of their creation.
 func (s *Server) Sessions() []SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,62 +101,63 @@ func (s *Server) Sessions() []SessionInfo {
 	return infos
 }
 
-// Expired returns the sessions that the server has ended, in that order, with
-// times. Those that their clients have closed are not among them.
+// Expired returns the sessions that the server has ended, in that order, without
+// those that their clients closed.
 func (s *Server) Expired() []Expiry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.expired)
 }
 
-// WatchCount is a number of watches, by their kind.
+// WatchCount is a number of watches, by kind. A persistent watch counts as one
+// of each kind.
 type WatchCount struct {
 	Data  int // set by getData and exists
 	Child int // set by getChildren
 }
 
-// Watches returns how many connections watch path.
+// Watches returns the number of connections that watch path itself.
 func (s *Server) Watches(path string) WatchCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var n WatchCount
 	for _, v := range s.views() {
-		n.Data += len(v.watches.data[path])
-		n.Child += len(v.watches.child[path])
+		n.Data += len(v.watches[dataSide].conns[path])
+		n.Child += len(v.watches[childSide].conns[path])
 	}
 	return n
 }
 
-// AllWatches returns how many watches there are altogether.
+// AllWatches returns the number of all watches.
 func (s *Server) AllWatches() WatchCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var n WatchCount
 	for _, v := range s.views() {
-		one := v.watches.count()
-		n.Data += one.Data
-		n.Child += one.Child
+		data, _ := v.watches.count(dataSide)
+		child, _ := v.watches.count(childSide)
+		n.Data += data
+		n.Child += child
 	}
 	return n
 }
 
-// Connections returns the number of open connections, those without a session
-// included.
+// Connections returns the number of open connections, with or without a session.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// Requests returns how many requests of the kind op were executed, whether
-// they succeeded or not.
+// Requests returns the number of requests of kind op that were executed,
+// successful or not.
 func (s *Server) Requests(op Op) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests[op]
 }
 
-// RequestCounts returns Requests for every kind that occurred.
+// RequestCounts returns the number of requests of each kind that were executed.
 func (s *Server) RequestCounts() map[Op]uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

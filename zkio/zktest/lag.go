@@ -4,27 +4,28 @@ package zktest
 
 import "slices"
 
-// A Lag serves some clients as a follower does that has not yet learned of the
-// latest transactions; [Faults.Lag] and [Faults.LagServer] make one. What they
-// read is old, and their watches fire late, but what they see is always a state
-// that there has been, and never goes back:
+// A Lag serves some clients like a follower that has not yet learned of the
+// latest transactions; see [Faults.Lag] and [Faults.LagServer]. Its clients read
+// old data and their watches fire late, but what they see is always a state that
+// existed, and it never goes back:
 //
-//   - a write is made at once, in the present state; before it is answered the
-//     follower catches up to it, and fires the watches on the way;
-//   - so it does before it answers a sync, or has made a session;
-//   - a watch that is set again (setWatches) is compared with the old state;
-//   - a client that has seen a later transaction than the follower is not
-//     taken: its connection is closed without an answer;
-//   - a session is kept alive, but if it ends its connection goes on being
-//     answered, from the past, until the follower comes to that transaction.
+//   - a write is executed at once, on the current state. Before the follower
+//     answers, it catches up to the write, and fires watches on the way;
+//   - it also catches up before it answers a sync, and to the beginning of a new
+//     session;
+//   - watches that are set again (setWatches) are compared with the old state;
+//   - the follower refuses a client that has seen a later transaction than it
+//     has, by closing the connection without an answer;
+//   - the client of a session that has ended gets answers, from the past, until
+//     the follower comes to the transaction that ended it.
 //
-// All clients of a Lag share its state. Its methods never block and may be
-// called by any goroutine; what they change is in force when they return.
+// All clients of a Lag share its state. Its methods do not block, may be called
+// by any goroutine, and have taken effect when they return.
 type Lag struct {
 	srv *Server
 	hit chan struct{} // closed at the first hit
 
-	// Whom it serves.
+	// The clients that it serves.
 	all      bool
 	sessions []int64
 	address  string
@@ -36,22 +37,22 @@ type Lag struct {
 	removed bool
 }
 
-// Lag has the given sessions served with data that lag behind by up to behind
-// transactions, or, if behind is negative, by all that are made until
-// [Lag.Advance] or [Lag.CatchUp] is called. It begins with the present state,
-// and serves the sessions on their present connections as well as on those on
-// which they are resumed. Without sessions it serves everybody.
+// Lag serves the given sessions data that is up to behind transactions old. If
+// behind is negative, the data stays as it is until [Lag.Advance] or
+// [Lag.CatchUp]. The Lag begins with the current state. It serves the sessions on
+// their current connections and on those that resume them; without sessions it
+// serves all clients.
 //
-// Of two Lags that a client could be served by, the one that was made last
-// serves it; the one before catches up at that moment.
+// If several Lags select a client, the latest serves it. The one before catches
+// up when it loses the client.
 func (fs *Faults) Lag(behind int, sessions ...int64) *Lag {
 	return fs.lag(&Lag{behind: behind, sessions: sessions, all: len(sessions) == 0})
 }
 
-// LagServer is Lag for all clients that have connected, or will connect, to an
-// address: that given to [Server.Dial], or that returned by [Server.Listen].
-// So a client that is given several addresses can find one of them refusing
-// it, and turn to the next.
+// LagServer is like Lag, for all clients that have connected or will connect to
+// an address: the one passed to [Server.Dial], or returned by [Server.Listen].
+// A client with several addresses can thus be refused by one of them and turn to
+// the next.
 func (fs *Faults) LagServer(behind int, address string) *Lag {
 	return fs.lag(&Lag{behind: behind, address: address})
 }
@@ -87,27 +88,24 @@ func (s *Server) lagOf(session int64, address string) *Lag {
 	return nil
 }
 
-// move has l, or the lead if l is nil, serve c from now on, which must be up to
-// date. The caller holds s.mu.
+// move makes l, which must be up to date, serve c; a nil l is the lead. The
+// caller holds s.mu.
 func (s *Server) move(c *conn, l *Lag) {
 	s.catchUp(c) // a client never goes back
-	watches := c.watches
-	c.view().watches.drop(c)
+	watches := c.view().watches.drop(c)
 	c.lag = l
 	if c.gone {
-		return // caught up with the end of its session
+		return // it has caught up with the end of its session
 	}
-	for path, kinds := range watches {
-		for _, kind := range []watchKinds{watchData, watchChild} {
-			if kinds&kind != 0 {
-				c.view().watches.add(c, path, kind)
-			}
+	for path, modes := range watches {
+		for side, mode := range modes {
+			c.view().watches.set(c, path, watchSide(side), mode)
 		}
 	}
 }
 
-// count counts a request that was answered from the past. The caller holds
-// Server.mu. A nil Lag is the lead.
+// count counts a request that was answered from the past. A nil Lag is the lead.
+// The caller holds Server.mu.
 func (l *Lag) count(op Op) {
 	if l == nil || len(l.view.pending) == 0 || op == OpPing {
 		return
@@ -121,26 +119,26 @@ func (l *Lag) count(op Op) {
 // Kind returns FaultLag.
 func (l *Lag) Kind() FaultKind { return FaultLag }
 
-// Hits returns how many requests were answered with data that were behind.
-// Whether those that were asked for had changed does not count.
+// Hits returns the number of requests that were answered while transactions were
+// pending, whether or not those changed the answer.
 func (l *Lag) Hits() int {
 	l.srv.mu.Lock()
 	defer l.srv.mu.Unlock()
 	return l.hits
 }
 
-// Hit returns a channel that is closed at the first of them.
+// Hit returns a channel that is closed at the first hit.
 func (l *Lag) Hit() <-chan struct{} { return l.hit }
 
-// Pending returns by how many transactions the data lag behind now.
+// Pending returns the number of transactions by which the data lags behind.
 func (l *Lag) Pending() int {
 	l.srv.mu.Lock()
 	defer l.srv.mu.Unlock()
 	return len(l.view.pending)
 }
 
-// Advance has the next n transactions become visible, or all that are pending
-// if there are fewer, and returns their number. Watches fire.
+// Advance makes the next n pending transactions visible, or all if there are
+// fewer, and returns their number. Watches fire.
 func (l *Lag) Advance(n int) int {
 	l.srv.mu.Lock()
 	defer l.srv.mu.Unlock()
@@ -149,15 +147,15 @@ func (l *Lag) Advance(n int) int {
 	return n
 }
 
-// CatchUp is Advance by all that are pending. Later transactions lag again.
+// CatchUp makes all pending transactions visible. Later ones lag again.
 func (l *Lag) CatchUp() {
 	l.srv.mu.Lock()
 	defer l.srv.mu.Unlock()
 	l.srv.advance(&l.view, len(l.view.pending))
 }
 
-// Remove catches up and ends the fault: the clients see the present state from
-// now on. Removing it again does nothing.
+// Remove catches up and ends the fault: its clients see the current state from
+// now on. Further calls do nothing.
 func (l *Lag) Remove() {
 	l.srv.mu.Lock()
 	defer l.srv.mu.Unlock()

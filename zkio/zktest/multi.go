@@ -2,16 +2,23 @@
 
 package zktest
 
-import "github.com/holdfast-go/holdfast/internal/jute"
+import (
+	"slices"
 
-// opError is the type of a failed operation's result in a multi's answer, and
-// of the header that ends both request and answer.
+	"github.com/holdfast-go/holdfast/internal/jute"
+)
+
+// opError is the kind of a failed operation's result in the answer to a multi,
+// and of the header that ends request and answer.
 const opError = Op(jute.OpError)
 
-// readMulti decodes a multi request: for each operation a header (its type,
-// whether this is the end, an unused number) and the body that the same
-// request has alone.
-func readMulti(r *jute.Reader) ([]change, Code) {
+// multiOps are the operations that may be part of a multi.
+var multiOps = []Op{OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpCheck}
+
+// readMulti decodes a request made of operations of the given kinds. Each has
+// a header (its kind, whether this is the end, an unused number) followed by
+// the body of the corresponding single request.
+func readMulti(r *jute.Reader, allowed ...Op) ([]change, Code) {
 	var changes []change
 	for {
 		op, done, _ := Op(r.Int32()), r.Bool(), r.Int32()
@@ -21,17 +28,15 @@ func readMulti(r *jute.Reader) ([]change, Code) {
 		case done:
 			return changes, CodeOK
 		}
-		switch op {
-		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpCheck:
-		default:
+		if !slices.Contains(allowed, op) {
 			return nil, CodeMarshalling
 		}
 		ch, err := readChange(op, r)
 		if err != CodeOK {
 			return nil, err
 		}
-		// Which kind of create it is the real server decides by the flags
-		// here, not by the operation's number.
+		// Here the real server takes the kind of create from the flags, not
+		// from the operation's number.
 		switch op {
 		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
 			switch ttl := ch.flags == flagTTL || ch.flags == flagSequentialTTL; {
@@ -48,11 +53,11 @@ func readMulti(r *jute.Reader) ([]change, Code) {
 	}
 }
 
-// multi executes all operations, or none. An answer to a multi that failed
-// has no error in its header, but one in each result: 0 for those before the
-// failed one, its code for that one, runtime inconsistency for the rest.
+// multi executes all operations or none. The answer to a multi that failed has
+// an error code in each result, none in its header: 0 for the operations before
+// the one that failed, its code for that one, runtime inconsistency for the rest.
 func (s *Server) multi(tx *txn, r *jute.Reader, out *reply) Code {
-	changes, err := readMulti(r)
+	changes, err := readMulti(r, multiOps...)
 	if err != CodeOK {
 		return err
 	}
@@ -90,7 +95,7 @@ func appendMultiHeader(b []byte, op Op, done bool, err Code) []byte {
 	return jute.AppendInt32(b, int32(err))
 }
 
-// appendResult encodes the result of an operation that was done.
+// appendResult encodes the result of an operation that succeeded.
 func appendResult(b []byte, op Op, res outcome) []byte {
 	if op == OpCreateContainer || op == OpCreateTTL {
 		op = OpCreate2 // whose answer has a Stat

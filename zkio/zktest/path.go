@@ -4,10 +4,10 @@ package zktest
 
 import "strings"
 
-// validPath reports whether ZooKeeper accepts path as the full name of a node:
-// absolute, without a slash at its end, without empty, "." and ".." segments,
-// and without control, surrogate and private-use characters. Bytes that are
-// not UTF-8 read as U+FFFD, which is among the refused ones.
+// validPath reports whether ZooKeeper accepts path as the name of a node:
+// absolute, without a trailing slash, without empty, "." and ".." segments, and
+// without control, surrogate and private-use characters. Bytes that are not UTF-8
+// read as U+FFFD, which is not allowed either.
 func validPath(path string) bool {
 	if path == "/" {
 		return true
@@ -30,9 +30,9 @@ func validPath(path string) bool {
 }
 
 // parentOf returns the path above path, "/" for a top-level one. It reports
-// false for a path without a slash or with a NUL, before anything else about
-// the path is looked at, in the order of the real server's checks: so
-// "a/b" is a child of the node "a", which does not exist.
+// false for a path without a slash or with a NUL. Like the real server, whose
+// order of checks shows in its error codes, it does not check anything else:
+// "a/b" is a child of "a", which does not exist.
 func parentOf(path string) (parent string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
 	switch {
@@ -44,8 +44,8 @@ func parentOf(path string) (parent string, ok bool) {
 	return path[:i], true
 }
 
-// special reports whether path is one of the server's own nodes, which nobody
-// may delete.
+// special reports whether path is one of the server's own nodes, which cannot be
+// deleted.
 func special(path string) bool {
 	switch path {
 	case "/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config":

@@ -13,12 +13,11 @@ import (
 
 // newPipe returns the two ends of an in-memory connection.
 //
-// It differs from net.Pipe in that it is buffered, without a bound: a Write
-// never waits for the other side to read, as writes into a socket's buffer
-// do not. So neither side can block the other, and a program that works on
-// sockets cannot deadlock here. Waiting is done on a sync.Cond, which counts
-// as durably blocked in a testing/synctest bubble, and deadlines are timers of
-// package time, which are virtual there.
+// Unlike net.Pipe, it has an unbounded buffer: a Write never waits for the other
+// side to read. Neither side can block the other, so a program that works with
+// sockets and their buffers cannot deadlock here. In a testing/synctest bubble,
+// waiting on the sync.Cond counts as durably blocked, and the timers of deadlines
+// run in virtual time.
 func newPipe(client, server net.Addr) (clientEnd, serverEnd net.Conn) {
 	up, down := newStream(), newStream()
 	return &pipeEnd{in: down, out: up, local: client, remote: server},
@@ -31,7 +30,7 @@ type pipeAddr string
 func (pipeAddr) Network() string  { return "pipe" }
 func (a pipeAddr) String() string { return string(a) }
 
-// A pipeEnd is one end of an in-memory connection, as its user sees it.
+// A pipeEnd is one end of an in-memory connection.
 type pipeEnd struct {
 	in, out       *stream
 	local, remote net.Addr
@@ -84,11 +83,11 @@ func (e *pipeEnd) wrap(op string, err error) error {
 // A stream is one direction of a pipe: a byte queue.
 type stream struct {
 	mu    sync.Mutex
-	cond  sync.Cond // something below has changed
-	buf   []byte    // written and not yet read
-	off   int       // buf[:off] has been read
-	ended bool      // the writer has closed: end of file after buf
-	gone  bool      // the reader has closed: writes fail
+	cond  sync.Cond // signals changes of the fields below
+	buf   []byte
+	off   int  // buf[:off] has been read
+	ended bool // the writer has closed: EOF follows buf
+	gone  bool // the reader has closed: writes fail
 
 	readDeadline  time.Time
 	writeDeadline time.Time
@@ -117,7 +116,7 @@ func (s *stream) read(p []byte) (int, error) {
 			if s.off == len(s.buf) {
 				s.buf, s.off = s.buf[:0], 0
 				if cap(s.buf) > 1<<16 {
-					s.buf = nil // one large answer does not pin its memory
+					s.buf = nil // do not keep the memory of one large answer
 				}
 			}
 			return n, nil
@@ -128,8 +127,8 @@ func (s *stream) read(p []byte) (int, error) {
 	}
 }
 
-// wait waits for a change, or until the read deadline. A deadline that is set
-// while it waits is a change too, so that the timer here is never out of date.
+// wait waits for a change or the read deadline. Setting a deadline is a change
+// too, so the timer is never out of date.
 func (s *stream) wait() {
 	if !s.readDeadline.IsZero() {
 		t := time.AfterFunc(time.Until(s.readDeadline), func() {

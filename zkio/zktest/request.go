@@ -19,7 +19,7 @@ func (c *conn) handshake() error {
 	for {
 		frame, err := c.next()
 		if errors.Is(err, errFrame) {
-			if answer, ok := s.fourLetters(string(c.in.pending(4))); ok {
+			if answer, ok := s.fourLetters(c.in.pending(12)); ok {
 				c.send([]byte(answer))
 				c.finish()
 				return io.EOF
@@ -29,7 +29,7 @@ func (c *conn) handshake() error {
 			return err
 		}
 		r := jute.NewReader(frame)
-		_ = r.Int32() // the protocol's version
+		_ = r.Int32() // protocol version
 		req := connectRequest{
 			lastZxid: r.Int64(),
 			timeout:  time.Duration(r.Int32()) * time.Millisecond,
@@ -39,13 +39,13 @@ func (c *conn) handshake() error {
 		if err := r.Err(); err != nil {
 			return fmt.Errorf("connect request: %w", err)
 		}
-		// Clients older than 3.4 do not send this byte, nor expect it back.
+		// Clients before 3.4 neither send this byte nor expect it in the answer.
 		req.withReadOnly = r.Len() > 0
 		if s.faults.admitSession(c, req.session) {
 			return s.connect(c, req)
 		}
-		// The session is in a blackhole: so is this connection, now that its
-		// session is known. The frame waits with whatever follows it.
+		// The session is in a blackhole, and now so is this connection. The
+		// frame waits, as will those that follow it.
 		c.putBack(frame)
 	}
 }
@@ -53,7 +53,7 @@ func (c *conn) handshake() error {
 type connectRequest struct {
 	lastZxid     int64
 	timeout      time.Duration
-	session      int64 // 0: a new one
+	session      int64 // the session to resume; 0: open a new one
 	password     []byte
 	withReadOnly bool
 }
@@ -73,17 +73,18 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 		return nil
 	}
 	s.requests[OpConnect]++
+	s.received++
 	c.lag = s.lagOf(req.session, c.address())
 	if last := c.view().tree.zxid; req.lastZxid > last {
-		// Its client has seen the future: of another server, or of this one
-		// before it lost its memory. It gets no answer.
+		// The client has seen later transactions, of another server or of a
+		// follower's leader. It gets no answer.
 		return fmt.Errorf("client has seen zxid %s, the last one here is %s", hex(req.lastZxid), hex(last))
 	}
 	timeout := s.cfg.negotiate(req.timeout)
 	sess := s.sessions[req.session]
 	if sess != nil && sess.conn != nil {
-		// The session has moved. As in the real server this comes before the
-		// password is looked at.
+		// The session moves to this connection. As in the real server, this
+		// happens before the password is checked.
 		old := sess.conn
 		s.detach(old)
 		old.finish()
@@ -91,7 +92,7 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 	switch {
 	case req.session == 0:
 		sess = s.openSession(timeout)
-		s.catchUp(c) // to the session's beginning
+		s.catchUp(c) // to the beginning of the session
 	case sess != nil && bytes.Equal(req.password, s.password(sess.id)):
 		sess.timeout = timeout
 		s.touch(sess)
@@ -100,14 +101,14 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 	}
 
 	b := make([]byte, 4, 4+4+4+8+4+passwordLen+1)
-	b = jute.AppendInt32(b, 0) // the protocol's version
+	b = jute.AppendInt32(b, 0) // protocol version
 	if sess == nil {
 		b = jute.AppendInt32(b, 0)
 		b = jute.AppendInt64(b, 0)
 		b = jute.AppendBuffer(b, make([]byte, passwordLen))
 	} else {
 		sess.conn, c.session, c.sid = c, sess, sess.id
-		// A blackhole that was dug since the handshake began: the answer
+		// If a blackhole was set up since the handshake began, the answer
 		// falls into it.
 		_ = s.faults.admitSession(c, sess.id)
 		b = jute.AppendInt32(b, int32(timeout.Milliseconds()))
@@ -123,11 +124,11 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 		c.finish()
 		return nil
 	}
-	s.faults.holdSession(c, sess.id) // what follows, not the answer
+	s.faults.blockSession(c, sess.id) // from here on; the answer passes
 	return nil
 }
 
-// A request is one frame from a client, its header read.
+// A request is one frame from a client, with its header decoded.
 type request struct {
 	xid  int32
 	op   Op
@@ -151,15 +152,19 @@ func (s *Server) handle(c *conn, frame []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.session == nil {
-		return nil // the server has parted with the connection: too late
+		return nil // the server is done with the connection
 	}
 	s.requests[req.op]++
-	if req.op == OpAuth {
+	s.received++
+	switch req.op {
+	case OpAuth:
 		return s.auth(c, req, plan)
+	case OpSASL:
+		return s.sasl(c, req, plan)
 	}
 	if c.session.over {
-		// The client does not know, because its view lags. What has to go by
-		// the lead brings that up to date, and so ends the connection.
+		// The client does not know, because its view lags. A request that
+		// needs the lead brings the view up to date, which ends the connection.
 		if req.op.writes() || req.op == OpSync {
 			s.catchUp(c)
 			return nil
@@ -167,8 +172,15 @@ func (s *Server) handle(c *conn, frame []byte) error {
 	} else {
 		s.touch(c.session)
 	}
+	if plan.failRequest != CodeOK {
+		s.reply(c, newReply().frame(req.xid, c.view().tree.zxid, plan.failRequest), plan)
+		return nil
+	}
 	answer, last := s.execute(c, req)
 	if answer != nil {
+		if plan.failReply != CodeOK {
+			answer = newReply().frame(req.xid, c.view().tree.zxid, plan.failReply)
+		}
 		s.reply(c, answer, plan)
 	}
 	if last {
@@ -178,8 +190,8 @@ func (s *Server) handle(c *conn, frame []byte) error {
 	return nil
 }
 
-// prepare calls the test's hook and asks the faults what is to happen to a
-// request. It runs on the connection's reader, without Server.mu.
+// prepare calls the test's hook and determines what faults do to the request. It
+// runs on the connection's reader, without Server.mu.
 func (s *Server) prepare(c *conn, op Op, session int64, body []byte) plan {
 	hook := s.onRequest.Load()
 	if hook == nil && !s.faults.armed() {
@@ -202,11 +214,11 @@ func (s *Server) prepare(c *conn, op Op, session int64, body []byte) plan {
 	return s.faults.plan(session, op, paths)
 }
 
-// reply queues an answer, or does with it what plan says.
+// reply queues an answer, unless plan says otherwise.
 func (s *Server) reply(c *conn, frame []byte, plan plan) {
 	switch {
 	case plan.dropReply:
-		// The client gets what was on its way before, then the end.
+		// The client gets what was queued before, and then EOF.
 		s.detach(c)
 		c.finish()
 	case plan.swallowReply:
@@ -215,7 +227,7 @@ func (s *Server) reply(c *conn, frame []byte, plan plan) {
 	}
 }
 
-// cutOff ends a connection before a request of it is executed.
+// cutOff ends a connection instead of executing a request.
 func (s *Server) cutOff(c *conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,10 +236,10 @@ func (s *Server) cutOff(c *conn) error {
 	return nil
 }
 
-// auth adds an identity to the connection, or closes it.
+// auth adds an id to those of the connection, or closes the connection.
 func (s *Server) auth(c *conn, req request, plan plan) error {
 	r := jute.NewReader(req.body)
-	_ = r.Int32() // unused by every server
+	_ = r.Int32() // unused
 	scheme, data := r.String(), r.Buffer()
 	var err Code
 	switch {
@@ -235,14 +247,11 @@ func (s *Server) auth(c *conn, req request, plan plan) error {
 		err = CodeAuthFailed
 	case scheme == "digest":
 		who := digestID(string(data))
-		known := false
-		for _, w := range c.who {
-			known = known || w == who
+		c.identify(who)
+		if who.name == s.cfg.SuperDigest {
+			c.identify(superUser)
 		}
-		if !known {
-			c.who = append(c.who[:len(c.who):len(c.who)], who)
-		}
-	case scheme == "ip": // proved by the connection itself
+	case scheme == "ip": // the connection has proved it
 	default:
 		err = CodeAuthFailed
 	}
@@ -255,14 +264,27 @@ func (s *Server) auth(c *conn, req request, plan plan) error {
 	return nil
 }
 
-// A reply is an answer in the making: room for the header, then the body.
+// sasl answers as a server does that is not configured for it.
+func (s *Server) sasl(c *conn, req request, plan plan) error {
+	r := jute.NewReader(req.body)
+	_ = r.Buffer() // the client's token
+	if r.Err() != nil {
+		return fmt.Errorf("SASL: %w", r.Err())
+	}
+	out := newReply()
+	out.b = jute.AppendBuffer(out.b, nil)
+	s.reply(c, out.frame(req.xid, 0, CodeOK), plan)
+	return nil
+}
+
+// A reply is an answer under construction: room for the header, then the body.
 type reply struct{ b []byte }
 
 const replyHeader = 4 + 4 + 8 + 4 // length, xid, zxid, error
 
 func newReply() *reply { return &reply{make([]byte, replyHeader, 128)} }
 
-// frame fills in the header. An answer that tells of an error has no body.
+// frame fills in the header. An answer with an error code has no body.
 func (a *reply) frame(xid int32, zxid int64, err Code) []byte {
 	if err != CodeOK {
 		a.b = a.b[:replyHeader]
@@ -273,8 +295,8 @@ func (a *reply) frame(xid int32, zxid int64, err Code) []byte {
 	return jute.Frame(a.b)
 }
 
-// execute executes a request of a live session and returns the answer, if any,
-// and whether it is the connection's last. The caller holds s.mu.
+// execute executes a request and returns the answer, if any, and whether it is
+// the last on the connection. The caller holds s.mu.
 func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
 	out := newReply()
 	if req.op == OpClose {
@@ -284,14 +306,16 @@ func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
 	}
 	var err Code
 	r := jute.NewReader(req.body)
-	if req.op.writes() {
-		// It takes a zxid whatever becomes of it.
+	if req.op == OpReconfig && !wellFormedReconfig(req.body) {
+		err = CodeMarshalling // before it takes a zxid, unlike other transactions
+	} else if req.op.writes() {
+		// It uses up a zxid whether it succeeds or not.
 		tx := s.begin(c.who, c.sid)
 		err = s.write(tx, req.op, r, out)
 		s.commit(tx)
-		s.catchUp(c) // to this transaction: a client sees what it has done
+		s.catchUp(c) // a client sees its own writes
 		if req.op == OpCheck && err == CodeOK {
-			return nil, false // meant for a multi; alone the real server has no answer to it
+			return nil, false // outside of a multi the real server does not answer it
 		}
 	} else {
 		err = s.read(c, req.op, r, out)
@@ -304,279 +328,19 @@ func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
 	return out.frame(req.xid, c.view().tree.zxid, err), false
 }
 
-// write executes a transaction and appends its answer's body to out.
-func (s *Server) write(tx *txn, op Op, r *jute.Reader, out *reply) Code {
-	if op == OpMulti {
-		return s.multi(tx, r, out)
-	}
-	if op == OpDeleteContainer {
-		return CodeBadArguments // the server's own request; no client knows its form
-	}
-	ch, err := readChange(op, r)
-	if err != CodeOK {
-		return err
-	}
-	res := tx.apply(ch)
-	if res.err != CodeOK {
-		return res.err
-	}
-	switch op {
-	case OpCreate:
-		out.b = jute.AppendString(out.b, res.path)
-	case OpCreate2, OpCreateContainer, OpCreateTTL:
-		out.b = jute.AppendString(out.b, res.path)
-		out.b = res.stat.append(out.b)
-	case OpSetData, OpSetACL:
-		out.b = res.stat.append(out.b)
-	}
-	return CodeOK
-}
-
-// A change is one change that a client asks for, alone or within a multi.
-type change struct {
-	op      Op
-	path    string
-	data    []byte
-	acl     []aclEntry
-	flags   int32
-	ttl     int64 // milliseconds; of OpCreateTTL only
-	version int32
-}
-
-// readPath reads the path of a request. The null string is none.
-func readPath(r *jute.Reader) (string, Code) {
-	null, path := r.Null(), r.String()
-	if null || r.Err() != nil {
-		return "", CodeMarshalling
-	}
-	return path, CodeOK
-}
-
-// readChange decodes the body of a request that changes something.
-func readChange(op Op, r *jute.Reader) (change, Code) {
-	path, err := readPath(r)
-	if err != CodeOK && r.Err() == nil && (op == OpSetData || op == OpSetACL || op == OpCheck) {
-		err = CodeOK // these take the null path for one that is no good
-	}
-	ch := change{op: op, path: path}
-	switch op {
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
-		ch.data = bytes.Clone(r.Buffer())
-		ch.acl = readACL(r)
-		ch.flags = r.Int32()
-		if op == OpCreateTTL {
-			ch.ttl = r.Int64()
-		}
-	case OpSetData:
-		ch.data = bytes.Clone(r.Buffer())
-		ch.version = r.Int32()
-	case OpSetACL:
-		ch.acl = readACL(r)
-		ch.version = r.Int32()
-	case OpDelete, OpCheck:
-		ch.version = r.Int32()
-	}
-	if r.Err() != nil {
-		err = CodeMarshalling
-	}
-	return ch, err
-}
-
-func readACL(r *jute.Reader) []aclEntry {
-	acl := make([]aclEntry, r.Count(12))
-	for i := range acl {
-		acl[i] = aclEntry{r.Int32(), id{r.String(), r.String()}}
-	}
-	return acl
-}
-
-func appendACL(b []byte, acl []aclEntry) []byte {
-	b = jute.AppendInt32(b, int32(len(acl)))
-	for _, e := range acl {
-		b = jute.AppendInt32(b, e.perms)
-		b = jute.AppendString(b, e.id.scheme)
-		b = jute.AppendString(b, e.id.name)
-	}
-	return b
-}
-
-// An outcome is what became of a change.
-type outcome struct {
-	err  Code
-	path string // of a created node
-	stat Stat   // of a node that was created or set
-}
-
-// apply makes the change ch in tx, or refuses it.
-func (tx *txn) apply(ch change) outcome {
-	var res outcome
-	switch ch.op {
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
-		var n *znode
-		if n, res.err = tx.create(ch); n != nil {
-			res.path, res.stat = n.path, n.stat()
-		}
-	case OpDelete:
-		res.err = tx.delete(ch.path, ch.version)
-	case OpSetData:
-		res.stat, res.err = tx.setData(ch.path, ch.data, ch.version)
-	case OpSetACL:
-		res.stat, res.err = tx.setACL(ch.path, ch.acl, ch.version)
-	case OpCheck:
-		res.err = tx.check(ch.path, ch.version)
-	default:
-		res.err = CodeUnimplemented
-	}
-	return res
-}
-
-// read executes a request that changes no data and appends its answer's body
-// to out.
-func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
-	v := c.view()
-	switch op {
-	case OpPing:
-		return CodeOK
-	case OpSync:
-		path, err := readPath(r)
-		if err != CodeOK {
-			return err
-		}
-		s.catchUp(c)
-		out.b = jute.AppendString(out.b, path)
-		return CodeOK
-	case OpSetWatches:
-		return v.setWatches(c, r)
-	case OpGetACL:
-		return v.getACL(c, r, out)
-	case OpExists, OpGetData, OpGetChildren, OpGetChildren2:
-	default:
-		return CodeUnimplemented
-	}
-	path, err := readPath(r)
-	watch := r.Bool()
-	if err != CodeOK || r.Err() != nil {
-		return CodeMarshalling
-	}
-	n := v.tree.node(path)
-	if op == OpExists {
-		if bytes.IndexByte([]byte(path), 0) >= 0 {
-			return CodeBadArguments
-		}
-		if watch {
-			// It stays if the node is missing; to wait for its creation is
-			// what one asks for existence for.
-			v.watches.add(c, path, watchData)
-		}
-		if n == nil {
-			return CodeNoNode
-		}
-		out.b = n.stat().append(out.b)
-		return CodeOK
-	}
-	if n == nil {
-		return CodeNoNode // and no watch is left
-	}
-	if !allows(n.acl, c.who, permRead) {
-		return CodeNoAuth
-	}
-	switch op {
-	case OpGetData:
-		if watch {
-			v.watches.add(c, path, watchData)
-		}
-		out.b = jute.AppendBuffer(out.b, n.data)
-		out.b = n.stat().append(out.b)
-	case OpGetChildren, OpGetChildren2:
-		if watch {
-			v.watches.add(c, path, watchChild)
-		}
-		out.b = jute.AppendStrings(out.b, n.names())
-		if op == OpGetChildren2 {
-			out.b = n.stat().append(out.b)
-		}
-	}
-	return CodeOK
-}
-
-// getACL shows a node's ACL to those who may read or administer it.
-func (v *view) getACL(c *conn, r *jute.Reader, out *reply) Code {
-	path, err := readPath(r)
-	if err != CodeOK {
-		return err
-	}
-	n := v.tree.node(path)
-	if n == nil {
-		return CodeNoNode
-	}
-	if !allows(n.acl, c.who, permRead|permAdmin) {
-		return CodeNoAuth
-	}
-	acl := n.acl
-	if !allows(n.acl, c.who, permAdmin) {
-		acl = masked(acl)
-	}
-	out.b = appendACL(out.b, acl)
-	out.b = n.stat().append(out.b)
-	return CodeOK
-}
-
-// setWatches sets the watches that a client had on another connection. What
-// would have fired since relativeZxid, the last transaction that the client
-// knows of, is told at once instead.
-func (v *view) setWatches(c *conn, r *jute.Reader) Code {
-	relative := r.Int64()
-	var lists [3][]string
-	for i := range lists {
-		if r.Null() {
-			return CodeMarshalling
-		}
-		lists[i] = r.Strings()
-	}
-	if r.Err() != nil {
-		return CodeMarshalling
-	}
-	data, exist, child := lists[0], lists[1], lists[2]
-	for _, path := range data {
-		switch n := v.tree.node(path); {
-		case n == nil:
-			c.send(eventDeleted.frame(path))
-		case n.mzxid > relative:
-			c.send(eventDataChanged.frame(path))
-		default:
-			v.watches.add(c, path, watchData)
-		}
-	}
-	for _, path := range exist {
-		if v.tree.node(path) != nil {
-			c.send(eventCreated.frame(path))
-		} else {
-			v.watches.add(c, path, watchData)
-		}
-	}
-	for _, path := range child {
-		switch n := v.tree.node(path); {
-		case n == nil:
-			c.send(eventDeleted.frame(path))
-		case n.pzxid > relative:
-			c.send(eventChildrenChanged.frame(path))
-		default:
-			v.watches.add(c, path, watchChild)
-		}
-	}
-	return CodeOK
-}
-
-// pathsOf returns the paths that a request names; those of a multi are the
-// paths of its operations. It is for hooks and faults, and gives none for a
-// body that cannot be read.
+// pathsOf returns the paths in a request, for hooks and faults. Those of a multi
+// are the paths of its operations. A malformed request has none.
 func pathsOf(op Op, body []byte) []string {
 	r := jute.NewReader(body)
 	switch op {
-	case OpConnect, OpClose, OpPing, OpAuth, OpSetWatches:
+	case OpConnect, OpClose, OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpWhoAmI, OpReconfig, OpSASL:
 		return nil
-	case OpMulti:
-		changes, err := readMulti(r)
+	case OpMulti, OpMultiRead:
+		allowed := multiOps
+		if op == OpMultiRead {
+			allowed = []Op{OpGetData, OpGetChildren}
+		}
+		changes, err := readMulti(r, allowed...)
 		if err != CodeOK {
 			return nil
 		}

@@ -4,15 +4,15 @@ package zktest
 
 import "time"
 
-// Stop interrupts the service, as when all servers of an ensemble are down, or
-// have no leader: every connection is cut, what is queued for clients is lost,
-// and new connections are refused, until [Server.Start]. Nothing that was
-// executed is forgotten. Meanwhile no session expires, and no container or node
-// with a time to live is deleted; the Server's own methods, such as Get and
-// Create, work on. Stopping a server that is stopped does nothing.
+// Stop interrupts the service, as if all servers of an ensemble were down or had
+// no leader: it cuts every connection, drops what is queued for clients, and
+// refuses new connections until [Server.Start]. Executed requests are not
+// forgotten. Meanwhile no session expires, and no container or node with a time
+// to live is deleted. The Server's own methods, such as Get and Create, still
+// work. Stopping a stopped server does nothing.
 //
-// A client on TCP finds its connection reset as soon as it is made, since the
-// server keeps its port lest somebody else take it.
+// A TCP connection is reset as soon as it is made: the server keeps its port, so
+// that no other process can take it.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,12 +31,12 @@ func (s *Server) Stop() {
 	s.faults.count(FaultStop)
 }
 
-// Start takes up the service after [Server.Stop], as a new leader does: with
-// the same nodes, the same sessions, each of which has its whole timeout from
-// now on, and the same sequence numbers, in a new epoch, which is the upper
-// half of all zxids from now on. So they keep rising. Views that lag have
-// caught up. Watches were lost with the connections; clients that resume their
-// sessions set them again. Starting a server that was not stopped does nothing.
+// Start resumes the service after [Server.Stop], as a new leader would. Nodes,
+// sequence numbers and sessions are the same, and each session has its whole
+// timeout from now on. A new epoch begins: it is the upper half of zxids, which
+// therefore keep rising. Lags have caught up. Watches were lost with the
+// connections, and clients set them again when they resume their sessions.
+// Starting a server that is not stopped does nothing.
 func (s *Server) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +55,8 @@ func (s *Server) Start() {
 	s.scheduleSweep()
 }
 
-// Restart is Stop, and Start at once. Clients find their connections cut, and
-// resume their sessions.
+// Restart calls Stop and Start. Clients find their connections cut and resume
+// their sessions.
 func (s *Server) Restart() {
 	s.Stop()
 	s.Start()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"reflect"
 	"slices"
 	"syscall"
@@ -19,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// TestRestart: a server that was down goes on where it was; its clients resume
-// their sessions.
+// TestRestart: a server that was down continues where it was, and its clients
+// resume their sessions.
 func TestRestart(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
 		c := dialClient(t, 20*time.Second, dial)
@@ -60,8 +59,8 @@ func TestRestart(t *testing.T) {
 			t.Errorf("sessions while it is down: %+v", s)
 		}
 		if nc, err := dial(context.Background(), "tcp", "zktest:2181"); err == nil {
-			// Over TCP the kernel accepts before the server can refuse, and
-			// either the dial finds out, or the first read.
+			// Over TCP the kernel accepts before the server can refuse, so
+			// the first read may be what fails.
 			if _, err := nc.Read(make([]byte, 1)); err == nil {
 				t.Error("the server answers while it is down")
 			}
@@ -114,8 +113,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestRestartAndTime: nothing ends while the server is down, and every session
-// has its whole timeout when it is back.
+// TestRestartAndTime: nothing expires while the server is down, and afterwards
+// every session has its whole timeout.
 func TestRestartAndTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t, zktest.Config{TickTime: 500 * time.Millisecond, ContainerCheckInterval: 10 * time.Second, ExtendedTypes: true})
@@ -136,7 +135,7 @@ func TestRestartAndTime(t *testing.T) {
 		c.Close()
 		for range 3 {
 			d := rawSession(t, srv, 6*time.Second)
-			d.create(fmt.Sprintf("/e%d", d.session), "", 1)
+			d.do(fmt.Sprintf(`create "/e%d" flags=1`, d.session))
 		}
 		time.Sleep(5 * time.Second)
 		srv.Stop()
@@ -169,7 +168,7 @@ func TestRestartAndTime(t *testing.T) {
 		if got, want := srv.Nodes(), []string{"/c", "/t"}; !slices.Equal(got, want) {
 			t.Errorf("nodes %v, want %v", got, want)
 		}
-		srv.Restart() // now nobody's session keeps the clock awake
+		srv.Restart() // without a session that keeps the clock awake
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if got := srv.Nodes(); len(got) != 0 {
@@ -178,8 +177,8 @@ func TestRestartAndTime(t *testing.T) {
 	})
 }
 
-// TestRestartBetween: what has arrived when the server stops and was not
-// executed yet is not executed later.
+// TestRestartBetween: a request that has arrived but has not been executed when the
+// server stops is not executed later.
 func TestRestartBetween(t *testing.T) {
 	for name, op := range map[string]zktest.Op{"a handshake": zktest.OpConnect, "a request": zktest.OpCreate} {
 		t.Run(name, func(t *testing.T) {
@@ -191,9 +190,9 @@ func TestRestartBetween(t *testing.T) {
 						srv.Restart()
 					}
 				})
-				d := newDialogue(t, "A", func() (net.Conn, error) { return srv.Dial(context.Background(), "tcp", "") })
-				d.connect(10*time.Second, 0, make([]byte, 16), 0, -1)
-				d.create("/a", "", 0)
+				d := newRecord(t, dialing(srv)).peer("A")
+				d.do("connect")
+				d.do(`create "/a"`)
 				if srv.Exists("/a") || !stopped {
 					t.Errorf("the node is there: %v; stopped: %v", srv.Exists("/a"), stopped)
 				}
@@ -203,30 +202,6 @@ func TestRestartBetween(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestRestartAndLag: after a restart every server knows what was committed
-// before, and a Lag goes on from there.
-func TestRestartAndLag(t *testing.T) {
-	behind(t, -1, func(srv *zktest.Server, lag *zktest.Lag, slow, quick *dialogue) {
-		quick.create("/a", "", 0)
-		id, password, seen := quick.session, quick.password, srv.Zxid()
-		srv.Restart()
-		if lag.Pending() != 0 {
-			t.Errorf("%d transactions are pending", lag.Pending())
-		}
-		for _, d := range []*dialogue{slow, quick} {
-			d.reconnect()
-		}
-		quick.connect(10*time.Second, id, password, seen, 0)
-		slow.connect(10*time.Second, slow.session, slow.password, seen, 0)
-		quick.create("/b", "", 0)
-		slow.said()
-		slow.exists("/a", false)
-		slow.wantSaid("of before", "0 {c z+1")
-		slow.exists("/b", false)
-		slow.wantSaid("of after", "-101")
-	})
 }
 
 // TestRestartWhenClosed: a server that is closed stays closed.

@@ -18,36 +18,37 @@ import (
 	"time"
 )
 
-// A Server is a ZooKeeper server within this process. NewServer makes one; it
-// must be closed. All methods are safe for concurrent use.
+// A Server is a ZooKeeper server within this process. Use NewServer to create one
+// and Close to end it. All methods are safe for concurrent use.
 //
-// One mutex protects the whole state: data, sessions, watches. A request is
-// executed under it, by the goroutine that reads the request's connection,
-// and what is to be sent is queued under it; so the order of transactions is
-// the order in which that mutex is taken, and every client sees it. It is
-// never held during I/O, while waiting, or while a hook of a test runs. The
-// other mutexes (of a connection, of the faults) are below it: they may be
-// taken while it is held, never the other way round.
+// A single mutex protects the whole state: data, sessions, watches. The goroutine
+// that reads a connection executes its requests under that mutex, and queues the
+// answers and events under it. Transactions are therefore ordered by who locks
+// the mutex when, and all clients see that order. The mutex is not held during
+// I/O, while waiting, or while a test's hook runs. The mutexes of connections and
+// of the faults come after it in the lock order.
 type Server struct {
 	cfg     Config
 	log     *slog.Logger
 	started time.Time
-	secret  []byte // sessions' passwords are made of it
+	secret  []byte // from which sessions' passwords are derived
 	faults  *Faults
 
 	mu          sync.Mutex
-	lead        view   // the data as it is
+	lead        view   // the current data
 	lags        []*Lag // views that lag behind it
 	sessions    map[int64]*session
 	lastSession int64
 	expiry      expiryQueue
 	conns       map[*conn]struct{}
-	lastConn    uint64 // serial number of the last connection
+	lastConn    uint64 // serial number of the latest connection
 	listeners   []net.Listener
 	requests    map[Op]uint64
+	received    uint64 // requests since the word srst
+	traceMask   int64  // set and shown by four-letter words, without effect
 	expired     []Expiry
-	wakeAt      time.Time // when the clock looks next; zero: never
-	sweepAt     time.Time // when it looks for idle containers; zero: never
+	wakeAt      time.Time // when the clock wakes next; zero: never
+	sweepAt     time.Time // when it calls sweep next; zero: never
 	stopped     bool      // between Stop and Start
 	closed      bool
 
@@ -58,8 +59,8 @@ type Server struct {
 	wg        sync.WaitGroup
 }
 
-// NewServer starts a server without any data or clients. It listens nowhere:
-// see Listen and Dial.
+// NewServer starts an empty server. Clients reach it by Dial, or by TCP after
+// Listen or Serve.
 func NewServer(cfg Config) *Server {
 	cfg = cfg.withDefaults()
 	now := time.Now()
@@ -74,6 +75,7 @@ func NewServer(cfg Config) *Server {
 		expiry:      expiryQueue{buckets: make(map[int64]map[*session]struct{})},
 		conns:       make(map[*conn]struct{}),
 		requests:    make(map[Op]uint64),
+		traceMask:   306,
 		wakeClock:   make(chan struct{}, 1),
 		quit:        make(chan struct{}),
 	}
@@ -84,30 +86,37 @@ func NewServer(cfg Config) *Server {
 	return s
 }
 
-// Listen accepts connections on a TCP address, such as "127.0.0.1:0" for a
-// free port, until Close. It returns the address that clients can connect to,
-// and logs that the server is for development and tests only. It may be
-// called more than once.
+// Listen accepts connections on a TCP address until Close; "127.0.0.1:0" picks a
+// free port. It returns the address that clients can connect to. It may be called
+// more than once.
 func (s *Server) Listen(addr string) (string, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return "", fmt.Errorf("zktest: listen: %w", err)
 	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		_ = l.Close()
-		return "", fmt.Errorf("zktest: listen on %s: %w", addr, net.ErrClosed)
+	if err := s.Serve(l); err != nil {
+		return "", err
 	}
-	s.listeners = append(s.listeners, l)
-	s.wg.Add(1)
-	s.mu.Unlock()
-	s.log.Info("zktest: embedded ZooKeeper-protocol server, in memory, for development and tests only", "address", l.Addr().String())
-	go s.acceptLoop(l)
 	return l.Addr().String(), nil
 }
 
-// acceptLoop takes connections from l until it is closed.
+// Serve accepts connections from l in the background until Close, which closes
+// l. For TLS, pass a listener made by [tls.NewListener]. It may be called more
+// than once.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.Join(fmt.Errorf("zktest: serve on %s: server is closed: %w", l.Addr(), net.ErrClosed), l.Close())
+	}
+	s.listeners = append(s.listeners, l)
+	s.wg.Add(1)
+	s.log.Info("zktest: embedded ZooKeeper-protocol server, in memory, for development and tests only", "address", l.Addr().String())
+	go s.acceptLoop(l)
+	return nil
+}
+
+// acceptLoop accepts connections until l is closed.
 func (s *Server) acceptLoop(l net.Listener) {
 	defer s.wg.Done()
 	for {
@@ -117,7 +126,7 @@ func (s *Server) acceptLoop(l net.Listener) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
-			// Out of file descriptors, most likely. Others may give some back.
+			// Most likely there are no file descriptors left. Try again later.
 			s.log.Warn("zktest: accept", "reason", err)
 			select {
 			case <-time.After(100 * time.Millisecond):
@@ -126,36 +135,35 @@ func (s *Server) acceptLoop(l net.Listener) {
 			}
 			continue
 		}
-		if !s.serve(nc) {
-			if tc, ok := nc.(*net.TCPConn); ok {
+		if c := newConn(s, nc); !s.serve(c) {
+			if tc, ok := c.raw.(*net.TCPConn); ok {
 				_ = tc.SetLinger(0) // the client sees a reset
 			}
-			_ = nc.Close()
+			_ = c.raw.Close()
 		}
 	}
 }
 
-// Dial returns a new in-memory connection to the server, whatever the network
-// and address; the address is what the connection's RemoteAddr shows. It never
-// blocks. While connections are refused, between Stop and Start, and after
-// Close, its error wraps syscall.ECONNREFUSED. The connection works in a testing/synctest bubble if
-// the server was made in the same bubble.
+// Dial returns a new in-memory connection to the server. It ignores network, and
+// uses address only as the connection's RemoteAddr. It never blocks. While
+// connections are refused, between Stop and Start, and after Close, its error
+// wraps syscall.ECONNREFUSED. In a testing/synctest bubble it works if the server
+// was created in the same bubble.
 func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	remote := pipeAddr(address)
 	if err := ctx.Err(); err != nil {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: remote, Err: err}
 	}
 	client, server := newPipe(pipeAddr("client"), remote)
-	if !s.serve(server) {
+	if !s.serve(newConn(s, server)) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: remote, Err: syscall.ECONNREFUSED}
 	}
 	return client, nil
 }
 
-// serve starts the two goroutines of a connection, unless connections are
-// refused.
-func (s *Server) serve(nc net.Conn) bool {
-	c := newConn(s, nc)
+// serve starts the two goroutines of a connection, or reports false if
+// connections are refused.
+func (s *Server) serve(c *conn) bool {
 	s.mu.Lock()
 	if s.closed || s.stopped || !s.faults.admit(c) {
 		s.mu.Unlock()
@@ -171,18 +179,19 @@ func (s *Server) serve(nc net.Conn) bool {
 	return true
 }
 
-// connections returns the open connections in the order of their making. The
+// connections returns the open connections in the order of their creation. The
 // caller holds s.mu.
 func (s *Server) connections() []*conn { return inOrder(s.conns) }
 
-// inOrder returns connections in the order of their making, so that what is done
-// to all of them does not depend on the order of a map.
+// inOrder returns connections in the order of their creation, so that nothing
+// depends on a map's order.
 func inOrder(conns map[*conn]struct{}) []*conn {
 	return slices.SortedFunc(maps.Keys(conns), func(a, b *conn) int { return cmp.Compare(a.serial, b.serial) })
 }
 
-// detach parts with c: its watches go, its session lives on without it, and
-// what still arrives on it is not executed. The caller holds s.mu.
+// detach ends the server's dealings with c: it removes c's watches and the link to
+// its session, and nothing that still arrives on c is executed. The caller holds
+// s.mu.
 func (s *Server) detach(c *conn) {
 	c.gone = true
 	c.view().watches.drop(c)
@@ -192,7 +201,7 @@ func (s *Server) detach(c *conn) {
 	}
 }
 
-// forget drops a connection that is closed.
+// forget removes a closed connection.
 func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,10 +209,10 @@ func (s *Server) forget(c *conn) {
 	s.faults.forget(c)
 }
 
-// Close ends the server at once: every connection is closed without a word,
-// and when Close returns every goroutine of the server has ended. It must not
-// be called from an OnRequest hook. A second Close waits for the first. The
-// tree can be inspected afterwards.
+// Close ends the server at once, without notice to clients. When it returns,
+// all of the server's goroutines have ended; the nodes can still be inspected.
+// Close must not be called from an OnRequest hook. A second Close waits for the
+// first.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	var err error
@@ -225,8 +234,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// begin starts a transaction. The caller holds s.mu until it has called
-// commit.
+// begin starts a transaction. The caller holds s.mu until it has called commit.
 func (s *Server) begin(who []id, session int64) *txn {
 	s.lead.tree.zxid++
 	return &txn{
@@ -240,9 +248,9 @@ func (s *Server) begin(who []id, session int64) *txn {
 	}
 }
 
-// commit tells the watches what tx has changed. A transaction that failed has
-// changed nothing, but it has used up its zxid, as in the real server. Views
-// that lag learn of tx here, and apply it at their own time.
+// commit notifies the lead's watches of the changes in tx, and queues tx for the
+// views that lag. A failed transaction has no changes but, as in a real server,
+// has used up its zxid.
 func (s *Server) commit(tx *txn) {
 	s.announce(&s.lead, tx)
 	for _, l := range s.lags {
@@ -254,5 +262,5 @@ func (s *Server) commit(tx *txn) {
 	s.scheduleSweep()
 }
 
-// hex writes a session id or zxid as ZooKeeper does.
+// hex formats a session id or zxid as ZooKeeper does.
 func hex(n int64) string { return fmt.Sprintf("0x%x", uint64(n)) }

@@ -5,11 +5,13 @@ package zktest_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
@@ -32,7 +34,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // quiet is the logger of servers whose warnings are expected.
 var quiet = slog.New(slog.DiscardHandler)
 
-// newServer starts a server for the test and closes it at its end.
+// newServer starts a server and closes it at the end of the test.
 func newServer(t testing.TB, cfg zktest.Config) *zktest.Server {
 	t.Helper()
 	if cfg.Logger == nil {
@@ -53,8 +55,8 @@ type client struct {
 	events chan zk.Event // of the session, in order; never full in these tests
 }
 
-// oneServer is a zk.HostProvider of a single server. It makes the client pause
-// for a second, and look whether it has been closed, after a failed dial only.
+// oneServer is a zk.HostProvider of a single server. It makes the client pause for
+// a second, and check whether it was closed, only after a failed dial.
 type oneServer struct{ failed *atomic.Bool }
 
 func (oneServer) Init([]string) error    { return nil }
@@ -62,8 +64,8 @@ func (oneServer) Len() int               { return 1 }
 func (o oneServer) Next() (string, bool) { return "zktest:2181", o.failed.Swap(false) }
 func (oneServer) Connected()             {}
 
-// dialClient connects a go-zookeeper client by dial and waits for its session.
-// At the end of the test it is closed.
+// dialClient connects a go-zookeeper client and waits for its session. It closes the
+// client at the end of the test.
 func dialClient(t testing.TB, timeout time.Duration, dial dialer) *client {
 	t.Helper()
 	c := &client{events: make(chan zk.Event, 1000)}
@@ -94,10 +96,9 @@ func dialClient(t testing.TB, timeout time.Duration, dial dialer) *client {
 	return c
 }
 
-// bubbleClient is dialClient in a synctest bubble, over a pipe. It waits until
-// the client has quite finished connecting: go-zookeeper reads its lastZxid a
-// little after it has reported its session, without a lock, if there is a
-// watch by then. The race detector sees that.
+// bubbleClient is dialClient in a synctest bubble, over a pipe. It waits until the
+// client is idle: shortly after reporting its session go-zookeeper reads its
+// lastZxid without a lock if there is a watch, which the race detector reports.
 func bubbleClient(t testing.TB, srv *zktest.Server, timeout time.Duration) *client {
 	t.Helper()
 	c := dialClient(t, timeout, srv.Dial)
@@ -127,7 +128,7 @@ func (c *client) await(t testing.TB, state zk.State) {
 
 var open = zk.WorldACL(zk.PermAll)
 
-// A dialer is a way to a server.
+// A dialer connects to a server.
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // overTCP makes srv listen and returns a dialer for it.
@@ -156,8 +157,8 @@ func onBoth(t *testing.T, test func(t *testing.T, srv *zktest.Server, dial diale
 	})
 }
 
-// inBubble runs a test in virtual time on a server with a tick of 500 ms,
-// whose sessions may have any timeout from 1 s to 1 h.
+// inBubble runs a test in virtual time on a server with a tick of 500 ms and
+// session timeouts between 1 s and 1 h.
 func inBubble(t *testing.T, test func(t *testing.T, srv *zktest.Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,8 +166,8 @@ func inBubble(t *testing.T, test func(t *testing.T, srv *zktest.Server)) {
 	})
 }
 
-// TestOperations: what an ordinary client gets for ordinary requests. The
-// conformance scripts go through the rest.
+// TestOperations: go-zookeeper understands the answers to ordinary requests. The
+// conformance scripts cover the rest.
 func TestOperations(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
 		c := dialClient(t, 10*time.Second, dial)
@@ -237,7 +238,7 @@ func TestOperations(t *testing.T) {
 		} {
 			got, err := step.do()
 			if step.name == "create with a time to live" {
-				// The client has no name for "unimplemented".
+				// go-zookeeper has no name for "unimplemented".
 				if err == nil || err.Error() != "unknown error: -6" {
 					t.Errorf("%s: error %v", step.name, err)
 				}
@@ -257,8 +258,8 @@ func TestOperations(t *testing.T) {
 	})
 }
 
-// TestManyAtOnce: requests of many goroutines and clients at the same time;
-// sequence numbers are given once each.
+// TestManyAtOnce: many goroutines and clients create nodes at the same time, and no
+// sequence number is given twice.
 func TestManyAtOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
 		if err := srv.Create("/d", nil); err != nil {
@@ -296,7 +297,7 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestListenSaysSo: a server that others can reach says what it is.
+// TestListenSaysSo: a server that listens logs what it is for.
 func TestListenSaysSo(t *testing.T) {
 	var log bytes.Buffer
 	srv := newServer(t, zktest.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -363,44 +364,11 @@ func TestDialContext(t *testing.T) {
 	_ = nc.Close()
 }
 
-func TestFourLetterCommands(t *testing.T) {
-	srv := newServer(t, zktest.Config{})
-	dial := overTCP(t, srv)
-	dialClient(t, 10*time.Second, dial)
-	nc, err := dial(t.Context(), "tcp", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := nc.RemoteAddr().String()
-	_ = nc.Close()
-	if ok := zk.FLWRuok([]string{addr}, 10*time.Second); !ok[0] {
-		t.Error("ruok: not ok")
-	}
-	stats, ok := zk.FLWSrvr([]string{addr}, 10*time.Second)
-	if !ok || stats[0].Mode != zk.ModeStandalone || stats[0].NodeCount != 4 {
-		t.Errorf("srvr: %v, %+v", ok, stats[0])
-	}
-	for word, want := range map[string]string{"mntr": "zk_global_sessions\t1\n", "what": ""} {
-		nc, err := dial(t.Context(), "tcp", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := nc.Write([]byte(word)); err != nil {
-			t.Fatal(err)
-		}
-		got, _ := io.ReadAll(nc)
-		if !strings.Contains(string(got), want) || want == "" && len(got) > 0 {
-			t.Errorf("%s: answered %q", word, got)
-		}
-		_ = nc.Close()
-	}
-}
-
-// TestUnreadAnswers: a client may write any number of requests before
-// it reads the first answer.
+// TestUnreadAnswers: a client may write any number of requests before it reads the
+// first answer.
 func TestUnreadAnswers(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		d := newDialogue(t, "A", func() (net.Conn, error) { return srv.Dial(t.Context(), "tcp", "") }).start()
+		d := rawSession(t, srv, 10*time.Second)
 		const n = 20000
 		for range n {
 			d.request(jute.OpGetChildren2, jute.AppendBool(jute.AppendString(nil, "/"), false))
@@ -411,4 +379,60 @@ func TestUnreadAnswers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTLS: Serve takes a TLS listener. Connections behave as they do without
+// TLS, those that a blackhole has silenced during their handshakes included.
+func TestTLS(t *testing.T) {
+	srv := newServer(t, zktest.Config{})
+	web := httptest.NewUnstartedServer(nil) // for its certificate
+	web.StartTLS()
+	web.Close()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", web.TLS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Serve(l); err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(web.Certificate())
+	r := newRecord(t, func(string) (net.Conn, error) {
+		return tls.Dial("tcp", l.Addr().String(), &tls.Config{RootCAs: roots, ServerName: "example.com"})
+	})
+	r.command = (&remote{srv: srv, record: r}).do
+	script := `A: connect -> S1 for 10000 ms
+A: create "/a" flags=1 -> z+1 0 /a
+A: getEphemerals "/" -> z+1 0 ["/a"]
+A: word ruok -> "imok"
+server: Blackhole A
+A: send ping
+server: Remove 0
+A: answer -> z+1 0
+server: BlackholeAll
+B: send ping
+server: Remove 1
+server: Cut A -> true
+A: ended -> connection closed
+A: connect session=S1 -> S1 for 10000 ms
+A: close -> z+2 0, connection closed
+C: connect -> S2 for 10000 ms
+server: ExpireSession C -> true
+C: ended -> connection closed
+`
+	if diff := diffLines(script, r.play(script)); diff != "" {
+		t.Errorf("the script (-) and what happened (+) differ:\n%s", diff)
+	}
+	plain, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	_, _ = plain.Write([]byte("ruok"))
+	if err := srv.Close(); err != nil { // does not wait for that handshake
+		t.Error(err)
+	}
+	if err := srv.Serve(l); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Serve on a closed server: %v", err)
+	}
 }

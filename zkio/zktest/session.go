@@ -12,29 +12,30 @@ import (
 type session struct {
 	id      int64
 	timeout time.Duration // negotiated at the last connect
-	conn    *conn         // the connection that it is attached to, or nil
-	touched time.Time     // when the client was last heard of
-	bucket  int64         // the tick at which it expires unless touched again
+	conn    *conn         // its connection, or nil
+	touched time.Time     // the client's last sign of life
+	bucket  int64         // the tick at which it expires without a further sign of life
 
-	// The session is over, but its connection, which lags, has not learned of
-	// it: it is still there, and answered from the past.
+	// over is set when the session ends. If its connection lags, the
+	// connection stays, and is answered from the past, until its view learns
+	// of the end.
 	over bool
 }
 
 // passwordLen is the length of a session's password.
 const passwordLen = 16
 
-// password returns the proof that a client may resume the session: as in the
-// real server it is computed from the id and a secret, not stored.
+// password returns what a client must present to resume the session. As in a
+// real server it is not stored, but computed from the id and a secret.
 func (s *Server) password(session int64) []byte {
 	b := binary.BigEndian.AppendUint64(s.secret[:len(s.secret):len(s.secret)], uint64(session))
 	sum := sha256.Sum256(b)
 	return sum[:passwordLen]
 }
 
-// newSessionID returns the id of a new session: the server's number in the
-// high byte, below it the server's starting time, to which each session adds
-// one. So ids of different servers and of successive ones differ.
+// newSessionID returns the id of a new session. Its high byte is the server's
+// number; the rest begins at the server's starting time, and each session adds
+// one. Ids of different and of successive servers therefore differ.
 func (s *Server) newSessionID() int64 {
 	s.lastSession++
 	return s.lastSession
@@ -44,12 +45,12 @@ func firstSessionID(server uint8, now time.Time) int64 {
 	return int64(uint64(server)<<56 | uint64(now.UnixMilli())<<24>>8)
 }
 
-// negotiate moves the timeout that a client asks for into the bounds.
+// negotiate moves a requested timeout into the bounds.
 func (c Config) negotiate(asked time.Duration) time.Duration {
 	return min(max(asked, c.MinSessionTimeout), c.MaxSessionTimeout)
 }
 
-// openSession makes a session, as one transaction.
+// openSession creates a session in one transaction.
 func (s *Server) openSession(timeout time.Duration) *session {
 	tx := s.begin(administrator, 0)
 	sess := &session{id: s.newSessionID(), timeout: timeout, bucket: noBucket}
@@ -59,10 +60,9 @@ func (s *Server) openSession(timeout time.Duration) *session {
 	return sess
 }
 
-// endSession ends a session as one transaction, with a single zxid: its
-// ephemeral nodes go, and those who watch them are told. If its client has not
-// asked for it, its connection is closed, after what is queued for it, as soon
-// as its view has come that far.
+// endSession ends a session and deletes its ephemeral nodes in one transaction.
+// Unless the client asked for it, the connection is closed, after what is queued
+// for it, once its view has come that far.
 func (s *Server) endSession(sess *session, asked bool) {
 	delete(s.sessions, sess.id)
 	s.expiry.remove(sess)

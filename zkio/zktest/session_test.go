@@ -3,10 +3,9 @@
 package zktest_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,21 +13,11 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-go/holdfast/internal/jute"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// rawSession opens a session on a dialogue's connection, which says nothing by
-// itself: it does not ping.
-func rawSession(t *testing.T, srv *zktest.Server, timeout time.Duration) *dialogue {
-	t.Helper()
-	d := newDialogue(t, "A", func() (net.Conn, error) { return srv.Dial(context.Background(), "tcp", "") })
-	d.connect(timeout, 0, make([]byte, 16), 0, -1)
-	return d
-}
-
-// TestExpiryTimes: a session ends at the first tick that is later than the
-// last sign of life plus the timeout; so never early, and at most a tick late.
+// TestExpiryTimes: a session ends at the first tick after the last sign of life
+// plus the timeout: never early, and at most a tick late.
 func TestExpiryTimes(t *testing.T) {
 	const tick = 500 * time.Millisecond
 	for _, tc := range []struct {
@@ -49,10 +38,10 @@ func TestExpiryTimes(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				start := time.Now()
 				d := rawSession(t, srv, tc.timeout)
-				d.create("/e", "", 1)
+				d.do(`create "/e" flags=1`)
 				for at := tc.touch % (tc.timeout / 2); at <= tc.touch; at += tc.timeout / 2 {
 					time.Sleep(time.Until(start.Add(at)))
-					d.ping()
+					d.do("ping")
 				}
 				if got := srv.Sessions()[0]; !got.LastTouch.Equal(start.Add(tc.touch)) || !got.Expires.Equal(start.Add(tc.end)) || got.Timeout != tc.timeout || !got.Connected {
 					t.Errorf("session %+v, want it touched at %v, ending at %v", got, tc.touch, tc.end)
@@ -79,27 +68,26 @@ func TestExpiryTimes(t *testing.T) {
 	}
 }
 
-// TestAnyRequestKeepsAlive: not only pings are signs of life; an auth packet
-// is none, in the real server either.
+// TestAnyRequestKeepsAlive: all requests are signs of life except auth, as in a
+// real server.
 func TestAnyRequestKeepsAlive(t *testing.T) {
 	for _, tc := range []struct {
-		name  string
-		do    func(d *dialogue) bool
-		alive bool
+		request, answer string
+		alive           bool
 	}{
-		{"ping", (*dialogue).ping, true},
-		{"read", func(d *dialogue) bool { return d.exists("/", false) }, true},
-		{"write", func(d *dialogue) bool { return d.set("/", nil, -1) }, true},
-		{"refused write", func(d *dialogue) bool { return !d.set("/x", nil, -1) }, true},
-		{"malformed", func(d *dialogue) bool { return !d.call(jute.OpCreate, "", nil, nil) }, true},
-		{"auth", func(d *dialogue) bool { return d.auth("digest", "a:b") }, false},
+		{"ping", "z+0 0", true},
+		{`exists "/"`, "z+", true},
+		{`setData "/"`, "z+", true},
+		{`setData "/x"`, "-101", true},
+		{"op 1", "-5", true},
+		{`auth digest "a:b"`, "0 0", false},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(tc.request, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				d := rawSession(t, srv, 2*time.Second)
 				for range 5 {
 					time.Sleep(1500 * time.Millisecond)
-					if !tc.do(d) {
+					if got := d.do(tc.request); !strings.Contains(got, tc.answer) {
 						break
 					}
 				}
@@ -111,9 +99,9 @@ func TestAnyRequestKeepsAlive(t *testing.T) {
 	}
 }
 
-// TestShorterTimeoutComesFirst: the clock, asleep until a session ends much
-// later, is in time for one that ends sooner, and for one whose client comes
-// back with a shorter timeout.
+// TestShorterTimeoutComesFirst: the clock, while asleep until a session ends, wakes
+// in time for a new session that ends sooner, and for one that is resumed with a
+// shorter timeout.
 func TestShorterTimeoutComesFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		long := rawSession(t, srv, time.Hour)
@@ -123,8 +111,7 @@ func TestShorterTimeoutComesFirst(t *testing.T) {
 		if got := srv.Expired(); len(got) != 1 || got[0].Timeout != time.Second {
 			t.Fatalf("Expired = %+v, want the short session", got)
 		}
-		long.reconnect()
-		long.connect(2*time.Second, long.session, long.password, 0, -1)
+		long.do("connect timeout=2s session=S1")
 		time.Sleep(3 * time.Second)
 		if got := srv.Expired(); len(got) != 2 || got[1].Session != long.session || got[1].Timeout != 2*time.Second {
 			t.Fatalf("Expired = %+v, want both sessions", got)
@@ -132,8 +119,7 @@ func TestShorterTimeoutComesFirst(t *testing.T) {
 	})
 }
 
-// TestPingsKeepAlive: a client without work keeps its session for as long as
-// it likes.
+// TestPingsKeepAlive: a client without work keeps its session.
 func TestPingsKeepAlive(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 3*time.Second)
@@ -148,13 +134,13 @@ func TestPingsKeepAlive(t *testing.T) {
 	})
 }
 
-// TestExpiryIsOneTransaction: all the nodes of a session go with one zxid.
+// TestExpiryIsOneTransaction: all nodes of a session are deleted with one zxid.
 func TestExpiryIsOneTransaction(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 2*time.Second)
-		d.create("/p", "", 0)
+		d.do(`create "/p"`)
 		for i := range 10 {
-			d.create(fmt.Sprintf("/p/%d", i), "", 1)
+			d.do(fmt.Sprintf(`create "/p/%d" flags=1`, i))
 		}
 		before := srv.Zxid()
 		time.Sleep(3 * time.Second)
@@ -167,7 +153,7 @@ func TestExpiryIsOneTransaction(t *testing.T) {
 	})
 }
 
-// TestResume: a session outlives its connection, by its timeout.
+// TestResume: a session outlives its connection by its timeout.
 func TestResume(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 4*time.Second)
@@ -196,12 +182,11 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestResumeNegotiatesAnew: the timeout counts that was asked for last.
+// TestResumeNegotiatesAnew: the last requested timeout counts.
 func TestResumeNegotiatesAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 2*time.Second)
-		d.reconnect()
-		d.connect(30*time.Second, d.session, d.password, 0, -1)
+		d.do("connect timeout=30s session=S1")
 		time.Sleep(20 * time.Second)
 		if got := srv.Sessions(); len(got) != 1 || got[0].Timeout != 30*time.Second {
 			t.Errorf("Sessions = %+v", got)
@@ -209,7 +194,7 @@ func TestResumeNegotiatesAnew(t *testing.T) {
 	})
 }
 
-// TestTimeoutBounds: what a client asks for is moved into the bounds.
+// TestTimeoutBounds: requested timeouts are moved into the bounds.
 func TestTimeoutBounds(t *testing.T) {
 	for _, tc := range []struct {
 		cfg               zktest.Config
@@ -234,8 +219,8 @@ func TestTimeoutBounds(t *testing.T) {
 	}
 }
 
-// TestSessionIDs: the server's number in the high byte, and no id twice, in
-// servers that start one after the other either.
+// TestSessionIDs: ids have the server's number in the high byte and do not repeat,
+// not even in servers that start one after the other.
 func TestSessionIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := make(map[int64]bool)
@@ -258,31 +243,28 @@ func TestSessionIDs(t *testing.T) {
 	})
 }
 
-// TestForgetfulServer: a session of another server, or of one that has lost
-// its memory, cannot be resumed, and a client that has seen more transactions
-// than there were is not answered at all.
+// TestForgetfulServer: a session of another server cannot be resumed, and a client
+// that has seen later transactions than there are gets no answer.
 func TestForgetfulServer(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		d := rawSession(t, srv, 10*time.Second)
 		for range 10 {
-			d.set("/", nil, -1)
+			d.do(`setData "/"`)
 		}
 		again := newServer(t, zktest.Config{})
-		o := newDialogue(t, "B", func() (net.Conn, error) { return again.Dial(context.Background(), "tcp", "") })
-		o.connect(10*time.Second, d.session, d.password, 0, 0)
-		if o.session != 0 {
-			t.Errorf("session %x of another server was resumed", o.session)
+		d.do("disconnect")
+		d.dial = dialing(again)
+		if got := d.do("connect session=S1"); !strings.HasPrefix(got, "none") {
+			t.Errorf("the session of another server: %s", got)
 		}
-		o.reconnect()
-		o.connect(10*time.Second, d.session, d.password, srv.Zxid(), 0)
-		if frame, end := o.readFrame(); end != "connection closed" || len(again.Sessions()) != 0 {
-			t.Errorf("a client from the future got %x, %s", frame, end)
+		if got := d.do("connect seen=last"); got != "connection closed" || len(again.Sessions()) != 0 {
+			t.Errorf("a client from the future: %s", got)
 		}
 	})
 }
 
-// TestContainers: a container goes when it has had children and has none, at
-// the next check; its parent, if it is one too, at the one after that.
+// TestContainers: a container that has lost its last child goes at the next check,
+// and its parent, if that is a container too, at the one after.
 func TestContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t, zktest.Config{ContainerCheckInterval: 10 * time.Second})
@@ -334,7 +316,7 @@ func TestContainers(t *testing.T) {
 }
 
 // TestTimeToLive: a node with a time to live goes at the first check at which it
-// has no children and was not set for longer than that, to the millisecond.
+// has no children and was last set longer ago than that, to the millisecond.
 func TestTimeToLive(t *testing.T) {
 	const check = 10 * time.Second
 	for _, tc := range []struct {
@@ -367,7 +349,7 @@ func TestTimeToLive(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				c.Close() // nobody has to be connected
+				c.Close() // no client has to be connected
 				if tc.set > 0 {
 					at(tc.set)
 					if err := srv.Set("/t", nil); err != nil {
@@ -395,8 +377,8 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
-// TestContainersWithoutSessions: the clock sleeps while there is nothing to
-// do, and wakes for a container that has nobody's session to keep it awake.
+// TestContainersWithoutSessions: the clock sleeps while there is nothing to do, and
+// wakes for a container even if there is no session.
 func TestContainersWithoutSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t, zktest.Config{})
@@ -422,8 +404,8 @@ func TestContainersWithoutSessions(t *testing.T) {
 	})
 }
 
-// TestSequenceFreezes: from 2^31-1 on the numbers repeat, and those of one
-// transaction run on into the negative, as on the real server.
+// TestSequenceFreezes: from 2^31-1 on, sequence numbers repeat, and those of one
+// transaction continue into the negative, as on a real server.
 func TestSequenceFreezes(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
 		c := dialClient(t, 10*time.Second, dial)
@@ -477,7 +459,7 @@ func TestManySessions(t *testing.T) {
 			wg.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
 				d := rawSession(t, srv, time.Duration(1000+i)*time.Millisecond)
-				d.create(fmt.Sprintf("/%d", i), "", 1)
+				d.do(fmt.Sprintf(`create "/%d" flags=1`, i))
 			})
 		}
 		wg.Wait()

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// A tree is the server's data. Server.mu protects all of it; it changes only
-// through a txn.
+// A tree is the data of the server, or of a view. Server.mu protects all of it.
+// Only transactions change it.
 type tree struct {
 	zxid       int64 // of the last transaction
 	nodes      map[string]*znode
@@ -18,7 +18,7 @@ type tree struct {
 	mortals    map[*znode]struct{} // nodes with a time to live
 }
 
-// emptyTree returns a tree without any node, not even the root.
+// emptyTree returns a tree without nodes, not even the root.
 func emptyTree() *tree {
 	return &tree{
 		nodes:      make(map[string]*znode),
@@ -28,8 +28,8 @@ func emptyTree() *tree {
 	}
 }
 
-// newTree returns the tree of a new server, with the nodes that the real one
-// has from the start.
+// newTree returns the tree of a new server, with the nodes that a real one begins
+// with.
 func newTree() *tree {
 	t := emptyTree()
 	t.root = &znode{path: "/", acl: openACL, data: []byte{}}
@@ -46,7 +46,7 @@ func newTree() *tree {
 	return t
 }
 
-// node returns the node at path, or nil. The empty path is the root's too.
+// node returns the node at path, or nil. The empty path also names the root.
 func (t *tree) node(path string) *znode {
 	if path == "" {
 		return t.root
@@ -54,7 +54,7 @@ func (t *tree) node(path string) *znode {
 	return t.nodes[path]
 }
 
-// link enters n into the tree and its indexes.
+// link adds n to the tree and its indexes.
 func (t *tree) link(n *znode) {
 	t.nodes[n.path] = n
 	n.parent.add(n)
@@ -88,7 +88,7 @@ func (t *tree) unlink(n *znode) {
 	}
 }
 
-// owned returns the session's ephemeral nodes in the order of their making.
+// owned returns the session's ephemeral nodes in the order of their creation.
 func (t *tree) owned(session int64) []*znode {
 	own := make([]*znode, 0, len(t.ephemerals[session]))
 	for n := range t.ephemerals[session] {
@@ -98,8 +98,8 @@ func (t *tree) owned(session int64) []*znode {
 	return own
 }
 
-// idleContainers returns the containers that have had children and have none.
-// One that never had any stays: its maker is about to use it.
+// idleContainers returns the containers that have lost their last child. One that
+// never had a child is about to be used.
 func (t *tree) idleContainers() []*znode {
 	var idle []*znode
 	for n := range t.containers {
@@ -111,8 +111,8 @@ func (t *tree) idleContainers() []*znode {
 	return idle
 }
 
-// expired returns the childless nodes whose time to live has passed since their
-// data was last set. now is in milliseconds since 1970.
+// expired returns the childless nodes whose data was last set longer ago than
+// their time to live. now is in milliseconds since 1970.
 func (t *tree) expired(now int64) []*znode {
 	var over []*znode
 	for n := range t.mortals {
@@ -124,7 +124,7 @@ func (t *tree) expired(now int64) []*znode {
 	return over
 }
 
-// sortByAge puts nodes into an order that does not depend on a map's.
+// sortByAge orders nodes by their creation, independently of a map's order.
 func sortByAge(nodes []*znode) {
 	slices.SortFunc(nodes, func(a, b *znode) int {
 		return cmp.Or(cmp.Compare(a.czxid, b.czxid), cmp.Compare(a.path, b.path))

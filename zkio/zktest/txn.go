@@ -4,50 +4,48 @@ package zktest
 
 import "fmt"
 
-// A txn is one transaction in the making: one zxid, one time, one author. Each
-// of its methods makes one change to the tree or refuses it with a code, the
-// checks in the order of the real server's. The caller holds Server.mu from
-// begin until it has called rollback or has fired the txn's events.
+// A txn is a transaction in progress: one zxid, one time, one author. Each of its
+// methods makes one change to the tree, or refuses to with a code; the checks are
+// in the real server's order. The caller holds Server.mu from begin to commit.
 type txn struct {
 	tree    *tree
 	zxid    int64
 	now     int64 // milliseconds since 1970
-	session int64 // the author's; owner of the ephemeral nodes made here
-	who     []id  // the author's identities
+	session int64 // the author's, which owns ephemeral nodes created here
+	who     []id  // the author's ids
 
-	extended bool // the server knows nodes with a time to live
-	followed bool // there are views that will have to make the same changes
+	extended bool // nodes with a time to live are allowed
+	followed bool // there are views that will repeat the changes
 
-	redo []func(t *tree) // makes the same changes in the tree of a view
-	ends *session        // the session that the transaction ends by force; its connection is to be closed
+	redo []func(t *tree) // repeat the changes in the tree of a view
+	ends *session        // the session ended by the server, whose connection must be closed
 
-	events []event // what watches are to be told, in order
+	events []event // for watches, in order
 
-	// Only a transaction of several changes needs the following two.
+	// The rest is for multis.
 	multi bool
-	undo  []func() // undoes the changes made so far, to be run backwards
-	// wrapped holds, for a node whose count of creates cannot grow any more,
-	// the number that the next sequential child within this transaction gets.
-	// See create.
+	undo  []func() // undo the changes so far; to be run backwards
+	// wrapped holds the number of the next sequential child, within this
+	// transaction, of a node whose count of creates cannot grow. See create.
 	wrapped map[*znode]int32
 }
 
-// undoable notes how to take back a change that was just made.
+// undoable records how to undo the change just made.
 func (tx *txn) undoable(f func()) {
 	if tx.multi {
 		tx.undo = append(tx.undo, f)
 	}
 }
 
-// repeatable notes how a view that lags makes a change that was just made. The
-// tree that f is given is in the state in which the transaction's tree was.
+// repeatable records how a view repeats the change just made. f gets a tree in the
+// state that this transaction's tree had before the change.
 func (tx *txn) repeatable(f func(t *tree)) {
 	if tx.followed {
 		tx.redo = append(tx.redo, f)
 	}
 }
 
-// rollback takes back every change and every event.
+// rollback undoes all changes and drops all events.
 func (tx *txn) rollback() {
 	for i := len(tx.undo) - 1; i >= 0; i-- {
 		tx.undo[i]()
@@ -64,10 +62,9 @@ const (
 	flagSequentialTTL = 6
 )
 
-// create makes the node that ch asks for and returns it. ch.op tells a plain
-// create from that of a container or a node with a time to live; the flag for
-// a container in a plain create makes a plain node, as it does in the real
-// server.
+// create creates the node that ch describes and returns it. ch.op distinguishes
+// plain nodes, containers, and nodes with a time to live. As in a real server, the
+// container flag in a plain create makes a plain node.
 func (tx *txn) create(ch change) (*znode, Code) {
 	path, flags := ch.path, ch.flags
 	if flags < 0 || flags > flagSequentialTTL {
@@ -79,8 +76,8 @@ func (tx *txn) create(ch change) (*znode, Code) {
 	case mortal && (ch.op != OpCreateTTL || ch.ttl <= 0 || ch.ttl > maxTTL):
 		return nil, CodeBadArguments
 	case !mortal && ch.op == OpCreateTTL:
-		// Without a flag for it a time to live makes no sense; and without
-		// a time to live the real server even falls over.
+		// The request needs one of the flags. (A real server does not survive
+		// some of the combinations.)
 		return nil, CodeBadArguments
 	}
 	ephemeral := flags&flagEphemeral != 0 && flags != flagTTL
@@ -101,11 +98,11 @@ func (tx *txn) create(ch change) (*znode, Code) {
 	if !allows(parent.acl, tx.who, permCreate) {
 		return nil, CodeNoAuth
 	}
-	// The sequence number is the count of creates below the parent, of every
-	// kind of child. The count is not stored when it would overflow, so that
-	// from 2^31-1 on each create gets the same number; only creates that are
-	// under way together count on, into the negative. One transaction is such
-	// a case.
+	// The sequence number is the number of creates below the parent so far,
+	// of children of all kinds. The count is not stored if it would overflow,
+	// so from 2^31-1 on each create gets the same number. Only creates that
+	// are in progress together, such as those of one transaction, count on
+	// into the negative.
 	number := parent.creates
 	if w, ok := tx.wrapped[parent]; ok {
 		number = w
@@ -179,7 +176,7 @@ func nameLen(path string) int {
 	return n
 }
 
-// delete removes the node at path if it has the version, or version is -1.
+// delete deletes the node at path if it has the version, or version is -1.
 func (tx *txn) delete(path string, version int32) Code {
 	parentPath, ok := parentOf(path)
 	if !ok || special(path) {
@@ -206,7 +203,7 @@ func (tx *txn) delete(path string, version int32) Code {
 	return CodeOK
 }
 
-// remove removes n, which has no children, unconditionally.
+// remove deletes n, which has no children, without any check.
 func (tx *txn) remove(n *znode) {
 	parent := n.parent
 	pzxid := parent.pzxid

@@ -2,17 +2,17 @@
 
 package zktest
 
-// A view is the data as one server of an ensemble has them, with the watches
-// of the clients that are connected to it. The lead is the view that is up to
-// date: transactions are made in its tree. Others repeat the transactions in
-// theirs, later but in the same order. Server.mu protects all of it.
+// A view is the data as one server of an ensemble sees it, with the watches of the
+// clients connected to that server. Transactions are executed in the tree of the
+// lead, which is up to date. Other views repeat them in their trees, later but in
+// the same order. Server.mu protects all of it.
 type view struct {
 	tree    *tree
 	watches watchTable
-	pending []*txn // committed, and not yet repeated here, oldest first; the lead has none
+	pending []*txn // committed but not yet repeated here, oldest first; the lead has none
 }
 
-// views returns all of them, the lead first. The caller holds s.mu.
+// views returns all views, the lead first. The caller holds s.mu.
 func (s *Server) views() []*view {
 	views := []*view{&s.lead}
 	for _, l := range s.lags {
@@ -21,9 +21,9 @@ func (s *Server) views() []*view {
 	return views
 }
 
-// announce tells v's watches what tx has changed. The connection of a session
-// that tx ends is closed if it is v that serves it: in another view the client
-// goes on until that has come as far.
+// announce notifies v's watches of tx's changes. If tx ends a session that v
+// serves, announce closes its connection; a client of another view works on until
+// that view has come as far.
 func (s *Server) announce(v *view, tx *txn) {
 	for _, e := range tx.events {
 		v.watches.fire(e)
@@ -36,8 +36,8 @@ func (s *Server) announce(v *view, tx *txn) {
 	c.finish()
 }
 
-// advance makes v repeat the n oldest of the transactions that it has pending,
-// or all if there are fewer.
+// advance makes v repeat its n oldest pending transactions, or all if there are
+// fewer.
 func (s *Server) advance(v *view, n int) {
 	for range min(n, len(v.pending)) {
 		tx := v.pending[0]
@@ -59,8 +59,8 @@ func (s *Server) catchUp(c *conn) {
 	s.advance(v, len(v.pending))
 }
 
-// clone returns a copy of t that shares data and ACLs with it, which nobody
-// changes in place. The children of a node are in the same order.
+// clone returns a copy of t. It shares the nodes' data and ACLs, which are never
+// modified in place, and keeps the order of children.
 func (t *tree) clone() *tree {
 	twin := emptyTree()
 	twin.zxid = t.zxid

@@ -15,8 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// TestWatchCounts: which requests leave a watch, and that each is good for one
-// event.
+// TestWatchCounts: some requests set a watch, and one event removes it.
 func TestWatchCounts(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		if err := srv.CreateAll("/a/b", nil); err != nil {
@@ -66,8 +65,8 @@ func TestWatchCounts(t *testing.T) {
 	})
 }
 
-// TestWatchesAfterReconnect: go-zookeeper sets its watches anew on a new
-// connection, and learns what it has missed.
+// TestWatchesAfterReconnect: go-zookeeper sets its watches again on a new
+// connection and learns what it has missed.
 func TestWatchesAfterReconnect(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 10*time.Second)
@@ -134,7 +133,7 @@ func TestWatchesAfterReconnect(t *testing.T) {
 				}
 			}
 		}
-		// The rest is armed again.
+		// The others are set.
 		if err := errorsOf(srv.Set("/same", nil), srv.Create("/missing", nil), srv.Create("/quiet/x", nil)); err != nil {
 			t.Fatal(err)
 		}
@@ -160,8 +159,8 @@ func errorsOf(errs ...error) error {
 	return nil
 }
 
-// TestManyWatches: ten thousand watches are set anew in several large frames
-// before anything is read, half of which fire at once.
+// TestManyWatches: a client sets ten thousand watches again, in several large
+// frames, before it reads any answer. Half of them fire at once.
 func TestManyWatches(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := bubbleClient(t, srv, 10*time.Second)
@@ -202,8 +201,8 @@ func TestManyWatches(t *testing.T) {
 	})
 }
 
-// TestHerd: many clients watch one node; all are told, each before the answer
-// to anything that shows the change.
+// TestHerd: of many clients that watch one node, each gets the event before an
+// answer that shows the change.
 func TestHerd(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		if err := srv.Create("/a", nil); err != nil {
@@ -215,9 +214,9 @@ func TestHerd(t *testing.T) {
 		for range n {
 			d := rawSession(t, srv, 10*time.Second)
 			done.Go(func() {
-				d.get("/a", true)
+				d.do(`getData "/a" watch`)
 				ready.Done()
-				// Ask until the change shows: the event must be there first.
+				// Read until the change shows. The event must come first.
 				for {
 					told := false
 					d.request(jute.OpGetData, jute.AppendBool(jute.AppendString(nil, "/a"), false))
@@ -254,9 +253,9 @@ func TestHerd(t *testing.T) {
 	})
 }
 
-// TestEventBeforeReply holds the order under load: writers change a node while
-// a reader watches and reads it. Whoever reads version v after a watch was set
-// at an earlier one has had the event.
+// TestEventBeforeReply checks that order under load. Writers change a node that a
+// reader watches and reads. If the reader sees a later version than the one at
+// which it set its watch, it has got the event.
 func TestEventBeforeReply(t *testing.T) {
 	srv := newServer(t, zktest.Config{})
 	if err := srv.Create("/a", nil); err != nil {

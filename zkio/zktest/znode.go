@@ -8,11 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
-// containerOwner is the ephemeralOwner by which a container node is known.
+// containerOwner is the ephemeralOwner of container nodes.
 const containerOwner = math.MinInt64
 
-// The ephemeralOwner of a node with a time to live has all bits of the highest
-// byte set, two bytes of zeroes, and the milliseconds in the other five.
+// The ephemeralOwner of a node with a time to live is 0xff in the highest byte,
+// two zero bytes, and five bytes of milliseconds.
 const (
 	ttlOwner = -1 << 56
 	maxTTL   = 1<<40 - 1
@@ -32,22 +32,22 @@ type znode struct {
 	czxid, mzxid, pzxid int64
 	ctime, mtime        int64 // milliseconds since 1970
 	version, aversion   int32
-	creates             int32 // children ever created here; the next sequence number
-	owner               int64 // session of an ephemeral node, containerOwner, ttlOwner with the time to live, or 0
+	creates             int32 // children ever created, which is the next sequence number
+	owner               int64 // session of an ephemeral node, containerOwner, ttlOwner plus the time to live, or 0
 	ttl                 int64 // time to live in milliseconds, or 0
 }
 
 // ephemeral reports whether n belongs to a session.
 func (n *znode) ephemeral() bool { return n.owner != 0 && n.owner != containerOwner && n.ttl == 0 }
 
-// add enters child below n.
+// add adds child to n's children.
 func (n *znode) add(child *znode) {
 	child.index = len(n.children)
 	n.children = append(n.children, child)
 }
 
-// remove takes child out. The last child moves into its place, so that this
-// costs the same for one child and for a hundred thousand.
+// remove removes child from n's children. The last child takes its place, so the
+// cost does not depend on their number.
 func (n *znode) remove(child *znode) {
 	last := len(n.children) - 1
 	moved := n.children[last]
@@ -60,10 +60,19 @@ func (n *znode) remove(child *znode) {
 	}
 }
 
-// names returns the names of n's children in the order in which a client is
-// told them. The real server's order is that of a hash table, and a client
-// must not lean on it; so they are dealt out in strides here, which is neither
-// the order of their making nor of their names, yet the same in every run.
+// descendants counts the nodes below n.
+func (n *znode) descendants() int32 {
+	count := int32(len(n.children))
+	for _, child := range n.children {
+		count += child.descendants()
+	}
+	return count
+}
+
+// names returns the names of n's children in the order in which clients get them.
+// A real server's order is that of a hash table, which clients must not rely on.
+// Here they come in strides: ordered neither by creation nor by name, but the same
+// in every run.
 func (n *znode) names() []string {
 	const stride = 7919 // a prime: every child comes up once unless it divides their number
 	count := len(n.children)
@@ -78,25 +87,25 @@ func (n *znode) names() []string {
 	return names
 }
 
-// A Stat is what ZooKeeper tells about a node.
+// A Stat is ZooKeeper's description of a node.
 type Stat struct {
-	Czxid          int64 // transaction that made the node
+	Czxid          int64 // transaction that created the node
 	Mzxid          int64 // transaction that last set its data
-	Ctime          int64 // when it was made, in milliseconds since 1970
+	Ctime          int64 // when it was created, in milliseconds since 1970
 	Mtime          int64 // when its data was last set
-	Version        int32 // times its data was set
-	Cversion       int32 // changes to its children
-	Aversion       int32 // times its ACL was set
-	EphemeralOwner int64 // session that it lives with, or 0
+	Version        int32 // number of times its data was set
+	Cversion       int32 // number of changes to its list of children
+	Aversion       int32 // number of times its ACL was set
+	EphemeralOwner int64 // session that it belongs to, or 0
 	DataLength     int32
 	NumChildren    int32
-	Pzxid          int64 // transaction that last made or deleted a child
+	Pzxid          int64 // transaction that last created or deleted a child
 }
 
 func (n *znode) stat() Stat {
 	owner := n.owner
 	if !n.ephemeral() {
-		owner = 0 // what else it may say is not shown to clients
+		owner = 0 // clients do not see the other meanings
 	}
 	return Stat{
 		Czxid:   n.czxid,
@@ -104,8 +113,8 @@ func (n *znode) stat() Stat {
 		Ctime:   n.ctime,
 		Mtime:   n.mtime,
 		Version: n.version,
-		// The tree counts creates; for every one of them there has been a
-		// delete too, except for the children that are still here.
+		// Every child ever created has been deleted too, except those that
+		// are still there.
 		Cversion:       n.creates*2 - int32(len(n.children)),
 		Aversion:       n.aversion,
 		EphemeralOwner: owner,

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zktest_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// TestScripts plays the scripts in testdata/scripts in virtual time, on a server
+// with ticks of 500 ms. They are about what a real server cannot do: the "server"
+// in them carries out Server's own methods, and is named after them. With -update
+// it rewrites them; read the difference.
+func TestScripts(t *testing.T) {
+	eachScript(t, func(t *testing.T, file string) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newRecord(t, dialing(srv))
+			r.command = (&remote{srv: srv, record: r}).do
+			got := r.play(string(want))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if diff := diffLines(string(want), got); diff != "" {
+				t.Errorf("the script (-) and what happened (+) differ:\n%s", diff)
+			}
+		})
+	}, "testdata/scripts")
+}
+
+// A remote carries out the commands of the "server" in a script.
+type remote struct {
+	*record
+	srv    *zktest.Server
+	lags   []*zktest.Lag
+	faults []*zktest.Fault
+	blocks []*zktest.Block
+}
+
+func last[T any](s []T) T { return s[len(s)-1] }
+
+func (m *remote) do(a args) (result string, ok bool) {
+	show := func(values ...any) (string, bool) { return strings.TrimSpace(fmt.Sprintln(values...)), true }
+	session := func(i int) int64 { return m.peer(a.words[i]).session }
+	f := m.srv.Faults()
+	match := func() zktest.Match {
+		match := zktest.Match{Path: a.opts["path"], Nth: int(a.option("nth", 0)), Times: int(a.option("times", 0))}
+		if op, ok := a.opts["op"]; ok {
+			match.Op = zktest.Op(opNumbers[op])
+		}
+		if client, ok := a.opts["session"]; ok {
+			match.Session = m.peer(client).session
+		}
+		return match
+	}
+	switch a.verb {
+	case "Create":
+		return show(errorText(m.srv.Create(a.words[0], nil)))
+	case "Set":
+		return show(errorText(m.srv.Set(a.words[0], nil)))
+	case "Delete":
+		return show(errorText(m.srv.Delete(a.words[0])))
+	case "Nodes":
+		return show(m.srv.Nodes())
+	case "Watches":
+		if len(a.words) == 0 {
+			return show(fmt.Sprintf("%+v", m.srv.AllWatches()))
+		}
+		return show(fmt.Sprintf("%+v", m.srv.Watches(a.words[0])))
+	case "Requests":
+		return show(m.srv.Requests(zktest.Op(opNumbers[a.words[0]])))
+	case "Sessions":
+		var names []string
+		for _, s := range m.srv.Sessions() {
+			names = append(names, m.sess(s.ID))
+		}
+		return show(names)
+	case "Expired":
+		var names []string
+		for _, x := range m.srv.Expired() {
+			names = append(names, m.sess(x.Session))
+		}
+		return show(names)
+	case "Connections":
+		synctest.Wait()
+		return show(m.srv.Connections())
+	case "ExpireSession":
+		return show(m.srv.ExpireSession(session(0)))
+	case "Restart":
+		m.srv.Restart()
+	case "Cut":
+		return show(f.Cut(session(0)))
+	case "Hits":
+		hits := f.Hits()
+		return show(hits[zktest.FaultKind(strings.Join(a.words, " "))])
+	case "Lag":
+		var sessions []int64
+		for i := range a.words[1:] {
+			sessions = append(sessions, session(i+1))
+		}
+		m.lags = append(m.lags, f.Lag(int(a.number(0)), sessions...))
+	case "LagServer":
+		m.lags = append(m.lags, f.LagServer(int(a.number(0)), a.words[1]))
+	case "Pending":
+		return show(last(m.lags).Pending())
+	case "Advance":
+		return show(last(m.lags).Advance(int(a.number(0))))
+	case "CatchUp":
+		m.lags[a.option("lag", int64(len(m.lags)-1))].CatchUp()
+	case "RemoveLag":
+		last(m.lags).Remove()
+	case "DropReply":
+		m.faults = append(m.faults, f.DropReply(match()))
+	case "SwallowReply":
+		m.faults = append(m.faults, f.SwallowReply(match()))
+	case "SwallowRequest":
+		m.faults = append(m.faults, f.SwallowRequest(match()))
+	case "FailRequest":
+		m.faults = append(m.faults, f.FailRequest(match(), zktest.Code(a.number(0))))
+	case "FailReply":
+		m.faults = append(m.faults, f.FailReply(match(), zktest.Code(a.number(0))))
+	case "Blackhole":
+		m.faults = append(m.faults, f.Blackhole(session(0)))
+	case "BlackholeAll":
+		m.faults = append(m.faults, f.BlackholeAll())
+	case "Remove":
+		m.faults[a.number(0)].Remove()
+	case "BlockRequests":
+		m.blocks = append(m.blocks, f.BlockRequests(session(0)))
+	case "BlockReplies":
+		m.blocks = append(m.blocks, f.BlockReplies(session(0)))
+	case "Waiting":
+		synctest.Wait()
+		b := last(m.blocks)
+		return show(b.Waiting(), "of", b.Hits())
+	case "Let":
+		return show(last(m.blocks).Let(int(a.number(0))))
+	case "RemoveBlock":
+		last(m.blocks).Remove()
+	case "Clear":
+		f.Clear()
+	case "sleep":
+		d, err := time.ParseDuration(a.words[0])
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		time.Sleep(d)
+		synctest.Wait()
+	default:
+		return "", false
+	}
+	return "", true
+}
+
+func errorText(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
