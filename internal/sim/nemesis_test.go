@@ -71,6 +71,8 @@ type fault struct {
 var faults = []fault{
 	{"drop reply", 1, func(n *nemesis) bool { n.faults().DropReply(n.match()); return true }},
 	{"drop request", 1, func(n *nemesis) bool { n.faults().DropRequest(n.match()); return true }},
+	{"swallow reply", 2, func(n *nemesis) bool { n.faults().SwallowReply(n.match()); return true }},
+	{"swallow request", 2, func(n *nemesis) bool { n.faults().SwallowRequest(n.match()); return true }},
 	{"delay reply", 1, func(n *nemesis) bool {
 		n.faults().DelayReply(n.match(), n.upTo(pick(n.rng, 20*time.Millisecond, time.Second, n.w.plan.timeout)))
 		return true
