@@ -143,6 +143,19 @@ var faults = []fault{
 	}},
 	{cleared, 1, (*nemesis).clear},
 	{stranger, 4, (*nemesis).visitOfStranger},
+	{"a node that others may not read", 3, func(n *nemesis) bool {
+		path := n.node()
+		if path == "" || n.w.plan.sequence > 0 { // where numbers run out, a client that may not read cannot queue
+			return false
+		}
+		_, stat, _ := n.w.srv.Get(path)
+		for _, s := range n.w.srv.Sessions() {
+			if s.ID != stat.EphemeralOwner {
+				n.faults().FailRequest(zktest.Match{Op: zktest.OpGetData, Path: path, Session: s.ID, Times: -1}, zktest.CodeNoAuth)
+			}
+		}
+		return true
+	}},
 	{"write into a node", 2, func(n *nemesis) bool {
 		path := n.node()
 		return path != "" && n.w.srv.Set(path, []byte("not a contender's")) == nil
