@@ -473,8 +473,8 @@ type heldKey struct{ lock *Lock }
 // before anybody can have that, and so before he can look for the note.
 func (l *Lock) goesIntoContext() {
 	note := func(l *Lock) {
-		if !l.inContexts.Load() { // no write in the usual case
-			l.inContexts.Store(true)
+		if !l.noted.Load().Has(state.InContexts) { // no write in the usual case
+			l.noted.Raise(state.InContexts)
 		}
 	}
 	if l.rw == nil {

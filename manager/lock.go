@@ -33,16 +33,14 @@ type Lock struct {
 
 	// cur is the present round. It moves forward only, and only the releaser
 	// of the round that it points to moves it.
-	cur atomic.Pointer[round]
+	cur    atomic.Pointer[round]
+	handed atomic.Pointer[handed] // what the round before cur has left to it; see handed
 
 	counters
-	directory directory   // what is known about the directory
-	mixed     atomic.Bool // contenders of another kind were seen and reported
-
-	handed     atomic.Pointer[handed] // what the round before cur has left to it; see handed
-	fetches    fetchEntry
-	inContexts atomic.Bool // there are contexts with holds of this lock or the other one of its pair; never taken back
-	kind       queue.Kind
+	directory directory          // what is known about the directory
+	fetches   fetchEntry         // its entry in the pool's queue of fetches
+	noted     state.AtomicEvents // InContexts, OtherKindTold
+	kind      queue.Kind
 }
 
 func newLock(m *Manager, path string, kind queue.Kind) *Lock {
@@ -103,7 +101,7 @@ const (
 // A processor gets little done behind such an operation before that is done, so
 // what does not have to come between two of them comes before or after.
 func (l *Lock) acquire(ctx context.Context, op string) Hold {
-	if l.inContexts.Load() || l.m.closing() || ctx.Err() != nil {
+	if l.noted.Load().Has(state.InContexts) || l.m.closing() || ctx.Err() != nil {
 		return l.acquireLong(ctx, op)
 	}
 	r := l.cur.Load()

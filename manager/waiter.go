@@ -216,7 +216,7 @@ func (t *roundIO) listQueue(s *zkio.Session, conn uint64) (ok, more bool) {
 			return false, t.failed(err)
 		}
 	}
-	if c, found := q.OfOtherKind(l.kind); found && l.mixed.CompareAndSwap(false, true) {
+	if c, found := q.OfOtherKind(l.kind); found && l.noted.Raise(state.OtherKindTold) {
 		l.m.cfg.Logger.Warn("holdfast: mutexes and read/write locks contend in one directory; here they exclude each other, but some clients grant both at once",
 			"lock", l.Name(), "kind", l.kind.String(), "node", l.path+"/"+c.Name)
 	}
