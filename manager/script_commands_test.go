@@ -153,6 +153,7 @@ var scriptCommands = map[string]struct {
 	"sent":      {0, "[PROCESS…]: prints what they have sent, by ZooKeeper's names, since this was called last; with none it starts anew", (*script).runSent},
 	"stopat":    {3, "PROCESS OPERATION NTH: holds its connection up there", (*script).runStopAt},
 	"strangers": {1, "PROCESS [read|write]: prints how many nodes were no contenders", (*script).runStrangers},
+	"behind":    {2, "HOLD OTHER: waits for the round after OTHER's, as newcomers do when a tenure is over", (*script).runBehind},
 	"numbers":   {1, "NUMBER: that of the next node", (*script).runNumbers},
 
 	// Guarded writes of a node, the account.

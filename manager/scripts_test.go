@@ -22,3 +22,7 @@ func TestHandOverGoesToTheEndOfTheQueue(t *testing.T)          { playScript(t) }
 func TestNegativeTenure(t *testing.T)                          { playScript(t) }
 func TestNoDowngradeWithoutNumbers(t *testing.T)               { playScript(t) }
 func TestWriterBehindAWriterListsAgain(t *testing.T)           { playScript(t) }
+func TestHandOverBehindANumberNobodyGaveOut(t *testing.T)      { playScript(t) }
+func TestHandOverToOneselfIsOneRequest(t *testing.T)           { playScript(t) }
+func TestReadersBesideAHandOver(t *testing.T)                  { playScript(t) }
+func TestReadersHandOverBesideAWriter(t *testing.T)            { playScript(t) }
