@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,57 +20,6 @@ import (
 
 // errGaveUp is the cause with which the waits of these tests end.
 var errGaveUp = errors.New("gave up")
-
-// A wait that ends early gives its place up, and says why it ended and who was
-// in the way.
-func TestCancelledWait(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.lock("a"), c.lock("billing")
-		h := mustLock(c.t, b)
-		for _, test := range []struct {
-			what string
-			end  func(context.Context) (context.Context, context.CancelFunc)
-			want []error
-		}{
-			{"cancelled", func(ctx context.Context) (context.Context, context.CancelFunc) {
-				ctx, cancel := context.WithCancel(ctx)
-				time.AfterFunc(time.Minute, cancel)
-				return ctx, cancel
-			}, []error{context.Canceled}},
-			{"cancelled with a cause", func(ctx context.Context) (context.Context, context.CancelFunc) {
-				ctx, cancel := context.WithCancelCause(ctx)
-				time.AfterFunc(time.Minute, func() { cancel(errGaveUp) })
-				return ctx, func() { cancel(nil) }
-			}, []error{context.Canceled, errGaveUp}},
-			{"timed out", func(ctx context.Context) (context.Context, context.CancelFunc) {
-				return context.WithTimeout(ctx, time.Minute)
-			}, []error{context.DeadlineExceeded}},
-			{"timed out with a cause", func(ctx context.Context) (context.Context, context.CancelFunc) {
-				return context.WithTimeoutCause(ctx, time.Minute, errGaveUp)
-			}, []error{context.DeadlineExceeded, errGaveUp}},
-		} {
-			ctx, cancel := test.end(c.t.Context())
-			start := time.Now()
-			_, err := a.Lock(ctx)
-			if waited := time.Since(start); waited != time.Minute {
-				c.t.Errorf("%s: waited for %v", test.what, waited)
-			}
-			for _, want := range test.want {
-				wantErr(c.t, test.what, err, want)
-			}
-			var e *Error
-			if !errors.As(err, &e) || e.Op != "lock" || e.Position != 1 || e.Ahead == nil || e.Ahead.Label != "billing" ||
-				e.Ahead.Path != grantOf(c.t, h).Path || !strings.Contains(err.Error(), "billing@") {
-				c.t.Errorf("%s: the error does not say who is in the way: %v", test.what, err)
-			}
-			cancel()
-			synctest.Wait()
-			c.wantNodes(1)
-			wantState(c.t, a, state.Free, 0)
-		}
-		mustRelease(c.t, h)
-	})
-}
 
 // A wait with a context that has ended already sends nothing.
 func TestContextThatHasEnded(t *testing.T) {
@@ -95,128 +43,6 @@ func TestContextThatHasEnded(t *testing.T) {
 			c.t.Errorf("requests were sent: %v", got)
 		}
 	})
-}
-
-// An acquisition is withdrawn when its context ends before the grant, and only
-// then; the others of its round go on waiting.
-func TestWithdrawal(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.lock("a"), c.lock("b")
-		h := mustLock(c.t, b)
-		ctx, cancel := context.WithCancel(c.t.Context())
-		withdrawn, patient := a.Acquire(ctx), a.Acquire(c.t.Context())
-		nested, err := withdrawn.Reenter() // bound by no context
-		wantErr(c.t, "reenter", err, nil)
-		synctest.Wait()
-		wantState(c.t, a, state.Fetching, 2)
-		cancel()
-		synctest.Wait()
-		wantState(c.t, a, state.Fetching, 2)
-		nested.Release()
-		wantState(c.t, a, state.Fetching, 1)
-		wantErr(c.t, "the withdrawn hold", withdrawn.Err(), ErrReleased)
-		wantErr(c.t, "its release", settled(c.t, "release", withdrawn.Release()), ErrReleased)
-		wantErr(c.t, "the other", patient.Err(), ErrNotGranted)
-		c.wantNodes(2)
-
-		mustRelease(c.t, h)
-		synctest.Wait()
-		wantErr(c.t, "the other", patient.Err(), nil)
-		wantErr(c.t, "the withdrawn hold", withdrawn.Err(), ErrReleased)
-
-		// After the grant a context has no effect any more.
-		ctx, cancel = context.WithCancel(c.t.Context())
-		late := a.Acquire(ctx)
-		cancel()
-		synctest.Wait()
-		wantErr(c.t, "a hold whose context ended after the grant", late.Err(), nil)
-		mustRelease(c.t, late)
-		mustRelease(c.t, patient)
-
-		// The same for one that waited.
-		h = mustLock(c.t, b)
-		ctx, cancel = context.WithCancel(c.t.Context())
-		late = a.Acquire(ctx)
-		synctest.Wait()
-		mustRelease(c.t, h)
-		synctest.Wait()
-		cancel()
-		synctest.Wait()
-		wantErr(c.t, "a hold whose context ended after the grant", late.Err(), nil)
-		mustRelease(c.t, late)
-		c.wantNodes(0)
-	})
-}
-
-// Both orders of a wait's end and the grant, before each of the requests that
-// lead to the grant: the place is given up, and no grant is leaked.
-func TestF031_CancelAtEachStep(t *testing.T) {
-	for _, before := range []verb{lookAtDir, makeDir, createNode, list, lookAtNode} {
-		t.Run(string(before), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				a, b := c.lock("a"), c.lock("b")
-				contended := before == list || before == lookAtNode
-				var stranger Hold
-				if contended {
-					stranger = mustLock(c.t, b)
-				}
-				for _, order := range []string{"ends first", "ends, another joins", "two wait, one ends"} {
-					stop := c.stopBefore(a.m, before)
-					ctx, cancel := context.WithCancelCause(c.t.Context())
-					done := make(chan error, 1)
-					go func() {
-						h, err := a.Lock(ctx)
-						h.Release()
-						done <- err
-					}()
-					var other Hold
-					if order == "two wait, one ends" {
-						other = a.Acquire(c.t.Context())
-					}
-					stop.reached()
-					c.takeCounts()
-					cancel(errGaveUp)
-					wantErr(c.t, order, <-done, errGaveUp)
-					synctest.Wait()
-					if order == "ends, another joins" {
-						wantState(c.t, a, state.Fetching, 0)
-						other = a.Acquire(c.t.Context())
-					}
-					stop.goOn()
-
-					switch {
-					case order == "ends first":
-						wantState(c.t, a, state.Free, 0)
-						if contended {
-							c.wantNodes(1)
-						} else {
-							c.wantNodes(0)
-						}
-					case contended:
-						wantErr(c.t, order, other.Err(), ErrNotGranted)
-						c.wantNodes(2)
-						if n := c.takeCounts()[createNode]; n != 0 {
-							c.t.Errorf("%s: %d more nodes were made", order, n)
-						}
-						wantErr(c.t, order, other.Unlock(c.t.Context()), ErrNotGranted)
-						synctest.Wait()
-						c.wantNodes(1)
-					default:
-						wantErr(c.t, order, other.Err(), nil)
-						c.wantNodes(1)
-						mustRelease(c.t, other)
-						c.wantNodes(0)
-					}
-					if before == lookAtDir || before == makeDir {
-						break // a lock looks only once
-					}
-				}
-				if contended {
-					mustRelease(c.t, stranger)
-				}
-			})
-		})
-	}
 }
 
 // A wait ends while the lock is being handed over to it, at every moment: who

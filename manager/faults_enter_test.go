@@ -18,85 +18,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/jute"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
-	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // These tests are about faults on the way into the queue; docs/faults.md has
 // the catalogue.
-
-// The answer to the creation is lost, and so are those to the requests that look
-// for the node. Meanwhile the only one who waited gives up. The search goes on
-// without him: the node does not stay in anybody's way, this process's own next
-// attempt included.
-func TestF002_RecoveryOutlivesItsCaller(t *testing.T) {
-	for _, lost := range []struct {
-		what string
-		ops  []zktest.Op
-	}{
-		{"sync", []zktest.Op{zktest.OpSync}},
-		{"the list", []zktest.Op{zktest.OpGetChildren2}},
-		{"the deletion", []zktest.Op{zktest.OpDelete}},
-		{"everything, one after the other", []zktest.Op{zktest.OpSync, zktest.OpGetChildren2, zktest.OpDelete}},
-	} {
-		t.Run(lost.what, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				a, b := c.lock("a"), c.lock("b")
-				mustRelease(c.t, mustLock(c.t, a)) // the directory is known from now on
-				at := zktest.Match{Session: session(a.m), Path: dir}
-				create := at
-				create.Op = zktest.OpMulti
-				faults := []*zktest.Fault{c.srv.Faults().DropReply(create)}
-				for _, op := range lost.ops {
-					at.Op = op
-					faults = append(faults, c.srv.Faults().DropReply(at))
-				}
-				ctx, cancel := context.WithCancelCause(c.t.Context())
-				done := make(chan error, 1)
-				go func() {
-					_, err := a.Lock(ctx)
-					done <- err
-				}()
-				<-faults[0].Hit()
-				cancel(errGaveUp)
-				wantErr(c.t, "the wait", <-done, errGaveUp)
-
-				mustRelease(c.t, mustLock(c.t, b))
-				mustRelease(c.t, mustLock(c.t, a))
-				synctest.Wait()
-				c.wantNodes(0)
-				wantState(c.t, a, state.Free, 0)
-				for i, f := range faults {
-					if f.Hits() != 1 {
-						c.t.Errorf("fault %d has hit %d times", i, f.Hits())
-					}
-				}
-				if len(c.srv.Expired()) != 0 {
-					c.t.Error("a session has expired: nobody needs that to find a node")
-				}
-			})
-		})
-	}
-}
-
-// Nothing of a lock's directory is there yet, not even the root: it is made, of
-// containers, and once only.
-func TestF007_DirectoryIsMissing(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		m := c.open("a", func(cfg *Config) { cfg.Root = "/some/where/else" })
-		l := exclusive(c.t, m, "billing/eu/nightly")
-		c.takeCounts()
-		mustRelease(c.t, mustLock(c.t, l))
-		// From the last level up to one whose parent is there, and back.
-		c.wantCounts("the first time", map[verb]int{createNode: 1, makeDir: 5})
-		mustRelease(c.t, mustLock(c.t, l))
-		c.wantCounts("the second time", map[verb]int{createNode: 1, makeDir: 0, lookAtDir: 0})
-		later(30 * time.Minute)
-		if left := c.srv.Children("/"); len(left) != 1 || left[0] != "zookeeper" {
-			c.t.Errorf("containers that nobody uses stay: %v", left)
-		}
-		mustRelease(c.t, mustLock(c.t, l)) // from the root on
-	})
-}
 
 // The directory of a lock is an ephemeral node, which cannot have children: that
 // will not get better, so the wait fails, at once, and nothing is tried again.
@@ -340,43 +265,6 @@ func TestF017_LongQueue(t *testing.T) {
 		}
 		synctest.Wait()
 		c.wantNodes(ahead - 1)
-	})
-}
-
-// Readers and writers of a lock queue in one directory and draw their numbers
-// from one counter, so each process is ahead of the other or behind it, and
-// never neither.
-func TestF020_ReadersAndWritersInOneQueue(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		var pairs []*RWLock
-		for i := range 4 {
-			pairs = append(pairs, c.rw(fmt.Sprint(i)))
-		}
-		first := mustLock(c.t, pairs[3].Writer())
-		holds := []Hold{pairs[0].Reader().Acquire(c.t.Context())}
-		synctest.Wait()
-		holds = append(holds, pairs[1].Writer().Acquire(c.t.Context()))
-		synctest.Wait()
-		holds = append(holds, pairs[2].Reader().Acquire(c.t.Context()))
-		synctest.Wait()
-		seen := make(map[string]string)
-		for _, name := range c.nodes() {
-			seen[sequenceOf(name)] = name
-		}
-		for i, mark := range []string{"__WRIT__", "__READ__", "__WRIT__", "__READ__"} {
-			if name := seen[fmt.Sprintf("%010d", i)]; !strings.Contains(name, mark) {
-				c.t.Errorf("number %d is %q, want a %s", i, name, mark)
-			}
-		}
-		mustRelease(c.t, first)
-		for i, h := range holds {
-			synctest.Wait()
-			wantErr(c.t, fmt.Sprint(i), h.Err(), nil)
-			for _, other := range holds[i+1:] {
-				pending(c.t, "those behind", other.Granted())
-			}
-			mustRelease(c.t, h)
-		}
 	})
 }
 

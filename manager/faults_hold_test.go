@@ -18,58 +18,6 @@ import (
 // These tests are about faults while a process holds a lock; docs/faults.md has
 // the catalogue.
 
-// The connection is lost while the lock is held. Until the lease ends nobody is
-// told anything, newcomers enter, and nothing was lost if the connection is back
-// before that; the lock is given up as if nothing had happened.
-func TestF040_ConnectionLostWhileHeld(t *testing.T) {
-	for _, back := range []bool{true, false} {
-		bubble(t, func(c *cluster) {
-			a, b := c.lock("a", func(cfg *Config) { cfg.Tenure = -1 }), c.lock("b") // the gate stays open
-			h := mustLock(c.t, a)
-			g := grantOf(c.t, h)
-			w := b.Acquire(c.t.Context())
-			later(time.Minute)
-			refused := c.srv.Faults().Refuse()
-			c.srv.Faults().Cut(session(a.m))
-			c.srv.Faults().Cut(session(b.m))
-			start := time.Now()
-			// The lease has a third of the session timeout to go, or more.
-			later(3 * time.Second)
-			wantErr(c.t, "the holder", h.Err(), nil)
-			more, err := a.Lock(c.t.Context())
-			wantErr(c.t, "a newcomer", err, nil)
-			again, err := h.Reenter()
-			wantErr(c.t, "the holder, again", err, nil)
-			for _, h := range []Hold{more, again} {
-				wantErr(c.t, "unlock of one of several", h.Unlock(c.t.Context()), nil)
-			}
-			if back {
-				refused.Remove()
-				later(time.Minute)
-				wantErr(c.t, "the holder", h.Err(), nil)
-				if isClosed(h.Lost()) || grantOf(c.t, h) != g {
-					c.t.Error("something was lost")
-				}
-				pending(c.t, "the waiter", w.Granted())
-				mustRelease(c.t, h)
-				synctest.Wait()
-				wantErr(c.t, "the waiter", w.Err(), nil)
-				mustRelease(c.t, w)
-				return
-			}
-			<-h.Lost()
-			if d := time.Since(start); d > 5*time.Second {
-				c.t.Errorf("told after %v, want half the session timeout at most", d)
-			}
-			wantErr(c.t, "the holder", h.Err(), ErrLost)
-			refused.Remove()
-			<-w.Granted().Done()
-			mustRelease(c.t, w)
-			wantErr(c.t, "unlock", h.Unlock(c.t.Context()), ErrLost)
-		})
-	}
-}
-
 // A server that answers everything but writes is one that is cut off from its
 // leader, and the leader, which does not hear of the session, ends it. Pings that
 // are answered, reads that are answered, and the lock's node in those answers do
@@ -195,35 +143,6 @@ func (r *readOnlyServer) Write(p []byte) (int, error) {
 		}
 	}
 	return r.Conn.Write(p)
-}
-
-// The servers are away, and come back within the lease: the session lives, and
-// so do the lock and the place of who waits for it. It costs no request but what
-// the heartbeat makes.
-func TestF053_OutageWithinTheLease(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.lock("a"), c.lock("b")
-		h := mustLock(c.t, a)
-		g := grantOf(c.t, h)
-		w := b.Acquire(c.t.Context())
-		later(time.Minute)
-		for range 20 {
-			c.takeCounts()
-			c.srv.Faults().RefuseFor(2 * time.Second)
-			c.srv.Faults().CutAll()
-			later(4 * time.Second)
-			wantErr(c.t, "the holder", h.Err(), nil)
-			wantErr(c.t, "the waiter", w.Err(), ErrNotGranted)
-			c.wantCounts("an outage", map[verb]int{createNode: 0, deleteNode: 0})
-		}
-		if isClosed(h.Lost()) || grantOf(c.t, h) != g || len(c.srv.Expired()) != 0 {
-			c.t.Error("something was lost")
-		}
-		mustRelease(c.t, h)
-		synctest.Wait()
-		wantErr(c.t, "the waiter", w.Err(), nil)
-		mustRelease(c.t, w)
-	})
 }
 
 // Somebody's functions that are told of grants and losses block: nobody else is

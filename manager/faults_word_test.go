@@ -54,35 +54,6 @@ func TestF063_HandleFreesItsOwnHoldOnly(t *testing.T) {
 	})
 }
 
-// A lock that was lost is released: that does nothing but say so, once, and not
-// to whoever has the lock by now.
-func TestF064_ReleaseAfterLoss(t *testing.T) {
-	for _, again := range []bool{false, true} { // has this process got it again meanwhile?
-		bubble(t, func(c *cluster) {
-			a, b := c.lock("a"), c.lock("b")
-			lost := []Hold{mustLock(c.t, a), mustLock(c.t, a)}
-			c.expire(a.m)
-			successor := a
-			if !again {
-				successor = b
-			}
-			h := mustLock(c.t, successor)
-			c.takeCounts()
-			for _, old := range lost {
-				wantErr(c.t, "release", settled(c.t, "release", old.Release()), ErrLost)
-				wantErr(c.t, "release again", settled(c.t, "release", old.Release()), ErrReleased)
-				wantErr(c.t, "unlock again", old.Unlock(c.t.Context()), ErrReleased)
-			}
-			later(time.Minute)
-			c.wantCounts("releases of what was lost", map[verb]int{deleteNode: 0})
-			wantErr(c.t, "the successor", h.Err(), nil)
-			wantState(c.t, successor, state.Retained, 1)
-			mustRelease(c.t, h)
-			c.wantNodes(0)
-		})
-	}
-}
-
 // Between the look at a word and the swap the round ends, and another is
 // granted to as many holders: the same word, bit for bit, of another round. The
 // swap fails, since each round has a word of its own, and who arrives gets the

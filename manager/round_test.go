@@ -117,57 +117,6 @@ func TestNoRequestsWhileRetained(t *testing.T) {
 	})
 }
 
-// Whoever arrives while the lock is being released joins the next round: all of
-// them the same, and it is fetched when the node is gone, not before.
-func TestF069_ArrivalsWhileReleasing(t *testing.T) {
-	const goroutines = 100
-	bubble(t, func(c *cluster) {
-		l := c.lock("a")
-		first := mustLock(c.t, l)
-		old := l.cur.Load()
-		stop := c.stopBefore(l.m, deleteNode)
-		end := first.Release()
-		stop.reached()
-		wantState(c.t, l, state.Releasing, 0)
-
-		c.takeCounts()
-		holds := make([]Hold, goroutines)
-		var wg sync.WaitGroup
-		for i := range holds {
-			wg.Go(func() { holds[i] = l.Acquire(c.t.Context()) })
-		}
-		wg.Wait()
-		synctest.Wait()
-		wantState(c.t, l, state.Releasing, 0)
-		next := old.next.Load()
-		for _, h := range holds {
-			if h.round != next {
-				c.t.Fatal("an arrival is not in the next round")
-			}
-			pending(c.t, "grant", h.Granted())
-		}
-		if w := next.word.Load(); w != state.Pack(state.Fetching, goroutines) {
-			c.t.Errorf("the next round is %v", w)
-		}
-		c.wantCounts("before the release", map[verb]int{createNode: 0})
-		pending(c.t, "release", end)
-
-		stop.goOn()
-		wantErr(c.t, "release", settled(c.t, "release", end), nil)
-		c.wantCounts("after the release", map[verb]int{createNode: 1})
-		wantState(c.t, l, state.Retained, goroutines)
-		if l.cur.Load() != next || old.next.Load() != passed {
-			c.t.Error("the next round is not the present one, or the old one still points to it")
-		}
-		for _, h := range holds {
-			wantErr(c.t, "grant", h.Err(), nil)
-			h.Release()
-		}
-		synctest.Wait()
-		wantState(c.t, l, state.Free, 0)
-	})
-}
-
 // chain returns the rounds of a lock from its present one on.
 func chain(l *Lock) []*round {
 	var rounds []*round
@@ -274,36 +223,6 @@ func TestChain(t *testing.T) {
 // keep is for holds that a test has no use for but that they are there.
 func keep(...Hold) {}
 
-// What is pending in a round that fails settles, with the error, at once.
-func TestF068_FailSettlesEverything(t *testing.T) {
-	for _, phase := range []state.Phase{state.Fetching, state.Retained} {
-		l, _ := logged(t)
-		setWord(l, state.Pack(state.Releasing, 0))
-		h := l.Acquire(t.Context())
-		setOf := func(r *round, w state.Word) {
-			r.word.Apply(func(state.Word) (state.Word, state.Effect) { return w, state.Nothing })
-		}
-		setOf(h.round, state.Pack(phase, 1))
-		ctx, cancel := h.Context(t.Context())
-		lost := h.Lost()
-		if isClosed(lost) {
-			t.Error("lost is closed from the start")
-		}
-		h.round.fail(&Error{Op: "test", Err: ErrLost})
-		wantErr(t, "grant", settled(t, "grant", h.Granted()), ErrLost)
-		if !isClosed(lost) {
-			t.Error("lost is not closed")
-		}
-		<-ctx.Done()
-		wantErr(t, "context", context.Cause(ctx), ErrLost)
-		wantErr(t, "err", h.Err(), ErrLost)
-		pending(t, "release", h.Released())              // until the predecessor is released
-		h.round.fail(&Error{Op: "test", Err: ErrClosed}) // again: the first counts
-		wantErr(t, "err", h.Err(), ErrLost)
-		cancel()
-	}
-}
-
 // Rounds that were failed while their predecessor was being released become
 // released in the order of the chain, and the first living one is fetched.
 func TestChainOfFailedRounds(t *testing.T) {
@@ -338,58 +257,6 @@ func TestChainOfFailedRounds(t *testing.T) {
 			c.t.Errorf("the rounds are %s", got)
 		}
 		mustRelease(c.t, alive)
-	})
-}
-
-// Everybody left a round whose turn had not come: it makes no trip.
-func TestAbandonedBeforeItsTurn(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		l := c.lock("a")
-		first := mustLock(c.t, l)
-		stop := c.stopBefore(l.m, deleteNode)
-		first.Release()
-		stop.reached()
-		h := l.Acquire(c.t.Context())
-		end := h.Release()
-		synctest.Wait()
-		pending(c.t, "its end", end)
-		c.takeCounts()
-		stop.goOn()
-		wantErr(c.t, "its end", settled(c.t, "its end", end), ErrNotGranted)
-		wantErr(c.t, "its grant", settled(c.t, "its grant", h.Granted()), ErrNotGranted)
-		c.wantCounts("abandoned", map[verb]int{createNode: 0})
-		wantState(c.t, l, state.Free, 0)
-	})
-}
-
-// Newcomers do not enter behind a closed gate; holders do.
-func TestGate(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		l := c.lock("a")
-		h := mustLock(c.t, l)
-		h.round.flags.Set(state.GateClosed)
-		newcomer := l.Acquire(c.t.Context())
-		_, err := l.TryLock(c.t.Context())
-		wantErr(c.t, "trylock", err, ErrLocked)
-		synctest.Wait()
-		pending(c.t, "the newcomer's grant", newcomer.Granted())
-		n, err := h.Reenter()
-		wantErr(c.t, "reenter", err, nil)
-		s, err := n.Share()
-		wantErr(c.t, "share", err, nil)
-		ctx, cancel := s.Context(c.t.Context())
-		defer cancel()
-		again, err := l.Lock(ctx)
-		wantErr(c.t, "lock with the context of a hold", err, nil)
-		if got := words(l); got != "retained/2 fetching/1 " {
-			c.t.Errorf("the rounds are %s", got)
-		}
-		for _, h := range []Hold{h, n, s, again} {
-			h.Release()
-		}
-		synctest.Wait()
-		wantErr(c.t, "the newcomer", newcomer.Err(), nil)
-		mustRelease(c.t, newcomer)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +38,8 @@ type script struct {
 	owners map[int64]string  // by session: the process
 	tokens []uint64          // that have been seen, in order
 
+	locks map[string]*Lock // by process, kind and name
+
 	mu       sync.Mutex // protects requests
 	requests map[int64]map[verb]int
 
@@ -47,10 +50,10 @@ type script struct {
 type scriptProcess struct {
 	name    string
 	m       *Manager
-	session int64 // that was seen last
-	stop    *stop // before one of its requests; nil if there is none
-	stopped verb  // the request; empty when it was printed
-	sent    map[string]uint64
+	session int64             // that was seen last
+	stop    *stop             // before one of its requests; nil if there is none
+	stopped bool              // there, and printed
+	sent    map[string]uint64 // when runSent was called last
 }
 
 // A scriptHold is one handle.
@@ -69,7 +72,9 @@ type scriptCall struct {
 	what string
 	done chan struct{}
 	err  error
-	then func() // what to note when it has returned; may be nil
+	then func()      // what to note when it has returned; may be nil
+	hold *scriptHold // that it acquires; nil if none
+
 }
 
 type scriptFault struct {
@@ -87,7 +92,7 @@ type scriptContext struct {
 func newScript(t *testing.T) *script {
 	s := &script{
 		cluster: newCluster(t, zktest.Config{}), requests: make(map[int64]map[verb]int),
-		queues: make(map[string]string), nodes: make(map[string]string), owners: make(map[int64]string),
+		locks: make(map[string]*Lock), queues: make(map[string]string), nodes: make(map[string]string), owners: make(map[int64]string),
 		writes: make(map[string]context.CancelCauseFunc),
 	}
 	s.queues[dir] = "empty"
@@ -112,7 +117,7 @@ var scriptCommands = map[string]struct {
 	run   func(s *script, a scriptArgs)
 }{
 	// Processes.
-	"open":     {1, "PROCESS… [tenure= margin= timeout= close= private=yes]", (*script).runOpen},
+	"open":     {1, "PROCESS… [tenure= margin= timeout= close= root= private=yes]", (*script).runOpen},
 	"close":    {1, "PROCESS", (*script).runClose},
 	"shutdown": {2, "PROCESS TIMEOUT", (*script).runClose},
 
@@ -121,14 +126,14 @@ var scriptCommands = map[string]struct {
 	"lock":    {2, "HOLD PROCESS [read|write] [name= ctx= timeout=]", (*script).runAcquire},
 	"try":     {2, "HOLD PROCESS [read|write] [name= ctx= timeout=]", (*script).runAcquire},
 	"do":      {2, "HOLD PROCESS [read|write] [name= ctx= timeout=]", (*script).runAcquire},
-	"finish":  {1, "HOLD [ERROR]: the function that do runs returns", (*script).runFinish},
+	"finish":  {1, "HOLD [fail|cause]: the function that do runs returns", (*script).runFinish},
 	"cancel":  {1, "HOLD: the context that it was acquired with ends", (*script).runCancel},
 	"release": {1, "HOLD…, one after the other", (*script).runRelease},
 	"unlock":  {1, "HOLD [timeout=]", (*script).runUnlock},
 	"reenter": {2, "HOLD OTHER: a handle HOLD of OTHER's holder", (*script).runReenter},
 	"share":   {2, "HOLD OTHER: a holder HOLD beside OTHER", (*script).runReenter},
-	"context": {2, "CONTEXT HOLD", (*script).runContext},
-	"ask":     {1, "HOLD…: prints Err, Depth, and whether the futures have settled", (*script).runAsk},
+	"context": {2, "CONTEXT HOLD [ctx= detached=yes]", (*script).runContext},
+	"ask":     {1, "HOLD…: prints what its methods answer", (*script).runAsk},
 	"state":   {1, "PROCESS [read|write] [name=]: prints Lock.State", (*script).runState},
 	"refuses": {1, "PROCESS: prints what newcomers are told", (*script).runRefuses},
 
@@ -161,7 +166,7 @@ var scriptCommands = map[string]struct {
 	"giveup":  {1, "NAME: the context of the guarded write ends", (*script).runGiveUp},
 	"account": {0, "prints it", (*script).runAccount},
 
-	"requests": {0, "prints the requests since it was called last, pings and heartbeats aside", (*script).runRequests},
+	"requests": {0, "[REQUEST…]: prints how many there were since it was called last, heartbeats aside", (*script).runRequests},
 }
 
 // scriptArgs are what follows a command.
@@ -201,10 +206,21 @@ func (a scriptArgs) number(t *testing.T, name string) int {
 	return n
 }
 
-// run carries a command out, and returns what it has printed and changed.
-func (s *script) run(command string) []string {
+// run carries out commands with semicolons between them, and returns what they have
+// printed and changed.
+func (s *script) run(commands string) []string {
 	s.t.Helper()
 	s.out = nil
+	for command := range strings.SplitSeq(commands, ";") {
+		s.runOne(command)
+		synctest.Wait()
+	}
+	s.changes()
+	return s.out
+}
+
+func (s *script) runOne(command string) {
+	s.t.Helper()
 	words := strings.Fields(command)
 	a := scriptArgs{command: words[0], options: make(map[string]string)}
 	c, ok := scriptCommands[a.command]
@@ -226,8 +242,6 @@ func (s *script) run(command string) []string {
 		s.t.Fatalf("> %s\nusage: %s %s", command, a.command, c.usage)
 	}
 	c.run(s, a)
-	s.changes()
-	return s.out
 }
 
 // end releases what is held, so that the managers close in order.
@@ -260,9 +274,9 @@ func (s *script) changes() {
 			s.owners[id] = p.name
 			s.print("%s: new session", p.name)
 		}
-		if p.stop != nil && p.stopped != "" && isClosed(p.stop.arrived) {
-			s.print("%s: stopped before %s", p.name, p.stopped)
-			p.stopped = ""
+		if p.stop != nil && !p.stopped && isClosed(p.stop.arrived) {
+			s.print("%s: stopped", p.name)
+			p.stopped = true
 		}
 	}
 	for _, f := range s.faults {
@@ -271,17 +285,20 @@ func (s *script) changes() {
 			s.print("%s: struck", f.name)
 		}
 	}
+	jobs := dir
 	for _, dir := range slices.Sorted(maps.Keys(s.queues)) {
 		if now := s.queue(dir); now != s.queues[dir] {
 			s.queues[dir] = now
-			s.print("queue%s: %s", strings.TrimPrefix(dir, "/holdfast/jobs"), now)
+			s.print("%s %s", strings.Replace("queue of "+dir+":", " of "+jobs, "", 1), now)
 		}
 	}
 	s.calls = slices.DeleteFunc(s.calls, func(c *scriptCall) bool {
 		if !isClosed(c.done) {
 			return false
 		}
-		s.print("%s: %s", c.what, s.explain(c.err))
+		if c.err != nil || c.hold == nil { // a hold that was acquired speaks for itself
+			s.print("%s: %s", c.what, s.explain(c.err))
+		}
 		if c.then != nil {
 			c.then()
 		}
@@ -385,33 +402,42 @@ func (s *script) stateOf(h *scriptHold) string {
 	return s.explain(err)
 }
 
-// explain names what is in err: the conditions, the cause of a loss, and who is in
-// the way.
-func (s *script) explain(err error) string {
+// sentinels are the conditions that brief names.
+var sentinels = []struct {
+	err  error
+	name string
+}{
+	{ErrLocked, "locked"}, {ErrLost, "lost"}, {ErrReleased, "released"}, {ErrNotGranted, "not granted"}, {ErrClosed, "closed"},
+	{ErrUpgrade, "upgrade"}, {ErrKind, "kind"}, {ErrTooManyHolders, "too many"}, {ErrUnknownOutcome, "unknown"},
+	{errGaveUp, "gave up"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline exceeded"}, {errScript, "work failed"},
+	{ErrSequenceExhausted, "numbers exhausted"}, {zkio.ErrNoAuth, "no permission"}, {zkio.ErrNoChildrenForEphemerals, "ephemerals have no children"},
+}
+
+var sessionID = regexp.MustCompile("0x[0-9a-f]+")
+
+// brief names the conditions in err.
+func brief(err error) string {
 	if err == nil {
 		return "ok"
 	}
 	var names []string
-	for _, e := range []struct {
-		err  error
-		name string
-	}{
-		{ErrLocked, "locked"}, {ErrLost, "lost"}, {ErrReleased, "released"}, {ErrNotGranted, "not granted"}, {ErrClosed, "closed"},
-		{ErrUpgrade, "upgrade"}, {ErrKind, "kind"}, {ErrTooManyHolders, "too many"}, {ErrUnknownOutcome, "unknown"},
-		{errGaveUp, "gave up"}, {context.DeadlineExceeded, "deadline exceeded"}, {errScript, "error of the work"},
-		{ErrSequenceExhausted, "numbers exhausted"}, {zkio.ErrUnknown, "unconfirmed"}, {zkio.ErrNoAuth, "no permission"}, {zkio.ErrNoChildrenForEphemerals, "ephemerals have no children"},
-	} {
-		if errors.Is(err, e.err) {
-			names = append(names, e.name)
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			names = append(names, s.name)
 		}
 	}
-	text := strings.Join(names, ", ")
-	if text == "" {
-		return err.Error()
+	if len(names) == 0 {
+		return sessionID.ReplaceAllString(err.Error(), "SESSION")
 	}
+	return strings.Join(names, ", ")
+}
+
+// explain is brief, and says why a lock was lost and which node is in the way.
+func (s *script) explain(err error) string {
+	text := brief(err)
 	if errors.Is(err, ErrLost) {
 		for _, cause := range []string{"deleted", "lease", "session"} {
-			if strings.Contains(err.Error(), cause) {
+			if slices.Contains(strings.Fields(err.Error()), cause) {
 				text += " (" + cause + ")"
 				break
 			}
@@ -462,13 +488,14 @@ func (s *script) add(h *scriptHold) {
 }
 
 // call runs fn on a goroutine of its own, and has what it returns printed.
-func (s *script) call(what string, fn func() error, then func()) {
+func (s *script) call(what string, fn func() error, then func()) *scriptCall {
 	c := &scriptCall{what: what, done: make(chan struct{}), then: then}
 	s.calls = append(s.calls, c)
 	go func() {
 		defer close(c.done)
 		c.err = fn()
 	}()
+	return c
 }
 
 func (s *script) runOpen(a scriptArgs) {
@@ -478,6 +505,7 @@ func (s *script) runOpen(a scriptArgs) {
 			cfg.LostMargin = a.duration(s.t, "margin", cfg.LostMargin)
 			cfg.SessionTimeout = a.duration(s.t, "timeout", cfg.SessionTimeout)
 			cfg.CloseTimeout = a.duration(s.t, "close", cfg.CloseTimeout)
+			cfg.Root = cmp.Or(a.options["root"], cfg.Root)
 			if a.options["private"] != "" { // only the process itself may read its nodes, and delete them
 				user := name + ":" + name
 				cfg.Auth = []zkio.Auth{{Scheme: "digest", Data: []byte(user)}}
@@ -494,7 +522,7 @@ func (s *script) runOpen(a scriptArgs) {
 
 func (s *script) runClose(a scriptArgs) {
 	m := s.process(a.words[0]).m
-	s.call(a.command+" "+a.words[0], func() error {
+	s.call("closing "+a.words[0], func() error {
 		if a.command == "close" {
 			return m.Close()
 		}
@@ -504,21 +532,21 @@ func (s *script) runClose(a scriptArgs) {
 	}, nil)
 }
 
-// lockOf returns the lock that a command names behind its first words.
+// lockOf returns the lock of a kind that a command names.
 func (s *script) lockOf(p *scriptProcess, a scriptArgs, kind []string) *Lock {
 	s.t.Helper()
 	name := cmp.Or(a.options["name"], "jobs")
-	var l *Lock
-	if len(kind) == 0 {
-		l = exclusive(s.t, p.m, name)
-	} else {
-		rw, err := p.m.ReadWrite(name)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if l = rw.Writer(); kind[0] == "read" {
+	key := fmt.Sprint(p.name, kind, name)
+	l := s.locks[key]
+	if l == nil {
+		if len(kind) == 0 {
+			l = exclusive(s.t, p.m, name)
+		} else if rw := readWrite(s.t, p.m, name); kind[0] == "read" {
 			l = rw.Reader()
+		} else {
+			l = rw.Writer()
 		}
+		s.locks[key] = l
 	}
 	if _, ok := s.queues[l.Path()]; !ok {
 		s.queues[l.Path()] = "empty"
@@ -529,12 +557,7 @@ func (s *script) lockOf(p *scriptProcess, a scriptArgs, kind []string) *Lock {
 func (s *script) runAcquire(a scriptArgs) {
 	p := s.process(a.words[1])
 	l := s.lockOf(p, a, a.words[2:])
-	parent := s.t.Context()
-	if name := a.options["ctx"]; name != "" {
-		i := slices.IndexFunc(s.contexts, func(c *scriptContext) bool { return c.name == name })
-		parent = s.contexts[i].ctx
-	}
-	ctx, cancel := context.WithCancelCause(parent)
+	ctx, cancel := context.WithCancelCause(s.contextNamed(a.options["ctx"]))
 	s.t.Cleanup(func() { cancel(nil) })
 	if d := a.duration(s.t, "timeout", 0); d > 0 {
 		var stop context.CancelFunc
@@ -560,14 +583,14 @@ func (s *script) runAcquire(a scriptArgs) {
 			if h.h != (Hold{}) {
 				add()
 			}
-		})
+		}).hold = h
 	case "do":
 		h.finish = make(chan error, 1)
 		entered := make(chan struct{})
 		s.call(what, func() error {
 			return l.Do(ctx, func(ctx context.Context, in Hold) error {
 				h.h = in
-				s.contexts = append(s.contexts, &scriptContext{name: h.name + "'s context", ctx: ctx})
+				s.contexts = append(s.contexts, &scriptContext{name: h.name + "'s", ctx: ctx})
 				add()
 				close(entered)
 				return <-h.finish
@@ -579,13 +602,28 @@ func (s *script) runAcquire(a scriptArgs) {
 func (s *script) runFinish(a scriptArgs) {
 	h := s.hold(a.words[0])
 	h.given = true
-	if len(a.words) > 1 {
+	switch strings.Join(a.words[1:], "") {
+	case "fail":
 		h.finish <- errScript
+	case "cause": // why its context has ended
+		for _, c := range s.contexts {
+			if c.name == h.name+"'s" {
+				h.finish <- context.Cause(c.ctx)
+			}
+		}
 	}
 	close(h.finish)
 }
 
-func (s *script) runCancel(a scriptArgs) { s.hold(a.words[0]).cancel(errGaveUp) }
+func (s *script) runCancel(a scriptArgs) {
+	for _, c := range s.calls {
+		if c.hold != nil && c.hold.name == a.words[0] {
+			c.hold.cancel(errGaveUp)
+			return
+		}
+	}
+	s.hold(a.words[0]).cancel(errGaveUp)
+}
 
 func (s *script) runRelease(a scriptArgs) {
 	for _, name := range a.words {
@@ -629,11 +667,28 @@ func (s *script) runReenter(a scriptArgs) {
 }
 
 func (s *script) runContext(a scriptArgs) {
-	ctx, cancel := s.hold(a.words[1]).h.Context(s.t.Context())
+	ctx, cancel := s.hold(a.words[1]).h.Context(s.contextNamed(a.options["ctx"]))
 	s.t.Cleanup(cancel)
+	if a.options["detached"] != "" {
+		ctx = context.WithoutCancel(ctx)
+	}
 	s.contexts = append(s.contexts, &scriptContext{name: a.words[0], ctx: ctx})
 }
 
+// contextNamed returns the context called name; the test's own if that is empty.
+func (s *script) contextNamed(name string) context.Context {
+	s.t.Helper()
+	if name == "" {
+		return s.t.Context()
+	}
+	i := slices.IndexFunc(s.contexts, func(c *scriptContext) bool { return c.name == name })
+	if i < 0 {
+		s.t.Fatalf("no context is called %q", name)
+	}
+	return s.contexts[i].ctx
+}
+
+// runAsk asks a hold everything that can be asked without changing anything.
 func (s *script) runAsk(a scriptArgs) {
 	future := func(err error, ok bool) string {
 		if !ok {
@@ -643,10 +698,31 @@ func (s *script) runAsk(a scriptArgs) {
 	}
 	for _, name := range a.words {
 		h := s.hold(name).h
+		_, err := h.Grant()
 		_, granted, isGranted := h.Granted().Poll()
 		_, released, isReleased := h.Released().Poll()
-		s.print("%s: err %s; granted %s; released %s; lost %t; depth %d", name, s.explain(h.Err()),
-			future(granted, isGranted), future(released, isReleased), isClosed(h.Lost()), h.Depth())
+		ctx, cancel := h.Context(s.t.Context())
+		synctest.Wait()
+		cause := context.Cause(ctx)
+		cancel()
+		again, reentered := h.Reenter()
+		again.Release()
+		other, shared := h.Share()
+		other.Release()
+		var says []string
+		for _, answer := range []struct {
+			from string
+			err  error
+		}{{"Err", h.Err()}, {"Grant", err}, {"Context", cause}, {"Reenter", reentered}, {"Share", shared}} {
+			text := s.explain(answer.err)
+			if n := len(says); n > 0 && strings.HasSuffix(says[n-1], ": "+text) {
+				says[n-1] = strings.TrimSuffix(says[n-1], ": "+text) + ", " + answer.from + ": " + text
+				continue
+			}
+			says = append(says, answer.from+": "+text)
+		}
+		s.print("%s: %s; depth %d, Granted: %s, Released: %s, Lost: %t", name, strings.Join(says, "; "), h.Depth(),
+			future(granted, isGranted), future(released, isReleased), isClosed(h.Lost()))
 	}
 }
 
@@ -656,9 +732,18 @@ func (s *script) runState(a scriptArgs) {
 }
 
 func (s *script) runRefuses(a scriptArgs) {
-	m := s.process(a.words[0]).m
-	_, err := m.Exclusive("another")
-	s.print("exclusive: %s", s.explain(err))
+	p := s.process(a.words[0])
+	_, err := p.m.Exclusive("another")
+	s.print("Exclusive: %s", s.explain(err))
+	l := s.lockOf(p, a, nil)
+	h := l.Acquire(s.t.Context())
+	s.print("Acquire: %s, its release: %s", s.explain(settled(s.t, "grant", h.Granted())), s.explain(settled(s.t, "release", h.Release())))
+	_, err = l.Lock(s.t.Context())
+	s.print("Lock: %s", s.explain(err))
+	_, err = l.TryLock(s.t.Context())
+	s.print("TryLock: %s", s.explain(err))
+	err = l.Do(s.t.Context(), func(context.Context, Hold) error { s.t.Error("Do ran"); return nil })
+	s.print("Do: %s", s.explain(err))
 }
 
 func (s *script) runAdvance(a scriptArgs) { later(parseDuration(s.t, a.words[0])) }
@@ -785,7 +870,7 @@ func (s *script) runStop(a scriptArgs) {
 	if !ok || p.stop != nil {
 		s.t.Fatalf("%v: one of %v, one at a time", a, slices.Sorted(maps.Keys(scriptVerbs)))
 	}
-	p.stop, p.stopped = s.stopBefore(p.m, v), verb(a.words[2])
+	p.stop, p.stopped = s.stopBefore(p.m, v), false
 	s.cluster.mu.Lock()
 	defer s.cluster.mu.Unlock()
 	p.stop.skip = a.number(s.t, "skip")
@@ -793,6 +878,9 @@ func (s *script) runStop(a scriptArgs) {
 
 func (s *script) runGo(a scriptArgs) {
 	p := s.process(a.words[0])
+	if p.stop == nil || !isClosed(p.stop.arrived) {
+		s.t.Fatalf("%s is not stopped", p.name)
+	}
 	close(p.stop.resume)
 	p.stop = nil
 }
@@ -840,13 +928,13 @@ func (s *script) runDirectory(a scriptArgs) {
 	}
 }
 
-func (s *script) runRequests(scriptArgs) {
+func (s *script) runRequests(a scriptArgs) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.processes {
 		var counts []string
 		for _, name := range slices.Sorted(maps.Keys(scriptVerbs)) {
-			if n := s.requests[s.sessionOf(p)][scriptVerbs[name]]; n > 0 && name != "prove" {
+			if n := s.requests[s.sessionOf(p)][scriptVerbs[name]]; n > 0 && name != "prove" && (len(a.words) == 0 || slices.Contains(a.words, name)) {
 				counts = append(counts, fmt.Sprintf("%d %s", n, name))
 			}
 		}

@@ -31,13 +31,14 @@ import (
 //	y: held #2
 //
 // Each case runs in a synctest bubble of its own, on the embedded server. Lines
-// that begin with ">" are commands; script.commands lists them. Below a command
-// stands what it changed by the time that every goroutine was blocked: the
-// queue, the holds, and whatever else was asked for. Nothing below it means that
-// nothing changed.
+// that begin with ">" are commands, with semicolons between them; scriptCommands
+// lists them. Below stands what they changed by the time that every goroutine was
+// blocked: the queue, the holds, and what else was asked for. Nothing there means
+// that nothing changed.
 //
 // A case may have variables: "== cut $when when=before,after" runs once for each
-// value, with the value in place of "$when", and prints the same each time.
+// value, with the value in place of "$when", and prints the same each time. A "+"
+// in a value stands for a space.
 //
 // The case of a function named like it belongs to that function, which calls
 // playScript; TestScripts runs the others. Rewrite what all of them print, and
@@ -158,7 +159,7 @@ func (c *scriptCase) instances(fn func(name string, r *strings.Replacer)) {
 		var more [][]string
 		for _, combination := range combinations {
 			for value := range strings.SplitSeq(values, ",") {
-				more = append(more, append(slices.Clone(combination), "$"+variable, value))
+				more = append(more, append(slices.Clone(combination), "$"+variable, strings.ReplaceAll(value, "+", " ")))
 			}
 		}
 		combinations = more

@@ -34,7 +34,7 @@ func (s *script) runStopAt(a scriptArgs) {
 	p := s.process(a.words[0])
 	nth, err := strconv.Atoi(a.words[2])
 	wantErr(s.t, "the third word", err, nil)
-	p.stop, p.stopped = s.stopAt(p.m, opNamed(s.t, a.words[1]), int32(nth)), verb(a.words[1])
+	p.stop, p.stopped = s.stopAt(p.m, opNamed(s.t, a.words[1]), int32(nth)), false
 }
 
 func (s *script) runStrangers(a scriptArgs) {

@@ -4,11 +4,46 @@ package manager
 
 import "testing"
 
-// The tests below are cases of the scripts in testdata/scripts. Their names are
-// those that docs/faults.md knows.
+// These tests are cases of the scripts in testdata/scripts, under the names that
+// docs/faults.md and internal/mutants know.
 
-func TestF009_DirectoryMadeByTwo(t *testing.T)                 { playScript(t) }
-func TestF029_ExpiredWaiterQueuesAtTheEnd(t *testing.T)        { playScript(t) }
+func TestF002_RecoveryOutlivesItsCaller(t *testing.T)   { playScript(t) }
+func TestF007_DirectoryIsMissing(t *testing.T)          { playScript(t) }
+func TestF009_DirectoryMadeByTwo(t *testing.T)          { playScript(t) }
+func TestF020_ReadersAndWritersInOneQueue(t *testing.T) { playScript(t) }
+func TestF021_ContenderAheadGoesUnseen(t *testing.T)    { playScript(t) }
+func TestF022_ContenderAheadDiesWaiting(t *testing.T)   { playScript(t) }
+func TestF023_ContenderAheadGivesUp(t *testing.T)       { playScript(t) }
+func TestF024_ContenderAheadGoesMeanwhile(t *testing.T) { playScript(t) }
+func TestF025_WatchIsLost(t *testing.T)                 { playScript(t) }
+func TestF026_ContenderAheadIsTouched(t *testing.T)     { playScript(t) }
+func TestF027_WakeAtEachStep(t *testing.T)              { playScript(t) }
+func TestF028_NextOnesNodeIsDeleted(t *testing.T)       { playScript(t) }
+func TestF028_WaiterFurtherBackIsDeleted(t *testing.T)  { playScript(t) }
+func TestF028_WaiterIsDeleted(t *testing.T)             { playScript(t) }
+func TestF029_ExpiredWaiterQueuesAtTheEnd(t *testing.T) { playScript(t) }
+func TestF029_ExpiryUnheard(t *testing.T)               { playScript(t) }
+func TestF031_CancelAtEachStep(t *testing.T)            { playScript(t) }
+func TestF033_LostCreateAndCancel(t *testing.T)         { playScript(t) }
+func TestF034_TryLockLeavesNoNode(t *testing.T)         { playScript(t) }
+func TestF037_WriterAmongReaders(t *testing.T)          { playScript(t) }
+func TestF040_ConnectionLostWhileHeld(t *testing.T)     { playScript(t) }
+func TestF048_NodeDeletedBySomebody(t *testing.T)       { playScript(t) }
+func TestF049_DirectoryDeletedBySomebody(t *testing.T)  { playScript(t) }
+func TestF050_LostHoldIsNotReentered(t *testing.T)      { playScript(t) }
+func TestF053_OutageWithinTheLease(t *testing.T)        { playScript(t) }
+func TestF062_ReleaseTwice(t *testing.T)                { playScript(t) }
+func TestF064_ReleaseAfterLoss(t *testing.T)            { playScript(t) }
+func TestF068_FailSettlesEverything(t *testing.T)       { playScript(t) }
+func TestF069_ArrivalsWhileReleasing(t *testing.T)      { playScript(t) }
+func TestF081_LostDelete(t *testing.T)                  { playScript(t) }
+func TestF082_DeletionImpossible(t *testing.T)          { playScript(t) }
+func TestF084_NumbersBeginAgain(t *testing.T)           { playScript(t) }
+func TestF085_CloseInEveryPhase(t *testing.T)           { playScript(t) }
+func TestLostMargin(t *testing.T)                       { playScript(t) }
+
+// Readers and writers, hand-overs and guarded writes.
+
 func TestF008_DirectoryIsDeletedWhileIdle(t *testing.T)        { playScript(t) }
 func TestF015_StrangersInTheDirectory(t *testing.T)            { playScript(t) }
 func TestF028_NoGrantOnANodeThatIsGone(t *testing.T)           { playScript(t) }
