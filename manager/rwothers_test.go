@@ -262,7 +262,7 @@ func testOthersReadWrite(s *site, o *others) {
 	o.ask("a", "open "+rw.Writer().Path(), "opened")
 	for _, theirs := range []string{"read", "write"} {
 		for _, ours := range []*Lock{rw.Reader(), rw.Writer()} {
-			shared := theirs == "read" && ours.kind == KindRead
+			shared := theirs == "read" && reads(ours)
 
 			h := mustLock(s.t, ours)
 			if shared {
