@@ -65,7 +65,7 @@ func (c *cluster) queueUp(processes int) (holds []Hold, ms []*Manager) {
 
 // The same on a real server, by the client's own count.
 func TestRealServerHandOverToOneselfIsOneRequest(t *testing.T) {
-	s := realSite(t, realzk.Shared(t))
+	s := realBackend(t, realzk.Shared(t))
 	m := s.open("a")
 	rw := readWrite(t, m, "rw")
 	for _, l := range []*Lock{exclusive(t, m, "jobs"), rw.Reader(), rw.Writer()} {
@@ -403,7 +403,7 @@ func TestHandOverIsTooLongAgo(t *testing.T) {
 // from then on, the long one is not: the lock is released, and the next round queues
 // by itself.
 func TestHandOverWhereTheDirectoryMayNotBeWrittenAnyMore(t *testing.T) {
-	everywhere(t, func(s *site) {
+	everywhere(t, func(s *backend) {
 		rest := zkio.PermCreate | zkio.PermRead | zkio.PermDelete
 		l, theirs := s.lock("a"), s.lock("owner", owned(zkio.PermAll))
 		mustRelease(s.t, mustLock(s.t, theirs))
