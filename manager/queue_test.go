@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/state"
@@ -165,6 +166,7 @@ func TestF014_SequenceRunsOut(t *testing.T) {
 		c.crowd().node(hex32+"__lock__2147483647", []byte("kazoo")...)
 		_, err := a.Lock(c.t.Context())
 		wantErr(c.t, "with a foreign contender", err, ErrSequenceExhausted)
+		synctest.Wait()
 		c.wantNodes(1)
 		wantState(c.t, a, state.Free, 0)
 	})

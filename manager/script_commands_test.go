@@ -350,9 +350,9 @@ func (s *script) queue(dir string) string {
 		label := strings.ReplaceAll(name, hex32, "GUID")
 		if owner := s.owners[stat.EphemeralOwner]; owner != "" {
 			label = owner + "."
-			if strings.Contains(name, KindRead.mark()) {
+			if strings.Contains(name, "__READ__") {
 				label += "r"
-			} else if strings.Contains(name, KindWrite.mark()) {
+			} else if strings.Contains(name, "__WRIT__") {
 				label += "w"
 			}
 			label += cmp.Or(strings.TrimLeft(sequenceOf(name), "0"), "0")
