@@ -123,6 +123,7 @@ func TestGuard(t *testing.T) {
 // What cannot be guarded is refused before anything is sent.
 func TestGuardRefuses(t *testing.T) {
 	bubble(t, func(c *cluster) {
+		wantErr(c.t, "the zero Hold", write(c.t.Context(), Hold{}, "1"), ErrReleased)
 		h := mustLock(c.t, c.lock("a"))
 		own := grantOf(c.t, h).Path
 		n := c.tally(h.Lock().m)
@@ -204,6 +205,25 @@ func TestGuardedOperationFails(t *testing.T) {
 
 // withTimeout sets the session timeout.
 func withTimeout(d time.Duration) func(*Config) { return func(cfg *Config) { cfg.SessionTimeout = d } }
+
+// A write belongs to the session in which the lock was granted. It fails if that is
+// over, even if the process has not noticed yet.
+func TestGuardStaysInItsSession(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		book, l := c.account(), c.lock("a")
+		before := l.m.client.Session()
+		c.expire(l.m)
+		h := mustLock(c.t, l)
+		g := &guarded{hold: h, ops: []zkio.Op{zkio.CheckOp("/", -1), zkio.SetOp(account, []byte("1"), -1)}, done: make(chan struct{})}
+		now := &h.round.trip().session
+		*now = before
+		g.Run(l.m.client.Session())
+		*now = l.m.client.Session()
+		wantErr(c.t, "in a session that is over", g.err, ErrLost)
+		book.want("in the end", "0", 0)
+		c.unlock(h)
+	})
+}
 
 // A write that was not sent is tried again, as long as its caller waits and the lock
 // is held.

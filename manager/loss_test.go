@@ -3,7 +3,6 @@
 package manager
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -49,121 +48,6 @@ var phases = []struct {
 		s.stop.reached()
 		wantState(s.t, s.a, state.Releasing, 0)
 	}},
-}
-
-// What becomes of a lock, in each phase, when something happens to the
-// connection or the session.
-func TestTroubleInEveryPhase(t *testing.T) {
-	const (
-		granted  = "granted"  // the wait goes on, and ends well
-		held     = "held"     // nothing was lost
-		lost     = "lost"     // ErrLost, at once or by the clock
-		released = "released" // the release ends well
-		nothing  = ""
-	)
-	for _, trouble := range []struct {
-		name   string
-		happen func(s *scene)
-		want   map[string]string
-	}{
-		{"the session expires", func(s *scene) {
-			s.srv.ExpireSession(session(s.a.m))
-		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": lost, "releasing": released}},
-		{"the connection is cut", func(s *scene) {
-			s.srv.Faults().Cut(session(s.a.m))
-		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": held, "releasing": released}},
-		{"the connection is cut ten times", func(s *scene) {
-			for range 10 {
-				s.srv.Faults().Cut(session(s.a.m))
-				later(time.Second)
-			}
-		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": held, "releasing": released}},
-		{"the servers are away, shortly", func(s *scene) {
-			s.away("a", 2*time.Second)
-		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": held, "releasing": released}},
-		{"the servers are away, longer than the lease", func(s *scene) {
-			s.away("a", 6*time.Second)
-		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": lost, "releasing": released}},
-		{"the servers are away, longer than the session lives", func(s *scene) {
-			s.away("a", 30*time.Second)
-		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": lost, "releasing": released}},
-		{"silence, longer than the session lives", func(s *scene) {
-			hole := s.srv.Faults().Blackhole(session(s.a.m))
-			time.AfterFunc(30*time.Second, hole.Remove)
-		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": lost, "releasing": released}},
-		{"the present connection falls silent", func(s *scene) {
-			s.srv.Faults().BlackholeConnection(session(s.a.m))
-		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": lost, "releasing": released}},
-		{"answers are slow", func(s *scene) {
-			s.srv.Faults().DelayReply(zktest.Match{Session: session(s.a.m), Times: 5}, time.Second)
-		}, map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": held, "releasing": released}},
-		{"nothing happens", func(*scene) {},
-			map[string]string{"free": nothing, "creating": granted, "queued": granted, "retained": held, "releasing": released}},
-	} {
-		for _, phase := range phases {
-			t.Run(trouble.name+"/"+phase.name, func(t *testing.T) {
-				bubble(t, func(c *cluster) {
-					s := &scene{cluster: c, a: c.lock("a"), b: c.lock("b")}
-					mustRelease(c.t, mustLock(c.t, s.a))
-					phase.enter(s)
-					trouble.happen(s)
-					if s.stop != nil {
-						s.stop.goOn()
-					}
-					r := newReferee(c.t)
-					switch trouble.want[phase.name] {
-					case granted:
-						if s.ahead != (Hold{}) {
-							later(time.Minute)
-							pending(c.t, "grant, while b holds", s.h.Granted())
-							mustRelease(c.t, s.ahead)
-						}
-						<-s.h.Granted().Done()
-						wantErr(c.t, "granted", s.h.Err(), nil)
-						r.enter(s.a.m, s.h)
-						r.leave(s.h)
-						mustRelease(c.t, s.h)
-					case held:
-						later(time.Minute)
-						wantErr(c.t, "held", s.h.Err(), nil)
-						if isClosed(s.h.Lost()) {
-							c.t.Error("lost is closed")
-						}
-						_, err := s.b.TryLock(c.t.Context())
-						wantErr(c.t, "b's trylock", err, ErrLocked)
-						mustRelease(c.t, s.h)
-					case lost:
-						ctx, cancel := s.h.Context(c.t.Context())
-						defer cancel()
-						<-s.h.Lost()
-						<-ctx.Done()
-						wantErr(c.t, "lost", s.h.Err(), ErrLost)
-						wantErr(c.t, "the context", context.Cause(ctx), ErrLost)
-						_, err := s.h.Released().Wait(c.t.Context())
-						wantErr(c.t, "released", err, ErrLost)
-						wantErr(c.t, "release", settled(c.t, "release", s.h.Release()), ErrLost)
-					case released:
-						_, err := s.h.Released().Wait(c.t.Context())
-						wantErr(c.t, "released", err, nil)
-					}
-					// Whatever it was: both can have the lock again, and nothing
-					// is left behind.
-					for _, l := range []*Lock{s.b, s.a, s.b} {
-						h := mustLock(c.t, l)
-						r.enter(l.m, h)
-						c.wantNodes(1)
-						r.leave(h)
-						mustRelease(c.t, h)
-					}
-					c.wantNodes(0)
-					wantState(c.t, s.a, state.Free, 0)
-					if n := s.a.m.client.Stats().Watches; n != 0 {
-						c.t.Errorf("%d watches are left", n)
-					}
-				})
-			})
-		}
-	}
 }
 
 // losses are the ways in which a request and its answer get lost: before or

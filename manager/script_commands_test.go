@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +42,8 @@ type script struct {
 	mu       sync.Mutex // protects requests
 	requests map[int64]map[verb]int
 
-	out []string // what the present command has printed
+	out   []string // what the present command has printed
+	terse bool     // it prints changes of holds only
 }
 
 // A scriptProcess stands for a process: it is one manager.
@@ -53,7 +53,7 @@ type scriptProcess struct {
 	session int64             // that was seen last
 	stop    *stop             // before one of its requests; nil if there is none
 	stopped bool              // there, and printed
-	sent    map[string]uint64 // when runSent was called last
+	sent    map[string]uint64 // what it had sent when that was printed last
 }
 
 // A scriptHold is one handle.
@@ -145,7 +145,7 @@ var scriptCommands = map[string]struct {
 	"cut":       {1, "PROCESS|all: closes the connection", (*script).runCut},
 	"away":      {2, "PROCESS DURATION: cuts it, and refuses it for a while", (*script).runAway},
 	"refuse":    {0, "refuses new connections, until heal", (*script).runRefuse},
-	"blackhole": {1, "PROCESS [only=connection]: silence, until heal", (*script).runBlackhole},
+	"blackhole": {1, "PROCESS [only=connection for=]: silence, until heal", (*script).runBlackhole},
 	"heal":      {0, "removes all faults", (*script).runHeal},
 	"expire":    {1, "PROCESS [unheard=yes]: ends its session", (*script).runExpire},
 	"fault":     {4, "NAME KIND OPERATION|any PROCESS [nth= times= delay=]", (*script).runFault},
@@ -155,6 +155,9 @@ var scriptCommands = map[string]struct {
 	"set":       {2, "NODE DATA", (*script).runSet},
 	"foreign":   {1, "NAME [persistent]: another client's node", (*script).runForeign},
 	"directory": {0, "[DATA]: makes the lock's directory", (*script).runDirectory},
+	"queue":     {0, "prints it", (*script).runQueue},
+	"terse":     {0, "prints changes of holds only, until it is called again", (*script).runTerse},
+	"requests":  {0, "[REQUEST…]: prints how many there were since it was called last, heartbeats aside", (*script).runRequests},
 	"sent":      {0, "[PROCESS…]: prints what they have sent, by ZooKeeper's names, since this was called last; with none it starts anew", (*script).runSent},
 	"stopat":    {3, "PROCESS OPERATION NTH: holds its connection up there", (*script).runStopAt},
 	"strangers": {1, "PROCESS [read|write]: prints how many nodes were no contenders", (*script).runStrangers},
@@ -165,8 +168,6 @@ var scriptCommands = map[string]struct {
 	"guard":   {3, "NAME HOLD DATA [timeout=]: writes to it", (*script).runGuard},
 	"giveup":  {1, "NAME: the context of the guarded write ends", (*script).runGiveUp},
 	"account": {0, "prints it", (*script).runAccount},
-
-	"requests": {0, "[REQUEST…]: prints how many there were since it was called last, heartbeats aside", (*script).runRequests},
 }
 
 // scriptArgs are what follows a command.
@@ -268,6 +269,15 @@ func (s *script) print(format string, args ...any) {
 // changes waits until every goroutine is blocked, and prints what is not as it was.
 func (s *script) changes() {
 	synctest.Wait()
+	if !s.terse {
+		s.changesOfServer()
+	}
+	s.changesOfHolds()
+	s.referee()
+}
+
+// changesOfServer prints what is new about sessions, requests and queues.
+func (s *script) changesOfServer() {
 	for _, p := range s.processes {
 		if id := s.sessionOf(p); id != p.session {
 			p.session = id
@@ -292,6 +302,10 @@ func (s *script) changes() {
 			s.print("%s %s", strings.Replace("queue of "+dir+":", " of "+jobs, "", 1), now)
 		}
 	}
+}
+
+// changesOfHolds prints what has become of calls, holds and contexts.
+func (s *script) changesOfHolds() {
 	s.calls = slices.DeleteFunc(s.calls, func(c *scriptCall) bool {
 		if !isClosed(c.done) {
 			return false
@@ -316,7 +330,6 @@ func (s *script) changes() {
 			s.print("%s: ended, %s", c.name, s.explain(context.Cause(c.ctx)))
 		}
 	}
-	s.referee()
 }
 
 // referee prints an overlap of two processes that exclude each other.
@@ -410,10 +423,9 @@ var sentinels = []struct {
 	{ErrLocked, "locked"}, {ErrLost, "lost"}, {ErrReleased, "released"}, {ErrNotGranted, "not granted"}, {ErrClosed, "closed"},
 	{ErrUpgrade, "upgrade"}, {ErrKind, "kind"}, {ErrTooManyHolders, "too many"}, {ErrUnknownOutcome, "unknown"},
 	{errGaveUp, "gave up"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline exceeded"}, {errScript, "work failed"},
-	{ErrSequenceExhausted, "numbers exhausted"}, {zkio.ErrNoAuth, "no permission"}, {zkio.ErrNoChildrenForEphemerals, "ephemerals have no children"},
+	{ErrSequenceExhausted, "numbers exhausted"},
+	{zkio.ErrNoAuth, "no permission"}, {zkio.ErrNoChildrenForEphemerals, "ephemerals have no children"},
 }
-
-var sessionID = regexp.MustCompile("0x[0-9a-f]+")
 
 // brief names the conditions in err.
 func brief(err error) string {
@@ -426,10 +438,13 @@ func brief(err error) string {
 			names = append(names, s.name)
 		}
 	}
-	if len(names) == 0 {
-		return sessionID.ReplaceAllString(err.Error(), "SESSION")
+	switch {
+	case len(names) > 0:
+		return strings.Join(names, ", ")
+	case errors.Is(err, zkio.ErrUnknown): // else it is the cause of an ErrUnknownOutcome
+		return "unconfirmed"
 	}
-	return strings.Join(names, ", ")
+	return err.Error()
 }
 
 // explain is brief, and says why a lock was lost and which node is in the way.
@@ -790,10 +805,13 @@ func (s *script) runRefuse(scriptArgs) { s.srv.Faults().Refuse() }
 
 func (s *script) runBlackhole(a scriptArgs) {
 	id := s.sessionOf(s.process(a.words[0]))
+	hole := s.srv.Faults().Blackhole
 	if a.options["only"] == "connection" {
-		s.srv.Faults().BlackholeConnection(id)
-	} else {
-		s.srv.Faults().Blackhole(id)
+		hole = s.srv.Faults().BlackholeConnection
+	}
+	f := hole(id)
+	if d := a.duration(s.t, "for", 0); d > 0 {
+		time.AfterFunc(d, f.Remove)
 	}
 }
 
@@ -927,6 +945,10 @@ func (s *script) runDirectory(a scriptArgs) {
 		s.t.Fatal(err)
 	}
 }
+
+func (s *script) runQueue(scriptArgs) { s.print("queue: %s", s.queue(dir)) }
+
+func (s *script) runTerse(scriptArgs) { s.terse = !s.terse }
 
 func (s *script) runRequests(a scriptArgs) {
 	s.mu.Lock()
