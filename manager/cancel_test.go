@@ -18,10 +18,10 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// errGaveUp is the cause with which the waits of these tests end.
+// errGaveUp is the cause of the cancelled contexts in these tests.
 var errGaveUp = errors.New("gave up")
 
-// A wait with a context that has ended already sends nothing.
+// An acquisition with a context that has already ended sends nothing.
 func TestContextThatHasEnded(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
@@ -45,8 +45,8 @@ func TestContextThatHasEnded(t *testing.T) {
 	})
 }
 
-// A wait ends while the lock is being handed over to it, at every moment: who
-// gets the hold has it, and who gets an error has left nothing.
+// A wait ends while the lock is handed over to it, at various moments. A caller
+// with a nil error holds the lock, and one with an error leaves nothing behind.
 func TestF032_CancelAtTheGrant(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a"), c.lock("b")
@@ -89,7 +89,7 @@ func TestF032_CancelAtTheGrant(t *testing.T) {
 							missed.Add(1)
 						}
 						if what == "at the grant" {
-							time.Sleep(time.Millisecond) // which is over when nobody looks for the grant any more
+							time.Sleep(time.Millisecond) // until no goroutine polls for the grant any more
 						}
 						mine.Release()
 					})
@@ -110,8 +110,7 @@ func TestF032_CancelAtTheGrant(t *testing.T) {
 	})
 }
 
-// A thousand waits that were given up leave nothing behind: no node, no watch,
-// no memory.
+// A thousand cancelled waits leave nothing behind: no node, no watch, no memory.
 func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a"), c.lock("b")
@@ -146,8 +145,8 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	})
 }
 
-// Many goroutines of many processes wait, give up, hold and leave at random:
-// in the end nothing is left, and exclusion held all the time.
+// Many goroutines of several processes wait, give up, hold and release at random.
+// Exclusion holds throughout, and nothing is left in the end.
 func TestCancelStorm(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		r := newReferee(c.t)
@@ -197,7 +196,7 @@ func TestCancelStorm(t *testing.T) {
 			wantState(c.t, l, state.Free, 0)
 		}
 		if r.rounds < 10 {
-			c.t.Errorf("only %d rounds", r.rounds)
+			c.t.Errorf("only %d rounds, want more", r.rounds)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// refusesNewcomers checks what a manager that is closed, or is closing, says to
+// refusesNewcomers checks what a manager that is closed, or closing, tells
 // newcomers.
 func refusesNewcomers(t *testing.T, l *Lock) {
 	t.Helper()
@@ -26,10 +26,10 @@ func refusesNewcomers(t *testing.T, l *Lock) {
 	wantErr(t, "exclusive", err, ErrClosed)
 }
 
-// moment is what a bounded wait may take longer than its bound.
+// moment is by how much a bounded wait may exceed its bound.
 const moment = 100 * time.Millisecond
 
-// With the server at hand, Close takes a round trip, however old the session is.
+// Close takes one round trip to a server that answers, however old the session is.
 func TestCloseIsQuick(t *testing.T) {
 	for _, age := range []time.Duration{0, time.Second, time.Minute, time.Hour} {
 		bubble(t, func(c *cluster) {
@@ -45,7 +45,8 @@ func TestCloseIsQuick(t *testing.T) {
 	}
 }
 
-// Everybody closes, at the same time, while everything goes on.
+// Several goroutines close both managers at the same time, while others use the
+// lock.
 func TestCloseUnderLoad(t *testing.T) {
 	for _, shut := range []string{"Close", "Shutdown"} {
 		t.Run(shut, func(t *testing.T) {
@@ -93,8 +94,7 @@ func TestCloseUnderLoad(t *testing.T) {
 	}
 }
 
-// Close may be called from a callback, which runs on none of our goroutines
-// that Close waits for.
+// A callback may call Close: it runs on no goroutine that Close waits for.
 func TestF086_CloseInACallback(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")

@@ -22,27 +22,25 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// A cluster is what the tests of whole managers run on: one embedded server,
-// and the managers that are its clients. Each manager stands for a process: it
-// has a session of its own and excludes the others.
+// A cluster is an embedded server and the managers that are its clients. Each
+// manager stands for a process: it has its own session and excludes the others.
 type cluster struct {
 	t   *testing.T
 	srv *zktest.Server
 	log *records // what the managers log
 	watch
-	refused map[string]*atomic.Bool // by manager: does it reach no server?
-	ids     map[string]func() int64 // the managers' sessions
+	refused map[string]*atomic.Bool // by label: whether the manager's dials fail
+	ids     map[string]func() int64 // by label: the manager's session
 }
 
-// bubble runs a test on a cluster in virtual time: time passes only when all
-// goroutines wait, and synctest.Wait returns when they do. All goroutines have
-// ended when it returns, or the test fails.
+// bubble runs a test on a cluster in a synctest bubble. The test fails if
+// goroutines are left when it returns.
 func bubble(t *testing.T, test func(c *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(newCluster(t, zktest.Config{})) })
 }
 
-// newCluster starts a server and has it closed when the test ends, after the
+// newCluster starts a server, and closes it at the end of the test, after the
 // managers.
 func newCluster(t *testing.T, cfg zktest.Config) *cluster {
 	t.Helper()
@@ -59,7 +57,7 @@ func newCluster(t *testing.T, cfg zktest.Config) *cluster {
 	return c
 }
 
-// config is what open opens a manager with.
+// config returns the configuration with which open opens a manager.
 func (c *cluster) config(label string) Config {
 	refused := new(atomic.Bool)
 	c.refused[label] = refused
@@ -76,7 +74,7 @@ func (c *cluster) config(label string) Config {
 	}
 }
 
-// open opens a manager, and has it closed when the test ends.
+// open opens a manager, and closes it at the end of the test.
 func (c *cluster) open(label string, with ...func(*Config)) *Manager {
 	c.t.Helper()
 	cfg := c.config(label)
@@ -89,7 +87,7 @@ func (c *cluster) open(label string, with ...func(*Config)) *Manager {
 	}
 	c.ids[label] = func() int64 { return session(m) }
 	c.t.Cleanup(func() {
-		// Whether the server confirms it is the business of the tests of Close.
+		// The server's confirmation is a matter for the tests of Close.
 		if err := m.Close(); err != nil && !errors.Is(err, ErrClosed) {
 			c.t.Logf("close of %s: %v", label, err)
 		}
@@ -97,19 +95,19 @@ func (c *cluster) open(label string, with ...func(*Config)) *Manager {
 	return m
 }
 
-// lock opens a manager for the lock called "jobs", and returns the lock.
+// lock opens a manager and returns its lock "jobs".
 func (c *cluster) lock(label string, with ...func(*Config)) *Lock {
 	c.t.Helper()
 	return exclusive(c.t, c.open(label, with...), "jobs")
 }
 
-// dir is where the contenders of the lock called "jobs" queue.
+// dir is the directory of the lock "jobs".
 const dir = "/holdfast/jobs"
 
-// nodes returns the names of the nodes in the queue of the lock called "jobs".
+// nodes returns the names of the nodes in the queue of the lock "jobs".
 func (c *cluster) nodes() []string { return c.srv.Children(dir) }
 
-// away keeps the manager called label from the server for the time d.
+// away disconnects the manager called label from the server for the time d.
 func (c *cluster) away(label string, d time.Duration) {
 	refused := c.refused[label]
 	refused.Store(true)
@@ -117,7 +115,7 @@ func (c *cluster) away(label string, d time.Duration) {
 	time.AfterFunc(d, func() { refused.Store(false) })
 }
 
-// wantNodes checks how many nodes are in the queue of the lock called "jobs".
+// wantNodes checks the number of nodes in the queue of the lock "jobs".
 func (c *cluster) wantNodes(want int) {
 	c.t.Helper()
 	if got := c.nodes(); len(got) != want {
@@ -128,7 +126,7 @@ func (c *cluster) wantNodes(want int) {
 // session returns the id of m's session.
 func session(m *Manager) int64 { return m.client.Session().ID() }
 
-// expire ends m's session, and returns when m knows it and has a new one.
+// expire ends m's session, and returns when m has a new one.
 func (c *cluster) expire(m *Manager) {
 	c.t.Helper()
 	old := m.client.Session()
@@ -156,11 +154,11 @@ const (
 	other      verb = "other"
 )
 
-// verbOf returns what the request means; "" for what no lock has asked for.
+// verbOf returns what a request means to a lock; "" for a ping.
 func verbOf(op zktest.Op, path string) verb {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	isNode := strings.HasPrefix(name, "_c_")
-	isNew := isNode && strings.HasSuffix(name, "-"+KindExclusive.mark()) // its number comes with the answer
+	isNew := isNode && strings.HasSuffix(name, "-"+KindExclusive.mark()) // the server appends its number
 	switch op {
 	case zktest.OpConnect:
 		return connect
@@ -190,22 +188,22 @@ func verbOf(op zktest.Op, path string) verb {
 	return other
 }
 
-// watch is the cluster's eye on the server: it counts requests and can stop
-// the server before one.
+// watch counts the requests that reach the server, and can stop the server before
+// one.
 type watch struct {
 	mu     sync.Mutex
 	counts map[verb]int
 	stops  []*stop
 }
 
-// A stop keeps the server from going on with one request.
+// A stop keeps the server from executing one request.
 type stop struct {
 	session int64 // 0 is any
 	verb    verb
-	skip    int // so many requests are let pass first
+	skip    int // how many such requests pass first
 
 	arrived chan struct{} // closed when the request has arrived
-	resume  chan struct{} // closed to let it be executed
+	resume  chan struct{} // closed to have it executed
 }
 
 func (w *watch) onRequest(session int64, op zktest.Op, path string) {
@@ -232,7 +230,7 @@ func (w *watch) onRequest(session int64, op zktest.Op, path string) {
 	}
 }
 
-// takeCounts returns how many requests there were since the last call.
+// takeCounts returns the requests since the last call, counted by verb.
 func (c *cluster) takeCounts() map[verb]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,8 +239,7 @@ func (c *cluster) takeCounts() map[verb]int {
 	return counts
 }
 
-// wantCounts checks how many requests of some kinds there were since the
-// counts were taken last, and takes them.
+// wantCounts takes the counts, and checks some of them.
 func (c *cluster) wantCounts(what string, want map[verb]int) {
 	c.t.Helper()
 	got := c.takeCounts()
@@ -253,9 +250,8 @@ func (c *cluster) wantCounts(what string, want map[verb]int) {
 	}
 }
 
-// stopBefore makes the server stop before m's next request of kind v, which a
-// test waits for with reached. Nothing else of m's connection is executed
-// until the test calls goOn.
+// stopBefore makes the server stop before m's next request of kind v. Nothing else
+// is executed on m's connection until the test calls goOn.
 func (c *cluster) stopBefore(m *Manager, v verb) *stop {
 	s := &stop{verb: v, arrived: make(chan struct{}), resume: make(chan struct{})}
 	if m != nil {
@@ -267,13 +263,13 @@ func (c *cluster) stopBefore(m *Manager, v verb) *stop {
 	return s
 }
 
-// reached waits until the server has stopped.
+// reached waits until the request has arrived and all goroutines are blocked.
 func (s *stop) reached() {
 	<-s.arrived
 	synctest.Wait()
 }
 
-// goOn lets the server go on, and waits until nothing moves any more.
+// goOn lets the server go on, and waits until all goroutines are blocked.
 func (s *stop) goOn() {
 	close(s.resume)
 	synctest.Wait()
@@ -289,7 +285,7 @@ func exclusive(t testing.TB, m *Manager, name string) *Lock {
 	return l
 }
 
-// mustLock takes the lock, waiting for it as long as the test may run.
+// mustLock acquires the lock.
 func mustLock(t *testing.T, l *Lock) Hold {
 	t.Helper()
 	h, err := l.Lock(t.Context())
@@ -299,7 +295,7 @@ func mustLock(t *testing.T, l *Lock) Hold {
 	return h
 }
 
-// mustRelease gives h up, and checks that the round ended well.
+// mustRelease releases h, and checks that the round ended well.
 func mustRelease(t *testing.T, h Hold) {
 	t.Helper()
 	if err := h.Unlock(t.Context()); err != nil {
@@ -307,7 +303,8 @@ func mustRelease(t *testing.T, h Hold) {
 	}
 }
 
-// settled returns what f has settled with. It fails the test if f has not.
+// settled returns the error with which f has settled, and fails the test if it has
+// not.
 func settled[T any](t *testing.T, what string, f *futures.Future[T]) error {
 	t.Helper()
 	_, err, ok := f.Poll()
@@ -317,7 +314,7 @@ func settled[T any](t *testing.T, what string, f *futures.Future[T]) error {
 	return err
 }
 
-// pending checks that f has not settled.
+// pending checks that f has not settled yet.
 func pending[T any](t *testing.T, what string, f *futures.Future[T]) {
 	t.Helper()
 	if _, err, ok := f.Poll(); ok {
@@ -325,7 +322,7 @@ func pending[T any](t *testing.T, what string, f *futures.Future[T]) {
 	}
 }
 
-// wantErr checks that err is want, in the sense of errors.Is; nil is nil.
+// wantErr checks that errors.Is(err, want).
 func wantErr(t *testing.T, what string, err, want error) {
 	t.Helper()
 	if want == nil && err != nil || !errors.Is(err, want) {
@@ -351,13 +348,13 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// later lets virtual time pass until nothing moves any more.
+// later lets virtual time pass, and waits until all goroutines are blocked.
 func later(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// records is a log handler that remembers what was logged.
+// records is a log handler that keeps what was logged.
 type records struct {
 	mu    sync.Mutex
 	lines []string
@@ -379,7 +376,7 @@ func (r *records) Handle(_ context.Context, rec slog.Record) error {
 	return nil
 }
 
-// clear forgets what was logged.
+// clear discards what was logged.
 func (r *records) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -399,10 +396,10 @@ func (r *records) with(s string) []string {
 	return found
 }
 
-// liveHeap returns how many bytes are in use.
+// liveHeap returns the number of heap bytes in use.
 func liveHeap() int64 {
 	runtime.GC()
-	runtime.GC() // what the first one found in pools
+	runtime.GC() // frees what the first one took out of pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// The lock is released if the function does not return.
+// Do releases the lock if the function panics or calls runtime.Goexit.
 func TestF080_DoThatDoesNotReturn(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")

@@ -13,29 +13,28 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// logged returns a lock with one holder inside, as retained does, and what its
-// manager logs.
+// logged returns a lock with one holder, as retained does, and its manager's log.
 func logged(t *testing.T) (*Lock, *records) {
 	l, log := retained(t), new(records)
 	l.m.cfg.Logger = slog.New(log)
 	return l, log
 }
 
-// pendingIn makes the lock's round one that waits, as if its one holder waited.
+// pendingIn turns the lock's round into one whose only holder is waiting.
 func pendingIn(l *Lock) {
 	setWord(l, state.Pack(state.Fetching, 1))
 	l.cur.Load().made.Store(nil)
 }
 
-// setWord sets the word of l's present round, whatever it was, to one that it has
-// when somebody has started it.
+// setWord overwrites the word of l's present round, and marks the round as
+// started.
 func setWord(l *Lock, w state.Word) {
 	r := l.cur.Load()
 	r.word.Apply(func(state.Word) (state.Word, state.Effect) { return w, state.Nothing })
 	r.flags.Set(state.Wanted)
 }
 
-// waitForDropped collects garbage until it was logged that n holds were dropped.
+// waitForDropped collects garbage until the log reports n dropped holds.
 func waitForDropped(t *testing.T, log *records, n int) {
 	t.Helper()
 	for range 200 {
@@ -45,12 +44,12 @@ func waitForDropped(t *testing.T, log *records, n int) {
 		} else if got > n {
 			break
 		}
-		<-time.After(5 * time.Millisecond) // the runtime calls the cleanups when it likes: there is nothing to wait for
+		<-time.After(5 * time.Millisecond) // the runtime runs cleanups at a time of its own
 	}
 	t.Errorf("%d dropped holds were logged, want %d", len(log.with("dropped")), n)
 }
 
-// A hold that was dropped without a release is logged, however it was made.
+// A hold that is dropped without a release is logged, however it was made.
 func TestF080_DroppedHoldIsLogged(t *testing.T) {
 	drops := []struct {
 		what string
@@ -80,7 +79,7 @@ func TestF080_DroppedHoldIsLogged(t *testing.T) {
 			_, more := context.WithCancel(ctx)
 			_, _ = cancel, more
 		}, 1},
-		{"with a future that somebody waits for", func(t *testing.T, l *Lock) {
+		{"with a future in use", func(t *testing.T, l *Lock) {
 			lost := l.Acquire(t.Context()).Lost()
 			t.Cleanup(func() { isClosed(lost) })
 		}, 1},
@@ -99,7 +98,7 @@ func TestF080_DroppedHoldIsLogged(t *testing.T) {
 			l, log := logged(t)
 			pendingIn(l)
 			test.drop(t, l)
-			// Pending or granted meanwhile.
+			// It makes no difference whether the round was granted meanwhile.
 			setWord(l, state.Pack(state.Retained, l.cur.Load().word.Load().Holders()))
 			waitForDropped(t, log, test.n)
 			runtime.KeepAlive(l)
@@ -107,7 +106,8 @@ func TestF080_DroppedHoldIsLogged(t *testing.T) {
 	}
 }
 
-// One that was released is not, nor one of a round that is over, nor a refusal.
+// A released hold is not logged when it is dropped, nor one of a round that is
+// over, nor a refused one.
 func TestReleasedHoldIsNotLogged(t *testing.T) {
 	l, log := logged(t)
 	func() {
@@ -133,7 +133,7 @@ func TestReleasedHoldIsNotLogged(t *testing.T) {
 	over.Acquire(t.Context())
 	setWord(over, state.Pack(state.Releasing, 0))
 
-	// A dropped one at the end shows that the collector has been there.
+	// A dropped hold at the end shows that the collector has run.
 	for range 5 {
 		runtime.GC()
 	}
@@ -146,8 +146,8 @@ func TestReleasedHoldIsNotLogged(t *testing.T) {
 	runtime.KeepAlive(over)
 }
 
-// Pending holds are dropped while their contexts end: whoever comes first, the
-// counts come out even. This one is for the race detector.
+// Pending holds are dropped while their contexts end. Whichever comes first, the
+// counts add up. This test is for the race detector.
 func TestDroppedWhileWithdrawn(t *testing.T) {
 	l, _ := logged(t)
 	pendingIn(l)
@@ -167,7 +167,7 @@ func TestDroppedWhileWithdrawn(t *testing.T) {
 		if l.cur.Load().word.Load().Holders() == 1 {
 			break
 		}
-		<-time.After(time.Millisecond) // context.AfterFunc's goroutines: there is nothing to wait for
+		<-time.After(time.Millisecond) // context.AfterFunc gives no handle to wait on
 	}
 	wantState(t, l, state.Fetching, 1)
 }

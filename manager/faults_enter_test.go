@@ -20,11 +20,11 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// These tests are about faults on the way into the queue; docs/faults.md has
-// the catalogue.
+// Faults on the way into the queue, by their numbers in docs/faults.md. More of
+// them are scripts: testdata/scripts/enter.txt.
 
-// The directory of a lock is an ephemeral node, which cannot have children: that
-// will not get better, so the wait fails, at once, and nothing is tried again.
+// The lock's directory is an ephemeral node, which cannot have children. Retrying
+// would not help, so the wait fails at once.
 func TestF010_DirectoryIsEphemeral(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("a")
@@ -50,15 +50,15 @@ func TestF010_DirectoryIsEphemeral(t *testing.T) {
 	})
 }
 
-// A forger stands between a manager and its server, and changes a packet.
+// A forger is a connection that changes packets on their way.
 type forger struct {
 	net.Conn
-	request func(op int32, packet []byte) (reply func(frame []byte) []byte) // nil reply: as it is
+	request func(op int32, packet []byte) (reply func(frame []byte) []byte) // a nil reply leaves the answer alone
 
 	mu      sync.Mutex
-	greeted bool                            // the connect request has been sent, which has no operation
+	greeted bool                            // the connect request, which has no operation, was sent
 	replies map[int32]func(p []byte) []byte // by xid
-	in, out []byte                          // what was read, and what may be
+	in, out []byte                          // bytes from the server, and bytes ready for Read
 }
 
 func (f *forger) Write(p []byte) (int, error) {
@@ -103,8 +103,8 @@ func (f *forger) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// forged is an option of open: request sees each request of the manager's, may
-// change it, and may return what is to become of its reply.
+// forged is an option of open. request sees each request of the manager, may
+// change it, and may return a function that changes the reply.
 func (c *cluster) forged(request func(op int32, packet []byte) (reply func(frame []byte) []byte)) func(*Config) {
 	return func(cfg *Config) {
 		dial := cfg.Dialer
@@ -118,10 +118,10 @@ func (c *cluster) forged(request func(op int32, packet []byte) (reply func(frame
 	}
 }
 
-// harmless makes a request one that changes nothing.
+// harmless turns a request into a ping.
 func harmless(packet []byte) { binary.BigEndian.PutUint32(packet[8:], uint32(jute.OpPing)) }
 
-// refusal makes a reply one that says code.
+// refusal replaces a reply by an error with the given code.
 func refusal(code int32) func(frame []byte) []byte {
 	return func(frame []byte) []byte {
 		binary.BigEndian.PutUint32(frame[16:], uint32(code))
@@ -130,14 +130,14 @@ func refusal(code int32) func(frame []byte) []byte {
 	}
 }
 
-// The server refuses the creation with one of the codes that few know. What is
-// a refusal for good fails the wait; what is none, or is not known, does not:
-// whether the node is there is found out, and the wait goes on.
+// The server answers the creation with an uncommon error code. A permanent refusal
+// fails the wait. After any other code, known or not, the client finds out whether
+// the node exists, and the wait goes on.
 func TestF013_UncommonErrors(t *testing.T) {
 	for _, test := range []struct {
 		what    string
 		code    int32
-		happens bool // what was asked for is carried out all the same
+		happens bool // the server executes the request all the same
 		want    error
 	}{
 		{"quota exceeded", -125, false, zkio.ErrQuota},
@@ -148,8 +148,8 @@ func TestF013_UncommonErrors(t *testing.T) {
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
-				// Somebody's data in it has the node made by a request of its own.
-				if err := c.srv.CreateAll(dir, []byte("somebody's")); err != nil {
+				// A directory with data makes the client send a plain create.
+				if err := c.srv.CreateAll(dir, []byte("data")); err != nil {
 					c.t.Fatal(err)
 				}
 				times := 0
@@ -166,7 +166,7 @@ func TestF013_UncommonErrors(t *testing.T) {
 				h := l.Acquire(c.t.Context())
 				later(time.Minute)
 				if times != 1 {
-					c.t.Fatalf("%d answers were forged", times)
+					c.t.Fatalf("%d answers were forged, want 1", times)
 				}
 				wantErr(c.t, "grant", settled(c.t, "grant", h.Granted()), test.want)
 				if test.want == nil {
@@ -177,23 +177,23 @@ func TestF013_UncommonErrors(t *testing.T) {
 				}
 				c.wantNodes(0)
 				wantState(c.t, l, state.Free, 0)
-				mustRelease(c.t, mustLock(c.t, l)) // the next attempt is one
+				mustRelease(c.t, mustLock(c.t, l)) // the next attempt is unaffected
 			})
 		})
 	}
-	// Too large a request is refused before it is sent: the server would answer
-	// by cutting the connection, over and over.
+	// The client refuses to send a request that is too large: the server would
+	// close the connection, again and again.
 	t.Run("too large", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			cfg := c.config(strings.Repeat("x", 2<<20)) // goes into each node's data
+			cfg := c.config(strings.Repeat("x", 2<<20)) // part of each node's data
 			_, err := Open(c.t.Context(), cfg)
 			wantErr(c.t, "open", err, zkio.ErrBadArguments)
 		})
 	})
 }
 
-// Names that look a little like a contender's are none, and nothing breaks on
-// them, whether they were there before or come while we wait.
+// Names that merely resemble a contender's are ignored, whether they exist before
+// the wait or appear during it.
 func TestF015_JunkInTheDirectory(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		junk := []string{"_c_short", "_c_", "_c", "README", "lock-", "lock-000000000x", "__WRIT__12", "__READ__",
@@ -221,15 +221,15 @@ func TestF015_JunkInTheDirectory(t *testing.T) {
 		c.wantNodes(2 * len(junk))
 		h = mustLock(c.t, a)
 		if got := a.Stats().Foreign; got != 2*len(junk) {
-			c.t.Errorf("%d strangers counted, want %d", got, 2*len(junk))
+			c.t.Errorf("%d foreign nodes counted, want %d", got, 2*len(junk))
 		}
 		mustRelease(c.t, h)
 	})
 }
 
-// A queue so long that its list is more than the megabyte that ZooKeeper takes
-// for a request: it is read, once for each look and process, and the error of
-// who gives up says how many are ahead.
+// The list of a very long queue exceeds the megabyte that ZooKeeper accepts for a
+// request. A process reads it once per look, and the error of a caller that gives
+// up says how many contenders are ahead.
 func TestF017_LongQueue(t *testing.T) {
 	const ahead = 22_000
 	bubble(t, func(c *cluster) {
@@ -242,7 +242,7 @@ func TestF017_LongQueue(t *testing.T) {
 			strangers.node(last)
 		}
 		if size < 1<<20 {
-			c.t.Fatalf("the list has %d bytes only", size)
+			c.t.Fatalf("the list has only %d bytes", size)
 		}
 		l := c.lock("a")
 		c.takeCounts()
@@ -255,7 +255,7 @@ func TestF017_LongQueue(t *testing.T) {
 		_, err := l.TryLock(c.t.Context())
 		var e *Error
 		if !errors.As(err, &e) || e.Position != ahead || e.Ahead == nil || e.Ahead.Path != dir+"/"+last {
-			c.t.Errorf("trylock: %v, want one that tells of %d ahead, the nearest %s", err, ahead, last)
+			c.t.Errorf("trylock: %v, want one that names %d ahead, the nearest %s", err, ahead, last)
 		}
 		c.remove(dir + "/" + last)
 		synctest.Wait()
@@ -268,9 +268,9 @@ func TestF017_LongQueue(t *testing.T) {
 	})
 }
 
-// The servers refuse the credentials that they took before. Nobody waits for
-// that to pass without hearing of it: who waits and who comes fails, and who
-// holds loses the lock in time. When they are taken again, all goes on.
+// The servers begin to refuse the credentials. Waiters and newcomers fail, and
+// holders lose the lock in time. When the servers accept the credentials again,
+// everything works again.
 func TestF012_CredentialsRefusedLater(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		var refused atomic.Bool
@@ -295,9 +295,9 @@ func TestF012_CredentialsRefusedLater(t *testing.T) {
 		wantErr(c.t, "the waiter", settled(c.t, "grant", w.Granted()), zkio.ErrAuthFailed)
 		start := time.Now()
 		_, err := late.Lock(c.t.Context())
-		wantErr(c.t, "who comes later", err, zkio.ErrAuthFailed)
+		wantErr(c.t, "a newcomer", err, zkio.ErrAuthFailed)
 		if d := time.Since(start); d > 10*time.Second {
-			c.t.Errorf("who comes later waited %v", d)
+			c.t.Errorf("a newcomer waited for %v", d)
 		}
 
 		refused.Store(false)

@@ -15,13 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// These tests are about faults while a process holds a lock; docs/faults.md has
-// the catalogue.
+// Faults while a process holds a lock, by their numbers in docs/faults.md. More of
+// them are scripts: testdata/scripts/hold.txt.
 
-// A server that answers everything but writes is one that is cut off from its
-// leader, and the leader, which does not hear of the session, ends it. Pings that
-// are answered, reads that are answered, and the lock's node in those answers do
-// not keep the lock.
+// A follower that is cut off from its leader answers pings and reads, but no
+// writes, and the leader expires the session. Answers to pings and reads, even
+// ones that show the lock's node, do not keep the lock.
 func TestF042_PingsAndReadsProveNothing(t *testing.T) {
 	answersEverythingButWrites(t, func(m *Manager, node string) error {
 		_, _, err := m.client.Session().Get(node)
@@ -29,7 +28,8 @@ func TestF042_PingsAndReadsProveNothing(t *testing.T) {
 	})
 }
 
-// Nor does sync, which a leader that is cut off from its followers answers.
+// Nor do answers to sync, which a leader that is cut off from its followers still
+// gives.
 func TestF043_SyncProvesNothing(t *testing.T) {
 	answersEverythingButWrites(t, func(m *Manager, node string) error { return m.client.Session().Sync(node) })
 }
@@ -63,18 +63,18 @@ func answersEverythingButWrites(t *testing.T, ask func(m *Manager, node string) 
 		<-done
 		s := a.m.client.Session()
 		if answered.Load() < 20 || s.Connection() != 1 {
-			c.t.Errorf("%d answers on connection %d, and %d pings: this was about one that looks healthy",
+			c.t.Errorf("%d answers on connection %d, and %d pings: the connection should have looked healthy",
 				answered.Load(), s.Connection(), a.m.client.Stats().Sent["ping"]-pings)
 		}
 		c.srv.Faults().Clear()
-		c.srv.Faults().Cut(s.ID()) // frees the call that waits for an answer
+		c.srv.Faults().Cut(s.ID()) // ends the call that is waiting for an answer
 		wantErr(c.t, "unlock", h.Unlock(c.t.Context()), ErrLost)
 		mustRelease(c.t, mustLock(c.t, a))
 	})
 }
 
-// A server without its leader can serve reads to those who ask for that. We do
-// not, so it sends us away; it is an outage like any other.
+// A server without a leader can serve reads to clients that ask for that. This
+// client does not, so the server turns it away: an ordinary outage.
 func TestF052_ReadOnlyServer(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		var readOnly, asked atomic.Bool
@@ -113,26 +113,26 @@ func TestF052_ReadOnlyServer(t *testing.T) {
 			mustRelease(c.t, w)
 		}
 		if asked.Load() || refusals.Load() < 4 {
-			c.t.Errorf("read-only servers were asked for: %t; %d of them sent us away", asked.Load(), refusals.Load())
+			c.t.Errorf("clients asked for read-only servers: %t; %d refusals", asked.Load(), refusals.Load())
 		}
 	})
 }
 
-// readOnlyServer is a connection to a server that, while it is read-only, takes
-// only clients whose connect request says that they can do with that.
+// readOnlyServer is a connection to a server that, while read-only, accepts only
+// clients whose connect request says that they accept read-only service.
 type readOnlyServer struct {
 	net.Conn
 	is       bool
 	greeted  bool
-	asked    *atomic.Bool // somebody said so
+	asked    *atomic.Bool // a client accepted it
 	refusals *atomic.Int64
 }
 
 func (r *readOnlyServer) Write(p []byte) (int, error) {
 	if !r.greeted {
 		r.greeted = true
-		// Length, version, last transaction, timeout, session, password; then
-		// the flag, which old clients leave out.
+		// Length, version, last zxid, timeout, session, password; then the flag,
+		// which old clients omit.
 		rest := p[4+4+8+4+8:]
 		rest = rest[4+binary.BigEndian.Uint32(rest):]
 		if len(rest) > 0 && rest[0] != 0 {
@@ -145,8 +145,8 @@ func (r *readOnlyServer) Write(p []byte) (int, error) {
 	return r.Conn.Write(p)
 }
 
-// Somebody's functions that are told of grants and losses block: nobody else is
-// held up by them, and the manager goes on hearing of what happens.
+// User callbacks for grants and losses block. They hold up no other callback, and
+// the manager keeps receiving events.
 func TestF057_BlockedListeners(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a"), c.lock("b")
@@ -164,7 +164,7 @@ func TestF057_BlockedListeners(t *testing.T) {
 			c.expire(a.m)
 			wantErr(c.t, "the holder", h.Err(), ErrLost)
 			if !isClosed(h.Lost()) || ctx.Err() == nil {
-				c.t.Error("not told of the loss")
+				c.t.Error("the loss was not reported")
 			}
 			h.Release()
 			h = mustLock(c.t, b)

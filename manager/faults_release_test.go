@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// These tests are about faults while a lock is given up, and at the end of a
-// manager; docs/faults.md has the catalogue.
+// Faults while a lock is released, and at the end of a manager, by their numbers
+// in docs/faults.md. More of them are scripts: testdata/scripts/release.txt.
 
-// What comes after the end: whoever acquires is refused, a second Close and a
-// Shutdown do nothing, and neither does a release; from callbacks, too.
+// After Close, acquisitions are refused, and Close, Shutdown and Release do
+// nothing more, from callbacks included.
 func TestF086_AfterClose(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
@@ -37,9 +37,8 @@ func TestF086_AfterClose(t *testing.T) {
 	})
 }
 
-// A manager's connection is its own: neither another manager of the same process
-// that is closed, nor anything else that a program can do with this module,
-// closes it.
+// A manager's connection is its own: closing another manager of the same process
+// does not affect it.
 func TestF088_OwnConnection(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a"), c.lock("b")
@@ -50,7 +49,7 @@ func TestF088_OwnConnection(t *testing.T) {
 		later(time.Minute)
 		wantErr(c.t, "the holder", h.Err(), nil)
 		if now := a.m.client.Session(); now != before || now.Connection() != 1 {
-			c.t.Error("the connection is another one")
+			c.t.Error("the connection has changed")
 		}
 		mustRelease(c.t, h)
 	})

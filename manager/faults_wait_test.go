@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// These tests are about faults while a process waits for its turn; docs/faults.md
-// has the catalogue.
+// Faults while a process waits, by their numbers in docs/faults.md. More of them
+// are scripts: testdata/scripts/wait.txt.
 
-// A wait of many hours, with many reconnects: the watches do not pile up, neither
-// here nor at the server.
+// During a wait of many hours, with many reconnects, watches accumulate neither in
+// the client nor in the server.
 func TestF035_LongWait(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a"), c.lock("b")
@@ -41,8 +41,8 @@ func TestF035_LongWait(t *testing.T) {
 	})
 }
 
-// A thousand readers in ten processes wait for one writer. All get in when it
-// leaves, and each process lists the queue once at the most.
+// A thousand readers in ten processes wait for one writer. All enter when it
+// leaves, and each process lists the queue at most once.
 func TestF039_Herd(t *testing.T) {
 	const processes, goroutines = 10, 100
 	bubble(t, func(c *cluster) {

@@ -18,11 +18,11 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// These tests are about what goroutines of one process can do to each other;
-// docs/faults.md has the catalogue.
+// What goroutines of one process can do to each other, by the numbers in
+// docs/faults.md.
 
-// A handle gives up what it stands for and nothing else: not the hold of another
-// goroutine, of another lock or of another process.
+// Releasing a handle releases nothing else: not the hold of another goroutine,
+// another lock or another process.
 func TestF063_HandleFreesItsOwnHoldOnly(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("a")
@@ -32,7 +32,7 @@ func TestF063_HandleFreesItsOwnHoldOnly(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				yours.Release() // once, and seven times nothing
+				yours.Release() // takes effect once
 				elsewhere.Release()
 				waits.Depth()
 			})
@@ -54,10 +54,10 @@ func TestF063_HandleFreesItsOwnHoldOnly(t *testing.T) {
 	})
 }
 
-// Between the look at a word and the swap the round ends, and another is
-// granted to as many holders: the same word, bit for bit, of another round. The
-// swap fails, since each round has a word of its own, and who arrives gets the
-// grant of the round that he is counted in.
+// Between the load of a word and its compare-and-swap the round ends, and the next
+// one is granted to as many holders: the same bits, in another round. The swap
+// fails, because each round has its own word, and an arrival gets the grant of the
+// round that counts it.
 func TestF066_SameWordOfAnotherRound(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
@@ -88,14 +88,14 @@ func TestF066_SameWordOfAnotherRound(t *testing.T) {
 			}
 			wantState(c.t, l, state.Retained, 1)
 
-			// And one who holds on to the old round gets to the new one.
+			// A caller that still has the old round reaches the new one.
 			r, e, _ := stale.arrive(false)
 			if r != l.cur.Load() || e != state.Entered {
 				c.t.Fatalf("%s: an arrival at the old round: %v", test.what, e)
 			}
 			third := newHold(r)
 			if third.Granted() != second.Granted() || third.Granted() == first.Granted() {
-				c.t.Error("the future is not that of the round that he is in")
+				c.t.Error("the future is not that of the round that counts the hold")
 			}
 			wantState(c.t, l, state.Retained, 2)
 			mustRelease(c.t, third)
@@ -104,9 +104,9 @@ func TestF066_SameWordOfAnotherRound(t *testing.T) {
 	})
 }
 
-// The round is granted, and before the granter has settled the future everybody
-// leaves, or the lock is lost, or somebody comes. Whoever it was, he settles it
-// himself: nobody waits for the granter.
+// The round is granted, and before the granter has settled the future all holders
+// leave, or the lock is lost, or a newcomer enters. That goroutine settles the
+// future itself: none waits for the granter.
 func TestF068_EndedBeforeTheGrantIsTold(t *testing.T) {
 	for _, test := range []struct {
 		what string
@@ -115,7 +115,7 @@ func TestF068_EndedBeforeTheGrantIsTold(t *testing.T) {
 	}{
 		{"the last holder leaves", func(h Hold) { h.Release() }, nil},
 		{"it is lost", func(h Hold) { h.round.fail(&Error{Op: "test", Err: ErrLost}) }, ErrLost},
-		{"somebody enters", func(h Hold) { h.Lock().Acquire(context.Background()).Release() }, nil},
+		{"a newcomer enters", func(h Hold) { h.Lock().Acquire(context.Background()).Release() }, nil},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
@@ -142,14 +142,13 @@ func TestF068_EndedBeforeTheGrantIsTold(t *testing.T) {
 	}
 }
 
-// Rounds end and begin as fast as goroutines can take and release the lock: who
-// comes at whatever moment between the end of one and the start of the next is
-// counted in one of them, and hears of its grant. Nobody is waiting for a signal
-// that was given before.
+// Rounds end and begin as fast as goroutines can take and release the lock. A
+// caller that arrives between two rounds is counted in one of them and learns of
+// its grant: no wake-up is lost.
 func TestF070_ArrivalsBetweenRounds(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
-		ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute) // nothing here takes any time
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute) // in virtual time, nothing here takes long
 		defer cancel()
 		var wg sync.WaitGroup
 		for range 6 {
@@ -164,7 +163,7 @@ func TestF070_ArrivalsBetweenRounds(t *testing.T) {
 					for range rand.IntN(4) {
 						runtime.Gosched()
 					}
-					if rand.IntN(3) > 0 { // or else the round would never end
+					if rand.IntN(3) > 0 { // otherwise the round would never end
 						_, _ = end.Wait(ctx)
 					}
 				}
@@ -177,7 +176,7 @@ func TestF070_ArrivalsBetweenRounds(t *testing.T) {
 			c.t.Errorf("%d rounds: too few to show anything", s.Rounds)
 		}
 
-		// One who has slept since a round that is long over.
+		// A caller that still has a round that ended long ago.
 		old := l.cur.Load()
 		mustRelease(c.t, mustLock(c.t, l))
 		r, e, _ := old.arrive(false)
@@ -186,19 +185,19 @@ func TestF070_ArrivalsBetweenRounds(t *testing.T) {
 		}
 		h := newHold(r)
 		synctest.Wait()
-		wantErr(c.t, "his grant", h.Err(), nil)
+		wantErr(c.t, "its grant", h.Err(), nil)
 		mustRelease(c.t, h)
 	})
 }
 
-// A server that has too much to do turns every attempt to queue away, for a
-// minute, while fifty goroutines wait. There are a few dozen attempts, ever
-// further apart, and not as many as the network can carry. When it takes them
-// again they do not wait for long.
+// An overloaded server refuses every attempt to queue for a minute, while fifty
+// goroutines wait. The client backs off: it makes a few dozen attempts, not as
+// many as the network can carry. Once the server accepts requests again, the grant
+// follows soon.
 func TestF073_RetriesAreFarApart(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		// Somebody's data in it has the node made by a request of its own.
-		if err := c.srv.CreateAll(dir, []byte("somebody's")); err != nil {
+		// A directory with data makes the client send a plain create.
+		if err := c.srv.CreateAll(dir, []byte("data")); err != nil {
 			c.t.Fatal(err)
 		}
 		var busy atomic.Bool

@@ -16,15 +16,14 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// Rounds are ended by force, all the time and in every way, while many
-// goroutines of several processes acquire, reenter, share, cancel and release.
-// Exclusion holds; a handle of a dead round never touches another round's count
-// (the counts would go below zero, which panics, or would not come out even);
-// everybody gets an answer; and nothing is left.
+// Rounds end by force, in every way, while many goroutines of several processes
+// acquire, reenter, share, cancel and release. Exclusion holds. A handle of a dead
+// round never changes another round's count (which would panic below zero, or not
+// add up). Every call returns, and nothing is left.
 //
-// An administrator who deletes the holder's node, or kills its session, gives
-// the lock away behind its back: nothing can be promised about exclusion then,
-// but all the rest can.
+// If an administrator deletes the holder's node or ends its session, another
+// process gets the lock before the holder can know. Exclusion cannot be promised
+// then, but the rest can.
 func TestForcedEndsHammer(t *testing.T) {
 	t.Run("by faults", func(t *testing.T) { forcedEndsHammer(t, "cut", "outage", "failure", "failure", "failure") })
 	t.Run("by an administrator too", func(t *testing.T) {
@@ -37,7 +36,7 @@ func forcedEndsHammer(t *testing.T, ends ...string) {
 	bubble(t, func(c *cluster) {
 		r := newReferee(c.t)
 		if slices.Contains(ends, "deletion") {
-			r = nil // who watches nothing
+			r = nil // exclusion is not promised
 		}
 		var locks []*Lock
 		for p := range processes {
@@ -64,7 +63,7 @@ func forcedEndsHammer(t *testing.T, ends ...string) {
 					c.away(fmt.Sprint(p), 3*time.Second) // longer than the lease
 				case "deletion":
 					if nodes := c.nodes(); len(nodes) > 0 {
-						_ = c.srv.Delete(dir + "/" + nodes[rand.IntN(len(nodes))]) // may have gone
+						_ = c.srv.Delete(dir + "/" + nodes[rand.IntN(len(nodes))]) // may be gone already
 					}
 				case "failure":
 					locks[p].cur.Load().fail(&Error{Op: "test", Name: "jobs", Err: ErrLost})
@@ -148,7 +147,7 @@ func forcedEndsHammer(t *testing.T, ends ...string) {
 			return len(c.nodes()) == 0
 		})
 		for _, l := range locks {
-			h := mustLock(c.t, l) // it works as on the first day
+			h := mustLock(c.t, l) // the lock still works
 			r.enter(l.m, h)
 			wantState(c.t, l, state.Retained, 1)
 			r.leave(h)
@@ -174,9 +173,8 @@ func forcedEndsHammer(t *testing.T, ends ...string) {
 	})
 }
 
-// One round, ended by force while goroutines of the same process pour in: those
-// who were counted in it are told, the others are in the next one, and nobody
-// is in between.
+// One round ends by force while goroutines of the same process arrive. Those that
+// it counts are told; the others are in the next round; none falls in between.
 func TestF066_ForcedEndUnderArrivals(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")

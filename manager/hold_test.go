@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// A hold says that it is released however often its slot has been used since.
+// An old hold says that it was released, however often its slot was reused since.
 func TestF065_OldHoldAfterItsSlotIsReused(t *testing.T) {
 	l := retained(t)
 	var olds []Hold
@@ -34,11 +34,11 @@ func TestF065_OldHoldAfterItsSlotIsReused(t *testing.T) {
 			}
 			wantErr(t, "release of an old hold", settled(t, "release", old.Release()), ErrReleased)
 			if old.Depth() != 0 || !errors.Is(old.Err(), ErrReleased) {
-				t.Fatal("an old hold lives")
+				t.Fatal("an old hold is alive")
 			}
 		}
 		if h.Depth() != 1 {
-			t.Fatal("the new hold does not live")
+			t.Fatal("the new hold is not alive")
 		}
 		wantState(t, l, state.Retained, 2)
 		h.Release()
@@ -47,19 +47,17 @@ func TestF065_OldHoldAfterItsSlotIsReused(t *testing.T) {
 		}
 	}
 	if reused == 0 {
-		t.Error("no slot was used again: this test has shown nothing")
+		t.Error("no slot was used again: this test shows nothing")
 	}
 	wantState(t, l, state.Retained, 1)
 }
 
-// setHandles sets a slot's word, which nothing in the package can do: reaching
-// the bounds by use would take years.
+// setHandles sets a slot's word: reaching its bounds by use would take years.
 func setHandles(s *slot, generation uint64, depth int) {
 	*(*uint64)(unsafe.Pointer(&s.word)) = generation<<25 | uint64(depth)
 }
 
-// A slot is not used again after its last generation, so that generations
-// never repeat.
+// A slot is retired after its last generation, so that generations never repeat.
 func TestLastGenerationIsRetired(t *testing.T) {
 	l := retained(t)
 	h := l.Acquire(t.Context())
@@ -83,16 +81,16 @@ func TestLastGenerationIsRetired(t *testing.T) {
 		other.Release()
 	}
 	if h.Depth() != 0 {
-		t.Error("the old hold lives")
+		t.Error("the old hold is alive")
 	}
 }
 
-// The handles of a holder can be released in any order: the lock's count drops
-// with the last.
+// The handles of a holder can be released in any order. The last one takes back
+// the holder's count.
 func TestReenterAnyOrder(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
-		keep := mustLock(c.t, l) // so that the round goes on
+		keep := mustLock(c.t, l) // keeps the round alive
 		orders := [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 0, 3, 2}, {2, 3, 0, 1}}
 		for range 20 {
 			orders = append(orders, rand.Perm(8))
@@ -100,7 +98,7 @@ func TestReenterAnyOrder(t *testing.T) {
 		for _, order := range orders {
 			holds := []Hold{mustLock(c.t, l)}
 			for len(holds) < len(order) {
-				// From any of the holder's handles, not only from the first.
+				// Reenter works from any handle of the holder, not only from the first.
 				h, err := holds[rand.IntN(len(holds))].Reenter()
 				if err != nil {
 					c.t.Fatal(err)
@@ -115,7 +113,7 @@ func TestReenterAnyOrder(t *testing.T) {
 				}
 				pending(c.t, "the round's end", h.Release())
 				if h.Depth() != 0 || !errors.Is(h.Err(), ErrReleased) {
-					c.t.Fatalf("order %v: a released handle lives", order)
+					c.t.Fatalf("order %v: a released handle is alive", order)
 				}
 				if _, err := h.Reenter(); !errors.Is(err, ErrReleased) {
 					c.t.Fatalf("order %v: reenter of a released handle: %v", order, err)
@@ -181,7 +179,7 @@ func TestF060_TooManyHolders(t *testing.T) {
 		wantErr(c.t, "share", err, ErrTooManyHolders)
 		wantState(c.t, l, state.Retained, state.MaxHolders)
 
-		// Another handle of the same holder needs no room.
+		// Another handle of the same holder is still possible.
 		nested, err := h.Reenter()
 		wantErr(c.t, "reenter", err, nil)
 		nested.Release()
@@ -193,9 +191,9 @@ func TestF060_TooManyHolders(t *testing.T) {
 	})
 }
 
-// Many goroutines reenter, share and release the handles of one holder at the
-// same time, also each other's: every handle is released once, whoever tries,
-// and the counts come out even. An ordinary release is never taken for a loss.
+// Many goroutines reenter, share and release handles at the same time, each
+// other's included. Every handle is released exactly once, the counts add up, and
+// no ordinary release is taken for a loss.
 func TestHandlesHammer(t *testing.T) {
 	const goroutines, times = 8, 300
 	bubble(t, func(c *cluster) {
@@ -238,7 +236,7 @@ func TestHandlesHammer(t *testing.T) {
 								c.t.Errorf("release: %v", err)
 							}
 						}
-						handles <- h // released ones too: they are asked again
+						handles <- h // released ones included
 					}
 				})
 			}
@@ -258,8 +256,7 @@ func TestHandlesHammer(t *testing.T) {
 	})
 }
 
-// A check that races with the release of the same hold, which ends the round,
-// never takes it for a loss.
+// A check that races with the round's last release never takes it for a loss.
 func TestCheckAtRelease(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
@@ -289,8 +286,8 @@ func TestCheckAtRelease(t *testing.T) {
 	})
 }
 
-// A lock that was lost before it was released was lost: the contexts say so,
-// however soon the release comes.
+// If the loss precedes the release, the contexts say that the lock was lost,
+// however soon the release follows.
 func TestContextSaysLostBeforeReleased(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
@@ -325,8 +322,7 @@ func grantOf(t *testing.T, h Hold) Grant {
 	return g
 }
 
-// A hold that lives long makes many contexts: those that were cancelled leave
-// nothing behind.
+// Cancelled contexts of a long-lived hold leave nothing behind.
 func TestContextsOfALongHold(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		h := mustLock(c.t, c.lock("a"))
@@ -340,14 +336,14 @@ func TestContextsOfALongHold(t *testing.T) {
 		before := liveHeap()
 		churn(20_000)
 		if grown := liveHeap() - before; grown > 500_000 {
-			c.t.Errorf("20000 contexts that were cancelled left %d bytes behind", grown)
+			c.t.Errorf("20000 cancelled contexts left %d bytes behind", grown)
 		}
 		mustRelease(c.t, h)
 	})
 }
 
-// What is said not to block returns at once, in every phase, while the server
-// stands still, and while the pool's goroutines wait for it.
+// The methods that are documented not to block return at once, in every phase,
+// even while the server does not answer and the pool's goroutines wait for it.
 func TestNothingBlocks(t *testing.T) {
 	for _, phase := range phases {
 		t.Run(phase.name, func(t *testing.T) {
@@ -398,8 +394,8 @@ func TestNothingBlocks(t *testing.T) {
 	}
 }
 
-// Whoever was woken by Lost is told why, even if the one who ended the round has
-// not got round to noting it.
+// A goroutine that Lost wakes learns the cause from Err, even if the goroutine
+// that ended the round has not stored it yet.
 func TestErrAfterLostSaysWhy(t *testing.T) {
 	l := retained(t)
 	h := l.Acquire(t.Context())

@@ -9,15 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// The answers to a holder's writes arrive late. A lease counts from the sending
-// of what was answered, so it ends the earlier: an answer says nothing about
-// the time that it took.
+// The answers to a holder's writes arrive late. A lease counts from the time at
+// which the request was sent, so it ends correspondingly early.
 func TestF041_LateAnswers(t *testing.T) {
 	const (
 		timeout = 12 * time.Second
 		late    = timeout / 6
 	)
-	// The holder is cut off at different points of its rhythm.
+	// The holder is cut off at different points between two heartbeats.
 	for step := range 8 {
 		bubble(t, func(c *cluster) {
 			l := c.lock("a", func(cfg *Config) { cfg.SessionTimeout = timeout })
@@ -30,7 +29,7 @@ func TestF041_LateAnswers(t *testing.T) {
 			hole := c.srv.Faults().Blackhole(id)
 			start := time.Now()
 			<-h.Lost()
-			// What had been answered by then had been sent that much earlier.
+			// The last proof that was answered had been sent that much earlier.
 			if d, most := time.Since(start), timeout/2-late; d > most {
 				c.t.Errorf("told %v after the cut, want at most %v", d, most)
 			}

@@ -13,17 +13,17 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// scene is a lock of process a in some phase when something happens, and
-// another process b that wants the same lock.
+// A scene is a lock that process a has brought into some phase, and a process b
+// that competes for it.
 type scene struct {
 	*cluster
 	a, b  *Lock
 	h     Hold  // a's
-	stop  *stop // before the request that is under way; nil if none is
+	stop  *stop // before a request of a's; nil if none is under way
 	ahead Hold  // b's, if a waits behind it
 }
 
-// phases bring a scene's lock into each phase.
+// phases bring a scene's lock into each of its phases.
 var phases = []struct {
 	name  string
 	enter func(s *scene)
@@ -50,9 +50,8 @@ var phases = []struct {
 	}},
 }
 
-// losses are the ways in which a request and its answer get lost: before or
-// after it was carried out, with the connection or, as far as the client can
-// tell, some time before it.
+// losses are the ways to lose a request: before or after its execution, together
+// with the connection or a second before the connection breaks.
 var losses = map[string]func(*cluster, zktest.Match) *zktest.Fault{
 	"reply dropped":   func(c *cluster, m zktest.Match) *zktest.Fault { return c.srv.Faults().DropReply(m) },
 	"request dropped": func(c *cluster, m zktest.Match) *zktest.Fault { return c.srv.Faults().DropRequest(m) },
@@ -64,7 +63,7 @@ var losses = map[string]func(*cluster, zktest.Match) *zktest.Fault{
 	},
 }
 
-// thenCut cuts the session's connection one second after f has acted.
+// thenCut cuts the session's connection one second after f has struck.
 func (c *cluster) thenCut(f *zktest.Fault, session int64) *zktest.Fault {
 	go func() {
 		select {
@@ -76,8 +75,8 @@ func (c *cluster) thenCut(f *zktest.Fault, session int64) *zktest.Fault {
 	return f
 }
 
-// Every request that the lock makes is lost: in the end the lock is held once,
-// and nothing is left.
+// Each request of a lock is lost in turn. In the end the lock is held once, and no
+// node is left.
 func TestF001_EveryRequestLost(t *testing.T) {
 	for name, loss := range losses {
 		hits := 0
@@ -87,7 +86,7 @@ func TestF001_EveryRequestLost(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/plain=%t/contended=%t/%d", name, plain, contended, nth), func(t *testing.T) {
 						bubble(t, func(c *cluster) {
 							if plain {
-								if err := c.srv.CreateAll(dir, []byte("somebody's")); err != nil {
+								if err := c.srv.CreateAll(dir, []byte("data")); err != nil {
 									c.t.Fatal(err)
 								}
 							}
@@ -104,8 +103,9 @@ func TestF001_EveryRequestLost(t *testing.T) {
 							}
 							_, err := h.Granted().Wait(c.t.Context())
 							wantErr(c.t, "grant", err, nil)
-							// The lease may have run out while an answer was waited
-							// for; then the lock was lost, and is to be had again.
+							// The lease may have ended during the wait for an
+							// answer. Then the lock was lost, and can be acquired
+							// again.
 							if err := h.Err(); errors.Is(err, ErrLost) {
 								h.Release()
 								h = mustLock(c.t, a)
@@ -126,13 +126,13 @@ func TestF001_EveryRequestLost(t *testing.T) {
 			}
 		}
 		if hits < 15 {
-			t.Errorf("%s: it happened %d times only", name, hits)
+			t.Errorf("%s: only %d requests were lost", name, hits)
 		}
 	}
 }
 
-// The holder is cut off in silence: it is told of its loss before the server
-// gives the lock to anybody else, and not long before it has to be.
+// The holder's packets are lost silently. It is told of its loss before the server
+// gives the lock to another process, but not much earlier than necessary.
 func TestF041_SilentPartition(t *testing.T) {
 	for _, test := range []struct{ timeout, tick, margin time.Duration }{
 		{4 * time.Second, 2 * time.Second, 0},
@@ -143,7 +143,7 @@ func TestF041_SilentPartition(t *testing.T) {
 		{1 * time.Second, 500 * time.Millisecond, 200 * time.Millisecond},
 	} {
 		t.Run(fmt.Sprintf("timeout=%v/tick=%v/margin=%v", test.timeout, test.tick, test.margin), func(t *testing.T) {
-			// The partition begins at different points of the client's rhythm.
+			// The partition begins at different points between two heartbeats.
 			for step := range 8 {
 				synctest.Test(t, func(t *testing.T) {
 					c := newCluster(t, zktest.Config{TickTime: test.tick, MinSessionTimeout: time.Second, MaxSessionTimeout: time.Hour})
@@ -175,7 +175,7 @@ func TestF041_SilentPartition(t *testing.T) {
 						t.Fatal("the session has not expired")
 					}
 					if left := expired.Sub(told); left < test.timeout/3+test.margin {
-						t.Errorf("told only %v before the server expired the session", left)
+						t.Errorf("told only %v before the session expired", left)
 					} else if step == 0 {
 						t.Logf("told %v after the cut, %v before the server expired the session", told.Sub(start), left)
 					}
@@ -190,8 +190,8 @@ func TestF041_SilentPartition(t *testing.T) {
 	}
 }
 
-// A release at the very moment at which the lease ends: whoever notices first,
-// the holder is not told that all was well.
+// A release at the very moment when the lease ends reports the loss, whichever
+// goroutine notices it first.
 func TestReleaseAtTheEndOfTheLease(t *testing.T) {
 	for range 30 {
 		bubble(t, func(c *cluster) {
@@ -201,7 +201,7 @@ func TestReleaseAtTheEndOfTheLease(t *testing.T) {
 			hole := c.srv.Faults().Blackhole(session(l.m))
 			lease := h.round.trip().lease
 			later(4 * time.Second)
-			for lease.Remaining() > 0 { // whose clock is the last to tick
+			for lease.Remaining() > 0 { // timers may fire a little early
 				time.Sleep(lease.Remaining())
 			}
 			end := h.Release()
@@ -213,7 +213,7 @@ func TestReleaseAtTheEndOfTheLease(t *testing.T) {
 	}
 }
 
-// removeAll deletes the directory of the lock called "jobs", with all nodes in it.
+// removeAll deletes the directory of the lock "jobs" with all its nodes.
 func (c *cluster) removeAll() {
 	c.t.Helper()
 	if err := c.srv.DeleteAll(dir); err != nil {
@@ -221,8 +221,8 @@ func (c *cluster) removeAll() {
 	}
 }
 
-// The round ends by force between the grant and the waiter's look: never a
-// hold without a lock.
+// The session expires between the grant and the waiter's first check: a hold is
+// never without a lock for longer than its lease.
 func TestF030_LossAtTheGrant(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a := c.lock("a")
@@ -236,8 +236,8 @@ func TestF030_LossAtTheGrant(t *testing.T) {
 			<-done
 			<-w.Granted().Done()
 			if err := w.Err(); err == nil {
-				// In the new session, or in the old one, whose end nobody could
-				// foresee: then it is lost as soon as we hear of it.
+				// Granted in the new session; or in the old one, and then it is
+				// lost as soon as its process hears of the expiry.
 				if g := grantOf(c.t, w); !c.srv.Exists(g.Path) {
 					<-w.Lost()
 				}

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A lock that is taken soon after an outage that the session survived is kept:
-// what the servers answered before it is old by then, and what they have answered
-// since has to count before that makes the lease end.
+// A lock that is acquired soon after an outage is kept if the session survives. By
+// then the proofs from before the outage are old: newer ones must extend the lease
+// before it ends.
 func TestF053_LockSoonAfterAnOutage(t *testing.T) {
 	const timeout = 10 * time.Second
 	for outage := time.Second; outage <= 6*time.Second; outage += time.Second / 2 {

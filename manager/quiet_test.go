@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Who holds a lock and who is next prove their sessions every sixth of the timeout.
-// Who waits further back does not, and proves his before he enters.
+// The holder and the next in line prove their sessions every sixth of the timeout.
+// Waiters further back do not; each proves its session before it enters.
 func TestWaitersKeepQuiet(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b, d, e := c.lock("a"), c.lock("b"), c.lock("d"), c.lock("e")
@@ -30,22 +30,22 @@ func TestWaitersKeepQuiet(t *testing.T) {
 
 		mustRelease(c.t, h)
 		synctest.Wait()
-		c.wantCounts("the next grant, which needs no proof, and who is next from now on", map[verb]int{prove: 1})
-		wantErr(c.t, "who was next", waiting[0].Err(), nil)
+		c.wantCounts("the next grant, which needs no proof, and the new next in line", map[verb]int{prove: 1})
+		wantErr(c.t, "the next in line", waiting[0].Err(), nil)
 		if !d.m.client.Session().Lease().InForce() {
-			c.t.Error("who is next has no lease")
+			c.t.Error("the next in line has no lease")
 		}
 		if e.m.client.Session().Lease().InForce() {
-			c.t.Error("the last has a lease, which it has no use for")
+			c.t.Error("the last waiter has a lease that it does not need")
 		}
 		mustRelease(c.t, waiting[0])
 		<-waiting[1].Granted().Done()
-		wantErr(c.t, "who was further back", waiting[1].Err(), nil)
+		wantErr(c.t, "the waiter further back", waiting[1].Err(), nil)
 		later(time.Minute)
-		wantErr(c.t, "who was further back, a minute later", waiting[1].Err(), nil)
+		wantErr(c.t, "the waiter further back, a minute later", waiting[1].Err(), nil)
 		mustRelease(c.t, waiting[1])
 		<-waiting[2].Granted().Done()
-		wantErr(c.t, "the last", waiting[2].Err(), nil)
+		wantErr(c.t, "the last waiter", waiting[2].Err(), nil)
 		mustRelease(c.t, waiting[2])
 		c.wantNodes(0)
 	})

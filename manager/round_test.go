@@ -15,13 +15,13 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// However many goroutines acquire at the same moment, there is one trip to
-// ZooKeeper: one node, one future, one deletion.
+// However many goroutines acquire at the same moment, they share one node, one
+// future and one deletion.
 func TestF071_OneTripPerRound(t *testing.T) {
 	const goroutines = 200
 	bubble(t, func(c *cluster) {
 		l, other := c.lock("a"), c.lock("b")
-		mustRelease(c.t, mustLock(c.t, l)) // the directory is known from here on
+		mustRelease(c.t, mustLock(c.t, l)) // the directory is known from now on
 		for round := range 20 {
 			contended := round%2 == 1
 			var stranger Hold
@@ -86,8 +86,7 @@ func TestF071_OneTripPerRound(t *testing.T) {
 	})
 }
 
-// Nothing is sent while goroutines enter and leave a lock that their process
-// owns.
+// Entering and leaving a lock that the process owns sends nothing.
 func TestNoRequestsWhileRetained(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
@@ -117,7 +116,7 @@ func TestNoRequestsWhileRetained(t *testing.T) {
 	})
 }
 
-// chain returns the rounds of a lock from its present one on.
+// chain returns the rounds of a lock, beginning with the present one.
 func chain(l *Lock) []*round {
 	var rounds []*round
 	for r := l.cur.Load(); r != nil && r != passed; r = r.next.Load() {
@@ -126,7 +125,7 @@ func chain(l *Lock) []*round {
 	return rounds
 }
 
-// words returns the words of the chain.
+// words returns the words of these rounds.
 func words(l *Lock) string {
 	var s string
 	for _, r := range chain(l) {
@@ -135,8 +134,8 @@ func words(l *Lock) string {
 	return s
 }
 
-// The chain of rounds behind one that is being released, without ZooKeeper:
-// nothing may be fetched before its predecessor is released.
+// The chain of rounds behind one that is being released. A round may not queue
+// before its predecessor is released.
 func TestChain(t *testing.T) {
 	closed := &Error{Op: "test", Err: ErrClosed}
 	arrive := func(l *Lock) Hold { return l.Acquire(context.Background()) }
@@ -145,14 +144,14 @@ func TestChain(t *testing.T) {
 		do   func(t *testing.T, l *Lock)
 		want string
 	}{
-		{"nobody", func(*testing.T, *Lock) {}, "releasing/0 "},
+		{"no arrival", func(*testing.T, *Lock) {}, "releasing/0 "},
 		{"one arrives", func(_ *testing.T, l *Lock) { arrive(l).Granted() }, "releasing/0 fetching/1 "},
 		{"three arrive", func(_ *testing.T, l *Lock) { keep(arrive(l), arrive(l), arrive(l)) }, "releasing/0 fetching/3 "},
 		{"one of two leaves", func(_ *testing.T, l *Lock) { keep(arrive(l)); arrive(l).Release() }, "releasing/0 fetching/1 "},
 		{"all leave", func(_ *testing.T, l *Lock) { arrive(l).Release() }, "releasing/0 fetching/0 "},
 		{"all leave, one comes back", func(_ *testing.T, l *Lock) { arrive(l).Release(); keep(arrive(l)) }, "releasing/0 fetching/1 "},
 		{"a waiting round fails", func(_ *testing.T, l *Lock) { h := arrive(l); h.round.fail(closed) }, "releasing/0 releasing/0 "},
-		{"a failed round takes nobody", func(_ *testing.T, l *Lock) {
+		{"a failed round takes no arrivals", func(_ *testing.T, l *Lock) {
 			h := arrive(l)
 			h.round.fail(closed)
 			keep(arrive(l), arrive(l))
@@ -220,11 +219,11 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// keep is for holds that a test has no use for but that they are there.
+// keep marks holds that only have to exist.
 func keep(...Hold) {}
 
-// Rounds that were failed while their predecessor was being released become
-// released in the order of the chain, and the first living one is fetched.
+// Rounds that fail while their predecessor is being released end in the order of
+// the chain, and the first living one queues.
 func TestChainOfFailedRounds(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
@@ -260,8 +259,8 @@ func TestChainOfFailedRounds(t *testing.T) {
 	})
 }
 
-// A dead round that an old Hold keeps alive keeps no other alive: the rounds
-// of a lock that somebody remembers a hold of do not pile up.
+// A dead round that an old Hold keeps reachable keeps no other round reachable: a
+// program that keeps old holds does not accumulate rounds.
 func TestOldHoldsKeepNoRounds(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
@@ -280,26 +279,26 @@ func TestOldHoldsKeepNoRounds(t *testing.T) {
 	})
 }
 
-// How long it may take for what needs a new session or a retry.
+// patience bounds waits for a new session or a retry.
 const patience = time.Minute
 
-// waitUntil lets virtual time pass until ok, at most as long as patience lasts.
+// waitUntil lets virtual time pass until ok, up to patience.
 func waitUntil(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Errorf("in vain: waited until %s", what)
+			t.Errorf("not within %v: %s", patience, what)
 			return
 		}
 	}
 	synctest.Wait()
 }
 
-// A round that fails for good ends by one step, however many newcomers keep
-// arriving: they are not in its way, and each gets the answer of its own round.
+// A round that fails for good ends in one step, however many newcomers keep
+// arriving. They do not delay it, and each gets the answer of its own round.
 func TestF072_FailingRoundsEndUnderLoad(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		// The directory cannot have children: no round can get a node.
+		// An ephemeral directory cannot have children, so no round gets a node.
 		m := c.open("a")
 		if err := c.srv.CreateEphemeral(session(m), "/holdfast/jobs", nil); err != nil {
 			c.t.Fatal(err)
@@ -311,7 +310,7 @@ func TestF072_FailingRoundsEndUnderLoad(t *testing.T) {
 				for range 100 {
 					h, err := l.Lock(c.t.Context())
 					if err == nil {
-						c.t.Error("got a lock that nobody can have")
+						c.t.Error("got a lock that cannot be granted")
 						h.Release()
 					}
 					var e *Error

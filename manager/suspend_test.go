@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// A machine is what managers run on and the test suspends. Go's clock stands
-// still meanwhile; those of the servers go on.
+// A machine runs managers, and a test can suspend it. Go's clock stops meanwhile;
+// the servers' clocks go on.
 type machine struct {
 	slept atomic.Int64
-	asked atomic.Int64 // how often somebody has looked at the clock
+	asked atomic.Int64 // how often the clock was read
 }
 
 func (m *machine) suspend(d time.Duration) { m.slept.Add(int64(d)) }
 
-// run makes a manager one that runs on the machine.
+// run is an option of open: the manager runs on the machine.
 func (m *machine) run(cfg *Config) {
 	cfg.suspended = func() time.Duration {
 		m.asked.Add(1)
@@ -29,9 +29,8 @@ func (m *machine) run(cfg *Config) {
 	}
 }
 
-// The machine is suspended for longer than the lease lasts. Whatever is asked
-// first when it goes on, the answer is that the lock is lost: no timer of ours
-// has run by then.
+// The machine is suspended for longer than the lease lasts. Whichever call comes
+// first when it resumes reports the loss, although no timer has fired yet.
 func TestF045_SuspendedMachine(t *testing.T) {
 	for _, test := range []struct {
 		what string
@@ -63,11 +62,11 @@ func TestF045_SuspendedMachine(t *testing.T) {
 				later(time.Minute)
 				m.suspend(2 * time.Second)
 				later(10 * time.Second)
-				wantErr(c.t, "after a short one", h.Err(), nil)
+				wantErr(c.t, "after a short suspension", h.Err(), nil)
 
 				m.suspend(6 * time.Second)
 				start := time.Now()
-				wantErr(c.t, "after a long one", test.ask(c.t.Context(), l, h), ErrLost)
+				wantErr(c.t, "after a long suspension", test.ask(c.t.Context(), l, h), ErrLost)
 				if d := time.Since(start); d > 2*time.Second {
 					c.t.Errorf("the answer took %v", d)
 				}
@@ -78,7 +77,7 @@ func TestF045_SuspendedMachine(t *testing.T) {
 				wantErr(c.t, "the context", context.Cause(ctx), ErrLost)
 				book.want("in the end", "0", 0)
 				wantErr(c.t, "unlock", h.Unlock(c.t.Context()), ErrLost)
-				// The session is alive, and has another lease soon.
+				// The session is alive and soon has a new lease.
 				later(10 * time.Second)
 				mustRelease(c.t, mustLock(c.t, l))
 				if n := l.m.client.Stats().Sessions; n != 1 {
@@ -89,9 +88,9 @@ func TestF045_SuspendedMachine(t *testing.T) {
 	}
 }
 
-// The machine of a process that waits is suspended for longer than the lease lasts,
-// and the next thing that it hears is that the lock is free. It proves that its
-// session is alive before it takes it.
+// A waiter's machine is suspended for longer than the lease lasts, and the first
+// thing that the waiter hears is that the lock is free. It proves its session
+// before it enters.
 func TestF030_SuspendedBeforeTheGrant(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		var m machine
@@ -107,8 +106,8 @@ func TestF030_SuspendedBeforeTheGrant(t *testing.T) {
 	})
 }
 
-// The machine is suspended just when the word of a round has become RETAINED:
-// the granter looks at the lease after that, and the round is over.
+// The machine is suspended just after a round's word has become RETAINED. The
+// granter checks the lease after that, and ends the round.
 func TestF030_SuspendedAtTheGrant(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		var m machine
@@ -123,8 +122,8 @@ func TestF030_SuspendedAtTheGrant(t *testing.T) {
 				return time.Duration(m.slept.Load())
 			}
 		})
-		// With a node that is there already, the session's heartbeat has no reason
-		// to look at the clock now.
+		// With another node in place already, the session's heartbeat has no
+		// reason to read the clock now.
 		other, err := l.m.Exclusive("other")
 		wantErr(c.t, "another lock", err, nil)
 		before := mustLock(c.t, other)
@@ -133,7 +132,7 @@ func TestF030_SuspendedAtTheGrant(t *testing.T) {
 		h := l.Acquire(c.t.Context())
 		synctest.Wait()
 		if granting.Load() != nil {
-			c.t.Error("nobody has looked at the clock after the grant")
+			c.t.Error("the clock was not read after the grant")
 		}
 		if !isClosed(h.Lost()) {
 			c.t.Error("the lock is held without a lease")
@@ -145,8 +144,8 @@ func TestF030_SuspendedAtTheGrant(t *testing.T) {
 	})
 }
 
-// Entering a lock that this process owns, and leaving it, reads no clock; asking
-// for it with a check reads it once.
+// Entering and leaving a lock that this process owns reads no clock; each check
+// reads it once.
 func TestWhoReadsTheClock(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		var m machine
@@ -159,7 +158,7 @@ func TestWhoReadsTheClock(t *testing.T) {
 			want int64
 		}{
 			{"acquire and release", func() { l.Acquire(c.t.Context()).Release() }, 0},
-			{"looking", func() { l.State(); l.Stats(); h.Granted().Poll(); h.Lost(); h.Depth() }, 0},
+			{"accessors", func() { l.State(); l.Stats(); h.Granted().Poll(); h.Lost(); h.Depth() }, 0},
 			{"err", func() { wantHeld(c.t, "err", h) }, 1},
 			{"grant", func() { grantOf(c.t, h) }, 1},
 			{"lock and unlock", func() { mustRelease(c.t, mustLock(c.t, l)) }, 1},

@@ -4,9 +4,9 @@ package manager
 
 import "testing"
 
-// Who was refused by TryLock is not refused again by what was true then: when the
-// holder's Unlock has returned, the lock can be had, even if the round of the
-// first try is still on its way out.
+// TryLock does not answer from stale knowledge: once the holder's Unlock has
+// returned it succeeds, even if the round of an earlier, refused TryLock is still
+// ending.
 func TestTryLockAgainAfterTheHolderHasLeft(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a"), c.lock("b")

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Processes that try and try again never wait for each other, and one of them
-// gets it.
+// Processes that call TryLock again and again never wait for each other, and one
+// of them succeeds.
 func TestTryLockStorm(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		r := newReferee(c.t)

@@ -11,9 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// A hold that was seen to be granted is not withdrawn any more: the grant, and
-// the look at it, come between any two steps of the withdrawal, together or one
-// after the other.
+// A hold that a caller has seen granted is not withdrawn. The grant and the check
+// come between any two steps of the withdrawal, together or one after the other.
 func TestF032_WithdrawalLeavesAGrantedHold(t *testing.T) {
 	m := newCluster(t, zktest.Config{}).open("a")
 	model := mustLock(t, exclusive(t, m, "model"))
@@ -24,7 +23,7 @@ func TestF032_WithdrawalLeavesAGrantedHold(t *testing.T) {
 	for grantAt := range steps + 1 {
 		for lookAt := grantAt; lookAt <= steps; lookAt++ {
 			t.Run(fmt.Sprintf("grant=%d/look=%d", grantAt, lookAt), func(t *testing.T) {
-				// A round of two, about to be granted.
+				// A round with two holders, about to be granted.
 				l := newLock(m, "/holdfast/lock", KindExclusive)
 				setWord(l, state.Pack(state.Fetching, 2))
 				r := l.cur.Load()
