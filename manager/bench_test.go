@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// retained returns a lock that its process owns, with one holder inside, and no
-// ZooKeeper behind it: what enters and leaves it never gets that far.
+// retained returns a lock that its process owns, with one holder and no ZooKeeper
+// behind it, which entering and leaving the lock do not need.
 func retained(tb testing.TB) *Lock {
 	tb.Helper()
 	m := &Manager{cfg: Config{Root: "/bench"}}
@@ -27,10 +27,10 @@ func retained(tb testing.TB) *Lock {
 	return l
 }
 
-// BenchmarkRetained is Acquire and Release of a lock that this process owns. It
-// also prints what that costs in terms of two bare compare-and-swaps, measured
-// in turns with it: the best of many turns each, since whatever else happens on
-// the machine only adds to a turn.
+// BenchmarkRetained measures Acquire and Release of a lock that the process owns. It
+// also reports their time as a multiple of two bare compare-and-swaps, measured in
+// turns with them. Of many turns each the best counts, because other load on the
+// machine can only add to a turn.
 func BenchmarkRetained(b *testing.B) {
 	l := retained(b)
 	ctx := context.Background()
@@ -65,11 +65,11 @@ func BenchmarkRetained(b *testing.B) {
 	}
 }
 
-// BenchmarkRetainedParallel is the same from all processors at once. It also
-// prints the rate at which they do it as a part of the rate at which they change
-// one bare word twice: one more, one less, each tried until its compare-and-swap
-// wins. Both are medians of many turns, since what else happens on the machine
-// can make a turn shorter, too: who runs alone loses no races.
+// BenchmarkRetainedParallel measures the same from all processors at once. It also
+// reports the rate as a fraction of that at which they increment and decrement one
+// bare word with compare-and-swap loops. Both are medians of many turns, because
+// other load on the machine can shorten a turn, too: a goroutine that runs alone
+// loses no races.
 func BenchmarkRetainedParallel(b *testing.B) {
 	l := retained(b)
 	ctx := context.Background()

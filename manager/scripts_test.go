@@ -8,6 +8,7 @@ import "testing"
 // docs/faults.md and internal/mutants know.
 
 func TestAbandonedBeforeItsTurn(t *testing.T)                  { playScript(t) }
+func TestDowngradeWhileTheQueueIsPutInOrder(t *testing.T)      { playScript(t) }
 func TestF002_RecoveryOutlivesItsCaller(t *testing.T)          { playScript(t) }
 func TestF007_DirectoryIsMissing(t *testing.T)                 { playScript(t) }
 func TestF008_DirectoryIsDeletedWhileIdle(t *testing.T)        { playScript(t) }
