@@ -43,43 +43,6 @@ func write(ctx context.Context, h Hold, data string) error {
 	return err
 }
 
-// A writing is a guarded write that runs while the test goes on.
-type writing struct {
-	t   *testing.T
-	err chan error
-}
-
-func (c *cluster) write(ctx context.Context, h Hold, data string) writing {
-	w := writing{c.t, make(chan error, 1)}
-	go func() { w.err <- write(ctx, h, data) }()
-	synctest.Wait()
-	return w
-}
-
-// pending checks that it has not returned.
-func (w writing) pending() {
-	w.t.Helper()
-	synctest.Wait()
-	if len(w.err) > 0 {
-		w.t.Errorf("Guard has returned %v", <-w.err)
-	}
-}
-
-// want waits for its error and checks it: it is all of want, and no other of the
-// errors that Guard tells apart.
-func (w writing) want(what string, want ...error) {
-	w.t.Helper()
-	err := <-w.err
-	for _, e := range want {
-		wantErr(w.t, what, err, e)
-	}
-	for _, other := range []error{ErrUnknownOutcome, ErrLost, ErrReleased, ErrClosed} {
-		if !slices.Contains(want, other) && errors.Is(err, other) {
-			w.t.Errorf("%s: %v is %v, too", what, err, other)
-		}
-	}
-}
-
 // Holds of every kind guard what they write, in one request that also renews the
 // lease.
 func TestGuard(t *testing.T) {
@@ -202,9 +165,6 @@ func TestGuardedOperationFails(t *testing.T) {
 		c.unlock(h)
 	})
 }
-
-// withTimeout sets the session timeout.
-func withTimeout(d time.Duration) func(*Config) { return func(cfg *Config) { cfg.SessionTimeout = d } }
 
 // A write belongs to the session in which the lock was granted. It fails if that is
 // over, even if the process has not noticed yet.
