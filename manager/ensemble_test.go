@@ -39,9 +39,9 @@ type isolation struct {
 	e       *realzk.Ensemble
 	lock    *Lock
 	hold    Hold
-	next    Hold     // the waiter's, in another process, which is connected to the others
-	inside  *witness // asks the isolated server
-	outside *witness // asks the others
+	next    Hold       // the waiter's, in another process, which is connected to the others
+	inside  *nodeProbe // asks the isolated server
+	outside *nodeProbe // asks the others
 	cut     time.Time
 }
 
@@ -55,7 +55,7 @@ func isolate(t *testing.T, e *realzk.Ensemble, victim *realzk.Server, synced boo
 	first := grantOf(t, i.hold)
 	i.next = exclusive(t, openAt(t, "next", longTimeout, e.Others(victim)...), "jobs").Acquire(t.Context())
 	within(t, "the waiter is queued", i.next.round.trip().placed().Done())
-	i.inside, i.outside = newWitness(t, synced, victim), newWitness(t, false, e.Others(victim)...)
+	i.inside, i.outside = newNodeProbe(t, synced, victim), newNodeProbe(t, false, e.Others(victim)...)
 	i.inside.watch(t, first.Path)
 	i.outside.watch(t, first.Path)
 	wantErr(t, "before", i.hold.Err(), nil)

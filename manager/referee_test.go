@@ -59,7 +59,7 @@ func (r *referee) enter(m *Manager, h Hold) (leave func()) {
 	if err != nil {
 		return func() {}
 	}
-	v := visit{who: fmt.Sprintf("%s (%p)", m.cfg.Label, m), write: h.Lock().kind != KindRead, token: g.Token, hold: h}
+	v := visit{who: fmt.Sprintf("%s (%p)", m.cfg.Label, m), write: !reads(h.Lock()), token: g.Token, hold: h}
 	return r.enterLocked(v, others)
 }
 

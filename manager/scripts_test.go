@@ -8,6 +8,7 @@ import "testing"
 // docs/faults.md and internal/mutants know.
 
 func TestAbandonedBeforeItsTurn(t *testing.T)                  { playScript(t) }
+func TestDowngradeWhileTheQueueIsPutInOrder(t *testing.T)      { playScript(t) }
 func TestF002_RecoveryOutlivesItsCaller(t *testing.T)          { playScript(t) }
 func TestF007_DirectoryIsMissing(t *testing.T)                 { playScript(t) }
 func TestF008_DirectoryIsDeletedWhileIdle(t *testing.T)        { playScript(t) }
@@ -49,9 +50,13 @@ func TestF082_DeletionImpossible(t *testing.T)                 { playScript(t) }
 func TestF084_NumbersBeginAgain(t *testing.T)                  { playScript(t) }
 func TestF085_CloseInEveryPhase(t *testing.T)                  { playScript(t) }
 func TestFairness(t *testing.T)                                { playScript(t) }
+func TestHandOverBehindANumberNobodyGaveOut(t *testing.T)      { playScript(t) }
 func TestHandOverCostsNoHerd(t *testing.T)                     { playScript(t) }
 func TestHandOverGoesToTheEndOfTheQueue(t *testing.T)          { playScript(t) }
+func TestHandOverToOneselfIsOneRequest(t *testing.T)           { playScript(t) }
 func TestLostMargin(t *testing.T)                              { playScript(t) }
 func TestNegativeTenure(t *testing.T)                          { playScript(t) }
 func TestNoDowngradeWithoutNumbers(t *testing.T)               { playScript(t) }
+func TestReadersBesideAHandOver(t *testing.T)                  { playScript(t) }
+func TestReadersHandOverBesideAWriter(t *testing.T)            { playScript(t) }
 func TestWriterBehindAWriterListsAgain(t *testing.T)           { playScript(t) }
