@@ -11,23 +11,22 @@ import (
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
-// These tests measure leases on real servers: how long before ZooKeeper deletes
-// a holder's node the holder is told that it may. A lease has two bounds, half
-// the session timeout after a write that was answered, and eleven twelfths of
-// it after a request that the leader has surely heard of; each kind of trouble
-// is there to bring the one or the other close to the server's own reckoning.
+// These tests measure, on real servers, how long before ZooKeeper deletes a
+// holder's node the holder is told of its loss. A lease has two bounds: half the
+// session timeout after an answered write, and eleven twelfths of it after a
+// request that the leader has certainly heard of. Each kind of trouble brings one
+// of the two close to the server's own deadline.
 
-// leaseTimeout is the session timeout of these holders: two ticks of a server
-// with ZooKeeper's usual tickTime, the least that it grants.
+// leaseTimeout is the session timeout of these holders: two ticks of ZooKeeper's
+// usual tickTime, the minimum.
 const leaseTimeout = 4 * time.Second
 
-// tellTime is what is allowed for a timer to fire and a goroutine to run on a busy
-// machine, where a test would else take lateness for a fault. The margin has no
-// such allowance.
+// tellTime allows for late timers and goroutines on a busy machine. The margin has
+// no such allowance.
 const tellTime = time.Second
 
-// A leaseTrial is one process that takes a lock, is cut off from the leader,
-// and loses it.
+// A leaseTrial is a process that acquires a lock, is cut off from the leader, and
+// loses the lock.
 type leaseTrial struct {
 	relay  *realzk.Relay // between the process and its server
 	lock   *Lock
@@ -42,8 +41,8 @@ type leaseTrial struct {
 	told   <-chan time.Time
 }
 
-// newLeaseTrial opens the managers of both processes: the holder's at one
-// server, and the other's, and the probe's, at some others.
+// newLeaseTrial opens the holder's manager at one server, and those of the other
+// process and of the probe at others.
 func newLeaseTrial(t *testing.T, at *realzk.Server, margin time.Duration, others ...*realzk.Server) *leaseTrial {
 	t.Helper()
 	x := &leaseTrial{margin: margin, relay: realzk.NewRelay(t, at.Addr()), probe: newNodeProbe(t, false, others...)}
@@ -54,54 +53,54 @@ func newLeaseTrial(t *testing.T, at *realzk.Server, margin time.Duration, others
 	return x
 }
 
-// take has the process take the lock.
+// take acquires the lock for the process.
 func (x *leaseTrial) take(t *testing.T) {
 	t.Helper()
 	x.hold = mustLock(t, x.lock)
 	x.told = lossOf(x.hold)
 }
 
-// wasCut notes that the process has been cut off.
+// wasCut records that the process has been cut off.
 func (x *leaseTrial) wasCut() { x.cut = time.Now() }
 
-// bound is the latest end that the lease may have.
+// bound is the latest time at which the lease may end.
 func (x *leaseTrial) bound() time.Time {
 	bound := x.cut.Add(leaseTimeout / 2)
-	// What was answered after a silence counts a quarter of the timeout later.
+	// Answers after a silence extend the lease by a quarter of the timeout.
 	if !x.heard.IsZero() && x.cut.Sub(x.mended) < leaseTimeout/4 {
 		bound = earlier(bound, x.heard.Add(leaseTimeout*11/12))
 	}
 	return bound.Add(-x.margin)
 }
 
-// untilTold waits until the holder is told of its loss, and checks all along
-// that its lease does not say more than the bound. This needs no allowance
-// for a busy machine, as the telling does.
+// untilTold waits until the holder is told of its loss, and checks meanwhile that
+// its lease never exceeds the bound. Unlike the notification, this needs no
+// allowance for a busy machine.
 func untilTold(t *testing.T, h Hold, told <-chan time.Time, cut, bound time.Time) time.Time {
 	t.Helper()
-	lease := h.round.trip().lease
+	lease := h.round.io().tenure.lease
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for over, deadline := false, time.After(time.Minute); ; {
 		if end := time.Now().Add(lease.Remaining()); !over && !lease.Lapsed() && end.After(bound) {
 			t.Errorf("the lease ends %v too late: %v after the cut instead of at most %v", end.Sub(bound), end.Sub(cut), bound.Sub(cut))
-			over = true // once is enough
+			over = true // report it once
 		}
 		select {
 		case at := <-told:
 			wantErr(t, "the holder", h.Err(), ErrLost)
 			if late := at.Sub(bound); late > tellTime {
-				t.Errorf("told %v after the cut, %v after the lease had to end", at.Sub(cut), late)
+				t.Errorf("told %v after the cut, %v after the latest end of the lease", at.Sub(cut), late)
 			}
 			return at
 		case <-tick.C:
 		case <-deadline:
-			t.Fatal("the holder is not told")
+			t.Fatal("the loss is not reported")
 		}
 	}
 }
 
-// loses waits for the loss, and measures the margin.
+// loses waits for the loss and measures the margin.
 func (x *leaseTrial) loses(t *testing.T) {
 	t.Helper()
 	next := x.next.Acquire(t.Context())
@@ -109,12 +108,12 @@ func (x *leaseTrial) loses(t *testing.T) {
 	told := untilTold(t, x.hold, x.told, x.cut, x.bound())
 	there, gone := x.probe.misses(t)
 	if margin, least := there.Sub(told), x.margin+leaseTimeout/12; margin < least {
-		t.Errorf("the margin is %v, less than the %v that are kept free", margin, least)
+		t.Errorf("the margin is %v, want at least %v", margin, least)
 	}
 	t.Logf("told %v after the cut; margin: the node was there for another %v, and gone after %v",
 		ms(told.Sub(x.cut)), ms(there.Sub(told)), ms(gone.Sub(told)))
 	granted(t, "the next process", next, time.Minute)
-	if first, second := x.hold.round.trip().grant.Token, grantOf(t, next).Token; second <= first {
+	if first, second := x.hold.round.io().tenure.grant.Token, grantOf(t, next).Token; second <= first {
 		t.Errorf("token %d after %d", second, first)
 	}
 	mustRelease(t, next)
@@ -127,9 +126,9 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// silence is what a network does to the process before it takes the lock: what
-// it sends arrives, and is answered, only after more than half the session
-// timeout. That is not long enough for the client to give its connection up.
+// silence delays everything that the process sends, before it acquires the lock,
+// for more than half the session timeout. That is too short for the client to give
+// up its connection.
 func (x *leaseTrial) silence() {
 	x.relay.Cut()
 	x.heard = time.Now()
@@ -138,8 +137,8 @@ func (x *leaseTrial) silence() {
 	x.relay.Mend()
 }
 
-// The holder's server can be reached no more, or says nothing, at different
-// points of its client's rhythm and of its session's life.
+// The holder's server becomes unreachable, or stops answering, at different points
+// between heartbeats and of the session's life.
 func TestF041_RealLeases(t *testing.T) {
 	t.Parallel()
 	zk := realzk.Shared(t)
@@ -153,7 +152,7 @@ func TestF041_RealLeases(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		margin time.Duration
-		steps  []func(*testing.T, *leaseTrial) // until it is cut off
+		steps  []func(*testing.T, *leaseTrial) // before it is cut off
 		closed bool                            // the connection is closed and others are refused; else silence
 	}{
 		{"silence/1", 0, then(take, wait(20*step)), false},
@@ -190,17 +189,17 @@ func TestF041_RealLeases(t *testing.T) {
 				}
 				x.wasCut()
 				x.loses(t)
-				x.relay.Mend() // so that it can end its next session
+				x.relay.Mend() // lets its next session end
 			})
 		})
 	}
 	all.Wait()
 }
 
-// The same where it is hardest: on a follower, which tells its leader of the
-// sessions that it has heard of only every half tick, and with the least
-// session timeout that there may be, two ticks. The follower is isolated at the
-// moment at which sessions of different pasts have taken their locks.
+// The hardest case: a follower, which reports the sessions that it has heard to
+// its leader only every half tick, and the minimum session timeout, two ticks. The
+// follower is isolated just after sessions with different pasts have acquired
+// their locks.
 func TestF042_RealLeasesOnAFollower(t *testing.T) {
 	t.Parallel()
 	const tick = leaseTimeout / 2
@@ -223,7 +222,7 @@ func TestF042_RealLeasesOnAFollower(t *testing.T) {
 				lost.Add(1)
 				done.Go(func() {
 					t.Run(name, func(t *testing.T) {
-						// However this one ends, the others do not wait for it.
+						// The other trials do not wait for a failed one.
 						isReady, isTaken, isLost := sync.OnceFunc(ready.Done), sync.OnceFunc(taken.Done), sync.OnceFunc(lost.Done)
 						defer healed.Wait()
 						defer func() { isReady(); isTaken(); isLost() }()
@@ -258,8 +257,8 @@ func TestF042_RealLeasesOnAFollower(t *testing.T) {
 	}
 }
 
-// Somebody deletes the holder's node: it is told at once, and the next process
-// has the lock.
+// An administrator deletes the holder's node. The holder is told at once, and the
+// next process gets the lock.
 func TestF048_RealNodeIsDeleted(t *testing.T) {
 	t.Parallel()
 	zk := realzk.Shared(t)
@@ -267,7 +266,7 @@ func TestF048_RealNodeIsDeleted(t *testing.T) {
 	h := mustLock(t, a)
 	g := grantOf(t, h)
 	next := b.Acquire(t.Context())
-	within(t, "the waiter is queued", next.round.trip().placed().Done())
+	within(t, "the waiter is queued", next.round.io().positionKnown().Done())
 	told, admin := lossOf(h), newNodeProbe(t, false, zk).client.Session()
 	<-time.After(3 * defaultTenure) // its own node is watched when a round outlives the tenure
 	began := time.Now()
@@ -277,7 +276,7 @@ func TestF048_RealNodeIsDeleted(t *testing.T) {
 	took := within(t, "the holder is told", told).Sub(began)
 	t.Logf("told %v after the deletion was asked for", ms(took))
 	if took > 5*time.Second { // the heartbeat would notice after 10 s, the lease end after 20 s to 30 s
-		t.Error("not at once")
+		t.Error("the loss was reported late")
 	}
 	wantErr(t, "the holder", h.Err(), ErrLost)
 	granted(t, "the next process", next, time.Minute)
@@ -291,10 +290,9 @@ func TestF048_RealNodeIsDeleted(t *testing.T) {
 	mustRelease(t, again)
 }
 
-// The server has forgotten everything, and another process has got the lock
-// there, before the holder reaches it again, within its lease. The holder is
-// told as soon as the server answers that it does not know the session, and what
-// it held under the old session stays lost under the new one.
+// The server loses all its data, and another process gets the lock, before the
+// holder reconnects within its lease. The holder is told as soon as the server
+// answers that the session is unknown. Its old holds stay lost in the new session.
 func TestF050_RealServerForgets(t *testing.T) {
 	t.Parallel()
 	zk := realzk.Start(t)
@@ -309,7 +307,7 @@ func TestF050_RealServerForgets(t *testing.T) {
 	zk.Wipe()
 	zk.Restart()
 	b := exclusive(t, openAt(t, "next", timeout, zk), "jobs")
-	// A client is refused by a server that has seen less than it has.
+	// A server refuses clients that have seen a later zxid than its own.
 	for {
 		x := mustLock(t, b)
 		token := grantOf(t, x).Token
@@ -325,11 +323,11 @@ func TestF050_RealServerForgets(t *testing.T) {
 	took := within(t, "the holder is told", told).Sub(mended)
 	t.Logf("told %v after the server could be reached", ms(took))
 	if took > 10*time.Second { // the lease would have lasted longer than that
-		t.Error("not at once")
+		t.Error("the loss was reported late")
 	}
 	wantErr(t, "the holder", h.Err(), ErrLost)
 	again := a.Acquire(t.Context())
-	within(t, "it queues again", again.round.trip().placed().Done())
+	within(t, "it queues again", again.round.io().positionKnown().Done())
 	wantErr(t, "the next process", next.Err(), nil)
 	if _, err := h.Reenter(); brief(err) != "lost" {
 		t.Errorf("reenter: %v, want ErrLost", err)

@@ -139,7 +139,7 @@ var scriptCommands = map[string]struct {
 
 	// Time.
 	"advance": {1, "DURATION", (*script).runAdvance},
-	"await":   {3, "HOLD|CALL STATE|done LEAST..MOST: lets time pass", (*script).runAwait},
+	"await":   {3, "HOLD STATE | CALL done | PROCESS reconnected, LEAST..MOST: lets time pass", (*script).runAwait},
 
 	// The network and the server.
 	"cut":       {1, "PROCESS|all: closes the connection", (*script).runCut},
@@ -777,6 +777,10 @@ func (s *script) runAwait(a scriptArgs) {
 			return !slices.ContainsFunc(s.calls, func(c *scriptCall) bool { return c.what == call && !isClosed(c.done) })
 		}
 		name, state, _ := strings.Cut(what, " ")
+		if state == "reconnected" {
+			p := s.process(name)
+			return s.sessionOf(p) != p.session
+		}
 		return strings.HasPrefix(s.stateOf(s.hold(name)), state)
 	}
 	start := time.Now()
