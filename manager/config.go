@@ -26,15 +26,15 @@ import (
 type Config struct {
 	// ACL is set on the directories and nodes that the manager creates. ZooKeeper
 	// checks the right to delete a node on its parent, so a client that may not
-	// delete in a lock's directory cannot break the lock. The manager itself
-	// needs the rights to read, create and delete, and saves requests if it also
-	// has the right to write.
+	// delete in a lock's directory cannot break the lock. The manager itself needs
+	// the rights to read, create and delete, and saves requests if it also has the
+	// right to write.
 	//
-	// An ACL does not change what exists. So if this one does not let every
-	// client delete, the manager reads the ACLs of directories that it finds:
-	// Root's in Open, and a lock's before the first acquisition, which costs one
-	// request. If every client may delete there, it logs a warning that says what
-	// to do: one for Root, and one for the first such directory of a lock.
+	// An ACL does not change what exists. So if this one does not let every client
+	// delete, the manager reads the ACLs of directories that it finds: Root's in
+	// Open, and a lock's before the first acquisition, which costs one request. If
+	// every client may delete there, it logs a warning that says what to do: one
+	// for Root, and one for the first such directory of a lock.
 	// Defaults to all rights for every client.
 	ACL []zkio.ACL
 
@@ -45,7 +45,8 @@ type Config struct {
 	CloseTimeout time.Duration
 
 	// Dialer opens the connections to ZooKeeper, instead of the net package. It
-	// must be safe for concurrent use and honour ctx. Defaults to a net.Dialer.
+	// must be safe for concurrent use and honour ctx.
+	// Defaults to a net.Dialer.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Label names this process in its nodes, for people who look at a queue.
@@ -53,52 +54,57 @@ type Config struct {
 	Label string
 
 	// Logger gets what no caller is told: reconnects, holds that were dropped
-	// without a release, contenders that do not go away by themselves. Defaults
-	// to slog.Default().
+	// without a release, contenders that do not go away by themselves.
+	// Defaults to slog.Default().
 	Logger *slog.Logger
 
 	// LostMargin makes Lost close this long before the server might give the lock
 	// to another process, so that holders have time to stop. It must be less than
-	// a quarter of SessionTimeout. Defaults to 0.
+	// a quarter of SessionTimeout.
+	// Defaults to 0.
 	LostMargin time.Duration
 
-	// Root is the path under which the locks' directories are created. Defaults
-	// to "/holdfast".
+	// Root is the path under which the locks' directories are created.
+	// Defaults to "/holdfast".
 	Root string
 
 	// Servers are the addresses of the ensemble, as host:port. The port defaults
-	// to 2181. See ParseServers for a connection string. There is no default.
+	// to 2181. See ParseServers for a connection string.
+	// There is no default.
 	Servers []string
 
 	// SessionTimeout is how long ZooKeeper keeps the locks of a process that it
 	// does not hear from. The server may change it to fit its own bounds. It must
 	// be at least twice the server's tickTime. Below about 4 s, a failover of the
 	// ensemble loses locks. A connection that is cut silently loses them after
-	// half of it at the latest. Defaults to 10 s.
+	// half of it at the latest.
+	// Defaults to 10 s.
 	SessionTimeout time.Duration
 
 	// Tenure is how long this process may keep a lock while another process waits
 	// for it. Its goroutines share the lock, so if new ones keep arriving before
 	// the last one leaves, it would never be given up. Therefore newcomers must
-	// let the other process go first once it has waited for the tenure: they
-	// queue behind it, and the lock is released when the present holders have
-	// left. A waiting process has to be seen twice, a tenure apart, so a busy
-	// lock is given up after about two tenures. The read lock is given up in the
-	// same way for a writer of this process, once that waits and the read lock
-	// has been held for the tenure. Holders are not disturbed, but a holder that
-	// acquires the lock again as a newcomer waits for itself (see Lock.Acquire).
+	// let the other process go first once it has waited for the tenure: they queue
+	// behind it, and the lock is released when the present holders have left. A
+	// waiting process has to be seen twice, a tenure apart, so a busy lock is
+	// given up after about two tenures. The read lock is given up in the same way
+	// for a writer of this process, once that waits and the read lock has been
+	// held for the tenure. Holders are not disturbed, but a holder that acquires
+	// the lock again as a newcomer waits for itself (see Lock.Acquire).
 	// If Tenure is negative, the process keeps a lock for as long as its
 	// goroutines keep arriving, and waiting processes starve, without bound. That
-	// is for a process that is to have its locks to itself. Defaults to 100 ms.
+	// is for a process that is to have its locks to itself.
+	// Defaults to 100 ms.
 	Tenure time.Duration
 
 	// TLS enables TLS with this configuration. An empty ServerName is set to the
-	// host of the server that is dialled. Defaults to none: plain TCP.
+	// host of the server that is dialled.
+	// Defaults to none: plain TCP.
 	TLS *tls.Config
 
-	// Workers is the number of I/O goroutines, and so of this process's
-	// concurrent requests. It must be at least 9: eight are reserved for
-	// releases. Defaults to 32.
+	// Workers is the number of I/O goroutines, and so of this process's concurrent
+	// requests. It must be at least 9: eight are reserved for releases.
+	// Defaults to 32.
 	Workers int
 
 	suspended func() time.Duration // set by tests only: zkio.Config.Suspended
@@ -202,9 +208,9 @@ func checkACL(a zkio.ACL) error {
 	case a.Scheme == "":
 		return errors.New("no scheme: say \"world\", \"digest\", \"auth\", \"ip\" or what the server knows")
 	case a.Scheme == "world" && a.ID != "anyone":
-		return fmt.Errorf("scheme world knows the id \"anyone\" only, not %q", a.ID)
+		return fmt.Errorf("scheme world has only the id \"anyone\", not %q", a.ID)
 	case a.Scheme == "digest" && strings.Count(a.ID, ":") != 1:
-		return fmt.Errorf("scheme digest wants the id user:base64(sha1(user:password)), not %q", a.ID)
+		return fmt.Errorf("scheme digest needs the id user:base64(sha1(user:password)), not %q", a.ID)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error
 			default:
 			}
 			if sent {
-				return nil, h.error(op, fmt.Errorf("%w, and may be yet: %w", ErrUnknownOutcome, contextError(ctx)))
+				return nil, h.error(op, fmt.Errorf("%w, or may still be: %w", ErrUnknownOutcome, contextError(ctx)))
 			}
 			return nil, h.round.lock.ended(ctx, op)
 		}

@@ -339,8 +339,8 @@ func (h Hold) first() (*slot, uint64) {
 }
 
 // Share returns a Hold of another holder, to be passed to another goroutine,
-// which releases it when it is done. Unlike Acquire it always shares the present
-// grant, even where a newcomer has to wait for other processes. The errors are
+// which releases it when it is done. Unlike Acquire it shares this Hold's grant,
+// even where a newcomer has to wait for other processes. The errors are
 // those of [Hold.Reenter]. Share never blocks and does no I/O; it reads the
 // clock.
 func (h Hold) Share() (Hold, error) {

@@ -237,7 +237,7 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 	for !t.granted.Settled() {
 		if t.position.Load() != nil || l.behindClosedGate(h.round) {
 			//holdfast:reached-if t.position.Load() == nil: trylock: behind a closed gate
-			//holdfast:reached-if t.position.Load() != nil: trylock: somebody is ahead
+			//holdfast:reached-if t.position.Load() != nil: trylock: another contender is ahead
 			err := t.error(op, ErrLocked)
 			h.giveUp()
 			return Hold{}, err

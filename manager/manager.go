@@ -178,7 +178,7 @@ func (m *Manager) hint(err error) string {
 	case !errors.Is(err, zkio.ErrNoAuth):
 		return "check Config.Root, Config.ACL and Config.Auth"
 	case len(m.cfg.Auth) == 0:
-		return "Config.Auth is empty, so this process has only the rights of every client: give it credentials that the ACL there names, or use another Config.Root"
+		return "Config.Auth is empty, so this process has only the rights that every client has: give it credentials that the ACL there names, or use another Config.Root"
 	}
 	return "the ACL there gives the identities in Config.Auth no such right: check them; " +
 		"ZooKeeper accepts any user and password of scheme digest, so nothing else shows that one is wrong"
@@ -191,8 +191,8 @@ func (ignore) PathChanged(string, zkio.Event) {}
 
 // Exclusive returns the exclusive lock called name: a slash-separated path under
 // Config.Root, of which one leading slash is ignored. It does no I/O and does not
-// block. The same name gives the same *Lock, except that a *Lock which is idle
-// and no longer referenced is garbage-collected.
+// block. As long as a *Lock is busy or referenced, the same name gives the same
+// *Lock.
 //
 // The errors are [ErrBadName] (see [Escape] for names from elsewhere), [ErrKind]
 // if this process uses the name for a read/write lock, and [ErrClosed].
