@@ -24,7 +24,7 @@ type Stats struct {
 	LostRaces   uint64
 	LongestRace uint64
 
-	// Foreign is the number of children of the lock's directory that were no
+	// Foreign is the number of children of the lock's directory that were not
 	// contenders when it was last listed.
 	Foreign int
 }
