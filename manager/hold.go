@@ -159,9 +159,9 @@ func (h Hold) giveUpSlow() (state.Word, state.Effect) {
 
 // Unlock releases the Hold, and if it was the last one in this process blocks
 // until the lock's node is gone or ctx ends. The Hold is given up whatever Unlock
-// returns. Unlock returns nil at once if other holders of this process keep the
-// lock, and [ErrNotGranted] at once if the Hold was pending; otherwise what the
-// future of [Hold.Release] settles with.
+// returns. At once, it returns nil if other holders of this process keep the lock,
+// [ErrNotGranted] if the Hold was pending, and [ErrLost] if the lock was lost;
+// otherwise it returns what the future of [Hold.Release] settles with.
 func (h Hold) Unlock(ctx context.Context) error {
 	if h.round == nil {
 		return errZeroHold

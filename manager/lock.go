@@ -297,9 +297,9 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) erro
 	return err
 }
 
-// State returns the phase of the lock and the number of its holders in this
-// process at this moment. While the lock is being released, callers that already
-// wait for it again are not counted. It does not block.
+// State returns the lock's phase and the number of callers in this process that
+// hold it or wait for it, at this moment. While the lock is being released, callers
+// that wait for the next grant are not counted. It does not block.
 func (l *Lock) State() (state.Phase, int) {
 	w := l.cur.Load().word.Load()
 	return w.Phase(), w.Holders()
