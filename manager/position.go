@@ -21,7 +21,7 @@ type positionPromise struct{ futures.Promise[struct{}] }
 func (t *roundIO) positionKnown() *futures.Future[struct{}] {
 	p := t.promisePosition()
 	// setPosition stores the position before it looks for a promise, and this is
-	// the other way round: one sees the other.
+	// the other way round: at least one sees the other.
 	if t.position.Load() != nil {
 		p.Settle(struct{}{}, nil)
 	}

@@ -149,7 +149,7 @@ func (r *round) left(e state.Effect, lost int) {
 		// The round stays joinable: a new arrival may undo the withdrawal. If the
 		// fetch is not due yet there is nothing to cancel, and the fetch will
 		// find out. It looks at the word after both flags are set, and we look at
-		// the flags after changing the word: one sees the other.
+		// the flags after changing the word: at least one sees the other.
 		due := r.due()
 		//holdfast:reached-if !due: withdrawal: of a round whose turn has not come
 		if due {

@@ -353,7 +353,7 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		t.node.DropCreateData() // if it goes, the round does
 		t.position.Store(nil)   // after that: a caller that finds no position finds the grant
 		// The loss handler marks the lease before it looks at the words; the granter
-		// has changed the word before it looks at the lease. One sees the other.
+		// has changed the word before it looks at the lease. At least one sees the other.
 		if !lease.InForce() {
 			//holdfast:reached grant: the lease lapsed at that moment
 			t.round.fail(t.error("acquire", t.lossCause()))

@@ -52,12 +52,12 @@ func (rw *RWLock) held() (Grant, bool) {
 //
 // If l is the writer, readers of this process that are queued behind it enter
 // now. A reader's step looks for the writer's grant after its round is FETCHING;
-// we settle the grant before we look for the reader's round. One sees the other.
+// we settle the grant before we look for the reader's round. At least one sees the other.
 //
 // If l is the reader and our own writer is queued behind it, the round takes
 // newcomers for a tenure only. A writer that begins to queue makes its round
 // FETCHING before it looks for the reader's; ours is RETAINED before we look for
-// the writer's. One sees the other.
+// the writer's. At least one sees the other.
 func (rw *RWLock) granted(l *Lock) {
 	if l == rw.writer {
 		r := rw.reader.cur.Load()
