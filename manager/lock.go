@@ -30,17 +30,17 @@ type Lock struct {
 	rw   *RWLock // the pair that it belongs to; nil for an exclusive lock
 	path string  // the directory of its nodes
 
-	// cur is the present round. It only moves forward, and only the releaser of
-	// the round that it points to moves it.
+	// cur is the present round. It moves forward only, and only the releaser
+	// of the round that it points to moves it.
 	cur atomic.Pointer[round]
 
 	counters
-	directory directory
-	mixed     atomic.Bool // a contender of another kind was seen and logged
+	directory directory   // what is known about the directory
+	mixed     atomic.Bool // contenders of another kind were seen and reported
 
 	handed     atomic.Pointer[handed] // what the round before cur has left to it; see handed
 	fetches    fetchEntry
-	inContexts atomic.Bool // a context has, or had, a hold of this lock or of the other one of its pair
+	inContexts atomic.Bool // there are contexts with holds of this lock or the other one of its pair; never taken back
 	kind       queue.Kind
 }
 
