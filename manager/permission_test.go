@@ -285,7 +285,7 @@ func TestWarnsOfDirectoriesThatAreOpen(t *testing.T) {
 	everywhere(t, func(s *backend) {
 		warned := func(what string, paths ...string) {
 			s.t.Helper()
-			lines := s.log.with("WARN holdfast: everybody may delete")
+			lines := s.log.with("WARN holdfast: every client may delete")
 			s.log.clear()
 			if len(lines) != len(paths) {
 				s.t.Fatalf("%s: %d warnings, want %d: %q", what, len(lines), len(paths), lines)
