@@ -54,6 +54,9 @@ const policy = `
 	internal/realzk:
 	internal/realzk/zkserver: internal/realzk
 
+	# The embedded server as a command.
+	internal/zkembedded:      zkio/zktest
+
 	# The simulation. What is woven into the packages under test is in no file.
 	internal/sim:
 	internal/sim/weave:
@@ -92,6 +95,7 @@ const testPolicy = `
 
 	internal/realzk:          go.uber.org/goleak
 	internal/realzk/zkserver: go.uber.org/goleak
+	internal/zkembedded:      internal/jute
 	internal/apitext:         go.uber.org/goleak
 	internal/sim:             state manager zkio/zktest internal/sim/yield go.uber.org/goleak
 	internal/sim/weave:
