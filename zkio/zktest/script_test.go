@@ -49,7 +49,7 @@ import (
 //	                    of lines the answer lacks
 //	removeAll PATH      delete a node and everything below it
 //	send REQUEST        without waiting for the answer
-//	answer              wait for the answer to the first REQUEST sent
+//	answer              wait for that of the first REQUEST that was sent
 //
 // A request with then=HEX has those bytes at its end. Before a request, "code"
 // shows only the code of its answer, "brief" leaves out Stats, and "sorted" sorts
@@ -127,10 +127,12 @@ func (r *record) play(script string) string {
 		case line == "" || strings.HasPrefix(line, "#"):
 			fmt.Fprintln(&r.text, line)
 			continue
-		case m == nil && strings.HasPrefix(line, "  "), m != nil && strings.HasPrefix(m[3], "event "):
+		case strings.HasPrefix(line, "  "):
 			continue // what happened the last time
 		case m == nil:
 			r.t.Fatalf("not a line of a script: %q", line)
+		case strings.HasPrefix(m[3], "event "):
+			continue
 		}
 		command, _, _ := strings.Cut(m[3], " -> ")
 		before := r.text.String()
@@ -616,16 +618,14 @@ func (c *peer) show(verb string, r *jute.Reader) string {
 	case "exists", "setData", "setACL":
 		return c.stat(r)
 	case "getData":
-		text, data := "", r.Buffer()
-		switch {
+		switch data := r.Buffer(); {
 		case data == nil:
-			text = " null"
+			return " null" + c.stat(r)
 		case len(data) > 100:
-			text = fmt.Sprintf(" %d bytes", len(data))
+			return fmt.Sprintf(" %d bytes", len(data)) + c.stat(r)
 		default:
-			text = fmt.Sprintf(" %q", data)
+			return fmt.Sprintf(" %q", data) + c.stat(r)
 		}
-		return text + c.stat(r)
 	case "getChildren", "getEphemerals":
 		return showNames(r)
 	case "getChildren2":
