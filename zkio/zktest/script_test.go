@@ -48,8 +48,8 @@ import (
 //	                    connection of its own; with "…" show which beginnings
 //	                    of lines the answer lacks
 //	removeAll PATH      delete a node and everything below it
-//	send REQUEST        without waiting for the answer
-//	answer              wait for that of the first REQUEST that was sent
+//	send REQUEST        without waiting for its reply
+//	answer              wait for the reply to the first REQUEST that was sent
 //
 // A request with then=HEX has those bytes at its end. Before a request, "code"
 // shows only the code of its answer, "brief" leaves out Stats, and "sorted" sorts
