@@ -44,7 +44,7 @@ const policy = `
 	# Tools and tests of this repository.
 	internal/realzk:          | TESTS
 	internal/realzk/zkserver: internal/realzk | TESTS
-	internal/zkembedded:      zkio/zktest | TESTS github.com/go-zookeeper/zk
+	internal/zkembedded:      zkio/zktest | TESTS internal/jute github.com/go-zookeeper/zk
 	internal/check:           | TESTS
 	internal/sim:             | TESTS state manager zkio/zktest internal/check internal/sim/yield
 	internal/sim/weave:
