@@ -22,7 +22,7 @@ func (w slowWatcher) PathChanged(string, zkio.Event) {
 // second by its own read, while the notification of the first is still queued
 // behind a slow watcher. The read must not overtake it: the waiter would enter
 // without a node, beside the next process in the queue.
-func TestGrantDoesNotOvertakeNotifications(t *testing.T) {
+func TestF093_GrantDoesNotOvertakeNotifications(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b, d := c.lock("a"), c.lock("b"), c.lock("d")
 		holder := mustLock(c.t, a)

@@ -49,6 +49,10 @@ func TestF081_LostDelete(t *testing.T)                         { playScript(t) }
 func TestF082_DeletionImpossible(t *testing.T)                 { playScript(t) }
 func TestF084_NumbersBeginAgain(t *testing.T)                  { playScript(t) }
 func TestF085_CloseInEveryPhase(t *testing.T)                  { playScript(t) }
+func TestF091_NodeComesBack(t *testing.T)                      { playScript(t) }
+func TestF092_ContenderAheadMayNotBeRead(t *testing.T)         { playScript(t) }
+func TestF094_MarginIsKeptInShutdown(t *testing.T)             { playScript(t) }
+func TestF095_LostHoldIsGivenUpAtOnce(t *testing.T)            { playScript(t) }
 func TestFairness(t *testing.T)                                { playScript(t) }
 func TestHandOverBehindANumberNobodyGaveOut(t *testing.T)      { playScript(t) }
 func TestHandOverCostsNoHerd(t *testing.T)                     { playScript(t) }

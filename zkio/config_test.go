@@ -84,8 +84,8 @@ func TestConfigFaults(t *testing.T) {
 	})
 }
 
-// TestAuthIsNotShown: whatever prints a Config, the secret is not in it.
-func TestAuthIsNotShown(t *testing.T) {
+// TestF098_AuthIsNotShown: whatever prints a Config, the secret is not in it.
+func TestF098_AuthIsNotShown(t *testing.T) {
 	cfg := Config{Servers: []string{"zk1"}, Auth: []Auth{{"digest", []byte("user:secret")}, {"x", nil}}}
 	var shown []string
 	for _, v := range []any{cfg, &cfg, cfg.Auth, cfg.Auth[0], &cfg.Auth[0]} {

@@ -493,9 +493,9 @@ func TestCreateAtSequence(t *testing.T) {
 	})
 }
 
-// TestDeletedBetweenCreateAndLook: the node is made again, but not for ever, and
+// TestF091_DeletedBetweenCreateAndLook: the node is made again, but not for ever, and
 // never under the same path: its name and number may be all that others know.
-func TestDeletedBetweenCreateAndLook(t *testing.T) {
+func TestF091_DeletedBetweenCreateAndLook(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		s := openIn(t, z)
 		writer := newNode("/d", nil)

@@ -793,10 +793,10 @@ func TestCloseUnanswered(t *testing.T) {
 	})
 }
 
-// TestCloseInAnOutage: ctx bounds Close whatever go-zookeeper is doing at that
+// TestF097_CloseInAnOutage: ctx bounds Close whatever go-zookeeper is doing at that
 // moment. Once in an outage it sleeps for a second, when that has lasted for the
 // session's timeout, of 4 s here.
-func TestCloseInAnOutage(t *testing.T) {
+func TestF097_CloseInAnOutage(t *testing.T) {
 	for outage := 3500 * time.Millisecond; outage < 6*time.Second; outage += 50 * time.Millisecond {
 		bubble(t, func(t *testing.T, z *zktest.Server) {
 			cfg := configure(z)

@@ -28,9 +28,9 @@ func logTo(cfg *Config) *lockedBuffer {
 	return log
 }
 
-// TestHeartbeatIsNotAnswered: a server that leaves out one answer and goes on
+// TestF089_HeartbeatIsNotAnswered: a server that leaves out one answer and goes on
 // answering pings costs a connection, not the lease.
-func TestHeartbeatIsNotAnswered(t *testing.T) {
+func TestF089_HeartbeatIsNotAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		var r recorder
 		cfg := configure(z)
@@ -51,10 +51,10 @@ func TestHeartbeatIsNotAnswered(t *testing.T) {
 	})
 }
 
-// TestRequestsAreNotAnswered: those who wait for an answer that never comes hear
+// TestF089_RequestsAreNotAnswered: those who wait for an answer that never comes hear
 // of it, and why, before the next ping has been answered for long; so workers
 // are not lost to them.
-func TestRequestsAreNotAnswered(t *testing.T) {
+func TestF089_RequestsAreNotAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		c := open(t, configure(z))
 		must(t, c.Session().Create("/d", nil, nil))
@@ -77,9 +77,9 @@ func TestRequestsAreNotAnswered(t *testing.T) {
 	})
 }
 
-// TestRequestIsPendingForTooLong: other frames, such as events, do not give the
+// TestF089_RequestIsPendingForTooLong: other frames, such as events, do not give the
 // server more time for an answer.
-func TestRequestIsPendingForTooLong(t *testing.T) {
+func TestF089_RequestIsPendingForTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := connectedBench(t)
 		b.write(packet(1, jute.OpSync))
@@ -101,9 +101,9 @@ func TestRequestIsPendingForTooLong(t *testing.T) {
 	})
 }
 
-// TestFaultsAreLogged: a connection that is closed because of what the server
+// TestF090_FaultsAreLogged: a connection that is closed because of what the server
 // sends is logged, but not each time, and the errors of requests say why.
-func TestFaultsAreLogged(t *testing.T) {
+func TestF090_FaultsAreLogged(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		cfg := configure(z)
 		log := logTo(&cfg)

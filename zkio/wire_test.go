@@ -504,14 +504,9 @@ func TestWireReplies(t *testing.T) {
 
 		{"watches not set", jute.OpSetWatches, reply(-8, 0, jute.ErrNoAuth), "refused to set the watches", nil},
 		{"session closed", jute.OpClose, reply(closeXid, 5, 0), "closed", ErrClosed},
-		{"watches set that were not asked for", jute.OpSync, reply(-8, 0, 0), "request that was not made", nil},
-		{"session closed that was not", jute.OpSync, reply(closeXid, 5, 0), "request that was not made", nil},
 		{"a ping is passed over", jute.OpPing, reply(1, 5, 0, jute.AppendString(nil, "/")...), "a later request, but not ping", nil},
 		{"a change of watches is passed over", jute.OpSetWatches, reply(1, 5, 0, jute.AppendString(nil, "/")...), "a later request, but not setWatches", nil},
 		{"session expired", jute.OpCreate, reply(1, 5, jute.ErrSessionExpired), "over", ErrSessionOver},
-		{"a ping that was not sent", jute.OpSync, reply(-2, 5, 0), "request that was not made", nil},
-		{"a request that was not sent", jute.OpSync, reply(2, 5, 0), "request that was not made", nil},
-		{"a mark that is not known", jute.OpSync, reply(-77, 5, 0), "request that was not made", nil},
 		{"too short", jute.OpSync, jute.Frame(make([]byte, 4+15)), "malformed", nil},
 		{"empty", jute.OpSync, []byte{0, 0, 0, 0}, "malformed", nil},
 		{"too long", jute.OpSync, []byte{4, 0, 0, 1}, "frame of 67108865 bytes", nil},
@@ -569,6 +564,26 @@ func TestWireReplies(t *testing.T) {
 			}
 			if !is(b.s.Err(), tt.over) || b.s.Gone() != (tt.over != nil) {
 				t.Errorf("session %v, gone %v; want %v", b.s.Err(), b.s.Gone(), tt.over)
+			}
+		})
+	}
+}
+
+// TestF096_UnaskedReplies: an answer to a request that was not made costs the
+// connection, and not the session.
+func TestF096_UnaskedReplies(t *testing.T) {
+	for name, xid := range map[string]int32{
+		"close": closeXid, "set watches": jute.XidSetWatches, "ping": jute.XidPing, "a later request": 2, "an unknown mark": -77,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := connectedBench(t)
+			b.write(packet(1, jute.OpSync))
+			_, err := b.read(reply(xid, 5, 0))
+			if err == nil || !strings.Contains(err.Error(), "request that was not made") || b.s.link.wire != nil {
+				t.Errorf("error %v, connection %v; want the connection cut", err, b.s.link.wire)
+			}
+			if b.s.Err() != nil {
+				t.Errorf("the session is over: %v", b.s.Err())
 			}
 		})
 	}
