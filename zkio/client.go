@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
 )
 
 const (
@@ -85,7 +87,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	case err = <-c.opened:
 	case <-ctx.Done():
 		err = fmt.Errorf("no session with %s within %v: %s: %w", strings.Join(cfg.Servers, ", "),
-			c.clock.now().Round(10*time.Millisecond), c.hosts.why(), ended(ctx))
+			c.clock.now().Round(10*time.Millisecond), c.hosts.why(), ctxerr.Of(ctx))
 	}
 	if err == nil {
 		return c, nil
@@ -94,16 +96,6 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	cancel()
 	_ = c.Close(now) // there was no session whose end could be confirmed
 	return nil, fmt.Errorf("zkio: open: %w", trimmed{err})
-}
-
-// ended returns the error of a context that has ended: its Err, and its cause
-// if that is another.
-func ended(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // trimmed is an error without the prefix of the package, to be put after it.

@@ -156,7 +156,7 @@ func (cfg Config) resolve() (Config, error) {
 // a port follows. The error wraps ErrBadArguments.
 func ServerAddress(s string) (string, error) {
 	bad := func(why string) (string, error) {
-		return "", fmt.Errorf("%w: %q is not the address of one server, host:port: %s", ErrBadArguments, s, why)
+		return "", &joined{fmt.Sprintf("%q is not the address of one server, host:port: %s", s, why), []error{ErrBadArguments}}
 	}
 	host, port := s, defaultPort
 	if h, p, err := net.SplitHostPort(s); err == nil {
