@@ -77,6 +77,23 @@ func overError(op, path string, err error) error {
 	return &opError{op: op, path: path, kind: kind, why: err}
 }
 
+// read makes a call that changes nothing. If it fails, the caller must not use
+// what do has set.
+func (s *Session) read(op, path string, do func() error) error {
+	if err := s.waitConnected(op, path, len(path)); err != nil {
+		return err
+	}
+	return s.wrapErr(op, path, do())
+}
+
+// write makes a call that changes something, by a request of about size bytes.
+func (s *Session) write(op, path string, size int, do func() error) error {
+	if err := s.waitConnected(op, path, size); err != nil {
+		return err
+	}
+	return s.wrapWriteErr(op, path, do())
+}
+
 // Prove obtains a proof that the session is alive at the leader, and that the
 // node at path exists: an empty transaction that checks it. It extends the
 // session's lease, or begins one. If the node is gone, Prove fails with
@@ -101,11 +118,10 @@ func (s *Session) NotifyDeleted(path string) {
 // Children returns the names of dir's children, in no order, and dir's Stat. It
 // leaves a watch for dir's children if a watcher is registered for dir.
 func (s *Session) Children(dir string) ([]string, Stat, error) {
-	if err := s.waitConnected("list", dir, len(dir)); err != nil {
-		return nil, Stat{}, err
-	}
-	names, st, err := s.conn.Children(dir)
-	if err := s.wrapErr("list", dir, err); err != nil {
+	var names []string
+	var st *zk.Stat
+	err := s.read("list", dir, func() (err error) { names, st, err = s.conn.Children(dir); return err })
+	if err != nil {
 		return nil, Stat{}, err
 	}
 	return names, statOf(st), nil
@@ -114,11 +130,10 @@ func (s *Session) Children(dir string) ([]string, Stat, error) {
 // Get returns a node's data and Stat. It leaves a watch for the node if a
 // watcher is registered for path.
 func (s *Session) Get(path string) ([]byte, Stat, error) {
-	if err := s.waitConnected("get", path, len(path)); err != nil {
-		return nil, Stat{}, err
-	}
-	data, st, err := s.conn.Get(path)
-	if err := s.wrapErr("get", path, err); err != nil {
+	var data []byte
+	var st *zk.Stat
+	err := s.read("get", path, func() (err error) { data, st, err = s.conn.Get(path); return err })
+	if err != nil {
 		return nil, Stat{}, err
 	}
 	return data, statOf(st), nil
@@ -148,25 +163,22 @@ func (s *Session) Look(path string) (data []byte, st Stat, readable bool, err er
 // Exists returns a node's Stat and whether there is such a node. It leaves a
 // watch, for the node or for its creation, if a watcher is registered for path.
 func (s *Session) Exists(path string) (Stat, bool, error) {
-	if err := s.waitConnected("look at", path, len(path)); err != nil {
+	var there bool
+	var st *zk.Stat
+	err := s.read("look at", path, func() (err error) { there, st, err = s.conn.Exists(path); return err })
+	if err != nil {
 		return Stat{}, false, err
 	}
-	ok, st, err := s.conn.Exists(path)
-	if err := s.wrapErr("look at", path, err); err != nil {
-		return Stat{}, false, err
-	}
-	return statOf(st), ok, nil
+	return statOf(st), there, nil
 }
 
 // ACL returns a node's access control list. It takes the right to read the node
 // or to administer it. Without the latter the hashes in entries of the scheme
 // digest are not shown.
 func (s *Session) ACL(path string) ([]ACL, error) {
-	if err := s.waitConnected("get the ACL of", path, len(path)); err != nil {
-		return nil, err
-	}
-	entries, _, err := s.conn.GetACL(path)
-	if err := s.wrapErr("get the ACL of", path, err); err != nil {
+	var entries []zk.ACL
+	err := s.read("get the ACL of", path, func() (err error) { entries, _, err = s.conn.GetACL(path); return err })
+	if err != nil {
 		return nil, err
 	}
 	acl := make([]ACL, len(entries))
@@ -185,11 +197,12 @@ func (s *Session) Create(path string, data []byte, acl []ACL) error {
 // create creates a node and returns its path, which the server completes if
 // the node is sequential.
 func (s *Session) create(path string, data []byte, flags int32, acl []ACL) (string, error) {
-	if err := s.waitConnected("create", path, len(path)+len(data)+sizeOfACL(acl)); err != nil {
-		return "", err
-	}
-	made, err := s.conn.Create(path, data, flags, zkACL(acl))
-	if err := s.wrapWriteErr("create", path, err); err != nil {
+	var made string
+	err := s.write("create", path, len(path)+len(data)+sizeOfACL(acl), func() (err error) {
+		made, err = s.conn.Create(path, data, flags, zkACL(acl))
+		return err
+	})
+	if err != nil {
 		return "", err
 	}
 	return made, nil
@@ -198,11 +211,9 @@ func (s *Session) create(path string, data []byte, flags int32, acl []ACL) (stri
 // Set replaces a node's data if they have the given version, or any version if
 // that is -1, and returns the node's Stat.
 func (s *Session) Set(path string, data []byte, version int32) (Stat, error) {
-	if err := s.waitConnected("set", path, len(path)+len(data)); err != nil {
-		return Stat{}, err
-	}
-	st, err := s.conn.Set(path, data, version)
-	if err := s.wrapWriteErr("set", path, err); err != nil {
+	var st *zk.Stat
+	err := s.write("set", path, len(path)+len(data), func() (err error) { st, err = s.conn.Set(path, data, version); return err })
+	if err != nil {
 		return Stat{}, err
 	}
 	return statOf(st), nil
@@ -211,21 +222,14 @@ func (s *Session) Set(path string, data []byte, version int32) (Stat, error) {
 // Delete deletes a node if its data have the given version, or any version if
 // that is -1.
 func (s *Session) Delete(path string, version int32) error {
-	if err := s.waitConnected("delete", path, len(path)); err != nil {
-		return err
-	}
-	return s.wrapWriteErr("delete", path, s.conn.Delete(path, version))
+	return s.write("delete", path, len(path), func() error { return s.conn.Delete(path, version) })
 }
 
 // Sync waits until the session's server has caught up with the leader: what
 // was committed before the call is seen by reads after it. It proves nothing
 // about the session: a leader that has lost its followers still answers it.
 func (s *Session) Sync(path string) error {
-	if err := s.waitConnected("sync", path, len(path)); err != nil {
-		return err
-	}
-	_, err := s.conn.Sync(path)
-	return s.wrapErr("sync", path, err)
+	return s.read("sync", path, func() error { _, err := s.conn.Sync(path); return err })
 }
 
 // Multi performs ops in one transaction: all of them or none. If it fails, the
@@ -313,11 +317,11 @@ func (s *Session) EnsureDir(dir string, acl []ACL) error {
 // makeDir makes the one directory dir.
 func (s *Session) makeDir(dir string, acl []ACL) error {
 	if !s.noContainers.Load() {
-		if err := s.waitConnected("create", dir, len(dir)+sizeOfACL(acl)); err != nil {
+		err := s.write("create", dir, len(dir)+sizeOfACL(acl), func() error {
+			_, err := s.conn.CreateContainer(dir, nil, zk.FlagContainer, zkACL(acl))
 			return err
-		}
-		_, err := s.conn.CreateContainer(dir, nil, zk.FlagContainer, zkACL(acl))
-		if err = s.wrapWriteErr("create", dir, err); !errors.Is(err, ErrUnsupported) {
+		})
+		if !errors.Is(err, ErrUnsupported) {
 			return err
 		}
 		s.noContainers.Store(true)

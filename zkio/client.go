@@ -7,10 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 )
@@ -51,8 +50,7 @@ type Client struct {
 	closed     chan struct{} // closed when Close is done
 	closeErr   error         // written before closed is closed
 
-	ran   chan struct{}  // closed when run has returned
-	group errgroup.Group // run and the client's other goroutines; Close joins them
+	running sync.WaitGroup // the goroutine of run
 }
 
 // Open connects to a server and waits for the first session. ctx bounds Open
@@ -66,22 +64,18 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg:     cfg,
-		clock:   cfg.clock,
+		clock:   newClock(cfg.Suspended),
 		watches: newWatches(),
 		opened:  make(chan error, 1),
 		closing: make(chan struct{}),
 		closed:  make(chan struct{}),
-		ran:     make(chan struct{}),
-	}
-	if c.clock == nil {
-		c.clock = newClock(cfg.Suspended)
 	}
 	c.hosts = newHosts(cfg.Servers, c.clock)
 	c.dispatcher = newDispatcher(c.watches, cfg.Listener)
 	c.pool = newPool(cfg.Workers)
 	c.delays = newDelays(c.pool, c.clock)
-	c.group.Go(func() error { c.dispatcher.run(); return nil })
-	c.group.Go(func() error { c.run(); return nil })
+	c.dispatcher.running.Go(c.dispatcher.run)
+	c.running.Go(c.run)
 
 	select {
 	case err = <-c.opened:
@@ -106,7 +100,6 @@ func (t trimmed) Unwrap() error { return t.error }
 
 // run has one session after the other, until Close.
 func (c *Client) run() {
-	defer close(c.ran)
 	short := 0 // sessions in a row that ended as soon as they had begun
 	for epoch := uint64(1); ; epoch++ {
 		began := c.clock.now()
@@ -124,7 +117,7 @@ func (c *Client) run() {
 		if short++; c.clock.now()-began > s.Timeout() {
 			short = 1
 		}
-		if short > 1 && !c.sleep(Backoff(short-2, firstPause, sessionPause)) {
+		if short > 1 && !sleep(Backoff(short-2, firstPause, sessionPause), c.closing) {
 			return
 		}
 	}
@@ -148,7 +141,7 @@ func (c *Client) live(s *Session) bool {
 		s.shut(c.closeCtx, c.grace)
 	}
 	err := s.Err()
-	if s.told() {
+	if c.Session() == s {
 		c.dispatcher.push(notice{ended: s, cause: err})
 		if !errors.Is(err, ErrClosed) {
 			log.Warn("zookeeper session is over", "session", sessionID(s), "epoch", s.epoch, "cause", err)
@@ -185,7 +178,7 @@ func (c *Client) begin(s *Session) bool {
 	c.stats.sessions.Add(1)
 	c.current.Store(s)
 	c.dispatcher.push(notice{started: s})
-	s.group.Go(func() { s.leases.watch(s.over) })
+	s.group.Go(func() { s.leases.watch(s.over, s.Timeout) })
 	s.group.Go(s.heartbeat)
 	s.publish()
 	c.cfg.Logger.Info("zookeeper session begins", "session", sessionID(s), "epoch", s.epoch, "timeout", s.Timeout())
@@ -198,23 +191,28 @@ func (c *Client) begin(s *Session) bool {
 func sessionID(s *Session) string { return fmt.Sprintf("%#x", s.ID()) }
 
 // isClosing reports whether Close has got as far as ending the session.
-func (c *Client) isClosing() bool {
+func (c *Client) isClosing() bool { return isClosed(c.closing) }
+
+func isClosed(ch <-chan struct{}) bool {
 	select {
-	case <-c.closing:
+	case <-ch:
 		return true
 	default:
 		return false
 	}
 }
 
-// sleep waits for d, and reports false as soon as the client is closing.
-func (c *Client) sleep(d time.Duration) bool {
+// sleep waits for d, and reports false as soon as stop is closed.
+func sleep(d time.Duration, stop <-chan struct{}) bool {
+	if d <= 0 {
+		return !isClosed(stop)
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-c.closing:
+	case <-stop:
 		return false
 	}
 }
@@ -252,11 +250,10 @@ func (c *Client) Close(ctx context.Context) error {
 	c.closeCtx, c.grace = ctx, grace
 	close(c.closing)
 	// run ends the session and returns. Calls that were waiting fail.
-	<-c.ran
+	c.running.Wait()
 	c.delays.close()
 	c.pool.finish()
 	c.dispatcher.close()
-	c.group.Wait() //nolint:errcheck // its functions return nil only
 
 	if s := c.Session(); s != nil && !s.Gone() {
 		c.closeErr = &opError{op: "close", kind: ErrUnknown, why: fmt.Errorf(

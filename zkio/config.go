@@ -72,8 +72,6 @@ type Config struct {
 	// itself. On macOS it does not; a program that can call
 	// mach_continuous_time can return the difference here.
 	Suspended func() time.Duration
-
-	clock *clock // set by tests only
 }
 
 // An Auth is one set of credentials. Printing, logging or marshaling it, or a

@@ -116,10 +116,9 @@ func (s *Session) beginDialing() (flush bool) {
 func (s *Session) dial(_, server string, _ time.Duration) (net.Conn, error) {
 	hosts := s.client.hosts
 	s.attempting()
-	if !s.sleep(hosts.pause(s.Timeout())) {
+	if !sleep(hosts.pause(s.Timeout()), s.over) {
 		return nil, s.park()
 	}
-	hosts.trying(server)
 	began := s.client.clock.now()
 	ctx, cancel := context.WithTimeout(s.ctx, hosts.attempt(s.Timeout()))
 	defer cancel()
@@ -172,14 +171,7 @@ func (s *Session) park() error {
 }
 
 // isQuitting reports whether closeConn has let go-zookeeper's main loop go.
-func (s *Session) isQuitting() bool {
-	select {
-	case <-s.quitting:
-		return true
-	default:
-		return false
-	}
-}
+func (s *Session) isQuitting() bool { return isClosed(s.quitting) }
 
 // closeConn closes go-zookeeper's connection object and joins its goroutines
 // and the session's own. The session must be over.

@@ -116,36 +116,32 @@ func (e *opError) Unwrap() []error {
 // that it has no name for.
 const unknownCode = "unknown error: "
 
+var sentinels = []struct{ from, to error }{
+	{zk.ErrNoServer, ErrNotSent},
+	{zk.ErrNoNode, ErrNoNode},
+	{zk.ErrNodeExists, ErrNodeExists},
+	{zk.ErrNoAuth, ErrNoAuth},
+	{zk.ErrBadVersion, ErrBadVersion},
+	{zk.ErrNotEmpty, ErrNotEmpty},
+	{zk.ErrNoChildrenForEphemerals, ErrNoChildrenForEphemerals},
+	{zk.ErrInvalidACL, ErrInvalidACL},
+	{zk.ErrAuthFailed, ErrAuthFailed},
+	{zk.ErrSessionExpired, ErrSessionOver},
+	{zk.ErrBadArguments, ErrBadArguments},
+	{zk.ErrInvalidPath, ErrBadArguments},
+	{zk.ErrInvalidFlags, ErrBadArguments},
+}
+
 // sentinelOf returns the sentinel for an error of go-zookeeper's, nil for nil. An
 // error that it does not know is ErrUnknown, which is the safe default.
 func sentinelOf(err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.Is(err, zk.ErrNoServer):
-		return ErrNotSent
-	case errors.Is(err, zk.ErrNoNode):
-		return ErrNoNode
-	case errors.Is(err, zk.ErrNodeExists):
-		return ErrNodeExists
-	case errors.Is(err, zk.ErrNoAuth):
-		return ErrNoAuth
-	case errors.Is(err, zk.ErrBadVersion):
-		return ErrBadVersion
-	case errors.Is(err, zk.ErrNotEmpty):
-		return ErrNotEmpty
-	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
-		return ErrNoChildrenForEphemerals
-	case errors.Is(err, zk.ErrInvalidACL):
-		return ErrInvalidACL
-	case errors.Is(err, zk.ErrAuthFailed):
-		return ErrAuthFailed
-	case errors.Is(err, zk.ErrSessionExpired):
-		return ErrSessionOver
-	case errors.Is(err, zk.ErrBadArguments),
-		errors.Is(err, zk.ErrInvalidPath),
-		errors.Is(err, zk.ErrInvalidFlags):
-		return ErrBadArguments
+	}
+	for _, s := range sentinels {
+		if errors.Is(err, s.from) {
+			return s.to
+		}
 	}
 	if code, ok := strings.CutPrefix(err.Error(), unknownCode); ok {
 		if n, err := strconv.ParseInt(code, 10, 32); err == nil {

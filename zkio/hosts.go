@@ -63,7 +63,7 @@ func newHosts(servers []string, c *clock) *hosts {
 	return h
 }
 
-// pick returns the server to try next.
+// pick returns the server to try next, and notes that it is being tried.
 func (h *hosts) pick() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,6 +75,9 @@ func (h *hosts) pick() string {
 	}
 	server := h.order[h.next]
 	h.next = (h.next + 1) % len(h.order)
+	if h.reasons[server] == "" {
+		h.reasons[server] = "no answer yet"
+	}
 	return server
 }
 
@@ -115,15 +118,6 @@ func (h *hosts) connected(server string) {
 	defer h.mu.Unlock()
 	h.up, h.upSince = true, h.clock.now()
 	delete(h.reasons, server)
-}
-
-// trying notes that server is being tried.
-func (h *hosts) trying(server string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.reasons[server] == "" {
-		h.reasons[server] = "no answer yet"
-	}
 }
 
 // noteFailure notes why an attempt at server failed, or why its connection was

@@ -42,15 +42,9 @@ const (
 )
 
 func (e Event) String() string {
-	switch e {
-	case NodeCreated:
-		return "created"
-	case NodeDeleted:
-		return "deleted"
-	case NodeDataChanged:
-		return "data changed"
-	case NodeChildrenChanged:
-		return "children changed"
+	names := [...]string{NodeCreated: "created", NodeDeleted: "deleted", NodeDataChanged: "data changed", NodeChildrenChanged: "children changed"}
+	if e < NodeCreated || int(e) >= len(names) {
+		return "invalid event"
 	}
-	return "invalid event"
+	return names[e]
 }

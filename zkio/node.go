@@ -110,7 +110,7 @@ func (n *Node) KeepAlive(on bool) {
 	case on:
 		n.session.nodes.add(n)
 	default:
-		n.session.nodes.remove(n)
+		n.session.nodes.remove(n, n.path)
 	}
 }
 
@@ -529,7 +529,7 @@ func (n *Node) release() {
 	if n.path == "" {
 		return
 	}
-	n.session.nodes.remove(n)
+	n.session.nodes.remove(n, n.path)
 	if n.watched {
 		n.watched = false
 		n.session.client.Unwatch(n.path, n.watcher)

@@ -590,11 +590,11 @@ func TestHeartbeatLeavesTheNextNode(t *testing.T) {
 		picked, path := s.nodes.pick()
 		must(t, n.Delete(s))
 		must(t, n.Create(s))
-		s.nodes.removePath(picked, path)
+		s.nodes.remove(picked, path)
 		if picked != n || s.nodes.len() != 1 {
 			t.Errorf("%d nodes are kept alive, want the new one", s.nodes.len())
 		}
-		s.nodes.removePath(n, n.Path())
+		s.nodes.remove(n, n.Path())
 		if s.nodes.len() != 0 {
 			t.Error("the node that was picked is kept alive")
 		}

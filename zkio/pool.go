@@ -5,8 +5,6 @@ package zkio
 import (
 	"context"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // A Queue is one of the pool's two.
@@ -48,14 +46,14 @@ const (
 )
 
 // A pool is the fixed set of goroutines that perform every call to ZooKeeper
-// but the heartbeats. They are owned by an errgroup and joined by finish.
+// but the heartbeats. finish joins them.
 //
 // While there is no connected session, tasks wait in their queues, where they
 // cost nothing, and not on workers.
 type pool struct {
 	workers  int
 	fetchers int // the largest number of fetches that run at a time
-	group    errgroup.Group
+	group    sync.WaitGroup
 
 	mu      sync.Mutex // protects what follows
 	work    *sync.Cond // of mu; the workers wait on it
@@ -146,14 +144,14 @@ func (p *pool) changedLocked() {
 }
 
 // serve is what a worker runs.
-func (p *pool) serve() error {
+func (p *pool) serve() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
 		t, q, ok := p.takeLocked()
 		if !ok {
 			if p.stage == poolEnds {
-				return nil
+				return
 			}
 			p.work.Wait()
 			continue
@@ -240,5 +238,5 @@ func (p *pool) finish() {
 	p.stage = poolEnds
 	p.work.Broadcast()
 	p.mu.Unlock()
-	p.group.Wait() //nolint:errcheck // serve returns nil only
+	p.group.Wait()
 }

@@ -77,7 +77,7 @@ func newSession(c *Client, epoch uint64) *Session {
 		change:      make(chan struct{}),
 		password:    make([]byte, 16), // what to send for a new session
 	}
-	s.leases = newLeaseTracker(c.clock, c.cfg.LostMargin, &c.stats.proofs, func(l *Lease) {
+	s.leases = newLeaseTracker(c.clock.now, c.cfg.LostMargin, &c.stats.proofs, func(l *Lease) {
 		c.dispatcher.push(notice{lapsed: l})
 	})
 	s.nodes.wake = make(chan struct{}, 1)
@@ -108,12 +108,10 @@ func (s *Session) Client() *Client { return s.client }
 // Err returns nil while the session may be alive, and then why it is over: an
 // error that wraps ErrSessionOver, or ErrClosed if the client was closed.
 func (s *Session) Err() error {
-	select {
-	case <-s.over:
+	if isClosed(s.over) {
 		return s.err
-	default:
-		return nil
 	}
+	return nil
 }
 
 // Gone reports whether a server has said that the session has ended. Its
@@ -129,21 +127,6 @@ func (s *Session) Gone() bool { return s.gone.Load() }
 // Lease returns the session's present lease. It is never nil: before the first
 // proof, and between a lapse and the next proof, it is one that is not in force.
 func (s *Session) Lease() *Lease { return s.leases.current.Load() }
-
-// sleep waits for d, and reports false as soon as the session is over.
-func (s *Session) sleep(d time.Duration) bool {
-	if d <= 0 {
-		return s.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-s.over:
-		return false
-	}
-}
 
 // attempting notes that another attempt to connect begins. When every server
 // was tried in vain it logs that, once in an outage: while the lease lasts,
@@ -269,13 +252,6 @@ func (s *Session) publish() {
 	s.gateLocked()
 }
 
-// told reports whether the client's users know the session.
-func (s *Session) told() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.published
-}
-
 // await returns the present connection, or waits for one as long as neither ctx
 // nor grace has ended.
 func (s *Session) await(ctx context.Context, grace <-chan struct{}) *wire {
@@ -283,7 +259,7 @@ func (s *Session) await(ctx context.Context, grace <-chan struct{}) *wire {
 		s.mu.Lock()
 		w, change := s.link.wire, s.change
 		s.mu.Unlock()
-		if w != nil && !w.isClosed() {
+		if w != nil && !isClosed(w.closed) {
 			return w
 		}
 		// A connection that was closed just now is there until that is noticed,

@@ -120,22 +120,10 @@ func (w *wire) cut(err error) {
 	w.s.disconnected(w)
 }
 
-// isClosed reports whether the connection was cut.
-func (w *wire) isClosed() bool {
-	select {
-	case <-w.closed:
-		return true
-	default:
-		return false
-	}
-}
-
 // acquire takes the turn to write. It fails if the wire is closed.
 func (w *wire) acquire() error {
-	select {
-	case <-w.closed:
+	if isClosed(w.closed) {
 		return errWireClosed
-	default:
 	}
 	select {
 	case w.turn <- struct{}{}:
@@ -168,11 +156,8 @@ func (w *wire) send(req request, frame []byte) error {
 }
 
 func isTimeout(err error) bool {
-	if err == nil {
-		return false // before timeout is allocated
-	}
-	var timeout net.Error
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // Write takes one packet of go-zookeeper's. It always reports success.
