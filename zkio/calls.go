@@ -10,17 +10,16 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// maxRequest is the largest request that is sent: what a server takes by
-// default, less room for what is counted roughly.
+// maxRequest is the largest request sent: a server's default limit, less some.
 const maxRequest = 1<<20 - 8192
 
-// waitConnected waits until there is a connection. It refuses a call on a session that
-// is over, one for which every server was tried in vain, and a request that is
-// too large for a server, which would close the connection over it.
+// waitConnected waits until there is a connection. It fails if the session is
+// over, if every server was tried in vain, and if the request is too large: a
+// server would close the connection over it.
 //
-// Calls wait here because go-zookeeper does not give back a request while there
-// is no connection. The few that are queued there when the connection breaks are
-// sent on the next one, or fail with the session.
+// Calls wait here because go-zookeeper does not give a request back while there
+// is no connection. It sends the few that it has then on the next connection, or
+// fails them with the session.
 func (s *Session) waitConnected(op, path string, size int) error {
 	if size > maxRequest {
 		return badArguments(op, path, "a request of %d bytes is more than the %d that a server takes", size, maxRequest)
@@ -34,8 +33,8 @@ func (s *Session) waitConnected(op, path string, size int) error {
 	return nil
 }
 
-// wrapErr makes a call's error from what go-zookeeper returned. Whatever that is,
-// it is not to be relied on once the session is over.
+// wrapErr makes a call's error from go-zookeeper's, or from the session's end:
+// once that has come, no result can be relied on.
 func (s *Session) wrapErr(op, path string, err error) error {
 	if over := s.Err(); over != nil {
 		return overError(op, path, over)
@@ -43,9 +42,8 @@ func (s *Session) wrapErr(op, path string, err error) error {
 	return s.wrapLiveErr(op, path, err)
 }
 
-// wrapWriteErr is wrapErr for a call that changes something. If the session is over,
-// the error wraps ErrUnknown as well, unless go-zookeeper's says that the call
-// changed nothing.
+// wrapWriteErr is wrapErr for a change. If the session is over, the error wraps
+// ErrUnknown as well, unless go-zookeeper's says that nothing was changed.
 func (s *Session) wrapWriteErr(op, path string, err error) error {
 	over := s.Err()
 	if over == nil {
@@ -107,10 +105,9 @@ func (s *Session) Prove(path string) error {
 }
 
 // NotifyDeleted tells path's watchers that its node was deleted, on behalf of a
-// caller whose own request has failed with ErrNoNode. They are told by the
-// dispatcher, after every event that came before the answer to that request. So
-// a caller that waits to be told instead of acting on the error itself learns of
-// deletions in the order in which they happened. It does not block.
+// caller whose request has failed with ErrNoNode. The dispatcher tells them after
+// every event that came before that answer, so a caller that waits to be told
+// learns of deletions in the order in which they happened. It does not block.
 func (s *Session) NotifyDeleted(path string) {
 	s.client.dispatcher.push(notice{path: path, event: NodeDeleted})
 }
@@ -139,15 +136,13 @@ func (s *Session) Get(path string) ([]byte, Stat, error) {
 	return data, statOf(st), nil
 }
 
-// Look is Get for a caller that can do without the data. If the node's ACL keeps
-// them from being read, Look asks whether the node exists, which takes no right;
-// readable is false then. Servers tell a client nothing of what happens to a node
-// that it may not read, so to hear of its deletion watch its parent's children.
-// ErrNoNode means that there is no such node.
+// Look is Get for a caller that can do without the data. If the node's ACL
+// forbids reading them, Look asks whether the node exists, which takes no right,
+// and readable is false. A server tells a client nothing of a node that it may
+// not read; to hear of its deletion, watch its parent's children.
 //
-// Should the node be deleted between these two requests, the server is left with
-// a watch for its creation. Unwatch path, as is due when a node is gone, and the
-// watch ends with the connection.
+// Should the node be deleted between the two requests, the server is left with a
+// watch for its creation, which ends with the connection if path is unwatched.
 func (s *Session) Look(path string) (data []byte, st Stat, readable bool, err error) {
 	data, st, err = s.Get(path)
 	if !errors.Is(err, ErrNoAuth) {
@@ -172,9 +167,8 @@ func (s *Session) Exists(path string) (Stat, bool, error) {
 	return statOf(st), there, nil
 }
 
-// ACL returns a node's access control list. It takes the right to read the node
-// or to administer it. Without the latter the hashes in entries of the scheme
-// digest are not shown.
+// ACL returns a node's access control list. It takes the right to read or to
+// administer the node; without the latter, servers hide the hashes of digests.
 func (s *Session) ACL(path string) ([]ACL, error) {
 	var entries []zk.ACL
 	err := s.read("get the ACL of", path, func() (err error) { entries, _, err = s.conn.GetACL(path); return err })
@@ -194,8 +188,8 @@ func (s *Session) Create(path string, data []byte, acl []ACL) error {
 	return err
 }
 
-// create creates a node and returns its path, which the server completes if
-// the node is sequential.
+// create creates a node and returns its path, which ends in a number if the node
+// is sequential.
 func (s *Session) create(path string, data []byte, flags int32, acl []ACL) (string, error) {
 	var made string
 	err := s.write("create", path, len(path)+len(data)+sizeOfACL(acl), func() (err error) {
@@ -225,9 +219,9 @@ func (s *Session) Delete(path string, version int32) error {
 	return s.write("delete", path, len(path), func() error { return s.conn.Delete(path, version) })
 }
 
-// Sync waits until the session's server has caught up with the leader: what
-// was committed before the call is seen by reads after it. It proves nothing
-// about the session: a leader that has lost its followers still answers it.
+// Sync waits until the session's server has caught up with the leader: reads
+// after it see what was committed before it. It proves nothing about the
+// session: a leader that has lost its followers still answers.
 func (s *Session) Sync(path string) error {
 	return s.read("sync", path, func() error { _, err := s.conn.Sync(path); return err })
 }
@@ -267,8 +261,7 @@ func (s *Session) multi(op, path string, ops ...Op) ([]OpResult, error) {
 	failed := false
 	for i, a := range answers {
 		results[i] = OpResult{Path: a.String, Stat: statOf(a.Stat)}
-		// The errors of the operations after the one that failed say no more than
-		// that those were not attempted.
+		// The errors after the first say only that those were not attempted.
 		if a.Error != nil && !failed && i < len(ops) {
 			failed = true
 			path = ops[i].path

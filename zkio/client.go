@@ -22,10 +22,8 @@ const (
 	sessionPause = 5 * time.Second
 )
 
-// A Client is a client of a ZooKeeper ensemble. It has one session after the
-// other, a pool of goroutines that make the calls, and a dispatcher that tells
-// listeners and watchers what happened. Its methods may be called by any
-// goroutine.
+// A Client is a client of a ZooKeeper ensemble. Any goroutine may call its
+// methods.
 type Client struct {
 	cfg        Config
 	clock      *clock
@@ -41,8 +39,8 @@ type Client struct {
 
 	opened  chan error    // of capacity 1: the first session's outcome
 	closing chan struct{} // closed when sessions are to end
-	// closeCtx and grace bound the end of the session; they are written
-	// before closing is closed, and read only after.
+	// These bound the end of the session. Written before closing is closed, and
+	// read only after.
 	closeCtx context.Context
 	grace    <-chan struct{}
 
@@ -53,10 +51,9 @@ type Client struct {
 	running sync.WaitGroup // the goroutine of run
 }
 
-// Open connects to a server and waits for the first session. ctx bounds Open
-// only. Open fails if ctx ends first, and says which servers were tried and why
-// each failed, or if the configuration is wrong or the credentials are refused.
-// Nothing is left behind then.
+// Open connects to a server and waits for the first session. ctx bounds Open only.
+// If ctx ends first, the configuration is wrong or the credentials are refused,
+// Open says so, names each server's failure, and leaves nothing behind.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
 	cfg, err := cfg.resolve()
 	if err != nil {
@@ -217,17 +214,16 @@ func sleep(d time.Duration, stop <-chan struct{}) bool {
 	}
 }
 
-// Close ends the client. It refuses new Fetches, waits for the Releases that are
-// queued or running, closes the session, runs the tasks that are left, with the
-// session that is over, and joins every goroutine of the client's. ctx bounds the
-// wait for the releases and for the server's answer; if there is no connection,
-// Close waits for one for a second at most. It always waits until the tasks that
-// are running have returned.
+// Close ends the client. It refuses new Fetches, waits for queued and running
+// Releases, closes the session, runs the remaining tasks with that session, which
+// is over, and joins every goroutine. ctx bounds the wait for the releases and
+// for the server's answer; Close waits for a missing connection for a second at
+// most. It always waits until running tasks have returned, so a Task, a Listener
+// or a Watcher must not call it.
 //
 // It returns an error if no server confirmed the end of the session, so that
 // ephemeral nodes may remain until the session times out. A second Close waits
-// for the first and returns the same. Close must not be called by a Task, a
-// Listener or a Watcher, because it waits for them.
+// for the first and returns the same.
 func (c *Client) Close(ctx context.Context) error {
 	if !c.closeBegun.CompareAndSwap(false, true) {
 		<-c.closed
@@ -262,9 +258,9 @@ func (c *Client) Close(ctx context.Context) error {
 	return c.closeErr
 }
 
-// Submit hands t to the pool, which runs it when a worker is free and there is
-// a connected session. It never blocks. It reports false if the client is
-// closed or, for Fetches, being closed; t is not run then.
+// Submit has a worker run t when one is free and the session is connected. It
+// never blocks. It reports false, and t is not run, if the client is closed or,
+// for Fetches, being closed.
 func (c *Client) Submit(q Queue, t Task) bool { return c.pool.submit(q, t) }
 
 // SubmitAfter is Submit after d. If the client is closed meanwhile, t is run at
@@ -275,17 +271,15 @@ func (c *Client) SubmitAfter(d time.Duration, q Queue, t Task) bool { return c.d
 // not there yet. It is never nil after Open.
 func (c *Client) Session() *Session { return c.current.Load() }
 
-// Watch registers w for path. Call it before the read that is to set the watch:
-// [Session.Get], [Session.Exists] and [Session.Children] set one if a watcher is
-// registered for the path. Any number of watchers can be registered for a path;
-// the same one counts once. A registration outlives its events, reconnects and
-// sessions, and ends with Unwatch only. Watch does no I/O and does not block.
+// Watch registers w for path: [Session.Get], [Session.Exists] and
+// [Session.Children] set a watch if a watcher is registered when they are called.
+// A path can have any number of watchers; the same one counts once. Only Unwatch
+// ends a registration. Watch does no I/O and does not block.
 //
 // A watch fires once: after an event, the next read of the path sets it again.
 // It survives reconnects within a session, and ends with the session.
 func (c *Client) Watch(path string, w Watcher) { c.watches.add(path, w) }
 
-// Unwatch undoes Watch. An event that is on its way may still arrive. A caller
-// that waited for a node to be deleted must call Unwatch when that has happened:
-// nothing else ends the registration.
+// Unwatch undoes Watch, as is due even when the node was deleted. An event that is
+// on its way may still arrive.
 func (c *Client) Unwatch(path string, w Watcher) { c.watches.remove(path, w) }

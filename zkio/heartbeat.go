@@ -112,8 +112,7 @@ func (s *Session) beat() time.Duration {
 	case errors.Is(err, ErrNoNode):
 		s.nodes.remove(n, path) // its watchers are told
 		return 0
-	default:
-		// The call has mostly waited for a connection already.
+	default: // the call has mostly waited for a connection already
 		return s.Timeout() / 48
 	}
 }

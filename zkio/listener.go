@@ -23,10 +23,9 @@ type Listener interface {
 	SessionOver(s *Session, cause error)
 }
 
-// A Watcher is told that something happened to a path that it is registered
-// for: a watch fired, or a request found the node gone. It is called on the
-// client's dispatcher goroutine and must not block. Watchers are compared with
-// ==, so they are usually pointers.
+// A Watcher is told that something happened to its path: a watch fired, or a
+// request found the node gone. The client's dispatcher goroutine calls it, so it
+// must not block. Watchers are compared with ==, so they are usually pointers.
 type Watcher interface{ PathChanged(path string, ev Event) }
 
 // An Event is what happened to a path. Take it as a reason to look again: more

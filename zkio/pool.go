@@ -18,15 +18,13 @@ const (
 	Releases
 )
 
-// A Task is work for the pool. Run is called once, on one of the client's
-// workers, with the present session; it may block in the session's calls. Once
-// Close has begun, the session may be over, and its calls fail at once. A Task
-// must not call [Client.Close], which waits for it.
+// A Task is work for the pool. One of the client's workers calls Run once, with
+// the present session, in whose calls it may block. Once Close has begun, the
+// session may be over. A Task must not call [Client.Close], which waits for it.
 type Task interface{ Run(s *Session) }
 
-// A Voidable is a [Task] for [Client.SubmitAfter] that may be pointless when its
-// time has come. If Void returns true then, the task is dropped, and takes no
-// worker. Void must not block.
+// A Voidable is a [Task] that [Client.SubmitAfter] drops, without a worker, if Void
+// returns true when its time has come. Void must not block.
 type Voidable interface {
 	Task
 	Void() bool
@@ -124,8 +122,7 @@ func (p *pool) load() (fetches, releases, busy int) {
 	return p.queues[Fetches].len(), p.queues[Releases].len(), p.running[Fetches] + p.running[Releases]
 }
 
-// gate tells the pool the session that tasks are run with from now on, and
-// whether it is connected.
+// gate sets the session for tasks, and whether it is connected.
 func (p *pool) gate(s *Session, open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,8 +228,7 @@ func (p *pool) drainStepLocked(ctx context.Context, grace <-chan struct{}) bool 
 	}
 }
 
-// finish runs what is left in the queues with the session that is over, and
-// joins the workers.
+// finish runs what is left in the queues, and joins the workers.
 func (p *pool) finish() {
 	p.mu.Lock()
 	p.stage = poolEnds
