@@ -45,7 +45,7 @@ func zkACL(acl []ACL) []zk.ACL {
 	}
 	out := make([]zk.ACL, len(acl))
 	for i, a := range acl {
-		out[i] = zk.ACL{Perms: a.Perms, Scheme: a.Scheme, ID: a.ID}
+		out[i] = zk.ACL(a)
 	}
 	return out
 }

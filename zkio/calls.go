@@ -177,7 +177,7 @@ func (s *Session) ACL(path string) ([]ACL, error) {
 	}
 	acl := make([]ACL, len(entries))
 	for i, e := range entries {
-		acl[i] = ACL{Perms: e.Perms, Scheme: e.Scheme, ID: e.ID}
+		acl[i] = ACL(e)
 	}
 	return acl, nil
 }

@@ -34,8 +34,7 @@ func (ns *nodeSet) add(n *Node) {
 	}
 }
 
-// remove removes n if it is still the node at path. Its owner may have made it
-// anew since path was picked.
+// remove removes n unless its owner has made it anew since path was picked.
 func (ns *nodeSet) remove(n *Node, path string) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()

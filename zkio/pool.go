@@ -101,7 +101,7 @@ func (p *pool) acceptsLocked(q Queue) bool {
 	}
 }
 
-// push queues a task that was accepted earlier. It must not be called after finish.
+// push queues a task that was accepted before finish.
 func (p *pool) push(q Queue, t Task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -91,7 +91,7 @@ func checkStat(r *jute.Reader) {
 	r.Int64() // Pzxid
 }
 
-// checkACL passes over an access control list, which must not be the null vector.
+// checkACL passes over an access control list.
 func checkACL(r *jute.Reader) error {
 	return checkVector(r, "entries of an ACL", 12, func() error {
 		r.Int32()                                 // the permissions
@@ -107,16 +107,15 @@ func checkText(r *jute.Reader) error {
 	return nil
 }
 
-// checkTexts passes over a vector of strings, which must not be the null vector.
+// checkTexts passes over a vector of strings.
 func checkTexts(r *jute.Reader) error {
 	return checkVector(r, "strings", 4, func() error { return checkText(r) })
 }
 
-// checkVector passes over a vector of elements of at least least bytes each,
-// which must not be the null vector.
-func checkVector(r *jute.Reader, what string, least int, check func() error) error {
+// checkVector passes over a vector, not null, whose elements have size bytes or more.
+func checkVector(r *jute.Reader, what string, size int, check func() error) error {
 	n := int(r.Int32())
-	if n < 0 || n > r.Len()/least {
+	if n < 0 || n > r.Len()/size {
 		return fmt.Errorf("%w: %d %s in %d bytes", jute.ErrMalformed, n, what, r.Len())
 	}
 	for range n {
