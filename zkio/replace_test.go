@@ -22,8 +22,7 @@ func queued(t *testing.T, s *Session, w Watcher) *Node {
 // TestReplace: one request takes a node away and makes another at the end of
 // the queue, and tells who else is there.
 func TestReplace(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		var r recorder
 		old, n := queued(t, s, &r), newNode("/d", &r)
 		before, gone := s.client.Stats().Sent["multi"], old.Path()
@@ -75,8 +74,7 @@ func TestReplace(t *testing.T) {
 // TestReplaceWhereNumbersRunOut: the number of the node says nothing there, and
 // nothing depends on it.
 func TestReplaceWhereNumbersRunOut(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		must(t, z.SetSequence("/d", 2147483646))
 		n := queued(t, s, nil)
 		for range 4 {
@@ -149,8 +147,7 @@ func TestF081_LostReplace(t *testing.T) {
 	} {
 		for _, wanted := range []bool{true, false} { // or does nobody wait any more?
 			t.Run(fmt.Sprintf("%s/wanted=%t", tt.what, wanted), func(t *testing.T) {
-				bubble(t, func(t *testing.T, z *zktest.Server) {
-					s := openIn(t, z)
+				inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 					old, n := queued(t, s, &recorder{}), newNode("/d", &recorder{})
 					lost := tt.lose(z.Faults(), zktest.Match{Op: zktest.OpMulti, Path: "/d"})
 					_, err := n.Replace(s, old)
@@ -181,8 +178,7 @@ func TestF081_LostReplace(t *testing.T) {
 
 // TestReplaceInASessionThatIsOver: both nodes go with it.
 func TestReplaceInASessionThatIsOver(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		c := s.client
 		old, n := queued(t, s, &recorder{}), newNode("/d", &recorder{})
 		z.ExpireSession(s.ID())
@@ -204,8 +200,7 @@ func TestReplaceInASessionThatIsOver(t *testing.T) {
 // TestReplaceArguments: it is for a node that is new, beside one that is surely
 // there, and anything else is refused before anything is sent.
 func TestReplaceArguments(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		other := open(t, configure(z)).Session()
 		there, theirs, tried := queued(t, s, nil), queued(t, other, nil), queued(t, s, nil)
 		z.Faults().DropReply(zktest.Match{Op: zktest.OpDelete})

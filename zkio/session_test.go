@@ -150,10 +150,7 @@ func TestEnsureDirWithoutRights(t *testing.T) {
 // TestListener follows a client through its life.
 func TestListener(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
-		var r recorder
-		cfg := configure(z)
-		cfg.Listener = &r
-		c := open(t, cfg)
+		c, r := openTold(t, z)
 		first := c.Session()
 		mustCreate(t, first, "/d", nil)
 		z.ExpireSession(first.ID())
@@ -184,10 +181,7 @@ func TestListener(t *testing.T) {
 // its lease ends in time by itself.
 func TestF041_ExpiryWhileDisconnected(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
-		var r recorder
-		cfg := configure(z)
-		cfg.Listener = &r
-		c := open(t, cfg)
+		c, r := openTold(t, z)
 		s := c.Session()
 		n := mustCreate(t, s, "/d", nil)
 		refuse := z.Faults().Refuse()
@@ -347,10 +341,7 @@ func TestF041_SilentPartition(t *testing.T) {
 	for _, after := range []time.Duration{0, 100 * time.Millisecond, 700 * time.Millisecond, 1300 * time.Millisecond, 10 * time.Second} {
 		t.Run(after.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, z *zktest.Server) {
-				var r recorder
-				cfg := configure(z)
-				cfg.Listener = &r
-				c := open(t, cfg)
+				c, r := openTold(t, z)
 				s := c.Session()
 				n := mustCreate(t, s, "/d", nil)
 				time.Sleep(after)
@@ -381,10 +372,7 @@ func TestF041_SilentPartition(t *testing.T) {
 // one stays what it is.
 func TestLapsedLeaseStaysLapsed(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
-		var r recorder
-		cfg := configure(z)
-		cfg.Listener = &r
-		c := open(t, cfg)
+		c, r := openTold(t, z)
 		s := c.Session()
 		if s.Lease() == nil || s.Lease().InForce() || !s.Lease().Lapsed() {
 			t.Fatal("a lease before the first proof")
@@ -423,9 +411,7 @@ func TestLapsedLeaseStaysLapsed(t *testing.T) {
 
 // TestIdleSessionMakesNoWrites: without nodes there is nothing to prove.
 func TestIdleSessionMakesNoWrites(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
 		time.Sleep(time.Minute)
 		n := mustCreate(t, s, "/d", nil)
 		time.Sleep(time.Minute)
@@ -444,9 +430,7 @@ func TestIdleSessionMakesNoWrites(t *testing.T) {
 
 // TestWritesKeepTheHeartbeatQuiet: what the session writes anyway is proof.
 func TestWritesKeepTheHeartbeatQuiet(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
 		mustCreate(t, s, "/d", nil)
 		before := z.Requests(zktest.OpMulti)
 		for range 100 {
@@ -463,9 +447,7 @@ func TestWritesKeepTheHeartbeatQuiet(t *testing.T) {
 // TestHeartbeatFindsNodeGone: the heartbeat tells the watchers of a node that
 // it finds gone, and goes on with the others.
 func TestHeartbeatFindsNodeGone(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
 		var gone, kept recorder
 		a, b := mustCreate(t, s, "/d", nil), mustCreate(t, s, "/d", nil)
 		// Nobody reads the nodes, so the server has no watch to tell of.
@@ -604,9 +586,7 @@ func TestF073_LongOutage(t *testing.T) {
 
 // TestReconnectIsQuick: a connection that lasted is replaced at once.
 func TestReconnectIsQuick(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
 		for range 20 {
 			time.Sleep(time.Second)
 			began := time.Now()
@@ -731,74 +711,45 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestCloseWithoutConnection: Close says what it could not do, and does not
-// wait for long.
-func TestCloseWithoutConnection(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
-		refuse := z.Faults().Refuse()
-		z.Faults().CutAll()
-		time.Sleep(time.Second)
-		began := time.Now()
-		err := c.Close(t.Context())
-		wantErr(t, err, ErrUnknown, Unknown)
-		if took := time.Since(began); took > closeGrace+100*time.Millisecond {
-			t.Errorf("took %v", took)
-		}
-		if s.Gone() {
-			t.Error("gone: but nobody knows")
-		}
-		if err := c.Close(t.Context()); !is(err, ErrUnknown) {
-			t.Errorf("the second Close says %v", err)
-		}
-		refuse.Remove()
-	})
-}
-
-// TestCloseDuringReconnect: a connection that is there soon is waited for, so
-// that the session does not linger.
-func TestCloseDuringReconnect(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		z.Faults().RefuseFor(300 * time.Millisecond)
-		z.Faults().CutAll()
-		mustClose(t, c)
-		if n := len(z.Sessions()); n != 0 {
-			t.Errorf("%d sessions are left", n)
-		}
-	})
-}
-
-// TestCloseReplyLost: the server ends the session, and the client learns it
-// when it tries to resume it.
-func TestCloseReplyLost(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
-		z.Faults().DropReply(zktest.Match{Op: zktest.OpClose})
-		mustClose(t, c)
-		wantErr(t, s.Err(), ErrClosed, Closed)
-		if !s.Gone() {
-			t.Error("not gone")
-		}
-	})
-}
-
-// TestCloseUnanswered: ctx bounds the waiting for a server that is silent.
-func TestCloseUnanswered(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		hole := z.Faults().BlackholeAll()
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		began := time.Now()
-		wantErr(t, c.Close(ctx), ErrUnknown, Unknown)
-		if took := time.Since(began); took > 400*time.Millisecond {
-			t.Errorf("took %v", took)
-		}
-		hole.Remove()
-	})
+// TestClose: Close ends the session, or says that it may linger, and does not wait
+// for long.
+func TestClose(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		fault     func(f *zktest.Faults)
+		limit     time.Duration // of ctx
+		most      time.Duration
+		confirmed bool
+	}{
+		{"no connection", func(f *zktest.Faults) { f.Refuse(); f.CutAll(); time.Sleep(time.Second) }, time.Hour, closeGrace, false},
+		{"connection soon back", func(f *zktest.Faults) { f.RefuseFor(300 * time.Millisecond); f.CutAll() }, time.Hour, closeGrace, true},
+		{"answer lost", func(f *zktest.Faults) { f.DropReply(zktest.Match{Op: zktest.OpClose}) }, time.Hour, closeGrace, true},
+		{"silent server", func(f *zktest.Faults) { f.BlackholeAll() }, 300 * time.Millisecond, 300 * time.Millisecond, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
+				tt.fault(z.Faults())
+				ctx, cancel := context.WithTimeout(t.Context(), tt.limit)
+				defer cancel()
+				began := time.Now()
+				err := c.Close(ctx)
+				if took := time.Since(began); took > tt.most+100*time.Millisecond {
+					t.Errorf("took %v", took)
+				}
+				wantErr(t, s.Err(), ErrClosed, Closed)
+				if again := c.Close(ctx); again != err || (err == nil) != tt.confirmed || s.Gone() != tt.confirmed {
+					t.Errorf("Close says %v, then %v; gone %t, want %t", err, again, s.Gone(), tt.confirmed)
+				}
+				if tt.confirmed {
+					if n := len(z.Sessions()); n != 0 {
+						t.Errorf("%d sessions are left", n)
+					}
+				} else {
+					wantErr(t, err, ErrUnknown, Unknown)
+				}
+			})
+		})
+	}
 }
 
 // TestCloseInAnOutage: ctx bounds Close whatever go-zookeeper is doing at that
