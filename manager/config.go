@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -112,7 +110,6 @@ type Config struct {
 
 const (
 	defaultRoot           = "/holdfast"
-	defaultPort           = "2181"
 	defaultSessionTimeout = 10 * time.Second
 	defaultCloseTimeout   = 5 * time.Second
 	defaultTenure         = 100 * time.Millisecond
@@ -133,7 +130,7 @@ func (c Config) complete() (Config, error) {
 	}
 	servers := make([]string, 0, len(c.Servers))
 	for _, s := range c.Servers {
-		server, err := parseServer(s)
+		server, err := zkio.ServerAddress(s)
 		if err != nil {
 			fault("Servers: %w", err)
 			continue
@@ -231,45 +228,11 @@ func ParseServers(s string) (servers []string, chroot string, err error) {
 		}
 	}
 	for part := range strings.SplitSeq(list, ",") {
-		server, err := parseServer(strings.TrimSpace(part))
+		server, err := zkio.ServerAddress(strings.TrimSpace(part))
 		if err != nil {
 			return nil, "", fmt.Errorf("%w: connection string %q: %w", ErrBadConfig, s, err)
 		}
 		servers = append(servers, server)
 	}
 	return servers, chroot, nil
-}
-
-// parseServer returns s as host:port.
-func parseServer(s string) (string, error) {
-	if s == "" {
-		return "", errors.New("an address is empty: write host:port")
-	}
-	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		// No port: a bare name, or an IPv6 address with or without brackets.
-		host, port = s, defaultPort
-		if inner, ok := strings.CutPrefix(s, "["); ok {
-			if inner, ok = strings.CutSuffix(inner, "]"); !ok {
-				return "", fmt.Errorf("address %q is not host:port", s)
-			}
-			host = inner
-		}
-		if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ":") {
-			return "", fmt.Errorf("address %q is not host:port", s)
-		}
-	}
-	if host == "" || strings.ContainsFunc(host, notInHosts) {
-		return "", fmt.Errorf("address %q has no usable host", s)
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("address %q: port %q is not a number between 1 and 65535", s, port)
-	}
-	return net.JoinHostPort(host, port), nil
-}
-
-// notInHosts reports whether r cannot be part of a host: separators of lists and
-// URLs, and what is not visible.
-func notInHosts(r rune) bool {
-	return r <= ' ' || r == 0x7f || strings.ContainsRune(`/\[]@;,?#`, r)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -93,7 +94,7 @@ func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error
 			default:
 			}
 			if sent {
-				return nil, h.error(op, fmt.Errorf("%w, or may still be: %w", ErrUnknownOutcome, contextError(ctx)))
+				return nil, h.error(op, fmt.Errorf("%w, or may still be: %w", ErrUnknownOutcome, ctxerr.Of(ctx)))
 			}
 			return nil, h.round.lock.ended(ctx, op)
 		}

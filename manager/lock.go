@@ -5,9 +5,9 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
@@ -305,15 +305,5 @@ func (l *Lock) State() (state.Phase, int) {
 
 // ended returns the error of an operation whose ctx has ended.
 func (l *Lock) ended(ctx context.Context, op string) *Error {
-	return &Error{Op: op, Name: l.Name(), Err: contextError(ctx)}
-}
-
-// contextError returns an error that wraps both the error and the cause of ctx,
-// which has ended.
-func contextError(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
+	return &Error{Op: op, Name: l.Name(), Err: ctxerr.Of(ctx)}
 }

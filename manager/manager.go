@@ -18,6 +18,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
@@ -118,7 +119,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	stop := context.AfterFunc(ctx, func() { _ = m.client.Close(ctx) })
 	err = m.probe(ctx)
 	if !stop() && err == nil {
-		err = contextError(ctx)
+		err = ctxerr.Of(ctx)
 	}
 	if err != nil {
 		m.stage.Store(closingDown)
@@ -145,18 +146,18 @@ func (m *Manager) probe(ctx context.Context) error {
 		{"read the ACL of the root", m.checkRoot},
 		{"delete a node under the root", func(s *zkio.Session) error { return node.Delete(s) }},
 	}
-	wait := firstRetry
+	failed := 0
 	for i := 0; i < len(steps); {
 		err := steps[i].do(m.client.Session())
 		if err == nil {
-			i, wait = i+1, firstRetry
+			i, failed = i+1, 0
 			continue
 		}
 		missing := errors.Is(err, zkio.ErrNoNode)
 		class := zkio.ClassOf(err)
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("cannot %s %s: %w: %w", steps[i].what, m.cfg.Root, contextError(ctx), err)
+			return fmt.Errorf("cannot %s %s: %w: %w", steps[i].what, m.cfg.Root, ctxerr.Of(ctx), err)
 		case !missing && (class == zkio.Definite || class == zkio.Closed):
 			return fmt.Errorf("cannot %s %s: %w (%s)", steps[i].what, m.cfg.Root, err, m.hint(err))
 		}
@@ -165,9 +166,9 @@ func (m *Manager) probe(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(wait):
+		case <-time.After(backoff(failed)):
 		}
-		wait = min(2*wait, lastRetry)
+		failed++
 	}
 	return nil
 }
@@ -308,7 +309,7 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 				left = t.error("shutdown", errors.New("its node cannot be deleted; closing the session instead"))
 			}
 		case <-ctx.Done():
-			left = &Error{Op: "shutdown", Name: t.round.lock.Name(), Err: fmt.Errorf("still held: %w", contextError(ctx))}
+			left = &Error{Op: "shutdown", Name: t.round.lock.Name(), Err: fmt.Errorf("still held: %w", ctxerr.Of(ctx))}
 		}
 	}
 	return errors.Join(left, m.Close())

@@ -4,7 +4,6 @@ package manager
 
 import (
 	"errors"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -181,13 +180,8 @@ const (
 	lastRetry  = 2 * time.Second
 )
 
-// backoff returns how long to wait after that many failed tries. It grows with
-// every try, and it is jittered, so that many locks that failed together do not
-// come back together.
-func backoff(attempts int) time.Duration {
-	d := min(firstRetry<<min(attempts, 10), lastRetry)
-	return d/2 + rand.N(d)
-}
+// backoff returns how long to wait after failure n+1 in a row.
+func backoff(n int) time.Duration { return zkio.Backoff(n, firstRetry, lastRetry) }
 
 // retryLater wakes the round's I/O after a while. It reports false if the pool is
 // closed.
