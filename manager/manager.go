@@ -182,7 +182,7 @@ func (m *Manager) hint(err error) string {
 		return "Config.Auth is empty, so this process has only the rights that every client has: give it credentials that the ACL there names, or use another Config.Root"
 	}
 	return "the ACL there gives the identities in Config.Auth no such right: check them; " +
-		"ZooKeeper accepts any user and password of scheme digest, so nothing else shows that one is wrong"
+		"ZooKeeper accepts any user and password of scheme digest, so nothing else shows that the user or password is wrong"
 }
 
 // ignore is a watcher that ignores events.
