@@ -192,8 +192,8 @@ func TestCancelStorm(t *testing.T) {
 		for _, l := range locks {
 			wantState(c.t, l, state.Free, 0)
 		}
-		if r.rounds < 10 {
-			c.t.Errorf("only %d rounds, want more", r.rounds)
+		if r.Tokens() < 10 {
+			c.t.Errorf("only %d rounds, want more", r.Tokens())
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
-	"github.com/holdfast-go/holdfast/state"
 )
 
 const (
@@ -64,5 +63,3 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 }
-
-const behindTimer = state.BehindTimer

@@ -166,27 +166,6 @@ func TestGuardedOperationFails(t *testing.T) {
 	})
 }
 
-// The stale holder of TestF055_GuardOfAStaleHolder, if its session expires: the answer
-// cannot reach that session any more, so the outcome is unknown to it.
-func TestGuardAfterTheSession(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		book, a := c.account(), c.lock("a")
-		h, next := mustLock(c.t, a), c.acquire(c.lock("b"))
-		stop, done := c.stopBefore(a.m, prove), make(chan error, 1)
-		go func() { done <- write(c.t.Context(), h, "stale") }()
-		stop.reached()
-		c.expire(a.m)
-		c.held(next)
-		wantErr(c.t, "the next holder", write(c.t.Context(), next, "new"), nil)
-		stop.goOn()
-		wantErr(c.t, "the stale holder", <-done, ErrUnknownOutcome)
-		wantErr(c.t, "and again", write(c.t.Context(), h, "stale again"), ErrLost)
-		book.want("in the end", "new", 1)
-		h.Release()
-		c.unlock(next)
-	})
-}
-
 // A write belongs to the session in which the lock was granted. It fails if that is
 // over, even if the process has not noticed yet.
 func TestGuardStaysInItsSession(t *testing.T) {

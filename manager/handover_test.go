@@ -156,57 +156,6 @@ func handRoundCost(t *testing.T, processes int, hold time.Duration, reads int) {
 	})
 }
 
-// A process that hands the lock on queues behind the last contender that it has
-// seen, without a look. If others have come or gone since, it is in line all the
-// same: behind those that came, and not behind those that went.
-func TestHandOverBehindTheLastOneSeen(t *testing.T) {
-	acquire := func(c *cluster, label string) Hold { return c.acquire(c.lock(label)) }
-	type line = []Hold // those behind the holder
-	type change struct {
-		meantime func(c *cluster, q line) line
-		sent     string // when the process leaves and queues again
-	}
-	each(t, map[string]change{
-		"no change": {func(_ *cluster, q line) line { return q }, "getData=1 multi=1"},
-		"one came":  {func(c *cluster, q line) line { return append(q, acquire(c, "c")) }, "getData=1 multi=1"},
-		"two came": {func(c *cluster, q line) line { return append(q, acquire(c, "c"), acquire(c, "d")) },
-			"getChildren2=1 getData=1 multi=1"},
-		"one came and went": {func(c *cluster, q line) line { acquire(c, "c").Release(); return q }, "getData=1 multi=1"},
-		"the first went": {func(_ *cluster, q line) line { q[0].Release(); return q[1:] },
-			"getData=2 multi=1"}, // in vain for that one, and for the other
-		"the last went":           {func(_ *cluster, q line) line { q[1].Release(); return q[:1] }, "getData=1 multi=1"},
-		"the last went, one came": {func(c *cluster, q line) line { q[1].Release(); return append(q[:1], acquire(c, "c")) }, "getChildren2=1 getData=2 multi=1"},
-		"all went":                {func(_ *cluster, q line) line { q[0].Release(); q[1].Release(); return nil }, "multi=1"},
-		"all went, one came": {func(c *cluster, q line) line { q[0].Release(); q[1].Release(); return line{acquire(c, "c")} },
-			"getChildren2=1 getData=2 multi=1"},
-		"a child that is not a contender came": {func(c *cluster, q line) line {
-			wantErr(c.t, "create", c.srv.Create(dir+"/README", nil), nil)
-			return q
-		}, "getData=1 multi=1"},
-	}, func(c *cluster, test change) {
-		a := c.lock("a")
-		early := line{acquire(c, "early"), acquire(c, "later"), acquire(c, "then")}
-		h := c.acquire(a)
-		behind := line{acquire(c, "b"), acquire(c, "bb")}
-		for _, e := range early { // three were ahead, so it lists before it enters
-			c.unlock(e)
-		}
-		token := c.wantNext(h, 0)
-		next := waitBehind(c.t, h)
-		behind = test.meantime(c, behind)
-		n := c.tally(a.m)
-		mustRelease(c.t, h)
-		n.want("leaving and queueing again", test.sent)
-		for _, other := range behind {
-			token = c.wantNext(other, token)
-			c.waiting(next)
-			c.unlock(other)
-		}
-		c.wantNext(next, token)
-		c.unlock(next)
-	})
-}
-
 // The one request is lost, or its answer, and perhaps the request that resolves
 // that as well. The release and the next grant come nevertheless, and there is one
 // node.

@@ -451,12 +451,12 @@ func brief(err error) string {
 func (s *script) explain(err error) string {
 	text := brief(err)
 	if errors.Is(err, ErrLost) {
-		for _, cause := range []string{"deleted", "lease", "session"} {
-			if slices.Contains(strings.Fields(err.Error()), cause) {
-				text += " (" + cause + ")"
-				break
-			}
+		// The end of a session ends its lease: the process may hear of either first.
+		cause := " (session or lease)"
+		if slices.Contains(strings.Fields(err.Error()), "deleted") {
+			cause = " (deleted)"
 		}
+		text += cause
 	}
 	var e *Error
 	if errors.As(err, &e) && e.Ahead != nil {

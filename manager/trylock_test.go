@@ -36,11 +36,11 @@ func TestTryLockStorm(t *testing.T) {
 					mu.Unlock()
 					if err == nil {
 						r.enter(l.m, h)
-						time.Sleep(rand.N(5 * time.Millisecond))
+						<-time.After(rand.N(5 * time.Millisecond))
 						r.leave(h)
 						mustRelease(c.t, h)
 					}
-					time.Sleep(rand.N(20 * time.Millisecond))
+					<-time.After(rand.N(20 * time.Millisecond))
 				}
 			})
 		}
