@@ -63,15 +63,27 @@ func (c *cluster) queueUp(processes int) (holds []Hold, ms []*Manager) {
 	return holds, ms
 }
 
-// The same on a real server, by the client's own count.
-func TestRealServerHandOverToOneselfIsOneRequest(t *testing.T) {
+// On a real server, by the client's own count: acquiring a lock that is free is one
+// request and releasing it another, and handing it over within a process is one.
+func TestRealServerRequests(t *testing.T) {
 	s := realBackend(t, realzk.Shared(t))
 	m := s.open("a")
 	rw := readWrite(t, m, "rw")
 	for _, l := range []*Lock{exclusive(t, m, "jobs"), rw.Reader(), rw.Writer()} {
+		const times = 20
+		mustRelease(t, mustLock(t, l)) // makes the directory
+		before := m.client.Stats().Sent
+		for range times {
+			mustRelease(t, mustLock(t, l))
+		}
+		after := m.client.Stats().Sent
+		for op, want := range map[string]uint64{"multi": times, "delete": times, "getData": 0, "getChildren2": 0, "create": 0, "sync": 0, "exists": 0} {
+			if got := after[op] - before[op]; got != want {
+				t.Errorf("%s: %d × %s for %d × Lock and Unlock, want %d", l.kind, got, op, times, want)
+			}
+		}
 		h := mustLock(t, l)
 		token := grantOf(t, h).Token
-		const times = 20
 		var slow int // hand-overs that took so long that the process had to look
 		for range times {
 			before := m.client.Stats().Sent
@@ -101,17 +113,12 @@ func TestRealServerHandOverToOneselfIsOneRequest(t *testing.T) {
 }
 
 // Where processes pass a lock around, a grant is one write and three reads at most,
-// and none of these lies between a release and the next grant.
+// and none of these lies between a release and the next grant. If the holds take
+// time, the next holder looks at its own node as well if its last look at the queue
+// was 100 ms ago.
 func TestHandRoundCost(t *testing.T) {
-	for _, processes := range []int{2, 3, 10} {
-		t.Run(fmt.Sprint(processes), func(t *testing.T) { handRoundCost(t, processes, 0, 3) })
-	}
-}
-
-// The same with holds that take time: the next one looks at its own node as well if
-// its last look at the queue was 100 ms ago.
-func TestHandRoundCostOfHoldsThatTakeTime(t *testing.T) {
 	for _, test := range []struct{ processes, ms, reads int }{
+		{2, 0, 3}, {3, 0, 3}, {10, 0, 3},
 		{2, 60, 3}, {2, 90, 3}, {3, 40, 3}, {3, 60, 4}, {3, 90, 4}, {10, 60, 3}, {10, 90, 3},
 	} {
 		t.Run(fmt.Sprintf("%d processes/%d ms", test.processes, test.ms), func(t *testing.T) {

@@ -186,23 +186,6 @@ func TestF011_LockWithoutPermission(t *testing.T) {
 	})
 }
 
-// The directory's owner lets others write no data into it: the short way to the lock
-// is closed, the long one is not.
-func TestDirectoryThatMayNotBeWritten(t *testing.T) {
-	everywhere(t, func(s *backend) {
-		b, a := s.lock("b"), s.lock("owner", owned(zkio.PermCreate|zkio.PermRead|zkio.PermDelete))
-		mustRelease(s.t, mustLock(s.t, a))
-		for range 2 {
-			h := mustLock(s.t, b)
-			_, err := a.TryLock(s.t.Context())
-			wantErr(s.t, "the owner's trylock", err, ErrLocked)
-			mustRelease(s.t, h)
-			mustRelease(s.t, mustLock(s.t, a))
-		}
-		s.wantEmpty(a)
-	})
-}
-
 // The client presents its credentials on every connection: what follows a reconnect
 // is done with the rights of the ACL.
 func TestF012_CredentialsSurviveReconnects(t *testing.T) {

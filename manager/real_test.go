@@ -4,7 +4,6 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -101,33 +100,6 @@ func granted(t *testing.T, what string, h Hold, within time.Duration) {
 	defer cancel()
 	if _, err := h.Granted().Wait(ctx); err != nil {
 		t.Fatalf("%s: %v", what, err)
-	}
-}
-
-func TestRealBasics(t *testing.T) {
-	zk := realzk.Shared(t)
-	a, b := exclusive(t, openReal(t, zk.Addr(), "a"), "jobs/nightly"), exclusive(t, openReal(t, zk.Addr(), "b"), "jobs/nightly")
-	for range 3 {
-		h := mustLock(t, a)
-		more := mustLock(t, a)
-		_, err := b.TryLock(t.Context())
-		var e *Error
-		if !errors.Is(err, ErrLocked) || !errors.As(err, &e) || e.Ahead == nil || e.Ahead.Label != "a" {
-			t.Errorf("got %v, want ErrLocked that names the holder", err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if _, err := b.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want the deadline", err)
-		}
-		cancel()
-		w := b.Acquire(t.Context())
-		mustRelease(t, more)
-		mustRelease(t, h)
-		granted(t, "hand-over", w, time.Minute)
-		if first, second := h.round.io().tenure.grant.Token, grantOf(t, w).Token; second <= first {
-			t.Errorf("token %d after %d", second, first)
-		}
-		mustRelease(t, w)
 	}
 }
 

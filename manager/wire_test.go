@@ -170,27 +170,6 @@ func TestDirectoryGoes(t *testing.T) {
 	})
 }
 
-// The same on a real server, by the client's own count.
-func TestRealServerUncontendedAcquireIsOneRequest(t *testing.T) {
-	s := realBackend(t, realzk.Shared(t))
-	m := s.open("a")
-	rw := readWrite(t, m, "rw")
-	for _, l := range []*Lock{exclusive(t, m, "jobs"), rw.Reader(), rw.Writer()} {
-		mustRelease(t, mustLock(t, l))
-		const times = 20
-		before := m.client.Stats().Sent
-		for range times {
-			mustRelease(t, mustLock(t, l))
-		}
-		after := m.client.Stats().Sent
-		for op, want := range map[string]uint64{"multi": times, "delete": times, "getData": 0, "getChildren2": 0, "create": 0, "sync": 0, "exists": 0} {
-			if got := after[op] - before[op]; got != want {
-				t.Errorf("%s: %d × %s for %d × Lock and Unlock, want %d", l.kind, got, op, times, want)
-			}
-		}
-	}
-}
-
 // BenchmarkRealServer compares an uncontended lock with the two requests that it
 // consists of, sent through the same session.
 func BenchmarkRealServer(b *testing.B) {
