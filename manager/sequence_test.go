@@ -21,16 +21,6 @@ func (c *cluster) countFrom(next int32) {
 	wantErr(c.t, "set the number", c.srv.SetSequence(dir, next), nil)
 }
 
-// lastNumbers are numbers from which ZooKeeper counts in these tests: shortly before
-// the last safe one, and shortly before the last that there is.
-var lastNumbers = map[string]int32{
-	"where numbers become unsafe": lastSafe - 20,
-	"where numbers freeze":        math.MaxInt32 - 20,
-	"where numbers are frozen":    math.MaxInt32,
-	"across the last safe number": lastSafe - 2,
-	"across the last number":      math.MaxInt32 - 2,
-}
-
 // A number below zero came after the highest: it is behind the contenders that were
 // there before it, and ahead of those that come after it.
 func TestNegativeNumbers(t *testing.T) {
