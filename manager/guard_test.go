@@ -87,9 +87,13 @@ func TestGuard(t *testing.T) {
 func TestGuardRefuses(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		wantErr(c.t, "the zero Hold", write(c.t.Context(), Hold{}, "1"), ErrReleased)
+		wantErr(c.t, "its release", Hold{}.Unlock(c.t.Context()), ErrReleased)
 		h := mustLock(c.t, c.lock("a"))
 		own := grantOf(c.t, h).Path
 		n := c.tally(h.Lock().m)
+		ended, cancel := context.WithCancel(c.t.Context())
+		cancel()
+		wantErr(c.t, "a context that has ended", write(ended, h, "1"), context.Canceled)
 		good := zkio.SetOp(account, nil, -1)
 		for _, test := range []struct {
 			says string
