@@ -5,8 +5,6 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -20,30 +18,6 @@ import (
 
 // errGaveUp is the cause of the cancelled contexts in these tests.
 var errGaveUp = errors.New("gave up")
-
-// An acquisition with a context that has already ended sends nothing.
-func TestContextThatHasEnded(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		l := c.lock("a")
-		ctx, cancel := context.WithCancelCause(c.t.Context())
-		cancel(errGaveUp)
-		c.takeCounts()
-		_, err := l.Lock(ctx)
-		wantErr(c.t, "lock", err, errGaveUp)
-		wantErr(c.t, "lock", err, context.Canceled)
-		_, err = l.TryLock(ctx)
-		wantErr(c.t, "trylock", err, errGaveUp)
-		h := l.Acquire(ctx)
-		wantErr(c.t, "acquire", settled(c.t, "grant", h.Granted()), errGaveUp)
-		wantErr(c.t, "its release", settled(c.t, "release", h.Release()), errGaveUp)
-		err = l.Do(ctx, func(context.Context, Hold) error { c.t.Error("do ran"); return nil })
-		wantErr(c.t, "do", err, errGaveUp)
-		synctest.Wait()
-		if got := c.takeCounts(); len(got) > 0 {
-			c.t.Errorf("requests were sent: %v", got)
-		}
-	})
-}
 
 // A wait ends while the lock is handed over to it, at various moments. A caller
 // with a nil error holds the lock, and one with an error leaves nothing behind.
@@ -139,61 +113,5 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 		}
 		c.wantNodes(1)
 		mustRelease(c.t, h)
-	})
-}
-
-// Many goroutines of several processes wait, give up, hold and release at random.
-// Exclusion holds throughout, and nothing is left in the end.
-func TestCancelStorm(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		r := newReferee(c.t)
-		var locks []*Lock
-		var wg sync.WaitGroup
-		for p := range 3 {
-			l := c.lock(fmt.Sprint(p))
-			locks = append(locks, l)
-			for range 6 {
-				wg.Go(func() {
-					for range 60 {
-						ctx, cancel := context.WithTimeoutCause(c.t.Context(), rand.N(20*time.Millisecond), errGaveUp)
-						var h Hold
-						var err error
-						switch rand.IntN(3) {
-						case 0:
-							h, err = l.Lock(ctx)
-						case 1:
-							h, err = l.TryLock(ctx)
-						case 2:
-							h = l.Acquire(ctx)
-							if _, err = h.Granted().Wait(ctx); err == nil {
-								err = h.Err()
-							}
-						}
-						if err == nil {
-							r.enter(l.m, h)
-							time.Sleep(rand.N(10 * time.Millisecond))
-							r.leave(h)
-							if err := h.Unlock(c.t.Context()); err != nil {
-								c.t.Errorf("unlock: %v", err)
-							}
-						} else if !errors.Is(err, errGaveUp) && !errors.Is(err, ErrLocked) &&
-							!errors.Is(err, ErrReleased) && !errors.Is(err, ErrNotGranted) {
-							c.t.Errorf("got %v", err)
-						}
-						cancel()
-						time.Sleep(rand.N(60 * time.Millisecond)) // so that rounds end
-					}
-				})
-			}
-		}
-		wg.Wait()
-		later(time.Second)
-		c.wantNodes(0)
-		for _, l := range locks {
-			wantState(c.t, l, state.Free, 0)
-		}
-		if r.rounds < 10 {
-			c.t.Errorf("only %d rounds, want more", r.rounds)
-		}
 	})
 }

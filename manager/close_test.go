@@ -60,7 +60,7 @@ func TestCloseUnderLoad(t *testing.T) {
 							for {
 								h, err := l.Lock(c.t.Context())
 								if err == nil {
-									time.Sleep(time.Millisecond)
+									<-time.After(time.Millisecond)
 									err = h.Unlock(c.t.Context())
 								}
 								if errors.Is(err, ErrClosed) {

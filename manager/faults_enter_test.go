@@ -192,41 +192,6 @@ func TestF013_UncommonErrors(t *testing.T) {
 	})
 }
 
-// Names that merely resemble a contender's are ignored, whether they exist before
-// the wait or appear during it.
-func TestF015_JunkInTheDirectory(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		junk := []string{"_c_short", "_c_", "_c", "README", "lock-", "lock-000000000x", "__WRIT__12", "__READ__",
-			"_c_" + hex32 + "-", hex32 + "__lock__", "-0000000001", "0000000001", "ß", strings.Repeat("y", 500)}
-		for _, name := range junk {
-			if err := c.srv.CreateAll(dir+"/"+name, []byte("junk")); err != nil {
-				c.t.Fatal(err)
-			}
-		}
-		a, b := c.lock("a"), c.lock("b")
-		h := mustLock(c.t, a)
-		w := b.Acquire(c.t.Context())
-		synctest.Wait()
-		for i, name := range junk {
-			if err := c.srv.Create(fmt.Sprintf("%s/%s%d", dir, name, i), nil); err != nil {
-				c.t.Fatal(err)
-			}
-		}
-		later(time.Minute)
-		pending(c.t, "grant", w.Granted())
-		mustRelease(c.t, h)
-		synctest.Wait()
-		wantErr(c.t, "the waiter", w.Err(), nil)
-		mustRelease(c.t, w)
-		c.wantNodes(2 * len(junk))
-		h = mustLock(c.t, a)
-		if got := a.Stats().Foreign; got != 2*len(junk) {
-			c.t.Errorf("%d foreign nodes counted, want %d", got, 2*len(junk))
-		}
-		mustRelease(c.t, h)
-	})
-}
-
 // The list of a very long queue exceeds the megabyte that ZooKeeper accepts for a
 // request. A process reads it once per look, and the error of a caller that gives
 // up says how many contenders are ahead.

@@ -56,13 +56,13 @@ func TestF039_Herd(t *testing.T) {
 		}
 		synctest.Wait()
 		c.wantNodes(1 + processes)
-		count := c.countRequests(dir)
+		c.takeCounts()
 		mustRelease(c.t, write)
 		synctest.Wait()
 		for _, h := range holds {
 			wantHeld(c.t, "a reader", h)
 		}
-		if got := count.take(); got["getChildren2"] > processes || got["getData"] > 0 || got["multi"] > 0 {
+		if got := c.takeCounts(); got[list] > processes || got[lookAtNode]+got[lookAtDir] > 0 || got[createNode]+got[prove]+got[other] > processes {
 			c.t.Errorf("requests: %v", got)
 		}
 		for _, h := range holds {

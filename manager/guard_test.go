@@ -87,9 +87,13 @@ func TestGuard(t *testing.T) {
 func TestGuardRefuses(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		wantErr(c.t, "the zero Hold", write(c.t.Context(), Hold{}, "1"), ErrReleased)
+		wantErr(c.t, "its release", Hold{}.Unlock(c.t.Context()), ErrReleased)
 		h := mustLock(c.t, c.lock("a"))
 		own := grantOf(c.t, h).Path
 		n := c.tally(h.Lock().m)
+		ended, cancel := context.WithCancel(c.t.Context())
+		cancel()
+		wantErr(c.t, "a context that has ended", write(ended, h, "1"), context.Canceled)
 		good := zkio.SetOp(account, nil, -1)
 		for _, test := range []struct {
 			says string
@@ -163,27 +167,6 @@ func TestGuardedOperationFails(t *testing.T) {
 		book.want("in the end", "0", 0)
 		c.held(h)
 		c.unlock(h)
-	})
-}
-
-// The stale holder of TestF055_GuardOfAStaleHolder, if its session expires: the answer
-// cannot reach that session any more, so the outcome is unknown to it.
-func TestGuardAfterTheSession(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		book, a := c.account(), c.lock("a")
-		h, next := mustLock(c.t, a), c.acquire(c.lock("b"))
-		stop, done := c.stopBefore(a.m, prove), make(chan error, 1)
-		go func() { done <- write(c.t.Context(), h, "stale") }()
-		stop.reached()
-		c.expire(a.m)
-		c.held(next)
-		wantErr(c.t, "the next holder", write(c.t.Context(), next, "new"), nil)
-		stop.goOn()
-		wantErr(c.t, "the stale holder", <-done, ErrUnknownOutcome)
-		wantErr(c.t, "and again", write(c.t.Context(), h, "stale again"), ErrLost)
-		book.want("in the end", "new", 1)
-		h.Release()
-		c.unlock(next)
 	})
 }
 

@@ -63,15 +63,27 @@ func (c *cluster) queueUp(processes int) (holds []Hold, ms []*Manager) {
 	return holds, ms
 }
 
-// The same on a real server, by the client's own count.
-func TestRealServerHandOverToOneselfIsOneRequest(t *testing.T) {
+// On a real server, by the client's own count: acquiring a lock that is free is one
+// request and releasing it another, and handing it over within a process is one.
+func TestRealServerRequests(t *testing.T) {
 	s := realBackend(t, realzk.Shared(t))
 	m := s.open("a")
 	rw := readWrite(t, m, "rw")
 	for _, l := range []*Lock{exclusive(t, m, "jobs"), rw.Reader(), rw.Writer()} {
+		const times = 20
+		mustRelease(t, mustLock(t, l)) // makes the directory
+		before := m.client.Stats().Sent
+		for range times {
+			mustRelease(t, mustLock(t, l))
+		}
+		after := m.client.Stats().Sent
+		for op, want := range map[string]uint64{"multi": times, "delete": times, "getData": 0, "getChildren2": 0, "create": 0, "sync": 0, "exists": 0} {
+			if got := after[op] - before[op]; got != want {
+				t.Errorf("%s: %d × %s for %d × Lock and Unlock, want %d", l.kind, got, op, times, want)
+			}
+		}
 		h := mustLock(t, l)
 		token := grantOf(t, h).Token
-		const times = 20
 		var slow int // hand-overs that took so long that the process had to look
 		for range times {
 			before := m.client.Stats().Sent
@@ -101,17 +113,12 @@ func TestRealServerHandOverToOneselfIsOneRequest(t *testing.T) {
 }
 
 // Where processes pass a lock around, a grant is one write and three reads at most,
-// and none of these lies between a release and the next grant.
+// and none of these lies between a release and the next grant. If the holds take
+// time, the next holder looks at its own node as well if its last look at the queue
+// was 100 ms ago.
 func TestHandRoundCost(t *testing.T) {
-	for _, processes := range []int{2, 3, 10} {
-		t.Run(fmt.Sprint(processes), func(t *testing.T) { handRoundCost(t, processes, 0, 3) })
-	}
-}
-
-// The same with holds that take time: the next one looks at its own node as well if
-// its last look at the queue was 100 ms ago.
-func TestHandRoundCostOfHoldsThatTakeTime(t *testing.T) {
 	for _, test := range []struct{ processes, ms, reads int }{
+		{2, 0, 3}, {3, 0, 3}, {10, 0, 3},
 		{2, 60, 3}, {2, 90, 3}, {3, 40, 3}, {3, 60, 4}, {3, 90, 4}, {10, 60, 3}, {10, 90, 3},
 	} {
 		t.Run(fmt.Sprintf("%d processes/%d ms", test.processes, test.ms), func(t *testing.T) {
@@ -156,57 +163,6 @@ func handRoundCost(t *testing.T, processes int, hold time.Duration, reads int) {
 	})
 }
 
-// A process that hands the lock on queues behind the last contender that it has
-// seen, without a look. If others have come or gone since, it is in line all the
-// same: behind those that came, and not behind those that went.
-func TestHandOverBehindTheLastOneSeen(t *testing.T) {
-	acquire := func(c *cluster, label string) Hold { return c.acquire(c.lock(label)) }
-	type line = []Hold // those behind the holder
-	type change struct {
-		meantime func(c *cluster, q line) line
-		sent     string // when the process leaves and queues again
-	}
-	each(t, map[string]change{
-		"no change": {func(_ *cluster, q line) line { return q }, "getData=1 multi=1"},
-		"one came":  {func(c *cluster, q line) line { return append(q, acquire(c, "c")) }, "getData=1 multi=1"},
-		"two came": {func(c *cluster, q line) line { return append(q, acquire(c, "c"), acquire(c, "d")) },
-			"getChildren2=1 getData=1 multi=1"},
-		"one came and went": {func(c *cluster, q line) line { acquire(c, "c").Release(); return q }, "getData=1 multi=1"},
-		"the first went": {func(_ *cluster, q line) line { q[0].Release(); return q[1:] },
-			"getData=2 multi=1"}, // in vain for that one, and for the other
-		"the last went":           {func(_ *cluster, q line) line { q[1].Release(); return q[:1] }, "getData=1 multi=1"},
-		"the last went, one came": {func(c *cluster, q line) line { q[1].Release(); return append(q[:1], acquire(c, "c")) }, "getChildren2=1 getData=2 multi=1"},
-		"all went":                {func(_ *cluster, q line) line { q[0].Release(); q[1].Release(); return nil }, "multi=1"},
-		"all went, one came": {func(c *cluster, q line) line { q[0].Release(); q[1].Release(); return line{acquire(c, "c")} },
-			"getChildren2=1 getData=2 multi=1"},
-		"a child that is not a contender came": {func(c *cluster, q line) line {
-			wantErr(c.t, "create", c.srv.Create(dir+"/README", nil), nil)
-			return q
-		}, "getData=1 multi=1"},
-	}, func(c *cluster, test change) {
-		a := c.lock("a")
-		early := line{acquire(c, "early"), acquire(c, "later"), acquire(c, "then")}
-		h := c.acquire(a)
-		behind := line{acquire(c, "b"), acquire(c, "bb")}
-		for _, e := range early { // three were ahead, so it lists before it enters
-			c.unlock(e)
-		}
-		token := c.wantNext(h, 0)
-		next := waitBehind(c.t, h)
-		behind = test.meantime(c, behind)
-		n := c.tally(a.m)
-		mustRelease(c.t, h)
-		n.want("leaving and queueing again", test.sent)
-		for _, other := range behind {
-			token = c.wantNext(other, token)
-			c.waiting(next)
-			c.unlock(other)
-		}
-		c.wantNext(next, token)
-		c.unlock(next)
-	})
-}
-
 // The one request is lost, or its answer, and perhaps the request that resolves
 // that as well. The release and the next grant come nevertheless, and there is one
 // node.
@@ -236,107 +192,6 @@ func TestF081_LostHandOver(t *testing.T) {
 					})
 				})
 			}
-		}
-	}
-}
-
-var errTest = errors.New("test")
-
-// What happens while the one request is under way: before the server has executed
-// it, or before its answer has come back. The round that is released and the one
-// that waits behind it end as if there had been two requests, and nothing is left.
-func TestTroubleDuringTheHandOver(t *testing.T) {
-	type moment struct {
-		*cluster
-		l       *Lock
-		h, next Hold
-		end     chan error // of Shutdown or Close
-	}
-	type outcome struct{ release, next error }
-	var (
-		good      = outcome{nil, nil}
-		withdrawn = outcome{nil, ErrNotGranted}
-		failed    = outcome{nil, errTest}
-		closed    = outcome{nil, ErrClosed}
-	)
-	cut := func(m *moment) { m.srv.Faults().Cut(session(m.l.m)) }
-	expire := func(m *moment) { m.srv.ExpireSession(session(m.l.m)) }
-	giveUp := func(m *moment) { m.next.Release() }
-	fail := func(m *moment) { m.next.round.fail(&Error{Op: "test", Err: errTest}) }
-	shut := func(f func(*Manager) error) func(*moment) {
-		return func(m *moment) { go func() { m.end <- f(m.l.m) }(); synctest.Wait() }
-	}
-	for what, trouble := range map[string]struct {
-		happen []func(m *moment)
-		// What becomes of the release and of the next round, if the request has
-		// not been executed by then; and if it has.
-		before, after outcome
-	}{
-		"nothing":               {nil, good, good},
-		"the connection is cut": {[]func(*moment){cut}, good, good},
-		// The cut loses an answer on its way; otherwise the next round might be granted by it, and lost.
-		"the session expires":                        {[]func(*moment){cut, expire}, good, good},
-		"an outage that is longer than the lease":    {[]func(*moment){func(m *moment) { m.away("a", 6*time.Second) }}, good, good},
-		"an outage that is longer than the session":  {[]func(*moment){func(m *moment) { m.away("a", 30*time.Second) }}, good, good},
-		"the directory is deleted":                   {[]func(*moment){func(m *moment) { m.removeAll() }}, outcome{ErrLost, nil}, outcome{nil, ErrLost}},
-		"all waiters give up":                        {[]func(*moment){giveUp}, withdrawn, withdrawn},
-		"all waiters give up, the connection is cut": {[]func(*moment){giveUp, cut}, withdrawn, withdrawn},
-		"all waiters give up, another one comes":     {[]func(*moment){giveUp, func(m *moment) { m.next = m.l.Acquire(m.t.Context()) }}, good, good},
-		"the next round fails":                       {[]func(*moment){fail}, failed, failed},
-		"the next round fails, the session expires":  {[]func(*moment){fail, expire}, failed, failed},
-		"the manager is shut down":                   {[]func(*moment){shut(func(m *Manager) error { return m.Shutdown(context.Background()) })}, closed, closed},
-		"the manager is closed":                      {[]func(*moment){shut((*Manager).Close)}, closed, closed},
-		"there is news of the next one's node":       {[]func(*moment){func(m *moment) { newsFor(m.next) }}, good, good},
-	} {
-		for _, executed := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/executed=%t", what, executed), func(t *testing.T) {
-				bubble(t, func(c *cluster) {
-					l := c.lock("a")
-					c.cycle(l)
-					h := mustLock(c.t, l)
-					token := grantOf(c.t, h).Token
-					m := &moment{c, l, h, waitBehind(c.t, h), make(chan error, 1)}
-					hold, want := c.srv.Faults().BlockRequests, trouble.before
-					if executed {
-						hold, want = c.srv.Faults().BlockReplies, trouble.after
-					}
-					held := hold(session(l.m))
-					h.Release()
-					synctest.Wait()
-					if held.Waiting() != 1 {
-						c.t.Fatalf("%d packets are held back", held.Waiting())
-					}
-					wantState(c.t, l, state.Releasing, 0)
-					for _, happen := range trouble.happen {
-						happen(m)
-					}
-					held.Remove()
-
-					<-h.Released().Done()
-					wantErr(c.t, "the release", settled(c.t, "the release", h.Released()), want.release)
-					_, err := m.next.Granted().Wait(c.t.Context())
-					later(time.Second)
-					switch {
-					case want.next == nil:
-						c.wantNext(m.next, token)
-						c.wantNodes(1)
-						c.unlock(m.next)
-					case errors.Is(want.next, ErrLost): // granted, and lost with its node at the same moment
-						wantErr(c.t, "the next grant", err, nil)
-						wantErr(c.t, "the next round's end", m.next.Unlock(c.t.Context()), ErrLost)
-					default:
-						wantErr(c.t, "the next grant", err, want.next)
-						wantErr(c.t, "the next round's end", settled(c.t, "its end", m.next.Released()), want.next)
-					}
-					c.wantNodes(0)
-					if want == closed {
-						wantErr(c.t, "close", <-m.end, nil)
-					}
-					if st := l.m.client.Stats(); st.Nodes != 0 || st.Watches != 0 {
-						c.t.Errorf("%d nodes are kept alive, %d paths armed", st.Nodes, st.Watches)
-					}
-				})
-			})
 		}
 	}
 }

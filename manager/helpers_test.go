@@ -3,8 +3,6 @@
 package manager
 
 import (
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -193,33 +191,4 @@ func (c *cluster) stopAt(m *Manager, op zktest.Op, nth int32) *stop {
 // of the lock "jobs", or the answer to it.
 func (c *cluster) lossAt(lose func(*zktest.Faults, zktest.Match) *zktest.Fault, m *Manager, op zktest.Op) *zktest.Fault {
 	return lose(c.srv.Faults(), zktest.Match{Op: op, Session: session(m), Path: dir})
-}
-
-// requests counts requests by kind while a test runs. It replaces the server's
-// hook.
-type requests struct {
-	mu     sync.Mutex
-	counts map[string]int // by operation
-}
-
-// countRequests counts the requests for paths under prefix.
-func (c *cluster) countRequests(prefix string) *requests {
-	r := &requests{counts: make(map[string]int)}
-	c.srv.OnRequest(func(_ int64, op zktest.Op, path string) {
-		if strings.HasPrefix(path, prefix) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.counts[op.String()]++
-		}
-	})
-	return r
-}
-
-// take returns the counts since the last take.
-func (r *requests) take() map[string]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	counts := r.counts
-	r.counts = make(map[string]int)
-	return counts
 }

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,71 +187,6 @@ func TestF060_TooManyHolders(t *testing.T) {
 		wantState(c.t, l, state.Retained, state.MaxHolders-1)
 		set(1)
 		mustRelease(c.t, h)
-	})
-}
-
-// Many goroutines reenter, share and release handles at the same time, each
-// other's included. Every handle is released exactly once, the counts add up, and
-// no ordinary release is taken for a loss.
-func TestHandlesHammer(t *testing.T) {
-	const goroutines, times = 8, 300
-	bubble(t, func(c *cluster) {
-		l := c.lock("a")
-		keep := mustLock(c.t, l)
-		for range 10 {
-			first := mustLock(c.t, l)
-			handles := make(chan Hold, goroutines*times*2+1)
-			handles <- first
-			var made, gone atomic.Int64
-			made.Store(1)
-			var wg sync.WaitGroup
-			for range goroutines {
-				wg.Go(func() {
-					for range times {
-						h := <-handles
-						switch rand.IntN(4) {
-						case 0:
-							if n, err := h.Reenter(); err == nil {
-								made.Add(1)
-								handles <- n
-							} else if !errors.Is(err, ErrReleased) {
-								c.t.Errorf("reenter: %v", err)
-							}
-						case 1:
-							if n, err := h.Share(); err == nil {
-								made.Add(1)
-								handles <- n
-							} else if !errors.Is(err, ErrReleased) {
-								c.t.Errorf("share: %v", err)
-							}
-						case 2:
-							if err := h.Err(); err != nil && !errors.Is(err, ErrReleased) {
-								c.t.Errorf("err: %v", err)
-							}
-						case 3:
-							if _, err, ok := h.Release().Poll(); !ok {
-								gone.Add(1)
-							} else if !errors.Is(err, ErrReleased) {
-								c.t.Errorf("release: %v", err)
-							}
-						}
-						handles <- h // released ones included
-					}
-				})
-			}
-			wg.Wait()
-			close(handles)
-			for h := range handles {
-				if _, _, ok := h.Release().Poll(); !ok {
-					gone.Add(1)
-				}
-			}
-			if made.Load() != gone.Load() {
-				c.t.Errorf("%d handles were made, %d released", made.Load(), gone.Load())
-			}
-			wantState(c.t, l, state.Retained, 1)
-		}
-		mustRelease(c.t, keep)
 	})
 }
 

@@ -86,9 +86,9 @@ func TestF012_OpenWithWrongCredentials(t *testing.T) {
 		want error
 		says string
 	}{
-		"a wrong password":          {as("owner:sceret"), zkio.ErrNoAuth, "user or password is wrong"},
-		"another user":              {as("somebody:secret"), zkio.ErrNoAuth, "user or password is wrong"},
-		"a user without a password": {as("owner"), zkio.ErrNoAuth, "user or password is wrong"},
+		"a wrong password":          {as("owner:sceret"), zkio.ErrNoAuth, "nothing else shows that one is wrong"},
+		"another user":              {as("somebody:secret"), zkio.ErrNoAuth, "nothing else shows that one is wrong"},
+		"a user without a password": {as("owner"), zkio.ErrNoAuth, "nothing else shows that one is wrong"},
 		"a scheme that the server does not have": {func(cfg *Config) {
 			cfg.Auth = []zkio.Auth{{Scheme: "digset", Data: []byte(owner)}}
 		}, zkio.ErrAuthFailed, `refused the credentials of scheme "digset"`},
@@ -183,23 +183,6 @@ func TestF011_LockWithoutPermission(t *testing.T) {
 		wantState(s.t, l, state.Free, 0)
 		wantHeld(s.t, "another lock", other)
 		mustRelease(s.t, other)
-	})
-}
-
-// The directory's owner lets others write no data into it: the short way to the lock
-// is closed, the long one is not.
-func TestDirectoryThatMayNotBeWritten(t *testing.T) {
-	everywhere(t, func(s *backend) {
-		b, a := s.lock("b"), s.lock("owner", owned(zkio.PermCreate|zkio.PermRead|zkio.PermDelete))
-		mustRelease(s.t, mustLock(s.t, a))
-		for range 2 {
-			h := mustLock(s.t, b)
-			_, err := a.TryLock(s.t.Context())
-			wantErr(s.t, "the owner's trylock", err, ErrLocked)
-			mustRelease(s.t, h)
-			mustRelease(s.t, mustLock(s.t, a))
-		}
-		s.wantEmpty(a)
 	})
 }
 

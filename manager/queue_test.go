@@ -39,16 +39,16 @@ func TestMutualExclusion(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		if r.entries != processes*goroutines*times || r.rounds < processes {
-			c.t.Errorf("%d entries in %d rounds", r.entries, r.rounds)
+		if r.Entries() != processes*goroutines*times || r.Tokens() < processes {
+			c.t.Errorf("%d entries in %d rounds", r.Entries(), r.Tokens())
 		}
 		var grants uint64
 		for _, l := range locks {
 			wantState(c.t, l, state.Free, 0)
 			grants += l.Stats().Grants
 		}
-		if grants != uint64(r.rounds) {
-			c.t.Errorf("%d grants, but %d tokens", grants, r.rounds)
+		if grants != uint64(r.Tokens()) {
+			c.t.Errorf("%d grants, but %d tokens", grants, r.Tokens())
 		}
 		c.wantNodes(0)
 	})

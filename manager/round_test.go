@@ -86,36 +86,6 @@ func TestF071_OneTripPerRound(t *testing.T) {
 	})
 }
 
-// Entering and leaving a lock that the process owns sends nothing.
-func TestNoRequestsWhileRetained(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		l := c.lock("a")
-		h := mustLock(c.t, l)
-		c.takeCounts()
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				for range 200 {
-					mustRelease(c.t, mustLock(c.t, l))
-					l.Acquire(c.t.Context()).Release()
-					if n, err := l.TryLock(c.t.Context()); err != nil {
-						c.t.Error(err)
-					} else {
-						n.Release()
-					}
-				}
-			})
-		}
-		wg.Wait()
-		synctest.Wait()
-		if got := c.takeCounts(); len(got) > 0 {
-			c.t.Errorf("requests were sent: %v", got)
-		}
-		wantState(c.t, l, state.Retained, 1)
-		mustRelease(c.t, h)
-	})
-}
-
 // chain returns the rounds of a lock, beginning with the present one.
 func chain(l *Lock) []*round {
 	var rounds []*round

@@ -392,8 +392,8 @@ func testOthersMutexesAtOnce(s *backend, o *others) {
 	}
 	wg.Wait()
 	s.wantEmpty(locks[0])
-	if want := times * 4; o.ref.entries != want {
-		s.t.Errorf("%d entries, want %d", o.ref.entries, want)
+	if want := times * 4; o.ref.Entries() != want {
+		s.t.Errorf("%d entries, want %d", o.ref.Entries(), want)
 	}
 }
 
@@ -421,8 +421,8 @@ func testOthersAllAtOnce(s *backend, o *others) {
 	}
 	wg.Wait()
 	s.wantEmpty(locks[0].Reader())
-	if want := times * 5; o.ref.entries < want {
-		s.t.Errorf("%d entries, want at least %d", o.ref.entries, want)
+	if want := times * 5; o.ref.Entries() < want {
+		s.t.Errorf("%d entries, want at least %d", o.ref.Entries(), want)
 	}
 }
 

@@ -25,26 +25,23 @@ var (
 
 // Goroutines of several processes read, write, downgrade, try and give up, while
 // requests are slow, requests and answers are lost, connections break and sessions
-// expire. A referee watches exclusion and tokens. At the end everyone got what it
-// waited for, and nothing is left behind.
+// expire. A referee watches exclusion and tokens. In the end every wait has ended, and
+// nothing is left behind.
 func TestReadWriteAtRandom(t *testing.T) {
 	var all randomCounts
-	atRandom(t, *rwSeeds, func(c *cluster, seed uint64) { all.add(runAtRandom(c, seed, false)) })
+	first := cmp.Or(*rwSeed, rand.Uint64N(1<<32))
+	for i := range *rwSeeds {
+		seed := first + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all.add(runAtRandom(newCluster(t, zktest.Config{TickTime: 500 * time.Millisecond}), seed))
+			})
+		})
+	}
 	t.Logf("%+v", all)
 	// A loss is rare, and does not happen in every forty histories.
 	if all.Writes == 0 || all.Reads == 0 || all.Downgrades == 0 || all.Tried == 0 || all.GaveUp == 0 || all.Faults == 0 {
 		t.Errorf("something never happened, so nothing is shown: %+v", all)
-	}
-}
-
-// atRandom runs a history for each of a number of seeds.
-func atRandom(t *testing.T, seeds int, run func(c *cluster, seed uint64)) {
-	first := cmp.Or(*rwSeed, rand.Uint64N(1<<32))
-	for i := range seeds {
-		seed := first + uint64(i)
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { run(newCluster(t, zktest.Config{TickTime: 500 * time.Millisecond}), seed) })
-		})
 	}
 }
 
@@ -61,7 +58,7 @@ func (a *randomCounts) add(b randomCounts) {
 	a.Faults += b.Faults
 }
 
-func runAtRandom(c *cluster, seed uint64, exhausted bool) randomCounts {
+func runAtRandom(c *cluster, seed uint64) randomCounts {
 	const (
 		processes  = 3
 		goroutines = 4
@@ -97,7 +94,7 @@ func runAtRandom(c *cluster, seed uint64, exhausted bool) randomCounts {
 		for g := range goroutines {
 			w := &wanderer{
 				t: c.t, rng: rand.New(rand.NewPCG(seed, uint64(2+p*goroutines+g))), ref: ref, rw: rw,
-				exhausted: exhausted, count: count, counts: &counts,
+				count: count, counts: &counts,
 			}
 			wg.Go(func() {
 				for range steps {
@@ -152,13 +149,12 @@ func runAtRandom(c *cluster, seed uint64, exhausted bool) randomCounts {
 
 // A wanderer is a goroutine that does random things with a read/write lock.
 type wanderer struct {
-	t         *testing.T
-	rng       *rand.Rand
-	ref       *referee
-	rw        *RWLock
-	exhausted bool // ZooKeeper's sequence numbers run out
-	counts    *randomCounts
-	count     func(*int)
+	t      *testing.T
+	rng    *rand.Rand
+	ref    *referee
+	rw     *RWLock
+	counts *randomCounts
+	count  func(*int)
 }
 
 // while returns a random duration below most.
@@ -192,8 +188,6 @@ func (w *wanderer) step(ctx context.Context, depth int) {
 		return
 	case errors.Is(err, ErrLost), errors.Is(err, ErrUpgrade):
 		return
-	case w.exhausted && errors.Is(err, ErrSequenceExhausted):
-		return // a downgrade
 	default:
 		w.t.Errorf("%s %s: %v", l.kind, l.m.cfg.Label, err)
 		return

@@ -163,6 +163,7 @@ var scriptCommands = map[string]struct {
 	"strangers": {1, "PROCESS [read|write]: prints how many nodes were no contenders", (*script).runStrangers},
 	"behind":    {2, "HOLD OTHER: waits for the round after OTHER's, as newcomers do when a tenure is over", (*script).runBehind},
 	"numbers":   {1, "NUMBER: that of the next node", (*script).runNumbers},
+	"kept":      {1, "PROCESS: prints how many nodes and watches its client has", (*script).runKept},
 
 	// Guarded writes of a node, the account.
 	"guard":   {3, "NAME HOLD DATA [timeout=]: writes to it", (*script).runGuard},
@@ -451,11 +452,11 @@ func brief(err error) string {
 func (s *script) explain(err error) string {
 	text := brief(err)
 	if errors.Is(err, ErrLost) {
-		for _, cause := range []string{"deleted", "lease", "session"} {
-			if slices.Contains(strings.Fields(err.Error()), cause) {
-				text += " (" + cause + ")"
-				break
-			}
+		switch words := strings.Fields(err.Error()); {
+		case slices.Contains(words, "deleted"):
+			text += " (deleted)"
+		case slices.Contains(words, "lease"), slices.Contains(words, "session"):
+			text += " (session or lease)" // the end of a session ends its lease, and either may be noticed first
 		}
 	}
 	var e *Error

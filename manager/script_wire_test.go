@@ -74,3 +74,8 @@ func (s *script) runAccount(scriptArgs) {
 	data, stat, _ := s.srv.Get(account)
 	s.print("account: %s, written %d times", data, stat.Version)
 }
+
+func (s *script) runKept(a scriptArgs) {
+	stats := s.process(a.words[0]).m.client.Stats()
+	s.print("%s: %d nodes, %d watches", a.words[0], stats.Nodes, stats.Watches)
+}

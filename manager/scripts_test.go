@@ -13,6 +13,7 @@ func TestF002_RecoveryOutlivesItsCaller(t *testing.T)          { playScript(t) }
 func TestF007_DirectoryIsMissing(t *testing.T)                 { playScript(t) }
 func TestF008_DirectoryIsDeletedWhileIdle(t *testing.T)        { playScript(t) }
 func TestF009_DirectoryMadeByTwo(t *testing.T)                 { playScript(t) }
+func TestF015_JunkInTheDirectory(t *testing.T)                 { playScript(t) }
 func TestF015_StrangersInTheDirectory(t *testing.T)            { playScript(t) }
 func TestF020_ReadersAndWritersInOneQueue(t *testing.T)        { playScript(t) }
 func TestF021_ContenderAheadGoesUnseen(t *testing.T)           { playScript(t) }
@@ -44,6 +45,7 @@ func TestF062_ReleaseTwice(t *testing.T)                       { playScript(t) }
 func TestF064_ReleaseAfterLoss(t *testing.T)                   { playScript(t) }
 func TestF068_FailSettlesEverything(t *testing.T)              { playScript(t) }
 func TestF069_ArrivalsWhileReleasing(t *testing.T)             { playScript(t) }
+func TestF077_ErrUpgrade(t *testing.T)                         { playScript(t) }
 func TestF079_ReaderAndWriterOfOneProcess(t *testing.T)        { playScript(t) }
 func TestF081_LostDelete(t *testing.T)                         { playScript(t) }
 func TestF082_DeletionImpossible(t *testing.T)                 { playScript(t) }
@@ -55,12 +57,14 @@ func TestF094_MarginIsKeptInShutdown(t *testing.T)             { playScript(t) }
 func TestF095_LostHoldIsGivenUpAtOnce(t *testing.T)            { playScript(t) }
 func TestFairness(t *testing.T)                                { playScript(t) }
 func TestHandOverBehindANumberNobodyGaveOut(t *testing.T)      { playScript(t) }
+func TestHandOverBehindTheLastOneSeen(t *testing.T)            { playScript(t) }
 func TestHandOverCostsNoHerd(t *testing.T)                     { playScript(t) }
 func TestHandOverGoesToTheEndOfTheQueue(t *testing.T)          { playScript(t) }
 func TestHandOverToOneselfIsOneRequest(t *testing.T)           { playScript(t) }
 func TestLostMargin(t *testing.T)                              { playScript(t) }
 func TestNegativeTenure(t *testing.T)                          { playScript(t) }
 func TestNoDowngradeWithoutNumbers(t *testing.T)               { playScript(t) }
+func TestOrderWhereNumbersRunOut(t *testing.T)                 { playScript(t) }
 func TestReadersBesideAHandOver(t *testing.T)                  { playScript(t) }
 func TestReadersHandOverBesideAWriter(t *testing.T)            { playScript(t) }
 func TestWriterBehindAWriterListsAgain(t *testing.T)           { playScript(t) }

@@ -21,55 +21,6 @@ func (c *cluster) countFrom(next int32) {
 	wantErr(c.t, "set the number", c.srv.SetSequence(dir, next), nil)
 }
 
-// lastNumbers are numbers from which ZooKeeper counts in these tests: shortly before
-// the last safe one, and shortly before the last that there is.
-var lastNumbers = map[string]int32{
-	"where numbers become unsafe": lastSafe - 20,
-	"where numbers freeze":        math.MaxInt32 - 20,
-	"where numbers are frozen":    math.MaxInt32,
-	"across the last safe number": lastSafe - 2,
-	"across the last number":      math.MaxInt32 - 2,
-}
-
-// Random histories as in TestReadWriteAtRandom, while the numbers run out.
-func TestReadWriteAtRandomNearTheLastNumber(t *testing.T) {
-	for what, from := range lastNumbers {
-		if strings.HasPrefix(what, "across") {
-			continue // passed in a moment
-		}
-		t.Run(what, func(t *testing.T) {
-			atRandom(t, max(1, *rwSeeds/8), func(c *cluster, seed uint64) {
-				c.countFrom(from)
-				runAtRandom(c, seed, true)
-			})
-		})
-	}
-}
-
-// Where the numbers run out, contenders enter in the order in which they came,
-// whatever their numbers are.
-func TestOrderWhereNumbersRunOut(t *testing.T) {
-	each(t, lastNumbers, func(c *cluster, from int32) {
-		c.countFrom(from)
-		ref := newReferee(c.t)
-		var holds []Hold
-		for i, kind := range "WWRRWRWRRW" {
-			holds = append(holds, c.acquire(pick(c.rw(fmt.Sprint(i)), kind == 'W')))
-		}
-		for _, together := range []int{1, 1, 2, 1, 1, 1, 2, 1} {
-			turn, rest := holds[:together], holds[together:]
-			c.held(turn...)
-			for _, h := range turn {
-				ref.enter(h.Lock().m, h)
-			}
-			c.waiting(rest...)
-			ref.leaveAll()
-			c.unlock(turn...)
-			holds = rest
-		}
-	})
-}
-
 // A number below zero came after the highest: it is behind the contenders that were
 // there before it, and ahead of those that come after it.
 func TestNegativeNumbers(t *testing.T) {
