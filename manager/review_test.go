@@ -16,7 +16,7 @@ import (
 func TestTwoHandlesReleasedAtOnce(t *testing.T) {
 	c := newCluster(t, zktest.Config{})
 	l := c.lock("a")
-	for range 300000 {
+	for range 50000 {
 		r := &round{lock: l}
 		r.word.Apply(func(state.Word) (state.Word, state.Effect) { return state.Pack(state.Retained, 1), state.Granted })
 		r.io().tenure = &tenure{lease: l.m.client.Session().Lease(), io: r.io()}
