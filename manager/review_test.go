@@ -3,9 +3,11 @@
 package manager
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
@@ -70,4 +72,20 @@ func TestCloseAsARoundIsJoinedAgain(t *testing.T) {
 		wantErr(c.t, "the grant", settled(c.t, "the grant", joined.Granted()), ErrClosed)
 		wantErr(c.t, "the release", settled(c.t, "the release", joined.Released()), ErrClosed)
 	})
+}
+
+// With a very short tenure a waiter does not list the queue again and again.
+func TestTenureOfNanosecond(t *testing.T) {
+	c := newCluster(t, zktest.Config{})
+	l := c.lock("a", func(cfg *Config) { cfg.Tenure = 1 })
+	if err := c.srv.CreateAll(dir+"/stranger", nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err := l.Lock(ctx)
+	t.Logf("lists %v", c.takeCounts())
+	if err != nil {
+		t.Fatal(err)
+	}
 }
