@@ -148,11 +148,14 @@ func (h Hold) giveUp() (state.Word, state.Effect) {
 // giveUpSlow is giveUp for a handle that was released before or is not the
 // holder's only one.
 func (h Hold) giveUpSlow() (state.Word, state.Effect) {
+	// Before the release, while this handle keeps its holder counted: right after
+	// it another goroutine may release the holder's last handle and end the round.
+	w := h.round.word.Load()
 	switch h.slot.release(h.gen) {
 	case state.Dead:
 		return 0, state.Nothing
 	case state.Left:
-		return h.round.word.Load(), state.Left
+		return w, state.Left
 	}
 	return h.round.leave()
 }

@@ -545,7 +545,9 @@ func (m *Manager) firstLook() time.Duration {
 	if m.cfg.Tenure < 0 || m.cfg.Tenure > defaultTenure {
 		return defaultTenure
 	}
-	return m.cfg.Tenure
+	// A waiter enters if it has listed the queue no longer ago than this, so it
+	// takes more than the time between two instructions.
+	return max(m.cfg.Tenure, defaultTenure/10)
 }
 
 // guid makes a name that no other node has ever had: 64 random bits of this
