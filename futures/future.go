@@ -4,13 +4,14 @@ package futures
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"sync"
 
 	"go.uber.org/atomic"
+
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
 )
 
 // A Future is a result that may not be available yet. It is settled at most once,
@@ -117,16 +118,7 @@ func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 		return f.val, f.err
 	}
 	var zero T
-	return zero, contextError(ctx)
-}
-
-// contextError returns the error of a wait that ended because ctx is done.
-func contextError(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause // the same error, or one that wraps it
-	}
-	return fmt.Errorf("%w: %w", err, cause)
+	return zero, ctxerr.Of(ctx)
 }
 
 // Poll returns the result if the future is settled. ok reports whether it is.

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// retained returns a lock that its process holds, with one holder and without a
-// ZooKeeper: entering and leaving needs none.
+// retained returns a lock that its process owns, with one holder and no ZooKeeper
+// behind it, which entering and leaving the lock do not need.
 func retained(tb testing.TB) *Lock {
 	tb.Helper()
 	m := &Manager{cfg: Config{Root: "/bench"}}
@@ -29,10 +29,10 @@ func retained(tb testing.TB) *Lock {
 	return l
 }
 
-// BenchmarkRetained acquires and releases a lock that this process holds. It also
-// reports the cost relative to two bare compare-and-swaps. Both are measured in
-// alternating turns, and the best turn counts, because other load can only
-// lengthen a turn.
+// BenchmarkRetained measures Acquire and Release of a lock that the process owns. It
+// also reports their time as a multiple of two bare compare-and-swaps, measured in
+// turns with them. Of many turns each the best counts, because other load on the
+// machine can only add to a turn.
 func BenchmarkRetained(b *testing.B) {
 	l := retained(b)
 	ctx := context.Background()
@@ -67,10 +67,11 @@ func BenchmarkRetained(b *testing.B) {
 	}
 }
 
-// BenchmarkRetainedParallel does the same on all processors at once. It also
-// reports its rate relative to incrementing and decrementing one bare word with
-// compare-and-swap loops. Both are medians of many turns, because other load can
-// shorten a turn, too: a goroutine that runs alone loses no races.
+// BenchmarkRetainedParallel measures the same from all processors at once. It also
+// reports the rate as a fraction of that at which they increment and decrement one
+// bare word with compare-and-swap loops. Both are medians of many turns, because
+// other load on the machine can shorten a turn, too: a goroutine that runs alone
+// loses no races.
 func BenchmarkRetainedParallel(b *testing.B) {
 	l := retained(b)
 	ctx := context.Background()

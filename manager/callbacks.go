@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// callbacks are functions to be called when something ends: a handle, or a round.
-// The zero value has none.
+// callbacks are functions to be called when a handle or a round ends. The zero
+// value has none.
 type callbacks struct{ list atomic.Pointer[callbackList] }
 
 type callbackList struct {
@@ -17,12 +17,12 @@ type callbackList struct {
 	taken bool
 }
 
-// add adds fn. Its forget function takes fn out again. taken reports that the list
-// was taken meanwhile: then fn is not in it.
+// add adds fn; forget removes it again. taken reports that the list was taken
+// meanwhile, and so does not have fn.
 //
-// The caller must look afterwards whether the end has come already, and call fn
-// itself then: whoever ends things changes the state first and takes the list
-// then, so one of the two calls fn, and in a race perhaps both do.
+// The caller must then check whether the end has come already, and if so call fn
+// itself. The goroutine that ends the handle or round changes the state before it
+// takes the list, so one of the two calls fn, and in a race perhaps both.
 func (c *callbacks) add(fn func(error)) (forget func(), taken bool) {
 	l := c.list.Load()
 	for l == nil {

@@ -9,38 +9,34 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// Config says where a Manager's ZooKeeper is and how it behaves. The zero value
-// with Servers set works. Open refuses a Config that cannot work and names every
-// fault of it at once.
+// Config says where a Manager's ZooKeeper is and how the Manager behaves. The
+// zero value with Servers set works. Open refuses a Config that cannot work and
+// names all its faults at once.
 type Config struct {
-	// ACL is set on the lock directories that the manager creates and on its
-	// nodes. ZooKeeper checks the right to delete a node on its parent, so a
-	// stranger who may not delete there cannot break a lock. The manager itself
-	// needs the rights to read, create and delete, and saves requests where it
-	// has the right to write.
+	// ACL is set on the directories and nodes that the manager creates. ZooKeeper
+	// checks the right to delete a node on its parent, so a client that may not
+	// delete in a lock's directory cannot break the lock. The manager itself needs
+	// the rights to read, create and delete, and saves requests if it also has the
+	// right to write.
 	//
-	// An ACL changes nothing that exists. So where this one does not let
-	// everybody delete, the manager looks at the ACLs of the directories that it
-	// finds: at Root's in Open, and at a lock's before the first acquisition,
-	// which costs one request then. If everybody may delete there, Logger gets a
-	// warning that says where and what to do: one for Root, and one for the first
-	// such directory of a lock.
-	// Defaults to everything for everybody.
+	// An ACL does not change what exists. So if this one does not let every client
+	// delete, the manager reads the ACLs of directories that it finds: Root's in
+	// Open, and a lock's before the first acquisition, which costs one request. If
+	// every client may delete there, it logs a warning that says what to do: one
+	// for Root, and one for the first such directory of a lock.
+	// Defaults to all rights for every client.
 	ACL []zkio.ACL
 
-	// Auth is sent at every connect, before anything else.
-	// Defaults to none.
+	// Auth is sent first on every connection. Defaults to none.
 	Auth []zkio.Auth
 
 	// CloseTimeout bounds Close. Defaults to 5 s.
@@ -55,58 +51,57 @@ type Config struct {
 	// Defaults to the program's file name.
 	Label string
 
-	// Logger gets what nobody else is told: reconnects, holds that were dropped
-	// without a release, contenders that cannot go away by themselves.
+	// Logger gets what no caller is told: reconnects, holds that were dropped
+	// without a release, contenders that do not go away by themselves.
 	// Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// LostMargin makes Lost close this long before the moment from which the
-	// server might give the lock to another process, so that holders have time
-	// to stop. It must be less than a quarter of SessionTimeout.
+	// LostMargin makes Lost close this long before the server might give the lock
+	// to another process, so that holders have time to stop. It must be less than
+	// a quarter of SessionTimeout.
 	// Defaults to 0.
 	LostMargin time.Duration
 
-	// Root is the path under which the locks' directories are made.
+	// Root is the path under which the locks' directories are created.
 	// Defaults to "/holdfast".
 	Root string
 
-	// Servers are the addresses of the ensemble, host:port each. A host
-	// without a port gets 2181. See ParseServers for a connection string.
+	// Servers are the addresses of the ensemble, as host:port. The port defaults
+	// to 2181. See ParseServers for a connection string.
 	// There is no default.
 	Servers []string
 
 	// SessionTimeout is how long ZooKeeper keeps the locks of a process that it
-	// does not hear from; the server may change it to fit its own bounds. It
-	// must be at least twice the server's tickTime. With less than about 4 s, a
-	// failover of the ensemble loses locks; a connection that is cut silently
-	// loses them after half of it at the latest.
+	// does not hear from. The server may change it to fit its own bounds. It must
+	// be at least twice the server's tickTime. Below about 4 s, a failover of the
+	// ensemble loses locks. A connection that is cut silently loses them after
+	// half of it at the latest.
 	// Defaults to 10 s.
 	SessionTimeout time.Duration
 
-	// Tenure is how long this process may keep a lock while others wait for it.
-	// Its goroutines share the lock, and as long as new ones arrive before the
-	// last one leaves it would never be given up; so after the tenure newcomers
-	// queue again, behind those who wait, and the lock goes when those inside
-	// have left. Who waits has to be seen twice, a tenure apart, so a lock that
-	// many goroutines want goes after about two tenures. A read lock is given up
-	// in the same way for this process's own writer, when it waits and the read
-	// lock has been held for the tenure. Those inside are not disturbed; but one
-	// of them who acquires the lock again as a newcomer waits for himself (see
-	// Lock.Acquire).
-	// Negative: never. As long as goroutines of this process keep arriving, it
-	// keeps the lock, and the processes that wait for it starve, without bound.
-	// That is for a process that is to have its locks for itself.
+	// Tenure is how long this process may keep a lock while another process waits
+	// for it. Its goroutines share the lock, so if new ones keep arriving before
+	// the last one leaves, it would never be given up. Therefore newcomers must
+	// let the other process go first once it has waited for the tenure: they queue
+	// behind it, and the lock is released when the present holders have left. A
+	// waiting process has to be seen twice, a tenure apart, so a busy lock is
+	// given up after about two tenures. The read lock is given up in the same way
+	// for a writer of this process, once that waits and the read lock has been
+	// held for the tenure. Holders are not disturbed, but a holder that acquires
+	// the lock again as a newcomer waits for itself (see Lock.Acquire).
+	// If Tenure is negative, the process keeps a lock for as long as its
+	// goroutines keep arriving, and waiting processes starve, without bound. That
+	// is for a process that is to have its locks to itself.
 	// Defaults to 100 ms.
 	Tenure time.Duration
 
-	// TLS turns on TLS with this configuration; an empty ServerName is set to
-	// the host of the server that is dialled.
+	// TLS enables TLS with this configuration. An empty ServerName is set to the
+	// host of the server that is dialled.
 	// Defaults to none: plain TCP.
 	TLS *tls.Config
 
-	// Workers is the number of I/O goroutines, which is the number of requests
-	// of this process that can be under way at a time. At least 9: eight are
-	// kept for releases.
+	// Workers is the number of I/O goroutines, and so of this process's concurrent
+	// requests. It must be at least 9: eight are reserved for releases.
 	// Defaults to 32.
 	Workers int
 
@@ -115,7 +110,6 @@ type Config struct {
 
 const (
 	defaultRoot           = "/holdfast"
-	defaultPort           = "2181"
 	defaultSessionTimeout = 10 * time.Second
 	defaultCloseTimeout   = 5 * time.Second
 	defaultTenure         = 100 * time.Millisecond
@@ -136,7 +130,7 @@ func (c Config) complete() (Config, error) {
 	}
 	servers := make([]string, 0, len(c.Servers))
 	for _, s := range c.Servers {
-		server, err := parseServer(s)
+		server, err := zkio.ServerAddress(s)
 		if err != nil {
 			fault("Servers: %w", err)
 			continue
@@ -191,7 +185,7 @@ func (c Config) complete() (Config, error) {
 		}
 	}
 
-	if c.Label == "" && len(os.Args) > 0 { // a shared library has none
+	if c.Label == "" && len(os.Args) > 0 { // os.Args is empty in a shared library
 		c.Label = filepath.Base(os.Args[0])
 	}
 	if c.Logger == nil {
@@ -211,18 +205,18 @@ func checkACL(a zkio.ACL) error {
 	case a.Scheme == "":
 		return errors.New("no scheme: say \"world\", \"digest\", \"auth\", \"ip\" or what the server knows")
 	case a.Scheme == "world" && a.ID != "anyone":
-		return fmt.Errorf("scheme world knows the id \"anyone\" only, not %q", a.ID)
+		return fmt.Errorf("scheme world has only the id \"anyone\", not %q", a.ID)
 	case a.Scheme == "digest" && strings.Count(a.ID, ":") != 1:
-		return fmt.Errorf("scheme digest wants the id user:base64(sha1(user:password)), not %q", a.ID)
+		return fmt.Errorf("scheme digest needs the id user:base64(sha1(user:password)), not %q", a.ID)
 	}
 	return nil
 }
 
-// ParseServers takes a ZooKeeper connection string apart, as other clients
-// write it: "zk1:2181,zk2:2181/some/root". A host without a port gets 2181;
-// IPv6 addresses stand in brackets. The chroot is "" where the string has none;
-// it belongs in front of Config.Root. ParseServers resolves no names and does
-// not block; its errors wrap ErrBadConfig.
+// ParseServers splits a ZooKeeper connection string as other clients write it:
+// "zk1:2181,zk2:2181/some/root". A host without a port gets 2181; IPv6 addresses
+// stand in brackets. The chroot is "" if the string has none; otherwise prepend
+// it to Config.Root. ParseServers resolves no names and does not block. Its
+// errors wrap ErrBadConfig.
 func ParseServers(s string) (servers []string, chroot string, err error) {
 	list := s
 	if i := strings.IndexByte(s, '/'); i >= 0 {
@@ -234,45 +228,11 @@ func ParseServers(s string) (servers []string, chroot string, err error) {
 		}
 	}
 	for part := range strings.SplitSeq(list, ",") {
-		server, err := parseServer(strings.TrimSpace(part))
+		server, err := zkio.ServerAddress(strings.TrimSpace(part))
 		if err != nil {
 			return nil, "", fmt.Errorf("%w: connection string %q: %w", ErrBadConfig, s, err)
 		}
 		servers = append(servers, server)
 	}
 	return servers, chroot, nil
-}
-
-// parseServer returns host:port.
-func parseServer(s string) (string, error) {
-	if s == "" {
-		return "", errors.New("an address is empty: write host:port")
-	}
-	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		// No port: a bare name, or an IPv6 address in brackets or without.
-		host, port = s, defaultPort
-		if inner, ok := strings.CutPrefix(s, "["); ok {
-			if inner, ok = strings.CutSuffix(inner, "]"); !ok {
-				return "", fmt.Errorf("address %q is not host:port", s)
-			}
-			host = inner
-		}
-		if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ":") {
-			return "", fmt.Errorf("address %q is not host:port", s)
-		}
-	}
-	if host == "" || strings.ContainsFunc(host, notInHosts) {
-		return "", fmt.Errorf("address %q has no usable host", s)
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("address %q: port %q is not a number between 1 and 65535", s, port)
-	}
-	return net.JoinHostPort(host, port), nil
-}
-
-// notInHosts reports whether r shows that something is no host: what separates
-// the parts of lists and URLs, and what nobody can see.
-func notInHosts(r rune) bool {
-	return r <= ' ' || r == 0x7f || strings.ContainsRune(`/\[]@;,?#`, r)
 }

@@ -71,7 +71,7 @@ func TestConfigFaults(t *testing.T) {
 	}{
 		{Config{Servers: nil}, "Servers is empty"},
 		{Config{Servers: []string{}}, "Servers is empty"},
-		{Config{Servers: []string{"zk1", ""}}, "an address is empty"},
+		{Config{Servers: []string{"zk1", ""}}, "it names no host"},
 		{Config{Servers: []string{"zk1:port"}}, `"zk1:port"`},
 		{Config{Servers: []string{"zk1:2181,zk2:2181"}}, `"zk1:2181,zk2:2181"`}, // a connection string: ParseServers takes it apart
 		{Config{Servers: []string{"zk1:2181/chroot"}}, `"zk1:2181/chroot"`},
@@ -123,7 +123,7 @@ func TestConfigNamesEveryFault(t *testing.T) {
 		})
 		wantErr(c.t, "open", err, ErrBadConfig)
 		wantSays(c.t, err, "holdfast: open: ",
-			"an address is empty", "zk1:0", "Root", "SessionTimeout", "CloseTimeout", "LostMargin", "Workers", "ACL[0]", "ACL[1]", "Auth[0]")
+			"it names no host", "zk1:0", "Root", "SessionTimeout", "CloseTimeout", "LostMargin", "Workers", "ACL[0]", "ACL[1]", "Auth[0]")
 		if n := c.srv.Connections(); n != 0 {
 			c.t.Errorf("there were %d connections", n)
 		}

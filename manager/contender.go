@@ -15,8 +15,8 @@ import (
 // A Kind says what a contender asks for.
 type Kind uint8
 
-// The kinds of contenders. Every kind is understood in every lock's directory,
-// since other clients and other versions queue there too.
+// The kinds of contenders. All of them are understood in every lock's directory,
+// since other clients and other versions may queue there too.
 const (
 	KindExclusive = Kind(queue.Exclusive)
 	KindRead      = Kind(queue.Read)
@@ -32,21 +32,23 @@ type Contender struct {
 	Kind     Kind
 	Sequence int64 // its number in the queue
 
-	// What the contender says of itself; empty if it is another client's.
+	// What the contender says about itself; empty if it belongs to another
+	// client.
 	Host  string
 	PID   int
 	Label string
 	Since time.Time
 
-	// Persistent reports that the node is not ephemeral: it does not go with
-	// its owner's session and has to be deleted by hand.
+	// Persistent reports that the node is not ephemeral: it outlives its owner's
+	// session and has to be deleted by hand.
 	Persistent bool
 }
 
-// String names the contender for a person: label@host, its process, and since when it has been there.
+// String describes the contender for a person: label@host, its process id, and
+// since when it has been in the queue.
 func (c *Contender) String() string {
 	if c == nil {
-		return "nobody"
+		return "no contender"
 	}
 	var b strings.Builder
 	if c.Host == "" && c.Label == "" {
@@ -63,7 +65,8 @@ func (c *Contender) String() string {
 	return b.String()
 }
 
-// nodeData is what a contender writes into its node, as JSON, for people and tools.
+// nodeData is what a contender writes into its node, as JSON, for people and
+// tools.
 type nodeData struct {
 	Host  string    `json:"host"`
 	PID   int       `json:"pid"`
@@ -73,7 +76,7 @@ type nodeData struct {
 }
 
 // describe fills in what the contender's node says, and reports whether this
-// package wrote it. Data of other clients says nothing.
+// package wrote it. It ignores the data of other clients.
 func (c *Contender) describe(data []byte) bool {
 	var d nodeData
 	if json.Unmarshal(data, &d) != nil || d.Kind == "" {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
-	"github.com/holdfast-go/holdfast/state"
 )
 
 const (
@@ -36,7 +35,7 @@ func TestContenderString(t *testing.T) {
 		c    *Contender
 		want string
 	}{
-		{nil, "nobody"},
+		{nil, "no contender"},
 		{&Contender{Path: "/holdfast/jobs/x"}, "/holdfast/jobs/x"},
 		{&Contender{Path: "/p", Host: "db7", PID: 4711, Label: "billing", Since: since}, "billing@db7, pid 4711, since 2026-01-02T15:04:05Z"},
 		{&Contender{Path: "/p", Host: "db7", PID: 4711, Since: since}, "db7, pid 4711, since 2026-01-02T15:04:05Z"},
@@ -64,5 +63,3 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 }
-
-const behindTimer = state.BehindTimer

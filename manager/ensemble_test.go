@@ -9,19 +9,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
-// These tests run on real ensembles of three servers. The leader expires a session
-// that it has not heard of for the session timeout, but a client hears only its
-// own server. When the two are separated, the connection looks healthy while
-// another process gets the lock.
+// These tests run on real ensembles of three servers. The leader of one ends a
+// session when it has not heard of it for the session timeout, but what a
+// client hears comes from the server that it is connected to. Where these two
+// are apart, the connection looks healthy while the lock is given away.
 
-// openAt opens a manager that knows only the given servers.
+// openAt opens a manager that knows some servers only.
 func openAt(t *testing.T, label string, timeout time.Duration, servers ...*realzk.Server) *Manager {
 	t.Helper()
 	return openReal(t, "", label, func(cfg *Config) { cfg.Servers, cfg.SessionTimeout = realzk.Addrs(servers...), timeout })
 }
 
-// longTimeout is the session timeout of processes that must not lose their locks.
-// Their lease, half of it, has to outlast an election on a busy machine.
+// longTimeout is the session timeout of processes that are to lose nothing. Half
+// of it is their lease, which has to outlast whatever an ensemble does on a
+// machine that is too busy for it.
 const longTimeout = 2 * time.Minute
 
 // startEnsemble starts three servers that grant such timeouts.
@@ -31,23 +32,24 @@ func startEnsemble(t *testing.T, opts ...realzk.Option) *realzk.Ensemble {
 }
 
 // isolationTimeout is the session timeout of a holder whose server is isolated:
-// less than the 10 s after which such a server notices.
+// less than the 10 s after which an isolated server notices that it is.
 const isolationTimeout = 4 * time.Second
 
-// An isolation cuts a holder's server off from the other servers.
+// An isolation is what happens when the server that a holder is connected to is
+// cut off from the others.
 type isolation struct {
 	e       *realzk.Ensemble
 	lock    *Lock
 	hold    Hold
-	next    Hold     // the waiter's, in another process, which is connected to the others
-	inside  *witness // asks the isolated server
-	outside *witness // asks the others
+	next    Hold       // the waiter's, in another process, which is connected to the others
+	inside  *nodeProbe // asks the isolated server
+	outside *nodeProbe // asks the others
 	cut     time.Time
 }
 
-// isolate isolates victim, to which a holder is connected, while another process
-// waits. It returns when the holder has been told of its loss and the other
-// process holds the lock, and checks that they happened in this order.
+// isolate has a process take a lock through victim, and another wait for it,
+// and isolates victim. It returns when the holder has been told of its loss and
+// the other process has the lock, and after checking that it was in this order.
 func isolate(t *testing.T, e *realzk.Ensemble, victim *realzk.Server, synced bool) *isolation {
 	t.Helper()
 	i := &isolation{e: e, lock: exclusive(t, openAt(t, "holder", isolationTimeout, victim), "jobs")}
@@ -55,7 +57,7 @@ func isolate(t *testing.T, e *realzk.Ensemble, victim *realzk.Server, synced boo
 	first := grantOf(t, i.hold)
 	i.next = exclusive(t, openAt(t, "next", longTimeout, e.Others(victim)...), "jobs").Acquire(t.Context())
 	within(t, "the waiter is queued", i.next.round.io().positionKnown().Done())
-	i.inside, i.outside = newWitness(t, synced, victim), newWitness(t, false, e.Others(victim)...)
+	i.inside, i.outside = newNodeProbe(t, synced, victim), newNodeProbe(t, false, e.Others(victim)...)
 	i.inside.watch(t, first.Path)
 	i.outside.watch(t, first.Path)
 	wantErr(t, "before", i.hold.Err(), nil)
@@ -64,13 +66,13 @@ func isolate(t *testing.T, e *realzk.Ensemble, victim *realzk.Server, synced boo
 	i.cut = time.Now()
 	told := untilTold(t, i.hold, lossOf(i.hold), i.cut, i.cut.Add(isolationTimeout/2))
 	if n := i.lock.m.client.Session().Connection(); n != 1 {
-		t.Errorf("the holder is on connection %d: a broken connection has told it", n)
+		t.Errorf("the holder is on connection %d: it was told by a broken one", n)
 	}
 	there, gone := i.outside.misses(t)
 	t.Logf("told %v after the cut; margin: the node was there for another %v, and gone after %v",
 		ms(told.Sub(i.cut)), ms(there.Sub(told)), ms(gone.Sub(told)))
 	if margin := there.Sub(told); margin < isolationTimeout/12 {
-		t.Errorf("the margin is %v, want at least the reserve for clock drift, %v", margin, isolationTimeout/12)
+		t.Errorf("the margin is %v, less than what is kept free for clocks, %v", margin, isolationTimeout/12)
 	}
 	granted(t, "the next process", i.next, time.Minute)
 	if next := grantOf(t, i.next); next.Token <= first.Token {
@@ -80,7 +82,7 @@ func isolate(t *testing.T, e *realzk.Ensemble, victim *realzk.Server, synced boo
 	return i
 }
 
-// recover ends the isolation. The process that lost the lock acquires it again.
+// recover ends the isolation: the process that had lost the lock gets it again.
 func (i *isolation) recover(t *testing.T) {
 	t.Helper()
 	token := grantOf(t, i.next).Token
@@ -99,10 +101,10 @@ func (i *isolation) recover(t *testing.T) {
 func ms(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
 // A healthy-looking connection does not prove that the lock is held (K1). The
-// holder is connected to a follower that is cut off from its leader. The follower
-// still answers pings and reads, and reports that the lock's node exists, when the
-// leader has expired the session and deleted the node. The holder is told before
-// that.
+// holder is connected to a follower that is cut off from its leader. The
+// follower goes on answering pings and reads, and says that the lock's node
+// exists, when the leader has ended the session and deleted the node. The
+// holder is told before that.
 func TestF042_IsolatedFollower(t *testing.T) {
 	t.Parallel()
 	e := startEnsemble(t)
@@ -113,10 +115,10 @@ func TestF042_IsolatedFollower(t *testing.T) {
 	i.recover(t)
 }
 
-// The other half of K1. The holder is connected to a leader that is cut off from
-// its followers. For longer than the session timeout it still answers even sync,
-// but no writes, while the followers elect another leader, which does not hear of
-// the session. The missing answers to writes end the holder's lease.
+// The other half of K1. The holder is connected to a leader that is cut off from its
+// followers. It goes on answering even sync for longer than the session
+// timeout, but no write, while the followers elect another, which does not hear
+// of the session. The holder is told by the lack of an answered write.
 func TestF043_IsolatedLeader(t *testing.T) {
 	t.Parallel()
 	e := startEnsemble(t)
@@ -129,15 +131,16 @@ func TestF043_IsolatedLeader(t *testing.T) {
 	i.recover(t)
 }
 
-// A kept is a lock that survives restarts of an ensemble's servers. One process
-// holds it and another waits, each connected to any server.
+// kept is a lock that is to be kept while an ensemble's servers come and go:
+// held by one process, waited for by another, both connected to whichever
+// server they find.
 type kept struct {
 	hold, next   Hold
 	grant        Grant
 	other, after *Lock // another lock of either process
 }
 
-// outlast acquires such a lock.
+// outlast takes such a lock.
 func outlast(t *testing.T, e *realzk.Ensemble) *kept {
 	t.Helper()
 	a, b := openAt(t, "holder", longTimeout, e.Servers()...), openAt(t, "next", longTimeout, e.Servers()...)
@@ -148,8 +151,8 @@ func outlast(t *testing.T, e *realzk.Ensemble) *kept {
 	return k
 }
 
-// writes waits until writes of both processes succeed, and checks that the lock is
-// still held by the same node of the same session.
+// writes returns when both processes have had writes answered, and checks that
+// the lock is held, by the same node of the same session as at first.
 func (k *kept) writes(t *testing.T) {
 	t.Helper()
 	for _, l := range []*Lock{k.other, k.after} {
@@ -167,7 +170,7 @@ func (k *kept) writes(t *testing.T) {
 	wantErr(t, "the waiter", k.next.Err(), ErrNotGranted)
 }
 
-// done releases the lock. The waiter, whose watch has survived, gets it.
+// done releases the lock: the waiter, whose watch has survived, gets it.
 func (k *kept) done(t *testing.T) {
 	t.Helper()
 	if k.other.m.client.Session().Connection() == 1 {
@@ -181,7 +184,7 @@ func (k *kept) done(t *testing.T) {
 	mustRelease(t, k.next)
 }
 
-// The leader is killed and another is elected within the lease: no lock is lost.
+// The leader is killed and another elected within the lease: nothing is lost.
 func TestF053_LeaderFailover(t *testing.T) {
 	t.Parallel()
 	e := startEnsemble(t)
@@ -195,7 +198,7 @@ func TestF053_LeaderFailover(t *testing.T) {
 	k.done(t)
 }
 
-// The servers restart one after the other, the leader last: no lock is lost.
+// The servers are restarted one after the other, the leader last: nothing is lost.
 func TestF053_RollingRestart(t *testing.T) {
 	t.Parallel()
 	e := startEnsemble(t)

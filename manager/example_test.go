@@ -16,13 +16,13 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// embedded returns a server within the process, for the examples to run on.
+// embedded returns a server within the process that the examples run on.
 func embedded() *zktest.Server {
 	return zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
 }
 
-// open returns a manager, which stands for a process of its own. With a real
-// ensemble, leave Dialer out and name its servers.
+// open returns a manager, which stands for a process. With a real ensemble, name its
+// servers and leave Dialer out.
 func open(server *zktest.Server) *manager.Manager {
 	m, err := manager.Open(context.Background(), manager.Config{
 		Servers: []string{"zk1:2181", "zk2:2181", "zk3:2181"},
@@ -88,12 +88,12 @@ func ExampleLock_Lock() {
 	defer cancel()
 	h, err := l.Lock(ctx)
 	if err != nil {
-		fmt.Println(err) // says who is in the way, if it was ctx that ended
+		fmt.Println(err) // if ctx ended, it names the process ahead
 		return
 	}
 	fmt.Println("held:", h.Err() == nil)
 	if err := h.Unlock(ctx); err != nil {
-		fmt.Println(err) // ErrLost: what was done may have been done without the lock
+		fmt.Println(err) // ErrLost: the work may have been done without the lock
 		return
 	}
 	fmt.Println("held:", h.Err() == nil)
@@ -102,7 +102,7 @@ func ExampleLock_Lock() {
 	// held: false
 }
 
-// Do holds the lock while a function runs, and gives it back whatever happens.
+// Do holds the lock while a function runs, and releases it even if that panics.
 func ExampleLock_Do() {
 	server := embedded()
 	defer server.Close()
@@ -110,7 +110,7 @@ func ExampleLock_Do() {
 	defer m.Close()
 
 	err := lock(m, "reports").Do(context.Background(), func(ctx context.Context, h manager.Hold) error {
-		// ctx ends when the lock is lost; give it to whatever is called here.
+		// ctx ends when the lock is lost; pass it to what is called here.
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -123,8 +123,8 @@ func ExampleLock_Do() {
 	// no paper
 }
 
-// Acquire never blocks. The outcome is a future: to wait for, to select on, or
-// to hang a function on.
+// Acquire never blocks. The outcome is a future: wait for it, select on it, or have
+// it call a function.
 func ExampleLock_Acquire() {
 	server := embedded()
 	defer server.Close()
@@ -160,8 +160,8 @@ func ExampleLock_Acquire() {
 	// released
 }
 
-// TryLock does not wait for other processes. Goroutines of its own process are
-// in the lock together with it.
+// TryLock does not wait for other processes. Goroutines of its own process share
+// the lock.
 func ExampleLock_TryLock() {
 	server := embedded()
 	defer server.Close()
@@ -186,9 +186,9 @@ func ExampleLock_TryLock() {
 	// another process is locked out: true
 }
 
-// A lock can be lost while it is held: when the connection to ZooKeeper is gone
-// for too long, or an administrator deletes the lock's node. A context made from
-// the Hold ends then.
+// A lock can be lost while it is held: when the connection to ZooKeeper is down for
+// too long, or an administrator deletes the lock's node. A context made from the
+// Hold ends then.
 func ExampleHold_Context() {
 	server := embedded()
 	defer server.Close()
@@ -206,7 +206,7 @@ func ExampleHold_Context() {
 		_ = server.Delete(g.Path) // an administrator
 	}
 
-	<-ctx.Done() // where work is done that takes ctx, it ends by itself
+	<-ctx.Done() // work that takes ctx ends by itself
 	fmt.Println("lost:", errors.Is(context.Cause(ctx), manager.ErrLost))
 	fmt.Println("told so at the release:", errors.Is(h.Unlock(context.Background()), manager.ErrLost))
 	// Output:
@@ -214,9 +214,8 @@ func ExampleHold_Context() {
 	// told so at the release: true
 }
 
-// Goroutines have no identity, so a context says who already holds the lock:
-// with it, a function that takes the lock for itself can be called by one that
-// has it.
+// Goroutines have no identity, so a context says that its caller already holds the
+// lock: with it, a function that takes the lock can be called by one that has it.
 func ExampleHold_Context_reenter() {
 	server := embedded()
 	defer server.Close()
@@ -245,8 +244,8 @@ func ExampleHold_Context_reenter() {
 	// <nil>
 }
 
-// A holder hands the lock to other goroutines with Share. The lock is given up
-// when the last of them has released its Hold.
+// A holder shares the lock with other goroutines. The process gives it up when the
+// last of them has released its Hold.
 func ExampleHold_Share() {
 	server := embedded()
 	defer server.Close()
@@ -275,8 +274,8 @@ func ExampleHold_Share() {
 	// given up: true
 }
 
-// A store keeps a value. It stands for any resource that can remember a number:
-// it refuses writes that carry a lower token than one it has seen.
+// A store is a resource that remembers the highest token that it has seen, and
+// refuses writes with a lower one.
 type store struct {
 	mu    sync.Mutex
 	token uint64
@@ -293,8 +292,8 @@ func (s *store) write(token uint64, value string) error {
 	return nil
 }
 
-// The fencing token is what makes a lock safe: a process that was paused, and
-// does not know yet that it has lost the lock, is refused by the resource.
+// The fencing token makes a lock safe: the resource refuses a process that was
+// paused, and does not know yet that it has lost the lock.
 func ExampleGrant() {
 	server := embedded()
 	defer server.Close()
@@ -334,8 +333,8 @@ func ExampleGrant() {
 	// value: new
 }
 
-// What is kept in the same ZooKeeper as the lock needs no token: a guarded write
-// takes effect only while the lock is held, however late it comes.
+// Data in the same ZooKeeper as the lock needs no token: a guarded write takes effect
+// only while the lock is held, however late it arrives.
 func ExampleHold_Guard() {
 	server := embedded()
 	defer server.Close()
@@ -374,7 +373,7 @@ func ExampleHold_Guard() {
 
 	switch err := claim(late, "slow"); {
 	case errors.Is(err, manager.ErrUnknownOutcome):
-		fmt.Println("read the node to find out") // look for this one first
+		fmt.Println("read the node to find out") // check this one first
 	case errors.Is(err, manager.ErrLost):
 		fmt.Println("the old holder: nothing was written")
 	}
@@ -386,7 +385,7 @@ func ExampleHold_Guard() {
 	// leader: quick
 }
 
-// A connection string, as other clients take it, is taken apart first.
+// ParseServers takes apart a connection string, as other clients take it.
 func ExampleParseServers() {
 	servers, chroot, err := manager.ParseServers("zk1,zk2:2182/production")
 	if err != nil {
@@ -399,7 +398,7 @@ func ExampleParseServers() {
 	// [zk1:2181 zk2:2182] /production/holdfast
 }
 
-// Names from elsewhere become one legal segment each.
+// Escape makes a legal segment of any string.
 func ExampleEscape() {
 	for _, id := range []string{"invoice 4711", "a/b", "100%", ".."} {
 		fmt.Println("customers/" + manager.Escape(id))

@@ -2,19 +2,18 @@
 
 package manager
 
-// A Grant is what a round gets from ZooKeeper when the lock becomes this
-// process's. All holders of the round share it.
+// A Grant is what a process gets from ZooKeeper with a lock. All holders of the
+// lock in the process share it.
 type Grant struct {
 	// Token is the fencing token: the id of the ZooKeeper transaction that
-	// created the lock's node. The tokens of one lock's grants strictly
-	// increase, over sessions, processes and the re-creation of the lock's
-	// directory. Send it with every write to the resource that the lock
-	// protects, and have the resource refuse a token that is lower than the
-	// highest that it has seen: that, and nothing else, stops a process that
-	// was paused while it held the lock.
+	// created the lock's node. The tokens of one lock's grants strictly increase,
+	// over sessions, processes and the re-creation of the lock's directory. Send
+	// the token with every write to the resource that the lock protects, and have
+	// the resource refuse a token lower than the highest it has seen. Nothing
+	// else stops a process that was paused while it held the lock.
 	Token uint64
 	// Path is the lock's node.
 	Path string
-	// Session is the ZooKeeper session that owns the node.
+	// Session is the id of the ZooKeeper session that owns the node.
 	Session int64
 }

@@ -9,48 +9,49 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // Guard performs ops in ZooKeeper in one transaction, together with a check that
-// the lock's node exists: all of them take effect, at one moment at which this
-// process holds the lock, or none does. It returns one result for each of ops.
+// the lock's node exists. Either all of them take effect, at one moment at which
+// this process holds the lock, or none does. Guard returns one result for each
+// op.
 //
-// It is the strongest protection that there is for data in the ZooKeeper that
-// the lock is in. A check before a write leaves a gap, in which the process may
-// be paused and the lock be lost; a fencing token asks the resource to compare.
-// Here the service that gives the lock away decides about both in one order: the
-// next holder is granted the lock only after our node has gone, and a transaction
-// that comes later finds it gone. No clock is involved, and no pause harms.
-// It orders the holders of an exclusive or write lock; holds of a read lock can
-// guard as well, but other processes hold theirs at the same time.
+// It is the strongest protection for data in the ZooKeeper that the lock is in. A
+// check before a write leaves a gap in which the process may be paused and lose
+// the lock; a fencing token needs a resource that compares it. Here ZooKeeper
+// itself orders both: it grants the lock to the next holder only after our node
+// is gone, and a transaction that comes later finds it gone. No clock is
+// involved, and no pause does harm. Guard orders the holders of an exclusive or
+// write lock; a hold of a read lock can guard as well, but other processes may
+// hold theirs at the same time.
 //
-// The paths of ops are absolute paths of ZooKeeper: neither Config.Root nor the
-// chroot of a connection string is put in front. ACLs that are to be created are
-// those of the ops; Config.ACL plays no part. Refused, with an error that wraps
-// [zkio.ErrBadArguments] and before anything is sent, are: no ops; an op that
-// [zkio.Op.Validate] refuses; one on ZooKeeper's own nodes below /zookeeper; one
-// on the lock's own directory or on a node of its queue.
+// The paths of ops are absolute paths in ZooKeeper; neither Config.Root nor the
+// chroot of a connection string is prepended. Nodes are created with the ACLs
+// that the ops carry, not with Config.ACL. Guard refuses, before anything is sent
+// and with an error that wraps [zkio.ErrBadArguments]: no ops at all, an op that
+// [zkio.Op.Validate] refuses, an op on ZooKeeper's own nodes below /zookeeper,
+// and an op on the lock's directory or on a node of its queue.
 //
-// Guard blocks until ZooKeeper has answered, or the lock is known to be lost
-// before the request was sent, or ctx ends. The request is sent at most once, and
-// in the ZooKeeper session that the lock was granted in: a later one does not
-// have this round's node. While there is no connection Guard waits for one, as
-// long as the lock's lease lasts.
+// Guard blocks until ZooKeeper has answered, the lock is lost before the request
+// was sent, or ctx ends. It sends the request at most once, and only in the
+// ZooKeeper session that the lock was granted in. While there is no connection it
+// waits for one, as long as the lock's lease lasts.
 //
 // It fails with
 //
-//   - [ErrUnknownOutcome] if the request may have been carried out, or may be
-//     yet: the connection broke before the answer, or ctx ended. Read the data,
-//     in a Guard of its own if need be, before going on. Look for this error
-//     first: it comes with whatever ended the wait, which can be [ErrLost];
-//   - [ErrNotGranted], [ErrLost] or [ErrReleased] as [Hold.Grant] would, and with
-//     ErrLost if ZooKeeper says that the lock's node is gone, which ends the
-//     round for all its holders. Nothing was changed;
-//   - what ZooKeeper says against one of ops ([zkio.ErrBadVersion], say). Nothing
-//     was changed; the error tells which of ops it was, counted from 0, and so
-//     do the results, of which that one has Err set;
+//   - [ErrUnknownOutcome] if the request may have been carried out or may still
+//     be: the connection broke before the answer, or ctx ended. Read the data
+//     before going on, in another Guard if need be. Test for this error first: it
+//     comes with whatever ended the wait, which can be [ErrLost];
+//   - [ErrNotGranted], [ErrLost], [ErrClosed] or [ErrReleased] as [Hold.Grant]
+//     would; [ErrLost] also if ZooKeeper reports that the lock's node is gone, in
+//     which case the lock is lost for all its holders. Nothing was changed;
+//   - ZooKeeper's objection to one of ops ([zkio.ErrBadVersion], say). Nothing
+//     was changed. The error gives the index of that op, and its result has Err
+//     set;
 //   - ctx's error, with its cause, if ctx ended before the request was sent.
 //     Nothing was changed.
 func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error) {
@@ -80,7 +81,7 @@ func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error
 		case <-g.done:
 			return g.results, g.err
 		case <-lost:
-			// Whether a request that is under way came in time, its answer says.
+			// If a request is under way, its answer says whether it came in time.
 			lost = nil
 			if g.stage.CompareAndSwap(guardWaits, guardGivenUp) {
 				return nil, h.over(op)
@@ -93,14 +94,14 @@ func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error
 			default:
 			}
 			if sent {
-				return nil, h.error(op, fmt.Errorf("%w, and may be yet: %w", ErrUnknownOutcome, contextError(ctx)))
+				return nil, h.error(op, fmt.Errorf("%w, or may still be: %w", ErrUnknownOutcome, ctxerr.Of(ctx)))
 			}
 			return nil, h.round.lock.ended(ctx, op)
 		}
 	}
 }
 
-// checkGuarded says why ops cannot be guarded by the lock.
+// checkGuarded returns why ops cannot be guarded by the lock, or nil.
 func (l *Lock) checkGuarded(ops []zkio.Op) error {
 	if len(ops) == 0 {
 		return fmt.Errorf("%w: no operations", zkio.ErrBadArguments)
@@ -126,27 +127,27 @@ type guarded struct {
 	hold Hold
 	ops  []zkio.Op // the check of the lock's own node first
 
-	// stage says who decides about the call: as long as it waits, whoever's
-	// compare-and-swap comes first, the caller, who gives up and knows that
-	// nothing is sent, or the worker, which sends it.
+	// stage decides between the caller and the worker. While it is guardWaits,
+	// either can swap it: the caller to give up, knowing that nothing is sent, or
+	// the worker to send the request.
 	stage atomic.Uint32
 
 	done    chan struct{}   // closed by settle
 	results []zkio.OpResult // with err, written before done is closed
 	err     error
 
-	attempts int // of the present worker alone
+	attempts int // used by the present worker only
 }
 
 // The values of guarded.stage.
 const (
 	guardWaits   uint32 = iota // nothing has been sent
 	guardSent                  // a worker is in the call that sends it, or has been
-	guardGivenUp               // the caller has gone: nothing is sent any more
+	guardGivenUp               // the caller has given up: nothing more is sent
 )
 
-// submit hands the call to the pool: to the queue of fetches, so that it takes
-// none of the workers that are kept for releases.
+// submit hands the call to the pool, through the queue of fetches, so that it
+// takes none of the workers that are reserved for releases.
 func (g *guarded) submit() {
 	if !g.hold.round.lock.m.client.Submit(zkio.Fetches, g) {
 		g.closed()
@@ -162,15 +163,15 @@ func (g *guarded) closed() {
 	g.settle(nil, err)
 }
 
-// settle ends the call. It is called once, by the worker that has the task, or
-// by the caller's goroutine if there is none.
+// settle ends the call. It is called once, by the worker that has the task, or by
+// the caller's goroutine if there is none.
 func (g *guarded) settle(results []zkio.OpResult, err error) {
 	g.results, g.err = results, err
 	close(g.done)
 }
 
-// Run is called by the pool. The session that it is called with may be a later
-// one than the round's, in which nothing must be done.
+// Run is called by the pool. Its session may be a later one than the round's, in
+// which nothing must be sent.
 func (g *guarded) Run(*zkio.Session) {
 	h := g.hold
 	if err := h.check("guard"); err != nil {
@@ -203,13 +204,13 @@ func (g *guarded) Run(*zkio.Session) {
 	}
 }
 
-// again has the call tried again after a while, since nothing was sent, unless
-// the caller has gone.
+// again submits the call once more after a while, since nothing was sent, unless
+// the caller has given up.
 func (g *guarded) again() {
 	if !g.stage.CompareAndSwap(guardSent, guardWaits) {
 		return
 	}
-	// A caller who saw the loss before our swap left the call to us.
+	// A caller that saw the loss before our swap left the call to us.
 	if err := g.hold.check("guard"); err != nil {
 		g.settle(nil, err)
 		return
@@ -221,8 +222,8 @@ func (g *guarded) again() {
 	}
 }
 
-// refused says what it means that ZooKeeper refused the transaction because of
-// err. Nothing was changed.
+// refused returns what Guard returns when ZooKeeper has refused the transaction
+// with err. Nothing was changed.
 func (g *guarded) refused(results []zkio.OpResult, err error) ([]zkio.OpResult, error) {
 	h := g.hold
 	for i, res := range results {

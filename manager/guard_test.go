@@ -43,43 +43,6 @@ func write(ctx context.Context, h Hold, data string) error {
 	return err
 }
 
-// A writing is a guarded write that runs while the test goes on.
-type writing struct {
-	t   *testing.T
-	err chan error
-}
-
-func (c *cluster) write(ctx context.Context, h Hold, data string) writing {
-	w := writing{c.t, make(chan error, 1)}
-	go func() { w.err <- write(ctx, h, data) }()
-	synctest.Wait()
-	return w
-}
-
-// pending checks that it has not returned.
-func (w writing) pending() {
-	w.t.Helper()
-	synctest.Wait()
-	if len(w.err) > 0 {
-		w.t.Errorf("Guard has returned %v", <-w.err)
-	}
-}
-
-// want waits for its error and checks it: it is all of want, and no other of the
-// errors that Guard tells apart.
-func (w writing) want(what string, want ...error) {
-	w.t.Helper()
-	err := <-w.err
-	for _, e := range want {
-		wantErr(w.t, what, err, e)
-	}
-	for _, other := range []error{ErrUnknownOutcome, ErrLost, ErrReleased, ErrClosed} {
-		if !slices.Contains(want, other) && errors.Is(err, other) {
-			w.t.Errorf("%s: %v is %v, too", what, err, other)
-		}
-	}
-}
-
 // Holds of every kind guard what they write, in one request that also renews the
 // lease.
 func TestGuard(t *testing.T) {
@@ -123,6 +86,7 @@ func TestGuard(t *testing.T) {
 // What cannot be guarded is refused before anything is sent.
 func TestGuardRefuses(t *testing.T) {
 	bubble(t, func(c *cluster) {
+		wantErr(c.t, "the zero Hold", write(c.t.Context(), Hold{}, "1"), ErrReleased)
 		h := mustLock(c.t, c.lock("a"))
 		own := grantOf(c.t, h).Path
 		n := c.tally(h.Lock().m)
@@ -202,8 +166,45 @@ func TestGuardedOperationFails(t *testing.T) {
 	})
 }
 
-// withTimeout sets the session timeout.
-func withTimeout(d time.Duration) func(*Config) { return func(cfg *Config) { cfg.SessionTimeout = d } }
+// The stale holder of TestF055_GuardOfAStaleHolder, if its session expires: the answer
+// cannot reach that session any more, so the outcome is unknown to it.
+func TestGuardAfterTheSession(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		book, a := c.account(), c.lock("a")
+		h, next := mustLock(c.t, a), c.acquire(c.lock("b"))
+		stop, done := c.stopBefore(a.m, prove), make(chan error, 1)
+		go func() { done <- write(c.t.Context(), h, "stale") }()
+		stop.reached()
+		c.expire(a.m)
+		c.held(next)
+		wantErr(c.t, "the next holder", write(c.t.Context(), next, "new"), nil)
+		stop.goOn()
+		wantErr(c.t, "the stale holder", <-done, ErrUnknownOutcome)
+		wantErr(c.t, "and again", write(c.t.Context(), h, "stale again"), ErrLost)
+		book.want("in the end", "new", 1)
+		h.Release()
+		c.unlock(next)
+	})
+}
+
+// A write belongs to the session in which the lock was granted. It fails if that is
+// over, even if the process has not noticed yet.
+func TestGuardStaysInItsSession(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		book, l := c.account(), c.lock("a")
+		before := l.m.client.Session()
+		c.expire(l.m)
+		h := mustLock(c.t, l)
+		g := &guarded{hold: h, ops: []zkio.Op{zkio.CheckOp("/", -1), zkio.SetOp(account, []byte("1"), -1)}, done: make(chan struct{})}
+		now := &h.round.io().tenure.session
+		*now = before
+		g.Run(l.m.client.Session())
+		*now = l.m.client.Session()
+		wantErr(c.t, "in a session that is over", g.err, ErrLost)
+		book.want("in the end", "0", 0)
+		c.unlock(h)
+	})
+}
 
 // A write that was not sent is tried again, as long as its caller waits and the lock
 // is held.

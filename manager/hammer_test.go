@@ -152,7 +152,7 @@ func forcedEndsHammer(t *testing.T, ends ...string) {
 			wantState(c.t, l, state.Retained, 1)
 			r.leave(h)
 			mustRelease(c.t, h)
-			if n := len(l.m.activeTrips()); n > 0 {
+			if n := len(l.m.activeRounds()); n > 0 {
 				c.t.Errorf("%d trips are active", n)
 			}
 			if n := l.m.client.Stats().Watches; n > 0 {

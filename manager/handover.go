@@ -13,12 +13,12 @@ import (
 )
 
 // A handed node is what a round that ends leaves to the next one: a node that it
-// has created at the end of the queue in the request that deleted its own, and
-// what it knew about the queue then.
+// created at the end of the queue in the request that deleted its own, and what
+// it knew about the queue then.
 //
-// It is passed on by [Lock.handed]: the last step of the round before stores it
-// there, ahead of the flag that makes the next round's turn come, and the first
-// step of the next round takes it.
+// It is passed on by [Lock.handed]: a round's last step stores it there, before
+// it sets the flag that makes the next round's turn come, and the next round's
+// first step takes it.
 type handed struct {
 	node   *zkio.Node
 	seenAt int64       // when it was seen to be there; 0: the answer was lost
@@ -50,12 +50,12 @@ func (t *roundIO) adopt(s *zkio.Session) {
 	}
 }
 
-// release takes the round's node away, and finishes the round when it is surely
+// release deletes the round's node, and finishes the round when the node is surely
 // gone: until then the round stays RELEASING, and the next one waits.
 func (t *roundIO) release(s *zkio.Session) {
 	why := t.endReason.Load()
 	if why == nil {
-		return // the goroutine that ended the round is about to note why, and to wake it
+		return // the goroutine that ended the round is about to store why, and to wake it
 	}
 	m := t.round.lock.m
 	first := !t.ending
@@ -63,7 +63,7 @@ func (t *roundIO) release(s *zkio.Session) {
 		t.ending = true
 		t.attempts = 0
 	}
-	// Shutdown leaves time to the holders as ever; Close does not.
+	// Shutdown leaves the holders their time to stop; Close does not.
 	if rest := why.notBefore - m.now(); rest > 0 && m.stage.Load() != closingDown {
 		//holdfast:reached release: the node waits for the lost margin
 		if t.wakeAfter(time.Duration(rest), state.EndTimer, 0) {
@@ -78,8 +78,8 @@ func (t *roundIO) release(s *zkio.Session) {
 		switch {
 		case derr == nil:
 			// If our request deleted the node, the lock was ours until then. If the
-			// node was not there any more, it was not. Where that is not known,
-			// the lease said whether the lock was ours when the last holder left.
+			// node was gone before, it was not. If there is no telling, the lease
+			// said whether the lock was ours when the last holder left.
 			lost := how == zkio.RemovedBefore || how == zkio.RemovedUnknown && why.late
 			if err == nil && lost {
 				//holdfast:reached release: the lock turns out to have been lost
@@ -137,8 +137,8 @@ func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, erro
 // nextQueues reports whether goroutines wait in the next round, and its node can
 // be created by one request, in session s.
 //
-// Should they all give up meanwhile, or should the round be ended by force, it
-// finds its node when its turn comes.
+// If they all give up meanwhile, or the round is ended by force, it finds its node
+// when its turn comes.
 func (t *roundIO) nextQueues(s *zkio.Session) bool {
 	l, n := t.round.lock, t.round.next.Load()
 	if n == nil || !n.waits() || l.directory.Load() != dirEmpty || s != t.node.Session() || l.m.closing() {

@@ -63,35 +63,9 @@ func (c *cluster) queueUp(processes int) (holds []Hold, ms []*Manager) {
 	return holds, ms
 }
 
-// With no other process in the queue, the one request is the next grant, too.
-func TestHandOverToOneselfIsOneRequest(t *testing.T) {
-	each(t, kinds, func(c *cluster, take func(c *cluster) *Lock) {
-		l := take(c)
-		h := mustLock(c.t, l)
-		token := grantOf(c.t, h).Token
-		n := c.tally(l.m)
-		for range 10 {
-			next := waitBehind(c.t, h)
-			n.want("before the release", "")
-			mustRelease(c.t, h)
-			n.want("the release, and the next grant", "multi=1")
-			token = c.wantNext(next, token)
-			c.wantNodes(1)
-			h = next
-		}
-		later(time.Second)
-		n.want("a look at its node, and at the queue", "getChildren2=1 getData=1")
-		c.held(h)
-		mustRelease(c.t, h)
-		n.want("unlock", "delete=1")
-		c.wantNodes(0)
-		wantState(c.t, l, state.Free, 0)
-	})
-}
-
 // The same on a real server, by the client's own count.
 func TestRealServerHandOverToOneselfIsOneRequest(t *testing.T) {
-	s := realSite(t, realzk.Shared(t))
+	s := realBackend(t, realzk.Shared(t))
 	m := s.open("a")
 	rw := readWrite(t, m, "rw")
 	for _, l := range []*Lock{exclusive(t, m, "jobs"), rw.Reader(), rw.Writer()} {
@@ -230,32 +204,6 @@ func TestHandOverBehindTheLastOneSeen(t *testing.T) {
 		}
 		c.wantNext(next, token)
 		c.unlock(next)
-	})
-}
-
-// A node made by hand, with a number that ZooKeeper has not given out yet, is the
-// last contender that the holder sees. Those who queue after that come before it,
-// and before the process that leaves and queues again.
-func TestHandOverBehindANumberNobodyGaveOut(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b, b2 := c.lock("a"), c.lock("b"), c.lock("b2")
-		c.cycle(a)
-		h := mustLock(c.t, a)
-		own, err := strconv.Atoi(sequenceOf(grantOf(c.t, h).Path))
-		wantErr(c.t, "the node's number", err, nil)
-		// This uses up the number own+1; b gets own+2, b2 own+3, a's next round own+4.
-		made := fmt.Sprintf("%s/lock-%010d", dir, own+3)
-		wantErr(c.t, "create", c.srv.Create(made, nil), nil)
-		later(defaultTenure + 10*time.Millisecond) // a looks, and sees it
-		w, w2 := c.acquire(b), c.acquire(b2)
-		next := c.handOver(h)
-		c.held(w)
-		c.waiting(w2, next)
-		c.remove(made)
-		c.waiting(next)
-		later(time.Minute)
-		c.held(w)
-		c.waiting(next)
 	})
 }
 
@@ -451,87 +399,11 @@ func TestHandOverIsTooLongAgo(t *testing.T) {
 	})
 }
 
-// The writers' next round is queued already when readers of their process are
-// granted the lock beside the writer that is leaving. New readers must not keep it
-// out for ever: the readers' round admits no more of them after a tenure.
-func TestReadersBesideAHandOver(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		rw := c.rw("a")
-		w := mustLock(c.t, rw.Writer())
-		next := waitBehind(c.t, w)
-		// The readers' node is made beside the writer's; the look at it is answered
-		// when the writer's deletion has been sent.
-		slow := c.srv.Faults().DelayReply(zktest.Match{Op: zktest.OpGetData, Session: session(rw.writer.m), Path: dir + "/_c_"}, 10*time.Millisecond)
-		handOver := c.stopAt(rw.writer.m, zktest.OpMulti, 2)
-		r := c.acquire(rw.Reader())
-		if slow.Hits() != 1 {
-			c.t.Fatal("no look")
-		}
-		w.Release()
-		handOver.reached()
-		later(20 * time.Millisecond)
-		c.held(r)
-		wantPhase(c.t, rw.writer, state.Releasing)
-		handOver.goOn()
-		c.waiting(next)
-		later(time.Second)
-		late := rw.Reader().Acquire(c.t.Context())
-		if late.Granted() == r.Granted() {
-			c.t.Error("the readers' round takes newcomers, although a writer of this process has been waiting for a second")
-		}
-		c.unlock(r)
-		c.held(next, late) // late beside the writer
-		c.unlock(next, late)
-		c.wantNodes(0)
-	})
-}
-
-// The readers' next round does not queue by the hand-over while their process holds
-// the write lock: it gets the writer's place.
-func TestReadersHandOverBesideAWriter(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		rw := c.rw("a")
-		c.cycle(rw.Reader()) // the directory is known from now on
-		w, r := mustLock(c.t, rw.Writer()), mustLock(c.t, rw.Reader())
-		other := c.acquire(c.rw("b").Writer())
-		n := c.tally(rw.reader.m)
-		next := c.handOver(r)
-		n.want("the readers' next round", "delete=1 getData=1 multi=1")
-		if g := grantOf(c.t, next); g.Token != grantOf(c.t, w).Token {
-			c.t.Errorf("token %d, the writer's is %d", g.Token, grantOf(c.t, w).Token)
-		}
-		c.unlock(w)
-		c.waiting(other)
-		c.unlock(next)
-		c.held(other)
-		c.unlock(other)
-		c.wantNodes(0)
-	})
-}
-
-// A directory that holds data is not written: two requests.
-func TestHandOverWhereTheDirectoryHasData(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		wantErr(c.t, "create", c.srv.CreateAll(dir, []byte("theirs")), nil)
-		l := c.lock("a")
-		h := mustLock(c.t, l)
-		token := grantOf(c.t, h).Token
-		n := c.tally(l.m)
-		next := c.handOver(h)
-		n.want("the release, and the next grant", "create=1 delete=1 getChildren2=1 getData=1")
-		c.wantNext(next, token)
-		if data, _, _ := c.srv.Get(dir); string(data) != "theirs" {
-			c.t.Errorf("the directory has %q", data)
-		}
-		c.unlock(next)
-	})
-}
-
 // The directory's owner takes the right to write it away. The short way is closed
 // from then on, the long one is not: the lock is released, and the next round queues
 // by itself.
 func TestHandOverWhereTheDirectoryMayNotBeWrittenAnyMore(t *testing.T) {
-	everywhere(t, func(s *site) {
+	everywhere(t, func(s *backend) {
 		rest := zkio.PermCreate | zkio.PermRead | zkio.PermDelete
 		l, theirs := s.lock("a"), s.lock("owner", owned(zkio.PermAll))
 		mustRelease(s.t, mustLock(s.t, theirs))

@@ -37,6 +37,9 @@ func pick(rw *RWLock, write bool) *Lock {
 	return rw.Reader()
 }
 
+// reads reports whether l is the read lock of a pair.
+func reads(l *Lock) bool { return l.kind.String() == KindRead.String() }
+
 // kinds are one lock of each kind.
 var kinds = map[string]func(c *cluster) *Lock{
 	"exclusive": func(c *cluster) *Lock { return c.lock("a") },

@@ -12,26 +12,24 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// A Hold is one handle of a holder of a lock: of a goroutine, a request, an
-// actor, whatever acquired it. It is a small comparable value that can be
-// copied, kept and given to another goroutine; holds are not tied to
-// goroutines. All its methods may be called by any number of goroutines at the
-// same time.
+// A Hold is one handle of a holder of a lock. The holder is whatever acquired it:
+// a goroutine, a request, an actor. A Hold is a small comparable value that can
+// be copied, stored and passed to another goroutine; it is not tied to one. All
+// methods may be called concurrently.
 //
-// A Hold is released once, by Release or Unlock; every copy of it is dead then,
-// for ever, and says so with [ErrReleased]. The zero Hold is a released one.
-// Between Acquire and the grant a Hold is pending: the process waits for the
-// lock. A Hold that becomes garbage without having been released is logged, but
-// the lock stays held: nobody can know whether the work that it protected has
-// ended.
+// A Hold is pending between Acquire and the grant, while the process waits for
+// the lock. Release or Unlock releases it, once: from then on every copy of it is
+// dead and reports [ErrReleased]. The zero Hold is a released one. A Hold that is
+// garbage-collected without having been released is logged, but the lock stays
+// held, because there is no telling whether the work that it protected has ended.
 //
-// The methods that answer at this moment (Grant, Err, Reenter, Share) compare
-// the clock with the lock's lease: they notice the loss of the lock even if
-// this process was paused and none of its timers has run. Make one of these
-// checks after every pause, and before every step that must not be done
-// without the lock. The check and the step are not one: only the fencing token
-// in [Grant] makes a resource refuse a step that came too late, and only
-// [Hold.Guard] makes check and step one, where the step is in ZooKeeper.
+// Grant, Err, Reenter and Share compare the clock with the lock's lease. They
+// notice the loss of the lock even if this process was paused and none of its
+// timers has run. Call one of them after every pause and before every step that
+// must not be taken without the lock. The lock may still be lost between the
+// check and the step: the fencing token in [Grant] lets a resource refuse a step
+// that comes too late, and [Hold.Guard] makes check and step one if the step is a
+// write to ZooKeeper.
 type Hold struct {
 	round *round
 	slot  *slot
@@ -44,8 +42,7 @@ func newHold(r *round) Hold {
 	return Hold{r, s, s.word.Load().Generation()}
 }
 
-// deadHold returns a Hold whose futures have failed with err: what Acquire
-// answers when it refuses.
+// deadHold returns a Hold whose futures have failed with err: a refusal.
 func deadHold(l *Lock, err error) Hold {
 	r := &round{lock: l}
 	r.word.Apply(func(state.Word) (state.Word, state.Effect) {
@@ -63,7 +60,7 @@ var (
 	errZeroHold     = &Error{Op: "hold", Err: fmt.Errorf("%w: it is the zero Hold", ErrReleased)}
 	zeroGranted     = futures.Resolved(Grant{}, error(errZeroHold))
 	zeroReleased    = futures.Resolved(struct{}{}, error(errZeroHold))
-	errNodeDeleted  = fmt.Errorf("%w: somebody deleted its node", ErrLost)
+	errNodeDeleted  = fmt.Errorf("%w: its node was deleted", ErrLost)
 	errLeaseEnded   = fmt.Errorf("%w: its lease ended before ZooKeeper's leader confirmed the session again", ErrLost)
 	errSessionEnded = fmt.Errorf("%w: the ZooKeeper session is over", ErrLost)
 )
@@ -76,10 +73,10 @@ func (h Hold) Lock() *Lock {
 	return h.round.lock
 }
 
-// Granted returns the future of the grant, shared by all holders of the round:
-// it settles when the lock becomes this process's, or with an error when the
-// round fails (the error says why: [ErrClosed], or what ZooKeeper refused). It
-// stays what it is when this Hold is released. It does not block.
+// Granted returns the future of the grant, which all callers of this process that
+// wait together share. It settles when the process gets the lock, or with an
+// error that says why it cannot: [ErrClosed], say, or what ZooKeeper refused.
+// Releasing this Hold does not change it. Granted does not block.
 func (h Hold) Granted() *futures.Future[Grant] {
 	if h.round == nil {
 		return zeroGranted
@@ -87,8 +84,8 @@ func (h Hold) Granted() *futures.Future[Grant] {
 	return h.round.io().granted.Future()
 }
 
-// Released returns the future of the round's end without releasing anything;
-// see [Hold.Release] for what it settles with. It does not block.
+// Released returns the future that [Hold.Release] returns, without releasing
+// anything. It does not block.
 func (h Hold) Released() *futures.Future[struct{}] {
 	if h.round == nil {
 		return zeroReleased
@@ -96,27 +93,25 @@ func (h Hold) Released() *futures.Future[struct{}] {
 	return h.round.io().released.Future()
 }
 
-// Release gives the Hold up. It never blocks and does no I/O; on a round that is
-// over it changes nothing but the Hold. The last Release of a holder takes the
-// holder's count back, the last holder's Release starts the deletion of the
-// lock's node. What was done before Release is visible to whoever gets the
-// lock in this process afterwards; among processes, that is for the protected
-// resource to see to.
+// Release gives the Hold up. It never blocks and does no I/O. Releasing the last
+// handle of a holder ends the holder; releasing the last holder's starts the
+// deletion of the lock's node. If the lock was lost before, Release changes
+// nothing but the Hold. A Release synchronizes before every later acquisition
+// in this process; what other processes see is up to the protected resource.
 //
-// It returns the future of the round's end, which all holders of the round
-// share, and which settles
+// Release returns a future that all holders of the lock in this process share. It
+// stays pending while others hold the lock, and then settles
 //
-//   - with nil if this process owned the lock until its last holder left, and
-//     the node is gone: another process can have the lock now;
-//   - with [ErrLost] if it was lost before: who must be sure that his work was
-//     done under the lock has to undo it;
-//   - with [ErrNotGranted] if all holders left before it was granted;
+//   - with nil if this process owned the lock until its last holder left, and the
+//     node is gone: another process can get the lock now;
+//   - with [ErrLost] if the lock was lost before: roll back work that required
+//     it;
+//   - with [ErrNotGranted] if all holders left before the lock was granted;
 //   - with an error that names the cause if the node cannot be deleted (no
-//     permission, the manager closed meanwhile).
+//     permission, the manager was closed meanwhile).
 //
-// While other holders are in, it stays pending; who does not care need not
-// wait. A Hold that was released before gets a future that has settled with
-// [ErrReleased].
+// There is no need to wait for it. If the Hold was released before, the future
+// has settled with [ErrReleased].
 func (h Hold) Release() *futures.Future[struct{}] {
 	if h.round == nil {
 		return zeroReleased
@@ -128,17 +123,16 @@ func (h Hold) Release() *futures.Future[struct{}] {
 }
 
 // giveUp gives the handle up, and the holder's count with its last handle. It
-// returns the round's word as it was until then, and the effect of the departure:
-// Left if the holder has other handles, Nothing if this one had been released
-// before, else that of round.leave.
+// returns the round's word as it was before, and the effect: Left if the holder
+// has other handles, Nothing if this one was released before, else that of
+// round.leave.
 //
-// What it does itself is the short way: the holder has no other handle. See
-// Lock.acquire.
+// It is the fast path, for a holder that has no other handle. See Lock.acquire.
 func (h Hold) giveUp() (state.Word, state.Effect) {
 	s, r := h.slot, h.round
 	hd := s.handle
 	if hd.first.Load() != nil || !hd.word.ReleaseOnly(h.gen) {
-		return h.giveUpLong()
+		return h.giveUpSlow()
 	}
 	if !hd.cleanups.empty() {
 		hd.cleanUp()
@@ -147,13 +141,13 @@ func (h Hold) giveUp() (state.Word, state.Effect) {
 	if e != state.Left || lost > 0 {
 		r.left(e, lost)
 	}
-	s.recycle(h.gen + 1) // ours since ReleaseOnly, and nobody waits for it
+	s.recycle(h.gen + 1) // ours since ReleaseOnly, and no caller waits for it
 	return w, e
 }
 
-// giveUpLong is giveUp of a handle that was released before, or that is not the
+// giveUpSlow is giveUp for a handle that was released before or is not the
 // holder's only one.
-func (h Hold) giveUpLong() (state.Word, state.Effect) {
+func (h Hold) giveUpSlow() (state.Word, state.Effect) {
 	switch h.slot.release(h.gen) {
 	case state.Dead:
 		return 0, state.Nothing
@@ -163,11 +157,11 @@ func (h Hold) giveUpLong() (state.Word, state.Effect) {
 	return h.round.leave()
 }
 
-// Unlock is Release, and waits for the round's end if this was its last holder;
-// ctx bounds the wait only. Whatever it returns, the Hold is given up. It
-// returns nil at once if the lock stays held by other holders of this process,
-// [ErrNotGranted] at once if the Hold was pending; else what the future of
-// [Hold.Release] settles with.
+// Unlock releases the Hold, and if it was the last one in this process blocks
+// until the lock's node is gone or ctx ends. The Hold is given up whatever Unlock
+// returns. At once, it returns nil if other holders of this process keep the lock,
+// [ErrNotGranted] if the Hold was pending, and [ErrLost] if the lock was lost;
+// otherwise it returns what the future of [Hold.Release] settles with.
 func (h Hold) Unlock(ctx context.Context) error {
 	if h.round == nil {
 		return errZeroHold
@@ -181,7 +175,7 @@ func (h Hold) Unlock(ctx context.Context) error {
 	case w.Phase() == state.Retained && e == state.Left:
 		return nil
 	case w.Phase() > state.Retained:
-		return h.lostError("unlock") // the deletion of its node may take as long as the outage
+		return h.lostError("unlock") // deleting its node may take as long as the outage
 	case h.round.io().endReason.Load() == releasedLate:
 		return h.error("unlock", errLeaseEnded)
 	}
@@ -189,9 +183,10 @@ func (h Hold) Unlock(ctx context.Context) error {
 	return h.wrap("unlock", err)
 }
 
-// Grant returns what the round was granted. Its errors are [ErrNotGranted] while
-// the Hold is pending, [ErrLost] if the lock was lost, [ErrReleased] if the Hold
-// was released. It does not block; it reads the clock.
+// Grant returns what the process was granted. Its errors are [ErrNotGranted]
+// while the Hold is pending, [ErrLost] if the lock was lost, [ErrClosed] if the
+// manager was closed, and [ErrReleased] if the Hold was released. It does not
+// block; it reads the clock.
 func (h Hold) Grant() (Grant, error) {
 	if err := h.check("grant"); err != nil {
 		return Grant{}, err
@@ -203,7 +198,7 @@ func (h Hold) Grant() (Grant, error) {
 // [Hold.Grant] would return. It does not block; it reads the clock.
 func (h Hold) Err() error { return h.check("hold") }
 
-// check says whether the lock is held through this handle now.
+// check returns nil if the lock is held through this handle now.
 func (h Hold) check(op string) error {
 	if h.round == nil {
 		return errZeroHold
@@ -221,7 +216,8 @@ func (h Hold) check(op string) error {
 		}
 		t := h.round.io()
 		if !t.tenure.lease.InForce() {
-			// We are the first to notice. The round ends, for everybody.
+			// This caller is the first to notice. The round ends for all its
+			// holders.
 			//holdfast:reached hold: a look at the clock was the first to notice the lease's end
 			h.round.fail(t.error("hold", t.lossCause()))
 			return h.over(op)
@@ -231,11 +227,11 @@ func (h Hold) check(op string) error {
 	return h.over(op)
 }
 
-// over returns the error of a hold that was alive a moment ago and whose round
-// is over.
+// over returns the error of a hold that was alive a moment ago and whose round is
+// over.
 func (h Hold) over(op string) error {
 	if !h.slot.alive(h.gen) {
-		return h.error(op, ErrReleased) // that is why: it was the last one
+		return h.error(op, ErrReleased) // it was the last one, which is why the round is over
 	}
 	return h.lostError(op)
 }
@@ -246,20 +242,20 @@ func (h Hold) lostError(op string) error {
 	if e := t.endReason.Load(); e != nil && e.err != nil {
 		return h.wrap(op, e.err)
 	}
-	// The goroutine that ended the round is between its CAS and the note that says
-	// why. Lost closes first, so a caller that was woken by it finds the reason.
+	// The goroutine that ended the round is between its CAS and storing the
+	// reason. Lost closes first, so a caller that it woke finds the reason here.
 	if err := t.lostErr(); err != nil {
 		return h.wrap(op, err)
 	}
 	return h.error(op, ErrLost)
 }
 
-// Lost returns a channel that closes when the round ends by itself while there
-// are holders: the lock was lost, the manager was closed, or the round failed
-// before it was granted. It never closes on an ordinary release. After it has
-// closed, [Hold.Err] says why. It closes before ZooKeeper can give the lock to
-// another process, under the bounds that the package documentation states;
-// whoever might have been paused asks Err. It does not block.
+// Lost returns a channel that closes when the lock is lost, when the manager is
+// closed, or when the lock cannot be granted. It never closes on an ordinary
+// release. After it has closed, [Hold.Err] says why. It closes before ZooKeeper
+// can give the lock to another process, within the bounds that the package
+// documentation states; after a possible pause, call Err instead. Lost does not
+// block.
 func (h Hold) Lost() <-chan struct{} {
 	if h.round == nil {
 		return nil
@@ -268,10 +264,10 @@ func (h Hold) Lost() <-chan struct{} {
 }
 
 // Context returns a context for the work that is done under the lock. It ends
-// with parent; with the cause [ErrLost] (or [ErrClosed]) when [Hold.Lost]
-// closes; and with the cause [ErrReleased] when this Hold is released. Acquiring
-// the same lock with it reenters: see [Lock.Acquire]. Call the CancelFunc when
-// the work is done. It does not block.
+// with parent; with the cause [ErrLost] or [ErrClosed] when [Hold.Lost] closes;
+// and with the cause [ErrReleased] when this Hold is released. Acquiring the same
+// lock with it reenters: see [Lock.Acquire]. Call the CancelFunc when the work is
+// done. Context does not block.
 func (h Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	if h.round == nil {
@@ -285,8 +281,8 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 	stop := t.onLoss(func(err error) { cancel(err) })
 	forget := h.slot.onRelease(h.gen, func() {
 		stop()
-		// A loss before the release is the cause, even if nobody has got round
-		// to telling yet.
+		// A loss before the release is the cause, even if its callback has not
+		// run yet.
 		if err := t.lostErr(); err != nil {
 			cancel(err)
 		} else {
@@ -298,17 +294,16 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 		forget()
 		cancel(context.Canceled)
 	}
-	h.round.lock.goesIntoContext()
+	h.round.lock.noteContext()
 	key := heldKey{h.round.lock}
 	outer, _ := parent.Value(key).(*held)
 	return context.WithValue(ctx, key, &held{h.round, weak.Make(h.slot), h.gen, outer}), done
 }
 
-// Reenter returns a further handle of the same holder. The holder's count in
-// the lock does not change; it drops when the last handle of the holder is
-// released, in whichever order. Its errors are [ErrReleased], [ErrLost], and
-// [ErrTooManyHolders]. A pending Hold gives a pending handle. It never blocks
-// and does no I/O; it reads the clock.
+// Reenter returns another handle of the same holder; of a pending Hold, a pending
+// one. The holder keeps the lock until its last handle is released, in whichever
+// order. The errors are [ErrReleased], [ErrLost], [ErrClosed], and
+// [ErrTooManyHolders]. Reenter never blocks and does no I/O; it reads the clock.
 func (h Hold) Reenter() (Hold, error) {
 	if err := h.check("reenter"); err != nil && !isPending(err) {
 		return Hold{}, err
@@ -334,7 +329,7 @@ func (h Hold) reenter(op string) (Hold, error) {
 }
 
 // first returns the slot of the holder's first handle, and its generation there.
-// It is meaningful only if h is alive after the call.
+// The result is valid only if h is alive after the call.
 func (h Hold) first() (*slot, uint64) {
 	first, g := h.slot.owner(h.gen)
 	if first == nil {
@@ -343,16 +338,17 @@ func (h Hold) first() (*slot, uint64) {
 	return first, g
 }
 
-// Share returns a Hold of a further holder, to be handed to another goroutine,
-// which releases it when it is done. It is Acquire without the wait: it enters
-// this round even where a newcomer would have to go to the next one. Its errors
-// are those of [Hold.Reenter]. It never blocks and does no I/O; it reads the clock.
+// Share returns a Hold of another holder, to be passed to another goroutine,
+// which releases it when it is done. Unlike Acquire it shares this Hold's grant,
+// even where a newcomer has to wait for other processes. The errors are
+// those of [Hold.Reenter]. Share never blocks and does no I/O; it reads the
+// clock.
 func (h Hold) Share() (Hold, error) {
 	if err := h.check("share"); err != nil && !isPending(err) {
 		return Hold{}, err
 	}
-	// A handle of our own keeps the holder counted while we add another: h
-	// may be released by somebody else right now.
+	// Another goroutine may release h right now. A handle of our own keeps the
+	// holder counted while we add the new one.
 	pin, err := h.reenter("share")
 	if err != nil {
 		return Hold{}, err
@@ -369,8 +365,8 @@ func (h Hold) Share() (Hold, error) {
 	return newHold(h.round), nil
 }
 
-// Depth returns the number of unreleased handles of this Hold's holder; 0 if
-// this one has been released. It does not block.
+// Depth returns the number of unreleased handles of this Hold's holder; 0 if this
+// Hold was released. It does not block.
 func (h Hold) Depth() int {
 	if h.round == nil {
 		return 0
@@ -383,9 +379,9 @@ func (h Hold) Depth() int {
 	return w.Depth()
 }
 
-// withdrawal gives up a pending hold because its context has ended. If the grant
-// comes before, the hold stays. It must not lead to the hold's slot, or a dropped
-// Hold would never be noticed.
+// withdrawal gives up a pending hold because its context has ended, unless the
+// grant comes first. It must not lead to the hold's slot, or a dropped Hold would
+// never be noticed.
 type withdrawal struct {
 	round  *round
 	handle *handle
@@ -403,17 +399,17 @@ func (w withdrawal) run() {
 	}
 }
 
-// steps are the steps of a withdrawal; each reports whether to go on. The grant
-// may come between any two of them, and right behind it somebody may see by
-// check that he holds the lock: from then on the hold must stay.
+// steps returns the steps of a withdrawal; each reports whether to go on. The
+// grant may come between any two of them, and a caller may see by check right
+// after it that the hold is granted: from then on the hold must stay.
 func (w withdrawal) steps() []func() bool {
 	pending := func() bool { return w.round.word.Load().Phase() == state.Fetching }
 	return []func() bool{
 		pending,
 		func() bool { return w.handle.word.Doubt(w.gen) != state.Dead },
 		func() bool {
-			// If the grant came before the doubt, somebody may be at work who
-			// has not seen it.
+			// If the grant came before the doubt, a caller may be at work that
+			// has not seen the doubt.
 			if pending() {
 				return true
 			}
@@ -423,7 +419,7 @@ func (w withdrawal) steps() []func() bool {
 		},
 		func() bool {
 			// If the grant came after that look, check finds the doubt and takes
-			// it back, or finds that we were first.
+			// it back, or finds that the withdrawal won.
 			if w.handle.releaseDoubted(w.gen) == state.Ended {
 				//holdfast:reached-if !pending(): withdrawal: it came first, then the grant
 				w.round.leave() // in whichever phase the round is by now
@@ -437,14 +433,14 @@ func (h Hold) error(op string, err error) *Error {
 	return &Error{Op: op, Name: h.round.lock.Name(), Err: err}
 }
 
-// wrap returns err as the *Error of the operation op. What the round failed with
-// is shared by all its holders, who came to it by different operations.
+// wrap returns err as the *Error of the operation op. All holders of a round
+// share the error that it failed with, but came to it by different operations.
 func (h Hold) wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	// Only err itself: one that it wraps may be the cause of a context that
-	// another lock's loss has ended.
+	// Only err itself: an error that it wraps may be the cause of a context that
+	// the loss of another lock has ended.
 	if shared, ok := err.(*Error); ok { //nolint:errorlint // see above
 		own := *shared
 		own.Op = op
@@ -456,9 +452,9 @@ func (h Hold) wrap(op string, err error) error {
 // isPending reports whether err is check's answer for a pending hold.
 func isPending(err error) bool { return errors.Is(err, ErrNotGranted) }
 
-// held is a hold in a context, and the one of the same lock further out. It does
-// not keep the hold's slot: a context cannot release a hold, so one that is in
-// nothing but contexts has been dropped.
+// held is a hold in a context, with the one of the same lock further out. It does
+// not keep the hold's slot alive: a context cannot release a hold, so a hold that
+// is in nothing but contexts has been dropped.
 type held struct {
 	round *round
 	slot  weak.Pointer[slot]
@@ -469,25 +465,25 @@ type held struct {
 // heldKey is the context key of a lock's holds.
 type heldKey struct{ lock *Lock }
 
-// goesIntoContext notes that a hold of the lock is about to be put into a context:
-// before anybody can have that, and so before he can look for the note.
-func (l *Lock) goesIntoContext() {
+// noteContext notes that a hold of the lock is about to be put into a context. No
+// caller has the context yet, so none can miss the note.
+func (l *Lock) noteContext() {
 	note := func(l *Lock) {
-		if !l.inContexts.Load() { // no write in the usual case
-			l.inContexts.Store(true)
+		if !l.noted.Load().Has(state.InContexts) { // no write in the usual case
+			l.noted.Raise(state.InContexts)
 		}
 	}
 	if l.rw == nil {
 		note(l)
 		return
 	}
-	// Each of the two looks for holds of the other one.
+	// Each lock of the pair looks for holds of the other.
 	note(l.rw.reader)
 	note(l.rw.writer)
 }
 
-// heldIn returns the innermost hold of l in ctx that is alive: not released,
-// and its round not over.
+// heldIn returns the innermost hold of l in ctx that is alive: not released, and
+// its round not over.
 func (l *Lock) heldIn(ctx context.Context) (Hold, bool) {
 	e, _ := ctx.Value(heldKey{l}).(*held)
 	for ; e != nil; e = e.outer {

@@ -28,11 +28,11 @@ const tellTime = time.Second
 // A leaseTrial is a process that acquires a lock, is cut off from the leader, and
 // loses the lock.
 type leaseTrial struct {
-	relay   *realzk.Relay // between the process and its server
-	lock    *Lock
-	margin  time.Duration // its LostMargin
-	next    *Lock         // another process's
-	witness *witness
+	relay  *realzk.Relay // between the process and its server
+	lock   *Lock
+	margin time.Duration // its LostMargin
+	next   *Lock         // another process's
+	probe  *nodeProbe
 
 	hold   Hold
 	heard  time.Time // if set, requests that the process sent later were answered …
@@ -42,10 +42,10 @@ type leaseTrial struct {
 }
 
 // newLeaseTrial opens the holder's manager at one server, and those of the other
-// process and of the witness at others.
+// process and of the probe at others.
 func newLeaseTrial(t *testing.T, at *realzk.Server, margin time.Duration, others ...*realzk.Server) *leaseTrial {
 	t.Helper()
-	x := &leaseTrial{margin: margin, relay: realzk.NewRelay(t, at.Addr()), witness: newWitness(t, false, others...)}
+	x := &leaseTrial{margin: margin, relay: realzk.NewRelay(t, at.Addr()), probe: newNodeProbe(t, false, others...)}
 	x.next = exclusive(t, openAt(t, "next", time.Minute, others...), "jobs")
 	x.lock = exclusive(t, openReal(t, x.relay.Addr(), "holder", func(cfg *Config) {
 		cfg.SessionTimeout, cfg.LostMargin, cfg.CloseTimeout = leaseTimeout, margin, time.Second
@@ -104,9 +104,9 @@ func untilTold(t *testing.T, h Hold, told <-chan time.Time, cut, bound time.Time
 func (x *leaseTrial) loses(t *testing.T) {
 	t.Helper()
 	next := x.next.Acquire(t.Context())
-	x.witness.watch(t, grantOf(t, x.hold).Path)
+	x.probe.watch(t, grantOf(t, x.hold).Path)
 	told := untilTold(t, x.hold, x.told, x.cut, x.bound())
-	there, gone := x.witness.misses(t)
+	there, gone := x.probe.misses(t)
 	if margin, least := there.Sub(told), x.margin+leaseTimeout/12; margin < least {
 		t.Errorf("the margin is %v, want at least %v", margin, least)
 	}
@@ -267,7 +267,7 @@ func TestF048_RealNodeIsDeleted(t *testing.T) {
 	g := grantOf(t, h)
 	next := b.Acquire(t.Context())
 	within(t, "the waiter is queued", next.round.io().positionKnown().Done())
-	told, admin := lossOf(h), newWitness(t, false, zk).client.Session()
+	told, admin := lossOf(h), newNodeProbe(t, false, zk).client.Session()
 	<-time.After(3 * defaultTenure) // its own node is watched when a round outlives the tenure
 	began := time.Now()
 	if err := admin.Delete(g.Path, -1); err != nil {

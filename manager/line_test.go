@@ -75,7 +75,7 @@ func TestRetryTogetherWithTheLookAtTheOwnNode(t *testing.T) {
 
 // The Stat of a directory says which number its next child gets.
 func TestNextNumber(t *testing.T) {
-	everywhere(t, func(s *site) {
+	everywhere(t, func(s *backend) {
 		m := s.open("a")
 		session, dir := m.client.Session(), m.cfg.Root+"/numbers"
 		wantErr(s.t, "create", session.EnsureDir(dir, nil), nil)

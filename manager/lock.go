@@ -5,27 +5,26 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// A Lock is a lock that a process owns and all its goroutines share. It
-// excludes processes: while this process holds it, no other process does (of a
-// read lock: no other process writes), and any number of goroutines of this
-// process may be inside together.
+// A Lock is a lock that a process owns and all its goroutines share. It excludes
+// processes: while this process holds it, no other process does (for a read lock:
+// no other process holds the write lock), and any number of goroutines of this
+// process may hold it together.
 //
-// There is one *Lock per name in a Manager; get it with [Manager.Exclusive], or
-// the two of a read/write lock with [Manager.ReadWrite].
-// All its methods may be called by any number of goroutines at the same time.
+// A Manager has one *Lock per name; get it from [Manager.Exclusive], or the two
+// of a read/write lock from [Manager.ReadWrite]. All methods may be called
+// concurrently.
 //
-// When several goroutines acquire the lock at the same time there is one entry
-// in ZooKeeper's queue for all of them, and one future tells all of them. Who
-// acquires it while the process owns it enters by one compare-and-swap. When
-// the last holder leaves, the process gives the lock up; who comes from then on
-// queues again, behind the processes that are waiting.
+// Goroutines of this process that wait for the lock share one entry in
+// ZooKeeper's queue and one future. While the process owns the lock, a caller
+// enters by one compare-and-swap. When the last holder leaves, the process gives
+// the lock up; later callers queue again, behind the processes that are waiting.
 type Lock struct {
 	m    *Manager
 	rw   *RWLock // the pair that it belongs to; nil for an exclusive lock
@@ -33,22 +32,20 @@ type Lock struct {
 
 	// cur is the present round. It moves forward only, and only the releaser
 	// of the round that it points to moves it.
-	cur atomic.Pointer[round]
+	cur    atomic.Pointer[round]
+	handed atomic.Pointer[handed] // what the round before cur has left to it; see handed
 
 	counters
-	directory directory   // what is known about the directory
-	mixed     atomic.Bool // contenders of another kind were seen and reported
-
-	handed     atomic.Pointer[handed] // what the round before cur has left to it; see handed
-	fetches    fetchEntry
-	inContexts atomic.Bool // there are contexts with holds of this lock or the other one of its pair; never taken back
-	kind       queue.Kind
+	directory directory          // what is known about the directory
+	fetches   fetchEntry         // its entry in the pool's queue of fetches
+	noted     state.AtomicEvents // InContexts, OtherKindTold
+	kind      queue.Kind
 }
 
 func newLock(m *Manager, path string, kind queue.Kind) *Lock {
 	l := &Lock{m: m, path: path, kind: kind}
 	r := &round{lock: l}
-	r.flags.Set(state.PrevReleased) // nothing before it
+	r.flags.Set(state.PrevReleased) // no round comes before it
 	l.cur.Store(r)
 	return l
 }
@@ -59,31 +56,30 @@ func (l *Lock) Name() string { return l.m.nameOf(l.path) }
 // Path returns the directory in ZooKeeper in which the lock's contenders queue.
 func (l *Lock) Path() string { return l.path }
 
-// Acquire asks for the lock and returns a Hold at once. It never blocks and
-// does no I/O: on a lock that this process owns it enters; else the Hold is
-// pending, and [Hold.Granted] settles when the process has got the lock. Release
-// the Hold in either case.
+// Acquire asks for the lock and returns a Hold at once. It never blocks and does
+// no I/O. If this process owns the lock, the Hold is granted, unless other
+// processes have to be let in first (see Config.Tenure). Otherwise it is pending,
+// and [Hold.Granted] settles when the process gets the lock. Release the Hold in
+// either case.
 //
-// If ctx ends before the grant, this Hold is withdrawn, as if it had been
-// released; the other holders of the round go on waiting, and the last one to
-// give up takes the process out of the queue. After the grant, ctx has no
-// effect. The future is shared and does not know of ctx: who has bounded his
-// wait looks at [Hold.Err] when it has settled, which says whether this Hold is
-// among those granted; or uses [Lock.Lock].
+// If ctx ends before the grant, this Hold is withdrawn as if it had been
+// released. Other callers of this process keep waiting; when the last one gives
+// up, the process leaves the queue. After the grant, ctx has no effect. The
+// future is shared and does not know ctx, so a caller with a deadline must check
+// [Hold.Err] after it settles, or use [Lock.Lock].
 //
-// If ctx comes from [Hold.Context] of a live Hold of this lock, Acquire
-// reenters: the Hold that it returns is a further handle of the same holder.
-// Any other caller is a newcomer. Beware: newcomers can be made to wait for
-// their turn behind other processes (see Config.Tenure), and the lock does not
-// pass to those before all who are inside have left. So a goroutine that holds
-// the lock and acquires it again without such a ctx may wait for itself.
+// If ctx comes from [Hold.Context] of a live Hold of this lock, Acquire reenters:
+// it returns another handle of the same holder. Any other caller is a newcomer.
+// Newcomers may have to wait behind other processes, which get the lock only
+// after all its present holders have left. So a goroutine that holds the lock and
+// acquires it again without such a ctx may wait for itself.
 //
-// A refusal (the manager is closed, ctx has ended, there are too many holders,
-// an upgrade) is a Hold whose Granted has failed. Acquire reads no clock; see [Hold] for
-// the checks that do.
+// If Acquire refuses (the manager is closed, ctx has ended, there are too many
+// holders, the call is an upgrade), it returns a Hold whose Granted has failed.
+// Acquire does not read the clock; see [Hold] for the methods that do.
 //
-// The grant of a round synchronizes before the return of every Acquire that
-// enters it, and so do the Releases of earlier rounds in this process.
+// A grant synchronizes before the return of every Acquire that shares it, and so
+// do the Releases of earlier grants in this process.
 func (l *Lock) Acquire(ctx context.Context) Hold {
 	return l.acquire(ctx, opAcquire)
 }
@@ -95,16 +91,16 @@ const (
 	opTryLock = "trylock"
 )
 
-// acquire makes a Hold for the operation op. What it does itself is the short
-// way: a newcomer enters a round that this process owns. In any other case it
-// has done nothing so far, and goes the long way.
+// acquire makes a Hold for the operation op. It is the fast path: a newcomer
+// enters a round that this process owns. In any other case it changes nothing and
+// calls acquireSlow.
 //
-// The short way is a handful of atomic operations in a row, here and in giveUp.
-// A processor gets little done behind such an operation before that is done, so
-// what does not have to come between two of them comes before or after.
+// The fast path is a handful of atomic operations in a row, here and in giveUp. A
+// processor gets little done behind such an operation before that completes, so
+// nothing stands between two of them that can come before or after.
 func (l *Lock) acquire(ctx context.Context, op string) Hold {
-	if l.inContexts.Load() || l.m.closing() || ctx.Err() != nil {
-		return l.acquireLong(ctx, op)
+	if l.noted.Load().Has(state.InContexts) || l.m.closing() || ctx.Err() != nil {
+		return l.acquireSlow(ctx, op)
 	}
 	r := l.cur.Load()
 	_, e, lost := r.word.Apply(func(w state.Word) (state.Word, state.Effect) {
@@ -123,16 +119,16 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 		l.noteRaces(lost)
 	}
 	if e != state.Entered {
-		return l.acquireLong(ctx, op)
+		return l.acquireSlow(ctx, op)
 	}
 	//holdfast:reached-if r.flags.Load().Has(state.GateClosed): gate: a newcomer slipped past it as it closed
 	l.entries.Add(1)
-	s := takeSlot(r) // newHold, written out
+	s := takeSlot(r) // newHold, inlined
 	return Hold{r, s, s.word.Load().Generation()}
 }
 
-// acquireLong is acquire for those who reenter, who wait, or who are refused.
-func (l *Lock) acquireLong(ctx context.Context, op string) Hold {
+// acquireSlow is acquire for callers that reenter, wait or are refused.
+func (l *Lock) acquireSlow(ctx context.Context, op string) Hold {
 	h, pass, done := l.inherit(ctx, op)
 	switch {
 	case done:
@@ -151,8 +147,8 @@ func (l *Lock) acquireLong(ctx context.Context, op string) Hold {
 	return h
 }
 
-// inherit looks for holds in ctx, and reenters if one is of this lock. If done
-// is false the caller is a newcomer, and pass says whether he may pass a closed
+// inherit looks for holds in ctx, and reenters if one is of this lock. If done is
+// false the caller is a newcomer, and pass says whether it may pass a closed
 // gate.
 func (l *Lock) inherit(ctx context.Context, op string) (h Hold, pass, done bool) {
 	if outer, ok := l.heldIn(ctx); ok {
@@ -163,7 +159,7 @@ func (l *Lock) inherit(ctx context.Context, op string) (h Hold, pass, done bool)
 		case errors.Is(err, ErrTooManyHolders):
 			return deadHold(l, err), false, true
 		}
-		// It was released just now: a newcomer after all.
+		// The hold was released just now: the caller is a newcomer after all.
 	}
 	switch l.kind {
 	case queue.Write:
@@ -171,20 +167,20 @@ func (l *Lock) inherit(ctx context.Context, op string) (h Hold, pass, done bool)
 			return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrUpgrade}), false, true
 		}
 	case queue.Read:
-		// Who holds the write lock enters beside it, whoever waits for either.
+		// A holder of the write lock enters beside it, whatever else waits.
 		_, pass = l.rw.writer.heldIn(ctx)
 	}
 	return Hold{}, pass, false
 }
 
-// arrive makes a new holder, who may pass a closed gate.
+// arrive makes a new holder; pass says whether it may pass a closed gate.
 func (l *Lock) arrive(op string, pass bool) Hold {
 	r, e, lost := l.cur.Load().arrive(pass)
 	l.noteRaces(lost)
 	switch e {
 	case state.Entered:
-		// The granter may be between its CAS and the settling of the future,
-		// which we must be able to use.
+		// The granter may be between its CAS and settling the future, which the
+		// new hold needs now.
 		r.io().settleGrant()
 		if !r.flags.Load().Has(state.GrantTold) {
 			r.flags.Set(state.GrantTold)
@@ -200,17 +196,17 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 	return newHold(r)
 }
 
-// Lock acquires the lock and waits until it is granted. If ctx ends first it
-// gives the place up and returns an [*Error] that wraps ctx.Err() and
-// context.Cause(ctx) and says who is in the way as far as that is known; no node
-// stays behind. Like [Lock.Acquire] it reenters if ctx carries a live Hold of
-// this lock. Before it returns a Hold it looks at the clock: a lock that was
-// lost at the same moment is ErrLost.
+// Lock acquires the lock. It blocks until the lock is granted or ctx ends. If ctx
+// ends first, Lock leaves no node behind and returns an [*Error] that wraps
+// ctx.Err() and context.Cause(ctx) and says which contender is in the way, if
+// that is known. Like [Lock.Acquire] it reenters if ctx carries a live Hold of
+// this lock. It reads the clock before it returns a Hold: if the lock was lost in
+// that moment, the error is [ErrLost].
 func (l *Lock) Lock(ctx context.Context) (Hold, error) {
 	return l.await(ctx, l.acquire(ctx, opLock), opLock)
 }
 
-// await waits for h's grant and checks it. On an error h is released.
+// await waits for h's grant and checks it. On an error it releases h.
 func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	_, err := h.Granted().Wait(ctx)
 	if err == nil {
@@ -219,20 +215,19 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	if err == nil {
 		return h, nil
 	}
-	// If it was ctx that ended, the grant may come at this very moment:
-	// whoever's CAS is first, the release takes our count back, and the last
-	// one to leave sees to the node.
+	// If ctx ended, the grant may come at this very moment. Whichever CAS wins,
+	// giveUp takes our count back, and the last holder to leave sees to the node.
 	err = h.wrap(op, err)
 	h.giveUp()
 	return Hold{}, err
 }
 
-// TryLock takes the lock if this process owns it or can have it without
-// waiting for another process; else it returns [ErrLocked], with an *Error that
-// says who is ahead. It may wait for ZooKeeper's answer, as long as ctx allows,
-// but never for another process. It leaves no node behind. It does not exclude
-// the goroutines of this process: they are in it together. Like [Lock.Acquire]
-// it reenters if ctx carries a live Hold of this lock.
+// TryLock acquires the lock if this process owns it or can get it without waiting
+// for another process. Otherwise it returns [ErrLocked], in an [*Error] that says
+// which contender is ahead, and leaves no node behind. It blocks until ZooKeeper
+// has answered or ctx ends, never for another process. It does not exclude the
+// goroutines of this process, which share the lock. Like [Lock.Acquire] it
+// reenters if ctx carries a live Hold of this lock.
 func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 	const op = opTryLock
 	h := l.acquire(ctx, op)
@@ -240,7 +235,7 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 	for !t.granted.Settled() {
 		if t.position.Load() != nil || l.behindClosedGate(h.round) {
 			//holdfast:reached-if t.position.Load() == nil: trylock: behind a closed gate
-			//holdfast:reached-if t.position.Load() != nil: trylock: somebody is ahead
+			//holdfast:reached-if t.position.Load() != nil: trylock: another contender is ahead
 			err := t.error(op, ErrLocked)
 			h.giveUp()
 			return Hold{}, err
@@ -248,8 +243,8 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 		select {
 		case <-t.granted.Future().Done(): // or failed
 		case <-t.positionKnown().Done():
-			// Look at the place, which may be lost again: then there is
-			// another future for the next one.
+			// Look for the position. If it has been cleared again, positionKnown
+			// returns another future.
 		case <-ctx.Done():
 			return l.await(ctx, h, op)
 		}
@@ -257,18 +252,19 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 	return l.await(ctx, h, op)
 }
 
-// behindClosedGate reports whether r has to wait for holders of this process,
-// which let nobody else in before others have had their turn.
+// behindClosedGate reports whether r waits behind holders of this process that
+// admit no newcomer before other processes have had their turn.
 func (l *Lock) behindClosedGate(r *round) bool {
 	cur := l.cur.Load()
 	return cur != r && cur.word.Load().Phase() == state.Retained
 }
 
 // Do acquires the lock, calls fn with a context that ends when the lock is lost
-// (see [Hold.Context]), and releases the lock, also if fn panics. It returns
-// fn's error; if the lock was lost before fn returned, or could not be released,
-// that error is joined to it. It waits for the lock as [Lock.Lock] does, and for
-// the release as [Hold.Unlock] does, both as long as ctx allows.
+// (see [Hold.Context]), and releases the lock, even if fn panics. It returns fn's
+// error, joined to ErrLost or ErrClosed if the lock was lost before fn returned,
+// and to the error of a release that failed. Do blocks as [Lock.Lock] does to
+// acquire the lock and as [Hold.Unlock] does to release it; ctx bounds both
+// waits.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) error) (err error) {
 	h, err := l.Lock(ctx)
 	if err != nil {
@@ -288,7 +284,8 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) erro
 		case errors.Is(lost, ErrLost), errors.Is(lost, ErrClosed):
 			err = errors.Join(err, lost)
 		case unlock == nil, errors.Is(unlock, ErrReleased), ctx.Err() != nil && errors.Is(unlock, ctx.Err()):
-			// Released, perhaps by fn; or ctx has ended and nobody waits to hear.
+			// Released, perhaps by fn; or ctx has ended, and the caller waits no
+			// longer.
 		default:
 			err = errors.Join(err, unlock)
 		}
@@ -298,25 +295,15 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) erro
 	return err
 }
 
-// State returns the phase and the holder count of the lock's present round, as
-// they are at this moment: while it is being released, those who wait for the
-// next round are not counted. It does not block.
+// State returns the lock's phase and the number of callers in this process that
+// hold it or wait for it, at this moment. While the lock is being released, callers
+// that wait for the next grant are not counted. It does not block.
 func (l *Lock) State() (state.Phase, int) {
 	w := l.cur.Load().word.Load()
 	return w.Phase(), w.Holders()
 }
 
-// ended is the error of a ctx that has ended.
+// ended returns the error of an operation whose ctx has ended.
 func (l *Lock) ended(ctx context.Context, op string) *Error {
-	return &Error{Op: op, Name: l.Name(), Err: contextError(ctx)}
-}
-
-// contextError returns an error that wraps both the error and the cause of a
-// context that has ended.
-func contextError(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
+	return &Error{Op: op, Name: l.Name(), Err: ctxerr.Of(ctx)}
 }

@@ -20,8 +20,8 @@ func (t *roundIO) promiseLoss() *lostPromise {
 }
 
 // lostErr returns why the round was ended by force, and nil if it was not. The
-// promise settles before anything else tells of the loss, so a goroutine that
-// learned of it elsewhere finds the error here.
+// promise settles before the loss shows anywhere else, so a goroutine that
+// noticed the loss finds the error here.
 func (t *roundIO) lostErr() error {
 	if p := t.lost.Load(); p != nil {
 		if _, err, ok := p.Future().Poll(); ok {
@@ -32,7 +32,7 @@ func (t *roundIO) lostErr() error {
 }
 
 // onLoss has fn called when the round is ended by force, or at once if it has
-// been; in a race perhaps twice. The function that it returns forgets fn.
+// been; in a race perhaps twice. forget takes fn back.
 func (t *roundIO) onLoss(fn func(error)) (forget func()) {
 	forget, _ = t.losses.add(fn)
 	if err := t.lostErr(); err != nil { // also if the list was taken: lost settles before
@@ -41,9 +41,9 @@ func (t *roundIO) onLoss(fn func(error)) (forget func()) {
 	return forget
 }
 
-// notifyLost calls what onLoss was given, on a goroutine of the manager's: it ends
-// contexts, and what that calls may be the user's. It is called once, after lost
-// has settled, by the goroutine that ended the round by force.
+// notifyLost calls the functions given to onLoss on a goroutine of the manager's:
+// it ends contexts, which may call user code. The goroutine that ended the round
+// by force calls it once, after lost has settled.
 func (t *roundIO) notifyLost(err error) {
 	if fns := t.losses.take(); len(fns) > 0 {
 		t.round.lock.m.spawn(func() {

@@ -18,16 +18,16 @@ import (
 	"time"
 	"weak"
 
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A Manager is one contender for all its locks: one ZooKeeper session at a
-// time, one pool of I/O goroutines, and one *Lock per name. A process usually
-// has one; two Managers in one process are two contenders that exclude each
-// other. All its methods may be called by any number of goroutines at the same
-// time.
+// A Manager is one contender for all its locks: one ZooKeeper session at a time,
+// one pool of I/O goroutines, and one *Lock per name. A process usually has one;
+// two Managers in one process are two contenders that exclude each other. All
+// methods may be called concurrently.
 type Manager struct {
 	cfg    Config
 	client *zkio.Client
@@ -35,43 +35,43 @@ type Manager struct {
 
 	patterns map[string][]byte // by kind; see nodeData
 
-	id      string // makes the names of our nodes unlike any other manager's
+	id      string // distinguishes the names of our nodes from any other manager's
 	counter atomic.Uint64
-	newGUID func() string // guid, as a value that is made once
+	newGUID func() string // m.guid; kept so that the method value is made once
 
 	stage    atomic.Int32 // open, shuttingDown, closingDown
-	closed   atomic.Bool  // the client is closed: nothing can be sent any more
-	openSeen atomic.Bool  // a lock's directory that is open to the world was reported
+	closed   atomic.Bool  // the client is closed: nothing more can be sent
+	openSeen atomic.Bool  // a lock's directory that every client may delete in was logged
 
 	// mu protects what follows. It is held for a few instructions only: never
-	// across I/O, a channel operation or a call of user code. It is taken
-	// before no other lock of this package.
+	// across I/O, a channel operation or a call of user code. No other lock of
+	// this package is taken while it is held.
 	mu      sync.Mutex
 	locks   map[string]entry // by path
-	sweepAt int              // remove dead entries when there are so many
-	active  []*roundIO       // trips that have, or may have, a node; see trip.slot
+	sweepAt int              // remove dead entries when there are this many
+	active  []*roundIO       // those that have, or may have, a node; see roundIO.index
 
 	closeBegun atomic.Bool
-	closeDone  chan struct{}  // closed when Close has done its work
-	closeErr   error          // written before that
+	closeDone  chan struct{}  // closed when Close is done
+	closeErr   error          // written before closeDone is closed
 	done       chan struct{}  // closed when the manager's own goroutines are to end
-	wg         sync.WaitGroup // those goroutines: the rotation, and see spawn
-	joined     bool           // protected by mu: wg is being waited for, or has been
+	wg         sync.WaitGroup // those goroutines: rotate, and see spawn
+	joined     bool           // protected by mu: Close waits for wg, or has
 }
 
 // The stages of a Manager, in order.
 const (
 	open         int32 = iota
 	shuttingDown       // newcomers are refused, waiters fail, holders go on
-	closingDown        // everybody is told to leave
+	closingDown        // all rounds end
 )
 
-// Open connects to ZooKeeper, waits for the first session, and checks that
-// nodes can be created, listed and deleted under cfg.Root, which it creates if
-// need be. ctx bounds Open only; what the Manager does later does not depend on
-// it. If no server can be reached, Open goes on trying until ctx ends, and its
-// error then names the addresses that were tried and why each failed. A Config
-// that cannot work is refused at once with [ErrBadConfig].
+// Open connects to ZooKeeper, waits for the first session, and checks that nodes
+// can be created, listed and deleted under cfg.Root, which it creates if need be.
+// It returns [ErrBadConfig] at once if cfg cannot work. If it can reach no
+// server, it goes on trying until ctx ends; its error then names the addresses
+// that it tried and why each failed. ctx bounds Open only, not what the Manager
+// does later.
 //
 // The Manager's goroutines end with Close or Shutdown.
 func Open(ctx context.Context, cfg Config) (*Manager, error) {
@@ -115,11 +115,11 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, &Error{Op: "open", Err: err}
 	}
-	// A call knows no ctx: it ends with the client.
+	// The client's calls take no ctx: they end when the client is closed.
 	stop := context.AfterFunc(ctx, func() { _ = m.client.Close(ctx) })
 	err = m.probe(ctx)
 	if !stop() && err == nil {
-		err = contextError(ctx)
+		err = ctxerr.Of(ctx)
 	}
 	if err != nil {
 		m.stage.Store(closingDown)
@@ -132,8 +132,8 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// probe makes sure that this process can do under the root what a lock needs,
-// so that a missing permission is found now and not at the first release.
+// probe checks that this process may do under the root what a lock needs, so that
+// a missing permission is found now and not at the first release.
 func (m *Manager) probe(ctx context.Context) error {
 	node := zkio.NewNode(m.cfg.Root, "probe-", m.newGUID, m.nodeData(probeKind), m.cfg.ACL, ignore{})
 	steps := []struct {
@@ -146,18 +146,18 @@ func (m *Manager) probe(ctx context.Context) error {
 		{"read the ACL of the root", m.checkRoot},
 		{"delete a node under the root", func(s *zkio.Session) error { return node.Delete(s) }},
 	}
-	wait := firstRetry
+	failed := 0
 	for i := 0; i < len(steps); {
 		err := steps[i].do(m.client.Session())
 		if err == nil {
-			i, wait = i+1, firstRetry
+			i, failed = i+1, 0
 			continue
 		}
 		missing := errors.Is(err, zkio.ErrNoNode)
 		class := zkio.ClassOf(err)
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("cannot %s %s: %w: %w", steps[i].what, m.cfg.Root, contextError(ctx), err)
+			return fmt.Errorf("cannot %s %s: %w: %w", steps[i].what, m.cfg.Root, ctxerr.Of(ctx), err)
 		case !missing && (class == zkio.Definite || class == zkio.Closed):
 			return fmt.Errorf("cannot %s %s: %w (%s)", steps[i].what, m.cfg.Root, err, m.hint(err))
 		}
@@ -166,38 +166,37 @@ func (m *Manager) probe(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(wait):
+		case <-time.After(backoff(failed)):
 		}
-		wait = min(2*wait, lastRetry)
+		failed++
 	}
 	return nil
 }
 
-// hint says what to do about an error that ZooKeeper will not take back.
+// hint says what to do about an error that trying again does not mend.
 func (m *Manager) hint(err error) string {
 	switch {
 	case !errors.Is(err, zkio.ErrNoAuth):
 		return "check Config.Root, Config.ACL and Config.Auth"
 	case len(m.cfg.Auth) == 0:
-		return "Config.Auth is empty, so this process has the rights of everybody: give it credentials that the ACL there names, or use another Config.Root"
+		return "Config.Auth is empty, so this process has only the rights that every client has: give it credentials that the ACL there names, or use another Config.Root"
 	}
-	return "the ACL there gives the identities of Config.Auth no such right: check them; " +
-		"ZooKeeper takes any digest for somebody's, so nothing else shows that a user or password is wrong"
+	return "the ACL there gives the identities in Config.Auth no such right: check them; " +
+		"ZooKeeper accepts any user and password of scheme digest, so nothing else shows that the user or password is wrong"
 }
 
-// ignore is a watcher that does not care.
+// ignore is a watcher that ignores events.
 type ignore struct{}
 
 func (ignore) PathChanged(string, zkio.Event) {}
 
 // Exclusive returns the exclusive lock called name: a slash-separated path under
-// Config.Root, of which one leading slash is ignored. It does no I/O and does
-// not block. While somebody uses the *Lock or it is not idle, the same name
-// gives the same *Lock; one that is idle and forgotten is collected.
+// Config.Root, of which one leading slash is ignored. It does no I/O and does not
+// block. As long as a *Lock is busy or referenced, the same name gives the same
+// *Lock.
 //
-// Its errors are [ErrBadName] (see [Escape] for names from elsewhere),
-// [ErrKind] if this process uses the name for a read/write lock, and
-// [ErrClosed].
+// The errors are [ErrBadName] (see [Escape] for names from elsewhere), [ErrKind]
+// if this process uses the name for a read/write lock, and [ErrClosed].
 func (m *Manager) Exclusive(name string) (*Lock, error) {
 	e, err := m.open("exclusive", name, func(e *locks, path string) bool {
 		if e.lock == nil && e.rw == nil {
@@ -208,8 +207,8 @@ func (m *Manager) Exclusive(name string) (*Lock, error) {
 	return e.lock, err
 }
 
-// ReadWrite returns the read/write lock called name. It is to Exclusive in all
-// other respects what an RWMutex is to a Mutex.
+// ReadWrite returns the read/write lock called name. It relates to Exclusive as
+// an RWMutex does to a Mutex, and is like it in all other respects.
 func (m *Manager) ReadWrite(name string) (*RWLock, error) {
 	e, err := m.open("readwrite", name, func(e *locks, path string) bool {
 		if e.lock == nil && e.rw == nil {
@@ -227,9 +226,8 @@ type locks struct {
 }
 
 // entry is a name's entry in the registry: its exclusive lock, or the reader of
-// its read/write lock, which is there as long as the other two are. It does not
-// keep the lock alive: who uses it does, and its present round as long as that
-// is not FREE.
+// its read/write lock, which lives as long as the other two do. It does not keep
+// the lock alive: its users do, and its present round while that is not FREE.
 type entry struct{ weak.Pointer[Lock] }
 
 func (e entry) locks() locks {
@@ -250,8 +248,8 @@ func (o locks) entry() entry {
 	return entry{weak.Make(o.lock)}
 }
 
-// open finds what is open under name, has make add what is missing, and reports
-// ErrKind if make says that this cannot be.
+// open finds what is open under name and has make add what is missing. It returns
+// ErrKind if make reports false.
 func (m *Manager) open(op, name string, make func(e *locks, path string) bool) (locks, error) {
 	path, err := lockPath(m.cfg.Root, name)
 	if err == nil && m.closing() {
@@ -278,8 +276,8 @@ func (m *Manager) open(op, name string, make func(e *locks, path string) bool) (
 
 const minSweep = 64
 
-// sweepLocked removes the entries of locks that have been collected. It runs
-// when the map has doubled since the last time: a constant cost per entry.
+// sweepLocked removes the entries of locks that have been collected. It runs when
+// the map has doubled since the last time: a constant cost per entry.
 func (m *Manager) sweepLocked() {
 	for path, e := range m.locks {
 		if e.locks() == (locks{}) {
@@ -289,10 +287,10 @@ func (m *Manager) sweepLocked() {
 	m.sweepAt = max(minSweep, 2*len(m.locks))
 }
 
-// Shutdown closes the manager in an orderly way: it refuses newcomers, fails
-// those who wait with [ErrClosed], and waits until the holders have left; then,
-// or when ctx ends, it calls Close and returns its error, joined to ctx's if
-// holders were still in. It blocks.
+// Shutdown closes the manager in good order. It refuses newcomers, fails waiting
+// callers with [ErrClosed], and waits until all holders have released their locks
+// or ctx ends. Then it calls Close and returns its error, joined to ctx's if
+// locks were still held.
 func (m *Manager) Shutdown(ctx context.Context) error {
 	m.stage.CompareAndSwap(open, shuttingDown)
 	m.failWaiters()
@@ -304,25 +302,26 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 		}
 		select {
 		case <-t.released.Future().Done():
-			// A trip leaves the active ones before its release settles; but one
-			// whose deletion was refused settles before: wait for the session.
+			// A round leaves the active ones before its release settles. If it is
+			// still there, its deletion was refused: only the session's end
+			// removes the node.
 			if m.isActive(t) {
 				left = t.error("shutdown", errors.New("its node cannot be deleted; closing the session instead"))
 			}
 		case <-ctx.Done():
-			left = &Error{Op: "shutdown", Name: t.round.lock.Name(), Err: fmt.Errorf("still held: %w", contextError(ctx))}
+			left = &Error{Op: "shutdown", Name: t.round.lock.Name(), Err: fmt.Errorf("still held: %w", ctxerr.Of(ctx))}
 		}
 	}
 	return errors.Join(left, m.Close())
 }
 
-// Close ends everything now: every lock that is held or waited for is over
-// ([Hold.Lost] closes, with the cause [ErrClosed]), the nodes are deleted with
-// the session, and all goroutines of the manager have ended when it returns. It
-// blocks for Config.CloseTimeout at most, and up to two seconds longer while
-// there is no connection. If ZooKeeper could not be told, the
-// error says so: the locks are then free when the session has timed out there.
-// A second Close waits for the first and returns the same.
+// Close ends everything now. All locks that are held or waited for are over:
+// [Hold.Lost] closes, with the cause [ErrClosed], and the nodes are deleted with
+// the session. All goroutines of the manager have ended when Close returns. It
+// blocks for at most Config.CloseTimeout, and up to two seconds longer while there
+// is no connection. If ZooKeeper could not be told, the error says so: the locks
+// are then free when the session times out there. A second Close waits for the
+// first and returns the same error.
 func (m *Manager) Close() error {
 	if !m.closeBegun.CompareAndSwap(false, true) {
 		<-m.closeDone
@@ -378,9 +377,9 @@ func (m *Manager) failAll() {
 	m.eachRound(func(r *round) { r.fail(r.io().error("close", ErrClosed)) })
 }
 
-// eachRound calls fn for every round of every lock that somebody is counted in.
-// A round that comes into being while it runs is found by its own fetch, which
-// looks at the stage before anything else.
+// eachRound calls fn for every round of every lock that has holders or waiters. A
+// round that begins while eachRound runs is found by its own fetch, which looks
+// at the stage before anything else.
 func (m *Manager) eachRound(fn func(*round)) {
 	m.mu.Lock()
 	all := make([]*Lock, 0, len(m.locks))
@@ -402,8 +401,8 @@ func (m *Manager) eachRound(fn func(*round)) {
 	}
 }
 
-// activate enters t among the trips that may have a node. Whoever ends sessions
-// or leases looks for them here.
+// activate adds t to the rounds that may have a node. What ends sessions or
+// leases looks for them there.
 func (m *Manager) activate(t *roundIO) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -435,8 +434,8 @@ func (m *Manager) isActive(t *roundIO) bool {
 	return t.index != 0
 }
 
-// anyActive returns an active trip whose turn has come. One whose turn has not is
-// after another, and ends after it.
+// anyActive returns an active round whose turn has come. Any other waits for the
+// round before it, and ends after it.
 func (m *Manager) anyActive() *roundIO {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -448,7 +447,7 @@ func (m *Manager) anyActive() *roundIO {
 	return nil
 }
 
-func (m *Manager) activeTrips() []*roundIO {
+func (m *Manager) activeRounds() []*roundIO {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.active)
@@ -458,14 +457,14 @@ func (m *Manager) activeTrips() []*roundIO {
 // dispatcher, one at a time; none blocks.
 type listener Manager
 
-// SessionStarted has nothing to do: what waited for a session is in the pool's
-// queues, and what was parked has been woken by SessionOver.
+// SessionStarted has nothing to do: tasks that waited for a session are in the
+// pool's queues, and SessionOver has woken the parked rounds.
 func (*listener) SessionStarted(*zkio.Session) {}
 
 // LeaseLapsed ends the rounds that were granted under the lease. A granter that
 // is between its CAS and its own look at the lease finds it lapsed.
 func (m *listener) LeaseLapsed(l *zkio.Lease) {
-	for _, t := range (*Manager)(m).activeTrips() {
+	for _, t := range (*Manager)(m).activeRounds() {
 		if t.round.word.Load().Phase() == state.Retained && t.tenure.lease == l {
 			//holdfast:reached hold: the lease ended
 			t.round.fail(t.error("hold", t.lossCause()))
@@ -474,30 +473,30 @@ func (m *listener) LeaseLapsed(l *zkio.Lease) {
 }
 
 // SessionOver ends the rounds that were granted in the session, and wakes the
-// others: those that wait queue again, those that are being released find their
-// nodes gone.
+// others: those that wait queue again, and those that are being released find
+// their nodes gone.
 //
-// A session that never began, because the servers refused the credentials, is
-// told, too. Whoever waits for a lock then fails with that: the client goes on
-// trying, but it takes somebody to mend them.
+// It is also called for a session that never began because the servers refused
+// the credentials. Waiters then fail with that: the client goes on trying, but
+// the credentials have to be mended by hand.
 func (m *listener) SessionOver(_ *zkio.Session, cause error) {
 	if errors.Is(cause, zkio.ErrAuthFailed) {
 		(*Manager)(m).eachRound(func(r *round) { r.failPending(r.io().error("acquire", cause)) })
 	}
-	for _, t := range (*Manager)(m).activeTrips() {
+	for _, t := range (*Manager)(m).activeRounds() {
 		if t.round.word.Load().Phase() == state.Retained && t.tenure.lease.Lapsed() {
-			t.round.fail(t.error("hold", errSessionEnded)) // LeaseLapsed came before; to be sure
+			t.round.fail(t.error("hold", errSessionEnded)) // LeaseLapsed has done so before; to be sure
 		} else {
 			t.wake()
 		}
 	}
 }
 
-// Every parked round is looked at again once in a while, against watches that
-// got lost on the way; all of a process together at most so often a second.
+// Every parked round looks again once in a while, in case a watch event was lost.
+// The pause bounds the looks of all rounds of the process together.
 const (
 	rotationPause   = 10 * time.Millisecond // a look is a list and a read: 200 reads a second
-	rotationTimeout = 10 * time.Second      // a round is due so long after its last look
+	rotationTimeout = 10 * time.Second      // a round is due this long after its last look
 )
 
 // rotate wakes parked rounds that have not looked for long. It runs until done.
@@ -510,7 +509,7 @@ func (m *Manager) rotate() {
 			return
 		case <-tick.C:
 		}
-		for _, t := range m.activeTrips() {
+		for _, t := range m.activeRounds() {
 			p := t.position.Load()
 			if p == nil || m.now()-p.at < int64(rotationTimeout) || t.round.word.Load().Phase() != state.Fetching {
 				continue
@@ -528,9 +527,9 @@ func (m *Manager) rotate() {
 // now is the manager's clock: nanoseconds since Open, monotonic, never 0.
 func (m *Manager) now() int64 { return int64(time.Since(m.start)) + 1 }
 
-// graceEnd returns until when the node of a round that ended with err must stay.
-// Holders are told LostMargin before the lease's end so that they have time to
-// stop, and another process must not get the lock from us before that.
+// graceEnd returns the time until which the node of a round that ended with err
+// must stay. Lost closes LostMargin before the lease's end so that holders have
+// time to stop, and deleting the node earlier would let another process in.
 func (m *Manager) graceEnd(err error) int64 {
 	if m.cfg.LostMargin == 0 || !errors.Is(err, errLeaseEnded) {
 		return 0
@@ -538,9 +537,10 @@ func (m *Manager) graceEnd(err error) int64 {
 	return m.now() + int64(m.cfg.LostMargin)
 }
 
-// firstLook returns how long after its grant a round takes its first look: at
-// its own node, which has no watch yet if it took one request to be granted, and
-// at the queue behind it. Whatever the Tenure, the former must not take long.
+// firstLook returns how long after its grant a round takes its first look: at its
+// own node, which has no watch yet if one request both created and granted it,
+// and at the queue behind it. The look at the node must not be late, whatever
+// Tenure is.
 func (m *Manager) firstLook() time.Duration {
 	if m.cfg.Tenure < 0 || m.cfg.Tenure > defaultTenure {
 		return defaultTenure
@@ -552,23 +552,23 @@ func (m *Manager) firstLook() time.Duration {
 // manager and a counter.
 func (m *Manager) guid() string { return fmt.Sprintf("%s%016x", m.id, m.counter.Add(1)) }
 
-// owns reports whether the contender called name is a node of this manager's.
+// owns reports whether the contender called name is one of this manager's nodes.
 func (m *Manager) owns(name string) bool {
 	rest, ok := strings.CutPrefix(name, "_c_")
 	return ok && strings.HasPrefix(rest, m.id)
 }
 
-// nodeData is what a node of ours says to those who look at it. All but the time
-// is the same for every node of a kind: see patterns.
+// nodeData returns what our nodes tell a person who looks at them. Only the time
+// differs between nodes of a kind: see patterns.
 func (m *Manager) nodeData(kind string) []byte {
 	now := time.Now().UTC().Truncate(time.Millisecond).AppendFormat(nil, time.RFC3339Nano)
 	return bytes.Replace(m.patterns[kind], []byte(noTime), now, 1)
 }
 
-// noTime is what the zero time is in JSON.
+// noTime is the zero time in JSON.
 const noTime = "0001-01-01T00:00:00Z"
 
-// probeKind is the kind of the node by which Open tries out its rights.
+// probeKind is the kind of the node with which Open tries its permissions.
 const probeKind = "probe"
 
 // patterns returns the data of nodes of each kind, with noTime for the time.

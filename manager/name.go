@@ -12,12 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 )
 
-// maxPath bounds the length in bytes of a lock's directory. A contender's node
-// adds some 60 bytes. ZooKeeper has no such limit but that of a whole request;
-// a path that every queue entry, watch and log line repeats should be short.
+// maxPath bounds the length of a lock's directory, in bytes. A contender's node
+// adds some 60. ZooKeeper limits only the whole request, but every queue entry,
+// watch and log line repeats the path, so it should be short.
 const maxPath = 1024
 
-// maxEscaped bounds what Escape returns; longer input is cut and hashed.
+// maxEscaped bounds the length of what Escape returns; longer results are cut and
+// hashed.
 const maxEscaped = 255
 
 // reservedSegment is ZooKeeper's own directory.
@@ -37,7 +38,8 @@ func lockPath(root, name string) (string, error) {
 	return path, nil
 }
 
-// checkRoot refuses a root that is not an absolute, clean path, or too long a one.
+// checkRoot returns an error unless root is an absolute, clean path that leaves
+// room for names.
 func checkRoot(root string) error {
 	switch {
 	case len(root) > maxPath/2:
@@ -88,21 +90,20 @@ func checkSegment(segment string) error {
 	return nil
 }
 
-// illegalRune reports whether ZooKeeper refuses r in a path: control
-// characters, surrogates, the private use area of the basic plane, and
-// everything from the specials at its end. That includes all that is beyond the
-// basic plane, emoji for instance: the server looks at UTF-16 code units, and
-// finds two surrogates there.
+// illegalRune reports whether ZooKeeper refuses r in a path: control characters,
+// surrogates, the private use area of the basic plane, and everything from the
+// specials at its end. That includes all that is beyond the basic plane, such as
+// emoji, because the server looks at UTF-16 code units and finds two surrogates.
 func illegalRune(r rune) bool {
 	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
 // Escape makes one legal segment of a lock's name out of any string, so that an
-// identifier that comes from elsewhere (a file name, a URL, a user's input) can
-// be part of a name. It keeps what is legal and readable and writes every other
-// byte, and '%' itself, as '%' and two hexadecimal digits. Different strings
-// give different segments; a result that would be longer than 255 bytes is cut
-// and ends in "%~" and a hash of the whole. It does not block.
+// identifier from elsewhere (a file name, a URL, a user's input) can be part of a
+// name. It keeps what is legal and readable, and writes every other byte, and '%'
+// itself, as '%' and two hexadecimal digits. Different strings give different
+// segments; a result that would be longer than 255 bytes is cut and ends in "%~"
+// and a hash of the whole. Escape does not block.
 func Escape(id string) string {
 	if id == "" {
 		return "%"
@@ -121,8 +122,8 @@ func Escape(id string) string {
 	}
 	s := b.String()
 	if checkSegment(s) != nil {
-		// "." and "..", "zookeeper" and whatever looks like a contender's node
-		// are legal once their first byte is written as a number.
+		// ".", "..", "zookeeper" and the names of contenders' nodes become legal
+		// once their first byte is escaped.
 		s = fmt.Sprintf("%%%02X", s[0]) + s[1:]
 	}
 	if len(s) > maxEscaped {

@@ -19,7 +19,7 @@ import (
 // handed).
 
 // directory is what a lock knows about its directory. Steps of the lock's rounds
-// write it, of which no two run at the same time but for a moment at a hand-over;
+// write it. Two of them run at the same time only for a moment at a hand-over, and
 // a stale value costs a request.
 type directory struct{ atomic.Uint32 }
 
@@ -37,7 +37,7 @@ func (t *roundIO) newNode() *zkio.Node {
 
 // hasNode makes n the round's node, which exists or is about to.
 func (t *roundIO) hasNode(n *zkio.Node) {
-	// Before the node can exist: whoever ends sessions must find the round.
+	// Before the node can exist: what ends sessions must find the round.
 	t.round.lock.m.activate(t)
 	t.node = n
 }
@@ -110,10 +110,10 @@ func (t *roundIO) lookAtDirectory(s *zkio.Session) (more bool) {
 	return true
 }
 
-// downgradeState is what a read round knows about places beside this process's
-// own write nodes.
+// downgradeState is what a read round knows about this process's own write nodes,
+// beside which it may enter.
 type downgradeState struct {
-	writer Grant  // the one beside which a place was asked for
+	writer Grant  // the one beside which a node was requested
 	gone   string // the write node that turned out to be gone
 }
 
@@ -171,7 +171,7 @@ func (t *roundIO) requeue(s *zkio.Session) (more bool) {
 	return true
 }
 
-// nodeGone notes that the round has no node any more, and no place in the queue.
+// nodeGone notes that the round no longer has a node, nor a place in the queue.
 func (t *roundIO) nodeGone() {
 	t.unwatchAhead()
 	t.clearPosition()

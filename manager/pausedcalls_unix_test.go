@@ -5,7 +5,6 @@
 package manager
 
 import (
-	"context"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,7 +48,7 @@ func TestF044_RealFirstCallAfterAPause(t *testing.T) {
 	}
 	// A newcomer that the timer has forestalled queues behind this process, in
 	// vain.
-	late := map[string]string{"lock": context.DeadlineExceeded.Error(), "trylock": "locked"}
+	late := map[string]string{"lock": "deadline exceeded", "trylock": "locked"}
 	for _, pr := range pairs {
 		began := time.Now()
 		if err := pr.p.cmd.Process.Signal(syscall.SIGCONT); err != nil {

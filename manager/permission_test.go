@@ -41,9 +41,9 @@ func as(user string) func(*Config) {
 }
 
 // eachPerms runs test on both servers for each set of rights.
-func eachPerms(t *testing.T, all []int32, test func(s *site, perms int32)) {
+func eachPerms(t *testing.T, all []int32, test func(s *backend, perms int32)) {
 	for _, perms := range all {
-		t.Run(fmt.Sprintf("%#x", perms), func(t *testing.T) { everywhere(t, func(s *site) { test(s, perms) }) })
+		t.Run(fmt.Sprintf("%#x", perms), func(t *testing.T) { everywhere(t, func(s *backend) { test(s, perms) }) })
 	}
 }
 
@@ -66,7 +66,7 @@ func TestF011_OpenWithoutPermission(t *testing.T) {
 		zkio.PermRead | zkio.PermDelete: "create a node",
 		0:                               "create a node",
 	}
-	eachPerms(t, slices.Collect(maps.Keys(says)), func(s *site, perms int32) {
+	eachPerms(t, slices.Collect(maps.Keys(says)), func(s *backend, perms int32) {
 		s.open("owner", owned(perms))
 		err := s.refused("a")
 		wantErr(s.t, "open", err, zkio.ErrNoAuth)
@@ -98,7 +98,7 @@ func TestF012_OpenWithWrongCredentials(t *testing.T) {
 		}, zkio.ErrAuthFailed, `refused the credentials of scheme "nosuchscheme"`},
 	} {
 		t.Run(what, func(t *testing.T) {
-			everywhere(t, func(s *site) {
+			everywhere(t, func(s *backend) {
 				h := mustLock(s.t, s.lock("owner", owned(0)))
 				err := s.refused("a", test.with)
 				wantErr(s.t, "open", err, test.want)
@@ -121,7 +121,7 @@ func TestF012_OpenWithWrongCredentials(t *testing.T) {
 // A stranger can do with a lock's node and directory what the ACL says, and nothing
 // else.
 func TestStrangers(t *testing.T) {
-	eachPerms(t, []int32{0, zkio.PermRead, zkio.PermRead | zkio.PermCreate}, func(s *site, perms int32) {
+	eachPerms(t, []int32{0, zkio.PermRead, zkio.PermRead | zkio.PermCreate}, func(s *backend, perms int32) {
 		l := s.lock("owner", owned(perms))
 		h := mustLock(s.t, l)
 		node, dir := grantOf(s.t, h).Path, l.Path()
@@ -165,7 +165,7 @@ func TestStrangers(t *testing.T) {
 // A process lacks the right to create, list or look in a lock's directory: the wait
 // fails at once, and other locks go on.
 func TestF011_LockWithoutPermission(t *testing.T) {
-	eachPerms(t, []int32{0, zkio.PermRead, zkio.PermRead | zkio.PermDelete}, func(s *site, perms int32) {
+	eachPerms(t, []int32{0, zkio.PermRead, zkio.PermRead | zkio.PermDelete}, func(s *backend, perms int32) {
 		m := s.open("a") // makes the root, for everyone
 		mustRelease(s.t, mustLock(s.t, s.lock("owner", owned(perms))))
 		l := exclusive(s.t, m, "jobs")
@@ -189,7 +189,7 @@ func TestF011_LockWithoutPermission(t *testing.T) {
 // The directory's owner lets others write no data into it: the short way to the lock
 // is closed, the long one is not.
 func TestDirectoryThatMayNotBeWritten(t *testing.T) {
-	everywhere(t, func(s *site) {
+	everywhere(t, func(s *backend) {
 		b, a := s.lock("b"), s.lock("owner", owned(zkio.PermCreate|zkio.PermRead|zkio.PermDelete))
 		mustRelease(s.t, mustLock(s.t, a))
 		for range 2 {
@@ -206,7 +206,7 @@ func TestDirectoryThatMayNotBeWritten(t *testing.T) {
 // The client presents its credentials on every connection: what follows a reconnect
 // is done with the rights of the ACL.
 func TestF012_CredentialsSurviveReconnects(t *testing.T) {
-	everywhere(t, func(s *site) {
+	everywhere(t, func(s *backend) {
 		w := &wires{via: s.dial}
 		l, next := s.lock("owner", owned(0), func(cfg *Config) { cfg.Dialer = w.dial }), s.lock("next", owned(0))
 		reconnect := func() {
@@ -244,7 +244,7 @@ func TestF012_CredentialsSurviveReconnects(t *testing.T) {
 // A process may not delete its node: the release of that lock fails with that error,
 // other locks go on. The deletion is made up for when the right is given back.
 func TestF083_ReleaseWithoutPermissionForAWhile(t *testing.T) {
-	everywhere(t, func(s *site) {
+	everywhere(t, func(s *backend) {
 		strict := zkio.PermCreate | zkio.PermRead
 		l, theirs := s.lock("a"), s.lock("owner", owned(strict))
 		mustRelease(s.t, mustLock(s.t, theirs))
@@ -282,10 +282,10 @@ func TestF083_ReleaseWithoutPermissionForAWhile(t *testing.T) {
 // Directories in which everyone may delete are reported if the configured ACL would
 // not allow that: the root by Open, and the first such directory of a lock.
 func TestWarnsOfDirectoriesThatAreOpen(t *testing.T) {
-	everywhere(t, func(s *site) {
+	everywhere(t, func(s *backend) {
 		warned := func(what string, paths ...string) {
 			s.t.Helper()
-			lines := s.log.with("WARN holdfast: everybody may delete")
+			lines := s.log.with("WARN holdfast: every client may delete")
 			s.log.clear()
 			if len(lines) != len(paths) {
 				s.t.Fatalf("%s: %d warnings, want %d: %q", what, len(lines), len(paths), lines)

@@ -102,22 +102,30 @@ func TestNodes(t *testing.T) {
 }
 
 // A contender whose node is not ephemeral does not go away by itself. It is waited
-// for, and logged.
+// for; the log and TryLock's error say so.
 func TestF016_PersistentContender(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		node := dir + "/lock-0000000000"
+	type wait struct {
+		node string
+		take func(c *cluster) *Lock
+	}
+	each(t, map[string]wait{
+		"a mutex behind a mutex":   {"lock-0000000000", func(c *cluster) *Lock { return c.lock("a") }},
+		"a reader behind a writer": {"__WRIT__0000000000", func(c *cluster) *Lock { return c.rw("a").Reader() }},
+	}, func(c *cluster, test wait) {
+		node := dir + "/" + test.node
 		wantErr(c.t, "create", c.srv.CreateAll(node, []byte("junk")), nil)
-		l := c.lock("a")
+		l := test.take(c)
 		_, err := l.TryLock(c.t.Context())
 		var e *Error
-		if !errors.As(err, &e) || !errors.Is(err, ErrLocked) || e.Ahead == nil || !e.Ahead.Persistent || !strings.Contains(err.Error(), node) {
-			c.t.Errorf("got %v, want ErrLocked that names the node and says that it stays", err)
+		if !errors.As(err, &e) || !errors.Is(err, ErrLocked) || e.Ahead == nil || !e.Ahead.Persistent {
+			c.t.Errorf("got %v, want ErrLocked that says that the node stays", err)
 		}
+		wantSays(c.t, err, "its node "+node+" is not ephemeral")
 		h := l.Acquire(c.t.Context())
 		later(time.Minute)
 		c.waiting(h)
-		if n := len(c.log.with("not ephemeral")); n == 0 || n > 2 {
-			c.t.Errorf("it was logged %d times, want once a round", n)
+		if lines := c.log.with("not ephemeral"); len(lines) == 0 || len(lines) > 2 || !strings.Contains(lines[0], node) {
+			c.t.Errorf("logged %q, want one line a round that names %s", lines, node)
 		}
 		c.remove(node)
 		c.held(h)
@@ -166,7 +174,7 @@ func TestF014_SequenceRunsOut(t *testing.T) {
 		c.crowd().node(hex32+"__lock__2147483647", []byte("kazoo")...)
 		_, err := a.Lock(c.t.Context())
 		wantErr(c.t, "with a foreign contender", err, ErrSequenceExhausted)
-		synctest.Wait() // for the deletion of its node
+		synctest.Wait()
 		c.wantNodes(1)
 		wantState(c.t, a, state.Free, 0)
 	})

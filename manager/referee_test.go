@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
 )
 
 // A referee watches who is inside a lock, by rules of its own: the code under
@@ -61,7 +59,7 @@ func (r *referee) enter(m *Manager, h Hold) (leave func()) {
 	if err != nil {
 		return func() {}
 	}
-	v := visit{who: fmt.Sprintf("%s (%p)", m.cfg.Label, m), write: h.Lock().kind != queue.Read, token: g.Token, hold: h}
+	v := visit{who: fmt.Sprintf("%s (%p)", m.cfg.Label, m), write: !reads(h.Lock()), token: g.Token, hold: h}
 	return r.enterLocked(v, others)
 }
 

@@ -8,40 +8,41 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// A round is one trip of a lock from FREE to RELEASED. It owns the lock's word
-// while it is the present one, and everything that its holders share hangs on
-// it. A round is never used again, so a compare-and-swap on its word can only
-// ever affect that round: a hold of a dead round cannot touch another's count.
+// A round is the life of a lock from FREE to RELEASED: the process asks for the
+// lock, holds it and gives it up. A round owns the lock's word while it is the
+// present one, and holds everything that its holders share. It is never reused,
+// so a compare-and-swap on its word affects that round only, and a hold of a dead
+// round cannot touch another round's count.
 //
-// The rounds of a lock are a chain, linked by next, of which Lock.cur is the
-// present one. Newcomers who meet a round that takes nobody any more go on to
-// its next, which they make if need be; being counted there is all it takes to
-// be in line. The rules of the chain, which a model checker has gone through:
+// The rounds of a lock form a chain, linked by next, and Lock.cur is the present
+// one. A newcomer that finds a round closed to newcomers goes on to the next, and
+// makes it if need be; once counted there, it is in line. A model checker has
+// gone through the rules of the chain:
 //
-//   - next is made by CAS(nil -> new), once. When the round is RELEASED its
-//     releaser makes it if nobody has, stores it in Lock.cur, and only then
-//     replaces it by passed: cur moves forward only, and an old Hold that keeps
-//     this round alive keeps no later one alive.
+//   - next is set by CAS(nil -> new), once. When the round is RELEASED, its
+//     releaser sets it if it is still nil, stores it in Lock.cur, and only then
+//     replaces it by passed. So cur only moves forward, and an old Hold that
+//     keeps this round alive keeps no later one alive.
 //   - Only cur is ever fetched. The fetch is due when the round is wanted (its
-//     word has left FREE) and its predecessor is RELEASED; both are flags of
-//     one atomic word, and who sets the second of them submits the fetch.
-//     Before that nobody else can wake the trip; the predecessor's may queue
-//     for it in the request that takes the predecessor's own node away.
-//   - A round that is ended by force before its predecessor is RELEASED waits
-//     for it: rounds become RELEASED in the order of the chain.
+//     word has left FREE) and its predecessor is RELEASED. Both are flags of one
+//     atomic word, and the goroutine that sets the second one submits the fetch.
+//     Nothing else wakes the round's I/O before that, though the predecessor may
+//     create the round's node in the request that deletes its own.
+//   - A round that is ended by force before its predecessor is RELEASED waits for
+//     it: rounds become RELEASED in the order of the chain.
 //
-// A round that nobody wanted yet is all that an idle lock has, so it is small;
-// what it takes to go to ZooKeeper and back is in its trip, made when needed.
+// An idle lock has a round that no caller has entered yet, so a round is small.
+// What it needs for ZooKeeper is in its roundIO, made on first use.
 type round struct {
 	lock  *Lock
 	next  atomic.Pointer[round]   // nil, then the next round, then passed
-	made  atomic.Pointer[roundIO] // see trip; made by CAS(nil -> new) by whoever needs it first
+	made  atomic.Pointer[roundIO] // made by CAS(nil -> new) on first use; see io
 	word  state.Atomic
 	flags state.AtomicFlags
 }
 
-// passed is the next of a round that is RELEASED and no longer Lock.cur: who
-// finds it loads Lock.cur and starts again.
+// passed is the next of a round that is RELEASED and no longer Lock.cur. A caller
+// that finds it starts again at Lock.cur.
 var passed = new(round)
 
 // io returns the round's roundIO, and makes it on first use.
@@ -72,19 +73,19 @@ func (r *round) following() *round {
 	return r.next.Load()
 }
 
-// arrive counts the caller in: in this round, or in the first after it that
-// takes newcomers; one who may pass a closed gate is no newcomer. It returns that
+// arrive counts the caller in this round, or in the first after it that takes
+// newcomers. If pass is true the caller passes a closed gate. arrive returns the
 // round, what the caller is there (Started, Joined or Entered; or Full: not
-// counted), and the races lost on the way.
+// counted), and the number of CAS races lost on the way.
 //
-// It takes no lock, reads no clock and does no I/O. After Started it hands the
-// fetch to the pool if it is due.
+// It takes no lock, reads no clock and does no I/O. After Started it submits the
+// fetch if that is due.
 func (r *round) arrive(pass bool) (_ *round, e state.Effect, lost int) {
 	for {
 		var n int
 		_, e, n = r.word.Apply(func(w state.Word) (state.Word, state.Effect) {
 			// The gate is read between the load of the word and its swap. If it
-			// closes right after, the newcomer is one more holder: harmless.
+			// closes right after, one more holder slips in, which is harmless.
 			return w.Arrive(!pass && r.flags.Load().Has(state.GateClosed))
 		})
 		lost += n
@@ -98,8 +99,8 @@ func (r *round) arrive(pass bool) (_ *round, e state.Effect, lost int) {
 				r = r.lock.cur.Load()
 			}
 		case state.Started:
-			// Only now, after the CAS: a fetch that began before it would find
-			// the round FREE.
+			// Only now, after the CAS: a fetch that began earlier would find the
+			// round FREE.
 			r.want()
 			return r, e, lost
 		default:
@@ -110,35 +111,34 @@ func (r *round) arrive(pass bool) (_ *round, e state.Effect, lost int) {
 	}
 }
 
-// want says that somebody's CAS has started the round. If the predecessor was
-// released before, the fetch is due; else its releaser submits it.
+// want notes that a caller's CAS has started the round. If the predecessor is
+// RELEASED already, the fetch is due; otherwise its releaser submits it.
 func (r *round) want() {
 	if old := r.flags.Set(state.Wanted); old.Has(state.PrevReleased) && !old.Has(state.Over) {
 		r.io().wake()
 	}
 }
 
-// leave takes one holder's count back, and sets the round's end going if it was
-// the last one. It returns the word as it was until then.
+// leave takes one holder's count back, and starts the round's end if it was the
+// last one. It returns the word as it was before.
 //
-// On a round that is over it does nothing: the CAS that ended the round took
-// all counts with it.
+// On a round that is over it does nothing: the CAS that ended the round took all
+// counts with it.
 func (r *round) leave() (state.Word, state.Effect) {
 	w, e, lost := r.word.Apply(state.Word.Leave)
 	r.left(e, lost)
 	return w, e
 }
 
-// left does what is to be done about a departure with the effect e, after so
-// many lost races.
+// left carries out effect e of a Leave that lost that many CAS races.
 func (r *round) left(e state.Effect, lost int) {
 	r.lock.noteRaces(lost)
 	switch e {
 	case state.Ended:
 		t := r.io()
-		t.settleGrant() // who ends a round settles what is pending in it
-		// The one look at the clock in a Release, by the last of the round's
-		// holders: later it could not be told whether the lock was ours now.
+		t.settleGrant() // ending a round settles what is pending in it
+		// This is the one look at the clock in a Release, by the round's last
+		// holder: later there is no telling whether the lock was still ours now.
 		if t.tenure.lease.InForce() {
 			t.end(releasedHeld)
 		} else {
@@ -146,15 +146,15 @@ func (r *round) left(e state.Effect, lost int) {
 			t.end(releasedLate)
 		}
 	case state.Withdrawn:
-		// The round stays joinable: an arrival may defeat us. If its fetch is
-		// not due yet there is nothing to cancel, and the fetch will find out.
-		// The fetch looks at the word after both flags are set, and we look at
-		// the flags after our change of the word: one of us sees the other.
+		// The round stays joinable: a new arrival may undo the withdrawal. If the
+		// fetch is not due yet there is nothing to cancel, and the fetch will
+		// find out. It looks at the word after both flags are set, and we look at
+		// the flags after changing the word: at least one sees the other.
 		due := r.due()
 		//holdfast:reached-if !due: withdrawal: of a round whose turn has not come
 		if due {
-			// Who joins now is not to be told of a place that nobody looks
-			// after: the wake has it looked at anew.
+			// A caller that joins now must not see a position that is no longer
+			// kept up to date. The wake makes the step list the queue again.
 			t := r.io()
 			t.clearPosition()
 			t.raise(state.QueueDue)
@@ -162,30 +162,30 @@ func (r *round) left(e state.Effect, lost int) {
 	}
 }
 
-// due reports whether the round's trip may be woken: its predecessor is RELEASED,
-// and somebody wants it or has ended it.
+// due reports whether the round's I/O may be woken: its predecessor is RELEASED,
+// and the round is wanted or has been ended by force.
 func (r *round) due() bool {
 	f := r.flags.Load()
 	return f.Has(state.PrevReleased|state.Wanted) || f.Has(state.PrevReleased|state.Over)
 }
 
-// waits reports whether somebody waits in the round.
+// waits reports whether callers wait in the round.
 func (r *round) waits() bool {
 	w := r.word.Load()
 	return w.Phase() == state.Fetching && w.Holders() > 0
 }
 
-// urgent reports whether what the trip has to do takes something away from
-// ZooKeeper: a round that is over, or that everybody has left.
+// urgent reports whether the round's next step removes something from ZooKeeper:
+// the round is over, or every caller has left it.
 func (r *round) urgent() bool {
 	w := r.word.Load()
 	return w.Phase() >= state.Releasing || w.Phase() == state.Fetching && w.Holders() == 0
 }
 
-// fail ends the round by force: one CAS to RELEASING/0, whatever its count.
-// Its handles are dead from then on; everything that is pending in it settles
-// with err, Lost closes, and its contexts end. On a round that is over already
-// it does nothing.
+// fail ends the round by force: one CAS to RELEASING/0, whatever its count. Its
+// handles are dead from then on; everything that is pending in it settles with
+// err, Lost closes, and its contexts end. On a round that is over already it does
+// nothing.
 func (r *round) fail(err *Error) { r.endBy(state.Word.End, err) }
 
 // failPending is fail for a round that has not been granted.
@@ -209,7 +209,7 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	t.promiseLoss().Settle(struct{}{}, err)
 	t.endReason.Store(&endReason{err: err, notBefore: r.lock.m.graceEnd(err)})
 	t.notifyLost(err)
-	// If the predecessor is not released yet, its releaser will go on for us.
+	// If the predecessor is not RELEASED yet, its releaser wakes this round.
 	due := r.flags.Set(state.Over).Has(state.PrevReleased)
 	//holdfast:reached-if !due: forced end: of a round whose turn has not come
 	if due {
@@ -217,8 +217,8 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	}
 }
 
-// finish makes the round RELEASED and hands the lock on to the next one, in
-// this order; see the rules above. It is called once, by the trip's step.
+// finish makes the round RELEASED and hands the lock on to the next one, in this
+// order; see the rules above. It is called once, by the round's last step.
 func (r *round) finish(h *handed) {
 	r.word.Apply(state.Word.Finish)
 	n := r.following()

@@ -4,7 +4,6 @@ package manager
 
 import (
 	"errors"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -17,9 +16,9 @@ import (
 // A roundIO is what a round needs to go to ZooKeeper and back: the futures that
 // its holders share, and the I/O.
 //
-// All I/O of a round is done by its steps, of which the runner runs one at a
-// time. So a fetch and a deletion of one round are never under way together, and
-// the fields that only steps use need no lock. Other goroutines (the last holder
+// A round's steps do all its I/O, and the runner runs one step at a time. So a
+// fetch and a deletion of one round are never under way together, and the fields
+// that only steps use need no lock. Other goroutines (the last holder
 // to leave, a watch, the loss of the session) change the word or raise an event,
 // and wake the runner; each step begins by looking at the word.
 //
@@ -37,12 +36,12 @@ type roundIO struct {
 
 	endReason atomic.Pointer[endReason] // set after the CAS that ended the round, before the wake
 
-	position        atomic.Pointer[position]        // in the queue, when last looked; nil while that is not known
+	position        atomic.Pointer[position]        // in the queue, when last listed; nil while unknown
 	positionPromise atomic.Pointer[positionPromise] // settles when it is: see positionKnown
 
 	// tenure is what a held round needs. The granter writes it before its CAS to
-	// RETAINED; whoever has seen the word RETAINED may read it from then on, and
-	// so may whoever knows that the round was granted.
+	// RETAINED. A goroutine that has seen the word RETAINED may read it, and so may
+	// one that knows that the round was granted.
 	tenure *tenure
 
 	// Used by steps only.
@@ -79,9 +78,9 @@ var (
 )
 
 // wake has a worker look what there is to do. Until the round's turn has come it
-// does nothing: whoever has something to tell raises the event first and looks at
-// the round's flags here, and the round's turn comes with a flag and then a wake,
-// whose step finds the event.
+// does nothing. No event is lost by that: a goroutine raises the event before it
+// looks at the round's flags here, and the round's turn comes with a flag and then
+// a wake, whose step finds the event.
 func (t *roundIO) wake() { t.runner.wake(t) }
 
 // raise raises e and wakes the round's I/O.
@@ -93,9 +92,9 @@ func (t *roundIO) raise(e state.Events) {
 func (t *roundIO) due() bool    { return t.round.due() }
 func (t *roundIO) urgent() bool { return t.round.urgent() }
 
-// submit hands the round to the pool. A pool that is closed takes nothing: then
-// the round ends here and now, on the caller's goroutine. That does no I/O, since
-// the session is over and its calls fail at once.
+// submit hands the round to the pool. If the pool is closed, the round ends here
+// and now, on the caller's goroutine. That does no I/O, since the session is over
+// and its calls fail at once.
 func (t *roundIO) submit(urgent bool) {
 	l := t.round.lock
 	c := l.m.client
@@ -140,7 +139,7 @@ type delayedWake struct {
 	event state.Events // what it raises; may be none
 }
 
-// Void is asked before the task is queued: a round is often over by then, or in
+// Void is called before the task is queued: a round is often over by then, or in
 // another phase, and then needs no worker.
 func (w *delayedWake) Void() bool {
 	switch phase := w.io.round.word.Load().Phase(); w.timer {
@@ -154,7 +153,7 @@ func (w *delayedWake) Void() bool {
 
 // Run is called by the pool. The wake may find a step running: there will be another.
 func (w *delayedWake) Run(*zkio.Session) {
-	if w.timer != state.BehindTimer { // that one lookBehind lowers, when it lists
+	if w.timer != state.BehindTimer { // lookBehind lowers that one, when it lists
 		w.io.events.Take(w.timer)
 	}
 	if !w.Void() {
@@ -163,8 +162,8 @@ func (w *delayedWake) Run(*zkio.Session) {
 }
 
 // wakeAfter wakes the round's I/O after d, with the event, unless a wake of this
-// timer is on its way. It reports false if the pool is closed and there will be
-// no later.
+// timer is on its way. It reports false if the pool is closed, so that no wake will
+// come.
 func (t *roundIO) wakeAfter(d time.Duration, timer, event state.Events) bool {
 	if !t.events.Raise(timer) {
 		return true
@@ -181,13 +180,8 @@ const (
 	lastRetry  = 2 * time.Second
 )
 
-// backoff returns how long to wait before the next try, after so many failed ones.
-// It grows with every try, and it is jittered, so that many locks that failed
-// together do not come back together.
-func backoff(attempts int) time.Duration {
-	d := min(firstRetry<<min(attempts, 10), lastRetry)
-	return d/2 + rand.N(d)
-}
+// backoff returns how long to wait after failure n+1 in a row.
+func backoff(n int) time.Duration { return zkio.Backoff(n, firstRetry, lastRetry) }
 
 // retryLater wakes the round's I/O after a while. It reports false if the pool is
 // closed.
@@ -210,7 +204,7 @@ func (t *roundIO) later() (more bool) {
 	return true
 }
 
-// step does what the word says is to be done, until that is waiting.
+// step does what the word says is to be done, until it has to wait.
 func (t *roundIO) step(s *zkio.Session) {
 	r := t.round
 	t.adopt(s)
@@ -275,7 +269,7 @@ func (t *roundIO) fetch(s *zkio.Session) (more bool) {
 	l := t.round.lock
 	if t.node != nil && t.node.Session() != nil && t.node.Session() != s {
 		if t.node.Session().Err() == nil {
-			return t.later() // it is s that is over: this worker comes late
+			return t.later() // s is over: this worker comes late
 		}
 		// The session that created the node is over, and the node goes with it.
 		// Queue again, at the end.
@@ -287,8 +281,8 @@ func (t *roundIO) fetch(s *zkio.Session) (more bool) {
 		return t.requeue(s) // the last try had no answer
 	}
 	if l.rw != nil {
-		// Also for a node that the round before has made: RWLock.granted looks at
-		// the present round, which this one was not yet.
+		// Also for a node that the round before has made: RWLock.granted looks only
+		// at the present round, which this one was not yet.
 		l.rw.fetching(l)
 	}
 	if l.kind == queue.Read {
@@ -302,11 +296,11 @@ func (t *roundIO) fetch(s *zkio.Session) (more bool) {
 	return t.wait(s)
 }
 
-// leaseToBegin is how much of a lease a hold needs to begin with. Soon after an
-// outage a lease is short, and what extends it counts only a quarter of the
-// timeout later (see package zkio): a lock that was granted earlier would be lost
-// on a healthy connection. Without an outage there is more than that, unless
-// LostMargin takes most of it away.
+// leaseToBegin returns how much of a lease a grant needs. Soon after an outage a
+// lease is short, and what extends it counts only a quarter of the timeout later
+// (see package zkio): a lock granted earlier would be lost on a healthy
+// connection. Without an outage there is more than that, unless LostMargin takes
+// most of it away.
 func (m *Manager) leaseToBegin(s *zkio.Session) time.Duration {
 	timeout := s.Timeout()
 	return min(timeout/4+timeout/48, (timeout/2-m.cfg.LostMargin)*3/4)
@@ -317,7 +311,7 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 	l := t.round.lock
 	lease := s.Lease()
 	if lease.Remaining() < l.m.leaseToBegin(s) {
-		// First in line as far as we can see; but what we saw may be old. A write
+		// We were first in line when we last looked, which may be long ago. A write
 		// that the leader answers shows that the session is alive.
 		//holdfast:reached grant: no lease, a proof first
 		if err := s.Prove(t.node.Path()); errors.Is(err, zkio.ErrNoNode) {
@@ -351,17 +345,16 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		l.grants.Add(1)
 		t.settleGrant()
 		t.node.DropCreateData() // if it goes, the round does
-		t.position.Store(nil)   // after that: whoever finds no position finds the grant
-		// The loss handler marks the lease first and looks at the words then; the
-		// granter changed the word first and looks at the lease now. One of the
-		// two sees the other.
+		t.position.Store(nil)   // after that: a caller that finds no position finds the grant
+		// The loss handler marks the lease before it looks at the words; the granter
+		// has changed the word before it looks at the lease. At least one sees the other.
 		if !lease.InForce() {
 			//holdfast:reached grant: the lease lapsed at that moment
 			t.round.fail(t.error("acquire", t.lossCause()))
 			return true
 		}
-		// The same with Close, which sets the stage first and looks at the words
-		// then. Shutdown leaves holders alone.
+		// The same with Close, which sets the stage before it looks at the words.
+		// Shutdown leaves holders alone.
 		if l.m.stage.Load() == closingDown {
 			//holdfast:reached grant: the manager was closed at that moment
 			t.round.fail(t.error("acquire", ErrClosed))
@@ -373,11 +366,11 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		t.lookBehindAfter(l.m.firstLook())
 	case state.Abandoned:
 		//holdfast:reached withdrawal: of the last one, found by the grant
-		// All waiters left. The cancel cannot be relied on here: a late joiner
-		// would defeat it.
+		// All waiters left. cancel cannot be relied on here: a late joiner would
+		// defeat it.
 		t.abandoned()
 	}
-	return true // granted: keep looks whether anything came up; else the round is over
+	return true // granted: keep handles what came up meanwhile; else the round is over
 }
 
 // keep looks after the node of a lock that this process holds, and after the
@@ -385,9 +378,9 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 func (t *roundIO) keep(s *zkio.Session) (more bool) {
 	if t.node.Session() != s {
 		if t.node.Session().Err() == nil {
-			return t.later() // it is s that is over: this worker comes late
+			return t.later() // s is over: this worker comes late
 		}
-		return false // the loss of the session has been told, or will be
+		return false // the dispatcher has reported the loss of the session, or will
 	}
 	events := t.events.Take(state.OwnTouched | state.BehindDue | state.WriterDue)
 	if events.Has(state.WriterDue) {
@@ -403,7 +396,7 @@ func (t *roundIO) keep(s *zkio.Session) (more bool) {
 			return true
 		}
 		if err != nil {
-			if look { // keep it, for the next try
+			if look { // for the next try
 				t.events.Raise(state.BehindDue)
 			}
 			return t.later()
@@ -442,7 +435,7 @@ func (t *roundIO) error(op string, err error) *Error {
 	return e
 }
 
-// lossCause says how the lease came to its end.
+// lossCause returns why the lease ended.
 func (t *roundIO) lossCause() error {
 	if t.tenure.session.Err() != nil {
 		return errSessionEnded
@@ -455,7 +448,7 @@ func (t *roundIO) lossCause() error {
 func (t *roundIO) PathChanged(path string, ev zkio.Event) {
 	r := t.round
 	if ev == zkio.NodeDeleted && r.word.Load().Phase() == state.Retained && path == t.tenure.grant.Path {
-		// The watch says that the lock's node is gone: there is no need to ask again.
+		// The watch says that the lock's node is gone: no need to ask again.
 		//holdfast:reached hold: a watch told that its node is deleted
 		r.fail(t.error("hold", errNodeDeleted))
 		return

@@ -8,12 +8,12 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A runner has workers of the I/O pool run a task's step, one worker at a time,
-// whenever the task is woken. So a step needs no lock for what only steps use:
-// the compare-and-swaps on the runner's state hand it from one worker to the next.
+// A runner has workers of the I/O pool run a task's step whenever the task is
+// woken, one worker at a time. The compare-and-swaps on the runner's state hand
+// the task from one worker to the next, so what only steps use needs no lock.
 //
 // Wakes that come together count as one. A wake during a step makes the worker
-// run another, so what the waker did before is seen.
+// run another, which sees what the waking goroutine did before.
 type runner struct{ state atomic.Uint32 }
 
 // A stepper is what a runner runs.
@@ -21,12 +21,12 @@ type stepper interface {
 	// due reports whether the steps may begin. Until then wakes do nothing; once
 	// due, always due.
 	due() bool
-	// urgent reports whether the next step takes something away from ZooKeeper.
-	// Such steps go through the queue of releases, which is served first.
+	// urgent reports whether the next step removes something from ZooKeeper. Such
+	// steps go through the queue of releases, which is served first.
 	urgent() bool
 	// submit has a worker call run.
 	submit(urgent bool)
-	// step does what there is to do until that is waiting. It may block in
+	// step does what there is to do until it has to wait. It may block in
 	// ZooKeeper calls.
 	step(s *zkio.Session)
 }
@@ -35,7 +35,7 @@ type stepper interface {
 const (
 	idle        uint32 = iota // no worker has the task, and none will
 	queuedFetch               // in the queue of fetches
-	queuedEnd                 // in the queue of releases, and perhaps a stale entry in the other one
+	queuedEnd                 // in the queue of releases, and perhaps a stale entry in the other
 	running                   // a worker runs step
 	again                     // the same, and it will run step once more
 )
@@ -61,8 +61,8 @@ func (r *runner) wake(t stepper) {
 			if !urgent {
 				return
 			}
-			// This makes the entry in the queue of fetches stale: its run finds
-			// another state and does nothing, or does the work early.
+			// The entry in the queue of fetches is stale from here on: its run
+			// finds another state and does nothing, or does the work early.
 			if r.state.CompareAndSwap(queuedFetch, queuedEnd) {
 				t.submit(true)
 				return
@@ -71,14 +71,14 @@ func (r *runner) wake(t stepper) {
 			if r.state.CompareAndSwap(running, again) {
 				return
 			}
-		default: // queuedEnd, again: a step is to come
+		default: // queuedEnd, again: a step will come
 			return
 		}
 	}
 }
 
-// run is called by the worker that took t from a queue. If another one got there
-// first it does nothing.
+// run is called by the worker that took t from a queue. If another worker got
+// there first, it does nothing.
 func (r *runner) run(t stepper, s *zkio.Session) {
 	for {
 		state := r.state.Load()
@@ -112,18 +112,18 @@ type pool interface {
 	Submit(q zkio.Queue, t zkio.Task) bool
 }
 
-// A fetchEntry is a lock's only entry in the pool's queue of fetches, for
-// whichever round is the present one when the entry's turn comes. With an entry
-// for each round, rounds that begin and are given up one after the other would
-// pile up there for as long as no fetch gets through.
+// A fetchEntry is a lock's only entry in the pool's queue of fetches, for the
+// round that is present when the entry is run. With an entry for each round,
+// rounds that begin and are given up would pile up there for as long as no fetch
+// gets through.
 type fetchEntry struct{ queued atomic.Bool }
 
 // submit queues task unless the entry is queued already. It reports false if the
 // pool takes no more tasks.
 func (e *fetchEntry) submit(p pool, task zkio.Task) bool {
 	if !e.queued.CompareAndSwap(false, true) {
-		// The entry's task looks for the present round after taken, and so finds
-		// the state that the caller has set.
+		// The entry's task loads the present round after calling taken, so it
+		// finds the state that the caller has set.
 		return true
 	}
 	if p.Submit(zkio.Fetches, task) {
@@ -133,5 +133,5 @@ func (e *fetchEntry) submit(p pool, task zkio.Task) bool {
 	return false
 }
 
-// taken is called first by the entry's task.
+// taken is the first thing that the entry's task calls.
 func (e *fetchEntry) taken() { e.queued.Store(false) }

@@ -9,17 +9,17 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// An RWLock is a pair of locks in one queue: any number of processes can hold
-// the read lock together, and one process the write lock alone. A reader waits
-// for the writers ahead of it, a writer for everybody ahead of it; so neither
-// starves the other. Get one with [Manager.ReadWrite].
+// An RWLock is a pair of locks in one queue: any number of processes can hold the
+// read lock together, and one process the write lock alone. A reader waits for
+// the writers ahead of it, and a writer for every contender ahead of it, so
+// neither starves the other. Get an RWLock from [Manager.ReadWrite].
 //
-// As with a [Lock], it is processes that are excluded. The goroutines of one
-// process may be inside together, its readers beside its writer: while a process
-// holds the write lock, its own readers enter at once (a downgrade, if the write
-// lock is then released). The other way round, a goroutine that holds the read
-// lock and asks for the write lock would wait for itself: if its context says so
-// (see [Hold.Context]) it gets [ErrUpgrade].
+// As with a [Lock], only processes exclude each other. In one process, readers
+// and the writer may hold their locks together: while the process holds the write
+// lock, its own readers enter at once, which is a downgrade if the write lock is
+// then released. In the other direction, a goroutine that holds the read lock and
+// asks for the write lock would wait for itself; it gets [ErrUpgrade] if its
+// context comes from [Hold.Context].
 type RWLock struct{ reader, writer *Lock }
 
 // Reader returns the read lock.
@@ -34,8 +34,8 @@ func newRWLock(m *Manager, path string) *RWLock {
 	return rw
 }
 
-// held returns the grant of the round in which this process owns the write lock
-// now, or did until its node is deleted.
+// held returns the grant of the round in which this process owns the write lock,
+// or owned it until its node is deleted.
 func (rw *RWLock) held() (Grant, bool) {
 	r := rw.writer.cur.Load()
 	switch r.word.Load().Phase() {
@@ -48,17 +48,16 @@ func (rw *RWLock) held() (Grant, bool) {
 	return Grant{}, false
 }
 
-// granted is told that a round of l was granted.
+// granted is called when a round of l has been granted.
 //
-// If it is the writer's, readers of this process that are queued behind it
-// enter now. A reader's step looks for the writer's grant after its round is
-// FETCHING; we settle the grant first and look for the reader's round then: one
-// of us sees the other.
+// If l is the writer, readers of this process that are queued behind it enter
+// now. A reader's step looks for the writer's grant after its round is FETCHING;
+// we settle the grant before we look for the reader's round. At least one sees the other.
 //
-// If it is the reader's, and our own writer is queued behind it, it takes
-// newcomers for a tenure only. A writer that begins to queue sees that for
-// itself if the reader's round is RETAINED by then; its own is FETCHING before it
-// looks, and ours is RETAINED before we do: one of us sees the other.
+// If l is the reader and our own writer is queued behind it, the round takes
+// newcomers for a tenure only. A writer that begins to queue makes its round
+// FETCHING before it looks for the reader's; ours is RETAINED before we look for
+// the writer's. At least one sees the other.
 func (rw *RWLock) granted(l *Lock) {
 	if l == rw.writer {
 		r := rw.reader.cur.Load()
@@ -70,20 +69,20 @@ func (rw *RWLock) granted(l *Lock) {
 	}
 }
 
-// fetching is told that a round of l queues. Our own readers would
-// keep our writer out for as long as new ones arrive; so they queue behind it
-// when their round has lasted a tenure.
+// fetching is called when a round of l queues. Our own readers would keep our
+// writer out for as long as new ones arrive, so they queue behind it once their
+// round has lasted a tenure.
 func (rw *RWLock) fetching(l *Lock) {
 	if l == rw.writer {
 		rw.closeReader()
 	}
 }
 
-// closeReader closes the gate of the reader's round if this process has it: now
-// if the round has lasted a tenure, else then, if our writer is still waiting.
-// At once would be too early: every write would end a read round, a TryLock
-// that passes by, too, and where some write now and then, hardly any readers
-// would share a round.
+// closeReader closes the gate of the reader's round if this process holds the
+// read lock: now if the round has lasted a tenure, otherwise then, if our writer
+// is still waiting. Closing it at once would end a read round for every write,
+// and even for a TryLock that passes by; with occasional writes, hardly any
+// readers would share a round.
 func (rw *RWLock) closeReader() {
 	r := rw.reader.cur.Load()
 	m := r.lock.m
@@ -100,9 +99,9 @@ func (rw *RWLock) closeReader() {
 }
 
 // writerDue closes the gate of the read round r if this process's own writer has
-// waited for it until now. It is called by r's step, when the timer that
-// closeReader started has been lowered: a writer whose round is FETCHING after
-// that finds that the tenure is over, and one that found the timer is seen here.
+// waited for it until now. r's step calls it after lowering the timer that
+// closeReader started. A writer whose round is FETCHING after that finds that the
+// tenure is over; one that found the timer raised is seen here.
 func (rw *RWLock) writerDue(r *round) {
 	if r.word.Load().Phase() == state.Retained && rw.writer.cur.Load().word.Load().Phase() == state.Fetching {
 		//holdfast:reached gate: closed when our own writer had waited for the tenure

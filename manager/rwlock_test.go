@@ -174,29 +174,6 @@ func TestKindsInOneDirectoryAreReported(t *testing.T) {
 	})
 }
 
-// A contender whose node is not ephemeral does not go away by itself: the log and
-// TryLock's error say so.
-func TestReaderReportsAWriterThatCannotGo(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		path := dir + "/__WRIT__0000000000"
-		wantErr(c.t, "create", c.srv.CreateAll(path, []byte("left behind")), nil)
-		r := c.rw("a").Reader()
-		h := c.acquire(r)
-		c.waiting(h)
-		_, err := r.TryLock(c.t.Context())
-		wantErr(c.t, "trylock", err, ErrLocked)
-		if want := "its node " + path + " is not ephemeral"; !strings.Contains(err.Error(), want) {
-			c.t.Errorf("trylock says %q, want it to say %q", err, want)
-		}
-		if lines := c.log.with("not ephemeral"); len(lines) != 1 || !strings.Contains(lines[0], path) {
-			c.t.Errorf("logged %q, want one line that names %s", lines, path)
-		}
-		c.remove(path)
-		c.held(h)
-		c.unlock(h)
-	})
-}
-
 // What TryLock answers, by who is there already: R and W are the process's own
 // reader and writer, r and w those of other processes, in the order in which they
 // queue. A refused writer is told who is ahead.

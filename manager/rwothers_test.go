@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
 )
 
 // others is a program of contenders that use another client library's locks; see
@@ -198,7 +197,7 @@ func startKazoo(t *testing.T, zk *realzk.Server) *program {
 // exclude each other.
 func TestCurator(t *testing.T) {
 	zk := realzk.Shared(t)
-	testOthers(t, zk, startCurator(t, zk), map[string]func(*site, *others){
+	testOthers(t, zk, startCurator(t, zk), map[string]func(*backend, *others){
 		"mutex":                    testOthersMutex,
 		"mutexes at once":          testOthersMutexesAtOnce,
 		"read and write":           testOthersReadWrite,
@@ -212,21 +211,21 @@ func TestCurator(t *testing.T) {
 // some of its versions wait for later writers, too, so "all at once" is not for it.
 func TestKazoo(t *testing.T) {
 	zk := realzk.Shared(t)
-	testOthers(t, zk, startKazoo(t, zk), map[string]func(*site, *others){
+	testOthers(t, zk, startKazoo(t, zk), map[string]func(*backend, *others){
 		"mutex":           testOthersMutex,
 		"mutexes at once": testOthersMutexesAtOnce,
 		"read and write":  testOthersReadWrite,
 	})
 }
 
-func testOthers(t *testing.T, zk *realzk.Server, p *program, tests map[string]func(*site, *others)) {
+func testOthers(t *testing.T, zk *realzk.Server, p *program, tests map[string]func(*backend, *others)) {
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) { test(realSite(t, zk), &others{t, newReferee(t), p}) })
+		t.Run(name, func(t *testing.T) { test(realBackend(t, zk), &others{t, newReferee(t), p}) })
 	}
 }
 
 // Each is kept out while the other is in, and gets in after it.
-func testOthersMutex(s *site, o *others) {
+func testOthersMutex(s *backend, o *others) {
 	l := s.lock("ours")
 	o.ask("a", "open "+l.Path(), "opened")
 
@@ -250,7 +249,7 @@ func testOthersMutex(s *site, o *others) {
 }
 
 // wantEmpty checks that no node is left in the queue of l.
-func (s *site) wantEmpty(l *Lock) {
+func (s *backend) wantEmpty(l *Lock) {
 	s.t.Helper()
 	if got := s.queue(l); len(got) != 0 {
 		s.t.Errorf("left behind: %v", got)
@@ -258,12 +257,12 @@ func (s *site) wantEmpty(l *Lock) {
 }
 
 // Readers share, across the two clients, and writers exclude all others.
-func testOthersReadWrite(s *site, o *others) {
+func testOthersReadWrite(s *backend, o *others) {
 	rw := s.rw("ours")
 	o.ask("a", "open "+rw.Writer().Path(), "opened")
 	for _, theirs := range []string{"read", "write"} {
 		for _, ours := range []*Lock{rw.Reader(), rw.Writer()} {
-			shared := theirs == "read" && ours.kind == queue.Read
+			shared := theirs == "read" && reads(ours)
 
 			h := mustLock(s.t, ours)
 			if shared {
@@ -310,7 +309,7 @@ func testOthersReadWrite(s *site, o *others) {
 
 // Our writer becomes a reader while Curator's writer is queued behind it, which
 // waits for the reader.
-func testDowngradeBeforeCurator(s *site, o *others) {
+func testDowngradeBeforeCurator(s *backend, o *others) {
 	rw := s.rw("ours")
 	for i := range 5 {
 		client := fmt.Sprintf("down%d", i)
@@ -324,7 +323,7 @@ func testDowngradeBeforeCurator(s *site, o *others) {
 
 // The same with a reader that is queued behind our own writer, and behind
 // Curator's.
-func testQueuedDowngradeBeforeCurator(s *site, o *others) {
+func testQueuedDowngradeBeforeCurator(s *backend, o *others) {
 	rw := s.rw("ours")
 	o.ask("first", "open "+rw.Writer().Path(), "opened")
 	for i := range 5 {
@@ -346,7 +345,7 @@ func testQueuedDowngradeBeforeCurator(s *site, o *others) {
 
 // releaseBefore releases our write, and then our read, with the client's writer
 // queued behind.
-func releaseBefore(s *site, o *others, client string, write, read Hold) {
+func releaseBefore(s *backend, o *others, client string, write, read Hold) {
 	s.t.Helper()
 	w, g := grantOf(s.t, write), grantOf(s.t, read)
 	if sequenceOf(w.Path) != sequenceOf(g.Path) || w.Token != g.Token {
@@ -366,7 +365,7 @@ func releaseBefore(s *site, o *others, client string, write, read Hold) {
 }
 
 // Two processes of ours and two clients of theirs contend. A referee watches.
-func testOthersMutexesAtOnce(s *site, o *others) {
+func testOthersMutexesAtOnce(s *backend, o *others) {
 	const times = 20
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
@@ -400,7 +399,7 @@ func testOthersMutexesAtOnce(s *site, o *others) {
 
 // Two processes of ours and three clients of theirs contend, ours with downgrades
 // that race with the release of the write. A referee watches.
-func testOthersAllAtOnce(s *site, o *others) {
+func testOthersAllAtOnce(s *backend, o *others) {
 	const times = 15
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()

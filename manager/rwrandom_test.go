@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -216,7 +215,7 @@ func (w *wanderer) hold(ctx context.Context, h Hold, depth int) {
 	if isClosed(h.Lost()) {
 		w.count(&w.counts.Lost)
 	}
-	if l.kind == queue.Write && depth == 0 {
+	if !reads(l) && depth == 0 {
 		inside, cancel := ctx, context.CancelFunc(func() {})
 		if w.rng.IntN(2) == 0 {
 			inside, cancel = h.Context(ctx)

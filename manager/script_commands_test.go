@@ -16,7 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -140,7 +139,7 @@ var scriptCommands = map[string]struct {
 
 	// Time.
 	"advance": {1, "DURATION", (*script).runAdvance},
-	"await":   {3, "HOLD|CALL STATE|done LEAST..MOST: lets time pass", (*script).runAwait},
+	"await":   {3, "HOLD STATE | CALL done | PROCESS reconnected, LEAST..MOST: lets time pass", (*script).runAwait},
 
 	// The network and the server.
 	"cut":       {1, "PROCESS|all: closes the connection", (*script).runCut},
@@ -162,6 +161,7 @@ var scriptCommands = map[string]struct {
 	"sent":      {0, "[PROCESS…]: prints what they have sent, by ZooKeeper's names, since this was called last; with none it starts anew", (*script).runSent},
 	"stopat":    {3, "PROCESS OPERATION NTH: holds its connection up there", (*script).runStopAt},
 	"strangers": {1, "PROCESS [read|write]: prints how many nodes were no contenders", (*script).runStrangers},
+	"behind":    {2, "HOLD OTHER: waits for the round after OTHER's, as newcomers do when a tenure is over", (*script).runBehind},
 	"numbers":   {1, "NUMBER: that of the next node", (*script).runNumbers},
 
 	// Guarded writes of a node, the account.
@@ -363,9 +363,9 @@ func (s *script) queue(dir string) string {
 		label := strings.ReplaceAll(name, hex32, "GUID")
 		if owner := s.owners[stat.EphemeralOwner]; owner != "" {
 			label = owner + "."
-			if strings.Contains(name, queue.Read.Mark()) {
+			if strings.Contains(name, "__READ__") {
 				label += "r"
-			} else if strings.Contains(name, queue.Write.Mark()) {
+			} else if strings.Contains(name, "__WRIT__") {
 				label += "w"
 			}
 			label += cmp.Or(strings.TrimLeft(sequenceOf(name), "0"), "0")
@@ -415,45 +415,41 @@ func (s *script) stateOf(h *scriptHold) string {
 	return s.explain(err)
 }
 
-// A namedError is an error with a short name.
-type namedError struct {
+// sentinels are the conditions that brief names.
+var sentinels = []struct {
 	err  error
 	name string
-}
-
-// sentinels are the conditions that brief names.
-var sentinels = []namedError{
+}{
 	{ErrLocked, "locked"}, {ErrLost, "lost"}, {ErrReleased, "released"}, {ErrNotGranted, "not granted"}, {ErrClosed, "closed"},
 	{ErrUpgrade, "upgrade"}, {ErrKind, "kind"}, {ErrTooManyHolders, "too many"}, {ErrUnknownOutcome, "unknown"},
-	{ErrSequenceExhausted, "numbers exhausted"},
-}
-
-// causes are other errors that scripts name.
-var causes = []namedError{
 	{errGaveUp, "gave up"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline exceeded"}, {errScript, "work failed"},
-	{zkio.ErrUnknown, "unconfirmed"}, {zkio.ErrNoAuth, "no permission"}, {zkio.ErrNoChildrenForEphemerals, "ephemerals have no children"},
+	{ErrSequenceExhausted, "numbers exhausted"},
+	{zkio.ErrNoAuth, "no permission"}, {zkio.ErrNoChildrenForEphemerals, "ephemerals have no children"},
 }
 
-// brief names the sentinels in err.
-func brief(err error) string { return namesIn(err, sentinels) }
-
-// namesIn returns the names of those errors that err is; its text if it is none.
-func namesIn(err error, all []namedError) string {
+// brief names the conditions in err.
+func brief(err error) string {
 	if err == nil {
 		return "ok"
 	}
 	var names []string
-	for _, e := range all {
-		if errors.Is(err, e.err) {
-			names = append(names, e.name)
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			names = append(names, s.name)
 		}
 	}
-	return cmp.Or(strings.Join(names, ", "), err.Error())
+	switch {
+	case len(names) > 0:
+		return strings.Join(names, ", ")
+	case errors.Is(err, zkio.ErrUnknown): // else it is the cause of an ErrUnknownOutcome
+		return "unconfirmed"
+	}
+	return err.Error()
 }
 
-// explain names what is in err, why a lock was lost, and which node is in the way.
+// explain is brief, and says why a lock was lost and which node is in the way.
 func (s *script) explain(err error) string {
-	text := namesIn(err, slices.Concat(sentinels, causes))
+	text := brief(err)
 	if errors.Is(err, ErrLost) {
 		for _, cause := range []string{"deleted", "lease", "session"} {
 			if slices.Contains(strings.Fields(err.Error()), cause) {
@@ -781,6 +777,10 @@ func (s *script) runAwait(a scriptArgs) {
 			return !slices.ContainsFunc(s.calls, func(c *scriptCall) bool { return c.what == call && !isClosed(c.done) })
 		}
 		name, state, _ := strings.Cut(what, " ")
+		if state == "reconnected" {
+			p := s.process(name)
+			return s.sessionOf(p) != p.session
+		}
 		return strings.HasPrefix(s.stateOf(s.hold(name)), state)
 	}
 	start := time.Now()

@@ -41,6 +41,11 @@ func (s *script) runStrangers(a scriptArgs) {
 	s.print("%s: %d strangers", a.words[0], s.lockOf(s.process(a.words[0]), a, a.words[1:]).Stats().Foreign)
 }
 
+func (s *script) runBehind(a scriptArgs) {
+	other := s.hold(a.words[1])
+	s.add(&scriptHold{name: a.words[0], p: other.p, h: waitBehind(s.t, other.h)})
+}
+
 func (s *script) runNumbers(a scriptArgs) {
 	next, err := strconv.ParseInt(a.words[0], 10, 32)
 	wantErr(s.t, "the number", err, nil)

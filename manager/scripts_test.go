@@ -8,6 +8,7 @@ import "testing"
 // docs/faults.md and internal/mutants know.
 
 func TestAbandonedBeforeItsTurn(t *testing.T)                  { playScript(t) }
+func TestDowngradeWhileTheQueueIsPutInOrder(t *testing.T)      { playScript(t) }
 func TestF002_RecoveryOutlivesItsCaller(t *testing.T)          { playScript(t) }
 func TestF007_DirectoryIsMissing(t *testing.T)                 { playScript(t) }
 func TestF008_DirectoryIsDeletedWhileIdle(t *testing.T)        { playScript(t) }
@@ -53,9 +54,13 @@ func TestF092_ContenderAheadMayNotBeRead(t *testing.T)         { playScript(t) }
 func TestF094_MarginIsKeptInShutdown(t *testing.T)             { playScript(t) }
 func TestF095_LostHoldIsGivenUpAtOnce(t *testing.T)            { playScript(t) }
 func TestFairness(t *testing.T)                                { playScript(t) }
+func TestHandOverBehindANumberNobodyGaveOut(t *testing.T)      { playScript(t) }
 func TestHandOverCostsNoHerd(t *testing.T)                     { playScript(t) }
 func TestHandOverGoesToTheEndOfTheQueue(t *testing.T)          { playScript(t) }
+func TestHandOverToOneselfIsOneRequest(t *testing.T)           { playScript(t) }
 func TestLostMargin(t *testing.T)                              { playScript(t) }
 func TestNegativeTenure(t *testing.T)                          { playScript(t) }
 func TestNoDowngradeWithoutNumbers(t *testing.T)               { playScript(t) }
+func TestReadersBesideAHandOver(t *testing.T)                  { playScript(t) }
+func TestReadersHandOverBesideAWriter(t *testing.T)            { playScript(t) }
 func TestWriterBehindAWriterListsAgain(t *testing.T)           { playScript(t) }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // lastSafe is the last number that orders a queue by itself.
@@ -69,29 +67,6 @@ func TestOrderWhereNumbersRunOut(t *testing.T) {
 			c.unlock(turn...)
 			holds = rest
 		}
-	})
-}
-
-// Beyond the last safe number a queue is ordered by reading every contender's node.
-// A writer that is gone when its node is read may have become a reader at its place
-// since the list was made, and the contenders behind it must not come in.
-func TestDowngradeWhileTheQueueIsPutInOrder(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		c.countFrom(lastSafe)
-		a, b := c.rw("a"), c.rw("b")
-		write := mustLock(c.t, a.Writer())
-		// b reads the directory, queues, lists, and then reads a's node.
-		look := c.stopAt(b.Writer().m, zktest.OpGetData, 2)
-		waiting := b.Writer().Acquire(c.t.Context())
-		look.reached()
-		read := mustLock(c.t, a.Reader())
-		mustRelease(c.t, write)
-		look.goOn()
-		c.held(read)
-		c.waiting(waiting)
-		c.unlock(read)
-		c.held(waiting)
-		c.unlock(waiting)
 	})
 }
 

@@ -95,7 +95,7 @@ func TestF014_RealServerRunsOutOfNumbers(t *testing.T) {
 	log.create("/real", 1)
 	log.countTo("/real/unsafe", lastSafe-15)
 	log.countTo("/real/frozen", math.MaxInt32-15)
-	s := realSite(t, log.start(t))
+	s := realBackend(t, log.start(t))
 	s.root = "/real"
 	managers := []*Manager{s.open("a"), s.open("b"), s.open("d")}
 

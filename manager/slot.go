@@ -10,44 +10,42 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// A slot is what a Hold points to: one handle, and, if it is a holder's first
-// handle, the holder. Slots are pooled, so that taking a lock that this process
-// owns allocates nothing.
+// A slot is what a Hold points to: one handle and, if it is the holder's first
+// handle, the holder. Slots are pooled, so that acquiring a lock that this
+// process owns allocates nothing.
 //
-// Whether a Hold is alive is decided by the word in its slot alone: the Hold
-// remembers the generation that it was made in. A slot that is released is in
-// its next generation from that very CAS on, and may be in use by somebody else
-// the moment after; an old Hold finds a strange generation and touches nothing.
+// The word in the slot alone decides whether a Hold is alive: the Hold remembers
+// the generation that it was made in. The CAS that releases a slot begins its
+// next generation, and the slot may be in use again a moment later. An old Hold
+// finds another generation there and touches nothing.
 //
-// A slot is only a pointer to its handle, so that the garbage collector tells
-// us when a Hold has been dropped: its slot is unreachable then, and the
-// handle, from which nothing leads back to the slot, says whether it had been
-// released.
+// A slot is only a pointer to its handle, so that the garbage collector tells us
+// when a Hold has been dropped. The slot is unreachable then, and the handle,
+// from which nothing leads back to the slot, says whether it had been released.
 type slot struct{ *handle }
 
 // handle is a slot's content.
 type handle struct {
 	word state.AtomicHandles
 
-	// round is that of the present handle, nil while there is none. It is
-	// written only by a goroutine that has the slot to itself: the one that
-	// took it out of the pool and has not published it yet, or the one that
-	// puts it back. It is for reporting a dropped hold; holds know their round
-	// themselves.
+	// round is the present handle's round, nil while there is none. Only a
+	// goroutine that has the slot to itself writes it: one that took it out of
+	// the pool and has not published it yet, or one that puts it back. It is for
+	// reporting a dropped hold; holds have their round themselves.
 	round *round
 
-	// withdrawn is set when the handle was released by somebody who did not
-	// know the slot, which will not be used again.
+	// withdrawn is set when the handle was released without its slot, which will
+	// not be used again.
 	withdrawn atomic.Bool
 
 	// first is the slot of the holder's first handle, and generation its
-	// generation there; nil if this slot is it. They are atomic because
-	// an old Hold may read them while the slot is taken for a new handle; it
-	// then finds the slot's generation changed and discards them.
+	// generation there; first is nil if this slot is it. They are atomic because
+	// an old Hold may read them while the slot is taken for a new handle. It then
+	// finds the slot's generation changed and discards them.
 	first      atomic.Pointer[slot]
 	generation atomic.Uint64
 
-	// cleanups are to be called when the handle is released; usually none are.
+	// cleanups are called when the handle is released; usually there are none.
 	cleanups callbacks
 }
 
@@ -59,22 +57,22 @@ var slots = sync.Pool{New: func() any {
 	return s
 }}
 
-// takeSlot returns a slot for a new holder of r, or for a further handle of one.
+// takeSlot returns a slot for a handle in r.
 func takeSlot(r *round) *slot {
 	s := slots.Get().(*slot)
 	s.round = r
 	return s
 }
 
-// nest makes the handle in s, of which nobody knows yet, a further one of the
-// holder whose first handle is in first. The caller has raised that holder's depth.
+// nest makes the handle in h, which is not published yet, one more of the holder
+// whose first handle is in first. The caller has raised that holder's depth.
 func (h *handle) nest(first *slot, generation uint64) {
 	h.generation.Store(generation)
 	h.first.Store(first)
 }
 
-// recycle puts a slot back whose generation has just been ended by the caller's
-// CAS, which therefore has it to itself. next is its generation from now on.
+// recycle puts a slot back. The caller's CAS has just ended its generation, so
+// the caller has the slot to itself. next is its generation from now on.
 func (s *slot) recycle(next uint64) {
 	s.round = nil
 	if next < state.LastGeneration {
@@ -82,9 +80,9 @@ func (s *slot) recycle(next uint64) {
 	}
 }
 
-// owner returns the slot of the holder's first handle, and its generation
-// there; nil if it is this one, with generation g. It is meaningful only if the
-// handle of generation g is alive after the call.
+// owner returns the slot of the holder's first handle, and its generation there;
+// nil and g if it is this one. The result is valid only if the handle of
+// generation g is alive after the call.
 func (h *handle) owner(g uint64) (*slot, uint64) {
 	if first := h.first.Load(); first != nil {
 		return first, h.generation.Load()
@@ -97,8 +95,8 @@ func (h *handle) alive(g uint64) bool {
 	return h.word.Load().Alive(g)
 }
 
-// granted is alive for a handle whose round was seen to be granted; from then on
-// it cannot be withdrawn any more.
+// granted is alive for a handle whose round was seen to be granted. Once it has
+// reported true the handle can no longer be withdrawn.
 func (h *handle) granted(g uint64) bool {
 	w := h.word.Load()
 	return w.Alive(g) && (!w.InDoubt() || h.word.Confirm(g) != state.Dead)
@@ -106,15 +104,15 @@ func (h *handle) granted(g uint64) bool {
 
 // release releases the handle of generation g. Its effect is Dead if that was
 // done before; Left if the holder has other handles; Ended if this was its last
-// one, and the caller must take the holder's count back.
+// one, in which case the caller must take the holder's count back.
 func (s *slot) release(g uint64) state.Effect {
 	first, _ := s.owner(g)
 	e := s.word.ReleaseFirst(g)
 	if e == state.Dead {
 		return e
 	}
-	// Until here the slot is nobody else's: its generation has just ended, or
-	// the handle still counts.
+	// No other goroutine uses the slot until here: its generation has just ended,
+	// or the handle still counts.
 	s.cleanUp()
 	if e == state.Left { // a first handle, before the nested ones
 		return s.unpin()
@@ -128,10 +126,9 @@ func (s *slot) release(g uint64) state.Effect {
 	return e
 }
 
-// releaseDoubted is release of a handle that is in doubt, by somebody who must
-// not keep the slot from being collected, and so knows the handle only. The slot
-// is left to the collector; it may be looking at the handle already, so round
-// stays as it is.
+// releaseDoubted is release for a handle in doubt, by a caller that must not keep
+// the slot alive and so knows the handle only. The slot is left to the collector,
+// which may be looking at the handle already, so round stays as it is.
 func (h *handle) releaseDoubted(g uint64) state.Effect {
 	first, _ := h.owner(g)
 	e := h.word.ReleaseDoubted(g)
@@ -150,11 +147,10 @@ func (h *handle) releaseDoubted(g uint64) state.Effect {
 	return e
 }
 
-// pin raises the depth of the holder whose first handle is of the given
-// generation.
+// pin raises the depth of the holder whose first handle is of this generation.
 func (h *handle) pin(generation uint64) state.Effect { return h.word.Reenter(generation) }
 
-// unpin takes back what pin gave, or the count of a released first handle.
+// unpin undoes pin, or takes back the count of a released first handle.
 func (s *slot) unpin() state.Effect {
 	e := s.word.ReleaseNested()
 	if e == state.Ended && !s.withdrawn.Load() {
@@ -163,12 +159,11 @@ func (s *slot) unpin() state.Effect {
 	return e
 }
 
-// onRelease has fn called when the handle of generation g is released, or at
-// once if it has been; in a race perhaps twice. The function that it returns
-// forgets fn.
+// onRelease has fn called when the handle of generation g is released, or at once
+// if it has been; in a race perhaps twice. forget takes fn back.
 func (h *handle) onRelease(g uint64, fn func()) (forget func()) {
 	forget, taken := h.cleanups.add(func(error) { fn() })
-	// If the handle was dead before, the list may be a later handle's, and must
+	// If the handle was dead before, the list may be a later handle's and must
 	// not keep fn.
 	if taken || !h.alive(g) {
 		forget()
@@ -177,8 +172,8 @@ func (h *handle) onRelease(g uint64, fn func()) (forget func()) {
 	return forget
 }
 
-// cleanUp calls what onRelease was given. It is called by the goroutine that
-// released the handle.
+// cleanUp calls the functions given to onRelease. The goroutine that released the
+// handle calls it.
 func (h *handle) cleanUp() {
 	if h.cleanups.empty() {
 		return // no atomic write in the usual case
@@ -188,14 +183,14 @@ func (h *handle) cleanUp() {
 	}
 }
 
-// reportDropped is called when a slot has become unreachable. That of a
-// released handle is of no interest: the pool gave it up. Nor is that of a
-// round that is over: there is nothing left to release.
+// reportDropped is called when a slot has become unreachable. A released handle
+// is of no interest: the pool gave it up. Nor is one whose round is over: there
+// is nothing left to release.
 func reportDropped(h *handle) {
 	if h.withdrawn.Load() || h.round == nil || h.word.Load().FirstReleased() || h.round.word.Load().Phase() > state.Retained {
 		return
 	}
 	l := h.round.lock
-	l.m.cfg.Logger.Error("holdfast: a Hold was dropped without a Release: its round can end only when the session does",
-		"lock", l.Name(), "round", h.round.word.Load().String())
+	l.m.cfg.Logger.Error("holdfast: a Hold was dropped without a Release: the lock stays held until the session ends",
+		"lock", l.Name(), "state", h.round.word.Load().String())
 }

@@ -8,29 +8,29 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// Stats are a lock's counters since its *Lock was made, and what it is doing.
+// Stats are a lock's counters since its *Lock was made, and its present state.
 type Stats struct {
-	Phase   state.Phase // of the present round
-	Holders int         // of the present round: those who hold, or wait
+	Phase   state.Phase // of the lock in this process
+	Holders int         // callers in this process that hold the lock, or wait for it
 
-	Rounds  uint64 // trips to ZooKeeper that were started
-	Grants  uint64 // trips that got the lock
-	Joins   uint64 // acquisitions that joined a round which was already on its way
-	Entries uint64 // acquisitions that entered a round which this process held
+	Rounds  uint64 // times this process asked ZooKeeper for the lock
+	Grants  uint64 // times this process got the lock
+	Joins   uint64 // acquisitions that joined callers which were already waiting
+	Entries uint64 // acquisitions while this process owned the lock
 
 	// LostRaces counts the compare-and-swaps on the lock's words that failed
-	// because another goroutine's came first; LongestRace is the most that one
+	// because another goroutine was first; LongestRace is the most that one
 	// operation lost in a row.
 	LostRaces   uint64
 	LongestRace uint64
 
-	// Foreign is how many children of the lock's directory were no contenders
-	// when it was last listed.
+	// Foreign is the number of children of the lock's directory that were not
+	// contenders when it was last listed.
 	Foreign int
 }
 
-// counters are a lock's, each changed by atomic operations. They are read one
-// by one: a Stats is not of one moment.
+// counters are a lock's counters. Each is atomic, but they are read one by one: a
+// Stats is not a snapshot of one moment.
 type counters struct {
 	rounds      atomic.Uint64
 	grants      atomic.Uint64
@@ -38,7 +38,7 @@ type counters struct {
 	entries     atomic.Uint64
 	lostRaces   atomic.Uint64
 	longestRace atomic.Uint32
-	foreign     atomic.Int32 // children of the directory that are no contenders, when last listed
+	foreign     atomic.Int32 // see Stats.Foreign
 }
 
 // noteRaces counts the races that one operation lost.

@@ -16,14 +16,14 @@ import (
 //
 // Goroutines share a lock, so a process in which new ones keep arriving would
 // hold it for ever. Therefore the gate of a held round closes to newcomers when
-// the same conflicting contender was seen waiting in two looks Config.Tenure
-// apart; one look is not enough, or a passing TryLock would close it. Goroutines
-// inside are not disturbed, and the lock goes when they have left.
+// two looks, Config.Tenure apart, have seen the same conflicting contender wait;
+// after one look, a passing TryLock would close it. Holders are not disturbed,
+// and the lock goes when they have left.
 //
-// A round shorter than that pays no request for this. The first look comes when a
-// round outlives it, and leaves a watch for the directory's children; from then on
-// a look is taken when a contender came or went, but no more than two in
-// Config.Tenure, however many come and go.
+// A round shorter than a tenure pays no request for this. The first look comes
+// when the round outlives it, and leaves a watch on the directory's children.
+// From then on a contender that comes or goes causes a look, but there are no
+// more than two in Config.Tenure, however many come and go.
 type tenure struct {
 	// Written before the round's word says RETAINED, and never again.
 	grant   Grant
@@ -40,12 +40,12 @@ type tenure struct {
 // A suspect is a contender that may have waited long enough to close a gate.
 type suspect struct {
 	name string
-	at   int64 // since when it has been seen
+	at   int64 // when it was first seen
 }
 
 // lookBehindAfter makes a look due after d, unless one is due already or will be.
 func (t *roundIO) lookBehindAfter(d time.Duration) {
-	// A pool that is closed runs no look; its locks are lost.
+	// A closed pool runs no look, but its locks are lost.
 	t.wakeAfter(d, state.BehindTimer, state.BehindDue)
 }
 
@@ -56,8 +56,8 @@ func (n *tenure) PathChanged(string, zkio.Event) {
 }
 
 // suspected notes which contender waits behind, if one was found, and since when.
-// Nodes of this process do not count: its own readers and writer see to each
-// other.
+// The caller passes over nodes of this process: its readers and writer make way
+// for each other by themselves.
 func (t *roundIO) suspected(c queue.Contender, found bool) {
 	if !found {
 		t.suspect = nil
@@ -66,7 +66,8 @@ func (t *roundIO) suspected(c queue.Contender, found bool) {
 	}
 }
 
-// lookBehind takes a look. It reports false if that failed and is to be tried again.
+// lookBehind takes a look. It reports false if the look failed and must be
+// repeated.
 func (t *roundIO) lookBehind(s *zkio.Session) bool {
 	l, n := t.round.lock, t.tenure
 	m := l.m
@@ -86,7 +87,7 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 	t.events.Take(state.BehindTimer) // before the list: what changes from now on is news
 	children, stat, err := s.Children(l.path)
 	if errors.Is(err, zkio.ErrNoNode) {
-		return true // our node is gone, too, and its watch will say so
+		return true // our node is gone too, and its watch will say so
 	} else if err != nil {
 		return false
 	}
@@ -104,8 +105,8 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 	if l.kind == queue.Read {
 		if _, writing := l.rw.held(); writing {
 			//holdfast:reached gate: stays open while our own writer is inside
-			// The suspect waits for our writer anyway, and our readers may enter as
-			// long as it is inside.
+			// The suspect has to wait for our writer anyway, and our readers may
+			// enter while it is inside.
 			t.lookBehindAfter(m.cfg.Tenure)
 			return true
 		}
@@ -115,7 +116,7 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 	return true
 }
 
-// unwatchBehind takes back the watch on the directory.
+// unwatchBehind removes the watch on the directory.
 func (t *roundIO) unwatchBehind() {
 	if n := t.tenure; n != nil && n.watched {
 		n.watched = false

@@ -15,7 +15,7 @@ import (
 )
 
 // watching is a plan that is being carried out: the watcher of the contenders
-// that the plan says are to be watched, and the news of them.
+// that the plan says to watch, and the news of them.
 type watching struct {
 	plan
 	io    *roundIO
@@ -33,7 +33,7 @@ type watching struct {
 // maxWatched is the largest number of contenders that a plan watches.
 const maxWatched = 1
 
-// news returns what the watches have told so far.
+// news returns what the watches have reported so far.
 func (w *watching) news() (n news) {
 	for i := range w.Watch {
 		if w.gone[i].Load() {
@@ -100,9 +100,9 @@ func (t *roundIO) unwatch(w *watching) {
 }
 
 // watchUnreadable watches a contender that this process may not read. The server
-// does not tell what happens to its node, so watch the directory instead: whatever
-// comes and goes there, the waiter lists the queue again. The error is ErrNoNode if
-// the contender is gone.
+// does not tell what happens to its node, so watch the directory instead: whenever
+// a child comes or goes, the waiter lists the queue again. The error is ErrNoNode
+// if the contender is gone.
 func (w *watching) watchUnreadable(s *zkio.Session, c queue.Contender) error {
 	//holdfast:reached fetch: the one ahead may not be read
 	l := w.io.round.lock
@@ -120,10 +120,10 @@ func (w *watching) watchUnreadable(s *zkio.Session, c queue.Contender) error {
 func (t *roundIO) wait(s *zkio.Session) (more bool) {
 	ownDue := false
 	for {
-		// The order matters. If the own node's deletion was told before that of
-		// the contender ahead, whoever has read the latter reads the former. And
-		// news that came on a later connection than the plan's must not be taken
-		// for news that came on the plan's.
+		// The order of these reads matters. The own node's deletion must be seen if
+		// it was reported before that of the contender ahead. And news that came on
+		// a later connection than the plan's must not be taken for news that came
+		// on the plan's.
 		var (
 			p     *plan
 			armed bool
@@ -168,9 +168,9 @@ func (t *roundIO) wait(s *zkio.Session) (more bool) {
 	}
 }
 
-// seen reports whether the own node is known well enough to be there: a watch
-// would have told if it had gone, or the server has said so not longer ago than
-// what a holder lets pass before its first look at a node that has no watch.
+// seen reports whether the own node is known well enough to exist: a watch would
+// have reported its deletion, or the server has confirmed it no longer ago than a
+// holder waits before its first look at a node that has no watch.
 func (t *roundIO) seen() bool {
 	m := t.round.lock.m
 	return t.watched || m.now()-t.seenAt < int64(m.firstLook())
@@ -190,7 +190,7 @@ func (t *roundIO) lookAtOwn(s *zkio.Session) (ok, more bool) {
 	t.watched = true
 	if t.touched {
 		t.touched = false
-		t.unwatchAhead() // our place may not be what it was
+		t.unwatchAhead() // our position may have changed
 	}
 	return true, true
 }
@@ -216,7 +216,7 @@ func (t *roundIO) listQueue(s *zkio.Session, conn uint64) (ok, more bool) {
 			return false, t.failed(err)
 		}
 	}
-	if c, found := q.OfOtherKind(l.kind); found && l.mixed.CompareAndSwap(false, true) {
+	if c, found := q.OfOtherKind(l.kind); found && l.noted.Raise(state.OtherKindTold) {
 		l.m.cfg.Logger.Warn("holdfast: mutexes and read/write locks contend in one directory; here they exclude each other, but some clients grant both at once",
 			"lock", l.Name(), "kind", l.kind.String(), "node", l.path+"/"+c.Name)
 	}
@@ -224,11 +224,11 @@ func (t *roundIO) listQueue(s *zkio.Session, conn uint64) (ok, more bool) {
 	t.suspected(q.Behind(name, l.kind, l.m.owns))
 	p, found := q.Prospect(name, l.kind)
 	if !found {
-		//holdfast:reached fetch: its node was deleted by somebody
+		//holdfast:reached fetch: its node was deleted by another client
 		return false, t.requeue(s)
 	}
 	t.tail = nil
-	if p.Ahead <= 1 { // it is for our release, and would be outdated by then if more were ahead
+	if p.Ahead <= 1 { // it is for our release, and with more ahead it would be outdated by then
 		t.tail = q.Tail(name, l.kind)
 	}
 	t.seenAt = l.m.now()
@@ -237,8 +237,8 @@ func (t *roundIO) listQueue(s *zkio.Session, conn uint64) (ok, more bool) {
 }
 
 // order finds out in which order the contenders of a queue whose sequence numbers
-// have run out were created: by which transactions. Other clients do not do that:
-// with one of theirs in the queue there is no order to agree on.
+// have run out were created: by which transactions. Other clients do not do that,
+// so with one of theirs in the queue there is no order to agree on.
 func (t *roundIO) order(s *zkio.Session, q *queue.Queue) error {
 	kept := q.Contenders[:0]
 	for _, c := range q.Contenders {
@@ -284,7 +284,7 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 			err = w.watchUnreadable(s, c)
 		}
 		if errors.Is(err, zkio.ErrNoNode) {
-			// It went between the list and now. Have the watcher told so, in order
+			// It went between the list and now. Have the watcher notified in order
 			// with the other events: our own node may have gone before.
 			//holdfast:reached fetch: the one ahead went between the list and the watch
 			s.NotifyDeleted(path)
@@ -306,15 +306,15 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 		t.node.DropCreateData()
 	}
 	t.setPosition(&position{ahead: w.Ahead, contender: ahead, at: l.m.now()})
-	// A lease is of use to the next in line. The others do without until then,
-	// and prove themselves when their turn comes: a write now and then by every
-	// waiter would be a burden on the servers that grows with the queue.
+	// Only the next in line needs a lease. The others prove their sessions when
+	// their turn comes: a periodic write by every waiter would be a burden on the
+	// servers that grows with the queue.
 	t.node.KeepAlive(w.Ahead == 1)
 	// An administrator may delete our node while we wait. A waiter that enters
-	// without a list has to know that its own node is there: see seen. So the next
-	// in line looks when that knowledge gets old, and not before: if its turn comes
-	// soon the look would be wasted. The others list the queue before they enter,
-	// and see it then, or when the rotation looks.
+	// without a list must know that its own node exists: see seen. So the next in
+	// line looks when that knowledge gets old, and not before: if its turn comes
+	// soon the look would be wasted. The others notice when they list the queue
+	// before they enter, or when the rotation looks.
 	if w.Ahead == 1 && !t.watched {
 		t.wakeAfter(max(0, l.m.firstLook()-time.Duration(l.m.now()-t.seenAt)), state.OwnTimer, state.OwnDue)
 	}

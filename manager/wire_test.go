@@ -303,7 +303,7 @@ func TestLostAnswerToTheOneRequest(t *testing.T) {
 
 // The same on a real server, by the client's own count.
 func TestRealServerUncontendedAcquireIsOneRequest(t *testing.T) {
-	s := realSite(t, realzk.Shared(t))
+	s := realBackend(t, realzk.Shared(t))
 	m := s.open("a")
 	rw := readWrite(t, m, "rw")
 	for _, l := range []*Lock{exclusive(t, m, "jobs"), rw.Reader(), rw.Writer()} {

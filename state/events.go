@@ -18,11 +18,11 @@ import "sync/atomic"
 //	WriterDue    a delayed wake                  see whether this process's writer waits
 //	                                             for its readers
 //
-// The other bits are timers. Whoever raises one first starts the delayed wake;
-// the wake lowers it again.
+// Timers say that a delayed wake is on its way. The goroutine that raises one
+// first starts the wake, which lowers it again. What a lock has noted stays.
 type Events uint32
 
-// The events of a round, and its timers.
+// The events of a round, its timers, and what a lock has noted.
 const (
 	OwnTouched Events = 1 << iota
 	OwnDue
@@ -35,6 +35,9 @@ const (
 	OwnTimer    // OwnDue is to be raised
 	BehindTimer // BehindDue is to be raised
 	WriterTimer // WriterDue is to be raised
+
+	InContexts    // of a lock: there are contexts with its holds, or those of the other lock of its pair
+	OtherKindTold // of a lock: a contender of another kind was reported
 )
 
 // Has reports whether all events of g are in e.

@@ -4,16 +4,14 @@ package zkio
 
 import "github.com/go-zookeeper/zk"
 
-// An ACL is one entry of a node's access control list. It lets the clients that
-// have an identity do something.
+// An ACL is one entry of a node's access control list.
 type ACL struct {
 	Perms  int32  // a sum of the Perm constants
 	Scheme string // "world", "auth", "digest", "ip", "x509", …
 	ID     string // the identity, in the scheme's own notation
 }
 
-// What an ACL permits. ZooKeeper checks the permission to create and to delete
-// a node on its parent.
+// What an ACL permits. The right to create or delete a node is its parent's.
 const (
 	PermRead int32 = 1 << iota
 	PermWrite
@@ -47,7 +45,7 @@ func zkACL(acl []ACL) []zk.ACL {
 	}
 	out := make([]zk.ACL, len(acl))
 	for i, a := range acl {
-		out[i] = zk.ACL{Perms: a.Perms, Scheme: a.Scheme, ID: a.ID}
+		out[i] = zk.ACL(a)
 	}
 	return out
 }

@@ -10,17 +10,16 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// maxRequest is the largest request that is sent: what a server takes by
-// default, less room for what is counted roughly.
+// maxRequest is the largest request sent: a server's default limit, less some.
 const maxRequest = 1<<20 - 8192
 
-// waitConnected waits until there is a connection. It refuses a call on a session that
-// is over, one for which every server was tried in vain, and a request that is
-// too large for a server, which would close the connection over it.
+// waitConnected waits until there is a connection. It fails if the session is
+// over, if every server was tried in vain, and if the request is too large: a
+// server would close the connection over it.
 //
-// Calls wait here because go-zookeeper does not give back a request while there
-// is no connection. The few that are queued there when the connection breaks are
-// sent on the next one, or fail with the session.
+// Calls wait here because go-zookeeper does not give a request back while there
+// is no connection. It sends the few that it has then on the next connection, or
+// fails them with the session.
 func (s *Session) waitConnected(op, path string, size int) error {
 	if size > maxRequest {
 		return badArguments(op, path, "a request of %d bytes is more than the %d that a server takes", size, maxRequest)
@@ -34,8 +33,8 @@ func (s *Session) waitConnected(op, path string, size int) error {
 	return nil
 }
 
-// wrapErr makes a call's error from what go-zookeeper returned. Whatever that is,
-// it is not to be relied on once the session is over.
+// wrapErr makes a call's error from go-zookeeper's, or from the session's end:
+// once that has come, no result can be relied on.
 func (s *Session) wrapErr(op, path string, err error) error {
 	if over := s.Err(); over != nil {
 		return overError(op, path, over)
@@ -43,9 +42,8 @@ func (s *Session) wrapErr(op, path string, err error) error {
 	return s.wrapLiveErr(op, path, err)
 }
 
-// wrapWriteErr is wrapErr for a call that changes something. If the session is over,
-// the error wraps ErrUnknown as well, unless go-zookeeper's says that the call
-// changed nothing.
+// wrapWriteErr is wrapErr for a change. If the session is over, the error wraps
+// ErrUnknown as well, unless go-zookeeper's says that nothing was changed.
 func (s *Session) wrapWriteErr(op, path string, err error) error {
 	over := s.Err()
 	if over == nil {
@@ -77,6 +75,23 @@ func overError(op, path string, err error) error {
 	return &opError{op: op, path: path, kind: kind, why: err}
 }
 
+// read makes a call that changes nothing. If it fails, the caller must not use
+// what do has set.
+func (s *Session) read(op, path string, do func() error) error {
+	if err := s.waitConnected(op, path, len(path)); err != nil {
+		return err
+	}
+	return s.wrapErr(op, path, do())
+}
+
+// write makes a call that changes something, by a request of about size bytes.
+func (s *Session) write(op, path string, size int, do func() error) error {
+	if err := s.waitConnected(op, path, size); err != nil {
+		return err
+	}
+	return s.wrapWriteErr(op, path, do())
+}
+
 // Prove obtains a proof that the session is alive at the leader, and that the
 // node at path exists: an empty transaction that checks it. It extends the
 // session's lease, or begins one. If the node is gone, Prove fails with
@@ -90,10 +105,9 @@ func (s *Session) Prove(path string) error {
 }
 
 // NotifyDeleted tells path's watchers that its node was deleted, on behalf of a
-// caller whose own request has failed with ErrNoNode. They are told by the
-// dispatcher, after every event that came before the answer to that request. So
-// a caller that waits to be told instead of acting on the error itself learns of
-// deletions in the order in which they happened. It does not block.
+// caller whose request has failed with ErrNoNode. The dispatcher tells them after
+// every event that came before that answer, so a caller that waits to be told
+// learns of deletions in the order in which they happened. It does not block.
 func (s *Session) NotifyDeleted(path string) {
 	s.client.dispatcher.push(notice{path: path, event: NodeDeleted})
 }
@@ -101,11 +115,10 @@ func (s *Session) NotifyDeleted(path string) {
 // Children returns the names of dir's children, in no order, and dir's Stat. It
 // leaves a watch for dir's children if a watcher is registered for dir.
 func (s *Session) Children(dir string) ([]string, Stat, error) {
-	if err := s.waitConnected("list", dir, len(dir)); err != nil {
-		return nil, Stat{}, err
-	}
-	names, st, err := s.conn.Children(dir)
-	if err := s.wrapErr("list", dir, err); err != nil {
+	var names []string
+	var st *zk.Stat
+	err := s.read("list", dir, func() (err error) { names, st, err = s.conn.Children(dir); return err })
+	if err != nil {
 		return nil, Stat{}, err
 	}
 	return names, statOf(st), nil
@@ -114,25 +127,22 @@ func (s *Session) Children(dir string) ([]string, Stat, error) {
 // Get returns a node's data and Stat. It leaves a watch for the node if a
 // watcher is registered for path.
 func (s *Session) Get(path string) ([]byte, Stat, error) {
-	if err := s.waitConnected("get", path, len(path)); err != nil {
-		return nil, Stat{}, err
-	}
-	data, st, err := s.conn.Get(path)
-	if err := s.wrapErr("get", path, err); err != nil {
+	var data []byte
+	var st *zk.Stat
+	err := s.read("get", path, func() (err error) { data, st, err = s.conn.Get(path); return err })
+	if err != nil {
 		return nil, Stat{}, err
 	}
 	return data, statOf(st), nil
 }
 
-// Look is Get for a caller that can do without the data. If the node's ACL keeps
-// them from being read, Look asks whether the node exists, which takes no right;
-// readable is false then. Servers tell a client nothing of what happens to a node
-// that it may not read, so to hear of its deletion watch its parent's children.
-// ErrNoNode means that there is no such node.
+// Look is Get for a caller that can do without the data. If the node's ACL
+// forbids reading them, Look asks whether the node exists, which takes no right,
+// and readable is false. A server tells a client nothing of a node that it may
+// not read; to hear of its deletion, watch its parent's children.
 //
-// Should the node be deleted between these two requests, the server is left with
-// a watch for its creation. Unwatch path, as is due when a node is gone, and the
-// watch ends with the connection.
+// Should the node be deleted between the two requests, the server is left with a
+// watch for its creation, which ends with the connection if path is unwatched.
 func (s *Session) Look(path string) (data []byte, st Stat, readable bool, err error) {
 	data, st, err = s.Get(path)
 	if !errors.Is(err, ErrNoAuth) {
@@ -148,30 +158,26 @@ func (s *Session) Look(path string) (data []byte, st Stat, readable bool, err er
 // Exists returns a node's Stat and whether there is such a node. It leaves a
 // watch, for the node or for its creation, if a watcher is registered for path.
 func (s *Session) Exists(path string) (Stat, bool, error) {
-	if err := s.waitConnected("look at", path, len(path)); err != nil {
+	var there bool
+	var st *zk.Stat
+	err := s.read("look at", path, func() (err error) { there, st, err = s.conn.Exists(path); return err })
+	if err != nil {
 		return Stat{}, false, err
 	}
-	ok, st, err := s.conn.Exists(path)
-	if err := s.wrapErr("look at", path, err); err != nil {
-		return Stat{}, false, err
-	}
-	return statOf(st), ok, nil
+	return statOf(st), there, nil
 }
 
-// ACL returns a node's access control list. It takes the right to read the node
-// or to administer it. Without the latter the hashes in entries of the scheme
-// digest are not shown.
+// ACL returns a node's access control list. It takes the right to read or to
+// administer the node; without the latter, servers hide the hashes of digests.
 func (s *Session) ACL(path string) ([]ACL, error) {
-	if err := s.waitConnected("get the ACL of", path, len(path)); err != nil {
-		return nil, err
-	}
-	entries, _, err := s.conn.GetACL(path)
-	if err := s.wrapErr("get the ACL of", path, err); err != nil {
+	var entries []zk.ACL
+	err := s.read("get the ACL of", path, func() (err error) { entries, _, err = s.conn.GetACL(path); return err })
+	if err != nil {
 		return nil, err
 	}
 	acl := make([]ACL, len(entries))
 	for i, e := range entries {
-		acl[i] = ACL{Perms: e.Perms, Scheme: e.Scheme, ID: e.ID}
+		acl[i] = ACL(e)
 	}
 	return acl, nil
 }
@@ -182,14 +188,15 @@ func (s *Session) Create(path string, data []byte, acl []ACL) error {
 	return err
 }
 
-// create creates a node and returns its path, which the server completes if
-// the node is sequential.
+// create creates a node and returns its path, which ends in a number if the node
+// is sequential.
 func (s *Session) create(path string, data []byte, flags int32, acl []ACL) (string, error) {
-	if err := s.waitConnected("create", path, len(path)+len(data)+sizeOfACL(acl)); err != nil {
-		return "", err
-	}
-	made, err := s.conn.Create(path, data, flags, zkACL(acl))
-	if err := s.wrapWriteErr("create", path, err); err != nil {
+	var made string
+	err := s.write("create", path, len(path)+len(data)+sizeOfACL(acl), func() (err error) {
+		made, err = s.conn.Create(path, data, flags, zkACL(acl))
+		return err
+	})
+	if err != nil {
 		return "", err
 	}
 	return made, nil
@@ -198,11 +205,9 @@ func (s *Session) create(path string, data []byte, flags int32, acl []ACL) (stri
 // Set replaces a node's data if they have the given version, or any version if
 // that is -1, and returns the node's Stat.
 func (s *Session) Set(path string, data []byte, version int32) (Stat, error) {
-	if err := s.waitConnected("set", path, len(path)+len(data)); err != nil {
-		return Stat{}, err
-	}
-	st, err := s.conn.Set(path, data, version)
-	if err := s.wrapWriteErr("set", path, err); err != nil {
+	var st *zk.Stat
+	err := s.write("set", path, len(path)+len(data), func() (err error) { st, err = s.conn.Set(path, data, version); return err })
+	if err != nil {
 		return Stat{}, err
 	}
 	return statOf(st), nil
@@ -211,21 +216,14 @@ func (s *Session) Set(path string, data []byte, version int32) (Stat, error) {
 // Delete deletes a node if its data have the given version, or any version if
 // that is -1.
 func (s *Session) Delete(path string, version int32) error {
-	if err := s.waitConnected("delete", path, len(path)); err != nil {
-		return err
-	}
-	return s.wrapWriteErr("delete", path, s.conn.Delete(path, version))
+	return s.write("delete", path, len(path), func() error { return s.conn.Delete(path, version) })
 }
 
-// Sync waits until the session's server has caught up with the leader: what
-// was committed before the call is seen by reads after it. It proves nothing
-// about the session: a leader that has lost its followers still answers it.
+// Sync waits until the session's server has caught up with the leader: reads
+// after it see what was committed before it. It proves nothing about the
+// session: a leader that has lost its followers still answers.
 func (s *Session) Sync(path string) error {
-	if err := s.waitConnected("sync", path, len(path)); err != nil {
-		return err
-	}
-	_, err := s.conn.Sync(path)
-	return s.wrapErr("sync", path, err)
+	return s.read("sync", path, func() error { _, err := s.conn.Sync(path); return err })
 }
 
 // Multi performs ops in one transaction: all of them or none. If it fails, the
@@ -263,8 +261,7 @@ func (s *Session) multi(op, path string, ops ...Op) ([]OpResult, error) {
 	failed := false
 	for i, a := range answers {
 		results[i] = OpResult{Path: a.String, Stat: statOf(a.Stat)}
-		// The errors of the operations after the one that failed say no more than
-		// that those were not attempted.
+		// The errors after the first say only that those were not attempted.
 		if a.Error != nil && !failed && i < len(ops) {
 			failed = true
 			path = ops[i].path
@@ -313,11 +310,11 @@ func (s *Session) EnsureDir(dir string, acl []ACL) error {
 // makeDir makes the one directory dir.
 func (s *Session) makeDir(dir string, acl []ACL) error {
 	if !s.noContainers.Load() {
-		if err := s.waitConnected("create", dir, len(dir)+sizeOfACL(acl)); err != nil {
+		err := s.write("create", dir, len(dir)+sizeOfACL(acl), func() error {
+			_, err := s.conn.CreateContainer(dir, nil, zk.FlagContainer, zkACL(acl))
 			return err
-		}
-		_, err := s.conn.CreateContainer(dir, nil, zk.FlagContainer, zkACL(acl))
-		if err = s.wrapWriteErr("create", dir, err); !errors.Is(err, ErrUnsupported) {
+		})
+		if !errors.Is(err, ErrUnsupported) {
 			return err
 		}
 		s.noContainers.Store(true)

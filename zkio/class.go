@@ -23,19 +23,11 @@ const (
 )
 
 func (c Class) String() string {
-	switch c {
-	case Unknown:
-		return "unknown"
-	case NotSent:
-		return "not sent"
-	case SessionOver:
-		return "session over"
-	case Definite:
-		return "definite"
-	case Closed:
-		return "closed"
+	names := [...]string{"unknown", "not sent", "session over", "definite", "closed"}
+	if c < 0 || int(c) >= len(names) {
+		return "invalid class"
 	}
-	return "invalid class"
+	return names[c]
 }
 
 // classes lists the sentinels with their classes. The first that an error wraps

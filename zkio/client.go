@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
 )
 
 const (
@@ -21,10 +22,8 @@ const (
 	sessionPause = 5 * time.Second
 )
 
-// A Client is a client of a ZooKeeper ensemble. It has one session after the
-// other, a pool of goroutines that make the calls, and a dispatcher that tells
-// listeners and watchers what happened. Its methods may be called by any
-// goroutine.
+// A Client is a client of a ZooKeeper ensemble. Any goroutine may call its
+// methods.
 type Client struct {
 	cfg        Config
 	clock      *clock
@@ -40,8 +39,8 @@ type Client struct {
 
 	opened  chan error    // of capacity 1: the first session's outcome
 	closing chan struct{} // closed when sessions are to end
-	// closeCtx and grace bound the end of the session; they are written
-	// before closing is closed, and read only after.
+	// These bound the end of the session. Written before closing is closed, and
+	// read only after.
 	closeCtx context.Context
 	grace    <-chan struct{}
 
@@ -49,14 +48,12 @@ type Client struct {
 	closed     chan struct{} // closed when Close is done
 	closeErr   error         // written before closed is closed
 
-	ran   chan struct{}  // closed when run has returned
-	group errgroup.Group // run and the client's other goroutines; Close joins them
+	running sync.WaitGroup // the goroutine of run
 }
 
-// Open connects to a server and waits for the first session. ctx bounds Open
-// only. Open fails if ctx ends first, and says which servers were tried and why
-// each failed, or if the configuration is wrong or the credentials are refused.
-// Nothing is left behind then.
+// Open connects to a server and waits for the first session. ctx bounds Open only.
+// If ctx ends first, the configuration is wrong or the credentials are refused,
+// Open says so, names each server's failure, and leaves nothing behind.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
 	cfg, err := cfg.resolve()
 	if err != nil {
@@ -64,28 +61,24 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg:     cfg,
-		clock:   cfg.clock,
+		clock:   newClock(cfg.Suspended),
 		watches: newWatches(),
 		opened:  make(chan error, 1),
 		closing: make(chan struct{}),
 		closed:  make(chan struct{}),
-		ran:     make(chan struct{}),
-	}
-	if c.clock == nil {
-		c.clock = newClock(cfg.Suspended)
 	}
 	c.hosts = newHosts(cfg.Servers, c.clock)
 	c.dispatcher = newDispatcher(c.watches, cfg.Listener)
 	c.pool = newPool(cfg.Workers)
 	c.delays = newDelays(c.pool, c.clock)
-	c.group.Go(func() error { c.dispatcher.run(); return nil })
-	c.group.Go(func() error { c.run(); return nil })
+	c.dispatcher.running.Go(c.dispatcher.run)
+	c.running.Go(c.run)
 
 	select {
 	case err = <-c.opened:
 	case <-ctx.Done():
 		err = fmt.Errorf("no session with %s within %v: %s: %w", strings.Join(cfg.Servers, ", "),
-			c.clock.now().Round(10*time.Millisecond), c.hosts.why(), ended(ctx))
+			c.clock.now().Round(10*time.Millisecond), c.hosts.why(), ctxerr.Of(ctx))
 	}
 	if err == nil {
 		return c, nil
@@ -96,16 +89,6 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	return nil, fmt.Errorf("zkio: open: %w", trimmed{err})
 }
 
-// ended returns the error of a context that has ended: its Err, and its cause
-// if that is another.
-func ended(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
-}
-
 // trimmed is an error without the prefix of the package, to be put after it.
 type trimmed struct{ error }
 
@@ -114,7 +97,6 @@ func (t trimmed) Unwrap() error { return t.error }
 
 // run has one session after the other, until Close.
 func (c *Client) run() {
-	defer close(c.ran)
 	short := 0 // sessions in a row that ended as soon as they had begun
 	for epoch := uint64(1); ; epoch++ {
 		began := c.clock.now()
@@ -132,7 +114,7 @@ func (c *Client) run() {
 		if short++; c.clock.now()-began > s.Timeout() {
 			short = 1
 		}
-		if short > 1 && !c.sleep(Backoff(short-2, firstPause, sessionPause)) {
+		if short > 1 && !sleep(Backoff(short-2, firstPause, sessionPause), c.closing) {
 			return
 		}
 	}
@@ -156,7 +138,7 @@ func (c *Client) live(s *Session) bool {
 		s.shut(c.closeCtx, c.grace)
 	}
 	err := s.Err()
-	if s.told() {
+	if c.Session() == s {
 		c.dispatcher.push(notice{ended: s, cause: err})
 		if !errors.Is(err, ErrClosed) {
 			log.Warn("zookeeper session is over", "session", sessionID(s), "epoch", s.epoch, "cause", err)
@@ -193,7 +175,7 @@ func (c *Client) begin(s *Session) bool {
 	c.stats.sessions.Add(1)
 	c.current.Store(s)
 	c.dispatcher.push(notice{started: s})
-	s.group.Go(func() { s.leases.watch(s.over) })
+	s.group.Go(func() { s.leases.watch(s.over, s.Timeout) })
 	s.group.Go(s.heartbeat)
 	s.publish()
 	c.cfg.Logger.Info("zookeeper session begins", "session", sessionID(s), "epoch", s.epoch, "timeout", s.Timeout())
@@ -206,38 +188,42 @@ func (c *Client) begin(s *Session) bool {
 func sessionID(s *Session) string { return fmt.Sprintf("%#x", s.ID()) }
 
 // isClosing reports whether Close has got as far as ending the session.
-func (c *Client) isClosing() bool {
+func (c *Client) isClosing() bool { return isClosed(c.closing) }
+
+func isClosed(ch <-chan struct{}) bool {
 	select {
-	case <-c.closing:
+	case <-ch:
 		return true
 	default:
 		return false
 	}
 }
 
-// sleep waits for d, and reports false as soon as the client is closing.
-func (c *Client) sleep(d time.Duration) bool {
+// sleep waits for d, and reports false as soon as stop is closed.
+func sleep(d time.Duration, stop <-chan struct{}) bool {
+	if d <= 0 {
+		return !isClosed(stop)
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-c.closing:
+	case <-stop:
 		return false
 	}
 }
 
-// Close ends the client. It refuses new Fetches, waits for the Releases that are
-// queued or running, closes the session, runs the tasks that are left, with the
-// session that is over, and joins every goroutine of the client's. ctx bounds the
-// wait for the releases and for the server's answer; if there is no connection,
-// Close waits for one for a second at most. It always waits until the tasks that
-// are running have returned.
+// Close ends the client. It refuses new Fetches, waits for queued and running
+// Releases, closes the session, runs the remaining tasks with that session, which
+// is over, and joins every goroutine. ctx bounds the wait for the releases and
+// for the server's answer; Close waits for a missing connection for a second at
+// most. It always waits until running tasks have returned, so a Task, a Listener
+// or a Watcher must not call it.
 //
 // It returns an error if no server confirmed the end of the session, so that
 // ephemeral nodes may remain until the session times out. A second Close waits
-// for the first and returns the same. Close must not be called by a Task, a
-// Listener or a Watcher, because it waits for them.
+// for the first and returns the same.
 func (c *Client) Close(ctx context.Context) error {
 	if !c.closeBegun.CompareAndSwap(false, true) {
 		<-c.closed
@@ -260,11 +246,10 @@ func (c *Client) Close(ctx context.Context) error {
 	c.closeCtx, c.grace = ctx, grace
 	close(c.closing)
 	// run ends the session and returns. Calls that were waiting fail.
-	<-c.ran
+	c.running.Wait()
 	c.delays.close()
 	c.pool.finish()
 	c.dispatcher.close()
-	c.group.Wait() //nolint:errcheck // its functions return nil only
 
 	if s := c.Session(); s != nil && !s.Gone() {
 		c.closeErr = &opError{op: "close", kind: ErrUnknown, why: fmt.Errorf(
@@ -273,9 +258,9 @@ func (c *Client) Close(ctx context.Context) error {
 	return c.closeErr
 }
 
-// Submit hands t to the pool, which runs it when a worker is free and there is
-// a connected session. It never blocks. It reports false if the client is
-// closed or, for Fetches, being closed; t is not run then.
+// Submit has a worker run t when one is free and the session is connected. It
+// never blocks. It reports false, and t is not run, if the client is closed or,
+// for Fetches, being closed.
 func (c *Client) Submit(q Queue, t Task) bool { return c.pool.submit(q, t) }
 
 // SubmitAfter is Submit after d. If the client is closed meanwhile, t is run at
@@ -286,17 +271,15 @@ func (c *Client) SubmitAfter(d time.Duration, q Queue, t Task) bool { return c.d
 // not there yet. It is never nil after Open.
 func (c *Client) Session() *Session { return c.current.Load() }
 
-// Watch registers w for path. Call it before the read that is to set the watch:
-// [Session.Get], [Session.Exists] and [Session.Children] set one if a watcher is
-// registered for the path. Any number of watchers can be registered for a path;
-// the same one counts once. A registration outlives its events, reconnects and
-// sessions, and ends with Unwatch only. Watch does no I/O and does not block.
+// Watch registers w for path: [Session.Get], [Session.Exists] and
+// [Session.Children] set a watch if a watcher is registered when they are called.
+// A path can have any number of watchers; the same one counts once. Only Unwatch
+// ends a registration. Watch does no I/O and does not block.
 //
 // A watch fires once: after an event, the next read of the path sets it again.
 // It survives reconnects within a session, and ends with the session.
 func (c *Client) Watch(path string, w Watcher) { c.watches.add(path, w) }
 
-// Unwatch undoes Watch. An event that is on its way may still arrive. A caller
-// that waited for a node to be deleted must call Unwatch when that has happened:
-// nothing else ends the registration.
+// Unwatch undoes Watch, as is due even when the node was deleted. An event that is
+// on its way may still arrive.
 func (c *Client) Unwatch(path string, w Watcher) { c.watches.remove(path, w) }

@@ -24,7 +24,6 @@ type clock struct {
 	before    time.Duration        // the total at start
 	uptime    func() time.Duration // a clock that counts suspensions; nil if there is none
 	origin    time.Duration        // what it said at start
-	fake      func() time.Duration // set by tests only: takes the place of all that
 
 	// slept is the suspension since start as far as it was noticed. It only
 	// grows, by compare-and-swap.
@@ -63,9 +62,6 @@ func newClock(suspended func() time.Duration) *clock {
 
 // now returns the time since start.
 func (c *clock) now() time.Duration {
-	if c.fake != nil {
-		return c.fake()
-	}
 	// In this order: a suspension between the two is counted. So the sum is never
 	// less than the time at the beginning of the call, nor more than at its end.
 	slept := c.slept.Load()

@@ -22,12 +22,11 @@ type Config struct {
 	// There must be at least one. The port defaults to 2181.
 	Servers []string
 
-	// SessionTimeout is how long the servers keep the session, and with it the
-	// client's ephemeral nodes, after they last heard from the client. Servers
-	// raise or lower it to their own bounds, by default 2 and 20 ticks of
-	// theirs; [Session.Timeout] tells. The bounds must be the same on all of
-	// them. Below about 4 s a failover of the ensemble may cost the session's
-	// leases. Defaults to 10 s.
+	// SessionTimeout is how long the servers keep the session, and its ephemeral
+	// nodes, after they last heard from the client. Servers force it into their
+	// own bounds, by default 2 and 20 ticks, which must be the same on all;
+	// [Session.Timeout] tells. Below about 4 s a failover of the ensemble may
+	// cost the session's leases. Defaults to 10 s.
 	SessionTimeout time.Duration
 
 	// Auth are the credentials to present on every connection, before any other
@@ -43,9 +42,8 @@ type Config struct {
 	// attempt.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Workers is the number of goroutines that run tasks, and so of their
-	// requests that are under way at a time. Eight of them serve Releases only,
-	// so it must be at least 9. Defaults to 32.
+	// Workers is the number of goroutines that run tasks. Eight of them serve
+	// Releases only, so it must be at least 9. Defaults to 32.
 	Workers int
 
 	// LostMargin ends leases earlier by so much. It must be less than a quarter
@@ -63,17 +61,14 @@ type Config struct {
 
 	// Suspended returns for how long the machine has been suspended in total
 	// since some fixed moment, as far as Go's monotonic clock has not counted
-	// that time. Leases count it as elapsed. It is called for every request and
-	// every look at a lease, by any goroutine. It must not block, and its result
-	// must not decrease.
+	// that time. Leases count it as elapsed. Any goroutine calls it, for every
+	// request and every look at a lease. It must not block or decrease.
 	//
-	// Defaults to what the system tells: on Linux the difference of CLOCK_BOOTTIME
-	// and CLOCK_MONOTONIC; elsewhere nothing. On Windows Go's clock counts that time
-	// itself. On macOS it does not; a program that can call
-	// mach_continuous_time can return the difference here.
+	// Defaults to the difference of CLOCK_BOOTTIME and CLOCK_MONOTONIC on Linux,
+	// and to nothing elsewhere. On Windows Go's clock counts that time itself; on
+	// macOS a program that can call mach_continuous_time can return the
+	// difference here.
 	Suspended func() time.Duration
-
-	clock *clock // set by tests only
 }
 
 // An Auth is one set of credentials. Printing, logging or marshaling it, or a
@@ -156,7 +151,7 @@ func (cfg Config) resolve() (Config, error) {
 // a port follows. The error wraps ErrBadArguments.
 func ServerAddress(s string) (string, error) {
 	bad := func(why string) (string, error) {
-		return "", fmt.Errorf("%w: %q is not the address of one server, host:port: %s", ErrBadArguments, s, why)
+		return "", &joined{fmt.Sprintf("%q is not the address of one server, host:port: %s", s, why), []error{ErrBadArguments}}
 	}
 	host, port := s, defaultPort
 	if h, p, err := net.SplitHostPort(s); err == nil {
@@ -181,8 +176,7 @@ func ServerAddress(s string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// notInHosts reports whether no host's name or address has r: it is invisible, or
-// separates the parts of lists and URLs.
+// notInHosts reports whether no host has r in its name or address.
 func notInHosts(r rune) bool {
 	return r <= ' ' || r == 0x7f || strings.ContainsRune(`/\[]@;,?#`, r)
 }

@@ -51,8 +51,8 @@ func (d *delays) add(after time.Duration, q Queue, t Task) bool {
 	return true
 }
 
-// move moves the tasks that are due to the pool. The timer calls it. A call that
-// comes too early or too late does no harm.
+// move moves the tasks that are due to the pool. The timer calls it; a call at
+// any other time does no harm.
 func (d *delays) move() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,8 +76,7 @@ func (d *delays) popLocked() delayed {
 	return t
 }
 
-// close moves all tasks to the pool. Nothing is accepted after it, and a call of
-// move that is under way finds nothing.
+// close moves all tasks to the pool. Nothing is accepted after it.
 func (d *delays) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

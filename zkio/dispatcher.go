@@ -9,9 +9,9 @@ import "sync"
 // run user code. Its queue has no bound, so that they never wait for it either.
 type dispatcher struct {
 	watches  *watches
-	listener Listener      // nil if there is none
-	wake     chan struct{} // of capacity 1: the queue is not empty, or is closed
-	done     chan struct{} // closed when run has returned
+	listener Listener       // nil if there is none
+	wake     chan struct{}  // of capacity 1: the queue is not empty, or is closed
+	running  sync.WaitGroup // the goroutine of run
 
 	mu     sync.Mutex // protects what follows
 	queue  fifo[notice]
@@ -32,7 +32,7 @@ type notice struct {
 }
 
 func newDispatcher(w *watches, l Listener) *dispatcher {
-	return &dispatcher{watches: w, listener: l, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	return &dispatcher{watches: w, listener: l, wake: make(chan struct{}, 1)}
 }
 
 // push queues n. It never blocks.
@@ -54,7 +54,6 @@ func (d *dispatcher) wakeUp() {
 
 // run makes the calls, until close was called and the queue is empty.
 func (d *dispatcher) run() {
-	defer close(d.done)
 	for {
 		n, ok, closed := d.pop()
 		switch {
@@ -102,5 +101,5 @@ func (d *dispatcher) close() {
 	d.closed = true
 	d.mu.Unlock()
 	d.wakeUp()
-	<-d.done
+	d.running.Wait()
 }

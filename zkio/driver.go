@@ -15,15 +15,12 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// This file is how a session drives go-zookeeper: what that asks of it (a
-// server, a connection), what it tells it (events), and how it is stopped.
-//
-// go-zookeeper's main loop asks for a server (Next) and for a connection to it
-// (dial), until it has one. Then it starts a sender and a receiver, and waits
-// until both have ended. It fails the requests that were sent, and begins again.
+// This file is how a session drives go-zookeeper. The library's main loop asks
+// for a server (Next) and for a connection to it (dial), until it has one. Then
+// it starts a sender and a receiver, and waits until both have ended. It fails
+// the requests that were sent, and begins again.
 
-// sendBuffer is go-zookeeper's buffer for one request: what a server takes by
-// default, 1 MiB, and some more.
+// sendBuffer is go-zookeeper's buffer for one request.
 const sendBuffer = 1<<20 + 4096
 
 // opts makes a slice of go-zookeeper's options, whose type it does not export.
@@ -62,10 +59,8 @@ func (s *Session) onEvent(ev zk.Event) {
 // hostProvider is what go-zookeeper asks for the next server.
 type hostProvider struct{ s *Session }
 
-// Init is called first, with the servers of the configuration, which are known.
 func (hostProvider) Init([]string) error { return nil }
 
-// Len returns the number of servers.
 func (p hostProvider) Len() int { return len(p.s.client.hosts.servers) }
 
 // Next returns the server to try next. Its second result makes go-zookeeper
@@ -82,11 +77,9 @@ func (p hostProvider) Next() (server string, retryStart bool) {
 	return p.s.client.hosts.pick(), due
 }
 
-// Connected is called when there is a session.
 func (p hostProvider) Connected() {}
 
-// zkLogger passes go-zookeeper's lines on. They are about connections that
-// fail, which our own lines and errors tell better.
+// zkLogger logs go-zookeeper's lines at debug level: our own say more.
 type zkLogger struct{ log *slog.Logger }
 
 func (l zkLogger) Printf(format string, args ...any) {
@@ -116,10 +109,9 @@ func (s *Session) beginDialing() (flush bool) {
 func (s *Session) dial(_, server string, _ time.Duration) (net.Conn, error) {
 	hosts := s.client.hosts
 	s.attempting()
-	if !s.sleep(hosts.pause(s.Timeout())) {
+	if !sleep(hosts.pause(s.Timeout()), s.over) {
 		return nil, s.park()
 	}
-	hosts.trying(server)
 	began := s.client.clock.now()
 	ctx, cancel := context.WithTimeout(s.ctx, hosts.attempt(s.Timeout()))
 	defer cancel()
@@ -157,8 +149,7 @@ func (s *Session) connect(ctx context.Context, server string) (*wire, error) {
 	return nil, err
 }
 
-// wasRefused reports whether a handshake failed because the server closed the
-// connection, and not because it was silent.
+// wasRefused reports whether the server closed the connection in the handshake.
 func wasRefused(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
@@ -171,15 +162,7 @@ func (s *Session) park() error {
 	return errFenced
 }
 
-// isQuitting reports whether closeConn has let go-zookeeper's main loop go.
-func (s *Session) isQuitting() bool {
-	select {
-	case <-s.quitting:
-		return true
-	default:
-		return false
-	}
-}
+func (s *Session) isQuitting() bool { return isClosed(s.quitting) }
 
 // closeConn closes go-zookeeper's connection object and joins its goroutines
 // and the session's own. The session must be over.

@@ -23,16 +23,13 @@ var (
 	// ended before its result could be trusted.
 	ErrSessionOver = errors.New("zkio: session is over")
 
-	// ErrNotSent means that the operation did not happen, because the request was
-	// never sent or because the server did not execute it.
+	// ErrNotSent means that the request was never sent, or not executed.
 	ErrNotSent = errors.New("zkio: not sent")
 
-	// ErrUnknown means that the operation may have happened: the request may
-	// have been sent, and no answer came that says what became of it.
+	// ErrUnknown means that the operation may have happened: no answer says.
 	ErrUnknown = errors.New("zkio: outcome unknown")
 
-	// ErrNoNode means that the node, or the parent of the node to be created, does
-	// not exist.
+	// ErrNoNode means that the node, or the parent of the one to create, is missing.
 	ErrNoNode = errors.New("zkio: no such node")
 
 	// ErrNodeExists means that a node of that path exists already.
@@ -44,11 +41,10 @@ var (
 	// ErrBadVersion means that the node's version is not the one demanded.
 	ErrBadVersion = errors.New("zkio: bad version")
 
-	// ErrNotEmpty means that a node cannot be deleted because it has children.
+	// ErrNotEmpty means that the node has children and so cannot be deleted.
 	ErrNotEmpty = errors.New("zkio: node has children")
 
-	// ErrNoChildrenForEphemerals means that the parent is an ephemeral node,
-	// which can have no children.
+	// ErrNoChildrenForEphemerals means that the parent is an ephemeral node.
 	ErrNoChildrenForEphemerals = errors.New("zkio: parent is an ephemeral node")
 
 	// ErrInvalidACL means that the server refused the access control list.
@@ -60,8 +56,7 @@ var (
 	// ErrQuota means that the operation would exceed a quota of ZooKeeper's.
 	ErrQuota = errors.New("zkio: quota exceeded")
 
-	// ErrBadArguments means that the request itself is wrong: a malformed path,
-	// say, or more data than a server takes.
+	// ErrBadArguments means that the request is malformed or too large.
 	ErrBadArguments = errors.New("zkio: bad arguments")
 
 	// ErrUnsupported means that the server does not know the operation.
@@ -78,30 +73,18 @@ type opError struct {
 }
 
 func (e *opError) Error() string {
-	var b strings.Builder
-	b.WriteString("zkio: ")
-	b.WriteString(e.op)
-	if e.path != "" {
-		b.WriteByte(' ')
-		b.WriteString(e.path)
+	what, why := strings.TrimSpace(e.op+" "+e.path), unprefixed(e.kind)
+	if e.why != nil {
+		if text := unprefixed(e.why); strings.HasPrefix(text, why) {
+			why = text // it says the same, and more
+		} else {
+			why += ": " + text
+		}
 	}
-	b.WriteString(": ")
-	kind := unprefixed(e.kind)
-	if e.why == nil {
-		b.WriteString(kind)
-		return b.String()
-	}
-	why := unprefixed(e.why)
-	if !strings.HasPrefix(why, kind) { // else it says the same, and more
-		b.WriteString(kind)
-		b.WriteString(": ")
-	}
-	b.WriteString(why)
-	return b.String()
+	return "zkio: " + what + ": " + why
 }
 
-// unprefixed returns an error's text without the package's prefix, to be put
-// behind another error's.
+// unprefixed returns an error's text without the package's prefix.
 func unprefixed(err error) string { return strings.TrimPrefix(err.Error(), "zkio: ") }
 
 // Unwrap returns the sentinel and the cause.
@@ -112,62 +95,51 @@ func (e *opError) Unwrap() []error {
 	return []error{e.kind, e.why}
 }
 
-// unknownCode is the text before the number in go-zookeeper's error for a code
-// that it has no name for.
-const unknownCode = "unknown error: "
+var sentinels = []struct{ from, to error }{
+	{zk.ErrNoServer, ErrNotSent},
+	{zk.ErrNoNode, ErrNoNode},
+	{zk.ErrNodeExists, ErrNodeExists},
+	{zk.ErrNoAuth, ErrNoAuth},
+	{zk.ErrBadVersion, ErrBadVersion},
+	{zk.ErrNotEmpty, ErrNotEmpty},
+	{zk.ErrNoChildrenForEphemerals, ErrNoChildrenForEphemerals},
+	{zk.ErrInvalidACL, ErrInvalidACL},
+	{zk.ErrAuthFailed, ErrAuthFailed},
+	{zk.ErrSessionExpired, ErrSessionOver},
+	{zk.ErrBadArguments, ErrBadArguments},
+	{zk.ErrInvalidPath, ErrBadArguments},
+	{zk.ErrInvalidFlags, ErrBadArguments},
+}
 
 // sentinelOf returns the sentinel for an error of go-zookeeper's, nil for nil. An
 // error that it does not know is ErrUnknown, which is the safe default.
 func sentinelOf(err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.Is(err, zk.ErrNoServer):
-		return ErrNotSent
-	case errors.Is(err, zk.ErrNoNode):
-		return ErrNoNode
-	case errors.Is(err, zk.ErrNodeExists):
-		return ErrNodeExists
-	case errors.Is(err, zk.ErrNoAuth):
-		return ErrNoAuth
-	case errors.Is(err, zk.ErrBadVersion):
-		return ErrBadVersion
-	case errors.Is(err, zk.ErrNotEmpty):
-		return ErrNotEmpty
-	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
-		return ErrNoChildrenForEphemerals
-	case errors.Is(err, zk.ErrInvalidACL):
-		return ErrInvalidACL
-	case errors.Is(err, zk.ErrAuthFailed):
-		return ErrAuthFailed
-	case errors.Is(err, zk.ErrSessionExpired):
-		return ErrSessionOver
-	case errors.Is(err, zk.ErrBadArguments),
-		errors.Is(err, zk.ErrInvalidPath),
-		errors.Is(err, zk.ErrInvalidFlags):
-		return ErrBadArguments
 	}
-	if code, ok := strings.CutPrefix(err.Error(), unknownCode); ok {
+	for _, s := range sentinels {
+		if errors.Is(err, s.from) {
+			return s.to
+		}
+	}
+	if code, ok := strings.CutPrefix(err.Error(), "unknown error: "); ok {
 		if n, err := strconv.ParseInt(code, 10, 32); err == nil {
 			return sentinelOfCode(int32(n))
 		}
 	}
-	// Among these: the connection's end (zk.ErrConnectionClosed and the net
-	// package's errors), a session that moved to another server with the
-	// request still under way at the old one (zk.ErrSessionMoved), and answers
-	// that could not be decoded.
+	// Among these: the connection's end, a session that moved to another server
+	// with the request under way at the old one, and answers that go-zookeeper
+	// could not decode.
 	return ErrUnknown
 }
 
-// sentinelOfCode returns the sentinel for a code of the server's that
-// go-zookeeper has no name for.
+// sentinelOfCode returns the sentinel for a code without a name in go-zookeeper.
 func sentinelOfCode(code int32) error {
 	switch code {
 	case jute.ErrQuotaExceeded:
 		return ErrQuota
 	case jute.ErrThrottledOp, jute.ErrNotReadOnly:
-		// A throttled request is answered without being executed; so is a
-		// write on a server that is cut off and serves reads only.
+		// The server answers these without executing them.
 		return ErrNotSent
 	case jute.ErrUnimplemented:
 		return ErrUnsupported
@@ -176,14 +148,12 @@ func sentinelOfCode(code int32) error {
 	case jute.ErrSessionClosedRequireSASL:
 		return ErrAuthFailed
 	}
-	// Among these: jute.ErrMarshalling. A server says it of a request that it
-	// could not read or prepare, but also when it failed to make the answer to
-	// one that it has carried out.
+	// Among these: jute.ErrMarshalling, which a server also says when it has
+	// carried a request out and cannot make the answer.
 	return ErrUnknown
 }
 
-// wrap makes the error of operation op on path from an error of
-// go-zookeeper's; nil stays nil.
+// wrap makes an error from one of go-zookeeper's; nil stays nil.
 func wrap(op, path string, err error) error {
 	kind := sentinelOf(err)
 	if kind == nil {

@@ -2,13 +2,10 @@
 
 package zkio
 
-// A fifo is an unbounded first-in, first-out queue: a ring that grows when it
-// is full and is dropped when a large one runs empty. Its owner serializes the
-// access to it.
-//
-// A channel has a bound. A slice that is appended to at the end and cut at the
-// front is copied again and again as it moves through its array, and a list
-// allocates for each element.
+// A fifo is an unbounded first-in, first-out queue: a ring that grows when it is
+// full, and is dropped when a large one runs empty. A list would allocate for each
+// element, and a slice cut at the front be copied again and again. Its owner
+// serializes the access to it.
 type fifo[T any] struct {
 	ring []T
 	head int

@@ -125,7 +125,7 @@ func (w *wire) authenticate() error {
 // the event that was missed.
 func setWatches(ws *watches, zxid int64) [][]byte {
 	var frames [][]byte
-	var data, exist, child []string
+	var paths [3][]string // by kind: data, exist, child
 	size := 0
 	flush := func() {
 		if size == 0 {
@@ -134,27 +134,21 @@ func setWatches(ws *watches, zxid int64) [][]byte {
 		b := jute.AppendInt32(make([]byte, 4, size+64), jute.XidSetWatches)
 		b = jute.AppendInt32(b, jute.OpSetWatches)
 		b = jute.AppendInt64(b, zxid)
-		b = jute.AppendStrings(b, data)
-		b = jute.AppendStrings(b, exist)
-		b = jute.AppendStrings(b, child)
-		frames = append(frames, jute.Frame(b))
-		data, exist, child, size = data[:0], exist[:0], child[:0], 0
+		for i := range paths {
+			b = jute.AppendStrings(b, paths[i])
+			paths[i] = paths[i][:0]
+		}
+		frames, size = append(frames, jute.Frame(b)), 0
 	}
 	ws.each(func(path string, k watchKind) {
 		if size > 0 && size+3*(4+len(path)) > rearmFrame-64 {
 			flush()
 		}
-		if k&dataWatch != 0 {
-			data = append(data, path)
-			size += 4 + len(path)
-		}
-		if k&existWatch != 0 {
-			exist = append(exist, path)
-			size += 4 + len(path)
-		}
-		if k&childWatch != 0 {
-			child = append(child, path)
-			size += 4 + len(path)
+		for i, kind := range [...]watchKind{dataWatch, existWatch, childWatch} {
+			if k&kind != 0 {
+				paths[i] = append(paths[i], path)
+				size += 4 + len(path)
+			}
 		}
 	})
 	flush()

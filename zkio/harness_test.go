@@ -37,6 +37,32 @@ func configure(z *zktest.Server) Config {
 	return Config{Servers: []string{"zk"}, SessionTimeout: 4 * time.Second, Dialer: z.Dial, Logger: quiet}
 }
 
+// connected runs fn in a bubble with a server and a client of it.
+func connected(t *testing.T, fn func(t *testing.T, z *zktest.Server, c *Client, s *Session)) {
+	t.Helper()
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		fn(t, z, c, c.Session())
+	})
+}
+
+// inDir is connected with the directory /d.
+func inDir(t *testing.T, fn func(t *testing.T, z *zktest.Server, s *Session)) {
+	t.Helper()
+	connected(t, func(t *testing.T, z *zktest.Server, _ *Client, s *Session) {
+		must(t, s.EnsureDir("/d", nil))
+		fn(t, z, s)
+	})
+}
+
+// openTold opens a client of z whose events are recorded.
+func openTold(t *testing.T, z *zktest.Server) (*Client, *recorder) {
+	t.Helper()
+	r, cfg := new(recorder), configure(z)
+	cfg.Listener = r
+	return open(t, cfg), r
+}
+
 // open opens a client, which the end of the test closes.
 func open(t *testing.T, cfg Config) *Client {
 	t.Helper()

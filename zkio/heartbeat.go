@@ -34,24 +34,11 @@ func (ns *nodeSet) add(n *Node) {
 	}
 }
 
-func (ns *nodeSet) remove(n *Node) {
+// remove removes n unless its owner has made it anew since path was picked.
+func (ns *nodeSet) remove(n *Node, path string) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	ns.removeLocked(n)
-}
-
-// removePath removes n if it is still the node at path. Its owner may have made
-// it anew since path was picked.
-func (ns *nodeSet) removePath(n *Node, path string) {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	if n.path == path {
-		ns.removeLocked(n)
-	}
-}
-
-func (ns *nodeSet) removeLocked(n *Node) {
-	if n.slot == 0 {
+	if n.path != path || n.slot == 0 {
 		return
 	}
 	last := len(ns.nodes) - 1
@@ -122,10 +109,9 @@ func (s *Session) beat() time.Duration {
 	case err == nil:
 		return s.leases.due() - s.client.clock.now()
 	case errors.Is(err, ErrNoNode):
-		s.nodes.removePath(n, path) // its watchers are told
+		s.nodes.remove(n, path) // its watchers are told
 		return 0
-	default:
-		// The call has mostly waited for a connection already.
+	default: // the call has mostly waited for a connection already
 		return s.Timeout() / 48
 	}
 }

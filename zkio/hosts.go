@@ -18,13 +18,11 @@ import (
 )
 
 const (
-	// shortLived is how long a connection must have lasted for the next one to
-	// be tried at once.
+	// shortLived is how long a connection must last to be replaced at once.
 	shortLived = 100 * time.Millisecond
 	// minAttempt is the least time that an attempt to connect is given.
 	minAttempt = 100 * time.Millisecond
-	// firstPause and maxPause bound the pause after a round of the list that
-	// brought no connection.
+	// firstPause and maxPause bound the pause after all servers have failed.
 	firstPause = 50 * time.Millisecond
 	maxPause   = time.Second
 )
@@ -32,9 +30,8 @@ const (
 // hosts is the list of servers, and what became of the attempts to reach them.
 // It outlives sessions.
 //
-// go-zookeeper's own list resolves names once, and sleeps for a second each time
-// that the list begins again. This one leaves names to the dial, so that each
-// attempt resolves anew, and pauses only after all servers have failed.
+// go-zookeeper's own list resolves names once, and sleeps for a second after each
+// round. With this one every attempt resolves anew.
 type hosts struct {
 	servers []string // host:port, in the order of the configuration
 	clock   *clock
@@ -63,7 +60,7 @@ func newHosts(servers []string, c *clock) *hosts {
 	return h
 }
 
-// pick returns the server to try next.
+// pick returns the server to try next, and notes that it is being tried.
 func (h *hosts) pick() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,6 +72,9 @@ func (h *hosts) pick() string {
 	}
 	server := h.order[h.next]
 	h.next = (h.next + 1) % len(h.order)
+	if h.reasons[server] == "" {
+		h.reasons[server] = "no answer yet"
+	}
 	return server
 }
 
@@ -117,17 +117,7 @@ func (h *hosts) connected(server string) {
 	delete(h.reasons, server)
 }
 
-// trying notes that server is being tried.
-func (h *hosts) trying(server string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.reasons[server] == "" {
-		h.reasons[server] = "no answer yet"
-	}
-}
-
-// noteFailure notes why an attempt at server failed, or why its connection was
-// closed.
+// noteFailure notes why an attempt at server, or its connection, failed.
 func (h *hosts) noteFailure(server, reason string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -149,8 +139,7 @@ func (h *hosts) why() string {
 	return strings.Join(parts, "; ")
 }
 
-// dial connects to server, by the user's dialer or by TCP, and by TLS on top if
-// that is configured. It returns the connection to talk on and the one below it.
+// dial returns a connection to server, and the one below it if that is TLS.
 func (h *hosts) dial(ctx context.Context, cfg *Config, server string) (conn, raw net.Conn, err error) {
 	if cfg.Dialer != nil {
 		raw, err = cfg.Dialer(ctx, "tcp", server)
@@ -213,8 +202,7 @@ func (h *hosts) dialTCP(ctx context.Context, server string) (net.Conn, error) {
 	return nil, firstErr
 }
 
-// reasonOf says in few words why an attempt to connect failed. The address is
-// left out, because the reason is shown next to it.
+// reasonOf says why an attempt to connect failed, without the address.
 func reasonOf(err error, after time.Duration) string {
 	var dns *net.DNSError
 	var errno syscall.Errno

@@ -56,7 +56,7 @@ func (l *Lease) Remaining() time.Duration {
 		}
 		// The clock is read after until: if the lease is extended in between,
 		// the answer is about the old end, and is right about that.
-		if d := time.Duration(until) - l.tracker.clock.now(); d > 0 {
+		if d := time.Duration(until) - l.tracker.now(); d > 0 {
 			return d
 		}
 		if l.tracker.lapse(l, until) {

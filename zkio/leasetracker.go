@@ -36,7 +36,7 @@ import (
 // leader, the leader may learn of the session a tick later, and T must be at
 // least four ticks.
 type leaseTracker struct {
-	clock  *clock
+	now    func() time.Duration // the client's clock
 	margin time.Duration
 	lapses func(*Lease) // told of each lease that is over; must not block
 	begins chan struct{}
@@ -56,8 +56,8 @@ type leaseTracker struct {
 	ended     bool
 }
 
-func newLeaseTracker(c *clock, margin time.Duration, proofs *atomic.Uint64, lapses func(*Lease)) *leaseTracker {
-	t := &leaseTracker{clock: c, margin: margin, lapses: lapses, proofs: proofs, begins: make(chan struct{}, 1)}
+func newLeaseTracker(now func() time.Duration, margin time.Duration, proofs *atomic.Uint64, lapses func(*Lease)) *leaseTracker {
+	t := &leaseTracker{now: now, margin: margin, lapses: lapses, proofs: proofs, begins: make(chan struct{}, 1)}
 	t.current.Store(newLease(t, lapsed))
 	return t
 }
@@ -76,9 +76,7 @@ func (t *leaseTracker) greeted(now, timeout time.Duration, first bool) {
 	if l := t.current.Load(); !first && timeout < t.timeout {
 		// This server keeps sessions for a shorter time than the one before: a
 		// lease computed from the longer timeout is too long.
-		if until := l.until.Load(); until != lapsed {
-			t.lapseLocked(l, until)
-		}
+		t.lapseLocked(l, l.until.Load())
 	}
 	t.timeout = timeout
 	t.answers.step = timeout / answersPerTimeout
@@ -110,7 +108,7 @@ func (t *leaseTracker) proved(s time.Duration) {
 		p = t.connected
 	}
 	end := min(s+t.timeout/2, p+t.timeout*11/12) - t.margin
-	now := t.clock.now()
+	now := t.now()
 
 	l := t.current.Load()
 	until := l.until.Load()
@@ -141,7 +139,7 @@ func (t *leaseTracker) lapse(l *Lease, until int64) bool {
 }
 
 func (t *leaseTracker) lapseLocked(l *Lease, until int64) bool {
-	if !l.until.CompareAndSwap(until, lapsed) {
+	if until == lapsed || !l.until.CompareAndSwap(until, lapsed) {
 		return false
 	}
 	t.lapses(l)
@@ -154,9 +152,7 @@ func (t *leaseTracker) end() {
 	defer t.mu.Unlock()
 	t.ended = true
 	l := t.current.Load()
-	if until := l.until.Load(); until != lapsed {
-		t.lapseLocked(l, until)
-	}
+	t.lapseLocked(l, l.until.Load())
 }
 
 // due returns when the next write is due if nothing else is written: a sixth of
@@ -178,25 +174,18 @@ func (t *leaseTracker) due() time.Duration {
 	return due
 }
 
-// sixth returns a sixth of the timeout.
-func (t *leaseTracker) sixth() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.timeout / 6
-}
-
 // watch notices the end of each lease in time, so that it is told even if no
 // caller asks. It returns when over is closed.
 //
 // A timer stands still while the machine is suspended. So it looks six times in a
 // timeout, as the heartbeat does, and not only when the end is due.
-func (t *leaseTracker) watch(over <-chan struct{}) {
+func (t *leaseTracker) watch(over <-chan struct{}, timeout func() time.Duration) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		var due <-chan time.Time
 		if left := t.current.Load().Remaining(); left > 0 {
-			timer.Reset(min(left, t.sixth()))
+			timer.Reset(min(left, timeout()/6))
 			due = timer.C
 		}
 		select {

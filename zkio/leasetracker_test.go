@@ -27,8 +27,7 @@ type leaseBench struct {
 // for at 1 s and answered at 1.1 s.
 func newLeaseBench(margin time.Duration) *leaseBench {
 	b := new(leaseBench)
-	c := &clock{fake: func() time.Duration { return time.Duration(b.now.Load()) }}
-	b.leaseTracker = newLeaseTracker(c, margin, &b.proofs, func(l *Lease) {
+	b.leaseTracker = newLeaseTracker(func() time.Duration { return time.Duration(b.now.Load()) }, margin, &b.proofs, func(l *Lease) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.told = append(b.told, l)

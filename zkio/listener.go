@@ -23,10 +23,9 @@ type Listener interface {
 	SessionOver(s *Session, cause error)
 }
 
-// A Watcher is told that something happened to a path that it is registered
-// for: a watch fired, or a request found the node gone. It is called on the
-// client's dispatcher goroutine and must not block. Watchers are compared with
-// ==, so they are usually pointers.
+// A Watcher is told that something happened to its path: a watch fired, or a
+// request found the node gone. The client's dispatcher goroutine calls it, so it
+// must not block. Watchers are compared with ==, so they are usually pointers.
 type Watcher interface{ PathChanged(path string, ev Event) }
 
 // An Event is what happened to a path. Take it as a reason to look again: more
@@ -42,15 +41,9 @@ const (
 )
 
 func (e Event) String() string {
-	switch e {
-	case NodeCreated:
-		return "created"
-	case NodeDeleted:
-		return "deleted"
-	case NodeDataChanged:
-		return "data changed"
-	case NodeChildrenChanged:
-		return "children changed"
+	names := [...]string{NodeCreated: "created", NodeDeleted: "deleted", NodeDataChanged: "data changed", NodeChildrenChanged: "children changed"}
+	if e < NodeCreated || int(e) >= len(names) {
+		return "invalid event"
 	}
-	return "invalid event"
+	return names[e]
 }

@@ -18,15 +18,14 @@ const sequenceDigits = 10
 // A Node is one ephemeral sequential node of ours, with the obligation to
 // clean it up: dir/_c_<guid>-<kind><sequence>.
 //
-// A request to create such a node may be carried out although its answer gets
-// lost. Repeating it would leave two nodes, and forgetting it one that blocks
-// every contender, ourselves included, as long as the session lives. So the name
-// has a part that is chosen beforehand, and the Node remembers that there may be
-// a node of that name until it has found out.
+// ZooKeeper may create such a node and the answer get lost. Repeating the request
+// would leave two nodes, and forgetting it one that blocks every contender,
+// ourselves included, as long as the session lives. So a part of the name is
+// chosen beforehand, and the Node remembers that there may be a node of that name
+// until it has found out.
 //
-// No two nodes ever have the same path. Where a node of this name was deleted,
-// the next one gets a new guid: what others have learnt of the old path is not
-// true of the new node, even if the sequence number is the same.
+// No two nodes ever have the same path. After a deletion the next one gets a new
+// guid, since what others know of the old path is not true of the new node.
 //
 // A Node is used by one goroutine at a time.
 type Node struct {
@@ -57,10 +56,9 @@ type content struct {
 }
 
 // NewNode describes a node in dir, which must exist when it is created; nothing
-// is sent. guid returns a string that it never returns again, to this Node or
-// another; it is called now, and whenever the node has to be made anew. watcher
-// is registered for the node's path once that is known, and until Delete or
-// Forget; nil is none.
+// is sent. guid, which never returns the same string twice, is called now and
+// whenever the node has to be made anew. watcher, if not nil, is registered for
+// the node's path from when that is known until Delete or Forget.
 func NewNode(dir, kind string, guid func() string, data []byte, acl []ACL, watcher Watcher) *Node {
 	n := &Node{
 		dir:     dir,
@@ -92,8 +90,8 @@ func (n *Node) Name() string { return n.path[strings.LastIndexByte(n.path, '/')+
 func (n *Node) Czxid() int64 { return n.czxid }
 
 // Beside returns the node at whose sequence number CreateAtSequence made this
-// one, even if it took a later call of another of the creating methods to find
-// that out; "" if this node has a number of its own, or is not known to exist.
+// one, even if a later call found that out; "" if this node has a number of its
+// own, or is not known to exist.
 func (n *Node) Beside() string {
 	if n.beside == "" || n.path != n.pathBeside(n.beside) {
 		return ""
@@ -101,16 +99,16 @@ func (n *Node) Beside() string {
 	return n.beside
 }
 
-// KeepAlive says whether the session is to prove itself for this node's sake, by
-// the heartbeat's writes, when nothing else is written: without them its lease
-// ends. A node is kept alive from its creation on. It does not block.
+// KeepAlive says whether the heartbeat is to extend the session's lease for this
+// node's sake when nothing else is written. It does so from the node's creation
+// on. KeepAlive does not block.
 func (n *Node) KeepAlive(on bool) {
 	switch {
 	case n.path == "":
 	case on:
 		n.session.nodes.add(n)
 	default:
-		n.session.nodes.remove(n)
+		n.session.nodes.remove(n, n.path)
 	}
 }
 
@@ -122,31 +120,28 @@ func (n *Node) Session() *Session { return n.session }
 // had an unknown outcome, that is found out first; a node is taken for this one
 // only if s owns it. nil means that the node is there, and is s's.
 //
-// After an error the node may be there or not. Try again, by this or another of
-// the creating methods, with the same session, which finds out, or with a later
-// one, which starts afresh; or call Delete. ErrNoNode means that dir does not
-// exist.
+// After an error the node may be there or not. Call this or another of the
+// creating methods again, with the same session, which finds out, or with a later
+// one, which starts afresh; or call Delete. ErrNoNode means that dir is missing.
 func (n *Node) Create(s *Session) error {
 	return n.createAndLook(s, func() (string, error) {
 		return s.create(join(n.dir, n.prefix), n.content.data, zk.FlagEphemeralSequential, n.content.acl)
 	})
 }
 
-// CreateAndCount is Create in one request: the transaction that creates the node
-// also writes dir, with no data, whose Stat then tells how many children dir had
-// at that very moment, this node included. Where that is 1, the node is first in
-// line. It is 0 if an earlier attempt turns out to have made the node.
+// CreateAndCount is Create in one request: the transaction also writes dir, whose
+// Stat then tells how many children it had at that very moment, this node
+// included: with 1 the node is first in line. children is 0 if an earlier attempt
+// turns out to have made the node.
 //
-// It takes the right to write dir, and destroys what data dir has. It leaves no
-// watch: to be told of the node's deletion, read it.
+// It takes the right to write dir, destroys dir's data, and leaves no watch.
 func (n *Node) CreateAndCount(s *Session) (children int, err error) {
 	return n.createAndCount(s, nil)
 }
 
 // Replace is CreateAndCount for a new Node, in one transaction with the deletion
-// of old, which is s's and is there: to leave a queue and queue again at its end
-// takes one request. nil means that old is gone, by this request, and the node
-// is there.
+// of old, which is s's and is there: one request moves to the end of the queue.
+// nil means that this request has deleted old and created the node.
 //
 // After an error both may have happened, or neither. Call old's Remove, and
 // then treat the node as after an error of CreateAndCount.
@@ -165,8 +160,7 @@ func (n *Node) Replace(s *Session, old *Node) (children int, err error) {
 	return children, err
 }
 
-// createAndCount creates the node and counts the children of dir, in one
-// transaction with the deletion of old, which may be nil.
+// createAndCount is CreateAndCount if old is nil, and else Replace.
 func (n *Node) createAndCount(s *Session, old *Node) (children int, err error) {
 	var written Stat
 	made, err := n.attempt(s, func() (string, error) {
@@ -190,10 +184,10 @@ func (n *Node) createAndCount(s *Session, old *Node) (children int, err error) {
 }
 
 // CreateAtSequence creates the node with the sequence number of the node at
-// beside, if that exists at that moment, and leaves a watch for it: no node that
-// queued after the other one can come in between. ErrNoNode means that there is
-// no such node. If it turns out that an earlier attempt has made the node with a
-// number of its own, it is left there, and CreateAtSequence succeeds: ask Beside.
+// beside, if that exists at that moment (else ErrNoNode), and leaves a watch for
+// it: no node that queued later can come in between. If an earlier attempt turns
+// out to have made the node with a number of its own, CreateAtSequence succeeds
+// and leaves it there: ask Beside.
 func (n *Node) CreateAtSequence(s *Session, beside string) error {
 	if len(beside) < sequenceDigits {
 		return badArguments("create", n.where(), "%q has no sequence number", beside)
@@ -239,8 +233,8 @@ func (n *Node) createAndLook(s *Session, create func() (path string, err error))
 }
 
 // attempt makes s the node's session, finds out what became of earlier requests,
-// and, unless the node turns out to be there, has create send the request that
-// makes it, which returns its path. It reports whether create made it.
+// and calls create, which makes the node and returns its path, unless it turns
+// out to be there. It reports whether create made it.
 func (n *Node) attempt(s *Session, create func() (path string, err error)) (made bool, err error) {
 	if n.content == nil {
 		return false, badArguments("create", n.where(), "DropCreateData was called")
@@ -295,8 +289,8 @@ func (n *Node) to(ev nodeEvent) {
 	}
 }
 
-// DropCreateData gives back the memory of what only the creating methods need,
-// which must not be called any more. It is for a node that is there.
+// DropCreateData frees what only the creating methods need, which must not be
+// called any more. It is for a node that is there.
 func (n *Node) DropCreateData() {
 	n.content = nil
 	name := n.Name()
@@ -321,8 +315,7 @@ func (n *Node) setPath(path string) {
 	n.path = path
 }
 
-// look reads the node, which sets the watch for it and tells its czxid. If the
-// node is gone, the state says so.
+// look reads the node, for its watch and its czxid.
 func (n *Node) look() error {
 	_, st, _, err := n.session.Look(n.path)
 	if errors.Is(err, ErrNoNode) {
@@ -340,9 +333,8 @@ func (n *Node) look() error {
 	return nil
 }
 
-// resolve finds out what became of a create whose answer was lost, or which may
-// have been carried out after the connection was given up. Until it has looked
-// at everything that has the node's name, it has to be called again.
+// resolve finds out what became of a create whose answer was lost. Until it has
+// looked at everything of the node's name, it has to be called again.
 func (n *Node) resolve() error {
 	paths, err := n.candidates(n.session)
 	if err != nil {
@@ -378,10 +370,9 @@ func (n *Node) claim(path string) error {
 	return n.session.Delete(path, -1)
 }
 
-// candidates returns the paths of the children of dir that have the node's
-// name, in the order of their making. The list is at least as new as any answer
-// that got lost: the server first catches up with the leader, and the handshake
-// tells every server how much the session has seen.
+// candidates returns the paths of dir's children that have the node's name, in
+// the order of their creation. The list is at least as new as any lost answer,
+// since the server first catches up with the leader.
 func (n *Node) candidates(s *Session) ([]string, error) {
 	if err := s.Sync(n.dir); err != nil {
 		return nil, err
@@ -419,10 +410,10 @@ func (n *Node) named(name string) bool {
 	return true
 }
 
-// Delete deletes the node. If it is not known whether there is one, that is
-// found out first. nil means that the node is gone: it was deleted, or was gone
-// already, or was never made, or its session is Gone. The watcher is
-// unregistered, and the node no longer kept alive, whatever Delete returns.
+// Delete deletes the node, after it has found out whether there is one. nil means
+// that there is none: it was deleted, now or before, or was never made, or its
+// session is Gone. Whatever Delete returns, the watcher is unregistered and the
+// node not kept alive any more.
 //
 // s is the session to do it in: the node's own, or, if that is over, a later one
 // of the same client. After an error call Delete again.
@@ -435,16 +426,13 @@ func (n *Node) Delete(s *Session) error {
 type Removal int
 
 const (
-	// RemovedUnknown: it is not known. The node was never made, or went with its
-	// session, or an earlier delete of ours that had no answer may have been
-	// carried out.
+	// RemovedUnknown: the node was never made, or went with its session, or by an
+	// earlier delete of ours that had no answer.
 	RemovedUnknown Removal = iota
-	// RemovedByUs: the server says that our request deleted it. It was there
-	// until then.
+	// RemovedByUs: our request deleted it. It was there until then.
 	RemovedByUs
-	// RemovedBefore: it was not there any more, although its session is alive
-	// and no delete of ours can have been carried out before. Another client
-	// deleted it.
+	// RemovedBefore: another client deleted it, since its session is alive and no
+	// earlier delete of ours can have been carried out.
 	RemovedBefore
 )
 
@@ -477,8 +465,7 @@ func (n *Node) Remove(s *Session) (Removal, error) {
 	return RemovedUnknown, err
 }
 
-// delete deletes every node that there is, or may be. An error may be that of a
-// list, which says nothing about the nodes, but then the state leaves that open.
+// delete deletes every node that there is, or may be.
 func (n *Node) delete(s *Session) (how Removal, err error) {
 	paths := []string{n.path}
 	switch n.state {
@@ -523,13 +510,12 @@ func (n *Node) drop() {
 	n.beside, n.czxid = "", 0
 }
 
-// release ends what the node's existence gave cause for: the heartbeat and the
-// watch.
+// release ends the heartbeat for the node and its watch.
 func (n *Node) release() {
 	if n.path == "" {
 		return
 	}
-	n.session.nodes.remove(n)
+	n.session.nodes.remove(n, n.path)
 	if n.watched {
 		n.watched = false
 		n.session.client.Unwatch(n.path, n.watcher)

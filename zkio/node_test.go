@@ -16,14 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// openIn opens a client of z and makes the directory /d.
-func openIn(t *testing.T, z *zktest.Server) *Session {
-	t.Helper()
-	s := open(t, configure(z)).Session()
-	must(t, s.EnsureDir("/d", nil))
-	return s
-}
-
 // wantPlaced fails the test unless n is the only node in /d, and s's.
 func wantPlaced(t *testing.T, z *zktest.Server, n *Node, s *Session) {
 	t.Helper()
@@ -55,9 +47,7 @@ func wantClean(t *testing.T, z *zktest.Server, n *Node, c *Client) {
 
 // A node that has been slimmed is what it was, but cannot be made any more.
 func TestDropCreateData(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
 		must(t, s.EnsureDir("/d", nil))
 		var r recorder
 		n := newNode("/d", &r)
@@ -80,70 +70,47 @@ func TestDropCreateData(t *testing.T) {
 }
 
 func TestNodeLife(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := open(t, configure(z)).Session()
-		var r recorder
-		n := newNode("/d", &r)
-		if n.Path() != "" || n.Name() != "" || n.Session() != nil {
-			t.Errorf("before: %q %q %p", n.Path(), n.Name(), n.Session())
-		}
-		must(t, n.Delete(s)) // nothing was ever there
-		wantErr(t, n.Create(s), ErrNoNode, Definite)
-		must(t, s.EnsureDir("/d", nil))
-		must(t, n.Create(s))
-		wantPlaced(t, z, n, s)
-		if !strings.HasPrefix(n.Name(), n.prefix) || !n.named(n.Name()) || n.Path() != "/d/"+n.Name() {
-			t.Errorf("name %q, path %q", n.Name(), n.Path())
-		}
-		must(t, n.Create(s)) // once more changes nothing
-		wantPlaced(t, z, n, s)
+	for _, how := range []Removal{RemovedByUs, RemovedBefore} {
+		connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
+			var r recorder
+			n := newNode("/d", &r)
+			if n.Path() != "" || n.Name() != "" || n.Session() != nil {
+				t.Errorf("before: %q %q %p", n.Path(), n.Name(), n.Session())
+			}
+			must(t, n.Delete(s)) // nothing was ever there
+			wantErr(t, n.Create(s), ErrNoNode, Definite)
+			must(t, s.EnsureDir("/d", nil))
+			for range 2 { // once more changes nothing
+				must(t, n.Create(s))
+				wantPlaced(t, z, n, s)
+			}
+			path, news := n.Path(), " data changed"
+			if !strings.HasPrefix(n.Name(), n.prefix) || !n.named(n.Name()) || path != "/d/"+n.Name() {
+				t.Errorf("name %q, path %q", n.Name(), path)
+			}
+			if how == RemovedByUs {
+				_, err := s.Set(path, []byte("x"), -1)
+				must(t, err)
+			} else {
+				must(t, z.Delete(path))
+				news = " deleted"
+			}
+			synctest.Wait()
+			if !r.has(path + news) {
+				t.Errorf("told: %v", r.lines())
+			}
+			if got, err := n.Remove(s); got != how || err != nil {
+				t.Errorf("removed %d, %v; want %d", got, err, how)
+			}
+			wantClean(t, z, n, c)
 
-		_, err := s.Set(n.Path(), []byte("x"), -1)
-		must(t, err)
-		synctest.Wait()
-		if !r.has(n.Path() + " data changed") {
-			t.Errorf("told: %v", r.lines())
-		}
-		how, err := n.Remove(s)
-		must(t, err)
-		if how != RemovedByUs {
-			t.Errorf("removed %d: who else deleted it?", how)
-		}
-		wantClean(t, z, n, s.client)
-	})
-}
-
-func TestNodeInTheRoot(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := open(t, configure(z)).Session()
-		n := newNode("/", nil)
-		must(t, n.Create(s))
-		if n.Path() != "/"+n.Name() || !z.Exists(n.Path()) {
-			t.Errorf("path %q", n.Path())
-		}
-		must(t, n.Delete(s))
-	})
-}
-
-// TestNodeDeletedByOthers: whoever owns it is told.
-func TestNodeDeletedByOthers(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
-		var r recorder
-		n := newNode("/d", &r)
-		must(t, n.Create(s))
-		must(t, z.Delete(n.Path()))
-		synctest.Wait()
-		if !r.has(n.Path() + " deleted") {
-			t.Errorf("told: %v", r.lines())
-		}
-		how, err := n.Remove(s)
-		must(t, err)
-		if how != RemovedBefore {
-			t.Errorf("removed %d: it was somebody else", how)
-		}
-		wantClean(t, z, n, s.client)
-	})
+			n = newNode("/", nil)
+			must(t, n.Create(s))
+			if n.Path() != "/"+n.Name() || !z.Exists(n.Path()) {
+				t.Errorf("path %q", n.Path())
+			}
+		})
+	}
 }
 
 // A lostReply is a way of cutting the connection while a node is made, looked
@@ -190,8 +157,7 @@ func lostReplies(t *testing.T, losses ...lostReply) {
 	t.Helper()
 	for _, tt := range losses {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, z *zktest.Server) {
-				s := openIn(t, z)
+			inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 				var r recorder
 				n := newNode("/d", &r)
 				faults := make([]*zktest.Fault, 0, len(tt.match))
@@ -247,8 +213,7 @@ func createUnanswered(t *testing.T, z *zktest.Server, n *Node, s *Session, carri
 // not answer that, nothing is concluded from what it knows.
 func TestF003_SyncBeforeTheList(t *testing.T) {
 	for _, happened := range []bool{true, false} {
-		bubble(t, func(t *testing.T, z *zktest.Server) {
-			s := openIn(t, z)
+		inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 			n := newNode("/d", nil)
 			createUnanswered(t, z, n, s, happened)
 			var mu sync.Mutex
@@ -291,22 +256,26 @@ func TestF003_SyncBeforeTheList(t *testing.T) {
 	}
 }
 
-// TestDeleteAfterUnknownCreate: a node that may be there is found and deleted.
+// TestDeleteAfterUnknownCreate: Remove finds and deletes a node that may be there.
 func TestDeleteAfterUnknownCreate(t *testing.T) {
-	for _, happened := range []bool{true, false} {
-		bubble(t, func(t *testing.T, z *zktest.Server) {
-			s := openIn(t, z)
+	for happened, want := range map[bool]Removal{true: RemovedByUs, false: RemovedUnknown} {
+		inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 			n := newNode("/d", nil)
 			createUnanswered(t, z, n, s, happened)
 			if got := len(z.Children("/d")) == 1; got != happened {
 				t.Fatalf("node there: %v, want %v", got, happened)
 			}
-			how, err := n.Remove(s)
-			must(t, err)
-			if want := map[bool]Removal{true: RemovedByUs, false: RemovedUnknown}[happened]; how != want {
-				t.Errorf("removed %d, want %d", how, want)
+			if how, err := n.Remove(s); how != want || err != nil {
+				t.Errorf("removed %d, %v; want %d", how, err, want)
 			}
 			wantClean(t, z, n, s.client)
+
+			createUnanswered(t, z, n, s, happened)
+			must(t, z.DeleteAll("/d")) // and everything in it
+			wantErr(t, n.Create(s), ErrNoNode, Definite)
+			must(t, s.EnsureDir("/d", nil))
+			must(t, n.Create(s))
+			wantPlaced(t, z, n, s)
 		})
 	}
 }
@@ -314,8 +283,7 @@ func TestDeleteAfterUnknownCreate(t *testing.T) {
 // TestF004_AnotherSessionsNodeIsNotAdopted: a node of our name that an earlier
 // session owns is about to go with that session.
 func TestF004_AnotherSessionsNodeIsNotAdopted(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		other := open(t, configure(z)).Session()
 		n := newNode("/d", nil)
 		old := "/d/" + n.prefix + "0000000000"
@@ -331,73 +299,48 @@ func TestF004_AnotherSessionsNodeIsNotAdopted(t *testing.T) {
 	})
 }
 
-// TestF003_SurplusIsDeleted: should there ever be two nodes of ours, one goes.
+// TestF003_SurplusIsDeleted: should two nodes of our name ever exist, one goes,
+// even if the connection breaks before it is deleted.
 func TestF003_SurplusIsDeleted(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
-		n := newNode("/d", nil)
-		z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
-		wantErr(t, n.Create(s), ErrUnknown, Unknown)
-		must(t, z.CreateEphemeral(s.ID(), "/d/"+n.prefix+"0000000007", nil))
-		must(t, n.Create(s))
-		wantPlaced(t, z, n, s)
-		if !strings.HasSuffix(n.Path(), "0000000000") {
-			t.Errorf("kept %q, which is not the first", n.Path())
+	for _, cut := range []zktest.Match{{}, {Op: zktest.OpDelete}, {Op: zktest.OpGetData, Nth: 2}} {
+		for _, remove := range []bool{false, true} {
+			inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
+				n := newNode("/d", nil)
+				createUnanswered(t, z, n, s, true)
+				must(t, z.CreateEphemeral(s.ID(), "/d/"+n.prefix+"0000000007", nil))
+				if cut.Op != 0 {
+					cut := z.Faults().DropRequest(cut)
+					wantErr(t, n.Create(s), ErrUnknown, Unknown)
+					if cut.Hits() != 1 || len(z.Children("/d")) != 2 || n.state != nodeThereAndMaybe {
+						t.Fatalf("%d hits, %v, state %d", cut.Hits(), z.Children("/d"), n.state)
+					}
+				}
+				if !remove {
+					must(t, n.Create(s))
+					wantPlaced(t, z, n, s)
+					if !strings.HasSuffix(n.Path(), "0000000000") {
+						t.Errorf("kept %q, which is not the first", n.Path())
+					}
+					return
+				}
+				z.Faults().DropRequest(zktest.Match{Op: zktest.OpDelete, Nth: 2})
+				_, err := n.Remove(s)
+				wantErr(t, err, ErrUnknown, Unknown)
+				if left := len(z.Children("/d")); left != 1 {
+					t.Fatalf("%d nodes are left", left)
+				}
+				if how, err := n.Remove(s); how != RemovedByUs || err != nil {
+					t.Errorf("removed %d, %v", how, err)
+				}
+				wantClean(t, z, n, s.client)
+			})
 		}
-	})
-}
-
-// TestSurplusIsRemembered: the connection breaks before the surplus is deleted.
-func TestSurplusIsRemembered(t *testing.T) {
-	for _, m := range []zktest.Match{{Op: zktest.OpDelete}, {Op: zktest.OpGetData, Nth: 2}} {
-		bubble(t, func(t *testing.T, z *zktest.Server) {
-			s := openIn(t, z)
-			n := newNode("/d", nil)
-			z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
-			wantErr(t, n.Create(s), ErrUnknown, Unknown)
-			must(t, z.CreateEphemeral(s.ID(), "/d/"+n.prefix+"0000000007", nil))
-			cut := z.Faults().DropRequest(m)
-			wantErr(t, n.Create(s), ErrUnknown, Unknown)
-			if cut.Hits() != 1 || len(z.Children("/d")) != 2 {
-				t.Fatalf("%d hits, %v", cut.Hits(), z.Children("/d"))
-			}
-			must(t, n.Create(s))
-			wantPlaced(t, z, n, s)
-		})
 	}
-}
-
-// TestRemoveWithASurplus: Remove, too, deletes all that there is.
-func TestRemoveWithASurplus(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
-		n := newNode("/d", nil)
-		createUnanswered(t, z, n, s, true)
-		must(t, z.CreateEphemeral(s.ID(), "/d/"+n.prefix+"0000000007", nil))
-		z.Faults().DropRequest(zktest.Match{Op: zktest.OpDelete})
-		wantErr(t, n.Create(s), ErrUnknown, Unknown)
-		if n.state != nodeThereAndMaybe {
-			t.Fatalf("state %d", n.state)
-		}
-		z.Faults().DropRequest(zktest.Match{Op: zktest.OpDelete, Nth: 2})
-		_, err := n.Remove(s)
-		wantErr(t, err, ErrUnknown, Unknown)
-		if left := len(z.Children("/d")); left != 1 {
-			t.Fatalf("%d nodes are left", left)
-		}
-		how, err := n.Remove(s)
-		must(t, err)
-		if how != RemovedByUs {
-			t.Errorf("removed %d, not by us", how)
-		}
-		wantClean(t, z, n, s.client)
-	})
 }
 
 // TestCreateAndCount: one request makes the node and tells who else is there.
 func TestCreateAndCount(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		var r recorder
 		n, second := newNode("/d", &r), newNode("/d", nil)
 		children, err := n.CreateAndCount(s)
@@ -451,8 +394,7 @@ func TestCreateAndCount(t *testing.T) {
 
 // TestCreateAtSequence: a node takes another's place in the queue.
 func TestCreateAtSequence(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		writer, later := newNode("/d", nil), newNode("/d", nil)
 		must(t, writer.Create(s))
 		must(t, later.Create(s))
@@ -496,8 +438,7 @@ func TestCreateAtSequence(t *testing.T) {
 // TestF091_DeletedBetweenCreateAndLook: the node is made again, but not for ever, and
 // never under the same path: its name and number may be all that others know.
 func TestF091_DeletedBetweenCreateAndLook(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		writer := newNode("/d", nil)
 		must(t, writer.Create(s))
 		var times atomic.Int32
@@ -539,8 +480,7 @@ func TestF091_DeletedBetweenCreateAndLook(t *testing.T) {
 // TestLostCreateIsMadeAnew: a create whose answer is lost may have been carried
 // out, and the node deleted, before the client looks. Another gets another name.
 func TestLostCreateIsMadeAnew(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		writer, n := newNode("/d", nil), newNode("/d", nil)
 		must(t, writer.Create(s))
 		z.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Path: "/d"})
@@ -564,8 +504,7 @@ func TestLostCreateIsMadeAnew(t *testing.T) {
 // made anew.
 func TestCreateAfterALostDelete(t *testing.T) {
 	for _, lose := range []func(*zktest.Faults, zktest.Match) *zktest.Fault{(*zktest.Faults).DropReply, (*zktest.Faults).DropRequest} {
-		bubble(t, func(t *testing.T, z *zktest.Server) {
-			s := openIn(t, z)
+		inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 			n := newNode("/d", nil)
 			must(t, n.Create(s))
 			before := n.Path()
@@ -583,97 +522,71 @@ func TestCreateAfterALostDelete(t *testing.T) {
 // TestHeartbeatLeavesTheNextNode: the heartbeat finds a node gone that its owner
 // has made anew meanwhile.
 func TestHeartbeatLeavesTheNextNode(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		n := newNode("/d", nil)
 		must(t, n.Create(s))
 		picked, path := s.nodes.pick()
 		must(t, n.Delete(s))
 		must(t, n.Create(s))
-		s.nodes.removePath(picked, path)
+		s.nodes.remove(picked, path)
 		if picked != n || s.nodes.len() != 1 {
 			t.Errorf("%d nodes are kept alive, want the new one", s.nodes.len())
 		}
-		s.nodes.removePath(n, n.Path())
+		s.nodes.remove(n, n.Path())
 		if s.nodes.len() != 0 {
 			t.Error("the node that was picked is kept alive")
 		}
 	})
 }
 
-// TestF005_NodeInTheNextSession: a node that was made, or may have been, in a
-// session that has ended.
+// TestF005_NodeInTheNextSession: a node was made, or may have been, in a session
+// that the server has ended, or that has ended for the client only.
 func TestF005_NodeInTheNextSession(t *testing.T) {
 	for _, made := range []bool{true, false} {
-		bubble(t, func(t *testing.T, z *zktest.Server) {
-			s := openIn(t, z)
-			c := s.client
-			create := func() *Node {
-				n := newNode("/d", &recorder{})
-				if made {
-					must(t, n.Create(s))
-				} else {
-					z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
-					wantErr(t, n.Create(s), ErrUnknown, Unknown)
+		for _, gone := range []bool{true, false} {
+			inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
+				c := s.client
+				create := func() *Node {
+					n := newNode("/d", &recorder{})
+					if made {
+						must(t, n.Create(s))
+					} else {
+						createUnanswered(t, z, n, s, true)
+					}
+					return n
 				}
-				return n
-			}
-			again, never, forgotten := create(), create(), create()
-			z.ExpireSession(s.ID())
-			eventually(t, "a second session", func() bool { return c.Session() != s })
-			next := c.Session()
-
-			must(t, never.Delete(next))
-			how, err := forgotten.Remove(s) // the session that is gone will do
-			if how != RemovedUnknown || err != nil {
-				t.Errorf("removed %d, %v", how, err)
-			}
-			must(t, again.Create(next))
-			wantPlaced(t, z, again, next)
-			must(t, again.Delete(next))
-			wantClean(t, z, again, c)
-		})
-	}
-}
-
-// TestNodeOfSessionThatLingers: a session that has ended for us and not for the
-// server has left its node behind. The next one can take it away.
-func TestNodeOfSessionThatLingers(t *testing.T) {
-	for _, made := range []bool{true, false} {
-		bubble(t, func(t *testing.T, z *zktest.Server) {
-			s := openIn(t, z)
-			c := s.client
-			n := newNode("/d", &recorder{})
-			if made {
-				must(t, n.Create(s))
-			} else {
-				z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
-				wantErr(t, n.Create(s), ErrUnknown, Unknown)
-			}
-			s.end(ErrSessionOver, false)
-			eventually(t, "a second session", func() bool { return c.Session() != s })
-			err := n.Delete(s)
-			wantErr(t, err, ErrSessionOver, SessionOver)
-			if !strings.Contains(err.Error(), "did not confirm the end of session") {
-				t.Errorf("error %q", err)
-			}
-			if len(z.Children("/d")) != 1 {
-				t.Fatal("not there any more")
-			}
-			how, err := n.Remove(c.Session())
-			must(t, err)
-			if how != RemovedByUs {
-				t.Errorf("removed %d, not by us", how)
-			}
-			wantClean(t, z, n, c)
-		})
+				first, again := create(), create()
+				want := RemovedByUs
+				if gone {
+					want = RemovedUnknown
+					z.ExpireSession(s.ID())
+				} else {
+					s.end(ErrSessionOver, false)
+				}
+				eventually(t, "a second session", func() bool { return c.Session() != s })
+				if !gone {
+					err := first.Delete(s)
+					wantErr(t, err, ErrSessionOver, SessionOver)
+					if !strings.Contains(err.Error(), "did not confirm the end of session") || len(z.Children("/d")) != 2 {
+						t.Errorf("error %q; %v", err, z.Children("/d"))
+					}
+					must(t, again.Delete(c.Session()))
+				}
+				if how, err := first.Remove(c.Session()); how != want || err != nil {
+					t.Errorf("removed %d, %v; want %d", how, err, want)
+				}
+				must(t, again.Create(c.Session()))
+				wantPlaced(t, z, again, c.Session())
+				must(t, again.Delete(c.Session()))
+				wantClean(t, z, again, c)
+			})
+		}
 	}
 }
 
 // TestNodeOfLiveSession: a node belongs to one session at a time.
 func TestNodeOfLiveSession(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		other := open(t, configure(z)).Session()
 		n := newNode("/d", nil)
 		must(t, n.Create(s))
@@ -702,21 +615,6 @@ func TestDeleteForbidden(t *testing.T) {
 	})
 }
 
-// TestDirectoryGone: the directory went, and everything in it.
-func TestDirectoryGone(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
-		n := newNode("/d", nil)
-		z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
-		wantErr(t, n.Create(s), ErrUnknown, Unknown)
-		must(t, z.DeleteAll("/d"))
-		wantErr(t, n.Create(s), ErrNoNode, Definite)
-		must(t, s.EnsureDir("/d", nil))
-		must(t, n.Create(s))
-		wantPlaced(t, z, n, s)
-	})
-}
-
 func TestNamed(t *testing.T) {
 	n := NewNode("/d", "lock-", func() string { return "0123" }, nil, nil, nil)
 	for name, want := range map[string]bool{
@@ -742,8 +640,7 @@ func TestNamed(t *testing.T) {
 
 // TestAbandonedWaits: a wait that is given up leaves no watch in the client.
 func TestAbandonedWaits(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		c := s.client
 		ahead := newNode("/d", nil)
 		must(t, ahead.Create(s))
@@ -770,8 +667,7 @@ func TestAbandonedWaits(t *testing.T) {
 // TestWatchKinds: which reads leave which watches, and that they come back
 // after a reconnect.
 func TestWatchKinds(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		c := s.client
 		must(t, s.Create("/d/data", nil, nil))
 		must(t, s.Create("/d/exists", nil, nil))
@@ -835,8 +731,7 @@ func TestWatchKinds(t *testing.T) {
 
 // TestLook: a node that may not be read is there all the same.
 func TestLook(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		c := s.client
 		must(t, s.Create("/d/open", []byte("x"), nil))
 		for _, path := range []string{"/d/secret", "/d/going"} {
@@ -887,8 +782,7 @@ func TestLook(t *testing.T) {
 // TestNotifyDeleted: news of a deletion that come from an answer wait behind the
 // events that came before it.
 func TestNotifyDeleted(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		l := &slowWatcher{arrived: make(chan struct{}), free: make(chan struct{})}
 		for _, path := range []string{"/d/0", "/d/1", "/d/2"} {
 			must(t, s.Create(path, nil, nil))
@@ -932,8 +826,7 @@ func (w *slowWatcher) PathChanged(path string, ev Event) {
 // TestWatchesEndWithTheSession: those who are registered stay so, and the next
 // session has no watches until they read again.
 func TestWatchesEndWithTheSession(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		c := s.client
 		var r recorder
 		c.Watch("/d", &r)
@@ -959,8 +852,7 @@ func TestWatchesEndWithTheSession(t *testing.T) {
 // TestRearmFails: a server that refuses to set the watches again is left, and
 // the next one asked.
 func TestRearmFails(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		var r recorder
 		s.client.Watch("/d", &r)
 		_, _, err := s.Children("/d")
@@ -975,8 +867,7 @@ func TestRearmFails(t *testing.T) {
 
 // TestManyWatches: more than one frame holds.
 func TestManyWatches(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := openIn(t, z)
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		var r recorder
 		const want, long = 1500, 200
 		for i := range want {

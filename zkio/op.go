@@ -67,8 +67,7 @@ func (o Op) Validate() error {
 	return nil
 }
 
-// checkPath checks a path in a transaction as the servers do. go-zookeeper checks
-// those of single requests only.
+// checkPath checks a path as servers do, and go-zookeeper for single requests.
 func checkPath(path string) error {
 	switch {
 	case !strings.HasPrefix(path, "/"):
@@ -79,8 +78,7 @@ func checkPath(path string) error {
 		return errors.New("a path does not end with a slash")
 	}
 	for _, r := range path {
-		// Bytes that are not UTF-8 read as U+FFFD. What is beyond the basic
-		// plane is two surrogates to a server.
+		// Beyond the basic plane are surrogates to a server; bad UTF-8 is U+FFFD.
 		if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
 			return fmt.Errorf("a path has no character %U", r)
 		}

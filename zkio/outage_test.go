@@ -4,7 +4,6 @@ package zkio
 
 import (
 	"bytes"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -36,9 +35,8 @@ func (l *lockedBuffer) String() string {
 // A connection that comes back at the first attempt is nobody's concern.
 func TestOutageIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
-		var log lockedBuffer
 		cfg := configure(z)
-		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		log := logTo(&cfg)
 		open(t, cfg)
 
 		z.Faults().CutAll()
@@ -71,9 +69,8 @@ func TestOpenInAnOutageIsNotLogged(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		refused := z.Faults().Refuse()
 		time.AfterFunc(5*time.Second, refused.Remove)
-		var log lockedBuffer
 		cfg := configure(z)
-		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		log := logTo(&cfg)
 		open(t, cfg)
 		if strings.Contains(log.String(), "reached") || strings.Contains(log.String(), "back") {
 			t.Errorf("logged:\n%s", log.String())

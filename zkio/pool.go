@@ -5,8 +5,6 @@ package zkio
 import (
 	"context"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // A Queue is one of the pool's two.
@@ -20,15 +18,13 @@ const (
 	Releases
 )
 
-// A Task is work for the pool. Run is called once, on one of the client's
-// workers, with the present session; it may block in the session's calls. Once
-// Close has begun, the session may be over, and its calls fail at once. A Task
-// must not call [Client.Close], which waits for it.
+// A Task is work for the pool. One of the client's workers calls Run once, with
+// the present session, in whose calls it may block. Once Close has begun, the
+// session may be over. A Task must not call [Client.Close], which waits for it.
 type Task interface{ Run(s *Session) }
 
-// A Voidable is a [Task] for [Client.SubmitAfter] that may be pointless when its
-// time has come. If Void returns true then, the task is dropped, and takes no
-// worker. Void must not block.
+// A Voidable is a [Task] that [Client.SubmitAfter] drops, without a worker, if Void
+// returns true when its time has come. Void must not block.
 type Voidable interface {
 	Task
 	Void() bool
@@ -48,14 +44,14 @@ const (
 )
 
 // A pool is the fixed set of goroutines that perform every call to ZooKeeper
-// but the heartbeats. They are owned by an errgroup and joined by finish.
+// but the heartbeats. finish joins them.
 //
 // While there is no connected session, tasks wait in their queues, where they
 // cost nothing, and not on workers.
 type pool struct {
 	workers  int
 	fetchers int // the largest number of fetches that run at a time
-	group    errgroup.Group
+	group    sync.WaitGroup
 
 	mu      sync.Mutex // protects what follows
 	work    *sync.Cond // of mu; the workers wait on it
@@ -105,7 +101,7 @@ func (p *pool) acceptsLocked(q Queue) bool {
 	}
 }
 
-// push queues a task that was accepted earlier. It must not be called after finish.
+// push queues a task that was accepted before finish.
 func (p *pool) push(q Queue, t Task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,8 +122,7 @@ func (p *pool) load() (fetches, releases, busy int) {
 	return p.queues[Fetches].len(), p.queues[Releases].len(), p.running[Fetches] + p.running[Releases]
 }
 
-// gate tells the pool the session that tasks are run with from now on, and
-// whether it is connected.
+// gate sets the session for tasks, and whether it is connected.
 func (p *pool) gate(s *Session, open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,14 +141,14 @@ func (p *pool) changedLocked() {
 }
 
 // serve is what a worker runs.
-func (p *pool) serve() error {
+func (p *pool) serve() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
 		t, q, ok := p.takeLocked()
 		if !ok {
 			if p.stage == poolEnds {
-				return nil
+				return
 			}
 			p.work.Wait()
 			continue
@@ -233,12 +228,11 @@ func (p *pool) drainStepLocked(ctx context.Context, grace <-chan struct{}) bool 
 	}
 }
 
-// finish runs what is left in the queues with the session that is over, and
-// joins the workers.
+// finish runs what is left in the queues, and joins the workers.
 func (p *pool) finish() {
 	p.mu.Lock()
 	p.stage = poolEnds
 	p.work.Broadcast()
 	p.mu.Unlock()
-	p.group.Wait() //nolint:errcheck // serve returns nil only
+	p.group.Wait()
 }

@@ -170,97 +170,76 @@ func TestPoolBounded(t *testing.T) {
 	})
 }
 
-// TestPoolDrain: no new fetches, and the releases have their turn.
+// TestPoolDrain: no new fetches, and the releases have their turn, until a grace
+// without a connection or the context ends.
 func TestPoolDrain(t *testing.T) {
-	var never chan struct{} // nil: a channel from outside a bubble would stop its clock
-	setup := func(p *pool) (*journal, *blocker) {
-		var j journal
-		b := newBlocker()
-		p.submit(Releases, b)
-		<-b.started
-		p.gate(p.session, false)
-		p.submit(Fetches, j.task(1))
-		p.submit(Releases, j.task(2))
-		return &j, b
+	for _, tt := range []struct {
+		name                        string
+		connect, free, grace, limit float64 // seconds until that happens; 0 is never
+		took                        float64
+		ran                         []int
+	}{
+		{"the connection comes back", 1, 3, 0, 0, 3, []int{2}},
+		{"it does not", 0, 0, 1, 0, 1, nil},
+		{"ctx ends", 1, 0, 0, 2, 2, []int{2}}, // the blocker goes on
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
+				var j journal
+				b := newBlocker()
+				p.submit(Releases, b)
+				<-b.started
+				p.gate(s, false)
+				p.submit(Fetches, j.task(1))
+				p.submit(Releases, j.task(2))
+				ctx, cancel := context.WithCancel(t.Context())
+				grace := make(chan struct{})
+				later := func(after float64, do func()) {
+					if after > 0 {
+						time.AfterFunc(sec(after), do)
+					}
+				}
+				free := sync.OnceFunc(func() { close(b.free) })
+				later(tt.connect, func() { p.gate(s, true) })
+				later(tt.free, free)
+				later(tt.grace, func() { close(grace) })
+				later(tt.limit, cancel)
+				began := time.Now()
+				p.drain(ctx, grace)
+				cancel()
+				if took := time.Since(began); took != sec(tt.took) {
+					t.Errorf("took %v", took)
+				}
+				free()
+				if got := j.all(); !slices.Equal(got, tt.ran) {
+					t.Errorf("ran %v, want %v", got, tt.ran)
+				}
+				if p.submit(Fetches, j.task(9)) || !p.submit(Releases, j.task(3)) {
+					t.Error("a fetch was taken, or a release refused")
+				}
+				p.finish()
+				if p.submit(Releases, j.task(9)) || p.submit(Fetches, j.task(9)) {
+					t.Error("a task was taken at the end")
+				}
+				got := j.all()
+				if slices.Sort(got); !slices.Equal(got, []int{1, 2, 3}) {
+					t.Errorf("ran %v in the end", got)
+				}
+			})
+		})
 	}
-	// after checks what has run, that Submit says what it should, and that the
-	// rest is run in the end.
-	after := func(t *testing.T, p *pool, j *journal, want ...int) {
-		t.Helper()
-		if got := j.all(); !slices.Equal(got, want) {
-			t.Errorf("ran %v, want %v", got, want)
+	inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
+		p.gate(s, false)
+		began := time.Now()
+		p.drain(t.Context(), nil) // nothing to do
+		if took := time.Since(began); took != 0 {
+			t.Errorf("took %v", took)
 		}
-		if p.submit(Fetches, j.task(9)) || !p.submit(Releases, j.task(3)) {
-			t.Error("a fetch was taken, or a release refused")
-		}
-		p.finish()
-		if p.submit(Releases, j.task(9)) || p.submit(Fetches, j.task(9)) {
-			t.Error("a task was taken at the end")
-		}
-		got := j.all()
-		slices.Sort(got)
-		if !slices.Equal(got, []int{1, 2, 3}) {
-			t.Errorf("ran %v in the end", got)
-		}
-	}
-	t.Run("the connection comes back", func(t *testing.T) {
-		inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
-			j, b := setup(p)
-			time.AfterFunc(time.Second, func() { p.gate(s, true) })
-			time.AfterFunc(3*time.Second, func() { close(b.free) })
-			began := time.Now()
-			p.drain(t.Context(), never)
-			if took := time.Since(began); took != 3*time.Second {
-				t.Errorf("took %v", took)
-			}
-			after(t, p, j, 2)
-		})
-	})
-	t.Run("it does not", func(t *testing.T) {
-		inPool(t, 9, func(t *testing.T, p *pool, _ *Session) {
-			j, b := setup(p)
-			grace := make(chan struct{})
-			time.AfterFunc(time.Second, func() { close(grace) })
-			began := time.Now()
-			p.drain(t.Context(), grace)
-			if took := time.Since(began); took != time.Second {
-				t.Errorf("took %v", took)
-			}
-			close(b.free)
-			after(t, p, j)
-		})
-	})
-	t.Run("ctx ends", func(t *testing.T) {
-		inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
-			j, b := setup(p)
-			time.AfterFunc(time.Second, func() { p.gate(s, true) }) // not before drain has begun
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			defer cancel()
-			began := time.Now()
-			p.drain(ctx, never) // the blocker goes on
-			if took := time.Since(began); took != 2*time.Second {
-				t.Errorf("took %v", took)
-			}
-			close(b.free)
-			after(t, p, j, 2)
-		})
-	})
-	t.Run("nothing to do", func(t *testing.T) {
-		inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
-			p.gate(s, false)
-			began := time.Now()
-			p.drain(t.Context(), never)
-			if took := time.Since(began); took != 0 {
-				t.Errorf("took %v", took)
-			}
-		})
 	})
 }
 
 func TestDelays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPool(9)
-		p.gate(new(Session), true)
+	inPool(t, 9, func(t *testing.T, p *pool, _ *Session) {
 		d := newDelays(p, newClock(nil))
 		began := time.Now()
 		var mu sync.Mutex
@@ -314,9 +293,7 @@ func (v voidable) Void() bool { return v.void }
 
 // Many tasks that were delayed at once leave no memory behind.
 func TestManyDelaysLeaveNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPool(9)
-		p.gate(new(Session), true)
+	inPool(t, 9, func(t *testing.T, p *pool, _ *Session) {
 		d := newDelays(p, newClock(nil))
 		for i := range 10 * delaysKeep {
 			d.add(time.Duration(1+i), Releases, task(func(*Session) {}))
@@ -333,9 +310,7 @@ func TestManyDelaysLeaveNothing(t *testing.T) {
 // TestVoidTasks: what is void when its time has come is dropped; the others, and
 // what is left at the end, are run.
 func TestVoidTasks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPool(9)
-		p.gate(new(Session), true)
+	inPool(t, 9, func(t *testing.T, p *pool, _ *Session) {
 		d := newDelays(p, newClock(nil))
 		var ran atomic.Int32
 		count := task(func(*Session) { ran.Add(1) })

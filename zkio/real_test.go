@@ -19,13 +19,13 @@ import (
 // These tests need a real ZooKeeper, because only it, or only real sockets,
 // can show what they are about.
 
-// A cable is a Dialer whose connections the test can cut and silence.
+// A cable is a Dialer whose connections the test can cut.
 type cable struct {
 	dialer net.Dialer
 	to     atomic.Pointer[string] // if set, where every dial goes
 
 	mu     sync.Mutex // protects what follows
-	conns  []*cableConn
+	conns  []net.Conn
 	broken bool // dials fail
 }
 
@@ -43,9 +43,8 @@ func (c *cable) dial(ctx context.Context, network, addr string) (net.Conn, error
 		conn.Close()
 		return nil, context.DeadlineExceeded
 	}
-	cc := &cableConn{Conn: conn}
-	c.conns = append(c.conns, cc)
-	return cc, nil
+	c.conns = append(c.conns, conn)
+	return conn, nil
 }
 
 // cut closes the connections.
@@ -70,37 +69,6 @@ func (c *cable) plug() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.broken = false
-}
-
-// silence lets nothing pass any more, without a sign of it, and has dials fail.
-func (c *cable) silence() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.broken = true
-	for _, conn := range c.conns {
-		conn.mute.Store(true)
-	}
-}
-
-type cableConn struct {
-	net.Conn
-	mute atomic.Bool
-}
-
-func (c *cableConn) Write(p []byte) (int, error) {
-	if c.mute.Load() {
-		return len(p), nil
-	}
-	return c.Conn.Write(p)
-}
-
-func (c *cableConn) Read(p []byte) (int, error) {
-	for {
-		n, err := c.Conn.Read(p)
-		if err != nil || !c.mute.Load() {
-			return n, err
-		}
-	}
 }
 
 // setUp returns the Config of a client of a real server, with a session timeout
@@ -140,69 +108,8 @@ func until(t *testing.T, what string, ok func() bool) {
 func TestRealCalls(t *testing.T) {
 	t.Parallel()
 	cfg, _, dir := setUp(t, realzk.Shared(t))
-	cfg.Dialer = nil // names are resolved, and dialed, by ourselves
-	c := open(t, cfg)
-	s := c.Session()
-	if s.Timeout() != 4*time.Second || s.ID() == 0 {
-		t.Errorf("session %#x, timeout %v", s.ID(), s.Timeout())
-	}
-	must(t, s.EnsureDir(dir, nil))
-	must(t, s.EnsureDir(dir, nil))
-	if st, ok, err := s.Exists(dir); err != nil || !ok || st.NumChildren != 0 {
-		t.Errorf("%s: %v %v %+v", dir, err, ok, st)
-	}
-
-	var r recorder
-	n := newNode(dir, &r)
-	must(t, n.Create(s))
-	if !s.Lease().InForce() {
-		t.Error("no lease")
-	}
-	data, st, err := s.Get(n.Path())
-	must(t, err)
-	if string(data) != "data" || st.Czxid != n.Czxid() || st.EphemeralOwner != s.ID() {
-		t.Errorf("node %q: %q %+v", n.Path(), data, st)
-	}
-	must(t, s.Prove(n.Path()))
-	names, st, err := s.Children(dir)
-	must(t, err)
-	if len(names) != 1 || names[0] != n.Name() || st.NumChildren != 1 {
-		t.Errorf("children %v %+v", names, st)
-	}
-	wantErr(t, s.EnsureDir(n.Path()+"/x", nil), ErrNoChildrenForEphemerals, Definite)
-
-	res, err := s.Multi(CreateOp(dir+"/a", []byte("1"), nil), SetOp(dir+"/a", []byte("2"), 0), CheckOp(dir+"/a", 1), DeleteOp(dir+"/a", 1))
-	must(t, err)
-	if res[0].Path != dir+"/a" || res[1].Stat.Version != 1 {
-		t.Errorf("results %+v", res)
-	}
-	res, err = s.Multi(CheckOp(n.Path(), -1), SetOp(dir+"/a", nil, -1), CheckOp(n.Path(), -1))
-	wantErr(t, err, ErrNoNode, Definite)
-	if len(res) != 3 || res[0].Err != nil || !is(res[1].Err, ErrNoNode) || res[2].Err != nil {
-		t.Errorf("results %+v", res)
-	}
-	proofs := c.Stats().Proofs
-	wantErr(t, s.Prove(dir+"/a"), ErrNoNode, Definite)
-	wantErr(t, s.Create(dir+"/bad", nil, []ACL{{PermAll, "digest", "no colon"}}), ErrInvalidACL, Definite)
-	wantErr(t, s.Create(dir+"/bad", nil, []ACL{{PermAll, "nonsense", "x"}}), ErrInvalidACL, Definite)
-	wantErr(t, s.Delete(dir, -1), ErrNotEmpty, Definite)
-	if c.Stats().Proofs != proofs {
-		t.Error("refusals are taken for proofs")
-	}
-	must(t, s.Create(dir+"/big", make([]byte, 1<<20-10_000), nil))
-	wantErr(t, s.Create(dir+"/bigger", make([]byte, 1<<20), nil), ErrBadArguments, Definite)
-	must(t, s.Delete(dir+"/big", 0))
-	must(t, s.Sync(dir))
-
-	how, err := n.Remove(s)
-	must(t, err)
-	if how != RemovedByUs {
-		t.Error("who else?")
-	}
-	mustClose(t, c)
-	if !s.Gone() {
-		t.Error("not gone")
-	}
+	cfg.Dialer = nil // the client resolves and dials by itself
+	checkCalls(t, open(t, cfg), dir)
 }
 
 // TestRealAuth: credentials work, again after a reconnect, and refused ones are
@@ -362,10 +269,11 @@ func TestRealSilence(t *testing.T) {
 	for i := range 3 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			cfg, wires, dir := setUp(t, zk)
+			relay := realzk.NewRelay(t, zk.Addr())
+			cfg, _, dir := setUp(t, zk)
 			var r recorder
 			cfg.SessionTimeout = 2 * time.Second
-			cfg.Listener = &r
+			cfg.Listener, cfg.Dialer, cfg.Servers = &r, nil, []string{relay.Addr()}
 			c := open(t, cfg)
 			s := c.Session()
 			n := mustCreate(t, s, dir, nil)
@@ -381,7 +289,7 @@ func TestRealSilence(t *testing.T) {
 			case <-t.Context().Done():
 			}
 			lease := s.Lease()
-			wires.silence()
+			relay.Cut()
 			until(t, "the node is gone", func() bool { return len(gone.lines()) > 0 })
 			now := time.Now()
 			lapses, at := r.lapsed()
@@ -392,8 +300,7 @@ func TestRealSilence(t *testing.T) {
 			if margin := now.Sub(at); margin < s.Timeout()/12 {
 				t.Errorf("margin %v", margin)
 			}
-			wires.cut()
-			wires.plug()
+			relay.Mend()
 		})
 	}
 }

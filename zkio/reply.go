@@ -3,6 +3,7 @@
 package zkio
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
@@ -90,21 +91,12 @@ func checkStat(r *jute.Reader) {
 	r.Int64() // Pzxid
 }
 
-// checkACL passes over an access control list, which must not be the null vector.
+// checkACL passes over an access control list.
 func checkACL(r *jute.Reader) error {
-	n := int(r.Int32())
-	if n < 0 || n > r.Len()/12 {
-		return fmt.Errorf("%w: an access control list of %d entries in %d bytes", jute.ErrMalformed, n, r.Len())
-	}
-	for range n {
-		r.Int32()     // the permissions
-		for range 2 { // the scheme and the id
-			if err := checkText(r); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return checkVector(r, "entries of an ACL", 12, func() error {
+		r.Int32()                                 // the permissions
+		return cmp.Or(checkText(r), checkText(r)) // the scheme and the id
+	})
 }
 
 // checkText passes over a string, which must not be the null string.
@@ -115,14 +107,19 @@ func checkText(r *jute.Reader) error {
 	return nil
 }
 
-// checkTexts passes over a vector of strings, which must not be the null vector.
+// checkTexts passes over a vector of strings.
 func checkTexts(r *jute.Reader) error {
+	return checkVector(r, "strings", 4, func() error { return checkText(r) })
+}
+
+// checkVector passes over a vector, not null, whose elements have size bytes or more.
+func checkVector(r *jute.Reader, what string, size int, check func() error) error {
 	n := int(r.Int32())
-	if n < 0 || n > r.Len()/4 {
-		return fmt.Errorf("%w: a vector of %d strings in %d bytes", jute.ErrMalformed, n, r.Len())
+	if n < 0 || n > r.Len()/size {
+		return fmt.Errorf("%w: %d %s in %d bytes", jute.ErrMalformed, n, what, r.Len())
 	}
 	for range n {
-		if err := checkText(r); err != nil {
+		if err := check(); err != nil {
 			return err
 		}
 	}

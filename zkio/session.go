@@ -19,17 +19,15 @@ var (
 )
 
 // A Session is one ZooKeeper session, from its creation to its end. A client has
-// one after the other. Each is an epoch of its own, with a go-zookeeper
-// connection object of its own, so that no request of one can take effect in
-// another.
+// one after the other, each with a go-zookeeper connection object of its own, so
+// that no request of one can take effect in another.
 //
-// Its calls block until the server has answered or the session is over. While
-// there is no connection they wait for one; when every server has been tried in
-// vain they fail with ErrNotSent. Any number of goroutines may make calls at the
-// same time. A result that arrives when the session is over is discarded: the
-// call fails with ErrSessionOver, or with ErrClosed if the client was closed. If
-// the call was to change something and may have done so, the error wraps
-// ErrUnknown as well.
+// Any number of goroutines may make calls at the same time. A call blocks until
+// the server has answered or the session is over. It waits for a connection, and
+// fails with ErrNotSent when every server was tried in vain. A result that
+// arrives when the session is over is discarded: the call fails with
+// ErrSessionOver, or ErrClosed if the client was closed, and with ErrUnknown as
+// well if it may have changed something.
 type Session struct {
 	client *Client
 	epoch  uint64
@@ -77,7 +75,7 @@ func newSession(c *Client, epoch uint64) *Session {
 		change:      make(chan struct{}),
 		password:    make([]byte, 16), // what to send for a new session
 	}
-	s.leases = newLeaseTracker(c.clock, c.cfg.LostMargin, &c.stats.proofs, func(l *Lease) {
+	s.leases = newLeaseTracker(c.clock.now, c.cfg.LostMargin, &c.stats.proofs, func(l *Lease) {
 		c.dispatcher.push(notice{lapsed: l})
 	})
 	s.nodes.wake = make(chan struct{}, 1)
@@ -86,8 +84,7 @@ func newSession(c *Client, epoch uint64) *Session {
 	return s
 }
 
-// Epoch returns the session's number, which counts up from 1 over the sessions
-// of a client.
+// Epoch returns the session's number among those of its client, from 1 up.
 func (s *Session) Epoch() uint64 { return s.epoch }
 
 // ID returns the session's id, which is what its nodes have as EphemeralOwner.
@@ -96,10 +93,10 @@ func (s *Session) ID() int64 { return s.id.Load() }
 // Timeout returns the timeout that the servers granted.
 func (s *Session) Timeout() time.Duration { return time.Duration(s.timeout.Load()) }
 
-// Connection returns the number of the session's present or last connection,
-// counted from 1. As long as it stays the same, watch events arrive in the order
-// of the changes, and before the answer to any read that saw those. What happened
-// during an outage is told afterwards, in no particular order.
+// Connection returns the number of the session's present or last connection, from
+// 1 up. While it stays the same, watch events arrive in the order of the changes,
+// and before the answer to any read that saw those. What happened during an
+// outage is told afterwards, in no particular order.
 func (s *Session) Connection() uint64 { return s.connections.Load() }
 
 // Client returns the session's client.
@@ -108,12 +105,10 @@ func (s *Session) Client() *Client { return s.client }
 // Err returns nil while the session may be alive, and then why it is over: an
 // error that wraps ErrSessionOver, or ErrClosed if the client was closed.
 func (s *Session) Err() error {
-	select {
-	case <-s.over:
+	if isClosed(s.over) {
 		return s.err
-	default:
-		return nil
 	}
+	return nil
 }
 
 // Gone reports whether a server has said that the session has ended. Its
@@ -130,24 +125,8 @@ func (s *Session) Gone() bool { return s.gone.Load() }
 // proof, and between a lapse and the next proof, it is one that is not in force.
 func (s *Session) Lease() *Lease { return s.leases.current.Load() }
 
-// sleep waits for d, and reports false as soon as the session is over.
-func (s *Session) sleep(d time.Duration) bool {
-	if d <= 0 {
-		return s.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-s.over:
-		return false
-	}
-}
-
-// attempting notes that another attempt to connect begins. When every server
-// was tried in vain it logs that, once in an outage: while the lease lasts,
-// nothing else tells of it. (While there has been no session yet, [Open] will.)
+// attempting notes that another attempt to connect begins. Once in an outage, it
+// logs that every server was tried in vain; before the first session [Open] tells.
 func (s *Session) attempting() {
 	servers := len(s.client.hosts.servers)
 	s.mu.Lock()
@@ -236,8 +215,7 @@ func (s *Session) disconnected(w *wire) {
 	}
 }
 
-// refused notes that a server has closed a connection in the handshake. It ends
-// the session if servers have been doing so for long.
+// refused notes that a server has closed a connection in the handshake.
 func (s *Session) refused() {
 	s.mu.Lock()
 	var forTooLong bool
@@ -269,13 +247,6 @@ func (s *Session) publish() {
 	s.gateLocked()
 }
 
-// told reports whether the client's users know the session.
-func (s *Session) told() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.published
-}
-
 // await returns the present connection, or waits for one as long as neither ctx
 // nor grace has ended.
 func (s *Session) await(ctx context.Context, grace <-chan struct{}) *wire {
@@ -283,11 +254,10 @@ func (s *Session) await(ctx context.Context, grace <-chan struct{}) *wire {
 		s.mu.Lock()
 		w, change := s.link.wire, s.change
 		s.mu.Unlock()
-		if w != nil && !w.isClosed() {
+		if w != nil && !isClosed(w.closed) {
 			return w
 		}
-		// A connection that was closed just now is there until that is noticed,
-		// which is a change, too.
+		// That a connection was closed is noticed a moment later, by a change.
 		select {
 		case <-change:
 		case <-s.over:

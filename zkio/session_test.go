@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,105 +21,112 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
+// TestCalls: so does the embedded one.
 func TestCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
-		if s.Epoch() != 1 || s.ID() == 0 || s.Timeout() != 4*time.Second || s.Client() != c || s.Err() != nil {
-			t.Fatalf("session %d %#x %v %v", s.Epoch(), s.ID(), s.Timeout(), s.Err())
+		checkCalls(t, open(t, configure(z)), "/a/b")
+		if n := z.Requests(zktest.OpCreateContainer); n < 2 {
+			t.Errorf("%d containers: want the directories to be", n)
 		}
-		must(t, s.Create("/a", []byte("1"), nil))
-		wantErr(t, s.Create("/a", nil, nil), ErrNodeExists, Definite)
-		wantErr(t, s.Create("/b/c", nil, nil), ErrNoNode, Definite)
+	})
+}
 
-		data, st, err := s.Get("/a")
-		must(t, err)
-		if string(data) != "1" || st.Version != 0 || st.EphemeralOwner != 0 || st.Czxid == 0 || st.DataLength != 1 {
-			t.Errorf("get: %q %+v", data, st)
-		}
-		st, err = s.Set("/a", []byte("22"), 0)
-		must(t, err)
-		if st.Version != 1 || st.DataLength != 2 {
-			t.Errorf("set: %+v", st)
-		}
-		_, err = s.Set("/a", nil, 0)
-		wantErr(t, err, ErrBadVersion, Definite)
+// checkCalls makes every kind of call below dir, which it makes, and closes c.
+func checkCalls(t *testing.T, c *Client, dir string) {
+	t.Helper()
+	s := c.Session()
+	if s.Epoch() != 1 || s.ID() == 0 || s.Timeout() != 4*time.Second || s.Client() != c || s.Err() != nil {
+		t.Fatalf("session %d %#x %v %v", s.Epoch(), s.ID(), s.Timeout(), s.Err())
+	}
+	n := mustCreate(t, s, dir, nil) // it keeps the container
+	for _, again := range []string{dir, "/"} {
+		must(t, s.EnsureDir(again, nil))
+	}
+	wantErr(t, s.EnsureDir(n.Path()+"/x", nil), ErrNoChildrenForEphemerals, Definite)
+	if !s.Lease().InForce() {
+		t.Error("no lease")
+	}
+	data, st, err := s.Get(n.Path())
+	must(t, err)
+	if string(data) != "data" || st.Czxid != n.Czxid() || st.EphemeralOwner != s.ID() || st.DataLength != 4 {
+		t.Errorf("node %q: %q %+v", n.Path(), data, st)
+	}
+	must(t, s.Prove(n.Path()))
 
-		must(t, s.Create("/a/x", nil, nil))
-		names, st, err := s.Children("/a")
-		must(t, err)
-		if len(names) != 1 || names[0] != "x" || st.NumChildren != 1 {
-			t.Errorf("children: %v %+v", names, st)
-		}
-		wantErr(t, s.Delete("/a", -1), ErrNotEmpty, Definite)
-		must(t, s.Delete("/a/x", 0))
-		wantErr(t, s.Delete("/a/x", -1), ErrNoNode, Definite)
-		if _, ok, err := s.Exists("/a/x"); ok || err != nil {
-			t.Errorf("exists: %v %v", ok, err)
-		}
-		if st, ok, err := s.Exists("/a"); !ok || err != nil || st.Version != 1 {
-			t.Errorf("exists: %+v %v %v", st, ok, err)
-		}
-		must(t, s.Sync("/a"))
-		must(t, s.Prove("/a"))
-		wantErr(t, s.Prove("/nowhere"), ErrNoNode, Definite)
+	a, none := dir+"/a", dir+"/none"
+	must(t, s.Create(a, []byte("1"), nil))
+	st, err = s.Set(a, []byte("22"), 0)
+	must(t, err)
+	if st.Version != 1 || st.DataLength != 2 || st.EphemeralOwner != 0 {
+		t.Errorf("set: %+v", st)
+	}
+	names, st, err := s.Children(dir)
+	must(t, err)
+	if slices.Sort(names); !slices.Equal(names, []string{n.Name(), "a"}) || st.NumChildren != 2 {
+		t.Errorf("children: %v %+v", names, st)
+	}
+	if st, there, err := s.Exists(a); !there || err != nil || st.Version != 1 {
+		t.Errorf("exists: %+v %v %v", st, there, err)
+	}
+	if _, there, err := s.Exists(none); there || err != nil {
+		t.Errorf("exists: %v %v", there, err)
+	}
+	must(t, s.Sync(dir))
+	must(t, s.Delete(a, 1))
 
-		_, _, err = s.Get("relative")
+	res, err := s.Multi(CreateOp(a, []byte("1"), nil), SetOp(a, []byte("2"), 0), CheckOp(a, 1), CreateOp(none, nil, nil), DeleteOp(none, 0))
+	must(t, err)
+	if len(res) != 5 || res[0].Path != a || res[1].Stat.Version != 1 || res[3].Path != none {
+		t.Errorf("results %+v", res)
+	}
+	proofs := c.Stats().Proofs
+	res, err = s.Multi(SetOp(a, []byte("3"), -1), CheckOp(none, -1), DeleteOp(a, -1))
+	wantErr(t, err, ErrNoNode, Definite)
+	if want := "zkio: transaction " + none + ": no such node"; !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error %q, want %q", err, want)
+	}
+	if len(res) != 3 || res[0].Err != nil || !is(res[1].Err, ErrNoNode) || res[2].Err != nil {
+		t.Errorf("results %+v", res)
+	}
+	if data, _, err := s.Get(a); string(data) != "2" || err != nil {
+		t.Errorf("a failed transaction left %q, %v", data, err)
+	}
+	for _, ops := range [][]Op{{}, {{}}, {CheckOp("a", -1)}, {CheckOp("/a/", -1)}, {CheckOp("//a", -1)}, {CheckOp("", -1)}, {CreateOp("/c", make([]byte, 2<<20), nil)}} {
+		_, err := s.Multi(ops...)
 		wantErr(t, err, ErrBadArguments, Definite)
-		wantErr(t, s.Create("/big", make([]byte, 2<<20), nil), ErrBadArguments, Definite)
-		mustClose(t, c)
-		for _, err := range []error{
-			s.Create("/b", nil, nil), s.Delete("/a", -1), s.Sync("/a"), s.Prove("/a"), s.EnsureDir("/d", nil), s.Err(),
-		} {
-			wantErr(t, err, ErrClosed, Closed)
-		}
-	})
-}
-
-func TestMulti(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
-		res, err := s.Multi(CreateOp("/a", []byte("1"), nil), SetOp("/a", []byte("2"), 0), CheckOp("/a", 1), CreateOp("/b", nil, nil), DeleteOp("/b", 0))
-		must(t, err)
-		if len(res) != 5 || res[0].Path != "/a" || res[1].Stat.Version != 1 || res[3].Path != "/b" {
-			t.Errorf("results %+v", res)
-		}
-		res, err = s.Multi(SetOp("/a", []byte("3"), -1), CheckOp("/b", -1), DeleteOp("/a", -1))
-		wantErr(t, err, ErrNoNode, Definite)
-		if want := "zkio: transaction /b: no such node"; !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("error %q, want %q", err, want)
-		}
-		if len(res) != 3 || res[0].Err != nil || !is(res[1].Err, ErrNoNode) || res[2].Err != nil {
-			t.Errorf("results %+v", res)
-		}
-		if data, _, _ := z.Get("/a"); string(data) != "2" {
-			t.Errorf("a failed transaction left %q", data)
-		}
-		for _, ops := range [][]Op{{}, {{}}, {CheckOp("a", -1)}, {CheckOp("/a/", -1)}, {CheckOp("//a", -1)}, {CheckOp("", -1)}, {CreateOp("/c", make([]byte, 2<<20), nil)}} {
-			_, err := s.Multi(ops...)
-			wantErr(t, err, ErrBadArguments, Definite)
-		}
-	})
-}
-
-func TestEnsureDir(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
-		must(t, s.EnsureDir("/a/b/c", nil))
-		must(t, s.EnsureDir("/a/b/c", nil))
-		must(t, s.EnsureDir("/a/b/d", nil))
-		must(t, s.EnsureDir("/", nil))
-		if !z.Exists("/a/b/c") || !z.Exists("/a/b/d") {
-			t.Error("not there")
-		}
-		if n := z.Requests(zktest.OpCreate); n != 0 {
-			t.Errorf("%d plain creates: want containers", n)
-		}
-		n := mustCreate(t, s, "/a/b/c", nil)
-		wantErr(t, s.EnsureDir(n.Path()+"/x", nil), ErrNoChildrenForEphemerals, Definite)
-	})
+	}
+	for _, tt := range []struct {
+		err  error
+		want error
+	}{
+		{s.Create(a, nil, nil), ErrNodeExists},
+		{s.Create(none+"/c", nil, nil), ErrNoNode},
+		{s.Create(none, nil, []ACL{{PermAll, "digest", "no colon"}}), ErrInvalidACL},
+		{s.Create(none, nil, []ACL{{PermAll, "nonsense", "x"}}), ErrInvalidACL},
+		{s.Create(none, make([]byte, 1<<20), nil), ErrBadArguments},
+		{func() error { _, err := s.Set(a, nil, 7); return err }(), ErrBadVersion},
+		{func() error { _, _, err := s.Get("relative"); return err }(), ErrBadArguments},
+		{s.Delete(dir, -1), ErrNotEmpty},
+		{s.Delete(none, -1), ErrNoNode},
+		{s.Prove(none), ErrNoNode},
+	} {
+		wantErr(t, tt.err, tt.want, Definite)
+	}
+	if c.Stats().Proofs != proofs {
+		t.Error("refusals are taken for proofs")
+	}
+	must(t, s.Create(none, make([]byte, 1<<20-10_000), nil))
+	must(t, s.Delete(none, 0))
+	if how, err := n.Remove(s); how != RemovedByUs || err != nil {
+		t.Errorf("removed %d, %v", how, err)
+	}
+	mustClose(t, c)
+	if !s.Gone() {
+		t.Error("not gone")
+	}
+	for _, err := range []error{s.Create(none, nil, nil), s.Delete(a, -1), s.Sync(a), s.Prove(a), s.EnsureDir(dir, nil), s.Err()} {
+		wantErr(t, err, ErrClosed, Closed)
+	}
 }
 
 // TestEnsureDirWithoutRights: who may not create on the upper levels may still
@@ -142,10 +150,7 @@ func TestEnsureDirWithoutRights(t *testing.T) {
 // TestListener follows a client through its life.
 func TestListener(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
-		var r recorder
-		cfg := configure(z)
-		cfg.Listener = &r
-		c := open(t, cfg)
+		c, r := openTold(t, z)
 		first := c.Session()
 		mustCreate(t, first, "/d", nil)
 		z.ExpireSession(first.ID())
@@ -176,10 +181,7 @@ func TestListener(t *testing.T) {
 // its lease ends in time by itself.
 func TestF041_ExpiryWhileDisconnected(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
-		var r recorder
-		cfg := configure(z)
-		cfg.Listener = &r
-		c := open(t, cfg)
+		c, r := openTold(t, z)
 		s := c.Session()
 		n := mustCreate(t, s, "/d", nil)
 		refuse := z.Faults().Refuse()
@@ -339,10 +341,7 @@ func TestF041_SilentPartition(t *testing.T) {
 	for _, after := range []time.Duration{0, 100 * time.Millisecond, 700 * time.Millisecond, 1300 * time.Millisecond, 10 * time.Second} {
 		t.Run(after.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, z *zktest.Server) {
-				var r recorder
-				cfg := configure(z)
-				cfg.Listener = &r
-				c := open(t, cfg)
+				c, r := openTold(t, z)
 				s := c.Session()
 				n := mustCreate(t, s, "/d", nil)
 				time.Sleep(after)
@@ -373,10 +372,7 @@ func TestF041_SilentPartition(t *testing.T) {
 // one stays what it is.
 func TestLapsedLeaseStaysLapsed(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
-		var r recorder
-		cfg := configure(z)
-		cfg.Listener = &r
-		c := open(t, cfg)
+		c, r := openTold(t, z)
 		s := c.Session()
 		if s.Lease() == nil || s.Lease().InForce() || !s.Lease().Lapsed() {
 			t.Fatal("a lease before the first proof")
@@ -415,9 +411,7 @@ func TestLapsedLeaseStaysLapsed(t *testing.T) {
 
 // TestIdleSessionMakesNoWrites: without nodes there is nothing to prove.
 func TestIdleSessionMakesNoWrites(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
 		time.Sleep(time.Minute)
 		n := mustCreate(t, s, "/d", nil)
 		time.Sleep(time.Minute)
@@ -436,9 +430,7 @@ func TestIdleSessionMakesNoWrites(t *testing.T) {
 
 // TestWritesKeepTheHeartbeatQuiet: what the session writes anyway is proof.
 func TestWritesKeepTheHeartbeatQuiet(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
 		mustCreate(t, s, "/d", nil)
 		before := z.Requests(zktest.OpMulti)
 		for range 100 {
@@ -455,9 +447,7 @@ func TestWritesKeepTheHeartbeatQuiet(t *testing.T) {
 // TestHeartbeatFindsNodeGone: the heartbeat tells the watchers of a node that
 // it finds gone, and goes on with the others.
 func TestHeartbeatFindsNodeGone(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
 		var gone, kept recorder
 		a, b := mustCreate(t, s, "/d", nil), mustCreate(t, s, "/d", nil)
 		// Nobody reads the nodes, so the server has no watch to tell of.
@@ -596,9 +586,7 @@ func TestF073_LongOutage(t *testing.T) {
 
 // TestReconnectIsQuick: a connection that lasted is replaced at once.
 func TestReconnectIsQuick(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
 		for range 20 {
 			time.Sleep(time.Second)
 			began := time.Now()
@@ -723,74 +711,45 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestCloseWithoutConnection: Close says what it could not do, and does not
-// wait for long.
-func TestCloseWithoutConnection(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
-		refuse := z.Faults().Refuse()
-		z.Faults().CutAll()
-		time.Sleep(time.Second)
-		began := time.Now()
-		err := c.Close(t.Context())
-		wantErr(t, err, ErrUnknown, Unknown)
-		if took := time.Since(began); took > closeGrace+100*time.Millisecond {
-			t.Errorf("took %v", took)
-		}
-		if s.Gone() {
-			t.Error("gone: but nobody knows")
-		}
-		if err := c.Close(t.Context()); !is(err, ErrUnknown) {
-			t.Errorf("the second Close says %v", err)
-		}
-		refuse.Remove()
-	})
-}
-
-// TestCloseDuringReconnect: a connection that is there soon is waited for, so
-// that the session does not linger.
-func TestCloseDuringReconnect(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		z.Faults().RefuseFor(300 * time.Millisecond)
-		z.Faults().CutAll()
-		mustClose(t, c)
-		if n := len(z.Sessions()); n != 0 {
-			t.Errorf("%d sessions are left", n)
-		}
-	})
-}
-
-// TestCloseReplyLost: the server ends the session, and the client learns it
-// when it tries to resume it.
-func TestCloseReplyLost(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		s := c.Session()
-		z.Faults().DropReply(zktest.Match{Op: zktest.OpClose})
-		mustClose(t, c)
-		wantErr(t, s.Err(), ErrClosed, Closed)
-		if !s.Gone() {
-			t.Error("not gone")
-		}
-	})
-}
-
-// TestCloseUnanswered: ctx bounds the waiting for a server that is silent.
-func TestCloseUnanswered(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		c := open(t, configure(z))
-		hole := z.Faults().BlackholeAll()
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		began := time.Now()
-		wantErr(t, c.Close(ctx), ErrUnknown, Unknown)
-		if took := time.Since(began); took > 400*time.Millisecond {
-			t.Errorf("took %v", took)
-		}
-		hole.Remove()
-	})
+// TestClose: Close ends the session, or says that it may linger, and does not wait
+// for long.
+func TestClose(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		fault     func(f *zktest.Faults)
+		limit     time.Duration // of ctx
+		most      time.Duration
+		confirmed bool
+	}{
+		{"no connection", func(f *zktest.Faults) { f.Refuse(); f.CutAll(); time.Sleep(time.Second) }, time.Hour, closeGrace, false},
+		{"connection soon back", func(f *zktest.Faults) { f.RefuseFor(300 * time.Millisecond); f.CutAll() }, time.Hour, closeGrace, true},
+		{"answer lost", func(f *zktest.Faults) { f.DropReply(zktest.Match{Op: zktest.OpClose}) }, time.Hour, closeGrace, true},
+		{"silent server", func(f *zktest.Faults) { f.BlackholeAll() }, 300 * time.Millisecond, 300 * time.Millisecond, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
+				tt.fault(z.Faults())
+				ctx, cancel := context.WithTimeout(t.Context(), tt.limit)
+				defer cancel()
+				began := time.Now()
+				err := c.Close(ctx)
+				if took := time.Since(began); took > tt.most+100*time.Millisecond {
+					t.Errorf("took %v", took)
+				}
+				wantErr(t, s.Err(), ErrClosed, Closed)
+				if again := c.Close(ctx); again != err || (err == nil) != tt.confirmed || s.Gone() != tt.confirmed {
+					t.Errorf("Close says %v, then %v; gone %t, want %t", err, again, s.Gone(), tt.confirmed)
+				}
+				if tt.confirmed {
+					if n := len(z.Sessions()); n != 0 {
+						t.Errorf("%d sessions are left", n)
+					}
+				} else {
+					wantErr(t, err, ErrUnknown, Unknown)
+				}
+			})
+		})
+	}
 }
 
 // TestF097_CloseInAnOutage: ctx bounds Close whatever go-zookeeper is doing at that

@@ -24,17 +24,5 @@ func statOf(st *zk.Stat) Stat {
 	if st == nil {
 		return Stat{}
 	}
-	return Stat{
-		Czxid:          st.Czxid,
-		Mzxid:          st.Mzxid,
-		Ctime:          st.Ctime,
-		Mtime:          st.Mtime,
-		Version:        st.Version,
-		Cversion:       st.Cversion,
-		Aversion:       st.Aversion,
-		EphemeralOwner: st.EphemeralOwner,
-		DataLength:     st.DataLength,
-		NumChildren:    st.NumChildren,
-		Pzxid:          st.Pzxid,
-	}
+	return Stat(*st)
 }

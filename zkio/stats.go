@@ -56,28 +56,24 @@ var opNames = [...]struct {
 	{jute.OpAuth, "auth"},
 	{jute.OpSetWatches, "setWatches"},
 	{jute.OpClose, "closeSession"},
+	{0, "other"},
 }
 
 // opIndex returns the counter of op; that of all others is the last.
 func opIndex(op int32) int {
-	for i := range opNames {
+	for i := range len(opNames) - 1 {
 		if opNames[i].op == op {
 			return i
 		}
 	}
-	return len(opNames)
+	return len(opNames) - 1
 }
 
-func opName(op int32) string {
-	if i := opIndex(op); i < len(opNames) {
-		return opNames[i].name
-	}
-	return "other"
-}
+func opName(op int32) string { return opNames[opIndex(op)].name }
 
 // counters are a Client's. Every field is an atomic of its own.
 type counters struct {
-	sentBy     [len(opNames) + 1]atomic.Uint64
+	sentBy     [len(opNames)]atomic.Uint64
 	answered   atomic.Uint64
 	events     atomic.Uint64
 	proofs     atomic.Uint64
@@ -91,14 +87,8 @@ func (c *counters) sent(op int32) { c.sentBy[opIndex(op)].Add(1) }
 func (c *counters) byName() map[string]uint64 {
 	m := make(map[string]uint64)
 	for i := range c.sentBy {
-		n := c.sentBy[i].Load()
-		if n == 0 {
-			continue
-		}
-		if i < len(opNames) {
+		if n := c.sentBy[i].Load(); n > 0 {
 			m[opNames[i].name] = n
-		} else {
-			m["other"] = n
 		}
 	}
 	return m

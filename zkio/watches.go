@@ -74,12 +74,7 @@ func (ws *watches) remove(path string, w Watcher) {
 	if e == nil {
 		return
 	}
-	all := e.all()
-	i := slices.Index(all, w)
-	if i < 0 {
-		return
-	}
-	switch all = slices.Delete(all, i, i+1); len(all) {
+	switch all := slices.DeleteFunc(e.all(), func(r Watcher) bool { return r == w }); len(all) {
 	case 0:
 		// The server's watch, if there is one, is left to fire or to end with the
 		// connection: go-zookeeper cannot remove it.
@@ -128,23 +123,20 @@ func (ws *watches) note(path string, k watchKind) {
 	}
 }
 
+// usedBy has the watches that fire with an event.
+var usedBy = map[Event]watchKind{
+	NodeCreated:         existWatch,
+	NodeDeleted:         dataWatch | existWatch | childWatch,
+	NodeDataChanged:     dataWatch,
+	NodeChildrenChanged: childWatch,
+}
+
 // fired records that the server told ev of path, which used up its watches.
 func (ws *watches) fired(path []byte, ev Event) {
-	var used watchKind
-	switch ev {
-	case NodeCreated:
-		used = existWatch
-	case NodeDeleted:
-		used = dataWatch | existWatch | childWatch
-	case NodeDataChanged:
-		used = dataWatch
-	case NodeChildrenChanged:
-		used = childWatch
-	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if e := ws.paths[string(path)]; e != nil {
-		e.set &^= used
+		e.set &^= usedBy[ev]
 	}
 }
 

@@ -17,20 +17,19 @@ import (
 )
 
 const (
-	// maxFrame is the largest frame taken from a server. The server's own limit
-	// is about requests; a reply that lists a directory can be far larger.
+	// maxFrame is the largest frame taken from a server. The list of a directory
+	// can be far larger than the largest request.
 	maxFrame = 64 << 20
 	// maxHandshake is the largest answer to a connect request.
 	maxHandshake = 4 << 10
-	// frameStep is how much memory a frame gets at a time, so that a false
-	// length alone allocates little.
+	// frameStep is how much memory a frame gets at a time: a length can be false.
 	frameStep = 64 << 10
 	// keepFrame is the largest buffer that is kept from one frame to the next.
 	keepFrame = 1 << 20
 	// rearmFrame is the largest frame that sets watches again.
 	rearmFrame = 128 << 10
-	// closeXid marks our own request to close the session. go-zookeeper numbers
-	// its requests from 0 up, and the protocol's own marks are above -10.
+	// closeXid marks our own request to close the session: go-zookeeper counts
+	// from 0 up, and the protocol's marks are above -10.
 	closeXid int32 = -100
 )
 
@@ -40,9 +39,8 @@ var (
 	errTooLong    = errors.New("too long a frame")
 )
 
-// A fault is why the client closed a connection that was up: the server broke
-// the protocol, or stopped answering. Faults are logged, and are part of the
-// errors of the requests that were under way.
+// A fault is why the client closed a connection: the server broke the protocol or
+// stopped answering. It is logged, and part of the errors of pending requests.
 type fault struct{ err error }
 
 func (f *fault) Error() string { return f.err.Error() }
@@ -120,22 +118,10 @@ func (w *wire) cut(err error) {
 	w.s.disconnected(w)
 }
 
-// isClosed reports whether the connection was cut.
-func (w *wire) isClosed() bool {
-	select {
-	case <-w.closed:
-		return true
-	default:
-		return false
-	}
-}
-
 // acquire takes the turn to write. It fails if the wire is closed.
 func (w *wire) acquire() error {
-	select {
-	case <-w.closed:
+	if isClosed(w.closed) {
 		return errWireClosed
-	default:
 	}
 	select {
 	case w.turn <- struct{}{}:
@@ -147,8 +133,7 @@ func (w *wire) acquire() error {
 
 func (w *wire) release() { <-w.turn }
 
-// patience is how long the server may leave the client without an answer: the
-// time after which go-zookeeper gives up a connection.
+// patience is how long go-zookeeper waits for a frame.
 func (w *wire) patience() time.Duration { return w.s.Timeout() * 2 / 3 }
 
 // send notes req and writes its frame. The caller has the turn.
@@ -168,11 +153,8 @@ func (w *wire) send(req request, frame []byte) error {
 }
 
 func isTimeout(err error) bool {
-	if err == nil {
-		return false // before timeout is allocated
-	}
-	var timeout net.Error
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // Write takes one packet of go-zookeeper's. It always reports success.
@@ -322,8 +304,7 @@ func (w *wire) readMore(b []byte, n int) ([]byte, error) {
 	return b, err
 }
 
-// reply looks at a frame of an established connection, and reports whether it is
-// meant for go-zookeeper.
+// reply looks at a frame, and reports whether it is meant for go-zookeeper.
 func (w *wire) reply(frame []byte) (deliver bool, err error) {
 	r := jute.NewReader(frame[4:])
 	xid, zxid, code := r.Int32(), r.Int64(), r.Int32()
@@ -378,8 +359,7 @@ func (w *wire) reply(frame []byte) (deliver bool, err error) {
 	return true, nil
 }
 
-// event notes a watch event. go-zookeeper decodes it again and hands it to the
-// session's callback.
+// event notes a watch event, which go-zookeeper hands to the session's callback.
 func (w *wire) event(r *jute.Reader) error {
 	ev := Event(r.Int32())
 	r.Int32() // the connection's state, as the server sees it
@@ -418,8 +398,7 @@ func (w *wire) rearm(frames [][]byte) {
 	}
 }
 
-// sendClose asks the server to end the session. The goroutine that reads sees
-// the answer, or the lack of one.
+// sendClose asks the server to end the session. The reader sees the answer.
 func (w *wire) sendClose() {
 	if w.acquire() != nil {
 		return
@@ -452,8 +431,6 @@ func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 // SetDeadline is not called by go-zookeeper.
 func (w *wire) SetDeadline(t time.Time) error { return w.SetReadDeadline(t) }
 
-// LocalAddr returns the address of this end of the connection.
 func (w *wire) LocalAddr() net.Addr { return w.conn.LocalAddr() }
 
-// RemoteAddr returns the server's address.
 func (w *wire) RemoteAddr() net.Addr { return w.conn.RemoteAddr() }

@@ -147,8 +147,8 @@ func (r *Reader) Buffer() []byte {
 	return r.take(int(n), "buffer")
 }
 
-// Count reads the length of a vector whose elements take at least least bytes
-// each. A length that the rest of the input cannot hold is a fault.
+// Count reads the length of a vector, each of whose elements takes least bytes or
+// more. A length that the rest of the input cannot hold is a fault.
 func (r *Reader) Count(least int) int {
 	n := int(r.Int32())
 	if n == -1 || r.err != nil {

@@ -24,15 +24,16 @@ const policy = `
 
 	# Small and pure: what a reader has to trust first.
 	state:                    go.uber.org/atomic | TESTS
-	futures:                  go.uber.org/atomic | TESTS
+	futures:                  internal/ctxerr go.uber.org/atomic | TESTS
+	internal/ctxerr:          | TESTS
 	internal/jute:            | TESTS
 
 	# Only zkio imports go-zookeeper: any other connection would lack a fence, a
 	# lease and metrics. The embedded server is for programs and tests; a service
 	# must not link it.
-	zkio:                     futures internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic | SERVERS
+	zkio:                     futures internal/ctxerr internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic | SERVERS
 	zkio/zktest:              internal/jute | TESTS internal/realzk github.com/go-zookeeper/zk
-	manager:                  state futures zkio manager/internal/queue golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
+	manager:                  state futures zkio manager/internal/queue internal/ctxerr golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
 	manager/internal/queue:   | TESTS
 
 	# Programs use what users can use.
@@ -44,7 +45,7 @@ const policy = `
 	# Tools and tests of this repository.
 	internal/realzk:          | TESTS
 	internal/realzk/zkserver: internal/realzk | TESTS
-	internal/zkembedded:      zkio/zktest | TESTS github.com/go-zookeeper/zk
+	internal/zkembedded:      zkio/zktest | TESTS internal/jute github.com/go-zookeeper/zk
 	internal/check:           | TESTS
 	internal/sim:             | TESTS state manager zkio/zktest internal/check internal/sim/yield
 	internal/sim/weave:

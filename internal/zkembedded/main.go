@@ -23,10 +23,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	switch err := run(ctx, os.Args[1:], os.Stdout); {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "zkembedded:", err)
 		os.Exit(1)
 	}

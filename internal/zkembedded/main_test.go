@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
 // TestMain lets the test program be the command, so that a test can start it as
@@ -50,15 +50,25 @@ func TestServe(t *testing.T) {
 		t.Fatalf("it says %q, %v", line, err)
 	}
 
-	conn, events, err := zk.Connect([]string{addr}, time.Minute, zk.WithLogInfo(false))
+	nc, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if path, err := conn.Create("/a", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); path != "/a" || err != nil {
-		t.Errorf("create: %q, %v", path, err)
+	defer nc.Close()
+	hour := int32(time.Hour.Milliseconds())
+	b := jute.AppendInt32(make([]byte, 16), hour) // length, version, no zxid seen
+	b = jute.AppendBuffer(jute.AppendInt64(b, 0), make([]byte, 16))
+	if _, err := nc.Write(jute.Frame(b)); err != nil {
+		t.Fatal(err)
 	}
-	conn.Close()
-	for range events {
+	answer := make([]byte, 4+4+4+8+4+16)
+	if _, err := io.ReadFull(nc, answer); err != nil {
+		t.Fatal(err)
+	}
+	r := jute.NewReader(answer)
+	_, _, timeout, session := r.Int32(), r.Int32(), r.Int32(), r.Int64()
+	if timeout != 5000 || session == 0 {
+		t.Errorf("session %x with a timeout of %d ms, want the longest, 5000", session, timeout)
 	}
 	for word, want := range map[string]string{"ruok": "imok", "envi": "envi is not executed because it is not in the whitelist.\n"} {
 		nc, err := net.Dial("tcp", addr)

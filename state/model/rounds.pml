@@ -498,7 +498,7 @@ progress_answered:                /* in a search for cycles in which nothing com
   fi;
 #endif
 
-  /* Go: manager/hold.go: Hold.giveUpLong; manager/round.go: round.leave; state/word.go: Word.Leave */
+  /* Go: manager/hold.go: Hold.giveUpSlow; manager/round.go: round.leave; state/word.go: Word.Leave */
 progress_leave:
   atomic {
     assert(counted[i]);

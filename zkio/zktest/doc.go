@@ -83,7 +83,7 @@
 //
 // # Fidelity
 //
-// The answers of a real ZooKeeper 3.8 to some three thousand requests are kept
+// The answers of a real ZooKeeper 3.8 to some 2,500 requests are kept
 // with the tests of this package, and both servers are held to them.
 // `make test-kazoo` runs the test suite of kazoo, ZooKeeper's Python client, on
 // both: no result differs.

@@ -306,9 +306,10 @@ func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
 	}
 	var err Code
 	r := jute.NewReader(req.body)
-	if req.op == OpReconfig && !wellFormedReconfig(req.body) {
+	switch {
+	case req.op == OpReconfig && !wellFormedReconfig(req.body):
 		err = CodeMarshalling // before it takes a zxid, unlike other transactions
-	} else if req.op.writes() {
+	case req.op.writes():
 		// It uses up a zxid whether it succeeds or not.
 		tx := s.begin(c.who, c.sid)
 		err = s.write(tx, req.op, r, out)
@@ -317,7 +318,7 @@ func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
 		if req.op == OpCheck && err == CodeOK {
 			return nil, false // outside of a multi the real server does not answer it
 		}
-	} else {
+	default:
 		err = s.read(c, req.op, r, out)
 		last = err == CodeUnimplemented
 		c.lag.count(req.op)

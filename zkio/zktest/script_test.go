@@ -48,11 +48,14 @@ import (
 //	                    connection of its own; with "…" show which beginnings
 //	                    of lines the answer lacks
 //	removeAll PATH      delete a node and everything below it
-//	send REQUEST        without waiting for the answer
-//	answer              wait for the answer to the first REQUEST sent
+//	send REQUEST        without waiting for its reply
+//	answer              wait for the reply to the first REQUEST that was sent
 //
-// A request with then=HEX has these bytes behind it. Before a request, "code" shows only the code of its answer, "brief" leaves
-// out Stats, and "sorted" sorts events that the server sends in any order.
+// A request with then=HEX has those bytes at its end. Before a request, "code"
+// shows only the code of its answer, "brief" leaves out Stats, and "sorted" sorts
+// the events before it, where a server sends them in any order.
+
+// A record is a script in progress: its clients, what they have seen, and its text.
 type record struct {
 	t         testing.TB
 	dial      func(client string) (net.Conn, error)
@@ -67,7 +70,7 @@ type record struct {
 	brief     bool
 }
 
-// A peer is a client that a script names.
+// A peer is a client in a script.
 type peer struct {
 	*record
 	name    string
@@ -124,23 +127,23 @@ func (r *record) play(script string) string {
 		case line == "" || strings.HasPrefix(line, "#"):
 			fmt.Fprintln(&r.text, line)
 			continue
-		case m == nil && strings.HasPrefix(line, "  "), m != nil && strings.HasPrefix(m[3], "event "):
+		case strings.HasPrefix(line, "  "):
 			continue // what happened the last time
 		case m == nil:
 			r.t.Fatalf("not a line of a script: %q", line)
+		case strings.HasPrefix(m[3], "event "):
+			continue
 		}
 		command, _, _ := strings.Cut(m[3], " -> ")
-		before := r.text.Len()
+		before := r.text.String()
 		result := r.peer(m[1]).do(command)
-		if m[2] == "!" {
-			rest := r.text.String()[:before]
+		switch {
+		case m[2] == "!":
 			r.text.Reset()
-			r.text.WriteString(rest)
-		} else if result != "" {
-			result = " -> " + result
-		}
-		if m[2] == "!" {
+			r.text.WriteString(before)
 			result = ""
+		case result != "":
+			result = " -> " + result
 		}
 		fmt.Fprintf(&r.text, "%s%s %s%s\n", m[1], m[2], command, result)
 	}
@@ -158,22 +161,22 @@ func (c *peer) do(command string) string {
 		_ = c.nc.Close()
 		return ""
 	case "ended":
-		if frame, end := c.readFrame(); end == "" {
-			return fmt.Sprintf("frame %x", frame)
-		} else {
-			return end
+		frame, end := c.readFrame()
+		if end == "" {
+			end = fmt.Sprintf("frame %x", frame)
 		}
+		return end
 	case "events":
 		for range a.number(0) {
 			frame, end := c.readFrame()
 			if end != "" {
 				return end
 			}
-			if r := jute.NewReader(frame); r.Int32() == jute.XidWatchEvent {
-				c.event(r)
-			} else {
+			r := jute.NewReader(frame)
+			if r.Int32() != jute.XidWatchEvent {
 				return fmt.Sprintf("frame %x", frame)
 			}
+			c.event(r)
 		}
 		return ""
 	case "bytes":
@@ -458,8 +461,8 @@ func (r *record) sessionID(name string) int64 {
 	return parseNumber(r.t, name)
 }
 
-// write sends b. If the server is about to close the connection it is a matter of
-// time whether that fails; what is read next tells in any case.
+// write sends b. It ignores errors: if the server is about to close the connection,
+// only timing decides whether a write fails, and the next read shows the end.
 func (c *peer) write(b []byte) {
 	if c.nc == nil {
 		c.open()
@@ -615,13 +618,13 @@ func (c *peer) show(verb string, r *jute.Reader) string {
 	case "exists", "setData", "setACL":
 		return c.stat(r)
 	case "getData":
-		if r.Null() {
-			return " null" + fmt.Sprintf("%s", r.Buffer()) + c.stat(r)
-		}
-		if data := r.Buffer(); len(data) <= 100 {
-			return fmt.Sprintf(" %q", data) + c.stat(r)
-		} else {
+		switch data := r.Buffer(); {
+		case data == nil:
+			return " null" + c.stat(r)
+		case len(data) > 100:
 			return fmt.Sprintf(" %d bytes", len(data)) + c.stat(r)
+		default:
+			return fmt.Sprintf(" %q", data) + c.stat(r)
 		}
 	case "getChildren", "getEphemerals":
 		return showNames(r)
@@ -659,7 +662,7 @@ func showNames(r *jute.Reader) string {
 	return fmt.Sprintf(" %q", names)
 }
 
-// showACL sorts the entries: those that "auth" stands for come in any order.
+// showACL sorts the entries: a server replaces "auth" in any order.
 func showACL(r *jute.Reader) string {
 	var acl []string
 	for range r.Count(12) {
@@ -690,7 +693,7 @@ func (c *peer) results(r *jute.Reader) (text string) {
 	return text
 }
 
-// stat shows a Stat; of its times only whether they are plausible.
+// stat shows a Stat. Of its times it shows only whether they are plausible.
 func (c *peer) stat(r *jute.Reader) string {
 	czxid, mzxid, ctime, mtime := r.Int64(), r.Int64(), r.Int64(), r.Int64()
 	version, cversion, aversion := r.Int32(), r.Int32(), r.Int32()

@@ -382,7 +382,7 @@ func TestUnreadAnswers(t *testing.T) {
 }
 
 // TestTLS: Serve takes a TLS listener. Connections behave as they do without
-// TLS, those that a blackhole has silenced during their handshakes included.
+// TLS, including one that was in a blackhole before its TLS handshake.
 func TestTLS(t *testing.T) {
 	srv := newServer(t, zktest.Config{})
 	web := httptest.NewUnstartedServer(nil) // for its certificate
@@ -397,8 +397,19 @@ func TestTLS(t *testing.T) {
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(web.Certificate())
-	r := newRecord(t, func(string) (net.Conn, error) {
-		return tls.Dial("tcp", l.Addr().String(), &tls.Config{RootCAs: roots, ServerName: "example.com"})
+	config := &tls.Config{RootCAs: roots, ServerName: "example.com"}
+	hole := srv.Faults().BlackholeNew()
+	silenced, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-hole.Hit()
+	hole.Remove() // before the handshake
+	r := newRecord(t, func(client string) (net.Conn, error) {
+		if client == "B" {
+			return tls.Client(silenced, config), nil
+		}
+		return tls.Dial("tcp", l.Addr().String(), config)
 	})
 	r.command = (&remote{srv: srv, record: r}).do
 	script := `A: connect -> S1 for 10000 ms
@@ -409,14 +420,13 @@ server: Blackhole A
 A: send ping
 server: Remove 0
 A: answer -> z+1 0
-server: BlackholeAll
-B: send ping
-server: Remove 1
+B: connect -> S2 for 10000 ms
+B: close -> z+3 0, connection closed
 server: Cut A -> true
 A: ended -> connection closed
 A: connect session=S1 -> S1 for 10000 ms
-A: close -> z+2 0, connection closed
-C: connect -> S2 for 10000 ms
+A: close -> z+4 0, connection closed
+C: connect -> S3 for 10000 ms
 server: ExpireSession C -> true
 C: ended -> connection closed
 `

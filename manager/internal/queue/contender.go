@@ -11,8 +11,8 @@ import (
 // A Kind says what a contender asks for.
 type Kind uint8
 
-// The kinds of contenders. Every kind is understood in every lock's directory,
-// since other clients and other versions queue there too.
+// The kinds of contenders. All of them are understood in every lock's directory,
+// since other clients and other versions may queue there too.
 const (
 	Exclusive Kind = iota + 1
 	Read
@@ -51,12 +51,12 @@ func Excludes(a, b Kind) bool { return a != Read || b != Read }
 type Contender struct {
 	Name  string
 	Kind  Kind
-	GUID  bool  // the name carries an id chosen by its owner, so no later node has it
+	GUID  bool  // the name carries an id chosen by its owner, so no later node has the same name
 	Seq   int64 // the number that ZooKeeper appended
 	Czxid int64 // the transaction that created the node; known only where numbers do not order: see [Exhausted]
 }
 
-// Marks maps the text between a name's unique prefix and its sequence number to
+// marks maps the text between a name's unique prefix and its sequence number to
 // a kind. The first three are those of Apache Curator, go-zookeeper and
 // Holdfast, the last two kazoo's.
 var marks = []struct {
@@ -71,13 +71,13 @@ var marks = []struct {
 	{"__rlock__", Read, true},
 }
 
-// ParseName takes a node's name apart. It matches the whole name strictly:
+// ParseName parses a node's name. It matches the whole name strictly:
 //
 //	[_c_<guid>-] lock-|__READ__|__WRIT__ <sequence>
 //	<32 hex digits> __lock__|__rlock__ <sequence>
 //
 // where a guid has 32 hexadecimal digits and may have dashes between them. A
-// child with any other name is no contender.
+// child with any other name is not a contender.
 func ParseName(name string) (Contender, bool) {
 	rest, seq, ok := cutSequence(name)
 	if !ok {
@@ -126,7 +126,7 @@ func cutSequence(name string) (rest string, seq int64, ok bool) {
 	if err != nil || negative && seq == 0 {
 		return "", 0, false
 	}
-	// In "lock--2147483648" the first dash belongs to the mark, the second is the sign.
+	// In "lock--2147483648" the first dash belongs to the mark; the second is the sign.
 	if !negative && digits[0] != '0' && (strings.HasSuffix(name[:at], "--") || strings.HasSuffix(name[:at], "__-")) {
 		at--
 		negative = true
@@ -178,9 +178,8 @@ func Exhausted(seq int64) bool { return seq < 0 || seq > LastSafeSequence }
 
 // Compare is negative if a's turn comes before b's, positive if it comes after.
 //
-// Sequence numbers decide. Contenders whose number says nothing were created
-// after all others and come after them, in the order of their Czxids if those
-// are known. A read with the same number as a write came out of it by a
+// Sequence numbers decide. Contenders whose number is exhausted were created after
+// all others and come after them, in the order of their Czxids if those are known. A read with the same number as a write came out of it by a
 // downgrade: its turn comes right after the write's and before that of every
 // contender that queued behind the write, although its node is younger.
 func Compare(a, b Contender) int {
@@ -195,7 +194,7 @@ func Compare(a, b Contender) int {
 		cmp.Compare(a.Name, b.Name))
 }
 
-// late sorts contenders whose number says nothing behind the others.
+// late sorts contenders whose number is exhausted behind the others.
 func late(c Contender) int {
 	if Exhausted(c.Seq) {
 		return 1

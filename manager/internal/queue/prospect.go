@@ -3,17 +3,17 @@
 package queue
 
 // A Prospect is what a waiter knows about the contenders ahead that exclude it,
-// and which of them it is to watch. The zero Prospect says nothing is ahead.
+// and which of them it must watch. The zero Prospect says that nothing is ahead.
 //
-// No contender can enter the queue ahead of a waiter, a downgraded read at a
-// write's number aside. So a waiter that knows every contender ahead need not
-// list the queue when its turn comes: it watches them one after the other, and
-// once all are gone the lock is its own.
+// Only a downgraded read, at a write's number, can enter the queue ahead of a
+// waiter. So a waiter that knows every contender ahead need not list the queue when
+// its turn comes: it watches them one after the other, and once all are gone it
+// owns the lock.
 //
 // A waiter with many ahead lists again when the one it watches has gone. If that
 // was the nearest one, no process holds the lock while it lists. If it was the
 // next but one, the nearest has just been granted the lock: there is time to
-// list, and its deletion is then the grant.
+// list, and the nearest one's deletion is then the grant.
 type Prospect struct {
 	Ahead int32 // how many there are; waiters are many, so this is small
 
@@ -23,7 +23,7 @@ type Prospect struct {
 	// Watch is how many of Known, from the front, to watch now.
 	Watch uint8
 	// Complete reports that when all of Known are gone, nothing is ahead. If it
-	// is false the queue has to be listed then.
+	// is false, the queue must be listed then.
 	Complete bool
 }
 
@@ -38,9 +38,9 @@ func (p Prospect) Rest() Prospect {
 	return Prospect{Ahead: int32(len(known)), Known: known, Watch: uint8(min(1, len(known))), Complete: true}
 }
 
-// mayReturn reports whether c may stand in the way of a contender of the given
-// kind again after its node was deleted: as a read that a downgrade put in a
-// write's place, or as a new node with the same name if names can recur.
+// mayReturn reports whether c may be ahead of a contender of the given kind again
+// after its node was deleted: as a read that a downgrade put in a write's place,
+// or as a new node with the same name if names can recur.
 func mayReturn(c Contender, kind Kind) bool { return c.Kind == Write && kind != Read || !c.GUID }
 
 // Prospect returns what the queue says about the contenders ahead of the one
@@ -76,8 +76,8 @@ func (q Queue) Prospect(name string, kind Kind) (p Prospect, found bool) {
 
 // A Tail is the end of a queue, as a contender at its head saw it. Its owner can
 // leave the queue and enter it again at the end by one transaction, without
-// listing it in between: the sequence numbers tell how many contenders have come
-// since, at the most.
+// listing it in between: the sequence numbers tell how many contenders, at most,
+// have come since.
 type Tail struct {
 	last   Contender
 	before Contender // the one before last; zero if there was none
@@ -115,12 +115,12 @@ func (q Queue) Tail(name string, kind Kind) *Tail {
 }
 
 // Prospect returns what the tail says about the contenders ahead of own, which
-// has entered the queue in the transaction that took the head away. ok is false
-// if it takes a list to find out.
+// entered the queue in the transaction that deleted the head. ok is false if it
+// takes a list to find out.
 //
 // Each child that is created uses up one number, so own's number says how many
-// have come since the tail was seen, at the most: not every child is a contender,
-// nor still there.
+// have come since the tail was seen, at most: not every child is a contender, or
+// still there.
 func (t *Tail) Prospect(own Contender) (p Prospect, ok bool) {
 	mutexes := own.Kind == Exclusive && t.last.Kind == Exclusive
 	since := own.Seq - t.last.Seq - 1

@@ -13,14 +13,14 @@ import (
 // hand-over of the lock asks only one or two.
 type Queue struct {
 	Contenders []Contender // in no particular order: see [Compare]
-	Strangers  int         // children that are no contenders
+	Strangers  int         // children that are not contenders
 	Next       int64       // the number that the next child will get
-	Exhausted  bool        // there are numbers that do not order
+	Exhausted  bool        // some numbers do not order
 }
 
 // List finds the contenders among a directory's children. next is the number
 // that the directory's next child will get: see [NextNumber]. Call Free when the
-// queue is not needed any more.
+// queue is no longer needed.
 func List(children []string, next int64) Queue {
 	q := Queue{Contenders: spareContenders(len(children)), Next: next}
 	for _, name := range children {
@@ -42,8 +42,8 @@ func List(children []string, next int64) Queue {
 // and the deletions.
 func NextNumber(cversion, numChildren int32) int64 { return int64(uint32(cversion+numChildren) / 2) }
 
-// spare has the memory of freed queues: a process that hands a lock around among
-// a thousand would otherwise allocate 50 kB for each grant.
+// spare holds the memory of freed queues. Without it, a process with a thousand
+// contenders in its queue would allocate 50 kB for each grant.
 var spare sync.Pool
 
 // spareContenders returns an empty slice with room for n contenders.

@@ -19,9 +19,9 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A site is a server for a test that does not care which: the embedded one in
+// A backend is a server for a test that does not care which: the embedded one in
 // virtual time, or a real one.
-type site struct {
+type backend struct {
 	t    *testing.T
 	zk   *realzk.Server // nil for the embedded server
 	root string
@@ -31,23 +31,23 @@ type site struct {
 }
 
 // everywhere runs test on the embedded server and on a real one.
-func everywhere(t *testing.T, test func(s *site)) {
+func everywhere(t *testing.T, test func(s *backend)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			test(&site{t: c.t, root: defaultRoot, addr: "zk1:2181", dial: c.srv.Dial, log: c.log})
+			test(&backend{t: c.t, root: defaultRoot, addr: "zk1:2181", dial: c.srv.Dial, log: c.log})
 		})
 	})
-	t.Run("real", func(t *testing.T) { test(realSite(t, realzk.Shared(t))) })
+	t.Run("real", func(t *testing.T) { test(realBackend(t, realzk.Shared(t))) })
 }
 
-// realSite returns a site on a real server, with a root of its own.
-func realSite(t *testing.T, zk *realzk.Server) *site {
-	return &site{t: t, zk: zk, root: ownRoot(t), addr: zk.Addr(), dial: new(net.Dialer).DialContext, log: new(records)}
+// realBackend returns a backend on a real server, with a root of its own.
+func realBackend(t *testing.T, zk *realzk.Server) *backend {
+	return &backend{t: t, zk: zk, root: ownRoot(t), addr: zk.Addr(), dial: new(net.Dialer).DialContext, log: new(records)}
 }
 
 // config returns the configuration of a manager called label.
-func (s *site) config(label string, with ...func(*Config)) Config {
+func (s *backend) config(label string, with ...func(*Config)) Config {
 	cfg := Config{Servers: []string{s.addr}, Dialer: s.dial, Root: s.root, Label: label, Logger: slog.New(s.log)}
 	for _, f := range with {
 		f(&cfg)
@@ -56,7 +56,7 @@ func (s *site) config(label string, with ...func(*Config)) Config {
 }
 
 // open opens a manager. The test closes it when it ends.
-func (s *site) open(label string, with ...func(*Config)) *Manager {
+func (s *backend) open(label string, with ...func(*Config)) *Manager {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
@@ -73,19 +73,19 @@ func (s *site) open(label string, with ...func(*Config)) *Manager {
 }
 
 // lock opens a manager and returns its lock "jobs".
-func (s *site) lock(label string, with ...func(*Config)) *Lock {
+func (s *backend) lock(label string, with ...func(*Config)) *Lock {
 	s.t.Helper()
 	return exclusive(s.t, s.open(label, with...), "jobs")
 }
 
 // rw opens a manager and returns its read/write lock "jobs".
-func (s *site) rw(label string) *RWLock {
+func (s *backend) rw(label string) *RWLock {
 	s.t.Helper()
 	return readWrite(s.t, s.open(label), "jobs")
 }
 
 // granted waits for the grant of h.
-func (s *site) granted(h Hold) Grant {
+func (s *backend) granted(h Hold) Grant {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
@@ -97,7 +97,7 @@ func (s *site) granted(h Hold) Grant {
 }
 
 // until polls ok, for up to a minute.
-func (s *site) until(what string, ok func() bool) {
+func (s *backend) until(what string, ok func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(time.Minute); !ok(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -107,7 +107,7 @@ func (s *site) until(what string, ok func() bool) {
 }
 
 // queue returns the names of the nodes in the queue of l.
-func (s *site) queue(l *Lock) []string {
+func (s *backend) queue(l *Lock) []string {
 	s.t.Helper()
 	names, _, err := l.m.client.Session().Children(l.path)
 	if err != nil {
@@ -117,13 +117,13 @@ func (s *site) queue(l *Lock) []string {
 }
 
 // untilQueued waits until n contenders are in the queue of l.
-func (s *site) untilQueued(l *Lock, n int) {
+func (s *backend) untilQueued(l *Lock, n int) {
 	s.t.Helper()
 	s.until("all are queued", func() bool { return len(s.queue(l)) == n })
 }
 
 // watchers returns how many sessions watch the node at path.
-func (s *site) watchers(path string) int {
+func (s *backend) watchers(path string) int {
 	n, at := 0, false
 	for line := range strings.Lines(s.zk.FourLetterWord("wchp")) {
 		switch {
@@ -137,7 +137,7 @@ func (s *site) watchers(path string) int {
 }
 
 // refused returns the error of Open, which must not take long.
-func (s *site) refused(label string, with ...func(*Config)) error {
+func (s *backend) refused(label string, with ...func(*Config)) error {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
@@ -155,7 +155,7 @@ func (s *site) refused(label string, with ...func(*Config)) error {
 
 // session opens a ZooKeeper session with the given credentials, each written
 // name:password.
-func (s *site) session(users ...string) *zkio.Session {
+func (s *backend) session(users ...string) *zkio.Session {
 	s.t.Helper()
 	cfg := zkio.Config{Servers: []string{s.addr}, Dialer: s.dial, Logger: slog.New(slog.DiscardHandler)}
 	for _, user := range users {
@@ -185,7 +185,7 @@ func digest(user string) string {
 
 // setACL changes the ACL of a node that belongs to owner. It speaks the protocol
 // itself, because zkio has no such request.
-func (s *site) setACL(path string, acl ...zkio.ACL) {
+func (s *backend) setACL(path string, acl ...zkio.ACL) {
 	s.t.Helper()
 	conn, err := s.dial(s.t.Context(), "tcp", s.addr)
 	if err != nil {
