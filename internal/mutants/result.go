@@ -24,13 +24,15 @@ const (
 	// many times what they need: in virtual time, a test that waits for something
 	// that a mutant prevents runs until then.
 	mutantTimeout = 15 * time.Second
+	// seedTimeout is what each seed adds to it if they are simulations.
+	seedTimeout = 500 * time.Millisecond
 )
 
 // goTest is a tester that runs go test in the working directory.
 func goTest(ctx context.Context, pkg string, tests []string, seeds int, overlay string) (result, error) {
 	timeout := soundTimeout
 	if overlay != "" {
-		timeout = mutantTimeout
+		timeout = mutantTimeout + time.Duration(seeds)*seedTimeout
 	}
 	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout", timeout.String(), "-run", "^(" + strings.Join(tests, "|") + ")$"}
 	if overlay != "" {

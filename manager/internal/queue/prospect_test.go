@@ -150,6 +150,18 @@ func TestProspectBehindTheLast(t *testing.T) {
 	}
 }
 
+// A child made by hand can carry a number that has not been given out yet. Then
+// the numbers do not tell how many have come since.
+func TestNoTailBehindANumberNotGivenOut(t *testing.T) {
+	head, last := contenderOf(t, "x1"), contenderOf(t, "x4")
+	for next, want := range map[int64]bool{2: false, 4: false, 5: true, 9: true} {
+		q := List([]string{head.Name, last.Name}, next)
+		if got := q.Tail(head.Name, Exclusive) != nil; got != want {
+			t.Errorf("next number %d: a tail %t, want %t", next, got, want)
+		}
+	}
+}
+
 // A name without a GUID can come back, so its deletion settles nothing.
 func TestNamesThatRecurAreListedAgain(t *testing.T) {
 	own := contenderOf(t, "x7")
