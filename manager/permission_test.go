@@ -86,9 +86,9 @@ func TestF012_OpenWithWrongCredentials(t *testing.T) {
 		want error
 		says string
 	}{
-		"a wrong password":          {as("owner:sceret"), zkio.ErrNoAuth, "nothing else shows that one is wrong"},
-		"another user":              {as("somebody:secret"), zkio.ErrNoAuth, "nothing else shows that one is wrong"},
-		"a user without a password": {as("owner"), zkio.ErrNoAuth, "nothing else shows that one is wrong"},
+		"a wrong password":          {as("owner:sceret"), zkio.ErrNoAuth, "nothing else shows that the user or password is wrong"},
+		"another user":              {as("somebody:secret"), zkio.ErrNoAuth, "nothing else shows that the user or password is wrong"},
+		"a user without a password": {as("owner"), zkio.ErrNoAuth, "nothing else shows that the user or password is wrong"},
 		"a scheme that the server does not have": {func(cfg *Config) {
 			cfg.Auth = []zkio.Auth{{Scheme: "digset", Data: []byte(owner)}}
 		}, zkio.ErrAuthFailed, `refused the credentials of scheme "digset"`},

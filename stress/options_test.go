@@ -71,7 +71,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 		{"-nonsense", "nonsense"},
 		{"30s", `"30s" is not a flag`},
 		{"-servers zk1:x", "zk1:x"},
-		{"-servers /only/a/chroot", "empty"},
+		{"-servers /only/a/chroot", "names no host"},
 	}
 	for _, tt := range tests {
 		_, stdout, stderr, err := parse(tt.line)
