@@ -75,7 +75,7 @@ func open(t *testing.T, cfg Config) *Client {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = c.Close(ctx) // may have been closed, or have nobody to confirm
+		_ = c.Close(ctx) // may have been closed before, or get no confirmation
 	})
 	return c
 }

@@ -338,7 +338,7 @@ func TestF003_SurplusIsDeleted(t *testing.T) {
 	}
 }
 
-// TestCreateAndCount: one request makes the node and tells who else is there.
+// TestCreateAndCount: one request makes the node and counts the contenders.
 func TestCreateAndCount(t *testing.T) {
 	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		var r recorder
@@ -823,8 +823,8 @@ func (w *slowWatcher) PathChanged(path string, ev Event) {
 	w.recorder.PathChanged(path, ev)
 }
 
-// TestWatchesEndWithTheSession: those who are registered stay so, and the next
-// session has no watches until they read again.
+// TestWatchesEndWithTheSession: registrations stay, and the next session has no
+// watches until the paths are read again.
 func TestWatchesEndWithTheSession(t *testing.T) {
 	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		c := s.client

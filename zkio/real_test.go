@@ -234,7 +234,7 @@ func TestRealExpiry(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {
-			_, err := s.conn.Create(fmt.Sprintf("%s/late%d", dir, i), nil, 0, zkACL(nil)) // past our own gate
+			_, err := s.conn.Create(fmt.Sprintf("%s/late%d", dir, i), nil, 0, zkACL(nil)) // past waitConnected
 			errs[i] = s.wrapErr("create", dir, err)
 		})
 	}
@@ -366,7 +366,7 @@ func TestRealRestoredEnsemble(t *testing.T) {
 		t.Errorf("gave up after %v", took)
 	}
 	if s.Gone() {
-		t.Error("gone: but nobody knows")
+		t.Error("Gone, though no server has said so")
 	}
 	until(t, "made anew", func() bool { return c.Session().EnsureDir(dir, nil) == nil })
 }

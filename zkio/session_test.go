@@ -129,8 +129,8 @@ func checkCalls(t *testing.T, c *Client, dir string) {
 	}
 }
 
-// TestEnsureDirWithoutRights: who may not create on the upper levels may still
-// use what is there.
+// TestEnsureDirWithoutRights: directories that exist can be used without the right
+// to create them.
 func TestEnsureDirWithoutRights(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		admin := configure(z)
@@ -226,7 +226,7 @@ func TestF006_QueuedRequestsStayInTheirSession(t *testing.T) {
 					errs[i] = s.Create(path, nil, nil)
 					return
 				}
-				// Past our own gate, as in the moment when a connection breaks.
+				// Past waitConnected, as in the moment when a connection breaks.
 				_, err := s.conn.Create(path, nil, 1, zkACL(nil))
 				errs[i] = s.wrapErr("create", path, err)
 			})
@@ -271,7 +271,7 @@ func TestAnotherSessionInstead(t *testing.T) {
 		z.Faults().CutAll()
 		eventually(t, "a second session", func() bool { return c.Session().Epoch() == 2 })
 		if s.Gone() {
-			t.Error("gone: but nobody knows")
+			t.Error("Gone, though no server has said so")
 		}
 		wantErr(t, s.Err(), ErrSessionOver, SessionOver)
 		if !r.has("lapsed") || !r.has("over 1: zkio: session is over: the server answered for session") {
@@ -450,7 +450,7 @@ func TestHeartbeatFindsNodeGone(t *testing.T) {
 	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
 		var gone, kept recorder
 		a, b := mustCreate(t, s, "/d", nil), mustCreate(t, s, "/d", nil)
-		// Nobody reads the nodes, so the server has no watch to tell of.
+		// Without a read, the server has no watch to tell of.
 		c.Watch(a.Path(), &gone)
 		c.Watch(b.Path(), &kept)
 		must(t, z.Delete(a.Path()))
@@ -464,7 +464,7 @@ func TestHeartbeatFindsNodeGone(t *testing.T) {
 		}
 		must(t, b.Delete(s))
 		must(t, a.Delete(s))
-		// So does a proof that somebody asks for.
+		// So does a call of Prove.
 		wantErr(t, s.Prove("/d/nowhere"), ErrNoNode, Definite)
 		c.Watch("/d/nowhere", &gone)
 		wantErr(t, s.Prove("/d/nowhere"), ErrNoNode, Definite)
@@ -498,7 +498,7 @@ func TestSessionEndsDuringDial(t *testing.T) {
 		ending.Store(s)
 		z.Faults().CutAll()
 		synctest.Wait()
-		_, err := s.conn.Create("/x", nil, 0, zkACL(nil)) // past our own gate
+		_, err := s.conn.Create("/x", nil, 0, zkACL(nil)) // past waitConnected
 		wantErr(t, s.wrapErr("create", "/x", err), ErrSessionOver, SessionOver)
 		eventually(t, "a second session", func() bool { return c.Session() != s })
 		must(t, c.Session().Sync("/"))
@@ -535,7 +535,7 @@ func TestRestoredEnsemble(t *testing.T) {
 			t.Errorf("gave up after %v", took)
 		}
 		if s.Gone() {
-			t.Error("gone: but nobody knows")
+			t.Error("Gone, though no server has said so")
 		}
 		wantErr(t, s.Err(), ErrSessionOver, SessionOver)
 	})
@@ -559,7 +559,7 @@ func TestF073_LongOutage(t *testing.T) {
 		stuck := make(chan error)
 		go func() {
 			time.Sleep(time.Second)
-			_, err := s.conn.Create("/x", nil, 0, zkACL(nil)) // past our own gate
+			_, err := s.conn.Create("/x", nil, 0, zkACL(nil)) // past waitConnected
 			stuck <- err
 		}()
 		synctest.Wait()
