@@ -42,9 +42,7 @@ func TestF059_EventStorm(t *testing.T) {
 			for j := range paths {
 				path := fmt.Sprintf("/d/%d-%d", i, j)
 				must(t, s.Create(path, nil, nil))
-				c.Watch(path, l)
-				_, _, err := s.Get(path)
-				must(t, err)
+				watchNode(t, s, path, l)
 				must(t, s.Delete(path, -1))
 				want = append(want, path+" deleted")
 			}

@@ -190,6 +190,14 @@ func newNode(dir string, w Watcher) *Node {
 	return NewNode(dir, "lock-", newGUID, []byte("data"), nil, w)
 }
 
+// watchNode registers w for path and reads it, which sets the watch.
+func watchNode(t *testing.T, s *Session, path string, w Watcher) {
+	t.Helper()
+	s.client.Watch(path, w)
+	_, _, err := s.Get(path)
+	must(t, err)
+}
+
 // mustCreate creates a node in dir, which it makes too.
 func mustCreate(t *testing.T, s *Session, dir string, w Watcher) *Node {
 	t.Helper()

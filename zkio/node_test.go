@@ -646,9 +646,7 @@ func TestAbandonedWaits(t *testing.T) {
 		must(t, ahead.Create(s))
 		for range 1000 {
 			w := &recorder{}
-			c.Watch(ahead.Path(), w)
-			_, _, err := s.Get(ahead.Path())
-			must(t, err)
+			watchNode(t, s, ahead.Path(), w)
 			c.Unwatch(ahead.Path(), w)
 		}
 		if n := c.Stats().Watches; n != 0 {
@@ -786,9 +784,7 @@ func TestNotifyDeleted(t *testing.T) {
 		l := &slowWatcher{arrived: make(chan struct{}), free: make(chan struct{})}
 		for _, path := range []string{"/d/0", "/d/1", "/d/2"} {
 			must(t, s.Create(path, nil, nil))
-			s.client.Watch(path, l)
-			_, _, err := s.Get(path)
-			must(t, err)
+			watchNode(t, s, path, l)
 		}
 		must(t, z.Delete("/d/0"))
 		<-l.arrived
@@ -873,9 +869,7 @@ func TestManyWatches(t *testing.T) {
 		for i := range want {
 			path := fmt.Sprintf("/d/%0*d", long, i)
 			must(t, s.Create(path, nil, nil))
-			s.client.Watch(path, &r)
-			_, _, err := s.Get(path)
-			must(t, err)
+			watchNode(t, s, path, &r)
 		}
 		z.Faults().CutAll()
 		eventually(t, "set again", func() bool { return z.AllWatches().Data == want })

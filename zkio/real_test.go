@@ -158,9 +158,7 @@ func TestRealReconnects(t *testing.T) {
 	for i := range paths {
 		paths[i] = fmt.Sprintf("%s/n%03d", dir, i)
 		must(t, admin.Create(paths[i], nil, nil))
-		c.Watch(paths[i], &recorders[i])
-		_, _, err := s.Get(paths[i])
-		must(t, err)
+		watchNode(t, s, paths[i], &recorders[i])
 	}
 
 	stop := make(chan struct{})
@@ -280,9 +278,7 @@ func TestRealSilence(t *testing.T) {
 			other, _, _ := setUp(t, zk)
 			admin := open(t, other)
 			var gone recorder
-			admin.Watch(n.Path(), &gone)
-			_, _, err := admin.Session().Get(n.Path())
-			must(t, err)
+			watchNode(t, admin.Session(), n.Path(), &gone)
 			// Each run begins the silence at another point of the ping's cycle.
 			select {
 			case <-time.After(time.Duration(i) * 300 * time.Millisecond):
