@@ -126,8 +126,7 @@ func TestClockHammer(t *testing.T) {
 	}
 }
 
-// The system's clocks can be read, and what they tell stays the same as long as
-// nobody suspends the machine that runs the test: to the least noise.
+// The system's clocks count no suspension while the machine is not suspended.
 func TestSystemSuspended(t *testing.T) {
 	c := newClock(nil)
 	for range 10_000 {
@@ -148,9 +147,9 @@ func TestF045_LeaseCountsSuspensions(t *testing.T) {
 		lost  bool
 	}{
 		{"shorter than the lease", time.Second, func(*zktest.Server, *Session, *Lease) {}, false},
-		{"longer, and somebody looks", 3 * time.Second, func(_ *zktest.Server, _ *Session, l *Lease) { l.InForce() }, true},
-		{"longer, and nobody looks", 3 * time.Second, func(*zktest.Server, *Session, *Lease) {}, true},
-		{"longer, and a write is answered before anybody looks", 3 * time.Second, func(_ *zktest.Server, s *Session, _ *Lease) {
+		{"longer, and the lease is asked", 3 * time.Second, func(_ *zktest.Server, _ *Session, l *Lease) { l.InForce() }, true},
+		{"longer, and the lease is not asked", 3 * time.Second, func(*zktest.Server, *Session, *Lease) {}, true},
+		{"longer, and a write is answered first", 3 * time.Second, func(_ *zktest.Server, s *Session, _ *Lease) {
 			if _, err := s.Set("/d", nil, -1); err != nil {
 				panic(err)
 			}

@@ -88,7 +88,7 @@ func TestEverySentinelHasAClass(t *testing.T) {
 			t.Errorf("ClassOf(%v) = %v, want %v", c.err, got, c.class)
 		}
 	}
-	for _, err := range []error{nil, errors.New("somebody else's")} {
+	for _, err := range []error{nil, errors.New("another package's")} {
 		if got := ClassOf(err); got != Unknown {
 			t.Errorf("ClassOf(%v) = %v, want %v", err, got, Unknown)
 		}

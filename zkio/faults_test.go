@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// slowListener is a recorder that does not take its first news until it is let.
+// slowListener is a recorder that blocks until free is closed.
 type slowListener struct {
 	recorder
 	free chan struct{}
@@ -26,9 +26,8 @@ func (l *slowListener) SessionStarted(s *Session) {
 	l.recorder.SessionStarted(s)
 }
 
-// TestF059_EventStorm: far more happens than any channel would hold while
-// somebody who is told of it stands still. Nothing waits for him, and when he
-// goes on he hears of everything, in order.
+// TestF059_EventStorm: far more happens than a channel holds while the listener
+// blocks. Nothing waits for it, and in the end it is told everything, in order.
 func TestF059_EventStorm(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		l := &slowListener{free: make(chan struct{})}
@@ -43,9 +42,7 @@ func TestF059_EventStorm(t *testing.T) {
 			for j := range paths {
 				path := fmt.Sprintf("/d/%d-%d", i, j)
 				must(t, s.Create(path, nil, nil))
-				c.Watch(path, l)
-				_, _, err := s.Get(path)
-				must(t, err)
+				watchNode(t, s, path, l)
 				must(t, s.Delete(path, -1))
 				want = append(want, path+" deleted")
 			}
@@ -63,13 +60,13 @@ func TestF059_EventStorm(t *testing.T) {
 			z.ExpireSession(s.ID())
 			eventually(t, "another session", func() bool { return c.Session() != s })
 			if lease.InForce() {
-				t.Error("a lease is in force because nobody listens")
+				t.Error("a lease is in force because the listener blocks")
 			}
 			want = append(want, "lapsed", fmt.Sprintf("over %d", i+1), fmt.Sprintf("started %d", i+2))
 		}
 		synctest.Wait()
 		if got := l.lines(); len(got) != 0 {
-			t.Fatalf("told %q, who stands still", got)
+			t.Fatalf("told %q although it blocks", got)
 		}
 		close(l.free)
 		eventually(t, "all is told", func() bool { return len(l.lines()) >= len(want) })

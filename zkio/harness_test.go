@@ -75,7 +75,7 @@ func open(t *testing.T, cfg Config) *Client {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = c.Close(ctx) // may have been closed, or have nobody to confirm
+		_ = c.Close(ctx) // may have been closed before, or get no confirmation
 	})
 	return c
 }
@@ -188,6 +188,14 @@ func newGUID() string { return fmt.Sprintf("%016x", guids.Add(1)) }
 // newNode describes a node with a guid of its own.
 func newNode(dir string, w Watcher) *Node {
 	return NewNode(dir, "lock-", newGUID, []byte("data"), nil, w)
+}
+
+// watchNode registers w for path and reads it, which sets the watch.
+func watchNode(t *testing.T, s *Session, path string, w Watcher) {
+	t.Helper()
+	s.client.Watch(path, w)
+	_, _, err := s.Get(path)
+	must(t, err)
 }
 
 // mustCreate creates a node in dir, which it makes too.

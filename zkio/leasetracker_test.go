@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// leaseBench is a trust with a clock that the test moves.
+// leaseBench is a leaseTracker with a clock that the test moves.
 type leaseBench struct {
 	*leaseTracker
 	now    atomic.Int64
@@ -23,7 +23,7 @@ type leaseBench struct {
 	told   []*Lease
 }
 
-// newLeaseBench returns a trust of a session of timeout T = 12 s that was asked
+// newLeaseBench returns the tracker of a session of timeout T = 12 s that was asked
 // for at 1 s and answered at 1.1 s.
 func newLeaseBench(margin time.Duration) *leaseBench {
 	b := new(leaseBench)
@@ -110,75 +110,65 @@ func TestLeaseSteady(t *testing.T) {
 	}
 }
 
-// TestLeaseLife: no lease before the first proof; one that has lapsed never
-// comes back; each is told once.
+// TestLeaseLife: no lease before the first proof; one that has lapsed never comes
+// back; each is told once.
 func TestLeaseLife(t *testing.T) {
 	b := newLeaseBench(0)
 	none := b.current.Load()
-	if none.InForce() || !none.Lapsed() || none.Remaining() != 0 {
-		t.Fatal("a lease before the first proof")
+	leases := []*Lease{none} // each that there was
+	for _, step := range []struct {
+		what  string
+		now   float64
+		proof float64 // when a write was sent that is answered now; 0: none
+		lease int     // index in leases of the present one
+		until float64 // when it ends; 0: it is over
+	}{
+		{"no proof yet", 1.1, 0, 0, 0},
+		{"the first proof", 1.1, 1.2, 1, 1.2 + 6},
+		{"an older one is no step back", 1.1, 0.5, 1, 1.2 + 6},
+		{"extended, with the first write as p", 7.1, 7, 1, 1.2 + 11},
+		{"a moment before the end", 12.19, 0, 1, 1.2 + 11},
+		{"the end", 12.2, 0, 1, 0},
+		{"a step back, which no clock makes", 11, 0, 1, 0},
+		{"another lease", 12.5, 12.4, 2, 7 + 11},
+		{"its end is unnoticed when the next proof comes", 30, 29.9, 2, 0},
+		{"the third", 33.2, 33.1, 3, 33.1 + 6},
+	} {
+		b.at(sec(step.now))
+		if step.proof > 0 {
+			b.answered(sec(step.proof), sec(step.now))
+			b.proved(sec(step.proof))
+		}
+		l := b.current.Load()
+		if l != leases[len(leases)-1] {
+			leases = append(leases, l)
+		}
+		want := max(0, sec(step.until)-sec(step.now))
+		if len(leases) != step.lease+1 || l.Remaining() != want || l.InForce() != (want > 0) || l.Lapsed() != (want == 0) {
+			t.Errorf("%s: lease %d has %v left, in force %t, lapsed %t; want lease %d with %v",
+				step.what, len(leases)-1, l.Remaining(), l.InForce(), l.Lapsed(), step.lease, want)
+		}
+		for _, old := range leases[:len(leases)-1] {
+			if old.InForce() || !old.Lapsed() || old.Remaining() != 0 {
+				t.Errorf("%s: an earlier lease is in force", step.what)
+			}
+		}
 	}
-	b.proved(sec(1.2))
-	first := b.current.Load()
-	if first == none || !first.InForce() || first.Lapsed() || first.Remaining() != sec(1.2+6-1.1) {
-		t.Fatalf("first lease: %v left", first.Remaining())
-	}
-	b.proved(sec(0.5)) // older than what is known: no step back
-	if first.Remaining() != sec(1.2+6-1.1) {
-		t.Fatal("shortened")
-	}
-	b.at(sec(7.1))
-	b.answered(sec(7), sec(7.1))
-	b.proved(sec(7)) // p is the connect request, still
-	if b.current.Load() != first || first.until.Load() != int64(sec(12)) {
-		t.Fatal("not extended")
-	}
-	b.at(sec(12) - 1)
-	if !first.InForce() {
-		t.Fatal("ended early")
-	}
-	b.at(sec(12))
-	if first.Lapsed() {
+	third := b.current.Load()
+	b.at(sec(40))
+	if third.Lapsed() {
 		t.Error("Lapsed looked at the clock")
 	}
-	if first.InForce() || !first.Lapsed() || len(b.told) != 1 {
-		t.Fatal("did not end")
-	}
-	b.at(sec(11)) // no clock does that; the latch holds even so
-	if first.InForce() || first.Remaining() != 0 {
-		t.Error("revived by the clock")
-	}
-	b.at(sec(12.5))
-	b.answered(sec(12.4), sec(12.5))
-	b.proved(sec(12.4))
-	second := b.current.Load()
-	if second == first || !second.InForce() || first.InForce() {
-		t.Error("revived by a proof")
-	}
-	// A lease whose end nobody has noticed when the next proof comes.
-	b.at(sec(30))
-	b.answered(sec(29.9), sec(30))
-	b.proved(sec(29.9))
-	if !second.Lapsed() || b.current.Load().InForce() {
-		t.Error("the second lease lives on, or the third is too long")
-	}
 	b.at(sec(33.2))
-	b.proved(sec(33.1))
-	third := b.current.Load()
-	if !third.InForce() {
-		t.Error("no third lease")
+	for range 2 {
+		b.leaseTracker.end()
+		b.proved(sec(33.15))
+		if third.InForce() || !third.Lapsed() || b.current.Load() != third {
+			t.Error("a lease after the end of the session")
+		}
 	}
-	b.end()
-	if third.InForce() || !third.Lapsed() {
-		t.Error("in force after the end of the session")
-	}
-	b.end()
-	b.proved(sec(33.15))
-	if b.current.Load() != third {
-		t.Error("a lease after the end of the session")
-	}
-	if len(b.told) != 3 || b.told[0] != first || b.told[1] != second || b.told[2] != third {
-		t.Errorf("%d lapses told, want each once", len(b.told))
+	if !slices.Equal(b.told, leases[1:]) {
+		t.Errorf("%d lapses told, want each of %d once", len(b.told), len(leases)-1)
 	}
 }
 
@@ -219,58 +209,39 @@ func TestAnswersErrOnTheSafeSide(t *testing.T) {
 	}
 }
 
-// TestLeaseHammer lets everybody do everything at once. Whoever has seen a
-// lease end never sees it in force again, nor does anybody else later.
+// TestLeaseHammer lets time pass, proofs arrive and readers look all at once. A
+// lease that any of them has seen over is never in force again.
 func TestLeaseHammer(t *testing.T) {
 	b := newLeaseBench(0)
-	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	var leases atomic.Int64
-	for range 4 {
+	loop := func(do func()) {
 		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				l := b.current.Load()
-				was := l.InForce()
+			for leases.Load() < 200 {
+				do()
 				runtime.Gosched()
-				if is := l.InForce(); is && !was {
-					t.Error("revived")
-					return
-				}
-				if !was && !l.Lapsed() {
-					t.Error("over, and not latched")
-					return
-				}
 			}
 		})
 	}
-	wg.Go(func() { // time, in steps that often pass the end of a lease
-		for leases.Load() < 200 {
-			b.now.Add(int64(rand.N(sec(8))))
+	for range 4 {
+		loop(func() {
+			l := b.current.Load()
+			was := l.InForce()
 			runtime.Gosched()
-		}
-		close(stop)
-	})
-	wg.Go(func() { // proofs
-		var last *Lease
-		for {
-			select {
-			case <-stop:
-				return
-			default:
+			if !was && (l.InForce() || !l.Lapsed()) {
+				t.Error("revived, or over and not latched")
 			}
-			now := time.Duration(b.now.Load())
-			b.answered(now, now)
-			b.proved(now - sec(3))
-			if l := b.current.Load(); l != last {
-				last = l
-				leases.Add(1)
-			}
-			runtime.Gosched()
+		})
+	}
+	loop(func() { b.now.Add(int64(rand.N(sec(8)))) }) // which often passes the end of a lease
+	var last *Lease
+	loop(func() {
+		now := time.Duration(b.now.Load())
+		b.answered(now, now)
+		b.proved(now - sec(3))
+		if l := b.current.Load(); l != last {
+			last = l
+			leases.Add(1)
 		}
 	})
 	wg.Wait()
@@ -285,7 +256,7 @@ func TestLeaseHammer(t *testing.T) {
 }
 
 // An ensemble is a model of a follower that a client is connected to, and of its
-// leader, who ends the session. It goes by real time, the client by a clock of
+// leader, which ends the session. It goes by real time, the client by a clock of
 // its own speed, which is rate seconds in a second.
 //
 // The follower reports the sessions that it has heard of every quarter of the

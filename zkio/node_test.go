@@ -338,7 +338,7 @@ func TestF003_SurplusIsDeleted(t *testing.T) {
 	}
 }
 
-// TestCreateAndCount: one request makes the node and tells who else is there.
+// TestCreateAndCount: one request makes the node and counts the contenders.
 func TestCreateAndCount(t *testing.T) {
 	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		var r recorder
@@ -646,9 +646,7 @@ func TestAbandonedWaits(t *testing.T) {
 		must(t, ahead.Create(s))
 		for range 1000 {
 			w := &recorder{}
-			c.Watch(ahead.Path(), w)
-			_, _, err := s.Get(ahead.Path())
-			must(t, err)
+			watchNode(t, s, ahead.Path(), w)
 			c.Unwatch(ahead.Path(), w)
 		}
 		if n := c.Stats().Watches; n != 0 {
@@ -786,9 +784,7 @@ func TestNotifyDeleted(t *testing.T) {
 		l := &slowWatcher{arrived: make(chan struct{}), free: make(chan struct{})}
 		for _, path := range []string{"/d/0", "/d/1", "/d/2"} {
 			must(t, s.Create(path, nil, nil))
-			s.client.Watch(path, l)
-			_, _, err := s.Get(path)
-			must(t, err)
+			watchNode(t, s, path, l)
 		}
 		must(t, z.Delete("/d/0"))
 		<-l.arrived
@@ -823,8 +819,8 @@ func (w *slowWatcher) PathChanged(path string, ev Event) {
 	w.recorder.PathChanged(path, ev)
 }
 
-// TestWatchesEndWithTheSession: those who are registered stay so, and the next
-// session has no watches until they read again.
+// TestWatchesEndWithTheSession: registrations stay, and the next session has no
+// watches until the paths are read again.
 func TestWatchesEndWithTheSession(t *testing.T) {
 	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		c := s.client
@@ -873,9 +869,7 @@ func TestManyWatches(t *testing.T) {
 		for i := range want {
 			path := fmt.Sprintf("/d/%0*d", long, i)
 			must(t, s.Create(path, nil, nil))
-			s.client.Watch(path, &r)
-			_, _, err := s.Get(path)
-			must(t, err)
+			watchNode(t, s, path, &r)
 		}
 		z.Faults().CutAll()
 		eventually(t, "set again", func() bool { return z.AllWatches().Data == want })

@@ -32,7 +32,7 @@ func (l *lockedBuffer) String() string {
 }
 
 // An outage is logged once, however long it is, with the reason; and its end.
-// A connection that comes back at the first attempt is nobody's concern.
+// A connection that comes back at the first attempt is not logged.
 func TestOutageIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		cfg := configure(z)
@@ -64,7 +64,7 @@ func TestOutageIsLogged(t *testing.T) {
 	})
 }
 
-// Whoever opens a client is told by Open's error, and not by the log as well.
+// Open's error tells of an outage, and not the log as well.
 func TestOpenInAnOutageIsNotLogged(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		refused := z.Faults().Refuse()

@@ -158,9 +158,7 @@ func TestRealReconnects(t *testing.T) {
 	for i := range paths {
 		paths[i] = fmt.Sprintf("%s/n%03d", dir, i)
 		must(t, admin.Create(paths[i], nil, nil))
-		c.Watch(paths[i], &recorders[i])
-		_, _, err := s.Get(paths[i])
-		must(t, err)
+		watchNode(t, s, paths[i], &recorders[i])
 	}
 
 	stop := make(chan struct{})
@@ -234,7 +232,7 @@ func TestRealExpiry(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {
-			_, err := s.conn.Create(fmt.Sprintf("%s/late%d", dir, i), nil, 0, zkACL(nil)) // past our own gate
+			_, err := s.conn.Create(fmt.Sprintf("%s/late%d", dir, i), nil, 0, zkACL(nil)) // past waitConnected
 			errs[i] = s.wrapErr("create", dir, err)
 		})
 	}
@@ -280,9 +278,7 @@ func TestRealSilence(t *testing.T) {
 			other, _, _ := setUp(t, zk)
 			admin := open(t, other)
 			var gone recorder
-			admin.Watch(n.Path(), &gone)
-			_, _, err := admin.Session().Get(n.Path())
-			must(t, err)
+			watchNode(t, admin.Session(), n.Path(), &gone)
 			// Each run begins the silence at another point of the ping's cycle.
 			select {
 			case <-time.After(time.Duration(i) * 300 * time.Millisecond):
@@ -366,7 +362,7 @@ func TestRealRestoredEnsemble(t *testing.T) {
 		t.Errorf("gave up after %v", took)
 	}
 	if s.Gone() {
-		t.Error("gone: but nobody knows")
+		t.Error("Gone, though no server has said so")
 	}
 	until(t, "made anew", func() bool { return c.Session().EnsureDir(dir, nil) == nil })
 }

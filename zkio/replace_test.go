@@ -20,7 +20,7 @@ func queued(t *testing.T, s *Session, w Watcher) *Node {
 }
 
 // TestReplace: one request takes a node away, makes another at the end of the
-// queue, and tells who else is there, even where sequence numbers run out.
+// queue, and counts the contenders, even where sequence numbers run out.
 func TestReplace(t *testing.T) {
 	for _, first := range []int32{0, 2147483646} {
 		inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {

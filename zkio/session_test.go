@@ -129,8 +129,8 @@ func checkCalls(t *testing.T, c *Client, dir string) {
 	}
 }
 
-// TestEnsureDirWithoutRights: who may not create on the upper levels may still
-// use what is there.
+// TestEnsureDirWithoutRights: directories that exist can be used without the right
+// to create them.
 func TestEnsureDirWithoutRights(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		admin := configure(z)
@@ -226,7 +226,7 @@ func TestF006_QueuedRequestsStayInTheirSession(t *testing.T) {
 					errs[i] = s.Create(path, nil, nil)
 					return
 				}
-				// Past our own gate, as in the moment when a connection breaks.
+				// Past waitConnected, as in the moment when a connection breaks.
 				_, err := s.conn.Create(path, nil, 1, zkACL(nil))
 				errs[i] = s.wrapErr("create", path, err)
 			})
@@ -271,7 +271,7 @@ func TestAnotherSessionInstead(t *testing.T) {
 		z.Faults().CutAll()
 		eventually(t, "a second session", func() bool { return c.Session().Epoch() == 2 })
 		if s.Gone() {
-			t.Error("gone: but nobody knows")
+			t.Error("Gone, though no server has said so")
 		}
 		wantErr(t, s.Err(), ErrSessionOver, SessionOver)
 		if !r.has("lapsed") || !r.has("over 1: zkio: session is over: the server answered for session") {
@@ -404,33 +404,21 @@ func TestLapsedLeaseStaysLapsed(t *testing.T) {
 		if lapses, _ := r.lapsed(); s.Err() != nil || lapses != 1 {
 			t.Errorf("session %v, lapses told %d", s.Err(), lapses)
 		}
-		_, err := n.Remove(s)
-		must(t, err)
+		must(t, n.Delete(s))
 	})
 }
 
-// TestIdleSessionMakesNoWrites: without nodes there is nothing to prove.
-func TestIdleSessionMakesNoWrites(t *testing.T) {
+// TestHeartbeatWrites: the heartbeat writes if there is a node to keep alive and
+// nothing else is written.
+func TestHeartbeatWrites(t *testing.T) {
 	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
 		time.Sleep(time.Minute)
 		n := mustCreate(t, s, "/d", nil)
 		time.Sleep(time.Minute)
-		_, err := n.Remove(s)
-		must(t, err)
+		must(t, n.Delete(s))
 		busy := z.Requests(zktest.OpMulti)
 		time.Sleep(time.Minute)
-		if idle := z.Requests(zktest.OpMulti) - busy; idle != 0 || busy < 80 || busy > 100 {
-			t.Errorf("%d proofs in a minute with a node, %d in one without; want about 90 and 0", busy, idle)
-		}
-		if c.Session() != s || s.Err() != nil {
-			t.Error("the session was lost")
-		}
-	})
-}
-
-// TestWritesKeepTheHeartbeatQuiet: what the session writes anyway is proof.
-func TestWritesKeepTheHeartbeatQuiet(t *testing.T) {
-	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
+		idle := z.Requests(zktest.OpMulti) - busy
 		mustCreate(t, s, "/d", nil)
 		before := z.Requests(zktest.OpMulti)
 		for range 100 {
@@ -438,8 +426,12 @@ func TestWritesKeepTheHeartbeatQuiet(t *testing.T) {
 			_, err := s.Set("/d", nil, -1)
 			must(t, err)
 		}
-		if n := z.Requests(zktest.OpMulti) - before; n != 0 {
-			t.Errorf("%d proofs beside a write every half second", n)
+		written := z.Requests(zktest.OpMulti) - before
+		if idle != 0 || written != 0 || busy < 80 || busy > 100 {
+			t.Errorf("%d proofs in a minute with a node, %d in one without, %d beside a write every half second; want about 90, 0 and 0", busy, idle, written)
+		}
+		if c.Session() != s || s.Err() != nil {
+			t.Error("the session was lost")
 		}
 	})
 }
@@ -450,7 +442,7 @@ func TestHeartbeatFindsNodeGone(t *testing.T) {
 	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
 		var gone, kept recorder
 		a, b := mustCreate(t, s, "/d", nil), mustCreate(t, s, "/d", nil)
-		// Nobody reads the nodes, so the server has no watch to tell of.
+		// Without a read, the server has no watch to tell of.
 		c.Watch(a.Path(), &gone)
 		c.Watch(b.Path(), &kept)
 		must(t, z.Delete(a.Path()))
@@ -464,7 +456,7 @@ func TestHeartbeatFindsNodeGone(t *testing.T) {
 		}
 		must(t, b.Delete(s))
 		must(t, a.Delete(s))
-		// So does a proof that somebody asks for.
+		// So does a call of Prove.
 		wantErr(t, s.Prove("/d/nowhere"), ErrNoNode, Definite)
 		c.Watch("/d/nowhere", &gone)
 		wantErr(t, s.Prove("/d/nowhere"), ErrNoNode, Definite)
@@ -498,7 +490,7 @@ func TestSessionEndsDuringDial(t *testing.T) {
 		ending.Store(s)
 		z.Faults().CutAll()
 		synctest.Wait()
-		_, err := s.conn.Create("/x", nil, 0, zkACL(nil)) // past our own gate
+		_, err := s.conn.Create("/x", nil, 0, zkACL(nil)) // past waitConnected
 		wantErr(t, s.wrapErr("create", "/x", err), ErrSessionOver, SessionOver)
 		eventually(t, "a second session", func() bool { return c.Session() != s })
 		must(t, c.Session().Sync("/"))
@@ -535,7 +527,7 @@ func TestRestoredEnsemble(t *testing.T) {
 			t.Errorf("gave up after %v", took)
 		}
 		if s.Gone() {
-			t.Error("gone: but nobody knows")
+			t.Error("Gone, though no server has said so")
 		}
 		wantErr(t, s.Err(), ErrSessionOver, SessionOver)
 	})
@@ -559,7 +551,7 @@ func TestF073_LongOutage(t *testing.T) {
 		stuck := make(chan error)
 		go func() {
 			time.Sleep(time.Second)
-			_, err := s.conn.Create("/x", nil, 0, zkACL(nil)) // past our own gate
+			_, err := s.conn.Create("/x", nil, 0, zkACL(nil)) // past waitConnected
 			stuck <- err
 		}()
 		synctest.Wait()
@@ -591,11 +583,7 @@ func TestReconnectIsQuick(t *testing.T) {
 			time.Sleep(time.Second)
 			began := time.Now()
 			z.Faults().CutAll()
-			err := s.Sync("/")
-			for ClassOf(err) == Unknown && err != nil { // it was under way when the connection broke
-				err = s.Sync("/")
-			}
-			must(t, err)
+			must(t, settle(s, "/"))
 			if took := time.Since(began); took != 0 {
 				t.Fatalf("%v without a connection", took)
 			}

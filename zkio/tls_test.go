@@ -52,7 +52,7 @@ func TestTLS(t *testing.T) {
 		{"by address", &tls.Config{RootCAs: roots}, ""},
 		{"by name", &tls.Config{RootCAs: roots, ServerName: "example.com"}, ""},
 		{"by a wrong name", &tls.Config{RootCAs: roots, ServerName: "holdfast.invalid"}, "TLS handshake: "},
-		{"by nobody known", &tls.Config{}, "TLS handshake: "},
+		{"by an unknown authority", &tls.Config{}, "TLS handshake: "},
 		{"without TLS", nil, "127.0.0.1:"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

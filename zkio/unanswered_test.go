@@ -48,9 +48,8 @@ func TestF089_HeartbeatIsNotAnswered(t *testing.T) {
 	})
 }
 
-// TestF089_RequestsAreNotAnswered: those who wait for an answer that never comes hear
-// of it, and why, before the next ping has been answered for long; so workers
-// are not lost to them.
+// TestF089_RequestsAreNotAnswered: requests without an answer fail, and say why, soon
+// after the next ping was answered, so they do not hold workers.
 func TestF089_RequestsAreNotAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		c := open(t, configure(z))

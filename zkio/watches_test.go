@@ -29,7 +29,7 @@ func TestWatchers(t *testing.T) {
 		do   func()
 		want []int
 	}{
-		{"nobody", func() {}, nil},
+		{"none", func() {}, nil},
 		{"add a", func() { ws.add("/p", a) }, []int{0}},
 		{"add a again", func() { ws.add("/p", a) }, []int{0}},
 		{"add b", func() { ws.add("/p", b) }, []int{0, 1}},

@@ -592,42 +592,30 @@ func TestF096_UnaskedReplies(t *testing.T) {
 // TestWireNeverFailsAWrite: go-zookeeper learns from its reader that the
 // connection is gone.
 func TestWireNeverFailsAWrite(t *testing.T) {
-	write := func(b *wireBench, p []byte) {
-		t.Helper()
-		if n, err := b.w.Write(p); n != len(p) || err != nil {
-			t.Errorf("Write returned %d, %v", n, err)
-		}
+	sync := packet(1, jute.OpSync)
+	for _, tt := range []struct {
+		name   string
+		do     func(b *wireBench)
+		packet []byte
+	}{
+		{"the server is gone", func(b *wireBench) { b.server.Close() }, sync},
+		{"closed here", func(b *wireBench) { b.w.Close(); b.w.Close() }, sync},
+		{"not a packet", func(*wireBench) {}, []byte{0, 0, 0, 1, 0}},
+		{"the server takes nothing", func(b *wireBench) { b.s.timeout.Store(int64(30 * time.Millisecond)) }, sync}, // the pipe has no buffer
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := connectedBench(t)
+			tt.do(b)
+			for range 2 {
+				if n, err := b.w.Write(tt.packet); n != len(tt.packet) || err != nil {
+					t.Errorf("Write returned %d, %v", n, err)
+				}
+				if _, err := b.read(); err == nil {
+					t.Error("Read does not tell")
+				}
+			}
+		})
 	}
-	t.Run("the server is gone", func(t *testing.T) {
-		b := connectedBench(t)
-		b.server.Close()
-		write(b, packet(1, jute.OpSync))
-		if _, err := b.read(); err == nil {
-			t.Error("Read does not tell")
-		}
-		write(b, packet(2, jute.OpSync))
-	})
-	t.Run("closed here", func(t *testing.T) {
-		b := connectedBench(t)
-		b.w.Close()
-		b.w.Close()
-		write(b, packet(1, jute.OpSync))
-	})
-	t.Run("not a packet", func(t *testing.T) {
-		b := connectedBench(t)
-		write(b, []byte{0, 0, 0, 1, 0})
-		if _, err := b.read(); err == nil {
-			t.Error("the connection goes on")
-		}
-	})
-	t.Run("the server takes nothing", func(t *testing.T) {
-		b := connectedBench(t)
-		b.s.timeout.Store(int64(30 * time.Millisecond))
-		write(b, packet(1, jute.OpSync)) // the pipe has no buffer
-		if _, err := b.read(); err == nil {
-			t.Error("the connection goes on")
-		}
-	})
 }
 
 // TestWireReads: go-zookeeper may read in pieces of any size.
@@ -778,21 +766,12 @@ func FuzzClient(f *testing.F) {
 						return
 					}
 					_, _ = theirs.Write(connectAnswer(7, 6000))
-					for {
-						head := make([]byte, 12)
-						if _, err := io.ReadFull(b.server, head); err != nil {
-							return
-						}
-						if _, err := io.CopyN(io.Discard, theirs, int64(binary.BigEndian.Uint32(head))-8); err != nil {
-							return
-						}
-						xid := int32(binary.BigEndian.Uint32(head[4:]))
+					for frame, err := b.next(); err == nil; frame, err = b.next() {
+						xid := int32(binary.BigEndian.Uint32(frame[4:]))
 						if xid == closeXid {
 							body = nil
 						}
-						if _, err := theirs.Write(reply(xid, 5, 0, body...)); err != nil {
-							return
-						}
+						b.send(reply(xid, 5, 0, body...))
 					}
 				}()
 				return ours, nil
