@@ -7,6 +7,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -101,5 +102,37 @@ func TestF086_CloseInACallback(t *testing.T) {
 		done := make(chan error, 1)
 		l.Acquire(c.t.Context()).Granted().OnDone(func(Grant, error) { done <- l.m.Close() })
 		wantErr(c.t, "close", <-done, nil)
+	})
+}
+
+// meddled is a round's I/O as its runner sees it, with something that happens
+// right after the runner has asked whether the step is urgent.
+type meddled struct {
+	*roundIO
+	then func()
+}
+
+func (m *meddled) urgent() bool {
+	urgent := m.roundIO.urgent()
+	if !urgent {
+		m.then()
+	}
+	return urgent
+}
+
+// A caller joins a round that all others left before its turn came, and the manager
+// is closed as a worker finds out that the round's step is not urgent any more. The
+// round must end all the same.
+func TestCloseAsARoundIsJoinedAgain(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		l := exclusive(c.t, m, "jobs")
+		io := l.cur.Load().io()
+		io.runner.state.Store(queuedEnd) // a worker has just taken its entry
+		joined := l.Acquire(c.t.Context())
+		io.runner.run(&meddled{io, sync.OnceFunc(func() { _ = m.Close() })}, m.client.Session())
+		synctest.Wait()
+		wantErr(c.t, "the grant", settled(c.t, "the grant", joined.Granted()), ErrClosed)
+		wantErr(c.t, "the release", settled(c.t, "the release", joined.Released()), ErrClosed)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"unsafe"
 
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // An old hold says that it was released, however often its slot was reused since.
@@ -342,5 +343,34 @@ func TestErrAfterLostSaysWhy(t *testing.T) {
 	<-h.Lost()
 	if err := h.Err(); !errors.Is(err, errLeaseEnded) {
 		t.Errorf("after Lost: %v, want %v", err, errLeaseEnded)
+	}
+}
+
+// Two handles of one holder are released at the same time. The one that is not the
+// last must not hear that the lock was lost.
+func TestTwoHandlesReleasedAtOnce(t *testing.T) {
+	c := newCluster(t, zktest.Config{})
+	l := c.lock("a")
+	for range 50000 {
+		r := &round{lock: l}
+		r.word.Apply(func(state.Word) (state.Word, state.Effect) { return state.Pack(state.Retained, 1), state.Granted })
+		r.io().tenure = &tenure{lease: l.m.client.Session().Lease(), io: r.io()}
+		h := newHold(r)
+		nested, err := h.reenter("reenter")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for _, h := range []Hold{h, nested} {
+			wg.Go(func() {
+				if w, e := h.giveUp(); e == state.Left && w.Phase() != state.Retained {
+					t.Errorf("a handle of a held lock was released in %v: Unlock says %v", w, h.lostError("unlock"))
+				}
+			})
+		}
+		wg.Wait()
+		if t.Failed() {
+			return
+		}
 	}
 }

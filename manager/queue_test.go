@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // Processes exclude each other, goroutines of one process do not; the tokens rise.
@@ -178,4 +180,18 @@ func TestF014_SequenceRunsOut(t *testing.T) {
 		c.wantNodes(1)
 		wantState(c.t, a, state.Free, 0)
 	})
+}
+
+// With a very short tenure a waiter does not list the queue again and again.
+func TestTenureOfNanosecond(t *testing.T) {
+	c := newCluster(t, zktest.Config{})
+	l := c.lock("a", func(cfg *Config) { cfg.Tenure = 1 })
+	if err := c.srv.CreateAll(dir+"/stranger", nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := l.Lock(ctx); err != nil {
+		t.Errorf("%v, after these requests: %v", err, c.takeCounts())
+	}
 }

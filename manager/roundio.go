@@ -113,9 +113,6 @@ func (t *roundIO) submit(urgent bool) {
 		if r := l.cur.Load(); r != t.round {
 			r.failPending(r.io().error("acquire", ErrClosed))
 		}
-		// The goroutine that ended this round may have found its entry in the queue
-		// of releases and relied on that, just before run moved the entry here.
-		t.wake()
 	}
 }
 

@@ -90,6 +90,11 @@ func (r *runner) run(t stepper, s *zkio.Session) {
 			// must not use the workers that are reserved for releases.
 			if r.state.CompareAndSwap(queuedEnd, queuedFetch) {
 				t.submit(false)
+				// If the step became urgent before that swap, its wake found
+				// queuedEnd and did nothing.
+				if t.urgent() {
+					r.wake(t)
+				}
 				return
 			}
 			continue

@@ -21,11 +21,21 @@ type fakeStep struct {
 	entries  []bool // submitted and not run; true: in the queue of releases
 	steps    int
 	inStep   func() // if not nil, called by the next step
+	asked    func() // if not nil, called when the runner has asked whether the step is urgent
 }
 
 func (f *fakeStep) due() bool          { return !f.notDue }
-func (f *fakeStep) urgent() bool       { return f.isUrgent }
 func (f *fakeStep) submit(urgent bool) { f.entries = append(f.entries, urgent) }
+
+func (f *fakeStep) urgent() bool {
+	urgent := f.isUrgent
+	if fn := f.asked; fn != nil {
+		f.asked = nil
+		fn()
+	}
+	return urgent
+}
+
 func (f *fakeStep) step(*zkio.Session) {
 	f.steps++
 	if fn := f.inStep; fn != nil {
@@ -45,7 +55,8 @@ func (f *fakeStep) take(urgent bool) {
 // What a sequence of wakes and runs comes to. The words: wake; urgent and lazy
 // change what the next step is; fetch and end let a worker take an entry of the
 // queue of fetches or of releases; wake* is a wake during the next step, urgent*
-// one that makes the rest urgent.
+// one that makes the rest urgent, and urgent? the same right after the runner has
+// asked.
 func TestRunner(t *testing.T) {
 	for _, test := range []struct {
 		what, script string
@@ -66,6 +77,7 @@ func TestRunner(t *testing.T) {
 		{"and is run there", "urgent wake lazy end fetch", 1, ""},
 		{"a stale entry in the queue of fetches becomes the real one", "wake urgent wake lazy end fetch", 1, "f"},
 		{"and the other one is stale", "wake urgent wake lazy end fetch fetch", 1, ""},
+		{"it becomes urgent as it goes to the fetches", "urgent wake lazy urgent? end", 0, "fe"},
 		{"it becomes urgent during a step", "wake urgent* fetch", 2, ""},
 		{"a wake for a fetch that waits as an end", "urgent wake lazy wake end fetch", 1, ""},
 	} {
@@ -82,6 +94,8 @@ func TestRunner(t *testing.T) {
 				f.inStep = func() { f.runner.wake(f); f.runner.wake(f) }
 			case "urgent*":
 				f.inStep = func() { f.isUrgent = true; f.runner.wake(f) }
+			case "urgent?":
+				f.asked = func() { f.isUrgent = true; f.runner.wake(f) }
 			case "urgent", "lazy":
 				f.isUrgent = word == "urgent"
 			case "fetch", "end":
