@@ -217,7 +217,7 @@ func TestLeaseHammer(t *testing.T) {
 	var leases atomic.Int64
 	loop := func(do func()) {
 		wg.Go(func() {
-			for leases.Load() < 200 {
+			for leases.Load() < 200 && !t.Failed() {
 				do()
 				runtime.Gosched()
 			}
