@@ -318,10 +318,9 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 // Close ends everything now. All locks that are held or waited for are over:
 // [Hold.Lost] closes, with the cause [ErrClosed], and the nodes are deleted with
 // the session. All goroutines of the manager have ended when Close returns. It
-// blocks for at most Config.CloseTimeout, and up to two seconds longer while there
-// is no connection. If ZooKeeper could not be told, the error says so: the locks
-// are then free when the session times out there. A second Close waits for the
-// first and returns the same error.
+// blocks for at most Config.CloseTimeout, give or take a moment. If ZooKeeper could
+// not be told, the error says so: the locks are then free when the session times
+// out there. A second Close waits for the first and returns the same error.
 func (m *Manager) Close() error {
 	if !m.closeBegun.CompareAndSwap(false, true) {
 		<-m.closeDone

@@ -37,7 +37,7 @@ func (t *roundIO) newNode() *zkio.Node {
 
 // hasNode makes n the round's node, which exists or is about to.
 func (t *roundIO) hasNode(n *zkio.Node) {
-	// Before the node can exist: what ends sessions must find the round.
+	// Before the round waits for anything: what ends sessions must find it.
 	t.round.lock.m.activate(t)
 	t.node = n
 }

@@ -22,8 +22,8 @@ import (
 // to leave, a watch, the loss of the session) change the word or raise an event,
 // and wake the runner; each step begins by looking at the word.
 //
-// A step touches no other round's roundIO. What a round leaves to the next one it
-// puts into [Lock.handed].
+// A step changes nothing in another round's roundIO. What a round leaves to the
+// next one it puts into [Lock.handed], and it wakes that round.
 type roundIO struct {
 	round  *round
 	runner runner
@@ -255,7 +255,8 @@ func (t *roundIO) end(why *endReason) {
 
 // settleGrant settles the grant of a round that was seen RETAINED, or was until
 // it ended. The granter does it too, and every goroutine that comes between its
-// CAS and its settling; the first one counts, and they all settle it alike.
+// CAS and its settling; the first one counts, and they all settle it alike. A
+// forced end may come before them, and settles it with its error.
 func (t *roundIO) settleGrant() {
 	if !t.granted.Settled() {
 		t.granted.Settle(t.tenure.grant, nil)

@@ -58,16 +58,12 @@ func newWatching(t *roundIO, p plan) *watching {
 }
 
 // PathChanged is called by the dispatcher when something happened to a contender
-// ahead. It does not block.
+// ahead, or to the directory of one that may not be read. It does not block.
 func (w *watching) PathChanged(path string, ev zkio.Event) {
-	if ev != zkio.NodeDeleted {
-		w.changed.Store(true)
+	if i := slices.Index(w.paths[:w.Watch], path); i >= 0 && ev == zkio.NodeDeleted {
+		w.gone[i].Store(true)
 	} else {
-		for i := range w.Watch {
-			if path == w.paths[i] {
-				w.gone[i].Store(true)
-			}
-		}
+		w.changed.Store(true)
 	}
 	w.io.wake()
 }

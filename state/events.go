@@ -19,7 +19,9 @@ import "sync/atomic"
 //	                                             for its readers
 //
 // Timers say that a delayed wake is on its way. The goroutine that raises one
-// first starts the wake, which lowers it again. What a lock has noted stays.
+// first starts the wake. The wake lowers it again, or, for BehindTimer, the look
+// that follows; a wake that finds the round in a later phase leaves it raised. What
+// a lock has noted stays.
 type Events uint32
 
 // The events of a round, its timers, and what a lock has noted.

@@ -91,7 +91,7 @@ func TestF089_RequestIsPendingForTooLong(t *testing.T) {
 				_, err = b.read()
 			}
 		}
-		if took := time.Since(began); took != b.w.patience() || err.Error() != "the server has not answered sync for 4s" {
+		if took := time.Since(began); took != b.w.patience() || err.Error() != "no answer to sync for 4s" {
 			t.Errorf("after %v: %v", took, err)
 		}
 	})

@@ -219,8 +219,8 @@ func (w *wire) answered(xid int32) (request, error) {
 	return request{}, fmt.Errorf("%w: an answer to a request that was not made, xid %d", jute.ErrMalformed, xid)
 }
 
-// oldest returns how long the oldest unanswered request has been pending; false
-// if there is none.
+// oldest returns the oldest unanswered request and how long it has been pending;
+// false if there is none.
 func (w *wire) oldest() (req request, age time.Duration, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -250,7 +250,7 @@ func (w *wire) next() error {
 	switch {
 	case isTimeout(err):
 		if req, age, ok := w.oldest(); ok {
-			return &fault{fmt.Errorf("the server has not answered %s for %v", opName(req.op), age.Round(time.Millisecond))}
+			return &fault{fmt.Errorf("no answer to %s for %v", opName(req.op), age.Round(time.Millisecond))}
 		}
 		return &fault{fmt.Errorf("the server has been silent for %v", w.patience())}
 	case errors.Is(err, errTooLong):

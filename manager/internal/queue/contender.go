@@ -179,9 +179,10 @@ func Exhausted(seq int64) bool { return seq < 0 || seq > LastSafeSequence }
 // Compare is negative if a's turn comes before b's, positive if it comes after.
 //
 // Sequence numbers decide. Contenders whose number is exhausted were created after
-// all others and come after them, in the order of their Czxids if those are known. A read with the same number as a write came out of it by a
-// downgrade: its turn comes right after the write's and before that of every
-// contender that queued behind the write, although its node is younger.
+// all others and come after them, in the order of their Czxids if those are known.
+// A read with the same number as a write came out of it by a downgrade: its turn
+// comes right after the write's and before that of every contender that queued
+// behind the write, although its node is younger.
 func Compare(a, b Contender) int {
 	if late(a)+late(b) == 0 && a.Seq != b.Seq { // nearly always
 		return cmp.Compare(a.Seq, b.Seq)

@@ -3,7 +3,8 @@
 package queue
 
 // A Prospect is what a waiter knows about the contenders ahead that exclude it,
-// and which of them it must watch. The zero Prospect says that nothing is ahead.
+// and which of them it must watch. If it is Complete and has no
+// Known, nothing is ahead.
 //
 // Only a downgraded read, at a write's number, can enter the queue ahead of a
 // waiter. So a waiter that knows every contender ahead need not list the queue when
