@@ -78,7 +78,7 @@ race: ## all tests under the race detector; needs a C compiler
 .PHONY: 386
 386: ## vet for 32 bits, and test what depends on alignment and the size of int
 	GOARCH=386 CGO_ENABLED=0 go vet $(PKG)
-	GOARCH=386 CGO_ENABLED=0 go test -count=$(COUNT) -timeout $(TIMEOUT) ./state ./futures
+	GOARCH=386 CGO_ENABLED=0 go test -exec "$(CURDIR)/.ci/exec386" -count=$(COUNT) -timeout $(TIMEOUT) ./state ./futures
 
 .PHONY: cross
 cross: ## vet for macOS and Windows, including tests

@@ -108,7 +108,7 @@ func TestSeeds(t *testing.T) {
 // for room in it.
 func runChild(seed uint64, show bool) (o outcome, out []byte, err error) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Args = []string{"sim", "-test.run=^TestSeed$", "-test.timeout=20s", fmt.Sprintf("-seed=%#016x", seed), fmt.Sprintf("-show=%d", b2i(show))}
+	cmd.Args = []string{"sim", "-test.run=^TestSeed$", "-test.timeout=2m", fmt.Sprintf("-seed=%#016x", seed), fmt.Sprintf("-show=%d", b2i(show))}
 	// One goroutine at a time, and no garbage collector.
 	cmd.Env = []string{"GOMAXPROCS=1", "GOGC=off"}
 	file, err := os.CreateTemp("", "sim")
