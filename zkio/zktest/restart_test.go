@@ -5,12 +5,9 @@ package zktest_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
-	"slices"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -109,70 +106,6 @@ func TestRestart(t *testing.T) {
 		}
 		if got := srv.Faults().Hits()[zktest.FaultStop]; got != 2 {
 			t.Errorf("%d stops were counted, want 2", got)
-		}
-	})
-}
-
-// TestRestartAndTime: nothing expires while the server is down, and afterwards
-// every session has its whole timeout.
-func TestRestartAndTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := newServer(t, zktest.Config{TickTime: 500 * time.Millisecond, ContainerCheckInterval: 10 * time.Second, ExtendedTypes: true})
-		start := time.Now()
-		c := bubbleClient(t, srv, 10*time.Second)
-		if _, err := c.CreateContainer("/c", nil, zk.FlagContainer, open); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Create("/c/x", nil, 0, open); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.CreateTTL("/t", nil, zk.FlagTTL, open, time.Second); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Delete("/c/x", -1); err != nil {
-			t.Fatal(err)
-		}
-		c.Close()
-		for range 3 {
-			d := rawSession(t, srv, 6*time.Second)
-			d.do(fmt.Sprintf(`create "/e%d" flags=1`, d.session))
-		}
-		time.Sleep(5 * time.Second)
-		srv.Stop()
-		srv.Stop()
-		all := srv.Nodes()
-		if len(all) != 5 {
-			t.Fatalf("nodes %v, want 5", all)
-		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if got := srv.Nodes(); !slices.Equal(got, all) || len(srv.Expired()) != 0 {
-			t.Errorf("while it was down %v became %v", all, got)
-		}
-		if err := srv.Set("/c", []byte("x")); err != nil { // its own methods work
-			t.Error(err)
-		}
-		time.Sleep(time.Until(start.Add(2 * time.Hour)))
-		srv.Start()
-		srv.Start()
-		time.Sleep(6 * time.Second)
-		synctest.Wait()
-		if n := len(srv.Sessions()); n != 3 {
-			t.Errorf("%d sessions are left a timeout later, want 3", n)
-		}
-		time.Sleep(500 * time.Millisecond)
-		synctest.Wait()
-		if n := len(srv.Sessions()); n != 0 || len(srv.Expired()) != 3 {
-			t.Errorf("%d sessions are left a tick after that", n)
-		}
-		if got, want := srv.Nodes(), []string{"/c", "/t"}; !slices.Equal(got, want) {
-			t.Errorf("nodes %v, want %v", got, want)
-		}
-		srv.Restart() // without a session that keeps the clock awake
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		if got := srv.Nodes(); len(got) != 0 {
-			t.Errorf("nodes %v, want none", got)
 		}
 	})
 }

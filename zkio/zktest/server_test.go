@@ -411,8 +411,8 @@ func TestTLS(t *testing.T) {
 		}
 		return tls.Dial("tcp", l.Addr().String(), config)
 	})
-	r.command = (&remote{srv: srv, record: r}).do
-	script := `A: connect -> S1 for 10000 ms
+	r.control(srv).expect(`
+A: connect -> S1 for 10000 ms
 A: create "/a" flags=1 -> z+1 0 /a
 A: getEphemerals "/" -> z+1 0 ["/a"]
 A: word ruok -> "imok"
@@ -420,19 +420,22 @@ server: Blackhole A
 A: send ping
 server: Remove 0
 A: answer -> z+1 0
+server: DropReply op=setData
+A: setData "/a" -> connection closed
+A: connect session=S1 -> S1 for 10000 ms
+server: SwallowReply op=setData
+A: send setData "/a"
+A: brief getData "/a" -> z+3 0 ""
 B: connect -> S2 for 10000 ms
-B: close -> z+3 0, connection closed
+B: close -> z+5 0, connection closed
 server: Cut A -> true
 A: ended -> connection closed
 A: connect session=S1 -> S1 for 10000 ms
-A: close -> z+4 0, connection closed
+A: close -> z+6 0, connection closed
 C: connect -> S3 for 10000 ms
 server: ExpireSession C -> true
 C: ended -> connection closed
-`
-	if diff := diffLines(script, r.play(script)); diff != "" {
-		t.Errorf("the script (-) and what happened (+) differ:\n%s", diff)
-	}
+`)
 	plain, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
