@@ -496,10 +496,12 @@ func (c *peer) write(b []byte) {
 // before it stays open.
 func (c *peer) open() (end string) {
 	nc, err := c.dial(c.name)
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
-	}
-	if err != nil {
+	case errors.Is(err, syscall.ECONNRESET): // while the kernel makes the connection
+		return "connection closed"
+	case err != nil:
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = nc.Close() })
