@@ -74,53 +74,6 @@ func TestBlockRequests(t *testing.T) {
 	}
 }
 
-// TestBlockGoesOn: a Block acts on every connection of its session. Handshakes
-// pass, and frames that waited on a connection that has ended are lost.
-func TestBlockGoesOn(t *testing.T) {
-	for _, kind := range []string{"requests", "replies"} {
-		t.Run(kind, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := bubbleClient(t, srv, time.Hour)
-				hold := srv.Faults().BlockRequests
-				if kind == "replies" {
-					hold = srv.Faults().BlockReplies
-				}
-				h := hold(c.SessionID())
-				if hold(c.SessionID()) != h {
-					t.Error("a second Block for the same session")
-				}
-				result := make(chan error, 1)
-				create := func(path string) {
-					_, err := c.Create(path, nil, 0, open)
-					result <- err
-				}
-				go create("/a")
-				synctest.Wait()
-				srv.Faults().Cut(c.SessionID())
-				if err := <-result; err != zk.ErrConnectionClosed {
-					t.Errorf("Create: %v, want a lost connection", err)
-				}
-				c.await(t, zk.StateHasSession)
-				synctest.Wait()
-				if got, want := srv.Exists("/a"), kind == "replies"; got != want || h.Waiting() != 0 {
-					t.Errorf("the node is there: %v, want %v; %d frames wait", got, want, h.Waiting())
-				}
-				go create("/b")
-				synctest.Wait()
-				if h.Waiting() != 1 {
-					t.Errorf("on the new connection %d frames wait, want 1", h.Waiting())
-				}
-				if n := h.Let(5); n != 1 {
-					t.Errorf("Let(5) = %d", n)
-				}
-				if err := <-result; err != nil {
-					t.Error(err)
-				}
-			})
-		})
-	}
-}
-
 // TestBlockEndsWithServer: Close does not wait for frames that a Block holds back.
 func TestBlockEndsWithServer(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {

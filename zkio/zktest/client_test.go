@@ -10,7 +10,6 @@ import (
 	"net"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -174,12 +173,34 @@ func connected(t *testing.T, sys system) (*client, *cable) {
 	return dialClient(t, 4*time.Second, c.dial), c
 }
 
+// make creates a node at path.
+func (c *client) make(t *testing.T, path string, flags int32) {
+	t.Helper()
+	got, err := c.Create(path, nil, flags, open)
+	made(t, path, got, err)
+}
+
 // made fails the test unless a create succeeded and made the node at path.
 func made(t *testing.T, path, got string, err error) {
 	t.Helper()
 	if err != nil || got != path {
 		t.Fatalf("create %s: %q, %v", path, got, err)
 	}
+}
+
+// watch watches the node at path, and watchChildren its children.
+func (c *client) watch(t *testing.T, path string) <-chan zk.Event {
+	t.Helper()
+	_, _, watch, err := c.GetW(path)
+	wantErr(t, "GetW", err, nil)
+	return watch
+}
+
+func (c *client) watchChildren(t *testing.T, path string) <-chan zk.Event {
+	t.Helper()
+	_, _, watch, err := c.ChildrenW(path)
+	wantErr(t, "ChildrenW", err, nil)
+	return watch
 }
 
 // told waits for a watch's event.
@@ -213,54 +234,114 @@ func untold(t *testing.T, watch <-chan zk.Event) {
 	}
 }
 
-// wantErr fails the test unless err is target or, if that is a string, contains it.
-func wantErr(t *testing.T, what string, err error, target any) {
+// wantErr fails the test unless err is target.
+func wantErr(t *testing.T, what string, err, target error) {
 	t.Helper()
-	switch target := target.(type) {
-	case nil:
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-	case error:
-		if !errors.Is(err, target) {
-			t.Errorf("%s: error %v, want %v", what, err, target)
-		}
-	case string:
-		if err == nil || !strings.Contains(err.Error(), target) {
-			t.Errorf("%s: error %v, want one that says %q", what, err, target)
-		}
+	if !errors.Is(err, target) {
+		t.Errorf("%s: error %v, want %v", what, err, target)
 	}
 }
 
 var clientCases = []clientCase{
-	{"one node", func(t *testing.T, sys system) {
+	{"operations", func(t *testing.T, sys system) {
 		c, _ := connected(t, sys)
 		other, _ := connected(t, sys)
-		path := root + "/a"
-		got, err := c.Create(path, []byte("one"), 0, open)
-		made(t, path, got, err)
-		data, stat, err := other.Get(path)
-		if string(data) != "one" || err != nil || stat.Version != 0 || stat.DataLength != 3 || stat.Czxid != stat.Mzxid {
-			t.Errorf("Get: %q, %+v, %v", data, stat, err)
+		create := func(name string, flags int32) func() (any, error) {
+			return func() (any, error) { return c.Create(root+name, []byte("data"), flags, open) }
 		}
-		_, err = other.Set(path, []byte("two"), 7)
-		wantErr(t, "set an old version", err, zk.ErrBadVersion)
-		if stat, err = other.Set(path, []byte("three"), 0); err != nil || stat.Version != 1 || stat.Mzxid <= stat.Czxid {
-			t.Errorf("Set: %+v, %v", stat, err)
+		get := func(c *client, name string) func() (any, error) {
+			return func() (any, error) { data, _, err := c.Get(root + name); return string(data), err }
 		}
-		if ok, stat, err := c.Exists(path); !ok || err != nil || stat.Version != 1 || stat.DataLength != 5 {
-			t.Errorf("Exists: %v, %+v, %v", ok, stat, err)
+		exists := func(name string) func() (any, error) {
+			return func() (any, error) { ok, _, err := c.Exists(root + name); return ok, err }
 		}
-		_, err = c.Create(path, nil, 0, open)
-		wantErr(t, "create it again", err, zk.ErrNodeExists)
-		wantErr(t, "delete an old version", c.Delete(path, 0), zk.ErrBadVersion)
-		wantErr(t, "delete", c.Delete(path, 1), nil)
-		wantErr(t, "delete it again", c.Delete(path, -1), zk.ErrNoNode)
-		if ok, _, err := other.Exists(path); ok || err != nil {
-			t.Errorf("Exists: %v, %v", ok, err)
+		set := func(name string, version int32) func() (any, error) {
+			return func() (any, error) {
+				st, err := c.Set(root+name, []byte("newer"), version)
+				if err != nil {
+					return nil, err
+				}
+				return [3]any{st.Version, st.DataLength, st.Mzxid > st.Czxid}, nil
+			}
 		}
-		if synced, err := c.Sync(root); synced != root || err != nil {
-			t.Errorf("Sync: %q, %v", synced, err)
+		remove := func(name string, version int32) func() (any, error) {
+			return func() (any, error) { return nil, c.Delete(root+name, version) }
+		}
+		children := func(name string) func() (any, error) {
+			return func() (any, error) {
+				names, st, err := c.Children(root + name)
+				if err != nil {
+					return nil, err
+				}
+				return [2]int{len(names), int(st.NumChildren)}, nil
+			}
+		}
+		for _, step := range []struct {
+			name string
+			do   func() (any, error)
+			want any // nil: not looked at
+			err  error
+		}{
+			{"create", create("/a", 0), root + "/a", nil},
+			{"create again", create("/a", 0), "", zk.ErrNodeExists},
+			{"create below nothing", create("/x/a", 0), "", zk.ErrNoNode},
+			{"create a bad path", create("/a//b", 0), "", zk.ErrInvalidPath}, // refused by the client
+			{"create without an ACL", func() (any, error) { return c.Create(root+"/b", nil, 0, nil) }, "", zk.ErrInvalidACL},
+			{"create a sequential", create("/a/s-", zk.FlagSequence), root + "/a/s-0000000000", nil},
+			{"create a sequential ephemeral", create("/a/s-", zk.FlagSequence|zk.FlagEphemeral), root + "/a/s-0000000001", nil},
+			{"create below an ephemeral", create("/a/s-0000000001/x", 0), "", zk.ErrNoChildrenForEphemerals},
+			{"create a container", func() (any, error) { return c.CreateContainer(root+"/c", nil, zk.FlagContainer, open) }, root + "/c", nil},
+			{"create protected", func() (any, error) {
+				path, err := c.CreateProtectedEphemeralSequential(root+"/c/n-", nil, open)
+				return len(path), err
+			}, len(root + "/c/_c_0123456789abcdef0123456789abcdef-n-0000000000"), nil},
+			{"get", get(c, "/a"), "data", nil},
+			{"get nothing", get(c, "/x"), "", zk.ErrNoNode},
+			{"exists", exists("/a"), true, nil},
+			{"exists nothing", exists("/x"), false, nil},
+			{"set", set("/a", 0), [3]any{int32(1), int32(5), true}, nil},
+			{"set an old version", set("/a", 0), nil, zk.ErrBadVersion},
+			{"set nothing", set("/x", -1), nil, zk.ErrNoNode},
+			{"get what another has set", get(other, "/a"), "newer", nil},
+			{"children", children("/a"), [2]int{2, 2}, nil},
+			{"children of nothing", children("/x"), nil, zk.ErrNoNode},
+			{"delete one with children", remove("/a", -1), nil, zk.ErrNotEmpty},
+			{"delete an old version", remove("/a/s-0000000000", 7), nil, zk.ErrBadVersion},
+			{"delete", remove("/a/s-0000000000", 0), nil, nil},
+			{"delete nothing", remove("/a/s-0000000000", 0), nil, zk.ErrNoNode},
+			{"sync", func() (any, error) { return c.Sync(root) }, root, nil},
+			{"the lock's transaction", func() (any, error) {
+				res, err := c.Multi(&zk.CreateRequest{Path: root + "/c/n-", Acl: open, Flags: zk.FlagSequence | zk.FlagEphemeral}, &zk.SetDataRequest{Path: root + "/c", Version: -1})
+				if err != nil {
+					return nil, err
+				}
+				_, st, err := c.Get(res[0].String)
+				return [3]any{res[0].String, res[1].Stat.NumChildren, res[1].Stat.Mzxid == st.Czxid}, err
+			}, [3]any{root + "/c/n-0000000001", int32(2), true}, nil},
+			{"a transaction of every kind", func() (any, error) {
+				res, err := c.Multi(
+					&zk.CreateRequest{Path: root + "/m", Acl: open},
+					&zk.SetDataRequest{Path: root + "/m", Version: 0},
+					&zk.CheckVersionRequest{Path: root + "/m", Version: 1},
+					&zk.DeleteRequest{Path: root + "/m", Version: 1})
+				return len(res), err
+			}, 4, nil},
+			{"a failing transaction", func() (any, error) {
+				res, err := c.Multi(&zk.DeleteRequest{Path: root + "/c/n-0000000001", Version: -1}, &zk.CheckVersionRequest{Path: root + "/x", Version: -1}, &zk.DeleteRequest{Path: root + "/a", Version: -1})
+				return [3]bool{res[0].Error == nil, res[1].Error == zk.ErrNoNode, res[2].Error != nil}, err
+			}, [3]bool{true, true, true}, zk.ErrNoNode},
+			{"which changed nothing", children("/c"), [2]int{2, 2}, nil},
+			{"set the ACL", func() (any, error) {
+				st, err := c.SetACL(root+"/a", zk.WorldACL(zk.PermRead), 0)
+				return st.Aversion, err
+			}, int32(1), nil},
+			{"write without permission", set("/a", -1), nil, zk.ErrNoAuth},
+		} {
+			got, err := step.do()
+			wantErr(t, step.name, err, step.err)
+			if step.want != nil && !reflect.DeepEqual(got, step.want) {
+				t.Errorf("%s: got %v, want %v", step.name, got, step.want)
+			}
 		}
 	}},
 	{"nodes that go by themselves", func(t *testing.T, sys system) {
@@ -269,14 +350,11 @@ var clientCases = []clientCase{
 			got, err := c.CreateContainer(path, nil, zk.FlagContainer, open)
 			made(t, path, got, err)
 		}
-		got, err := c.Create(root+"/container/child", nil, zk.FlagEphemeral, open)
-		made(t, root+"/container/child", got, err)
-		_, _, gone, err := c.GetW(root + "/container")
-		wantErr(t, "watch the container", err, nil)
-		got, err = c.CreateTTL(root+"/mortal", nil, zk.FlagTTL, open, 2*time.Second)
+		c.make(t, root+"/container/child", zk.FlagEphemeral)
+		gone := c.watch(t, root+"/container")
+		got, err := c.CreateTTL(root+"/mortal", nil, zk.FlagTTL, open, 2*time.Second)
 		made(t, root+"/mortal", got, err)
-		_, _, dead, err := c.GetW(root + "/mortal")
-		wantErr(t, "watch the node with a time to live", err, nil)
+		dead := c.watch(t, root+"/mortal")
 		untold(t, gone) // it has a child
 		wantErr(t, "delete the child", c.Delete(root+"/container/child", -1), nil)
 		wantTold(t, gone, zk.EventNodeDeleted, root+"/container")
@@ -284,33 +362,6 @@ var clientCases = []clientCase{
 		if names, _, err := c.Children(root); !slices.Equal(names, []string{"fresh"}) || err != nil {
 			t.Errorf("left are %v, %v", names, err)
 		}
-	}},
-	{"multi", func(t *testing.T, sys system) {
-		c, _ := connected(t, sys)
-		path := root + "/a"
-		res, err := c.Multi(
-			&zk.CreateRequest{Path: path, Data: []byte("one"), Acl: open},
-			&zk.SetDataRequest{Path: path, Data: []byte("two"), Version: 0},
-			&zk.CreateRequest{Path: path + "/s-", Acl: open, Flags: zk.FlagSequence},
-			&zk.CheckVersionRequest{Path: path, Version: 1},
-			&zk.DeleteRequest{Path: path + "/s-0000000000", Version: 0},
-		)
-		if err != nil || len(res) != 5 || res[0].String != path || res[1].Stat == nil || res[1].Stat.Version != 1 || res[2].String != path+"/s-0000000000" {
-			t.Fatalf("Multi: %+v, %v", res, err)
-		}
-		if data, stat, err := c.Get(path); string(data) != "two" || err != nil || stat.NumChildren != 0 || stat.Cversion != 2 || stat.Pzxid != stat.Czxid {
-			t.Errorf("Get: %q, %+v, %v", data, stat, err)
-		}
-		res, err = c.Multi(
-			&zk.CreateRequest{Path: root + "/b", Acl: open},
-			&zk.CreateRequest{Path: path, Acl: open},
-			&zk.DeleteRequest{Path: path, Version: -1},
-		)
-		if err != zk.ErrNodeExists || len(res) != 3 || res[0].Error != nil || res[1].Error != zk.ErrNodeExists || res[2].Error == nil {
-			t.Errorf("a failing Multi: %+v, %v", res, err)
-		}
-		_, _, err = c.Get(root + "/b")
-		wantErr(t, "what a failed Multi would have made", err, zk.ErrNoNode)
 	}},
 	{"credentials", func(t *testing.T, sys system) {
 		c, wires := connected(t, sys)
@@ -344,12 +395,10 @@ var clientCases = []clientCase{
 		c, _ := connected(t, sys)
 		// More than a megabyte, the bound of requests.
 		const count = 800
-		inParallel(t, 16, func(i int) error {
-			for k := i; k < count; k += 16 {
-				path := fmt.Sprintf("%s/%02000d", root, k)
-				if got, err := c.Create(path, nil, 0, open); err != nil || got != path {
-					return fmt.Errorf("create: %q, %w", got, err)
-				}
+		inParallel(t, count, func(k int) error {
+			path := fmt.Sprintf("%s/%02000d", root, k)
+			if got, err := c.Create(path, nil, 0, open); err != nil || got != path {
+				return fmt.Errorf("create: %q, %w", got, err)
 			}
 			return nil
 		})
@@ -366,10 +415,8 @@ var clientCases = []clientCase{
 	}},
 	{"watches on children", func(t *testing.T, sys system) {
 		c, _ := connected(t, sys)
-		_, _, watch, err := c.ChildrenW(root)
-		wantErr(t, "ChildrenW", err, nil)
-		got, err := c.Create(root+"/a", nil, 0, open)
-		made(t, root+"/a", got, err)
+		watch := c.watchChildren(t, root)
+		c.make(t, root+"/a", 0)
 		wantTold(t, watch, zk.EventNodeChildrenChanged, root)
 		if e, ok := <-watch; ok {
 			t.Errorf("told a second time: %+v", e)
@@ -394,35 +441,27 @@ var clientCases = []clientCase{
 		const count = 400
 		paths := make([]string, count)
 		watches := make([]<-chan zk.Event, count)
-		inParallel(t, 16, func(i int) error {
-			for k := i; k < count; k += 16 {
-				paths[k] = fmt.Sprintf("%s/%0500d", root, k)
-				if _, err := c.Create(paths[k], nil, 0, open); err != nil {
-					return err
-				}
-				var err error
-				if _, _, watches[k], err = c.GetW(paths[k]); err != nil {
-					return err
-				}
+		inParallel(t, count, func(k int) error {
+			paths[k] = fmt.Sprintf("%s/%0500d", root, k)
+			if _, err := c.Create(paths[k], nil, 0, open); err != nil {
+				return err
 			}
-			return nil
+			var err error
+			_, _, watches[k], err = c.GetW(paths[k])
+			return err
 		})
-		_, _, children, err := c.ChildrenW(root)
-		wantErr(t, "ChildrenW", err, nil)
-		_, _, quiet, err := c.GetW(root)
-		wantErr(t, "GetW", err, nil)
+		children := c.watchChildren(t, root)
+		quiet := c.watch(t, root)
+		_, _, appears, err := c.ExistsW(root + "/new")
+		wantErr(t, "ExistsW", err, nil)
 		wires.plug(false)
 		wires.cut()
 		c.await(t, zk.StateDisconnected)
-		inParallel(t, 16, func(i int) error {
-			for k := i; k < count; k += 16 {
-				if err := other.Delete(paths[k], -1); err != nil {
-					return err
-				}
-			}
-			return nil
+		inParallel(t, count, func(k int) error {
+			return other.Delete(paths[k], -1)
 		})
-		for _, watch := range append(watches, children) {
+		other.make(t, root+"/new", 0)
+		for _, watch := range append(watches, children, appears) {
 			untold(t, watch)
 		}
 		id := c.SessionID()
@@ -435,20 +474,18 @@ var clientCases = []clientCase{
 			wantTold(t, watch, zk.EventNodeDeleted, paths[k])
 		}
 		wantTold(t, children, zk.EventNodeChildrenChanged, root)
+		wantTold(t, appears, zk.EventNodeCreated, root+"/new")
 		_, err = other.Set(root, []byte("x"), -1)
 		wantErr(t, "Set", err, nil)
 		wantTold(t, quiet, zk.EventNodeDataChanged, root)
 	}},
 	{"watches of a session that ends", func(t *testing.T, sys system) {
 		c, wires := connected(t, sys)
-		_, _, watch, err := c.ChildrenW(root)
-		wantErr(t, "ChildrenW", err, nil)
+		watch := c.watchChildren(t, root)
 		id := c.SessionID()
-		got, err := c.Create(root+"/e", nil, zk.FlagEphemeral, open)
-		made(t, root+"/e", got, err)
+		c.make(t, root+"/e", zk.FlagEphemeral)
 		told(t, watch) // of the node
-		_, _, watch, err = c.ChildrenW(root)
-		wantErr(t, "ChildrenW", err, nil)
+		watch = c.watchChildren(t, root)
 		// Another client with the session's password closes the session.
 		wires.plug(false)
 		thief := newRecord(t, to(sys.addr)).peer("thief")
@@ -474,8 +511,7 @@ var clientCases = []clientCase{
 		c, wires := connected(t, sys)
 		id := c.SessionID()
 		path := root + "/e"
-		got, err := c.Create(path, nil, zk.FlagEphemeral, open)
-		made(t, path, got, err)
+		c.make(t, path, zk.FlagEphemeral)
 		for _, interrupt := range []func(){wires.cut, sys.restart} {
 			interrupt()
 			c.await(t, zk.StateDisconnected)
@@ -486,8 +522,7 @@ var clientCases = []clientCase{
 			}
 		}
 		other, _ := connected(t, sys)
-		_, _, gone, err := other.GetW(path)
-		wantErr(t, "GetW", err, nil)
+		gone := other.watch(t, path)
 		c.Close()
 		wantTold(t, gone, zk.EventNodeDeleted, path)
 	}},
@@ -496,10 +531,8 @@ var clientCases = []clientCase{
 		c := dialClient(t, time.Second, wires.dial)
 		other, _ := connected(t, sys)
 		path := root + "/e"
-		got, err := c.Create(path, nil, zk.FlagEphemeral, open)
-		made(t, path, got, err)
-		_, _, gone, err := other.GetW(path)
-		wantErr(t, "GetW", err, nil)
+		c.make(t, path, zk.FlagEphemeral)
+		gone := other.watch(t, path)
 		id := c.SessionID()
 		wires.plug(false)
 		wires.cut()
@@ -514,10 +547,8 @@ var clientCases = []clientCase{
 	{"a slow server", func(t *testing.T, sys system) {
 		c, wires := connected(t, sys)
 		id := c.SessionID()
-		got, err := c.Create(root+"/e", nil, zk.FlagEphemeral, open)
-		made(t, root+"/e", got, err)
-		_, _, watch, err := c.ChildrenW(root)
-		wantErr(t, "ChildrenW", err, nil)
+		c.make(t, root+"/e", zk.FlagEphemeral)
+		watch := c.watchChildren(t, root)
 		wires.freeze()
 		// After two thirds of the session timeout the client gives up the
 		// connection, but not the session.
@@ -527,8 +558,7 @@ var clientCases = []clientCase{
 			t.Fatal("the session was lost")
 		}
 		other, _ := connected(t, sys)
-		got, err = other.Create(root+"/a", nil, 0, open)
-		made(t, root+"/a", got, err)
+		other.make(t, root+"/a", 0)
 		wantTold(t, watch, zk.EventNodeChildrenChanged, root)
 		if ok, _, err := c.Exists(root + "/e"); !ok || err != nil {
 			t.Errorf("Exists: %v, %v", ok, err)

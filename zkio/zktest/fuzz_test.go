@@ -128,11 +128,15 @@ func checkView(t testing.TB, s *Server, v *view) {
 	}
 }
 
-// bareServer returns a server and a connection with a session. The connection's
-// goroutines do not run: the caller passes requests to the server itself.
-func bareServer(t testing.TB) (*Server, *conn) {
+func bareServer(t testing.TB) *Server {
 	s := NewServer(Config{ExtendedTypes: true, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// bareConn returns a connection to s with a session. Its goroutines do not run:
+// the caller passes requests to the server itself.
+func bareConn(t testing.TB, s *Server) *conn {
 	_, end := newPipe(pipeAddr("client"), pipeAddr("server"))
 	c := newConn(s, end)
 	s.mu.Lock()
@@ -141,7 +145,8 @@ func bareServer(t testing.TB) (*Server, *conn) {
 	if err := s.connect(c, connectRequest{timeout: s.cfg.MaxSessionTimeout}); err != nil {
 		t.Fatal(err)
 	}
-	return s, c
+	c.take()
+	return c
 }
 
 // take removes the answers queued on c and returns their headers.
@@ -215,8 +220,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Add([]byte{0, 0}, []byte{})
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		s, c := bareServer(t)
-		c.take()
+		s := bareServer(t)
+		c := bareConn(t, s)
 		for _, b := range [][]byte{first, second} {
 			if err := s.handle(c, b); err != nil && !errors.Is(err, jute.ErrMalformed) && !errors.Is(err, CodeAuthFailed) {
 				t.Errorf("handle: %v", err)
@@ -333,19 +338,8 @@ func TestRandomRequests(t *testing.T) {
 	stale := 0 // answers that were behind
 	for seed := range uint64(8) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
-		s, c := bareServer(t)
-		conns := []*conn{c}
-		for range 2 {
-			_, end := newPipe(pipeAddr("client"), pipeAddr("server"))
-			c := newConn(s, end)
-			s.mu.Lock()
-			s.conns[c] = struct{}{}
-			s.mu.Unlock()
-			if err := s.connect(c, connectRequest{timeout: s.cfg.MaxSessionTimeout}); err != nil {
-				t.Fatal(err)
-			}
-			conns = append(conns, c)
-		}
+		s := bareServer(t)
+		conns := []*conn{bareConn(t, s), bareConn(t, s), bareConn(t, s)}
 		path := func() string {
 			p := "/" + string(rune('a'+rnd.IntN(3)))
 			for rnd.IntN(2) == 0 {
@@ -378,9 +372,6 @@ func TestRandomRequests(t *testing.T) {
 				return b
 			}
 			return jute.AppendInt32(b, int32(rnd.IntN(4)/3-1))
-		}
-		for _, c := range conns {
-			c.take()
 		}
 		lags := []*Lag{s.Faults().Lag(-1, conns[1].sid), s.Faults().Lag(3, conns[2].sid)}
 		history := map[int64]string{s.Zxid(): dump(s)} // the lead's tree after each transaction

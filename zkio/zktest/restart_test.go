@@ -5,37 +5,29 @@ package zktest_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"net"
 	"reflect"
-	"slices"
 	"syscall"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// TestRestart: a server that was down continues where it was, and its clients
-// resume their sessions.
+// TestRestart: a server that was down continues where it was, in a new epoch, and
+// its clients resume their sessions.
 func TestRestart(t *testing.T) {
 	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
-		c := dialClient(t, 20*time.Second, dial)
-		id := c.SessionID()
-		for _, node := range []struct {
-			path  string
-			flags int32
-		}{{"/d", 0}, {"/d/n-", zk.FlagSequence}, {"/d/n-", zk.FlagSequence | zk.FlagEphemeral}} {
-			if _, err := c.Create(node.path, []byte("data"), node.flags, open); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, _, changed, err := c.ExistsW("/d/n-0000000001")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := newRecord(t, func(string) (net.Conn, error) { return dial(t.Context(), "tcp", "zktest:2181") }).control(srv)
+		r.expect(`
+A: connect timeout=20s -> S1 for 20000 ms
+A: create "/d" data="data" -> z+1 0 /d
+A: create "/d/n-" flags=2 -> z+2 0 /d/n-0000000000
+A: create "/d/n-" flags=3 -> z+3 0 /d/n-0000000001
+A: code exists "/d/n-0000000001" watch -> 0
+server: Stop
+A: ended -> connection closed
+server: Watches -> {Data:0 Child:0}
+`)
 		type node struct {
 			data string
 			stat zktest.Stat
@@ -49,131 +41,32 @@ func TestRestart(t *testing.T) {
 			return all
 		}
 		before, last := nodes(), srv.Zxid()
-
-		srv.Stop()
-		c.await(t, zk.StateDisconnected)
-		if n := srv.AllWatches(); n != (zktest.WatchCount{}) {
-			t.Errorf("watches without a connection: %+v", n)
-		}
 		if s := srv.Sessions(); len(s) != 1 || s[0].Connected || !s[0].Expires.IsZero() {
 			t.Errorf("sessions while it is down: %+v", s)
 		}
-		if nc, err := dial(context.Background(), "tcp", "zktest:2181"); err == nil {
-			// Over TCP the kernel accepts before the server can refuse, so
-			// the first read may be what fails.
-			if _, err := nc.Read(make([]byte, 1)); err == nil {
-				t.Error("the server answers while it is down")
-			}
-			nc.Close()
-		} else if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("dial: %v, want that it is refused or reset", err)
+		// Over TCP the kernel accepts a connection before the server can refuse it.
+		if got := r.peer("B").do("connect"); got != "connection refused" && got != "connection closed" {
+			t.Errorf("while it is down: %s", got)
 		}
-		watched := make(chan struct{})
-		srv.OnRequest(func(_ int64, op zktest.Op, _ string) {
-			if op == zktest.OpSetWatches {
-				close(watched)
-			}
-		})
 		srv.Start()
-		c.await(t, zk.StateHasSession)
-		<-watched // before that the client must not be asked for anything: see bubbleClient
-		srv.OnRequest(nil)
-
-		if c.SessionID() != id {
-			t.Error("the session was lost")
-		}
 		if after := nodes(); !reflect.DeepEqual(after, before) {
 			t.Errorf("nodes %+v, want %+v", after, before)
 		}
 		if zxid := srv.Zxid(); zxid != (last>>32+1)<<32 {
 			t.Errorf("zxid %#x after %#x, want a new epoch", zxid, last)
 		}
-		path, err := c.Create("/d/n-", nil, zk.FlagSequence, open)
-		if err != nil || path != "/d/n-0000000002" {
-			t.Errorf("the next in sequence is %s, %v", path, err)
-		}
-		if _, stat, _ := srv.Get(path); stat.Czxid <= last || stat.Czxid != 1<<32+1 {
-			t.Errorf("czxid %#x, want the first of its epoch", stat.Czxid)
-		}
-		if err := c.Delete("/d/n-0000000001", -1); err != nil {
-			t.Fatal(err)
-		}
-		if e := <-changed; e.Type != zk.EventNodeDeleted {
-			t.Errorf("the watch was told %v", e)
-		}
-		srv.Restart()
-		c.await(t, zk.StateDisconnected)
-		c.await(t, zk.StateHasSession)
-		if c.SessionID() != id || srv.Zxid() != 2<<32 {
-			t.Errorf("after a second restart: session %x, want %x; zxid %#x", c.SessionID(), id, srv.Zxid())
-		}
-		if got := srv.Faults().Hits()[zktest.FaultStop]; got != 2 {
-			t.Errorf("%d stops were counted, want 2", got)
-		}
-	})
-}
-
-// TestRestartAndTime: nothing expires while the server is down, and afterwards
-// every session has its whole timeout.
-func TestRestartAndTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := newServer(t, zktest.Config{TickTime: 500 * time.Millisecond, ContainerCheckInterval: 10 * time.Second, ExtendedTypes: true})
-		start := time.Now()
-		c := bubbleClient(t, srv, 10*time.Second)
-		if _, err := c.CreateContainer("/c", nil, zk.FlagContainer, open); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Create("/c/x", nil, 0, open); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.CreateTTL("/t", nil, zk.FlagTTL, open, time.Second); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Delete("/c/x", -1); err != nil {
-			t.Fatal(err)
-		}
-		c.Close()
-		for range 3 {
-			d := rawSession(t, srv, 6*time.Second)
-			d.do(fmt.Sprintf(`create "/e%d" flags=1`, d.session))
-		}
-		time.Sleep(5 * time.Second)
-		srv.Stop()
-		srv.Stop()
-		all := srv.Nodes()
-		if len(all) != 5 {
-			t.Fatalf("nodes %v, want 5", all)
-		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if got := srv.Nodes(); !slices.Equal(got, all) || len(srv.Expired()) != 0 {
-			t.Errorf("while it was down %v became %v", all, got)
-		}
-		if err := srv.Set("/c", []byte("x")); err != nil { // its own methods work
-			t.Error(err)
-		}
-		time.Sleep(time.Until(start.Add(2 * time.Hour)))
-		srv.Start()
-		srv.Start()
-		time.Sleep(6 * time.Second)
-		synctest.Wait()
-		if n := len(srv.Sessions()); n != 3 {
-			t.Errorf("%d sessions are left a timeout later, want 3", n)
-		}
-		time.Sleep(500 * time.Millisecond)
-		synctest.Wait()
-		if n := len(srv.Sessions()); n != 0 || len(srv.Expired()) != 3 {
-			t.Errorf("%d sessions are left a tick after that", n)
-		}
-		if got, want := srv.Nodes(), []string{"/c", "/t"}; !slices.Equal(got, want) {
-			t.Errorf("nodes %v, want %v", got, want)
-		}
-		srv.Restart() // without a session that keeps the clock awake
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		if got := srv.Nodes(); len(got) != 0 {
-			t.Errorf("nodes %v, want none", got)
-		}
+		r.expect(`
+A: connect timeout=20s session=S1 seen=last -> S1 for 20000 ms
+A: setWatches last data="/d/n-0000000001" -> z+4294967295 0
+A: create "/d/n-" flags=2 -> z+4294967296 0 /d/n-0000000002
+A: event 2 /d/n-0000000001
+A: delete "/d/n-0000000001" -> z+4294967297 0
+server: Restart
+A: ended -> connection closed
+A: connect timeout=20s session=S1 -> S1 for 20000 ms
+A: ping -> z+8589934591 0
+server: Hits stop -> 2
+`)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ import (
 // The commands are the requests by ZooKeeper's names, and
 //
 //	connect [timeout=3s] [session=S1] [password=zero|none] [seen=ZXID] [readonly=0|1]
+//	connected           wait for the answer to a connect that got none
 //	disconnect          break the connection
 //	ended               wait until the server closes it
 //	events N            wait for N events
@@ -150,6 +152,14 @@ func (r *record) play(script string) string {
 	return r.text.String()
 }
 
+// expect plays a script, in which what happens must be what it says.
+func (r *record) expect(script string) {
+	r.t.Helper()
+	if diff := diffLines(script, r.play(script)); diff != "" {
+		r.t.Errorf("the script (-) and what happened (+) differ:\n%s", diff)
+	}
+}
+
 // do carries out one command, and returns what happened.
 func (c *peer) do(command string) string {
 	c.t.Helper()
@@ -157,6 +167,8 @@ func (c *peer) do(command string) string {
 	switch a.verb {
 	case "connect":
 		return c.connect(a)
+	case "connected":
+		return c.connected()
 	case "disconnect":
 		_ = c.nc.Close()
 		return ""
@@ -266,6 +278,14 @@ func parseNumber(t testing.TB, s string) int64 {
 		t.Fatal(err)
 	}
 	return n
+}
+
+func (a args) duration(i int) time.Duration {
+	d, err := time.ParseDuration(a.words[i])
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return d
 }
 
 func (a args) option(name string, otherwise int64) int64 {
@@ -465,19 +485,28 @@ func (r *record) sessionID(name string) int64 {
 // only timing decides whether a write fails, and the next read shows the end.
 func (c *peer) write(b []byte) {
 	if c.nc == nil {
-		c.open()
+		if end := c.open(); end != "" {
+			c.t.Fatal(end)
+		}
 	}
 	_, _ = c.nc.Write(b)
 }
 
-// open makes a new connection. The one before it stays open.
-func (c *peer) open() {
+// open makes a new connection, or reports that the server refuses it. The one
+// before it stays open.
+func (c *peer) open() (end string) {
 	nc, err := c.dial(c.name)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ECONNRESET): // while the kernel makes the connection
+		return "connection closed"
+	case err != nil:
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = nc.Close() })
-	c.nc, c.greeted = nc, false
+	c.nc, c.greeted, c.sent = nc, false, nil
+	return ""
 }
 
 // readFrame reads a frame, or reports how the connection ended.
@@ -500,7 +529,9 @@ func (c *peer) readFrame() (frame []byte, end string) {
 
 func (c *peer) connect(a args) string {
 	if c.nc == nil || c.greeted {
-		c.open()
+		if end := c.open(); end != "" {
+			return end
+		}
 	}
 	c.greeted = true
 	timeout, password, session, seen := 10*time.Second, make([]byte, 16), int64(0), int64(0)
@@ -527,6 +558,11 @@ func (c *peer) connect(a args) string {
 		b = jute.AppendBool(b, readonly == 1)
 	}
 	c.write(jute.Frame(b))
+	return c.connected()
+}
+
+// connected reads and shows the answer to the handshake.
+func (c *peer) connected() string {
 	frame, end := c.readFrame()
 	if end != "" {
 		return end

@@ -3,6 +3,7 @@
 package zktest_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -14,25 +15,25 @@ import (
 )
 
 // TestScripts plays the scripts in testdata/scripts in virtual time, on a server
-// with ticks of 500 ms. They are about what a real server cannot do: the "server"
-// in them carries out Server's own methods, and is named after them. With -update
-// it rewrites them; read the difference.
+// with ticks of 500 ms that looks for containers to delete every 10 s. They are
+// about what a real server cannot do: the commands of their client "server" are
+// Server's own methods. With -update it rewrites them; read the difference.
 func TestScripts(t *testing.T) {
 	eachScript(t, func(t *testing.T, file string) {
-		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		synctest.Test(t, func(t *testing.T) {
+			srv := newServer(t, zktest.Config{
+				TickTime: 500 * time.Millisecond, MaxSessionTimeout: time.Hour,
+				ContainerCheckInterval: 10 * time.Second, ExtendedTypes: true,
+			})
 			want, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := newRecord(t, dialing(srv))
-			r.command = (&remote{srv: srv, record: r}).do
-			got := r.play(string(want))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if diff := diffLines(string(want), got); diff != "" {
-				t.Errorf("the script (-) and what happened (+) differ:\n%s", diff)
+			r := newRecord(t, dialing(srv)).control(srv)
+			if !*update {
+				r.expect(string(want))
+			} else if err := os.WriteFile(file, []byte(r.play(string(want))), 0o644); err != nil {
+				t.Fatal(err)
 			}
 		})
 	}, "testdata/scripts")
@@ -42,9 +43,16 @@ func TestScripts(t *testing.T) {
 type remote struct {
 	*record
 	srv    *zktest.Server
+	start  time.Time
 	lags   []*zktest.Lag
 	faults []*zktest.Fault
 	blocks []*zktest.Block
+}
+
+// control lets the client "server" in r's scripts control srv, and returns r.
+func (r *record) control(srv *zktest.Server) *record {
+	r.command = (&remote{srv: srv, record: r, start: time.Now()}).do
+	return r
 }
 
 func last[T any](s []T) T { return s[len(s)-1] }
@@ -63,6 +71,13 @@ func (m *remote) do(a args) (result string, ok bool) {
 		}
 		return match
 	}
+	if fault := map[string]func(zktest.Match) *zktest.Fault{
+		"DropReply": f.DropReply, "SwallowReply": f.SwallowReply,
+		"DropRequest": f.DropRequest, "SwallowRequest": f.SwallowRequest,
+	}[a.verb]; fault != nil {
+		m.faults = append(m.faults, fault(match()))
+		return "", true
+	}
 	switch a.verb {
 	case "Create":
 		return show(errorText(m.srv.Create(a.words[0], nil)))
@@ -70,6 +85,8 @@ func (m *remote) do(a args) (result string, ok bool) {
 		return show(errorText(m.srv.Set(a.words[0], nil)))
 	case "Delete":
 		return show(errorText(m.srv.Delete(a.words[0])))
+	case "SetSequence":
+		return show(errorText(m.srv.SetSequence(a.words[0], int32(a.number(1)))))
 	case "Nodes":
 		return show(m.srv.Nodes())
 	case "Watches":
@@ -88,18 +105,26 @@ func (m *remote) do(a args) (result string, ok bool) {
 	case "Expired":
 		var names []string
 		for _, x := range m.srv.Expired() {
-			names = append(names, m.sess(x.Session))
+			names = append(names, fmt.Sprintf("%s ephemerals=%d forced=%v", m.sess(x.Session), x.Ephemerals, x.Forced))
 		}
-		return show(names)
+		return show(cmp.Or(strings.Join(names, ", "), "none"))
 	case "Connections":
 		synctest.Wait()
 		return show(m.srv.Connections())
 	case "ExpireSession":
 		return show(m.srv.ExpireSession(session(0)))
+	case "Stop":
+		m.srv.Stop()
+	case "Start":
+		m.srv.Start()
 	case "Restart":
 		m.srv.Restart()
 	case "Cut":
 		return show(f.Cut(session(0)))
+	case "CutAll":
+		return show(f.CutAll())
+	case "RefuseFor":
+		m.faults = append(m.faults, f.RefuseFor(a.duration(0)))
 	case "Hits":
 		hits := f.Hits()
 		return show(hits[zktest.FaultKind(strings.Join(a.words, " "))])
@@ -111,6 +136,10 @@ func (m *remote) do(a args) (result string, ok bool) {
 		m.lags = append(m.lags, f.Lag(int(a.number(0)), sessions...))
 	case "LagServer":
 		m.lags = append(m.lags, f.LagServer(int(a.number(0)), a.words[1]))
+	case "LagHits":
+		l := last(m.lags)
+		<-l.Hit()
+		return show(l.Kind(), l.Hits())
 	case "Pending":
 		return show(last(m.lags).Pending())
 	case "Advance":
@@ -119,18 +148,18 @@ func (m *remote) do(a args) (result string, ok bool) {
 		m.lags[a.option("lag", int64(len(m.lags)-1))].CatchUp()
 	case "RemoveLag":
 		last(m.lags).Remove()
-	case "DropReply":
-		m.faults = append(m.faults, f.DropReply(match()))
-	case "SwallowReply":
-		m.faults = append(m.faults, f.SwallowReply(match()))
-	case "SwallowRequest":
-		m.faults = append(m.faults, f.SwallowRequest(match()))
+	case "DelayReply":
+		m.faults = append(m.faults, f.DelayReply(match(), a.duration(0)))
 	case "FailRequest":
 		m.faults = append(m.faults, f.FailRequest(match(), zktest.Code(a.number(0))))
 	case "FailReply":
 		m.faults = append(m.faults, f.FailReply(match(), zktest.Code(a.number(0))))
 	case "Blackhole":
 		m.faults = append(m.faults, f.Blackhole(session(0)))
+	case "BlackholeConnection":
+		m.faults = append(m.faults, f.BlackholeConnection(session(0)))
+	case "BlackholeNew":
+		m.faults = append(m.faults, f.BlackholeNew())
 	case "BlackholeAll":
 		m.faults = append(m.faults, f.BlackholeAll())
 	case "Remove":
@@ -150,12 +179,10 @@ func (m *remote) do(a args) (result string, ok bool) {
 	case "Clear":
 		f.Clear()
 	case "sleep":
-		d, err := time.ParseDuration(a.words[0])
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		time.Sleep(d)
+		time.Sleep(a.duration(0))
 		synctest.Wait()
+	case "clock":
+		return show(time.Since(m.start))
 	default:
 		return "", false
 	}

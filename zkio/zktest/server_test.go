@@ -12,8 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http/httptest"
-	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -163,98 +161,6 @@ func inBubble(t *testing.T, test func(t *testing.T, srv *zktest.Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		test(t, newServer(t, zktest.Config{TickTime: 500 * time.Millisecond, MaxSessionTimeout: time.Hour}))
-	})
-}
-
-// TestOperations: go-zookeeper understands the answers to ordinary requests. The
-// conformance scripts cover the rest.
-func TestOperations(t *testing.T) {
-	onBoth(t, func(t *testing.T, srv *zktest.Server, dial dialer) {
-		c := dialClient(t, 10*time.Second, dial)
-		other := dialClient(t, 10*time.Second, dial)
-		create := func(path string, flags int32) func() (any, error) {
-			return func() (any, error) { return c.Create(path, []byte("data"), flags, open) }
-		}
-		for _, step := range []struct {
-			name string
-			do   func() (any, error)
-			want any // nil: not looked at
-			err  error
-		}{
-			{"create", create("/a", 0), "/a", nil},
-			{"create again", create("/a", 0), "", zk.ErrNodeExists},
-			{"create below nothing", create("/x/a", 0), "", zk.ErrNoNode},
-			{"create a bad path", create("/a//b", 0), "", zk.ErrInvalidPath}, // refused by the client
-			{"create without an ACL", func() (any, error) { return c.Create("/b", nil, 0, nil) }, "", zk.ErrInvalidACL},
-			{"create a sequential", create("/a/s-", zk.FlagSequence), "/a/s-0000000000", nil},
-			{"create a sequential ephemeral", create("/a/s-", zk.FlagSequence|zk.FlagEphemeral), "/a/s-0000000001", nil},
-			{"create below an ephemeral", create("/a/s-0000000001/x", 0), "", zk.ErrNoChildrenForEphemerals},
-			{"create a container", func() (any, error) { return c.CreateContainer("/c", nil, zk.FlagContainer, open) }, "/c", nil},
-			{"create with a time to live", func() (any, error) { return c.CreateTTL("/t", nil, zk.FlagTTL, open, time.Second) }, "", nil},
-			{"create protected", func() (any, error) {
-				path, err := c.CreateProtectedEphemeralSequential("/c/n-", nil, open)
-				return len(path), err
-			}, len("/c/_c_0123456789abcdef0123456789abcdef-n-0000000000"), nil},
-			{"get", func() (any, error) { data, _, err := c.Get("/a"); return string(data), err }, "data", nil},
-			{"get nothing", func() (any, error) { data, _, err := c.Get("/x"); return string(data), err }, "", zk.ErrNoNode},
-			{"exists", func() (any, error) { ok, _, err := c.Exists("/a"); return ok, err }, true, nil},
-			{"exists nothing", func() (any, error) { ok, _, err := c.Exists("/x"); return ok, err }, false, nil},
-			{"set", func() (any, error) { st, err := c.Set("/a", []byte("new"), 0); return st.Version, err }, int32(1), nil},
-			{"set an old version", func() (any, error) { _, err := c.Set("/a", nil, 0); return nil, err }, nil, zk.ErrBadVersion},
-			{"set nothing", func() (any, error) { _, err := c.Set("/x", nil, -1); return nil, err }, nil, zk.ErrNoNode},
-			{"read by another", func() (any, error) { data, _, err := other.Get("/a"); return string(data), err }, "new", nil},
-			{"children", func() (any, error) {
-				names, st, err := c.Children("/a")
-				return [2]int{len(names), int(st.NumChildren)}, err
-			}, [2]int{2, 2}, nil},
-			{"children of nothing", func() (any, error) { _, _, err := c.Children("/x"); return nil, err }, nil, zk.ErrNoNode},
-			{"delete one with children", func() (any, error) { return nil, c.Delete("/a", -1) }, nil, zk.ErrNotEmpty},
-			{"delete an old version", func() (any, error) { return nil, c.Delete("/a/s-0000000000", 7) }, nil, zk.ErrBadVersion},
-			{"delete", func() (any, error) { return nil, c.Delete("/a/s-0000000000", 0) }, nil, nil},
-			{"delete nothing", func() (any, error) { return nil, c.Delete("/a/s-0000000000", 0) }, nil, zk.ErrNoNode},
-			{"sync", func() (any, error) { return c.Sync("/a") }, "/a", nil},
-			{"get the ACL", func() (any, error) { acl, _, err := c.GetACL("/a"); return acl[0], err }, open[0], nil},
-			{"set the ACL", func() (any, error) { st, err := c.SetACL("/a", zk.WorldACL(zk.PermRead), 0); return st.Aversion, err }, int32(1), nil},
-			{"write without permission", func() (any, error) { _, err := c.Set("/a", nil, -1); return nil, err }, nil, zk.ErrNoAuth},
-			{"prove an identity", func() (any, error) { return nil, c.AddAuth("digest", []byte("joe:secret")) }, nil, nil},
-			{"create one's own", func() (any, error) {
-				return c.Create("/mine", []byte("my"), 0, zk.DigestACL(zk.PermAll, "joe", "secret"))
-			}, "/mine", nil},
-			{"read one's own", func() (any, error) { data, _, err := c.Get("/mine"); return string(data), err }, "my", nil},
-			{"read another's", func() (any, error) { _, _, err := other.Get("/mine"); return nil, err }, nil, zk.ErrNoAuth},
-			{"the lock's transaction", func() (any, error) {
-				res, err := c.Multi(&zk.CreateRequest{Path: "/c/n-", Acl: open, Flags: zk.FlagSequence | zk.FlagEphemeral}, &zk.SetDataRequest{Path: "/c", Version: -1})
-				if err != nil {
-					return nil, err
-				}
-				_, st, err := c.Get(res[0].String)
-				return [3]any{res[0].String, res[1].Stat.NumChildren, res[1].Stat.Mzxid == st.Czxid}, err
-			}, [3]any{"/c/n-0000000001", int32(2), true}, nil},
-			{"a failing transaction", func() (any, error) {
-				res, err := c.Multi(&zk.DeleteRequest{Path: "/c/n-0000000001", Version: -1}, &zk.CheckVersionRequest{Path: "/x", Version: -1}, &zk.DeleteRequest{Path: "/mine", Version: -1})
-				return [2]any{res[0].Error, res[1].Error}, err
-			}, [2]any{nil, zk.ErrNoNode}, zk.ErrNoNode},
-			{"which changed nothing", func() (any, error) { names, _, err := c.Children("/c"); return len(names), err }, 2, nil},
-		} {
-			got, err := step.do()
-			if step.name == "create with a time to live" {
-				// go-zookeeper has no name for "unimplemented".
-				if err == nil || err.Error() != "unknown error: -6" {
-					t.Errorf("%s: error %v", step.name, err)
-				}
-				continue
-			}
-			if !errors.Is(err, step.err) || step.err == nil && err != nil {
-				t.Errorf("%s: error %v, want %v", step.name, err, step.err)
-			}
-			if step.want != nil && !reflect.DeepEqual(got, step.want) {
-				t.Errorf("%s: got %v, want %v", step.name, got, step.want)
-			}
-		}
-		c.Close()
-		if got, want := srv.Nodes(), []string{"/a", "/c", "/mine"}; !slices.Equal(got, want) {
-			t.Errorf("after the client's close there are %v, want %v", got, want)
-		}
 	})
 }
 
@@ -411,8 +317,8 @@ func TestTLS(t *testing.T) {
 		}
 		return tls.Dial("tcp", l.Addr().String(), config)
 	})
-	r.command = (&remote{srv: srv, record: r}).do
-	script := `A: connect -> S1 for 10000 ms
+	r.control(srv).expect(`
+A: connect -> S1 for 10000 ms
 A: create "/a" flags=1 -> z+1 0 /a
 A: getEphemerals "/" -> z+1 0 ["/a"]
 A: word ruok -> "imok"
@@ -420,19 +326,22 @@ server: Blackhole A
 A: send ping
 server: Remove 0
 A: answer -> z+1 0
+server: DropReply op=setData
+A: setData "/a" -> connection closed
+A: connect session=S1 -> S1 for 10000 ms
+server: SwallowReply op=setData
+A: send setData "/a"
+A: brief getData "/a" -> z+3 0 ""
 B: connect -> S2 for 10000 ms
-B: close -> z+3 0, connection closed
+B: close -> z+5 0, connection closed
 server: Cut A -> true
 A: ended -> connection closed
 A: connect session=S1 -> S1 for 10000 ms
-A: close -> z+4 0, connection closed
+A: close -> z+6 0, connection closed
 C: connect -> S3 for 10000 ms
 server: ExpireSession C -> true
 C: ended -> connection closed
-`
-	if diff := diffLines(script, r.play(script)); diff != "" {
-		t.Errorf("the script (-) and what happened (+) differ:\n%s", diff)
-	}
+`)
 	plain, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
