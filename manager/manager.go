@@ -144,6 +144,7 @@ func (m *Manager) probe(ctx context.Context) error {
 		{"create a node under the root", func(s *zkio.Session) error { return node.Create(s) }},
 		{"list the root", func(s *zkio.Session) error { _, _, err := s.Children(m.cfg.Root); return err }},
 		{"read the ACL of the root", m.checkRoot},
+		{"read a node under the root", func(s *zkio.Session) error { return s.Prove(node.Path()) }}, // as every lease must
 		{"delete a node under the root", func(s *zkio.Session) error { return node.Delete(s) }},
 	}
 	failed := 0

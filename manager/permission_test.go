@@ -78,6 +78,19 @@ func TestF011_OpenWithoutPermission(t *testing.T) {
 	})
 }
 
+// A process that may not read its own nodes cannot hold a lock for longer than its
+// first lease, since no write of its proves anything. Open says so.
+func TestOpenNeedsToReadItsOwnNodes(t *testing.T) {
+	everywhere(t, func(s *backend) {
+		s.open("maker") // of the root, where everything is allowed
+		err := s.refused("a", as(owner), func(cfg *Config) {
+			cfg.ACL = []zkio.ACL{{Perms: zkio.PermAll &^ zkio.PermRead, Scheme: "digest", ID: digest(owner)}}
+		})
+		wantErr(s.t, "open", err, zkio.ErrNoAuth)
+		wantSays(s.t, err, "read a node under the root", "ACL")
+	})
+}
+
 // A user that ZooKeeper does not know, or takes for another, is told what that looks
 // like: ZooKeeper never says that a password is wrong.
 func TestF012_OpenWithWrongCredentials(t *testing.T) {
