@@ -24,16 +24,17 @@ import (
 // TestCalls: so does the embedded one.
 func TestCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
-		checkCalls(t, open(t, configure(z)), "/a/b")
+		checkCalls(t, configure(z), "/a/b")
 		if n := z.Requests(zktest.OpCreateContainer); n < 2 {
 			t.Errorf("%d containers: want the directories to be", n)
 		}
 	})
 }
 
-// checkCalls makes every kind of call below dir, which it makes, and closes c.
-func checkCalls(t *testing.T, c *Client, dir string) {
+// checkCalls makes every kind of call below dir, which it makes.
+func checkCalls(t *testing.T, cfg Config, dir string) {
 	t.Helper()
+	c := open(t, cfg)
 	s := c.Session()
 	if s.Epoch() != 1 || s.ID() == 0 || s.Timeout() != 4*time.Second || s.Client() != c || s.Err() != nil {
 		t.Fatalf("session %d %#x %v %v", s.Epoch(), s.ID(), s.Timeout(), s.Err())
@@ -120,9 +121,15 @@ func checkCalls(t *testing.T, c *Client, dir string) {
 	if how, err := n.Remove(s); how != RemovedByUs || err != nil {
 		t.Errorf("removed %d, %v", how, err)
 	}
+	n, other, began := mustCreate(t, s, dir, nil), open(t, cfg).Session(), time.Now()
+	path := n.Path()
 	mustClose(t, c)
-	if !s.Gone() {
-		t.Error("not gone")
+	if took := time.Since(began); took > 500*time.Millisecond || !s.Gone() {
+		t.Errorf("Close took %v; gone %v", took, s.Gone())
+	}
+	must(t, other.Sync("/"))
+	if _, there, err := other.Exists(path); there || err != nil {
+		t.Errorf("a node outlives its client: %v, %v", there, err)
 	}
 	for _, err := range []error{s.Create(none, nil, nil), s.Delete(a, -1), s.Sync(a), s.Prove(a), s.EnsureDir(dir, nil), s.Err()} {
 		wantErr(t, err, ErrClosed, Closed)
@@ -517,20 +524,25 @@ func TestRestoredEnsemble(t *testing.T) {
 			return target.Load().Dial(ctx, network, addr)
 		}
 		c := open(t, cfg)
-		s := c.Session()
-		mustCreate(t, s, "/d", nil)
-		target.Store(restored)
-		z.Faults().CutAll()
-		began := time.Now()
-		eventually(t, "a second session", func() bool { return c.Session().Epoch() == 2 })
-		if took := time.Since(began); took < 2*s.Timeout() || took > 3*s.Timeout() {
-			t.Errorf("gave up after %v", took)
+		mustCreate(t, c.Session(), "/d", nil)
+		if took := checkRestored(t, c, func() { target.Store(restored); z.Faults().CutAll() }); took > 3*cfg.SessionTimeout {
+			t.Errorf("gave up only after %v", took)
 		}
-		if s.Gone() {
-			t.Error("Gone, though no server has said so")
-		}
-		wantErr(t, s.Err(), ErrSessionOver, SessionOver)
 	})
+}
+
+// checkRestored has move replace c's servers by some that have seen less, and
+// returns how long the first session lasts.
+func checkRestored(t *testing.T, c *Client, move func()) (took time.Duration) {
+	t.Helper()
+	s, began := c.Session(), time.Now()
+	move()
+	eventually(t, "a second session", func() bool { return c.Session() != s })
+	if took = time.Since(began); took < 2*s.Timeout() || s.Gone() {
+		t.Errorf("gave up after %v; gone, though no server has said so: %v", took, s.Gone())
+	}
+	wantErr(t, s.Err(), ErrSessionOver, SessionOver)
+	return took
 }
 
 // TestF073_LongOutage: while the servers are away, calls fail in time and nothing
@@ -614,33 +626,36 @@ func TestNegotiatedTimeout(t *testing.T) {
 
 func TestAuth(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
-		cfg := configure(z)
-		cfg.Auth = []Auth{{"digest", []byte("user:secret")}, {"digest", []byte("other:secret")}}
-		c := open(t, cfg)
-		s := c.Session()
-		must(t, s.Create("/mine", nil, []ACL{{PermAll, "auth", ""}}))
-		for range 5 {
-			time.Sleep(time.Second)
-			z.Faults().CutAll()
-			time.Sleep(time.Second)
-			_, _, err := s.Get("/mine") // the credentials are presented again
-			must(t, err)
-		}
-		stranger := open(t, configure(z)).Session()
-		_, _, err := stranger.Get("/mine")
-		wantErr(t, err, ErrNoAuth, Definite)
-		one := configure(z)
-		one.Auth = cfg.Auth[:1]
-		checkACLs(t, open(t, one).Session(), stranger, "/acls")
-		wantErr(t, s.Create("/bad", nil, []ACL{{PermAll, "digest", "no colon"}}), ErrInvalidACL, Definite)
-
-		cfg.Auth = []Auth{{"nonsense", nil}}
-		_, err = Open(t.Context(), cfg)
-		wantErr(t, err, ErrAuthFailed, Definite)
-		if !strings.Contains(err.Error(), `"nonsense"`) {
-			t.Errorf("error %q does not name the scheme", err)
-		}
+		checkAuth(t, configure(z), "/d", func(*Session) { z.Faults().CutAll() })
 	})
+}
+
+// checkAuth: credentials work, again after a reconnect, and the error about those
+// that are refused names the scheme.
+func checkAuth(t *testing.T, cfg Config, dir string, cut func(*Session)) {
+	t.Helper()
+	stranger := open(t, cfg).Session()
+	cfg.Auth = []Auth{{"digest", []byte("user:secret")}, {"digest", []byte("other:secret")}}
+	c := open(t, cfg)
+	s := c.Session()
+	must(t, s.EnsureDir(dir, nil))
+	must(t, s.Create(dir+"/mine", nil, []ACL{{PermAll, "auth", ""}}))
+	for i := range uint64(3) {
+		cut(s)
+		eventually(t, "reconnected", func() bool { return c.Stats().Reconnects > i })
+		_, _, err := s.Get(dir + "/mine")
+		must(t, err)
+	}
+	_, _, err := stranger.Get(dir + "/mine")
+	wantErr(t, err, ErrNoAuth, Definite)
+	cfg.Auth = cfg.Auth[:1]
+	checkACLs(t, open(t, cfg).Session(), stranger, dir+"/acls")
+	cfg.Auth = []Auth{{"nonsense", nil}}
+	_, err = Open(t.Context(), cfg)
+	wantErr(t, err, ErrAuthFailed, Definite)
+	if !strings.Contains(err.Error(), `"nonsense"`) {
+		t.Errorf("error %q does not name the scheme", err)
+	}
 }
 
 func TestOpenErrors(t *testing.T) {
