@@ -89,7 +89,7 @@ func mustClose(t *testing.T, c *Client) {
 }
 
 // must fails the test if err is not nil.
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
