@@ -210,6 +210,13 @@ func watchNode(t *testing.T, s *Session, path string, w Watcher) {
 	must(t, err)
 }
 
+// mustList lists a directory, which sets the watch if there is a watcher.
+func mustList(t *testing.T, s *Session, dir string) {
+	t.Helper()
+	_, _, err := s.Children(dir)
+	must(t, err)
+}
+
 // mustCreate creates a node in dir, which it makes too.
 func mustCreate(t *testing.T, s *Session, dir string, w Watcher) *Node {
 	t.Helper()
@@ -260,8 +267,7 @@ func checkACLs(t *testing.T, mine, theirs *Session, dir string) {
 	if readable || err != nil || st.Czxid == 0 {
 		t.Errorf("a look at a node that may not be read: %+v, %t, %v", st, readable, err)
 	}
-	_, _, err = theirs.Children(dir)
-	must(t, err)
+	mustList(t, theirs, dir)
 	must(t, mine.Delete(secret, -1))
 	eventually(t, "told", func() bool { return r.has(dir + " children changed") })
 	must(t, theirs.Sync(dir))
