@@ -89,7 +89,7 @@ func mustClose(t *testing.T, c *Client) {
 }
 
 // must fails the test if err is not nil.
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -104,16 +104,28 @@ func wantErr(t *testing.T, err, target error, class Class) {
 	}
 }
 
-// eventually lets time pass until ok, for a minute at most.
+// eventually waits until ok, for a minute at most.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 6000 {
-		if ok() {
-			return
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("a minute later, still not: %s", what)
 		}
-		time.Sleep(10 * time.Millisecond) // virtual
 	}
-	t.Fatalf("a minute later, still not: %s", what)
+}
+
+// settle syncs until the outcome is known.
+func settle(s *Session, path string) error {
+	err := s.Sync(path)
+	for ClassOf(err) == Unknown && err != nil {
+		err = s.Sync(path)
+	}
+	return err
 }
 
 // recorder is a Listener and a Watcher that writes everything down.
@@ -198,6 +210,13 @@ func watchNode(t *testing.T, s *Session, path string, w Watcher) {
 	must(t, err)
 }
 
+// mustList lists a directory, which sets the watch if there is a watcher.
+func mustList(t *testing.T, s *Session, dir string) {
+	t.Helper()
+	_, _, err := s.Children(dir)
+	must(t, err)
+}
+
 // mustCreate creates a node in dir, which it makes too.
 func mustCreate(t *testing.T, s *Session, dir string, w Watcher) *Node {
 	t.Helper()
@@ -248,10 +267,9 @@ func checkACLs(t *testing.T, mine, theirs *Session, dir string) {
 	if readable || err != nil || st.Czxid == 0 {
 		t.Errorf("a look at a node that may not be read: %+v, %t, %v", st, readable, err)
 	}
-	_, _, err = theirs.Children(dir)
-	must(t, err)
+	mustList(t, theirs, dir)
 	must(t, mine.Delete(secret, -1))
-	until(t, "told", func() bool { return r.has(dir + " children changed") })
+	eventually(t, "told", func() bool { return r.has(dir + " children changed") })
 	must(t, theirs.Sync(dir))
 	if got := r.lines(); len(got) != 1 {
 		t.Errorf("told: %v", got)

@@ -3,11 +3,9 @@
 package zkio
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -48,10 +46,7 @@ func wantClean(t *testing.T, z *zktest.Server, n *Node, c *Client) {
 // A node that has been slimmed is what it was, but cannot be made any more.
 func TestDropCreateData(t *testing.T) {
 	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
-		must(t, s.EnsureDir("/d", nil))
-		var r recorder
-		n := newNode("/d", &r)
-		must(t, n.Create(s))
+		n := mustCreate(t, s, "/d", &recorder{})
 		path, name, czxid := n.Path(), n.Name(), n.Czxid()
 		n.DropCreateData()
 		if n.Path() != path || n.Name() != name || n.Czxid() != czxid || !n.named(name) {
@@ -99,9 +94,7 @@ func TestNodeLife(t *testing.T) {
 			if !r.has(path + news) {
 				t.Errorf("told: %v", r.lines())
 			}
-			if got, err := n.Remove(s); got != how || err != nil {
-				t.Errorf("removed %d, %v; want %d", got, err, how)
-			}
+			wantRemoved(t, n, s, how)
 			wantClean(t, z, n, c)
 
 			n = newNode("/", nil)
@@ -113,42 +106,49 @@ func TestNodeLife(t *testing.T) {
 	}
 }
 
+// A lose is a way of cutting the connection: after a request has been carried out,
+// or before.
+type lose = func(*zktest.Faults, zktest.Match) *zktest.Fault
+
+var (
+	loseReply   lose = (*zktest.Faults).DropReply
+	loseRequest lose = (*zktest.Faults).DropRequest
+)
+
 // A lostReply is a way of cutting the connection while a node is made, looked
 // for, and deleted.
 type lostReply struct {
-	name  string
-	cut   func(*zktest.Faults, zktest.Match) *zktest.Fault
-	match []zktest.Match // one after the other
-	// creates is how many creates are sent until it has succeeded.
-	creates uint64
+	name    string
+	lose    lose
+	ops     []zktest.Op // one after the other
+	creates uint64      // how many are sent until one has succeeded
 }
 
 // TestF001_LostReplies: the connection is cut at a request that makes the node
 // or looks at it for the first time, before it is carried out and after.
 func TestF001_LostReplies(t *testing.T) {
 	lostReplies(t,
-		lostReply{"create, carried out", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}}, 1},
-		lostReply{"create, not carried out", (*zktest.Faults).DropRequest, []zktest.Match{{Op: zktest.OpCreate}}, 2},
-		lostReply{"the first look", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpGetData}}, 1})
+		lostReply{"create, carried out", loseReply, []zktest.Op{zktest.OpCreate}, 1},
+		lostReply{"create, not carried out", loseRequest, []zktest.Op{zktest.OpCreate}, 2},
+		lostReply{"the first look", loseReply, []zktest.Op{zktest.OpGetData}, 1})
 }
 
 // TestF002_RecoveryIsLost: the answer to the create is lost, and then those to
 // the requests that look for the node.
 func TestF002_RecoveryIsLost(t *testing.T) {
 	lostReplies(t,
-		lostReply{"sync", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpSync}}, 1},
-		lostReply{"the list", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpGetChildren2}}, 1},
-		lostReply{"the first look", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpGetData}}, 1},
-		lostReply{"everything", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpSync},
-			{Op: zktest.OpGetChildren2}, {Op: zktest.OpGetData}, {Op: zktest.OpGetData, Nth: 2}}, 1},
-		lostReply{"the list, and nothing was created", (*zktest.Faults).DropRequest, []zktest.Match{{Op: zktest.OpCreate}, {Op: zktest.OpGetChildren2}}, 2})
+		lostReply{"sync", loseReply, []zktest.Op{zktest.OpCreate, zktest.OpSync}, 1},
+		lostReply{"the list", loseReply, []zktest.Op{zktest.OpCreate, zktest.OpGetChildren2}, 1},
+		lostReply{"the first look", loseReply, []zktest.Op{zktest.OpCreate, zktest.OpGetData}, 1},
+		lostReply{"everything", loseReply, []zktest.Op{zktest.OpCreate, zktest.OpSync, zktest.OpGetChildren2, zktest.OpGetData, zktest.OpGetData}, 1},
+		lostReply{"the list, and nothing was created", loseRequest, []zktest.Op{zktest.OpCreate, zktest.OpGetChildren2}, 2})
 }
 
 // TestF081_LostReplies: the connection is cut at the deletion.
 func TestF081_LostReplies(t *testing.T) {
 	lostReplies(t,
-		lostReply{"carried out", (*zktest.Faults).DropReply, []zktest.Match{{Op: zktest.OpDelete}}, 1},
-		lostReply{"not carried out", (*zktest.Faults).DropRequest, []zktest.Match{{Op: zktest.OpDelete}}, 1})
+		lostReply{"carried out", loseReply, []zktest.Op{zktest.OpDelete}, 1},
+		lostReply{"not carried out", loseRequest, []zktest.Op{zktest.OpDelete}, 1})
 }
 
 // lostReplies makes a node and deletes it while the faults strike. Whatever
@@ -158,39 +158,35 @@ func lostReplies(t *testing.T, losses ...lostReply) {
 	for _, tt := range losses {
 		t.Run(tt.name, func(t *testing.T) {
 			inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
-				var r recorder
-				n := newNode("/d", &r)
-				faults := make([]*zktest.Fault, 0, len(tt.match))
-				for _, m := range tt.match {
-					faults = append(faults, tt.cut(z.Faults(), m))
+				n := newNode("/d", &recorder{})
+				var faults []*zktest.Fault
+				for i, op := range tt.ops {
+					nth := 1
+					if i > 0 && tt.ops[i-1] == op {
+						nth = 2
+					}
+					faults = append(faults, tt.lose(z.Faults(), zktest.Match{Op: op, Nth: nth}))
 				}
 				failed := 0
-				again := func(what string, do func() error) {
+				again := func(do func(*Session) error) {
 					t.Helper()
-					for err := do(); err != nil; err = do() {
-						failed++
-						if ClassOf(err) != Unknown {
-							t.Fatalf("%s: %v is of class %v", what, err, ClassOf(err))
-						}
-						if failed > 10 {
-							t.Fatalf("%s still fails: %v", what, err)
+					for err := do(s); err != nil; err = do(s) {
+						if failed++; ClassOf(err) != Unknown || failed > 10 {
+							t.Fatalf("error %d is %v, of class %v", failed, err, ClassOf(err))
 						}
 					}
 				}
-				again("create", func() error { return n.Create(s) })
+				again(n.Create)
 				wantPlaced(t, z, n, s)
 				if got := s.client.Stats().Sent["create"]; got != tt.creates {
 					t.Errorf("%d creates, want %d", got, tt.creates)
 				}
-				again("delete", func() error { return n.Delete(s) })
+				again(n.Delete)
 				wantClean(t, z, n, s.client)
 				for i, f := range faults {
-					if f.Hits() != 1 {
-						t.Errorf("fault %d, %s, has hit %d times", i, f.Kind(), f.Hits())
+					if f.Hits() != 1 || failed == 0 {
+						t.Errorf("fault %d, %s, has hit %d times; %d calls have failed", i, f.Kind(), f.Hits(), failed)
 					}
-				}
-				if failed == 0 {
-					t.Error("nothing has failed")
 				}
 			})
 		})
@@ -200,12 +196,24 @@ func lostReplies(t *testing.T, losses ...lostReply) {
 // createUnanswered asks for a node and gets no answer, whether it is carried out or not.
 func createUnanswered(t *testing.T, z *zktest.Server, n *Node, s *Session, carriedOut bool) {
 	t.Helper()
-	lose := z.Faults().DropRequest
-	if carriedOut {
-		lose = z.Faults().DropReply
-	}
-	lose(zktest.Match{Op: zktest.OpCreate})
+	map[bool]lose{true: loseReply, false: loseRequest}[carriedOut](z.Faults(), zktest.Match{Op: zktest.OpCreate})
 	wantErr(t, n.Create(s), ErrUnknown, Unknown)
+}
+
+// wantRemoved fails the test unless n is removed that way.
+func wantRemoved(t *testing.T, n *Node, s *Session, want Removal) {
+	t.Helper()
+	if how, err := n.Remove(s); how != want || err != nil {
+		t.Errorf("removed %d, %v; want %d", how, err, want)
+	}
+}
+
+// wantCount fails the test unless CreateAndCount counts as many children.
+func wantCount(t *testing.T, n *Node, s *Session, want int) {
+	t.Helper()
+	if children, err := n.CreateAndCount(s); children != want || err != nil {
+		t.Errorf("%d children, %v; want %d", children, err, want)
+	}
 }
 
 // TestF003_SyncBeforeTheList: the server that is asked for a node of unknown
@@ -216,24 +224,12 @@ func TestF003_SyncBeforeTheList(t *testing.T) {
 		inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 			n := newNode("/d", nil)
 			createUnanswered(t, z, n, s, happened)
-			var mu sync.Mutex
-			var asked []string
+			var asked recorder
 			z.OnRequest(func(_ int64, op zktest.Op, _ string) {
-				mu.Lock()
-				defer mu.Unlock()
 				if op != zktest.OpPing && op != zktest.OpConnect && op != zktest.OpMulti { // which is the heartbeat's
-					asked = append(asked, op.String())
+					asked.add("%v", op)
 				}
 			})
-			wantAsked := func(want string) {
-				t.Helper()
-				mu.Lock()
-				defer mu.Unlock()
-				if got := strings.Join(asked, " "); got != want {
-					t.Errorf("carried out %t: asked %q, want %q", happened, got, want)
-				}
-				asked = nil
-			}
 			silent := z.Faults().SwallowReply(zktest.Match{Op: zktest.OpSync})
 			go func() {
 				<-silent.Hit()
@@ -241,15 +237,13 @@ func TestF003_SyncBeforeTheList(t *testing.T) {
 				z.Faults().CutAll()
 			}()
 			wantErr(t, n.Create(s), ErrUnknown, Unknown)
-			if silent.Hits() != 1 {
-				t.Fatal("the server was not asked to catch up")
+			if got := asked.lines(); !slices.Equal(got, []string{"sync"}) {
+				t.Fatalf("asked %q while the server does not catch up", got)
 			}
-			wantAsked("sync")
 			must(t, n.Create(s))
-			if happened {
-				wantAsked("sync getChildren2 getData getData")
-			} else {
-				wantAsked("sync getChildren2 create getData")
+			want := map[bool]string{true: "sync sync getChildren2 getData getData", false: "sync sync getChildren2 create getData"}[happened]
+			if got := strings.Join(asked.lines(), " "); got != want {
+				t.Errorf("carried out %t: asked %q, want %q", happened, got, want)
 			}
 			wantPlaced(t, z, n, s)
 		})
@@ -265,9 +259,7 @@ func TestDeleteAfterUnknownCreate(t *testing.T) {
 			if got := len(z.Children("/d")) == 1; got != happened {
 				t.Fatalf("node there: %v, want %v", got, happened)
 			}
-			if how, err := n.Remove(s); how != want || err != nil {
-				t.Errorf("removed %d, %v; want %d", how, err, want)
-			}
+			wantRemoved(t, n, s, want)
 			wantClean(t, z, n, s.client)
 
 			createUnanswered(t, z, n, s, happened)
@@ -288,8 +280,7 @@ func TestF004_AnotherSessionsNodeIsNotAdopted(t *testing.T) {
 		n := newNode("/d", nil)
 		old := "/d/" + n.prefix + "0000000000"
 		must(t, z.CreateEphemeral(other.ID(), old, nil))
-		z.Faults().DropRequest(zktest.Match{Op: zktest.OpCreate})
-		wantErr(t, n.Create(s), ErrUnknown, Unknown)
+		createUnanswered(t, z, n, s, false)
 		must(t, n.Create(s))
 		if n.Path() == old {
 			t.Fatal("adopted")
@@ -329,9 +320,7 @@ func TestF003_SurplusIsDeleted(t *testing.T) {
 				if left := len(z.Children("/d")); left != 1 {
 					t.Fatalf("%d nodes are left", left)
 				}
-				if how, err := n.Remove(s); how != RemovedByUs || err != nil {
-					t.Errorf("removed %d, %v", how, err)
-				}
+				wantRemoved(t, n, s, RemovedByUs)
 				wantClean(t, z, n, s.client)
 			})
 		}
@@ -341,53 +330,36 @@ func TestF003_SurplusIsDeleted(t *testing.T) {
 // TestCreateAndCount: one request makes the node and counts the contenders.
 func TestCreateAndCount(t *testing.T) {
 	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
-		var r recorder
-		n, second := newNode("/d", &r), newNode("/d", nil)
-		children, err := n.CreateAndCount(s)
-		must(t, err)
-		if children != 1 {
-			t.Errorf("%d children", children)
-		}
+		n, second := newNode("/d", &recorder{}), newNode("/d", nil)
+		wantCount(t, n, s, 1)
 		wantPlaced(t, z, n, s)
-		if children, err = second.CreateAndCount(s); err != nil || children != 2 {
-			t.Errorf("%d children, %v", children, err)
-		}
+		wantCount(t, second, s, 2)
 		if second.Czxid() <= n.Czxid() {
 			t.Errorf("czxid %d after %d", second.Czxid(), n.Czxid())
 		}
 		must(t, second.Delete(s))
-		if children, err = n.CreateAndCount(s); err != nil || children != 0 { // there already
-			t.Errorf("%d children, %v", children, err)
-		}
+		wantCount(t, n, s, 0) // it is there already
 		wantPlaced(t, z, n, s)
 		must(t, n.Delete(s))
 		wantClean(t, z, n, s.client)
 
-		for _, tt := range []struct {
-			lose func(*zktest.Faults, zktest.Match) *zktest.Fault
-			want int
-		}{
-			{(*zktest.Faults).DropReply, 0}, // found, not made
-			{(*zktest.Faults).DropRequest, 1},
-		} {
-			lost := tt.lose(z.Faults(), zktest.Match{Op: zktest.OpMulti})
-			_, err = n.CreateAndCount(s)
+		for want, lose := range []lose{loseReply, loseRequest} { // found, not made: 0
+			lost := lose(z.Faults(), zktest.Match{Op: zktest.OpMulti})
+			_, err := n.CreateAndCount(s)
 			wantErr(t, err, ErrUnknown, Unknown)
-			children, err = n.CreateAndCount(s)
-			must(t, err)
-			if lost.Hits() != 1 || children != tt.want {
-				t.Errorf("%s: %d hits, %d children, want %d", lost.Kind(), lost.Hits(), children, tt.want)
+			wantCount(t, n, s, want)
+			if lost.Hits() != 1 {
+				t.Errorf("%s: %d hits", lost.Kind(), lost.Hits())
 			}
 			wantPlaced(t, z, n, s)
 			must(t, n.Delete(s))
 		}
 
 		must(t, z.DeleteAll("/d"))
-		_, err = n.CreateAndCount(s)
+		_, err := n.CreateAndCount(s)
 		wantErr(t, err, ErrNoNode, Definite)
 		must(t, s.EnsureDir("/d", nil))
-		_, err = n.CreateAndCount(s)
-		must(t, err)
+		wantCount(t, n, s, 1)
 		wantPlaced(t, z, n, s)
 	})
 }
@@ -418,8 +390,7 @@ func TestCreateAtSequence(t *testing.T) {
 		}
 		must(t, n.Delete(s))
 
-		z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
-		wantErr(t, n.Create(s), ErrUnknown, Unknown)
+		createUnanswered(t, z, n, s, true)
 		must(t, n.CreateAtSequence(s, writer.Path())) // finds the one that there is, elsewhere
 		if got := len(z.Children("/d")); got != 3 || sequence(n) == sequence(writer) || n.Beside() != "" {
 			t.Errorf("%d nodes; %q beside %q", got, n.Path(), n.Beside())
@@ -446,9 +417,7 @@ func TestF091_DeletedBetweenCreateAndLook(t *testing.T) {
 		z.OnRequest(func(_ int64, op zktest.Op, path string) {
 			if op == zktest.OpGetData && path != "/d" && times.Add(-1) >= 0 {
 				seen[path]++
-				if err := z.Delete(path); err != nil {
-					t.Error(err)
-				}
+				_ = z.Delete(path)
 			}
 		})
 		for i, create := range []func(n *Node) error{
@@ -457,12 +426,11 @@ func TestF091_DeletedBetweenCreateAndLook(t *testing.T) {
 		} {
 			n := newNode("/d", nil)
 			times.Store(2)
-			must(t, create(n))
-			seen[n.Path()]++
-			must(t, n.Delete(s))
-			must(t, create(n))
-			seen[n.Path()]++
-			must(t, n.Delete(s))
+			for range 2 {
+				must(t, create(n))
+				seen[n.Path()]++
+				must(t, n.Delete(s))
+			}
 			times.Store(100)
 			wantErr(t, create(n), ErrUnknown, Unknown)
 			times.Store(0)
@@ -503,7 +471,7 @@ func TestLostCreateIsMadeAnew(t *testing.T) {
 // TestCreateAfterALostDelete: what is being deleted is deleted before a node is
 // made anew.
 func TestCreateAfterALostDelete(t *testing.T) {
-	for _, lose := range []func(*zktest.Faults, zktest.Match) *zktest.Fault{(*zktest.Faults).DropReply, (*zktest.Faults).DropRequest} {
+	for _, lose := range []lose{loseReply, loseRequest} {
 		inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 			n := newNode("/d", nil)
 			must(t, n.Create(s))
@@ -572,9 +540,7 @@ func TestF005_NodeInTheNextSession(t *testing.T) {
 					}
 					must(t, again.Delete(c.Session()))
 				}
-				if how, err := first.Remove(c.Session()); how != want || err != nil {
-					t.Errorf("removed %d, %v; want %d", how, err, want)
-				}
+				wantRemoved(t, first, c.Session(), want)
 				must(t, again.Create(c.Session()))
 				wantPlaced(t, z, again, c.Session())
 				must(t, again.Delete(c.Session()))
@@ -587,22 +553,18 @@ func TestF005_NodeInTheNextSession(t *testing.T) {
 // TestNodeOfLiveSession: a node belongs to one session at a time.
 func TestNodeOfLiveSession(t *testing.T) {
 	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
-		other := open(t, configure(z)).Session()
-		n := newNode("/d", nil)
-		must(t, n.Create(s))
+		n, other := mustCreate(t, s, "/d", nil), open(t, configure(z)).Session()
 		wantErr(t, n.Create(other), ErrBadArguments, Definite)
 		wantErr(t, n.Delete(other), ErrBadArguments, Definite)
 		if !z.Exists(n.Path()) {
 			t.Error("not there any more")
 		}
-		must(t, n.Delete(s))
 	})
 }
 
 // TestDeleteForbidden: the error says so, and the node is there still.
 func TestDeleteForbidden(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		s := open(t, configure(z)).Session()
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
 		must(t, s.Create("/d", nil, []ACL{{PermAll &^ PermDelete, "world", "anyone"}}))
 		n := newNode("/d", &recorder{})
 		must(t, n.Create(s))
@@ -610,7 +572,7 @@ func TestDeleteForbidden(t *testing.T) {
 		if !z.Exists(n.Path()) {
 			t.Error("not there any more")
 		}
-		mustClose(t, s.client)
+		mustClose(t, c)
 		must(t, n.Delete(s)) // it went with the session
 	})
 }
@@ -641,19 +603,15 @@ func TestNamed(t *testing.T) {
 // TestAbandonedWaits: a wait that is given up leaves no watch in the client.
 func TestAbandonedWaits(t *testing.T) {
 	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
-		c := s.client
-		ahead := newNode("/d", nil)
-		must(t, ahead.Create(s))
+		ahead := mustCreate(t, s, "/d", nil)
 		for range 1000 {
 			w := &recorder{}
 			watchNode(t, s, ahead.Path(), w)
-			c.Unwatch(ahead.Path(), w)
+			s.client.Unwatch(ahead.Path(), w)
 		}
-		if n := c.Stats().Watches; n != 0 {
-			t.Errorf("%d paths are armed", n)
-		}
-		if n := z.AllWatches(); n.Data != 1 || n.Child != 0 {
-			t.Errorf("the server has %+v, want the one that it cannot be asked to drop", n)
+		// The server keeps the one that it cannot be asked to drop.
+		if armed, n := s.client.Stats().Watches, z.AllWatches(); armed != 0 || n.Data != 1 || n.Child != 0 {
+			t.Errorf("%d paths are armed; the server has %+v", armed, n)
 		}
 		must(t, ahead.Delete(s))
 		if n := z.AllWatches(); n.Data+n.Child != 0 {
@@ -667,26 +625,23 @@ func TestAbandonedWaits(t *testing.T) {
 func TestWatchKinds(t *testing.T) {
 	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		c := s.client
-		must(t, s.Create("/d/data", nil, nil))
-		must(t, s.Create("/d/exists", nil, nil))
-		must(t, s.Create("/d/unarmed", nil, nil))
+		for _, path := range []string{"/d/data", "/d/exists", "/d/unarmed"} {
+			must(t, s.Create(path, nil, nil))
+		}
 		var r recorder
 		for _, path := range []string{"/d", "/d/data", "/d/exists", "/d/missing"} {
 			c.Watch(path, &r)
 			c.Watch(path, &r) // once only
 		}
-		_, _, err := s.Children("/d")
-		must(t, err)
-		_, _, err = s.Get("/d/data")
-		must(t, err)
-		_, _, err = s.Get("/d/unarmed")
-		must(t, err)
-		_, _, err = s.Exists("/d/exists")
-		must(t, err)
-		_, _, err = s.Exists("/d/missing")
-		must(t, err)
-		if _, _, err = s.Get("/d/missing"); !errors.Is(err, ErrNoNode) {
-			t.Fatal(err)
+		mustList(t, s, "/d")
+		for path, there := range map[string]bool{"/d/data": true, "/d/unarmed": true, "/d/missing": false} {
+			if _, _, err := s.Get(path); !is(err, map[bool]error{false: ErrNoNode}[there]) {
+				t.Fatal(err)
+			}
+		}
+		for _, path := range []string{"/d/exists", "/d/missing"} {
+			_, _, err := s.Exists(path)
+			must(t, err)
 		}
 		check := func() {
 			t.Helper()
@@ -759,9 +714,7 @@ func TestLook(t *testing.T) {
 		// that is not set again.
 		z.OnRequest(func(_ int64, op zktest.Op, path string) {
 			if op == zktest.OpExists && path == "/d/going" {
-				if err := z.Delete(path); err != nil {
-					t.Error(err)
-				}
+				_ = z.Delete(path)
 			}
 		})
 		look("/d/going", "", false, ErrNoNode)
@@ -826,8 +779,7 @@ func TestWatchesEndWithTheSession(t *testing.T) {
 		c := s.client
 		var r recorder
 		c.Watch("/d", &r)
-		_, _, err := s.Children("/d")
-		must(t, err)
+		mustList(t, s, "/d")
 		z.ExpireSession(s.ID())
 		eventually(t, "a second session", func() bool { return c.Session() != s })
 		must(t, c.Session().Sync("/d"))
@@ -838,8 +790,7 @@ func TestWatchesEndWithTheSession(t *testing.T) {
 		if n := z.AllWatches(); n.Child != 0 || c.Stats().Watches != 1 {
 			t.Errorf("the server has %+v, %d paths are armed", n, c.Stats().Watches)
 		}
-		_, _, err = c.Session().Children("/d")
-		must(t, err)
+		mustList(t, c.Session(), "/d")
 		must(t, z.Create("/d/x", nil))
 		eventually(t, "told", func() bool { return r.has("/d children changed") })
 	})
@@ -851,8 +802,7 @@ func TestRearmFails(t *testing.T) {
 	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		var r recorder
 		s.client.Watch("/d", &r)
-		_, _, err := s.Children("/d")
-		must(t, err)
+		mustList(t, s, "/d")
 		f := z.Faults().DropReply(zktest.Match{Op: zktest.OpSetWatches, Times: 3})
 		z.Faults().CutAll()
 		eventually(t, "set again", func() bool { return f.Hits() == 3 && z.AllWatches().Child == 1 })

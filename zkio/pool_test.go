@@ -28,16 +28,15 @@ func inPool(t *testing.T, workers int, fn func(t *testing.T, p *pool, s *Session
 	})
 }
 
-// A blocker is a task that runs until it is let go.
-type blocker struct {
-	started, free chan struct{}
-}
-
-func newBlocker() *blocker { return &blocker{make(chan struct{}), make(chan struct{})} }
-
-func (b *blocker) Run(*Session) {
-	close(b.started)
-	<-b.free
+// block submits n tasks that run until free is called, and waits until they run
+// or wait for a worker.
+func block(p *pool, q Queue, n int) (free func()) {
+	gate := make(chan struct{})
+	for range n {
+		p.submit(q, task(func(*Session) { <-gate }))
+	}
+	synctest.Wait()
+	return sync.OnceFunc(func() { close(gate) })
 }
 
 // journal notes which tasks ran, in order.
@@ -64,64 +63,43 @@ func (j *journal) all() []int {
 // submission.
 func TestPoolOrder(t *testing.T) {
 	inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
-		var blocks []*blocker
-		for range 9 {
-			b := newBlocker()
-			blocks = append(blocks, b)
-			p.submit(Releases, b)
-			<-b.started
-		}
+		one, others := block(p, Releases, 1), block(p, Releases, 8)
 		var j journal
 		for i := range 5 {
 			p.submit(Fetches, j.task(10+i))
 			p.submit(Releases, j.task(i))
 		}
-		close(blocks[0].free) // one worker does it all
+		one() // one worker does it all
 		synctest.Wait()
 		if got, want := j.all(), []int{0, 1, 2, 3, 4, 10, 11, 12, 13, 14}; !slices.Equal(got, want) {
 			t.Errorf("ran %v, want %v", got, want)
 		}
-		for _, b := range blocks[1:] {
-			close(b.free)
-		}
+		others()
 	})
 }
 
 // TestPoolReservesWorkers: fetches that hang leave eight workers to releases.
 func TestPoolReservesWorkers(t *testing.T) {
 	inPool(t, 12, func(t *testing.T, p *pool, s *Session) {
-		var blocks []*blocker
-		for range 20 {
-			b := newBlocker()
-			blocks = append(blocks, b)
-			p.submit(Fetches, b)
+		wantLoad := func(fetches, releases, busy int) {
+			t.Helper()
+			if f, r, b := p.load(); f != fetches || r != releases || b != busy {
+				t.Errorf("%d fetches and %d releases wait, %d tasks run; want %d, %d and %d", f, r, b, fetches, releases, busy)
+			}
 		}
+		fetches := block(p, Fetches, 20)
+		wantLoad(16, 0, 4)
+		releases := block(p, Releases, 10)
+		wantLoad(16, 2, 12)
+		fetches()
+		releases()
 		synctest.Wait()
-		if queued, _, busy := p.load(); busy != 4 || queued != 16 {
-			t.Fatalf("%d fetches run, %d wait; want 4 and 16", busy, queued)
-		}
-		var release []*blocker
-		for range 10 {
-			b := newBlocker()
-			release = append(release, b)
-			p.submit(Releases, b)
-		}
-		synctest.Wait()
-		if _, queued, busy := p.load(); busy != 12 || queued != 2 {
-			t.Fatalf("%d tasks run, %d releases wait; want 12 and 2", busy, queued)
-		}
-		for _, b := range append(blocks, release...) {
-			close(b.free)
-		}
-		synctest.Wait()
-		if fetches, releases, busy := p.load(); fetches+releases+busy != 0 {
-			t.Errorf("%d + %d wait, %d run", fetches, releases, busy)
-		}
+		wantLoad(0, 0, 0)
 	})
 }
 
-// TestPoolGate: tasks wait in the queue while there is no connection, and are
-// run with the session that then is.
+// TestPoolGate: tasks wait while there is no connection, and run with the session
+// that there is then.
 func TestPoolGate(t *testing.T) {
 	inPool(t, 9, func(t *testing.T, p *pool, first *Session) {
 		p.gate(first, false)
@@ -148,7 +126,6 @@ func TestPoolBounded(t *testing.T) {
 	inPool(t, 32, func(t *testing.T, p *pool, s *Session) {
 		p.gate(s, false)
 		var ran, now, most atomic.Int64
-		const tasks = 100_000
 		before := runtime.NumGoroutine()
 		count := task(func(*Session) {
 			most.Store(max(most.Load(), now.Add(1)))
@@ -156,6 +133,7 @@ func TestPoolBounded(t *testing.T) {
 			now.Add(-1)
 			ran.Add(1)
 		})
+		const tasks = 100_000
 		for range tasks {
 			p.submit(Fetches, count)
 		}
@@ -186,9 +164,7 @@ func TestPoolDrain(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
 				var j journal
-				b := newBlocker()
-				p.submit(Releases, b)
-				<-b.started
+				free := block(p, Releases, 1)
 				p.gate(s, false)
 				p.submit(Fetches, j.task(1))
 				p.submit(Releases, j.task(2))
@@ -199,7 +175,6 @@ func TestPoolDrain(t *testing.T) {
 						time.AfterFunc(sec(after), do)
 					}
 				}
-				free := sync.OnceFunc(func() { close(b.free) })
 				later(tt.connect, func() { p.gate(s, true) })
 				later(tt.free, free)
 				later(tt.grace, func() { close(grace) })
@@ -228,18 +203,10 @@ func TestPoolDrain(t *testing.T) {
 			})
 		})
 	}
-	inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
-		p.gate(s, false)
-		began := time.Now()
-		p.drain(t.Context(), nil) // nothing to do
-		if took := time.Since(began); took != 0 {
-			t.Errorf("took %v", took)
-		}
-	})
 }
 
 func TestDelays(t *testing.T) {
-	inPool(t, 9, func(t *testing.T, p *pool, _ *Session) {
+	inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
 		d := newDelays(p, newClock(nil))
 		began := time.Now()
 		var mu sync.Mutex
@@ -267,13 +234,12 @@ func TestDelays(t *testing.T) {
 		if d.len() != 2 {
 			t.Errorf("%d wait, want 2", d.len())
 		}
-		p.drain(t.Context(), nil)
-		if d.add(time.Second, Fetches, note) {
-			t.Error("a fetch was taken")
-		}
+		p.gate(s, false)
+		p.drain(t.Context(), nil) // nothing runs, so there is nothing to wait for
+		fetch := d.add(time.Second, Fetches, note)
 		d.close()
-		if d.add(time.Second, Releases, note) {
-			t.Error("a release was taken after close")
+		if fetch || d.add(time.Second, Releases, note) {
+			t.Error("a fetch was taken after drain, or a release after close")
 		}
 		p.finish()
 		if mu.Lock(); len(at) != len(want)+2 {

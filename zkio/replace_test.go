@@ -89,9 +89,7 @@ func TestReplaceRefused(t *testing.T) {
 				if after := fmt.Sprint(z.Children("/d")); after != before || n.Path() != "" || n.state != nodeAbsent {
 					t.Errorf("/d has %s, had %s; the new node is %q", after, before, n.Path())
 				}
-				if how, err := old.Remove(s); how != tt.how || err != nil {
-					t.Errorf("removed %d, %v; want %d", how, err, tt.how)
-				}
+				wantRemoved(t, old, s, tt.how)
 				must(t, n.Delete(s))
 				wantClean(t, z, n, c)
 			})
@@ -126,13 +124,9 @@ func TestF081_LostReplace(t *testing.T) {
 					_, err := n.Replace(s, old)
 					wantErr(t, err, tt.want, ClassOf(tt.want))
 					eventually(t, "a live session", func() bool { return c.Session().Err() == nil })
-					if how, err := old.Remove(c.Session()); how != tt.how || err != nil {
-						t.Errorf("removed %d, %v; want %d", how, err, tt.how)
-					}
+					wantRemoved(t, old, c.Session(), tt.how)
 					if wanted {
-						if children, err := n.CreateAndCount(c.Session()); children != tt.children || err != nil {
-							t.Errorf("%d children, %v; want %d", children, err, tt.children)
-						}
+						wantCount(t, n, c.Session(), tt.children)
 						wantPlaced(t, z, n, c.Session())
 					}
 					must(t, n.Delete(c.Session()))

@@ -145,9 +145,9 @@ func TestRealRequestIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	zk := realzk.Shared(t)
 	relay := realzk.NewRelay(t, zk.Addr())
-	cfg, _, dir := setUp(t, zk)
+	cfg, dir := setUp(t, zk)
 	var r recorder
-	cfg.Listener, cfg.Dialer, cfg.Servers = &r, nil, []string{relay.Addr()}
+	cfg.Listener, cfg.Servers = &r, []string{relay.Addr()}
 	log := logTo(&cfg)
 	s := open(t, cfg).Session()
 	mustCreate(t, s, dir, nil)
@@ -162,7 +162,7 @@ func TestRealRequestIsNotAnswered(t *testing.T) {
 		}
 		<-dropped
 		began := time.Now()
-		until(t, "another connection", func() bool { return s.Connection() > before })
+		eventually(t, "another connection", func() bool { return s.Connection() > before })
 		if took := time.Since(began); took > s.Timeout()*2/3 {
 			t.Errorf("%s: took %v", opName(op), took)
 		}

@@ -7,12 +7,15 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -36,13 +39,9 @@ type wireBench struct {
 func newSessionBench(t testing.TB, auth ...Auth) *Session {
 	t.Helper()
 	cfg, err := Config{Servers: []string{"zk"}, Auth: auth, Logger: quiet, Workers: 9}.resolve()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &Client{cfg: cfg, clock: newClock(nil), watches: newWatches(), closing: make(chan struct{})}
-	c.hosts = newHosts(cfg.Servers, c.clock)
-	c.dispatcher = newDispatcher(c.watches, nil)
-	c.pool = newPool(cfg.Workers)
+	must(t, err)
+	c := &Client{cfg: cfg, clock: newClock(nil), watches: newWatches(), pool: newPool(cfg.Workers), closing: make(chan struct{})}
+	c.hosts, c.dispatcher = newHosts(cfg.Servers, c.clock), newDispatcher(c.watches, nil)
 	s := newSession(c, 1)
 	t.Cleanup(func() {
 		s.end(ErrClosed, false)
@@ -64,20 +63,17 @@ func dialBench(t testing.TB, s *Session) *wireBench {
 // dial connects to the server, which answers the handshake with frames.
 func (b *wireBench) dial(ctx context.Context, frames ...[]byte) (err error) {
 	b.t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		b.w, err = b.s.connect(ctx, "zk:2181")
-	}()
+	var wg sync.WaitGroup
+	wg.Go(func() { b.w, err = b.s.connect(ctx, "zk:2181") })
 	b.hello = b.receive()
 	b.send(frames[0])
 	for range b.s.client.cfg.Auth {
-		if frame, err := b.next(); err == nil {
+		if frame, err := nextFrame(b.server); err == nil {
 			b.auths = append(b.auths, frame)
 		}
 	}
 	b.send(frames[1:]...)
-	<-done
+	wg.Wait()
 	return err
 }
 
@@ -86,6 +82,12 @@ func packet(xid, op int32, body ...byte) []byte {
 	b := jute.AppendInt32(jute.AppendInt32(make([]byte, 4), xid), op)
 	return jute.Frame(append(b, body...))
 }
+
+// xidOf returns the first field of a frame.
+func xidOf(frame []byte) int32 { return int32(binary.BigEndian.Uint32(frame[4:])) }
+
+// root is the body of a sync, and of its answer.
+var root = jute.AppendString(nil, "/")
 
 // pathWatch is the body of a read.
 func pathWatch(path string) []byte { return jute.AppendBool(jute.AppendString(nil, path), false) }
@@ -110,35 +112,35 @@ var stat = make([]byte, 68)
 // write sends a packet as go-zookeeper does, and returns what the server gets.
 func (b *wireBench) write(p []byte) []byte {
 	b.t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if n, err := b.w.Write(p); n != len(p) || err != nil {
-			b.t.Errorf("Write returned %d, %v", n, err)
-		}
-	}()
-	got := b.receive()
-	<-done
-	return got
+	var wg sync.WaitGroup
+	wg.Go(func() { b.neverFails(p) })
+	defer wg.Wait()
+	return b.receive()
+}
+
+// neverFails calls Write, whose result is the same whatever happens.
+func (b *wireBench) neverFails(p []byte) {
+	b.t.Helper()
+	if n, err := b.w.Write(p); n != len(p) || err != nil {
+		b.t.Errorf("Write returned %d, %v", n, err)
+	}
 }
 
 // receive returns the next frame that the server gets.
 func (b *wireBench) receive() []byte {
 	b.t.Helper()
-	frame, err := b.next()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	frame, err := nextFrame(b.server)
+	must(b.t, err)
 	return frame
 }
 
-func (b *wireBench) next() ([]byte, error) {
+func nextFrame(from io.Reader) ([]byte, error) {
 	frame := make([]byte, 4)
-	if _, err := io.ReadFull(b.server, frame); err != nil {
+	if _, err := io.ReadFull(from, frame); err != nil {
 		return nil, err
 	}
 	frame = append(frame, make([]byte, binary.BigEndian.Uint32(frame))...)
-	_, err := io.ReadFull(b.server, frame[4:])
+	_, err := io.ReadFull(from, frame[4:])
 	return frame, err
 }
 
@@ -154,31 +156,29 @@ func (b *wireBench) send(frames ...[]byte) {
 // read has the server send frames, and returns the first that go-zookeeper gets.
 func (b *wireBench) read(frames ...[]byte) ([]byte, error) {
 	b.t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		b.send(frames...)
-	}()
-	defer func() { <-done }()
-	head := make([]byte, 4)
-	if _, err := io.ReadFull(b.w, head); err != nil {
-		return nil, err
+	var wg sync.WaitGroup
+	wg.Go(func() { b.send(frames...) })
+	defer wg.Wait()
+	return nextFrame(b.w)
+}
+
+// wantCut fails the test unless the connection is closed, and err says why.
+func (b *wireBench) wantCut(err error, why string) {
+	b.t.Helper()
+	if err == nil || !strings.Contains(err.Error(), why) || b.s.link.wire != nil {
+		b.t.Errorf("error %v, want %q; in use: %v", err, why, b.s.link.wire)
 	}
-	body := make([]byte, binary.BigEndian.Uint32(head))
-	_, err := io.ReadFull(b.w, body)
-	return slices.Concat(head, body), err
+	if _, err := b.server.Write([]byte{0}); err == nil {
+		b.t.Error("the connection is open still")
+	}
 }
 
 // connect does the handshake, ours and the one that go-zookeeper thinks it does.
 func (b *wireBench) connect(id int64, frames ...[]byte) {
 	b.t.Helper()
 	answer := connectAnswer(id, 6000)
-	if err := b.dial(b.t.Context(), append([][]byte{answer}, frames...)...); err != nil {
-		b.t.Fatal(err)
-	}
-	if n, err := b.w.Write(make([]byte, 48)); n != 48 || err != nil {
-		b.t.Errorf("the connect request: %d, %v", n, err)
-	}
+	must(b.t, b.dial(b.t.Context(), append([][]byte{answer}, frames...)...))
+	b.neverFails(make([]byte, 48))
 	if got, err := b.read(); err != nil || !bytes.Equal(got, answer) {
 		b.t.Fatalf("go-zookeeper got %x, %v", got, err)
 	}
@@ -199,13 +199,13 @@ func TestWireHandshake(t *testing.T) {
 		b := dialBench(t, s)
 		b.connect(7)
 		r := jute.NewReader(b.hello[4:])
-		version, zxid, timeout, id, password, readOnly := r.Int32(), r.Int64(), r.Int32(), r.Int64(), r.Buffer(), r.Bool()
-		wantTimeout, wantPassword := int32(10_000), make([]byte, 16)
+		asked := fmt.Sprintf("%d %d %d %d %x %t %v", r.Int32(), r.Int64(), r.Int32(), r.Int64(), r.Buffer(), r.Bool(), r.Err())
+		want := fmt.Sprintf("0 0 10000 0 %032d false <nil>", 0) // version, zxid, timeout, id, password, read-only
 		if old != 0 {
-			wantTimeout, wantPassword = 6000, []byte("7777777777777777")
+			want = fmt.Sprintf("0 5 6000 7 %x false <nil>", "7777777777777777")
 		}
-		if version != 0 || zxid != 5*old/7 || timeout != wantTimeout || id != old || !bytes.Equal(password, wantPassword) || readOnly || r.Err() != nil || r.Len() != 0 {
-			t.Errorf("asked for: %d %d %d %d %x %t %v, %d left", version, zxid, timeout, id, password, readOnly, r.Err(), r.Len())
+		if asked != want || r.Len() != 0 {
+			t.Errorf("asked for: %s, %d left; want %s", asked, r.Len(), want)
 		}
 		if s.ID() != 7 || s.Timeout() != 6*time.Second || s.Connection() != uint64(1+old/7) || s.link.wire != b.w {
 			t.Errorf("session %d, timeout %v, connection %d", s.ID(), s.Timeout(), s.Connection())
@@ -216,7 +216,7 @@ func TestWireHandshake(t *testing.T) {
 			t.Error("not established")
 		}
 		b.write(packet(1, jute.OpSync))
-		_, err := b.read(reply(1, 5, 0, jute.AppendString(nil, "/")...))
+		_, err := b.read(reply(1, 5, 0, root...))
 		must(t, err)
 		b.w.Close()
 	}
@@ -261,17 +261,9 @@ func TestWireHandshakeFaults(t *testing.T) {
 				time.AfterFunc(50*time.Millisecond, func() { b.server.Close() })
 			}
 			err := b.dial(t.Context(), tt.frames...)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want %q", err, tt.want)
-			}
-			if !is(s.Err(), tt.over) || s.Gone() != tt.gone {
+			b.wantCut(err, tt.want)
+			if !is(s.Err(), tt.over) || s.Gone() != tt.gone || s.Lease().InForce() {
 				t.Errorf("session %v, gone %v; want %v, %v", s.Err(), s.Gone(), tt.over, tt.gone)
-			}
-			if s.Lease().InForce() || s.link.wire != nil {
-				t.Error("the connection is in use still")
-			}
-			if _, err := b.server.Write([]byte{0}); err == nil {
-				t.Error("the connection is open still")
 			}
 		})
 	}
@@ -289,16 +281,12 @@ func TestWireHandshakeDeadline(t *testing.T) {
 
 // TestWireCredentials: they go out with the handshake.
 func TestWireCredentials(t *testing.T) {
-	auths := []Auth{{"digest", []byte("u:p")}, {"x", nil}}
-	b := dialBench(t, newSessionBench(t, auths...))
+	b := dialBench(t, newSessionBench(t, Auth{"digest", []byte("u:p")}, Auth{"x", nil}))
 	b.connect(7, reply(-4, 0, 0), reply(-4, 0, 0))
-	for i, want := range auths {
+	for i, want := range []string{"-4 100 0 digest u:p", "-4 100 0 x "} {
 		r := jute.NewReader(b.auths[i][4:])
-		if xid, op, kind := r.Int32(), r.Int32(), r.Int32(); xid != -4 || op != 100 || kind != 0 {
-			t.Errorf("xid %d, op %d, type %d", xid, op, kind)
-		}
-		if scheme, data := r.String(), r.Buffer(); scheme != want.Scheme || !bytes.Equal(data, want.Data) || r.Err() != nil {
-			t.Errorf("%s %q, %v", scheme, data, r.Err())
+		if got := fmt.Sprintf("%d %d %d %s %s", r.Int32(), r.Int32(), r.Int32(), r.String(), r.Buffer()); got != want || r.Err() != nil {
+			t.Errorf("got %s, %v; want %s", got, r.Err(), want)
 		}
 	}
 }
@@ -370,22 +358,15 @@ func TestWireRearm(t *testing.T) {
 		}
 	}
 	s.client.Watch("/not-set", &recorder{})
-	b.write(packet(1, jute.OpSync, jute.AppendString(nil, "/")...))
-	if _, err := b.read(reply(1, 99, 0, jute.AppendString(nil, "/")...)); err != nil {
-		t.Fatal(err)
-	}
-	b.server.Close()
-	if _, err := b.read(); err == nil {
-		t.Fatal("no error from a closed connection")
-	}
+	b.write(packet(1, jute.OpSync, root...))
+	_, err := b.read(reply(1, 99, 0, root...))
+	must(t, err)
+	b.w.Close()
 
 	b = dialBench(t, s)
 	b.connect(7)
-	first := make(chan struct{})
-	go func() {
-		defer close(first)
-		_, _ = b.w.Write(packet(2, jute.OpSync, jute.AppendString(nil, "/")...))
-	}()
+	var first sync.WaitGroup
+	first.Go(func() { b.neverFails(packet(2, jute.OpSync, root...)) })
 	got := make(map[string]watchKind)
 	frames := 0
 	for len(got) < len(want) {
@@ -405,22 +386,16 @@ func TestWireRearm(t *testing.T) {
 		}
 		must(t, r.Err())
 	}
-	for path, k := range want {
-		if got[path] != k {
-			t.Errorf("%s…: %03b, want %03b", path[:2], got[path], k)
-		}
+	if !maps.Equal(got, want) || frames < 4 {
+		t.Errorf("%d watches in %d frames, want the %d that there were", len(got), frames, len(want))
 	}
-	if frames < 4 {
-		t.Errorf("%d frames", frames)
-	}
-	if frame := b.receive(); int32(binary.BigEndian.Uint32(frame[4:])) != 2 {
+	if frame := b.receive(); xidOf(frame) != 2 {
 		t.Errorf("then came %x", frame)
 	}
-	<-first
-	rearmed := bytes.Repeat(reply(-8, 100, 0), frames)
-	frame, err := b.read(rearmed, reply(2, 101, 0, jute.AppendString(nil, "/")...))
+	first.Wait()
+	frame, err := b.read(bytes.Repeat(reply(-8, 100, 0), frames), reply(2, 101, 0, root...))
 	must(t, err)
-	if int32(binary.BigEndian.Uint32(frame[4:])) != 2 {
+	if xidOf(frame) != 2 {
 		t.Errorf("go-zookeeper got %x", frame)
 	}
 }
@@ -504,8 +479,8 @@ func TestWireReplies(t *testing.T) {
 
 		{"watches not set", jute.OpSetWatches, reply(-8, 0, jute.ErrNoAuth), "refused to set the watches", nil},
 		{"session closed", jute.OpClose, reply(closeXid, 5, 0), "closed", ErrClosed},
-		{"a ping is passed over", jute.OpPing, reply(1, 5, 0, jute.AppendString(nil, "/")...), "a later request, but not ping", nil},
-		{"a change of watches is passed over", jute.OpSetWatches, reply(1, 5, 0, jute.AppendString(nil, "/")...), "a later request, but not setWatches", nil},
+		{"a ping is passed over", jute.OpPing, reply(1, 5, 0, root...), "a later request, but not ping", nil},
+		{"a change of watches is passed over", jute.OpSetWatches, reply(1, 5, 0, root...), "a later request, but not setWatches", nil},
 		{"session expired", jute.OpCreate, reply(1, 5, jute.ErrSessionExpired), "over", ErrSessionOver},
 		{"too short", jute.OpSync, jute.Frame(make([]byte, 4+15)), "malformed", nil},
 		{"empty", jute.OpSync, []byte{0, 0, 0, 0}, "malformed", nil},
@@ -535,32 +510,19 @@ func TestWireReplies(t *testing.T) {
 				tt.op = jute.OpSync
 			}
 			b.write(packet(1, tt.op))
-			last := reply(1, 6, 0, jute.AppendString(nil, "/")...)
+			last := reply(1, 6, 0, root...)
 			frames := [][]byte{tt.in, last}
 			if tt.want == "deliver" {
 				frames = frames[:1]
 			}
 			got, err := b.read(frames...)
-			switch {
-			case tt.want == "deliver":
+			if want, ok := map[string][]byte{"deliver": tt.in, "swallow": last}[tt.want]; ok {
 				must(t, err)
-				if !bytes.Equal(got, tt.in) {
-					t.Errorf("go-zookeeper got %x, want %x", got, tt.in)
+				if !bytes.Equal(got, want) {
+					t.Errorf("go-zookeeper got %x, want %x", got, want)
 				}
-			case tt.want == "swallow":
-				must(t, err)
-				if !bytes.Equal(got, last) {
-					t.Errorf("go-zookeeper got %x, want %x", got, last)
-				}
-			case err == nil || !strings.Contains(err.Error(), tt.want):
-				t.Errorf("error %v, want %q", err, tt.want)
-			default:
-				if b.s.link.wire != nil {
-					t.Error("the connection is in use still")
-				}
-				if n, err := b.server.Write([]byte{1}); err == nil {
-					t.Errorf("the connection is open: wrote %d", n)
-				}
+			} else {
+				b.wantCut(err, tt.want)
 			}
 			if !is(b.s.Err(), tt.over) || b.s.Gone() != (tt.over != nil) {
 				t.Errorf("session %v, gone %v; want %v", b.s.Err(), b.s.Gone(), tt.over)
@@ -579,9 +541,7 @@ func TestF096_UnaskedReplies(t *testing.T) {
 			b := connectedBench(t)
 			b.write(packet(1, jute.OpSync))
 			_, err := b.read(reply(xid, 5, 0))
-			if err == nil || !strings.Contains(err.Error(), "request that was not made") || b.s.link.wire != nil {
-				t.Errorf("error %v, connection %v; want the connection cut", err, b.s.link.wire)
-			}
+			b.wantCut(err, "request that was not made")
 			if b.s.Err() != nil {
 				t.Errorf("the session is over: %v", b.s.Err())
 			}
@@ -607,9 +567,7 @@ func TestWireNeverFailsAWrite(t *testing.T) {
 			b := connectedBench(t)
 			tt.do(b)
 			for range 2 {
-				if n, err := b.w.Write(tt.packet); n != len(tt.packet) || err != nil {
-					t.Errorf("Write returned %d, %v", n, err)
-				}
+				b.neverFails(tt.packet)
 				if _, err := b.read(); err == nil {
 					t.Error("Read does not tell")
 				}
@@ -628,14 +586,10 @@ func TestWireReads(t *testing.T) {
 	}
 	go func() { _, _ = b.server.Write(want) }()
 	got := make([]byte, len(want))
-	if _, err := io.ReadFull(iotest.OneByteReader(b.w), got); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Error("not what was sent")
-	}
-	if b.s.zxid.Load() != 4 {
-		t.Errorf("zxid %d, want 4", b.s.zxid.Load())
+	_, err := io.ReadFull(iotest.OneByteReader(b.w), got)
+	must(t, err)
+	if !bytes.Equal(got, want) || b.s.zxid.Load() != 4 {
+		t.Errorf("not what was sent, or zxid %d, want 4", b.s.zxid.Load())
 	}
 }
 
@@ -650,21 +604,17 @@ func TestWireMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, err := b.w.Read(make([]byte, 4))
 	runtime.ReadMemStats(&after)
-	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("error %v", err)
-	}
-	if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 {
-		t.Errorf("%d bytes allocated", got)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 || !is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%d bytes allocated; error %v", got, err)
 	}
 }
 
 func TestWireAddresses(t *testing.T) {
 	b := connectedBench(t)
+	must(t, errors.Join(b.w.SetDeadline(time.Time{}), b.w.SetWriteDeadline(time.Time{})))
 	if b.w.LocalAddr() != b.w.conn.LocalAddr() || b.w.RemoteAddr() != b.w.conn.RemoteAddr() {
 		t.Error("not the connection's")
 	}
-	must(t, b.w.SetDeadline(time.Time{}))
-	must(t, b.w.SetWriteDeadline(time.Time{}))
 }
 
 // FuzzWire sends arbitrary bytes to a wire with one request of each kind under
@@ -675,16 +625,22 @@ func FuzzWire(f *testing.F) {
 	ops := []int32{jute.OpCreate, jute.OpDelete, jute.OpExists, jute.OpGetData, jute.OpSetData, jute.OpSync,
 		jute.OpGetChildren2, jute.OpGetACL, jute.OpMulti, jute.OpCreateContainer}
 	str := jute.AppendString(nil, "/p")
-	f.Add(byte(0), reply(1, 5, 0, str...))
-	f.Add(byte(3), reply(4, 5, 0, append(jute.AppendBuffer(nil, []byte("data")), stat...)...))
-	f.Add(byte(6), reply(7, 5, 0, append(jute.AppendStrings(nil, []string{"a", "b"}), stat...)...))
-	f.Add(byte(6), reply(7, 5, 0, 255, 255, 255, 255))
-	f.Add(byte(7), reply(8, 5, 0, 0, 0, 0, 13, 0, 0, 0, 0, 0, 255, 255, 255, 255, 1, 255, 255, 255, 255))
-	f.Add(byte(0), append(reply(-2, 5, 0), reply(-8, 0, 0)...))
-	f.Add(byte(0), reply(-1, -1, 0, jute.AppendString([]byte{0, 0, 0, 2, 0, 0, 0, 3}, "/p")...))
-	f.Add(byte(2), reply(3, 5, jute.ErrNoNode))
-	f.Add(byte(2), reply(3, 5, jute.ErrSessionExpired))
-	f.Add(byte(0), []byte{3, 255, 255, 255})
+	for _, seed := range [][]byte{
+		reply(1, 5, 0, str...),
+		reply(4, 5, 0, append(jute.AppendBuffer(nil, []byte("data")), stat...)...),
+		reply(7, 5, 0, append(jute.AppendStrings(nil, []string{"a", "b"}), stat...)...),
+		reply(7, 5, 0, 255, 255, 255, 255),
+		reply(8, 5, 0, 0, 0, 0, 13, 0, 0, 0, 0, 0, 255, 255, 255, 255, 1, 255, 255, 255, 255),
+		append(reply(-2, 5, 0), reply(-8, 0, 0)...),
+		reply(-1, -1, 0, jute.AppendString([]byte{0, 0, 0, 2, 0, 0, 0, 3}, "/p")...),
+		reply(3, 5, jute.ErrNoNode),
+		reply(3, 5, jute.ErrSessionExpired),
+		{3, 255, 255, 255},
+	} {
+		for at := range ops {
+			f.Add(byte(at), seed)
+		}
+	}
 	f.Fuzz(func(t *testing.T, first byte, in []byte) {
 		s := newSessionBench(t)
 		w := newWire(s, "zk:2181", nopCloser{}, nopCloser{})
@@ -698,26 +654,19 @@ func FuzzWire(f *testing.F) {
 			w.note(request{xid: int32(at + 1), op: ops[at], path: "/p"})
 		}
 		w.note(request{xid: jute.XidPing, op: jute.OpPing})
-		out, err := io.ReadAll(w)
-		if err == nil && len(out) < len(in) {
-			// ReadAll takes io.EOF for the end, which is right at a frame's.
-			t.Logf("%d of %d bytes delivered", len(out), len(in))
-		}
+		out, _ := io.ReadAll(w) // which takes io.EOF for the end, as it is after a whole frame
 		seen := make(map[int32]bool)
 		for len(out) > 0 {
-			if len(out) < 20 {
-				t.Fatalf("a frame of %d bytes", len(out))
+			frame, err := nextFrame(bytes.NewReader(out))
+			if err != nil || len(frame) < 20 {
+				t.Fatalf("a frame of %d bytes in %d: %v", len(frame), len(out), err)
 			}
-			n := int(binary.BigEndian.Uint32(out))
-			xid := int32(binary.BigEndian.Uint32(out[4:]))
-			if n < 16 || n > len(out)-4 {
-				t.Fatalf("a frame of %d bytes in %d", n, len(out))
-			}
+			xid := xidOf(frame)
 			if xid != jute.XidWatchEvent && (seen[xid] || xid != jute.XidPing && (xid < 1 || int(xid) > len(ops))) {
 				t.Fatalf("an answer to %d", xid)
 			}
 			seen[xid] = true
-			out = out[4+n:]
+			out = out[len(frame):]
 		}
 		if s.link.wire != nil {
 			t.Fatal("the wire goes on")
@@ -733,17 +682,18 @@ func (nopCloser) Close() error { return nil }
 // what the wire lets pass, go-zookeeper must be able to take.
 func FuzzClient(f *testing.F) {
 	str := jute.AppendString(nil, "/p")
-	f.Add(byte(0), str)
-	f.Add(byte(1), append(jute.AppendBuffer(nil, []byte("data")), stat...))
-	f.Add(byte(2), append(jute.AppendStrings(nil, []string{"a", "b"}), stat...))
-	f.Add(byte(2), []byte{255, 255, 255, 255})
-	f.Add(byte(2), []byte{127, 255, 255, 255})
-	f.Add(byte(3), []byte{0, 0, 0, 13, 0, 0, 0, 0, 0, 255, 255, 255, 255, 1, 255, 255, 255, 255})
-	f.Add(byte(3), []byte{0, 0, 0, 1, 0, 0, 0, 0, 0})
-	f.Add(byte(3), []byte{255, 255, 255, 255, 0, 0, 0, 0, 0, 255, 255, 255, 155, 255, 255, 255, 255, 1, 255, 255, 255, 255})
-	f.Add(byte(4), stat)
-	f.Add(byte(5), stat)
-	f.Add(byte(6), str)
+	for call, bodies := range [][][]byte{
+		{str},
+		{append(jute.AppendBuffer(nil, []byte("data")), stat...)},
+		{append(jute.AppendStrings(nil, []string{"a", "b"}), stat...), {255, 255, 255, 255}, {127, 255, 255, 255}},
+		{{0, 0, 0, 13, 0, 0, 0, 0, 0, 255, 255, 255, 255, 1, 255, 255, 255, 255}, {0, 0, 0, 1, 0, 0, 0, 0, 0},
+			{255, 255, 255, 255, 0, 0, 0, 0, 0, 255, 255, 255, 155, 255, 255, 255, 255, 1, 255, 255, 255, 255}},
+		{stat}, {stat}, {str},
+	} {
+		for _, body := range bodies {
+			f.Add(byte(call), body)
+		}
+	}
 	calls := []func(s *Session) error{
 		func(s *Session) error { return s.Create("/p", nil, nil) },
 		func(s *Session) error { _, _, err := s.Get("/p"); return err },
@@ -759,27 +709,21 @@ func FuzzClient(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := Config{Servers: []string{"zk"}, Logger: quiet, Workers: 9, Dialer: func(context.Context, string, string) (net.Conn, error) {
 				ours, theirs := net.Pipe()
-				b := &wireBench{t: t, server: theirs}
 				go func() {
 					defer theirs.Close()
-					if _, err := theirs.Read(make([]byte, 1000)); err != nil {
-						return
-					}
+					_, _ = nextFrame(theirs)
 					_, _ = theirs.Write(connectAnswer(7, 6000))
-					for frame, err := b.next(); err == nil; frame, err = b.next() {
-						xid := int32(binary.BigEndian.Uint32(frame[4:]))
-						if xid == closeXid {
+					for frame, err := nextFrame(theirs); err == nil; frame, err = nextFrame(theirs) {
+						if xidOf(frame) == closeXid {
 							body = nil
 						}
-						b.send(reply(xid, 5, 0, body...))
+						_, _ = theirs.Write(reply(xidOf(frame), 5, 0, body...))
 					}
 				}()
 				return ours, nil
 			}}
 			c, err := Open(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_ = calls[int(call)%len(calls)](c.Session()) // may well fail
 			_ = c.Close(t.Context())                     // the connection may be broken, and not be back in time
 		})
