@@ -72,3 +72,22 @@ func TestF039_Herd(t *testing.T) {
 		c.wantNodes(0)
 	})
 }
+
+// The news of the contender ahead is lost on the way: the waiter looks by itself
+// once in a while.
+func TestF025_WatchIsLost(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, a)
+		next := b.Acquire(c.t.Context())
+		later(time.Minute)
+		w := next.round.io().watching // no step runs that could change it
+		b.m.client.Unwatch(w.paths[0], w)
+		mustRelease(c.t, h)
+		later(time.Second)
+		pending(c.t, "the grant, whose news is lost", next.Granted())
+		later(2 * rotationTimeout)
+		c.held(next)
+		mustRelease(c.t, next)
+	})
+}

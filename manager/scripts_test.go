@@ -20,7 +20,6 @@ func TestF021_ContenderAheadGoesUnseen(t *testing.T)           { playScript(t) }
 func TestF022_ContenderAheadDiesWaiting(t *testing.T)          { playScript(t) }
 func TestF023_ContenderAheadGivesUp(t *testing.T)              { playScript(t) }
 func TestF024_ContenderAheadGoesMeanwhile(t *testing.T)        { playScript(t) }
-func TestF025_WatchIsLost(t *testing.T)                        { playScript(t) }
 func TestF026_ContenderAheadIsTouched(t *testing.T)            { playScript(t) }
 func TestF027_WakeAtEachStep(t *testing.T)                     { playScript(t) }
 func TestF028_NextOnesNodeIsDeleted(t *testing.T)              { playScript(t) }
