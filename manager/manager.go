@@ -434,17 +434,14 @@ func (m *Manager) isActive(t *roundIO) bool {
 	return t.index != 0
 }
 
-// anyActive returns an active round whose turn has come. Any other waits for the
-// round before it, and ends after it.
+// anyActive returns an active round; nil if there is none.
 func (m *Manager) anyActive() *roundIO {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, t := range m.active {
-		if t.round.due() {
-			return t
-		}
+	if len(m.active) == 0 {
+		return nil
 	}
-	return nil
+	return m.active[0]
 }
 
 func (m *Manager) activeRounds() []*roundIO {
