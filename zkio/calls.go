@@ -8,34 +8,39 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
 // maxRequest is the largest request sent: a server's default limit, less some.
 const maxRequest = 1<<20 - 8192
 
-// waitConnected waits until there is a connection. It fails if the session is
-// over, if every server was tried in vain, and if the request is too large: a
-// server would close the connection over it.
+// reach waits for a connection. It fails if the session is over, if every server
+// was tried in vain, and if the request is too large: a server would close the
+// connection over it.
 //
 // Calls wait here because go-zookeeper does not give a request back while there
 // is no connection. It sends the few that it has then on the next connection, or
 // fails them with the session.
-func (s *Session) waitConnected(op, path string, size int) error {
+func (s *Session) reach(op, path string, size int) (*wire, error) {
 	if size > maxRequest {
-		return badArguments(op, path, "a request of %d bytes is more than the %d that a server takes", size, maxRequest)
+		return nil, badArguments(op, path, "a request of %d bytes is more than the %d that a server takes", size, maxRequest)
 	}
-	if !s.reachable() {
-		if err := s.Err(); err != nil {
-			return overError(op, path, err)
-		}
-		return &opError{op: op, path: path, kind: ErrNotSent, why: errors.New(s.client.hosts.why())}
+	if w := s.connection(); w != nil {
+		return w, nil
 	}
-	return nil
+	if err := s.Err(); err != nil {
+		return nil, overError(op, path, err)
+	}
+	return nil, &opError{op: op, path: path, kind: ErrNotSent, why: errors.New(s.client.hosts.why())}
 }
 
 // wrapErr makes a call's error from go-zookeeper's, or from the session's end:
 // once that has come, no result can be relied on.
 func (s *Session) wrapErr(op, path string, err error) error {
+	if own, ok := errors.AsType[*opError](err); ok {
+		return own // it was not sent
+	}
 	if over := s.Err(); over != nil {
 		return overError(op, path, over)
 	}
@@ -45,6 +50,9 @@ func (s *Session) wrapErr(op, path string, err error) error {
 // wrapWriteErr is wrapErr for a change. If the session is over, the error wraps
 // ErrUnknown as well, unless go-zookeeper's says that nothing was changed.
 func (s *Session) wrapWriteErr(op, path string, err error) error {
+	if own, ok := errors.AsType[*opError](err); ok {
+		return own // it was not sent
+	}
 	over := s.Err()
 	if over == nil {
 		return s.wrapLiveErr(op, path, err)
@@ -75,18 +83,19 @@ func overError(op, path string, err error) error {
 	return &opError{op: op, path: path, kind: kind, why: err}
 }
 
-// read makes a call that changes nothing. If it fails, the caller must not use
-// what do has set.
+// read makes a call by go-zookeeper that changes nothing. If it fails, the caller
+// must not use what do has set.
 func (s *Session) read(op, path string, do func() error) error {
-	if err := s.waitConnected(op, path, len(path)); err != nil {
+	if _, err := s.reach(op, path, len(path)); err != nil {
 		return err
 	}
 	return s.wrapErr(op, path, do())
 }
 
-// write makes a call that changes something, by a request of about size bytes.
+// write makes a call by go-zookeeper that changes something, by a request of
+// about size bytes.
 func (s *Session) write(op, path string, size int, do func() error) error {
-	if err := s.waitConnected(op, path, size); err != nil {
+	if _, err := s.reach(op, path, size); err != nil {
 		return err
 	}
 	return s.wrapWriteErr(op, path, do())
@@ -112,28 +121,93 @@ func (s *Session) NotifyDeleted(path string) {
 	s.client.dispatcher.push(notice{path: path, event: NodeDeleted})
 }
 
+// A Read is a question about a node, and the answer. If a watcher is registered
+// for its path when it is sent, it leaves a watch.
+type Read struct {
+	Path string
+	What Question
+
+	Data  []byte   // of ReadData
+	Names []string // of ReadChildren, in no order
+	Stat  Stat     // the node's
+	Err   error    // ErrNoNode if there is no such node
+}
+
+// A Question is what a [Read] asks for. The last takes no right; the others take
+// the right to read the node.
+type Question int32
+
+const (
+	ReadData     Question = Question(jute.OpGetData)
+	ReadChildren Question = Question(jute.OpGetChildren2)
+	ReadStat     Question = Question(jute.OpExists)
+)
+
+// take makes r the answer that c has, or the failure err.
+func (r *Read) take(s *Session, c *call, err error) {
+	if err == nil {
+		err = c.err()
+	}
+	if r.Err = s.wrapErr(questions[r.What], r.Path, err); r.Err != nil {
+		return
+	}
+	body := jute.NewReader(c.reply)
+	switch r.What {
+	case ReadData:
+		r.Data = body.Buffer()
+	case ReadChildren:
+		r.Names = readNames(body)
+	}
+	r.Stat = readStat(body)
+}
+
+// questions has what errors call them.
+var questions = map[Question]string{ReadData: "get", ReadChildren: "list", ReadStat: "look at"}
+
+// Read asks the questions in one packet. The server answers them in this order.
+// If a path is malformed, nothing is sent.
+func (s *Session) Read(reads ...*Read) {
+	if len(reads) == 0 {
+		return
+	}
+	calls, err := s.readCalls(nil, reads)
+	if err != nil {
+		for _, r := range reads {
+			r.Err = err
+		}
+		return
+	}
+	err = s.exchange(questions[reads[0].What], reads[0].Path, calls...)
+	for i, r := range reads {
+		r.take(s, calls[i], err)
+	}
+}
+
+// readCalls appends the requests of reads to calls.
+func (s *Session) readCalls(calls []*call, reads []*Read) ([]*call, error) {
+	for _, r := range reads {
+		if err := checkPath(r.Path); err != nil {
+			return nil, &opError{op: questions[r.What], path: r.Path, kind: ErrBadArguments, why: err}
+		}
+		calls = append(calls, s.readCall(int32(r.What), r.Path))
+	}
+	return calls, nil
+}
+
 // Children returns the names of dir's children, in no order, and dir's Stat. It
 // leaves a watch for dir's children if a watcher is registered for dir.
 func (s *Session) Children(dir string) ([]string, Stat, error) {
-	var names []string
-	var st *zk.Stat
-	err := s.read("list", dir, func() (err error) { names, st, err = s.conn.Children(dir); return err })
-	if err != nil {
-		return nil, Stat{}, err
-	}
-	return names, statOf(st), nil
+	r := Read{Path: dir, What: ReadChildren}
+	s.Read(&r)
+	return r.Names, r.Stat, r.Err
 }
 
 // Get returns a node's data and Stat. It leaves a watch for the node if a
 // watcher is registered for path.
 func (s *Session) Get(path string) ([]byte, Stat, error) {
-	var data []byte
-	var st *zk.Stat
-	err := s.read("get", path, func() (err error) { data, st, err = s.conn.Get(path); return err })
-	if err != nil {
-		return nil, Stat{}, err
-	}
-	return data, statOf(st), nil
+	r := Read{Path: path, What: ReadData}
+	s.Read(&r)
+	return r.Data, r.Stat, r.Err
 }
 
 // Look is Get for a caller that can do without the data. If the node's ACL
@@ -158,13 +232,12 @@ func (s *Session) Look(path string) (data []byte, st Stat, readable bool, err er
 // Exists returns a node's Stat and whether there is such a node. It leaves a
 // watch, for the node or for its creation, if a watcher is registered for path.
 func (s *Session) Exists(path string) (Stat, bool, error) {
-	var there bool
-	var st *zk.Stat
-	err := s.read("look at", path, func() (err error) { there, st, err = s.conn.Exists(path); return err })
-	if err != nil {
-		return Stat{}, false, err
+	r := Read{Path: path, What: ReadStat}
+	s.Read(&r)
+	if errors.Is(r.Err, ErrNoNode) {
+		return Stat{}, false, nil
 	}
-	return statOf(st), there, nil
+	return r.Stat, r.Err == nil, r.Err
 }
 
 // ACL returns a node's access control list. It takes the right to read or to
@@ -216,7 +289,15 @@ func (s *Session) Set(path string, data []byte, version int32) (Stat, error) {
 // Delete deletes a node if its data have the given version, or any version if
 // that is -1.
 func (s *Session) Delete(path string, version int32) error {
-	return s.write("delete", path, len(path), func() error { return s.conn.Delete(path, version) })
+	if err := checkPath(path); err != nil {
+		return &opError{op: "delete", path: path, kind: ErrBadArguments, why: err}
+	}
+	c := deleteCall(path, version)
+	err := s.exchange("delete", path, c)
+	if err == nil {
+		err = c.err()
+	}
+	return s.wrapWriteErr("delete", path, err)
 }
 
 // Sync waits until the session's server has caught up with the leader: reads
@@ -238,34 +319,41 @@ func (s *Session) Multi(ops ...Op) ([]OpResult, error) {
 }
 
 func (s *Session) multi(op, path string, ops ...Op) ([]OpResult, error) {
+	return s.multiAndRead(op, path, nil, ops...)
+}
+
+// multiAndRead performs ops in one transaction, and sends the reads right behind
+// it: the server answers them after the transaction.
+func (s *Session) multiAndRead(op, path string, reads []*Read, ops ...Op) ([]OpResult, error) {
 	if len(ops) == 0 {
 		return nil, badArguments(op, path, "no operations")
 	}
-	reqs := make([]any, len(ops))
-	size := 0
 	for i, o := range ops {
 		if err := o.Validate(); err != nil {
 			return nil, fmt.Errorf("%w (operation %d)", err, i)
 		}
-		reqs[i] = o.req
-		size += o.size + 32
 	}
-	if err := s.waitConnected(op, path, size); err != nil {
+	calls, err := s.readCalls(append(make([]*call, 0, 1+len(reads)), multiCall(ops)), reads)
+	if err != nil {
 		return nil, err
 	}
-	answers, err := s.conn.Multi(reqs...)
-	if err == nil && len(answers) != len(ops) {
-		err = fmt.Errorf("%d results for %d operations", len(answers), len(ops))
+	err = s.exchange(op, path, calls...)
+	for i, r := range reads {
+		r.take(s, calls[1+i], err)
 	}
-	results := make([]OpResult, len(answers))
-	failed := false
-	for i, a := range answers {
-		results[i] = OpResult{Path: a.String, Stat: statOf(a.Stat)}
-		// The errors after the first say only that those were not attempted.
-		if a.Error != nil && !failed && i < len(ops) {
-			failed = true
-			path = ops[i].path
-			results[i].Err = wrap(op, path, a.Error)
+	if err == nil {
+		err = calls[0].err()
+	}
+	var results []OpResult
+	if err == nil {
+		var failed int
+		results, failed, err = multiResults(calls[0].reply)
+		switch {
+		case len(results) != len(ops):
+			results, err = nil, fmt.Errorf("%d results for %d operations", len(results), len(ops))
+		case err != nil:
+			path = ops[failed].path
+			results[failed].Err = wrap(op, path, err)
 		}
 	}
 	if err := s.wrapWriteErr(op, path, err); err != nil {

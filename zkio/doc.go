@@ -34,15 +34,18 @@
 // # The path of a request
 //
 // A call of a [Session], mostly made by a task on one of the pool's workers,
-// waits until there is a connection and calls go-zookeeper, which queues the
-// request and writes it as one packet. Below, the wire, a net.Conn that our
-// dialer returned, sets the packet's watch bit if a watcher is registered for its
-// path, notes when it is sent, and sends it. The reply passes the wire again,
-// which takes it apart before go-zookeeper does: it extends the lease if the
-// reply proves something, notes the watch that was set, and counts. It cuts the
-// connection if the reply is malformed, or is to another request than the oldest
-// one. Then go-zookeeper wakes the caller. If the session is over by now the
-// result is thrown away.
+// waits until there is a connection. The requests between a release and the next
+// grant (transactions, reads, deletions) are then written by the caller itself, as
+// one packet if it has several; a read asks for a watch if a watcher is registered
+// for its path. What else there is goes through go-zookeeper, which queues it and
+// writes it to the wire, a net.Conn that our dialer returned.
+//
+// The wire notes when each request is sent, and takes the reply apart: it extends
+// the lease if the reply proves something, notes the watch that was set, and
+// counts. It cuts the connection if the reply is malformed, or is to another
+// request than the oldest one. Then it wakes the caller, or has go-zookeeper do
+// that. If the session is over by now the result is thrown away. Watch events go
+// from the wire to the dispatcher; go-zookeeper does not see them.
 //
 // A connection that breaks is replaced, with the next server of the list, and
 // the session resumed on it. The dial does the handshake, presents the

@@ -40,18 +40,16 @@ func (s *Session) start() error {
 	return err
 }
 
-// onEvent is go-zookeeper's callback, on its goroutines.
+// onEvent is go-zookeeper's callback, on its goroutines. It tells of the session
+// only, because the wire keeps watch events to itself, and the wire knows all that
+// it tells before go-zookeeper does, but for the last.
 //
-// The session's events are of no interest, because the wire knows them first,
-// but for the last. go-zookeeper's Close tells the main loop to quit, and then
-// queues a request, for whose answer it waits a second. The loop answers what is
-// queued when it quits, right after this call, which gives Close time to queue
-// it. Should that not be enough, closing takes a second longer.
+// go-zookeeper's Close tells the main loop to quit, and then queues a request, for
+// whose answer it waits a second. The loop answers what is queued when it quits,
+// right after this call, which gives Close time to queue it. Should that not be
+// enough, closing takes a second longer.
 func (s *Session) onEvent(ev zk.Event) {
-	switch {
-	case ev.Type > 0:
-		s.client.dispatcher.push(notice{path: ev.Path, event: Event(ev.Type)})
-	case ev.State == zk.StateDisconnected && s.isQuitting():
+	if ev.State == zk.StateDisconnected && s.isQuitting() {
 		<-time.After(2 * time.Millisecond)
 	}
 }
@@ -68,7 +66,7 @@ func (p hostProvider) Len() int { return len(p.s.client.hosts.servers) }
 // it was closed, which it does nowhere else between two attempts. So it is true
 // when go-zookeeper is being closed, and otherwise once in an outage, when that
 // has lasted for so long that a second does not matter any more: calls wait in
-// [Session.waitConnected], so there are few to be freed by it.
+// [Session.connection], so there are few to be freed by it.
 func (p hostProvider) Next() (server string, retryStart bool) {
 	due := p.s.beginDialing()
 	if p.s.isQuitting() {

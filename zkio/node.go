@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
 // sequenceDigits is how many digits the server appends to the name of a
@@ -202,11 +204,7 @@ func (n *Node) CreateAtSequence(s *Session, beside string) error {
 
 // op returns the operation that creates the node at path.
 func (n *Node) op(path string, flags int32) Op {
-	return Op{
-		req:  &zk.CreateRequest{Path: path, Data: n.content.data, Acl: zkACL(n.content.acl), Flags: flags},
-		path: path,
-		size: len(path) + len(n.content.data) + sizeOfACL(n.content.acl),
-	}
+	return Op{code: jute.OpCreate, path: path, data: n.content.data, acl: zkACL(n.content.acl), flags: flags}
 }
 
 // pathBeside returns the path that the node has with the sequence number of the

@@ -9,46 +9,72 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
 // An Op is one operation of a [Session.Multi]. It is made by CheckOp, CreateOp,
 // SetOp or DeleteOp, which copy what they are given; the zero Op is refused.
 type Op struct {
-	req  any // one of go-zookeeper's request types
-	path string
-	size int // about how many bytes it adds to the request
+	code    int32 // of the operation, in the protocol
+	path    string
+	data    []byte
+	acl     []zk.ACL
+	flags   int32
+	version int32
 }
 
 // CheckOp makes the transaction fail unless the node at path exists and, if
 // version is not -1, its data has that version.
 func CheckOp(path string, version int32) Op {
-	return Op{req: &zk.CheckVersionRequest{Path: path, Version: version}, path: path, size: len(path)}
+	return Op{code: jute.OpCheck, path: path, version: version}
 }
 
 // CreateOp creates a persistent node. An empty acl lets every client do
 // everything.
 func CreateOp(path string, data []byte, acl []ACL) Op {
-	return Op{
-		req:  &zk.CreateRequest{Path: path, Data: bytes.Clone(data), Acl: zkACL(acl), Flags: zk.FlagPersistent},
-		path: path,
-		size: len(path) + len(data) + sizeOfACL(acl),
-	}
+	return Op{code: jute.OpCreate, path: path, data: bytes.Clone(data), acl: zkACL(acl), flags: zk.FlagPersistent}
 }
 
 // SetOp replaces the data of a node if they have the given version, or any
 // version if that is -1.
 func SetOp(path string, data []byte, version int32) Op {
-	return Op{
-		req:  &zk.SetDataRequest{Path: path, Data: bytes.Clone(data), Version: version},
-		path: path,
-		size: len(path) + len(data),
-	}
+	return Op{code: jute.OpSetData, path: path, data: bytes.Clone(data), version: version}
 }
 
 // DeleteOp deletes a node if its data have the given version, or any version if
 // that is -1.
 func DeleteOp(path string, version int32) Op {
-	return Op{req: &zk.DeleteRequest{Path: path, Version: version}, path: path, size: len(path)}
+	return Op{code: jute.OpDelete, path: path, version: version}
+}
+
+// append appends the operation to the request for a transaction.
+func (o Op) append(b []byte) []byte {
+	b = appendMultiHeader(b, o.code, false)
+	b = jute.AppendString(b, o.path)
+	switch o.code {
+	case jute.OpCreate:
+		b = jute.AppendBuffer(b, o.data)
+		b = jute.AppendInt32(b, int32(len(o.acl)))
+		for _, a := range o.acl {
+			b = jute.AppendInt32(b, a.Perms)
+			b = jute.AppendString(b, a.Scheme)
+			b = jute.AppendString(b, a.ID)
+		}
+		return jute.AppendInt32(b, o.flags)
+	case jute.OpSetData:
+		b = jute.AppendBuffer(b, o.data)
+	}
+	return jute.AppendInt32(b, o.version)
+}
+
+// size returns how many bytes the operation adds to a request, at most.
+func (o Op) size() int {
+	n := len(o.path) + len(o.data) + 32
+	for _, a := range o.acl {
+		n += len(a.Scheme) + len(a.ID) + 12
+	}
+	return n
 }
 
 // Path returns the path of the node that the operation is about; "" for the
@@ -58,7 +84,7 @@ func (o Op) Path() string { return o.path }
 // Validate returns an error that wraps ErrBadArguments if the operation can never
 // succeed: it is the zero Op, or its path is malformed. It does no I/O.
 func (o Op) Validate() error {
-	if o.req == nil {
+	if o.code == 0 {
 		return badArguments("transaction", "", "the zero Op: make it with CheckOp, CreateOp, SetOp or DeleteOp")
 	}
 	if err := checkPath(o.path); err != nil {

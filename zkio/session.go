@@ -270,16 +270,20 @@ func (s *Session) await(ctx context.Context, grace <-chan struct{}) *wire {
 	}
 }
 
-// reachable waits until there is a connection. It reports false if the session
-// is over or every server was tried in vain since there was one.
-func (s *Session) reachable() bool {
+// connection waits until there is a connection and returns it; nil if the session
+// is over, or if every server was tried in vain since there was one.
+func (s *Session) connection() *wire {
 	for {
 		s.mu.Lock()
-		up, inVain, change := s.link.wire != nil, s.link.inVain(len(s.client.hosts.servers)), s.change
+		w, inVain, change := s.link.wire, s.link.inVain(len(s.client.hosts.servers)), s.change
 		s.mu.Unlock()
-		if up || inVain || s.Err() != nil {
-			return up
+		switch {
+		case w != nil && !isClosed(w.closed):
+			return w
+		case w == nil && inVain, s.Err() != nil:
+			return nil
 		}
+		// That a connection was closed is noticed a moment later, by a change.
 		select {
 		case <-change:
 		case <-s.over:

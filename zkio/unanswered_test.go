@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -81,16 +82,17 @@ func TestF089_RequestIsPendingForTooLong(t *testing.T) {
 		b.write(packet(1, jute.OpSync))
 		began := time.Now()
 		event := reply(-1, -1, 0, jute.AppendString(jute.AppendInt32(jute.AppendInt32(nil, jute.EventNodeDeleted), 3), "/p")...)
-		var err error
-		for err == nil {
-			time.Sleep(500 * time.Millisecond)
-			must(t, b.w.SetReadDeadline(time.Now().Add(b.w.patience()))) // as go-zookeeper does
-			if time.Since(began) < 3*time.Second {
-				_, err = b.read(event)
-			} else {
-				_, err = b.read()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for time.Since(began) < 3*time.Second {
+				time.Sleep(500 * time.Millisecond)
+				b.send(event)
 			}
-		}
+		})
+		defer wg.Wait()
+		time.Sleep(time.Second)
+		must(t, b.w.SetReadDeadline(time.Now().Add(b.w.patience()))) // as go-zookeeper does after a frame
+		_, err := b.read()
 		if took := time.Since(began); took != b.w.patience() || err.Error() != "no answer to sync for 4s" {
 			t.Errorf("after %v: %v", took, err)
 		}

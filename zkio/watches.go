@@ -16,8 +16,8 @@ const (
 	childWatch                       // fires when the node's children change or the node goes
 )
 
-// watches maps paths to their watchers. A path with a watcher is armed: the wire
-// sets the watch bit of every read of it, and notes here which watches the
+// watches maps paths to their watchers. A path with a watcher is armed:
+// every read of it asks for a watch, and the wire notes here which watches the
 // server has. After a reconnect it sets those again.
 //
 // Nothing here belongs to a single wait, so a wait that is given up leaves
@@ -106,10 +106,10 @@ func (e *watch) all() []Watcher {
 }
 
 // armed reports whether a watcher is registered for path.
-func (ws *watches) armed(path []byte) bool {
+func (ws *watches) armed(path string) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	_, ok := ws.paths[string(path)]
+	_, ok := ws.paths[path]
 	return ok
 }
 

@@ -47,7 +47,7 @@ func TestWatchers(t *testing.T) {
 		if got := told(); !slices.Equal(got, step.want) {
 			t.Errorf("%s: told %v, want %v", step.name, got, step.want)
 		}
-		if armed := ws.armed([]byte("/p")); armed != (len(step.want) > 0) {
+		if armed := ws.armed("/p"); armed != (len(step.want) > 0) {
 			t.Errorf("%s: armed %v", step.name, armed)
 		}
 	}

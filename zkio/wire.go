@@ -28,9 +28,11 @@ const (
 	keepFrame = 1 << 20
 	// rearmFrame is the largest frame that sets watches again.
 	rearmFrame = 128 << 10
-	// closeXid marks our own request to close the session: go-zookeeper counts
-	// from 0 up, and the protocol's marks are above -10.
+	// closeXid marks our own request to close the session, and those of calls are
+	// firstXid and below: go-zookeeper counts from 0 up, and the protocol's marks
+	// are above -10.
 	closeXid int32 = -100
+	firstXid int32 = -1000
 )
 
 var (
@@ -53,9 +55,10 @@ func (f *fault) Unwrap() error { return f.err }
 //
 //   - On a resumed session it sets the watches again, before any other request
 //     is sent.
-//   - It sets the watch bit of reads of armed paths, so that go-zookeeper holds
-//     no watchers, and notes when each request was sent and answered, which is
-//     what leases are made of.
+//   - It sends the requests that ask for watches itself (see call), so that
+//     go-zookeeper holds no watchers.
+//   - It notes when each request was sent and answered, which is what leases are
+//     made of.
 //   - It checks that every request is answered, in order and in time.
 //   - It takes frames apart before go-zookeeper does, which trusts the lengths
 //     in them, and cuts the connection at a malformed one.
@@ -79,6 +82,7 @@ type wire struct {
 	// turn is held by whichever goroutine writes. It is a channel and not a
 	// mutex because its holder waits for the network.
 	turn chan struct{}
+	xid  int32 // of the last call; used by the holder of the turn
 
 	mu      sync.Mutex    // protects what follows
 	pending fifo[request] // the unanswered requests, in the order they were sent
@@ -94,6 +98,7 @@ type request struct {
 	op   int32
 	sent time.Duration // on the client's clock, taken before the packet was written
 	path string        // set if the request asks for a watch
+	call *call         // nil if the request is go-zookeeper's, or has no caller
 }
 
 func newWire(s *Session, addr string, conn, raw net.Conn) *wire {
@@ -104,6 +109,7 @@ func newWire(s *Session, addr string, conn, raw net.Conn) *wire {
 		raw:    raw,
 		in:     bufio.NewReaderSize(conn, 8<<10),
 		turn:   make(chan struct{}, 1),
+		xid:    firstXid,
 		closed: make(chan struct{}),
 	}
 }
@@ -136,12 +142,12 @@ func (w *wire) release() { <-w.turn }
 // patience is how long go-zookeeper waits for a frame.
 func (w *wire) patience() time.Duration { return w.s.Timeout() * 2 / 3 }
 
-// send notes req and writes its frame. The caller has the turn.
-func (w *wire) send(req request, frame []byte) error {
-	w.note(req)
+// send notes requests and writes the packet that has them. The caller has the turn.
+func (w *wire) send(packet []byte, reqs ...request) error {
+	w.note(reqs)
 	err := w.conn.SetWriteDeadline(time.Now().Add(w.patience()))
 	if err == nil {
-		_, err = w.conn.Write(frame)
+		_, err = w.conn.Write(packet)
 	}
 	if isTimeout(err) {
 		err = &fault{fmt.Errorf("the server has taken nothing for %v", w.patience())}
@@ -168,32 +174,26 @@ func (w *wire) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	req := request{xid: int32(binary.BigEndian.Uint32(p[4:])), op: int32(binary.BigEndian.Uint32(p[8:]))}
-	switch req.op {
-	case jute.OpGetData, jute.OpExists, jute.OpGetChildren2:
-		r := jute.NewReader(p[12:])
-		if path := r.Buffer(); r.Len() == 1 && w.s.client.watches.armed(path) {
-			req.path = string(path)
-			p = append([]byte(nil), p...) // a Write must not change its argument
-			p[len(p)-1] = 1               // "and watch it"
-		}
-	}
 	if w.acquire() == nil {
-		w.send(req, p) //nolint:errcheck // the reader sees it
+		w.send(p, req) //nolint:errcheck // the reader sees it
 		w.release()
 	}
 	return len(p), nil
 }
 
-// note enters a request that is about to be written. Its send time is taken
+// note enters requests that are about to be written. Their send time is taken
 // here, after the wait for the turn and before the packet leaves: the server
-// cannot have seen it earlier, whatever happens in between. The caller has the
+// cannot have seen them earlier, whatever happens in between. The caller has the
 // turn, so pending is in the order in which the server gets the requests.
-func (w *wire) note(req request) {
-	req.sent = w.s.client.clock.now()
-	w.s.client.stats.sent(req.op)
+func (w *wire) note(reqs []request) {
+	now := w.s.client.clock.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pending.push(req)
+	for _, req := range reqs {
+		req.sent = now
+		w.s.client.stats.sent(req.op)
+		w.pending.push(req)
+	}
 }
 
 // answered takes the request that a reply belongs to. ZooKeeper answers the
@@ -313,7 +313,7 @@ func (w *wire) reply(frame []byte) (deliver bool, err error) {
 	}
 	switch xid {
 	case jute.XidWatchEvent:
-		return true, w.event(r)
+		return false, w.event(r)
 	case jute.XidAuth:
 		return false, nil // the handshake is done: no request is waiting for it
 	}
@@ -349,17 +349,22 @@ func (w *wire) reply(frame []byte) (deliver bool, err error) {
 	if req.path != "" {
 		w.watching(req, code)
 	}
-	if xid >= 0 && zxid > w.s.zxid.Load() {
+	if (xid >= 0 || req.call != nil) && zxid > w.s.zxid.Load() {
 		w.s.zxid.Store(zxid)
 	}
 	if code == jute.ErrSessionExpired {
 		w.s.end(errSessionExpired, true)
 		return false, errFenced
 	}
+	if req.call != nil {
+		req.call.answer(code, frame[20:])
+		return false, nil
+	}
 	return true, nil
 }
 
-// event notes a watch event, which go-zookeeper hands to the session's callback.
+// event passes a watch event on to the dispatcher, before the answer to any later
+// request is seen.
 func (w *wire) event(r *jute.Reader) error {
 	ev := Event(r.Int32())
 	r.Int32() // the connection's state, as the server sees it
@@ -367,8 +372,12 @@ func (w *wire) event(r *jute.Reader) error {
 	if err := r.Err(); err != nil {
 		return err
 	}
-	w.s.client.stats.events.Add(1)
-	w.s.client.watches.fired(path, ev)
+	c := w.s.client
+	c.stats.events.Add(1)
+	if ev > 0 { // else it is about the session, of which the wire knows more
+		c.watches.fired(path, ev)
+		c.dispatcher.push(notice{path: string(path), event: ev})
+	}
 	return nil
 }
 
@@ -392,7 +401,7 @@ func (w *wire) watching(req request, code int32) {
 func (w *wire) rearm(frames [][]byte) {
 	defer w.release()
 	for _, frame := range frames {
-		if w.send(request{xid: jute.XidSetWatches, op: jute.OpSetWatches}, frame) != nil {
+		if w.send(frame, request{xid: jute.XidSetWatches, op: jute.OpSetWatches}) != nil {
 			return
 		}
 	}
@@ -406,7 +415,7 @@ func (w *wire) sendClose() {
 	defer w.release()
 	b := jute.AppendInt32(make([]byte, 4, 12), closeXid)
 	frame := jute.Frame(jute.AppendInt32(b, jute.OpClose))
-	w.send(request{xid: closeXid, op: jute.OpClose}, frame) //nolint:errcheck // the reader sees it
+	w.send(frame, request{xid: closeXid, op: jute.OpClose}) //nolint:errcheck // the reader sees it
 }
 
 // Close is called by go-zookeeper when its loops end.
