@@ -81,8 +81,8 @@ func TestF025_WatchIsLost(t *testing.T) {
 		h := mustLock(c.t, a)
 		next := b.Acquire(c.t.Context())
 		later(time.Minute)
-		w := next.round.io().watching // no step runs that could change it
-		b.m.client.Unwatch(w.paths[0], w)
+		ahead := next.round.io().watching.ahead[0] // no step runs that could change it
+		b.m.client.Unwatch(ahead.path, ahead)
 		mustRelease(c.t, h)
 		later(time.Second)
 		pending(c.t, "the grant, whose news is lost", next.Granted())

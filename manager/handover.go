@@ -23,6 +23,7 @@ type handed struct {
 	node   *zkio.Node
 	seenAt int64       // when it was seen to be there; 0: the answer was lost
 	alone  bool        // it was the only node in the directory
+	listed *listed     // the queue right after it was made; nil if that was not asked
 	tail   *queue.Tail // the end of the queue ahead of it; nil if that is not known
 }
 
@@ -40,12 +41,14 @@ func (t *roundIO) adopt(s *zkio.Session) {
 	t.seenAt = h.seenAt
 	switch {
 	case h.alone:
-		t.follow(plan{Prospect: queue.Prospect{Complete: true}, conn: s.Connection()})
+		t.follow(plan{Prospect: queue.Prospect{Complete: true}, conn: s.OrderedConnection()})
+	case h.listed != nil:
+		t.listed = h.listed
 	case h.tail != nil:
 		own, _ := queue.ParseName(t.node.Name())
 		if p, ok := h.tail.Prospect(own); ok {
 			//holdfast:reached hand-over: behind those it has seen, no list
-			t.follow(plan{Prospect: p, conn: s.Connection()})
+			t.follow(plan{Prospect: p, conn: s.OrderedConnection()})
 		}
 	}
 }
@@ -117,11 +120,14 @@ func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, erro
 		return t.node.Remove(s)
 	}
 	n := t.round.next.Load().io().newNode()
-	children, err := n.Replace(s, t.node)
+	along := t.round.lock.listAlong(s, t.tail)
+	children, err := n.Replace(s, t.node, along.reads()...)
 	switch class := zkio.ClassOf(err); {
 	case err == nil:
 		//holdfast:reached hand-over: left and queued again in one request
-		t.handOn = &handed{node: n, seenAt: t.round.lock.m.now(), alone: children == 1, tail: t.tail}
+		now := t.round.lock.m.now()
+		t.handOn = &handed{node: n, seenAt: now, alone: children == 1, listed: along.listed(now), tail: t.tail}
+		t.round.lock.counted(children)
 		return zkio.RemovedByUs, nil
 	case class == zkio.NotSent || class == zkio.Definite:
 		//holdfast:reached hand-over: refused, one after the other
@@ -141,7 +147,7 @@ func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, erro
 // when its turn comes.
 func (t *roundIO) nextQueues(s *zkio.Session) bool {
 	l, n := t.round.lock, t.round.next.Load()
-	if n == nil || !n.waits() || l.directory.Load() != dirEmpty || s != t.node.Session() || l.m.closing() {
+	if n == nil || !n.waits() || !l.directory.countable() || s != t.node.Session() || l.m.closing() {
 		return false
 	}
 	if l.kind == queue.Read {

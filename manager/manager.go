@@ -33,6 +33,8 @@ type Manager struct {
 	client *zkio.Client
 	start  time.Time // of the manager's own clock
 
+	longTail int // see listAlong; tests shorten it
+
 	patterns map[string][]byte // by kind; see nodeData
 
 	id      string // distinguishes the names of our nodes from any other manager's
@@ -80,11 +82,12 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		return nil, &Error{Op: "open", Err: err}
 	}
 	m := &Manager{
-		cfg:     cfg,
-		start:   time.Now(),
-		locks:   make(map[string]entry),
-		sweepAt: minSweep,
-		done:    make(chan struct{}),
+		cfg:      cfg,
+		start:    time.Now(),
+		locks:    make(map[string]entry),
+		sweepAt:  minSweep,
+		longTail: longTail,
+		done:     make(chan struct{}),
 
 		closeDone: make(chan struct{}),
 	}

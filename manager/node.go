@@ -26,8 +26,15 @@ type directory struct{ atomic.Uint32 }
 const (
 	dirUnknown uint32 = iota // not looked at yet, or perhaps not there
 	dirEmpty                 // it has no data: one request can create a node and tell whether it is first
+	dirShared                // dirEmpty, and others were in it when this process last queued
 	dirPlain                 // it has another client's data, or may not be written: create, then list
 )
+
+// countable reports whether one request can create a node and count the children.
+func (d *directory) countable() bool {
+	known := d.Load()
+	return known == dirEmpty || known == dirShared
+}
 
 // newNode describes a node for the round; nothing is sent.
 func (t *roundIO) newNode() *zkio.Node {
@@ -52,8 +59,9 @@ func (t *roundIO) createNode(s *zkio.Session) (more bool) {
 	switch l.directory.Load() {
 	case dirUnknown:
 		return t.lookAtDirectory(s)
-	case dirEmpty:
-		children, err := t.node.CreateAndCount(s)
+	case dirEmpty, dirShared:
+		along := l.listAlong(s, nil)
+		children, err := t.node.CreateAndCount(s, along.reads()...)
 		switch {
 		case errors.Is(err, zkio.ErrNoNode):
 			l.directory.Store(dirUnknown)
@@ -66,9 +74,14 @@ func (t *roundIO) createNode(s *zkio.Session) (more bool) {
 		}
 		t.attempts = 0
 		t.watched, t.seenAt = children == 0, l.m.now()
+		if children == 0 {
+			return true // an earlier attempt has made it
+		}
+		l.counted(children)
 		if children == 1 {
 			return t.grant(s)
 		}
+		t.listed = along.listed(t.seenAt)
 		return true
 	}
 	err := t.node.Create(s)
@@ -82,6 +95,54 @@ func (t *roundIO) createNode(s *zkio.Session) (more bool) {
 	t.attempts = 0
 	t.watched = true
 	return true
+}
+
+// counted notes how many children the directory had when this process queued.
+func (l *Lock) counted(children int) {
+	if children > 1 {
+		l.directory.Store(dirShared)
+	} else {
+		l.directory.Store(dirEmpty)
+	}
+}
+
+// longTail is the length from which on a tail is made do with: see listAlong. The
+// list of a shorter queue costs a server less than the write that it follows.
+const longTail = 100
+
+// An along is the list that goes along with the request that creates a node, or is
+// none: see listAlong.
+type along struct {
+	read zkio.Read
+	conn uint64
+}
+
+// listAlong returns a list of the queue, to be sent right behind the request that
+// creates a node: it costs no time then, and what it shows is at most as old as the
+// node. It is nil if that is likely to be of no use: other contenders are not
+// expected, or tail tells of them and a list would be long.
+func (l *Lock) listAlong(s *zkio.Session, tail *queue.Tail) *along {
+	if l.directory.Load() != dirShared || tail != nil && tail.Len() >= l.m.longTail {
+		return nil
+	}
+	return &along{zkio.Read{Path: l.path, What: zkio.ReadChildren}, s.OrderedConnection()}
+}
+
+// reads returns what is to be sent.
+func (a *along) reads() []*zkio.Read {
+	if a == nil {
+		return nil
+	}
+	return []*zkio.Read{&a.read}
+}
+
+// listed returns what the list has shown, at the time now; nil if nothing.
+func (a *along) listed(now int64) *listed {
+	if a == nil || a.read.Err != nil {
+		return nil
+	}
+	//holdfast:reached fetch: a list came with the node
+	return &listed{a.read.Names, a.read.Stat, a.conn, now}
 }
 
 // lookAtDirectory finds out whether the lock's directory is there and empty, and
@@ -175,7 +236,7 @@ func (t *roundIO) requeue(s *zkio.Session) (more bool) {
 func (t *roundIO) nodeGone() {
 	t.unwatchAhead()
 	t.clearPosition()
-	t.node, t.tail = nil, nil
+	t.node, t.tail, t.listed = nil, nil, nil
 	t.leaving, t.watched, t.touched = false, false, false
 	t.events.Take(state.OwnTouched | state.OwnDue)
 }

@@ -5,16 +5,13 @@ package manager
 import "github.com/holdfast-go/holdfast/manager/internal/queue"
 
 // A plan is what a waiter knows about the contenders ahead, and so what it does
-// next. It never changes: when the waiter learns more or watches another
-// contender, it makes a new plan. News of a watched contender is kept with the
-// plan that asked for it (see watching), so stale news cannot be taken for news of
-// the present plan.
+// next. It never changes: when the waiter learns more it makes a new plan.
 type plan struct {
 	queue.Prospect
 
-	// conn is the connection on which the prospect was found out. Deletions are
-	// reported in order only while it lasts: after a reconnect the server reports
-	// those that happened meanwhile in any order.
+	// conn is the connection on which the prospect was found out, or 0.
+	// Deletions are reported in order only while it lasts: after a reconnect the
+	// server reports those that happened meanwhile in any order.
 	conn uint64
 }
 
@@ -29,8 +26,37 @@ type ownNode struct {
 
 // news is what the watches of a plan have reported so far.
 type news struct {
-	gone    uint8 // how many of the watched contenders were deleted
-	changed bool  // something else happened to one, which used up its watch
+	gone    int  // how many of the known contenders were deleted
+	changed bool // something else happened to one, which used up its watch
+}
+
+// heard is what the watcher of one contender knows.
+type heard struct {
+	armed   bool // the watch is set, and the rest was heard after the queue was last listed
+	gone    bool // the node was deleted
+	changed bool // something else happened to it, which used up its watch
+}
+
+// newsOf adds up what the watchers of a plan know, and reports whether all watches
+// are set.
+func newsOf(all []heard) (n news, armed bool) {
+	armed = true
+	for _, h := range all {
+		armed = armed && h.armed
+		n.changed = n.changed || h.changed
+		if h.gone {
+			n.gone++
+		}
+	}
+	return n, armed
+}
+
+// outdated returns what is left of h when the queue is about to be listed. If the
+// list shows a contender that was reported gone before, because it has come back or
+// the server lags behind, that must be looked at again.
+func (h heard) outdated() heard {
+	h.armed = h.armed && !h.gone && !h.changed
+	return h
 }
 
 // An action is the next step of a waiter.
@@ -40,14 +66,13 @@ const (
 	doPark      action = iota // wait for news: a watch will tell
 	doLookAtOwn               // read the own node, which also leaves a watch
 	doList                    // list the queue
-	doWatch                   // watch the contenders that the plan says to watch
-	doWatchRest               // watch those of the plan that are not watched yet
+	doWatch                   // watch the known contenders
 	doEnter                   // take the lock: nothing is ahead
 )
 
 // decide returns what a waiter does next. p is its plan, nil if it knows nothing
-// about the queue; armed reports whether p's watches are set; conn is the present
-// connection.
+// about the queue; armed reports whether all of p's watches are set; conn is the
+// present connection, 0 if news of an earlier one may still come.
 //
 // Two rules make it safe. A waiter enters without a list only if the contenders
 // ahead were all known, each was reported gone on the connection that the plan was
@@ -61,15 +86,13 @@ func decide(p *plan, armed bool, n news, own ownNode, conn uint64) action {
 		return doLookAtOwn
 	case p == nil || n.changed:
 		return doList
-	case !armed && p.Watch > 0:
-		return doWatch
-	case n.gone < p.Watch:
-		return doPark
-	case !p.Complete || p.conn != conn:
+	case n.gone > 0 && !p.Complete:
 		return doList
-	case len(p.Known) > int(p.Watch):
-		return doWatchRest
-	case own.seen:
+	case n.gone < len(p.Known) && !armed:
+		return doWatch
+	case n.gone < len(p.Known):
+		return doPark
+	case p.Complete && p.conn == conn && conn != 0 && own.seen:
 		return doEnter
 	}
 	return doList

@@ -17,9 +17,11 @@ func TestDecide(t *testing.T) {
 	var (
 		unknown *plan
 		alone   = &plan{queue.Prospect{Complete: true}, 1}
-		last    = &plan{queue.Prospect{Ahead: 1, Known: []queue.Contender{c(1)}, Watch: 1, Complete: true}, 1}
-		first   = &plan{queue.Prospect{Ahead: 2, Known: []queue.Contender{c(1), c(2)}, Watch: 1, Complete: true}, 1}
-		many    = &plan{queue.Prospect{Ahead: 9, Known: []queue.Contender{c(9)}, Watch: 1}, 1}
+		last    = &plan{queue.Prospect{Ahead: 1, Known: []queue.Contender{c(1)}, Complete: true}, 1}
+		two     = &plan{queue.Prospect{Ahead: 2, Known: []queue.Contender{c(1), c(2)}, Complete: true}, 1}
+		many    = &plan{queue.Prospect{Ahead: 9, Known: []queue.Contender{c(8), c(9)}}, 1}
+		unclear = &plan{queue.Prospect{Ahead: 1, Known: []queue.Contender{c(1)}}, 1}
+		early   = &plan{queue.Prospect{Ahead: 1, Known: []queue.Contender{c(1)}, Complete: true}, 0}
 
 		told    = ownNode{watched: true, seen: true}
 		recent  = ownNode{seen: true}
@@ -30,6 +32,7 @@ func TestDecide(t *testing.T) {
 
 		none    = news{}
 		gone    = news{gone: 1}
+		both    = news{gone: 2}
 		changed = news{changed: true}
 	)
 	for _, test := range []struct {
@@ -51,9 +54,15 @@ func TestDecide(t *testing.T) {
 		{"the last one went, and our node was seen just now", last, true, gone, recent, 1, doEnter},
 		{"the last one went, and our node may have gone", last, true, gone, unsure, 1, doList},
 		{"the last one went, as told on another connection", last, true, gone, told, 2, doList},
-		{"the first of two went", first, true, gone, told, 1, doWatchRest},
-		{"the first of two went, as told on another connection", first, true, gone, told, 2, doList},
-		{"the nearest of many went", many, true, gone, told, 1, doList},
+		{"that was told while older news may still come", last, true, gone, told, 0, doList},
+		{"older news could still come when the plan was made", early, true, gone, told, 0, doList},
+		{"one of two went", two, true, gone, told, 1, doPark},
+		{"one of two went before both were looked at", two, false, gone, told, 1, doWatch},
+		{"both went", two, true, both, told, 1, doEnter},
+		{"both went, as told on another connection", two, true, both, told, 2, doList},
+		{"one of many went", many, true, gone, told, 1, doList},
+		{"the two nearest of many went", many, true, both, told, 1, doList},
+		{"the only one went, and may come back", unclear, true, gone, told, 1, doList},
 		{"the one ahead was written to", last, true, changed, told, 1, doList},
 		{"our node's watch fired", last, true, none, touched, 1, doLookAtOwn},
 		{"our node's watch fired, and the one ahead went", last, true, gone, touched, 1, doLookAtOwn},
@@ -66,8 +75,27 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// A watch is taken over from one plan to the next only if nothing was heard of it
+// before the list that the next is made of.
+func TestOutdated(t *testing.T) {
+	for _, test := range []struct {
+		what string
+		was  heard
+		want bool
+	}{
+		{"no watch", heard{}, false},
+		{"a watch without news", heard{armed: true}, true},
+		{"it was deleted", heard{armed: true, gone: true}, false},
+		{"it was written to", heard{armed: true, changed: true}, false},
+	} {
+		if got := test.was.outdated().armed; got != test.want {
+			t.Errorf("%s: taken over %t, want %t", test.what, got, test.want)
+		}
+	}
+}
+
 func (a action) String() string {
-	return [...]string{"park", "look at own", "list", "watch", "watch the rest", "enter"}[a]
+	return [...]string{"park", "look at own", "list", "watch", "enter"}[a]
 }
 
 // A situation is everything that matters for one waiter: the nodes in the directory,
@@ -83,14 +111,15 @@ type situation struct {
 	disconnected bool
 	conn         uint64
 
-	events [4]untold // told by the server, not heard by the waiter; zero values at the end
+	events [6]untold // told by the server, not heard by the waiter; zero values at the end
 
 	// The waiter.
-	awake   bool
-	plan    planState
-	gone    [maxAhead]bool // by contender
-	changed bool
-	node    ownNode
+	awake  bool
+	plan   planState
+	heard  [maxAhead]heard // by contender, of those that the plan knows
+	asked  bool            // a list is under way …
+	answer planState       // … and this is what it shows
+	node   ownNode
 
 	// What may still happen; bounded, so that there is an end.
 	reconnects, writes, rotations uint8
@@ -119,12 +148,11 @@ type untold struct {
 // A planState is a plan by indices into ahead.
 type planState struct {
 	known    [2]int8 // 1 + index, the nearest last; 0: none
-	n, watch uint8
+	n        uint8
 	ahead    int32
 	complete bool
 	conn     uint64
 	exists   bool
-	armed    bool
 }
 
 func (n aheadNode) name(i int) string {
@@ -167,7 +195,7 @@ func (s *situation) push(e untold) {
 }
 
 // room reports whether some step's events fit.
-func (s *situation) room() bool { return s.events[len(s.events)-2].of == 0 }
+func (s *situation) room() bool { return s.events[len(s.events)-4].of == 0 }
 
 // fire tells the waiter of a contender, if the server has a watch for it.
 func (s *situation) fire(i int, changed bool) {
@@ -181,26 +209,43 @@ func (s *situation) fire(i int, changed bool) {
 	}
 }
 
-// adopt makes p the waiter's plan.
-func (s *situation) adopt(p queue.Prospect, conn uint64) {
-	s.plan = planState{n: uint8(len(p.Known)), watch: p.Watch, ahead: p.Ahead, complete: p.Complete, conn: conn, exists: true}
+// planned is p as a planState.
+func (s *situation) planned(p queue.Prospect, conn uint64) planState {
+	plan := planState{n: uint8(len(p.Known)), ahead: p.Ahead, complete: p.Complete, conn: conn, exists: true}
 	for i, c := range p.Known {
-		s.plan.known[i] = int8(s.index(c.Name) + 1)
+		plan.known[i] = int8(s.index(c.Name) + 1)
 	}
-	s.gone, s.changed = [maxAhead]bool{}, false
+	return plan
 }
 
-// prospect is the plan as decide takes it.
-func (p planState) prospect(s *situation) *plan {
-	if !p.exists {
-		return nil
-	}
-	q := queue.Prospect{Ahead: p.ahead, Watch: p.watch, Complete: p.complete}
+// follow makes p the waiter's plan. It takes over the watches that are set still.
+func (s *situation) follow(p planState) {
+	old := s.heard
+	s.plan, s.heard = p, [maxAhead]heard{}
 	for _, i := range p.known[:p.n] {
-		n := s.ahead[i-1]
-		q.Known = append(q.Known, queue.Contender{Name: n.name(int(i - 1)), Kind: n.kind, GUID: n.guid, Seq: int64(n.seq)})
+		if old[i-1].armed {
+			s.heard[i-1] = old[i-1]
+		}
 	}
-	return &plan{q, p.conn}
+}
+
+// drop has the waiter forget its plan.
+func (s *situation) drop() { s.plan, s.heard = planState{}, [maxAhead]heard{} }
+
+// prospect is the plan as decide takes it, with the news.
+func (p planState) prospect(s *situation) (_ *plan, armed bool, n news) {
+	if !p.exists {
+		return nil, false, n
+	}
+	q := queue.Prospect{Ahead: p.ahead, Complete: p.complete}
+	var all []heard
+	for _, i := range p.known[:p.n] {
+		node := s.ahead[i-1]
+		q.Known = append(q.Known, queue.Contender{Name: node.name(int(i - 1)), Kind: node.kind, GUID: node.guid, Seq: int64(node.seq)})
+		all = append(all, s.heard[i-1])
+	}
+	n, armed = newsOf(all)
+	return &plan{q, p.conn}, armed, n
 }
 
 // names returns what a list of the directory shows.
@@ -219,18 +264,9 @@ func (s *situation) names() (names []string) {
 // act has the waiter do what decide says. done reports that it has left the situation:
 // it has entered, or has found its node gone.
 func (s *situation) act() (a action, done bool, fault string) {
-	p := s.plan.prospect(s)
-	var n news
-	if p != nil {
-		for _, i := range s.plan.known[:s.plan.watch] {
-			if s.gone[i-1] {
-				n.gone++
-			}
-		}
-		n.changed = s.changed
-	}
-	a = decide(p, s.plan.armed, n, s.node, s.conn)
-	if s.disconnected && a != doPark && a != doWatchRest && a != doEnter {
+	p, armed, n := s.plan.prospect(s)
+	a = decide(p, armed, n, s.node, s.conn)
+	if s.disconnected && a != doPark && a != doEnter {
 		return a, false, "" // the request waits
 	}
 	switch a {
@@ -242,7 +278,8 @@ func (s *situation) act() (a action, done bool, fault string) {
 		}
 		s.ownWatch, s.node.watched, s.node.seen, s.node.due = true, true, true, false
 		if s.node.touched {
-			s.node.touched, s.plan = false, planState{}
+			s.node.touched = false
+			s.drop()
 		}
 	case doList:
 		if !s.own {
@@ -254,19 +291,23 @@ func (s *situation) act() (a action, done bool, fault string) {
 		q := queue.List(s.names(), 1<<30)
 		prospect, _ := q.Prospect(s.ownName(), s.kind)
 		q.Free()
-		s.node.seen = true
-		s.adopt(prospect, s.conn)
+		// What has been heard by now is older than the list.
+		for i, h := range s.heard {
+			s.heard[i] = h.outdated()
+		}
+		s.asked, s.answer = true, s.planned(prospect, s.conn)
 	case doWatch:
-		for _, i := range s.plan.known[:s.plan.watch] {
-			if s.ahead[i-1].there {
+		for _, i := range s.plan.known[:s.plan.n] {
+			switch {
+			case s.heard[i-1].armed:
+				continue
+			case s.ahead[i-1].there:
 				s.ahead[i-1].watched = true
-			} else {
+			default:
 				s.push(untold{i, false})
 			}
+			s.heard[i-1].armed = true
 		}
-		s.plan.armed = true
-	case doWatchRest:
-		s.adopt(p.Rest(), p.conn)
 	case doEnter:
 		switch {
 		case s.excluded():
@@ -290,18 +331,24 @@ func (s *situation) hear() {
 		return
 	}
 	// As the dispatcher does: it tells the present watcher of the path.
-	if s.plan.exists && slices.Contains(s.plan.known[:s.plan.watch], e.of) {
+	if s.plan.exists && slices.Contains(s.plan.known[:s.plan.n], e.of) {
 		if e.changed {
-			s.changed = true
+			s.heard[e.of-1].changed = true
 		} else {
-			s.gone[e.of-1] = true
+			s.heard[e.of-1].gone = true
 		}
 	}
 }
 
 // steps calls next for everything that can happen at the situation.
 func (s situation) steps(next func(what string, s situation, done bool, fault string)) {
-	if s.awake {
+	switch {
+	case s.asked:
+		n := s
+		n.asked, n.answer, n.node.seen = false, planState{}, true
+		n.follow(s.answer)
+		next("the list is answered", n, false, "")
+	case s.awake:
 		n := s
 		a, done, fault := n.act()
 		next(a.String(), n, done, fault)
@@ -381,16 +428,17 @@ func (s situation) steps(next func(what string, s situation, done bool, fault st
 				missed = append(missed[1:], missed[0])
 			}
 		}
-	case s.reconnects > 0 && s.events[0].of == 0:
+	case s.reconnects > 0 && s.events[0].of == 0 && !s.asked:
 		n := s
 		n.reconnects--
 		n.disconnected = true
 		next("disconnects", n, false, "")
 	}
-	if s.rotations > 0 {
+	if s.rotations > 0 && !s.asked {
 		n := s
 		n.rotations--
-		n.awake, n.node.due, n.plan = true, true, planState{}
+		n.awake, n.node.due = true, true
+		n.drop()
 		next("the rotation", n, false, "")
 	}
 	if s.node.seen && !s.node.watched {
@@ -407,10 +455,10 @@ func (s situation) steps(next func(what string, s situation, done bool, fault st
 
 // stuck reports that the waiter waits for news that no watch will bring.
 func (s *situation) stuck() bool {
-	if s.awake || s.disconnected || s.events[0].of != 0 || !s.own {
+	if s.awake || s.asked || s.disconnected || s.events[0].of != 0 || !s.own {
 		return false
 	}
-	for _, i := range s.plan.known[:s.plan.watch] {
+	for _, i := range s.plan.known[:s.plan.n] {
 		if n := s.ahead[i-1]; n.there && n.watched {
 			return false
 		}
@@ -493,7 +541,7 @@ func (s situation) fromTail() (all []situation) {
 		own, _ := queue.ParseName(fmt.Sprintf("%s%s%010d", ownGUID, s.kind.Mark(), n+1))
 		if p, ok := tail.Prospect(own); ok {
 			other := s
-			other.adopt(p, 1)
+			other.plan = other.planned(p, 1)
 			all = append(all, other)
 		}
 	}

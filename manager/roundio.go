@@ -47,6 +47,7 @@ type roundIO struct {
 	// Used by steps only.
 	node      *zkio.Node      // nil before the fetch, and again after the deletion
 	watching  *watching       // the plan of a waiter; nil: the queue is to be listed
+	listed    *listed         // a list that came with the node; the next plan is made of it
 	tail      *queue.Tail     // the end of the queue, when last listed; for the release
 	suspect   *suspect        // a contender behind that conflicts, when last listed; nil: none
 	handOn    *handed         // what the release has made for the next round; nil: nothing

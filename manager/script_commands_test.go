@@ -21,7 +21,8 @@ import (
 )
 
 // A script is one case that runs: a server, the processes that are its clients,
-// and what they have asked for. It knows managers by their exported API only.
+// and what they have asked for. It knows managers by their exported API, but for
+// the length of a long tail.
 type script struct {
 	*cluster
 	processes []*scriptProcess
@@ -117,7 +118,7 @@ var scriptCommands = map[string]struct {
 	run   func(s *script, a scriptArgs)
 }{
 	// Processes.
-	"open":     {1, "PROCESS… [tenure= margin= timeout= close= root= private=yes]", (*script).runOpen},
+	"open":     {1, "PROCESS… [tenure= margin= timeout= close= root= private=yes tail=]", (*script).runOpen},
 	"close":    {1, "PROCESS", (*script).runClose},
 	"shutdown": {2, "PROCESS TIMEOUT", (*script).runClose},
 
@@ -528,6 +529,9 @@ func (s *script) runOpen(a scriptArgs) {
 				cfg.ACL = []zkio.ACL{{Perms: zkio.PermAll, Scheme: "digest", ID: digest(user)}}
 			}
 		})
+		if n := a.options["tail"]; n != "" { // from which length on it does not list a queue whose tail it knows
+			m.longTail, _ = strconv.Atoi(n)
+		}
 		p := &scriptProcess{name: name, m: m, sent: m.client.Stats().Sent}
 		p.session = s.sessionOf(p)
 		s.owners[p.session] = name

@@ -14,65 +14,94 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// watching is a plan that is being carried out: the watcher of the contenders
-// that the plan says to watch, and the news of them.
+// watching is a plan that is being carried out.
 type watching struct {
 	plan
-	io    *roundIO
-	paths [maxWatched]string // of the watched contenders
-
-	// Used by steps only.
-	armed       bool // the watches are set
-	inDirectory bool // the directory is watched, too
-
-	// The news, written by the dispatcher.
-	gone    [maxWatched]atomic.Bool // of the contender with this index in Watched
-	changed atomic.Bool
+	ahead [maxWatched]*ahead // the plan's Known, in the same order
 }
 
 // maxWatched is the largest number of contenders that a plan watches.
-const maxWatched = 1
+const maxWatched = 2
 
-// news returns what the watches have reported so far.
-func (w *watching) news() (n news) {
-	for i := range w.Watch {
-		if w.gone[i].Load() {
-			n.gone++
-		}
-	}
-	n.changed = w.changed.Load()
-	return n
+// An ahead is a contender ahead that is watched, and its watcher. A plan takes it
+// over from the plan before, with the watch that the server has and the news that
+// came meanwhile, as long as the news is not older than what the plan is made of.
+type ahead struct {
+	io   *roundIO
+	path string
+
+	// Used by steps only.
+	armed       bool       // the watch is set, and no news had come when the queue was last listed
+	inDirectory bool       // the directory is watched, too: the node may not be read
+	contender   *Contender // what the node says; nil before it was looked at
+
+	// The news, written by the dispatcher.
+	gone    atomic.Bool // the node was deleted
+	changed atomic.Bool // something else happened, which used up the watch
 }
 
-// newWatching returns p as the plan of t's round. Nothing is watched yet.
-func newWatching(t *roundIO, p plan) *watching {
-	w := &watching{plan: p, io: t}
-	dir := t.round.lock.path + "/"
-	for i, c := range w.Watched() {
-		w.paths[i] = dir + c.Name
-		// The same text as a part of the path, so that a waiter does not keep a
-		// second string, from the list.
-		w.Known[i].Name = w.paths[i][len(dir):]
+// heard returns what the watcher knows. Only steps call it.
+func (a *ahead) heard() heard { return heard{a.armed, a.gone.Load(), a.changed.Load()} }
+
+// news returns what the watches have reported so far, and whether all are set.
+func (w *watching) news() (n news, armed bool) {
+	var all [maxWatched]heard
+	for i, a := range w.ahead[:len(w.Known)] {
+		all[i] = a.heard()
 	}
-	return w
+	return newsOf(all[:len(w.Known)])
 }
 
-// PathChanged is called by the dispatcher when something happened to a contender
-// ahead, or to the directory of one that may not be read. It does not block.
-func (w *watching) PathChanged(path string, ev zkio.Event) {
-	if i := slices.Index(w.paths[:w.Watch], path); i >= 0 && ev == zkio.NodeDeleted {
-		w.gone[i].Store(true)
+// PathChanged is called by the dispatcher when something happened to the contender,
+// or to the directory of one that may not be read. It does not block.
+func (a *ahead) PathChanged(path string, ev zkio.Event) {
+	if path == a.path && ev == zkio.NodeDeleted {
+		a.gone.Store(true)
 	} else {
-		w.changed.Store(true)
+		a.changed.Store(true)
 	}
-	w.io.wake()
+	a.io.wake()
 }
 
-// follow makes p the waiter's plan.
+// follow makes p the waiter's plan. It takes over the watches of the plan before
+// that are set still.
 func (t *roundIO) follow(p plan) {
 	old := t.watching
-	t.watching = newWatching(t, p)
+	w := &watching{plan: p}
+	dir := t.round.lock.path + "/"
+	for i, c := range p.Known {
+		if old != nil {
+			w.ahead[i] = old.take(dir, c.Name)
+		}
+		if w.ahead[i] == nil {
+			w.ahead[i] = &ahead{io: t, path: dir + c.Name}
+		}
+		// The same text as a part of the path, so that a waiter does not keep a
+		// second string, from the list.
+		w.Known[i].Name = w.ahead[i].path[len(dir):]
+	}
+	t.watching = w
 	t.unwatch(old)
+}
+
+// take removes the armed contender of that name from the plan and returns it; nil
+// if there is none.
+func (w *watching) take(dir, name string) *ahead {
+	for i, a := range w.ahead {
+		if a != nil && a.armed && a.path[len(dir):] == name {
+			w.ahead[i] = nil
+			return a
+		}
+	}
+	return nil
+}
+
+// outdate notes that the queue is about to be listed.
+func (w *watching) outdate() {
+	for _, a := range w.ahead[:len(w.Known)] {
+		// The directory's watch is not taken over: it fires at every change.
+		a.armed = a.heard().outdated().armed && !a.inDirectory
+	}
 }
 
 // unwatchAhead drops the waiter's plan: the queue is to be listed.
@@ -82,33 +111,44 @@ func (t *roundIO) unwatchAhead() {
 	t.unwatch(old)
 }
 
-// unwatch takes back the registrations of a plan that is no longer followed.
+// unwatch takes back the registrations of a plan that is no longer followed, but
+// for those that were taken over.
 func (t *roundIO) unwatch(w *watching) {
-	if w != nil {
-		l := t.round.lock
-		for _, path := range w.paths[:w.Watch] {
-			l.m.client.Unwatch(path, w)
-		}
-		if w.inDirectory {
-			l.m.client.Unwatch(l.path, w)
+	if w == nil {
+		return
+	}
+	l := t.round.lock
+	for _, a := range w.ahead {
+		if a != nil {
+			l.m.client.Unwatch(a.path, a)
+			if a.inDirectory {
+				l.m.client.Unwatch(l.path, a)
+			}
 		}
 	}
 }
 
-// watchUnreadable watches a contender that this process may not read. The server
-// does not tell what happens to its node, so watch the directory instead: whenever
-// a child comes or goes, the waiter lists the queue again. The error is ErrNoNode
-// if the contender is gone.
-func (w *watching) watchUnreadable(s *zkio.Session, c queue.Contender) error {
+// watchUnreadable watches a contender that this process may not read, and asks
+// whether it is there, which takes no right. The server does not tell what happens
+// to such a node, so watch the directory instead: whenever a child comes or goes,
+// the waiter lists the queue again. The error is ErrNoNode if the contender is gone.
+func (a *ahead) watchUnreadable(s *zkio.Session, name string) (zkio.Stat, error) {
 	//holdfast:reached fetch: the one ahead may not be read
-	l := w.io.round.lock
-	w.inDirectory = true
-	l.m.client.Watch(l.path, w)
-	children, _, err := s.Children(l.path)
-	if err == nil && !slices.Contains(children, c.Name) {
+	l := a.io.round.lock
+	a.inDirectory = true
+	l.m.client.Watch(l.path, a)
+	names, _, err := s.Children(l.path)
+	if err != nil {
+		return zkio.Stat{}, err
+	}
+	if !slices.Contains(names, name) {
+		return zkio.Stat{}, zkio.ErrNoNode
+	}
+	stat, there, err := s.Exists(a.path)
+	if err == nil && !there {
 		err = zkio.ErrNoNode
 	}
-	return err
+	return stat, err
 }
 
 // wait takes a round whose node is in the queue further: to the grant, or until
@@ -125,11 +165,13 @@ func (t *roundIO) wait(s *zkio.Session) (more bool) {
 			armed bool
 			n     news
 		)
-		if w := t.watching; w != nil {
-			p, armed, n = &w.plan, w.armed, w.news()
+		w := t.watching
+		if w != nil {
+			p = &w.plan
+			n, armed = w.news()
 		}
 		events := t.events.Take(state.OwnTouched | state.OwnDue | state.QueueDue)
-		conn := s.Connection()
+		conn := s.OrderedConnection()
 
 		t.touched = t.touched || events.Has(state.OwnTouched)
 		ownDue = ownDue || events.Has(state.OwnDue)
@@ -140,6 +182,7 @@ func (t *roundIO) wait(s *zkio.Session) (more bool) {
 		var ok bool
 		switch decide(p, armed, n, ownNode{t.touched, ownDue, t.watched, t.seen()}, conn) {
 		case doPark:
+			t.park(w, n)
 			return false
 		case doLookAtOwn:
 			if ok, more = t.lookAtOwn(s); !ok {
@@ -150,15 +193,12 @@ func (t *roundIO) wait(s *zkio.Session) (more bool) {
 			if ok, more = t.listQueue(s, conn); !ok {
 				return more
 			}
-		case doWatchRest:
-			//holdfast:reached grant: one of two ahead went, waits for the other
-			t.follow(plan{Prospect: p.Rest(), conn: p.conn})
 		case doWatch:
 			if ok, more = t.watchAhead(s); !ok {
 				return more
 			}
 		case doEnter:
-			//holdfast:reached-if armed: grant: the only one ahead went, no list
+			//holdfast:reached-if armed: grant: those ahead went, no list
 			return t.grant(s)
 		}
 	}
@@ -191,17 +231,38 @@ func (t *roundIO) lookAtOwn(s *zkio.Session) (ok, more bool) {
 	return true, true
 }
 
+// listed is what a list of the queue has shown.
+type listed struct {
+	names []string
+	stat  zkio.Stat
+	conn  uint64 // the connection before the list was asked for
+	at    int64  // when it was answered, on the manager's clock
+}
+
 // listQueue lists the queue and makes the waiter a plan of what it shows. If ok
 // is false, more is what fetch is to return. conn was the connection before.
 func (t *roundIO) listQueue(s *zkio.Session, conn uint64) (ok, more bool) {
-	l := t.round.lock
-	children, stat, err := s.Children(l.path)
+	if q := t.listed; q != nil {
+		t.listed = nil
+		return t.consider(s, q)
+	}
+	if t.watching != nil {
+		t.watching.outdate()
+	}
+	children, stat, err := s.Children(t.round.lock.path)
 	if errors.Is(err, zkio.ErrNoNode) {
 		return false, t.requeue(s) // the directory is gone, and our node with it
 	} else if err != nil {
 		return false, t.failed(err)
 	}
-	q := queue.List(children, queue.NextNumber(stat.Cversion, stat.NumChildren))
+	return t.consider(s, &listed{children, stat, conn, t.round.lock.m.now()})
+}
+
+// consider makes the waiter a plan of what a list shows. Its results are those of
+// listQueue.
+func (t *roundIO) consider(s *zkio.Session, shown *listed) (ok, more bool) {
+	l := t.round.lock
+	q := queue.List(shown.names, queue.NextNumber(shown.stat.Cversion, shown.stat.NumChildren))
 	defer q.Free()
 	l.foreign.Store(int32(q.Strangers))
 	if q.Exhausted {
@@ -227,8 +288,8 @@ func (t *roundIO) listQueue(s *zkio.Session, conn uint64) (ok, more bool) {
 	if p.Ahead <= 1 { // it is for our release, and with more ahead it would be outdated by then
 		t.tail = q.Tail(name, l.kind)
 	}
-	t.seenAt = l.m.now()
-	t.follow(plan{Prospect: p, conn: conn})
+	t.seenAt = shown.at
+	t.follow(plan{Prospect: p, conn: shown.conn})
 	return true, true
 }
 
@@ -264,56 +325,84 @@ func (t *roundIO) order(s *zkio.Session, q *queue.Queue) error {
 	return nil
 }
 
-// watchAhead sets the watches that the plan asks for. From then on the round
-// costs no goroutine: a watch, the loss of the session or the rotation wakes it.
-// If ok is false, more is what fetch is to return.
+// watchAhead sets the watches of the plan that are not set yet, in one packet, and
+// notes what the contenders say of themselves. If ok is false, more is what fetch
+// is to return.
 func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 	l, w := t.round.lock, t.watching
-	var ahead *Contender
-	for i, c := range w.Watched() {
-		path := w.paths[i]
-		// Before the request: an event that comes right behind the answer must
-		// find the watcher.
-		l.m.client.Watch(path, w)
-		data, stat, readable, err := s.Look(path)
-		if err == nil && !readable {
-			err = w.watchUnreadable(s, c)
+	var reads [maxWatched]*zkio.Read
+	n := 0
+	for _, a := range w.ahead[:len(w.Known)] {
+		if !a.armed {
+			// Before the request: an event that comes right behind the answer must
+			// find the watcher.
+			l.m.client.Watch(a.path, a)
+			reads[n] = &zkio.Read{Path: a.path, What: zkio.ReadData}
+			n++
+		}
+	}
+	s.Read(reads[:n]...)
+	n = 0
+	for i, a := range w.ahead[:len(w.Known)] {
+		if a.armed {
+			continue
+		}
+		read := reads[n]
+		n++
+		stat, err := read.Stat, read.Err
+		if errors.Is(err, zkio.ErrNoAuth) {
+			stat, err = a.watchUnreadable(s, w.Known[i].Name)
 		}
 		if errors.Is(err, zkio.ErrNoNode) {
 			// It went between the list and now. Have the watcher notified in order
 			// with the other events: our own node may have gone before.
-			//holdfast:reached fetch: the one ahead went between the list and the watch
-			s.NotifyDeleted(path)
-			w.armed = true
-			return true, true
+			//holdfast:reached fetch: one ahead went between the list and the watch
+			s.NotifyDeleted(a.path)
 		} else if err != nil {
 			return false, t.failed(err)
 		}
-		ahead = &Contender{Path: path, Kind: Kind(c.Kind), Sequence: c.Seq, Persistent: stat.EphemeralOwner == 0}
-		ahead.describe(data)
-		if ahead.Persistent && !t.warned {
+		a.armed = true
+		a.contender = &Contender{Path: a.path, Kind: Kind(w.Known[i].Kind), Sequence: w.Known[i].Seq, Persistent: err == nil && stat.EphemeralOwner == 0}
+		a.contender.describe(read.Data)
+		if a.contender.Persistent && !t.warned {
 			t.warned = true
 			l.m.cfg.Logger.Warn("holdfast: waiting for a contender whose node is not ephemeral; it stays until it is deleted by hand",
-				"lock", l.Name(), "node", path)
+				"lock", l.Name(), "node", a.path)
 		}
 	}
-	w.armed = true
-	if t.node.Beside() == "" { // else enterBeside may look at it, and make it again
-		t.node.DropCreateData()
-	}
-	t.setPosition(&position{ahead: w.Ahead, contender: ahead, at: l.m.now()})
-	// Only the next in line needs a lease. The others prove their sessions when
-	// their turn comes: a periodic write by every waiter would be a burden on the
-	// servers that grows with the queue.
-	t.node.KeepAlive(w.Ahead == 1)
-	// An administrator may delete our node while we wait. A waiter that enters
-	// without a list must know that its own node exists: see seen. So the next in
-	// line looks when that knowledge gets old, and not before: if its turn comes
-	// soon the look would be wasted. The others notice when they list the queue
-	// before they enter, or when the rotation looks.
-	if w.Ahead == 1 && !t.watched {
-		t.wakeAfter(max(0, l.m.firstLook()-time.Duration(l.m.now()-t.seenAt)), state.OwnTimer, state.OwnDue)
-	}
-	t.attempts, t.requeues = 0, 0
 	return true, true
+}
+
+// park prepares for a wait. From then on the round costs no goroutine: a watch, the
+// loss of the session or the rotation wakes it.
+func (t *roundIO) park(w *watching, n news) {
+	m := t.round.lock.m
+	t.attempts, t.requeues = 0, 0
+	at := position{ahead: w.Ahead - int32(n.gone), at: m.now()}
+	for _, a := range w.ahead[:len(w.Known)] {
+		if !a.gone.Load() {
+			at.contender = a.contender
+			if w.Complete {
+				break // of two ahead, name the holder; of more, the nearest
+			}
+		}
+	}
+	if p := t.position.Load(); p == nil || p.ahead != at.ahead || p.contender != at.contender {
+		t.setPosition(&at)
+		// Only the next in line needs a lease. The others prove their sessions when
+		// their turn comes: a periodic write by every waiter would be a burden on the
+		// servers that grows with the queue.
+		t.node.KeepAlive(at.ahead == 1)
+		if t.node.Beside() == "" { // else enterBeside may look at it, and make it again
+			t.node.DropCreateData()
+		}
+	}
+	// An administrator may delete our node while we wait. A waiter that enters
+	// without a list must know that its own node exists: see seen. So one that will
+	// not list any more looks when that knowledge gets old, and not before: if its
+	// turn comes soon the look would be wasted. The others notice when they list the
+	// queue, or when the rotation looks.
+	if (at.ahead == 1 || w.Complete) && !t.watched {
+		t.wakeAfter(max(0, m.firstLook()-time.Duration(m.now()-t.seenAt)), state.OwnTimer, state.OwnDue)
+	}
 }

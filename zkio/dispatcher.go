@@ -23,6 +23,9 @@ type notice struct {
 	path  string // something happened to path …
 	event Event  // … namely this
 
+	connected  *Session // what was told before came on earlier connections of this session …
+	connection uint64   // … than this one
+
 	started *Session // the session has begun
 
 	lapsed *Lease // the lease is over
@@ -79,6 +82,10 @@ func (d *dispatcher) pop() (n notice, ok, closed bool) {
 func (d *dispatcher) tell(n notice) {
 	if n.path != "" {
 		d.watches.tell(n.path, n.event)
+		return
+	}
+	if n.connected != nil {
+		n.connected.told.Store(n.connection)
 		return
 	}
 	if d.listener == nil {

@@ -136,9 +136,13 @@ func (n *Node) Create(s *Session) error {
 // included: with 1 the node is first in line. children is 0 if an earlier attempt
 // turns out to have made the node.
 //
+// The reads are sent right behind the transaction and answered after it, as the
+// next requests of this session; they are answered even if it fails. If children
+// is 0 they may not have been sent.
+//
 // It takes the right to write dir, destroys dir's data, and leaves no watch.
-func (n *Node) CreateAndCount(s *Session) (children int, err error) {
-	return n.createAndCount(s, nil)
+func (n *Node) CreateAndCount(s *Session, behind ...*Read) (children int, err error) {
+	return n.createAndCount(s, nil, behind)
 }
 
 // Replace is CreateAndCount for a new Node, in one transaction with the deletion
@@ -147,12 +151,12 @@ func (n *Node) CreateAndCount(s *Session) (children int, err error) {
 //
 // After an error both may have happened, or neither. Call old's Remove, and
 // then treat the node as after an error of CreateAndCount.
-func (n *Node) Replace(s *Session, old *Node) (children int, err error) {
+func (n *Node) Replace(s *Session, old *Node, behind ...*Read) (children int, err error) {
 	if n.session != nil || n.content == nil || old.session != s || old.state != nodeThere {
 		return 0, badArguments("create", n.where(), "it is not new, or the one that it replaces is not surely there")
 	}
 	old.release()
-	children, err = n.createAndCount(s, old)
+	children, err = n.createAndCount(s, old, behind)
 	switch {
 	case err == nil:
 		old.Forget()
@@ -163,7 +167,7 @@ func (n *Node) Replace(s *Session, old *Node) (children int, err error) {
 }
 
 // createAndCount is CreateAndCount if old is nil, and else Replace.
-func (n *Node) createAndCount(s *Session, old *Node) (children int, err error) {
+func (n *Node) createAndCount(s *Session, old *Node, behind []*Read) (children int, err error) {
 	var written Stat
 	made, err := n.attempt(s, func() (string, error) {
 		ops := [...]Op{{}, n.op(join(n.dir, n.prefix), zk.FlagEphemeralSequential), SetOp(n.dir, nil, -1)}
@@ -171,7 +175,7 @@ func (n *Node) createAndCount(s *Session, old *Node) (children int, err error) {
 		if old != nil {
 			ops[0], first = DeleteOp(old.path, -1), 0
 		}
-		results, err := s.multi("create", n.where(), ops[first:]...)
+		results, err := s.multiAndRead("create", n.where(), behind, ops[first:]...)
 		if err != nil {
 			return "", err
 		}

@@ -40,6 +40,7 @@ type Session struct {
 	timeout      atomic.Int64 // a time.Duration; as negotiated
 	zxid         atomic.Int64 // the newest transaction that an answer told of
 	connections  atomic.Uint64
+	told         atomic.Uint64         // the connection that the dispatcher has come to: see OrderedConnection
 	noContainers atomic.Bool           // the server has none
 	fault        atomic.Pointer[fault] // why we closed the last connection; nil if we did not
 	password     []byte                // used by dial only, which go-zookeeper calls on its main loop
@@ -99,6 +100,17 @@ func (s *Session) Timeout() time.Duration { return time.Duration(s.timeout.Load(
 // outage is told afterwards, in no particular order.
 func (s *Session) Connection() uint64 { return s.connections.Load() }
 
+// OrderedConnection is Connection, or 0 as long as the watchers have not been told
+// of everything that came on earlier connections. Two calls that return the same
+// number, other than 0, enclose a time in which every event that a watcher was
+// told came on that connection.
+func (s *Session) OrderedConnection() uint64 {
+	if n := s.told.Load(); n == s.connections.Load() {
+		return n
+	}
+	return 0
+}
+
 // Client returns the session's client.
 func (s *Session) Client() *Client { return s.client }
 
@@ -146,7 +158,8 @@ func (s *Session) attempting() {
 func (s *Session) connected(w *wire, g greeting) bool {
 	c := s.client
 	resumed := s.ID() != 0
-	s.connections.Add(1) // before anything is answered on it
+	n := s.connections.Add(1) // before anything is answered on it
+	c.dispatcher.push(notice{connected: s, connection: n})
 	s.leases.greeted(c.clock.now(), g.timeout, !resumed)
 	s.id.Store(g.id)
 	s.timeout.Store(int64(g.timeout))

@@ -2,41 +2,25 @@
 
 package queue
 
-// A Prospect is what a waiter knows about the contenders ahead that exclude it,
-// and which of them it must watch. If it is Complete and has no
-// Known, nothing is ahead.
+// A Prospect is what a waiter knows about the contenders ahead that exclude it. If
+// it is Complete and has no Known, nothing is ahead.
 //
 // Only a downgraded read, at a write's number, can enter the queue ahead of a
 // waiter. So a waiter that knows every contender ahead need not list the queue when
-// its turn comes: it watches them one after the other, and once all are gone it
-// owns the lock.
+// its turn comes: once all of them are gone it owns the lock.
 //
-// A waiter with many ahead lists again when the one it watches has gone. If that
-// was the nearest one, no process holds the lock while it lists. If it was the
-// next but one, the nearest has just been granted the lock: there is time to
-// list, and the nearest one's deletion is then the grant.
+// A waiter with more than two ahead watches the two nearest, and lists the queue
+// again when the next but one has gone: the nearest has just been granted the lock
+// then, so there is time to list, and the nearest one's deletion is the grant.
 type Prospect struct {
 	Ahead int32 // how many there are; waiters are many, so this is small
 
-	// Known are the nearest of them, the nearest last: those to be watched now,
-	// and those to be watched when these are gone.
+	// Known are those of them that the waiter watches, the nearest last: the two
+	// nearest, or only one if the other's deletion would tell nothing.
 	Known []Contender
-	// Watch is how many of Known, from the front, to watch now.
-	Watch uint8
-	// Complete reports that when all of Known are gone, nothing is ahead. If it
-	// is false, the queue must be listed then.
+	// Complete reports that when all of Known are gone, nothing is ahead. If it is
+	// false, the queue must be listed when one of them goes.
 	Complete bool
-}
-
-// Watched returns the contenders to watch now.
-func (p Prospect) Watched() []Contender { return p.Known[:p.Watch] }
-
-// Rest returns the prospect of a waiter that has seen all it watched go and does
-// not need a list: the rest of Known are ahead. It is meaningful only if p is
-// Complete.
-func (p Prospect) Rest() Prospect {
-	known := p.Known[p.Watch:]
-	return Prospect{Ahead: int32(len(known)), Known: known, Watch: uint8(min(1, len(known))), Complete: true}
 }
 
 // mayReturn reports whether c may be ahead of a contender of the given kind again
@@ -67,10 +51,12 @@ func (q Queue) Prospect(name string, kind Kind) (p Prospect, found bool) {
 	switch orders := !q.Exhausted && !mayReturn(nearest, kind); {
 	case p.Ahead == 0:
 		p.Complete = true
-	case p.Ahead == 2 && orders && !mayReturn(second, kind):
-		p.Known, p.Watch, p.Complete = []Contender{second, nearest}, 1, true
+	case p.Ahead == 1 || !orders || p.Ahead > 2 && !Excludes(second.Kind, nearest.Kind):
+		// If the nearest may return, it takes a list when it has gone. And if the two
+		// hold the lock together, the next but one may well go last.
+		p.Known, p.Complete = []Contender{nearest}, p.Ahead == 1 && orders
 	default:
-		p.Known, p.Watch, p.Complete = []Contender{nearest}, 1, p.Ahead == 1 && orders
+		p.Known, p.Complete = []Contender{second, nearest}, p.Ahead == 2 && !mayReturn(second, kind)
 	}
 	return p, true
 }
@@ -84,6 +70,9 @@ type Tail struct {
 	before Contender // the one before last; zero if there was none
 	n      int32     // how many are behind the head and excluded by it
 }
+
+// Len returns how many contenders the tail has, those behind the head.
+func (t *Tail) Len() int { return int(t.n) }
 
 // Tail returns the end of the queue behind the contender called name, which is
 // of the given kind; nil if no contender is behind it, or if the numbers do not
@@ -128,18 +117,15 @@ func (t *Tail) Prospect(own Contender) (p Prospect, ok bool) {
 	switch {
 	case Exhausted(own.Seq) || !Excludes(t.last.Kind, own.Kind):
 		return p, false
-	case since == 0 && mutexes && t.n > 1 && t.before.Kind == Exclusive:
-		p = Prospect{Ahead: t.n, Known: []Contender{t.before}, Watch: 1}
-		if t.n == 2 && !mayReturn(t.before, own.Kind) && !mayReturn(t.last, own.Kind) {
-			p.Known, p.Complete = []Contender{t.before, t.last}, true
-		}
-		return p, true
+	case since == 0 && mutexes && t.n > 1 && t.before.Kind == Exclusive && !mayReturn(t.last, own.Kind):
+		return Prospect{Ahead: t.n, Known: []Contender{t.before, t.last},
+			Complete: t.n == 2 && !mayReturn(t.before, own.Kind)}, true
 	case since == 0:
-		return Prospect{Ahead: t.n, Known: []Contender{t.last}, Watch: 1,
+		return Prospect{Ahead: t.n, Known: []Contender{t.last},
 			Complete: t.n == 1 && !mayReturn(t.last, own.Kind)}, true
 	case since == 1 && mutexes:
 		// If the one that came since is a contender, last is the next but one.
-		return Prospect{Ahead: t.n + 1, Known: []Contender{t.last}, Watch: 1}, true
+		return Prospect{Ahead: t.n + 1, Known: []Contender{t.last}}, true
 	}
 	return p, false
 }

@@ -23,21 +23,20 @@ func contenderOf(t *testing.T, mark string) Contender {
 	return c
 }
 
-// describe writes a prospect as the tests do: how many are ahead, which one is
-// watched, and what comes when that one is gone.
+// describe writes a prospect as the tests do: how many are ahead, which ones are
+// watched, and what comes when those are gone, or one of them.
 func describe(p Prospect) string {
 	if p.Ahead == 0 {
 		return "enter"
 	}
-	name := func(c Contender) string { return fmt.Sprintf("%c%d", " xrw"[c.Kind], c.Seq) }
-	s := fmt.Sprintf("%d ahead, watch %s, then ", p.Ahead, name(p.Watched()[0]))
-	switch {
-	case !p.Complete:
-		return s + "look"
-	case p.Rest().Ahead == 0:
-		return s + "enter"
+	s := fmt.Sprintf("%d ahead, watch", p.Ahead)
+	for _, c := range p.Known {
+		s += fmt.Sprintf(" %c%d", " xrw"[c.Kind], c.Seq)
 	}
-	return s + "watch " + name(p.Rest().Watched()[0])
+	if p.Complete {
+		return s + ", then enter"
+	}
+	return s + ", then look"
 }
 
 // What a waiter that has listed the queue watches, and what it does then.
@@ -50,26 +49,27 @@ func TestProspect(t *testing.T) {
 		{[]string{"x1"}, "x1", "enter"},
 		{[]string{"x1", "x2"}, "x1", "enter"},
 		{[]string{"x1", "x2"}, "x2", "1 ahead, watch x1, then enter"},
-		{[]string{"x1", "x2", "x3"}, "x3", "2 ahead, watch x1, then watch x2"},
-		{[]string{"x9", "x7", "x8"}, "x9", "2 ahead, watch x7, then watch x8"},
-		{[]string{"x1", "x2", "x3", "x4"}, "x4", "3 ahead, watch x3, then look"},
-		{[]string{"x1", "x2", "x3", "x4", "x5"}, "x3", "2 ahead, watch x1, then watch x2"},
-		{[]string{"x1", "x2", "x3", "x4", "x5"}, "x5", "4 ahead, watch x4, then look"},
+		{[]string{"x1", "x2", "x3"}, "x3", "2 ahead, watch x1 x2, then enter"},
+		{[]string{"x9", "x7", "x8"}, "x9", "2 ahead, watch x7 x8, then enter"},
+		{[]string{"x1", "x2", "x3", "x4"}, "x4", "3 ahead, watch x2 x3, then look"},
+		{[]string{"x1", "x2", "x3", "x4", "x5"}, "x3", "2 ahead, watch x1 x2, then enter"},
+		{[]string{"x1", "x2", "x3", "x4", "x5"}, "x5", "4 ahead, watch x3 x4, then look"},
 
 		// Readers wait for writers alone.
 		{[]string{"r1", "r2"}, "r2", "enter"},
 		{[]string{"w1", "r2"}, "r2", "1 ahead, watch w1, then enter"},
-		{[]string{"w1", "r2", "w3", "r4"}, "r4", "2 ahead, watch w1, then watch w3"},
-		{[]string{"w1", "w2", "w3", "r4"}, "r4", "3 ahead, watch w3, then look"},
+		{[]string{"w1", "r2", "w3", "r4"}, "r4", "2 ahead, watch w1 w3, then enter"},
+		{[]string{"w1", "w2", "w3", "r4"}, "r4", "3 ahead, watch w2 w3, then look"},
 
 		// A write may have been downgraded when its node goes: then a read stands
 		// in its place, and excludes a writer.
 		{[]string{"w1", "w2"}, "w2", "1 ahead, watch w1, then look"},
 		{[]string{"r1", "w2"}, "w2", "1 ahead, watch r1, then enter"},
-		{[]string{"r1", "r2", "w3"}, "w3", "2 ahead, watch r1, then watch r2"},
-		{[]string{"w1", "r2", "w3"}, "w3", "2 ahead, watch r2, then look"},
+		{[]string{"r1", "r2", "w3"}, "w3", "2 ahead, watch r1 r2, then enter"},
+		{[]string{"r1", "r2", "r3", "w4"}, "w4", "3 ahead, watch r3, then look"},
+		{[]string{"w1", "r2", "w3"}, "w3", "2 ahead, watch w1 r2, then look"},
 		{[]string{"r1", "w2", "w3"}, "w3", "2 ahead, watch w2, then look"},
-		{[]string{"w1", "r1", "w2"}, "w2", "2 ahead, watch r1, then look"},
+		{[]string{"w1", "r1", "w2"}, "w2", "2 ahead, watch w1 r1, then look"},
 		{[]string{"w1", "x2"}, "x2", "1 ahead, watch w1, then look"},
 
 		// Numbers that do not order.
@@ -105,11 +105,11 @@ func TestProspectBehindTheLast(t *testing.T) {
 		{[]string{"x1", "x2"}, "x1", "x3", "1 ahead, watch x2, then enter"},
 		{[]string{"x1", "x2"}, "x1", "x4", "2 ahead, watch x2, then look"},
 		{[]string{"x1", "x2"}, "x1", "x5", "look"},
-		{[]string{"x1", "x2", "x3"}, "x1", "x4", "2 ahead, watch x2, then watch x3"},
-		{[]string{"x1", "x5", "x3"}, "x1", "x6", "2 ahead, watch x3, then watch x5"},
+		{[]string{"x1", "x2", "x3"}, "x1", "x4", "2 ahead, watch x2 x3, then enter"},
+		{[]string{"x1", "x5", "x3"}, "x1", "x6", "2 ahead, watch x3 x5, then enter"},
 		{[]string{"x1", "x2", "x3"}, "x1", "x5", "3 ahead, watch x3, then look"},
 		{[]string{"x1", "x2", "x3"}, "x1", "x6", "look"},
-		{[]string{"x1", "x2", "x3", "x4"}, "x1", "x5", "3 ahead, watch x3, then look"},
+		{[]string{"x1", "x2", "x3", "x4"}, "x1", "x5", "3 ahead, watch x3 x4, then look"},
 		{[]string{"x1", "x2", "x3", "x4"}, "x1", "x6", "4 ahead, watch x4, then look"},
 
 		// It was not the head yet when it looked: who was ahead has gone since.
