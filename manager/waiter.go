@@ -312,7 +312,8 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 	// soon the look would be wasted. The others notice when they list the queue
 	// before they enter, or when the rotation looks.
 	if w.Ahead == 1 && !t.watched {
-		t.wakeAfter(max(0, l.m.firstLook()-time.Duration(l.m.now()-t.seenAt)), state.OwnTimer, state.OwnDue)
+		t.delay(max(0, l.m.firstLook()-time.Duration(l.m.now()-t.seenAt)),
+			&delayedWake{io: t, timer: state.OwnTimer, event: state.OwnDue, later: true})
 	}
 	t.attempts, t.requeues = 0, 0
 	return true, true
