@@ -37,7 +37,8 @@ type Lock struct {
 
 	counters
 	directory directory          // what is known about the directory
-	fetches   fetchEntry         // its entry in the pool's queue of fetches
+	fetches   fetchEntry         // its entry in the pool's queue of fetches …
+	refetches fetchEntry         // … and in that of refetches
 	noted     state.AtomicEvents // InContexts, OtherKindTold
 	kind      queue.Kind
 }

@@ -486,6 +486,8 @@ func (m *listener) SessionOver(_ *zkio.Session, cause error) {
 	for _, t := range (*Manager)(m).activeRounds() {
 		if t.round.word.Load().Phase() == state.Retained && t.tenure.lease.Lapsed() {
 			t.round.fail(t.error("hold", errSessionEnded)) // LeaseLapsed has done so before; to be sure
+		} else if t.position.Load() != nil {
+			t.wakeLater() // it has waited, and goes on waiting
 		} else {
 			t.wake()
 		}
@@ -514,7 +516,7 @@ func (m *Manager) rotate() {
 			if p == nil || m.now()-p.at < int64(rotationTimeout) || t.round.word.Load().Phase() != state.Fetching {
 				continue
 			}
-			t.raise(state.OwnDue | state.QueueDue)
+			t.raiseLater(state.OwnDue | state.QueueDue)
 			select {
 			case <-m.done:
 				return

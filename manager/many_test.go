@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/state"
@@ -92,6 +93,68 @@ func TestManyQueuedLocks(t *testing.T) {
 	// The clients and the server have started all theirs before the first lock.
 	if most > before+10 {
 		t.Errorf("%d goroutines, %d before the first lock", most, before)
+	}
+}
+
+// When a session ends, every lock that the process waits for queues again. A lock
+// that a caller asks for then goes ahead of them.
+func TestF120_AskedNowGoesFirst(t *testing.T) {
+	const waiting = 400
+	for _, test := range []struct {
+		when string
+		ask  int // after how many of them have queued again
+	}{
+		{"as the session ends", 0},
+		{"while they queue", 20},
+	} {
+		bubble(t, func(c *cluster) {
+			s := c.crowd()
+			m := c.open("a")
+			holds := make([]Hold, waiting)
+			for i := range holds {
+				dir := fmt.Sprintf("/holdfast/waits/%d", i)
+				wantErr(c.t, "create", c.srv.CreateAll(dir, nil), nil)
+				wantErr(c.t, "create", c.srv.CreateEphemeral(s.session, dir+"/lock-0000000000", nil), nil)
+				holds[i] = exclusive(c.t, m, fmt.Sprintf("waits/%d", i)).Acquire(c.t.Context())
+			}
+			later(time.Second)
+
+			// From here on the server executes one request at a time.
+			first := c.stopBefore(nil, createNode)
+			c.srv.ExpireSession(session(m))
+			first.reached()
+			block := c.srv.Faults().BlockRequests(session(m))
+			first.goOn()
+			c.takeCounts()
+			step := func() int {
+				if block.Let(1) == 0 {
+					c.t.Fatal("no request waits")
+				}
+				synctest.Wait()
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return c.counts[createNode]
+			}
+			begun := 0
+			for begun < test.ask {
+				begun = step()
+			}
+			asked := exclusive(c.t, m, "asked").Acquire(c.t.Context())
+			synctest.Wait()
+			n := begun
+			for asked.Err() != nil {
+				n = step()
+			}
+			// It takes five requests, each of which is executed after those that are in
+			// flight. Of these, 16 are for locks that wait.
+			if n -= begun; n > 16*5 {
+				c.t.Errorf("%s: %d of those that wait queued again first", test.when, n)
+			}
+			block.Remove()
+			later(time.Second)
+			c.waiting(holds...)
+			c.held(asked)
+		})
 	}
 }
 

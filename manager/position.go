@@ -48,6 +48,7 @@ func (t *roundIO) promisePosition() *positionPromise {
 // promise. In every interleaving the promise is unsettled, replaced, or has a
 // position.
 func (t *roundIO) setPosition(p *position) {
+	t.waited = true
 	t.position.Store(p)
 	if promise := t.positionPromise.Load(); promise != nil && t.position.Load() == p {
 		promise.Settle(struct{}{}, nil)

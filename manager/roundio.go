@@ -60,6 +60,7 @@ type roundIO struct {
 	leaving   bool            // the node is to go, and may have gone: see requeue
 	ending    bool            // the first step of the end has been made
 	warned    bool            // about a contender that is not ephemeral
+	waited    bool            // it has had a position in a queue
 
 	index int32 // 1 + the index in Manager.active, or 0; protected by Manager.mu
 }
@@ -82,12 +83,24 @@ var (
 // does nothing. No event is lost by that: a goroutine raises the event before it
 // looks at the round's flags here, and the round's turn comes with a flag and then
 // a wake, whose step finds the event.
-func (t *roundIO) wake() { t.runner.wake(t) }
+func (t *roundIO) wake() { t.runner.wake(t, zkio.Fetches) }
+
+// wakeLater is wake for what can wait until the pool has served the fetches that
+// callers have just begun. After the end of a session every lock that the process
+// waits for queues again, and a lock that is asked for now must not stand behind
+// them.
+func (t *roundIO) wakeLater() { t.runner.wake(t, zkio.Refetches) }
 
 // raise raises e and wakes the round's I/O.
 func (t *roundIO) raise(e state.Events) {
 	t.events.Raise(e)
 	t.wake()
+}
+
+// raiseLater is raise with wakeLater.
+func (t *roundIO) raiseLater(e state.Events) {
+	t.events.Raise(e)
+	t.wakeLater()
 }
 
 func (t *roundIO) due() bool    { return t.round.due() }
@@ -96,15 +109,21 @@ func (t *roundIO) urgent() bool { return t.round.urgent() }
 // submit hands the round to the pool. If the pool is closed, the round ends here
 // and now, on the caller's goroutine. That does no I/O, since the session is over
 // and its calls fail at once.
-func (t *roundIO) submit(urgent bool) {
+func (t *roundIO) submit(q zkio.Queue) {
 	l := t.round.lock
 	c := l.m.client
-	switch {
-	case urgent:
-		if !c.Submit(zkio.Releases, t) {
+	ok := true
+	switch q {
+	case zkio.Releases:
+		if !c.Submit(q, t) {
 			t.Run(c.Session())
 		}
-	case !l.fetches.submit(c, (*lockFetch)(l)):
+	case zkio.Fetches:
+		ok = l.fetches.submit(c, q, (*lockFetch)(l))
+	case zkio.Refetches:
+		ok = l.refetches.submit(c, q, (*lockRefetch)(l))
+	}
+	if !ok {
 		// A round that is not pending stays as it is: Close ends it, and that
 		// wake is urgent. The wake of a pending one finds queuedFetch and comes
 		// back here, urgent.
@@ -127,6 +146,21 @@ type lockFetch Lock
 func (f *lockFetch) Run(s *zkio.Session) {
 	l := (*Lock)(f)
 	l.fetches.taken()
+	l.runPresent(s)
+}
+
+// lockRefetch is a lock as its entry in the queue of refetches.
+type lockRefetch Lock
+
+// Run is called by the pool.
+func (f *lockRefetch) Run(s *zkio.Session) {
+	l := (*Lock)(f)
+	l.refetches.taken()
+	l.runPresent(s)
+}
+
+// runPresent runs the present round's I/O for an entry that was taken from a queue.
+func (l *Lock) runPresent(s *zkio.Session) {
 	if t := l.cur.Load().made.Load(); t != nil {
 		t.Run(s)
 	}
@@ -138,6 +172,7 @@ type delayedWake struct {
 	io    *roundIO
 	timer state.Events
 	event state.Events // what it raises; may be none
+	later bool         // what it wakes can wait: see wakeLater
 }
 
 // Void is called before the task is queued: a round is often over by then, or in
@@ -157,7 +192,11 @@ func (w *delayedWake) Run(*zkio.Session) {
 	if w.timer != state.BehindTimer { // lookBehind lowers that one, when it lists
 		w.io.events.Take(w.timer)
 	}
-	if !w.Void() {
+	switch {
+	case w.Void():
+	case w.later:
+		w.io.raiseLater(w.event)
+	default:
 		w.io.raise(w.event)
 	}
 }
@@ -166,14 +205,20 @@ func (w *delayedWake) Run(*zkio.Session) {
 // timer is on its way. It reports false if the pool is closed, so that no wake will
 // come.
 func (t *roundIO) wakeAfter(d time.Duration, timer, event state.Events) bool {
-	if !t.events.Raise(timer) {
+	return t.delay(d, &delayedWake{io: t, timer: timer, event: event})
+}
+
+// delay is wakeAfter for w. The wake itself does no I/O, so it is a fetch even if
+// what it wakes can wait.
+func (t *roundIO) delay(d time.Duration, w *delayedWake) bool {
+	if !t.events.Raise(w.timer) {
 		return true
 	}
 	q := zkio.Fetches
-	if timer == state.EndTimer {
+	if w.timer == state.EndTimer {
 		q = zkio.Releases
 	}
-	return t.round.lock.m.client.SubmitAfter(d, q, &delayedWake{t, timer, event})
+	return t.round.lock.m.client.SubmitAfter(d, q, w)
 }
 
 const (
@@ -193,8 +238,13 @@ func (t *roundIO) retryLater() bool {
 	}
 	d := backoff(int(t.attempts))
 	t.attempts++
-	return t.wakeAfter(d, timer, 0)
+	return t.delay(d, &delayedWake{io: t, timer: timer, later: t.waited || t.attempts > promptTries})
 }
+
+// promptTries is how often a round that has not waited in a queue yet is tried again
+// among the fetches that callers have just begun. A session that ends, or a connection
+// that breaks, at the very moment at which a caller asks costs it one or two.
+const promptTries = 3
 
 // later is retryLater for a fetch or a held round.
 func (t *roundIO) later() (more bool) {
@@ -453,6 +503,12 @@ func (t *roundIO) PathChanged(path string, ev zkio.Event) {
 		// The watch says that the lock's node is gone: no need to ask again.
 		//holdfast:reached hold: a watch told that its node is deleted
 		r.fail(t.error("hold", errNodeDeleted))
+		return
+	}
+	if t.position.Load() != nil {
+		// It has waited, and goes on waiting. When a session ends, some servers tell it
+		// of the deletion of all its nodes.
+		t.raiseLater(state.OwnTouched)
 		return
 	}
 	t.raise(state.OwnTouched)

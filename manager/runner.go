@@ -24,8 +24,8 @@ type stepper interface {
 	// urgent reports whether the next step removes something from ZooKeeper. Such
 	// steps go through the queue of releases, which is served first.
 	urgent() bool
-	// submit has a worker call run.
-	submit(urgent bool)
+	// submit has a worker take the task from queue q and call run.
+	submit(q zkio.Queue)
 	// step does what there is to do until it has to wait. It may block in
 	// ZooKeeper calls.
 	step(s *zkio.Session)
@@ -33,45 +33,42 @@ type stepper interface {
 
 // The states of a runner.
 const (
-	idle        uint32 = iota // no worker has the task, and none will
-	queuedFetch               // in the queue of fetches
-	queuedEnd                 // in the queue of releases, and perhaps a stale entry in the other
-	running                   // a worker runs step
-	again                     // the same, and it will run step once more
+	idle          uint32 = iota // no worker has the task, and none will
+	queuedRefetch               // in the queue of refetches
+	queuedFetch                 // in the queue of fetches, and perhaps a stale entry in that before
+	queuedEnd                   // in the queue of releases, and perhaps stale entries in the others
+	running                     // a worker runs step
+	again                       // the same, and it will run step once more
 )
 
-// wake makes a worker run t's step soon. It never blocks and does no I/O.
-func (r *runner) wake(t stepper) {
+// queued are the states of a task in a queue of the pool.
+var queued = [...]uint32{zkio.Refetches: queuedRefetch, zkio.Fetches: queuedFetch, zkio.Releases: queuedEnd}
+
+// wake makes a worker run t's step soon, by way of queue q, which is Fetches or
+// Refetches, unless the step is urgent. A task that waits in a queue that is
+// served later changes over. It never blocks and does no I/O.
+func (r *runner) wake(t stepper, q zkio.Queue) {
 	if !t.due() {
 		return
 	}
-	urgent := t.urgent()
+	if t.urgent() {
+		q = zkio.Releases
+	}
+	to := queued[q]
 	for {
-		switch r.state.Load() {
-		case idle:
-			to := queuedFetch
-			if urgent {
-				to = queuedEnd
-			}
-			if r.state.CompareAndSwap(idle, to) {
-				t.submit(urgent)
+		switch from := r.state.Load(); {
+		case from < to: // idle, or in a queue that is served later
+			// Its entry there is stale from here on: its run finds another state and
+			// does nothing, or does the work early.
+			if r.state.CompareAndSwap(from, to) {
+				t.submit(q)
 				return
 			}
-		case queuedFetch:
-			if !urgent {
-				return
-			}
-			// The entry in the queue of fetches is stale from here on: its run
-			// finds another state and does nothing, or does the work early.
-			if r.state.CompareAndSwap(queuedFetch, queuedEnd) {
-				t.submit(true)
-				return
-			}
-		case running:
+		case from == running:
 			if r.state.CompareAndSwap(running, again) {
 				return
 			}
-		default: // queuedEnd, again: a step will come
+		default: // in as good a queue, or again: a step will come
 			return
 		}
 	}
@@ -82,18 +79,18 @@ func (r *runner) wake(t stepper) {
 func (r *runner) run(t stepper, s *zkio.Session) {
 	for {
 		state := r.state.Load()
-		if state != queuedFetch && state != queuedEnd {
+		if state == idle || state >= running {
 			return // a stale entry
 		}
 		if state == queuedEnd && !t.urgent() {
 			// A goroutine has joined a round that all others had left. Fetches
 			// must not use the workers that are reserved for releases.
 			if r.state.CompareAndSwap(queuedEnd, queuedFetch) {
-				t.submit(false)
+				t.submit(zkio.Fetches)
 				// If the step became urgent before that swap, its wake found
 				// queuedEnd and did nothing.
 				if t.urgent() {
-					r.wake(t)
+					r.wake(t, zkio.Fetches)
 				}
 				return
 			}
@@ -117,21 +114,21 @@ type pool interface {
 	Submit(q zkio.Queue, t zkio.Task) bool
 }
 
-// A fetchEntry is a lock's only entry in the pool's queue of fetches, for the
-// round that is present when the entry is run. With an entry for each round,
-// rounds that begin and are given up would pile up there for as long as no fetch
-// gets through.
+// A fetchEntry is a lock's only entry in the pool's queue of fetches, or in that of
+// refetches, for the round that is present when the entry is run. With an entry for
+// each round, rounds that begin and are given up would pile up there for as long as
+// no fetch gets through.
 type fetchEntry struct{ queued atomic.Bool }
 
-// submit queues task unless the entry is queued already. It reports false if the
-// pool takes no more tasks.
-func (e *fetchEntry) submit(p pool, task zkio.Task) bool {
+// submit puts task into queue q unless the entry is queued already. It reports
+// false if the pool takes no more tasks.
+func (e *fetchEntry) submit(p pool, q zkio.Queue, task zkio.Task) bool {
 	if !e.queued.CompareAndSwap(false, true) {
 		// The entry's task loads the present round after calling taken, so it
 		// finds the state that the caller has set.
 		return true
 	}
-	if p.Submit(zkio.Fetches, task) {
+	if p.Submit(q, task) {
 		return true
 	}
 	e.queued.Store(false)

@@ -18,14 +18,14 @@ type fakeStep struct {
 	runner   runner
 	notDue   bool
 	isUrgent bool
-	entries  []bool // submitted and not run; true: in the queue of releases
+	entries  []zkio.Queue // submitted and not run: in which queue
 	steps    int
 	inStep   func() // if not nil, called by the next step
 	asked    func() // if not nil, called when the runner has asked whether the step is urgent
 }
 
-func (f *fakeStep) due() bool          { return !f.notDue }
-func (f *fakeStep) submit(urgent bool) { f.entries = append(f.entries, urgent) }
+func (f *fakeStep) due() bool           { return !f.notDue }
+func (f *fakeStep) submit(q zkio.Queue) { f.entries = append(f.entries, q) }
 
 func (f *fakeStep) urgent() bool {
 	urgent := f.isUrgent
@@ -44,24 +44,26 @@ func (f *fakeStep) step(*zkio.Session) {
 	}
 }
 
+func (f *fakeStep) wake() { f.runner.wake(f, zkio.Fetches) }
+
 // take has a worker run the first entry of a queue.
-func (f *fakeStep) take(urgent bool) {
-	if i := slices.Index(f.entries, urgent); i >= 0 {
+func (f *fakeStep) take(q zkio.Queue) {
+	if i := slices.Index(f.entries, q); i >= 0 {
 		f.entries = slices.Delete(f.entries, i, i+1)
 		f.runner.run(f, nil)
 	}
 }
 
-// What a sequence of wakes and runs comes to. The words: wake; urgent and lazy
-// change what the next step is; fetch and end let a worker take an entry of the
-// queue of fetches or of releases; wake* is a wake during the next step, urgent*
+// What a sequence of wakes and runs comes to. The words: wake; later, a wake that
+// can wait; urgent and lazy change what the next step is; fetch, refetch and end let
+// a worker take an entry of the queue of fetches, refetches or releases; wake* is a wake during the next step, urgent*
 // one that makes the rest urgent, and urgent? the same right after the runner has
 // asked.
 func TestRunner(t *testing.T) {
 	for _, test := range []struct {
 		what, script string
 		steps        int
-		entries      string // left in the queues: f and e
+		entries      string // left in the queues: f, r and e
 	}{
 		{"one wake, one step", "wake fetch", 1, ""},
 		{"wakes that come together count as one", "wake wake wake fetch", 1, ""},
@@ -80,6 +82,16 @@ func TestRunner(t *testing.T) {
 		{"it becomes urgent as it goes to the fetches", "urgent wake lazy urgent? end", 0, "fe"},
 		{"it becomes urgent during a step", "wake urgent* fetch", 2, ""},
 		{"a wake for a fetch that waits as an end", "urgent wake lazy wake end fetch", 1, ""},
+		{"a wake that can wait", "later refetch", 1, ""},
+		{"which is not queued twice", "later later", 0, "r"},
+		{"a fetch is queued as one all the same", "later wake", 0, "rf"},
+		{"a fetch overtakes it, and its entry is stale then", "later wake fetch refetch", 1, ""},
+		{"the stale entry may come first here, too", "later wake refetch fetch", 1, ""},
+		{"what is queued as a fetch stays there", "wake later", 0, "f"},
+		{"an end overtakes both", "later wake urgent wake end fetch refetch", 1, ""},
+		{"an end overtakes what can wait", "later urgent wake", 0, "re"},
+		{"what can wait is queued as an end if it is urgent", "urgent later end", 1, ""},
+		{"a wake that can wait, during a step", "wake later* fetch", 2, ""},
 	} {
 		f := new(fakeStep)
 		for word := range strings.FieldsSeq(test.script) {
@@ -87,24 +99,32 @@ func TestRunner(t *testing.T) {
 			case "early":
 				f.notDue = true
 			case "wake":
-				f.runner.wake(f)
+				f.wake()
+			case "later":
+				f.runner.wake(f, zkio.Refetches)
 			case "wake*":
-				f.inStep = func() { f.runner.wake(f) }
+				f.inStep = f.wake
 			case "wake**":
-				f.inStep = func() { f.runner.wake(f); f.runner.wake(f) }
+				f.inStep = func() { f.wake(); f.wake() }
+			case "later*":
+				f.inStep = func() { f.runner.wake(f, zkio.Refetches) }
 			case "urgent*":
-				f.inStep = func() { f.isUrgent = true; f.runner.wake(f) }
+				f.inStep = func() { f.isUrgent = true; f.wake() }
 			case "urgent?":
-				f.asked = func() { f.isUrgent = true; f.runner.wake(f) }
+				f.asked = func() { f.isUrgent = true; f.wake() }
 			case "urgent", "lazy":
 				f.isUrgent = word == "urgent"
-			case "fetch", "end":
-				f.take(word == "end")
+			case "fetch":
+				f.take(zkio.Fetches)
+			case "refetch":
+				f.take(zkio.Refetches)
+			case "end":
+				f.take(zkio.Releases)
 			}
 		}
 		left := ""
-		for _, urgent := range f.entries {
-			left += map[bool]string{false: "f", true: "e"}[urgent]
+		for _, q := range f.entries {
+			left += [...]string{zkio.Fetches: "f", zkio.Refetches: "r", zkio.Releases: "e"}[q]
 		}
 		if f.steps != test.steps || left != test.entries {
 			t.Errorf("%s (%s): %d steps, %q queued; want %d, %q", test.what, test.script, f.steps, left, test.steps, test.entries)
@@ -133,7 +153,7 @@ func TestRunnerLosesNoWake(t *testing.T) {
 		all.Go(func() {
 			for range each {
 				task.todo.Add(1)
-				task.runner.wake(&task)
+				task.runner.wake(&task, zkio.Fetches)
 			}
 		})
 	}
@@ -155,7 +175,7 @@ type racingStep struct {
 
 func (r *racingStep) due() bool          { return true }
 func (r *racingStep) urgent() bool       { return false }
-func (r *racingStep) submit(bool)        { r.queue <- struct{}{} }
+func (r *racingStep) submit(zkio.Queue)  { r.queue <- struct{}{} }
 func (r *racingStep) step(*zkio.Session) { r.done += r.todo.Swap(0) }
 
 // However many rounds of a lock want to be fetched, it has one entry in the pool's
@@ -164,18 +184,18 @@ func TestFetchEntry(t *testing.T) {
 	var e fetchEntry
 	p := new(fakePool)
 	for range 3 {
-		if !e.submit(p, nil) || p.submitted != 1 {
+		if !e.submit(p, zkio.Fetches, nil) || p.submitted != 1 {
 			t.Fatalf("%d entries", p.submitted)
 		}
 	}
 	e.taken()
-	if !e.submit(p, nil) || p.submitted != 2 {
+	if !e.submit(p, zkio.Fetches, nil) || p.submitted != 2 {
 		t.Errorf("%d entries after the first was taken", p.submitted)
 	}
 	e.taken()
 	p.closed = true
 	for range 2 { // it is not taken for queued
-		if e.submit(p, nil) {
+		if e.submit(p, zkio.Fetches, nil) {
 			t.Error("a closed pool took an entry")
 		}
 	}

@@ -403,6 +403,7 @@ func (t *roundIO) park(w *watching, n news) {
 	// turn comes soon the look would be wasted. The others notice when they list the
 	// queue, or when the rotation looks.
 	if (at.ahead == 1 || w.Complete) && !t.watched {
-		t.wakeAfter(max(0, m.firstLook()-time.Duration(m.now()-t.seenAt)), state.OwnTimer, state.OwnDue)
+		t.delay(max(0, m.firstLook()-time.Duration(m.now()-t.seenAt)),
+			&delayedWake{io: t, timer: state.OwnTimer, event: state.OwnDue, later: true})
 	}
 }

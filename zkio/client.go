@@ -214,9 +214,9 @@ func sleep(d time.Duration, stop <-chan struct{}) bool {
 	}
 }
 
-// Close ends the client. It refuses new Fetches, waits for queued and running
-// Releases, closes the session, runs the remaining tasks with that session, which
-// is over, and joins every goroutine. ctx bounds the wait for the releases and
+// Close ends the client. It refuses new Fetches and Refetches, waits for queued
+// and running Releases, closes the session, runs the remaining tasks with that
+// session, which is over, and joins every goroutine. ctx bounds the wait for the releases and
 // for the server's answer; Close waits for a missing connection for a second at
 // most. It always waits until running tasks have returned, so a Task, a Listener
 // or a Watcher must not call it.
@@ -260,7 +260,7 @@ func (c *Client) Close(ctx context.Context) error {
 
 // Submit has a worker run t when one is free and the session is connected. It
 // never blocks. It reports false, and t is not run, if the client is closed or,
-// for Fetches, being closed.
+// for Fetches and Refetches, being closed.
 func (c *Client) Submit(q Queue, t Task) bool { return c.pool.submit(q, t) }
 
 // SubmitAfter is Submit after d. If the client is closed meanwhile, t is run at

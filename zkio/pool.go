@@ -7,15 +7,24 @@ import (
 	"sync"
 )
 
-// A Queue is one of the pool's two.
+// A Queue is one of the pool's three.
 type Queue int
 
 const (
-	// Fetches are tasks that acquire something. Eight workers never take one, so
-	// that releases are served while fetches wait for a slow server.
+	// Fetches are tasks that acquire something that a caller has just asked for, or
+	// whose turn has come. Eight workers never take one, so that releases are served
+	// while fetches wait for a slow server.
 	Fetches Queue = iota
 	// Releases are tasks that delete and clean up. They are served first.
 	Releases
+	// Refetches are fetches that can wait: they queue again for what has waited for
+	// long, or try again. There may be a hundred thousand of them at once, after a
+	// session has ended. They share the workers with Fetches, which are served
+	// before them, but for every fourth turn, and they leave a third of those
+	// workers to Fetches, so that few requests are in flight ahead of a new one.
+	Refetches
+
+	queueCount
 )
 
 // A Task is work for the pool. One of the client's workers calls Run once, with
@@ -33,6 +42,9 @@ type Voidable interface {
 // reservedWorkers is the number of workers that take no fetches.
 const reservedWorkers = 8
 
+// refetchTurn is how many fetches in a row are taken while refetches wait.
+const refetchTurn = 3
+
 // A poolStage says what the workers may take from the queues.
 type poolStage int
 
@@ -49,14 +61,16 @@ const (
 // While there is no connected session, tasks wait in their queues, where they
 // cost nothing, and not on workers.
 type pool struct {
-	workers  int
-	fetchers int // the largest number of fetches that run at a time
-	group    sync.WaitGroup
+	workers    int
+	fetchers   int // the largest number of fetches and refetches that run at a time
+	refetchers int // the largest number of refetches among them
+	group      sync.WaitGroup
 
 	mu      sync.Mutex // protects what follows
 	work    *sync.Cond // of mu; the workers wait on it
-	queues  [2]fifo[Task]
-	running [2]int
+	queues  [queueCount]fifo[Task]
+	running [queueCount]int
+	ahead   int // fetches taken in a row while refetches were waiting
 	stage   poolStage
 	session *Session      // what tasks are run with; nil until the first session
 	open    bool          // the session is connected
@@ -64,7 +78,8 @@ type pool struct {
 }
 
 func newPool(workers int) *pool {
-	p := &pool{workers: workers, fetchers: workers - reservedWorkers}
+	fetchers := workers - reservedWorkers
+	p := &pool{workers: workers, fetchers: fetchers, refetchers: max(1, fetchers*2/3)}
 	p.work = sync.NewCond(&p.mu)
 	for range workers {
 		p.group.Go(p.serve)
@@ -119,7 +134,8 @@ func (p *pool) pushLocked(q Queue, t Task) {
 func (p *pool) load() (fetches, releases, busy int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.queues[Fetches].len(), p.queues[Releases].len(), p.running[Fetches] + p.running[Releases]
+	return p.queues[Fetches].len() + p.queues[Refetches].len(), p.queues[Releases].len(),
+		p.running[Fetches] + p.running[Refetches] + p.running[Releases]
 }
 
 // gate sets the session for tasks, and whether it is connected.
@@ -168,8 +184,19 @@ func (p *pool) takeLocked() (Task, Queue, bool) {
 	}
 	// At the end every call fails at once, so there is nothing to reserve
 	// workers for.
-	fetch := ends || p.stage == poolServes && p.running[Fetches] < p.fetchers
-	if fetch && p.queues[Fetches].len() > 0 {
+	if !ends && (p.stage != poolServes || p.running[Fetches]+p.running[Refetches] >= p.fetchers) {
+		return nil, 0, false
+	}
+	fetch := p.queues[Fetches].len() > 0
+	refetch := p.queues[Refetches].len() > 0 && (ends || p.running[Refetches] < p.refetchers)
+	switch {
+	case refetch && (!fetch || p.ahead >= refetchTurn):
+		p.ahead = 0
+		return p.queues[Refetches].pop(), Refetches, true
+	case fetch:
+		if refetch {
+			p.ahead++
+		}
 		return p.queues[Fetches].pop(), Fetches, true
 	}
 	return nil, 0, false

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -96,6 +97,69 @@ func TestPoolReservesWorkers(t *testing.T) {
 		synctest.Wait()
 		wantLoad(0, 0, 0)
 	})
+}
+
+// TestPoolRefetchesWait: what can wait is served after the fetches, even those that
+// come later, but for every fourth turn.
+func TestPoolRefetchesWait(t *testing.T) {
+	for _, test := range []struct {
+		what               string
+		refetches, fetches int // that wait for the only worker
+		want               string
+	}{
+		{"none wait", 0, 5, "fffff"},
+		{"none come", 5, 0, "rrrrr"},
+		{"one comes", 5, 1, "frrrrr"},
+		{"more come than there are turns", 2, 10, "fffrfffrffff"},
+		{"many wait", 6, 5, "fffrffrrrrr"},
+	} {
+		inPool(t, reservedWorkers+1, func(t *testing.T, p *pool, s *Session) {
+			free := block(p, Fetches, 1)
+			var got strings.Builder
+			for range test.refetches {
+				p.submit(Refetches, task(func(*Session) { got.WriteByte('r') }))
+			}
+			for range test.fetches {
+				p.submit(Fetches, task(func(*Session) { got.WriteByte('f') }))
+			}
+			free()
+			synctest.Wait()
+			if got.String() != test.want {
+				t.Errorf("%s: ran %s, want %s", test.what, got.String(), test.want)
+			}
+		})
+	}
+}
+
+// TestPoolRefetchesLeaveWorkers: refetches that hang leave a third of the fetching
+// workers to fetches; all of them together leave eight to releases.
+func TestPoolRefetchesLeaveWorkers(t *testing.T) {
+	for _, test := range []struct{ workers, refetches, fetches int }{
+		{9, 1, 0},
+		{10, 1, 1},
+		{14, 4, 2},
+		{32, 16, 8},
+	} {
+		inPool(t, test.workers, func(t *testing.T, p *pool, s *Session) {
+			busy := func(want int, what string) {
+				t.Helper()
+				if _, _, busy := p.load(); busy != want {
+					t.Errorf("of %d workers, %d are busy with %s, want %d", test.workers, busy, what, want)
+				}
+			}
+			refetches := block(p, Refetches, 40)
+			busy(test.refetches, "refetches")
+			fetches := block(p, Fetches, 40)
+			busy(test.refetches+test.fetches, "all fetches")
+			releases := block(p, Releases, 40)
+			busy(test.workers, "all tasks")
+			refetches()
+			fetches()
+			releases()
+			synctest.Wait()
+			busy(0, "nothing")
+		})
+	}
 }
 
 // TestPoolGate: tasks wait while there is no connection, and run with the session

@@ -27,7 +27,7 @@ type Stats struct {
 	Sessions   uint64 // sessions begun
 	Reconnects uint64 // times that a session was resumed
 
-	QueuedFetches  int // tasks waiting in the pool's queues …
+	QueuedFetches  int // tasks waiting in the pool's queues, Refetches included …
 	QueuedReleases int
 	Delayed        int // … and for their time to come
 	Busy           int // workers running a task
