@@ -17,6 +17,13 @@ const (
 	// session takes lock i modulo Locks.
 	Contend = "contend"
 
+	// Line: one session takes a lock. The others ask for it once, and QueueMillis are
+	// enough for all of them to queue. Then each holds the lock for HoldMicros and
+	// releases it. Waits has the times from a call of Unlock to the next grant, and
+	// Seconds is their sum. This is repeated until the time is over, at least once,
+	// after a first time that is not measured.
+	Line = "line"
+
 	// Many: one session takes Locks locks, as concurrently as the subject can, and
 	// releases each as soon as it has it. Read is ignored; Made tells that the
 	// locks' directories exist.
@@ -44,6 +51,7 @@ type Job struct {
 	Made     bool   `json:"made"` // for Many: the locks' directories exist
 
 	HoldMicros    int `json:"holdMicros"`
+	QueueMillis   int `json:"queueMillis"`   // for Line
 	WarmupMillis  int `json:"warmupMillis"`  // time before the measurement
 	MeasureMillis int `json:"measureMillis"` // time of the measurement
 }
@@ -67,7 +75,7 @@ type Result struct {
 	Seconds float64 `json:"seconds"` // duration of the measurement
 
 	// Waits are the times from request to grant in microseconds, of all entries or
-	// of an even sample of MaxWaits. Reenter has none.
+	// of an even sample of MaxWaits. Reenter has none. See also Line.
 	Waits []float64 `json:"waits,omitempty"`
 
 	// Fewest and Most are the entries of the workers with the fewest and the most,
