@@ -40,6 +40,8 @@ func TestSubjects(t *testing.T) {
 		{ours, work.Job{Work: work.Contend, Sessions: 2, Workers: 2, Locks: 1}},
 		{ours, work.Job{Work: work.Contend, Sessions: 2, Workers: 2, Locks: 2, Read: true}},
 		{oursUnlock, work.Job{Work: work.Contend, Sessions: 2, Workers: 1, Locks: 1}},
+		{ours, work.Job{Work: work.Line, Sessions: 3, Locks: 1, HoldMicros: 1000, QueueMillis: 10}},
+		{limitTrip, work.Job{Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1}},
 		{limitRelay, work.Job{Work: work.Contend, Sessions: 3, Workers: 1, Locks: 1}},
 		{limitBare, work.Job{Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1}},
 		{ours, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
@@ -149,7 +151,7 @@ func TestMet(t *testing.T) {
 // every scenario, but 200 for Holdfast.
 func example() *measured {
 	m := newMeasured()
-	for _, c := range append(scenarios(), counted()...) {
+	for _, c := range slices.Concat(scenarios(), network(), counted()) {
 		for _, s := range c.subjects {
 			r := result{
 				Entries: 100, Seconds: 1, Waits: []float64{1, 2, 3000},
@@ -169,7 +171,7 @@ func example() *measured {
 // figure names is measured.
 func TestTargets(t *testing.T) {
 	for _, r := range example().targets() {
-		switch want := map[string]float64{"× the rate": 2, "× the cost": .5}[r.Unit]; {
+		switch want := map[string]float64{"× the rate": 2, "× the cost": .5, "× the time": 1}[r.Unit]; {
 		case r.Missing != "":
 			t.Errorf("%s, against %s: %s", r.Name, r.Against, r.Missing)
 		case strings.Contains(r.Name, "1,000 sessions") && r.Value.Median == 1: // compared with its own rate

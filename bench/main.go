@@ -27,6 +27,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,6 +42,7 @@ var builtIn = map[string]work.Subject{
 	limitCAS:   cas{},
 	limitBare:  bare{},
 	limitRelay: relay{},
+	limitTrip:  trip{},
 }
 
 func main() {
@@ -62,7 +64,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	flags.SetOutput(stderr)
 	var (
 		subject = flags.String("subject", "", "run as this subject, which reads jobs and writes results; for internal use")
-		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, queue, readers, shared, many, footprint, requests")
+		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, network, queue, readers, shared, many, footprint, requests")
 		rounds  = flags.Int("rounds", 5, "how often each scenario is measured")
 		measure = flags.Duration("measure", 600*time.Millisecond, "how long each measurement takes")
 		out     = flags.String("out", "", "`directory` for RESULTS.md, results.json and the plots; by default bench, or with -only none")
@@ -95,7 +97,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	} else if *out == "" {
 		*out = filepath.Join(root, "bench")
 	}
-	scenarios, tap := only(scenarios(), parts), only(counted(), parts)
+	scenarios, tap := only(slices.Concat(scenarios(), network()), parts), only(counted(), parts)
 	if len(scenarios)+len(tap) == 0 {
 		return fmt.Errorf("no scenario has %q in its name: see -help", *some)
 	}
@@ -113,6 +115,9 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	}
 	servers, err := s.start(ctx, root, r)
 	defer func() {
+		for _, relay := range s.relays {
+			relay.Close()
+		}
 		for _, p := range s.programs {
 			_ = p.end() // its results have arrived
 		}
@@ -152,18 +157,32 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	return errors.Join(s.failed...)
 }
 
-// start starts the servers and the subjects. It records what is not installed, and
-// requires only ZooKeeper. It returns the servers it has started even on error.
+// start starts the servers, relays and subjects that the report's scenarios need. It
+// records what is not installed, and requires only ZooKeeper. It returns the servers it
+// has started even on error.
 func (s *suite) start(ctx context.Context, root string, r *report) (map[string]*start.Server, error) {
 	servers := make(map[string]*start.Server)
 	missing := make(map[string]error)
-	for _, kind := range []string{start.ZooKeeper, start.Etcd, start.Redis} {
+	needed, kinds := make(map[string]bool), map[string]bool{start.ZooKeeper: true}
+	for _, sc := range r.scenarios {
+		kinds[serverAt[sc.at]] = true
+		for _, subject := range sc.subjects {
+			needed[subject] = true
+		}
+	}
+	for _, peer := range start.Peers() {
+		kinds[peer.Server] = kinds[peer.Server] || needed[peer.Name]
+	}
+	for _, kind := range []string{start.ZooKeeper, start.ZooKeeperForced, start.Etcd, start.Redis} {
+		if !kinds[kind] {
+			continue
+		}
 		server, err := start.Start(ctx, kind)
 		switch {
 		case err == nil:
 			servers[kind] = server
 			r.Versions[kind] = server.Version()
-		case errors.Is(err, start.ErrNotInstalled) && kind != start.ZooKeeper:
+		case errors.Is(err, start.ErrNotInstalled) && kind != start.ZooKeeper && kind != start.ZooKeeperForced:
 			missing[kind] = err
 		default:
 			return servers, err
@@ -171,6 +190,9 @@ func (s *suite) start(ctx context.Context, root string, r *report) (map[string]*
 	}
 	self, err := os.Executable()
 	if err != nil {
+		return servers, err
+	}
+	if s.relays, err = places(r.scenarios, servers); err != nil {
 		return servers, err
 	}
 	add := func(name, server string, argv []string) error {
@@ -183,11 +205,17 @@ func (s *suite) start(ctx context.Context, root string, r *report) (map[string]*
 		return nil
 	}
 	for name := range builtIn {
+		if !needed[name] {
+			continue
+		}
 		if err := add(name, servers[start.ZooKeeper].Addr(), []string{self, "-subject", name}); err != nil {
 			return servers, err
 		}
 	}
 	for _, peer := range start.Peers() {
+		if !needed[peer.Name] {
+			continue
+		}
 		err := missing[peer.Server]
 		var argv []string
 		if err == nil {

@@ -25,7 +25,7 @@ type report struct {
 	Refused   map[string]string `json:"refused"`  // what subjects cannot do
 	Failed    []string          `json:"failed"`
 	Rounds    int               `json:"rounds"`
-	Targets   []target          `json:"targets"`
+	Targets   targets           `json:"targets"`
 	*measured `json:"-"`
 	Results   map[string]map[string][]figuresOf `json:"results"` // by scenario, subject and round
 

@@ -17,6 +17,7 @@ const (
 	limitCAS   = "cas"
 	limitBare  = "bare"
 	limitRelay = "relay"
+	limitTrip  = "round-trip"
 	gozk       = "go-zookeeper"
 	curator    = "curator"
 	kazoo      = "kazoo"
@@ -34,8 +35,10 @@ type scenario struct {
 	what     string
 	job      work.Job
 	subjects []string
-	rounds   int  // number of rounds, if not 0
-	setup    bool // takes long to set up: it gets a longer warm-up, and no warm-up round
+	rounds   int    // number of rounds, if not 0
+	setup    bool   // takes long to set up: it gets a longer warm-up, and no warm-up round
+	cold     bool   // gets no warm-up round
+	at       string // the place of its server, if not the subject's own: see serverAt
 }
 
 // The ids of the scenarios that targets and figures refer to.

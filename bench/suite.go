@@ -8,15 +8,17 @@ import (
 	"io"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/bench/internal/delay"
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
 // A suite is one run of the benchmarks.
 type suite struct {
 	programs map[string]*program
-	missing  map[string]string // subjects that are not installed, and why
-	failed   []error           // of jobs
-	refused  map[string]string // by scenario and subject: why the subject cannot do it
+	relays   map[string]*delay.Relay // by place
+	missing  map[string]string       // subjects that are not installed, and why
+	failed   []error                 // of jobs
+	refused  map[string]string       // by scenario and subject: why the subject cannot do it
 
 	rounds          int
 	warmup, measure int // milliseconds
@@ -36,7 +38,7 @@ const warmingUp = -1
 func (s *suite) run(ctx context.Context, scenarios []scenario) error {
 	for round := warmingUp; round < s.rounds; round++ {
 		for _, sc := range scenarios {
-			if sc.setup && round == warmingUp || sc.rounds > 0 && round >= sc.rounds {
+			if (sc.setup || sc.cold) && round == warmingUp || sc.rounds > 0 && round >= sc.rounds {
 				continue
 			}
 			for i := range sc.subjects {
@@ -77,6 +79,9 @@ func (s *suite) measureOne(round int, sc scenario, subject string) {
 func (s *suite) job(sc scenario) work.Job {
 	s.jobs++
 	j := sc.job
+	if relay := s.relays[sc.at]; relay != nil {
+		j.Server = relay.Addr()
+	}
 	j.Dir = fmt.Sprintf("/bench/%d", s.jobs)
 	j.WarmupMillis, j.MeasureMillis = s.warmup, s.measure
 	if sc.setup { // it takes some time until all have queued

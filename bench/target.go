@@ -38,17 +38,28 @@ const (
 	workers = 32
 )
 
-// targets returns all targets with their measured values.
-func (m *measured) targets() (targets []target) {
-	add := func(what, against, unit string, atLeast bool, goal float64, values []float64) {
-		r := target{Name: what, Against: against, Unit: unit, AtLeast: atLeast, Goal: goal}
-		if len(values) == 0 {
-			r.Missing = "not measured in this run"
-		} else {
-			r.Value = over(values)
-		}
-		targets = append(targets, r)
+// targets is a list of targets.
+type targets []target
+
+// add adds a target with the values of all rounds, in any order.
+func (t *targets) add(what, against, unit string, atLeast bool, goal float64, values []float64) {
+	r := target{Name: what, Against: against, Unit: unit, AtLeast: atLeast, Goal: goal}
+	if len(values) == 0 {
+		r.Missing = "not measured in this run"
+	} else {
+		r.Value = over(values)
 	}
+	*t = append(*t, r)
+}
+
+// costOf compares one of Holdfast's subjects with another in a scenario.
+func (t *targets) costOf(m *measured, what, scenario, us, subject string, goal float64) {
+	t.add(what, orBest(subject), "× the cost", false, goal, m.ratios(scenario, subject, scenario, us))
+}
+
+// targets returns all targets with their measured values.
+func (m *measured) targets() (all targets) {
+	add := all.add
 	inverse := func(values []float64) []float64 {
 		for i, v := range values {
 			values[i] = 1 / v
@@ -60,14 +71,9 @@ func (m *measured) targets() (targets []target) {
 		add(what, subject, "× the rate", true, goal, m.ratios(scenario, ours, scenario, subject))
 	}
 	costOf := func(what, scenario, us, subject string, goal float64) {
-		add(what, subject, "× the cost", false, goal, inverse(m.ratios(scenario, us, scenario, subject)))
+		all.costOf(m, what, scenario, us, subject, goal)
 	}
-	best := func(scenario string) string {
-		if s := m.best(scenario, onZooKeeper); s != "" {
-			return s
-		}
-		return "best ZooKeeper peer"
-	}
+	best := func(scenario string) string { return orBest(m.best(scenario, onZooKeeper)) }
 
 	one := reenter(1)
 	const pair = "Acquire + Release, lock held, one goroutine"
@@ -84,6 +90,7 @@ func (m *measured) targets() (targets []target) {
 		rateOf(what, handOver(n), best(handOver(n)), 1.2)
 		rateOf(what, handOver(n), limitRelay, 0.9)
 	}
+	m.networkTargets(&all)
 	const crowd = "8 processes × 16 goroutines, entries (shared by a process, or not)"
 	rateOf(crowd, shared, curator, 20)
 	add("8 processes × 16 goroutines, p99 of the wait", "7 tenures", "ms", false, 7*float64(tenure.Milliseconds()), m.values(shared, ours, func(r result) float64 { return wait(.99)(r) / 1000 }))
@@ -106,5 +113,5 @@ func (m *measured) targets() (targets []target) {
 	}{{"idle", 250}, {"held", 1024}, {"queued", 1024}} {
 		add("memory of a lock, "+f.state, "bound", "bytes", false, f.goal, m.values(footprint, ours, extra(f.state)))
 	}
-	return targets
+	return all
 }
