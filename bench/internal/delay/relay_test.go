@@ -157,7 +157,7 @@ func dial(t *testing.T, addr string) *net.TCPConn {
 // order, with the end.
 func TestRelay(t *testing.T) {
 	const delay = 3 * time.Millisecond
-	r, err := Start(echo(t), delay)
+	r, err := start(echo(t), delay)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,6 +191,18 @@ func TestRelay(t *testing.T) {
 	sending.Wait()
 	if err != nil || !bytes.Equal(got, sent) {
 		t.Errorf("%d bytes came back of %d, error %v", len(got), len(sent), err)
+	}
+}
+
+// What a relay deducts for itself is not more than a quarter.
+func TestDeduction(t *testing.T) {
+	r, err := Start("127.0.0.1:1", 40*time.Microsecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	if d := r.delay; d < 30*time.Microsecond || d > 40*time.Microsecond {
+		t.Errorf("of 40 µs, %v are left", d)
 	}
 }
 
@@ -229,6 +241,7 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
+// The round-trip time of a relay with a delay of 1 ms should be 2 ms.
 func BenchmarkRoundTrip(b *testing.B) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -236,8 +249,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		c, err := l.Accept()
-		if err == nil {
+		if c, err := l.Accept(); err == nil {
 			_, _ = io.Copy(c, c)
 			_ = c.Close()
 		}
@@ -259,6 +271,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	b.ReportMetric(float64(r.delay.Microseconds()), "µs-told/op")
 	_ = c.Close()
 	r.Close()
 	_ = l.Close()
