@@ -105,7 +105,6 @@ func (m *measured) figures() []figure {
 		X: axis{Label: "locks", Log: true}, Y: axis{Label: "microseconds per lock"},
 	}, all([]string{ours, limitBare}, manyLocks, many, perLock)...)
 
-	nanos := func(r result) float64 { return 1e9 / rate(r) }
 	add(figure{
 		File: "word.svg", Title: "Goroutines that take and release a lock that their process holds",
 		X: axis{Label: "goroutines on one word", Log: true}, Y: axis{Label: "nanoseconds per pair"},

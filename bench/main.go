@@ -37,12 +37,19 @@ import (
 
 // builtIn has the subjects that this program can run as.
 var builtIn = map[string]work.Subject{
-	ours:       holdfast{},
-	oursUnlock: holdfast{wait: true},
-	limitCAS:   cas{},
-	limitBare:  bare{},
-	limitRelay: relay{},
-	limitTrip:  trip{},
+	ours:           holdfast{},
+	oursUnlock:     holdfast{wait: true},
+	oursLock:       holdfast{pair: lockRelease},
+	oursDo:         holdfast{pair: do},
+	oursErr:        holdfast{pair: checkErr},
+	limitCAS:       cas{},
+	limitBare:      bare{},
+	limitRelay:     relay{},
+	limitTrip:      trip{},
+	limitRWMutex:   locals[limitRWMutex],
+	limitMutex:     locals[limitMutex],
+	limitSemaphore: locals[limitSemaphore],
+	limitClock:     locals[limitClock],
 }
 
 func main() {
@@ -140,7 +147,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	for _, err := range s.failed {
 		r.Failed = append(r.Failed, err.Error())
 	}
-	fmt.Fprintf(stdout, "\n%s", r.table())
+	fmt.Fprintf(stdout, "\n%s", r.table(*some == ""))
 	for name, why := range s.missing {
 		fmt.Fprintf(stdout, "not measured: %s: %s\n", name, why)
 	}

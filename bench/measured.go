@@ -32,6 +32,9 @@ func (m *measured) add(scenario, subject string, r result) {
 // rate returns the entries per second.
 func rate(r result) float64 { return float64(r.Entries) / r.Seconds }
 
+// nanos returns the nanoseconds per entry, of one worker.
+func nanos(r result) float64 { return 1e9 / rate(r) }
+
 // allocs returns the allocations per pair.
 func allocs(r result) float64 { return r.Allocs }
 

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
 // A report is the result of a run.
@@ -130,6 +132,10 @@ func hasExtra(got map[string][]result) bool {
 
 // rates writes the table of a scenario that measures rates.
 func (r *report) rates(b *strings.Builder, sc scenario) {
+	if sc.job.Work == work.Reenter {
+		r.pairs(b, sc)
+		return
+	}
 	b.WriteString("| subject | per second | time each | wait p50 | wait p99 | longest wait | entries per worker |\n|---|---|---|---|---|---|---|\n")
 	for _, s := range sc.subjects {
 		if len(r.Scenarios[sc.id][s]) == 0 {
@@ -148,6 +154,21 @@ func (r *report) rates(b *strings.Builder, sc scenario) {
 			waits += " |"
 		}
 		fmt.Fprintf(b, "| %s | %s (%s – %s) | %s %s\n", s, number(rates.Median), number(rates.Low), number(rates.High), micros(1e6/rates.Median), waits)
+	}
+}
+
+// pairs writes the table of a scenario that does pairs in the process.
+func (r *report) pairs(b *strings.Builder, sc scenario) {
+	b.WriteString("| subject | per second | time each | allocations each |\n|---|---|---|---|\n")
+	for _, s := range sc.subjects {
+		if len(r.Scenarios[sc.id][s]) == 0 {
+			continue
+		}
+		rates, allocated := over(r.values(sc.id, s, rate)), ""
+		if n := over(r.values(sc.id, s, allocs)).Median; n >= 0 {
+			allocated = number(math.Round(100*n) / 100)
+		}
+		fmt.Fprintf(b, "| %s | %s (%s – %s) | %s | %s |\n", s, number(rates.Median), number(rates.Low), number(rates.High), micros(1e6/rates.Median), allocated)
 	}
 }
 
@@ -172,10 +193,14 @@ func (r *report) extras(b *strings.Builder, sc scenario) {
 	}
 }
 
-// table returns the targets as a table for a terminal.
-func (r *report) table() string {
+// table returns the targets as a table for a terminal: all of them, or only those that
+// were measured.
+func (r *report) table(all bool) string {
 	lines := [][]string{{"", "compared with", "Holdfast", "goal", "met"}}
 	for _, w := range r.Targets {
+		if w.Missing != "" && !all {
+			continue
+		}
 		lines = append(lines, []string{w.Name, w.Against, w.value(), w.goal(), w.met()})
 	}
 	widths := make([]int, len(lines[0]))

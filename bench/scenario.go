@@ -18,12 +18,23 @@ const (
 	limitBare  = "bare"
 	limitRelay = "relay"
 	limitTrip  = "round-trip"
-	gozk       = "go-zookeeper"
-	curator    = "curator"
-	kazoo      = "kazoo"
-	etcd       = "etcd"
-	redsync    = "redsync"
-	naive      = "naive"
+
+	// These enter a lock that the process holds.
+	oursLock = "holdfast-lock" // Lock and Release
+	oursDo   = "holdfast-do"   // Do
+	oursErr  = "holdfast-err"  // Hold.Err, of one that is held throughout
+
+	limitRWMutex   = "rwmutex"
+	limitMutex     = "mutex"
+	limitSemaphore = "semaphore"
+	limitClock     = "time.Now"
+
+	gozk    = "go-zookeeper"
+	curator = "curator"
+	kazoo   = "kazoo"
+	etcd    = "etcd"
+	redsync = "redsync"
+	naive   = "naive"
 )
 
 // onZooKeeper has the peers that use ZooKeeper, except the naive lock.
@@ -36,6 +47,7 @@ type scenario struct {
 	job      work.Job
 	subjects []string
 	rounds   int    // number of rounds, if not 0
+	short    bool   // of microseconds, not of milliseconds: it is measured for half the time
 	setup    bool   // takes long to set up: it gets a longer warm-up, and no warm-up round
 	cold     bool   // gets no warm-up round
 	at       string // the place of its server, if not the subject's own: see serverAt
@@ -98,7 +110,10 @@ func scenarios() []scenario {
 		sc := scenario{
 			id: reenter(n), what: fmt.Sprintf("%d goroutines take and release a lock that their process holds", n),
 			job:      work.Job{Work: work.Reenter, Workers: n, Locks: 1},
-			subjects: []string{ours, limitCAS},
+			subjects: []string{ours, limitCAS}, short: true,
+		}
+		if n == 1 || n == runtime.NumCPU() {
+			sc.subjects = append(sc.subjects, oursLock, oursDo, oursErr, limitRWMutex, limitMutex, limitSemaphore, limitClock)
 		}
 		if n == 1 {
 			sc.subjects = append(sc.subjects, curator)

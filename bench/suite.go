@@ -84,6 +84,9 @@ func (s *suite) job(sc scenario) work.Job {
 	}
 	j.Dir = fmt.Sprintf("/bench/%d", s.jobs)
 	j.WarmupMillis, j.MeasureMillis = s.warmup, s.measure
+	if sc.short {
+		j.WarmupMillis, j.MeasureMillis = s.warmup/2, s.measure/2
+	}
 	if sc.setup { // it takes some time until all have queued
 		j.WarmupMillis, j.MeasureMillis = 15*s.warmup, 3*s.measure
 	}

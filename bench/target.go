@@ -75,12 +75,23 @@ func (m *measured) targets() (all targets) {
 	}
 	best := func(scenario string) string { return orBest(m.best(scenario, onZooKeeper)) }
 
-	one := reenter(1)
+	one, cores := reenter(1), reenter(runtime.NumCPU())
 	const pair = "Acquire + Release, lock held, one goroutine"
 	costOf(pair, one, ours, limitCAS, 3)
+	costOf(pair, one, ours, limitRWMutex, 1.5)
 	costOf(pair, one, ours, curator, 1)
 	add(pair, "bound", "allocations", false, 0.001, m.values(one, ours, allocs))
-	rateOf("Acquire + Release, lock held, all cores", reenter(runtime.NumCPU()), limitCAS, 0.25)
+	rateOf("Acquire + Release, lock held, all cores", cores, limitCAS, 0.35)
+	rateOf("Acquire + Release, lock held, all cores", cores, limitRWMutex, 0)
+	add("Lock + Release, lock held, one goroutine", "bound", "ns", false, 80, m.values(one, oursLock, nanos))
+	add("Lock + Release, lock held, one goroutine", "bound", "allocations", false, 0, m.values(one, oursLock, allocs))
+	add("Do, lock held, one goroutine", "bound", "ns", false, 0, m.values(one, oursDo, nanos))
+	add("Do, lock held, one goroutine", "bound", "allocations", false, 0, m.values(one, oursDo, allocs))
+	errGoal := 40.0
+	if clock := m.values(one, limitClock, nanos); len(clock) > 0 {
+		errGoal = max(errGoal, 2*over(clock).Median)
+	}
+	add("Hold.Err, one goroutine", "40 ns, or 2 × time.Now", "ns", false, errGoal, m.values(one, oursErr, nanos))
 	rateOf("read lock, 32 goroutines of one process", readers, curator, 1000)
 	costOf("Lock + Unlock, uncontended", solo, oursUnlock, limitBare, 1.1)
 	costOf("Lock + Unlock, uncontended", solo, oursUnlock, best(solo), 0.9)
@@ -88,7 +99,7 @@ func (m *measured) targets() (all targets) {
 	for _, n := range contenders {
 		what := fmt.Sprintf("hand-over between %d processes", n)
 		rateOf(what, handOver(n), best(handOver(n)), 1.2)
-		rateOf(what, handOver(n), limitRelay, 0.9)
+		rateOf(what, handOver(n), limitRelay, 1)
 	}
 	m.networkTargets(&all)
 	const crowd = "8 processes × 16 goroutines, entries (shared by a process, or not)"
@@ -110,7 +121,7 @@ func (m *measured) targets() (all targets) {
 	for _, f := range []struct {
 		state string
 		goal  float64
-	}{{"idle", 250}, {"held", 1024}, {"queued", 1024}} {
+	}{{"idle", 250}, {"held", 900}, {"queued", 1100}} {
 		add("memory of a lock, "+f.state, "bound", "bytes", false, f.goal, m.values(footprint, ours, extra(f.state)))
 	}
 	return all
