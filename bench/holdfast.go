@@ -173,15 +173,19 @@ func (s *holdfastSession) Lost() (n uint64) {
 	return n
 }
 
-// Do does Many and Footprint.
+// Do does Many, Footprint, Own and Expire.
 func (h holdfast) Do(ctx context.Context, j work.Job) (work.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, j.Limit())
 	defer cancel()
 	switch j.Work {
 	case work.Many:
 		return h.many(ctx, j)
 	case work.Footprint:
 		return h.footprint(ctx, j)
+	case work.Own:
+		return h.own(ctx, j)
+	case work.Expire:
+		return h.expire(ctx, j)
 	}
 	return work.Result{}, fmt.Errorf("%w: work %q", work.ErrUnsupported, j.Work)
 }

@@ -39,6 +39,7 @@ import (
 var builtIn = map[string]work.Subject{
 	ours:           holdfast{},
 	oursUnlock:     holdfast{wait: true},
+	oursAlone:      holdfast{},
 	oursLock:       holdfast{pair: lockRelease},
 	oursDo:         holdfast{pair: do},
 	oursErr:        holdfast{pair: checkErr},
@@ -71,7 +72,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	flags.SetOutput(stderr)
 	var (
 		subject = flags.String("subject", "", "run as this subject, which reads jobs and writes results; for internal use")
-		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, network, queue, readers, shared, many, footprint, requests")
+		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, network, queue, readers, shared, many, bulk, footprint, requests")
 		rounds  = flags.Int("rounds", 5, "how often each scenario is measured")
 		measure = flags.Duration("measure", 600*time.Millisecond, "how long each measurement takes")
 		out     = flags.String("out", "", "`directory` for RESULTS.md, results.json and the plots; by default bench, or with -only none")
@@ -98,13 +99,15 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if err != nil {
 		return err
 	}
+	rest := time.Minute // of a process with 100,000 locks
 	var parts []string
 	if *some != "" {
 		parts = strings.Split(*some, ",")
+		rest /= 4
 	} else if *out == "" {
 		*out = filepath.Join(root, "bench")
 	}
-	scenarios, tap := only(slices.Concat(scenarios(), network()), parts), only(counted(), parts)
+	scenarios, tap := only(slices.Concat(scenarios(), network(), bulk(rest)), parts), only(counted(), parts)
 	if len(scenarios)+len(tap) == 0 {
 		return fmt.Errorf("no scenario has %q in its name: see -help", *some)
 	}
@@ -122,9 +125,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	}
 	servers, err := s.start(ctx, root, r)
 	defer func() {
-		for _, relay := range s.relays {
-			relay.Close()
-		}
+		s.closePlaces()
 		for _, p := range s.programs {
 			_ = p.end() // its results have arrived
 		}
@@ -172,7 +173,7 @@ func (s *suite) start(ctx context.Context, root string, r *report) (map[string]*
 	missing := make(map[string]error)
 	needed, kinds := make(map[string]bool), map[string]bool{start.ZooKeeper: true}
 	for _, sc := range r.scenarios {
-		kinds[serverAt[sc.at]] = true
+		kinds[placeOf[sc.at].kind] = true
 		for _, subject := range sc.subjects {
 			needed[subject] = true
 		}
@@ -180,7 +181,7 @@ func (s *suite) start(ctx context.Context, root string, r *report) (map[string]*
 	for _, peer := range start.Peers() {
 		kinds[peer.Server] = kinds[peer.Server] || needed[peer.Name]
 	}
-	for _, kind := range []string{start.ZooKeeper, start.ZooKeeperForced, start.Etcd, start.Redis} {
+	for _, kind := range []string{start.ZooKeeper, start.ZooKeeperForced, start.ZooKeeperLarge, start.Etcd, start.Redis} {
 		if !kinds[kind] {
 			continue
 		}
@@ -189,7 +190,7 @@ func (s *suite) start(ctx context.Context, root string, r *report) (map[string]*
 		case err == nil:
 			servers[kind] = server
 			r.Versions[kind] = server.Version()
-		case errors.Is(err, start.ErrNotInstalled) && kind != start.ZooKeeper && kind != start.ZooKeeperForced:
+		case errors.Is(err, start.ErrNotInstalled) && (kind == start.Etcd || kind == start.Redis):
 			missing[kind] = err
 		default:
 			return servers, err
@@ -199,7 +200,7 @@ func (s *suite) start(ctx context.Context, root string, r *report) (map[string]*
 	if err != nil {
 		return servers, err
 	}
-	if s.relays, err = places(r.scenarios, servers); err != nil {
+	if err := s.openPlaces(r.scenarios, servers); err != nil {
 		return servers, err
 	}
 	add := func(name, server string, argv []string) error {

@@ -11,8 +11,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-go/holdfast/bench/internal/delay"
-	"github.com/holdfast-go/holdfast/bench/internal/start"
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
@@ -21,15 +19,6 @@ const (
 	oneWay    = time.Millisecond
 	roundTrip = 2 * oneWay
 )
-
-// The places of scenarios that are not at the subject's own server.
-const (
-	far       = "far"        // ZooKeeper behind the delaying relay
-	farForced = "far-forced" // one that forces its log to disk, behind another
-)
-
-// serverAt has the kind of server at a place.
-var serverAt = map[string]string{far: start.ZooKeeper, farForced: start.ZooKeeperForced}
 
 // farNetRounds is the number of rounds of the network scenarios. There are many, and
 // the network makes them steadier than those on the loopback interface.
@@ -178,21 +167,6 @@ func orBest(subject string) string {
 		return "best ZooKeeper peer"
 	}
 	return subject
-}
-
-// place starts the relays of the places that the scenarios need. Those that it returns
-// must be closed, even if there is an error.
-func places(scenarios []scenario, servers map[string]*start.Server) (relays map[string]*delay.Relay, err error) {
-	relays = make(map[string]*delay.Relay)
-	for _, sc := range scenarios {
-		if kind := serverAt[sc.at]; kind != "" && relays[sc.at] == nil {
-			if relays[sc.at], err = delay.Start(servers[kind].Addr(), oneWay); err != nil {
-				delete(relays, sc.at)
-				return relays, err
-			}
-		}
-	}
-	return relays, nil
 }
 
 // trip is the limit for everything: a round trip. To lock is to ask whether a node

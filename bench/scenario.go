@@ -14,6 +14,7 @@ import (
 const (
 	ours       = "holdfast"        // with Release, which does not wait for the server
 	oursUnlock = "holdfast-unlock" // with Unlock, which waits, as all the others do
+	oursAlone  = "holdfast-alone"  // a process for the bulk scenarios only
 	limitCAS   = "cas"
 	limitBare  = "bare"
 	limitRelay = "relay"
@@ -50,7 +51,9 @@ type scenario struct {
 	short    bool   // of microseconds, not of milliseconds: it is measured for half the time
 	setup    bool   // takes long to set up: it gets a longer warm-up, and no warm-up round
 	cold     bool   // gets no warm-up round
-	at       string // the place of its server, if not the subject's own: see serverAt
+	at       string // the place of its server, if not the subject's own
+	// before, if not nil, prepares the job and returns a function that tidies up.
+	before func(work.Job) (after func(), err error)
 }
 
 // The ids of the scenarios that targets and figures refer to.

@@ -15,10 +15,11 @@ import (
 // A suite is one run of the benchmarks.
 type suite struct {
 	programs map[string]*program
-	relays   map[string]*delay.Relay // by place
-	missing  map[string]string       // subjects that are not installed, and why
-	failed   []error                 // of jobs
-	refused  map[string]string       // by scenario and subject: why the subject cannot do it
+	places   map[string]string // addresses
+	relays   []*delay.Relay    // of places
+	missing  map[string]string // subjects that are not installed, and why
+	failed   []error           // of jobs
+	refused  map[string]string // by scenario and subject: why the subject cannot do it
 
 	rounds          int
 	warmup, measure int // milliseconds
@@ -63,6 +64,14 @@ func (s *suite) measureOne(round int, sc scenario, subject string) {
 	if round == warmingUp {
 		j.MeasureMillis /= 2
 	}
+	if sc.before != nil {
+		after, err := sc.before(j)
+		if err != nil {
+			s.failed = append(s.failed, fmt.Errorf("%s: %w", sc.id, err))
+			return
+		}
+		defer after()
+	}
 	r, ok := s.do(p, sc, j)
 	if !ok || round == warmingUp {
 		return
@@ -79,10 +88,11 @@ func (s *suite) measureOne(round int, sc scenario, subject string) {
 func (s *suite) job(sc scenario) work.Job {
 	s.jobs++
 	j := sc.job
-	if relay := s.relays[sc.at]; relay != nil {
-		j.Server = relay.Addr()
-	}
+	j.Server = s.places[sc.at]
 	j.Dir = fmt.Sprintf("/bench/%d", s.jobs)
+	if j.MeasureMillis > 0 { // the scenario knows how long
+		return j
+	}
 	j.WarmupMillis, j.MeasureMillis = s.warmup, s.measure
 	if sc.short {
 		j.WarmupMillis, j.MeasureMillis = s.warmup/2, s.measure/2

@@ -118,6 +118,7 @@ func (m *measured) targets() (all targets) {
 	manyOf("10,000 locks of one process", many(10_000), 0.8)
 	add("10,000 locks of one process", "Workers + 16", "goroutines", false, workers+16, m.values(many(10_000), ours, extra("goroutines")))
 	manyOf("10,000 locks of one process, directories missing", manyUnmade, 0)
+	m.bulkTargets(&all)
 	for _, f := range []struct {
 		state string
 		goal  float64

@@ -16,7 +16,8 @@ import (
 type Relay struct {
 	listener net.Listener
 	server   string
-	delay    time.Duration // minus what the relay itself takes
+	delay    time.Duration // without own
+	own      time.Duration // what the relay itself takes, and its delay does not
 
 	ctx  context.Context // ends with the relay
 	end  context.CancelFunc
@@ -31,7 +32,13 @@ func Start(server string, delay time.Duration) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(server, delay-min(took, delay/4))
+	took = min(took, delay/4)
+	r, err := start(server, delay-took)
+	if err != nil {
+		return nil, err
+	}
+	r.own = took
+	return r, nil
 }
 
 // start starts a relay that does not deduct anything.
@@ -45,6 +52,9 @@ func start(server string, delay time.Duration) (*Relay, error) {
 	r.join.Go(r.accept)
 	return r, nil
 }
+
+// Own returns what of the delay the relay itself takes.
+func (r *Relay) Own() time.Duration { return r.own }
 
 // Addr returns the relay's address, host:port.
 func (r *Relay) Addr() string { return r.listener.Addr().String() }

@@ -28,6 +28,7 @@ var ErrNotInstalled = errors.New("not installed")
 const (
 	ZooKeeper       = "zookeeper"
 	ZooKeeperForced = "zookeeper-forceSync" // which forces its log to disk, its default
+	ZooKeeperLarge  = "zookeeper-large"     // with memory for 500,000 nodes
 	Etcd            = "etcd"
 	Redis           = "redis"
 )
@@ -63,11 +64,14 @@ const startTimeout = 60 * time.Second
 // which leaves only its data. Elsewhere a killed process leaves the server running.
 func Start(ctx context.Context, kind string) (*Server, error) {
 	switch kind {
-	case ZooKeeper, ZooKeeperForced:
+	case ZooKeeper, ZooKeeperForced, ZooKeeperLarge:
 		var opts []realzk.Option
-		what := "ZooKeeper "
-		if kind == ZooKeeperForced {
-			opts, what = append(opts, realzk.ConfigLine("forceSync=yes")), "with forceSync=yes, ZooKeeper "
+		var with string
+		switch kind {
+		case ZooKeeperForced:
+			opts, with = append(opts, realzk.ConfigLine("forceSync=yes")), " with forceSync=yes"
+		case ZooKeeperLarge:
+			opts, with = append(opts, realzk.JavaOption("-Xmx1g")), " with a heap of up to 1 GiB"
 		}
 		p, err := realzk.Run(ctx, opts...)
 		if errors.Is(err, realzk.ErrNotInstalled) {
@@ -76,7 +80,7 @@ func Start(ctx context.Context, kind string) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Server{addr: p.Addr(), version: what + p.Installation().Version, stop: p.Stop}, nil
+		return &Server{addr: p.Addr(), version: "ZooKeeper " + p.Installation().Version + with, stop: p.Stop}, nil
 	case Etcd:
 		return startDaemon(ctx, etcd)
 	case Redis:

@@ -33,6 +33,17 @@ const (
 	// held, and while queued for behind another session. The result is in Extra.
 	Footprint = "footprint"
 
+	// Own: one session, in a process of its own, takes Locks locks, whose directories
+	// exist. It rests for WarmupMillis, and then for MeasureMillis, in which its cost
+	// is measured. Then its connection is cut, and at last it releases the locks. The
+	// results are in Extra.
+	Own = "own"
+
+	// Expire: one session, in a process of its own, queues for Locks locks that another
+	// holds, and then the server ends the session. It asks for a lock that is free at
+	// once, and for another MeasureMillis later. The results are in Extra.
+	Expire = "expire"
+
 	// Reenter: one session holds the lock throughout, and Workers goroutines or
 	// threads repeatedly take and release it again, without the network. If only
 	// the thread that holds a lock can reenter it, each worker has its own lock.
@@ -54,6 +65,13 @@ type Job struct {
 	QueueMillis   int `json:"queueMillis"`   // for Line
 	WarmupMillis  int `json:"warmupMillis"`  // time before the measurement
 	MeasureMillis int `json:"measureMillis"` // time of the measurement
+}
+
+// Limit returns how long the job may take, with what comes before and after the
+// measurement. It includes some time for each lock, which only counts if there are
+// thousands.
+func (j Job) Limit() time.Duration {
+	return j.Length() + Grace + time.Duration(j.Locks)*4*time.Millisecond
 }
 
 // Lock returns the path of lock i.
