@@ -107,6 +107,9 @@ func TestTap(t *testing.T) {
 	if want := grants + 2*(3+1) + 2 - 2; math.Abs(got.Writes-want) > 2 {
 		t.Errorf("%v writes for %v grants, want %v", got.Writes, grants, want)
 	}
+	if got.Lists == 0 || got.Lists >= got.Reads {
+		t.Errorf("%+v: a relay lists, and reads the node ahead", got)
+	}
 	if got.Reads < grants || got.Notifications == 0 || got.Notifications > grants {
 		t.Errorf("%+v for %v grants", got, grants)
 	}
@@ -201,8 +204,8 @@ func TestTargets(t *testing.T) {
 			}
 		}
 	}
-	if n := len(example().figures()); n != 7 {
-		t.Errorf("%d figures, want 7", n)
+	if n := len(example().figures()); n != 8 {
+		t.Errorf("%d figures, want 8", n)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 	"github.com/holdfast-go/holdfast/manager"
@@ -212,19 +213,27 @@ func (h holdfast) expire(ctx context.Context, j work.Job) (r work.Result, err er
 		return r, err
 	}
 	began = time.Now()
-	if r.Extra[atOnceMillis], err = s.lockFree(ctx, j, "at-once"); err != nil {
+	var atOnce, later float64
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		atOnce, err = s.lockFree(gctx, j, "at-once")
+		return err
+	})
+	g.Go(func() (err error) {
+		if err = pause(gctx, time.Duration(j.MeasureMillis)*time.Millisecond); err == nil {
+			later, err = s.lockFree(gctx, j, "later")
+		}
+		return err
+	})
+	g.Go(func() error {
+		err := queued()
+		r.Extra[queuedAgain] = time.Since(began).Seconds()
+		return err
+	})
+	if err := g.Wait(); err != nil {
 		return r, err
 	}
-	if err := pause(ctx, time.Until(began.Add(time.Duration(j.MeasureMillis)*time.Millisecond))); err != nil {
-		return r, err
-	}
-	if r.Extra[laterMillis], err = s.lockFree(ctx, j, "later"); err != nil {
-		return r, err
-	}
-	if err := queued(); err != nil {
-		return r, err
-	}
-	r.Extra[queuedAgain] = time.Since(began).Seconds()
+	r.Extra[atOnceMillis], r.Extra[laterMillis] = atOnce, later
 	runtime.KeepAlive(holds)
 	return r, nil
 }

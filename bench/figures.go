@@ -74,6 +74,11 @@ func (m *measured) figures() []figure {
 		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "grants per second", Log: true},
 	}, all(queuers, contenders, handOver, rate)...)
 
+	add(figure{
+		File: "network.svg", Title: fmt.Sprintf("Hand-over at a round-trip time of %v", roundTrip),
+		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "round trips from grant to grant"},
+	}, all(append(slices.Clone(queuers[:6]), oursUnlock), contenders, func(n int) string { return farHandOver(far, n) }, perTrip)...)
+
 	millis := func(r result) float64 { return 1000 / rate(r) }
 	add(figure{
 		File: "depth.svg", Title: "Time from grant to grant, by length of the queue",

@@ -163,6 +163,7 @@ func (s *suite) countOne(p *program, sc scenario, zooKeeper string) error {
 		"writes":        (seen[1].Writes - seen[0].Writes) / n,
 		"reads":         (seen[1].Reads - seen[0].Reads) / n,
 		"notifications": (seen[1].Notifications - seen[0].Notifications) / n,
+		"lists":         (seen[1].Lists - seen[0].Lists) / n,
 	}}
 	s.got.add(sc.id, p.name, r)
 	fmt.Fprintf(s.log, "counted       %-36s %-16s %v\n", sc.id, p.name, r.Extra)
