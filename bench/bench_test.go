@@ -245,6 +245,34 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The goals of the last run are printed from its results.
+func TestPrintGoals(t *testing.T) {
+	dir := t.TempDir()
+	remarks := filepath.Join(dir, "remarks.md")
+	if err := os.WriteFile(remarks, []byte("## Remarks\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := newMeasured()
+	m.add(reenter(1), ours, result{Entries: 100, Seconds: 1, Allocs: 1})
+	m.add(reenter(1), limitCAS, result{Entries: 200, Seconds: 1})
+	r := &report{Machine: "2 CPUs", measured: m, Targets: m.targets()}
+	if err := r.write(dir, remarks); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := printGoals(&out, dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{r.table(true), "1 goals are met, 1 are not, ", " were not measured", "2 CPUs"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, &out)
+		}
+	}
+	if err := printGoals(&out, filepath.Join(dir, "other")); err == nil {
+		t.Error("no error without results")
+	}
+}
+
 func TestNumber(t *testing.T) {
 	for v, want := range map[float64]string{
 		1234567: "1,234,567", 1000: "1,000", 999.4: "999", 99.94: "99.9", 1.234: "1.23", 0.0123: "0.01", 0.00123: "0.0012", 0.0005: "0.0005", 0: "0",

@@ -4,7 +4,8 @@
 // the same work and in the same run:
 //
 //	go run ./bench                  # everything: some minutes
-//	go run ./bench -only hand-over  # a part of it
+//	go run ./bench -only hand-over  # a part of it: see -help
+//	go run ./bench -goals           # print the goals, and what the last run measured
 //
 // It starts servers on free ports of 127.0.0.1 (ZooKeeper, and etcd and Redis if
 // they are installed), builds and starts the subjects (see package work), and
@@ -75,6 +76,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, network, queue, readers, shared, many, bulk, footprint, requests")
 		rounds  = flags.Int("rounds", 5, "how often each scenario is measured")
 		measure = flags.Duration("measure", 600*time.Millisecond, "how long each measurement takes")
+		goals   = flags.Bool("goals", false, "print the goals with what the last run measured, from results.json in bench or in the directory of -out, and measure nothing")
 		out     = flags.String("out", "", "`directory` for RESULTS.md, results.json and the plots; by default bench, or with -only none")
 	)
 	if err := flags.Parse(args); err != nil {
@@ -100,6 +102,12 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		return err
 	}
 	rest := time.Minute // of a process with 100,000 locks
+	if *goals {
+		if *out == "" {
+			*out = filepath.Join(root, "bench")
+		}
+		return printGoals(stdout, *out)
+	}
 	var parts []string
 	if *some != "" {
 		parts = strings.Split(*some, ",")

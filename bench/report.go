@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -77,6 +78,22 @@ func (r *report) write(dir, remarks string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(r.markdown()+"\n"+string(said)), 0o644)
+}
+
+// printGoals prints the table of the targets in dir/results.json.
+func printGoals(out io.Writer, dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "results.json"))
+	if err != nil {
+		return err
+	}
+	var r report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, "results.json"), err)
+	}
+	met, missed, missing := r.Targets.tally()
+	_, err = fmt.Fprintf(out, "%s\n%d goals are met, %d are not, %d were not measured; %s, %s\n",
+		r.table(true), met, missed, missing, r.Began.UTC().Format("2 January 2006 15:04"), r.Machine)
+	return err
 }
 
 // markdown returns the generated part of RESULTS.md.

@@ -52,6 +52,22 @@ func (t *targets) add(what, against, unit string, atLeast bool, goal float64, va
 	*t = append(*t, r)
 }
 
+// tally counts the targets with a goal.
+func (t targets) tally() (met, missed, missing int) {
+	for _, r := range t {
+		switch {
+		case r.Goal == 0:
+		case r.Missing != "":
+			missing++
+		case r.met() == "yes":
+			met++
+		default:
+			missed++
+		}
+	}
+	return met, missed, missing
+}
+
 // costOf compares one of Holdfast's subjects with another in a scenario.
 func (t *targets) costOf(m *measured, what, scenario, us, subject string, goal float64) {
 	t.add(what, orBest(subject), "× the cost", false, goal, m.ratios(scenario, subject, scenario, us))
