@@ -58,7 +58,7 @@ func bulk(rest time.Duration) []scenario {
 	expire.MeasureMillis = int(askLater.Milliseconds())
 	return []scenario{
 		{
-			id: bulkOwn, what: fmt.Sprintf("one process takes 100,000 locks whose directories exist, rests for %v, loses its connection, and releases the locks", rest),
+			id: bulkOwn, what: fmt.Sprintf("one process takes 100,000 locks whose directories exist, rests for %.0f s, loses its connection, and releases the locks", rest.Seconds()),
 			job: own, subjects: []string{oursAlone}, rounds: 1, cold: true, at: large,
 			before: func(j work.Job) (func(), error) { return ahead(j, false) },
 		},
@@ -150,7 +150,6 @@ func (h holdfast) own(ctx context.Context, j work.Job) (r work.Result, err error
 	if err := pause(ctx, time.Duration(j.WarmupMillis)*time.Millisecond); err != nil {
 		return r, err
 	}
-	runtime.GC() // of what taking them left: at rest, it would be an event of its own
 	requests, processor, began := meter.requests.Load(), processorTime(), time.Now()
 	if err := pause(ctx, time.Duration(j.MeasureMillis)*time.Millisecond); err != nil {
 		return r, err

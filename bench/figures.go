@@ -75,8 +75,8 @@ func (m *measured) figures() []figure {
 	}, all(queuers, contenders, handOver, rate)...)
 
 	add(figure{
-		File: "network.svg", Title: fmt.Sprintf("Hand-over at a round-trip time of %v", roundTrip),
-		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "round trips from grant to grant"},
+		File: "network.svg", Title: "Hand-over " + atTrip,
+		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "round trips from grant to grant", Log: true},
 	}, all(append(slices.Clone(queuers[:6]), oursUnlock), contenders, func(n int) string { return farHandOver(far, n) }, perTrip)...)
 
 	millis := func(r result) float64 { return 1000 / rate(r) }

@@ -18,6 +18,7 @@ import (
 const (
 	oneWay    = time.Millisecond
 	roundTrip = 2 * oneWay
+	atTrip    = "at a round-trip time of 2 ms"
 )
 
 // farNetRounds is the number of rounds of the network scenarios. There are many, and
@@ -64,9 +65,9 @@ func network() (all []scenario) {
 	}
 	where := func(place string) string {
 		if place == farForced {
-			return fmt.Sprintf("at a round-trip time of %v, to a server that forces its log to disk", roundTrip)
+			return atTrip + ", to a server that forces its log to disk"
 		}
-		return fmt.Sprintf("at a round-trip time of %v", roundTrip)
+		return atTrip
 	}
 	addHandOver := func(place string, n int, subjects ...string) {
 		add(scenario{

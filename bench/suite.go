@@ -144,7 +144,7 @@ func (s *suite) count(ctx context.Context, scenarios []scenario, zooKeeper strin
 func (s *suite) countOne(p *program, sc scenario, zooKeeper string) error {
 	var grants [2]float64
 	var seen [2]traffic
-	for i, millis := range []int{s.measure / 2, 2 * s.measure} {
+	for i, millis := range []int{s.measure / 3, 3 * s.measure / 2} {
 		t, err := tapped(zooKeeper)
 		if err != nil {
 			return err
