@@ -188,8 +188,32 @@ func TestTargets(t *testing.T) {
 		case strings.Contains(r.Name, "1,000 sessions") && r.Value.Median == 1: // compared with its own rate
 		case want != 0 && r.Value.Median != want:
 			t.Errorf("%s, against %s: got %v %s, want %v", r.Name, r.Against, r.Value, r.Unit, want)
+		case r.Unit == "round trips" && strings.HasPrefix(r.Name, "hand-over") && r.Value.Median != 2.5: // 5 ms
+			t.Errorf("%s: %v, want 2.5 %s", r.Name, r.Value, r.Unit)
+		case r.Unit == "round trips" && strings.HasPrefix(r.Name, "from Unlock") && r.Value.Median != 0.001: // 2 µs
+			t.Errorf("%s: %v, want 0.001 %s", r.Name, r.Value, r.Unit)
 		case r.Name == "memory of a lock, queued" && r.met() != "NO", r.Name == "memory of a lock, held" && r.met() != "yes":
 			t.Errorf("%s: %v, met: %s", r.Name, r.Value, r.met())
+		}
+	}
+	// A grant that lists the queue may take longer if the queue is longer.
+	for lists, goal := range map[float64]float64{0: 1.3, 1: 2} {
+		m := newMeasured()
+		m.add(requests(100), ours, result{Extra: map[string]float64{"lists": lists}})
+		for _, r := range m.targets() {
+			if r.Name == "hand-over with 1,000 sessions in the queue" && r.Goal != goal {
+				t.Errorf("with %v lists per grant, the goal is %v, want %v", lists, r.Goal, goal)
+			}
+		}
+	}
+	// Hold.Err is given as long as two looks at a slow clock.
+	for nanos, goal := range map[int64]float64{10: 40, 100: 200} {
+		m := newMeasured()
+		m.add(reenter(1), limitClock, result{Entries: 1e9 / nanos, Seconds: 1})
+		for _, r := range m.targets() {
+			if strings.HasPrefix(r.Name, "Hold.Err") && r.Goal != goal {
+				t.Errorf("with a clock of %v ns, the goal is %v, want %v", nanos, r.Goal, goal)
+			}
 		}
 	}
 	for _, r := range newMeasured().targets() {

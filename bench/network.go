@@ -47,8 +47,8 @@ func farLine(place string, waiting int) string {
 // lines has the numbers of contenders that wait behind the holder.
 var lines = []int{2, 9}
 
-// forced has the numbers of contenders that are also measured with a server that
-// forces its log to disk.
+// The numbers of contenders that are also measured with a server that forces its log
+// to disk.
 const (
 	forcedContenders = 8
 	forcedLine       = 9
@@ -114,17 +114,13 @@ func gapTrips(r result) float64 { return wait(.5)(r) / 1e6 / roundTrip.Seconds()
 
 // networkTargets adds the targets of the network scenarios.
 func (m *measured) networkTargets(t *targets) {
-	const unit = "round trips"
-	t.add("one read at RTT 2 ms", "bound", unit, false, 0, m.values(farTrip, limitTrip, perTrip))
+	t.add("one read at RTT 2 ms", "bound", "round trips", false, 0, m.values(farTrip, limitTrip, perTrip))
 	for _, n := range contenders {
-		goal := map[int]float64{2: 1.75}[n]
-		ahead := 1.5 // times the best peer's rate
-		if goal == 0 {
-			goal = 1.55
-		} else {
-			ahead = 0
+		trips, ahead := 1.55, 1.5 // round trips, and times the best peer's rate
+		if n == 2 {
+			trips, ahead = 1.75, 0
 		}
-		m.farHandOvers(t, far, n, goal, ahead)
+		m.farHandOvers(t, far, n, trips, ahead)
 	}
 	for _, n := range lines {
 		m.farLines(t, far, n, 1.8, 0.65)
@@ -136,23 +132,27 @@ func (m *measured) networkTargets(t *targets) {
 	m.farLines(t, farForced, forcedLine, 0, 0)
 }
 
-func (m *measured) farHandOvers(t *targets, place string, n int, goal, ahead float64) {
+// farHandOvers adds the targets of hand-overs between n processes: a bound in round
+// trips, and a multiple of the best peer's rate.
+func (m *measured) farHandOvers(t *targets, place string, n int, trips, ahead float64) {
 	id := farHandOver(place, n)
 	for _, by := range []struct{ subject, name string }{{ours, "Release"}, {oursUnlock, "Unlock"}} {
 		what := fmt.Sprintf("hand-over between %d processes at RTT 2 ms%s, %s", n, disk(place), by.name)
-		t.add(what, "bound", "round trips", false, goal, m.values(id, by.subject, perTrip))
+		t.add(what, "bound", "round trips", false, trips, m.values(id, by.subject, perTrip))
 		best := m.best(id, onZooKeeper)
 		t.add(what, orBest(best), "× the rate", true, ahead, m.ratios(id, by.subject, id, best))
 	}
 }
 
-func (m *measured) farLines(t *targets, place string, n int, goal, ahead float64) {
+// farLines adds the targets of the time from Unlock to the next grant with n in line: a
+// bound in round trips, and a fraction of the best peer's time.
+func (m *measured) farLines(t *targets, place string, n int, trips, fraction float64) {
 	id := farLine(place, n)
 	what := fmt.Sprintf("from Unlock to the next grant at RTT 2 ms%s, %d in line", disk(place), n)
 	gaps := m.values(id, oursUnlock, gapTrips)
-	t.add(what, "bound", "round trips", false, goal, slices.Clone(gaps))
+	t.add(what, "bound", "round trips", false, trips, slices.Clone(gaps))
 	best := m.least(id, onZooKeeper, gapTrips)
-	t.add(what, orBest(best), "× the time", false, ahead, quotients(gaps, m.values(id, best, gapTrips)))
+	t.add(what, orBest(best), "× the time", false, fraction, quotients(gaps, m.values(id, best, gapTrips)))
 }
 
 func disk(place string) string {
