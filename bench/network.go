@@ -21,10 +21,6 @@ const (
 	atTrip    = "at a round-trip time of 2 ms"
 )
 
-// farNetRounds is the number of rounds of the network scenarios. There are many, and
-// the network makes them steadier than those on the loopback interface.
-const farNetRounds = 3
-
 // The ids of the network scenarios. A place other than far is part of them.
 const (
 	farTrip = "network/round-trip"
@@ -57,7 +53,7 @@ const (
 // network returns the scenarios with a delay between the clients and the server.
 func network() (all []scenario) {
 	add := func(sc scenario) {
-		sc.rounds, sc.cold = farNetRounds, true
+		sc.cold = true
 		if sc.at == "" {
 			sc.at = far
 		}
