@@ -111,7 +111,7 @@ bench-smoke: ## run every Go benchmark once, to see that it works
 	go test -run '^$$' -bench . -benchtime 1x -timeout $(TIMEOUT) $(PKG)
 
 .PHONY: bench
-bench: ## measure Holdfast, its limits and other locks on real servers, for bench/RESULTS.md; some minutes
+bench: ## measure Holdfast, its limits and other locks on real servers, for bench/RESULTS.md; some 10 minutes
 	go run ./bench
 
 .PHONY: test-kazoo

@@ -40,10 +40,19 @@ func TestSubjects(t *testing.T) {
 		{ours, work.Job{Work: work.Contend, Sessions: 2, Workers: 2, Locks: 1}},
 		{ours, work.Job{Work: work.Contend, Sessions: 2, Workers: 2, Locks: 2, Read: true}},
 		{oursUnlock, work.Job{Work: work.Contend, Sessions: 2, Workers: 1, Locks: 1}},
+		{ours, work.Job{Work: work.Line, Sessions: 3, Locks: 1, HoldMicros: 1000, QueueMillis: 10}},
+		{limitTrip, work.Job{Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1}},
 		{limitRelay, work.Job{Work: work.Contend, Sessions: 3, Workers: 1, Locks: 1}},
 		{limitBare, work.Job{Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1}},
 		{ours, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
+		{oursLock, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
+		{oursDo, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
+		{oursErr, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
 		{limitCAS, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
+		{limitRWMutex, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
+		{limitMutex, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
+		{limitSemaphore, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
+		{limitClock, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
 		{ours, work.Job{Work: work.Many, Locks: 20}},
 		{ours, work.Job{Work: work.Many, Locks: 20, Made: true}},
 		{limitBare, work.Job{Work: work.Many, Locks: 20}},
@@ -67,6 +76,7 @@ func TestSubjects(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	for subject, job := range map[string]work.Job{
 		limitCAS:   {Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1},
+		limitMutex: {Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1},
 		limitBare:  {Work: work.Reenter, Workers: 1, Locks: 1},
 		limitRelay: {Work: work.Many, Locks: 1},
 		ours:       {Work: "juggle"},
@@ -96,6 +106,9 @@ func TestTap(t *testing.T) {
 	got, grants := tap.counted(), float64(r.Total)
 	if want := grants + 2*(3+1) + 2 - 2; math.Abs(got.Writes-want) > 2 {
 		t.Errorf("%v writes for %v grants, want %v", got.Writes, grants, want)
+	}
+	if got.Lists == 0 || got.Lists >= got.Reads {
+		t.Errorf("%+v: a relay lists, and reads the node ahead", got)
 	}
 	if got.Reads < grants || got.Notifications == 0 || got.Notifications > grants {
 		t.Errorf("%+v for %v grants", got, grants)
@@ -149,11 +162,11 @@ func TestMet(t *testing.T) {
 // every scenario, but 200 for Holdfast.
 func example() *measured {
 	m := newMeasured()
-	for _, c := range append(scenarios(), counted()...) {
+	for _, c := range slices.Concat(scenarios(), network(), bulk(time.Minute), counted()) {
 		for _, s := range c.subjects {
 			r := result{
 				Entries: 100, Seconds: 1, Waits: []float64{1, 2, 3000},
-				Extra: map[string]float64{"writes": 1, "reads": 2, "notifications": 1, "goroutines": 40, "idle": 200, "held": 900, "queued": 1100},
+				Extra: map[string]float64{"writes": 1, "reads": 2, "notifications": 1, "goroutines": 40, "idle": 200, "held": 800, "queued": 1101},
 			}
 			if s == ours || s == oursUnlock {
 				r.Entries = 200
@@ -169,14 +182,38 @@ func example() *measured {
 // figure names is measured.
 func TestTargets(t *testing.T) {
 	for _, r := range example().targets() {
-		switch want := map[string]float64{"× the rate": 2, "× the cost": .5}[r.Unit]; {
+		switch want := map[string]float64{"× the rate": 2, "× the cost": .5, "× the time": 1}[r.Unit]; {
 		case r.Missing != "":
 			t.Errorf("%s, against %s: %s", r.Name, r.Against, r.Missing)
 		case strings.Contains(r.Name, "1,000 sessions") && r.Value.Median == 1: // compared with its own rate
 		case want != 0 && r.Value.Median != want:
 			t.Errorf("%s, against %s: got %v %s, want %v", r.Name, r.Against, r.Value, r.Unit, want)
+		case r.Unit == "round trips" && strings.HasPrefix(r.Name, "hand-over") && r.Value.Median != 2.5: // 5 ms
+			t.Errorf("%s: %v, want 2.5 %s", r.Name, r.Value, r.Unit)
+		case r.Unit == "round trips" && strings.HasPrefix(r.Name, "from Unlock") && r.Value.Median != 0.001: // 2 µs
+			t.Errorf("%s: %v, want 0.001 %s", r.Name, r.Value, r.Unit)
 		case r.Name == "memory of a lock, queued" && r.met() != "NO", r.Name == "memory of a lock, held" && r.met() != "yes":
 			t.Errorf("%s: %v, met: %s", r.Name, r.Value, r.met())
+		}
+	}
+	// A grant that lists the queue may take longer if the queue is longer.
+	for lists, goal := range map[float64]float64{0: 1.3, 1: 2} {
+		m := newMeasured()
+		m.add(requests(100), ours, result{Extra: map[string]float64{"lists": lists}})
+		for _, r := range m.targets() {
+			if r.Name == "hand-over with 1,000 sessions in the queue" && r.Goal != goal {
+				t.Errorf("with %v lists per grant, the goal is %v, want %v", lists, r.Goal, goal)
+			}
+		}
+	}
+	// Hold.Err is given as long as two looks at a slow clock.
+	for nanos, goal := range map[int64]float64{10: 40, 100: 200} {
+		m := newMeasured()
+		m.add(reenter(1), limitClock, result{Entries: 1e9 / nanos, Seconds: 1})
+		for _, r := range m.targets() {
+			if strings.HasPrefix(r.Name, "Hold.Err") && r.Goal != goal {
+				t.Errorf("with a clock of %v ns, the goal is %v, want %v", nanos, r.Goal, goal)
+			}
 		}
 	}
 	for _, r := range newMeasured().targets() {
@@ -191,8 +228,8 @@ func TestTargets(t *testing.T) {
 			}
 		}
 	}
-	if n := len(example().figures()); n != 7 {
-		t.Errorf("%d figures, want 7", n)
+	if n := len(example().figures()); n != 8 {
+		t.Errorf("%d figures, want 8", n)
 	}
 }
 
@@ -211,7 +248,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, wants := range map[string][]string{
-		"RESULTS.md":   {"| hand-over between 8 processes | relay | 2.00 × the rate | ≥ 0.90 | yes |", "not measured: install it", "kazoo: it cannot.", "| holdfast | 200 (200 – 200) | 5 ms |", "As expected.", "](throughput.svg)"},
+		"RESULTS.md":   {"| hand-over between 8 processes | relay | 2.00 × the rate | ≥ 1.00 | yes |", "not measured: install it", "kazoo: it cannot.", "| holdfast | 200 (200 – 200) | 5 ms |", "As expected.", "](throughput.svg)"},
 		"results.json": {`"p99": 3000`, `"etcd": "install it"`, `"entries": 200`},
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, file))
@@ -227,8 +264,36 @@ func TestReport(t *testing.T) {
 			t.Logf("%s", text)
 		}
 	}
-	if table := r.table(); !strings.Contains(table, "hand-over between 8 processes") {
+	if table := r.table(true); !strings.Contains(table, "hand-over between 8 processes") {
 		t.Errorf("the table is %s", table)
+	}
+}
+
+// The goals of the last run are printed from its results.
+func TestPrintGoals(t *testing.T) {
+	dir := t.TempDir()
+	remarks := filepath.Join(dir, "remarks.md")
+	if err := os.WriteFile(remarks, []byte("## Remarks\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := newMeasured()
+	m.add(reenter(1), ours, result{Entries: 100, Seconds: 1, Allocs: 1})
+	m.add(reenter(1), limitCAS, result{Entries: 200, Seconds: 1})
+	r := &report{Machine: "2 CPUs", measured: m, Targets: m.targets()}
+	if err := r.write(dir, remarks); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := printGoals(&out, dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{r.table(true), "1 goals are met, 1 are not, ", " were not measured", "2 CPUs"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, &out)
+		}
+	}
+	if err := printGoals(&out, filepath.Join(dir, "other")); err == nil {
+		t.Error("no error without results")
 	}
 }
 

@@ -74,6 +74,11 @@ func (m *measured) figures() []figure {
 		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "grants per second", Log: true},
 	}, all(queuers, contenders, handOver, rate)...)
 
+	add(figure{
+		File: "network.svg", Title: "Hand-over " + atTrip,
+		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "round trips from grant to grant", Log: true},
+	}, all(append(slices.Clone(queuers[:6]), oursUnlock), contenders, func(n int) string { return farHandOver(far, n) }, perTrip)...)
+
 	millis := func(r result) float64 { return 1000 / rate(r) }
 	add(figure{
 		File: "depth.svg", Title: "Time from grant to grant, by length of the queue",
@@ -105,7 +110,6 @@ func (m *measured) figures() []figure {
 		X: axis{Label: "locks", Log: true}, Y: axis{Label: "microseconds per lock"},
 	}, all([]string{ours, limitBare}, manyLocks, many, perLock)...)
 
-	nanos := func(r result) float64 { return 1e9 / rate(r) }
 	add(figure{
 		File: "word.svg", Title: "Goroutines that take and release a lock that their process holds",
 		X: axis{Label: "goroutines on one word", Log: true}, Y: axis{Label: "nanoseconds per pair"},

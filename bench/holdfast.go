@@ -17,13 +17,31 @@ import (
 // holdfast is Holdfast as a subject. Each session is a Manager.
 type holdfast struct {
 	wait bool // Unlock waits until the node is deleted, as the peers' does
+	pair pair // of Reenter
 }
 
+// A pair is what the work Reenter measures.
+type pair int
+
+const (
+	acquireRelease pair = iota
+	lockRelease
+	do
+	checkErr // of one hold, throughout
+)
+
 func (h holdfast) Version() string {
-	if h.wait {
+	switch {
+	case h.wait:
 		return "Holdfast, Lock and Unlock"
+	case h.pair == lockRelease:
+		return "Holdfast, Lock and Release of a held lock"
+	case h.pair == do:
+		return "Holdfast, Do of a held lock"
+	case h.pair == checkErr:
+		return "Holdfast, Hold.Err of a held lock"
 	}
-	return "Holdfast, Lock and Release"
+	return "Holdfast, Lock and Release, and Acquire and Release of a held lock"
 }
 
 func (h holdfast) Open(ctx context.Context, server string) (work.Session, error) {
@@ -35,12 +53,13 @@ func (h holdfast) Open(ctx context.Context, server string) (work.Session, error)
 	if err != nil {
 		return nil, err
 	}
-	return &holdfastSession{m: m, wait: h.wait}, nil
+	return &holdfastSession{m: m, wait: h.wait, pair: h.pair}, nil
 }
 
 type holdfastSession struct {
 	m         *manager.Manager
 	wait      bool
+	pair      pair
 	reentered []*manager.Lock
 }
 
@@ -95,15 +114,51 @@ func (s *holdfastSession) Reenter(ctx context.Context, p string, read bool) (pai
 	if err != nil {
 		return nil, nil, err
 	}
-	background := context.Background()
 	s.reentered = append(s.reentered, l)
-	pairs = func(n int) error {
+	return s.pair.of(l, h), func() error { h.Release(); return nil }, nil
+}
+
+// of returns a function that does n pairs on a lock that h holds.
+func (p pair) of(l *manager.Lock, h manager.Hold) func(n int) error {
+	ctx := context.Background()
+	switch p {
+	case lockRelease:
+		return func(n int) error {
+			for range n {
+				again, err := l.Lock(ctx)
+				if err != nil {
+					return err
+				}
+				again.Release()
+			}
+			return nil
+		}
+	case do:
+		nothing := func(context.Context, manager.Hold) error { return nil }
+		return func(n int) error {
+			for range n {
+				if err := l.Do(ctx, nothing); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	case checkErr:
+		return func(n int) error {
+			for range n {
+				if err := h.Err(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	return func(n int) error {
 		for range n {
-			l.Acquire(background).Release()
+			l.Acquire(ctx).Release()
 		}
 		return h.Err()
 	}
-	return pairs, func() error { h.Release(); return nil }, nil
 }
 
 // Lost returns how many races were lost on the locks of Reenter.
@@ -118,15 +173,19 @@ func (s *holdfastSession) Lost() (n uint64) {
 	return n
 }
 
-// Do does Many and Footprint.
+// Do does Many, Footprint, Own and Expire.
 func (h holdfast) Do(ctx context.Context, j work.Job) (work.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, j.Limit())
 	defer cancel()
 	switch j.Work {
 	case work.Many:
 		return h.many(ctx, j)
 	case work.Footprint:
 		return h.footprint(ctx, j)
+	case work.Own:
+		return h.own(ctx, j)
+	case work.Expire:
+		return h.expire(ctx, j)
 	}
 	return work.Result{}, fmt.Errorf("%w: work %q", work.ErrUnsupported, j.Work)
 }

@@ -4,7 +4,8 @@
 // the same work and in the same run:
 //
 //	go run ./bench                  # everything: some minutes
-//	go run ./bench -only hand-over  # a part of it
+//	go run ./bench -only hand-over  # a part of it: see -help
+//	go run ./bench -goals           # print the goals, and what the last run measured
 //
 // It starts servers on free ports of 127.0.0.1 (ZooKeeper, and etcd and Redis if
 // they are installed), builds and starts the subjects (see package work), and
@@ -27,6 +28,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,11 +38,20 @@ import (
 
 // builtIn has the subjects that this program can run as.
 var builtIn = map[string]work.Subject{
-	ours:       holdfast{},
-	oursUnlock: holdfast{wait: true},
-	limitCAS:   cas{},
-	limitBare:  bare{},
-	limitRelay: relay{},
+	ours:           holdfast{},
+	oursUnlock:     holdfast{wait: true},
+	oursAlone:      holdfast{},
+	oursLock:       holdfast{pair: lockRelease},
+	oursDo:         holdfast{pair: do},
+	oursErr:        holdfast{pair: checkErr},
+	limitCAS:       cas{},
+	limitBare:      bare{},
+	limitRelay:     relay{},
+	limitTrip:      trip{},
+	limitRWMutex:   locals[limitRWMutex],
+	limitMutex:     locals[limitMutex],
+	limitSemaphore: locals[limitSemaphore],
+	limitClock:     locals[limitClock],
 }
 
 func main() {
@@ -62,9 +73,10 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	flags.SetOutput(stderr)
 	var (
 		subject = flags.String("subject", "", "run as this subject, which reads jobs and writes results; for internal use")
-		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, queue, readers, shared, many, footprint, requests")
-		rounds  = flags.Int("rounds", 5, "how often each scenario is measured")
+		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, network, queue, readers, shared, many, bulk, footprint, requests")
+		rounds  = flags.Int("rounds", 3, "how often each scenario is measured, at most")
 		measure = flags.Duration("measure", 600*time.Millisecond, "how long each measurement takes")
+		goals   = flags.Bool("goals", false, "print the goals with what the last run measured, from results.json in bench or in the directory of -out, and measure nothing")
 		out     = flags.String("out", "", "`directory` for RESULTS.md, results.json and the plots; by default bench, or with -only none")
 	)
 	if err := flags.Parse(args); err != nil {
@@ -89,13 +101,21 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if err != nil {
 		return err
 	}
+	rest := time.Minute // of a process with 100,000 locks
+	if *goals {
+		if *out == "" {
+			*out = filepath.Join(root, "bench")
+		}
+		return printGoals(stdout, *out)
+	}
 	var parts []string
 	if *some != "" {
 		parts = strings.Split(*some, ",")
+		rest /= 4
 	} else if *out == "" {
 		*out = filepath.Join(root, "bench")
 	}
-	scenarios, tap := only(scenarios(), parts), only(counted(), parts)
+	scenarios, tap := only(slices.Concat(scenarios(), network(), bulk(rest)), parts), only(counted(), parts)
 	if len(scenarios)+len(tap) == 0 {
 		return fmt.Errorf("no scenario has %q in its name: see -help", *some)
 	}
@@ -113,6 +133,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	}
 	servers, err := s.start(ctx, root, r)
 	defer func() {
+		s.closePlaces()
 		for _, p := range s.programs {
 			_ = p.end() // its results have arrived
 		}
@@ -135,7 +156,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	for _, err := range s.failed {
 		r.Failed = append(r.Failed, err.Error())
 	}
-	fmt.Fprintf(stdout, "\n%s", r.table())
+	fmt.Fprintf(stdout, "\n%s", r.table(*some == ""))
 	for name, why := range s.missing {
 		fmt.Fprintf(stdout, "not measured: %s: %s\n", name, why)
 	}
@@ -152,18 +173,32 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	return errors.Join(s.failed...)
 }
 
-// start starts the servers and the subjects. It records what is not installed, and
-// requires only ZooKeeper. It returns the servers it has started even on error.
+// start starts the servers, relays and subjects that the report's scenarios need. It
+// records what is not installed, and requires only ZooKeeper. It returns the servers it
+// has started even on error.
 func (s *suite) start(ctx context.Context, root string, r *report) (map[string]*start.Server, error) {
 	servers := make(map[string]*start.Server)
 	missing := make(map[string]error)
-	for _, kind := range []string{start.ZooKeeper, start.Etcd, start.Redis} {
+	needed, kinds := make(map[string]bool), map[string]bool{start.ZooKeeper: true}
+	for _, sc := range r.scenarios {
+		kinds[placeOf[sc.at].kind] = true
+		for _, subject := range sc.subjects {
+			needed[subject] = true
+		}
+	}
+	for _, peer := range start.Peers() {
+		kinds[peer.Server] = kinds[peer.Server] || needed[peer.Name]
+	}
+	for _, kind := range []string{start.ZooKeeper, start.ZooKeeperForced, start.ZooKeeperLarge, start.Etcd, start.Redis} {
+		if !kinds[kind] {
+			continue
+		}
 		server, err := start.Start(ctx, kind)
 		switch {
 		case err == nil:
 			servers[kind] = server
 			r.Versions[kind] = server.Version()
-		case errors.Is(err, start.ErrNotInstalled) && kind != start.ZooKeeper:
+		case errors.Is(err, start.ErrNotInstalled) && (kind == start.Etcd || kind == start.Redis):
 			missing[kind] = err
 		default:
 			return servers, err
@@ -171,6 +206,9 @@ func (s *suite) start(ctx context.Context, root string, r *report) (map[string]*
 	}
 	self, err := os.Executable()
 	if err != nil {
+		return servers, err
+	}
+	if err := s.openPlaces(r.scenarios, servers); err != nil {
 		return servers, err
 	}
 	add := func(name, server string, argv []string) error {
@@ -183,11 +221,17 @@ func (s *suite) start(ctx context.Context, root string, r *report) (map[string]*
 		return nil
 	}
 	for name := range builtIn {
+		if !needed[name] {
+			continue
+		}
 		if err := add(name, servers[start.ZooKeeper].Addr(), []string{self, "-subject", name}); err != nil {
 			return servers, err
 		}
 	}
 	for _, peer := range start.Peers() {
+		if !needed[peer.Name] {
+			continue
+		}
 		err := missing[peer.Server]
 		var argv []string
 		if err == nil {

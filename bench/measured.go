@@ -32,6 +32,9 @@ func (m *measured) add(scenario, subject string, r result) {
 // rate returns the entries per second.
 func rate(r result) float64 { return float64(r.Entries) / r.Seconds }
 
+// nanos returns the nanoseconds per entry, of one worker.
+func nanos(r result) float64 { return 1e9 / rate(r) }
+
 // allocs returns the allocations per pair.
 func allocs(r result) float64 { return r.Allocs }
 
@@ -60,23 +63,33 @@ func (m *measured) values(scenario, subject string, of func(result) float64) []f
 	return values
 }
 
+// quotients divides the values of two figures, round by round.
+func quotients(a, b []float64) []float64 {
+	q := make([]float64, min(len(a), len(b)))
+	for i := range q {
+		q[i] = a[i] / b[i]
+	}
+	return q
+}
+
 // ratios returns, for each round, the rate of a subject in a scenario divided by
 // that of subject2 in scenario2 in the same round.
 func (m *measured) ratios(scenario, subject, scenario2, subject2 string) []float64 {
-	a, b := m.values(scenario, subject, rate), m.values(scenario2, subject2, rate)
-	ratios := make([]float64, min(len(a), len(b)))
-	for i := range ratios {
-		ratios[i] = a[i] / b[i]
-	}
-	return ratios
+	return quotients(m.values(scenario, subject, rate), m.values(scenario2, subject2, rate))
 }
 
 // best returns the subject with the highest median rate, or "" if none was measured.
-func (m *measured) best(scenario string, subjects []string) (best string) {
-	var most float64
+func (m *measured) best(scenario string, subjects []string) string {
+	return m.least(scenario, subjects, func(r result) float64 { return -rate(r) })
+}
+
+// least returns the subject with the lowest median of a figure, or "" if none was
+// measured.
+func (m *measured) least(scenario string, subjects []string, of func(result) float64) (best string) {
+	least := math.Inf(1)
 	for _, s := range subjects {
-		if median := over(m.values(scenario, s, rate)).Median; median > most {
-			best, most = s, median
+		if median := over(m.values(scenario, s, of)).Median; median < least {
+			best, least = s, median
 		}
 	}
 	return best

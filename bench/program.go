@@ -61,7 +61,7 @@ func (p *program) do(j work.Job) (work.Result, error) {
 	if err != nil {
 		return work.Result{}, err
 	}
-	limit := time.AfterFunc(j.Length()+2*work.Grace, func() { _ = p.cmd.Process.Kill() })
+	limit := time.AfterFunc(j.Limit()+work.Grace, func() { _ = p.cmd.Process.Kill() })
 	defer limit.Stop()
 	var r work.Result
 	if _, err = p.in.Write(append(line, '\n')); err == nil {

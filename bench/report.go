@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
 // A report is the result of a run.
@@ -25,7 +28,7 @@ type report struct {
 	Refused   map[string]string `json:"refused"`  // what subjects cannot do
 	Failed    []string          `json:"failed"`
 	Rounds    int               `json:"rounds"`
-	Targets   []target          `json:"targets"`
+	Targets   targets           `json:"targets"`
 	*measured `json:"-"`
 	Results   map[string]map[string][]figuresOf `json:"results"` // by scenario, subject and round
 
@@ -75,6 +78,22 @@ func (r *report) write(dir, remarks string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(r.markdown()+"\n"+string(said)), 0o644)
+}
+
+// printGoals prints the table of the targets in dir/results.json.
+func printGoals(out io.Writer, dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "results.json"))
+	if err != nil {
+		return err
+	}
+	var r report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, "results.json"), err)
+	}
+	met, missed, missing := r.Targets.tally()
+	_, err = fmt.Fprintf(out, "%s\n%d goals are met, %d are not, %d were not measured; %s, %s\n",
+		r.table(true), met, missed, missing, r.Began.UTC().Format("2 January 2006 15:04"), r.Machine)
+	return err
 }
 
 // markdown returns the generated part of RESULTS.md.
@@ -130,6 +149,10 @@ func hasExtra(got map[string][]result) bool {
 
 // rates writes the table of a scenario that measures rates.
 func (r *report) rates(b *strings.Builder, sc scenario) {
+	if sc.job.Work == work.Reenter {
+		r.pairs(b, sc)
+		return
+	}
 	b.WriteString("| subject | per second | time each | wait p50 | wait p99 | longest wait | entries per worker |\n|---|---|---|---|---|---|---|\n")
 	for _, s := range sc.subjects {
 		if len(r.Scenarios[sc.id][s]) == 0 {
@@ -148,6 +171,21 @@ func (r *report) rates(b *strings.Builder, sc scenario) {
 			waits += " |"
 		}
 		fmt.Fprintf(b, "| %s | %s (%s – %s) | %s %s\n", s, number(rates.Median), number(rates.Low), number(rates.High), micros(1e6/rates.Median), waits)
+	}
+}
+
+// pairs writes the table of a scenario that does pairs in the process.
+func (r *report) pairs(b *strings.Builder, sc scenario) {
+	b.WriteString("| subject | per second | time each | allocations each |\n|---|---|---|---|\n")
+	for _, s := range sc.subjects {
+		if len(r.Scenarios[sc.id][s]) == 0 {
+			continue
+		}
+		rates, allocated := over(r.values(sc.id, s, rate)), ""
+		if n := over(r.values(sc.id, s, allocs)).Median; n >= 0 {
+			allocated = number(math.Round(100*n) / 100)
+		}
+		fmt.Fprintf(b, "| %s | %s (%s – %s) | %s | %s |\n", s, number(rates.Median), number(rates.Low), number(rates.High), micros(1e6/rates.Median), allocated)
 	}
 }
 
@@ -172,10 +210,14 @@ func (r *report) extras(b *strings.Builder, sc scenario) {
 	}
 }
 
-// table returns the targets as a table for a terminal.
-func (r *report) table() string {
+// table returns the targets as a table for a terminal: all of them, or only those that
+// were measured.
+func (r *report) table(all bool) string {
 	lines := [][]string{{"", "compared with", "Holdfast", "goal", "met"}}
 	for _, w := range r.Targets {
+		if w.Missing != "" && !all {
+			continue
+		}
 		lines = append(lines, []string{w.Name, w.Against, w.value(), w.goal(), w.met()})
 	}
 	widths := make([]int, len(lines[0]))

@@ -14,15 +14,28 @@ import (
 const (
 	ours       = "holdfast"        // with Release, which does not wait for the server
 	oursUnlock = "holdfast-unlock" // with Unlock, which waits, as all the others do
+	oursAlone  = "holdfast-alone"  // a process for the bulk scenarios only
 	limitCAS   = "cas"
 	limitBare  = "bare"
 	limitRelay = "relay"
-	gozk       = "go-zookeeper"
-	curator    = "curator"
-	kazoo      = "kazoo"
-	etcd       = "etcd"
-	redsync    = "redsync"
-	naive      = "naive"
+	limitTrip  = "round-trip"
+
+	// These enter a lock that the process holds.
+	oursLock = "holdfast-lock" // Lock and Release
+	oursDo   = "holdfast-do"   // Do
+	oursErr  = "holdfast-err"  // Hold.Err, of one that is held throughout
+
+	limitRWMutex   = "rwmutex"
+	limitMutex     = "mutex"
+	limitSemaphore = "semaphore"
+	limitClock     = "time.Now"
+
+	gozk    = "go-zookeeper"
+	curator = "curator"
+	kazoo   = "kazoo"
+	etcd    = "etcd"
+	redsync = "redsync"
+	naive   = "naive"
 )
 
 // onZooKeeper has the peers that use ZooKeeper, except the naive lock.
@@ -34,8 +47,13 @@ type scenario struct {
 	what     string
 	job      work.Job
 	subjects []string
-	rounds   int  // number of rounds, if not 0
-	setup    bool // takes long to set up: it gets a longer warm-up, and no warm-up round
+	rounds   int    // number of rounds, if not 0
+	short    bool   // of microseconds, not of milliseconds: it is measured for half the time
+	setup    bool   // takes long to set up: it gets a longer warm-up, and no warm-up round
+	cold     bool   // gets no warm-up round
+	at       string // the place of its server, if not the subject's own
+	// before, if not nil, prepares the job and returns a function that tidies up.
+	before func(work.Job) (after func(), err error)
 }
 
 // The ids of the scenarios that targets and figures refer to.
@@ -95,7 +113,10 @@ func scenarios() []scenario {
 		sc := scenario{
 			id: reenter(n), what: fmt.Sprintf("%d goroutines take and release a lock that their process holds", n),
 			job:      work.Job{Work: work.Reenter, Workers: n, Locks: 1},
-			subjects: []string{ours, limitCAS},
+			subjects: []string{ours, limitCAS}, short: true,
+		}
+		if n == 1 || n == runtime.NumCPU() {
+			sc.subjects = append(sc.subjects, oursLock, oursDo, oursErr, limitRWMutex, limitMutex, limitSemaphore, limitClock)
 		}
 		if n == 1 {
 			sc.subjects = append(sc.subjects, curator)
@@ -126,7 +147,7 @@ func scenarios() []scenario {
 	all = append(all, scenario{
 		id: manyUnmade, what: "one process takes and releases 10,000 locks concurrently; their directories do not exist",
 		job:      work.Job{Work: work.Many, Locks: 10_000},
-		subjects: []string{ours, limitBare}, rounds: 3, setup: true,
+		subjects: []string{ours, limitBare}, rounds: 1, setup: true,
 	})
 	return append(all, scenario{
 		id: footprint, what: "memory of 10,000 locks: idle, held, and queued for",

@@ -8,12 +8,15 @@ import (
 	"io"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/bench/internal/delay"
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
 // A suite is one run of the benchmarks.
 type suite struct {
 	programs map[string]*program
+	places   map[string]string // addresses
+	relays   []*delay.Relay    // of places
 	missing  map[string]string // subjects that are not installed, and why
 	failed   []error           // of jobs
 	refused  map[string]string // by scenario and subject: why the subject cannot do it
@@ -36,7 +39,7 @@ const warmingUp = -1
 func (s *suite) run(ctx context.Context, scenarios []scenario) error {
 	for round := warmingUp; round < s.rounds; round++ {
 		for _, sc := range scenarios {
-			if sc.setup && round == warmingUp || sc.rounds > 0 && round >= sc.rounds {
+			if (sc.setup || sc.cold) && round == warmingUp || sc.rounds > 0 && round >= sc.rounds {
 				continue
 			}
 			for i := range sc.subjects {
@@ -61,6 +64,14 @@ func (s *suite) measureOne(round int, sc scenario, subject string) {
 	if round == warmingUp {
 		j.MeasureMillis /= 2
 	}
+	if sc.before != nil {
+		after, err := sc.before(j)
+		if err != nil {
+			s.failed = append(s.failed, fmt.Errorf("%s: %w", sc.id, err))
+			return
+		}
+		defer after()
+	}
 	r, ok := s.do(p, sc, j)
 	if !ok || round == warmingUp {
 		return
@@ -77,8 +88,15 @@ func (s *suite) measureOne(round int, sc scenario, subject string) {
 func (s *suite) job(sc scenario) work.Job {
 	s.jobs++
 	j := sc.job
+	j.Server = s.places[sc.at]
 	j.Dir = fmt.Sprintf("/bench/%d", s.jobs)
+	if j.MeasureMillis > 0 { // the scenario knows how long
+		return j
+	}
 	j.WarmupMillis, j.MeasureMillis = s.warmup, s.measure
+	if sc.short {
+		j.WarmupMillis, j.MeasureMillis = s.warmup/2, s.measure/2
+	}
 	if sc.setup { // it takes some time until all have queued
 		j.WarmupMillis, j.MeasureMillis = 15*s.warmup, 3*s.measure
 	}
@@ -126,7 +144,7 @@ func (s *suite) count(ctx context.Context, scenarios []scenario, zooKeeper strin
 func (s *suite) countOne(p *program, sc scenario, zooKeeper string) error {
 	var grants [2]float64
 	var seen [2]traffic
-	for i, millis := range []int{s.measure / 2, 2 * s.measure} {
+	for i, millis := range []int{s.measure / 3, 3 * s.measure / 2} {
 		t, err := tapped(zooKeeper)
 		if err != nil {
 			return err
@@ -145,6 +163,7 @@ func (s *suite) countOne(p *program, sc scenario, zooKeeper string) error {
 		"writes":        (seen[1].Writes - seen[0].Writes) / n,
 		"reads":         (seen[1].Reads - seen[0].Reads) / n,
 		"notifications": (seen[1].Notifications - seen[0].Notifications) / n,
+		"lists":         (seen[1].Lists - seen[0].Lists) / n,
 	}}
 	s.got.add(sc.id, p.name, r)
 	fmt.Fprintf(s.log, "counted       %-36s %-16s %v\n", sc.id, p.name, r.Extra)

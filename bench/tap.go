@@ -22,10 +22,11 @@ type tap struct {
 	wg     sync.WaitGroup
 
 	writes, reads, notifications atomic.Int64
+	lists                        atomic.Int64 // of the reads
 }
 
 // traffic is the counts of a tap.
-type traffic struct{ Writes, Reads, Notifications float64 }
+type traffic struct{ Writes, Reads, Notifications, Lists float64 }
 
 // tapped starts a tap in front of a server.
 func tapped(server string) (*tap, error) {
@@ -47,7 +48,7 @@ func (t *tap) close() {
 }
 
 func (t *tap) counted() traffic {
-	return traffic{float64(t.writes.Load()), float64(t.reads.Load()), float64(t.notifications.Load())}
+	return traffic{float64(t.writes.Load()), float64(t.reads.Load()), float64(t.notifications.Load()), float64(t.lists.Load())}
 }
 
 func (t *tap) accept() {
@@ -103,11 +104,15 @@ func relayFrames(from io.Reader, to io.Writer, count func([]byte)) error {
 func (t *tap) request(frame []byte) {
 	r := jute.NewReader(frame)
 	_ = r.Int32() // xid
-	switch r.Int32() {
+	op := r.Int32()
+	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpMulti:
 		t.writes.Add(1)
 	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpSync, jute.OpMultiRead:
 		t.reads.Add(1)
+		if op == jute.OpGetChildren || op == jute.OpGetChildren2 {
+			t.lists.Add(1)
+		}
 	}
 }
 

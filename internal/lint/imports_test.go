@@ -38,7 +38,8 @@ const policy = `
 
 	# Programs use what users can use.
 	stress:                   PUBLIC github.com/HdrHistogram/hdrhistogram-go | SERVERS
-	bench:                    PUBLIC bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
+	bench:                    PUBLIC bench/internal/delay bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
+	bench/internal/delay:     golang.org/x/sys/... | TESTS
 	bench/internal/start:     internal/realzk | TESTS
 	bench/internal/work:      golang.org/x/sync/... | TESTS
 

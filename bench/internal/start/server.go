@@ -26,9 +26,11 @@ var ErrNotInstalled = errors.New("not installed")
 
 // The kinds of servers.
 const (
-	ZooKeeper = "zookeeper"
-	Etcd      = "etcd"
-	Redis     = "redis"
+	ZooKeeper       = "zookeeper"
+	ZooKeeperForced = "zookeeper-forceSync" // which forces its log to disk, its default
+	ZooKeeperLarge  = "zookeeper-large"     // with memory for 500,000 nodes
+	Etcd            = "etcd"
+	Redis           = "redis"
 )
 
 // A Server is a server process on 127.0.0.1 with its data in a temporary directory.
@@ -53,23 +55,32 @@ const startTimeout = 60 * time.Second
 
 // Start starts a server and returns when it serves. The end of ctx kills it.
 //
-// No server forces its log to disk, so that locks are measured rather than the disk:
-// ZooKeeper runs with forceSync=no and etcd with --unsafe-no-fsync, which are not
-// their defaults. Redis writes its data now and then, which is its default.
+// No server but ZooKeeperForced forces its log to disk, so that locks are measured
+// rather than the disk: ZooKeeper runs with forceSync=no and etcd with
+// --unsafe-no-fsync, which are not their defaults. Redis writes its data now and then,
+// which is its default.
 //
 // On Linux a server ends with the process that started it, even if that is killed,
 // which leaves only its data. Elsewhere a killed process leaves the server running.
 func Start(ctx context.Context, kind string) (*Server, error) {
 	switch kind {
-	case ZooKeeper:
-		p, err := realzk.Run(ctx)
+	case ZooKeeper, ZooKeeperForced, ZooKeeperLarge:
+		var opts []realzk.Option
+		var with string
+		switch kind {
+		case ZooKeeperForced:
+			opts, with = append(opts, realzk.ConfigLine("forceSync=yes")), " with forceSync=yes"
+		case ZooKeeperLarge:
+			opts, with = append(opts, realzk.JavaOption("-Xmx1g")), " with a heap of up to 1 GiB"
+		}
+		p, err := realzk.Run(ctx, opts...)
 		if errors.Is(err, realzk.ErrNotInstalled) {
 			err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return &Server{addr: p.Addr(), version: "ZooKeeper " + p.Installation().Version, stop: p.Stop}, nil
+		return &Server{addr: p.Addr(), version: "ZooKeeper " + p.Installation().Version + with, stop: p.Stop}, nil
 	case Etcd:
 		return startDaemon(ctx, etcd)
 	case Redis:

@@ -17,6 +17,13 @@ const (
 	// session takes lock i modulo Locks.
 	Contend = "contend"
 
+	// Line: one session takes a lock. The others ask for it once, and QueueMillis are
+	// enough for all of them to queue. Then each holds the lock for HoldMicros and
+	// releases it. Waits has the times from a call of Unlock to the next grant, and
+	// Seconds is their sum. This is repeated until the time is over, at least once,
+	// after a first time that is not measured.
+	Line = "line"
+
 	// Many: one session takes Locks locks, as concurrently as the subject can, and
 	// releases each as soon as it has it. Read is ignored; Made tells that the
 	// locks' directories exist.
@@ -25,6 +32,17 @@ const (
 	// Footprint: the memory that Locks locks of one session take while idle, while
 	// held, and while queued for behind another session. The result is in Extra.
 	Footprint = "footprint"
+
+	// Own: one session, in a process of its own, takes Locks locks, whose directories
+	// exist. It rests for WarmupMillis, and then for MeasureMillis, in which its cost
+	// is measured. Then its connection is cut, and at last it releases the locks. The
+	// results are in Extra.
+	Own = "own"
+
+	// Expire: one session, in a process of its own, queues for Locks locks that another
+	// holds, and then the server ends the session. It asks for a lock that is free at
+	// once, and for another MeasureMillis later. The results are in Extra.
+	Expire = "expire"
 
 	// Reenter: one session holds the lock throughout, and Workers goroutines or
 	// threads repeatedly take and release it again, without the network. If only
@@ -44,8 +62,16 @@ type Job struct {
 	Made     bool   `json:"made"` // for Many: the locks' directories exist
 
 	HoldMicros    int `json:"holdMicros"`
+	QueueMillis   int `json:"queueMillis"`   // for Line
 	WarmupMillis  int `json:"warmupMillis"`  // time before the measurement
 	MeasureMillis int `json:"measureMillis"` // time of the measurement
+}
+
+// Limit returns how long the job may take, with what comes before and after the
+// measurement. It includes some time for each lock, which only counts if there are
+// thousands.
+func (j Job) Limit() time.Duration {
+	return j.Length() + Grace + time.Duration(j.Locks)*4*time.Millisecond
 }
 
 // Lock returns the path of lock i.
@@ -67,7 +93,7 @@ type Result struct {
 	Seconds float64 `json:"seconds"` // duration of the measurement
 
 	// Waits are the times from request to grant in microseconds, of all entries or
-	// of an even sample of MaxWaits. Reenter has none.
+	// of an even sample of MaxWaits. Reenter has none. See also Line.
 	Waits []float64 `json:"waits,omitempty"`
 
 	// Fewest and Most are the entries of the workers with the fewest and the most,

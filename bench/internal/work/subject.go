@@ -86,6 +86,8 @@ func Do(ctx context.Context, s Subject, j Job) Result {
 		r.Version = s.Version()
 	case Contend:
 		r, err = contend(ctx, s, j)
+	case Line:
+		r, err = line(ctx, s, j)
 	case Reenter:
 		r, err = reenter(ctx, s, j)
 	default:

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,12 +20,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // mutex is a subject whose sessions share one lock.
 type mutex struct {
-	mu     sync.Mutex
+	taken  chan struct{} // a channel's waiters, unlike a Mutex's, let a bubble's time pass
 	fail   error
 	closed atomic.Int32
 	inside atomic.Int32
 	crowd  atomic.Bool // two workers were inside at once
 }
+
+func newMutex() *mutex { return &mutex{taken: make(chan struct{}, 1)} }
 
 func (m *mutex) Version() string                               { return "a mutex" }
 func (m *mutex) Open(context.Context, string) (Session, error) { return m, m.fail }
@@ -41,9 +42,13 @@ func (m *mutex) Locker(_ string, read bool) (Locker, error) {
 
 type locker struct{ m *mutex }
 
-func (l locker) Lock(context.Context) error {
+func (l locker) Lock(ctx context.Context) error {
 	time.Sleep(time.Millisecond)
-	l.m.mu.Lock()
+	select {
+	case l.m.taken <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if l.m.inside.Add(1) > 1 {
 		l.m.crowd.Store(true)
 	}
@@ -52,7 +57,7 @@ func (l locker) Lock(context.Context) error {
 
 func (l locker) Unlock(context.Context) error {
 	l.m.inside.Add(-1)
-	l.m.mu.Unlock()
+	<-l.m.taken
 	return nil
 }
 
@@ -66,7 +71,7 @@ func testServe(t *testing.T) {
 		`{"work":"reenter","workers":1,"locks":1}`,
 		`{"work":"juggle"}`,
 	}
-	m := new(mutex)
+	m := newMutex()
 	var out bytes.Buffer
 	if err := Serve(t.Context(), m, strings.NewReader(strings.Join(jobs, "\n")), &out); err != nil {
 		t.Fatal(err)
@@ -111,7 +116,7 @@ func testServe(t *testing.T) {
 // Only entries during the measurement count: with one entry per millisecond, 100.
 func TestStages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := Do(t.Context(), new(mutex), Job{Work: Contend, Sessions: 1, Workers: 1, Locks: 1, WarmupMillis: 50, MeasureMillis: 100})
+		r := Do(t.Context(), newMutex(), Job{Work: Contend, Sessions: 1, Workers: 1, Locks: 1, WarmupMillis: 50, MeasureMillis: 100})
 		if r.Entries < 99 || r.Entries > 101 || r.Total < 150 || r.Total > 152 || r.Seconds != .1 || r.Err != "" {
 			t.Errorf("%d entries of %d in %v s, %s", r.Entries, r.Total, r.Seconds, r.Err)
 		}
@@ -122,6 +127,54 @@ func TestStages(t *testing.T) {
 		}
 	})
 }
+
+// Each gap lasts from a call of Unlock to the next grant: here, one that takes a
+// millisecond if the lock is free, and none if it is not.
+func TestLine(t *testing.T) {
+	for _, test := range []struct {
+		sessions, queueMillis, measureMillis int
+		entries, total                       int64
+		gap                                  float64 // µs
+	}{
+		{sessions: 3, queueMillis: 20, measureMillis: 1, entries: 2, total: 6, gap: 0},
+		{sessions: 3, queueMillis: 20, measureMillis: 51 + 51 + 50, entries: 4, total: 9, gap: 0}, // 51 ms each
+		{sessions: 2, queueMillis: 0, measureMillis: 1, entries: 1, total: 4, gap: 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMutex()
+			r := Do(t.Context(), m, Job{
+				Work: Line, Sessions: test.sessions, Locks: 1, HoldMicros: 10_000, QueueMillis: test.queueMillis, MeasureMillis: test.measureMillis,
+			})
+			if r.Err != "" || r.Entries != test.entries || r.Total != test.total || int64(len(r.Waits)) != test.entries || r.Seconds != test.gap*float64(test.entries)/1e6 {
+				t.Errorf("%+v: got %+v", test, r)
+			}
+			for _, w := range r.Waits {
+				if w != test.gap {
+					t.Errorf("%+v: a gap of %v µs", test, w)
+				}
+			}
+			if m.crowd.Load() {
+				t.Error("two workers were inside at once")
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if r := Do(t.Context(), new(noMutex), Job{Work: Line, Sessions: 3, Locks: 1, HoldMicros: 10_000}); !strings.Contains(r.Err, errTwo.Error()) {
+			t.Errorf("without exclusion: %+v", r)
+		}
+	})
+}
+
+// noMutex excludes nothing.
+type noMutex struct{ mutex }
+
+func (m *noMutex) Open(context.Context, string) (Session, error) { return m, nil }
+func (m *noMutex) Locker(string, bool) (Locker, error)           { return noLocker{}, nil }
+
+type noLocker struct{}
+
+func (noLocker) Lock(context.Context) error   { return nil }
+func (noLocker) Unlock(context.Context) error { return nil }
 
 // The waits that are kept are an even sample of all.
 func TestSample(t *testing.T) {

@@ -15,6 +15,7 @@ import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Matcher;
@@ -64,6 +65,8 @@ public final class Curator {
                     return "{\"version\":" + quoted(version()) + "}";
                 case "contend":
                     return new Run(job, false).result();
+                case "line":
+                    return new Run(job, false).line();
                 case "reenter":
                     return new Run(job, true).result();
                 default:
@@ -130,6 +133,23 @@ public final class Curator {
         return b.append('"').toString();
     }
 
+    /** Thread.sleep of this Java sleeps for whole milliseconds. */
+    private static void park(long nanos) {
+        long end = System.nanoTime() + nanos;
+        for (long left = nanos; left > 0; left = end - System.nanoTime()) {
+            LockSupport.parkNanos(left);
+        }
+    }
+
+    /** An array of times in microseconds, of times in nanoseconds. */
+    private static String micros(List<Long> nanos) {
+        StringBuilder json = new StringBuilder("[");
+        for (int i = 0; i < nanos.size(); i++) {
+            json.append(i == 0 ? "" : ",").append(String.format(Locale.ROOT, "%.3f", nanos.get(i) / 1e3));
+        }
+        return json.append(']').toString();
+    }
+
     private enum Stage { WARMING, MEASURING, OVER }
 
     /** One job. */
@@ -150,6 +170,19 @@ public final class Curator {
         }
 
         String result() throws Exception {
+            return within(this::measure);
+        }
+
+        String line() throws Exception {
+            return within(this::queue);
+        }
+
+        private interface Work {
+            String in(List<CuratorFramework> sessions) throws Exception;
+        }
+
+        /** Does work in the job's sessions. */
+        private String within(Work work) throws Exception {
             List<CuratorFramework> sessions = new ArrayList<>();
             try {
                 int n = reenter ? 1 : job.number("sessions");
@@ -164,7 +197,7 @@ public final class Curator {
                         throw new IOException("no session at " + job.text("server") + " within " + OPEN_SECONDS + " s");
                     }
                 }
-                return measure(sessions);
+                return work.in(sessions);
             } finally {
                 close(sessions);
             }
@@ -227,6 +260,75 @@ public final class Curator {
             return json.append(",\"allocs\":-1}").toString();
         }
 
+        /** Lets the sessions queue, and each in turn hold the lock, until the time is over. */
+        private String queue(List<CuratorFramework> sessions) throws Exception {
+            List<InterProcessLock> locks = new ArrayList<>();
+            for (CuratorFramework client : sessions) {
+                locks.add(locker(client, job.lock(0)));
+            }
+            long over = end - TimeUnit.SECONDS.toNanos(GRACE_SECONDS), sum = 0, total = 0;
+            List<Long> gaps = new ArrayList<>();
+            for (int n = 0; n < 2 || System.nanoTime() - over < 0; n++) {
+                long[] once = queueOnce(locks);
+                total += locks.size();
+                for (int i = 1; i < once.length && n > 0; i++) { // the first time is not measured
+                    gaps.add(once[i]);
+                    sum += once[i];
+                }
+            }
+            StringBuilder json = new StringBuilder();
+            json.append("{\"entries\":").append(gaps.size()).append(",\"seconds\":").append(sum / 1e9);
+            json.append(",\"total\":").append(total);
+            List<Long> kept = gaps.subList(Math.max(0, gaps.size() - MAX_WAITS), gaps.size());
+            return json.append(",\"waits\":").append(micros(kept)).append(",\"allocs\":-1}").toString();
+        }
+
+        /** Returns the times from a call of release to the next grant; the first has none. */
+        private long[] queueOnce(List<InterProcessLock> locks) throws Exception {
+            AtomicInteger holders = new AtomicInteger();
+            AtomicLong released = new AtomicLong();
+            CountDownLatch taken = new CountDownLatch(1);
+            long hold = TimeUnit.MICROSECONDS.toNanos(job.number("holdMicros"));
+            long queue = TimeUnit.MILLISECONDS.toNanos(job.number("queueMillis"));
+            long[] gaps = new long[locks.size()];
+            List<Thread> turns = new ArrayList<>();
+            for (int i = 0; i < gaps.length; i++) {
+                int turn = i;
+                Thread t = new Thread(() -> {
+                    try {
+                        if (turn > 0) {
+                            taken.await();
+                        }
+                        locks.get(turn).acquire();
+                        gaps[turn] = System.nanoTime() - released.get();
+                        taken.countDown();
+                        if (holders.incrementAndGet() != 1) {
+                            throw new IllegalStateException("two sessions hold the lock");
+                        }
+                        park(turn == 0 ? queue + hold : hold);
+                        holders.decrementAndGet();
+                        released.set(System.nanoTime());
+                        locks.get(turn).release();
+                    } catch (Throwable e) {
+                        fail(e);
+                    }
+                });
+                t.setDaemon(true);
+                turns.add(t);
+                t.start();
+            }
+            for (Thread t : turns) {
+                join(t);
+            }
+            if (failure.get() != null) {
+                for (Thread t : turns) {
+                    t.interrupt();
+                }
+                throw new Exception(failure.get());
+            }
+            return gaps;
+        }
+
         /**
          * What one worker takes the lock with. Each has its own: those that wait by
          * one InterProcessMutex are all woken whenever any of them is, which would
@@ -247,7 +349,7 @@ public final class Curator {
         }
 
         /** Waits until a worker is done, or one has failed, or time is up. */
-        private void join(Worker w) throws InterruptedException {
+        private void join(Thread w) throws InterruptedException {
             while (w.isAlive() && failure.get() == null) {
                 if (System.nanoTime() - end > 0) {
                     fail(new Exception("the workers are not done " + GRACE_SECONDS + " s after they were measured"));
@@ -310,7 +412,7 @@ public final class Curator {
                     throw new IllegalStateException("two have the lock");
                 }
                 Stage now = run.stage;
-                hold();
+                park(holdNanos);
                 holders.decrementAndGet();
                 lock.release();
                 total++;
@@ -322,16 +424,6 @@ public final class Curator {
                     if (timed) {
                         note(wait);
                     }
-                }
-            }
-        }
-
-        /** Thread.sleep of this Java sleeps for whole milliseconds. */
-        private void hold() {
-            if (holdNanos > 0) {
-                long end = System.nanoTime() + holdNanos;
-                for (long left = holdNanos; left > 0; left = end - System.nanoTime()) {
-                    LockSupport.parkNanos(left);
                 }
             }
         }
@@ -366,12 +458,11 @@ public final class Curator {
                 }
             }
             int n = Math.min(all.size(), MAX_WAITS);
-            StringBuilder json = new StringBuilder("[");
+            List<Long> drawn = new ArrayList<>();
             for (int i = 0; i < n; i++) {
-                long wait = all.get((int) ((long) i * all.size() / n));
-                json.append(i == 0 ? "" : ",").append(String.format(Locale.ROOT, "%.3f", wait / 1e3));
+                drawn.add(all.get((int) ((long) i * all.size() / n)));
             }
-            return json.append(']').toString();
+            return micros(drawn);
         }
     }
 

@@ -49,7 +49,7 @@ class Run:
         self.failure = self.failure or failure
         self.failed.set()
 
-    def result(self):
+    def result(self, work):
         job, sessions = self.job, []
         try:
             live = []
@@ -60,7 +60,7 @@ class Run:
             for event in live:
                 if not event.wait(OPEN_SECONDS):
                     raise TimeoutError("no session at %s within %d s" % (job["server"], OPEN_SECONDS))
-            return self.measure(sessions)
+            return work(self, sessions)
         finally:
             for client in sessions:
                 client.stop()
@@ -92,6 +92,56 @@ class Run:
             "waits": sample(workers),
             "allocs": -1,
         }
+
+    def queue(self, sessions):
+        """Lets the sessions queue, and each in turn hold the lock, until the time
+        is over."""
+        locks = [Lock(client, self.job["dir"] + "/lock-0") for client in sessions]
+        gaps, total = [], 0
+        while total < 2 * len(locks) or time.monotonic() < self.end - GRACE_SECONDS:
+            once = self.queue_once(locks)
+            if total:  # the first time is not measured
+                gaps += once[1:]
+            total += len(locks)
+        return {
+            "entries": len(gaps),
+            "total": total,
+            "seconds": sum(gaps) / 1e6,
+            "waits": [round(gap, 3) for gap in gaps[-MAX_WAITS:]],
+            "allocs": -1,
+        }
+
+    def queue_once(self, locks):
+        """Returns the times from a call of release to the next grant, in us. The
+        first has none."""
+        hold = self.job["holdMicros"] / 1e6
+        holders, taken, gaps = Holders(), threading.Event(), [0.0] * len(locks)
+        released = [0.0]  # when release was last called
+
+        def turn(i):
+            try:
+                if i:
+                    taken.wait()
+                locks[i].acquire()
+                gaps[i] = (time.perf_counter() - released[0]) * 1e6
+                taken.set()
+                if holders.change(+1) > 1:
+                    raise RuntimeError("two sessions hold the lock")
+                time.sleep(hold if i else hold + self.job["queueMillis"] / 1e3)
+                holders.change(-1)
+                released[0] = time.perf_counter()
+                locks[i].release()
+            except Exception as e:
+                self.fail(e)
+
+        turns = [threading.Thread(target=turn, args=(i,), daemon=True) for i in range(len(locks))]
+        for t in turns:
+            t.start()
+        for t in turns:
+            self.join(t)
+        if self.failure:
+            raise self.failure
+        return gaps
 
     def clock(self):
         """Takes the workers through the stages; returns for how many seconds
@@ -187,7 +237,9 @@ def answer(line):
         if job["work"] == "hello":
             return {"version": "kazoo %s Lock on Python %s" % (__version__, platform.python_version())}
         if job["work"] == "contend":
-            return Run(job).result()
+            return Run(job).result(Run.measure)
+        if job["work"] == "line" and not job["read"]:
+            return Run(job).result(Run.queue)
         if job["work"] == "reenter":
             return {"unsupported": "not supported: kazoo's locks cannot be taken again by their holder"}
         return {"unsupported": "not supported: work %r" % job["work"]}

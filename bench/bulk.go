@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-go/holdfast/bench/internal/work"
+	"github.com/holdfast-go/holdfast/manager"
+)
+
+// The scenarios with a process that has 100,000 locks.
+const (
+	bulkLocks  = 100_000
+	bulkOwn    = "bulk/own"
+	bulkExpire = "bulk/expire"
+
+	// The process and the server have work to do when all locks are taken. What the
+	// locks cost at rest shows only after that.
+	bulkSettle = 10 * time.Second
+
+	// After the session has expired, a second lock is asked for.
+	askLater = 5 * time.Second
+)
+
+// The figures of the bulk scenarios, in Result.Extra.
+const (
+	takeAllSeconds    = "take all, s"
+	restProcessor     = "at rest, % of a processor"
+	restRequests      = "at rest, requests/s"
+	reconnectMillis   = "reconnect, ms"
+	releaseAllSeconds = "release all, s"
+	queueAllSeconds   = "queue all, s"
+	atOnceMillis      = "free lock at once, ms"
+	laterMillis       = "free lock after 5 s, ms"
+	queuedAgain       = "all queued again, s"
+)
+
+// bulk returns the scenarios with a process that has 100,000 locks. They run once. Rest
+// is the time for which the cost at rest is measured.
+func bulk(rest time.Duration) []scenario {
+	job := work.Job{Locks: bulkLocks, WarmupMillis: int(bulkSettle.Milliseconds()), MeasureMillis: int(rest.Milliseconds())}
+	own, expire := job, job
+	own.Work, expire.Work = work.Own, work.Expire
+	expire.MeasureMillis = int(askLater.Milliseconds())
+	return []scenario{
+		{
+			id: bulkOwn, what: fmt.Sprintf("one process takes 100,000 locks whose directories exist, rests for %.0f s, loses its connection, and releases the locks", rest.Seconds()),
+			job: own, subjects: []string{oursAlone}, rounds: 1, cold: true, at: large,
+			before: func(j work.Job) (func(), error) { return ahead(j, false) },
+		},
+		{
+			id: bulkExpire, what: "one process queues for 100,000 locks that another holds, and its session expires; it asks for a lock that no process wants at once, and for another after 5 s",
+			job: expire, subjects: []string{oursAlone}, rounds: 1, cold: true, at: large,
+			before: func(j work.Job) (func(), error) { return ahead(j, true) },
+		},
+	}
+}
+
+// ahead makes a job's directories and, if it is to hold the locks, a node in each that
+// is ahead of all others. It returns a function that ends its session.
+func ahead(j work.Job, hold bool) (end func(), err error) {
+	c, err := connect(j.Server)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeDir(c, j.Dir); err != nil {
+		c.Close()
+		return nil, err
+	}
+	const batch = 500
+	for i := 0; i < j.Locks; {
+		var ops []any
+		for ; i < j.Locks && len(ops) < batch; i++ {
+			ops = append(ops, &zk.CreateRequest{Path: j.Lock(i), Acl: openACL})
+			if hold {
+				name := fmt.Sprintf("/_c_%032x-lock-", i)
+				ops = append(ops, &zk.CreateRequest{Path: j.Lock(i) + name, Acl: openACL, Flags: zk.FlagEphemeralSequential})
+			}
+		}
+		if _, err := c.Multi(ops...); err != nil {
+			c.Close()
+			return nil, fmt.Errorf("make the directories of %d locks: %w", j.Locks, err)
+		}
+	}
+	return c.Close, nil
+}
+
+// metered opens a Manager whose requests are counted.
+func metered(ctx context.Context, server string) (*holdfastSession, *meter, error) {
+	meter := new(meter)
+	m, err := manager.Open(ctx, manager.Config{
+		Servers: []string{server},
+		Root:    "/",
+		Dialer:  meter.dial,
+		Logger:  slog.New(slog.DiscardHandler),
+	})
+	return &holdfastSession{m: m}, meter, err
+}
+
+// lockFree takes and releases a lock that no other process wants, and returns how long
+// taking it took, in milliseconds.
+func (s *holdfastSession) lockFree(ctx context.Context, j work.Job, name string) (float64, error) {
+	l, err := s.lock(j.Dir+"/free-"+name, false)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	h, err := l.Lock(ctx)
+	took := time.Since(began)
+	if err != nil {
+		return 0, fmt.Errorf("lock a free lock: %w", err)
+	}
+	h.Release()
+	return float64(took) / float64(time.Millisecond), nil
+}
+
+// own does the work Own.
+func (h holdfast) own(ctx context.Context, j work.Job) (r work.Result, err error) {
+	s, meter, err := metered(ctx, j.Server)
+	if err != nil {
+		return r, err
+	}
+	defer s.Close()
+	locks, err := s.exclusives(j)
+	if err != nil {
+		return r, err
+	}
+	r.Extra = make(map[string]float64)
+	began := time.Now()
+	holds := takeAll(locks)
+	if err := granted(ctx, holds); err != nil {
+		return r, err
+	}
+	r.Extra[takeAllSeconds] = time.Since(began).Seconds()
+
+	if err := pause(ctx, time.Duration(j.WarmupMillis)*time.Millisecond); err != nil {
+		return r, err
+	}
+	requests, processor, began := meter.requests.Load(), processorTime(), time.Now()
+	if err := pause(ctx, time.Duration(j.MeasureMillis)*time.Millisecond); err != nil {
+		return r, err
+	}
+	rested := time.Since(began).Seconds()
+	r.Extra[restProcessor] = 100 * (processorTime() - processor).Seconds() / rested
+	r.Extra[restRequests] = float64(meter.requests.Load()-requests) / rested
+
+	meter.cut()
+	if r.Extra[reconnectMillis], err = s.lockFree(ctx, j, "cut"); err != nil {
+		return r, err
+	}
+	lost := 0
+	for _, h := range holds {
+		if h.Err() != nil {
+			lost++
+		}
+	}
+	if lost > 0 {
+		return r, fmt.Errorf("%d of %d locks were lost with the connection", lost, len(holds))
+	}
+
+	began = time.Now()
+	if err := releaseAll(ctx, holds); err != nil {
+		return r, err
+	}
+	r.Extra[releaseAllSeconds] = time.Since(began).Seconds()
+	return r, nil
+}
+
+// expire does the work Expire.
+func (h holdfast) expire(ctx context.Context, j work.Job) (r work.Result, err error) {
+	s, meter, err := metered(ctx, j.Server)
+	if err != nil {
+		return r, err
+	}
+	defer s.Close()
+	locks, err := s.exclusives(j)
+	if err != nil {
+		return r, err
+	}
+	others, err := monitor(ctx, j.Server)
+	if err != nil {
+		return r, err
+	}
+	queued := func() error {
+		return awaitMonitor(ctx, j.Server, func(now monitored) bool {
+			return now.ephemerals >= others.ephemerals+j.Locks && now.watches >= others.watches+j.Locks
+		})
+	}
+	r.Extra = make(map[string]float64)
+	began := time.Now()
+	holds := takeAll(locks)
+	if err := queued(); err != nil {
+		return r, err
+	}
+	r.Extra[queueAllSeconds] = time.Since(began).Seconds()
+
+	if err := meter.expire(ctx, j.Server); err != nil {
+		return r, err
+	}
+	began = time.Now()
+	var atOnce, later float64
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		atOnce, err = s.lockFree(gctx, j, "at-once")
+		return err
+	})
+	g.Go(func() (err error) {
+		if err = pause(gctx, time.Duration(j.MeasureMillis)*time.Millisecond); err == nil {
+			later, err = s.lockFree(gctx, j, "later")
+		}
+		return err
+	})
+	g.Go(func() error {
+		err := queued()
+		r.Extra[queuedAgain] = time.Since(began).Seconds()
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return r, err
+	}
+	r.Extra[atOnceMillis], r.Extra[laterMillis] = atOnce, later
+	runtime.KeepAlive(holds)
+	return r, nil
+}
+
+// monitored is a part of what a server says of itself.
+type monitored struct{ ephemerals, watches int }
+
+// monitor asks a ZooKeeper server with the command mntr.
+func monitor(ctx context.Context, server string) (m monitored, err error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", server)
+	if err != nil {
+		return m, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends a Read
+	if _, err := io.WriteString(conn, "mntr"); err != nil {
+		return m, err
+	}
+	found := 0
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), "\t")
+		field := map[string]*int{"zk_ephemerals_count": &m.ephemerals, "zk_watch_count": &m.watches}[name]
+		if field == nil {
+			continue
+		}
+		if *field, err = strconv.Atoi(value); err != nil {
+			return m, fmt.Errorf("mntr: %w", err)
+		}
+		found++
+	}
+	if found != 2 {
+		return m, errors.New("mntr does not tell the numbers of ephemeral nodes and watches")
+	}
+	return m, nil
+}
+
+// awaitMonitor waits until a server says what is awaited.
+func awaitMonitor(ctx context.Context, server string, awaited func(monitored) bool) error {
+	for {
+		m, err := monitor(ctx, server)
+		if err != nil {
+			return err
+		}
+		if awaited(m) {
+			return nil
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return fmt.Errorf("%w; there are %d ephemeral nodes and %d watches", err, m.ephemerals, m.watches)
+		}
+	}
+}
+
+// bulkTargets adds the targets of the bulk scenarios.
+func (m *measured) bulkTargets(t *targets) {
+	of := func(what, scenario, figure, against, unit string, goal float64) {
+		t.add("a process with 100,000 locks, "+what, against, unit, false, goal, m.values(scenario, oursAlone, extra(figure)))
+	}
+	const held, queued = "held: ", "queued: "
+	of(held+"take all", bulkOwn, takeAllSeconds, "-", "s", 0)
+	of(held+"at rest", bulkOwn, restProcessor, "bound", "% of a processor", 5)
+	of(held+"at rest", bulkOwn, restRequests, "bound", "requests/s", 50)
+	of(held+"reconnect, to the grant of a lock that no process wants", bulkOwn, reconnectMillis, "-", "ms", 0)
+	of(held+"release all", bulkOwn, releaseAllSeconds, "-", "s", 0)
+	of(queued+"queue all", bulkExpire, queueAllSeconds, "-", "s", 0)
+	of(queued+"session expires, a lock that no process wants, asked for at once", bulkExpire, atOnceMillis, "bound", "ms", 2000)
+	of(queued+"session expires, a lock that no process wants, asked for after 5 s", bulkExpire, laterMillis, "bound", "ms", 50)
+	of(queued+"session expires, all queued again", bulkExpire, queuedAgain, "-", "s", 0)
+}
