@@ -30,16 +30,17 @@ func retained(tb testing.TB) *Lock {
 }
 
 // BenchmarkRetained measures Acquire and Release of a lock that the process owns. It
-// also reports their time as a multiple of two bare compare-and-swaps, measured in
-// turns with them. Of many turns each the best counts, because other load on the
-// machine can only add to a turn.
+// also reports their time as a multiple of two bare compare-and-swaps, and of RLock
+// and RUnlock of a sync.RWMutex, measured in turns with them. Of many turns each the
+// best counts, because other load on the machine can only add to a turn.
 func BenchmarkRetained(b *testing.B) {
 	l := retained(b)
 	ctx := context.Background()
 	var word atomic.Uint32
 
 	const perTurn = 10_000
-	ours, bare := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	ours, bare, rw := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	var mu sync.RWMutex
 	turn := func(n int, best *time.Duration, do func()) {
 		start := time.Now()
 		for range n {
@@ -58,12 +59,17 @@ func BenchmarkRetained(b *testing.B) {
 			word.CompareAndSwap(0, 1)
 			word.CompareAndSwap(1, 0)
 		})
+		turn(perTurn, &rw, func() {
+			mu.RLock()
+			mu.RUnlock()
+		})
 		b.StartTimer()
 	}
 	b.StopTimer()
 	if b.N >= perTurn {
 		b.ReportMetric(float64(bare.Nanoseconds())/perTurn, "ns/2CAS")
 		b.ReportMetric(float64(ours)/float64(bare), "x2CAS")
+		b.ReportMetric(float64(ours)/float64(rw), "xRWMutex")
 	}
 }
 

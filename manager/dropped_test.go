@@ -74,6 +74,17 @@ func TestF080_DroppedHoldIsLogged(t *testing.T) {
 				t.Error(err)
 			}
 		}, 2},
+		{"acquired where one was released before", func(t *testing.T, l *Lock) {
+			for range 3 {
+				l.Acquire(t.Context()).Release()
+			}
+			l.Acquire(t.Context())
+		}, 1},
+		{"a crowd", func(t *testing.T, l *Lock) {
+			for range maxHomes + 2 {
+				l.Acquire(t.Context())
+			}
+		}, maxHomes + 2},
 		{"with a context that was not cancelled", func(t *testing.T, l *Lock) {
 			ctx, cancel := l.Acquire(t.Context()).Context(t.Context())
 			_, more := context.WithCancel(ctx)

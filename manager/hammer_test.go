@@ -35,7 +35,7 @@ func TestF066_ForcedEndUnderArrivals(t *testing.T) {
 			}
 			wg.Go(func() {
 				<-start
-				for n := 0; n < 100; n = int(l.entries.Load()) % 400 {
+				for n := 0; n < 100; n = int(l.entries()) % 400 {
 					if dead.word.Load().Holders() > 100 {
 						break
 					}

@@ -39,7 +39,7 @@ type Hold struct {
 // newHold makes the handle of a new holder that is counted in r.
 func newHold(r *round) Hold {
 	s := takeSlot(r)
-	return Hold{r, s, s.word.Load().Generation()}
+	return Hold{r, s, s.word.Arm()}
 }
 
 // deadHold returns a Hold whose futures have failed with err: a refusal.
@@ -137,11 +137,16 @@ func (h Hold) giveUp() (state.Word, state.Effect) {
 	if !hd.cleanups.empty() {
 		hd.cleanUp()
 	}
+	// The slot is ours since ReleaseOnly. As in recycle, inlined:
+	if hm := r.lock.homeOf(hd); hm != nil {
+		hm.giveBack(s, h.gen)
+	} else {
+		s.giveBack(h.gen)
+	}
 	w, e, lost := r.word.Apply(state.Word.Leave)
 	if e != state.Left || lost > 0 {
 		r.left(e, lost)
 	}
-	s.recycle(h.gen + 1) // ours since ReleaseOnly, and no caller waits for it
 	return w, e
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -20,36 +21,117 @@ import (
 
 // An old hold says that it was released, however often its slot was reused since.
 func TestF065_OldHoldAfterItsSlotIsReused(t *testing.T) {
-	l := retained(t)
-	var olds []Hold
-	reused := 0
-	for range 1000 {
-		h := l.Acquire(t.Context())
-		for _, old := range olds {
-			if h.slot == old.slot {
-				reused++
-				if h.gen == old.gen {
-					t.Fatalf("generation %d was given out twice", h.gen)
+	for _, test := range []struct {
+		what    string
+		besides int // holders that keep slots
+	}{
+		{"a slot of the lock", 0},
+		{"a slot of the pool", maxHomes},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			l := retained(t)
+			var kept, olds []Hold
+			for range test.besides {
+				kept = append(kept, l.Acquire(t.Context()))
+			}
+			reused := 0
+			for range 1000 {
+				h := l.Acquire(t.Context())
+				if pooled := l.homeOf(h.slot.handle) == nil; pooled != (test.besides > 0) {
+					t.Fatalf("the slot is of the pool: %v", pooled)
+				}
+				for _, old := range olds {
+					if h.slot == old.slot {
+						reused++
+						if h.gen == old.gen {
+							t.Fatalf("generation %d was given out twice", h.gen)
+						}
+					}
+					wantErr(t, "release of an old hold", settled(t, "release", old.Release()), ErrReleased)
+					if old.Depth() != 0 || !errors.Is(old.Err(), ErrReleased) {
+						t.Fatal("an old hold is alive")
+					}
+				}
+				if h.Depth() != 1 {
+					t.Fatal("the new hold is not alive")
+				}
+				wantState(t, l, state.Retained, 2+test.besides)
+				h.Release()
+				if len(olds) < 20 { // several: under the race detector the pool forgets at random
+					olds = append(olds, h)
 				}
 			}
-			wantErr(t, "release of an old hold", settled(t, "release", old.Release()), ErrReleased)
-			if old.Depth() != 0 || !errors.Is(old.Err(), ErrReleased) {
-				t.Fatal("an old hold is alive")
+			if reused == 0 {
+				t.Error("no slot was used again: this test shows nothing")
 			}
-		}
-		if h.Depth() != 1 {
-			t.Fatal("the new hold is not alive")
-		}
-		wantState(t, l, state.Retained, 2)
-		h.Release()
-		if len(olds) < 20 { // several: under the race detector the pool forgets at random
-			olds = append(olds, h)
-		}
+			for _, h := range kept {
+				h.Release()
+			}
+			wantState(t, l, state.Retained, 1)
+		})
 	}
-	if reused == 0 {
-		t.Error("no slot was used again: this test shows nothing")
+}
+
+// However many callers are inside at a time, no two of them have the same handle,
+// and each entry is counted once. What has been counted stays counted.
+func TestF065_EveryEntryHasItsOwnHandle(t *testing.T) {
+	l := retained(t)
+	const goroutines, times = 8, 500
+	var (
+		mu    sync.Mutex
+		alive = map[Hold]bool{} // protected by mu
+		wg    sync.WaitGroup
+	)
+	enter := func() Hold {
+		h := l.Acquire(t.Context())
+		mu.Lock()
+		defer mu.Unlock()
+		if key := (Hold{slot: h.slot}); alive[key] {
+			t.Errorf("%v was given out twice", h)
+		} else {
+			alive[key] = true
+		}
+		return h
+	}
+	leave := func(h Hold) {
+		mu.Lock()
+		delete(alive, Hold{slot: h.slot})
+		mu.Unlock()
+		h.Release()
+	}
+	for range goroutines {
+		wg.Go(func() {
+			for i := range times {
+				a := enter()
+				if i%3 == 0 {
+					leave(enter())
+				}
+				leave(a)
+			}
+		})
+	}
+	wg.Go(func() {
+		for last := uint64(0); last < goroutines*times; runtime.Gosched() {
+			n := l.Stats().Entries
+			if n < last {
+				t.Errorf("%d entries after %d", n, last)
+			}
+			last = n
+		}
+	})
+	wg.Wait()
+	const want = goroutines * (times + (times+2)/3)
+	if n := l.Stats().Entries; n != want {
+		t.Errorf("%d entries are counted, want %d", n, want)
 	}
 	wantState(t, l, state.Retained, 1)
+	homes := 0
+	for hm := l.home.Load(); hm != nil; hm = hm.next {
+		homes++
+	}
+	if homes != maxHomes {
+		t.Errorf("the lock has %d homes, want %d", homes, maxHomes)
+	}
 }
 
 // setHandles sets a slot's word: reaching its bounds by use would take years.

@@ -34,6 +34,7 @@ type Lock struct {
 	// of the round that it points to moves it.
 	cur    atomic.Pointer[round]
 	handed atomic.Pointer[handed] // what the round before cur has left to it; see handed
+	home   atomic.Pointer[home]   // its newest home; nil until a caller enters
 
 	counters
 	directory directory          // what is known about the directory
@@ -104,28 +105,27 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 		return l.acquireSlow(ctx, op)
 	}
 	r := l.cur.Load()
-	_, e, lost := r.word.Apply(func(w state.Word) (state.Word, state.Effect) {
+	for lost := 0; ; lost++ {
+		w := r.word.Load()
 		// Between the load of the word and its swap: see round.arrive.
-		if r.flags.Load()&(state.GrantTold|state.GateClosed) != state.GrantTold {
-			return w, state.Nothing
+		open := r.flags.Load()&(state.GrantTold|state.GateClosed) == state.GrantTold
+		if !open || !w.Admits() {
+			l.noteRaces(lost)
+			return l.acquireSlow(ctx, op)
 		}
-		next, e := w.Arrive(false)
-		if e != state.Entered {
-			return w, state.Nothing
+		if r.word.Enter(w) {
+			//holdfast:reached-if lost > 0: arrival: lost a race
+			l.noteRaces(lost)
+			break
 		}
-		return next, e
-	})
-	if lost > 0 {
-		//holdfast:reached arrival: lost a race
-		l.noteRaces(lost)
-	}
-	if e != state.Entered {
-		return l.acquireSlow(ctx, op)
 	}
 	//holdfast:reached-if r.flags.Load().Has(state.GateClosed): gate: a newcomer slipped past it as it closed
-	l.entries.Add(1)
-	s := takeSlot(r) // newHold, inlined
-	return Hold{r, s, s.word.Load().Generation()}
+	if hm := l.home.Load(); hm != nil {
+		if gen, ok := hm.word.Take(); ok { // as enter begins, inlined
+			return hm.hold(r, gen)
+		}
+	}
+	return r.enter()
 }
 
 // acquireSlow is acquire for callers that reenter, wait or are refused.
@@ -186,7 +186,7 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 		if !r.flags.Load().Has(state.GrantTold) {
 			r.flags.Set(state.GrantTold)
 		}
-		l.entries.Add(1)
+		return r.enter()
 	case state.Started:
 		l.rounds.Add(1)
 	case state.Joined:

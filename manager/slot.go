@@ -11,8 +11,9 @@ import (
 )
 
 // A slot is what a Hold points to: one handle and, if it is the holder's first
-// handle, the holder. Slots are pooled, so that acquiring a lock that this
-// process owns allocates nothing.
+// handle, the holder. Slots are used again, so that acquiring a lock that this
+// process owns allocates nothing: a lock has one or two for itself, and all locks
+// share a pool.
 //
 // The word in the slot alone decides whether a Hold is alive: the Hold remembers
 // the generation that it was made in. The CAS that releases a slot begins its
@@ -29,9 +30,9 @@ type handle struct {
 	word state.AtomicHandles
 
 	// round is the present handle's round, nil while there is none. Only a
-	// goroutine that has the slot to itself writes it: one that took it out of
-	// the pool and has not published it yet, or one that puts it back. It is for
-	// reporting a dropped hold; holds have their round themselves.
+	// goroutine that has the slot to itself writes it: one that took it and has
+	// not published it yet, or one that gives it back. It is for reporting a
+	// dropped hold; holds have their round themselves.
 	round *round
 
 	// withdrawn is set when the handle was released without its slot, which will
@@ -49,13 +50,96 @@ type handle struct {
 	cleanups callbacks
 }
 
-var slots = sync.Pool{New: func() any {
-	h := new(handle)
-	h.word.Arm()
+// slots are free slots, for the holders of any lock.
+var slots = sync.Pool{New: func() any { return newSlot(new(handle)) }}
+
+func newSlot(h *handle) *slot {
 	s := &slot{h}
 	runtime.AddCleanup(s, reportDropped, h)
 	return s
-}}
+}
+
+// A home is a slot that a lock has for itself, for a caller that enters while the
+// process owns the lock. Such callers take it from each other by compare-and-swap
+// of its word, which costs less than the pool, and the generation of that word
+// counts them. A lock makes its homes when it is entered, up to maxHomes; those
+// for which there is none then are a crowd, and use the pool.
+//
+// A home's slot must be unreachable while a Hold has it, as any other slot: see
+// slot. So the home points to it only while the word is free, and the handle never
+// points to the home or to the lock of a free one.
+type home struct {
+	handle
+
+	slot  *slot         // nil while it is taken; belongs to the goroutine that the word belongs to
+	crowd atomic.Uint64 // callers that entered without a home while this one was the lock's first
+	next  *home         // the lock's home that is older; nil for the oldest
+}
+
+// maxHomes is small, because callers try one home after the other.
+const maxHomes = 2
+
+// hold makes the Hold of a new holder of r, which has taken the home.
+func (hm *home) hold(r *round, gen uint64) Hold {
+	s := hm.slot
+	hm.slot = nil
+	hm.round = r
+	return Hold{r, s, gen}
+}
+
+// giveBack frees the home, whose word the caller's CAS has spent. gen is the
+// generation that is over.
+func (hm *home) giveBack(s *slot, gen uint64) {
+	hm.round = nil
+	if gen+1 < state.LastGeneration { // else it stays spent
+		hm.slot = s
+		hm.word.Free(gen + 1)
+	}
+}
+
+// enter makes the Hold of a new holder of r, which this process owns.
+func (r *round) enter() Hold {
+	l := r.lock
+	first := l.home.Load()
+	n := 0
+	for hm := first; hm != nil; hm = hm.next {
+		if gen, ok := hm.word.Take(); ok {
+			return hm.hold(r, gen)
+		}
+		if hm.word.Load().Generation() < state.LastGeneration {
+			n++
+		}
+	}
+	if n < maxHomes {
+		hm := &home{next: first}
+		hm.slot = newSlot(&hm.handle)
+		gen, _ := hm.word.Take()
+		if l.home.CompareAndSwap(first, hm) {
+			return hm.hold(r, gen)
+		}
+		// Another goroutine was first, and this home has no lock.
+	}
+	l.home.Load().crowd.Add(1)
+	return newHold(r)
+}
+
+// homeOf returns the home with this handle; nil if it is a handle of the pool.
+func (l *Lock) homeOf(h *handle) *home {
+	hm := l.home.Load()
+	for hm != nil && &hm.handle != h {
+		hm = hm.next
+	}
+	return hm
+}
+
+// entries returns how many holders have entered the lock. No entry is counted by
+// itself: the word of a home counts with the swap that takes it.
+func (l *Lock) entries() (n uint64) {
+	for hm := l.home.Load(); hm != nil; hm = hm.next {
+		n += hm.word.Load().Holders() + hm.crowd.Load()
+	}
+	return n
+}
 
 // takeSlot returns a slot for a handle in r.
 func takeSlot(r *round) *slot {
@@ -71,11 +155,20 @@ func (h *handle) nest(first *slot, generation uint64) {
 	h.first.Store(first)
 }
 
-// recycle puts a slot back. The caller's CAS has just ended its generation, so
-// the caller has the slot to itself. next is its generation from now on.
-func (s *slot) recycle(next uint64) {
+// recycle gives back a slot of a holder of l. The caller's CAS has just ended the
+// generation gen, so the caller has the slot to itself.
+func (s *slot) recycle(l *Lock, gen uint64) {
+	if hm := l.homeOf(s.handle); hm != nil {
+		hm.giveBack(s, gen)
+	} else {
+		s.giveBack(gen)
+	}
+}
+
+// giveBack puts the slot into the pool.
+func (s *slot) giveBack(gen uint64) {
 	s.round = nil
-	if next < state.LastGeneration {
+	if gen+1 < state.LastGeneration { // else it is never used again
 		slots.Put(s)
 	}
 }
@@ -118,7 +211,7 @@ func (s *slot) release(g uint64) state.Effect {
 		return s.unpin()
 	}
 	s.first.Store(nil)
-	s.recycle(g + 1)
+	s.recycle(s.round.lock, g)
 	// The handle was alive until our CAS, so what owner read was true.
 	if first != nil {
 		return first.unpin()
@@ -154,7 +247,7 @@ func (h *handle) pin(generation uint64) state.Effect { return h.word.Reenter(gen
 func (s *slot) unpin() state.Effect {
 	e := s.word.ReleaseNested()
 	if e == state.Ended && !s.withdrawn.Load() {
-		s.recycle(s.word.Load().Generation())
+		s.recycle(s.round.lock, s.word.Load().Generation()-1)
 	}
 	return e
 }

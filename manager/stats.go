@@ -35,7 +35,6 @@ type counters struct {
 	rounds      atomic.Uint64
 	grants      atomic.Uint64
 	joins       atomic.Uint64
-	entries     atomic.Uint64
 	lostRaces   atomic.Uint64
 	longestRace atomic.Uint32
 	foreign     atomic.Int32 // see Stats.Foreign
@@ -65,7 +64,7 @@ func (l *Lock) Stats() Stats {
 		Rounds:      l.rounds.Load(),
 		Grants:      l.grants.Load(),
 		Joins:       l.joins.Load(),
-		Entries:     l.entries.Load(),
+		Entries:     l.entries(),
 		LostRaces:   l.lostRaces.Load(),
 		LongestRace: uint64(l.longestRace.Load()),
 		Foreign:     int(l.foreign.Load()),

@@ -30,21 +30,22 @@ func TestAllocs(t *testing.T) {
 	a := retained(t)
 	var gate atomic.Bool
 	var h AtomicHandles
-	h.Arm()
 	for name, do := range map[string]func(){
 		"a method expression": func() { a.Apply(Word.Pin); a.Apply(Word.Leave) },
 		"a closure": func() {
 			a.Apply(func(w Word) (Word, Effect) { return w.Arrive(gate.Load()) })
 			a.Apply(Word.Leave)
 		},
+		"entering":  func() { a.Enter(a.Load()); a.Apply(Word.Leave) },
 		"an answer": func() { a.Apply(func(w Word) (Word, Effect) { return w.Arrive(true) }) },
 		"Load":      func() { _ = a.Load() },
 		"handles": func() {
-			g := h.Load().Generation()
+			g, _ := h.Take()
 			h.Reenter(g)
 			h.ReleaseNested()
 			h.ReleaseFirst(g)
-			h.ReleaseOnly(g + 1)
+			h.ReleaseOnly(h.Arm())
+			h.Free(g + 2)
 		},
 	} {
 		if n := testing.AllocsPerRun(100, do); n != 0 {

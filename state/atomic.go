@@ -53,3 +53,11 @@ func (a *Atomic) Apply(t func(Word) (Word, Effect)) (Word, Effect, int) {
 		lost++
 	}
 }
+
+// Enter is Apply of [Word.Arrive] for the common case, without its loop: if w
+// admits a holder and is still the word, it counts one more and reports true. The
+// effect is [Entered] then, and nothing has changed otherwise. The caller reads
+// the gate after it has loaded w and before it calls Enter.
+func (a *Atomic) Enter(w Word) bool {
+	return w.Admits() && a.v.CompareAndSwap(uint32(w), uint32(w+one))
+}

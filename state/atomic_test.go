@@ -49,6 +49,31 @@ func TestApplyUnchangedDoesNotSwap(t *testing.T) {
 	}
 }
 
+// Enter does what an arrival at an open gate does where that enters, and nothing in
+// any other case, nor to a word that has changed.
+func TestEnterIsArrive(t *testing.T) {
+	for p := range Released + 1 {
+		for _, n := range []int{0, 1, 2, MaxHolders - 1, MaxHolders} {
+			w := Pack(p, n)
+			if corrupt(w) {
+				continue
+			}
+			var a Atomic
+			a.Apply(func(Word) (Word, Effect) { return w, Nothing })
+			next, e := w.Arrive(false)
+			if e != Entered {
+				next = w
+			}
+			if got := a.Enter(w); got != (e == Entered) || got != w.Admits() || a.Load() != next {
+				t.Errorf("%v: got %v and %v, admits: %v; an arrival %v and makes it %v", w, got, a.Load(), w.Admits(), e, next)
+			}
+			if stale := Pack(Retained, 77); a.Enter(stale) || a.Load() != next {
+				t.Errorf("%v: it entered %v", next, stale)
+			}
+		}
+	}
+}
+
 // A counted round counts, by transition, the effects that its goroutines got.
 type counted struct {
 	word   Atomic

@@ -21,8 +21,20 @@ import "sync/atomic"
 // word in generation [LastGeneration] must not be used by another holder, so
 // generations never repeat.
 //
-// Between two holders the word is armed: depth 1, in a generation that no handle
-// has yet. The next holder takes it by reading it, without a compare-and-swap.
+// Between two holders the depth is 0, in a generation that no handle has yet:
+//
+//	         Take (CAS)          the release of the last handle (CAS)
+//	FREE/g ─────────────▶ g, depth 1, 2, … ─────────────────────────▶ SPENT/g+1
+//	  ▲                        ▲           Arm                          │
+//	  │                        └────────────────────────────────────────┤
+//	  └─────────────────────────────────────────────────────────────────┘
+//	                                       Free
+//
+// A word that is spent (depth 0, first handle released) belongs to the goroutine
+// whose compare-and-swap spent it, and so does what the word protects. That
+// goroutine frees the word, and the next holder is whoever takes it by
+// compare-and-swap; or it passes the word on, and the next owner arms it without
+// one.
 type Handles uint64
 
 // MaxDepth is the greatest number of unreleased handles of one holder.
@@ -37,9 +49,6 @@ const (
 	firstReleased = 1 << depthBits
 	inDoubt       = 1 << (depthBits + 1)
 	generationAt  = depthBits + 2
-
-	// armed is a word that has not been used: depth 1 in generation 0.
-	armed Handles = 1
 )
 
 // Depth returns the number of handles that are not released.
@@ -90,8 +99,23 @@ func (h Handles) ReleaseDoubted(generation uint64) (Handles, Effect) {
 	return h.ReleaseFirst(generation)
 }
 
-// next returns the armed word of the next generation.
-func (h Handles) next() Handles { return Handles(h.Generation()+1)<<generationAt | armed }
+// free returns the free word of a generation.
+func free(generation uint64) Handles { return Handles(generation) << generationAt }
+
+// only returns the word of a holder whose first handle is its only one, and is not
+// in doubt.
+func only(generation uint64) Handles { return free(generation) + 1 }
+
+// spent returns the word after the last handle of a generation was released.
+func spent(generation uint64) Handles { return free(generation+1) | firstReleased }
+
+// Holders returns how many holders have used the word, counting the present one.
+func (h Handles) Holders() uint64 {
+	if h.Depth() > 0 {
+		return h.Generation() + 1
+	}
+	return h.Generation()
+}
 
 // Reenter adds a handle to the holder of the given generation. The effect is
 // Entered, Dead if that generation has passed, or Full at MaxDepth.
@@ -115,7 +139,7 @@ func (h Handles) ReleaseFirst(generation uint64) (Handles, Effect) {
 	case !h.Alive(generation):
 		return h, Dead
 	case h.Depth() == 1:
-		return h.next(), Ended
+		return spent(h.Generation()), Ended
 	}
 	return h&^inDoubt | firstReleased, Left
 }
@@ -126,20 +150,42 @@ func (h Handles) ReleaseFirst(generation uint64) (Handles, Effect) {
 // else Left.
 func (h Handles) ReleaseNested() (Handles, Effect) {
 	if h.Depth() == 1 {
-		return h.next(), Ended
+		return spent(h.Generation()), Ended
 	}
 	return h - 1, Left
 }
 
 // AtomicHandles are Handles that any number of goroutines may change at the same
-// time. Arm must be called before first use.
+// time. The zero value is free, in generation 0.
 type AtomicHandles struct {
 	w atomic.Uint64 // from sync/atomic, which aligns it to 64 bits on 32-bit machines
 }
 
-// Arm makes the word an unused one. It must be called before other goroutines
-// can reach the word.
-func (a *AtomicHandles) Arm() { a.w.Store(uint64(armed)) }
+// Take makes the caller the next holder if the word is free, and returns the
+// generation of its first handle. Of several callers one succeeds. It fails if the
+// word is taken or spent, or if another goroutine changes it at this moment.
+//
+// A Free synchronizes before the Take that succeeds next.
+func (a *AtomicHandles) Take() (generation uint64, ok bool) {
+	old := a.Load()
+	if old&(depthMask|firstReleased) != 0 {
+		return 0, false
+	}
+	return old.Generation(), a.w.CompareAndSwap(uint64(old), uint64(old+1))
+}
+
+// Arm is Take for the goroutine that the word belongs to, because it is spent or
+// no other goroutine can reach it yet.
+func (a *AtomicHandles) Arm() (generation uint64) {
+	generation = a.Load().Generation()
+	a.w.Store(uint64(only(generation)))
+	return generation
+}
+
+// Free lets the next holder take a spent word, which is in the given generation.
+// Only the goroutine that the word belongs to may call it, and the word is no
+// longer its own then.
+func (a *AtomicHandles) Free(generation uint64) { a.w.Store(uint64(free(generation))) }
 
 // Load returns the word.
 func (a *AtomicHandles) Load() Handles { return Handles(a.w.Load()) }
@@ -173,8 +219,7 @@ func (a *AtomicHandles) ReleaseFirst(generation uint64) Effect {
 // corresponds to Ended. If it returns false nothing has changed, and the caller
 // must call ReleaseFirst.
 func (a *AtomicHandles) ReleaseOnly(generation uint64) bool {
-	only := Handles(generation)<<generationAt | armed
-	return a.w.CompareAndSwap(uint64(only), uint64(only.next()))
+	return a.w.CompareAndSwap(uint64(only(generation)), uint64(spent(generation)))
 }
 
 // Doubt applies [Handles.Doubt] and returns its effect.

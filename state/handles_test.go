@@ -60,15 +60,19 @@ func TestHandlesTransitions(t *testing.T) {
 		5:max    reenter(5)    5:max    full
 		5:max-   reenter(5)    5:max-   full
 		last:1   reenter(last) last:2   entered
+		5:0      reenter(4)    5:0      dead      # a handle of the last holder, of a free word
+		5:0-     reenter(4)    5:0-     dead      # and of a spent one
 
-		5:1      first(5)      6:1      ended
+		5:1      first(5)      6:0-     ended
 		5:2      first(5)      5:2-     left
 		5:max    first(5)      5:max-   left
 		5:1-     first(5)      5:1-     dead      # released before
 		5:1      first(4)      5:1      dead      # a handle of an earlier holder
 		5:1      first(6)      5:1      dead
-		0:1      first(0)      1:1      ended
-		549755813886:1  first(549755813886)  last:1  ended
+		5:0      first(4)      5:0      dead
+		5:0-     first(4)      5:0-     dead
+		0:1      first(0)      1:0-     ended
+		549755813886:1  first(549755813886)  last:0-  ended
 
 		5:1      doubt(5)      5:1?     nothing
 		5:3      doubt(5)      5:3?     nothing
@@ -79,18 +83,18 @@ func TestHandlesTransitions(t *testing.T) {
 		5:1      doubt(5),confirm(4)  5:1?  dead
 		5:2      doubt(5),nested(5)   5:1?  left
 		5:1      doubt(5),reenter(5)  5:2?  entered
-		5:1      doubt(5),first(5)    6:1   ended
+		5:1      doubt(5),first(5)    6:0-  ended
 		5:2      doubt(5),first(5)    5:2-  left
-		5:1      doubt(5),doubted(5)  6:1   ended
+		5:1      doubt(5),doubted(5)  6:0-  ended
 		5:2      doubt(5),doubted(5)  5:2-  left
 		5:1      doubt(5),doubted(4)  5:1?  dead
 		5:1      doubted(5)    5:1      dead      # it was confirmed
 
-		5:1-     nested(5)     6:1      ended
+		5:1-     nested(5)     6:0-     ended
 		5:2-     nested(5)     5:1-     left
 		5:2      nested(5)     5:1      left
 		5:max-   nested(5)     5:8388606-  left
-		549755813886:1-  nested(5)  last:1  ended
+		549755813886:1-  nested(5)  last:0-  ended
 	`
 	transitions := map[string]func(Handles, uint64) (Handles, Effect){
 		"reenter": Handles.Reenter, "first": Handles.ReleaseFirst, "doubt": Handles.Doubt,
@@ -124,17 +128,39 @@ func TestHandlesTransitions(t *testing.T) {
 func TestHandlesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a AtomicHandles
-		a.Arm()
 		var (
 			generation    = uint64(0)
 			nested        = 0     // handles of the present holder beside its first
 			firstReleased = false // its first
+			held          = false // there is a holder
+			take          = a.Take
 		)
 		end := func() Effect {
-			generation, nested, firstReleased = generation+1, 0, false
+			generation, nested, firstReleased, held = generation+1, 0, true, false
+			if _, ok := a.Take(); ok {
+				t.Fatal("a spent word was taken")
+			}
+			take = func() (uint64, bool) { return a.Arm(), true }
+			if rapid.Bool().Draw(t, "free") {
+				a.Free(generation)
+				take, firstReleased = a.Take, false
+			}
 			return Ended
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
+			if !held {
+				h := a.Load()
+				if h.Holders() != generation {
+					t.Fatalf("%s after %d holders", showHandles(h), generation)
+				}
+				if g, ok := take(); g != generation || !ok {
+					t.Fatalf("%s gives out generation %d: %v", showHandles(h), g, ok)
+				}
+				if _, ok := a.Take(); ok {
+					t.Fatal("a word was taken twice")
+				}
+				held, firstReleased = true, false
+			}
 			handle := generation
 			if rapid.Bool().Draw(t, "of an earlier holder") {
 				handle = rapid.Uint64Range(0, generation).Draw(t, "handle")
@@ -182,11 +208,17 @@ func TestHandlesModel(t *testing.T) {
 					want = end()
 				}
 			}
-			depth := nested
-			if !firstReleased {
+			depth, holders := nested, generation
+			if held {
+				holders++
+			}
+			if held && !firstReleased {
 				depth++
 			}
 			h := a.Load()
+			if h.Holders() != holders {
+				t.Fatalf("%s counts %d holders, want %d", showHandles(h), h.Holders(), holders)
+			}
 			if got != want || h.Generation() != generation || h.Depth() != depth || h.FirstReleased() != firstReleased {
 				t.Fatalf("%s of %d in %s: got %v and %s; want %v and %d:%d, first released: %v",
 					event, handle, showHandles(before), got, showHandles(h), want, generation, depth, firstReleased)
@@ -197,16 +229,27 @@ func TestHandlesModel(t *testing.T) {
 
 // Goroutines reenter and release beside the holder's first handle, which two of
 // them try to release. One of those succeeds, and the release of the last handle
-// ends the generation, once.
+// ends the generation, once. Then several try to take the word, and one succeeds.
 func TestHandlesHammer(t *testing.T) {
 	rounds := 2000
 	if testing.Short() {
 		rounds = 200
 	}
 	var a AtomicHandles
-	a.Arm()
 	for generation := range uint64(rounds) {
 		var wg sync.WaitGroup
+		var taken atomic.Int32
+		for range 4 {
+			wg.Go(func() {
+				if g, ok := a.Take(); ok && g == generation {
+					taken.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if taken.Load() != 1 {
+			t.Fatalf("%d took generation %d", taken.Load(), generation)
+		}
 		var ended, first, old atomic.Int32
 		start := make(chan struct{})
 		spawn := func(fn func()) { wg.Go(func() { <-start; fn() }) }
@@ -250,9 +293,40 @@ func TestHandlesHammer(t *testing.T) {
 			t.Fatalf("generation %d: ended %d times, its first handle released %d times, an old one %d times",
 				generation, ended.Load(), first.Load(), old.Load())
 		}
-		if got, want := showHandles(a.Load()), fmt.Sprintf("%d:1", generation+1); got != want {
+		if got, want := showHandles(a.Load()), fmt.Sprintf("%d:0-", generation+1); got != want {
 			t.Fatalf("the word is %s, want %s", got, want)
 		}
+		a.Free(generation + 1)
+	}
+}
+
+// Goroutines take one word from each other: at no moment do two have it.
+func TestF065_TakeExcludes(t *testing.T) {
+	const goroutines, times = 4, 50_000
+	var a AtomicHandles
+	var have atomic.Int32
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for range times {
+				generation, ok := a.Take()
+				if !ok {
+					continue
+				}
+				if n := have.Add(1); n != 1 {
+					t.Errorf("%d have generation %d", n, generation)
+				}
+				have.Add(-1)
+				if !a.ReleaseOnly(generation) {
+					t.Errorf("generation %d was released by another", generation)
+				}
+				a.Free(generation + 1)
+			}
+		})
+	}
+	wg.Wait()
+	if h := a.Load(); h.Depth() != 0 || h.FirstReleased() || h.Holders() == 0 {
+		t.Errorf("the word is %s in the end", showHandles(h))
 	}
 }
 
@@ -263,6 +337,9 @@ func TestDoubtIsDecidedOnce(t *testing.T) {
 	var a AtomicHandles
 	a.Arm()
 	for range 2000 {
+		if a.Load().Depth() == 0 {
+			a.Arm()
+		}
 		generation := a.Load().Generation()
 		if e := a.Doubt(generation); e != Nothing || !a.Load().InDoubt() {
 			t.Fatalf("doubt: %v, %s", e, showHandles(a.Load()))

@@ -83,14 +83,16 @@ func (w Word) String() string {
 //	n = MaxHolders, gate open → unchanged      Full
 //	any other                 → unchanged      Next
 func (w Word) Arrive(gateClosed bool) (next Word, e Effect) {
-	// Fast path, short enough to be inlined: a single comparison finds whether
-	// the word is not retained, or full.
-	if gateClosed || w-retained0 >= MaxHolders {
+	if gateClosed || !w.Admits() { // fast path, short enough to be inlined
 		next, e = w.arriveSlow(gateClosed)
 		return next, e
 	}
 	return w + one, Entered
 }
+
+// Admits reports whether a caller that arrives at an open gate enters: whether the
+// word is retained and not full, which a single comparison finds.
+func (w Word) Admits() bool { return w-retained0 < MaxHolders }
 
 func (w Word) arriveSlow(gateClosed bool) (Word, Effect) {
 	w.check()
