@@ -184,6 +184,7 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 		// new hold needs now.
 		r.io().settleGrant()
 		if !r.flags.Load().Has(state.GrantTold) {
+			r.io().entered()
 			r.flags.Set(state.GrantTold)
 		}
 		return r.enter()

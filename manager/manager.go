@@ -44,6 +44,7 @@ type Manager struct {
 	stage    atomic.Int32 // open, shuttingDown, closingDown
 	closed   atomic.Bool  // the client is closed: nothing more can be sent
 	openSeen atomic.Bool  // a lock's directory that every client may delete in was logged
+	looks    pacer        // of the first looks behind held locks
 
 	// mu protects what follows. It is held for a few instructions only: never
 	// across I/O, a channel operation or a call of user code. No other lock of
@@ -495,13 +496,14 @@ func (m *listener) SessionOver(_ *zkio.Session, cause error) {
 }
 
 // Every parked round looks again once in a while, in case a watch event was lost.
-// The pause bounds the looks of all rounds of the process together.
+// Held rounds that have had no look behind take it. The pause bounds the looks of all rounds of the process together.
 const (
 	rotationPause   = 10 * time.Millisecond // a look is a list and a read: 200 reads a second
 	rotationTimeout = 10 * time.Second      // a round is due this long after its last look
 )
 
-// rotate wakes parked rounds that have not looked for long. It runs until done.
+// rotate wakes parked rounds that have not looked for long, and held ones that have
+// not looked behind. It runs until done.
 func (m *Manager) rotate() {
 	tick := time.NewTicker(rotationTimeout / 2)
 	defer tick.Stop()
@@ -511,18 +513,46 @@ func (m *Manager) rotate() {
 			return
 		case <-tick.C:
 		}
-		for _, t := range m.activeRounds() {
-			p := t.position.Load()
-			if p == nil || m.now()-p.at < int64(rotationTimeout) || t.round.word.Load().Phase() != state.Fetching {
-				continue
-			}
-			t.raiseLater(state.OwnDue | state.QueueDue)
-			select {
-			case <-m.done:
+		all := m.activeRounds()
+		m.lookAgain(all)
+		m.lookBehind(all)
+	}
+}
+
+// lookAgain wakes those of all that are parked and have not looked for long.
+func (m *Manager) lookAgain(all []*roundIO) {
+	for _, t := range all {
+		p := t.position.Load()
+		if p == nil || m.now()-p.at < int64(rotationTimeout) || t.round.word.Load().Phase() != state.Fetching {
+			continue
+		}
+		t.raiseLater(state.OwnDue | state.QueueDue)
+		if !m.pause(rotationPause) {
+			return
+		}
+	}
+}
+
+// lookBehind wakes those of all that are held and have not looked behind, until the
+// parked ones are to be seen to again.
+func (m *Manager) lookBehind(all []*roundIO) {
+	end := m.now() + int64(rotationTimeout/2)
+	for _, t := range all {
+		if t.round.word.Load().Phase() == state.Retained && t.firstLook(0) {
+			if !m.pause(time.Duration(lookPause)) || m.now() >= end {
 				return
-			case <-time.After(rotationPause):
 			}
 		}
+	}
+}
+
+// pause waits for d, and reports false as soon as the manager is done.
+func (m *Manager) pause(d time.Duration) bool {
+	select {
+	case <-m.done:
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 
@@ -539,10 +569,9 @@ func (m *Manager) graceEnd(err error) int64 {
 	return m.now() + int64(m.cfg.LostMargin)
 }
 
-// firstLook returns how long after its grant a round takes its first look: at its
-// own node, which has no watch yet if one request both created and granted it,
-// and at the queue behind it. The look at the node must not be late, whatever
-// Tenure is.
+// firstLook returns how long after its grant a round has its own node watched, which
+// has no watch yet if one request both created and granted it, and takes its first
+// look at the queue behind it. The watch must not be late, whatever Tenure is.
 func (m *Manager) firstLook() time.Duration {
 	if m.cfg.Tenure < 0 || m.cfg.Tenure > defaultTenure {
 		return defaultTenure

@@ -188,3 +188,93 @@ func TestManyWaitersOfOneLock(t *testing.T) {
 		wantState(c.t, a, state.Free, 0)
 	})
 }
+
+// The first looks behind held locks are spread: a process that holds many locks, and
+// leaves them alone, sends next to nothing.
+func TestF121_FirstLooksAreSpread(t *testing.T) {
+	const n = 1000
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		holds := make([]Hold, n)
+		for i := range holds {
+			holds[i] = exclusive(c.t, m, fmt.Sprintf("many/%d", i)).Acquire(c.t.Context())
+		}
+		sent := c.tally(m)
+		later(500 * time.Millisecond)
+		c.held(holds...)
+		got := sent.take("a moment later")
+		if looks := got["getChildren2"]; looks > lookBurst+20 {
+			c.t.Errorf("%d looks at once, want at most %d", looks, lookBurst+20)
+		}
+		if got["setWatches"] == 0 || got["setWatches"] > 20 {
+			c.t.Errorf("the watches of %d nodes took %d requests", n, got["setWatches"])
+		}
+		for _, h := range holds {
+			if g, err := h.Grant(); err != nil || c.srv.Watches(g.Path).Data != 1 {
+				c.t.Fatalf("%v: its node has %d watches", err, c.srv.Watches(g.Path).Data)
+			}
+		}
+		looks := got["getChildren2"]
+		for range 6 {
+			later(10 * time.Second)
+			got = sent.take("ten seconds")
+			looks += got["getChildren2"]
+			all := 0
+			for _, n := range got {
+				all += n
+			}
+			if all > 500 {
+				c.t.Errorf("%d requests in ten seconds: %v", all, got)
+			}
+		}
+		if looks != n {
+			c.t.Errorf("%d looks in the end, want one for each of %d locks", looks, n)
+		}
+		c.unlock(holds...)
+	})
+}
+
+// A look that is put off costs nothing but the look: the own node is watched in
+// time, and the gate closes for the newcomers that come.
+func TestF121_LookIsPutOff(t *testing.T) {
+	const n = 2 * lookBurst
+	bubble(t, func(c *cluster) {
+		m, b := c.open("a"), c.open("b")
+		holds := make([]Hold, n)
+		for i := range holds {
+			holds[i] = exclusive(c.t, m, fmt.Sprintf("many/%d", i)).Acquire(c.t.Context())
+			synctest.Wait()
+		}
+		c.held(holds...)
+		last := holds[n-1]
+		name := last.Lock().Name()
+		other := exclusive(c.t, b, name).Acquire(c.t.Context())
+		later(200 * time.Millisecond)
+		if c.srv.Watches(last.Lock().Path()).Child != 0 {
+			c.t.Fatal("there was a look: the test shows nothing")
+		}
+
+		// Newcomers keep arriving, each before the one before it has left.
+		inside := last
+		for start := time.Now(); other.Err() != nil; {
+			if time.Since(start) > time.Second {
+				c.t.Fatal("the other process is still waiting")
+			}
+			next := last.Lock().Acquire(c.t.Context())
+			later(10 * time.Millisecond)
+			inside.Release()
+			inside = next
+			synctest.Wait()
+		}
+		c.waiting(inside)
+		mustRelease(c.t, other)
+
+		// Another lock without a look loses its node.
+		alone := holds[n-2]
+		g, err := alone.Grant()
+		wantErr(c.t, "grant", err, nil)
+		c.remove(g.Path)
+		synctest.Wait()
+		wantErr(c.t, "a lock whose node was deleted", alone.Err(), ErrLost)
+	})
+}

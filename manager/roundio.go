@@ -415,7 +415,14 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		if l.rw != nil {
 			l.rw.granted(l)
 		}
-		t.lookBehindAfter(l.m.firstLook())
+		if !t.watched {
+			// The server has no watch for the node yet: one request has made it and
+			// granted the lock, or the grant came soon after it was queued. The watch
+			// will tell, even of a deletion that came before it.
+			t.watched = true
+			t.node.WatchLater(l.m.firstLook())
+		}
+		t.firstLook(l.m.firstLook())
 	case state.Abandoned:
 		//holdfast:reached withdrawal: of the last one, found by the grant
 		// All waiters left. cancel cannot be relied on here: a late joiner would
@@ -440,7 +447,7 @@ func (t *roundIO) keep(s *zkio.Session) (more bool) {
 	}
 	look := events.Has(state.BehindDue)
 	t.touched = t.touched || events.Has(state.OwnTouched)
-	if look && !t.watched || t.touched {
+	if t.touched {
 		_, _, err := s.Get(t.node.Path())
 		if errors.Is(err, zkio.ErrNoNode) {
 			//holdfast:reached hold: a look found its node deleted
@@ -453,7 +460,7 @@ func (t *roundIO) keep(s *zkio.Session) (more bool) {
 			}
 			return t.later()
 		}
-		t.watched, t.touched = true, false
+		t.touched = false
 	}
 	if look && !t.lookBehind(s) {
 		t.events.Raise(state.BehindDue)

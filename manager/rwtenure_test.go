@@ -165,7 +165,7 @@ func TestTenureCostsShortRoundsNothing(t *testing.T) {
 		h := mustLock(c.t, l)
 		later(time.Second)
 		mustRelease(c.t, h)
-		n.want("a round of ten tenures", "delete=1 getChildren2=1 getData=1 multi=1")
+		n.want("a round of ten tenures", "delete=1 getChildren2=1 multi=1 setWatches=1")
 	})
 }
 

@@ -24,6 +24,13 @@ import (
 // when the round outlives it, and leaves a watch on the directory's children.
 // From then on a contender that comes or goes causes a look, but there are no
 // more than two in Config.Tenure, however many come and go.
+//
+// A process may hold 100,000 locks, so there are 40 first looks a second in all,
+// and 200 at once: see pacer. That costs no fairness. Only newcomers can keep a
+// lock from the others, and the first newcomer to enter a round without a look
+// makes it due. A lock that is held and left alone is looked at some time later.
+// That the own node is there is not for these looks to tell: its watch comes by
+// itself, and in time, from [zkio.Node.WatchLater].
 type tenure struct {
 	// Written before the round's word says RETAINED, and never again.
 	grant   Grant
@@ -33,6 +40,7 @@ type tenure struct {
 	io      *roundIO
 
 	lookedAt atomic.Int64 // when the last look was taken, on the manager's clock
+	asked    atomic.Bool  // the first look was made due; the goroutine whose CAS sets it does that
 
 	watched bool // the directory's watch is registered; used by steps only
 }
@@ -47,6 +55,52 @@ type suspect struct {
 func (t *roundIO) lookBehindAfter(d time.Duration) {
 	// A closed pool runs no look, but its locks are lost.
 	t.wakeAfter(d, state.BehindTimer, state.BehindDue)
+}
+
+// firstLook makes the first look due after d, if it is not due yet and the manager's
+// pace permits it, and reports whether it did. If not, a newcomer does, or the
+// rotation.
+func (t *roundIO) firstLook(d time.Duration) bool {
+	m := t.round.lock.m
+	if m.cfg.Tenure < 0 || t.tenure.asked.Load() {
+		return false // before take: the pace is for those that have had none
+	}
+	if !m.looks.take(m.now()) || !t.tenure.asked.CompareAndSwap(false, true) {
+		return false
+	}
+	t.lookBehindAfter(d)
+	return true
+}
+
+// entered is called when the first newcomer has entered the granted round, and
+// perhaps for some others at that time.
+func (t *roundIO) entered() {
+	m := t.round.lock.m
+	if m.cfg.Tenure >= 0 && t.tenure.asked.CompareAndSwap(false, true) {
+		t.lookBehindAfter(m.firstLook())
+	}
+}
+
+// A pacer spreads the first looks.
+type pacer struct{ next atomic.Int64 } // when the next is due at that pace, on the manager's clock
+
+const (
+	lookPause = int64(25 * time.Millisecond)
+	lookBurst = 200
+)
+
+// take reports whether there may be one more now.
+func (p *pacer) take(now int64) bool {
+	for {
+		next := p.next.Load()
+		at := max(next, now)
+		if at-now >= lookBurst*lookPause {
+			return false
+		}
+		if p.next.CompareAndSwap(next, at+lookPause) {
+			return true
+		}
+	}
 }
 
 // PathChanged is called by the dispatcher when a contender came or went.
@@ -75,7 +129,7 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 		return true
 	}
 	if rest := m.cfg.Tenure - time.Duration(m.now()-n.since); rest > 0 {
-		t.events.Take(state.BehindTimer) // this look was for the own node
+		t.events.Take(state.BehindTimer) // too early: the first look comes after 100 ms at most
 		t.lookBehindAfter(rest)
 		return true
 	}

@@ -123,7 +123,10 @@ func (w *wire) authenticate() error {
 // is known to have for the session. zxid is the newest transaction that the
 // session was told of: where something happened since, the server answers with
 // the event that was missed.
-func setWatches(ws *watches, zxid int64) [][]byte {
+func setWatches(ws *watches, zxid int64) [][]byte { return watchFrames(ws.each, zxid) }
+
+// watchFrames returns the requests that set watches: those that each calls fn with.
+func watchFrames(each func(fn func(path string, k watchKind)), zxid int64) [][]byte {
 	var frames [][]byte
 	var paths [3][]string // by kind: data, exist, child
 	size := 0
@@ -140,7 +143,7 @@ func setWatches(ws *watches, zxid int64) [][]byte {
 		}
 		frames, size = append(frames, jute.Frame(b)), 0
 	}
-	ws.each(func(path string, k watchKind) {
+	each(func(path string, k watchKind) {
 		if size > 0 && size+3*(4+len(path)) > rearmFrame-64 {
 			flush()
 		}

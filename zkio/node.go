@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -113,6 +114,10 @@ func (n *Node) KeepAlive(on bool) {
 		n.session.nodes.remove(n, n.path)
 	}
 }
+
+// WatchLater has the server keep a watch for the node, which is there, from about the
+// time d from now on: see [Session.WatchLater].
+func (n *Node) WatchLater(d time.Duration) { n.session.WatchLater(n.path, d) }
 
 // Session returns the session that the node was created in, or may have been;
 // nil before the first attempt to create it.

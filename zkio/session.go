@@ -35,6 +35,7 @@ type Session struct {
 	events <-chan zk.Event // closed when conn's goroutines have ended
 	leases *leaseTracker
 	nodes  nodeSet
+	later  laterWatches
 
 	id           atomic.Int64
 	timeout      atomic.Int64 // a time.Duration; as negotiated
@@ -80,6 +81,7 @@ func newSession(c *Client, epoch uint64) *Session {
 		c.dispatcher.push(notice{lapsed: l})
 	})
 	s.nodes.wake = make(chan struct{}, 1)
+	s.later.session = s
 	s.timeout.Store(int64(c.cfg.SessionTimeout))
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
@@ -187,7 +189,7 @@ func (s *Session) connected(w *wire, g greeting) bool {
 	s.mu.Unlock()
 
 	if len(watches) > 0 {
-		s.group.Go(func() { w.rearm(watches) })
+		s.group.Go(func() { w.rearm(watches) }) // the next connection's, if it fails
 	}
 	if !resumed {
 		close(s.established)

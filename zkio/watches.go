@@ -123,6 +123,21 @@ func (ws *watches) note(path string, k watchKind) {
 	}
 }
 
+// claim notes that the server is about to be asked for watches of the nodes at paths.
+// It returns, in the same slice, those that have watchers and had no such watch.
+func (ws *watches) claim(paths []string) []string {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return slices.DeleteFunc(paths, func(path string) bool {
+		e := ws.paths[path]
+		if e == nil || e.set&dataWatch != 0 {
+			return true
+		}
+		e.set |= dataWatch
+		return false
+	})
+}
+
 // usedBy has the watches that fire with an event.
 var usedBy = map[Event]watchKind{
 	NodeCreated:         existWatch,

@@ -397,14 +397,16 @@ func (w *wire) watching(req request, code int32) {
 // rearm writes the requests that set again the watches that the server had for
 // this session. It runs on a goroutine of the session's, which was given the
 // turn to write, so that these requests go first. It cannot run on the one that
-// reads, because the server may have to be read from before it takes them all.
-func (w *wire) rearm(frames [][]byte) {
+// reads, because the server may have to be read from before it takes them all. It
+// reports whether it wrote all.
+func (w *wire) rearm(frames [][]byte) bool {
 	defer w.release()
 	for _, frame := range frames {
 		if w.send(frame, request{xid: jute.XidSetWatches, op: jute.OpSetWatches}) != nil {
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // sendClose asks the server to end the session. The reader sees the answer.
