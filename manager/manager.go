@@ -485,11 +485,12 @@ func (m *listener) SessionOver(_ *zkio.Session, cause error) {
 		(*Manager)(m).eachRound(func(r *round) { r.failPending(r.io().error("acquire", cause)) })
 	}
 	for _, t := range (*Manager)(m).activeRounds() {
-		if t.round.word.Load().Phase() == state.Retained && t.tenure.lease.Lapsed() {
+		switch {
+		case t.round.word.Load().Phase() == state.Retained && t.tenure.lease.Lapsed():
 			t.round.fail(t.error("hold", errSessionEnded)) // LeaseLapsed has done so before; to be sure
-		} else if t.position.Load() != nil {
+		case t.position.Load() != nil:
 			t.wakeLater() // it has waited, and goes on waiting
-		} else {
+		default:
 			t.wake()
 		}
 	}

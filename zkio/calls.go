@@ -138,9 +138,9 @@ type Read struct {
 type Question int32
 
 const (
-	ReadData     Question = Question(jute.OpGetData)
-	ReadChildren Question = Question(jute.OpGetChildren2)
-	ReadStat     Question = Question(jute.OpExists)
+	ReadData     = Question(jute.OpGetData)      // the node's data and Stat
+	ReadChildren = Question(jute.OpGetChildren2) // its children's names and its Stat
+	ReadStat     = Question(jute.OpExists)       // its Stat
 )
 
 // take makes r the answer that c has, or the failure err.

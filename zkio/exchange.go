@@ -152,7 +152,7 @@ func appendMultiHeader(b []byte, op int32, last bool) []byte {
 func multiResults(reply []byte) (results []OpResult, failed int, err error) {
 	r := jute.NewReader(reply)
 	for {
-		kind, done, code := r.Int32(), r.Bool(), int32(jute.ErrOK)
+		kind, done, code := r.Int32(), r.Bool(), jute.ErrOK
 		r.Int32()
 		if done {
 			return results, failed, err
