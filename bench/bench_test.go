@@ -3,7 +3,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/json"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -127,6 +130,10 @@ func TestSpread(t *testing.T) {
 		if got := over(slices.Clone(test.values)); got != test.want {
 			t.Errorf("%v: got %v, want %v", test.values, got, test.want)
 		}
+	}
+	text, err := json.Marshal(spread{1, math.NaN(), math.Inf(1)})
+	if want := `{"high":null,"low":null,"median":1}`; err != nil || string(text) != want {
+		t.Errorf("got %s, error %v, want %s", text, err, want)
 	}
 	if got := over(nil); !math.IsNaN(got.Median) {
 		t.Errorf("of no values: %v", got)
@@ -299,7 +306,7 @@ func TestPrintGoals(t *testing.T) {
 
 func TestNumber(t *testing.T) {
 	for v, want := range map[float64]string{
-		1234567: "1,234,567", 1000: "1,000", 999.4: "999", 99.94: "99.9", 1.234: "1.23", 0.0123: "0.01", 0.00123: "0.0012", 0.0005: "0.0005", 0: "0",
+		1234567: "1,234,567", 1000: "1,000", 999.4: "999", 99.94: "99.9", 1.234: "1.23", 0.0123: "0.01", 0.00123: "0.0012", 0.0005: "0.0005", 0: "0", math.Inf(1): "∞",
 	} {
 		if got := number(v); got != want {
 			t.Errorf("%v: got %s, want %s", v, got, want)
@@ -308,6 +315,34 @@ func TestNumber(t *testing.T) {
 	for v, want := range map[float64]string{0.5: "500 ns", 12.34: "12.3 µs", 1234: "1.23 ms", 2e6: "2 s"} {
 		if got := micros(v); got != want {
 			t.Errorf("%v: got %s, want %s", v, got, want)
+		}
+	}
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// A measurement without an entry is repeated, and is no result.
+func TestNoEntries(t *testing.T) {
+	const none, five = `{"seconds":1}` + "\n", `{"entries":5,"seconds":1}` + "\n"
+	for _, test := range []struct {
+		answers string
+		results int
+		failed  int
+	}{
+		{five, 1, 0},
+		{none + none + five, 1, 0},
+		{none + none + none + five, 0, 1},
+	} {
+		s := &suite{
+			programs: map[string]*program{ours: {in: nopCloser{io.Discard}, out: bufio.NewReader(strings.NewReader(test.answers))}},
+			refused:  make(map[string]string), log: io.Discard, got: newMeasured(),
+		}
+		s.measureOne(0, scenario{id: "a", job: work.Job{Work: work.Contend}}, ours)
+		got := s.got.Scenarios["a"][ours]
+		if len(got) != test.results || len(s.failed) != test.failed || len(got) > 0 && got[0].Entries != 5 {
+			t.Errorf("%q: got %+v, failures %v", test.answers, got, s.failed)
 		}
 	}
 }

@@ -266,6 +266,8 @@ func (r target) goal() string {
 // number formats a figure with three significant digits, or more if it is large.
 func number(v float64) string {
 	switch a := math.Abs(v); {
+	case math.IsInf(v, 0):
+		return "∞"
 	case a >= 1000:
 		return thousands(int64(math.Round(v)))
 	case a >= 100:

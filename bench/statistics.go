@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 )
@@ -12,6 +13,18 @@ type spread struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`  // lowest
 	High   float64 `json:"high"` // highest
+}
+
+// MarshalJSON writes null for what JSON has no number for: infinity, of a ratio to
+// nothing, and NaN.
+func (s spread) MarshalJSON() ([]byte, error) {
+	finite := func(v float64) *float64 {
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			return nil
+		}
+		return &v
+	}
+	return json.Marshal(map[string]*float64{"median": finite(s.Median), "low": finite(s.Low), "high": finite(s.High)})
 }
 
 // over sorts values and returns their spread, which is NaN if there are none.

@@ -60,10 +60,15 @@ func roundTrip(addr string, pause time.Duration) (time.Duration, error) {
 		return 0, fmt.Errorf("connect to an echo: %w", err)
 	}
 	defer c.Close()
+	a, err := newAlarm()
+	if err != nil {
+		return 0, err
+	}
+	defer a.close()
 	times := make([]time.Duration, 41)
 	buf := make([]byte, 64)
 	for i := range times {
-		time.Sleep(pause)
+		a.until(time.Now().Add(pause))
 		began := time.Now()
 		if _, err := c.Write(buf); err != nil {
 			return 0, fmt.Errorf("write to an echo: %w", err)
