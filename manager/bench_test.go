@@ -4,6 +4,7 @@ package manager
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"runtime"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // retained returns a lock that its process owns, with one holder and no ZooKeeper
@@ -73,6 +75,53 @@ func BenchmarkRetained(b *testing.B) {
 		b.ReportMetric(float64(bare.Nanoseconds())/perTurn, "ns/2CAS")
 		b.ReportMetric(float64(ours)/float64(bare), "x2CAS")
 		b.ReportMetric(float64(ours)/float64(rw), "xRWMutex")
+	}
+}
+
+// BenchmarkChecked measures what reads the clock: Err, and Lock and Release, of a lock
+// that the process owns.
+func BenchmarkChecked(b *testing.B) {
+	srv := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
+	defer srv.Close()
+	addr, err := srv.Listen("127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx := context.Background()
+	m, err := Open(ctx, Config{Servers: []string{addr}, SessionTimeout: 40 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.Close()
+	l, err := m.Exclusive("checked")
+	if err != nil {
+		b.Fatal(err)
+	}
+	h, err := l.Lock(ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer h.Release()
+	for _, way := range []struct {
+		name string
+		do   func() error
+	}{
+		{"now", func() error { time.Now(); return nil }}, // to compare with
+		{"err", h.Err},
+		{"lock-release", func() error {
+			h, err := l.Lock(ctx)
+			h.Release()
+			return err
+		}},
+	} {
+		b.Run("what="+way.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := way.do(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

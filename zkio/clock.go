@@ -3,7 +3,6 @@
 package zkio
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 )
@@ -15,20 +14,42 @@ import (
 // stands still then. The servers' clocks go on, so a suspension ends a lease
 // that would have ended in it.
 //
-// A reading costs one system call on Linux, some hundred nanoseconds. That is
-// little beside a request, and tolerable in a question such as whether a lock is
-// held. The paths that must be faster read no clock.
+// The suspended time takes system calls, which cost most of a microsecond, and the
+// monotonic clock a few dozen nanoseconds. So the former is asked for at most once
+// in looksLast, and a reading in between adds what the last look found.
 type clock struct {
 	start     time.Time            // carries the monotonic reading
 	suspended func() time.Duration // the total so far, since some moment before start
 	before    time.Duration        // the total at start
-	uptime    func() time.Duration // a clock that counts suspensions; nil if there is none
-	origin    time.Duration        // what it said at start
 
 	// slept is the suspension since start as far as it was noticed. It only
 	// grows, by compare-and-swap.
 	slept atomic.Int64
+
+	// looked is a time since start, without suspensions. Every suspension up to
+	// then is in slept: a look reads the time, then the suspension, changes slept,
+	// and stores the time here. If an older look stores last, that only makes the
+	// next one come earlier.
+	looked atomic.Int64
 }
+
+// looksLast is for how long, by the monotonic clock, a look at the suspended time
+// holds: there was no suspension since.
+//
+// This is reasoned, not measured. The clock that stands still while the machine
+// is suspended runs while it goes to sleep and wakes up: while the kernel freezes
+// all processes, stops the devices and the other processors one by one, and later
+// starts them again and thaws the processes. Each of that takes more than a
+// millisecond on any machine that we know of, and this process runs in none of
+// it. So of two readings of the monotonic clock by this process with a suspension
+// in between, the second is later by more than looksLast, and whatever was looked
+// up before the suspension is out of date by then.
+//
+// If a machine were faster than that, a lease could look in force although it
+// ended in the suspension, but for no longer than looksLast after the machine goes
+// on. The last look was before the suspension, and the clock that measures its age
+// is running again.
+const looksLast = time.Millisecond
 
 // The suspended time is the difference of two clocks that are read one after the
 // other, so what looks like a short suspension can be the pause between the two.
@@ -46,35 +67,28 @@ const (
 func newClock(suspended func() time.Duration) *clock {
 	c := &clock{suspended: suspended}
 	if suspended == nil {
-		c.suspended, c.uptime = systemSuspended, systemUptime
+		c.suspended = systemSuspended
 	}
 	c.start = time.Now()
 	c.before = c.shortest(c.suspended())
-	if c.uptime != nil {
-		c.origin = math.MaxInt64
-		for range suspensionReads {
-			elapsed := time.Since(c.start)
-			c.origin = min(c.origin, c.uptime()-elapsed)
-		}
-	}
 	return c
 }
 
 // now returns the time since start.
 func (c *clock) now() time.Duration {
-	// In this order: a suspension between the two is counted. So the sum is never
-	// less than the time at the beginning of the call, nor more than at its end.
+	// In this order. looked before slept: what is in slept is as new as looked says,
+	// or newer. Both before the time: a suspension between is counted, because it
+	// makes the look too old. So the sum is never less than the time at the beginning
+	// of the call, nor more than at its end.
+	looked := c.looked.Load()
 	slept := c.slept.Load()
 	elapsed := time.Since(c.start)
-	if c.uptime != nil {
-		// If that clock is as far ahead as it was, there was no suspension since.
-		// (Under testing/synctest it never is, and tells nothing.)
-		d := c.uptime() - c.origin - elapsed - time.Duration(slept)
-		if -suspensionNoise < d && d < suspensionNoise {
-			return elapsed + time.Duration(slept)
-		}
+	if elapsed-time.Duration(looked) < looksLast {
+		return elapsed + time.Duration(slept)
 	}
-	return elapsed + c.asleep(slept)
+	total := c.asleep(slept)
+	c.looked.Store(int64(elapsed))
+	return elapsed + total
 }
 
 // asleep returns for how long the machine has been suspended since start, of

@@ -3,7 +3,6 @@
 package zkio
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,8 +15,15 @@ import (
 // A sleeper is a machine that the test suspends.
 type sleeper struct{ slept atomic.Int64 }
 
-func (s *sleeper) total() time.Duration    { return time.Duration(s.slept.Load()) }
-func (s *sleeper) suspend(d time.Duration) { s.slept.Add(int64(d)) }
+func (s *sleeper) total() time.Duration { return time.Duration(s.slept.Load()) }
+
+// suspend suspends the machine for d. Its monotonic clock runs while it goes to
+// sleep and wakes up: see looksLast.
+func (s *sleeper) suspend(d time.Duration) {
+	time.Sleep(looksLast / 2)
+	s.slept.Add(int64(d))
+	time.Sleep(looksLast / 2)
+}
 
 // The clock counts suspended time, once, and takes no pause between two readings
 // for it.
@@ -60,70 +66,77 @@ func TestClockCountsSuspensions(t *testing.T) {
 	})
 }
 
-// One clock that counts suspensions is enough to see that there was none; if it
-// says so, or cannot know, the other two are read.
-func TestClockShortcut(t *testing.T) {
+// The suspended time is asked for at most once in a millisecond, by the monotonic
+// clock, and a suspension is noticed by the first reading after it.
+func TestF045_LookHoldsAMillisecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const ms = time.Millisecond
 		var machine sleeper
-		reads, strange := 0, time.Duration(0)
-		start := time.Now()
-		c := &clock{start: start, suspended: func() time.Duration { reads++; return 5*time.Second + machine.total() }}
-		c.uptime = func() time.Duration { return time.Hour + time.Since(start) + machine.total() + strange }
-		c.before, c.origin = 5*time.Second, time.Hour
+		looks := 0
+		c := newClock(func() time.Duration { looks++; return machine.total() })
+		time.Sleep(time.Second)
+		c.now()
 		for _, tt := range []struct {
-			what           string
-			suspend, drift time.Duration
-			reads          bool
-			want           time.Duration // in total
+			what    string
+			pass    time.Duration
+			suspend time.Duration
+			look    bool
 		}{
-			{"nothing", 0, 0, false, 0},
-			{"noise", 0, suspensionNoise - 1, false, 0},
-			{"a pause between the readings", 0, suspensionNoise, true, 0},
-			{"another way", 0, -suspensionNoise, true, 0},
-			{"a suspension", time.Second, 0, true, time.Second},
-			{"no other", 0, 0, false, time.Second},
-			{"a clock of another world", 0, -time.Hour, true, time.Second},
-			{"with another suspension", time.Second, -time.Hour, true, 2 * time.Second},
-			{"no other again", 0, 0, false, 2 * time.Second},
+			{"at once", 0, 0, false},
+			{"almost a millisecond later", ms - 1, 0, false},
+			{"after a millisecond", 1, 0, true},
+			{"after that look", ms - 1, 0, false},
+			{"after a millisecond again", 1, 0, true},
+			{"after a suspension", 0, time.Minute, true},
+			{"after that", ms - 1, 0, false},
+			{"after another, which is longer", 0, time.Hour, true},
+			{"and one more", 0, time.Second, true},
+			{"an hour later", time.Hour, 0, true},
 		} {
-			time.Sleep(time.Second) // virtual
-			machine.suspend(tt.suspend)
-			strange, reads = tt.drift, 0
-			if got := c.now() - time.Since(start); got != tt.want || (reads > 0) != tt.reads {
-				t.Errorf("%s: %v are counted, with %d readings; want %v", tt.what, got, reads, tt.want)
+			time.Sleep(tt.pass)
+			if tt.suspend > 0 {
+				machine.suspend(tt.suspend)
+			}
+			looks = 0
+			if got, want := c.now(), time.Since(c.start)+machine.total(); got != want {
+				t.Errorf("%s: the clock says %v, want %v", tt.what, got, want)
+			}
+			if (looks > 0) != tt.look {
+				t.Errorf("%s: %d looks; want one: %v", tt.what, looks, tt.look)
 			}
 		}
 	})
 }
 
 // Many look at once while the machine is suspended again and again: time never
-// goes back, and all is counted in the end.
+// goes back, nothing is counted twice, and all is counted in the end.
 func TestClockHammer(t *testing.T) {
-	var machine sleeper
-	c := newClock(machine.total)
-	const looks = 2000
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			last := time.Duration(0)
-			for range looks {
-				now := c.now()
-				if now < last {
-					t.Errorf("%v after %v", now, last)
+	synctest.Test(t, func(t *testing.T) {
+		var machine sleeper
+		c := newClock(machine.total)
+		const suspensions = 1000
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				last := time.Duration(0)
+				for range 2 * suspensions {
+					now := c.now()
+					if now < last {
+						t.Errorf("%v after %v", now, last)
+					}
+					last = now
+					time.Sleep(looksLast * time.Duration(i+1) / 4)
 				}
-				last = now
-				runtime.Gosched()
+			})
+		}
+		for range suspensions {
+			machine.suspend(time.Minute)
+			if got, want := c.now(), time.Since(c.start)+machine.total(); got != want {
+				t.Errorf("the clock says %v, want %v", got, want)
 			}
-		})
-	}
-	for range looks {
-		machine.suspend(time.Minute)
-		runtime.Gosched()
-	}
-	wg.Wait()
-	if got := c.now(); got < looks*time.Minute || got > (looks+1)*time.Minute {
-		t.Errorf("%v are counted of %v", got, looks*time.Minute)
-	}
+		}
+		wg.Wait()
+	})
 }
 
 // The system's clocks count no suspension while the machine is not suspended.
@@ -199,9 +212,17 @@ func TestF045_LeaseCountsSuspensions(t *testing.T) {
 	}
 }
 
+// BenchmarkClock measures readings in quick succession, and a look.
 func BenchmarkClock(b *testing.B) {
 	c := newClock(nil)
-	for b.Loop() {
-		c.now()
-	}
+	b.Run("what=now", func(b *testing.B) {
+		for b.Loop() {
+			c.now()
+		}
+	})
+	b.Run("what=look", func(b *testing.B) {
+		for b.Loop() {
+			c.asleep(0)
+		}
+	})
 }

@@ -61,8 +61,9 @@ type Config struct {
 
 	// Suspended returns for how long the machine has been suspended in total
 	// since some fixed moment, as far as Go's monotonic clock has not counted
-	// that time. Leases count it as elapsed. Any goroutine calls it, for every
-	// request and every look at a lease. It must not block or decrease.
+	// that time. Leases count it as elapsed. Any goroutine calls it, for a
+	// request or a look at a lease, if the last call was a millisecond or more
+	// ago. It must not block or decrease.
 	//
 	// Defaults to the difference of CLOCK_BOOTTIME and CLOCK_MONOTONIC on Linux,
 	// and to nothing elsewhere. On Windows Go's clock counts that time itself; on

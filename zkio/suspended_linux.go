@@ -24,13 +24,6 @@ func systemSuspended() time.Duration {
 	return boottime - monotonic
 }
 
-// systemUptime returns the time since the machine was booted, suspensions
-// included; 0 where the kernel does not tell.
-func systemUptime() time.Duration {
-	boottime, _ := readClock(unix.CLOCK_BOOTTIME)
-	return boottime
-}
-
 // readClock reads one of the kernel's clocks.
 func readClock(id int32) (time.Duration, bool) {
 	var at unix.Timespec

@@ -12,6 +12,3 @@ import "time"
 // meanwhile, and there is no way to the clock that does not (mach_continuous_time)
 // without cgo or another module. On other systems it is what they make of it.
 func systemSuspended() time.Duration { return 0 }
-
-// systemUptime is nil: there is no such clock.
-var systemUptime func() time.Duration

@@ -21,8 +21,8 @@ type edit struct{ old, new string }
 var clockPatch = patch{
 	file: "zkio/clock.go",
 	edits: []edit{{
-		"c.suspended, c.uptime = systemSuspended, systemUptime",
-		"c.suspended, c.uptime = func() time.Duration { return 0 }, nil",
+		"c.suspended = systemSuspended",
+		"c.suspended = func() time.Duration { return 0 }",
 	}},
 }
 
