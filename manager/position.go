@@ -2,13 +2,61 @@
 
 package manager
 
-import "github.com/holdfast-go/holdfast/futures"
+import (
+	"time"
+	"unique"
 
-// position is where a round stands in the queue, behind at least one contender.
+	"github.com/holdfast-go/holdfast/futures"
+)
+
+// position is where a round stands in the queue, behind at least one contender. There
+// is one for each lock that the process waits for, so it is small.
 type position struct {
-	ahead     int32      // contenders ahead that exclude this one
-	contender *Contender // the one of them that this process watches
-	at        int64      // when it was there, on the manager's clock
+	at    int64 // when it was there, on the manager's clock
+	ahead int32 // contenders ahead that exclude this one
+
+	// The one of them that this process watches: see contender.
+	kind       Kind
+	persistent bool
+	path       string
+	sequence   int64
+	by         unique.Handle[author] // its zero value: another client, or not readable
+	since      int64                 // in nanoseconds since 1970; 0: not known
+}
+
+// An author is what a contender says about the process that it belongs to. A process
+// often waits behind many contenders of few others.
+type author struct {
+	host, label string
+	pid         int
+}
+
+// newPosition returns the position behind c, with so many contenders ahead.
+func newPosition(ahead int32, c *Contender, at int64) *position {
+	p := &position{
+		at: at, ahead: ahead,
+		kind: c.Kind, persistent: c.Persistent, path: c.Path, sequence: c.Sequence,
+	}
+	if by := (author{c.Host, c.Label, c.PID}); by != (author{}) {
+		p.by = unique.Make(by)
+	}
+	if !c.Since.IsZero() {
+		p.since = c.Since.UnixNano()
+	}
+	return p
+}
+
+// contender returns the contender that this process watches.
+func (p *position) contender() *Contender {
+	c := &Contender{Path: p.path, Kind: p.kind, Sequence: p.sequence, Persistent: p.persistent}
+	if p.by != (unique.Handle[author]{}) {
+		by := p.by.Value()
+		c.Host, c.Label, c.PID = by.host, by.label, by.pid
+	}
+	if p.since != 0 {
+		c.Since = time.Unix(0, p.since).UTC()
+	}
+	return c
 }
 
 // positionPromise is the promise of a position.

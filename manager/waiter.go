@@ -301,7 +301,7 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 	if t.node.Beside() == "" { // else enterBeside may look at it, and make it again
 		t.node.DropCreateData()
 	}
-	t.setPosition(&position{ahead: w.Ahead, contender: ahead, at: l.m.now()})
+	t.setPosition(newPosition(w.Ahead, ahead, l.m.now()))
 	// Only the next in line needs a lease. The others prove their sessions when
 	// their turn comes: a periodic write by every waiter would be a burden on the
 	// servers that grows with the queue.
