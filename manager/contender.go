@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unique"
 
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 )
@@ -82,8 +81,6 @@ func (c *Contender) describe(data []byte) bool {
 	if json.Unmarshal(data, &d) != nil || d.Kind == "" {
 		return false
 	}
-	// Many contenders run on the same few hosts.
-	c.Host, c.Label = unique.Make(d.Host).Value(), unique.Make(d.Label).Value()
-	c.PID, c.Since = d.PID, d.Since
+	c.Host, c.Label, c.PID, c.Since = d.Host, d.Label, d.PID, d.Since
 	return true
 }

@@ -98,7 +98,7 @@ func TestManyQueuedLocks(t *testing.T) {
 
 // When a session ends, every lock that the process waits for queues again. A lock
 // that a caller asks for then goes ahead of them.
-func TestF120_AskedNowGoesFirst(t *testing.T) {
+func TestF099_AskedNowGoesFirst(t *testing.T) {
 	const waiting = 400
 	for _, test := range []struct {
 		when string
@@ -191,7 +191,7 @@ func TestManyWaitersOfOneLock(t *testing.T) {
 
 // The first looks behind held locks are spread: a process that holds many locks, and
 // leaves them alone, sends next to nothing.
-func TestF121_FirstLooksAreSpread(t *testing.T) {
+func TestF100_FirstLooksAreSpread(t *testing.T) {
 	const n = 1000
 	bubble(t, func(c *cluster) {
 		m := c.open("a")
@@ -236,7 +236,7 @@ func TestF121_FirstLooksAreSpread(t *testing.T) {
 
 // A look that is put off costs nothing but the look: the own node is watched in
 // time, and the gate closes for the newcomers that come.
-func TestF121_LookIsPutOff(t *testing.T) {
+func TestF100_LookIsPutOff(t *testing.T) {
 	const n = 2 * lookBurst
 	bubble(t, func(c *cluster) {
 		m, b := c.open("a"), c.open("b")

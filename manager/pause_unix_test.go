@@ -95,7 +95,7 @@ func TestF055_RealStaleHolderGuards(t *testing.T) {
 			}
 			h := exclusive(t, m, name).Acquire(t.Context())
 			<-h.round.io().positionKnown().Done()
-			sent := test.stop(p, path+" stale", h.round.io().position.Load().contender.Path)
+			sent := test.stop(p, path+" stale", h.round.io().position.Load().contender().Path)
 			granted(t, "while the holder stands still", h, 3*holderTimeout)
 			if _, err := h.Guard(t.Context(), zkio.SetOp(path, []byte("second"), 1)); err != nil {
 				t.Errorf("the new holder: %v", err)

@@ -2,13 +2,63 @@
 
 package manager
 
-import "github.com/holdfast-go/holdfast/futures"
+import (
+	"time"
+	"unique"
 
-// position is where a round stands in the queue, behind at least one contender.
+	"github.com/holdfast-go/holdfast/futures"
+)
+
+// position is where a round stands in the queue, behind at least one contender. There
+// is one for each lock that the process waits for, so it is small.
 type position struct {
-	ahead     int32      // contenders ahead that exclude this one
-	contender *Contender // the one of them that this process watches
-	at        int64      // when it was there, on the manager's clock
+	at    int64  // when it was there, on the manager's clock
+	of    *ahead // the contender that it waits for; nil if that has just gone
+	ahead int32  // contenders ahead that exclude this one
+}
+
+// said is what a contender's node says, in little space.
+type said struct {
+	by         unique.Handle[author] // its zero value: another client, or not readable
+	since      int64                 // in nanoseconds since 1970; 0: not known
+	sequence   int64
+	kind       Kind
+	persistent bool
+}
+
+// An author is what a contender says about the process that it belongs to. A process
+// often waits behind many contenders of few others.
+type author struct {
+	host, label string
+	pid         int
+}
+
+// sayingOf returns what c says.
+func sayingOf(c *Contender) said {
+	s := said{sequence: c.Sequence, kind: c.Kind, persistent: c.Persistent}
+	if by := (author{c.Host, c.Label, c.PID}); by != (author{}) {
+		s.by = unique.Make(by)
+	}
+	if !c.Since.IsZero() {
+		s.since = c.Since.UnixNano()
+	}
+	return s
+}
+
+// contender returns the contender that the round waits for; nil if that is not known.
+func (p *position) contender() *Contender {
+	if p.of == nil {
+		return nil
+	}
+	c := &Contender{Path: p.of.path, Kind: p.of.kind, Sequence: p.of.sequence, Persistent: p.of.persistent}
+	if p.of.by != (unique.Handle[author]{}) {
+		by := p.of.by.Value()
+		c.Host, c.Label, c.PID = by.host, by.label, by.pid
+	}
+	if p.of.since != 0 {
+		c.Since = time.Unix(0, p.of.since).UTC()
+	}
+	return c
 }
 
 // positionPromise is the promise of a position.

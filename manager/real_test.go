@@ -249,7 +249,7 @@ func TestF087_RealHolderIsKilled(t *testing.T) {
 	p := startHolder(t, zk.Addr(), "jobs")
 	h := l.Acquire(t.Context())
 	<-h.round.io().positionKnown().Done()
-	if pl := h.round.io().position.Load(); pl.contender.Label != "holder" || pl.contender.PID != p.cmd.Process.Pid {
+	if pl := h.round.io().position.Load(); pl.contender().Label != "holder" || pl.contender().PID != p.cmd.Process.Pid {
 		t.Errorf("ahead is %v, want the process %d", pl.ahead, p.cmd.Process.Pid)
 	}
 	p.kill()

@@ -31,9 +31,12 @@ type ahead struct {
 	path string
 
 	// Used by steps only.
-	armed       bool       // the watch is set, and no news had come when the queue was last listed
-	inDirectory bool       // the directory is watched, too: the node may not be read
-	contender   *Contender // what the node says; nil before it was looked at
+	armed       bool // the watch is set, and no news had come when the queue was last listed
+	inDirectory bool // the directory is watched, too: the node may not be read
+
+	// What the node says. A step writes it when it arms the watch, before it puts the
+	// contender into a position, which other goroutines read.
+	said
 
 	// The news, written by the dispatcher.
 	gone    atomic.Bool // the node was deleted
@@ -362,9 +365,10 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 			return false, t.failed(err)
 		}
 		a.armed = true
-		a.contender = &Contender{Path: a.path, Kind: Kind(w.Known[i].Kind), Sequence: w.Known[i].Seq, Persistent: err == nil && stat.EphemeralOwner == 0}
-		a.contender.describe(read.Data)
-		if a.contender.Persistent && !t.warned {
+		c := Contender{Kind: Kind(w.Known[i].Kind), Sequence: w.Known[i].Seq, Persistent: err == nil && stat.EphemeralOwner == 0}
+		c.describe(read.Data)
+		a.said = sayingOf(&c)
+		if c.Persistent && !t.warned {
 			t.warned = true
 			l.m.cfg.Logger.Warn("holdfast: waiting for a contender whose node is not ephemeral; it stays until it is deleted by hand",
 				"lock", l.Name(), "node", a.path)
@@ -378,21 +382,21 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 func (t *roundIO) park(w *watching, n news) {
 	m := t.round.lock.m
 	t.attempts, t.requeues = 0, 0
-	at := position{ahead: w.Ahead - int32(n.gone), at: m.now()}
+	p := &position{ahead: w.Ahead - int32(n.gone), at: m.now()}
 	for _, a := range w.ahead[:len(w.Known)] {
 		if !a.gone.Load() {
-			at.contender = a.contender
+			p.of = a
 			if w.Complete {
 				break // of two ahead, name the holder; of more, the nearest
 			}
 		}
 	}
-	if p := t.position.Load(); p == nil || p.ahead != at.ahead || p.contender != at.contender {
-		t.setPosition(&at)
+	if old := t.position.Load(); old == nil || old.ahead != p.ahead || old.of != p.of {
+		t.setPosition(p)
 		// Only the next in line needs a lease. The others prove their sessions when
 		// their turn comes: a periodic write by every waiter would be a burden on the
 		// servers that grows with the queue.
-		t.node.KeepAlive(at.ahead == 1)
+		t.node.KeepAlive(p.ahead == 1)
 		if t.node.Beside() == "" { // else enterBeside may look at it, and make it again
 			t.node.DropCreateData()
 		}
@@ -402,7 +406,7 @@ func (t *roundIO) park(w *watching, n news) {
 	// not list any more looks when that knowledge gets old, and not before: if its
 	// turn comes soon the look would be wasted. The others notice when they list the
 	// queue, or when the rotation looks.
-	if (at.ahead == 1 || w.Complete) && !t.watched {
+	if (p.ahead == 1 || w.Complete) && !t.watched {
 		t.delay(max(0, m.firstLook()-time.Duration(m.now()-t.seenAt)),
 			&delayedWake{io: t, timer: state.OwnTimer, event: state.OwnDue, later: true})
 	}

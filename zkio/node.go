@@ -34,12 +34,10 @@ const sequenceDigits = 10
 type Node struct {
 	dir     string
 	prefix  string // of the name: _c_<guid>-<kind>
-	guid    func() string
 	content *content
 	watcher Watcher
 
 	session *Session // the one it was created in, or may have been; nil before
-	beside  string   // what CreateAtSequence has made the node beside, or may have; "" if it surely has not
 	// path is "" while the node is not known to exist. Its owner changes it with
 	// session.nodes.mu held, under which the heartbeat reads it.
 	path  string
@@ -52,10 +50,12 @@ type Node struct {
 	watched bool
 }
 
-// content is what only the creating methods need.
+// content is what only the creating methods need, and Beside.
 type content struct {
-	data []byte
-	acl  []ACL
+	guid   func() string
+	data   []byte
+	acl    []ACL
+	beside string // what CreateAtSequence has made the node beside, or may have; "" if it surely has not
 }
 
 // NewNode describes a node in dir, which must exist when it is created; nothing
@@ -65,8 +65,7 @@ type content struct {
 func NewNode(dir, kind string, guid func() string, data []byte, acl []ACL, watcher Watcher) *Node {
 	n := &Node{
 		dir:     dir,
-		guid:    guid,
-		content: &content{data, acl},
+		content: &content{guid: guid, data: data, acl: acl},
 		watcher: watcher,
 		state:   nodeAbsent,
 	}
@@ -76,7 +75,7 @@ func NewNode(dir, kind string, guid func() string, data []byte, acl []ACL, watch
 
 // name gives the node a name that no node has had.
 func (n *Node) name(kind string) {
-	n.prefix = "_c_" + n.guid() + "-" + kind
+	n.prefix = "_c_" + n.content.guid() + "-" + kind
 	n.kindAt = int16(len(n.prefix) - len(kind))
 	n.spent = false
 }
@@ -94,12 +93,12 @@ func (n *Node) Czxid() int64 { return n.czxid }
 
 // Beside returns the node at whose sequence number CreateAtSequence made this
 // one, even if a later call found that out; "" if this node has a number of its
-// own, or is not known to exist.
+// own, or is not known to exist, and after DropCreateData.
 func (n *Node) Beside() string {
-	if n.beside == "" || n.path != n.pathBeside(n.beside) {
+	if n.content == nil || n.content.beside == "" || n.path != n.pathBeside(n.content.beside) {
 		return ""
 	}
-	return n.beside
+	return n.content.beside
 }
 
 // KeepAlive says whether the heartbeat is to extend the session's lease for this
@@ -204,7 +203,7 @@ func (n *Node) CreateAtSequence(s *Session, beside string) error {
 		return badArguments("create", n.where(), "%q has no sequence number", beside)
 	}
 	return n.createAndLook(s, func() (string, error) {
-		n.beside = beside
+		n.content.beside = beside
 		path := n.pathBeside(beside)
 		_, err := s.multi("create", path, CheckOp(beside, -1), n.op(path, zk.FlagEphemeral))
 		return path, err
@@ -296,8 +295,8 @@ func (n *Node) to(ev nodeEvent) {
 	}
 }
 
-// DropCreateData frees what only the creating methods need, which must not be
-// called any more. It is for a node that is there.
+// DropCreateData frees what only the creating methods and Beside need, which must not
+// be called any more. It is for a node that is there.
 func (n *Node) DropCreateData() {
 	n.content = nil
 	name := n.Name()
@@ -514,7 +513,10 @@ func (n *Node) drop() {
 	if n.path != "" {
 		n.setPath("")
 	}
-	n.beside, n.czxid = "", 0
+	n.czxid = 0
+	if n.content != nil {
+		n.content.beside = ""
+	}
 }
 
 // release ends the heartbeat for the node and its watch.
