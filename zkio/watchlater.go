@@ -32,10 +32,10 @@ type laterWatch struct {
 }
 
 // WatchLater has the server keep a watch for the node at path, which the session was
-// told is there, from the time d from now on, or a little earlier. A watcher must be registered for
-// path. It is told at once if the node is gone by then. If no watcher is registered
-// when the time has come, nothing is sent. After a reconnect the watch is set again,
-// as any other. WatchLater does no I/O and does not block.
+// told is there, from the time d from now on, or a little earlier. A watcher must be
+// registered for path. It is told at once if the node is gone by then. If no watcher
+// is registered when the time has come, nothing is sent. After a reconnect the watch
+// is set again, as any other. WatchLater does no I/O and does not block.
 func (s *Session) WatchLater(path string, d time.Duration) {
 	l := &s.later
 	l.mu.Lock()
