@@ -23,7 +23,7 @@ type handed struct {
 	node   *zkio.Node
 	seenAt int64       // when it was seen to be there; 0: the answer was lost
 	alone  bool        // it was the only node in the directory
-	listed *listed     // the queue right after it was made; nil if that was not asked
+	listed *listed     // the queue right after it was made; nil if it was not listed then
 	tail   *queue.Tail // the end of the queue ahead of it; nil if that is not known
 }
 

@@ -196,6 +196,71 @@ func TestF081_LostHandOver(t *testing.T) {
 	}
 }
 
+// The list behind the request that queues fails, in each way: the waiter is granted
+// the lock nevertheless, and there is one node.
+func TestF081_ListAlongFails(t *testing.T) {
+	for name, fault := range map[string]func(f *zktest.Faults, m zktest.Match) *zktest.Fault{
+		"swallow reply": (*zktest.Faults).SwallowReply, "drop reply": (*zktest.Faults).DropReply,
+		"swallow request": (*zktest.Faults).SwallowRequest, "drop request": (*zktest.Faults).DropRequest,
+		"throttled": func(f *zktest.Faults, m zktest.Match) *zktest.Fault { return f.FailRequest(m, -127) },
+		"marshal":   func(f *zktest.Faults, m zktest.Match) *zktest.Fault { return f.FailReply(m, -5) },
+		"moved":     func(f *zktest.Faults, m zktest.Match) *zktest.Fault { return f.FailReply(m, -118) },
+		"no node":   func(f *zktest.Faults, m zktest.Match) *zktest.Fault { return f.FailReply(m, -101) },
+		"expired":   func(f *zktest.Faults, m zktest.Match) *zktest.Fault { return f.FailReply(m, -112) },
+	} {
+		for _, handover := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, handover), func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					a, b := c.lock("a"), c.lock("b")
+					h := mustLock(c.t, a)
+					_, err := b.TryLock(c.t.Context())
+					wantErr(c.t, "beside a holder", err, ErrLocked)
+					var w, other Hold
+					if handover {
+						other = b.Acquire(c.t.Context())
+						synctest.Wait()
+						next := waitBehind(c.t, h)
+						mustRelease(c.t, h) // a learns that others are there
+						synctest.Wait()
+						h = other
+						third := c.lock("third").Acquire(c.t.Context())
+						synctest.Wait()
+						w = waitBehind(c.t, h)
+						f := fault(c.srv.Faults(), zktest.Match{Op: zktest.OpGetChildren2, Session: session(b.m), Path: dir})
+						h.Release()
+						later(20 * time.Second)
+						c.held(next)
+						if f.Hits() != 1 {
+							c.t.Errorf("%d hits", f.Hits())
+						}
+						next.Release()
+						later(5 * time.Second)
+						c.held(third)
+						third.Release()
+					} else {
+						f := fault(c.srv.Faults(), zktest.Match{Op: zktest.OpGetChildren2, Session: session(b.m), Path: dir})
+						w = b.Acquire(c.t.Context())
+						later(20 * time.Second)
+						if f.Hits() != 1 {
+							c.t.Errorf("%d hits", f.Hits())
+						}
+						pending(c.t, "b", w.Granted())
+						h.Release()
+					}
+					later(20 * time.Second)
+					c.held(w)
+					c.wantNodes(1)
+					mustRelease(c.t, w)
+					c.wantNodes(0)
+					if n := b.m.client.Stats().Watches; n != 0 {
+						c.t.Errorf("%d watches left", n)
+					}
+				})
+			})
+		}
+	}
+}
+
 // newsFor reports a change of its node to a waiter.
 func newsFor(h Hold) { h.round.io().PathChanged("/its/node", zkio.NodeDataChanged) }
 

@@ -497,11 +497,10 @@ func (m *listener) SessionOver(_ *zkio.Session, cause error) {
 }
 
 // Every parked round looks again once in a while, in case a watch event was lost.
-// Held rounds
-// that have had no look behind take it. The pause bounds the looks of all rounds of
-// the process together.
+// Held rounds that have had no look behind take it. The pause bounds the looks of all
+// rounds of the process together.
 const (
-	rotationPause   = 10 * time.Millisecond // a look is a list and a read: 200 reads a second
+	rotationPause   = 10 * time.Millisecond // a look is a list and two reads at most: 300 requests a second
 	rotationTimeout = 10 * time.Second      // a round is due this long after its last look
 )
 

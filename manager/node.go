@@ -26,7 +26,7 @@ type directory struct{ atomic.Uint32 }
 const (
 	dirUnknown uint32 = iota // not looked at yet, or perhaps not there
 	dirEmpty                 // it has no data: one request can create a node and tell whether it is first
-	dirShared                // dirEmpty, and others were in it when this process last queued
+	dirShared                // as dirEmpty, and it had other children when this process last queued
 	dirPlain                 // it has another client's data, or may not be written: create, then list
 )
 
@@ -106,20 +106,19 @@ func (l *Lock) counted(children int) {
 	}
 }
 
-// longTail is the length from which on a tail is made do with: see listAlong. The
-// list of a shorter queue costs a server less than the write that it follows.
+// longTail is how many contenders a known tail must have for listAlong to do without
+// a list. The list of a shorter queue costs a server less than the write before it.
 const longTail = 100
 
-// An along is the list that goes along with the request that creates a node, or is
-// none: see listAlong.
+// An along is the list that goes along with the request that creates a node. It is
+// nil if there is none: see listAlong.
 type along struct {
 	read zkio.Read
 	conn uint64
 }
 
 // listAlong returns a list of the queue, to be sent right behind the request that
-// creates a node: it costs no time then, and what it shows is at most as old as the
-// node. It is nil if that is likely to be of no use: other contenders are not
+// creates a node: it costs no time then, and it shows that node. It is nil if that is likely to be of no use: other contenders are not
 // expected, or tail tells of them and a list would be long.
 func (l *Lock) listAlong(s *zkio.Session, tail *queue.Tail) *along {
 	if l.directory.Load() != dirShared || tail != nil && tail.Len() >= l.m.longTail {

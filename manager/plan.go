@@ -9,8 +9,8 @@ import "github.com/holdfast-go/holdfast/manager/internal/queue"
 type plan struct {
 	queue.Prospect
 
-	// conn is the connection on which the prospect was found out, or 0.
-	// Deletions are reported in order only while it lasts: after a reconnect the
+	// conn is the connection on which the prospect was found out; 0 if events of an
+	// earlier one were still to be delivered then. Deletions are reported in order only while it lasts: after a reconnect the
 	// server reports those that happened meanwhile in any order.
 	conn uint64
 }
@@ -32,7 +32,7 @@ type news struct {
 
 // heard is what the watcher of one contender knows.
 type heard struct {
-	armed   bool // the watch is set, and the rest was heard after the queue was last listed
+	armed   bool // the watch is set, and what was reported since is no older than the plan
 	gone    bool // the node was deleted
 	changed bool // something else happened to it, which used up its watch
 }
@@ -53,7 +53,7 @@ func newsOf(all []heard) (n news, armed bool) {
 
 // outdated returns what is left of h when the queue is about to be listed. If the
 // list shows a contender that was reported gone before, because it has come back or
-// the server lags behind, that must be looked at again.
+// the server lags behind, the waiter must look at that contender again.
 func (h heard) outdated() heard {
 	h.armed = h.armed && !h.gone && !h.changed
 	return h

@@ -111,7 +111,7 @@ type situation struct {
 	disconnected bool
 	conn         uint64
 
-	events [6]untold // told by the server, not heard by the waiter; zero values at the end
+	events [10]untold // told by the server, not heard by the waiter; zero values at the end
 
 	// The waiter.
 	awake  bool
@@ -127,22 +127,23 @@ type situation struct {
 
 const maxAhead = 4 // three, and a read that a downgrade leaves
 
-// A aheadNode is a contender ahead, or one that a downgrade may put at its place.
+// An aheadNode is a contender ahead, or one that a downgrade may put at its place.
 type aheadNode struct {
 	kind      queue.Kind // 0: none
 	seq       uint8
 	guid      bool
 	there     bool
-	watched   bool // the server has a watch for it
-	missed    bool // it was written to, or came back, while the waiter had no connection
-	unlisted  bool // the waiter's last list did not show it
-	mayReturn uint8
+	watched   bool  // the server has a watch for it
+	missed    bool  // it was written to, or came back, while the waiter had no connection
+	unlisted  bool  // the waiter's last list did not show it
+	mayReturn uint8 // how often a node of this name may still be made
 }
 
-// A untold is what a watch told about a contender, or about the own node.
+// An untold is what a watch told about a contender, or about the own node.
 type untold struct {
 	of      int8 // 1 + index in ahead; -1: the own node; 0: no event
 	changed bool
+	conn    uint64 // on which it was told
 }
 
 // A planState is a plan by indices into ahead.
@@ -184,7 +185,18 @@ func (s *situation) index(name string) int {
 	panic("no such contender: " + name)
 }
 
+// ordered is [zkio.Session.OrderedConnection].
+func (s *situation) ordered() uint64 {
+	for _, e := range s.events {
+		if e.of != 0 && e.conn < s.conn {
+			return 0
+		}
+	}
+	return s.conn
+}
+
 func (s *situation) push(e untold) {
+	e.conn = s.conn
 	for i := range s.events {
 		if s.events[i].of == 0 {
 			s.events[i] = e
@@ -205,7 +217,7 @@ func (s *situation) fire(i int, changed bool) {
 		n.missed = n.missed || changed
 	default:
 		n.watched = false
-		s.push(untold{int8(i + 1), changed})
+		s.push(untold{of: int8(i + 1), changed: changed})
 	}
 }
 
@@ -265,7 +277,7 @@ func (s *situation) names() (names []string) {
 // it has entered, or has found its node gone.
 func (s *situation) act() (a action, done bool, fault string) {
 	p, armed, n := s.plan.prospect(s)
-	a = decide(p, armed, n, s.node, s.conn)
+	a = decide(p, armed, n, s.node, s.ordered())
 	if s.disconnected && a != doPark && a != doEnter {
 		return a, false, "" // the request waits
 	}
@@ -295,7 +307,7 @@ func (s *situation) act() (a action, done bool, fault string) {
 		for i, h := range s.heard {
 			s.heard[i] = h.outdated()
 		}
-		s.asked, s.answer = true, s.planned(prospect, s.conn)
+		s.asked, s.answer = true, s.planned(prospect, s.ordered())
 	case doWatch:
 		for _, i := range s.plan.known[:s.plan.n] {
 			switch {
@@ -304,7 +316,7 @@ func (s *situation) act() (a action, done bool, fault string) {
 			case s.ahead[i-1].there:
 				s.ahead[i-1].watched = true
 			default:
-				s.push(untold{i, false})
+				s.push(untold{of: i})
 			}
 			s.heard[i-1].armed = true
 		}
@@ -348,6 +360,11 @@ func (s situation) steps(next func(what string, s situation, done bool, fault st
 		n.asked, n.answer, n.node.seen = false, planState{}, true
 		n.follow(s.answer)
 		next("the list is answered", n, false, "")
+		if s.disconnected {
+			n := s
+			n.asked, n.answer, n.awake = false, planState{}, true
+			next("the list is lost", n, false, "")
+		}
 	case s.awake:
 		n := s
 		a, done, fault := n.act()
@@ -403,7 +420,7 @@ func (s situation) steps(next func(what string, s situation, done bool, fault st
 		var missed []untold
 		for i, node := range s.ahead {
 			if node.watched && (!node.there || node.missed) {
-				missed = append(missed, untold{int8(i + 1), node.there})
+				missed = append(missed, untold{of: int8(i + 1), changed: node.there})
 			}
 		}
 		if s.ownWatch && !s.own {
@@ -428,7 +445,7 @@ func (s situation) steps(next func(what string, s situation, done bool, fault st
 				missed = append(missed[1:], missed[0])
 			}
 		}
-	case s.reconnects > 0 && s.events[0].of == 0 && !s.asked:
+	case s.reconnects > 0:
 		n := s
 		n.reconnects--
 		n.disconnected = true
@@ -466,7 +483,7 @@ func (s *situation) stuck() bool {
 	return true
 }
 
-// sites returns all small queues, with the waiter behind: kinds, positions, names
+// situations returns all small queues, with the waiter behind: kinds, positions, names
 // that can recur, reads that a downgrade can leave; and what the waiter knows when
 // it starts: nothing, or the tail of the queue as it was when it last was the head.
 func situations() (all []situation) {

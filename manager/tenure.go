@@ -4,6 +4,7 @@ package manager
 
 import (
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -116,7 +117,7 @@ func (t *roundIO) suspected(c queue.Contender, found bool) {
 	if !found {
 		t.suspect = nil
 	} else if t.suspect == nil || c.Name != t.suspect.name {
-		t.suspect = &suspect{c.Name, t.round.lock.m.now()}
+		t.suspect = &suspect{strings.Clone(c.Name), t.round.lock.m.now()} // not the whole list
 	}
 }
 

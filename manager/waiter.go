@@ -23,16 +23,17 @@ type watching struct {
 // maxWatched is the largest number of contenders that a plan watches.
 const maxWatched = 2
 
-// An ahead is a contender ahead that is watched, and its watcher. A plan takes it
-// over from the plan before, with the watch that the server has and the news that
-// came meanwhile, as long as the news is not older than what the plan is made of.
+// An ahead is a contender ahead that is watched, and its watcher. If the next plan
+// watches it as well, that takes it over, with the watch that the server has and what
+// was reported since the list was asked for that the next plan is made of.
 type ahead struct {
 	io   *roundIO
 	path string
 
 	// Used by steps only.
-	armed       bool // the watch is set, and no news had come when the queue was last listed
+	armed       bool // the watch is set, and what was reported since is no older than the plan
 	inDirectory bool // the directory is watched, too: the node may not be read
+	missing     bool // there was no such node when the watch was set; gone will tell
 
 	// What the node says. A step writes it when it arms the watch, before it puts the
 	// contender into a position, which other goroutines read.
@@ -361,6 +362,7 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 			// with the other events: our own node may have gone before.
 			//holdfast:reached fetch: one ahead went between the list and the watch
 			s.NotifyDeleted(a.path)
+			a.missing = true
 		} else if err != nil {
 			return false, t.failed(err)
 		}
@@ -384,11 +386,12 @@ func (t *roundIO) park(w *watching, n news) {
 	t.attempts, t.requeues = 0, 0
 	p := &position{ahead: w.Ahead - int32(n.gone), at: m.now()}
 	for _, a := range w.ahead[:len(w.Known)] {
-		if !a.gone.Load() {
+		switch {
+		case a.gone.Load():
+		case a.missing:
+			return // the dispatcher is about to tell, so this is no wait
+		case p.of == nil || !w.Complete: // the nearest; but if no other is ahead of the two, the holder
 			p.of = a
-			if w.Complete {
-				break // of two ahead, name the holder; of more, the nearest
-			}
 		}
 	}
 	if old := t.position.Load(); old == nil || old.ahead != p.ahead || old.of != p.of {

@@ -23,8 +23,8 @@ type notice struct {
 	path  string // something happened to path …
 	event Event  // … namely this
 
-	connected  *Session // what was told before came on earlier connections of this session …
-	connection uint64   // … than this one
+	connected  *Session // this session has a new connection …
+	connection uint64   // … of this number; the notices before came on earlier ones
 
 	started *Session // the session has begun
 

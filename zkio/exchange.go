@@ -27,7 +27,7 @@ type call struct {
 	reply []byte // the answer's body, which [checkReply] has seen if code is ErrOK
 }
 
-// A trip is the way of one packet's calls to the server and back.
+// A trip waits for the answers to the calls of one packet.
 type trip struct {
 	left int           // calls that are not answered; used by the goroutine that reads
 	done chan struct{} // closed when there are none
@@ -95,7 +95,7 @@ func (w *wire) post(calls []*call) (*trip, error) {
 	defer w.release()
 	for i, c := range calls {
 		if w.xid--; w.xid > firstXid {
-			w.xid = firstXid // it has wrapped, in the course of years
+			w.xid = firstXid - 1 // it has wrapped, after two billion requests
 		}
 		packet = jute.AppendInt32(packet, int32(8+len(c.body)))
 		packet = jute.AppendInt32(packet, w.xid)

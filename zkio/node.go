@@ -141,8 +141,8 @@ func (n *Node) Create(s *Session) error {
 // turns out to have made the node.
 //
 // The reads are sent right behind the transaction and answered after it, as the
-// next requests of this session; they are answered even if it fails. If children
-// is 0 they may not have been sent.
+// next requests of this session. Each has an Err unless it was answered well; they
+// are not sent if an earlier attempt turns out to have made the node.
 //
 // It takes the right to write dir, destroys dir's data, and leaves no watch.
 func (n *Node) CreateAndCount(s *Session, behind ...*Read) (children int, err error) {
@@ -172,6 +172,9 @@ func (n *Node) Replace(s *Session, old *Node, behind ...*Read) (children int, er
 
 // createAndCount is CreateAndCount if old is nil, and else Replace.
 func (n *Node) createAndCount(s *Session, old *Node, behind []*Read) (children int, err error) {
+	for _, r := range behind {
+		r.Err = &opError{op: questions[r.What], path: r.Path, kind: ErrNotSent, why: errors.New("the request that it was to follow was not sent")}
+	}
 	var written Stat
 	made, err := n.attempt(s, func() (string, error) {
 		ops := [...]Op{{}, n.op(join(n.dir, n.prefix), zk.FlagEphemeralSequential), SetOp(n.dir, nil, -1)}

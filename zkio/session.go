@@ -41,7 +41,7 @@ type Session struct {
 	timeout      atomic.Int64 // a time.Duration; as negotiated
 	zxid         atomic.Int64 // the newest transaction that an answer told of
 	connections  atomic.Uint64
-	told         atomic.Uint64         // the connection that the dispatcher has come to: see OrderedConnection
+	told         atomic.Uint64         // the last connection of which the dispatcher has heard: see OrderedConnection
 	noContainers atomic.Bool           // the server has none
 	fault        atomic.Pointer[fault] // why we closed the last connection; nil if we did not
 	password     []byte                // used by dial only, which go-zookeeper calls on its main loop
@@ -103,9 +103,9 @@ func (s *Session) Timeout() time.Duration { return time.Duration(s.timeout.Load(
 func (s *Session) Connection() uint64 { return s.connections.Load() }
 
 // OrderedConnection is Connection, or 0 as long as the watchers have not been told
-// of everything that came on earlier connections. Two calls that return the same
-// number, other than 0, enclose a time in which every event that a watcher was
-// told came on that connection.
+// of everything that came on earlier connections. If two calls return the same
+// number, other than 0, every event of the server's that a watcher was told of in
+// between came on that connection.
 func (s *Session) OrderedConnection() uint64 {
 	if n := s.told.Load(); n == s.connections.Load() {
 		return n

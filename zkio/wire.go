@@ -29,7 +29,7 @@ const (
 	// rearmFrame is the largest frame that sets watches again.
 	rearmFrame = 128 << 10
 	// closeXid marks our own request to close the session, and those of calls are
-	// firstXid and below: go-zookeeper counts from 0 up, and the protocol's marks
+	// below firstXid: go-zookeeper counts from 0 up, and the protocol's marks
 	// are above -10.
 	closeXid int32 = -100
 	firstXid int32 = -1000
@@ -237,6 +237,9 @@ func (w *wire) Read(p []byte) (int, error) {
 		if err := w.next(); err != nil {
 			w.cut(err)
 			return 0, err
+		}
+		if len(w.out) == 0 { // go-zookeeper does not see it, so it does not move the deadline
+			_ = w.SetReadDeadline(time.Now().Add(w.patience())) // fails if the connection is closed
 		}
 	}
 	n := copy(p, w.out)

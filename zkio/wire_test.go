@@ -687,6 +687,8 @@ type nopCloser struct{ net.Conn }
 
 func (nopCloser) Close() error { return nil }
 
+func (nopCloser) SetReadDeadline(time.Time) error { return nil }
+
 // FuzzClient sends arbitrary bytes in answer to the requests of a whole client:
 // what the wire lets pass, go-zookeeper must be able to take.
 func FuzzClient(f *testing.F) {

@@ -2,6 +2,8 @@
 
 package queue
 
+import "strings"
+
 // A Prospect is what a waiter knows about the contenders ahead that exclude it. If
 // it is Complete and has no Known, nothing is ahead.
 //
@@ -52,8 +54,9 @@ func (q Queue) Prospect(name string, kind Kind) (p Prospect, found bool) {
 	case p.Ahead == 0:
 		p.Complete = true
 	case p.Ahead == 1 || !orders || p.Ahead > 2 && !Excludes(second.Kind, nearest.Kind):
-		// If the nearest may return, it takes a list when it has gone. And if the two
-		// hold the lock together, the next but one may well go last.
+		// If the nearest may return, the queue must be listed when it has gone, whatever
+		// else is known. And if the two hold the lock together, the next but one may well
+		// go last.
 		p.Known, p.Complete = []Contender{nearest}, p.Ahead == 1 && orders
 	default:
 		p.Known, p.Complete = []Contender{second, nearest}, p.Ahead == 2 && !mayReturn(second, kind)
@@ -101,6 +104,7 @@ func (q Queue) Tail(name string, kind Kind) *Tail {
 	if t.last.Name == "" || t.last.Seq >= q.Next {
 		return nil
 	}
+	t.last.Name, t.before.Name = strings.Clone(t.last.Name), strings.Clone(t.before.Name) // not the whole list
 	return &t
 }
 
