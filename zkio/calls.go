@@ -137,6 +137,7 @@ type Read struct {
 // the right to read the node.
 type Question int32
 
+// The questions.
 const (
 	ReadData     = Question(jute.OpGetData)      // the node's data and Stat
 	ReadChildren = Question(jute.OpGetChildren2) // its children's names and its Stat
