@@ -44,7 +44,7 @@ func (s *Session) wrapErr(op, path string, err error) error {
 	if over := s.Err(); over != nil {
 		return overError(op, path, over)
 	}
-	return s.wrapLiveErr(op, path, err)
+	return wrap(op, path, err)
 }
 
 // wrapWriteErr is wrapErr for a change. If the session is over, the error wraps
@@ -55,7 +55,7 @@ func (s *Session) wrapWriteErr(op, path string, err error) error {
 	}
 	over := s.Err()
 	if over == nil {
-		return s.wrapLiveErr(op, path, err)
+		return wrap(op, path, err)
 	}
 	if err != nil && !mayHaveHappened(sentinelOf(err)) {
 		return overError(op, path, over)
@@ -63,15 +63,12 @@ func (s *Session) wrapWriteErr(op, path string, err error) error {
 	return overError(op, path, &joined{unprefixed(over) + "; the request may have been carried out before", []error{over, ErrUnknown}})
 }
 
-// wrapLiveErr is wrapErr for a session that is not over. If we closed the
-// connection, the error says why.
-func (s *Session) wrapLiveErr(op, path string, err error) error {
-	if errors.Is(err, zk.ErrConnectionClosed) {
-		if f := s.fault.Load(); f != nil {
-			err = fmt.Errorf("%w: %w", err, f)
-		}
+// explained adds to go-zookeeper's error why we closed the connection, if we did.
+func (s *Session) explained(err error) error {
+	if f := s.fault.Load(); f != nil && errors.Is(err, zk.ErrConnectionClosed) {
+		return fmt.Errorf("%w: %w", err, f)
 	}
-	return wrap(op, path, err)
+	return err
 }
 
 // overError makes the error of a call on a session that is over because of err.
@@ -89,7 +86,7 @@ func (s *Session) read(op, path string, do func() error) error {
 	if _, err := s.reach(op, path, len(path)); err != nil {
 		return err
 	}
-	return s.wrapErr(op, path, do())
+	return s.wrapErr(op, path, s.explained(do()))
 }
 
 // write makes a call by go-zookeeper that changes something, by a request of
@@ -98,7 +95,7 @@ func (s *Session) write(op, path string, size int, do func() error) error {
 	if _, err := s.reach(op, path, size); err != nil {
 		return err
 	}
-	return s.wrapWriteErr(op, path, do())
+	return s.wrapWriteErr(op, path, s.explained(do()))
 }
 
 // Prove obtains a proof that the session is alive at the leader, and that the

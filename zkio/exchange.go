@@ -48,8 +48,8 @@ func (c *call) err() error { return errorOfCode(c.code) }
 // exchange sends calls in one packet and waits for the answers. If there is no
 // connection it waits for one first. op and path are for errors.
 //
-// The error is zk.ErrConnectionClosed if an answer is missing, and an *opError if
-// nothing was sent.
+// The error wraps zk.ErrConnectionClosed if an answer is missing; it is an *opError
+// if nothing was sent.
 func (s *Session) exchange(op, path string, calls ...*call) error {
 	size := 0
 	for _, c := range calls {
@@ -72,7 +72,7 @@ func (s *Session) exchange(op, path string, calls ...*call) error {
 		case <-w.closed:
 			// The reader may have answered at the same time.
 			if !isClosed(t.done) {
-				return zk.ErrConnectionClosed
+				return w.unanswered()
 			}
 		}
 		return nil
@@ -104,9 +104,19 @@ func (w *wire) post(calls []*call) (*trip, error) {
 		reqs[i] = request{xid: w.xid, op: c.op, path: c.watch, call: c}
 	}
 	if err := w.send(packet, reqs...); err != nil {
-		return nil, zk.ErrConnectionClosed // a part of the packet may have left
+		return nil, w.unanswered() // a part of the packet may have left
 	}
 	return t, nil
+}
+
+// unanswered returns the error of a call that was sent on w, which is closed: it
+// wraps go-zookeeper's, and says why if we closed it. The session's own note of that
+// may come later.
+func (w *wire) unanswered() error {
+	if f, ok := errors.AsType[*fault](w.err); ok {
+		return fmt.Errorf("%w: %w", zk.ErrConnectionClosed, f)
+	}
+	return zk.ErrConnectionClosed
 }
 
 // readCall returns a read of the node at path, which asks for a watch if the path

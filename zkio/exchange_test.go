@@ -3,6 +3,9 @@
 package zkio
 
 import (
+	"errors"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,4 +48,23 @@ func TestSwallowedFramesMoveTheDeadline(t *testing.T) {
 		_, err := b.read()
 		b.wantCut(err, "a request that was not made")
 	})
+}
+
+// The error of a call says why its own connection was closed, even if the session has
+// not noted that yet.
+func TestF090_CallSaysWhyItsConnectionWasClosed(t *testing.T) {
+	b := connectedBench(t)
+	b.s.fault.Store(&fault{errors.New("an older reason")})
+	read := Read{Path: "/p", What: ReadData}
+	var wg, cutting sync.WaitGroup
+	wg.Go(func() { b.s.Read(&read) })
+	b.receive()
+	b.s.mu.Lock() // under which the session notes it
+	cutting.Go(func() { b.w.cut(&fault{errors.New("the reason")}) })
+	wg.Wait()
+	b.s.mu.Unlock()
+	cutting.Wait()
+	if read.Err == nil || !strings.HasSuffix(read.Err.Error(), "zk: connection closed: the reason") {
+		t.Errorf("error %v", read.Err)
+	}
 }
