@@ -830,7 +830,7 @@ rest:
 }
 
 /* What wakes trips: watches and delayed wakes.
- * Go: manager/waiter.go: watching.PathChanged; manager/roundio.go: delayedWake.Run */
+ * Go: manager/waiter.go: ahead.PathChanged; manager/roundio.go: delayedWake.Run */
 #define TELL(n) r[n].ev -> r[n].ev = 0; x = n :: r[n].retry -> r[n].retry = 0; x = n :: r[n].retryEnd -> r[n].retryEnd = 0; x = n
 proctype Dispatcher() {
   byte u;
