@@ -109,7 +109,7 @@ type situation struct {
 
 	ownWatch     bool // the server has a watch for the waiter's node
 	disconnected bool
-	conn         uint64
+	conn         uint8
 
 	events [10]untold // told by the server, not heard by the waiter; zero values at the end
 
@@ -143,32 +143,50 @@ type aheadNode struct {
 type untold struct {
 	of      int8 // 1 + index in ahead; -1: the own node; 0: no event
 	changed bool
-	conn    uint64 // on which it was told
+	conn    uint8 // on which it was told
 }
 
 // A planState is a plan by indices into ahead.
 type planState struct {
 	known    [2]int8 // 1 + index, the nearest last; 0: none
 	n        uint8
-	ahead    int32
+	ahead    int8
 	complete bool
-	conn     uint64
+	conn     uint8
 	exists   bool
 }
 
 func (n aheadNode) name(i int) string {
+	name := &aheadNames[i][n.kind][n.seq][0]
 	if n.guid {
-		return fmt.Sprintf("_c_%032x-%s%010d", i+1, n.kind.Mark(), n.seq)
+		name = &aheadNames[i][n.kind][n.seq][1]
 	}
-	return fmt.Sprintf("%s%010d", n.kind.Mark(), n.seq)
+	if *name == "" {
+		*name = fmt.Sprintf("%s%010d", n.kind.Mark(), n.seq)
+		if n.guid {
+			*name = fmt.Sprintf("_c_%032x-%s", i+1, *name)
+		}
+	}
+	return *name
 }
+
+// aheadNames has the names that were made so far: by index, kind, number, and whether
+// there is a GUID.
+var aheadNames [maxAhead][queue.Write + 1][maxAhead + 1][2]string
 
 const (
 	ownGUID = "_c_ffffffffffffffffffffffffffffffff-"
 	ownSeq  = 7
 )
 
-func (s *situation) ownName() string { return fmt.Sprintf("%s%s%010d", ownGUID, s.kind.Mark(), ownSeq) }
+func (s *situation) ownName() string { return ownNames[s.kind] }
+
+var ownNames = func() (names [queue.Write + 1]string) {
+	for kind := queue.Exclusive; kind <= queue.Write; kind++ {
+		names[kind] = fmt.Sprintf("%s%s%010d", ownGUID, kind.Mark(), ownSeq)
+	}
+	return names
+}()
 
 // excluded reports whether a contender ahead that is there keeps the waiter out.
 func (s *situation) excluded() bool {
@@ -186,7 +204,7 @@ func (s *situation) index(name string) int {
 }
 
 // ordered is [zkio.Session.OrderedConnection].
-func (s *situation) ordered() uint64 {
+func (s *situation) ordered() uint8 {
 	for _, e := range s.events {
 		if e.of != 0 && e.conn < s.conn {
 			return 0
@@ -222,8 +240,8 @@ func (s *situation) fire(i int, changed bool) {
 }
 
 // planned is p as a planState.
-func (s *situation) planned(p queue.Prospect, conn uint64) planState {
-	plan := planState{n: uint8(len(p.Known)), ahead: p.Ahead, complete: p.Complete, conn: conn, exists: true}
+func (s *situation) planned(p queue.Prospect, conn uint8) planState {
+	plan := planState{n: uint8(len(p.Known)), ahead: int8(p.Ahead), complete: p.Complete, conn: conn, exists: true}
 	for i, c := range p.Known {
 		plan.known[i] = int8(s.index(c.Name) + 1)
 	}
@@ -249,7 +267,7 @@ func (p planState) prospect(s *situation) (_ *plan, armed bool, n news) {
 	if !p.exists {
 		return nil, false, n
 	}
-	q := queue.Prospect{Ahead: p.ahead, Complete: p.complete}
+	q := queue.Prospect{Ahead: int32(p.ahead), Complete: p.complete}
 	var all []heard
 	for _, i := range p.known[:p.n] {
 		node := s.ahead[i-1]
@@ -257,7 +275,7 @@ func (p planState) prospect(s *situation) (_ *plan, armed bool, n news) {
 		all = append(all, s.heard[i-1])
 	}
 	n, armed = newsOf(all)
-	return &plan{q, p.conn}, armed, n
+	return &plan{q, uint64(p.conn)}, armed, n
 }
 
 // names returns what a list of the directory shows.
@@ -277,7 +295,7 @@ func (s *situation) names() (names []string) {
 // it has entered, or has found its node gone.
 func (s *situation) act() (a action, done bool, fault string) {
 	p, armed, n := s.plan.prospect(s)
-	a = decide(p, armed, n, s.node, s.ordered())
+	a = decide(p, armed, n, s.node, uint64(s.ordered()))
 	if s.disconnected && a != doPark && a != doEnter {
 		return a, false, "" // the request waits
 	}
@@ -352,28 +370,33 @@ func (s *situation) hear() {
 	}
 }
 
+// A happening is a step, as a story tells it.
+type happening struct{ what, of string }
+
+func (h happening) String() string { return h.what + h.of }
+
 // steps calls next for everything that can happen at the situation.
-func (s situation) steps(next func(what string, s situation, done bool, fault string)) {
+func (s situation) steps(next func(what happening, s situation, done bool, fault string)) {
 	switch {
 	case s.asked:
 		n := s
 		n.asked, n.answer, n.node.seen = false, planState{}, true
 		n.follow(s.answer)
-		next("the list is answered", n, false, "")
+		next(happening{what: "the list is answered"}, n, false, "")
 		if s.disconnected {
 			n := s
 			n.asked, n.answer, n.awake = false, planState{}, true
-			next("the list is lost", n, false, "")
+			next(happening{what: "the list is lost"}, n, false, "")
 		}
 	case s.awake:
 		n := s
 		a, done, fault := n.act()
-		next(a.String(), n, done, fault)
+		next(happening{what: a.String()}, n, done, fault)
 	}
 	if s.events[0].of != 0 {
 		n := s
 		n.hear()
-		next("hear", n, false, "")
+		next(happening{what: "hear"}, n, false, "")
 	}
 	if !s.room() {
 		return
@@ -386,13 +409,13 @@ func (s situation) steps(next func(what string, s situation, done bool, fault st
 			if s.excluded() && !n.excluded() && !n.own {
 				n.ownDead = true
 			}
-			next("goes: "+node.name(i), n, false, "")
+			next(happening{"goes: ", node.name(i)}, n, false, "")
 		}
 		if node.there && node.watched && s.writes > 0 {
 			n := s
 			n.writes--
 			n.fire(i, true)
-			next("is written to: "+node.name(i), n, false, "")
+			next(happening{"is written to: ", node.name(i)}, n, false, "")
 		}
 		// A downgrade makes a read as long as the write is there. A name without a
 		// GUID comes back; but not if the waiter has listed the queue without it:
@@ -402,7 +425,7 @@ func (s situation) steps(next func(what string, s situation, done bool, fault st
 			n.ahead[i].there = true
 			n.ahead[i].mayReturn--
 			n.fire(i, true) // what is left of a watch was set on the one before
-			next("comes: "+node.name(i), n, false, "")
+			next(happening{"comes: ", node.name(i)}, n, false, "")
 		}
 	}
 	if s.own {
@@ -412,7 +435,7 @@ func (s situation) steps(next func(what string, s situation, done bool, fault st
 			n.ownWatch = false
 			n.push(untold{of: -1})
 		}
-		next("the own node goes", n, false, "")
+		next(happening{what: "the own node goes"}, n, false, "")
 	}
 	switch {
 	case s.disconnected:
@@ -440,7 +463,7 @@ func (s situation) steps(next func(what string, s situation, done bool, fault st
 					n.push(e)
 				}
 			}
-			next("reconnects", n, false, "")
+			next(happening{what: "reconnects"}, n, false, "")
 			if len(missed) > 0 {
 				missed = append(missed[1:], missed[0])
 			}
@@ -449,24 +472,24 @@ func (s situation) steps(next func(what string, s situation, done bool, fault st
 		n := s
 		n.reconnects--
 		n.disconnected = true
-		next("disconnects", n, false, "")
+		next(happening{what: "disconnects"}, n, false, "")
 	}
 	if s.rotations > 0 && !s.asked {
 		n := s
 		n.rotations--
 		n.awake, n.node.due = true, true
 		n.drop()
-		next("the rotation", n, false, "")
+		next(happening{what: "the rotation"}, n, false, "")
 	}
 	if s.node.seen && !s.node.watched {
 		n := s
 		n.node.seen = false
-		next("the own node was not seen for long", n, false, "")
+		next(happening{what: "the own node was not seen for long"}, n, false, "")
 	}
 	if !s.node.seen && !s.node.due {
 		n := s
 		n.node.due, n.awake = true, true
-		next("a look at the own node is due", n, false, "")
+		next(happening{what: "a look at the own node is due"}, n, false, "")
 	}
 }
 
@@ -571,50 +594,48 @@ func (s situation) fromTail() (all []situation) {
 // enters beside a contender that excludes it, nor with a node that was gone before,
 // and it never waits for what no watch will tell.
 func TestDecideEverywhere(t *testing.T) {
-	type edge struct {
-		from situation
-		what string
+	type visit struct {
+		situation
+		from int32 // index of the one before; -1: none
+		how  happening
 	}
-	seen := map[situation]edge{}
-	var queueOf []situation
+	var visits []visit
+	seen := map[situation]struct{}{}
+	come := func(v visit) {
+		if _, known := seen[v.situation]; !known {
+			seen[v.situation] = struct{}{}
+			visits = append(visits, v)
+		}
+	}
 	for _, s := range situations() {
-		if _, known := seen[s]; !known {
-			seen[s] = edge{}
-			queueOf = append(queueOf, s)
-		}
+		come(visit{situation: s, from: -1})
 	}
-	initial := len(queueOf)
-	story := func(s situation) string {
+	initial := len(visits)
+	story := func(i int32) string {
 		var steps []string
-		for e := seen[s]; e.what != ""; e = seen[s] {
-			steps = append(steps, e.what)
-			s = e.from
+		v := visits[i]
+		for ; v.from >= 0; v = visits[v.from] {
+			steps = append(steps, v.how.String())
 		}
-		steps = append(steps, fmt.Sprintf("%s behind %v", s.ownName(), s.names()))
+		steps = append(steps, fmt.Sprintf("%s behind %v", v.ownName(), v.names()))
 		slices.Reverse(steps)
 		return strings.Join(steps, "\n\t")
 	}
 	entered, decisions := 0, 0
-	for len(queueOf) > 0 {
-		s := queueOf[len(queueOf)-1]
-		queueOf = queueOf[:len(queueOf)-1]
+	for i := int32(0); int(i) < len(visits); i++ {
+		s := visits[i].situation
 		if s.stuck() {
-			t.Fatalf("it waits for news that will not come:\n\t%s", story(s))
+			t.Fatalf("it waits for news that will not come:\n\t%s", story(i))
 		}
-		s.steps(func(what string, n situation, done bool, fault string) {
+		s.steps(func(how happening, n situation, done bool, fault string) {
 			decisions++
-			if fault != "" {
-				t.Fatalf("%s:\n\t%s\n\t%s", fault, story(s), what)
-			}
-			if done {
-				if what == doEnter.String() {
-					entered++
-				}
-				return
-			}
-			if _, known := seen[n]; !known {
-				seen[n] = edge{s, what}
-				queueOf = append(queueOf, n)
+			switch {
+			case fault != "":
+				t.Fatalf("%s:\n\t%s\n\t%s", fault, story(i), how)
+			case !done:
+				come(visit{n, i, how})
+			case how.what == doEnter.String():
+				entered++
 			}
 		})
 	}
