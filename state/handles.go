@@ -32,9 +32,8 @@ import "sync/atomic"
 //
 // A word that is spent (depth 0, first handle released) belongs to the goroutine
 // whose compare-and-swap spent it, and so does what the word protects. That
-// goroutine frees the word, and the next holder is whoever takes it by
-// compare-and-swap; or it passes the word on, and the next owner arms it without
-// one.
+// goroutine frees the word, and the caller that takes it by compare-and-swap is the
+// next holder; or it passes the word on, and the next owner arms it without one.
 type Handles uint64
 
 // MaxDepth is the greatest number of unreleased handles of one holder.

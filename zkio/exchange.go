@@ -206,33 +206,27 @@ func readNames(r *jute.Reader) []string {
 	return names
 }
 
+// errorsOfCodes has go-zookeeper's errors for the codes of answers.
+var errorsOfCodes = map[int32]error{
+	jute.ErrOK:                      nil,
+	jute.ErrBadArguments:            zk.ErrBadArguments,
+	jute.ErrNoNode:                  zk.ErrNoNode,
+	jute.ErrNoAuth:                  zk.ErrNoAuth,
+	jute.ErrBadVersion:              zk.ErrBadVersion,
+	jute.ErrNoChildrenForEphemerals: zk.ErrNoChildrenForEphemerals,
+	jute.ErrNodeExists:              zk.ErrNodeExists,
+	jute.ErrNotEmpty:                zk.ErrNotEmpty,
+	jute.ErrSessionExpired:          zk.ErrSessionExpired,
+	jute.ErrInvalidACL:              zk.ErrInvalidACL,
+	jute.ErrAuthFailed:              zk.ErrAuthFailed,
+	jute.ErrSessionMoved:            zk.ErrSessionMoved,
+}
+
 // errorOfCode returns go-zookeeper's error for the code of an answer.
 func errorOfCode(code int32) error {
-	switch code {
-	case jute.ErrOK:
-		return nil
-	case jute.ErrBadArguments:
-		return zk.ErrBadArguments
-	case jute.ErrNoNode:
-		return zk.ErrNoNode
-	case jute.ErrNoAuth:
-		return zk.ErrNoAuth
-	case jute.ErrBadVersion:
-		return zk.ErrBadVersion
-	case jute.ErrNoChildrenForEphemerals:
-		return zk.ErrNoChildrenForEphemerals
-	case jute.ErrNodeExists:
-		return zk.ErrNodeExists
-	case jute.ErrNotEmpty:
-		return zk.ErrNotEmpty
-	case jute.ErrSessionExpired:
-		return zk.ErrSessionExpired
-	case jute.ErrInvalidACL:
-		return zk.ErrInvalidACL
-	case jute.ErrAuthFailed:
-		return zk.ErrAuthFailed
-	case jute.ErrSessionMoved:
-		return zk.ErrSessionMoved
+	err, known := errorsOfCodes[code]
+	if !known {
+		return fmt.Errorf("unknown error: %d", code) // as go-zookeeper says it: see sentinelOf
 	}
-	return fmt.Errorf("unknown error: %d", code) // as go-zookeeper says it: see sentinelOf
+	return err
 }

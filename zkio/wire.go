@@ -345,8 +345,8 @@ func (w *wire) reply(frame []byte) (deliver bool, err error) {
 	}
 	w.s.leases.answered(req.sent, now)
 	if proof {
-		// Before go-zookeeper sees the reply: the caller finds the lease extended
-		// when the call returns.
+		// Before the caller is woken, by us or by go-zookeeper: it finds the lease
+		// extended when the call returns.
 		w.s.leases.proved(req.sent)
 	}
 	if req.path != "" {
