@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -46,6 +48,14 @@ type Config struct {
 	// must be safe for concurrent use and honour ctx.
 	// Defaults to a net.Dialer.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Endpoint is where other processes can talk to this one, such as the address of
+	// its RPC server. It stands in this process's nodes, so that a process that asks
+	// for the holder of a lock learns where to send a message: see Lock.Holder. Every
+	// client that may read the nodes can read it, so it must not hold a secret. It
+	// has at most 255 bytes of valid UTF-8, without control characters.
+	// Defaults to none.
+	Endpoint string
 
 	// Label names this process in its nodes, for people who look at a queue.
 	// Defaults to the program's file name.
@@ -117,6 +127,7 @@ const (
 	minWorkers            = 9
 	minSessionTimeout     = 100 * time.Millisecond
 	maxSessionTimeout     = 24 * time.Hour
+	maxEndpoint           = 255 // bytes
 )
 
 // complete returns c with its defaults filled in, or an error that wraps
@@ -158,6 +169,15 @@ func (c Config) complete() (Config, error) {
 	duration("CloseTimeout", &c.CloseTimeout, defaultCloseTimeout, time.Millisecond, time.Hour)
 	if c.LostMargin < 0 || c.LostMargin >= c.SessionTimeout/4 {
 		fault("LostMargin is %v: it must not be negative and must be less than a quarter of SessionTimeout (%v)", c.LostMargin, c.SessionTimeout)
+	}
+
+	switch {
+	case len(c.Endpoint) > maxEndpoint:
+		fault("Endpoint has %d bytes: at most %d are allowed", len(c.Endpoint), maxEndpoint)
+	case !utf8.ValidString(c.Endpoint):
+		fault("Endpoint %q is not valid UTF-8", c.Endpoint)
+	case strings.ContainsFunc(c.Endpoint, unicode.IsControl):
+		fault("Endpoint %q has a control character", c.Endpoint)
 	}
 
 	if c.Tenure == 0 {

@@ -44,6 +44,8 @@ func TestConfigTaken(t *testing.T) {
 		{Workers: minWorkers},
 		{Workers: 1000},
 		{Label: "billing"},
+		{Endpoint: "http://[2001:db8::1]:8080/größe"},
+		{Endpoint: strings.Repeat("x", 255)},
 		{ACL: []zkio.ACL{world, {Perms: zkio.PermRead, Scheme: "auth"}, {Perms: zkio.PermAll, Scheme: "digest", ID: "u:h="}, {Perms: 1, Scheme: "ip", ID: "10.0.0.0/8"}}},
 		{Auth: []zkio.Auth{{Scheme: "digest", Data: []byte("u:p")}, {Scheme: "sasl"}}},
 	} {
@@ -87,6 +89,9 @@ func TestConfigFaults(t *testing.T) {
 		{Config{LostMargin: 2500 * time.Millisecond}, "LostMargin is 2.5s"}, // a quarter of the default timeout
 		{Config{SessionTimeout: time.Second, LostMargin: 250 * time.Millisecond}, "LostMargin is 250ms"},
 		{Config{Workers: -1}, "Workers is -1"},
+		{Config{Endpoint: strings.Repeat("x", 256)}, "Endpoint has 256 bytes"},
+		{Config{Endpoint: "a\nb"}, "has a control character"},
+		{Config{Endpoint: "a\xff"}, "not valid UTF-8"},
 		{Config{Workers: minWorkers - 1}, "Workers is 8"},
 		{Config{ACL: acl(0, "world", "anyone")}, "ACL[0]"},
 		{Config{ACL: acl(32, "world", "anyone")}, "ACL[0]"},

@@ -5,10 +5,14 @@ package manager
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // A Kind says what a contender asks for.
@@ -31,32 +35,64 @@ type Contender struct {
 	Kind     Kind
 	Sequence int64 // its number in the queue
 
-	// What the contender says about itself; empty if it belongs to another
-	// client.
-	Host  string
-	PID   int
-	Label string
+	// What the contender says about itself; empty if it belongs to another client.
+	// Every client that may create nodes under the lock could have written it.
+	Host     string
+	PID      int
+	Label    string
+	Endpoint string // where it can be talked to: its Config.Endpoint
+
+	// Identity is what the node of another client says. Apache Curator writes the
+	// client's address, kazoo an identifier of the caller's choice.
+	Identity string
+
+	// Since is when its node was created, by the clock of ZooKeeper's leader; zero if
+	// that is not known.
 	Since time.Time
+
+	// Token is the transaction that created its node, and Session the session that
+	// the node belongs to; 0 if they are not known. Token is the fencing token of its
+	// grant, unless the contender went from the write lock to the read lock: then its
+	// token is that of the write lock, which is lower.
+	Token   uint64
+	Session int64
+
+	// Own reports that the node is this Manager's.
+	Own bool
+
+	// Holds reports that its turn has come: no contender ahead excludes it. It holds
+	// the lock, or will as soon as it has noticed.
+	Holds bool
 
 	// Persistent reports that the node is not ephemeral: it outlives its owner's
 	// session and has to be deleted by hand.
 	Persistent bool
 }
 
-// String describes the contender for a person: label@host, its process id, and
-// since when it has been in the queue.
+// String describes the contender for a person: label@host, its process id, where it
+// can be talked to, and since when it has been in the queue. Texts that other
+// processes have written are cut, and quoted if they have unusual characters.
 func (c *Contender) String() string {
 	if c == nil {
 		return "no contender"
 	}
 	var b strings.Builder
-	if c.Host == "" && c.Label == "" {
+	switch {
+	case c.Host == "" && c.Label == "" && c.Identity == "":
 		b.WriteString(c.Path)
-	} else {
+	case c.Host == "" && c.Label == "":
+		fmt.Fprintf(&b, "%s, which says %s", c.Path, strconv.Quote(cut(c.Identity)))
+	default:
 		if c.Label != "" {
-			b.WriteString(c.Label + "@")
+			b.WriteString(readable(c.Label) + "@")
 		}
-		fmt.Fprintf(&b, "%s, pid %d, since %s", c.Host, c.PID, c.Since.Format(time.RFC3339))
+		fmt.Fprintf(&b, "%s, pid %d", readable(c.Host), c.PID)
+		if c.Endpoint != "" {
+			b.WriteString(", at " + readable(c.Endpoint))
+		}
+	}
+	if !c.Since.IsZero() {
+		b.WriteString(", since " + c.Since.Format(time.RFC3339))
 	}
 	if c.Persistent {
 		fmt.Fprintf(&b, "; its node %s is not ephemeral: delete it if its owner is gone", c.Path)
@@ -64,23 +100,56 @@ func (c *Contender) String() string {
 	return b.String()
 }
 
+// maxQuoted is how many bytes of another process's text a person is shown.
+const maxQuoted = 128
+
+// cut returns the beginning of a text that another process has written.
+func cut(s string) string {
+	if len(s) <= maxQuoted {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxQuoted], "") + "…"
+}
+
+// readable returns such a text for a person: as it is if it is one word of printable
+// characters, and quoted otherwise.
+func readable(s string) string {
+	s = cut(s)
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return r == '"' || r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsGraphic(r)
+	}) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
 // nodeData is what a contender writes into its node, as JSON, for people and
 // tools.
 type nodeData struct {
-	Host  string    `json:"host"`
-	PID   int       `json:"pid"`
-	Label string    `json:"label,omitempty"`
-	Kind  string    `json:"kind"`
-	Since time.Time `json:"since"`
+	Host     string    `json:"host"`
+	PID      int       `json:"pid"`
+	Label    string    `json:"label,omitempty"`
+	Endpoint string    `json:"endpoint,omitempty"`
+	Kind     string    `json:"kind"`
+	Since    time.Time `json:"since"`
 }
 
-// describe fills in what the contender's node says, and reports whether this
-// package wrote it. It ignores the data of other clients.
-func (c *Contender) describe(data []byte) bool {
+// contender returns what the name of a node in the lock's directory says.
+func (l *Lock) contender(c queue.Contender) Contender {
+	return Contender{Path: l.path + "/" + c.Name, Kind: Kind(c.Kind), Sequence: c.Seq, Own: l.m.owns(c.Name)}
+}
+
+// describe fills in what the contender's node says, and what the server says about
+// it. It reports whether this package wrote the data.
+func (c *Contender) describe(data []byte, stat zkio.Stat) bool {
+	c.Since = time.Unix(0, stat.Ctime*int64(time.Millisecond))
+	c.Token, c.Session = uint64(stat.Czxid), stat.EphemeralOwner
+	c.Persistent = stat.EphemeralOwner == 0
 	var d nodeData
 	if json.Unmarshal(data, &d) != nil || d.Kind == "" {
+		c.Identity = cut(strings.ToValidUTF8(string(data), "�"))
 		return false
 	}
-	c.Host, c.Label, c.PID, c.Since = d.Host, d.Label, d.PID, d.Since
+	c.Host, c.Label, c.PID, c.Endpoint = d.Host, d.Label, d.PID, d.Endpoint
 	return true
 }

@@ -4,10 +4,13 @@ package manager
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 const (
@@ -39,6 +42,11 @@ func TestContenderString(t *testing.T) {
 		{&Contender{Path: "/holdfast/jobs/x"}, "/holdfast/jobs/x"},
 		{&Contender{Path: "/p", Host: "db7", PID: 4711, Label: "billing", Since: since}, "billing@db7, pid 4711, since 2026-01-02T15:04:05Z"},
 		{&Contender{Path: "/p", Host: "db7", PID: 4711, Since: since}, "db7, pid 4711, since 2026-01-02T15:04:05Z"},
+		{&Contender{Path: "/p", Host: "db7", PID: 4711, Endpoint: "10.0.0.7:8080"}, "db7, pid 4711, at 10.0.0.7:8080"},
+		{&Contender{Path: "/p", Host: "a b", PID: 1, Label: "new\nline"}, `"new\nline"@"a b", pid 1`},
+		{&Contender{Path: "/p", Identity: "10.0.0.8", Since: since}, `/p, which says "10.0.0.8", since 2026-01-02T15:04:05Z`},
+		{&Contender{Path: "/p", Identity: "a\x1b[31mb"}, `/p, which says "a\x1b[31mb"`},
+		{&Contender{Path: "/p", Label: strings.Repeat("x", 200), Host: "h"}, strings.Repeat("x", 128) + "…@h, pid 0"},
 		{&Contender{Path: "/p", Persistent: true}, "/p; its node /p is not ephemeral: delete it if its owner is gone"},
 	} {
 		if got := test.c.String(); got != test.want {
@@ -49,17 +57,24 @@ func TestContenderString(t *testing.T) {
 
 // The data of a stranger's node is whatever it is.
 func TestDescribe(t *testing.T) {
-	ours := &Manager{patterns: patterns("db7", "billing")}
-	c := new(Contender)
-	c.describe(ours.nodeData(KindExclusive.String()))
-	if c.Host != "db7" || c.Label != "billing" || c.PID == 0 || c.Since.IsZero() {
-		t.Errorf("our own data reads %+v", c)
+	stat := zkio.Stat{Czxid: 7, Ctime: 1_767_366_245_000, EphemeralOwner: 9}
+	known := Contender{Path: "/p", Since: time.UnixMilli(stat.Ctime), Token: 7, Session: 9}
+	ours := &Manager{patterns: patterns("db7", "billing", "db7:80")}
+	c := known
+	want := known
+	want.Host, want.Label, want.PID, want.Endpoint = "db7", "billing", os.Getpid(), "db7:80"
+	if ok := c.describe(ours.nodeData(KindExclusive.String()), stat); !ok || c != want {
+		t.Errorf("our own data reads %+v, %t, want %+v", c, ok, want)
 	}
-	for _, data := range []string{"", "10.0.0.1", "{", "[]", "null", "12", `{"pid":"no number"}`, `{"host":7}`, "\x00\xff", `{"other":1}`} {
-		c := Contender{Path: "/p"}
-		c.describe([]byte(data))
-		if c != (Contender{Path: "/p"}) {
-			t.Errorf("data %q reads %+v", data, c)
+	for _, data := range []string{"", "10.0.0.1", "{", "[]", "null", "12", `{"pid":"no number"}`, `{"host":7}`, `{"other":1}`} {
+		c, want := Contender{Path: "/p"}, known
+		want.Identity = data
+		if ok := c.describe([]byte(data), stat); ok || c != want {
+			t.Errorf("data %q reads %+v, %t", data, c, ok)
 		}
+	}
+	c = Contender{}
+	if c.describe([]byte(strings.Repeat("ä", 100)+"\x00\xff"), zkio.Stat{}); c.Identity != strings.Repeat("ä", 64)+"…" || !c.Persistent {
+		t.Errorf("a long text reads %+v", c)
 	}
 }

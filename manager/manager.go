@@ -96,7 +96,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if err != nil {
 		host = "unknown-host"
 	}
-	m.patterns = patterns(host, cfg.Label)
+	m.patterns = patterns(host, cfg.Label, cfg.Endpoint)
 	var id [8]byte
 	if _, err := rand.Read(id[:]); err != nil {
 		return nil, &Error{Op: "open", Err: err}
@@ -607,10 +607,10 @@ const noTime = "0001-01-01T00:00:00Z"
 const probeKind = "probe"
 
 // patterns returns the data of nodes of each kind, with noTime for the time.
-func patterns(host, label string) map[string][]byte {
+func patterns(host, label, endpoint string) map[string][]byte {
 	p := make(map[string][]byte)
 	for _, kind := range []string{probeKind, queue.Exclusive.String(), queue.Read.String(), queue.Write.String()} {
-		data, err := json.Marshal(nodeData{Host: host, PID: os.Getpid(), Label: label, Kind: kind})
+		data, err := json.Marshal(nodeData{Host: host, PID: os.Getpid(), Label: label, Endpoint: endpoint, Kind: kind})
 		if err != nil {
 			panic("manager: a node's data cannot be encoded: " + err.Error())
 		}

@@ -19,7 +19,7 @@ type position struct {
 
 // said is what a contender's node says, in little space.
 type said struct {
-	by         unique.Handle[author] // its zero value: another client, or not readable
+	by         unique.Handle[author] // its zero value: it says nothing, or is not readable
 	since      int64                 // in nanoseconds since 1970; 0: not known
 	sequence   int64
 	kind       Kind
@@ -29,14 +29,15 @@ type said struct {
 // An author is what a contender says about the process that it belongs to. A process
 // often waits behind many contenders of few others.
 type author struct {
-	host, label string
-	pid         int
+	host, label, endpoint string
+	pid                   int
+	identity              string // of another client
 }
 
 // sayingOf returns what c says.
 func sayingOf(c *Contender) said {
 	s := said{sequence: c.Sequence, kind: c.Kind, persistent: c.Persistent}
-	if by := (author{c.Host, c.Label, c.PID}); by != (author{}) {
+	if by := (author{c.Host, c.Label, c.Endpoint, c.PID, c.Identity}); by != (author{}) {
 		s.by = unique.Make(by)
 	}
 	if !c.Since.IsZero() {
@@ -50,10 +51,11 @@ func (p *position) contender() *Contender {
 	if p.of == nil {
 		return nil
 	}
-	c := &Contender{Path: p.of.path, Kind: p.of.kind, Sequence: p.of.sequence, Persistent: p.of.persistent}
+	c := &Contender{Path: p.of.path, Kind: p.of.kind, Sequence: p.of.sequence, Persistent: p.of.persistent,
+		Own: p.of.io.round.lock.m.owns(p.of.path[len(p.of.io.round.lock.path)+1:])}
 	if p.of.by != (unique.Handle[author]{}) {
 		by := p.of.by.Value()
-		c.Host, c.Label, c.PID = by.host, by.label, by.pid
+		c.Host, c.Label, c.Endpoint, c.PID, c.Identity = by.host, by.label, by.endpoint, by.pid, by.identity
 	}
 	if p.of.since != 0 {
 		c.Since = time.Unix(0, p.of.since).UTC()

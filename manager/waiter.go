@@ -317,7 +317,7 @@ func (t *roundIO) order(s *zkio.Session, q *queue.Queue) error {
 			continue
 		case err != nil:
 			return err
-		case !new(Contender).describe(data):
+		case !new(Contender).describe(data, stat):
 			return fmt.Errorf("%w, and another client's contender is in the queue: %s", ErrSequenceExhausted, c.Name)
 		}
 		if queue.Exhausted(c.Seq) {
@@ -367,8 +367,10 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 			return false, t.failed(err)
 		}
 		a.armed = true
-		c := Contender{Kind: Kind(w.Known[i].Kind), Sequence: w.Known[i].Seq, Persistent: err == nil && stat.EphemeralOwner == 0}
-		c.describe(read.Data)
+		c := Contender{Kind: Kind(w.Known[i].Kind), Sequence: w.Known[i].Seq}
+		if err == nil {
+			c.describe(read.Data, stat)
+		}
 		a.said = sayingOf(&c)
 		if c.Persistent && !t.warned {
 			t.warned = true

@@ -192,6 +192,93 @@ func (s *Session) readCalls(calls []*call, reads []*Read) ([]*call, error) {
 	return calls, nil
 }
 
+const (
+	// getsTogether is how many bytes of paths one request of GetAll has.
+	getsTogether = 256 << 10
+	// getsInPacket is how many nodes a packet asks for if the server has no such
+	// request.
+	getsInPacket = 100
+)
+
+// GetAll returns the data and the Stat of every node at paths, each with an error
+// of its own: one request for some thousands of nodes, or one each where the server
+// is older than ZooKeeper 3.6. The answers need not be of one moment. Unlike Get it
+// sets no watches.
+func (s *Session) GetAll(paths ...string) []Read {
+	reads := make([]Read, len(paths))
+	for i, path := range paths {
+		reads[i] = Read{Path: path, What: ReadData}
+	}
+	for rest := reads; len(rest) > 0; {
+		n, size := 0, 0
+		for n < len(rest) && (n == 0 || size+len(rest[n].Path) <= getsTogether) {
+			size += len(rest[n].Path)
+			n++
+		}
+		if s.noMultiRead.Load() || !s.getTogether(rest[:n]) {
+			n = min(n, getsInPacket)
+			s.getEach(rest[:n])
+		}
+		rest = rest[n:]
+	}
+	return reads
+}
+
+// getEach performs reads by one request each, in one packet.
+func (s *Session) getEach(reads []Read) {
+	all := make([]*Read, len(reads))
+	for i := range reads {
+		all[i] = &reads[i]
+	}
+	s.Read(all...)
+}
+
+// getTogether performs reads by one request. It reports false if the server does not
+// know that request.
+func (s *Session) getTogether(reads []Read) bool {
+	paths := make([]string, len(reads))
+	var err error
+	for i, r := range reads {
+		paths[i] = r.Path
+		if bad := checkPath(r.Path); bad != nil && err == nil {
+			err = &opError{op: questions[r.What], path: r.Path, kind: ErrBadArguments, why: bad}
+		}
+	}
+	c := multiReadCall(paths)
+	if err == nil {
+		if err = s.exchange(questions[ReadData], paths[0], c); err == nil {
+			err = c.err()
+		}
+		if sentinelOf(err) == ErrUnsupported {
+			s.noMultiRead.Store(true)
+			return false
+		}
+		err = s.wrapErr(questions[ReadData], paths[0], err)
+	}
+	body := jute.NewReader(c.reply)
+	for i := range reads {
+		if reads[i].Err = err; err == nil {
+			reads[i].takeTogether(s, body)
+		}
+	}
+	return true
+}
+
+// takeTogether makes r the next result in the answer to a request of GetAll.
+func (r *Read) takeTogether(s *Session, body *jute.Reader) {
+	kind, done := body.Int32(), body.Bool()
+	body.Int32()
+	switch {
+	case done || body.Err() != nil:
+		r.Err = s.wrapErr(questions[r.What], r.Path, errors.New("the server's answer ends before this node"))
+	case kind == jute.OpError:
+		r.Err = s.wrapErr(questions[r.What], r.Path, errorOfCode(body.Int32()))
+	default:
+		r.Data = body.Buffer()
+		r.Stat = readStat(body)
+	}
+}
+
 // Children returns the names of dir's children, in no order, and dir's Stat. It
 // leaves a watch for dir's children if a watcher is registered for dir.
 func (s *Session) Children(dir string) ([]string, Stat, error) {
@@ -259,6 +346,15 @@ func (s *Session) Create(path string, data []byte, acl []ACL) error {
 	return err
 }
 
+// CreateEphemeral creates a node with exactly this path, which goes with the
+// session. If the error wraps ErrUnknown, the node may be there: a second try that
+// fails with ErrNodeExists has found it, if no other client uses the path. For the
+// node of a lock, use [Node].
+func (s *Session) CreateEphemeral(path string, data []byte, acl []ACL) error {
+	_, err := s.create(path, data, zk.FlagEphemeral, acl)
+	return err
+}
+
 // create creates a node and returns its path, which ends in a number if the node
 // is sequential.
 func (s *Session) create(path string, data []byte, flags int32, acl []ACL) (string, error) {
@@ -297,6 +393,32 @@ func (s *Session) Delete(path string, version int32) error {
 	}
 	return s.wrapWriteErr("delete", path, err)
 }
+
+// UnwatchChildren undoes [Client.WatchChildren]. If no other watcher wants to hear of
+// the children, it has the server forget its watch, by one request.
+func (s *Session) UnwatchChildren(path string, w Watcher) {
+	ws := s.client.watches
+	set := ws.remove(path, childrenOnly{w})
+	// A server without containers is too old for this request, too. Its watch fires
+	// unheard, or ends with the connection.
+	if set&childWatch == 0 || ws.armed(path, jute.OpGetChildren2) || s.noContainers.Load() {
+		return
+	}
+	body := jute.AppendString(make([]byte, 0, len(path)+8), path)
+	c := &call{op: jute.OpRemoveWatches, body: jute.AppendInt32(body, watcherOfChildren)}
+	// If there is no answer, the connection has ended, and the watch with it. If the
+	// server refuses, it had no watch.
+	_ = s.exchange("unwatch", path, c)
+	// A watcher that was registered meanwhile may have lost the watch that it had the
+	// server set. It must look again.
+	if ws.armed(path, jute.OpGetChildren2) {
+		ws.fired([]byte(path), NodeChildrenChanged)
+		s.client.dispatcher.push(notice{path: path, event: NodeChildrenChanged})
+	}
+}
+
+// watcherOfChildren is the type of watch that a request to forget one names.
+const watcherOfChildren int32 = 1
 
 // Sync waits until the session's server has caught up with the leader: reads
 // after it see what was committed before it. It proves nothing about the

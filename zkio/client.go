@@ -283,3 +283,9 @@ func (c *Client) Watch(path string, w Watcher) { c.watches.add(path, w) }
 // Unwatch undoes Watch, as is due even when the node was deleted. An event that is
 // on its way may still arrive.
 func (c *Client) Unwatch(path string, w Watcher) { c.watches.remove(path, w) }
+
+// WatchChildren registers w for path as Watch does, but w hears only of the node's
+// children and of its end, and only [Session.Children] sets a watch for it. On a
+// node that has no children that is a watch for its deletion, which nothing else
+// uses up. [Session.UnwatchChildren] ends the registration.
+func (c *Client) WatchChildren(path string, w Watcher) { c.watches.add(path, childrenOnly{w}) }

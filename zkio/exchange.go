@@ -123,7 +123,7 @@ func (w *wire) unanswered() error {
 // is armed.
 func (s *Session) readCall(op int32, path string) *call {
 	c := &call{op: op, body: jute.AppendString(make([]byte, 0, len(path)+5), path)}
-	if s.client.watches.armed(path) {
+	if s.client.watches.armed(path, op) {
 		c.watch = path
 	}
 	c.body = jute.AppendBool(c.body, c.watch != "")
@@ -182,6 +182,22 @@ func multiResults(reply []byte) (results []OpResult, failed int, err error) {
 		}
 		results = append(results, res)
 	}
+}
+
+// multiReadCall returns the request for the data of the nodes at paths. It sets no
+// watches.
+func multiReadCall(paths []string) *call {
+	size := 9
+	for _, path := range paths {
+		size += 14 + len(path)
+	}
+	b := make([]byte, 0, size)
+	for _, path := range paths {
+		b = appendMultiHeader(b, jute.OpGetData, false)
+		b = jute.AppendString(b, path)
+		b = jute.AppendBool(b, false)
+	}
+	return &call{op: jute.OpMultiRead, body: appendMultiHeader(b, -1, true)}
 }
 
 // readStat reads a Stat.

@@ -38,6 +38,8 @@ func checkReply(op int32, r *jute.Reader) (proof bool, err error) {
 		err = checkText(r)
 	case jute.OpMulti:
 		proof, err = checkMulti(r)
+	case jute.OpMultiRead:
+		err = checkMultiRead(r)
 	}
 	if err == nil {
 		err = r.Err()
@@ -73,6 +75,25 @@ func checkMulti(r *jute.Reader) (proof bool, err error) {
 		}
 		if err != nil {
 			return false, err
+		}
+	}
+}
+
+// checkMultiRead takes the results of several reads apart.
+func checkMultiRead(r *jute.Reader) error {
+	for {
+		kind, done := r.Int32(), r.Bool()
+		r.Int32()
+		switch {
+		case r.Err() != nil || done:
+			return r.Err()
+		case kind == jute.OpError:
+			r.Int32()
+		case kind == jute.OpGetData:
+			r.Buffer()
+			checkStat(r)
+		default:
+			return fmt.Errorf("%w: a result of type %d", jute.ErrMalformed, kind)
 		}
 	}
 }

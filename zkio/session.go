@@ -43,6 +43,7 @@ type Session struct {
 	connections  atomic.Uint64
 	told         atomic.Uint64         // the last connection of which the dispatcher has heard: see OrderedConnection
 	noContainers atomic.Bool           // the server has none
+	noMultiRead  atomic.Bool           // the server cannot read several nodes at once
 	fault        atomic.Pointer[fault] // why we closed the last connection; nil if we did not
 	password     []byte                // used by dial only, which go-zookeeper calls on its main loop
 

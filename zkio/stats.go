@@ -13,8 +13,8 @@ import (
 type Stats struct {
 	// Sent counts the requests sent, by the name of the operation: "connect",
 	// "create", "createContainer", "delete", "exists", "getData", "setData",
-	// "getChildren2", "getACL", "sync", "multi", "ping", "auth", "setWatches",
-	// "closeSession", "other". It has no zeros.
+	// "getChildren2", "getACL", "sync", "multi", "multiRead", "removeWatches",
+	// "ping", "auth", "setWatches", "closeSession", "other". It has no zeros.
 	Sent map[string]uint64
 
 	Answered    uint64 // requests answered
@@ -50,6 +50,8 @@ var opNames = [...]struct {
 	{jute.OpExists, "exists"},
 	{jute.OpSetData, "setData"},
 	{jute.OpSync, "sync"},
+	{jute.OpMultiRead, "multiRead"},
+	{jute.OpRemoveWatches, "removeWatches"},
 	{jute.OpCreateContainer, "createContainer"},
 	{jute.OpGetACL, "getACL"},
 	{opConnect, "connect"},

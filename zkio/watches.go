@@ -5,6 +5,8 @@ package zkio
 import (
 	"slices"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
 // watchKind is the set of watches that the server is known to keep for a path.
@@ -16,9 +18,9 @@ const (
 	childWatch                       // fires when the node's children change or the node goes
 )
 
-// watches maps paths to their watchers. A path with a watcher is armed:
-// every read of it asks for a watch, and the wire notes here which watches the
-// server has. After a reconnect it sets those again.
+// watches maps paths to their watchers. A path with a watcher is armed: every read
+// of it, or only every list if no watcher wants more, asks for a watch, and the wire
+// notes here which watches the server has. After a reconnect it sets those again.
 //
 // Nothing here belongs to a single wait, so a wait that is given up leaves
 // nothing behind.
@@ -67,17 +69,19 @@ func (ws *watches) add(path string, w Watcher) {
 	}
 }
 
-func (ws *watches) remove(path string, w Watcher) {
+// remove removes a registration, and returns the watches that the server has for the
+// path.
+func (ws *watches) remove(path string, w Watcher) (set watchKind) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	e := ws.paths[path]
 	if e == nil {
-		return
+		return 0
 	}
 	switch all := slices.DeleteFunc(e.all(), func(r Watcher) bool { return r == w }); len(all) {
 	case 0:
 		// The server's watch, if there is one, is left to fire or to end with the
-		// connection: go-zookeeper cannot remove it.
+		// connection, unless the caller has the server forget it.
 		delete(ws.paths, path)
 		ws.shrinkLocked()
 	case 1:
@@ -85,6 +89,7 @@ func (ws *watches) remove(path string, w Watcher) {
 	default:
 		e.watcher = (*several)(&all)
 	}
+	return e.set
 }
 
 // shrinkLocked gives back the memory of a map that was large and is empty.
@@ -105,11 +110,35 @@ func (e *watch) all() []Watcher {
 	return []Watcher{e.watcher}
 }
 
-// armed reports whether a watcher is registered for path.
-func (ws *watches) armed(path string) bool {
+// childrenOnly is a watcher that hears only of the children of its node, and of the
+// node's end.
+type childrenOnly struct{ Watcher }
+
+// PathChanged passes those events on.
+func (w childrenOnly) PathChanged(path string, ev Event) {
+	if ev == NodeChildrenChanged || ev == NodeDeleted {
+		w.Watcher.PathChanged(path, ev)
+	}
+}
+
+// armed reports whether a read of path by the operation op is to ask for a watch.
+func (ws *watches) armed(path string, op int32) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	_, ok := ws.paths[path]
+	e := ws.paths[path]
+	return e != nil && (op == jute.OpGetChildren2 || e.wantsData())
+}
+
+// wantsData reports whether a watcher wants to hear of the node itself, too.
+func (e *watch) wantsData() bool {
+	if all, ok := e.watcher.(*several); ok {
+		return slices.ContainsFunc(*all, func(w Watcher) bool { return !isChildrenOnly(w) })
+	}
+	return !isChildrenOnly(e.watcher)
+}
+
+func isChildrenOnly(w Watcher) bool {
+	_, ok := w.(childrenOnly)
 	return ok
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
 func TestWatchers(t *testing.T) {
@@ -47,7 +49,7 @@ func TestWatchers(t *testing.T) {
 		if got := told(); !slices.Equal(got, step.want) {
 			t.Errorf("%s: told %v, want %v", step.name, got, step.want)
 		}
-		if armed := ws.armed("/p"); armed != (len(step.want) > 0) {
+		if armed := ws.armed("/p", jute.OpGetData); armed != (len(step.want) > 0) {
 			t.Errorf("%s: armed %v", step.name, armed)
 		}
 	}

@@ -203,3 +203,35 @@ func FuzzContenderName(f *testing.F) {
 		}
 	})
 }
+
+// Sort orders by turns, whatever the order of the list, and counts those whose turn
+// has come.
+func TestSort(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		names []string
+		want  []string
+		holds int
+	}{
+		{"empty", nil, nil, 0},
+		{"mutexes", []string{"lock-0000000012", "lock-0000000009", "lock-0000000010"}, []string{"lock-0000000009", "lock-0000000010", "lock-0000000012"}, 1},
+		{"readers ahead of a writer", []string{"__WRIT__0000000003", "__READ__0000000004", "__READ__0000000002", "__READ__0000000001"},
+			[]string{"__READ__0000000001", "__READ__0000000002", "__WRIT__0000000003", "__READ__0000000004"}, 2},
+		{"only readers", []string{"__READ__0000000002", "__READ__0000000001"}, []string{"__READ__0000000001", "__READ__0000000002"}, 2},
+		{"a writer", []string{"__READ__0000000002", "__WRIT__0000000001"}, []string{"__WRIT__0000000001", "__READ__0000000002"}, 1},
+		{"a writer that goes to the read lock", []string{"__READ__0000000002", "__READ__0000000001", "__WRIT__0000000001"},
+			[]string{"__WRIT__0000000001", "__READ__0000000001", "__READ__0000000002"}, 2},
+		{"a mutex among readers", []string{"__READ__0000000001", "lock-0000000000"}, []string{"lock-0000000000", "__READ__0000000001"}, 1},
+		{"numbers that ran out", []string{"__READ__2147483647", "__WRIT__2147483647"}, []string{"__WRIT__2147483647", "__READ__2147483647"}, 1},
+	} {
+		q := List(test.names, 20)
+		holds := q.Sort()
+		var got []string
+		for _, c := range q.Contenders {
+			got = append(got, c.Name)
+		}
+		if !slices.Equal(got, test.want) || holds != test.holds {
+			t.Errorf("%s: got %v, of which %d hold, want %v, %d", test.name, got, holds, test.want, test.holds)
+		}
+	}
+}

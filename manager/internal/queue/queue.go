@@ -63,6 +63,22 @@ func (q *Queue) Free() {
 	spare.Put(&s)
 }
 
+// Sort puts the contenders into the order of their turns, and returns how many of
+// them, from the first, have their turn: one writer or mutex, with the read that
+// came out of it by a downgrade, or all readers ahead of the first writer. A
+// contender whose turn has come holds the lock, or will as soon as it notices.
+func (q Queue) Sort() (holding int) {
+	slices.SortFunc(q.Contenders, Compare)
+	for i, c := range q.Contenders {
+		first := q.Contenders[0]
+		downgraded := c.Kind == Read && c.Seq == first.Seq && !Exhausted(c.Seq)
+		if i > 0 && Excludes(first.Kind, c.Kind) && !downgraded {
+			return i
+		}
+	}
+	return len(q.Contenders)
+}
+
 // Find returns the contender called name.
 func (q Queue) Find(name string) (c Contender, found bool) {
 	i := slices.IndexFunc(q.Contenders, func(c Contender) bool { return c.Name == name })

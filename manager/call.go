@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// A call is a question that a caller waits for, as a task of the pool.
+type call struct {
+	client *zkio.Client
+	do     func(s *zkio.Session) error
+
+	gaveUp   atomic.Bool           // the caller waits no longer
+	hindered atomic.Pointer[error] // why the last try had no answer
+	done     chan struct{}         // closed when do has ended for good
+	err      error                 // written before done is closed
+
+	attempts int // used by the present worker only
+}
+
+// call has a worker run do, which asks ZooKeeper and changes nothing, and does so
+// again while there is no answer. It blocks until do has succeeded or was refused, the
+// manager is closed or ctx ends. In the last case a worker may still be in do, so the
+// caller must not look at what do writes.
+func (m *Manager) call(ctx context.Context, op, name string, do func(*zkio.Session) error) error {
+	if ctx.Err() != nil {
+		return &Error{Op: op, Name: name, Err: ctxerr.Of(ctx)}
+	}
+	c := &call{client: m.client, do: do, done: make(chan struct{})}
+	if !m.client.Submit(zkio.Fetches, c) {
+		return &Error{Op: op, Name: name, Err: ErrClosed}
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		c.gaveUp.Store(true)
+		err := ctxerr.Of(ctx)
+		if why := c.hindered.Load(); why != nil {
+			err = fmt.Errorf("%w: %w", err, *why)
+		}
+		return &Error{Op: op, Name: name, Err: err}
+	}
+	switch {
+	case c.err == nil:
+		return nil
+	case errors.Is(c.err, zkio.ErrClosed):
+		return &Error{Op: op, Name: name, Err: ErrClosed}
+	}
+	return &Error{Op: op, Name: name, Err: c.err}
+}
+
+// Run is called by the pool.
+func (c *call) Run(s *zkio.Session) {
+	if c.gaveUp.Load() {
+		return
+	}
+	err := c.do(s)
+	if class := zkio.ClassOf(err); err == nil || class == zkio.Definite || class == zkio.Closed {
+		c.end(err)
+		return
+	}
+	c.hindered.Store(&err)
+	wait := backoff(c.attempts)
+	c.attempts++
+	if !c.client.SubmitAfter(wait, zkio.Fetches, c) {
+		c.end(zkio.ErrClosed)
+	}
+}
+
+func (c *call) end(err error) {
+	c.err = err
+	close(c.done)
+}

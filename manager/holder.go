@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// Holder returns the contender that holds the lock, and nil if there is none. Of
+// several readers it is the first, whichever lock of the pair is asked. If this
+// process holds the lock, Holder answers at once and asks no server, unless a
+// contender of the other kind of lock must be told from it. Otherwise it costs two
+// reads, however long the queue is, or one if the lock is free. Other clients'
+// contenders are found as well.
+//
+// The contender was the first in line when the server was asked, but its turn may
+// have come a moment ago, so that it does not know yet. The server may be behind the
+// leader: usually by milliseconds, and by up to ZooKeeper's syncLimit if the network
+// has cut it off. [Manager.Sync] before the call excludes what the leader had
+// committed by then. A process that gets a message for the lock's holder must
+// therefore check [Hold.Err] before it acts on it.
+//
+// Holder blocks until ZooKeeper has answered or ctx ends. While there is no
+// connection it waits for one.
+func (l *Lock) Holder(ctx context.Context) (*Contender, error) {
+	const op = "holder"
+	if c := l.ownHold(); c != nil && ctx.Err() == nil {
+		return c, nil
+	}
+	var found *Contender
+	err := l.m.call(ctx, op, l.Name(), func(s *zkio.Session) (err error) {
+		found, err = l.findHolder(s)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// ownHold returns this process as the holder of the lock, or of the other lock of the
+// pair; nil if it holds neither.
+func (l *Lock) ownHold() *Contender {
+	held := []*Lock{l}
+	if l.rw != nil {
+		held = []*Lock{l.rw.writer, l.rw.reader}
+	}
+	for _, l := range held {
+		r := l.cur.Load()
+		if r.word.Load().Phase() != state.Retained || !r.io().tenure.lease.InForce() {
+			continue
+		}
+		n := r.io().tenure
+		own, _ := queue.ParseName(n.grant.Path[strings.LastIndexByte(n.grant.Path, '/')+1:])
+		c := l.contender(own)
+		c.describe(l.m.nodeData(l.kind.String()), zkio.Stat{EphemeralOwner: n.grant.Session})
+		c.Token, c.Holds = n.grant.Token, true
+		c.Since = l.m.start.Add(time.Duration(n.since)).Round(0)
+		return &c
+	}
+	return nil
+}
+
+// findHolder asks for the holder. The error is never ErrNoNode.
+//
+// A node that has gone between the list and the look at it says nothing about the
+// next in the list, but that no contender can have come in ahead of it. So the first
+// that is still there holds the lock, with one exception: when a write goes, the read
+// that came out of it by a downgrade may be missing in the list.
+func (l *Lock) findHolder(s *zkio.Session) (*Contender, error) {
+	for {
+		q, err := l.list(s)
+		if err != nil || len(q.Contenders) == 0 {
+			return nil, err
+		}
+		c, err := l.firstOf(s, q)
+		q.Free()
+		if c != nil || err != nil {
+			return c, err
+		}
+	}
+}
+
+// list lists the lock's queue, in the order of turns. A directory that is not there
+// has no contenders.
+func (l *Lock) list(s *zkio.Session) (queue.Queue, error) {
+	names, stat, err := s.Children(l.path)
+	if errors.Is(err, zkio.ErrNoNode) {
+		return queue.Queue{}, nil
+	} else if err != nil {
+		return queue.Queue{}, err
+	}
+	q := queue.List(names, queue.NextNumber(stat.Cversion, stat.NumChildren))
+	if q.Exhausted {
+		if err := l.number(s, &q); err != nil {
+			return queue.Queue{}, err
+		}
+	}
+	q.Sort()
+	return q, nil
+}
+
+// number finds the transactions that created the contenders whose numbers say
+// nothing.
+func (l *Lock) number(s *zkio.Session, q *queue.Queue) error {
+	var paths []string
+	var at []int
+	for i, c := range q.Contenders {
+		if queue.Exhausted(c.Seq) {
+			paths, at = append(paths, l.path+"/"+c.Name), append(at, i)
+		}
+	}
+	for i, read := range s.GetAll(paths...) {
+		if read.Err != nil && !errors.Is(read.Err, zkio.ErrNoNode) {
+			return read.Err
+		}
+		q.Contenders[at[i]].Czxid = read.Stat.Czxid // 0 if it is gone, which the look at it will tell
+	}
+	return nil
+}
+
+// firstOf returns the first contender of q that is still there; nil if the queue has
+// to be listed again.
+func (l *Lock) firstOf(s *zkio.Session, q queue.Queue) (*Contender, error) {
+	for _, entry := range q.Contenders {
+		c := l.contender(entry)
+		data, stat, _, err := s.Look(c.Path)
+		switch {
+		case err == nil:
+			c.describe(data, stat)
+			c.Holds = true
+			return &c, nil
+		case !errors.Is(err, zkio.ErrNoNode):
+			return nil, err
+		case entry.Kind == queue.Write:
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+// Queue returns the lock's contenders in the order of their turns, those of both
+// locks of a pair and of other clients included. What the nodes say and what the
+// server says of them is filled in for the first details contenders, or for all of
+// them if details is negative; of the others only Path, Kind, Sequence, Own and Holds
+// are known. The result is empty if there is no contender.
+//
+// It costs one list and, unless details is 0, one read for some thousands of
+// contenders, or one read each where the server is older than ZooKeeper 3.6. A
+// contender that leaves between the two is left out. See [Lock.Holder] for how old
+// the answer can be.
+//
+// Queue blocks until ZooKeeper has answered or ctx ends. While there is no
+// connection it waits for one.
+func (l *Lock) Queue(ctx context.Context, details int) ([]Contender, error) {
+	var found []Contender
+	err := l.m.call(ctx, "queue", l.Name(), func(s *zkio.Session) (err error) {
+		found, err = l.findQueue(s, details)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// findQueue asks for the queue. It lists again if a write has gone meanwhile: see
+// findHolder.
+func (l *Lock) findQueue(s *zkio.Session, details int) ([]Contender, error) {
+	for {
+		q, err := l.list(s)
+		if err != nil || len(q.Contenders) == 0 {
+			return nil, err
+		}
+		all, current, err := l.describeAll(s, &q, details)
+		q.Free()
+		if current || err != nil {
+			return all, err
+		}
+	}
+}
+
+// describeAll returns the contenders of q that are still there, and reports whether no
+// other can be ahead of them.
+func (l *Lock) describeAll(s *zkio.Session, q *queue.Queue, details int) (all []Contender, current bool, err error) {
+	if details < 0 || details > len(q.Contenders) {
+		details = len(q.Contenders)
+	}
+	paths := make([]string, details)
+	for i := range paths {
+		paths[i] = l.path + "/" + q.Contenders[i].Name
+	}
+	reads := s.GetAll(paths...)
+	kept := q.Contenders[:0]
+	all = make([]Contender, 0, len(q.Contenders))
+	for i, entry := range q.Contenders {
+		c := l.contender(entry)
+		if i < len(reads) {
+			switch err := reads[i].Err; {
+			case err == nil:
+				c.describe(reads[i].Data, reads[i].Stat)
+			case errors.Is(err, zkio.ErrNoNode) && entry.Kind == queue.Write:
+				return nil, false, nil
+			case errors.Is(err, zkio.ErrNoNode):
+				continue
+			case !errors.Is(err, zkio.ErrNoAuth): // else it is there, and may not be read
+				return nil, false, err
+			}
+		}
+		kept, all = append(kept, entry), append(all, c)
+	}
+	q.Contenders = kept
+	for i := range q.Sort() {
+		all[i].Holds = true
+	}
+	return all, true, nil
+}
+
+// Sync waits until the server that this process is connected to has caught up with
+// the leader: [Lock.Holder] and [Lock.Queue] then answer from a state that is no older
+// than this call. While the server is cut off from the leader, Sync and all requests of
+// this process that come after it wait, so it is not for every call.
+//
+// Sync blocks until the server has answered or ctx ends. While there is no connection
+// it waits for one.
+func (m *Manager) Sync(ctx context.Context) error {
+	return m.call(ctx, "sync", "", func(s *zkio.Session) error { return s.Sync(m.cfg.Root) })
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
+	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// GetAll gives every node's data and Stat, and every node that is missing or may not
+// be read an error of its own.
+func TestGetAll(t *testing.T) {
+	t.Run("embedded", func(t *testing.T) {
+		connected(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) { checkGetAll(t, s, "/d") })
+	})
+	t.Run("real", func(t *testing.T) {
+		cfg, dir := setUp(t, realzk.Shared(t))
+		checkGetAll(t, open(t, cfg).Session(), dir)
+	})
+	t.Run("old server", func(t *testing.T) {
+		connected(t, func(t *testing.T, z *zktest.Server, _ *Client, s *Session) {
+			z.Faults().FailRequest(zktest.Match{Op: zktest.OpMultiRead}, zktest.CodeUnimplemented)
+			checkGetAll(t, s, "/d")
+			if n := z.Requests(zktest.OpMultiRead); n != 1 {
+				t.Errorf("%d requests to read several nodes, want 1: the server does not know them", n)
+			}
+		})
+	})
+}
+
+func checkGetAll(t *testing.T, s *Session, dir string) {
+	t.Helper()
+	must(t, s.EnsureDir(dir, nil))
+	const n = 2500 // more than one request's
+	paths := make([]string, 0, n+2)
+	for i := range n {
+		path := fmt.Sprintf("%s/%0120d", dir, i)
+		if i%500 == 0 {
+			must(t, s.Create(path, []byte(path), nil))
+		}
+		paths = append(paths, path)
+	}
+	secret := dir + "/secret"
+	must(t, s.Create(secret, nil, []ACL{{Perms: PermWrite, Scheme: "world", ID: "anyone"}}))
+	paths = append(paths, secret)
+	for i, r := range s.GetAll(paths...) {
+		switch {
+		case r.Path != paths[i]:
+			t.Fatalf("result %d is of %s, want %s", i, r.Path, paths[i])
+		case r.Path == secret:
+			if !errors.Is(r.Err, ErrNoAuth) {
+				t.Errorf("a node that may not be read: %v", r.Err)
+			}
+		case i%500 != 0:
+			if !errors.Is(r.Err, ErrNoNode) {
+				t.Fatalf("node %d: %v, want that it is missing", i, r.Err)
+			}
+		case r.Err != nil || string(r.Data) != r.Path || int(r.Stat.DataLength) != len(r.Path):
+			t.Errorf("node %d: %q, %+v, %v", i, r.Data, r.Stat, r.Err)
+		}
+	}
+	for _, r := range s.GetAll(dir, "no path") {
+		if !errors.Is(r.Err, ErrBadArguments) {
+			t.Errorf("with a bad path: %v for %s", r.Err, r.Path)
+		}
+	}
+	if none := s.GetAll(); len(none) != 0 {
+		t.Errorf("no paths give %v", none)
+	}
+}
+
+// An answer that breaks off costs those nodes an error, and panics nothing.
+func TestGetAllBrokenOff(t *testing.T) {
+	ok := jute.AppendBuffer(appendMultiHeader(nil, jute.OpGetData, false), []byte("data"))
+	ok = append(ok, make([]byte, 68)...) // a Stat
+	reply := appendMultiHeader(ok, -1, true)
+	if _, err := checkReply(jute.OpMultiRead, jute.NewReader(reply)); err != nil {
+		t.Fatalf("a whole answer: %v", err)
+	}
+	for n := range len(reply) {
+		if _, err := checkReply(jute.OpMultiRead, jute.NewReader(reply[:n])); err == nil {
+			t.Errorf("an answer of %d of %d bytes is taken", n, len(reply))
+		}
+	}
+	if _, err := checkReply(jute.OpMultiRead, jute.NewReader(appendMultiHeader(nil, jute.OpSetData, false))); err == nil {
+		t.Error("a result of another type is taken")
+	}
+	connected(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
+		body := jute.NewReader(reply)
+		first, second := Read{Path: "/a", What: ReadData}, Read{Path: "/b", What: ReadData}
+		first.takeTogether(s, body)
+		second.takeTogether(s, body)
+		if first.Err != nil || string(first.Data) != "data" || second.Err == nil {
+			t.Errorf("got %+v and %+v of one result", first, second)
+		}
+	})
+}
