@@ -114,10 +114,11 @@ func (n *tenure) PathChanged(string, zkio.Event) {
 // The caller passes over nodes of this process: its readers and writer make way
 // for each other by themselves.
 func (t *roundIO) suspected(c queue.Contender, found bool) {
-	if !found {
-		t.suspect = nil
-	} else if t.suspect == nil || c.Name != t.suspect.name {
-		t.suspect = &suspect{strings.Clone(c.Name), t.round.lock.m.now()} // not the whole list
+	switch known := t.near().suspect; {
+	case !found && known != nil:
+		t.neighbours.suspect = nil
+	case found && (known == nil || c.Name != known.name):
+		t.meet().suspect = &suspect{strings.Clone(c.Name), t.round.lock.m.now()} // not the whole list
 	}
 }
 
@@ -147,13 +148,14 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 		return false
 	}
 	q := queue.List(children, queue.NextNumber(stat.Cversion, stat.NumChildren))
-	t.tail = q.Tail(t.node.Name(), l.kind)
+	t.setTail(q.Tail(t.node.Name(), l.kind))
 	t.suspected(q.Excluded(l.kind, func(c queue.Contender) bool { return m.owns(c.Name) }))
 	q.Free()
-	if t.suspect == nil {
+	behind := t.near().suspect
+	if behind == nil {
 		return true
 	}
-	if waited := time.Duration(m.now() - t.suspect.at); waited < m.cfg.Tenure {
+	if waited := time.Duration(m.now() - behind.at); waited < m.cfg.Tenure {
 		t.lookBehindAfter(m.cfg.Tenure - waited)
 		return true
 	}

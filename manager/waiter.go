@@ -248,9 +248,9 @@ type listed struct {
 // listQueue lists the queue and makes the waiter a plan of what it shows. If ok
 // is false, more is what fetch is to return. conn was the connection before.
 func (t *roundIO) listQueue(s *zkio.Session, conn uint64) (ok, more bool) {
-	if q := t.listed; q != nil {
-		t.listed = nil
-		return t.consider(s, q)
+	if shown := t.near().listed; shown != nil {
+		t.neighbours.listed = nil
+		return t.consider(s, shown)
 	}
 	if t.watching != nil {
 		t.watching.outdate()
@@ -290,10 +290,11 @@ func (t *roundIO) consider(s *zkio.Session, shown *listed) (ok, more bool) {
 		//holdfast:reached fetch: its node was deleted by another client
 		return false, t.requeue(s)
 	}
-	t.tail = nil
+	var tail *queue.Tail
 	if p.Ahead <= 1 { // it is for our release, and with more ahead it would be outdated by then
-		t.tail = q.Tail(name, l.kind)
+		tail = q.Tail(name, l.kind)
 	}
+	t.setTail(tail)
 	t.seenAt = shown.at
 	t.follow(p, shown.conn)
 	return true, true
