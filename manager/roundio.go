@@ -57,6 +57,7 @@ type roundIO struct {
 	ending     bool        // the first step of the end has been made
 	warned     bool        // about a contender that is not ephemeral
 	waited     bool        // it has had a position in a queue
+	dirWatched bool        // the watch of the directory is registered
 
 	index int32 // 1 + the index in Manager.active, or 0; protected by Manager.mu
 }
@@ -384,7 +385,6 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		since:   l.m.now(),
 		lease:   lease,
 		session: s,
-		io:      t,
 	}
 
 	_, e, lost := t.round.word.Apply(state.Word.Grant)
