@@ -21,6 +21,7 @@ func TestDecide(t *testing.T) {
 		many    = &plan{ahead: 9, watched: 2, conn: 1}
 		unclear = &plan{ahead: 1, watched: 1, conn: 1}
 		early   = &plan{ahead: 1, watched: 1, complete: true}
+		blind   = &plan{ahead: 1, conn: 1}
 
 		told    = ownNode{watched: true, seen: true}
 		recent  = ownNode{seen: true}
@@ -62,6 +63,7 @@ func TestDecide(t *testing.T) {
 		{"one of many went", many, true, gone, told, 1, doList},
 		{"the two nearest of many went", many, true, both, told, 1, doList},
 		{"the only one went, and may come back", unclear, true, gone, told, 1, doList},
+		{"one is ahead, and is not watched", blind, true, none, told, 1, doList},
 		{"the one ahead was written to", last, true, changed, told, 1, doList},
 		{"our node's watch fired", last, true, none, touched, 1, doLookAtOwn},
 		{"our node's watch fired, and the one ahead went", last, true, gone, touched, 1, doLookAtOwn},
