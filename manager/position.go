@@ -7,6 +7,7 @@ import (
 	"unique"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 )
 
 // position is where a round stands in the queue, behind at least one contender. There
@@ -21,8 +22,6 @@ type position struct {
 type said struct {
 	by         unique.Handle[author] // its zero value: it says nothing, or is not readable
 	since      int64                 // in nanoseconds since 1970; 0: not known
-	sequence   int64
-	kind       Kind
 	persistent bool
 }
 
@@ -36,7 +35,7 @@ type author struct {
 
 // sayingOf returns what c says.
 func sayingOf(c *Contender) said {
-	s := said{sequence: c.Sequence, kind: c.Kind, persistent: c.Persistent}
+	s := said{persistent: c.Persistent}
 	if by := (author{c.Host, c.Label, c.Endpoint, c.PID, c.Identity}); by != (author{}) {
 		s.by = unique.Make(by)
 	}
@@ -51,8 +50,10 @@ func (p *position) contender() *Contender {
 	if p.of == nil {
 		return nil
 	}
-	c := &Contender{Path: p.of.path, Kind: p.of.kind, Sequence: p.of.sequence, Persistent: p.of.persistent,
-		Own: p.of.io.round.lock.m.owns(p.of.path[len(p.of.io.round.lock.path)+1:])}
+	name := p.of.name()
+	entry, _ := queue.ParseName(name)
+	m := p.of.io.round.lock.m
+	c := &Contender{Path: p.of.path, Kind: Kind(entry.Kind), Sequence: entry.Seq, Persistent: p.of.persistent, Own: m.owns(name)}
 	if p.of.by != (unique.Handle[author]{}) {
 		by := p.of.by.Value()
 		c.Host, c.Label, c.Endpoint, c.PID, c.Identity = by.host, by.label, by.endpoint, by.pid, by.identity
