@@ -50,7 +50,7 @@ func deadHold(l *Lock, err error) Hold {
 	})
 	t := r.io()
 	t.granted.Settle(Grant{}, err)
-	t.promiseLoss().Settle(struct{}{}, err)
+	t.signals().lost.Settle(struct{}{}, err)
 	t.released.Settle(struct{}{}, err)
 	t.endReason.Store(&endReason{err: err})
 	return newHold(r)
@@ -268,7 +268,30 @@ func (h Hold) Lost() <-chan struct{} {
 	if h.round == nil {
 		return nil
 	}
-	return h.round.io().promiseLoss().Future().Done()
+	return h.round.io().signals().lost.Future().Done()
+}
+
+// Contended returns a channel that closes when this process holds the lock and has
+// seen another process wait for it: a contender that the lock cannot be shared
+// with. It is a hint for a holder that can stop early, between two pieces of work
+// for example, and then release the lock. The contender may be a TryLock that has
+// gone again, and nothing is taken from a holder that ignores the hint, but see
+// Config.Tenure for newcomers. All holders of the lock in this process share the
+// channel. It never closes for goroutines of this process that wait, nor after the
+// lock was given up or lost. The channel of the zero Hold is nil.
+//
+// A contender is seen within 100 ms of the grant, or as soon as it queues after
+// that. If many come and go, that may take half a tenure, and 50 ms at most.
+// Asking costs no request, as long as Config.Tenure is between 0 and 100 ms and
+// the process holds few hundred locks: it looks at the queue in any case. Otherwise
+// the process begins to look when Contended is called, 100 ms after the grant or
+// later: one request, and one for each change of the queue until a contender is
+// seen. Contended does not block.
+func (h Hold) Contended() <-chan struct{} {
+	if h.round == nil {
+		return nil
+	}
+	return h.round.io().contention()
 }
 
 // Context returns a context for the work that is done under the lock. It ends

@@ -206,7 +206,7 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	}
 	t := r.io()
 	t.granted.Settle(Grant{}, err)
-	t.promiseLoss().Settle(struct{}{}, err)
+	t.signals().lost.Settle(struct{}{}, err)
 	t.endReason.Store(&endReason{err: err, notBefore: r.lock.m.graceEnd(err)})
 	t.notifyLost(err)
 	// If the predecessor is not RELEASED yet, its releaser wakes this round.

@@ -29,10 +29,9 @@ type roundIO struct {
 	runner runner
 	events state.AtomicEvents
 
-	granted  futures.Promise[Grant]      // the lock is this process's
-	released futures.Promise[struct{}]   // the node is gone
-	lost     atomic.Pointer[lostPromise] // the round was ended by force; nil: not asked for. See loss.go
-	losses   callbacks                   // to be called then: see onLoss
+	granted   futures.Promise[Grant]    // the lock is this process's
+	released  futures.Promise[struct{}] // the node is gone
+	signalled atomic.Pointer[signals]   // nil: not asked for, nor ended by force; see signals
 
 	endReason atomic.Pointer[endReason] // set after the CAS that ended the round, before the wake
 
@@ -422,7 +421,11 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 			t.watched = true
 			t.node.WatchLater(l.m.firstLook())
 		}
-		t.firstLook(l.m.firstLook())
+		if t.wantsContention() {
+			t.lookForContention()
+		} else {
+			t.firstLook(l.m.firstLook())
+		}
 	case state.Abandoned:
 		//holdfast:reached withdrawal: of the last one, found by the grant
 		// All waiters left. cancel cannot be relied on here: a late joiner would

@@ -21,7 +21,7 @@ import "sync/atomic"
 // Timers say that a delayed wake is on its way. The goroutine that raises one
 // first starts the wake. The wake lowers it again, or, for BehindTimer, the look
 // that follows; a wake that finds the round in a later phase leaves it raised. What
-// a lock has noted stays.
+// a round or a lock has noted stays.
 type Events uint32
 
 // The events of a round, its timers, and what a lock has noted.
@@ -37,6 +37,9 @@ const (
 	OwnTimer    // OwnDue is to be raised
 	BehindTimer // BehindDue is to be raised
 	WriterTimer // WriterDue is to be raised
+
+	ContentionAsked // of a round: a holder asked whether other processes wait; stays
+	Contended       // of a round: another process was seen to wait; stays
 
 	InContexts    // of a lock: there are contexts with its holds, or those of the other lock of its pair
 	OtherKindTold // of a lock: a contender of another kind was reported
