@@ -16,8 +16,9 @@ var (
 	// ErrLost says that this process no longer owns the lock, although it has not
 	// released it. Stop the work that the lock protects.
 	ErrLost = errors.New("lock was lost")
-	// ErrReleased says that a Hold has been released. It is also the cause with
-	// which the Hold's contexts end.
+	// ErrReleased says that a Hold has been released, or was withdrawn because the
+	// ctx of Acquire ended before the grant; then the error wraps ctx's, too. It is
+	// also the cause with which the Hold's contexts end.
 	ErrReleased = errors.New("hold was released")
 	// ErrNotGranted says that the lock has not been granted to this process yet,
 	// or that all callers gave up before it was.
@@ -48,6 +49,12 @@ var (
 	// ErrBadConfig says that a Config cannot work; its text names every fault.
 	ErrBadConfig = errors.New("bad configuration")
 )
+
+// A withdrawnError is the end of a pending Hold by its context.
+type withdrawnError struct{ why error }
+
+func (e *withdrawnError) Error() string   { return "withdrawn before the grant: " + e.why.Error() }
+func (e *withdrawnError) Unwrap() []error { return []error{ErrReleased, e.why} }
 
 // An Error is what the package's operations return. It says what was attempted,
 // on which lock, why it failed, and which contender is in the way, if that is

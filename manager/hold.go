@@ -84,6 +84,28 @@ func (h Hold) Granted() *futures.Future[Grant] {
 	return h.round.io().granted.Future()
 }
 
+// Ready returns a future of what becomes of this Hold's own wait. It settles with
+// the grant; with the error that Granted fails with; with [ErrReleased] if this
+// Hold is released before the grant; or, if the ctx of Acquire ends before the
+// grant, with an error that wraps ErrReleased, ctx.Err() and context.Cause(ctx). If
+// it settles with the grant, this Hold was granted, and its ctx no longer matters.
+//
+// Granted is the future of all callers of this process that wait together; it does
+// not know about a caller that gives up. Ready does, at the cost of a few
+// allocations for each call while the Hold is pending, so keep what it returns.
+// Once the lock is granted, it returns what Granted returns; once this Hold is
+// released, a future that has failed with ErrReleased. Ready does not block.
+func (h Hold) Ready() *futures.Future[Grant] {
+	if h.round == nil {
+		return zeroGranted
+	}
+	granted := h.round.io().granted.Future()
+	if _, err, ok := granted.Poll(); ok && (err == nil && h.slot.granted(h.gen) || err != nil && h.slot.alive(h.gen)) {
+		return granted
+	}
+	return h.round.io().ready(h.slot.handle, h.gen)
+}
+
 // Released returns the future that [Hold.Release] returns, without releasing
 // anything. It does not block.
 func (h Hold) Released() *futures.Future[struct{}] {
@@ -117,7 +139,7 @@ func (h Hold) Release() *futures.Future[struct{}] {
 		return zeroReleased
 	}
 	if _, e := h.giveUp(); e == state.Nothing {
-		return futures.Resolved(struct{}{}, error(h.error("release", ErrReleased)))
+		return futures.Resolved(struct{}{}, error(h.dead("release")))
 	}
 	return h.round.io().released.Future()
 }
@@ -177,7 +199,7 @@ func (h Hold) Unlock(ctx context.Context) error {
 	w, e := h.giveUp()
 	switch {
 	case e == state.Nothing:
-		return h.error("unlock", ErrReleased)
+		return h.dead("unlock")
 	case w.Phase() == state.Fetching:
 		return h.error("unlock", ErrNotGranted)
 	case w.Phase() == state.Retained && e == state.Left:
@@ -215,12 +237,12 @@ func (h Hold) check(op string) error {
 	switch h.round.word.Load().Phase() {
 	case state.Fetching:
 		if !h.slot.alive(h.gen) {
-			return h.error(op, ErrReleased)
+			return h.dead(op)
 		}
 		return h.round.io().error(op, ErrNotGranted)
 	case state.Retained:
 		if !h.slot.granted(h.gen) {
-			return h.error(op, ErrReleased)
+			return h.dead(op)
 		}
 		t := h.round.io()
 		if !t.tenure.lease.InForce() {
@@ -239,7 +261,7 @@ func (h Hold) check(op string) error {
 // over.
 func (h Hold) over(op string) error {
 	if !h.slot.alive(h.gen) {
-		return h.error(op, ErrReleased) // it was the last one, which is why the round is over
+		return h.dead(op) // it was the last one, which is why the round is over
 	}
 	return h.lostError(op)
 }
@@ -307,7 +329,7 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 	}
 	// None of these functions may lead to the slot, or a dropped Hold would
 	// never be noticed.
-	released := h.error("hold", ErrReleased)
+	l, handle, gen := h.round.lock, h.slot.handle, h.gen
 	t := h.round.io()
 	stop := t.onLoss(func(err error) { cancel(err) })
 	forget := h.slot.onRelease(h.gen, func() {
@@ -317,7 +339,7 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 		if err := t.lostErr(); err != nil {
 			cancel(err)
 		} else {
-			cancel(released)
+			cancel(&Error{Op: "hold", Name: l.Name(), Err: handle.ended(gen)})
 		}
 	})
 	done := func() {
@@ -346,11 +368,11 @@ func (h Hold) Reenter() (Hold, error) {
 func (h Hold) reenter(op string) (Hold, error) {
 	first, g := h.first()
 	if !h.slot.alive(h.gen) {
-		return Hold{}, h.error(op, ErrReleased)
+		return Hold{}, h.dead(op)
 	}
 	switch first.pin(g) {
 	case state.Dead:
-		return Hold{}, h.error(op, ErrReleased)
+		return Hold{}, h.dead(op)
 	case state.Full:
 		return Hold{}, h.error(op, fmt.Errorf("%w: %d handles of one holder", ErrTooManyHolders, state.MaxDepth))
 	}
@@ -414,12 +436,15 @@ func (h Hold) Depth() int {
 // grant comes first. It must not lead to the hold's slot, or a dropped Hold would
 // never be noticed.
 type withdrawal struct {
+	ctx    context.Context // which has ended when run is called
 	round  *round
 	handle *handle
 	gen    uint64
 }
 
-func (h Hold) withdrawal() withdrawal { return withdrawal{h.round, h.slot.handle, h.gen} }
+func (h Hold) withdrawal(ctx context.Context) withdrawal {
+	return withdrawal{ctx, h.round, h.slot.handle, h.gen}
+}
 
 // run withdraws the hold.
 func (w withdrawal) run() {
@@ -451,7 +476,7 @@ func (w withdrawal) steps() []func() bool {
 		func() bool {
 			// If the grant came after that look, check finds the doubt and takes
 			// it back, or finds that the withdrawal won.
-			if w.handle.releaseDoubted(w.gen) == state.Ended {
+			if w.handle.releaseDoubted(w.gen, w.ctx) == state.Ended {
 				//holdfast:reached-if !pending(): withdrawal: it came first, then the grant
 				w.round.leave() // in whichever phase the round is by now
 			}
@@ -459,6 +484,9 @@ func (w withdrawal) steps() []func() bool {
 		},
 	}
 }
+
+// dead returns the error of an operation on a handle that was released.
+func (h Hold) dead(op string) *Error { return h.error(op, h.slot.ended(h.gen)) }
 
 func (h Hold) error(op string, err error) *Error {
 	return &Error{Op: op, Name: h.round.lock.Name(), Err: err}

@@ -67,8 +67,7 @@ func (l *Lock) Path() string { return l.path }
 // If ctx ends before the grant, this Hold is withdrawn as if it had been
 // released. Other callers of this process keep waiting; when the last one gives
 // up, the process leaves the queue. After the grant, ctx has no effect. The
-// future is shared and does not know ctx, so a caller with a deadline must check
-// [Hold.Err] after it settles, or use [Lock.Lock].
+// future of Granted is shared and does not know ctx; that of [Hold.Ready] does.
 //
 // If ctx comes from [Hold.Context] of a live Hold of this lock, Acquire reenters:
 // it returns another handle of the same holder. Any other caller is a newcomer.
@@ -142,7 +141,7 @@ func (l *Lock) acquireSlow(ctx context.Context, op string) Hold {
 	}
 	// Lock and TryLock wait, and see for themselves when ctx ends.
 	if op == opAcquire && ctx.Done() != nil && h.round.word.Load().Phase() == state.Fetching {
-		stop := context.AfterFunc(ctx, h.withdrawal().run)
+		stop := context.AfterFunc(ctx, h.withdrawal(ctx).run)
 		h.slot.onRelease(h.gen, func() { stop() })
 	}
 	return h

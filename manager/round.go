@@ -205,7 +205,7 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 		return // FREE, or over already
 	}
 	t := r.io()
-	t.granted.Settle(Grant{}, err)
+	t.settleWait(Grant{}, err)
 	t.signals().lost.Settle(struct{}{}, err)
 	t.endReason.Store(&endReason{err: err, notBefore: r.lock.m.graceEnd(err)})
 	t.notifyLost(err)

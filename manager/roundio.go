@@ -293,7 +293,7 @@ func (t *roundIO) cancel() {
 // abandoned settles what is pending in a round that no one waits for.
 func (t *roundIO) abandoned() {
 	err := t.error("acquire", ErrNotGranted)
-	t.granted.Settle(Grant{}, err)
+	t.settleWait(Grant{}, err)
 	t.endReason.Store(&endReason{err: err})
 }
 
@@ -309,7 +309,14 @@ func (t *roundIO) end(why *endReason) {
 // forced end may come before them, and settles it with its error.
 func (t *roundIO) settleGrant() {
 	if !t.granted.Settled() {
-		t.granted.Settle(t.tenure.grant, nil)
+		t.settleWait(t.tenure.grant, nil)
+	}
+}
+
+// settleWait settles the grant, and tells the holds that wait for it by themselves.
+func (t *roundIO) settleWait(g Grant, err error) {
+	if t.granted.Settle(g, err) {
+		t.notifyReady()
 	}
 }
 

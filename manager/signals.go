@@ -12,6 +12,7 @@ import (
 type signals struct {
 	lost      futures.Promise[struct{}] // the round was ended by force; settles with an error only
 	losses    callbacks                 // to be called then: see onLoss
+	readies   callbacks                 // to be called when the grant has settled: see ready
 	contended futures.Promise[struct{}] // another process waits for the lock
 }
 
@@ -57,6 +58,42 @@ func (t *roundIO) notifyLost(err error) {
 				(*fn)(err)
 			}
 		})
+	}
+}
+
+// ready returns a future of what becomes of the wait of the handle of generation
+// gen, which is pending or dead. It must not lead to the handle's slot, or a
+// dropped Hold would never be noticed.
+func (t *roundIO) ready(h *handle, gen uint64) *futures.Future[Grant] {
+	p := new(futures.Promise[Grant])
+	tell := func(error) {
+		g, err, _ := t.granted.Future().Poll()
+		// If the ctx of the hold has ended just now, granted decides which came
+		// first. A hold that was withdrawn or released has called the other function.
+		if err != nil || h.granted(gen) {
+			p.Settle(g, err)
+		}
+	}
+	forget, _ := t.signals().readies.add(tell)
+	h.onRelease(gen, func() {
+		forget()
+		p.Settle(Grant{}, &Error{Op: opAcquire, Name: t.round.lock.Name(), Err: h.ended(gen)})
+	})
+	// settleWait settles the grant before it takes the functions.
+	if t.granted.Settled() {
+		forget()
+		tell(nil)
+	}
+	return p.Future()
+}
+
+// notifyReady calls the functions of ready. They settle promises, which runs no
+// user code on this goroutine. It is called once the grant has settled.
+func (t *roundIO) notifyReady() {
+	if s := t.signalled.Load(); s != nil {
+		for tell := range s.readies.take() {
+			(*tell)(nil)
+		}
 	}
 }
 
