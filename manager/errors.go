@@ -13,6 +13,12 @@ import (
 var (
 	// ErrLocked is returned by TryLock when another process is ahead.
 	ErrLocked = errors.New("locked by another process")
+	// ErrYielding says that this process holds the lock, but its newcomers must let
+	// other contenders go first: see Config.Tenure. TryLock returns it, and the
+	// error of a Lock whose ctx ended meanwhile wraps it. It wraps ErrLocked. Try
+	// again later, wait with Lock, or enter as one of those that hold the lock, by
+	// Hold.Share or the context of a Hold.
+	ErrYielding error = &yielding{}
 	// ErrLost says that this process no longer owns the lock, although it has not
 	// released it. Stop the work that the lock protects.
 	ErrLost = errors.New("lock was lost")
@@ -49,6 +55,15 @@ var (
 	// ErrBadConfig says that a Config cannot work; its text names every fault.
 	ErrBadConfig = errors.New("bad configuration")
 )
+
+// yielding is the type of ErrYielding.
+type yielding struct{}
+
+func (*yielding) Error() string {
+	return "this process holds the lock but lets other contenders go first, and newcomers queue behind them: wait with Lock, or enter by Hold.Share or the context of a Hold"
+}
+
+func (*yielding) Unwrap() error { return ErrLocked }
 
 // A withdrawnError is the end of a pending Hold by its context.
 type withdrawnError struct{ why error }

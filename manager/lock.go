@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
@@ -200,21 +201,26 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 // Lock acquires the lock. It blocks until the lock is granted or ctx ends. If ctx
 // ends first, Lock leaves no node behind and returns an [*Error] that wraps
 // ctx.Err() and context.Cause(ctx) and says which contender is in the way, if
-// that is known. Like [Lock.Acquire] it reenters if ctx carries a live Hold of
-// this lock. It reads the clock before it returns a Hold: if the lock was lost in
-// that moment, the error is [ErrLost].
+// that is known; if these are holders of this process, it wraps [ErrYielding].
+// Like [Lock.Acquire] it reenters if ctx carries a live Hold of this lock. It reads
+// the clock before it returns a Hold: if the lock was lost in that moment, the
+// error is [ErrLost].
 func (l *Lock) Lock(ctx context.Context) (Hold, error) {
 	return l.await(ctx, l.acquire(ctx, opLock), opLock)
 }
 
 // await waits for h's grant and checks it. On an error it releases h.
 func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
-	_, err := h.Granted().Wait(ctx)
+	granted := h.Granted()
+	_, err := granted.Wait(ctx)
 	if err == nil {
 		err = h.check(op)
 	}
 	if err == nil {
 		return h, nil
+	}
+	if _, _, settled := granted.Poll(); !settled && l.behindClosedGate(h.round) {
+		err = fmt.Errorf("%w: %w", err, ErrYielding)
 	}
 	// If ctx ended, the grant may come at this very moment. Whichever CAS wins,
 	// giveUp takes our count back, and the last holder to leave sees to the node.
@@ -225,7 +231,9 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 
 // TryLock acquires the lock if this process owns it or can get it without waiting
 // for another process. Otherwise it returns [ErrLocked], in an [*Error] that says
-// which contender is ahead, and leaves no node behind. It blocks until ZooKeeper
+// which contender is ahead, and leaves no node behind. If this process holds the
+// lock itself, but newcomers have to let other processes go first, that is
+// [ErrYielding], which wraps ErrLocked. It blocks until ZooKeeper
 // has answered or ctx ends, never for another process. It does not exclude the
 // goroutines of this process, which share the lock. Like [Lock.Acquire] it
 // reenters if ctx carries a live Hold of this lock.
@@ -234,10 +242,17 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 	h := l.acquire(ctx, op)
 	t := h.round.io()
 	for !t.granted.Settled() {
-		if t.position.Load() != nil || l.behindClosedGate(h.round) {
-			//holdfast:reached-if t.position.Load() == nil: trylock: behind a closed gate
-			//holdfast:reached-if t.position.Load() != nil: trylock: another contender is ahead
-			err := t.error(op, ErrLocked)
+		why := error(nil)
+		switch {
+		case t.position.Load() != nil:
+			//holdfast:reached trylock: another contender is ahead
+			why = ErrLocked
+		case l.behindClosedGate(h.round):
+			//holdfast:reached trylock: behind a closed gate
+			why = ErrYielding
+		}
+		if why != nil {
+			err := t.error(op, why)
 			h.giveUp()
 			return Hold{}, err
 		}
