@@ -66,25 +66,42 @@ func (*yielding) Error() string {
 func (*yielding) Unwrap() error { return ErrLocked }
 
 // A withdrawnError is the end of a pending Hold by its context.
-type withdrawnError struct{ why error }
+type withdrawnError struct {
+	why    error // that of its context
+	outage error // see Error.Outage
+}
 
 func (e *withdrawnError) Error() string   { return "withdrawn before the grant: " + e.why.Error() }
 func (e *withdrawnError) Unwrap() []error { return []error{ErrReleased, e.why} }
 
+// endedError is the error of the operation op on a handle that ended because of why.
+func endedError(op string, l *Lock, why error) *Error {
+	e := &Error{Op: op, Name: l.Name(), Err: why}
+	if w, ok := why.(*withdrawnError); ok { //nolint:errorlint // it is made by us and never wrapped
+		e.Outage = w.outage
+	}
+	return e
+}
+
 // An Error is what the package's operations return. It says what was attempted,
-// on which lock, why it failed, and which contender is in the way, if that is
-// known.
+// on which lock, why it failed, which contender is in the way, if that is known,
+// and whether ZooKeeper can be reached.
 type Error struct {
 	Op       string     // what was attempted: "lock", "trylock", "release", …
 	Name     string     // the lock's name; empty for an operation of the manager
 	Position int        // the number of contenders ahead when last listed; 0 if unknown or irrelevant
 	Ahead    *Contender // the contender that this process waits for; nil if unknown
 	Err      error      // what happened
+
+	// Outage says for how long there has been no connection to ZooKeeper, and why,
+	// if there was none when the error was made; otherwise it is nil.
+	Outage error
 }
 
 // Error returns a text such as
 //
 //	holdfast: lock "jobs/nightly": context deadline exceeded (2 ahead; waiting for billing@db7, pid 4711, since 2026-01-02T15:04:05Z)
+//	holdfast: lock "jobs/nightly": context deadline exceeded; no connection for 2s: zk1:2181: connection refused
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("holdfast: ")
@@ -94,6 +111,9 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(": ")
 	b.WriteString(e.Err.Error())
+	if e.Outage != nil {
+		b.WriteString("; " + e.Outage.Error())
+	}
 	if e.Ahead != nil {
 		fmt.Fprintf(&b, " (%d ahead; waiting for %s)", e.Position, e.Ahead)
 	} else if e.Position > 0 {

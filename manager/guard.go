@@ -66,7 +66,7 @@ func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, h.round.lock.ended(ctx, op)
+		return nil, h.round.io().error(op, ctxerr.Of(ctx))
 	}
 	t := h.round.io()
 	g := &guarded{
@@ -94,9 +94,9 @@ func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error
 			default:
 			}
 			if sent {
-				return nil, h.error(op, fmt.Errorf("%w, or may still be: %w", ErrUnknownOutcome, ctxerr.Of(ctx)))
+				return nil, t.error(op, fmt.Errorf("%w, or may still be: %w", ErrUnknownOutcome, ctxerr.Of(ctx)))
 			}
-			return nil, h.round.lock.ended(ctx, op)
+			return nil, t.error(op, ctxerr.Of(ctx))
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"weak"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -339,7 +340,7 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 		if err := t.lostErr(); err != nil {
 			cancel(err)
 		} else {
-			cancel(&Error{Op: "hold", Name: l.Name(), Err: handle.ended(gen)})
+			cancel(endedError("hold", l, handle.ended(gen)))
 		}
 	})
 	done := func() {
@@ -460,6 +461,7 @@ func (w withdrawal) run() {
 // after it that the hold is granted: from then on the hold must stay.
 func (w withdrawal) steps() []func() bool {
 	pending := func() bool { return w.round.word.Load().Phase() == state.Fetching }
+	why := &withdrawnError{ctxerr.Of(w.ctx), w.round.lock.m.outage()}
 	return []func() bool{
 		pending,
 		func() bool { return w.handle.word.Doubt(w.gen) != state.Dead },
@@ -476,7 +478,7 @@ func (w withdrawal) steps() []func() bool {
 		func() bool {
 			// If the grant came after that look, check finds the doubt and takes
 			// it back, or finds that the withdrawal won.
-			if w.handle.releaseDoubted(w.gen, w.ctx) == state.Ended {
+			if w.handle.releaseDoubted(w.gen, why) == state.Ended {
 				//holdfast:reached-if !pending(): withdrawal: it came first, then the grant
 				w.round.leave() // in whichever phase the round is by now
 			}
@@ -486,7 +488,7 @@ func (w withdrawal) steps() []func() bool {
 }
 
 // dead returns the error of an operation on a handle that was released.
-func (h Hold) dead(op string) *Error { return h.error(op, h.slot.ended(h.gen)) }
+func (h Hold) dead(op string) *Error { return endedError(op, h.round.lock, h.slot.ended(h.gen)) }
 
 func (h Hold) error(op string, err error) *Error {
 	return &Error{Op: op, Name: h.round.lock.Name(), Err: err}

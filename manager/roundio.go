@@ -351,7 +351,13 @@ func (t *roundIO) fetch(s *zkio.Session) (more bool) {
 	if t.node == nil || t.node.Czxid() == 0 {
 		return t.createNode(s) // not yet, or not known to have succeeded
 	}
-	return t.wait(s)
+	before := t.position.Load()
+	more = t.wait(s)
+	if p := t.position.Load(); p != nil && p != before && l.m.debugs() {
+		e := t.error("acquire", ErrNotGranted)
+		l.m.cfg.Logger.Debug("holdfast: waiting for a lock", "lock", e.Name, "kind", l.kind.String(), "position", e.Position, "ahead", e.Ahead.String())
+	}
+	return more
 }
 
 // leaseToBegin returns how much of a lease a grant needs. Soon after an outage a
@@ -433,6 +439,9 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		} else {
 			t.firstLook(l.m.firstLook())
 		}
+		if l.m.debugs() {
+			l.m.cfg.Logger.Debug("holdfast: granted a lock", "lock", l.Name(), "kind", l.kind.String(), "node", t.node.Path(), "token", token)
+		}
 	case state.Abandoned:
 		//holdfast:reached withdrawal: of the last one, found by the grant
 		// All waiters left. cancel cannot be relied on here: a late joiner would
@@ -497,7 +506,7 @@ func (t *roundIO) failed(err error) (more bool) {
 
 // error wraps err with what is known about the lock.
 func (t *roundIO) error(op string, err error) *Error {
-	e := &Error{Op: op, Name: t.round.lock.Name(), Err: err}
+	e := &Error{Op: op, Name: t.round.lock.Name(), Err: err, Outage: t.round.lock.m.outage()}
 	if p := t.position.Load(); p != nil {
 		e.Position, e.Ahead = int(p.ahead), p.contender()
 	}

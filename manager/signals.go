@@ -77,7 +77,7 @@ func (t *roundIO) ready(h *handle, gen uint64) *futures.Future[Grant] {
 	forget, _ := t.signals().readies.add(tell)
 	h.onRelease(gen, func() {
 		forget()
-		p.Settle(Grant{}, &Error{Op: opAcquire, Name: t.round.lock.Name(), Err: h.ended(gen)})
+		p.Settle(Grant{}, endedError(opAcquire, t.round.lock, h.ended(gen)))
 	})
 	// settleWait settles the grant before it takes the functions.
 	if t.granted.Settled() {

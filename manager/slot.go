@@ -3,12 +3,10 @@
 package manager
 
 import (
-	"context"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -239,14 +237,13 @@ func (s *slot) release(g uint64) state.Effect {
 // releaseDoubted is release for a handle in doubt, by a caller that must not keep
 // the slot alive and so knows the handle only. The slot is left to the collector,
 // which may be looking at the handle already, so round stays as it is.
-// ctx, which has ended, is why.
-func (h *handle) releaseDoubted(g uint64, ctx context.Context) state.Effect {
+func (h *handle) releaseDoubted(g uint64, why *withdrawnError) state.Effect {
 	first, _ := h.owner(g)
 	e := h.word.ReleaseDoubted(g)
 	if e == state.Dead {
 		return e
 	}
-	h.withdrawn.Store(&withdrawn{g, &withdrawnError{ctxerr.Of(ctx)}})
+	h.withdrawn.Store(&withdrawn{g, why})
 	h.cleanUp()
 	switch {
 	case e == state.Left:

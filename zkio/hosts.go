@@ -42,6 +42,8 @@ type hosts struct {
 	failed   int        // attempts since a connection that lasted
 	up       bool       // the last attempt brought a connection …
 	upSince  time.Duration
+	down     bool              // there is no connection …
+	downAt   time.Duration     // … since then
 	reasons  map[string]string // why the last attempt at a server failed
 	resolved map[string]int    // how many addresses a server's name had
 	turns    map[string]int    // how often a server was dialed
@@ -51,6 +53,8 @@ func newHosts(servers []string, c *clock) *hosts {
 	h := &hosts{
 		servers:  servers,
 		clock:    c,
+		down:     true,
+		downAt:   c.now(),
 		order:    append([]string(nil), servers...),
 		reasons:  make(map[string]string),
 		resolved: make(map[string]int),
@@ -114,7 +118,27 @@ func (h *hosts) connected(server string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.up, h.upSince = true, h.clock.now()
-	delete(h.reasons, server)
+	h.down = false
+	clear(h.reasons) // those of the next outage are other ones
+}
+
+// disconnected notes that the connection to server was lost, and why.
+func (h *hosts) disconnected(server, reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.down {
+		h.down, h.downAt = true, h.clock.now()
+	}
+	if reason != "" {
+		h.reasons[server] = reason
+	}
+}
+
+// outage returns how long there has been no connection; false if there is one.
+func (h *hosts) outage() (time.Duration, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.clock.now() - h.downAt, h.down
 }
 
 // noteFailure notes why an attempt at server, or its connection, failed.
@@ -200,6 +224,15 @@ func (h *hosts) dialTCP(ctx context.Context, server string) (net.Conn, error) {
 		}
 	}
 	return nil, firstErr
+}
+
+// lossOf says why a connection was lost.
+func lossOf(err error) string {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
+		return "the server closed the connection"
+	}
+	return reasonOf(err, 0)
 }
 
 // reasonOf says why an attempt to connect failed, without the address.
