@@ -29,6 +29,11 @@ var (
 	// ErrNotGranted says that the lock has not been granted to this process yet,
 	// or that all callers gave up before it was.
 	ErrNotGranted = errors.New("lock is not granted")
+	// ErrUnconfirmed is returned by Unlock and Do when ZooKeeper has not confirmed in
+	// time that the lock's node is gone. This process held the lock until its last
+	// holder left, so the work was protected. Other processes may have to wait until
+	// the node is deleted, which is tried again, or the session ends.
+	ErrUnconfirmed = errors.New("released, and the work was protected, but ZooKeeper has not confirmed yet that the lock is free")
 	// ErrUnknownOutcome is returned by [Hold.Guard] when there is no telling
 	// whether the operations were carried out.
 	ErrUnknownOutcome = errors.New("outcome unknown: the operations may have been carried out")

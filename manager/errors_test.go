@@ -34,7 +34,7 @@ func TestErrorText(t *testing.T) {
 // errors.Is tells the sentinels apart, through wrappers, too.
 func TestErrorsIs(t *testing.T) {
 	all := []error{
-		ErrLocked, ErrYielding, ErrLost, ErrReleased, ErrNotGranted, ErrKind, ErrTooManyHolders, ErrSequenceExhausted, ErrClosed, ErrBadName, ErrBadConfig,
+		ErrLocked, ErrYielding, ErrUnconfirmed, ErrLost, ErrReleased, ErrNotGranted, ErrKind, ErrTooManyHolders, ErrSequenceExhausted, ErrClosed, ErrBadName, ErrBadConfig,
 	}
 	for i, a := range all {
 		wrapped := fmt.Errorf("more: %w", &Error{Op: "lock", Name: "a", Err: fmt.Errorf("%w: why", a)})

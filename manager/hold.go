@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 	"weak"
 
 	"github.com/holdfast-go/holdfast/futures"
@@ -189,10 +190,12 @@ func (h Hold) giveUpSlow() (state.Word, state.Effect) {
 }
 
 // Unlock releases the Hold, and if it was the last one in this process blocks
-// until the lock's node is gone or ctx ends. The Hold is given up whatever Unlock
-// returns. At once, it returns nil if other holders of this process keep the lock,
-// [ErrNotGranted] if the Hold was pending, and [ErrLost] if the lock was lost;
-// otherwise it returns what the future of [Hold.Release] settles with.
+// until the lock's node is gone, ctx ends, or the session timeout has passed. The
+// Hold is given up whatever Unlock returns. At once, it returns nil if other holders
+// of this process keep the lock, [ErrNotGranted] if the Hold was pending, and
+// [ErrLost] if the lock was lost; otherwise it returns what the future of
+// [Hold.Release] settles with. If that is still pending when the wait ends, it
+// returns [ErrUnconfirmed], with ctx's error if ctx has ended.
 func (h Hold) Unlock(ctx context.Context) error {
 	if h.round == nil {
 		return errZeroHold
@@ -210,8 +213,23 @@ func (h Hold) Unlock(ctx context.Context) error {
 	case h.round.io().endReason.Load() == releasedLate:
 		return h.error("unlock", errLeaseEnded)
 	}
-	_, err := h.Released().Wait(ctx)
-	return h.wrap("unlock", err)
+	released := h.Released()
+	// Nothing more than the session timeout can be gained by waiting: if no server
+	// can be reached for so long, the session is over, and the node gone with it.
+	limit := time.NewTimer(h.round.io().tenure.session.Timeout())
+	defer limit.Stop()
+	select {
+	case <-released.Done():
+	case <-ctx.Done():
+	case <-limit.C:
+	}
+	switch _, err, ok := released.Poll(); {
+	case ok:
+		return h.wrap("unlock", err)
+	case ctx.Err() != nil:
+		return h.round.io().error("unlock", fmt.Errorf("%w: %w", ErrUnconfirmed, ctxerr.Of(ctx)))
+	}
+	return h.round.io().error("unlock", ErrUnconfirmed)
 }
 
 // Grant returns what the process was granted. Its errors are [ErrNotGranted]

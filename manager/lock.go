@@ -278,14 +278,20 @@ func (l *Lock) behindClosedGate(r *round) bool {
 // Do acquires the lock, calls fn with a context that ends when the lock is lost
 // (see [Hold.Context]), and releases the lock, even if fn panics. It returns fn's
 // error, joined to ErrLost or ErrClosed if the lock was lost before fn returned,
-// and to the error of a release that failed. Do blocks as [Lock.Lock] does to
-// acquire the lock and as [Hold.Unlock] does to release it; ctx bounds both
-// waits.
-func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) error) (err error) {
+// unless fn's error says that, and to the error of a release that failed:
+// [ErrUnconfirmed], for example, which says that the work was protected. Do blocks
+// as [Lock.Lock] does to acquire the lock and as [Hold.Unlock] does to release it;
+// ctx bounds both waits, and is no error of the release if it ends that wait.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) error) error {
 	h, err := l.Lock(ctx)
 	if err != nil {
 		return err
 	}
+	return h.do(ctx, fn)
+}
+
+// do is Do for a lock that is held by h, which it releases.
+func (h Hold) do(ctx context.Context, fn func(ctx context.Context, h Hold) error) (err error) {
 	inside, cancel := h.Context(ctx)
 	panicked := true
 	defer func() {
@@ -298,7 +304,9 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) erro
 		unlock := h.Unlock(ctx)
 		switch {
 		case errors.Is(lost, ErrLost), errors.Is(lost, ErrClosed):
-			err = errors.Join(err, lost)
+			if !saysLoss(err, lost) {
+				err = errors.Join(err, lost)
+			}
 		case unlock == nil, errors.Is(unlock, ErrReleased), ctx.Err() != nil && errors.Is(unlock, ctx.Err()):
 			// Released, perhaps by fn; or ctx has ended, and the caller waits no
 			// longer.
@@ -309,6 +317,15 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) erro
 	err = fn(inside, h)
 	panicked = false
 	return err
+}
+
+// saysLoss reports whether err, of a function that ran under a lock, says already
+// that the lock was lost, as lost does: because it is, or wraps, the cause of the
+// function's context or an error of the Hold.
+func saysLoss(err, lost error) bool {
+	a, _ := errors.AsType[*Error](err)
+	b, _ := errors.AsType[*Error](lost)
+	return a != nil && b != nil && a.Name == b.Name && (errors.Is(a, ErrLost) || errors.Is(a, ErrClosed))
 }
 
 // State returns the lock's phase and the number of callers in this process that
