@@ -132,7 +132,11 @@ func (c Config) complete() (Config, error) {
 	for _, s := range c.Servers {
 		server, err := zkio.ServerAddress(s)
 		if err != nil {
-			fault("Servers: %w", err)
+			hint := ""
+			if strings.ContainsAny(s, ",/") {
+				hint = "; ParseServers takes a connection string apart, such as \"zk1:2181,zk2:2181/chroot\""
+			}
+			fault("Servers: %w%s", err, hint)
 			continue
 		}
 		servers = append(servers, server)

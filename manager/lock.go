@@ -290,6 +290,16 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) erro
 	return h.do(ctx, fn)
 }
 
+// TryDo is Do with [Lock.TryLock]: it does not wait for another process. If one is
+// ahead it returns [ErrLocked], and fn is not called.
+func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context, h Hold) error) error {
+	h, err := l.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	return h.do(ctx, fn)
+}
+
 // do is Do for a lock that is held by h, which it releases.
 func (h Hold) do(ctx context.Context, fn func(ctx context.Context, h Hold) error) (err error) {
 	inside, cancel := h.Context(ctx)

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,14 +28,11 @@ func TestF105_Unconfirmed(t *testing.T) {
 		t.Run(test.what, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				a := c.lock("a")
-				ctx := c.t.Context()
 				h := mustLock(c.t, a)
 				later(time.Second)
 				c.srv.Faults().Refuse()
 				c.srv.Faults().CutAll()
-				if test.ctx != 0 {
-					ctx = withTimeout(c.t, test.ctx)
-				}
+				ctx := withTimeout(c.t, cmp.Or(test.ctx, time.Hour))
 				began := time.Now()
 				err := h.Unlock(ctx)
 				wantErr(c.t, "unlock", err, ErrUnconfirmed)
