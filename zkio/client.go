@@ -38,6 +38,8 @@ type Client struct {
 	faults     faultLog
 	losses     faultLog // of connections, for no fault of the server's
 
+	timeoutTold time.Duration // by the servers, and logged; used by run's goroutine
+
 	current atomic.Pointer[Session]
 
 	opened  chan error    // of capacity 1: the first session's outcome
@@ -182,11 +184,28 @@ func (c *Client) begin(s *Session) bool {
 	s.group.Go(func() { s.leases.watch(s.over, s.Timeout) })
 	s.group.Go(s.heartbeat)
 	s.publish()
+	c.warnOfTimeout(s.Timeout())
 	c.cfg.Logger.Info("zookeeper session begins", "session", sessionID(s), "epoch", s.epoch, "timeout", s.Timeout())
 	if first {
 		c.opened <- nil
 	}
 	return true
+}
+
+// warnOfTimeout logs that the servers have changed the session timeout, unless that
+// was logged before.
+func (c *Client) warnOfTimeout(granted time.Duration) {
+	asked := c.cfg.SessionTimeout
+	if granted == asked || granted == c.timeoutTold {
+		return
+	}
+	c.timeoutTold = granted
+	bound := "minSessionTimeout (by default 2 × tickTime)"
+	if granted < asked {
+		bound = "maxSessionTimeout (by default 20 × tickTime)"
+	}
+	c.cfg.Logger.Warn("the zookeeper servers changed the session timeout: set SessionTimeout to what they grant, or change their "+bound,
+		"asked", asked, "granted", granted)
 }
 
 func sessionID(s *Session) string { return fmt.Sprintf("%#x", s.ID()) }

@@ -180,9 +180,24 @@ func (h *hosts) dial(ctx context.Context, cfg *Config, server string) (conn, raw
 	secured := tls.Client(raw, conf)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = raw.Close() // the handshake's error says more
-		return nil, nil, fmt.Errorf("TLS handshake: %w", err)
+		return nil, nil, &tlsError{err}
 	}
 	return secured, raw, nil
+}
+
+// A tlsError is a failed TLS handshake.
+type tlsError struct{ err error }
+
+func (e *tlsError) Unwrap() error { return e.err }
+
+func (e *tlsError) Error() string {
+	text := "TLS handshake: " + e.err.Error()
+	// A plain port takes the handshake for a request that is too long, and closes
+	// the connection.
+	if _, plain := errors.AsType[tls.RecordHeaderError](e.err); plain || wasRefused(e.err) {
+		text += ": is this the server's port for TLS (secureClientPort)?"
+	}
+	return text
 }
 
 // dialTCP resolves the server's name and tries its addresses, each time beginning
@@ -239,7 +254,10 @@ func lossOf(err error) string {
 func reasonOf(err error, after time.Duration) string {
 	var dns *net.DNSError
 	var errno syscall.Errno
+	var secured *tlsError
 	switch {
+	case errors.As(err, &secured) && !errors.Is(err, context.DeadlineExceeded):
+		return secured.Error()
 	case errors.As(err, &dns):
 		return "lookup " + dns.Name + ": " + dns.Err
 	case errors.As(err, &errno):
@@ -247,7 +265,7 @@ func reasonOf(err error, after time.Duration) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Sprintf("no answer within %v", after.Round(time.Millisecond))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "the server closed the connection during the handshake"
+		return "the server closed the connection during the handshake: it is not serving, or this is its port for TLS"
 	}
 	return strings.TrimPrefix(err.Error(), "zkio: ")
 }

@@ -126,3 +126,31 @@ func TestF104_Outage(t *testing.T) {
 		want("closed", none)
 	})
 }
+
+// A session timeout that the servers change is a warning, once, with both values and
+// what to change.
+func TestChangedTimeoutIsLogged(t *testing.T) {
+	for _, tt := range []struct {
+		asked, granted time.Duration
+		bound          string
+	}{
+		{100 * time.Millisecond, time.Second, "minSessionTimeout"},
+		{10 * time.Minute, 10 * time.Second, "maxSessionTimeout"},
+		{4 * time.Second, 4 * time.Second, ""},
+	} {
+		bubble(t, func(t *testing.T, z *zktest.Server) {
+			cfg := configure(z)
+			cfg.SessionTimeout = tt.asked
+			log := logTo(&cfg)
+			c := open(t, cfg)
+			z.ExpireSession(c.Session().ID())
+			time.Sleep(time.Minute)
+			lines := log.String()
+			want := fmt.Sprintf("asked=%v granted=%v", tt.asked, tt.granted)
+			n := strings.Count(lines, "changed the session timeout")
+			if tt.bound == "" && n != 0 || tt.bound != "" && (n != 1 || !strings.Contains(lines, want) || !strings.Contains(lines, "change their "+tt.bound)) {
+				t.Errorf("%v: want %s and %q once:\n%s", tt.asked, want, tt.bound, lines)
+			}
+		})
+	}
+}
