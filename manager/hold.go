@@ -62,7 +62,7 @@ var (
 	errZeroHold     = &Error{Op: "hold", Err: fmt.Errorf("%w: it is the zero Hold", ErrReleased)}
 	zeroGranted     = futures.Resolved(Grant{}, error(errZeroHold))
 	zeroReleased    = futures.Resolved(struct{}{}, error(errZeroHold))
-	errNodeDeleted  = fmt.Errorf("%w: its node was deleted", ErrLost)
+	errNodeDeleted  = fmt.Errorf("%w: its node is gone: another client deleted it, or the ZooKeeper session is over", ErrLost)
 	errLeaseEnded   = fmt.Errorf("%w: its lease ended before ZooKeeper's leader confirmed the session again", ErrLost)
 	errSessionEnded = fmt.Errorf("%w: the ZooKeeper session is over", ErrLost)
 )

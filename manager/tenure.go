@@ -174,6 +174,7 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 		return false
 	}
 	q := queue.List(children, queue.NextNumber(stat.Cversion, stat.NumChildren))
+	l.noteStrangers(&q)
 	t.tail = q.Tail(t.node.Name(), l.kind)
 	t.suspected(q.Excluded(l.kind, func(c queue.Contender) bool { return m.owns(c.Name) }))
 	q.Free()

@@ -43,6 +43,7 @@ const (
 
 	InContexts    // of a lock: there are contexts with its holds, or those of the other lock of its pair
 	OtherKindTold // of a lock: a contender of another kind was reported
+	RecipeTold    // of a lock: a node of another recipe was reported
 )
 
 // Has reports whether all events of g are in e.
