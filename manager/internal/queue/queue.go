@@ -27,10 +27,10 @@ func List(children []string, next int64) Queue {
 	for _, name := range children {
 		c, ok := ParseName(name)
 		if !ok {
-			q.Strangers++
 			if q.Recipe == "" && Recipe(name) != "" {
 				q.Recipe = name
 			}
+			q.Strangers++
 			continue
 		}
 		if Exhausted(c.Seq) {
