@@ -51,8 +51,10 @@ type Config struct {
 	// Defaults to the program's file name.
 	Label string
 
-	// Logger gets what no caller is told: reconnects, holds that were dropped
-	// without a release, contenders that do not go away by themselves.
+	// Logger gets what no caller is told: connections that are lost and come back,
+	// how many locks were lost with a lease, holds that were dropped without a
+	// release, contenders that do not go away by themselves. At DEBUG, it gets a line
+	// for each wait, grant and release.
 	// Defaults to slog.Default().
 	Logger *slog.Logger
 

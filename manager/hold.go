@@ -78,7 +78,8 @@ func (h Hold) Lock() *Lock {
 // Granted returns the future of the grant, which all callers of this process that
 // wait together share. It settles when the process gets the lock, or with an
 // error that says why it cannot: [ErrClosed], say, or what ZooKeeper refused.
-// Releasing this Hold does not change it. Granted does not block.
+// Releasing this Hold does not change it: see [Hold.Ready] for the wait of this Hold
+// alone. Granted does not block.
 func (h Hold) Granted() *futures.Future[Grant] {
 	if h.round == nil {
 		return zeroGranted

@@ -72,6 +72,25 @@ func TestF105_LostIsNotUnconfirmed(t *testing.T) {
 	})
 }
 
+// Do says so, too, beside what its function returns.
+func TestF105_DoIsUnconfirmed(t *testing.T) {
+	errWork := errors.New("the work failed")
+	for _, want := range []error{nil, errWork} {
+		bubble(t, func(c *cluster) {
+			began := time.Now()
+			err := c.lock("a").Do(withTimeout(c.t, time.Hour), func(context.Context, Hold) error {
+				c.srv.Faults().Refuse()
+				c.srv.Faults().CutAll()
+				return want
+			})
+			wantErr(c.t, "do", err, ErrUnconfirmed)
+			if errors.Is(err, errWork) != (want != nil) || errors.Is(err, ErrLost) || time.Since(began) != 10*time.Second {
+				c.t.Errorf("after %v: %v", time.Since(began), err)
+			}
+		})
+	}
+}
+
 // An Unlock that is confirmed late, but in time, is confirmed.
 func TestF105_ConfirmedInTime(t *testing.T) {
 	bubble(t, func(c *cluster) {
