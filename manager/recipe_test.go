@@ -38,6 +38,9 @@ func TestF106_ForeignRecipe(t *testing.T) {
 						path = make()
 					}
 					later(time.Minute)
+					if n := len(c.log.with("WARN holdfast: another kind of lock")); n == 0 && test.recipe != "" {
+						c.t.Error("not logged while the lock is held")
+					}
 					for range 3 {
 						if _, err := h.Grant(); err == nil {
 							mustRelease(c.t, h)

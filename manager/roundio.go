@@ -353,11 +353,22 @@ func (t *roundIO) fetch(s *zkio.Session) (more bool) {
 	}
 	before := t.position.Load()
 	more = t.wait(s)
-	if p := t.position.Load(); p != nil && p != before && l.m.debugs() {
-		e := t.error("acquire", ErrNotGranted)
-		l.m.cfg.Logger.Debug("holdfast: waiting for a lock", "lock", e.Name, "kind", l.kind.String(), "position", e.Position, "ahead", e.Ahead.String())
+	if now := t.position.Load(); now != nil && now != before && l.m.debugs() {
+		t.logPosition(before, now)
 	}
 	return more
+}
+
+// logPosition logs a position in the queue that is another one than before.
+func (t *roundIO) logPosition(before, now *position) {
+	ahead := now.contender()
+	if before != nil && before.ahead == now.ahead {
+		if was := before.contender(); ahead == nil || was != nil && was.Path == ahead.Path {
+			return
+		}
+	}
+	l := t.round.lock
+	l.m.cfg.Logger.Debug("holdfast: waiting for a lock", "lock", l.Name(), "kind", l.kind.String(), "position", now.ahead, "ahead", ahead.String())
 }
 
 // leaseToBegin returns how much of a lease a grant needs. Soon after an outage a
