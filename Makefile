@@ -16,7 +16,7 @@ TIMEOUT ?= 10m
 # How long the demo, the stress harness, and each fuzz target run.
 DURATION ?= 15s
 TIME     ?= 30s
-# The port that `make zktest` serves on; 0 picks a free one.
+# The port that `make zktest` and `make zookeeper` serve on; 0 picks a free one.
 PORT    ?= 0
 # With DEPS=0, `make test` and `make verify` install nothing.
 DEPS    ?= 1
@@ -52,8 +52,8 @@ stress: bin/stress bin/zkserver ## the same on a real ZooKeeper, with DURATION=6
 	bin/zkserver bin/stress -servers {} -duration $(DURATION) -processes 3 -goroutines 16 -locks 4
 
 .PHONY: zookeeper
-zookeeper: bin/zkserver ## run a real ZooKeeper on a free port of 127.0.0.1 until Ctrl-C
-	bin/zkserver
+zookeeper: bin/zkserver ## run a real ZooKeeper, as installed, on 127.0.0.1 until Ctrl-C: PORT=2181, or a free one
+	@bin/zkserver -port $(PORT)
 
 .PHONY: zktest
 zktest: bin/zkembedded ## serve the embedded ZooKeeper, for development, on 127.0.0.1 until Ctrl-C: PORT=2181, or a free one

@@ -5,7 +5,6 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
@@ -17,10 +16,9 @@ type call struct {
 	client *zkio.Client
 	do     func(s *zkio.Session) error
 
-	gaveUp   atomic.Bool           // the caller waits no longer
-	hindered atomic.Pointer[error] // why the last try had no answer
-	done     chan struct{}         // closed when do has ended for good
-	err      error                 // written before done is closed
+	gaveUp atomic.Bool   // the caller waits no longer
+	done   chan struct{} // closed when do has ended for good
+	err    error         // written before done is closed
 
 	attempts int // used by the present worker only
 }
@@ -41,11 +39,7 @@ func (m *Manager) call(ctx context.Context, op, name string, do func(*zkio.Sessi
 	case <-c.done:
 	case <-ctx.Done():
 		c.gaveUp.Store(true)
-		err := ctxerr.Of(ctx)
-		if why := c.hindered.Load(); why != nil {
-			err = fmt.Errorf("%w: %w", err, *why)
-		}
-		return &Error{Op: op, Name: name, Err: err}
+		return &Error{Op: op, Name: name, Err: ctxerr.Of(ctx), Outage: m.outage()}
 	}
 	switch {
 	case c.err == nil:
@@ -66,7 +60,6 @@ func (c *call) Run(s *zkio.Session) {
 		c.end(err)
 		return
 	}
-	c.hindered.Store(&err)
 	wait := backoff(c.attempts)
 	c.attempts++
 	if !c.client.SubmitAfter(wait, zkio.Fetches, c) {

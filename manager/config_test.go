@@ -77,6 +77,8 @@ func TestConfigFaults(t *testing.T) {
 		{Config{Servers: []string{"zk1:port"}}, `"zk1:port"`},
 		{Config{Servers: []string{"zk1:2181,zk2:2181"}}, `"zk1:2181,zk2:2181"`}, // a connection string: ParseServers takes it apart
 		{Config{Servers: []string{"zk1:2181/chroot"}}, `"zk1:2181/chroot"`},
+		{Config{Servers: []string{"zk1:26842/chroot"}}, `ParseServers takes a connection string apart`},
+		{Config{Servers: []string{"zk1,zk2"}}, `ParseServers takes a connection string apart`},
 		{Config{Root: "holdfast"}, "Root"},
 		{Config{Root: "/a/"}, "Root"},
 		{Config{Root: "/" + strings.Repeat("a", maxPath)}, "Root"}, // no name could be added to it

@@ -39,3 +39,27 @@ func TestF080_DoThatDoesNotReturn(t *testing.T) {
 		c.wantNodes(0)
 	})
 }
+
+// TryDo runs its function only if no other process is ahead.
+func TestTryDo(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		ran := 0
+		work := func(ctx context.Context, h Hold) error {
+			ran++
+			wantErr(c.t, "inside", h.Err(), nil)
+			return a.TryDo(ctx, func(context.Context, Hold) error { ran++; return context.Canceled }) // reenters
+		}
+		wantErr(c.t, "free", a.TryDo(c.t.Context(), work), context.Canceled)
+		synctest.Wait()
+		wantState(c.t, a, state.Free, 0)
+		h := mustLock(c.t, b)
+		wantErr(c.t, "locked", a.TryDo(c.t.Context(), work), ErrLocked)
+		if ran != 2 {
+			c.t.Errorf("%d functions ran, want 2", ran)
+		}
+		mustRelease(c.t, h)
+		synctest.Wait()
+		c.wantNodes(0)
+	})
+}

@@ -67,9 +67,12 @@
 //   - [Lock.Lock] waits for the lock and returns a [Hold]. [Hold.Unlock] gives
 //     it back and waits until another process can have it.
 //   - [Lock.Acquire] never blocks. It returns a pending Hold whose
-//     [Hold.Granted] is a future to wait for, to select on, or to attach a
+//     [Hold.Ready] is a future to wait for, to select on, or to attach a
 //     function to. [Hold.Release] never blocks either.
-//   - [Lock.TryLock] does not wait for other processes.
+//   - [Lock.TryLock] does not wait for other processes, nor does [Lock.TryDo].
+//
+// [Hold.Contended] tells a holder that another process waits. If ZooKeeper cannot be
+// reached, errors say so, since when not, and why: see [Error].
 //
 // Goroutines have no identity, so reentrance is explicit: [Hold.Reenter] reenters
 // a Hold, and all acquiring methods reenter if their context comes from

@@ -94,6 +94,11 @@ func TestF080_DroppedHoldIsLogged(t *testing.T) {
 			lost := l.Acquire(t.Context()).Lost()
 			t.Cleanup(func() { isClosed(lost) })
 		}, 1},
+		{"with a future of its own, and a channel", func(t *testing.T, l *Lock) {
+			h := l.Acquire(t.Context())
+			ready, told := h.Ready(), h.Contended()
+			t.Cleanup(func() { ready.Poll(); isClosed(told) })
+		}, 1},
 	}
 	for _, test := range drops {
 		t.Run("held/"+test.what, func(t *testing.T) {

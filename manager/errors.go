@@ -13,15 +13,27 @@ import (
 var (
 	// ErrLocked is returned by TryLock when another process is ahead.
 	ErrLocked = errors.New("locked by another process")
+	// ErrYielding says that this process holds the lock, but its newcomers must let
+	// other contenders go first: see Config.Tenure. TryLock returns it, and the
+	// error of a Lock whose ctx ended meanwhile wraps it. It wraps ErrLocked. Try
+	// again later, wait with Lock, or enter as one of those that hold the lock, by
+	// Hold.Share or the context of a Hold.
+	ErrYielding error = &yielding{}
 	// ErrLost says that this process no longer owns the lock, although it has not
 	// released it. Stop the work that the lock protects.
 	ErrLost = errors.New("lock was lost")
-	// ErrReleased says that a Hold has been released. It is also the cause with
-	// which the Hold's contexts end.
+	// ErrReleased says that a Hold has been released, or was withdrawn because the
+	// ctx of Acquire ended before the grant; then the error wraps ctx's, too. It is
+	// also the cause with which the Hold's contexts end.
 	ErrReleased = errors.New("hold was released")
 	// ErrNotGranted says that the lock has not been granted to this process yet,
 	// or that all callers gave up before it was.
 	ErrNotGranted = errors.New("lock is not granted")
+	// ErrUnconfirmed is returned by Unlock and Do when ZooKeeper has not confirmed in
+	// time that the lock's node is gone. This process held the lock until its last
+	// holder left, so the work was protected. Other processes may have to wait until
+	// the node is deleted, which is tried again, or the session ends.
+	ErrUnconfirmed = errors.New("released, and the work was protected, but ZooKeeper has not confirmed yet that the lock is free")
 	// ErrUnknownOutcome is returned by [Hold.Guard] when there is no telling
 	// whether the operations were carried out.
 	ErrUnknownOutcome = errors.New("outcome unknown: the operations may have been carried out")
@@ -49,20 +61,52 @@ var (
 	ErrBadConfig = errors.New("bad configuration")
 )
 
+// yielding is the type of ErrYielding.
+type yielding struct{}
+
+func (*yielding) Error() string {
+	return "this process holds the lock but lets other contenders go first, and newcomers queue behind them: wait with Lock, or enter by Hold.Share or the context of a Hold"
+}
+
+func (*yielding) Unwrap() error { return ErrLocked }
+
+// A withdrawnError is the end of a pending Hold by its context.
+type withdrawnError struct {
+	why    error // that of its context
+	outage error // see Error.Outage
+}
+
+func (e *withdrawnError) Error() string   { return "withdrawn before the grant: " + e.why.Error() }
+func (e *withdrawnError) Unwrap() []error { return []error{ErrReleased, e.why} }
+
+// endedError is the error of the operation op on a handle that ended because of why.
+func endedError(op string, l *Lock, why error) *Error {
+	e := &Error{Op: op, Name: l.Name(), Err: why}
+	if w, ok := why.(*withdrawnError); ok { //nolint:errorlint // it is made by us and never wrapped
+		e.Outage = w.outage
+	}
+	return e
+}
+
 // An Error is what the package's operations return. It says what was attempted,
-// on which lock, why it failed, and which contender is in the way, if that is
-// known.
+// on which lock, why it failed, which contender is in the way, if that is known,
+// and whether ZooKeeper can be reached.
 type Error struct {
 	Op       string     // what was attempted: "lock", "trylock", "release", …
 	Name     string     // the lock's name; empty for an operation of the manager
 	Position int        // the number of contenders ahead when last listed; 0 if unknown or irrelevant
 	Ahead    *Contender // the contender that this process waits for; nil if unknown
 	Err      error      // what happened
+
+	// Outage says for how long there has been no connection to ZooKeeper, and why,
+	// if there was none when the error was made; otherwise it is nil.
+	Outage error
 }
 
 // Error returns a text such as
 //
 //	holdfast: lock "jobs/nightly": context deadline exceeded (2 ahead; waiting for billing@db7, pid 4711, since 2026-01-02T15:04:05Z)
+//	holdfast: lock "jobs/nightly": context deadline exceeded; no connection for 2s: zk1:2181: connection refused
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("holdfast: ")
@@ -72,6 +116,9 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(": ")
 	b.WriteString(e.Err.Error())
+	if e.Outage != nil {
+		b.WriteString("; " + e.Outage.Error())
+	}
 	if e.Ahead != nil {
 		fmt.Fprintf(&b, " (%d ahead; waiting for %s)", e.Position, e.Ahead)
 	} else if e.Position > 0 {

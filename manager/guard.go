@@ -62,15 +62,57 @@ func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error
 	if err := h.round.lock.checkGuarded(ops); err != nil {
 		return nil, h.error(op, err)
 	}
+	return h.guard(ctx, op, nil, ops)
+}
+
+// Get reads the node at path, which is an absolute path in ZooKeeper, behind a
+// transaction that checks that the lock's node exists. Use it with Guard to change
+// data that the lock protects: read, compute, and write with the version of the Stat
+// that was read.
+//
+// ZooKeeper's transactions have no reads, so the read is not in one with the check:
+// it is sent with it, and the same server answers it afterwards. Therefore
+//
+//   - Get sees whatever was written before this process was granted the lock, in
+//     particular by earlier holders, even if its server lags behind the others, and
+//     what this process has written under the lock;
+//   - if Get succeeds, this process held the lock when the check was made;
+//   - Get does not promise that it still did when the read was carried out. In
+//     between, this process may have lost the lock, and the next holder may have
+//     written. A write by [Hold.Guard] that asks for the version that was read then
+//     fails.
+//
+// Get blocks as Guard does, and fails as Guard does, but never with
+// [ErrUnknownOutcome]: if an answer is lost it asks again, as long as the lock is
+// held. If there is no node at path, the error wraps [zkio.ErrNoNode].
+func (h Hold) Get(ctx context.Context, path string) ([]byte, zkio.Stat, error) {
+	if h.round == nil {
+		return nil, zkio.Stat{}, errZeroHold
+	}
+	const op = "get"
+	read := &zkio.Read{Path: path, What: zkio.ReadData}
+	if _, err := h.guard(ctx, op, read, nil); err != nil {
+		return nil, zkio.Stat{}, err // a worker may still write to read
+	}
+	if read.Err != nil {
+		return nil, zkio.Stat{}, h.error(op, read.Err)
+	}
+	return read.Data, read.Stat, nil
+}
+
+// guard performs ops, and read if it is not nil, behind a check of the lock's node.
+func (h Hold) guard(ctx context.Context, op string, read *zkio.Read, ops []zkio.Op) ([]zkio.OpResult, error) {
 	if err := h.check(op); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, h.round.lock.ended(ctx, op)
+		return nil, h.round.io().error(op, ctxerr.Of(ctx))
 	}
 	t := h.round.io()
 	g := &guarded{
+		op:   op,
 		hold: h,
+		read: read,
 		ops:  append([]zkio.Op{zkio.CheckOp(t.tenure.grant.Path, -1)}, ops...),
 		done: make(chan struct{}),
 	}
@@ -93,10 +135,10 @@ func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error
 				return g.results, g.err
 			default:
 			}
-			if sent {
-				return nil, h.error(op, fmt.Errorf("%w, or may still be: %w", ErrUnknownOutcome, ctxerr.Of(ctx)))
+			if sent && read == nil {
+				return nil, t.error(op, fmt.Errorf("%w, or may still be: %w", ErrUnknownOutcome, ctxerr.Of(ctx)))
 			}
-			return nil, h.round.lock.ended(ctx, op)
+			return nil, t.error(op, ctxerr.Of(ctx))
 		}
 	}
 }
@@ -124,8 +166,10 @@ func (l *Lock) checkGuarded(ops []zkio.Op) error {
 
 // guarded is a call of Guard as a task of the pool.
 type guarded struct {
+	op   string // what the caller attempts
 	hold Hold
-	ops  []zkio.Op // the check of the lock's own node first
+	read *zkio.Read // of Get; nil for Guard. Written by the present worker, and read by the caller after done
+	ops  []zkio.Op  // the check of the lock's own node first
 
 	// stage decides between the caller and the worker. While it is guardWaits,
 	// either can swap it: the caller to give up, knowing that nothing is sent, or
@@ -156,9 +200,9 @@ func (g *guarded) submit() {
 
 // closed settles the call because the client is closed.
 func (g *guarded) closed() {
-	err := g.hold.check("guard")
+	err := g.hold.check(g.op)
 	if err == nil { // Close has not come to this round yet
-		err = g.hold.error("guard", ErrClosed)
+		err = g.hold.error(g.op, ErrClosed)
 	}
 	g.settle(nil, err)
 }
@@ -174,14 +218,14 @@ func (g *guarded) settle(results []zkio.OpResult, err error) {
 // which nothing must be sent.
 func (g *guarded) Run(*zkio.Session) {
 	h := g.hold
-	if err := h.check("guard"); err != nil {
+	if err := h.check(g.op); err != nil {
 		g.settle(nil, err)
 		return
 	}
 	if !g.stage.CompareAndSwap(guardWaits, guardSent) {
 		return
 	}
-	results, err := h.round.io().tenure.session.Multi(g.ops...)
+	results, err := g.send(h.round.io().tenure.session)
 	if err == nil {
 		g.settle(results[1:], nil)
 		return
@@ -190,18 +234,33 @@ func (g *guarded) Run(*zkio.Session) {
 	switch {
 	case class == zkio.NotSent:
 		g.again()
+	case g.read != nil && (class == zkio.Unknown || errors.Is(err, zkio.ErrUnknown)):
+		g.again() // it changes nothing
 	case class == zkio.Unknown, errors.Is(err, zkio.ErrUnknown):
-		g.settle(nil, h.error("guard", fmt.Errorf("%w: %w", ErrUnknownOutcome, err)))
+		g.settle(nil, h.error(g.op, fmt.Errorf("%w: %w", ErrUnknownOutcome, err)))
 	case class == zkio.Definite:
 		g.settle(g.refused(results, err))
 	default: // the session was over before
-		if e := h.check("guard"); e != nil {
+		if e := h.check(g.op); e != nil {
 			err = e
 		} else {
-			err = h.error("guard", errSessionEnded)
+			err = h.error(g.op, errSessionEnded)
 		}
 		g.settle(nil, err)
 	}
+}
+
+// send sends the request in session s. Its error is that of a read which has no
+// answer, too: both are to be tried again.
+func (g *guarded) send(s *zkio.Session) ([]zkio.OpResult, error) {
+	if g.read == nil {
+		return s.Multi(g.ops...)
+	}
+	results, err := s.MultiAndRead([]*zkio.Read{g.read}, g.ops...)
+	if err == nil && zkio.ClassOf(g.read.Err) != zkio.Definite {
+		err = g.read.Err // nil if there is none
+	}
+	return results, err
 }
 
 // again submits the call once more after a while, since nothing was sent, unless
@@ -211,7 +270,7 @@ func (g *guarded) again() {
 		return
 	}
 	// A caller that saw the loss before our swap left the call to us.
-	if err := g.hold.check("guard"); err != nil {
+	if err := g.hold.check(g.op); err != nil {
 		g.settle(nil, err)
 		return
 	}
@@ -231,12 +290,12 @@ func (g *guarded) refused(results []zkio.OpResult, err error) ([]zkio.OpResult, 
 		case res.Err == nil:
 			continue
 		case i > 0:
-			return results[1:], h.error("guard", fmt.Errorf("operation %d: %w", i-1, err))
+			return results[1:], h.error(g.op, fmt.Errorf("operation %d: %w", i-1, err))
 		case errors.Is(err, zkio.ErrNoNode):
 			h.round.fail(h.round.io().error("hold", errNodeDeleted))
-			return nil, h.over("guard")
+			return nil, h.over(g.op)
 		}
-		return nil, h.error("guard", fmt.Errorf("checking the lock's own node: %w", err))
+		return nil, h.error(g.op, fmt.Errorf("checking the lock's own node: %w", err))
 	}
-	return nil, h.error("guard", err)
+	return nil, h.error(g.op, err)
 }

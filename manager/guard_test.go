@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -307,4 +308,85 @@ func TestF055_GuardedWritesAreTrue(t *testing.T) {
 			c.t.Errorf("too little happened: %+v", all)
 		}
 	})
+}
+
+// A holder reads what the lock protects: what earlier holders have written, and what
+// it has written itself.
+func TestGet(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		wantErr(c.t, "create", c.srv.CreateAll("/data", []byte("0")), nil)
+		for i := range 20 {
+			h := mustLock(c.t, []*Lock{a, b}[i%2])
+			data, stat, err := h.Get(c.t.Context(), "/data")
+			if err != nil || string(data) != strconv.Itoa(i) || stat.Version != int32(i) {
+				c.t.Fatalf("%q, version %d, %v; want %d", data, stat.Version, err, i)
+			}
+			_, err = h.Guard(c.t.Context(), zkio.SetOp("/data", []byte(strconv.Itoa(i+1)), stat.Version))
+			wantErr(c.t, "guard", err, nil)
+			mustRelease(c.t, h)
+		}
+		h := mustLock(c.t, a)
+		_, _, err := h.Get(c.t.Context(), "/missing")
+		wantErr(c.t, "missing", err, zkio.ErrNoNode)
+		_, _, err = h.Get(c.t.Context(), "relative")
+		wantErr(c.t, "relative", err, zkio.ErrBadArguments)
+		wantErr(c.t, "the hold", h.Err(), nil)
+		c.takeCounts()
+		_, _, err = h.Get(c.t.Context(), "/data")
+		wantErr(c.t, "get", err, nil)
+		c.wantCounts("get", map[verb]int{prove: 1, lookAtDir: 1})
+		_, _, err = Hold{}.Get(c.t.Context(), "/data")
+		wantErr(c.t, "zero", err, ErrReleased)
+		mustRelease(c.t, h)
+		_, _, err = h.Get(c.t.Context(), "/data")
+		wantErr(c.t, "released", err, ErrReleased)
+	})
+}
+
+// A holder that has lost the lock reads nothing, even if it has not been told yet.
+func TestGetOfAStaleHolder(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.lock("a")
+		wantErr(c.t, "create", c.srv.CreateAll("/data", []byte("0")), nil)
+		h := mustLock(c.t, a)
+		c.remove(c.nodeOf(a.m)) // it has no watch yet
+		data, _, err := h.Get(c.t.Context(), "/data")
+		wantErr(c.t, "get", err, ErrLost)
+		wantErr(c.t, "the hold", h.Err(), ErrLost)
+		if data != nil {
+			c.t.Errorf("it read %q", data)
+		}
+	})
+}
+
+// If an answer to Get is lost, it asks again, as long as the lock is held and ctx
+// has not ended; its outcome is never unknown.
+func TestGetAsksAgain(t *testing.T) {
+	for name, loss := range losses {
+		for _, op := range []zktest.Op{zktest.OpMulti, zktest.OpGetData} {
+			t.Run(fmt.Sprintf("%s/%v", name, op), func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					a := c.lock("a")
+					wantErr(c.t, "create", c.srv.CreateAll("/data", []byte("0")), nil)
+					h := mustLock(c.t, a)
+					later(time.Second)
+					f := loss(c, zktest.Match{Op: op, Session: session(a.m)})
+					data, _, err := h.Get(c.t.Context(), "/data")
+					if err != nil || string(data) != "0" || f.Hits() != 1 {
+						c.t.Errorf("%q, %v, after %d losses", data, err, f.Hits())
+					}
+					refused := c.srv.Faults().Refuse()
+					c.srv.Faults().CutAll()
+					_, _, err = h.Get(withTimeout(c.t, time.Second), "/data")
+					wantErr(c.t, "in an outage", err, context.DeadlineExceeded)
+					saysOutage(c.t, "in an outage", err, "no connection for ")
+					_, _, err = h.Get(c.t.Context(), "/data")
+					wantErr(c.t, "in a long outage", err, ErrLost)
+					refused.Remove()
+					h.Release()
+				})
+			})
+		}
+	}
 }

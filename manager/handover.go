@@ -111,6 +111,9 @@ func (t *roundIO) release(s *zkio.Session) {
 	m.deactivate(t)
 	t.round.finish(t.near().handOn)
 	t.released.Settle(struct{}{}, err)
+	if m.debugs() {
+		m.cfg.Logger.Debug("holdfast: gave a lock up", "lock", t.round.lock.Name(), "kind", t.round.lock.kind.String(), "result", err)
+	}
 }
 
 // deleteNode deletes the round's node. If together is set and the next round is

@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 	"weak"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -50,7 +52,7 @@ func deadHold(l *Lock, err error) Hold {
 	})
 	t := r.io()
 	t.granted.Settle(Grant{}, err)
-	t.promiseLoss().Settle(struct{}{}, err)
+	t.signals().lost.Settle(struct{}{}, err)
 	t.released.Settle(struct{}{}, err)
 	t.endReason.Store(&endReason{err: err})
 	return newHold(r)
@@ -60,7 +62,7 @@ var (
 	errZeroHold     = &Error{Op: "hold", Err: fmt.Errorf("%w: it is the zero Hold", ErrReleased)}
 	zeroGranted     = futures.Resolved(Grant{}, error(errZeroHold))
 	zeroReleased    = futures.Resolved(struct{}{}, error(errZeroHold))
-	errNodeDeleted  = fmt.Errorf("%w: its node was deleted", ErrLost)
+	errNodeDeleted  = fmt.Errorf("%w: its node is gone: another client deleted it, or the ZooKeeper session is over", ErrLost)
 	errLeaseEnded   = fmt.Errorf("%w: its lease ended before ZooKeeper's leader confirmed the session again", ErrLost)
 	errSessionEnded = fmt.Errorf("%w: the ZooKeeper session is over", ErrLost)
 )
@@ -76,12 +78,35 @@ func (h Hold) Lock() *Lock {
 // Granted returns the future of the grant, which all callers of this process that
 // wait together share. It settles when the process gets the lock, or with an
 // error that says why it cannot: [ErrClosed], say, or what ZooKeeper refused.
-// Releasing this Hold does not change it. Granted does not block.
+// Releasing this Hold does not change it: see [Hold.Ready] for the wait of this Hold
+// alone. Granted does not block.
 func (h Hold) Granted() *futures.Future[Grant] {
 	if h.round == nil {
 		return zeroGranted
 	}
 	return h.round.io().granted.Future()
+}
+
+// Ready returns a future of what becomes of this Hold's own wait. It settles with
+// the grant; with the error that Granted fails with; with [ErrReleased] if this
+// Hold is released before the grant; or, if the ctx of Acquire ends before the
+// grant, with an error that wraps ErrReleased, ctx.Err() and context.Cause(ctx). If
+// it settles with the grant, this Hold was granted, and its ctx no longer matters.
+//
+// Granted is the future of all callers of this process that wait together; it does
+// not know about a caller that gives up. Ready does, at the cost of a few
+// allocations for each call while the Hold is pending, so keep what it returns.
+// Once the lock is granted, it returns what Granted returns; once this Hold is
+// released, a future that has failed with ErrReleased. Ready does not block.
+func (h Hold) Ready() *futures.Future[Grant] {
+	if h.round == nil {
+		return zeroGranted
+	}
+	granted := h.round.io().granted.Future()
+	if _, err, ok := granted.Poll(); ok && (err == nil && h.slot.granted(h.gen) || err != nil && h.slot.alive(h.gen)) {
+		return granted
+	}
+	return h.round.io().ready(h.slot.handle, h.gen)
 }
 
 // Released returns the future that [Hold.Release] returns, without releasing
@@ -117,7 +142,7 @@ func (h Hold) Release() *futures.Future[struct{}] {
 		return zeroReleased
 	}
 	if _, e := h.giveUp(); e == state.Nothing {
-		return futures.Resolved(struct{}{}, error(h.error("release", ErrReleased)))
+		return futures.Resolved(struct{}{}, error(h.dead("release")))
 	}
 	return h.round.io().released.Future()
 }
@@ -166,10 +191,12 @@ func (h Hold) giveUpSlow() (state.Word, state.Effect) {
 }
 
 // Unlock releases the Hold, and if it was the last one in this process blocks
-// until the lock's node is gone or ctx ends. The Hold is given up whatever Unlock
-// returns. At once, it returns nil if other holders of this process keep the lock,
-// [ErrNotGranted] if the Hold was pending, and [ErrLost] if the lock was lost;
-// otherwise it returns what the future of [Hold.Release] settles with.
+// until the lock's node is gone, ctx ends, or the session timeout has passed. The
+// Hold is given up whatever Unlock returns. At once, it returns nil if other holders
+// of this process keep the lock, [ErrNotGranted] if the Hold was pending, and
+// [ErrLost] if the lock was lost; otherwise it returns what the future of
+// [Hold.Release] settles with. If that is still pending when the wait ends, it
+// returns [ErrUnconfirmed], with ctx's error if ctx has ended.
 func (h Hold) Unlock(ctx context.Context) error {
 	if h.round == nil {
 		return errZeroHold
@@ -177,7 +204,7 @@ func (h Hold) Unlock(ctx context.Context) error {
 	w, e := h.giveUp()
 	switch {
 	case e == state.Nothing:
-		return h.error("unlock", ErrReleased)
+		return h.dead("unlock")
 	case w.Phase() == state.Fetching:
 		return h.error("unlock", ErrNotGranted)
 	case w.Phase() == state.Retained && e == state.Left:
@@ -187,8 +214,23 @@ func (h Hold) Unlock(ctx context.Context) error {
 	case h.round.io().endReason.Load() == releasedLate:
 		return h.error("unlock", errLeaseEnded)
 	}
-	_, err := h.Released().Wait(ctx)
-	return h.wrap("unlock", err)
+	released := h.Released()
+	// Nothing more than the session timeout can be gained by waiting: if no server
+	// can be reached for so long, the session is over, and the node gone with it.
+	limit := time.NewTimer(h.round.io().tenure.session.Timeout())
+	defer limit.Stop()
+	select {
+	case <-released.Done():
+	case <-ctx.Done():
+	case <-limit.C:
+	}
+	switch _, err, ok := released.Poll(); {
+	case ok:
+		return h.wrap("unlock", err)
+	case ctx.Err() != nil:
+		return h.round.io().error("unlock", fmt.Errorf("%w: %w", ErrUnconfirmed, ctxerr.Of(ctx)))
+	}
+	return h.round.io().error("unlock", ErrUnconfirmed)
 }
 
 // Grant returns what the process was granted. Its errors are [ErrNotGranted]
@@ -215,12 +257,12 @@ func (h Hold) check(op string) error {
 	switch h.round.word.Load().Phase() {
 	case state.Fetching:
 		if !h.slot.alive(h.gen) {
-			return h.error(op, ErrReleased)
+			return h.dead(op)
 		}
 		return h.round.io().error(op, ErrNotGranted)
 	case state.Retained:
 		if !h.slot.granted(h.gen) {
-			return h.error(op, ErrReleased)
+			return h.dead(op)
 		}
 		t := h.round.io()
 		if !t.tenure.lease.InForce() {
@@ -239,7 +281,7 @@ func (h Hold) check(op string) error {
 // over.
 func (h Hold) over(op string) error {
 	if !h.slot.alive(h.gen) {
-		return h.error(op, ErrReleased) // it was the last one, which is why the round is over
+		return h.dead(op) // it was the last one, which is why the round is over
 	}
 	return h.lostError(op)
 }
@@ -268,7 +310,30 @@ func (h Hold) Lost() <-chan struct{} {
 	if h.round == nil {
 		return nil
 	}
-	return h.round.io().promiseLoss().Future().Done()
+	return h.round.io().signals().lost.Future().Done()
+}
+
+// Contended returns a channel that closes when this process holds the lock and has
+// seen another process wait for it: a contender that the lock cannot be shared
+// with. It is a hint for a holder that can stop early, between two pieces of work
+// for example, and then release the lock. The contender may be a TryLock that has
+// gone again, and nothing is taken from a holder that ignores the hint, but see
+// Config.Tenure for newcomers. All holders of the lock in this process share the
+// channel. It never closes for goroutines of this process that wait, nor after the
+// lock was given up or lost. The channel of the zero Hold is nil.
+//
+// A contender is seen within 100 ms of the grant, or as soon as it queues after
+// that. If many come and go, that may take half a tenure, and 50 ms at most.
+// Asking costs no request, as long as Config.Tenure is between 0 and 100 ms and
+// the process holds few hundred locks: it looks at the queue in any case. Otherwise
+// the process begins to look when Contended is called, 100 ms after the grant or
+// later: one request, and one for each change of the queue until a contender is
+// seen. Contended does not block.
+func (h Hold) Contended() <-chan struct{} {
+	if h.round == nil {
+		return nil
+	}
+	return h.round.io().contention()
 }
 
 // Context returns a context for the work that is done under the lock. It ends
@@ -284,7 +349,7 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 	}
 	// None of these functions may lead to the slot, or a dropped Hold would
 	// never be noticed.
-	released := h.error("hold", ErrReleased)
+	l, handle, gen := h.round.lock, h.slot.handle, h.gen
 	t := h.round.io()
 	stop := t.onLoss(func(err error) { cancel(err) })
 	forget := h.slot.onRelease(h.gen, func() {
@@ -294,7 +359,7 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 		if err := t.lostErr(); err != nil {
 			cancel(err)
 		} else {
-			cancel(released)
+			cancel(endedError("hold", l, handle.ended(gen)))
 		}
 	})
 	done := func() {
@@ -323,11 +388,11 @@ func (h Hold) Reenter() (Hold, error) {
 func (h Hold) reenter(op string) (Hold, error) {
 	first, g := h.first()
 	if !h.slot.alive(h.gen) {
-		return Hold{}, h.error(op, ErrReleased)
+		return Hold{}, h.dead(op)
 	}
 	switch first.pin(g) {
 	case state.Dead:
-		return Hold{}, h.error(op, ErrReleased)
+		return Hold{}, h.dead(op)
 	case state.Full:
 		return Hold{}, h.error(op, fmt.Errorf("%w: %d handles of one holder", ErrTooManyHolders, state.MaxDepth))
 	}
@@ -391,12 +456,15 @@ func (h Hold) Depth() int {
 // grant comes first. It must not lead to the hold's slot, or a dropped Hold would
 // never be noticed.
 type withdrawal struct {
+	ctx    context.Context // which has ended when run is called
 	round  *round
 	handle *handle
 	gen    uint64
 }
 
-func (h Hold) withdrawal() withdrawal { return withdrawal{h.round, h.slot.handle, h.gen} }
+func (h Hold) withdrawal(ctx context.Context) withdrawal {
+	return withdrawal{ctx, h.round, h.slot.handle, h.gen}
+}
 
 // run withdraws the hold.
 func (w withdrawal) run() {
@@ -412,6 +480,7 @@ func (w withdrawal) run() {
 // after it that the hold is granted: from then on the hold must stay.
 func (w withdrawal) steps() []func() bool {
 	pending := func() bool { return w.round.word.Load().Phase() == state.Fetching }
+	why := &withdrawnError{ctxerr.Of(w.ctx), w.round.lock.m.outage()}
 	return []func() bool{
 		pending,
 		func() bool { return w.handle.word.Doubt(w.gen) != state.Dead },
@@ -428,7 +497,7 @@ func (w withdrawal) steps() []func() bool {
 		func() bool {
 			// If the grant came after that look, check finds the doubt and takes
 			// it back, or finds that the withdrawal won.
-			if w.handle.releaseDoubted(w.gen) == state.Ended {
+			if w.handle.releaseDoubted(w.gen, why) == state.Ended {
 				//holdfast:reached-if !pending(): withdrawal: it came first, then the grant
 				w.round.leave() // in whichever phase the round is by now
 			}
@@ -436,6 +505,9 @@ func (w withdrawal) steps() []func() bool {
 		},
 	}
 }
+
+// dead returns the error of an operation on a handle that was released.
+func (h Hold) dead(op string) *Error { return endedError(op, h.round.lock, h.slot.ended(h.gen)) }
 
 func (h Hold) error(op string, err error) *Error {
 	return &Error{Op: op, Name: h.round.lock.Name(), Err: err}

@@ -421,7 +421,7 @@ func TestErrAfterLostSaysWhy(t *testing.T) {
 	if err := h.Err(); !errors.Is(err, ErrLost) {
 		t.Errorf("before Lost: %v", err)
 	}
-	r.io().promiseLoss().Settle(struct{}{}, r.io().error("hold", errLeaseEnded))
+	r.io().signals().lost.Settle(struct{}{}, r.io().error("hold", errLeaseEnded))
 	<-h.Lost()
 	if err := h.Err(); !errors.Is(err, errLeaseEnded) {
 		t.Errorf("after Lost: %v, want %v", err, errLeaseEnded)

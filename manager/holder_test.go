@@ -249,7 +249,7 @@ func TestHolderWithoutConnection(t *testing.T) {
 		c.srv.Stop()
 		_, err := l.Holder(ctx)
 		var e *Error
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &e) || e.Op != "holder" || e.Name != "jobs" {
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &e) || e.Op != "holder" || e.Name != "jobs" || e.Outage == nil {
 			c.t.Errorf("in an outage: %v", err)
 		}
 		answer := make(chan string)

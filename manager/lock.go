@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
@@ -67,8 +68,7 @@ func (l *Lock) Path() string { return l.path }
 // If ctx ends before the grant, this Hold is withdrawn as if it had been
 // released. Other callers of this process keep waiting; when the last one gives
 // up, the process leaves the queue. After the grant, ctx has no effect. The
-// future is shared and does not know ctx, so a caller with a deadline must check
-// [Hold.Err] after it settles, or use [Lock.Lock].
+// future of Granted is shared and does not know ctx; that of [Hold.Ready] does.
 //
 // If ctx comes from [Hold.Context] of a live Hold of this lock, Acquire reenters:
 // it returns another handle of the same holder. Any other caller is a newcomer.
@@ -142,7 +142,7 @@ func (l *Lock) acquireSlow(ctx context.Context, op string) Hold {
 	}
 	// Lock and TryLock wait, and see for themselves when ctx ends.
 	if op == opAcquire && ctx.Done() != nil && h.round.word.Load().Phase() == state.Fetching {
-		stop := context.AfterFunc(ctx, h.withdrawal().run)
+		stop := context.AfterFunc(ctx, h.withdrawal(ctx).run)
 		h.slot.onRelease(h.gen, func() { stop() })
 	}
 	return h
@@ -201,21 +201,26 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 // Lock acquires the lock. It blocks until the lock is granted or ctx ends. If ctx
 // ends first, Lock leaves no node behind and returns an [*Error] that wraps
 // ctx.Err() and context.Cause(ctx) and says which contender is in the way, if
-// that is known. Like [Lock.Acquire] it reenters if ctx carries a live Hold of
-// this lock. It reads the clock before it returns a Hold: if the lock was lost in
-// that moment, the error is [ErrLost].
+// that is known; if these are holders of this process, it wraps [ErrYielding].
+// Like [Lock.Acquire] it reenters if ctx carries a live Hold of this lock. It reads
+// the clock before it returns a Hold: if the lock was lost in that moment, the
+// error is [ErrLost].
 func (l *Lock) Lock(ctx context.Context) (Hold, error) {
 	return l.await(ctx, l.acquire(ctx, opLock), opLock)
 }
 
 // await waits for h's grant and checks it. On an error it releases h.
 func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
-	_, err := h.Granted().Wait(ctx)
+	granted := h.Granted()
+	_, err := granted.Wait(ctx)
 	if err == nil {
 		err = h.check(op)
 	}
 	if err == nil {
 		return h, nil
+	}
+	if _, _, settled := granted.Poll(); !settled && l.behindClosedGate(h.round) {
+		err = fmt.Errorf("%w: %w", err, ErrYielding)
 	}
 	// If ctx ended, the grant may come at this very moment. Whichever CAS wins,
 	// giveUp takes our count back, and the last holder to leave sees to the node.
@@ -226,7 +231,9 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 
 // TryLock acquires the lock if this process owns it or can get it without waiting
 // for another process. Otherwise it returns [ErrLocked], in an [*Error] that says
-// which contender is ahead, and leaves no node behind. It blocks until ZooKeeper
+// which contender is ahead, and leaves no node behind. If this process holds the
+// lock itself, but newcomers have to let other processes go first, that is
+// [ErrYielding], which wraps ErrLocked. It blocks until ZooKeeper
 // has answered or ctx ends, never for another process. It does not exclude the
 // goroutines of this process, which share the lock. Like [Lock.Acquire] it
 // reenters if ctx carries a live Hold of this lock.
@@ -235,10 +242,17 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 	h := l.acquire(ctx, op)
 	t := h.round.io()
 	for !t.granted.Settled() {
-		if t.position.Load() != nil || l.behindClosedGate(h.round) {
-			//holdfast:reached-if t.position.Load() == nil: trylock: behind a closed gate
-			//holdfast:reached-if t.position.Load() != nil: trylock: another contender is ahead
-			err := t.error(op, ErrLocked)
+		why := error(nil)
+		switch {
+		case t.position.Load() != nil:
+			//holdfast:reached trylock: another contender is ahead
+			why = ErrLocked
+		case l.behindClosedGate(h.round):
+			//holdfast:reached trylock: behind a closed gate
+			why = ErrYielding
+		}
+		if why != nil {
+			err := t.error(op, why)
 			h.giveUp()
 			return Hold{}, err
 		}
@@ -264,14 +278,30 @@ func (l *Lock) behindClosedGate(r *round) bool {
 // Do acquires the lock, calls fn with a context that ends when the lock is lost
 // (see [Hold.Context]), and releases the lock, even if fn panics. It returns fn's
 // error, joined to ErrLost or ErrClosed if the lock was lost before fn returned,
-// and to the error of a release that failed. Do blocks as [Lock.Lock] does to
-// acquire the lock and as [Hold.Unlock] does to release it; ctx bounds both
-// waits.
-func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) error) (err error) {
+// unless fn's error says that, and to the error of a release that failed:
+// [ErrUnconfirmed], for example, which says that the work was protected. Do blocks
+// as [Lock.Lock] does to acquire the lock and as [Hold.Unlock] does to release it;
+// ctx bounds both waits, and is no error of the release if it ends that wait.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) error) error {
 	h, err := l.Lock(ctx)
 	if err != nil {
 		return err
 	}
+	return h.do(ctx, fn)
+}
+
+// TryDo is Do with [Lock.TryLock]: it does not wait for another process. If one is
+// ahead it returns [ErrLocked], and fn is not called.
+func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context, h Hold) error) error {
+	h, err := l.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	return h.do(ctx, fn)
+}
+
+// do is Do for a lock that is held by h, which it releases.
+func (h Hold) do(ctx context.Context, fn func(ctx context.Context, h Hold) error) (err error) {
 	inside, cancel := h.Context(ctx)
 	panicked := true
 	defer func() {
@@ -284,7 +314,9 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) erro
 		unlock := h.Unlock(ctx)
 		switch {
 		case errors.Is(lost, ErrLost), errors.Is(lost, ErrClosed):
-			err = errors.Join(err, lost)
+			if !saysLoss(err, lost) {
+				err = errors.Join(err, lost)
+			}
 		case unlock == nil, errors.Is(unlock, ErrReleased), ctx.Err() != nil && errors.Is(unlock, ctx.Err()):
 			// Released, perhaps by fn; or ctx has ended, and the caller waits no
 			// longer.
@@ -295,6 +327,15 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) erro
 	err = fn(inside, h)
 	panicked = false
 	return err
+}
+
+// saysLoss reports whether err, of a function that ran under a lock, says already
+// that the lock was lost, as lost does: because it is, or wraps, the cause of the
+// function's context or an error of the Hold.
+func saysLoss(err, lost error) bool {
+	a, _ := errors.AsType[*Error](err)
+	b, _ := errors.AsType[*Error](lost)
+	return a != nil && b != nil && a.Name == b.Name && (errors.Is(a, ErrLost) || errors.Is(a, ErrClosed))
 }
 
 // State returns the lock's phase and the number of callers in this process that

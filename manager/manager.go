@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -45,6 +46,7 @@ type Manager struct {
 	closed   atomic.Bool  // the client is closed: nothing more can be sent
 	openSeen atomic.Bool  // a lock's directory that every client may delete in was logged
 	looks    pacer        // of the first looks behind held locks
+	losses   lossReport
 
 	// mu protects what follows. It is held for a few instructions only: never
 	// across I/O, a channel operation or a call of user code. No other lock of
@@ -581,6 +583,19 @@ func (m *Manager) firstLook() time.Duration {
 	// A waiter enters if it has listed the queue no longer ago than this, so it
 	// takes more than the time between two instructions.
 	return max(m.cfg.Tenure, defaultTenure/10)
+}
+
+// outage returns why ZooKeeper cannot be reached, and nil if it can.
+func (m *Manager) outage() error {
+	if m.client == nil {
+		return nil
+	}
+	return m.client.Outage()
+}
+
+// debugs reports whether lines about single locks are logged.
+func (m *Manager) debugs() bool {
+	return m.cfg.Logger.Enabled(context.Background(), slog.LevelDebug)
 }
 
 // guid makes a name that no other node has ever had: 64 random bits of this

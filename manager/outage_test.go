@@ -3,9 +3,16 @@
 package manager
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // A lock that is acquired soon after an outage is kept if the session survives. By
@@ -37,4 +44,159 @@ func TestF053_LockSoonAfterAnOutage(t *testing.T) {
 			})
 		}
 	}
+}
+
+// saysOutage checks that an error that a caller got in an outage says so.
+func saysOutage(t *testing.T, what string, err error, outages ...string) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) || e.Outage == nil || !strings.Contains(err.Error(), e.Outage.Error()) {
+		t.Errorf("%s says nothing of the outage: %v", what, err)
+		return
+	}
+	for _, o := range outages {
+		if strings.Contains(e.Outage.Error(), o) {
+			return
+		}
+	}
+	t.Errorf("%s: outage %v, want one of %q", what, e.Outage, outages)
+}
+
+// withTimeout returns a context that ends after d.
+func withTimeout(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// No server can be reached for a minute. Every error that a caller gets says so, and
+// the log tells the story in a few lines, however many locks there are.
+func TestF104_OutageIsTold(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a", func(cfg *Config) { cfg.Logger = slog.New(atLeast{c.log, slog.LevelInfo}) })
+		b := c.open("b", func(cfg *Config) { cfg.Logger = slog.New(slog.DiscardHandler) })
+		var held []Hold
+		for i := range 100 {
+			held = append(held, mustLock(c.t, exclusive(c.t, m, fmt.Sprintf("held/%d", i))))
+		}
+		other := mustLock(c.t, exclusive(c.t, b, "other"))
+		waits := exclusive(c.t, m, "other")
+		pending := c.acquire(waits)
+		withdrawn := waits.Acquire(withTimeout(c.t, 20*time.Second))
+		work, stop := held[1].Context(c.t.Context())
+		defer stop()
+		later(time.Second)
+
+		refused := c.srv.Faults().Refuse()
+		c.srv.Faults().CutAll()
+		const reason = ": zk1:2181: connection refused"
+		for _, at := range []time.Duration{3 * time.Second, 12 * time.Second, 30 * time.Second} {
+			began := time.Now()
+			_, err := waits.Lock(withTimeout(c.t, at/2))
+			saysOutage(c.t, "lock", err, "no connection for "+(at/2).String()+reason, "no connection for ")
+			_, err = exclusive(c.t, m, "new").TryLock(withTimeout(c.t, at/4))
+			saysOutage(c.t, "trylock", err, "no connection for ")
+			saysOutage(c.t, "a hold that waits", pending.Err(), reason)
+			later(at - time.Since(began))
+		}
+		saysOutage(c.t, "a hold that was withdrawn", withdrawn.Err(), "no connection for 20s"+reason, "no connection for 19")
+		saysOutage(c.t, "its future", settled(c.t, "ready", withdrawn.Ready()), "no connection for ")
+		saysOutage(c.t, "a hold that was lost", held[0].Err(), "no connection for ")
+		wantErr(c.t, "a hold that was lost", held[0].Err(), ErrLost)
+		saysOutage(c.t, "the context of a lost hold", context.Cause(work), "no connection for ")
+		_, err := held[1].Guard(c.t.Context(), zkio.SetOp("/x", nil, -1))
+		saysOutage(c.t, "guard", err, "no connection for ")
+		saysOutage(c.t, "unlock", held[1].Unlock(c.t.Context()), "no connection for ")
+		later(15 * time.Second)
+		refused.Remove()
+		later(10 * time.Second)
+
+		// The session has timed out at the server; waiters queue again.
+		other.Release()
+		c.held(pending)
+		wantErr(c.t, "the waiter", pending.Err(), nil)
+		lines := c.log.with("")
+		c.t.Logf("the log:\n%s", strings.Join(lines, "\n"))
+		want := []string{
+			"INFO zookeeper session begins",
+			"INFO lost the connection to zookeeper; connecting again",
+			"WARN no zookeeper server can be reached",
+			"WARN holdfast: lost locks; their holders have been told locks=100 first=held/",
+			"WARN zookeeper session is over",
+			"INFO zookeeper session begins",
+		}
+		if len(lines) != len(want) {
+			c.t.Fatalf("%d lines, want %d", len(lines), len(want))
+		}
+		for i, line := range lines {
+			if !strings.HasPrefix(line, want[i]) {
+				c.t.Errorf("line %d is %q, want %q", i, line, want[i])
+			}
+		}
+		c.unlock(pending)
+		for _, h := range held[2:] {
+			h.Release()
+		}
+	})
+}
+
+// atLeast is a log handler that drops lines below a level.
+type atLeast struct {
+	*records
+	level slog.Level
+}
+
+func (a atLeast) Enabled(_ context.Context, l slog.Level) bool { return l >= a.level }
+
+// A server answers nothing for seven seconds and keeps its connections. The locks are
+// lost, and the log and the errors say why.
+func TestF104_FreezeIsTold(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a", func(cfg *Config) { cfg.Logger = slog.New(atLeast{c.log, slog.LevelInfo}) })
+		h, h2 := mustLock(c.t, exclusive(c.t, m, "jobs")), mustLock(c.t, exclusive(c.t, m, "more"))
+		later(time.Minute)
+		c.log.clear()
+		frozen := c.srv.Faults().BlackholeAll()
+		later(7 * time.Second)
+		frozen.Remove()
+		later(time.Minute)
+		wantErr(c.t, "the hold", h.Err(), ErrLost)
+		saysOutage(c.t, "the hold", h.Err(), "no answer for ")
+		saysOutage(c.t, "unlock", h2.Unlock(c.t.Context()), "no answer for ")
+		if lines := c.log.with("WARN holdfast: lost locks"); len(lines) != 1 || !strings.Contains(lines[0], "locks=2") || !strings.Contains(lines[0], "outage=no answer for ") {
+			c.t.Errorf("logged: %v", lines)
+		}
+		h.Release()
+	})
+}
+
+// At DEBUG, the log tells of each wait, grant and release, and go-zookeeper is silent.
+func TestDebugLines(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, a)
+		waits := c.acquire(b)
+		mustRelease(c.t, h)
+		c.held(waits)
+		mustRelease(c.t, waits)
+		c.srv.Faults().CutAll()
+		later(time.Minute)
+		synctest.Wait()
+		for _, want := range []struct {
+			line string
+			n    int
+		}{
+			{"DEBUG holdfast: granted a lock lock=jobs kind=exclusive node=/holdfast/jobs/_c_", 2},
+			{"DEBUG holdfast: waiting for a lock lock=jobs kind=exclusive position=1 ahead=a@", 1},
+			{"DEBUG holdfast: gave a lock up lock=jobs kind=exclusive result=<nil>", 2},
+		} {
+			if lines := c.log.with(want.line); len(lines) != want.n {
+				c.t.Errorf("%d lines %q, want %d", len(lines), want.line, want.n)
+			}
+		}
+		if lines := c.log.with("DEBUG"); len(lines) != 5 {
+			c.t.Errorf("%d lines at DEBUG, want 5:\n%s", len(lines), strings.Join(lines, "\n"))
+		}
+	})
 }

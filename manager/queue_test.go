@@ -126,7 +126,7 @@ func TestF016_PersistentContender(t *testing.T) {
 		h := l.Acquire(c.t.Context())
 		later(time.Minute)
 		c.waiting(h)
-		if lines := c.log.with("not ephemeral"); len(lines) == 0 || len(lines) > 2 || !strings.Contains(lines[0], node) {
+		if lines := c.log.with("WARN holdfast: waiting for a contender whose node is not ephemeral"); len(lines) == 0 || len(lines) > 2 || !strings.Contains(lines[0], node) {
 			c.t.Errorf("logged %q, want one line a round that names %s", lines, node)
 		}
 		c.remove(node)

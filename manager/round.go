@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/state"
@@ -199,14 +200,17 @@ func (r *round) failPending(err *Error) {
 }
 
 func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Error) {
-	_, e, lost := r.word.Apply(end)
+	w, e, lost := r.word.Apply(end)
 	r.lock.noteRaces(lost)
 	if e != state.Ended {
 		return // FREE, or over already
 	}
+	if w.Phase() == state.Retained && errors.Is(err, ErrLost) {
+		r.lock.m.losses.note(r.lock.m, err)
+	}
 	t := r.io()
-	t.granted.Settle(Grant{}, err)
-	t.promiseLoss().Settle(struct{}{}, err)
+	t.settleWait(Grant{}, err)
+	t.signals().lost.Settle(struct{}{}, err)
 	t.endReason.Store(&endReason{err: err, notBefore: r.lock.m.graceEnd(err)})
 	t.notifyLost(err)
 	// If the predecessor is not RELEASED yet, its releaser wakes this round.

@@ -142,7 +142,7 @@ func TestChain(t *testing.T) {
 		{"a free round cannot fail", func(t *testing.T, l *Lock) {
 			n := l.cur.Load().following()
 			n.fail(closed)
-			if isClosed(n.io().promiseLoss().Future().Done()) {
+			if isClosed(n.io().signals().lost.Future().Done()) {
 				t.Error("it failed")
 			}
 		}, "releasing/0 free/0 "},
@@ -150,7 +150,7 @@ func TestChain(t *testing.T) {
 			r := l.cur.Load()
 			r.fail(closed)
 			r.failPending(closed)
-			if isClosed(r.io().promiseLoss().Future().Done()) {
+			if isClosed(r.io().signals().lost.Future().Done()) {
 				t.Error("it failed")
 			}
 		}, "releasing/0 "},

@@ -29,10 +29,9 @@ type roundIO struct {
 	runner runner
 	events state.AtomicEvents
 
-	granted  futures.Promise[Grant]      // the lock is this process's
-	released futures.Promise[struct{}]   // the node is gone
-	lost     atomic.Pointer[lostPromise] // the round was ended by force; nil: not asked for. See loss.go
-	losses   callbacks                   // to be called then: see onLoss
+	granted   futures.Promise[Grant]    // the lock is this process's
+	released  futures.Promise[struct{}] // the node is gone
+	signalled atomic.Pointer[signals]   // nil: not asked for, nor ended by force; see signals
 
 	endReason atomic.Pointer[endReason] // set after the CAS that ended the round, before the wake
 
@@ -291,7 +290,7 @@ func (t *roundIO) cancel() {
 // abandoned settles what is pending in a round that no one waits for.
 func (t *roundIO) abandoned() {
 	err := t.error("acquire", ErrNotGranted)
-	t.granted.Settle(Grant{}, err)
+	t.settleWait(Grant{}, err)
 	t.endReason.Store(&endReason{err: err})
 }
 
@@ -307,7 +306,14 @@ func (t *roundIO) end(why *endReason) {
 // forced end may come before them, and settles it with its error.
 func (t *roundIO) settleGrant() {
 	if !t.granted.Settled() {
-		t.granted.Settle(t.tenure.grant, nil)
+		t.settleWait(t.tenure.grant, nil)
+	}
+}
+
+// settleWait settles the grant, and tells the holds that wait for it by themselves.
+func (t *roundIO) settleWait(g Grant, err error) {
+	if t.granted.Settle(g, err) {
+		t.notifyReady()
 	}
 }
 
@@ -343,7 +349,24 @@ func (t *roundIO) fetch(s *zkio.Session) (more bool) {
 	if t.node == nil || t.node.Czxid() == 0 {
 		return t.createNode(s) // not yet, or not known to have succeeded
 	}
-	return t.wait(s)
+	before := t.position.Load()
+	more = t.wait(s)
+	if now := t.position.Load(); now != nil && now != before && l.m.debugs() {
+		t.logPosition(before, now)
+	}
+	return more
+}
+
+// logPosition logs a position in the queue that is another one than before.
+func (t *roundIO) logPosition(before, now *position) {
+	ahead := now.contender()
+	if before != nil && before.ahead == now.ahead {
+		if was := before.contender(); ahead == nil || was != nil && was.Path == ahead.Path {
+			return
+		}
+	}
+	l := t.round.lock
+	l.m.cfg.Logger.Debug("holdfast: waiting for a lock", "lock", l.Name(), "kind", l.kind.String(), "position", now.ahead, "ahead", ahead.String())
 }
 
 // leaseToBegin returns how much of a lease a grant needs. Soon after an outage a
@@ -419,7 +442,14 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 			t.watched = true
 			t.node.WatchLater(l.m.firstLook())
 		}
-		t.firstLook(l.m.firstLook())
+		if t.wantsContention() {
+			t.lookForContention()
+		} else {
+			t.firstLook(l.m.firstLook())
+		}
+		if l.m.debugs() {
+			l.m.cfg.Logger.Debug("holdfast: granted a lock", "lock", l.Name(), "kind", l.kind.String(), "node", t.node.Path(), "token", token)
+		}
 	case state.Abandoned:
 		//holdfast:reached withdrawal: of the last one, found by the grant
 		// All waiters left. cancel cannot be relied on here: a late joiner would
@@ -484,7 +514,7 @@ func (t *roundIO) failed(err error) (more bool) {
 
 // error wraps err with what is known about the lock.
 func (t *roundIO) error(op string, err error) *Error {
-	e := &Error{Op: op, Name: t.round.lock.Name(), Err: err}
+	e := &Error{Op: op, Name: t.round.lock.Name(), Err: err, Outage: t.round.lock.m.outage()}
 	if p := t.position.Load(); p != nil {
 		e.Position, e.Ahead = int(p.ahead), p.contender()
 	}

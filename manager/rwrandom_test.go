@@ -235,7 +235,7 @@ func (w *wanderer) hold(ctx context.Context, h Hold, depth int) {
 		}
 	}
 	leave()
-	if err := h.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) {
+	if err := h.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrUnconfirmed) {
 		w.t.Errorf("unlock %s %s: %v", l.kind, l.m.cfg.Label, err)
 	}
 }

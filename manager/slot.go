@@ -37,7 +37,7 @@ type handle struct {
 
 	// withdrawn is set when the handle was released without its slot, which will
 	// not be used again.
-	withdrawn atomic.Bool
+	withdrawn atomic.Pointer[withdrawn]
 
 	// first is the slot of the holder's first handle, and generation its
 	// generation there; first is nil if this slot is it. They are atomic because
@@ -52,6 +52,12 @@ type handle struct {
 
 // slots are free slots, for the holders of any lock.
 var slots = sync.Pool{New: func() any { return newSlot(new(handle)) }}
+
+// withdrawn is why a handle was withdrawn before the grant.
+type withdrawn struct {
+	gen uint64 // of the handle
+	err error
+}
 
 func newSlot(h *handle) *slot {
 	s := &slot{h}
@@ -188,6 +194,15 @@ func (h *handle) alive(g uint64) bool {
 	return h.word.Load().Alive(g)
 }
 
+// ended returns why the handle of generation g, which is not alive, ended: an error
+// that wraps ErrReleased.
+func (h *handle) ended(g uint64) error {
+	if w := h.withdrawn.Load(); w != nil && w.gen == g {
+		return w.err
+	}
+	return ErrReleased
+}
+
 // granted is alive for a handle whose round was seen to be granted. Once it has
 // reported true the handle can no longer be withdrawn.
 func (h *handle) granted(g uint64) bool {
@@ -222,13 +237,13 @@ func (s *slot) release(g uint64) state.Effect {
 // releaseDoubted is release for a handle in doubt, by a caller that must not keep
 // the slot alive and so knows the handle only. The slot is left to the collector,
 // which may be looking at the handle already, so round stays as it is.
-func (h *handle) releaseDoubted(g uint64) state.Effect {
+func (h *handle) releaseDoubted(g uint64, why *withdrawnError) state.Effect {
 	first, _ := h.owner(g)
 	e := h.word.ReleaseDoubted(g)
 	if e == state.Dead {
 		return e
 	}
-	h.withdrawn.Store(true)
+	h.withdrawn.Store(&withdrawn{g, why})
 	h.cleanUp()
 	switch {
 	case e == state.Left:
@@ -246,7 +261,7 @@ func (h *handle) pin(generation uint64) state.Effect { return h.word.Reenter(gen
 // unpin undoes pin, or takes back the count of a released first handle.
 func (s *slot) unpin() state.Effect {
 	e := s.word.ReleaseNested()
-	if e == state.Ended && !s.withdrawn.Load() {
+	if e == state.Ended && s.withdrawn.Load() == nil {
 		s.recycle(s.round.lock, s.word.Load().Generation()-1)
 	}
 	return e
@@ -280,7 +295,7 @@ func (h *handle) cleanUp() {
 // is of no interest: the pool gave it up. Nor is one whose round is over: there
 // is nothing left to release.
 func reportDropped(h *handle) {
-	if h.withdrawn.Load() || h.round == nil || h.word.Load().FirstReleased() || h.round.word.Load().Phase() > state.Retained {
+	if h.withdrawn.Load() != nil || h.round == nil || h.word.Load().FirstReleased() || h.round.word.Load().Phase() > state.Retained {
 		return
 	}
 	l := h.round.lock

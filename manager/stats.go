@@ -5,6 +5,7 @@ package manager
 import (
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -53,6 +54,18 @@ func (c *counters) noteRaces(lost int) {
 			return
 		}
 	}
+}
+
+// noteStrangers counts the children of the directory that are no contenders, and
+// warns, once for each lock, if one belongs to a lock of another kind: other clients
+// believe that this excludes other processes, and it does not exclude ours.
+func (l *Lock) noteStrangers(q *queue.Queue) {
+	l.foreign.Store(int32(q.Strangers))
+	if q.Recipe == "" || !l.noted.Raise(state.RecipeTold) {
+		return
+	}
+	l.m.cfg.Logger.Warn("holdfast: another kind of lock is used in this lock's directory, and does not exclude this one: BOTH ARE GRANTED AT THE SAME TIME; give one of them another path, or have all clients use the same kind",
+		"lock", l.Name(), "recipe", queue.Recipe(q.Recipe), "node", l.path+"/"+q.Recipe)
 }
 
 // Stats returns the lock's counters. It does not block.

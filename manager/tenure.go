@@ -100,14 +100,38 @@ func (p *pacer) take(now int64) bool {
 	}
 }
 
+// lookForContention makes a look due for a holder that has asked for it, unless the
+// looks that were taken have left a watch that is looked after.
+func (t *roundIO) lookForContention() {
+	if t.tenure.lookedAt.Load() != 0 && !t.round.flags.Load().Has(state.GateClosed) {
+		return
+	}
+	t.events.Raise(state.FirstLookAsked)
+	rest := t.lookFrom() - time.Duration(t.round.lock.m.now()-t.tenure.since)
+	if rest > 0 {
+		t.lookBehindAfter(rest)
+	} else {
+		t.raise(state.BehindDue) // a delayed wake may be due much later
+	}
+}
+
+// lookFrom returns how long the round must have lasted when it looks behind:
+// Config.Tenure, or less if a holder has asked whether other processes wait.
+func (t *roundIO) lookFrom() time.Duration {
+	tenure := t.round.lock.m.cfg.Tenure
+	if t.wantsContention() && (tenure < 0 || tenure > defaultTenure) {
+		return defaultTenure
+	}
+	return tenure
+}
+
 // A lookout is a held round's I/O as the watcher of the directory.
 type lookout roundIO
 
 // PathChanged is called by the dispatcher when a contender came or went.
 func (o *lookout) PathChanged(string, zkio.Event) {
 	t := (*roundIO)(o)
-	m := t.round.lock.m
-	t.lookBehindAfter(m.cfg.Tenure/2 - time.Duration(m.now()-t.tenure.lookedAt.Load()))
+	t.lookBehindAfter(t.lookFrom()/2 - time.Duration(t.round.lock.m.now()-t.tenure.lookedAt.Load()))
 }
 
 // suspected notes which contender waits behind, if one was found, and since when.
@@ -127,12 +151,15 @@ func (t *roundIO) suspected(c queue.Contender, found bool) {
 func (t *roundIO) lookBehind(s *zkio.Session) bool {
 	l := t.round.lock
 	m := l.m
-	if m.cfg.Tenure < 0 || t.round.flags.Load().Has(state.GateClosed) {
+	// Before the list: what changes from now on is news. And before the look at who
+	// has asked: a holder that asks from now on finds no look on its way.
+	t.events.Take(state.BehindTimer)
+	gate := m.cfg.Tenure >= 0 && !t.round.flags.Load().Has(state.GateClosed)
+	if !gate && !t.wantsContention() {
 		return true
 	}
-	if rest := m.cfg.Tenure - time.Duration(m.now()-t.tenure.since); rest > 0 {
-		t.events.Take(state.BehindTimer) // too early: the first look comes after 100 ms at most
-		t.lookBehindAfter(rest)
+	if rest := t.lookFrom() - time.Duration(m.now()-t.tenure.since); rest > 0 {
+		t.lookBehindAfter(rest) // too early: the first look comes after 100 ms at most
 		return true
 	}
 	if !t.dirWatched {
@@ -140,7 +167,6 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 		m.client.Watch(l.path, (*lookout)(t))
 	}
 	t.tenure.lookedAt.Store(m.now())
-	t.events.Take(state.BehindTimer) // before the list: what changes from now on is news
 	children, stat, err := s.Children(l.path)
 	if errors.Is(err, zkio.ErrNoNode) {
 		return true // our node is gone too, and its watch will say so
@@ -148,11 +174,16 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 		return false
 	}
 	q := queue.List(children, queue.NextNumber(stat.Cversion, stat.NumChildren))
+	l.noteStrangers(&q)
 	t.setTail(q.Tail(t.node.Name(), l.kind))
 	t.suspected(q.Excluded(l.kind, func(c queue.Contender) bool { return m.owns(c.Name) }))
 	q.Free()
 	first := t.near().suspect
 	if first == nil {
+		return true
+	}
+	t.seeContention()
+	if !gate {
 		return true
 	}
 	if waited := time.Duration(m.now() - first.at); waited < m.cfg.Tenure {

@@ -270,7 +270,7 @@ func (t *roundIO) consider(s *zkio.Session, shown *listed) (ok, more bool) {
 	l := t.round.lock
 	q := queue.List(shown.names, queue.NextNumber(shown.stat.Cversion, shown.stat.NumChildren))
 	defer q.Free()
-	l.foreign.Store(int32(q.Strangers))
+	l.noteStrangers(&q)
 	if q.Exhausted {
 		if err := t.order(s, &q); errors.Is(err, ErrSequenceExhausted) {
 			t.round.fail(t.error("acquire", err))

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -19,6 +20,8 @@ func TestF032_WithdrawalLeavesAGrantedHold(t *testing.T) {
 	model := mustLock(t, exclusive(t, m, "model"))
 	defer mustRelease(t, model)
 
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("given up"))
 	const steps = 4
 	outcomes := make(map[string]int)
 	for grantAt := range steps + 1 {
@@ -43,7 +46,7 @@ func TestF032_WithdrawalLeavesAGrantedHold(t *testing.T) {
 					}
 				}
 				withdrawing := true
-				all := h.withdrawal().steps()
+				all := h.withdrawal(ended).steps()
 				if len(all) != steps {
 					t.Fatalf("%d steps", len(all))
 				}
@@ -62,6 +65,7 @@ func TestF032_WithdrawalLeavesAGrantedHold(t *testing.T) {
 				want := 2
 				if err != nil {
 					wantErr(t, "withdrawn", err, ErrReleased)
+					wantErr(t, "withdrawn", err, context.Cause(ended))
 					want = 1
 				}
 				outcomes[fmt.Sprint(err == nil)]++

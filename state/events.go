@@ -21,7 +21,7 @@ import "sync/atomic"
 // Timers say that a delayed wake is on its way. The goroutine that raises one
 // first starts the wake. The wake lowers it again, or, for BehindTimer, the look
 // that follows; a wake that finds the round in a later phase leaves it raised. What
-// a lock or a round has noted stays.
+// a round or a lock has noted stays.
 type Events uint32
 
 // The events of a round, its timers, and what a round or a lock has noted.
@@ -38,9 +38,12 @@ const (
 	BehindTimer // BehindDue is to be raised
 	WriterTimer // WriterDue is to be raised
 
-	FirstLookAsked // of a round: its first look at the contenders behind was made due
-	InContexts     // of a lock: there are contexts with its holds, or those of the other lock of its pair
-	OtherKindTold  // of a lock: a contender of another kind was reported
+	FirstLookAsked  // of a round: its first look at the contenders behind was made due
+	ContentionAsked // of a round: a holder asked whether other processes wait
+	Contended       // of a round: another process was seen to wait
+	InContexts      // of a lock: there are contexts with its holds, or those of the other lock of its pair
+	OtherKindTold   // of a lock: a contender of another kind was reported
+	RecipeTold      // of a lock: a node of another recipe was reported
 )
 
 // Has reports whether all events of g are in e.

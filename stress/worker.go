@@ -270,6 +270,7 @@ func (w *worker) do(run context.Context, s step, l *contended) {
 	case err == nil:
 	case ran && errors.Is(err, manager.ErrLost):
 		w.child.counts.lostHolds.Add(1)
+	case ran && errors.Is(err, manager.ErrUnconfirmed): // the work was protected
 	default:
 		w.refused(run, "Do", l, err)
 	}
@@ -686,6 +687,7 @@ func (w *worker) settled(what string, l *contended, err error, lost bool) {
 		if !lost { // else it has been counted
 			w.child.counts.lostHolds.Add(1)
 		}
+	case errors.Is(err, manager.ErrUnconfirmed) && !lost: // the work was protected
 	default:
 		w.unexpected(what, l, err)
 	}

@@ -438,6 +438,19 @@ func (s *Session) Multi(ops ...Op) ([]OpResult, error) {
 	return s.multi("transaction", path, ops...)
 }
 
+// MultiAndRead is Multi, with reads that are sent in the same packet, right behind
+// the transaction. The server answers them when it has carried the transaction out,
+// or refused it, so they see what it has written, and everything that was committed
+// before it. They are no part of it: another client may write between the two. If
+// MultiAndRead fails, the reads may have answers, which do not count.
+func (s *Session) MultiAndRead(reads []*Read, ops ...Op) ([]OpResult, error) {
+	path := ""
+	if len(ops) > 0 {
+		path = ops[0].path
+	}
+	return s.multiAndRead("transaction", path, reads, ops...)
+}
+
 func (s *Session) multi(op, path string, ops ...Op) ([]OpResult, error) {
 	return s.multiAndRead(op, path, nil, ops...)
 }

@@ -20,6 +20,8 @@ const (
 	// sessionPause is the longest pause before the next session, if sessions
 	// end as soon as they have begun.
 	sessionPause = 5 * time.Second
+	// lossPause is how long no loss of a connection is logged after one that was.
+	lossPause = 5 * time.Second
 )
 
 // A Client is a client of a ZooKeeper ensemble. Any goroutine may call its
@@ -34,6 +36,9 @@ type Client struct {
 	delays     *delays
 	stats      counters
 	faults     faultLog
+	losses     faultLog // of connections, for no fault of the server's
+
+	timeoutTold time.Duration // by the servers, and logged; used by run's goroutine
 
 	current atomic.Pointer[Session]
 
@@ -66,6 +71,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		opened:  make(chan error, 1),
 		closing: make(chan struct{}),
 		closed:  make(chan struct{}),
+		losses:  faultLog{pause: lossPause},
 	}
 	c.hosts = newHosts(cfg.Servers, c.clock)
 	c.dispatcher = newDispatcher(c.watches, cfg.Listener)
@@ -178,11 +184,28 @@ func (c *Client) begin(s *Session) bool {
 	s.group.Go(func() { s.leases.watch(s.over, s.Timeout) })
 	s.group.Go(s.heartbeat)
 	s.publish()
+	c.warnOfTimeout(s.Timeout())
 	c.cfg.Logger.Info("zookeeper session begins", "session", sessionID(s), "epoch", s.epoch, "timeout", s.Timeout())
 	if first {
 		c.opened <- nil
 	}
 	return true
+}
+
+// warnOfTimeout logs that the servers have changed the session timeout, unless that
+// was logged before.
+func (c *Client) warnOfTimeout(granted time.Duration) {
+	asked := c.cfg.SessionTimeout
+	if granted == asked || granted == c.timeoutTold {
+		return
+	}
+	c.timeoutTold = granted
+	bound := "minSessionTimeout (by default 2 × tickTime)"
+	if granted < asked {
+		bound = "maxSessionTimeout (by default 20 × tickTime)"
+	}
+	c.cfg.Logger.Warn("the zookeeper servers changed the session timeout: set SessionTimeout to what they grant, or change their "+bound,
+		"asked", asked, "granted", granted)
 }
 
 func sessionID(s *Session) string { return fmt.Sprintf("%#x", s.ID()) }
@@ -270,6 +293,47 @@ func (c *Client) SubmitAfter(d time.Duration, q Queue, t Task) bool { return c.d
 // Session returns the client's present session. It may be over, if the next is
 // not there yet. It is never nil after Open.
 func (c *Client) Session() *Session { return c.current.Load() }
+
+// Outage returns nil while the client's session has a connection on which the server
+// answers. Otherwise it returns an error that says for how long it has not, and why:
+//
+//	no connection for 2s: zk1:2181: connection refused
+//	no session for 12s: zk1:2181: no answer within 3.333s
+//	no answer for 4.2s: zk1:2181
+//
+// The last one says that a request has been pending for more than a sixth of the
+// session timeout. Outage does no I/O and does not block.
+func (c *Client) Outage() error {
+	s := c.Session()
+	if c.closeBegun.Load() {
+		return nil
+	}
+	s.mu.Lock()
+	w := s.link.wire
+	s.mu.Unlock()
+	if w != nil {
+		if _, age, ok := w.oldest(); ok && age > s.Timeout()/6 {
+			return fmt.Errorf("no answer for %v: %s", roundly(age), w.addr)
+		}
+		return nil
+	}
+	lasts, down := c.hosts.outage()
+	switch {
+	case s.Err() != nil:
+		return fmt.Errorf("no session for %v: %s", roundly(lasts), c.hosts.why())
+	case down:
+		return fmt.Errorf("no connection for %v: %s", roundly(lasts), c.hosts.why())
+	}
+	return nil // it is coming back just now
+}
+
+// roundly rounds a time for a person.
+func roundly(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}
 
 // Watch registers w for path: [Session.Get], [Session.Exists] and
 // [Session.Children] set a watch if a watcher is registered when they are called.

@@ -50,10 +50,11 @@ type Config struct {
 	// of the session timeout. Defaults to 0.
 	LostMargin time.Duration
 
-	// Logger gets a line when a session begins or ends, when no server can be
-	// reached, and, at most once in a minute, when a connection is closed because
-	// the server broke the protocol or did not answer. Defaults to
-	// slog.Default().
+	// Logger gets a line when a session begins or ends, when the servers change the
+	// session timeout, when no server can be reached, when a connection is lost (once
+	// in five seconds at most) and comes back, and, at most once in a minute, when a
+	// connection is closed because the server broke the protocol or did not answer.
+	// Defaults to slog.Default().
 	Logger *slog.Logger
 
 	// Listener is told what happens to sessions and leases. Defaults to none.

@@ -5,9 +5,7 @@ package zkio
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"syscall"
 	"time"
@@ -32,7 +30,7 @@ func (s *Session) start() error {
 		zk.WithHostProvider(hostProvider{s}),
 		zk.WithDialer(s.dial),
 		zk.WithEventCallback(s.onEvent),
-		zk.WithLogger(zkLogger{s.client.cfg.Logger}),
+		zk.WithLogger(noLogger{}),
 		zk.WithLogInfo(false),
 		zk.WithMaxConnBufferSize(sendBuffer),
 	)...)
@@ -77,14 +75,10 @@ func (p hostProvider) Next() (server string, retryStart bool) {
 
 func (p hostProvider) Connected() {}
 
-// zkLogger logs go-zookeeper's lines at debug level: our own say more.
-type zkLogger struct{ log *slog.Logger }
+// noLogger drops go-zookeeper's lines: our own say more.
+type noLogger struct{}
 
-func (l zkLogger) Printf(format string, args ...any) {
-	if l.log.Enabled(context.Background(), slog.LevelDebug) {
-		l.log.Debug("zookeeper client", "says", fmt.Sprintf(format, args...))
-	}
-}
+func (noLogger) Printf(string, ...any) {}
 
 // beginDialing notes that go-zookeeper's main loop has no connection, and
 // reports, once in an outage, that it has lasted for the session's timeout.

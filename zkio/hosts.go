@@ -42,6 +42,8 @@ type hosts struct {
 	failed   int        // attempts since a connection that lasted
 	up       bool       // the last attempt brought a connection …
 	upSince  time.Duration
+	down     bool              // there is no connection …
+	downAt   time.Duration     // … since then
 	reasons  map[string]string // why the last attempt at a server failed
 	resolved map[string]int    // how many addresses a server's name had
 	turns    map[string]int    // how often a server was dialed
@@ -51,6 +53,8 @@ func newHosts(servers []string, c *clock) *hosts {
 	h := &hosts{
 		servers:  servers,
 		clock:    c,
+		down:     true,
+		downAt:   c.now(),
 		order:    append([]string(nil), servers...),
 		reasons:  make(map[string]string),
 		resolved: make(map[string]int),
@@ -114,7 +118,27 @@ func (h *hosts) connected(server string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.up, h.upSince = true, h.clock.now()
-	delete(h.reasons, server)
+	h.down = false
+	clear(h.reasons) // those of the next outage are other ones
+}
+
+// disconnected notes that the connection to server was lost, and why.
+func (h *hosts) disconnected(server, reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.down {
+		h.down, h.downAt = true, h.clock.now()
+	}
+	if reason != "" {
+		h.reasons[server] = reason
+	}
+}
+
+// outage returns how long there has been no connection; false if there is one.
+func (h *hosts) outage() (time.Duration, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.clock.now() - h.downAt, h.down
 }
 
 // noteFailure notes why an attempt at server, or its connection, failed.
@@ -156,9 +180,24 @@ func (h *hosts) dial(ctx context.Context, cfg *Config, server string) (conn, raw
 	secured := tls.Client(raw, conf)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = raw.Close() // the handshake's error says more
-		return nil, nil, fmt.Errorf("TLS handshake: %w", err)
+		return nil, nil, &tlsError{err}
 	}
 	return secured, raw, nil
+}
+
+// A tlsError is a failed TLS handshake.
+type tlsError struct{ err error }
+
+func (e *tlsError) Unwrap() error { return e.err }
+
+func (e *tlsError) Error() string {
+	text := "TLS handshake: " + e.err.Error()
+	// A plain port takes the handshake for a request that is too long, and closes
+	// the connection.
+	if _, plain := errors.AsType[tls.RecordHeaderError](e.err); plain || wasRefused(e.err) {
+		text += ": is this the server's port for TLS (secureClientPort)?"
+	}
+	return text
 }
 
 // dialTCP resolves the server's name and tries its addresses, each time beginning
@@ -202,11 +241,23 @@ func (h *hosts) dialTCP(ctx context.Context, server string) (net.Conn, error) {
 	return nil, firstErr
 }
 
+// lossOf says why a connection was lost.
+func lossOf(err error) string {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
+		return "the server closed the connection"
+	}
+	return reasonOf(err, 0)
+}
+
 // reasonOf says why an attempt to connect failed, without the address.
 func reasonOf(err error, after time.Duration) string {
 	var dns *net.DNSError
 	var errno syscall.Errno
+	var secured *tlsError
 	switch {
+	case errors.As(err, &secured) && !errors.Is(err, context.DeadlineExceeded):
+		return secured.Error()
 	case errors.As(err, &dns):
 		return "lookup " + dns.Name + ": " + dns.Err
 	case errors.As(err, &errno):
@@ -214,7 +265,7 @@ func reasonOf(err error, after time.Duration) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Sprintf("no answer within %v", after.Round(time.Millisecond))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "the server closed the connection during the handshake"
+		return "the server closed the connection during the handshake: it is not serving, or this is its port for TLS"
 	}
 	return strings.TrimPrefix(err.Error(), "zkio: ")
 }

@@ -3,9 +3,11 @@
 package zkio
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +46,7 @@ type Session struct {
 	told         atomic.Uint64         // the last connection of which the dispatcher has heard: see OrderedConnection
 	noContainers atomic.Bool           // the server has none
 	noMultiRead  atomic.Bool           // the server cannot read several nodes at once
+	tellReturn   atomic.Bool           // the loss of the connection was logged, and its return is to be
 	fault        atomic.Pointer[fault] // why we closed the last connection; nil if we did not
 	password     []byte                // used by dial only, which go-zookeeper calls on its main loop
 
@@ -197,7 +200,7 @@ func (s *Session) connected(w *wire, g greeting) bool {
 		return true
 	}
 	c.stats.reconnects.Add(1)
-	if inVain {
+	if s.tellReturn.Swap(false) || inVain {
 		c.cfg.Logger.Info("zookeeper is back, and the session with it",
 			"session", sessionID(s), "server", w.addr, "after", outage.Round(time.Millisecond))
 	}
@@ -217,17 +220,26 @@ func (s *Session) disconnected(w *wire) {
 	}
 	s.link = s.link.down(now)
 	s.fault.Store(f)
+	// Before changedLocked: a call that finds no connection finds the reason.
+	c.hosts.disconnected(w.addr, lossOf(w.err))
 	s.changedLocked()
 	s.gateLocked()
 	s.mu.Unlock()
 
-	if f == nil || s.Err() != nil {
+	if s.Err() != nil || c.isClosing() {
 		return
 	}
-	c.hosts.noteFailure(w.addr, reasonOf(f, 0))
-	if omitted, ok := c.faults.allow(now); ok {
-		c.cfg.Logger.Warn("closed a zookeeper connection because of the server; connecting again",
-			"session", sessionID(s), "server", w.addr, "cause", f, "not logged since the last", omitted)
+	limit, level, text := &c.losses, slog.LevelInfo, "lost the connection to zookeeper; connecting again"
+	if f != nil {
+		limit, level, text = &c.faults, slog.LevelWarn, "closed a zookeeper connection because of the server; connecting again"
+	}
+	if omitted, ok := limit.allow(now); ok {
+		s.tellReturn.Store(true)
+		args := []any{"session", sessionID(s), "server", w.addr, "cause", lossOf(w.err)}
+		if omitted > 0 {
+			args = append(args, "not logged since the last", omitted)
+		}
+		c.cfg.Logger.Log(context.Background(), level, text, args...)
 	}
 }
 
@@ -320,6 +332,9 @@ func (s *Session) end(cause error, gone bool) {
 		s.mu.Lock()
 		w := s.link.wire
 		s.link.wire = nil
+		if w != nil {
+			s.client.hosts.disconnected(w.addr, "")
+		}
 		close(s.over) // under mu: connected refuses from here on
 		s.changedLocked()
 		s.gateLocked()
@@ -349,8 +364,10 @@ func (s *Session) shut(ctx context.Context, grace <-chan struct{}) {
 	s.end(ErrClosed, false)
 }
 
-// A faultLog says which faults are logged: one in a minute.
+// A faultLog says which faults of a kind are logged: one in a minute, or in pause.
 type faultLog struct {
+	pause time.Duration // 0 is a minute
+
 	mu      sync.Mutex // protects what follows
 	next    time.Duration
 	omitted int
@@ -365,6 +382,6 @@ func (l *faultLog) allow(now time.Duration) (omitted int, ok bool) {
 		l.omitted++
 		return 0, false
 	}
-	omitted, l.omitted, l.next = l.omitted, 0, now+time.Minute
+	omitted, l.omitted, l.next = l.omitted, 0, now+cmp.Or(l.pause, time.Minute)
 	return omitted, true
 }

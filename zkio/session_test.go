@@ -636,7 +636,7 @@ func TestOpenErrors(t *testing.T) {
 		}, "zk1:2181: connection refused; zk2:2181: lookup zk2: no such host"},
 		{"silent", pipe(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }), both("no answer within 1.333s")},
 		{"closing", pipe(func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1000)); conn.Close() }),
-			both("the server closed the connection during the handshake")},
+			both("the server closed the connection during the handshake: it is not serving, or this is its port for TLS")},
 		{"unreachable", func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
 			both("no answer within 1.333s")},
 		{"no zookeeper", pipe(func(conn net.Conn) {

@@ -53,7 +53,7 @@ func TestTLS(t *testing.T) {
 		{"by name", &tls.Config{RootCAs: roots, ServerName: "example.com"}, ""},
 		{"by a wrong name", &tls.Config{RootCAs: roots, ServerName: "holdfast.invalid"}, "TLS handshake: "},
 		{"by an unknown authority", &tls.Config{}, "TLS handshake: "},
-		{"without TLS", nil, "127.0.0.1:"},
+		{"without TLS", nil, "TLS"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -110,4 +110,48 @@ func proxy(t *testing.T, conn net.Conn, z *zktest.Server) {
 	_, _ = io.Copy(conn, server)
 	conn.Close()
 	wg.Wait()
+}
+
+// TLS to a port without it: the error says what to check. Real servers close the
+// connection, as the start of a handshake is too long for a request to them; others
+// answer in their own words.
+func TestTLSToAPlainPort(t *testing.T) {
+	for _, tt := range []struct {
+		what   string
+		answer func(net.Conn)
+	}{
+		{"closes", func(conn net.Conn) { _, _ = io.ReadFull(conn, make([]byte, 4)) }},
+		{"resets", func(conn net.Conn) {
+			_, _ = io.ReadFull(conn, make([]byte, 4))
+			_ = conn.(*net.TCPConn).SetLinger(0)
+		}},
+		{"answers", func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") }},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			must(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer l.Close()
+			wg.Go(func() {
+				for n := 0; ; n++ {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					if n == 2 {
+						cancel() // two attempts have failed
+					}
+					tt.answer(conn)
+					conn.Close()
+				}
+			})
+			_, err = Open(ctx, Config{Servers: []string{l.Addr().String()}, TLS: &tls.Config{}, Logger: quiet})
+			if err == nil || !strings.Contains(err.Error(), "is this the server's port for TLS (secureClientPort)?") {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
 }

@@ -32,13 +32,16 @@ type Config struct {
 	// 60 s.
 	StartTimeout time.Duration
 
+	// Port is the port for clients. It defaults to a free one.
+	Port int
+
 	// ownGroup starts the server in its own process group on every Unix, so that
 	// Ctrl-C reaches only the command, which then stops the server.
 	ownGroup bool
 	// id is the server's number in its ensemble, from 1, or 0 without an ensemble.
-	// In an ensemble Lines list all servers with their ports, and port is that for
-	// clients; otherwise run chooses one.
-	id, port int
+	// In an ensemble Lines list all servers with their ports, and Port is that for
+	// clients.
+	id int
 }
 
 // An Option changes the Config of a server.
@@ -63,6 +66,9 @@ func ConfigLine(line string) Option {
 func JavaOption(arg string) Option {
 	return func(c *Config) { c.JavaOptions = append(c.JavaOptions, arg) }
 }
+
+// Port sets [Config.Port].
+func Port(port int) Option { return func(c *Config) { c.Port = port } }
 
 // Dir sets [Config.Dir].
 func Dir(dir string) Option { return func(c *Config) { c.Dir = dir } }

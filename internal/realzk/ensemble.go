@@ -105,7 +105,7 @@ func startEnsemble(ctx context.Context, cfg Config, n int) (*Ensemble, error) {
 	for i := range n {
 		wg.Go(func() {
 			c := cfg
-			c.id, c.port = i+1, own[i][clientPort]
+			c.id, c.Port = i+1, own[i][clientPort]
 			c.Dir = filepath.Join(cfg.Dir, strconv.Itoa(c.id))
 			c.Lines = append(slices.Clip(lines[i]), cfg.Lines...)
 			if processes[i], errs[i] = run(ctx, c); errs[i] != nil {

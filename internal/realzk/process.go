@@ -66,10 +66,10 @@ func run(ctx context.Context, cfg Config) (*Process, error) {
 	if p.dir, err = filepath.Abs(p.dir); err != nil {
 		return nil, fmt.Errorf("realzk: %w", err)
 	}
-	// Another process may take the port before ZooKeeper listens on it; then try
+	// Another process may take a free port before ZooKeeper listens on it; then try
 	// another. The caller does that for an ensemble, whose servers know each
 	// other's ports.
-	if p.port = cfg.port; cfg.id != 0 {
+	if p.port = cfg.Port; p.port != 0 {
 		err = p.launch(ctx)
 	} else {
 		for range 10 {

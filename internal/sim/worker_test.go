@@ -96,7 +96,7 @@ func (k *worker) result(what string, err error, allowed ...error) bool {
 		k.say("%s: ok", what)
 		return true
 	}
-	allowed = append(allowed, manager.ErrClosed, manager.ErrLost)
+	allowed = append(allowed, manager.ErrClosed, manager.ErrLost, manager.ErrUnconfirmed)
 	if k.w.plan.sequence > 0 {
 		allowed = append(allowed, manager.ErrSequenceExhausted)
 	}

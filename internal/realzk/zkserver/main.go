@@ -4,6 +4,7 @@
 //
 //	zkserver -find          print which ZooKeeper it would use; exit 1 if there is none
 //	zkserver                run a server until Ctrl-C
+//	zkserver -port 2181     the same, on that port and not on a free one
 //	zkserver COMMAND ARG…   run COMMAND with a server; {} in an ARG is its address
 //
 // With a COMMAND the server runs until the COMMAND ends, whose exit status zkserver
@@ -27,6 +28,7 @@ import (
 func main() {
 	find := flag.Bool("find", false, "print which ZooKeeper would be used, and exit")
 	tick := flag.Duration("tick", 0, "ZooKeeper's tickTime (default 500ms)")
+	port := flag.Int("port", 0, "the port to serve on (default a free one)")
 	flag.Parse()
 	if *find {
 		in, err := realzk.Find()
@@ -37,7 +39,7 @@ func main() {
 		fmt.Println(in)
 		return
 	}
-	status, err := run(flag.Args(), realzk.TickTime(*tick))
+	status, err := run(flag.Args(), realzk.TickTime(*tick), realzk.Port(*port))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "zkserver:", err)
 		if status == 0 {

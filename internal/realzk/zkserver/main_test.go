@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"testing"
@@ -42,6 +43,15 @@ func TestCommandBesideServer(t *testing.T) {
 	}
 	if status, err := run([]string{self, "{}"}); status != 7 || err != nil {
 		t.Errorf("status %d, error %v; want the command's status 7", status, err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	if status, err := run([]string{self, l.Addr().String()}, realzk.Port(port)); status != 7 || err != nil {
+		t.Errorf("on port %d: status %d, error %v; want the command's status 7", port, status, err)
 	}
 	if _, err := run([]string{"no-such-command-here"}); !errors.Is(err, exec.ErrNotFound) {
 		t.Errorf("error %v, want that the command is not found", err)

@@ -106,6 +106,31 @@ func ParseName(name string) (Contender, bool) {
 	return Contender{}, false
 }
 
+// recipes maps what is in the name of a node to the recipe that makes such nodes: a
+// lock of another kind, whose nodes are no contenders here.
+var recipes = []struct{ mark, recipe string }{
+	{"latch-", "Curator's LeaderLatch"},
+	{"lease-", "Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex"},
+}
+
+// Recipe returns the recipe of another kind that makes children of this name in the
+// directory that it is given as its lock; "" if there is none that is known.
+func Recipe(name string) string {
+	if name == "leases" || name == "locks" {
+		return "Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex"
+	}
+	rest, _, ok := cutSequence(name)
+	if !ok {
+		return ""
+	}
+	for _, r := range recipes {
+		if prefix, ok := strings.CutSuffix(rest, r.mark); ok && (prefix == "" || strings.HasPrefix(prefix, "_c_")) {
+			return r.recipe
+		}
+	}
+	return ""
+}
+
 // cutSequence cuts off the number that ZooKeeper appends to the name of a
 // sequential node: ten digits or, once its counter has overflowed, a minus sign
 // and nine or ten digits, since the sign counts as one of the ten characters to

@@ -14,6 +14,7 @@ import (
 type Queue struct {
 	Contenders []Contender // in no particular order: see [Compare]
 	Strangers  int         // children that are not contenders
+	Recipe     string      // a stranger that belongs to another kind of lock: see [Recipe]; "" if there is none
 	Next       int64       // the number that the next child will get
 	Exhausted  bool        // some numbers do not order
 }
@@ -26,6 +27,9 @@ func List(children []string, next int64) Queue {
 	for _, name := range children {
 		c, ok := ParseName(name)
 		if !ok {
+			if q.Recipe == "" && Recipe(name) != "" {
+				q.Recipe = name
+			}
 			q.Strangers++
 			continue
 		}

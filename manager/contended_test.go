@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// A holder learns that another process waits, whatever its tenure is and whenever
+// it asks: at the grant's 100 ms at the latest, and at once after that.
+func TestF101_Contended(t *testing.T) {
+	for _, tenure := range []time.Duration{-1, 1, 20 * time.Millisecond, defaultTenure, time.Second, time.Hour} {
+		for _, asks := range []string{"while it waits", "at the grant", "when the other one waits", "when that has been seen"} {
+			for _, comes := range []time.Duration{0, 30 * time.Millisecond, 99 * time.Millisecond, 150 * time.Millisecond, 2 * time.Second, time.Minute} {
+				t.Run(fmt.Sprintf("tenure=%v/asks %s/comes after %v", tenure, asks, comes), func(t *testing.T) {
+					bubble(t, func(c *cluster) { contendedAfter(c, tenure, asks, comes) })
+				})
+			}
+		}
+	}
+}
+
+func contendedAfter(c *cluster, tenure time.Duration, asks string, comes time.Duration) {
+	a, b := c.lock("a", withTenure(tenure)), c.lock("b")
+	h := a.Acquire(c.t.Context())
+	var told <-chan struct{}
+	if asks == "while it waits" {
+		told = h.Contended()
+	}
+	c.held(h)
+	granted := time.Now()
+	if asks == "at the grant" {
+		told = h.Contended()
+	}
+	later(comes)
+	if told != nil && isClosed(told) {
+		c.t.Error("told before another process waited")
+	}
+	waits := c.acquire(b)
+	due := time.Now()
+	if first := granted.Add(defaultTenure); due.Before(first) {
+		due = first
+	}
+	switch asks {
+	case "when the other one waits":
+		told = h.Contended()
+	case "when that has been seen":
+		later(defaultTenure)
+		due = time.Now()
+		told = h.Contended()
+	}
+	later(time.Until(due) + time.Millisecond)
+	if !isClosed(told) {
+		c.t.Errorf("not told %v after the other process began to wait", time.Since(due))
+	}
+	wantErr(c.t, "the hold", h.Err(), nil)
+	if again := h.Contended(); !isClosed(again) {
+		c.t.Error("not told again")
+	}
+	c.unlock(h)
+	c.held(waits)
+}
+
+// Asking costs no request where the process looks in any case. Where it does not, it
+// costs a look, and one for each change until a waiter is seen.
+func TestContendedRequests(t *testing.T) {
+	for _, test := range []struct {
+		tenure time.Duration
+		ask    bool
+		want   [3]int // lists: of the first minute, with a waiter, with another one when the gate has closed
+	}{
+		{defaultTenure, false, [3]int{1, 2, 0}},
+		{defaultTenure, true, [3]int{1, 2, 0}},
+		{-1, false, [3]int{0, 0, 0}},
+		{-1, true, [3]int{1, 1, 0}},
+	} {
+		t.Run(fmt.Sprintf("tenure=%v/ask=%t", test.tenure, test.ask), func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				a, b, d := c.lock("a", withTenure(test.tenure)), c.open("b").client, c.open("d").client
+				h := mustLock(c.t, a)
+				c.takeCounts()
+				if test.ask {
+					h.Contended()
+				}
+				for i, want := range test.want {
+					switch i {
+					case 1:
+						wantErr(c.t, "b", c.srv.CreateEphemeral(b.Session().ID(), dir+"/lock-0000000001", nil), nil)
+					case 2:
+						wantErr(c.t, "d", c.srv.CreateEphemeral(d.Session().ID(), dir+"/lock-0000000002", nil), nil)
+					}
+					later(time.Minute)
+					c.wantCounts(fmt.Sprintf("minute %d", i), map[verb]int{list: want})
+				}
+				mustRelease(c.t, h)
+			})
+		})
+	}
+}
+
+// Only a process that the lock excludes is a contender.
+func TestContendedByOthersOnly(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.rw("a"), c.rw("b")
+		if (Hold{}).Contended() != nil {
+			c.t.Error("the zero Hold has a channel")
+		}
+		read, shared := mustLock(c.t, a.Reader()), mustLock(c.t, b.Reader())
+		own := c.acquire(a.Writer())
+		told, toldShared, toldOwn := read.Contended(), shared.Contended(), own.Contended()
+		later(time.Minute)
+		if isClosed(told) {
+			c.t.Error("told of a reader, or of this process's own writer")
+		}
+		if !isClosed(toldShared) {
+			c.t.Error("a reader is not told of the other process's writer")
+		}
+		// The gate of a's readers has closed for its own writer. It looks all the
+		// same, as a holder has asked.
+		wantFlag(c.t, read, state.GateClosed)
+		other := c.acquire(b.Writer())
+		later(defaultTenure)
+		if !isClosed(told) {
+			c.t.Error("not told of the other process's writer, as the gate is closed")
+		}
+		if isClosed(toldOwn) {
+			c.t.Error("a hold that waits was told")
+		}
+		c.unlock(shared, read)
+		c.held(own)
+		later(defaultTenure + time.Millisecond)
+		if !isClosed(toldOwn) {
+			c.t.Error("the writer is not told of the other process's writer")
+		}
+		c.unlock(own)
+		c.unlock(other)
+	})
+}
+
+// wantFlag checks that a flag of the hold's round is set.
+func wantFlag(t *testing.T, h Hold, f state.Flags) {
+	t.Helper()
+	if !h.round.flags.Load().Has(f) {
+		t.Errorf("the flags of the round are %b, without %b", h.round.flags.Load(), f)
+	}
+}
+
+// A holder that asks after the gate has closed, and after the look that found it
+// closed, is told as well.
+func TestF101_ContendedBehindAClosedGate(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.rw("a"), c.rw("b")
+		read := mustLock(c.t, a.Reader())
+		later(time.Minute) // it has looked, and left a watch
+		own := c.acquire(a.Writer())
+		later(time.Minute)
+		wantFlag(c.t, read, state.GateClosed)
+		other := c.acquire(b.Writer())
+		later(time.Minute) // nothing looks
+		told := read.Contended()
+		later(time.Millisecond)
+		if !isClosed(told) {
+			c.t.Error("not told")
+		}
+		c.unlock(read)
+		c.unlock(own)
+		c.unlock(other)
+	})
+}
+
+// A hold that is lost is not told that others wait.
+func TestContendedAfterALoss(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, a)
+		told := h.Contended()
+		later(time.Minute)
+		c.remove(c.nodeOf(a.m))
+		later(time.Millisecond)
+		wantErr(c.t, "the hold", h.Err(), ErrLost)
+		next := mustLock(c.t, b)
+		later(time.Minute)
+		if isClosed(told) || isClosed(h.Contended()) {
+			c.t.Error("told")
+		}
+		c.unlock(next)
+	})
+}

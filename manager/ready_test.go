@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// Each caller learns what becomes of its own wait, while others wait on.
+func TestF102_Ready(t *testing.T) {
+	errGivenUp := errors.New("given up")
+	for _, test := range []struct {
+		what string
+		then func(c *cluster, ahead, h Hold, cancel context.CancelCauseFunc)
+		want []error // that Ready's error wraps; none: it is the grant
+		lost bool    // h is not held then
+	}{
+		{what: "granted", then: func(_ *cluster, ahead, _ Hold, _ context.CancelCauseFunc) { ahead.Release() }},
+		{what: "granted, then its ctx ends", then: func(c *cluster, ahead, h Hold, cancel context.CancelCauseFunc) {
+			ahead.Release()
+			c.held(h)
+			cancel(errGivenUp)
+		}},
+		{
+			what: "released", then: func(_ *cluster, _, h Hold, _ context.CancelCauseFunc) { h.Release() },
+			want: []error{ErrReleased}, lost: true,
+		},
+		{
+			what: "its ctx ends", then: func(_ *cluster, _, _ Hold, cancel context.CancelCauseFunc) { cancel(errGivenUp) },
+			want: []error{ErrReleased, context.Canceled, errGivenUp}, lost: true,
+		},
+		{
+			what: "its deadline passes", then: func(*cluster, Hold, Hold, context.CancelCauseFunc) { later(time.Hour) },
+			want: []error{ErrReleased, context.DeadlineExceeded}, lost: true,
+		},
+		{
+			what: "refused", then: func(c *cluster, _, h Hold, _ context.CancelCauseFunc) {
+				c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpMulti, Session: session(h.Lock().m)}, zktest.CodeInvalidACL)
+				later(time.Second) // its own node is watched by then
+				c.remove(c.nodeOf(h.Lock().m))
+			},
+			want: []error{zkio.ErrInvalidACL}, lost: true,
+		},
+		{
+			what: "closed", then: func(_ *cluster, _, h Hold, _ context.CancelCauseFunc) { h.Lock().m.Close() },
+			want: []error{ErrClosed}, lost: true,
+		},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				a, b := c.lock("a"), c.lock("b")
+				ahead := mustLock(c.t, a)
+				ctx, cancel := context.WithCancelCause(c.t.Context())
+				defer cancel(nil)
+				ctx, stop := context.WithTimeout(ctx, time.Minute)
+				defer stop()
+				h, other := b.Acquire(ctx), b.Acquire(c.t.Context())
+				ready, again, beside := h.Ready(), h.Ready(), other.Ready()
+				synctest.Wait()
+				pending(c.t, "ready", ready)
+
+				test.then(c, ahead, h, cancel)
+				synctest.Wait()
+				for _, f := range []*futures.Future[Grant]{ready, again} {
+					g, err, ok := f.Poll()
+					if !ok {
+						c.t.Fatal("ready is pending")
+					}
+					for _, want := range test.want {
+						wantErr(c.t, "ready", err, want)
+					}
+					if len(test.want) == 0 && (err != nil || g != grantOf(c.t, h)) {
+						c.t.Errorf("ready: %v, %v", g, err)
+					}
+				}
+				if err := h.Err(); (err != nil) != test.lost {
+					c.t.Errorf("the hold: %v", err)
+				}
+				if _, err, ok := h.Ready().Poll(); !ok || (err != nil) != test.lost {
+					c.t.Errorf("Ready, asked now: %v, %t", err, ok)
+				}
+				if left := len(b.cur.Load().io().signals().waitsFor()); left > 1 {
+					c.t.Errorf("%d waits are kept, want that of the other caller", left)
+				}
+				h.Release()
+				ahead.Release()
+				synctest.Wait()
+				if err := other.Err(); err == nil {
+					wantErr(c.t, "the other caller's ready", settled(c.t, "ready", beside), nil)
+				} else {
+					wantErr(c.t, "the other caller's ready", settled(c.t, "ready", beside), test.want[0])
+				}
+				other.Release()
+			})
+		})
+	}
+}
+
+// waitsFor returns the functions that wait for the grant.
+func (s *signals) waitsFor() map[*func(error)]struct{} {
+	if l := s.readies.list.Load(); l != nil {
+		return l.fns
+	}
+	return nil
+}
+
+// Of a granted hold it is the grant's own future.
+func TestReadyOfAGrantedHold(t *testing.T) {
+	l := retained(t)
+	h := l.Acquire(t.Context())
+	if h.Ready() != h.Granted() {
+		t.Error("another future")
+	}
+	if n := testing.AllocsPerRun(1000, func() { h.Ready() }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	h.Release()
+	wantErr(t, "released", settled(t, "ready", h.Ready()), ErrReleased)
+	wantErr(t, "zero", settled(t, "ready", Hold{}.Ready()), ErrReleased)
+}
+
+// If the grant and the end of ctx come together, Ready says which of them counts,
+// for the hold as well. The grant comes between any two steps of the withdrawal.
+func TestF102_ReadyAndWithdrawal(t *testing.T) {
+	m := newCluster(t, zktest.Config{}).open("a")
+	model := mustLock(t, exclusive(t, m, "model"))
+	defer mustRelease(t, model)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	outcomes := make(map[bool]int)
+	const steps = 4
+	for grantAt := range steps + 1 {
+		l := newLock(m, "/holdfast/lock", model.Lock().kind)
+		setWord(l, state.Pack(state.Fetching, 2))
+		r := l.cur.Load()
+		tr := r.io()
+		tr.tenure = model.round.io().tenure
+		h, other := newHold(r), newHold(r)
+		ready := h.Ready()
+		withdrawing := true
+		for i, step := range append(h.withdrawal(ended).steps(), func() bool { return false }) {
+			if i == grantAt {
+				r.word.Apply(state.Word.Grant)
+				tr.settleGrant()
+			}
+			if withdrawing {
+				withdrawing = step()
+			}
+		}
+		err := settled(t, "ready", ready)
+		if (err == nil) != (h.Err() == nil) {
+			t.Errorf("grant before step %d: ready says %v, the hold %v", grantAt, err, h.Err())
+		}
+		if err != nil {
+			wantErr(t, "ready", err, context.Canceled)
+		}
+		outcomes[err == nil]++
+		h.Release()
+		mustRelease(t, other)
+	}
+	if len(outcomes) != 2 {
+		t.Errorf("outcomes %v: one is missing", outcomes)
+	}
+}
+
+// The error of a hold that was withdrawn says why, and does not say that it was
+// released; an older hold that had the same slot was.
+func TestWithdrawnHoldSaysWhy(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, a)
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		defer cancel()
+		waits := b.Acquire(ctx)
+		inside, stop := waits.Context(c.t.Context())
+		defer stop()
+		later(time.Minute)
+		const want = `"jobs": withdrawn before the grant: context deadline exceeded`
+		_, grantErr := waits.Grant()
+		_, reenterErr := waits.Reenter()
+		for op, err := range map[string]error{
+			"hold": waits.Err(), "grant": grantErr, "reenter": reenterErr, "unlock": waits.Unlock(c.t.Context()),
+			"release": settled(c.t, "release", waits.Release()), "acquire": settled(c.t, "ready", waits.Ready()),
+		} {
+			if err == nil || err.Error() != "holdfast: "+op+" "+want {
+				c.t.Errorf("%s: %v", op, err)
+			}
+			wantErr(c.t, op, err, ErrReleased)
+		}
+		wantErr(c.t, "its context", context.Cause(inside), context.DeadlineExceeded)
+		mustRelease(c.t, h)
+	})
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// Another kind of lock in a lock's directory is a loud warning, once for each lock,
+// whether it is there before or comes while the lock is held.
+func TestF106_ForeignRecipe(t *testing.T) {
+	const guid = "_c_0123456789abcdef0123456789abcdef-"
+	for _, test := range []struct{ node, recipe string }{
+		{guid + "latch-0000000000", "LeaderLatch"},
+		{guid + "lease-0000000000", "InterProcessSemaphoreMutex"},
+		{"lease-0000000000", "InterProcessSemaphoreV2"},
+		{"leases", "InterProcessSemaphoreMutex"},
+		{"locks", "InterProcessSemaphoreMutex"},
+		{"config", ""},
+		{"latch-", ""},
+		{"my-latch-0000000000", ""},
+		{guid + "lock-0000000000", ""}, // a contender
+	} {
+		for _, before := range []bool{true, false} {
+			t.Run(test.node, func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					a, other := c.lock("a"), c.crowd()
+					make := func() string { return other.node(test.node) }
+					path := ""
+					if before {
+						path = make()
+					}
+					h := c.acquire(a)
+					if !before {
+						later(time.Second)
+						path = make()
+					}
+					later(time.Minute)
+					if n := len(c.log.with("WARN holdfast: another kind of lock")); n == 0 && test.recipe != "" {
+						c.t.Error("not logged while the lock is held")
+					}
+					for range 3 {
+						if _, err := h.Grant(); err == nil {
+							mustRelease(c.t, h)
+							h = c.acquire(a)
+						}
+					}
+					lines := c.log.with("WARN holdfast: another kind of lock")
+					if test.recipe == "" && len(lines) != 0 || test.recipe != "" &&
+						(len(lines) != 1 || !strings.Contains(lines[0], test.recipe) || !strings.Contains(lines[0], "node="+path) || !strings.Contains(lines[0], "lock=jobs")) {
+						c.t.Errorf("logged: %q", lines)
+					}
+					h.Release()
+				})
+			})
+		}
+	}
+}
