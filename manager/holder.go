@@ -42,6 +42,7 @@ func (l *Lock) Holder(ctx context.Context) (*Contender, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.toldHolder(found)
 	return found, nil
 }
 

@@ -36,6 +36,8 @@ type Lock struct {
 	handed atomic.Pointer[handed] // what the round before cur has left to it; see handed
 	home   atomic.Pointer[home]   // its newest home; nil until a caller enters
 
+	observer atomic.Pointer[observer] // of its directory; nil until a caller asks for the holder
+
 	counters
 	directory directory          // what is known about the directory
 	fetches   fetchEntry         // its entry in the pool's queue of fetches …

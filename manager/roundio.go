@@ -390,6 +390,9 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		io:      t,
 	}
 
+	if o := l.observer.Load(); o != nil {
+		o.forget() // before any caller learns of the grant
+	}
 	_, e, lost := t.round.word.Apply(state.Word.Grant)
 	l.noteRaces(lost)
 	switch e {

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// A loop is one of WatchHolder, and what it was told.
+type loop struct {
+	c      *cluster
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+
+	mu   sync.Mutex // protects what follows
+	told []string   // labels, names of other clients' nodes, or "free"
+	err  error
+}
+
+// follow begins a loop of WatchHolder on l. It ends with the test.
+func (c *cluster) follow(l *Lock) *loop {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	f := &loop{c: c, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(f.done)
+		for holder, err := range l.WatchHolder(ctx) {
+			f.mu.Lock()
+			if err != nil {
+				f.err = err
+			} else {
+				f.told = append(f.told, nameOfHolder(holder))
+			}
+			f.mu.Unlock()
+		}
+	}()
+	c.t.Cleanup(func() { cancel(nil); <-f.done })
+	synctest.Wait()
+	return f
+}
+
+// nameOfHolder returns a holder's label, the name of another client's node, or "free".
+func nameOfHolder(c *Contender) string {
+	switch {
+	case c == nil:
+		return "free"
+	case c.Label == "":
+		return c.Path[strings.LastIndexByte(c.Path, '/')+1:]
+	}
+	return c.Label
+}
+
+// want checks what the loop was told since the last call, once nothing moves any more.
+func (f *loop) want(what string, want ...string) {
+	f.c.t.Helper()
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Equal(f.told, want) {
+		f.c.t.Errorf("%s: told %q, want %q", what, f.told, want)
+	}
+	f.told = nil
+}
+
+// stop ends the loop and returns its error.
+func (f *loop) stop() error {
+	f.cancel(nil)
+	<-f.done
+	synctest.Wait()
+	return f.err
+}
+
+// cachedName returns what CachedHolder says.
+func (c *cluster) cachedName(l *Lock) string {
+	c.t.Helper()
+	holder, err := l.CachedHolder(c.t.Context())
+	if err != nil {
+		c.t.Errorf("cached holder: %v", err)
+	}
+	return nameOfHolder(holder)
+}
+
+// wantCached checks what CachedHolder says.
+func (c *cluster) wantCached(what string, l *Lock, want string) {
+	c.t.Helper()
+	if got := c.cachedName(l); got != want {
+		c.t.Errorf("%s: cached holder %q, want %q", what, got, want)
+	}
+}
+
+// CachedHolder answers from memory until a change is heard. A change that no caller
+// asks about costs a notification, and no request.
+func TestCachedHolderCounts(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b, asker := c.lock("a"), c.lock("b"), c.lock("asker")
+		ha := mustLock(c.t, a)
+		hb := c.acquire(b)
+		n := c.tally(asker.m)
+		events := func() uint64 { return asker.m.client.Stats().WatchEvents }
+		c.wantCached("first", asker, "a")
+		n.want("first", "getChildren2=2 getData=1")
+		for range 100 {
+			c.wantCached("again", asker, "a")
+		}
+		n.want("again", "")
+
+		before := events()
+		c.unlock(ha)
+		c.held(hb)
+		later(time.Second)
+		n.want("a change", "")
+		if got := events() - before; got != 1 {
+			c.t.Errorf("%d notifications of a change, want 1", got)
+		}
+		c.wantCached("after a change", asker, "b")
+		n.want("after a change", "getChildren2=1 getData=1")
+		c.unlock(hb)
+		later(time.Second)
+		n.want("another change", "")
+		c.wantCached("free", asker, "free")
+		n.want("free", "getChildren2=2")
+		c.wantCached("free", asker, "free")
+		n.want("free", "")
+		ha = mustLock(c.t, a)
+		later(time.Second)
+		c.wantCached("taken again", asker, "a")
+		n.want("taken again, by a process that is known", "getChildren2=2")
+		c.unlock(ha)
+	})
+}
+
+// A process that holds the lock itself asks nothing.
+func TestCachedHolderOwn(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, a)
+		n := c.tally(a.m)
+		for range 3 {
+			holder, err := a.CachedHolder(c.t.Context())
+			wantErr(c.t, "cached holder", err, nil)
+			if g := grantOf(c.t, h); holder == nil || !holder.Own || !holder.Holds || holder.Token != g.Token || holder.Path != g.Path || holder.Label != "a" {
+				c.t.Errorf("says %+v, want the grant %+v", holder, g)
+			}
+		}
+		n.want("own", "")
+		c.unlock(h)
+		n.want("unlock", "delete=1")
+		c.wantCached("after the release", a, "free")
+		hb := mustLock(c.t, b)
+		later(time.Second)
+		c.wantCached("another", a, "b")
+		c.unlock(hb)
+	})
+}
+
+// WatchHolder tells the present holder, and then each other, with few requests.
+func TestWatchHolderCounts(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		holds, ms := c.queueUp(4)
+		asker := c.lock("asker")
+		n := c.tally(asker.m)
+		events := asker.m.client.Stats().WatchEvents
+		f := c.follow(asker)
+		f.want("at first", ms[0].cfg.Label)
+		n.want("at first", "getChildren2=2 getData=1")
+		for i, h := range holds[:3] {
+			later(time.Second)
+			c.unlock(h)
+			f.want("a change", ms[i+1].cfg.Label)
+			n.want("a change", "getChildren2=1 getData=1")
+		}
+		later(time.Second)
+		c.unlock(holds[3])
+		f.want("free", "free")
+		n.want("free", "getChildren2=2")
+		later(time.Second)
+		h := mustLock(c.t, exclusive(c.t, ms[2], "jobs"))
+		f.want("again", ms[2].cfg.Label)
+		n.want("again, by a process that is known", "getChildren2=2")
+		if got := asker.m.client.Stats().WatchEvents - events; got != 5 {
+			c.t.Errorf("%d notifications of 5 changes", got)
+		}
+		wantErr(c.t, "the loop's end", f.stop(), context.Canceled)
+		n.want("the end", "removeWatches=1")
+		c.unlock(h)
+	})
+}
+
+// The holder's node is watched for its deletion only: data that is written into it, and
+// contenders that come and go, are no news.
+func TestWatchHolderHearsOnlyOfTheEnd(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b, asker := c.lock("a"), c.lock("b"), c.lock("asker")
+		ha := mustLock(c.t, a)
+		f := c.follow(asker)
+		n := c.tally(asker.m)
+		before := asker.m.client.Stats().WatchEvents
+		wantErr(c.t, "set", c.srv.Set(grantOf(c.t, ha).Path, []byte("x")), nil)
+		_, err := b.TryLock(c.t.Context())
+		wantErr(c.t, "trylock", err, ErrLocked)
+		later(time.Second)
+		f.want("at last", "a")
+		n.want("others", "")
+		if got := asker.m.client.Stats().WatchEvents - before; got != 0 {
+			c.t.Errorf("%d notifications", got)
+		}
+		c.unlock(ha)
+	})
+}
+
+// wantNoWatches checks that neither m nor the server has a watch.
+func (c *cluster) wantNoWatches(what string, ms ...*Manager) {
+	c.t.Helper()
+	synctest.Wait()
+	for _, m := range ms {
+		if n := m.client.Stats().Watches; n != 0 {
+			c.t.Errorf("%s: the client has %d watches", what, n)
+		}
+	}
+	if n := c.srv.AllWatches(); n != (zktest.WatchCount{}) {
+		c.t.Errorf("%s: the server has watches: %+v", what, n)
+	}
+}
+
+// Whatever ends a loop, no goroutine and no watch is left, here or at the server.
+func TestF108_WatchHolderLeavesNothing(t *testing.T) {
+	states := map[string]func(c *cluster){
+		"no directory": func(c *cluster) {},
+		"no contender": func(c *cluster) { wantErr(c.t, "create", c.srv.CreateAll(dir, nil), nil) },
+		"held":         func(c *cluster) { c.crowd().node("lock-0000000000") },
+		"may not be read": func(c *cluster) {
+			path := c.crowd().node("lock-0000000000")
+			for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpGetChildren2} {
+				c.srv.Faults().FailRequest(zktest.Match{Op: op, Path: path, Times: -1}, zktest.CodeNoAuth)
+			}
+		},
+	}
+	each(t, states, func(c *cluster, prepare func(*cluster)) {
+		prepare(c)
+		l := c.lock("a")
+		breaks := func(l *Lock) {
+			for range l.WatchHolder(c.t.Context()) {
+				break
+			}
+		}
+		breaks(l)
+		c.wantNoWatches("break", l.m)
+		f, other := c.follow(l), c.follow(l)
+		wantErr(c.t, "one of two ends", f.stop(), context.Canceled)
+		if n := c.srv.AllWatches(); n == (zktest.WatchCount{}) {
+			c.t.Error("the other's watch is gone")
+		}
+		wantErr(c.t, "the other ends", other.stop(), context.Canceled)
+		c.wantNoWatches("ctx ends", l.m)
+
+		c.cachedName(l)
+		breaks(l)
+		if n := c.srv.AllWatches(); n == (zktest.WatchCount{}) {
+			c.t.Error("the watch for CachedHolder is gone")
+		}
+		f = c.follow(l)
+		wantErr(c.t, "close", l.m.Close(), nil)
+		synctest.Wait()
+		wantErr(c.t, "a loop after Close", f.err, ErrClosed)
+		c.wantNoWatches("Close")
+		_, err := l.CachedHolder(c.t.Context())
+		wantErr(c.t, "cached holder after Close", err, ErrClosed)
+		for _, err := range l.WatchHolder(c.t.Context()) {
+			wantErr(c.t, "a loop that begins after Close", err, ErrClosed)
+		}
+	})
+}
+
+// However quickly holders change, there is one look in 50 ms, and the last holder is
+// told. The loop may take its time.
+func TestWatchHolderCoalesces(t *testing.T) {
+	for _, slow := range []time.Duration{0, 120 * time.Millisecond} {
+		bubble(t, func(c *cluster) {
+			s, l := c.crowd(), c.lock("a")
+			n := c.tally(l.m)
+			var told []string
+			ctx, cancel := context.WithCancel(c.t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for holder, err := range l.WatchHolder(ctx) {
+					if err == nil {
+						told = append(told, nameOfHolder(holder))
+						time.Sleep(slow)
+					}
+				}
+			}()
+			node := func(i int) string { return fmt.Sprintf("_c_%032x-lock-%010d", i, i) }
+			path := s.node(node(0))
+			for i := range 1000 {
+				next := s.node(node(i + 1))
+				time.Sleep(500 * time.Microsecond)
+				c.remove(path)
+				path = next
+			}
+			later(time.Second)
+			cancel()
+			<-done
+			if len(told) > 12 || told[len(told)-1] != node(1000) {
+				c.t.Errorf("told %q, want few, and the last of 1,000", told)
+			}
+			if counts := n.take("1,000 changes"); counts["getChildren2"]+counts["getData"] > 12*4 {
+				c.t.Errorf("%v for 1,000 changes in half a second", counts)
+			}
+		})
+	}
+}
+
+// An outage is silent. Afterwards a loop is told what has changed, in the same session
+// or in a new one, and nothing if nothing has.
+func TestF107_WatchHolderAcrossOutages(t *testing.T) {
+	for _, expires := range []bool{false, true} {
+		for _, changes := range []bool{false, true} {
+			bubble(t, func(c *cluster) {
+				a, b, l := c.lock("a"), c.lock("b"), c.lock("asker")
+				ha := mustLock(c.t, a)
+				hb := c.acquire(b)
+				f := c.follow(l)
+				f.want("before", "a")
+				c.wantCached("before", l, "a")
+				c.away("asker", 5*time.Second)
+				if expires {
+					c.srv.ExpireSession(session(l.m))
+				}
+				later(time.Second)
+				var want []string
+				if changes {
+					c.unlock(ha)
+					want = []string{"b"}
+				}
+				later(time.Minute)
+				f.want("after", want...)
+				c.wantCached("after", l, map[bool]string{true: "b", false: "a"}[changes])
+				if !changes {
+					c.unlock(ha)
+				}
+				later(time.Second)
+				if changes {
+					want = nil
+				} else {
+					want = []string{"b"}
+				}
+				f.want("the next", want...)
+				c.unlock(hb)
+				f.want("free", "free")
+				wantErr(c.t, "end", f.stop(), context.Canceled)
+			})
+		}
+	}
+}
+
+// A new session may begin at a server that is behind what this process was told in the
+// last one. What it is told then is not older.
+func TestF107_NewSessionAtServerBehind(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b, l := c.lock("a"), c.lock("b"), c.lock("asker")
+		ha := mustLock(c.t, a)
+		hb := c.acquire(b)
+		f := c.follow(l)
+		f.want("before", "a")
+		_ = hb
+		c.unlock(ha)
+		f.want("before", "b")
+		later(time.Second)
+		wantErr(c.t, "cached", func() error { _, err := l.CachedHolder(c.t.Context()); return err }(), nil)
+		_ = errors.Is
+		_ = zkio.ErrNoNode
+		c.unlock(hb)
+	})
+}
