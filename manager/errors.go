@@ -58,11 +58,17 @@ type Error struct {
 	Position int        // the number of contenders ahead when last listed; 0 if unknown or irrelevant
 	Ahead    *Contender // the contender that this process waits for; nil if unknown
 	Err      error      // what happened
+
+	// Holder is the contender that held the lock when the queue was listed; of several
+	// readers the first. It is nil if unknown. If more than two contenders were ahead,
+	// that may be 10 s ago for a call that has waited, and of a process that this one
+	// has not met, such a call knows only the node.
+	Holder *Contender
 }
 
 // Error returns a text such as
 //
-//	holdfast: lock "jobs/nightly": context deadline exceeded (2 ahead; waiting for billing@db7, pid 4711, since 2026-01-02T15:04:05Z)
+//	holdfast: lock "jobs/nightly": context deadline exceeded (3 ahead; held by billing@db7, pid 4711, since 2026-01-02T15:04:05Z; waiting for …)
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("holdfast: ")
@@ -72,10 +78,15 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(": ")
 	b.WriteString(e.Err.Error())
-	if e.Ahead != nil {
-		fmt.Fprintf(&b, " (%d ahead; waiting for %s)", e.Position, e.Ahead)
-	} else if e.Position > 0 {
-		fmt.Fprintf(&b, " (%d ahead)", e.Position)
+	if e.Ahead != nil || e.Position > 0 {
+		fmt.Fprintf(&b, " (%d ahead", e.Position)
+		if e.Holder != nil {
+			fmt.Fprintf(&b, "; held by %s", e.Holder)
+		}
+		if e.Ahead != nil && (e.Holder == nil || e.Holder.Path != e.Ahead.Path) {
+			fmt.Fprintf(&b, "; waiting for %s", e.Ahead)
+		}
+		b.WriteString(")")
 	}
 	return b.String()
 }

@@ -41,14 +41,18 @@ func (t *roundIO) adopt(s *zkio.Session) {
 	t.seenAt = h.seenAt
 	switch {
 	case h.alone:
-		t.follow(plan{Prospect: queue.Prospect{Complete: true}, conn: s.OrderedConnection()})
+		t.follow(plan{Prospect: queue.Prospect{Complete: true}, conn: s.OrderedConnection()}, queue.Contender{})
 	case h.listed != nil:
 		t.listed = h.listed
 	case h.tail != nil:
 		own, _ := queue.ParseName(t.node.Name())
 		if p, ok := h.tail.Prospect(own); ok {
 			//holdfast:reached hand-over: behind those it has seen, no list
-			t.follow(plan{Prospect: p, conn: s.OrderedConnection()})
+			var first queue.Contender
+			if p.Complete && l.kind == queue.Exclusive {
+				first = p.Known[0]
+			}
+			t.follow(plan{Prospect: p, conn: s.OrderedConnection()}, first)
 		}
 	}
 }

@@ -202,7 +202,7 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 
 // Lock acquires the lock. It blocks until the lock is granted or ctx ends. If ctx
 // ends first, Lock leaves no node behind and returns an [*Error] that wraps
-// ctx.Err() and context.Cause(ctx) and says which contender is in the way, if
+// ctx.Err() and context.Cause(ctx) and says which contender holds the lock, if
 // that is known. Like [Lock.Acquire] it reenters if ctx carries a live Hold of
 // this lock. It reads the clock before it returns a Hold: if the lock was lost in
 // that moment, the error is [ErrLost].
@@ -223,12 +223,15 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	// giveUp takes our count back, and the last holder to leave sees to the node.
 	err = h.wrap(op, err)
 	h.giveUp()
+	if e, ok := errors.AsType[*Error](err); ok && e.Holder != nil {
+		l.told(e.Holder.Path)
+	}
 	return Hold{}, err
 }
 
 // TryLock acquires the lock if this process owns it or can get it without waiting
 // for another process. Otherwise it returns [ErrLocked], in an [*Error] that says
-// which contender is ahead, and leaves no node behind. It blocks until ZooKeeper
+// which contender holds the lock, and leaves no node behind. It blocks until ZooKeeper
 // has answered or ctx ends, never for another process. It does not exclude the
 // goroutines of this process, which share the lock. Like [Lock.Acquire] it
 // reenters if ctx carries a live Hold of this lock.
@@ -240,8 +243,12 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 		if t.position.Load() != nil || l.behindClosedGate(h.round) {
 			//holdfast:reached-if t.position.Load() == nil: trylock: behind a closed gate
 			//holdfast:reached-if t.position.Load() != nil: trylock: another contender is ahead
+			p := t.position.Load()
 			err := t.error(op, ErrLocked)
 			h.giveUp()
+			if p != nil {
+				l.nameHolder(ctx, err, p)
+			}
 			return Hold{}, err
 		}
 		select {

@@ -14,6 +14,7 @@ import (
 type position struct {
 	at    int64  // when it was there, on the manager's clock
 	of    *ahead // the contender that it waits for; nil if that has just gone
+	first *ahead // the one whose turn it is; nil if that is not known
 	ahead int32  // contenders ahead that exclude this one
 }
 
@@ -51,14 +52,28 @@ func (p *position) contender() *Contender {
 	if p.of == nil {
 		return nil
 	}
-	c := &Contender{Path: p.of.path, Kind: p.of.kind, Sequence: p.of.sequence, Persistent: p.of.persistent,
-		Own: p.of.io.round.lock.m.owns(p.of.path[len(p.of.io.round.lock.path)+1:])}
-	if p.of.by != (unique.Handle[author]{}) {
-		by := p.of.by.Value()
-		c.Host, c.Label, c.Endpoint, c.PID, c.Identity = by.host, by.label, by.endpoint, by.pid, by.identity
+	return p.of.contender()
+}
+
+// holder returns the contender whose turn it is; nil if that is not known.
+func (p *position) holder() *Contender {
+	if p.first == nil {
+		return nil
 	}
-	if p.of.since != 0 {
-		c.Since = time.Unix(0, p.of.since).UTC()
+	c := p.first.contender()
+	c.Holds = true
+	return c
+}
+
+// contender returns what is known about a.
+func (a *ahead) contender() *Contender {
+	l := a.io.round.lock
+	c := &Contender{Path: a.path, Kind: a.kind, Sequence: a.sequence, Persistent: a.persistent, Own: l.m.owns(a.path[len(l.path)+1:])}
+	if a.said.by != (unique.Handle[author]{}) {
+		c.by(a.said.by.Value())
+	}
+	if a.since != 0 {
+		c.Since = time.Unix(0, a.since).UTC()
 	}
 	return c
 }

@@ -492,7 +492,7 @@ func (t *roundIO) failed(err error) (more bool) {
 func (t *roundIO) error(op string, err error) *Error {
 	e := &Error{Op: op, Name: t.round.lock.Name(), Err: err}
 	if p := t.position.Load(); p != nil {
-		e.Position, e.Ahead = int(p.ahead), p.contender()
+		e.Position, e.Ahead, e.Holder = int(p.ahead), p.contender(), p.holder()
 	}
 	return e
 }

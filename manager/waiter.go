@@ -18,6 +18,10 @@ import (
 type watching struct {
 	plan
 	ahead [maxWatched]*ahead // the plan's Known, in the same order
+
+	// first is the contender whose turn it was when the plan was made: one of ahead, or
+	// one that is not watched; nil: not known.
+	first *ahead
 }
 
 // maxWatched is the largest number of contenders that a plan watches.
@@ -34,6 +38,8 @@ type ahead struct {
 	armed       bool // the watch is set, and what was reported since is no older than the plan
 	inDirectory bool // the directory is watched, too: the node may not be read
 	missing     bool // there was no such node when the watch was set; gone will tell
+
+	unread bool // nothing is known but the name; it is not watched, and this never changes
 
 	// What the node says. A step writes it when it arms the watch, before it puts the
 	// contender into a position, which other goroutines read.
@@ -68,8 +74,8 @@ func (a *ahead) PathChanged(path string, ev zkio.Event) {
 }
 
 // follow makes p the waiter's plan. It takes over the watches of the plan before
-// that are set still.
-func (t *roundIO) follow(p plan) {
+// that are set still. First is the contender whose turn it is, if that is known.
+func (t *roundIO) follow(p plan, first queue.Contender) {
 	old := t.watching
 	w := &watching{plan: p}
 	dir := t.round.lock.path + "/"
@@ -84,8 +90,30 @@ func (t *roundIO) follow(p plan) {
 		// second string, from the list.
 		w.Known[i].Name = w.ahead[i].path[len(dir):]
 	}
+	w.first = t.isFirst(w, old, first)
 	t.watching = w
 	t.unwatch(old)
+}
+
+// isFirst returns the contender whose turn it is as w.first.
+func (t *roundIO) isFirst(w, old *watching, first queue.Contender) *ahead {
+	if w.Ahead == 0 || first.Name == "" {
+		return nil
+	}
+	l := t.round.lock
+	dir := l.path + "/"
+	for _, a := range w.ahead[:len(w.Known)] {
+		if a.path[len(dir):] == first.Name {
+			return a
+		}
+	}
+	by, known := l.m.peers.find(first.Name)
+	if old != nil && old.first != nil && old.first.path[len(dir):] == first.Name && (!old.first.unread || !known) {
+		return old.first
+	}
+	c := l.contender(first)
+	c.by(by)
+	return &ahead{io: t, path: c.Path, said: sayingOf(&c), unread: !known}
 }
 
 // take removes the armed contender of that name from the plan and returns it; nil
@@ -293,7 +321,8 @@ func (t *roundIO) consider(s *zkio.Session, shown *listed) (ok, more bool) {
 		t.tail = q.Tail(name, l.kind)
 	}
 	t.seenAt = shown.at
-	t.follow(plan{Prospect: p, conn: shown.conn})
+	first, _ := q.First()
+	t.follow(plan{Prospect: p, conn: shown.conn}, first)
 	return true, true
 }
 
@@ -368,8 +397,8 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 		}
 		a.armed = true
 		c := Contender{Kind: Kind(w.Known[i].Kind), Sequence: w.Known[i].Seq}
-		if err == nil {
-			c.describe(read.Data, stat)
+		if err == nil && c.describe(read.Data, stat) {
+			l.m.peers.note(w.Known[i].Name, c.author())
 		}
 		a.said = sayingOf(&c)
 		if c.Persistent && !t.warned {
@@ -396,7 +425,14 @@ func (t *roundIO) park(w *watching, n news) {
 			p.of = a
 		}
 	}
-	if old := t.position.Load(); old == nil || old.ahead != p.ahead || old.of != p.of {
+	p.first = w.first
+	if p.first != nil && p.first.gone.Load() {
+		p.first = nil
+	}
+	if p.first == nil && w.Complete && p.ahead == 1 && t.round.lock.kind != queue.Read {
+		p.first = p.of // every contender ahead is known, and this one is left
+	}
+	if old := t.position.Load(); old == nil || old.ahead != p.ahead || old.of != p.of || old.first != p.first {
 		t.setPosition(p)
 		// Only the next in line needs a lease. The others prove their sessions when
 		// their turn comes: a periodic write by every waiter would be a burden on the
