@@ -4,16 +4,19 @@ package manager
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/internal/jute"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -364,22 +367,151 @@ func TestF107_WatchHolderAcrossOutages(t *testing.T) {
 	}
 }
 
-// A new session may begin at a server that is behind what this process was told in the
-// last one. What it is told then is not older.
+// A process that was told that a node is gone connects again, to a server that is
+// behind. What it says then is not older than what it was told.
+func TestF107_ServerBehindWhatWasTold(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		ha := mustLock(c.t, c.lock("a"))
+		var there atomic.Pointer[string]
+		zk1, zk2 := "zk1:2181", "zk2:2181"
+		there.Store(&zk1)
+		l := c.lock("asker", func(cfg *Config) {
+			cfg.Servers = []string{zk1, zk2}
+			dial := cfg.Dialer
+			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if address != *there.Load() {
+					return nil, errors.New("connection refused")
+				}
+				return dial(ctx, network, address)
+			}
+		})
+		c.wantCached("before", l, "a")
+		c.srv.Faults().LagServer(-1, zk2)
+		c.unlock(ha)
+		there.Store(&zk2)
+		c.srv.Faults().Cut(session(l.m))
+		later(2 * time.Second)
+		n := c.tally(l.m)
+		c.wantCached("after", l, "free")
+		if got := n.take("after"); got["sync"] != 1 || c.srv.Faults().Hits()[zktest.FaultLag] == 0 {
+			c.t.Errorf("sent %v, faults %v, want a sync at a server that is behind", got, c.srv.Faults().Hits())
+		}
+		c.srv.Faults().Clear()
+	})
+}
+
+// A new session may be at a server that is behind the one of the last session. Its
+// answers say so.
 func TestF107_NewSessionAtServerBehind(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		a, b, l := c.lock("a"), c.lock("b"), c.lock("asker")
-		ha := mustLock(c.t, a)
-		hb := c.acquire(b)
+		ha := mustLock(c.t, c.lock("a"))
+		var old atomic.Bool
+		l := c.lock("asker", c.forged(func(op int32, _ []byte) func([]byte) []byte {
+			if op == jute.OpSync {
+				old.Store(false)
+			}
+			if !old.Load() {
+				return nil
+			}
+			return func(frame []byte) []byte {
+				binary.BigEndian.PutUint64(frame[8:], 1) // the last transaction that the server has heard of
+				return frame
+			}
+		}))
 		f := c.follow(l)
 		f.want("before", "a")
-		_ = hb
-		c.unlock(ha)
-		f.want("before", "b")
+		old.Store(true)
+		n := c.tally(l.m)
+		c.expire(l.m)
 		later(time.Second)
-		wantErr(c.t, "cached", func() error { _, err := l.CachedHolder(c.t.Context()); return err }(), nil)
-		_ = errors.Is
-		_ = zkio.ErrNoNode
-		c.unlock(hb)
+		f.want("after")
+		if got := l.m.client.Stats().Sent; got["sync"] != 1 || got["getChildren2"]-n.sent["getChildren2"] != 3 {
+			c.t.Errorf("sent %v after %v, want a list, a sync, a list, and a look at the holder", got, n.sent)
+		}
+		c.unlock(ha)
+		f.want("free", "free")
 	})
+}
+
+// With HOLDER, W1, W2, W3 in line, errors name HOLDER, whichever contender is waited for.
+func TestErrorsNameTheHolder(t *testing.T) {
+	for waiters := range 5 {
+		for _, kind := range []string{"exclusive", "read", "write"} {
+			t.Run(fmt.Sprintf("%s behind %d waiters", kind, waiters), func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					of := func(label string) *Lock {
+						if kind == "exclusive" {
+							return c.lock(label)
+						}
+						return pick(c.rw(label), kind == "write")
+					}
+					holder := c.lock
+					if kind != "exclusive" {
+						holder = func(label string, with ...func(*Config)) *Lock { return c.rw(label, with...).Writer() }
+					}
+					holds := []Hold{c.acquire(holder("HOLDER"))}
+					for i := range waiters {
+						holds = append(holds, c.acquire(holder(fmt.Sprintf("W%d", i+1))))
+					}
+					l := of("asker")
+					wantHolder := func(what string, err error, want string) {
+						c.t.Helper()
+						var e *Error
+						if !errors.As(err, &e) || e.Holder == nil || nameOfHolder(e.Holder) != want || !e.Holder.Holds {
+							c.t.Errorf("%s: %v, want it to name %s", what, err, want)
+						}
+					}
+					n := c.tally(l.m)
+					_, err := l.TryLock(c.t.Context())
+					wantErr(c.t, "trylock", err, ErrLocked)
+					wantHolder("trylock", err, "HOLDER")
+					text := "held by HOLDER@"
+					if waiters > 1 {
+						text = fmt.Sprintf("(%d ahead; held by HOLDER@", waiters+1)
+					}
+					wantSays(c.t, err, text)
+					later(time.Second)
+					got := n.take("trylock")
+					gets := 2 // the directory, and the one ahead
+					if waiters > 0 && kind != "read" || waiters > 0 {
+						gets = 3 // the two nearest
+					}
+					if waiters > 1 {
+						gets++ // the holder
+					}
+					if got["getData"] > gets || got["getChildren2"] > 1 {
+						c.t.Errorf("trylock sent %v, want at most %d getData", got, gets)
+					}
+
+					// A process that is known is not asked for again.
+					_, err = l.TryLock(c.t.Context())
+					wantHolder("trylock again", err, "HOLDER")
+					later(time.Second)
+					if again := n.take("trylock again"); again["getData"] > 2 {
+						c.t.Errorf("trylock again sent %v", again)
+					}
+					ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+					defer cancel()
+					_, err = l.Lock(ctx)
+					wantErr(c.t, "lock", err, context.DeadlineExceeded)
+					wantHolder("lock", err, "HOLDER")
+
+					// The holder goes while a call waits.
+					if waiters > 0 {
+						ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute) // at last from 10 s ago
+						defer cancel()
+						done := make(chan error)
+						go func() { _, err := l.Lock(ctx); done <- err }()
+						synctest.Wait()
+						c.unlock(holds[0])
+						holds = holds[1:]
+						wantHolder("lock, and the holder goes", <-done, "W1")
+					}
+					for _, h := range holds {
+						c.unlock(h)
+					}
+				})
+			})
+		}
+	}
 }

@@ -61,6 +61,7 @@ type roundIO struct {
 	ending    bool            // the first step of the end has been made
 	warned    bool            // about a contender that is not ephemeral
 	waited    bool            // it has had a position in a queue
+	long      bool            // it has waited so long that the rotation has come by
 
 	index int32 // 1 + the index in Manager.active, or 0; protected by Manager.mu
 }

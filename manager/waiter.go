@@ -208,6 +208,7 @@ func (t *roundIO) wait(s *zkio.Session) (more bool) {
 		t.touched = t.touched || events.Has(state.OwnTouched)
 		ownDue = ownDue || events.Has(state.OwnDue)
 		if events.Has(state.QueueDue) {
+			t.long = true
 			t.unwatchAhead()
 			p = nil
 		}
@@ -363,7 +364,7 @@ func (t *roundIO) order(s *zkio.Session, q *queue.Queue) error {
 // is to return.
 func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 	l, w := t.round.lock, t.watching
-	var reads [maxWatched]*zkio.Read
+	var reads [maxWatched + 1]*zkio.Read
 	n := 0
 	for _, a := range w.ahead[:len(w.Known)] {
 		if !a.armed {
@@ -374,7 +375,16 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 			n++
 		}
 	}
+	// A process that this one has not met holds the lock. Errors are to name it, but
+	// only a long wait takes the request.
+	if w.first != nil && w.first.unread && t.long {
+		reads[n] = &zkio.Read{Path: w.first.path, What: zkio.ReadData}
+		n++
+	}
 	s.Read(reads[:n]...)
+	if w.first != nil && w.first.unread && t.long {
+		w.first = w.first.read(reads[n-1])
+	}
 	n = 0
 	for i, a := range w.ahead[:len(w.Known)] {
 		if a.armed {
@@ -408,6 +418,19 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 		}
 	}
 	return true, true
+}
+
+// read returns a with what its node says.
+func (a *ahead) read(r *zkio.Read) *ahead {
+	if r.Err != nil {
+		return a
+	}
+	c := a.contender()
+	if c.describe(r.Data, r.Stat) {
+		l := a.io.round.lock
+		l.m.peers.note(a.path[len(l.path)+1:], c.author())
+	}
+	return &ahead{io: a.io, path: a.path, said: sayingOf(c)}
 }
 
 // park prepares for a wait. From then on the round costs no goroutine: a watch, the
