@@ -92,7 +92,6 @@ func (o *observer) step(s *zkio.Session) {
 	case zkio.ClassOf(err) == zkio.Closed:
 		o.show(&sighting{err: ErrClosed}, before, asked)
 	case zkio.ClassOf(err) == zkio.Definite:
-		//holdfast:reached observer: refused
 		o.attempts = 0
 		o.show(&sighting{err: err}, before, asked)
 	default:
