@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
+	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -286,7 +287,7 @@ func TestF108_WatchHolderLeavesNothing(t *testing.T) {
 
 // However quickly holders change, there is one look in 50 ms, and the last holder is
 // told. The loop may take its time.
-func TestWatchHolderCoalesces(t *testing.T) {
+func TestF109_WatchHolderCoalesces(t *testing.T) {
 	for _, slow := range []time.Duration{0, 120 * time.Millisecond} {
 		bubble(t, func(c *cluster) {
 			s, l := c.crowd(), c.lock("a")
@@ -513,5 +514,210 @@ func TestErrorsNameTheHolder(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// The holder goes while a process looks: what it has seen is old, and it looks again.
+func TestF109_HolderGoesDuringALook(t *testing.T) {
+	for _, at := range []verb{list, lookAtNode} {
+		bubble(t, func(c *cluster) {
+			ha := mustLock(c.t, c.lock("a"))
+			hb := c.acquire(c.lock("b"))
+			l := c.lock("asker")
+			stop := c.stopBefore(l.m, at)
+			if at == list {
+				stop.skip = 1 // the look at the holder, which sets the watch
+			}
+			f := c.follow(l)
+			stop.reached()
+			second := make(chan string, 1)
+			go func() { second <- c.cachedName(l) }()
+			synctest.Wait()
+			c.unlock(ha)
+			stop.goOn()
+			later(time.Second)
+			synctest.Wait()
+			f.mu.Lock()
+			if len(f.told) == 0 || f.told[len(f.told)-1] != "b" {
+				c.t.Errorf("stopped before %s: told %q, want b at last", at, f.told)
+			}
+			f.mu.Unlock()
+			if got := <-second; got != "b" {
+				c.t.Errorf("stopped before %s: a call in between is told %q, want b", at, got)
+			}
+			c.wantCached("then", l, "b")
+			c.unlock(hb)
+			c.wantCached("in the end", l, "free")
+		})
+	}
+}
+
+// When a writer becomes a reader, that reader holds the lock, and not the writer that
+// was behind the write in the last list.
+func TestF109_ReaderInAWritersPlace(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b, asker := c.rw("a"), c.rw("b"), c.rw("asker")
+		write := mustLock(c.t, a.Writer())
+		next := c.acquire(b.Writer())
+		f := c.follow(asker.Reader())
+		f.want("first", "a")
+		c.wantCached("first", asker.Writer(), "a")
+		read := mustLock(c.t, a.Reader())
+		later(time.Second)
+		c.unlock(write)
+		later(time.Second)
+		c.wantCached("the reader", asker.Reader(), "a")
+		holder, err := asker.Writer().CachedHolder(c.t.Context())
+		if err != nil || holder.Kind != KindRead {
+			c.t.Errorf("the reader: %+v, %v", holder, err)
+		}
+		c.unlock(read)
+		later(time.Second)
+		f.want("the reader, and the next writer", "a", "b")
+		c.unlock(next)
+		f.want("free", "free")
+	})
+}
+
+// What a process learns by its own grant, or from Holder, is newer than its memory, even
+// if the news of the watch come later.
+func TestF109_MemoryIsNotOlderThanAGrant(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, l := c.lock("a"), c.lock("asker")
+		ha := mustLock(c.t, a)
+		c.wantCached("before", l, "a")
+		o := l.observer.Load()
+		before := o.seen.Load()
+		c.unlock(ha)
+		o.seen.Store(before) // as if the news were on their way
+		h := mustLock(c.t, l)
+		c.wantCached("held", l, "asker")
+		c.unlock(h)
+		c.wantCached("released", l, "free")
+
+		before = o.seen.Load()
+		ha = mustLock(c.t, a)
+		later(time.Second)
+		o.seen.Store(before)
+		if _, err := l.Holder(c.t.Context()); err != nil {
+			c.t.Error(err)
+		}
+		c.wantCached("after Holder", l, "a")
+		o.seen.Store(before)
+		_, err := l.TryLock(c.t.Context())
+		wantErr(c.t, "trylock", err, ErrLocked)
+		c.wantCached("after an error that names the holder", l, "a")
+		c.unlock(ha)
+	})
+}
+
+// A holder whose node may not be read is watched by way of its directory.
+func TestF109_HolderMayNotBeRead(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		first := c.crowd().node("_c_" + hex32 + "-lock-0000000000")
+		for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpGetChildren2} {
+			c.srv.Faults().FailRequest(zktest.Match{Op: op, Path: first, Times: -1}, zktest.CodeNoAuth)
+		}
+		l := c.lock("asker")
+		f := c.follow(l)
+		f.want("first", first[len(dir)+1:])
+		c.wantCached("first", l, first[len(dir)+1:])
+		later(time.Second)
+		c.remove(first)
+		f.want("free", "free")
+		c.wantCached("free", l, "free")
+	})
+}
+
+// A refusal ends a loop, and is the answer of CachedHolder; afterwards both work again.
+func TestWatchHolderRefused(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		h := mustLock(c.t, c.lock("a"))
+		l := c.lock("asker")
+		denied := c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpGetChildren2, Path: dir, Session: session(l.m), Times: -1}, zktest.CodeNoAuth)
+		f := c.follow(l)
+		<-f.done
+		wantErr(c.t, "the loop", f.err, zkio.ErrNoAuth)
+		wantSays(c.t, f.err, `watch holder "jobs"`)
+		_, err := l.CachedHolder(c.t.Context())
+		wantErr(c.t, "cached holder", err, zkio.ErrNoAuth)
+		denied.Remove()
+		f = c.follow(l)
+		later(time.Second)
+		f.want("once it is permitted", "a")
+		c.wantCached("once it is permitted", l, "a")
+		c.unlock(h)
+	})
+}
+
+// A context bounds the call, and says why.
+func TestCachedHolderContext(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		h := mustLock(c.t, c.lock("a"))
+		l := c.lock("asker")
+		c.away("asker", time.Minute)
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		defer cancel()
+		_, err := l.CachedHolder(ctx)
+		wantErr(c.t, "in an outage", err, context.DeadlineExceeded)
+		_, err = l.CachedHolder(ctx)
+		wantErr(c.t, "a context that has ended", err, context.DeadlineExceeded)
+		c.wantCached("after the outage", l, "a")
+		c.unlock(h)
+	})
+}
+
+// A process remembers so many locks, and those that were asked for lately. Of the others
+// no watch is left.
+func TestF108_MemoryIsBounded(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		const most, all = 10, 50
+		m := c.open("asker")
+		m.observers.most = most
+		locks := make([]*Lock, all)
+		for i := range locks {
+			locks[i] = exclusive(c.t, m, fmt.Sprint("many/", i))
+		}
+		c.cachedName(locks[0])
+		for _, l := range locks[1:] {
+			c.cachedName(l)
+			c.cachedName(locks[0])
+		}
+		synctest.Wait()
+		if n := c.srv.AllWatches().Data; n != most || len(m.observers.all) != most || m.client.Stats().Watches != most {
+			c.t.Errorf("%d watches at the server, %d here, %d observers; want %d", n, m.client.Stats().Watches, len(m.observers.all), most)
+		}
+		n := c.tally(m)
+		c.cachedName(locks[0])
+		n.want("the one that is asked for again and again", "")
+		f := c.follow(locks[1])
+		for _, l := range locks[2:] {
+			c.cachedName(l)
+		}
+		h := mustLock(c.t, exclusive(c.t, c.open("a"), "many/1"))
+		later(time.Second)
+		f.want("a loop keeps its own", "free", "a")
+		c.unlock(h)
+	})
+}
+
+// CachedHolder takes no time for what it remembers.
+func BenchmarkCachedHolder(b *testing.B) {
+	e := newEmbedded(b, 2)
+	locks := e.locks(KindExclusive, "jobs")
+	h, err := locks[0].Lock(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer h.Release()
+	for i, whose := range []string{"own", "another's"} {
+		b.Run("holder="+whose, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if c, err := locks[i].CachedHolder(b.Context()); c == nil || err != nil {
+					b.Fatal(c, err)
+				}
+			}
+		})
 	}
 }
