@@ -552,6 +552,27 @@ func TestF109_HolderGoesDuringALook(t *testing.T) {
 	}
 }
 
+// A change that is heard during a look, too late for what it asks, has it looked again.
+func TestF109_ChangeHeardDuringALook(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		h := mustLock(c.t, c.lock("a"))
+		l := c.lock("asker")
+		stop := c.stopBefore(l.m, lookAtNode)
+		first := make(chan string, 1)
+		go func() { first <- c.cachedName(l) }()
+		stop.reached()
+		l.observer.Load().outdate() // as by the news of a watch
+		stop.goOn()
+		if got := <-first; got != "a" {
+			c.t.Errorf("told %q, want a, whose node was there after the call", got)
+		}
+		n := c.tally(l.m)
+		c.wantCached("then", l, "a")
+		n.want("then", "getChildren2=2")
+		c.unlock(h)
+	})
+}
+
 // When a writer becomes a reader, that reader holds the lock, and not the writer that
 // was behind the write in the last list.
 func TestF109_ReaderInAWritersPlace(t *testing.T) {
