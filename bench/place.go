@@ -20,12 +20,14 @@ type place struct {
 const (
 	far       = "far"
 	farForced = "far-forced" // with a server that forces its log to disk
+	near      = "near"       // the same, without a delay
 	large     = "large"      // with a server that has memory for the bulk scenarios
 )
 
 var placeOf = map[string]place{
 	far:       {start.ZooKeeper, oneWay},
 	farForced: {start.ZooKeeperForced, oneWay},
+	near:      {start.ZooKeeper, 0},
 	large:     {start.ZooKeeperLarge, 0},
 }
 

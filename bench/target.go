@@ -118,6 +118,7 @@ func (m *measured) targets() (all targets) {
 		rateOf(what, handOver(n), limitRelay, 1)
 	}
 	m.networkTargets(&all)
+	m.watchTargets(&all)
 	const crowd = "8 processes × 16 goroutines, entries (shared by a process, or not)"
 	rateOf(crowd, shared, curator, 20)
 	add("8 processes × 16 goroutines, p99 of the wait", "7 tenures", "ms", false, 7*float64(tenure.Milliseconds()), m.values(shared, ours, func(r result) float64 { return wait(.99)(r) / 1000 }))

@@ -114,7 +114,10 @@
 // to the next round (round.finish). If goroutines already wait in that round, the
 // request that deletes the one node creates the other (roundIO.deleteNode).
 //
-// Locks are taken in this order: Manager.mu before any lock inside package zkio,
-// and a lock inside package futures last. None is held across I/O or a channel
+// Who holds a lock that this process asks about, an observer finds out (observer.step),
+// in the same way: one for a lock, however many ask.
+//
+// Locks are taken in this order: observers.mu before observer.mu; Manager.mu before any
+// lock inside package zkio, and a lock inside package futures last. None is held across I/O or a channel
 // operation.
 package manager

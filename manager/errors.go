@@ -98,6 +98,12 @@ type Error struct {
 	Ahead    *Contender // the contender that this process waits for; nil if unknown
 	Err      error      // what happened
 
+	// Holder is the contender that held the lock when the queue was listed; of several
+	// readers the first. It is nil if unknown. If more than two contenders were ahead,
+	// that may be 10 s ago for a call that has waited, and of a process that this one
+	// has not met, such a call knows only the node.
+	Holder *Contender
+
 	// Outage says for how long there has been no connection to ZooKeeper, and why,
 	// if there was none when the error was made; otherwise it is nil.
 	Outage error
@@ -105,7 +111,7 @@ type Error struct {
 
 // Error returns a text such as
 //
-//	holdfast: lock "jobs/nightly": context deadline exceeded (2 ahead; waiting for billing@db7, pid 4711, since 2026-01-02T15:04:05Z)
+//	holdfast: lock "jobs/nightly": context deadline exceeded (3 ahead; held by billing@db7, pid 4711, since 2026-01-02T15:04:05Z; waiting for …)
 //	holdfast: lock "jobs/nightly": context deadline exceeded; no connection for 2s: zk1:2181: connection refused
 func (e *Error) Error() string {
 	var b strings.Builder
@@ -119,10 +125,15 @@ func (e *Error) Error() string {
 	if e.Outage != nil {
 		b.WriteString("; " + e.Outage.Error())
 	}
-	if e.Ahead != nil {
-		fmt.Fprintf(&b, " (%d ahead; waiting for %s)", e.Position, e.Ahead)
-	} else if e.Position > 0 {
-		fmt.Fprintf(&b, " (%d ahead)", e.Position)
+	if e.Ahead != nil || e.Position > 0 {
+		fmt.Fprintf(&b, " (%d ahead", e.Position)
+		if e.Holder != nil {
+			fmt.Fprintf(&b, "; held by %s", e.Holder)
+		}
+		if e.Ahead != nil && (e.Holder == nil || e.Holder.Path != e.Ahead.Path) {
+			fmt.Fprintf(&b, "; waiting for %s", e.Ahead)
+		}
+		b.WriteString(")")
 	}
 	return b.String()
 }

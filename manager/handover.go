@@ -41,14 +41,18 @@ func (t *roundIO) adopt(s *zkio.Session) {
 	t.seenAt = h.seenAt
 	switch {
 	case h.alone:
-		t.follow(queue.Prospect{Complete: true}, s.OrderedConnection())
+		t.follow(queue.Prospect{Complete: true}, s.OrderedConnection(), queue.Contender{})
 	case h.listed != nil:
 		t.meet().listed = h.listed
 	case h.tail != nil:
 		own, _ := queue.ParseName(t.node.Name())
 		if p, ok := h.tail.Prospect(own); ok {
 			//holdfast:reached hand-over: behind those it has seen, no list
-			t.follow(p, s.OrderedConnection())
+			var first queue.Contender
+			if p.Complete && l.kind == queue.Exclusive {
+				first = p.Known[0]
+			}
+			t.follow(p, s.OrderedConnection(), first)
 		}
 	}
 }

@@ -42,6 +42,7 @@ func (l *Lock) Holder(ctx context.Context) (*Contender, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.toldHolder(found)
 	return found, nil
 }
 
@@ -144,6 +145,45 @@ func (l *Lock) firstOf(s *zkio.Session, q queue.Queue) (*Contender, error) {
 		}
 	}
 	return nil, nil
+}
+
+// nameHolder completes what the error of a TryLock, which was at the position p, says
+// about the holder. Usually that is known. A holder that is not near and belongs to a
+// process that this one has not met costs a read.
+func (l *Lock) nameHolder(ctx context.Context, e *Error, p *position) {
+	e.Holder = p.holder()
+	if e.Holder == nil || p.first.unread {
+		var found *Contender
+		err := l.m.call(ctx, e.Op, e.Name, func(s *zkio.Session) (err error) {
+			if p.first != nil {
+				found, err = l.readNode(s, p.holder())
+			}
+			if found == nil && err == nil {
+				found, err = l.findHolder(s)
+			}
+			return err
+		})
+		if err == nil && found != nil && !found.Own { // our own node goes
+			e.Holder = found
+		}
+	}
+	if e.Holder != nil {
+		l.told(e.Holder.Path)
+	}
+}
+
+// readNode completes c by what its node says; nil if it has gone.
+func (l *Lock) readNode(s *zkio.Session, c *Contender) (*Contender, error) {
+	data, stat, _, err := s.Look(c.Path)
+	switch {
+	case errors.Is(err, zkio.ErrNoNode):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case c.describe(data, stat):
+		l.m.peers.note(c.Path[len(l.path)+1:], c.author())
+	}
+	return c, nil
 }
 
 // Queue returns the lock's contenders in the order of their turns, those of both

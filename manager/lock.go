@@ -37,6 +37,8 @@ type Lock struct {
 	handed atomic.Pointer[handed] // what the round before cur has left to it; see handed
 	home   atomic.Pointer[home]   // its newest home; nil until a caller enters
 
+	observer atomic.Pointer[observer] // of its directory; nil until a caller asks for the holder
+
 	counters
 	directory directory          // what is known about the directory
 	fetches   fetchEntry         // its entry in the pool's queue of fetches …
@@ -200,7 +202,7 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 
 // Lock acquires the lock. It blocks until the lock is granted or ctx ends. If ctx
 // ends first, Lock leaves no node behind and returns an [*Error] that wraps
-// ctx.Err() and context.Cause(ctx) and says which contender is in the way, if
+// ctx.Err() and context.Cause(ctx) and says which contender holds the lock, if
 // that is known; if these are holders of this process, it wraps [ErrYielding].
 // Like [Lock.Acquire] it reenters if ctx carries a live Hold of this lock. It reads
 // the clock before it returns a Hold: if the lock was lost in that moment, the
@@ -226,13 +228,16 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	// giveUp takes our count back, and the last holder to leave sees to the node.
 	err = h.wrap(op, err)
 	h.giveUp()
+	if e, ok := errors.AsType[*Error](err); ok && e.Holder != nil {
+		l.told(e.Holder.Path)
+	}
 	return Hold{}, err
 }
 
 // TryLock acquires the lock if this process owns it or can get it without waiting
 // for another process. Otherwise it returns [ErrLocked], in an [*Error] that says
-// which contender is ahead, and leaves no node behind. If this process holds the
-// lock itself, but newcomers have to let other processes go first, that is
+// which contender holds the lock, and leaves no node behind. If this process holds
+// the lock itself, but newcomers have to let other processes go first, that is
 // [ErrYielding], which wraps ErrLocked. It blocks until ZooKeeper
 // has answered or ctx ends, never for another process. It does not exclude the
 // goroutines of this process, which share the lock. Like [Lock.Acquire] it
@@ -243,8 +248,9 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 	t := h.round.io()
 	for !t.granted.Settled() {
 		why := error(nil)
+		p := t.position.Load()
 		switch {
-		case t.position.Load() != nil:
+		case p != nil:
 			//holdfast:reached trylock: another contender is ahead
 			why = ErrLocked
 		case l.behindClosedGate(h.round):
@@ -254,6 +260,9 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 		if why != nil {
 			err := t.error(op, why)
 			h.giveUp()
+			if p != nil {
+				l.nameHolder(ctx, err, p)
+			}
 			return Hold{}, err
 		}
 		select {

@@ -48,6 +48,9 @@ type Manager struct {
 	looks    pacer        // of the first looks behind held locks
 	losses   lossReport
 
+	observers observers // of who holds which lock
+	peers     peers     // what other processes say of themselves
+
 	// mu protects what follows. It is held for a few instructions only: never
 	// across I/O, a channel operation or a call of user code. No other lock of
 	// this package is taken while it is held.
@@ -105,6 +108,8 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	}
 	m.id = hex.EncodeToString(id[:])
 	m.newGUID = m.guid
+	m.observers.most = mostCached
+	m.peers.putLocked(m.id, author{host: host, label: cfg.Label, endpoint: cfg.Endpoint, pid: os.Getpid()}) // no other goroutine knows m
 
 	m.client, err = zkio.Open(ctx, zkio.Config{
 		Servers:        cfg.Servers,
@@ -336,6 +341,7 @@ func (m *Manager) Close() error {
 	defer close(m.closeDone)
 	m.stage.Store(closingDown)
 	m.failAll()
+	m.observers.close()
 	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.CloseTimeout)
 	defer cancel()
 	err := m.client.Close(ctx)
@@ -486,6 +492,7 @@ func (m *listener) SessionOver(_ *zkio.Session, cause error) {
 	if errors.Is(cause, zkio.ErrAuthFailed) {
 		(*Manager)(m).eachRound(func(r *round) { r.failPending(r.io().error("acquire", cause)) })
 	}
+	m.observers.sessionOver(cause)
 	for _, t := range (*Manager)(m).activeRounds() {
 		switch {
 		case t.round.word.Load().Phase() == state.Retained && t.tenure.lease.Lapsed():

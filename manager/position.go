@@ -15,6 +15,7 @@ import (
 type position struct {
 	at    int64  // when it was there, on the manager's clock
 	of    *ahead // the contender that it waits for; nil if that has just gone
+	first *ahead // the one whose turn it is; nil if that is not known
 	ahead int32  // contenders ahead that exclude this one
 }
 
@@ -50,16 +51,29 @@ func (p *position) contender() *Contender {
 	if p.of == nil {
 		return nil
 	}
-	name := p.of.name()
-	entry, _ := queue.ParseName(name)
-	m := p.of.io.round.lock.m
-	c := &Contender{Path: p.of.path, Kind: Kind(entry.Kind), Sequence: entry.Seq, Persistent: p.of.persistent, Own: m.owns(name)}
-	if p.of.by != (unique.Handle[author]{}) {
-		by := p.of.by.Value()
-		c.Host, c.Label, c.Endpoint, c.PID, c.Identity = by.host, by.label, by.endpoint, by.pid, by.identity
+	return p.of.contender()
+}
+
+// holder returns the contender whose turn it is; nil if that is not known.
+func (p *position) holder() *Contender {
+	if p.first == nil {
+		return nil
 	}
-	if p.of.since != 0 {
-		c.Since = time.Unix(0, p.of.since).UTC()
+	c := p.first.contender()
+	c.Holds = true
+	return c
+}
+
+// contender returns what is known about a.
+func (a *ahead) contender() *Contender {
+	name := a.name()
+	entry, _ := queue.ParseName(name)
+	c := &Contender{Path: a.path, Kind: Kind(entry.Kind), Sequence: entry.Seq, Persistent: a.persistent, Own: a.io.round.lock.m.owns(name)}
+	if a.said.by != (unique.Handle[author]{}) {
+		c.by(a.said.by.Value())
+	}
+	if a.since != 0 {
+		c.Since = time.Unix(0, a.since).UTC()
 	}
 	return c
 }

@@ -56,6 +56,7 @@ type roundIO struct {
 	ending     bool        // the first step of the end has been made
 	warned     bool        // about a contender that is not ephemeral
 	waited     bool        // it has had a position in a queue
+	long       bool        // it has waited so long that the rotation has come by
 	dirWatched bool        // the watch of the directory is registered
 
 	index int32 // 1 + the index in Manager.active, or 0; protected by Manager.mu
@@ -410,6 +411,9 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		session: s,
 	}
 
+	if o := l.observer.Load(); o != nil {
+		o.forget() // before any caller learns of the grant
+	}
 	_, e, lost := t.round.word.Apply(state.Word.Grant)
 	l.noteRaces(lost)
 	switch e {
@@ -516,7 +520,7 @@ func (t *roundIO) failed(err error) (more bool) {
 func (t *roundIO) error(op string, err error) *Error {
 	e := &Error{Op: op, Name: t.round.lock.Name(), Err: err, Outage: t.round.lock.m.outage()}
 	if p := t.position.Load(); p != nil {
-		e.Position, e.Ahead = int(p.ahead), p.contender()
+		e.Position, e.Ahead, e.Holder = int(p.ahead), p.contender(), p.holder()
 	}
 	return e
 }

@@ -18,6 +18,10 @@ import (
 type watching struct {
 	plan  plan
 	ahead [maxWatched]*ahead // those that the plan watches, the nearest last
+
+	// first is the contender whose turn it was when the plan was made: one of ahead, or
+	// one that is not watched; nil: not known.
+	first *ahead
 }
 
 // contenders returns the contenders that the plan watches.
@@ -37,6 +41,8 @@ type ahead struct {
 	armed       bool // the watch is set, and what was reported since is no older than the plan
 	inDirectory bool // the directory is watched, too: the node may not be read
 	missing     bool // there was no such node when the watch was set; gone will tell
+
+	unread bool // nothing is known but the name; it is not watched, and this never changes
 
 	// What the node says. A step writes it when it arms the watch, before it puts the
 	// contender into a position, which other goroutines read.
@@ -74,8 +80,9 @@ func (a *ahead) PathChanged(path string, ev zkio.Event) {
 }
 
 // follow makes the waiter a plan of p, which was found out on conn. It takes over the
-// watches of the plan before that are set still.
-func (t *roundIO) follow(p queue.Prospect, conn uint64) {
+// watches of the plan before that are set still. First is the contender whose turn it
+// is, if that is known.
+func (t *roundIO) follow(p queue.Prospect, conn uint64, first queue.Contender) {
 	old := t.watching
 	w := &watching{plan: planOf(p, conn)}
 	for i, c := range p.Known {
@@ -86,8 +93,29 @@ func (t *roundIO) follow(p queue.Prospect, conn uint64) {
 			w.ahead[i] = &ahead{io: t, path: t.round.lock.path + "/" + c.Name}
 		}
 	}
+	w.first = t.isFirst(w, old, first)
 	t.watching = w
 	t.unwatch(old)
+}
+
+// isFirst returns the contender whose turn it is as w.first.
+func (t *roundIO) isFirst(w, old *watching, first queue.Contender) *ahead {
+	if w.plan.ahead == 0 || first.Name == "" {
+		return nil
+	}
+	l := t.round.lock
+	for _, a := range w.contenders() {
+		if a.name() == first.Name {
+			return a
+		}
+	}
+	by, known := l.m.peers.find(first.Name)
+	if old != nil && old.first != nil && old.first.name() == first.Name && (!old.first.unread || !known) {
+		return old.first
+	}
+	c := l.contender(first)
+	c.by(by)
+	return &ahead{io: t, path: c.Path, said: sayingOf(&c), unread: !known}
 }
 
 // take removes the armed contender of that name from the plan and returns it; nil
@@ -182,6 +210,7 @@ func (t *roundIO) wait(s *zkio.Session) (more bool) {
 		t.touched = t.touched || events.Has(state.OwnTouched)
 		ownDue = ownDue || events.Has(state.OwnDue)
 		if events.Has(state.QueueDue) {
+			t.long = true
 			t.unwatchAhead()
 			p = nil
 		}
@@ -296,7 +325,8 @@ func (t *roundIO) consider(s *zkio.Session, shown *listed) (ok, more bool) {
 	}
 	t.setTail(tail)
 	t.seenAt = shown.at
-	t.follow(p, shown.conn)
+	first, _ := q.First()
+	t.follow(p, shown.conn, first)
 	return true, true
 }
 
@@ -337,7 +367,7 @@ func (t *roundIO) order(s *zkio.Session, q *queue.Queue) error {
 // is to return.
 func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 	l, w := t.round.lock, t.watching
-	var reads [maxWatched]*zkio.Read
+	var reads [maxWatched + 1]*zkio.Read
 	n := 0
 	for _, a := range w.contenders() {
 		if !a.armed {
@@ -348,7 +378,16 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 			n++
 		}
 	}
+	// A process that this one has not met holds the lock. Errors are to name it, but
+	// only a long wait takes the request.
+	if w.first != nil && w.first.unread && t.long {
+		reads[n] = &zkio.Read{Path: w.first.path, What: zkio.ReadData}
+		n++
+	}
 	s.Read(reads[:n]...)
+	if w.first != nil && w.first.unread && t.long {
+		w.first = w.first.read(reads[n-1])
+	}
 	n = 0
 	for _, a := range w.contenders() {
 		if a.armed {
@@ -371,8 +410,8 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 		}
 		a.armed = true
 		var c Contender
-		if err == nil {
-			c.describe(read.Data, stat)
+		if err == nil && c.describe(read.Data, stat) {
+			l.m.peers.note(a.name(), c.author())
 		}
 		a.said = sayingOf(&c)
 		if c.Persistent && !t.warned {
@@ -382,6 +421,18 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 		}
 	}
 	return true, true
+}
+
+// read returns a with what its node says.
+func (a *ahead) read(r *zkio.Read) *ahead {
+	if r.Err != nil {
+		return a
+	}
+	c := a.contender()
+	if c.describe(r.Data, r.Stat) {
+		a.io.round.lock.m.peers.note(a.name(), c.author())
+	}
+	return &ahead{io: a.io, path: a.path, said: sayingOf(c)}
 }
 
 // park prepares for a wait. From then on the round costs no goroutine: a watch, the
@@ -399,7 +450,14 @@ func (t *roundIO) park(w *watching, n news) {
 			p.of = a
 		}
 	}
-	if old := t.position.Load(); old == nil || old.ahead != p.ahead || old.of != p.of {
+	p.first = w.first
+	if p.first != nil && p.first.gone.Load() {
+		p.first = nil
+	}
+	if p.first == nil && w.plan.complete && p.ahead == 1 && t.round.lock.kind != queue.Read {
+		p.first = p.of // every contender ahead is known, and this one is left
+	}
+	if old := t.position.Load(); old == nil || old.ahead != p.ahead || old.of != p.of || old.first != p.first {
 		t.setPosition(p)
 		// Only the next in line needs a lease. The others prove their sessions when
 		// their turn comes: a periodic write by every waiter would be a burden on the

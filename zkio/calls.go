@@ -396,36 +396,67 @@ func (s *Session) Delete(path string, version int32) error {
 
 // UnwatchChildren undoes [Client.WatchChildren]. If no other watcher wants to hear of
 // the children, it has the server forget its watch, by one request.
-func (s *Session) UnwatchChildren(path string, w Watcher) {
+func (s *Session) UnwatchChildren(path string, w Watcher) { s.unwatch(path, childrenOnly{w}) }
+
+// Unwatch undoes [Client.Watch], and has the server forget the watches that no other
+// watcher wants, by one request for each.
+func (s *Session) Unwatch(path string, w Watcher) { s.unwatch(path, w) }
+
+func (s *Session) unwatch(path string, w Watcher) {
 	ws := s.client.watches
-	set := ws.remove(path, childrenOnly{w})
+	set := ws.remove(path, w)
+	if set&childWatch != 0 {
+		s.forget(path, jute.OpGetChildren2, watcherOfChildren, NodeChildrenChanged)
+	}
+	if set&(dataWatch|existWatch) != 0 {
+		s.forget(path, jute.OpGetData, watcherOfData, NodeDataChanged)
+	}
+}
+
+// forget has the server forget its watches of one kind for path, which requests of
+// kind op have set, unless a watcher wants them.
+func (s *Session) forget(path string, op, kind int32, ev Event) {
+	ws := s.client.watches
 	// A server without containers is too old for this request, too. Its watch fires
 	// unheard, or ends with the connection.
-	if set&childWatch == 0 || ws.armed(path, jute.OpGetChildren2) || s.noContainers.Load() {
+	if ws.armed(path, op) || s.noContainers.Load() {
 		return
 	}
 	body := jute.AppendString(make([]byte, 0, len(path)+8), path)
-	c := &call{op: jute.OpRemoveWatches, body: jute.AppendInt32(body, watcherOfChildren)}
+	c := &call{op: jute.OpRemoveWatches, body: jute.AppendInt32(body, kind)}
 	// If there is no answer, the connection has ended, and the watch with it. If the
 	// server refuses, it had no watch.
 	_ = s.exchange("unwatch", path, c)
 	// A watcher that was registered meanwhile may have lost the watch that it had the
 	// server set. It must look again.
-	if ws.armed(path, jute.OpGetChildren2) {
-		ws.fired([]byte(path), NodeChildrenChanged)
-		s.client.dispatcher.push(notice{path: path, event: NodeChildrenChanged})
+	if ws.armed(path, op) {
+		ws.fired([]byte(path), ev)
+		s.client.dispatcher.push(notice{path: path, event: ev})
 	}
 }
 
-// watcherOfChildren is the type of watch that a request to forget one names.
-const watcherOfChildren int32 = 1
+// The types of watches that a request to forget them names.
+const (
+	watcherOfChildren int32 = 1
+	watcherOfData     int32 = 2
+)
 
 // Sync waits until the session's server has caught up with the leader: reads
 // after it see what was committed before it. It proves nothing about the
 // session: a leader that has lost its followers still answers.
 func (s *Session) Sync(path string) error {
-	return s.read("sync", path, func() error { _, err := s.conn.Sync(path); return err })
+	err := s.read("sync", path, func() error { _, err := s.conn.Sync(path); return err })
+	if err == nil {
+		s.synced.Store(true)
+	}
+	return err
 }
+
+// CaughtUp reports whether the session's server is known to have come as far as what
+// answers told this client in earlier sessions. Within a session ZooKeeper sees to
+// that, but a new one may begin at a server that is behind the last one's. If it is
+// false after a read, a read that comes after [Session.Sync] shows more.
+func (s *Session) CaughtUp() bool { return s.synced.Load() || s.zxid.Load() >= s.floor }
 
 // Multi performs ops in one transaction: all of them or none. If it fails, the
 // error is that of the operation that made it fail, and the results, if there

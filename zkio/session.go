@@ -44,6 +44,8 @@ type Session struct {
 	zxid         atomic.Int64 // the newest transaction that an answer told of
 	connections  atomic.Uint64
 	told         atomic.Uint64         // the last connection of which the dispatcher has heard: see OrderedConnection
+	floor        int64                 // the newest that answers told of in earlier sessions
+	synced       atomic.Bool           // a sync was answered
 	noContainers atomic.Bool           // the server has none
 	noMultiRead  atomic.Bool           // the server cannot read several nodes at once
 	tellReturn   atomic.Bool           // the loss of the connection was logged, and its return is to be
@@ -84,6 +86,9 @@ func newSession(c *Client, epoch uint64) *Session {
 	s.leases = newLeaseTracker(c.clock.now, c.cfg.LostMargin, &c.stats.proofs, func(l *Lease) {
 		c.dispatcher.push(notice{lapsed: l})
 	})
+	if last := c.Session(); last != nil {
+		s.floor = max(last.floor, last.zxid.Load())
+	}
 	s.nodes.wake = make(chan struct{}, 1)
 	s.later.session = s
 	s.timeout.Store(int64(c.cfg.SessionTimeout))

@@ -127,3 +127,80 @@ func TestUnwatchChildrenBesideNewWatcher(t *testing.T) {
 		}
 	})
 }
+
+// Unwatch leaves no watch at the server, of whichever kind, costs nothing if it has none,
+// and takes none from another watcher.
+func TestUnwatchAtServer(t *testing.T) {
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		w, children := new(recorder), new(recorder)
+		requests := func() uint64 { return z.Requests(zktest.OpRemoveWatches) }
+		s.client.Watch("/d", w)
+		s.Unwatch("/d", w)
+		if requests() != 0 {
+			t.Error("a request for a watch that was never set")
+		}
+		for i, read := range []func() error{
+			func() error { _, _, err := s.Get("/d"); return err },
+			func() error { _, _, err := s.Exists("/missing"); return err },
+			func() error { _, _, err := s.Children("/d"); return err },
+		} {
+			path := []string{"/d", "/missing", "/d"}[i]
+			s.client.Watch(path, w)
+			must(t, read())
+			if n := z.AllWatches(); n == (zktest.WatchCount{}) {
+				t.Errorf("read %d leaves no watch", i)
+			}
+			s.Unwatch(path, w)
+			if n := z.AllWatches(); requests() != uint64(i)+1 || n != (zktest.WatchCount{}) {
+				t.Errorf("read %d: %d requests in all, and the server has %+v", i, requests(), n)
+			}
+		}
+
+		s.client.Watch("/d", w)
+		s.client.WatchChildren("/d", children)
+		_, _, err := s.Get("/d")
+		must(t, err)
+		mustList(t, s, "/d")
+		s.Unwatch("/d", w) // takes the first of two watches
+		must(t, s.CreateEphemeral("/d/n", nil, nil))
+		synctest.Wait()
+		if n := z.AllWatches(); requests() != 4 || n != (zktest.WatchCount{}) || len(children.lines()) != 1 || len(w.lines()) != 0 {
+			t.Errorf("%d requests in all, the server has %+v; told %v and %v, want only the first", requests(), n, children.lines(), w.lines())
+		}
+	})
+}
+
+// A new session has caught up when an answer has told of as much as the answers of the
+// sessions before, or a sync was answered.
+func TestCaughtUp(t *testing.T) {
+	inDir(t, func(t *testing.T, _ *zktest.Server, s *Session) {
+		if !s.CaughtUp() {
+			t.Error("the first session has not caught up")
+		}
+		must(t, s.Create("/d/n", nil, nil))
+		next := newSession(s.client, s.Epoch()+1)
+		defer next.cancel()
+		if next.CaughtUp() {
+			t.Error("a session without an answer has caught up")
+		}
+		next.zxid.Store(s.zxid.Load() - 1)
+		third := newSession(s.client, s.Epoch()+2)
+		defer third.cancel()
+		if next.CaughtUp() || third.floor != s.zxid.Load() {
+			t.Error("an answer from before is enough")
+		}
+		next.zxid.Store(s.zxid.Load())
+		if !next.CaughtUp() {
+			t.Error("an answer of the same time is not enough")
+		}
+		third.synced.Store(true)
+		if !third.CaughtUp() {
+			t.Error("a sync is not enough")
+		}
+		s.floor = 1 << 62
+		must(t, s.Sync("/d"))
+		if !s.CaughtUp() {
+			t.Error("an answered sync is not enough")
+		}
+	})
+}

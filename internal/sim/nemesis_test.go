@@ -151,7 +151,9 @@ var faults = []fault{
 		_, stat, _ := n.w.srv.Get(path)
 		for _, s := range n.w.srv.Sessions() {
 			if s.ID != stat.EphemeralOwner {
-				n.faults().FailRequest(zktest.Match{Op: zktest.OpGetData, Path: path, Session: s.ID, Times: -1}, zktest.CodeNoAuth)
+				for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpGetChildren2} {
+					n.faults().FailRequest(zktest.Match{Op: op, Path: path, Session: s.ID, Times: -1}, zktest.CodeNoAuth)
+				}
 			}
 		}
 		return true

@@ -26,6 +26,7 @@ type plan struct {
 	sequence  int32         // of the first node in each directory
 	yield     uint32        // one in this many woven points yields; 0: none
 	stall     time.Duration // how long a goroutine can be held up at some points
+	followers int           // goroutines that watch who holds a lock, throughout
 
 	// Some seeds concentrate on something.
 	focus  string
@@ -84,6 +85,7 @@ func newPlan(seed uint64) plan {
 	if rng.IntN(6) == 0 {
 		p.sequence = pick[int32](rng, lastSafe-30, math.MaxInt32-60, math.MaxInt32)
 	}
+	p.followers = pick(rng, 0, 0, 1, 3, 6)
 	return p
 }
 
@@ -103,6 +105,6 @@ func (p plan) upTo(rng *rand.Rand, d time.Duration) time.Duration {
 func pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
 
 func (p plan) String() string {
-	return fmt.Sprintf("focus on %s: %d processes × %d goroutines, %d operations, %d faults, pauses to %v, latency to %v, grain %v, tick %v, session timeout %v, tenure %v, lost margin %v, sequence from %d, yields 1 in %d, stalls to %v",
-		p.focus, p.processes, p.workers, p.ops, p.faults, p.pause, p.latency, p.grain, p.tick, p.timeout, p.tenure, p.margin, p.sequence, p.yield, p.stall)
+	return fmt.Sprintf("focus on %s: %d processes × %d goroutines, %d operations, %d faults, pauses to %v, latency to %v, grain %v, tick %v, session timeout %v, tenure %v, lost margin %v, sequence from %d, yields 1 in %d, stalls to %v, %d followers",
+		p.focus, p.processes, p.workers, p.ops, p.faults, p.pause, p.latency, p.grain, p.tick, p.timeout, p.tenure, p.margin, p.sequence, p.yield, p.stall, p.followers)
 }

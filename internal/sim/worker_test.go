@@ -67,6 +67,7 @@ func (k *worker) step() {
 	}{
 		{"lock", k.lock}, {"lock", k.lock}, {"bounded lock", k.bounded}, {"try", k.try}, {"acquire", k.acquire},
 		{"cancel", k.cancel}, {"cancel", k.cancel}, {"do", k.do}, {"drop", k.drop},
+		{"holder", k.holder}, {"cached holder", k.cached}, {"watch holder", k.watch},
 	}
 	if k.rng.IntN(60) == 0 {
 		k.restart()

@@ -94,6 +94,14 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 		w.procs = append(w.procs, w.newProcess(i))
 	}
 
+	following, stop := context.WithCancel(context.Background())
+	var followers []*follower
+	var follows sync.WaitGroup
+	for i := range p.followers {
+		f := &follower{pr: w.procs[i%len(w.procs)], lock: []int{0, 3, 1}[i%3]}
+		followers = append(followers, f)
+		follows.Go(func() { f.run(following) })
+	}
 	w.working.Store(true)
 	var nemesis, workers sync.WaitGroup
 	nemesis.Go(w.nemesis.run)
@@ -113,7 +121,13 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 	}
 	w.working.Store(false)
 	nemesis.Wait()
-	w.settle()
+	w.settle(func() {
+		for _, f := range followers {
+			f.check()
+		}
+		stop()
+		follows.Wait()
+	})
 	return w.outcome()
 }
 
@@ -148,8 +162,9 @@ func (w *world) heal() {
 	}
 }
 
-// settle waits until no lock is in use, and checks that nothing is left.
-func (w *world) settle() {
+// settle waits until no lock is in use, calls free a little later, and checks that
+// nothing is left.
+func (w *world) settle(free func()) {
 	w.heal()
 	w.srv.OnRequest(nil)
 	var left []string
@@ -161,6 +176,8 @@ func (w *world) settle() {
 	for _, what := range left {
 		w.fail("%v after the end: %s", quietEnds, what)
 	}
+	<-time.After(5 * time.Second) // until all that watch a lock have looked, some with a new manager
+	free()
 	w.ref.end()
 	for _, pr := range w.procs {
 		if err := pr.m.Close(); err != nil {
@@ -293,6 +310,7 @@ type lock struct {
 	title string
 	write bool          // or exclusive
 	other *manager.Lock // of a write lock: the read lock to downgrade to
+	heard *hearing      // of its directory, in this manager
 }
 
 func (w *world) newProcess(i int) *process {
@@ -337,7 +355,11 @@ func (pr *process) open() error {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	pr.m = m
-	pr.locks = []lock{{one, jobs, true, nil}, {two, more, true, nil}, {rw.Reader(), table + " for reading", false, nil}, {rw.Writer(), table + " for writing", true, rw.Reader()}}
+	both := newHearing(w, table, true)
+	pr.locks = []lock{
+		{one, jobs, true, nil, newHearing(w, jobs, false)}, {two, more, true, nil, newHearing(w, more, false)},
+		{rw.Reader(), table + " for reading", false, nil, both}, {rw.Writer(), table + " for writing", true, rw.Reader(), both},
+	}
 	return nil
 }
 

@@ -16,13 +16,13 @@ import "strings"
 // then, so there is time to list, and the nearest one's deletion is the grant.
 type Prospect struct {
 	Ahead int32 // how many there are; waiters are many, so this is small
+	// Complete reports that when all of Known are gone, nothing is ahead. If it is
+	// false, the queue must be listed when one of them goes.
+	Complete bool
 
 	// Known are those of them that the waiter watches, the nearest last: the two
 	// nearest, or only one if the other's deletion would tell nothing.
 	Known []Contender
-	// Complete reports that when all of Known are gone, nothing is ahead. If it is
-	// false, the queue must be listed when one of them goes.
-	Complete bool
 }
 
 // mayReturn reports whether c may be ahead of a contender of the given kind again

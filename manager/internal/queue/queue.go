@@ -83,6 +83,16 @@ func (q Queue) Sort() (holding int) {
 	return len(q.Contenders)
 }
 
+// First returns the contender whose turn it is; of several readers the first.
+func (q Queue) First() (first Contender, found bool) {
+	for _, c := range q.Contenders {
+		if !found || Compare(c, first) < 0 {
+			first, found = c, true
+		}
+	}
+	return first, found
+}
+
 // Find returns the contender called name.
 func (q Queue) Find(name string) (c Contender, found bool) {
 	i := slices.IndexFunc(q.Contenders, func(c Contender) bool { return c.Name == name })
