@@ -45,6 +45,7 @@ type Manager struct {
 	closed   atomic.Bool  // the client is closed: nothing more can be sent
 	openSeen atomic.Bool  // a lock's directory that every client may delete in was logged
 	looks    pacer        // of the first looks behind held locks
+	box      *mailbox     // where other processes ask
 
 	// mu protects what follows. It is held for a few instructions only: never
 	// across I/O, a channel operation or a call of user code. No other lock of
@@ -53,6 +54,8 @@ type Manager struct {
 	locks   map[string]entry // by path
 	sweepAt int              // remove dead entries when there are this many
 	active  []*roundIO       // those that have, or may have, a node; see roundIO.index
+
+	inquiries []*inquiry // those under way; see inquiry.index
 
 	closeBegun atomic.Bool
 	closeDone  chan struct{}  // closed when Close is done
@@ -103,6 +106,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	}
 	m.id = hex.EncodeToString(id[:])
 	m.newGUID = m.guid
+	m.box = newMailbox(m)
 
 	m.client, err = zkio.Open(ctx, zkio.Config{
 		Servers:        cfg.Servers,
@@ -322,8 +326,9 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 
 // Close ends everything now. All locks that are held or waited for are over:
 // [Hold.Lost] closes, with the cause [ErrClosed], and the nodes are deleted with
-// the session. All goroutines of the manager have ended when Close returns. It
-// blocks for at most Config.CloseTimeout, give or take a moment. If ZooKeeper could
+// the session. All goroutines of the manager have ended when Close returns, those of
+// Config.OnAsk included, whose contexts end. Apart from those, it blocks for at most
+// Config.CloseTimeout, give or take a moment. If ZooKeeper could
 // not be told, the error says so: the locks are then free when the session times
 // out there. A second Close waits for the first and returns the same error.
 func (m *Manager) Close() error {
@@ -334,6 +339,7 @@ func (m *Manager) Close() error {
 	defer close(m.closeDone)
 	m.stage.Store(closingDown)
 	m.failAll()
+	m.box.stop(ErrClosed)
 	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.CloseTimeout)
 	defer cancel()
 	err := m.client.Close(ctx)
@@ -494,6 +500,7 @@ func (m *listener) SessionOver(_ *zkio.Session, cause error) {
 			t.wake()
 		}
 	}
+	(*Manager)(m).wakeInquiries()
 }
 
 // Every parked round looks again once in a while, in case a watch event was lost.
@@ -595,8 +602,11 @@ func (m *Manager) owns(name string) bool {
 
 // nodeData returns what our nodes tell a person who looks at them. Only the time
 // differs between nodes of a kind: see patterns.
-func (m *Manager) nodeData(kind string) []byte {
-	now := time.Now().UTC().Truncate(time.Millisecond).AppendFormat(nil, time.RFC3339Nano)
+func (m *Manager) nodeData(kind string) []byte { return m.nodeDataAt(kind, time.Now()) }
+
+// nodeDataAt is nodeData of a node that was made at that time.
+func (m *Manager) nodeDataAt(kind string, at time.Time) []byte {
+	now := at.UTC().Truncate(time.Millisecond).AppendFormat(nil, time.RFC3339Nano)
 	return bytes.Replace(m.patterns[kind], []byte(noTime), now, 1)
 }
 
@@ -610,7 +620,7 @@ const probeKind = "probe"
 func patterns(host, label, endpoint string) map[string][]byte {
 	p := make(map[string][]byte)
 	for _, kind := range []string{probeKind, queue.Exclusive.String(), queue.Read.String(), queue.Write.String()} {
-		data, err := json.Marshal(nodeData{Host: host, PID: os.Getpid(), Label: label, Endpoint: endpoint, Kind: kind})
+		data, err := json.Marshal(nodeData{Host: host, PID: os.Getpid(), Label: label, Endpoint: endpoint, Kind: kind, Asks: 1})
 		if err != nil {
 			panic("manager: a node's data cannot be encoded: " + err.Error())
 		}

@@ -33,6 +33,7 @@ type roundIO struct {
 	released futures.Promise[struct{}]   // the node is gone
 	lost     atomic.Pointer[lostPromise] // the round was ended by force; nil: not asked for. See loss.go
 	losses   callbacks                   // to be called then: see onLoss
+	revoked  atomic.Pointer[revoked]     // another process asks for the lock; nil: not asked for. See revoke.go
 
 	endReason atomic.Pointer[endReason] // set after the CAS that ended the round, before the wake
 
@@ -448,7 +449,10 @@ func (t *roundIO) keep(s *zkio.Session) (more bool) {
 	look := events.Has(state.BehindDue)
 	t.touched = t.touched || events.Has(state.OwnTouched)
 	if t.touched {
-		_, _, err := s.Get(t.node.Path())
+		data, stat, err := s.Get(t.node.Path())
+		if err == nil {
+			err = t.revokedByCurator(s, data, stat)
+		}
 		if errors.Is(err, zkio.ErrNoNode) {
 			//holdfast:reached hold: a look found its node deleted
 			t.round.fail(t.error("hold", errNodeDeleted))

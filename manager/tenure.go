@@ -44,6 +44,7 @@ type tenure struct {
 	asked    atomic.Bool  // the first look was made due; the goroutine whose CAS sets it does that
 
 	watched bool // the directory's watch is registered; used by steps only
+	readOwn bool // the own node was read because a contender uses Curator; used by steps only
 }
 
 // A suspect is a contender that may have waited long enough to close a gate.
@@ -152,6 +153,11 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 	q.Free()
 	if t.suspect == nil {
 		return true
+	}
+	if !n.readOwn && usesCurator(t.suspect.name) {
+		// It may have revoked the lock before our node was watched.
+		n.readOwn = true
+		t.raise(state.OwnTouched)
 	}
 	if waited := time.Duration(m.now() - t.suspect.at); waited < m.cfg.Tenure {
 		t.lookBehindAfter(m.cfg.Tenure - waited)
