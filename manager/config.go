@@ -28,7 +28,8 @@ type Config struct {
 	// checks the right to delete a node on its parent, so a client that may not
 	// delete in a lock's directory cannot break the lock. The manager itself needs
 	// the rights to read, create and delete, and saves requests if it also has the
-	// right to write.
+	// right to write. Questions to other processes (see Lock.Ask) are made so that
+	// those who have the right to create have that to write them as well.
 	//
 	// An ACL does not change what exists. So if this one does not let every client
 	// delete, the manager reads the ACLs of directories that it finds: Root's in
@@ -73,6 +74,22 @@ type Config struct {
 	// a quarter of SessionTimeout.
 	// Defaults to 0.
 	LostMargin time.Duration
+
+	// OnAsk answers questions that other processes put to this one, and this one to
+	// itself, about a lock that it holds: see Lock.Ask. It is called on a goroutine
+	// of its own, for at most 16 questions of other processes at a time, and only
+	// while the lock is held. The lock may be lost or released meanwhile, so a
+	// function that must not act without it checks a Hold, or Question.Grant's token.
+	//
+	// Who asks is unproved, and so is what Question.From says: any client that may
+	// create nodes under Root can ask. Treat the question as input from a stranger.
+	//
+	// ctx ends when the asker has given up, and when the manager is closed. Close
+	// waits until OnAsk has returned, so OnAsk must heed ctx, and must not call Close
+	// or Shutdown. The asker gets at most 64 KiB of reply, or the error's text. A
+	// panic is logged, and the asker gets it as an error.
+	// Defaults to none: the asker learns only how the lock stands here.
+	OnAsk func(ctx context.Context, q Question) (reply []byte, err error)
 
 	// Root is the path under which the locks' directories are created.
 	// Defaults to "/holdfast".

@@ -67,6 +67,8 @@ type Contender struct {
 	// Persistent reports that the node is not ephemeral: it outlives its owner's
 	// session and has to be deleted by hand.
 	Persistent bool
+
+	asks bool // it says that it looks after its mailbox
 }
 
 // String describes the contender for a person: label@host, its process id, where it
@@ -132,6 +134,7 @@ type nodeData struct {
 	Endpoint string    `json:"endpoint,omitempty"`
 	Kind     string    `json:"kind"`
 	Since    time.Time `json:"since"`
+	Asks     int       `json:"asks,omitempty"` // 1: it looks after its mailbox
 }
 
 // contender returns what the name of a node in the lock's directory says.
@@ -151,5 +154,6 @@ func (c *Contender) describe(data []byte, stat zkio.Stat) bool {
 		return false
 	}
 	c.Host, c.Label, c.PID, c.Endpoint = d.Host, d.Label, d.PID, d.Endpoint
+	c.asks = d.Asks > 0
 	return true
 }

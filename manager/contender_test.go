@@ -63,6 +63,7 @@ func TestDescribe(t *testing.T) {
 	c := known
 	want := known
 	want.Host, want.Label, want.PID, want.Endpoint = "db7", "billing", os.Getpid(), "db7:80"
+	want.asks = true
 	if ok := c.describe(ours.nodeData(KindExclusive.String()), stat); !ok || c != want {
 		t.Errorf("our own data reads %+v, %t, want %+v", c, ok, want)
 	}

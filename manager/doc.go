@@ -78,6 +78,9 @@
 // a Hold, and all acquiring methods reenter if their context comes from
 // [Hold.Context].
 //
+// [Lock.Ask] puts a question to the process that holds a lock, which Config.OnAsk
+// answers there, and [Lock.Revoke] asks it to give the lock up: see [Hold.Revoked].
+//
 // # Losing the lock
 //
 //	connection lost               nothing while the lease lasts: holders keep the lock,
@@ -114,10 +117,12 @@
 // to the next round (round.finish). If goroutines already wait in that round, the
 // request that deletes the one node creates the other (roundIO.deleteNode).
 //
-// Who holds a lock that this process asks about, an observer finds out (observer.step),
-// in the same way: one for a lock, however many ask.
+// An observer finds out who holds a lock that this process asks about
+// (observer.step), in the same way: there is one for a lock, however many callers
+// ask. Other processes put their questions into the manager's mailbox, which looks
+// after them in tasks of the pool; an inquiry is a question from the asker's side.
 //
-// Locks are taken in this order: observers.mu before observer.mu; Manager.mu before any
-// lock inside package zkio, and a lock inside package futures last. None is held across I/O or a channel
-// operation.
+// Locks are taken in this order: observers.mu before observer.mu; Manager.mu before
+// any lock inside package zkio, and a lock inside package futures last. None is held
+// across I/O or a channel operation.
 package manager

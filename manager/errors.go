@@ -52,6 +52,12 @@ var (
 	// cannot be shared with other clients. Delete the directory when it is empty:
 	// ZooKeeper then counts from zero again.
 	ErrSequenceExhausted = errors.New("sequence numbers of the lock's directory are exhausted")
+	// ErrNoAnswer is returned by [Lock.Ask] and [Lock.Revoke] when the process that
+	// holds the lock has not answered, or cannot.
+	ErrNoAnswer = errors.New("no answer")
+	// ErrTooLarge says that a question, or the reason of a revocation, has more than
+	// 64 KiB.
+	ErrTooLarge = errors.New("too large")
 	// ErrClosed says that the manager is shutting down or closed.
 	ErrClosed = errors.New("manager is closed")
 	// ErrBadName says that a lock cannot have this name. [Escape] makes a legal

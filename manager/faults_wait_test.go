@@ -21,8 +21,8 @@ func TestF035_LongWait(t *testing.T) {
 		w := a.Acquire(c.t.Context())
 		later(time.Minute)
 		watches, onServer := a.m.client.Stats().Watches, c.srv.AllWatches()
-		if watches != 2 { // the contender ahead, and our own node
-			c.t.Errorf("%d watches, want 2", watches)
+		if watches != 3 { // the contender ahead, our own node, and the mailbox
+			c.t.Errorf("%d watches, want 3", watches)
 		}
 		for range 300 {
 			c.srv.Faults().Cut(session(a.m))

@@ -50,6 +50,7 @@ type Manager struct {
 
 	observers observers // of who holds which lock
 	peers     peers     // what other processes say of themselves
+	box       *mailbox  // where other processes ask
 
 	// mu protects what follows. It is held for a few instructions only: never
 	// across I/O, a channel operation or a call of user code. No other lock of
@@ -58,6 +59,8 @@ type Manager struct {
 	locks   map[string]entry // by path
 	sweepAt int              // remove dead entries when there are this many
 	active  []*roundIO       // those that have, or may have, a node; see roundIO.index
+
+	inquiries []*inquiry // those under way; see inquiry.index
 
 	closeBegun atomic.Bool
 	closeDone  chan struct{}  // closed when Close is done
@@ -110,6 +113,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	m.newGUID = m.guid
 	m.observers.most = mostCached
 	m.peers.putLocked(m.id, author{host: host, label: cfg.Label, endpoint: cfg.Endpoint, pid: os.Getpid()}) // no other goroutine knows m
+	m.box = newMailbox(m)
 
 	m.client, err = zkio.Open(ctx, zkio.Config{
 		Servers:        cfg.Servers,
@@ -329,8 +333,9 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 
 // Close ends everything now. All locks that are held or waited for are over:
 // [Hold.Lost] closes, with the cause [ErrClosed], and the nodes are deleted with
-// the session. All goroutines of the manager have ended when Close returns. It
-// blocks for at most Config.CloseTimeout, give or take a moment. If ZooKeeper could
+// the session. All goroutines of the manager have ended when Close returns, those of
+// Config.OnAsk included, whose contexts end. Apart from those, it blocks for at most
+// Config.CloseTimeout, give or take a moment. If ZooKeeper could
 // not be told, the error says so: the locks are then free when the session times
 // out there. A second Close waits for the first and returns the same error.
 func (m *Manager) Close() error {
@@ -342,6 +347,7 @@ func (m *Manager) Close() error {
 	m.stage.Store(closingDown)
 	m.failAll()
 	m.observers.close()
+	m.box.stop(ErrClosed)
 	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.CloseTimeout)
 	defer cancel()
 	err := m.client.Close(ctx)
@@ -503,6 +509,7 @@ func (m *listener) SessionOver(_ *zkio.Session, cause error) {
 			t.wake()
 		}
 	}
+	(*Manager)(m).wakeInquiries()
 }
 
 // Every parked round looks again once in a while, in case a watch event was lost.
@@ -617,8 +624,11 @@ func (m *Manager) owns(name string) bool {
 
 // nodeData returns what our nodes tell a person who looks at them. Only the time
 // differs between nodes of a kind: see patterns.
-func (m *Manager) nodeData(kind string) []byte {
-	now := time.Now().UTC().Truncate(time.Millisecond).AppendFormat(nil, time.RFC3339Nano)
+func (m *Manager) nodeData(kind string) []byte { return m.nodeDataAt(kind, time.Now()) }
+
+// nodeDataAt is nodeData of a node that was made at that time.
+func (m *Manager) nodeDataAt(kind string, at time.Time) []byte {
+	now := at.UTC().Truncate(time.Millisecond).AppendFormat(nil, time.RFC3339Nano)
 	return bytes.Replace(m.patterns[kind], []byte(noTime), now, 1)
 }
 
@@ -632,7 +642,7 @@ const probeKind = "probe"
 func patterns(host, label, endpoint string) map[string][]byte {
 	p := make(map[string][]byte)
 	for _, kind := range []string{probeKind, queue.Exclusive.String(), queue.Read.String(), queue.Write.String()} {
-		data, err := json.Marshal(nodeData{Host: host, PID: os.Getpid(), Label: label, Endpoint: endpoint, Kind: kind})
+		data, err := json.Marshal(nodeData{Host: host, PID: os.Getpid(), Label: label, Endpoint: endpoint, Kind: kind, Asks: 1})
 		if err != nil {
 			panic("manager: a node's data cannot be encoded: " + err.Error())
 		}

@@ -53,6 +53,7 @@ func (t *roundIO) hasNode(n *zkio.Node) {
 // if there is none.
 func (t *roundIO) createNode(s *zkio.Session) (more bool) {
 	l := t.round.lock
+	l.m.box.arm(s)
 	if t.node == nil {
 		t.hasNode(t.newNode())
 	}
@@ -184,6 +185,7 @@ type downgradeState struct {
 // readers may enter, since the writer's process owns the lock. The release of the
 // write lock may be under way; the transaction says whether its node is there.
 func (t *roundIO) enterBeside(s *zkio.Session, w Grant) (more bool) {
+	t.round.lock.m.box.arm(s)
 	if t.node == nil {
 		t.hasNode(t.newNode())
 	}

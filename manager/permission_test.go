@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/state"
@@ -336,7 +337,8 @@ func TestCostOfLookingAtACLs(t *testing.T) {
 		}
 		l, n := exclusive(c.t, m, "jobs"), c.tally(m)
 		c.cycle(l)
-		n.want("the first time", "createContainer=1 delete=1 getACL=1 getData=2 multi=1")
+		synctest.Wait()
+		n.want("the first time", "createContainer=1 delete=1 exists=1 getACL=1 getData=2 multi=1")
 		for range 3 {
 			c.cycle(l)
 			n.want("after that", "delete=1 multi=1")

@@ -479,7 +479,10 @@ func (t *roundIO) keep(s *zkio.Session) (more bool) {
 	look := events.Has(state.BehindDue)
 	t.touched = t.touched || events.Has(state.OwnTouched)
 	if t.touched {
-		_, _, err := s.Get(t.node.Path())
+		data, stat, err := s.Get(t.node.Path())
+		if err == nil {
+			err = t.revokedByCurator(s, data, stat)
+		}
 		if errors.Is(err, zkio.ErrNoNode) {
 			//holdfast:reached hold: a look found its node deleted
 			t.round.fail(t.error("hold", errNodeDeleted))

@@ -4,6 +4,7 @@ package manager
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // others is a program of contenders that use another client library's locks; see
@@ -204,6 +207,8 @@ func TestCurator(t *testing.T) {
 		"downgrade":                testDowngradeBeforeCurator,
 		"downgrade, reader queued": testQueuedDowngradeBeforeCurator,
 		"all at once":              testOthersAllAtOnce,
+		"theirs revokes ours":      testCuratorRevokes,
+		"ours revokes theirs":      testRevokesCurator,
 	})
 }
 
@@ -246,6 +251,80 @@ func testOthersMutex(s *backend, o *others) {
 	s.granted(h)
 	mustRelease(s.t, h)
 	s.wantEmpty(l)
+}
+
+// revocations is how often each revokes the other.
+const revocations = 20
+
+// Curator's Revoker revokes our lock, right after the grant and later. Our node says
+// again what it said.
+func testCuratorRevokes(s *backend, o *others) {
+	l := s.lock("ours")
+	o.ask("waits", "open "+l.Path(), "opened")
+	o.ask("revokes", "open "+l.Path(), "opened")
+	var took []time.Duration
+	for i := range revocations {
+		h := mustLock(s.t, l)
+		path := grantOf(s.t, h).Path
+		o.tell("waits", "acquire mutex")
+		s.untilQueued(l, 2)
+		if i%2 == 1 { // else we have no watch for our node yet
+			s.until("we watch our node", func() bool { return s.watchers(path) == 2 })
+		}
+		start := time.Now()
+		o.ask("revokes", "revoke "+path, "revoking "+path)
+		select {
+		case <-h.Revoked():
+		case <-time.After(10 * time.Second):
+			s.t.Fatalf("number %d is not revoked", i)
+		}
+		took = append(took, time.Since(start))
+		s.until("the node says again what it said", func() bool {
+			data, _, err := l.m.client.Session().Get(path)
+			return err == nil && new(Contender).describe(data, zkio.Stat{})
+		})
+		o.silent("waits")
+		mustRelease(s.t, h)
+		o.hear("waits", "acquired mutex")
+		o.ask("waits", "release mutex", "released mutex")
+	}
+	slices.Sort(took)
+	s.t.Logf("%d of %d revoked, in %v (median), %v at most", len(took), revocations, took[len(took)/2], took[len(took)-1])
+}
+
+// We revoke a lock of Curator's that is revocable, and are told of one that is not.
+func testRevokesCurator(s *backend, o *others) {
+	l := s.lock("ours")
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	o.ask("a", "open "+l.Path(), "opened")
+	o.ask("a", "acquire mutex", "acquired mutex")
+	theirs := l.Path() + "/" + s.queue(l)[0]
+	before, _, _ := l.m.client.Session().Get(theirs)
+	wantErr(s.t, "not revocable", l.Revoke(ctx, ""), ErrNoAnswer)
+	if after, _, _ := l.m.client.Session().Get(theirs); len(before) == 0 || !bytes.Equal(before, after) {
+		s.t.Errorf("its node says %q, before %q", after, before)
+	}
+	o.ask("a", "release mutex", "released mutex")
+
+	var took []time.Duration
+	for range revocations {
+		o.ask("a", "revocable mutex", "revocable mutex")
+		o.ask("a", "acquire mutex", "acquired mutex")
+		h := l.Acquire(ctx)
+		s.untilQueued(l, 2)
+		gone := make(chan error, 1)
+		start := time.Now()
+		go func() { gone <- l.Revoke(ctx, "not sent") }()
+		o.hear("a", "revoked mutex")
+		o.ask("a", "release mutex", "released mutex")
+		wantErr(s.t, "revoke", <-gone, nil)
+		took = append(took, time.Since(start))
+		s.granted(h)
+		mustRelease(s.t, h)
+	}
+	slices.Sort(took)
+	s.t.Logf("%d of %d revoked and released, in %v (median), %v at most", len(took), revocations, took[len(took)/2], took[len(took)-1])
 }
 
 // wantEmpty checks that no node is left in the queue of l.

@@ -14,6 +14,8 @@ type signals struct {
 	losses    callbacks                 // to be called then: see onLoss
 	readies   callbacks                 // to be called when the grant has settled: see ready
 	contended futures.Promise[struct{}] // another process waits for the lock
+
+	revoked futures.Promise[Revocation] // another process asks for the lock: see revoke.go
 }
 
 // signals returns the round's signals, and makes them on first use.

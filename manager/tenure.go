@@ -40,6 +40,8 @@ type tenure struct {
 	session *zkio.Session
 
 	lookedAt atomic.Int64 // when the last look was taken, on the manager's clock
+
+	readOwn bool // the own node was read because a contender uses Curator; used by steps only
 }
 
 // A suspect is a contender that may have waited long enough to close a gate.
@@ -183,6 +185,11 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 		return true
 	}
 	t.seeContention()
+	if !t.tenure.readOwn && usesCurator(first.name) {
+		// It may have revoked the lock before our node was watched.
+		t.tenure.readOwn = true
+		t.raise(state.OwnTouched)
+	}
 	if !gate {
 		return true
 	}

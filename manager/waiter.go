@@ -250,7 +250,10 @@ func (t *roundIO) seen() bool {
 // lookAtOwn reads the own node, which sets the watch for it. If ok is false the
 // node is gone, or that is not known, and more is what fetch is to return.
 func (t *roundIO) lookAtOwn(s *zkio.Session) (ok, more bool) {
-	_, _, err := s.Get(t.node.Path())
+	data, stat, err := s.Get(t.node.Path())
+	if err == nil {
+		err = t.revokedByCurator(s, data, stat)
+	}
 	switch {
 	case errors.Is(err, zkio.ErrNoNode):
 		return false, t.requeue(s)

@@ -122,7 +122,8 @@ func TestFallBackWhereDirectoryMayNotBeWritten(t *testing.T) {
 			return
 		}
 		wantErr(c.t, "lock", err, nil)
-		n.want("the first time", "create=1 getChildren2=1 getData=2 multi=1")
+		synctest.Wait()
+		n.want("the first time", "create=1 exists=1 getChildren2=1 getData=2 multi=1")
 		mustRelease(c.t, h)
 		n.want("unlock", "delete=1")
 		h = mustLock(c.t, l)

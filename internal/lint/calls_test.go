@@ -94,7 +94,10 @@ func TestF046_NothingDecidesByTheWallClock(t *testing.T) { run(t, checkClocks) }
 
 // wallClock lists the functions that may use the wall clock, to tell users since
 // when a contender has waited.
-var wallClock = []string{"manager/manager.go nodeData", "manager/contender.go String", "manager/contender.go describe", "manager/position.go sayingOf", "manager/position.go contender"}
+var wallClock = []string{
+	"manager/manager.go nodeDataAt", "manager/contender.go String", "manager/contender.go describe",
+	"manager/position.go sayingOf", "manager/position.go contender", "manager/revoke.go revokedByCurator",
+}
 
 // readsWallClock has the functions and methods of package time that read the wall
 // clock or return a time without a monotonic reading.

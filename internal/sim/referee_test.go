@@ -225,6 +225,50 @@ func (r *referee) left(v *visit) {
 	}
 }
 
+// A standing is how the contenders of a lock stood at some time: which others were
+// ahead of each.
+type standing struct {
+	zxid  int64
+	ahead map[string][]znode // by the path of the contender's node
+}
+
+// asks notes how the contenders of the lock at dir stand.
+func (r *referee) asks(dir string) standing {
+	st := standing{zxid: r.w.srv.Zxid(), ahead: make(map[string][]znode)}
+	for _, child := range r.w.srv.Children(dir) {
+		path := dir + "/" + child
+		if _, stat, ok := r.w.srv.Get(path); ok {
+			st.ahead[path] = r.ahead(path, stat)
+		}
+	}
+	return st
+}
+
+// answered judges a reply to a question that was put after before: its contender was
+// there, and had its turn, at some time since then.
+func (r *referee) answered(before standing, a manager.Answer) {
+	r.mu.Lock()
+	_, ended := r.ended[a.From.Session]
+	excused := ended || len(r.deleted[a.From.Path]) > 0
+	r.mu.Unlock()
+	if excused {
+		return
+	}
+	if want := a.From.Label + " " + a.From.Path; string(a.Reply) != want {
+		r.w.fail("%s was asked, and %q has answered", want, a.Reply)
+	}
+	ahead, there := before.ahead[a.From.Path]
+	if !there && !a.From.Own && int64(a.From.Token) <= before.zxid { // our own token may be that of a downgraded write
+		r.w.fail("%s has answered, whose node %s was gone before it was asked", a.From.Label, name(a.From.Path))
+	}
+	for _, other := range ahead {
+		if _, stat, ok := r.w.srv.Get(other.path); ok && stat.Czxid == other.czxid {
+			r.w.fail("%s has answered for %s, and %s was ahead all the time", a.From.Label, name(a.From.Path), name(other.path))
+		}
+	}
+	r.w.did("answer judged")
+}
+
 // A position is a node's position in its queue.
 type position struct {
 	late  bool  // its number does not order it: it is behind all nodes whose number does

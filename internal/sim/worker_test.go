@@ -61,10 +61,11 @@ func (k *worker) upTo(d time.Duration) time.Duration { return k.w.plan.upTo(k.rn
 func (k *worker) step() {
 	all := k.pr.all()
 	l := all[pick(k.rng, k.w.plan.locks...)]
-	ways := []struct {
+	type way struct {
 		what string
 		do   func(lock)
-	}{
+	}
+	ways := []way{
 		{"lock", k.lock}, {"lock", k.lock}, {"bounded lock", k.bounded}, {"try", k.try}, {"acquire", k.acquire},
 		{"cancel", k.cancel}, {"cancel", k.cancel}, {"do", k.do}, {"drop", k.drop},
 		{"holder", k.holder}, {"cached holder", k.cached}, {"watch holder", k.watch},
@@ -73,10 +74,13 @@ func (k *worker) step() {
 		k.restart()
 		return
 	}
-	way := pick(k.rng, ways...)
-	k.w.did(way.what)
-	k.say("%s %s", way.what, l.title)
-	way.do(l)
+	chosen := pick(k.rng, ways...)
+	if k.rng.IntN(12) == 0 {
+		chosen = pick(k.rng, way{"ask", k.ask}, way{"revoke", k.revoke})
+	}
+	k.w.did(chosen.what)
+	k.say("%s %s", chosen.what, l.title)
+	chosen.do(l)
 	k.check(l)
 }
 
@@ -148,6 +152,49 @@ func (k *worker) acquire(l lock) {
 	} else {
 		h.Release()
 	}
+}
+
+// ask asks the holder of the lock. A reply must come from a process that held the lock
+// at some time since the question was put.
+func (k *worker) ask(l lock) {
+	ctx, cancel := context.WithTimeout(context.Background(), k.upTo(2*time.Second))
+	defer cancel()
+	before := k.w.ref.asks(l.Path())
+	a, err := l.Ask(ctx, []byte(k.name))
+	if k.result("ask", err, manager.ErrNoAnswer, context.DeadlineExceeded) && a.Reply != nil {
+		k.w.ref.answered(before, a)
+	}
+}
+
+// revoke queues for the lock and asks the processes in the way to give it up.
+func (k *worker) revoke(l lock) {
+	h := k.seen(l.Acquire(context.Background()))
+	ctx, cancel := context.WithTimeout(context.Background(), k.upTo(2*time.Second))
+	defer cancel()
+	k.result("revoke", l.Revoke(ctx, k.name), manager.ErrNoAnswer, context.DeadlineExceeded)
+	_, err := h.Granted().Wait(context.Background())
+	if k.result("granted", err) {
+		k.visit(l, h, 0)
+	} else {
+		h.Release()
+	}
+}
+
+// newcomer acquires a lock whose hold h is revoked. It must not enter beside h.
+func (k *worker) newcomer(l lock, h manager.Hold) {
+	if _, revoked := h.Revocation(); !revoked {
+		return
+	}
+	k.w.did("newcomer after a revocation")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	n := k.seen(l.Acquire(ctx))
+	mine, err := h.Grant()
+	theirs, err2 := n.Grant()
+	if err == nil && err2 == nil && mine == theirs {
+		k.w.fail("%s: a newcomer shares the grant %d, which is revoked", k.name, mine.Token)
+	}
+	n.Release()
 }
 
 // seen makes the simulation check in the end that h's futures have settled.
@@ -250,6 +297,7 @@ func (k *worker) visit(l lock, h manager.Hold, depth int) {
 			k.busy(l, h, depth)
 		}
 	}
+	k.newcomer(l, h)
 	close(left)
 	told.Wait()
 	k.w.ref.left(v)
@@ -277,6 +325,10 @@ func (k *worker) stay(h manager.Hold) {
 	for began := time.Now(); time.Since(began) < 3*timeout/2; {
 		<-time.After(5*time.Millisecond + k.upTo(timeout/40))
 		if looks && (h.Err() != nil || k.rng.IntN(20) == 0) {
+			return
+		}
+		if _, revoked := h.Revocation(); looks && revoked {
+			k.w.did("leave when revoked")
 			return
 		}
 		if silence := k.w.silence.Load(); !looks && silence != nil && time.Since(*silence) >= late {

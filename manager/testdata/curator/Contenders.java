@@ -12,6 +12,7 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.RetryOneTime;
 
 /**
@@ -33,6 +34,10 @@ import org.apache.curator.retry.RetryOneTime;
  *   <li>{@code loop kind times}: acquires and releases so often. Inside, it says
  *       {@code enter kind} and {@code leave kind}, and goes on after each when it
  *       reads {@code ok}. Answers {@code done kind} at the end.
+ *   <li>{@code revocable kind}: makes it revocable, for the next acquisition only, and
+ *       answers {@code revocable kind}; says {@code revoked kind} when it is revoked.
+ *   <li>{@code revoke path}: revokes the lock that the node at path holds; answers
+ *       {@code revoking path}.
  * </ul>
  */
 public final class Contenders {
@@ -116,6 +121,14 @@ public final class Contenders {
                     locks.get(kind).release();
                 }
                 say("done " + kind);
+                break;
+            case "revocable":
+                ((InterProcessMutex) locks.get(kind)).makeRevocable(lock -> say("revoked " + kind));
+                say("revocable " + kind);
+                break;
+            case "revoke":
+                Revoker.attemptRevoke(client, kind);
+                say("revoking " + kind);
                 break;
             default:
                 throw new IllegalArgumentException(words[0]);

@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// An askedCall is a call of Ask in a goroutine of its own.
+type askedCall struct {
+	done   chan struct{}
+	answer Answer
+	err    error
+}
+
+// asking asks the holder of l, for as long as within.
+func (c *cluster) asking(l *Lock, question string, within time.Duration) *askedCall {
+	c.t.Helper()
+	a := &askedCall{done: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(c.t.Context(), within)
+	go func() {
+		defer close(a.done)
+		defer cancel()
+		a.answer, a.err = l.Ask(ctx, []byte(question))
+	}()
+	synctest.Wait()
+	return a
+}
+
+// wantNoAnswer waits for the asking's end: ErrNoAnswer, in a text that says why, which
+// is what the ctx's end has brought if late is true.
+func (a *askedCall) wantNoAnswer(t *testing.T, late bool, why string) {
+	t.Helper()
+	<-a.done
+	wantErr(t, "ask", a.err, ErrNoAnswer)
+	if a.err == nil {
+		t.Fatalf("the answer is %+v", a.answer)
+	}
+	if errors.Is(a.err, context.DeadlineExceeded) != late || !strings.Contains(a.err.Error(), why) {
+		t.Errorf("the error is %v, want one that says %q, and deadline exceeded: %t", a.err, why, late)
+	}
+}
+
+// wantReply waits for the asking's end and checks the reply.
+func (a *askedCall) wantReply(t *testing.T, want string) {
+	t.Helper()
+	<-a.done
+	if a.err != nil || string(a.answer.Reply) != want || a.answer.Phase != state.Retained {
+		t.Errorf("the answer is %+v, %v, want %q", a.answer, a.err, want)
+	}
+}
+
+// boxOf returns the path of m's mailbox.
+func boxOf(m *Manager) string { return "/holdfast/_asks_/" + m.id }
+
+// wantNoLetters checks that no question is left in the mailbox of m.
+func (c *cluster) wantNoLetters(m *Manager) {
+	c.t.Helper()
+	synctest.Wait()
+	if left := c.srv.Children(boxOf(m)); len(left) != 0 {
+		c.t.Errorf("left in the mailbox of %s: %v", m.cfg.Label, left)
+	}
+}
+
+// The holder is stopped: the asker learns at the end of its ctx whom it has asked, and
+// no question is left.
+func TestF110_HolderIsStopped(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a", echo), c.lock("b")
+		h := mustLock(c.t, a)
+		mustAsk(c.t, b, "before")
+		later(time.Second)
+		hole := c.srv.Faults().Blackhole(session(a.m))
+		start := time.Now()
+		c.asking(b, "?", time.Second).wantNoAnswer(c.t, true, "a@")
+		if d := time.Since(start); d != time.Second {
+			c.t.Errorf("it took %v", d)
+		}
+		later(0)
+		c.wantNoLetters(a.m)
+		err := <-c.revoking(b, "", time.Second)
+		wantErr(c.t, "revoke", err, ErrNoAnswer)
+		wantErr(c.t, "revoke", err, context.DeadlineExceeded)
+		c.wantNoLetters(a.m)
+		hole.Remove()
+		later(time.Second)
+		c.held(h)
+		c.wantNotRevoked(h)
+		c.unlock(h)
+	})
+}
+
+// The holder's function takes its time, as a stopped one would; it is told when the
+// asker has given up.
+func TestF110_SlowHolder(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		var told error
+		a := c.lock("a", func(cfg *Config) {
+			cfg.OnAsk = func(ctx context.Context, _ Question) ([]byte, error) {
+				<-ctx.Done()
+				told = ctx.Err()
+				return nil, told
+			}
+		})
+		b := c.lock("b")
+		h := mustLock(c.t, a)
+		c.asking(b, "?", 2*time.Second).wantNoAnswer(c.t, true, "a@")
+		later(0)
+		if told == nil {
+			c.t.Error("the function was not told")
+		}
+		c.wantNoLetters(a.m)
+		c.unlock(h)
+	})
+}
+
+// The holder goes before it has answered: the asker learns it at once.
+func TestF111_HolderIsGone(t *testing.T) {
+	each(t, map[string]func(c *cluster, a *Lock, h Hold){
+		"it releases the lock": func(_ *cluster, _ *Lock, h Hold) { h.Release() },
+		"its session ends":     func(c *cluster, a *Lock, _ Hold) { c.srv.ExpireSession(session(a.m)) },
+		"its node is deleted":  func(c *cluster, _ *Lock, h Hold) { c.remove(h.round.io().tenure.grant.Path) },
+		"it is closed":         func(_ *cluster, a *Lock, _ Hold) { _ = a.m.Close() },
+	}, func(c *cluster, goes func(*cluster, *Lock, Hold)) {
+		a := c.lock("a", func(cfg *Config) {
+			cfg.OnAsk = func(ctx context.Context, _ Question) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }
+		})
+		b := c.lock("b")
+		h := mustLock(c.t, a)
+		q := c.asking(b, "?", time.Minute)
+		later(time.Second)
+		start := time.Now()
+		goes(c, a, h)
+		q.wantNoAnswer(c.t, false, "gave the lock up before it answered")
+		if d := time.Since(start); d > 100*time.Millisecond {
+			c.t.Errorf("it took %v", d)
+		}
+		c.wantNoLetters(a.m)
+		h.Release()
+		later(time.Second)
+	})
+}
+
+// A holder that has answered and gone has answered, though both came to the asker
+// while it was cut off.
+func TestF111_GoneAfterItsAnswer(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a", echo), c.lock("b")
+		h := mustLock(c.t, a)
+		mustAsk(c.t, b, "before")
+		later(time.Second)
+		answer := c.srv.Faults().BlockRequests(session(a.m)) // until the asker watches both
+		q := c.asking(b, "?", time.Minute)
+		c.away("b", time.Second)
+		synctest.Wait()
+		answer.Remove()
+		synctest.Wait()
+		h.Release()
+		q.wantReply(c.t, "?")
+	})
+}
+
+// The asker goes, or gives up: the holder's function is told, and no question is left.
+func TestF112_AskerIsGone(t *testing.T) {
+	each(t, map[string]func(c *cluster, b *Lock){
+		"its session ends": func(c *cluster, b *Lock) { c.srv.ExpireSession(session(b.m)) },
+		"it is closed":     func(_ *cluster, b *Lock) { _ = b.m.Close() },
+	}, func(c *cluster, goes func(*cluster, *Lock)) {
+		ended := make(chan struct{}, 2)
+		a := c.lock("a", func(cfg *Config) {
+			cfg.OnAsk = func(ctx context.Context, _ Question) ([]byte, error) {
+				<-ctx.Done()
+				ended <- struct{}{}
+				return nil, ctx.Err()
+			}
+		})
+		b := c.lock("b")
+		h := mustLock(c.t, a)
+		q := c.asking(b, "?", time.Minute)
+		goes(c, b)
+		later(100 * time.Millisecond)
+		if len(ended) != 1 {
+			c.t.Error("the function was not told")
+		}
+		<-q.done
+		if q.err == nil {
+			c.t.Error("there is an answer")
+		}
+		c.held(h)
+		later(time.Minute)
+		c.wantNoLetters(a.m)
+		c.unlock(h)
+	})
+}
+
+// The asker's session ends: it asks once more in the next one.
+func TestF112_AskerInANewSession(t *testing.T) {
+	each(t, map[string]func(c *cluster, b *Lock){
+		"it is told of its nodes": func(c *cluster, b *Lock) { c.expire(b.m) },
+		"it is cut off":           func(c *cluster, _ *Lock) { c.away("b", 20*time.Second) },
+	}, func(c *cluster, ends func(*cluster, *Lock)) {
+		times := 0
+		a := c.lock("a", func(cfg *Config) {
+			cfg.OnAsk = func(ctx context.Context, q Question) ([]byte, error) {
+				if times++; times == 1 {
+					<-ctx.Done()
+				}
+				return q.Text, nil
+			}
+		})
+		b := c.lock("b")
+		h := mustLock(c.t, a)
+		q := c.asking(b, "?", time.Minute)
+		ends(c, b)
+		q.wantReply(c.t, "?")
+		if times != 2 {
+			c.t.Errorf("the function was called %d times", times)
+		}
+		c.unlock(h)
+	})
+}
+
+// Each request of either side is lost, or its answer, once: the question is answered
+// nevertheless, and nothing is left.
+func TestF113_LostAnswers(t *testing.T) {
+	faults := map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
+		"reply dropped": (*zktest.Faults).DropReply, "request dropped": (*zktest.Faults).DropRequest,
+		"reply marshalled badly": func(f *zktest.Faults, m zktest.Match) *zktest.Fault { return f.FailReply(m, -5) },
+		"reply swallowed":        (*zktest.Faults).SwallowReply,
+	}
+	ops := []zktest.Op{zktest.OpExists, zktest.OpCreate, zktest.OpCreateContainer, zktest.OpGetData, zktest.OpGetChildren2, zktest.OpSetData, zktest.OpDelete}
+	for name, fault := range faults {
+		for _, asker := range []bool{false, true} {
+			for _, op := range ops {
+				for nth := range 3 {
+					bubble(t, func(c *cluster) {
+						a, b := c.lock("a", echo), c.lock("b")
+						what := fmt.Sprintf("%s, op %v, number %d, asker: %t", name, op, nth, asker)
+						h := mustLock(c.t, a)
+						later(time.Second)
+						match := zktest.Match{Op: op, Session: session(a.m), Nth: nth + 1}
+						if asker {
+							match.Session = session(b.m)
+						}
+						f := fault(c.srv.Faults(), match)
+						q := c.asking(b, what, 30*time.Second)
+						later(20 * time.Second)
+						f.Remove()
+						q.wantReply(c.t, what)
+						c.wantNoLetters(a.m)
+						c.held(h)
+						result := c.revoking(b, what, 30*time.Second)
+						later(20 * time.Second)
+						if r := c.wantRevoked(h); r.Reason != what {
+							c.t.Errorf("%s: the reason is %q", what, r.Reason)
+						}
+						c.unlock(h)
+						wantErr(c.t, what, <-result, nil)
+						c.wantNoLetters(a.m)
+					})
+				}
+			}
+		}
+	}
+}
+
+// The connection is cut at any moment of a question, on either side.
+func TestF113_ConnectionCut(t *testing.T) {
+	for _, who := range []string{"a", "b"} {
+		for cut := range 20 {
+			bubble(t, func(c *cluster) {
+				a, b := c.lock("a", echo), c.lock("b")
+				h := mustLock(c.t, a)
+				later(time.Second)
+				block := c.srv.Faults().BlockRequests(c.ids[who]())
+				q := c.asking(b, "?", time.Minute)
+				for range cut {
+					block.Let(1)
+					synctest.Wait()
+				}
+				c.away(who, time.Second)
+				block.Remove()
+				q.wantReply(c.t, "?")
+				later(2 * time.Second) // an asker that is cut off takes its question back later
+				c.wantNoLetters(a.m)
+				c.unlock(h)
+			})
+		}
+	}
+}
+
+// An administrator deletes the mailbox, with the question in it: it is put again, into
+// a new one.
+func TestF114_MailboxIsDeleted(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		times := 0
+		a := c.lock("a", func(cfg *Config) {
+			cfg.OnAsk = func(ctx context.Context, q Question) ([]byte, error) {
+				if times++; times == 1 {
+					<-ctx.Done()
+				}
+				return q.Text, nil
+			}
+		})
+		b := c.lock("b")
+		h := mustLock(c.t, a)
+		q := c.asking(b, "?", time.Minute)
+		for _, name := range c.srv.Children(boxOf(a.m)) {
+			c.remove(boxOf(a.m) + "/" + name)
+		}
+		c.remove(boxOf(a.m))
+		q.wantReply(c.t, "?")
+		if times != 2 {
+			c.t.Errorf("the function was called %d times", times)
+		}
+		// Without a question in it.
+		c.wantNoLetters(a.m)
+		c.remove(boxOf(a.m))
+		c.remove("/holdfast/_asks_")
+		c.asking(b, "once more", time.Minute).wantReply(c.t, "once more")
+		c.unlock(h)
+	})
+}
+
+// A question that is too large is refused before anything is sent; so is a reply, and
+// the asker learns it.
+func TestF115_TooLarge(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.lock("a", func(cfg *Config) {
+			cfg.OnAsk = func(context.Context, Question) ([]byte, error) { return make([]byte, maxLetter+1), nil }
+		})
+		b := c.lock("b")
+		h := mustLock(c.t, a)
+		c.takeCounts()
+		_, err := b.Ask(c.t.Context(), make([]byte, maxLetter+1))
+		wantErr(c.t, "ask", err, ErrTooLarge)
+		wantErr(c.t, "revoke", b.Revoke(c.t.Context(), strings.Repeat("x", maxLetter+1)), ErrTooLarge)
+		if n := c.takeCounts(); len(n) != 0 {
+			c.t.Errorf("requests: %v", n)
+		}
+		if got := mustAsk(c.t, b, "?"); len(got.Reply) != 0 || !strings.Contains(got.Err, "65537 bytes") {
+			c.t.Errorf("the answer is %q, %q", got.Reply, got.Err)
+		}
+		c.unlock(h)
+	})
+}
+
+// Hundreds of questions at a time are answered, at most 16 at once, and the holder
+// keeps the others in ZooKeeper.
+func TestF116_HundredsAtOnce(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		const askers, questions = 5, 100
+		inside, most := 0, 0
+		gate := make(chan struct{}, 1)
+		gate <- struct{}{}
+		change := func(n int) {
+			<-gate
+			inside += n
+			most = max(most, inside)
+			gate <- struct{}{}
+		}
+		a := c.lock("a", func(cfg *Config) {
+			cfg.OnAsk = func(_ context.Context, q Question) ([]byte, error) {
+				change(1)
+				time.Sleep(10 * time.Millisecond)
+				change(-1)
+				return q.Text, nil
+			}
+		})
+		h := mustLock(c.t, a)
+		var all []*askedCall
+		for i := range askers {
+			b := c.lock(fmt.Sprint("asker", i))
+			for range questions {
+				all = append(all, c.asking(b, fmt.Sprint("question ", len(all)), time.Minute))
+			}
+		}
+		for i, q := range all {
+			q.wantReply(c.t, fmt.Sprint("question ", i))
+		}
+		if most > maxAsked {
+			c.t.Errorf("%d at once, want at most %d", most, maxAsked)
+		}
+		c.wantNoLetters(a.m)
+		c.unlock(h)
+	})
+}
+
+// Askers that leave their questions where they are do not keep the holder from the
+// next ones.
+func TestF116_QuestionsThatStay(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a", echo), c.lock("b")
+		h := mustLock(c.t, a)
+		mustAsk(c.t, b, "first")
+		text := []byte(`{"kind":"ask","node":"` + grantOf(c.t, h).Path + `","text":"AAAA"}`)
+		var paths []string
+		for i := range 3 * maxAsked {
+			paths = append(paths, fmt.Sprintf("%s/%d", boxOf(a.m), i))
+			wantErr(c.t, "create", c.srv.CreateEphemeral(session(b.m), paths[i], text), nil)
+		}
+		later(time.Second)
+		for _, path := range paths {
+			if _, stat, _ := c.srv.Get(path); stat.Version != 1 {
+				c.t.Errorf("%s has version %d", path, stat.Version)
+			}
+		}
+		c.unlock(h)
+	})
+}
+
+// The holder's version of this package looks after no mailbox: the asker learns it at
+// once, and nothing is created.
+func TestF117_OldVersion(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		b := c.lock("b")
+		c.crowd().node("_c_00112233445566770000000000000001-lock-0000000000",
+			[]byte(`{"host":"h","pid":7,"label":"old","kind":"exclusive","since":"2026-01-02T15:04:05Z"}`)...)
+		start := time.Now()
+		c.asking(b, "?", time.Minute).wantNoAnswer(c.t, false, "old@h, pid 7")
+		wantErr(c.t, "revoke", <-c.revoking(b, "", time.Minute), ErrNoAnswer)
+		if d := time.Since(start); d != 0 {
+			c.t.Errorf("it took %v", d)
+		}
+		if c.srv.Exists("/holdfast/_asks_") {
+			c.t.Error("a mailbox was made")
+		}
+	})
+}
+
+// The holder uses another client: the asker learns it at once, and what the node says
+// is quoted and cut.
+func TestF118_ForeignHolder(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		b := c.lock("b")
+		c.crowd().node("_c_0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f-lock-0000000000", []byte("10.0.0.1\n"+strings.Repeat("x", 1000))...)
+		q := c.asking(b, "?", time.Minute)
+		q.wantNoAnswer(c.t, false, `"10.0.0.1\nxxx`)
+		if n := len(q.err.Error()); n > 600 {
+			c.t.Errorf("the error has %d bytes", n)
+		}
+	})
+}
+
+// The asker may not create nodes: it learns that at once, and what to do.
+func TestF119_NoRightToCreate(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a", echo), c.lock("b")
+		h := mustLock(c.t, a)
+		acl := []zkio.ACL{{Perms: zkio.PermAll &^ zkio.PermCreate, Scheme: "world", ID: "anyone"}}
+		wantErr(c.t, "create", a.m.client.Session().Create("/holdfast/_asks_", nil, acl), nil)
+		q := c.asking(b, "?", time.Minute)
+		q.wantNoAnswer(c.t, false, "give it credentials")
+		if q.err != nil {
+			wantErr(c.t, "ask", q.err, zkio.ErrNoAuth)
+		}
+		wantErr(c.t, "revoke", b.Revoke(c.t.Context(), ""), ErrNoAnswer)
+		c.unlock(h)
+	})
+}
+
+// The holder may not write the answer: it says so in its log, once, and the asker waits
+// in vain.
+func TestF119_NoRightToAnswer(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a", echo), c.lock("b")
+		h := mustLock(c.t, a)
+		c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpSetData, Session: session(a.m), Times: -1}, zktest.CodeNoAuth)
+		for range 2 {
+			c.asking(b, "?", time.Second).wantNoAnswer(c.t, true, "a@")
+		}
+		if log := c.log.with("cannot answer"); len(log) != 1 {
+			c.t.Errorf("log: %v", log)
+		}
+		c.unlock(h)
+	})
+}
+
+// The processes share an ACL that gives no right to write: questions are made so that
+// they can be answered.
+func TestF119_ACLWithoutWrite(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		with := func(cfg *Config) {
+			as(owner)(cfg)
+			cfg.ACL = []zkio.ACL{
+				{Perms: zkio.PermRead | zkio.PermCreate | zkio.PermDelete, Scheme: "digest", ID: digest(owner)},
+				{Perms: zkio.PermRead, Scheme: "world", ID: "anyone"},
+			}
+		}
+		a, b := c.lock("a", echo, with), c.lock("b", with)
+		h := mustLock(c.t, a)
+		c.asking(b, "?", time.Minute).wantReply(c.t, "?")
+		acl := b.m.lettersACL()
+		if acl[0].Perms&zkio.PermWrite == 0 || acl[1].Perms != zkio.PermRead {
+			c.t.Errorf("the ACL of questions is %v", acl)
+		}
+		c.unlock(h)
+	})
+}
+
+// The holder's session ends, and it queues again in the next one: it hears questions
+// there, too.
+func TestF112_HolderInANewSession(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a", echo), c.lock("b")
+		for i := range 2 {
+			h := mustLock(c.t, a)
+			if i == 0 {
+				c.expire(a.m) // before any process has asked
+				h.Release()
+				h = mustLock(c.t, a)
+			}
+			c.asking(b, "?", time.Minute).wantReply(c.t, "?")
+			c.expire(a.m) // with a mailbox
+			h.Release()
+		}
+	})
+}

@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// An inquiry is a question to the holder of a lock, from the asker's side: see
+// mailbox for the other. It puts an ephemeral node with the question into the
+// holder's mailbox, and watches that node, for the answer, and the holder's.
+//
+// A question about who is to answer is decided anew in each session: the node goes
+// with the session that made it. A revocation is for the one contender that was in
+// the way when it began.
+type inquiry struct {
+	lock   *Lock
+	ctx    context.Context // the asker's
+	runner runner
+	kind   string // askKind or revokeKind
+	text   []byte
+	until  time.Time // when the asker gives up; zero: never
+	target string    // of a revocation: the path of the contender's node
+
+	result  futures.Promise[Answer]
+	gaveUp  atomic.Bool               // the asker waits no longer
+	asked   atomic.Pointer[Contender] // the contender to which the question is put
+	told    atomic.Pointer[Answer]    // what a revoked contender has answered
+	hinders atomic.Pointer[error]     // why the last try failed; nil if it did not
+	timer   atomic.Bool               // a delayed wake is on its way
+
+	// The news, written by the dispatcher.
+	watched  atomic.Pointer[string] // the path of the contender's node
+	gone     atomic.Bool            // the contender's node was deleted
+	moved    atomic.Bool            // something else happened to it
+	answered atomic.Bool            // something happened to the question's node
+
+	// Used by steps only.
+	session  *zkio.Session // in which the rest is known
+	to       *Contender    // the contender, and its node is watched
+	path     string        // the question's node, which may be there; "" if it is not
+	posted   bool          // it is there
+	armed    bool          // it is watched
+	synced   *zkio.Session // in which the server has caught up since the question was begun
+	attempts int           // failed tries in a row
+	again    int           // how often it was put again because its node was deleted
+	local    bool          // this process is to answer, on a goroutine of its own
+	done     bool          // nothing is left to do
+
+	index int // of Manager.inquiries, 1 + …; protected by Manager.mu
+}
+
+func (l *Lock) newInquiry(kind string, text []byte, target string) *inquiry {
+	return &inquiry{lock: l, kind: kind, text: text, target: target}
+}
+
+// begin begins to ask. When ctx ends, the question is taken back.
+func (q *inquiry) begin(ctx context.Context) {
+	q.ctx = ctx
+	q.until, _ = ctx.Deadline()
+	q.lock.m.addInquiry(q)
+	stop := context.AfterFunc(ctx, q.giveUp)
+	q.result.Future().OnDone(func(Answer, error) { stop() })
+	q.wake()
+}
+
+// giveUp notes that the asker waits no longer.
+func (q *inquiry) giveUp() {
+	q.gaveUp.Store(true)
+	q.wake()
+}
+
+// whom says whom the question was put to, as part of an error.
+func (q *inquiry) whom() string {
+	var b strings.Builder
+	if c := q.asked.Load(); c != nil {
+		fmt.Fprintf(&b, ": %s was asked", c)
+	}
+	if why := q.hinders.Load(); why != nil {
+		fmt.Fprintf(&b, ": %v", *why)
+	}
+	return b.String()
+}
+
+func (q *inquiry) wake() { q.runner.wake(q, zkio.Fetches) }
+
+func (q *inquiry) due() bool { return true }
+
+// urgent reports whether the next step only takes the question back.
+func (q *inquiry) urgent() bool { return q.over() }
+
+// over reports whether there is an outcome, or no asker that waits for one.
+func (q *inquiry) over() bool { return q.gaveUp.Load() || q.result.Settled() }
+
+// submit has a worker run a step. If the pool is closed, the nodes go with the session.
+func (q *inquiry) submit(queue zkio.Queue) {
+	if !q.lock.m.client.Submit(queue, q) {
+		q.fail(ErrClosed)
+		q.lock.m.removeInquiry(q)
+	}
+}
+
+// Run is called by the pool.
+func (q *inquiry) Run(s *zkio.Session) { q.runner.run(q, s) }
+
+// PathChanged is called by the dispatcher when something happened to the contender's
+// node or to the question's.
+func (q *inquiry) PathChanged(path string, ev zkio.Event) {
+	switch at := q.watched.Load(); {
+	case !strings.HasPrefix(path, q.lock.path+"/"):
+		q.answered.Store(true)
+	case at == nil || *at != path: // late news of a contender that was asked before
+	case ev == zkio.NodeDeleted:
+		q.gone.Store(true)
+	default:
+		q.moved.Store(true)
+	}
+	q.wake()
+}
+
+func (q *inquiry) settle(a Answer) { q.result.Settle(a, nil) }
+func (q *inquiry) fail(err error)  { q.result.Settle(Answer{}, err) }
+
+// noAnswer fails the inquiry with ErrNoAnswer, for a reason.
+func (q *inquiry) noAnswer(format string, args ...any) {
+	q.fail(fmt.Errorf("%w: "+format, append([]any{ErrNoAnswer}, args...)...))
+}
+
+// step does what there is to do until it has to wait.
+func (q *inquiry) step(s *zkio.Session) {
+	for more := true; more && !q.done; {
+		switch {
+		case q.session != s:
+			more = q.start(s)
+		case q.over():
+			more = q.clean(s)
+		case q.local:
+			more = false
+		case q.to == nil:
+			more = q.find(s)
+		case q.told.Load() != nil:
+			more = q.await(s)
+		case !q.posted:
+			more = q.post(s)
+		default:
+			more = q.read(s)
+		}
+	}
+}
+
+// start begins anew, in session s.
+func (q *inquiry) start(s *zkio.Session) (more bool) {
+	if q.session != nil && q.session.Err() == nil {
+		return q.later(nil) // s is over: this worker comes late
+	}
+	//holdfast:reached-if q.session != nil && !q.over(): ask: once more in a new session
+	q.unwatch()
+	q.session, q.path, q.posted = s, "", false // the node went with its session
+	return true
+}
+
+// unwatch takes the registrations back: the next step looks for the contender.
+func (q *inquiry) unwatch() {
+	client := q.lock.m.client
+	if q.to != nil {
+		client.Unwatch(q.to.Path, q)
+	}
+	if q.path != "" {
+		client.Unwatch(q.path, q)
+	}
+	q.to, q.armed = nil, false
+	q.watched.Store(nil)
+	q.gone.Store(false)
+	q.moved.Store(false)
+	q.answered.Store(false)
+}
+
+// later tries again after a while. err is why the last try failed.
+func (q *inquiry) later(err error) (more bool) {
+	if zkio.ClassOf(err) == zkio.Closed && err != nil {
+		q.fail(ErrClosed)
+	} else if err != nil {
+		q.hinders.Store(&err)
+	}
+	d := backoff(q.attempts)
+	q.attempts++
+	queue := zkio.Fetches
+	if q.over() {
+		queue = zkio.Releases
+	}
+	if !q.timer.CompareAndSwap(false, true) {
+		return false
+	}
+	if !q.lock.m.client.SubmitAfter(d, queue, task(func(*zkio.Session) { q.timer.Store(false); q.wake() })) {
+		q.fail(ErrClosed)
+		q.end()
+	}
+	return false
+}
+
+// tried decides what an error means: the inquiry fails, or tries again.
+func (q *inquiry) tried(err error) (more bool) {
+	if zkio.ClassOf(err) == zkio.Definite && !errors.Is(err, zkio.ErrNoNode) {
+		q.fail(err)
+		return true
+	}
+	return q.later(err)
+}
+
+// end notes that nothing is left to do.
+func (q *inquiry) end() {
+	q.unwatch()
+	q.done = true
+	q.lock.m.removeInquiry(q)
+}
+
+// clean takes the question back.
+func (q *inquiry) clean(s *zkio.Session) (more bool) {
+	if q.path != "" {
+		// A create whose answer was lost comes before this deletion, or never: it was
+		// sent on an earlier connection of the session.
+		err := s.Delete(q.path, -1)
+		switch class := zkio.ClassOf(err); {
+		case err == nil, class == zkio.Definite, class == zkio.Closed, class == zkio.SessionOver:
+		default:
+			//holdfast:reached ask: the question is taken back once more
+			return q.later(err)
+		}
+	}
+	q.end()
+	return false
+}
+
+// find finds the contender that is to answer, and watches its node.
+func (q *inquiry) find(s *zkio.Session) (more bool) {
+	if q.target != "" {
+		err := q.look(s, q.target)
+		switch {
+		case err == nil:
+			return true
+		case !errors.Is(err, zkio.ErrNoNode):
+			return q.tried(err)
+		case q.synced == s:
+			q.settle(Answer{}) // it has given the lock up
+			return true
+		}
+		// The server of a new session may be behind the one that has shown the node.
+		if err := s.Sync(q.target); err != nil {
+			return q.tried(err)
+		}
+		q.synced = s
+		return true
+	}
+	all, err := q.lock.list(s)
+	if err != nil {
+		return q.tried(err)
+	}
+	defer all.Free()
+	if len(all.Contenders) == 0 {
+		q.noAnswer("no process holds the lock")
+	}
+	// No contender can have come in ahead of the first that is still there: see
+	// findHolder.
+	for _, c := range all.Contenders {
+		err := q.look(s, q.lock.path+"/"+c.Name)
+		if !errors.Is(err, zkio.ErrNoNode) {
+			return err == nil || q.tried(err)
+		}
+		if c.Kind == queue.Write {
+			break // a read may stand in its place: list again
+		}
+	}
+	return true
+}
+
+// look reads the contender's node at path, and watches it. It decides whether the
+// contender can be asked.
+func (q *inquiry) look(s *zkio.Session, path string) error {
+	l := q.lock
+	entry, _ := queue.ParseName(path[strings.LastIndexByte(path, '/')+1:])
+	c := l.contender(entry)
+	q.watched.Store(&path)
+	q.gone.Store(false)
+	q.moved.Store(false)
+	l.m.client.Watch(path, q)
+	data, stat, readable, err := s.Look(path)
+	if err != nil {
+		l.m.client.Unwatch(path, q)
+		return err
+	}
+	ours := c.describe(data, stat)
+	c.Holds = true
+	q.asked.Store(&c)
+	switch {
+	case c.Own && q.kind == askKind:
+		// It has just been granted, or is about to.
+		q.local = true
+		l.m.spawn(func() {
+			a, err := l.askOwn(q.ctx, c, q.text)
+			q.result.Settle(a, err)
+			q.wake()
+		})
+	case c.Own:
+		q.revokeOwn(&c)
+	case c.asks:
+	case q.kind == revokeKind && !ours && readable && revocable(entry.Name, data):
+		if err := q.revokeCurator(s, &c, data, stat); err != nil {
+			l.m.client.Unwatch(path, q)
+			return err
+		}
+	case !readable:
+		q.noAnswer("%s holds the lock, and this process may not read its node", &c)
+	case ours:
+		q.noAnswer("%s holds the lock, and its version of Holdfast answers no questions", &c)
+	default:
+		q.noAnswer("%s holds the lock, and another client's contender answers no questions", &c)
+	}
+	q.to = &c
+	return nil
+}
+
+// post puts the question into the mailbox.
+func (q *inquiry) post(s *zkio.Session) (more bool) {
+	m := q.lock.m
+	box := m.mailboxOf(managerOf(q.to.Path))
+	if q.path == "" {
+		name := m.guid()
+		if q.kind == revokeKind {
+			name = revokePrefix + name
+		}
+		q.path = box + "/" + name
+	}
+	err := s.CreateEphemeral(q.path, q.letter(), m.lettersACL())
+	switch {
+	case err == nil:
+	case errors.Is(err, zkio.ErrNodeExists):
+		//holdfast:reached ask: the question is there, the answer to its creation was lost
+	case errors.Is(err, zkio.ErrNoNode):
+		if err := s.EnsureDir(box, m.cfg.ACL); err != nil {
+			return q.refused(err)
+		}
+		if q.again++; q.again > 3 {
+			return q.later(nil) // it is deleted as soon as it is made
+		}
+		return true
+	default:
+		return q.refused(err)
+	}
+	q.posted, q.attempts = true, 0
+	q.hinders.Store(nil)
+	return true
+}
+
+// refused is tried for an error of putting the question into the mailbox.
+func (q *inquiry) refused(err error) (more bool) {
+	if errors.Is(err, zkio.ErrNoAuth) {
+		q.noAnswer("the question to %s cannot be put into its mailbox: %w (%s)", q.to, err, q.lock.m.hint(err))
+		return true
+	}
+	return q.tried(err)
+}
+
+// letter returns what the question's node says.
+func (q *inquiry) letter() []byte {
+	said := asked{nodeData: q.lock.m.says(), Node: q.to.Path, Text: q.text}
+	said.Kind = q.kind
+	if !q.until.IsZero() {
+		said.Within = max(1, time.Until(q.until))
+	}
+	data, err := json.Marshal(said)
+	if err != nil {
+		panic("manager: a question cannot be encoded: " + err.Error())
+	}
+	return data
+}
+
+// read looks for the answer.
+func (q *inquiry) read(s *zkio.Session) (more bool) {
+	// Before the reads: what comes from now on is news.
+	gone := q.gone.Load()
+	if gone && q.kind == revokeKind {
+		return q.lost() // whatever it has answered
+	}
+	if !q.answered.Swap(false) && q.armed && !gone {
+		return q.watchHolder(s)
+	}
+	client := q.lock.m.client
+	if q.armed {
+		client.Unwatch(q.path, q) // the answer is there: the question's deletion is no news
+	} else {
+		client.Watch(q.path, q)
+	}
+	data, stat, err := s.Get(q.path)
+	switch {
+	case errors.Is(err, zkio.ErrNoNode):
+		return q.ask(gone)
+	case err == nil && stat.Version > 0:
+		return q.take(data)
+	case err == nil && gone:
+		return q.lost()
+	}
+	q.armed = err == nil && !q.armed
+	if err != nil {
+		return q.tried(err)
+	}
+	return !q.armed || q.watchHolder(s)
+}
+
+// ask puts the question again, since its node was deleted by another client.
+func (q *inquiry) ask(gone bool) (more bool) {
+	if gone {
+		return q.lost()
+	}
+	q.lock.m.client.Unwatch(q.path, q)
+	q.path, q.posted, q.armed = "", false, false
+	if q.again++; q.again > 3 {
+		return q.later(nil)
+	}
+	return true
+}
+
+// take takes the answer.
+func (q *inquiry) take(data []byte) (more bool) {
+	said, err := readAnswer(data)
+	if err != nil {
+		q.fail(err)
+		return true
+	}
+	a := said.answer(*q.to)
+	if q.kind == askKind {
+		q.settle(a)
+		return true
+	}
+	if said.Phase == "" {
+		q.noAnswer("%s says %q", q.to, cut(said.Err))
+		return true
+	}
+	q.told.Store(&a)
+	return true
+}
+
+// lost deals with a contender that has gone without an answer.
+func (q *inquiry) lost() (more bool) {
+	if q.kind == revokeKind {
+		q.settle(Answer{}) // which is what was asked for
+	} else {
+		q.noAnswer("%s gave the lock up before it answered", q.to)
+	}
+	return true
+}
+
+// watchHolder sets the watch of the contender's node again if that was used up.
+func (q *inquiry) watchHolder(s *zkio.Session) (more bool) {
+	q.attempts = 0
+	if !q.moved.Swap(false) {
+		return false
+	}
+	_, _, _, err := s.Look(q.to.Path)
+	switch {
+	case errors.Is(err, zkio.ErrNoNode):
+		q.gone.Store(true)
+		return true
+	case err != nil:
+		q.moved.Store(true)
+		return q.later(err)
+	}
+	return true
+}
+
+// await waits until a contender that was told has given the lock up.
+func (q *inquiry) await(s *zkio.Session) (more bool) {
+	if q.gone.Load() {
+		return q.lost()
+	}
+	return q.watchHolder(s)
+}
+
+// managerOf returns the id of the manager that has made the node at path: see guid.
+func managerOf(path string) string {
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	name = strings.TrimPrefix(name, "_c_")
+	return name[:min(16, len(name))]
+}
+
+// addInquiry makes the end of the session wake q.
+func (m *Manager) addInquiry(q *inquiry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.inquiries = append(m.inquiries, q)
+	q.index = len(m.inquiries)
+}
+
+// removeInquiry undoes addInquiry.
+func (m *Manager) removeInquiry(q *inquiry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if q.index == 0 {
+		return
+	}
+	end := len(m.inquiries) - 1
+	last := m.inquiries[end]
+	m.inquiries[q.index-1], last.index = last, q.index
+	m.inquiries[end], q.index = nil, 0
+	m.inquiries = m.inquiries[:end]
+}
+
+// wakeInquiries wakes all inquiries: the session is over.
+func (m *Manager) wakeInquiries() {
+	m.mu.Lock()
+	all := append([]*inquiry(nil), m.inquiries...)
+	m.mu.Unlock()
+	for _, q := range all {
+		q.wake()
+	}
+}
+
+// says returns what this manager's nodes say of it.
+func (m *Manager) says() (d nodeData) {
+	if err := json.Unmarshal(m.patterns[probeKind], &d); err != nil {
+		panic("manager: a node's data cannot be decoded: " + err.Error())
+	}
+	return d
+}
+
+// lettersACL returns the ACL of questions: Config.ACL, with the right to write the
+// answer for those that it lets queue for a lock.
+func (m *Manager) lettersACL() []zkio.ACL {
+	acl := make([]zkio.ACL, len(m.cfg.ACL))
+	for i, a := range m.cfg.ACL {
+		if a.Perms&zkio.PermCreate != 0 {
+			a.Perms |= zkio.PermWrite
+		}
+		acl[i] = a
+	}
+	return acl
+}

@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// asksSegment is the directory under the root that has the mailboxes. No lock's
+// name has it.
+const asksSegment = "_asks_"
+
+// mailboxOf returns the path of the mailbox of the manager with that id.
+func (m *Manager) mailboxOf(id string) string {
+	return strings.TrimSuffix(m.cfg.Root, "/") + "/" + asksSegment + "/" + id
+}
+
+// A mailbox is where other processes put questions to a manager: a directory under
+// the root, named after the manager. Each question is an ephemeral node of the
+// process that asks, and the answer is written into it.
+//
+// A manager that no process asks has no such directory. It watches for its creation,
+// from about its first node of each session on: one read. Its nodes say that it does,
+// by "asks" in their JSON. Once there is a directory, its children are watched.
+//
+// The mailbox's steps read the questions and hand them out. A question that calls
+// Config.OnAsk has a goroutine of its own meanwhile. At most [maxAsked] questions
+// are under way, from when they are read until their answers are written: the
+// others wait in ZooKeeper. Revocations call no user code and do not wait.
+type mailbox struct {
+	m      *Manager
+	path   string
+	runner runner
+
+	wanted atomic.Pointer[zkio.Session] // the last session in which this process has made a node
+	made   atomic.Bool                  // the directory was created
+	news   atomic.Bool                  // something else happened to it
+	busy   atomic.Int32                 // questions under way
+	told   atomic.Bool                  // that an answer was refused was logged
+	timer  atomic.Bool                  // a delayed wake is on its way
+
+	ctx  context.Context // of all calls of OnAsk; ends with Close
+	stop context.CancelCauseFunc
+
+	// Used by steps only.
+	armedIn  *zkio.Session // the session whose watches are set
+	watching bool          // the watcher is registered
+	there    bool          // the directory exists, as far as is known
+	letters  map[string]*letter
+	attempts int // failed tries in a row
+}
+
+// maxAsked is how many questions may be under way.
+const maxAsked = 16
+
+// maxLetter is the most bytes of a question, of the reason of a revocation, and of a
+// reply.
+const maxLetter = 64 << 10
+
+// A letter is a question in the mailbox. Only steps use it.
+type letter struct {
+	name    string
+	said    asked              // what it says, from when it was read until it is done
+	from    Contender          // who asks
+	cancel  context.CancelFunc // ends the call of the user's function; nil: there is none
+	tries   int                // how often it was in vain to revoke
+	done    bool               // it is under way, or answered
+	waiting bool               // it is a revocation of a lock that is about to be granted
+}
+
+// revokePrefix begins the names of revocations. Other questions have a guid only.
+const revokePrefix = "revoke-"
+
+func newMailbox(m *Manager) *mailbox {
+	b := &mailbox{m: m, path: m.mailboxOf(m.id), letters: make(map[string]*letter)}
+	b.ctx, b.stop = context.WithCancelCause(context.Background())
+	return b
+}
+
+// arm has the mailbox looked after in session s, in which this process is about to
+// make a node. It does no I/O and does not block.
+func (b *mailbox) arm(s *zkio.Session) {
+	if b.wanted.Load() != s && b.wanted.Swap(s) != s {
+		b.wake()
+	}
+}
+
+// wake has a worker look what there is to do.
+func (b *mailbox) wake() { b.runner.wake(b, zkio.Releases) }
+
+func (b *mailbox) due() bool { return true }
+
+// urgent puts the steps into the queue of releases, which is short: a revocation must
+// not wait until a process that begins with many locks has queued for all of them.
+func (b *mailbox) urgent() bool { return true }
+
+// submit has a worker run a step. If the pool is closed there is nothing to answer.
+func (b *mailbox) submit(q zkio.Queue) { b.m.client.Submit(q, b) }
+
+// Run is called by the pool.
+func (b *mailbox) Run(s *zkio.Session) { b.runner.run(b, s) }
+
+// later wakes the mailbox after d, unless such a wake is on its way.
+func (b *mailbox) later(d time.Duration) {
+	if b.timer.CompareAndSwap(false, true) {
+		b.m.client.SubmitAfter(d, zkio.Releases, task(func(*zkio.Session) {
+			b.timer.Store(false)
+			b.wake()
+		}))
+	}
+}
+
+// A task is a function as a task of the pool.
+type task func(*zkio.Session)
+
+// Run is called by the pool.
+func (f task) Run(s *zkio.Session) { f(s) }
+
+// PathChanged is called by the dispatcher when something happened to the mailbox.
+func (b *mailbox) PathChanged(_ string, ev zkio.Event) {
+	if ev == zkio.NodeCreated {
+		b.made.Store(true)
+	} else {
+		b.news.Store(true)
+	}
+	b.wake()
+}
+
+// step does what there is to do until it has to wait.
+func (b *mailbox) step(s *zkio.Session) {
+	if b.m.stage.Load() == closingDown || b.wanted.Load() == nil {
+		return
+	}
+	if err := b.look(s); err != nil {
+		if zkio.ClassOf(err) != zkio.Closed {
+			b.later(backoff(b.attempts))
+			b.attempts++
+		}
+		return
+	}
+	b.attempts = 0
+}
+
+// look lists the mailbox if that is due, and deals with the questions there.
+func (b *mailbox) look(s *zkio.Session) error {
+	if !b.watching {
+		b.watching = true
+		b.m.client.Watch(b.path, b)
+	}
+	// Before the reads: what comes from now on is news.
+	made, news := b.made.Swap(false), b.news.Swap(false)
+	b.there = b.there || made
+	if b.armedIn != s || made || news {
+		b.armedIn = nil // for the next try
+		if err := b.list(s); err != nil {
+			return err
+		}
+		b.armedIn = s
+	}
+	return b.handle(s)
+}
+
+// list finds out which questions there are, and leaves a watch for more.
+func (b *mailbox) list(s *zkio.Session) error {
+	for {
+		if !b.there {
+			_, there, err := s.Exists(b.path)
+			if err != nil {
+				return err
+			}
+			if !there {
+				b.keep(nil)
+				return nil
+			}
+			b.there = true
+		}
+		names, _, err := s.Children(b.path)
+		switch {
+		case err == nil:
+			b.keep(names)
+			return nil
+		case errors.Is(err, zkio.ErrNoAuth):
+			b.refused(err)
+			return nil
+		case !errors.Is(err, zkio.ErrNoNode):
+			return err
+		}
+		b.there = false // watch for the next one
+	}
+}
+
+// keep makes the letters those of the given names: new ones come, and those that are
+// not there any more go.
+func (b *mailbox) keep(names []string) {
+	here := make(map[string]bool, len(names))
+	for _, name := range names {
+		here[name] = true
+		if b.letters[name] == nil {
+			b.letters[name] = &letter{name: name}
+		}
+	}
+	for name, l := range b.letters {
+		if !here[name] {
+			if l.cancel != nil {
+				l.cancel()
+			}
+			delete(b.letters, name)
+		}
+	}
+}
+
+// handle reads the letters that may be read now, and deals with them.
+func (b *mailbox) handle(s *zkio.Session) error {
+	for _, l := range b.pick(func(l *letter) bool { return l.waiting }) {
+		b.revoke(l)
+	}
+	for {
+		unread := b.pick(func(l *letter) bool { return !l.done && !l.waiting && l.revokes() })
+		questions := b.pick(func(l *letter) bool { return !l.done && !l.revokes() })
+		free := max(0, maxAsked-int(b.busy.Load()))
+		unread = append(unread[:min(len(unread), maxAsked)], questions[:min(len(questions), free)]...)
+		if len(unread) == 0 {
+			return nil
+		}
+		if err := b.read(s, unread); err != nil {
+			return err
+		}
+	}
+}
+
+// pick returns the letters for which ok is true, in the order of their names.
+func (b *mailbox) pick(ok func(*letter) bool) (found []*letter) {
+	for _, l := range b.letters {
+		if ok(l) {
+			found = append(found, l)
+		}
+	}
+	slices.SortFunc(found, func(a, b *letter) int { return strings.Compare(a.name, b.name) })
+	return found
+}
+
+// revokes reports whether the letter's name is that of a revocation.
+func (l *letter) revokes() bool { return strings.HasPrefix(l.name, revokePrefix) }
+
+// read reads the letters, in one packet, and deals with them.
+func (b *mailbox) read(s *zkio.Session, letters []*letter) error {
+	reads := make([]*zkio.Read, len(letters))
+	for i, l := range letters {
+		reads[i] = &zkio.Read{Path: b.path + "/" + l.name, What: zkio.ReadData}
+	}
+	s.Read(reads...)
+	var failed error
+	for i, l := range letters {
+		switch err := reads[i].Err; {
+		case err == nil:
+			b.open(l, reads[i])
+		case zkio.ClassOf(err) == zkio.Definite: // it is gone, or may not be read
+			l.done = true
+		default:
+			failed = err // only now that it is read has it been seen
+		}
+	}
+	return failed
+}
+
+// open deals with a letter that was read.
+func (b *mailbox) open(l *letter, read *zkio.Read) {
+	if read.Stat.Version > 0 {
+		l.done = true // it was answered: in an earlier session, or by a stranger
+		return
+	}
+	l.from = Contender{Path: b.path + "/" + l.name}
+	l.from.describe(read.Data, read.Stat)
+	l.from.Token = 0 // it is not a contender's node
+	if !l.revokes() {
+		b.busy.Add(1) // the writing of the answer takes it back
+	}
+	err := json.Unmarshal(read.Data, &l.said)
+	switch {
+	case err == nil && l.said.Kind == revokeKind && l.revokes():
+		b.revoke(l)
+	case err == nil && l.said.Kind == askKind && !l.revokes():
+		b.ask(l)
+	default:
+		b.answer(l, answered{Err: "the question is not understood"})
+	}
+}
+
+// ask answers a question, by the user's function if there is one.
+func (b *mailbox) ask(l *letter) {
+	g := b.m.grantAt(l.said.Node)
+	if g.round == nil || len(l.said.Text) == 0 || b.m.cfg.OnAsk == nil {
+		b.answer(l, b.m.answerOf(g, &l.said))
+		return
+	}
+	within := l.said.Within
+	if within <= 0 {
+		within = math.MaxInt64 // no bound
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, within)
+	name, node := l.name, l.said.Node
+	q := Question{Lock: g.lock, Grant: g.grant, From: l.from, Text: l.said.Text}
+	l.done, l.cancel, l.said = true, cancel, asked{}
+	b.m.spawn(func() {
+		defer cancel()
+		reply, err := b.call(ctx, q)
+		if ctx.Err() != nil {
+			b.freed() // no asker waits for the answer, or Close has begun
+			return
+		}
+		a := b.m.report(b.m.grantAt(node), node)
+		a.Reply, a.Err = reply, err
+		b.write(name, a)
+	})
+}
+
+// answerOf answers a question that needs no call of the user's function, or cannot
+// have one.
+func (m *Manager) answerOf(g ownGrant, said *asked) answered {
+	a := m.report(g, said.Node)
+	switch {
+	case len(said.Text) == 0: // it asks for the state only
+	case g.round == nil && a.Phase == state.Fetching.String():
+		a.Err = "the process does not know yet that it holds the lock"
+	case g.round == nil:
+		a.Err = "the process does not hold the lock any more"
+	case m.cfg.OnAsk == nil:
+		a.Err = "the process takes no questions: its Config.OnAsk is not set"
+	}
+	return a
+}
+
+// call calls Config.OnAsk and returns what it has returned: a reply, or an error's
+// text.
+func (b *mailbox) call(ctx context.Context, q Question) (reply []byte, failed string) {
+	defer func() {
+		if p := recover(); p != nil {
+			reply, failed = nil, cut(fmt.Sprintf("Config.OnAsk panicked: %v", p))
+			b.m.cfg.Logger.Error("holdfast: Config.OnAsk panicked", "lock", q.Lock.Name(), "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	reply, err := b.m.cfg.OnAsk(ctx, q)
+	switch {
+	case err != nil:
+		text := cmp.Or(err.Error(), "an error without a text")
+		return nil, text[:min(len(text), maxLetter)]
+	case len(reply) > maxLetter:
+		return nil, fmt.Sprintf("the reply has %d bytes, at most %d are allowed", len(reply), maxLetter)
+	}
+	return reply, ""
+}
+
+// revoke revokes the lock that a letter is about. If the process does not know yet
+// that it holds it, the letter waits: the asker has seen that it does.
+func (b *mailbox) revoke(l *letter) {
+	l.waiting = false
+	g := b.m.grantAt(l.said.Node)
+	a := b.m.report(g, l.said.Node)
+	switch {
+	case g.round != nil:
+		r := Revocation{From: l.from, Reason: string(l.said.Text)}
+		if l.said.Within > 0 {
+			r.Until = time.Now().Add(l.said.Within)
+		}
+		g.round.io().revoke(r)
+		a = b.m.report(g, l.said.Node)
+	case a.Phase == state.Fetching.String() && len(b.pick(func(l *letter) bool { return l.waiting })) < maxAsked:
+		//holdfast:reached mailbox: a revocation waits for the grant
+		l.waiting = true
+		b.later(backoff(l.tries))
+		l.tries++
+		return
+	default:
+		a.Err = "the process does not hold the lock any more"
+	}
+	b.answer(l, a)
+}
+
+// answer answers a letter.
+func (b *mailbox) answer(l *letter, a answered) {
+	l.done, l.said = true, asked{}
+	b.write(l.name, a)
+}
+
+// write writes the answer to the letter called name.
+func (b *mailbox) write(name string, a answered) {
+	data, err := json.Marshal(a)
+	if err != nil {
+		panic("manager: an answer cannot be encoded: " + err.Error())
+	}
+	w := &answerWrite{box: b, path: b.path + "/" + name, data: data, counted: !strings.HasPrefix(name, revokePrefix)}
+	if !b.m.client.Submit(zkio.Releases, w) {
+		w.end()
+	}
+}
+
+// refused logs, once, that an answer cannot be given. The asker learns only that there
+// is none.
+func (b *mailbox) refused(err error) {
+	if b.told.CompareAndSwap(false, true) {
+		b.m.cfg.Logger.Warn("holdfast: cannot answer other processes' questions; further cases are not logged", "cause", err)
+	}
+}
+
+// An answerWrite is the writing of an answer, as a task of the pool.
+type answerWrite struct {
+	box      *mailbox
+	path     string
+	data     []byte
+	counted  bool // it is one of the mailbox's busy
+	attempts int  // used by the present worker only
+}
+
+// Run is called by the pool. It writes once: a repeated request finds another version.
+func (w *answerWrite) Run(s *zkio.Session) {
+	_, err := s.Set(w.path, w.data, 0)
+	switch {
+	case err == nil, errors.Is(err, zkio.ErrNoNode), errors.Is(err, zkio.ErrBadVersion):
+	case zkio.ClassOf(err) == zkio.Definite:
+		w.box.refused(err)
+	case zkio.ClassOf(err) != zkio.Closed:
+		wait := backoff(w.attempts)
+		w.attempts++
+		//holdfast:reached mailbox: an answer is written again
+		if w.box.m.client.SubmitAfter(wait, zkio.Releases, w) {
+			return
+		}
+	}
+	w.end()
+}
+
+func (w *answerWrite) end() {
+	if w.counted {
+		w.box.freed()
+	}
+}
+
+// freed notes that a question is no longer under way.
+func (b *mailbox) freed() {
+	b.busy.Add(-1)
+	b.wake() // others may wait for their turn
+}
+
+// An ownGrant is a round of this process that holds a lock.
+type ownGrant struct {
+	lock  *Lock  // nil: the process has no such lock
+	round *round // nil: it is not held by the node in question
+	grant Grant
+}
+
+// grantAt returns the lock that the node at path queues for, and the round that holds
+// it by that node.
+func (m *Manager) grantAt(path string) (g ownGrant) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return g
+	}
+	c, ok := queue.ParseName(path[i+1:])
+	if !ok {
+		return g
+	}
+	m.mu.Lock()
+	open := m.locks[path[:i]].locks()
+	m.mu.Unlock()
+	switch {
+	case open.lock != nil && c.Kind == queue.Exclusive:
+		g.lock = open.lock
+	case open.rw != nil && c.Kind == queue.Read:
+		g.lock = open.rw.reader
+	case open.rw != nil && c.Kind == queue.Write:
+		g.lock = open.rw.writer
+	default:
+		return g
+	}
+	r := g.lock.cur.Load()
+	if r.word.Load().Phase() != state.Retained {
+		return g
+	}
+	if n := r.io().tenure; n.grant.Path == path && n.lease.InForce() {
+		g.round, g.grant = r, n.grant
+	}
+	return g
+}
+
+// report says how the lock stands in this process.
+func (m *Manager) report(g ownGrant, path string) (a answered) {
+	a.Phase = state.Free.String()
+	if g.lock == nil {
+		return a
+	}
+	r := g.round
+	if r == nil {
+		r = g.lock.cur.Load()
+	}
+	w := r.word.Load()
+	a.Phase = w.Phase().String()
+	switch w.Phase() {
+	case state.Fetching:
+		a.Waiting = w.Holders()
+		return a
+	case state.Retained:
+		t := r.io()
+		if t.tenure.grant.Path != path {
+			return a
+		}
+		a.Holders, a.Held = w.Holders(), time.Duration(m.now()-t.tenure.since)
+		a.Yielding = r.flags.Load().Has(state.GateClosed)
+		_, a.Revoked = t.revocation()
+	}
+	if next := r.next.Load(); next != nil && next != passed {
+		if w := next.word.Load(); w.Phase() == state.Fetching {
+			a.Waiting = w.Holders()
+		}
+	}
+	return a
+}
