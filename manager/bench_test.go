@@ -27,7 +27,7 @@ func retained(tb testing.TB) *Lock {
 	r := l.cur.Load()
 	r.word.Apply(func(w state.Word) (state.Word, state.Effect) { return state.Pack(state.Retained, 1), state.Granted })
 	r.io().tenure = &tenure{}
-	r.io().tenure.asked.Store(true)
+	r.io().events.Raise(state.FirstLookAsked)
 	r.io().settleGrant()
 	return l
 }

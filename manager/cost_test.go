@@ -81,9 +81,9 @@ func BenchmarkIdleLock(b *testing.B) {
 // maxBytes is the most memory that one more lock may cost a process, by what the
 // process does with it.
 var maxBytes = map[string]int{
-	"at rest": 1020, // it holds the lock, and nothing else has happened
-	"held":    1220, // it was entered, so it has a home, and has looked who waits for it
-	"queued":  1290, // it waits for another process
+	"at rest": 900,  // it holds the lock, and nothing else has happened
+	"held":    1090, // it was entered, so it has a home, and has looked who waits for it
+	"queued":  1085, // it waits for another process
 }
 
 // A busy lock is small. What it costs is measured in a process of its own, as the

@@ -41,9 +41,9 @@ func (t *roundIO) adopt(s *zkio.Session) {
 	t.seenAt = h.seenAt
 	switch {
 	case h.alone:
-		t.follow(plan{Prospect: queue.Prospect{Complete: true}, conn: s.OrderedConnection()}, queue.Contender{})
+		t.follow(queue.Prospect{Complete: true}, s.OrderedConnection(), queue.Contender{})
 	case h.listed != nil:
-		t.listed = h.listed
+		t.meet().listed = h.listed
 	case h.tail != nil:
 		own, _ := queue.ParseName(t.node.Name())
 		if p, ok := h.tail.Prospect(own); ok {
@@ -52,7 +52,7 @@ func (t *roundIO) adopt(s *zkio.Session) {
 			if p.Complete && l.kind == queue.Exclusive {
 				first = p.Known[0]
 			}
-			t.follow(plan{Prospect: p, conn: s.OrderedConnection()}, first)
+			t.follow(p, s.OrderedConnection(), first)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func (t *roundIO) release(s *zkio.Session) {
 		t.node = nil
 	}
 	m.deactivate(t)
-	t.round.finish(t.handOn)
+	t.round.finish(t.near().handOn)
 	t.released.Settle(struct{}{}, err)
 }
 
@@ -124,13 +124,14 @@ func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, erro
 		return t.node.Remove(s)
 	}
 	n := t.round.next.Load().io().newNode()
-	along := t.round.lock.listAlong(s, t.tail)
+	tail := t.near().tail
+	along := t.round.lock.listAlong(s, tail)
 	children, err := n.Replace(s, t.node, along.reads()...)
 	switch class := zkio.ClassOf(err); {
 	case err == nil:
 		//holdfast:reached hand-over: left and queued again in one request
 		now := t.round.lock.m.now()
-		t.handOn = &handed{node: n, seenAt: now, alone: children == 1, listed: along.listed(now), tail: t.tail}
+		t.meet().handOn = &handed{node: n, seenAt: now, alone: children == 1, listed: along.listed(now), tail: tail}
 		t.round.lock.counted(children)
 		return zkio.RemovedByUs, nil
 	case class == zkio.NotSent || class == zkio.Definite:
@@ -139,7 +140,7 @@ func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, erro
 		// Remove finds out what became of our node, and the next round what became
 		// of its own.
 		//holdfast:reached hand-over: left and queued again, perhaps: the answer is lost
-		t.handOn = &handed{node: n}
+		t.meet().handOn = &handed{node: n}
 	}
 	return t.node.Remove(s)
 }

@@ -436,8 +436,8 @@ func TestTwoHandlesReleasedAtOnce(t *testing.T) {
 	for range 50000 {
 		r := &round{lock: l}
 		r.word.Apply(func(state.Word) (state.Word, state.Effect) { return state.Pack(state.Retained, 1), state.Granted })
-		r.io().tenure = &tenure{lease: l.m.client.Session().Lease(), io: r.io()}
-		r.io().tenure.asked.Store(true)
+		r.io().tenure = &tenure{lease: l.m.client.Session().Lease()}
+		r.io().events.Raise(state.FirstLookAsked)
 		h := newHold(r)
 		nested, err := h.reenter("reenter")
 		if err != nil {

@@ -81,7 +81,9 @@ func (t *roundIO) createNode(s *zkio.Session) (more bool) {
 		if children == 1 {
 			return t.grant(s)
 		}
-		t.listed = along.listed(t.seenAt)
+		if shown := along.listed(t.seenAt); shown != nil {
+			t.meet().listed = shown
+		}
 		return true
 	}
 	err := t.node.Create(s)
@@ -194,15 +196,15 @@ func (t *roundIO) enterBeside(s *zkio.Session, w Grant) (more bool) {
 		t.round.fail(t.error("acquire", fmt.Errorf("%w: no read lock can be had beside the write lock %s", ErrSequenceExhausted, w.Path)))
 		return true
 	}
-	if t.downgrade == nil {
-		t.downgrade = new(downgradeState)
+	if t.near().downgrade == nil {
+		t.meet().downgrade = new(downgradeState)
 	}
-	t.downgrade.writer = w
+	t.neighbours.downgrade.writer = w
 	err := t.node.CreateAtSequence(s, w.Path)
 	switch {
 	case errors.Is(err, zkio.ErrNoNode):
 		//holdfast:reached downgrade: the write is gone, queues
-		t.downgrade.gone = w.Path
+		t.neighbours.downgrade.gone = w.Path
 		return true
 	case err != nil:
 		return t.failed(err)
@@ -235,7 +237,10 @@ func (t *roundIO) requeue(s *zkio.Session) (more bool) {
 func (t *roundIO) nodeGone() {
 	t.unwatchAhead()
 	t.clearPosition()
-	t.node, t.tail, t.listed = nil, nil, nil
+	t.node = nil
+	if t.neighbours != nil {
+		t.neighbours.tail, t.neighbours.listed = nil, nil
+	}
 	t.leaving, t.watched, t.touched = false, false, false
 	t.events.Take(state.OwnTouched | state.OwnDue)
 }

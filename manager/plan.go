@@ -5,14 +5,24 @@ package manager
 import "github.com/holdfast-go/holdfast/manager/internal/queue"
 
 // A plan is what a waiter knows about the contenders ahead, and so what it does
-// next. It never changes: when the waiter learns more it makes a new plan.
+// next. It never changes: when the waiter learns more it makes a new plan. There is
+// one for each lock that the process waits for, so it is small: a prospect without
+// the names.
 type plan struct {
-	queue.Prospect
+	ahead    int32 // how many contenders ahead exclude the waiter
+	watched  int8  // how many of them it watches
+	first    int8  // which of those has its turn, from 1 up; 0: none of them, or not known
+	complete bool  // when those it watches are gone, nothing is ahead; else the queue must be listed when one of them goes
 
 	// conn is the connection on which the prospect was found out; 0 if events of an
 	// earlier one were still to be delivered then. Deletions are reported in order only while it lasts: after a reconnect the
 	// server reports those that happened meanwhile in any order.
 	conn uint64
+}
+
+// planOf returns the plan that follows from p, which was found out on conn.
+func planOf(p queue.Prospect, conn uint64) plan {
+	return plan{ahead: p.Ahead, watched: int8(len(p.Known)), complete: p.Complete, conn: conn}
 }
 
 // ownNode is what a waiter knows about its own node, which an administrator may
@@ -26,7 +36,7 @@ type ownNode struct {
 
 // news is what the watches of a plan have reported so far.
 type news struct {
-	gone    int  // how many of the known contenders were deleted
+	gone    int8 // how many of the watched contenders were deleted
 	changed bool // something else happened to one, which used up its watch
 }
 
@@ -66,7 +76,7 @@ const (
 	doPark      action = iota // wait for news: a watch will tell
 	doLookAtOwn               // read the own node, which also leaves a watch
 	doList                    // list the queue
-	doWatch                   // watch the known contenders
+	doWatch                   // set the watches
 	doEnter                   // take the lock: nothing is ahead
 )
 
@@ -86,13 +96,13 @@ func decide(p *plan, armed bool, n news, own ownNode, conn uint64) action {
 		return doLookAtOwn
 	case p == nil || n.changed:
 		return doList
-	case n.gone > 0 && !p.Complete:
+	case n.gone > 0 && !p.complete:
 		return doList
-	case n.gone < len(p.Known) && !armed:
+	case n.gone < p.watched && !armed:
 		return doWatch
-	case n.gone < len(p.Known):
+	case n.gone < p.watched:
 		return doPark
-	case p.Complete && p.conn == conn && conn != 0 && own.seen:
+	case p.complete && p.conn == conn && conn != 0 && own.seen:
 		return doEnter
 	}
 	return doList

@@ -13,15 +13,15 @@ import (
 
 // What a waiter does next, for each kind of situation.
 func TestDecide(t *testing.T) {
-	c := func(seq int64) queue.Contender { return queue.Contender{Seq: seq} }
 	var (
 		unknown *plan
-		alone   = &plan{queue.Prospect{Complete: true}, 1}
-		last    = &plan{queue.Prospect{Ahead: 1, Known: []queue.Contender{c(1)}, Complete: true}, 1}
-		two     = &plan{queue.Prospect{Ahead: 2, Known: []queue.Contender{c(1), c(2)}, Complete: true}, 1}
-		many    = &plan{queue.Prospect{Ahead: 9, Known: []queue.Contender{c(8), c(9)}}, 1}
-		unclear = &plan{queue.Prospect{Ahead: 1, Known: []queue.Contender{c(1)}}, 1}
-		early   = &plan{queue.Prospect{Ahead: 1, Known: []queue.Contender{c(1)}, Complete: true}, 0}
+		alone   = &plan{complete: true, conn: 1}
+		last    = &plan{ahead: 1, watched: 1, complete: true, conn: 1}
+		two     = &plan{ahead: 2, watched: 2, complete: true, conn: 1}
+		many    = &plan{ahead: 9, watched: 2, conn: 1}
+		unclear = &plan{ahead: 1, watched: 1, conn: 1}
+		early   = &plan{ahead: 1, watched: 1, complete: true}
+		blind   = &plan{ahead: 1, conn: 1}
 
 		told    = ownNode{watched: true, seen: true}
 		recent  = ownNode{seen: true}
@@ -63,6 +63,7 @@ func TestDecide(t *testing.T) {
 		{"one of many went", many, true, gone, told, 1, doList},
 		{"the two nearest of many went", many, true, both, told, 1, doList},
 		{"the only one went, and may come back", unclear, true, gone, told, 1, doList},
+		{"one is ahead, and is not watched", blind, true, none, told, 1, doList},
 		{"the one ahead was written to", last, true, changed, told, 1, doList},
 		{"our node's watch fired", last, true, none, touched, 1, doLookAtOwn},
 		{"our node's watch fired, and the one ahead went", last, true, gone, touched, 1, doLookAtOwn},
@@ -241,11 +242,12 @@ func (s *situation) fire(i int, changed bool) {
 
 // planned is p as a planState.
 func (s *situation) planned(p queue.Prospect, conn uint8) planState {
-	plan := planState{n: uint8(len(p.Known)), ahead: int8(p.Ahead), complete: p.Complete, conn: conn, exists: true}
+	plan := planOf(p, uint64(conn))
+	state := planState{n: uint8(plan.watched), ahead: int8(plan.ahead), complete: plan.complete, conn: conn, exists: true}
 	for i, c := range p.Known {
-		plan.known[i] = int8(s.index(c.Name) + 1)
+		state.known[i] = int8(s.index(c.Name) + 1)
 	}
-	return plan
+	return state
 }
 
 // follow makes p the waiter's plan. It takes over the watches that are set still.
@@ -267,15 +269,12 @@ func (p planState) prospect(s *situation) (_ *plan, armed bool, n news) {
 	if !p.exists {
 		return nil, false, n
 	}
-	q := queue.Prospect{Ahead: int32(p.ahead), Complete: p.complete}
 	var all []heard
 	for _, i := range p.known[:p.n] {
-		node := s.ahead[i-1]
-		q.Known = append(q.Known, queue.Contender{Name: node.name(int(i - 1)), Kind: node.kind, GUID: node.guid, Seq: int64(node.seq)})
 		all = append(all, s.heard[i-1])
 	}
 	n, armed = newsOf(all)
-	return &plan{q, uint64(p.conn)}, armed, n
+	return &plan{ahead: int32(p.ahead), watched: int8(p.n), complete: p.complete, conn: uint64(p.conn)}, armed, n
 }
 
 // names returns what a list of the directory shows.

@@ -7,6 +7,7 @@ import (
 	"unique"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 )
 
 // position is where a round stands in the queue, behind at least one contender. There
@@ -22,8 +23,6 @@ type position struct {
 type said struct {
 	by         unique.Handle[author] // its zero value: it says nothing, or is not readable
 	since      int64                 // in nanoseconds since 1970; 0: not known
-	sequence   int64
-	kind       Kind
 	persistent bool
 }
 
@@ -37,7 +36,7 @@ type author struct {
 
 // sayingOf returns what c says.
 func sayingOf(c *Contender) said {
-	s := said{sequence: c.Sequence, kind: c.Kind, persistent: c.Persistent}
+	s := said{persistent: c.Persistent}
 	if by := (author{c.Host, c.Label, c.Endpoint, c.PID, c.Identity}); by != (author{}) {
 		s.by = unique.Make(by)
 	}
@@ -68,14 +67,16 @@ func (p *position) holder() *Contender {
 // contender returns what is known about a.
 func (a *ahead) contender() *Contender {
 	l := a.io.round.lock
-	c := &Contender{Path: a.path, Kind: a.kind, Sequence: a.sequence, Persistent: a.persistent, Own: l.m.owns(a.path[len(l.path)+1:])}
+	entry, _ := queue.ParseName(a.name())
+	c := l.contender(entry)
+	c.Persistent = a.persistent
 	if a.said.by != (unique.Handle[author]{}) {
 		c.by(a.said.by.Value())
 	}
 	if a.since != 0 {
 		c.Since = time.Unix(0, a.since).UTC()
 	}
-	return c
+	return &c
 }
 
 // positionPromise is the promise of a position.

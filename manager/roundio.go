@@ -45,23 +45,20 @@ type roundIO struct {
 	tenure *tenure
 
 	// Used by steps only.
-	node      *zkio.Node      // nil before the fetch, and again after the deletion
-	watching  *watching       // the plan of a waiter; nil: the queue is to be listed
-	listed    *listed         // a list that came with the node; the next plan is made of it
-	tail      *queue.Tail     // the end of the queue, when last listed; for the release
-	suspect   *suspect        // a contender behind that conflicts, when last listed; nil: none
-	handOn    *handed         // what the release has made for the next round; nil: nothing
-	downgrade *downgradeState // of a read round that was to enter beside our own write node; else nil
-	seenAt    int64           // when the own node was last seen to be there, on the manager's clock
-	attempts  int32           // failed tries in a row
-	requeues  int32           // nodes in a row that were gone
-	watched   bool            // the server has a watch for the own node, or had one and OwnTouched tells
-	touched   bool            // the own node's watch has fired, and it has not been looked at since
-	leaving   bool            // the node is to go, and may have gone: see requeue
-	ending    bool            // the first step of the end has been made
-	warned    bool            // about a contender that is not ephemeral
-	waited    bool            // it has had a position in a queue
-	long      bool            // it has waited so long that the rotation has come by
+	node       *zkio.Node  // nil before the fetch, and again after the deletion
+	watching   *watching   // the plan of a waiter; nil: the queue is to be listed
+	neighbours *neighbours // nil: nothing is known; see near and meet
+	seenAt     int64       // when the own node was last seen to be there, on the manager's clock
+	attempts   int32       // failed tries in a row
+	requeues   int32       // nodes in a row that were gone
+	watched    bool        // the server has a watch for the own node, or had one and OwnTouched tells
+	touched    bool        // the own node's watch has fired, and it has not been looked at since
+	leaving    bool        // the node is to go, and may have gone: see requeue
+	ending     bool        // the first step of the end has been made
+	warned     bool        // about a contender that is not ephemeral
+	waited     bool        // it has had a position in a queue
+	long       bool        // it has waited so long that the rotation has come by
+	dirWatched bool        // the watch of the directory is registered
 
 	index int32 // 1 + the index in Manager.active, or 0; protected by Manager.mu
 }
@@ -339,7 +336,8 @@ func (t *roundIO) fetch(s *zkio.Session) (more bool) {
 		l.rw.fetching(l)
 	}
 	if l.kind == queue.Read {
-		if w, ok := l.rw.held(); ok && (t.downgrade == nil || w.Path != t.downgrade.gone) {
+		before := t.near().downgrade
+		if w, ok := l.rw.held(); ok && (before == nil || w.Path != before.gone) {
 			return t.enterBeside(s, w)
 		}
 	}
@@ -379,16 +377,15 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 	t.node.KeepAlive(true)
 	t.unwatchAhead()
 	token := uint64(t.node.Czxid())
-	if beside := t.node.Beside(); beside != "" && beside == t.downgrade.writer.Path {
+	if beside := t.node.Beside(); beside != "" && beside == t.near().downgrade.writer.Path {
 		// Other contenders may have queued between our writer's node and this one.
-		token = t.downgrade.writer.Token
+		token = t.near().downgrade.writer.Token
 	}
 	t.tenure = &tenure{
 		grant:   Grant{Token: token, Path: t.node.Path(), Session: s.ID()},
 		since:   l.m.now(),
 		lease:   lease,
 		session: s,
-		io:      t,
 	}
 
 	if o := l.observer.Load(); o != nil {

@@ -38,12 +38,8 @@ type tenure struct {
 	since   int64 // on the manager's clock
 	lease   *zkio.Lease
 	session *zkio.Session
-	io      *roundIO
 
 	lookedAt atomic.Int64 // when the last look was taken, on the manager's clock
-	asked    atomic.Bool  // the first look was made due; the goroutine whose CAS sets it does that
-
-	watched bool // the directory's watch is registered; used by steps only
 }
 
 // A suspect is a contender that may have waited long enough to close a gate.
@@ -63,10 +59,10 @@ func (t *roundIO) lookBehindAfter(d time.Duration) {
 // rotation.
 func (t *roundIO) firstLook(d time.Duration) bool {
 	m := t.round.lock.m
-	if m.cfg.Tenure < 0 || t.tenure.asked.Load() {
+	if m.cfg.Tenure < 0 || t.events.Load().Has(state.FirstLookAsked) {
 		return false // before take: the pace is for those that have had none
 	}
-	if !m.looks.take(m.now()) || !t.tenure.asked.CompareAndSwap(false, true) {
+	if !m.looks.take(m.now()) || !t.events.Raise(state.FirstLookAsked) {
 		return false
 	}
 	t.lookBehindAfter(d)
@@ -77,7 +73,7 @@ func (t *roundIO) firstLook(d time.Duration) bool {
 // perhaps for some others at that time.
 func (t *roundIO) entered() {
 	m := t.round.lock.m
-	if m.cfg.Tenure >= 0 && t.tenure.asked.CompareAndSwap(false, true) {
+	if m.cfg.Tenure >= 0 && t.events.Raise(state.FirstLookAsked) {
 		t.lookBehindAfter(m.firstLook())
 	}
 }
@@ -104,41 +100,46 @@ func (p *pacer) take(now int64) bool {
 	}
 }
 
+// A lookout is a held round's I/O as the watcher of the directory.
+type lookout roundIO
+
 // PathChanged is called by the dispatcher when a contender came or went.
-func (n *tenure) PathChanged(string, zkio.Event) {
-	m := n.io.round.lock.m
-	n.io.lookBehindAfter(m.cfg.Tenure/2 - time.Duration(m.now()-n.lookedAt.Load()))
+func (o *lookout) PathChanged(string, zkio.Event) {
+	t := (*roundIO)(o)
+	m := t.round.lock.m
+	t.lookBehindAfter(m.cfg.Tenure/2 - time.Duration(m.now()-t.tenure.lookedAt.Load()))
 }
 
 // suspected notes which contender waits behind, if one was found, and since when.
 // The caller passes over nodes of this process: its readers and writer make way
 // for each other by themselves.
 func (t *roundIO) suspected(c queue.Contender, found bool) {
-	if !found {
-		t.suspect = nil
-	} else if t.suspect == nil || c.Name != t.suspect.name {
-		t.suspect = &suspect{strings.Clone(c.Name), t.round.lock.m.now()} // not the whole list
+	switch known := t.near().suspect; {
+	case !found && known != nil:
+		t.neighbours.suspect = nil
+	case found && (known == nil || c.Name != known.name):
+		t.meet().suspect = &suspect{strings.Clone(c.Name), t.round.lock.m.now()} // not the whole list
 	}
 }
 
 // lookBehind takes a look. It reports false if the look failed and must be
 // repeated.
 func (t *roundIO) lookBehind(s *zkio.Session) bool {
-	l, n := t.round.lock, t.tenure
+	l := t.round.lock
 	m := l.m
 	if m.cfg.Tenure < 0 || t.round.flags.Load().Has(state.GateClosed) {
 		return true
 	}
-	if rest := m.cfg.Tenure - time.Duration(m.now()-n.since); rest > 0 {
+	if rest := m.cfg.Tenure - time.Duration(m.now()-t.tenure.since); rest > 0 {
 		t.events.Take(state.BehindTimer) // too early: the first look comes after 100 ms at most
 		t.lookBehindAfter(rest)
 		return true
 	}
-	if !n.watched {
-		n.watched = true
-		m.client.Watch(l.path, n)
+	if !t.dirWatched {
+		t.dirWatched = true
+		m.client.Watch(l.path, (*lookout)(t))
 	}
-	n.lookedAt.Store(m.now())
+	t.tenure.lookedAt.Store(m.now())
 	t.events.Take(state.BehindTimer) // before the list: what changes from now on is news
 	children, stat, err := s.Children(l.path)
 	if errors.Is(err, zkio.ErrNoNode) {
@@ -147,13 +148,14 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 		return false
 	}
 	q := queue.List(children, queue.NextNumber(stat.Cversion, stat.NumChildren))
-	t.tail = q.Tail(t.node.Name(), l.kind)
+	t.setTail(q.Tail(t.node.Name(), l.kind))
 	t.suspected(q.Excluded(l.kind, func(c queue.Contender) bool { return m.owns(c.Name) }))
 	q.Free()
-	if t.suspect == nil {
+	first := t.near().suspect
+	if first == nil {
 		return true
 	}
-	if waited := time.Duration(m.now() - t.suspect.at); waited < m.cfg.Tenure {
+	if waited := time.Duration(m.now() - first.at); waited < m.cfg.Tenure {
 		t.lookBehindAfter(m.cfg.Tenure - waited)
 		return true
 	}
@@ -173,8 +175,8 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 
 // unwatchBehind removes the watch on the directory.
 func (t *roundIO) unwatchBehind() {
-	if n := t.tenure; n != nil && n.watched {
-		n.watched = false
-		t.round.lock.m.client.Unwatch(t.round.lock.path, n)
+	if t.dirWatched {
+		t.dirWatched = false
+		t.round.lock.m.client.Unwatch(t.round.lock.path, (*lookout)(t))
 	}
 }

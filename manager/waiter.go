@@ -16,13 +16,12 @@ import (
 
 // watching is a plan that is being carried out.
 type watching struct {
-	plan
-	ahead [maxWatched]*ahead // the plan's Known, in the same order
-
-	// first is the contender whose turn it was when the plan was made: one of ahead, or
-	// one that is not watched; nil: not known.
-	first *ahead
+	plan  plan
+	ahead [maxWatched]*ahead // those that the plan watches, the nearest last
 }
+
+// contenders returns the contenders that the plan watches.
+func (w *watching) contenders() []*ahead { return w.ahead[:w.plan.watched] }
 
 // maxWatched is the largest number of contenders that a plan watches.
 const maxWatched = 2
@@ -50,16 +49,19 @@ type ahead struct {
 	changed atomic.Bool // something else happened, which used up the watch
 }
 
+// name returns the last segment of the contender's path.
+func (a *ahead) name() string { return a.path[len(a.io.round.lock.path)+1:] }
+
 // heard returns what the watcher knows. Only steps call it.
 func (a *ahead) heard() heard { return heard{a.armed, a.gone.Load(), a.changed.Load()} }
 
 // news returns what the watches have reported so far, and whether all are set.
 func (w *watching) news() (n news, armed bool) {
 	var all [maxWatched]heard
-	for i, a := range w.ahead[:len(w.Known)] {
+	for i, a := range w.contenders() {
 		all[i] = a.heard()
 	}
-	return newsOf(all[:len(w.Known)])
+	return newsOf(all[:w.plan.watched])
 }
 
 // PathChanged is called by the dispatcher when something happened to the contender,
@@ -73,54 +75,71 @@ func (a *ahead) PathChanged(path string, ev zkio.Event) {
 	a.io.wake()
 }
 
-// follow makes p the waiter's plan. It takes over the watches of the plan before
-// that are set still. First is the contender whose turn it is, if that is known.
-func (t *roundIO) follow(p plan, first queue.Contender) {
+// follow makes the waiter a plan of p, which was found out on conn. It takes over the
+// watches of the plan before that are set still. First is the contender whose turn it
+// is, if that is known.
+func (t *roundIO) follow(p queue.Prospect, conn uint64, first queue.Contender) {
 	old := t.watching
-	w := &watching{plan: p}
-	dir := t.round.lock.path + "/"
+	w := &watching{plan: planOf(p, conn)}
 	for i, c := range p.Known {
 		if old != nil {
-			w.ahead[i] = old.take(dir, c.Name)
+			w.ahead[i] = old.take(c.Name)
 		}
 		if w.ahead[i] == nil {
-			w.ahead[i] = &ahead{io: t, path: dir + c.Name}
+			w.ahead[i] = &ahead{io: t, path: t.round.lock.path + "/" + c.Name}
 		}
-		// The same text as a part of the path, so that a waiter does not keep a
-		// second string, from the list.
-		w.Known[i].Name = w.ahead[i].path[len(dir):]
 	}
-	w.first = t.isFirst(w, old, first)
+	t.noteFirst(w, first)
 	t.watching = w
 	t.unwatch(old)
 }
 
-// isFirst returns the contender whose turn it is as w.first.
-func (t *roundIO) isFirst(w, old *watching, first queue.Contender) *ahead {
-	if w.Ahead == 0 || first.Name == "" {
-		return nil
-	}
-	l := t.round.lock
-	dir := l.path + "/"
-	for _, a := range w.ahead[:len(w.Known)] {
-		if a.path[len(dir):] == first.Name {
-			return a
+// noteFirst notes whose turn it is: in w's plan if that watches it.
+func (t *roundIO) noteFirst(w *watching, first queue.Contender) {
+	var other *ahead
+	for i, a := range w.contenders() {
+		if a.name() == first.Name {
+			w.plan.first = int8(i + 1)
 		}
 	}
-	by, known := l.m.peers.find(first.Name)
-	if old != nil && old.first != nil && old.first.path[len(dir):] == first.Name && (!old.first.unread || !known) {
-		return old.first
+	if w.plan.first == 0 && w.plan.ahead > 0 && first.Name != "" {
+		other = t.unwatched(first)
 	}
-	c := l.contender(first)
-	c.by(by)
-	return &ahead{io: t, path: c.Path, said: sayingOf(&c), unread: !known}
+	if t.near().first != other {
+		t.meet().first = other
+	}
+}
+
+// unwatched returns c, of which it is known only what nodes of its process have said.
+func (t *roundIO) unwatched(c queue.Contender) *ahead {
+	l := t.round.lock
+	by, known := l.m.peers.find(c.Name)
+	if old := t.near().first; old != nil && old.name() == c.Name && (!old.unread || !known) {
+		return old
+	}
+	said := l.contender(c)
+	said.by(by)
+	return &ahead{io: t, path: said.Path, said: sayingOf(&said), unread: !known}
+}
+
+// first returns the contender whose turn it was when w's plan was made; nil if that is
+// not known, or it has gone.
+func (t *roundIO) first(w *watching) *ahead {
+	a := t.near().first
+	if i := w.plan.first; i > 0 {
+		a = w.ahead[i-1]
+	}
+	if a == nil || a.gone.Load() {
+		return nil
+	}
+	return a
 }
 
 // take removes the armed contender of that name from the plan and returns it; nil
 // if there is none.
-func (w *watching) take(dir, name string) *ahead {
+func (w *watching) take(name string) *ahead {
 	for i, a := range w.ahead {
-		if a != nil && a.armed && a.path[len(dir):] == name {
+		if a != nil && a.armed && a.name() == name {
 			w.ahead[i] = nil
 			return a
 		}
@@ -130,7 +149,7 @@ func (w *watching) take(dir, name string) *ahead {
 
 // outdate notes that the queue is about to be listed.
 func (w *watching) outdate() {
-	for _, a := range w.ahead[:len(w.Known)] {
+	for _, a := range w.contenders() {
 		// The directory's watch is not taken over: it fires at every change.
 		a.armed = a.heard().outdated().armed && !a.inDirectory
 	}
@@ -164,7 +183,7 @@ func (t *roundIO) unwatch(w *watching) {
 // whether it is there, which takes no right. The server does not tell what happens
 // to such a node, so watch the directory instead: whenever a child comes or goes,
 // the waiter lists the queue again. The error is ErrNoNode if the contender is gone.
-func (a *ahead) watchUnreadable(s *zkio.Session, name string) (zkio.Stat, error) {
+func (a *ahead) watchUnreadable(s *zkio.Session) (zkio.Stat, error) {
 	//holdfast:reached fetch: the one ahead may not be read
 	l := a.io.round.lock
 	a.inDirectory = true
@@ -173,7 +192,7 @@ func (a *ahead) watchUnreadable(s *zkio.Session, name string) (zkio.Stat, error)
 	if err != nil {
 		return zkio.Stat{}, err
 	}
-	if !slices.Contains(names, name) {
+	if !slices.Contains(names, a.name()) {
 		return zkio.Stat{}, zkio.ErrNoNode
 	}
 	stat, there, err := s.Exists(a.path)
@@ -275,9 +294,9 @@ type listed struct {
 // listQueue lists the queue and makes the waiter a plan of what it shows. If ok
 // is false, more is what fetch is to return. conn was the connection before.
 func (t *roundIO) listQueue(s *zkio.Session, conn uint64) (ok, more bool) {
-	if q := t.listed; q != nil {
-		t.listed = nil
-		return t.consider(s, q)
+	if shown := t.near().listed; shown != nil {
+		t.neighbours.listed = nil
+		return t.consider(s, shown)
 	}
 	if t.watching != nil {
 		t.watching.outdate()
@@ -317,13 +336,14 @@ func (t *roundIO) consider(s *zkio.Session, shown *listed) (ok, more bool) {
 		//holdfast:reached fetch: its node was deleted by another client
 		return false, t.requeue(s)
 	}
-	t.tail = nil
+	var tail *queue.Tail
 	if p.Ahead <= 1 { // it is for our release, and with more ahead it would be outdated by then
-		t.tail = q.Tail(name, l.kind)
+		tail = q.Tail(name, l.kind)
 	}
+	t.setTail(tail)
 	t.seenAt = shown.at
 	first, _ := q.First()
-	t.follow(plan{Prospect: p, conn: shown.conn}, first)
+	t.follow(p, shown.conn, first)
 	return true, true
 }
 
@@ -366,7 +386,7 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 	l, w := t.round.lock, t.watching
 	var reads [maxWatched + 1]*zkio.Read
 	n := 0
-	for _, a := range w.ahead[:len(w.Known)] {
+	for _, a := range w.contenders() {
 		if !a.armed {
 			// Before the request: an event that comes right behind the answer must
 			// find the watcher.
@@ -377,16 +397,18 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 	}
 	// A process that this one has not met holds the lock. Errors are to name it, but
 	// only a long wait takes the request.
-	if w.first != nil && w.first.unread && t.long {
-		reads[n] = &zkio.Read{Path: w.first.path, What: zkio.ReadData}
+	first := t.first(w)
+	meet := first != nil && first.unread && t.long
+	if meet {
+		reads[n] = &zkio.Read{Path: first.path, What: zkio.ReadData}
 		n++
 	}
 	s.Read(reads[:n]...)
-	if w.first != nil && w.first.unread && t.long {
-		w.first = w.first.read(reads[n-1])
+	if meet {
+		t.meet().first = first.read(reads[n-1])
 	}
 	n = 0
-	for i, a := range w.ahead[:len(w.Known)] {
+	for _, a := range w.contenders() {
 		if a.armed {
 			continue
 		}
@@ -394,7 +416,7 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 		n++
 		stat, err := read.Stat, read.Err
 		if errors.Is(err, zkio.ErrNoAuth) {
-			stat, err = a.watchUnreadable(s, w.Known[i].Name)
+			stat, err = a.watchUnreadable(s)
 		}
 		if errors.Is(err, zkio.ErrNoNode) {
 			// It went between the list and now. Have the watcher notified in order
@@ -406,9 +428,9 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 			return false, t.failed(err)
 		}
 		a.armed = true
-		c := Contender{Kind: Kind(w.Known[i].Kind), Sequence: w.Known[i].Seq}
+		var c Contender
 		if err == nil && c.describe(read.Data, stat) {
-			l.m.peers.note(w.Known[i].Name, c.author())
+			l.m.peers.note(a.name(), c.author())
 		}
 		a.said = sayingOf(&c)
 		if c.Persistent && !t.warned {
@@ -427,8 +449,7 @@ func (a *ahead) read(r *zkio.Read) *ahead {
 	}
 	c := a.contender()
 	if c.describe(r.Data, r.Stat) {
-		l := a.io.round.lock
-		l.m.peers.note(a.path[len(l.path)+1:], c.author())
+		a.io.round.lock.m.peers.note(a.name(), c.author())
 	}
 	return &ahead{io: a.io, path: a.path, said: sayingOf(c)}
 }
@@ -438,21 +459,18 @@ func (a *ahead) read(r *zkio.Read) *ahead {
 func (t *roundIO) park(w *watching, n news) {
 	m := t.round.lock.m
 	t.attempts, t.requeues = 0, 0
-	p := &position{ahead: w.Ahead - int32(n.gone), at: m.now()}
-	for _, a := range w.ahead[:len(w.Known)] {
+	p := &position{ahead: w.plan.ahead - int32(n.gone), at: m.now()}
+	for _, a := range w.contenders() {
 		switch {
 		case a.gone.Load():
 		case a.missing:
 			return // the dispatcher is about to tell, so this is no wait
-		case p.of == nil || !w.Complete: // the nearest; but if no other is ahead of the two, the holder
+		case p.of == nil || !w.plan.complete: // the nearest; but if no other is ahead of the two, the holder
 			p.of = a
 		}
 	}
-	p.first = w.first
-	if p.first != nil && p.first.gone.Load() {
-		p.first = nil
-	}
-	if p.first == nil && w.Complete && p.ahead == 1 && t.round.lock.kind != queue.Read {
+	p.first = t.first(w)
+	if p.first == nil && w.plan.complete && p.ahead == 1 && t.round.lock.kind != queue.Read {
 		p.first = p.of // every contender ahead is known, and this one is left
 	}
 	if old := t.position.Load(); old == nil || old.ahead != p.ahead || old.of != p.of || old.first != p.first {
@@ -470,7 +488,7 @@ func (t *roundIO) park(w *watching, n news) {
 	// not list any more looks when that knowledge gets old, and not before: if its
 	// turn comes soon the look would be wasted. The others notice when they list the
 	// queue, or when the rotation looks.
-	if (p.ahead == 1 || w.Complete) && !t.watched {
+	if (p.ahead == 1 || w.plan.complete) && !t.watched {
 		t.delay(max(0, m.firstLook()-time.Duration(m.now()-t.seenAt)),
 			&delayedWake{io: t, timer: state.OwnTimer, event: state.OwnDue, later: true})
 	}

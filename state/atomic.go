@@ -2,7 +2,7 @@
 
 package state
 
-import "go.uber.org/atomic"
+import "sync/atomic"
 
 // An Atomic is a [Word] that any number of goroutines may read and change at
 // the same time, without blocking. The zero value is free/0 and ready to use.
@@ -14,15 +14,10 @@ import "go.uber.org/atomic"
 //
 // [the Go memory model]: https://go.dev/ref/mem
 type Atomic struct {
-	_ noCopy
-	v atomic.Uint32 // a Word; only Apply changes it, by compare-and-swap
+	// v is a Word; only Apply and Enter change it, by compare-and-swap. It is not of
+	// go.uber.org/atomic, whose Uint32 has eight bytes: each idle lock has one.
+	v atomic.Uint32
 }
-
-// noCopy makes go vet report copies.
-type noCopy struct{}
-
-func (*noCopy) Lock()   {}
-func (*noCopy) Unlock() {}
 
 // Load returns the word. Unless the word is [Released], it may have changed by
 // the time the caller uses it.

@@ -21,10 +21,10 @@ import "sync/atomic"
 // Timers say that a delayed wake is on its way. The goroutine that raises one
 // first starts the wake. The wake lowers it again, or, for BehindTimer, the look
 // that follows; a wake that finds the round in a later phase leaves it raised. What
-// a lock has noted stays.
+// a lock or a round has noted stays.
 type Events uint32
 
-// The events of a round, its timers, and what a lock has noted.
+// The events of a round, its timers, and what a round or a lock has noted.
 const (
 	OwnTouched Events = 1 << iota
 	OwnDue
@@ -38,8 +38,9 @@ const (
 	BehindTimer // BehindDue is to be raised
 	WriterTimer // WriterDue is to be raised
 
-	InContexts    // of a lock: there are contexts with its holds, or those of the other lock of its pair
-	OtherKindTold // of a lock: a contender of another kind was reported
+	FirstLookAsked // of a round: its first look at the contenders behind was made due
+	InContexts     // of a lock: there are contexts with its holds, or those of the other lock of its pair
+	OtherKindTold  // of a lock: a contender of another kind was reported
 )
 
 // Has reports whether all events of g are in e.

@@ -31,10 +31,10 @@ const sequenceDigits = 10
 // guid, since what others know of the old path is not true of the new node.
 //
 // A Node is used by one goroutine at a time.
+//
+// A process may have 100,000, so a Node that is there is small: see DropCreateData.
 type Node struct {
-	dir     string
-	prefix  string // of the name: _c_<guid>-<kind>
-	content *content
+	create  *createData // nil: the node cannot be created any more
 	watcher Watcher
 
 	session *Session // the one it was created in, or may have been; nil before
@@ -44,19 +44,27 @@ type Node struct {
 	czxid int64
 
 	slot    int32 // 1 + index in session.nodes, whose mu protects it; 0 if not there
-	kindAt  int16 // where the kind begins in prefix
 	state   nodeState
 	spent   bool // there was a node of this name, or may have been: the next one needs another
 	watched bool
 }
 
-// content is what only the creating methods need, and Beside.
-type content struct {
+// createData is what only the creation of a node takes, and Beside.
+type createData struct {
+	dir    string
+	prefix string // of the name: _c_<guid>-<kind>
+	kind   string
 	guid   func() string
 	data   []byte
 	acl    []ACL
 	beside string // what CreateAtSequence has made the node beside, or may have; "" if it surely has not
 }
+
+// rename chooses a name that no node has had.
+func (c *createData) rename() { c.prefix = "_c_" + c.guid() + "-" + c.kind }
+
+// base is the path that the node gets, but for the sequence number.
+func (c *createData) base() string { return join(c.dir, c.prefix) }
 
 // NewNode describes a node in dir, which must exist when it is created; nothing
 // is sent. guid, which never returns the same string twice, is called now and
@@ -64,20 +72,12 @@ type content struct {
 // the node's path from when that is known until Delete or Forget.
 func NewNode(dir, kind string, guid func() string, data []byte, acl []ACL, watcher Watcher) *Node {
 	n := &Node{
-		dir:     dir,
-		content: &content{guid: guid, data: data, acl: acl},
+		create:  &createData{dir: dir, kind: kind, guid: guid, data: data, acl: acl},
 		watcher: watcher,
 		state:   nodeAbsent,
 	}
-	n.name(kind)
+	n.create.rename()
 	return n
-}
-
-// name gives the node a name that no node has had.
-func (n *Node) name(kind string) {
-	n.prefix = "_c_" + n.content.guid() + "-" + kind
-	n.kindAt = int16(len(n.prefix) - len(kind))
-	n.spent = false
 }
 
 // Path returns the node's path, or "" while it is not known to exist.
@@ -95,10 +95,10 @@ func (n *Node) Czxid() int64 { return n.czxid }
 // one, even if a later call found that out; "" if this node has a number of its
 // own, or is not known to exist, and after DropCreateData.
 func (n *Node) Beside() string {
-	if n.content == nil || n.content.beside == "" || n.path != n.pathBeside(n.content.beside) {
+	if n.create == nil || n.create.beside == "" || n.path != n.pathBeside(n.create.beside) {
 		return ""
 	}
-	return n.content.beside
+	return n.create.beside
 }
 
 // KeepAlive says whether the heartbeat is to extend the session's lease for this
@@ -131,7 +131,7 @@ func (n *Node) Session() *Session { return n.session }
 // one, which starts afresh; or call Delete. ErrNoNode means that dir is missing.
 func (n *Node) Create(s *Session) error {
 	return n.createAndLook(s, func() (string, error) {
-		return s.create(join(n.dir, n.prefix), n.content.data, zk.FlagEphemeralSequential, n.content.acl)
+		return s.create(n.create.base(), n.create.data, zk.FlagEphemeralSequential, n.create.acl)
 	})
 }
 
@@ -156,7 +156,7 @@ func (n *Node) CreateAndCount(s *Session, behind ...*Read) (children int, err er
 // After an error both may have happened, or neither. Call old's Remove, and
 // then treat the node as after an error of CreateAndCount.
 func (n *Node) Replace(s *Session, old *Node, behind ...*Read) (children int, err error) {
-	if n.session != nil || n.content == nil || old.session != s || old.state != nodeThere {
+	if n.session != nil || n.create == nil || old.session != s || old.state != nodeThere {
 		return 0, badArguments("create", n.where(), "it is not new, or the one that it replaces is not surely there")
 	}
 	old.release()
@@ -177,7 +177,7 @@ func (n *Node) createAndCount(s *Session, old *Node, behind []*Read) (children i
 	}
 	var written Stat
 	made, err := n.attempt(s, func() (string, error) {
-		ops := [...]Op{{}, n.op(join(n.dir, n.prefix), zk.FlagEphemeralSequential), SetOp(n.dir, nil, -1)}
+		ops := [...]Op{{}, n.op(n.create.base(), zk.FlagEphemeralSequential), SetOp(n.create.dir, nil, -1)}
 		first := 1
 		if old != nil {
 			ops[0], first = DeleteOp(old.path, -1), 0
@@ -206,7 +206,7 @@ func (n *Node) CreateAtSequence(s *Session, beside string) error {
 		return badArguments("create", n.where(), "%q has no sequence number", beside)
 	}
 	return n.createAndLook(s, func() (string, error) {
-		n.content.beside = beside
+		n.create.beside = beside
 		path := n.pathBeside(beside)
 		_, err := s.multi("create", path, CheckOp(beside, -1), n.op(path, zk.FlagEphemeral))
 		return path, err
@@ -215,13 +215,13 @@ func (n *Node) CreateAtSequence(s *Session, beside string) error {
 
 // op returns the operation that creates the node at path.
 func (n *Node) op(path string, flags int32) Op {
-	return Op{code: jute.OpCreate, path: path, data: n.content.data, acl: zkACL(n.content.acl), flags: flags}
+	return Op{code: jute.OpCreate, path: path, data: n.create.data, acl: zkACL(n.create.acl), flags: flags}
 }
 
 // pathBeside returns the path that the node has with the sequence number of the
 // node at beside.
 func (n *Node) pathBeside(beside string) string {
-	return join(n.dir, n.prefix) + beside[len(beside)-sequenceDigits:]
+	return n.create.base() + beside[len(beside)-sequenceDigits:]
 }
 
 // createAndLook makes an attempt, and reads the node that was made.
@@ -245,7 +245,7 @@ func (n *Node) createAndLook(s *Session, create func() (path string, err error))
 // and calls create, which makes the node and returns its path, unless it turns
 // out to be there. It reports whether create made it.
 func (n *Node) attempt(s *Session, create func() (path string, err error)) (made bool, err error) {
-	if n.content == nil {
+	if n.create == nil {
 		return false, badArguments("create", n.where(), "DropCreateData was called")
 	}
 	if n.session != s {
@@ -272,7 +272,8 @@ func (n *Node) attempt(s *Session, create func() (path string, err error)) (made
 		}
 	}
 	if n.spent {
-		n.name(n.prefix[n.kindAt:])
+		n.create.rename()
+		n.spent = false
 	}
 	n.to(createSent)
 	path, err := create()
@@ -299,12 +300,11 @@ func (n *Node) to(ev nodeEvent) {
 }
 
 // DropCreateData frees what only the creating methods and Beside need, which must not
-// be called any more. It is for a node that is there.
+// be called any more. It does nothing unless the node is there and surely the only one
+// of its name: the others could not be found without it.
 func (n *Node) DropCreateData() {
-	n.content = nil
-	name := n.Name()
-	if rest, ok := strings.CutPrefix(name, n.prefix); ok {
-		n.prefix = name[:len(name)-len(rest)] // the same, as a part of path
+	if n.state == nodeThere {
+		n.create = nil
 	}
 }
 
@@ -383,10 +383,10 @@ func (n *Node) claim(path string) error {
 // the order of their creation. The list is at least as new as any lost answer,
 // since the server first catches up with the leader.
 func (n *Node) candidates(s *Session) ([]string, error) {
-	if err := s.Sync(n.dir); err != nil {
+	if err := s.Sync(n.create.dir); err != nil {
 		return nil, err
 	}
-	names, _, err := s.Children(n.dir)
+	names, _, err := s.Children(n.create.dir)
 	if errors.Is(err, ErrNoNode) {
 		return nil, nil // it went with all its children
 	}
@@ -396,7 +396,7 @@ func (n *Node) candidates(s *Session) ([]string, error) {
 	var found []string
 	for _, name := range names {
 		if n.named(name) {
-			found = append(found, join(n.dir, name))
+			found = append(found, join(n.create.dir, name))
 		}
 	}
 	slices.Sort(found)
@@ -405,7 +405,7 @@ func (n *Node) candidates(s *Session) ([]string, error) {
 
 // named reports whether name is the node's prefix and a sequence number.
 func (n *Node) named(name string) bool {
-	seq, ok := strings.CutPrefix(name, n.prefix)
+	seq, ok := strings.CutPrefix(name, n.create.prefix)
 	// A negative number has a sign in place of a digit, or in front of ten.
 	seq = strings.TrimPrefix(seq, "-")
 	if !ok || len(seq) < sequenceDigits-1 || len(seq) > sequenceDigits {
@@ -517,8 +517,8 @@ func (n *Node) drop() {
 		n.setPath("")
 	}
 	n.czxid = 0
-	if n.content != nil {
-		n.content.beside = ""
+	if n.create != nil {
+		n.create.beside = ""
 	}
 }
 
@@ -534,12 +534,12 @@ func (n *Node) release() {
 	}
 }
 
-// where names the node in errors before its path is known.
+// where names the node in errors, also before its path is known.
 func (n *Node) where() string {
-	if n.path != "" {
+	if n.path != "" || n.create == nil {
 		return n.path
 	}
-	return join(n.dir, n.prefix)
+	return n.create.base()
 }
 
 // join returns the path of dir's child name.

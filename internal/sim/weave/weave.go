@@ -19,7 +19,7 @@ var (
 	// those of atomic values, and the project's that are one atomic operation each.
 	atomics = []string{
 		"Load", "Store", "Swap", "CompareAndSwap", "Or", "And", "Add",
-		"Apply", "Set", "Settle", "Settled", "Poll", "Raise", "Take",
+		"Apply", "Set", "Settle", "Settled", "Poll", "Raise", "Take", "InForce",
 	}
 
 	// stalling are the functions in which a goroutine can also be held up for
@@ -28,7 +28,7 @@ var (
 	stalling = []string{
 		"roundIO.step", "roundIO.fetch", "roundIO.createNode", "roundIO.enterBeside", "roundIO.wait", "roundIO.watchAhead",
 		"roundIO.grant", "roundIO.keep", "roundIO.release", "roundIO.cancel", "roundIO.requeue", "runner.run",
-		"withdrawal.steps", "leaseTracker.watch",
+		"round.left", "withdrawal.steps", "leaseTracker.watch",
 	}
 
 	// lagging are the functions before which a goroutine can fall behind all

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import "github.com/holdfast-go/holdfast/manager/internal/queue"
+
+// neighbours are what a round's steps know about other nodes in the lock's directory.
+// Most locks are alone in theirs, so a round makes it when there is something to note.
+type neighbours struct {
+	listed    *listed         // a list that came with the node; the next plan is made of it
+	tail      *queue.Tail     // the end of the queue, when last listed; for the release
+	suspect   *suspect        // a contender behind that conflicts, when last listed; nil: none
+	first     *ahead          // whose turn it was when last listed, if the plan does not watch it; nil: not known
+	handOn    *handed         // what the release has made for the next round; nil: nothing
+	downgrade *downgradeState // of a read round that was to enter beside our own write node; else nil
+}
+
+// near returns what is known about the neighbours, for reading.
+func (t *roundIO) near() neighbours {
+	if t.neighbours == nil {
+		return neighbours{}
+	}
+	return *t.neighbours
+}
+
+// meet returns the round's neighbours for writing.
+func (t *roundIO) meet() *neighbours {
+	if t.neighbours == nil {
+		t.neighbours = new(neighbours)
+	}
+	return t.neighbours
+}
+
+// setTail notes the end of the queue behind the round's node; nil: not known.
+func (t *roundIO) setTail(tail *queue.Tail) {
+	if t.near().tail != tail {
+		t.meet().tail = tail
+	}
+}
