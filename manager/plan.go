@@ -11,6 +11,7 @@ import "github.com/holdfast-go/holdfast/manager/internal/queue"
 type plan struct {
 	ahead    int32 // how many contenders ahead exclude the waiter
 	watched  int8  // how many of them it watches
+	first    int8  // which of those has its turn, from 1 up; 0: none of them, or not known
 	complete bool  // when those it watches are gone, nothing is ahead; else the queue must be listed when one of them goes
 
 	// conn is the connection on which the prospect was found out; 0 if events of an

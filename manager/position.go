@@ -66,16 +66,17 @@ func (p *position) holder() *Contender {
 
 // contender returns what is known about a.
 func (a *ahead) contender() *Contender {
-	name := a.name()
-	entry, _ := queue.ParseName(name)
-	c := &Contender{Path: a.path, Kind: Kind(entry.Kind), Sequence: entry.Seq, Persistent: a.persistent, Own: a.io.round.lock.m.owns(name)}
+	l := a.io.round.lock
+	entry, _ := queue.ParseName(a.name())
+	c := l.contender(entry)
+	c.Persistent = a.persistent
 	if a.said.by != (unique.Handle[author]{}) {
 		c.by(a.said.by.Value())
 	}
 	if a.since != 0 {
 		c.Since = time.Unix(0, a.since).UTC()
 	}
-	return c
+	return &c
 }
 
 // positionPromise is the promise of a position.

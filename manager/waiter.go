@@ -18,10 +18,6 @@ import (
 type watching struct {
 	plan  plan
 	ahead [maxWatched]*ahead // those that the plan watches, the nearest last
-
-	// first is the contender whose turn it was when the plan was made: one of ahead, or
-	// one that is not watched; nil: not known.
-	first *ahead
 }
 
 // contenders returns the contenders that the plan watches.
@@ -93,29 +89,50 @@ func (t *roundIO) follow(p queue.Prospect, conn uint64, first queue.Contender) {
 			w.ahead[i] = &ahead{io: t, path: t.round.lock.path + "/" + c.Name}
 		}
 	}
-	w.first = t.isFirst(w, old, first)
+	t.noteFirst(w, first)
 	t.watching = w
 	t.unwatch(old)
 }
 
-// isFirst returns the contender whose turn it is as w.first.
-func (t *roundIO) isFirst(w, old *watching, first queue.Contender) *ahead {
-	if w.plan.ahead == 0 || first.Name == "" {
-		return nil
-	}
-	l := t.round.lock
-	for _, a := range w.contenders() {
+// noteFirst notes whose turn it is: in w's plan if that watches it.
+func (t *roundIO) noteFirst(w *watching, first queue.Contender) {
+	var other *ahead
+	for i, a := range w.contenders() {
 		if a.name() == first.Name {
-			return a
+			w.plan.first = int8(i + 1)
 		}
 	}
-	by, known := l.m.peers.find(first.Name)
-	if old != nil && old.first != nil && old.first.name() == first.Name && (!old.first.unread || !known) {
-		return old.first
+	if w.plan.first == 0 && w.plan.ahead > 0 && first.Name != "" {
+		other = t.unwatched(first)
 	}
-	c := l.contender(first)
-	c.by(by)
-	return &ahead{io: t, path: c.Path, said: sayingOf(&c), unread: !known}
+	if t.near().first != other {
+		t.meet().first = other
+	}
+}
+
+// unwatched returns c, of which it is known only what nodes of its process have said.
+func (t *roundIO) unwatched(c queue.Contender) *ahead {
+	l := t.round.lock
+	by, known := l.m.peers.find(c.Name)
+	if old := t.near().first; old != nil && old.name() == c.Name && (!old.unread || !known) {
+		return old
+	}
+	said := l.contender(c)
+	said.by(by)
+	return &ahead{io: t, path: said.Path, said: sayingOf(&said), unread: !known}
+}
+
+// first returns the contender whose turn it was when w's plan was made; nil if that is
+// not known, or it has gone.
+func (t *roundIO) first(w *watching) *ahead {
+	a := t.near().first
+	if i := w.plan.first; i > 0 {
+		a = w.ahead[i-1]
+	}
+	if a == nil || a.gone.Load() {
+		return nil
+	}
+	return a
 }
 
 // take removes the armed contender of that name from the plan and returns it; nil
@@ -383,13 +400,15 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 	}
 	// A process that this one has not met holds the lock. Errors are to name it, but
 	// only a long wait takes the request.
-	if w.first != nil && w.first.unread && t.long {
-		reads[n] = &zkio.Read{Path: w.first.path, What: zkio.ReadData}
+	first := t.first(w)
+	meet := first != nil && first.unread && t.long
+	if meet {
+		reads[n] = &zkio.Read{Path: first.path, What: zkio.ReadData}
 		n++
 	}
 	s.Read(reads[:n]...)
-	if w.first != nil && w.first.unread && t.long {
-		w.first = w.first.read(reads[n-1])
+	if meet {
+		t.meet().first = first.read(reads[n-1])
 	}
 	n = 0
 	for _, a := range w.contenders() {
@@ -453,10 +472,7 @@ func (t *roundIO) park(w *watching, n news) {
 			p.of = a
 		}
 	}
-	p.first = w.first
-	if p.first != nil && p.first.gone.Load() {
-		p.first = nil
-	}
+	p.first = t.first(w)
 	if p.first == nil && w.plan.complete && p.ahead == 1 && t.round.lock.kind != queue.Read {
 		p.first = p.of // every contender ahead is known, and this one is left
 	}
