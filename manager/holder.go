@@ -135,7 +135,7 @@ func (l *Lock) firstOf(s *zkio.Session, q queue.Queue) (*Contender, error) {
 		data, stat, _, err := s.Look(c.Path)
 		switch {
 		case err == nil:
-			c.describe(data, stat)
+			l.m.peers.describe(&c, data, stat)
 			c.Holds = true
 			return &c, nil
 		case !errors.Is(err, zkio.ErrNoNode):
@@ -180,9 +180,8 @@ func (l *Lock) readNode(s *zkio.Session, c *Contender) (*Contender, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case c.describe(data, stat):
-		l.m.peers.note(c.Path[len(l.path)+1:], c.author())
 	}
+	l.m.peers.describe(c, data, stat)
 	return c, nil
 }
 
@@ -245,7 +244,7 @@ func (l *Lock) describeAll(s *zkio.Session, q *queue.Queue, details int) (all []
 		if i < len(reads) {
 			switch err := reads[i].Err; {
 			case err == nil:
-				c.describe(reads[i].Data, reads[i].Stat)
+				l.m.peers.describe(&c, reads[i].Data, reads[i].Stat)
 			case errors.Is(err, zkio.ErrNoNode) && entry.Kind == queue.Write:
 				return nil, false, nil
 			case errors.Is(err, zkio.ErrNoNode):

@@ -171,6 +171,34 @@ func TestHolderOfOtherClients(t *testing.T) {
 	})
 }
 
+// Another client that writes into a holder's node does not hide whose it is from a
+// process that has met the holder.
+func TestHolderWhoseNodeWasWritten(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		holder, knows, asker := c.lock("holder"), c.lock("knows"), c.lock("asker")
+		h := mustLock(c.t, holder)
+		if got := holderOf(c.t, knows); got != "holder:eh" {
+			c.t.Fatalf("holder %s", got)
+		}
+		g, _ := h.Grant()
+		if err := c.srv.Set(g.Path, []byte("mine")); err != nil {
+			c.t.Fatal(err)
+		}
+		for _, test := range []struct {
+			l    *Lock
+			want string
+		}{{knows, "holder:eh"}, {asker, "?:eh"}} {
+			if got := holderOf(c.t, test.l); got != test.want {
+				c.t.Errorf("%s says %s, want %s", test.l.m.cfg.Label, got, test.want)
+			}
+			if got := queueOf(c.t, test.l); got != test.want {
+				c.t.Errorf("%s says %s, want %s", test.l.m.cfg.Label, got, test.want)
+			}
+		}
+		c.unlock(h)
+	})
+}
+
 // Holder takes two reads at any length of the queue, one if the lock is free, and none
 // of its own; Queue two.
 func TestRequestsToFindHolder(t *testing.T) {

@@ -298,7 +298,7 @@ func (q *inquiry) look(s *zkio.Session, path string) error {
 		l.m.client.Unwatch(path, q)
 		return err
 	}
-	ours := c.describe(data, stat)
+	ours := l.m.peers.describe(&c, data, stat)
 	c.Holds = true
 	q.asked.Store(&c)
 	switch {

@@ -242,8 +242,8 @@ func (o *observer) watchNode(s *zkio.Session, entry queue.Contender) (*Contender
 	case errors.Is(err, zkio.ErrNoAuth):
 	case err != nil:
 		return nil, err
-	case c.describe(data, stat):
-		m.peers.note(entry.Name, c.author())
+	default:
+		m.peers.describe(&c, data, stat)
 	}
 	return &c, nil
 }

@@ -5,6 +5,8 @@ package manager
 import (
 	"strings"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // Peers remembers what other processes say about themselves in their nodes. The name
@@ -67,6 +69,20 @@ func (p *peers) find(name string) (by author, known bool) {
 		p.putLocked(strings.Clone(id), by)
 	}
 	return by, known
+}
+
+// describe completes c by what its node says, and what the server says about it. If
+// the data are not ours, although the name is that of a Manager that this process has
+// met, another client has written into the node, and c gets what that Manager has said
+// before. describe reports whether this package wrote the data.
+func (p *peers) describe(c *Contender, data []byte, stat zkio.Stat) (ours bool) {
+	name := c.Path[strings.LastIndexByte(c.Path, '/')+1:]
+	if ours = c.describe(data, stat); ours {
+		p.note(name, c.author())
+	} else if by, known := p.find(name); known {
+		c.by(by)
+	}
+	return ours
 }
 
 // author returns what c says about its process.

@@ -431,9 +431,9 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 			return false, t.failed(err)
 		}
 		a.armed = true
-		var c Contender
-		if err == nil && c.describe(read.Data, stat) {
-			l.m.peers.note(a.name(), c.author())
+		c := Contender{Path: a.path}
+		if err == nil {
+			l.m.peers.describe(&c, read.Data, stat)
 		}
 		a.said = sayingOf(&c)
 		if c.Persistent && !t.warned {
@@ -451,9 +451,7 @@ func (a *ahead) read(r *zkio.Read) *ahead {
 		return a
 	}
 	c := a.contender()
-	if c.describe(r.Data, r.Stat) {
-		a.io.round.lock.m.peers.note(a.name(), c.author())
-	}
+	a.io.round.lock.m.peers.describe(c, r.Data, r.Stat)
 	return &ahead{io: a.io, path: a.path, said: sayingOf(c)}
 }
 

@@ -255,7 +255,7 @@ func (r *referee) answered(before standing, a manager.Answer) {
 		return
 	}
 	if want := a.From.Label + " " + a.From.Path; string(a.Reply) != want {
-		r.w.fail("%s was asked, and %q has answered", want, a.Reply)
+		r.w.fail("%s was asked, and %q has answered: %+v", want, a.Reply, a.From)
 	}
 	ahead, there := before.ahead[a.From.Path]
 	if !there && !a.From.Own && int64(a.From.Token) <= before.zxid { // our own token may be that of a downgraded write
