@@ -43,6 +43,13 @@ const policy = `
 	bench/internal/start:     internal/realzk | TESTS
 	bench/internal/work:      golang.org/x/sync/... | TESTS
 
+	# Examples use what users can use, without other libraries.
+	examples/actors:          manager examples/internal/demo | SERVERS examples/internal/exampletest
+	examples/cache:           manager examples/internal/demo | TESTS examples/internal/exampletest
+	examples/cron:            manager examples/internal/demo | TESTS examples/internal/exampletest
+	examples/internal/demo:   zkio/zktest | TESTS
+	examples/internal/exampletest:
+
 	# Tools and tests of this repository.
 	internal/realzk:          | TESTS
 	internal/realzk/zkserver: internal/realzk | TESTS
