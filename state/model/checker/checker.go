@@ -12,8 +12,8 @@
 //   - Does an actor wait in vain? A model may say what must not be the case while
 //     only timers can go on.
 //
-// A model may also have steps that count as progress. Then no run may go on for
-// ever without one.
+// A model may also have steps that count as progress. Then no fair run may go on for
+// ever without one: see [Model.MustProgress].
 //
 // The first violation ends the search. As the search is breadth first, its trace
 // is one of the shortest.
@@ -70,8 +70,10 @@ type Model[S comparable] struct {
 	// It may be nil.
 	Idle func(s S) string
 
-	// MustProgress forbids runs that go on for ever, by steps of any kind, without
-	// a step that is marked as progress.
+	// MustProgress forbids fair runs that go on for ever, by steps of any kind,
+	// without a step that is marked as progress. A run is fair if no actor that is
+	// able to go on from some time on, by steps that are sure to happen, is left out
+	// for ever (weak fairness).
 	MustProgress bool
 
 	// Show describes s in traces.
@@ -85,7 +87,7 @@ const (
 	Deadlock = "deadlock"
 	// Trap: steps that are sure to happen can go on, but never reach the end.
 	Trap = "trap"
-	// Livelock: a run can go on for ever without progress.
+	// Livelock: a fair run can go on for ever without progress.
 	Livelock = "livelock"
 )
 
@@ -248,8 +250,15 @@ func (s *search[S]) checkEnds() {
 	}
 }
 
-// reverse turns the edges of a graph around. Those of node i are
-// to[at[i]:at[i+1]], the last node's to[at[i]:]; in the graph returned, all are
+// edges returns where the edges of state i lead.
+func edges(to []int32, at []int, i int32) []int32 {
+	if int(i)+1 < len(at) {
+		return to[at[i]:at[i+1]]
+	}
+	return to[at[i]:]
+}
+
+// reverse turns the edges of a graph around. Those of state i come from
 // from[start[i]:start[i+1]].
 func reverse(to []int32, at []int) (from []int32, start []int) {
 	start = make([]int, len(at)+1)
@@ -263,73 +272,12 @@ func reverse(to []int32, at []int) (from []int32, start []int) {
 	free := make([]int, len(at))
 	copy(free, start)
 	for i := range at {
-		for _, j := range to[at[i]:end(to, at, i)] {
+		for _, j := range edges(to, at, int32(i)) {
 			from[free[j]] = int32(i)
 			free[j]++
 		}
 	}
 	return from, start
-}
-
-// end returns the end of node i's edges.
-func end(to []int32, at []int, i int) int {
-	if i+1 < len(at) {
-		return at[i+1]
-	}
-	return len(to)
-}
-
-// checkProgress looks for cycles of steps without progress. It takes away states
-// without such steps, and the steps that lead to them, until none is left; each
-// state that stays leads to a cycle.
-func (s *search[S]) checkProgress() {
-	n := s.states.len()
-	before, beforeAt := reverse(s.vain, s.vainAt)
-	left := make([]int, n) // steps out of each state
-	var open []int32
-	for i := range n {
-		left[i] = end(s.vain, s.vainAt, int(i)) - s.vainAt[i]
-		if left[i] == 0 {
-			open = append(open, i)
-		}
-	}
-	for len(open) > 0 {
-		i := open[len(open)-1]
-		open = open[:len(open)-1]
-		for _, j := range before[beforeAt[i]:beforeAt[i+1]] {
-			if left[j]--; left[j] == 0 {
-				open = append(open, j)
-			}
-		}
-	}
-	for i := range n {
-		if left[i] > 0 {
-			s.fail(Livelock, i)
-			s.appendCycle(i, left)
-			return
-		}
-	}
-}
-
-// appendCycle appends to the trace the way from state i into a cycle of steps
-// without progress, and once round it. Every state with something left has such a
-// step to another, so following them must come back.
-func (s *search[S]) appendCycle(i int32, left []int) {
-	seen := map[int32]bool{}
-	for !seen[i] {
-		seen[i] = true
-		next := none
-		s.Next(s.states.at(i), func(step Step[S]) {
-			if next != none || step.Progress {
-				return
-			}
-			if j, _ := s.states.add(step.To); left[j] > 0 {
-				next = j
-				s.result.Trace = append(s.result.Trace, s.event(step))
-			}
-		})
-		i = next
-	}
 }
 
 // fail notes a violation, and the way to state i.

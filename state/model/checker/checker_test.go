@@ -3,6 +3,7 @@
 package checker
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +18,10 @@ type edge struct {
 	kind     Kind
 	violates string
 	progress bool
+	actor    string // "" stands for the number of from
 }
+
+func (e edge) by() string { return cmp.Or(e.actor, fmt.Sprint(e.from)) }
 
 // A graph is a tiny model.
 type graph struct {
@@ -47,7 +51,7 @@ func (g graph) model() Model[int] {
 		Next: func(s int, take func(Step[int])) {
 			for _, e := range g.edges {
 				if e.from == s {
-					take(Step[int]{Actor: fmt.Sprint(s), Action: fmt.Sprint(e.to), To: e.to, Kind: e.kind, Violates: e.violates, Progress: e.progress})
+					take(Step[int]{Actor: e.by(), Action: fmt.Sprint(e.to), To: e.to, Kind: e.kind, Violates: e.violates, Progress: e.progress})
 				}
 			}
 		},
@@ -99,7 +103,7 @@ func TestSearch(t *testing.T) {
 		{"a deadlock", graph{edges: line(0, 1, 2), ends: []int{3}}, Deadlock, "0 1 2", 3},
 		{"left by an optional step only", graph{edges: append(line(0, 1), optional), ends: []int{2}}, Deadlock, "0 1", 3},
 		{"left by a timer", graph{edges: append(line(0, 1), timer), ends: []int{2}}, "", "", 3},
-		{"left to itself only", graph{edges: append(line(0, 1, 1)), ends: []int{2}}, Deadlock, "0 1", 2},
+		{"left to itself only", graph{edges: line(0, 1, 1), ends: []int{2}}, Deadlock, "0 1", 2},
 
 		{"a trap", graph{edges: append(line(0, 1, 2, 1), line(0, 3)...), ends: []int{3}}, Trap, "0 1", 4},
 		{"a trap with an optional way out", graph{edges: append(line(0, 1, 2, 1), edge{from: 2, to: 3, kind: Optional}), ends: []int{3}}, Trap, "0", 4},
@@ -114,6 +118,9 @@ func TestSearch(t *testing.T) {
 		{"a cycle that is not forbidden", graph{edges: append(line(0, 1, 2, 1), line(2, 3)...), ends: []int{3}}, "", "", 4},
 		{"a cycle with progress", graph{edges: append(line(0, 1, 2, 3), edge{from: 2, to: 1, progress: true}), ends: []int{3}, mustProgress: true}, "", "", 4},
 		{"a shorter cycle without", graph{edges: append(line(0, 1, 2, 3, 2), edge{from: 2, to: 1, progress: true}), ends: []int{3}, mustProgress: true}, Livelock, "0 1 2 3 2", 4},
+		{"an actor left out of a cycle", graph{edges: []edge{{to: 1, actor: "a"}, {from: 1, to: 0, actor: "a"}, {to: 2, actor: "b"}, {from: 1, to: 2, actor: "b"}}, ends: []int{2}, mustProgress: true}, "", "", 3},
+		{"an actor that need not act", graph{edges: []edge{{to: 1, actor: "a"}, {from: 1, to: 0, actor: "a"}, {from: 1, to: 2, actor: "a"}, {to: 2, actor: "b", kind: Optional}, {from: 1, to: 2, actor: "b", kind: Optional}}, ends: []int{2}, mustProgress: true}, Livelock, "0 1 0", 3},
+		{"an actor that cannot always act", graph{edges: []edge{{to: 1, actor: "a"}, {from: 1, to: 0, actor: "a"}, {to: 2, actor: "b"}}, ends: []int{2}, mustProgress: true}, Livelock, "0 1 0", 3},
 	}
 	for _, tt := range tests {
 		r := tt.graph.model().Search(0)
@@ -209,6 +216,7 @@ func TestSearchAgainstOracle(t *testing.T) {
 					kind:     rapid.SampledFrom([]Kind{Mandatory, Mandatory, Optional, Timer}).Draw(t, "kind"),
 					violates: rapid.SampledFrom([]string{"", "", "", "", "", "", badStep}).Draw(t, "violates"),
 					progress: rapid.Bool().Draw(t, "progress"),
+					actor:    rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "actor"),
 				}
 			}), 0, 14).Draw(t, "edges"),
 			bad:          rapid.SliceOfN(state, 0, 1).Draw(t, "bad"),
@@ -329,11 +337,37 @@ func (o oracle) expected() (found []string) {
 		}
 	}
 	for _, i := range o.reached {
-		if o.mustProgress && o.vain[i][i] {
+		if o.mustProgress && o.vain[i][i] && o.fair(i) {
 			return []string{Livelock}
 		}
 	}
 	return []string{""}
+}
+
+// fair reports whether no actor has to be left out of a run that comes back to state
+// i for ever, without progress, by all states that it can come by.
+func (o oracle) fair(i int) bool {
+	in := func(j int) bool { return o.vain[i][j] && o.vain[j][i] }
+	for _, actor := range []string{"a", "b", "c"} {
+		acts, unable := false, false
+		for j := range o.vain {
+			if !in(j) {
+				continue
+			}
+			able := false
+			for _, e := range o.edges {
+				if e.from == j && e.actor == actor {
+					able = able || e.kind != Optional
+					acts = acts || !e.progress && in(e.to)
+				}
+			}
+			unable = unable || !able
+		}
+		if !acts && !unable {
+			return false
+		}
+	}
+	return true
 }
 
 // checkTrace checks that a trace is a shortest way to what was found.

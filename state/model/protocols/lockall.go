@@ -20,16 +20,17 @@ import (
 //     caller is counted into each; if one refuses, the others are undone. Otherwise
 //     the group gets a round of its own: one transaction creates a fresh node in
 //     each queue, for writing if the caller named that lock for both. Groups of
-//     equal sets in one process may share that round. A group never uses a node
-//     that its process already has.
+//     equal sets in one process may share that round, until the gate of one of its
+//     locks closes. A group never uses a node that its process already has.
 //  2. The group enters when it is entitled everywhere. Until then nobody may use
 //     the places in which it is first: they are reserved, not held.
 //  3. To a group, the shared rounds of its own process are strangers, and to their
 //     tenure the group's nodes are contenders like any others.
 //  4. A group that waits gives way: if it is entitled in one queue but not in all,
 //     and a contender that it excludes waits behind it there, then after its
-//     patience one transaction deletes all of its nodes and creates them anew, at
-//     the ends.
+//     patience one transaction deletes its node in that queue and creates another,
+//     at the end. It keeps its other places. Its patience is a tenure at first (or
+//     100 ms without one), and is doubled, and varied by chance, every time.
 //  5. A caller whose context holds some of the locks, but not all, is refused: the
 //     group would wait for its own caller.
 //  6. A missing directory is created, and the transaction repeated; without
@@ -58,11 +59,29 @@ type lockAllRules struct {
 	crashes bool  // a process may crash
 	giveUp  bool  // groups that wait may give up
 
-	// giveWayInOne has a group give way only in the queue in which it is first.
-	giveWayInOne bool
+	// greedy has all clients but the first come back for ever. The first, a group,
+	// must get its locks.
+	greedy bool
+	// patient has groups give way only when nothing else can happen. That is what
+	// patience comes to when it is doubled often enough.
+	patient bool
+	// chance decides between groups of equal patience. Then it is enough that the
+	// first can always still get its locks. Otherwise a run in which they give way in
+	// the worst order, for ever, is looked for.
+	chance bool
 
 	// From here on, each is a wrong reading.
 
+	// giveWayEverywhere has a group that gives way delete all its nodes and create
+	// them anew. That is free of deadlock, too. But a group that needs two locks,
+	// beside two callers that take them one after the other, again and again, never
+	// gets them, however long its patience: each time, the next caller has got ahead
+	// of it in the first queue: checker.Trap.
+	giveWayEverywhere bool
+	// watchesOneQueue has the tenure of a group that goroutines share look for
+	// contenders in its first queue only. Those of the others wait for ever:
+	// checker.Deadlock.
+	watchesOneQueue bool
 	// neverGivesWay has a group keep its places. It is first for Y and waits for X,
 	// whose holder waits for Y: checker.Deadlock.
 	neverGivesWay bool
@@ -101,6 +120,9 @@ type lockAllWay byte
 const (
 	// group takes them all at once.
 	group lockAllWay = 'G'
+	// equalGroups take them all at once, and share one round: they keep arriving
+	// until its gate closes.
+	equalGroups lockAllWay = 'E'
 	// nested takes them one after the other, and holds each while it waits for the
 	// next.
 	nested lockAllWay = 'N'
@@ -120,9 +142,16 @@ type lockAllState struct {
 	place  [lockAllClients][lockAllQueues]uint8 // in line; 0 is none
 	made   [lockAllClients]uint8                // nodes created so far, if one by one
 	rounds [lockAllClients]uint8                // done
-	closed [lockAllClients]bool                 // the shared round's gate
+	closed [lockAllClients]bool                 // the gate of a round that goroutines share
 	dead   [lockAllClients]bool
+
+	// How often a group has given way since it queued, up to mostPatience, if groups
+	// are patient.
+	gaveWay [lockAllClients]uint8
 }
+
+// mostPatience is where doubling stops.
+const mostPatience = 6
 
 // What a group does.
 const (
@@ -140,6 +169,8 @@ func newLockAll(clients string, rules lockAllRules) checker.Model[lockAllState] 
 		switch c.way {
 		case group:
 			c.name = fmt.Sprintf("group %d", i)
+		case equalGroups:
+			c.name = fmt.Sprintf("equal groups %d", i)
 		case nested:
 			c.name = fmt.Sprintf("nested %d", i)
 		case shared:
@@ -160,7 +191,7 @@ func newLockAll(clients string, rules lockAllRules) checker.Model[lockAllState] 
 	if len(l.clients) > lockAllClients {
 		panic("lockall: the state has no room for " + clients)
 	}
-	return checker.Model[lockAllState]{Next: l.next, Invariant: l.invariant, Done: l.done, Show: l.show}
+	return checker.Model[lockAllState]{Next: l.next, Invariant: l.invariant, Done: l.done, Show: l.show, MustProgress: rules.greedy && !rules.chance}
 }
 
 // reads reports whether client c wants the lock of queue q for reading.
@@ -197,7 +228,7 @@ func (l *lockAll) holdsUp(s *lockAllState, c, q int) bool {
 
 // holds reports whether client c believes that it holds the lock of queue q.
 func (l *lockAll) holds(s *lockAllState, c, q int) bool {
-	if l.clients[c].way == group {
+	if way := l.clients[c].way; way == group || way == equalGroups {
 		return s.phase[c] == groupInside && s.place[c][q] != 0
 	}
 	return s.inside[c][q]
@@ -218,6 +249,7 @@ func (l *lockAll) sharedBy(c int) int {
 // reset takes client c out of all queues.
 func (s *lockAllState) reset(c int) {
 	s.phase[c], s.inside[c], s.place[c], s.made[c], s.closed[c] = 0, [lockAllQueues]bool{}, [lockAllQueues]uint8{}, 0, false
+	s.gaveWay[c] = 0
 }
 
 // end returns the place at the end of every queue. One transaction creates all of a
@@ -267,11 +299,15 @@ func (l *lockAll) invariant(s lockAllState) string {
 	return ""
 }
 
-// done: all have had their locks. A shared round may stay for ever if its
-// goroutines hold up no contender.
+// done: all have had their locks. Rounds that goroutines share may stay for ever if
+// they hold up no contender.
 func (l *lockAll) done(s lockAllState) bool {
+	if l.rules.greedy {
+		return l.over(&s, 0)
+	}
 	for c := range l.clients {
-		if l.clients[c].way != shared && !l.over(&s, c) {
+		stays := l.clients[c].way == shared || l.clients[c].way == equalGroups && s.phase[c] == groupInside && !s.closed[c]
+		if !stays && !l.over(&s, c) {
 			return false
 		}
 	}
@@ -312,33 +348,59 @@ type lockAllMove struct {
 }
 
 func (l *lockAll) next(s lockAllState, take func(checker.Step[lockAllState])) {
+	busy, least := false, uint8(mostPatience)
+	var timers []checker.Step[lockAllState] // of the least patience
 	for c := range l.clients {
-		if l.over(&s, c) {
-			continue
+		l.steps(s, c, func(step checker.Step[lockAllState]) {
+			switch {
+			case !l.rules.patient || step.Kind != checker.Timer:
+				busy = true
+				take(step)
+			case s.gaveWay[c] < least:
+				least = s.gaveWay[c]
+				timers = append(timers[:0], step)
+			case s.gaveWay[c] == least:
+				timers = append(timers, step)
+			}
+		})
+	}
+	if !busy {
+		for _, step := range timers {
+			take(step)
 		}
-		m := lockAllMove{l, c, s, take}
-		m.crash()
-		switch l.clients[c].way {
-		case nested:
-			m.nested()
-		case shared:
-			m.shared()
-		case group:
-			m.group()
-		}
+	}
+}
+
+// steps takes all steps of client c that are possible in s.
+func (l *lockAll) steps(s lockAllState, c int, take func(checker.Step[lockAllState])) {
+	if l.over(&s, c) {
+		return
+	}
+	m := lockAllMove{l, c, s, take}
+	m.crash()
+	switch l.clients[c].way {
+	case nested:
+		m.nested()
+	case shared:
+		m.shared()
+	case group, equalGroups:
+		m.group()
 	}
 }
 
 func (m *lockAllMove) step(s lockAllState, kind checker.Kind, action string) {
 	s.normalize()
-	m.take(checker.Step[lockAllState]{Actor: m.clients[m.c].name, Action: action, To: s, Kind: kind})
+	progress := m.old.phase[0] == groupAway || s.phase[0] == groupInside
+	m.take(checker.Step[lockAllState]{Actor: m.clients[m.c].name, Action: action, To: s, Kind: kind, Progress: progress})
 }
 
 // leave ends the client's round.
 func (m *lockAllMove) leave(kind checker.Kind, action string) {
 	s := m.old
 	s.reset(m.c)
-	s.rounds[m.c]++
+	if !m.rules.greedy || m.c == 0 {
+		s.rounds[m.c]++
+	}
 	m.step(s, kind, action)
 }
 
@@ -422,8 +484,30 @@ func (m *lockAllMove) group() {
 	case groupWaits:
 		m.wait()
 	case groupInside:
-		m.leave(checker.Mandatory, "leaves")
+		if m.clients[m.c].way == equalGroups {
+			m.stay()
+		} else {
+			m.leave(checker.Mandatory, "leaves")
+		}
 	}
+}
+
+// stay has equal groups stay inside until the gate closes.
+func (m *lockAllMove) stay() {
+	c, s := m.c, m.old
+	if s.closed[c] {
+		m.leave(checker.Mandatory, "are left by the last goroutine")
+		return
+	}
+	wants := m.clients[c].wants
+	if m.rules.watchesOneQueue {
+		wants = wants[:1]
+	}
+	if slices.ContainsFunc(wants, func(w lockAllWant) bool { return m.holdsUp(&s, c, w.queue) }) {
+		s.closed[c] = true
+		m.step(s, checker.Timer, "close their gate")
+	}
+	m.leave(checker.Optional, "are left by the last goroutine although the gate is open")
 }
 
 // queue creates the group's nodes.
@@ -480,8 +564,11 @@ func (m *lockAllMove) wait() {
 	if !everywhere && blocks >= 0 && !m.rules.neverGivesWay {
 		s := s
 		end := s.end()
+		if m.rules.patient {
+			s.gaveWay[c] = min(s.gaveWay[c]+1, mostPatience)
+		}
 		for _, w := range wants {
-			if !m.rules.giveWayInOne || w.queue == blocks {
+			if m.rules.giveWayEverywhere || w.queue == blocks {
 				s.place[c][w.queue] = end
 			}
 		}
@@ -496,7 +583,6 @@ func (m *lockAllMove) wait() {
 }
 
 func lockAllSearches() []search {
-	b := lockAllRules{rounds: 2, crashes: true, giveUp: true}
 	right := func(about, clients string, rules lockAllRules) search {
 		return holds(about+" ["+clients+"]", newLockAll(clients, rules))
 	}
@@ -504,25 +590,58 @@ func lockAllSearches() []search {
 		rules.rounds = 1
 		return fails(about+" ["+clients+"]", checker.Deadlock, newLockAll(clients, rules))
 	}
-	return []search{
-		right("two groups", "GXY GYX", b),
+	// The others come back for ever, and groups have all the patience they need.
+	greedy := lockAllRules{rounds: 1, greedy: true, patient: true}
+	var list []search
+	for _, everywhere := range []bool{false, true} {
+		b := lockAllRules{rounds: 2, crashes: true, giveUp: true, giveWayEverywhere: everywhere}
+		long := lockAllRules{rounds: 2, giveWayEverywhere: everywhere}
+		short := lockAllRules{rounds: 1, crashes: true, giveUp: true, giveWayEverywhere: everywhere}
+		noGiveUp := lockAllRules{rounds: 1, crashes: true, giveWayEverywhere: everywhere}
+		where := ""
+		if everywhere {
+			where = ", gives way everywhere"
+		}
+		list = append(list,
+			right("two groups"+where, "GXY GYX", b),
+			right("groups and single locks"+where, "GXY GYX NX NY", b),
+			right("groups in a ring"+where, "GXY GYZ GZX", b),
+			right("readers and writers"+where, "GxY GXy NX Nx", b),
+			right("readers"+where, "Gxy GXY Nx NY", b),
+			right("nested in the group's order"+where, "GXY NXY NXY", b),
+			right("nested in the other order"+where, "GXY NYX NYX", b),
+			right("two groups, two nested"+where, "GXY GXY NXY NXY", noGiveUp),
+			right("two groups, one nested"+where, "GXY NXY GXY", long),
+			right("nested through a third"+where, "GXZ NXY NYZ", b),
+			right("the process shares X, too"+where, "GXY SX NY GXY", short),
+			right("equal groups"+where, "EXY GXY NX NY", b),
+			right("equal groups in a ring"+where, "EXY GYZ EZX NX", b),
+			right("equal groups, readers, nested"+where, "ExY NXY NXY", b),
+		)
+	}
+	return append(list,
 		right("two groups that never give way", "GXY GYX", lockAllRules{rounds: 2, neverGivesWay: true}),
-		right("groups and single locks", "GXY GYX NX NY", b),
-		right("groups in a ring", "GXY GYZ GZX", b),
-		right("readers and writers", "GxY GXy NX Nx", b),
-		right("readers", "Gxy GXY Nx NY", b),
-		right("nested in the group's order", "GXY NXY NXY", b),
-		right("nested in the other order", "GXY NYX NYX", b),
-		right("two groups, two nested", "GXY GXY NXY NXY", lockAllRules{rounds: 1, crashes: true}),
-		right("nested through a third", "GXZ NXY NYZ", b),
-		right("the process shares X, too", "GXY SX NY GXY", lockAllRules{rounds: 1, crashes: true, giveUp: true}),
 		right("nested, no group", "NXY NXY NXY", lockAllRules{rounds: 2, neverGivesWay: true}),
-		right("gives way only where it blocks", "GXY NXY GXY", lockAllRules{rounds: 2, giveWayInOne: true}),
+
+		right("no starvation", "GXY NXY NXY", greedy),
+		right("no starvation", "GXY NXY NXY NXY", greedy),
+		right("no starvation", "GXYZ NXY NYZ NXZ", greedy),
+		right("no starvation", "GXYZ NXY NYZ NXYZ", greedy),
+		right("no starvation", "GXY GXY NXY NXY", greedy),
+		right("no starvation", "GXY GXY NX NY", greedy),
+		right("no starvation", "GXYZ GXY NYZ NXZ", greedy),
+		right("no starvation", "GXYZ GXY GYZ GXZ", greedy),
+		right("no starvation", "Gxy NXY Nxy NXY", greedy),
+		right("no starvation", "GxY NXY NXy Nxy", greedy),
+		right("no starvation, by chance", "GXY GYZ GXZ NXY", lockAllRules{rounds: 1, greedy: true, patient: true, chance: true}),
 
 		wrong("nested, the group never gives way", "GXY NXY", lockAllRules{neverGivesWay: true}),
 		wrong("one request for each node", "GXY GYX", lockAllRules{oneByOne: true, neverGivesWay: true}),
 		wrong("uses a node of its process", "GXY SY GXY", lockAllRules{joins: true, neverGivesWay: true}),
 		wrong("the own group closes no gate", "GXY SX", lockAllRules{ignoresOwnGroups: true}),
 		wrong("the caller holds one of them", "GXY", lockAllRules{holdsOne: true}),
-	}
+		wrong("the tenure watches one queue", "EXY NY", lockAllRules{watchesOneQueue: true}),
+		fails("starves if it gives way everywhere [GXY NXY NXY]", checker.Trap, newLockAll("GXY NXY NXY", lockAllRules{rounds: 1, greedy: true, patient: true, giveWayEverywhere: true})),
+		fails("starves if no chance decides [GXY GYZ GXZ NXY]", checker.Livelock, newLockAll("GXY GYZ GXZ NXY", greedy)),
+	)
 }
