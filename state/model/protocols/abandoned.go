@@ -30,8 +30,11 @@ import (
 //  4. Clients that do not take part neither set nor clear M. A holder that dies
 //     between making M and being told, or after its last step and before the
 //     release, is reported although it did no harm.
-//  5. With a lock-delay d, the heir waits for d after it has taken M over, first in
-//     line: see [abandonedRules.delay].
+//  5. With a lock-delay d, the heir waits for d before it is told, first in line,
+//     whenever M says that a holder was interrupted. What that holder had sent to
+//     other services before its session ended has arrived by then, or never will.
+//     The wait begins when the heir has taken M over, or has found its own M that
+//     says so. If it gives up during the wait, it deletes its node, and M stays.
 //
 // How it is modelled. Each client queues some times, loses its session or dies at
 // any moment, and any answer to a write may be lost. Two ghosts keep the truth:
@@ -50,6 +53,9 @@ const (
 	abandonedHidden = "an interrupted holder was not reported"
 	// A holder is told only if one before it may have been interrupted.
 	abandonedFalse = "an interrupted holder was reported although there was none"
+	// With a lock-delay, a holder is told only when nothing of an interrupted one can
+	// arrive any more.
+	abandonedEarly = "a holder was told before the lock-delay was over"
 )
 
 // abandonedRules has the bounds of a search, and the wrong readings.
@@ -58,6 +64,7 @@ type abandonedRules struct {
 	deaths  uint8 // of processes
 	losses  uint8 // of sessions; the process lives on
 	answers bool  // answers may be lost
+	delay   bool  // there is a lock-delay
 
 	// From here on, each is a wrong reading.
 
@@ -84,6 +91,14 @@ type abandonedRules struct {
 	// alwaysClear deletes M whether the holder has recovered or not:
 	// abandonedHidden.
 	alwaysClear bool
+	// delayFromMark counts the lock-delay from the last change of M. That was when the
+	// holder that died had been granted the lock, long ago: abandonedEarly.
+	delayFromMark bool
+	// ownMarkSkipsDelay has a process that finds its own M, taken over, not wait. The
+	// answer to the takeover was lost, not the time waited: abandonedEarly.
+	ownMarkSkipsDelay bool
+	// giveUpClears deletes M when the heir gives up during the delay: abandonedHidden.
+	giveUpClears bool
 }
 
 type abandonedClient struct {
@@ -110,6 +125,7 @@ type abandonedState struct {
 	// Ghosts.
 	interrupted bool // a holder was
 	perhaps     bool // one may have been
+	aftermath   bool // what one has sent may still arrive; only if there is a lock-delay
 
 	deaths, losses uint8
 }
@@ -123,6 +139,7 @@ const (
 	abMark                     // make M
 	abRead                     // M was there, or the answer was lost: read it
 	abTake                     // take another's M over
+	abDelay                    // first in line, M taken over: wait for the lock-delay
 	abInside                   //
 	abTold                     // tellFirst: inside, M is to be made
 	abRelease                  //
@@ -334,14 +351,14 @@ func (m *abandonedMove) misfortunes() {
 	if m.old.deaths < m.rules.deaths {
 		s := m.old
 		s.deaths++
-		s.endSession(c)
+		m.endSession(&s)
 		s.at[c] = abDead
 		m.may(s, "dies")
 	}
 	if m.old.losses < m.rules.losses && !m.old.late[c] {
 		s := m.old
 		s.losses++
-		s.endSession(c)
+		m.endSession(&s)
 		switch place {
 		case abMark:
 			s.late[c] = true
@@ -354,12 +371,14 @@ func (m *abandonedMove) misfortunes() {
 	}
 }
 
-// endSession deletes the node of client c, and keeps the ghosts.
-func (s *abandonedState) endSession(c int) {
+// endSession deletes the client's node, and keeps the ghosts.
+func (m *abandonedMove) endSession(s *abandonedState) {
+	c := m.c
 	s.inLine[c] = 0
 	switch s.at[c] {
 	case abInside, abTold:
 		s.interrupted = true
+		s.aftermath = m.rules.delay
 	case abMark, abRead, abTake, abRelease, abAsk:
 		if s.ownMark(c) {
 			s.perhaps = true
@@ -375,6 +394,8 @@ func (s *abandonedState) enter(c int, told bool) string {
 	switch {
 	case s.interrupted && !told:
 		return abandonedHidden
+	case s.aftermath:
+		return abandonedEarly
 	case told && !s.interrupted && !s.perhaps:
 		return abandonedFalse
 	}
@@ -415,7 +436,13 @@ func (m *abandonedMove) proceed() {
 			s.at[c] = abMark
 			m.must(s, "finds no mark")
 		case s.ownMark(c):
-			violates := s.enter(c, s.taken && !m.rules.forgetTaken)
+			told := s.taken && !m.rules.forgetTaken
+			if told && m.rules.delay && !m.rules.ownMarkSkipsDelay {
+				s.at[c] = abDelay
+				m.must(s, "finds its own mark, which was taken over")
+				return
+			}
+			violates := s.enter(c, told)
 			m.step(s, checker.Mandatory, "finds its own mark, enters", violates)
 		default:
 			s.at[c] = abTake
@@ -426,12 +453,28 @@ func (m *abandonedMove) proceed() {
 		s.setMark(c)
 		s.taken = true
 		unanswered := s
-		violates := s.enter(c, true)
-		m.step(s, checker.Mandatory, "takes the mark over, enters", violates)
+		if m.rules.delay && !m.rules.delayFromMark {
+			s.at[c] = abDelay
+			m.must(s, "takes the mark over, has to wait")
+		} else {
+			violates := s.enter(c, true)
+			m.step(s, checker.Mandatory, "takes the mark over, enters", violates)
+		}
 		if m.rules.answers {
 			unanswered.at[c] = abRead
 			m.may(unanswered, "takes the mark over, and the answer is lost")
 		}
+	case abDelay:
+		s.aftermath = false // nothing was sent under the lock since the wait began
+		violates := s.enter(c, true)
+		m.step(s, checker.Timer, "has waited for the lock-delay, enters", violates)
+		s = m.old
+		s.inLine[c] = 0
+		if m.rules.giveUpClears {
+			s.deleteMark()
+		}
+		m.endVainly(&s)
+		m.may(s, "gives up during the lock-delay")
 	case abInside:
 		if s.told[c] && !s.recovered[c] {
 			s.recovered[c] = true
@@ -521,6 +564,8 @@ func abandonedSearches() []search {
 	return []search{
 		holds("three clients", newAbandoned("MMM", all)).large(),
 		holds("two clients and another program's", newAbandoned("MMo", all)),
+		holds("three clients, a lock-delay", newAbandoned("MMM", abandonedRules{rounds: 2, losses: 2, deaths: 2, answers: true, delay: true})).large(),
+		holds("two clients, a lock-delay", newAbandoned("MM", abandonedRules{rounds: 3, losses: 2, deaths: 2, answers: true, delay: true})),
 		holds("two clients, three rounds", newAbandoned("MM", abandonedRules{rounds: 3, losses: 3, deaths: 1, answers: true})),
 
 		fails("told before the mark is made", abandonedHidden, wrong("MM", func(r *abandonedRules) { r.deaths, r.tellFirst = 1, true })),
@@ -530,6 +575,9 @@ func abandonedSearches() []search {
 		fails("any mark is another's", abandonedFalse, wrong("M", func(r *abandonedRules) { r.answers, r.anyName = true, true })),
 		fails("the mark deleted again after a lost answer", abandonedHidden, wrong("MM", func(r *abandonedRules) { r.deaths, r.answers, r.deleteAgain = 1, true, true })),
 		fails("the mark does not say that it was taken over", abandonedHidden, wrong("MM", func(r *abandonedRules) { r.deaths, r.answers, r.forgetTaken = 1, true, true })),
+		fails("the lock-delay counted from the mark", abandonedEarly, wrong("MM", func(r *abandonedRules) { r.deaths, r.delay, r.delayFromMark = 1, true, true })),
+		fails("no lock-delay after a lost answer", abandonedEarly, wrong("MM", func(r *abandonedRules) { r.deaths, r.answers, r.delay, r.ownMarkSkipsDelay = 1, true, true, true })),
+		fails("giving up during the lock-delay clears it", abandonedHidden, wrong("MM", func(r *abandonedRules) { r.deaths, r.delay, r.giveUpClears = 1, true, true })),
 		fails("a release clears it without a recovery", abandonedHidden, wrong("MM", func(r *abandonedRules) { r.deaths, r.alwaysClear = 1, true })),
 	}
 }

@@ -29,8 +29,9 @@ import (
 //     notes it, then tries the swap.
 //  4. The timer of D tries the swap, too, and Shutdown does for every lock. If the
 //     lease or the session is lost, the round ends as one with holders does.
-//  5. A newcomer that finds the lease lapsed when it has entered leaves again, and
-//     tries the next round: see [lingerRules.entersBlindly].
+//  5. A newcomer that has entered looks at the clock before it is told. If the lease
+//     has lapsed, it leaves again, ends the round if it is the last, and tries the
+//     next one. Nothing else may have noticed yet that an idle lock is lost.
 //
 // A contender waits for two requests at most, a list and a deletion. It waits for
 // one only if the watch has been armed since the grant, and an event ends an idle
@@ -45,8 +46,10 @@ type linger struct{ rules lingerRules }
 
 // The invariants of lingering.
 const (
-	// A holder and a contender are never inside together.
+	// A holder and a contender are never inside together, while the lease is in force.
 	lingerExclusion = "exclusion"
+	// No goroutine is told that it has the lock after the lease has lapsed.
+	lingerLapsed = "a grant after the lease has lapsed"
 	// A round with a holder ends only if the lease was lost.
 	lingerEnded = "the round of a holder was ended"
 	// The word counts those who are inside.
@@ -65,6 +68,7 @@ const (
 type lingerRules struct {
 	visits   uint8 // of each goroutine
 	loss     bool  // the session may be lost
+	lapse    bool  // the lease may lapse, and the session end, before that is noticed
 	shutdown bool  // Shutdown may come
 	writer   bool  // the process's own writer may come
 	forever  bool  // D is infinite
@@ -75,6 +79,8 @@ type lingerRules struct {
 
 	// From here on, each is a wrong reading.
 
+	// entersBlindly has a newcomer not look at the clock: lingerLapsed.
+	entersBlindly bool
 	// noSecondLook has the leaver not look at the note and the gate again. A
 	// contender was noted between its look and its swap: lingerContenderWaits.
 	noSecondLook bool
@@ -114,11 +120,13 @@ type lingerState struct {
 	visits    [lingerGoroutines]uint8 // left
 	loaded    [lingerGoroutines]uint8 // the count, when it was loaded
 	ends      [lingerGoroutines]bool  // it will end the round if it is the last
+	refused   [lingerGoroutines]bool  // it has entered after the lease's end, and has to leave
 
 	// What the round and its manager know.
 	contended bool // the note
 	gate      bool
-	lost      bool
+	lapsed    bool // the lease, by the clock
+	lost      bool // and that was noticed
 	stage     lingerStage
 	timer     bool // running
 
@@ -157,6 +165,7 @@ const (
 	goEntering                  // it has loaded the word to enter
 	goInside                    //
 	goLeaving                   // it has loaded the word to leave
+	goLookClock                 // it has entered; look at the lease
 	goLookNote                  // it has swapped to RETAINED/0; look at the note again
 	goLookStage                 // look at the stage
 	goLookOther                 // look at the own writer
@@ -241,25 +250,30 @@ func (s *lingerState) request() {
 	}
 }
 
-func (s *lingerState) inside(i int) bool {
-	return s.goroutine[i] == goInside || s.goroutine[i] == goLeaving
+// counted reports whether goroutine i is one of those that the word counts.
+func (s *lingerState) counted(i int) bool {
+	switch s.goroutine[i] {
+	case goInside, goLeaving, goLookClock:
+		return true
+	}
+	return false
 }
 
 func (l *linger) invariant(s lingerState) string {
-	inside := uint8(0)
+	count := uint8(0)
 	for i := range s.goroutine {
 		switch {
-		case !s.inside(i):
+		case !s.counted(i):
 		case s.word == lingerRetained:
-			inside++
+			count++
 		case s.word == lingerReleasing && !s.lost:
 			return lingerEnded
 		}
 	}
 	switch {
-	case inside > 0 && s.contender == contenderInside:
+	case count > 0 && s.contender == contenderInside && !s.lapsed:
 		return lingerExclusion
-	case s.word == lingerRetained && s.count != inside:
+	case s.word == lingerRetained && s.count != count:
 		return lingerCount
 	}
 	return ""
@@ -335,7 +349,11 @@ func (l *linger) next(s lingerState, take func(checker.Step[lingerState])) {
 }
 
 func (m *lingerMove) step(s lingerState, kind checker.Kind, actor, action string) {
-	violates := ""
+	m.violate(s, kind, actor, action, "")
+}
+
+// violate takes a step that violates an invariant, if that is not "".
+func (m *lingerMove) violate(s lingerState, kind checker.Kind, actor, action, violates string) {
 	if m.rules.maxRequests > 0 && s.requests > m.rules.maxRequests {
 		violates = lingerRequests
 	}
@@ -371,11 +389,31 @@ func (m *lingerMove) goroutine(i int) {
 			s.count++
 			s.visits[i]--
 			*own = goInside
-			m.must(s, name, "enters")
+			if m.rules.lapse && !m.rules.entersBlindly {
+				*own = goLookClock
+			}
+			violates := ""
+			if *own == goInside && s.lapsed {
+				violates = lingerLapsed
+			}
+			m.violate(s, checker.Mandatory, name, "enters", violates)
 		} else {
 			*own = goAway
 			m.must(s, name, "lost the race to enter")
 		}
+	case goLookClock:
+		if s.word != lingerRetained {
+			*own = goAway
+			m.must(s, name, "learns that the lock was lost")
+			return
+		}
+		if s.lapsed {
+			*own, s.loaded[i], s.ends[i], s.refused[i], s.visits[i] = goLeaving, s.count, true, true, 0
+			m.must(s, name, "finds the lease lapsed, has to leave")
+			return
+		}
+		*own = goInside
+		m.must(s, name, "finds the lease in force")
 	case goInside:
 		if s.word != lingerRetained {
 			*own = goAway
@@ -383,7 +421,7 @@ func (m *lingerMove) goroutine(i int) {
 			return
 		}
 		*own, s.loaded[i] = goLeaving, s.count
-		s.ends[i] = s.contended && !m.rules.ignoreNote || s.gate || s.stage != stageOpen || s.lost
+		s.ends[i] = s.contended && !m.rules.ignoreNote || s.gate || s.stage != stageOpen || s.lapsed || s.lost
 		m.must(s, name, "loads the word and the flags to leave")
 	case goLeaving:
 		m.leave(i, name)
@@ -428,6 +466,9 @@ func (m *lingerMove) leave(i int, name string) {
 		m.must(s, name, "leaves a round that is over")
 	case s.count != s.loaded[i]:
 		*own = goInside
+		if s.refused[i] {
+			*own = goLookClock
+		}
 		m.must(s, name, "lost the race to leave")
 	case s.count > 1:
 		s.count--
@@ -633,11 +674,25 @@ func (m *lingerMove) ownWriter() {
 	}
 }
 
+// lose is the end of the session, or of the lease before it.
 func (m *lingerMove) lose() {
 	if s := m.old; m.rules.loss && !s.lost && s.word == lingerRetained {
 		s.lost = true
 		s.end()
 		m.step(s, checker.Optional, "session", "is lost")
+	}
+	if s := m.old; m.rules.lapse && !s.lapsed && s.word == lingerRetained {
+		s.lapsed = true
+		m.step(s, checker.Optional, "lease", "lapses")
+	}
+	if s := m.old; s.lapsed && s.node {
+		s.node, s.watch = false, false
+		m.step(s, checker.Optional, "server", "ends the session")
+	}
+	if s := m.old; s.lapsed && !s.lost && s.word == lingerRetained {
+		s.lost = true
+		s.end()
+		m.must(s, "lease", "is seen to have lapsed")
 	}
 }
 
@@ -651,9 +706,12 @@ func lingerSearches() []search {
 		holds("a contender", with(func(r *lingerRules) { r.visits = 3 })),
 		holds("a contender, for ever", with(func(r *lingerRules) { r.visits, r.forever = 3, true })),
 		holds("a contender, Shutdown, own writer, loss", with(func(r *lingerRules) { r.shutdown, r.writer, r.loss = true, true, true })).large(),
+		holds("a contender, Shutdown, the lease lapses", with(func(r *lingerRules) { r.shutdown, r.lapse = true, true })).large(),
+		holds("a contender, the lease lapses", with(func(r *lingerRules) { r.lapse = true })).large(),
 		holds("at most two requests", with(func(r *lingerRules) { r.maxRequests, r.forever = 2, true })),
 		holds("at most one: armed since the grant, ended unlisted", with(func(r *lingerRules) { r.maxRequests, r.forever, r.armed, r.endUnlisted = 1, true, true, true })),
 
+		fails("a newcomer does not look at the clock", lingerLapsed, with(func(r *lingerRules) { r.lapse, r.entersBlindly = true, true })),
 		fails("at most one request, ended after a list", lingerRequests, with(func(r *lingerRules) { r.maxRequests, r.armed = 1, true })),
 		fails("at most one request, not armed at the grant", lingerRequests, with(func(r *lingerRules) { r.maxRequests = 1 })),
 		fails("no second look at the note", lingerContenderWaits, with(func(r *lingerRules) { r.noSecondLook = true })),
