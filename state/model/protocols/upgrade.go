@@ -49,6 +49,12 @@ import (
 // A writer V between U and X is overtaken by this hold only. U's tenure bounds
 // that, as U holds up every upgradable and writer.
 //
+// ZooKeeper's numbers run out after some two billion contenders. From then on it
+// gives the same number again and again, and only the Czxid orders clients of ours;
+// others cannot be told their place. A shield cannot work then: at the same number
+// it is behind the readers that it should hold up. So if X gets such a number, U
+// deletes X, and refuses the upgrade.
+//
 // How it is modelled. Each client creates a node, lists, watches and enters as
 // steps of their own. Each node has the number that decides its place, which it
 // may share with the one it was created beside, and the position in ZooKeeper's
@@ -81,6 +87,7 @@ type upgradeRules struct {
 	crashes  uint8 // how many processes may crash, or nodes be deleted
 	withdraw bool  // waiting clients may give up
 	stale    bool  // reads may lag
+	exhaust  bool  // the numbers may run out
 	admin    bool  // an administrator may delete U or X, as one of the crashes
 
 	// namesReversed reverses the order of nodes that share a number, which is by
@@ -123,6 +130,9 @@ type upgradeRules struct {
 	// joinBesideX puts U's own readers beside X. Behind F, they hold F up no longer
 	// when U has gone: upgradeExclusion.
 	joinBesideX bool
+	// upgradeExhausted goes on with an upgrade when the numbers have run out. The shield
+	// is behind the readers that it should hold up: upgradeExclusion.
+	upgradeExhausted bool
 	// ignoreOwn has U not wait for readers of its own process. One of them keeps
 	// its own token, which is below U's when it reads what U wrote: upgradeTokens.
 	ignoreOwn bool
@@ -235,6 +245,8 @@ type upgradeState struct {
 	deleted [upgradeNodes]uint8
 	now     uint8
 
+	exhausted bool // the numbers have run out
+
 	token, tokenOf uint8 // of the last write, and the client (from 1) that had it
 	crashes        uint8
 }
@@ -311,10 +323,26 @@ func (s *upgradeState) existed(n int, position uint8) bool {
 	return s.created[n] != 0 && s.created[n] <= position && (s.deleted[n] == 0 || s.deleted[n] > position)
 }
 
+// exhaustedNumber is the number of nodes that are created when the numbers have run
+// out. It is above all positions.
+const exhaustedNumber = 255
+
 // create creates a node at the end of the queue.
 func (s *upgradeState) create(n int) {
 	s.now += 2
 	s.created[n], s.number[n], s.deleted[n] = s.now, s.now, 0
+	if s.exhausted {
+		s.number[n] = exhaustedNumber
+	}
+}
+
+// ahead reports whether node a has a place before that of node b. Two nodes may have
+// the same place, unless the numbers have run out.
+func (s *upgradeState) ahead(a, b int) bool {
+	if s.number[a] == exhaustedNumber && s.number[b] == exhaustedNumber {
+		return s.created[a] < s.created[b]
+	}
+	return s.number[a] < s.number[b]
 }
 
 // createBeside creates a node with the number of another.
@@ -361,8 +389,8 @@ func (u *upgrade) sawAll(s *upgradeState, c int) {
 // before reports whether node a is before node b in the order of Holdfast.
 func (u *upgrade) before(s *upgradeState, a, b int) bool {
 	switch {
-	case s.number[a] != s.number[b]:
-		return s.number[a] < s.number[b]
+	case s.ahead(a, b) || s.ahead(b, a):
+		return s.ahead(a, b)
 	case u.isWriter(a) != u.isWriter(b):
 		return u.isWriter(a)
 	}
@@ -442,9 +470,9 @@ func (u *upgrade) done(s upgradeState) bool {
 	return true
 }
 
-// enter checks the token and the order in which client c enters with the given
-// number, and returns what is violated.
-func (u *upgrade) enter(s *upgradeState, c int, token uint8, write bool, number uint8) string {
+// enter checks the token and the order in which client c enters at the place of the
+// given node, and returns what is violated.
+func (u *upgrade) enter(s *upgradeState, c int, token uint8, write bool, place int) string {
 	name := u.clients[c].name
 	shares := s.tokenOf == uint8(c+1) || u.clients[c].role == localReader
 	if token < s.token || token == s.token && !shares {
@@ -458,7 +486,7 @@ func (u *upgrade) enter(s *upgradeState, c int, token uint8, write bool, number 
 			continue
 		}
 		n := u.placeOf(s, o)
-		if s.exists(n) && s.number[n] < number && (write || u.isWriter(n)) {
+		if s.exists(n) && s.ahead(n, place) && (write || u.isWriter(n)) {
 			return fmt.Sprintf("%s: %s by %s", upgradeFair, u.clients[o].name, name)
 		}
 	}
@@ -491,7 +519,10 @@ func (u *upgrade) normalize(s *upgradeState) {
 	// A token may be odd, just below a position. That keeps its distance.
 	var used [upgradePositions]bool
 	for n := range u.nodes {
-		used[s.created[n]], used[s.number[n]], used[s.deleted[n]] = true, true, true
+		used[s.created[n]], used[s.deleted[n]] = true, true
+		if s.number[n] != exhaustedNumber {
+			used[s.number[n]] = true
+		}
 	}
 	used[s.token+s.token%2] = true
 	var renumbered [upgradePositions]uint8
@@ -503,7 +534,10 @@ func (u *upgrade) normalize(s *upgradeState) {
 		}
 	}
 	for n := range u.nodes {
-		s.created[n], s.number[n], s.deleted[n] = renumbered[s.created[n]], renumbered[s.number[n]], renumbered[s.deleted[n]]
+		s.created[n], s.deleted[n] = renumbered[s.created[n]], renumbered[s.deleted[n]]
+		if s.number[n] != exhaustedNumber {
+			s.number[n] = renumbered[s.number[n]]
+		}
 	}
 	for c := range u.clients {
 		s.view[c] = renumbered[s.view[c]]
@@ -536,19 +570,29 @@ func (u *upgrade) show(s upgradeState) string {
 			there = append(there, n)
 		}
 	}
-	slices.SortStableFunc(there, func(a, b int) int { return int(s.number[a]) - int(s.number[b]) })
+	slices.SortFunc(there, func(a, b int) int {
+		switch {
+		case u.before(&s, a, b):
+			return -1
+		case u.before(&s, b, a):
+			return 1
+		}
+		return 0
+	})
 	var b strings.Builder
 	b.WriteString("queue:")
 	for _, n := range there {
 		kind := [...]string{"R", "U", "W", "X"}[u.nodes[n].kind]
-		fmt.Fprintf(&b, " %s%d@%d", kind, u.nodes[n].client, s.number[n]/2)
+		fmt.Fprintf(&b, " %s%d", kind, u.nodes[n].client)
+		if s.number[n] != exhaustedNumber {
+			fmt.Fprintf(&b, "@%d", s.number[n]/2)
+		}
 	}
-	b.WriteString("; inside:")
 	for c := range u.clients {
 		if u.writes(&s, c) {
-			fmt.Fprintf(&b, " %s (writes)", u.clients[c].name)
+			fmt.Fprintf(&b, "; %s writes", u.clients[c].name)
 		} else if u.reads(&s, c) {
-			fmt.Fprintf(&b, " %s", u.clients[c].name)
+			fmt.Fprintf(&b, "; %s reads", u.clients[c].name)
 		}
 	}
 	return b.String()
@@ -568,6 +612,10 @@ func (u *upgrade) next(s upgradeState, take func(checker.Step[upgradeState])) {
 		m.misfortunes()
 		m.proceed()
 		m.giveUpgradeUp()
+	}
+	if u.rules.exhaust && !s.exhausted {
+		s.exhausted = true
+		take(checker.Step[upgradeState]{Actor: "ZooKeeper", Action: "runs out of numbers", To: s, Kind: checker.Optional})
 	}
 }
 
@@ -694,7 +742,7 @@ func (m *upgradeMove) proceed() {
 		s.at[c] = upInside
 		s.watched[c], s.then[c], s.sure[c], s.refused[c] = 0, 0, false, false
 		n := m.placeOf(&s, c)
-		m.step(s, checker.Mandatory, "enters", m.enter(&s, c, s.created[n], m.isWriter(n), s.number[n]))
+		m.step(s, checker.Mandatory, "enters", m.enter(&s, c, s.created[n], m.isWriter(n), n))
 	case upInside:
 		m.inside()
 	case upBoth:
@@ -917,7 +965,7 @@ func (m *upgradeMove) list(s upgradeState, position uint8) {
 	// A writer that goes may leave a reader's node beside its own (a downgrade), and
 	// an upgradable may put a shield, or have readers beside it.
 	mayBeReplaced := func(n int) bool { return m.isWriter(n) && role.writes() }
-	sure := role != upgradable && !mayBeReplaced(nearest) &&
+	sure := role != upgradable && !mayBeReplaced(nearest) && s.number[own] != exhaustedNumber &&
 		(!upgradableAhead || m.trustsWatch(role))
 	s.then[m.c], s.sure[m.c] = 0, false
 	switch {
@@ -970,7 +1018,7 @@ func (m *upgradeMove) join() {
 		s.at[c] = upJoined
 		m.sawAll(&s, c)
 		u := m.clients[host].node // under its hold
-		m.step(s, checker.Mandatory, "enters beside U", m.enter(&s, c, s.created[u], false, s.number[u]))
+		m.step(s, checker.Mandatory, "enters beside U", m.enter(&s, c, s.created[u], false, u))
 	}
 }
 
@@ -978,15 +1026,20 @@ func (m *upgradeMove) join() {
 func (m *upgradeMove) listForUpgrade(s upgradeState, position uint8) {
 	c := m.c
 	own, x := m.clients[c].node, m.xOf(&s, c)
+	if s.number[x] == exhaustedNumber && !m.rules.upgradeExhausted {
+		m.backToReading(&s)
+		m.must(s, "refuses the upgrade: the numbers have run out")
+		return
+	}
 
 	// F, the first writer behind U; X or the shield, if that is beside F.
 	first := -1
 	for n := range m.nodes {
-		behind := s.number[n] > s.number[own] || m.rules.xAtU && n == x
+		behind := s.ahead(own, n) || m.rules.xAtU && n == x
 		if !m.sees(&s, n, position) || !m.isWriter(n) || !behind {
 			continue
 		}
-		if first < 0 || s.number[n] < s.number[first] || s.number[n] == s.number[first] && n == x {
+		if first < 0 || s.ahead(n, first) || n == x && !s.ahead(first, n) {
 			first = n
 		}
 	}
@@ -995,28 +1048,28 @@ func (m *upgradeMove) listForUpgrade(s upgradeState, position uint8) {
 	isBefore := func(n int) bool {
 		switch {
 		case m.rules.xAtU:
-			return !m.rules.ignoreBehind || s.number[n] < s.number[own]
+			return !m.rules.ignoreBehind || s.ahead(n, own)
 		case m.rules.waitForAll:
-			return s.number[n] < s.number[x]
+			return s.ahead(n, x)
 		}
-		return s.number[n] < s.number[first]
+		return s.ahead(n, first)
 	}
 	inTheWay, exposed := -1, false
 	for n, node := range m.nodes {
 		switch {
 		case n == own || m.isWriter(n) || !m.sees(&s, n, position):
 		case m.rules.ignoreOwn && m.clients[node.client].process == m.clients[c].process:
-		case !m.rules.waitForUpgradables && node.kind == upgradableNode && s.number[n] > s.number[own]:
+		case !m.rules.waitForUpgradables && node.kind == upgradableNode && s.ahead(own, n):
 		case isBefore(n):
-			if inTheWay < 0 || s.number[n] > s.number[inTheWay] {
+			if inTheWay < 0 || s.ahead(inTheWay, n) {
 				inTheWay = n
 			}
-		case s.number[n] < s.number[x]:
+		case s.ahead(n, x):
 			exposed = true // this reader waits for F only
 		}
 	}
 	switch {
-	case exposed && first != x && !m.rules.noShield:
+	case exposed && first != x && !s.shielded[c] && !m.rules.noShield:
 		s.at[c], s.watched[c] = upShield, uint8(first+1)
 		m.must(s, "lists: readers behind the first writer, needs a shield")
 	case inTheWay >= 0:
@@ -1072,7 +1125,7 @@ func (m *upgradeMove) enterExclusively() {
 	case tokenOfU:
 	}
 	s.at[c] = upX
-	m.step(s, checker.Mandatory, "is exclusive", m.enter(&s, c, token, true, s.number[own]))
+	m.step(s, checker.Mandatory, "is exclusive", m.enter(&s, c, token, true, own))
 }
 
 func upgradeSearches() []search {
@@ -1087,6 +1140,7 @@ func upgradeSearches() []search {
 	safe := func(r *upgradeRules) { r.crashes = 0 }
 	twice := func(r *upgradeRules) { r.upgrades = 2 }
 	reverse := func(r *upgradeRules) { r.namesReversed = true }
+	exhaust := func(r *upgradeRules) { r.exhaust = true }
 	admin := func(r *upgradeRules) { r.admin = true }
 	right := func(clients, about string, changes ...func(*upgradeRules)) search {
 		if about != "" {
@@ -1109,6 +1163,10 @@ func upgradeSearches() []search {
 		right("DURW", ""),
 		right("Uwrr", "U goes first", func(r *upgradeRules) { r.deleteUFirst = true }),
 		right("Uwrr", "an administrator", admin),
+		right("UWRR", "the numbers run out", exhaust),
+		right("UUWR", "the numbers run out", exhaust).large(),
+		right("ULWR", "the numbers run out", exhaust).large(),
+		right("UWR", "the numbers run out, reads lag", exhaust, lag).large(),
 		right("Uwrr", "two upgrades", twice).large(),
 		right("UWRW", "two upgrades", twice).large(),
 		right("Uwwrr", "").large(),
@@ -1137,6 +1195,7 @@ func upgradeSearches() []search {
 		wrong("UWR", "our reader enters without a list", upgradeExclusion, func(r *upgradeRules) { r.readersTrustWatch = true }),
 		wrong("ULW", "our writer enters without a list", upgradeExclusion, func(r *upgradeRules) { r.writersTrustWatch = true }),
 		wrong("ULwr", "own readers beside X", upgradeExclusion, func(r *upgradeRules) { r.joinBesideX = true }),
+		wrong("UWR", "goes on when the numbers have run out", upgradeExclusion, exhaust, func(r *upgradeRules) { r.upgradeExhausted = true }),
 		wrong("Uw", "X's token", upgradeTokens, func(r *upgradeRules) { r.token = tokenOfX }),
 		wrong("Uwr", "X's token, a reader behind F", upgradeTokens, func(r *upgradeRules) { r.token = tokenOfX }),
 		wrong("UUw", "F's token minus 1", upgradeTokens, func(r *upgradeRules) { r.token = tokenBelowF }),
