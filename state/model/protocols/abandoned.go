@@ -15,21 +15,24 @@ import (
 //
 // The protocol, step by step:
 //
-//  1. A mark M is a persistent node of its own, beside the locks. It is not the data
-//     of the lock's directory: anyone who queues by one request empties that.
+//  1. A mark M is a persistent node of its own, <root>/.held/<the lock's name>. It is
+//     not the data of the lock's directory: any client that queues by one request
+//     empties that.
 //  2. When the process is granted the lock, and before any caller is told, one
 //     transaction checks the process's node in the queue and creates M with that
-//     node's unique name. If M exists, the process reads it. If the name is its own
-//     (the answer was lost), that is fine. If not, the last holder was interrupted:
-//     one transaction checks the node and writes into M the own name, and that M was
+//     node's unique name. That is one write more for each grant, and proves the
+//     session. If M exists, the process reads it. If the name is its own (the answer
+//     was lost), that is fine. If not, the last holder was interrupted: one
+//     transaction checks the node and writes into M the own name, and that M was
 //     taken over. The caller is told that the lock was abandoned. That M says so
 //     outlives a lost answer.
 //  3. A release or a downgrade deletes M in the transaction that deletes the node. If
 //     the holder was told of an interruption and did not say that it has recovered
 //     from it, M stays, and the next holder is told, too.
-//  4. Clients that do not take part neither set nor clear M. A holder that dies
-//     between making M and being told, or after its last step and before the
-//     release, is reported although it did no harm.
+//  4. Clients that do not take part neither set nor clear M. Readers do not set it;
+//     they may read it, for one request more. A lock with a mark does not linger. A
+//     holder that dies between making M and being told, or after its last step and
+//     before the release, is reported although it did no harm.
 //  5. With a lock-delay d, the heir waits for d before it is told, first in line,
 //     whenever M says that a holder was interrupted. What that holder had sent to
 //     other services before its session ended has arrived by then, or never will.

@@ -73,7 +73,7 @@ func TestSets(t *testing.T) {
 
 var (
 	rulesType    = regexp.MustCompile(`(?s)type \w+Rules struct \{.*?\n\}`)
-	wrongReading = regexp.MustCompile(`(?m)((?:^\t// .*\n)+)^\t(\w+) +\w+$`) // comment, field
+	wrongReading = regexp.MustCompile(`(?m)((?:\t// .*\n)+)\t(\w+) +\w+$`) // comment, field
 	wrongSearch  = regexp.MustCompile(`(?m)^\t\t(?:fails|wrong)\(.*$`)
 	invariantOf  = regexp.MustCompile(`^\t\t(?:fails|wrong)\((?:"[^"]*", )*((?:checker\.)?\w+),`)
 )

@@ -17,9 +17,10 @@ import (
 //
 // The protocol, step by step:
 //
-//  1. U has a node that other clients take for a reader's. It is marked, so that
-//     Holdfast's own clients know it. U waits for every writer before it and for
-//     every upgradable before it.
+//  1. U has a node that other clients take for a reader's. Its name is marked, so
+//     that Holdfast's own clients know it: a single dash parts the 32 hex digits
+//     that make it unique, _c_<16 digits>-<16 digits>-__READ__<number>. U waits for
+//     every writer before it and for every upgradable before it.
 //  2. To upgrade, U creates a writer's node X at the end of the queue, in a
 //     transaction that checks U's own node, and lists the queue. F is the first
 //     writer behind U. U waits for all plain readers before F, those of its own
@@ -28,8 +29,8 @@ import (
 //  3. If F is not X, plain readers may stand between F and X. They wait for F, and
 //     would enter beside the exclusive U if F gave up. So U puts a shield before
 //     them: one transaction checks U and F, creates a writer's node with the
-//     number of F, and deletes X. The shield is the new X. If U or F has gone, U
-//     lists again. Without such readers U needs no shield.
+//     number of F, and deletes X. The shield is the new X. If F has gone, U lists
+//     again. Without such readers U needs no shield.
 //  4. When no reader is in the way, U is exclusive, for as long as U and X both
 //     exist. It watches, proves and guards both. If one of them or the session has
 //     gone, the hold is lost: U deletes the other, and never queues again.
@@ -40,7 +41,8 @@ import (
 //     behind U, for they have to wait. Readers that were beside U may have a
 //     higher token than U's later write.
 //  7. Readers of U's own process that come while U is exclusive get a node with
-//     U's number, beside U and never beside X, and U's token.
+//     U's number, beside U and never beside X, and U's token. A caller that has a
+//     plain read in its context cannot become upgradable: it would wait for itself.
 //  8. A waiter that sees an upgradable before it never enters without a list:
 //     that its predecessor has gone says nothing, as U's own readers may have come
 //     beside U meanwhile. Clients of an older release do not know this rule, so
@@ -74,7 +76,7 @@ const (
 	upgradeExclusion = "exclusion"
 	// Two upgradables are never inside together: each would wait for the other.
 	upgradeSingle = "two upgradables inside"
-	// Whoever enters has a token that is not below that of any earlier write, and
+	// A client that enters has a token that is not below that of any earlier write, and
 	// not equal to that of another client's write.
 	upgradeTokens = "the token is not above that of the last write"
 	// A client that would be excluded is never overtaken, U's upgrade aside.
