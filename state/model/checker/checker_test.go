@@ -114,6 +114,7 @@ func TestSearch(t *testing.T) {
 		{"not stuck", graph{edges: append(line(0, 1, 3, 2), timer), ends: []int{2}, stuck: []int{1}}, "", "", 4},
 
 		{"a livelock", graph{edges: append(line(0, 1, 2, 1), line(2, 3)...), ends: []int{3}, mustProgress: true}, Livelock, "0 1 2 1", 4},
+		{"a livelock of three states", graph{edges: append(line(0, 1, 2, 3, 1), line(3, 4)...), ends: []int{4}, mustProgress: true}, Livelock, "0 1 2 3 1", 5},
 		{"a livelock of optional steps", graph{edges: []edge{{to: 1}, {from: 1, to: 1, kind: Optional}}, ends: []int{1}, mustProgress: true}, Livelock, "0 1 1", 2},
 		{"a cycle that is not forbidden", graph{edges: append(line(0, 1, 2, 1), line(2, 3)...), ends: []int{3}}, "", "", 4},
 		{"a cycle with progress", graph{edges: append(line(0, 1, 2, 3), edge{from: 2, to: 1, progress: true}), ends: []int{3}, mustProgress: true}, "", "", 4},

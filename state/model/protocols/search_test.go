@@ -12,19 +12,23 @@ import (
 	"github.com/holdfast-go/holdfast/state/model/checker"
 )
 
-// Every wrong reading is found out, by the invariant that is expected to notice it.
-// The protocols themselves are searched as far as a test has time; the command
-// searches them to the end.
+// All searches, as far as a test has time: those that need more states are left to the
+// command.
 func TestSearches(t *testing.T) {
-	const limit = 3000
+	const limit = 4000
+	judged := 0
 	for _, s := range full() {
-		if s.violates == "" {
-			if r := s.run(limit); r.Violated != "" {
-				t.Errorf("%s: %s", s.name(), r.Violated)
-			}
-		} else if why := s.judge(s.run(0)); why != "" {
+		r := s.run(limit)
+		if r.Violated == "" && !r.Complete {
+			continue
+		}
+		judged++
+		if why := s.judge(r); why != "" {
 			t.Errorf("%s: %s", s.name(), why)
 		}
+	}
+	if judged < 70 {
+		t.Errorf("only %d searches came to an end", judged)
 	}
 }
 
