@@ -650,6 +650,8 @@ func lockAllSearches() []search {
 		right("no starvation, by chance", "GXY GYZ GXZ NXY", lucky),
 		right("no starvation, by chance", "GXYZ NXY NYZ NXZ", lucky),
 		right("no starvation, by chance", "GXYZ NXY NYZ NXYZ", lucky),
+		right("no starvation, by chance", "GXYZ GXYZ NXY NZX", lucky),
+		right("no starvation, by chance", "GXYZ GXY GYZ NZX", lucky),
 
 		wrong("nested, the group never gives way", "GXY NXY", lockAllRules{neverGivesWay: true}),
 		wrong("one request for each node", "GXY GYX", lockAllRules{oneByOne: true, neverGivesWay: true}),

@@ -56,13 +56,16 @@ func run(args []string, out io.Writer) error {
 // verify runs the searches, one after the other, and prints a row for each.
 func verify(searches []search, limit int, verbose bool, out io.Writer) error {
 	var wrong []string
-	states, start := 0, time.Now()
+	states, right, start := 0, 0, time.Now()
 	const row = "%-66s %-8s %10s %7s %s\n"
 	fmt.Fprintf(out, row, "PROTOCOL", "EXPECTED", "STATES", "SECONDS", "RESULT")
 	for _, s := range searches {
 		began := time.Now()
 		r := s.run(limit)
 		states += r.States
+		if s.violates == "" {
+			right++
+		}
 		verdict := what(r)
 		if why := s.judge(r); why != "" {
 			verdict += " (WRONG)"
@@ -71,7 +74,8 @@ func verify(searches []search, limit int, verbose bool, out io.Writer) error {
 		fmt.Fprintf(out, row, s.name(), s.expected(), fmt.Sprint(r.States), fmt.Sprintf("%.1f", time.Since(began).Seconds()), verdict)
 		printTrace(out, r.Trace, verbose)
 	}
-	fmt.Fprintf(out, "\n%d searches, %d states in %.0f s\n", len(searches), states, time.Since(start).Seconds())
+	fmt.Fprintf(out, "\n%d searches, %d states in %.0f s: %d have to hold, %d have to fail\n",
+		len(searches), states, time.Since(start).Seconds(), right, len(searches)-right)
 	switch {
 	case len(searches) == 0:
 		return errors.New("-run matches no search")
