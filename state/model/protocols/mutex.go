@@ -330,7 +330,7 @@ func (x *mutex) done(s mutexState) bool {
 func (x *mutex) show(s mutexState) string {
 	var b strings.Builder
 	for i := range x.goroutines {
-		fmt.Fprintf(&b, "%s %s, ", name(i), [...]string{"away", "waits", "holds", "holds though lost", "gone"}[s.goroutine[i]])
+		fmt.Fprintf(&b, "%s %s, ", goroutineName(i), [...]string{"away", "waits", "holds", "holds though lost", "gone"}[s.goroutine[i]])
 	}
 	b.WriteString("process " + [...]string{"away", "to queue", "queued", "granted", "to leave", "to requeue"}[s.round])
 	if s.gate {
@@ -342,8 +342,8 @@ func (x *mutex) show(s mutexState) string {
 	return b.String()
 }
 
-// name returns the name of a goroutine.
-func name(i int) string { return [...]string{"a", "b", "c"}[i] }
+// goroutineName returns what traces call a goroutine.
+func goroutineName(i int) string { return [...]string{"a", "b", "c"}[i] }
 
 // A mutexMove takes the steps that are possible in a state.
 type mutexMove struct {
@@ -390,7 +390,7 @@ func (m *mutexMove) goroutine(i int) {
 		if m.rules.forever {
 			kind = checker.Optional
 		}
-		m.step(s, kind, name(i), "releases the lock that it has lost", "")
+		m.step(s, kind, goroutineName(i), "releases the lock that it has lost", "")
 	case mxGone:
 	}
 }
@@ -400,7 +400,7 @@ func (m *mutexMove) lock(i int) {
 	s := m.old
 	if s.visits[i] == m.rules.visits && !m.rules.greedy {
 		s.goroutine[i] = mxGone
-		m.must(s, name(i), "goes home")
+		m.must(s, goroutineName(i), "goes home")
 		return
 	}
 	if !m.rules.greedy {
@@ -410,20 +410,20 @@ func (m *mutexMove) lock(i int) {
 	s.goroutine[i] = mxWaits
 	s.push(i)
 	m.acquire(&s)
-	m.must(s, name(i), "calls Lock")
+	m.must(s, goroutineName(i), "calls Lock")
 
 	if !m.rules.tries {
 		return
 	}
 	s = arrived
 	if s.waiting() || s.holder() >= 0 || s.hasLostHolder() || s.round != roundNone {
-		m.must(s, name(i), "calls TryLock, ErrLocked")
+		m.must(s, goroutineName(i), "calls TryLock, ErrLocked")
 		return
 	}
 	s.goroutine[i], s.try = mxWaits, uint8(i+1)
 	s.push(i)
 	m.acquire(&s)
-	m.must(s, name(i), "calls TryLock")
+	m.must(s, goroutineName(i), "calls TryLock")
 }
 
 // wait has goroutine i leave the FIFO without the lock.
@@ -447,9 +447,9 @@ func (m *mutexMove) wait(i int) {
 		if s.round == roundLeave && s.waiting() {
 			violates = mutexPlace
 		}
-		m.step(s, checker.Mandatory, name(i), "sees a contender ahead, ErrLocked", violates)
+		m.step(s, checker.Mandatory, goroutineName(i), "sees a contender ahead, ErrLocked", violates)
 	case m.rules.giveUp:
-		m.step(s, checker.Optional, name(i), "gives up", "")
+		m.step(s, checker.Optional, goroutineName(i), "gives up", "")
 	}
 }
 
@@ -478,11 +478,11 @@ func (m *mutexMove) release(i int) {
 			s.drop(heir)
 			s.goroutine[heir] = mxAway
 			s.turn = min(s.turn+1, mostTurns)
-			m.step(s, checker.Optional, name(i), "hands over to "+name(heir)+", which has given up", "")
+			m.step(s, checker.Optional, goroutineName(i), "hands over to "+goroutineName(heir)+", which has given up", "")
 		}
 		violates = m.grant(&s)
 	}
-	m.step(s, checker.Mandatory, name(i), "calls Release", violates)
+	m.step(s, checker.Mandatory, goroutineName(i), "calls Release", violates)
 }
 
 // process takes the next step of the process's hold.
