@@ -143,11 +143,11 @@ cover: ## all tests with coverage, compared with the goals; writes bin/cover.htm
 
 # Installs spin and a C compiler where .ci/deps can.
 .PHONY: verify
-verify: ## model-check the state machine, and that wrong variants of it fail; minutes
+verify: ## model-check the state machine and protocols to come, and that wrong variants fail; minutes
 	@.ci/verify full
 
 .PHONY: verify-quick
-verify-quick: ## the same for one process beside a plain contender
+verify-quick: ## the same for one process beside a plain contender, and for few clients
 	@.ci/verify quick
 
 .PHONY: verify-long
