@@ -317,14 +317,15 @@ func (b *mailbox) ask(l *letter) {
 	l.done, l.cancel, l.said = true, cancel, asked{}
 	b.m.spawn(func() {
 		defer cancel()
-		reply, err := b.call(ctx, q)
-		if ctx.Err() != nil {
-			b.freed() // no asker waits for the answer, or Close has begun
-			return
-		}
-		a := b.m.report(b.m.grantAt(node), node)
-		a.Reply, a.Err = reply, err
-		b.write(name, a)
+		b.call(ctx, q, func(reply []byte, failed string) {
+			if ctx.Err() != nil {
+				b.freed() // no asker waits for the answer, or Close has begun
+				return
+			}
+			a := b.m.report(b.m.grantAt(node), node)
+			a.Reply, a.Err = reply, failed
+			b.write(name, a)
+		})
 	})
 }
 
@@ -344,16 +345,24 @@ func (m *Manager) answerOf(g ownGrant, said *asked) answered {
 	return a
 }
 
-// call calls Config.OnAsk and returns what it has returned: a reply, or an error's
-// text.
-func (b *mailbox) call(ctx context.Context, q Question) (reply []byte, failed string) {
+// call calls Config.OnAsk, and then tells what it has returned: a reply, or an error's
+// text. It tells also if the function panics, or ends its goroutine, as a test's FailNow
+// does: the asker waits, and the question counts as under way.
+func (b *mailbox) call(ctx context.Context, q Question, tell func(reply []byte, failed string)) {
+	var reply []byte
+	failed := "Config.OnAsk has ended its goroutine and not returned"
 	defer func() {
 		if p := recover(); p != nil {
 			reply, failed = nil, cut(fmt.Sprintf("Config.OnAsk panicked: %v", p))
 			b.m.cfg.Logger.Error("holdfast: Config.OnAsk panicked", "lock", q.Lock.Name(), "panic", p, "stack", string(debug.Stack()))
 		}
+		tell(reply, failed)
 	}()
-	reply, err := b.m.cfg.OnAsk(ctx, q)
+	reply, failed = answerText(b.m.cfg.OnAsk(ctx, q))
+}
+
+// answerText returns what an asker is told that Config.OnAsk has returned.
+func answerText(reply []byte, err error) (_ []byte, failed string) {
 	switch {
 	case err != nil:
 		text := cmp.Or(err.Error(), "an error without a text")
