@@ -144,6 +144,9 @@ func (q *inquiry) step(s *zkio.Session) {
 			more = q.start(s)
 		case q.over():
 			more = q.clean(s)
+		case s.Err() != nil:
+			// The wake of its end may have come to this step, and then no other will.
+			more = q.later(s.Err())
 		case q.local:
 			more = false
 		case q.to == nil:

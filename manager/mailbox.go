@@ -145,7 +145,12 @@ func (b *mailbox) step(s *zkio.Session) {
 	if b.m.stage.Load() == closingDown || b.wanted.Load() == nil {
 		return
 	}
-	if err := b.look(s); err != nil {
+	err := b.look(s)
+	// If s has ended meanwhile, a wake for the next session may have come to this step.
+	if err == nil {
+		err = s.Err()
+	}
+	if err != nil {
 		if zkio.ClassOf(err) != zkio.Closed {
 			b.later(backoff(b.attempts))
 			b.attempts++
