@@ -182,6 +182,33 @@ func TestRevokedByCurator(t *testing.T) {
 	})
 }
 
+// The node of a process that still waits is revoked. That concerns its holders, once it has
+// some, and not those that ask for the lock until then: they wait in the same line, and
+// a TryLock does not wait at all.
+func TestRevokedByCuratorWhileItWaits(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		hb := mustLock(c.t, b)
+		ha := c.acquire(a)
+		later(20 * time.Second) // its own node is watched by then
+		wantErr(c.t, "set", c.srv.Set(c.nodeOf(a.m), []byte("__REVOKE__")), nil)
+		synctest.Wait()
+		joins := c.acquire(a)
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+		defer cancel()
+		_, err := a.TryLock(ctx)
+		wantErr(c.t, "trylock", err, ErrLocked)
+		c.unlock(hb)
+		c.held(ha, joins)
+		c.wantRevoked(ha)
+		late := c.acquire(a)
+		c.waiting(late)
+		c.unlock(ha, joins)
+		c.held(late)
+		c.unlock(late)
+	})
+}
+
 // withoutTime returns a node's data without the time in it.
 func withoutTime(data []byte) string {
 	before, rest, _ := strings.Cut(string(data), `"since":"`)
