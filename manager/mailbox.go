@@ -79,7 +79,9 @@ type letter struct {
 	cancel  context.CancelFunc // ends the call of the user's function; nil: there is none
 	tries   int                // how often it was in vain to revoke
 	done    bool               // it is under way, or answered
-	waiting bool               // it is a revocation of a lock that is about to be granted
+	waiting bool               // it is a revocation of a lock that is about to be granted …
+	short   bool               // … and nothing but said.Node is kept: it is to be read again
+	until   time.Time          // when the process that revokes gives up; zero: never
 }
 
 // revokePrefix begins the names of revocations. Other questions have a guid only.
@@ -382,18 +384,23 @@ func answerText(reply []byte, err error) (_ []byte, failed string) {
 // that it holds it, the letter waits: the asker has seen that it does.
 func (b *mailbox) revoke(l *letter) {
 	l.waiting = false
+	if l.said.Within > 0 && l.until.IsZero() {
+		l.until = time.Now().Add(l.said.Within)
+	}
 	g := b.m.grantAt(l.said.Node)
 	a := b.m.report(g, l.said.Node)
 	switch {
+	case g.round != nil && l.short:
+		l.short = false // handle reads it again
+		return
 	case g.round != nil:
-		r := Revocation{From: l.from, Reason: string(l.said.Text)}
-		if l.said.Within > 0 {
-			r.Until = time.Now().Add(l.said.Within)
-		}
-		g.round.io().revoke(r)
+		g.round.io().revoke(Revocation{From: l.from, Reason: string(l.said.Text), Until: l.until})
 		a = b.m.report(g, l.said.Node)
-	case a.Phase == state.Fetching.String() && len(b.pick(func(l *letter) bool { return l.waiting })) < maxAsked:
+	case a.Phase == state.Fetching.String():
 		//holdfast:reached mailbox: a revocation waits for the grant
+		if len(b.pick(func(l *letter) bool { return l.waiting && !l.short })) >= maxAsked {
+			l.short, l.said, l.from = true, asked{Node: l.said.Node}, Contender{}
+		}
 		l.waiting = true
 		b.later(backoff(l.tries))
 		l.tries++
