@@ -181,7 +181,7 @@ func (l *Lock) readNode(s *zkio.Session, c *Contender) (*Contender, error) {
 	case err != nil:
 		return nil, err
 	case c.describe(data, stat):
-		l.m.peers.note(c.Path[len(l.path)+1:], c.author())
+		l.m.peers.note(c.Path[len(l.path)+1:], c.author(), c.Session)
 	}
 	return c, nil
 }

@@ -433,7 +433,7 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 		a.armed = true
 		var c Contender
 		if err == nil && c.describe(read.Data, stat) {
-			l.m.peers.note(a.name(), c.author())
+			l.m.peers.note(a.name(), c.author(), c.Session)
 		}
 		a.said = sayingOf(&c)
 		if c.Persistent && !t.warned {
@@ -452,7 +452,7 @@ func (a *ahead) read(r *zkio.Read) *ahead {
 	}
 	c := a.contender()
 	if c.describe(r.Data, r.Stat) {
-		a.io.round.lock.m.peers.note(a.name(), c.author())
+		a.io.round.lock.m.peers.note(a.name(), c.author(), c.Session)
 	}
 	return &ahead{io: a.io, path: a.path, said: sayingOf(c)}
 }
