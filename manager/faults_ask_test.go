@@ -588,3 +588,25 @@ func TestMailboxInItsStepAtSessionEnd(t *testing.T) {
 		mustRelease(c.t, h)
 	})
 }
+
+// Questions that are asked and given up in an outage leave next to nothing behind.
+func TestAskersGiveUpInAnOutage(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a", echo), c.lock("b")
+		h := mustLock(c.t, a)
+		c.away("b", time.Minute)
+		later(time.Second)
+		for range 100 {
+			c.asking(b, "?", time.Millisecond).wantNoAnswer(c.t, true, "")
+			wantErr(c.t, "revoke", <-c.revoking(b, "", time.Millisecond), context.DeadlineExceeded)
+		}
+		synctest.Wait()
+		if n, queued := len(b.m.inquiries), b.m.client.Stats().QueuedReleases; n != 0 || queued != 0 {
+			c.t.Errorf("%d inquiries, and %d releases are queued", n, queued)
+		}
+		later(time.Minute)
+		c.asking(b, "?", time.Minute).wantReply(c.t, "?")
+		c.wantNoLetters(a.m)
+		mustRelease(c.t, h)
+	})
+}
