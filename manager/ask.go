@@ -158,10 +158,11 @@ func (l *Lock) askOwn(ctx context.Context, own Contender, question []byte) (Answ
 	m.spawn(func() {
 		defer cancel()
 		defer stop()
-		reply, err := m.box.call(inside, Question{Lock: g.lock, Grant: g.grant, From: from, Text: question})
-		a := m.report(m.grantAt(own.Path), own.Path)
-		a.Reply, a.Err = reply, err
-		done <- a
+		m.box.call(inside, Question{Lock: g.lock, Grant: g.grant, From: from, Text: question}, func(reply []byte, failed string) {
+			a := m.report(m.grantAt(own.Path), own.Path)
+			a.Reply, a.Err = reply, failed
+			done <- a
+		})
 	})
 	select {
 	case a := <-done:

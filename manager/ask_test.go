@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -329,4 +331,27 @@ func TestAnswersNotUnderstood(t *testing.T) {
 			t.Errorf("%q: %v", data, err)
 		}
 	}
+}
+
+// A function that ends its goroutine, as a test's FailNow does, has given no answer. Its
+// asker is told, and the question does not count as under way for ever.
+func TestOnAskEndsItsGoroutine(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a", func(cfg *Config) {
+			cfg.OnAsk = func(context.Context, Question) ([]byte, error) { runtime.Goexit(); return nil, nil }
+		}), c.lock("b")
+		h := mustLock(c.t, a)
+		for range maxAsked + 1 {
+			ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+			for _, l := range []*Lock{a, b} {
+				got, err := l.Ask(ctx, []byte("?"))
+				wantErr(c.t, "ask", err, nil)
+				if !strings.Contains(got.Err, "ended its goroutine") {
+					c.t.Errorf("the answer is %+v", got)
+				}
+			}
+			cancel()
+		}
+		mustRelease(c.t, h)
+	})
 }

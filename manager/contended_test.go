@@ -190,3 +190,22 @@ func TestContendedAfterALoss(t *testing.T) {
 		c.unlock(next)
 	})
 }
+
+// A holder with a long tenure asks when it has looked, and another process has come
+// since: the look that is due anyway is half a tenure away.
+func TestContendedSinceTheLastLook(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a", withTenure(10*time.Second)), c.lock("b")
+		h := mustLock(c.t, a)
+		later(10*time.Second + 100*time.Millisecond) // it has looked at 10 s
+		waits := c.acquire(b)
+		later(time.Second)
+		told := h.Contended()
+		later(time.Millisecond)
+		if !isClosed(told) {
+			c.t.Error("not told at once")
+		}
+		c.unlock(h)
+		c.held(waits)
+	})
+}

@@ -526,3 +526,87 @@ func TestF112_HolderInANewSession(t *testing.T) {
 		}
 	})
 }
+
+// The session ends while a worker is in the last step of a question that waits for its
+// answer. The wake for that comes to this step, with the old session, and is not lost.
+func TestAskerInItsStepAtSessionEnd(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		reply := make(chan struct{})
+		a, b := c.lock("a", func(cfg *Config) {
+			cfg.OnAsk = func(ctx context.Context, q Question) ([]byte, error) {
+				select {
+				case <-reply:
+				case <-ctx.Done():
+				}
+				return q.Text, nil
+			}
+		}), c.lock("b")
+		h := mustLock(c.t, a)
+		asked := c.asking(b, "?", time.Hour)
+		b.m.mu.Lock()
+		q := b.m.inquiries[0]
+		b.m.mu.Unlock()
+		old := b.m.client.Session()
+		if !q.runner.state.CompareAndSwap(idle, running) {
+			c.t.Fatal("a step is under way")
+		}
+		c.away("b", 25*time.Second)
+		later(30 * time.Second)
+		if q.runner.state.Load() != again {
+			c.t.Fatal("the session's end has woken no step")
+		}
+		q.runner.state.Store(queuedFetch)
+		q.runner.run(q, old)
+		close(reply)
+		later(time.Minute)
+		asked.wantReply(c.t, "?")
+		mustRelease(c.t, h)
+	})
+}
+
+// The same of the process that is asked: it makes a node in a new session while a worker
+// is in a step of its mailbox with the old one.
+func TestMailboxInItsStepAtSessionEnd(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a", echo), c.lock("b")
+		c.cycle(a)
+		synctest.Wait()
+		old, box := a.m.client.Session(), a.m.box
+		if !box.runner.state.CompareAndSwap(idle, running) {
+			c.t.Fatal("a step is under way")
+		}
+		c.expire(a.m)
+		h := mustLock(c.t, a)
+		synctest.Wait()
+		if box.runner.state.Load() != again {
+			c.t.Fatal("the new node has woken no step")
+		}
+		box.runner.state.Store(queuedEnd)
+		box.runner.run(box, old)
+		later(time.Minute)
+		c.asking(b, "?", time.Minute).wantReply(c.t, "?")
+		mustRelease(c.t, h)
+	})
+}
+
+// Questions that are asked and given up in an outage leave next to nothing behind.
+func TestAskersGiveUpInAnOutage(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a", echo), c.lock("b")
+		h := mustLock(c.t, a)
+		c.away("b", time.Minute)
+		later(time.Second)
+		for range 100 {
+			c.asking(b, "?", time.Millisecond).wantNoAnswer(c.t, true, "")
+			wantErr(c.t, "revoke", <-c.revoking(b, "", time.Millisecond), context.DeadlineExceeded)
+		}
+		synctest.Wait()
+		if n, queued := len(b.m.inquiries), b.m.client.Stats().QueuedReleases; n != 0 || queued != 0 {
+			c.t.Errorf("%d inquiries, and %d releases are queued", n, queued)
+		}
+		later(time.Minute)
+		c.asking(b, "?", time.Minute).wantReply(c.t, "?")
+		c.wantNoLetters(a.m)
+		mustRelease(c.t, h)
+	})
+}

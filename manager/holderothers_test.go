@@ -254,3 +254,31 @@ func (s *backend) watches() (n int) {
 	}
 	return n
 }
+
+// A client that may queue for one lock calls its node as if it were another process's. What
+// it says there is not taken for what that process says, which holds another lock.
+func TestForgedPeer(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a", func(cfg *Config) { cfg.Endpoint = "a:1" }), c.lock("b")
+		h := mustLock(c.t, a)
+		stranger := c.open("stranger")
+		for i, id := range []string{a.m.id, b.m.id} {
+			other, err := b.m.Exclusive(fmt.Sprintf("other%d", i))
+			wantErr(c.t, "exclusive", err, nil)
+			wantErr(c.t, "directory", stranger.client.Session().EnsureDir(other.Path(), nil), nil)
+			forged := fmt.Sprintf("%s/_c_%s%016x-lock-%010d", other.Path(), id, 99, 0)
+			data := []byte(`{"kind":"exclusive","host":"evil","endpoint":"evil:1"}`)
+			wantErr(c.t, "forge", stranger.client.Session().CreateEphemeral(forged, data, nil), nil)
+			_, err = other.CachedHolder(c.t.Context())
+			wantErr(c.t, "cached holder", err, nil)
+			_, err = other.TryLock(c.t.Context())
+			wantErr(c.t, "trylock", err, ErrLocked)
+		}
+		got, err := b.CachedHolder(c.t.Context())
+		wantErr(c.t, "cached holder", err, nil)
+		if got.Endpoint != "a:1" || got.Label != "a" {
+			c.t.Errorf("the holder is %v, at %q", got, got.Endpoint)
+		}
+		mustRelease(c.t, h)
+	})
+}

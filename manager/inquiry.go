@@ -77,7 +77,25 @@ func (q *inquiry) begin(ctx context.Context) {
 // giveUp notes that the asker waits no longer.
 func (q *inquiry) giveUp() {
 	q.gaveUp.Store(true)
-	q.wake()
+	if !q.drop() {
+		q.wake()
+	}
+}
+
+// drop ends an inquiry that no worker has taken yet: there is nothing to take back. So
+// those that are given up in an outage do not pile up until its end, with their texts.
+func (q *inquiry) drop() (done bool) {
+	// No worker takes it from here to the end: this is a step.
+	if !q.runner.state.CompareAndSwap(queuedFetch, running) {
+		return false
+	}
+	if q.session == nil {
+		q.text = nil
+		q.end()
+	}
+	done = q.done
+	q.runner.state.Store(idle) // its entry is stale; a wake that came meanwhile is made up for
+	return done
 }
 
 // whom says whom the question was put to, as part of an error.
@@ -144,6 +162,9 @@ func (q *inquiry) step(s *zkio.Session) {
 			more = q.start(s)
 		case q.over():
 			more = q.clean(s)
+		case s.Err() != nil:
+			// The wake of its end may have come to this step, and then no other will.
+			more = q.later(s.Err())
 		case q.local:
 			more = false
 		case q.to == nil:

@@ -79,7 +79,9 @@ type letter struct {
 	cancel  context.CancelFunc // ends the call of the user's function; nil: there is none
 	tries   int                // how often it was in vain to revoke
 	done    bool               // it is under way, or answered
-	waiting bool               // it is a revocation of a lock that is about to be granted
+	waiting bool               // it is a revocation of a lock that is about to be granted …
+	short   bool               // … and nothing but said.Node is kept: it is to be read again
+	until   time.Time          // when the process that revokes gives up; zero: never
 }
 
 // revokePrefix begins the names of revocations. Other questions have a guid only.
@@ -145,7 +147,12 @@ func (b *mailbox) step(s *zkio.Session) {
 	if b.m.stage.Load() == closingDown || b.wanted.Load() == nil {
 		return
 	}
-	if err := b.look(s); err != nil {
+	err := b.look(s)
+	// If s has ended meanwhile, a wake for the next session may have come to this step.
+	if err == nil {
+		err = s.Err()
+	}
+	if err != nil {
 		if zkio.ClassOf(err) != zkio.Closed {
 			b.later(backoff(b.attempts))
 			b.attempts++
@@ -317,14 +324,15 @@ func (b *mailbox) ask(l *letter) {
 	l.done, l.cancel, l.said = true, cancel, asked{}
 	b.m.spawn(func() {
 		defer cancel()
-		reply, err := b.call(ctx, q)
-		if ctx.Err() != nil {
-			b.freed() // no asker waits for the answer, or Close has begun
-			return
-		}
-		a := b.m.report(b.m.grantAt(node), node)
-		a.Reply, a.Err = reply, err
-		b.write(name, a)
+		b.call(ctx, q, func(reply []byte, failed string) {
+			if ctx.Err() != nil {
+				b.freed() // no asker waits for the answer, or Close has begun
+				return
+			}
+			a := b.m.report(b.m.grantAt(node), node)
+			a.Reply, a.Err = reply, failed
+			b.write(name, a)
+		})
 	})
 }
 
@@ -344,16 +352,24 @@ func (m *Manager) answerOf(g ownGrant, said *asked) answered {
 	return a
 }
 
-// call calls Config.OnAsk and returns what it has returned: a reply, or an error's
-// text.
-func (b *mailbox) call(ctx context.Context, q Question) (reply []byte, failed string) {
+// call calls Config.OnAsk, and then tells what it has returned: a reply, or an error's
+// text. It tells also if the function panics, or ends its goroutine, as a test's FailNow
+// does: the asker waits, and the question counts as under way.
+func (b *mailbox) call(ctx context.Context, q Question, tell func(reply []byte, failed string)) {
+	var reply []byte
+	failed := "Config.OnAsk has ended its goroutine and not returned"
 	defer func() {
 		if p := recover(); p != nil {
 			reply, failed = nil, cut(fmt.Sprintf("Config.OnAsk panicked: %v", p))
 			b.m.cfg.Logger.Error("holdfast: Config.OnAsk panicked", "lock", q.Lock.Name(), "panic", p, "stack", string(debug.Stack()))
 		}
+		tell(reply, failed)
 	}()
-	reply, err := b.m.cfg.OnAsk(ctx, q)
+	reply, failed = answerText(b.m.cfg.OnAsk(ctx, q))
+}
+
+// answerText returns what an asker is told that Config.OnAsk has returned.
+func answerText(reply []byte, err error) (_ []byte, failed string) {
 	switch {
 	case err != nil:
 		text := cmp.Or(err.Error(), "an error without a text")
@@ -368,18 +384,23 @@ func (b *mailbox) call(ctx context.Context, q Question) (reply []byte, failed st
 // that it holds it, the letter waits: the asker has seen that it does.
 func (b *mailbox) revoke(l *letter) {
 	l.waiting = false
+	if l.said.Within > 0 && l.until.IsZero() {
+		l.until = time.Now().Add(l.said.Within)
+	}
 	g := b.m.grantAt(l.said.Node)
 	a := b.m.report(g, l.said.Node)
 	switch {
+	case g.round != nil && l.short:
+		l.short = false // handle reads it again
+		return
 	case g.round != nil:
-		r := Revocation{From: l.from, Reason: string(l.said.Text)}
-		if l.said.Within > 0 {
-			r.Until = time.Now().Add(l.said.Within)
-		}
-		g.round.io().revoke(r)
+		g.round.io().revoke(Revocation{From: l.from, Reason: string(l.said.Text), Until: l.until})
 		a = b.m.report(g, l.said.Node)
-	case a.Phase == state.Fetching.String() && len(b.pick(func(l *letter) bool { return l.waiting })) < maxAsked:
+	case a.Phase == state.Fetching.String():
 		//holdfast:reached mailbox: a revocation waits for the grant
+		if len(b.pick(func(l *letter) bool { return l.waiting && !l.short })) >= maxAsked {
+			l.short, l.said, l.from = true, asked{Node: l.said.Node}, Contender{}
+		}
 		l.waiting = true
 		b.later(backoff(l.tries))
 		l.tries++

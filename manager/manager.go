@@ -112,7 +112,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	m.id = hex.EncodeToString(id[:])
 	m.newGUID = m.guid
 	m.observers.most = mostCached
-	m.peers.putLocked(m.id, author{host: host, label: cfg.Label, endpoint: cfg.Endpoint, pid: os.Getpid()}) // no other goroutine knows m
+	m.peers.putLocked(m.id, peer{author: author{host: host, label: cfg.Label, endpoint: cfg.Endpoint, pid: os.Getpid()}}) // no other goroutine knows m
 	m.box = newMailbox(m)
 
 	m.client, err = zkio.Open(ctx, zkio.Config{

@@ -241,6 +241,10 @@ func (o *observer) ask() *futures.Future[*Contender] {
 		o.mu.Unlock()
 		return nil
 	}
+	if o.closed { // since the caller got the observer: no step answers any more
+		o.mu.Unlock()
+		return futures.Resolved((*Contender)(nil), ErrClosed)
+	}
 	if seen := o.seen.Load(); seen != nil {
 		o.mu.Unlock()
 		return futures.Resolved(seen.holder, nil)

@@ -742,3 +742,20 @@ func BenchmarkCachedHolder(b *testing.B) {
 		})
 	}
 }
+
+// A call of CachedHolder that comes as the manager closes ends.
+func TestCachedHolderAtClose(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.lock("a")
+		o, err := a.m.observers.remember(a)
+		wantErr(c.t, "remember", err, nil)
+		a.m.observers.close() // Close comes between the two
+		f := o.ask()
+		later(time.Minute)
+		_, err, ok := f.Poll()
+		if !ok {
+			c.t.Fatal("the call has not ended")
+		}
+		wantErr(c.t, "the call", err, ErrClosed)
+	})
+}

@@ -233,7 +233,7 @@ func (o *observer) watchNode(s *zkio.Session, entry queue.Contender) (*Contender
 	}
 	c.describe(nil, stat)
 	c.Holds = true
-	if by, known := m.peers.find(entry.Name); known {
+	if by, known := m.peers.findIn(entry.Name, c.Session); known {
 		c.by(by)
 		return &c, nil
 	}

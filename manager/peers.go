@@ -11,16 +11,27 @@ import (
 
 // Peers remembers what other processes say about themselves in their nodes. The name
 // of a node tells which Manager made it, and a Manager writes the same into all of
-// them. So of a process whose node was read once, the next is known by its name.
+// them. So of a process whose node was read once, the next is known by its name, and by
+// its session: any client can choose the name, and would be taken for another process in
+// locks that it may not even queue for, but only the server says whose a node is.
 type peers struct {
 	mu sync.Mutex // protects what follows
 	// When recent is full, it becomes older. A process that is asked for there moves
 	// to recent, so what is forgotten was not asked for since recent was empty.
-	recent, older map[string]author
+	recent, older map[string]peer
+}
+
+// A peer is what a process has said in a node of that session; 0: this process, in any.
+type peer struct {
+	author
+	session int64
 }
 
 // maxRecentPeers is how many processes are remembered, at least; twice that at most.
 const maxRecentPeers = 2048
+
+// maxAuthor is how many bytes a process may say of itself to be remembered.
+const maxAuthor = 4096
 
 // makerOf returns the id of the Manager that made the node called name; "" if another
 // client made it. Some of those choose names like ours, but their nodes do not say
@@ -37,31 +48,55 @@ func makerOf(name string) string {
 // Manager's id: see Manager.guid.
 const guidLength = 32
 
-// note remembers what the node called name says. The caller has found that this
-// package wrote it.
-func (p *peers) note(name string, by author) {
-	if id := makerOf(name); id != "" {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.putLocked(strings.Clone(id), by)
+// note remembers what the node called name says, which belongs to the session. The
+// caller has found that the data are of this package's form.
+func (p *peers) note(name string, by author, session int64) {
+	id := makerOf(name)
+	if id == "" || session == 0 || len(by.host)+len(by.label)+len(by.endpoint) > maxAuthor {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if old, known := p.findLocked(id); !known || old.session != 0 { // of itself this process knows
+		p.putLocked(strings.Clone(id), peer{by, session})
 	}
 }
 
-func (p *peers) putLocked(id string, by author) {
+func (p *peers) putLocked(id string, by peer) {
 	if p.recent == nil || len(p.recent) >= maxRecentPeers {
-		p.recent, p.older = make(map[string]author), p.recent
+		p.recent, p.older = make(map[string]peer), p.recent
 	}
 	p.recent[id] = by
 }
 
-// find returns what the node called name says, if it is known.
+// find returns what the process that the node's name names has said last, if that is
+// known: a hint for people, since another client may have made the node.
 func (p *peers) find(name string) (by author, known bool) {
+	found, known := p.findAny(name)
+	return found.author, known
+}
+
+// findIn returns what the node called name says, which belongs to the session, if that is
+// known.
+func (p *peers) findIn(name string, session int64) (by author, known bool) {
+	found, known := p.findAny(name)
+	if !known || found.session != 0 && found.session != session {
+		return author{}, false
+	}
+	return found.author, true
+}
+
+func (p *peers) findAny(name string) (by peer, known bool) {
 	id := makerOf(name)
 	if id == "" {
-		return author{}, false
+		return peer{}, false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.findLocked(id)
+}
+
+func (p *peers) findLocked(id string) (by peer, known bool) {
 	if by, known = p.recent[id]; known {
 		return by, true
 	}
@@ -72,14 +107,14 @@ func (p *peers) find(name string) (by author, known bool) {
 }
 
 // describe completes c by what its node says, and what the server says about it. If
-// the data are not ours, although the name is that of a Manager that this process has
-// met, another client has written into the node, and c gets what that Manager has said
-// before. describe reports whether this package wrote the data.
+// the data are not ours, although the node's session is that of a process that this one
+// has met, another client has written into the node, and c gets what that process has
+// said before. describe reports whether the data are of this package's form.
 func (p *peers) describe(c *Contender, data []byte, stat zkio.Stat) (ours bool) {
 	name := c.Path[strings.LastIndexByte(c.Path, '/')+1:]
 	if ours = c.describe(data, stat); ours {
-		p.note(name, c.author())
-	} else if by, known := p.find(name); known {
+		p.note(name, c.author(), c.Session)
+	} else if by, known := p.findIn(name, c.Session); known {
 		c.by(by)
 	}
 	return ours

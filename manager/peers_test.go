@@ -13,7 +13,7 @@ import (
 func TestPeers(t *testing.T) {
 	node := func(process, n int) string { return fmt.Sprintf("_c_%016x%016x-lock-%010d", process, n, n) }
 	var p peers
-	p.note(node(1, 7), author{label: "first"})
+	p.note(node(1, 7), author{label: "first"}, 1)
 	if by, known := p.find(node(1, 8)); !known || by.label != "first" {
 		t.Errorf("another node of a known process: %+v, %t", by, known)
 	}
@@ -21,13 +21,13 @@ func TestPeers(t *testing.T) {
 		node(2, 7), "lock-0000000007", "_c_short", hex32 + "__lock__0000000007",
 		"_c_00000000-0000-0001-0000-000000000007-lock-0000000007", // Curator's
 	} {
-		p.note(strings.Repeat("x", 40), author{label: "nobody's"})
+		p.note(strings.Repeat("x", 40), author{label: "nobody's"}, 1)
 		if by, known := p.find(name); known {
 			t.Errorf("%s is known as %+v", name, by)
 		}
 	}
 	for i := range 3 * maxRecentPeers {
-		p.note(node(10+i, 0), author{pid: i})
+		p.note(node(10+i, 0), author{pid: i}, 1)
 		if _, known := p.find(node(1, i)); !known {
 			t.Fatalf("a process that is asked for is forgotten after %d others", i)
 		}

@@ -40,10 +40,15 @@ func (t *roundIO) revocation() (Revocation, bool) {
 	return Revocation{}, false
 }
 
-// revoke closes the round's gate and tells its holders. The first revocation counts.
+// revoke closes the round's gate and tells its holders. The first revocation counts. Of
+// a round that waits, only a step calls it.
 func (t *roundIO) revoke(r Revocation) {
-	// Before the holders learn of it: none of them may see a newcomer enter then.
-	t.round.flags.Set(state.GateClosed)
+	// Before the holders learn of it: none of them may see a newcomer enter then. The
+	// grant closes the gate of a round that waits: callers that come until then are in
+	// line with it, and a TryLock in a later round would not learn what is ahead.
+	if t.round.word.Load().Phase() != state.Fetching {
+		t.round.flags.Set(state.GateClosed)
+	}
 	if t.signals().revoked.Settle(r, nil) {
 		//holdfast:reached hold: revoked
 		l := t.round.lock

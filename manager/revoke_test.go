@@ -4,7 +4,9 @@ package manager
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -182,6 +184,33 @@ func TestRevokedByCurator(t *testing.T) {
 	})
 }
 
+// The node of a process that still waits is revoked. That concerns its holders, once it has
+// some, and not those that ask for the lock until then: they wait in the same line, and
+// a TryLock does not wait at all.
+func TestRevokedByCuratorWhileItWaits(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		hb := mustLock(c.t, b)
+		ha := c.acquire(a)
+		later(20 * time.Second) // its own node is watched by then
+		wantErr(c.t, "set", c.srv.Set(c.nodeOf(a.m), []byte("__REVOKE__")), nil)
+		synctest.Wait()
+		joins := c.acquire(a)
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+		defer cancel()
+		_, err := a.TryLock(ctx)
+		wantErr(c.t, "trylock", err, ErrLocked)
+		c.unlock(hb)
+		c.held(ha, joins)
+		c.wantRevoked(ha)
+		late := c.acquire(a)
+		c.waiting(late)
+		c.unlock(ha, joins)
+		c.held(late)
+		c.unlock(late)
+	})
+}
+
 // withoutTime returns a node's data without the time in it.
 func withoutTime(data []byte) string {
 	before, rest, _ := strings.Cut(string(data), `"since":"`)
@@ -279,5 +308,52 @@ func TestAskPhases(t *testing.T) {
 			c.t.Errorf("the answer is %+v", answer)
 		}
 		c.unlock(h)
+	})
+}
+
+// More locks are revoked than letters are kept, before their process knows that it holds
+// them. It is told of each when it does, with the reason.
+func TestManyRevokedBeforeTheGrant(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.open("a"), c.open("b")
+		const locks = maxAsked + 5
+		var holds, first []Hold
+		for i := range locks {
+			name := fmt.Sprintf("many/%02d", i)
+			la, err := a.Exclusive(name)
+			wantErr(c.t, "exclusive", err, nil)
+			lb, err := b.Exclusive(name)
+			wantErr(c.t, "exclusive", err, nil)
+			first = append(first, mustLock(c.t, lb))
+			holds = append(holds, c.acquire(la))
+			said := asked{nodeData: b.says(), Node: la.Path() + "/" + c.srv.Children(la.Path())[0], Text: fmt.Appendf(nil, "reason %02d", i)}
+			for _, node := range c.srv.Children(la.Path()) {
+				if a.owns(node) {
+					said.Node = la.Path() + "/" + node
+				}
+			}
+			said.Kind, said.Within = revokeKind, time.Hour
+			data, err := json.Marshal(said)
+			wantErr(c.t, "marshal", err, nil)
+			s := b.client.Session()
+			wantErr(c.t, "mailbox", s.EnsureDir(boxOf(a), nil), nil)
+			wantErr(c.t, "letter", s.CreateEphemeral(fmt.Sprintf("%s/%s%02d", boxOf(a), revokePrefix, i), data, nil), nil)
+		}
+		synctest.Wait()
+		until := time.Now().Add(time.Hour)
+		later(10 * time.Second)
+		for _, h := range holds {
+			c.wantNotRevoked(h)
+		}
+		c.unlock(first...)
+		later(10 * time.Second) // the longest time from one try to the next is 2 s
+		c.held(holds...)
+		for i, h := range holds {
+			r := c.wantRevoked(h)
+			if r.Reason != fmt.Sprintf("reason %02d", i) || r.From.Session != session(b) || r.Until.Sub(until).Abs() > time.Second {
+				c.t.Errorf("lock %d: the revocation is %+v", i, r)
+			}
+		}
+		c.unlock(holds...)
 	})
 }

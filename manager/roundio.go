@@ -419,6 +419,9 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 	switch e {
 	case state.Granted:
 		l.grants.Add(1)
+		if _, revoked := t.revocation(); revoked {
+			t.round.flags.Set(state.GateClosed)
+		}
 		t.settleGrant()
 		t.node.DropCreateData() // if it goes, the round does
 		t.position.Store(nil)   // after that: a caller that finds no position finds the grant

@@ -106,7 +106,10 @@ func (p *pacer) take(now int64) bool {
 // looks that were taken have left a watch that is looked after.
 func (t *roundIO) lookForContention() {
 	if t.tenure.lookedAt.Load() != 0 && !t.round.flags.Load().Has(state.GateClosed) {
-		return
+		// A look that the watch has made due may be half a tenure away.
+		if tenure := t.round.lock.m.cfg.Tenure; tenure >= 0 && tenure <= defaultTenure {
+			return
+		}
 	}
 	t.events.Raise(state.FirstLookAsked)
 	rest := t.lookFrom() - time.Duration(t.round.lock.m.now()-t.tenure.since)
