@@ -15,24 +15,29 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// CachedHolder is [Lock.Holder] from memory. The first call asks ZooKeeper, as Holder
-// does, and leaves a watch. Later calls answer at once, without a request, until this
-// process hears that the holder has gone; the next call then asks again. So a change
-// that no caller asks about costs one notification and no request.
+// CachedHolder is [Lock.Holder] from memory, for callers that ask for each message or
+// request. It returns nil if the lock is free.
 //
-// The answer is never older than what this process has been told: by an earlier call
-// of CachedHolder, [Lock.Holder] or [Lock.WatchHolder], by an error that named the
-// holder, or by its own grant. The holder may have changed a moment ago all the same,
-// and while there is no connection that moment may be long. So a process that gets a
-// message for the lock's holder must check [Hold.Err] before it acts on it, and a
-// sender that was told so by the other side asks again with Holder.
+// The first call asks ZooKeeper and leaves a watch there. Later calls return the same
+// answer at once, without a request, until ZooKeeper reports that the holder is gone.
+// The next call then asks again. A change that no caller asks about costs one
+// notification and no request.
 //
-// A Manager remembers about 4,096 locks, those asked for last. It asks about a lock
-// once in 50 ms at most; if the holder changes more often, a call waits that long.
+// The answer is never older than what this process has learned otherwise: from an
+// earlier call of CachedHolder, [Lock.Holder] or [Lock.WatchHolder], from an error that
+// named the holder, or from its own grant. It can still be out of date: for the time
+// that the notification takes, or for as long as there is no connection. So a process
+// that receives a message for the lock's holder must check [Hold.Err] before it acts on
+// it. If it refuses, because it is not the holder, the sender must call Holder, which
+// also corrects what CachedHolder remembers.
 //
-// Callers share the Contender and must not change it. CachedHolder blocks until
-// ZooKeeper has answered or ctx ends, if it has to ask. While there is no connection,
-// it waits for one.
+// A Manager remembers about 4,096 locks, and forgets those that were not asked for
+// lately. It asks ZooKeeper about one lock at most every 50 ms: if the holder changes
+// more often, a call waits that long.
+//
+// CachedHolder blocks only if it has to ask ZooKeeper: until ZooKeeper has answered or
+// ctx ends. Without a connection it waits for one. It fails as Holder does. All callers
+// share the Contender and must not modify it.
 func (l *Lock) CachedHolder(ctx context.Context) (*Contender, error) {
 	if c := l.ownCached(); c != nil {
 		return c, nil
@@ -116,8 +121,9 @@ func (l *Lock) askObserver(ctx context.Context) (*Contender, error) {
 	return c, nil
 }
 
-// WatchHolder tells who holds the lock, as [Lock.Holder] does, and then each time that
-// it has changed. A nil Contender says that there is none.
+// WatchHolder returns an iterator over the holders of the lock: the present one, as
+// [Lock.Holder] defines it, and then another each time that it has changed. A nil
+// Contender with a nil error means that the lock is free.
 //
 //	for holder, err := range lock.WatchHolder(ctx) {
 //		if err != nil {
@@ -126,19 +132,23 @@ func (l *Lock) askObserver(ctx context.Context) (*Contender, error) {
 //		route(holder)
 //	}
 //
-// It runs on the caller's goroutine, and needs no other. A loop that takes its time
-// holds up nothing: it misses holders in between, and never the last. Neither does
-// WatchHolder tell of each holder of a lock that changes hands quickly: it looks once
-// in 50 ms at most. When a holder goes, that costs one notification and one or two
-// reads, for all loops of this Manager that watch this lock together.
+// The iterator does not yield every holder, but it always yields the last one. A slow
+// loop body delays only its own loop, which skips the holders that came and went
+// meanwhile. WatchHolder asks ZooKeeper at most every 50 ms, so it also skips holders
+// of a lock that changes hands more often.
 //
-// The loop ends with break, or with an error, which comes last: when ctx ends, it wraps
-// ctx.Err() and context.Cause(ctx); when the Manager is closed, it is [ErrClosed]; and
-// if a server refuses to tell, it says why. An outage is no error. The loop waits, and
-// afterwards is told what has changed, also in a new session.
+// The loop blocks between changes. It runs on the caller's goroutine; break leaves
+// nothing behind, neither a goroutine nor a watch. All loops of a Manager over the same
+// lock share their requests: each change costs one notification and one or two reads.
 //
-// Callers share the Contender and must not change it. See [Lock.Holder] for how old
-// it can be.
+// An error is always the last thing that the iterator yields. It is an [*Error] that
+// wraps ctx.Err() and context.Cause(ctx) if ctx has ended, [ErrClosed] if the Manager
+// was closed, or the server's refusal, such as [zkio.ErrNoAuth]. An outage is not an
+// error: the loop waits, even through a new session, and then yields the holder if it
+// has changed.
+//
+// All callers share the Contender and must not modify it. See [Lock.Holder] for how far
+// it can be out of date.
 func (l *Lock) WatchHolder(ctx context.Context) iter.Seq2[*Contender, error] {
 	return func(yield func(*Contender, error) bool) {
 		fail := func(err error) { yield(nil, &Error{Op: opWatchHolder, Name: l.Name(), Err: err}) }
