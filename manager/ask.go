@@ -92,7 +92,7 @@ func (a *answered) answer(from Contender) Answer {
 // readAnswer returns the answer that data are.
 func readAnswer(data []byte) (a answered, err error) {
 	if err := json.Unmarshal(data, &a); err != nil || a.Phase == "" && a.Err == "" {
-		return a, fmt.Errorf("%w: what stands in its place is not one: %q", ErrNoAnswer, cut(string(data)))
+		return a, fmt.Errorf("%w: another client has written this in its place: %q", ErrNoAnswer, cut(string(data)))
 	}
 	return a, nil
 }
@@ -127,7 +127,7 @@ func readAnswer(data []byte) (a answered, err error) {
 // An error of the holder's OnAsk is no error of Ask: see Answer.Err.
 func (l *Lock) Ask(ctx context.Context, question []byte) (Answer, error) {
 	const op = "ask"
-	if err := l.mayAsk(ctx, op, len(question)); err != nil {
+	if err := l.mayAsk(ctx, op, "question", len(question)); err != nil {
 		return Answer{}, err
 	}
 	if own := l.ownHold(); own != nil {
@@ -144,10 +144,10 @@ func (l *Lock) Ask(ctx context.Context, question []byte) (Answer, error) {
 
 // mayAsk returns why a question, or the reason of a revocation, is refused before
 // anything is sent; nil if it may be sent.
-func (l *Lock) mayAsk(ctx context.Context, op string, size int) error {
+func (l *Lock) mayAsk(ctx context.Context, op, what string, size int) error {
 	switch {
 	case size > maxLetter:
-		return &Error{Op: op, Name: l.Name(), Err: fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrTooLarge, size, maxLetter)}
+		return &Error{Op: op, Name: l.Name(), Err: fmt.Errorf("%w: the %s has %d bytes, at most %d are allowed", ErrTooLarge, what, size, maxLetter)}
 	case l.m.stage.Load() == closingDown:
 		return &Error{Op: op, Name: l.Name(), Err: ErrClosed}
 	case ctx.Err() != nil:
@@ -182,7 +182,7 @@ func (l *Lock) askOwn(ctx context.Context, own Contender, question []byte) (Answ
 	case a := <-done:
 		return a.answer(own), nil
 	case <-ctx.Done():
-		return Answer{}, &Error{Op: "ask", Name: l.Name(), Err: fmt.Errorf("%w: this process's Config.OnAsk has not returned: %w", ErrNoAnswer, ctxerr.Of(ctx))}
+		return Answer{}, &Error{Op: "ask", Name: l.Name(), Err: fmt.Errorf("%w: Config.OnAsk of this process has not returned: %w", ErrNoAnswer, ctxerr.Of(ctx))}
 	}
 }
 
@@ -195,5 +195,5 @@ func (q *inquiry) failed(ctx context.Context, op string, err error) error {
 	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w%s: %w", ErrNoAnswer, q.whom(), ctxerr.Of(ctx))
 	}
-	return &Error{Op: op, Name: q.lock.Name(), Err: err}
+	return &Error{Op: op, Name: q.lock.Name(), Err: err, Outage: q.lock.m.outage()}
 }

@@ -80,11 +80,12 @@ func (q *inquiry) giveUp() {
 	q.wake()
 }
 
-// whom says whom the question was put to, as part of an error.
+// whom says which contender the question was put to, and why the last try failed, as
+// part of an error.
 func (q *inquiry) whom() string {
 	var b strings.Builder
 	if c := q.asked.Load(); c != nil {
-		fmt.Fprintf(&b, ": %s was asked", c)
+		fmt.Fprintf(&b, ": asked %s", c)
 	}
 	if why := q.hinders.Load(); why != nil {
 		fmt.Fprintf(&b, ": %v", *why)
@@ -319,11 +320,11 @@ func (q *inquiry) look(s *zkio.Session, path string) error {
 			return err
 		}
 	case !readable:
-		q.noAnswer("%s holds the lock, and this process may not read its node", &c)
+		q.noAnswer("this process may not read the holder's node: %s", &c)
 	case ours:
-		q.noAnswer("%s holds the lock, and its version of Holdfast answers no questions", &c)
+		q.noAnswer("the holder's version of Holdfast cannot be asked: %s", &c)
 	default:
-		q.noAnswer("%s holds the lock, and another client's contender answers no questions", &c)
+		q.noAnswer("the holder uses another ZooKeeper client and cannot be asked: %s", &c)
 	}
 	q.to = &c
 	return nil
@@ -364,7 +365,7 @@ func (q *inquiry) post(s *zkio.Session) (more bool) {
 // refused is tried for an error of putting the question into the mailbox.
 func (q *inquiry) refused(err error) (more bool) {
 	if errors.Is(err, zkio.ErrNoAuth) {
-		q.noAnswer("the question to %s cannot be put into its mailbox: %w (%s)", q.to, err, q.lock.m.hint(err))
+		q.noAnswer("the question cannot be put into the holder's mailbox: %w (%s): the holder is %s", err, q.lock.m.hint(err), q.to)
 		return true
 	}
 	return q.tried(err)
@@ -442,7 +443,7 @@ func (q *inquiry) take(data []byte) (more bool) {
 		return true
 	}
 	if said.Phase == "" {
-		q.noAnswer("%s says %q", q.to, cut(said.Err))
+		q.noAnswer("the holder says %q: %s", cut(said.Err), q.to)
 		return true
 	}
 	q.told.Store(&a)
@@ -454,7 +455,7 @@ func (q *inquiry) lost() (more bool) {
 	if q.kind == revokeKind {
 		q.settle(Answer{}) // which is what was asked for
 	} else {
-		q.noAnswer("%s gave the lock up before it answered", q.to)
+		q.noAnswer("the holder gave the lock up before it answered: %s", q.to)
 	}
 	return true
 }

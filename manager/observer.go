@@ -116,7 +116,7 @@ func (l *Lock) askObserver(ctx context.Context) (*Contender, error) {
 	}
 	c, err := answer.Wait(ctx)
 	if err != nil {
-		return nil, &Error{Op: opCachedHolder, Name: l.Name(), Err: err}
+		return nil, &Error{Op: opCachedHolder, Name: l.Name(), Err: err, Outage: l.m.outage()}
 	}
 	return c, nil
 }
@@ -151,7 +151,7 @@ func (l *Lock) askObserver(ctx context.Context) (*Contender, error) {
 // it can be out of date.
 func (l *Lock) WatchHolder(ctx context.Context) iter.Seq2[*Contender, error] {
 	return func(yield func(*Contender, error) bool) {
-		fail := func(err error) { yield(nil, &Error{Op: opWatchHolder, Name: l.Name(), Err: err}) }
+		fail := func(err error) { yield(nil, &Error{Op: opWatchHolder, Name: l.Name(), Err: err, Outage: l.m.outage()}) }
 		o, last, err := l.m.observers.watch(l)
 		if err != nil {
 			fail(err)

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,9 +66,8 @@ func (t *roundIO) revoke(r Revocation) {
 // of this process now wait for the next grant, behind the processes that are waiting:
 // see [ErrYielding].
 //
-// All holders of the lock in this process share the channel. It never closes for a
-// pending Hold, nor after the lock was released or lost. It is nil for the zero Hold.
-// Revoked does not block.
+// All holders of the lock in this process share the channel. It does not close once the
+// lock was released or lost. It is nil for the zero Hold. Revoked does not block.
 func (h Hold) Revoked() <-chan struct{} {
 	if h.round == nil {
 		return nil
@@ -86,9 +86,9 @@ func (h Hold) Revocation() (Revocation, bool) {
 }
 
 // Revoke asks the process that holds the lock to give it up, and waits until it has. It
-// returns nil when that process's node is gone. Of the write lock of a pair, Revoke asks
-// every process that reads; of the read lock, only a process that writes. If no process
-// is in the way, Revoke returns nil at once.
+// returns nil when that process's node is gone. If several processes hold the read lock
+// of a pair, [RWLock.Writer]'s Revoke asks each of them. If no process is in the way, as
+// of a reader among readers, Revoke returns nil at once.
 //
 // The holders in that process hear of it by [Hold.Revoked], with the reason and the time
 // at which ctx ends, and its newcomers wait from then on. Whether the holders release
@@ -117,7 +117,7 @@ func (h Hold) Revocation() (Revocation, bool) {
 // Curator the right to write its node. Nothing proves to the holder who revokes.
 func (l *Lock) Revoke(ctx context.Context, reason string) error {
 	const op = "revoke"
-	if err := l.mayAsk(ctx, op, len(reason)); err != nil {
+	if err := l.mayAsk(ctx, op, "reason", len(reason)); err != nil {
 		return err
 	}
 	var paths []string
@@ -144,7 +144,7 @@ func (l *Lock) Revoke(ctx context.Context, reason string) error {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		err = stillThere(ctx, all)
 	}
-	return &Error{Op: op, Name: l.Name(), Err: err}
+	return &Error{Op: op, Name: l.Name(), Err: err, Outage: l.m.outage()}
 }
 
 // inTheWay returns the paths of the contenders that hold the lock and exclude l.
@@ -178,18 +178,22 @@ func stillThere(ctx context.Context, all []*inquiry) error {
 		c := q.asked.Load()
 		switch a := q.told.Load(); {
 		case a != nil && a.Phase == state.Retained:
-			told = append(told, fmt.Sprintf("%s was told, %d holders inside", c, a.Holders))
+			inside := "1 holder"
+			if a.Holders != 1 {
+				inside = fmt.Sprintf("%d holders", a.Holders)
+			}
+			told = append(told, fmt.Sprintf("told %s (%s inside)", c, inside))
 		case a != nil:
-			told = append(told, fmt.Sprintf("%s was told", c))
+			told = append(told, fmt.Sprintf("told %s", c))
 		default:
-			untold = append(untold, strings.TrimPrefix(q.whom(), ": "))
+			untold = append(untold, cmp.Or(strings.TrimPrefix(q.whom(), ": "), "could not ask "+q.target))
 		}
 	}
 	switch {
 	case len(untold) > 0:
 		return fmt.Errorf("%w: %s: %w", ErrNoAnswer, strings.Join(append(untold, told...), "; "), ctxerr.Of(ctx))
 	case len(told) > 0:
-		return fmt.Errorf("%s: %w", strings.Join(told, "; "), ctxerr.Of(ctx))
+		return fmt.Errorf("not given up: %s: %w", strings.Join(told, "; "), ctxerr.Of(ctx))
 	}
 	return ctxerr.Of(ctx)
 }
@@ -238,7 +242,7 @@ func (q *inquiry) revokeCurator(s *zkio.Session, c *Contender, data []byte, stat
 		case errors.Is(err, zkio.ErrBadVersion):
 			return q.look(s, c.Path)
 		case errors.Is(err, zkio.ErrNoAuth):
-			q.noAnswer("%s cannot be told: %w", c, err)
+			q.noAnswer("this process may not write the node of the holder, which uses Apache Curator: %w: %s", err, c)
 			return nil
 		case err != nil:
 			return err
