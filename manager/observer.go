@@ -58,7 +58,8 @@ const (
 	opWatchHolder  = "watch holder"
 )
 
-// ownCached is ownHold from memory.
+// ownCached is ownHold, but makes the Contender only once for each grant: callers share
+// it.
 func (l *Lock) ownCached() *Contender {
 	var t *tenure
 	if l.rw == nil {
@@ -88,8 +89,8 @@ func (l *Lock) ownCached() *Contender {
 	return c
 }
 
-// held returns the tenure of the round in which this process holds the lock, nil if
-// it does not.
+// held returns the tenure of the round in which this process holds the lock, or nil if
+// it does not hold it.
 func (l *Lock) held() *tenure {
 	r := l.cur.Load()
 	if r.word.Load().Phase() != state.Retained {
@@ -101,7 +102,7 @@ func (l *Lock) held() *tenure {
 	return nil
 }
 
-// askObserver is CachedHolder for a holder that is not in memory.
+// askObserver is CachedHolder where nothing is remembered: it waits for ZooKeeper.
 func (l *Lock) askObserver(ctx context.Context) (*Contender, error) {
 	if ctx.Err() != nil {
 		return nil, &Error{Op: opCachedHolder, Name: l.Name(), Err: ctxerr.Of(ctx)}
@@ -112,7 +113,7 @@ func (l *Lock) askObserver(ctx context.Context) (*Contender, error) {
 		if err != nil {
 			return nil, &Error{Op: opCachedHolder, Name: l.Name(), Err: err}
 		}
-		answer = o.ask() // nil: it was forgotten in this moment
+		answer = o.ask() // nil: the manager forgot the observer just now
 	}
 	c, err := answer.Wait(ctx)
 	if err != nil {
@@ -165,7 +166,7 @@ func (l *Lock) WatchHolder(ctx context.Context) iter.Seq2[*Contender, error] {
 			case ctx.Err() != nil:
 				fail(ctxerr.Of(ctx))
 				return
-			case shown == last: // from before, or told already
+			case shown == last: // older than this loop, or handled already
 				select {
 				case <-changed:
 				case <-ctx.Done():
@@ -187,34 +188,36 @@ func (l *Lock) WatchHolder(ctx context.Context) iter.Seq2[*Contender, error] {
 	}
 }
 
-// An observer finds out who holds a lock, for all callers of CachedHolder and
-// WatchHolder: there is one for each lock's directory. It watches the children of the
-// holder's node. That has none, so the watch fires when the node is deleted, and not
-// when data is written into it, and the server tells waiters first, who watch the
-// node itself. While the lock is free, it watches the children of the directory.
+// An observer finds out who holds a lock. There is one for each lock's directory; all
+// callers of CachedHolder and WatchHolder share it.
 //
-// The dispatcher tells it of changes, and workers of the pool run its step, one at a
-// time: see runner. Steps do all I/O.
+// It watches the children of the holder's node. The node has none, so the watch fires
+// when the node is deleted, and not when its data are written. And observers do not delay
+// a grant: a server first notifies those that watch the node's data, who are the waiters.
+// While the lock is free, the observer watches the children of the directory.
+//
+// The dispatcher reports changes to the observer. Workers of the pool run its step, one
+// at a time: see runner. Only steps do I/O.
 type observer struct {
 	l      *Lock // one of those of the directory
 	runner runner
 
-	// seen is what CachedHolder answers; nil: it must ask. It is set only while a watch
-	// is set, and cleared when a change is heard. It never is a node of this process:
-	// that this process holds the lock, its own words tell.
+	// seen is what CachedHolder returns; if it is nil, CachedHolder must ask. It is set
+	// only while a watch is set, and cleared when a change is heard. It is never a node
+	// of this process: for those, the phase of the lock's own round decides.
 	seen atomic.Pointer[sighting]
-	own  atomic.Pointer[Contender] // this process, as it held the lock last
-	used atomic.Bool               // CachedHolder was called: see observers.evictLocked
+	own  atomic.Pointer[Contender] // this process, as the holder that it last was
+	used atomic.Bool               // CachedHolder was called lately: see observers.replaceLocked
 
 	mu       sync.Mutex    // protects what follows; held for a few instructions only
-	changes  uint64        // that were heard
-	deleted  string        // the last node of a holder that was heard to be deleted
-	asked    []*asking     // what callers wait for; a look that has begun has taken its own
+	changes  uint64        // how many were heard
+	deleted  string        // the holder's node whose deletion was heard last
+	asked    []*asking     // what callers wait for and no step has taken yet
 	shown    *sighting     // the last one
-	current  bool          // no change was heard since the look that has shown it began
+	current  bool          // no change was heard since the look that made shown began
 	changed  chan struct{} // closed and replaced when shown changes
 	watchers int           // loops of WatchHolder
-	over     bool          // no caller is left, and none will come
+	over     bool          // no caller uses the observer any more, and none will
 	closed   bool          // the manager is closed
 
 	cached bool // CachedHolder keeps it; protected by observers.mu
@@ -226,13 +229,13 @@ type observer struct {
 // asking is the promise of an answer to callers of CachedHolder.
 type asking = futures.Promise[*Contender]
 
-// A sighting is what a look has shown. It never changes.
+// A sighting is the result of a look: who held the lock. It never changes.
 type sighting struct {
 	holder *Contender // nil: none
-	err    error      // a refusal, or the end
+	err    error      // why there is no holder to show: the server refused, or the manager is closed
 }
 
-// sameHolder reports whether two sightings are of one node.
+// sameHolder reports whether two sightings show the same node.
 func (s *sighting) sameHolder(other *sighting) bool {
 	if s.holder == nil || other.holder == nil {
 		return s.holder == other.holder
@@ -244,7 +247,7 @@ func newObserver(l *Lock) *observer {
 	return &observer{l: l, changed: make(chan struct{})}
 }
 
-// ask has the observer look, and returns its answer; nil if the observer is over.
+// ask has a step look, and returns the future of its answer; nil if the observer is over.
 func (o *observer) ask() *futures.Future[*Contender] {
 	o.mu.Lock()
 	if o.over {
@@ -297,8 +300,8 @@ func (o *observer) outdate() {
 	}
 }
 
-// forget is outdate for what this process is about to be told. The observer need not
-// look: its watch will tell.
+// forget is outdate before this process learns of a change by itself. No step needs to
+// look for it: the watch will report the change.
 func (o *observer) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -307,8 +310,9 @@ func (o *observer) forget() {
 	o.seen.Store(nil)
 }
 
-// told is called when this process was told that the lock's holder has the node at
-// path; "" if there is none. The news of the watch may still be on its way.
+// told is called when a call of this process has learned that the lock's holder has the
+// node at path; "" if the lock is free. If that contradicts what the observer remembers,
+// the notification of its watch is still on its way, and the memory is out of date.
 func (l *Lock) told(path string) {
 	o := l.observer.Load()
 	if o == nil {
@@ -320,7 +324,7 @@ func (l *Lock) told(path string) {
 	o.outdate()
 }
 
-// toldHolder is told with a holder.
+// toldHolder is told for a Contender, or nil.
 func (l *Lock) toldHolder(c *Contender) {
 	if c == nil {
 		l.told("")
@@ -329,8 +333,8 @@ func (l *Lock) toldHolder(c *Contender) {
 	}
 }
 
-// show publishes a look's sighting. Before is the number of changes when the look
-// began, and asked is what callers wait for who had asked by then.
+// show publishes a look's sighting. Before is the number of changes when the look began,
+// and asked are the promises to callers that had asked by then.
 func (o *observer) show(s *sighting, before uint64, asked []*asking) {
 	o.mu.Lock()
 	if o.closed {
@@ -340,7 +344,7 @@ func (o *observer) show(s *sighting, before uint64, asked []*asking) {
 	if o.current && !o.over && (s.holder == nil || !s.holder.Own) {
 		o.seen.Store(s)
 	}
-	if o.current || s.err != nil { // it answers also who has asked since
+	if o.current || s.err != nil { // it also answers callers that asked during the look
 		asked, o.asked = append(asked, o.asked...), nil
 	}
 	o.shown = s
