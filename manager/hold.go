@@ -21,7 +21,8 @@ import (
 //
 // A Hold is pending between Acquire and the grant, while the process waits for
 // the lock. Release or Unlock releases it, once: from then on every copy of it is
-// dead and reports [ErrReleased]. The zero Hold is a released one. A Hold that is
+// dead and reports [ErrReleased]. The zero Hold is a released one; the channels that
+// its methods return are nil. A Hold that is
 // garbage-collected without having been released is logged, but the lock stays
 // held, because there is no telling whether the work that it protected has ended.
 //
@@ -310,8 +311,8 @@ func (h Hold) lostError(op string) error {
 // closed, or when the lock cannot be granted. It never closes on an ordinary
 // release. After it has closed, [Hold.Err] says why. It closes before ZooKeeper
 // can give the lock to another process, within the bounds that the package
-// documentation states; after a possible pause, call Err instead. Lost does not
-// block.
+// documentation states; after a possible pause, call Err instead. It is nil for the
+// zero Hold. Lost does not block.
 func (h Hold) Lost() <-chan struct{} {
 	if h.round == nil {
 		return nil

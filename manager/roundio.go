@@ -49,7 +49,7 @@ type roundIO struct {
 	neighbours *neighbours // nil: nothing is known; see near and meet
 	seenAt     int64       // when the own node was last seen to be there, on the manager's clock
 	attempts   int32       // failed tries in a row
-	requeues   int32       // nodes in a row that another client deleted
+	requeues   int32       // how many times in a row it had to queue again
 	watched    bool        // the server has a watch for the own node, or had one and OwnTouched tells
 	touched    bool        // the own node's watch has fired, and it has not been looked at since
 	leaving    bool        // the node is to go, and may have gone: see requeue
