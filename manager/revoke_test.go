@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // revoking revokes l in a goroutine of its own, and returns where its error comes.
@@ -236,6 +237,26 @@ func TestRevokeCuratorNotHeeded(t *testing.T) {
 		if !strings.Contains(err.Error(), "told ") || errors.Is(err, ErrNoAnswer) {
 			c.t.Errorf("the error is %v", err)
 		}
+	})
+}
+
+// The holder's node cannot be read before ctx ends. The error names the node.
+func TestRevokeHolderNotReached(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(t, a)
+		grant, err := h.Grant()
+		wantErr(t, "grant", err, nil)
+		path := grant.Path
+		unread := c.srv.Faults().SwallowRequest(zktest.Match{Path: path, Session: session(b.m), Times: -1})
+		err = <-c.revoking(b, "", time.Second)
+		unread.Remove()
+		wantErr(t, "revoke", err, ErrNoAnswer)
+		if !strings.Contains(err.Error(), "no answer: could not ask "+path) {
+			t.Errorf("the error does not name the holder's node: %v", err)
+		}
+		mustRelease(t, h)
 	})
 }
 
