@@ -13,34 +13,41 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// A Question is what another process asks the holder of a lock: see Config.OnAsk.
+// A Question is what Config.OnAsk gets: a question to this process about a lock that it
+// holds, which a caller of [Lock.Ask] has put.
 type Question struct {
-	Lock  *Lock // the lock that is asked about
-	Grant Grant // by which this process held it when the question was read
+	Lock  *Lock // the lock that the question is about
+	Grant Grant // the grant by which this process held the lock when it read the question
 
-	// From is the process that asks. Its Session and Since are what the server says;
-	// the rest it says of itself, and nothing proves it.
+	// From describes the process that asks. ZooKeeper vouches for Session, and for
+	// Since, which is when the question was put. Host, PID, Label and Endpoint are that
+	// process's own words, and nothing proves them. Path is the question's own node;
+	// Kind, Sequence and Token mean nothing here.
 	From Contender
 
-	Text []byte // the question, of at most 64 KiB
+	Text []byte // the question: 1 byte to 64 KiB
 }
 
-// An Answer is what the holder of a lock has answered: see [Lock.Ask].
+// An Answer is what [Lock.Ask] returns: the answer of the process that holds the lock.
 type Answer struct {
 	From Contender // the contender that was asked
 
-	// How the lock stands in that process.
+	// The state of the lock in that process when it wrote the answer.
 	Phase    state.Phase   // Retained: it holds the lock. Fetching: its turn has come, and it does not know yet
-	Holders  int           // callers that hold the lock
-	Waiting  int           // callers that wait for the next grant
-	Held     time.Duration // how long ago the lock was granted; 0 if it does not hold it
-	Yielding bool          // newcomers have to let other processes go first
-	Revoked  bool          // a process has asked for the lock: see Lock.Revoke
+	Holders  int           // callers there that hold the lock
+	Waiting  int           // callers there that wait for the next grant
+	Held     time.Duration // time since the grant; 0 if it does not hold the lock
+	Yielding bool          // newcomers there must let other processes go first: see ErrYielding
+	Revoked  bool          // Hold.Revoked has closed there: see Lock.Revoke
 
-	// What the process's Config.OnAsk has returned. Err is the text of its error, or
-	// says why it was not called; it comes from the other process as it is.
+	// Reply is what Config.OnAsk returned in that process. It is nil if Err is set, or
+	// if the question was empty.
 	Reply []byte
-	Err   string
+
+	// Err is the text of the error that Config.OnAsk returned, or says why it was not
+	// called: it is not set, or the process does not hold the lock any more. It is
+	// empty if there was no error. The text comes from another process: quote it.
+	Err string
 }
 
 // asked is what a question's node says.
@@ -85,35 +92,42 @@ func (a *answered) answer(from Contender) Answer {
 // readAnswer returns the answer that data are.
 func readAnswer(data []byte) (a answered, err error) {
 	if err := json.Unmarshal(data, &a); err != nil || a.Phase == "" && a.Err == "" {
-		return a, fmt.Errorf("%w: what stands in its place is not one: %q", ErrNoAnswer, cut(string(data)))
+		return a, fmt.Errorf("%w: another client has written this in its place: %q", ErrNoAnswer, cut(string(data)))
 	}
 	return a, nil
 }
 
-// Ask puts a question to the process that holds the lock, and returns its answer: how
-// the lock stands there, and what its Config.OnAsk replies. An empty question asks
-// for the former only. Of several readers, the first is asked. If this process holds
-// the lock, Ask calls its own Config.OnAsk and asks no server.
+// Ask puts a question to the process that holds the lock and returns its answer: the
+// state of the lock there, and the reply of its Config.OnAsk. An empty question asks
+// for the state only, and does not call OnAsk. If several processes hold a read lock,
+// Ask asks the first of them in the queue. If this process holds the lock, Ask calls
+// its own OnAsk and sends no request.
 //
-// The processes talk by way of ZooKeeper, so it takes no connection between them, no
-// address and no open port. An answer takes seven trips to the server one after the
-// other, three of them writes. It is for a question now and then; for much traffic,
-// use Config.Endpoint.
+// Question and answer are nodes in ZooKeeper, so the two processes need no connection
+// to each other. One answer takes seven round trips to the server, three of them
+// writes. Ask is for a question now and then; for more, publish an address as
+// Config.Endpoint and use a transport of your own.
 //
-// The answer says what was true when the process wrote it. It is as good as the
-// holder's word: any client that may write under Config.Root can have written it.
-// A question whose answer is lost may have been handled, and it may be handled twice
-// if this process's session ends meanwhile, or if the question's node was deleted.
+// The answer says what was true when the holder wrote it. Nothing proves who wrote it:
+// any client that may write under Config.Root can. OnAsk may have handled a question
+// although Ask fails. It may handle a question twice, if this process's session ends
+// meanwhile or another client deletes the question's node.
 //
-// Ask blocks until it has the answer or ctx ends. The error is [ErrNoAnswer], at
-// once, if no process holds the lock, if the one that does cannot answer (it belongs
-// to another client or an older version), or if it gives the lock up first. If ctx
-// ends, because the process is stopped or its Config.OnAsk takes longer, the error
-// wraps ctx's as well, and says which process was asked. A question of more than
-// 64 KiB is refused with [ErrTooLarge] before anything is sent.
+// Ask blocks until it has the answer or ctx ends: give it a ctx with a deadline, since a
+// holder that is stopped does not answer. The errors are
+//
+//   - [ErrNoAnswer], at once, if the lock is free; if its holder cannot answer, because
+//     it belongs to another client or an older version; or if the holder gives the lock
+//     up without an answer;
+//   - [ErrNoAnswer] together with ctx.Err() and context.Cause(ctx) if ctx ends; the text
+//     names the process that was asked;
+//   - [ErrTooLarge], before anything is sent, if question has more than 64 KiB;
+//   - [ErrClosed] if this Manager is closed.
+//
+// An error of the holder's OnAsk is no error of Ask: see Answer.Err.
 func (l *Lock) Ask(ctx context.Context, question []byte) (Answer, error) {
 	const op = "ask"
-	if err := l.mayAsk(ctx, op, len(question)); err != nil {
+	if err := l.mayAsk(ctx, op, "question", len(question)); err != nil {
 		return Answer{}, err
 	}
 	if own := l.ownHold(); own != nil {
@@ -128,11 +142,12 @@ func (l *Lock) Ask(ctx context.Context, question []byte) (Answer, error) {
 	return a, nil
 }
 
-// mayAsk returns why a question is refused before anything is sent; nil if it is not.
-func (l *Lock) mayAsk(ctx context.Context, op string, size int) error {
+// mayAsk returns why a question, or the reason of a revocation, is refused before
+// anything is sent; nil if it may be sent.
+func (l *Lock) mayAsk(ctx context.Context, op, what string, size int) error {
 	switch {
 	case size > maxLetter:
-		return &Error{Op: op, Name: l.Name(), Err: fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrTooLarge, size, maxLetter)}
+		return &Error{Op: op, Name: l.Name(), Err: fmt.Errorf("%w: the %s has %d bytes, at most %d are allowed", ErrTooLarge, what, size, maxLetter)}
 	case l.m.stage.Load() == closingDown:
 		return &Error{Op: op, Name: l.Name(), Err: ErrClosed}
 	case ctx.Err() != nil:
@@ -168,12 +183,12 @@ func (l *Lock) askOwn(ctx context.Context, own Contender, question []byte) (Answ
 	case a := <-done:
 		return a.answer(own), nil
 	case <-ctx.Done():
-		return Answer{}, &Error{Op: "ask", Name: l.Name(), Err: fmt.Errorf("%w: this process's Config.OnAsk has not returned: %w", ErrNoAnswer, ctxerr.Of(ctx))}
+		return Answer{}, &Error{Op: "ask", Name: l.Name(), Err: fmt.Errorf("%w: Config.OnAsk of this process has not returned: %w", ErrNoAnswer, ctxerr.Of(ctx))}
 	}
 }
 
-// failed returns the error of a question that has failed with err, which is that of
-// the wait if the asker has given up.
+// failed returns the error of a question that has failed with err. If the asker gave up,
+// err is that of its wait, which says nothing of what became of the question.
 func (q *inquiry) failed(ctx context.Context, op string, err error) error {
 	if q.result.Settled() {
 		_, err, _ = q.result.Future().Poll() // just in time, if the wait has ended as well
@@ -181,5 +196,5 @@ func (q *inquiry) failed(ctx context.Context, op string, err error) error {
 	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w%s: %w", ErrNoAnswer, q.whom(), ctxerr.Of(ctx))
 	}
-	return &Error{Op: op, Name: q.lock.Name(), Err: err}
+	return &Error{Op: op, Name: q.lock.Name(), Err: err, Outage: q.lock.m.outage()}
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A call is a question that a caller waits for, as a task of the pool.
+// A call is a task of the pool that reads from ZooKeeper while its caller waits.
 type call struct {
 	client *zkio.Client
 	do     func(s *zkio.Session) error
 
-	gaveUp atomic.Bool   // the caller waits no longer
+	gaveUp atomic.Bool   // the caller has stopped waiting
 	done   chan struct{} // closed when do has ended for good
 	err    error         // written before done is closed
 
 	attempts int // used by the present worker only
 }
 
-// call has a worker run do, which asks ZooKeeper and changes nothing, and does so
-// again while there is no answer. It blocks until do has succeeded or was refused, the
-// manager is closed or ctx ends. In the last case a worker may still be in do, so the
-// caller must not look at what do writes.
+// call has a worker run do, which must only read, and runs it again until ZooKeeper has
+// answered. It blocks until do has succeeded or was refused, the manager is closed, or
+// ctx ends. If ctx ends, a worker may still be in do, so the caller must not look at what
+// do writes.
 func (m *Manager) call(ctx context.Context, op, name string, do func(*zkio.Session) error) error {
 	if ctx.Err() != nil {
 		return &Error{Op: op, Name: name, Err: ctxerr.Of(ctx)}

@@ -28,8 +28,9 @@ type Config struct {
 	// checks the right to delete a node on its parent, so a client that may not
 	// delete in a lock's directory cannot break the lock. The manager itself needs
 	// the rights to read, create and delete, and saves requests if it also has the
-	// right to write. Questions to other processes (see Lock.Ask) are made so that
-	// those who have the right to create have that to write them as well.
+	// right to write. The nodes of Lock.Ask and Lock.Revoke also give the right to
+	// write to every client that this ACL lets create nodes, since the holder must
+	// write its answer into them.
 	//
 	// An ACL does not change what exists. So if this one does not let every client
 	// delete, the manager reads the ACLs of directories that it finds: Root's in
@@ -50,11 +51,11 @@ type Config struct {
 	// Defaults to a net.Dialer.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Endpoint is where other processes can talk to this one, such as the address of
-	// its RPC server. It stands in this process's nodes, so that a process that asks
-	// for the holder of a lock learns where to send a message: see Lock.Holder. Every
-	// client that may read the nodes can read it, so it must not hold a secret. It
-	// has at most 255 bytes of valid UTF-8, without control characters.
+	// Endpoint is where other processes can reach this one, such as the address of its
+	// RPC server. The manager writes it into this process's nodes and does not use it
+	// itself: a process that asks who holds a lock finds it in Contender.Endpoint. Every
+	// client that may read the nodes can read it, so it must not contain a secret. It is
+	// at most 255 bytes of valid UTF-8, without control characters.
 	// Defaults to none.
 	Endpoint string
 
@@ -62,10 +63,11 @@ type Config struct {
 	// Defaults to the program's file name.
 	Label string
 
-	// Logger gets what no caller is told: connections that are lost and come back,
-	// how many locks were lost with a lease, holds that were dropped without a
-	// release, contenders that do not go away by themselves. At DEBUG, it gets a line
-	// for each wait, grant and release.
+	// Logger gets what no caller learns from an error: connections that are lost and
+	// come back, how many locks were lost together, locks that other processes ask for,
+	// holds that were dropped without a release, contenders that do not go away by
+	// themselves, and other kinds of lock in a lock's directory. At DEBUG, it gets a
+	// line for each wait, grant and release.
 	// Defaults to slog.Default().
 	Logger *slog.Logger
 
@@ -75,20 +77,22 @@ type Config struct {
 	// Defaults to 0.
 	LostMargin time.Duration
 
-	// OnAsk answers questions that other processes put to this one, and this one to
-	// itself, about a lock that it holds: see Lock.Ask. It is called on a goroutine
-	// of its own, for at most 16 questions of other processes at a time, and only
-	// while the lock is held. The lock may be lost or released meanwhile, so a
-	// function that must not act without it checks a Hold, or Question.Grant's token.
+	// OnAsk answers the questions that callers of Lock.Ask put to this process about a
+	// lock that it holds. The manager calls it on a goroutine of its own, concurrently
+	// for up to 16 questions of other processes, and for any number of this process's
+	// own. It calls it only while the lock is held. The lock may be released or lost
+	// meanwhile, so a function that must not act without it has to check a Hold.
 	//
-	// Who asks is unproved, and so is what Question.From says: any client that may
-	// create nodes under Root can ask. Treat the question as input from a stranger.
+	// Nothing proves who asks, nor what Question.From says: any client that may create
+	// nodes under Root can ask. Treat the question as input from a stranger.
 	//
-	// ctx ends when the asker has given up, and when the manager is closed. Close
-	// waits until OnAsk has returned, so OnAsk must heed ctx, and must not call Close
-	// or Shutdown. The asker gets at most 64 KiB of reply, or the error's text. A
-	// panic is logged, and the asker gets it as an error.
-	// Defaults to none: the asker learns only how the lock stands here.
+	// ctx ends when the asker gives up, and when the manager is closed. Close waits
+	// until OnAsk has returned, so OnAsk must return when ctx ends, and must not call
+	// Close or Shutdown.
+	//
+	// The asker gets the reply, of at most 64 KiB, or the error's text: see Answer. If
+	// OnAsk panics, the manager logs the panic, and the asker gets its text as an error.
+	// Defaults to none: askers learn only the state of the lock in this process.
 	OnAsk func(ctx context.Context, q Question) (reply []byte, err error)
 
 	// Root is the path under which the locks' directories are created.

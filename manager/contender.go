@@ -29,51 +29,56 @@ const (
 // String returns "exclusive", "read" or "write".
 func (k Kind) String() string { return queue.Kind(k).String() }
 
-// A Contender is an entry of a lock's queue, as far as it is known.
+// A Contender is an entry of a lock's queue: one node, which belongs to a process that
+// holds the lock or waits for it. Fields that are not known have their zero values.
 type Contender struct {
-	Path     string // its node
-	Kind     Kind
-	Sequence int64 // its number in the queue
+	Path     string // its node in ZooKeeper
+	Kind     Kind   // what it asks for
+	Sequence int64  // its number in the queue
 
-	// What the contender says about itself; empty if it belongs to another client.
-	// Every client that may create nodes under the lock could have written it.
+	// What the process has written into its node about itself; empty if it uses
+	// another ZooKeeper client. Nothing proves it: any client that may create nodes in
+	// the lock's directory can write anything. Quote it.
 	Host     string
 	PID      int
-	Label    string
-	Endpoint string // where it can be talked to: its Config.Endpoint
+	Label    string // its Config.Label
+	Endpoint string // its Config.Endpoint: where other processes can reach it
 
-	// Identity is what the node of another client says. Apache Curator writes the
-	// client's address, kazoo an identifier of the caller's choice.
+	// Identity is the data of a node that another ZooKeeper client created, cut to 128
+	// bytes. Apache Curator writes the client's address, kazoo an identifier that the
+	// caller chooses, go-zookeeper nothing.
 	Identity string
 
-	// Since is when its node was created, by the clock of ZooKeeper's leader; zero if
-	// that is not known.
+	// Since is when its node was created, by the clock of ZooKeeper's leader. If the
+	// Contender is this process as the lock's holder, it can be the time of the grant,
+	// by this process's clock.
 	Since time.Time
 
-	// Token is the transaction that created its node, and Session the session that
-	// the node belongs to; 0 if they are not known. Token is the fencing token of its
-	// grant, unless the contender went from the write lock to the read lock: then its
-	// token is that of the write lock, which is lower.
-	Token   uint64
+	// Token is the transaction that created its node. For a holder it is the fencing
+	// token of its grant, with one exception: a process that went from the write lock to
+	// the read lock keeps the token of the write lock, which is lower.
+	Token uint64
+
+	// Session is the ZooKeeper session that its node belongs to.
 	Session int64
 
-	// Own reports that the node is this Manager's.
+	// Own reports that the node belongs to this Manager.
 	Own bool
 
 	// Holds reports that its turn has come: no contender ahead excludes it. It holds
-	// the lock, or will as soon as it has noticed.
+	// the lock, or will as soon as its process has noticed.
 	Holds bool
 
-	// Persistent reports that the node is not ephemeral: it outlives its owner's
-	// session and has to be deleted by hand.
+	// Persistent reports that the node is not ephemeral. It outlives its owner's
+	// session, so an administrator must delete it if its owner is gone.
 	Persistent bool
 
-	asks bool // it says that it looks after its mailbox
+	asks bool // its process answers questions: see mailbox
 }
 
-// String describes the contender for a person: label@host, its process id, where it
-// can be talked to, and since when it has been in the queue. Texts that other
-// processes have written are cut, and quoted if they have unusual characters.
+// String describes the contender for a person: label@host, the process id, the endpoint,
+// and since when it has been in the queue. It cuts texts that other processes have
+// written, and quotes them if they contain spaces or unusual characters.
 func (c *Contender) String() string {
 	if c == nil {
 		return "no contender"
@@ -102,7 +107,7 @@ func (c *Contender) String() string {
 	return b.String()
 }
 
-// maxQuoted is how many bytes of another process's text a person is shown.
+// maxQuoted is how many bytes of another process's text errors and logs show.
 const maxQuoted = 128
 
 // cut returns the beginning of a text that another process has written.
@@ -113,7 +118,7 @@ func cut(s string) string {
 	return strings.ToValidUTF8(s[:maxQuoted], "") + "…"
 }
 
-// readable returns such a text for a person: as it is if it is one word of printable
+// readable returns such a text for a person: unchanged if it is one word of printable
 // characters, and quoted otherwise.
 func readable(s string) string {
 	s = cut(s)
@@ -134,16 +139,16 @@ type nodeData struct {
 	Endpoint string    `json:"endpoint,omitempty"`
 	Kind     string    `json:"kind"`
 	Since    time.Time `json:"since"`
-	Asks     int       `json:"asks,omitempty"` // 1: it looks after its mailbox
+	Asks     int       `json:"asks,omitempty"` // 1: the process answers questions: see mailbox
 }
 
-// contender returns what the name of a node in the lock's directory says.
+// contender returns what the name of a node in the lock's directory tells.
 func (l *Lock) contender(c queue.Contender) Contender {
 	return Contender{Path: l.path + "/" + c.Name, Kind: Kind(c.Kind), Sequence: c.Seq, Own: l.m.owns(c.Name)}
 }
 
-// describe fills in what the contender's node says, and what the server says about
-// it. It reports whether this package wrote the data.
+// describe fills in what the contender's node says, and what the server says about the
+// node. It reports whether this package wrote the data.
 func (c *Contender) describe(data []byte, stat zkio.Stat) bool {
 	c.Since = time.Unix(0, stat.Ctime*int64(time.Millisecond))
 	c.Token, c.Session = uint64(stat.Czxid), stat.EphemeralOwner

@@ -69,17 +69,31 @@
 //   - [Lock.Acquire] never blocks. It returns a pending Hold whose
 //     [Hold.Ready] is a future to wait for, to select on, or to attach a
 //     function to. [Hold.Release] never blocks either.
-//   - [Lock.TryLock] does not wait for other processes, nor does [Lock.TryDo].
-//
-// [Hold.Contended] tells a holder that another process waits. If ZooKeeper cannot be
-// reached, errors say so, since when not, and why: see [Error].
+//   - [Lock.TryLock] and [Lock.TryDo] do not wait for other processes.
 //
 // Goroutines have no identity, so reentrance is explicit: [Hold.Reenter] reenters
 // a Hold, and all acquiring methods reenter if their context comes from
 // [Hold.Context].
 //
-// [Lock.Ask] puts a question to the process that holds a lock, which Config.OnAsk
-// answers there, and [Lock.Revoke] asks it to give the lock up: see [Hold.Revoked].
+// Errors say which contender holds the lock, and, if ZooKeeper cannot be reached, for
+// how long and why: see [Error].
+//
+// # Talking to the holder
+//
+//   - [Lock.Holder] asks ZooKeeper which process holds a lock, and [Lock.Queue] which
+//     processes wait for it. [Lock.CachedHolder] answers from memory, for programs that
+//     send each message to the holder. [Lock.WatchHolder] ranges over the holders as
+//     they change.
+//   - A process publishes its address as Config.Endpoint, which others find in
+//     [Contender].
+//   - [Lock.Ask] puts a question to the process that holds a lock. Config.OnAsk answers
+//     it there.
+//   - [Lock.Revoke] asks that process to give the lock up. Its holders learn of it from
+//     [Hold.Revoked], and decide. [Hold.Contended] tells them, without any request,
+//     that another process waits.
+//
+// An answer may be out of date when it arrives. A process that acts for the holder must
+// check [Hold.Err] first.
 //
 // # Losing the lock
 //
@@ -117,10 +131,10 @@
 // to the next round (round.finish). If goroutines already wait in that round, the
 // request that deletes the one node creates the other (roundIO.deleteNode).
 //
-// An observer finds out who holds a lock that this process asks about
-// (observer.step), in the same way: there is one for a lock, however many callers
-// ask. Other processes put their questions into the manager's mailbox, which looks
-// after them in tasks of the pool; an inquiry is a question from the asker's side.
+// Two more kinds of task work in the same way. For CachedHolder and WatchHolder an
+// observer finds out who holds a lock (observer.step); however many callers ask, there is
+// one for a lock. Ask and Revoke make an inquiry (inquiry.step), which puts a question
+// into the other process's mailbox; the mailbox's steps (mailbox.step) answer it there.
 //
 // Locks are taken in this order: observers.mu before observer.mu; Manager.mu before
 // any lock inside package zkio, and a lock inside package futures last. None is held

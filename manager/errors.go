@@ -11,13 +11,15 @@ import (
 // The conditions that the package reports. Each is wrapped in an [*Error] that
 // says what was attempted on which lock; test for it with [errors.Is].
 var (
-	// ErrLocked is returned by TryLock when another process is ahead.
+	// ErrLocked is returned by [Lock.TryLock] and [Lock.TryDo] when another process is
+	// ahead. The fields of the [*Error] say which.
 	ErrLocked = errors.New("locked by another process")
 	// ErrYielding says that this process holds the lock, but its newcomers must let
-	// other contenders go first: see Config.Tenure. TryLock returns it, and the
-	// error of a Lock whose ctx ended meanwhile wraps it. It wraps ErrLocked. Try
-	// again later, wait with Lock, or enter as one of those that hold the lock, by
-	// Hold.Share or the context of a Hold.
+	// other contenders go first, because these have waited for Config.Tenure or because
+	// the lock was revoked (see [Hold.Revoked]). TryLock returns it, and the error of a
+	// Lock whose ctx ended meanwhile wraps it. It wraps ErrLocked. To enter at once,
+	// share the grant: use [Hold.Share], or acquire with a context from [Hold.Context].
+	// Otherwise wait with Lock, or try again later.
 	ErrYielding error = &yielding{}
 	// ErrLost says that this process no longer owns the lock, although it has not
 	// released it. Stop the work that the lock protects.
@@ -29,10 +31,12 @@ var (
 	// ErrNotGranted says that the lock has not been granted to this process yet,
 	// or that all callers gave up before it was.
 	ErrNotGranted = errors.New("lock is not granted")
-	// ErrUnconfirmed is returned by Unlock and Do when ZooKeeper has not confirmed in
-	// time that the lock's node is gone. This process held the lock until its last
-	// holder left, so the work was protected. Other processes may have to wait until
-	// the node is deleted, which is tried again, or the session ends.
+	// ErrUnconfirmed is returned by [Hold.Unlock], [Lock.Do] and [Lock.TryDo] when
+	// ZooKeeper did not confirm in time that the lock's node is gone. There is nothing
+	// to roll back: this process held the lock until its last holder left. Other
+	// processes may have to wait until the manager has deleted the node, which it goes
+	// on trying, or until the session ends. The future of [Hold.Release] and
+	// [Hold.Released] settles then.
 	ErrUnconfirmed = errors.New("released, and the work was protected, but ZooKeeper has not confirmed yet that the lock is free")
 	// ErrUnknownOutcome is returned by [Hold.Guard] when there is no telling
 	// whether the operations were carried out.
@@ -53,10 +57,12 @@ var (
 	// ZooKeeper then counts from zero again.
 	ErrSequenceExhausted = errors.New("sequence numbers of the lock's directory are exhausted")
 	// ErrNoAnswer is returned by [Lock.Ask] and [Lock.Revoke] when the process that
-	// holds the lock has not answered, or cannot.
+	// holds the lock cannot answer, or has not answered before ctx ended. The text says
+	// which process that is, and why it cannot. If ctx ended, the error wraps
+	// ctx.Err(), too.
 	ErrNoAnswer = errors.New("no answer")
-	// ErrTooLarge says that a question, or the reason of a revocation, has more than
-	// 64 KiB.
+	// ErrTooLarge is returned by [Lock.Ask] for a question, and by [Lock.Revoke] for a
+	// reason, of more than 64 KiB.
 	ErrTooLarge = errors.New("too large")
 	// ErrClosed says that the manager is shutting down or closed.
 	ErrClosed = errors.New("manager is closed")
@@ -71,7 +77,7 @@ var (
 type yielding struct{}
 
 func (*yielding) Error() string {
-	return "this process holds the lock but lets other contenders go first, and newcomers queue behind them: wait with Lock, or enter by Hold.Share or the context of a Hold"
+	return "this process holds the lock but lets other contenders go first: newcomers wait behind them, unless they enter by Hold.Share or the context of a Hold"
 }
 
 func (*yielding) Unwrap() error { return ErrLocked }
@@ -101,17 +107,19 @@ type Error struct {
 	Op       string     // what was attempted: "lock", "trylock", "release", …
 	Name     string     // the lock's name; empty for an operation of the manager
 	Position int        // the number of contenders ahead when last listed; 0 if unknown or irrelevant
-	Ahead    *Contender // the contender that this process waits for; nil if unknown
+	Ahead    *Contender // the contender that this process watched while it waited; nil if unknown
 	Err      error      // what happened
 
-	// Holder is the contender that held the lock when the queue was listed; of several
-	// readers the first. It is nil if unknown. If more than two contenders were ahead,
-	// that may be 10 s ago for a call that has waited, and of a process that this one
-	// has not met, such a call knows only the node.
+	// Holder is the contender that held the lock when this process last listed the
+	// queue, and the first of them if several processes read. It is nil if unknown.
+	//
+	// TryLock lists the queue anew. For other calls the list can be up to 10 s old if
+	// more than two contenders are ahead. Then Holder may have nothing but Path, Kind,
+	// Sequence and Holds, if this process has read no node of the holder's process.
 	Holder *Contender
 
-	// Outage says for how long there has been no connection to ZooKeeper, and why,
-	// if there was none when the error was made; otherwise it is nil.
+	// Outage says for how long ZooKeeper had not answered, and why, when the error
+	// was made. It is nil if the connection was in order.
 	Outage error
 }
 

@@ -65,26 +65,25 @@ func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error
 	return h.guard(ctx, op, nil, ops)
 }
 
-// Get reads the node at path, which is an absolute path in ZooKeeper, behind a
-// transaction that checks that the lock's node exists. Use it with Guard to change
-// data that the lock protects: read, compute, and write with the version of the Stat
-// that was read.
+// Get reads the node at path, right after a check that the lock's node exists. Use it
+// with [Hold.Guard] to change data that the lock protects: read, compute, and write with
+// the version of the Stat that Get returned. Path is an absolute path in ZooKeeper;
+// neither Config.Root nor a chroot is prepended.
 //
-// ZooKeeper's transactions have no reads, so the read is not in one with the check:
-// it is sent with it, and the same server answers it afterwards. Therefore
+// ZooKeeper's transactions cannot read, so the check is a transaction and the read
+// follows it in the same packet. The same server answers both, in that order. Therefore
 //
-//   - Get sees whatever was written before this process was granted the lock, in
-//     particular by earlier holders, even if its server lags behind the others, and
-//     what this process has written under the lock;
+//   - Get sees everything that was written before this process was granted the lock, in
+//     particular by earlier holders, even if its server lags behind the others. It also
+//     sees what this process has written under the lock;
 //   - if Get succeeds, this process held the lock when the check was made;
-//   - Get does not promise that it still did when the read was carried out. In
-//     between, this process may have lost the lock, and the next holder may have
-//     written. A write by [Hold.Guard] that asks for the version that was read then
-//     fails.
+//   - Get does not promise that it still did when the server read the node. In between,
+//     this process may have lost the lock, and the next holder may have written. A
+//     write by Guard that names the version which Get returned then fails.
 //
-// Get blocks as Guard does, and fails as Guard does, but never with
-// [ErrUnknownOutcome]: if an answer is lost it asks again, as long as the lock is
-// held. If there is no node at path, the error wraps [zkio.ErrNoNode].
+// Get blocks as Guard does. It fails as Guard does, but never with [ErrUnknownOutcome]:
+// if an answer is lost, it asks again for as long as the lock is held. If there is no
+// node at path, the error wraps [zkio.ErrNoNode].
 func (h Hold) Get(ctx context.Context, path string) ([]byte, zkio.Stat, error) {
 	if h.round == nil {
 		return nil, zkio.Stat{}, errZeroHold

@@ -116,7 +116,14 @@ func (t *roundIO) release(s *zkio.Session) {
 	t.round.finish(t.near().handOn)
 	t.released.Settle(struct{}{}, err)
 	if m.debugs() {
-		m.cfg.Logger.Debug("holdfast: gave a lock up", "lock", t.round.lock.Name(), "kind", t.round.lock.kind.String(), "result", err)
+		text := "holdfast: released a lock"
+		if errors.Is(err, ErrNotGranted) {
+			text = "holdfast: stopped waiting for a lock"
+		}
+		if e, ok := errors.AsType[*Error](err); ok {
+			err = e.Err // the line names the lock
+		}
+		m.cfg.Logger.Debug(text, "lock", t.round.lock.Name(), "kind", t.round.lock.kind.String(), "result", err)
 	}
 }
 

@@ -21,7 +21,8 @@ import (
 //
 // A Hold is pending between Acquire and the grant, while the process waits for
 // the lock. Release or Unlock releases it, once: from then on every copy of it is
-// dead and reports [ErrReleased]. The zero Hold is a released one. A Hold that is
+// dead and reports [ErrReleased]. The zero Hold is a released one; the channels that
+// its methods return are nil. A Hold that is
 // garbage-collected without having been released is logged, but the lock stays
 // held, because there is no telling whether the work that it protected has ended.
 //
@@ -78,8 +79,9 @@ func (h Hold) Lock() *Lock {
 // Granted returns the future of the grant, which all callers of this process that
 // wait together share. It settles when the process gets the lock, or with an
 // error that says why it cannot: [ErrClosed], say, or what ZooKeeper refused.
-// Releasing this Hold does not change it: see [Hold.Ready] for the wait of this Hold
-// alone. Granted does not block.
+// It says nothing about a single caller: if this Hold is released, or the ctx of its
+// Acquire ends, Granted stays pending while other callers wait. [Hold.Ready] is the
+// future of this Hold alone. Granted does not block.
 func (h Hold) Granted() *futures.Future[Grant] {
 	if h.round == nil {
 		return zeroGranted
@@ -87,17 +89,18 @@ func (h Hold) Granted() *futures.Future[Grant] {
 	return h.round.io().granted.Future()
 }
 
-// Ready returns a future of what becomes of this Hold's own wait. It settles with
-// the grant; with the error that Granted fails with; with [ErrReleased] if this
-// Hold is released before the grant; or, if the ctx of Acquire ends before the
-// grant, with an error that wraps ErrReleased, ctx.Err() and context.Cause(ctx). If
-// it settles with the grant, this Hold was granted, and its ctx no longer matters.
+// Ready returns the future of this Hold's own wait. It settles
 //
-// Granted is the future of all callers of this process that wait together; it does
-// not know about a caller that gives up. Ready does, at the cost of a few
-// allocations for each call while the Hold is pending, so keep what it returns.
-// Once the lock is granted, it returns what Granted returns; once this Hold is
-// released, a future that has failed with ErrReleased. Ready does not block.
+//   - with the grant: then this Hold is granted, and the ctx of Acquire no longer
+//     matters;
+//   - with the error of [Hold.Granted] if the process cannot get the lock;
+//   - with [ErrReleased] if this Hold is released before the grant;
+//   - with an error that wraps ErrReleased, ctx.Err() and context.Cause(ctx) if the ctx
+//     of Acquire ends before the grant.
+//
+// Each call makes a new future while the Hold is pending, so call it once and keep the
+// result. After the grant it returns the future that Granted returns. Of a Hold that was
+// released, the zero Hold included, it has failed with ErrReleased. Ready does not block.
 func (h Hold) Ready() *futures.Future[Grant] {
 	if h.round == nil {
 		return zeroGranted
@@ -135,8 +138,9 @@ func (h Hold) Released() *futures.Future[struct{}] {
 //   - with an error that names the cause if the node cannot be deleted (no
 //     permission, the manager was closed meanwhile).
 //
-// There is no need to wait for it. If the Hold was released before, the future
-// has settled with [ErrReleased].
+// There is no need to wait for it. If ZooKeeper cannot be reached, it stays pending
+// until a server answers; [Hold.Unlock] waits with a bound. If the Hold was released
+// before, the future has settled with [ErrReleased].
 func (h Hold) Release() *futures.Future[struct{}] {
 	if h.round == nil {
 		return zeroReleased
@@ -190,13 +194,16 @@ func (h Hold) giveUpSlow() (state.Word, state.Effect) {
 	return h.round.leave()
 }
 
-// Unlock releases the Hold, and if it was the last one in this process blocks
+// Unlock releases the Hold. If it was the last one in this process, Unlock blocks
 // until the lock's node is gone, ctx ends, or the session timeout has passed. The
-// Hold is given up whatever Unlock returns. At once, it returns nil if other holders
-// of this process keep the lock, [ErrNotGranted] if the Hold was pending, and
-// [ErrLost] if the lock was lost; otherwise it returns what the future of
-// [Hold.Release] settles with. If that is still pending when the wait ends, it
-// returns [ErrUnconfirmed], with ctx's error if ctx has ended.
+// Hold is given up whatever Unlock returns.
+//
+// At once, it returns nil if other holders of this process keep the lock,
+// [ErrNotGranted] if the Hold was pending, [ErrLost] if the lock was lost, and
+// [ErrReleased] if the Hold was released before. Otherwise it returns what the future
+// of [Hold.Release] settles with, or [ErrUnconfirmed] if that is still pending when the
+// wait ends. If ctx ended the wait, the error wraps ctx.Err() and context.Cause(ctx) as
+// well.
 func (h Hold) Unlock(ctx context.Context) error {
 	if h.round == nil {
 		return errZeroHold
@@ -215,8 +222,8 @@ func (h Hold) Unlock(ctx context.Context) error {
 		return h.error("unlock", errLeaseEnded)
 	}
 	released := h.Released()
-	// Nothing more than the session timeout can be gained by waiting: if no server
-	// can be reached for so long, the session is over, and the node gone with it.
+	// A longer wait gains nothing: if no server can be reached for the session
+	// timeout, the session is over, and the node is gone with it.
 	limit := time.NewTimer(h.round.io().tenure.session.Timeout())
 	defer limit.Stop()
 	select {
@@ -304,8 +311,8 @@ func (h Hold) lostError(op string) error {
 // closed, or when the lock cannot be granted. It never closes on an ordinary
 // release. After it has closed, [Hold.Err] says why. It closes before ZooKeeper
 // can give the lock to another process, within the bounds that the package
-// documentation states; after a possible pause, call Err instead. Lost does not
-// block.
+// documentation states; after a possible pause, call Err instead. It is nil for the
+// zero Hold. Lost does not block.
 func (h Hold) Lost() <-chan struct{} {
 	if h.round == nil {
 		return nil
@@ -313,22 +320,25 @@ func (h Hold) Lost() <-chan struct{} {
 	return h.round.io().signals().lost.Future().Done()
 }
 
-// Contended returns a channel that closes when this process holds the lock and has
-// seen another process wait for it: a contender that the lock cannot be shared
-// with. It is a hint for a holder that can stop early, between two pieces of work
-// for example, and then release the lock. The contender may be a TryLock that has
-// gone again, and nothing is taken from a holder that ignores the hint, but see
-// Config.Tenure for newcomers. All holders of the lock in this process share the
-// channel. It never closes for goroutines of this process that wait, nor after the
-// lock was given up or lost. The channel of the zero Hold is nil.
+// Contended returns a channel that closes when another process waits for the lock that
+// this one holds: a process that the lock cannot be shared with. A holder that can stop
+// between two pieces of work can then release the lock early.
 //
-// A contender is seen within 100 ms of the grant, or as soon as it queues after
-// that. If many come and go, that may take half a tenure, and 50 ms at most.
-// Asking costs no request, as long as Config.Tenure is between 0 and 100 ms and
-// the process holds few hundred locks: it looks at the queue in any case. Otherwise
-// the process begins to look when Contended is called, 100 ms after the grant or
-// later: one request, and one for each change of the queue until a contender is
-// seen. Contended does not block.
+// It is a hint. The other process may have given up again, as a TryLock does. A holder
+// that ignores the hint keeps the lock, although newcomers of this process must wait
+// after Config.Tenure. A request from another process to give the lock up is
+// [Hold.Revoked].
+//
+// All holders of the lock in this process share the channel. It never closes because
+// goroutines of this process wait, nor after the lock was released or lost. It is nil
+// for the zero Hold. Contended does not block.
+//
+// This process sees a waiter within 100 ms of the grant, and later as soon as the waiter
+// queues; while many contenders come and go, up to 50 ms later. With the default Tenure,
+// or a shorter one, that costs no request of its own, as long as the process holds no
+// more than a few hundred locks. Otherwise the first call of Contended starts it: one
+// request, no sooner than 100 ms after the grant, and one for each change of the queue
+// until a waiter is seen.
 func (h Hold) Contended() <-chan struct{} {
 	if h.round == nil {
 		return nil
@@ -413,9 +423,9 @@ func (h Hold) first() (*slot, uint64) {
 
 // Share returns a Hold of another holder, to be passed to another goroutine,
 // which releases it when it is done. Unlike Acquire it shares this Hold's grant,
-// even where a newcomer has to wait for other processes. The errors are
-// those of [Hold.Reenter]. Share never blocks and does no I/O; it reads the
-// clock.
+// even where a newcomer has to wait for other processes: see [ErrYielding]. The
+// errors are those of [Hold.Reenter]. Share never blocks and does no I/O; it reads
+// the clock.
 func (h Hold) Share() (Hold, error) {
 	if err := h.check("share"); err != nil && !isPending(err) {
 		return Hold{}, err

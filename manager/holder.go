@@ -13,22 +13,26 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// Holder returns the contender that holds the lock, and nil if there is none. Of
-// several readers it is the first, whichever lock of the pair is asked. If this
-// process holds the lock, Holder answers at once and asks no server, unless a
-// contender of the other kind of lock must be told from it. Otherwise it costs two
-// reads, however long the queue is, or one if the lock is free. Other clients'
-// contenders are found as well.
+// Holder returns the contender that holds the lock, or nil if the lock is free. The
+// two locks of a read/write pair have one answer: the writer, or the first of the
+// readers in the queue. Holder finds the contenders of other ZooKeeper clients, too.
 //
-// The contender was the first in line when the server was asked, but its turn may
-// have come a moment ago, so that it does not know yet. The server may be behind the
-// leader: usually by milliseconds, and by up to ZooKeeper's syncLimit if the network
-// has cut it off. [Manager.Sync] before the call excludes what the leader had
-// committed by then. A process that gets a message for the lock's holder must
-// therefore check [Hold.Err] before it acts on it.
+// If this process holds the lock, or the other lock of the pair, Holder returns this
+// process at once and sends no request. Otherwise it sends two reads, however long
+// the queue is, or one if the lock is free.
 //
-// Holder blocks until ZooKeeper has answered or ctx ends. While there is no
-// connection it waits for one.
+// The answer describes the server that was asked, and can be out of date in two ways.
+// The contender's turn may have come just now, so that its process does not know yet.
+// And a server lags behind ZooKeeper's leader: usually by milliseconds, but by up to
+// syncLimit if the network separates the two. Call [Manager.Sync] first for an answer
+// that is no older than that call. Even so, the lock may change hands at any moment: a
+// process that receives a message for the lock's holder must check [Hold.Err] before
+// it acts on it.
+//
+// Holder blocks until ZooKeeper has answered or ctx ends. Without a connection it
+// waits for one. On failure it returns an [*Error], which wraps ctx.Err() and
+// context.Cause(ctx), [ErrClosed], or the server's refusal. To ask often, use
+// [Lock.CachedHolder]; to follow the changes, [Lock.WatchHolder].
 func (l *Lock) Holder(ctx context.Context) (*Contender, error) {
 	const op = "holder"
 	if c := l.ownHold(); c != nil && ctx.Err() == nil {
@@ -147,9 +151,9 @@ func (l *Lock) firstOf(s *zkio.Session, q queue.Queue) (*Contender, error) {
 	return nil, nil
 }
 
-// nameHolder completes what the error of a TryLock, which was at the position p, says
-// about the holder. Usually that is known. A holder that is not near and belongs to a
-// process that this one has not met costs a read.
+// nameHolder fills in the holder in the error of a TryLock that stood at position p.
+// Usually the holder is known. It takes a read if the waiter does not watch its node
+// and this process has never read a node of that process.
 func (l *Lock) nameHolder(ctx context.Context, e *Error, p *position) {
 	e.Holder = p.holder()
 	if e.Holder == nil || p.first.unread {
@@ -172,7 +176,7 @@ func (l *Lock) nameHolder(ctx context.Context, e *Error, p *position) {
 	}
 }
 
-// readNode completes c by what its node says; nil if it has gone.
+// readNode fills c in from its node, and returns c; nil if the node is gone.
 func (l *Lock) readNode(s *zkio.Session, c *Contender) (*Contender, error) {
 	data, stat, _, err := s.Look(c.Path)
 	switch {
@@ -185,19 +189,22 @@ func (l *Lock) readNode(s *zkio.Session, c *Contender) (*Contender, error) {
 	return c, nil
 }
 
-// Queue returns the lock's contenders in the order of their turns, those of both
-// locks of a pair and of other clients included. What the nodes say and what the
-// server says of them is filled in for the first details contenders, or for all of
-// them if details is negative; of the others only Path, Kind, Sequence, Own and Holds
-// are known. The result is empty if there is no contender.
+// Queue returns the lock's contenders in the order of their turns: those that hold the
+// lock, with Holds set, and behind them those that wait. It includes the contenders of
+// both locks of a read/write pair, and those of other ZooKeeper clients. The result is
+// empty if the lock is free.
 //
-// It costs one list and, unless details is 0, one read for some thousands of
-// contenders, or one read each where the server is older than ZooKeeper 3.6. A
-// contender that leaves between the two is left out. See [Lock.Holder] for how old
-// the answer can be.
+// Queue reads the nodes of the first details contenders, or of all of them if details
+// is negative, and fills in every field of these. Of the others it knows only Path,
+// Kind, Sequence, Own and Holds.
 //
-// Queue blocks until ZooKeeper has answered or ctx ends. While there is no
-// connection it waits for one.
+// Queue sends one request for the list. Unless details is 0, it then sends one read for
+// every few thousand contenders, or one for each if the server is older than ZooKeeper
+// 3.6. A contender that leaves between the list and its read is left out. See
+// [Lock.Holder] for how far the answer can be out of date.
+//
+// Queue blocks until ZooKeeper has answered or ctx ends. Without a connection it waits
+// for one. It fails as Holder does.
 func (l *Lock) Queue(ctx context.Context, details int) ([]Contender, error) {
 	var found []Contender
 	err := l.m.call(ctx, "queue", l.Name(), func(s *zkio.Session) (err error) {
@@ -262,13 +269,16 @@ func (l *Lock) describeAll(s *zkio.Session, q *queue.Queue, details int) (all []
 	return all, true, nil
 }
 
-// Sync waits until the server that this process is connected to has caught up with
-// the leader: [Lock.Holder] and [Lock.Queue] then answer from a state that is no older
-// than this call. While the server is cut off from the leader, Sync and all requests of
-// this process that come after it wait, so it is not for every call.
+// Sync brings the server that this process is connected to up to date: calls of
+// [Lock.Holder] and [Lock.Queue] that begin after Sync has returned nil see everything
+// that ZooKeeper's leader had committed when Sync was called.
 //
-// Sync blocks until the server has answered or ctx ends. While there is no connection
-// it waits for one.
+// Use it sparingly. The server must ask the leader, and answers a session's requests in
+// order: if it has lost the leader, all later requests of this process wait behind the
+// Sync, even if ctx has ended.
+//
+// Sync blocks until the server has answered or ctx ends. Without a connection it waits
+// for one.
 func (m *Manager) Sync(ctx context.Context) error {
 	return m.call(ctx, "sync", "", func(s *zkio.Session) error { return s.Sync(m.cfg.Root) })
 }

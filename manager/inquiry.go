@@ -16,26 +16,27 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// An inquiry is a question to the holder of a lock, from the asker's side: see
-// mailbox for the other. It puts an ephemeral node with the question into the
-// holder's mailbox, and watches that node, for the answer, and the holder's.
+// An inquiry is a question to the holder of a lock, or a revocation, from the asker's
+// side; mailbox is the other side. It creates an ephemeral node with the question in the
+// holder's mailbox. Then it watches two nodes: that one for the answer, and the holder's
+// node for its end.
 //
-// A question about who is to answer is decided anew in each session: the node goes
-// with the session that made it. A revocation is for the one contender that was in
-// the way when it began.
+// The question's node goes with the asker's session. In the next session the inquiry
+// creates another, and looks anew for the holder that is to answer. A revocation stays
+// with the one contender that was in the way when it began.
 type inquiry struct {
 	lock   *Lock
 	ctx    context.Context // the asker's
 	runner runner
 	kind   string // askKind or revokeKind
 	text   []byte
-	until  time.Time // when the asker gives up; zero: never
-	target string    // of a revocation: the path of the contender's node
+	until  time.Time // when the asker gives up; zero: no deadline
+	target string    // of a revocation: the path of the contender's node; else ""
 
 	result  futures.Promise[Answer]
-	gaveUp  atomic.Bool               // the asker waits no longer
-	asked   atomic.Pointer[Contender] // the contender to which the question is put
-	told    atomic.Pointer[Answer]    // what a revoked contender has answered
+	gaveUp  atomic.Bool               // the asker has stopped waiting
+	asked   atomic.Pointer[Contender] // the contender that is asked; nil: none yet
+	told    atomic.Pointer[Answer]    // the answer of a revoked contender: it knows
 	hinders atomic.Pointer[error]     // why the last try failed; nil if it did not
 	timer   atomic.Bool               // a delayed wake is on its way
 
@@ -46,16 +47,16 @@ type inquiry struct {
 	answered atomic.Bool            // something happened to the question's node
 
 	// Used by steps only.
-	session  *zkio.Session // in which the rest is known
-	to       *Contender    // the contender, and its node is watched
-	path     string        // the question's node, which may be there; "" if it is not
-	posted   bool          // it is there
-	armed    bool          // it is watched
-	synced   *zkio.Session // in which the server has caught up since the question was begun
+	session  *zkio.Session // in which the fields below hold
+	to       *Contender    // the contender that is asked; its node is watched
+	path     string        // the question's node, which may exist; "" if it does not
+	posted   bool          // the question's node was created
+	armed    bool          // the question's node is watched
+	synced   *zkio.Session // in which a Sync has succeeded since the inquiry began
 	attempts int           // failed tries in a row
-	again    int           // how often it was put again because its node was deleted
-	local    bool          // this process is to answer, on a goroutine of its own
-	done     bool          // nothing is left to do
+	again    int           // how often the question was put again because a client deleted its node
+	local    bool          // this process itself answers, on another goroutine
+	done     bool          // steps have nothing left to do
 
 	index int // of Manager.inquiries, 1 + …; protected by Manager.mu
 }
@@ -74,7 +75,7 @@ func (q *inquiry) begin(ctx context.Context) {
 	q.wake()
 }
 
-// giveUp notes that the asker waits no longer.
+// giveUp notes that the asker has stopped waiting.
 func (q *inquiry) giveUp() {
 	q.gaveUp.Store(true)
 	if !q.drop() {
@@ -98,11 +99,12 @@ func (q *inquiry) drop() (done bool) {
 	return done
 }
 
-// whom says whom the question was put to, as part of an error.
+// whom says which contender the question was put to, and why the last try failed, as
+// part of an error.
 func (q *inquiry) whom() string {
 	var b strings.Builder
 	if c := q.asked.Load(); c != nil {
-		fmt.Fprintf(&b, ": %s was asked", c)
+		fmt.Fprintf(&b, ": asked %s", c)
 	}
 	if why := q.hinders.Load(); why != nil {
 		fmt.Fprintf(&b, ": %v", *why)
@@ -114,13 +116,14 @@ func (q *inquiry) wake() { q.runner.wake(q, zkio.Fetches) }
 
 func (q *inquiry) due() bool { return true }
 
-// urgent reports whether the next step only takes the question back.
+// urgent reports whether the next step only deletes the question.
 func (q *inquiry) urgent() bool { return q.over() }
 
-// over reports whether there is an outcome, or no asker that waits for one.
+// over reports whether there is a result, or no asker that waits for one.
 func (q *inquiry) over() bool { return q.gaveUp.Load() || q.result.Settled() }
 
-// submit has a worker run a step. If the pool is closed, the nodes go with the session.
+// submit has a worker run a step. If the pool is closed, the question's node goes with
+// the session.
 func (q *inquiry) submit(queue zkio.Queue) {
 	if !q.lock.m.client.Submit(queue, q) {
 		q.fail(ErrClosed)
@@ -137,7 +140,7 @@ func (q *inquiry) PathChanged(path string, ev zkio.Event) {
 	switch at := q.watched.Load(); {
 	case !strings.HasPrefix(path, q.lock.path+"/"):
 		q.answered.Store(true)
-	case at == nil || *at != path: // late news of a contender that was asked before
+	case at == nil || *at != path: // a late event, of a contender that was asked before
 	case ev == zkio.NodeDeleted:
 		q.gone.Store(true)
 	default:
@@ -149,12 +152,12 @@ func (q *inquiry) PathChanged(path string, ev zkio.Event) {
 func (q *inquiry) settle(a Answer) { q.result.Settle(a, nil) }
 func (q *inquiry) fail(err error)  { q.result.Settle(Answer{}, err) }
 
-// noAnswer fails the inquiry with ErrNoAnswer, for a reason.
+// noAnswer fails the inquiry with ErrNoAnswer and a reason.
 func (q *inquiry) noAnswer(format string, args ...any) {
 	q.fail(fmt.Errorf("%w: "+format, append([]any{ErrNoAnswer}, args...)...))
 }
 
-// step does what there is to do until it has to wait.
+// step goes on with the inquiry until it has to wait.
 func (q *inquiry) step(s *zkio.Session) {
 	for more := true; more && !q.done; {
 		switch {
@@ -182,7 +185,7 @@ func (q *inquiry) step(s *zkio.Session) {
 // start begins anew, in session s.
 func (q *inquiry) start(s *zkio.Session) (more bool) {
 	if q.session != nil && q.session.Err() == nil {
-		return q.later(nil) // s is over: this worker comes late
+		return q.later(nil) // this worker still has the session before q.session
 	}
 	//holdfast:reached-if q.session != nil && !q.over(): ask: once more in a new session
 	q.unwatch()
@@ -190,7 +193,8 @@ func (q *inquiry) start(s *zkio.Session) (more bool) {
 	return true
 }
 
-// unwatch takes the registrations back: the next step looks for the contender.
+// unwatch takes the watches back and forgets the contender, for which the next step looks
+// again.
 func (q *inquiry) unwatch() {
 	client := q.lock.m.client
 	if q.to != nil {
@@ -206,7 +210,8 @@ func (q *inquiry) unwatch() {
 	q.answered.Store(false)
 }
 
-// later tries again after a while. err is why the last try failed.
+// later has a step try again after a while. err is why the last try failed; nil if it did
+// not.
 func (q *inquiry) later(err error) (more bool) {
 	if zkio.ClassOf(err) == zkio.Closed && err != nil {
 		q.fail(ErrClosed)
@@ -229,7 +234,7 @@ func (q *inquiry) later(err error) (more bool) {
 	return false
 }
 
-// tried decides what an error means: the inquiry fails, or tries again.
+// tried decides what an error means: the inquiry fails, or a step tries again.
 func (q *inquiry) tried(err error) (more bool) {
 	if zkio.ClassOf(err) == zkio.Definite && !errors.Is(err, zkio.ErrNoNode) {
 		q.fail(err)
@@ -238,18 +243,18 @@ func (q *inquiry) tried(err error) (more bool) {
 	return q.later(err)
 }
 
-// end notes that nothing is left to do.
+// end notes that steps have nothing left to do.
 func (q *inquiry) end() {
 	q.unwatch()
 	q.done = true
 	q.lock.m.removeInquiry(q)
 }
 
-// clean takes the question back.
+// clean deletes the question's node.
 func (q *inquiry) clean(s *zkio.Session) (more bool) {
 	if q.path != "" {
-		// A create whose answer was lost comes before this deletion, or never: it was
-		// sent on an earlier connection of the session.
+		// If the answer to the creation was lost, that request was sent on an earlier
+		// connection of this session: it took effect before this deletion, or never will.
 		err := s.Delete(q.path, -1)
 		switch class := zkio.ClassOf(err); {
 		case err == nil, class == zkio.Definite, class == zkio.Closed, class == zkio.SessionOver:
@@ -272,10 +277,10 @@ func (q *inquiry) find(s *zkio.Session) (more bool) {
 		case !errors.Is(err, zkio.ErrNoNode):
 			return q.tried(err)
 		case q.synced == s:
-			q.settle(Answer{}) // it has given the lock up
+			q.settle(Answer{}) // the contender has given the lock up
 			return true
 		}
-		// The server of a new session may be behind the one that has shown the node.
+		// The server may lag behind the one that has shown the contender's node.
 		if err := s.Sync(q.target); err != nil {
 			return q.tried(err)
 		}
@@ -298,13 +303,13 @@ func (q *inquiry) find(s *zkio.Session) (more bool) {
 			return err == nil || q.tried(err)
 		}
 		if c.Kind == queue.Write {
-			break // a read may stand in its place: list again
+			break // a downgraded read may be in its place: list again
 		}
 	}
 	return true
 }
 
-// look reads the contender's node at path, and watches it. It decides whether the
+// look reads the contender's node at path, watches it, and decides whether and how the
 // contender can be asked.
 func (q *inquiry) look(s *zkio.Session, path string) error {
 	l := q.lock
@@ -324,7 +329,7 @@ func (q *inquiry) look(s *zkio.Session, path string) error {
 	q.asked.Store(&c)
 	switch {
 	case c.Own && q.kind == askKind:
-		// It has just been granted, or is about to.
+		// The lock was granted to this process just now, or is about to be.
 		q.local = true
 		l.m.spawn(func() {
 			a, err := l.askOwn(q.ctx, c, q.text)
@@ -340,17 +345,17 @@ func (q *inquiry) look(s *zkio.Session, path string) error {
 			return err
 		}
 	case !readable:
-		q.noAnswer("%s holds the lock, and this process may not read its node", &c)
+		q.noAnswer("this process may not read the holder's node: %s", &c)
 	case ours:
-		q.noAnswer("%s holds the lock, and its version of Holdfast answers no questions", &c)
+		q.noAnswer("the holder's version of Holdfast cannot be asked: %s", &c)
 	default:
-		q.noAnswer("%s holds the lock, and another client's contender answers no questions", &c)
+		q.noAnswer("the holder uses another ZooKeeper client and cannot be asked: %s", &c)
 	}
 	q.to = &c
 	return nil
 }
 
-// post puts the question into the mailbox.
+// post creates the question's node in the holder's mailbox.
 func (q *inquiry) post(s *zkio.Session) (more bool) {
 	m := q.lock.m
 	box := m.mailboxOf(managerOf(q.to.Path))
@@ -371,7 +376,7 @@ func (q *inquiry) post(s *zkio.Session) (more bool) {
 			return q.refused(err)
 		}
 		if q.again++; q.again > 3 {
-			return q.later(nil) // it is deleted as soon as it is made
+			return q.later(nil) // another client deletes the mailbox as soon as it is made
 		}
 		return true
 	default:
@@ -382,16 +387,16 @@ func (q *inquiry) post(s *zkio.Session) (more bool) {
 	return true
 }
 
-// refused is tried for an error of putting the question into the mailbox.
+// refused is tried for an error of post.
 func (q *inquiry) refused(err error) (more bool) {
 	if errors.Is(err, zkio.ErrNoAuth) {
-		q.noAnswer("the question to %s cannot be put into its mailbox: %w (%s)", q.to, err, q.lock.m.hint(err))
+		q.noAnswer("the question cannot be put into the holder's mailbox: %w (%s): the holder is %s", err, q.lock.m.hint(err), q.to)
 		return true
 	}
 	return q.tried(err)
 }
 
-// letter returns what the question's node says.
+// letter returns the data of the question's node.
 func (q *inquiry) letter() []byte {
 	said := asked{nodeData: q.lock.m.says(), Node: q.to.Path, Text: q.text}
 	said.Kind = q.kind
@@ -407,17 +412,18 @@ func (q *inquiry) letter() []byte {
 
 // read looks for the answer.
 func (q *inquiry) read(s *zkio.Session) (more bool) {
-	// Before the reads: what comes from now on is news.
+	// Load these before the reads: what a watch reports from now on may come after what
+	// the reads show.
 	gone := q.gone.Load()
 	if gone && q.kind == revokeKind {
-		return q.lost() // whatever it has answered
+		return q.lost() // which is the result, whatever the contender has answered
 	}
 	if !q.answered.Swap(false) && q.armed && !gone {
 		return q.watchHolder(s)
 	}
 	client := q.lock.m.client
 	if q.armed {
-		client.Unwatch(q.path, q) // the answer is there: the question's deletion is no news
+		client.Unwatch(q.path, q) // the answer is there, so no further event matters
 	} else {
 		client.Watch(q.path, q)
 	}
@@ -437,7 +443,8 @@ func (q *inquiry) read(s *zkio.Session) (more bool) {
 	return !q.armed || q.watchHolder(s)
 }
 
-// ask puts the question again, since its node was deleted by another client.
+// ask has the question put again, since another client has deleted its node. If the
+// contender is gone, there is no point.
 func (q *inquiry) ask(gone bool) (more bool) {
 	if gone {
 		return q.lost()
@@ -450,7 +457,7 @@ func (q *inquiry) ask(gone bool) (more bool) {
 	return true
 }
 
-// take takes the answer.
+// take reads the answer.
 func (q *inquiry) take(data []byte) (more bool) {
 	said, err := readAnswer(data)
 	if err != nil {
@@ -463,24 +470,24 @@ func (q *inquiry) take(data []byte) (more bool) {
 		return true
 	}
 	if said.Phase == "" {
-		q.noAnswer("%s says %q", q.to, cut(said.Err))
+		q.noAnswer("the holder says %q: %s", cut(said.Err), q.to)
 		return true
 	}
 	q.told.Store(&a)
 	return true
 }
 
-// lost deals with a contender that has gone without an answer.
+// lost deals with a contender whose node is gone, and which has not answered.
 func (q *inquiry) lost() (more bool) {
 	if q.kind == revokeKind {
-		q.settle(Answer{}) // which is what was asked for
+		q.settle(Answer{}) // that is what a revocation is for
 	} else {
-		q.noAnswer("%s gave the lock up before it answered", q.to)
+		q.noAnswer("the holder gave the lock up before it answered: %s", q.to)
 	}
 	return true
 }
 
-// watchHolder sets the watch of the contender's node again if that was used up.
+// watchHolder sets the watch of the contender's node again if an event has used it up.
 func (q *inquiry) watchHolder(s *zkio.Session) (more bool) {
 	q.attempts = 0
 	if !q.moved.Swap(false) {
@@ -498,7 +505,7 @@ func (q *inquiry) watchHolder(s *zkio.Session) (more bool) {
 	return true
 }
 
-// await waits until a contender that was told has given the lock up.
+// await waits until a contender that knows of its revocation has given the lock up.
 func (q *inquiry) await(s *zkio.Session) (more bool) {
 	if q.gone.Load() {
 		return q.lost()
@@ -506,14 +513,14 @@ func (q *inquiry) await(s *zkio.Session) (more bool) {
 	return q.watchHolder(s)
 }
 
-// managerOf returns the id of the manager that has made the node at path: see guid.
+// managerOf returns the id of the manager that created the node at path: see guid.
 func managerOf(path string) string {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	name = strings.TrimPrefix(name, "_c_")
 	return name[:min(16, len(name))]
 }
 
-// addInquiry makes the end of the session wake q.
+// addInquiry has the end of a session wake q.
 func (m *Manager) addInquiry(q *inquiry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -535,7 +542,7 @@ func (m *Manager) removeInquiry(q *inquiry) {
 	m.inquiries = m.inquiries[:end]
 }
 
-// wakeInquiries wakes all inquiries: the session is over.
+// wakeInquiries wakes all inquiries, since a session is over.
 func (m *Manager) wakeInquiries() {
 	m.mu.Lock()
 	all := append([]*inquiry(nil), m.inquiries...)
@@ -545,7 +552,7 @@ func (m *Manager) wakeInquiries() {
 	}
 }
 
-// says returns what this manager's nodes say of it.
+// says returns what this manager's nodes say about this process.
 func (m *Manager) says() (d nodeData) {
 	if err := json.Unmarshal(m.patterns[probeKind], &d); err != nil {
 		panic("manager: a node's data cannot be decoded: " + err.Error())
@@ -553,8 +560,9 @@ func (m *Manager) says() (d nodeData) {
 	return d
 }
 
-// lettersACL returns the ACL of questions: Config.ACL, with the right to write the
-// answer for those that it lets queue for a lock.
+// lettersACL returns the ACL of questions: Config.ACL, with the right to write for all
+// clients that it lets create nodes. The holder, which needs that right for its answer, is
+// one of them.
 func (m *Manager) lettersACL() []zkio.ACL {
 	acl := make([]zkio.ACL, len(m.cfg.ACL))
 	for i, a := range m.cfg.ACL {

@@ -64,13 +64,14 @@ func (l *Lock) Path() string { return l.path }
 // Acquire asks for the lock and returns a Hold at once. It never blocks and does
 // no I/O. If this process owns the lock, the Hold is granted, unless other
 // processes have to be let in first (see Config.Tenure). Otherwise it is pending,
-// and [Hold.Granted] settles when the process gets the lock. Release the Hold in
+// and [Hold.Ready] settles when the process gets the lock. Release the Hold in
 // either case.
 //
 // If ctx ends before the grant, this Hold is withdrawn as if it had been
-// released. Other callers of this process keep waiting; when the last one gives
-// up, the process leaves the queue. After the grant, ctx has no effect. The
-// future of Granted is shared and does not know ctx; that of [Hold.Ready] does.
+// released, and Ready settles with an error. Other callers of this process keep
+// waiting; when the last one gives up, the process leaves the queue. After the grant,
+// ctx has no effect. [Hold.Granted] is a future that these callers share: it settles
+// with the grant, too, but does not know ctx.
 //
 // If ctx comes from [Hold.Context] of a live Hold of this lock, Acquire reenters:
 // it returns another handle of the same holder. Any other caller is a newcomer.
@@ -79,7 +80,7 @@ func (l *Lock) Path() string { return l.path }
 // acquires it again without such a ctx may wait for itself.
 //
 // If Acquire refuses (the manager is closed, ctx has ended, there are too many
-// holders, the call is an upgrade), it returns a Hold whose Granted has failed.
+// holders, the call is an upgrade), it returns a Hold whose Ready has failed.
 // Acquire does not read the clock; see [Hold] for the methods that do.
 //
 // A grant synchronizes before the return of every Acquire that shares it, and so
@@ -202,8 +203,10 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 
 // Lock acquires the lock. It blocks until the lock is granted or ctx ends. If ctx
 // ends first, Lock leaves no node behind and returns an [*Error] that wraps
-// ctx.Err() and context.Cause(ctx) and says which contender holds the lock, if
-// that is known; if these are holders of this process, it wraps [ErrYielding].
+// ctx.Err() and context.Cause(ctx). Its field Holder names the contender that holds the
+// lock, if that is known. If holders of this process hold it, and newcomers have to let
+// other processes go first, the error wraps [ErrYielding] as well.
+//
 // Like [Lock.Acquire] it reenters if ctx carries a live Hold of this lock. It reads
 // the clock before it returns a Hold: if the lock was lost in that moment, the
 // error is [ErrLost].
@@ -235,13 +238,14 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 }
 
 // TryLock acquires the lock if this process owns it or can get it without waiting
-// for another process. Otherwise it returns [ErrLocked], in an [*Error] that says
-// which contender holds the lock, and leaves no node behind. If this process holds
-// the lock itself, but newcomers have to let other processes go first, that is
-// [ErrYielding], which wraps ErrLocked. It blocks until ZooKeeper
-// has answered or ctx ends, never for another process. It does not exclude the
-// goroutines of this process, which share the lock. Like [Lock.Acquire] it
-// reenters if ctx carries a live Hold of this lock.
+// for another process. Otherwise it returns [ErrLocked] and leaves no node behind. The
+// field Holder of the [*Error] names the contender that holds the lock. If this process
+// itself holds it, but newcomers have to let other processes go first, the error is
+// [ErrYielding], which wraps ErrLocked.
+//
+// TryLock blocks until ZooKeeper has answered or ctx ends, never for another process.
+// It does not exclude the goroutines of this process, which share the lock. Like
+// [Lock.Acquire] it reenters if ctx carries a live Hold of this lock.
 func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 	const op = opTryLock
 	h := l.acquire(ctx, op)
@@ -285,12 +289,16 @@ func (l *Lock) behindClosedGate(r *round) bool {
 }
 
 // Do acquires the lock, calls fn with a context that ends when the lock is lost
-// (see [Hold.Context]), and releases the lock, even if fn panics. It returns fn's
-// error, joined to ErrLost or ErrClosed if the lock was lost before fn returned,
-// unless fn's error says that, and to the error of a release that failed:
-// [ErrUnconfirmed], for example, which says that the work was protected. Do blocks
-// as [Lock.Lock] does to acquire the lock and as [Hold.Unlock] does to release it;
-// ctx bounds both waits, and is no error of the release if it ends that wait.
+// (see [Hold.Context]), and releases the lock, even if fn panics.
+//
+// If the lock cannot be acquired, Do returns the error of [Lock.Lock] and does not call
+// fn. Otherwise it returns fn's error. If the lock was lost before fn returned, Do joins
+// [ErrLost] or [ErrClosed] to it, unless fn's error says that already. If the release
+// fails, Do joins that error: [ErrUnconfirmed], for example, which says that the work was
+// protected all the same.
+//
+// Do blocks as Lock does to acquire the lock, and as [Hold.Unlock] does to release it.
+// ctx bounds both waits. If it ends the second, that is no error.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) error) error {
 	h, err := l.Lock(ctx)
 	if err != nil {
@@ -299,8 +307,8 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, h Hold) erro
 	return h.do(ctx, fn)
 }
 
-// TryDo is Do with [Lock.TryLock]: it does not wait for another process. If one is
-// ahead it returns [ErrLocked], and fn is not called.
+// TryDo is [Lock.Do] with [Lock.TryLock]: it does not wait for another process. If one is
+// ahead, TryDo returns [ErrLocked] and does not call fn.
 func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context, h Hold) error) error {
 	h, err := l.TryLock(ctx)
 	if err != nil {

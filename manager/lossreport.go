@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// A lossReport logs the losses of locks. What ends one lock ends many, for the end of
-// a lease or a session concerns all that the process holds. So what is lost within a
-// moment makes one line.
+// A lossReport logs the losses of locks. The end of a lease or a session ends all locks
+// that the process holds, so locks that are lost within a moment make one line.
 type lossReport struct {
 	mu    sync.Mutex // protects what follows; nothing else is done under it
-	locks int        // that were lost and have not been logged
-	first *Error     // why the first of them was
+	locks int        // how many were lost and not logged yet
+	first *Error     // of the first of them
 }
 
-// lossMoment is how long a report waits for further losses.
+// lossMoment is how long a report waits for further losses before it logs them.
 const lossMoment = 100 * time.Millisecond
 
 // note notes that a lock of m was lost because of err. It does not block, and logs on

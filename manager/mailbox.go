@@ -20,71 +20,72 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// asksSegment is the directory under the root that has the mailboxes. No lock's
-// name has it.
+// asksSegment is the directory under the root that contains the mailboxes. No lock's
+// name may have it as a segment.
 const asksSegment = "_asks_"
 
-// mailboxOf returns the path of the mailbox of the manager with that id.
+// mailboxOf returns the path of the mailbox of the manager called id.
 func (m *Manager) mailboxOf(id string) string {
 	return strings.TrimSuffix(m.cfg.Root, "/") + "/" + asksSegment + "/" + id
 }
 
 // A mailbox is where other processes put questions to a manager: a directory under
-// the root, named after the manager. Each question is an ephemeral node of the
-// process that asks, and the answer is written into it.
+// the root, named after the manager. An asker creates each question as an ephemeral
+// node there, and the manager writes its answer into the same node.
 //
-// A manager that no process asks has no such directory. It watches for its creation,
-// from about its first node of each session on: one read. Its nodes say that it does,
-// by "asks" in their JSON. Once there is a directory, its children are watched.
+// The first asker creates the directory. Until then the manager watches for its creation:
+// that takes one read in each session, shortly before the manager's first node, and its
+// nodes say so by "asks" in their JSON. Once the directory exists, the manager watches its
+// children.
 //
 // The mailbox's steps read the questions and hand them out. A question that calls
-// Config.OnAsk has a goroutine of its own meanwhile. At most [maxAsked] questions
-// are under way, from when they are read until their answers are written: the
-// others wait in ZooKeeper. Revocations call no user code and do not wait.
+// Config.OnAsk gets a goroutine of its own. At most [maxAsked] questions are under way,
+// from when they are read until their answers are written; the others wait in ZooKeeper.
+// Revocations call no user code, and do not wait.
 type mailbox struct {
 	m      *Manager
 	path   string
 	runner runner
 
 	wanted atomic.Pointer[zkio.Session] // the last session in which this process has made a node
-	made   atomic.Bool                  // the directory was created
-	news   atomic.Bool                  // something else happened to it
+	made   atomic.Bool                  // the watch has reported that the directory was created
+	news   atomic.Bool                  // it has reported something else
 	busy   atomic.Int32                 // questions under way
-	told   atomic.Bool                  // that an answer was refused was logged
+	told   atomic.Bool                  // refused has logged its line
 	timer  atomic.Bool                  // a delayed wake is on its way
 
-	ctx  context.Context // of all calls of OnAsk; ends with Close
+	ctx  context.Context // the parent of all contexts of OnAsk; Close ends it
 	stop context.CancelCauseFunc
 
 	// Used by steps only.
-	armedIn  *zkio.Session // the session whose watches are set
-	watching bool          // the watcher is registered
-	there    bool          // the directory exists, as far as is known
+	armedIn  *zkio.Session // the session in which the watch is set
+	watching bool          // the mailbox is registered as a watcher
+	there    bool          // the directory exists, as far as steps know
 	letters  map[string]*letter
-	attempts int // failed tries in a row
+	attempts int // failed steps in a row
 }
 
-// maxAsked is how many questions may be under way.
+// maxAsked is how many questions may be under way at a time.
 const maxAsked = 16
 
-// maxLetter is the most bytes of a question, of the reason of a revocation, and of a
-// reply.
+// maxLetter is the largest size, in bytes, of a question, of the reason of a revocation,
+// and of a reply.
 const maxLetter = 64 << 10
 
-// A letter is a question in the mailbox. Only steps use it.
+// A letter is a question or a revocation in the mailbox. Only steps use it.
 type letter struct {
 	name    string
-	said    asked              // what it says, from when it was read until it is done
-	from    Contender          // who asks
-	cancel  context.CancelFunc // ends the call of the user's function; nil: there is none
-	tries   int                // how often it was in vain to revoke
-	done    bool               // it is under way, or answered
-	waiting bool               // it is a revocation of a lock that is about to be granted …
-	short   bool               // … and nothing but said.Node is kept: it is to be read again
+	said    asked              // what its node says; empty before it was read, and once it is done
+	from    Contender          // the asker
+	cancel  context.CancelFunc // ends the context of the call of OnAsk; nil: there is none
+	tries   int                // how many times the revocation had to wait for the grant
+	done    bool               // steps need not deal with it again
+	waiting bool               // it revokes a lock that is about to be granted …
+	short   bool               // … and nothing but said.Node is kept: steps read it again
 	until   time.Time          // when the process that revokes gives up; zero: never
 }
 
-// revokePrefix begins the names of revocations. Other questions have a guid only.
+// revokePrefix begins the names of revocations. The name of a question is only a guid.
 const revokePrefix = "revoke-"
 
 func newMailbox(m *Manager) *mailbox {
@@ -93,24 +94,24 @@ func newMailbox(m *Manager) *mailbox {
 	return b
 }
 
-// arm has the mailbox looked after in session s, in which this process is about to
-// make a node. It does no I/O and does not block.
+// arm has steps watch the mailbox in session s, in which this process is about to create
+// a node. It does no I/O and does not block.
 func (b *mailbox) arm(s *zkio.Session) {
 	if b.wanted.Load() != s && b.wanted.Swap(s) != s {
 		b.wake()
 	}
 }
 
-// wake has a worker look what there is to do.
+// wake has a worker run a step.
 func (b *mailbox) wake() { b.runner.wake(b, zkio.Releases) }
 
 func (b *mailbox) due() bool { return true }
 
-// urgent puts the steps into the queue of releases, which is short: a revocation must
-// not wait until a process that begins with many locks has queued for all of them.
+// urgent puts the steps into the pool's queue of releases, which is short. Otherwise a
+// revocation would wait until a process that asks for many locks has queued for them all.
 func (b *mailbox) urgent() bool { return true }
 
-// submit has a worker run a step. If the pool is closed there is nothing to answer.
+// submit has a worker run a step. If the pool is closed, no question matters any more.
 func (b *mailbox) submit(q zkio.Queue) { b.m.client.Submit(q, b) }
 
 // Run is called by the pool.
@@ -126,7 +127,7 @@ func (b *mailbox) later(d time.Duration) {
 	}
 }
 
-// A task is a function as a task of the pool.
+// A task is a function that the pool runs.
 type task func(*zkio.Session)
 
 // Run is called by the pool.
@@ -142,7 +143,7 @@ func (b *mailbox) PathChanged(_ string, ev zkio.Event) {
 	b.wake()
 }
 
-// step does what there is to do until it has to wait.
+// step deals with the questions in the mailbox until none needs it.
 func (b *mailbox) step(s *zkio.Session) {
 	if b.m.stage.Load() == closingDown || b.wanted.Load() == nil {
 		return
@@ -168,11 +169,12 @@ func (b *mailbox) look(s *zkio.Session) error {
 		b.watching = true
 		b.m.client.Watch(b.path, b)
 	}
-	// Before the reads: what comes from now on is news.
+	// Take them before the reads: what the watch reports from now on may come after what
+	// the reads show.
 	made, news := b.made.Swap(false), b.news.Swap(false)
 	b.there = b.there || made
 	if b.armedIn != s || made || news {
-		b.armedIn = nil // for the next try
+		b.armedIn = nil // if the list fails, the next step lists again
 		if err := b.list(s); err != nil {
 			return err
 		}
@@ -181,7 +183,7 @@ func (b *mailbox) look(s *zkio.Session) error {
 	return b.handle(s)
 }
 
-// list finds out which questions there are, and leaves a watch for more.
+// list finds out which questions are in the mailbox, and leaves a watch for more.
 func (b *mailbox) list(s *zkio.Session) error {
 	for {
 		if !b.there {
@@ -206,12 +208,12 @@ func (b *mailbox) list(s *zkio.Session) error {
 		case !errors.Is(err, zkio.ErrNoNode):
 			return err
 		}
-		b.there = false // watch for the next one
+		b.there = false // deleted: watch for the next creation
 	}
 }
 
-// keep makes the letters those of the given names: new ones come, and those that are
-// not there any more go.
+// keep makes the letters those with the given names. It adds new ones, and drops those
+// whose nodes are gone, since their askers have given up.
 func (b *mailbox) keep(names []string) {
 	here := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -230,7 +232,8 @@ func (b *mailbox) keep(names []string) {
 	}
 }
 
-// handle reads the letters that may be read now, and deals with them.
+// handle deals with the letters that wait for a grant, and with as many unread ones as
+// may be under way.
 func (b *mailbox) handle(s *zkio.Session) error {
 	for _, l := range b.pick(func(l *letter) bool { return l.waiting }) {
 		b.revoke(l)
@@ -263,7 +266,7 @@ func (b *mailbox) pick(ok func(*letter) bool) (found []*letter) {
 // revokes reports whether the letter's name is that of a revocation.
 func (l *letter) revokes() bool { return strings.HasPrefix(l.name, revokePrefix) }
 
-// read reads the letters, in one packet, and deals with them.
+// read reads the letters' nodes, in one packet, and opens the letters.
 func (b *mailbox) read(s *zkio.Session, letters []*letter) error {
 	reads := make([]*zkio.Read, len(letters))
 	for i, l := range letters {
@@ -275,26 +278,26 @@ func (b *mailbox) read(s *zkio.Session, letters []*letter) error {
 		switch err := reads[i].Err; {
 		case err == nil:
 			b.open(l, reads[i])
-		case zkio.ClassOf(err) == zkio.Definite: // it is gone, or may not be read
+		case zkio.ClassOf(err) == zkio.Definite: // its node is gone, or may not be read
 			l.done = true
 		default:
-			failed = err // only now that it is read has it been seen
+			failed = err // not done: a letter counts as seen only once it was read
 		}
 	}
 	return failed
 }
 
-// open deals with a letter that was read.
+// open deals with a letter whose node was read.
 func (b *mailbox) open(l *letter, read *zkio.Read) {
 	if read.Stat.Version > 0 {
-		l.done = true // it was answered: in an earlier session, or by a stranger
+		l.done = true // answered already: in an earlier session, or by another client
 		return
 	}
 	l.from = Contender{Path: b.path + "/" + l.name}
 	l.from.describe(read.Data, read.Stat)
-	l.from.Token = 0 // it is not a contender's node
+	l.from.Token = 0 // the node is no contender's, so its transaction is no token
 	if !l.revokes() {
-		b.busy.Add(1) // the writing of the answer takes it back
+		b.busy.Add(1) // answerWrite.end takes it back
 	}
 	err := json.Unmarshal(read.Data, &l.said)
 	switch {
@@ -307,7 +310,7 @@ func (b *mailbox) open(l *letter, read *zkio.Read) {
 	}
 }
 
-// ask answers a question, by the user's function if there is one.
+// ask answers a question, by Config.OnAsk if that is to be called.
 func (b *mailbox) ask(l *letter) {
 	g := b.m.grantAt(l.said.Node)
 	if g.round == nil || len(l.said.Text) == 0 || b.m.cfg.OnAsk == nil {
@@ -326,7 +329,7 @@ func (b *mailbox) ask(l *letter) {
 		defer cancel()
 		b.call(ctx, q, func(reply []byte, failed string) {
 			if ctx.Err() != nil {
-				b.freed() // no asker waits for the answer, or Close has begun
+				b.freed() // the asker has given up, or Close has begun
 				return
 			}
 			a := b.m.report(b.m.grantAt(node), node)
@@ -336,8 +339,8 @@ func (b *mailbox) ask(l *letter) {
 	})
 }
 
-// answerOf answers a question that needs no call of the user's function, or cannot
-// have one.
+// answerOf returns the answer to a question for which Config.OnAsk is not called: it asks
+// for the state only, or cannot be put to OnAsk.
 func (m *Manager) answerOf(g ownGrant, said *asked) answered {
 	a := m.report(g, said.Node)
 	switch {
@@ -352,9 +355,9 @@ func (m *Manager) answerOf(g ownGrant, said *asked) answered {
 	return a
 }
 
-// call calls Config.OnAsk, and then tells what it has returned: a reply, or an error's
-// text. It tells also if the function panics, or ends its goroutine, as a test's FailNow
-// does: the asker waits, and the question counts as under way.
+// call calls Config.OnAsk, and then tells its reply or the text of its error. It tells
+// also if the function panics, or ends its goroutine, as a test's FailNow does: the asker
+// waits, and the question counts as under way.
 func (b *mailbox) call(ctx context.Context, q Question, tell func(reply []byte, failed string)) {
 	var reply []byte
 	failed := "Config.OnAsk has ended its goroutine and not returned"
@@ -380,8 +383,8 @@ func answerText(reply []byte, err error) (_ []byte, failed string) {
 	return reply, ""
 }
 
-// revoke revokes the lock that a letter is about. If the process does not know yet
-// that it holds it, the letter waits: the asker has seen that it does.
+// revoke revokes the lock that a letter is about. The asker has seen in the queue that
+// this process holds it. If this process does not know that yet, the letter waits.
 func (b *mailbox) revoke(l *letter) {
 	l.waiting = false
 	if l.said.Within > 0 && l.until.IsZero() {
@@ -429,24 +432,25 @@ func (b *mailbox) write(name string, a answered) {
 	}
 }
 
-// refused logs, once, that an answer cannot be given. The asker learns only that there
-// is none.
+// refused logs, once, that ZooKeeper refuses what an answer takes. Without an answer the
+// asker cannot learn why.
 func (b *mailbox) refused(err error) {
 	if b.told.CompareAndSwap(false, true) {
-		b.m.cfg.Logger.Warn("holdfast: cannot answer other processes' questions; further cases are not logged", "cause", err)
+		b.m.cfg.Logger.Warn("holdfast: cannot answer other processes' questions; further cases are not logged", "mailbox", b.path, "cause", err)
 	}
 }
 
-// An answerWrite is the writing of an answer, as a task of the pool.
+// An answerWrite is the task that writes an answer.
 type answerWrite struct {
 	box      *mailbox
 	path     string
 	data     []byte
-	counted  bool // it is one of the mailbox's busy
+	counted  bool // it counts in mailbox.busy
 	attempts int  // used by the present worker only
 }
 
-// Run is called by the pool. It writes once: a repeated request finds another version.
+// Run is called by the pool. The answer is written only once: a second request finds
+// another version than 0 and fails.
 func (w *answerWrite) Run(s *zkio.Session) {
 	_, err := s.Set(w.path, w.data, 0)
 	switch {
@@ -470,21 +474,21 @@ func (w *answerWrite) end() {
 	}
 }
 
-// freed notes that a question is no longer under way.
+// freed notes that a question is no longer under way. Another may be read in its place.
 func (b *mailbox) freed() {
 	b.busy.Add(-1)
-	b.wake() // others may wait for their turn
+	b.wake()
 }
 
-// An ownGrant is a round of this process that holds a lock.
+// An ownGrant says by which round this process holds a lock, if it does.
 type ownGrant struct {
-	lock  *Lock  // nil: the process has no such lock
-	round *round // nil: it is not held by the node in question
-	grant Grant
+	lock  *Lock  // nil: this process has no such lock
+	round *round // nil: the node in question does not hold the lock
+	grant Grant  // of round
 }
 
-// grantAt returns the lock that the node at path queues for, and the round that holds
-// it by that node.
+// grantAt returns this process's lock that the node at path queues for, and the round that
+// holds the lock by that node.
 func (m *Manager) grantAt(path string) (g ownGrant) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {
@@ -517,7 +521,8 @@ func (m *Manager) grantAt(path string) (g ownGrant) {
 	return g
 }
 
-// report says how the lock stands in this process.
+// report returns an answer with the state of a lock in this process, for a question about
+// the node at path.
 func (m *Manager) report(g ownGrant, path string) (a answered) {
 	a.Phase = state.Free.String()
 	if g.lock == nil {

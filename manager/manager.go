@@ -305,8 +305,9 @@ func (m *Manager) sweepLocked() {
 
 // Shutdown closes the manager in good order. It refuses newcomers, fails waiting
 // callers with [ErrClosed], and waits until all holders have released their locks
-// or ctx ends. Then it calls Close and returns its error, joined to ctx's if
-// locks were still held.
+// or ctx ends. Meanwhile other processes can still ask these holders, and revoke their
+// locks. Then Shutdown calls Close and returns its error, joined to ctx's if locks were
+// still held.
 func (m *Manager) Shutdown(ctx context.Context) error {
 	m.stage.CompareAndSwap(open, shuttingDown)
 	m.failWaiters()
@@ -333,11 +334,13 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 
 // Close ends everything now. All locks that are held or waited for are over:
 // [Hold.Lost] closes, with the cause [ErrClosed], and the nodes are deleted with
-// the session. All goroutines of the manager have ended when Close returns, those of
-// Config.OnAsk included, whose contexts end. Apart from those, it blocks for at most
-// Config.CloseTimeout, give or take a moment. If ZooKeeper could
-// not be told, the error says so: the locks are then free when the session times
-// out there. A second Close waits for the first and returns the same error.
+// the session. The contexts of Config.OnAsk end, and loops over [Lock.WatchHolder] end
+// with ErrClosed. All goroutines of the manager have ended when Close returns.
+//
+// Close blocks for at most Config.CloseTimeout, give or take a moment, and until all
+// calls of Config.OnAsk have returned. If ZooKeeper could not be told, the error says
+// so: the locks are then free when the session times out there. A second Close waits
+// for the first and returns the same error.
 func (m *Manager) Close() error {
 	if !m.closeBegun.CompareAndSwap(false, true) {
 		<-m.closeDone

@@ -5,7 +5,8 @@ package manager
 import "github.com/holdfast-go/holdfast/manager/internal/queue"
 
 // neighbours are what a round's steps know about other nodes in the lock's directory.
-// Most locks are alone in theirs, so a round makes it when there is something to note.
+// Most locks have no other node there, so steps make it only when there is something to
+// note.
 type neighbours struct {
 	listed    *listed         // a list that came with the node; the next plan is made of it
 	tail      *queue.Tail     // the end of the queue, when last listed; for the release
@@ -15,7 +16,7 @@ type neighbours struct {
 	downgrade *downgradeState // of a read round that was to enter beside our own write node; else nil
 }
 
-// near returns what is known about the neighbours, for reading.
+// near returns a copy of the round's neighbours, for reading.
 func (t *roundIO) near() neighbours {
 	if t.neighbours == nil {
 		return neighbours{}
@@ -23,7 +24,7 @@ func (t *roundIO) near() neighbours {
 	return *t.neighbours
 }
 
-// meet returns the round's neighbours for writing.
+// meet returns the round's neighbours, for writing. It makes them on first use.
 func (t *roundIO) meet() *neighbours {
 	if t.neighbours == nil {
 		t.neighbours = new(neighbours)

@@ -15,24 +15,29 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// CachedHolder is [Lock.Holder] from memory. The first call asks ZooKeeper, as Holder
-// does, and leaves a watch. Later calls answer at once, without a request, until this
-// process hears that the holder has gone; the next call then asks again. So a change
-// that no caller asks about costs one notification and no request.
+// CachedHolder is [Lock.Holder] from memory, for callers that ask for each message or
+// request. It returns nil if the lock is free.
 //
-// The answer is never older than what this process has been told: by an earlier call
-// of CachedHolder, [Lock.Holder] or [Lock.WatchHolder], by an error that named the
-// holder, or by its own grant. The holder may have changed a moment ago all the same,
-// and while there is no connection that moment may be long. So a process that gets a
-// message for the lock's holder must check [Hold.Err] before it acts on it, and a
-// sender that was told so by the other side asks again with Holder.
+// The first call asks ZooKeeper and leaves a watch there. Later calls return the same
+// answer at once, without a request, until ZooKeeper reports that the holder is gone.
+// The next call then asks again. A change that no caller asks about costs one
+// notification and no request.
 //
-// A Manager remembers about 4,096 locks, those asked for last. It asks about a lock
-// once in 50 ms at most; if the holder changes more often, a call waits that long.
+// The answer is never older than what this process has learned otherwise: from an
+// earlier call of CachedHolder, [Lock.Holder] or [Lock.WatchHolder], from an error that
+// named the holder, or from its own grant. It can still be out of date: for the time
+// that the notification takes, or for as long as there is no connection. So a process
+// that receives a message for the lock's holder must check [Hold.Err] before it acts on
+// it. If it refuses, because it is not the holder, the sender must call Holder, which
+// also corrects what CachedHolder remembers.
 //
-// Callers share the Contender and must not change it. CachedHolder blocks until
-// ZooKeeper has answered or ctx ends, if it has to ask. While there is no connection,
-// it waits for one.
+// A Manager remembers about 4,096 locks, and forgets those that were not asked for
+// lately. It asks ZooKeeper about one lock at most every 50 ms: if the holder changes
+// more often, a call waits that long.
+//
+// CachedHolder blocks only if it has to ask ZooKeeper: until ZooKeeper has answered or
+// ctx ends. Without a connection it waits for one. It fails as Holder does. All callers
+// share the Contender and must not modify it.
 func (l *Lock) CachedHolder(ctx context.Context) (*Contender, error) {
 	if c := l.ownCached(); c != nil {
 		return c, nil
@@ -53,7 +58,8 @@ const (
 	opWatchHolder  = "watch holder"
 )
 
-// ownCached is ownHold from memory.
+// ownCached is ownHold, but makes the Contender only once for each grant: callers share
+// it.
 func (l *Lock) ownCached() *Contender {
 	var t *tenure
 	if l.rw == nil {
@@ -83,8 +89,8 @@ func (l *Lock) ownCached() *Contender {
 	return c
 }
 
-// held returns the tenure of the round in which this process holds the lock, nil if
-// it does not.
+// held returns the tenure of the round in which this process holds the lock, or nil if
+// it does not hold it.
 func (l *Lock) held() *tenure {
 	r := l.cur.Load()
 	if r.word.Load().Phase() != state.Retained {
@@ -96,7 +102,7 @@ func (l *Lock) held() *tenure {
 	return nil
 }
 
-// askObserver is CachedHolder for a holder that is not in memory.
+// askObserver is CachedHolder where nothing is remembered: it waits for ZooKeeper.
 func (l *Lock) askObserver(ctx context.Context) (*Contender, error) {
 	if ctx.Err() != nil {
 		return nil, &Error{Op: opCachedHolder, Name: l.Name(), Err: ctxerr.Of(ctx)}
@@ -107,17 +113,18 @@ func (l *Lock) askObserver(ctx context.Context) (*Contender, error) {
 		if err != nil {
 			return nil, &Error{Op: opCachedHolder, Name: l.Name(), Err: err}
 		}
-		answer = o.ask() // nil: it was forgotten in this moment
+		answer = o.ask() // nil: the manager forgot the observer just now
 	}
 	c, err := answer.Wait(ctx)
 	if err != nil {
-		return nil, &Error{Op: opCachedHolder, Name: l.Name(), Err: err}
+		return nil, &Error{Op: opCachedHolder, Name: l.Name(), Err: err, Outage: l.m.outage()}
 	}
 	return c, nil
 }
 
-// WatchHolder tells who holds the lock, as [Lock.Holder] does, and then each time that
-// it has changed. A nil Contender says that there is none.
+// WatchHolder returns an iterator over the holders of the lock: the present one, as
+// [Lock.Holder] defines it, and then another each time that it has changed. A nil
+// Contender with a nil error means that the lock is free.
 //
 //	for holder, err := range lock.WatchHolder(ctx) {
 //		if err != nil {
@@ -126,22 +133,26 @@ func (l *Lock) askObserver(ctx context.Context) (*Contender, error) {
 //		route(holder)
 //	}
 //
-// It runs on the caller's goroutine, and needs no other. A loop that takes its time
-// holds up nothing: it misses holders in between, and never the last. Neither does
-// WatchHolder tell of each holder of a lock that changes hands quickly: it looks once
-// in 50 ms at most. When a holder goes, that costs one notification and one or two
-// reads, for all loops of this Manager that watch this lock together.
+// The iterator does not yield every holder, but it always yields the last one. A slow
+// loop body delays only its own loop, which skips the holders that came and went
+// meanwhile. WatchHolder asks ZooKeeper at most every 50 ms, so it also skips holders
+// of a lock that changes hands more often.
 //
-// The loop ends with break, or with an error, which comes last: when ctx ends, it wraps
-// ctx.Err() and context.Cause(ctx); when the Manager is closed, it is [ErrClosed]; and
-// if a server refuses to tell, it says why. An outage is no error. The loop waits, and
-// afterwards is told what has changed, also in a new session.
+// The loop blocks between changes. It runs on the caller's goroutine; break leaves
+// nothing behind, neither a goroutine nor a watch. All loops of a Manager over the same
+// lock share their requests: each change costs one notification and one or two reads.
 //
-// Callers share the Contender and must not change it. See [Lock.Holder] for how old
-// it can be.
+// An error is always the last thing that the iterator yields. It is an [*Error] that
+// wraps ctx.Err() and context.Cause(ctx) if ctx has ended, [ErrClosed] if the Manager
+// was closed, or the server's refusal, such as [zkio.ErrNoAuth]. An outage is not an
+// error: the loop waits, even through a new session, and then yields the holder if it
+// has changed.
+//
+// All callers share the Contender and must not modify it. See [Lock.Holder] for how far
+// it can be out of date.
 func (l *Lock) WatchHolder(ctx context.Context) iter.Seq2[*Contender, error] {
 	return func(yield func(*Contender, error) bool) {
-		fail := func(err error) { yield(nil, &Error{Op: opWatchHolder, Name: l.Name(), Err: err}) }
+		fail := func(err error) { yield(nil, &Error{Op: opWatchHolder, Name: l.Name(), Err: err, Outage: l.m.outage()}) }
 		o, last, err := l.m.observers.watch(l)
 		if err != nil {
 			fail(err)
@@ -155,7 +166,7 @@ func (l *Lock) WatchHolder(ctx context.Context) iter.Seq2[*Contender, error] {
 			case ctx.Err() != nil:
 				fail(ctxerr.Of(ctx))
 				return
-			case shown == last: // from before, or told already
+			case shown == last: // older than this loop, or handled already
 				select {
 				case <-changed:
 				case <-ctx.Done():
@@ -177,34 +188,36 @@ func (l *Lock) WatchHolder(ctx context.Context) iter.Seq2[*Contender, error] {
 	}
 }
 
-// An observer finds out who holds a lock, for all callers of CachedHolder and
-// WatchHolder: there is one for each lock's directory. It watches the children of the
-// holder's node. That has none, so the watch fires when the node is deleted, and not
-// when data is written into it, and the server tells waiters first, who watch the
-// node itself. While the lock is free, it watches the children of the directory.
+// An observer finds out who holds a lock. There is one for each lock's directory; all
+// callers of CachedHolder and WatchHolder share it.
 //
-// The dispatcher tells it of changes, and workers of the pool run its step, one at a
-// time: see runner. Steps do all I/O.
+// It watches the children of the holder's node. The node has none, so the watch fires
+// when the node is deleted, and not when its data are written. And observers do not delay
+// a grant: a server first notifies those that watch the node's data, who are the waiters.
+// While the lock is free, the observer watches the children of the directory.
+//
+// The dispatcher reports changes to the observer. Workers of the pool run its step, one
+// at a time: see runner. Only steps do I/O.
 type observer struct {
 	l      *Lock // one of those of the directory
 	runner runner
 
-	// seen is what CachedHolder answers; nil: it must ask. It is set only while a watch
-	// is set, and cleared when a change is heard. It never is a node of this process:
-	// that this process holds the lock, its own words tell.
+	// seen is what CachedHolder returns; if it is nil, CachedHolder must ask. It is set
+	// only while a watch is set, and cleared when a change is heard. It is never a node
+	// of this process: for those, the phase of the lock's own round decides.
 	seen atomic.Pointer[sighting]
-	own  atomic.Pointer[Contender] // this process, as it held the lock last
-	used atomic.Bool               // CachedHolder was called: see observers.evictLocked
+	own  atomic.Pointer[Contender] // this process, as the holder that it last was
+	used atomic.Bool               // CachedHolder was called lately: see observers.replaceLocked
 
 	mu       sync.Mutex    // protects what follows; held for a few instructions only
-	changes  uint64        // that were heard
-	deleted  string        // the last node of a holder that was heard to be deleted
-	asked    []*asking     // what callers wait for; a look that has begun has taken its own
+	changes  uint64        // how many were heard
+	deleted  string        // the holder's node whose deletion was heard last
+	asked    []*asking     // what callers wait for and no step has taken yet
 	shown    *sighting     // the last one
-	current  bool          // no change was heard since the look that has shown it began
+	current  bool          // no change was heard since the look that made shown began
 	changed  chan struct{} // closed and replaced when shown changes
 	watchers int           // loops of WatchHolder
-	over     bool          // no caller is left, and none will come
+	over     bool          // no caller uses the observer any more, and none will
 	closed   bool          // the manager is closed
 
 	cached bool // CachedHolder keeps it; protected by observers.mu
@@ -216,13 +229,13 @@ type observer struct {
 // asking is the promise of an answer to callers of CachedHolder.
 type asking = futures.Promise[*Contender]
 
-// A sighting is what a look has shown. It never changes.
+// A sighting is the result of a look: who held the lock. It never changes.
 type sighting struct {
 	holder *Contender // nil: none
-	err    error      // a refusal, or the end
+	err    error      // why there is no holder to show: the server refused, or the manager is closed
 }
 
-// sameHolder reports whether two sightings are of one node.
+// sameHolder reports whether two sightings show the same node.
 func (s *sighting) sameHolder(other *sighting) bool {
 	if s.holder == nil || other.holder == nil {
 		return s.holder == other.holder
@@ -234,7 +247,7 @@ func newObserver(l *Lock) *observer {
 	return &observer{l: l, changed: make(chan struct{})}
 }
 
-// ask has the observer look, and returns its answer; nil if the observer is over.
+// ask has a step look, and returns the future of its answer; nil if the observer is over.
 func (o *observer) ask() *futures.Future[*Contender] {
 	o.mu.Lock()
 	if o.over {
@@ -291,8 +304,8 @@ func (o *observer) outdate() {
 	}
 }
 
-// forget is outdate for what this process is about to be told. The observer need not
-// look: its watch will tell.
+// forget is outdate before this process learns of a change by itself. No step needs to
+// look for it: the watch will report the change.
 func (o *observer) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -301,8 +314,9 @@ func (o *observer) forget() {
 	o.seen.Store(nil)
 }
 
-// told is called when this process was told that the lock's holder has the node at
-// path; "" if there is none. The news of the watch may still be on its way.
+// told is called when a call of this process has learned that the lock's holder has the
+// node at path; "" if the lock is free. If that contradicts what the observer remembers,
+// the notification of its watch is still on its way, and the memory is out of date.
 func (l *Lock) told(path string) {
 	o := l.observer.Load()
 	if o == nil {
@@ -314,7 +328,7 @@ func (l *Lock) told(path string) {
 	o.outdate()
 }
 
-// toldHolder is told with a holder.
+// toldHolder is told for a Contender, or nil.
 func (l *Lock) toldHolder(c *Contender) {
 	if c == nil {
 		l.told("")
@@ -323,8 +337,8 @@ func (l *Lock) toldHolder(c *Contender) {
 	}
 }
 
-// show publishes a look's sighting. Before is the number of changes when the look
-// began, and asked is what callers wait for who had asked by then.
+// show publishes a look's sighting. Before is the number of changes when the look began,
+// and asked are the promises to callers that had asked by then.
 func (o *observer) show(s *sighting, before uint64, asked []*asking) {
 	o.mu.Lock()
 	if o.closed {
@@ -334,7 +348,7 @@ func (o *observer) show(s *sighting, before uint64, asked []*asking) {
 	if o.current && !o.over && (s.holder == nil || !s.holder.Own) {
 		o.seen.Store(s)
 	}
-	if o.current || s.err != nil { // it answers also who has asked since
+	if o.current || s.err != nil { // it also answers callers that asked during the look
 		asked, o.asked = append(asked, o.asked...), nil
 	}
 	o.shown = s

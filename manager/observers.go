@@ -11,21 +11,21 @@ import (
 
 // Observers are a Manager's observers.
 type observers struct {
-	most int // of those that CachedHolder keeps; tests lower it
+	most int // how many CachedHolder keeps; tests lower it
 
-	// mu protects what follows, and observer.cached. Observer.mu may be taken while it
-	// is held.
+	// mu protects what follows, and observer.cached. A goroutine that holds it may take
+	// observer.mu.
 	mu     sync.Mutex
 	all    map[string]*observer // by the lock's directory
 	cached []*observer          // those that CachedHolder keeps, in no order
-	hand   int                  // where the search for one to forget goes on
+	hand   int                  // where replaceLocked goes on with its search
 	closed bool
 }
 
 // mostCached is how many locks CachedHolder remembers.
 const mostCached = 4096
 
-// remember returns the observer of l, and keeps it.
+// remember returns the observer of l, and keeps it for CachedHolder. It may forget another.
 func (os *observers) remember(l *Lock) (*observer, error) {
 	os.mu.Lock()
 	o, err := os.ofLocked(l)
@@ -44,7 +44,7 @@ func (os *observers) remember(l *Lock) (*observer, error) {
 	}
 	o.used.Store(true)
 	if forgotten != nil {
-		forgotten.wakeFor(zkio.Refetches) // it takes back its watch
+		forgotten.wakeFor(zkio.Refetches) // its last step takes its watch back
 	}
 	return o, nil
 }
@@ -70,8 +70,9 @@ func (os *observers) ofLocked(l *Lock) (*observer, error) {
 	return o, nil
 }
 
-// replaceLocked puts o in the place of one that CachedHolder was not asked for lately:
-// the first that was not used since the search came by. It returns that one if no
+// replaceLocked puts o in the place of an observer that CachedHolder has not used
+// lately. The search goes round in a circle (the clock algorithm), and takes the first
+// one that was not used since it last came by. replaceLocked returns that one if no
 // caller needs it any more.
 func (os *observers) replaceLocked(o *observer) (forgotten *observer) {
 	for {
@@ -102,8 +103,9 @@ func (os *observers) endLocked(o *observer) bool {
 	return true
 }
 
-// watch returns the observer of l for a loop of WatchHolder, and the last sighting that
-// is not for that loop. Call unwatch when the loop ends.
+// watch returns the observer of l for a loop of WatchHolder. If its last sighting may be
+// out of date, watch returns that as well: the loop must wait for another. Call unwatch
+// when the loop ends.
 func (os *observers) watch(l *Lock) (o *observer, last *sighting, err error) {
 	os.mu.Lock()
 	o, err = os.ofLocked(l)
@@ -134,7 +136,7 @@ func (os *observers) unwatch(o *observer) {
 	ended := os.endLocked(o)
 	os.mu.Unlock()
 	if ended {
-		o.wakeFor(zkio.Refetches) // it takes back its watch
+		o.wakeFor(zkio.Refetches) // its last step takes its watch back
 	}
 }
 
@@ -151,7 +153,7 @@ func (os *observers) each(fn func(*observer)) {
 	}
 }
 
-// close ends all calls, and refuses others.
+// close fails all calls with ErrClosed, and refuses new ones.
 func (os *observers) close() {
 	os.mu.Lock()
 	os.closed = true
@@ -159,12 +161,12 @@ func (os *observers) close() {
 	os.each(func(o *observer) { o.fail(ErrClosed) })
 }
 
-// sessionOver is called when a session has ended: its watches have gone.
+// sessionOver is called when a session has ended, and its watches with it.
 func (os *observers) sessionOver(cause error) {
 	os.each(func(o *observer) {
 		o.outdate()
 		if errors.Is(cause, zkio.ErrAuthFailed) {
-			o.fail(cause) // the credentials have to be mended by hand
+			o.fail(cause) // callers need not wait: only new credentials help
 		}
 	})
 }

@@ -11,33 +11,33 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// observing is what an observer's steps know.
+// observing is the part of an observer that only its steps use.
 type observing struct {
-	session *zkio.Session // in which what follows was seen
-	head    queue.Contender
+	session *zkio.Session     // in which head and rest were seen
+	head    queue.Contender   // the holder
 	rest    []queue.Contender // some of those behind it in the last list, in order
 
-	node      string // whose children it is registered for; "": none
-	inDir     bool   // it is registered for the directory's children
-	awaitsDir bool   // it is registered for the creation of the directory
+	node      string // the node whose children are watched; "": none
+	inDir     bool   // the directory's children are watched
+	awaitsDir bool   // the directory's creation is watched
 
 	lookedAt int64 // when the last look began, on the manager's clock
-	attempts int   // looks in a row that had no answer
+	attempts int   // looks in a row without an answer
 }
 
 const (
-	// observerPause is the time from one look to the next, at least.
+	// observerPause is the least time from the beginning of one look to the next.
 	observerPause = 50 * time.Millisecond
-	// restKept is how many contenders are kept of a list.
+	// restKept is how many contenders behind the holder an observer keeps of a list.
 	restKept = 16
-	// listsAtOnce is how often a look lists a queue that changes meanwhile.
+	// listsAtOnce is how many times one look lists a queue that keeps changing.
 	listsAtOnce = 5
 )
 
 // errUnsettled says that the queue changed all through a look.
 var errUnsettled = errors.New("the queue changes too quickly")
 
-// An observerTimer is an observer as a task that wakes it later.
+// An observerTimer is the task that wakes an observer later.
 type observerTimer observer
 
 // Run is called by the pool.
@@ -47,14 +47,14 @@ func (t *observerTimer) Run(*zkio.Session) {
 	o.wakeFor(zkio.Fetches)
 }
 
-// wakeAfter wakes the observer after d, or when it is woken already.
+// wakeAfter wakes the observer after d, or earlier if such a wake is on its way.
 func (o *observer) wakeAfter(d time.Duration) {
 	if o.timer.CompareAndSwap(false, true) && !o.l.m.client.SubmitAfter(d, zkio.Fetches, (*observerTimer)(o)) {
 		o.fail(ErrClosed)
 	}
 }
 
-// step looks, if a caller wants to know what is not known.
+// step looks, if a caller waits for an answer or a loop's last sighting is out of date.
 func (o *observer) step(s *zkio.Session) {
 	m := o.l.m
 	o.mu.Lock()
@@ -80,8 +80,8 @@ func (o *observer) step(s *zkio.Session) {
 
 	o.lookedAt = now
 	holder, err := o.look(s)
-	// SessionOver outdates what was seen in a session. If it came before the look
-	// began, the session is over now.
+	// SessionOver outdates what was seen in a session. If it was called before the look
+	// began, this look's answer is out of date as well, and the session's error shows it.
 	if err == nil {
 		err = s.Err()
 	}
@@ -101,7 +101,7 @@ func (o *observer) step(s *zkio.Session) {
 		closed := o.closed
 		o.mu.Unlock()
 		if closed {
-			o.fail(ErrClosed) // it ended what was asked then, and not what this look had taken
+			o.fail(ErrClosed) // Close has failed o.asked, but not what this step had taken
 			return
 		}
 		o.wakeAfter(backoff(o.attempts))
@@ -116,7 +116,7 @@ func (o *observer) step(s *zkio.Session) {
 	}
 }
 
-// look finds the holder and has a watch tell when it goes.
+// look finds the holder and leaves a watch that reports its end.
 func (o *observer) look(s *zkio.Session) (*Contender, error) {
 	if s != o.session {
 		o.session, o.rest = s, nil
@@ -125,7 +125,7 @@ func (o *observer) look(s *zkio.Session) (*Contender, error) {
 		return c, err
 	}
 	o.rest = nil
-	o.unwatchDir(s) // what watched a free lock has fired, or watched a node that it may not read
+	o.unwatchDir(s) // it was for a free lock or an unreadable holder, which is history
 	synced := false
 	for range listsAtOnce {
 		q, err := o.l.list(s)
@@ -154,8 +154,9 @@ func (o *observer) look(s *zkio.Session) (*Contender, error) {
 	return nil, errUnsettled
 }
 
-// next returns the contender behind the holder in the last list, if the holder has
-// gone, no other can have come in between, and it is there; else nil.
+// next returns the contender that was behind the holder in the last list, without
+// another list. That is possible if the holder was deleted and no other contender can
+// have come in between. Otherwise, or if that contender is gone too, next returns nil.
 func (o *observer) next(s *zkio.Session) (*Contender, error) {
 	if len(o.rest) == 0 || o.inDir || mayReturn(o.head) || !o.isDeleted(o.node) {
 		return nil, nil
@@ -174,21 +175,21 @@ func (o *observer) next(s *zkio.Session) (*Contender, error) {
 	return nil, err
 }
 
-// isDeleted reports whether path is the node that was heard to be deleted last.
+// isDeleted reports whether the last deletion that was heard is that of the node at path.
 func (o *observer) isDeleted(path string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return path == o.deleted
 }
 
-// behind reports whether the server that listed the queue may be behind what this
-// process was told: in an earlier session, or by the news of a deletion.
+// behind reports whether the server that listed the queue may lag behind what this
+// process has learned: in an earlier session, or from the notification of a deletion.
 func (o *observer) behind(s *zkio.Session, q queue.Queue) bool {
 	return !s.CaughtUp() || len(q.Contenders) > 0 && o.isDeleted(o.l.path+"/"+q.Contenders[0].Name)
 }
 
 // first returns the first contender of a list that is still there; nil if the queue
-// has to be listed again. After one that has gone, the list is old.
+// has to be listed again. It tries two: if both are gone, the list is too old to go on.
 func (o *observer) first(s *zkio.Session, list []queue.Contender) (*Contender, error) {
 	for i, entry := range list[:min(2, len(list))] {
 		c, err := o.watchNode(s, entry)
@@ -206,14 +207,14 @@ func (o *observer) first(s *zkio.Session, list []queue.Contender) (*Contender, e
 	return nil, nil
 }
 
-// mayReturn reports whether c, when it has gone, may be at the head of the queue again,
-// or a read in its place that came out of it, which a list from before does not have.
+// mayReturn reports whether a list that has c may lack what comes in c's place when c is
+// gone: a node of the same name, or the read node of a writer that was downgraded.
 func mayReturn(c queue.Contender) bool {
 	return c.Kind == queue.Write || !c.GUID || queue.Exhausted(c.Seq)
 }
 
-// watchNode watches a contender's node, and returns what is known about it. The error
-// is ErrNoNode if it has gone.
+// watchNode watches a contender's node, and returns what is known about the contender.
+// The error is ErrNoNode if the node is gone.
 func (o *observer) watchNode(s *zkio.Session, entry queue.Contender) (*Contender, error) {
 	m := o.l.m
 	c := o.l.contender(entry)
@@ -249,8 +250,8 @@ func (o *observer) watchNode(s *zkio.Session, entry queue.Contender) (*Contender
 }
 
 // watchUnreadable watches the directory in place of a node that this process may not
-// read: the server does not tell what happens to that. Its results are those of
-// [zkio.Session.Exists], but for the error ErrNoNode if the node has gone.
+// read, since the server does not report what happens to that. It returns the node's
+// Stat, or ErrNoNode if the node is gone.
 func (o *observer) watchUnreadable(s *zkio.Session, entry queue.Contender) (zkio.Stat, error) {
 	//holdfast:reached observer: the holder may not be read
 	names, err := o.watchDir(s)
@@ -291,7 +292,7 @@ func (o *observer) watchFree(s *zkio.Session) (free bool, err error) {
 	case !errors.Is(err, zkio.ErrNoNode):
 		return false, err
 	}
-	// There is no directory. Nothing else says when there is one.
+	// There is no directory: only a watch for its creation reports the next contender.
 	o.unwatchDir(s)
 	if !o.awaitsDir {
 		o.awaitsDir = true
@@ -306,7 +307,7 @@ func isContender(name string) bool {
 	return ok
 }
 
-// unwatchDir undoes what watchDir and watchFree have registered.
+// unwatchDir undoes watchDir and watchFree.
 func (o *observer) unwatchDir(s *zkio.Session) {
 	if o.inDir {
 		o.inDir = false
@@ -318,7 +319,7 @@ func (o *observer) unwatchDir(s *zkio.Session) {
 	}
 }
 
-// unwatch has this process and the server forget what the observer watches.
+// unwatch takes all watches back, here and at the server.
 func (o *observer) unwatch(s *zkio.Session) {
 	if o.node != "" {
 		s.UnwatchChildren(o.node, o)

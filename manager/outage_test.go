@@ -98,6 +98,16 @@ func TestF104_OutageIsTold(t *testing.T) {
 			_, err = exclusive(c.t, m, "new").TryLock(withTimeout(c.t, at/4))
 			saysOutage(c.t, "trylock", err, "no connection for ")
 			saysOutage(c.t, "a hold that waits", pending.Err(), reason)
+			_, err = waits.Holder(withTimeout(c.t, at/20))
+			saysOutage(c.t, "holder", err, reason)
+			_, err = waits.CachedHolder(withTimeout(c.t, at/20))
+			saysOutage(c.t, "cached holder", err, reason)
+			for _, err = range waits.WatchHolder(withTimeout(c.t, at/20)) {
+			}
+			saysOutage(c.t, "watch holder", err, reason)
+			_, err = waits.Ask(withTimeout(c.t, at/20), nil)
+			saysOutage(c.t, "ask", err, reason)
+			saysOutage(c.t, "revoke", waits.Revoke(withTimeout(c.t, at/20), ""), reason)
 			later(at - time.Since(began))
 		}
 		saysOutage(c.t, "a hold that was withdrawn", withdrawn.Err(), "no connection for 20s"+reason, "no connection for 19")
@@ -189,7 +199,7 @@ func TestDebugLines(t *testing.T) {
 		}{
 			{"DEBUG holdfast: granted a lock lock=jobs kind=exclusive node=/holdfast/jobs/_c_", 2},
 			{"DEBUG holdfast: waiting for a lock lock=jobs kind=exclusive position=1 ahead=a@", 1},
-			{"DEBUG holdfast: gave a lock up lock=jobs kind=exclusive result=<nil>", 2},
+			{"DEBUG holdfast: released a lock lock=jobs kind=exclusive result=<nil>", 2},
 		} {
 			if lines := c.log.with(want.line); len(lines) != want.n {
 				c.t.Errorf("%d lines %q, want %d", len(lines), want.line, want.n)

@@ -9,15 +9,17 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// Peers remembers what other processes say about themselves in their nodes. The name
-// of a node tells which Manager made it, and a Manager writes the same into all of
-// them. So of a process whose node was read once, the next is known by its name, and by
-// its session: any client can choose the name, and would be taken for another process in
-// locks that it may not even queue for, but only the server says whose a node is.
+// Peers remembers what other processes say about themselves in their nodes. A Manager
+// writes the same into all of its nodes, and its id is a part of their names. So once a
+// node of a process was read, the name of any other tells what that says, if both belong
+// to the same session. The session counts because any client can choose a name, and could
+// pose as another process in locks that it may not even queue for; but only the server
+// says to which session a node belongs.
 type peers struct {
 	mu sync.Mutex // protects what follows
-	// When recent is full, it becomes older. A process that is asked for there moves
-	// to recent, so what is forgotten was not asked for since recent was empty.
+	// When recent is full, it becomes older, and the old older is forgotten. find moves
+	// an entry of older to recent, so only processes that find has not returned for a
+	// whole recent are forgotten.
 	recent, older map[string]peer
 }
 
@@ -27,15 +29,16 @@ type peer struct {
 	session int64
 }
 
-// maxRecentPeers is how many processes are remembered, at least; twice that at most.
+// maxRecentPeers is the least number of processes that a full memory keeps. It never
+// keeps more than twice as many.
 const maxRecentPeers = 2048
 
-// maxAuthor is how many bytes a process may say of itself to be remembered.
+// maxAuthor is the largest number of bytes that is remembered of what a process says.
 const maxAuthor = 4096
 
-// makerOf returns the id of the Manager that made the node called name; "" if another
-// client made it. Some of those choose names like ours, but their nodes do not say
-// what ours do: see note.
+// makerOf returns the id of the Manager that made the node called name, or "" if another
+// client made it. Go-zookeeper's names look like ours, but note is never called for its
+// nodes, because their data do not.
 func makerOf(name string) string {
 	guid, ok := strings.CutPrefix(name, "_c_")
 	if !ok || len(guid) <= guidLength || guid[guidLength] != '-' || strings.Contains(guid[:guidLength], "-") {

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,18 +17,21 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A Revocation is that another process asks for a lock which this process holds: see
-// [Hold.Revoked].
+// A Revocation is the request of a process, made by [Lock.Revoke], that this process give
+// a lock up: see [Hold.Revoked].
 type Revocation struct {
-	// From is the process that asks. Its Session and Since are what the server says;
-	// the rest it says of itself, and nothing proves it. It is empty if the lock was
-	// revoked by Apache Curator's Revoker, which does not say who asks.
+	// From describes the process that asks. ZooKeeper vouches for Session, and for
+	// Since, which is when it asked. Host, PID, Label and Endpoint are that process's
+	// own words, and nothing proves them. From is the zero Contender if Apache
+	// Curator's Revoker revoked the lock, which does not say who asks.
 	From Contender
 
-	// Reason is what the other process has given as its reason.
+	// Reason is the text that the caller of Lock.Revoke gave. It comes from another
+	// process: quote it.
 	Reason string
 
-	// Until is when the other process gives up waiting; zero if it did not say so.
+	// Until is when that caller stops waiting, by this process's clock; the zero Time
+	// if its ctx has no deadline. Nothing happens at that time: the lock stays held.
 	Until time.Time
 }
 
@@ -40,8 +44,8 @@ func (t *roundIO) revocation() (Revocation, bool) {
 	return Revocation{}, false
 }
 
-// revoke closes the round's gate and tells its holders. The first revocation counts. Of
-// a round that waits, only a step calls it.
+// revoke closes the gate to newcomers and tells the holders. Holders hear of the first
+// revocation only. For a round that waits, only a step calls it.
 func (t *roundIO) revoke(r Revocation) {
 	// Before the holders learn of it: none of them may see a newcomer enter then. The
 	// grant closes the gate of a round that waits: callers that come until then are in
@@ -57,13 +61,17 @@ func (t *roundIO) revoke(r Revocation) {
 	}
 }
 
-// Revoked returns a channel that closes when another process asks for the lock by
-// [Lock.Revoke], or by Apache Curator's Revoker. From then on newcomers wait for the
-// next grant, behind the processes that wait. The holders keep the lock, and decide
-// themselves whether to release it, and when: [Hold.Revocation] says who asks, and
-// until when. Nothing ends by itself, neither Lost nor a context. The channel is
-// shared by all holders of this process that share the grant; that of the zero Hold
-// is nil. Revoked does not block.
+// Revoked returns a channel that closes when a process asks this one to give the lock
+// up, by [Lock.Revoke] or by Apache Curator's Revoker. [Hold.Revocation] then says which
+// process asks, why, and how long it waits.
+//
+// A revocation takes nothing away. The holders keep the lock, Lost stays open, and no
+// context ends: each holder decides whether to release its Hold, and when. But newcomers
+// of this process now wait for the next grant, behind the processes that are waiting:
+// see [ErrYielding].
+//
+// All holders of the lock in this process share the channel. It does not close once the
+// lock was released or lost. It is nil for the zero Hold. Revoked does not block.
 func (h Hold) Revoked() <-chan struct{} {
 	if h.round == nil {
 		return nil
@@ -71,8 +79,9 @@ func (h Hold) Revoked() <-chan struct{} {
 	return h.round.io().signals().revoked.Future().Done()
 }
 
-// Revocation returns what Revoked reports, and false if the lock was not revoked. It
-// does not block.
+// Revocation returns the revocation that closed [Hold.Revoked], and true. If the lock was
+// revoked more than once under this grant, that is the first. If Revoked is open, it
+// returns false. Revocation does not block.
 func (h Hold) Revocation() (Revocation, bool) {
 	if h.round == nil {
 		return Revocation{}, false
@@ -80,30 +89,39 @@ func (h Hold) Revocation() (Revocation, bool) {
 	return h.round.io().revocation()
 }
 
-// Revoke asks the process that holds the lock to give it up, and waits until it has:
-// nil says that its node is gone. Of several readers that are in the way of a writer
-// each is asked; if none is in the way, Revoke returns at once. Newcomers there have
-// to wait from then on, and the holders are told by [Hold.Revoked], with the reason
-// and the time at which ctx ends. They decide: there is no way to force a process.
+// Revoke asks the process that holds the lock to give it up, and waits until it has. It
+// returns nil when that process's node is gone. If several processes hold the read lock
+// of a pair, [RWLock.Writer]'s Revoke asks each of them. If no process is in the way, as
+// of a reader among readers, Revoke returns nil at once.
 //
-// Revoke takes the lock for no process. Acquire it first, without waiting for the
-// grant, and then revoke: otherwise the process that gave it up, or any other, may
-// have it next.
+// The holders in that process hear of it by [Hold.Revoked], with the reason and the time
+// at which ctx ends, and its newcomers wait from then on. Whether the holders release
+// the lock is up to them: no process can be forced to. If this process itself holds the
+// lock, Revoke asks its own holders.
 //
-// A contender that uses Apache Curator is told as Curator's Revoker does, if its
-// lock is revocable: if makeRevocable was called before it was acquired.
+// Revoke acquires nothing. Call [Lock.Acquire] first, do not wait for the grant, and then
+// revoke: then this process is in line. Otherwise any process may get the lock next,
+// even the one that gave it up.
 //
-// Revoke blocks until the lock was given up or ctx ends. The error is [ErrNoAnswer],
-// at once, if a process in the way cannot be told: it belongs to another client or an
-// older version. If ctx ends, the error wraps ctx's. It wraps ErrNoAnswer as well if
-// it is not known that the process was told; otherwise it says how many holders were
-// inside when it was. A reason of more than 64 KiB is refused with [ErrTooLarge].
+// If the holder uses Apache Curator, Revoke does what Curator's Revoker does. That works
+// only if the holder called makeRevocable before it acquired the lock.
 //
-// It takes the right to create nodes under Config.Root, and for Curator's contenders
-// to write their nodes. Who revokes is unproved.
+// Revoke blocks until the lock was given up or ctx ends: give it a ctx with a deadline.
+// The errors are
+//
+//   - [ErrNoAnswer], at once, if a process in the way cannot be told, because it belongs
+//     to another client or an older version;
+//   - ctx.Err() and context.Cause(ctx) if ctx ends. The text names each process that
+//     still holds the lock, and says how many holders were inside when it was told. If a
+//     process did not confirm that it was told, the error wraps ErrNoAnswer as well;
+//   - [ErrTooLarge], before anything is sent, if reason has more than 64 KiB;
+//   - [ErrClosed] if this Manager is closed.
+//
+// Revoke needs the right to create nodes under Config.Root, and for a holder that uses
+// Curator the right to write its node. Nothing proves to the holder who revokes.
 func (l *Lock) Revoke(ctx context.Context, reason string) error {
 	const op = "revoke"
-	if err := l.mayAsk(ctx, op, len(reason)); err != nil {
+	if err := l.mayAsk(ctx, op, "reason", len(reason)); err != nil {
 		return err
 	}
 	var paths []string
@@ -130,7 +148,7 @@ func (l *Lock) Revoke(ctx context.Context, reason string) error {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		err = stillThere(ctx, all)
 	}
-	return &Error{Op: op, Name: l.Name(), Err: err}
+	return &Error{Op: op, Name: l.Name(), Err: err, Outage: l.m.outage()}
 }
 
 // inTheWay returns the paths of the contenders that hold the lock and exclude l.
@@ -153,7 +171,8 @@ func (l *Lock) inTheWay(s *zkio.Session) (paths []string, err error) {
 	return paths, nil
 }
 
-// stillThere returns the error of a revocation whose ctx has ended.
+// stillThere returns the error of a revocation whose ctx has ended: it names the
+// contenders that still hold the lock.
 func stillThere(ctx context.Context, all []*inquiry) error {
 	var told, untold []string
 	for _, q := range all {
@@ -163,23 +182,27 @@ func stillThere(ctx context.Context, all []*inquiry) error {
 		c := q.asked.Load()
 		switch a := q.told.Load(); {
 		case a != nil && a.Phase == state.Retained:
-			told = append(told, fmt.Sprintf("%s was told, %d holders inside", c, a.Holders))
+			inside := "1 holder"
+			if a.Holders != 1 {
+				inside = fmt.Sprintf("%d holders", a.Holders)
+			}
+			told = append(told, fmt.Sprintf("told %s (%s inside)", c, inside))
 		case a != nil:
-			told = append(told, fmt.Sprintf("%s was told", c))
+			told = append(told, fmt.Sprintf("told %s", c))
 		default:
-			untold = append(untold, strings.TrimPrefix(q.whom(), ": "))
+			untold = append(untold, cmp.Or(strings.TrimPrefix(q.whom(), ": "), "could not ask "+q.target))
 		}
 	}
 	switch {
 	case len(untold) > 0:
 		return fmt.Errorf("%w: %s: %w", ErrNoAnswer, strings.Join(append(untold, told...), "; "), ctxerr.Of(ctx))
 	case len(told) > 0:
-		return fmt.Errorf("%s: %w", strings.Join(told, "; "), ctxerr.Of(ctx))
+		return fmt.Errorf("not given up: %s: %w", strings.Join(told, "; "), ctxerr.Of(ctx))
 	}
 	return ctxerr.Of(ctx)
 }
 
-// revokeOwn tells this process's own holders.
+// revokeOwn tells the holders of this process, without a request.
 func (q *inquiry) revokeOwn(c *Contender) {
 	m := q.lock.m
 	g := m.grantAt(c.Path)
@@ -198,15 +221,15 @@ func (q *inquiry) revokeOwn(c *Contender) {
 // curatorRevokes is what Apache Curator's Revoker writes into the node of a holder.
 const curatorRevokes = "__REVOKE__"
 
-// revocable reports whether the contender called name uses Apache Curator and looks
-// whether its node is revoked: its data are empty then, which those of Curator's
-// other contenders are not.
+// revocable reports whether the contender called name uses Apache Curator and watches
+// for a revocation. Curator gives a revocable node empty data, and any other its
+// client's address.
 func revocable(name string, data []byte) bool {
 	return usesCurator(name) && (len(data) == 0 || string(data) == curatorRevokes)
 }
 
-// usesCurator reports whether the contender called name uses Apache Curator: of the
-// clients whose names have a guid, only Curator puts dashes into it.
+// usesCurator reports whether the contender called name uses Apache Curator. Among the
+// clients that put a guid into names, only Curator's has dashes.
 func usesCurator(name string) bool {
 	guid, ok := strings.CutPrefix(name, "_c_")
 	guid, _, _ = strings.Cut(guid, "-lock-")
@@ -214,8 +237,8 @@ func usesCurator(name string) bool {
 	return ok && strings.Count(guid, "-") == 4
 }
 
-// revokeCurator tells a contender that uses Apache Curator, whose node has the given
-// data.
+// revokeCurator revokes a contender that uses Apache Curator, as Curator's own Revoker
+// does. Its node was read: it has the given data.
 func (q *inquiry) revokeCurator(s *zkio.Session, c *Contender, data []byte, stat zkio.Stat) error {
 	if len(data) == 0 {
 		_, err := s.Set(c.Path, []byte(curatorRevokes), stat.Version)
@@ -223,7 +246,7 @@ func (q *inquiry) revokeCurator(s *zkio.Session, c *Contender, data []byte, stat
 		case errors.Is(err, zkio.ErrBadVersion):
 			return q.look(s, c.Path)
 		case errors.Is(err, zkio.ErrNoAuth):
-			q.noAnswer("%s cannot be told: %w", c, err)
+			q.noAnswer("this process may not write the node of the holder, which uses Apache Curator: %w: %s", err, c)
 			return nil
 		case err != nil:
 			return err
@@ -233,9 +256,9 @@ func (q *inquiry) revokeCurator(s *zkio.Session, c *Contender, data []byte, stat
 	return nil
 }
 
-// revokedByCurator deals with the data of the own node: if they are what Curator's
-// Revoker writes, the round is revoked, and what the node said is restored. Other
-// processes would not learn from it who holds the lock, otherwise.
+// revokedByCurator takes the data of the round's own node. If Curator's Revoker wrote
+// them, it revokes the round and restores what the node said: otherwise other processes
+// could no longer read there who holds the lock.
 func (t *roundIO) revokedByCurator(s *zkio.Session, data []byte, stat zkio.Stat) error {
 	if string(data) != curatorRevokes {
 		return nil
@@ -244,7 +267,7 @@ func (t *roundIO) revokedByCurator(s *zkio.Session, data []byte, stat zkio.Stat)
 	t.revoke(Revocation{Reason: "revoked by Apache Curator's Revoker"})
 	_, err := s.Set(t.node.Path(), l.m.nodeDataAt(l.kind.String(), time.Unix(0, stat.Ctime*int64(time.Millisecond))), stat.Version)
 	if class := zkio.ClassOf(err); err == nil || class == zkio.Definite {
-		return nil // it may not be written, or has changed again, which the watch tells
+		return nil // refused, or the node has changed again, which the watch will report
 	}
 	return err
 }

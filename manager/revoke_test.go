@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // revoking revokes l in a goroutine of its own, and returns where its error comes.
@@ -99,7 +100,7 @@ func TestRevokeNotHeeded(t *testing.T) {
 		wantErr(t, "share", err, nil)
 		err = <-c.revoking(b, "", time.Second)
 		wantErr(t, "revoke", err, context.DeadlineExceeded)
-		if !strings.Contains(err.Error(), "was told, 2 holders inside") || !strings.Contains(err.Error(), "a@") || errors.Is(err, ErrNoAnswer) {
+		if !strings.Contains(err.Error(), ": not given up: told a@") || !strings.Contains(err.Error(), "(2 holders inside)") || errors.Is(err, ErrNoAnswer) {
 			t.Errorf("the error is %v", err)
 		}
 		c.wantRevoked(h)
@@ -262,9 +263,29 @@ func TestRevokeCuratorNotHeeded(t *testing.T) {
 		c.crowd().node("_c_0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f-lock-0000000000")
 		err := <-c.revoking(b, "", time.Second)
 		wantErr(c.t, "revoke", err, context.DeadlineExceeded)
-		if !strings.Contains(err.Error(), "was told") || errors.Is(err, ErrNoAnswer) {
+		if !strings.Contains(err.Error(), "told ") || errors.Is(err, ErrNoAnswer) {
 			c.t.Errorf("the error is %v", err)
 		}
+	})
+}
+
+// The holder's node cannot be read before ctx ends. The error names the node.
+func TestRevokeHolderNotReached(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(t, a)
+		grant, err := h.Grant()
+		wantErr(t, "grant", err, nil)
+		path := grant.Path
+		unread := c.srv.Faults().SwallowRequest(zktest.Match{Path: path, Session: session(b.m), Times: -1})
+		err = <-c.revoking(b, "", time.Second)
+		unread.Remove()
+		wantErr(t, "revoke", err, ErrNoAnswer)
+		if !strings.Contains(err.Error(), "no answer: could not ask "+path) {
+			t.Errorf("the error does not name the holder's node: %v", err)
+		}
+		mustRelease(t, h)
 	})
 }
 

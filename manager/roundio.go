@@ -29,9 +29,9 @@ type roundIO struct {
 	runner runner
 	events state.AtomicEvents
 
-	granted   futures.Promise[Grant]    // the lock is this process's
+	granted   futures.Promise[Grant]    // this process has the lock
 	released  futures.Promise[struct{}] // the node is gone
-	signalled atomic.Pointer[signals]   // nil: not asked for, nor ended by force; see signals
+	signalled atomic.Pointer[signals]   // nil: no holder listens, and the round was not ended by force
 
 	endReason atomic.Pointer[endReason] // set after the CAS that ended the round, before the wake
 
@@ -49,7 +49,7 @@ type roundIO struct {
 	neighbours *neighbours // nil: nothing is known; see near and meet
 	seenAt     int64       // when the own node was last seen to be there, on the manager's clock
 	attempts   int32       // failed tries in a row
-	requeues   int32       // nodes in a row that were gone
+	requeues   int32       // how many times in a row it had to queue again
 	watched    bool        // the server has a watch for the own node, or had one and OwnTouched tells
 	touched    bool        // the own node's watch has fired, and it has not been looked at since
 	leaving    bool        // the node is to go, and may have gone: see requeue
@@ -311,7 +311,7 @@ func (t *roundIO) settleGrant() {
 	}
 }
 
-// settleWait settles the grant, and tells the holds that wait for it by themselves.
+// settleWait settles the grant, and the futures of Ready with it.
 func (t *roundIO) settleWait(g Grant, err error) {
 	if t.granted.Settle(g, err) {
 		t.notifyReady()
@@ -358,7 +358,7 @@ func (t *roundIO) fetch(s *zkio.Session) (more bool) {
 	return more
 }
 
-// logPosition logs a position in the queue that is another one than before.
+// logPosition logs the round's position in the queue if it has changed.
 func (t *roundIO) logPosition(before, now *position) {
 	ahead := now.contender()
 	if before != nil && before.ahead == now.ahead {

@@ -7,15 +7,15 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// signals are what a round tells its holders beside the grant and the release. Few
-// rounds have a holder that listens, so they are made on first use.
+// signals are what a round tells its holders apart from the grant and the release. In
+// few rounds does any holder listen, so they are made on first use.
 type signals struct {
 	lost      futures.Promise[struct{}] // the round was ended by force; settles with an error only
-	losses    callbacks                 // to be called then: see onLoss
-	readies   callbacks                 // to be called when the grant has settled: see ready
-	contended futures.Promise[struct{}] // another process waits for the lock
+	losses    callbacks                 // called when lost settles: see onLoss
+	readies   callbacks                 // called when the grant has settled: see ready
+	contended futures.Promise[struct{}] // this process has seen another one wait: see Contended
 
-	revoked futures.Promise[Revocation] // another process asks for the lock: see revoke.go
+	revoked futures.Promise[Revocation] // a process asks for the lock: see Revoked
 }
 
 // signals returns the round's signals, and makes them on first use.
@@ -28,7 +28,7 @@ func (t *roundIO) signals() *signals {
 	}
 }
 
-// lostErr returns why the round was ended by force, and nil if it was not. The
+// lostErr returns why the round was ended by force, or nil if it was not. The
 // promise settles before the loss shows anywhere else, so a goroutine that
 // noticed the loss finds the error here.
 func (t *roundIO) lostErr() error {
@@ -40,8 +40,9 @@ func (t *roundIO) lostErr() error {
 	return nil
 }
 
-// onLoss has fn called when the round is ended by force, or at once if it has
-// been; in a race perhaps twice. forget takes fn back.
+// onLoss registers fn to be called when the round is ended by force; if it has been, fn
+// is called at once. If the round ends during the call, fn may be called twice. forget
+// takes fn back.
 func (t *roundIO) onLoss(fn func(error)) (forget func()) {
 	forget, _ = t.signals().losses.add(fn)
 	if err := t.lostErr(); err != nil { // also if the list was taken: lost settles before
@@ -50,9 +51,9 @@ func (t *roundIO) onLoss(fn func(error)) (forget func()) {
 	return forget
 }
 
-// notifyLost calls the functions given to onLoss on a goroutine of the manager's:
-// it ends contexts, which may call user code. The goroutine that ended the round
-// by force calls it once, after lost has settled.
+// notifyLost calls the functions given to onLoss. They end contexts, which may call user
+// code, so it does so on a goroutine of the manager's. The goroutine that ended the round
+// by force calls notifyLost once, after lost has settled.
 func (t *roundIO) notifyLost(err error) {
 	if fns := t.signals().losses.take(); len(fns) > 0 {
 		t.round.lock.m.spawn(func() {
@@ -63,15 +64,16 @@ func (t *roundIO) notifyLost(err error) {
 	}
 }
 
-// ready returns a future of what becomes of the wait of the handle of generation
-// gen, which is pending or dead. It must not lead to the handle's slot, or a
-// dropped Hold would never be noticed.
+// ready returns the future of Hold.Ready for the handle of generation gen, which is
+// pending or dead. Nothing that it registers may keep the handle's slot reachable:
+// otherwise the garbage collector would never report a Hold that was dropped.
 func (t *roundIO) ready(h *handle, gen uint64) *futures.Future[Grant] {
 	p := new(futures.Promise[Grant])
 	tell := func(error) {
 		g, err, _ := t.granted.Future().Poll()
-		// If the ctx of the hold has ended just now, granted decides which came
-		// first. A hold that was withdrawn or released has called the other function.
+		// If the ctx of the hold ends at this moment, granted decides which came
+		// first. For a hold that was withdrawn or released, the function given to
+		// onRelease settles p.
 		if err != nil || h.granted(gen) {
 			p.Settle(g, err)
 		}
@@ -81,7 +83,8 @@ func (t *roundIO) ready(h *handle, gen uint64) *futures.Future[Grant] {
 		forget()
 		p.Settle(Grant{}, endedError(opAcquire, t.round.lock, h.ended(gen)))
 	})
-	// settleWait settles the grant before it takes the functions.
+	// settleWait settles the grant before it takes the functions, so either it takes tell
+	// or the grant shows here.
 	if t.granted.Settled() {
 		forget()
 		tell(nil)
@@ -89,8 +92,8 @@ func (t *roundIO) ready(h *handle, gen uint64) *futures.Future[Grant] {
 	return p.Future()
 }
 
-// notifyReady calls the functions of ready. They settle promises, which runs no
-// user code on this goroutine. It is called once the grant has settled.
+// notifyReady calls the functions that ready registered. They only settle promises, so
+// no user code runs on this goroutine. It is called once the grant has settled.
 func (t *roundIO) notifyReady() {
 	if s := t.signalled.Load(); s != nil {
 		for tell := range s.readies.take() {
@@ -99,17 +102,17 @@ func (t *roundIO) notifyReady() {
 	}
 }
 
-// contention returns the channel that closes when another process is seen to wait
-// for the lock, and has the process look for one.
+// contention returns the channel of Hold.Contended, and has steps look at the queue if
+// they would not otherwise.
 func (t *roundIO) contention() <-chan struct{} {
 	done := t.signals().contended.Future().Done()
 	if !t.events.Load().Has(state.ContentionAsked) && t.events.Raise(state.ContentionAsked) &&
 		t.round.word.Load().Phase() == state.Retained {
-		// A round that is granted from now on finds ContentionAsked: see grant.
+		// A round that is granted later finds ContentionAsked by itself: see grant.
 		t.lookForContention()
 	}
-	// seeContention raises Contended before it looks for the signals, and this is
-	// the other way round: at least one sees the other.
+	// seeContention raises Contended and then looks for the signals; we have made the
+	// signals and now look for Contended. At least one of us sees the other.
 	if t.events.Load().Has(state.Contended) {
 		t.signals().contended.Settle(struct{}{}, nil)
 	}
@@ -126,8 +129,8 @@ func (t *roundIO) seeContention() {
 	}
 }
 
-// wantsContention reports whether a holder has asked whether other processes wait,
-// and none was seen yet.
+// wantsContention reports whether a holder has called Contended, and steps have seen no
+// waiter yet.
 func (t *roundIO) wantsContention() bool {
 	return t.events.Load()&(state.ContentionAsked|state.Contended) == state.ContentionAsked
 }

@@ -102,8 +102,9 @@ func (p *pacer) take(now int64) bool {
 	}
 }
 
-// lookForContention makes a look due for a holder that has asked for it, unless the
-// looks that were taken have left a watch that is looked after.
+// lookForContention makes a look due because a holder has called Contended. That is not
+// needed if the round has looked before and its gate is open: then the watch of that look
+// is set, and its events lead to the next look.
 func (t *roundIO) lookForContention() {
 	if t.tenure.lookedAt.Load() != 0 && !t.round.flags.Load().Has(state.GateClosed) {
 		// A look that the watch has made due may be half a tenure away.
@@ -120,8 +121,8 @@ func (t *roundIO) lookForContention() {
 	}
 }
 
-// lookFrom returns how long the round must have lasted when it looks behind:
-// Config.Tenure, or less if a holder has asked whether other processes wait.
+// lookFrom returns how long after its grant the round may look behind itself for the first
+// time: Config.Tenure, or less if a holder has called Contended.
 func (t *roundIO) lookFrom() time.Duration {
 	tenure := t.round.lock.m.cfg.Tenure
 	if t.wantsContention() && (tenure < 0 || tenure > defaultTenure) {
@@ -130,7 +131,7 @@ func (t *roundIO) lookFrom() time.Duration {
 	return tenure
 }
 
-// A lookout is a held round's I/O as the watcher of the directory.
+// A lookout is the roundIO of a held round in its role as a watcher of the directory.
 type lookout roundIO
 
 // PathChanged is called by the dispatcher when a contender came or went.
@@ -189,7 +190,7 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 	}
 	t.seeContention()
 	if !t.tenure.readOwn && usesCurator(first.name) {
-		// It may have revoked the lock before our node was watched.
+		// Curator's Revoker may have written our node before we watched it.
 		t.tenure.readOwn = true
 		t.raise(state.OwnTouched)
 	}

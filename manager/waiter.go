@@ -75,9 +75,9 @@ func (a *ahead) PathChanged(path string, ev zkio.Event) {
 	a.io.wake()
 }
 
-// follow makes the waiter a plan of p, which was found out on conn. It takes over the
-// watches of the plan before that are set still. First is the contender whose turn it
-// is, if that is known.
+// follow replaces the waiter's plan by one made of p, which a list on connection conn has
+// shown. It takes over the watches of the old plan that are still set. First is the
+// contender whose turn it is, if that is known.
 func (t *roundIO) follow(p queue.Prospect, conn uint64, first queue.Contender) {
 	old := t.watching
 	w := &watching{plan: planOf(p, conn)}
@@ -94,7 +94,8 @@ func (t *roundIO) follow(p queue.Prospect, conn uint64, first queue.Contender) {
 	t.unwatch(old)
 }
 
-// noteFirst notes whose turn it is: in w's plan if that watches it.
+// noteFirst notes the contender whose turn it is: in w's plan if w watches it, and
+// otherwise in neighbours.
 func (t *roundIO) noteFirst(w *watching, first queue.Contender) {
 	var other *ahead
 	for i, a := range w.contenders() {
@@ -110,7 +111,8 @@ func (t *roundIO) noteFirst(w *watching, first queue.Contender) {
 	}
 }
 
-// unwatched returns c, of which it is known only what nodes of its process have said.
+// unwatched returns c, which the waiter does not watch, with what its process has said in
+// other nodes.
 func (t *roundIO) unwatched(c queue.Contender) *ahead {
 	l := t.round.lock
 	by, known := l.m.peers.find(c.Name)
@@ -398,8 +400,8 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 			n++
 		}
 	}
-	// A process that this one has not met holds the lock. Errors are to name it, but
-	// only a long wait takes the request.
+	// The holder may belong to a process of which no node was ever read. Read this one,
+	// so that errors can name the process. For a short wait that is not worth a request.
 	first := t.first(w)
 	meet := first != nil && first.unread && t.long
 	if meet {
@@ -445,7 +447,7 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 	return true, true
 }
 
-// read returns a with what its node says.
+// read returns a copy of a with what r shows that its node says.
 func (a *ahead) read(r *zkio.Read) *ahead {
 	if r.Err != nil {
 		return a

@@ -201,9 +201,9 @@ const (
 )
 
 // GetAll returns the data and the Stat of every node at paths, each with an error
-// of its own: one request for some thousands of nodes, or one each where the server
-// is older than ZooKeeper 3.6. The answers need not be of one moment. Unlike Get it
-// sets no watches.
+// of its own. It sends one request for every few thousand nodes, or one for each if the
+// server is older than ZooKeeper 3.6. The answers need not describe the same moment.
+// Unlike Get it sets no watches.
 func (s *Session) GetAll(paths ...string) []Read {
 	reads := make([]Read, len(paths))
 	for i, path := range paths {
@@ -346,10 +346,10 @@ func (s *Session) Create(path string, data []byte, acl []ACL) error {
 	return err
 }
 
-// CreateEphemeral creates a node with exactly this path, which goes with the
-// session. If the error wraps ErrUnknown, the node may be there: a second try that
-// fails with ErrNodeExists has found it, if no other client uses the path. For the
-// node of a lock, use [Node].
+// CreateEphemeral creates an ephemeral node with exactly this path. If the error wraps
+// [ErrUnknown], the node may exist. Then try again: if that fails with [ErrNodeExists],
+// and no other client uses the path, the first try succeeded. For the node of a lock, use
+// [Node].
 func (s *Session) CreateEphemeral(path string, data []byte, acl []ACL) error {
 	_, err := s.create(path, data, zk.FlagEphemeral, acl)
 	return err
@@ -394,12 +394,12 @@ func (s *Session) Delete(path string, version int32) error {
 	return s.wrapWriteErr("delete", path, err)
 }
 
-// UnwatchChildren undoes [Client.WatchChildren]. If no other watcher wants to hear of
-// the children, it has the server forget its watch, by one request.
+// UnwatchChildren undoes [Client.WatchChildren]. If no other watcher is registered for
+// the children, it has the server remove its watch, by one request.
 func (s *Session) UnwatchChildren(path string, w Watcher) { s.unwatch(path, childrenOnly{w}) }
 
-// Unwatch undoes [Client.Watch], and has the server forget the watches that no other
-// watcher wants, by one request for each.
+// Unwatch undoes [Client.Watch]. It has the server remove each watch of path for which no
+// other watcher is registered, by one request each.
 func (s *Session) Unwatch(path string, w Watcher) { s.unwatch(path, w) }
 
 func (s *Session) unwatch(path string, w Watcher) {
@@ -452,10 +452,10 @@ func (s *Session) Sync(path string) error {
 	return err
 }
 
-// CaughtUp reports whether the session's server is known to have come as far as what
-// answers told this client in earlier sessions. Within a session ZooKeeper sees to
-// that, but a new one may begin at a server that is behind the last one's. If it is
-// false after a read, a read that comes after [Session.Sync] shows more.
+// CaughtUp reports whether the session's server is known to be no older than the answers
+// that this client got in earlier sessions. Within a session ZooKeeper guarantees that,
+// but a new session may begin at a server that lags behind the last one's. If CaughtUp is
+// false after a read, call [Session.Sync] and read again.
 func (s *Session) CaughtUp() bool { return s.synced.Load() || s.zxid.Load() >= s.floor }
 
 // Multi performs ops in one transaction: all of them or none. If it fails, the
@@ -469,11 +469,11 @@ func (s *Session) Multi(ops ...Op) ([]OpResult, error) {
 	return s.multi("transaction", path, ops...)
 }
 
-// MultiAndRead is Multi, with reads that are sent in the same packet, right behind
-// the transaction. The server answers them when it has carried the transaction out,
-// or refused it, so they see what it has written, and everything that was committed
-// before it. They are no part of it: another client may write between the two. If
-// MultiAndRead fails, the reads may have answers, which do not count.
+// MultiAndRead is [Session.Multi] with reads that are sent in the same packet, right
+// behind the transaction. The server answers them after it has carried the transaction
+// out or refused it. So they see what the transaction wrote, and everything that was
+// committed before it. They are not a part of it: another client may write in between.
+// If MultiAndRead fails, ignore the answers of the reads.
 func (s *Session) MultiAndRead(reads []*Read, ops ...Op) ([]OpResult, error) {
 	path := ""
 	if len(ops) > 0 {

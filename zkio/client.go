@@ -295,14 +295,15 @@ func (c *Client) SubmitAfter(d time.Duration, q Queue, t Task) bool { return c.d
 func (c *Client) Session() *Session { return c.current.Load() }
 
 // Outage returns nil while the client's session has a connection on which the server
-// answers. Otherwise it returns an error that says for how long it has not, and why:
+// answers. Otherwise it returns an error that says for how long there has been no
+// answer, and why:
 //
 //	no connection for 2s: zk1:2181: connection refused
 //	no session for 12s: zk1:2181: no answer within 3.333s
 //	no answer for 4.2s: zk1:2181
 //
-// The last one says that a request has been pending for more than a sixth of the
-// session timeout. Outage does no I/O and does not block.
+// The third form means that a request has been pending for more than a sixth of the
+// session timeout. After Close it returns nil. Outage does no I/O and does not block.
 func (c *Client) Outage() error {
 	s := c.Session()
 	if c.closeBegun.Load() {
@@ -348,8 +349,8 @@ func (c *Client) Watch(path string, w Watcher) { c.watches.add(path, w) }
 // on its way may still arrive.
 func (c *Client) Unwatch(path string, w Watcher) { c.watches.remove(path, w) }
 
-// WatchChildren registers w for path as Watch does, but w hears only of the node's
-// children and of its end, and only [Session.Children] sets a watch for it. On a
-// node that has no children that is a watch for its deletion, which nothing else
-// uses up. [Session.UnwatchChildren] ends the registration.
+// WatchChildren registers w for path as Watch does, but w hears only of changes of the
+// node's children and of its deletion, and only [Session.Children] sets a watch for it.
+// If the node has no children, that watch fires only when the node is deleted.
+// [Session.UnwatchChildren] ends the registration.
 func (c *Client) WatchChildren(path string, w Watcher) { c.watches.add(path, childrenOnly{w}) }

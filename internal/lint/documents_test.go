@@ -195,12 +195,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"` + modulePath + `/manager"
 	"` + modulePath + `/zkio"
 )
 
-func main() { _, _, _, _ = context.Canceled, errors.New, fmt.Println, zkio.SetOp }
+func main() { _, _, _, _, _ = context.Canceled, errors.New, fmt.Println, time.Now, zkio.SetOp }
 
 func part(ctx context.Context, m *manager.Manager, lock *manager.Lock, h manager.Hold) error {
 	{

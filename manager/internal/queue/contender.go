@@ -106,15 +106,15 @@ func ParseName(name string) (Contender, bool) {
 	return Contender{}, false
 }
 
-// recipes maps what is in the name of a node to the recipe that makes such nodes: a
-// lock of another kind, whose nodes are no contenders here.
+// recipes maps a mark in a node's name to the recipe whose nodes have it: a lock of
+// another kind, whose nodes are not contenders here.
 var recipes = []struct{ mark, recipe string }{
 	{"latch-", "Curator's LeaderLatch"},
 	{"lease-", "Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex"},
 }
 
-// Recipe returns the recipe of another kind that makes children of this name in the
-// directory that it is given as its lock; "" if there is none that is known.
+// Recipe returns the known recipe of another kind of lock that would create a child of
+// this name in the lock's directory; "" if there is none.
 func Recipe(name string) string {
 	if name == "leases" || name == "locks" {
 		return "Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex"
