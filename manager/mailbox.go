@@ -400,10 +400,10 @@ func (b *mailbox) revoke(l *letter) {
 		g.round.io().revoke(Revocation{From: l.from, Reason: string(l.said.Text), Until: l.until})
 		a = b.m.report(g, l.said.Node)
 	case a.Phase == state.Fetching.String():
-		//holdfast:reached mailbox: a revocation waits for the grant
 		if len(b.pick(func(l *letter) bool { return l.waiting && !l.short })) >= maxAsked {
 			l.short, l.said, l.from = true, asked{Node: l.said.Node}, Contender{}
 		}
+		//holdfast:reached mailbox: a revocation waits for the grant
 		l.waiting = true
 		b.later(backoff(l.tries))
 		l.tries++
