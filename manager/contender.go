@@ -79,10 +79,7 @@ type Contender struct {
 // String describes the contender for a person: label@host, the process id, the endpoint,
 // and since when it has been in the queue. It cuts texts that other processes have
 // written, and quotes them if they contain spaces or unusual characters.
-func (c *Contender) String() string {
-	if c == nil {
-		return "no contender"
-	}
+func (c Contender) String() string {
 	var b strings.Builder
 	switch {
 	case c.Host == "" && c.Label == "" && c.Identity == "":

@@ -38,7 +38,6 @@ func TestContenderString(t *testing.T) {
 		c    *Contender
 		want string
 	}{
-		{nil, "no contender"},
 		{&Contender{Path: "/holdfast/jobs/x"}, "/holdfast/jobs/x"},
 		{&Contender{Path: "/p", Host: "db7", PID: 4711, Label: "billing", Since: since}, "billing@db7, pid 4711, since 2026-01-02T15:04:05Z"},
 		{&Contender{Path: "/p", Host: "db7", PID: 4711, Since: since}, "db7, pid 4711, since 2026-01-02T15:04:05Z"},

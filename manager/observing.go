@@ -5,6 +5,7 @@ package manager
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
@@ -195,8 +196,11 @@ func (o *observer) first(s *zkio.Session, list []queue.Contender) (*Contender, e
 		c, err := o.watchNode(s, entry)
 		switch {
 		case err == nil:
-			o.head = entry
-			o.rest = slices.Clone(list[i+1 : min(i+1+restKept, len(list))])
+			kept := slices.Clone(list[i:min(i+1+restKept, len(list))])
+			for j, k := range kept {
+				kept[j].Name = strings.Clone(k.Name) // not the whole list
+			}
+			o.head, o.rest = kept[0], kept[1:]
 			return c, nil
 		case !errors.Is(err, zkio.ErrNoNode):
 			return nil, err
