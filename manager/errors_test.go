@@ -43,7 +43,7 @@ func TestErrorsIs(t *testing.T) {
 			t.Errorf("%v contains no *Error", wrapped)
 		}
 		for j, b := range all {
-			if got := errors.Is(wrapped, b); got != (i == j || a == ErrYielding && b == ErrLocked) { //nolint:errorlint // they are the sentinels themselves
+			if got := errors.Is(wrapped, b); got != (i == j || a == ErrYielding && b == ErrLocked) {
 				t.Errorf("errors.Is(%v, %v) = %t", wrapped, b, got)
 			}
 		}

@@ -116,14 +116,16 @@ func (t *roundIO) release(s *zkio.Session) {
 	t.round.finish(t.near().handOn)
 	t.released.Settle(struct{}{}, err)
 	if m.debugs() {
-		text := "holdfast: released a lock"
-		if errors.Is(err, ErrNotGranted) {
-			text = "holdfast: stopped waiting for a lock"
-		}
+		result := err
 		if e, ok := errors.AsType[*Error](err); ok {
-			err = e.Err // the line names the lock
+			result = e.Err // the line names the lock
 		}
-		m.cfg.Logger.Debug(text, "lock", t.round.lock.Name(), "kind", t.round.lock.kind.String(), "result", err)
+		args := []any{"lock", t.round.lock.Name(), "kind", t.round.lock.kind.String(), "result", result}
+		if errors.Is(err, ErrNotGranted) {
+			m.cfg.Logger.Debug("holdfast: stopped waiting for a lock", args...)
+		} else {
+			m.cfg.Logger.Debug("holdfast: released a lock", args...)
+		}
 	}
 }
 

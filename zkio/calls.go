@@ -249,7 +249,7 @@ func (s *Session) getTogether(reads []Read) bool {
 		if err = s.exchange(questions[ReadData], paths[0], c); err == nil {
 			err = c.err()
 		}
-		if sentinelOf(err) == ErrUnsupported {
+		if errors.Is(sentinelOf(err), ErrUnsupported) {
 			s.noMultiRead.Store(true)
 			return false
 		}

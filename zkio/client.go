@@ -204,8 +204,8 @@ func (c *Client) warnOfTimeout(granted time.Duration) {
 	if granted < asked {
 		bound = "maxSessionTimeout (by default 20 × tickTime)"
 	}
-	c.cfg.Logger.Warn("the zookeeper servers changed the session timeout: set SessionTimeout to what they grant, or change their "+bound,
-		"asked", asked, "granted", granted)
+	c.cfg.Logger.Warn("the zookeeper servers changed the session timeout: set SessionTimeout to what they grant, or change their bound",
+		"asked", asked, "granted", granted, "bound", bound)
 }
 
 func sessionID(s *Session) string { return fmt.Sprintf("%#x", s.ID()) }

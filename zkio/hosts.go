@@ -114,7 +114,7 @@ func (h *hosts) attempt(timeout time.Duration) time.Duration {
 }
 
 // connected notes that the last attempt brought a session.
-func (h *hosts) connected(server string) {
+func (h *hosts) connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.up, h.upSince = true, h.clock.now()

@@ -48,14 +48,14 @@ func TestHostsPauses(t *testing.T) {
 		}
 		check()
 		h.pick()
-		h.connected("a")
+		h.connected()
 		time.Sleep(shortLived)
 		check()
 		// Connections that do not last do not count.
 		for range 10 {
 			h.pick()
 			h.pause(timeout)
-			h.connected("a")
+			h.connected()
 		}
 		longest := time.Duration(0)
 		for range 3 {

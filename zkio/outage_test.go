@@ -84,7 +84,7 @@ func TestOpenInAnOutageIsNotLogged(t *testing.T) {
 
 // Outage says since when there has been no answer, and why.
 func TestF104_Outage(t *testing.T) {
-	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, _ *Session) {
 		want := func(what, text string) {
 			t.Helper()
 			synctest.Wait()
@@ -115,8 +115,7 @@ func TestF104_Outage(t *testing.T) {
 
 		refused = z.Faults().Refuse()
 		z.Faults().CutAll()
-		s = c.Session()
-		s.end(errSessionExpired, true)
+		c.Session().end(errSessionExpired, true)
 		time.Sleep(12 * time.Second)
 		want("no session", "no session for 12s: zk:2181: connection refused")
 		refused.Remove()
@@ -148,8 +147,8 @@ func TestChangedTimeoutIsLogged(t *testing.T) {
 			lines := log.String()
 			want := fmt.Sprintf("asked=%v granted=%v", tt.asked, tt.granted)
 			n := strings.Count(lines, "changed the session timeout")
-			if tt.bound == "" && n != 0 || tt.bound != "" && (n != 1 || !strings.Contains(lines, want) || !strings.Contains(lines, "change their "+tt.bound)) {
-				t.Errorf("%v: want %s and %q once:\n%s", tt.asked, want, tt.bound, lines)
+			if tt.bound == "" && n != 0 || tt.bound != "" && (n != 1 || !strings.Contains(lines, want) || !strings.Contains(lines, "bound=\""+tt.bound)) {
+				t.Errorf("%v: want %s and the bound %q once:\n%s", tt.asked, want, tt.bound, lines)
 			}
 		})
 	}

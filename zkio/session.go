@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -175,7 +174,7 @@ func (s *Session) connected(w *wire, g greeting) bool {
 	s.id.Store(g.id)
 	s.timeout.Store(int64(g.timeout))
 	s.password = g.password
-	c.hosts.connected(w.addr)
+	c.hosts.connected()
 	w.out = g.frame
 	var watches [][]byte
 	if resumed {
@@ -234,9 +233,9 @@ func (s *Session) disconnected(w *wire) {
 	if s.Err() != nil || c.isClosing() {
 		return
 	}
-	limit, level, text := &c.losses, slog.LevelInfo, "lost the connection to zookeeper; connecting again"
+	limit := &c.losses
 	if f != nil {
-		limit, level, text = &c.faults, slog.LevelWarn, "closed a zookeeper connection because of the server; connecting again"
+		limit = &c.faults
 	}
 	if omitted, ok := limit.allow(now); ok {
 		s.tellReturn.Store(true)
@@ -244,7 +243,11 @@ func (s *Session) disconnected(w *wire) {
 		if omitted > 0 {
 			args = append(args, "not logged since the last", omitted)
 		}
-		c.cfg.Logger.Log(context.Background(), level, text, args...)
+		if f != nil {
+			c.cfg.Logger.Warn("closed a zookeeper connection because of the server; connecting again", args...)
+		} else {
+			c.cfg.Logger.Info("lost the connection to zookeeper; connecting again", args...)
+		}
 	}
 }
 
