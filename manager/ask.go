@@ -194,7 +194,7 @@ func (q *inquiry) failed(ctx context.Context, op string, err error) error {
 		_, err, _ = q.result.Future().Poll() // just in time, if the wait has ended as well
 	}
 	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = fmt.Errorf("%w%s: %w", ErrNoAnswer, q.whom(), ctxerr.Of(ctx))
+		err = fmt.Errorf("%w%s: %w", ErrNoAnswer, q.addressee(), ctxerr.Of(ctx))
 	}
 	return &Error{Op: op, Name: q.lock.Name(), Err: err, Outage: q.lock.m.outage()}
 }

@@ -99,9 +99,9 @@ func (q *inquiry) drop() (done bool) {
 	return done
 }
 
-// whom says which contender the question was put to, and why the last try failed, as
+// addressee says which contender the question was put to, and why the last try failed, as
 // part of an error.
-func (q *inquiry) whom() string {
+func (q *inquiry) addressee() string {
 	var b strings.Builder
 	if c := q.asked.Load(); c != nil {
 		fmt.Fprintf(&b, ": asked %s", c)

@@ -190,7 +190,7 @@ func stillThere(ctx context.Context, all []*inquiry) error {
 		case a != nil:
 			told = append(told, fmt.Sprintf("told %s", c))
 		default:
-			untold = append(untold, cmp.Or(strings.TrimPrefix(q.whom(), ": "), "could not ask "+q.target))
+			untold = append(untold, cmp.Or(strings.TrimPrefix(q.addressee(), ": "), "could not ask "+q.target))
 		}
 	}
 	switch {
