@@ -73,7 +73,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	flags.SetOutput(stderr)
 	var (
 		subject = flags.String("subject", "", "run as this subject, which reads jobs and writes results; for internal use")
-		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, network, queue, readers, shared, many, bulk, footprint, requests, watch-holder")
+		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, network, queue, readers, shared, many, bulk, footprint, requests; and watch-holder, which a whole run leaves out")
 		rounds  = flags.Int("rounds", 3, "how often each scenario is measured, at most")
 		measure = flags.Duration("measure", 600*time.Millisecond, "how long each measurement takes")
 		goals   = flags.Bool("goals", false, "print the goals with what the last run measured, from results.json in bench or in the directory of -out, and measure nothing")
@@ -115,7 +115,11 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	} else if *out == "" {
 		*out = filepath.Join(root, "bench")
 	}
-	scenarios, tap := only(slices.Concat(scenarios(), network(), watching(), bulk(rest)), parts), only(counted(), parts)
+	all := slices.Concat(scenarios(), network(), bulk(rest))
+	if parts != nil {
+		all = append(all, watching()...) // two minutes, on request only
+	}
+	scenarios, tap := only(all, parts), only(counted(), parts)
 	if len(scenarios)+len(tap) == 0 {
 		return fmt.Errorf("no scenario has %q in its name: see -help", *some)
 	}
