@@ -169,7 +169,7 @@ func TestMet(t *testing.T) {
 // every scenario, but 200 for Holdfast.
 func example() *measured {
 	m := newMeasured()
-	for _, c := range slices.Concat(scenarios(), network(), bulk(time.Minute), counted()) {
+	for _, c := range slices.Concat(scenarios(), network(), watching(), bulk(time.Minute), counted()) {
 		for _, s := range c.subjects {
 			r := result{
 				Entries: 100, Seconds: 1, Waits: []float64{1, 2, 3000},

@@ -97,8 +97,11 @@ func observe(j work.Job, n int) (end func(), err error) {
 	return end, nil
 }
 
-// watchTargets adds the targets of the watch scenarios.
+// watchTargets adds the targets of the watch scenarios, if those were measured.
 func (m *measured) watchTargets(t *targets) {
+	if len(m.values(watchHolder(observers), oursUnlock, wait(.5))) == 0 {
+		return
+	}
 	for _, q := range []struct {
 		name string
 		of   float64

@@ -73,3 +73,11 @@ func TestWhoAsksForThePlaceIsTold(t *testing.T) {
 		}
 	}
 }
+
+// A position behind a contender that has just gone is logged without its name.
+func TestPositionIsLoggedWithoutContender(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		l.cur.Load().io().logPosition(nil, &position{ahead: 2})
+	})
+}

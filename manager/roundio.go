@@ -366,8 +366,12 @@ func (t *roundIO) logPosition(before, now *position) {
 			return
 		}
 	}
+	behind := "" // not known: it has just gone
+	if ahead != nil {
+		behind = ahead.String()
+	}
 	l := t.round.lock
-	l.m.cfg.Logger.Debug("holdfast: waiting for a lock", "lock", l.Name(), "kind", l.kind.String(), "position", now.ahead, "ahead", ahead.String())
+	l.m.cfg.Logger.Debug("holdfast: waiting for a lock", "lock", l.Name(), "kind", l.kind.String(), "position", now.ahead, "ahead", behind)
 }
 
 // leaseToBegin returns how much of a lease a grant needs. Soon after an outage a

@@ -62,8 +62,8 @@ const policy = `
 	internal/apitext:         | TESTS
 	internal/lint:
 	state/model:              | TESTS
-	state/model/checker:      | TESTS
-	state/model/protocols:    state/model/checker | TESTS
+	state/model/internal/checker:      | TESTS
+	state/model/protocols:    state/model/internal/checker | TESTS
 	.:
 `
 

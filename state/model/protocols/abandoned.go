@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/state/model/checker"
+	"github.com/holdfast-go/holdfast/state/model/internal/checker"
 )
 
 // An abandoned is a model of how a holder learns that the one before it died, or

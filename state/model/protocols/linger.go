@@ -5,7 +5,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/holdfast-go/holdfast/state/model/checker"
+	"github.com/holdfast-go/holdfast/state/model/internal/checker"
 )
 
 // A linger is a model of lingering: when the last goroutine of a process releases a

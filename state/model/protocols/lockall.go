@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/state/model/checker"
+	"github.com/holdfast-go/holdfast/state/model/internal/checker"
 )
 
 // A lockAll is a model of LockAll, which acquires several locks at once: all or

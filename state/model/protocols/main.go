@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/state/model/checker"
+	"github.com/holdfast-go/holdfast/state/model/internal/checker"
 )
 
 func main() {

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/holdfast-go/holdfast/state/model/checker"
+	"github.com/holdfast-go/holdfast/state/model/internal/checker"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

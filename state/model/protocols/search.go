@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/state/model/checker"
+	"github.com/holdfast-go/holdfast/state/model/internal/checker"
 )
 
 // sets has the sets of searches for -set.
