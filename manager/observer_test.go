@@ -600,6 +600,35 @@ func TestF109_ReaderInAWritersPlace(t *testing.T) {
 	})
 }
 
+// A look at the next in line fails, and before the next try that writer has gone and has
+// left its place to a reader. The list that named it must not name the one behind it.
+func TestF109_LookFailsBeforeAWriterGoes(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b, last, asker := c.rw("a"), c.rw("b"), c.rw("last"), c.rw("asker")
+		first := mustLock(c.t, a.Reader())
+		write := c.acquire(b.Writer())
+		behind := c.acquire(last.Writer())
+		f := c.follow(asker.Reader())
+		later(time.Second)
+		f.want("first", "a")
+		node := c.nodeOf(b.Writer().m)
+		failing := c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpGetChildren2, Path: node, Session: session(asker.Reader().m)}, zktest.CodeRuntimeInconsistency)
+		c.unlock(first)
+		if failing.Hits() != 1 {
+			c.t.Fatalf("%d looks have failed, want 1", failing.Hits())
+		}
+		read := mustLock(c.t, b.Reader())
+		c.unlock(write)
+		asker.Reader().observer.Load().PathChanged(node, zkio.NodeDeleted) // as if the watch had been set
+		later(time.Second)
+		f.want("the reader", "b")
+		c.unlock(read)
+		later(time.Second)
+		f.want("the last", "last")
+		c.unlock(behind)
+	})
+}
+
 // What a process learns by its own grant, or from Holder, is newer than its memory, even
 // if the news of the watch come later.
 func TestF109_MemoryIsNotOlderThanAGrant(t *testing.T) {

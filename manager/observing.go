@@ -159,16 +159,16 @@ func (o *observer) look(s *zkio.Session) (*Contender, error) {
 // another list. That is possible if the holder was deleted and no other contender can
 // have come in between. Otherwise, or if that contender is gone too, next returns nil.
 func (o *observer) next(s *zkio.Session) (*Contender, error) {
-	if len(o.rest) == 0 || o.inDir || mayReturn(o.head) || !o.isDeleted(o.node) {
+	// The node that is watched is not head's if the last look failed.
+	if len(o.rest) == 0 || o.inDir || mayReturn(o.head) || !o.isDeleted(o.l.path+"/"+o.head.Name) {
 		return nil, nil
 	}
 	entry := o.rest[0]
-	o.rest = o.rest[1:]
 	c, err := o.watchNode(s, entry)
 	switch {
 	case err == nil:
 		//holdfast:reached observer: the next of the list
-		o.head = entry
+		o.head, o.rest = entry, o.rest[1:]
 		return c, nil
 	case errors.Is(err, zkio.ErrNoNode):
 		return nil, nil
