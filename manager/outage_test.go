@@ -210,3 +210,25 @@ func TestDebugLines(t *testing.T) {
 		}
 	})
 }
+
+// Locks that are lost one after the other within a moment make one line, and those that
+// are lost later another.
+func TestF104_LossesOfAMomentAreOneLine(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		lose := func(name string) {
+			m.losses.note(m, &Error{Op: "hold", Name: name, Err: errLeaseEnded})
+			synctest.Wait() // the report has begun to wait
+		}
+		for _, name := range []string{"one", "two", "three"} {
+			lose(name)
+		}
+		later(2 * lossMoment)
+		lose("four")
+		later(2 * lossMoment)
+		lines := c.log.with("lost locks")
+		if len(lines) != 2 || !strings.Contains(lines[0], "locks=3 first=one") || !strings.Contains(lines[1], "locks=1 first=four") {
+			c.t.Errorf("logged %q", lines)
+		}
+	})
+}
