@@ -285,6 +285,28 @@ func TestF108_WatchHolderLeavesNothing(t *testing.T) {
 	})
 }
 
+// Loops end as Close begins, and not when the server has answered, which can take seconds.
+func TestF108_LoopsEndAsCloseBegins(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		f := c.follow(l)
+		later(time.Second)
+		silence := c.srv.Faults().BlackholeAll()
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			_ = l.m.Close() // the server does not confirm it, or late
+		}()
+		synctest.Wait()
+		f.mu.Lock()
+		err := f.err
+		f.mu.Unlock()
+		wantErr(c.t, "the loop", err, ErrClosed)
+		silence.Remove()
+		<-closed
+	})
+}
+
 // However quickly holders change, there is one look in 50 ms, and the last holder is
 // told. The loop may take its time.
 func TestF109_WatchHolderCoalesces(t *testing.T) {
