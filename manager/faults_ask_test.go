@@ -72,7 +72,7 @@ func (c *cluster) wantNoLetters(m *Manager) {
 	}
 }
 
-// The holder is stopped: the asker learns at the end of its ctx whom it has asked, and
+// The holder is stopped: the asker learns at the end of its ctx which process it has asked, and
 // no question is left.
 func TestF110_HolderIsStopped(t *testing.T) {
 	bubble(t, func(c *cluster) {

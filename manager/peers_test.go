@@ -21,7 +21,7 @@ func TestPeers(t *testing.T) {
 		node(2, 7), "lock-0000000007", "_c_short", hex32 + "__lock__0000000007",
 		"_c_00000000-0000-0001-0000-000000000007-lock-0000000007", // Curator's
 	} {
-		p.note(strings.Repeat("x", 40), author{label: "nobody's"}, 1)
+		p.note(strings.Repeat("x", 40), author{label: "stray"}, 1)
 		if by, known := p.find(name); known {
 			t.Errorf("%s is known as %+v", name, by)
 		}

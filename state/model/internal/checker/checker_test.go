@@ -153,7 +153,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// A model whose answer is known: n philosophers, each of whom takes one fork, then
+// A model whose answer is known: n philosophers, each of which takes one fork, then
 // another, eats, and puts both back.
 type table struct {
 	has  [5]uint8 // forks
