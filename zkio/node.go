@@ -213,6 +213,44 @@ func (n *Node) CreateAtSequence(s *Session, beside string) error {
 	})
 }
 
+// CreateIf is Create in one request, a transaction that also checks that the node at
+// path exists (else ErrNoNode). It leaves no watch, and Czxid stays 0.
+func (n *Node) CreateIf(s *Session, path string) error {
+	_, err := n.attempt(s, func() (string, error) {
+		results, err := s.multi("create", n.where(), CheckOp(path, -1), n.op(n.create.base(), zk.FlagEphemeralSequential))
+		if err != nil {
+			return "", err
+		}
+		return results[1].Path, nil
+	})
+	return err
+}
+
+// ReplaceAtSequence creates the node with the sequence number of the node at beside, and
+// deletes old, which is s's and is there. One transaction does both, and also checks that
+// the nodes at beside and at path exist. It leaves no watch, and Czxid stays 0.
+//
+// If ClassOf says of the error that it is NotSent or Definite, neither has happened.
+// Otherwise both may have, or not: call Remove of both.
+func (n *Node) ReplaceAtSequence(s *Session, old *Node, beside, path string) error {
+	if n.session != nil || n.create == nil || old.session != s || old.state != nodeThere || len(beside) < sequenceDigits {
+		return badArguments("create", n.where(), "it is not new, or the one that it replaces is not surely there, or %q has no sequence number", beside)
+	}
+	_, err := n.attempt(s, func() (string, error) {
+		n.create.beside = beside
+		made := n.pathBeside(beside)
+		_, err := s.multi("create", made, CheckOp(path, -1), CheckOp(beside, -1), n.op(made, zk.FlagEphemeral), DeleteOp(old.path, -1))
+		return made, err
+	})
+	switch {
+	case err == nil:
+		old.Forget()
+	case mayHaveHappened(err):
+		old.to(deleteLost)
+	}
+	return err
+}
+
 // op returns the operation that creates the node at path.
 func (n *Node) op(path string, flags int32) Op {
 	return Op{code: jute.OpCreate, path: path, data: n.create.data, acl: zkACL(n.create.acl), flags: flags}
@@ -472,6 +510,30 @@ func (n *Node) Remove(s *Session) (Removal, error) {
 		err = overError("delete", n.where(), fmt.Errorf("%w, and the server did not confirm the end of session %#x: the node may remain for up to %v", over, n.session.ID(), n.session.Timeout()))
 	}
 	return RemovedUnknown, err
+}
+
+// RemoveWith is Remove for n and other, both in one transaction if they are surely there.
+// It says of each how it went. After an error call it again.
+func (n *Node) RemoveWith(s *Session, other *Node) (how, others Removal, err error) {
+	if n.state == nodeThere && other.state == nodeThere && n.session == s && other.session == s && s.Err() == nil {
+		n.release()
+		other.release()
+		switch _, err := s.multi("delete", n.path, DeleteOp(n.path, -1), DeleteOp(other.path, -1)); {
+		case err == nil:
+			n.Forget()
+			other.Forget()
+			return RemovedByUs, RemovedByUs, nil
+		case mayHaveHappened(err):
+			n.to(deleteLost)
+			other.to(deleteLost)
+		}
+		// One of them was gone, or may not be deleted, or the answer was lost.
+	}
+	if others, err = other.Remove(s); err != nil {
+		return RemovedUnknown, others, err
+	}
+	how, err = n.Remove(s)
+	return how, others, err
 }
 
 // delete deletes every node that there is, or may be.
