@@ -144,7 +144,7 @@ func (l *Lock) firstOf(s *zkio.Session, q queue.Queue) (*Contender, error) {
 			return &c, nil
 		case !errors.Is(err, zkio.ErrNoNode):
 			return nil, err
-		case entry.Kind == queue.Write:
+		case entry.MayBeReplaced():
 			return nil, nil
 		}
 	}
@@ -252,7 +252,7 @@ func (l *Lock) describeAll(s *zkio.Session, q *queue.Queue, details int) (all []
 			switch err := reads[i].Err; {
 			case err == nil:
 				l.m.peers.describe(&c, reads[i].Data, reads[i].Stat)
-			case errors.Is(err, zkio.ErrNoNode) && entry.Kind == queue.Write:
+			case errors.Is(err, zkio.ErrNoNode) && entry.MayBeReplaced():
 				return nil, false, nil
 			case errors.Is(err, zkio.ErrNoNode):
 				continue
@@ -263,8 +263,9 @@ func (l *Lock) describeAll(s *zkio.Session, q *queue.Queue, details int) (all []
 		kept, all = append(kept, entry), append(all, c)
 	}
 	q.Contenders = kept
-	for i := range q.Sort() {
-		all[i].Holds = true
+	q.Sort()
+	for i, c := range q.Contenders {
+		all[i].Holds = c.Turn
 	}
 	return all, true, nil
 }

@@ -302,7 +302,7 @@ func (q *inquiry) find(s *zkio.Session) (more bool) {
 		if !errors.Is(err, zkio.ErrNoNode) {
 			return err == nil || q.tried(err)
 		}
-		if c.Kind == queue.Write {
+		if c.MayBeReplaced() {
 			break // a downgraded read may be in its place: list again
 		}
 	}

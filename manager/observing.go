@@ -214,7 +214,7 @@ func (o *observer) first(s *zkio.Session, list []queue.Contender) (*Contender, e
 // mayReturn reports whether a list that has c may lack what comes in c's place when c is
 // gone: a node of the same name, or the read node of a writer that was downgraded.
 func mayReturn(c queue.Contender) bool {
-	return c.Kind == queue.Write || !c.GUID || queue.Exhausted(c.Seq)
+	return c.MayBeReplaced() || !c.GUID || queue.Exhausted(c.Seq)
 }
 
 // watchNode watches a contender's node, and returns what is known about the contender.

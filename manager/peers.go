@@ -41,10 +41,17 @@ const maxAuthor = 4096
 // nodes, because their data do not.
 func makerOf(name string) string {
 	guid, ok := strings.CutPrefix(name, "_c_")
-	if !ok || len(guid) <= guidLength || guid[guidLength] != '-' || strings.Contains(guid[:guidLength], "-") {
+	if !ok {
 		return ""
 	}
-	return guid[:guidLength/2]
+	const half = guidLength / 2
+	switch id, rest, cut := strings.Cut(guid, "-"); {
+	case len(id) == guidLength && cut:
+		return id[:half]
+	case len(id) == half && strings.IndexByte(rest, '-') == half:
+		return id // an upgradable's: see queue.UpgradableGUID
+	}
+	return ""
 }
 
 // guidLength is the length of the names' unique part, of which the first half is the

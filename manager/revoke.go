@@ -158,9 +158,10 @@ func (l *Lock) inTheWay(s *zkio.Session) (paths []string, err error) {
 		return nil, err
 	}
 	defer q.Free()
-	for _, c := range q.Contenders[:q.Sort()] {
+	q.Sort()
+	for _, c := range q.Contenders {
 		path := l.path + "/" + c.Name
-		if !queue.Excludes(c.Kind, l.kind) {
+		if !c.Turn || !queue.Excludes(c.Kind, l.kind) {
 			continue
 		}
 		if l.m.owns(c.Name) && l.m.grantAt(path).round == nil {

@@ -17,9 +17,10 @@ const (
 	Exclusive Kind = iota + 1
 	Read
 	Write
+	Upgradable // a read that can become a write: see [Queue.Upgrade]
 )
 
-// String returns "exclusive", "read" or "write".
+// String returns "exclusive", "read", "write" or "upgradable".
 func (k Kind) String() string {
 	switch k {
 	case Exclusive:
@@ -28,14 +29,18 @@ func (k Kind) String() string {
 		return "read"
 	case Write:
 		return "write"
+	case Upgradable:
+		return "upgradable"
 	}
 	return "unknown"
 }
 
-// Mark returns what precedes the sequence number in the name of one of our nodes.
+// Mark returns what precedes the sequence number in the name of one of our nodes. That
+// of an upgradable is a reader's, so that other clients let it in beside readers; its
+// guid tells it from those: see [UpgradableGUID].
 func (k Kind) Mark() string {
 	switch k {
-	case Read:
+	case Read, Upgradable:
 		return "__READ__"
 	case Write:
 		return "__WRIT__"
@@ -43,9 +48,26 @@ func (k Kind) Mark() string {
 	return "lock-"
 }
 
+// MayBeReplaced reports whether a read of its own process may stand beside the contender,
+// with its number: the read that came out of a write by a downgrade, or one that entered
+// beside an upgradable. If the contender has gone, a list from before may lack that read.
+func (c Contender) MayBeReplaced() bool { return c.Kind == Write || c.Kind == Upgradable }
+
+// reads reports whether other clients take a contender of the kind for a reader.
+func (k Kind) reads() bool { return k == Read || k == Upgradable }
+
 // Excludes reports whether contenders of kinds a and b cannot hold the lock
-// together. Only readers can.
-func Excludes(a, b Kind) bool { return a != Read || b != Read }
+// together. Readers can, with one upgradable among them.
+func Excludes(a, b Kind) bool {
+	return !a.reads() || !b.reads() || a == Upgradable && b == Upgradable
+}
+
+// UpgradableGUID returns the form in which the name of an upgradable's node has a guid
+// of 32 digits: with a dash in the middle. No other client writes it so.
+func UpgradableGUID(guid string) string { return guid[:16] + "-" + guid[16:] }
+
+// isUpgradableGUID reports whether a guid, which has 32 digits, has that form.
+func isUpgradableGUID(guid string) bool { return len(guid) == 33 && guid[16] == '-' }
 
 // A Contender is an entry of a lock's queue, as its node's name describes it.
 type Contender struct {
@@ -54,6 +76,7 @@ type Contender struct {
 	GUID  bool  // the name carries an id chosen by its owner, so no later node has the same name
 	Seq   int64 // the number that ZooKeeper appended
 	Czxid int64 // the transaction that created the node; known only where numbers do not order: see [Exhausted]
+	Turn  bool  // its turn has come; known only after [Queue.Sort]
 }
 
 // marks maps the text between a name's unique prefix and its sequence number to
@@ -76,8 +99,9 @@ var marks = []struct {
 //	[_c_<guid>-] lock-|__READ__|__WRIT__ <sequence>
 //	<32 hex digits> __lock__|__rlock__ <sequence>
 //
-// where a guid has 32 hexadecimal digits and may have dashes between them. A
-// child with any other name is not a contender.
+// where a guid has 32 hexadecimal digits and may have dashes between them. With a
+// single dash, in the middle, a read is an upgradable. A child with any other name is
+// not a contender.
 func ParseName(name string) (Contender, bool) {
 	rest, seq, ok := cutSequence(name)
 	if !ok {
@@ -88,6 +112,7 @@ func ParseName(name string) (Contender, bool) {
 		if !ok {
 			continue
 		}
+		kind := m.kind
 		if m.kazoo {
 			if len(prefix) != 32 || !isGUID(prefix) {
 				continue
@@ -100,8 +125,11 @@ func ParseName(name string) (Contender, bool) {
 			if guid, ok = strings.CutSuffix(guid, "-"); !ok || !isGUID(guid) {
 				continue
 			}
+			if kind == Read && isUpgradableGUID(guid) {
+				kind = Upgradable
+			}
 		}
-		return Contender{Name: name, Kind: m.kind, GUID: prefix != "", Seq: seq}, true
+		return Contender{Name: name, Kind: kind, GUID: prefix != "", Seq: seq}, true
 	}
 	return Contender{}, false
 }
@@ -207,7 +235,8 @@ func Exhausted(seq int64) bool { return seq < 0 || seq > LastSafeSequence }
 // all others and come after them, in the order of their Czxids if those are known.
 // A read with the same number as a write came out of it by a downgrade: its turn
 // comes right after the write's and before that of every contender that queued
-// behind the write, although its node is younger.
+// behind the write, although its node is younger. A read beside an upgradable comes
+// right after that in the same way.
 func Compare(a, b Contender) int {
 	if late(a)+late(b) == 0 && a.Seq != b.Seq { // nearly always
 		return cmp.Compare(a.Seq, b.Seq)
@@ -228,10 +257,13 @@ func late(c Contender) int {
 	return 0
 }
 
-// rank sorts a downgraded read behind the write whose number it has.
+// rank sorts a read behind the write or the upgradable whose number it has.
 func rank(k Kind) int {
-	if k == Read {
+	switch k {
+	case Upgradable:
 		return 1
+	case Read:
+		return 2
 	}
 	return 0
 }

@@ -26,6 +26,11 @@ func TestParseName(t *testing.T) {
 		{"_c_" + hex32 + "-lock-0000000000", Exclusive, 0},
 		{"_c_" + hex32 + "-lock-0000000042", Exclusive, 42},
 		{"_c_" + hex32 + "-__READ__0000000042", Read, 42},
+		{"_c_" + hex32[:16] + "-" + hex32[16:] + "-__READ__0000000042", Upgradable, 42},
+		{"_c_" + hex32[:15] + "-" + hex32[15:] + "-__READ__0000000042", Read, 42}, // the dash is elsewhere
+		{"_c_" + hex32[:16] + "--" + hex32[16:] + "-__READ__0000000042", Read, 42},
+		{"_c_" + hex32[:16] + "-" + hex32[16:] + "-__WRIT__0000000042", Write, 42},
+		{"_c_" + hex32[:16] + "-" + hex32[16:] + "-lock-0000000042", Exclusive, 42},
 		{"_c_" + hex32 + "-__WRIT__2147483647", Write, 2147483647},
 		// Curator's.
 		{"_c_" + dashed + "-lock-0000000007", Exclusive, 7},
@@ -225,13 +230,51 @@ func TestSort(t *testing.T) {
 		{"numbers that ran out", []string{"__READ__2147483647", "__WRIT__2147483647"}, []string{"__WRIT__2147483647", "__READ__2147483647"}, 1},
 	} {
 		q := List(test.names, 20)
-		holds := q.Sort()
+		q.Sort()
 		var got []string
-		for _, c := range q.Contenders {
+		holds := 0
+		for i, c := range q.Contenders {
 			got = append(got, c.Name)
+			if c.Turn {
+				holds++
+			}
+			if c.Turn && i >= test.holds {
+				t.Errorf("%s: it is the turn of %s", test.name, c.Name)
+			}
 		}
 		if !slices.Equal(got, test.want) || holds != test.holds {
 			t.Errorf("%s: got %v, of which %d hold, want %v, %d", test.name, got, holds, test.want, test.holds)
+		}
+	}
+}
+
+// Of the upgradables among the readers, it is the first one's turn; it is the readers'
+// turn as well.
+func TestSortUpgradables(t *testing.T) {
+	names := func(marks ...string) (names []string) {
+		for _, mark := range marks {
+			names = append(names, contenderOf(t, mark).Name)
+		}
+		return names
+	}
+	for _, test := range []struct{ queue, want string }{
+		{"u1", "u1"},
+		{"r1 u2 r3 u4 r5 w6 r7", "r1 u2 r3 r5"},
+		{"r1 u1 w3", "u1 r1"}, // a reader beside it
+		{"w1 u2", "w1"},
+		{"w1 r1 u2", "w1 r1"},
+		{"u1 u2 w3", "u1"},
+	} {
+		q := List(names(strings.Fields(test.queue)...), 20)
+		q.Sort()
+		var got []string
+		for _, c := range q.Contenders {
+			if c.Turn {
+				got = append(got, fmt.Sprintf("%c%d", " xrwu"[c.Kind], c.Seq))
+			}
+		}
+		if s := strings.Join(got, " "); s != test.want {
+			t.Errorf("%s: it is the turn of %s, want %s", test.queue, s, test.want)
 		}
 	}
 }

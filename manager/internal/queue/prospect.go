@@ -8,8 +8,9 @@ import "strings"
 // it is Complete and has no Known, nothing is ahead.
 //
 // Only a downgraded read, at a write's number, can enter the queue ahead of a
-// waiter. So a waiter that knows every contender ahead need not list the queue when
-// its turn comes: once all of them are gone it owns the lock.
+// waiter, and what an upgradable puts there (see [Queue.Upgrade]). So a waiter that
+// knows every contender ahead, and sees no upgradable among them, need not list the
+// queue when its turn comes: once all of them are gone it owns the lock.
 //
 // A waiter with more than two ahead watches the two nearest, and lists the queue
 // again when the next but one has gone: the nearest has just been granted the lock
@@ -39,8 +40,13 @@ func (q Queue) Prospect(name string, kind Kind) (p Prospect, found bool) {
 		return p, false
 	}
 	var nearest, second Contender
+	upgradable := false // one is ahead
 	for _, c := range q.Contenders {
-		if !Excludes(c.Kind, kind) || Compare(c, own) >= 0 {
+		if Compare(c, own) >= 0 {
+			continue
+		}
+		upgradable = upgradable || c.Kind == Upgradable
+		if !Excludes(c.Kind, kind) {
 			continue
 		}
 		switch p.Ahead++; {
@@ -61,6 +67,9 @@ func (q Queue) Prospect(name string, kind Kind) (p Prospect, found bool) {
 	default:
 		p.Known, p.Complete = []Contender{second, nearest}, p.Ahead == 2 && !mayReturn(second, kind)
 	}
+	// An upgradable ahead may by now have put a writer's node in the way, at the number of
+	// one of those that are watched, or have readers beside it.
+	p.Complete = p.Complete && (p.Ahead == 0 || !upgradable)
 	return p, true
 }
 
@@ -78,8 +87,8 @@ type Tail struct {
 func (t *Tail) Len() int { return int(t.n) }
 
 // Tail returns the end of the queue behind the contender called name, which is
-// of the given kind; nil if no contender is behind it, or if the numbers do not
-// tell the order.
+// of the given kind; nil if no contender is behind it, if the numbers do not tell
+// the order, or if another one is upgradable: see [Prospect].
 func (q Queue) Tail(name string, kind Kind) *Tail {
 	own, found := q.Find(name)
 	if q.Exhausted || !found {
@@ -87,6 +96,9 @@ func (q Queue) Tail(name string, kind Kind) *Tail {
 	}
 	var t Tail
 	for _, c := range q.Contenders {
+		if c.Kind == Upgradable && c.Name != name {
+			return nil
+		}
 		if Compare(c, own) <= 0 {
 			continue
 		}

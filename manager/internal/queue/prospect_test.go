@@ -11,13 +11,17 @@ import (
 // number 5, r5 a read, w5 a write.
 func contenderOf(t *testing.T, mark string) Contender {
 	t.Helper()
-	kind := map[byte]Kind{'x': Exclusive, 'r': Read, 'w': Write}[mark[0]]
+	kind := map[byte]Kind{'x': Exclusive, 'r': Read, 'w': Write, 'u': Upgradable}[mark[0]]
 	var seq int
 	if _, err := fmt.Sscan(mark[1:], &seq); err != nil || kind == 0 {
 		t.Fatalf("%q is no contender", mark)
 	}
-	c, ok := ParseName(fmt.Sprintf("_c_%s-%s%010d", hex32, kind.Mark(), seq))
-	if !ok {
+	guid := hex32
+	if kind == Upgradable {
+		guid = UpgradableGUID(hex32)
+	}
+	c, ok := ParseName(fmt.Sprintf("_c_%s-%s%010d", guid, kind.Mark(), seq))
+	if !ok || c.Kind != kind {
 		t.Fatalf("%q does not parse", mark)
 	}
 	return c
@@ -31,7 +35,7 @@ func describe(p Prospect) string {
 	}
 	s := fmt.Sprintf("%d ahead, watch", p.Ahead)
 	for _, c := range p.Known {
-		s += fmt.Sprintf(" %c%d", " xrw"[c.Kind], c.Seq)
+		s += fmt.Sprintf(" %c%d", " xrwu"[c.Kind], c.Seq)
 	}
 	if p.Complete {
 		return s + ", then enter"
@@ -71,6 +75,24 @@ func TestProspect(t *testing.T) {
 		{[]string{"r1", "w2", "w3"}, "w3", "2 ahead, watch w2, then look"},
 		{[]string{"w1", "r1", "w2"}, "w2", "2 ahead, watch w1 r1, then look"},
 		{[]string{"w1", "x2"}, "x2", "1 ahead, watch w1, then look"},
+
+		// An upgradable waits for writers and upgradables.
+		{[]string{"r1", "u2"}, "u2", "enter"},
+		{[]string{"u1", "u2"}, "u2", "1 ahead, watch u1, then look"},
+		{[]string{"w1", "u2"}, "u2", "1 ahead, watch w1, then look"},
+		{[]string{"w1", "r2", "u3", "u4"}, "u4", "2 ahead, watch w1 u3, then look"},
+		{[]string{"x1", "u2"}, "u2", "1 ahead, watch x1, then enter"},
+
+		// Beside an upgradable readers may enter, and it may put a shield.
+		{[]string{"u1", "r2"}, "r2", "enter"},
+		{[]string{"u1", "w2", "r3"}, "r3", "1 ahead, watch w2, then look"},
+		{[]string{"u1", "w2", "w3", "r4"}, "r4", "2 ahead, watch w2 w3, then look"},
+		{[]string{"w2", "u3", "r4"}, "r4", "1 ahead, watch w2, then look"},
+		{[]string{"w2", "r3", "u4"}, "r3", "1 ahead, watch w2, then enter"},
+		{[]string{"u1", "w2"}, "w2", "1 ahead, watch u1, then look"},
+		{[]string{"r1", "u2", "w3"}, "w3", "2 ahead, watch r1 u2, then look"},
+		{[]string{"u1", "r2", "w3"}, "w3", "2 ahead, watch u1 r2, then look"},
+		{[]string{"u1", "x2"}, "x2", "1 ahead, watch u1, then look"},
 
 		// Numbers that do not order.
 		{[]string{"x2147483646", "x2147483647"}, "x2147483647", "1 ahead, watch x2147483646, then look"},

@@ -67,20 +67,24 @@ func (q *Queue) Free() {
 	spare.Put(&s)
 }
 
-// Sort puts the contenders into the order of their turns, and returns how many of
-// them, from the first, have their turn: one writer or mutex, with the read that
-// came out of it by a downgrade, or all readers ahead of the first writer. A
+// Sort puts the contenders into the order of their turns, and notes which of them have
+// their turn: one writer or mutex, with the read that came out of it by a downgrade, or
+// all readers ahead of the first writer, and of the upgradables among those the first. A
 // contender whose turn has come holds the lock, or will as soon as it notices.
-func (q Queue) Sort() (holding int) {
+func (q Queue) Sort() {
 	slices.SortFunc(q.Contenders, Compare)
-	for i, c := range q.Contenders {
-		first := q.Contenders[0]
-		downgraded := c.Kind == Read && c.Seq == first.Seq && !Exhausted(c.Seq)
-		if i > 0 && Excludes(first.Kind, c.Kind) && !downgraded {
-			return i
+	var ahead [Upgradable + 1]bool // the kinds of those before c
+	for i := range q.Contenders {
+		c := &q.Contenders[i]
+		downgraded := c.Kind == Read && c.Seq == q.Contenders[0].Seq && !Exhausted(c.Seq)
+		c.Turn = true
+		for kind, there := range ahead {
+			if there && Excludes(Kind(kind), c.Kind) {
+				c.Turn = downgraded
+			}
 		}
+		ahead[c.Kind] = true
 	}
-	return len(q.Contenders)
 }
 
 // First returns the contender whose turn it is; of several readers the first.
