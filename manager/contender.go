@@ -24,9 +24,13 @@ const (
 	KindExclusive = Kind(queue.Exclusive)
 	KindRead      = Kind(queue.Read)
 	KindWrite     = Kind(queue.Write)
+
+	// KindUpgradable is a read that can become a write in place: see
+	// [RWLock.Upgradable]. While it does, its process has a contender of KindWrite, too.
+	KindUpgradable = Kind(queue.Upgradable)
 )
 
-// String returns "exclusive", "read" or "write".
+// String returns "exclusive", "read", "write" or "upgradable".
 func (k Kind) String() string { return queue.Kind(k).String() }
 
 // A Contender is an entry of a lock's queue: one node, which belongs to a process that

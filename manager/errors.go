@@ -41,9 +41,11 @@ var (
 	// ErrUnknownOutcome is returned by [Hold.Guard] when there is no telling
 	// whether the operations were carried out.
 	ErrUnknownOutcome = errors.New("outcome unknown: the operations may have been carried out")
-	// ErrUpgrade says that a caller that holds the read lock asked for the write
-	// lock: it would wait for itself. Release the read lock first.
-	ErrUpgrade = errors.New("cannot go from read to write while holding the read lock")
+	// ErrUpgrade says that a caller that holds one lock of a read/write pair asked for
+	// another which it would have to wait for itself: a caller that reads for the write
+	// lock, for example. Release the first lock before, or use [RWLock.Upgradable] in its
+	// place.
+	ErrUpgrade = errors.New("the caller holds another lock of the pair, and would wait for itself")
 	// ErrKind says that this process uses the name for a lock of another kind.
 	ErrKind = errors.New("name is in use as another kind of lock")
 	// ErrTooManyHolders says that a lock has as many holders in this process as

@@ -112,7 +112,7 @@ func (h Hold) guard(ctx context.Context, op string, read *zkio.Read, ops []zkio.
 		op:   op,
 		hold: h,
 		read: read,
-		ops:  append([]zkio.Op{zkio.CheckOp(t.tenure.grant.Path, -1)}, ops...),
+		ops:  ops,
 		done: make(chan struct{}),
 	}
 	g.submit()
@@ -168,7 +168,7 @@ type guarded struct {
 	op   string // what the caller attempts
 	hold Hold
 	read *zkio.Read // of Get; nil for Guard. Written by the present worker, and read by the caller after done
-	ops  []zkio.Op  // the check of the lock's own node first
+	ops  []zkio.Op
 
 	// stage decides between the caller and the worker. While it is guardWaits,
 	// either can swap it: the caller to give up, knowing that nothing is sent, or
@@ -224,9 +224,10 @@ func (g *guarded) Run(*zkio.Session) {
 	if !g.stage.CompareAndSwap(guardWaits, guardSent) {
 		return
 	}
-	results, err := g.send(h.round.io().tenure.session)
+	checks, upgraded := h.checks()
+	results, err := g.send(h.round.io().tenure.session, append(checks, g.ops...))
 	if err == nil {
-		g.settle(results[1:], nil)
+		g.settle(results[len(checks):], nil)
 		return
 	}
 	class := zkio.ClassOf(err)
@@ -237,8 +238,10 @@ func (g *guarded) Run(*zkio.Session) {
 		g.again() // it changes nothing
 	case class == zkio.Unknown, errors.Is(err, zkio.ErrUnknown):
 		g.settle(nil, h.error(g.op, fmt.Errorf("%w: %w", ErrUnknownOutcome, err)))
+	case class == zkio.Definite && upgraded != nil && upgraded.givenBack(results, err):
+		g.again()
 	case class == zkio.Definite:
-		g.settle(g.refused(results, err))
+		g.settle(g.refused(results, len(checks), err))
 	default: // the session was over before
 		if e := h.check(g.op); e != nil {
 			err = e
@@ -249,13 +252,34 @@ func (g *guarded) Run(*zkio.Session) {
 	}
 }
 
+// checks returns what checks that the lock is held: that its node exists, and, if the
+// process is exclusive by an upgrade, the writer's node, too.
+func (h Hold) checks() (ops []zkio.Op, upgraded *writerNode) {
+	t := h.round.io().tenure
+	ops = []zkio.Op{zkio.CheckOp(t.grant.Path, -1)}
+	if u := t.upgrade.Load(); u != nil {
+		if upgraded = u.exclusive.Load(); upgraded != nil {
+			ops = append(ops, zkio.CheckOp(upgraded.path, -1))
+		}
+	}
+	return ops, upgraded
+}
+
+// givenBack reports whether a guarded request was refused only because the process has
+// gone back to reading after the check of the writer's node was put into it. Then the
+// guarding Hold was not upgraded.
+func (x *writerNode) givenBack(results []zkio.OpResult, err error) bool {
+	return errors.Is(err, zkio.ErrNoNode) && len(results) > 1 && results[0].Err == nil && results[1].Err != nil &&
+		x.u.exclusive.Load() != x
+}
+
 // send sends the request in session s. Its error is that of a read which has no
 // answer, too: both are to be tried again.
-func (g *guarded) send(s *zkio.Session) ([]zkio.OpResult, error) {
+func (g *guarded) send(s *zkio.Session, ops []zkio.Op) ([]zkio.OpResult, error) {
 	if g.read == nil {
-		return s.Multi(g.ops...)
+		return s.Multi(ops...)
 	}
-	results, err := s.MultiAndRead([]*zkio.Read{g.read}, g.ops...)
+	results, err := s.MultiAndRead([]*zkio.Read{g.read}, ops...)
 	if err == nil && zkio.ClassOf(g.read.Err) != zkio.Definite {
 		err = g.read.Err // nil if there is none
 	}
@@ -280,16 +304,16 @@ func (g *guarded) again() {
 	}
 }
 
-// refused returns what Guard returns when ZooKeeper has refused the transaction
-// with err. Nothing was changed.
-func (g *guarded) refused(results []zkio.OpResult, err error) ([]zkio.OpResult, error) {
+// refused returns what Guard returns when ZooKeeper has refused the transaction, which
+// begins with that many checks, with err. Nothing was changed.
+func (g *guarded) refused(results []zkio.OpResult, checks int, err error) ([]zkio.OpResult, error) {
 	h := g.hold
 	for i, res := range results {
 		switch {
 		case res.Err == nil:
 			continue
-		case i > 0:
-			return results[1:], h.error(g.op, fmt.Errorf("operation %d: %w", i-1, err))
+		case i >= checks:
+			return results[checks:], h.error(g.op, fmt.Errorf("operation %d: %w", i-checks, err))
 		case errors.Is(err, zkio.ErrNoNode):
 			h.round.fail(h.round.io().error("hold", errNodeDeleted))
 			return nil, h.over(g.op)

@@ -111,6 +111,9 @@ func (t *roundIO) release(s *zkio.Session) {
 		}
 		t.node.Forget()
 		t.node = nil
+		if u := t.raised(); u != nil {
+			u.forget()
+		}
 	}
 	m.deactivate(t)
 	t.round.finish(t.near().handOn)
@@ -132,6 +135,9 @@ func (t *roundIO) release(s *zkio.Session) {
 // deleteNode deletes the round's node. If together is set and the next round is
 // to queue, and one request can do both, it creates the next round's node as well.
 func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, error) {
+	if u := t.raised(); u != nil && u.hasNode() {
+		return u.release(s)
+	}
 	if !together || !t.nextQueues(s) {
 		return t.node.Remove(s)
 	}

@@ -567,9 +567,12 @@ func (l *Lock) noteContext() {
 		note(l)
 		return
 	}
-	// Each lock of the pair looks for holds of the other.
-	note(l.rw.reader)
-	note(l.rw.writer)
+	// Each lock of the pair looks for holds of the others. The reader comes first: see
+	// RWLock.Upgradable.
+	note(&l.rw.reader)
+	for other := range l.rw.locks() {
+		note(other)
+	}
 }
 
 // heldIn returns the innermost hold of l in ctx that is alive: not released, and

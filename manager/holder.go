@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +56,7 @@ func (l *Lock) Holder(ctx context.Context) (*Contender, error) {
 func (l *Lock) ownHold() *Contender {
 	held := []*Lock{l}
 	if l.rw != nil {
-		held = []*Lock{l.rw.writer, l.rw.reader}
+		held = slices.Collect(l.rw.locks())
 	}
 	for _, l := range held {
 		r := l.cur.Load()

@@ -48,11 +48,16 @@ type Lock struct {
 }
 
 func newLock(m *Manager, path string, kind queue.Kind) *Lock {
-	l := &Lock{m: m, path: path, kind: kind}
+	l := new(Lock)
+	l.init(m, path, kind)
+	return l
+}
+
+func (l *Lock) init(m *Manager, path string, kind queue.Kind) {
+	l.m, l.path, l.kind = m, path, kind
 	r := &round{lock: l}
 	r.flags.Set(state.PrevReleased) // no round comes before it
 	l.cur.Store(r)
-	return l
 }
 
 // Name returns the lock's name, without a leading slash.
@@ -155,26 +160,43 @@ func (l *Lock) acquireSlow(ctx context.Context, op string) Hold {
 // false the caller is a newcomer, and pass says whether it may pass a closed
 // gate.
 func (l *Lock) inherit(ctx context.Context, op string) (h Hold, pass, done bool) {
-	if outer, ok := l.heldIn(ctx); ok {
-		h, err := outer.reenter(op)
-		switch {
-		case err == nil:
-			return h, false, true
-		case errors.Is(err, ErrTooManyHolders):
-			return deadHold(l, err), false, true
-		}
-		// The hold was released just now: the caller is a newcomer after all.
+	if h, done := l.reenterIn(ctx, op); done {
+		return h, false, true
 	}
 	switch l.kind {
-	case queue.Write:
-		if _, ok := l.rw.reader.heldIn(ctx); ok {
-			return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrUpgrade}), false, true
+	case queue.Write, queue.Upgradable:
+		for other := range l.rw.locks() {
+			if _, ok := other.heldIn(ctx); ok && other != l {
+				return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrUpgrade}), false, true
+			}
 		}
 	case queue.Read:
+		if u := l.rw.third.Load(); u != nil {
+			if h, done := u.reenterIn(ctx, op); done {
+				return h, false, true // it reads, too
+			}
+		}
 		// A holder of the write lock enters beside it, whatever else waits.
 		_, pass = l.rw.writer.heldIn(ctx)
 	}
 	return Hold{}, pass, false
+}
+
+// reenterIn reenters the innermost hold of l in ctx. If done is false there is none that
+// is alive.
+func (l *Lock) reenterIn(ctx context.Context, op string) (h Hold, done bool) {
+	outer, ok := l.heldIn(ctx)
+	if !ok {
+		return Hold{}, false
+	}
+	h, err := outer.reenter(op)
+	switch {
+	case err == nil:
+		return h, true
+	case errors.Is(err, ErrTooManyHolders):
+		return deadHold(l, err), true
+	}
+	return Hold{}, false // it was released just now
 }
 
 // arrive makes a new holder; pass says whether it may pass a closed gate.

@@ -505,9 +505,13 @@ func (m *Manager) grantAt(path string) (g ownGrant) {
 	case open.lock != nil && c.Kind == queue.Exclusive:
 		g.lock = open.lock
 	case open.rw != nil && c.Kind == queue.Read:
-		g.lock = open.rw.reader
+		g.lock = &open.rw.reader
 	case open.rw != nil && c.Kind == queue.Write:
 		g.lock = open.rw.writer
+	case open.rw != nil && c.Kind == queue.Upgradable:
+		if g.lock = open.rw.third.Load(); g.lock == nil {
+			return g
+		}
 	default:
 		return g
 	}

@@ -259,7 +259,7 @@ func (e entry) locks() locks {
 
 func (o locks) entry() entry {
 	if o.rw != nil {
-		return entry{weak.Make(o.rw.reader)}
+		return entry{weak.Make(&o.rw.reader)}
 	}
 	return entry{weak.Make(o.lock)}
 }
@@ -409,7 +409,7 @@ func (m *Manager) eachRound(fn func(*round)) {
 		case open.lock != nil:
 			all = append(all, open.lock)
 		case open.rw != nil:
-			all = append(all, open.rw.reader, open.rw.writer)
+			all = slices.AppendSeq(all, open.rw.locks())
 		}
 	}
 	m.mu.Unlock()
@@ -543,6 +543,12 @@ func (m *Manager) rotate() {
 // lookAgain wakes those of all that are parked and have not looked for long.
 func (m *Manager) lookAgain(all []*roundIO) {
 	for _, t := range all {
+		if t.round.word.Load().Phase() == state.Retained {
+			if u := t.raised(); u != nil && u.recheck() && !m.pause(rotationPause) {
+				return
+			}
+			continue
+		}
 		p := t.position.Load()
 		if p == nil || m.now()-p.at < int64(rotationTimeout) || t.round.word.Load().Phase() != state.Fetching {
 			continue
@@ -644,7 +650,7 @@ const probeKind = "probe"
 // patterns returns the data of nodes of each kind, with noTime for the time.
 func patterns(host, label, endpoint string) map[string][]byte {
 	p := make(map[string][]byte)
-	for _, kind := range []string{probeKind, queue.Exclusive.String(), queue.Read.String(), queue.Write.String()} {
+	for _, kind := range []string{probeKind, queue.Exclusive.String(), queue.Read.String(), queue.Write.String(), queue.Upgradable.String()} {
 		data, err := json.Marshal(nodeData{Host: host, PID: os.Getpid(), Label: label, Endpoint: endpoint, Kind: kind, Asks: 1})
 		if err != nil {
 			panic("manager: a node's data cannot be encoded: " + err.Error())

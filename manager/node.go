@@ -39,7 +39,11 @@ func (d *directory) countable() bool {
 // newNode describes a node for the round; nothing is sent.
 func (t *roundIO) newNode() *zkio.Node {
 	l := t.round.lock
-	return zkio.NewNode(l.path, l.kind.Mark(), l.m.newGUID, l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
+	guid := l.m.newGUID
+	if l.kind == queue.Upgradable {
+		guid = func() string { return queue.UpgradableGUID(l.m.newGUID()) }
+	}
+	return zkio.NewNode(l.path, l.kind.Mark(), guid, l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
 }
 
 // hasNode makes n the round's node, which exists or is about to.

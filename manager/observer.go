@@ -64,8 +64,12 @@ func (l *Lock) ownCached() *Contender {
 	var t *tenure
 	if l.rw == nil {
 		t = l.held()
-	} else if t = l.rw.writer.held(); t == nil {
-		t = l.rw.reader.held()
+	} else {
+		for other := range l.rw.locks() {
+			if t = other.held(); t != nil {
+				break
+			}
+		}
 	}
 	if t == nil {
 		return nil

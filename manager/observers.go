@@ -64,8 +64,10 @@ func (os *observers) ofLocked(l *Lock) (*observer, error) {
 	}
 	l.observer.Store(o)
 	if l.rw != nil {
-		l.rw.reader.observer.Store(o)
-		l.rw.writer.observer.Store(o)
+		l.rw.reader.observer.Store(o) // first: see RWLock.Upgradable
+		for other := range l.rw.locks() {
+			other.observer.Store(o)
+		}
 	}
 	return o, nil
 }

@@ -178,7 +178,7 @@ func (w *delayedWake) Void() bool {
 	switch phase := w.io.round.word.Load().Phase(); w.timer {
 	case state.OwnTimer:
 		return phase != state.Fetching
-	case state.BehindTimer, state.WriterTimer:
+	case state.BehindTimer, state.WriterTimer, state.UpgradeTimer:
 		return phase != state.Retained
 	}
 	return false
@@ -505,6 +505,9 @@ func (t *roundIO) keep(s *zkio.Session) (more bool) {
 	}
 	if look && !t.lookBehind(s) {
 		t.events.Raise(state.BehindDue)
+		return t.later()
+	}
+	if u := t.tenure.upgrade.Load(); u != nil && !u.step(s) {
 		return t.later()
 	}
 	t.attempts = 0

@@ -41,6 +41,8 @@ type tenure struct {
 
 	lookedAt atomic.Int64 // when the last look was taken, on the manager's clock
 
+	upgrade atomic.Pointer[upgrade] // of an upgradable read lock: made by the first call of Hold.Upgrade; else nil
+
 	readOwn bool // the own node was read because a contender uses Curator; used by steps only
 }
 

@@ -32,11 +32,12 @@ const (
 	BehindDue
 	WriterDue
 
-	FetchTimer  // a failed request for a pending round is to be tried again
-	EndTimer    // the same for a round that is ending
-	OwnTimer    // OwnDue is to be raised
-	BehindTimer // BehindDue is to be raised
-	WriterTimer // WriterDue is to be raised
+	FetchTimer   // a failed request for a pending round is to be tried again
+	EndTimer     // the same for a round that is ending
+	OwnTimer     // OwnDue is to be raised
+	BehindTimer  // BehindDue is to be raised
+	WriterTimer  // WriterDue is to be raised
+	UpgradeTimer // a hold that was upgraded was released: see what the others want
 
 	FirstLookAsked  // of a round: its first look at the contenders behind was made due
 	ContentionAsked // of a round: a holder asked whether other processes wait

@@ -966,7 +966,7 @@ end:
 }
 #endif
 
-/* Go: manager/tenure.go: roundIO.lookBehind; manager/rwlock.go: RWLock.closeReader */
+/* Go: manager/tenure.go: roundIO.lookBehind; manager/rwlock.go: RWLock.closeGate */
 #if defined(GATE) || defined(GATEANY)
 #ifdef GATEANY
 byte gates = 2;

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// An upgrading is a call of Hold.Upgrade under way.
+type upgrading struct {
+	c      *cluster
+	cancel context.CancelFunc
+	result *futures.Future[struct{}]
+}
+
+// upgrade begins an upgrade, and returns when it is done or waits.
+func (c *cluster) upgrade(h Hold) upgrading {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	c.t.Cleanup(cancel)
+	var p futures.Promise[struct{}]
+	go func() { p.Settle(struct{}{}, h.Upgrade(ctx)) }()
+	synctest.Wait()
+	return upgrading{c, cancel, p.Future()}
+}
+
+// waits checks that the upgrade is not done once nothing moves any more.
+func (u upgrading) waits() {
+	u.c.t.Helper()
+	synctest.Wait()
+	pending(u.c.t, "the upgrade", u.result)
+}
+
+// done checks that the upgrade has succeeded.
+func (u upgrading) done() {
+	u.c.t.Helper()
+	synctest.Wait()
+	wantErr(u.c.t, "upgrade", settled(u.c.t, "the upgrade", u.result), nil)
+}
+
+// mustUpgrade upgrades h.
+func (c *cluster) mustUpgrade(h Hold) {
+	c.t.Helper()
+	c.upgrade(h).done()
+}
+
+// mustDowngrade downgrades h, and returns when the server knows.
+func (c *cluster) mustDowngrade(h Hold) {
+	c.t.Helper()
+	wantErr(c.t, "downgrade", h.Downgrade(), nil)
+	synctest.Wait()
+}
+
+// queue returns the queue of the lock "jobs" in the order of turns, each contender as the
+// first letter of its kind and its number.
+func (c *cluster) queue(l *Lock) string {
+	c.t.Helper()
+	all, err := l.Queue(c.t.Context(), 0)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var marks []string
+	for _, q := range all {
+		marks = append(marks, fmt.Sprintf("%c%d", q.Kind.String()[0], q.Sequence))
+	}
+	return strings.Join(marks, " ")
+}
+
+// wantQueue checks the queue of the lock "jobs".
+func (c *cluster) wantQueue(l *Lock, want string) {
+	c.t.Helper()
+	synctest.Wait()
+	if got := c.queue(l); got != want {
+		c.t.Errorf("the queue is %s, want %s", got, want)
+	}
+}
+
+// An upgradable read is held beside readers, and excludes writers and other upgradables.
+// Upgraded, it excludes all other processes.
+func TestUpgrade(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		p, other := c.rw("p"), c.rw("other")
+		reader := c.acquire(other.Reader())
+		up := c.acquire(p.Upgradable())
+		c.held(reader, up)
+		u2, w := c.acquire(other.Upgradable()), c.acquire(other.Writer())
+		c.waiting(u2, w)
+		c.wantQueue(p.Reader(), "r0 u1 u2 w3")
+
+		upgrade := c.upgrade(up)
+		upgrade.waits() // for the reader
+		c.unlock(reader)
+		upgrade.done()
+		c.wantQueue(p.Reader(), "u1 u2 w3 w4")
+		late := c.acquire(other.Reader())
+		c.waiting(u2, w, late)
+		if g, err := up.Grant(); err != nil || g.Token != uint64(c.czxid(g.Path)) {
+			t.Errorf("the grant is %+v, %v", g, err)
+		}
+
+		c.mustDowngrade(up)
+		c.held(up)
+		c.waiting(u2, w, late) // behind the writer
+		w.Release()
+		synctest.Wait()
+		c.held(up, late)
+		c.mustUpgradeAfter(up, func() { c.unlock(late) })
+		c.unlock(up)
+		c.held(u2)
+		c.unlock(u2)
+		c.wantNodes(0)
+		for _, rw := range []*RWLock{p, other} {
+			for l := range rw.locks() {
+				wantState(t, l, state.Free, 0)
+			}
+		}
+	})
+}
+
+// mustUpgradeAfter upgrades h, which waits until way makes way.
+func (c *cluster) mustUpgradeAfter(h Hold, way func()) {
+	c.t.Helper()
+	u := c.upgrade(h)
+	u.waits()
+	way()
+	u.done()
+}
+
+// A reader of another client that waits behind a writer stays out when that gives up.
+func TestUpgradeBehindWriter(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		p, other, third := c.rw("p"), c.rw("other"), c.rw("third")
+		up := c.acquire(p.Upgradable())
+		w := c.acquire(other.Writer())
+		r := c.acquire(third.Reader())
+		c.wantQueue(p.Reader(), "u0 w1 r2")
+		c.mustUpgrade(up)
+		c.wantQueue(p.Reader(), "u0 w1 w1 r2")
+		w.Release()
+		later(time.Second)
+		c.wantQueue(p.Reader(), "u0 w1 r2")
+		c.waiting(r)
+		c.mustDowngrade(up)
+		c.held(up, r)
+		c.unlock(up, r)
+		c.wantNodes(0)
+	})
+}
