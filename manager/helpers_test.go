@@ -35,8 +35,8 @@ func pick(rw *RWLock, write bool) *Lock {
 	return rw.Reader()
 }
 
-// reads reports whether l is the read lock of a pair.
-func reads(l *Lock) bool { return l.kind.String() == KindRead.String() }
+// reads reports whether l is a read lock of a pair.
+func reads(l *Lock) bool { return Kind(l.kind) == KindRead || Kind(l.kind) == KindUpgradable }
 
 // kinds are one lock of each kind.
 var kinds = map[string]func(c *cluster) *Lock{

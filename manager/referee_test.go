@@ -29,14 +29,31 @@ func (r *referee) enter(m *Manager, h Hold) (leave func()) {
 	if err != nil {
 		return func() {}
 	}
-	leave = r.Granted(check.Claim{
-		Owner: fmt.Sprintf("%s (%p)", m.cfg.Label, m), Read: reads(h.Lock()), Token: g.Token, Node: g.Path,
-		Held: func() bool { return h.Err() == nil },
-	})
+	leave = r.Granted(claim(m, h, g))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leaves[h] = leave
 	return leave
+}
+
+// claim returns the claim of the hold h of manager m, with the grant g.
+func claim(m *Manager, h Hold, g Grant) check.Claim {
+	return check.Claim{
+		Owner: fmt.Sprintf("%s (%p)", m.cfg.Label, m), Read: reads(h.Lock()), Token: g.Token, Node: g.Path,
+		Held: func() bool { return h.Err() == nil },
+	}
+}
+
+// upgrade notes that h, of manager m, was upgraded. The function that it returns notes
+// that h is about to be downgraded or released.
+func (r *referee) upgrade(m *Manager, h Hold) (back func()) {
+	g, err := h.Grant()
+	if err != nil {
+		return func() {}
+	}
+	c := claim(m, h, g)
+	c.Read, c.Upgraded = false, true
+	return r.Granted(c)
 }
 
 // enterStranger is enter for another client. token is 0 if it is not known.

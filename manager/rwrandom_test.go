@@ -23,7 +23,7 @@ var (
 	rwSeed  = flag.Uint64("rwseed", 0, "the first one of them, to repeat it")
 )
 
-// Goroutines of several processes read, write, downgrade, try and give up, while
+// Goroutines of several processes read, write, downgrade, upgrade, try and give up, while
 // requests are slow, requests and answers are lost, connections break and sessions
 // expire. A referee watches exclusion and tokens. In the end every wait has ended, and
 // nothing is left behind.
@@ -40,18 +40,19 @@ func TestReadWriteAtRandom(t *testing.T) {
 	}
 	t.Logf("%+v", all)
 	// A loss is rare, and does not happen in every forty histories.
-	if all.Writes == 0 || all.Reads == 0 || all.Downgrades == 0 || all.Tried == 0 || all.GaveUp == 0 || all.Faults == 0 {
+	if all.Writes == 0 || all.Reads == 0 || all.Downgrades == 0 || all.Upgrades == 0 || all.Tried == 0 || all.GaveUp == 0 || all.Faults == 0 {
 		t.Errorf("something never happened, so nothing is shown: %+v", all)
 	}
 }
 
 // randomCounts is what happened in random histories.
-type randomCounts struct{ Writes, Reads, Downgrades, Tried, GaveUp, Lost, Faults int }
+type randomCounts struct{ Writes, Reads, Downgrades, Upgrades, Tried, GaveUp, Lost, Faults int }
 
 func (a *randomCounts) add(b randomCounts) {
 	a.Writes += b.Writes
 	a.Reads += b.Reads
 	a.Downgrades += b.Downgrades
+	a.Upgrades += b.Upgrades
 	a.Tried += b.Tried
 	a.GaveUp += b.GaveUp
 	a.Lost += b.Lost
@@ -141,8 +142,9 @@ func runAtRandom(c *cluster, seed uint64) randomCounts {
 	c.wantNodes(0)
 	for _, m := range managers {
 		rw := readWrite(c.t, m, "jobs")
-		wantPhase(c.t, rw.Reader(), state.Free)
-		wantPhase(c.t, rw.Writer(), state.Free)
+		for l := range rw.locks() {
+			wantPhase(c.t, l, state.Free)
+		}
 	}
 	return counts
 }
@@ -165,8 +167,11 @@ func (w *wanderer) while(most time.Duration) time.Duration {
 // step takes one of the locks in one of the ways, and holds it for a while.
 func (w *wanderer) step(ctx context.Context, depth int) {
 	l, kind := w.rw.Reader(), &w.counts.Reads
-	if w.rng.IntN(3) == 0 {
+	switch w.rng.IntN(6) {
+	case 0, 1:
 		l, kind = w.rw.Writer(), &w.counts.Writes
+	case 2:
+		l = w.rw.Upgradable()
 	}
 	var h Hold
 	var err error
@@ -234,8 +239,38 @@ func (w *wanderer) hold(ctx context.Context, h Hold, depth int) {
 			}()
 		}
 	}
+	if Kind(l.kind) == KindUpgradable {
+		for range w.rng.IntN(3) {
+			w.upgrade(ctx, h)
+		}
+	}
 	leave()
 	if err := h.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrUnconfirmed) {
 		w.t.Errorf("unlock %s %s: %v", l.kind, l.m.cfg.Label, err)
+	}
+}
+
+// upgrade upgrades a hold for a while, if that is possible in some time. Readers of the
+// process may be in the way, and wait for this one.
+func (w *wanderer) upgrade(ctx context.Context, h Hold) {
+	bounded, cancel := context.WithTimeout(ctx, w.while(50*time.Millisecond))
+	defer cancel()
+	switch err := h.Upgrade(bounded); {
+	case err == nil:
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrLost), errors.Is(err, ErrReleased):
+		return
+	default:
+		w.t.Errorf("upgrade %s: %v", h.Lock().m.cfg.Label, err)
+		return
+	}
+	w.count(&w.counts.Upgrades)
+	back := w.ref.upgrade(h.Lock().m, h)
+	time.Sleep(w.while(10 * time.Millisecond))
+	back()
+	if w.rng.IntN(3) == 0 {
+		return // released as it is, or upgraded again
+	}
+	if err := h.Downgrade(); err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrReleased) {
+		w.t.Errorf("downgrade %s: %v", h.Lock().m.cfg.Label, err)
 	}
 }

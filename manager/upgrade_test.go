@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/state"
@@ -152,4 +153,16 @@ func TestUpgradeBehindWriter(t *testing.T) {
 		c.unlock(up, r)
 		c.wantNodes(0)
 	})
+}
+
+// A pair costs no more memory than two locks and two pointers, as long as it is not used
+// for upgrades.
+func TestUpgradableCostsNothingUnused(t *testing.T) {
+	const classes = 16 // both sizes are ones that Go's allocator has
+	if pair, lock := unsafe.Sizeof(RWLock{}), unsafe.Sizeof(Lock{}); pair > lock+classes {
+		t.Errorf("a pair, which includes its reader, has %d bytes, a lock %d", pair, lock)
+	}
+	if s := unsafe.Sizeof(tenure{}); s > 80 {
+		t.Errorf("a tenure has %d bytes", s)
+	}
 }

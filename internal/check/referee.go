@@ -26,6 +26,10 @@ type Claim struct {
 	Token uint64 // the fencing token; 0 if it is not known
 	Node  string // the znode, for messages; may be empty
 
+	// Upgraded says that the owner writes with the token of its read, from which it was
+	// upgraded. So readers that were beside it may have higher tokens.
+	Upgraded bool
+
 	// Held reports whether the owner may still rely on the grant. Once false it
 	// must stay false. If Held is nil, the owner relies on the grant until it
 	// leaves. The Referee calls it with its mutex locked, so it must not block or
@@ -64,7 +68,8 @@ func (c Claim) String() string {
 //   - Fencing: a writer's token is above those of all earlier writers and
 //     readers, and a reader's is not below an earlier writer's. All goroutines
 //     of an owner may be granted one token, and a reader may have the token of
-//     its owner's write, from which it was downgraded.
+//     its owner's write, from which it was downgraded. An upgraded writer is
+//     compared with earlier writers only.
 //   - Order: no claim is granted before an earlier one that excludes it, unless
 //     it is a reader's beside its owner's write. This is checked between claims
 //     that were announced by Queued.
@@ -238,7 +243,7 @@ func (r *Referee) checkToken(c Claim) (violations []string) {
 		}
 		for token, reader := range ts.readers {
 			// A reader beside its own writer may have been told of its grant first.
-			if c.Token < token || c.Token == token && c.Owner != reader {
+			if c.Token < token && !c.Upgraded || c.Token == token && c.Owner != reader {
 				violations = append(violations, fmt.Sprintf("%v was granted a token that is not above that of the earlier reader %s, %d", c, reader, token))
 			}
 		}

@@ -14,6 +14,7 @@ import (
 //
 //	w1=5     the writer of process 1 is granted the lock with token 5
 //	r2=0     the reader of process 2, whose token is not known
+//	u1=5     the reader of process 1 with token 5 is upgraded to a writer
 //	w1-      it leaves
 //	w1!      it is told that it has lost the lock, and does not leave
 //	w1?      it queues
@@ -55,6 +56,13 @@ func TestReferee(t *testing.T) {
 		{"a reader with another's token", "w1=1 w1- r2=1", stolen},
 		{"an old token after a new one", "w1=1 w1- w2=2 w2- r3=1", stolen},
 
+		{"an upgrade", "r1=1 r2=2 r2- u1=1 u1- u1=1 u1- r1- w2=3", ""},
+		{"an upgrade beside a reader", "r1=1 r2=2 u1=1", overlap},
+		{"an upgrade below a writer", "w2=2 w2- u1=1", below},
+		{"an upgrade with another reader's token", "r2=2 r2- u1=2", above},
+		{"a reader with an upgrade's token", "r1=1 u1=1 u1- r1- r2=1", stolen},
+		{"a writer below a reader beside an upgrade", "r1=1 r2=3 r2- u1=1 u1- r1- w2=2", above},
+
 		{"in order", "w1? w2? r3? w1=1 w1- w2=2 w2- r3=3", ""},
 		{"readers in any order", "w3? r1? r2? w3=1 w3- r2=3 r1=2", ""},
 		{"a reader beside its writer overtakes", "w1? w2? r1? w1=1 r1=1", ""},
@@ -85,7 +93,7 @@ func play(script string) (violations []string) {
 	leave, lost := map[string][]func(){}, map[string]bool{}
 	for step := range strings.FieldsSeq(script) {
 		name, do := step[:2], step[2:]
-		c := Claim{Owner: name[1:], Read: name[0] == 'r', Held: func() bool { return !lost[name] }}
+		c := Claim{Owner: name[1:], Read: name[0] == 'r', Upgraded: name[0] == 'u', Held: func() bool { return !lost[name] }}
 		switch do {
 		case "?":
 			ref.Queued(c)
