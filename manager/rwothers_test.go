@@ -207,6 +207,8 @@ func TestCurator(t *testing.T) {
 		"downgrade":                testDowngradeBeforeCurator,
 		"downgrade, reader queued": testQueuedDowngradeBeforeCurator,
 		"all at once":              testOthersAllAtOnce,
+		"upgrade behind a writer":  testUpgradeBehindCurator,
+		"upgrades at once":         testUpgradesAtOnce,
 		"theirs revokes ours":      testCuratorRevokes,
 		"ours revokes theirs":      testRevokesCurator,
 	})

@@ -29,7 +29,7 @@ import org.apache.curator.retry.RetryOneTime;
  *   <li>{@code acquire kind}: waits for it, and answers {@code acquired kind};
  *       kind is mutex, read or write.
  *   <li>{@code try kind}: does not wait; answers {@code acquired kind} or
- *       {@code refused kind}.
+ *       {@code refused kind}. {@code try kind ms} waits for so many milliseconds.
  *   <li>{@code release kind}: answers {@code released kind}.
  *   <li>{@code loop kind times}: acquires and releases so often. Inside, it says
  *       {@code enter kind} and {@code leave kind}, and goes on after each when it
@@ -104,7 +104,8 @@ public final class Contenders {
                 say("acquired " + kind);
                 break;
             case "try":
-                say((locks.get(kind).acquire(0, TimeUnit.SECONDS) ? "acquired " : "refused ") + kind);
+                long wait = words.length > 2 ? Long.parseLong(words[2]) : 0;
+                say((locks.get(kind).acquire(wait, TimeUnit.MILLISECONDS) ? "acquired " : "refused ") + kind);
                 break;
             case "release":
                 locks.get(kind).release();
