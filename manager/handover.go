@@ -144,7 +144,7 @@ func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, erro
 	n := t.round.next.Load().io().newNode()
 	tail := t.near().tail
 	along := t.round.lock.listAlong(s, tail)
-	children, err := n.Replace(s, t.node, along.reads()...)
+	children, err := n.Replace(s, t.node, nil, along.reads()...)
 	switch class := zkio.ClassOf(err); {
 	case err == nil:
 		//holdfast:reached hand-over: left and queued again in one request

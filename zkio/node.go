@@ -151,16 +151,18 @@ func (n *Node) CreateAndCount(s *Session, behind ...*Read) (children int, err er
 
 // Replace is CreateAndCount for a new Node, in one transaction with the deletion
 // of old, which is s's and is there: one request moves to the end of the queue.
-// nil means that this request has deleted old and created the node.
+// nil means that this request has deleted old, performed along, and created the
+// node.
 //
-// After an error both may have happened, or neither. Call old's Remove, and
-// then treat the node as after an error of CreateAndCount.
-func (n *Node) Replace(s *Session, old *Node, behind ...*Read) (children int, err error) {
+// After an error all of it may have happened, or nothing. Call old's Remove, with
+// the same ops, and then treat the node as after an error of CreateAndCount.
+func (n *Node) Replace(s *Session, old *Node, along []Op, behind ...*Read) (children int, err error) {
 	if n.session != nil || n.create == nil || old.session != s || old.state != nodeThere {
 		return 0, badArguments("create", n.where(), "it is not new, or the one that it replaces is not surely there")
 	}
 	old.release()
-	children, err = n.createAndCount(s, old, behind)
+	first := append(make([]Op, 0, 3+len(along)), DeleteOp(old.path, -1)) // createAndCount adds two
+	children, err = n.createAndCount(s, append(first, along...), behind)
 	switch {
 	case err == nil:
 		old.Forget()
@@ -170,24 +172,21 @@ func (n *Node) Replace(s *Session, old *Node, behind ...*Read) (children int, er
 	return children, err
 }
 
-// createAndCount is CreateAndCount if old is nil, and else Replace.
-func (n *Node) createAndCount(s *Session, old *Node, behind []*Read) (children int, err error) {
+// createAndCount is CreateAndCount with ops that are performed first, in the same
+// transaction.
+func (n *Node) createAndCount(s *Session, first []Op, behind []*Read) (children int, err error) {
 	for _, r := range behind {
 		r.Err = &opError{op: questions[r.What], path: r.Path, kind: ErrNotSent, why: errors.New("the request that it was to follow was not sent")}
 	}
 	var written Stat
 	made, err := n.attempt(s, func() (string, error) {
-		ops := [...]Op{{}, n.op(n.create.base(), zk.FlagEphemeralSequential), SetOp(n.create.dir, nil, -1)}
-		first := 1
-		if old != nil {
-			ops[0], first = DeleteOp(old.path, -1), 0
-		}
-		results, err := s.multiAndRead("create", n.where(), behind, ops[first:]...)
+		ops := append(first, n.op(n.create.base(), zk.FlagEphemeralSequential), SetOp(n.create.dir, nil, -1))
+		results, err := s.multiAndRead("create", n.where(), behind, ops...)
 		if err != nil {
 			return "", err
 		}
-		written = results[2-first].Stat
-		return results[1-first].Path, nil
+		written = results[len(ops)-1].Stat
+		return results[len(ops)-2].Path, nil
 	})
 	if err != nil || !made {
 		return 0, err
@@ -481,10 +480,15 @@ const (
 	// RemovedBefore: another client deleted it, since its session is alive and no
 	// earlier delete of ours can have been carried out.
 	RemovedBefore
+	// RemovedAlone: our request deleted it, but none of the ops that were to go
+	// along was performed, since ZooKeeper had refused one of them.
+	RemovedAlone
 )
 
-// Remove is Delete, and also says how the node went.
-func (n *Node) Remove(s *Session) (Removal, error) {
+// Remove is Delete, and also says how the node went. The ops along are performed in
+// the transaction that deletes the node, so at most once, and only if the node was
+// there. Pass the same ones when Remove is called again after an error.
+func (n *Node) Remove(s *Session, along ...Op) (Removal, error) {
 	if n.session == nil || n.state == nodeAbsent || n.session.Gone() {
 		//holdfast:reached-if n.path != "" && n.session.Gone(): release: the node has gone with its session
 		n.Forget()
@@ -494,7 +498,7 @@ func (n *Node) Remove(s *Session) (Removal, error) {
 	if s.Err() == nil && n.session.Err() == nil && s != n.session {
 		return RemovedUnknown, badArguments("delete", n.where(), "it belongs to session %#x, not to %#x", n.session.ID(), s.ID())
 	}
-	how, err := n.delete(s)
+	how, err := n.delete(s, along)
 	if err == nil || n.session.Gone() { // perhaps only now
 		//holdfast:reached-if err == nil && n.state == nodeDeleting && how == RemovedUnknown: lost delete: it had been carried out
 		if err != nil || n.session.Err() != nil && how == RemovedBefore {
@@ -536,8 +540,9 @@ func (n *Node) RemoveWith(s *Session, other *Node) (how, others Removal, err err
 	return how, others, err
 }
 
-// delete deletes every node that there is, or may be.
-func (n *Node) delete(s *Session) (how Removal, err error) {
+// delete deletes every node that there is, or may be, and performs the ops along with
+// the first.
+func (n *Node) delete(s *Session, along []Op) (how Removal, err error) {
 	paths := []string{n.path}
 	switch n.state {
 	case nodeThere:
@@ -548,10 +553,11 @@ func (n *Node) delete(s *Session) (how Removal, err error) {
 		}
 	}
 	for _, path := range paths {
-		switch err := s.Delete(path, -1); {
+		removed, err := s.deleteAlong(path, along)
+		switch {
 		case err == nil:
 			//holdfast:reached-if n.path == "": lost create: the node is there, deleted
-			how = RemovedByUs
+			how, along = removed, nil
 		case errors.Is(err, ErrNoAuth):
 			// The server looks at the right to delete, which is the parent's,
 			// before it looks for the node. To ask whether it is there takes none.
@@ -563,6 +569,20 @@ func (n *Node) delete(s *Session) (how Removal, err error) {
 		}
 	}
 	return how, nil
+}
+
+// deleteAlong deletes the node at path, in one transaction with the ops along if there
+// are any, or alone if ZooKeeper refuses one of those. ErrNoNode means that there is no
+// such node.
+func (s *Session) deleteAlong(path string, along []Op) (Removal, error) {
+	if len(along) == 0 {
+		return RemovedByUs, s.Delete(path, -1)
+	}
+	results, err := s.multi("delete", path, append([]Op{DeleteOp(path, -1)}, along...)...)
+	if ClassOf(err) != Definite || len(results) == 0 || results[0].Err != nil {
+		return RemovedByUs, err
+	}
+	return RemovedAlone, s.Delete(path, -1)
 }
 
 // Forget drops the obligation to delete the node and unregisters the watcher.

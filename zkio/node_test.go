@@ -59,7 +59,7 @@ func TestDropCreateData(t *testing.T) {
 		wantPlaced(t, z, n, s)
 		must(t, n.Delete(s))
 		wantClean(t, z, n, c)
-		_, err = n.Replace(s, newNode("/d", nil))
+		_, err = n.Replace(s, newNode("/d", nil), nil)
 		wantErr(t, err, ErrBadArguments, Definite)
 	})
 }

@@ -30,7 +30,7 @@ func TestReplace(t *testing.T) {
 			for range 4 {
 				old, gone, czxid, before := n, n.Path(), n.Czxid(), s.client.Stats().Sent["multi"]
 				n = newNode("/d", &r)
-				if children, err := n.Replace(s, old); children != 1 || err != nil {
+				if children, err := n.Replace(s, old, nil); children != 1 || err != nil {
 					t.Errorf("%d children, %v", children, err)
 				}
 				wantPlaced(t, z, n, s)
@@ -54,7 +54,7 @@ func TestReplace(t *testing.T) {
 			must(t, n.Delete(s))
 
 			old, other := queued(t, s, nil), queued(t, s, nil) // which is first from then on
-			if children, err := n.Replace(s, old); err != nil || children != 2 || n.Czxid() <= other.Czxid() {
+			if children, err := n.Replace(s, old, nil); err != nil || children != 2 || n.Czxid() <= other.Czxid() {
 				t.Errorf("%d children, %v; czxid %d after %d", children, err, n.Czxid(), other.Czxid())
 			}
 			must(t, other.Delete(s))
@@ -84,7 +84,7 @@ func TestReplaceRefused(t *testing.T) {
 				must(t, old.Create(s))
 				tt.spoil(z, old)
 				before := fmt.Sprint(z.Children("/d"))
-				_, err := n.Replace(s, old)
+				_, err := n.Replace(s, old, nil)
 				wantErr(t, err, tt.want, Definite)
 				if after := fmt.Sprint(z.Children("/d")); after != before || n.Path() != "" || n.state != nodeAbsent {
 					t.Errorf("/d has %s, had %s; the new node is %q", after, before, n.Path())
@@ -121,7 +121,7 @@ func TestF081_LostReplace(t *testing.T) {
 					c := s.client
 					old, n := queued(t, s, &recorder{}), newNode("/d", &recorder{})
 					tt.lose(z, s)
-					_, err := n.Replace(s, old)
+					_, err := n.Replace(s, old, nil)
 					wantErr(t, err, tt.want, ClassOf(tt.want))
 					eventually(t, "a live session", func() bool { return c.Session().Err() == nil })
 					wantRemoved(t, old, c.Session(), tt.how)
@@ -157,7 +157,7 @@ func TestReplaceArguments(t *testing.T) {
 			{"the old one is another session's", newNode("/d", nil), theirs},
 			{"the old one may be gone", newNode("/d", nil), tried},
 		} {
-			if _, err := tt.n.Replace(s, tt.old); !is(err, ErrBadArguments) {
+			if _, err := tt.n.Replace(s, tt.old, nil); !is(err, ErrBadArguments) {
 				t.Errorf("%s: %v", tt.what, err)
 			}
 		}
