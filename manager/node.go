@@ -164,7 +164,7 @@ func (t *roundIO) lookAtDirectory(s *zkio.Session) (more bool) {
 		if err := s.EnsureDir(l.path, l.m.cfg.ACL); err != nil {
 			return t.failed(err)
 		}
-		if t.attempts++; t.attempts > 3 {
+		if t.attempts.more() > 3 {
 			return t.later() // an empty container can go as soon as it is made
 		}
 	case err == nil && len(data) == 0:
@@ -233,7 +233,7 @@ func (t *roundIO) requeue(s *zkio.Session) (more bool) {
 		return t.failed(err)
 	}
 	t.nodeGone()
-	if t.requeues++; t.requeues > 3 {
+	if t.requeues.more() > 3 {
 		return t.later() // it is deleted as soon as it is made
 	}
 	return true

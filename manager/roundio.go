@@ -48,8 +48,8 @@ type roundIO struct {
 	watching   *watching   // the plan of a waiter; nil: the queue is to be listed
 	neighbours *neighbours // nil: nothing is known; see near and meet
 	seenAt     int64       // when the own node was last seen to be there, on the manager's clock
-	attempts   int32       // failed tries in a row
-	requeues   int32       // how many times in a row it had to queue again
+	attempts   tries       // failed tries in a row
+	requeues   tries       // how many times in a row it had to queue again
 	watched    bool        // the server has a watch for the own node, or had one and OwnTouched tells
 	touched    bool        // the own node's watch has fired, and it has not been looked at since
 	leaving    bool        // the node is to go, and may have gone: see requeue
@@ -218,6 +218,15 @@ func (t *roundIO) delay(d time.Duration, w *delayedWake) bool {
 	return t.round.lock.m.client.SubmitAfter(d, q, w)
 }
 
+// tries counts failures in a row, up to a number that matters no more.
+type tries uint8
+
+// more counts one more, and returns how many there are.
+func (n *tries) more() int {
+	*n = min(*n, 254) + 1
+	return int(*n)
+}
+
 const (
 	firstRetry = 10 * time.Millisecond
 	lastRetry  = 2 * time.Second
@@ -234,7 +243,7 @@ func (t *roundIO) retryLater() bool {
 		timer = state.EndTimer
 	}
 	d := backoff(int(t.attempts))
-	t.attempts++
+	t.attempts.more()
 	return t.delay(d, &delayedWake{io: t, timer: timer, later: t.waited || t.attempts > promptTries})
 }
 
