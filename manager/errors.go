@@ -71,7 +71,8 @@ var (
 	// ErrBadName says that a lock cannot have this name. [Escape] makes a legal
 	// segment of any string.
 	ErrBadName = errors.New("bad lock name")
-	// ErrBadConfig says that a Config cannot work; its text names every fault.
+	// ErrBadConfig says that a Config, or a setting of a lock, cannot work; its text
+	// names every fault.
 	ErrBadConfig = errors.New("bad configuration")
 )
 

@@ -16,4 +16,8 @@ type Grant struct {
 	Path string
 	// Session is the id of the ZooKeeper session that owns the node.
 	Session int64
+	// Abandoned says that the holder before was interrupted, so that what the lock
+	// protects may be half changed. It is false unless this process has called
+	// [Lock.ReportAbandoned] for the lock, which says more.
+	Abandoned bool
 }

@@ -84,6 +84,9 @@ func (t *roundIO) release(s *zkio.Session) {
 		how, derr := t.deleteNode(s, first && why.err == nil)
 		switch {
 		case derr == nil:
+			if how == zkio.RemovedAlone {
+				t.markStays()
+			}
 			// If our request deleted the node, the lock was ours until then. If the
 			// node was gone before, it was not. If there is no telling, the lease
 			// said whether the lock was ours when the last holder left.
@@ -138,13 +141,17 @@ func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, erro
 	if u := t.raised(); u != nil && u.hasNode() {
 		return u.release(s)
 	}
+	unmark, err := t.unmark(s)
+	if err != nil {
+		return zkio.RemovedUnknown, err
+	}
 	if !together || !t.nextQueues(s) {
-		return t.node.Remove(s)
+		return t.node.Remove(s, unmark...)
 	}
 	n := t.round.next.Load().io().newNode()
 	tail := t.near().tail
 	along := t.round.lock.listAlong(s, tail)
-	children, err := n.Replace(s, t.node, nil, along.reads()...)
+	children, err := n.Replace(s, t.node, unmark, along.reads()...)
 	switch class := zkio.ClassOf(err); {
 	case err == nil:
 		//holdfast:reached hand-over: left and queued again in one request
@@ -160,7 +167,7 @@ func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, erro
 		//holdfast:reached hand-over: left and queued again, perhaps: the answer is lost
 		t.meet().handOn = &handed{node: n}
 	}
-	return t.node.Remove(s)
+	return t.node.Remove(s, unmark...)
 }
 
 // nextQueues reports whether goroutines wait in the next round, and its node can

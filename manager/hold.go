@@ -240,15 +240,19 @@ func (h Hold) Unlock(ctx context.Context) error {
 	return h.round.io().error("unlock", ErrUnconfirmed)
 }
 
-// Grant returns what the process was granted. Its errors are [ErrNotGranted]
-// while the Hold is pending, [ErrLost] if the lock was lost, [ErrClosed] if the
-// manager was closed, and [ErrReleased] if the Hold was released. It does not
-// block; it reads the clock.
+// Grant returns what the process was granted. The field Abandoned is false once a
+// holder has called [Hold.Recovered]. Its errors are [ErrNotGranted] while the Hold
+// is pending, [ErrLost] if the lock was lost, [ErrClosed] if the manager was
+// closed, and [ErrReleased] if the Hold was released. It does not block; it reads
+// the clock.
 func (h Hold) Grant() (Grant, error) {
 	if err := h.check("grant"); err != nil {
 		return Grant{}, err
 	}
-	return h.round.io().tenure.grant, nil
+	t := h.round.io()
+	g := t.tenure.grant
+	g.Abandoned = g.Abandoned && !t.events.Load().Has(state.Recovered)
+	return g, nil
 }
 
 // Err returns nil if the lock is held at this moment, else the error that

@@ -346,6 +346,7 @@ func (h Hold) do(ctx context.Context, fn func(ctx context.Context, h Hold) error
 	defer func() {
 		cancel()
 		if panicked {
+			h.interrupted()
 			h.Release() // and let the panic go on
 			return
 		}

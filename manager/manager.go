@@ -59,6 +59,7 @@ type Manager struct {
 	locks   map[string]entry // by path
 	sweepAt int              // remove dead entries when there are this many
 	active  []*roundIO       // those that have, or may have, a node; see roundIO.index
+	marks   map[*Lock]*mark  // of the locks that report abandonment, which it keeps; nil until there is one
 
 	inquiries []*inquiry // those under way; see inquiry.index
 

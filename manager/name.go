@@ -80,6 +80,8 @@ func checkSegment(segment string) error {
 		return fmt.Errorf("segment %q is reserved by ZooKeeper", segment)
 	case asksSegment:
 		return fmt.Errorf("segment %q is reserved for questions to holders", segment)
+	case marksSegment:
+		return fmt.Errorf("segment %q is reserved for the marks of holders", segment)
 	}
 	for _, r := range segment {
 		if illegalRune(r) {
@@ -124,7 +126,7 @@ func Escape(id string) string {
 	}
 	s := b.String()
 	if checkSegment(s) != nil {
-		// ".", "..", "zookeeper", "_asks_" and the names of contenders' nodes become legal
+		// ".", "..", "zookeeper", "_asks_", "_held_" and the names of contenders' nodes become legal
 		// once their first byte is escaped.
 		s = fmt.Sprintf("%%%02X", s[0]) + s[1:]
 	}

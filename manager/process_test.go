@@ -22,10 +22,11 @@ import (
 )
 
 // These environment variables turn this test binary into a process that holds a
-// lock: they name the server and the lock.
+// lock: they name the server and the lock, and say whether it reports abandonment.
 const (
-	childServer = "HOLDFAST_TEST_HOLDER_SERVER"
-	childLock   = "HOLDFAST_TEST_HOLDER_LOCK"
+	childServer  = "HOLDFAST_TEST_HOLDER_SERVER"
+	childLock    = "HOLDFAST_TEST_HOLDER_LOCK"
+	childReports = "HOLDFAST_TEST_HOLDER_REPORTS"
 )
 
 // holderTimeout is the session timeout of the real processes.
@@ -46,6 +47,12 @@ func holderProcess() {
 	if err != nil {
 		fmt.Println(err)
 		return
+	}
+	if os.Getenv(childReports) != "" {
+		if err := l.ReportAbandoned(0); err != nil {
+			fmt.Println(err)
+			return
+		}
 	}
 	h, err := l.Lock(ctx)
 	if err != nil {
@@ -181,14 +188,14 @@ type holder struct {
 
 // startHolder starts a process, and returns when it holds the lock. The test kills
 // the process when it ends.
-func startHolder(t *testing.T, server, lock string) *holder {
+func startHolder(t *testing.T, server, lock string, env ...string) *holder {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := &holder{t: t, cmd: exec.CommandContext(t.Context(), exe, "-test.run=^$")}
-	h.cmd.Env = append(os.Environ(), childServer+"="+server, childLock+"="+lock)
+	h.cmd.Env = append(append(os.Environ(), childServer+"="+server, childLock+"="+lock), env...)
 	h.cmd.Stderr = new(strings.Builder)
 	if h.in, err = h.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)

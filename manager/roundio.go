@@ -176,7 +176,7 @@ type delayedWake struct {
 // another phase, and then needs no worker.
 func (w *delayedWake) Void() bool {
 	switch phase := w.io.round.word.Load().Phase(); w.timer {
-	case state.OwnTimer:
+	case state.OwnTimer, state.DelayTimer:
 		return phase != state.Fetching
 	case state.BehindTimer, state.WriterTimer, state.UpgradeTimer:
 		return phase != state.Retained
@@ -396,6 +396,12 @@ func (m *Manager) leaseToBegin(s *zkio.Session) time.Duration {
 // grant grants the round: its node, of session s, is known to be first.
 func (t *roundIO) grant(s *zkio.Session) (more bool) {
 	l := t.round.lock
+	mark := l.mark()
+	if mark != nil {
+		if ok, more := t.leaveMark(s, mark); !ok {
+			return more
+		}
+	}
 	lease := s.Lease()
 	if lease.Remaining() < l.m.leaseToBegin(s) {
 		// We were first in line when we last looked, which may be long ago. A write
@@ -418,7 +424,7 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		token = t.near().downgrade.writer.Token
 	}
 	t.tenure = &tenure{
-		grant:   Grant{Token: token, Path: t.node.Path(), Session: s.ID()},
+		grant:   Grant{Token: token, Path: t.node.Path(), Session: s.ID(), Abandoned: mark != nil && mark.taken},
 		since:   l.m.now(),
 		lease:   lease,
 		session: s,
@@ -432,6 +438,9 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 	switch e {
 	case state.Granted:
 		l.grants.Add(1)
+		if mark != nil {
+			mark.told = true
+		}
 		if _, revoked := t.revocation(); revoked {
 			t.round.flags.Set(state.GateClosed)
 		}

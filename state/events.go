@@ -38,13 +38,17 @@ const (
 	BehindTimer  // BehindDue is to be raised
 	WriterTimer  // WriterDue is to be raised
 	UpgradeTimer // a hold that was upgraded was released: see what the others want
+	DelayTimer   // the lock-delay of a round that is first in line will be over
 
 	FirstLookAsked  // of a round: its first look at the contenders behind was made due
 	ContentionAsked // of a round: a holder asked whether other processes wait
 	Contended       // of a round: another process was seen to wait
+	Interrupted     // of a round: a function that ran under the lock did not return
+	Recovered       // of a round: what an earlier holder left half done was repaired
 	InContexts      // of a lock: there are contexts with its holds, or those of the other lock of its pair
 	OtherKindTold   // of a lock: a contender of another kind was reported
 	RecipeTold      // of a lock: a node of another recipe was reported
+	Marking         // of a lock: each grant leaves a mark
 )
 
 // Has reports whether all events of g are in e.
