@@ -156,4 +156,3 @@ func readThenWrite(ctx context.Context, rw *RWLock, ref *referee, n int, upgrade
 	leave()
 	return errors.Join(err, h.Unlock(ctx))
 }
-
