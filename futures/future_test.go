@@ -318,6 +318,28 @@ func TestNilFunctions(t *testing.T) {
 	}
 }
 
+// A promise that follows a future has its result, unless it was settled before.
+func TestFollow(t *testing.T) {
+	var first, late, early, settled Promise[int]
+	early.Follow(first.Future())
+	settled.Follow(first.Future())
+	settled.Settle(1, nil)
+	if early.Settled() {
+		t.Error("it is settled before the future that it follows")
+	}
+	wrong := errors.New("wrong")
+	first.Settle(7, wrong)
+	late.Follow(first.Future())
+	for name, p := range map[string]*Promise[int]{"followed before": &early, "followed after": &late} {
+		if v, err, ok := p.Future().Poll(); v != 7 || err != wrong || !ok {
+			t.Errorf("%s: %d, %v, %v; want 7 and the error", name, v, err, ok)
+		}
+	}
+	if v, err, _ := settled.Future().Poll(); v != 1 || err != nil {
+		t.Errorf("settled before: %d, %v; want 1", v, err)
+	}
+}
+
 // Done makes a channel while Settle settles. In either order, the channel that
 // Done returns is closed; otherwise its receiver would wait for ever.
 func TestDoneAgainstSettle(t *testing.T) {

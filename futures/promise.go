@@ -42,6 +42,13 @@ func (p *Promise[T]) Settle(v T, err error) bool {
 	return ok
 }
 
+// Follow has p settle as f does: with f's result, when f is settled, or now if it already
+// is. If p is settled before, that result stays. No goroutine waits for f. Follow never
+// blocks.
+func (p *Promise[T]) Follow(f *Future[T]) {
+	f.register(&callback[T]{call: func(v T, err error) { p.Settle(v, err) }})
+}
+
 // Resolved returns a future that is already settled with v and err.
 func Resolved[T any](v T, err error) *Future[T] {
 	f := &Future[T]{val: v, err: err}

@@ -16,8 +16,12 @@ import (
 // A Question is what Config.OnAsk gets: a question to this process about a lock that it
 // holds, which a caller of [Lock.Ask] has put.
 type Question struct {
-	Lock  *Lock // the lock that the question is about
-	Grant Grant // the grant by which this process held the lock when it read the question
+	Lock  *Lock  // the lock that the question is about; nil if it is about a Mutex
+	Mutex *Mutex // the mutex that it is about; nil if it is about a Lock
+
+	// Grant is that by which this process held the lock when it read the question. Its
+	// Turn is 0, also for a Mutex.
+	Grant Grant
 
 	// From describes the process that asks. ZooKeeper vouches for Session, and for
 	// Since, which is when the question was put. Host, PID, Label and Endpoint are that
@@ -26,6 +30,14 @@ type Question struct {
 	From Contender
 
 	Text []byte // the question: 1 byte to 64 KiB
+}
+
+// name returns the name of the lock.
+func (q Question) name() string {
+	if q.Mutex != nil {
+		return q.Mutex.Name()
+	}
+	return q.Lock.Name()
 }
 
 // An Answer is what [Lock.Ask] returns: the answer of the process that holds the lock.
@@ -173,7 +185,7 @@ func (l *Lock) askOwn(ctx context.Context, own Contender, question []byte) (Answ
 	m.spawn(func() {
 		defer cancel()
 		defer stop()
-		m.box.call(inside, Question{Lock: g.lock, Grant: g.grant, From: from, Text: question}, func(reply []byte, failed string) {
+		m.box.call(inside, g.question(from, question), func(reply []byte, failed string) {
 			a := m.report(m.grantAt(own.Path), own.Path)
 			a.Reply, a.Err = reply, failed
 			done <- a

@@ -12,7 +12,8 @@ import (
 // says what was attempted on which lock; test for it with [errors.Is].
 var (
 	// ErrLocked is returned by [Lock.TryLock] and [Lock.TryDo] when another process is
-	// ahead. The fields of the [*Error] say which.
+	// ahead. The fields of the [*Error] say which. The methods of a [Mutex] return it also
+	// if another goroutine of this process is in the way; then the text says so.
 	ErrLocked = errors.New("locked by another process")
 	// ErrYielding says that this process holds the lock, but its newcomers must let
 	// other contenders go first, because these have waited for Config.Tenure or because
@@ -48,6 +49,9 @@ var (
 	ErrUpgrade = errors.New("the caller holds another lock of the pair, and would wait for itself")
 	// ErrKind says that this process uses the name for a lock of another kind.
 	ErrKind = errors.New("name is in use as another kind of lock")
+	// ErrNotShared is returned by [Hold.Share] for a Hold of a [Mutex], which one goroutine
+	// holds at a time.
+	ErrNotShared = errors.New("a mutex has one holder at a time: its hold cannot be shared")
 	// ErrTooManyHolders says that a lock has as many holders in this process as
 	// it can count, or a holder as many handles. The program is not releasing its
 	// holds.

@@ -2,8 +2,10 @@
 
 package manager
 
+import "cmp"
+
 // A Grant is what a process gets from ZooKeeper with a lock. All holders of the
-// lock in the process share it.
+// lock in the process share it. Each holder of a [Mutex] has its own.
 type Grant struct {
 	// Token is the fencing token: the id of the ZooKeeper transaction that
 	// created the lock's node. The tokens of one lock's grants strictly increase,
@@ -16,8 +18,19 @@ type Grant struct {
 	Path string
 	// Session is the id of the ZooKeeper session that owns the node.
 	Session int64
+	// Turn distinguishes the holders of a [Mutex] that follow each other in one process
+	// under the same Token: it is 1 for the first of them, and rises by one. The pairs
+	// (Token, Turn) of a mutex strictly increase: a resource must compare both, the Token
+	// first. Turn is 0 for other locks.
+	Turn uint64
 	// Abandoned says that the holder before was interrupted, so that what the lock
 	// protects may be half changed. It is false unless this process has called
 	// [Lock.ReportAbandoned] for the lock, which says more.
 	Abandoned bool
+}
+
+// Compare compares the pairs (Token, Turn) of two grants of one lock. It returns -1 if g
+// was granted before other, +1 if after, and 0 if they are the same grant.
+func (g Grant) Compare(other Grant) int {
+	return cmp.Or(cmp.Compare(g.Token, other.Token), cmp.Compare(g.Turn, other.Turn))
 }

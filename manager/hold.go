@@ -68,9 +68,9 @@ var (
 	errSessionEnded = fmt.Errorf("%w: the ZooKeeper session is over", ErrLost)
 )
 
-// Lock returns the lock; nil for the zero Hold.
+// Lock returns the lock. It is nil for the zero Hold, and for one of a [Mutex].
 func (h Hold) Lock() *Lock {
-	if h.round == nil {
+	if h.round == nil || h.ofMutex() {
 		return nil
 	}
 	return h.round.lock
@@ -428,11 +428,14 @@ func (h Hold) first() (*slot, uint64) {
 // Share returns a Hold of another holder, to be passed to another goroutine,
 // which releases it when it is done. Unlike Acquire it shares this Hold's grant,
 // even where a newcomer has to wait for other processes: see [ErrYielding]. The
-// errors are those of [Hold.Reenter]. Share never blocks and does no I/O; it reads
-// the clock.
+// errors are those of [Hold.Reenter], and [ErrNotShared] for a Hold of a [Mutex]. Share
+// never blocks and does no I/O; it reads the clock.
 func (h Hold) Share() (Hold, error) {
 	if err := h.check("share"); err != nil && !isPending(err) {
 		return Hold{}, err
+	}
+	if h.ofMutex() {
+		return Hold{}, h.error("share", ErrNotShared)
 	}
 	// Another goroutine may release h right now. A handle of our own keeps the
 	// holder counted while we add the new one.
@@ -522,6 +525,9 @@ func (w withdrawal) steps() []func() bool {
 
 // dead returns the error of an operation on a handle that was released.
 func (h Hold) dead(op string) *Error { return endedError(op, h.round.lock, h.slot.ended(h.gen)) }
+
+// ofMutex reports whether h, which is not the zero Hold, is one of a Mutex.
+func (h Hold) ofMutex() bool { return h.round.lock.noted.Load().Has(state.OfMutex) }
 
 func (h Hold) error(op string, err error) *Error {
 	return &Error{Op: op, Name: h.round.lock.Name(), Err: err}

@@ -323,7 +323,7 @@ func (b *mailbox) ask(l *letter) {
 	}
 	ctx, cancel := context.WithTimeout(b.ctx, within)
 	name, node := l.name, l.said.Node
-	q := Question{Lock: g.lock, Grant: g.grant, From: l.from, Text: l.said.Text}
+	q := g.question(l.from, l.said.Text)
 	l.done, l.cancel, l.said = true, cancel, asked{}
 	b.m.spawn(func() {
 		defer cancel()
@@ -364,7 +364,7 @@ func (b *mailbox) call(ctx context.Context, q Question, tell func(reply []byte, 
 	defer func() {
 		if p := recover(); p != nil {
 			reply, failed = nil, cut(fmt.Sprintf("Config.OnAsk panicked: %v", p))
-			b.m.cfg.Logger.Error("holdfast: Config.OnAsk panicked", "lock", q.Lock.Name(), "panic", p, "stack", string(debug.Stack()))
+			b.m.cfg.Logger.Error("holdfast: Config.OnAsk panicked", "lock", q.name(), "panic", p, "stack", string(debug.Stack()))
 		}
 		tell(reply, failed)
 	}()
@@ -483,8 +483,18 @@ func (b *mailbox) freed() {
 // An ownGrant says by which round this process holds a lock, if it does.
 type ownGrant struct {
 	lock  *Lock  // nil: this process has no such lock
+	mutex *Mutex // that it is the private lock of; else nil
 	round *round // nil: the node in question does not hold the lock
 	grant Grant  // of round
+}
+
+// question returns a question to this process about the grant.
+func (g ownGrant) question(from Contender, text []byte) Question {
+	q := Question{Lock: g.lock, Mutex: g.mutex, Grant: g.grant, From: from, Text: text}
+	if g.mutex != nil {
+		q.Lock = nil
+	}
+	return q
 }
 
 // grantAt returns this process's lock that the node at path queues for, and the round that
@@ -499,11 +509,13 @@ func (m *Manager) grantAt(path string) (g ownGrant) {
 		return g
 	}
 	m.mu.Lock()
-	open := m.locks[path[:i]].locks()
+	open := m.openLocked(path[:i])
 	m.mu.Unlock()
 	switch {
 	case open.lock != nil && c.Kind == queue.Exclusive:
 		g.lock = open.lock
+	case open.mutex != nil && c.Kind == queue.Exclusive:
+		g.lock, g.mutex = open.mutex.lock, open.mutex
 	case open.rw != nil && c.Kind == queue.Read:
 		g.lock = &open.rw.reader
 	case open.rw != nil && c.Kind == queue.Write:
@@ -541,6 +553,9 @@ func (m *Manager) report(g ownGrant, path string) (a answered) {
 	switch w.Phase() {
 	case state.Fetching:
 		a.Waiting = w.Holders()
+		if g.mutex != nil {
+			a.Waiting = g.mutex.waiters()
+		}
 		return a
 	case state.Retained:
 		t := r.io()
@@ -555,6 +570,9 @@ func (m *Manager) report(g ownGrant, path string) (a answered) {
 		if w := next.word.Load(); w.Phase() == state.Fetching {
 			a.Waiting = w.Holders()
 		}
+	}
+	if g.mutex != nil {
+		a.Waiting = g.mutex.waiters()
 	}
 	return a
 }

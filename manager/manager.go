@@ -61,6 +61,8 @@ type Manager struct {
 	active  []*roundIO       // those that have, or may have, a node; see roundIO.index
 	marks   map[*Lock]*mark  // of the locks that report abandonment, which it keeps; nil until there is one
 
+	mutexes mutexes
+
 	inquiries []*inquiry // those under way; see inquiry.index
 
 	closeBegun atomic.Bool
@@ -213,10 +215,10 @@ func (ignore) PathChanged(string, zkio.Event) {}
 // *Lock.
 //
 // The errors are [ErrBadName] (see [Escape] for names from elsewhere), [ErrKind]
-// if this process uses the name for a read/write lock, and [ErrClosed].
+// if this process uses the name for a read/write lock or a mutex, and [ErrClosed].
 func (m *Manager) Exclusive(name string) (*Lock, error) {
 	e, err := m.open("exclusive", name, func(e *locks, path string) bool {
-		if e.lock == nil && e.rw == nil {
+		if *e == (locks{}) {
 			e.lock = newLock(m, path, queue.Exclusive)
 		}
 		return e.lock != nil
@@ -228,7 +230,7 @@ func (m *Manager) Exclusive(name string) (*Lock, error) {
 // an RWMutex does to a Mutex, and is like it in all other respects.
 func (m *Manager) ReadWrite(name string) (*RWLock, error) {
 	e, err := m.open("readwrite", name, func(e *locks, path string) bool {
-		if e.lock == nil && e.rw == nil {
+		if *e == (locks{}) {
 			e.rw = newRWLock(m, path)
 		}
 		return e.rw != nil
@@ -236,10 +238,11 @@ func (m *Manager) ReadWrite(name string) (*RWLock, error) {
 	return e.rw, err
 }
 
-// locks is what is open under one name: one of the two, or neither.
+// locks is what is open under one name: one of them, or none.
 type locks struct {
-	lock *Lock
-	rw   *RWLock
+	lock  *Lock
+	rw    *RWLock
+	mutex *Mutex
 }
 
 // entry is a name's entry in the registry: its exclusive lock, or the reader of
@@ -277,18 +280,30 @@ func (m *Manager) open(op, name string, make func(e *locks, path string) bool) (
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	old := m.locks[path].locks()
+	old := m.openLocked(path)
 	now := old
 	if !make(&now, path) {
 		return locks{}, &Error{Op: op, Name: name, Err: ErrKind}
 	}
-	if now != old {
+	switch {
+	case now == old:
+	case now.mutex != nil:
+		m.mutexes.add(path, now.mutex)
+	default:
 		if len(m.locks) >= m.sweepAt {
 			m.sweepLocked()
 		}
 		m.locks[path] = now.entry()
 	}
 	return now, nil
+}
+
+// openLocked returns what is open at path.
+func (m *Manager) openLocked(path string) locks {
+	if o := m.locks[path].locks(); o != (locks{}) {
+		return o
+	}
+	return locks{mutex: m.mutexes.at[path].Value()}
 }
 
 const minSweep = 64
@@ -404,7 +419,8 @@ func (m *Manager) failAll() {
 // at the stage before anything else.
 func (m *Manager) eachRound(fn func(*round)) {
 	m.mu.Lock()
-	all := make([]*Lock, 0, len(m.locks))
+	mutexes := m.mutexes.all()
+	all := make([]*Lock, 0, len(m.locks)+len(mutexes))
 	for _, e := range m.locks {
 		switch open := e.locks(); {
 		case open.lock != nil:
@@ -414,6 +430,12 @@ func (m *Manager) eachRound(fn func(*round)) {
 		}
 	}
 	m.mu.Unlock()
+	for _, x := range mutexes {
+		all = append(all, x.lock)
+		for _, r := range x.rounds() {
+			fn(r)
+		}
+	}
 	for _, l := range all {
 		for r := l.cur.Load(); r != nil && r != passed; r = r.next.Load() {
 			if r.word.Load().Phase() != state.Free {

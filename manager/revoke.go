@@ -58,6 +58,7 @@ func (t *roundIO) revoke(r Revocation) {
 		l := t.round.lock
 		l.m.cfg.Logger.Info("holdfast: another process asks for the lock; its holders are told",
 			"lock", l.Name(), "from", r.From.String(), "reason", fmt.Sprintf("%q", cut(r.Reason)))
+		t.tellMutex()
 	}
 }
 

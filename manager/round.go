@@ -134,6 +134,10 @@ func (r *round) leave() (state.Word, state.Effect) {
 // left carries out effect e of a Leave that lost that many CAS races.
 func (r *round) left(e state.Effect, lost int) {
 	r.lock.noteRaces(lost)
+	if t := r.turn(); t != nil {
+		t.left(e)
+		return
+	}
 	switch e {
 	case state.Ended:
 		t := r.io()
@@ -205,14 +209,20 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	if e != state.Ended {
 		return // FREE, or over already
 	}
-	if w.Phase() == state.Retained && errors.Is(err, ErrLost) {
+	t := r.io()
+	turn := t.turn()
+	if turn == nil && w.Phase() == state.Retained && errors.Is(err, ErrLost) {
 		r.lock.m.losses.note(r.lock.m, err)
 	}
-	t := r.io()
 	t.settleWait(Grant{}, err)
 	t.signals().lost.Settle(struct{}{}, err)
 	t.endReason.Store(&endReason{err: err, notBefore: r.lock.m.graceEnd(err)})
 	t.notifyLost(err)
+	if turn != nil {
+		turn.ended(err)
+		return
+	}
+	t.tellMutex()
 	// If the predecessor is not RELEASED yet, its releaser wakes this round.
 	due := r.flags.Set(state.Over).Has(state.PrevReleased)
 	//holdfast:reached-if !due: forced end: of a round whose turn has not come

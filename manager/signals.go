@@ -127,6 +127,7 @@ func (t *roundIO) seeContention() {
 	if s := t.signalled.Load(); s != nil {
 		s.contended.Settle(struct{}{}, nil)
 	}
+	t.tellMutex()
 }
 
 // wantsContention reports whether a holder has called Contended, and steps have seen no

@@ -108,6 +108,10 @@ func (p *pacer) take(now int64) bool {
 // needed if the round has looked before and its gate is open: then the watch of that look
 // is set, and its events lead to the next look.
 func (t *roundIO) lookForContention() {
+	if turn := t.turn(); turn != nil {
+		turn.mutex.lookForContention()
+		return
+	}
 	if t.tenure.lookedAt.Load() != 0 && !t.round.flags.Load().Has(state.GateClosed) {
 		// A look that the watch has made due may be half a tenure away.
 		if tenure := t.round.lock.m.cfg.Tenure; tenure >= 0 && tenure <= defaultTenure {

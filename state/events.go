@@ -49,6 +49,7 @@ const (
 	OtherKindTold   // of a lock: a contender of another kind was reported
 	RecipeTold      // of a lock: a node of another recipe was reported
 	Marking         // of a lock: each grant leaves a mark
+	OfMutex         // of a lock: it is the private lock of a Mutex
 )
 
 // Has reports whether all events of g are in e.

@@ -1,0 +1,691 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"sync"
+	"weak"
+
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// A Mutex is a lock that one goroutine holds at a time: it excludes other processes, as
+// an exclusive [Lock] does, and the goroutines of its own process as well. Get it from
+// [Manager.Mutex]. All methods may be called concurrently.
+//
+// Goroutines of this process get the lock in the order of their calls. They share one
+// entry in ZooKeeper's queue. While the process owns the lock, a release hands it to the
+// next goroutine without a request, until other processes have waited for Config.Tenure.
+// Then the process gives the lock up and queues again behind them, in one request, and
+// its goroutines keep their order. A goroutine that waits costs memory, and no
+// goroutine of this package.
+//
+// A Mutex gives out Holds, which work as those of a Lock do, except:
+//
+//   - Each acquisition has a grant of its own: [Hold.Granted] settles for one Hold, as
+//     [Hold.Ready] does. The [Grant] has a Turn. Send the pair (Token, Turn) to the
+//     resource, and have the resource compare the pair: see [Grant.Compare]. The Token
+//     alone protects between processes only, because all goroutines that hold the lock
+//     one after the other in one process have the same.
+//   - [Hold.Share] fails with [ErrNotShared]: it would put two holders inside.
+//     [Hold.Reenter] works, for one holder.
+//   - [Hold.Released] settles when the lock has been handed to the next goroutine, or,
+//     if the process gives the lock up, when its node is gone. [Hold.Unlock] waits for
+//     that, too.
+//   - [Hold.Lock] returns nil.
+//
+// A goroutine that has lost the lock still excludes the others of its process until it
+// releases its Hold, since it may still be at work. Until then this process does not
+// queue again, and other processes can have the lock. If it never releases its Hold, the
+// goroutines of this process wait until their contexts end.
+//
+// Other processes may use the same name with [Manager.Exclusive], or with another ZooKeeper
+// client: the lock excludes them in the same way.
+type Mutex struct {
+	lock *Lock // queues for the process; its holds never leave this type
+
+	member membership // of lock's rounds
+
+	// mu protects what follows. It is held for a few instructions, never across I/O, a
+	// call of a method of lock, or the settling of a future.
+	mu          sync.Mutex
+	first, last *turn // those that wait, in order
+	waiting     int   // how many they are
+	inside      *turn // the one that has the lock, or has lost it and not left yet; nil: none
+
+	// hold is the process's own hold of lock, pending, granted or lost; zero if there is
+	// none. While inside is set it is the one by which that turn was granted. While busy
+	// is set, one goroutine is about to replace it, and no other touches it.
+	hold Hold
+	busy bool
+
+	token, turn uint64 // of the last grant
+}
+
+// Mutex returns the mutex called name. It relates to Exclusive as a lock that one
+// goroutine holds at a time to a lock that all goroutines share, and is like it in all
+// other respects.
+func (m *Manager) Mutex(name string) (*Mutex, error) {
+	e, err := m.open("mutex", name, func(e *locks, path string) bool {
+		if *e == (locks{}) {
+			e.mutex = newMutex(m, path)
+		}
+		return e.mutex != nil
+	})
+	return e.mutex, err
+}
+
+func newMutex(m *Manager, path string) *Mutex {
+	x := &Mutex{lock: newLock(m, path, queue.Exclusive)}
+	x.lock.noted.Raise(state.OfMutex)
+	x.member.mutex = x
+	return x
+}
+
+// Name returns the mutex's name, without a leading slash.
+func (x *Mutex) Name() string { return x.lock.Name() }
+
+// Path returns the directory in ZooKeeper in which the mutex's contenders queue.
+func (x *Mutex) Path() string { return x.lock.Path() }
+
+// Acquire asks for the lock and returns a Hold at once. It never blocks and does no I/O.
+// If the lock is free in this process, and this process owns it, the Hold is granted.
+// Otherwise it is pending, behind the goroutines of this process that wait already, and
+// [Hold.Ready] settles when its turn has come. Release the Hold in either case.
+//
+// If ctx ends before the grant, this Hold is withdrawn as if it had been released, and
+// Ready settles with an error. When the last goroutine that waits gives up, the process
+// leaves the queue. After the grant, ctx has no effect.
+//
+// If ctx comes from [Hold.Context] of a live Hold of this mutex, Acquire reenters: it
+// returns another handle of the same holder. Any other caller waits for its turn, so a
+// goroutine that holds the lock and acquires it again without such a ctx waits for itself.
+//
+// If Acquire refuses (the manager is closed, ctx has ended, the holder has too many
+// handles), it returns a Hold whose Ready has failed.
+//
+// A Release synchronizes before the return of the Acquire, in this process, whose Hold is
+// granted next; if that Hold was pending, before Ready settles.
+func (x *Mutex) Acquire(ctx context.Context) Hold {
+	h, waits := x.acquire(ctx, opAcquire)
+	if waits && ctx.Done() != nil && h.round.word.Load().Phase() == state.Fetching {
+		stop := context.AfterFunc(ctx, h.withdrawal(ctx).run)
+		h.slot.onRelease(h.gen, func() { stop() })
+	}
+	return h
+}
+
+// acquire makes a Hold for the operation op. waits reports whether it has a turn, which
+// is in the line or has been granted.
+func (x *Mutex) acquire(ctx context.Context, op string) (h Hold, waits bool) {
+	if h, done := x.entry(ctx, op); done {
+		return h, false
+	}
+	t := newTurn(x)
+	if err := x.push(t, false); err != nil {
+		return deadHold(x.lock, &Error{Op: op, Name: x.Name(), Err: err}), false
+	}
+	h = newHold(&t.round)
+	x.advance(nil)
+	return h, true
+}
+
+// entry deals with callers that reenter or are refused at once.
+func (x *Mutex) entry(ctx context.Context, op string) (h Hold, done bool) {
+	l := x.lock
+	if l.noted.Load().Has(state.InContexts) {
+		if h, _, done := l.inherit(ctx, op); done {
+			return h, true
+		}
+	}
+	if ctx.Err() != nil {
+		return deadHold(l, l.ended(ctx, op)), true
+	}
+	return Hold{}, false
+}
+
+// Lock acquires the lock. It blocks until the caller's turn has come or ctx ends. If ctx
+// ends first, Lock returns an [*Error] that wraps ctx.Err() and context.Cause(ctx), and
+// says what is in the way: the contender that holds the lock, in the field Holder, if
+// that is known; or a goroutine of this process, and then the error wraps [ErrLocked] as
+// well.
+//
+// Like [Mutex.Acquire] it reenters if ctx carries a live Hold of this mutex. It reads the
+// clock before it returns a Hold: if the lock was lost in that moment, the error is
+// [ErrLost].
+func (x *Mutex) Lock(ctx context.Context) (Hold, error) {
+	h, _ := x.acquire(ctx, opLock)
+	return x.await(ctx, h, opLock)
+}
+
+// await waits for h's grant and checks it. On an error it releases h.
+func (x *Mutex) await(ctx context.Context, h Hold, op string) (Hold, error) {
+	_, err := h.Granted().Wait(ctx)
+	if err == nil {
+		err = h.check(op)
+	}
+	if err == nil {
+		return h, nil
+	}
+	// If ctx ended, the grant may come at this very moment. Whichever CAS wins, giveUp
+	// takes the turn out of the line, or ends it.
+	err = x.explain(h, op, err)
+	h.giveUp()
+	if e, ok := errors.AsType[*Error](err); ok && e.Holder != nil {
+		x.lock.told(e.Holder.Path)
+	}
+	return Hold{}, err
+}
+
+// explain returns err, with which the wait of h has ended, as the error of the operation
+// op, and adds what is in the way if h still waits.
+func (x *Mutex) explain(h Hold, op string, err error) error {
+	if h.round.word.Load().Phase() != state.Fetching {
+		return h.wrap(op, err)
+	}
+	x.mu.Lock()
+	local, host := x.inTheWay(), x.hold.round
+	x.mu.Unlock()
+	switch {
+	case local != nil:
+		err = fmt.Errorf("%w: %w", err, local)
+	case host != nil:
+		return host.io().error(op, err)
+	}
+	return h.wrap(op, err)
+}
+
+// TryLock acquires the lock if it is free and can be had without waiting for another
+// process or goroutine. If a goroutine of this process holds the lock or waits for it,
+// TryLock returns [ErrLocked] at once, and the error's text says so. If another process
+// is ahead it returns ErrLocked, too, and the field Holder of the [*Error] names the
+// contender that holds the lock. A failed TryLock leaves no node behind, unless other
+// goroutines have come to wait for the lock meanwhile.
+//
+// TryLock blocks until ZooKeeper has answered or ctx ends, never for another process or
+// goroutine. Like [Mutex.Acquire] it reenters if ctx carries a live Hold of this mutex.
+func (x *Mutex) TryLock(ctx context.Context) (Hold, error) {
+	const op = opTryLock
+	if h, done := x.entry(ctx, op); done {
+		return x.await(ctx, h, op)
+	}
+	t := newTurn(x)
+	if err := x.push(t, true); err != nil {
+		return Hold{}, &Error{Op: op, Name: x.Name(), Err: err}
+	}
+	h := newHold(&t.round)
+	// By ourselves and not by advance, since we have to know which round we wait for.
+	host := x.ask()
+	x.exchange(host)
+	x.advance(nil)
+	s := host.round.io()
+	for !t.io.granted.Settled() {
+		if p := s.position.Load(); p != nil {
+			//holdfast:reached mutex: a trylock found another contender ahead
+			err := s.error(op, ErrLocked)
+			h.giveUp()
+			x.lock.nameHolder(ctx, err, p)
+			return Hold{}, err
+		}
+		select {
+		case <-t.io.granted.Future().Done(): // or failed
+		case <-s.positionKnown().Done():
+			// Look for the position; see Lock.TryLock.
+		case <-s.signals().lost.Future().Done():
+			if !t.io.granted.Settled() {
+				err := h.wrap(op, s.lostErr()) // it was lost as it was granted
+				h.giveUp()
+				return Hold{}, err
+			}
+		case <-ctx.Done():
+			return x.await(ctx, h, op)
+		}
+	}
+	return x.await(ctx, h, op)
+}
+
+// Do acquires the lock, calls fn with a context that ends when the lock is lost, and
+// releases the lock, even if fn panics. It is [Lock.Do] for a Mutex.
+func (x *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h Hold) error) error {
+	h, err := x.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return h.do(ctx, fn)
+}
+
+// TryDo is [Mutex.Do] with [Mutex.TryLock]: it does not wait for another process or
+// goroutine. If one is ahead, TryDo returns [ErrLocked] and does not call fn.
+func (x *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context, h Hold) error) error {
+	h, err := x.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	return h.do(ctx, fn)
+}
+
+// State returns the phase of the lock in this process, and the number of its goroutines
+// that hold the lock or wait for it, at this moment. One that has lost the lock and not
+// released its Hold is counted. State does not block.
+func (x *Mutex) State() (state.Phase, int) {
+	phase, _ := x.lock.State()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := x.waiting
+	if x.inside != nil {
+		n++
+	}
+	return phase, n
+}
+
+// Holder returns the contender that holds the lock, or nil if the lock is free. See
+// [Lock.Holder].
+func (x *Mutex) Holder(ctx context.Context) (*Contender, error) { return x.lock.Holder(ctx) }
+
+// CachedHolder is [Mutex.Holder] from memory. See [Lock.CachedHolder].
+func (x *Mutex) CachedHolder(ctx context.Context) (*Contender, error) {
+	return x.lock.CachedHolder(ctx)
+}
+
+// WatchHolder ranges over the holders of the lock as they change. See
+// [Lock.WatchHolder]. That the lock goes from one goroutine of a process to the next is
+// no change.
+func (x *Mutex) WatchHolder(ctx context.Context) iter.Seq2[*Contender, error] {
+	return x.lock.WatchHolder(ctx)
+}
+
+// Queue returns the lock's contenders in the order of their turns. See [Lock.Queue]. The
+// goroutines of a process are one contender.
+func (x *Mutex) Queue(ctx context.Context, details int) ([]Contender, error) {
+	return x.lock.Queue(ctx, details)
+}
+
+// Ask puts a question to the process that holds the lock and returns its answer. See
+// [Lock.Ask].
+func (x *Mutex) Ask(ctx context.Context, question []byte) (Answer, error) {
+	return x.lock.Ask(ctx, question)
+}
+
+// Revoke asks the process that holds the lock to give it up, and waits until it has. See
+// [Lock.Revoke]. The goroutine that holds the lock there hears of it by [Hold.Revoked].
+// When it has released the lock, that process lets other processes go first.
+func (x *Mutex) Revoke(ctx context.Context, reason string) error { return x.lock.Revoke(ctx, reason) }
+
+// Locker returns a [sync.Locker] for code that takes one. Its Lock acquires the lock, as
+// [Mutex.Lock] does with ctx, and its Unlock releases it, as [Hold.Release] does, without
+// waiting for ZooKeeper.
+//
+// An interface without contexts and errors hides what can go wrong:
+//
+//   - Lock waits without a bound, through outages, unless ctx ends.
+//   - If the lock cannot be had, because ctx has ended, the manager is closed or ZooKeeper
+//     refuses, Lock panics with the error. There is no other way to keep the caller from
+//     going on without the lock.
+//   - A loss is not reported. After one, other processes may be inside; goroutines of this
+//     process are not, until Unlock.
+//   - There is no fencing token.
+//
+// Unlock of a Locker that is not locked panics. As with a [sync.Mutex], one goroutine may
+// lock a Locker and another unlock it. The Lockers of one Mutex exclude each other.
+func (x *Mutex) Locker(ctx context.Context) sync.Locker { return &locker{mutex: x, ctx: ctx} }
+
+// A locker is what Locker returns.
+type locker struct {
+	mutex *Mutex
+	ctx   context.Context //nolint:containedctx // sync.Locker has no argument for it
+	hold  Hold            // belongs to the goroutine that has the lock, even if the lock is lost
+}
+
+func (l *locker) Lock() {
+	h, err := l.mutex.Lock(l.ctx)
+	if err != nil {
+		panic(err)
+	}
+	l.hold = h
+}
+
+func (l *locker) Unlock() {
+	h := l.hold
+	if h == (Hold{}) {
+		panic("manager: Unlock of a Locker that is not locked")
+	}
+	l.hold = Hold{} // before the release: from then on it is the next goroutine's
+	h.Release()
+}
+
+// inProcess says that a goroutine of this process is in the way. It wraps ErrLocked.
+type inProcess string
+
+func (e inProcess) Error() string { return string(e) }
+func (inProcess) Unwrap() error   { return ErrLocked }
+
+var (
+	errHeldHere   error = inProcess("a goroutine of this process holds the lock")
+	errLostHere   error = inProcess("a goroutine of this process has lost the lock and has not released its Hold yet")
+	errWantedHere error = inProcess("other goroutines of this process wait for the lock")
+)
+
+// inTheWay returns which goroutine of this process is in the way of a newcomer; nil if
+// none is. The caller holds mu.
+func (x *Mutex) inTheWay() error {
+	switch {
+	case x.inside != nil && x.inside.round.word.Load().Phase() == state.Retained:
+		return errHeldHere
+	case x.inside != nil:
+		return errLostHere
+	}
+	return nil
+}
+
+// push puts t at the end of the line; the caller then calls advance. If try is set, it
+// refuses if t would have to wait for another goroutine of this process. Otherwise it sets
+// busy: the caller asks for the private lock.
+func (x *Mutex) push(t *turn, try bool) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	// Close and Shutdown set the stage before they take mu to look for turns; we have mu
+	// when we look at the stage. At least one sees the other.
+	if x.lock.m.closing() {
+		return ErrClosed
+	}
+	if try {
+		if err := x.inTheWay(); err != nil {
+			return err
+		}
+		if x.first != nil || x.busy || x.hold != (Hold{}) {
+			return errWantedHere
+		}
+		x.busy = true
+	}
+	t.waits = true
+	t.prev = x.last
+	if x.last == nil {
+		x.first = t
+	} else {
+		x.last.next = t
+	}
+	x.last = t
+	x.waiting++
+	return nil
+}
+
+// remove takes t out of the line and reports whether it was there. The caller holds mu.
+func (x *Mutex) remove(t *turn) bool {
+	if !t.waits {
+		return false
+	}
+	if t.prev == nil {
+		x.first = t.next
+	} else {
+		t.prev.next = t.next
+	}
+	if t.next == nil {
+		x.last = t.prev
+	} else {
+		t.next.prev = t.prev
+	}
+	t.prev, t.next, t.waits = nil, nil, false
+	x.waiting--
+	return true
+}
+
+// removeAll empties the line and returns the turns that were there.
+func (x *Mutex) removeAll() (all []*turn) {
+	for t := x.first; t != nil; t = x.first {
+		x.remove(t)
+		all = append(all, t)
+	}
+	return all
+}
+
+// leave notes that the holder of t has left: t is no longer in the line, nor inside. It
+// reports whether it was inside.
+func (x *Mutex) leave(t *turn) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.remove(t)
+	if x.inside != t {
+		return false
+	}
+	x.inside = nil
+	return true
+}
+
+// host returns the round in which the process holds the private lock or waits for it; nil
+// if there is none.
+func (x *Mutex) host() *round {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.hold.round
+}
+
+// waiters returns how many goroutines wait.
+func (x *Mutex) waiters() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.waiting
+}
+
+// rounds returns the rounds of the turns that wait, and of the one inside.
+func (x *Mutex) rounds() (all []*round) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.inside != nil {
+		all = append(all, &x.inside.round)
+	}
+	for t := x.first; t != nil; t = t.next {
+		all = append(all, &t.round)
+	}
+	return all
+}
+
+// lookForContention is called when the holder of the turn inside has called Contended.
+func (x *Mutex) lookForContention() {
+	if host := x.host(); host != nil {
+		host.io().contention()
+	}
+}
+
+// heard is called when there is news of a round of the private lock: see tellMutex. It
+// does not block.
+func (x *Mutex) heard(host *roundIO) {
+	x.mu.Lock()
+	t := x.inside
+	if x.hold.round != host.round {
+		t = nil
+	}
+	x.mu.Unlock()
+	if t != nil {
+		t.learn(host)
+	}
+	x.advance(nil)
+}
+
+// advance does what there is to do, until it has to wait for news. left is the turn that
+// the caller has just taken out of Mutex.inside: its release is settled here. It is nil if
+// there is none.
+//
+// It looks at the state as it is, whatever the caller has changed. So a goroutine that
+// finds busy set may leave: the one that has set it looks again afterwards.
+func (x *Mutex) advance(left *turn) {
+	for {
+		x.mu.Lock()
+		do, h, t := x.decide()
+		x.mu.Unlock()
+		switch do {
+		case stay:
+			left.follow(h, false)
+			return
+		case queueUp:
+			x.exchange(x.ask())
+		case giveBack:
+			// If another goroutine has come meanwhile, its hold keeps the lock.
+			_, e := h.giveUp()
+			left.follow(h, e == state.Left)
+			return
+		case passOn:
+			//holdfast:reached mutex: the gate closed with goroutines in the line
+			// In this order: then the request that deletes the one node makes the other.
+			next := x.ask()
+			h.giveUp()
+			left.follow(h, false)
+			x.exchange(next)
+		case letIn:
+			left.follow(h, true)
+			t.admitted(h.round.io())
+			return
+		case startOver:
+			h.giveUp() // it is dead
+			left.follow(h, false)
+		case turnAway:
+			h.giveUp()
+			x.failAll(h)
+		}
+		left = nil
+	}
+}
+
+// A move is what a Mutex does next.
+type move uint8
+
+const (
+	stay      move = iota // wait for news
+	queueUp               // queue in ZooKeeper
+	giveBack              // give the private lock up, or stop waiting for it
+	passOn                // give it up and queue again, behind other processes
+	letIn                 // let a turn in
+	startOver             // the process has lost the lock: look what is to do now
+	turnAway              // the process cannot get the lock: fail those who wait
+)
+
+// decide decides what to do next. h is the hold to do it with, and t the turn that it has
+// granted the lock. The caller holds mu, and releases it before it does what decide says.
+func (x *Mutex) decide() (do move, h Hold, t *turn) {
+	h = x.hold
+	switch {
+	case x.busy, x.inside != nil:
+		return stay, h, nil
+	case h == Hold{} && x.first == nil:
+		return stay, h, nil
+	case h == Hold{}:
+		x.busy = true
+		return queueUp, h, nil
+	}
+	host := h.round.io()
+	switch h.round.word.Load().Phase() {
+	case state.Fetching:
+		if x.first != nil {
+			return stay, h, nil
+		}
+	case state.Retained:
+		// The gate is for those who come after the first turn: without that one the
+		// process would pass on the lock, time and again, and do no work.
+		if served := x.token == host.tenure.grant.Token; served && x.first != nil && h.round.flags.Load().Has(state.GateClosed) {
+			x.hold, x.busy = Hold{}, true
+			return passOn, h, nil
+		}
+		if t = x.grant(host.tenure); t != nil {
+			return letIn, h, t
+		}
+	default: // over
+		_, err, settled := host.granted.Future().Poll()
+		if !settled {
+			return stay, h, nil // the goroutine that ended it is about to settle it, and to tell
+		}
+		x.hold = Hold{}
+		if err != nil {
+			return turnAway, h, nil
+		}
+		return startOver, h, nil
+	}
+	x.hold = Hold{} // no goroutine wants it
+	return giveBack, h, nil
+}
+
+// grant grants the lock to the first of the line that has not given up, and returns its
+// turn; nil if there is none. n is the tenure of the process. The caller holds mu.
+func (x *Mutex) grant(n *tenure) *turn {
+	for t := x.first; t != nil; t = x.first {
+		x.remove(t)
+		g := n.grant
+		g.Turn = 1
+		if g.Token == x.token {
+			g.Turn = x.turn + 1
+		}
+		// Before the word says that it holds the lock: see tenure.
+		t.tenure.grant, t.tenure.since, t.tenure.lease, t.tenure.session = g, n.since, n.lease, n.session
+		t.io.tenure = &t.tenure
+		_, e, lost := t.round.word.Apply(state.Word.Grant)
+		x.lock.noteRaces(lost)
+		if e == state.Granted {
+			x.inside, x.token, x.turn = t, g.Token, g.Turn
+			return t
+		}
+		//holdfast:reached mutex: the first in the line gave up as its turn came
+		// The goroutine whose CAS was first settles what is pending in it.
+	}
+	return nil
+}
+
+// exchange ends what the caller, which has set busy, is about.
+func (x *Mutex) exchange(h Hold) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.hold, x.busy = h, false
+}
+
+// ask queues for the private lock. It never blocks.
+func (x *Mutex) ask() Hold {
+	h := x.lock.arrive(opAcquire, false)
+	h.round.io().member.Store(&x.member)
+	return h
+}
+
+// failAll fails those who wait with the error of h, which the process could not get.
+func (x *Mutex) failAll(h Hold) {
+	_, cause, _ := h.Granted().Poll()
+	err, ok := errors.AsType[*Error](cause)
+	if !ok {
+		err = &Error{Op: opAcquire, Name: x.Name(), Err: cause}
+	}
+	x.mu.Lock()
+	all := x.removeAll()
+	x.mu.Unlock()
+	for _, t := range all {
+		t.round.fail(err)
+	}
+}
+
+// mutexes are a manager's, by path. An entry does not keep its Mutex alive: its users do,
+// and the rounds of its private lock while they are not over. Manager.mu protects it.
+type mutexes struct {
+	at      map[string]weak.Pointer[Mutex] // made on first use
+	sweepAt int                            // remove dead entries when there are this many
+}
+
+func (s *mutexes) add(path string, x *Mutex) {
+	if s.at == nil {
+		s.at, s.sweepAt = make(map[string]weak.Pointer[Mutex]), minSweep
+	}
+	if len(s.at) >= s.sweepAt { // as Manager.sweepLocked
+		maps.DeleteFunc(s.at, func(_ string, p weak.Pointer[Mutex]) bool { return p.Value() == nil })
+		s.sweepAt = max(minSweep, 2*len(s.at))
+	}
+	s.at[path] = weak.Make(x)
+}
+
+// all returns those that have not been collected.
+func (s *mutexes) all() (all []*Mutex) {
+	for _, p := range s.at {
+		if x := p.Value(); x != nil {
+			all = append(all, x)
+		}
+	}
+	return all
+}
