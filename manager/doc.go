@@ -70,6 +70,8 @@
 //     [Hold.Ready] is a future to wait for, to select on, or to attach a
 //     function to. [Hold.Release] never blocks either.
 //   - [Lock.TryLock] and [Lock.TryDo] do not wait for other processes.
+//   - A [Mutex], from [Manager.Mutex], has the same methods. It excludes the goroutines
+//     of this process, too.
 //
 // Goroutines have no identity, so reentrance is explicit: [Hold.Reenter] reenters
 // a Hold, and all acquiring methods reenter if their context comes from
@@ -136,7 +138,11 @@
 // one for a lock. Ask and Revoke make an inquiry (inquiry.step), which puts a question
 // into the other process's mailbox; the mailbox's steps (mailbox.step) answer it there.
 //
+// A Mutex hands the private lock that its process holds, or queues for, to one goroutine
+// after the other (Mutex.advance). Each has a round of its own, without I/O (turn).
+//
 // Locks are taken in this order: observers.mu before observer.mu; Manager.mu before
-// any lock inside package zkio, and a lock inside package futures last. None is held
+// any lock inside package zkio, and a lock inside package futures last. Mutex.mu is taken
+// and held alone. None is held
 // across I/O or a channel operation.
 package manager

@@ -643,7 +643,7 @@ func (x *Mutex) exchange(h Hold) {
 // ask queues for the private lock. It never blocks.
 func (x *Mutex) ask() Hold {
 	h := x.lock.arrive(opAcquire, false)
-	h.round.io().member.Store(&x.member)
+	h.round.io().signals().member.Store(&x.member)
 	return h
 }
 

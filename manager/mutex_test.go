@@ -289,7 +289,34 @@ func TestF120_LostWithALine(t *testing.T) {
 	})
 }
 
-// Kinds of names.
+// The holder leaves as the lease ends. The next in the line is not let in under it.
+func TestF120_LostAtTheRelease(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		x := c.mutex("a")
+		for range 10 {
+			holds := c.line(x, 2)
+			first := c.holder(holds[0])
+			c.away("a", 6*time.Second)
+			// The timer of the lease and this one are due at the same moment: the holder
+			// may be told before it leaves, or not.
+			time.Sleep(holds[0].round.io().tenure.lease.Remaining())
+			released := holds[0].Release()
+			wantErr(t, "granted to the next under the lease that is over", holds[1].Err(), ErrNotGranted)
+			synctest.Wait()
+			wantErr(t, "release", settled(t, "release", released), ErrLost)
+			c.waitingOnly(holds[1])
+			later(20 * time.Second)
+			if g := c.holder(holds[1]); g.Token <= first.Token || g.Turn != 1 {
+				t.Errorf("granted %v after %v", g, first)
+			}
+			mustRelease(t, holds[1])
+		}
+		c.wantNodes(0)
+	})
+}
+
+// A name is of one kind.
 func TestMutexKind(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		t := c.t

@@ -38,8 +38,9 @@ type Revocation struct {
 // revocation returns why the round is revoked, and whether it is.
 func (t *roundIO) revocation() (Revocation, bool) {
 	if s := t.signalled.Load(); s != nil {
-		r, _, ok := s.revoked.Future().Poll()
-		return r, ok
+		if r, _, ok := s.revoked.Future().Poll(); ok {
+			return *r, true
+		}
 	}
 	return Revocation{}, false
 }
@@ -53,7 +54,7 @@ func (t *roundIO) revoke(r Revocation) {
 	if t.round.word.Load().Phase() != state.Fetching {
 		t.round.flags.Set(state.GateClosed)
 	}
-	if t.signals().revoked.Settle(r, nil) {
+	if t.signals().revoked.Settle(&r, nil) {
 		//holdfast:reached hold: revoked
 		l := t.round.lock
 		l.m.cfg.Logger.Info("holdfast: another process asks for the lock; its holders are told",

@@ -35,8 +35,6 @@ type roundIO struct {
 
 	endReason atomic.Pointer[endReason] // set after the CAS that ended the round, before the wake
 
-	member atomic.Pointer[membership] // of a Mutex; nil for the rounds of other locks
-
 	position        atomic.Pointer[position]        // in the queue, when last listed; nil while unknown
 	positionPromise atomic.Pointer[positionPromise] // settles when it is: see positionKnown
 

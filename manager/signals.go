@@ -3,6 +3,8 @@
 package manager
 
 import (
+	"sync/atomic"
+
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/state"
 )
@@ -15,7 +17,9 @@ type signals struct {
 	readies   callbacks                 // called when the grant has settled: see ready
 	contended futures.Promise[struct{}] // this process has seen another one wait: see Contended
 
-	revoked futures.Promise[Revocation] // a process asks for the lock: see Revoked
+	revoked futures.Promise[*Revocation] // a process asks for the lock: see Revoked
+
+	member atomic.Pointer[membership] // of a Mutex; nil for the rounds of other locks
 }
 
 // signals returns the round's signals, and makes them on first use.

@@ -23,9 +23,10 @@ import (
 // of the grant, of other processes that wait, and of the loss.
 type turn struct {
 	membership
-	round  round
-	io     roundIO
-	tenure tenure // the host's, with the number of the turn
+	round   round
+	io      roundIO
+	signals signals
+	tenure  tenure // the host's, with the number of the turn
 
 	// Protected by Mutex.mu.
 	prev, next *turn
@@ -46,7 +47,8 @@ func newTurn(x *Mutex) *turn {
 	t.round.lock = x.lock
 	t.round.word.Apply(func(w state.Word) (state.Word, state.Effect) { return w.Arrive(false) })
 	t.io.round = &t.round
-	t.io.member.Store(&t.membership)
+	t.signals.member.Store(&t.membership)
+	t.io.signalled.Store(&t.signals)
 	t.round.made.Store(&t.io)
 	return t
 }
@@ -61,8 +63,16 @@ func (r *round) turn() *turn {
 
 // turn returns the turn that t belongs to; nil if it does not belong to one.
 func (t *roundIO) turn() *turn {
-	if m := t.member.Load(); m != nil {
+	if m := t.membership(); m != nil {
 		return m.turn
+	}
+	return nil
+}
+
+// membership returns the round's membership of a Mutex; nil if it has none.
+func (t *roundIO) membership() *membership {
+	if s := t.signalled.Load(); s != nil {
+		return s.member.Load()
 	}
 	return nil
 }
@@ -73,7 +83,7 @@ func (t *roundIO) turn() *turn {
 // The caller notes the news first. Mutex.ask stores the membership before the Mutex
 // looks for news: at least one of the two sees the other.
 func (t *roundIO) tellMutex() {
-	if m := t.member.Load(); m != nil && m.turn == nil {
+	if m := t.membership(); m != nil && m.turn == nil {
 		m.mutex.heard(t)
 	}
 }
@@ -147,7 +157,7 @@ func (t *turn) learn(host *roundIO) {
 		t.io.seeContention()
 	}
 	if r, revoked := host.revocation(); revoked {
-		t.io.signals().revoked.Settle(r, nil)
+		t.signals.revoked.Settle(&r, nil)
 	}
 	if err, lost := errors.AsType[*Error](host.lostErr()); lost {
 		t.round.fail(err)
