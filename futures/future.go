@@ -107,6 +107,10 @@ func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 	if f.settled() {
 		return f.val, f.err
 	}
+	if ctx.Done() == nil { // as with a Background; a receive costs less than a select
+		<-f.Done()
+		return f.val, f.err
+	}
 	select {
 	case <-f.Done():
 		return f.val, f.err

@@ -37,12 +37,19 @@ type Revocation struct {
 
 // revocation returns why the round is revoked, and whether it is.
 func (t *roundIO) revocation() (Revocation, bool) {
-	if s := t.signalled.Load(); s != nil {
-		if r, _, ok := s.revoked.Future().Poll(); ok {
-			return *r, true
-		}
+	if r := t.revokedBy(); r != nil {
+		return *r, true
 	}
 	return Revocation{}, false
+}
+
+// revokedBy returns why the round is revoked; nil if it is not.
+func (t *roundIO) revokedBy() *Revocation {
+	if s := t.signalled.Load(); s != nil {
+		r, _, _ := s.revoked.Future().Poll()
+		return r
+	}
+	return nil
 }
 
 // revoke closes the gate to newcomers and tells the holders. Holders hear of the first

@@ -156,8 +156,8 @@ func (t *turn) learn(host *roundIO) {
 	if host.events.Load().Has(state.Contended) {
 		t.io.seeContention()
 	}
-	if r, revoked := host.revocation(); revoked {
-		t.signals.revoked.Settle(&r, nil)
+	if r := host.revokedBy(); r != nil {
+		t.signals.revoked.Settle(r, nil)
 	}
 	if err, lost := errors.AsType[*Error](host.lostErr()); lost {
 		t.round.fail(err)
