@@ -18,6 +18,9 @@
 //	                          └────────────────────────────────────────────┘
 //	                          End; Grant or Cancel of fetching/0
 //
+// A lock may linger: LeaveIdle, the last holder's departure, makes it RETAINED/0.
+// The next Arrive makes that RETAINED/1, and EndIdle RELEASING/0.
+//
 // The package does no I/O, takes no locks and starts no goroutines. It says
 // which goroutine must carry out an effect, and cannot make it do so. It knows
 // one round only: a lock begins each round with a fresh word, and a word that is

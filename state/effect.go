@@ -49,8 +49,8 @@ const (
 	// the cancel, which has no effect if another goroutine joins before it.
 	Withdrawn
 
-	// Ended: the round is over. The caller, which was the last holder or ended
-	// the round by force, must settle the round's pending futures and submit
+	// Ended: the round is over. The caller, which was the last holder, or ended
+	// the round by force or while it was idle, must settle the round's pending futures and submit
 	// the deletion of its node.
 	Ended
 
@@ -65,6 +65,11 @@ const (
 	// Finished: nothing of the round is left in ZooKeeper. The caller must
 	// hand over to the next round and settle the release.
 	Finished
+
+	// Idled: the caller is no longer counted, and no one is: the lock lingers.
+	// The caller must look again for those who want the round to end, and see to
+	// it that contenders are noticed.
+	Idled
 
 	numEffects = iota
 )
@@ -83,6 +88,7 @@ var effectNames = [numEffects]string{
 	Granted:   "granted",
 	Abandoned: "abandoned",
 	Finished:  "finished",
+	Idled:     "idled",
 }
 
 // String returns the effect's name in lower case, for example "entered". For a

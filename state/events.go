@@ -21,7 +21,7 @@ import "sync/atomic"
 // Timers say that a delayed wake is on its way. The goroutine that raises one
 // first starts the wake. The wake lowers it again, or, for BehindTimer, the look
 // that follows; a wake that finds the round in a later phase leaves it raised. What
-// a round or a lock has noted stays.
+// a round or a lock has noted stays, but for BehindWatched, which the watch lowers.
 type Events uint32
 
 // The events of a round, its timers, and what a round or a lock has noted.
@@ -50,6 +50,7 @@ const (
 	RecipeTold      // of a lock: a node of another recipe was reported
 	Marking         // of a lock: each grant leaves a mark
 	OfMutex         // of a lock: it is the private lock of a Mutex
+	BehindWatched   // of a round: the queue was listed, and the watch that the list left has not fired since
 )
 
 // Has reports whether all events of g are in e.

@@ -27,6 +27,9 @@ const (
 	// A goroutine that enters a round without this flag settles the future
 	// itself if need be, and sets the flag.
 	GrantTold
+	// Lingers: the round may stay retained with no holder. Whether it does is
+	// decided at each last departure. Newcomers look at the lease as they enter.
+	Lingers
 )
 
 // Has reports whether all flags of g are set in f.

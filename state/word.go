@@ -168,6 +168,41 @@ func (w Word) Leave() (next Word, e Effect) {
 	return w - one, Left
 }
 
+// LeaveIdle is Leave for a lock that lingers: its last holder leaves it to the next
+// arrival, and the round goes on with no holder.
+//
+//	retained/1   → retained/0   Idled
+//	any other    → as Leave
+//
+// Whether a lock may linger is up to the caller, who reads that between the load of
+// the word and the swap, as the gate in [Word.Arrive], and again after the swap: a
+// goroutine that wants the round to end says so first, and then tries EndIdle.
+func (w Word) LeaveIdle() (Word, Effect) {
+	if w.Last() {
+		return retained0, Idled
+	}
+	return w.Leave()
+}
+
+// Last reports whether the round is held by one holder, whose departure ends it or
+// leaves it idle.
+func (w Word) Last() bool { return w == retained0+one }
+
+// Idle reports whether the round is retained and has no holder.
+func (w Word) Idle() bool { return w == retained0 }
+
+// EndIdle ends a round that is idle. A holder that has entered keeps it.
+//
+//	retained/0   → releasing/0   Ended
+//	any other    → unchanged     Nothing
+func (w Word) EndIdle() (Word, Effect) {
+	w.check()
+	if w.Idle() {
+		return releasing0, Ended
+	}
+	return w, Nothing
+}
+
 func (w Word) leaveSlow() (Word, Effect) {
 	w.check()
 	switch {
