@@ -107,13 +107,15 @@ func readMark(data []byte) (m marked) {
 // further call changes the delay. ReportAbandoned does not block, and may be called
 // concurrently with everything else; a grant that is under way may still be of the old
 // kind. The errors are [ErrBadConfig] if l is a read lock, whose holders change nothing,
-// or an upgradable one, or delay is negative or more than a day; and [ErrClosed].
+// or an upgradable one, or was set to linger by [Lock.SetLinger], or delay is negative or
+// more than a day; and [ErrClosed]. Config.Linger has no effect on the lock from then on.
 func (l *Lock) ReportAbandoned(delay time.Duration) error {
 	if err := l.mayReport(delay); err != nil {
 		return &Error{Op: "report abandoned", Name: l.Name(), Err: err}
 	}
 	l.newMark().delay.Store(int64(delay))
 	l.noted.Raise(state.Marking) // after that: a step that finds it looks for the mark
+	l.cur.Load().endIdle()       // see neverLingers
 	return nil
 }
 
@@ -126,6 +128,8 @@ func (l *Lock) mayReport(delay time.Duration) error {
 		return fmt.Errorf("%w: a read lock cannot be abandoned; call it for the write lock", ErrBadConfig)
 	case l.kind == queue.Upgradable:
 		return fmt.Errorf("%w: an upgradable read lock reports no abandonment; call it for the write lock, and write under that", ErrBadConfig)
+	case l.linger.ms.Load() > 0:
+		return fmt.Errorf("%w: the lock was set to linger: a lock that reports abandonment cannot", ErrBadConfig)
 	case delay < 0 || delay > maxLockDelay:
 		return fmt.Errorf("%w: the lock-delay is %v: it must be between 0 and %v", ErrBadConfig, delay, maxLockDelay)
 	}

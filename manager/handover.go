@@ -90,7 +90,7 @@ func (t *roundIO) release(s *zkio.Session) {
 			// If our request deleted the node, the lock was ours until then. If the
 			// node was gone before, it was not. If there is no telling, the lease
 			// said whether the lock was ours when the last holder left.
-			lost := how == zkio.RemovedBefore || how == zkio.RemovedUnknown && why.late
+			lost := !why.idle && (how == zkio.RemovedBefore || how == zkio.RemovedUnknown && why.late)
 			if err == nil && lost {
 				//holdfast:reached release: the lock turns out to have been lost
 				err = t.error("release", ErrLost)

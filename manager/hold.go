@@ -128,7 +128,8 @@ func (h Hold) Released() *futures.Future[struct{}] {
 // in this process; what other processes see is up to the protected resource.
 //
 // Release returns a future that all holders of the lock in this process share. It
-// stays pending while others hold the lock, and then settles
+// stays pending while others hold the lock or it lingers (see Config.Linger), and then
+// settles
 //
 //   - with nil if this process owned the lock until its last holder left, and the
 //     node is gone: another process can get the lock now;
@@ -172,6 +173,9 @@ func (h Hold) giveUp() (state.Word, state.Effect) {
 	} else {
 		s.giveBack(h.gen)
 	}
+	if r.flags.Load().Has(state.Lingers) {
+		return r.leaveLingering()
+	}
 	w, e, lost := r.word.Apply(state.Word.Leave)
 	if e != state.Left || lost > 0 {
 		r.left(e, lost)
@@ -198,8 +202,8 @@ func (h Hold) giveUpSlow() (state.Word, state.Effect) {
 // until the lock's node is gone, ctx ends, or the session timeout has passed. The
 // Hold is given up whatever Unlock returns.
 //
-// At once, it returns nil if other holders of this process keep the lock,
-// [ErrNotGranted] if the Hold was pending, [ErrLost] if the lock was lost, and
+// At once, it returns nil if other holders of this process keep the lock or it lingers
+// (see Config.Linger), [ErrNotGranted] if the Hold was pending, [ErrLost] if the lock was lost, and
 // [ErrReleased] if the Hold was released before. Otherwise it returns what the future
 // of [Hold.Release] settles with, or [ErrUnconfirmed] if that is still pending when the
 // wait ends. If ctx ended the wait, the error wraps ctx.Err() and context.Cause(ctx) as
@@ -214,7 +218,7 @@ func (h Hold) Unlock(ctx context.Context) error {
 		return h.dead("unlock")
 	case w.Phase() == state.Fetching:
 		return h.error("unlock", ErrNotGranted)
-	case w.Phase() == state.Retained && e == state.Left:
+	case w.Phase() == state.Retained && (e == state.Left || e == state.Idled):
 		return nil
 	case w.Phase() > state.Retained:
 		return h.lostError("unlock") // deleting its node may take as long as the outage

@@ -25,7 +25,8 @@ import (
 // Goroutines of this process that wait for the lock share one entry in
 // ZooKeeper's queue and one future. While the process owns the lock, a caller
 // enters by one compare-and-swap. When the last holder leaves, the process gives
-// the lock up; later callers queue again, behind the processes that are waiting.
+// the lock up; later callers queue again, behind the processes that are waiting. With
+// Config.Linger, it keeps an idle lock until another process wants it.
 type Lock struct {
 	m    *Manager
 	rw   *RWLock // the pair that it belongs to; nil for an exclusive lock
@@ -44,6 +45,7 @@ type Lock struct {
 	fetches   fetchEntry         // its entry in the pool's queue of fetches …
 	refetches fetchEntry         // … and in that of refetches
 	noted     state.AtomicEvents // InContexts, OtherKindTold
+	linger    lingerTime         // see SetLinger
 	kind      queue.Kind
 }
 
@@ -86,7 +88,8 @@ func (l *Lock) Path() string { return l.path }
 //
 // If Acquire refuses (the manager is closed, ctx has ended, there are too many
 // holders, the call is an upgrade), it returns a Hold whose Ready has failed.
-// Acquire does not read the clock; see [Hold] for the methods that do.
+// Acquire does not read the clock, unless the lock may linger; see [Hold] for the methods
+// that do.
 //
 // A grant synchronizes before the return of every Acquire that shares it, and so
 // do the Releases of earlier grants in this process.
@@ -113,10 +116,13 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 		return l.acquireSlow(ctx, op)
 	}
 	r := l.cur.Load()
+	var w state.Word
+	var f state.Flags
 	for lost := 0; ; lost++ {
-		w := r.word.Load()
+		w = r.word.Load()
 		// Between the load of the word and its swap: see round.arrive.
-		open := r.flags.Load()&(state.GrantTold|state.GateClosed) == state.GrantTold
+		f = r.flags.Load()
+		open := f&(state.GrantTold|state.GateClosed) == state.GrantTold
 		if !open || !w.Admits() {
 			l.noteRaces(lost)
 			return l.acquireSlow(ctx, op)
@@ -128,6 +134,9 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 		}
 	}
 	//holdfast:reached-if r.flags.Load().Has(state.GateClosed): gate: a newcomer slipped past it as it closed
+	if f.Has(state.Lingers) && !r.confirm(w) {
+		return l.acquireSlow(ctx, op)
+	}
 	if hm := l.home.Load(); hm != nil {
 		if gen, ok := hm.word.Take(); ok { // as enter begins, inlined
 			return hm.hold(r, gen)
@@ -265,6 +274,9 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 // itself holds it, but newcomers have to let other processes go first, the error is
 // [ErrYielding], which wraps ErrLocked.
 //
+// A process that lets a lock linger (see Config.Linger) holds it: TryLock of another
+// process returns ErrLocked, and tells that process to give the lock up.
+//
 // TryLock blocks until ZooKeeper has answered or ctx ends, never for another process.
 // It does not exclude the goroutines of this process, which share the lock. Like
 // [Lock.Acquire] it reenters if ctx carries a live Hold of this lock.
@@ -380,7 +392,8 @@ func saysLoss(err, lost error) bool {
 
 // State returns the lock's phase and the number of callers in this process that
 // hold it or wait for it, at this moment. While the lock is being released, callers
-// that wait for the next grant are not counted. It does not block.
+// that wait for the next grant are not counted. A lock that lingers is state.Retained
+// with 0 holders. It does not block.
 func (l *Lock) State() (state.Phase, int) {
 	w := l.cur.Load().word.Load()
 	return w.Phase(), w.Holders()

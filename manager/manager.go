@@ -320,8 +320,8 @@ func (m *Manager) sweepLocked() {
 }
 
 // Shutdown closes the manager in good order. It refuses newcomers, fails waiting
-// callers with [ErrClosed], and waits until all holders have released their locks
-// or ctx ends. Meanwhile other processes can still ask these holders, and revoke their
+// callers with [ErrClosed], gives up the locks that linger, and waits until all holders
+// have released their locks or ctx ends. Meanwhile other processes can still ask these holders, and revoke their
 // locks. Then Shutdown calls Close and returns its error, joined to ctx's if locks were
 // still held.
 func (m *Manager) Shutdown(ctx context.Context) error {
@@ -404,9 +404,12 @@ func (m *Manager) spawn(fn func()) {
 // closing reports whether newcomers are refused.
 func (m *Manager) closing() bool { return m.stage.Load() != open }
 
-// failWaiters ends every round that has not been granted.
+// failWaiters ends every round that has not been granted, or is idle.
 func (m *Manager) failWaiters() {
-	m.eachRound(func(r *round) { r.failPending(r.io().error("shutdown", ErrClosed)) })
+	m.eachRound(func(r *round) {
+		r.failPending(r.io().error("shutdown", ErrClosed))
+		r.endIdle()
+	})
 }
 
 // failAll ends every round.
@@ -588,7 +591,7 @@ func (m *Manager) lookAgain(all []*roundIO) {
 func (m *Manager) lookBehind(all []*roundIO) {
 	end := m.now() + int64(rotationTimeout/2)
 	for _, t := range all {
-		if t.round.word.Load().Phase() == state.Retained && t.firstLook(0) {
+		if t.round.word.Load().Phase() == state.Retained && (t.firstLook(0) || t.lookIdleAgain()) {
 			if !m.pause(time.Duration(lookPause)) || m.now() >= end {
 				return
 			}

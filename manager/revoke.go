@@ -68,6 +68,7 @@ func (t *roundIO) revoke(r Revocation) {
 			"lock", l.Name(), "from", r.From.String(), "reason", fmt.Sprintf("%q", cut(r.Reason)))
 		t.tellMutex()
 	}
+	t.round.endIdle()
 }
 
 // Revoked returns a channel that closes when a process asks this one to give the lock

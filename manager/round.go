@@ -79,12 +79,13 @@ func (r *round) following() *round {
 // round, what the caller is there (Started, Joined or Entered; or Full: not
 // counted), and the number of CAS races lost on the way.
 //
-// It takes no lock, reads no clock and does no I/O. After Started it submits the
-// fetch if that is due.
+// It takes no lock and does no I/O. It reads the clock only if it enters a round that
+// may linger. After Started it submits the fetch if that is due.
 func (r *round) arrive(pass bool) (_ *round, e state.Effect, lost int) {
 	for {
 		var n int
-		_, e, n = r.word.Apply(func(w state.Word) (state.Word, state.Effect) {
+		var w state.Word
+		w, e, n = r.word.Apply(func(w state.Word) (state.Word, state.Effect) {
 			// The gate is read between the load of the word and its swap. If it
 			// closes right after, one more holder slips in, which is harmless.
 			return w.Arrive(!pass && r.flags.Load().Has(state.GateClosed))
@@ -105,6 +106,9 @@ func (r *round) arrive(pass bool) (_ *round, e state.Effect, lost int) {
 			r.want()
 			return r, e, lost
 		default:
+			if e == state.Entered && r.flags.Load().Has(state.Lingers) && !r.confirm(w) {
+				continue
+			}
 			//holdfast:reached-if e == state.Entered && !pass && r.flags.Load().Has(state.GateClosed): gate: a newcomer slipped past it as it closed
 			//holdfast:reached-if lost > 0: arrival: lost a race
 			return r, e, lost
@@ -126,6 +130,9 @@ func (r *round) want() {
 // On a round that is over it does nothing: the CAS that ended the round took all
 // counts with it.
 func (r *round) leave() (state.Word, state.Effect) {
+	if r.flags.Load().Has(state.Lingers) {
+		return r.leaveLingering()
+	}
 	w, e, lost := r.word.Apply(state.Word.Leave)
 	r.left(e, lost)
 	return w, e
@@ -139,6 +146,8 @@ func (r *round) left(e state.Effect, lost int) {
 		return
 	}
 	switch e {
+	case state.Idled:
+		r.idled()
 	case state.Ended:
 		t := r.io()
 		t.settleGrant() // ending a round settles what is pending in it
@@ -180,17 +189,18 @@ func (r *round) waits() bool {
 	return w.Phase() == state.Fetching && w.Holders() > 0
 }
 
-// urgent reports whether the round's next step removes something from ZooKeeper:
-// the round is over, or every caller has left it.
+// urgent reports whether the round's next step removes something from ZooKeeper: the
+// round is over, or every caller has left it. An idle round is as urgent, since other
+// processes may wait for its look.
 func (r *round) urgent() bool {
 	w := r.word.Load()
-	return w.Phase() >= state.Releasing || w.Phase() == state.Fetching && w.Holders() == 0
+	return w.Phase() >= state.Releasing || w.Phase() == state.Fetching && w.Holders() == 0 || w.Idle()
 }
 
 // fail ends the round by force: one CAS to RELEASING/0, whatever its count. Its
 // handles are dead from then on; everything that is pending in it settles with
 // err, Lost closes, and its contexts end. On a round that is over already it does
-// nothing.
+// nothing. An idle round ends quietly: it has no holder to be told.
 func (r *round) fail(err *Error) { r.endBy(state.Word.End, err) }
 
 // failPending is fail for a round that has not been granted.
@@ -208,6 +218,11 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	r.lock.noteRaces(lost)
 	if e != state.Ended {
 		return // FREE, or over already
+	}
+	if w.Idle() {
+		//holdfast:reached linger: lost while idle
+		r.endedIdle()
+		return
 	}
 	t := r.io()
 	turn := t.turn()

@@ -66,6 +66,7 @@ type roundIO struct {
 type endReason struct {
 	err  error // nil: its last holder left
 	late bool  // it did when the lease was over
+	idle bool  // it had left before, when the lock was held: see linger.go
 
 	// The node must not be deleted before this moment on the manager's clock.
 	notBefore int64
@@ -74,6 +75,7 @@ type endReason struct {
 var (
 	releasedHeld = &endReason{}
 	releasedLate = &endReason{late: true}
+	releasedIdle = &endReason{idle: true}
 )
 
 // wake has a worker look what there is to do. Until the round's turn has come it
@@ -434,6 +436,9 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 	if o := l.observer.Load(); o != nil {
 		o.forget() // before any caller learns of the grant
 	}
+	if l.lingersFor() > 0 {
+		t.round.flags.Set(state.Lingers) // before any caller enters
+	}
 	_, e, lost := t.round.word.Apply(state.Word.Grant)
 	l.noteRaces(lost)
 	switch e {
@@ -502,7 +507,7 @@ func (t *roundIO) keep(s *zkio.Session) (more bool) {
 	if events.Has(state.WriterDue) {
 		t.round.lock.rw.writerDue(t.round)
 	}
-	look := events.Has(state.BehindDue)
+	look := events.Has(state.BehindDue) || t.idleUnwatched()
 	t.touched = t.touched || events.Has(state.OwnTouched)
 	if t.touched {
 		data, stat, err := s.Get(t.node.Path())
@@ -529,6 +534,7 @@ func (t *roundIO) keep(s *zkio.Session) (more bool) {
 	if u := t.tenure.upgrade.Load(); u != nil && !u.step(s) {
 		return t.later()
 	}
+	t.answerWatch()
 	t.attempts = 0
 	return false
 }

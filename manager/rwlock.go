@@ -100,11 +100,16 @@ func (rw *RWLock) letReadersIn() {
 	}
 }
 
-// fetching is called when a round of l queues. The holders of other locks of this pair
-// and process would keep it out for as long as new ones arrive, so those queue behind it
-// once their round has lasted a tenure. Readers have no need of that: they enter beside
-// our own writer.
+// fetching is called when a round of l queues. The other locks of the pair do not linger
+// any longer. Their holders in this process would keep l out for as long as new ones
+// arrive, so those queue behind it once their round has lasted a tenure. Readers have no
+// need of that: they enter beside our own writer.
 func (rw *RWLock) fetching(l *Lock) {
+	for other := range rw.locks() {
+		if other != l {
+			other.cur.Load().endIdle()
+		}
+	}
 	if l.kind == queue.Read {
 		return
 	}

@@ -41,7 +41,8 @@ type tenure struct {
 
 	lookedAt atomic.Int64 // when the last look was taken, on the manager's clock
 
-	upgrade atomic.Pointer[upgrade] // of an upgradable read lock: made by the first call of Hold.Upgrade; else nil
+	upgrade atomic.Pointer[upgrade]   // of an upgradable read lock: made by the first call of Hold.Upgrade; else nil
+	timer   atomic.Pointer[idleTimer] // runs while the lock lingers for a time; see linger.go
 
 	readOwn bool // the own node was read because a contender uses Curator; used by steps only
 }
@@ -143,6 +144,21 @@ type lookout roundIO
 // PathChanged is called by the dispatcher when a contender came or went.
 func (o *lookout) PathChanged(string, zkio.Event) {
 	t := (*roundIO)(o)
+	t.events.Take(state.BehindWatched)
+	if t.round.word.Load().Idle() {
+		t.wake() // at once: see linger.go
+		return
+	}
+	t.lookSoon()
+}
+
+// mayClose reports whether looks may close the gate.
+func (t *roundIO) mayClose() bool {
+	return t.round.lock.m.cfg.Tenure >= 0 && !t.round.flags.Load().Has(state.GateClosed)
+}
+
+// lookSoon makes a look due because the watch has fired.
+func (t *roundIO) lookSoon() {
 	t.lookBehindAfter(t.lookFrom()/2 - time.Duration(t.round.lock.m.now()-t.tenure.lookedAt.Load()))
 }
 
@@ -166,11 +182,15 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 	// Before the list: what changes from now on is news. And before the look at who
 	// has asked: a holder that asks from now on finds no look on its way.
 	t.events.Take(state.BehindTimer)
-	gate := m.cfg.Tenure >= 0 && !t.round.flags.Load().Has(state.GateClosed)
-	if !gate && !t.wantsContention() {
+	gate := t.mayClose()
+	rest := t.lookFrom() - time.Duration(m.now()-t.tenure.since)
+	switch idle := t.round.word.Load().Idle(); {
+	case idle && t.events.Load().Has(state.BehindWatched):
+		return true // the watch will tell
+	case idle: // now: see linger.go
+	case !gate && !t.wantsContention():
 		return true
-	}
-	if rest := t.lookFrom() - time.Duration(m.now()-t.tenure.since); rest > 0 {
+	case rest > 0:
 		t.lookBehindAfter(rest) // too early: the first look comes after 100 ms at most
 		return true
 	}
@@ -179,7 +199,11 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 		m.client.Watch(l.path, (*lookout)(t))
 	}
 	t.tenure.lookedAt.Store(m.now())
+	t.events.Raise(state.BehindWatched)
 	children, stat, err := s.Children(l.path)
+	if err != nil {
+		t.events.Take(state.BehindWatched)
+	}
 	if errors.Is(err, zkio.ErrNoNode) {
 		return true // our node is gone too, and its watch will say so
 	} else if err != nil {
@@ -195,6 +219,7 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 		return true
 	}
 	t.seeContention()
+	t.round.endIdle()
 	if !t.tenure.readOwn && usesCurator(first.name) {
 		// Curator's Revoker may have written our node before we watched it.
 		t.tenure.readOwn = true

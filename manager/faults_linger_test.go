@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// Faults while a lock lingers, by their numbers in docs/faults.md.
+
+// A contender queues before the last holder leaves, or while the first look at the queue
+// is under way, or right after. In each case it gets the lock at once.
+func TestF123_ContenderComesAsTheLastHolderLeaves(t *testing.T) {
+	each(t, map[string]func(c *cluster, a, b *Lock, h Hold) Hold{
+		"before, unseen": func(c *cluster, _, b *Lock, h Hold) Hold {
+			next := c.acquire(b)
+			h.Release()
+			return next
+		},
+		"before the list": func(c *cluster, a, b *Lock, h Hold) Hold {
+			look := c.stopBefore(a.m, list)
+			h.Release()
+			look.reached()
+			next := c.acquire(b)
+			look.goOn()
+			return next
+		},
+		"after the list": func(c *cluster, _, b *Lock, h Hold) Hold {
+			h.Release()
+			synctest.Wait()
+			return c.acquire(b)
+		},
+		"as the next holder comes and goes": func(c *cluster, a, b *Lock, h Hold) Hold {
+			h.Release()
+			synctest.Wait()
+			look := c.stopBefore(a.m, list)
+			next := b.Acquire(c.t.Context())
+			look.reached()
+			h = mustLock(c.t, a)
+			look.goOn()
+			c.waiting(next)
+			h.Release() // it was noted
+			return next
+		},
+		"as a holder comes and stays": func(c *cluster, a, b *Lock, h Hold) Hold {
+			h.Release()
+			synctest.Wait()
+			look := c.stopBefore(a.m, list)
+			next := b.Acquire(c.t.Context())
+			look.reached()
+			h = mustLock(c.t, a)
+			look.goOn()
+			// Newcomers keep arriving, so only the tenure ends the round.
+			for range 5 {
+				more := a.Acquire(c.t.Context())
+				h.Release()
+				h = more
+				later(defaultTenure / 2)
+			}
+			if h.Err() == nil {
+				c.t.Error("the tenure does not count")
+			}
+			h.Release()
+			synctest.Wait()
+			return next
+		},
+	}, func(c *cluster, comes func(c *cluster, a, b *Lock, h Hold) Hold) {
+		a, b := c.lock("a", withLinger(always)), c.lock("b")
+		h := mustLock(c.t, a)
+		next := comes(c, a, b, h)
+		c.held(next)
+		wantErr(c.t, "the release", settled(c.t, "the release", h.Released()), nil)
+	})
+}
+
+// Whatever wants the lock says so between the last holder's look and its swap, and finds
+// the lock held. Then the last holder, which looks again, ends the round.
+func TestF123_WantedBetweenLookAndSwap(t *testing.T) {
+	each(t, map[string]func(l *Lock, r *round){
+		"a contender": func(_ *Lock, r *round) { r.io().seeContention() },
+		"the gate":    func(_ *Lock, r *round) { r.flags.Set(state.GateClosed) },
+		"Shutdown":    func(l *Lock, _ *round) { l.m.stage.Store(shuttingDown) },
+		"SetLinger":   func(l *Lock, _ *round) { l.linger.set(0) },
+		"the writer": func(l *Lock, _ *round) {
+			l.rw.writer.cur.Load().word.Apply(func(w state.Word) (state.Word, state.Effect) { return w.Arrive(false) })
+		},
+	}, func(c *cluster, want func(l *Lock, r *round)) {
+		l := c.rw("a", withLinger(always)).Reader()
+		mustLock(c.t, l)
+		r := l.cur.Load()
+		want(l, r)
+		r.endIdle()
+		if _, e, _ := r.word.Apply(state.Word.LeaveIdle); e != state.Idled {
+			c.t.Fatalf("the last holder: %v", e)
+		}
+		r.left(state.Idled, 0)
+		synctest.Wait()
+		if p := r.word.Load().Phase(); p != state.Released {
+			c.t.Errorf("the round is %v", p)
+		}
+	})
+}
+
+// The lease lapses while the lock is idle. No caller is told of a loss: the next one gets
+// the lock anew.
+func TestF124_LeaseLapsesWhileIdle(t *testing.T) {
+	each(t, map[string]struct {
+		away  time.Duration
+		comes time.Duration
+	}{
+		"it comes in the outage":      {8 * time.Second, 7 * time.Second},
+		"it comes after the outage":   {8 * time.Second, 30 * time.Second},
+		"the session ends, too":       {30 * time.Second, 31 * time.Second},
+		"it comes before the session": {30 * time.Second, 20 * time.Second},
+	}, func(c *cluster, v struct{ away, comes time.Duration }) {
+		l := c.lock("a", withLinger(always))
+		h := mustLock(c.t, l)
+		first := grantOf(c.t, h)
+		mustRelease(c.t, h)
+		later(time.Minute)
+		c.away("a", v.away)
+		later(v.comes)
+		h2 := mustLock(c.t, l)
+		if g := grantOf(c.t, h2); g.Token <= first.Token {
+			c.t.Errorf("token %d after %d", g.Token, first.Token)
+		}
+		wantErr(c.t, "the release", settled(c.t, "the release", h.Released()), nil)
+		if isClosed(h.Lost()) {
+			c.t.Error("the holder that had left is told")
+		}
+		if lost := c.log.with("lost locks"); len(lost) > 0 {
+			c.t.Error(lost)
+		}
+		mustRelease(c.t, h2)
+	})
+}
+
+// A newcomer is the first to notice: the machine was suspended, and no timer has run.
+func TestF124_NewcomerNoticesFirst(t *testing.T) {
+	for _, contexts := range []bool{false, true} {
+		each(t, map[string]func(c *cluster, l *Lock) Hold{
+			"lock":    func(c *cluster, l *Lock) Hold { return mustLock(c.t, l) },
+			"acquire": func(c *cluster, l *Lock) Hold { return l.Acquire(c.t.Context()) },
+			"trylock": func(c *cluster, l *Lock) Hold {
+				h, err := l.TryLock(c.t.Context())
+				wantErr(c.t, "trylock", err, nil)
+				return h
+			},
+		}, func(c *cluster, enter func(*cluster, *Lock) Hold) {
+			var m machine
+			l := c.lock("a", m.run, withLinger(always))
+			h := mustLock(c.t, l)
+			if contexts { // callers look for a hold in their contexts from now on
+				_, cancel := h.Context(c.t.Context())
+				cancel()
+			}
+			first := grantOf(c.t, h)
+			mustRelease(c.t, h)
+			c.cycle(l)
+			later(time.Minute)
+			wantState(c.t, l, state.Retained, 0)
+			m.suspend(6 * time.Second)
+			h2 := enter(c, l)
+			g, err := h2.Granted().Wait(c.t.Context())
+			wantErr(c.t, "the newcomer", err, nil)
+			wantHeld(c.t, "the newcomer", h2)
+			if g.Token <= first.Token {
+				c.t.Errorf("token %d after %d", g.Token, first.Token)
+			}
+			wantErr(c.t, "the release", settled(c.t, "the release", h.Released()), nil)
+			if lost := c.log.with("lost locks"); len(lost) > 0 {
+				c.t.Error(lost)
+			}
+			mustRelease(c.t, h2)
+		})
+	}
+}
+
+// A holder leaves after the lease's end: the lock does not linger, and the holder is told.
+func TestF124_LastHolderIsLate(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		var m machine
+		l := c.lock("a", m.run, withLinger(always))
+		h := mustLock(c.t, l)
+		later(time.Minute)
+		m.suspend(6 * time.Second)
+		wantErr(c.t, "unlock", h.Unlock(c.t.Context()), ErrLost)
+		later(time.Minute)
+		wantPhase(c.t, l, state.Free)
+	})
+}
+
+// The event that tells of a contender has not been answered when the last holder leaves,
+// the list that would answer it has no answer, or the event never came. The contender
+// gets the lock at once in the first cases, and when the rotation has come by in the last.
+func TestF125_WatchLostOrUnanswered(t *testing.T) {
+	each(t, map[string]struct {
+		lose func(c *cluster, a *Lock)
+		most time.Duration
+	}{
+		"the event is throttled": {func(c *cluster, a *Lock) {
+			h := mustLock(c.t, a)
+			d := c.lock("d")
+			_, err := d.TryLock(c.t.Context()) // uses up the watch, and the look is for later
+			wantErr(c.t, "trylock", err, ErrLocked)
+			synctest.Wait()
+			h.Release()
+		}, 0},
+		"the list fails": {func(c *cluster, a *Lock) {
+			c.away("a", time.Second)
+			synctest.Wait()
+		}, 3 * time.Second},
+		"the event never came": {func(c *cluster, a *Lock) {
+			a.m.client.Unwatch(a.path, (*lookout)(a.cur.Load().io()))
+		}, rotationTimeout + rotationTimeout/2 + time.Second},
+	}, func(c *cluster, v struct {
+		lose func(c *cluster, a *Lock)
+		most time.Duration
+	}) {
+		a, b := c.lock("a", withLinger(always)), c.lock("b")
+		released := c.idle(a)
+		v.lose(c, a)
+		start := time.Now()
+		mustLock(c.t, b)
+		if d := time.Since(start); d > v.most {
+			c.t.Errorf("b waited for %v, want %v at most", d, v.most)
+		}
+		synctest.Wait()
+		wantErr(c.t, "the release", settled(c.t, "the release", released), nil)
+	})
+}
+
+// Shutdown waits for no idle lock, however many there are, and leaves no node.
+func TestF126_ShutdownWithIdleLocks(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a", withLinger(always))
+		const n = 200
+		for i := range n {
+			c.cycle(exclusive(c.t, m, fmt.Sprintf("many/%d", i)))
+			rw, err := m.ReadWrite(fmt.Sprintf("pairs/%d", i))
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			c.cycle(pick(rw, i%2 == 0))
+		}
+		held := mustLock(c.t, exclusive(c.t, m, "held"))
+		done := make(chan error, 1)
+		go func() { done <- m.Shutdown(c.t.Context()) }()
+		synctest.Wait()
+		left := 0
+		for _, path := range c.srv.Nodes() {
+			if _, stat, _ := c.srv.Get(path); stat.EphemeralOwner != 0 {
+				left++
+			}
+		}
+		if left != 1 {
+			c.t.Errorf("%d nodes are left beside the one of a lock that is held", left-1)
+		}
+		start := time.Now()
+		mustRelease(c.t, held)
+		wantErr(c.t, "shutdown", <-done, nil)
+		if d := time.Since(start); d > moment {
+			c.t.Errorf("Shutdown took another %v", d)
+		}
+	})
+}
