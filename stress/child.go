@@ -85,6 +85,7 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 		Root:           s.Root,
 		SessionTimeout: s.SessionTimeout,
 		Tenure:         s.Tenure,
+		Linger:         s.Linger,
 		Label:          fmt.Sprintf("stress process %d", s.Process),
 		Logger:         slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
@@ -218,6 +219,7 @@ func (c *child) work() (ended bool) {
 		c.fail(failure{Text: "stuck: some workers did not stop", Dump: allStacks(), Fatal: true})
 		return false
 	}
+	c.yield()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
 	for c.releases.Load() > 0 {
@@ -229,6 +231,15 @@ func (c *child) work() (ended bool) {
 		}
 	}
 	return true
+}
+
+// yield gives up the locks that linger: the futures of their releases are pending.
+func (c *child) yield() {
+	for _, l := range c.locks {
+		for _, l := range l.both() {
+			l.lock.Yield()
+		}
+	}
 }
 
 // close closes everything after the workers have stopped.

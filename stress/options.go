@@ -64,6 +64,7 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.Think, "think", 0, "mean time between a worker's steps; 0: long enough that about one worker in each process holds each lock, or, with -read-ratio, a sixteenth of -hold")
 	flags.BoolVar(&o.Greedy, "greedy", false, "workers only acquire, hold and release, without pausing and without giving up")
 	flags.DurationVar(&o.Tenure, "tenure", 0, "how long a process may keep a lock while others wait for it; 0: the library's default; negative: for ever, in which case starvation is not a failure")
+	flags.DurationVar(&o.Linger, "linger", 0, "how long a process keeps a lock that none of its workers uses, while no other process wants it; 0: not at all")
 	flags.Func("read-ratio", "use read/write locks, and read in this `share` of the steps, between 0 and 1; without it, locks are exclusive", func(text string) (err error) {
 		o.ReadWrite = true
 		o.ReadRatio, err = strconv.ParseFloat(text, 64)
@@ -137,6 +138,7 @@ func (o options) check() error {
 	lasts("think", o.Think, 0, time.Hour)
 	lasts("session-timeout", o.SessionTimeout, 100*time.Millisecond, time.Hour)
 	lasts("tenure", o.Tenure, -time.Hour, time.Hour)
+	lasts("linger", o.Linger, 0, 1000*time.Hour)
 	lasts("patience", o.Patience, time.Second, time.Hour)
 	lasts("swallow", o.Swallow, 0, time.Hour)
 	if o.Greedy && o.Think != 0 {

@@ -40,6 +40,7 @@ func TestParseOptions(t *testing.T) {
 		{"-read-ratio 0", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0 }},
 		{"-read-ratio 1 -think 1s", func(o options) bool { return o.ReadRatio == 1 && o.Think == time.Second }},
 		{"-greedy -read-ratio 0.5 -hold 2ms", func(o options) bool { return o.Greedy && o.Think == 0 && o.Hold == 2*time.Millisecond }},
+		{"-linger 1s", func(o options) bool { return o.Linger == time.Second }},
 		{"-tenure -1s", func(o options) bool { return o.Tenure == -time.Second }},
 		{"-swallow 50ms", func(o options) bool { return o.Swallow == 50*time.Millisecond }},
 	}
@@ -59,6 +60,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 		{"-hold 2h -think -1s -session-timeout 1ms -patience 0s", "-hold…-think…-session-timeout…-patience"},
 		{"-greedy -think 1ms", "-think is 1ms…-greedy"},
 		{"-tenure 2h", "-tenure is 2h"},
+		{"-linger -1s", "-linger is -1s"},
 		{"-seed -1", "seed"},
 		{"-read-ratio 1.01", "-read-ratio is 1.01…between 0 and 1"},
 		{"-read-ratio -0.5", "-read-ratio is -0.5"},
@@ -115,7 +117,7 @@ func TestWritableLeavesTheFileAsItWas(t *testing.T) {
 
 func TestHelpNamesEveryFlagAndStatus(t *testing.T) {
 	_, stdout, stderr, _ := parse("-help")
-	const flags = "-duration…-goroutines…-greedy…-hold…-json…-locks…-patience…-processes…-read-ratio…-seed…-servers…-session-timeout…-swallow…-tenure…-think"
+	const flags = "-duration…-goroutines…-greedy…-hold…-json…-linger…-locks…-patience…-processes…-read-ratio…-seed…-servers…-session-timeout…-swallow…-tenure…-think"
 	if !saysInOrder(stdout, "Exit status…void…Flags:…"+flags) || stderr != "" {
 		t.Errorf("output %q %q", stdout, stderr)
 	}

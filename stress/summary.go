@@ -159,6 +159,9 @@ func (s *summary) print(w io.Writer) {
 	case s.Tenure < 0:
 		line("tenure", "negative: a process keeps a lock while its goroutines keep asking for it")
 	}
+	if s.Linger > 0 {
+		line("linger", "%v", s.Linger)
+	}
 	line("grants", "%s to processes, in %s attempts, %s/s; by process %s", thousands(s.Grants), thousands(s.Rounds), rate(s.Grants, s.Elapsed), shares(s.ProcessGrants))
 	for i, l := range s.Held {
 		if i == mostListed {

@@ -61,7 +61,7 @@ func exampleSummary() summary {
 	s := newSummary(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	s.workload = workload{
 		Seed: 42, Processes: 3, Goroutines: 16, Locks: 1, Hold: time.Millisecond, Think: 4 * time.Millisecond,
-		Tenure: 50 * time.Millisecond, SessionTimeout: 10 * time.Second, Patience: time.Minute, Swallow: time.Second,
+		Tenure: 50 * time.Millisecond, Linger: 2 * time.Second, SessionTimeout: 10 * time.Second, Patience: time.Minute, Swallow: time.Second,
 	}
 	s.Servers = []string{"zk1:2181", "zk2:2181"}
 	s.Planned, s.Elapsed, s.Interrupted = time.Minute, 20*time.Second, true
@@ -102,6 +102,7 @@ Summary
   ran                20s of 1m0s: interrupted, seed 42
 `
 		grants = `  tenure             50ms
+  linger             2s
   grants             12,000 to processes, in 12,345 attempts, 600/s; by process 50 + 25 + 25 %
   time held          lock-0: by process 50.0 + 33.3 + 16.7 %; 90.0 % of the run
   entries            54,321 by workers, 2,716/s; 4.5 per grant

@@ -621,9 +621,10 @@ func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
 		err := h.Unlock(context.Background())
 		end()
 		w.settled("Unlock", l, err, lost)
-	case s.giving == byReleaseWait && l.kind == manager.KindRead:
-		// The round can last as long as any reader is inside. If all readers
-		// waited for its end, they would run out. So wait for a while only.
+	case s.giving == byReleaseWait && (l.kind == manager.KindRead || w.child.settings.Linger > 0):
+		// The round can last as long as any reader is inside, and one of a lock that
+		// lingers until another process wants it. If all workers waited for its end,
+		// they would run out. So wait for a while only.
 		released := h.Released()
 		w.settles("Release", l, h, lost)
 		end := w.activity.beginFor("waiting for a release, for a while", l, s.think)

@@ -19,6 +19,7 @@ type workload struct {
 	Think      time.Duration `json:"think_ns"`   // mean time between a worker's steps
 	Greedy     bool          `json:"greedy"`     // workers never pause and never give up a wait
 	Tenure     time.Duration `json:"tenure_ns"`  // as in manager.Config
+	Linger     time.Duration `json:"linger_ns"`  // as in manager.Config
 	ReadWrite  bool          `json:"read_write"` // read/write locks instead of exclusive ones
 	ReadRatio  float64       `json:"read_ratio"` // share of the steps that read
 
