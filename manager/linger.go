@@ -231,7 +231,6 @@ func (r *round) confirm(w state.Word) bool {
 	if t.tenure.lease.InForce() {
 		return true
 	}
-	//holdfast:reached linger: the lease had lapsed when a newcomer entered
 	switch _, e, lost := r.word.Apply(state.Word.Leave); {
 	case e == state.Ended && w.Idle():
 		r.lock.noteRaces(lost)

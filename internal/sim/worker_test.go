@@ -78,6 +78,9 @@ func (k *worker) step() {
 	if k.rng.IntN(12) == 0 {
 		chosen = pick(k.rng, way{"ask", k.ask}, way{"revoke", k.revoke})
 	}
+	if k.pr.mayBeIdle() && k.rng.IntN(6) == 0 {
+		chosen = pick(k.rng, way{"linger", k.linger}, way{"idle", k.idle})
+	}
 	k.w.did(chosen.what)
 	k.say("%s %s", chosen.what, l.title)
 	chosen.do(l)
@@ -89,7 +92,7 @@ func (k *worker) say(format string, args ...any) { k.w.log(k.name, format, args.
 // check checks that the state of a lock is possible.
 func (k *worker) check(l lock) {
 	switch phase, n := l.State(); {
-	case n < 0, n > 0 && phase != state.Fetching && phase != state.Retained, n == 0 && phase == state.Retained:
+	case n < 0, n > 0 && phase != state.Fetching && phase != state.Retained, n == 0 && phase == state.Retained && !k.pr.mayBeIdle():
 		k.w.fail("%s of %s is %v/%d", l.title, k.pr.label, phase, n)
 	}
 }

@@ -167,6 +167,7 @@ func (w *world) heal() {
 func (w *world) settle(free func()) {
 	w.heal()
 	w.srv.OnRequest(nil)
+	w.yieldAll()
 	var left []string
 	for began := time.Now(); time.Since(began) < quietEnds; <-time.After(time.Second) {
 		if left = w.left(); len(left) == 0 {
@@ -178,6 +179,7 @@ func (w *world) settle(free func()) {
 	}
 	<-time.After(5 * time.Second) // until all that watch a lock have looked, some with a new manager
 	free()
+	w.checkLinger()
 	w.ref.end()
 	for _, pr := range w.procs {
 		if err := pr.m.Close(); err != nil {
@@ -318,8 +320,10 @@ type lock struct {
 	heard *hearing      // of its directory, in this manager
 }
 
+func processLabel(i int) string { return fmt.Sprintf("p%d", i) }
+
 func (w *world) newProcess(i int) *process {
-	pr := &process{w: w, label: fmt.Sprintf("p%d", i), replacing: make(chan struct{}, 1)}
+	pr := &process{w: w, label: processLabel(i), replacing: make(chan struct{}, 1)}
 	if err := pr.open(); err != nil {
 		w.t.Fatal(err)
 	}
@@ -345,6 +349,7 @@ func (pr *process) open() error {
 		SessionTimeout: w.plan.timeout,
 		LostMargin:     w.plan.margin,
 		Tenure:         w.plan.tenure,
+		Linger:         w.plan.lingers(pr.label),
 		Workers:        9 + len(pr.label),
 		CloseTimeout:   2 * time.Second,
 		OnAsk: func(ctx context.Context, q manager.Question) ([]byte, error) {
