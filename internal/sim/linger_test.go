@@ -84,6 +84,7 @@ func (w *world) checkLinger() {
 		}
 		return err == nil
 	}
+	rng := rand.New(rand.NewPCG(w.plan.seed, 4))
 	for i, pr := range w.procs {
 		other := w.procs[(i+1)%len(w.procs)]
 		if !pr.mayBeIdle() || w.plan.sequence > 0 {
@@ -94,14 +95,14 @@ func (w *world) checkLinger() {
 		if l < 0 || !cycle(other.all()[l]) || !cycle(locks[l]) {
 			continue // the process is closed
 		}
-		<-time.After(3 * time.Second)
+		<-time.After(pick(rng, 0, time.Millisecond, 3*time.Second))
 		if phase, n := locks[l].State(); phase != state.Retained || n != 0 {
 			continue // the other process's session ended meanwhile, say
 		}
 		began := time.Now()
 		w.did("idle lock taken")
-		// The rotation comes 10 s after the last look. Goroutines may be held up on the way.
-		if cycle(other.all()[l]) && time.Since(began) > 6*time.Second {
+		// Goroutines may be held up on the way.
+		if most := min(time.Second+10*w.plan.stall, 6*time.Second); cycle(other.all()[l]) && time.Since(began) > most {
 			w.fail("%s waited for %v, while %s of %s was idle", other.label, time.Since(began), locks[l].title, pr.label)
 		}
 	}
