@@ -175,9 +175,7 @@ func (n *Node) Replace(s *Session, old *Node, along []Op, behind ...*Read) (chil
 // createAndCount is CreateAndCount with ops that are performed first, in the same
 // transaction.
 func (n *Node) createAndCount(s *Session, first []Op, behind []*Read) (children int, err error) {
-	for _, r := range behind {
-		r.Err = &opError{op: questions[r.What], path: r.Path, kind: ErrNotSent, why: errors.New("the request that it was to follow was not sent")}
-	}
+	notSent(behind)
 	var written Stat
 	made, err := n.attempt(s, func() (string, error) {
 		ops := append(first, n.op(n.create.base(), zk.FlagEphemeralSequential), SetOp(n.create.dir, nil, -1))
@@ -193,6 +191,13 @@ func (n *Node) createAndCount(s *Session, first []Op, behind []*Read) (children 
 	}
 	n.czxid = written.Mzxid // one transaction made the node and changed dir
 	return int(written.NumChildren), nil
+}
+
+// notSent notes that reads which are to follow a request have not been sent.
+func notSent(reads []*Read) {
+	for _, r := range reads {
+		r.Err = &opError{op: questions[r.What], path: r.Path, kind: ErrNotSent, why: errors.New("the request that it was to follow was not sent")}
+	}
 }
 
 // CreateAtSequence creates the node with the sequence number of the node at
@@ -282,6 +287,22 @@ func (n *Node) createAndLook(s *Session, create func() (path string, err error))
 // and calls create, which makes the node and returns its path, unless it turns
 // out to be there. It reports whether create made it.
 func (n *Node) attempt(s *Session, create func() (path string, err error)) (made bool, err error) {
+	if there, err := n.prepare(s); there || err != nil {
+		return false, err
+	}
+	n.send()
+	path, err := create()
+	n.to(createEvent(err))
+	if err != nil {
+		return false, err
+	}
+	n.found(path)
+	return true, nil
+}
+
+// prepare makes s the node's session, and finds out what became of earlier requests. It
+// reports whether the node is there.
+func (n *Node) prepare(s *Session) (there bool, err error) {
 	if n.create == nil {
 		return false, badArguments("create", n.where(), "DropCreateData was called")
 	}
@@ -305,21 +326,20 @@ func (n *Node) attempt(s *Session, create func() (path string, err error)) (made
 	}
 	if n.state == nodeThere {
 		if err := n.look(); !errors.Is(err, ErrNoNode) {
-			return false, err
+			return err == nil, err
 		}
 	}
+	return false, nil
+}
+
+// send notes that a request to create the node is about to be sent. No node has had its
+// name.
+func (n *Node) send() {
 	if n.spent {
 		n.create.rename()
 		n.spent = false
 	}
 	n.to(createSent)
-	path, err := create()
-	n.to(createEvent(err))
-	if err != nil {
-		return false, err
-	}
-	n.found(path)
-	return true, nil
 }
 
 // to changes the state.
