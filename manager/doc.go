@@ -72,6 +72,7 @@
 //   - [Lock.TryLock] and [Lock.TryDo] do not wait for other processes.
 //   - A [Mutex], from [Manager.Mutex], has the same methods. It excludes the goroutines
 //     of this process, too.
+//   - [Manager.LockAll] acquires several locks at once, without deadlock.
 //
 // Goroutines have no identity, so reentrance is explicit: [Hold.Reenter] reenters
 // a Hold, and all acquiring methods reenter if their context comes from
@@ -140,6 +141,8 @@
 //
 // A Mutex hands the private lock that its process holds, or queues for, to one goroutine
 // after the other (Mutex.advance). Each has a round of its own, without I/O (turn).
+// LockAll makes a group. It has a round of its own in each queue, which is in no chain
+// (place), and its steps (group.step) do the I/O of all of them.
 //
 // Locks are taken in this order: observers.mu before observer.mu; Manager.mu before
 // any lock inside package zkio, and a lock inside package futures last. Mutex.mu is taken

@@ -52,6 +52,13 @@ var (
 	// ErrNotShared is returned by [Hold.Share] for a Hold of a [Mutex], which one goroutine
 	// holds at a time.
 	ErrNotShared = errors.New("a mutex has one holder at a time: its hold cannot be shared")
+	// ErrBadGroup is returned by [Manager.LockAll] for locks that it cannot acquire
+	// together. The text says why.
+	ErrBadGroup = errors.New("these locks cannot be acquired together")
+	// ErrPartlyHeld is returned by [Manager.LockAll] if its ctx carries Holds of some of
+	// the locks, but not of all: it would wait for its own caller. Release those first,
+	// or acquire all of them by one call to begin with.
+	ErrPartlyHeld = errors.New("the caller holds some of the locks")
 	// ErrTooManyHolders says that a lock has as many holders in this process as
 	// it can count, or a holder as many handles. The program is not releasing its
 	// holds.

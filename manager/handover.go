@@ -138,6 +138,9 @@ func (t *roundIO) release(s *zkio.Session) {
 // deleteNode deletes the round's node. If together is set and the next round is
 // to queue, and one request can do both, it creates the next round's node as well.
 func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, error) {
+	if p := t.place(); p != nil {
+		return p.deleteNode(s)
+	}
 	if u := t.raised(); u != nil && u.hasNode() {
 		return u.release(s)
 	}

@@ -213,7 +213,14 @@ func (h Hold) Unlock(ctx context.Context) error {
 		return errZeroHold
 	}
 	w, e := h.giveUp()
+	return h.confirm(ctx, w, e)
+}
+
+// confirm is Unlock after giveUp, which has returned w and e.
+func (h Hold) confirm(ctx context.Context, w state.Word, e state.Effect) error {
 	switch {
+	case h.round == nil:
+		return errZeroHold
 	case e == state.Nothing:
 		return h.dead("unlock")
 	case w.Phase() == state.Fetching:
@@ -338,7 +345,8 @@ func (h Hold) Lost() <-chan struct{} {
 // [Hold.Revoked].
 //
 // All holders of the lock in this process share the channel. It never closes because
-// goroutines of this process wait, nor after the lock was released or lost. It is nil
+// goroutines of this process wait, other than in [Manager.LockAll], nor after the lock was
+// released or lost. It is nil
 // for the zero Hold. Contended does not block.
 //
 // This process sees a waiter within 100 ms of the grant, and later as soon as the waiter

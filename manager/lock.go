@@ -186,7 +186,13 @@ func (l *Lock) inherit(ctx context.Context, op string) (h Hold, pass, done bool)
 			}
 		}
 		// A holder of the write lock enters beside it, whatever else waits.
-		_, pass = l.rw.writer.heldIn(ctx)
+		var write Hold
+		if write, pass = l.rw.writer.heldIn(ctx); pass && write.round.io().place() != nil {
+			// A group's write lock has no place beside it. Reenter that lock.
+			if h, err := write.reenter(op); err == nil {
+				return h, false, true
+			}
+		}
 	}
 	return Hold{}, pass, false
 }
@@ -214,14 +220,7 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 	l.noteRaces(lost)
 	switch e {
 	case state.Entered:
-		// The granter may be between its CAS and settling the future, which the
-		// new hold needs now.
-		r.io().settleGrant()
-		if !r.flags.Load().Has(state.GrantTold) {
-			r.io().entered()
-			r.flags.Set(state.GrantTold)
-		}
-		return r.enter()
+		return l.entered(r)
 	case state.Started:
 		l.rounds.Add(1)
 	case state.Joined:
@@ -230,6 +229,18 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 		return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrTooManyHolders})
 	}
 	return newHold(r)
+}
+
+// entered makes the Hold of a new holder that was counted in r, which this process owns.
+func (l *Lock) entered(r *round) Hold {
+	// The granter may be between its CAS and settling the future, which the new hold
+	// needs now.
+	r.io().settleGrant()
+	if !r.flags.Load().Has(state.GrantTold) {
+		r.io().entered()
+		r.flags.Set(state.GrantTold)
+	}
+	return r.enter()
 }
 
 // Lock acquires the lock. It blocks until the lock is granted or ctx ends. If ctx

@@ -528,6 +528,9 @@ func (m *Manager) grantAt(path string) (g ownGrant) {
 		return g
 	}
 	r := g.lock.cur.Load()
+	if p := m.placeAt(path); p != nil {
+		r = p.round
+	}
 	if r.word.Load().Phase() != state.Retained {
 		return g
 	}

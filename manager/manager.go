@@ -60,8 +60,8 @@ type Manager struct {
 	sweepAt int              // remove dead entries when there are this many
 	active  []*roundIO       // those that have, or may have, a node; see roundIO.index
 	marks   map[*Lock]*mark  // of the locks that report abandonment, which it keeps; nil until there is one
-
 	mutexes mutexes
+	groups  []*group // those that are not over; see group.index
 
 	inquiries []*inquiry // those under way; see inquiry.index
 
@@ -439,6 +439,11 @@ func (m *Manager) eachRound(fn func(*round)) {
 			fn(r)
 		}
 	}
+	for _, g := range m.allGroups() {
+		for _, p := range g.places {
+			fn(p.round)
+		}
+	}
 	for _, l := range all {
 		for r := l.cur.Load(); r != nil && r != passed; r = r.next.Load() {
 			if r.word.Load().Phase() != state.Free {
@@ -655,6 +660,21 @@ func (m *Manager) guid() string { return fmt.Sprintf("%s%016x", m.id, m.counter.
 func (m *Manager) owns(name string) bool {
 	rest, ok := strings.CutPrefix(name, "_c_")
 	return ok && strings.HasPrefix(rest, m.id)
+}
+
+// groupMark is the digit behind the manager's id in the names of groups' nodes. The
+// counter does not get that far.
+const groupMark = "f"
+
+// groupGUID is guid for the node of a group.
+func (m *Manager) groupGUID() string {
+	return fmt.Sprintf("%s%s%015x", m.id, groupMark, m.counter.Add(1))
+}
+
+// shares reports whether the contender called name is one of this manager's nodes that
+// goroutines share: not a group's.
+func (m *Manager) shares(name string) bool {
+	return m.owns(name) && !strings.HasPrefix(name, "_c_"+m.id+groupMark)
 }
 
 // nodeData returns what our nodes tell a person who looks at them. Only the time

@@ -40,8 +40,11 @@ func (d *directory) countable() bool {
 func (t *roundIO) newNode() *zkio.Node {
 	l := t.round.lock
 	guid := l.m.newGUID
-	if l.kind == queue.Upgradable {
+	switch {
+	case l.kind == queue.Upgradable:
 		guid = func() string { return queue.UpgradableGUID(l.m.newGUID()) }
+	case t.place() != nil:
+		guid = l.m.groupGUID
 	}
 	return zkio.NewNode(l.path, l.kind.Mark(), guid, l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
 }
@@ -154,8 +157,13 @@ func (a *along) listed(now int64) *listed {
 // lookAtDirectory finds out whether the lock's directory is there and empty, and
 // creates it if it is missing.
 func (t *roundIO) lookAtDirectory(s *zkio.Session) (more bool) {
+	data, _, err := s.Get(t.round.lock.path)
+	return t.sawDirectory(s, data, err)
+}
+
+// sawDirectory is lookAtDirectory after the directory was read, with this result.
+func (t *roundIO) sawDirectory(s *zkio.Session, data []byte, err error) (more bool) {
 	l := t.round.lock
-	data, _, err := s.Get(l.path)
 	if err == nil {
 		l.m.checkDirectory(s, l.path)
 	}
@@ -228,6 +236,10 @@ func (t *roundIO) enterBeside(s *zkio.Session, w Grant) (more bool) {
 // It may take several tries to learn that the node is gone. Meanwhile it must not
 // be used for anything else: a deletion whose answer was lost may be on its way.
 func (t *roundIO) requeue(s *zkio.Session) (more bool) {
+	if p := t.place(); p != nil {
+		p.group.leaving = true // with its other places
+		return true
+	}
 	t.leaving = true
 	if err := t.node.Delete(s); err != nil { // makes sure that it is gone
 		return t.failed(err)

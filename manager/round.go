@@ -238,6 +238,9 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 		return
 	}
 	t.tellMutex()
+	if p := t.place(); p != nil {
+		p.ended(err)
+	}
 	// If the predecessor is not RELEASED yet, its releaser wakes this round.
 	due := r.flags.Set(state.Over).Has(state.PrevReleased)
 	//holdfast:reached-if !due: forced end: of a round whose turn has not come
@@ -250,6 +253,9 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 // order; see the rules above. It is called once, by the round's last step.
 func (r *round) finish(h *handed) {
 	r.word.Apply(state.Word.Finish)
+	if r.io().place() != nil {
+		return // it is in no chain
+	}
 	n := r.following()
 	r.lock.cur.Store(n)
 	r.next.Store(passed)

@@ -82,13 +82,23 @@ var (
 // does nothing. No event is lost by that: a goroutine raises the event before it
 // looks at the round's flags here, and the round's turn comes with a flag and then
 // a wake, whose step finds the event.
-func (t *roundIO) wake() { t.runner.wake(t, zkio.Fetches) }
+func (t *roundIO) wake() { t.wakeBy(zkio.Fetches) }
 
 // wakeLater is wake for what can wait until the pool has served the fetches that
 // callers have just begun. After the end of a session every lock that the process
 // waits for queues again, and a lock that is asked for now must not stand behind
 // them.
-func (t *roundIO) wakeLater() { t.runner.wake(t, zkio.Refetches) }
+func (t *roundIO) wakeLater() { t.wakeBy(zkio.Refetches) }
+
+// wakeBy wakes the round's I/O by way of queue q. The I/O of a round that belongs to a
+// group is the group's.
+func (t *roundIO) wakeBy(q zkio.Queue) {
+	if p := t.place(); p != nil {
+		p.group.runner.wake(p.group, q)
+		return
+	}
+	t.runner.wake(t, q)
+}
 
 // raise raises e and wakes the round's I/O.
 func (t *roundIO) raise(e state.Events) {
@@ -398,6 +408,9 @@ func (m *Manager) leaseToBegin(s *zkio.Session) time.Duration {
 
 // grant grants the round: its node, of session s, is known to be first.
 func (t *roundIO) grant(s *zkio.Session) (more bool) {
+	if p := t.place(); p != nil {
+		return p.reserve()
+	}
 	l := t.round.lock
 	mark := l.mark()
 	if mark != nil {

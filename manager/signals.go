@@ -20,6 +20,7 @@ type signals struct {
 	revoked futures.Promise[*Revocation] // a process asks for the lock: see Revoked
 
 	member atomic.Pointer[membership] // of a Mutex; nil for the rounds of other locks
+	group  *place                     // of a round that belongs to a LockAll: its place there; set when the round is made. Else nil
 }
 
 // signals returns the round's signals, and makes them on first use.

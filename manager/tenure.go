@@ -162,9 +162,15 @@ func (t *roundIO) lookSoon() {
 	t.lookBehindAfter(t.lookFrom()/2 - time.Duration(t.round.lock.m.now()-t.tenure.lookedAt.Load()))
 }
 
+// passesOver reports whether the contender called name is of no interest to the looks at
+// the contenders behind. It is if it belongs to this process: its readers and writer make
+// way for each other by themselves. But the places of a group are like another process's,
+// and to a group all others are.
+func (t *roundIO) passesOver(name string) bool {
+	return t.place() == nil && t.round.lock.m.shares(name)
+}
+
 // suspected notes which contender waits behind, if one was found, and since when.
-// The caller passes over nodes of this process: its readers and writer make way
-// for each other by themselves.
 func (t *roundIO) suspected(c queue.Contender, found bool) {
 	switch known := t.near().suspect; {
 	case !found && known != nil:
@@ -212,7 +218,7 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 	q := queue.List(children, queue.NextNumber(stat.Cversion, stat.NumChildren))
 	l.noteStrangers(&q)
 	t.setTail(q.Tail(t.node.Name(), l.kind))
-	t.suspected(q.Excluded(l.kind, func(c queue.Contender) bool { return m.owns(c.Name) }))
+	t.suspected(q.Excluded(l.kind, func(c queue.Contender) bool { return c.Name == t.node.Name() || t.passesOver(c.Name) }))
 	q.Free()
 	first := t.near().suspect
 	if first == nil {

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// The transaction that creates all nodes, or its answer, is lost: there is one node for
+// each lock, and none is left.
+func TestF127_LostLockAll(t *testing.T) {
+	each(t, losses, func(c *cluster, lose func(*cluster, zktest.Match) *zktest.Fault) {
+		t := c.t
+		m := c.open("a")
+		locks := several(t, m, "x", "y", "z")
+		wantErr(t, "first", mustLockAll(t, m, locks...).Unlock(t.Context()), nil)
+		lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(m)})
+		hs := mustLockAll(t, m, locks...)
+		c.wantQueues(map[string]int{"x": 1, "y": 1, "z": 1})
+		for _, h := range hs {
+			g, _ := h.Grant()
+			if _, stat, ok := c.srv.Get(g.Path); !ok || stat.Czxid != int64(g.Token) {
+				t.Errorf("token %d of %s, which is %+v, %t", g.Token, g.Path, stat, ok)
+			}
+		}
+		wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
+		c.wantQueues(map[string]int{"x": 0, "y": 0, "z": 0})
+	})
+}
+
+// The answer is lost, and another client deletes one of the nodes before the group has
+// found them: it queues again everywhere, by one transaction.
+func TestF127_LostAndDeleted(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		m := c.open("a")
+		locks := several(t, m, "x", "y")
+		wantErr(t, "first", mustLockAll(t, m, locks...).Unlock(t.Context()), nil)
+		c.srv.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Session: session(m)})
+		stop := c.stopBefore(m, list) // of the search for the nodes
+		w := lockAll(t.Context(), m, locks...)
+		stop.reached()
+		c.remove("/holdfast/x/" + c.queueOf("x")[0])
+		stop.goOn()
+		hs := w.wantHeld(t, 10*time.Second)
+		gx, _ := hs[0].Grant()
+		gy, _ := hs[1].Grant()
+		if gx.Token != gy.Token {
+			t.Errorf("created by transactions %d and %d", gx.Token, gy.Token)
+		}
+		c.wantQueues(map[string]int{"x": 1, "y": 1})
+		wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
+	})
+}
+
+// The request by which a group gives way, or its answer, is lost.
+func TestF127_LostWhileGivingWay(t *testing.T) {
+	each(t, losses, func(c *cluster, lose func(*cluster, zktest.Match) *zktest.Fault) {
+		t := c.t
+		a, b := c.open("a"), c.open("b")
+		hx := mustLock(t, exclusive(t, b, "x"))
+		w := lockAll(t.Context(), a, several(t, a, "x", "y")...)
+		w.wantPending(t)
+		hy := exclusive(t, b, "y").Acquire(t.Context())
+		lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(a)})
+		_, err := hy.Granted().Wait(t.Context())
+		wantErr(t, "nested", err, nil)
+		later(5 * time.Second)
+		c.wantQueues(map[string]int{"x": 2, "y": 2})
+		c.unlock(hy, hx)
+		wantErr(t, "unlock", w.wantHeld(t, 5*time.Second).Unlock(t.Context()), nil)
+		c.wantQueues(map[string]int{"x": 0, "y": 0})
+	})
+}
+
+// The request that deletes all nodes, or its answer, is lost.
+func TestF127_LostRelease(t *testing.T) {
+	each(t, losses, func(c *cluster, lose func(*cluster, zktest.Match) *zktest.Fault) {
+		t := c.t
+		m := c.open("a")
+		hs := mustLockAll(t, m, several(t, m, "x", "y")...)
+		lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(m)})
+		wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
+		c.wantQueues(map[string]int{"x": 0, "y": 0})
+	})
+}
+
+// An administrator deletes a node of a group that waits, be it reserved or not: the group
+// queues again everywhere, and is never granted by a node that is gone.
+func TestF128_DeletedWhileWaiting(t *testing.T) {
+	for _, which := range []string{"x", "y", "x and then the one ahead"} {
+		bubble(t, func(c *cluster) {
+			t := c.t
+			a, b := c.open("a"), c.open("b")
+			hx := mustLock(t, exclusive(t, b, "x"))
+			w := lockAll(t.Context(), a, several(t, a, "x", "y")...)
+			later(3 * time.Second)
+			before := fmt.Sprint(c.queueOf("x"), c.queueOf("y"))
+			for _, name := range strings.Split(which, " and then ") {
+				if name == "the one ahead" {
+					hx.Release()
+					continue
+				}
+				queue := c.queueOf(name)
+				c.remove("/holdfast/" + name + "/" + queue[len(queue)-1])
+			}
+			synctest.Wait()
+			if after := fmt.Sprint(c.queueOf("x"), c.queueOf("y")); after == before {
+				t.Errorf("the queues are %s, as before", after)
+			}
+			hx.Release()
+			hs := w.wantHeld(t, time.Second)
+			for _, h := range hs {
+				if g, _ := h.Grant(); !c.srv.Exists(g.Path) {
+					t.Errorf("%s is not there", g.Path)
+				}
+			}
+			wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
+			c.wantQueues(map[string]int{"x": 0, "y": 0})
+		})
+	}
+}
+
+// A reserved place is deleted, and then the other lock becomes free, while the client
+// cannot hear of either: it hears of the deletion first, and does not enter.
+func TestF128_DeletedBeforeTheLastIsFree(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		a, b := c.open("a"), c.open("b")
+		hx := mustLock(t, exclusive(t, b, "x"))
+		w := lockAll(t.Context(), a, several(t, a, "y", "x")...)
+		later(3 * time.Second)
+		replies := c.srv.Faults().BlockReplies(session(a))
+		c.remove("/holdfast/y/" + c.queueOf("y")[0])
+		hy := mustLock(t, exclusive(t, b, "y"))
+		c.unlock(hx)
+		replies.Remove()
+		w.wantPending(t)
+		c.held(hy)
+		c.unlock(hy)
+		wantErr(t, "unlock", w.wantHeld(t, time.Second).Unlock(t.Context()), nil)
+	})
+}
+
+// An administrator deletes a node of a group that holds its locks: all are lost.
+func TestF128_DeletedWhileHeld(t *testing.T) {
+	for i, deleted := range []string{"x", "y", "z"} {
+		bubble(t, func(c *cluster) {
+			t := c.t
+			m := c.open("a")
+			hs := mustLockAll(t, m, several(t, m, "x", "y", "z")...)
+			ctx, cancel := hs.Context(t.Context())
+			defer cancel()
+			lost := hs.Lost()
+			later(200 * time.Millisecond)
+			g, _ := hs[i].Grant()
+			c.remove(g.Path)
+			synctest.Wait()
+			for j, h := range hs {
+				wantErr(t, fmt.Sprintf("hold %d, %s deleted", j, deleted), h.Err(), ErrLost)
+				if !isClosed(h.Lost()) {
+					t.Errorf("Lost of hold %d is open", j)
+				}
+				if j != i && !strings.Contains(fmt.Sprint(h.Err()), fmt.Sprintf("acquired together with %q", deleted)) {
+					t.Errorf("hold %d: %v", j, h.Err())
+				}
+			}
+			wantErr(t, "context", context.Cause(ctx), ErrLost)
+			if !isClosed(lost) {
+				t.Error("Lost is open")
+			}
+			wantErr(t, "unlock", hs.Unlock(t.Context()), ErrLost)
+			synctest.Wait()
+			c.wantQueues(map[string]int{"x": 0, "y": 0, "z": 0})
+		})
+	}
+}
+
+// Groups that name the locks in different orders, rings of groups, and callers that nest
+// the locks in both ways of nesting that do not deadlock by themselves: all get their turn.
+func TestF129_NoDeadlock(t *testing.T) {
+	for what, clients := range map[string][]string{
+		"opposite orders":              {"G x y", "G y x"},
+		"opposite orders, three":       {"G x y z", "G z y x", "G y x z"},
+		"a ring":                       {"G x y", "G y z", "G z x"},
+		"beside nested":                {"G x y", "N x y", "N x y"},
+		"beside nested, other order":   {"G x y", "N y x", "N y x"},
+		"two groups, two nested":       {"G x y", "G x y", "N x y", "N x y"},
+		"nested through a third":       {"G x z", "N x y", "N y z"},
+		"three locks, chance decides":  {"G x y z", "N x y", "N y z", "N x z"},
+		"groups in a ring, and nested": {"G x y", "G y z", "G x z", "N x y"},
+	} {
+		for _, processes := range []int{1, len(clients)} {
+			t.Run(fmt.Sprintf("%s/%d", what, processes), func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					t := c.t
+					var managers []*Manager
+					for i := range processes {
+						managers = append(managers, c.open(fmt.Sprint("p", i), func(cfg *Config) { cfg.Tenure = 20 * time.Millisecond }))
+					}
+					done := make(chan string, len(clients))
+					for i, client := range clients {
+						m := managers[i%len(managers)]
+						way, names, _ := strings.Cut(client, " ")
+						locks := several(t, m, strings.Fields(names)...)
+						go func() {
+							for range 5 {
+								if err := lockSeveral(t, m, way == "G", locks); err != nil {
+									t.Errorf("%s: %v", client, err)
+								}
+							}
+							done <- client
+						}()
+					}
+					for range clients {
+						select {
+						case <-done:
+						case <-time.After(10 * time.Minute):
+							t.Fatalf("they wait for ever: x %v, y %v, z %v", c.queueOf("x"), c.queueOf("y"), c.queueOf("z"))
+						}
+					}
+					synctest.Wait()
+					for _, name := range []string{"x", "y", "z"} {
+						if left := c.queueOf(name); len(left) > 0 {
+							t.Errorf("left in the queue of %s: %v", name, left)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// lockSeveral acquires the locks, as a group or one after the other, and releases them.
+func lockSeveral(t *testing.T, m *Manager, group bool, locks []*Lock) error {
+	if group {
+		hs, err := m.LockAll(t.Context(), locks...)
+		if err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+		return errors.Join(hs.Err(), hs.Unlock(t.Context()))
+	}
+	var hs Holds
+	for _, l := range locks {
+		h, err := l.Lock(t.Context())
+		if err != nil {
+			return err
+		}
+		hs = append(hs, h)
+		time.Sleep(time.Millisecond)
+	}
+	return errors.Join(hs.Err(), hs.Unlock(t.Context()))
+}
+
+// The session ends while a group waits, in any of its stages: it queues again everywhere,
+// and is granted the locks by the nodes of the new session.
+func TestF130_SessionEndsWhileWaiting(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		a, b := c.open("a"), c.open("b")
+		hx := mustLock(t, exclusive(t, b, "x"))
+		w := lockAll(t.Context(), a, several(t, a, "x", "y")...)
+		for range 3 {
+			c.expire(a)
+			w.wantPending(t)
+			c.wantQueues(map[string]int{"x": 2, "y": 1})
+		}
+		c.unlock(hx)
+		hs := w.wantHeld(t, time.Second)
+		for _, h := range hs {
+			if g, _ := h.Grant(); g.Session != session(a) || !c.srv.Exists(g.Path) {
+				t.Errorf("the grant is %+v, the session %#x", g, session(a))
+			}
+		}
+		wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
+	})
+}
+
+// The session ends while a group holds its locks: all are lost.
+func TestF130_SessionEndsWhileHeld(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		m := c.open("a")
+		hs := mustLockAll(t, m, several(t, m, "x", "y")...)
+		c.expire(m)
+		for _, h := range hs {
+			wantErr(t, "hold", h.Err(), ErrLost)
+		}
+		wantErr(t, "unlock", hs.Unlock(t.Context()), ErrLost)
+		wantErr(t, "again", mustLockAll(t, m, several(t, m, "x", "y")...).Unlock(t.Context()), nil)
+		c.wantQueues(map[string]int{"x": 0, "y": 0})
+	})
+}
+
+// The session ends while a group that gives way has no answer yet.
+func TestF130_SessionEndsWhileGivingWay(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		a, b := c.open("a"), c.open("b")
+		hx := mustLock(t, exclusive(t, b, "x"))
+		w := lockAll(t.Context(), a, several(t, a, "x", "y")...)
+		w.wantPending(t)
+		hy := exclusive(t, b, "y").Acquire(t.Context())
+		stop := c.stopBefore(a, prove) // the transaction begins with the deletion
+		stop.reached()
+		c.srv.ExpireSession(session(a))
+		stop.goOn()
+		_, err := hy.Granted().Wait(t.Context())
+		wantErr(t, "nested", err, nil)
+		later(time.Second)
+		c.unlock(hy, hx)
+		wantErr(t, "unlock", w.wantHeld(t, 5*time.Second).Unlock(t.Context()), nil)
+		c.wantQueues(map[string]int{"x": 0, "y": 0})
+	})
+}

@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// A group is a call of LockAll that does not find all its locks held, and what it has
+// acquired: a place in each queue. state/model/protocols has a model of it.
+//
+//   - One transaction makes the nodes of all places. So of two groups that meet in two
+//     queues, the same one is first in both.
+//   - The group enters when all its places are reserved: when nothing is ahead of any.
+//   - A contender may wait behind a reserved place while it holds what the group waits for.
+//     So if a place is reserved and holds up a contender for as long as the group has
+//     patience, and another place is not reserved, the group gives way: it moves that one
+//     place to the end of its queue. If it moved all of them it could be starved by two
+//     callers that nest the locks. If several places hold up contenders, chance decides
+//     which of them moves. The patience is doubled then, and varied by chance, so that of
+//     several groups that block each other one gets its turn.
+//   - If one of its nodes, or the session, is lost while it waits, it leaves all its places
+//     and queues again everywhere. If that happens when it has entered, or if one of its
+//     rounds fails, all of them end.
+//
+// A group's steps do the I/O of all its rounds; the runner runs one at a time. So the rule
+// of [roundIO] holds for all its places together: what only steps use needs no lock.
+type group struct {
+	m      *Manager
+	runner runner
+	places []*place // never changes
+
+	granted futures.Promise[struct{}] // all places are held; or the group has failed
+	lost    futures.Promise[struct{}] // the group was ended by force; settles with an error only
+	over    atomic.Bool               // the same; the goroutine that swaps it ends the rounds
+	paused  atomic.Int32              // by how many goroutines: see pause
+
+	// Used by steps only.
+	session  *zkio.Session // in which the nodes are, or may be; nil before the first
+	leaving  bool          // all nodes are to go: see requeue
+	patience time.Duration // how long a contender is held up before the group gives way
+	movedAt  int64         // when it last gave way, on the manager's clock; 0: never
+	wakeAt   int64         // when a delayed wake is due; 0: none is
+	requeues int           // how many times in a row it had to queue again
+	rng      *rand.Rand
+
+	index int // 1 + the index in Manager.groups, or 0; protected by Manager.mu
+}
+
+// never is later than any time on the manager's clock.
+const never = math.MaxInt64
+
+// mostPatience is how many times longer than at first a group's patience can get.
+const mostPatience = 64
+
+func (m *Manager) newGroup(locks []*Lock) *group {
+	g := &group{m: m}
+	// Two groups with the same sequence of numbers could block each other for longer. The
+	// manager's id is random, and simulations decide what it is.
+	id, _ := strconv.ParseUint(m.id, 16, 64)
+	g.rng = rand.New(rand.NewPCG(id, m.counter.Add(1)))
+	g.patience = g.vary(m.firstPatience())
+	for _, l := range locks {
+		l.rounds.Add(1)
+		g.places = append(g.places, newPlace(g, l))
+	}
+	return g
+}
+
+// firstPatience is how long a group that has not given way yet keeps a contender waiting.
+func (m *Manager) firstPatience() time.Duration {
+	if m.cfg.Tenure <= 0 {
+		return defaultTenure
+	}
+	return m.cfg.Tenure
+}
+
+// vary returns d, but for a random part of up to a quarter more or less. Groups that have
+// given way less often than others remain less patient than those.
+func (g *group) vary(d time.Duration) time.Duration {
+	return d - d/4 + time.Duration(g.rng.Int64N(int64(d/2)+1))
+}
+
+// await queues everywhere, and waits until all locks are held or ctx ends.
+func (g *group) await(ctx context.Context, op string) (Holds, error) {
+	all := make(Holds, len(g.places))
+	for i, p := range g.places {
+		all[i] = newHold(p.round)
+	}
+	g.m.addGroup(g)
+	g.wake()
+	_, err := g.granted.Future().Wait(ctx)
+	for i := 0; err == nil && i < len(all); i++ {
+		err = all[i].check(op)
+	}
+	if err == nil {
+		return all, nil
+	}
+	err = g.error(op, err)
+	all.Release() // also what has been granted at this very moment
+	return nil, err
+}
+
+// error wraps err with what is known about the lock that the group waits for.
+func (g *group) error(op string, err error) error {
+	if shared, ok := err.(*Error); ok { //nolint:errorlint // as in Hold.wrap
+		own := *shared
+		own.Op = op
+		return &own
+	}
+	for _, p := range g.places {
+		if p.position.Load() != nil {
+			return p.error(op, err)
+		}
+	}
+	var locks []*Lock
+	for _, p := range g.places {
+		locks = append(locks, p.round.lock)
+	}
+	return &Error{Op: op, Name: lockNames(locks), Err: err, Outage: g.m.outage()}
+}
+
+// pause keeps steps from giving up one place while the caller has yet to end the rounds of
+// others. Then one request can give up all.
+func (g *group) pause() { g.paused.Add(1) }
+
+// resume undoes pause. A step that has found the group paused did nothing: this wake runs
+// another.
+func (g *group) resume() {
+	g.paused.Add(-1)
+	g.wake()
+}
+
+// end ends all rounds because that of p was ended by force, with err.
+func (g *group) end(p *place, err *Error) {
+	if !g.over.CompareAndSwap(false, true) {
+		return
+	}
+	g.pause()
+	defer g.resume()
+	for _, other := range g.places {
+		if other != p {
+			other.round.fail(other.error(err.Op, lostWith(err)))
+		}
+	}
+	// Only now: a caller that hears of it finds all its Holds lost.
+	g.granted.Settle(struct{}{}, err)
+	g.lost.Settle(struct{}{}, err)
+}
+
+func (g *group) wake() { g.runner.wake(g, zkio.Fetches) }
+
+func (g *group) due() bool { return true }
+
+// urgent reports whether one of the places is to be given up.
+func (g *group) urgent() bool {
+	for _, p := range g.places {
+		if p.round.urgent() && p.round.word.Load().Phase() != state.Released {
+			return true
+		}
+	}
+	return false
+}
+
+// submit hands the group to the pool. If the pool is closed, the group ends here and now,
+// as in roundIO.submit.
+func (g *group) submit(q zkio.Queue) {
+	switch {
+	case g.m.client.Submit(q, g):
+	case q == zkio.Releases:
+		g.Run(g.m.client.Session())
+	default:
+		p := g.places[0]
+		p.round.failPending(p.error(opAcquire, ErrClosed))
+	}
+}
+
+// Run is called by the pool.
+func (g *group) Run(s *zkio.Session) { g.runner.run(g, s) }
+
+// step does what the words of the rounds say is to be done, until it has to wait.
+func (g *group) step(s *zkio.Session) {
+	for more := true; more; {
+		if g.paused.Load() > 0 {
+			return
+		}
+		more = g.pass(s)
+	}
+}
+
+// pass looks at each round once.
+func (g *group) pass(s *zkio.Session) (more bool) {
+	pending, over := 0, 0
+	for _, p := range g.places {
+		switch w := p.round.word.Load(); w.Phase() {
+		case state.Fetching:
+			if w.Holders() == 0 {
+				p.cancel()
+				more = true
+			} else {
+				pending++
+			}
+		case state.Retained:
+			more = p.keep(s) || more
+		case state.Releasing:
+			g.unwatch()
+			p.release(s)
+		default:
+			over++
+		}
+	}
+	switch {
+	case over == len(g.places):
+		g.m.removeGroup(g)
+	case pending == len(g.places) && g.m.closing():
+		p := g.places[0]
+		p.round.failPending(p.error(opAcquire, ErrClosed))
+		more = true
+	case pending == len(g.places):
+		more = g.fetch(s)
+	}
+	return more
+}
+
+// fetch takes a group that waits a step further. It reports whether to go on.
+func (g *group) fetch(s *zkio.Session) (more bool) {
+	first := g.places[0]
+	if g.session != s {
+		if g.session != nil && g.session.Err() == nil {
+			return first.later() // s is over: this worker comes late
+		}
+		//holdfast:reached-if g.session != nil: lock all: queues again in a new session
+		for _, p := range g.places {
+			p.forget()
+		}
+		g.session, g.leaving = s, false
+	}
+	if g.leaving {
+		return g.requeue(s)
+	}
+	var missing []*place
+	for _, p := range g.places {
+		if p.old != nil {
+			if err := p.old.Delete(s); err != nil {
+				return p.failed(err)
+			}
+			p.old = nil
+		}
+		if p.node == nil || p.node.Czxid() == 0 {
+			missing = append(missing, p)
+		}
+	}
+	if len(missing) > 0 {
+		return g.queue(s, missing)
+	}
+	return g.wait(s)
+}
+
+// queue creates the nodes of places: all, or the one of which it is not known whether it
+// has given way.
+func (g *group) queue(s *zkio.Session, places []*place) (more bool) {
+	if more, ok := g.lookAtDirectories(s, places); !ok {
+		return more
+	}
+	g.m.box.arm(s)
+	conn := s.OrderedConnection()
+	all, lists := make([]*zkio.Creation, len(places)), make([]*along, len(places))
+	var reads []*zkio.Read
+	for i, p := range places {
+		if p.node == nil {
+			p.hasNode(p.newNode())
+		}
+		all[i], lists[i] = p.creation(s)
+		reads = append(reads, lists[i].reads()...)
+	}
+	if err := s.CreateAll(all, reads...); err != nil {
+		return g.refused(places, all, err)
+	}
+	for i, p := range places {
+		p.attempts = 0
+		p.queued(all[i], lists[i], conn)
+	}
+	return true
+}
+
+// refused decides what an error of CreateAll means.
+func (g *group) refused(places []*place, all []*zkio.Creation, err error) (more bool) {
+	for i, c := range all {
+		l := places[i].round.lock
+		switch {
+		case c.Err == nil:
+			continue
+		case errors.Is(c.Err, zkio.ErrNoNode):
+			l.directory.Store(dirUnknown)
+			return true
+		case errors.Is(c.Err, zkio.ErrNoAuth) && c.Count:
+			l.directory.Store(dirPlain)
+			return true
+		}
+		return places[i].failed(c.Err)
+	}
+	if errors.Is(err, zkio.ErrNoNode) {
+		g.leaving = true // one was deleted as soon as they were made
+		return true
+	}
+	return places[0].failed(err)
+}
+
+// lookAtDirectories finds out what is not known about the directories of places, and makes
+// those that are missing. If ok is false, more is what fetch is to return.
+func (g *group) lookAtDirectories(s *zkio.Session, places []*place) (more, ok bool) {
+	var unknown []*place
+	var reads []*zkio.Read
+	for _, p := range places {
+		if l := p.round.lock; l.directory.Load() == dirUnknown {
+			unknown = append(unknown, p)
+			reads = append(reads, &zkio.Read{Path: l.path, What: zkio.ReadData})
+		}
+	}
+	s.Read(reads...)
+	for i, p := range unknown {
+		if !p.sawDirectory(s, reads[i].Data, reads[i].Err) {
+			return false, false
+		}
+	}
+	return true, len(unknown) == 0
+}
+
+// requeue leaves all places, to queue again everywhere. It may take several tries to learn
+// that the nodes are gone.
+func (g *group) requeue(s *zkio.Session) (more bool) {
+	//holdfast:reached lock all: lost a place, queues again everywhere
+	for _, p := range g.places {
+		if p.node != nil {
+			if err := p.node.Delete(s); err != nil {
+				return p.failed(err)
+			}
+		}
+		if p.old != nil {
+			if err := p.old.Delete(s); err != nil {
+				return p.failed(err)
+			}
+			p.old = nil
+		}
+		p.gone()
+	}
+	g.leaving = false
+	if g.requeues++; g.requeues > 3 {
+		return g.places[0].later() // a node is deleted as soon as it is made
+	}
+	return true
+}
+
+// wait takes a group that has all its places further: until it has entered, or has nothing
+// to do but wait for a watch.
+func (g *group) wait(s *zkio.Session) (more bool) {
+	for _, p := range g.places {
+		p.reserved = false
+		more = p.wait(s) || more // reserve is called if nothing is ahead
+		if g.leaving {
+			return true
+		}
+	}
+	if more {
+		return true // one has failed
+	}
+	all := true
+	for _, p := range g.places {
+		all = all && p.reserved
+	}
+	if all {
+		// A place may have been lost while the pass was at the later ones. If that was
+		// reported before the news that made the last place reserved, it shows here.
+		for _, p := range g.places {
+			if p.events.Load().Has(state.OwnTouched) {
+				return true
+			}
+		}
+		return g.enter(s)
+	}
+	g.requeues = 0
+	for _, p := range g.places {
+		p.waits()
+	}
+	return g.mind(s)
+}
+
+// mind sees to the contenders that wait behind reserved places, and gives way if one has
+// waited for too long.
+func (g *group) mind(s *zkio.Session) (more bool) {
+	now := g.m.now()
+	var reads []*zkio.Read
+	var looks []*place
+	for _, p := range g.places {
+		if p.reserved && p.lookAt() <= now {
+			g.m.client.Watch(p.round.lock.path, (*stir)(p))
+			p.stirred.Store(false) // before the list: what changes from now on is news
+			looks = append(looks, p)
+			reads = append(reads, &zkio.Read{Path: p.round.lock.path, What: zkio.ReadChildren})
+		}
+	}
+	s.Read(reads...)
+	for i, p := range looks {
+		switch ok, err := p.saw(s, reads[i]); {
+		case err != nil:
+			return p.failed(err)
+		case !ok:
+			g.leaving = true
+			return true
+		}
+	}
+	next, now := int64(never), g.m.now()
+	var blocked []*place
+	for _, p := range g.places {
+		switch {
+		case !p.reserved:
+		case p.blockedAt() <= p.lookedAt:
+			blocked = append(blocked, p)
+		default:
+			next = min(next, p.lookAt())
+		}
+	}
+	if len(blocked) > 0 {
+		g.movedAt = now
+		g.patience = g.vary(min(2*g.patience, mostPatience*g.m.firstPatience()))
+		return blocked[g.rng.IntN(len(blocked))].giveWay(s)
+	}
+	return g.wakeBy(next)
+}
+
+// wakeBy has a step run at that time on the manager's clock, or before.
+func (g *group) wakeBy(at int64) (more bool) {
+	now := g.m.now()
+	if at == never || g.wakeAt > now && g.wakeAt <= at {
+		return false // a wake is on its way that comes before
+	}
+	g.wakeAt = at
+	if !g.m.client.SubmitAfter(time.Duration(max(0, at-now)), zkio.Fetches, task(func(*zkio.Session) { g.wake() })) {
+		p := g.places[0]
+		p.round.failPending(p.error(opAcquire, ErrClosed))
+		return true
+	}
+	return false
+}
+
+// unwatch takes back the watches of the directories.
+func (g *group) unwatch() {
+	for _, p := range g.places {
+		g.m.client.Unwatch(p.round.lock.path, (*stir)(p))
+	}
+}
+
+// enter grants all rounds: all places are reserved, in session s. The caller of LockAll
+// learns of it when all words say so.
+func (g *group) enter(s *zkio.Session) (more bool) {
+	lease := s.Lease()
+	if need := g.m.leaseToBegin(s); lease.Remaining() < need {
+		// As in roundIO.grant.
+		checks := make([]zkio.Op, len(g.places))
+		for i, p := range g.places {
+			checks[i] = zkio.CheckOp(p.node.Path(), -1)
+		}
+		if _, err := s.Multi(checks...); errors.Is(err, zkio.ErrNoNode) {
+			g.leaving = true
+			return true
+		} else if err != nil {
+			return g.places[0].failed(err)
+		}
+		if lease = s.Lease(); lease.Remaining() < need {
+			return g.places[0].later()
+		}
+	}
+	g.unwatch()
+	since := g.m.now()
+	for _, p := range g.places {
+		p.node.KeepAlive(true)
+		p.unwatchAhead()
+		p.tenure = &tenure{
+			grant:   Grant{Token: uint64(p.node.Czxid()), Path: p.node.Path(), Session: s.ID()},
+			since:   since,
+			lease:   lease,
+			session: s,
+		}
+		if o := p.round.lock.observer.Load(); o != nil {
+			o.forget()
+		}
+	}
+	for _, p := range g.places {
+		p.enter()
+	}
+	// As in roundIO.grant: what ends leases, or closes the manager, says so before it looks
+	// at the words.
+	first := g.places[0]
+	switch {
+	case !lease.InForce():
+		first.round.fail(first.error(opAcquire, first.lossCause()))
+	case g.m.stage.Load() == closingDown:
+		first.round.fail(first.error(opAcquire, ErrClosed))
+	default:
+		g.granted.Settle(struct{}{}, nil)
+	}
+	return true
+}
+
+// deleteTogether deletes the nodes of the places that are being given up, in one request.
+// Each is tried once; if the request fails, the places find out what became of theirs.
+func (g *group) deleteTogether(s *zkio.Session) {
+	var places []*place
+	var nodes []*zkio.Node
+	for _, p := range g.places {
+		if !p.tried && p.mayDelete() {
+			p.tried = true
+			p.unwatchAhead()
+			places, nodes = append(places, p), append(nodes, p.node)
+		}
+	}
+	if len(nodes) > 1 && s.RemoveAll(nodes...) {
+		for _, p := range places {
+			p.removed = true
+		}
+	}
+}
+
+// allGroups returns the groups that are not over.
+func (m *Manager) allGroups() []*group {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.groups)
+}
+
+// addGroup adds g to the groups that Close ends.
+func (m *Manager) addGroup(g *group) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.groups = append(m.groups, g)
+	g.index = len(m.groups)
+}
+
+func (m *Manager) removeGroup(g *group) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if g.index == 0 {
+		return
+	}
+	end := len(m.groups) - 1
+	last := m.groups[end]
+	m.groups[g.index-1], last.index = last, g.index
+	m.groups[end], g.index = nil, 0
+	m.groups = m.groups[:end]
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// A place is what a group has in one of its queues: a round of its own, with a node of its
+// own. The round is in no chain: no caller arrives at it, no round comes before or after it,
+// and the lock's present round neither knows it nor makes way for it. All its steps are the
+// group's. In all other respects it is a round like any other, so the Hold that it grants
+// is a Hold like any other.
+//
+// Its plan, its watches and its list of the queue are those of any waiting round. But where
+// that would be granted the lock, the place is reserved.
+type place struct {
+	*roundIO // of its round
+	group    *group
+
+	stirred atomic.Bool // contenders have come or gone since the last look behind; see PathChanged
+
+	// Used by steps only.
+	reserved bool       // nothing is ahead: the last pass over the places has shown it
+	since    int64      // when it became reserved; 0: it is not
+	lookedAt int64      // when the contenders behind were last listed while it waited; 0: never
+	old      *zkio.Node // that it left by a request without an answer; nil: surely gone
+	tried    bool       // its node was to be deleted together with others
+	removed  bool       // and was
+}
+
+// newPlace makes the group's place in the queue of l.
+func newPlace(g *group, l *Lock) *place {
+	r := &round{lock: l}
+	// The round is wanted from the start, and for one caller.
+	r.flags.Set(state.PrevReleased | state.Wanted | state.GateClosed)
+	r.word.Apply(func(w state.Word) (state.Word, state.Effect) { return w.Arrive(true) })
+	t := r.io()
+	t.events.Raise(state.FirstLookAsked) // newcomers cannot enter, so no look behind is needed for them
+	p := &place{roundIO: t, group: g}
+	t.signals().group = p // no other goroutine knows t yet
+	return p
+}
+
+// place returns the round's place in a group; nil if it belongs to none.
+func (t *roundIO) place() *place {
+	if s := t.signalled.Load(); s != nil {
+		return s.group
+	}
+	return nil
+}
+
+// ended is called when the round was ended by force, with err: the whole group ends.
+func (p *place) ended(err *Error) { p.group.end(p, err) }
+
+// reserve notes that nothing is ahead. It returns what fetch is to return.
+func (p *place) reserve() (more bool) {
+	p.reserved = true
+	if p.position.Load() != nil {
+		p.clearPosition()
+	}
+	return false
+}
+
+// waits notes since when the place has been reserved, if it is. The group has to wait for
+// another one.
+func (p *place) waits() {
+	m := p.group.m
+	switch {
+	case !p.reserved:
+		p.since = 0
+		return
+	case p.since == 0:
+		p.since = m.now()
+	}
+	if !p.watched { // as in park
+		p.delay(max(0, m.firstLook()-time.Duration(m.now()-p.seenAt)),
+			&delayedWake{io: p.roundIO, timer: state.OwnTimer, event: state.OwnDue, later: true})
+	}
+}
+
+// queued notes that c has put the place's node into the queue. The lists, if there are any,
+// came with it.
+func (p *place) queued(c *zkio.Creation, with *along, conn uint64) {
+	now := p.group.m.now()
+	p.watched, p.touched, p.seenAt = c.Watched, false, now
+	p.unwatchAhead()
+	if c.Children > 0 {
+		p.round.lock.counted(c.Children)
+	}
+	switch shown := with.listed(now); {
+	case c.Children == 1:
+		p.follow(queue.Prospect{Complete: true}, conn, queue.Contender{})
+	case shown != nil:
+		p.meet().listed = shown
+	}
+}
+
+// creation describes the place's node to CreateAll, and the list to send along with it.
+func (p *place) creation(s *zkio.Session) (*zkio.Creation, *along) {
+	l := p.round.lock
+	c := &zkio.Creation{Node: p.node, Count: l.directory.countable()}
+	if l.directory.Load() == dirEmpty {
+		return c, nil
+	}
+	return c, &along{zkio.Read{Path: l.path, What: zkio.ReadChildren}, s.OrderedConnection()}
+}
+
+// enter grants the place's round, whose tenure is set.
+func (p *place) enter() {
+	l := p.round.lock
+	_, e, lost := p.round.word.Apply(state.Word.Grant)
+	l.noteRaces(lost)
+	switch e {
+	case state.Granted:
+		l.grants.Add(1)
+		p.settleGrant()
+		p.node.DropCreateData()
+		p.position.Store(nil)
+		if !p.watched { // as in roundIO.grant
+			p.watched = true
+			p.node.WatchLater(l.m.firstLook())
+		}
+	case state.Abandoned:
+		p.abandoned()
+	}
+}
+
+// forget forgets the place's nodes, which have gone with their session.
+func (p *place) forget() {
+	if p.node != nil {
+		p.node.Forget()
+	}
+	if p.old != nil {
+		p.old.Forget()
+		p.old = nil
+	}
+	p.gone()
+}
+
+// gone notes that the place has no node.
+func (p *place) gone() {
+	p.nodeGone()
+	if p.neighbours != nil {
+		p.neighbours.suspect = nil
+	}
+	p.reserved, p.since, p.lookedAt = false, 0, 0
+}
+
+// A stir is a place in its role as a watcher of the directory.
+type stir place
+
+// PathChanged is called by the dispatcher when a contender came or went.
+func (w *stir) PathChanged(string, zkio.Event) {
+	w.stirred.Store(true)
+	(*place)(w).wakeLater()
+}
+
+// blockedAt returns when the place, which is reserved, is to give way if the contender
+// behind it is still there then; never if there is none.
+func (p *place) blockedAt() int64 {
+	c := p.near().suspect
+	if c == nil {
+		return never
+	}
+	return max(c.at, p.since, p.group.movedAt) + int64(p.group.patience)
+}
+
+// lookAt returns when the contenders behind the place are to be listed; never if there is
+// nothing to be seen.
+func (p *place) lookAt() int64 {
+	switch at := p.blockedAt(); {
+	case at != never && p.lookedAt < at:
+		return at
+	case at != never:
+		return never // it is blocked, and gives way
+	case p.lookedAt == 0 || p.stirred.Load():
+		return max(p.lookedAt, p.since) + int64(p.group.patience)/2
+	}
+	return never
+}
+
+// saw notes what a list of the queue shows behind the place. ok is false if the group
+// cannot go on with its nodes.
+func (p *place) saw(s *zkio.Session, r *zkio.Read) (ok bool, err error) {
+	if errors.Is(r.Err, zkio.ErrNoNode) {
+		return false, nil // our node has gone with the directory
+	} else if r.Err != nil {
+		return true, r.Err
+	}
+	l := p.round.lock
+	q := queue.List(r.Names, queue.NextNumber(r.Stat.Cversion, r.Stat.NumChildren))
+	defer q.Free()
+	if q.Exhausted {
+		if err := p.order(s, &q); err != nil {
+			return true, err
+		}
+	}
+	name := p.node.Name()
+	if _, found := q.Find(name); !found {
+		return false, nil
+	}
+	p.suspected(q.Behind(name, l.kind, p.passesOver))
+	p.lookedAt = p.group.m.now()
+	return true, nil
+}
+
+// giveWay moves the place to the end of its queue.
+func (p *place) giveWay(s *zkio.Session) (more bool) {
+	//holdfast:reached lock all: gives way
+	old, l := p.node, p.round.lock
+	p.gone()
+	p.hasNode(p.newNode())
+	conn := s.OrderedConnection()
+	c, with := p.creation(s)
+	c.Old = old
+	err := s.CreateAll([]*zkio.Creation{c}, with.reads()...)
+	switch class := zkio.ClassOf(err); {
+	case err == nil:
+		p.queued(c, with, conn)
+		return true
+	case class == zkio.NotSent || class == zkio.Definite:
+		// It is where it was, if it is there at all.
+		p.node.Forget()
+		p.node = old
+		p.touched = true
+		if errors.Is(err, zkio.ErrNoAuth) && c.Count {
+			l.directory.Store(dirPlain)
+			return true
+		}
+		if errors.Is(err, zkio.ErrNoNode) {
+			return true
+		}
+	default:
+		//holdfast:reached lock all: gives way, perhaps: the answer is lost
+		p.old = old
+	}
+	return p.failed(err)
+}
+
+// deleteNode deletes the place's node, together with those of the group's other places that
+// are being given up.
+func (p *place) deleteNode(s *zkio.Session) (zkio.Removal, error) {
+	if !p.tried {
+		p.group.deleteTogether(s)
+	}
+	if p.old != nil {
+		if err := p.old.Delete(s); err != nil {
+			return zkio.RemovedUnknown, err
+		}
+		p.old = nil
+	}
+	if p.removed {
+		return zkio.RemovedByUs, nil
+	}
+	return p.node.Remove(s)
+}
+
+// mayDelete reports whether the place's node is to be deleted now.
+func (p *place) mayDelete() bool {
+	why := p.endReason.Load()
+	return p.node != nil && p.round.word.Load().Phase() == state.Releasing && why != nil && why.notBefore <= p.group.m.now()
+}
+
+// placeAt returns the place whose node is at path; nil if that is no group's, or has not
+// been granted.
+func (m *Manager) placeAt(path string) *place {
+	if !strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], "_c_"+m.id+groupMark) {
+		return nil
+	}
+	for _, g := range m.allGroups() {
+		for _, p := range g.places {
+			if p.round.word.Load().Phase() == state.Retained && p.tenure.grant.Path == path {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// lostWith returns the error of a lock that was lost, or failed, because another of its
+// group was.
+func lostWith(err *Error) error {
+	return fmt.Errorf("%w (it was acquired together with %q)", err.Err, err.Name)
+}
