@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 	"unsafe"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // An upgrading is a call of Hold.Upgrade under way.
@@ -134,27 +134,6 @@ func (c *cluster) mustUpgradeAfter(h Hold, way func()) {
 	u.done()
 }
 
-// A reader of another client that waits behind a writer stays out when that gives up.
-func TestUpgradeBehindWriter(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		p, other, third := c.rw("p"), c.rw("other"), c.rw("third")
-		up := c.acquire(p.Upgradable())
-		w := c.acquire(other.Writer())
-		r := c.acquire(third.Reader())
-		c.wantQueue(p.Reader(), "u0 w1 r2")
-		c.mustUpgrade(up)
-		c.wantQueue(p.Reader(), "u0 w1 w1 r2")
-		w.Release()
-		later(time.Second)
-		c.wantQueue(p.Reader(), "u0 w1 r2")
-		c.waiting(r)
-		c.mustDowngrade(up)
-		c.held(up, r)
-		c.unlock(up, r)
-		c.wantNodes(0)
-	})
-}
-
 // A pair costs no more memory than two locks and two pointers, as long as it is not used
 // for upgrades.
 func TestUpgradableCostsNothingUnused(t *testing.T) {
@@ -165,4 +144,56 @@ func TestUpgradableCostsNothingUnused(t *testing.T) {
 	if s := unsafe.Sizeof(tenure{}); s > 80 {
 		t.Errorf("a tenure has %d bytes", s)
 	}
+}
+
+// requestsOf returns how many requests m sends while do runs, apart from those that keep
+// its session alive.
+func requestsOf(m *Manager, do func()) (n uint64) {
+	count := func() (n uint64) {
+		for op, sent := range m.client.Stats().Sent {
+			if op != "ping" && op != "connect" {
+				n += sent
+			}
+		}
+		return n
+	}
+	before := count()
+	do()
+	synctest.Wait()
+	return count() - before
+}
+
+// An upgrade takes a transaction and two reads, which are sent together, and the same
+// again for a shield. The way back takes one request, and a release from there none more
+// than of a read.
+func TestUpgradeRequests(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		p := c.rw("p")
+		m := p.writer.m
+		c.cycle(p.Upgradable()) // the directory is known from now on
+		up := c.acquire(p.Upgradable())
+		want := func(what string, n uint64, do func()) {
+			t.Helper()
+			if got := requestsOf(m, do); got != n {
+				t.Errorf("%s: %d requests, want %d", what, got, n)
+			}
+		}
+		want("upgrade", 3, func() { c.mustUpgrade(up) })
+		want("a second upgrade", 0, func() { c.mustUpgrade(up) })
+		want("a guarded write", 1, func() {
+			_, err := up.Guard(c.t.Context(), zkio.CreateOp("/data", nil, nil))
+			wantErr(c.t, "guard", err, nil)
+		})
+		want("downgrade", 1, func() { c.mustDowngrade(up) })
+		w, r := c.acquire(c.rw("w").Writer()), c.acquire(c.rw("r").Reader())
+		want("with a shield", 6, func() { c.mustUpgrade(up) })
+		want("release of both nodes", 1, func() { c.unlock(up) })
+		c.held(w)
+		c.unlock(w)
+		c.held(r)
+		c.unlock(r)
+		want("upgradable", 1, func() { up = c.acquire(p.Upgradable()) })
+		want("release", 1, func() { c.unlock(up) })
+		c.wantNodes(0)
+	})
 }
