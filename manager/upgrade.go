@@ -313,6 +313,13 @@ func (u *upgrade) step(s *zkio.Session) (ok bool) {
 			if u.clear(s) != nil {
 				return false
 			}
+		case u.exhausted():
+			// No shield would work. The numbers of all nodes before it are in order.
+			//holdfast:reached numbers run out: an upgrade is refused
+			u.refuse(fmt.Errorf("%w: no upgrade is possible", ErrSequenceExhausted))
+			if u.clear(s) != nil {
+				return false
+			}
 		case u.own == nil || u.own.node.Path() == "":
 			t.round.lock.rw.closeGate(&t.round.lock.rw.reader)
 			if !u.create(s) {
@@ -353,14 +360,17 @@ func (u *upgrade) create(s *zkio.Session) (ok bool) {
 		u.refuse(err)
 	case err != nil:
 		return false
-	default:
-		if c, _ := queue.ParseName(u.own.node.Name()); queue.Exhausted(c.Seq) {
-			// Then no shield would work. The numbers of all nodes before it are in order.
-			//holdfast:reached numbers run out: an upgrade is refused
-			u.refuse(fmt.Errorf("%w: no upgrade is possible", ErrSequenceExhausted))
-		}
 	}
 	return true
+}
+
+// exhausted reports whether the writer's node has a number that does not order it.
+func (u *upgrade) exhausted() bool {
+	if u.own == nil {
+		return false
+	}
+	c, _ := queue.ParseName(u.own.node.Name())
+	return queue.Exhausted(c.Seq)
 }
 
 // look lists the queue, and does what that shows to be the next thing.

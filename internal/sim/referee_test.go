@@ -60,6 +60,8 @@ type visit struct {
 	grant manager.Grant
 	node  znode // czxid is 0 if it is not known
 	leave func()
+
+	writers []string // of an upgraded read: the nodes of its session that exclude readers
 }
 
 func (v *visit) String() string {
@@ -142,7 +144,7 @@ func (r *referee) ahead(path string, stat zktest.Stat) (ahead []znode) {
 	for _, child := range r.w.srv.Children(dir) {
 		other := dir + "/" + child
 		_, s, ok := r.w.srv.Get(other)
-		if !ok || s.EphemeralOwner == stat.EphemeralOwner || isRead(other) && isRead(path) {
+		if !ok || s.EphemeralOwner == stat.EphemeralOwner || isRead(other) && isRead(path) && !(isUpgradable(other) && isUpgradable(path)) {
 			continue
 		}
 		if compare(positionOf(other, s.Czxid), own) < 0 {
@@ -166,6 +168,11 @@ func (r *referee) excused(v *visit) bool {
 	recently := func(at time.Time) bool { return time.Since(at) <= r.w.plan.timeout }
 	if at, ok := r.ended[v.grant.Session]; ok && recently(at) {
 		return true
+	}
+	for _, path := range v.writers {
+		if slices.ContainsFunc(r.deleted[path], func(d deletion) bool { return recently(d.at) }) {
+			return true
+		}
 	}
 	return slices.ContainsFunc(r.deleted[v.node.path], func(d deletion) bool {
 		return recently(d.at) && (d.node == v.node && !d.neverFirst || v.node.czxid == 0)
@@ -327,6 +334,7 @@ func (r *referee) watch() {
 			// but the node does not come back.
 			_, stat, ok := r.w.srv.Get(v.node.path)
 			gone := !ok || stat.EphemeralOwner != v.grant.Session || v.node.czxid != 0 && stat.Czxid != v.node.czxid
+			gone = gone || len(v.writers) > 0 && !r.excludesReaders(v)
 			if gone && v.hold.Err() == nil && !r.excused(v) {
 				r.w.fail("%v is still told that it holds the lock, but its node %s is gone", v, name(v.node.path))
 			}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -80,6 +81,10 @@ func (k *worker) step() {
 	}
 	if k.pr.mayBeIdle() && k.rng.IntN(6) == 0 {
 		chosen = pick(k.rng, way{"linger", k.linger}, way{"idle", k.idle})
+	}
+	if strings.HasPrefix(l.title, table) && k.rng.IntN(5) == 0 {
+		k.upgradable(all[4])
+		return
 	}
 	k.w.did(chosen.what)
 	k.say("%s %s", chosen.what, l.title)

@@ -378,6 +378,7 @@ func (pr *process) open() error {
 	pr.locks = []lock{
 		{one, jobs, true, nil, newHearing(w, jobs, false)}, {two, more, true, nil, newHearing(w, more, false)},
 		{rw.Reader(), table + " for reading", false, nil, both}, {rw.Writer(), table + " for writing", true, rw.Reader(), both},
+		{rw.Upgradable(), table + ", upgradable", false, nil, both},
 	}
 	return nil
 }
