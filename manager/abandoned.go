@@ -322,7 +322,6 @@ func (t *roundIO) unmark(s *zkio.Session) ([]zkio.Op, error) {
 		case found.Node != mk.node:
 			return nil, nil
 		default:
-			//holdfast:reached abandoned: withdrawn, and an answer was lost
 			mk.state, mk.taken = markOurs, found.Taken
 		}
 	}

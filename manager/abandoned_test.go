@@ -466,6 +466,38 @@ func TestF136_LateRelease(t *testing.T) {
 	}
 }
 
+// The answer to a request that writes the mark is lost, and the callers give up before the
+// process knows what became of it. It finds out: a mark of its own goes with the node, and
+// that of an interrupted holder stays.
+func TestF136_GivesUpAfterALostAnswer(t *testing.T) {
+	for how, lose := range losses {
+		for nth := 1; nth <= 3; nth++ { // make; of an interrupted holder also read, take over
+			for _, interrupted := range []bool{false, true} {
+				if nth > 1 && !interrupted {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%d/interrupted=%t", how, nth, interrupted), func(t *testing.T) {
+					bubble(t, func(c *cluster) {
+						a, b, d := c.reporting("a", 0), c.reporting("b", 0), c.reporting("d", 0)
+						c.cycle(a)
+						if interrupted {
+							mustLock(c.t, a)
+							c.expire(a.m)
+						}
+						f := lose(c, zktest.Match{Session: session(b.m), Path: marksOf, Nth: nth})
+						h := b.Acquire(c.t.Context())
+						<-f.Hit()
+						c.waiting(h)
+						h.Release()
+						c.next(d, interrupted)
+						c.wantMarks(0)
+					})
+				})
+			}
+		}
+	}
+}
+
 // A request to make the mark arrives when its session is over: it changes nothing.
 func TestF136_LateMark(t *testing.T) {
 	bubble(t, func(c *cluster) {
@@ -481,6 +513,28 @@ func TestF136_LateMark(t *testing.T) {
 		wantTold(c.t, h, false)
 		mustRelease(c.t, h)
 		c.wantMarks(0)
+	})
+}
+
+// An administrator deletes the node of a process that is about to make the mark, and the
+// next process enters. The late request does not touch that one's mark.
+func TestF136_NodeDeletedMeanwhile(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b, d := c.reporting("a", 0), c.reporting("b", 0), c.reporting("d", 0)
+		s := c.stopBefore(a.m, prove)
+		waits := a.Acquire(c.t.Context())
+		s.reached()
+		c.remove(c.nodeOf(a.m))
+		h := mustLock(c.t, b)
+		before, _, _ := c.srv.Get(marksOf + "/jobs")
+		s.goOn()
+		if after, _, _ := c.srv.Get(marksOf + "/jobs"); string(after) != string(before) {
+			c.t.Errorf("the mark was %s, and is %s", before, after)
+		}
+		c.waiting(waits)
+		waits.Release()
+		mustRelease(c.t, h)
+		c.next(d, false)
 	})
 }
 
