@@ -75,6 +75,10 @@ func (k *worker) step() {
 		k.restart()
 		return
 	}
+	if k.rng.IntN(10) == 0 {
+		k.marked()
+		return
+	}
 	chosen := pick(k.rng, ways...)
 	if k.rng.IntN(12) == 0 {
 		chosen = pick(k.rng, way{"ask", k.ask}, way{"revoke", k.revoke})

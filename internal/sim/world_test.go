@@ -48,6 +48,7 @@ type world struct {
 	working atomic.Bool
 	silence atomic.Pointer[time.Time] // when a process was last cut off
 	futures promises
+	marks   *marks
 
 	mu     sync.Mutex // protects what follows
 	lines  []string
@@ -76,7 +77,7 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 		hits:   make(map[string]int),
 		counts: make(map[string]int),
 	}
-	w.ref, w.nemesis = newReferee(w), newNemesis(w)
+	w.ref, w.nemesis, w.marks = newReferee(w), newNemesis(w), newMarks(w)
 	defer func() { *lines = w.lines }()
 	w.log("plan", "%v", p)
 	w.srv.OnRequest(w.request())
@@ -146,6 +147,7 @@ func (w *world) request() func(session int64, op zktest.Op, path string) {
 			mu.Unlock()
 			<-time.After(d)
 		}
+		w.marks.look()
 		if op == zktest.OpGetData {
 			w.nemesis.reads(session, path)
 			w.ref.sawLook(session, path)
@@ -181,6 +183,7 @@ func (w *world) settle(free func()) {
 	free()
 	w.checkLinger()
 	w.ref.end()
+	w.marks.end()
 	for _, pr := range w.procs {
 		if err := pr.m.Close(); err != nil {
 			w.fail("%s: close: %v", pr.label, err)
@@ -209,6 +212,9 @@ func (w *world) left() (what []string) {
 		depth := strings.Count(rest, "/")
 		if mailbox := strings.HasPrefix(rest, "_asks_/"); mailbox {
 			depth-- // a mailbox is a container, which the server removes some time
+		}
+		if path == markPath { // the last holder was interrupted
+			continue
 		}
 		if ok && depth > 0 {
 			what = append(what, "node "+path)
