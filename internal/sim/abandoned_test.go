@@ -170,6 +170,7 @@ func (k *worker) marked() {
 		err = l.ReportAbandoned(k.w.marks.delay())
 	}
 	if !k.result("marked", err) {
+		<-time.After(100 * time.Millisecond) // until the process has a new manager, or longer
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), k.upTo(2*k.w.plan.timeout))

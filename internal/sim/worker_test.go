@@ -75,7 +75,7 @@ func (k *worker) step() {
 		k.restart()
 		return
 	}
-	if k.rng.IntN(10) == 0 {
+	if k.rng.IntN(20) == 0 {
 		k.marked()
 		return
 	}
