@@ -223,6 +223,10 @@ func (t *roundIO) leaveMark(s *zkio.Session, mk *mark) (ok, more bool) {
 	return true, true
 }
 
+// waitsForDelay reports whether the round, which is pending, is first in line and waits for
+// the lock-delay: then a wake is on its way.
+func (t *roundIO) waitsForDelay() bool { return t.events.Load().Has(state.DelayTimer) }
+
 // makeMark makes the mark, or takes it over. If that fails, it also says which right it
 // takes.
 func (t *roundIO) makeMark(s *zkio.Session, mk *mark) (right string, err error) {

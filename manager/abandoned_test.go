@@ -554,7 +554,12 @@ func TestF137_LockDelay(t *testing.T) {
 		c.waiting(heir, behind)
 		wantState(c.t, b, state.Fetching, 1)
 		c.wantNodes(2)
-		_, err := heir.Granted().Wait(c.t.Context())
+		ctx, cancel := context.WithTimeout(c.t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := b.Lock(ctx)
+		wantErr(c.t, "a caller that does not wait so long", err, context.DeadlineExceeded)
+		wantSays(c.t, err, "the lock was abandoned, and the lock-delay is not over")
+		_, err = heir.Granted().Wait(c.t.Context())
 		wantErr(c.t, "the heir", err, nil)
 		if took := time.Since(start); took < delay-time.Second || took > delay+time.Second {
 			c.t.Errorf("granted after %v", took)

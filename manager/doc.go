@@ -112,6 +112,9 @@
 //	                              mend (no permission, bad arguments) fails the wait
 //	Close with holders inside     Lost closes, contexts end with cause ErrClosed
 //
+// If a holder is interrupted, what the lock protects may be half changed.
+// [Lock.ReportAbandoned] has the next holder learn of it.
+//
 // # How it works
 //
 // A lock's whole state in this process is one 32-bit word: a phase and a count

@@ -266,8 +266,13 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	if err == nil {
 		return h, nil
 	}
-	if _, _, settled := granted.Poll(); !settled && l.behindClosedGate(h.round) {
-		err = fmt.Errorf("%w: %w", err, ErrYielding)
+	if _, _, settled := granted.Poll(); !settled {
+		switch {
+		case l.behindClosedGate(h.round):
+			err = fmt.Errorf("%w: %w", err, ErrYielding)
+		case h.round.io().waitsForDelay():
+			err = fmt.Errorf("%w: the lock was abandoned, and the lock-delay is not over", err)
+		}
 	}
 	// If ctx ended, the grant may come at this very moment. Whichever CAS wins,
 	// giveUp takes our count back, and the last holder to leave sees to the node.
