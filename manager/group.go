@@ -28,8 +28,12 @@ import (
 //     patience, and another place is not reserved, the group gives way: it moves that one
 //     place to the end of its queue. If it moved all of them it could be starved by two
 //     callers that nest the locks. If several places hold up contenders, chance decides
-//     which of them moves. The patience is doubled then, and varied by chance, so that of
-//     several groups that block each other one gets its turn.
+//     which of them moves. The patience is doubled then, and varied by chance.
+//   - For how long it has patience depends on what it holds up: see standing. If groups were
+//     as patient with each other as with other contenders, they would hand each other
+//     places in a circle. So the group that began to wait first keeps its places, and gets
+//     all it needs. And if a process is ahead of the group in one queue, and behind it in
+//     another, it may well wait for the group: there is no point in long patience.
 //   - If one of its nodes, or the session, is lost while it waits, it leaves all its places
 //     and queues again everywhere. If that happens when it has entered, or if one of its
 //     rounds fails, all of them end.
@@ -40,6 +44,7 @@ type group struct {
 	m      *Manager
 	runner runner
 	places []*place // never changes
+	rank   string   // see Manager.rank; never changes
 
 	granted futures.Promise[struct{}] // all places are held; or the group has failed
 	lost    futures.Promise[struct{}] // the group was ended by force; settles with an error only
@@ -47,12 +52,12 @@ type group struct {
 	paused  atomic.Int32              // by how many goroutines: see pause
 
 	// Used by steps only.
-	session  *zkio.Session // in which the nodes are, or may be; nil before the first
-	leaving  bool          // all nodes are to go: see requeue
-	patience time.Duration // how long a contender is held up before the group gives way
-	movedAt  int64         // when it last gave way, on the manager's clock; 0: never
-	wakeAt   int64         // when a delayed wake is due; 0: none is
-	requeues int           // how many times in a row it had to queue again
+	session  *zkio.Session            // in which the nodes are, or may be; nil before the first
+	leaving  bool                     // all nodes are to go: see requeue
+	patience [standings]time.Duration // how long a contender of each standing is held up before the group gives way
+	movedAt  int64                    // when it last gave way, on the manager's clock; 0: never
+	wakeAt   int64                    // when a delayed wake is due; 0: none is
+	requeues int                      // how many times in a row it had to queue again
 	rng      *rand.Rand
 
 	index int // 1 + the index in Manager.groups, or 0; protected by Manager.mu
@@ -61,8 +66,11 @@ type group struct {
 // never is later than any time on the manager's clock.
 const never = math.MaxInt64
 
-// mostPatience is how many times longer than at first a group's patience can get.
-const mostPatience = 64
+const (
+	mostPatience = 16 // a group's patience can get this many times longer than it is at first
+	patient      = 64 // with a younger group it has this many times the patience
+	hasty        = 5  // with an elder group, and if it is entangled, it has only a part of it
+)
 
 func (m *Manager) newGroup(locks []*Lock) *group {
 	g := &group{m: m}
@@ -70,7 +78,9 @@ func (m *Manager) newGroup(locks []*Lock) *group {
 	// manager's id is random, and simulations decide what it is.
 	id, _ := strconv.ParseUint(m.id, 16, 64)
 	g.rng = rand.New(rand.NewPCG(id, m.counter.Add(1)))
-	g.patience = g.vary(m.firstPatience())
+	first := m.firstPatience()
+	g.patience = [standings]time.Duration{single: g.vary(first), elder: g.vary(first / hasty), younger: patient * first}
+	g.rank = m.rank()
 	for _, l := range locks {
 		l.rounds.Add(1)
 		g.places = append(g.places, newPlace(g, l))
@@ -433,7 +443,9 @@ func (g *group) mind(s *zkio.Session) (more bool) {
 	}
 	if len(blocked) > 0 {
 		g.movedAt = now
-		g.patience = g.vary(min(2*g.patience, mostPatience*g.m.firstPatience()))
+		first := g.m.firstPatience()
+		g.patience[single] = g.vary(min(2*g.patience[single], mostPatience*first))
+		g.patience[elder] = g.vary(first / hasty)
 		return blocked[g.rng.IntN(len(blocked))].giveWay(s)
 	}
 	return g.wakeBy(next)

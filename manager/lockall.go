@@ -31,7 +31,10 @@ import (
 // waiting in such a queue, but is not first everywhere, it gives way after a while: it goes
 // to the end of that one queue. So it does not deadlock with callers that hold one of the
 // locks and wait for another, either. The while is Config.Tenure at first (100 ms if that
-// is off), and is doubled each time, up to 64 times as long, so that it gets its turn.
+// is off), and is doubled each time, up to 16 times as long, so that it gets its turn. It is
+// a fifth of Config.Tenure if the contender is a LockAll that began earlier, or if its
+// process is also ahead in another of the queues. Under heavy contention LockAll can wait
+// much longer than a caller that needs one lock.
 //
 // Calls of LockAll never share a grant, not even calls with the same locks in one process.
 // While one holds its locks, other callers of the process wait for them as other processes

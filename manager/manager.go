@@ -62,6 +62,7 @@ type Manager struct {
 	marks   map[*Lock]*mark  // of the locks that report abandonment, which it keeps; nil until there is one
 	mutexes mutexes
 	groups  []*group // those that are not over; see group.index
+	ranked  int64    // the transaction in the last group's rank
 
 	inquiries []*inquiry // those under way; see inquiry.index
 
@@ -663,12 +664,51 @@ func (m *Manager) owns(name string) bool {
 }
 
 // groupMark is the digit behind the manager's id in the names of groups' nodes. The
-// counter does not get that far.
+// counter of guid does not get that far.
 const groupMark = "f"
 
-// groupGUID is guid for the node of a group.
-func (m *Manager) groupGUID() string {
-	return fmt.Sprintf("%s%s%015x", m.id, groupMark, m.counter.Add(1))
+// rank returns the rank of a new group. Of two groups the one with the lower rank began to
+// wait first, by ZooKeeper's transactions as far as their processes had heard of them.
+//
+//	digits of a group's node   0 … 16         16          17 … 28             28 … 32
+//	                           manager's id   groupMark   last transaction    a counter
+func (m *Manager) rank() string {
+	zxid := m.client.Session().Zxid()
+	m.mu.Lock()
+	m.ranked = max(m.ranked+1, zxid)
+	zxid = m.ranked
+	m.mu.Unlock()
+	return lastDigits(zxid, rankLength) + m.id
+}
+
+// rankLength is how many digits of a transaction's id a rank has. With 11, ranks begin
+// again after 4096 elections of a leader. Then some groups have too high a rank or too low
+// a one, and wait for longer.
+const rankLength = 11
+
+// lastDigits returns the last n hexadecimal digits of v.
+func lastDigits(v int64, n int) string {
+	s := fmt.Sprintf("%016x", v)
+	return s[len(s)-n:]
+}
+
+// rankOf returns the rank of the group whose node is called name, or "" if it is no
+// group's. Other clients' names can look like one; those wait for longer, too.
+func rankOf(name string) string {
+	id := makerOf(name)
+	if id == "" {
+		return ""
+	}
+	rank, ok := strings.CutPrefix(name[len("_c_")+len(id):], groupMark)
+	if !ok {
+		return ""
+	}
+	return rank[:rankLength] + id
+}
+
+// groupGUID returns the function that makes names of nodes of the group with that rank.
+func (m *Manager) groupGUID(rank string) func() string {
+	return func() string { return m.id + groupMark + rank[:rankLength] + lastDigits(int64(m.counter.Add(1)), 4) }
 }
 
 // shares reports whether the contender called name is one of this manager's nodes that

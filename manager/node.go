@@ -40,11 +40,12 @@ func (d *directory) countable() bool {
 func (t *roundIO) newNode() *zkio.Node {
 	l := t.round.lock
 	guid := l.m.newGUID
+	p := t.place()
 	switch {
 	case l.kind == queue.Upgradable:
 		guid = func() string { return queue.UpgradableGUID(l.m.newGUID()) }
-	case t.place() != nil:
-		guid = l.m.groupGUID
+	case p != nil:
+		guid = l.m.groupGUID(p.group.rank)
 	}
 	return zkio.NewNode(l.path, l.kind.Mark(), guid, l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
 }

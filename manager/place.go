@@ -5,6 +5,7 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -29,12 +30,14 @@ type place struct {
 	stirred atomic.Bool // contenders have come or gone since the last look behind; see PathChanged
 
 	// Used by steps only.
-	reserved bool       // nothing is ahead: the last pass over the places has shown it
-	since    int64      // when it became reserved; 0: it is not
-	lookedAt int64      // when the contenders behind were last listed while it waited; 0: never
-	old      *zkio.Node // that it left by a request without an answer; nil: surely gone
-	tried    bool       // its node was to be deleted together with others
-	removed  bool       // and was
+	reserved bool               // nothing is ahead: the last pass over the places has shown it
+	since    int64              // when it became reserved; 0: it is not
+	lookedAt int64              // when the contenders behind were last listed while it waited; 0: never
+	behind   [standings]suspect // the first contender of each standing behind the place, when last listed; see standing
+	makers   []string           // the managers whose single contenders were behind the place then
+	old      *zkio.Node         // that it left by a request without an answer; nil: surely gone
+	tried    bool               // its node was to be deleted together with others
+	removed  bool               // and was
 }
 
 // newPlace makes the group's place in the queue of l.
@@ -149,10 +152,7 @@ func (p *place) forget() {
 // gone notes that the place has no node.
 func (p *place) gone() {
 	p.nodeGone()
-	if p.neighbours != nil {
-		p.neighbours.suspect = nil
-	}
-	p.reserved, p.since, p.lookedAt = false, 0, 0
+	p.reserved, p.since, p.lookedAt, p.behind = false, 0, 0, [standings]suspect{}
 }
 
 // A stir is a place in its role as a watcher of the directory.
@@ -164,28 +164,101 @@ func (w *stir) PathChanged(string, zkio.Event) {
 	(*place)(w).wakeLater()
 }
 
-// blockedAt returns when the place, which is reserved, is to give way if the contender
-// behind it is still there then; never if there is none.
-func (p *place) blockedAt() int64 {
-	c := p.near().suspect
-	if c == nil {
-		return never
+// A standing is how a group treats a contender that waits behind one of its places.
+type standing int
+
+const (
+	// single: it is no group's. It may hold what the group waits for, and the group gives
+	// way after its patience.
+	single standing = iota
+	// elder: it is the place of a group that began to wait before this one, which gives way
+	// soon.
+	elder
+	// younger: it is the place of a group that began to wait later, and gives way itself if
+	// it blocks this one.
+	younger
+
+	standings = iota
+)
+
+// standingOf returns the standing of the contender called name.
+func (g *group) standingOf(name string) standing {
+	switch rank := rankOf(name); {
+	case rank == "":
+		return single
+	case rank < g.rank:
+		return elder
 	}
-	return max(c.at, p.since, p.group.movedAt) + int64(p.group.patience)
+	return younger
+}
+
+// sees notes which contenders wait behind the place, and since when.
+func (p *place) sees(q queue.Queue) {
+	own, _ := q.Find(p.node.Name())
+	p.makers = p.makers[:0]
+	for _, c := range q.Contenders {
+		if queue.Compare(c, own) > 0 && queue.Excludes(p.round.lock.kind, c.Kind) && rankOf(c.Name) == "" {
+			p.makers = append(p.makers, strings.Clone(makerOf(c.Name)))
+		}
+	}
+	for st := range p.behind {
+		c, found := q.Behind(p.node.Name(), p.round.lock.kind, func(name string) bool { return p.group.standingOf(name) != standing(st) })
+		switch s := &p.behind[st]; {
+		case !found:
+			*s = suspect{}
+		case c.Name != s.name:
+			*s = suspect{strings.Clone(c.Name), p.group.m.now()} // not the whole list
+		}
+	}
+}
+
+// blockedAt returns when the place, which is reserved, is to give way if the contenders
+// behind it are still there then; never if there are none.
+func (p *place) blockedAt() int64 {
+	at := int64(never)
+	for st, s := range p.behind {
+		if s.name == "" {
+			continue
+		}
+		patience := p.group.patience[st]
+		if standing(st) == single && p.entangled() {
+			patience = p.group.patience[elder]
+		}
+		at = min(at, max(s.at, p.since, p.group.movedAt)+int64(patience))
+	}
+	return at
+}
+
+// entangled reports whether a process that is ahead of the group in another queue waits
+// behind this place: perhaps by one goroutine, which waits for the group.
+func (p *place) entangled() bool {
+	for _, other := range p.group.places {
+		if other.reserved || other.watching == nil {
+			continue
+		}
+		for _, a := range other.watching.contenders() {
+			if slices.Contains(p.makers, makerOf(a.name())) {
+				return true
+			}
+		}
+		if first := other.near().first; first != nil && slices.Contains(p.makers, makerOf(first.name())) {
+			return true
+		}
+	}
+	return false
 }
 
 // lookAt returns when the contenders behind the place are to be listed; never if there is
 // nothing to be seen.
 func (p *place) lookAt() int64 {
-	switch at := p.blockedAt(); {
-	case at != never && p.lookedAt < at:
-		return at
-	case at != never:
+	at := p.blockedAt()
+	if p.lookedAt >= at {
 		return never // it is blocked, and gives way
-	case p.lookedAt == 0 || p.stirred.Load():
-		return max(p.lookedAt, p.since) + int64(p.group.patience)/2
 	}
-	return never
+	if p.lookedAt == 0 || p.stirred.Load() {
+		at = min(at, max(p.lookedAt, p.since)+int64(p.group.patience[elder])/2)
+	}
+	return at
 }
 
 // saw notes what a list of the queue shows behind the place. ok is false if the group
@@ -196,7 +269,6 @@ func (p *place) saw(s *zkio.Session, r *zkio.Read) (ok bool, err error) {
 	} else if r.Err != nil {
 		return true, r.Err
 	}
-	l := p.round.lock
 	q := queue.List(r.Names, queue.NextNumber(r.Stat.Cversion, r.Stat.NumChildren))
 	defer q.Free()
 	if q.Exhausted {
@@ -204,11 +276,10 @@ func (p *place) saw(s *zkio.Session, r *zkio.Read) (ok bool, err error) {
 			return true, err
 		}
 	}
-	name := p.node.Name()
-	if _, found := q.Find(name); !found {
+	if _, found := q.Find(p.node.Name()); !found {
 		return false, nil
 	}
-	p.suspected(q.Behind(name, l.kind, p.passesOver))
+	p.sees(q)
 	p.lookedAt = p.group.m.now()
 	return true, nil
 }

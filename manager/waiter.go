@@ -335,7 +335,11 @@ func (t *roundIO) consider(s *zkio.Session, shown *listed) (ok, more bool) {
 			"lock", l.Name(), "kind", l.kind.String(), "node", l.path+"/"+c.Name)
 	}
 	name := t.node.Name()
-	t.suspected(q.Behind(name, l.kind, t.passesOver))
+	if place := t.place(); place != nil {
+		place.sees(q)
+	} else {
+		t.suspected(q.Behind(name, l.kind, l.m.shares))
+	}
 	p, found := q.Prospect(name, l.kind)
 	if !found {
 		//holdfast:reached fetch: its node was deleted by another client

@@ -98,6 +98,10 @@ func newSession(c *Client, epoch uint64) *Session {
 // Epoch returns the session's number among those of its client, from 1 up.
 func (s *Session) Epoch() uint64 { return s.epoch }
 
+// Zxid returns the newest transaction that the session's server has told of, in any answer.
+// It does not block.
+func (s *Session) Zxid() int64 { return s.zxid.Load() }
+
 // ID returns the session's id, which is what its nodes have as EphemeralOwner.
 func (s *Session) ID() int64 { return s.id.Load() }
 
