@@ -66,6 +66,7 @@ type Mutex struct {
 	busy bool
 
 	token, turn uint64 // of the last grant
+	entries     uint64 // grants that needed no other process: all but the first of each round
 }
 
 // Mutex returns the mutex called name. It relates to Exclusive as a lock that one
@@ -282,6 +283,18 @@ func (x *Mutex) State() (state.Phase, int) {
 		n++
 	}
 	return phase, n
+}
+
+// Stats returns the mutex's counters and its present state. Rounds and Grants count what
+// the process asked of ZooKeeper and got; Entries counts the turns of goroutines that
+// needed no request, because the process owned the lock. Stats does not block.
+func (x *Mutex) Stats() Stats {
+	s := x.lock.Stats()
+	s.Phase, s.Holders = x.State()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s.Entries = x.entries
+	return s
 }
 
 // Holder returns the contender that holds the lock, or nil if the lock is free. See
@@ -624,6 +637,9 @@ func (x *Mutex) grant(n *tenure) *turn {
 		_, e, lost := t.round.word.Apply(state.Word.Grant)
 		x.lock.noteRaces(lost)
 		if e == state.Granted {
+			if g.Turn > 1 {
+				x.entries++
+			}
 			x.inside, x.token, x.turn = t, g.Token, g.Turn
 			return t
 		}

@@ -38,7 +38,7 @@ type child struct {
 
 // liveCounts are the events that the workers count. Locks count others.
 type liveCounts struct {
-	readEntries, writeEntries, downgrades, refusedUpgrades                                   atomic.Uint64
+	readEntries, writeEntries, downgrades, refusedUpgrades, refusedShares                    atomic.Uint64
 	entries, reentries, shares, refusals, timeouts, cancels, lostHolds, violations, failures atomic.Uint64
 }
 
@@ -137,6 +137,7 @@ func (c *child) open(m *manager.Manager) error {
 		if err != nil {
 			return err
 		}
+		r.alone = c.settings.Workload == mutexWorkload
 		l := &contended{referee: r, kind: manager.KindExclusive}
 		c.locks = append(c.locks, l)
 		if c.settings.ReadWrite {
@@ -146,7 +147,7 @@ func (c *child) open(m *manager.Manager) error {
 			}
 			l.lock, l.kind = rw.Writer(), manager.KindWrite
 			l.reader = &contended{lock: rw.Reader(), referee: r, kind: manager.KindRead, writer: l}
-		} else if l.lock, err = m.Exclusive(name); err != nil {
+		} else if l.lock, err = c.openLock(m, name); err != nil {
 			return err
 		}
 	}
@@ -154,6 +155,14 @@ func (c *child) open(m *manager.Manager) error {
 		c.workers = append(c.workers, &worker{id: i, child: c, plan: newPlan(c.settings, i)})
 	}
 	return nil
+}
+
+// openLock opens a lock that is no read/write lock.
+func (c *child) openLock(m *manager.Manager, name string) (locker, error) {
+	if c.settings.Workload == mutexWorkload {
+		return m.Mutex(name)
+	}
+	return m.Exclusive(name)
 }
 
 // lockName returns the name of lock i, and of its directory and file.
@@ -275,6 +284,7 @@ func (c *child) total() counts {
 		WriteEntries:    c.counts.writeEntries.Load(),
 		Downgrades:      c.counts.downgrades.Load(),
 		RefusedUpgrades: c.counts.refusedUpgrades.Load(),
+		RefusedShares:   c.counts.refusedShares.Load(),
 		Reentries:       c.counts.reentries.Load(),
 		Shares:          c.counts.shares.Load(),
 		Refusals:        c.counts.refusals.Load(),

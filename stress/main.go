@@ -21,6 +21,8 @@
 //   - With -read-ratio, the same is true of read/write locks, whose readers share
 //     the flocks, also when a holder downgrades from write to read. An upgrade
 //     from read to write is refused.
+//   - With -workload mutex, goroutines of one process exclude each other as well, and
+//     pairs of token and turn rise.
 //   - Every wait ends. A watchdog observes every worker.
 //   - Every result is one that the API allows.
 //   - At the end ZooKeeper has no node of the run left, no lock has a holder, and

@@ -67,6 +67,8 @@ type counts struct {
 	Reentries uint64 `json:"reentries"` // further handles of a holder
 	Shares    uint64 `json:"shares"`    // holds shared with another goroutine
 
+	RefusedShares uint64 `json:"refused_shares"` // mutexes only: requests for a second holder
+
 	Refusals uint64 `json:"trylock_refusals"` // TryLocks while another process was ahead
 	Timeouts uint64 `json:"timeouts"`         // waits that reached their deadline
 	Cancels  uint64 `json:"cancels"`          // waits that were cancelled, or released while pending
@@ -93,6 +95,7 @@ func (c *counts) add(d counts) {
 	c.RefusedUpgrades += d.RefusedUpgrades
 	c.Reentries += d.Reentries
 	c.Shares += d.Shares
+	c.RefusedShares += d.RefusedShares
 	c.Refusals += d.Refusals
 	c.Timeouts += d.Timeouts
 	c.Cancels += d.Cancels

@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
@@ -31,7 +33,8 @@ Stress starts processes whose goroutines contend for locks, and checks the locks
 from outside. It takes an flock for each lock, so it sees two processes inside
 at once; it checks that fencing tokens rise, that every wait ends, and that no
 node is left in ZooKeeper. With -read-ratio the locks are read/write locks, and
-readers share the flocks.
+readers share the flocks. With -workload mutex it checks that goroutines of one
+process exclude each other, and that the pairs of token and turn rise.
 
 It reports progress while it runs and prints a summary at the end. Ctrl-C ends
 the run early, with a summary; a second Ctrl-C kills it.
@@ -59,6 +62,7 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.Goroutines, "goroutines", 16, "number of workers, each a goroutine, in each process")
 	flags.IntVar(&o.Locks, "locks", 4, "number of locks")
 	flags.Uint64Var(&o.Seed, "seed", 0, "determines what each worker attempts; 0: chosen at random, and printed")
+	flags.StringVar(&o.Workload, "workload", defaultWorkload, "what the workers contend for: `kind` is one of "+strings.Join(workloads, ", "))
 	flags.StringVar(&o.json, "json", "", "write the summary to `file`, as JSON")
 	flags.DurationVar(&o.Hold, "hold", time.Millisecond, "mean time that a worker holds a lock")
 	flags.DurationVar(&o.Think, "think", 0, "mean time between a worker's steps; 0: long enough that about one worker in each process holds each lock, or, with -read-ratio, a sixteenth of -hold")
@@ -146,6 +150,12 @@ func (o options) check() error {
 	}
 	if o.ReadWrite && !(o.ReadRatio >= 0 && o.ReadRatio <= 1) { // also true of NaN
 		fault("-read-ratio is %v: it must be between 0 and 1", o.ReadRatio)
+	}
+	if !slices.Contains(workloads, o.Workload) {
+		fault("-workload is %q: it must be one of %s", o.Workload, strings.Join(workloads, ", "))
+	}
+	if o.ReadWrite && o.Workload != defaultWorkload {
+		fault("-workload is %s: -read-ratio is for read/write locks, so leave out one of the two", o.Workload)
 	}
 	if o.Swallow != 0 && o.servers != nil {
 		fault("-swallow is %v: only the embedded server can swallow answers, so leave out -servers", o.Swallow)

@@ -179,7 +179,7 @@ func plural(n int, what string) string {
 	switch {
 	case n == 1:
 		return "1 " + what
-	case strings.HasSuffix(what, "s"):
+	case strings.HasSuffix(what, "s"), strings.HasSuffix(what, "x"):
 		what += "es"
 	default:
 		what += "s"

@@ -93,6 +93,11 @@ type referee struct {
 	pid     int
 	report  func(violation)
 
+	// alone says that the lock is a mutex: two workers of the process must not be inside
+	// together. Each turn counts as a round of its own, even if it was lost: the next one
+	// begins when its worker has released it.
+	alone bool
+
 	mu          sync.Mutex         // protects the fields below; held during calls to the files, which do not block
 	file        *os.File           // the lock's file
 	readersFile *os.File           // nil before the first entry into a read/write lock
@@ -110,6 +115,7 @@ type referee struct {
 type roundID struct {
 	kind  manager.Kind
 	token uint64
+	turn  uint64 // of a mutex
 }
 
 // flockMode is a mode of flock.
@@ -135,9 +141,11 @@ type violation struct {
 	Mode  string        `json:"mode"`  // exclusive, read or write
 	PID   int           `json:"pid"`   // of the process that entered
 	Token uint64        `json:"token"` // its fencing token
+	Turn  uint64        `json:"turn,omitempty"`
 	// The last correct entry according to the file.
 	OtherPID   int    `json:"other_pid"`
 	OtherToken uint64 `json:"other_token"`
+	OtherTurn  uint64 `json:"other_turn,omitempty"`
 }
 
 type violationKind string
@@ -145,13 +153,16 @@ type violationKind string
 const (
 	// Two processes are inside at once.
 	overlap violationKind = "overlap"
-	// A process enters with a lower token than an earlier conflicting entry.
+	// A process enters with a lower token than an earlier conflicting entry, or with the
+	// same token and a lower turn.
 	tokenFell violationKind = "token fell"
 	// Two processes enter with the same token.
 	tokenShared violationKind = "token shared"
 	// One process has two rounds of a lock at once. Neither is lost, and neither
 	// is a downgrade of the other.
 	twoRounds violationKind = "two rounds"
+	// Two workers of one process are inside with a mutex.
+	twoTurns violationKind = "two turns"
 )
 
 // String describes v in a line of text.
@@ -162,13 +173,23 @@ func (v violation) String() string {
 		// The process inside may not have written the file yet.
 		what = fmt.Sprintf("pid %d entered with token %d while another process was inside; the last recorded entry is that of pid %d with token %d", v.PID, v.Token, v.OtherPID, v.OtherToken)
 	case tokenFell:
-		what = fmt.Sprintf("pid %d entered with token %d after pid %d had entered with the higher token %d", v.PID, v.Token, v.OtherPID, v.OtherToken)
+		what = fmt.Sprintf("pid %d entered with %s after pid %d had entered with the higher %s", v.PID, fence(v.Token, v.Turn), v.OtherPID, fence(v.OtherToken, v.OtherTurn))
 	case tokenShared:
 		what = fmt.Sprintf("pid %d entered with token %d, which pid %d also had", v.PID, v.Token, v.OtherPID)
+	case twoTurns:
+		what = fmt.Sprintf("pid %d entered with %s while another of its workers was inside with %s", v.PID, fence(v.Token, v.Turn), fence(v.OtherToken, v.OtherTurn))
 	case twoRounds:
 		what = fmt.Sprintf("pid %d entered with token %d while its workers with token %d were inside and had not lost the lock", v.PID, v.Token, v.OtherToken)
 	}
 	return fmt.Sprintf("%s: %s on lock %q (%s): %s", v.Time.Format("15:04:05.000000"), v.Kind, v.Lock, v.Mode, what)
+}
+
+// fence names a token, with the turn if there is one.
+func fence(token, turn uint64) string {
+	if turn == 0 {
+		return fmt.Sprintf("token %d", token)
+	}
+	return fmt.Sprintf("token %d, turn %d", token, turn)
 }
 
 // newReferee returns the referee of a process for the named lock. It creates the
@@ -199,9 +220,14 @@ func (r *referee) close() error {
 // token and Lost channel. The worker must call leave before it releases the hold.
 // An error is one of the referee itself.
 func (r *referee) enter(kind manager.Kind, token uint64, lost <-chan struct{}) (leave func() error, err error) {
+	return r.enterTurn(kind, token, 0, lost)
+}
+
+// enterTurn is enter with the turn of a mutex, or 0.
+func (r *referee) enterTurn(kind manager.Kind, token, turn uint64, lost <-chan struct{}) (leave func() error, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := roundID{kind, token}
+	id := roundID{kind, token, turn}
 	in := r.rounds[id]
 	if in == nil {
 		if err := r.judge(id); err != nil {
@@ -279,8 +305,13 @@ func (r *referee) readAs(want flockMode) (granted bool, err error) {
 
 // judge judges the first entry of a round. The caller holds mu.
 func (r *referee) judge(id roundID) error {
-	v := violation{Lock: r.lock, Mode: id.kind.String(), Time: time.Now(), PID: r.pid, Token: id.token}
+	v := violation{Lock: r.lock, Mode: id.kind.String(), Time: time.Now(), PID: r.pid, Token: id.token, Turn: id.turn}
 	for other, in := range r.rounds {
+		if r.alone {
+			v.Kind, v.OtherPID, v.OtherToken, v.OtherTurn = twoTurns, r.pid, other.token, other.turn
+			r.report(v)
+			continue
+		}
 		if other.kind != id.kind && other.token == id.token {
 			continue // a downgrade
 		}
@@ -329,7 +360,7 @@ func (r *referee) judgeWriter(v violation, readers bool) error {
 		}
 	}
 	var err error
-	v.OtherPID, v.OtherToken, err = r.read()
+	v.OtherPID, v.OtherToken, v.OtherTurn, err = r.read()
 	if !granted {
 		// The other process may be writing the file now, so what we read is
 		// for the report only, and its error does not matter.
@@ -351,14 +382,14 @@ func (r *referee) judgeWriter(v violation, readers bool) error {
 		v.OtherPID, v.OtherToken = pid, token
 		r.compare(&v)
 	}
-	return r.wrap("write", r.write(v.Token))
+	return r.wrap("write", r.write(v.Token, v.Turn))
 }
 
 // compare compares v's token with the other one, which must be lower, or equal and
 // of the same process. It reports false if the token fell.
 func (r *referee) compare(v *violation) bool {
 	switch {
-	case v.Token < v.OtherToken:
+	case v.Token < v.OtherToken, v.Token == v.OtherToken && v.Turn < v.OtherTurn:
 		v.Kind = tokenFell
 		r.report(*v)
 		return false
@@ -393,7 +424,7 @@ func (r *referee) judgeReader(v violation) error {
 		}
 	}
 	var err error
-	v.OtherPID, v.OtherToken, err = r.read()
+	v.OtherPID, v.OtherToken, _, err = r.read()
 	switch {
 	case !granted:
 		v.Kind = overlap
@@ -408,26 +439,26 @@ func (r *referee) judgeReader(v violation) error {
 	return r.wrap("write", r.writeReader(v.Token))
 }
 
-// The lock's file has one record: the process that entered last as a writer, and
-// its token. The readers' file has one for each process, with the highest token of
+// The lock's file has one record: the process that entered last as a writer, its token,
+// and its turn. The readers' file has one for each process, with the highest token of
 // its readers. Records have a fixed length, so that one overwrites another.
-const recordFormat = "pid %10d token %20d\n"
+const recordFormat = "pid %10d token %20d turn %20d\n"
 
-var recordLength = len(fmt.Sprintf(recordFormat, 0, 0))
+var recordLength = len(fmt.Sprintf(recordFormat, 0, 0, 0))
 
-func (r *referee) write(token uint64) error {
-	_, err := r.file.WriteAt(fmt.Appendf(nil, recordFormat, r.pid, token), 0)
+func (r *referee) write(token, turn uint64) error {
+	_, err := r.file.WriteAt(fmt.Appendf(nil, recordFormat, r.pid, token, turn), 0)
 	return err
 }
 
 // read returns the record in the lock's file, or zeros if there is none yet.
-func (r *referee) read() (pid int, token uint64, err error) {
+func (r *referee) read() (pid int, token, turn uint64, err error) {
 	b := make([]byte, recordLength)
 	switch n, err := r.file.ReadAt(b, 0); {
 	case n == 0 && errors.Is(err, io.EOF):
-		return 0, 0, nil
+		return 0, 0, 0, nil
 	case n < len(b):
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	return parseRecord(b)
 }
@@ -437,14 +468,14 @@ func (r *referee) writeReader(token uint64) error {
 	at := int64(r.process * recordLength)
 	b := make([]byte, recordLength)
 	if n, err := r.readersFile.ReadAt(b, at); n == len(b) {
-		_, last, err := parseRecord(b)
+		_, last, _, err := parseRecord(b)
 		if err != nil || last >= token { // the same round again, or a lost one
 			return err
 		}
 	} else if !errors.Is(err, io.EOF) {
 		return err
 	}
-	_, err := r.readersFile.WriteAt(fmt.Appendf(nil, recordFormat, r.pid, token), at)
+	_, err := r.readersFile.WriteAt(fmt.Appendf(nil, recordFormat, r.pid, token, 0), at)
 	return err
 }
 
@@ -456,7 +487,7 @@ func (r *referee) highestReader() (pid int, token uint64, err error) {
 		return 0, 0, err
 	}
 	for ; len(b) >= recordLength; b = b[recordLength:] {
-		p, t, err := parseRecord(b[:recordLength])
+		p, t, _, err := parseRecord(b[:recordLength])
 		if err != nil {
 			return 0, 0, err
 		}
@@ -469,12 +500,12 @@ func (r *referee) highestReader() (pid int, token uint64, err error) {
 
 // parseRecord parses a record. One that was never written, before others, consists
 // of zero bytes.
-func parseRecord(line []byte) (pid int, token uint64, err error) {
+func parseRecord(line []byte) (pid int, token, turn uint64, err error) {
 	if line[0] == 0 {
-		return 0, 0, nil
+		return 0, 0, 0, nil
 	}
-	_, err = fmt.Sscanf(string(line), "pid %d token %d\n", &pid, &token)
-	return pid, token, err
+	_, err = fmt.Sscanf(string(line), "pid %d token %d turn %d\n", &pid, &token, &turn)
+	return pid, token, turn, err
 }
 
 func (r *referee) wrap(what string, err error) error {

@@ -96,6 +96,15 @@ func TestReferee(t *testing.T) {
 			for word := range strings.FieldsSeq(course) {
 				if token, ok := strings.CutPrefix(word, "lost"); ok {
 					close(lostOf(token))
+				} else if word[2] == 'm' {
+					worker, token, turn := word[:2], word[3:4], word[4]-'0'
+					r := processes[word[0]]
+					r.alone = true
+					out, err := r.enterTurn(manager.KindExclusive, uint64(token[0]-'0'), uint64(turn), lostOf(token))
+					if err != nil {
+						t.Fatal(err)
+					}
+					leave[worker] = out
 				} else if kind, ok := kinds[word[2]]; ok {
 					worker, token := word[:2], word[3:]
 					out, err := processes[word[0]].enter(kind, uint64(token[0]-'0'), lostOf(token))

@@ -118,6 +118,24 @@ func TestRunOnAGivenServer(t *testing.T) {
 	}
 }
 
+func TestRunOfMutexes(t *testing.T) {
+	t.Parallel()
+	r := runStress(t, append([]string{"-workload", "mutex"}, brief...))
+	r.expect(t, exitOK, ok, "2 mutexes", "violations         0", "leaked nodes       0", "OK:")
+	s := r.summary
+	if s.Workload != mutexWorkload {
+		t.Fatalf("the summary is of something else: %+v", s)
+	}
+	expectSome(t, s, map[string]uint64{
+		"entries": s.Entries, "grants": s.Grants, "reentries": s.Reentries, "refused shares": s.RefusedShares,
+		"refusals": s.Refusals, "timeouts": s.Timeouts, "cancels": s.Cancels,
+		"grants of process 0": s.ProcessGrants[0], "grants of process 1": s.ProcessGrants[1],
+	})
+	if s.Shares > 0 {
+		t.Errorf("%d holds of mutexes were shared", s.Shares)
+	}
+}
+
 func TestRunOfReadWriteLocks(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-read-ratio", "0.7"}, brief...))
@@ -238,6 +256,8 @@ func TestRunNoticesSabotage(t *testing.T) {
 		{oldToken, nil, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
 		{lingers, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
 		{oldToken, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{lingers, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "(overlap|two turns) on lock"}},
+		{oldToken, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
 		{losesRead, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
 		{getsStuck, []string{"-patience", "2s", "-duration", "1h"}, failed, []string{"stuck: worker 0 has been in \"a wait that never ends\"", "the stacks of all its goroutines are in ", "LEAKED"}},
 		{leaks, nil, failed, []string{"LEAKED: /holdfast-stress-", "stress process 0", "1 node leaked"}},

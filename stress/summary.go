@@ -193,6 +193,8 @@ func (s *summary) print(w io.Writer) {
 	line("leaked nodes", "%s", thousands(s.Leaks))
 	line("other failures", "%s", thousands(s.Failures))
 	switch {
+	case s.Verdict == ok && s.Workload == mutexWorkload:
+		fmt.Fprintf(w, "\n%s: no two goroutines held a mutex at once, every wait ended, no node leaked\n", s.Verdict)
 	case s.Verdict == ok && s.ReadWrite:
 		fmt.Fprintf(w, "\n%s: no writer overlapped with another process, every wait ended, no node leaked\n", s.Verdict)
 	case s.Verdict == ok:

@@ -27,7 +27,7 @@ type worker struct {
 // A contended is one of the locks, with its referee. A read/write lock is two of
 // them, with the same referee.
 type contended struct {
-	lock    *manager.Lock
+	lock    locker
 	referee *referee
 	kind    manager.Kind
 	reader  *contended // the read lock of a write lock
@@ -313,7 +313,7 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 	if err != nil {
 		return w.noLonger("Grant", l, h, err)
 	}
-	leave, ok := w.enter(l, g.Token, h.Lost())
+	leave, ok := w.enter(l, g, h.Lost())
 	if !ok {
 		return false
 	}
@@ -343,6 +343,11 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 	case byContext, byAcquireInside, byTryInside:
 		w.enterAgain(ctx, s, l, h, g, leave)
 	case byShare:
+		if l.referee.alone {
+			w.unshared(l, h)
+			leave()
+			break
+		}
 		w.share(ctx, s, l, h, leave)
 	}
 	return closed(h.Lost())
@@ -384,7 +389,7 @@ func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.
 	if granted.Token != g.Token && h.Err() == nil {
 		w.unexpected("taking the read lock under the write lock", l.reader, fmt.Errorf("its token is %d, but the write lock's is %d", granted.Token, g.Token))
 	}
-	leaveRead, ok := w.enter(l.reader, granted.Token, read.Lost())
+	leaveRead, ok := w.enter(l.reader, granted, read.Lost())
 	if !ok {
 		leave()
 		read.Release()
@@ -444,11 +449,11 @@ func (w *worker) upgrade(ctx context.Context, s step, l *contended, h manager.Ho
 
 // enter enters the referee. The worker must have a granted hold until it calls
 // leave.
-func (w *worker) enter(l *contended, token uint64, lost <-chan struct{}) (leave func(), ok bool) {
-	if w.sabotages(oldToken) && !w.first.CompareAndSwap(0, token) {
-		token = w.first.Load()
+func (w *worker) enter(l *contended, g manager.Grant, lost <-chan struct{}) (leave func(), ok bool) {
+	if w.sabotages(oldToken) && !w.first.CompareAndSwap(0, g.Token) {
+		g.Token = w.first.Load()
 	}
-	out, err := l.referee.enter(l.kind, token, lost)
+	out, err := l.referee.enterTurn(l.kind, g.Token, g.Turn, lost)
 	if err != nil {
 		w.child.fail(failure{Text: err.Error(), Fatal: true})
 		return nil, false
@@ -572,7 +577,7 @@ func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold
 			w.noLonger("Grant of a shared hold", l, shared, err)
 			return
 		}
-		if leave, ok := w.enter(l, g.Token, shared.Lost()); ok {
+		if leave, ok := w.enter(l, g, shared.Lost()); ok {
 			pause(ctx, s.hold, shared.Lost())
 			leave()
 		}

@@ -11,6 +11,7 @@ import (
 // receives it, and the summary repeats it: its fields' names are part of the
 // summary's format.
 type workload struct {
+	Workload   string        `json:"workload"` // one of workloads
 	Seed       uint64        `json:"seed"`
 	Processes  int           `json:"processes"`
 	Goroutines int           `json:"goroutines"` // in each process
@@ -28,11 +29,22 @@ type workload struct {
 	Swallow        time.Duration `json:"swallow_ns"`  // time between two answers that the embedded server swallows; 0: none
 }
 
+// What the workers contend for.
+const (
+	defaultWorkload = "default" // exclusive locks, or read/write locks
+	mutexWorkload   = "mutex"   // mutexes, which exclude the workers of one process, too
+)
+
+var workloads = []string{defaultWorkload, mutexWorkload}
+
 // scale describes the contenders.
 func (w workload) scale() string {
 	lock := "lock"
-	if w.ReadWrite {
+	switch {
+	case w.ReadWrite:
 		lock = "read/write lock"
+	case w.Workload == mutexWorkload:
+		lock = "mutex"
 	}
 	return fmt.Sprintf("%s × %s, %s", plural(w.Processes, "process"), plural(w.Goroutines, "goroutine"), plural(w.Locks, lock))
 }
