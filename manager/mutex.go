@@ -520,15 +520,18 @@ func (x *Mutex) heard(host *roundIO) {
 	x.advance(nil)
 }
 
-// advance does what there is to do, until it has to wait for news. left is the turn that
-// the caller has just taken out of Mutex.inside: its release is settled here. It is nil if
-// there is none.
+// advance does what there is to do, until it has to wait for news. left is a turn whose
+// holder has released the lock; nil: none. That turn leaves here, in the step that decides
+// what comes next, because that is also how its release settles.
 //
 // It looks at the state as it is, whatever the caller has changed. So a goroutine that
 // finds busy set may leave: the one that has set it looks again afterwards.
 func (x *Mutex) advance(left *turn) {
 	for {
 		x.mu.Lock()
+		if left != nil {
+			x.inside = nil // while it was set no other goroutine could touch hold
+		}
 		do, h, t := x.decide()
 		x.mu.Unlock()
 		switch do {

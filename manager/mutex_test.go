@@ -913,3 +913,36 @@ func TestGrantCompare(t *testing.T) {
 		}
 	}
 }
+
+// A release that another goroutine's call overtakes settles as any other: at once if the
+// lock stays in the process, and well.
+func TestMutexReleasesSettle(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		x := c.mutex("a")
+		stays := x.Acquire(t.Context()) // so that there is always one in the line, and the round does not end
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 3000 {
+					h := x.Acquire(t.Context())
+					if _, err := h.Granted().Wait(t.Context()); err != nil {
+						t.Errorf("granted: %v", err)
+					}
+					next := x.Acquire(t.Context())
+					released := h.Release()
+					if _, err, ok := released.Poll(); err != nil || !ok {
+						t.Errorf("released, with another in the line: %v, settled: %v", err, ok)
+						next.Release()
+						return
+					}
+					next.Release()
+				}
+			})
+		}
+		stays.Release()
+		all.Wait()
+		synctest.Wait()
+		c.wantNodes(0)
+	})
+}

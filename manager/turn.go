@@ -103,7 +103,6 @@ func (t *turn) left(e state.Effect) {
 			t.io.released.Settle(struct{}{}, t.io.error("release", errLeaseEnded))
 			x.host().fail(t.io.error("hold", t.io.lossCause())) // it is not for the next in the line
 		}
-		x.leave(t)
 		x.advance(t)
 	case state.Withdrawn:
 		x.leave(t)
