@@ -98,7 +98,6 @@ func (t *turn) left(e state.Effect) {
 		if t.tenure.lease.InForce() {
 			t.io.endReason.Store(releasedHeld)
 		} else {
-			//holdfast:reached mutex: the holder left when the lease was over
 			t.io.endReason.Store(releasedLate)
 			t.io.released.Settle(struct{}{}, t.io.error("release", errLeaseEnded))
 			x.host().fail(t.io.error("hold", t.io.lossCause())) // it is not for the next in the line

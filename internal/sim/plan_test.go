@@ -35,6 +35,7 @@ type plan struct {
 	down   int      // one in this many acts of a writer is a downgrade
 	faulty []string // kinds of faults that come more often
 	storm  bool     // pauses are short
+	mutex  bool     // workers use a mutex, too
 }
 
 // lastSafe is the last sequence number that orders its node in the queue. Those
@@ -86,6 +87,7 @@ func newPlan(seed uint64) plan {
 		p.sequence = pick[int32](rng, lastSafe-30, math.MaxInt32-60, math.MaxInt32)
 	}
 	p.followers = pick(rng, 0, 0, 1, 3, 6)
+	p.mutex = usesMutex(seed)
 	return p
 }
 
@@ -105,6 +107,6 @@ func (p plan) upTo(rng *rand.Rand, d time.Duration) time.Duration {
 func pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
 
 func (p plan) String() string {
-	return fmt.Sprintf("focus on %s: %d processes × %d goroutines, %d operations, %d faults, pauses to %v, latency to %v, grain %v, tick %v, session timeout %v, tenure %v, lost margin %v, sequence from %d, yields 1 in %d, stalls to %v, %d followers",
-		p.focus, p.processes, p.workers, p.ops, p.faults, p.pause, p.latency, p.grain, p.tick, p.timeout, p.tenure, p.margin, p.sequence, p.yield, p.stall, p.followers)
+	return fmt.Sprintf("focus on %s: %d processes × %d goroutines, %d operations, %d faults, pauses to %v, latency to %v, grain %v, tick %v, session timeout %v, tenure %v, lost margin %v, sequence from %d, yields 1 in %d, stalls to %v, %d followers, a mutex: %v",
+		p.focus, p.processes, p.workers, p.ops, p.faults, p.pause, p.latency, p.grain, p.tick, p.timeout, p.tenure, p.margin, p.sequence, p.yield, p.stall, p.followers, p.mutex)
 }

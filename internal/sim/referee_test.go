@@ -185,7 +185,7 @@ func (r *referee) enter(who string, h manager.Hold, write bool) *visit {
 	if err != nil {
 		return nil
 	}
-	v := &visit{who: who, lock: h.Lock().Path(), write: write, hold: h, grant: g, node: znode{path: g.Path}}
+	v := &visit{who: who, lock: dirOf(g.Path), write: write, hold: h, grant: g, node: znode{path: g.Path}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if h.Err() != nil {

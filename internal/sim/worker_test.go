@@ -60,6 +60,9 @@ func (k *worker) upTo(d time.Duration) time.Duration { return k.w.plan.upTo(k.rn
 
 // step performs one operation.
 func (k *worker) step() {
+	if k.takeTurn() {
+		return
+	}
 	all := k.pr.all()
 	l := all[pick(k.rng, k.w.plan.locks...)]
 	type way struct {

@@ -42,6 +42,7 @@ type world struct {
 	srv     *zktest.Server
 	procs   []*process
 	ref     *referee
+	bench   *bench
 	nemesis *nemesis
 	ops     atomic.Int64
 	struck  atomic.Int64 // faults
@@ -77,7 +78,7 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 		hits:   make(map[string]int),
 		counts: make(map[string]int),
 	}
-	w.ref, w.nemesis, w.marks = newReferee(w), newNemesis(w), newMarks(w)
+	w.ref, w.bench, w.nemesis, w.marks = newReferee(w), newBench(w), newNemesis(w), newMarks(w)
 	defer func() { *lines = w.lines }()
 	w.log("plan", "%v", p)
 	w.srv.OnRequest(w.request())
@@ -226,6 +227,7 @@ func (w *world) left() (what []string) {
 				what = append(what, fmt.Sprintf("%s of %s is %v/%d", l.Path(), pr.label, phase, n))
 			}
 		}
+		what = append(what, pr.left()...)
 	}
 	return what
 }
@@ -313,6 +315,7 @@ type process struct {
 	mu    sync.Mutex // protects what follows
 	m     *manager.Manager
 	locks []lock
+	mutex *manager.Mutex // nil: the seed uses none
 }
 
 type shared = manager.Lock
@@ -374,12 +377,17 @@ func (pr *process) open() error {
 	rw, err := m.ReadWrite(table)
 	one, err1 := m.Exclusive(jobs)
 	two, err2 := m.Exclusive(more)
-	if err := errors.Join(err, err1, err2); err != nil {
+	var mutex *manager.Mutex
+	var err3 error
+	if w.plan.mutex {
+		mutex, err3 = m.Mutex(turns)
+	}
+	if err := errors.Join(err, err1, err2, err3); err != nil {
 		return err
 	}
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
-	pr.m = m
+	pr.m, pr.mutex = m, mutex
 	both := newHearing(w, table, true)
 	pr.locks = []lock{
 		{one, jobs, true, nil, newHearing(w, jobs, false)}, {two, more, true, nil, newHearing(w, more, false)},
