@@ -896,6 +896,35 @@ func TestMutexCollected(t *testing.T) {
 	})
 }
 
+// A Hold that is dropped is logged, also if its lock was lost: the others of its process
+// wait for it.
+func TestMutexDropped(t *testing.T) {
+	drops := map[string]struct {
+		drop func(c *cluster, x *Mutex)
+		says string
+	}{
+		"held": {func(c *cluster, x *Mutex) { mustLockMutex(c.t, x) }, "a Hold was dropped"},
+		"lost": {func(c *cluster, x *Mutex) {
+			h := mustLockMutex(c.t, x)
+			c.srv.ExpireSession(session(x.lock.m))
+			<-h.Lost()
+		}, "was lost, and its Hold was dropped"},
+	}
+	for name, test := range drops {
+		t.Run(name, func(t *testing.T) {
+			// Not in a bubble: the runtime runs cleanups outside.
+			c := newCluster(t, zktest.Config{})
+			x := c.mutex("a")
+			test.drop(c, x)
+			waitForDropped(t, c.log, 1)
+			if len(c.log.with(test.says)) != 1 {
+				t.Errorf("the log has no line with %q", test.says)
+			}
+			runtime.KeepAlive(x)
+		})
+	}
+}
+
 // The grants of a mutex are ordered by token, and then by turn.
 func TestGrantCompare(t *testing.T) {
 	for _, test := range []struct {

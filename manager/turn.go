@@ -134,6 +134,13 @@ func (t *turn) ended(err *Error) {
 	}
 }
 
+// isInside reports whether the turn keeps others of its process out.
+func (t *turn) isInside() bool {
+	t.mutex.mu.Lock()
+	defer t.mutex.mu.Unlock()
+	return t.mutex.inside == t
+}
+
 // admitted is called when the turn has been granted the lock, by its host.
 func (t *turn) admitted(host *roundIO) {
 	host.settleGrant()
