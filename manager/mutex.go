@@ -9,8 +9,10 @@ import (
 	"iter"
 	"maps"
 	"sync"
+	"time"
 	"weak"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
@@ -329,6 +331,13 @@ func (x *Mutex) Ask(ctx context.Context, question []byte) (Answer, error) {
 // [Lock.Revoke]. The goroutine that holds the lock there hears of it by [Hold.Revoked].
 // When it has released the lock, that process lets other processes go first.
 func (x *Mutex) Revoke(ctx context.Context, reason string) error { return x.lock.Revoke(ctx, reason) }
+
+// SetLinger sets for this mutex how long the process keeps the lock when no goroutine of
+// it holds the lock or waits for it, and no other process wants it. See [Lock.SetLinger].
+func (x *Mutex) SetLinger(d time.Duration) error { return x.lock.SetLinger(d) }
+
+// Yield gives the lock up if it lingers. See [Lock.Yield].
+func (x *Mutex) Yield() *futures.Future[struct{}] { return x.lock.Yield() }
 
 // Locker returns a [sync.Locker] for code that takes one. Its Lock acquires the lock, as
 // [Mutex.Lock] does with ctx, and its Unlock releases it, as [Hold.Release] does, without

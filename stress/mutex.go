@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/state"
 )
@@ -19,6 +20,7 @@ type locker interface {
 	Lock(ctx context.Context) (manager.Hold, error)
 	TryLock(ctx context.Context) (manager.Hold, error)
 	Do(ctx context.Context, fn func(ctx context.Context, h manager.Hold) error) error
+	Yield() *futures.Future[struct{}]
 	State() (state.Phase, int)
 	Stats() manager.Stats
 }
