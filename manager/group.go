@@ -499,7 +499,8 @@ func (g *group) enter(s *zkio.Session) (more bool) {
 		p.node.KeepAlive(true)
 		p.unwatchAhead()
 		p.tenure = &tenure{
-			grant:   Grant{Token: uint64(p.node.Czxid()), Path: p.node.Path(), Session: s.ID()},
+			token:   uint64(p.node.Czxid()),
+			path:    p.node.Path(),
 			since:   since,
 			lease:   lease,
 			session: s,

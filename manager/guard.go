@@ -255,9 +255,9 @@ func (g *guarded) Run(*zkio.Session) {
 // checks returns what checks that the lock is held: that its node exists, and, if the
 // process is exclusive by an upgrade, the writer's node, too.
 func (h Hold) checks() (ops []zkio.Op, upgraded *writerNode) {
-	t := h.round.io().tenure
-	ops = []zkio.Op{zkio.CheckOp(t.grant.Path, -1)}
-	if u := t.upgrade.Load(); u != nil {
+	t := h.round.io()
+	ops = []zkio.Op{zkio.CheckOp(t.tenure.path, -1)}
+	if u := t.raised(); u != nil {
 		if upgraded = u.exclusive.Load(); upgraded != nil {
 			ops = append(ops, zkio.CheckOp(upgraded.path, -1))
 		}

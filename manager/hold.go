@@ -261,7 +261,7 @@ func (h Hold) Grant() (Grant, error) {
 		return Grant{}, err
 	}
 	t := h.round.io()
-	g := t.tenure.grant
+	g := t.tenure.grant()
 	g.Abandoned = g.Abandoned && !t.events.Load().Has(state.Recovered)
 	return g, nil
 }

@@ -64,10 +64,10 @@ func (l *Lock) ownHold() *Contender {
 			continue
 		}
 		n := r.io().tenure
-		own, _ := queue.ParseName(n.grant.Path[strings.LastIndexByte(n.grant.Path, '/')+1:])
+		own, _ := queue.ParseName(n.path[strings.LastIndexByte(n.path, '/')+1:])
 		c := l.contender(own)
-		c.describe(l.m.nodeData(l.kind.String()), zkio.Stat{EphemeralOwner: n.grant.Session})
-		c.Token, c.Holds = n.grant.Token, true
+		c.describe(l.m.nodeData(l.kind.String()), zkio.Stat{EphemeralOwner: n.session.ID()})
+		c.Token, c.Holds = n.token, true
 		c.Since = l.m.start.Add(time.Duration(n.since)).Round(0)
 		return &c
 	}

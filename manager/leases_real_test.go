@@ -113,7 +113,7 @@ func (x *leaseTrial) loses(t *testing.T) {
 	t.Logf("told %v after the cut; margin: the node was there for another %v, and gone after %v",
 		ms(told.Sub(x.cut)), ms(there.Sub(told)), ms(gone.Sub(told)))
 	granted(t, "the next process", next, time.Minute)
-	if first, second := x.hold.round.io().tenure.grant.Token, grantOf(t, next).Token; second <= first {
+	if first, second := x.hold.round.io().tenure.token, grantOf(t, next).Token; second <= first {
 		t.Errorf("token %d after %d", second, first)
 	}
 	mustRelease(t, next)

@@ -534,8 +534,8 @@ func (m *Manager) grantAt(path string) (g ownGrant) {
 	if r.word.Load().Phase() != state.Retained {
 		return g
 	}
-	if n := r.io().tenure; n.grant.Path == path && n.lease.InForce() {
-		g.round, g.grant = r, n.grant
+	if n := r.io().tenure; n.path == path && n.lease.InForce() {
+		g.round, g.grant = r, n.grant()
 	}
 	return g
 }
@@ -562,7 +562,7 @@ func (m *Manager) report(g ownGrant, path string) (a answered) {
 		return a
 	case state.Retained:
 		t := r.io()
-		if t.tenure.grant.Path != path {
+		if t.tenure.path != path {
 			return a
 		}
 		a.Holders, a.Held = w.Holders(), time.Duration(m.now()-t.tenure.since)

@@ -611,7 +611,7 @@ func (x *Mutex) decide() (do move, h Hold, t *turn) {
 	case state.Retained:
 		// The gate is for those who come after the first turn: without that one the
 		// process would pass on the lock, time and again, and do no work.
-		if served := x.token == host.tenure.grant.Token; served && x.first != nil && h.round.flags.Load().Has(state.GateClosed) {
+		if served := x.token == host.tenure.token; served && x.first != nil && h.round.flags.Load().Has(state.GateClosed) {
 			x.hold, x.busy = Hold{}, true
 			return passOn, h, nil
 		}
@@ -638,21 +638,21 @@ func (x *Mutex) decide() (do move, h Hold, t *turn) {
 func (x *Mutex) grant(n *tenure) *turn {
 	for t := x.first; t != nil; t = x.first {
 		x.remove(t)
-		g := n.grant
-		g.Turn = 1
-		if g.Token == x.token {
-			g.Turn = x.turn + 1
+		number := uint64(1)
+		if n.token == x.token {
+			number = x.turn + 1
 		}
 		// Before the word says that it holds the lock: see tenure.
-		t.tenure.grant, t.tenure.since, t.tenure.lease, t.tenure.session = g, n.since, n.lease, n.session
+		t.tenure.token, t.tenure.turn, t.tenure.path = n.token, number, n.path
+		t.tenure.since, t.tenure.lease, t.tenure.session = n.since, n.lease, n.session
 		t.io.tenure = &t.tenure
 		_, e, lost := t.round.word.Apply(state.Word.Grant)
 		x.lock.noteRaces(lost)
 		if e == state.Granted {
-			if g.Turn > 1 {
+			if number > 1 {
 				x.entries++
 			}
-			x.inside, x.token, x.turn = t, g.Token, g.Turn
+			x.inside, x.token, x.turn = t, n.token, number
 			return t
 		}
 		//holdfast:reached mutex: the first in the line gave up as its turn came

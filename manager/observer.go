@@ -76,7 +76,7 @@ func (l *Lock) ownCached() *Contender {
 	}
 	o := l.observer.Load()
 	if o != nil {
-		if c := o.own.Load(); c != nil && c.Token == t.grant.Token && c.Path == t.grant.Path {
+		if c := o.own.Load(); c != nil && c.Token == t.token && c.Path == t.path {
 			return c
 		}
 	}

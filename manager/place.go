@@ -349,7 +349,7 @@ func (m *Manager) placeAt(path string) *place {
 	}
 	for _, g := range m.allGroups() {
 		for _, p := range g.places {
-			if p.round.word.Load().Phase() == state.Retained && p.tenure.grant.Path == path {
+			if p.round.word.Load().Phase() == state.Retained && p.tenure.path == path {
 				return p
 			}
 		}

@@ -67,7 +67,7 @@ func TestWhoAsksForThePlaceIsTold(t *testing.T) {
 			}
 			f := tr.positionKnown()
 			stepper.Wait()
-			if _, _, told := f.Poll(); !told && (i == 0 || tr.positionPromise.Load() == nil) {
+			if _, _, told := f.Poll(); !told && (i == 0 || tr.promisedPosition() == nil) {
 				t.Fatalf("%s, and who asked is not told", end.what)
 			}
 		}

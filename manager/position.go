@@ -100,11 +100,20 @@ func (t *roundIO) positionKnown() *futures.Future[struct{}] {
 // use: few callers wait for one. clearPosition may take it back at any moment.
 func (t *roundIO) promisePosition() *positionPromise {
 	for {
-		if p := t.positionPromise.Load(); p != nil {
+		s := t.signals()
+		if p := s.position.Load(); p != nil {
 			return p
 		}
-		t.positionPromise.CompareAndSwap(nil, new(positionPromise))
+		s.position.CompareAndSwap(nil, new(positionPromise))
 	}
+}
+
+// promisedPosition returns the promise of the next position; nil if no caller waits for it.
+func (t *roundIO) promisedPosition() *positionPromise {
+	if s := t.signalled.Load(); s != nil {
+		return s.position.Load()
+	}
+	return nil
 }
 
 // setPosition stores the position. Only steps call it.
@@ -118,7 +127,7 @@ func (t *roundIO) promisePosition() *positionPromise {
 func (t *roundIO) setPosition(p *position) {
 	t.waited = true
 	t.position.Store(p)
-	if promise := t.positionPromise.Load(); promise != nil && t.position.Load() == p {
+	if promise := t.promisedPosition(); promise != nil && t.position.Load() == p {
 		promise.Settle(struct{}{}, nil)
 	}
 }
@@ -129,10 +138,10 @@ func (t *roundIO) setPosition(p *position) {
 // sets a position at the same time, that is newer and may stay.
 func (t *roundIO) clearPosition() {
 	t.position.Store(nil)
-	if t.positionPromise.Load() == nil {
+	if t.promisedPosition() == nil {
 		return // a promise that is made now finds no position
 	}
-	if p := t.positionPromise.Swap(nil); p != nil {
+	if p := t.signals().position.Swap(nil); p != nil {
 		p.Settle(struct{}{}, nil)
 	}
 }

@@ -35,8 +35,7 @@ type roundIO struct {
 
 	endReason atomic.Pointer[endReason] // set after the CAS that ended the round, before the wake
 
-	position        atomic.Pointer[position]        // in the queue, when last listed; nil while unknown
-	positionPromise atomic.Pointer[positionPromise] // settles when it is: see positionKnown
+	position atomic.Pointer[position] // in the queue, when last listed; nil while unknown
 
 	// tenure is what a held round needs. The granter writes it before its CAS to
 	// RETAINED. A goroutine that has seen the word RETAINED may read it, and so may
@@ -328,7 +327,7 @@ func (t *roundIO) end(why *endReason) {
 // forced end may come before them, and settles it with its error.
 func (t *roundIO) settleGrant() {
 	if !t.granted.Settled() {
-		t.settleWait(t.tenure.grant, nil)
+		t.settleWait(t.tenure.grant(), nil)
 	}
 }
 
@@ -440,10 +439,12 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		token = t.near().downgrade.writer.Token
 	}
 	t.tenure = &tenure{
-		grant:   Grant{Token: token, Path: t.node.Path(), Session: s.ID(), Abandoned: mark != nil && mark.taken},
-		since:   l.m.now(),
-		lease:   lease,
-		session: s,
+		token:     token,
+		path:      t.node.Path(),
+		since:     l.m.now(),
+		lease:     lease,
+		session:   s,
+		abandoned: mark != nil && mark.taken,
 	}
 
 	if o := l.observer.Load(); o != nil {
@@ -544,7 +545,7 @@ func (t *roundIO) keep(s *zkio.Session) (more bool) {
 		t.events.Raise(state.BehindDue)
 		return t.later()
 	}
-	if u := t.tenure.upgrade.Load(); u != nil && !u.step(s) {
+	if u := t.raised(); u != nil && !u.step(s) {
 		return t.later()
 	}
 	t.answerWatch()
@@ -588,7 +589,7 @@ func (t *roundIO) lossCause() error {
 // node. It does not block.
 func (t *roundIO) PathChanged(path string, ev zkio.Event) {
 	r := t.round
-	if ev == zkio.NodeDeleted && r.word.Load().Phase() == state.Retained && path == t.tenure.grant.Path {
+	if ev == zkio.NodeDeleted && r.word.Load().Phase() == state.Retained && path == t.tenure.path {
 		// The watch says that the lock's node is gone: no need to ask again.
 		//holdfast:reached hold: a watch told that its node is deleted
 		r.fail(t.error("hold", errNodeDeleted))

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// signals are what a round tells its holders apart from the grant and the release. In
-// few rounds does any holder listen, so they are made on first use.
+// signals are what a round tells its holders apart from the grant and the release, and
+// what only few rounds have. They are made on first use.
 type signals struct {
 	lost      futures.Promise[struct{}] // the round was ended by force; settles with an error only
 	losses    callbacks                 // called when lost settles: see onLoss
@@ -19,8 +19,11 @@ type signals struct {
 
 	revoked futures.Promise[*Revocation] // a process asks for the lock: see Revoked
 
-	member atomic.Pointer[membership] // of a Mutex; nil for the rounds of other locks
-	group  *place                     // of a round that belongs to a LockAll: its place there; set when the round is made. Else nil
+	position atomic.Pointer[positionPromise] // settles when the position is known: see positionKnown
+
+	upgrade atomic.Pointer[upgrade]    // of an upgradable read lock: made by the first call of Hold.Upgrade
+	member  atomic.Pointer[membership] // of a Mutex; nil for the rounds of other locks
+	group   *place                     // of a round that belongs to a LockAll: its place there; set when the round is made. Else nil
 }
 
 // signals returns the round's signals, and makes them on first use.

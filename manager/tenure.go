@@ -34,17 +34,24 @@ import (
 // itself, and in time, from [zkio.Node.WatchLater].
 type tenure struct {
 	// Written before the round's word says RETAINED, and never again.
-	grant   Grant
-	since   int64 // on the manager's clock
-	lease   *zkio.Lease
-	session *zkio.Session
+	token, turn uint64 // of the grant; see grant
+	path        string // the same
+	since       int64  // on the manager's clock
+	lease       *zkio.Lease
+	session     *zkio.Session
 
 	lookedAt atomic.Int64 // when the last look was taken, on the manager's clock
 
-	upgrade atomic.Pointer[upgrade]   // of an upgradable read lock: made by the first call of Hold.Upgrade; else nil
-	timer   atomic.Pointer[idleTimer] // runs while the lock lingers for a time; see linger.go
+	timer atomic.Pointer[idleTimer] // runs while the lock lingers for a time; see linger.go
 
-	readOwn bool // the own node was read because a contender uses Curator; used by steps only
+	abandoned bool // written as those above
+	readOwn   bool // the own node was read because a contender uses Curator; used by steps only
+}
+
+// grant returns what the process was granted. There is a tenure for each lock that it
+// holds, so it is small: most of a Grant is in it anyway.
+func (n *tenure) grant() Grant {
+	return Grant{Token: n.token, Turn: n.turn, Path: n.path, Session: n.session.ID(), Abandoned: n.abandoned}
 }
 
 // A suspect is a contender that may have waited long enough to close a gate.

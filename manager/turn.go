@@ -149,7 +149,7 @@ func (t *turn) admitted(host *roundIO) {
 		host.contention()
 	}
 	t.io.settleGrant()
-	if r := host.round; t.tenure.grant.Turn > 1 && !r.flags.Load().Has(state.GrantTold) {
+	if r := host.round; t.tenure.turn > 1 && !r.flags.Load().Has(state.GrantTold) {
 		// The second turn is to the other processes what a newcomer is.
 		host.entered()
 		r.flags.Set(state.GrantTold)

@@ -65,9 +65,9 @@ func (rw *RWLock) upgraded() (Grant, bool) {
 	if r.word.Load().Phase() != state.Retained {
 		return Grant{}, false
 	}
-	t := r.io().tenure
-	u := t.upgrade.Load()
-	return t.grant, u != nil && u.exclusive.Load() != nil
+	t := r.io()
+	u := t.raised()
+	return t.tenure.grant(), u != nil && u.exclusive.Load() != nil
 }
 
 // upgrading reports whether this process holds l, an upgradable read lock, and waits to
@@ -77,6 +77,6 @@ func (l *Lock) upgrading() bool {
 	if r.word.Load().Phase() != state.Retained {
 		return false
 	}
-	u := r.io().tenure.upgrade.Load()
+	u := r.io().raised()
 	return u != nil && u.pending()
 }

@@ -162,7 +162,7 @@ func (h Hold) Downgrade() error {
 	if err := h.check(op); err != nil {
 		return err
 	}
-	if u := h.round.io().tenure.upgrade.Load(); u == nil || !u.leave(upgraded{h.slot.handle, h.gen}, byCaller) {
+	if u := h.round.io().raised(); u == nil || !u.leave(upgraded{h.slot.handle, h.gen}, byCaller) {
 		return h.error(op, fmt.Errorf("%w: this Hold is not upgraded", ErrNotGranted))
 	}
 	return nil
@@ -172,10 +172,10 @@ func (h Hold) Downgrade() error {
 // granted.
 func (t *roundIO) upgrade() *upgrade {
 	for {
-		if u := t.tenure.upgrade.Load(); u != nil {
+		if u := t.raised(); u != nil {
 			return u
 		}
-		t.tenure.upgrade.CompareAndSwap(nil, &upgrade{io: t, holds: make(map[upgraded]func())})
+		t.signals().upgrade.CompareAndSwap(nil, &upgrade{io: t, holds: make(map[upgraded]func())})
 	}
 }
 
@@ -563,8 +563,8 @@ func (u *upgrade) forget() {
 
 // raised returns the upgrade of the round; nil if there is none.
 func (t *roundIO) raised() *upgrade {
-	if t.tenure == nil {
-		return nil
+	if s := t.signalled.Load(); s != nil {
+		return s.upgrade.Load()
 	}
-	return t.tenure.upgrade.Load()
+	return nil
 }
