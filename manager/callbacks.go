@@ -48,6 +48,9 @@ func (c *callbacks) empty() bool { return c.list.Load() == nil }
 
 // take returns the functions, which the caller must call, and forgets them.
 func (c *callbacks) take() map[*func(error)]struct{} {
+	if c.empty() { // the usual case; no write
+		return nil
+	}
 	l := c.list.Swap(nil)
 	if l == nil {
 		return nil

@@ -925,6 +925,25 @@ func TestMutexDropped(t *testing.T) {
 	}
 }
 
+// A goroutine that waits costs no goroutine of the package.
+func TestMutexWaitersNeedNoGoroutines(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		x := c.mutex("a")
+		h := mustLockMutex(t, x)
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		holds := c.line(x, 10_000)
+		if n := runtime.NumGoroutine(); n > before {
+			t.Errorf("%d goroutines, and %d with 10,000 in the line", before, n)
+		}
+		mustRelease(t, h)
+		for _, h := range holds {
+			mustRelease(t, h)
+		}
+	})
+}
+
 // The grants of a mutex are ordered by token, and then by turn.
 func TestGrantCompare(t *testing.T) {
 	for _, test := range []struct {

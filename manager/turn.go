@@ -124,13 +124,13 @@ func (t *turn) ended(err *Error) {
 	t.io.released.Settle(struct{}{}, err)
 	x := t.mutex
 	x.mu.Lock()
-	waited, holds := x.remove(t), x.inside == t
+	waited, holds, host := x.remove(t), x.inside == t, x.hold.round
 	x.mu.Unlock()
 	switch {
 	case waited:
 		x.advance(nil)
 	case holds:
-		x.host().fail(err) // a caller may have noticed the loss first, by this turn
+		host.fail(err) // a caller may have noticed the loss first, by this turn
 	}
 }
 
