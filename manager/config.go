@@ -66,7 +66,7 @@ type Config struct {
 	// Linger is how long this process keeps a lock after its last holder has left, while
 	// no other process wants it. A caller that comes meanwhile has the lock at once,
 	// without a request. Such an idle lock is given up as soon as another process queues
-	// for it, which then waits for two requests, or if another process revokes it; when
+	// for it, which then waits for two requests at most, or revokes it; when
 	// this process asks for the other lock of a read/write pair; at Shutdown; and when
 	// its time is over, or up to a quarter later, or 10 ms if that is more.
 	//

@@ -70,7 +70,8 @@ func TestF123_ContenderComesAsTheLastHolderLeaves(t *testing.T) {
 			return next
 		},
 	}, func(c *cluster, comes func(c *cluster, a, b *Lock, h Hold) Hold) {
-		a, b := c.lock("a", withLinger(always)), c.lock("b")
+		// A reader, since the idle round of another lock ends without a list.
+		a, b := c.rw("a", withLinger(always)).Reader(), c.rw("b").Writer()
 		h := mustLock(c.t, a)
 		next := comes(c, a, b, h)
 		c.held(next)

@@ -173,14 +173,17 @@ func (h Hold) giveUp() (state.Word, state.Effect) {
 	} else {
 		s.giveBack(h.gen)
 	}
-	if r.flags.Load().Has(state.Lingers) {
-		return r.leaveLingering()
+	for lost := 0; ; lost++ {
+		w := r.word.Load()
+		if !w.Shared() {
+			r.lock.noteRaces(lost)
+			return r.leave()
+		}
+		if r.word.LeaveOthers(w) {
+			r.lock.noteRaces(lost)
+			return w, state.Left
+		}
 	}
-	w, e, lost := r.word.Apply(state.Word.Leave)
-	if e != state.Left || lost > 0 {
-		r.left(e, lost)
-	}
-	return w, e
 }
 
 // giveUpSlow is giveUp for a handle that was released before or is not the

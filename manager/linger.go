@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -33,7 +34,8 @@ import (
 // queue leaves. BehindWatched says that there is such a watch, and that it has not
 // fired. The dispatcher lowers it before it looks whether the round is idle; the last
 // holder looks at it after its swap. If it is not raised, a step lists the queue at
-// once. So another process waits for a list and a deletion at most.
+// once. So another process waits for a list and a deletion at most. It waits for the
+// deletion only, if the watch is there when it comes and the lock excludes all others.
 //
 // A newcomer looks at the lease as it enters, before it is told that it has the lock:
 // if the lease has lapsed while the lock was idle, it may be the first to notice.
@@ -146,6 +148,26 @@ func (l *Lock) Yield() *futures.Future[struct{}] {
 // notHeld is what Yield returns for a lock that this process does not hold.
 var notHeld = futures.Resolved(struct{}{}, error(nil))
 
+// acquireLingering is acquire for a round that may linger.
+func (l *Lock) acquireLingering(ctx context.Context, op string, r *round) Hold {
+	for lost := 0; ; lost++ {
+		w := r.word.Load()
+		// Between the load of the word and its swap: see round.arrive.
+		closed := r.flags.Load().Has(state.GateClosed)
+		if closed || !w.Admits() {
+			l.noteRaces(lost)
+			return l.acquireSlow(ctx, op)
+		}
+		if r.word.Enter(w) {
+			l.noteRaces(lost)
+			if !r.confirm(w) {
+				return l.acquireSlow(ctx, op)
+			}
+			return r.enter()
+		}
+	}
+}
+
 // leaveLingering is leave for a round that may linger.
 func (r *round) leaveLingering() (state.Word, state.Effect) {
 	w, e, lost := r.word.Apply(func(w state.Word) (state.Word, state.Effect) {
@@ -249,6 +271,20 @@ func (t *roundIO) idleUnwatched() bool {
 	return t.round.word.Load().Idle() && !t.events.Load().Has(state.BehindWatched)
 }
 
+// idleChanged is called by the dispatcher, after it has lowered BehindWatched, when it
+// finds the round idle. It reports false if a newcomer has entered meanwhile.
+func (t *roundIO) idleChanged(ev zkio.Event) bool {
+	l := t.round.lock
+	if ev == zkio.NodeChildrenChanged && l.kind != queue.Read && l.m.now()-t.tenure.lookedAt.Load() > int64(lateEvent) {
+		// The list has shown no contender, so one has come, and this lock excludes
+		// them all. There is no need to look which.
+		//holdfast:reached linger: a contender came
+		return t.round.endIdle()
+	}
+	t.wake() // at once, unlike a held round
+	return true
+}
+
 // answerWatch makes a look due if the watch has fired and no look is: the round was idle
 // then, and a newcomer has entered before this step.
 func (t *roundIO) answerWatch() {
@@ -280,6 +316,10 @@ type idleTimer struct {
 	entries uint64 // into the lock
 	since   int64  // since when it is known to be idle with that many entries, on the manager's clock
 }
+
+// lateEvent is how late the dispatcher may tell an event. One that comes so soon after
+// the list may be that of this process's own node, of the round before.
+const lateEvent = 5 * time.Millisecond
 
 const (
 	idleLookLeast = 10 * time.Millisecond

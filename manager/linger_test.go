@@ -5,12 +5,14 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // withLinger is an option of open.
@@ -179,10 +181,10 @@ func TestLingerAndTryLock(t *testing.T) {
 		a, b := c.lock("a", withLinger(always)), c.lock("b")
 		released := c.idle(a)
 		later(time.Minute)
-		look := c.stopBefore(a.m, list)
+		gone := c.stopBefore(a.m, deleteNode)
 		_, err := b.TryLock(c.t.Context())
 		wantErr(c.t, "trylock", err, ErrLocked)
-		look.goOn()
+		gone.goOn()
 		c.wantGone(a, released)
 		h, err := b.TryLock(c.t.Context())
 		wantErr(c.t, "trylock", err, nil)
@@ -191,22 +193,40 @@ func TestLingerAndTryLock(t *testing.T) {
 	})
 }
 
-// What a process waits for while the lock lingers is one list and one deletion.
-func TestLingerCostsAnotherTwoRequests(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.lock("a", withLinger(always)), c.lock("b")
+// What another process waits for while a lock lingers is a deletion, and a list before it
+// if the lock is a reader, which does not exclude all others.
+func TestLingerCostsAnother(t *testing.T) {
+	each(t, map[string]struct {
+		locks func(c *cluster) (a, b *Lock)
+		lists int
+	}{
+		"exclusive": {func(c *cluster) (a, b *Lock) { return c.lock("a"), c.lock("b") }, 0},
+		"write":     {func(c *cluster) (a, b *Lock) { return c.rw("a").Writer(), c.rw("b").Reader() }, 0},
+		"read":      {func(c *cluster) (a, b *Lock) { return c.rw("a").Reader(), c.rw("b").Writer() }, 1},
+	}, func(c *cluster, v struct {
+		locks func(c *cluster) (a, b *Lock)
+		lists int
+	}) {
+		a, b := v.locks(c)
+		wantErr(c.t, "set", a.SetLinger(always), nil)
 		c.cycle(b) // it knows the directory
 		synctest.Wait()
 		c.idle(a)
-		later(time.Minute)
-		c.takeCounts()
-		list2 := c.stopBefore(a.m, list)
-		h := b.Acquire(c.t.Context())
-		list2.reached()
-		c.takeCounts()
-		list2.goOn()
-		c.wantCounts("an idle lock changes hands", map[verb]int{deleteNode: 1, list: 0, other: 0, lookAtNode: 0})
+		later(time.Minute + time.Second) // the rotation has just come by
+		id := session(a.m)
+		var sent []zktest.Op
+		c.srv.OnRequest(func(session int64, op zktest.Op, _ string) {
+			if session == id && op != zktest.OpPing {
+				sent = append(sent, op)
+			}
+		})
+		h := c.acquire(b)
+		c.srv.OnRequest(nil)
 		c.held(h)
+		want := append(slices.Repeat([]zktest.Op{zktest.OpGetChildren2}, v.lists), zktest.OpDelete)
+		if !slices.Equal(sent, want) {
+			c.t.Errorf("requests: %v, want %v", sent, want)
+		}
 	})
 }
 

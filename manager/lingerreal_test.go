@@ -13,8 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// Another process gets an idle lock within three times the median of an ordinary
-// hand-over. The test prints both medians, which are up to the machine.
+// Another process gets an idle lock about as soon as if it queued for a free one and then
+// waited for an ordinary hand-over. The test prints the medians, which are up to the
+// machine, and fails only if something waits that must not.
 func TestRealLinger(t *testing.T) {
 	zk := realzk.Shared(t)
 	const times = 100
@@ -33,17 +34,23 @@ func TestRealLinger(t *testing.T) {
 		mustRelease(t, next)
 		return took
 	}
-	var handOver, fromIdle []time.Duration
+	var free, handOver, fromIdle []time.Duration
 	for range times {
+		// From Lock to the grant of a lock that is free.
+		start := time.Now()
+		h := mustLock(t, b)
+		free = append(free, time.Since(start))
+		mustRelease(t, h)
+
 		// From the Release to the grant of a process that waits.
-		h := mustLock(t, a)
+		h = mustLock(t, a)
 		next := b.Acquire(ctx)
 		select {
 		case <-next.round.io().positionKnown().Done():
 		case <-ctx.Done():
 			t.Fatal("b is not queued")
 		}
-		start := time.Now()
+		start = time.Now()
 		h.Release()
 		if _, err := next.Granted().Wait(ctx); err != nil {
 			t.Fatal(err)
@@ -58,16 +65,17 @@ func TestRealLinger(t *testing.T) {
 		// From the Lock of another process to its grant, while the lock is idle.
 		fromIdle = append(fromIdle, measure(func(h Hold) time.Time {
 			h.Release()
-			<-time.After(5 * time.Millisecond) // it is watched
+			<-time.After(20 * time.Millisecond) // it is watched
 			return time.Now()
 		}))
 	}
-	slices.Sort(handOver)
-	slices.Sort(fromIdle)
-	usual, idle := handOver[times/2], fromIdle[times/2]
-	t.Logf("hand-over: median %v; from Lock to the grant of an idle lock: median %v, %.2f times", usual, idle, float64(idle)/float64(usual))
-	if idle > 3*usual {
-		t.Errorf("an idle lock takes %v, more than three times a hand-over (%v)", idle, usual)
+	for _, all := range [][]time.Duration{free, handOver, fromIdle} {
+		slices.Sort(all)
+	}
+	queued, usual, idle := free[times/2], handOver[times/2], fromIdle[times/2]
+	t.Logf("medians: a free lock %v, a hand-over %v, an idle lock %v (%.2f hand-overs)", queued, usual, idle, float64(idle)/float64(usual))
+	if most := 5*(queued+usual) + 20*time.Millisecond; idle > most {
+		t.Errorf("an idle lock takes %v, want %v at most", idle, most)
 	}
 }
 

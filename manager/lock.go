@@ -116,15 +116,15 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 		return l.acquireSlow(ctx, op)
 	}
 	r := l.cur.Load()
-	var w state.Word
-	var f state.Flags
 	for lost := 0; ; lost++ {
-		w = r.word.Load()
+		w := r.word.Load()
 		// Between the load of the word and its swap: see round.arrive.
-		f = r.flags.Load()
-		open := f&(state.GrantTold|state.GateClosed) == state.GrantTold
-		if !open || !w.Admits() {
+		f := r.flags.Load() & (state.GrantTold | state.GateClosed | state.Lingers)
+		if f != state.GrantTold || !w.Admits() {
 			l.noteRaces(lost)
+			if f == state.GrantTold|state.Lingers {
+				return l.acquireLingering(ctx, op, r)
+			}
 			return l.acquireSlow(ctx, op)
 		}
 		if r.word.Enter(w) {
@@ -134,9 +134,6 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 		}
 	}
 	//holdfast:reached-if r.flags.Load().Has(state.GateClosed): gate: a newcomer slipped past it as it closed
-	if f.Has(state.Lingers) && !r.confirm(w) {
-		return l.acquireSlow(ctx, op)
-	}
 	if hm := l.home.Load(); hm != nil {
 		if gen, ok := hm.word.Take(); ok { // as enter begins, inlined
 			return hm.hold(r, gen)

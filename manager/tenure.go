@@ -149,14 +149,12 @@ func (t *roundIO) lookFrom() time.Duration {
 type lookout roundIO
 
 // PathChanged is called by the dispatcher when a contender came or went.
-func (o *lookout) PathChanged(string, zkio.Event) {
+func (o *lookout) PathChanged(_ string, ev zkio.Event) {
 	t := (*roundIO)(o)
 	t.events.Take(state.BehindWatched)
-	if t.round.word.Load().Idle() {
-		t.wake() // at once: see linger.go
-		return
+	if !t.round.word.Load().Idle() || !t.idleChanged(ev) {
+		t.lookSoon()
 	}
-	t.lookSoon()
 }
 
 // mayClose reports whether looks may close the gate.

@@ -14,7 +14,7 @@ import "sync/atomic"
 //
 // [the Go memory model]: https://go.dev/ref/mem
 type Atomic struct {
-	// v is a Word; only Apply and Enter change it, by compare-and-swap. It is not of
+	// v is a Word; only Apply, Enter and LeaveOthers change it, by compare-and-swap. It is not of
 	// go.uber.org/atomic, whose Uint32 has eight bytes: each idle lock has one.
 	v atomic.Uint32
 }
@@ -47,6 +47,13 @@ func (a *Atomic) Apply(t func(Word) (Word, Effect)) (Word, Effect, int) {
 		}
 		lost++
 	}
+}
+
+// LeaveOthers is Apply of [Word.Leave] for the common case, without its loop: if w is
+// shared and is still the word, it counts one less and reports true. The effect is
+// [Left] then, and nothing has changed otherwise.
+func (a *Atomic) LeaveOthers(w Word) bool {
+	return w.Shared() && a.v.CompareAndSwap(uint32(w), uint32(w-one))
 }
 
 // Enter is Apply of [Word.Arrive] for the common case, without its loop: if w

@@ -74,6 +74,31 @@ func TestEnterIsArrive(t *testing.T) {
 	}
 }
 
+// LeaveOthers does what a departure does where others stay inside, and nothing in any
+// other case, nor to a word that has changed.
+func TestLeaveOthersIsLeave(t *testing.T) {
+	for p := range Released + 1 {
+		for _, n := range []int{0, 1, 2, MaxHolders - 1, MaxHolders} {
+			w := Pack(p, n)
+			if corrupt(w) {
+				continue
+			}
+			var a Atomic
+			set(&a, w)
+			want, shared := w, p == Retained && n > 1
+			if shared {
+				want, _ = w.Leave()
+			}
+			if got := a.LeaveOthers(w); got != shared || got != w.Shared() || a.Load() != want {
+				t.Errorf("%v: got %v and %v, want %v and %v", w, got, a.Load(), shared, want)
+			}
+			if stale := Pack(Retained, 77); a.LeaveOthers(stale) || a.Load() != want {
+				t.Errorf("%v: it left %v", want, stale)
+			}
+		}
+	}
+}
+
 // A counted round counts, by transition, the effects that its goroutines got.
 type counted struct {
 	word   Atomic
@@ -85,7 +110,7 @@ type counted struct {
 	arrive, pin, leave, grant, cancel, end, finish tally
 }
 
-type tally [Finished + 1]atomic.Int64
+type tally [Idled + 1]atomic.Int64
 
 // of returns how often one of the effects came, or any effect if none is given.
 func (c *tally) of(effects ...Effect) (n int) {

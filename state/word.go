@@ -159,9 +159,7 @@ func (w Word) addOne() (Word, Effect) {
 // It panics on free/0, fetching/0 and retained/0, where the caller cannot be
 // counted: a departure was counted twice.
 func (w Word) Leave() (next Word, e Effect) {
-	// Fast path, inlined as in Arrive: a single comparison finds whether the
-	// word is not retained, or has fewer than two holders.
-	if w-(retained0+2) > MaxHolders-2 {
+	if !w.Shared() { // fast path, inlined as in Arrive
 		next, e = w.leaveSlow()
 		return next, e
 	}
@@ -187,6 +185,10 @@ func (w Word) LeaveIdle() (Word, Effect) {
 // Last reports whether the round is held by one holder, whose departure ends it or
 // leaves it idle.
 func (w Word) Last() bool { return w == retained0+one }
+
+// Shared reports whether the round is held by more than one holder, which a single
+// comparison finds.
+func (w Word) Shared() bool { return w-(retained0+2) <= MaxHolders-2 }
 
 // Idle reports whether the round is retained and has no holder.
 func (w Word) Idle() bool { return w == retained0 }

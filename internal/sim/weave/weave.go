@@ -19,7 +19,7 @@ var (
 	// those of atomic values, and the project's that are one atomic operation each.
 	atomics = []string{
 		"Load", "Store", "Swap", "CompareAndSwap", "Or", "And", "Add",
-		"Apply", "Set", "Settle", "Settled", "Poll", "Raise", "Take", "InForce",
+		"Apply", "LeaveOthers", "Set", "Settle", "Settled", "Poll", "Raise", "Take", "InForce",
 	}
 
 	// stalling are the functions in which a goroutine can also be held up for
