@@ -150,6 +150,28 @@ func TestF128_DeletedBeforeTheLastIsFree(t *testing.T) {
 	})
 }
 
+// A reserved place is deleted while the group lists the last queue, which shows that it is
+// first there. The client hears of the deletion before it gets the list, and does not enter.
+func TestF128_DeletedDuringTheLastList(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		a, b := c.open("a"), c.open("b")
+		hx := mustLock(t, readWrite(t, b, "x").Writer())
+		w := lockAll(t.Context(), a, exclusive(t, a, "y"), readWrite(t, a, "x").Writer())
+		later(3 * time.Second)
+		stop := c.stopBefore(a, list) // a read lock may have come in the place of hx
+		c.unlock(hx)
+		stop.reached()
+		c.remove("/holdfast/y/" + c.queueOf("y")[0])
+		hy := mustLock(t, exclusive(t, b, "y"))
+		stop.goOn()
+		w.wantPending(t)
+		c.held(hy)
+		c.unlock(hy)
+		wantErr(t, "unlock", w.wantHeld(t, time.Second).Unlock(t.Context()), nil)
+	})
+}
+
 // An administrator deletes a node of a group that holds its locks: all are lost.
 func TestF128_DeletedWhileHeld(t *testing.T) {
 	for i, deleted := range []string{"x", "y", "z"} {

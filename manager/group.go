@@ -53,6 +53,7 @@ type group struct {
 
 	// Used by steps only.
 	session  *zkio.Session            // in which the nodes are, or may be; nil before the first
+	seen     bool                     // all nodes were there when the last pass over the places began
 	leaving  bool                     // all nodes are to go: see requeue
 	patience [standings]time.Duration // how long a contender of each standing is held up before the group gives way
 	movedAt  int64                    // when it last gave way, on the manager's clock; 0: never
@@ -297,6 +298,7 @@ func (g *group) queue(s *zkio.Session, places []*place) (more bool) {
 	if err := s.CreateAll(all, reads...); err != nil {
 		return g.refused(places, all, err)
 	}
+	g.seen = len(places) == len(g.places)
 	for i, p := range places {
 		p.attempts = 0
 		p.queued(all[i], lists[i], conn)
@@ -390,16 +392,9 @@ func (g *group) wait(s *zkio.Session) (more bool) {
 		all = all && p.reserved
 	}
 	if all {
-		// A place may have been lost while the pass was at the later ones. If that was
-		// reported before the news that made the last place reserved, it shows here.
-		for _, p := range g.places {
-			if p.events.Load().Has(state.OwnTouched) {
-				return true
-			}
-		}
 		return g.enter(s)
 	}
-	g.requeues = 0
+	g.requeues, g.seen = 0, false
 	for _, p := range g.places {
 		p.waits()
 	}
@@ -476,19 +471,24 @@ func (g *group) unwatch() {
 // enter grants all rounds: all places are reserved, in session s. The caller of LockAll
 // learns of it when all words say so.
 func (g *group) enter(s *zkio.Session) (more bool) {
+	// A place that was reserved while the group waited may have gone, and another process may
+	// hold that lock. What has shown that the last place is reserved does not tell: the
+	// queues' lists, and the news of them, come in no order. So ask for all the nodes at once.
+	// That is a proof of the lease, too: see roundIO.grant.
 	lease := s.Lease()
-	if need := g.m.leaseToBegin(s); lease.Remaining() < need {
-		// As in roundIO.grant.
+	if need := g.m.leaseToBegin(s); !g.seen || lease.Remaining() < need {
 		checks := make([]zkio.Op, len(g.places))
 		for i, p := range g.places {
 			checks[i] = zkio.CheckOp(p.node.Path(), -1)
 		}
 		if _, err := s.Multi(checks...); errors.Is(err, zkio.ErrNoNode) {
+			//holdfast:reached lock all: a reserved place is gone when the last is free
 			g.leaving = true
 			return true
 		} else if err != nil {
 			return g.places[0].failed(err)
 		}
+		g.seen = false // for the next time
 		if lease = s.Lease(); lease.Remaining() < need {
 			return g.places[0].later()
 		}

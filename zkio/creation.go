@@ -74,7 +74,6 @@ func (s *Session) CreateAll(all []*Creation, behind ...*Read) error {
 	var ops []Op
 	for _, c := range all {
 		if c.Watched {
-			//holdfast:reached create all: some were there, deleted
 			if err := c.Node.Delete(s); err != nil {
 				return err
 			}

@@ -72,6 +72,7 @@ func (k *worker) step() {
 	ways := []way{
 		{"lock", k.lock}, {"lock", k.lock}, {"bounded lock", k.bounded}, {"try", k.try}, {"acquire", k.acquire},
 		{"cancel", k.cancel}, {"cancel", k.cancel}, {"do", k.do}, {"drop", k.drop},
+		{"lock all", k.together},
 		{"holder", k.holder}, {"cached holder", k.cached}, {"watch holder", k.watch},
 	}
 	if k.rng.IntN(60) == 0 {

@@ -29,6 +29,7 @@ var (
 		"roundIO.step", "roundIO.fetch", "roundIO.createNode", "roundIO.enterBeside", "roundIO.wait", "roundIO.watchAhead",
 		"roundIO.grant", "roundIO.keep", "roundIO.release", "roundIO.cancel", "roundIO.requeue", "runner.run",
 		"round.left", "withdrawal.steps", "leaseTracker.watch",
+		"group.step", "group.wait", "group.enter", "place.giveWay",
 	}
 
 	// lagging are the functions before which a goroutine can fall behind all
