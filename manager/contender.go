@@ -59,8 +59,8 @@ type Contender struct {
 	Since time.Time
 
 	// Token is the transaction that created its node. For a holder it is the fencing
-	// token of its grant, with one exception: a process that went from the write lock to
-	// the read lock keeps the token of the write lock, which is lower.
+	// token of its grant, with one exception: a process that reads beside its own write
+	// lock or upgraded Hold has the token of that, which is lower.
 	Token uint64
 
 	// Session is the ZooKeeper session that its node belongs to.

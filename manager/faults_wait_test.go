@@ -91,3 +91,22 @@ func TestF025_WatchIsLost(t *testing.T) {
 		mustRelease(c.t, next)
 	})
 }
+
+// The same with the news of the reader that an upgrade waits for.
+func TestF025_WatchOfAnUpgradeIsLost(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		reader := c.acquire(c.rw("other").Reader())
+		p := c.rw("p")
+		up := c.acquire(p.Upgradable())
+		u := c.upgrade(up)
+		later(time.Minute)
+		inTheWay := up.round.io().upgrade().inTheWay // no step runs that could change it
+		p.writer.m.client.Unwatch(inTheWay.path, inTheWay)
+		c.unlock(reader)
+		later(time.Second)
+		u.waits()
+		later(2 * rotationTimeout)
+		u.done()
+		c.unlock(up)
+	})
+}

@@ -13,6 +13,11 @@ type Grant struct {
 	// the token with every write to the resource that the lock protects, and have
 	// the resource refuse a token lower than the highest it has seen. Nothing
 	// else stops a process that was paused while it held the lock.
+	//
+	// The token of a read lock is above those of all earlier writers and below those of
+	// all later ones, with one exception: an upgraded Hold ([Hold.Upgrade]) writes with
+	// the token that it reads with, and readers that were beside it may have higher ones.
+	// So have the resource compare the tokens of writers only.
 	Token uint64
 	// Path is the lock's node.
 	Path string

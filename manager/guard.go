@@ -25,8 +25,8 @@ import (
 // itself orders both: it grants the lock to the next holder only after our node
 // is gone, and a transaction that comes later finds it gone. No clock is
 // involved, and no pause does harm. Guard orders the holders of an exclusive or
-// write lock; a hold of a read lock can guard as well, but other processes may
-// hold theirs at the same time.
+// write lock, and upgraded ones ([Hold.Upgrade]); a hold of a read lock can guard as
+// well, but other processes may hold theirs at the same time.
 //
 // The paths of ops are absolute paths in ZooKeeper; neither Config.Root nor the
 // chroot of a connection string is prepended. Nodes are created with the ACLs

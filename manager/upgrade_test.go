@@ -4,15 +4,18 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 	"unsafe"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // An upgrading is a call of Hold.Upgrade under way.
@@ -194,6 +197,86 @@ func TestUpgradeRequests(t *testing.T) {
 		c.unlock(r)
 		want("upgradable", 1, func() { up = c.acquire(p.Upgradable()) })
 		want("release", 1, func() { c.unlock(up) })
+		c.wantNodes(0)
+	})
+}
+
+// Other processes see what holds the lock, and can ask for it back.
+func TestUpgradableIsSeen(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		p, other := c.rw("p"), c.rw("other")
+		up := c.acquire(p.Upgradable())
+		_, err := other.Writer().TryLock(c.t.Context())
+		wantErr(c.t, "trylock", err, ErrLocked)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Holder == nil || e.Holder.Kind != KindUpgradable || e.Holder.Label != "p" {
+			c.t.Errorf("trylock: %+v", e)
+		}
+		for _, upgraded := range []bool{false, true} {
+			if upgraded {
+				c.mustUpgrade(up)
+			}
+			for rw, own := range map[*RWLock]bool{p: true, other: false} {
+				for l := range rw.locks() {
+					h, err := l.Holder(c.t.Context())
+					if err != nil || h == nil || h.Kind != KindUpgradable || h.Own != own || h.Label != "p" || !h.Holds {
+						c.t.Errorf("the holder is %+v, %v", h, err)
+					}
+				}
+			}
+		}
+		w := c.acquire(other.Writer())
+		gone := make(chan error, 1)
+		go func() { gone <- other.Writer().Revoke(c.t.Context(), "please") }()
+		synctest.Wait()
+		if r, revoked := up.Revocation(); !revoked || r.Reason != "please" {
+			c.t.Errorf("the revocation is %+v, %t", r, revoked)
+		}
+		c.unlock(up)
+		wantErr(c.t, "revoke", <-gone, nil)
+		c.held(w)
+		c.unlock(w)
+		c.wantNodes(0)
+	})
+}
+
+// Of the writers and the upgradables of one process, which exclude each other, neither
+// keeps the other out by new holders that keep coming.
+func TestUpgradableMakesWay(t *testing.T) {
+	for what, locks := range map[string]func(*RWLock) (holds, waits *Lock){
+		"a writer waits":     func(rw *RWLock) (holds, waits *Lock) { return rw.Upgradable(), rw.Writer() },
+		"an upgradable does": func(rw *RWLock) (holds, waits *Lock) { return rw.Writer(), rw.Upgradable() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				holds, waits := locks(c.rw("p"))
+				h := c.acquire(holds)
+				waiting := c.acquire(waits)
+				for range 5 {
+					later(30 * time.Millisecond)
+					next := holds.Acquire(c.t.Context())
+					h.Release()
+					h = next
+				}
+				later(time.Second)
+				c.held(waiting)
+				c.unlock(waiting)
+				c.held(h)
+				c.unlock(h)
+				c.wantNodes(0)
+			})
+		})
+	}
+}
+
+// A reader in the way may have a node that this process may not read.
+func TestUpgradeBehindUnreadableReader(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		reader := c.acquire(c.rw("other").Reader())
+		p := c.rw("p")
+		up := c.acquire(p.Upgradable())
+		c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpGetData, Path: grantOf(c.t, reader).Path, Session: session(p.writer.m), Times: -1}, zktest.CodeNoAuth)
+		c.mustUpgradeAfter(up, func() { c.unlock(reader) })
+		c.unlock(up)
 		c.wantNodes(0)
 	})
 }
