@@ -74,6 +74,10 @@
 //     of this process, too.
 //   - [Manager.LockAll] acquires several locks at once, without deadlock.
 //
+// [Manager.ReadWrite] returns a pair of locks for readers, which share theirs, and
+// writers. Under its third lock, [RWLock.Upgradable], a process reads first, and writes
+// only if it must.
+//
 // Goroutines have no identity, so reentrance is explicit: [Hold.Reenter] reenters
 // a Hold, and all acquiring methods reenter if their context comes from
 // [Hold.Context].

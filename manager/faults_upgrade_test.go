@@ -371,6 +371,40 @@ func TestF134_ReadersKeepComing(t *testing.T) {
 	}
 }
 
+// Goroutines keep upgrading the lock that their process has: readers of another process
+// have their turn.
+func TestF134_UpgradesKeepComing(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		p := c.rw("p")
+		ctx, cancel := context.WithCancel(c.t.Context())
+		ended := make(chan struct{}, 3)
+		for i := range 3 {
+			go func() {
+				defer func() { ended <- struct{}{} }()
+				time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+				for ctx.Err() == nil {
+					if h, err := p.Upgradable().Lock(ctx); err == nil {
+						_ = h.Upgrade(ctx) // or ctx has ended
+						time.Sleep(30 * time.Millisecond)
+						h.Release()
+					}
+				}
+			}()
+		}
+		later(time.Second)
+		reader := c.rw("other").Reader().Acquire(c.t.Context())
+		later(time.Second)
+		c.held(reader)
+		cancel()
+		c.unlock(reader)
+		for range cap(ended) {
+			<-ended
+		}
+		later(time.Second)
+		c.wantNodes(0)
+	})
+}
+
 // A caller that gives its upgrade up holds the lock to read, as before, and readers come
 // in. So does one whose Hold is released meanwhile, if another keeps the lock.
 func TestF134_UpgradeGivenUp(t *testing.T) {

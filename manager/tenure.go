@@ -223,7 +223,11 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 	q := queue.List(children, queue.NextNumber(stat.Cversion, stat.NumChildren))
 	l.noteStrangers(&q)
 	t.setTail(q.Tail(t.node.Name(), l.kind))
-	t.suspected(q.Excluded(l.kind, func(c queue.Contender) bool { return c.Name == t.node.Name() || t.passesOver(c.Name) }))
+	kind := l.kind
+	if u := t.raised(); u != nil && u.exclusive.Load() != nil {
+		kind = queue.Write // readers wait, too
+	}
+	t.suspected(q.Excluded(kind, func(c queue.Contender) bool { return c.Name == t.node.Name() || t.passesOver(c.Name) }))
 	q.Free()
 	first := t.near().suspect
 	if first == nil {
