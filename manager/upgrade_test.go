@@ -105,7 +105,7 @@ func TestUpgrade(t *testing.T) {
 		c.wantQueue(p.Reader(), "u1 u2 w3 w4")
 		late := c.acquire(other.Reader())
 		c.waiting(u2, w, late)
-		if g, err := up.Grant(); err != nil || g.Token != uint64(c.czxid(g.Path)) {
+		if g, err := up.Grant(); err != nil || g.Token != c.czxid(g.Path) {
 			t.Errorf("the grant is %+v, %v", g, err)
 		}
 
