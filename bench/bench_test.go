@@ -44,6 +44,10 @@ func TestSubjects(t *testing.T) {
 		{ours, work.Job{Work: work.Contend, Sessions: 2, Workers: 2, Locks: 2, Read: true}},
 		{oursUnlock, work.Job{Work: work.Contend, Sessions: 2, Workers: 1, Locks: 1}},
 		{ours, work.Job{Work: work.Line, Sessions: 3, Locks: 1, HoldMicros: 1000, QueueMillis: 10}},
+		{oursLinger, work.Job{Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1}},
+		{oursMutex, work.Job{Work: work.Contend, Sessions: 2, Workers: 4, Locks: 1}},
+		{limitMutex, work.Job{Work: work.Contend, Sessions: 1, Workers: 4, Locks: 1}},
+		{ours, work.Job{Work: work.Contend, Sessions: 2, Workers: 1, Locks: 3, Together: 3}},
 		{limitTrip, work.Job{Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1}},
 		{limitRelay, work.Job{Work: work.Contend, Sessions: 3, Workers: 1, Locks: 1}},
 		{limitBare, work.Job{Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1}},
@@ -79,7 +83,8 @@ func TestSubjects(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	for subject, job := range map[string]work.Job{
 		limitCAS:   {Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1},
-		limitMutex: {Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1},
+		limitClock: {Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1},
+		limitTrip:  {Work: work.Contend, Sessions: 1, Workers: 1, Locks: 2, Together: 2},
 		limitBare:  {Work: work.Reenter, Workers: 1, Locks: 1},
 		limitRelay: {Work: work.Many, Locks: 1},
 		ours:       {Work: "juggle"},
@@ -175,7 +180,7 @@ func example() *measured {
 				Entries: 100, Seconds: 1, Waits: []float64{1, 2, 3000},
 				Extra: map[string]float64{"writes": 1, "reads": 2, "notifications": 1, "goroutines": 40, "idle": 200, "held": 800, "queued": 1101},
 			}
-			if s == ours || s == oursUnlock {
+			if slices.Contains([]string{ours, oursUnlock, oursLinger, oursMutex}, s) {
 				r.Entries = 200
 			}
 			m.add(c.id, s, r)

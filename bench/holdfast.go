@@ -17,8 +17,10 @@ import (
 
 // holdfast is Holdfast as a subject. Each session is a Manager.
 type holdfast struct {
-	wait bool // Unlock waits until the node is deleted, as the peers' does
-	pair pair // of Reenter
+	wait   bool          // Unlock waits until the node is deleted, as the peers' does
+	pair   pair          // of Reenter
+	mutex  bool          // its locks exclude the goroutines of a process as well
+	linger time.Duration // Config.Linger
 }
 
 // A pair is what the work Reenter measures.
@@ -33,6 +35,10 @@ const (
 
 func (h holdfast) Version() string {
 	switch {
+	case h.mutex:
+		return "Holdfast's Mutex, Lock and Release"
+	case h.linger > 0:
+		return "Holdfast, Lock and Unlock with Config.Linger"
 	case h.wait:
 		return "Holdfast, Lock and Unlock"
 	case h.pair == lockRelease:
@@ -50,17 +56,17 @@ func (h holdfast) Open(ctx context.Context, server string) (work.Session, error)
 		Servers: []string{server},
 		Root:    "/",
 		Logger:  slog.New(slog.DiscardHandler),
+		Linger:  h.linger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &holdfastSession{m: m, wait: h.wait, pair: h.pair}, nil
+	return &holdfastSession{holdfast: h, m: m}, nil
 }
 
 type holdfastSession struct {
+	holdfast
 	m         *manager.Manager
-	wait      bool
-	pair      pair
 	reentered []*manager.Lock
 }
 
@@ -79,6 +85,10 @@ func (s *holdfastSession) lock(p string, read bool) (*manager.Lock, error) {
 }
 
 func (s *holdfastSession) Locker(p string, read bool) (work.Locker, error) {
+	if s.mutex {
+		mu, err := s.m.Mutex(p[1:])
+		return &holdfastLocker{lock: mu}, err
+	}
 	l, err := s.lock(p, read)
 	if err != nil {
 		return nil, err
@@ -86,8 +96,37 @@ func (s *holdfastSession) Locker(p string, read bool) (work.Locker, error) {
 	return &holdfastLocker{lock: l, wait: s.wait}, nil
 }
 
+// All takes several locks at once by LockAll.
+func (s *holdfastSession) All(paths []string) (work.Locker, error) {
+	all := &holdfastAll{m: s.m}
+	for _, p := range paths {
+		l, err := s.lock(p, false)
+		if err != nil {
+			return nil, err
+		}
+		all.locks = append(all.locks, l)
+	}
+	return all, nil
+}
+
+type holdfastAll struct {
+	m     *manager.Manager
+	locks []*manager.Lock
+	holds manager.Holds
+}
+
+func (a *holdfastAll) Lock(ctx context.Context) (err error) {
+	a.holds, err = a.m.LockAll(ctx, a.locks...)
+	return err
+}
+
+func (a *holdfastAll) Unlock(ctx context.Context) error { return a.holds.Unlock(ctx) }
+
+// holdfastLocker is a Lock or a Mutex.
 type holdfastLocker struct {
-	lock *manager.Lock
+	lock interface {
+		Lock(ctx context.Context) (manager.Hold, error)
+	}
 	wait bool
 	hold manager.Hold
 }

@@ -21,11 +21,14 @@ type local struct {
 	// pairs returns a function that takes and releases a new lock n times. It may be
 	// called concurrently.
 	pairs func() func(n int)
+	// locker returns a new lock that one goroutine at a time can have; nil if this is
+	// none.
+	locker func() work.Locker
 }
 
 // locals has the subjects that are local.
 var locals = map[string]local{
-	limitRWMutex: {"sync.RWMutex, RLock and RUnlock", func() func(int) {
+	limitRWMutex: {version: "sync.RWMutex, RLock and RUnlock", pairs: func() func(int) {
 		var mu padded[sync.RWMutex]
 		return func(n int) {
 			for range n {
@@ -35,7 +38,7 @@ var locals = map[string]local{
 			}
 		}
 	}},
-	limitMutex: {"sync.Mutex, Lock and Unlock", func() func(int) {
+	limitMutex: {version: "sync.Mutex, Lock and Unlock", locker: func() work.Locker { return new(mutexLocker) }, pairs: func() func(int) {
 		var mu padded[sync.Mutex]
 		return func(n int) {
 			for range n {
@@ -45,7 +48,7 @@ var locals = map[string]local{
 			}
 		}
 	}},
-	limitSemaphore: {"golang.org/x/sync/semaphore, Acquire and Release", func() func(int) {
+	limitSemaphore: {version: "golang.org/x/sync/semaphore, Acquire and Release", pairs: func() func(int) {
 		s := semaphore.NewWeighted(math.MaxInt64)
 		ctx := context.Background()
 		return func(n int) {
@@ -57,7 +60,7 @@ var locals = map[string]local{
 			}
 		}
 	}},
-	limitClock: {"time.Now", func() func(int) {
+	limitClock: {version: "time.Now", pairs: func() func(int) {
 		return func(n int) {
 			var last time.Time
 			for range n {
@@ -83,16 +86,34 @@ type padded[T any] struct {
 func (l local) Version() string { return l.version }
 
 func (l local) Open(context.Context, string) (work.Session, error) {
-	return localSession{l.pairs()}, nil
+	s := localSession{pairs: l.pairs()}
+	if l.locker != nil {
+		s.shared = l.locker()
+	}
+	return s, nil
 }
 
-type localSession struct{ pairs func(n int) }
+type localSession struct {
+	pairs  func(n int)
+	shared work.Locker
+}
 
 func (localSession) Close() error { return nil }
 
-func (localSession) Locker(string, bool) (work.Locker, error) {
-	return nil, fmt.Errorf("%w: it does not exclude processes", work.ErrUnsupported)
+// Locker returns the same lock whatever the path is: a job takes one.
+func (s localSession) Locker(_ string, read bool) (work.Locker, error) {
+	if s.shared == nil || read {
+		return nil, fmt.Errorf("%w: it does not exclude goroutines", work.ErrUnsupported)
+	}
+	return s.shared, nil
 }
+
+// mutexLocker is a sync.Mutex, whose Lock ignores the end of the context.
+type mutexLocker struct{ mu sync.Mutex }
+
+func (l *mutexLocker) Lock(context.Context) error { l.mu.Lock(); return nil }
+
+func (l *mutexLocker) Unlock(context.Context) error { l.mu.Unlock(); return nil }
 
 func (s localSession) Reenter(ctx context.Context, _ string, _ bool) (pairs func(int) error, leave func() error, err error) {
 	pairs = func(n int) error {

@@ -44,6 +44,8 @@ var builtIn = map[string]work.Subject{
 	oursLock:       holdfast{pair: lockRelease},
 	oursDo:         holdfast{pair: do},
 	oursErr:        holdfast{pair: checkErr},
+	oursMutex:      holdfast{mutex: true},
+	oursLinger:     holdfast{wait: true, linger: time.Hour},
 	limitCAS:       cas{},
 	limitBare:      bare{},
 	limitRelay:     relay{},

@@ -20,6 +20,9 @@ const (
 	limitRelay = "relay"
 	limitTrip  = "round-trip"
 
+	oursMutex  = "holdfast-mutex"  // a Mutex, with Release
+	oursLinger = "holdfast-linger" // with Unlock and Config.Linger
+
 	// These enter a lock that the process holds.
 	oursLock = "holdfast-lock" // Lock and Release
 	oursDo   = "holdfast-do"   // Do
@@ -61,6 +64,7 @@ const (
 	solo       = "uncontended"
 	readers    = "readers"
 	shared     = "shared"
+	excluding  = "mutex"
 	manyUnmade = "many/locks=10000/directories=missing"
 	footprint  = "footprint"
 )
@@ -70,6 +74,8 @@ func reenter(workers int) string { return fmt.Sprintf("retained/goroutines=%d", 
 func handOver(sessions int) string { return fmt.Sprintf("hand-over/sessions=%d", sessions) }
 
 func queue(sessions int) string { return fmt.Sprintf("queue/sessions=%d", sessions) }
+
+func together(sessions int) string { return fmt.Sprintf("lock-all/sessions=%d", sessions) }
 
 func many(locks int) string { return fmt.Sprintf("many/locks=%d", locks) }
 
@@ -92,7 +98,12 @@ func scenarios() []scenario {
 		{
 			id: solo, what: "one session takes and releases a lock without contention",
 			job:      work.Job{Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1},
-			subjects: slices.Concat([]string{limitBare, oursUnlock}, locks),
+			subjects: slices.Concat([]string{limitBare, oursUnlock, oursLinger}, locks),
+		},
+		{
+			id: excluding, what: "32 goroutines or threads of one process take and release a lock that excludes them from each other",
+			job:      work.Job{Work: work.Contend, Sessions: 1, Workers: 32, Locks: 1},
+			subjects: []string{oursMutex, limitMutex, gozk, curator, kazoo, etcd},
 		},
 		{
 			id: readers, what: "32 goroutines or threads of one process take and release the read lock",
@@ -128,6 +139,13 @@ func scenarios() []scenario {
 			id: handOver(n), what: fmt.Sprintf("%d processes with one goroutine or thread each take and release one lock", n),
 			job:      work.Job{Work: work.Contend, Sessions: n, Workers: 1, Locks: 1},
 			subjects: append([]string{limitRelay}, locks...),
+		})
+	}
+	for _, n := range []int{1, 4} {
+		all = append(all, scenario{
+			id: together(n), what: fmt.Sprintf("%d processes with one goroutine or thread each take three locks at once, and release them", n),
+			job:      work.Job{Work: work.Contend, Sessions: n, Workers: 1, Locks: 3, Together: 3},
+			subjects: []string{ours, curator},
 		})
 	}
 	for _, n := range depths {

@@ -112,6 +112,13 @@ func (m *measured) targets() (all targets) {
 	costOf("Lock + Unlock, uncontended", solo, oursUnlock, limitBare, 1.1)
 	costOf("Lock + Unlock, uncontended", solo, oursUnlock, best(solo), 0.9)
 	costOf("Lock + Release, uncontended", solo, ours, limitBare, 0)
+	lingers := best(solo)
+	add("Lock + Unlock, lingering, no other process", lingers, "× the rate", true, 1000, m.ratios(solo, oursLinger, solo, lingers))
+	const local = "Mutex, 32 goroutines of one process"
+	add(local, curator, "× the rate", true, 100, m.ratios(excluding, oursMutex, excluding, curator))
+	costOf(local, excluding, oursMutex, limitMutex, 2)
+	rateOf("LockAll of three locks, uncontended", together(1), curator, 1)
+	rateOf("LockAll of three locks, 4 processes", together(4), curator, 1)
 	for _, n := range contenders {
 		what := fmt.Sprintf("hand-over between %d processes", n)
 		rateOf(what, handOver(n), best(handOver(n)), 1.2)

@@ -165,15 +165,16 @@ func TestPrograms(t *testing.T) {
 			if r := program.do(work.Job{Work: "sing"}); r.Unsupported == "" {
 				t.Errorf("unknown work: %+v, want that it is not supported", r)
 			}
-			locks, line, read, again := job(server), job(server), job(server), job(server)
+			locks, line, read, all, again := job(server), job(server), job(server), job(server), job(server)
 			line.Work, line.Dir, line.Sessions, line.QueueMillis = work.Line, "/bench/line", 3, 20
 			read.Read, read.Dir = true, "/bench/read"
+			all.Together, all.Dir = 2, "/bench/all"
 			again.Work, again.Dir = work.Reenter, "/bench/again"
-			for _, j := range []work.Job{locks, line, read, again} {
+			for _, j := range []work.Job{locks, line, read, all, again} {
 				r := program.do(j)
-				has := (j.Work == work.Contend || j.Work == work.Line) && !j.Read ||
+				has := (j.Work == work.Contend || j.Work == work.Line) && !j.Read && j.Together == 0 ||
 					p.Name == "curator" ||
-					p.Name == "kazoo" && j.Work == work.Contend
+					p.Name == "kazoo" && j.Work == work.Contend && j.Together == 0
 				waits := min(r.Entries, work.MaxWaits)
 				if j.Work == work.Reenter {
 					waits = 0

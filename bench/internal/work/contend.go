@@ -35,7 +35,7 @@ func contend(ctx context.Context, s Subject, j Job) (Result, error) {
 	var workers []*worker
 	for _, session := range sessions {
 		for i := range j.Workers {
-			l, err := session.Locker(j.Lock(i%j.Locks), j.Read)
+			l, err := j.locker(session, i)
 			if err != nil {
 				return Result{}, err
 			}
@@ -60,6 +60,22 @@ func contend(ctx context.Context, s Subject, j Job) (Result, error) {
 	}
 	r.Waits = sample(workers)
 	return r, nil
+}
+
+// locker returns what worker i of a session takes and releases.
+func (j Job) locker(s Session, i int) (Locker, error) {
+	if j.Together == 0 {
+		return s.Locker(j.Lock(i%j.Locks), j.Read)
+	}
+	g, ok := s.(Gatherer)
+	if !ok {
+		return nil, fmt.Errorf("%w: it takes one lock at a time", ErrUnsupported)
+	}
+	paths := make([]string, j.Together)
+	for n := range paths {
+		paths[n] = j.Lock(n)
+	}
+	return g.All(paths)
 }
 
 // Length returns how long a job takes.

@@ -14,7 +14,8 @@ const (
 
 	// Contend: in each of Sessions sessions, Workers goroutines or threads
 	// repeatedly take a lock, hold it for HoldMicros, and release it. Worker i of a
-	// session takes lock i modulo Locks.
+	// session takes lock i modulo Locks. If Together is more than 0, each takes that
+	// many locks at once, and has all of them or none.
 	Contend = "contend"
 
 	// Line: one session takes a lock. The others ask for it once, and QueueMillis are
@@ -58,8 +59,9 @@ type Job struct {
 	Sessions int    `json:"sessions"`
 	Workers  int    `json:"workers"`
 	Locks    int    `json:"locks"`
-	Read     bool   `json:"read"` // read locks instead of exclusive ones
-	Made     bool   `json:"made"` // for Many: the locks' directories exist
+	Together int    `json:"together"` // locks that are taken at once, or 0
+	Read     bool   `json:"read"`     // read locks instead of exclusive ones
+	Made     bool   `json:"made"`     // for Many: the locks' directories exist
 
 	HoldMicros    int `json:"holdMicros"`
 	QueueMillis   int `json:"queueMillis"`   // for Line

@@ -39,6 +39,12 @@ type Locker interface {
 	Unlock(ctx context.Context) error
 }
 
+// A Gatherer is a session that can take several locks at once.
+type Gatherer interface {
+	// All returns a Locker of all the locks at these paths, for one worker.
+	All(paths []string) (Locker, error)
+}
+
 // A Reenterer is a session whose locks a holder can take again.
 type Reenterer interface {
 	// Reenter takes the lock at path for one worker. It returns a function that

@@ -23,13 +23,15 @@ import java.util.regex.Pattern;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
  * Apache Curator's locks as a subject of the benchmarks: InterProcessMutex, and for
- * read locks that of InterProcessReadWriteLock.
+ * read locks that of InterProcessReadWriteLock, and InterProcessMultiLock for several at
+ * once.
  *
  * <p>It reads jobs from its input and writes results to its output, one line of JSON
  * each, and measures as the subjects in Go do; see the Go package bench/internal/work, of
@@ -227,7 +229,7 @@ public final class Curator {
                     // that is measured each has a lock of its own.
                     workers.add(reenter
                             ? new Reenterer(this, locker(client, job.lock(i)))
-                            : new Contender(this, locker(client, job.lock(i % locks)), holders[i % locks]));
+                            : new Contender(this, contended(client, i % locks), holders[i % locks]));
                 }
             }
             for (Worker w : workers) {
@@ -336,6 +338,19 @@ public final class Curator {
          */
         private InterProcessLock locker(CuratorFramework client, String path) {
             return read ? new InterProcessReadWriteLock(client, path).readLock() : new InterProcessMutex(client, path);
+        }
+
+        /** What one worker contends for: a lock, or several at once. */
+        private InterProcessLock contended(CuratorFramework client, int lock) {
+            int together = job.number("together");
+            if (together == 0) {
+                return locker(client, job.lock(lock));
+            }
+            List<InterProcessLock> all = new ArrayList<>();
+            for (int i = 0; i < together; i++) {
+                all.add(locker(client, job.lock(i)));
+            }
+            return new InterProcessMultiLock(all);
         }
 
         /** Takes the workers through the stages; returns for how long they were measured. */

@@ -236,6 +236,8 @@ def answer(line):
         job = json.loads(line)
         if job["work"] == "hello":
             return {"version": "kazoo %s Lock on Python %s" % (__version__, platform.python_version())}
+        if job["together"]:
+            return {"unsupported": "not supported: kazoo takes one lock at a time"}
         if job["work"] == "contend":
             return Run(job).result(Run.measure)
         if job["work"] == "line" and not job["read"]:
