@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -26,7 +27,7 @@ func retained(tb testing.TB) *Lock {
 	l := newLock(m, "/bench/lock", queue.Exclusive)
 	r := l.cur.Load()
 	r.word.Apply(func(w state.Word) (state.Word, state.Effect) { return state.Pack(state.Retained, 1), state.Granted })
-	r.io().tenure = &tenure{}
+	r.io().tenure = &tenure{session: new(zkio.Session)}
 	r.io().events.Raise(state.FirstLookAsked)
 	r.io().settleGrant()
 	return l

@@ -436,7 +436,7 @@ func TestTwoHandlesReleasedAtOnce(t *testing.T) {
 	for range 50000 {
 		r := &round{lock: l}
 		r.word.Apply(func(state.Word) (state.Word, state.Effect) { return state.Pack(state.Retained, 1), state.Granted })
-		r.io().tenure = &tenure{lease: l.m.client.Session().Lease()}
+		r.io().tenure = &tenure{session: l.m.client.Session(), lease: l.m.client.Session().Lease()}
 		r.io().events.Raise(state.FirstLookAsked)
 		h := newHold(r)
 		nested, err := h.reenter("reenter")
