@@ -736,6 +736,7 @@ func TestMutexContended(t *testing.T) {
 			t.Error("Contended is open for the next holder, and another process waits")
 		}
 		mustRelease(t, holds[2])
+		c.held(theirs)
 		c.unlock(theirs)
 	})
 }

@@ -87,7 +87,9 @@ func newPlan(seed uint64) plan {
 		p.sequence = pick[int32](rng, lastSafe-30, math.MaxInt32-60, math.MaxInt32)
 	}
 	p.followers = pick(rng, 0, 0, 1, 3, 6)
-	p.mutex = usesMutex(seed)
+	if p.mutex = usesMutex(seed); p.mutex {
+		p.ops *= 2 // half of them are on the mutex
+	}
 	return p
 }
 
