@@ -79,6 +79,9 @@ func (t *roundIO) release(s *zkio.Session) {
 	}
 	t.unwatchAhead()
 	t.unwatchBehind()
+	if why.idle && t.round.lock.kind == queue.Read {
+		defer t.round.lock.rw.idleReaderLeft()
+	}
 	err := why.err
 	if t.node != nil {
 		how, derr := t.deleteNode(s, first && why.err == nil)

@@ -206,6 +206,31 @@ func (rw *RWLock) wantedBeside(l *Lock) bool {
 	return false
 }
 
+// idleReaderLeaves reports whether the node of this process's own reader, which was idle,
+// is about to be deleted, and l is the writer. The writer queues when it is gone:
+// otherwise a TryLock would find the lock held, by its own process, although no caller
+// holds it. The reader's steps wake the writer: see idleReaderLeft.
+func (rw *RWLock) idleReaderLeaves(l *Lock) bool {
+	r := rw.reader.cur.Load()
+	if l != rw.writer || r.word.Load().Phase() != state.Releasing {
+		return false
+	}
+	// If the node may not be deleted, the future has settled.
+	t := r.io()
+	return t.endReason.Load() == releasedIdle && !t.released.Settled()
+}
+
+// idleReaderLeft is called after a step that deletes the node of a reader that was idle.
+// The writer is FETCHING before it looks at the reader's word; the reader's word and
+// future are as they will be before we look at the writer's: at least one sees the
+// other.
+func (rw *RWLock) idleReaderLeft() {
+	r := rw.writer.cur.Load()
+	if r.word.Load().Phase() == state.Fetching && r.due() {
+		r.io().wake()
+	}
+}
+
 // idled is called when the caller's CAS has made the round idle. The round may be in use
 // again by now, or over.
 func (r *round) idled() {

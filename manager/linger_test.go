@@ -282,6 +282,34 @@ func TestLingerAndTheOtherLock(t *testing.T) {
 	}
 }
 
+// A TryLock of the writer does not fail because this process's own reader lingers.
+func TestLingerAndOwnTryLock(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		rw := c.rw("a", withLinger(always))
+		released := c.idle(rw.Reader())
+		gone := c.stopBefore(rw.Writer().m, deleteNode)
+		failed := make(chan error, 1)
+		go func() {
+			h, err := rw.Writer().TryLock(c.t.Context())
+			h.Release()
+			failed <- err
+		}()
+		gone.reached()
+		wantPhase(c.t, rw.Writer(), state.Fetching)
+		gone.goOn()
+		wantErr(c.t, "trylock", <-failed, nil)
+		c.wantGone(rw.Reader(), released)
+
+		// Nor does it wait for a reader that may not be deleted.
+		synctest.Wait()
+		wantErr(c.t, "the writer", wait(c.t, rw.Writer().Yield()), nil)
+		c.idle(rw.Reader())
+		c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpDelete, Session: session(rw.Writer().m), Times: 1}, zktest.CodeNoAuth)
+		_, err := rw.Writer().TryLock(c.t.Context())
+		wantErr(c.t, "trylock", err, ErrLocked)
+	})
+}
+
 // What ends an idle round at once.
 func TestLingerEnds(t *testing.T) {
 	each(t, map[string]struct {

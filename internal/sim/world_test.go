@@ -170,12 +170,12 @@ func (w *world) heal() {
 func (w *world) settle(free func()) {
 	w.heal()
 	w.srv.OnRequest(nil)
-	w.yieldAll()
 	var left []string
 	for began := time.Now(); time.Since(began) < quietEnds; <-time.After(time.Second) {
 		if left = w.left(); len(left) == 0 {
 			break
 		}
+		w.yieldAll() // also what was withdrawn at the very end
 	}
 	for _, what := range left {
 		w.fail("%v after the end: %s", quietEnds, what)
