@@ -41,6 +41,7 @@ const maxLockDelay = 24 * time.Hour
 // All fields but delay are used by steps only; path never changes.
 type mark struct {
 	path  string
+	mutex *Mutex       // whose private lock it is of, and which is not to be collected before; nil if none
 	delay atomic.Int64 // a time.Duration, from when the process takes the mark over until it has the lock
 
 	node  string // the name of the contender that the rest is about
@@ -110,10 +111,20 @@ func readMark(data []byte) (m marked) {
 // or an upgradable one, or was set to linger by [Lock.SetLinger], or delay is negative or
 // more than a day; and [ErrClosed]. Config.Linger has no effect on the lock from then on.
 func (l *Lock) ReportAbandoned(delay time.Duration) error {
+	return l.reportAbandoned(delay, nil)
+}
+
+// ReportAbandoned is [Lock.ReportAbandoned] for a Mutex. Each goroutine that gets the lock
+// is told, also of one of its own process that was interrupted by a panic, until one has
+// called [Hold.Recovered].
+func (x *Mutex) ReportAbandoned(delay time.Duration) error { return x.lock.reportAbandoned(delay, x) }
+
+// reportAbandoned is ReportAbandoned of l, or of x if l is its private lock.
+func (l *Lock) reportAbandoned(delay time.Duration, x *Mutex) error {
 	if err := l.mayReport(delay); err != nil {
 		return &Error{Op: "report abandoned", Name: l.Name(), Err: err}
 	}
-	l.newMark().delay.Store(int64(delay))
+	l.newMark(x).delay.Store(int64(delay))
 	l.noted.Raise(state.Marking) // after that: a step that finds it looks for the mark
 	l.cur.Load().endIdle()       // see neverLingers
 	return nil
@@ -136,13 +147,14 @@ func (l *Lock) mayReport(delay time.Duration) error {
 	return nil
 }
 
-// newMark returns the lock's mark, and makes it on first use.
-func (l *Lock) newMark() *mark {
+// newMark returns the lock's mark, and makes it on first use. If l is the private lock of a
+// Mutex, x is that.
+func (l *Lock) newMark(x *Mutex) *mark {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	mk := l.m.marks[l]
 	if mk == nil {
-		mk = &mark{path: l.m.marksDir() + "/" + Escape(l.Name())}
+		mk = &mark{path: l.m.marksDir() + "/" + Escape(l.Name()), mutex: x}
 		if l.m.marks == nil {
 			l.m.marks = make(map[*Lock]*mark)
 		}
@@ -178,16 +190,47 @@ func (h Hold) Recovered() error {
 	if err := h.check("recovered"); err != nil {
 		return err
 	}
-	h.round.io().events.Raise(state.Recovered)
+	t := h.round.io()
+	t.events.Raise(state.Recovered)
+	if turn := t.turn(); turn != nil {
+		turn.tellHost(func(host *roundIO) {
+			host.events.Raise(state.Recovered)
+			host.events.Take(state.Interrupted) // an earlier turn was; this one would not come here
+		})
+	}
 	return nil
 }
 
 // interrupted notes that a function that ran under the lock did not return. If it has
 // released the hold before, its work had ended.
 func (h Hold) interrupted() {
-	if h.check("hold") == nil {
-		h.round.io().events.Raise(state.Interrupted)
+	if h.check("hold") != nil {
+		return
 	}
+	t := h.round.io()
+	t.events.Raise(state.Interrupted)
+	if turn := t.turn(); turn != nil {
+		turn.tellHost(func(host *roundIO) { host.events.Raise(state.Interrupted) })
+	}
+}
+
+// tellHost calls tell with the host of the turn, unless the turn has left. No other turn
+// is granted the lock meanwhile, so tell must not block.
+func (t *turn) tellHost(tell func(host *roundIO)) {
+	x := t.mutex
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.inside == t {
+		tell(x.hold.round.io())
+	}
+}
+
+// leavesAbandoned reports whether the next turn of a Mutex, of which t is the host, is to be
+// told that the lock was abandoned.
+func (t *roundIO) leavesAbandoned() bool {
+	events := t.events.Load()
+	return t.tenure.abandoned && !events.Has(state.Recovered) ||
+		events.Has(state.Interrupted) && t.round.lock.noted.Load().Has(state.Marking)
 }
 
 var errNoContender = fmt.Errorf("the contender's own node is gone: %w", zkio.ErrNoNode)

@@ -615,7 +615,7 @@ func (x *Mutex) decide() (do move, h Hold, t *turn) {
 			x.hold, x.busy = Hold{}, true
 			return passOn, h, nil
 		}
-		if t = x.grant(host.tenure); t != nil {
+		if t = x.grant(host); t != nil {
 			return letIn, h, t
 		}
 	default: // over
@@ -634,8 +634,9 @@ func (x *Mutex) decide() (do move, h Hold, t *turn) {
 }
 
 // grant grants the lock to the first of the line that has not given up, and returns its
-// turn; nil if there is none. n is the tenure of the process. The caller holds mu.
-func (x *Mutex) grant(n *tenure) *turn {
+// turn; nil if there is none. host is the round of the process. The caller holds mu.
+func (x *Mutex) grant(host *roundIO) *turn {
+	n := host.tenure
 	for t := x.first; t != nil; t = x.first {
 		x.remove(t)
 		number := uint64(1)
@@ -645,6 +646,7 @@ func (x *Mutex) grant(n *tenure) *turn {
 		// Before the word says that it holds the lock: see tenure.
 		t.tenure.token, t.tenure.turn, t.tenure.path = n.token, number, n.path
 		t.tenure.since, t.tenure.lease, t.tenure.session = n.since, n.lease, n.session
+		t.tenure.abandoned = host.leavesAbandoned()
 		t.io.tenure = &t.tenure
 		_, e, lost := t.round.word.Apply(state.Word.Grant)
 		x.lock.noteRaces(lost)
