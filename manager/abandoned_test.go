@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime"
@@ -528,7 +529,7 @@ func TestF136_NodeDeletedMeanwhile(t *testing.T) {
 		h := mustLock(c.t, b)
 		before, _, _ := c.srv.Get(marksOf + "/jobs")
 		s.goOn()
-		if after, _, _ := c.srv.Get(marksOf + "/jobs"); string(after) != string(before) {
+		if after, _, _ := c.srv.Get(marksOf + "/jobs"); !bytes.Equal(after, before) {
 			c.t.Errorf("the mark was %s, and is %s", before, after)
 		}
 		c.waiting(waits)

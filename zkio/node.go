@@ -178,7 +178,8 @@ func (n *Node) createAndCount(s *Session, first []Op, behind []*Read) (children 
 	notSent(behind)
 	var written Stat
 	made, err := n.attempt(s, func() (string, error) {
-		ops := append(first, n.op(n.create.base(), zk.FlagEphemeralSequential), SetOp(n.create.dir, nil, -1))
+		ops := first
+		ops = append(ops, n.op(n.create.base(), zk.FlagEphemeralSequential), SetOp(n.create.dir, nil, -1))
 		results, err := s.multiAndRead("create", n.where(), behind, ops...)
 		if err != nil {
 			return "", err
