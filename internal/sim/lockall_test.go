@@ -14,6 +14,7 @@ import (
 // checked that there is never a part of them.
 func (k *worker) together(lock) {
 	m, all := k.pr.present()
+	all = all[:4] // the upgradable read lock can only be acquired alone
 	var chosen []*manager.Lock
 	for _, i := range k.rng.Perm(len(all))[:2+k.rng.IntN(3)] {
 		chosen = append(chosen, all[i].shared)
