@@ -69,6 +69,12 @@ func (w *world) yieldAll() {
 		for _, l := range pr.all() {
 			l.Yield()
 		}
+		pr.mu.Lock()
+		mutex := pr.mutex
+		pr.mu.Unlock()
+		if mutex != nil {
+			mutex.Yield()
+		}
 	}
 }
 
