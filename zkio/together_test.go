@@ -18,7 +18,7 @@ func TestCreateIf(t *testing.T) {
 		n := newNode("/d", nil)
 		z.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Session: s.ID()})
 		for n.CreateIf(s, other.Path()) != nil { // not before there is a connection again
-			time.Sleep(10 * time.Millisecond)
+			<-time.After(10 * time.Millisecond)
 		}
 		if !z.Exists(n.Path()) || len(z.Children("/d")) != 2 {
 			t.Errorf("%q in %v", n.Path(), z.Children("/d"))

@@ -203,7 +203,8 @@ import (
 
 func main() { _, _, _, _, _ = context.Canceled, errors.New, fmt.Println, time.Now, zkio.SetOp }
 
-func part(ctx context.Context, m *manager.Manager, lock *manager.Lock, h manager.Hold) error {
+func part(ctx context.Context, m *manager.Manager, lock, alice, bob *manager.Lock, prices *manager.RWLock, h manager.Hold,
+	work func(context.Context, manager.Hold) error, fresh func() bool) error {
 	{
 `
 

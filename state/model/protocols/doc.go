@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command protocols checks models of five protocols that Holdfast is to have. None
-// of them is implemented yet: these are the designs that the code will follow, and
-// a change of the design begins here.
+// Command protocols checks models of five protocols of package manager. They were
+// designed here before the code was written, and a change of the design begins here. The
+// README of the directory above says where the code differs.
 //
 //	go run ./state/model/protocols [-set quick|full] [-run regexp] [-v]
 //
@@ -12,7 +12,7 @@
 //	mutex.go      a lock that excludes goroutines as well as processes
 //	abandoned.go  a holder learns that the one before it was interrupted
 //
-// Each file begins with the protocol, step by step, as the code is to have it. Then
+// Each file begins with the protocol, step by step, as the code has it. Then
 // come its invariants, one sentence each, and the rules of the model. Those behind
 // the words "each is a wrong reading" are mistakes. Their comments say what goes
 // wrong and which invariant notices. Most of them are what one would build at first.
@@ -26,6 +26,6 @@
 // The models are programs for the breadth-first search of package checker, which
 // also looks whether a run can always end. They need no tool but Go. Like all
 // models they show what follows from their steps, and not that the steps are those
-// of the code: the lock's implemented core has its own models beside this package,
-// and a test that holds them to the code.
+// of the code. The core of the lock has its own models beside this package, and a test
+// that holds them to the code.
 package main
