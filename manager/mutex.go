@@ -37,9 +37,9 @@ import (
 //     one after the other in one process have the same.
 //   - [Hold.Share] fails with [ErrNotShared]: it would put two holders inside.
 //     [Hold.Reenter] works, for one holder.
-//   - [Hold.Released] settles when the lock has been handed to the next goroutine, or,
-//     if the process gives the lock up, when its node is gone. [Hold.Unlock] waits for
-//     that, too.
+//   - [Hold.Released] settles when the lock has been handed to the next goroutine or
+//     lingers (see Config.Linger), or, if the process gives the lock up, when its node is
+//     gone. [Hold.Unlock] waits for that, too.
 //   - [Hold.Lock] returns nil.
 //
 // A goroutine that has lost the lock still excludes the others of its process until it
@@ -550,9 +550,10 @@ func (x *Mutex) advance(left *turn) {
 		case queueUp:
 			x.exchange(x.ask())
 		case giveBack:
-			// If another goroutine has come meanwhile, its hold keeps the lock.
+			// The process may keep the lock: for another goroutine, whose hold has come
+			// meanwhile, or idle. An idle round may end much later, or be entered again.
 			_, e := h.giveUp()
-			left.follow(h, e == state.Left)
+			left.follow(h, e == state.Left || e == state.Idled)
 			return
 		case passOn:
 			//holdfast:reached mutex: the gate closed with goroutines in the line

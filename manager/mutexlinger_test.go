@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// When the last goroutine leaves a mutex that lingers, its release is done: it waits for
+// nothing, and the next goroutine has the next turn of the same grant.
+func TestMutexLingers(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		x, other := c.mutex("a", withLinger(always)), c.lock("b")
+		start := time.Now()
+		var first Grant
+		for turn := range uint64(3) {
+			h := mustLockMutex(t, x)
+			if turn == 0 {
+				first = c.holder(h)
+			}
+			wantTurn(t, c.holder(h), first, turn+1)
+			wantErr(t, "unlock", h.Unlock(t.Context()), nil)
+			wantErr(t, "the release", settled(t, "the release", h.Released()), nil)
+			wantState(t, x.lock, state.Retained, 0)
+		}
+		wantErr(t, "do", x.Do(t.Context(), func(_ context.Context, h Hold) error { return h.Err() }), nil)
+		h, err := x.TryLock(t.Context())
+		wantErr(t, "trylock", err, nil)
+		mustRelease(t, h)
+		if d := time.Since(start); d > 0 {
+			t.Errorf("it took %v", d)
+		}
+		theirs := c.acquire(other)
+		c.held(theirs)
+		waits := c.line(x, 2)
+		c.waitingOnly(waits...)
+		mustRelease(t, theirs)
+		if g := c.holder(waits[0]); g.Turn != 1 || g.Compare(first) <= 0 {
+			t.Errorf("granted %v after %v", g, first)
+		}
+		mustRelease(t, waits[0])
+		mustRelease(t, waits[1])
+		wantErr(t, "yield", wait(t, x.Yield()), nil)
+		synctest.Wait()
+		c.wantNodes(0)
+	})
+}
