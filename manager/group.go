@@ -227,6 +227,9 @@ func (g *group) pass(s *zkio.Session) (more bool) {
 		case state.Releasing:
 			g.unwatch()
 			p.release(s)
+			if p.round.word.Load().Phase() == state.Released {
+				over++ // no wake comes after that
+			}
 		default:
 			over++
 		}

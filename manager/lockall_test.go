@@ -511,3 +511,26 @@ func TestLockAllClose(t *testing.T) {
 		c.wantQueues(map[string]int{"x": 0, "y": 0, "z": 0})
 	})
 }
+
+// The manager forgets a group when its last lock is given up, however its Holds are
+// released.
+func TestLockAllIsForgotten(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		m := c.open("a")
+		locks := several(t, m, "x", "y", "z")
+		wantErr(t, "unlock", mustLockAll(t, m, locks...).Unlock(t.Context()), nil)
+		for _, h := range mustLockAll(t, m, locks...) {
+			c.unlock(h)
+		}
+		mustLockAll(t, m, locks...)[:2].Release()
+		synctest.Wait()
+		if n := len(m.allGroups()); n != 1 {
+			t.Errorf("the manager knows %d groups, want the one that holds a lock", n)
+		}
+		c.expire(m)
+		if n := len(m.allGroups()); n != 0 {
+			t.Errorf("the manager knows %d groups that are over", n)
+		}
+	})
+}
