@@ -512,3 +512,32 @@ func TestF014_UpgradeRefused(t *testing.T) {
 		})
 	}
 }
+
+// The request of a downgrade is lost, or the answer to it, and the Hold upgrades again
+// before the process knows what became of it. The writer's node of the first upgrade may
+// go at any moment, and its watch is gone: the second upgrade has one of its own.
+func TestF133_UpgradedAgainAfterALostDowngrade(t *testing.T) {
+	for how, lose := range losses {
+		t.Run(how, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				p, other := c.rw("p"), c.rw("other")
+				up := c.acquire(p.Upgradable())
+				c.mustUpgrade(up)
+				f := lose(c, zktest.Match{Session: session(p.reader.m), Op: zktest.OpDelete, Path: dir})
+				c.refused["p"].Store(true)
+				wantErr(c.t, "downgrade", up.Downgrade(), nil)
+				<-f.Hit()
+				again := c.upgrade(up)
+				c.refused["p"].Store(false)
+				later(5 * time.Second)
+				again.done()
+				c.wantQueue(other.Reader(), "u0 w2")
+				reader := c.acquire(other.Reader())
+				c.waiting(reader)
+				c.remove(up.round.io().raised().exclusive.Load().path)
+				c.held(reader)
+				wantErr(c.t, "the upgraded hold", up.Err(), ErrLost)
+			})
+		})
+	}
+}

@@ -521,6 +521,9 @@ func (u *upgrade) clear(s *zkio.Session) error {
 		u.unclear = nil
 	}
 	if u.own != nil {
+		// From here on the node is of no use, even if this fails and a hold wants it again:
+		// its watch is gone, and the request may yet be carried out.
+		u.own.gone.Store(true)
 		if err := u.own.node.Delete(s); err != nil {
 			return err
 		}
