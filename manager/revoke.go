@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,15 +172,23 @@ func (l *Lock) inTheWay(s *zkio.Session) (paths []string, err error) {
 	q.Sort()
 	for _, c := range q.Contenders {
 		path := l.path + "/" + c.Name
-		if !c.Turn || !queue.Excludes(c.Kind, l.kind) {
+		if !c.Turn || !queue.Excludes(c.Kind, l.kind) && !upgrades(q, c) {
 			continue
 		}
-		if l.m.owns(c.Name) && l.m.grantAt(path).round == nil {
-			continue // our own, whose turn has come
+		if l.m.owns(c.Name) && (l.m.grantAt(path).round == nil || !queue.Excludes(c.Kind, l.kind)) {
+			continue // our own, whose turn has come, or beside which our readers enter
 		}
 		paths = append(paths, path)
 	}
 	return paths, nil
+}
+
+// upgrades reports whether c, which holds the lock, is upgradable, and its process has a
+// writer's node too: then it excludes readers, or is about to.
+func upgrades(q queue.Queue, c queue.Contender) bool {
+	return c.Kind == queue.Upgradable && slices.ContainsFunc(q.Contenders, func(w queue.Contender) bool {
+		return w.Kind == queue.Write && makerOf(w.Name) == makerOf(c.Name)
+	})
 }
 
 // stillThere returns the error of a revocation whose ctx has ended: it names the

@@ -280,3 +280,25 @@ func TestUpgradeBehindUnreadableReader(t *testing.T) {
 		c.wantNodes(0)
 	})
 }
+
+// A reader can ask an upgraded holder to make way, though it would share the lock with one
+// that only reads.
+func TestRevokeUpgraded(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		p, other := c.rw("p"), c.rw("other")
+		up := c.acquire(p.Upgradable())
+		wantErr(c.t, "revoke of a reader", other.Reader().Revoke(c.t.Context(), "please"), nil)
+		c.mustUpgrade(up)
+		reader := c.acquire(other.Reader())
+		c.waiting(reader)
+		var p2 futures.Promise[struct{}]
+		go func() { p2.Settle(struct{}{}, other.Reader().Revoke(c.t.Context(), "please")) }()
+		synctest.Wait()
+		if !isClosed(up.Revoked()) {
+			c.t.Fatal("the upgraded hold was not revoked")
+		}
+		c.unlock(up)
+		c.held(reader)
+		wantErr(c.t, "revoke", settled(c.t, "the revocation", p2.Future()), nil)
+	})
+}
