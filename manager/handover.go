@@ -79,8 +79,8 @@ func (t *roundIO) release(s *zkio.Session) {
 	}
 	t.unwatchAhead()
 	t.unwatchBehind()
-	if why.idle && t.round.lock.kind == queue.Read {
-		defer t.round.lock.rw.idleReaderLeft()
+	if l := t.round.lock; why.idle && l.rw != nil {
+		defer l.rw.idleLeft(l)
 	}
 	err := why.err
 	if t.node != nil {

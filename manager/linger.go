@@ -206,13 +206,23 @@ func (rw *RWLock) wantedBeside(l *Lock) bool {
 	return false
 }
 
-// idleReaderLeaves reports whether the node of this process's own reader, which was idle,
-// is about to be deleted, and l is the writer. The writer queues when it is gone:
-// otherwise a TryLock would find the lock held, by its own process, although no caller
-// holds it. The reader's steps wake the writer: see idleReaderLeft.
-func (rw *RWLock) idleReaderLeaves(l *Lock) bool {
-	r := rw.reader.cur.Load()
-	if l != rw.writer || r.word.Load().Phase() != state.Releasing {
+// idleLeaves reports whether the node of a lock of the pair that was idle is about to be
+// deleted, and l waits for that before it queues: otherwise a TryLock of l would find the
+// lock held, by its own process, although no caller holds it. So the writer waits for the
+// reader, and the upgradable for the writer. Readers enter beside a writer. The steps of
+// the idle lock wake the waiting one: see idleLeft.
+func (rw *RWLock) idleLeaves(l *Lock) bool {
+	var idle *Lock
+	switch l.kind {
+	case queue.Write:
+		idle = &rw.reader
+	case queue.Upgradable:
+		idle = rw.writer
+	default:
+		return false
+	}
+	r := idle.cur.Load()
+	if r.word.Load().Phase() != state.Releasing {
 		return false
 	}
 	// If the node may not be deleted, the future has settled.
@@ -220,13 +230,18 @@ func (rw *RWLock) idleReaderLeaves(l *Lock) bool {
 	return t.endReason.Load() == releasedIdle && !t.released.Settled()
 }
 
-// idleReaderLeft is called after a step that deletes the node of a reader that was idle.
-// The writer is FETCHING before it looks at the reader's word; the reader's word and
-// future are as they will be before we look at the writer's: at least one sees the
-// other.
-func (rw *RWLock) idleReaderLeft() {
-	r := rw.writer.cur.Load()
-	if r.word.Load().Phase() == state.Fetching && r.due() {
+// idleLeft is called after a step that deletes the node of l, which was idle. The lock that
+// waits for that is FETCHING before it looks at l's word; l's word and future are as they
+// will be before we look at the word of the other: at least one sees the other.
+func (rw *RWLock) idleLeft(l *Lock) {
+	waits := rw.writer
+	if l == rw.writer {
+		waits = rw.third.Load()
+	}
+	if waits == nil {
+		return
+	}
+	if r := waits.cur.Load(); r.word.Load().Phase() == state.Fetching && r.due() {
 		r.io().wake()
 	}
 }

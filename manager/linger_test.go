@@ -310,6 +310,27 @@ func TestLingerAndOwnTryLock(t *testing.T) {
 	})
 }
 
+// Nor does a TryLock of another lock of the pair fail because the writer lingers: a reader
+// enters beside it, and an upgradable waits until it is gone.
+func TestLingerOfTheWriterAndOwnTryLock(t *testing.T) {
+	each(t, map[string]func(*RWLock) *Lock{"reader": (*RWLock).Reader, "upgradable": (*RWLock).Upgradable}, func(c *cluster, pick func(*RWLock) *Lock) {
+		rw := c.rw("a", withLinger(always))
+		released := c.idle(rw.Writer())
+		gone := c.stopBefore(rw.Writer().m, deleteNode)
+		tried := make(chan error, 1)
+		go func() {
+			h, err := pick(rw).TryLock(c.t.Context())
+			h.Release()
+			tried <- err
+		}()
+		gone.reached()
+		synctest.Wait()
+		gone.goOn()
+		wantErr(c.t, "trylock", <-tried, nil)
+		c.wantGone(rw.Writer(), released)
+	})
+}
+
 // What ends an idle round at once.
 func TestLingerEnds(t *testing.T) {
 	each(t, map[string]struct {

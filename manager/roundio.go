@@ -361,8 +361,8 @@ func (t *roundIO) fetch(s *zkio.Session) (more bool) {
 		// Also for a node that the round before has made: RWLock.granted looks only
 		// at the present round, which this one was not yet.
 		l.rw.fetching(l)
-		if t.node == nil && l.rw.idleReaderLeaves(l) {
-			//holdfast:reached linger: our own writer waits until the reader is gone
+		if t.node == nil && l.rw.idleLeaves(l) {
+			//holdfast:reached linger: waits until an idle lock of its own pair is gone
 			return false
 		}
 	}
