@@ -298,6 +298,8 @@ func (p *place) giveWay(s *zkio.Session) (more bool) {
 	case err == nil:
 		p.queued(c, with, conn)
 		return true
+	case old.Session() == nil:
+		// It has moved. What failed is a look at the new node, which is repeated.
 	case class == zkio.NotSent || class == zkio.Definite:
 		// It is where it was, if it is there at all.
 		p.node.Forget()
