@@ -27,6 +27,7 @@ type child struct {
 	settings settings
 	out      *messageWriter
 	run      context.Context // ends when the workers must stop
+	manager  *manager.Manager
 
 	locks    []*contended
 	workers  []*worker
@@ -39,6 +40,7 @@ type child struct {
 // liveCounts are the events that the workers count. Locks count others.
 type liveCounts struct {
 	readEntries, writeEntries, downgrades, refusedUpgrades, refusedShares                    atomic.Uint64
+	lockAlls, longestLockAll, nested, refusedParts                                           atomic.Uint64
 	entries, reentries, shares, refusals, timeouts, cancels, lostHolds, violations, failures atomic.Uint64
 }
 
@@ -131,6 +133,7 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 
 // open opens the locks and makes their referees and the workers.
 func (c *child) open(m *manager.Manager) error {
+	c.manager = m
 	for i := range c.settings.Locks {
 		name := lockName(i)
 		r, err := newReferee(name, filepath.Join(c.settings.Dir, name), c.settings.Process, c.violation)
@@ -285,6 +288,10 @@ func (c *child) total() counts {
 		Downgrades:      c.counts.downgrades.Load(),
 		RefusedUpgrades: c.counts.refusedUpgrades.Load(),
 		RefusedShares:   c.counts.refusedShares.Load(),
+		LockAlls:        c.counts.lockAlls.Load(),
+		LongestLockAll:  c.counts.longestLockAll.Load(),
+		Nested:          c.counts.nested.Load(),
+		RefusedParts:    c.counts.refusedParts.Load(),
 		Reentries:       c.counts.reentries.Load(),
 		Shares:          c.counts.shares.Load(),
 		Refusals:        c.counts.refusals.Load(),

@@ -14,14 +14,15 @@ import (
 type latencyKind int
 
 const (
-	entered latencyKind = iota // by Acquire, while this process held the lock
-	waited                     // by Acquire, while it did not
-	called                     // by Lock, TryLock or Do, which do not tell the two apart
+	entered  latencyKind = iota // by Acquire, while this process held the lock
+	waited                      // by Acquire, while it did not
+	called                      // by Lock, TryLock or Do, which do not tell the two apart
+	together                    // by LockAll, several locks; other workloads have none
 	numLatencyKinds
 )
 
 func (k latencyKind) String() string {
-	return [numLatencyKinds]string{"Acquire, already held", "Acquire, not yet held", "Lock, TryLock, Do"}[k]
+	return [numLatencyKinds]string{"Acquire, already held", "Acquire, not yet held", "Lock, TryLock, Do", "LockAll"}[k]
 }
 
 // longest is the longest latency that is recorded; longer ones count as this.
@@ -96,6 +97,9 @@ func (l *latency) summary() []latencySummary {
 	defer l.mu.Unlock()
 	var s []latencySummary
 	for k, h := range l.kinds {
+		if latencyKind(k) == together && h.TotalCount() == 0 {
+			continue
+		}
 		s = append(s, latencySummary{
 			Kind:  latencyKind(k).String(),
 			Count: h.TotalCount(),

@@ -64,6 +64,12 @@ type counts struct {
 	Downgrades      uint64 `json:"downgrades"`       // among ReadEntries: those under a write hold, released afterwards
 	RefusedUpgrades uint64 `json:"refused_upgrades"` // requests for the write lock by a reader
 
+	// The workload all only.
+	LockAlls       uint64 `json:"lock_alls"`           // calls of LockAll that were granted; each makes an entry for each lock
+	LongestLockAll uint64 `json:"longest_lock_all_ns"` // longest time that one took, also if it was given up
+	Nested         uint64 `json:"nested"`              // locks that were taken inside another
+	RefusedParts   uint64 `json:"refused_parts"`       // calls of LockAll by a holder of one of the locks
+
 	Reentries uint64 `json:"reentries"` // further handles of a holder
 	Shares    uint64 `json:"shares"`    // holds shared with another goroutine
 
@@ -93,6 +99,10 @@ func (c *counts) add(d counts) {
 	c.WriteEntries += d.WriteEntries
 	c.Downgrades += d.Downgrades
 	c.RefusedUpgrades += d.RefusedUpgrades
+	c.LockAlls += d.LockAlls
+	c.LongestLockAll = max(c.LongestLockAll, d.LongestLockAll)
+	c.Nested += d.Nested
+	c.RefusedParts += d.RefusedParts
 	c.Reentries += d.Reentries
 	c.Shares += d.Shares
 	c.RefusedShares += d.RefusedShares

@@ -34,7 +34,8 @@ from outside. It takes an flock for each lock, so it sees two processes inside
 at once; it checks that fencing tokens rise, that every wait ends, and that no
 node is left in ZooKeeper. With -read-ratio the locks are read/write locks, and
 readers share the flocks. With -workload mutex it checks that goroutines of one
-process exclude each other, and that the pairs of token and turn rise.
+process exclude each other, and that the pairs of token and turn rise. With
+-workload all workers take 2 to 4 locks by one LockAll, or nest two.
 
 It reports progress while it runs and prints a summary at the end. Ctrl-C ends
 the run early, with a summary; a second Ctrl-C kills it.
@@ -156,6 +157,12 @@ func (o options) check() error {
 	}
 	if o.ReadWrite && o.Workload != defaultWorkload {
 		fault("-workload is %s: -read-ratio is for read/write locks, so leave out one of the two", o.Workload)
+	}
+	if o.Workload == allWorkload && o.Locks < 2 {
+		fault("-workload is all: it needs two locks or more, so -locks cannot be %d", o.Locks)
+	}
+	if o.Workload == allWorkload && o.Greedy {
+		fault("-workload is all: its workers give up waits, so leave out -greedy")
 	}
 	if o.Swallow != 0 && o.servers != nil {
 		fault("-swallow is %v: only the embedded server can swallow answers, so leave out -servers", o.Swallow)

@@ -41,6 +41,7 @@ func TestParseOptions(t *testing.T) {
 		{"-read-ratio 1 -think 1s", func(o options) bool { return o.ReadRatio == 1 && o.Think == time.Second }},
 		{"-greedy -read-ratio 0.5 -hold 2ms", func(o options) bool { return o.Greedy && o.Think == 0 && o.Hold == 2*time.Millisecond }},
 		{"-linger 1s", func(o options) bool { return o.Linger == time.Second }},
+		{"-workload all -locks 2", func(o options) bool { return o.Workload == allWorkload && !o.ReadWrite }},
 		{"-tenure -1s", func(o options) bool { return o.Tenure == -time.Second }},
 		{"-swallow 50ms", func(o options) bool { return o.Swallow == 50*time.Millisecond }},
 	}
@@ -59,6 +60,9 @@ func TestParseOptionsRefuses(t *testing.T) {
 		{"-duration 1ms", "-duration is 1ms"},
 		{"-hold 2h -think -1s -session-timeout 1ms -patience 0s", "-hold…-think…-session-timeout…-patience"},
 		{"-greedy -think 1ms", "-think is 1ms…-greedy"},
+		{"-workload all -locks 1", "-locks cannot be 1"},
+		{"-workload all -greedy", "leave out -greedy"},
+		{"-workload some", "-workload is \"some\"…mutex, all"},
 		{"-tenure 2h", "-tenure is 2h"},
 		{"-linger -1s", "-linger is -1s"},
 		{"-seed -1", "seed"},

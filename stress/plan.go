@@ -34,6 +34,8 @@ type step struct {
 	giving giving
 	again  bool // release a second time, which must be refused
 
+	group group // for the workload all
+
 	// For read/write locks.
 	read bool // take the read lock
 	turn bool // from write, downgrade to read; from read, try to upgrade, which must be refused
@@ -112,6 +114,12 @@ func (p *plan) next() step {
 	if p.ReadWrite {
 		s.read = p.rng.Float64() < p.ReadRatio
 		s.turn = p.rng.IntN(4) == 0
+	}
+	if p.Workload == allWorkload {
+		s.group = newGroup(p.rng, p.Locks)
+		if s.group.n > 0 {
+			s.bound = p.duration(max(50*p.Hold, 50*time.Millisecond))
+		}
 	}
 	if p.Greedy {
 		return step{lock: s.lock, way: byLock, hold: s.hold, giving: byUnlock, read: s.read}

@@ -22,10 +22,11 @@ const (
 	getsStuck sabotage = "gets-stuck" // blocks for ever
 	leaks     sabotage = "leaks"      // exits with a hold, without closing the manager
 	crashes   sabotage = "crashes"    // exits at once
+	partial   sabotage = "partial"    // releases one of the holds that LockAll has returned, and goes on
 	complains sabotage = "complains"  // reports an unexpected error
 )
 
-var sabotages = []sabotage{"", lingers, losesRead, oldToken, getsStuck, leaks, crashes, complains}
+var sabotages = []sabotage{"", lingers, losesRead, oldToken, getsStuck, leaks, crashes, partial, complains}
 
 // sabotageFromEnvironment returns the sabotage that the environment names.
 func sabotageFromEnvironment() (sabotage, error) {

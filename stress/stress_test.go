@@ -136,6 +136,17 @@ func TestRunOfMutexes(t *testing.T) {
 	}
 }
 
+func TestRunOfLockAll(t *testing.T) {
+	t.Parallel()
+	r := runStress(t, append([]string{"-workload", "all"}, append(brief, "-locks", "4")...))
+	r.expect(t, exitOK, ok, "LockAll +[0-9,]+ granted, the longest wait [0-9]", "violations         0", "leaked nodes       0", "OK:")
+	s := r.summary
+	expectSome(t, s, map[string]uint64{
+		"entries": s.Entries, "grants": s.Grants, "LockAlls": s.LockAlls, "longest LockAll": s.LongestLockAll,
+		"nested locks": s.Nested, "refused parts": s.RefusedParts, "reentries": s.Reentries,
+	})
+}
+
 func TestRunOfReadWriteLocks(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-read-ratio", "0.7"}, brief...))
@@ -258,6 +269,9 @@ func TestRunNoticesSabotage(t *testing.T) {
 		{oldToken, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
 		{lingers, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "(overlap|two turns) on lock"}},
 		{oldToken, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{lingers, []string{"-workload", "all"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{oldToken, []string{"-workload", "all"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{partial, []string{"-workload", "all"}, failed, []string{"LockAll on lock .*a partial hold: 1 of "}},
 		{losesRead, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
 		{getsStuck, []string{"-patience", "2s", "-duration", "1h"}, failed, []string{"stuck: worker 0 has been in \"a wait that never ends\"", "the stacks of all its goroutines are in ", "LEAKED"}},
 		{leaks, nil, failed, []string{"LEAKED: /holdfast-stress-", "stress process 0", "1 node leaked"}},

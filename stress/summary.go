@@ -177,6 +177,10 @@ func (s *summary) print(w io.Writer) {
 		line("write grants", "by process %s", list(s.ProcessWriteGrants))
 		line("write to read", "%s downgrades; %s upgrades refused", thousands(s.Downgrades), thousands(s.RefusedUpgrades))
 	}
+	if s.Workload == allWorkload {
+		line("LockAll", "%s granted, the longest wait %v; %s refused to holders of a part", thousands(s.LockAlls), time.Duration(s.LongestLockAll).Round(time.Millisecond), thousands(s.RefusedParts))
+		line("nested", "%s locks taken inside another", thousands(s.Nested))
+	}
 	line("further holds", "%s by reentering, %s by sharing with another goroutine", thousands(s.Reentries), thousands(s.Shares))
 	line("not granted", "%s refused by TryLock, %s timed out, %s cancelled", thousands(s.Refusals), thousands(s.Timeouts), thousands(s.Cancels))
 	line("lost holds", "%s", thousands(s.LostHolds))

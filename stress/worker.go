@@ -61,7 +61,14 @@ func (w *worker) run(ctx context.Context) {
 		if s.read {
 			l = l.reader
 		}
-		w.perform(ctx, s, l)
+		switch {
+		case s.group.nest:
+			w.nest(ctx, s)
+		case s.group.n > 0:
+			w.lockAll(ctx, s)
+		default:
+			w.perform(ctx, s, l)
+		}
 		w.activity.none()
 	}
 }

@@ -33,9 +33,10 @@ type workload struct {
 const (
 	defaultWorkload = "default" // exclusive locks, or read/write locks
 	mutexWorkload   = "mutex"   // mutexes, which exclude the workers of one process, too
+	allWorkload     = "all"     // exclusive locks, several at once
 )
 
-var workloads = []string{defaultWorkload, mutexWorkload}
+var workloads = []string{defaultWorkload, mutexWorkload, allWorkload}
 
 // scale describes the contenders.
 func (w workload) scale() string {

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+)
+
+// mostTogether is how many locks a step of the workload all takes at most.
+const mostTogether = 4
+
+// A group is the locks that a step takes: n of them, all different.
+type group struct {
+	locks [mostTogether]int
+	n     int // 0: the step takes one lock, in one of the ways
+	nest  bool
+	bound bool // LockAll has a deadline
+}
+
+// newGroup returns what a step of the workload all takes. Of four steps, two call
+// LockAll, one nests two single locks, and one takes a single lock.
+func newGroup(rng *rand.Rand, locks int) (g group) {
+	switch rng.IntN(4) {
+	case 0:
+		return g
+	case 1:
+		g.n, g.nest = 2, true
+	default:
+		g.n = min(2+rng.IntN(mostTogether-1), locks)
+		g.bound = rng.IntN(4) == 0
+	}
+	for i := range g.n {
+		for g.locks[i] = rng.IntN(locks); slices.Contains(g.locks[:i], g.locks[i]); {
+			g.locks[i] = rng.IntN(locks)
+		}
+	}
+	return g
+}
+
+// contended returns the locks of the group.
+func (w *worker) contended(g group) (all []*contended) {
+	for _, i := range g.locks[:g.n] {
+		all = append(all, w.child.locks[i])
+	}
+	return all
+}
+
+// locksOf returns what is given to LockAll.
+func locksOf(all []*contended) (locks []*manager.Lock) {
+	for _, l := range all {
+		locks = append(locks, l.lock.(*manager.Lock))
+	}
+	return locks
+}
+
+// lockAll performs a step that takes several locks at once.
+func (w *worker) lockAll(run context.Context, s step) {
+	all := w.contended(s.group)
+	locks := locksOf(all)
+	ctx := run
+	if s.group.bound {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(run, s.bound)
+		defer cancel()
+	}
+	start := time.Now()
+	end := w.activity.begin("LockAll", all[0])
+	holds, err := w.child.manager.LockAll(ctx, locks...)
+	end()
+	took := time.Since(start)
+	raise(&w.child.counts.longestLockAll, uint64(took)) // also if it was given up
+	if err != nil {
+		if holds != nil {
+			w.unexpected("LockAll", all[0], fmt.Errorf("it returned %d holds beside its error", len(holds)))
+		}
+		w.refused(ctx, "LockAll", all[0], err)
+		return
+	}
+	w.child.latency.record(together, took)
+	w.child.counts.lockAlls.Add(1)
+	if w.sabotages(partial) {
+		holds[len(holds)-1].Release()
+	}
+	w.insideAll(ctx, s, all, holds)
+	lost := closed(holds.Lost())
+	if s.giving == byUnlock {
+		end := w.activity.begin("Unlock of all", all[0])
+		err := holds.Unlock(context.Background())
+		end()
+		w.settled("Unlock of all", all[0], err, lost)
+		return
+	}
+	for i, h := range holds {
+		w.settles("Release of one of several", all[i], h, closed(h.Lost()))
+	}
+}
+
+// insideAll works under holds, which LockAll has returned.
+func (w *worker) insideAll(ctx context.Context, s step, all []*contended, holds manager.Holds) {
+	locks := locksOf(all)
+	if !w.whole("LockAll", all, holds) {
+		return
+	}
+	for i, h := range holds {
+		g, err := h.Grant()
+		if err != nil {
+			w.noLonger("Grant of one of several", all[i], h, err)
+			return
+		}
+		leave, ok := w.enter(all[i], g, h.Lost())
+		if !ok {
+			return
+		}
+		defer leave()
+		w.entered(all[i])
+	}
+	// Now the referee has the flocks of all the locks.
+	w.sabotageInside()
+	if s.nested != plain {
+		inside, cancel := holds.Context(ctx)
+		defer cancel()
+		slices.Reverse(locks)
+		end := w.activity.begin("LockAll again by context", all[0])
+		again, err := w.child.manager.LockAll(inside, locks...)
+		end()
+		switch {
+		case err == nil:
+			w.child.counts.reentries.Add(1)
+			again.Release()
+		case errors.Is(err, manager.ErrLost), inside.Err() != nil:
+		default:
+			w.unexpected("LockAll again by context", all[0], err)
+		}
+	}
+	w.stay(ctx, s.hold, all[0], holds.Lost())
+	w.whole("staying inside after LockAll", all, holds)
+}
+
+// whole checks that each of holds is held, unless it was lost. It reports whether all
+// are held.
+func (w *worker) whole(what string, all []*contended, holds manager.Holds) bool {
+	err := wholeness(locksOf(all), holds)
+	switch {
+	case errors.Is(err, manager.ErrLost):
+		w.child.counts.lostHolds.Add(1)
+	case err != nil:
+		w.unexpected(what, all[0], err)
+	}
+	return err == nil
+}
+
+// wholeness returns why holds are not the holds of the locks, in their order, and all of
+// them held. A hold that was never granted, or released, is worse than one that was lost.
+func wholeness(locks []*manager.Lock, holds manager.Holds) (err error) {
+	if len(holds) != len(locks) {
+		return fmt.Errorf("%d holds of %d locks", len(holds), len(locks))
+	}
+	for i, h := range holds {
+		_, missing := h.Grant()
+		switch {
+		case h.Lock() != locks[i]:
+			return fmt.Errorf("hold %d is not of lock %q", i, locks[i].Name())
+		case missing != nil && !errors.Is(missing, manager.ErrLost):
+			return fmt.Errorf("a partial hold: %d of %d: %w", i, len(locks), missing)
+		case missing != nil:
+			err = missing
+		}
+	}
+	return err
+}
+
+// nest performs a step that takes one lock, and another one inside. Other workers take
+// them in the opposite order, so both waits are bounded.
+func (w *worker) nest(run context.Context, s step) {
+	all := w.contended(s.group)
+	ctx, cancel := context.WithTimeout(run, s.bound)
+	defer cancel()
+	outer, leave := w.lockBounded(ctx, "Lock of the outer lock", all[0])
+	if leave == nil {
+		return
+	}
+	w.stay(ctx, s.hold/2, all[0], outer.Lost())
+	inside, cancelInside := outer.Context(ctx)
+	defer cancelInside()
+	if s.order {
+		w.partlyHeld(inside, all, outer)
+	}
+	inner, leaveInner := w.lockBounded(inside, "Lock of the inner lock", all[1])
+	if leaveInner != nil {
+		w.child.counts.nested.Add(1)
+		w.stay(inside, s.hold/2, all[1], inner.Lost())
+		leaveInner()
+		w.settles("Release of the inner lock", all[1], inner, closed(inner.Lost()))
+	}
+	leave()
+	w.give(s, all[0], outer, closed(outer.Lost()))
+}
+
+// lockBounded acquires and enters l. leave is nil if it did not.
+func (w *worker) lockBounded(ctx context.Context, what string, l *contended) (h manager.Hold, leave func()) {
+	start := time.Now()
+	end := w.activity.begin(what, l)
+	h, err := l.lock.Lock(ctx)
+	end()
+	if err != nil {
+		w.refused(ctx, what, l, err)
+		return h, nil
+	}
+	w.child.latency.record(called, time.Since(start))
+	g, err := h.Grant()
+	if err != nil {
+		w.noLonger(what, l, h, err)
+		w.settles(what, l, h, true)
+		return h, nil
+	}
+	leave, ok := w.enter(l, g, h.Lost())
+	if !ok {
+		h.Release()
+		return h, nil
+	}
+	w.entered(l)
+	return h, leave
+}
+
+// partlyHeld asks for all locks with a context that carries the hold of one, which must be
+// refused.
+func (w *worker) partlyHeld(inside context.Context, all []*contended, outer manager.Hold) {
+	end := w.activity.begin("LockAll by a holder of one", all[0])
+	holds, err := w.child.manager.LockAll(inside, locksOf(all)...)
+	end()
+	holds.Release()
+	switch {
+	case errors.Is(err, manager.ErrPartlyHeld):
+		w.child.counts.refusedParts.Add(1)
+	case inside.Err() != nil, closed(outer.Lost()):
+	case err == nil:
+		w.unexpected("LockAll by a holder of one", all[0], errors.New("it was not refused"))
+	default:
+		w.unexpected("LockAll by a holder of one", all[0], err)
+	}
+}
+
+// raise makes n at least least.
+func raise(n *atomic.Uint64, least uint64) {
+	for {
+		old := n.Load()
+		if old >= least || n.CompareAndSwap(old, least) {
+			return
+		}
+	}
+}
