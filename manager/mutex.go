@@ -229,6 +229,14 @@ func (x *Mutex) TryLock(ctx context.Context) (Hold, error) {
 	x.advance(nil)
 	s := host.round.io()
 	for !t.io.granted.Settled() {
+		_, refused, _ := s.granted.Future().Poll()
+		if x.host() != host.round && refused == nil && s.lostErr() == nil && !t.io.granted.Settled() {
+			// The gate has closed since we entered, and the process queues again, behind
+			// others.
+			err := h.wrap(op, ErrYielding)
+			h.giveUp()
+			return Hold{}, err
+		}
 		if p := s.position.Load(); p != nil {
 			//holdfast:reached mutex: a trylock found another contender ahead
 			err := s.error(op, ErrLocked)

@@ -4,6 +4,8 @@ package manager
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +50,44 @@ func TestMutexLingers(t *testing.T) {
 		mustRelease(t, waits[1])
 		wantErr(t, "yield", wait(t, x.Yield()), nil)
 		synctest.Wait()
+		c.wantNodes(0)
+	})
+}
+
+// The gate of an idle mutex closes just after a TryLock has entered. It does not wait then
+// until the process has let others go first.
+func TestMutexTryLockAsTheGateCloses(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		x := c.mutex("a", withLinger(always))
+		yielded := 0
+		for range 2000 {
+			mustRelease(t, mustLockMutex(t, x))
+			synctest.Wait()
+			r := x.lock.cur.Load()
+			token := r.io().tenure.token
+			var closes sync.WaitGroup
+			closes.Go(func() {
+				for r.word.Load().Idle() {
+				}
+				r.flags.Set(state.GateClosed)
+			})
+			h, err := x.TryLock(t.Context())
+			closes.Wait()
+			switch {
+			case errors.Is(err, ErrYielding):
+				yielded++
+			case err != nil:
+				t.Fatal(err)
+			default:
+				if g := c.holder(h); g.Token != token {
+					t.Fatalf("trylock has waited for the next grant, %v", g)
+				}
+				mustRelease(t, h)
+			}
+			synctest.Wait()
+		}
+		t.Logf("%d of 2000 yielded", yielded)
 		c.wantNodes(0)
 	})
 }
