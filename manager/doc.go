@@ -9,14 +9,15 @@
 // ZooKeeper session at a time. The goroutines of the process are holders: they
 // share the lock. So "exclusive" means exclusive among processes, while any
 // number of goroutines of one process may hold the lock together. To exclude
-// them from each other as well, use a sync.Mutex inside the lock.
+// them from each other as well, use a [Mutex].
 //
 // However many goroutines of a process want a lock, the process has one place
 // in ZooKeeper's queue, and one future tells all of them when it is granted.
 // While the process owns the lock, acquiring it again is one compare-and-swap:
 // no network, no mutex, no allocation. When the last holder leaves, the process
-// gives the lock up. Later callers queue again, behind the processes that are
-// waiting, so the queue is fair between processes.
+// gives the lock up, at once or, with Config.Linger, when another process wants it.
+// Later callers queue again, behind the processes that are waiting, so the queue is
+// fair between processes.
 //
 // # What it does not promise
 //

@@ -205,9 +205,9 @@ func (h Hold) giveUpSlow() (state.Word, state.Effect) {
 // until the lock's node is gone, ctx ends, or the session timeout has passed. The
 // Hold is given up whatever Unlock returns.
 //
-// At once, it returns nil if other holders of this process keep the lock or it lingers
-// (see Config.Linger), [ErrNotGranted] if the Hold was pending, [ErrLost] if the lock was lost, and
-// [ErrReleased] if the Hold was released before. Otherwise it returns what the future
+// At once, it returns nil if other holders of this process keep the lock, or if the lock
+// lingers (see Config.Linger); [ErrNotGranted] if the Hold was pending; [ErrLost] if the
+// lock was lost; and [ErrReleased] if the Hold was released before. Otherwise it returns what the future
 // of [Hold.Release] settles with, or [ErrUnconfirmed] if that is still pending when the
 // wait ends. If ctx ended the wait, the error wraps ctx.Err() and context.Cause(ctx) as
 // well.

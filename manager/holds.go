@@ -15,7 +15,8 @@ import (
 // concurrently.
 //
 // What LockAll has acquired together is also lost together: if one of the locks' nodes is
-// deleted, or the lease ends, all of them are lost. Locks that the process held before, and
+// deleted, or the lease ends, all of them are lost. If a client deleted the node, the others
+// are given up at once, also if Config.LostMargin is set. Locks that the process held before, and
 // LockAll has only entered, are lost one by one; Err and Lost report the first.
 type Holds []Hold
 

@@ -90,7 +90,7 @@ func (l *Lock) neverLingers() bool {
 // long this process keeps the lock, after its last holder has left, while no other
 // process wants it. The reader and the writer of a pair each have their own time.
 //
-// It takes effect at the next last Release, also of holders that are inside now. With
+// It takes effect when the last holder next leaves, also for holders that are inside now. With
 // 0, the lock does not linger, and if it is idle now, it is given up at once. With more
 // than 0, a lock that is idle now stays for that time from now on. The setting lasts as
 // long as the *Lock: keep it. Times are rounded up to milliseconds, and 24 days or more
@@ -127,8 +127,9 @@ func (l *Lock) SetLinger(d time.Duration) error {
 }
 
 // Yield gives the lock up if it is idle: if it lingers, with no holder. Otherwise it does
-// nothing. In particular, it takes nothing away from a holder. If it races with a last
-// Release, the lock may linger after it: see [Lock.SetLinger].
+// nothing. In particular, it takes nothing away from a holder. If it races with the
+// Release of the last holder, the lock may linger after it. To rule that out, call
+// [Lock.SetLinger] with 0.
 //
 // Yield does not block and does no I/O. The future that it returns is that of
 // [Hold.Release] for the present round: it settles with nil when the lock's node is

@@ -31,9 +31,10 @@ import (
 // waiting in such a queue, but is not first everywhere, it gives way after a while: it goes
 // to the end of that one queue. So it does not deadlock with callers that hold one of the
 // locks and wait for another, either. The while is Config.Tenure at first (100 ms if that
-// is off), and is doubled each time, up to 16 times as long, so that it gets its turn. It is
-// a fifth of Config.Tenure if the contender is a LockAll that began earlier, or if its
-// process is also ahead in another of the queues. Under heavy contention LockAll can wait
+// is off), and is doubled each time, up to 16 times as long, so that it gets its turn. But it
+// waits only a fifth of Config.Tenure before it gives way to a call of LockAll that began
+// earlier, or to a process that is also ahead of it in another of the queues. Under heavy
+// contention LockAll can wait
 // much longer than a caller that needs one lock.
 //
 // Calls of LockAll never share a grant, not even calls with the same locks in one process.
@@ -43,8 +44,8 @@ import (
 // If ctx comes from [Hold.Context] or [Holds.Context] and carries live Holds of all the
 // locks, LockAll reenters. If it carries Holds of some, LockAll would wait for its own
 // caller, and refuses with [ErrPartlyHeld]. A Hold of a write lock counts for the read
-// lock of the pair, too. A caller that holds one of the locks without such a ctx may wait
-// for itself. One that holds locks which LockAll is not asked for may deadlock with
+// lock of the pair, too. A caller that holds one of the locks and does not pass such a
+// ctx may wait for itself for ever. One that holds locks which LockAll is not asked for may deadlock with
 // others, as in any nesting; name all locks in one call.
 //
 // Before anything else, LockAll refuses with [ErrBadGroup] no locks at all, a nil lock,

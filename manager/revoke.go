@@ -102,8 +102,9 @@ func (h Hold) Revocation() (Revocation, bool) {
 
 // Revoke asks the process that holds the lock to give it up, and waits until it has. It
 // returns nil when that process's node is gone. If several processes hold the read lock
-// of a pair, [RWLock.Writer]'s Revoke asks each of them. If no process is in the way, as
-// of a reader among readers, Revoke returns nil at once.
+// of a pair, [RWLock.Writer]'s Revoke asks each of them. For a reader, an
+// upgradable holder is in the way while it is upgraded, or waits to be. If no process is in
+// the way, as of a reader among readers, Revoke returns nil at once.
 //
 // The holders in that process hear of it by [Hold.Revoked], with the reason and the time
 // at which ctx ends, and its newcomers wait from then on. Whether the holders release

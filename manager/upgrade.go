@@ -102,7 +102,8 @@ func (x *writerNode) PathChanged(_ string, ev zkio.Event) {
 // the lock as before, unless that was lost. The errors are ctx.Err() and
 // context.Cause(ctx); those of [Hold.Grant]; [ErrUpgrade] if the Hold is not one of an
 // upgradable read lock, or ctx carries a Hold of the read lock; [ErrSequenceExhausted];
-// and what ZooKeeper refused. If the Hold is upgraded already, Upgrade returns nil.
+// and what ZooKeeper refused. If the Hold is upgraded already, Upgrade returns nil. During
+// [Manager.Shutdown] it goes on waiting: the Hold is still held.
 func (h Hold) Upgrade(ctx context.Context) error {
 	const op = "upgrade"
 	if h.round == nil {
