@@ -41,6 +41,7 @@ type child struct {
 type liveCounts struct {
 	readEntries, writeEntries, downgrades, refusedUpgrades, refusedShares                    atomic.Uint64
 	lockAlls, longestLockAll, nested, refusedParts                                           atomic.Uint64
+	upgradableEntries, upgrades                                                              atomic.Uint64
 	entries, reentries, shares, refusals, timeouts, cancels, lostHolds, violations, failures atomic.Uint64
 }
 
@@ -150,6 +151,9 @@ func (c *child) open(m *manager.Manager) error {
 			}
 			l.lock, l.kind = rw.Writer(), manager.KindWrite
 			l.reader = &contended{lock: rw.Reader(), referee: r, kind: manager.KindRead, writer: l}
+			if c.settings.Workload == upgradeWorkload {
+				l.third = &contended{lock: rw.Upgradable(), referee: r, kind: manager.KindUpgradable, writer: l}
+			}
 		} else if l.lock, err = c.openLock(m, name); err != nil {
 			return err
 		}
@@ -248,7 +252,7 @@ func (c *child) work() (ended bool) {
 // yield gives up the locks that linger: the futures of their releases are pending.
 func (c *child) yield() {
 	for _, l := range c.locks {
-		for _, l := range l.both() {
+		for _, l := range l.queue() {
 			l.lock.Yield()
 		}
 	}
@@ -263,7 +267,7 @@ func (c *child) close(m *manager.Manager) (ok bool) {
 		errs = append(errs, err)
 	}
 	for _, l := range c.locks {
-		for _, l := range l.both() {
+		for _, l := range l.queue() {
 			if phase, holders := l.lock.State(); phase != state.Free || holders != 0 {
 				errs = append(errs, fmt.Errorf("%v is %v with %d holders after all workers released it", l, phase, holders))
 			}
@@ -282,27 +286,29 @@ func (c *child) close(m *manager.Manager) (ok bool) {
 // total returns the counts so far.
 func (c *child) total() counts {
 	n := counts{
-		Entries:         c.counts.entries.Load(),
-		ReadEntries:     c.counts.readEntries.Load(),
-		WriteEntries:    c.counts.writeEntries.Load(),
-		Downgrades:      c.counts.downgrades.Load(),
-		RefusedUpgrades: c.counts.refusedUpgrades.Load(),
-		RefusedShares:   c.counts.refusedShares.Load(),
-		LockAlls:        c.counts.lockAlls.Load(),
-		LongestLockAll:  c.counts.longestLockAll.Load(),
-		Nested:          c.counts.nested.Load(),
-		RefusedParts:    c.counts.refusedParts.Load(),
-		Reentries:       c.counts.reentries.Load(),
-		Shares:          c.counts.shares.Load(),
-		Refusals:        c.counts.refusals.Load(),
-		Timeouts:        c.counts.timeouts.Load(),
-		Cancels:         c.counts.cancels.Load(),
-		LostHolds:       c.counts.lostHolds.Load(),
-		Violations:      c.counts.violations.Load(),
-		Failures:        c.counts.failures.Load(),
+		Entries:           c.counts.entries.Load(),
+		ReadEntries:       c.counts.readEntries.Load(),
+		WriteEntries:      c.counts.writeEntries.Load(),
+		Downgrades:        c.counts.downgrades.Load(),
+		RefusedUpgrades:   c.counts.refusedUpgrades.Load(),
+		RefusedShares:     c.counts.refusedShares.Load(),
+		UpgradableEntries: c.counts.upgradableEntries.Load(),
+		Upgrades:          c.counts.upgrades.Load(),
+		LockAlls:          c.counts.lockAlls.Load(),
+		LongestLockAll:    c.counts.longestLockAll.Load(),
+		Nested:            c.counts.nested.Load(),
+		RefusedParts:      c.counts.refusedParts.Load(),
+		Reentries:         c.counts.reentries.Load(),
+		Shares:            c.counts.shares.Load(),
+		Refusals:          c.counts.refusals.Load(),
+		Timeouts:          c.counts.timeouts.Load(),
+		Cancels:           c.counts.cancels.Load(),
+		LostHolds:         c.counts.lostHolds.Load(),
+		Violations:        c.counts.violations.Load(),
+		Failures:          c.counts.failures.Load(),
 	}
 	for _, l := range c.locks {
-		for _, l := range l.both() {
+		for _, l := range l.queue() {
 			s := l.lock.Stats()
 			n.add(counts{Grants: s.Grants, Rounds: s.Rounds, LostRaces: s.LostRaces, LongestRace: s.LongestRace})
 			switch l.kind {
@@ -310,6 +316,8 @@ func (c *child) total() counts {
 				n.ReadGrants += s.Grants
 			case manager.KindWrite:
 				n.WriteGrants += s.Grants
+			case manager.KindUpgradable:
+				n.UpgradableGrants += s.Grants
 			}
 		}
 	}

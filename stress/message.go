@@ -64,6 +64,11 @@ type counts struct {
 	Downgrades      uint64 `json:"downgrades"`       // among ReadEntries: those under a write hold, released afterwards
 	RefusedUpgrades uint64 `json:"refused_upgrades"` // requests for the write lock by a reader
 
+	// The workload upgrade only.
+	UpgradableGrants  uint64 `json:"upgradable_grants"`  // among Grants
+	UpgradableEntries uint64 `json:"upgradable_entries"` // among Entries
+	Upgrades          uint64 `json:"upgrades"`           // upgrades of these
+
 	// The workload all only.
 	LockAlls       uint64 `json:"lock_alls"`           // calls of LockAll that were granted; each makes an entry for each lock
 	LongestLockAll uint64 `json:"longest_lock_all_ns"` // longest time that one took, also if it was given up
@@ -99,6 +104,9 @@ func (c *counts) add(d counts) {
 	c.WriteEntries += d.WriteEntries
 	c.Downgrades += d.Downgrades
 	c.RefusedUpgrades += d.RefusedUpgrades
+	c.UpgradableGrants += d.UpgradableGrants
+	c.UpgradableEntries += d.UpgradableEntries
+	c.Upgrades += d.Upgrades
 	c.LockAlls += d.LockAlls
 	c.LongestLockAll = max(c.LongestLockAll, d.LongestLockAll)
 	c.Nested += d.Nested

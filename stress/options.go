@@ -35,7 +35,8 @@ at once; it checks that fencing tokens rise, that every wait ends, and that no
 node is left in ZooKeeper. With -read-ratio the locks are read/write locks, and
 readers share the flocks. With -workload mutex it checks that goroutines of one
 process exclude each other, and that the pairs of token and turn rise. With
--workload all workers take 2 to 4 locks by one LockAll, or nest two.
+-workload all workers take 2 to 4 locks by one LockAll, or nest two. With -workload upgrade some readers of
+read/write locks upgrade.
 
 It reports progress while it runs and prints a summary at the end. Ctrl-C ends
 the run early, with a summary; a second Ctrl-C kills it.
@@ -94,6 +95,9 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	}
 	if err == nil && *servers != "" {
 		o.servers, o.chroot, err = manager.ParseServers(*servers)
+	}
+	if o.Workload == upgradeWorkload && !o.ReadWrite {
+		o.ReadWrite, o.ReadRatio = true, 0.5
 	}
 	if err == nil {
 		err = o.check()
@@ -155,14 +159,14 @@ func (o options) check() error {
 	if !slices.Contains(workloads, o.Workload) {
 		fault("-workload is %q: it must be one of %s", o.Workload, strings.Join(workloads, ", "))
 	}
-	if o.ReadWrite && o.Workload != defaultWorkload {
+	if o.ReadWrite && o.Workload != defaultWorkload && o.Workload != upgradeWorkload {
 		fault("-workload is %s: -read-ratio is for read/write locks, so leave out one of the two", o.Workload)
 	}
 	if o.Workload == allWorkload && o.Locks < 2 {
 		fault("-workload is all: it needs two locks or more, so -locks cannot be %d", o.Locks)
 	}
-	if o.Workload == allWorkload && o.Greedy {
-		fault("-workload is all: its workers give up waits, so leave out -greedy")
+	if (o.Workload == allWorkload || o.Workload == upgradeWorkload) && o.Greedy {
+		fault("-workload is %s: its workers give up waits, so leave out -greedy", o.Workload)
 	}
 	if o.Swallow != 0 && o.servers != nil {
 		fault("-swallow is %v: only the embedded server can swallow answers, so leave out -servers", o.Swallow)

@@ -42,6 +42,8 @@ func TestParseOptions(t *testing.T) {
 		{"-greedy -read-ratio 0.5 -hold 2ms", func(o options) bool { return o.Greedy && o.Think == 0 && o.Hold == 2*time.Millisecond }},
 		{"-linger 1s", func(o options) bool { return o.Linger == time.Second }},
 		{"-workload all -locks 2", func(o options) bool { return o.Workload == allWorkload && !o.ReadWrite }},
+		{"-workload upgrade", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0.5 }},
+		{"-workload upgrade -read-ratio 0", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0 }},
 		{"-tenure -1s", func(o options) bool { return o.Tenure == -time.Second }},
 		{"-swallow 50ms", func(o options) bool { return o.Swallow == 50*time.Millisecond }},
 	}
@@ -62,7 +64,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 		{"-greedy -think 1ms", "-think is 1ms…-greedy"},
 		{"-workload all -locks 1", "-locks cannot be 1"},
 		{"-workload all -greedy", "leave out -greedy"},
-		{"-workload some", "-workload is \"some\"…mutex, all"},
+		{"-workload some", "-workload is \"some\"…mutex, all, upgrade"},
 		{"-tenure 2h", "-tenure is 2h"},
 		{"-linger -1s", "-linger is -1s"},
 		{"-seed -1", "seed"},

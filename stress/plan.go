@@ -37,8 +37,9 @@ type step struct {
 	group group // for the workload all
 
 	// For read/write locks.
-	read bool // take the read lock
-	turn bool // from write, downgrade to read; from read, try to upgrade, which must be refused
+	read  bool // take the read lock
+	third bool // take the upgradable read lock
+	turn  bool // from write, downgrade to read; from read, try to upgrade, which must be refused; from upgradable, upgrade
 }
 
 // A way is how a step acquires its lock.
@@ -114,6 +115,9 @@ func (p *plan) next() step {
 	if p.ReadWrite {
 		s.read = p.rng.Float64() < p.ReadRatio
 		s.turn = p.rng.IntN(4) == 0
+	}
+	if p.Workload == upgradeWorkload && p.rng.IntN(4) == 0 {
+		s.third, s.read, s.turn = true, false, p.rng.IntN(4) > 0
 	}
 	if p.Workload == allWorkload {
 		s.group = newGroup(p.rng, p.Locks)

@@ -80,6 +80,16 @@ import (
 // process has its own line in the readers' file. Only writers read them, and a
 // writer is alone.
 //
+// # Upgradable reads
+//
+// A process with an upgradable read is a reader with, in addition, an exclusive flock on a
+// third file, which a referee of its own judges: only one process has such a read at a time.
+// When it upgrades, it is also a writer, with the same token: to the files that is the
+// reader and the writer of one process, as above, in the other order. Between an upgrade and
+// the downgrade no other process has a hold, so the conversion of the readers' file raises no
+// false alarm. The token of an upgraded read is compared with those of other writers only,
+// because readers that came after it may have entered before it upgraded.
+//
 // # What is detected
 //
 // Two processes inside at once, for any reason; a process that enters with a lower
@@ -102,6 +112,8 @@ type referee struct {
 	file        *os.File           // the lock's file
 	readersFile *os.File           // nil before the first entry into a read/write lock
 	readersPath string             // of readersFile
+	third       *referee           // of the upgradable reads among themselves; nil before the first
+	thirdPath   string             // of its file
 	writers     int                // workers inside with the exclusive or the write lock, of all rounds
 	readers     int                // workers inside with the read lock, of all rounds
 	locked      bool               // the process has the flock on file; false while writers > 0 only after a refusal
@@ -201,7 +213,7 @@ func newReferee(lock, path string, process int, report func(violation)) (*refere
 	}
 	return &referee{
 		lock: lock, process: process, pid: os.Getpid(), report: report,
-		file: f, readersPath: path + ".readers", rounds: map[roundID]*round{},
+		file: f, readersPath: path + ".readers", thirdPath: path + ".upgradable", rounds: map[roundID]*round{},
 	}, nil
 }
 
@@ -212,6 +224,9 @@ func (r *referee) close() error {
 	err := r.file.Close()
 	if r.readersFile != nil {
 		err = errors.Join(err, r.readersFile.Close())
+	}
+	if r.third != nil {
+		err = errors.Join(err, r.third.close())
 	}
 	return err
 }
@@ -227,6 +242,12 @@ func (r *referee) enter(kind manager.Kind, token uint64, lost <-chan struct{}) (
 func (r *referee) enterTurn(kind manager.Kind, token, turn uint64, lost <-chan struct{}) (leave func() error, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	leaveThird := func() error { return nil }
+	if kind == manager.KindUpgradable {
+		if leaveThird, err = r.enterThird(token, lost); err != nil {
+			return nil, err
+		}
+	}
 	id := roundID{kind, token, turn}
 	in := r.rounds[id]
 	if in == nil {
@@ -238,12 +259,28 @@ func (r *referee) enterTurn(kind manager.Kind, token, turn uint64, lost <-chan s
 	}
 	in.inside++
 	r.occupancy.enter(token, time.Now())
-	if kind == manager.KindRead {
+	if reads(kind) {
 		r.readers++
 	} else {
 		r.writers++
 	}
-	return func() error { return r.leave(id, in) }, nil
+	return func() error { return errors.Join(r.leave(id, in), leaveThird()) }, nil
+}
+
+// reads reports whether the kind is one of which several processes can be inside together.
+func reads(kind manager.Kind) bool {
+	return kind == manager.KindRead || kind == manager.KindUpgradable
+}
+
+// enterThird is enter with the upgradable read, as far as it excludes other upgradable
+// reads. The caller holds mu.
+func (r *referee) enterThird(token uint64, lost <-chan struct{}) (leave func() error, err error) {
+	if r.third == nil {
+		if r.third, err = newReferee(r.lock+" (upgradable reads)", r.thirdPath, r.process, r.report); err != nil {
+			return nil, err
+		}
+	}
+	return r.third.enter(manager.KindExclusive, token, lost)
 }
 
 // leave records that a worker of the round leaves.
@@ -254,7 +291,7 @@ func (r *referee) leave(id roundID, in *round) error {
 	if in.inside--; in.inside == 0 {
 		delete(r.rounds, id)
 	}
-	if id.kind == manager.KindRead {
+	if reads(id.kind) {
 		r.readers--
 	} else {
 		r.writers--
@@ -313,7 +350,10 @@ func (r *referee) judge(id roundID) error {
 			continue
 		}
 		if other.kind != id.kind && other.token == id.token {
-			continue // a downgrade
+			continue // a downgrade, or an upgrade
+		}
+		if other.kind != id.kind && reads(other.kind) && reads(id.kind) {
+			continue // a reader beside an upgradable read
 		}
 		select {
 		case <-in.lost:
@@ -328,7 +368,7 @@ func (r *referee) judge(id roundID) error {
 			return r.wrap("open", err)
 		}
 	}
-	if id.kind == manager.KindRead {
+	if reads(id.kind) {
 		return r.judgeReader(v)
 	}
 	return r.judgeWriter(v, id.kind == manager.KindWrite)
@@ -374,7 +414,7 @@ func (r *referee) judgeWriter(v violation, readers bool) error {
 	if !r.compare(&v) {
 		return nil // the file keeps the highest token
 	}
-	if readers {
+	if readers && r.rounds[roundID{kind: manager.KindUpgradable, token: v.Token}] == nil {
 		pid, token, err := r.highestReader()
 		if err != nil {
 			return r.wrap("read", err)

@@ -92,7 +92,7 @@ func TestReferee(t *testing.T) {
 				return lost[token]
 			}
 			leave := map[string]func() error{}
-			kinds := map[byte]manager.Kind{'+': manager.KindExclusive, 'r': manager.KindRead, 'w': manager.KindWrite}
+			kinds := map[byte]manager.Kind{'+': manager.KindExclusive, 'r': manager.KindRead, 'w': manager.KindWrite, 'u': manager.KindUpgradable}
 			for word := range strings.FieldsSeq(course) {
 				if token, ok := strings.CutPrefix(word, "lost"); ok {
 					close(lostOf(token))

@@ -23,10 +23,11 @@ const (
 	leaks     sabotage = "leaks"      // exits with a hold, without closing the manager
 	crashes   sabotage = "crashes"    // exits at once
 	partial   sabotage = "partial"    // releases one of the holds that LockAll has returned, and goes on
+	onlyReads sabotage = "only-reads" // writes under an upgradable read without upgrading
 	complains sabotage = "complains"  // reports an unexpected error
 )
 
-var sabotages = []sabotage{"", lingers, losesRead, oldToken, getsStuck, leaks, crashes, partial, complains}
+var sabotages = []sabotage{"", lingers, losesRead, oldToken, getsStuck, leaks, crashes, partial, onlyReads, complains}
 
 // sabotageFromEnvironment returns the sabotage that the environment names.
 func sabotageFromEnvironment() (sabotage, error) {

@@ -147,6 +147,20 @@ func TestRunOfLockAll(t *testing.T) {
 	})
 }
 
+func TestRunOfUpgrades(t *testing.T) {
+	t.Parallel()
+	r := runStress(t, append([]string{"-workload", "upgrade"}, brief...))
+	r.expect(t, exitOK, ok, "upgradable reads +[0-9,]+ entries", "violations         0", "leaked nodes       0", "OK:")
+	s := r.summary
+	expectSome(t, s, map[string]uint64{
+		"reads": s.ReadEntries, "writes": s.WriteEntries, "upgradable reads": s.UpgradableEntries,
+		"upgradable grants": s.UpgradableGrants, "upgrades": s.Upgrades, "downgrades": s.Downgrades,
+	})
+	if s.ReadEntries+s.WriteEntries+s.UpgradableEntries != s.Entries || s.ReadGrants+s.WriteGrants+s.UpgradableGrants != s.Grants {
+		t.Errorf("the sums are wrong: %+v", s)
+	}
+}
+
 func TestRunOfReadWriteLocks(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-read-ratio", "0.7"}, brief...))
@@ -272,6 +286,8 @@ func TestRunNoticesSabotage(t *testing.T) {
 		{lingers, []string{"-workload", "all"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
 		{oldToken, []string{"-workload", "all"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
 		{partial, []string{"-workload", "all"}, failed, []string{"LockAll on lock .*a partial hold: 1 of "}},
+		{lingers, []string{"-workload", "upgrade"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{onlyReads, []string{"-workload", "upgrade"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
 		{losesRead, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
 		{getsStuck, []string{"-patience", "2s", "-duration", "1h"}, failed, []string{"stuck: worker 0 has been in \"a wait that never ends\"", "the stacks of all its goroutines are in ", "LEAKED"}},
 		{leaks, nil, failed, []string{"LEAKED: /holdfast-stress-", "stress process 0", "1 node leaked"}},

@@ -177,6 +177,9 @@ func (s *summary) print(w io.Writer) {
 		line("write grants", "by process %s", list(s.ProcessWriteGrants))
 		line("write to read", "%s downgrades; %s upgrades refused", thousands(s.Downgrades), thousands(s.RefusedUpgrades))
 	}
+	if s.Workload == upgradeWorkload {
+		line("upgradable reads", "%s entries, %s per grant (%s); %s upgrades", thousands(s.UpgradableEntries), ratio(s.UpgradableEntries, s.UpgradableGrants), thousands(s.UpgradableGrants), thousands(s.Upgrades))
+	}
 	if s.Workload == allWorkload {
 		line("LockAll", "%s granted, the longest wait %v; %s refused to holders of a part", thousands(s.LockAlls), time.Duration(s.LongestLockAll).Round(time.Millisecond), thousands(s.RefusedParts))
 		line("nested", "%s locks taken inside another", thousands(s.Nested))

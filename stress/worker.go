@@ -31,15 +31,18 @@ type contended struct {
 	referee *referee
 	kind    manager.Kind
 	reader  *contended // the read lock of a write lock
-	writer  *contended // the write lock of a read lock
+	third   *contended // the upgradable read lock of a write lock; nil if it is not used
+	writer  *contended // the write lock of the other two
 }
 
-// both returns l, and its read lock if there is one.
-func (l *contended) both() []*contended {
-	if l.reader != nil {
-		return []*contended{l, l.reader}
+// queue returns l, and the other locks of a read/write lock.
+func (l *contended) queue() (all []*contended) {
+	for _, l := range []*contended{l, l.reader, l.third} {
+		if l != nil {
+			all = append(all, l)
+		}
 	}
-	return []*contended{l}
+	return all
 }
 
 // String names the lock, for reports.
@@ -58,7 +61,10 @@ func (w *worker) run(ctx context.Context) {
 			return
 		}
 		l := w.child.locks[s.lock]
-		if s.read {
+		switch {
+		case s.third:
+			l = l.third
+		case s.read:
 			l = l.reader
 		}
 		switch {
@@ -341,6 +347,9 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 	if s.turn && l.kind == manager.KindRead {
 		w.upgrade(ctx, s, l, h)
 	}
+	if s.turn && l.kind == manager.KindUpgradable {
+		w.upgradeInPlace(ctx, s, l, h, g)
+	}
 	switch s.nested {
 	case plain:
 		w.stay(ctx, s.hold, l, h.Lost())
@@ -369,6 +378,8 @@ func (w *worker) entered(l *contended) {
 		c.readEntries.Add(1)
 	case manager.KindWrite:
 		c.writeEntries.Add(1)
+	case manager.KindUpgradable:
+		c.upgradableEntries.Add(1)
 	}
 }
 

@@ -34,9 +34,10 @@ const (
 	defaultWorkload = "default" // exclusive locks, or read/write locks
 	mutexWorkload   = "mutex"   // mutexes, which exclude the workers of one process, too
 	allWorkload     = "all"     // exclusive locks, several at once
+	upgradeWorkload = "upgrade" // read/write locks, with upgradable reads
 )
 
-var workloads = []string{defaultWorkload, mutexWorkload, allWorkload}
+var workloads = []string{defaultWorkload, mutexWorkload, allWorkload, upgradeWorkload}
 
 // scale describes the contenders.
 func (w workload) scale() string {

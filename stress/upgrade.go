@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/manager"
+)
+
+// upgradeInPlace upgrades the hold h of an upgradable read lock, writes, and goes back to
+// reading. For the referee the worker then is inside a second time, as a writer with the
+// token of its upgradable read.
+func (w *worker) upgradeInPlace(run context.Context, s step, l *contended, h manager.Hold, g manager.Grant) {
+	ctx := run
+	if s.again {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(run, s.bound)
+		defer cancel()
+	}
+	if !w.sabotages(onlyReads) {
+		end := w.activity.begin("Upgrade", l)
+		err := h.Upgrade(ctx)
+		end()
+		switch {
+		case err == nil:
+		case errors.Is(err, manager.ErrLost):
+			w.noLonger("Upgrade", l, h, err)
+			return
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
+			w.child.counts.timeouts.Add(1)
+			w.stillHeld("Upgrade that timed out", l, h)
+			return
+		case run.Err() != nil: // the end of the run has ended the wait
+			return
+		default:
+			w.unexpected("Upgrade", l, err)
+			return
+		}
+	}
+	leave, ok := w.enter(l.writer, g, h.Lost())
+	if !ok {
+		return
+	}
+	w.child.counts.upgrades.Add(1)
+	w.stay(run, s.hold/2, l, h.Lost())
+	w.stillHeld("Err of an upgraded hold", l, h)
+	leave()
+	if s.order {
+		return // the release ends the upgrade, too
+	}
+	if err := h.Downgrade(); err != nil {
+		w.noLonger("Downgrade", l, h, err)
+	}
+}
+
+// stillHeld checks that h is held, unless it was lost.
+func (w *worker) stillHeld(what string, l *contended, h manager.Hold) {
+	if err := h.Err(); err != nil {
+		w.noLonger(what, l, h, err)
+	}
+}
