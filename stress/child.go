@@ -41,7 +41,7 @@ type child struct {
 type liveCounts struct {
 	readEntries, writeEntries, downgrades, refusedUpgrades, refusedShares                    atomic.Uint64
 	lockAlls, longestLockAll, nested, refusedParts                                           atomic.Uint64
-	upgradableEntries, upgrades                                                              atomic.Uint64
+	upgradableEntries, upgrades, panics, abandoned, falseReports                             atomic.Uint64
 	entries, reentries, shares, refusals, timeouts, cancels, lostHolds, violations, failures atomic.Uint64
 }
 
@@ -157,6 +157,11 @@ func (c *child) open(m *manager.Manager) error {
 		} else if l.lock, err = c.openLock(m, name); err != nil {
 			return err
 		}
+		if c.settings.Workload == abandonedWorkload {
+			if l.ledger, err = newLedger(filepath.Join(c.settings.Dir, name)); err != nil {
+				return err
+			}
+		}
 	}
 	for i := range c.settings.Goroutines {
 		c.workers = append(c.workers, &worker{id: i, child: c, plan: newPlan(c.settings, i)})
@@ -169,7 +174,11 @@ func (c *child) openLock(m *manager.Manager, name string) (locker, error) {
 	if c.settings.Workload == mutexWorkload {
 		return m.Mutex(name)
 	}
-	return m.Exclusive(name)
+	l, err := m.Exclusive(name)
+	if err == nil && c.settings.Workload == abandonedWorkload {
+		err = l.ReportAbandoned(0)
+	}
+	return l, err
 }
 
 // lockName returns the name of lock i, and of its directory and file.
@@ -275,6 +284,9 @@ func (c *child) close(m *manager.Manager) (ok bool) {
 		if err := l.referee.close(); err != nil {
 			errs = append(errs, err)
 		}
+		if l.ledger != nil {
+			errs = append(errs, l.ledger.file.Close())
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		c.fail(failure{Text: fmt.Sprintf("at the end: %v", err)})
@@ -294,6 +306,9 @@ func (c *child) total() counts {
 		RefusedShares:     c.counts.refusedShares.Load(),
 		UpgradableEntries: c.counts.upgradableEntries.Load(),
 		Upgrades:          c.counts.upgrades.Load(),
+		Panics:            c.counts.panics.Load(),
+		Abandoned:         c.counts.abandoned.Load(),
+		FalseReports:      c.counts.falseReports.Load(),
 		LockAlls:          c.counts.lockAlls.Load(),
 		LongestLockAll:    c.counts.longestLockAll.Load(),
 		Nested:            c.counts.nested.Load(),

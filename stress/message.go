@@ -69,6 +69,11 @@ type counts struct {
 	UpgradableEntries uint64 `json:"upgradable_entries"` // among Entries
 	Upgrades          uint64 `json:"upgrades"`           // upgrades of these
 
+	// The workload abandoned only.
+	Panics       uint64 `json:"panics"`        // holders that panicked
+	Abandoned    uint64 `json:"abandoned"`     // entries of holders that were told that the lock was abandoned
+	FalseReports uint64 `json:"false_reports"` // grants that said so after a release in good order
+
 	// The workload all only.
 	LockAlls       uint64 `json:"lock_alls"`           // calls of LockAll that were granted; each makes an entry for each lock
 	LongestLockAll uint64 `json:"longest_lock_all_ns"` // longest time that one took, also if it was given up
@@ -107,6 +112,9 @@ func (c *counts) add(d counts) {
 	c.UpgradableGrants += d.UpgradableGrants
 	c.UpgradableEntries += d.UpgradableEntries
 	c.Upgrades += d.Upgrades
+	c.Panics += d.Panics
+	c.Abandoned += d.Abandoned
+	c.FalseReports += d.FalseReports
 	c.LockAlls += d.LockAlls
 	c.LongestLockAll = max(c.LongestLockAll, d.LongestLockAll)
 	c.Nested += d.Nested

@@ -36,7 +36,8 @@ node is left in ZooKeeper. With -read-ratio the locks are read/write locks, and
 readers share the flocks. With -workload mutex it checks that goroutines of one
 process exclude each other, and that the pairs of token and turn rise. With
 -workload all workers take 2 to 4 locks by one LockAll, or nest two. With -workload upgrade some readers of
-read/write locks upgrade.
+read/write locks upgrade. With -workload abandoned some workers panic in Do: the
+next holder must be told, and no other.
 
 It reports progress while it runs and prints a summary at the end. Ctrl-C ends
 the run early, with a summary; a second Ctrl-C kills it.
@@ -165,7 +166,7 @@ func (o options) check() error {
 	if o.Workload == allWorkload && o.Locks < 2 {
 		fault("-workload is all: it needs two locks or more, so -locks cannot be %d", o.Locks)
 	}
-	if (o.Workload == allWorkload || o.Workload == upgradeWorkload) && o.Greedy {
+	if (o.Workload != defaultWorkload && o.Workload != mutexWorkload) && o.Greedy {
 		fault("-workload is %s: its workers give up waits, so leave out -greedy", o.Workload)
 	}
 	if o.Swallow != 0 && o.servers != nil {

@@ -432,6 +432,9 @@ func (p *parent) inspect() {
 	if p.summary.LeakList, err = p.cluster.leaks(ctx, p.root, p.options.Locks); err != nil {
 		p.fail(fmt.Sprintf("looking for leaked nodes: %v", err))
 	}
+	if p.options.Workload == abandonedWorkload {
+		p.summary.LeakList = unexplained(p.summary.LeakList, p.root, p.dir, p.total().LostHolds > 0)
+	}
 	for i, l := range p.summary.LeakList {
 		if i == maxShown {
 			p.reporter.line("LEAKED: and %d more", len(p.summary.LeakList)-i)

@@ -36,6 +36,10 @@ type step struct {
 
 	group group // for the workload all
 
+	// For the workload abandoned.
+	panics   bool // panic in Do
+	recovers bool // call Recovered if the lock was abandoned
+
 	// For read/write locks.
 	read  bool // take the read lock
 	third bool // take the upgradable read lock
@@ -119,10 +123,13 @@ func (p *plan) next() step {
 	if p.Workload == upgradeWorkload && p.rng.IntN(4) == 0 {
 		s.third, s.read, s.turn = true, false, p.rng.IntN(4) > 0
 	}
+	if p.Workload == abandonedWorkload {
+		s.panics, s.recovers = p.rng.IntN(8) == 0, p.rng.IntN(4) == 0
+	}
 	if p.Workload == allWorkload {
 		s.group = newGroup(p.rng, p.Locks)
 		if s.group.n > 0 {
-			s.bound = p.duration(max(50*p.Hold, 50*time.Millisecond))
+			s.bound = p.duration(max(500*p.Hold, 500*time.Millisecond)) // LockAll is slow where others nest
 		}
 	}
 	if p.Greedy {

@@ -24,10 +24,12 @@ const (
 	crashes   sabotage = "crashes"    // exits at once
 	partial   sabotage = "partial"    // releases one of the holds that LockAll has returned, and goes on
 	onlyReads sabotage = "only-reads" // writes under an upgradable read without upgrading
+	conceals  sabotage = "conceals"   // panics in Do, of which the ledger is not told
+	survives  sabotage = "survives"   // does not panic in Do, but the ledger is told so
 	complains sabotage = "complains"  // reports an unexpected error
 )
 
-var sabotages = []sabotage{"", lingers, losesRead, oldToken, getsStuck, leaks, crashes, partial, onlyReads, complains}
+var sabotages = []sabotage{"", lingers, losesRead, oldToken, getsStuck, leaks, crashes, partial, onlyReads, conceals, survives, complains}
 
 // sabotageFromEnvironment returns the sabotage that the environment names.
 func sabotageFromEnvironment() (sabotage, error) {

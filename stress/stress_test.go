@@ -161,6 +161,17 @@ func TestRunOfUpgrades(t *testing.T) {
 	}
 }
 
+func TestRunOfAbandonedLocks(t *testing.T) {
+	t.Parallel()
+	r := runStress(t, append([]string{"-workload", "abandoned"}, brief...))
+	r.expect(t, exitOK, ok, "interrupted +[0-9,]+ holders", "violations         0", "leaked nodes       0", "OK:")
+	s := r.summary
+	expectSome(t, s, map[string]uint64{"entries": s.Entries, "panics": s.Panics, "abandoned": s.Abandoned})
+	if s.FalseReports > s.LostHolds {
+		t.Errorf("%d false reports", s.FalseReports)
+	}
+}
+
 func TestRunOfReadWriteLocks(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-read-ratio", "0.7"}, brief...))
@@ -288,6 +299,8 @@ func TestRunNoticesSabotage(t *testing.T) {
 		{partial, []string{"-workload", "all"}, failed, []string{"LockAll on lock .*a partial hold: 1 of "}},
 		{lingers, []string{"-workload", "upgrade"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
 		{onlyReads, []string{"-workload", "upgrade"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{conceals, []string{"-workload", "abandoned"}, failed, []string{"in good order"}},
+		{survives, []string{"-workload", "abandoned"}, failed, []string{"the grant does not say so"}},
 		{losesRead, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
 		{getsStuck, []string{"-patience", "2s", "-duration", "1h"}, failed, []string{"stuck: worker 0 has been in \"a wait that never ends\"", "the stacks of all its goroutines are in ", "LEAKED"}},
 		{leaks, nil, failed, []string{"LEAKED: /holdfast-stress-", "stress process 0", "1 node leaked"}},

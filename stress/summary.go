@@ -106,6 +106,9 @@ func (s *summary) judge() {
 	if s.Failures > 0 {
 		note(failed, exitFailure, "%s", plural(int(s.Failures), "failure"))
 	}
+	if s.FalseReports > s.LostHolds {
+		note(failed, exitFailure, "a holder was told %s that the last one was interrupted, which released the lock in good order", times(s.FalseReports))
+	}
 	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration && s.Tenure >= 0 {
 		for i, n := range s.ProcessWriteGrants {
 			if n == 0 {
@@ -179,6 +182,9 @@ func (s *summary) print(w io.Writer) {
 	}
 	if s.Workload == upgradeWorkload {
 		line("upgradable reads", "%s entries, %s per grant (%s); %s upgrades", thousands(s.UpgradableEntries), ratio(s.UpgradableEntries, s.UpgradableGrants), thousands(s.UpgradableGrants), thousands(s.Upgrades))
+	}
+	if s.Workload == abandonedWorkload {
+		line("interrupted", "%s holders; %s entries were told, %s of grants falsely", thousands(s.Panics), thousands(s.Abandoned), thousands(s.FalseReports))
 	}
 	if s.Workload == allWorkload {
 		line("LockAll", "%s granted, the longest wait %v; %s refused to holders of a part", thousands(s.LockAlls), time.Duration(s.LongestLockAll).Round(time.Millisecond), thousands(s.RefusedParts))

@@ -30,6 +30,7 @@ type contended struct {
 	lock    locker
 	referee *referee
 	kind    manager.Kind
+	ledger  *ledger    // of interrupted holders; nil if the lock does not report them
 	reader  *contended // the read lock of a write lock
 	third   *contended // the upgradable read lock of a write lock; nil if it is not used
 	writer  *contended // the write lock of the other two
@@ -68,6 +69,8 @@ func (w *worker) run(ctx context.Context) {
 			l = l.reader
 		}
 		switch {
+		case s.panics:
+			w.interrupted(ctx, s, l)
 		case s.group.nest:
 			w.nest(ctx, s)
 		case s.group.n > 0:
@@ -331,6 +334,7 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 		return false
 	}
 	w.entered(l)
+	w.checkAbandoned(s, l, h, g)
 	w.sabotageInside()
 
 	// While the hold is valid, the lock is RETAINED. The state is read first, so
@@ -551,7 +555,7 @@ func (w *worker) enterAgain(ctx context.Context, s step, l *contended, h manager
 	w.depth(l, h, 2)
 	if again, err := second.Grant(); err != nil {
 		w.noLonger("Grant of a second handle", l, second, err)
-	} else if again != g {
+	} else if again.Abandoned = again.Abandoned || g.Abandoned; again != g { // a worker may have called Recovered
 		w.unexpected("acquiring again by context", l, fmt.Errorf("the grant is %+v, and was %+v before", again, g))
 	}
 	w.stay(inside, s.hold, l, nil) // inside ends if the lock is lost

@@ -31,13 +31,14 @@ type workload struct {
 
 // What the workers contend for.
 const (
-	defaultWorkload = "default" // exclusive locks, or read/write locks
-	mutexWorkload   = "mutex"   // mutexes, which exclude the workers of one process, too
-	allWorkload     = "all"     // exclusive locks, several at once
-	upgradeWorkload = "upgrade" // read/write locks, with upgradable reads
+	defaultWorkload   = "default"   // exclusive locks, or read/write locks
+	mutexWorkload     = "mutex"     // mutexes, which exclude the workers of one process, too
+	allWorkload       = "all"       // exclusive locks, several at once
+	upgradeWorkload   = "upgrade"   // read/write locks, with upgradable reads
+	abandonedWorkload = "abandoned" // exclusive locks that report interrupted holders
 )
 
-var workloads = []string{defaultWorkload, mutexWorkload, allWorkload, upgradeWorkload}
+var workloads = []string{defaultWorkload, mutexWorkload, allWorkload, upgradeWorkload, abandonedWorkload}
 
 // scale describes the contenders.
 func (w workload) scale() string {
