@@ -109,6 +109,12 @@ func (w *worker) insideAll(ctx context.Context, s step, all []*contended, holds 
 	if !w.whole("LockAll", all, holds) {
 		return
 	}
+	var leaves []func()
+	defer func() {
+		for _, leave := range slices.Backward(leaves) {
+			leave()
+		}
+	}()
 	for i, h := range holds {
 		g, err := h.Grant()
 		if err != nil {
@@ -119,7 +125,7 @@ func (w *worker) insideAll(ctx context.Context, s step, all []*contended, holds 
 		if !ok {
 			return
 		}
-		defer leave()
+		leaves = append(leaves, leave)
 		w.entered(all[i])
 	}
 	// Now the referee has the flocks of all the locks.
