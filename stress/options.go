@@ -65,7 +65,7 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.Goroutines, "goroutines", 16, "number of workers, each a goroutine, in each process")
 	flags.IntVar(&o.Locks, "locks", 4, "number of locks")
 	flags.Uint64Var(&o.Seed, "seed", 0, "determines what each worker attempts; 0: chosen at random, and printed")
-	flags.StringVar(&o.Workload, "workload", defaultWorkload, "what the workers contend for: `kind` is one of "+strings.Join(workloads, ", "))
+	flags.StringVar(&o.Workload, "workload", defaultWorkload, "what the workers contend for: `kind` is one of "+strings.Join(workloads, ", ")+"; or "+lingerWorkload+", for the default with -linger 300ms")
 	flags.StringVar(&o.json, "json", "", "write the summary to `file`, as JSON")
 	flags.DurationVar(&o.Hold, "hold", time.Millisecond, "mean time that a worker holds a lock")
 	flags.DurationVar(&o.Think, "think", 0, "mean time between a worker's steps; 0: long enough that about one worker in each process holds each lock, or, with -read-ratio, a sixteenth of -hold")
@@ -96,6 +96,12 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	}
 	if err == nil && *servers != "" {
 		o.servers, o.chroot, err = manager.ParseServers(*servers)
+	}
+	if o.Workload == lingerWorkload {
+		o.Workload = defaultWorkload
+		if o.Linger == 0 {
+			o.Linger = 300 * time.Millisecond
+		}
 	}
 	if o.Workload == upgradeWorkload && !o.ReadWrite {
 		o.ReadWrite, o.ReadRatio = true, 0.5

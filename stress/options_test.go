@@ -44,6 +44,8 @@ func TestParseOptions(t *testing.T) {
 		{"-workload all -locks 2", func(o options) bool { return o.Workload == allWorkload && !o.ReadWrite }},
 		{"-workload upgrade", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0.5 }},
 		{"-workload upgrade -read-ratio 0", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0 }},
+		{"-workload linger", func(o options) bool { return o.Workload == defaultWorkload && o.Linger == 300*time.Millisecond }},
+		{"-workload linger -linger 1s", func(o options) bool { return o.Linger == time.Second }},
 		{"-tenure -1s", func(o options) bool { return o.Tenure == -time.Second }},
 		{"-swallow 50ms", func(o options) bool { return o.Swallow == 50*time.Millisecond }},
 	}

@@ -38,6 +38,9 @@ const (
 	abandonedWorkload = "abandoned" // exclusive locks that report interrupted holders
 )
 
+// lingerWorkload is short for the default workload with locks that linger.
+const lingerWorkload = "linger"
+
 var workloads = []string{defaultWorkload, mutexWorkload, allWorkload, upgradeWorkload, abandonedWorkload}
 
 // scale describes the contenders.
