@@ -140,15 +140,16 @@ func (w *worker) checkAbandoned(s step, l *contended, h manager.Hold, g manager.
 	}
 }
 
-// errOnPurpose is what a worker panics with in Do.
-var errOnPurpose = errors.New("a panic on purpose")
+// onPurpose is what a worker panics with in Do.
+type onPurpose struct{}
 
 // interrupted performs a step that panics in Do.
 func (w *worker) interrupted(run context.Context, s step, l *contended) {
 	end := w.activity.begin("Do", l)
 	defer func() {
 		end()
-		if p := recover(); p != nil && p != errOnPurpose {
+		p := recover()
+		if _, expected := p.(onPurpose); p != nil && !expected {
 			panic(p)
 		}
 	}()
@@ -177,7 +178,7 @@ func (w *worker) interrupted(run context.Context, s step, l *contended) {
 		if w.sabotages(survives) {
 			return nil
 		}
-		panic(errOnPurpose)
+		panic(onPurpose{})
 	})
 	if err != nil && !errors.Is(err, manager.ErrUnconfirmed) {
 		w.refused(run, "Do", l, err)
