@@ -68,7 +68,7 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.Workload, "workload", defaultWorkload, "what the workers contend for: `kind` is one of "+strings.Join(workloads, ", ")+"; or "+lingerWorkload+", for the default with -linger 300ms")
 	flags.StringVar(&o.json, "json", "", "write the summary to `file`, as JSON")
 	flags.DurationVar(&o.Hold, "hold", time.Millisecond, "mean time that a worker holds a lock")
-	flags.DurationVar(&o.Think, "think", 0, "mean time between a worker's steps; 0: long enough that about one worker in each process holds each lock, or, with -read-ratio, a sixteenth of -hold")
+	flags.DurationVar(&o.Think, "think", 0, "mean time between a worker's steps; 0: long enough that about one worker in each process holds each lock, or, with -read-ratio, a sixteenth of -hold; with -workload all so long that most locks are free")
 	flags.BoolVar(&o.Greedy, "greedy", false, "workers only acquire, hold and release, without pausing and without giving up")
 	flags.DurationVar(&o.Tenure, "tenure", 0, "how long a process may keep a lock while others wait for it; 0: the library's default; negative: for ever, in which case starvation is not a failure")
 	flags.DurationVar(&o.Linger, "linger", 0, "how long a process keeps a lock that none of its workers uses, while no other process wants it; 0: not at all")
@@ -115,6 +115,11 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	}
 	switch {
 	case o.Think != 0, o.Greedy:
+	case o.Workload == allWorkload:
+		// A LockAll keeps the places in which it is first reserved until it is first
+		// in all. If all workers wanted locks all the time, nearly all would wait for
+		// seconds, and the run would show little else.
+		o.Think = 200 * o.Hold * time.Duration(max(1, o.Processes*o.Goroutines/o.Locks))
 	case o.ReadWrite:
 		// The point of read/write locks is that readers overlap, and a process
 		// keeps its read lock while any of its readers is inside. So workers

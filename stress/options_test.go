@@ -34,6 +34,7 @@ func TestParseOptions(t *testing.T) {
 		// About one worker of a process holds each lock.
 		{"-goroutines 16 -locks 4 -hold 2ms", func(o options) bool { return o.Think == 8*time.Millisecond }},
 		{"-goroutines 1 -locks 4 -hold 2ms", func(o options) bool { return o.Think == 2*time.Millisecond }},
+		{"-workload all -processes 4 -locks 8", func(o options) bool { return o.Think == 1600*time.Millisecond }},
 		{"-think 1s", func(o options) bool { return o.Think == time.Second }},
 		// Readers hold nearly all the time.
 		{"-read-ratio 0.95 -hold 16ms", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0.95 && o.Think == time.Millisecond }},

@@ -129,7 +129,7 @@ func (p *plan) next() step {
 	if p.Workload == allWorkload {
 		s.group = newGroup(p.rng, p.Locks)
 		if s.group.n > 0 {
-			s.bound = p.duration(max(500*p.Hold, 500*time.Millisecond)) // LockAll is slow where others nest
+			s.bound = p.duration(max(100*p.Hold, 100*time.Millisecond))
 		}
 	}
 	if p.Greedy {

@@ -138,7 +138,7 @@ func TestRunOfMutexes(t *testing.T) {
 
 func TestRunOfLockAll(t *testing.T) {
 	t.Parallel()
-	r := runStress(t, append([]string{"-workload", "all"}, append(brief, "-locks", "4")...))
+	r := runStress(t, append([]string{"-workload", "all", "-think", "2ms"}, append(brief, "-locks", "4")...))
 	r.expect(t, exitOK, ok, "LockAll +[0-9,]+ granted, the longest wait [0-9]", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	expectSome(t, s, map[string]uint64{
@@ -294,9 +294,9 @@ func TestRunNoticesSabotage(t *testing.T) {
 		{oldToken, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
 		{lingers, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "(overlap|two turns) on lock"}},
 		{oldToken, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{lingers, []string{"-workload", "all"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{oldToken, []string{"-workload", "all"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{partial, []string{"-workload", "all"}, failed, []string{"LockAll on lock .*a partial hold: 1 of "}},
+		{lingers, []string{"-workload", "all", "-think", "2ms"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{oldToken, []string{"-workload", "all", "-think", "2ms"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{partial, []string{"-workload", "all", "-think", "2ms"}, failed, []string{"LockAll on lock .*a partial hold: 1 of "}},
 		{lingers, []string{"-workload", "upgrade"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
 		{onlyReads, []string{"-workload", "upgrade"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
 		{conceals, []string{"-workload", "abandoned"}, failed, []string{"in good order"}},
