@@ -17,7 +17,10 @@ import (
 // openAt opens a manager that knows some servers only.
 func openAt(t *testing.T, label string, timeout time.Duration, servers ...*realzk.Server) *Manager {
 	t.Helper()
-	return openReal(t, "", label, func(cfg *Config) { cfg.Servers, cfg.SessionTimeout = realzk.Addrs(servers...), timeout })
+	return openReal(t, "", label, func(cfg *Config) {
+		cfg.Servers, cfg.SessionTimeout = realzk.Addrs(servers...), timeout
+		cfg.Tenure = -1 // newcomers enter a held lock, however long another process has waited
+	})
 }
 
 // longTimeout is the session timeout of processes that are to lose nothing. Half
