@@ -197,6 +197,9 @@ func (r *referee) enter(who string, h manager.Hold, write bool) *visit {
 	case ok && stat.EphemeralOwner == g.Session:
 		v.node.czxid = stat.Czxid
 		for _, a := range r.ahead(g.Path, stat) {
+			if r.isStray(a.path, g.Path) {
+				continue
+			}
 			wrong = append(wrong, fmt.Sprintf("%v is told that it holds the lock with %s, but %s is ahead of it", v, name(g.Path), name(a.path)))
 		}
 	default:
@@ -220,6 +223,26 @@ func (r *referee) enter(who string, h manager.Hold, write bool) *visit {
 	})
 	r.inside = append(r.inside, v)
 	return v
+}
+
+// isStray reports whether the node at path is the shield of an upgrade that has lost its
+// upgradable read to the nemesis a moment ago. Its process cannot be exclusive any more,
+// and is about to delete the shield. Until then that stands beside a writer that has its
+// turn now, and before the readers of that writer's process, one of which has the node at
+// own.
+func (r *referee) isStray(path, own string) bool {
+	const maker = len("_c_") + 16
+	shield, beside := name(path), name(own)
+	if len(shield) < maker || isRead(path) || shield[len(shield)-10:] != beside[max(0, len(beside)-10):] {
+		return false
+	}
+	for deleted, all := range r.deleted {
+		if isUpgradable(deleted) && strings.HasPrefix(name(deleted), shield[:maker]) &&
+			slices.ContainsFunc(all, func(d deletion) bool { return time.Since(d.at) <= r.w.plan.timeout }) {
+			return true
+		}
+	}
+	return false
 }
 
 // left notes that v's worker releases the lock next.
