@@ -69,6 +69,10 @@ func TestSubjects(t *testing.T) {
 			j := test.job
 			j.Server, j.Dir, j.WarmupMillis, j.MeasureMillis = embedded(t), "/bench/1", 10, 100
 			r := work.Do(t.Context(), builtIn[test.subject], j)
+			for r.Err == "" && r.Unsupported == "" && r.Entries == 0 && j.MeasureMillis < 60_000 {
+				j.MeasureMillis *= 10 // the machine is too busy for a single batch in that time
+				r = work.Do(t.Context(), builtIn[test.subject], j)
+			}
 			if r.Err != "" || r.Unsupported != "" || r.Entries == 0 || r.Seconds <= 0 {
 				t.Fatalf("got %+v", r)
 			}
