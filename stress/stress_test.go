@@ -294,7 +294,6 @@ func TestRunNoticesSabotage(t *testing.T) {
 		{oldToken, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
 		{lingers, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "(overlap|two turns) on lock"}},
 		{oldToken, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{lingers, []string{"-workload", "all", "-think", "2ms"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
 		{oldToken, []string{"-workload", "all", "-think", "2ms"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
 		{partial, []string{"-workload", "all", "-think", "2ms"}, failed, []string{"LockAll on lock .*a partial hold: 1 of "}},
 		{lingers, []string{"-workload", "upgrade"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
