@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -173,9 +174,13 @@ func TestF124_NewcomerNoticesFirst(t *testing.T) {
 			if g.Token <= first.Token {
 				c.t.Errorf("token %d after %d", g.Token, first.Token)
 			}
-			wantErr(c.t, "the release", settled(c.t, "the release", h.Released()), nil)
-			if lost := c.log.with("lost locks"); len(lost) > 0 {
-				c.t.Error(lost)
+			// If the newcomer was inside as the lease's end was noticed elsewhere, there is no
+			// telling that the round was idle before.
+			if err := settled(c.t, "the release", h.Released()); !errors.Is(err, ErrLost) {
+				wantErr(c.t, "the release", err, nil)
+				if lost := c.log.with("lost locks"); len(lost) > 0 {
+					c.t.Error(lost)
+				}
 			}
 			mustRelease(c.t, h2)
 		})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // When the last goroutine leaves a mutex that lingers, its release is done: it waits for
@@ -60,6 +61,11 @@ func TestMutexTryLockAsTheGateCloses(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		t := c.t
 		x := c.mutex("a", withLinger(always))
+		c.srv.OnRequest(func(_ int64, op zktest.Op, _ string) {
+			if op != zktest.OpPing {
+				<-time.After(time.Millisecond) // so that TryLock looks before the next grant can come
+			}
+		})
 		yielded := 0
 		for range 2000 {
 			mustRelease(t, mustLockMutex(t, x))
