@@ -228,10 +228,17 @@ func (x *Mutex) TryLock(ctx context.Context) (Hold, error) {
 	host := x.ask()
 	x.exchange(host)
 	x.advance(nil)
-	s := host.round.io()
-	for !t.io.granted.Settled() {
+	return x.tryTurn(ctx, h, host)
+}
+
+// tryTurn ends TryLock: h is of the turn that it has put into the line, and host is the
+// hold of the private lock by which the turn can be granted.
+func (x *Mutex) tryTurn(ctx context.Context, h, host Hold) (Hold, error) {
+	const op = opTryLock
+	t, s := h.round.io(), host.round.io()
+	for !t.granted.Settled() {
 		_, refused, _ := s.granted.Future().Poll()
-		if x.host() != host.round && refused == nil && s.lostErr() == nil && !t.io.granted.Settled() {
+		if x.host() != host.round && refused == nil && s.lostErr() == nil && !t.granted.Settled() {
 			// The gate has closed since we entered, and the process queues again, behind
 			// others.
 			err := h.wrap(op, ErrYielding)
@@ -246,11 +253,11 @@ func (x *Mutex) TryLock(ctx context.Context) (Hold, error) {
 			return Hold{}, err
 		}
 		select {
-		case <-t.io.granted.Future().Done(): // or failed
+		case <-t.granted.Future().Done(): // or failed
 		case <-s.positionKnown().Done():
 			// Look for the position; see Lock.TryLock.
 		case <-s.signals().lost.Future().Done():
-			if !t.io.granted.Settled() {
+			if !t.granted.Settled() {
 				err := h.wrap(op, s.lostErr()) // it was lost as it was granted
 				h.giveUp()
 				return Hold{}, err

@@ -4,8 +4,6 @@ package manager
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,39 +59,30 @@ func TestMutexTryLockAsTheGateCloses(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		t := c.t
 		x := c.mutex("a", withLinger(always))
+		mustRelease(t, mustLockMutex(t, x))
+		synctest.Wait()
+		r := x.lock.cur.Load()
+		wantState(t, x.lock, state.Retained, 0)
+
+		// As TryLock does, but for the gate.
+		try := newTurn(x)
+		wantErr(t, "push", x.push(try, true), nil)
+		h := newHold(&try.round)
+		host := x.ask()
+		x.exchange(host)
+		r.flags.Set(state.GateClosed)
 		c.srv.OnRequest(func(_ int64, op zktest.Op, _ string) {
 			if op != zktest.OpPing {
-				<-time.After(time.Millisecond) // so that TryLock looks before the next grant can come
+				<-time.After(time.Millisecond) // so that the next grant comes later than the look
 			}
 		})
-		yielded := 0
-		for range 2000 {
-			mustRelease(t, mustLockMutex(t, x))
-			synctest.Wait()
-			r := x.lock.cur.Load()
-			token := r.io().tenure.token
-			var closes sync.WaitGroup
-			closes.Go(func() {
-				for r.word.Load().Idle() {
-				}
-				r.flags.Set(state.GateClosed)
-			})
-			h, err := x.TryLock(t.Context())
-			closes.Wait()
-			switch {
-			case errors.Is(err, ErrYielding):
-				yielded++
-			case err != nil:
-				t.Fatal(err)
-			default:
-				if g := c.holder(h); g.Token != token {
-					t.Fatalf("trylock has waited for the next grant, %v", g)
-				}
-				mustRelease(t, h)
-			}
-			synctest.Wait()
-		}
-		t.Logf("%d of 2000 yielded", yielded)
+		x.advance(nil)
+		_, err := x.tryTurn(t.Context(), h, host)
+		wantErr(t, "trylock", err, ErrYielding)
+		wantErr(t, "its hold", h.Err(), ErrReleased)
+		later(time.Second)
+		wantErr(t, "yield", wait(t, x.Yield()), nil)
+		synctest.Wait()
 		c.wantNodes(0)
 	})
 }
