@@ -341,6 +341,7 @@ func TestF115_TooLarge(t *testing.T) {
 		})
 		b := c.lock("b")
 		h := mustLock(c.t, a)
+		synctest.Wait() // until the mailbox has been looked at
 		c.takeCounts()
 		_, err := b.Ask(c.t.Context(), make([]byte, maxLetter+1))
 		wantErr(c.t, "ask", err, ErrTooLarge)
