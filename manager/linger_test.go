@@ -145,8 +145,8 @@ func TestLingerIsNotNegative(t *testing.T) {
 	})
 }
 
-// Another contender gets an idle lock at once, whoever it is, however long nothing has
-// happened, and whether or not the lock has been used since.
+// Any other contender gets an idle lock at once, however long nothing has happened, and
+// whether or not the lock has been used since.
 func TestLingerEndsForAnother(t *testing.T) {
 	each(t, map[string]func(c *cluster, a *Lock){
 		"at once":         func(*cluster, *Lock) {},

@@ -33,7 +33,7 @@ type bench struct {
 
 	mu     sync.Mutex // protects what follows
 	clock  int
-	inside map[*manager.Mutex]string // by whom, one for each process
+	inside map[*manager.Mutex]string // the name of the worker inside, one for each process
 	queued map[*arrival]bool         // those that wait by Acquire
 	last   manager.Grant
 	judged int
