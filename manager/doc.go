@@ -154,6 +154,5 @@
 //
 // Locks are taken in this order: observers.mu before observer.mu; Manager.mu before
 // any lock inside package zkio, and a lock inside package futures last. Mutex.mu is taken
-// and held alone. None is held
-// across I/O or a channel operation.
+// and held alone, as is a roster's. None is held across I/O or a channel operation.
 package manager

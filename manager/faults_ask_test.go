@@ -544,9 +544,7 @@ func TestAskerInItsStepAtSessionEnd(t *testing.T) {
 		}), c.lock("b")
 		h := mustLock(c.t, a)
 		asked := c.asking(b, "?", time.Hour)
-		b.m.mu.Lock()
-		q := b.m.inquiries[0]
-		b.m.mu.Unlock()
+		q := b.m.inquiries.list()[0]
 		old := b.m.client.Session()
 		if !q.runner.state.CompareAndSwap(idle, running) {
 			c.t.Fatal("a step is under way")
@@ -602,7 +600,7 @@ func TestAskersGiveUpInAnOutage(t *testing.T) {
 			wantErr(c.t, "revoke", <-c.revoking(b, "", time.Millisecond), context.DeadlineExceeded)
 		}
 		synctest.Wait()
-		if n, queued := len(b.m.inquiries), b.m.client.Stats().QueuedReleases; n != 0 || queued != 0 {
+		if n, queued := len(b.m.inquiries.list()), b.m.client.Stats().QueuedReleases; n != 0 || queued != 0 {
 			c.t.Errorf("%d inquiries, and %d releases are queued", n, queued)
 		}
 		later(time.Minute)

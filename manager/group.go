@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -60,8 +59,6 @@ type group struct {
 	wakeAt   int64                    // when a delayed wake is due; 0: none is
 	requeues int                      // how many times in a row it had to queue again
 	rng      *rand.Rand
-
-	index int // 1 + the index in Manager.groups, or 0; protected by Manager.mu
 }
 
 // never is later than any time on the manager's clock.
@@ -109,7 +106,7 @@ func (g *group) await(ctx context.Context, op string) (Holds, error) {
 	for i, p := range g.places {
 		all[i] = newHold(p.round)
 	}
-	g.m.addGroup(g)
+	g.m.groups.add(g)
 	g.wake()
 	_, err := g.granted.Future().Wait(ctx)
 	for i := 0; err == nil && i < len(all); i++ {
@@ -236,7 +233,7 @@ func (g *group) pass(s *zkio.Session) (more bool) {
 	}
 	switch {
 	case over == len(g.places):
-		g.m.removeGroup(g)
+		g.m.groups.remove(g)
 	case pending == len(g.places) && g.m.closing():
 		p := g.places[0]
 		p.round.failPending(p.error(opAcquire, ErrClosed))
@@ -546,32 +543,4 @@ func (g *group) deleteTogether(s *zkio.Session) {
 			p.removed = true
 		}
 	}
-}
-
-// allGroups returns the groups that are not over.
-func (m *Manager) allGroups() []*group {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.groups)
-}
-
-// addGroup adds g to the groups that Close ends.
-func (m *Manager) addGroup(g *group) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.groups = append(m.groups, g)
-	g.index = len(m.groups)
-}
-
-func (m *Manager) removeGroup(g *group) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if g.index == 0 {
-		return
-	}
-	end := len(m.groups) - 1
-	last := m.groups[end]
-	m.groups[g.index-1], last.index = last, g.index
-	m.groups[end], g.index = nil, 0
-	m.groups = m.groups[:end]
 }

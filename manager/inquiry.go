@@ -57,8 +57,6 @@ type inquiry struct {
 	again    int           // how often the question was put again because a client deleted its node
 	local    bool          // this process itself answers, on another goroutine
 	done     bool          // steps have nothing left to do
-
-	index int // of Manager.inquiries, 1 + …; protected by Manager.mu
 }
 
 func (l *Lock) newInquiry(kind string, text []byte, target string) *inquiry {
@@ -69,7 +67,7 @@ func (l *Lock) newInquiry(kind string, text []byte, target string) *inquiry {
 func (q *inquiry) begin(ctx context.Context) {
 	q.ctx = ctx
 	q.until, _ = ctx.Deadline()
-	q.lock.m.addInquiry(q)
+	q.lock.m.inquiries.add(q)
 	stop := context.AfterFunc(ctx, q.giveUp)
 	q.result.Future().OnDone(func(Answer, error) { stop() })
 	q.wake()
@@ -127,7 +125,7 @@ func (q *inquiry) over() bool { return q.gaveUp.Load() || q.result.Settled() }
 func (q *inquiry) submit(queue zkio.Queue) {
 	if !q.lock.m.client.Submit(queue, q) {
 		q.fail(ErrClosed)
-		q.lock.m.removeInquiry(q)
+		q.lock.m.inquiries.remove(q)
 	}
 }
 
@@ -247,7 +245,7 @@ func (q *inquiry) tried(err error) (more bool) {
 func (q *inquiry) end() {
 	q.unwatch()
 	q.done = true
-	q.lock.m.removeInquiry(q)
+	q.lock.m.inquiries.remove(q)
 }
 
 // clean deletes the question's node.
@@ -520,34 +518,9 @@ func managerOf(path string) string {
 	return name[:min(16, len(name))]
 }
 
-// addInquiry has the end of a session wake q.
-func (m *Manager) addInquiry(q *inquiry) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.inquiries = append(m.inquiries, q)
-	q.index = len(m.inquiries)
-}
-
-// removeInquiry undoes addInquiry.
-func (m *Manager) removeInquiry(q *inquiry) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if q.index == 0 {
-		return
-	}
-	end := len(m.inquiries) - 1
-	last := m.inquiries[end]
-	m.inquiries[q.index-1], last.index = last, q.index
-	m.inquiries[end], q.index = nil, 0
-	m.inquiries = m.inquiries[:end]
-}
-
 // wakeInquiries wakes all inquiries, since a session is over.
 func (m *Manager) wakeInquiries() {
-	m.mu.Lock()
-	all := append([]*inquiry(nil), m.inquiries...)
-	m.mu.Unlock()
-	for _, q := range all {
+	for _, q := range m.inquiries.list() {
 		q.wake()
 	}
 }

@@ -525,11 +525,11 @@ func TestLockAllIsForgotten(t *testing.T) {
 		}
 		mustLockAll(t, m, locks...)[:2].Release()
 		synctest.Wait()
-		if n := len(m.allGroups()); n != 1 {
+		if n := len(m.groups.list()); n != 1 {
 			t.Errorf("the manager knows %d groups, want the one that holds a lock", n)
 		}
 		c.expire(m)
-		if n := len(m.allGroups()); n != 0 {
+		if n := len(m.groups.list()); n != 0 {
 			t.Errorf("the manager knows %d groups that are over", n)
 		}
 	})

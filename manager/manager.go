@@ -52,6 +52,9 @@ type Manager struct {
 	peers     peers     // what other processes say of themselves
 	box       *mailbox  // where other processes ask
 
+	inquiries roster[*inquiry] // those under way
+	groups    roster[*group]   // those that are not over, which Close ends
+
 	// mu protects what follows. It is held for a few instructions only: never
 	// across I/O, a channel operation or a call of user code. No other lock of
 	// this package is taken while it is held.
@@ -61,10 +64,7 @@ type Manager struct {
 	active  []*roundIO       // those that have, or may have, a node; see roundIO.index
 	marks   map[*Lock]*mark  // of the locks that report abandonment, which it keeps; nil until there is one
 	mutexes mutexes
-	groups  []*group // those that are not over; see group.index
-	ranked  int64    // the transaction in the last group's rank
-
-	inquiries []*inquiry // those under way; see inquiry.index
+	ranked  int64 // the transaction in the last group's rank
 
 	closeBegun atomic.Bool
 	closeDone  chan struct{}  // closed when Close is done
@@ -440,7 +440,7 @@ func (m *Manager) eachRound(fn func(*round)) {
 			fn(r)
 		}
 	}
-	for _, g := range m.allGroups() {
+	for _, g := range m.groups.list() {
 		for _, p := range g.places {
 			fn(p.round)
 		}

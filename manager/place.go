@@ -349,7 +349,7 @@ func (m *Manager) placeAt(path string) *place {
 	if !strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], "_c_"+m.id+groupMark) {
 		return nil
 	}
-	for _, g := range m.allGroups() {
+	for _, g := range m.groups.list() {
 		for _, p := range g.places {
 			if p.round.word.Load().Phase() == state.Retained && p.tenure.path == path {
 				return p
