@@ -13,6 +13,11 @@ import (
 func (s *Server) administer(what, path string, session int64, fn func(tx *txn) Code) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.administerLocked(what, path, session, fn)
+}
+
+// administerLocked is administer for a caller that has locked s.mu.
+func (s *Server) administerLocked(what, path string, session int64, fn func(tx *txn) Code) error {
 	tx := s.begin(administrator, session)
 	code := fn(tx)
 	s.commit(tx)
@@ -68,15 +73,22 @@ func (s *Server) Delete(path string) error {
 	return s.administer("delete", path, 0, func(tx *txn) Code { return tx.delete(path, -1) })
 }
 
-// DeleteAll deletes a node and everything below it, children first, each in a
-// transaction of its own. A missing node is not an error.
+// DeleteAll deletes a node and everything below it, the youngest first, each in a
+// transaction of its own. No other request is executed between them. A missing node
+// is not an error.
 func (s *Server) DeleteAll(path string) error {
-	nodes := slices.DeleteFunc(s.Nodes(), func(p string) bool {
-		return p != path && !strings.HasPrefix(p, path+"/")
-	})
-	// Sorted paths put parents first. Going backwards visits children first.
-	for _, p := range slices.Backward(nodes) {
-		if err := s.Delete(p); err != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var nodes []*znode
+	for p, n := range s.lead.tree.nodes {
+		if p == path || strings.HasPrefix(p, path+"/") {
+			nodes = append(nodes, n)
+		}
+	}
+	sortByAge(nodes) // parents before their children
+	for _, n := range slices.Backward(nodes) {
+		err := s.administerLocked("delete", n.path, 0, func(tx *txn) Code { return tx.delete(n.path, -1) })
+		if err != nil {
 			return err
 		}
 	}
