@@ -169,8 +169,15 @@ func (w *wire) Read(p []byte) (int, error) {
 // connected returns a client of sys, and its cable.
 func connected(t *testing.T, sys system) (*client, *cable) {
 	t.Helper()
+	return connectedFor(t, sys, 4*time.Second)
+}
+
+// connectedFor is connected with a session timeout. Where the session must outlive an
+// interruption, it should be long enough for a slow machine.
+func connectedFor(t *testing.T, sys system, timeout time.Duration) (*client, *cable) {
+	t.Helper()
 	c := &cable{addr: sys.addr}
-	return dialClient(t, 4*time.Second, c.dial), c
+	return dialClient(t, timeout, c.dial), c
 }
 
 // make creates a node at path.
@@ -364,7 +371,7 @@ var clientCases = []clientCase{
 		}
 	}},
 	{"credentials", func(t *testing.T, sys system) {
-		c, wires := connected(t, sys)
+		c, wires := connectedFor(t, sys, 10*time.Second)
 		path := root + "/mine"
 		acl := zk.DigestACL(zk.PermAll, "joe", "secret")
 		got, err := c.Create(path, []byte("secret"), 0, acl)
@@ -434,7 +441,7 @@ var clientCases = []clientCase{
 		wantErr(t, "ChildrenW of nothing", err, zk.ErrNoNode)
 	}},
 	{"watches on a new connection", func(t *testing.T, sys system) {
-		c, wires := connected(t, sys)
+		c, wires := connectedFor(t, sys, 10*time.Second)
 		other, _ := connected(t, sys)
 		// The client sets them again in several requests, of at most 128 kB
 		// each.
@@ -508,7 +515,7 @@ var clientCases = []clientCase{
 		}
 	}},
 	{"a session on a new connection", func(t *testing.T, sys system) {
-		c, wires := connected(t, sys)
+		c, wires := connectedFor(t, sys, 10*time.Second)
 		id := c.SessionID()
 		path := root + "/e"
 		c.make(t, path, zk.FlagEphemeral)
