@@ -170,7 +170,7 @@ func (k *worker) marked() {
 		err = l.ReportAbandoned(k.w.marks.delay())
 	}
 	if !k.result("marked", err) {
-		<-time.After(100 * time.Millisecond) // until the process has a new manager, or longer
+		<-after(100 * time.Millisecond) // until the process has a new manager, or longer
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), k.upTo(2*k.w.plan.timeout))
@@ -212,7 +212,7 @@ func (k *worker) mark(h manager.Hold) *markedGrant {
 	g := k.w.marks.enter(k.name, h, v.grant)
 	k.say("inside %s, token %d, told %t", marked, g.token, g.told)
 	if k.rng.IntN(3) == 0 {
-		<-time.After(k.upTo(k.w.plan.timeout))
+		<-after(k.upTo(k.w.plan.timeout))
 	} else {
 		k.pause(50 * time.Millisecond)
 	}

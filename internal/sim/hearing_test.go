@@ -101,7 +101,7 @@ func (k *worker) watch(l lock) {
 	slow := pick(k.rng, 0, 0, 100*time.Millisecond)
 	err := l.follow(ctx, func(*manager.Contender) bool {
 		if slow > 0 {
-			<-time.After(k.upTo(slow))
+			<-after(k.upTo(slow))
 		}
 		most--
 		return most > 0
@@ -164,7 +164,7 @@ func (f *follower) run(ctx context.Context) {
 			f.pr.w.fail("WatchHolder of %s in %s: %v", l.title, f.pr.label, err)
 			return
 		}
-		<-time.After(time.Second) // until the process has a new manager
+		<-after(time.Second) // until the process has a new manager
 	}
 }
 

@@ -101,7 +101,7 @@ func (w *world) checkLinger() {
 		if l < 0 || !cycle(other.all()[l]) || !cycle(locks[l]) {
 			continue // the process is closed
 		}
-		<-time.After(pick(rng, 0, time.Millisecond, 3*time.Second))
+		<-after(pick(rng, 0, time.Millisecond, 3*time.Second))
 		if phase, n := locks[l].State(); phase != state.Retained || n != 0 {
 			continue // the other process's session ended meanwhile, say
 		}
@@ -114,7 +114,7 @@ func (w *world) checkLinger() {
 	}
 	w.yieldAll()
 	var left []string
-	for began := time.Now(); time.Since(began) < time.Minute; <-time.After(time.Second) {
+	for began := time.Now(); time.Since(began) < time.Minute; <-after(time.Second) {
 		if left = w.left(); len(left) == 0 {
 			return
 		}

@@ -176,7 +176,7 @@ func (k *worker) acquireTurn(a *arrival, x *manager.Mutex, what string) {
 	case "cancel":
 		select {
 		case <-ready.Done():
-		case <-time.After(k.upTo(300 * time.Millisecond)):
+		case <-after(k.upTo(300 * time.Millisecond)):
 		}
 		k.w.bench.leaves(a)
 		cancel()
@@ -234,7 +234,7 @@ func (k *worker) turn(a *arrival, h manager.Hold, what string, err error, allowe
 			again.Release()
 		}
 	case act == 2:
-		<-time.After(k.upTo(300 * time.Millisecond))
+		<-after(k.upTo(300 * time.Millisecond))
 	default:
 		k.pause(20 * time.Millisecond)
 	}

@@ -35,7 +35,7 @@ func (n *nemesis) run() {
 	// Each run has its favourites, so that faults of a kind come close together.
 	favourites := n.rng.Perm(len(faults))[:4]
 	for n.w.struck.Load() < int64(n.w.plan.faults) || n.w.kinds() < 3 {
-		<-time.After(n.upTo(120 * time.Millisecond))
+		<-after(n.upTo(120 * time.Millisecond))
 		i := n.rng.IntN(len(faults))
 		if n.rng.IntN(2) == 0 {
 			i = pick(n.rng, favourites...)
@@ -49,7 +49,7 @@ func (n *nemesis) run() {
 			n.w.strike(f.kind)
 		}
 	}
-	<-time.After(n.outage())
+	<-after(n.outage())
 	n.strangers.Wait()
 	n.comeback.Store(nil)
 	n.clearing.Store(nil)
@@ -271,7 +271,7 @@ func (n *nemesis) strikeComeback(c *comeback, session int64, read, write string)
 	if n.w.srv.Set(write, []byte("look again")) != nil {
 		return
 	}
-	<-time.After(c.pause)
+	<-after(c.pause)
 	for _, s := range n.w.srv.Sessions() {
 		if s.ID != session {
 			hold := n.faults().BlockRequests(s.ID)
@@ -330,16 +330,16 @@ func (n *nemesis) visitOfStranger() bool {
 		n.w.log("stranger", "writes, with number %s", number)
 		n.must(n.w.srv.Create(read, nil))
 		for i := range stays {
-			<-time.After(stays[i])
+			<-after(stays[i])
 			n.must(n.w.srv.Delete(read))
 			if gone[i] > 0 {
-				<-time.After(gone[i])
+				<-after(gone[i])
 			}
 			n.must(n.w.srv.Create(read, nil))
 		}
 		n.must(n.w.srv.Delete(write))
 		n.w.log("stranger", "reads, and writes no more")
-		<-time.After(last)
+		<-after(last)
 		n.must(n.w.srv.Delete(read))
 		n.w.log("stranger", "leaves")
 	})

@@ -350,7 +350,7 @@ func (r *referee) lostAt(v *visit) {
 func (r *referee) watch() {
 	rng := rand.New(rand.NewPCG(r.w.plan.seed, 2))
 	for r.w.working.Load() {
-		<-time.After(time.Duration(1+rng.IntN(100)) * time.Millisecond)
+		<-after(time.Duration(1+rng.IntN(100)) * time.Millisecond)
 		r.mu.Lock()
 		for _, v := range r.inside {
 			// Look at the node before the hold: the hold may be lost in between,

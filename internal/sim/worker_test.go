@@ -53,7 +53,7 @@ func (k *worker) pause(most time.Duration) {
 	if k.rng.IntN(4) == 0 {
 		return
 	}
-	<-time.After(k.upTo(most))
+	<-after(k.upTo(most))
 }
 
 func (k *worker) upTo(d time.Duration) time.Duration { return k.w.plan.upTo(k.rng, d) }
@@ -240,7 +240,7 @@ func (k *worker) cancel(l lock) {
 	} else {
 		select {
 		case <-h.Granted().Done():
-		case <-time.After(k.upTo(500 * time.Millisecond)):
+		case <-after(k.upTo(500 * time.Millisecond)):
 		}
 	}
 	cancel()
@@ -254,7 +254,7 @@ func (k *worker) cancel(l lock) {
 			k.visit(l, h, 0)
 			return
 		case errors.Is(err, manager.ErrNotGranted):
-			<-time.After(time.Millisecond)
+			<-after(time.Millisecond)
 		default:
 			k.result("cancelled", err, manager.ErrReleased)
 			h.Release()
@@ -339,7 +339,7 @@ func (k *worker) stay(h manager.Hold) {
 	looks := k.rng.IntN(3) == 0
 	late := timeout/3 + k.upTo(timeout/4)
 	for began := time.Now(); time.Since(began) < 3*timeout/2; {
-		<-time.After(5*time.Millisecond + k.upTo(timeout/40))
+		<-after(5*time.Millisecond + k.upTo(timeout/40))
 		if looks && (h.Err() != nil || k.rng.IntN(20) == 0) {
 			return
 		}
@@ -374,15 +374,15 @@ func (k *worker) busy(l lock, h manager.Hold, depth int) {
 		d := k.upTo(20 * time.Millisecond)
 		k.shared.Go(func() {
 			if inside := k.w.ref.enter(k.pr.label, other, l.write); inside != nil {
-				<-time.After(d)
+				<-after(d)
 				k.w.ref.left(inside)
 			}
 			other.Release()
 		})
 	case 2:
-		<-time.After(k.upTo(300 * time.Millisecond))
+		<-after(k.upTo(300 * time.Millisecond))
 	case 3:
-		<-time.After(k.upTo(50 * time.Millisecond))
+		<-after(k.upTo(50 * time.Millisecond))
 	default:
 		k.pause(20 * time.Millisecond)
 	}
@@ -415,7 +415,7 @@ func (k *worker) downgrade(l lock, h manager.Hold) {
 		}
 		inside := k.w.ref.enter(k.pr.label, read, false)
 		if inside != nil {
-			<-time.After(stays)
+			<-after(stays)
 			k.w.ref.left(inside)
 		}
 		read.Release()
@@ -452,6 +452,6 @@ func (k *worker) restart() {
 			return
 		}
 		k.say("open failed")
-		<-time.After(time.Second)
+		<-after(time.Second)
 	}
 }

@@ -117,7 +117,7 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 	go func() { workers.Wait(); close(workersEnd) }()
 	select {
 	case <-workersEnd:
-	case <-time.After(workEnds):
+	case <-after(workEnds):
 		// The bubble cannot end while they wait, and nothing can make them stop.
 		panic(fmt.Sprintf("after %v of virtual time goroutines are still waiting in seed %d:\n%s", workEnds, p.seed, strings.Join(w.lines, "\n")))
 	}
@@ -146,7 +146,7 @@ func (w *world) request() func(session int64, op zktest.Op, path string) {
 				d = 0
 			}
 			mu.Unlock()
-			<-time.After(d)
+			<-after(d)
 		}
 		w.marks.look()
 		if op == zktest.OpGetData {
@@ -171,7 +171,7 @@ func (w *world) settle(free func()) {
 	w.heal()
 	w.srv.OnRequest(nil)
 	var left []string
-	for began := time.Now(); time.Since(began) < quietEnds; <-time.After(time.Second) {
+	for began := time.Now(); time.Since(began) < quietEnds; <-after(time.Second) {
 		if left = w.left(); len(left) == 0 {
 			break
 		}
@@ -180,7 +180,7 @@ func (w *world) settle(free func()) {
 	for _, what := range left {
 		w.fail("%v after the end: %s", quietEnds, what)
 	}
-	<-time.After(5 * time.Second) // until all that watch a lock have looked, some with a new manager
+	<-after(5 * time.Second) // until all that watch a lock have looked, some with a new manager
 	free()
 	w.checkLinger()
 	w.ref.end()
@@ -195,7 +195,7 @@ func (w *world) settle(free func()) {
 	}
 	// If the reply to a handshake was lost, no client knows of the session: it
 	// has to time out.
-	<-time.After(2*w.plan.timeout + 2*w.plan.tick)
+	<-after(2*w.plan.timeout + 2*w.plan.tick)
 	synctest.Wait()
 	if n := len(w.srv.Sessions()); n > 0 {
 		w.fail("%d sessions are left", n)
@@ -364,7 +364,7 @@ func (pr *process) open() error {
 		OnAsk: func(ctx context.Context, q manager.Question) ([]byte, error) {
 			if len(q.From.Label)%2 == 0 {
 				select {
-				case <-time.After(20 * time.Millisecond):
+				case <-after(20 * time.Millisecond):
 				case <-ctx.Done():
 				}
 			}

@@ -63,7 +63,10 @@ func Stall() {
 		return
 	}
 	if r := next(); uint32(r)%(2*n) == 0 && longest > 0 {
-		<-time.After(time.Duration(int64(r>>33) % longest).Truncate(time.Millisecond))
+		// Not time.After(0): see after in package sim.
+		if d := time.Duration(int64(r>>33) % longest).Truncate(time.Millisecond); d > 0 {
+			<-time.After(d)
+		}
 		return
 	}
 	Point()
