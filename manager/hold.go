@@ -206,11 +206,10 @@ func (h Hold) giveUpSlow() (state.Word, state.Effect) {
 // Hold is given up whatever Unlock returns.
 //
 // At once, it returns nil if other holders of this process keep the lock, or if the lock
-// lingers (see Config.Linger); [ErrNotGranted] if the Hold was pending; [ErrLost] if the
-// lock was lost; and [ErrReleased] if the Hold was released before. Otherwise it returns what the future
-// of [Hold.Release] settles with, or [ErrUnconfirmed] if that is still pending when the
-// wait ends. If ctx ended the wait, the error wraps ctx.Err() and context.Cause(ctx) as
-// well.
+// lingers (see Config.Linger); [ErrNotGranted] if the Hold was pending; [ErrLost] if the lock
+// was lost; and [ErrReleased] if the Hold was released before. Otherwise it returns what the
+// future of [Hold.Release] settles with, or [ErrUnconfirmed] if that is still pending when the
+// wait ends. If ctx ended the wait, the error wraps ctx.Err() and context.Cause(ctx) as well.
 func (h Hold) Unlock(ctx context.Context) error {
 	if h.round == nil {
 		return errZeroHold
@@ -349,8 +348,7 @@ func (h Hold) Lost() <-chan struct{} {
 //
 // All holders of the lock in this process share the channel. It never closes because
 // goroutines of this process wait, other than in [Manager.LockAll], nor after the lock was
-// released or lost. It is nil
-// for the zero Hold. Contended does not block.
+// released or lost. It is nil for the zero Hold. Contended does not block.
 //
 // This process sees a waiter within 100 ms of the grant, and later as soon as the waiter
 // queues; while many contenders come and go, up to 50 ms later. With the default Tenure,

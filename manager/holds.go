@@ -16,8 +16,8 @@ import (
 //
 // What LockAll has acquired together is also lost together: if one of the locks' nodes is
 // deleted, or the lease ends, all of them are lost. If a client deleted the node, the others
-// are given up at once, also if Config.LostMargin is set. Locks that the process held before, and
-// LockAll has only entered, are lost one by one; Err and Lost report the first.
+// are given up at once, also if Config.LostMargin is set. Locks that the process held before,
+// and LockAll has only entered, are lost one by one; Err and Lost report the first.
 type Holds []Hold
 
 // Err returns nil if all the locks are held at this moment, else the error of the first

@@ -91,10 +91,10 @@ func (l *Lock) neverLingers() bool {
 // process wants it. The reader and the writer of a pair each have their own time.
 //
 // It takes effect when the last holder next leaves, also for holders that are inside now. With
-// 0, the lock does not linger, and if it is idle now, it is given up at once. With more
-// than 0, a lock that is idle now stays for that time from now on. The setting lasts as
-// long as the *Lock: keep it. Times are rounded up to milliseconds, and 24 days or more
-// mean until another process wants the lock.
+// 0, the lock does not linger, and if it is idle now, it is given up at once. With more than
+// 0, a lock that is idle now stays for that time from now on. The setting lasts as long as the
+// *Lock: keep it. Times are rounded up to milliseconds, and 24 days or more mean until another
+// process wants the lock.
 //
 // SetLinger does not block and does no I/O. If d is negative, or the lock cannot linger
 // because it is an upgradable read lock or reports abandonment, it changes nothing and

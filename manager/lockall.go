@@ -23,30 +23,29 @@ import (
 // both locks of a pair are named, LockAll acquires the write lock, and both Holds are of
 // that.
 //
-// If this process holds all the locks, and none of them has to let other processes go
-// first, LockAll enters them without any request. Otherwise the call gets a place of its
-// own in each queue, by one transaction, and waits until it is first in all of them. A
-// place in which it is first already is reserved: no goroutine of this process may use
-// it, and other processes see it as the holder's. If LockAll keeps another contender
-// waiting in such a queue, but is not first everywhere, it gives way after a while: it goes
-// to the end of that one queue. So it does not deadlock with callers that hold one of the
-// locks and wait for another, either. The while is Config.Tenure at first (100 ms if that
-// is off), and is doubled each time, up to 16 times as long, so that it gets its turn. But it
-// waits only a fifth of Config.Tenure before it gives way to a call of LockAll that began
-// earlier, or to a process that is also ahead of it in another of the queues. Under heavy
-// contention LockAll can wait
-// much longer than a caller that needs one lock.
+// If this process holds all the locks, and none of them has to let other processes go first,
+// LockAll enters them without any request. Otherwise the call gets a place of its own in each
+// queue, by one transaction, and waits until it is first in all of them. A place in which it
+// is first already is reserved: no goroutine of this process may use it, and other processes
+// see it as the holder's. If LockAll keeps another contender waiting in such a queue, but is
+// not first everywhere, it gives way after a while: it goes to the end of that one queue. So
+// it does not deadlock with callers that hold one of the locks and wait for another, either.
+// The while is Config.Tenure at first (100 ms if that is off), and is doubled each time, up to
+// 16 times as long, so that it gets its turn. But it waits only a fifth of Config.Tenure
+// before it gives way to a call of LockAll that began earlier, or to a process that is also
+// ahead of it in another of the queues. Under heavy contention LockAll can wait much longer
+// than a caller that needs one lock.
 //
 // Calls of LockAll never share a grant, not even calls with the same locks in one process.
 // While one holds its locks, other callers of the process wait for them as other processes
 // do. They can enter by the contexts of these Holds, or by [Hold.Share].
 //
-// If ctx comes from [Hold.Context] or [Holds.Context] and carries live Holds of all the
-// locks, LockAll reenters. If it carries Holds of some, LockAll would wait for its own
-// caller, and refuses with [ErrPartlyHeld]. A Hold of a write lock counts for the read
-// lock of the pair, too. A caller that holds one of the locks and does not pass such a
-// ctx may wait for itself for ever. One that holds locks which LockAll is not asked for may deadlock with
-// others, as in any nesting; name all locks in one call.
+// If ctx comes from [Hold.Context] or [Holds.Context] and carries live Holds of all the locks,
+// LockAll reenters. If it carries Holds of some, LockAll would wait for its own caller, and
+// refuses with [ErrPartlyHeld]. A Hold of a write lock counts for the read lock of the pair,
+// too. A caller that holds one of the locks and does not pass such a ctx may wait for itself
+// for ever. One that holds locks which LockAll is not asked for may deadlock with others, as
+// in any nesting; name all locks in one call.
 //
 // Before anything else, LockAll refuses with [ErrBadGroup] no locks at all, a nil lock,
 // and locks of another Manager. Other errors are those of [Lock.Lock], with the name of

@@ -320,11 +320,11 @@ func (m *Manager) sweepLocked() {
 	m.sweepAt = max(minSweep, 2*len(m.locks))
 }
 
-// Shutdown closes the manager in good order. It refuses newcomers, fails waiting
-// callers with [ErrClosed], gives up the locks that linger, and waits until all holders
-// have released their locks or ctx ends. Meanwhile other processes can still ask these holders, and revoke their
-// locks. Then Shutdown calls Close and returns its error, joined to ctx's if locks were
-// still held.
+// Shutdown closes the manager in good order. It refuses newcomers, fails waiting callers with
+// [ErrClosed], gives up the locks that linger, and waits until all holders have released their
+// locks or ctx ends. Meanwhile other processes can still ask these holders, and revoke their
+// locks. Then Shutdown calls Close and returns its error, joined to ctx's if locks were still
+// held.
 func (m *Manager) Shutdown(ctx context.Context) error {
 	m.stage.CompareAndSwap(open, shuttingDown)
 	m.failWaiters()

@@ -204,13 +204,13 @@ func (x *Mutex) explain(h Hold, op string, err error) error {
 	return h.wrap(op, err)
 }
 
-// TryLock acquires the lock if it is free and can be had without waiting for another
-// process or goroutine. If a goroutine of this process holds the lock or waits for it,
-// TryLock returns [ErrLocked] at once, and the error's text says so. If another process
-// is ahead it returns ErrLocked, too, and the field Holder of the [*Error] names the
-// contender that holds the lock. If the process has to let other processes go first, the
-// error is [ErrYielding], which wraps ErrLocked. A failed TryLock leaves no node behind, unless other
-// goroutines have come to wait for the lock meanwhile.
+// TryLock acquires the lock if it is free and can be had without waiting for another process
+// or goroutine. If a goroutine of this process holds the lock or waits for it, TryLock returns
+// [ErrLocked] at once, and the error's text says so. If another process is ahead it returns
+// ErrLocked, too, and the field Holder of the [*Error] names the contender that holds the
+// lock. If the process has to let other processes go first, the error is [ErrYielding], which
+// wraps ErrLocked. A failed TryLock leaves no node behind, unless other goroutines have come
+// to wait for the lock meanwhile.
 //
 // TryLock blocks until ZooKeeper has answered or ctx ends, never for another process or
 // goroutine. Like [Mutex.Acquire] it reenters if ctx carries a live Hold of this mutex.
