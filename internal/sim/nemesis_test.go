@@ -25,6 +25,7 @@ type nemesis struct {
 	// nil carries it out: see reads.
 	comeback atomic.Pointer[comeback]
 	clearing atomic.Pointer[clearing]
+	entrance atomic.Bool // see writes
 }
 
 func newNemesis(w *world) *nemesis {
@@ -53,6 +54,7 @@ func (n *nemesis) run() {
 	n.strangers.Wait()
 	n.comeback.Store(nil)
 	n.clearing.Store(nil)
+	n.entrance.Store(false)
 	n.w.heal()
 }
 
@@ -142,6 +144,7 @@ var faults = []fault{
 		return false
 	}},
 	{cleared, 1, (*nemesis).clear},
+	{robbed, 2, func(n *nemesis) bool { n.entrance.Store(true); return false }},
 	{stranger, 4, (*nemesis).visitOfStranger},
 	{"a node that others may not read", 3, func(n *nemesis) bool {
 		path := n.node()
@@ -195,6 +198,12 @@ func isContender(path string) bool {
 	return strings.Count(path, "/") == 3 && strings.HasPrefix(name(path), "_c_")
 }
 
+// isPlace reports whether a path is that of a node that LockAll has made.
+func isPlace(path string) bool {
+	const mark = len("_c_0123456789abcdef")
+	return isContender(path) && len(name(path)) > mark && name(path)[mark] == 'f'
+}
+
 // node returns the path of a contender's node, or "" if there is none.
 func (n *nemesis) node() string {
 	var nodes []string
@@ -213,6 +222,7 @@ func (n *nemesis) node() string {
 const (
 	comesBack = "delete a read node before its owner looks"
 	cleared   = "delete a waiting node and the one ahead"
+	robbed    = "delete a place of a group as it enters or leaves"
 	stranger  = "a stranger that reads repeatedly"
 )
 
@@ -245,6 +255,26 @@ func (n *nemesis) reads(session int64, path string) {
 		if n.w.ref.delete(c.waiter) && n.w.ref.delete(c.ahead) {
 			n.w.log("nemesis", "clear %s and %s", name(c.waiter), name(c.ahead))
 			n.w.strike(cleared)
+		}
+	}
+}
+
+// writes is called when a session is about to send a transaction whose first path is this.
+// If that is a place of a group, another of the group's nodes goes before the transaction
+// is executed. The group cannot have heard of it.
+func (n *nemesis) writes(session int64, path string) {
+	if !n.entrance.Load() || !isPlace(path) {
+		return
+	}
+	for _, other := range n.w.srv.Nodes() {
+		if !isPlace(other) || name(other) == name(path) {
+			continue
+		}
+		_, stat, ok := n.w.srv.Get(other)
+		if ok && stat.EphemeralOwner == session && n.entrance.CompareAndSwap(true, false) && n.w.ref.delete(other) {
+			n.w.log("nemesis", "delete %s before a transaction with %s", name(other), name(path))
+			n.w.strike(robbed)
+			return
 		}
 	}
 }

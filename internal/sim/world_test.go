@@ -149,9 +149,12 @@ func (w *world) request() func(session int64, op zktest.Op, path string) {
 			<-after(d)
 		}
 		w.marks.look()
-		if op == zktest.OpGetData {
+		switch op {
+		case zktest.OpGetData:
 			w.nemesis.reads(session, path)
 			w.ref.sawLook(session, path)
+		case zktest.OpMulti:
+			w.nemesis.writes(session, path)
 		}
 	}
 }
