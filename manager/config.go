@@ -92,6 +92,20 @@ type Config struct {
 	// Defaults to 0.
 	LostMargin time.Duration
 
+	// Observer is told what happens to the locks of this process and to its session: see
+	// Event. The manager calls it on one goroutine of its own, with one event after the
+	// other. The events of a lock come in the order in which they happened.
+	//
+	// Observer may block. Then events wait, and if more than 4096 wait, the newest are
+	// dropped and counted in ManagerStats.DroppedEvents. Close waits until Observer has
+	// been told of all events that wait, so Observer must not call Close or Shutdown. If
+	// it panics, the manager logs the first panic, and goes on.
+	//
+	// Entering and leaving a lock that this process owns makes no event, but for the
+	// first entry.
+	// Defaults to none, which costs nothing.
+	Observer func(Event)
+
 	// OnAsk answers the questions that callers of Lock.Ask put to this process about a
 	// lock that it holds. The manager calls it on a goroutine of its own, concurrently
 	// for up to 16 questions of other processes, and for any number of this process's

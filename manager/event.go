@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// An EventKind says what happened: see [Event].
+type EventKind uint8
+
+// The kinds of events. Those of a lock stand in the order in which they come: each round
+// ends with one EventReleased, EventLost or EventFailed, and has no event after it.
+const (
+	// EventQueued: this process has an entry in the lock's queue.
+	EventQueued EventKind = iota + 1
+	// EventPlaced: this process waits. Position and Ahead say behind what. It comes
+	// again when that changes.
+	EventPlaced
+	// EventGranted: this process has the lock.
+	EventGranted
+	// EventEntered: a caller entered the lock, which this process owned already. Only
+	// the first such caller of a grant makes an event.
+	EventEntered
+	// EventYielded: newcomers of this process wait until other processes have had their
+	// turn, or this process gives an idle lock up.
+	EventYielded
+	// EventRevoked: another process asked for the lock. From and Reason say which, and
+	// why.
+	EventRevoked
+	// EventReleased: this process has given the lock up. Err says why ZooKeeper has not
+	// confirmed that, or how the lock was lost while it was idle; else it is nil.
+	EventReleased
+	// EventLost: this process owned the lock for its holders, and does not any more,
+	// although it has not given it up. Err says why.
+	EventLost
+	// EventFailed: the wait ended without a grant. Err says why.
+	EventFailed
+
+	// EventSessionBegan: there is a new session.
+	EventSessionBegan
+	// EventConnectionLost: the session has no connection. Err says why. Its locks are
+	// kept while their lease lasts.
+	EventConnectionLost
+	// EventConnectionResumed: the session has a connection again. Waited is how long
+	// it had none.
+	EventConnectionResumed
+	// EventSessionOver: the session has ended, and its locks with it. Err says why.
+	EventSessionOver
+)
+
+// String returns the kind in words: "queued", "session began", …
+func (k EventKind) String() string {
+	names := [...]string{
+		EventQueued:            "queued",
+		EventPlaced:            "placed",
+		EventGranted:           "granted",
+		EventEntered:           "entered",
+		EventYielded:           "yielded",
+		EventRevoked:           "revoked",
+		EventReleased:          "released",
+		EventLost:              "lost",
+		EventFailed:            "failed",
+		EventSessionBegan:      "session began",
+		EventConnectionLost:    "connection lost",
+		EventConnectionResumed: "connection resumed",
+		EventSessionOver:       "session over",
+	}
+	if k < EventQueued || int(k) >= len(names) {
+		return "invalid event"
+	}
+	return names[k]
+}
+
+// An Event is something that happened to a lock of this process or to its session:
+// see Config.Observer.
+//
+// The events of a lock belong to rounds. A round begins when a caller asks for a lock
+// that this process neither holds nor waits for, and it ends when the process has given
+// the lock up, has lost it, or stops waiting. All callers of the process in between
+// share it.
+type Event struct {
+	Kind EventKind
+	Time time.Time
+
+	// The events of a lock have what follows. In the events of the session it is zero.
+
+	Lock     string        // its name
+	LockKind Kind          // what this process asks for
+	Round    uint64        // of this event; no other round of the Manager has the number
+	Mutex    bool          // the lock is that of a Mutex
+	Waited   time.Duration // from the first caller's request to the grant, or until now; also of EventConnectionResumed
+	Held     time.Duration // from the grant until now; 0 before it
+	Position int           // EventPlaced: how many contenders are ahead
+	Ahead    *Contender    // EventPlaced: the nearest of them; nil if it is not known
+	Token    uint64        // the fencing token, from the grant on
+	From     *Contender    // EventRevoked: the process that asked; nil if it did not say
+	Reason   string        // EventRevoked: its words, which nothing proves; quote them
+
+	// Err is an [*Error] or what it wraps. It is nil if the Kind does not mention it.
+	Err error
+
+	// Session is the id of the ZooKeeper session, in the events of the session, and in
+	// those of a lock from the grant on.
+	Session int64
+}
+
+// Cause returns one short word for Err, for use as the label of a metric. It returns ""
+// if Err is nil. The words are
+//
+//	lease        ZooKeeper has not proved in time that the lock is still held
+//	session      the session expired or was replaced
+//	deleted      the lock's node was deleted
+//	closed       the Manager was closed or shut down
+//	context      the callers gave up waiting
+//	refused      ZooKeeper refused: credentials, permissions, a quota, bad arguments
+//	unconfirmed  there was no answer, so it is not known what became of the request
+//	other        none of these
+func (e Event) Cause() string { return causeOf(e.Err) }
+
+func causeOf(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, ErrClosed), errors.Is(err, zkio.ErrClosed):
+		return "closed"
+	case errors.Is(err, errLeaseEnded):
+		return "lease"
+	case errors.Is(err, errNodeDeleted):
+		return "deleted"
+	case errors.Is(err, errSessionEnded), errors.Is(err, zkio.ErrSessionOver):
+		return "session"
+	case errors.Is(err, ErrNotGranted):
+		return "context"
+	case errors.Is(err, ErrUnconfirmed), errors.Is(err, zkio.ErrUnknown):
+		return "unconfirmed"
+	case zkio.ClassOf(err) == zkio.Definite:
+		return "refused"
+	}
+	return "other"
+}
