@@ -511,6 +511,12 @@ type listener Manager
 // pool's queues, and SessionOver has woken the parked rounds.
 func (*listener) SessionStarted(*zkio.Session) {}
 
+// ConnectionLost has nothing to end: the lease decides.
+func (*listener) ConnectionLost(*zkio.Session, error) {}
+
+// ConnectionResumed has nothing to do.
+func (*listener) ConnectionResumed(*zkio.Session, time.Duration) {}
+
 // LeaseLapsed ends the rounds that were granted under the lease. A granter that
 // is between its CAS and its own look at the lease finds it lapsed.
 func (m *listener) LeaseLapsed(l *zkio.Lease) {

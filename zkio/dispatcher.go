@@ -2,7 +2,10 @@
 
 package zkio
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // A dispatcher calls the user's watchers and listener, one after the other and
 // in order, on a goroutine of its own, so that the connection's goroutines never
@@ -28,10 +31,14 @@ type notice struct {
 
 	started *Session // the session has begun
 
+	cut     *Session      // the session has lost its connection, because of cause
+	resumed *Session      // the session has a connection again …
+	after   time.Duration // … after so long
+
 	lapsed *Lease // the lease is over
 
 	ended *Session // the session is over …
-	cause error    // … because of this
+	cause error    // … because of this; also of cut
 }
 
 func newDispatcher(w *watches, l Listener) *dispatcher {
@@ -94,6 +101,10 @@ func (d *dispatcher) tell(n notice) {
 	switch {
 	case n.started != nil:
 		d.listener.SessionStarted(n.started)
+	case n.cut != nil:
+		d.listener.ConnectionLost(n.cut, n.cause)
+	case n.resumed != nil:
+		d.listener.ConnectionResumed(n.resumed, n.after)
 	case n.lapsed != nil:
 		d.listener.LeaseLapsed(n.lapsed)
 	case n.ended != nil:

@@ -79,6 +79,7 @@
 // taken under another, it is in this order:
 //
 //	Session.mu      > pool.mu
+//	Session.mu      > dispatcher.mu
 //	delays.mu       > pool.mu
 //	leaseTracker.mu > dispatcher.mu
 //

@@ -135,6 +135,7 @@ type recorder struct {
 	lapses   int
 	lapsedAt time.Time // the last of them
 	inForce  bool      // a lease was in force when it was told to be over
+	links    []string  // what happened to connections
 }
 
 func (r *recorder) add(format string, args ...any) {
@@ -144,6 +145,20 @@ func (r *recorder) add(format string, args ...any) {
 }
 
 func (r *recorder) SessionStarted(s *Session) { r.add("started %d", s.Epoch()) }
+
+func (r *recorder) ConnectionLost(s *Session, cause error) {
+	r.link("lost %d: %v", s.Epoch(), cause)
+}
+
+func (r *recorder) ConnectionResumed(s *Session, after time.Duration) {
+	r.link("resumed %d after %v", s.Epoch(), after)
+}
+
+func (r *recorder) link(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.links = append(r.links, fmt.Sprintf(format, args...))
+}
 
 func (r *recorder) LeaseLapsed(l *Lease) {
 	r.add("lapsed")

@@ -2,6 +2,8 @@
 
 package zkio
 
+import "time"
+
 // A Listener is told what happens to the sessions of a Client. Its methods are
 // called on the client's dispatcher goroutine, one at a time and in order.
 // They must not block, make a session's calls, or call [Client.Close], which
@@ -10,6 +12,15 @@ type Listener interface {
 	// SessionStarted says that s is the client's session from now on. It is
 	// queued for telling before any task is run with s.
 	SessionStarted(s *Session)
+
+	// ConnectionLost says that s has lost its connection, and why. The client is
+	// connecting again. It is not told of a connection that ends with the session, or
+	// by Close.
+	ConnectionLost(s *Session, cause error)
+
+	// ConnectionResumed says that s has a connection again, and for how long it had
+	// none. It is told once for each ConnectionLost, unless the session ends before.
+	ConnectionResumed(s *Session, after time.Duration)
 
 	// LeaseLapsed says that l, which was in force, is over: l.InForce is false
 	// for ever. The session may live on; it will then have another lease after

@@ -70,6 +70,7 @@ type Session struct {
 	link      connState     // the present connection, or what became of the last
 	change    chan struct{} // closed and replaced when link changes
 	published bool          // the client's users know the session
+	cutTold   bool          // they were told that the connection is lost, and not yet that there is another
 }
 
 func newSession(c *Client, epoch uint64) *Session {
@@ -147,6 +148,14 @@ func (s *Session) Err() error {
 // session, and its nodes, until it times out once more.
 func (s *Session) Gone() bool { return s.gone.Load() }
 
+// Connected reports whether the session has a connection at this moment. It does not
+// block.
+func (s *Session) Connected() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link.wire != nil
+}
+
 // Lease returns the session's present lease. It is never nil: before the first
 // proof, and between a lapse and the next proof, it is one that is not in force.
 func (s *Session) Lease() *Lease { return s.leases.current.Load() }
@@ -196,6 +205,10 @@ func (s *Session) connected(w *wire, g greeting) bool {
 	inVain := s.link.inVain(len(c.hosts.servers))
 	outage := c.clock.now() - s.link.downSince
 	s.link = s.link.up(w)
+	if s.cutTold {
+		s.cutTold = false
+		c.dispatcher.push(notice{resumed: s, after: outage})
+	}
 	s.changedLocked()
 	s.gateLocked()
 	s.mu.Unlock()
@@ -230,6 +243,11 @@ func (s *Session) disconnected(w *wire) {
 	s.fault.Store(f)
 	// Before changedLocked: a call that finds no connection finds the reason.
 	c.hosts.disconnected(w.addr, lossOf(w.err))
+	if s.published && !c.isClosing() {
+		// Under mu: the notice of the next connection comes after this one.
+		s.cutTold = true
+		c.dispatcher.push(notice{cut: s, cause: fmt.Errorf("%s: %s", w.addr, lossOf(w.err))})
+	}
 	s.changedLocked()
 	s.gateLocked()
 	s.mu.Unlock()
