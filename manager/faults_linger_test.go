@@ -135,7 +135,7 @@ func TestF124_LeaseLapsesWhileIdle(t *testing.T) {
 		if isClosed(h.Lost()) {
 			c.t.Error("the holder that had left is told")
 		}
-		if lost := c.log.with("lost locks"); len(lost) > 0 {
+		if lost := c.log.with("holdfast: lost"); len(lost) > 0 {
 			c.t.Error(lost)
 		}
 		mustRelease(c.t, h2)
@@ -178,7 +178,7 @@ func TestF124_NewcomerNoticesFirst(t *testing.T) {
 			// telling that the round was idle before.
 			if err := settled(c.t, "the release", h.Released()); !errors.Is(err, ErrLost) {
 				wantErr(c.t, "the release", err, nil)
-				if lost := c.log.with("lost locks"); len(lost) > 0 {
+				if lost := c.log.with("holdfast: lost"); len(lost) > 0 {
 					c.t.Error(lost)
 				}
 			}

@@ -96,7 +96,11 @@ func (t *roundIO) release(s *zkio.Session) {
 			lost := !why.idle && (how == zkio.RemovedBefore || how == zkio.RemovedUnknown && why.late)
 			if err == nil && lost {
 				//holdfast:reached release: the lock turns out to have been lost
-				err = t.error("release", ErrLost)
+				loss := t.error("release", t.lossBefore(how))
+				if !t.released.Settled() { // else it is known that the lock was released
+					t.tellLost(loss)
+				}
+				err = loss
 			}
 		case zkio.ClassOf(derr) == zkio.Closed || m.closed.Load():
 			if err == nil {
@@ -136,6 +140,18 @@ func (t *roundIO) release(s *zkio.Session) {
 			m.cfg.Logger.Debug("holdfast: released a lock", args...)
 		}
 	}
+}
+
+// lossBefore returns how the lock was lost before its last holder left, if the deletion of
+// the node has shown that it was.
+func (t *roundIO) lossBefore(how zkio.Removal) error {
+	switch {
+	case t.tenure.session.Err() != nil:
+		return errSessionEnded
+	case how == zkio.RemovedBefore:
+		return errNodeDeleted
+	}
+	return errLeaseEnded
 }
 
 // deleteNode deletes the round's node. If together is set and the next round is

@@ -169,7 +169,7 @@ func TestLingerEndsForAnother(t *testing.T) {
 			wantErr(c.t, "the release", settled(c.t, "the release", released), nil)
 			mustRelease(c.t, h)
 		}
-		if lost := c.log.with("lost locks"); len(lost) > 0 {
+		if lost := c.log.with("holdfast: lost"); len(lost) > 0 {
 			c.t.Error(lost)
 		}
 	})
@@ -368,7 +368,7 @@ func TestLingerEnds(t *testing.T) {
 		if isClosed(h.Lost()) {
 			c.t.Error("a holder that had left is told of a loss")
 		}
-		if lost := c.log.with("lost locks"); len(lost) > 0 {
+		if lost := c.log.with("holdfast: lost"); len(lost) > 0 {
 			c.t.Error(lost)
 		}
 		if !l.m.closing() && l.lingersFor() > 0 {

@@ -5,30 +5,60 @@ package manager
 import (
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 )
 
-// A lossReport logs the losses of locks. The end of a lease or a session ends all locks
-// that the process holds, so locks that are lost within a moment make one line.
+// A lossReport logs the losses of locks, and remembers the last of them. The end of a
+// lease or a session ends all locks that the process holds, so if many are lost within a
+// moment, they make one line.
 type lossReport struct {
-	mu    sync.Mutex // protects what follows; nothing else is done under it
-	locks int        // how many were lost and not logged yet
-	first *Error     // of the first of them
+	mu      sync.Mutex // protects what follows; nothing else is done under it
+	pending []lostLock // lost and not logged yet: the first of them
+	more    int        // and how many besides
+
+	past []lostLock      // the last losses: a ring
+	next int             // the index in past of the next one
+	last map[lockKey]int // the index in past of a lock's last loss
 }
 
-// lossMoment is how long a report waits for further losses before it logs them.
-const lossMoment = 100 * time.Millisecond
+// A lostLock is the loss of one lock.
+type lostLock struct {
+	lockKey
+	Loss
+}
 
-// note notes that a lock of m was lost because of err. It does not block, and logs on
-// a goroutine of the manager's.
-func (r *lossReport) note(m *Manager, err *Error) {
+// A lockKey identifies a lock of a manager.
+type lockKey struct {
+	path string
+	kind queue.Kind
+}
+
+func (l *Lock) key() lockKey { return lockKey{l.path, l.kind} }
+
+const (
+	// lossMoment is how long a report waits for further losses before it logs them.
+	lossMoment = 100 * time.Millisecond
+	// lossLines is how many losses of a moment have a line each.
+	lossLines = 10
+	// lossesKept is how many losses a manager remembers.
+	lossesKept = 1000
+)
+
+// note notes that l was lost. It does not block, and logs on a goroutine of the
+// manager's.
+func (r *lossReport) note(l *Lock, loss Loss) {
+	lost := lostLock{l.key(), loss}
 	r.mu.Lock()
-	r.locks++
-	first := r.locks == 1
-	if first {
-		r.first = err
+	r.keepLocked(lost)
+	first := len(r.pending) == 0
+	if len(r.pending) < lossLines {
+		r.pending = append(r.pending, lost)
+	} else {
+		r.more++
 	}
 	r.mu.Unlock()
-	if first {
+	if m := l.m; first {
 		m.spawn(func() {
 			m.pause(lossMoment) // or until Close
 			r.log(m)
@@ -36,14 +66,54 @@ func (r *lossReport) note(m *Manager, err *Error) {
 	}
 }
 
+// keepLocked remembers the loss, in the place of the oldest.
+func (r *lossReport) keepLocked(lost lostLock) {
+	if r.last == nil {
+		r.last = make(map[lockKey]int)
+	}
+	if len(r.past) < lossesKept {
+		r.past = append(r.past, lost)
+	} else {
+		if oldest := r.past[r.next].lockKey; r.last[oldest] == r.next {
+			delete(r.last, oldest)
+		}
+		r.past[r.next] = lost
+	}
+	r.last[lost.lockKey] = r.next
+	r.next = (r.next + 1) % lossesKept
+}
+
+// lastOf returns the last loss of l; nil if there was none, or it was too long ago.
+func (r *lossReport) lastOf(l *Lock) *Loss {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i, ok := r.last[l.key()]
+	if !ok {
+		return nil
+	}
+	loss := r.past[i].Loss
+	return &loss
+}
+
+// log logs what was lost: each lock, or how many if they are too many.
 func (r *lossReport) log(m *Manager) {
 	r.mu.Lock()
-	n, err := r.locks, r.first
-	r.locks, r.first = 0, nil
+	all, more := r.pending, r.more
+	r.pending, r.more = nil, 0
 	r.mu.Unlock()
-	args := []any{"locks", n, "first", err.Name, "cause", err.Err}
-	if err.Outage != nil {
-		args = append(args, "outage", err.Outage)
+	line := func(what string, lost lostLock, args ...any) {
+		err := lost.Err.(*Error) //nolint:errorlint // it is made by us and not wrapped
+		args = append(args, "held", lost.Held.Round(time.Millisecond), "cause", err.Err)
+		if err.Outage != nil {
+			args = append(args, "outage", err.Outage)
+		}
+		m.cfg.Logger.Warn(what, args...)
 	}
-	m.cfg.Logger.Warn("holdfast: lost locks; their holders have been told", args...)
+	if more > 0 {
+		line("holdfast: lost locks; their holders have been told", all[0], "locks", len(all)+more, "first", m.nameOf(all[0].path))
+		return
+	}
+	for _, lost := range all {
+		line("holdfast: lost a lock; its holders have been told", lost, "lock", m.nameOf(lost.path), "kind", lost.kind.String())
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -174,7 +175,8 @@ func TestF104_FreezeIsTold(t *testing.T) {
 		wantErr(c.t, "the hold", h.Err(), ErrLost)
 		saysOutage(c.t, "the hold", h.Err(), "no answer for ")
 		saysOutage(c.t, "unlock", h2.Unlock(c.t.Context()), "no answer for ")
-		if lines := c.log.with("WARN holdfast: lost locks"); len(lines) != 1 || !strings.Contains(lines[0], "locks=2") || !strings.Contains(lines[0], "outage=no answer for ") {
+		lines := c.log.with("kind=exclusive held=1m5s cause=")
+		if len(lines) != 2 || len(c.log.with("WARN holdfast: lost a lock; its holders have been told lock=jobs ")) != 1 || !strings.Contains(lines[0], "outage=no answer for ") {
 			c.t.Errorf("logged: %v", lines)
 		}
 		h.Release()
@@ -211,24 +213,32 @@ func TestDebugLines(t *testing.T) {
 	})
 }
 
-// Locks that are lost one after the other within a moment make one line, and those that
-// are lost later another.
+// Each lock that is lost makes a line, unless many are lost one after the other within a
+// moment: those make one line together.
 func TestF104_LossesOfAMomentAreOneLine(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("a")
-		lose := func(name string) {
-			m.losses.note(m, &Error{Op: "hold", Name: name, Err: errLeaseEnded})
-			synctest.Wait() // the report has begun to wait
+		lose := func(n int) {
+			for i := range n {
+				name := fmt.Sprintf("jobs/%d", i)
+				m.losses.note(exclusive(c.t, m, name), Loss{Held: time.Minute, Err: &Error{Op: "hold", Name: name, Err: errLeaseEnded}})
+				synctest.Wait() // the report has begun to wait
+			}
+			later(2 * lossMoment)
 		}
-		for _, name := range []string{"one", "two", "three"} {
-			lose(name)
-		}
-		later(2 * lossMoment)
-		lose("four")
-		later(2 * lossMoment)
-		lines := c.log.with("lost locks")
-		if len(lines) != 2 || !strings.Contains(lines[0], "locks=3 first=one") || !strings.Contains(lines[1], "locks=1 first=four") {
-			c.t.Errorf("logged %q", lines)
+		for _, n := range []int{1, lossLines, lossLines + 1, 1000, 2} {
+			c.log.clear()
+			lose(n)
+			want := []string{fmt.Sprintf("WARN holdfast: lost locks; their holders have been told locks=%d first=jobs/0 held=1m0s cause=%v", n, errLeaseEnded)}
+			if n <= lossLines {
+				want = nil
+				for i := range n {
+					want = append(want, fmt.Sprintf("WARN holdfast: lost a lock; its holders have been told lock=jobs/%d kind=exclusive held=1m0s cause=%v", i, errLeaseEnded))
+				}
+			}
+			if lines := c.log.with("lost"); !slices.Equal(lines, want) {
+				c.t.Errorf("%d losses: logged\n%s\nwant\n%s", n, strings.Join(lines, "\n"), strings.Join(want, "\n"))
+			}
 		}
 	})
 }

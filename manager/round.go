@@ -3,7 +3,6 @@
 package manager
 
 import (
-	"errors"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/state"
@@ -226,8 +225,8 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	}
 	t := r.io()
 	turn := t.turn()
-	if turn == nil && w.Phase() == state.Retained && errors.Is(err, ErrLost) {
-		r.lock.m.losses.note(r.lock.m, err)
+	if turn == nil && w.Phase() == state.Retained {
+		t.tellLost(err)
 	}
 	t.settleWait(Grant{}, err)
 	t.signals().lost.Settle(struct{}{}, err)
