@@ -540,7 +540,7 @@ func (w withdrawal) steps() []func() bool {
 func (h Hold) dead(op string) *Error { return endedError(op, h.round.lock, h.slot.ended(h.gen)) }
 
 // ofMutex reports whether h, which is not the zero Hold, is one of a Mutex.
-func (h Hold) ofMutex() bool { return h.round.lock.noted.Load().Has(state.OfMutex) }
+func (h Hold) ofMutex() bool { return h.round.lock.ofMutex() }
 
 func (h Hold) error(op string, err error) *Error {
 	return &Error{Op: op, Name: h.round.lock.Name(), Err: err}

@@ -4,7 +4,12 @@ package manager
 
 import (
 	"iter"
+	"maps"
+	"slices"
 	"time"
+	"weak"
+
+	"github.com/holdfast-go/holdfast/state"
 )
 
 // ManagerStats are a Manager's counters since Open, and its present state. They are read
@@ -33,8 +38,55 @@ type ManagerStats struct {
 	DroppedEvents uint64 // events that Config.Observer was not told, because too many waited
 }
 
-// Stats returns the manager's counters and its state. It does no I/O and does not block.
-func (m *Manager) Stats() ManagerStats { return ManagerStats{} }
+// Stats returns the manager's counters and its state. It does no I/O and does not block. It
+// looks at every lock, so it takes a few milliseconds if there are 100,000.
+func (m *Manager) Stats() ManagerStats {
+	c, s := m.client.Stats(), m.client.Session()
+	st := ManagerStats{
+		Timeout:     s.Timeout(),
+		Connected:   s.Connected(),
+		Outage:      m.outage(),
+		Lease:       s.Lease().Remaining(),
+		Sessions:    c.Sessions,
+		Reconnects:  c.Reconnects,
+		Requests:    c.Sent,
+		Answers:     c.Answered,
+		WatchEvents: c.WatchEvents,
+		Queued:      c.QueuedFetches + c.QueuedReleases,
+		Busy:        c.Busy,
+		Workers:     m.cfg.Workers,
+		Grants:      m.grants.Load(),
+		Losses:      m.lost.Load(),
+		Failures:    m.failures.Load(),
+	}
+	if s.Err() == nil {
+		st.Session = s.ID()
+	}
+	for range m.openNames() {
+		st.Locks++
+	}
+	return st
+}
+
+// openNames returns what is open under each name. It takes no lock while the loop runs.
+func (m *Manager) openNames() iter.Seq[locks] {
+	return func(yield func(locks) bool) {
+		m.mu.Lock()
+		entries := slices.AppendSeq(make([]entry, 0, len(m.locks)), maps.Values(m.locks))
+		mutexes := slices.AppendSeq(make([]weak.Pointer[Mutex], 0, len(m.mutexes.at)), maps.Values(m.mutexes.at))
+		m.mu.Unlock()
+		for _, e := range entries {
+			if open := e.locks(); open != (locks{}) && !yield(open) {
+				return
+			}
+		}
+		for _, p := range mutexes {
+			if x := p.Value(); x != nil && !yield(locks{mutex: x}) {
+				return
+			}
+		}
+	}
+}
 
 // A LockInfo is the state of a lock in this process, at about one moment.
 type LockInfo struct {
@@ -44,8 +96,10 @@ type LockInfo struct {
 	Mutex bool   // it is the lock of a Mutex
 	Stats Stats  // as Lock.Stats returns them
 
-	Since time.Time     // when it was granted; if it waits, when its first caller asked; zero if that is not known
-	Node  string        // the path of this process's node; "" if there is none, or that is not known
+	// Of a lock that waits, Since and Node are known only with a Config.Observer.
+
+	Since time.Time     // when it was granted; if it waits, when its first caller asked; else zero
+	Node  string        // the path of this process's node; else ""
 	Token uint64        // the fencing token; 0 if it is not held
 	Lease time.Duration // how much longer it is surely held; 0 if it is not held
 
@@ -66,14 +120,88 @@ type Loss struct {
 }
 
 // Locks returns the state of each lock that callers of this process hold or wait for,
-// in no particular order. The locks of LockAll and those of each Mutex are among them, and
-// the locks of a read/write pair come one by one. If all is true, it also returns those
-// that have been used and are still referenced, with nothing going on.
+// in no particular order. The locks of Mutexes are among them, and the locks of a
+// read/write pair come one by one. A lock that LockAll has acquired, or waits for, comes
+// once for each such call. If all is true, Locks also returns those with nothing going on
+// that are still referenced.
 //
 // Locks does no I/O and does not block. It holds no lock of the manager's while the loop
 // runs, so the loop may call any method of the Manager, and a slow loop delays no caller.
 // Each LockInfo is made when the loop comes to it. Locks that begin or end during the loop
 // may be missing.
 func (m *Manager) Locks(all bool) iter.Seq[LockInfo] {
-	return func(func(LockInfo) bool) {}
+	return func(yield func(LockInfo) bool) {
+		for open := range m.openNames() {
+			for l := range open.each() {
+				info := l.cur.Load().info()
+				if open.mutex != nil {
+					info.Stats = open.mutex.Stats()
+				}
+				busy := info.Stats.Phase != state.Free || info.Stats.Holders > 0
+				if (busy || all) && !yield(info) {
+					return
+				}
+			}
+		}
+		for _, g := range m.groups.list() {
+			for _, p := range g.places {
+				if w := p.round.word.Load(); w.Phase() == state.Released {
+					continue
+				}
+				if !yield(p.round.info()) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// each returns the locks that are open under a name.
+func (o locks) each() iter.Seq[*Lock] {
+	return func(yield func(*Lock) bool) {
+		switch {
+		case o.rw != nil:
+			o.rw.locks()(yield)
+		case o.mutex != nil:
+			yield(o.mutex.lock)
+		default:
+			yield(o.lock)
+		}
+	}
+}
+
+// info returns the state of the round, and of its lock.
+func (r *round) info() LockInfo {
+	l := r.lock
+	m := l.m
+	w := r.word.Load()
+	info := LockInfo{
+		Name:     l.Name(),
+		Path:     l.path,
+		Kind:     Kind(l.kind),
+		Mutex:    l.ofMutex(),
+		Stats:    l.Stats(),
+		LastLoss: m.losses.lastOf(l),
+	}
+	info.Stats.Phase, info.Stats.Holders = w.Phase(), w.Holders() // of this round
+	t := r.made.Load()
+	if t == nil {
+		return info
+	}
+	wall := func(at int64) time.Time { return time.Now().Add(time.Duration(at - m.now())) }
+	switch w.Phase() {
+	case state.Fetching:
+		if p := t.position.Load(); p != nil {
+			info.Position, info.Ahead, info.Holder = int(p.ahead), p.contender(), p.holder()
+		}
+	case state.Retained:
+		info.Since, info.Node, info.Token = wall(t.tenure.since), t.tenure.path, t.tenure.token
+		info.Lease = t.tenure.lease.Remaining()
+		info.Contended = t.events.Load().Has(state.Contended)
+		info.Yielding = r.flags.Load().Has(state.GateClosed) && t.place() == nil
+	}
+	if r, revoked := t.revocation(); revoked {
+		info.Revocation = &r
+	}
+	return info
 }

@@ -48,6 +48,8 @@ type Manager struct {
 	looks    pacer        // of the first looks behind held locks
 	losses   lossReport
 
+	grants, lost, failures atomic.Uint64 // see ManagerStats
+
 	observers observers // of who holds which lock
 	peers     peers     // what other processes say of themselves
 	box       *mailbox  // where other processes ask

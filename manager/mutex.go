@@ -91,6 +91,9 @@ func newMutex(m *Manager, path string) *Mutex {
 	return x
 }
 
+// ofMutex reports whether l is the private lock of a Mutex.
+func (l *Lock) ofMutex() bool { return l.noted.Load().Has(state.OfMutex) }
+
 // Name returns the mutex's name, without a leading slash.
 func (x *Mutex) Name() string { return x.lock.Name() }
 

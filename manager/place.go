@@ -124,7 +124,7 @@ func (p *place) enter() {
 	l.noteRaces(lost)
 	switch e {
 	case state.Granted:
-		l.grants.Add(1)
+		p.tellGranted()
 		p.settleGrant()
 		p.node.DropCreateData()
 		p.position.Store(nil)

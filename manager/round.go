@@ -225,8 +225,12 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	}
 	t := r.io()
 	turn := t.turn()
-	if turn == nil && w.Phase() == state.Retained {
+	switch {
+	case turn != nil: // its host tells
+	case w.Phase() == state.Retained:
 		t.tellLost(err)
+	default:
+		t.tellFailed()
 	}
 	t.settleWait(Grant{}, err)
 	t.signals().lost.Settle(struct{}{}, err)

@@ -311,6 +311,9 @@ func (t *roundIO) cancel() {
 // abandoned settles what is pending in a round that no one waits for.
 func (t *roundIO) abandoned() {
 	err := t.error("acquire", ErrNotGranted)
+	if t.turn() == nil {
+		t.tellFailed()
+	}
 	t.settleWait(Grant{}, err)
 	t.endReason.Store(&endReason{err: err})
 }
@@ -461,7 +464,7 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 	l.noteRaces(lost)
 	switch e {
 	case state.Granted:
-		l.grants.Add(1)
+		t.tellGranted()
 		if mark != nil {
 			mark.told = true
 		}
