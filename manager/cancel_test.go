@@ -87,7 +87,7 @@ func TestF032_CancelAtTheGrant(t *testing.T) {
 // A thousand cancelled waits leave nothing behind: no node, no watch, no memory.
 func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		a, b := c.lock("a"), c.lock("b")
+		a, b := c.lock("a", unobserved), c.lock("b", unobserved)
 		h := mustLock(c.t, b)
 		churn := func(n int) {
 			for range n {

@@ -30,6 +30,7 @@ type cluster struct {
 	srv *zktest.Server
 	log *records // what the managers log
 	watch
+	told    map[string]*chronicle   // by label: what the manager's observer was told
 	refused map[string]*atomic.Bool // by label: whether the manager's dials fail
 	ids     map[string]func() int64 // by label: the manager's session
 }
@@ -48,6 +49,7 @@ func newCluster(t *testing.T, cfg zktest.Config) *cluster {
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	c := &cluster{t: t, srv: zktest.NewServer(cfg), log: new(records)}
 	c.counts = make(map[verb]int)
+	c.told = make(map[string]*chronicle)
 	c.refused, c.ids = make(map[string]*atomic.Bool), make(map[string]func() int64)
 	c.srv.OnRequest(c.onRequest)
 	t.Cleanup(func() {
@@ -60,8 +62,8 @@ func newCluster(t *testing.T, cfg zktest.Config) *cluster {
 
 // config returns the configuration with which open opens a manager.
 func (c *cluster) config(label string) Config {
-	refused := new(atomic.Bool)
-	c.refused[label] = refused
+	refused, told := new(atomic.Bool), new(chronicle)
+	c.refused[label], c.told[label] = refused, told
 	return Config{
 		Servers: []string{"zk1"},
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -70,8 +72,9 @@ func (c *cluster) config(label string) Config {
 			}
 			return c.srv.Dial(ctx, network, address)
 		},
-		Label:  label,
-		Logger: slog.New(c.log),
+		Label:    label,
+		Logger:   slog.New(c.log),
+		Observer: told.add,
 	}
 }
 
@@ -87,11 +90,13 @@ func (c *cluster) open(label string, with ...func(*Config)) *Manager {
 		c.t.Fatal(err)
 	}
 	c.ids[label] = func() int64 { return session(m) }
+	told := c.told[label]
 	c.t.Cleanup(func() {
 		// The server's confirmation is a matter for the tests of Close.
 		if err := m.Close(); err != nil && !errors.Is(err, ErrClosed) {
 			c.t.Logf("close of %s: %v", label, err)
 		}
+		told.check(c.t, m)
 	})
 	return m
 }

@@ -79,7 +79,7 @@ type Config struct {
 	Linger time.Duration
 
 	// Logger gets what no caller learns from an error: connections that are lost and
-	// come back, how many locks were lost together, locks that other processes ask for,
+	// come back, locks that were lost, locks that other processes ask for,
 	// holds that were dropped without a release, contenders that do not go away by
 	// themselves, and other kinds of lock in a lock's directory. At DEBUG, it gets a
 	// line for each wait, grant and release.
@@ -94,7 +94,8 @@ type Config struct {
 
 	// Observer is told what happens to the locks of this process and to its session: see
 	// Event. The manager calls it on one goroutine of its own, with one event after the
-	// other. The events of a lock come in the order in which they happened.
+	// other. The events of a lock come in the order in which they happened. The first event
+	// may come before Open has returned.
 	//
 	// Observer may block. Then events wait, and if more than 4096 wait, the newest are
 	// dropped and counted in ManagerStats.DroppedEvents. Close waits until Observer has

@@ -120,6 +120,14 @@
 // If a holder is interrupted, what the lock protects may be half changed.
 // [Lock.ReportAbandoned] has the next holder learn of it.
 //
+// # Observing
+//
+// Config.Observer is told what happens to the process's locks, as an [Event] each: it
+// waits, it has the lock, it gives it up or loses it. [Manager.Locks] ranges over the
+// present state of the locks, and [Manager.Stats] has counters and the state of the
+// session. None of them costs a request, or anything where callers enter a lock that the
+// process owns.
+//
 // # How it works
 //
 // A lock's whole state in this process is one 32-bit word: a phase and a count
@@ -152,7 +160,10 @@
 // LockAll makes a group. It has a round of its own in each queue, which is in no chain
 // (place), and its steps (group.step) do the I/O of all of them.
 //
+// What a round tells of itself goes through telling.go. A feed queues it for
+// Config.Observer, on a goroutine of its own.
+//
 // Locks are taken in this order: observers.mu before observer.mu; Manager.mu before
 // any lock inside package zkio, and a lock inside package futures last. Mutex.mu is taken
-// and held alone, as is a roster's. None is held across I/O or a channel operation.
+// and held alone, as are a roster's and a feed's. None is held across I/O or a channel operation.
 package manager

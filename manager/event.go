@@ -81,7 +81,10 @@ func (k EventKind) String() string {
 // The events of a lock belong to rounds. A round begins when a caller asks for a lock
 // that this process neither holds nor waits for, and it ends when the process has given
 // the lock up, has lost it, or stops waiting. All callers of the process in between
-// share it.
+// share it. A call of LockAll has rounds of its own. The goroutines of a process that get
+// a Mutex one after the other share a round, too.
+//
+// Events of different locks, and those of the session, are in no order among each other.
 type Event struct {
 	Kind EventKind
 	Time time.Time
@@ -113,7 +116,7 @@ type Event struct {
 //
 //	lease        ZooKeeper has not proved in time that the lock is still held
 //	session      the session expired or was replaced
-//	deleted      the lock's node was deleted
+//	deleted      the lock's node is gone: another client has deleted it, or the session is over
 //	closed       the Manager was closed or shut down
 //	context      the callers gave up waiting
 //	refused      ZooKeeper refused: credentials, permissions, a quota, bad arguments

@@ -120,7 +120,7 @@ func TestF068_EndedBeforeTheGrantIsTold(t *testing.T) {
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
-				m := c.open("a")
+				m := c.open("a", unobserved)
 				model := mustLock(c.t, exclusive(c.t, m, "model"))
 				l := newLock(m, "/holdfast/lock", queue.Exclusive)
 				setWord(l, state.Pack(state.Fetching, 1))

@@ -39,6 +39,9 @@ func (t *roundIO) adopt(s *zkio.Session) {
 	l.handed.Store(nil)
 	t.hasNode(h.node)
 	t.seenAt = h.seenAt
+	if h.seenAt != 0 {
+		t.tellQueued()
+	}
 	switch {
 	case h.alone:
 		t.follow(queue.Prospect{Complete: true}, s.OrderedConnection(), queue.Contender{})
@@ -110,7 +113,9 @@ func (t *roundIO) release(s *zkio.Session) {
 			if zkio.ClassOf(derr) == zkio.Definite {
 				// This will not change by itself before the session ends. Say so
 				// now, and keep trying: an administrator may grant the right.
-				t.released.Settle(struct{}{}, t.error("release", errors.Join(why.err, derr)))
+				refused := t.error("release", errors.Join(why.err, derr))
+				t.tellReleased(why, refused)
+				t.released.Settle(struct{}{}, refused)
 			}
 			if t.retryLater() {
 				return
@@ -126,20 +131,10 @@ func (t *roundIO) release(s *zkio.Session) {
 		}
 	}
 	m.deactivate(t)
+	t.tellReleased(why, err) // before the next round has events
 	t.round.finish(t.near().handOn)
 	t.released.Settle(struct{}{}, err)
-	if m.debugs() {
-		result := err
-		if e, ok := errors.AsType[*Error](err); ok {
-			result = e.Err // the line names the lock
-		}
-		args := []any{"lock", t.round.lock.Name(), "kind", t.round.lock.kind.String(), "result", result}
-		if errors.Is(err, ErrNotGranted) {
-			m.cfg.Logger.Debug("holdfast: stopped waiting for a lock", args...)
-		} else {
-			m.cfg.Logger.Debug("holdfast: released a lock", args...)
-		}
-	}
+	t.logOver(err)
 }
 
 // lossBefore returns how the lock was lost before its last holder left, if the deletion of

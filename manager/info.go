@@ -43,21 +43,22 @@ type ManagerStats struct {
 func (m *Manager) Stats() ManagerStats {
 	c, s := m.client.Stats(), m.client.Session()
 	st := ManagerStats{
-		Timeout:     s.Timeout(),
-		Connected:   s.Connected(),
-		Outage:      m.outage(),
-		Lease:       s.Lease().Remaining(),
-		Sessions:    c.Sessions,
-		Reconnects:  c.Reconnects,
-		Requests:    c.Sent,
-		Answers:     c.Answered,
-		WatchEvents: c.WatchEvents,
-		Queued:      c.QueuedFetches + c.QueuedReleases,
-		Busy:        c.Busy,
-		Workers:     m.cfg.Workers,
-		Grants:      m.grants.Load(),
-		Losses:      m.lost.Load(),
-		Failures:    m.failures.Load(),
+		Timeout:       s.Timeout(),
+		Connected:     s.Connected(),
+		Outage:        m.outage(),
+		Lease:         s.Lease().Remaining(),
+		Sessions:      c.Sessions,
+		Reconnects:    c.Reconnects,
+		Requests:      c.Sent,
+		Answers:       c.Answered,
+		WatchEvents:   c.WatchEvents,
+		Queued:        c.QueuedFetches + c.QueuedReleases,
+		Busy:          c.Busy,
+		Workers:       m.cfg.Workers,
+		Grants:        m.grants.Load(),
+		Losses:        m.lost.Load(),
+		Failures:      m.failures.Load(),
+		DroppedEvents: m.feed.drops(),
 	}
 	if s.Err() == nil {
 		st.Session = s.ID()
@@ -191,6 +192,9 @@ func (r *round) info() LockInfo {
 	wall := func(at int64) time.Time { return time.Now().Add(time.Duration(at - m.now())) }
 	switch w.Phase() {
 	case state.Fetching:
+		if tr := m.feed.traceOf(t); tr.asked != 0 {
+			info.Since, info.Node = wall(tr.asked), tr.node
+		}
 		if p := t.position.Load(); p != nil {
 			info.Position, info.Ahead, info.Holder = int(p.ahead), p.contender(), p.holder()
 		}

@@ -68,10 +68,10 @@ func TestLocks(t *testing.T) {
 			c.t.Errorf("held: %+v", i)
 		}
 		i = got["wanted exclusive"]
-		if i.Stats.Phase != state.Fetching || i.Stats.Holders != 1 || i.Token != 0 || i.Lease != 0 || i.Position != 1 {
+		if i.Stats.Phase != state.Fetching || i.Stats.Holders != 1 || i.Token != 0 || i.Lease != 0 || i.Position != 1 || !i.Since.Equal(start.Add(time.Second)) {
 			c.t.Errorf("wanted: %+v", i)
 		}
-		if i.Holder == nil || i.Holder.Label != "b" || !i.Holder.Holds || i.Ahead == nil || i.Ahead.Path != i.Holder.Path {
+		if !strings.HasPrefix(i.Node, "/holdfast/wanted/_c_") || i.Holder == nil || i.Holder.Label != "b" || !i.Holder.Holds || i.Ahead == nil || i.Ahead.Path != i.Holder.Path {
 			c.t.Errorf("wanted: %+v, held by %v, behind %v", i, i.Holder, i.Ahead)
 		}
 		if i = got["mutex exclusive"]; !i.Mutex || i.Stats.Phase != state.Retained || i.Stats.Holders != 3 {

@@ -272,6 +272,7 @@ func (r *round) endIdle() bool {
 		return false
 	}
 	//holdfast:reached linger: ended while idle
+	r.lock.m.feed.yielded(r.io())
 	r.endedIdle()
 	return true
 }
@@ -297,6 +298,7 @@ func (r *round) confirm(w state.Word) bool {
 	switch _, e, lost := r.word.Apply(state.Word.Leave); {
 	case e == state.Ended && w.Idle():
 		r.lock.noteRaces(lost)
+		r.lock.m.feed.lostIdle(t, t.error("hold", t.lossCause()))
 		r.endedIdle()
 	case e == state.Left:
 		r.lock.noteRaces(lost)

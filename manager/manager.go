@@ -47,8 +47,11 @@ type Manager struct {
 	openSeen atomic.Bool  // a lock's directory that every client may delete in was logged
 	looks    pacer        // of the first looks behind held locks
 	losses   lossReport
+	feed     *feed // tells Config.Observer; nil without one
 
 	grants, lost, failures atomic.Uint64 // see ManagerStats
+
+	began *zkio.Session // the last that has begun; used by the dispatcher only, as listener
 
 	observers observers // of who holds which lock
 	peers     peers     // what other processes say of themselves
@@ -120,6 +123,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	m.observers.most = mostCached
 	m.peers.putLocked(m.id, peer{author: author{host: host, label: cfg.Label, endpoint: cfg.Endpoint, pid: os.Getpid()}}) // no other goroutine knows m
 	m.box = newMailbox(m)
+	m.feed = newFeed(m)
 
 	m.client, err = zkio.Open(ctx, zkio.Config{
 		Servers:        cfg.Servers,
@@ -150,6 +154,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		return nil, &Error{Op: "open", Err: err}
 	}
 	m.wg.Go(m.rotate)
+	m.feed.start()
 	return m, nil
 }
 
@@ -357,9 +362,10 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 // with ErrClosed. All goroutines of the manager have ended when Close returns.
 //
 // Close blocks for at most Config.CloseTimeout, give or take a moment, and until all
-// calls of Config.OnAsk have returned. If ZooKeeper could not be told, the error says
-// so: the locks are then free when the session times out there. A second Close waits
-// for the first and returns the same error.
+// calls of Config.OnAsk have returned, and Config.Observer has been told of what
+// happened. If ZooKeeper could not be told, the error says so: the locks are then free
+// when the session times out there. A second Close waits for the first and returns the
+// same error.
 func (m *Manager) Close() error {
 	if !m.closeBegun.CompareAndSwap(false, true) {
 		<-m.closeDone
@@ -379,6 +385,7 @@ func (m *Manager) Close() error {
 	m.joined = true
 	m.mu.Unlock()
 	m.wg.Wait()
+	m.feed.close()
 	if err != nil {
 		m.closeErr = &Error{Op: "close", Err: err}
 	}
@@ -509,15 +516,22 @@ func (m *Manager) activeRounds() []*roundIO {
 // dispatcher, one at a time; none blocks.
 type listener Manager
 
-// SessionStarted has nothing to do: tasks that waited for a session are in the
+// SessionStarted has nothing to wake: tasks that waited for a session are in the
 // pool's queues, and SessionOver has woken the parked rounds.
-func (*listener) SessionStarted(*zkio.Session) {}
+func (m *listener) SessionStarted(s *zkio.Session) {
+	m.began = s
+	m.feed.session(s, Event{Kind: EventSessionBegan})
+}
 
 // ConnectionLost has nothing to end: the lease decides.
-func (*listener) ConnectionLost(*zkio.Session, error) {}
+func (m *listener) ConnectionLost(s *zkio.Session, cause error) {
+	m.feed.session(s, Event{Kind: EventConnectionLost, Err: cause})
+}
 
-// ConnectionResumed has nothing to do.
-func (*listener) ConnectionResumed(*zkio.Session, time.Duration) {}
+// ConnectionResumed has nothing to do but to tell.
+func (m *listener) ConnectionResumed(s *zkio.Session, after time.Duration) {
+	m.feed.session(s, Event{Kind: EventConnectionResumed, Waited: after})
+}
 
 // LeaseLapsed ends the rounds that were granted under the lease. A granter that
 // is between its CAS and its own look at the lease finds it lapsed.
@@ -537,7 +551,10 @@ func (m *listener) LeaseLapsed(l *zkio.Lease) {
 // It is also called for a session that never began because the servers refused
 // the credentials. Waiters then fail with that: the client goes on trying, but
 // the credentials have to be mended by hand.
-func (m *listener) SessionOver(_ *zkio.Session, cause error) {
+func (m *listener) SessionOver(s *zkio.Session, cause error) {
+	if s == m.began {
+		m.feed.session(s, Event{Kind: EventSessionOver, Err: cause})
+	}
 	if errors.Is(cause, zkio.ErrAuthFailed) {
 		(*Manager)(m).eachRound(func(r *round) { r.failPending(r.io().error("acquire", cause)) })
 	}
@@ -625,6 +642,9 @@ func (m *Manager) pause(d time.Duration) bool {
 
 // now is the manager's clock: nanoseconds since Open, monotonic, never 0.
 func (m *Manager) now() int64 { return int64(time.Since(m.start)) + 1 }
+
+// clock is what now returned, or would have, at the time at.
+func (m *Manager) clock(at time.Time) int64 { return int64(at.Sub(m.start)) + 1 }
 
 // graceEnd returns the time until which the node of a round that ended with err
 // must stay. Lost closes LostMargin before the lease's end so that holders have

@@ -82,6 +82,7 @@ func (t *roundIO) createNode(s *zkio.Session) (more bool) {
 			return t.failed(err)
 		}
 		t.attempts = 0
+		t.tellQueued()
 		t.watched, t.seenAt = children == 0, l.m.now()
 		if children == 0 {
 			return true // an earlier attempt has made it
@@ -104,6 +105,7 @@ func (t *roundIO) createNode(s *zkio.Session) (more bool) {
 		return t.failed(err)
 	}
 	t.attempts = 0
+	t.tellQueued()
 	t.watched = true
 	return true
 }
@@ -226,6 +228,7 @@ func (t *roundIO) enterBeside(s *zkio.Session, w Grant) (more bool) {
 	case t.node.Beside() != w.Path:
 		return t.requeue(s) // an earlier request, whose answer was lost, has queued it
 	}
+	t.tellQueued()
 	t.watched = true
 	//holdfast:reached downgrade: at the writer's place
 	return t.grant(s)

@@ -50,6 +50,7 @@ func newPlace(g *group, l *Lock) *place {
 	t.events.Raise(state.FirstLookAsked) // newcomers cannot enter, so no look behind is needed for them
 	p := &place{roundIO: t, group: g}
 	t.signals().group = p // no other goroutine knows t yet
+	l.m.feed.began(t)
 	return p
 }
 
@@ -93,6 +94,7 @@ func (p *place) waits() {
 // queued notes that c has put the place's node into the queue. The lists, if there are any,
 // came with it.
 func (p *place) queued(c *zkio.Creation, with *along, conn uint64) {
+	p.tellQueued()
 	now := p.group.m.now()
 	p.watched, p.touched, p.seenAt = c.Watched, false, now
 	p.unwatchAhead()
@@ -132,6 +134,7 @@ func (p *place) enter() {
 			p.watched = true
 			p.node.WatchLater(l.m.firstLook())
 		}
+		p.logGranted()
 	case state.Abandoned:
 		p.abandoned()
 	}

@@ -74,10 +74,10 @@ func TestWhoAsksForThePlaceIsTold(t *testing.T) {
 	}
 }
 
-// A position behind a contender that has just gone is logged without its name.
-func TestPositionIsLoggedWithoutContender(t *testing.T) {
+// A position behind a contender that has just gone is told without its name.
+func TestPositionIsToldWithoutContender(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		l := c.lock("a")
-		l.cur.Load().io().logPosition(nil, &position{ahead: 2})
+		l := c.lock("a", func(cfg *Config) { cfg.Observer = func(Event) {} })
+		l.cur.Load().io().tellPlaced(nil, &position{ahead: 2})
 	})
 }

@@ -131,7 +131,7 @@ func TestReadyOfAGrantedHold(t *testing.T) {
 // If the grant and the end of ctx come together, Ready says which of them counts,
 // for the hold as well. The grant comes between any two steps of the withdrawal.
 func TestF102_ReadyAndWithdrawal(t *testing.T) {
-	m := newCluster(t, zktest.Config{}).open("a")
+	m := newCluster(t, zktest.Config{}).open("a", unobserved)
 	model := mustLock(t, exclusive(t, m, "model"))
 	defer mustRelease(t, model)
 	ended, cancel := context.WithCancel(t.Context())

@@ -67,6 +67,7 @@ func (t *roundIO) revoke(r Revocation) {
 		l := t.round.lock
 		l.m.cfg.Logger.Info("holdfast: another process asks for the lock; its holders are told",
 			"lock", l.Name(), "from", r.From.String(), "reason", fmt.Sprintf("%q", cut(r.Reason)))
+		l.m.feed.revoked(t, r)
 		t.tellMutex()
 	}
 	t.round.endIdle()

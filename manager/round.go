@@ -102,6 +102,9 @@ func (r *round) arrive(pass bool) (_ *round, e state.Effect, lost int) {
 		case state.Started:
 			// Only now, after the CAS: a fetch that began earlier would find the
 			// round FREE.
+			if f := r.lock.m.feed; f != nil {
+				f.began(r.io())
+			}
 			r.want()
 			return r, e, lost
 		default:
@@ -220,6 +223,7 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	}
 	if w.Idle() {
 		//holdfast:reached linger: lost while idle
+		r.lock.m.feed.lostIdle(r.io(), err)
 		r.endedIdle()
 		return
 	}
@@ -230,7 +234,7 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	case w.Phase() == state.Retained:
 		t.tellLost(err)
 	default:
-		t.tellFailed()
+		t.tellFailed(err)
 	}
 	t.settleWait(Grant{}, err)
 	t.signals().lost.Settle(struct{}{}, err)
@@ -249,6 +253,15 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	//holdfast:reached-if !due: forced end: of a round whose turn has not come
 	if due {
 		t.wake()
+	}
+}
+
+// closeGate keeps newcomers out of a round that was granted: they go to the next one.
+func (r *round) closeGate() {
+	if old := r.flags.Set(state.GateClosed); !old.Has(state.GateClosed) {
+		if f := r.lock.m.feed; f != nil {
+			f.yielded(r.io())
+		}
 	}
 }
 

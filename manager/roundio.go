@@ -312,7 +312,7 @@ func (t *roundIO) cancel() {
 func (t *roundIO) abandoned() {
 	err := t.error("acquire", ErrNotGranted)
 	if t.turn() == nil {
-		t.tellFailed()
+		t.tellFailed(err)
 	}
 	t.settleWait(Grant{}, err)
 	t.endReason.Store(&endReason{err: err})
@@ -378,28 +378,7 @@ func (t *roundIO) fetch(s *zkio.Session) (more bool) {
 	if t.node == nil || t.node.Czxid() == 0 {
 		return t.createNode(s) // not yet, or not known to have succeeded
 	}
-	before := t.position.Load()
-	more = t.wait(s)
-	if now := t.position.Load(); now != nil && now != before && l.m.debugs() {
-		t.logPosition(before, now)
-	}
-	return more
-}
-
-// logPosition logs the round's position in the queue if it has changed.
-func (t *roundIO) logPosition(before, now *position) {
-	ahead := now.contender()
-	if before != nil && before.ahead == now.ahead {
-		if was := before.contender(); ahead == nil || was != nil && was.Path == ahead.Path {
-			return
-		}
-	}
-	behind := "" // not known: it has just gone
-	if ahead != nil {
-		behind = ahead.String()
-	}
-	l := t.round.lock
-	l.m.cfg.Logger.Debug("holdfast: waiting for a lock", "lock", l.Name(), "kind", l.kind.String(), "position", now.ahead, "ahead", behind)
+	return t.wait(s)
 }
 
 // leaseToBegin returns how much of a lease a grant needs. Soon after an outage a
@@ -503,9 +482,7 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		} else {
 			t.firstLook(l.m.firstLook())
 		}
-		if l.m.debugs() {
-			l.m.cfg.Logger.Debug("holdfast: granted a lock", "lock", l.Name(), "kind", l.kind.String(), "node", t.node.Path(), "token", token)
-		}
+		t.logGranted()
 	case state.Abandoned:
 		//holdfast:reached withdrawal: of the last one, found by the grant
 		// All waiters left. cancel cannot be relied on here: a late joiner would

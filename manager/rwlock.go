@@ -150,7 +150,7 @@ func (rw *RWLock) closeGate(l *Lock) {
 	t := r.io()
 	if rest := m.cfg.Tenure - time.Duration(m.now()-t.tenure.since); rest <= 0 {
 		//holdfast:reached gate: closed as our own writer queued
-		r.flags.Set(state.GateClosed)
+		r.closeGate()
 	} else {
 		t.wakeAfter(rest, state.WriterTimer, state.WriterDue)
 	}
@@ -163,6 +163,6 @@ func (rw *RWLock) closeGate(l *Lock) {
 func (rw *RWLock) writerDue(r *round) {
 	if r.word.Load().Phase() == state.Retained && rw.awaited(r.lock) {
 		//holdfast:reached gate: closed when our own writer had waited for the tenure
-		r.flags.Set(state.GateClosed)
+		r.closeGate()
 	}
 }

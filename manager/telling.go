@@ -7,24 +7,93 @@ import (
 	"time"
 )
 
-// What a round tells of itself, to the counters of its manager and to the log. None of it is
-// on the path of a caller that enters a lock which its process owns.
+// What a round tells of itself, to the counters of its manager, to Config.Observer and to
+// the log. None of it is on the path of a caller that enters a lock which its process owns.
+
+// tellQueued tells that the round has a node.
+func (t *roundIO) tellQueued() {
+	if f := t.round.lock.m.feed; f != nil {
+		f.queuedAt(t, t.node.Path())
+	}
+}
+
+// tellPlaced tells where the round stands in the queue, unless it was told the same before.
+func (t *roundIO) tellPlaced(before, now *position) {
+	l := t.round.lock
+	m := l.m
+	if m.feed == nil && !m.debugs() {
+		return
+	}
+	ahead := now.contender()
+	if before != nil && before.ahead == now.ahead {
+		if was := before.contender(); ahead == nil || was != nil && was.Path == ahead.Path {
+			return
+		}
+	}
+	m.feed.placed(t, int(now.ahead), ahead)
+	if m.debugs() {
+		behind := "" // not known: it has just gone
+		if ahead != nil {
+			behind = ahead.String()
+		}
+		m.cfg.Logger.Debug("holdfast: waiting for a lock", "lock", l.Name(), "kind", l.kind.String(), "position", now.ahead, "ahead", behind)
+	}
+}
 
 // tellGranted tells that the round was granted: the caller's CAS has made it so.
 func (t *roundIO) tellGranted() {
 	l := t.round.lock
 	l.grants.Add(1)
 	l.m.grants.Add(1)
+	l.m.feed.granted(t)
+}
+
+// logGranted logs that the round was granted.
+func (t *roundIO) logGranted() {
+	l := t.round.lock
+	if l.m.debugs() {
+		l.m.cfg.Logger.Debug("holdfast: granted a lock", "lock", l.Name(), "kind", l.kind.String(), "node", t.tenure.path, "token", t.tenure.token)
+	}
 }
 
 // tellLost tells that this process owned the lock, for its holders, and has lost it.
 func (t *roundIO) tellLost(err *Error) {
 	l := t.round.lock
 	l.m.lost.Add(1)
+	l.m.feed.lost(t, err)
 	if errors.Is(err, ErrLost) { // else it was closed, and its owner knows
 		l.m.losses.note(l, Loss{Time: time.Now(), Held: time.Duration(l.m.now() - t.tenure.since), Err: err})
 	}
 }
 
 // tellFailed tells that the round has ended without a grant.
-func (t *roundIO) tellFailed() { t.round.lock.m.failures.Add(1) }
+func (t *roundIO) tellFailed(err *Error) {
+	m := t.round.lock.m
+	m.failures.Add(1)
+	m.feed.failed(t, err)
+}
+
+// tellReleased tells that the lock was released, with this result. A round that was ended
+// by force has told so before.
+func (t *roundIO) tellReleased(why *endReason, err error) {
+	if why.err == nil {
+		t.round.lock.m.feed.released(t, err)
+	}
+}
+
+// logOver logs that the round is over, with this result.
+func (t *roundIO) logOver(err error) {
+	l := t.round.lock
+	if !l.m.debugs() {
+		return
+	}
+	result := err
+	if e, ok := errors.AsType[*Error](err); ok {
+		result = e.Err // the line names the lock
+	}
+	what := "holdfast: released a lock"
+	if errors.Is(err, ErrNotGranted) {
+		what = "holdfast: stopped waiting for a lock"
+	}
+	l.m.cfg.Logger.Debug(what, "lock", l.Name(), "kind", l.kind.String(), "result", result)
+}

@@ -85,6 +85,7 @@ func (t *roundIO) firstLook(d time.Duration) bool {
 // perhaps for some others at that time.
 func (t *roundIO) entered() {
 	m := t.round.lock.m
+	m.feed.entered(t)
 	if m.cfg.Tenure >= 0 && t.events.Raise(state.FirstLookAsked) {
 		t.lookBehindAfter(m.firstLook())
 	}
@@ -257,7 +258,7 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 		}
 	}
 	//holdfast:reached gate: closed by the tenure
-	t.round.flags.Set(state.GateClosed)
+	t.round.closeGate()
 	return true
 }
 

@@ -482,6 +482,7 @@ func (t *roundIO) park(w *watching, n news) {
 	}
 	if old := t.position.Load(); old == nil || old.ahead != p.ahead || old.of != p.of || old.first != p.first {
 		t.setPosition(p)
+		t.tellPlaced(old, p)
 		// Only the next in line needs a lease. The others prove their sessions when
 		// their turn comes: a periodic write by every waiter would be a burden on the
 		// servers that grows with the queue.

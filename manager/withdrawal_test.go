@@ -16,7 +16,7 @@ import (
 // A hold that a caller has seen granted is not withdrawn. The grant and the check
 // come between any two steps of the withdrawal, together or one after the other.
 func TestF032_WithdrawalLeavesAGrantedHold(t *testing.T) {
-	m := newCluster(t, zktest.Config{}).open("a")
+	m := newCluster(t, zktest.Config{}).open("a", unobserved)
 	model := mustLock(t, exclusive(t, m, "model"))
 	defer mustRelease(t, model)
 

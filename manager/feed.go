@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// A feed tells Config.Observer what happens. There is none without an observer: then
+// Manager.feed is nil, and the methods of a nil feed do nothing.
+//
+// The goroutine to which something happens queues the event, and never waits. One
+// goroutine of the feed's own calls the observer.
+//
+// A round's word is changed by one goroutine, and another may see the change and change
+// the word again before the first has told of it. So the order in which events are queued
+// is not left to chance: the feed keeps for each round what was told of it, in its trace.
+// An event that presupposes the grant tells of the grant first, and after the end of a
+// round nothing is told of it.
+type feed struct {
+	m       *Manager
+	observe func(Event)
+	running sync.WaitGroup // the goroutine of run
+
+	panicked bool // the observer has, and that was logged; used by run's goroutine
+
+	// mu protects what follows, and all traces. It is held for a few instructions, and
+	// no other lock is taken meanwhile.
+	mu      sync.Mutex
+	queued  sync.Cond // of mu: an event is queued, or the feed is closed
+	events  []Event   // a ring: n events from first on
+	first   int
+	n       int
+	closed  bool
+	rounds  uint64 // how many have begun
+	dropped uint64
+}
+
+// maxEvents is how many events may wait for the observer.
+const maxEvents = 4096
+
+// A trace is what a feed knows about a round. The feed's mu protects it.
+type trace struct {
+	round   uint64
+	asked   int64  // when the first caller asked, on the manager's clock
+	node    string // the path of the round's node; "" if none is known
+	granted int64  // when the round was granted, on the manager's clock; 0: not told yet
+	token   uint64
+	session int64
+	entered bool  // EventEntered was told
+	lost    error // how the lock was lost while it was idle; else nil
+	over    bool  // the end of the round was told
+}
+
+// newFeed returns the feed of m, or nil if m has no observer.
+func newFeed(m *Manager) *feed {
+	if m.cfg.Observer == nil {
+		return nil
+	}
+	f := &feed{m: m, observe: m.cfg.Observer}
+	f.queued.L = &f.mu
+	return f
+}
+
+// start starts the goroutine that calls the observer.
+func (f *feed) start() {
+	if f != nil {
+		f.running.Go(f.run)
+	}
+}
+
+// close tells the observer of all events that are queued, and joins the feed's
+// goroutine. What happens after that is not told.
+func (f *feed) close() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.queued.Signal()
+	f.running.Wait()
+}
+
+// run calls the observer, until the feed is closed and no event is left.
+func (f *feed) run() {
+	for {
+		e, ok := f.pop()
+		if !ok {
+			return
+		}
+		f.tell(e)
+	}
+}
+
+// tell calls the observer.
+func (f *feed) tell(e Event) {
+	defer func() {
+		if p := recover(); p != nil && !f.panicked {
+			f.panicked = true
+			f.m.cfg.Logger.Error("holdfast: Config.Observer panicked; further panics are not logged",
+				"event", e.Kind.String(), "lock", e.Lock, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	f.observe(e)
+}
+
+// pop waits for an event and returns it; false if the feed is closed and none is left.
+func (f *feed) pop() (Event, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.n == 0 && !f.closed {
+		f.queued.Wait()
+	}
+	if f.n == 0 {
+		return Event{}, false
+	}
+	e := f.events[f.first]
+	f.events[f.first] = Event{}
+	f.first = (f.first + 1) % len(f.events)
+	f.n--
+	return e, true
+}
+
+// pushLocked queues e, unless too many events wait or the feed is closed.
+func (f *feed) pushLocked(e Event) {
+	switch {
+	case f.closed:
+		return
+	case f.n == maxEvents:
+		f.dropped++
+		return
+	case f.n == len(f.events):
+		more := make([]Event, max(64, 2*f.n))
+		n := copy(more, f.events[f.first:])
+		copy(more[n:], f.events[:f.first])
+		f.events, f.first = more, 0
+	}
+	f.events[(f.first+f.n)%len(f.events)] = e
+	f.n++
+	f.queued.Signal()
+}
+
+// drops returns how many events were dropped.
+func (f *feed) drops() uint64 {
+	if f == nil {
+		return 0
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dropped
+}
+
+// session tells of e, an event of the session s.
+func (f *feed) session(s *zkio.Session, e Event) {
+	if f == nil {
+		return
+	}
+	e.Session = s.ID()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e.Time = time.Now()
+	f.pushLocked(e)
+}
+
+// The methods below tell what has happened to the round of t. A turn of a Mutex is no
+// round of its own to the feed.
+
+// began notes that the first caller has asked for the round.
+func (f *feed) began(t *roundIO) {
+	f.note(t, func(*trace, time.Time) {})
+}
+
+// queuedAt tells that the round has the node at path, if that was not told yet.
+func (f *feed) queuedAt(t *roundIO, path string) {
+	f.note(t, func(tr *trace, at time.Time) {
+		if tr.node == path {
+			return
+		}
+		tr.node = path
+		f.pushLocked(f.event(t, tr, EventQueued, at))
+	})
+}
+
+// placed tells where the round stands in the queue.
+func (f *feed) placed(t *roundIO, position int, behind *Contender) {
+	f.note(t, func(tr *trace, at time.Time) {
+		e := f.event(t, tr, EventPlaced, at)
+		e.Position, e.Ahead = position, behind
+		f.pushLocked(e)
+	})
+}
+
+// granted tells that the round was granted, if that was not told yet. The caller has seen
+// the word RETAINED.
+func (f *feed) granted(t *roundIO) {
+	f.note(t, func(tr *trace, at time.Time) { f.grantLocked(t, tr, at) })
+}
+
+func (f *feed) grantLocked(t *roundIO, tr *trace, at time.Time) {
+	if tr.granted != 0 {
+		return
+	}
+	n := t.tenure
+	tr.granted, tr.token, tr.session, tr.node = n.since, n.token, n.session.ID(), n.path
+	f.pushLocked(f.event(t, tr, EventGranted, at))
+}
+
+// entered tells that a newcomer has entered the round, which was granted, if that was not
+// told yet.
+func (f *feed) entered(t *roundIO) {
+	f.note(t, func(tr *trace, at time.Time) {
+		f.grantLocked(t, tr, at)
+		if !tr.entered {
+			tr.entered = true
+			f.pushLocked(f.event(t, tr, EventEntered, at))
+		}
+	})
+}
+
+// yielded tells that newcomers can no longer enter the round, which was granted.
+func (f *feed) yielded(t *roundIO) {
+	f.note(t, func(tr *trace, at time.Time) {
+		f.grantLocked(t, tr, at)
+		f.pushLocked(f.event(t, tr, EventYielded, at))
+	})
+}
+
+// revoked tells that another process asks for the lock.
+func (f *feed) revoked(t *roundIO, r Revocation) {
+	f.note(t, func(tr *trace, at time.Time) {
+		e := f.event(t, tr, EventRevoked, at)
+		if r.From != (Contender{}) {
+			e.From = &r.From
+		}
+		e.Reason = r.Reason
+		f.pushLocked(e)
+	})
+}
+
+// lost tells that the round, which was granted, was ended by force.
+func (f *feed) lost(t *roundIO, err error) {
+	f.note(t, func(tr *trace, at time.Time) {
+		f.grantLocked(t, tr, at)
+		f.endLocked(t, tr, EventLost, err, at)
+	})
+}
+
+// lostIdle notes that the round was ended by force while it was idle. Its release tells.
+func (f *feed) lostIdle(t *roundIO, err error) {
+	f.note(t, func(tr *trace, at time.Time) {
+		f.grantLocked(t, tr, at)
+		tr.lost = err
+	})
+}
+
+// failed tells that the round, which was not granted, is over.
+func (f *feed) failed(t *roundIO, err error) {
+	f.note(t, func(tr *trace, at time.Time) { f.endLocked(t, tr, EventFailed, err, at) })
+}
+
+// released tells that the round, which was granted and not ended by force, is over: its
+// node is gone, or err says why that is not known.
+func (f *feed) released(t *roundIO, err error) {
+	f.note(t, func(tr *trace, at time.Time) {
+		f.grantLocked(t, tr, at)
+		if err == nil {
+			err = tr.lost
+		}
+		f.endLocked(t, tr, EventReleased, err, at)
+	})
+}
+
+func (f *feed) endLocked(t *roundIO, tr *trace, kind EventKind, err error, at time.Time) {
+	e := f.event(t, tr, kind, at)
+	e.Err = err
+	f.pushLocked(e)
+	tr.over = true
+}
+
+// note calls do, with mu held, if the round is not over. It begins the round's trace on
+// first use.
+func (f *feed) note(t *roundIO, do func(tr *trace, at time.Time)) {
+	if f == nil || t.turn() != nil {
+		return
+	}
+	s := t.signals()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := time.Now() // under mu: the times of a lock's events are in their order
+	if s.trace == nil {
+		f.rounds++
+		s.trace = &trace{round: f.rounds, asked: f.m.clock(at)}
+	}
+	if !s.trace.over {
+		do(s.trace, at)
+	}
+}
+
+// event returns an event of the round of t, at the time at.
+func (f *feed) event(t *roundIO, tr *trace, kind EventKind, at time.Time) Event {
+	l := t.round.lock
+	e := Event{
+		Kind:     kind,
+		Time:     at,
+		Lock:     l.Name(),
+		LockKind: Kind(l.kind),
+		Round:    tr.round,
+		Mutex:    l.ofMutex(),
+		Token:    tr.token,
+		Session:  tr.session,
+	}
+	now := f.m.clock(at)
+	if tr.granted == 0 {
+		e.Waited = time.Duration(now - tr.asked)
+	} else {
+		e.Waited = time.Duration(tr.granted - tr.asked)
+		e.Held = time.Duration(now - tr.granted)
+	}
+	return e
+}
+
+// traceOf returns a copy of what is known of the round.
+func (f *feed) traceOf(t *roundIO) trace {
+	s := t.signalled.Load()
+	if f == nil || s == nil {
+		return trace{}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s.trace == nil {
+		return trace{}
+	}
+	return *s.trace
+}
