@@ -126,6 +126,13 @@ test-peers: ## test the locks that Holdfast is compared with, a separate module
 test-plot: ## test the drawing of figures, a separate module
 	cd bench/plot && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
 
+# They depend on Holdfast, and Holdfast not on them: each is a separate module.
+EXPORTERS := manager/prom manager/otel manager/debug
+.PHONY: test-exporters
+test-exporters: ## test the exporters of metrics, spans and the page, separate modules; RACE=1
+	@set -e; for module in $(EXPORTERS); do echo "$$module:"; (cd $$module && go vet ./... && go mod tidy -diff && \
+	$(if $(RACE),CGO_ENABLED=1) go test -count=$(COUNT) -timeout $(TIMEOUT) $(if $(RACE),-race) ./...); done
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for TIME
 	@go test -run '^$$' -list '^Fuzz' $(PKG) | \
