@@ -37,6 +37,7 @@ const policy = `
 	manager/internal/queue:   | TESTS
 
 	# Programs use what users can use.
+	cmd/holdfast:             PUBLIC manager/inspect internal/doctor github.com/alecthomas/kong github.com/gdamore/tcell/... golang.org/x/sys/... golang.org/x/term | SERVERS
 	stress:                   PUBLIC github.com/HdrHistogram/hdrhistogram-go | SERVERS
 	bench:                    PUBLIC bench/internal/delay bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
 	bench/internal/delay:     golang.org/x/sys/... | TESTS

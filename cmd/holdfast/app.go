@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// An app is what the verbs share: the global flags, the streams, and the ways to
+// ZooKeeper.
+type app struct {
+	*globals
+
+	ctx            context.Context // ends at SIGINT, SIGTERM and SIGHUP
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	asJSON         bool // --json
+	verb           string
+	parser         *kong.Kong
+}
+
+// manager opens a session of its own for a verb that contends, asks or revokes. change
+// may change the configuration before, or be nil. The caller closes the Manager.
+func (a *app) manager(ctx context.Context, change func(*manager.Config)) (*manager.Manager, error) {
+	c, err := a.connection()
+	if err != nil {
+		return nil, err
+	}
+	cfg := manager.Config{
+		Servers:        c.servers,
+		Root:           c.root,
+		SessionTimeout: a.SessionTimeout,
+		Auth:           c.auth,
+		ACL:            c.acl,
+		TLS:            c.tls,
+		Logger:         a.logger(),
+		Label:          "holdfast-" + a.verb,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	trying, cancel := context.WithTimeout(ctx, a.ConnectTimeout)
+	defer cancel()
+	m, err := manager.Open(trying, cfg)
+	if err != nil {
+		return nil, a.notOpened(ctx, trying, err)
+	}
+	return m, nil
+}
+
+// client opens a session of its own for a verb that only reads, and leaves no trace. The
+// caller closes the Client.
+func (a *app) client(ctx context.Context) (*zkio.Client, *zkio.Session, error) {
+	c, err := a.connection()
+	if err != nil {
+		return nil, nil, err
+	}
+	trying, cancel := context.WithTimeout(ctx, a.ConnectTimeout)
+	defer cancel()
+	client, err := zkio.Open(trying, zkio.Config{
+		Servers:        c.servers,
+		SessionTimeout: a.SessionTimeout,
+		Auth:           c.auth,
+		TLS:            c.tls,
+		Logger:         a.logger(),
+	})
+	if err != nil {
+		return nil, nil, a.notOpened(ctx, trying, err)
+	}
+	return client, client.Session(), nil
+}
+
+// notOpened returns the error of a session that could not be had: err, with the exit
+// code that says so if no server was reached in time.
+func (a *app) notOpened(ctx, trying context.Context, err error) error {
+	if ctx.Err() != nil || trying.Err() == nil {
+		return err
+	}
+	return &exitError{exitNoConnection, errors.New(strings.TrimSuffix(oneLine(err), ": "+context.DeadlineExceeded.Error()))}
+}
+
+// A connection is what the global flags say about ZooKeeper.
+type connection struct {
+	servers []string
+	root    string // with the chroot
+	auth    []zkio.Auth
+	acl     []zkio.ACL
+	tls     *tls.Config
+}
+
+// connection reads the global flags and the files that they name. Its errors are those
+// of bad usage.
+func (a *app) connection() (c connection, err error) {
+	var chroot string
+	if c.servers, chroot, err = manager.ParseServers(a.Servers); err != nil {
+		return c, usagef("--servers: %w", err)
+	}
+	c.root = chroot + a.Root
+	if c.auth, err = a.auth(); err != nil {
+		return c, usagef("%w", err)
+	}
+	if c.acl, err = a.acl(c.auth != nil); err != nil {
+		return c, usagef("%w", err)
+	}
+	if c.tls, err = a.tlsConfig(); err != nil {
+		return c, usagef("%w", err)
+	}
+	return c, nil
+}
+
+// root returns the path that the locks are under, with the chroot.
+func (a *app) root() (string, error) {
+	_, chroot, err := manager.ParseServers(a.Servers)
+	if err != nil {
+		return "", usagef("--servers: %w", err)
+	}
+	return chroot + a.Root, nil
+}
+
+// auth returns the credentials. They come from a file or from HOLDFAST_AUTH, and never
+// from the command line, which every user of the machine can read.
+func (a *app) auth() ([]zkio.Auth, error) {
+	secret, from := os.Getenv("HOLDFAST_AUTH"), "HOLDFAST_AUTH"
+	if a.AuthFile != "" {
+		text, err := os.ReadFile(a.AuthFile)
+		if err != nil {
+			return nil, fmt.Errorf("--auth-file: %w", err)
+		}
+		secret, from = strings.TrimRight(string(text), "\r\n"), "--auth-file "+a.AuthFile
+		if info, err := os.Stat(a.AuthFile); err == nil && info.Mode().Perm()&0o004 != 0 && runtime.GOOS != "windows" {
+			a.warnf("%s can be read by every user of this machine: chmod o-r %[1]s", a.AuthFile)
+		}
+	}
+	if secret == "" {
+		return nil, nil
+	}
+	if user, _, ok := strings.Cut(secret, ":"); !ok || user == "" {
+		return nil, fmt.Errorf("%s does not have the form user:password", from)
+	}
+	return []zkio.Auth{{Scheme: "digest", Data: []byte(secret)}}, nil
+}
+
+// acl returns the ACL of what is created: nil is open to every client.
+func (a *app) acl(authenticated bool) ([]zkio.ACL, error) {
+	if a.ACL == "open" {
+		return nil, nil
+	}
+	if !authenticated {
+		return nil, fmt.Errorf("--acl=%s needs credentials: give --auth-file, or set HOLDFAST_AUTH", a.ACL)
+	}
+	acl := []zkio.ACL{{Perms: zkio.PermAll, Scheme: "auth"}} // those of this session
+	if a.ACL == "readable" {
+		acl = append(acl, zkio.ACL{Perms: zkio.PermRead, Scheme: "world", ID: "anyone"})
+	}
+	return acl, nil
+}
+
+// tlsConfig returns the configuration of TLS; nil is plain TCP.
+func (a *app) tlsConfig() (*tls.Config, error) {
+	if !a.TLS && a.TLSCA == "" && a.TLSCert == "" && a.TLSKey == "" && a.TLSServerName == "" {
+		return nil, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.TLSServerName}
+	if a.TLSCA != "" {
+		pem, err := os.ReadFile(a.TLSCA)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-ca: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--tls-ca: %s has no certificate in PEM", a.TLSCA)
+		}
+	}
+	if (a.TLSCert == "") != (a.TLSKey == "") {
+		return nil, errors.New("--tls-cert and --tls-key go together")
+	}
+	if a.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(a.TLSCert, a.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}
+
+// logger returns the logger of sessions, which writes to standard error.
+func (a *app) logger() *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.LogLevel)); err != nil {
+		level = slog.LevelWarn // the parser lets no other word pass
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// printf writes to standard output.
+func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.stdout, format, args...) }
+
+// warnf writes a line to standard error.
+func (a *app) warnf(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "holdfast: "+format+"\n", args...)
+}
+
+// json writes v to standard output as one line of JSON.
+func (a *app) json(v any) error {
+	e := json.NewEncoder(a.stdout)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// color reports whether standard output is a terminal that wants colour.
+func (a *app) color() bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(a.stdout)
+}
+
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command holdfast runs programs under distributed locks, and shows what an operator
+// asks about such locks: which processes hold them, which wait, and why.
+//
+//	holdfast run jobs/nightly -- ./nightly.sh
+//	holdfast who jobs/nightly
+//
+// See docs/command.md, or holdfast --help.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+func main() {
+	os.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// execute runs the command with these arguments and returns its exit code.
+func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	c := new(cli)
+	parser := newParser(c, stdout, stderr)
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return report(stderr, usageError(err))
+	}
+	ctx, stop := untilSignal(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	a := &app{
+		globals: &c.globals,
+		ctx:     ctx,
+		stdin:   stdin,
+		stdout:  stdout,
+		stderr:  stderr,
+		asJSON:  c.JSON,
+		verb:    parsed.Selected().Name,
+		parser:  parser,
+	}
+	err = parsed.Run(a)
+	if sig, ok := errors.AsType[*signalError](context.Cause(ctx)); ok && err != nil && !errors.As(err, new(*exitError)) {
+		err = &exitError{code: signalCode(sig.signal)}
+	}
+	return report(stderr, err)
+}
+
+// newParser returns the parser of the command line into c.
+func newParser(c *cli, stdout, stderr io.Writer) *kong.Kong {
+	return kong.Must(c,
+		kong.Name("holdfast"),
+		kong.Description("Distributed locks on Apache ZooKeeper: run programs under them, and see which processes hold them."),
+		kong.Writers(stdout, stderr),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.ExplicitGroups([]kong.Group{{Key: "connection", Title: "Connection:"}}),
+	)
+}
+
+// usageError returns the error of a command line that cannot be parsed. It says where
+// to read on.
+func usageError(err error) error {
+	help := "holdfast --help"
+	if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil {
+		if verb := parse.Context.Selected(); verb != nil {
+			help = "holdfast " + verb.Name + " --help"
+		}
+	}
+	return usagef("%w; see %s", err, help)
+}
+
+// report writes err as one line, if it says anything, and returns the exit code.
+func report(stderr io.Writer, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if text := oneLine(err); text != "" {
+		fmt.Fprintf(stderr, "holdfast: %s\n", text)
+	}
+	return exitCode(err)
+}
+
+// oneLine returns the text of err without the prefixes of the packages that it comes
+// from.
+func oneLine(err error) string {
+	text := strings.TrimPrefix(err.Error(), "holdfast: ")
+	text = strings.Replace(text, "open: zkio: open: ", "", 1)
+	return strings.ReplaceAll(text, "\n", "; ")
+}
+
+// untilSignal returns a context that ends at the first of the signals, with a
+// *signalError as its cause. Signals that are ignored, as by nohup, stay so. Call stop
+// when the context is no longer needed.
+func untilSignal(parent context.Context, signals ...os.Signal) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	received := notify(signals...)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case s := <-received:
+			cancel(&signalError{s})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(received)
+		cancel(nil)
+		<-watched
+	}
+}
+
+// notify has the signals sent to the channel that it returns, except those that are
+// ignored.
+func notify(signals ...os.Signal) chan os.Signal {
+	received := make(chan os.Signal, 16)
+	for _, s := range signals {
+		if !signal.Ignored(s) {
+			signal.Notify(received, s)
+		}
+	}
+	return received
+}
+
+// A signalError is the cause of a context that a signal has ended.
+type signalError struct{ signal os.Signal }
+
+func (e *signalError) Error() string { return e.signal.String() }
