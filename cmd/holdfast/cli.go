@@ -27,17 +27,17 @@ type cli struct {
 // globals are the flags that every verb has. Each is also a variable in the
 // environment.
 type globals struct {
-	Servers        string        `group:"connection" env:"HOLDFAST_SERVERS" default:"127.0.0.1:2181" help:"ZooKeeper's servers, as host:port separated by commas; a chroot may follow, as in zk1,zk2/prod (${env})."`
-	Root           string        `group:"connection" env:"HOLDFAST_ROOT" default:"/holdfast" help:"The path that the locks are under (${env})."`
-	SessionTimeout time.Duration `group:"connection" env:"HOLDFAST_SESSION_TIMEOUT" default:"10s" help:"How long ZooKeeper keeps the locks of a process that it does not hear from (${env})."`
-	ConnectTimeout time.Duration `group:"connection" env:"HOLDFAST_CONNECT_TIMEOUT" default:"10s" help:"How long to try to reach a server (${env})."`
-	TLS            bool          `group:"connection" name:"tls" env:"HOLDFAST_TLS" help:"Use TLS; each of the other flags for TLS implies it (${env})."`
-	TLSCA          string        `group:"connection" name:"tls-ca" env:"HOLDFAST_TLS_CA" placeholder:"FILE" help:"The authorities that servers' certificates must be from, as PEM; the system's by default (${env})."`
-	TLSCert        string        `group:"connection" name:"tls-cert" env:"HOLDFAST_TLS_CERT" placeholder:"FILE" help:"The certificate to show to servers, as PEM (${env})."`
-	TLSKey         string        `group:"connection" name:"tls-key" env:"HOLDFAST_TLS_KEY" placeholder:"FILE" help:"Its key, as PEM (${env})."`
-	TLSServerName  string        `group:"connection" name:"tls-server-name" env:"HOLDFAST_TLS_SERVER_NAME" placeholder:"NAME" help:"The name that servers' certificates must have; each server's host by default (${env})."`
-	AuthFile       string        `group:"connection" env:"HOLDFAST_AUTH_FILE" placeholder:"FILE" help:"A file with user:password for ZooKeeper's digest authentication; HOLDFAST_AUTH can hold user:password itself (${env})."`
-	ACL            string        `group:"connection" name:"acl" env:"HOLDFAST_ACL" enum:"open,readable,private" default:"open" help:"What clients without these credentials may do with nodes that are created: everything (open), read (readable) or nothing (private) (${env})."`
-	LogLevel       string        `group:"connection" env:"HOLDFAST_LOG_LEVEL" enum:"debug,info,warn,error" default:"warn" help:"What to log to standard error: debug, info, warn or error (${env})."`
-	JSON           bool          `group:"connection" name:"json" env:"HOLDFAST_JSON" help:"Print facts as JSON (${env})."`
+	Servers        string        `group:"global" env:"HOLDFAST_SERVERS" default:"127.0.0.1:2181" help:"ZooKeeper's servers, as host:port separated by commas; a chroot may follow, as in zk1,zk2/prod (${env})."`
+	Root           string        `group:"global" env:"HOLDFAST_ROOT" default:"/holdfast" help:"The path that the locks are under (${env})."`
+	SessionTimeout time.Duration `group:"global" env:"HOLDFAST_SESSION_TIMEOUT" default:"10s" help:"How long ZooKeeper keeps the locks of a process that it does not hear from (${env})."`
+	ConnectTimeout time.Duration `group:"global" env:"HOLDFAST_CONNECT_TIMEOUT" default:"10s" help:"How long to try to reach a server (${env})."`
+	TLS            bool          `group:"global" name:"tls" env:"HOLDFAST_TLS" help:"Use TLS; each of the other flags for TLS implies it (${env})."`
+	TLSCA          string        `group:"global" name:"tls-ca" env:"HOLDFAST_TLS_CA" placeholder:"FILE" help:"The authorities that servers' certificates must be from, as PEM; the system's by default (${env})."`
+	TLSCert        string        `group:"global" name:"tls-cert" env:"HOLDFAST_TLS_CERT" placeholder:"FILE" help:"The certificate to show to servers, as PEM (${env})."`
+	TLSKey         string        `group:"global" name:"tls-key" env:"HOLDFAST_TLS_KEY" placeholder:"FILE" help:"Its key, as PEM (${env})."`
+	TLSServerName  string        `group:"global" name:"tls-server-name" env:"HOLDFAST_TLS_SERVER_NAME" placeholder:"NAME" help:"The name that servers' certificates must have; each server's host by default (${env})."`
+	AuthFile       string        `group:"global" env:"HOLDFAST_AUTH_FILE" placeholder:"FILE" help:"A file with user:password for ZooKeeper's digest authentication; HOLDFAST_AUTH can hold user:password itself (${env})."`
+	ACL            string        `group:"global" name:"acl" env:"HOLDFAST_ACL" enum:"open,readable,private" default:"open" help:"What clients without these credentials may do with nodes that are created: everything (open), read (readable) or nothing (private) (${env})."`
+	LogLevel       string        `group:"global" env:"HOLDFAST_LOG_LEVEL" enum:"debug,info,warn,error" default:"warn" help:"What to log to standard error: debug, info, warn or error (${env})."`
+	JSON           bool          `group:"global" name:"json" env:"HOLDFAST_JSON" help:"Print facts as JSON (${env})."`
 }

@@ -23,6 +23,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == guardVerb {
+		os.Exit(guardMain(os.Args[2:]))
+	}
 	os.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -59,9 +62,26 @@ func newParser(c *cli, stdout, stderr io.Writer) *kong.Kong {
 		kong.Name("holdfast"),
 		kong.Description("Distributed locks on Apache ZooKeeper: run programs under them, and see which processes hold them."),
 		kong.Writers(stdout, stderr),
+		kong.Help(help),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-		kong.ExplicitGroups([]kong.Group{{Key: "connection", Title: "Connection:"}}),
+		kong.ExplicitGroups([]kong.Group{{Key: "global", Title: "Global flags:"}}),
 	)
+}
+
+// help prints the help of the whole command or of a verb. The global flags, which are many,
+// are in the former only.
+func help(options kong.HelpOptions, ctx *kong.Context) error {
+	if ctx.Selected() == nil {
+		return kong.DefaultHelpPrinter(options, ctx)
+	}
+	for _, f := range ctx.Model.Flags {
+		f.Hidden = f.Group != nil
+	}
+	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(ctx.Stdout, "\nThe global flags, such as --servers and --json: holdfast --help")
+	return err
 }
 
 // usageError returns the error of a command line that cannot be parsed. It says where

@@ -2,9 +2,284 @@
 
 package main
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
 
-type runCmd struct{}
+	"github.com/holdfast-go/holdfast/manager"
+)
 
-// Run …
-func (c *runCmd) Run(*app) error { return errors.New("run: not built yet") }
+const (
+	// silence is how long run waits for the lock before it says for which process.
+	silence = 300 * time.Millisecond
+	// tellEvery is how long it says nothing else then.
+	tellEvery = 3 * time.Second
+)
+
+// runCmd runs a program under a lock. The program must not outlive the lock, whatever
+// becomes of this process and of its connection, so another process watches over the
+// program: see guard.
+type runCmd struct {
+	Read      bool          `xor:"kind" help:"Take the read lock of a read/write lock: other readers may run at the same time."`
+	Write     bool          `xor:"kind" help:"Take the write lock of a read/write lock."`
+	Try       bool          `xor:"wait" help:"Do not wait: exit with 4 if another process holds the lock."`
+	Wait      time.Duration `xor:"wait" placeholder:"D" help:"Wait no longer than this, then exit with 4; without it, wait without limit."`
+	Label     string        `placeholder:"TEXT" help:"What other processes see as the name of this one; by default the program's."`
+	KillAfter time.Duration `placeholder:"D" help:"How long the program has between SIGTERM and SIGKILL when the lock is about to be lost; a sixth of the session timeout by default, less than a quarter."`
+	OnRevoke  string        `enum:"term,ignore" default:"term" help:"What to do when another process asks for the lock: send SIGTERM to the program (term) or nothing (ignore)."`
+	Quiet     bool          `short:"q" help:"Do not say for which process the lock is waited for."`
+
+	Name    string   `arg:"" help:"The lock, such as jobs/nightly."`
+	Command []string `arg:"" passthrough:"" name:"program" help:"The program and its arguments."`
+}
+
+// Help describes the verb.
+func (*runCmd) Help() string {
+	return `The program gets the environment, the standard streams and the terminal of this process, and in addition HOLDFAST_TOKEN (the fencing token: send it with every write), HOLDFAST_LOCK (the name) and HOLDFAST_PATH (the node). Signals are passed on to it. The exit code is the program's, or 128 plus the number of the signal that ended it.
+
+When the lock is about to be lost, the program and all its descendants get SIGTERM, and --kill-after later SIGKILL, before ZooKeeper can give the lock to another process. The exit code is 5 then. When the program ends, what it has left running is ended in the same way, and then the lock is released.
+
+Examples:
+
+    holdfast run jobs/nightly -- ./nightly.sh --full
+    holdfast run --try jobs/nightly -- ./nightly.sh || echo "it runs elsewhere"
+    holdfast run --wait 30s --read prices -- ./report
+    holdfast run migrate -- sh -c 'psql -v token=$HOLDFAST_TOKEN -f migrate.sql'`
+}
+
+// Run waits for the lock, runs the program, releases the lock, and returns the program's
+// exit code as an error.
+func (c *runCmd) Run(a *app) error {
+	if err := c.check(a); err != nil {
+		return err
+	}
+	program, err := lookPath(c.Command[0])
+	if err != nil {
+		return err
+	}
+	m, err := a.manager(a.ctx, func(cfg *manager.Config) {
+		cfg.LostMargin = c.KillAfter
+		cfg.Label = c.Label
+	})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	lock, err := c.lock(m)
+	if err != nil {
+		return err
+	}
+	h, err := c.acquire(a, lock)
+	if err != nil {
+		return err
+	}
+	defer h.Release() // for the returns before Unlock
+	grant, err := h.Grant()
+	if err != nil {
+		return err
+	}
+	signals := notify(forwarded...)
+	if err := context.Cause(a.ctx); err != nil {
+		return err // a signal came before signals was there
+	}
+	s := start{
+		Path:      program,
+		Args:      c.Command,
+		KillAfter: c.KillAfter,
+		Env: append(os.Environ(),
+			"HOLDFAST_TOKEN="+strconv.FormatUint(grant.Token, 10),
+			"HOLDFAST_LOCK="+lock.Name(),
+			"HOLDFAST_PATH="+grant.Path),
+	}
+	var ok bool
+	if s.Until, ok = leaseEnd(m, h); !ok {
+		return h.Err()
+	}
+	p, err := startProgram(s)
+	if err != nil {
+		return exitf(exitFailure, "cannot start %s: %w", program, err)
+	}
+	code := c.watch(a, m, h, p, signals)
+	return c.release(a, h, code)
+}
+
+// check completes the flags, and refuses what cannot work before anything is done.
+func (c *runCmd) check(a *app) error {
+	if len(c.Command) > 0 && c.Command[0] == "--" {
+		c.Command = c.Command[1:]
+	}
+	if len(c.Command) == 0 {
+		return usagef("there is no program to run: holdfast run %s -- PROGRAM ARGS…; see holdfast run --help", c.Name)
+	}
+	if c.Wait < 0 {
+		return usagef("--wait is %v: it must not be negative", c.Wait)
+	}
+	if c.KillAfter == 0 {
+		c.KillAfter = a.SessionTimeout / 6
+	}
+	if c.KillAfter < 0 || c.KillAfter >= a.SessionTimeout/4 {
+		return usagef("--kill-after is %v: it must be positive and less than a quarter of --session-timeout (%v)", c.KillAfter, a.SessionTimeout)
+	}
+	if c.Label == "" {
+		c.Label = filepath.Base(c.Command[0])
+	}
+	return nil
+}
+
+// lookPath returns the path of a program. Its errors have the exit codes of a shell.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil || errors.Is(err, exec.ErrDot):
+		return path, nil
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return "", exitf(exitNotFound, "%s: there is no such program", name)
+	}
+	return "", exitf(exitCannotRun, "%s cannot be executed: %w", name, errors.Unwrap(err))
+}
+
+func (c *runCmd) lock(m *manager.Manager) (*manager.Lock, error) {
+	if !c.Read && !c.Write {
+		return m.Exclusive(c.Name)
+	}
+	rw, err := m.ReadWrite(c.Name)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Read:
+		return rw.Reader(), nil
+	}
+	return rw.Writer(), nil
+}
+
+// acquire waits for the lock as the flags say.
+func (c *runCmd) acquire(a *app, lock *manager.Lock) (manager.Hold, error) {
+	ctx, cancel := context.WithCancel(a.ctx)
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	defer cancel()
+	if c.Try {
+		return lock.TryLock(ctx)
+	}
+	if !c.Quiet {
+		telling.Go(func() { c.tell(ctx, a, lock) })
+	}
+	waiting, end := ctx, context.CancelFunc(func() {})
+	if c.Wait > 0 {
+		waiting, end = context.WithTimeout(ctx, c.Wait)
+	}
+	defer end()
+	h, err := lock.Lock(waiting)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return h, &exitError{exitNotGranted, err}
+	}
+	return h, err
+}
+
+// tell says which process the lock is waited for, and again when that has changed, until
+// ctx ends.
+func (c *runCmd) tell(ctx context.Context, a *app, lock *manager.Lock) {
+	if !pause(ctx, silence) {
+		return
+	}
+	for holder, err := range lock.WatchHolder(ctx) {
+		if err != nil {
+			return
+		}
+		if holder == nil || holder.Own {
+			continue
+		}
+		ahead := 0
+		if queue, err := lock.Queue(ctx, 0); err == nil {
+			for ahead < len(queue) && !queue[ahead].Own {
+				ahead++
+			}
+		}
+		a.warnf("waiting for %q: %d ahead; held by %s", lock.Name(), ahead, holder)
+		if !pause(ctx, tellEvery) {
+			return
+		}
+	}
+}
+
+// pause waits for d, and reports false if ctx ends before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// watch tells the guard until when the lock is held, passes signals on, and returns the
+// exit code of the program when it and its descendants are gone.
+func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, signals <-chan os.Signal) int {
+	renew := time.NewTicker(c.KillAfter / 4)
+	defer renew.Stop()
+	lost, revoked := h.Lost(), h.Revoked()
+	if c.OnRevoke == "ignore" {
+		revoked = nil
+	}
+	var late <-chan time.Time
+	for {
+		select {
+		case code := <-p.exited:
+			return code
+		case s := <-signals:
+			p.signal(s)
+			if s == stopSignal {
+				stopSelf()
+			}
+		case <-renew.C:
+			if until, ok := leaseEnd(m, h); ok {
+				p.send(order{Until: until})
+			}
+		case <-revoked:
+			revoked = nil
+			r, _ := h.Revocation()
+			a.warnf("%s asks for %q (%q): the program gets SIGTERM", r.From, c.Name, r.Reason)
+			p.signal(syscall.SIGTERM)
+		case <-lost:
+			lost = nil
+			a.warnf("%s: the program is ended", oneLine(h.Err()))
+			p.send(order{Lost: true})
+			late = time.After(c.KillAfter)
+		case <-late:
+			p.kill() // in case that the guard was stopped
+		}
+	}
+}
+
+// release gives the lock up after the program has ended with code.
+func (c *runCmd) release(a *app, h manager.Hold, code int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), a.SessionTimeout/2)
+	defer cancel()
+	switch err := h.Unlock(ctx); {
+	case errors.Is(err, manager.ErrLost):
+		return &exitError{exitLost, err}
+	case err != nil:
+		a.warnf("%s", oneLine(err))
+	}
+	return &exitError{code: code}
+}
+
+// leaseEnd returns the time on the system's clock until which the lock is surely held,
+// less the time that the program has between SIGTERM and SIGKILL; false if it is lost.
+func leaseEnd(m *manager.Manager, h manager.Hold) (until time.Duration, ok bool) {
+	// In this order: the clock first, so that the sum is never too late. Err last: if the
+	// lock is held then, the lease that Stats found was the lock's.
+	now := systemTime()
+	left := m.Stats().Lease
+	return now + left, h.Err() == nil
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// guardVerb is the first argument of a guard. It is no verb for users.
+const guardVerb = "__guard"
+
+// guardLooks is how long a guard sleeps at most: its timers stand still while the machine
+// is suspended, but the lease does not.
+const guardLooks = 100 * time.Millisecond
+
+// A guard is a process between run and the program. It ends the program in time
+// although run may be killed, stopped, or too slow: run tells it by which time the lock
+// may be lost, and extends that again and again. At that time the guard sends SIGTERM to
+// the program and its descendants, and KillAfter later SIGKILL. It does the same when
+// run is gone, and, to what the program has left running, when the program has ended.
+//
+// The guard is the parent of the program, in a process group of its own. On Linux all
+// descendants of the program whose parents have ended become its children, so it finds
+// them even if they have left the program's process group.
+type guard struct {
+	start
+	pid    int           // of the program, and its process group
+	until  time.Duration // see start.Until
+	ending bool          // SIGTERM was sent …
+	ended  time.Duration // … then
+	killed bool          // SIGKILL was sent
+	exited bool          // the program has ended …
+	code   int           // … with this exit code
+	alone  bool          // nothing is left of its process group
+}
+
+// guardMain is the main function of a guard. Its argument is the number of the file that
+// orders come from. It returns the program's exit code.
+func guardMain(args []string) int {
+	// The program is killed when this thread ends: see programAttr.
+	runtime.LockOSThread()
+	fd, err := strconv.Atoi(args[0])
+	if len(args) != 1 || err != nil {
+		return exitUsage
+	}
+	syscall.CloseOnExec(fd)
+	in := json.NewDecoder(os.NewFile(uintptr(fd), "orders"))
+	var g guard
+	if err := in.Decode(&g.start); err != nil {
+		return exitFailure // run is gone, and nothing has begun
+	}
+	g.until = g.Until
+	adoptOrphans()
+	if err := g.launch(); err != nil {
+		return cannotRun(g.Path, err)
+	}
+	orders := make(chan order)
+	go receive(in, orders)
+	changes := make(chan change)
+	go reap(changes)
+	g.loop(orders, changes)
+	return g.code
+}
+
+// launch starts the program. The signals of users and terminals do not end the guard: if
+// the program is to have them, run sends an order.
+func (g *guard) launch() (err error) {
+	notify(append(forwarded, syscall.SIGTTIN, syscall.SIGTTOU)...)
+	g.pid, err = syscall.ForkExec(g.Path, g.Args, &syscall.ProcAttr{
+		Env:   os.Environ(),
+		Files: []uintptr{0, 1, 2},
+		Sys:   programAttr(g.Foreground),
+	})
+	// Only now: the program would inherit this. With it the guard can take the terminal
+	// from the program.
+	signal.Ignore(syscall.SIGTTOU)
+	return err
+}
+
+// cannotRun reports that the program cannot be run, and returns the exit code.
+func cannotRun(path string, err error) int {
+	fmt.Fprintf(os.Stderr, "holdfast: cannot run %s: %v\n", path, err)
+	if errors.Is(err, syscall.ENOENT) {
+		return exitNotFound
+	}
+	return exitCannotRun
+}
+
+// receive passes orders on until run is gone, and closes the channel then. It lasts as
+// long as the process.
+func receive(in *json.Decoder, orders chan<- order) {
+	defer close(orders)
+	for {
+		var o order
+		if in.Decode(&o) != nil {
+			return
+		}
+		orders <- o
+	}
+}
+
+// A change is the end or the stop of a child.
+type change struct {
+	pid    int
+	status syscall.WaitStatus
+}
+
+// reap waits for children, and closes the channel when none is left.
+func reap(changes chan<- change) {
+	defer close(changes)
+	for {
+		var c change
+		var err error
+		c.pid, err = syscall.Wait4(-1, &c.status, syscall.WUNTRACED, nil)
+		switch {
+		case err == nil:
+			changes <- c
+		case err != syscall.EINTR: //nolint:errorlint // system calls return it as it is
+			return
+		}
+	}
+}
+
+// loop returns when the program and its descendants are gone.
+func (g *guard) loop(orders <-chan order, changes <-chan change) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for changes != nil || g.groupLives() {
+		select {
+		case o, ok := <-orders:
+			if !ok {
+				orders = nil
+				fmt.Fprintf(os.Stderr, "holdfast: this program's run has ended: %s is ended, too\n", g.Path)
+				g.end()
+				break
+			}
+			g.obey(o)
+		case c, ok := <-changes:
+			if !ok {
+				changes = nil
+				break
+			}
+			g.note(c)
+		case <-timer.C:
+		}
+		timer.Reset(g.act())
+	}
+}
+
+// act does what is due, and returns for how long nothing else is.
+func (g *guard) act() time.Duration {
+	now := systemTime()
+	if now >= g.until {
+		g.end()
+	}
+	kill := g.until + g.KillAfter
+	if g.ending {
+		kill = min(kill, g.ended+g.KillAfter)
+	}
+	next := min(kill, g.until)
+	if now >= kill {
+		g.killed = true
+		g.signalAll(syscall.SIGKILL)
+	}
+	if g.ending {
+		next = kill
+	}
+	if g.killed || g.exited {
+		return 10 * time.Millisecond // until what is left is gone
+	}
+	return min(max(next-now, time.Millisecond), guardLooks)
+}
+
+// end sends SIGTERM to the program and its descendants, once. One that is stopped must
+// go on to take note.
+func (g *guard) end() {
+	if g.ending {
+		return
+	}
+	g.ending, g.ended = true, systemTime()
+	g.signalAll(syscall.SIGTERM)
+	g.signalAll(syscall.SIGCONT)
+}
+
+func (g *guard) obey(o order) {
+	switch s := syscall.Signal(o.Signal); {
+	case o.Until > 0:
+		g.until = max(g.until, o.Until)
+	case o.Lost && systemTime() < g.until:
+		// It is not the lease that has ended: the lock's node is gone, or the session.
+		// Another process may have the lock already.
+		g.until = systemTime() - g.KillAfter
+	case o.Lost || g.exited:
+	case s == syscall.SIGCONT:
+		if g.Terminal && foreground() == g.Group {
+			setForeground(g.pid)
+		}
+		_ = syscall.Kill(-g.pid, s)
+	case s == syscall.SIGTSTP:
+		_ = syscall.Kill(-g.pid, s)
+	default:
+		_ = syscall.Kill(g.pid, s) // not its descendants: as if run were the program
+	}
+}
+
+// note notes what a child did.
+func (g *guard) note(c change) {
+	switch {
+	case c.pid != g.pid:
+	case c.status.Stopped():
+		switch c.status.StopSignal() {
+		case syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU:
+			g.suspend()
+		}
+	case c.status.Exited() || c.status.Signaled():
+		g.exited, g.code = true, c.status.ExitStatus()
+		if c.status.Signaled() {
+			g.code = signalCode(c.status.Signal())
+		}
+		if g.Terminal && foreground() == g.pid {
+			setForeground(g.Group)
+		}
+		g.end() // what it has left running
+	}
+}
+
+// suspend suspends run after the terminal has suspended the program, so that the shell
+// notices. The shell's fg wakes run up, which sends SIGCONT. Without run, nothing extends
+// the lease: if it ends before that, the program is ended.
+func (g *guard) suspend() {
+	if !g.Terminal || g.ending {
+		return
+	}
+	if foreground() == g.pid {
+		setForeground(g.Group)
+	}
+	_ = syscall.Kill(g.Parent, syscall.SIGSTOP)
+}
+
+// signalAll sends a signal to the program's process group, and to those of its
+// descendants that have left it.
+func (g *guard) signalAll(s syscall.Signal) {
+	if g.groupLives() {
+		_ = syscall.Kill(-g.pid, s)
+	}
+	signalDescendants(s)
+}
+
+// groupLives reports whether a process of the program's process group exists. Once there
+// is none, the system may give the group's number to another one.
+func (g *guard) groupLives() bool {
+	if g.exited && !g.alone {
+		g.alone = errors.Is(syscall.Kill(-g.pid, 0), syscall.ESRCH)
+	}
+	return !g.alone
+}
+
+// foreground returns the process group in the foreground of the terminal; 0 if there is
+// no terminal (any more).
+func foreground() int {
+	group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+	if err != nil {
+		return 0
+	}
+	return group
+}
+
+// setForeground brings a process group into the foreground. That fails if the terminal is
+// gone, which makes no difference then.
+func setForeground(group int) { _ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group) }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "time"
+
+// start says what the guard is to run. It is the first thing that run sends it.
+type start struct {
+	Path string   // of the program
+	Args []string // the program's, from its name on
+	Env  []string
+
+	// Until is when the lock may be lost, less KillAfter, on the system's clock: see
+	// systemTime. Orders extend it.
+	Until     time.Duration
+	KillAfter time.Duration // between SIGTERM and SIGKILL
+
+	// Parent and Group are the process and the process group of run. Terminal says that
+	// the standard input is the terminal that they are controlled by, and Foreground
+	// that they are in its foreground.
+	Parent, Group        int
+	Terminal, Foreground bool
+}
+
+// An order is what run sends to the guard. One field is set.
+type order struct {
+	Until  time.Duration `json:",omitempty"` // the lock is held for longer: see start
+	Signal int           `json:",omitempty"` // to be sent to the program
+	Lost   bool          `json:",omitempty"` // the lock is lost
+}

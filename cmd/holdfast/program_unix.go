@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// forwarded are the signals that run passes on to the program.
+var forwarded = []os.Signal{
+	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+	syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT,
+	syscall.SIGPIPE, // not to end when the reader of standard error does
+}
+
+// stopSignal suspends run as well as the program.
+var stopSignal os.Signal = syscall.SIGTSTP
+
+// stopSelf suspends this process, as the terminal's stop key does.
+func stopSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+
+// A program is the program that run runs, as seen from run: its guard.
+type program struct {
+	guard  int      // the guard's process
+	orders *os.File // to the guard
+	exited chan int // gets the exit code when the program and its descendants are gone
+}
+
+// startProgram starts the guard, which starts the program.
+func startProgram(s start) (*program, error) {
+	s.Parent, s.Group = os.Getpid(), unix.Getpgrp()
+	if group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP); err == nil {
+		s.Terminal, s.Foreground = true, group == s.Group
+	}
+	// If the guard is killed, its descendants become this process's, which ends them.
+	adoptOrphans()
+
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	// The guard gets its end under the number that it has here: whatever files this
+	// process has inherited go to the program under their own numbers.
+	fd := r.Fd()
+	if _, err := unix.FcntlInt(fd, unix.F_SETFD, 0); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	self, err := executable()
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	p := &program{orders: w, exited: make(chan int, 1)}
+	p.guard, err = syscall.ForkExec(self, []string{os.Args[0], guardVerb, strconv.Itoa(int(fd))}, &syscall.ProcAttr{
+		Env:   s.Env,
+		Files: []uintptr{0, 1, 2},
+		Sys:   &syscall.SysProcAttr{Setpgid: true}, // the terminal's signals are not for the guard
+	})
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	p.send(s)
+	go func() { p.exited <- p.wait() }() // which run waits for
+	return p, nil
+}
+
+// executable returns the path of this program, even if the file was replaced since.
+func executable() (string, error) {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe", nil
+	}
+	return os.Executable()
+}
+
+// send sends a message to the guard. If that is gone, exited says so. If it is stopped,
+// run goes on all the same.
+func (p *program) send(message any) {
+	_ = p.orders.SetWriteDeadline(time.Now().Add(time.Second))
+	_ = json.NewEncoder(p.orders).Encode(message)
+}
+
+// signal passes a signal on to the program.
+func (p *program) signal(s os.Signal) {
+	if n, ok := s.(syscall.Signal); ok && n != syscall.SIGPIPE {
+		p.send(order{Signal: int(n)})
+	}
+}
+
+// kill kills the guard and the program with all its descendants, where the system tells
+// which processes those are.
+func (p *program) kill() { signalDescendants(syscall.SIGKILL) }
+
+// wait waits for the end of the guard and returns its exit code, which is the
+// program's. If this is process 1 of a container, every orphan there becomes its child,
+// and is waited for as well.
+func (p *program) wait() int {
+	killed := false
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case err == syscall.EINTR: //nolint:errorlint // system calls return it as it is
+			continue
+		case err != nil: // no child is left
+			return signalCode(syscall.SIGKILL)
+		case pid == p.guard && status.Exited():
+			return status.ExitStatus()
+		case pid == p.guard:
+			killed = true
+		}
+		if killed { // again for each, in case that one forked meanwhile
+			p.kill()
+		}
+	}
+}

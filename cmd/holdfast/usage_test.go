@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestBadUsage: bad usage is one line on standard error and exit code 2, and nothing is
+// done: no server is needed.
+func TestBadUsage(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("no colon\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		args string
+		want string
+	}{
+		{"no verb", "", `expected one of`},
+		{"unknown verb", "wo x", `unexpected argument wo.*see holdfast --help`},
+		{"unknown flag", "who --foo x", `unknown flag --foo.*see holdfast who --help`},
+		{"argument missing", "who", `expected "<name>"; see holdfast who --help`},
+		{"too many arguments", "who a b", `unexpected argument b`},
+		{"bad duration", "run --wait soon x -- true", `--wait: .*soon`},
+		{"bad choice", "run --on-revoke kill x -- true", `--on-revoke must be one of "term","ignore" but got "kill"`},
+		{"both kinds", "run --read --write x -- true", `--read and --write can't be used together`},
+		{"try and wait", "run --try --wait 1s x -- true", `--try and --wait can't be used together`},
+		{"no program", "run x", `expected "<program> ..."`},
+		{"no program after --", "run x --", `there is no program|expected "<program> ..."`},
+		{"negative wait", "run --wait=-1s x -- true", `--wait is -1s: it must not be negative`},
+		{"long kill-after", "run --kill-after 2500ms x -- true", `--kill-after is 2.5s: it must be positive and less than a quarter of --session-timeout \(10s\)`},
+		{"negative kill-after", "run --kill-after=-1s x -- true", `--kill-after is -1s`},
+		{"no server", "run --servers= x -- true", `--servers: `},
+		{"bad server", "run --servers a:b x -- true", `--servers: .*a:b`},
+		{"bad root", "run --root locks x -- true", `Root: `},
+		{"bad session timeout", "run --session-timeout 10ms --kill-after 1ms x -- true", `SessionTimeout is 10ms`},
+		{"no such file", "run --auth-file /nonexistent x -- true", `--auth-file: .*no such file`},
+		{"bad credentials", "run --auth-file " + secret + " x -- true", `does not have the form user:password`},
+		{"acl without credentials", "run --acl private x -- true", `--acl=private needs credentials`},
+		{"bad acl", "run --acl mine x -- true", `--acl must be one of`},
+		{"certificate without key", "run --tls-cert /a x -- true", `--tls-cert and --tls-key go together`},
+		{"no authorities", "run --tls-ca " + secret + " x -- true", `--tls-ca: .* has no certificate`},
+		{"bad port", "server --port 65536", `--port is 65536`},
+		{"bad shell", "completion tcsh", `must be one of "bash","zsh","fish"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			stdout, stderr, code := do(t, strings.Fields(tt.args)...)
+			if code != exitUsage || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "holdfast: ") {
+				t.Errorf("exit code %d, stdout %q, stderr %q; want code 2 and one line", code, stdout, stderr)
+			}
+			if !regexp.MustCompile(tt.want).MatchString(stderr) {
+				t.Errorf("it says %q, want %q", stderr, tt.want)
+			}
+		})
+	}
+}
+
+// TestHelp: each verb has help with an example.
+func TestHelp(t *testing.T) {
+	parser := newParser(new(cli), os.Stdout, os.Stderr)
+	for _, verb := range parser.Model.Children {
+		t.Run(verb.Name, func(t *testing.T) {
+			stdout, stderr, code := do(t, verb.Name, "--help")
+			if code != 0 || stderr != "" || !strings.Contains(stdout, "Examples:") || !strings.Contains(stdout, "holdfast "+verb.Name) {
+				t.Errorf("exit code %d, stderr %q, stdout %s", code, stderr, stdout)
+			}
+		})
+	}
+	stdout, _, code := do(t, "--help")
+	for _, want := range []string{"run", "who", "--servers", "HOLDFAST_SERVERS"} {
+		if !strings.Contains(stdout, want) || code != 0 {
+			t.Errorf("exit code %d; no %q in %s", code, want, stdout)
+		}
+	}
+}
+
+// TestGlobalFlagsInTheEnvironment: each global flag is a variable as well, the flag wins,
+// and docs/command.md has both.
+func TestGlobalFlagsInTheEnvironment(t *testing.T) {
+	text, err := os.ReadFile("../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range newParser(new(cli), os.Stdout, os.Stderr).Model.Flags {
+		if f.Name == "help" {
+			continue
+		}
+		want := "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if len(f.Envs) != 1 || f.Envs[0] != want {
+			t.Errorf("--%s has the variables %q, want %s", f.Name, f.Envs, want)
+		}
+		if s := string(text); !strings.Contains(s, "`--"+f.Name+"`") || !strings.Contains(s, "`"+want+"`") {
+			t.Errorf("docs/command.md lacks --%s or %s", f.Name, want)
+		}
+	}
+
+	c := prepare(t, "version", "--json")
+	c.Env = append(c.Env, "HOLDFAST_SESSION_TIMEOUT=long")
+	c.begin()
+	if code := c.code(); code != exitUsage || !strings.Contains(c.stderr.String(), "HOLDFAST_SESSION_TIMEOUT") {
+		t.Errorf("exit code %d, %s", code, c.stderr)
+	}
+}
+
+// TestNoServer: the error names each server, why it cannot be reached, and for how long
+// that was tried; the exit code is 3.
+func TestNoServer(t *testing.T) {
+	_, stderr, code := do(t, "run", "--servers", "127.0.0.1:1,127.0.0.1:2", "--connect-timeout", "300ms", "x", "--", "true")
+	want := regexp.MustCompile(`^holdfast: no session with 127\.0\.0\.1:1, 127\.0\.0\.1:2 within 3\d\dms: 127\.0\.0\.1:1: connection refused; 127\.0\.0\.1:2: connection refused\n$`)
+	if code != exitNoConnection || !want.MatchString(stderr) {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
+
+// TestVersion: the version names the platform, as text and as JSON.
+func TestVersion(t *testing.T) {
+	stdout, stderr, code := do(t, "version", "--json")
+	var v version
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != 0 || stderr != "" || v.Version == "" || v.Go == "" || v.Platform == "" {
+		t.Errorf("exit code %d, %q, %q, %v", code, stdout, stderr, err)
+	}
+	stdout, _, _ = do(t, "version")
+	if !strings.HasPrefix(stdout, "holdfast "+v.Version+"\n") || !strings.Contains(stdout, v.Platform) {
+		t.Errorf("%q", stdout)
+	}
+}
