@@ -167,3 +167,11 @@ func serve(t *testing.T) (*zktest.Server, string) {
 	t.Cleanup(func() { _ = s.Close() })
 	return s, addr
 }
+
+// writeFile writes a file that only this user can read.
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

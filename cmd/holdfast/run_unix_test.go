@@ -26,9 +26,7 @@ import (
 func TestRunExitCode(t *testing.T) {
 	server, addr := serve(t)
 	plain := filepath.Join(t.TempDir(), "plain")
-	if err := os.WriteFile(plain, []byte("not a program"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, plain, "not a program")
 	garbage := filepath.Join(t.TempDir(), "garbage")
 	if err := os.WriteFile(garbage, []byte("\x7fELF, but no more"), 0o700); err != nil { //nolint:gosec // it must be executable
 		t.Fatal(err)
@@ -243,9 +241,7 @@ func TestRunRevoked(t *testing.T) {
 			if told := strings.Contains(c.stderr.String(), `operator@`) && strings.Contains(c.stderr.String(), `"make room"`); told != (tt.err == nil) {
 				t.Errorf("stderr %q", c.stderr)
 			}
-			if err := os.WriteFile(end, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, end, "")
 			if code := c.code(); code != tt.code {
 				t.Errorf("exit code %d, %s", code, c.stderr)
 			}

@@ -15,9 +15,7 @@ import (
 // done: no server is needed.
 func TestBadUsage(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("no colon\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, secret, "no colon\n")
 	for _, tt := range []struct {
 		name string
 		args string

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/internal/realzk"
+)
+
+// A terminal is a shell on a terminal that a test types at.
+type terminal struct {
+	t      *testing.T
+	keys   *os.File
+	screen *output
+	shell  *exec.Cmd
+}
+
+// openTerminal starts bash on a terminal. $H is holdfast there.
+func openTerminal(t *testing.T, addr string) *terminal {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		realzk.NotRun(t, "it needs bash")
+	}
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		realzk.NotRun(t, "it needs a terminal: "+err.Error())
+	}
+	n, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tty.Close()
+	c := prepare(t)
+	term := &terminal{t: t, keys: keys, screen: newOutput(), shell: exec.Command(bash, "--norc", "--noprofile", "-i")}
+	term.shell.Env = append(c.Env, "HOLDFAST_SERVERS="+addr, "HOLDFAST_SESSION_TIMEOUT="+lossTimeout.String(), "H="+os.Args[0], "PS1=$ ")
+	term.shell.Stdin, term.shell.Stdout, term.shell.Stderr = tty, tty, tty
+	term.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := term.shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		buf := make([]byte, 4096)
+		for {
+			n, err := keys.Read(buf)
+			if err != nil {
+				return // the terminal is closed
+			}
+			_, _ = term.screen.Write(buf[:n]) // it returns no error
+		}
+	}()
+	t.Cleanup(func() {
+		term.close()
+		_ = term.shell.Wait() // it was killed, or has heard of the hangup
+		<-read
+	})
+	return term
+}
+
+// close takes the terminal away.
+func (t *terminal) close() {
+	_ = t.shell.Process.Signal(syscall.SIGHUP) // it may have ended
+	_ = t.keys.Close()                         // perhaps again
+}
+
+// enter types a text.
+func (t *terminal) enter(keys string) {
+	t.t.Helper()
+	if _, err := t.keys.WriteString(keys); err != nil {
+		t.t.Fatal(err)
+	}
+}
+
+// TestRunOnATerminal: the program can read the terminal; Ctrl-C reaches it; Ctrl-Z
+// suspends it, and fg continues it; if the lease ends meanwhile, it is ended.
+func TestRunOnATerminal(t *testing.T) {
+	_, addr := serve(t)
+	term := openTerminal(t, addr)
+	// What is echoed of a command must not look like its output.
+	term.enter(`$H run x -- sh -c 'echo rea""dy; read line; echo go""t $line'` + "\n")
+	term.screen.await(t, "ready")
+	term.enter("hello\n")
+	term.screen.await(t, "got hello")
+
+	term.enter(`$H run x -- sh -c 'trap "exit 4" INT; echo u""p; while :; do sleep 0.01; done'; echo co""de=$?` + "\n")
+	term.screen.await(t, "up")
+	term.enter("\x03")
+	term.screen.await(t, "code=4")
+
+	file := filepath.Join(t.TempDir(), "stamps")
+	term.enter(`$H run x -- "$H" stamper ` + file + `; echo sus""pended=$?` + "\n")
+	awaitStamps(t, file, 1)
+	term.enter("\x1a")
+	term.screen.await(t, "suspended=")
+	stopped, _ := readStamps(t, file)
+	term.enter(`fg; echo con""tinued=$?` + "\n")
+	eventually(t, func() bool { s, _ := readStamps(t, file); return s.last > stopped.last })
+	term.enter("\x03")
+	term.screen.await(t, "continued=130")
+
+	file = filepath.Join(t.TempDir(), "others")
+	term.enter(`$H run x -- "$H" stamper ` + file + `; echo lo""st=$?` + "\n")
+	pid := awaitStamps(t, file, 1).pids[0]
+	term.enter("\x1a")
+	term.screen.await(t, "lost=")
+	eventually(t, func() bool { return syscall.Kill(pid, 0) != nil })
+	term.enter(`fg; echo af""ter=$?` + "\n")
+	term.screen.await(t, "after=5")
+}
+
+// TestRunWithoutItsTerminal: the terminal goes away, and a program that ignores the
+// hangup goes on, under its lock.
+func TestRunWithoutItsTerminal(t *testing.T) {
+	server, addr := serve(t)
+	term := openTerminal(t, addr)
+	file := filepath.Join(t.TempDir(), "stamps")
+	term.enter(`$H run x -- sh -c 'trap "" HUP; exec "$H" stamper ` + file + "'\n")
+	pid := awaitStamps(t, file, 1).pids[0]
+	term.close()
+	_ = term.shell.Wait() // the hangup ends it
+	began, _ := readStamps(t, file)
+	eventually(t, func() bool { s, _ := readStamps(t, file); return s.last > began.last+2*lossTimeout })
+	if n := len(server.Children("/holdfast/x")); n != 1 {
+		t.Errorf("%d contenders, want 1", n)
+	}
+	kill(t, pid, syscall.SIGKILL)
+	eventually(t, func() bool { return len(server.Children("/holdfast/x")) == 0 })
+}
+
+// TestRunAsProcess1: run can be the first process of a container.
+func TestRunAsProcess1(t *testing.T) {
+	unshare := []string{"--pid", "--fork", "--mount-proc", "--kill-child"}
+	if out, err := exec.Command("unshare", append(unshare, "true")...).CombinedOutput(); err != nil {
+		realzk.NotRun(t, fmt.Sprintf("it needs unshare and the right to make a namespace: %v, %s", err, out))
+	}
+	_, addr := serve(t)
+	process1 := func(script string) *command {
+		c := prepare(t)
+		c.Path, _ = exec.LookPath("unshare") // found above
+		c.Args = append(append([]string{"unshare"}, unshare...), os.Args[0], "run", "--servers", addr, "x", "--", "sh", "-c", script)
+		c.begin()
+		return c
+	}
+	c := process1(`test "$(readlink /proc/1/exe)" = "` + os.Args[0] + `" || exit 1; (setsid sleep 1000 &) ; exit 6`)
+	if code := c.code(); code != 6 {
+		t.Errorf("exit code %d, %s", code, c.stderr)
+	}
+	c = process1(`trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done`)
+	c.stdout.await(t, "up")
+	kill(t, childrenOf(t, c.Process.Pid)[0], syscall.SIGTERM)
+	if code := c.code(); code != 7 {
+		t.Errorf("after SIGTERM: exit code %d, %s", code, c.stderr)
+	}
+}
