@@ -114,15 +114,15 @@ func bashCompletion(verbs []completion) string {
 	return fmt.Sprintf(`_holdfast() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} verb= words= i
   COMPREPLY=()
-  if [[ $before == = ]]; then
+  if [[ $before == "=" ]]; then
     before=${COMP_WORDS[COMP_CWORD-2]}
-  elif [[ $word == = ]]; then
+  elif [[ $word == "=" ]]; then
     word=
   fi
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
     --) return ;;
-    %s) [[ ${COMP_WORDS[i+1]} == = ]] && ((i++)); ((i++)) ;;
+    %s) [[ ${COMP_WORDS[i+1]} == "=" ]] && ((i++)); ((i++)) ;;
     -*) ;;
     *) [[ -z $verb ]] && verb=${COMP_WORDS[i]} ;;
     esac

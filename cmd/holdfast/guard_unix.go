@@ -142,7 +142,7 @@ func (g *guard) loop(orders <-chan order, changes <-chan change) {
 		case o, ok := <-orders:
 			if !ok {
 				orders = nil
-				fmt.Fprintf(os.Stderr, "holdfast: this program's run has ended: %s is ended, too\n", g.Path)
+				fmt.Fprintf(os.Stderr, "holdfast: run has ended: %s is ended, too\n", g.Path)
 				g.end()
 				break
 			}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 const (
@@ -58,6 +59,7 @@ Examples:
 // Run waits for the lock, runs the program, releases the lock, and returns the program's
 // exit code as an error.
 func (c *runCmd) Run(a *app) error {
+	notify(syscall.SIGPIPE) // a reader of standard error that has gone must not end run
 	if err := c.check(a); err != nil {
 		return err
 	}
@@ -69,7 +71,9 @@ func (c *runCmd) Run(a *app) error {
 		cfg.LostMargin = c.KillAfter
 		cfg.Label = c.Label
 	})
-	if err != nil {
+	if errors.Is(err, zkio.ErrBadArguments) {
+		return usagef("%w (LostMargin is --kill-after)", err)
+	} else if err != nil {
 		return err
 	}
 	defer m.Close()
@@ -107,8 +111,8 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return exitf(exitFailure, "cannot start %s: %w", program, err)
 	}
-	code := c.watch(a, m, h, p, signals)
-	return c.release(a, h, code)
+	code, lost := c.watch(a, m, h, p, signals)
+	return c.release(a, h, code, lost)
 }
 
 // check completes the flags, and refuses what cannot work before anything is done.
@@ -166,23 +170,29 @@ func (c *runCmd) acquire(a *app, lock *manager.Lock) (manager.Hold, error) {
 	var telling sync.WaitGroup
 	defer telling.Wait()
 	defer cancel()
+	acquire, limit, code := lock.Lock, c.Wait, exitNotGranted
 	if c.Try {
-		return lock.TryLock(ctx)
-	}
-	if !c.Quiet {
+		acquire, limit, code = lock.TryLock, a.ConnectTimeout, exitNoConnection
+	} else if !c.Quiet {
 		telling.Go(func() { c.tell(ctx, a, lock) })
 	}
 	waiting, end := ctx, context.CancelFunc(func() {})
-	if c.Wait > 0 {
-		waiting, end = context.WithTimeout(ctx, c.Wait)
+	if limit > 0 {
+		waiting, end = context.WithTimeoutCause(ctx, limit, lateError(limit))
 	}
 	defer end()
-	h, err := lock.Lock(waiting)
+	h, err := acquire(waiting)
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-		return h, &exitError{exitNotGranted, err}
+		return h, &exitError{code, err}
 	}
 	return h, err
 }
+
+// A lateError is the end of a wait that has lasted that long.
+type lateError time.Duration
+
+func (e lateError) Error() string { return "not granted within " + time.Duration(e).String() }
+func (lateError) Unwrap() error   { return context.DeadlineExceeded }
 
 // tell says which process the lock is waited for, and again when that has changed, until
 // ctx ends.
@@ -223,8 +233,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // watch tells the guard until when the lock is held, passes signals on, and returns the
-// exit code of the program when it and its descendants are gone.
-func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, signals <-chan os.Signal) int {
+// exit code of the program when it and its descendants are gone, and whether it said that
+// the lock was lost.
+func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, signals <-chan os.Signal) (code int, told bool) {
 	renew := time.NewTicker(c.KillAfter / 4)
 	defer renew.Stop()
 	lost, revoked := h.Lost(), h.Revoked()
@@ -235,7 +246,7 @@ func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, s
 	for {
 		select {
 		case code := <-p.exited:
-			return code
+			return code, told
 		case s := <-signals:
 			p.signal(s)
 			if s == stopSignal {
@@ -251,7 +262,7 @@ func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, s
 			a.warnf("%s asks for %q (%q): the program gets SIGTERM", r.From, c.Name, r.Reason)
 			p.signal(syscall.SIGTERM)
 		case <-lost:
-			lost = nil
+			lost, told = nil, true
 			a.warnf("%s: the program is ended", oneLine(h.Err()))
 			p.send(order{Lost: true})
 			late = time.After(c.KillAfter)
@@ -261,11 +272,14 @@ func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, s
 	}
 }
 
-// release gives the lock up after the program has ended with code.
-func (c *runCmd) release(a *app, h manager.Hold, code int) error {
+// release gives the lock up after the program has ended with code. told reports that
+// the lock was lost, and the user knows.
+func (c *runCmd) release(a *app, h manager.Hold, code int, told bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.SessionTimeout/2)
 	defer cancel()
 	switch err := h.Unlock(ctx); {
+	case told:
+		return &exitError{code: exitLost}
 	case errors.Is(err, manager.ErrLost):
 		return &exitError{exitLost, err}
 	case err != nil:
