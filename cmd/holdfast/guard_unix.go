@@ -68,9 +68,9 @@ func guardMain(args []string) int {
 	}
 	orders := make(chan order)
 	go receive(in, orders)
-	changes := make(chan change)
-	go reap(changes)
-	g.loop(orders, changes)
+	children := make(chan childEvent)
+	go reap(children)
+	g.loop(orders, children)
 	return g.code
 }
 
@@ -111,22 +111,22 @@ func receive(in *json.Decoder, orders chan<- order) {
 	}
 }
 
-// A change is the end or the stop of a child.
-type change struct {
+// A childEvent is the end or the stop of a child.
+type childEvent struct {
 	pid    int
 	status syscall.WaitStatus
 }
 
 // reap waits for children, and closes the channel when none is left.
-func reap(changes chan<- change) {
-	defer close(changes)
+func reap(children chan<- childEvent) {
+	defer close(children)
 	for {
-		var c change
+		var c childEvent
 		var err error
 		c.pid, err = syscall.Wait4(-1, &c.status, syscall.WUNTRACED, nil)
 		switch {
 		case err == nil:
-			changes <- c
+			children <- c
 		case err != syscall.EINTR: //nolint:errorlint // system calls return it as it is
 			return
 		}
@@ -134,10 +134,10 @@ func reap(changes chan<- change) {
 }
 
 // loop returns when the program and its descendants are gone.
-func (g *guard) loop(orders <-chan order, changes <-chan change) {
+func (g *guard) loop(orders <-chan order, children <-chan childEvent) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for changes != nil || g.groupLives() {
+	for children != nil || g.groupLives() {
 		select {
 		case o, ok := <-orders:
 			if !ok {
@@ -147,9 +147,9 @@ func (g *guard) loop(orders <-chan order, changes <-chan change) {
 				break
 			}
 			g.obey(o)
-		case c, ok := <-changes:
+		case c, ok := <-children:
 			if !ok {
-				changes = nil
+				children = nil
 				break
 			}
 			g.note(c)
@@ -216,7 +216,7 @@ func (g *guard) obey(o order) {
 }
 
 // note notes what a child did.
-func (g *guard) note(c change) {
+func (g *guard) note(c childEvent) {
 	switch {
 	case c.pid != g.pid:
 	case c.status.Stopped():

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -259,7 +260,7 @@ func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, s
 		case <-revoked:
 			revoked = nil
 			r, _ := h.Revocation()
-			a.warnf("%s asks for %q (%q): the program gets SIGTERM", r.From, c.Name, r.Reason)
+			a.warnf("%s: the program gets SIGTERM", revokedText(c.Name, r))
 			p.signal(syscall.SIGTERM)
 		case <-lost:
 			lost, told = nil, true
@@ -270,6 +271,20 @@ func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, s
 			p.kill() // in case that the guard was stopped
 		}
 	}
+}
+
+// revokedText says which process asks for a lock, and why.
+func revokedText(name string, r manager.Revocation) string {
+	from := "another process"
+	if r.From.Host != "" {
+		r.From.Since = time.Time{} // when it asked: just now
+		from = r.From.String()
+	}
+	text := fmt.Sprintf("%s asks for %q", from, name)
+	if r.Reason != "" {
+		text += fmt.Sprintf(" (%q)", r.Reason)
+	}
+	return text
 }
 
 // release gives the lock up after the program has ended with code. told reports that

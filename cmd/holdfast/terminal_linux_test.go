@@ -136,7 +136,7 @@ func TestRunWithoutItsTerminal(t *testing.T) {
 	term.close()
 	_ = term.shell.Wait() // the hangup ends it
 	began, _ := readStamps(t, file)
-	eventually(t, func() bool { s, _ := readStamps(t, file); return s.last > began.last+2*lossTimeout })
+	eventually(t, func() bool { s, _ := readStamps(t, file); return s.last > began.last+lossTimeout })
 	if n := len(server.Children("/holdfast/x")); n != 1 {
 		t.Errorf("%d contenders, want 1", n)
 	}
