@@ -418,7 +418,7 @@ func TestRunIsTooLate(t *testing.T) {
 			t.Parallel()
 			s, addr := serve(t)
 			file := filepath.Join(t.TempDir(), "stamps")
-			c := begin(t, append([]string{"run", "--servers", addr, "--session-timeout", "40s", "x", "--"}, stamper(file, "stubborn", "parent")...)...)
+			c := begin(t, append([]string{"run", "--servers", addr, "--session-timeout", "58s", "--kill-after", "14s", "x", "--"}, stamper(file, "stubborn", "parent")...)...)
 			awaitStamps(t, file, 2)
 			struck := systemTime()
 			if err := strike(s); err != nil {
@@ -427,8 +427,8 @@ func TestRunIsTooLate(t *testing.T) {
 			if code := c.code(); code != exitLost || !strings.Contains(c.stderr.String(), "lock was lost") {
 				t.Errorf("exit code %d, %s", code, c.stderr)
 			}
-			// By the lease it would have had 20 s.
-			if end, _ := readStamps(t, file); end.last-struck > 10*time.Second {
+			// By the lease it would have had about 20 s, and by --kill-after 14 s.
+			if end, _ := readStamps(t, file); end.last-struck > 12*time.Second {
 				t.Errorf("it was killed after %v", end.last-struck)
 			}
 		})
