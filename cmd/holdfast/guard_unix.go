@@ -51,8 +51,11 @@ type guard struct {
 func guardMain(args []string) int {
 	// The program is killed when this thread ends: see programAttr.
 	runtime.LockOSThread()
+	if len(args) != 1 {
+		return exitUsage
+	}
 	fd, err := strconv.Atoi(args[0])
-	if len(args) != 1 || err != nil {
+	if err != nil {
 		return exitUsage
 	}
 	syscall.CloseOnExec(fd)
