@@ -83,7 +83,8 @@ func (a *app) client(ctx context.Context) (*zkio.Client, *zkio.Session, error) {
 	if err != nil {
 		return nil, nil, a.notOpened(ctx, trying, err)
 	}
-	return client, client.Session(), nil
+	session := client.Session()
+	return client, session, nil
 }
 
 // notOpened returns the error of a session that could not be had: err, with the exit

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -27,16 +28,17 @@ func (*completionCmd) Help() string {
 // Run prints the script.
 func (c *completionCmd) Run(a *app) error {
 	verbs := completions(a.parser.Model)
+	var script string
 	switch c.Shell {
 	case "bash":
-		a.printf("%s", bashCompletion(verbs))
-	case "zsh":
-		// zsh runs bash's script.
-		a.printf("autoload -U +X bashcompinit && bashcompinit\n%s", bashCompletion(verbs))
+		script = bashCompletion(verbs)
+	case "zsh": // it runs bash's script
+		script = "autoload -U +X bashcompinit && bashcompinit\n" + bashCompletion(verbs)
 	case "fish":
-		a.printf("%s", fishCompletion(verbs))
+		script = fishCompletion(verbs)
 	}
-	return nil
+	_, err := io.WriteString(a.stdout, script)
+	return err
 }
 
 // A completion is what can follow a verb. The one without a name is for the place of the

@@ -130,7 +130,7 @@ func reap(children chan<- childEvent) {
 		switch {
 		case err == nil:
 			children <- c
-		case err != syscall.EINTR: //nolint:errorlint // system calls return it as it is
+		case err != syscall.EINTR:
 			return
 		}
 	}

@@ -109,7 +109,7 @@ func (p *program) wait() int {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		switch {
-		case err == syscall.EINTR: //nolint:errorlint // system calls return it as it is
+		case err == syscall.EINTR:
 			continue
 		case err != nil: // no child is left
 			return signalCode(syscall.SIGKILL)

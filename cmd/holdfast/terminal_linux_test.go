@@ -46,9 +46,9 @@ func openTerminal(t *testing.T, addr string) *terminal {
 		t.Fatal(err)
 	}
 	defer tty.Close()
-	c := prepare(t)
 	term := &terminal{t: t, keys: keys, screen: newOutput(), shell: exec.Command(bash, "--norc", "--noprofile", "-i")}
-	term.shell.Env = append(c.Env, "HOLDFAST_SERVERS="+addr, "HOLDFAST_SESSION_TIMEOUT="+lossTimeout.String(), "H="+os.Args[0], "PS1=$ ")
+	term.shell.Env = prepare(t).Env
+	term.shell.Env = append(term.shell.Env, "HOLDFAST_SERVERS="+addr, "HOLDFAST_SESSION_TIMEOUT="+lossTimeout.String(), "H="+os.Args[0], "PS1=$ ")
 	term.shell.Stdin, term.shell.Stdout, term.shell.Stderr = tty, tty, tty
 	term.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := term.shell.Start(); err != nil {
