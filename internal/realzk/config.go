@@ -38,6 +38,8 @@ type Config struct {
 	// ownGroup starts the server in its own process group on every Unix, so that
 	// Ctrl-C reaches only the command, which then stops the server.
 	ownGroup bool
+	// members are further options of single members of an ensemble, by their id.
+	members map[int][]Option
 	// id is the server's number in its ensemble, from 1, or 0 without an ensemble.
 	// In an ensemble Lines list all servers with their ports, and Port is that for
 	// clients.
@@ -65,6 +67,17 @@ func ConfigLine(line string) Option {
 // container nodes five times a second.
 func JavaOption(arg string) Option {
 	return func(c *Config) { c.JavaOptions = append(c.JavaOptions, arg) }
+}
+
+// Member applies opt to only one server of an ensemble, the one with this number. Numbers
+// begin at 1.
+func Member(id int, opt Option) Option {
+	return func(c *Config) {
+		if c.members == nil {
+			c.members = make(map[int][]Option)
+		}
+		c.members[id] = append(c.members[id], opt)
+	}
 }
 
 // Port sets [Config.Port].

@@ -108,6 +108,9 @@ func startEnsemble(ctx context.Context, cfg Config, n int) (*Ensemble, error) {
 			c.id, c.Port = i+1, own[i][clientPort]
 			c.Dir = filepath.Join(cfg.Dir, strconv.Itoa(c.id))
 			c.Lines = append(slices.Clip(lines[i]), cfg.Lines...)
+			for _, opt := range cfg.members[c.id] {
+				opt(&c)
+			}
 			if processes[i], errs[i] = run(ctx, c); errs[i] != nil {
 				cancel(fmt.Errorf("server %d did not start", c.id))
 			}
