@@ -53,6 +53,7 @@ const policy = `
 
 	# Tools and tests of this repository.
 	internal/realzk:          | TESTS
+	internal/doctor:          zkio | SERVERS
 	internal/realzk/zkserver: internal/realzk | TESTS
 	internal/zkembedded:      zkio/zktest | TESTS internal/jute github.com/go-zookeeper/zk
 	internal/check:           | TESTS
