@@ -18,6 +18,7 @@ func TestF106_ForeignRecipe(t *testing.T) {
 		{"lease-0000000000", "InterProcessSemaphoreV2"},
 		{"leases", "InterProcessSemaphoreMutex"},
 		{"locks", "InterProcessSemaphoreMutex"},
+		{"qn-0000000000", "DistributedQueue"},
 		{"config", ""},
 		{"latch-", ""},
 		{"my-latch-0000000000", ""},

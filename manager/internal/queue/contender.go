@@ -135,10 +135,11 @@ func ParseName(name string) (Contender, bool) {
 }
 
 // recipes maps a mark in a node's name to the recipe whose nodes have it: a lock of
-// another kind, whose nodes are not contenders here.
+// another kind, or a queue, whose nodes are not contenders here.
 var recipes = []struct{ mark, recipe string }{
 	{"latch-", "Curator's LeaderLatch"},
 	{"lease-", "Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex"},
+	{"qn-", "a queue, ZooKeeper's DistributedQueue"},
 }
 
 // Recipe returns the known recipe of another kind of lock that would create a child of
