@@ -15,15 +15,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
-// startGoZooKeeper compiles and starts the contenders that use go-zookeeper.
-func startGoZooKeeper(t *testing.T, zk *realzk.Server) *program {
+// startGoZooKeeper is startCurator for go-zookeeper.
+func startGoZooKeeper(t *testing.T, zk *realzk.Server, timeout ...string) *program {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "gozk")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./testdata/gozk")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build, err, out)
 	}
-	return startOthers(t, binary, zk.Addr())
+	return startOthers(t, binary, append([]string{zk.Addr()}, timeout...)...)
 }
 
 // The clients whose contenders TestRealHolderOfAnyClient mixes.

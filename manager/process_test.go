@@ -5,6 +5,7 @@ package manager
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,14 +23,17 @@ import (
 )
 
 // These environment variables turn this test binary into a process that holds a
-// lock: they name the server and the lock, and say whether it reports abandonment.
+// lock: they name the server and the lock, and say whether it reports abandonment, and
+// how long its session timeout is.
 const (
 	childServer  = "HOLDFAST_TEST_HOLDER_SERVER"
 	childLock    = "HOLDFAST_TEST_HOLDER_LOCK"
 	childReports = "HOLDFAST_TEST_HOLDER_REPORTS"
+	childTimeout = "HOLDFAST_TEST_HOLDER_TIMEOUT"
 )
 
-// holderTimeout is the session timeout of the real processes.
+// holderTimeout is the session timeout of the real processes, unless childTimeout says
+// otherwise.
 const holderTimeout = 4 * time.Second
 
 // holderProcess acquires the lock and prints "held" and its token. It executes
@@ -38,7 +42,12 @@ const holderTimeout = 4 * time.Second
 // the lock.
 func holderProcess() {
 	ctx := context.Background()
-	m, err := Open(ctx, Config{Servers: []string{os.Getenv(childServer)}, SessionTimeout: holderTimeout, Label: "holder", Dialer: dialToTheBrink})
+	timeout, err := time.ParseDuration(cmp.Or(os.Getenv(childTimeout), holderTimeout.String()))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	m, err := Open(ctx, Config{Servers: []string{os.Getenv(childServer)}, SessionTimeout: timeout, Label: "holder", Dialer: dialToTheBrink})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,15 @@ type program struct {
 
 	mu      sync.Mutex // protects answers, and writes to stdin
 	answers map[string]chan string
+
+	process *os.Process
+	killed  atomic.Bool
+}
+
+// kill kills the program, and its clients with it.
+func (o *program) kill() error {
+	o.killed.Store(true)
+	return o.process.Kill()
 }
 
 // startOthers starts the program, which ends with the test.
@@ -54,7 +64,7 @@ func startOthers(t *testing.T, name string, args ...string) *program {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	o := &program{stdin: stdin, answers: make(map[string]chan string)}
+	o := &program{stdin: stdin, answers: make(map[string]chan string), process: cmd.Process}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -69,7 +79,7 @@ func startOthers(t *testing.T, name string, args ...string) *program {
 		timer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
 		<-done
-		if err := cmd.Wait(); err != nil {
+		if err := cmd.Wait(); err != nil && !o.killed.Load() {
 			t.Errorf("%s: %v", name, err)
 		}
 	})
@@ -152,8 +162,9 @@ func (o *others) loop(client, kind string, times int) {
 	}
 }
 
-// startCurator compiles and starts the contenders that use Apache Curator.
-func startCurator(t *testing.T, zk *realzk.Server) *program {
+// startCurator compiles and starts the contenders that use Apache Curator. Their session
+// timeout is 10 s, unless one follows, in milliseconds.
+func startCurator(t *testing.T, zk *realzk.Server, timeout ...string) *program {
 	t.Helper()
 	const jar = "/usr/share/java/curator-recipes.jar" // its manifest names what it needs
 	if _, err := os.Stat(jar); err != nil {
@@ -169,7 +180,8 @@ func startCurator(t *testing.T, zk *realzk.Server) *program {
 		t.Fatalf("%v: %v\n%s", compile, err, out)
 	}
 	classpath := strings.Join([]string{classes, jar, "/usr/share/java/slf4j-nop.jar"}, string(filepath.ListSeparator))
-	return startOthers(t, java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath, "Contenders", zk.Addr())
+	args := []string{"-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath, "Contenders", zk.Addr()}
+	return startOthers(t, java, append(args, timeout...)...)
 }
 
 // javaTool returns the path of a program of the JDK, or "".
@@ -184,12 +196,12 @@ func javaTool(name string) string {
 	return path
 }
 
-// startKazoo starts the contenders that use kazoo.
-func startKazoo(t *testing.T, zk *realzk.Server) *program {
+// startKazoo is startCurator for kazoo.
+func startKazoo(t *testing.T, zk *realzk.Server, timeout ...string) *program {
 	t.Helper()
 	for _, python := range []string{"/usr/bin/python3", "python3"} {
 		if exec.Command(python, "-c", "import kazoo").Run() == nil {
-			return startOthers(t, python, "testdata/kazoo/contenders.py", zk.Addr())
+			return startOthers(t, python, append([]string{"testdata/kazoo/contenders.py", zk.Addr()}, timeout...)...)
 		}
 	}
 	realzk.NotRun(t, "no python3 has the module kazoo (Debian: apt-get install python3-kazoo)")

@@ -9,20 +9,23 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.RetryOneTime;
 
 /**
  * Contenders that use Apache Curator's locks, told by a test what to do.
  *
- * <p>The argument is the address of a ZooKeeper server. Each line of the input
- * is {@code client command argument...}; a client is a session and a thread of
- * its own, which begins with its first line, and carries out its commands one
- * after the other. Each line of the output is {@code client answer...}. The end
- * of the input ends the program.
+ * <p>The first argument is the address of a ZooKeeper server, a second one the
+ * session timeout in milliseconds, instead of 10 s. Each line of the input is
+ * {@code client command argument...}; a client is a session and a thread of its
+ * own, which begins with its first line, and carries out its commands one after
+ * the other. Each line of the output is {@code client answer...}. The end of the
+ * input ends the program.
  *
  * <ul>
  *   <li>{@code open path}: the lock that the following commands are about.
@@ -38,6 +41,10 @@ import org.apache.curator.retry.RetryOneTime;
  *       answers {@code revocable kind}; says {@code revoked kind} when it is revoked.
  *   <li>{@code revoke path}: revokes the lock that the node at path holds; answers
  *       {@code revoking path}.
+ *   <li>{@code lead path}: becomes the leader by a LeaderLatch; answers
+ *       {@code leads path}.
+ *   <li>{@code enter path}: acquires an InterProcessSemaphoreMutex; answers
+ *       {@code inside path}.
  * </ul>
  */
 public final class Contenders {
@@ -45,21 +52,24 @@ public final class Contenders {
 
     private final String name;
     private final String server;
+    private final int timeout;
     private final BlockingQueue<String> lines = new LinkedBlockingQueue<>();
     private final Map<String, InterProcessLock> locks = new HashMap<>();
 
-    private Contenders(String name, String server) {
+    private Contenders(String name, String server, int timeout) {
         this.name = name;
         this.server = server;
+        this.timeout = timeout;
     }
 
     public static void main(String[] args) throws Exception {
+        int timeout = args.length > 1 ? Integer.parseInt(args[1]) : 10_000;
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = in.readLine()) != null; ) {
             String[] words = line.split(" ", 2);
             Contenders c = ALL.get(words[0]);
             if (c == null) {
-                c = new Contenders(words[0], args[0]);
+                c = new Contenders(words[0], args[0], timeout);
                 ALL.put(words[0], c);
                 Thread thread = new Thread(c::run, words[0]);
                 thread.setDaemon(true);
@@ -78,7 +88,7 @@ public final class Contenders {
     }
 
     private void run() {
-        try (CuratorFramework client = CuratorFrameworkFactory.newClient(server, 10_000, 10_000, new RetryOneTime(100))) {
+        try (CuratorFramework client = CuratorFrameworkFactory.newClient(server, timeout, timeout, new RetryOneTime(100))) {
             client.start();
             client.blockUntilConnected();
             while (true) {
@@ -130,6 +140,16 @@ public final class Contenders {
             case "revoke":
                 Revoker.attemptRevoke(client, kind);
                 say("revoking " + kind);
+                break;
+            case "lead":
+                LeaderLatch latch = new LeaderLatch(client, kind);
+                latch.start();
+                latch.await();
+                say("leads " + kind);
+                break;
+            case "enter":
+                new InterProcessSemaphoreMutex(client, kind).acquire();
+                say("inside " + kind);
                 break;
             default:
                 throw new IllegalArgumentException(words[0]);

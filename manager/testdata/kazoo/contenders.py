@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contenders that use kazoo's locks, told by a test what to do.
 
-The argument is the address of a ZooKeeper server. Each line of the input is
+The first argument is the address of a ZooKeeper server, a second one the session
+timeout in milliseconds, instead of 10 s. Each line of the input is
 "client command argument..."; a client is a session and a thread of its own,
 which begins with its first line, and carries out its commands one after the
 other. Each line of the output is "client answer...". The commands and answers
@@ -26,9 +27,9 @@ say_one = threading.Lock()
 
 
 class Client(threading.Thread):
-    def __init__(self, name, server):
+    def __init__(self, name, server, timeout):
         super().__init__(daemon=True)
-        self.name, self.server = name, server
+        self.name, self.server, self.timeout = name, server, timeout
         self.lines = queue.Queue()
         self.locks = {}
 
@@ -38,7 +39,7 @@ class Client(threading.Thread):
 
     def run(self):
         try:
-            zk = KazooClient(hosts=self.server)
+            zk = KazooClient(hosts=self.server, timeout=self.timeout)
             zk.start()
             while True:
                 self.obey(zk, self.lines.get().split())
@@ -78,11 +79,12 @@ class Client(threading.Thread):
 
 
 def main():
+    timeout = float(sys.argv[2]) / 1000 if len(sys.argv) > 2 else 10.0
     clients = {}
     for line in sys.stdin:
         name, rest = line.rstrip("\n").split(" ", 1)
         if name not in clients:
-            clients[name] = Client(name, sys.argv[1])
+            clients[name] = Client(name, sys.argv[1], timeout)
             clients[name].start()
         clients[name].lines.put(rest)
     sys.stdout.flush()
