@@ -5,6 +5,8 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -254,5 +256,18 @@ func TestParseMembers(t *testing.T) {
 	const text = "server.1=zk1:2888:3888:participant;0.0.0.0:2181\nserver.2=zk2:2888:3888|zk2b:2888:3888;2181\nserver.3=zk3:2888:3888:participant;2181\nserver.4=zk4:2888:3888:observer;2181\nversion=100000003"
 	if m := parseMembers(text); m.voters != 3 || m.observers != 1 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// Programs rely on the ids, so the documents have them.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.FromSlash("../../docs/command.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if !strings.Contains(string(text), "| `"+c.id+"` |") {
+			t.Errorf("docs/command.md lacks %s", c.id)
+		}
 	}
 }
