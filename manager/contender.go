@@ -148,6 +148,20 @@ func (l *Lock) contender(c queue.Contender) Contender {
 	return Contender{Path: l.path + "/" + c.Name, Kind: Kind(c.Kind), Sequence: c.Seq, Own: l.m.owns(c.Name)}
 }
 
+// DescribeNode returns what the node at path says about its process, and what ZooKeeper
+// says about the node. It is for tools that read the nodes themselves: see package inspect.
+// data and stat are what they have read. If the node's name is not a contender's, as that
+// of a question under Config.Root is not, Kind and Sequence are 0. Own and Holds are not
+// filled in. DescribeNode does no I/O and does not block.
+func DescribeNode(path string, data []byte, stat zkio.Stat) Contender {
+	c := Contender{Path: path}
+	if entry, ok := queue.ParseName(path[strings.LastIndexByte(path, '/')+1:]); ok {
+		c.Kind, c.Sequence = Kind(entry.Kind), entry.Seq
+	}
+	c.describe(data, stat)
+	return c
+}
+
 // describe fills in what the contender's node says, and what the server says about the
 // node. It reports whether this package wrote the data.
 func (c *Contender) describe(data []byte, stat zkio.Stat) bool {

@@ -78,3 +78,28 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("a long text reads %+v", c)
 	}
 }
+
+// DescribeNode tells what a node's name, its data and ZooKeeper say.
+func TestDescribeNode(t *testing.T) {
+	stat := zkio.Stat{Czxid: 7, Ctime: 1_000, EphemeralOwner: 5}
+	ours := []byte(`{"host":"db7","pid":4711,"label":"billing","endpoint":"db7:8080","kind":"write","since":"2026-01-02T03:04:05Z"}`)
+	since := time.Unix(1, 0)
+	for _, test := range []struct {
+		path string
+		data []byte
+		stat zkio.Stat
+		want Contender
+	}{
+		{"/l/__WRIT__0000000042", ours, stat,
+			Contender{Kind: KindWrite, Sequence: 42, Host: "db7", PID: 4711, Label: "billing", Endpoint: "db7:8080", Since: since, Token: 7, Session: 5}},
+		{"/l/lock-0000000001", []byte("10.1.2.3"), zkio.Stat{Czxid: 8, Ctime: 1_000},
+			Contender{Kind: KindExclusive, Sequence: 1, Identity: "10.1.2.3", Since: since, Token: 8, Persistent: true}},
+		{"/_asks_/a/question", ours, stat, Contender{Host: "db7", PID: 4711, Label: "billing", Endpoint: "db7:8080", Since: since, Token: 7, Session: 5}},
+	} {
+		test.want.Path = test.path
+		got := DescribeNode(test.path, test.data, test.stat)
+		if got.asks = false; got != test.want {
+			t.Errorf("%s: %+v, want %+v", test.path, got, test.want)
+		}
+	}
+}

@@ -24,6 +24,17 @@ const maxEscaped = 255
 // reservedSegment is ZooKeeper's own directory.
 const reservedSegment = "zookeeper"
 
+// LockPath returns the path of the directory in which the lock called name queues, below
+// root, which is as Config.Root. It is for tools that read such directories: see package
+// inspect. The errors are [ErrBadName], and [ErrBadConfig] for a root that [Open] would
+// refuse. LockPath does no I/O and does not block.
+func LockPath(root, name string) (string, error) {
+	if err := checkRoot(root); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrBadConfig, err)
+	}
+	return lockPath(root, name)
+}
+
 // lockPath returns the directory of the lock called name under root, or an
 // error that wraps ErrBadName.
 func lockPath(root, name string) (string, error) {

@@ -267,3 +267,21 @@ func FuzzLockPath(f *testing.F) {
 		}
 	})
 }
+
+// LockPath refuses what Open and the manager refuse.
+func TestLockPath(t *testing.T) {
+	for _, test := range []struct {
+		root, name, want string
+		err              error
+	}{
+		{"/holdfast", "jobs/nightly", "/holdfast/jobs/nightly", nil},
+		{"/", "/jobs", "/jobs", nil},
+		{"/holdfast", "a//b", "", ErrBadName},
+		{"holdfast", "a", "", ErrBadConfig},
+		{"/holdfast/", "a", "", ErrBadConfig},
+	} {
+		if got, err := LockPath(test.root, test.name); got != test.want || !errors.Is(err, test.err) {
+			t.Errorf("LockPath(%q, %q) = %q, %v; want %q, %v", test.root, test.name, got, err, test.want, test.err)
+		}
+	}
+}
