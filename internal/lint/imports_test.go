@@ -34,10 +34,11 @@ const policy = `
 	zkio:                     futures internal/ctxerr internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic | SERVERS
 	zkio/zktest:              internal/jute | TESTS internal/realzk github.com/go-zookeeper/zk
 	manager:                  state futures zkio manager/internal/queue internal/ctxerr golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
+	manager/inspect:          zkio manager manager/internal/queue internal/ctxerr | SERVERS
 	manager/internal/queue:   | TESTS
 
 	# Programs use what users can use.
-	cmd/holdfast:             PUBLIC manager/inspect internal/doctor github.com/alecthomas/kong github.com/gdamore/tcell/... golang.org/x/sys/... golang.org/x/term | SERVERS
+	cmd/holdfast:             PUBLIC manager/inspect internal/doctor github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS
 	stress:                   PUBLIC github.com/HdrHistogram/hdrhistogram-go | SERVERS
 	bench:                    PUBLIC bench/internal/delay bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
 	bench/internal/delay:     golang.org/x/sys/... | TESTS
