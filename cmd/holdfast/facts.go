@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/manager/inspect"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// A source is where the verbs that only read get their facts from: a session of its own,
+// which creates no node.
+type source struct {
+	*inspect.Reader
+	client *zkio.Client
+	root   string
+}
+
+// source connects to ZooKeeper, to read about the lock called name, or about all locks if
+// name is empty. The caller closes the source.
+func (a *app) source(name string) (*source, error) {
+	root, err := a.root()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := manager.LockPath(root, cmp.Or(name, "any")); err != nil {
+		return nil, fmt.Errorf("%s: %w", safe(cmp.Or(name, root)), err) // before anything is sent
+	}
+	client, _, err := a.client(a.ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{client: client, root: root}
+	if s.Reader, err = inspect.NewReader(client, root); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// close ends the session. It does not wait long for a server that does not answer: there
+// is nothing to clean up.
+func (s *source) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.client.Close(ctx)
+}
+
+// under returns the path that the locks called prefix, and those below, are under.
+func under(root, prefix string) string {
+	if prefix == "" {
+		return safe(root)
+	}
+	return safe(strings.TrimSuffix(root, "/") + "/" + strings.TrimPrefix(prefix, "/"))
+}
+
+// failed returns the error of a verb that wanted to do something with a lock, or with the
+// locks if name is empty.
+func failed(what, name string, err error) error {
+	if name != "" {
+		what += " " + safe(name)
+	}
+	wrapped := fmt.Errorf("cannot %s: %w", what, err)
+	if errors.Is(err, inspect.ErrOutage) {
+		return &exitError{exitNoConnection, wrapped}
+	}
+	return wrapped
+}
+
+// late returns err with the exit code of a lock that another process still holds, if err
+// is that of a ctx that has timed out.
+func late(err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return exitf(exitNotGranted, "%s", strings.TrimSuffix(oneLine(err), ": "+context.DeadlineExceeded.Error()))
+}
+
+// warnDenied says which directories could not be listed.
+func (a *app) warnDenied(paths []string) {
+	if len(paths) == 0 {
+		return
+	}
+	const most = 3
+	shown := make([]string, 0, most)
+	for _, path := range paths[:min(len(paths), most)] {
+		shown = append(shown, safe(path))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(paths) - most; more > 0 {
+		text += fmt.Sprintf(" and %s more", thousands(more))
+	}
+	a.warnf("may not list %s, so what is there does not show: %s", count(len(paths), "directory", "directories"), text)
+}
+
+// contenderFacts are the facts about a contender, as JSON.
+type contenderFacts struct {
+	Node       string    `json:"node"`
+	Position   int       `json:"position,omitempty"`
+	Holds      bool      `json:"holds"`
+	Kind       string    `json:"kind"`
+	Client     string    `json:"client,omitempty"`
+	Label      string    `json:"label,omitempty"`
+	Host       string    `json:"host,omitempty"`
+	PID        int       `json:"pid,omitempty"`
+	Endpoint   string    `json:"endpoint,omitempty"`
+	Identity   string    `json:"identity,omitempty"`
+	Since      time.Time `json:"since,omitzero"`
+	Session    string    `json:"session,omitempty"`
+	Token      uint64    `json:"token,omitempty"`
+	Persistent bool      `json:"persistent,omitempty"`
+	Unreadable bool      `json:"unreadable,omitempty"`
+}
+
+// factsOf returns the facts about c, which may be nil, at a position in its queue; 0 is
+// none.
+func factsOf(c *inspect.Contender, position int) *contenderFacts {
+	if c == nil {
+		return nil
+	}
+	return &contenderFacts{
+		Node: c.Path, Position: position, Holds: c.Holds, Kind: c.Kind.String(), Client: c.Client,
+		Label: c.Label, Host: c.Host, PID: c.PID, Endpoint: c.Endpoint, Identity: c.Identity,
+		Since: utc(c.Since), Session: sessionText(c.Session), Token: c.Token, Persistent: c.Persistent, Unreadable: c.Unreadable,
+	}
+}
+
+// utc returns t as it is written in JSON; the zero Time stays so.
+func utc(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC()
+}
+
+// sessionText returns a session's id as ZooKeeper's own tools write it; "" if it is 0.
+func sessionText(id int64) string {
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%#x", uint64(id))
+}
+
+// who names a contender's process in a few words.
+func who(c *inspect.Contender) string {
+	switch {
+	case c.Label != "" || c.Host != "":
+		return strings.TrimPrefix(safe(c.Label)+"@"+safe(c.Host), "@")
+	case c.Identity != "":
+		return safe(c.Identity) + " (" + cmp.Or(c.Client, "another client") + ")"
+	case c.Unreadable:
+		return "(may not be read)"
+	case c.Client != "":
+		return "(" + c.Client + ")"
+	}
+	return "(unknown client)"
+}
+
+// whoLong names a contender's process with all that it says of itself.
+func whoLong(c *inspect.Contender) string {
+	text := who(c)
+	if c.PID != 0 {
+		text += fmt.Sprintf(", pid %d", c.PID)
+	}
+	if c.Endpoint != "" {
+		text += ", at " + safe(c.Endpoint)
+	}
+	return text
+}
+
+// whoElse is whoLong for a contender that package manager has described.
+func whoElse(c *manager.Contender) string { return whoLong(inspect.FromManager(*c)) }
+
+// pidText returns a process id; "-" if it is not known.
+func pidText(pid int) string {
+	if pid == 0 {
+		return "-"
+	}
+	return fmt.Sprint(pid)
+}

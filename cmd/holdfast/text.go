@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
+)
+
+// safe returns a text from elsewhere so that it can be shown: unchanged if it is one word
+// of printable characters, and quoted otherwise. A terminal never gets a control
+// character that another process has written.
+func safe(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return r == '"' || r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsGraphic(r)
+	}) {
+		return strconv.QuoteToGraphic(s)
+	}
+	return s
+}
+
+// fit returns s, which is safe, with at most width columns of a terminal.
+func fit(s string, width int) string {
+	if uniseg.StringWidth(s) <= width {
+		return s
+	}
+	end, used := 0, 0
+	for g := uniseg.NewGraphemes(s); g.Next() && used+g.Width() < width; used += g.Width() {
+		_, end = g.Positions()
+	}
+	return s[:end] + "…"
+}
+
+// fitEnd is fit for the name of a lock, whose end tells more than its beginning.
+func fitEnd(s string, width int) string {
+	left := uniseg.StringWidth(s)
+	if left <= width {
+		return s
+	}
+	begin := 0
+	for g := uniseg.NewGraphemes(s); left >= width && g.Next(); left -= g.Width() {
+		_, begin = g.Positions()
+	}
+	return "…" + s[begin:]
+}
+
+// age returns a time for a person, with two units at most.
+func age(d time.Duration) string {
+	const day = 24 * time.Hour
+	d = max(0, d)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	case d < 100*day:
+		return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/day)
+}
+
+// ageOf returns for how long something has lasted; "-" if it is not known since when.
+func ageOf(since, now time.Time) string {
+	if since.IsZero() {
+		return "-"
+	}
+	return age(now.Sub(since))
+}
+
+// count returns a number with what it counts: "1 lock", "2,013 locks".
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return thousands(n) + " " + many
+}
+
+// thousands returns n with a comma after each third digit.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// orDash returns s, or a dash if it is empty.
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// A table is text in columns. A heading that begins with ">" has its column aligned to
+// the right.
+type table struct{ rows [][]string }
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// write writes the table, with two spaces between columns.
+func (t *table) write(w io.Writer) {
+	var widths []int
+	var right []bool
+	for n, row := range t.rows {
+		for i, cell := range row {
+			if n == 0 {
+				cell, right = strings.TrimPrefix(cell, ">"), append(right, strings.HasPrefix(cell, ">"))
+				row[i] = cell
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], uniseg.StringWidth(cell))
+		}
+	}
+	for _, row := range t.rows {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-uniseg.StringWidth(cell))
+			if right[i] {
+				line.WriteString(pad + cell)
+			} else {
+				line.WriteString(cell + pad)
+			}
+			line.WriteString("  ")
+		}
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	}
+}
