@@ -133,6 +133,10 @@ test-exporters: ## test the exporters of metrics, spans and the page, separate m
 	@set -e; for module in $(EXPORTERS); do echo "$$module:"; (cd $$module && go vet ./... && go mod tidy -diff && \
 	$(if $(RACE),CGO_ENABLED=1) go test -count=$(COUNT) -timeout $(TIMEOUT) $(if $(RACE),-race) ./...); done
 
+.PHONY: test-fencing
+test-fencing: ## test the resources of docs/fencing.md, a separate module
+	cd examples/fencing && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for TIME
 	@go test -run '^$$' -list '^Fuzz' $(PKG) | \
