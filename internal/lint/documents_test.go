@@ -5,10 +5,7 @@ package lint
 import (
 	"go/ast"
 	"io/fs"
-	"os"
-	"os/exec"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -186,64 +183,4 @@ const Limit = 1
 			}, tt.fault)
 		})
 	}
-}
-
-// around surrounds a program of a document that is only a part of a function.
-const around = `package main
-
-import (
-	"context"
-	"errors"
-	"fmt"
-	"time"
-
-	"` + modulePath + `/manager"
-	"` + modulePath + `/zkio"
-)
-
-func main() { _, _, _, _, _ = context.Canceled, errors.New, fmt.Println, time.Now, zkio.SetOp }
-
-func part(ctx context.Context, m *manager.Manager, lock, alice, bob *manager.Lock, prices *manager.RWLock, h manager.Hold,
-	work func(context.Context, manager.Hold) error, fresh func() bool) error {
-	{
-`
-
-// Readers copy the programs in documents, so they must compile.
-func TestPrograms(t *testing.T) {
-	n := 0
-	err := documents(load(t, os.DirFS(root)), func(name, text string) {
-		for _, code := range program.FindAllString(text, -1) {
-			code, isGo := strings.CutPrefix(code, "```go\n")
-			if !isGo {
-				continue
-			}
-			n++
-			code = strings.TrimSuffix(code, "```")
-			if !strings.HasPrefix(code, "package ") {
-				code = around + code + "\t}\n}\n"
-			}
-			if out, err := build(t, code); err != nil {
-				t.Errorf("%s: go build: %v\n%s\nof\n%s", name, err, out, code)
-			}
-		}
-	})
-	if err != nil || n == 0 {
-		t.Errorf("%d programs, error %v", n, err)
-	}
-	if out, err := build(t, around+"manager.NoSuchThing()\n\t}\n}\n"); err == nil || !strings.Contains(out, "NoSuchThing") {
-		t.Errorf("a wrong program: %v\n%s", err, out)
-	}
-}
-
-// build builds a program in the context of this module.
-func build(t *testing.T, program string) (output string, err error) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", os.DevNull, file)
-	cmd.Dir = root
-	out, err := cmd.CombinedOutput()
-	return string(out), err
 }

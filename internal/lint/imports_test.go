@@ -63,6 +63,7 @@ const policy = `
 	internal/sim/yield:
 	internal/mutants:         | TESTS
 	internal/apitext:         | TESTS
+	internal/documents:       | SERVERS manager
 	internal/lint:
 	state/model:              | TESTS
 	state/model/internal/checker:      | TESTS
