@@ -269,7 +269,7 @@ func FuzzLockPath(f *testing.F) {
 }
 
 // LockPath refuses what Open and the manager refuse.
-func TestLockPath(t *testing.T) {
+func TestLockPathForTools(t *testing.T) {
 	for _, test := range []struct {
 		root, name, want string
 		err              error
