@@ -90,7 +90,7 @@ func holdfastAt(addr string, args ...string) result {
 
 // What differs from run to run.
 var (
-	ages     = regexp.MustCompile(` +\d+s\b`)
+	ages     = regexp.MustCompile(` +(\d+m)?\d+s\b`)
 	sessions = regexp.MustCompile(`0x[0-9a-f]{5,}`)
 	times    = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
 	clocks   = regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d `)
