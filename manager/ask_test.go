@@ -126,6 +126,7 @@ func TestMailboxCostsOneRead(t *testing.T) {
 			for range 10 {
 				c.cycle(a)
 			}
+			synctest.Wait() // the mailbox looks by itself
 			if n := exists(); n != i+1 {
 				t.Errorf("%d requests exists in %d sessions", n, i+1)
 			}

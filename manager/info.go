@@ -14,7 +14,7 @@ import (
 
 // ManagerStats are a Manager's counters since Open, and its present state. They are read
 // one after the other, so they are no snapshot of one moment.
-type ManagerStats struct {
+type ManagerStats struct { //nolint:revive // Stats are a lock's
 	Locks     int           // locks that exist in this process: busy or referenced
 	Session   int64         // the id of the session; 0 if there is none
 	Timeout   time.Duration // of the session, as the servers granted it

@@ -180,7 +180,7 @@ func TestLingerAndTryLock(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a", withLinger(always)), c.lock("b")
 		released := c.idle(a)
-		later(time.Minute)
+		later(time.Minute + time.Second) // the rotation has just come by
 		gone := c.stopBefore(a.m, deleteNode)
 		_, err := b.TryLock(c.t.Context())
 		wantErr(c.t, "trylock", err, ErrLocked)

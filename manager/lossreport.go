@@ -101,19 +101,21 @@ func (r *lossReport) log(m *Manager) {
 	all, more := r.pending, r.more
 	r.pending, r.more = nil, 0
 	r.mu.Unlock()
-	line := func(what string, lost lostLock, args ...any) {
+	how := func(lost lostLock) (args []any) {
 		err := lost.Err.(*Error) //nolint:errorlint // it is made by us and not wrapped
-		args = append(args, "held", lost.Held.Round(time.Millisecond), "cause", err.Err)
+		args = []any{"held", lost.Held.Round(time.Millisecond), "cause", err.Err}
 		if err.Outage != nil {
 			args = append(args, "outage", err.Outage)
 		}
-		m.cfg.Logger.Warn(what, args...)
+		return args
 	}
 	if more > 0 {
-		line("holdfast: lost locks; their holders have been told", all[0], "locks", len(all)+more, "first", m.nameOf(all[0].path))
+		args := []any{"locks", len(all) + more, "first", m.nameOf(all[0].path)}
+		m.cfg.Logger.Warn("holdfast: lost locks; their holders have been told", append(args, how(all[0])...)...)
 		return
 	}
 	for _, lost := range all {
-		line("holdfast: lost a lock; its holders have been told", lost, "lock", m.nameOf(lost.path), "kind", lost.kind.String())
+		args := []any{"lock", m.nameOf(lost.path), "kind", lost.kind.String()}
+		m.cfg.Logger.Warn("holdfast: lost a lock; its holders have been told", append(args, how(lost)...)...)
 	}
 }

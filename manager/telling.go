@@ -91,9 +91,10 @@ func (t *roundIO) logOver(err error) {
 	if e, ok := errors.AsType[*Error](err); ok {
 		result = e.Err // the line names the lock
 	}
-	what := "holdfast: released a lock"
+	args := []any{"lock", l.Name(), "kind", l.kind.String(), "result", result}
 	if errors.Is(err, ErrNotGranted) {
-		what = "holdfast: stopped waiting for a lock"
+		l.m.cfg.Logger.Debug("holdfast: stopped waiting for a lock", args...)
+	} else {
+		l.m.cfg.Logger.Debug("holdfast: released a lock", args...)
 	}
-	l.m.cfg.Logger.Debug(what, "lock", l.Name(), "kind", l.kind.String(), "result", result)
 }

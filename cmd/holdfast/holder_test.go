@@ -178,7 +178,7 @@ func TestBreak(t *testing.T) {
 }
 
 func TestConfirm(t *testing.T) {
-	for answer, want := range map[string]bool{"y\n": true, "Yes\n": true, " y \n": true, "y": true, "\n": false, "": false, "no\n": false, "yesterday\n": false} {
+	for answer, want := range map[string]bool{"y\n": true, "Yes\n": true, "  y": true, "y": true, "\n": false, "": false, "no\n": false, "yesterday\n": false} {
 		if got, err := confirm(strings.NewReader(answer), io.Discard, "?"); got != want || err != nil {
 			t.Errorf("%q: %t, %v", answer, got, err)
 		}
