@@ -258,7 +258,7 @@ func TestTopRuns(t *testing.T) {
 	r, err := inspect.NewReader(e.owner, "/holdfast")
 	must(t, err)
 	reads := &topReads{source: &source{Reader: r, client: e.owner}, survey: r.Survey(""), interval: 10 * time.Millisecond, rate: 100_000}
-	drawn := make(chan struct{}, 1)
+	drawn := make(chan string, 1)
 	top.screen = drawnScreen{sim, drawn}
 	done := make(chan error, 1)
 	go func() { done <- new(topCmd).show(t.Context(), top, reads) }()
@@ -266,14 +266,11 @@ func TestTopRuns(t *testing.T) {
 	until := func(what string) {
 		t.Helper()
 		deadline := time.After(time.Minute)
-		for {
+		for shown := ""; !strings.Contains(shown, what); {
 			select {
-			case <-drawn:
-				if strings.Contains(strings.Join(linesOf(sim), "\n"), what) {
-					return
-				}
+			case shown = <-drawn:
 			case <-deadline:
-				t.Fatalf("%q does not show:\n%s", what, strings.Join(linesOf(sim), "\n"))
+				t.Fatalf("%q does not show:\n%s", what, shown)
 			}
 		}
 	}
@@ -294,16 +291,17 @@ func TestTopRuns(t *testing.T) {
 	must(t, new(topCmd).show(ctx, top, reads))
 }
 
-// A drawnScreen tells when it has been drawn.
+// A drawnScreen tells what was drawn last.
 type drawnScreen struct {
 	tcell.SimulationScreen
-	drawn chan struct{}
+	drawn chan string // holds one at most; Show is the only sender
 }
 
 func (s drawnScreen) Show() {
 	s.SimulationScreen.Show()
 	select {
-	case s.drawn <- struct{}{}:
+	case <-s.drawn:
 	default:
 	}
+	s.drawn <- strings.Join(linesOf(s.SimulationScreen), "\n")
 }

@@ -23,28 +23,20 @@ import (
 //
 // If Delete fails although ZooKeeper has not refused, the node may have been deleted.
 func (r *Reader) Delete(ctx context.Context, c *Contender) (deleted bool, err error) {
-	var result, sent bool // sent: by an earlier try, whose outcome is not known
-	err = r.call(ctx, func(s *zkio.Session) error {
+	sent := false // by an earlier try, whose outcome is not known; used by do only
+	return ask(ctx, r, func(s *zkio.Session) (deleted bool, err error) {
 		stat, there, err := s.Exists(c.Path)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if !there || uint64(stat.Czxid) != c.Token {
-			result = sent
-			return nil
+			return sent, nil
 		}
 		err = s.Delete(c.Path, stat.Version)
-		switch {
-		case err == nil:
-			result = true
-		case errors.Is(err, zkio.ErrNoNode): // it has gone meanwhile
-			return nil
+		if errors.Is(err, zkio.ErrNoNode) { // it has gone meanwhile
+			return false, nil
 		}
 		sent = true
-		return err
+		return err == nil, err
 	})
-	if err != nil {
-		return false, err
-	}
-	return result, nil
 }

@@ -81,17 +81,15 @@ const asks = "_asks_"
 // letters returns the questions that processes have put to each other, with the process
 // that asks as the contender, and the directories that may not be listed.
 func (r *Reader) letters(ctx context.Context) (all []Contender, denied []string, err error) {
-	err = r.call(ctx, func(s *zkio.Session) error {
-		found, refused, err := letters(s, join(r.root, asks))
-		if err == nil {
-			all, denied = found, refused
-		}
-		return err
-	})
-	if err != nil {
-		return nil, nil, err
+	type found struct {
+		all    []Contender
+		denied []string
 	}
-	return all, denied, nil
+	f, err := ask(ctx, r, func(s *zkio.Session) (f found, err error) {
+		f.all, f.denied, err = letters(s, join(r.root, asks))
+		return f, err
+	})
+	return f.all, f.denied, err
 }
 
 func letters(s *zkio.Session, dir string) (all []Contender, denied []string, err error) {

@@ -41,21 +41,16 @@ func (r *Reader) Queue(ctx context.Context, name string, details int) (Queue, er
 
 // look reads one directory.
 func (r *Reader) look(ctx context.Context, path string, pick selection, known map[string]Contender) (d *directory, err error) {
-	err = r.call(ctx, func(s *zkio.Session) error {
+	return ask(ctx, r, func(s *zkio.Session) (*directory, error) {
 		found, err := look(s, []string{path}, pick, known)
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case found[0].denied != nil:
-			return fmt.Errorf("this client may not see the queue: %w", found[0].denied)
+			return nil, fmt.Errorf("this client may not see the queue: %w", found[0].denied)
 		}
-		d = found[0]
-		return nil
+		return found[0], nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return d, nil
 }
 
 // queue returns what d shows.
@@ -69,17 +64,10 @@ func (r *Reader) queue(d *directory) Queue {
 
 // exists reports whether there is a node at path.
 func (r *Reader) exists(ctx context.Context, path string) (there bool, err error) {
-	err = r.call(ctx, func(s *zkio.Session) error {
-		_, found, err := s.Exists(path)
-		if err == nil {
-			there = found
-		}
-		return err
+	return ask(ctx, r, func(s *zkio.Session) (there bool, err error) {
+		_, there, err = s.Exists(path)
+		return there, err
 	})
-	if err != nil {
-		return false, err
-	}
-	return there, nil
 }
 
 // A bell tells of changes.

@@ -62,54 +62,60 @@ func (r *Reader) nameOf(path string) string {
 func join(dir, name string) string { return strings.TrimSuffix(dir, "/") + "/" + name }
 
 // A call is a task of the client's pool that its caller waits for.
-type call struct {
+type call[T any] struct {
 	client *zkio.Client
-	do     func(*zkio.Session) error
+	do     func(*zkio.Session) (T, error)
 
-	gaveUp atomic.Bool // the caller has stopped waiting
-	done   chan error  // of capacity 1: the outcome
+	gaveUp atomic.Bool     // the caller has stopped waiting
+	done   chan outcome[T] // of capacity 1
 
 	attempts int // used by the present worker only
 }
 
-// call has a worker run do, and runs it again until ZooKeeper has answered or refused. If call fails, a worker may still be in do, so the caller must not
-// look at what do writes.
-func (r *Reader) call(ctx context.Context, do func(*zkio.Session) error) error {
+type outcome[T any] struct {
+	v   T
+	err error
+}
+
+// ask has a worker run do, and run it again until ZooKeeper has answered or refused, and
+// returns what do returned last. If ask fails, a worker may still be in do. So do must
+// write nothing that the caller looks at: it returns what it finds.
+func ask[T any](ctx context.Context, r *Reader, do func(*zkio.Session) (T, error)) (v T, err error) {
 	if ctx.Err() != nil {
-		return ctxerr.Of(ctx)
+		return v, ctxerr.Of(ctx)
 	}
-	c := &call{client: r.client, do: do, done: make(chan error, 1)}
+	c := &call[T]{client: r.client, do: do, done: make(chan outcome[T], 1)}
 	if !r.client.Submit(zkio.Fetches, c) {
-		return zkio.ErrClosed
+		return v, zkio.ErrClosed
 	}
 	patience := r.client.Session().Timeout()
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
-	case err := <-c.done:
-		return err
+	case o := <-c.done:
+		return o.v, o.err
 	case <-ctx.Done():
 		c.gaveUp.Store(true)
-		return ctxerr.Of(ctx)
+		return v, ctxerr.Of(ctx)
 	case <-late.C:
 		c.gaveUp.Store(true)
-		return fmt.Errorf("%w: %w", ErrOutage, cmp.Or(r.client.Outage(), fmt.Errorf("no answer within %v", patience)))
+		return v, fmt.Errorf("%w: %w", ErrOutage, cmp.Or(r.client.Outage(), fmt.Errorf("no answer within %v", patience)))
 	}
 }
 
 // Run is called by the pool.
-func (c *call) Run(s *zkio.Session) {
+func (c *call[T]) Run(s *zkio.Session) {
 	if c.gaveUp.Load() {
 		return
 	}
-	err := c.do(s)
+	v, err := c.do(s)
 	if class := zkio.ClassOf(err); err == nil || class == zkio.Definite || class == zkio.Closed {
-		c.done <- err
+		c.done <- outcome[T]{v, err}
 		return
 	}
 	wait := zkio.Backoff(c.attempts, 20*time.Millisecond, time.Second)
 	c.attempts++
 	if !c.client.SubmitAfter(wait, zkio.Fetches, c) {
-		c.done <- zkio.ErrClosed
+		c.done <- outcome[T]{err: zkio.ErrClosed}
 	}
 }

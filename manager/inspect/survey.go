@@ -106,12 +106,8 @@ func (w *walk) all(ctx context.Context, name string, fn func(*directory)) error 
 // look reads some directories, and takes the time that its rate demands.
 func (w *walk) look(ctx context.Context, paths []string) (some []*directory, err error) {
 	began := time.Now()
-	err = w.reader.call(ctx, func(s *zkio.Session) error {
-		found, err := look(s, paths, w.pick, w.known)
-		if err == nil {
-			some = found
-		}
-		return err
+	some, err = ask(ctx, w.reader, func(s *zkio.Session) ([]*directory, error) {
+		return look(s, paths, w.pick, w.known)
 	})
 	if err != nil {
 		return nil, err
