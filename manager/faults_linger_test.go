@@ -108,6 +108,24 @@ func TestF123_WantedBetweenLookAndSwap(t *testing.T) {
 	})
 }
 
+// The gate closes for a writer that is no longer there, after the last reader has left and
+// found that no other process or caller wants the lock. The next reader waits behind the
+// gate, so the idle round must end.
+func TestF123_GateClosesWhileIdle(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.rw("a", withLinger(always)).Reader()
+		c.idle(l)
+		r := l.cur.Load()
+		r.closeGate()
+		h := c.acquire(l)
+		c.held(h)
+		if l.cur.Load() == r {
+			c.t.Error("it is in the round whose gate is closed")
+		}
+		mustRelease(c.t, h)
+	})
+}
+
 // The lease lapses while the lock is idle. No caller is told of a loss: the next one gets
 // the lock anew.
 func TestF124_LeaseLapsesWhileIdle(t *testing.T) {

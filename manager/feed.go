@@ -52,6 +52,7 @@ type trace struct {
 	token   uint64
 	session int64
 	entered bool  // EventEntered was told
+	yielded bool  // EventYielded was told
 	lost    error // how the lock was lost while it was idle; else nil
 	over    bool  // the end of the round was told
 }
@@ -222,11 +223,15 @@ func (f *feed) entered(t *roundIO) {
 	})
 }
 
-// yielded tells that newcomers can no longer enter the round, which was granted.
+// yielded tells that newcomers can no longer enter the round, which was granted, if that
+// was not told yet.
 func (f *feed) yielded(t *roundIO) {
 	f.note(t, func(tr *trace, at time.Time) {
 		f.grantLocked(t, tr, at)
-		f.pushLocked(f.event(t, tr, EventYielded, at))
+		if !tr.yielded {
+			tr.yielded = true
+			f.pushLocked(f.event(t, tr, EventYielded, at))
+		}
 	})
 }
 

@@ -256,13 +256,16 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	}
 }
 
-// closeGate keeps newcomers out of a round that was granted: they go to the next one.
+// closeGate keeps newcomers out of a round that was granted: they go to the next one. The
+// round ends if it is idle: its last holder may have left when the caller's reason was
+// over, and before the gate was closed.
 func (r *round) closeGate() {
 	if old := r.flags.Set(state.GateClosed); !old.Has(state.GateClosed) {
 		if f := r.lock.m.feed; f != nil {
 			f.yielded(r.io())
 		}
 	}
+	r.endIdle()
 }
 
 // finish makes the round RELEASED and hands the lock on to the next one, in this
