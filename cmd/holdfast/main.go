@@ -111,7 +111,7 @@ func report(stderr io.Writer, err error) int {
 // from.
 func oneLine(err error) string {
 	text := strings.TrimPrefix(err.Error(), "holdfast: ")
-	text = strings.Replace(text, "open: zkio: open: ", "", 1)
+	text = strings.Replace(strings.TrimPrefix(text, "open: "), "zkio: open: ", "", 1)
 	return strings.ReplaceAll(text, "\n", "; ")
 }
 
