@@ -192,6 +192,7 @@ func TestF124_NewcomerNoticesFirst(t *testing.T) {
 			if g.Token <= first.Token {
 				c.t.Errorf("token %d after %d", g.Token, first.Token)
 			}
+			synctest.Wait() // the newcomer may be granted the lock before the release settles
 			// If the newcomer was inside as the lease's end was noticed elsewhere, there is no
 			// telling that the round was idle before.
 			if err := settled(c.t, "the release", h.Released()); !errors.Is(err, ErrLost) {

@@ -138,7 +138,7 @@ func TestRunOfMutexes(t *testing.T) {
 
 func TestRunOfLockAll(t *testing.T) {
 	t.Parallel()
-	r := runStress(t, append([]string{"-workload", "all", "-think", "2ms"}, append(brief, "-locks", "4")...))
+	r := runStress(t, append([]string{"-workload", "all", "-think", "2ms"}, append(brief, "-locks", "4", "-duration", "6s")...)) // few nest on a slow machine
 	r.expect(t, exitOK, ok, "LockAll +[0-9,]+ granted, the longest wait [0-9]", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	expectSome(t, s, map[string]uint64{
