@@ -197,7 +197,9 @@ func (c shellCommand) run(t *testing.T, dir, servers string) (output string, err
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	typed := keys[c.verb()]
 	if typed != "" {
-		cmd = exec.CommandContext(ctx, "script", "-qec", line, os.DevNull) // on a terminal
+		// On a terminal. Ctrl-C reaches the shell as well, which must not be there then: some
+		// shells report the signal instead of the command's exit status.
+		cmd = exec.CommandContext(ctx, "script", "-qec", "exec "+line, os.DevNull)
 	}
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "PATH="+dir+string(filepath.ListSeparator)+os.Getenv("PATH"),

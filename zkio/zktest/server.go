@@ -165,12 +165,12 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 // connections are refused.
 func (s *Server) serve(c *conn) bool {
 	s.mu.Lock()
+	s.lastConn++
+	c.serial = s.lastConn // before admit: a fault's timer may sort its connections then
 	if s.closed || s.stopped || !s.faults.admit(c) {
 		s.mu.Unlock()
 		return false
 	}
-	s.lastConn++
-	c.serial = s.lastConn
 	s.conns[c] = struct{}{}
 	s.wg.Add(2) // under mu: Close has not begun to wait
 	s.mu.Unlock()
