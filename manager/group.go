@@ -506,7 +506,7 @@ func (g *group) enter(s *zkio.Session) (more bool) {
 			session: s,
 		}
 		if o := p.round.lock.observer.Load(); o != nil {
-			o.forget()
+			o.forget(p.tenure)
 		}
 	}
 	for _, p := range g.places {

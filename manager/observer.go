@@ -62,16 +62,10 @@ const (
 // it.
 func (l *Lock) ownCached() *Contender {
 	var t *tenure
-	if l.rw == nil {
-		t = l.held()
-	} else {
-		for other := range l.rw.locks() {
-			if t = other.held(); t != nil {
-				break
-			}
-		}
+	for t = range l.tenures() {
+		break
 	}
-	if t == nil {
+	if t == nil || t.overtaken.Load() {
 		return nil
 	}
 	o := l.observer.Load()
@@ -91,6 +85,23 @@ func (l *Lock) ownCached() *Contender {
 		o.own.Store(c)
 	}
 	return c
+}
+
+// tenures returns those of the lock, or of the locks of its pair, that are in force.
+func (l *Lock) tenures() iter.Seq[*tenure] {
+	return func(yield func(*tenure) bool) {
+		if l.rw == nil {
+			if t := l.held(); t != nil {
+				yield(t)
+			}
+			return
+		}
+		for other := range l.rw.locks() {
+			if t := other.held(); t != nil && !yield(t) {
+				return
+			}
+		}
+	}
 }
 
 // held returns the tenure of the round in which this process holds the lock, or nil if
@@ -308,14 +319,17 @@ func (o *observer) outdate() {
 	}
 }
 
-// forget is outdate before this process learns of a change by itself. No step needs to
-// look for it: the watch will report the change.
-func (o *observer) forget() {
+// forget is outdate before this process learns of its own grant. No step needs to look
+// for it: the watch will report the change.
+func (o *observer) forget(own *tenure) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.changes++
 	o.current = false
 	o.seen.Store(nil)
+	if o.shown != nil {
+		own.heed(o.shown.holder)
+	}
 }
 
 // told is called when a call of this process has learned that the lock's holder has the
@@ -356,6 +370,9 @@ func (o *observer) show(s *sighting, before uint64, asked []*asking) {
 		asked, o.asked = append(asked, o.asked...), nil
 	}
 	o.shown = s
+	for own := range o.l.tenures() { // before any caller learns of s
+		own.heed(s.holder)
+	}
 	close(o.changed)
 	o.changed = make(chan struct{})
 	o.mu.Unlock()

@@ -683,6 +683,60 @@ func TestF109_MemoryIsNotOlderThanAGrant(t *testing.T) {
 	})
 }
 
+// The holder's node is deleted, and its own loop of WatchHolder is told of the next
+// holder before the deletion is: that is queued behind a slow watcher.
+func TestF109_LoopOvertakesTheLoss(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		ha := mustLock(c.t, a)
+		next := b.Acquire(c.t.Context())
+		later(time.Second) // a watches its own node by now
+		w := c.watchSlowly(a.m)
+		c.block(w)
+		c.remove(grantOf(c.t, ha).Path)
+		synctest.Wait()
+		wantHeld(c.t, "the next", next)
+		c.wantCached("before the loop", a, "a")
+		f := c.follow(a)
+		f.want("the loop", "b")
+		wantErr(c.t, "the loop's end", f.stop(), context.Canceled)
+		c.wantCached("after the loop", a, "b")
+		if ha.Err() != nil {
+			c.t.Error("the loss is known already: the test shows nothing")
+		}
+		close(w.resume)
+		synctest.Wait()
+		wantErr(c.t, "the old hold", ha.Err(), ErrLost)
+		c.wantCached("after the news", a, "b")
+		mustRelease(c.t, next)
+	})
+}
+
+// A contender that comes in ahead of the holder by its name is named while it is there,
+// and not for longer.
+func TestF109_StrangerComesInAhead(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		first := c.crowd().node("_c_" + hex32 + "-lock-0000000000")
+		c.remove(first)
+		l := c.lock("a")
+		h := mustLock(c.t, l)
+		f := c.follow(l)
+		f.want("at first", "a")
+		wantErr(c.t, "a stranger comes", c.srv.CreateAll(first, nil), nil)
+		c.wantCached("not heard of", l, "a")
+		_ = f.stop()
+		f = c.follow(l)
+		c.wantCached("beside the stranger", l, nameOfHolder(&Contender{Path: first}))
+		c.remove(first)
+		later(time.Second)
+		f.want("it goes", nameOfHolder(&Contender{Path: first}), "a")
+		n := c.tally(l.m)
+		c.wantCached("alone again", l, "a")
+		n.want("alone again", "")
+		c.unlock(h)
+	})
+}
+
 // A holder whose node may not be read is watched by way of its directory.
 func TestF109_HolderMayNotBeRead(t *testing.T) {
 	bubble(t, func(c *cluster) {

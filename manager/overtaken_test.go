@@ -18,6 +18,26 @@ func (w slowWatcher) PathChanged(string, zkio.Event) {
 	<-w.resume
 }
 
+const slowPath = "/slow"
+
+// watchSlowly has m watch a node with a slow watcher.
+func (c *cluster) watchSlowly(m *Manager) slowWatcher {
+	c.t.Helper()
+	w := slowWatcher{make(chan struct{}), make(chan struct{})}
+	wantErr(c.t, "create", c.srv.CreateAll(slowPath, nil), nil)
+	m.client.Watch(slowPath, w)
+	_, _, err := m.client.Session().Get(slowPath)
+	wantErr(c.t, "get", err, nil)
+	return w
+}
+
+// block blocks the dispatcher that w belongs to, until w.resume is closed.
+func (c *cluster) block(w slowWatcher) {
+	c.t.Helper()
+	wantErr(c.t, "set", c.srv.Set(slowPath, []byte("changed")), nil)
+	<-w.blocked
+}
+
 // A waiter's node is deleted, and then the holder leaves. The waiter learns of the
 // second by its own read, while the notification of the first is still queued
 // behind a slow watcher. The read must not overtake it: the waiter would enter
@@ -31,15 +51,7 @@ func TestF093_GrantDoesNotOvertakeNotifications(t *testing.T) {
 		next := d.Acquire(c.t.Context())
 		later(time.Second) // b watches its own node by now
 
-		const slow = "/slow"
-		w := slowWatcher{make(chan struct{}), make(chan struct{})}
-		if err := c.srv.CreateAll(slow, nil); err != nil {
-			c.t.Fatal(err)
-		}
-		b.m.client.Watch(slow, w)
-		if _, _, err := b.m.client.Session().Get(slow); err != nil {
-			c.t.Fatal(err)
-		}
+		w := c.watchSlowly(b.m)
 
 		// The holder's node changes, so b lists the queue, and is stopped before it
 		// reads the holder's node.
@@ -49,10 +61,7 @@ func TestF093_GrantDoesNotOvertakeNotifications(t *testing.T) {
 		}
 		stop.reached()
 
-		if err := c.srv.Set(slow, []byte("changed")); err != nil {
-			c.t.Fatal(err)
-		}
-		<-w.blocked
+		c.block(w)
 		c.remove(c.nodeOf(b.m))
 		holder.Release()
 		synctest.Wait()

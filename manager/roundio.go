@@ -434,7 +434,7 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 	}
 
 	if o := l.observer.Load(); o != nil {
-		o.forget() // before any caller learns of the grant
+		o.forget(t.tenure) // before any caller learns of the grant
 	}
 	if l.lingersFor() > 0 {
 		t.round.flags.Set(state.Lingers) // before any caller enters
