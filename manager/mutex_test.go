@@ -666,8 +666,12 @@ func TestMutexRefused(t *testing.T) {
 		t := c.t
 		x := c.mutex("a")
 		mustRelease(t, mustLockMutex(t, x))
-		c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpMulti, Session: session(x.lock.m)}, zktest.CodeInvalidACL)
+		id := session(x.lock.m)
+		c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpMulti, Session: id}, zktest.CodeInvalidACL)
+		before := c.srv.Faults().BlockRequests(id)
 		holds := c.line(x, 3)
+		before.Remove() // all wait by now
+		synctest.Wait()
 		for _, h := range holds {
 			err := settled(t, "granted", h.Granted())
 			wantErr(t, "granted", err, zkio.ErrInvalidACL)
