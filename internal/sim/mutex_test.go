@@ -43,7 +43,8 @@ type bench struct {
 type arrival struct {
 	of              *manager.Mutex
 	who             string
-	began, returned int // on the bench's clock; returned is 0 if the call waits itself
+	began, returned int          // on the bench's clock; returned is 0 if the call waits itself
+	hold            manager.Hold // of a call that has returned
 }
 
 func newBench(w *world) *bench {
@@ -58,12 +59,12 @@ func (b *bench) arrives(x *manager.Mutex, who string) *arrival {
 	return &arrival{of: x, who: who, began: b.clock}
 }
 
-// waits notes that the call has returned a hold, which has its place in the line.
-func (b *bench) waits(a *arrival) {
+// waits notes that the call has returned h, which has its place in the line.
+func (b *bench) waits(a *arrival, h manager.Hold) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.clock++
-	a.returned = b.clock
+	a.returned, a.hold = b.clock, h
 	b.queued[a] = true
 }
 
@@ -91,7 +92,10 @@ func (b *bench) enter(a *arrival, h manager.Hold, v *visit) (leave func()) {
 	}
 	b.inside[a.of] = a.who
 	for other := range b.queued {
-		if other.of == a.of && other.returned < a.began {
+		if other.of != a.of || errors.Is(other.hold.Err(), manager.ErrClosed) {
+			continue // Shutdown takes those that wait out of the line one after the other
+		}
+		if other.returned < a.began {
 			b.w.fail("%s got its turn before %s, which came earlier", a.who, other.who)
 		}
 	}
@@ -165,7 +169,7 @@ func (k *worker) acquireTurn(a *arrival, x *manager.Mutex, what string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	h := k.seen(x.Acquire(ctx))
-	k.w.bench.waits(a)
+	k.w.bench.waits(a, h)
 	ready := h.Ready()
 	switch what {
 	case "drop":

@@ -336,8 +336,8 @@ func (n *nemesis) clear() bool {
 	return false
 }
 
-// visitOfStranger makes another client acquire the write lock, and the read lock
-// beside it several times. Its names have no GUID, so its read nodes have the same
+// visitOfStranger makes another client queue for the write lock and, once it has that,
+// acquire the read lock beside it several times. Its names have no GUID, so its read nodes have the same
 // name. The last one outlasts the write node.
 func (n *nemesis) visitOfStranger() bool {
 	dir := root + "/" + table
@@ -357,6 +357,11 @@ func (n *nemesis) visitOfStranger() bool {
 	}
 	last := n.upTo(pick(n.rng, 200*time.Millisecond, 2*time.Second))
 	n.strangers.Go(func() {
+		if !n.comesFirst(write) {
+			n.w.log("stranger", "gives up its turn, with number %s", number)
+			n.must(n.w.srv.Delete(write))
+			return
+		}
 		n.w.log("stranger", "writes, with number %s", number)
 		n.must(n.w.srv.Create(read, nil))
 		for i := range stays {
@@ -374,6 +379,18 @@ func (n *nemesis) visitOfStranger() bool {
 		n.w.log("stranger", "leaves")
 	})
 	return true
+}
+
+// comesFirst waits until no other contender is ahead of the write node at path. It reports
+// false if that takes too long.
+func (n *nemesis) comesFirst(path string) bool {
+	for range 200 {
+		if _, stat, ok := n.w.srv.Get(path); ok && len(n.w.ref.ahead(path, stat)) == 0 {
+			return true
+		}
+		<-after(5 * time.Millisecond)
+	}
+	return false
 }
 
 func (n *nemesis) must(err error) {
