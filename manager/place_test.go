@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// The last one who leaves a pending round takes its place back, perhaps just
-// while a step notes it. However the two are mixed, nobody is told of a place
-// that is not there: he would look for it again and again.
+// The last caller that leaves a pending round takes its place back, perhaps just
+// while a step notes it. However the two are mixed, no caller is told of a place
+// that is not there: it would look for it again and again.
 func TestPlaceTakenBackWhileItIsNoted(t *testing.T) {
 	const times = 50_000
 	var present atomic.Pointer[roundIO] // nil when its place has been taken back
@@ -44,12 +44,12 @@ func TestPlaceTakenBackWhileItIsNoted(t *testing.T) {
 	}
 	leaver.Wait()
 	if wrong > 0 {
-		t.Errorf("%d times of %d a place was taken back, but somebody is told of it", wrong, times)
+		t.Errorf("%d times of %d a place was taken back, but callers are told of it", wrong, times)
 	}
 }
 
-// Somebody asks for the place just while a step notes it, or the last one who
-// leaves takes it back: he is told, and finds the place or asks anew.
+// A caller asks for the place just while a step notes it, or while the last caller
+// that leaves takes it back: it is told, and finds the place or asks anew.
 func TestWhoAsksForThePlaceIsTold(t *testing.T) {
 	for i, end := range []struct {
 		what string
