@@ -11,63 +11,108 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A call is a task of the pool that reads from ZooKeeper while its caller waits.
+// A call is a task of the pool that talks to ZooKeeper while its caller waits.
 type call struct {
 	client *zkio.Client
 	do     func(s *zkio.Session) error
+	undo   func(s *zkio.Session) error // nil: there is nothing to undo
 
-	gaveUp atomic.Bool   // the caller has stopped waiting
-	done   chan struct{} // closed when do has ended for good
-	err    error         // written before done is closed
+	// state is callWaiting until one of the two has won: the worker that has ended do, or the
+	// caller, who waits no longer.
+	state atomic.Uint32
+	done  chan struct{} // closed after callAnswered was set
+	err   error         // written before done is closed
 
-	attempts int // used by the present worker only
+	// These are used by the present worker only.
+	begun    bool // do was run
+	undoing  bool // undo is run in place of do
+	attempts int
 }
+
+// The states of a call.
+const (
+	callWaiting  uint32 = iota
+	callAnswered        // do has ended
+	callGivenUp         // the caller has stopped waiting
+)
 
 // call has a worker run do, which must only read, and runs it again until ZooKeeper has
 // answered. It blocks until do has succeeded or was refused, the manager is closed, or
 // ctx ends. If ctx ends, a worker may still be in do, so the caller must not look at what
 // do writes.
 func (m *Manager) call(ctx context.Context, op, name string, do func(*zkio.Session) error) error {
-	if ctx.Err() != nil {
-		return &Error{Op: op, Name: name, Err: ctxerr.Of(ctx)}
+	err := m.await(ctx, do, nil)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return &Error{Op: op, Name: name, Err: err, Outage: m.outage()}
 	}
-	c := &call{client: m.client, do: do, done: make(chan struct{})}
+	return &Error{Op: op, Name: name, Err: err}
+}
+
+// await is [Access.Call].
+func (m *Manager) await(ctx context.Context, do, undo func(*zkio.Session) error) error {
+	if ctx.Err() != nil {
+		return ctxerr.Of(ctx)
+	}
+	c := &call{client: m.client, do: do, undo: undo, done: make(chan struct{})}
 	if !m.client.Submit(zkio.Fetches, c) {
-		return &Error{Op: op, Name: name, Err: ErrClosed}
+		return ErrClosed
 	}
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		c.gaveUp.Store(true)
-		return &Error{Op: op, Name: name, Err: ctxerr.Of(ctx), Outage: m.outage()}
+		if c.state.CompareAndSwap(callWaiting, callGivenUp) {
+			return ctxerr.Of(ctx)
+		}
+		<-c.done // a worker has won, and closes it now
 	}
-	switch {
-	case c.err == nil:
-		return nil
-	case errors.Is(c.err, zkio.ErrClosed):
-		return &Error{Op: op, Name: name, Err: ErrClosed}
+	if errors.Is(c.err, zkio.ErrClosed) {
+		return ErrClosed
 	}
-	return &Error{Op: op, Name: name, Err: c.err}
+	return c.err
 }
 
 // Run is called by the pool.
 func (c *call) Run(s *zkio.Session) {
-	if c.gaveUp.Load() {
+	if !c.undoing && c.state.Load() == callGivenUp && !c.beginUndo() {
 		return
 	}
-	err := c.do(s)
-	if class := zkio.ClassOf(err); err == nil || class == zkio.Definite || class == zkio.Closed {
-		c.end(err)
-		return
-	}
-	wait := backoff(c.attempts)
-	c.attempts++
-	if !c.client.SubmitAfter(wait, zkio.Fetches, c) {
-		c.end(zkio.ErrClosed)
+	for {
+		run := c.do
+		if c.undoing {
+			run = c.undo
+		}
+		c.begun = true
+		err := run(s)
+		if class := zkio.ClassOf(err); err != nil && class != zkio.Definite && class != zkio.Closed {
+			wait := backoff(c.attempts)
+			c.attempts++
+			if !c.client.SubmitAfter(wait, zkio.Fetches, c) {
+				c.end(zkio.ErrClosed)
+			}
+			return
+		}
+		if c.undoing || c.end(err) || !c.beginUndo() {
+			return
+		}
 	}
 }
 
-func (c *call) end(err error) {
+// beginUndo is called when the caller has given up. It reports whether there is anything
+// to undo.
+func (c *call) beginUndo() bool {
+	c.undoing, c.attempts = c.begun && c.undo != nil, 0
+	return c.undoing
+}
+
+// end gives the caller its answer, and reports false if the caller has given up.
+func (c *call) end(err error) bool {
+	if !c.state.CompareAndSwap(callWaiting, callAnswered) {
+		return false
+	}
 	c.err = err
 	close(c.done)
+	return true
 }

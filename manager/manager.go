@@ -42,6 +42,10 @@ type Manager struct {
 	counter atomic.Uint64
 	newGUID func() string // m.guid; kept so that the method value is made once
 
+	listeners listeners               // besides the manager itself; see Access.Listen
+	ctx       context.Context         // ends when Close begins; see Access.Context
+	cancel    context.CancelCauseFunc // of ctx
+
 	stage    atomic.Int32 // open, shuttingDown, closingDown
 	closed   atomic.Bool  // the client is closed: nothing more can be sent
 	openSeen atomic.Bool  // a lock's directory that every client may delete in was logged
@@ -119,6 +123,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		return nil, &Error{Op: "open", Err: err}
 	}
 	m.id = hex.EncodeToString(id[:])
+	m.ctx, m.cancel = context.WithCancelCause(context.Background())
 	m.newGUID = m.guid
 	m.observers.most = mostCached
 	m.peers.putLocked(m.id, peer{author: author{host: host, label: cfg.Label, endpoint: cfg.Endpoint, pid: os.Getpid()}}) // no other goroutine knows m
@@ -373,6 +378,7 @@ func (m *Manager) Close() error {
 	}
 	defer close(m.closeDone)
 	m.stage.Store(closingDown)
+	m.cancel(ErrClosed)
 	m.failAll()
 	m.observers.close()
 	m.box.stop(ErrClosed)
@@ -521,16 +527,19 @@ type listener Manager
 func (m *listener) SessionStarted(s *zkio.Session) {
 	m.began = s
 	m.feed.session(s, Event{Kind: EventSessionBegan})
+	m.listeners.each(func(l zkio.Listener) { l.SessionStarted(s) })
 }
 
 // ConnectionLost has nothing to end: the lease decides.
 func (m *listener) ConnectionLost(s *zkio.Session, cause error) {
 	m.feed.session(s, Event{Kind: EventConnectionLost, Err: cause})
+	m.listeners.each(func(l zkio.Listener) { l.ConnectionLost(s, cause) })
 }
 
 // ConnectionResumed has nothing to do but to tell.
 func (m *listener) ConnectionResumed(s *zkio.Session, after time.Duration) {
 	m.feed.session(s, Event{Kind: EventConnectionResumed, Waited: after})
+	m.listeners.each(func(l zkio.Listener) { l.ConnectionResumed(s, after) })
 }
 
 // LeaseLapsed ends the rounds that were granted under the lease. A granter that
@@ -542,6 +551,7 @@ func (m *listener) LeaseLapsed(l *zkio.Lease) {
 			t.round.fail(t.error("hold", t.lossCause()))
 		}
 	}
+	m.listeners.each(func(other zkio.Listener) { other.LeaseLapsed(l) })
 }
 
 // SessionOver ends the rounds that were granted in the session, and wakes the
@@ -570,6 +580,7 @@ func (m *listener) SessionOver(s *zkio.Session, cause error) {
 		}
 	}
 	(*Manager)(m).wakeInquiries()
+	m.listeners.each(func(l zkio.Listener) { l.SessionOver(s, cause) })
 }
 
 // Every parked round looks again once in a while, in case a watch event was lost.
@@ -751,8 +762,13 @@ func (m *Manager) nodeData(kind string) []byte { return m.nodeDataAt(kind, time.
 
 // nodeDataAt is nodeData of a node that was made at that time.
 func (m *Manager) nodeDataAt(kind string, at time.Time) []byte {
+	return dated(m.patterns[kind], at)
+}
+
+// dated returns data of a node with that time in place of noTime.
+func dated(pattern []byte, at time.Time) []byte {
 	now := at.UTC().Truncate(time.Millisecond).AppendFormat(nil, time.RFC3339Nano)
-	return bytes.Replace(m.patterns[kind], []byte(noTime), now, 1)
+	return bytes.Replace(pattern, []byte(noTime), now, 1)
 }
 
 // noTime is the zero time in JSON.

@@ -80,6 +80,16 @@ func NewNode(dir, kind string, guid func() string, data []byte, acl []ACL, watch
 	return n
 }
 
+// Adopt returns a Node for the ephemeral node at path, which transaction czxid has created
+// in s by other means than the methods of Node. From now on it is kept alive, and watcher,
+// if not nil, is registered for it; nothing is sent. End with Forget, or with Delete if no
+// node of another session can ever have the same path. It cannot be created again.
+func Adopt(s *Session, path string, czxid int64, watcher Watcher) *Node {
+	n := &Node{watcher: watcher, session: s, czxid: czxid, state: nodeThere, spent: true}
+	n.found(path)
+	return n
+}
+
 // Path returns the node's path, or "" while it is not known to exist.
 func (n *Node) Path() string { return n.path }
 

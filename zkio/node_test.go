@@ -829,3 +829,31 @@ func TestManyWatches(t *testing.T) {
 		}
 	})
 }
+
+// A node that was made by other means is kept alive and watched, until it is forgotten.
+func TestAdopt(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		c := open(t, configure(z))
+		s := c.Session()
+		must(t, s.CreateEphemeral("/a", nil, nil))
+		stat, _, err := s.Exists("/a")
+		must(t, err)
+		told := new(recorder)
+		n := Adopt(s, "/a", stat.Czxid, told)
+		time.Sleep(time.Minute)
+		if !s.Lease().InForce() || c.Stats().Proofs == 0 {
+			t.Error("the lease is not kept for it")
+		}
+		n.WatchLater(0)
+		time.Sleep(time.Second)
+		must(t, z.Delete("/a"))
+		synctest.Wait()
+		if got := told.lines(); !slices.Equal(got, []string{"/a deleted"}) {
+			t.Errorf("told %q", got)
+		}
+		n.Forget()
+		if got := c.Stats(); got.Nodes != 0 || got.Watches != 0 {
+			t.Errorf("%d nodes and %d watches are left", got.Nodes, got.Watches)
+		}
+	})
+}

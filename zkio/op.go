@@ -31,9 +31,28 @@ func CheckOp(path string, version int32) Op {
 }
 
 // CreateOp creates a persistent node. An empty acl lets every client do
-// everything.
+// everything. For other nodes see [Op.Ephemeral] and [Op.Sequential].
 func CreateOp(path string, data []byte, acl []ACL) Op {
 	return Op{code: jute.OpCreate, path: path, data: bytes.Clone(data), acl: zkACL(acl), flags: zk.FlagPersistent}
+}
+
+// Ephemeral returns the operation made by CreateOp for a node that goes with the session.
+// It must not be sent in another session than the caller wants to own the node, so what
+// waits for a connection belongs to one [Session]. Other operations stay as they are.
+//
+// Nothing keeps the session's lease alive for such a node, or deletes it: see [Adopt].
+func (o Op) Ephemeral() Op { return o.flagged(zk.FlagEphemeral) }
+
+// Sequential returns the operation made by CreateOp for a node to whose name the server
+// appends a number of ten digits: [OpResult.Path] is the whole path. Other operations
+// stay as they are.
+func (o Op) Sequential() Op { return o.flagged(zk.FlagSequence) }
+
+func (o Op) flagged(flag int32) Op {
+	if o.code == jute.OpCreate {
+		o.flags |= flag
+	}
+	return o
 }
 
 // SetOp replaces the data of a node if they have the given version, or any

@@ -113,3 +113,30 @@ func TestSessionOverDuringAChange(t *testing.T) {
 		})
 	}
 }
+
+// The flags of a creation reach the server, and other operations stay as they are.
+func TestOpEphemeralSequential(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := open(t, configure(z)).Session()
+		must(t, z.Create("/a", nil))
+		results, err := s.Multi(
+			CreateOp("/a/e", nil, nil).Ephemeral(),
+			CreateOp("/a/s-", nil, nil).Sequential(),
+			CreateOp("/a/b-", nil, nil).Ephemeral().Sequential(),
+			SetOp("/a", nil, -1).Ephemeral().Sequential(),
+		)
+		must(t, err)
+		for i, want := range []struct {
+			path string
+			own  bool
+		}{{"/a/e", true}, {"/a/s-0000000001", false}, {"/a/b-0000000002", true}} {
+			_, stat, there := z.Get(want.path)
+			if results[i].Path != want.path || !there || (stat.EphemeralOwner == s.ID()) != want.own {
+				t.Errorf("%s: result %+v, there %v, of session %#x", want.path, results[i], there, stat.EphemeralOwner)
+			}
+			if stat.Czxid != results[3].Stat.Mzxid {
+				t.Errorf("%s was created by %d, and the directory set by %d", want.path, stat.Czxid, results[3].Stat.Mzxid)
+			}
+		}
+	})
+}

@@ -20,6 +20,7 @@ import (
 const policy = `
 	TESTS   = go.uber.org/goleak pgregory.net/rapid
 	SERVERS = TESTS zkio/zktest internal/realzk
+	RECIPE  = futures zkio manager recipes/internal/own internal/ctxerr
 	PUBLIC  = state futures zkio zkio/zktest manager golang.org/x/sync/... go.uber.org/atomic
 
 	# Small and pure: what a reader has to trust first.
@@ -36,6 +37,16 @@ const policy = `
 	manager:                  state futures zkio manager/internal/queue internal/ctxerr golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
 	manager/inspect:          zkio manager manager/internal/queue internal/ctxerr | SERVERS
 	manager/internal/queue:   | TESTS
+
+	# Recipes stand on what any program can use, and on what they share.
+	recipes/internal/own:        zkio manager | SERVERS recipes/internal/recipetest
+	recipes/internal/recipetest: manager zkio/zktest internal/realzk | TESTS
+	recipes/election:            RECIPE | SERVERS recipes/internal/recipetest
+	recipes/members:             RECIPE | SERVERS recipes/internal/recipetest
+	recipes/shards:              RECIPE recipes/members | SERVERS recipes/internal/recipetest
+	recipes/semaphore:           RECIPE | SERVERS recipes/internal/recipetest
+	recipes/queue:               RECIPE | SERVERS recipes/internal/recipetest
+	recipes/barrier:             RECIPE | SERVERS recipes/internal/recipetest
 
 	# Programs use what users can use.
 	cmd/holdfast:             PUBLIC manager/inspect internal/doctor github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// Access is the way to a Manager's ZooKeeper session, for programs that build something
+// beside its locks: the packages below recipes have no other. What is built on it ends
+// together with the process's locks when the session ends, which it would not with a
+// zkio.Client of its own.
+//
+// All methods may be called concurrently. The zero Access is of no use.
+type Access struct{ m *Manager }
+
+// Access returns the way to the Manager's session.
+func (m *Manager) Access() Access { return Access{m} }
+
+// Context returns a context that ends when Close of the Manager begins, with cause
+// [ErrClosed].
+func (a Access) Context() context.Context { return a.m.ctx }
+
+// Session returns the present session, which may be over. It does not block.
+func (a Access) Session() *zkio.Session { return a.m.client.Session() }
+
+// Submit has an I/O goroutine of the Manager run t: see [zkio.Client.Submit]. It does not
+// block, and reports false if the Manager is closed.
+func (a Access) Submit(q zkio.Queue, t zkio.Task) bool { return a.m.client.Submit(q, t) }
+
+// SubmitAfter is Submit after d.
+func (a Access) SubmitAfter(d time.Duration, q zkio.Queue, t zkio.Task) bool {
+	return a.m.client.SubmitAfter(d, q, t)
+}
+
+// Watch registers w for the node at path: see [zkio.Client.Watch]. It does not block.
+func (a Access) Watch(path string, w zkio.Watcher) { a.m.client.Watch(path, w) }
+
+// WatchChildren registers w for changes of the children of the node at path: see
+// [zkio.Client.WatchChildren]. It does not block.
+func (a Access) WatchChildren(path string, w zkio.Watcher) { a.m.client.WatchChildren(path, w) }
+
+// Unwatch undoes Watch and WatchChildren. It does not block. [zkio.Session.Unwatch] and
+// [zkio.Session.UnwatchChildren] also remove the watch at the server.
+func (a Access) Unwatch(path string, w zkio.Watcher) { a.m.client.Unwatch(path, w) }
+
+// Listen has l told what happens to the Manager's sessions, after the locks were told, until
+// stop is called. Close of the Manager ends the session, with [zkio.ErrClosed]. Neither
+// call blocks; a method of l may be under way when stop returns.
+func (a Access) Listen(l zkio.Listener) (stop func()) { return a.m.listeners.add(l) }
+
+// ACL returns Config.ACL, for the nodes that the caller creates.
+func (a Access) ACL() []zkio.ACL { return slices.Clone(a.m.cfg.ACL) }
+
+// Path returns the path of what has this name: a slash-separated path under Config.Root,
+// as for [Manager.Exclusive]. The errors are [ErrBadName] and, once Shutdown or Close has
+// begun, [ErrClosed].
+func (a Access) Path(name string) (string, error) {
+	path, err := lockPath(a.m.cfg.Root, name)
+	if err == nil && a.m.closing() {
+		err = ErrClosed
+	}
+	return path, err
+}
+
+// GUID returns a string that no other call returns, in any process: 32 hexadecimal digits.
+func (a Access) GUID() string { return a.m.newGUID() }
+
+// Describe returns data for a node of this process, from which people and
+// [DescribeNode] learn which process it is. Kind says what the node is for.
+func (a Access) Describe(kind string) []byte {
+	d := a.m.says()
+	d.Kind = kind
+	data, err := json.Marshal(d)
+	if err != nil {
+		panic("manager: a node's data cannot be encoded: " + err.Error())
+	}
+	return dated(data, time.Now())
+}
+
+// LeaseToBegin returns how much of the lease of s must remain for something to begin that
+// lasts as long as the lease does. With less, call [zkio.Session.Prove] first.
+func (a Access) LeaseToBegin(s *zkio.Session) time.Duration { return a.m.leaseToBegin(s) }
+
+// Outage returns an error that says for how long ZooKeeper has not answered, and why; nil
+// if the connection is in order. It does not block.
+func (a Access) Outage() error { return a.m.outage() }
+
+// Call has an I/O goroutine run do in the present session, and again after a pause until
+// do has succeeded, or the server has refused ([zkio.Definite]). It returns do's last
+// error, or [ErrClosed].
+//
+// Call blocks until then or until ctx ends. In that case it returns at once, with an error
+// that wraps ctx.Err() and context.Cause(ctx), while do may still be running: what do uses
+// must not be touched any more. When do has ended, undo is run in its place, if it is not
+// nil, to clean up; it is repeated as do is, with whatever session there is then.
+//
+// So do and undo never run at the same time, and share what they need. Both must reckon
+// with an earlier run of do whose outcome is not known, perhaps in an earlier session.
+func (a Access) Call(ctx context.Context, do, undo func(s *zkio.Session) error) error {
+	return a.m.await(ctx, do, undo)
+}
+
+// Go runs fn on a goroutine that Close of the Manager joins, so fn must return soon after
+// Context has ended. Go does not block, unless Close has returned before: then fn runs on
+// the caller's goroutine.
+func (a Access) Go(fn func()) { a.m.spawn(fn) }
+
+// listeners are those that Access.Listen was called with, besides the Manager.
+type listeners struct {
+	mu  sync.Mutex // held by add and stop, for a few instructions
+	all atomic.Pointer[[]*zkio.Listener]
+}
+
+func (ls *listeners) add(l zkio.Listener) (stop func()) {
+	entry := &l
+	ls.change(func(all []*zkio.Listener) []*zkio.Listener { return append(all, entry) })
+	return func() {
+		ls.change(func(all []*zkio.Listener) []*zkio.Listener {
+			return slices.DeleteFunc(all, func(other *zkio.Listener) bool { return other == entry })
+		})
+	}
+}
+
+// change replaces the list, which others may be reading.
+func (ls *listeners) change(fn func([]*zkio.Listener) []*zkio.Listener) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	var all []*zkio.Listener
+	if old := ls.all.Load(); old != nil {
+		all = slices.Clone(*old)
+	}
+	all = fn(all)
+	ls.all.Store(&all)
+}
+
+// each calls fn for each of them. It is called by the dispatcher.
+func (ls *listeners) each(fn func(zkio.Listener)) {
+	if all := ls.all.Load(); all != nil {
+		for _, l := range *all {
+			fn(*l)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// Call repeats what fails for a reason that passes, and gives up at a refusal.
+func TestAccessCall(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.open("a").Access()
+		tries := 0
+		err := a.Call(c.t.Context(), func(*zkio.Session) error {
+			if tries++; tries < 3 {
+				return zkio.ErrNotSent
+			}
+			return nil
+		}, nil)
+		wantErr(c.t, "at last", err, nil)
+		if tries != 3 {
+			c.t.Errorf("%d tries", tries)
+		}
+		err = a.Call(c.t.Context(), func(s *zkio.Session) error { return s.Delete("/none", -1) }, nil)
+		wantErr(c.t, "refused", err, zkio.ErrNoNode)
+
+		wantErr(c.t, "close", a.m.Close(), nil)
+		err = a.Call(c.t.Context(), func(*zkio.Session) error { return nil }, nil)
+		wantErr(c.t, "closed", err, ErrClosed)
+	})
+}
+
+// A caller whose context ends does not wait for the request, and what that has made is
+// undone once it is known.
+func TestAccessCallGivenUp(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.open("a").Access()
+		f := c.srv.Faults().DelayReply(zktest.Match{Op: zktest.OpCreate, Times: 1}, time.Second)
+		ctx, cancel := context.WithCancelCause(c.t.Context())
+		why := errors.New("no longer wanted")
+		go func() {
+			<-f.Hit()
+			cancel(why)
+		}()
+		begun := time.Now()
+		var undone atomic.Int32
+		err := a.Call(ctx,
+			func(s *zkio.Session) error { return s.CreateEphemeral("/holdfast/made", nil, nil) },
+			func(s *zkio.Session) error { undone.Add(1); return s.Delete("/holdfast/made", -1) })
+		wantErr(c.t, "given up", err, why)
+		wantErr(c.t, "given up", err, context.Canceled)
+		if d := time.Since(begun); d != 0 {
+			c.t.Errorf("it returned after %v", d)
+		}
+		if !c.srv.Exists("/holdfast/made") {
+			c.t.Error("nothing was made: the test shows nothing")
+		}
+		later(2 * time.Second)
+		if c.srv.Exists("/holdfast/made") || undone.Load() != 1 {
+			c.t.Errorf("undone %d times", undone.Load())
+		}
+
+		// A caller that gives up before a worker has begun leaves nothing to undo.
+		err = a.Call(ctx, func(*zkio.Session) error { c.t.Error("done"); return nil }, nil)
+		wantErr(c.t, "over from the start", err, why)
+	})
+}
+
+// An ear is a listener that counts.
+type ear struct{ started, lapsed, over atomic.Int32 }
+
+func (h *ear) SessionStarted(*zkio.Session)                   { h.started.Add(1) }
+func (h *ear) ConnectionLost(*zkio.Session, error)            {}
+func (h *ear) ConnectionResumed(*zkio.Session, time.Duration) {}
+func (h *ear) LeaseLapsed(*zkio.Lease)                        { h.lapsed.Add(1) }
+func (h *ear) SessionOver(*zkio.Session, error)               { h.over.Add(1) }
+
+func TestAccessListen(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		mustLock(c.t, exclusive(c.t, m, "jobs")) // for a lease
+		var h, stopped ear
+		m.Access().Listen(&h)
+		stop := m.Access().Listen(&stopped)
+		stop()
+		c.expire(m)
+		if h.started.Load() != 1 || h.lapsed.Load() != 1 || h.over.Load() != 1 {
+			c.t.Errorf("heard of %d sessions, %d leases, %d ends", h.started.Load(), h.lapsed.Load(), h.over.Load())
+		}
+		wantErr(c.t, "close", m.Close(), nil)
+		if h.over.Load() != 2 {
+			c.t.Error("Close ends the session, and it did not hear")
+		}
+		if stopped.over.Load() != 0 {
+			c.t.Error("heard after stop")
+		}
+	})
+}
+
+// Close ends the context of what runs, and joins it.
+func TestAccessGo(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		var cause error
+		closing := m.Access().Context()
+		m.Access().Go(func() {
+			<-closing.Done()
+			cause = context.Cause(closing)
+		})
+		synctest.Wait()
+		wantErr(c.t, "close", m.Close(), nil)
+		wantErr(c.t, "its context", cause, ErrClosed)
+		ran := false
+		m.Access().Go(func() { ran = true })
+		if !ran {
+			c.t.Error("after Close it has not run")
+		}
+	})
+}
+
+func TestAccessNames(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("billing")
+		a := m.Access()
+		path, err := a.Path("jobs/nightly")
+		wantErr(c.t, "path", err, nil)
+		if path != "/holdfast/jobs/nightly" {
+			c.t.Errorf("path %s", path)
+		}
+		_, err = a.Path("jobs//nightly")
+		wantErr(c.t, "bad name", err, ErrBadName)
+		if a.GUID() == a.GUID() {
+			c.t.Error("two equal GUIDs")
+		}
+		if got := DescribeNode("/x/thing-0000000001", a.Describe("thing"), zkio.Stat{}); got.Label != "billing" || got.PID == 0 || got.Since.IsZero() {
+			c.t.Errorf("a node describes %+v", got)
+		}
+		wantErr(c.t, "close", m.Close(), nil)
+		_, err = a.Path("jobs")
+		wantErr(c.t, "closed", err, ErrClosed)
+	})
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package own_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/own"
+	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
+	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+var errGone = errors.New("the thing is lost")
+
+const path = "/holdfast/thing"
+
+// keep creates the node, and has k keep it.
+func keep(c *recipetest.Cluster, m *manager.Manager, k *own.Keeper) *own.Node {
+	c.T.Helper()
+	var n *own.Node
+	err := m.Access().Call(context.Background(), func(s *zkio.Session) error {
+		if err := s.CreateEphemeral(path, nil, nil); err != nil && !errors.Is(err, zkio.ErrNodeExists) {
+			return err
+		}
+		stat, _, err := s.Exists(path)
+		if err == nil {
+			n, err = k.Keep(s, path, stat.Czxid)
+		}
+		return err
+	}, nil)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	return n
+}
+
+// A node is lost in whichever way, and its owner learns of it before another session can
+// make a node at its place.
+func TestLost(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end  func(c *recipetest.Cluster, m *manager.Manager)
+		want error
+	}{
+		"the session expires": {func(c *recipetest.Cluster, m *manager.Manager) { c.Expire(m) }, errGone},
+		"it is deleted":       {func(c *recipetest.Cluster, _ *manager.Manager) { c.Remove(path) }, errGone},
+		"the manager closes":  {func(_ *recipetest.Cluster, m *manager.Manager) { _ = m.Close() }, manager.ErrClosed},
+		"the connection is silent": {func(c *recipetest.Cluster, m *manager.Manager) {
+			c.Srv.Faults().Blackhole(recipetest.SessionOf(m))
+			c.Srv.Faults().Refuse()
+			for c.Srv.Exists(path) {
+				<-time.After(10 * time.Millisecond)
+			}
+			c.Srv.Faults().Clear()
+		}, errGone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				m := c.Open("a")
+				n := keep(c, m, own.NewKeeper(m.Access(), errGone))
+				ctx, done := n.Context(t.Context())
+				defer done()
+				recipetest.Later(time.Minute) // the lease is kept, and the node watched
+				recipetest.WantErr(t, "kept", n.Err(), nil)
+				if ctx.Err() != nil {
+					t.Error("its context has ended")
+				}
+				tt.end(c, m)
+				if name == "it is deleted" {
+					synctest.Wait() // the news are on their way
+				}
+				select {
+				case <-n.Lost():
+				default:
+					t.Error("not lost, and the node is gone")
+				}
+				synctest.Wait()
+				recipetest.WantErr(t, "lost", n.Err(), tt.want)
+				recipetest.WantErr(t, "its context", context.Cause(ctx), tt.want)
+			})
+		})
+	}
+}
+
+// What its owner deletes is not lost, and nothing is kept of it.
+func TestDelete(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m := c.Open("a")
+		n := keep(c, m, own.NewKeeper(m.Access(), errGone))
+		recipetest.WantErr(t, "delete", n.Delete(m.Access().Session()), nil)
+		if c.Srv.Exists(path) {
+			t.Error("the node is there")
+		}
+		recipetest.Later(time.Minute)
+		recipetest.WantErr(t, "deleted", n.Err(), nil)
+		if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
+			t.Errorf("watches are left: %+v", w)
+		}
+		recipetest.WantErr(t, "again", n.Delete(m.Access().Session()), nil)
+	})
+}
+
+// If the answer to a delete is lost, another process may have made a node at the same path
+// by the time at which it is repeated. That one stays.
+func TestDeleteSparesAnother(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m, other := c.Open("a"), c.Open("b")
+		n := keep(c, m, own.NewKeeper(m.Access(), errGone))
+		s := m.Access().Session()
+		c.Srv.Faults().DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpDelete, Times: 1})
+		if err := n.Delete(s); err == nil {
+			t.Fatal("the answer was not lost")
+		}
+		keep(c, other, own.NewKeeper(other.Access(), errGone))
+		recipetest.WantErr(t, "again", n.Delete(s), nil)
+		if !c.Srv.Exists(path) {
+			t.Error("the other's node is gone")
+		}
+	})
+}

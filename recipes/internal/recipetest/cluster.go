@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package recipetest has what the tests of the recipes share: a cluster of processes on the
+// embedded server in virtual time, one on a real server, and seeded simulations with faults.
+package recipetest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// A Cluster is a server and the managers that are its clients. Each manager stands for a
+// process: it has its own session.
+type Cluster struct {
+	T    *testing.T
+	Srv  *zktest.Server // nil on a real server
+	Real *realzk.Server // nil on the embedded server
+	Root string         // of the managers
+
+	addr string
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Bubble runs test on an embedded server in a synctest bubble. It fails if goroutines are
+// left when the test returns.
+func Bubble(t *testing.T, test func(c *Cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(embedded(t, zktest.Config{})) })
+}
+
+func embedded(t *testing.T, cfg zktest.Config) *Cluster {
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	srv := zktest.NewServer(cfg)
+	t.Cleanup(func() {
+		if err := srv.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &Cluster{T: t, Srv: srv, Root: "/holdfast", addr: "zk1", dial: srv.Dial}
+}
+
+// OnReal runs test on a real server, with a root of its own.
+func OnReal(t *testing.T, test func(c *Cluster)) {
+	t.Helper()
+	zk := realzk.Shared(t)
+	root := "/" + strings.NewReplacer("/", "-", " ", "_").Replace(t.Name()) + "-" + time.Now().Format("150405.000000")
+	test(&Cluster{T: t, Real: zk, Root: root, addr: zk.Addr(), dial: new(net.Dialer).DialContext})
+}
+
+// Everywhere runs test on the embedded server and on a real one.
+func Everywhere(t *testing.T, test func(c *Cluster)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) { Bubble(t, test) })
+	t.Run("real", func(t *testing.T) { OnReal(t, test) })
+}
+
+// Open opens a manager, and closes it at the end of the test.
+func (c *Cluster) Open(label string, with ...func(*manager.Config)) *manager.Manager {
+	c.T.Helper()
+	cfg := manager.Config{
+		Servers: []string{c.addr}, Dialer: c.dial, Root: c.Root, Label: label,
+		Logger: slog.New(slog.DiscardHandler),
+	}
+	for _, f := range with {
+		f(&cfg)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	m, err := manager.Open(ctx, cfg)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	c.T.Cleanup(func() {
+		if err := m.Close(); err != nil && !errors.Is(err, manager.ErrClosed) {
+			c.T.Logf("close of %s: %v", label, err)
+		}
+	})
+	return m
+}
+
+// SessionOf returns the id of m's session.
+func SessionOf(m *manager.Manager) int64 { return m.Access().Session().ID() }
+
+// Expire ends m's session on the embedded server, and returns when m has a new one and
+// nothing moves any more.
+func (c *Cluster) Expire(m *manager.Manager) {
+	c.T.Helper()
+	old := m.Access().Session()
+	if !c.Srv.ExpireSession(old.ID()) {
+		c.T.Errorf("there is no session %#x", old.ID())
+	}
+	c.Until("there is a new session", func() bool { return m.Access().Session() != old })
+	if c.Srv != nil {
+		synctest.Wait()
+	}
+}
+
+// Until polls ok, for up to a minute. In a bubble it waits until nothing moves first.
+func (c *Cluster) Until(what string, ok func() bool) {
+	c.T.Helper()
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(5 * time.Millisecond) {
+		if c.Srv != nil {
+			synctest.Wait()
+		}
+		if ok() {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.T.Fatalf("still not after a minute: %s", what)
+		}
+	}
+}
+
+// Later returns after d, when nothing moves any more. It is for bubbles.
+func Later(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// Remove deletes a node of the embedded server, as an administrator does.
+func (c *Cluster) Remove(path string) {
+	c.T.Helper()
+	if err := c.Srv.Delete(path); err != nil {
+		c.T.Errorf("delete %s: %v", path, err)
+	}
+}
+
+// WantErr checks that err wraps want; a nil want, that there is none.
+func WantErr(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got error %v, want %v", what, err, want)
+	}
+}
+
+// Count counts the requests by kind that the embedded server gets while fn runs.
+func (c *Cluster) Count(fn func()) map[zktest.Op]uint64 {
+	synctest.Wait()
+	before := c.Srv.RequestCounts()
+	fn()
+	synctest.Wait()
+	after := c.Srv.RequestCounts()
+	for op, n := range before {
+		if after[op] -= n; after[op] == 0 {
+			delete(after, op)
+		}
+	}
+	delete(after, zktest.OpPing)
+	return after
+}
