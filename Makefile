@@ -127,11 +127,15 @@ test-plot: ## test the drawing of figures, a separate module
 	cd bench/plot && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
 
 # They depend on Holdfast, and Holdfast not on them: each is a separate module.
-EXPORTERS := manager/prom manager/otel manager/debug
+EXPORTERS := manager/prom manager/otel manager/debug bench/exporters
 .PHONY: test-exporters
 test-exporters: ## test the exporters of metrics, spans and the page, separate modules; RACE=1
 	@set -e; for module in $(EXPORTERS); do echo "$$module:"; (cd $$module && go vet ./... && go mod tidy -diff && \
 	$(if $(RACE),CGO_ENABLED=1) go test -count=$(COUNT) -timeout $(TIMEOUT) $(if $(RACE),-race) ./...); done
+
+.PHONY: bench-exporters
+bench-exporters: ## measure what the exporters cost an uncontended Lock and Unlock, on a real ZooKeeper
+	cd bench/exporters && go test -run '^$$' -bench . -benchtime 5000x
 
 .PHONY: test-fencing
 test-fencing: ## test the resources of docs/fencing.md, a separate module
