@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -99,10 +101,7 @@ func (c *runCmd) Run(a *app) error {
 		Path:      program,
 		Args:      c.Command,
 		KillAfter: c.KillAfter,
-		Env: append(os.Environ(),
-			"HOLDFAST_TOKEN="+strconv.FormatUint(grant.Token, 10),
-			"HOLDFAST_LOCK="+lock.Name(),
-			"HOLDFAST_PATH="+grant.Path),
+		Env:       environment(lock, grant),
 	}
 	var ok bool
 	if s.Until, ok = leaseEnd(m, h); !ok {
@@ -114,6 +113,22 @@ func (c *runCmd) Run(a *app) error {
 	}
 	code, lost := c.watch(a, m, h, p, signals)
 	return c.release(a, h, code, lost)
+}
+
+// environment returns this process's environment with what the program is to know of the
+// lock. If this process runs under another lock, it has variables of the same names. They
+// must go: of two variables with one name, many programs take the first.
+func environment(lock *manager.Lock, grant manager.Grant) []string {
+	own := []string{
+		"HOLDFAST_TOKEN=" + strconv.FormatUint(grant.Token, 10),
+		"HOLDFAST_LOCK=" + lock.Name(),
+		"HOLDFAST_PATH=" + grant.Path,
+	}
+	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(o, name+"=") })
+	})
+	return append(inherited, own...)
 }
 
 // check completes the flags, and refuses what cannot work before anything is done.

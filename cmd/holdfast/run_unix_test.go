@@ -103,6 +103,27 @@ func TestRunEnvironment(t *testing.T) {
 	}
 }
 
+// TestRunWithinRun: a program under two locks gets the facts of the inner one.
+func TestRunWithinRun(t *testing.T) {
+	_, addr := serve(t)
+	stdout, stderr, code := do(t, "run", "--servers", addr, "outer", "--",
+		"sh", "-c", `echo $HOLDFAST_TOKEN; exec "$0" run --servers "$1" inner -- sh -c 'echo $HOLDFAST_TOKEN; env | grep -E "^HOLDFAST_(LOCK|PATH|TOKEN)="'`, os.Args[0], addr)
+	lines := strings.Fields(stdout)
+	if code != 0 || len(lines) != 5 {
+		t.Fatalf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	outer, err := strconv.ParseUint(lines[0], 10, 64)
+	inner, err2 := strconv.ParseUint(lines[1], 10, 64)
+	if err != nil || err2 != nil || inner <= outer {
+		t.Errorf("the token is %s under the outer lock, and %s under the inner one", lines[0], lines[1])
+	}
+	for _, line := range lines[2:] {
+		if !strings.HasPrefix(line, "HOLDFAST_LOCK=inner") && !strings.HasPrefix(line, "HOLDFAST_PATH=/holdfast/inner/") && line != "HOLDFAST_TOKEN="+lines[1] {
+			t.Errorf("the program has %s", line)
+		}
+	}
+}
+
 // TestRunPassesSignalsOn: signals to run reach the program, and run ends as the program
 // does.
 func TestRunPassesSignalsOn(t *testing.T) {
