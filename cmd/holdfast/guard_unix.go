@@ -46,12 +46,13 @@ type guard struct {
 	alone  bool          // nothing is left of its process group
 }
 
-// guardMain is the main function of a guard. Its argument is the number of the file that
-// orders come from. It returns the program's exit code.
+// guardMain is the main function of a guard. Its arguments are the number of the file that
+// orders come from, the path of the program, and the program's own arguments from its name
+// on. It returns the program's exit code.
 func guardMain(args []string) int {
 	// The program is killed when this thread ends: see programAttr.
 	runtime.LockOSThread()
-	if len(args) != 1 {
+	if len(args) < 3 {
 		return exitUsage
 	}
 	fd, err := strconv.Atoi(args[0])
@@ -64,6 +65,7 @@ func guardMain(args []string) int {
 	if err := in.Decode(&g.start); err != nil {
 		return exitFailure // run is gone, and nothing has begun
 	}
+	g.Path, g.Args = args[1], args[2:]
 	g.until = g.Until
 	adoptOrphans()
 	if err := g.launch(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -33,7 +34,7 @@ func main() {
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	c := new(cli)
 	parser := newParser(c, stdout, stderr)
-	parsed, err := parser.Parse(args)
+	parsed, err := parse(parser, c, args)
 	if err != nil {
 		return report(stderr, usageError(err))
 	}
@@ -54,6 +55,25 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = &exitError{code: signalCode(sig.signal)}
 	}
 	return report(stderr, err)
+}
+
+// parse parses the command line into c. Of a program's arguments behind "--", the parser
+// sees only the first: it takes minutes for many, and replaces what is not UTF-8.
+func parse(parser *kong.Kong, c *cli, args []string) (*kong.Context, error) {
+	shown := args
+	if end := slices.Index(args, "--"); end >= 0 && slices.Contains(args[:end], "run") {
+		shown = args[:min(end+2, len(args))]
+	}
+	parsed, err := parser.Parse(shown)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(c.Run.Command) > 0:
+		c.Run.Command = args[len(shown)-len(c.Run.Command):] // it was at the end
+	case len(shown) < len(args):
+		return parser.Parse(args) // "run" was no verb
+	}
+	return parsed, nil
 }
 
 // newParser returns the parser of the command line into c.

@@ -4,11 +4,13 @@ package main
 
 import "time"
 
-// start says what the guard is to run. It is the first thing that run sends it.
+// start says what the guard is to run. It is the first message that run sends it.
 type start struct {
-	Path string   // of the program
-	Args []string // the program's, from its name on
-	Env  []string
+	// What is run goes without the message: the guard has it as its own arguments and
+	// environment, byte for byte. JSON would replace what is not UTF-8.
+	Path string   `json:"-"` // of the program
+	Args []string `json:"-"` // the program's, from its name on
+	Env  []string `json:"-"`
 
 	// Until is when the lock may be lost, less KillAfter, on the system's clock: see
 	// systemTime. Orders extend it.

@@ -61,7 +61,8 @@ func startProgram(s start) (*program, error) {
 		return nil, errors.Join(err, w.Close())
 	}
 	p := &program{orders: w, exited: make(chan int, 1)}
-	p.guard, err = syscall.ForkExec(self, []string{os.Args[0], guardVerb, strconv.Itoa(int(fd))}, &syscall.ProcAttr{
+	args := append([]string{os.Args[0], guardVerb, strconv.Itoa(int(fd)), s.Path}, s.Args...)
+	p.guard, err = syscall.ForkExec(self, args, &syscall.ProcAttr{
 		Env:   s.Env,
 		Files: []uintptr{0, 1, 2},
 		Sys:   &syscall.SysProcAttr{Setpgid: true}, // the terminal's signals are not for the guard

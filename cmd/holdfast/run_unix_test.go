@@ -8,9 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -100,6 +102,44 @@ func TestRunEnvironment(t *testing.T) {
 	}
 	if !server.Exists("/prod/holdfast/jobs/nightly") {
 		t.Errorf("nodes %q", server.Nodes())
+	}
+}
+
+// TestRunArguments: the program gets its name and its arguments byte for byte, also if
+// they are not UTF-8, as names of files need not be.
+func TestRunArguments(t *testing.T) {
+	_, addr := serve(t)
+	program := filepath.Join(t.TempDir(), "caf\xe9")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nprintf '%s,' \"$0\" \"$@\"\n"), 0o700); err != nil { //nolint:gosec // it must be executable
+		t.Fatal(err)
+	}
+	args := []string{"", "caf\xe9", "\xff\xfe", "two words", "line\nbreak", "<&>\u2028", "é", "--", "run"}
+	want := program + "," + strings.Join(args, ",") + ","
+	for _, flags := range [][]string{{"run", "x", "--"}, {"run", "x"}, {"run", "--label=--", "x", "--"}} {
+		stdout, stderr, code := do(t, slices.Concat([]string{"--servers=" + addr}, flags, []string{program}, args)...)
+		if stdout != want || code != 0 {
+			t.Errorf("%q: exit code %d, stdout %q, want %q; stderr %q", flags, code, stdout, want, stderr)
+		}
+	}
+}
+
+// TestRunManyArguments: as many arguments as the system allows cost no noticeable time.
+func TestRunManyArguments(t *testing.T) {
+	c := new(cli)
+	many := append([]string{"run", "--try", "x", "--", "rm"}, slices.Repeat([]string{"file"}, 200_000)...)
+	began := time.Now()
+	if _, err := parse(newParser(c, io.Discard, io.Discard), c, many); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if n := len(c.Run.Command); n != 200_002 || !c.Run.Try || c.Run.Name != "x" {
+		t.Errorf("%d words, %+v", n, c.Run.Try)
+	}
+	c = new(cli)
+	if _, err := parse(newParser(c, io.Discard, io.Discard), c, []string{"ask", "run", "--", "a", "b"}); err == nil {
+		t.Error("an argument too many is ignored")
 	}
 }
 
