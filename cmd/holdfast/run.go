@@ -145,8 +145,8 @@ func (c *runCmd) check(a *app) error {
 	if c.KillAfter == 0 {
 		c.KillAfter = a.SessionTimeout / 6
 	}
-	if c.KillAfter < 0 || c.KillAfter >= a.SessionTimeout/4 {
-		return usagef("--kill-after is %v: it must be positive and less than a quarter of --session-timeout (%v)", c.KillAfter, a.SessionTimeout)
+	if c.KillAfter < time.Millisecond || c.KillAfter >= a.SessionTimeout/4 {
+		return usagef("--kill-after is %v: it must be at least 1ms and less than a quarter of --session-timeout (%v)", c.KillAfter, a.SessionTimeout)
 	}
 	if c.Label == "" {
 		c.Label = filepath.Base(c.Command[0])
