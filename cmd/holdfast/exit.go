@@ -19,7 +19,7 @@ const (
 	exitUsage        = 2   // the command line or the environment is wrong
 	exitNoConnection = 3   // no server could be reached
 	exitNotGranted   = 4   // the lock is held by another process
-	exitLost         = 5   // the lock was lost while the program ran
+	exitLost         = 5   // the lock was lost while the program ran, or may have been
 	exitFindings     = 6   // doctor found something to change
 	exitCannotRun    = 126 // the program cannot be executed
 	exitNotFound     = 127 // there is no such program

@@ -41,6 +41,8 @@ type guard struct {
 	ending bool          // SIGTERM was sent …
 	ended  time.Duration // … then
 	killed bool          // SIGKILL was sent
+	late   bool          // it was time to end the program before it had ended by itself
+	told   bool          // run knows that the lock is lost, and says so
 	exited bool          // the program has ended …
 	code   int           // … with this exit code
 	alone  bool          // nothing is left of its process group
@@ -67,6 +69,9 @@ func guardMain(args []string) int {
 	}
 	g.Path, g.Args = args[1], args[2:]
 	g.until = g.Until
+	if systemTime() >= g.until { // everything was stopped meanwhile
+		return g.tooLate("was not started")
+	}
 	adoptOrphans()
 	if err := g.launch(); err != nil {
 		return cannotRun(g.Path, err)
@@ -76,7 +81,36 @@ func guardMain(args []string) int {
 	children := make(chan childEvent)
 	go reap(children)
 	g.loop(orders, children)
+	if g.late {
+		g.hear(orders)
+		return g.tooLate("was ended")
+	}
 	return g.code
+}
+
+// tooLate says what became of the program, unless run does, and returns the exit code.
+func (g *guard) tooLate(what string) int {
+	if !g.told {
+		fmt.Fprintf(os.Stderr, "holdfast: it was not confirmed in time that the lock is still held: %s %s\n", g.Path, what)
+	}
+	return exitLost
+}
+
+// hear waits a moment for run to say that the lock is lost. Usually both notice at the
+// same time. A run that was stopped, or was slow, may have kept the lock.
+func (g *guard) hear(orders <-chan order) {
+	moment := time.After(guardLooks)
+	for !g.told {
+		select {
+		case o, ok := <-orders:
+			if !ok {
+				return
+			}
+			g.told = o.Lost
+		case <-moment:
+			return
+		}
+	}
 }
 
 // launch starts the program. The signals of users and terminals do not end the guard: if
@@ -167,7 +201,8 @@ func (g *guard) loop(orders <-chan order, children <-chan childEvent) {
 // act does what is due, and returns for how long nothing else is.
 func (g *guard) act() time.Duration {
 	now := systemTime()
-	if now >= g.until {
+	if now >= g.until && !g.ending {
+		g.late = true
 		g.end()
 	}
 	kill := g.until + g.KillAfter
@@ -200,6 +235,7 @@ func (g *guard) end() {
 }
 
 func (g *guard) obey(o order) {
+	g.told = g.told || o.Lost
 	switch s := syscall.Signal(o.Signal); {
 	case o.Until > 0:
 		g.until = max(g.until, o.Until)

@@ -6,11 +6,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
@@ -464,6 +468,63 @@ func TestRunAsksFirst(t *testing.T) {
 				t.Errorf("SIGTERM came after %v", took)
 			}
 		})
+	}
+}
+
+// beginGuard starts a guard without a run. What the test writes to orders are run's.
+func beginGuard(t *testing.T, s start, program ...string) (g *command, orders *json.Encoder) {
+	t.Helper()
+	path, err := exec.LookPath(program[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	t.Cleanup(func() { w.Close() })
+	s.Parent, s.Group = os.Getpid(), unix.Getpgrp()
+	g = prepare(t, append([]string{guardVerb, "3", path}, program...)...)
+	g.ExtraFiles = []*os.File{r}
+	g.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	g.begin()
+	orders = json.NewEncoder(w)
+	if err := orders.Encode(s); err != nil {
+		t.Fatal(err)
+	}
+	return g, orders
+}
+
+// TestGuardEndsTheProgram: if run says nothing in time, the guard ends the program, and
+// the exit code is not the program's. That run still has the lock makes no difference.
+func TestGuardEndsTheProgram(t *testing.T) {
+	g, _ := beginGuard(t, start{Until: systemTime() + 500*time.Millisecond, KillAfter: patience},
+		"sh", "-c", `trap 'echo stopping; exit 0' TERM; echo in; while :; do sleep 0.01; done`)
+	if code := g.code(); code != exitLost || g.stdout.String() != "in\nstopping\n" || !strings.Contains(g.stderr.String(), "not confirmed in time that the lock is still held: ") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, g.stdout, g.stderr)
+	}
+}
+
+// TestGuardStartsTooLate: if all processes were stopped between the grant and the start of
+// the program, such as with their machine, it is not started.
+func TestGuardStartsTooLate(t *testing.T) {
+	g, _ := beginGuard(t, start{Until: systemTime() - 1, KillAfter: patience}, "echo", "in")
+	if code := g.code(); code != exitLost || g.stdout.String() != "" || !strings.Contains(g.stderr.String(), "was not started") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, g.stdout, g.stderr)
+	}
+}
+
+// TestGuardKeepsTheEnd: orders extend the time, and one that comes late does not shorten it.
+func TestGuardKeepsTheEnd(t *testing.T) {
+	began := systemTime()
+	g, orders := beginGuard(t, start{Until: began + patience, KillAfter: time.Second}, "sh", "-c", "echo in; sleep 0.5; exit 3")
+	g.stdout.await(t, "in")
+	if err := orders.Encode(order{Until: began + 1}); err != nil {
+		t.Fatal(err)
+	}
+	if code := g.code(); code != 3 || g.stderr.String() != "" {
+		t.Errorf("exit code %d, stderr %q", code, g.stderr)
 	}
 }
 
