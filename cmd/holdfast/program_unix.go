@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -84,10 +83,21 @@ func executable() (string, error) {
 }
 
 // send sends a message to the guard. If that is gone, exited says so. If it is stopped,
-// run goes on all the same.
+// the pipe fills up, and messages are dropped: nothing may keep run from ending the
+// program in its place. A message is short enough that the system takes all of it or none.
 func (p *program) send(message any) {
-	_ = p.orders.SetWriteDeadline(time.Now().Add(time.Second))
-	_ = json.NewEncoder(p.orders).Encode(message)
+	text, err := json.Marshal(message)
+	if err != nil {
+		panic("holdfast: " + err.Error()) // it has numbers only
+	}
+	conn, err := p.orders.SyscallConn()
+	if err != nil {
+		return // it is closed
+	}
+	_ = conn.Write(func(fd uintptr) bool {
+		_, _ = syscall.Write(int(fd), text)
+		return true // do not wait for room
+	})
 }
 
 // signal passes a signal on to the program.

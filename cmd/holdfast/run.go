@@ -279,9 +279,9 @@ func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, s
 			p.signal(syscall.SIGTERM)
 		case <-lost:
 			lost, told = nil, true
-			a.warnf("%s: the program is ended", oneLine(h.Err()))
-			p.send(order{Lost: true})
 			late = time.After(c.KillAfter)
+			p.send(order{Lost: true})
+			a.warnf("%s: the program is ended", oneLine(h.Err()))
 		case <-late:
 			p.kill() // in case that the guard was stopped
 		}

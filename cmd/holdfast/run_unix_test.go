@@ -471,6 +471,37 @@ func TestRunAsksFirst(t *testing.T) {
 	}
 }
 
+// TestSendToStoppedGuard: a guard that reads nothing never makes run wait, and every
+// message that it finds later is whole.
+func TestSendToStoppedGuard(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	p := &program{orders: w}
+	began := time.Now()
+	for i := range 10_000 {
+		p.send(order{Until: time.Duration(i + 1)})
+		if took := time.Since(began); took > 10*time.Second {
+			t.Fatalf("%d messages took %v", i+1, took)
+		}
+	}
+	w.Close()
+	in := json.NewDecoder(r)
+	read := 0
+	for ; in.More(); read++ {
+		var o order
+		if err := in.Decode(&o); err != nil || o.Until == 0 {
+			t.Fatalf("message %d: %+v, %v", read, o, err)
+		}
+	}
+	if read < 100 {
+		t.Errorf("%d messages came", read)
+	}
+}
+
 // beginGuard starts a guard without a run. What the test writes to orders are run's.
 func beginGuard(t *testing.T, s start, program ...string) (g *command, orders *json.Encoder) {
 	t.Helper()
