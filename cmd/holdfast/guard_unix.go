@@ -36,6 +36,7 @@ const guardLooks = 100 * time.Millisecond
 // them even if they have left the program's process group.
 type guard struct {
 	start
+	stderr lateWriter
 	pid    int           // of the program, and its process group
 	until  time.Duration // see start.Until
 	ending bool          // SIGTERM was sent …
@@ -63,7 +64,8 @@ func guardMain(args []string) int {
 	}
 	syscall.CloseOnExec(fd)
 	in := json.NewDecoder(os.NewFile(uintptr(fd), "orders"))
-	var g guard
+	g := guard{stderr: lateWriter{w: os.Stderr}}
+	defer g.stderr.wait()
 	if err := in.Decode(&g.start); err != nil {
 		return exitFailure // run is gone, and nothing has begun
 	}
@@ -74,7 +76,7 @@ func guardMain(args []string) int {
 	}
 	adoptOrphans()
 	if err := g.launch(); err != nil {
-		return cannotRun(g.Path, err)
+		return g.cannotRun(err)
 	}
 	orders := make(chan order)
 	go receive(in, orders)
@@ -91,7 +93,7 @@ func guardMain(args []string) int {
 // tooLate says what became of the program, unless run does, and returns the exit code.
 func (g *guard) tooLate(what string) int {
 	if !g.told {
-		fmt.Fprintf(os.Stderr, "holdfast: it was not confirmed in time that the lock is still held: %s %s\n", g.Path, what)
+		fmt.Fprintf(&g.stderr, "holdfast: it was not confirmed in time that the lock is still held: %s %s\n", g.Path, what)
 	}
 	return exitLost
 }
@@ -129,8 +131,8 @@ func (g *guard) launch() (err error) {
 }
 
 // cannotRun reports that the program cannot be run, and returns the exit code.
-func cannotRun(path string, err error) int {
-	fmt.Fprintf(os.Stderr, "holdfast: cannot run %s: %v\n", path, err)
+func (g *guard) cannotRun(err error) int {
+	fmt.Fprintf(&g.stderr, "holdfast: cannot run %s: %v\n", g.Path, err)
 	if errors.Is(err, syscall.ENOENT) {
 		return exitNotFound
 	}
@@ -181,8 +183,8 @@ func (g *guard) loop(orders <-chan order, children <-chan childEvent) {
 		case o, ok := <-orders:
 			if !ok {
 				orders = nil
-				fmt.Fprintf(os.Stderr, "holdfast: run has ended: %s is ended, too\n", g.Path)
 				g.end()
+				fmt.Fprintf(&g.stderr, "holdfast: run has ended: %s is ended, too\n", g.Path)
 				break
 			}
 			g.obey(o)

@@ -66,6 +66,9 @@ func (c *runCmd) Run(a *app) error {
 	if err := c.check(a); err != nil {
 		return err
 	}
+	stderr := &lateWriter{w: a.stderr}
+	defer stderr.wait()
+	a.stderr = stderr
 	program, err := lookPath(c.Command[0])
 	if err != nil {
 		return err
@@ -274,9 +277,9 @@ func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, s
 			}
 		case <-revoked:
 			revoked = nil
+			p.signal(syscall.SIGTERM)
 			r, _ := h.Revocation()
 			a.warnf("%s: the program gets SIGTERM", revokedText(c.Name, r))
-			p.signal(syscall.SIGTERM)
 		case <-lost:
 			lost, told = nil, true
 			late = time.After(c.KillAfter)

@@ -471,6 +471,86 @@ func TestRunAsksFirst(t *testing.T) {
 	}
 }
 
+// TestRunWithoutAReader: nothing reads standard error, such as a pager that is stopped, and
+// its pipe is full. The program is ended all the same.
+func TestRunWithoutAReader(t *testing.T) {
+	for name, strike := range map[string]func(s *zktest.Server, c *command) error{
+		"run killed": func(_ *zktest.Server, c *command) error { return c.Process.Kill() },
+		"node deleted": func(s *zktest.Server, _ *command) error {
+			return s.Delete("/holdfast/x/" + s.Children("/holdfast/x")[0])
+		},
+		"run stopped": func(_ *zktest.Server, c *command) error { return c.Process.Signal(syscall.SIGSTOP) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, addr := serve(t)
+			full := fullPipe(t)
+			file := filepath.Join(t.TempDir(), "stamps")
+			c := prepare(t, append([]string{"run", "--servers", addr, "--session-timeout", lossTimeout.String(), "x", "--"}, stamper(file, "stubborn", "parent")...)...)
+			c.Cmd.Stderr = full
+			c.begin()
+			pids := awaitStamps(t, file, 2).pids
+			if err := strike(s, c); err != nil {
+				t.Fatal(err)
+			}
+			for _, pid := range pids {
+				eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+			}
+			if name == "run stopped" {
+				c.signal(syscall.SIGCONT)
+			}
+			if code := c.code(); name != "run killed" && code != exitLost {
+				t.Errorf("exit code %d", code)
+			}
+		})
+	}
+}
+
+// TestRunRevokedWithoutAReader: run goes on saying that the lock is held although it waits
+// for a reader of the line about the revocation, and ends with the program.
+func TestRunRevokedWithoutAReader(t *testing.T) {
+	_, addr := serve(t)
+	c := prepare(t, "run", "--servers", addr, "--session-timeout", "2s", "x", "--",
+		"sh", "-c", `trap 'sleep 3; echo done; exit 3' TERM; echo in; while :; do sleep 0.01; done`)
+	c.Cmd.Stderr = fullPipe(t)
+	c.begin()
+	c.stdout.await(t, "in")
+	_, stderr, code := do(t, "revoke", "--servers", addr, "x")
+	if code != 0 || stderr != "" {
+		t.Errorf("revoke: exit code %d, %s", code, stderr)
+	}
+	if code := c.code(); code != 3 || c.stdout.String() != "in\ndone\n" {
+		t.Errorf("exit code %d, stdout %q", code, c.stdout)
+	}
+}
+
+// fullPipe returns the end for writing of a pipe that takes nothing more.
+func fullPipe(t *testing.T) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.Close()
+		w.Close()
+	})
+	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = w.Write(make([]byte, 1<<12))
+	}
+	for err = error(nil); err == nil; {
+		_, err = w.Write([]byte{0})
+	}
+	// A process that inherits the pipe is to wait for its reader, as most are.
+	if err := syscall.SetNonblock(int(w.Fd()), false); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // TestSendToStoppedGuard: a guard that reads nothing never makes run wait, and every
 // message that it finds later is whole.
 func TestSendToStoppedGuard(t *testing.T) {
