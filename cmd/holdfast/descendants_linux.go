@@ -15,10 +15,10 @@ import (
 // kernel that cannot do that (before 3.4) leaves them to process 1.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// programAttr has the program start in a process group of its own, in the foreground if
-// need be, and die with the thread that started it.
-func programAttr(foreground bool) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Foreground: foreground, Ctty: 0, Pdeathsig: syscall.SIGKILL}
+// programAttr has the program start in a process group of its own, in the foreground of
+// the terminal tty if need be, and die with the thread that started it.
+func programAttr(foreground bool, tty int) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Foreground: foreground, Ctty: tty, Pdeathsig: syscall.SIGKILL}
 }
 
 // signalDescendants sends a signal to all descendants of this process. A process that is

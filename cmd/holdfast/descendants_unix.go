@@ -9,10 +9,10 @@ import "syscall"
 // adoptOrphans does nothing: only Linux can do that.
 func adoptOrphans() {}
 
-// programAttr has the program start in a process group of its own, in the foreground if
-// need be.
-func programAttr(foreground bool) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Foreground: foreground, Ctty: 0}
+// programAttr has the program start in a process group of its own, in the foreground of
+// the terminal tty if need be.
+func programAttr(foreground bool, tty int) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Foreground: foreground, Ctty: tty}
 }
 
 // signalDescendants does nothing: a process that has left its group is not found.

@@ -37,6 +37,7 @@ const guardLooks = 100 * time.Millisecond
 type guard struct {
 	start
 	stderr lateWriter
+	tty    tty
 	pid    int           // of the program, and its process group
 	until  time.Duration // see start.Until
 	ending bool          // SIGTERM was sent …
@@ -119,10 +120,12 @@ func (g *guard) hear(orders <-chan order) {
 // the program is to have them, run sends an order.
 func (g *guard) launch() (err error) {
 	notify(append(forwarded, syscall.SIGTTIN, syscall.SIGTTOU)...)
+	g.tty = controllingTerminal()
+	foreground := g.Foreground && g.tty.foreground() == g.Group
 	g.pid, err = syscall.ForkExec(g.Path, g.Args, &syscall.ProcAttr{
 		Env:   os.Environ(),
 		Files: []uintptr{0, 1, 2},
-		Sys:   programAttr(g.Foreground),
+		Sys:   programAttr(foreground, int(g.tty)),
 	})
 	// Only now: the program would inherit this. With it the guard can take the terminal
 	// from the program.
@@ -247,12 +250,12 @@ func (g *guard) obey(o order) {
 		g.until = systemTime() - g.KillAfter
 	case o.Lost || g.exited:
 	case s == syscall.SIGCONT:
-		if g.Terminal && foreground() == g.Group {
-			setForeground(g.pid)
+		if g.Foreground && g.tty.foreground() == g.Group {
+			g.tty.setForeground(g.pid)
 		}
 		_ = syscall.Kill(-g.pid, s)
-	case s == syscall.SIGTSTP:
-		_ = syscall.Kill(-g.pid, s)
+	case s == syscall.SIGTSTP, (s == syscall.SIGINT || s == syscall.SIGQUIT) && g.tty.foreground() == g.Group:
+		_ = syscall.Kill(-g.pid, s) // a key was typed, which is for all of them
 	default:
 		_ = syscall.Kill(g.pid, s) // not its descendants: as if run were the program
 	}
@@ -264,18 +267,39 @@ func (g *guard) note(c childEvent) {
 	case c.pid != g.pid:
 	case c.status.Stopped():
 		switch c.status.StopSignal() {
-		case syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU:
+		case syscall.SIGTSTP:
 			g.suspend()
+		case syscall.SIGTTIN, syscall.SIGTTOU:
+			g.lend()
 		}
 	case c.status.Exited() || c.status.Signaled():
 		g.exited, g.code = true, c.status.ExitStatus()
 		if c.status.Signaled() {
 			g.code = signalCode(c.status.Signal())
 		}
-		if g.Terminal && foreground() == g.pid {
-			setForeground(g.Group)
-		}
+		g.takeBack()
 		g.end() // what it has left running
+	}
+}
+
+// lend gives the terminal to the program, which was stopped because it asked for it from
+// the background. If run is in the background itself, all are suspended.
+func (g *guard) lend() {
+	if g.tty.foreground() == g.Group {
+		g.tty.setForeground(g.pid)
+	}
+	if g.tty.foreground() != g.pid {
+		g.suspend()
+		return
+	}
+	g.Foreground = true // also after it was suspended
+	_ = syscall.Kill(-g.pid, syscall.SIGCONT)
+}
+
+// takeBack takes the terminal from the program, if it has it.
+func (g *guard) takeBack() {
+	if g.tty.foreground() == g.pid {
+		g.tty.setForeground(g.Group)
 	}
 }
 
@@ -283,12 +307,10 @@ func (g *guard) note(c childEvent) {
 // notices. The shell's fg wakes run up, which sends SIGCONT. Without run, nothing extends
 // the lease: if it ends before that, the program is ended.
 func (g *guard) suspend() {
-	if !g.Terminal || g.ending {
+	if g.tty == noTTY || g.ending {
 		return
 	}
-	if foreground() == g.pid {
-		setForeground(g.Group)
-	}
+	g.takeBack()
 	_ = syscall.Kill(g.Parent, syscall.SIGSTOP)
 }
 
@@ -310,10 +332,25 @@ func (g *guard) groupLives() bool {
 	return !g.alone
 }
 
+// A tty is the number of an open file: the terminal that controls this process.
+type tty int
+
+const noTTY tty = -1
+
+// controllingTerminal returns the terminal that controls this process, whatever its
+// standard streams are.
+func controllingTerminal() tty {
+	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return noTTY
+	}
+	return tty(fd)
+}
+
 // foreground returns the process group in the foreground of the terminal; 0 if there is
 // no terminal (any more).
-func foreground() int {
-	group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+func (t tty) foreground() int {
+	group, err := unix.IoctlGetInt(int(t), unix.TIOCGPGRP)
 	if err != nil {
 		return 0
 	}
@@ -322,4 +359,6 @@ func foreground() int {
 
 // setForeground brings a process group into the foreground. That fails if the terminal is
 // gone, which makes no difference then.
-func setForeground(group int) { _ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group) }
+func (t tty) setForeground(group int) {
+	_ = unix.IoctlSetPointerInt(int(t), unix.TIOCSPGRP, group)
+}

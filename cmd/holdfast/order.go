@@ -17,11 +17,10 @@ type start struct {
 	Until     time.Duration
 	KillAfter time.Duration // between SIGTERM and SIGKILL
 
-	// Parent and Group are the process and the process group of run. Terminal says that
-	// the standard input is the terminal that they are controlled by, and Foreground
-	// that they are in its foreground.
-	Parent, Group        int
-	Terminal, Foreground bool
+	// Parent and Group are the process and the process group of run. Foreground says that
+	// the program is to be in the foreground of the terminal while they are.
+	Parent, Group int
+	Foreground    bool
 }
 
 // An order is what run sends to the guard. One field is set.

@@ -38,9 +38,9 @@ type program struct {
 // startProgram starts the guard, which starts the program.
 func startProgram(s start) (*program, error) {
 	s.Parent, s.Group = os.Getpid(), unix.Getpgrp()
-	if group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP); err == nil {
-		s.Terminal, s.Foreground = true, group == s.Group
-	}
+	// If one of them is a pipe, the process at its other end may want the keys, such as a
+	// pager: then the program gets the terminal when it asks for it.
+	s.Foreground = isTerminal(os.Stdin) && isTerminal(os.Stdout)
 	// If the guard is killed, its descendants become this process's, which ends them.
 	adoptOrphans()
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -123,6 +124,34 @@ func TestRunOnATerminal(t *testing.T) {
 	eventually(t, func() bool { return syscall.Kill(pid, 0) != nil })
 	term.enter(`fg; echo af""ter=$?` + "\n")
 	term.screen.await(t, "after=5")
+}
+
+// TestRunLendsTheTerminal: a program whose streams are redirected gets the terminal when it
+// asks for it, as for a password. Until then another process of the pipeline can have it,
+// such as a pager. Suspending and continuing leaves it where it was.
+func TestRunLendsTheTerminal(t *testing.T) {
+	_, addr := serve(t)
+	term := openTerminal(t, addr)
+	term.enter(`$H run x -- sh -c 'echo as""ks; read line </dev/tty; echo go""t $line; sleep 1000' </dev/null; echo co""de=$?` + "\n")
+	term.screen.await(t, "asks")
+	term.enter("hello\n")
+	term.screen.await(t, "got hello")
+	term.enter("\x1a")
+	term.screen.await(t, "code=147")
+	term.enter(`fg; echo en""d=$?` + "\n")
+	eventually(t, func() bool { return strings.Count(term.screen.String(), "< /dev/null\r\n") == 2 }) // bash shows what goes on
+	term.enter("\x03")
+	term.screen.await(t, "end=130")
+
+	term.enter(`$H run x -- sh -c 'echo rea""dy; sleep 1000' | sh -c 'trap "" INT; read line; echo pa""ger $line; read line </dev/tty; echo pa""ger $line'` + "\n")
+	term.screen.await(t, "pager ready")
+	term.enter("\x1a")
+	eventually(t, func() bool { return strings.Count(term.screen.String(), "Stopped") == 2 })
+	term.enter(`fg; echo do""ne` + "\n")
+	term.enter("keys\n")
+	term.screen.await(t, "pager keys")
+	term.enter("\x03")
+	term.screen.await(t, "done")
 }
 
 // TestRunWithoutItsTerminal: the terminal goes away, and a program that ignores the
