@@ -323,6 +323,9 @@ func TestLostRaces(t *testing.T) {
 		{[]manager.LockInfo{lock("b", 1, 1)}, "lost_races_total 8\nlongest_race 1"},                   // a is forgotten,
 		{[]manager.LockInfo{lock("a", 3, 1), lock("b", 1, 1)}, "lost_races_total 11\nlongest_race 1"}, // and comes again
 		{[]manager.LockInfo{lock("a", 1, 1)}, "lost_races_total 12\nlongest_race 1"},                  // as another one
+		{[]manager.LockInfo{lock("a", 4, 1), lock("a", 4, 1)}, "lost_races_total 15\nlongest_race 1"}, // LockAll wants it, too,
+		{[]manager.LockInfo{lock("a", 5, 1), lock("a", 4, 1)}, "lost_races_total 16\nlongest_race 1"}, // and is not counted
+		{[]manager.LockInfo{lock("a", 5, 1)}, "lost_races_total 16\nlongest_race 1"},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			gather(t, scraped{s, manager.ManagerStats{}, list(tt.locks...)}).expect(t, tt.want)

@@ -28,11 +28,13 @@ func (r *races) begin() {
 	r.now = make(map[lockID]uint64, len(r.before))
 }
 
-// add adds a lock.
+// add adds a lock. One that LockAll wants comes again for each such call, with the same
+// counts.
 func (r *races) add(l *manager.LockInfo) {
 	r.longest = max(r.longest, l.Stats.LongestRace)
 	if n := l.Stats.LostRaces; n > 0 {
-		r.now[lockID{l.Name, l.Kind, l.Mutex}] += n
+		id := lockID{l.Name, l.Kind, l.Mutex}
+		r.now[id] = max(r.now[id], n)
 	}
 }
 
