@@ -53,16 +53,23 @@ func (o *objects) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Another holder writes between the look and the write, which must not undo it.
 func TestObjectChangesInBetween(t *testing.T) {
 	for name, tt := range map[string]struct {
+		there bool // the object exists before
 		other uint64
 		want  error
 		left  string
 	}{
-		"a later holder":   {7, ErrStale, "other"},
-		"an earlier one":   {3, nil, "otherours"},
-		"one of the grant": {5, nil, "otherours"},
+		"a later holder creates it":   {false, 7, ErrStale, "other"},
+		"an earlier one creates it":   {false, 3, nil, "otherours"},
+		"one of the grant creates it": {false, 5, nil, "otherours"},
+		"a later holder changes it":   {true, 7, ErrStale, "other"},
+		"an earlier one changes it":   {true, 3, nil, "otherours"},
+		"one of the grant changes it": {true, 5, nil, "otherours"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := &objects{}
+			if tt.there {
+				store.version, store.content, store.token = 1, []byte("first"), "1"
+			}
 			server := httptest.NewServer(store)
 			defer server.Close()
 			var once sync.Once
@@ -70,7 +77,8 @@ func TestObjectChangesInBetween(t *testing.T) {
 				once.Do(func() {
 					store.mu.Lock()
 					defer store.mu.Unlock()
-					store.version, store.content, store.token = 1, []byte("other"), strconv.FormatUint(tt.other, 10)
+					store.version++
+					store.content, store.token = []byte("other"), strconv.FormatUint(tt.other, 10)
 				})
 			}
 			object := Object{server.Client(), server.URL}
