@@ -216,7 +216,7 @@ func (lateError) Unwrap() error   { return context.DeadlineExceeded }
 // tell says which process the lock is waited for, and again when that has changed, until
 // ctx ends.
 func (c *runCmd) tell(ctx context.Context, a *app, lock *manager.Lock) {
-	if !pause(ctx, silence) {
+	if !wait(ctx, silence) {
 		return
 	}
 	for holder, err := range lock.WatchHolder(ctx) {
@@ -233,21 +233,9 @@ func (c *runCmd) tell(ctx context.Context, a *app, lock *manager.Lock) {
 			}
 		}
 		a.warnf("waiting for %q: %d ahead; held by %s", lock.Name(), ahead, holder)
-		if !pause(ctx, tellEvery) {
+		if !wait(ctx, tellEvery) {
 			return
 		}
-	}
-}
-
-// pause waits for d, and reports false if ctx ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
