@@ -7,6 +7,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -77,7 +78,11 @@ func startProgram(s start) (*program, error) {
 // executable returns the path of this program, even if the file was replaced since.
 func executable() (string, error) {
 	if runtime.GOOS == "linux" {
-		return "/proc/self/exe", nil
+		const self = "/proc/self/exe"
+		if _, err := os.Readlink(self); err != nil {
+			return "", fmt.Errorf("run finds processes in /proc, which is not mounted here: %w", err)
+		}
+		return self, nil
 	}
 	return os.Executable()
 }

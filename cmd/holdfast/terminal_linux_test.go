@@ -173,6 +173,23 @@ func TestRunWithoutItsTerminal(t *testing.T) {
 	eventually(t, func() bool { return len(server.Children("/holdfast/x")) == 0 })
 }
 
+// TestRunWithoutProc: without /proc, nothing is run, and the error says why.
+func TestRunWithoutProc(t *testing.T) {
+	const hide = "umount -l /proc && "
+	if out, err := exec.Command("unshare", "--mount", "sh", "-c", hide+"true").CombinedOutput(); err != nil {
+		realzk.NotRun(t, fmt.Sprintf("it needs unshare and the right to make a namespace: %v, %s", err, out))
+	}
+	server, addr := serve(t)
+	c := prepare(t)
+	c.Path, _ = exec.LookPath("unshare") // found above
+	c.Args = []string{"unshare", "--mount", "sh", "-c", hide + `exec "$0" run --servers "$1" x -- echo in`, os.Args[0], addr}
+	c.begin()
+	if code := c.code(); code != exitFailure || c.stdout.String() != "" || !strings.Contains(c.stderr.String(), "/proc, which is not mounted") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, c.stdout, c.stderr)
+	}
+	eventually(t, func() bool { return len(server.Children("/holdfast/x")) == 0 })
+}
+
 // TestRunAsProcess1: run can be the first process of a container.
 func TestRunAsProcess1(t *testing.T) {
 	unshare := []string{"--pid", "--fork", "--mount-proc", "--kill-child"}
