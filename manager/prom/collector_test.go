@@ -112,7 +112,7 @@ func everything() []manager.Event {
 		of(manager.EventEntered, manager.Event{Round: 1}),
 		of(manager.EventYielded, manager.Event{Round: 1}),
 		of(manager.EventRevoked, manager.Event{Round: 1}),
-		of(manager.EventReleased, manager.Event{Round: 1, Held: time.Second}),
+		of(manager.EventReleased, manager.Event{Round: 1, Waited: 3 * time.Millisecond, Held: time.Second}),
 		of(manager.EventGranted, manager.Event{Round: 2, LockKind: manager.KindRead}),
 		of(manager.EventLost, manager.Event{Round: 2, LockKind: manager.KindRead, Held: time.Minute, Err: lost}),
 		of(manager.EventGranted, manager.Event{Round: 3, Mutex: true, Lock: "mutexes/m"}),
@@ -157,8 +157,19 @@ func TestObserve(t *testing.T) {
 		locks{kind="read",phase="held"} -1
 	`)
 	h := got.find("wait_seconds", `kind="exclusive",outcome="granted"`).Histogram
-	if h.GetSampleSum() != 0.003 {
-		t.Errorf("the wait lasted %v s, want 0.003", h.GetSampleSum())
+	for _, tt := range []struct {
+		name, labels string
+		seconds      float64
+	}{
+		{"wait_seconds", `kind="exclusive",outcome="granted"`, 0.003},
+		{"wait_seconds", `kind="exclusive",outcome="failed"`, 3600},
+		{"hold_seconds", `kind="exclusive",outcome="released"`, 1},
+		{"hold_seconds", `kind="read",outcome="lost"`, 60},
+		{"outage_seconds", "", 1},
+	} {
+		if sum := got.find(tt.name, tt.labels).Histogram.GetSampleSum(); sum != tt.seconds {
+			t.Errorf("%s{%s} has lasted %v s, want %v", tt.name, tt.labels, sum, tt.seconds)
+		}
 	}
 	if h.GetSchema() == 0 || len(h.PositiveSpan) == 0 || len(h.Bucket) != 12 {
 		t.Errorf("not both a native and a classic histogram: %v", h)
