@@ -99,7 +99,7 @@ func (c *doctorCmd) print(a *app, d diagnosis) {
 		}
 		where := ""
 		if f.Where != "" {
-			where = f.Where + ": "
+			where = safeLine(f.Where) + ": "
 		}
 		a.printf("%s  %s: %s%s\n", level, f.Check, where, f.Found)
 		if f.Why != "" {

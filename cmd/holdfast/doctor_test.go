@@ -42,6 +42,9 @@ func TestDoctor(t *testing.T) {
 	if err := srv.CreateAll("/prod/holdfast/elect/latch-0000000000", nil); err != nil {
 		t.Fatal(err)
 	}
+	if err := srv.CreateAll("/prod/holdfast/\u202etcele/latch-0000000001", nil); err != nil {
+		t.Fatal(err)
+	}
 	code, stdout, stderr := examine(t, addr+"/prod")
 	for _, want := range []string{
 		"warn  version: " + addr + ": it is Holdfast's embedded server\n",
@@ -49,6 +52,7 @@ func TestDoctor(t *testing.T) {
 		"warn  foreign-recipes: /prod/holdfast/elect: it has nodes of Curator's LeaderLatch (latch-0000000000)\n" +
 			"      why: these do not exclude Holdfast's locks: both are granted at the same time\n" +
 			"      do:  give one of them another path, or have all clients use the same recipe\n",
+		`warn  foreign-recipes: "/prod/holdfast/\u202etcele": it has`, // the terminal would turn it round
 		" to change, 0 of them urgent\n",
 	} {
 		if !strings.Contains(stdout, want) {
