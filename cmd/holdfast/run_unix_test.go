@@ -607,6 +607,22 @@ func beginGuard(t *testing.T, s start, program ...string) (g *command, orders *j
 	return g, orders
 }
 
+// TestRunTellsTheMargin: the lock is given up as long before the end of the lease as the
+// program has between SIGTERM and SIGKILL. So if the servers grant a session timeout that is
+// too short for that, run refuses to begin.
+func TestRunTellsTheMargin(t *testing.T) {
+	s := zktest.NewServer(zktest.Config{TickTime: 100 * time.Millisecond, MaxSessionTimeout: 4 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	defer s.Close()
+	addr, err := s.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := do(t, "run", "--servers", addr, "--log-level=error", "--kill-after", "1s", "x", "--", "echo", "in")
+	if code != exitUsage || stdout != "" || !strings.Contains(stderr, "LostMargin must be less than 1s; it is 1s") || !strings.Contains(stderr, "LostMargin is --kill-after") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
 // TestGuardEndsTheProgram: if run says nothing in time, the guard ends the program, and
 // the exit code is not the program's. That run still has the lock makes no difference.
 func TestGuardEndsTheProgram(t *testing.T) {

@@ -194,6 +194,9 @@ func TestGroups(t *testing.T) {
 		yields_total{group="other"} 3
 		losses_total{cause="lease",group="other"} 0
 	`)
+	c = New(Config{Group: FirstSegment})
+	c.Observe(manager.Event{Kind: manager.EventYielded, Lock: "bad\xff/x"})
+	gather(t, c).expect(t, `yields_total{group="bad�"} 1`) // Prometheus accepts no other text
 	for lock, want := range map[string]string{"jobs/nightly": "jobs", "/jobs/nightly": "jobs", "jobs": "jobs", "": ""} {
 		if got := FirstSegment(lock); got != want {
 			t.Errorf("FirstSegment(%q) is %q, want %q", lock, got, want)
@@ -256,7 +259,7 @@ func TestScrape(t *testing.T) {
 	contended := info("contended", manager.KindRead, state.Retained, time.Minute)
 	contended.Contended, contended.Yielding = true, true
 	revoked := info("revoked", manager.KindRead, state.Retained, time.Second)
-	revoked.Revocation = &manager.Revocation{}
+	revoked.Revocation, revoked.Contended = &manager.Revocation{}, true
 	mutex := info("mutex", manager.KindExclusive, state.Fetching, time.Hour)
 	mutex.Mutex = true
 	waits := info("waits", manager.KindExclusive, state.Fetching, 2*time.Hour)
@@ -278,7 +281,7 @@ func TestScrape(t *testing.T) {
 		holders{kind="read"} 6
 		holders{kind="exclusive"} 0
 		waiters{kind="exclusive"} 4
-		contended_locks{kind="read"} 1
+		contended_locks{kind="read"} 2
 		yielding_locks{kind="read"} 1
 		revoked_locks{kind="read"} 1
 	`)
