@@ -607,6 +607,15 @@ func beginGuard(t *testing.T, s start, program ...string) (g *command, orders *j
 	return g, orders
 }
 
+// TestGuardLooksAgain: a guard never sleeps for long, because its timers stand still while
+// the machine is suspended.
+func TestGuardLooksAgain(t *testing.T) {
+	g := guard{start: start{KillAfter: time.Hour}, until: systemTime() + time.Hour}
+	if pause := g.act(); pause <= 0 || pause > guardLooks {
+		t.Errorf("it sleeps for %v", pause)
+	}
+}
+
 // TestRunTellsTheMargin: the lock is given up as long before the end of the lease as the
 // program has between SIGTERM and SIGKILL. So if the servers grant a session timeout that is
 // too short for that, run refuses to begin.
