@@ -607,6 +607,16 @@ func beginGuard(t *testing.T, s start, program ...string) (g *command, orders *j
 	return g, orders
 }
 
+// TestGuardWakesTheProgram: a program that is stopped when it has to end takes note of it.
+func TestGuardWakesTheProgram(t *testing.T) {
+	g, _ := beginGuard(t, start{Until: systemTime() + time.Second, KillAfter: patience},
+		"sh", "-c", `trap 'echo stopping; exit 0' TERM; echo in; kill -STOP $$; while :; do sleep 0.01; done`)
+	g.stdout.await(t, "stopping")
+	if code := g.code(); code != exitLost {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // TestGuardLooksAgain: a guard never sleeps for long, because its timers stand still while
 // the machine is suspended.
 func TestGuardLooksAgain(t *testing.T) {
