@@ -125,8 +125,8 @@
 // Config.Observer is told what happens to the process's locks, as an [Event] each: it
 // waits, it has the lock, it gives it up or loses it. [Manager.Locks] ranges over the
 // present state of the locks, and [Manager.Stats] has counters and the state of the
-// session. None of them costs a request, or anything where callers enter a lock that the
-// process owns.
+// session. [Lock.Listen] has functions called with what becomes of one lock. None of them
+// costs a request, or anything where callers enter a lock that the process owns.
 //
 // # How it works
 //
@@ -161,7 +161,7 @@
 // (place), and its steps (group.step) do the I/O of all of them.
 //
 // What a round tells of itself goes through telling.go. A feed queues it for
-// Config.Observer, on a goroutine of its own.
+// Config.Observer, on a goroutine of its own, and for each Listener on another.
 //
 // Locks are taken in this order: observers.mu before observer.mu; Manager.mu before
 // any lock inside package zkio, and a lock inside package futures last. Mutex.mu is taken

@@ -7,14 +7,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A feed tells Config.Observer what happens. There is none without an observer: then
-// Manager.feed is nil, and the methods of a nil feed do nothing.
+// A feed tells Config.Observer what happens, and those that listen to single locks: see
+// [Lock.Listen]. A lock that has neither costs nothing.
 //
 // The goroutine to which something happens queues the event, and never waits. One
-// goroutine of the feed's own calls the observer.
+// goroutine of the feed's own calls the observer, and each reporter one for its listener.
 //
 // A round's word is changed by one goroutine, and another may see the change and change
 // the word again before the first has told of it. So the order in which events are queued
@@ -23,21 +24,22 @@ import (
 // round nothing is told of it.
 type feed struct {
 	m       *Manager
-	observe func(Event)
+	observe func(Event)    // nil: there is no observer
 	running sync.WaitGroup // the goroutine of run
 
 	panicked bool // the observer has, and that was logged; used by run's goroutine
 
 	// mu protects what follows, and all traces. It is held for a few instructions, and
 	// no other lock is taken meanwhile.
-	mu      sync.Mutex
-	queued  sync.Cond // of mu: an event is queued, or the feed is closed
-	events  []Event   // a ring: n events from first on
-	first   int
-	n       int
-	closed  bool
-	rounds  uint64 // how many have begun
-	dropped uint64
+	mu        sync.Mutex
+	queued    sync.Cond // of mu: an event is queued, or the feed is closed
+	events    []Event   // a ring: n events from first on
+	first     int
+	n         int
+	closed    bool
+	rounds    uint64 // how many have begun
+	dropped   uint64
+	reporters map[*Lock][]*reporter // by what they listen to; nil until there is one
 }
 
 // maxEvents is how many events may wait for the observer.
@@ -57,11 +59,8 @@ type trace struct {
 	over    bool  // the end of the round was told
 }
 
-// newFeed returns the feed of m, or nil if m has no observer.
+// newFeed returns the feed of m.
 func newFeed(m *Manager) *feed {
-	if m.cfg.Observer == nil {
-		return nil
-	}
 	f := &feed{m: m, observe: m.cfg.Observer}
 	f.queued.L = &f.mu
 	return f
@@ -69,22 +68,34 @@ func newFeed(m *Manager) *feed {
 
 // start starts the goroutine that calls the observer.
 func (f *feed) start() {
-	if f != nil {
+	if f.observe != nil {
 		f.running.Go(f.run)
 	}
 }
 
-// close tells the observer of all events that are queued, and joins the feed's
-// goroutine. What happens after that is not told.
+// close tells all that is queued, and joins the goroutines of the feed and its reporters. What
+// happens after that is not told.
 func (f *feed) close() {
-	if f == nil {
-		return
-	}
 	f.mu.Lock()
 	f.closed = true
-	f.mu.Unlock()
 	f.queued.Signal()
+	var all []*reporter
+	for _, of := range f.reporters {
+		all = append(all, of...)
+	}
+	for _, e := range all {
+		e.queued.Signal()
+	}
+	f.mu.Unlock()
 	f.running.Wait()
+	for _, e := range all {
+		e.running.Wait()
+	}
+}
+
+// hears reports whether what happens to l is told.
+func (f *feed) hears(l *Lock) bool {
+	return f != nil && (f.observe != nil || l.noted.Load().Has(state.Listened))
 }
 
 // run calls the observer, until the feed is closed and no event is left.
@@ -94,20 +105,20 @@ func (f *feed) run() {
 		if !ok {
 			return
 		}
-		f.tell(e)
+		f.guard("Config.Observer", &f.panicked, e.Kind, e.Lock, func() { f.observe(e) })
 	}
 }
 
-// tell calls the observer.
-func (f *feed) tell(e Event) {
+// guard calls tell, which calls user code. It logs the first panic of it.
+func (f *feed) guard(what string, panicked *bool, kind EventKind, lock string, tell func()) {
 	defer func() {
-		if p := recover(); p != nil && !f.panicked {
-			f.panicked = true
-			f.m.cfg.Logger.Error("holdfast: Config.Observer panicked; further panics are not logged",
-				"event", e.Kind.String(), "lock", e.Lock, "panic", p, "stack", string(debug.Stack()))
+		if p := recover(); p != nil && !*panicked {
+			*panicked = true
+			f.m.cfg.Logger.Error("holdfast: "+what+" panicked; further panics are not logged",
+				"event", kind.String(), "lock", lock, "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
-	f.observe(e)
+	tell()
 }
 
 // pop waits for an event and returns it; false if the feed is closed and none is left.
@@ -127,10 +138,10 @@ func (f *feed) pop() (Event, bool) {
 	return e, true
 }
 
-// pushLocked queues e, unless too many events wait or the feed is closed.
+// pushLocked queues e for the observer, unless too many events wait or the feed is closed.
 func (f *feed) pushLocked(e Event) {
 	switch {
-	case f.closed:
+	case f.closed || f.observe == nil:
 		return
 	case f.n == maxEvents:
 		f.dropped++
@@ -158,7 +169,7 @@ func (f *feed) drops() uint64 {
 
 // session tells of e, an event of the session s.
 func (f *feed) session(s *zkio.Session, e Event) {
-	if f == nil {
+	if f == nil || f.observe == nil {
 		return
 	}
 	e.Session = s.ID()
@@ -188,11 +199,12 @@ func (f *feed) queuedAt(t *roundIO, path string) {
 }
 
 // placed tells where the round stands in the queue.
-func (f *feed) placed(t *roundIO, position int, behind *Contender) {
+func (f *feed) placed(t *roundIO, p Place) {
 	f.note(t, func(tr *trace, at time.Time) {
 		e := f.event(t, tr, EventPlaced, at)
-		e.Position, e.Ahead = position, behind
+		e.Position, e.Ahead = p.Position, p.Ahead
 		f.pushLocked(e)
+		f.noticeLocked(t, notice{kind: EventPlaced, round: tr.round, place: p})
 	})
 }
 
@@ -209,6 +221,7 @@ func (f *feed) grantLocked(t *roundIO, tr *trace, at time.Time) {
 	n := t.tenure
 	tr.granted, tr.token, tr.session, tr.node = n.since, n.token, n.session.ID(), n.path
 	f.pushLocked(f.event(t, tr, EventGranted, at))
+	f.noticeLocked(t, notice{kind: EventGranted, round: tr.round, grant: n.grant()})
 }
 
 // entered tells that a newcomer has entered the round, which was granted, if that was not
@@ -252,24 +265,30 @@ func (f *feed) lost(t *roundIO, err error) {
 	f.note(t, func(tr *trace, at time.Time) {
 		f.grantLocked(t, tr, at)
 		f.endLocked(t, tr, EventLost, err, at)
+		f.noticeLocked(t, notice{kind: EventLost, round: tr.round, err: err})
 	})
 }
 
-// lostIdle notes that the round was ended by force while it was idle. Its release tells.
+// lostIdle notes that the round was ended by force while it was idle. Its release tells the
+// observer; to listeners the process has lost the lock.
 func (f *feed) lostIdle(t *roundIO, err error) {
 	f.note(t, func(tr *trace, at time.Time) {
 		f.grantLocked(t, tr, at)
 		tr.lost = err
+		f.noticeLocked(t, notice{kind: EventLost, round: tr.round, err: err})
 	})
 }
 
 // failed tells that the round, which was not granted, is over.
 func (f *feed) failed(t *roundIO, err error) {
-	f.note(t, func(tr *trace, at time.Time) { f.endLocked(t, tr, EventFailed, err, at) })
+	f.note(t, func(tr *trace, at time.Time) {
+		f.endLocked(t, tr, EventFailed, err, at)
+		f.noticeLocked(t, notice{kind: EventFailed, round: tr.round, err: err})
+	})
 }
 
-// released tells that the round, which was granted and not ended by force, is over: its
-// node is gone, or err says why that is not known.
+// released tells the observer that the round, which was granted and not ended by force, is
+// over: its node is gone, or err says why that is not known. Listeners hear from gone.
 func (f *feed) released(t *roundIO, err error) {
 	f.note(t, func(tr *trace, at time.Time) {
 		f.grantLocked(t, tr, at)
@@ -290,7 +309,7 @@ func (f *feed) endLocked(t *roundIO, tr *trace, kind EventKind, err error, at ti
 // note calls do, with mu held, if the round is not over. It begins the round's trace on
 // first use.
 func (f *feed) note(t *roundIO, do func(tr *trace, at time.Time)) {
-	if f == nil || t.turn() != nil {
+	if !f.hears(t.round.lock) || t.turn() != nil {
 		return
 	}
 	s := t.signals()

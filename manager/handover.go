@@ -132,6 +132,7 @@ func (t *roundIO) release(s *zkio.Session) {
 	}
 	m.deactivate(t)
 	t.tellReleased(why, err) // before the next round has events
+	m.feed.gone(t, err)
 	t.round.finish(t.near().handOn)
 	t.released.Settle(struct{}{}, err)
 	t.logOver(err)

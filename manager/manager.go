@@ -51,7 +51,7 @@ type Manager struct {
 	openSeen atomic.Bool  // a lock's directory that every client may delete in was logged
 	looks    pacer        // of the first looks behind held locks
 	losses   lossReport
-	feed     *feed // tells Config.Observer; nil without one
+	feed     *feed // tells Config.Observer, and those that listen to a lock
 
 	grants, lost, failures atomic.Uint64 // see ManagerStats
 
@@ -367,8 +367,8 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 // with ErrClosed. All goroutines of the manager have ended when Close returns.
 //
 // Close blocks for at most Config.CloseTimeout, give or take a moment, and until all
-// calls of Config.OnAsk have returned, and Config.Observer has been told of what
-// happened. If ZooKeeper could not be told, the error says so: the locks are then free
+// calls of Config.OnAsk have returned, and Config.Observer and all Listeners have been told
+// of what happened. If ZooKeeper could not be told, the error says so: the locks are then free
 // when the session times out there. A second Close waits for the first and returns the
 // same error.
 func (m *Manager) Close() error {

@@ -102,7 +102,7 @@ func (r *round) arrive(pass bool) (_ *round, e state.Effect, lost int) {
 		case state.Started:
 			// Only now, after the CAS: a fetch that began earlier would find the
 			// round FREE.
-			if f := r.lock.m.feed; f != nil {
+			if f := r.lock.m.feed; f.hears(r.lock) {
 				f.began(r.io())
 			}
 			r.want()
@@ -261,7 +261,7 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 // over, and before the gate was closed.
 func (r *round) closeGate() {
 	if old := r.flags.Set(state.GateClosed); !old.Has(state.GateClosed) {
-		if f := r.lock.m.feed; f != nil {
+		if f := r.lock.m.feed; f.hears(r.lock) {
 			f.yielded(r.io())
 		}
 	}

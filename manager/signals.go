@@ -24,7 +24,7 @@ type signals struct {
 	upgrade atomic.Pointer[upgrade]    // of an upgradable read lock: made by the first call of Hold.Upgrade
 	member  atomic.Pointer[membership] // of a Mutex; nil for the rounds of other locks
 	group   *place                     // of a round that belongs to a LockAll: its place there; set when the round is made. Else nil
-	trace   *trace                     // what Config.Observer was told; the feed's mu protects it. Nil without an observer
+	trace   *trace                     // what the feed knows; its mu protects it. Nil if nothing is told
 }
 
 // signals returns the round's signals, and makes them on first use.

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// What a round tells of itself, to the counters of its manager, to Config.Observer and to
-// the log. None of it is on the path of a caller that enters a lock which its process owns.
+// What a round tells of itself, to the counters of its manager, to Config.Observer, to the
+// listeners of its lock and to the log. None of it is on the path of a caller that enters a lock which its process owns.
 
 // tellQueued tells that the round has a node.
 func (t *roundIO) tellQueued() {
-	if f := t.round.lock.m.feed; f != nil {
+	if f := t.round.lock.m.feed; f.hears(t.round.lock) {
 		f.queuedAt(t, t.node.Path())
 	}
 }
@@ -21,7 +21,7 @@ func (t *roundIO) tellQueued() {
 func (t *roundIO) tellPlaced(before, now *position) {
 	l := t.round.lock
 	m := l.m
-	if m.feed == nil && !m.debugs() {
+	if !m.feed.hears(l) && !m.debugs() {
 		return
 	}
 	ahead := now.contender()
@@ -30,7 +30,7 @@ func (t *roundIO) tellPlaced(before, now *position) {
 			return
 		}
 	}
-	m.feed.placed(t, int(now.ahead), ahead)
+	m.feed.placed(t, Place{Path: t.node.Path(), Position: int(now.ahead), Ahead: ahead})
 	if m.debugs() {
 		behind := "" // not known: it has just gone
 		if ahead != nil {

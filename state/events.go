@@ -50,6 +50,7 @@ const (
 	RecipeTold      // of a lock: a node of another recipe was reported
 	Marking         // of a lock: each grant leaves a mark
 	OfMutex         // of a lock: it is the private lock of a Mutex
+	Listened        // of a lock: it has listeners
 	BehindWatched   // of a round: the queue was listed, and the watch that the list left has not fired since
 )
 
