@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -68,6 +69,25 @@ func (a Access) Path(name string) (string, error) {
 		err = ErrClosed
 	}
 	return path, err
+}
+
+// Latch returns the exclusive lock called name whose queue is that of Apache Curator's
+// LeaderLatch: its nodes are called as those are, so processes of either kind are in one
+// line. It is like the lock of [Manager.Exclusive] in all other respects, which ignores such
+// nodes, as this one ignores those of other locks: do not use both on one name. To Curator,
+// the id of this participant is the node's data: see [Access.Describe].
+//
+// Latch does no I/O and does not block. The errors are those of Exclusive; [ErrKind] also if
+// this process uses the name for another lock.
+func (a Access) Latch(name string) (*Lock, error) {
+	e, err := a.m.open("latch", name, func(e *locks, path string) bool {
+		if *e == (locks{}) {
+			e.lock = newLock(a.m, path, queue.Exclusive)
+			e.lock.latch = true
+		}
+		return e.lock != nil && e.lock.latch
+	})
+	return e.lock, err
 }
 
 // GUID returns a string that no other call returns, in any process: 32 hexadecimal digits.

@@ -103,7 +103,7 @@ func (l *Lock) list(s *zkio.Session) (queue.Queue, error) {
 	} else if err != nil {
 		return queue.Queue{}, err
 	}
-	q := queue.List(names, queue.NextNumber(stat.Cversion, stat.NumChildren))
+	q := queue.List(names, l.latch, queue.NextNumber(stat.Cversion, stat.NumChildren))
 	if q.Exhausted {
 		if err := l.number(s, &q); err != nil {
 			return queue.Queue{}, err

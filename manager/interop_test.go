@@ -21,7 +21,7 @@ var interopSections = flag.Int("interopsections", 40, "how many critical section
 type guests struct {
 	*program
 	library string
-	kinds   [2]string // mutex, read or write
+	kinds   [2]string // mutex, read, write or latch
 }
 
 // Locks of other libraries exclude ours, and ours exclude them. Other recipes of Curator's do
@@ -35,6 +35,7 @@ func TestInterop(t *testing.T) {
 	for name, all := range map[string][]guests{
 		"Curator's InterProcessMutex":         {curator},
 		"Curator's InterProcessReadWriteLock": {{java, "Curator", [2]string{"write", "read"}}},
+		"Curator's LeaderLatch":               {{java, "Curator", [2]string{"latch", "latch"}}},
 		"go-zookeeper's Lock":                 {gozk},
 		"kazoo's Lock":                        {kazoo},
 		"Curator and go-zookeeper":            {curator, gozk},
@@ -61,8 +62,13 @@ func contend(s *backend, all []guests) {
 	var path string
 	for i := range 2 {
 		m := s.open(fmt.Sprint("ours", i))
-		locks := []*Lock{exclusive(s.t, m, "jobs")}
-		if all[0].kinds[0] != "mutex" {
+		var locks []*Lock
+		switch all[0].kinds[0] {
+		case "mutex":
+			locks = []*Lock{exclusive(s.t, m, "jobs")}
+		case "latch":
+			locks = []*Lock{latch(s.t, m, "jobs")}
+		default:
 			rw := readWrite(s.t, m, "jobs-rw")
 			locks = []*Lock{rw.Writer(), rw.Reader()}
 		}

@@ -47,6 +47,7 @@ type Lock struct {
 	noted     state.AtomicEvents // InContexts, OtherKindTold
 	linger    lingerTime         // see SetLinger
 	kind      queue.Kind
+	latch     bool // its nodes are called as those of Curator's LeaderLatch: see Access.Latch
 }
 
 func newLock(m *Manager, path string, kind queue.Kind) *Lock {

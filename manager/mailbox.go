@@ -512,7 +512,7 @@ func (m *Manager) grantAt(path string) (g ownGrant) {
 	open := m.openLocked(path[:i])
 	m.mu.Unlock()
 	switch {
-	case open.lock != nil && c.Kind == queue.Exclusive:
+	case open.lock != nil && c.Kind == queue.Exclusive && c.Latch == open.lock.latch:
 		g.lock = open.lock
 	case open.mutex != nil && c.Kind == queue.Exclusive:
 		g.lock, g.mutex = open.mutex.lock, open.mutex

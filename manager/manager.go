@@ -234,7 +234,7 @@ func (m *Manager) Exclusive(name string) (*Lock, error) {
 		if *e == (locks{}) {
 			e.lock = newLock(m, path, queue.Exclusive)
 		}
-		return e.lock != nil
+		return e.lock != nil && !e.lock.latch
 	})
 	return e.lock, err
 }

@@ -99,7 +99,7 @@ func checkSegment(segment string) error {
 			return fmt.Errorf("segment %q has the character %U, which ZooKeeper refuses", segment, r)
 		}
 	}
-	if _, ok := queue.ParseName(segment); ok {
+	if c, ok := queue.ParseName(segment); ok && !c.Latch {
 		return fmt.Errorf("segment %q looks like the node of a contender", segment)
 	}
 	return nil

@@ -47,7 +47,11 @@ func (t *roundIO) newNode() *zkio.Node {
 	case p != nil:
 		guid = l.m.groupGUID(p.group.rank)
 	}
-	return zkio.NewNode(l.path, l.kind.Mark(), guid, l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
+	mark := l.kind.Mark()
+	if l.latch {
+		mark = queue.LatchMark
+	}
+	return zkio.NewNode(l.path, mark, guid, l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
 }
 
 // hasNode makes n the round's node, which exists or is about to.

@@ -292,7 +292,7 @@ func (o *observer) watchFree(s *zkio.Session) (free bool, err error) {
 	names, err := o.watchDir(s)
 	switch {
 	case err == nil:
-		return !slices.ContainsFunc(names, isContender), nil
+		return !slices.ContainsFunc(names, o.l.isContender), nil
 	case !errors.Is(err, zkio.ErrNoNode):
 		return false, err
 	}
@@ -306,9 +306,10 @@ func (o *observer) watchFree(s *zkio.Session) (free bool, err error) {
 	return !there, err
 }
 
-func isContender(name string) bool {
-	_, ok := queue.ParseName(name)
-	return ok
+// isContender reports whether a child of the lock's directory is a contender.
+func (l *Lock) isContender(name string) bool {
+	c, ok := queue.ParseName(name)
+	return ok && c.Latch == l.latch
 }
 
 // unwatchDir undoes watchDir and watchFree.

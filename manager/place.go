@@ -272,7 +272,7 @@ func (p *place) saw(s *zkio.Session, r *zkio.Read) (ok bool, err error) {
 	} else if r.Err != nil {
 		return true, r.Err
 	}
-	q := queue.List(r.Names, queue.NextNumber(r.Stat.Cversion, r.Stat.NumChildren))
+	q := queue.List(r.Names, p.round.lock.latch, queue.NextNumber(r.Stat.Cversion, r.Stat.NumChildren))
 	defer q.Free()
 	if q.Exhausted {
 		if err := p.order(s, &q); err != nil {

@@ -78,6 +78,8 @@ func TestWhoAsksForThePlaceIsTold(t *testing.T) {
 func TestPositionIsToldWithoutContender(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a", func(cfg *Config) { cfg.Observer = func(Event) {} })
-		l.cur.Load().io().tellPlaced(nil, &position{ahead: 2})
+		t := l.cur.Load().io()
+		t.node = t.newNode()
+		t.tellPlaced(nil, &position{ahead: 2})
 	})
 }

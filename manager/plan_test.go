@@ -317,7 +317,7 @@ func (s *situation) act() (a action, done bool, fault string) {
 		for i := range s.ahead {
 			s.ahead[i].unlisted = !s.ahead[i].there
 		}
-		q := queue.List(s.names(), 1<<30)
+		q := queue.List(s.names(), false, 1<<30)
 		prospect, _ := q.Prospect(s.ownName(), s.kind)
 		q.Free()
 		// What has been heard by now is older than the list.
@@ -574,7 +574,7 @@ func (s situation) fromTail() (all []situation) {
 		for i, c := range s.ahead[:n-unseen] {
 			names = append(names, c.name(i))
 		}
-		q := queue.List(names, int64(n-unseen+1))
+		q := queue.List(names, false, int64(n-unseen+1))
 		tail := q.Tail(head, s.kind)
 		q.Free()
 		own, _ := queue.ParseName(fmt.Sprintf("%s%s%010d", ownGUID, s.kind.Mark(), n+1))

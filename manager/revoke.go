@@ -255,6 +255,7 @@ func revocable(name string, data []byte) bool {
 func usesCurator(name string) bool {
 	guid, ok := strings.CutPrefix(name, "_c_")
 	guid, _, _ = strings.Cut(guid, "-lock-")
+	guid, _, _ = strings.Cut(guid, "-latch-")
 	guid, _, _ = strings.Cut(guid, "-__")
 	return ok && strings.Count(guid, "-") == 4
 }

@@ -237,7 +237,7 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 	} else if err != nil {
 		return false
 	}
-	q := queue.List(children, queue.NextNumber(stat.Cversion, stat.NumChildren))
+	q := queue.List(children, l.latch, queue.NextNumber(stat.Cversion, stat.NumChildren))
 	l.noteStrangers(&q)
 	t.setTail(q.Tail(t.node.Name(), l.kind))
 	kind := l.kind

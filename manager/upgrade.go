@@ -397,7 +397,7 @@ func (u *upgrade) look(s *zkio.Session) (ok bool) {
 			return false
 		}
 	}
-	q := queue.List(list.Names, queue.NextNumber(list.Stat.Cversion, list.Stat.NumChildren))
+	q := queue.List(list.Names, false, queue.NextNumber(list.Stat.Cversion, list.Stat.NumChildren))
 	defer q.Free()
 	next := q.Upgrade(t.node.Name(), u.own.node.Name())
 	switch {

@@ -319,7 +319,7 @@ func (t *roundIO) listQueue(s *zkio.Session, conn uint64) (ok, more bool) {
 // listQueue.
 func (t *roundIO) consider(s *zkio.Session, shown *listed) (ok, more bool) {
 	l := t.round.lock
-	q := queue.List(shown.names, queue.NextNumber(shown.stat.Cversion, shown.stat.NumChildren))
+	q := queue.List(shown.names, l.latch, queue.NextNumber(shown.stat.Cversion, shown.stat.NumChildren))
 	defer q.Free()
 	l.noteStrangers(&q)
 	if q.Exhausted {

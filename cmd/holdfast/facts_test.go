@@ -134,7 +134,8 @@ func TestVerbsThatRead(t *testing.T) {
 	e.hold(t, "reports", "__WRIT__", 3, "writer")
 	e.hold(t, "évil name", "lock-", 1, "\x1b[2J pwned\r")
 	must(t, e.CreateAll("/holdfast/stuck/lock-0000000000", nil))
-	must(t, e.CreateAll("/holdfast/leader/_c_00112233-4455-6677-8899-aabbccddeeff-latch-0000000001", nil))
+	e.put(t, "/holdfast/leader/_c_00112233-4455-6677-8899-aabbccddeeff-latch-0000000001", "app-7")
+	must(t, e.CreateAll("/holdfast/pool/leases", nil))
 	must(t, e.CreateAll("/empty", nil))
 	nodes := len(e.Nodes())
 
@@ -147,7 +148,8 @@ func TestVerbsThatRead(t *testing.T) {
 		{args: "ls", stdout: `
 			LOCK          KIND       HELD BY                           PID AGE  WAITING
 			jobs/nightly  exclusive  billing@db7                      4001 AGE        3
-			leader        -          (Curator's LeaderLatch: 1 node)     -      -        -
+			leader        latch      app-7 (curator)                     - AGE        0
+			pool          -          (Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex: 1 node) - - -
 			reports       read       web1@db7 and 1 more              4001 AGE        1
 			stuck         exclusive  (unknown client)                    - AGE        0
 			"évil name"   exclusive  "\x1b[2J pwned\r"@db7            4001 AGE        0`},
@@ -178,8 +180,12 @@ func TestVerbsThatRead(t *testing.T) {
 			#1: its node is not ephemeral, so it stays when its process is gone: holdfast break --node lock-0000000000 stuck`},
 		{args: "who jobs/weekly", stdout: "jobs/weekly is free: no process holds it or waits for it"},
 		{args: "who leader", stdout: `
-			leader is free: no process holds it or waits for it
-			Curator's LeaderLatch is used in this lock's directory, too, and both kinds are granted at the same time: give one of them another path`},
+			leader (latch): 1 process holds it, none waits
+			#  STATE  KIND       WHO               PID AGE  ENDPOINT  SESSION
+			1  holds  exclusive  app-7 (curator)     - AGE  -         SESSION`},
+		{args: "who pool", stdout: `
+			pool is free: no process holds it or waits for it
+			Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex is used in this lock's directory, too, and both kinds are granted at the same time: give one of them another path`},
 		{args: "who --limit=-1 x", code: 2, stderr: "holdfast: --limit must not be negative"},
 		{args: "who _asks_", code: 2, stderr: `holdfast: _asks_: bad lock name: segment "_asks_" is reserved for questions to holders`},
 		{args: "ps", stdout: `
@@ -192,7 +198,8 @@ func TestVerbsThatRead(t *testing.T) {
 			writer@db7               4003      0      1     0 AGE  db7:8080  SESSION
 			(unknown client)            -      1      0     0 AGE  -         none: its nodes stay
 			10.1.2.3 (curator)          -      0      1     0 AGE  -         SESSION
-			"a\x1b[31m" (kazoo)         -      0      1     0 AGE  -         SESSION`},
+			"a\x1b[31m" (kazoo)         -      0      1     0 AGE  -         SESSION
+			app-7 (curator)             -      1      0     0 AGE  -         SESSION`},
 		{args: "top", code: 2, stderr: "holdfast: top draws on a terminal; for facts, see holdfast ls --json and holdfast watch --json"},
 	} {
 		t.Run(test.args, func(t *testing.T) {

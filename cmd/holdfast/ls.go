@@ -102,8 +102,11 @@ func writeLocks(w io.Writer, locks []inspect.Lock, now time.Time) {
 
 // kindText says what the holders of a lock do with it.
 func kindText(l *inspect.Lock) string {
-	if l.Kind == "mixed" {
+	switch l.Kind {
+	case "mixed":
 		return "mixed!"
+	case "latch":
+		return l.Kind
 	}
 	return l.Holder.Kind.String()
 }

@@ -118,7 +118,8 @@ func list(s *zkio.Session, all []*directory) error {
 
 // sort makes d's queue of its children's names.
 func (d *directory) sort(s *zkio.Session, names []string) error {
-	q := queue.List(names, queue.NextNumber(d.stat.Cversion, d.stat.NumChildren))
+	latch := queue.OnlyLatches(names)
+	q := queue.List(names, latch, queue.NextNumber(d.stat.Cversion, d.stat.NumChildren))
 	if q.Exhausted {
 		if err := number(s, d.path, q); err != nil {
 			return err
@@ -128,7 +129,7 @@ func (d *directory) sort(s *zkio.Session, names []string) error {
 	d.queue = slices.Clone(q.Contenders)
 	q.Free()
 	for _, name := range names {
-		if _, ok := queue.ParseName(name); !ok {
+		if c, ok := queue.ParseName(name); !ok || c.Latch != latch {
 			d.others = append(d.others, name)
 		}
 	}

@@ -11,9 +11,10 @@ type Lock struct {
 	Name string // as Manager.Exclusive takes it
 	Path string // of its directory
 
-	// Kind is "exclusive" or "read/write", as the contenders' kinds are. It is "mixed" if
-	// mutexes and read/write locks contend in one directory, which is a mistake, and empty
-	// if there is no contender.
+	// Kind is "exclusive" or "read/write", as the contenders' kinds are, or "latch" if they
+	// are those of Curator's LeaderLatch or of a lock that queues with them. It is "mixed"
+	// if mutexes and read/write locks contend in one directory, which is a mistake, and
+	// empty if there is no contender.
 	Kind string
 
 	Holders int // how many contenders have their turn: several if they read
@@ -38,7 +39,7 @@ type Lock struct {
 	Strangers int
 
 	// Recipe names another kind of lock whose nodes are in the directory, such as
-	// "Curator's LeaderLatch"; empty if there is none. Both kinds are granted at the same
+	// "a queue, ZooKeeper's DistributedQueue"; empty if there is none. Both kinds are granted at the same
 	// time.
 	Recipe string
 }
@@ -71,7 +72,10 @@ func (r *Reader) lock(d *directory) Lock {
 func (d *directory) kind() (kind string) {
 	for _, c := range d.queue {
 		is := "read/write"
-		if manager.Kind(c.Kind) == manager.KindExclusive {
+		switch {
+		case c.Latch:
+			is = "latch"
+		case manager.Kind(c.Kind) == manager.KindExclusive:
 			is = "exclusive"
 		}
 		if kind != "" && kind != is {

@@ -74,14 +74,20 @@ type Contender struct {
 	Name  string
 	Kind  Kind
 	GUID  bool  // the name carries an id chosen by its owner, so no later node has the same name
+	Latch bool  // it is Exclusive, in a queue of LeaderLatch's: see [LatchMark]
 	Seq   int64 // the number that ZooKeeper appended
 	Czxid int64 // the transaction that created the node; known only where numbers do not order: see [Exhausted]
 	Turn  bool  // its turn has come; known only after [Queue.Sort]
 }
 
+// LatchMark is the mark of the nodes of Curator's LeaderLatch. They are a family of their
+// own: LeaderLatch takes no contender of another name into account, so a queue consists of
+// latches or of the others, whichever the lock that queues there is. See [List].
+const LatchMark = "latch-"
+
 // marks maps the text between a name's unique prefix and its sequence number to
 // a kind. The first three are those of Apache Curator, go-zookeeper and
-// Holdfast, the last two kazoo's.
+// Holdfast, the next two kazoo's.
 var marks = []struct {
 	mark  string
 	kind  Kind
@@ -92,11 +98,12 @@ var marks = []struct {
 	{"__WRIT__", Write, false},
 	{"__lock__", Exclusive, true},
 	{"__rlock__", Read, true},
+	{LatchMark, Exclusive, false},
 }
 
 // ParseName parses a node's name. It matches the whole name strictly:
 //
-//	[_c_<guid>-] lock-|__READ__|__WRIT__ <sequence>
+//	[_c_<guid>-] lock-|__READ__|__WRIT__|latch- <sequence>
 //	<32 hex digits> __lock__|__rlock__ <sequence>
 //
 // where a guid has 32 hexadecimal digits and may have dashes between them. With a
@@ -129,7 +136,7 @@ func ParseName(name string) (Contender, bool) {
 				kind = Upgradable
 			}
 		}
-		return Contender{Name: name, Kind: kind, GUID: prefix != "", Seq: seq}, true
+		return Contender{Name: name, Kind: kind, GUID: prefix != "", Latch: m.mark == LatchMark, Seq: seq}, true
 	}
 	return Contender{}, false
 }
@@ -137,14 +144,17 @@ func ParseName(name string) (Contender, bool) {
 // recipes maps a mark in a node's name to the recipe whose nodes have it: a lock of
 // another kind, or a queue, whose nodes are not contenders here.
 var recipes = []struct{ mark, recipe string }{
-	{"latch-", "Curator's LeaderLatch"},
+	{LatchMark, "Curator's LeaderLatch"},
 	{"lease-", "Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex"},
 	{"qn-", "a queue, ZooKeeper's DistributedQueue"},
 }
 
 // Recipe returns the known recipe of another kind of lock that would create a child of
-// this name in the lock's directory; "" if there is none.
+// this name, which is a stranger in the lock's directory; "" if there is none.
 func Recipe(name string) string {
+	if c, ok := ParseName(name); ok && !c.Latch {
+		return "a lock" // the directory is a latch's
+	}
 	if name == "leases" || name == "locks" {
 		return "Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex"
 	}

@@ -86,7 +86,7 @@ func TestParseName(t *testing.T) {
 		{"_c_" + hex32 + "-__READ_0000000007", 0, 0},
 		{"_c_" + hex32 + "-__lock__0000000007", 0, 0}, // kazoo's, but with Curator's prefix
 		{"_c_" + hex32 + "-lease-0000000007", 0, 0},   // Curator's semaphore
-		{"_c_" + hex32 + "-latch-0000000007", 0, 0},   // Curator's leader latch
+		{hex32 + "latch-0000000007", 0, 0},            // a leader latch, but for the prefix
 		{hex32 + "__lease__0000000007", 0, 0},         // kazoo's semaphore
 		{dashed + "__lock__0000000007", 0, 0},         // kazoo writes no dashes
 		{hex32[1:] + "__lock__0000000007", 0, 0},
@@ -129,7 +129,7 @@ func TestList(t *testing.T) {
 		for range 10 {
 			children := append(append([]string(nil), test.order...), test.foreign...)
 			rand.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
-			q := List(children, 1<<31)
+			q := List(children, false, 1<<31)
 			if q.Exhausted {
 				t.Fatalf("%s: exhausted", test.what)
 			}
@@ -168,9 +168,47 @@ func TestListExhausted(t *testing.T) {
 			{"_c_" + hex32b + "-lock-0000000001", name},
 			{name, "_c_" + hex32b + "-lock-0000000001"},
 		} {
-			if !List(children, 1<<31).Exhausted {
+			if !List(children, false, 1<<31).Exhausted {
 				t.Errorf("%v: not noticed", children)
 			}
+		}
+	}
+}
+
+// Latches and the others are no contenders to each other.
+func TestListFamilies(t *testing.T) {
+	latch, lock := "_c_"+hex32+"-latch-0000000007", "_c_"+hex32b+"-lock-0000000008"
+	for _, test := range []struct {
+		names  []string
+		latch  bool
+		want   string // the contender
+		recipe string // of the stranger
+	}{
+		{[]string{latch, lock}, true, latch, "a lock"},
+		{[]string{latch, lock}, false, lock, "Curator's LeaderLatch"},
+		{[]string{latch}, true, latch, ""},
+	} {
+		q := List(test.names, test.latch, 9)
+		if len(q.Contenders) != 1 || q.Contenders[0].Name != test.want || q.Contenders[0].Kind != Exclusive || q.Strangers != len(test.names)-1 {
+			t.Errorf("%v, latch %t: %+v", test.names, test.latch, q)
+		}
+		if got := Recipe(q.Recipe); got != test.recipe {
+			t.Errorf("%v, latch %t: the stranger is of %q, want %q", test.names, test.latch, got, test.recipe)
+		}
+	}
+	for _, test := range []struct {
+		names []string
+		want  bool
+	}{
+		{nil, false},
+		{[]string{"README"}, false},
+		{[]string{lock}, false},
+		{[]string{latch, lock}, false},
+		{[]string{lock, latch}, false},
+		{[]string{"README", latch, "latch-0000000009"}, true},
+	} {
+		if OnlyLatches(test.names) != test.want {
+			t.Errorf("%v: want %t", test.names, test.want)
 		}
 	}
 }
@@ -189,7 +227,7 @@ func FuzzContenderName(f *testing.F) {
 			if c != (Contender{}) {
 				t.Errorf("%q: no contender, but %+v", name, c)
 			}
-			if q := List([]string{name}, 0); q.Strangers != 1 || len(q.Contenders) != 0 {
+			if q := List([]string{name}, false, 0); q.Strangers != 1 || len(q.Contenders) != 0 {
 				t.Errorf("%q: no contender, but the queue is %+v", name, q)
 			}
 			return
@@ -229,7 +267,7 @@ func TestSort(t *testing.T) {
 		{"a mutex among readers", []string{"__READ__0000000001", "lock-0000000000"}, []string{"lock-0000000000", "__READ__0000000001"}, 1},
 		{"numbers that ran out", []string{"__READ__2147483647", "__WRIT__2147483647"}, []string{"__WRIT__2147483647", "__READ__2147483647"}, 1},
 	} {
-		q := List(test.names, 20)
+		q := List(test.names, false, 20)
 		q.Sort()
 		var got []string
 		holds := 0
@@ -265,7 +303,7 @@ func TestSortUpgradables(t *testing.T) {
 		{"w1 r1 u2", "w1 r1"},
 		{"u1 u2 w3", "u1"},
 	} {
-		q := List(names(strings.Fields(test.queue)...), 20)
+		q := List(names(strings.Fields(test.queue)...), false, 20)
 		q.Sort()
 		var got []string
 		for _, c := range q.Contenders {

@@ -101,7 +101,7 @@ func TestProspect(t *testing.T) {
 		for _, mark := range test.queue {
 			names = append(names, contenderOf(t, mark).Name)
 		}
-		q := List(names, 1<<31)
+		q := List(names, false, 1<<31)
 		own := contenderOf(t, test.own)
 		p, found := q.Prospect(own.Name, own.Kind)
 		if !found || describe(p) != test.want {
@@ -160,7 +160,7 @@ func TestProspectBehindTheLast(t *testing.T) {
 		}
 		old := contenderOf(t, test.own)
 		got := "look"
-		q := List(names, 1<<31)
+		q := List(names, false, 1<<31)
 		if tail := q.Tail(old.Name, old.Kind); tail != nil {
 			if p, ok := tail.Prospect(contenderOf(t, test.now)); ok {
 				got = describe(p)
@@ -177,7 +177,7 @@ func TestProspectBehindTheLast(t *testing.T) {
 func TestNoTailBehindANumberNotGivenOut(t *testing.T) {
 	head, last := contenderOf(t, "x1"), contenderOf(t, "x4")
 	for next, want := range map[int64]bool{2: false, 4: false, 5: true, 9: true} {
-		q := List([]string{head.Name, last.Name}, next)
+		q := List([]string{head.Name, last.Name}, false, next)
 		if got := q.Tail(head.Name, Exclusive) != nil; got != want {
 			t.Errorf("next number %d: a tail %t, want %t", next, got, want)
 		}
@@ -192,12 +192,12 @@ func TestNamesThatRecurAreListedAgain(t *testing.T) {
 		{[]string{"lock-0000000003", contenderOf(t, "x5").Name}},
 		{[]string{contenderOf(t, "x3").Name, "lock-0000000005"}},
 	} {
-		q := List(append(test.names, own.Name), 1<<31)
+		q := List(append(test.names, own.Name), false, 1<<31)
 		p, found := q.Prospect(own.Name, Exclusive)
 		if !found || p.Complete {
 			t.Errorf("behind %v: complete, although a name may recur", test.names)
 		}
-		head := List(append(test.names, contenderOf(t, "x1").Name), 1<<31)
+		head := List(append(test.names, contenderOf(t, "x1").Name), false, 1<<31)
 		tail := head.Tail(contenderOf(t, "x1").Name, Exclusive)
 		last := q.Contenders[len(test.names)-1].Seq
 		if p, ok := tail.Prospect(contenderOf(t, fmt.Sprintf("x%d", last+1))); !ok || p.Complete {

@@ -19,14 +19,14 @@ type Queue struct {
 	Exhausted  bool        // some numbers do not order
 }
 
-// List finds the contenders among a directory's children. next is the number
-// that the directory's next child will get: see [NextNumber]. Call Free when the
-// queue is no longer needed.
-func List(children []string, next int64) Queue {
+// List finds the contenders among a directory's children: the latches if latch is true,
+// and otherwise those that are none. next is the number that the directory's next child
+// will get: see [NextNumber]. Call Free when the queue is no longer needed.
+func List(children []string, latch bool, next int64) Queue {
 	q := Queue{Contenders: spareContenders(len(children)), Next: next}
 	for _, name := range children {
 		c, ok := ParseName(name)
-		if !ok {
+		if !ok || c.Latch != latch {
 			if q.Recipe == "" && Recipe(name) != "" {
 				q.Recipe = name
 			}
@@ -39,6 +39,21 @@ func List(children []string, next int64) Queue {
 		q.Contenders = append(q.Contenders, c)
 	}
 	return q
+}
+
+// OnlyLatches reports whether there are contenders among a directory's children, and all of
+// them are latches. It is for those that do not know which lock the directory is of.
+func OnlyLatches(children []string) bool {
+	latches := false
+	for _, name := range children {
+		switch c, ok := ParseName(name); {
+		case ok && !c.Latch:
+			return false
+		case ok:
+			latches = true
+		}
+	}
+	return latches
 }
 
 // NextNumber returns the number that the next child of a directory with this

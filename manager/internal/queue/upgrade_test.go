@@ -65,7 +65,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		slices.Reverse(names) // the order of a list says nothing
 		own, x := name(test.own), name(test.x)
-		u := List(names, 20).Upgrade(own, x)
+		u := List(names, false, 20).Upgrade(own, x)
 		var got []string
 		switch {
 		case !u.Upgradable:

@@ -30,7 +30,7 @@ import org.apache.curator.retry.RetryOneTime;
  * <ul>
  *   <li>{@code open path}: the lock that the following commands are about.
  *   <li>{@code acquire kind}: waits for it, and answers {@code acquired kind};
- *       kind is mutex, read or write.
+ *       kind is mutex, read, write, or latch for a LeaderLatch: its leader has acquired it.
  *   <li>{@code try kind}: does not wait; answers {@code acquired kind} or
  *       {@code refused kind}. {@code try kind ms} waits for so many milliseconds.
  *   <li>{@code release kind}: answers {@code released kind}.
@@ -80,6 +80,42 @@ public final class Contenders {
         System.exit(0);
     }
 
+    /** A LeaderLatch as a lock, which the leader holds. */
+    private static final class Latch implements InterProcessLock {
+        private final CuratorFramework client;
+        private final String path;
+        private final String id;
+        private LeaderLatch latch;
+
+        private Latch(CuratorFramework client, String path, String id) {
+            this.client = client;
+            this.path = path;
+            this.id = id;
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            latch = new LeaderLatch(client, path, id);
+            latch.start();
+            latch.await();
+        }
+
+        @Override
+        public boolean acquire(long time, TimeUnit unit) {
+            throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public void release() throws Exception {
+            latch.close();
+        }
+
+        @Override
+        public boolean isAcquiredInThisProcess() {
+            return latch.hasLeadership();
+        }
+    }
+
     private void say(String answer) {
         synchronized (System.out) {
             System.out.println(name + " " + answer);
@@ -107,6 +143,7 @@ public final class Contenders {
                 locks.put("mutex", new InterProcessMutex(client, kind));
                 locks.put("read", rw.readLock());
                 locks.put("write", rw.writeLock());
+                locks.put("latch", new Latch(client, kind, name));
                 say("opened");
                 break;
             case "acquire":
