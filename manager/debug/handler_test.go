@@ -292,6 +292,22 @@ func TestWithoutManager(t *testing.T) {
 	}
 }
 
+// Each number of the Manager is where it belongs.
+func TestCounters(t *testing.T) {
+	h := New()
+	h.manage(fake{stats: manager.ManagerStats{
+		Locks: 1, Sessions: 2, Reconnects: 3, Answers: 4, WatchEvents: 5, Queued: 6, Busy: 7, Workers: 8,
+		Grants: 9, Losses: 10, Failures: 11, DroppedEvents: 12,
+	}})
+	got := *getJSON(t, h, "").Manager
+	got.Requests = nil
+	want := managerState{Locks: 1, Sessions: 2, Reconnect: 3, Answers: 4, Watches: 5, Queued: 6, Busy: 7, Workers: 8,
+		Grants: 9, Losses: 10, Failures: 11, Dropped: 12}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 // What is kept of the events.
 func TestObserve(t *testing.T) {
 	failed := errors.New("failed")
