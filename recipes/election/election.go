@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/manager"
+)
+
+// The leadership is a lock, and these are the lock's errors.
+var (
+	// ErrLost says that this process does not lead any more, although it has not
+	// resigned. Stop what only the leader does.
+	ErrLost = manager.ErrLost
+	// ErrNotElected says that the process is not elected yet.
+	ErrNotElected = manager.ErrNotGranted
+	// ErrResigned says that the Leadership was given up by Resign.
+	ErrResigned = manager.ErrReleased
+	// ErrTooLarge says that the data of a record exceed 64 KiB, or an ID 1 KiB.
+	ErrTooLarge = manager.ErrTooLarge
+)
+
+// What fits into a record.
+const (
+	maxID   = 1 << 10
+	maxData = 64 << 10
+)
+
+// Options are what a candidate says of itself. The zero Options are ready to use.
+type Options struct {
+	// ID names this process in the leader's record: its address, for example.
+	// Defaults to its process id and host name, such as 4711@db7.
+	ID string
+
+	// Data is what the record says besides, at the beginning of each term.
+	// [Leadership.Proclaim] changes it.
+	Data []byte
+}
+
+// An Election elects one process among those that stand. Its goroutines share the
+// leadership. Make one Election for a name in a process. All methods may be called
+// concurrently.
+type Election struct {
+	access manager.Access
+	lock   *manager.Lock
+	name   string
+	record string // the path of the leader's record
+	opts   Options
+
+	mu   sync.Mutex // protects what follows; held for a few instructions
+	term *term      // the newest; nil before the first
+}
+
+// New returns the election of this name, a slash-separated path under Config.Root of the
+// Manager. It does no I/O. The errors are [manager.ErrBadName], [manager.ErrKind],
+// [ErrTooLarge] and, once the Manager shuts down, [manager.ErrClosed].
+func New(m *manager.Manager, name string, opts Options) (*Election, error) {
+	path, err := m.Access().Path(name)
+	if err == nil && len(opts.ID) > maxID {
+		err = fmt.Errorf("%w: an ID of %d bytes", ErrTooLarge, len(opts.ID))
+	}
+	if err == nil {
+		err = checkData(opts.Data)
+	}
+	if err != nil {
+		return nil, &manager.Error{Op: "election", Name: name, Err: err}
+	}
+	lock, err := m.Exclusive(name + "/lock")
+	if err != nil {
+		return nil, err
+	}
+	if err := lock.SetLinger(0); err != nil { // who resigns leads no longer
+		return nil, err
+	}
+	if opts.ID == "" {
+		host, _ := os.Hostname()
+		opts.ID = fmt.Sprintf("%d@%s", os.Getpid(), host)
+	}
+	return &Election{access: m.Access(), lock: lock, name: name, record: path + "/leader", opts: opts}, nil
+}
+
+func checkData(data []byte) error {
+	if len(data) > maxData {
+		return fmt.Errorf("%w: data of %d bytes", ErrTooLarge, len(data))
+	}
+	return nil
+}
+
+// Name returns the election's name.
+func (e *Election) Name() string { return e.name }
+
+// Lock returns the lock whose holder leads.
+func (e *Election) Lock() *manager.Lock { return e.lock }
+
+// Stand has this process stand for election, and returns at once. [Leadership.Elected]
+// settles when it leads. If ctx ends before, the candidacy is withdrawn; afterwards ctx has
+// no effect. Call Resign in either case.
+func (e *Election) Stand(ctx context.Context) *Leadership {
+	ctx, withdraw := context.WithCancelCause(ctx)
+	l := newLeadership(e, withdraw)
+	e.access.Go(func() {
+		defer withdraw(nil)
+		l.stand(ctx)
+	})
+	return l
+}
+
+// Campaign stands for election, and blocks until this process leads or ctx ends. Then it
+// has left nothing behind, and its error wraps ctx.Err() and context.Cause(ctx); its field
+// Holder names the leader, if that is known. Call Resign of what it returns.
+//
+// A session that ends meanwhile is no error: the process stands again in the next one.
+func (e *Election) Campaign(ctx context.Context) (*Leadership, error) {
+	l := newLeadership(e, func(error) {})
+	l.stand(ctx)
+	if _, err, _ := l.elected.Future().Poll(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// win waits for the lock and publishes the term. If the lock is lost in between, it begins
+// again.
+func (e *Election) win(ctx context.Context) (manager.Hold, *term, error) {
+	for {
+		h, err := e.lock.Lock(ctx)
+		if err == nil {
+			var t *term
+			if t, err = e.begin(ctx, h); err == nil {
+				return h, t, nil
+			}
+			h.Release()
+		}
+		if ctx.Err() != nil || !errors.Is(err, ErrLost) {
+			return manager.Hold{}, nil, err
+		}
+	}
+}
+
+// begin publishes the record of the term that h belongs to, unless that was done.
+func (e *Election) begin(ctx context.Context, h manager.Hold) (*term, error) {
+	g, err := h.Grant()
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	if e.term == nil || e.term.token < g.Token {
+		e.term = newTerm(e, g.Token)
+	}
+	t := e.term
+	e.mu.Unlock()
+	if err := t.publish(ctx, h, e.opts.Data, true); err != nil {
+		return nil, err
+	}
+	return t, h.Err() // it may be over, and t a later one
+}
+
+// Run has this process stand for election and calls fn when it leads, with a context that
+// ends when it leads no longer. When fn returns, the process resigns, even if fn panics,
+// and Run returns fn's error. If the leadership is lost before, Run waits until fn has
+// returned, ignores its error, and stands again.
+//
+// If the process cannot be elected Run returns Campaign's error. If the Manager closes
+// while fn runs, Run joins [manager.ErrClosed] to fn's error. Run blocks until one of
+// these; when ctx ends, that is as soon as fn returns. ctx also bounds the wait for
+// ZooKeeper's answer that the leadership is free.
+func (e *Election) Run(ctx context.Context, fn func(ctx context.Context, l *Leadership) error) error {
+	for {
+		l, err := e.Campaign(ctx)
+		if err != nil {
+			return err
+		}
+		lost, err := l.lead(ctx, fn)
+		if errors.Is(lost, ErrLost) && ctx.Err() == nil {
+			continue
+		}
+		if errors.Is(lost, manager.ErrClosed) && !errors.Is(err, manager.ErrClosed) {
+			err = errors.Join(err, lost)
+		}
+		return err
+	}
+}
