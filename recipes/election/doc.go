@@ -23,7 +23,9 @@
 //   - [Election.Campaign] waits until this process leads. [Leadership.Resign] ends that.
 //   - [Election.Stand] is Campaign for programs that do not want to block: it returns a
 //     Leadership that is pending.
-//   - [Election.Observe] follows the leaders of others.
+//   - [Election.Observe] follows the leaders of all processes.
+//   - [Election.OnEvent] is told of each phase that this process goes through, for logs and
+//     for programs that come from ZooKeeper's LeaderElectionSupport.
 //
 // # Costs and limits
 //

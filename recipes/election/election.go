@@ -52,8 +52,10 @@ type Election struct {
 	record string // the path of the leader's record
 	opts   Options
 
-	mu   sync.Mutex // protects what follows; held for a few instructions
-	term *term      // the newest; nil before the first
+	mu       sync.Mutex // protects what follows; held for a few instructions
+	term     *term      // the newest; nil before the first
+	recorded uint64     // the last term whose record was written
+	tellers  []*teller  // see OnEvent
 }
 
 // New returns the election of this name, a slash-separated path under Config.Root of the

@@ -27,9 +27,12 @@ func TestSim(t *testing.T) {
 		judge := newJudge(w)
 		ctx, stop := context.WithCancel(context.Background())
 		var all sync.WaitGroup
+		var candidates []*candidate
 		for i := range 2 + w.N(3) {
 			c := &candidate{judge: judge, p: w.Process(fmt.Sprintf("p%d", i))}
 			c.e = newElection(w.T, c.p.M, c.p.Name)
+			c.e.OnEvent(c.events.note)
+			candidates = append(candidates, c)
 			for range 1 + w.N(2) {
 				all.Go(func() { c.stand(ctx) })
 			}
@@ -58,6 +61,9 @@ func TestSim(t *testing.T) {
 			w.T.Errorf("left: %v", left)
 		}
 		judge.judgeWrites()
+		for _, c := range candidates {
+			checkEvents(w.T, c.p.Name, c.events.all())
+		}
 	})
 }
 
@@ -66,6 +72,8 @@ type candidate struct {
 	*judge
 	p *recipetest.Process
 	e *election.Election
+
+	events events
 }
 
 // stand stands over and over until ctx ends, in one of several ways.

@@ -54,7 +54,10 @@ func (t *term) publish(ctx context.Context, h manager.Hold, data []byte, first b
 	done := make(chan error, 1)
 	t.e.access.Go(func() {
 		err := t.write(h, text)
-		t.begun = t.begun || err == nil
+		if err == nil && !t.begun {
+			t.begun = true
+			t.e.noteRecord(t.token)
+		}
 		<-t.turn
 		done <- err
 	})
@@ -77,8 +80,11 @@ func (t *term) write(h manager.Hold, text []byte) error {
 		switch {
 		case errors.Is(err, zkio.ErrNodeExists):
 			// It was created meanwhile: by us, if the answer was lost.
-		case errors.Is(err, manager.ErrUnknownOutcome) && h.Err() == nil:
+		case errors.Is(err, manager.ErrUnknownOutcome):
 			// The same text twice does no harm, and ZooKeeper keeps a session's order.
+			if over := h.Err(); over != nil {
+				return fmt.Errorf("%w: %w", over, err)
+			}
 		default:
 			return err
 		}
