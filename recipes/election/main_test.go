@@ -3,6 +3,8 @@
 package election_test
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -10,4 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(realzk.WithShared(m)) }
+func TestMain(m *testing.M) {
+	if servers := os.Getenv(childServers); servers != "" { // a process that a test has started
+		if err := candidateProcess(servers); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(realzk.WithShared(m))
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/election"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+var kills = flag.Int("kills", 2, "how many leaders are killed")
+
+const (
+	// childServers turns this test binary into a candidate. It names the servers.
+	childServers = "HOLDFAST_TEST_CANDIDATE_SERVERS"
+
+	sessionTimeout = 2 * time.Second
+	tickTime       = 500 * time.Millisecond
+	marksPath      = "/marks" // where leaders note their tokens
+)
+
+// candidateProcess stands for election until its standard input ends. It says as its ID
+// which process it is. While it leads, it goes on noting its token in ZooKeeper, guarded.
+func candidateProcess(servers string) error {
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		defer stop()
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	}()
+	m, err := openReal(servers)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	e, err := election.New(m, name, election.Options{ID: strconv.Itoa(os.Getpid())})
+	if err != nil {
+		return err
+	}
+	err = e.Run(ctx, func(ctx context.Context, l *election.Leadership) error {
+		mark := zkio.CreateOp(marksPath+"/m", []byte(strconv.FormatUint(l.Token(), 10)), nil).Sequential()
+		for ctx.Err() == nil {
+			if _, err := l.Guard(ctx, mark); err != nil && ctx.Err() == nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the test has ended
+	}
+	return err
+}
+
+func openReal(servers string) (*manager.Manager, error) {
+	return manager.Open(context.Background(), manager.Config{
+		Servers: strings.Split(servers, ","), SessionTimeout: sessionTimeout, Logger: slog.New(slog.DiscardHandler),
+	})
+}
+
+// startCandidate starts a process, which the test kills when it ends, and returns its id and
+// how to kill it.
+func startCandidate(t *testing.T, servers string) (id string, kill func()) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^$")
+	cmd.Env = append(os.Environ(), childServers+"="+servers)
+	cmd.Stderr = os.Stderr
+	if _, err := cmd.StdinPipe(); err != nil { // it ends with this process
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill = sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	t.Cleanup(kill)
+	return strconv.Itoa(cmd.Process.Pid), kill
+}
+
+// The leader of five processes is killed, again and again. Another leads in time, and no
+// two at a time; an observer is told of each of them once.
+func TestKilledLeaders(t *testing.T) {
+	ensemble := realzk.StartEnsemble(t, 3, realzk.TickTime(tickTime))
+	ensemble.Settled()
+	servers := strings.Join(realzk.Addrs(ensemble.Servers()...), ",")
+	m, err := openReal(servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	err = m.Access().Call(t.Context(), func(s *zkio.Session) error { return s.Create(marksPath, nil, nil) }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := election.New(m, name, election.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaders := e.Observe(t.Context())
+	candidates := make(map[string]func())
+	start := func() {
+		id, kill := startCandidate(t, servers)
+		candidates[id] = kill
+	}
+	for range 5 {
+		start()
+	}
+	var told []uint64
+	nextLeader := func() election.Leader {
+		for {
+			if l := next(t, leaders); l.Token != 0 {
+				told = append(told, l.Token)
+				return l
+			}
+		}
+	}
+	leader := nextLeader()
+	const limit = sessionTimeout + tickTime + 500*time.Millisecond
+	var waits []time.Duration
+	for range *kills {
+		// All candidates stand, and the leader has begun its work.
+		for _, terms := marked(t, m); len(terms) == 0 || terms[len(terms)-1] != leader.Token; _, terms = marked(t, m) {
+			<-time.After(50 * time.Millisecond)
+		}
+		for queue, err := e.Lock().Queue(t.Context(), 0); len(queue) < 5; queue, err = e.Lock().Queue(t.Context(), 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(50 * time.Millisecond)
+		}
+		kill, ours := candidates[leader.ID]
+		if !ours {
+			t.Fatalf("the leader says that it is %q", leader.ID)
+		}
+		kill()
+		killed := time.Now()
+		delete(candidates, leader.ID)
+		old := leader
+		leader = nextLeader()
+		took := time.Since(killed)
+		waits = append(waits, took.Round(time.Millisecond))
+		if leader.Token <= old.Token || leader.ID == old.ID || took > limit {
+			t.Errorf("%v after %+v was killed, %+v leads; the limit is %v", took, old, leader, limit)
+		}
+		start()
+	}
+	for _, kill := range candidates {
+		kill()
+	}
+	marks, terms := marked(t, m)
+	if !slices.Equal(terms, told) {
+		t.Errorf("the terms in ZooKeeper's order: %v; the observer was told of %v", terms, told)
+	}
+	slices.Sort(waits)
+	t.Logf("%d leaders killed: the next led after %v to %v (limit %v); %d terms, %d marks in order", *kills, waits[0], waits[len(waits)-1], limit, len(terms), marks)
+}
+
+// marked returns how many marks there are, and the tokens of the terms in the order of the
+// marks: a term is there twice if another has come in between.
+func marked(t *testing.T, m *manager.Manager) (marks int, terms []uint64) {
+	t.Helper()
+	err := m.Access().Call(t.Context(), func(s *zkio.Session) error {
+		if err := s.Sync(marksPath); err != nil {
+			return err
+		}
+		names, _, err := s.Children(marksPath)
+		if err != nil {
+			return err
+		}
+		for i, name := range names {
+			names[i] = marksPath + "/" + name
+		}
+		reads := s.GetAll(names...)
+		slices.SortFunc(reads, func(a, b zkio.Read) int { return cmp.Compare(a.Stat.Czxid, b.Stat.Czxid) })
+		marks, terms = len(reads), nil
+		for _, r := range reads {
+			if r.Err != nil {
+				return r.Err
+			}
+			token, err := strconv.ParseUint(string(r.Data), 10, 64)
+			if err != nil {
+				return err
+			}
+			if len(terms) == 0 || terms[len(terms)-1] != token {
+				terms = append(terms, token)
+			}
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return marks, terms
+}
