@@ -60,6 +60,7 @@ const policy = `
 	examples/actors:          manager examples/internal/demo | SERVERS examples/internal/exampletest
 	examples/cache:           manager examples/internal/demo | TESTS examples/internal/exampletest
 	examples/cron:            manager examples/internal/demo | TESTS examples/internal/exampletest
+	examples/leadercron:      manager zkio recipes/election examples/internal/demo | TESTS examples/internal/exampletest
 	examples/internal/demo:   zkio/zktest | TESTS
 	examples/internal/exampletest:
 

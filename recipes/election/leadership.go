@@ -113,6 +113,16 @@ func (l *Leadership) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult
 	return l.hold.Guard(ctx, ops...)
 }
 
+// Get reads the node at path. It sees what earlier leaders have written by Guard: see
+// [manager.Hold.Get], also for what it blocks for and its errors. Before the election it
+// fails as Err does.
+func (l *Leadership) Get(ctx context.Context, path string) ([]byte, zkio.Stat, error) {
+	if l.Token() == 0 {
+		return nil, zkio.Stat{}, l.Err()
+	}
+	return l.hold.Get(ctx, path)
+}
+
 // Proclaim has the leader's record say data, up to 64 KiB, until the end of the term. All
 // leaderships of the process share the record.
 //

@@ -65,7 +65,7 @@ func candidateProcess(servers string) error {
 		return nil
 	})
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the test has ended
+		return nil // the test has ended
 	}
 	return err
 }
