@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,9 +189,14 @@ func TestF219_SlowEvents(t *testing.T) {
 		t := c.T
 		_, a := open(c, "a")
 		var of events
+		var busy atomic.Bool
 		stop := a.OnEvent(func(e election.Event) {
+			if busy.Swap(true) {
+				t.Error("called while a call is under way")
+			}
 			<-time.After(time.Second)
 			of.note(e)
+			busy.Store(false)
 		})
 		for range 3 {
 			resign(t, campaign(t, a))

@@ -135,7 +135,9 @@ func TestF212_LostBeforeAnotherIsElected(t *testing.T) {
 				t := c.T
 				m, a := open(c, "a")
 				_, b := open(c, "b")
-				l := campaign(t, a)
+				l := a.Stand(t.Context())
+				early := l.Lost()
+				elected(t, l)
 				heir := b.Stand(t.Context())
 				recipetest.Later(time.Minute) // the lease is kept
 				recipetest.WantErr(t, "leads", l.Err(), nil)
@@ -149,6 +151,11 @@ func TestF212_LostBeforeAnotherIsElected(t *testing.T) {
 					}
 				}
 				synctest.Wait()
+				select {
+				case <-early:
+				default:
+					t.Error("the channel from before the election is open")
+				}
 				recipetest.WantErr(t, "lost", l.Err(), tt.want)
 				recipetest.WantErr(t, "resign", l.Resign(context.Background()), tt.want)
 				c.Srv.Faults().Clear()
@@ -294,8 +301,10 @@ func TestF216_ObserverLags(t *testing.T) {
 		}
 		recipetest.WantErr(t, "proclaim", l.Proclaim(t.Context(), []byte("news")), nil)
 		var last election.Leader
-		for last.Token != l.Token() || string(last.Data) != "news" {
-			lag.Advance(1)
+		for n := 0; last.Token != l.Token() || string(last.Data) != "news"; n++ {
+			if lag.Advance(1); n == 1000 {
+				t.Fatalf("the last that was told is %+v", last)
+			}
 			recipetest.Later(100 * time.Millisecond)
 			select {
 			case got := <-leaders:
@@ -335,9 +344,8 @@ func TestF217_ObserverOutlastsItsSession(t *testing.T) {
 			t.Errorf("told %+v", got)
 		}
 		resign(t, l)
-		recipetest.Later(time.Second)
-		next(t, leaders)
-		_ = m.Close() // although the reader has left
+		recipetest.Later(time.Second) // and the reader does not take the next
+		_ = m.Close()
 		last, more := <-leaders
 		recipetest.WantErr(t, "the last", last.Err, manager.ErrClosed)
 		if _, again := <-leaders; !more || again {
