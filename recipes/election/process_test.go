@@ -76,9 +76,9 @@ func openReal(servers string) (*manager.Manager, error) {
 	})
 }
 
-// startCandidate starts a process, which the test kills when it ends, and returns its id and
-// how to kill it.
-func startCandidate(t *testing.T, servers string) (id string, kill func()) {
+// startCandidate starts a process, which the test kills when it ends, and returns how to kill
+// it.
+func startCandidate(t *testing.T, servers string) (p *os.Process, kill func()) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -98,7 +98,7 @@ func startCandidate(t *testing.T, servers string) (id string, kill func()) {
 		_ = cmd.Wait()
 	})
 	t.Cleanup(kill)
-	return strconv.Itoa(cmd.Process.Pid), kill
+	return cmd.Process, kill
 }
 
 // The leader of five processes is killed, again and again. Another leads in time, and no
@@ -107,24 +107,12 @@ func TestKilledLeaders(t *testing.T) {
 	ensemble := realzk.StartEnsemble(t, 3, realzk.TickTime(tickTime))
 	ensemble.Settled()
 	servers := strings.Join(realzk.Addrs(ensemble.Servers()...), ",")
-	m, err := openReal(servers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	err = m.Access().Call(t.Context(), func(s *zkio.Session) error { return s.Create(marksPath, nil, nil) }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := election.New(m, name, election.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, e := openObserver(t, servers)
 	leaders := e.Observe(t.Context())
 	candidates := make(map[string]func())
 	start := func() {
-		id, kill := startCandidate(t, servers)
-		candidates[id] = kill
+		p, kill := startCandidate(t, servers)
+		candidates[strconv.Itoa(p.Pid)] = kill
 	}
 	for range 5 {
 		start()
@@ -143,15 +131,8 @@ func TestKilledLeaders(t *testing.T) {
 	var waits []time.Duration
 	for range *kills {
 		// All candidates stand, and the leader has begun its work.
-		for _, terms := marked(t, m); len(terms) == 0 || terms[len(terms)-1] != leader.Token; _, terms = marked(t, m) {
-			<-time.After(50 * time.Millisecond)
-		}
-		for queue, err := e.Lock().Queue(t.Context(), 0); len(queue) < 5; queue, err = e.Lock().Queue(t.Context(), 0) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			<-time.After(50 * time.Millisecond)
-		}
+		untilWorking(t, m, leader)
+		untilStanding(t, e, 5)
 		kill, ours := candidates[leader.ID]
 		if !ours {
 			t.Fatalf("the leader says that it is %q", leader.ID)
@@ -177,6 +158,44 @@ func TestKilledLeaders(t *testing.T) {
 	}
 	slices.Sort(waits)
 	t.Logf("%d leaders killed: the next led after %v to %v (limit %v); %d terms, %d marks in order", *kills, waits[0], waits[len(waits)-1], limit, len(terms), marks)
+}
+
+// openObserver opens a Manager and its Election, and makes the directory of the marks.
+func openObserver(t *testing.T, servers string) (*manager.Manager, *election.Election) {
+	t.Helper()
+	m, err := openReal(servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	err = m.Access().Call(t.Context(), func(s *zkio.Session) error { return s.Create(marksPath, nil, nil) }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, newElection(t, m, "observer")
+}
+
+// untilWorking waits until the leader has made a mark.
+func untilWorking(t *testing.T, m *manager.Manager, leader election.Leader) {
+	t.Helper()
+	for _, terms := marked(t, m); len(terms) == 0 || terms[len(terms)-1] != leader.Token; _, terms = marked(t, m) {
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// untilStanding waits until n candidates stand.
+func untilStanding(t *testing.T, e *election.Election, n int) {
+	t.Helper()
+	for {
+		queue, err := e.Lock().Queue(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(queue) == n {
+			return
+		}
+		<-time.After(50 * time.Millisecond)
+	}
 }
 
 // marked returns how many marks there are, and the tokens of the terms in the order of the
