@@ -54,10 +54,17 @@
 // The record stays when the last candidate has gone.
 //
 // Apache Curator's LeaderSelector, with the path of <name>/lock, stands in the same
-// election, and so does kazoo's Election with extra_lock_patterns=["-lock-"]. They write no
-// record, and observers learn of them what their nodes say. Kazoo's ends when the server
-// removes the empty lock directory, so create <name>/lock for it as a persistent node.
+// election, and so does its LeaderLatch if all of our candidates set Options.Latch. They
+// write no record, and observers learn of them what their nodes say: their ids, or nothing.
 // ZooKeeper's LeaderElectionSupport has another layout and cannot take part.
+//
+// Kazoo's Election takes part if its lock is told of other names:
+//
+//	e = Election(client, "/holdfast/<name>/lock", "me")
+//	e.lock = client.Lock(e.lock.path, "me", extra_lock_patterns=["-lock-"])
+//
+// It fails when the server removes the empty directory of the lock, so create <name>/lock
+// for it, as a persistent node.
 //
 // The lock is ZooKeeper's own recipe for leader election: candidates line up by sequential
 // ephemeral nodes, and each watches the one ahead.

@@ -37,6 +37,10 @@ type Options struct {
 	// Defaults to its process id and host name, such as 4711@db7.
 	ID string
 
+	// Latch has the candidates queue as those of Apache Curator's LeaderLatch do, with
+	// which they then share the election. All candidates must use the same setting.
+	Latch bool
+
 	// Data is what the record says besides, at the beginning of each term.
 	// [Leadership.Proclaim] changes it.
 	Data []byte
@@ -72,7 +76,11 @@ func New(m *manager.Manager, name string, opts Options) (*Election, error) {
 	if err != nil {
 		return nil, &manager.Error{Op: "election", Name: name, Err: err}
 	}
-	lock, err := m.Exclusive(name + "/lock")
+	open := m.Exclusive
+	if opts.Latch {
+		open = m.Access().Latch
+	}
+	lock, err := open(name + "/lock")
 	if err != nil {
 		return nil, err
 	}

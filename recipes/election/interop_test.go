@@ -4,10 +4,12 @@ package election_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,26 +24,42 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-var interopTerms = flag.Int("interopterms", 40, "how many terms there are beside each of Curator's elections")
+var interopTerms = flag.Int("interopterms", 40, "how many terms there are beside the elections of each other library")
 
-// Beside Curator's candidates one leads at a time, in ZooKeeper's order.
-func TestBesideCurator(t *testing.T) {
-	for kind, opts := range map[string]election.Options{
-		"selector": {},
+// Beside the candidates of other libraries one leads at a time, in ZooKeeper's order.
+func TestBesideOthers(t *testing.T) {
+	for kind, tt := range map[string]struct {
+		opts    election.Options
+		program func(t *testing.T) *exec.Cmd
+	}{
+		"selector": {election.Options{}, curator},
+		"latch":    {election.Options{Latch: true}, curator},
+		"kazoo":    {election.Options{}, kazoo},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			recipetest.OnReal(t, func(c *recipetest.Cluster) { besideCurator(c, kind, opts) })
+			recipetest.OnReal(t, func(c *recipetest.Cluster) { besideOthers(c, kind, tt.opts, tt.program(t)) })
 		})
 	}
 }
 
-// besideCurator has two processes of ours and two clients of Curator's lead in turn.
-func besideCurator(c *recipetest.Cluster, kind string, opts election.Options) {
+// besideOthers has two processes of ours and two clients of a program lead in turn.
+func besideOthers(c *recipetest.Cluster, kind string, opts election.Options, program *exec.Cmd) {
 	t := c.T
-	each := max(1, *interopTerms/4)
+	each := max(1, *interopTerms/4) // of four candidates
 	observer := c.Open("observer")
 	marks := c.Root + "/marks"
-	err := observer.Access().Call(t.Context(), func(s *zkio.Session) error { return s.Create(marks, nil, nil) }, nil)
+	e, err := election.New(observer, name, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := e.Lock().Path()
+	err = observer.Access().Call(t.Context(), func(s *zkio.Session) error {
+		if err := s.EnsureDir(path.Dir(queue), nil); err != nil {
+			return err
+		}
+		// Kazoo's needs one that stays.
+		return errors.Join(s.Create(marks, nil, nil), s.Create(queue, nil, nil))
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,10 +83,6 @@ func besideCurator(c *recipetest.Cluster, kind string, opts election.Options) {
 			}
 		})
 	}
-	e, err := election.New(observer, name, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
 	watching, unwatch := context.WithCancel(ctx)
 	leaders := e.Observe(watching)
 	seen := make(map[string]int)
@@ -78,16 +92,20 @@ func besideCurator(c *recipetest.Cluster, kind string, opts election.Options) {
 			seen[l.ID]++
 		}
 	})
-	runCurator(ctx, t, c.Real, kind, e.Lock().Path(), marks, "2", fmt.Sprint(each))
+	program.Args = append(program.Args, c.Real.Addr(), kind, queue, marks, "2", fmt.Sprint(each))
+	if out, err := program.CombinedOutput(); err != nil {
+		t.Errorf("%v: %v\n%s", program, err, out)
+	}
 	all.Wait()
 	unwatch()
 	watch.Wait()
-	terms := 0
+	terms, violations := 0, 0
 	inside := ""
 	for _, m := range readMarks(t, observer, marks) {
 		what, who, _ := strings.Cut(m, " ")
 		if what == "enter" && inside != "" || what == "leave" && inside != who {
 			t.Errorf("%s, and %q is inside", m, inside)
+			violations++
 		}
 		if inside = ""; what == "enter" {
 			inside = who
@@ -97,7 +115,7 @@ func besideCurator(c *recipetest.Cluster, kind string, opts election.Options) {
 	if terms != 4*each {
 		t.Errorf("%d terms, want %d", terms, 4*each)
 	}
-	t.Logf("%d terms, the errors above are the violations; an observer was told of %v", terms, seen)
+	t.Logf("%d terms, %d violations; an observer was told of %v", terms, violations, seen)
 }
 
 // mark notes that this process leads, and that it is about to resign.
@@ -138,8 +156,8 @@ func readMarks(t *testing.T, m *manager.Manager, dir string) []string {
 	return marks
 }
 
-// runCurator runs testdata/curator/Leaders.java, and returns when it has ended.
-func runCurator(ctx context.Context, t *testing.T, zk *realzk.Server, args ...string) {
+// curator returns testdata/curator/Leaders.java as a program.
+func curator(t *testing.T) *exec.Cmd {
 	t.Helper()
 	const jar = "/usr/share/java/curator-recipes.jar" // its manifest names what it needs
 	if _, err := os.Stat(jar); err != nil {
@@ -150,15 +168,24 @@ func runCurator(ctx context.Context, t *testing.T, zk *realzk.Server, args ...st
 		realzk.NotRun(t, "there is no javac in the PATH, nor in JAVA_HOME (Debian: apt-get install default-jdk-headless)")
 	}
 	classes := t.TempDir()
-	compile := exec.CommandContext(ctx, javac, "-cp", jar, "-d", classes, "testdata/curator/Leaders.java")
+	compile := exec.CommandContext(t.Context(), javac, "-cp", jar, "-d", classes, "testdata/curator/Leaders.java")
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", compile, err, out)
 	}
 	classpath := strings.Join([]string{classes, jar, "/usr/share/java/slf4j-nop.jar"}, string(filepath.ListSeparator))
-	run := exec.CommandContext(ctx, java, append([]string{"-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath, "Leaders", zk.Addr()}, args...)...)
-	if out, err := run.CombinedOutput(); err != nil {
-		t.Errorf("%v: %v\n%s", run, err, out)
+	return exec.CommandContext(t.Context(), java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath, "Leaders")
+}
+
+// kazoo returns testdata/kazoo/leaders.py as a program.
+func kazoo(t *testing.T) *exec.Cmd {
+	t.Helper()
+	for _, python := range []string{"/usr/bin/python3", "python3"} {
+		if exec.CommandContext(t.Context(), python, "-c", "import kazoo").Run() == nil {
+			return exec.CommandContext(t.Context(), python, "testdata/kazoo/leaders.py")
+		}
 	}
+	realzk.NotRun(t, "no python3 has the module kazoo (Debian: apt-get install python3-kazoo)")
+	return nil
 }
 
 // javaTool returns the path of a program of the JDK, or "".
