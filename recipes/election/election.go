@@ -3,6 +3,7 @@
 package election
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -87,6 +88,7 @@ func New(m *manager.Manager, name string, opts Options) (*Election, error) {
 	if err := lock.SetLinger(0); err != nil { // who resigns leads no longer
 		return nil, err
 	}
+	opts.Data = bytes.Clone(opts.Data)
 	if opts.ID == "" {
 		host, _ := os.Hostname()
 		opts.ID = fmt.Sprintf("%d@%s", os.Getpid(), host)

@@ -13,7 +13,9 @@ import (
 
 // A Leadership is one candidacy and, once elected, a share in this process's term: each
 // call of Stand and Campaign has its own. The process leads until all of them have
-// resigned, or the term is lost. All methods may be called concurrently.
+// resigned, or the term is lost. While other processes wait, a newcomer may have to let them
+// lead first, although its process leads: see Config.Tenure of package manager. All methods
+// may be called concurrently.
 type Leadership struct {
 	e        *Election
 	withdraw context.CancelCauseFunc // ends the wait of Stand

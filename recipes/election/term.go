@@ -38,6 +38,13 @@ func newTerm(e *Election, token uint64) *term {
 
 // publish writes the record; only if there is none yet, if first is true.
 func (t *term) publish(ctx context.Context, h manager.Hold, data []byte, first bool) error {
+	fail := func(err error) error {
+		op := "proclaim"
+		if first {
+			op = "campaign"
+		}
+		return &manager.Error{Op: op, Name: t.e.name, Err: err, Outage: t.e.access.Outage()}
+	}
 	text, err := json.Marshal(record{t.token, t.e.opts.ID, data})
 	if err != nil {
 		return err
@@ -45,7 +52,7 @@ func (t *term) publish(ctx context.Context, h manager.Hold, data []byte, first b
 	select {
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
-		return t.e.error(ctxerr.Of(ctx))
+		return fail(ctxerr.Of(ctx))
 	}
 	if first && t.begun {
 		<-t.turn
@@ -65,7 +72,7 @@ func (t *term) publish(ctx context.Context, h manager.Hold, data []byte, first b
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return t.e.error(fmt.Errorf("%w: %w", manager.ErrUnknownOutcome, ctxerr.Of(ctx)))
+		return fail(fmt.Errorf("%w: %w", manager.ErrUnknownOutcome, ctxerr.Of(ctx)))
 	}
 }
 
@@ -89,8 +96,4 @@ func (t *term) write(h manager.Hold, text []byte) error {
 			return err
 		}
 	}
-}
-
-func (e *Election) error(err error) error {
-	return &manager.Error{Op: "publish the leader of", Name: e.name, Err: err, Outage: e.access.Outage()}
 }
