@@ -5,6 +5,7 @@ package own_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,7 +50,12 @@ func TestLost(t *testing.T) {
 	}{
 		"the session expires": {func(c *recipetest.Cluster, m *manager.Manager) { c.Expire(m) }, errGone},
 		"it is deleted":       {func(c *recipetest.Cluster, _ *manager.Manager) { c.Remove(path) }, errGone},
-		"the manager closes":  {func(_ *recipetest.Cluster, m *manager.Manager) { _ = m.Close() }, manager.ErrClosed},
+		"it is deleted after a change of its data": {func(c *recipetest.Cluster, _ *manager.Manager) {
+			recipetest.WantErr(c.T, "set", c.Srv.Set(path, []byte("changed")), nil)
+			recipetest.Later(time.Minute)
+			c.Remove(path)
+		}, errGone},
+		"the manager closes": {func(_ *recipetest.Cluster, m *manager.Manager) { _ = m.Close() }, manager.ErrClosed},
 		"the connection is silent": {func(c *recipetest.Cluster, m *manager.Manager) {
 			c.Srv.Faults().Blackhole(recipetest.SessionOf(m))
 			c.Srv.Faults().Refuse()
@@ -72,7 +78,7 @@ func TestLost(t *testing.T) {
 					t.Error("its context has ended")
 				}
 				tt.end(c, m)
-				if name == "it is deleted" {
+				if strings.HasPrefix(name, "it is deleted") {
 					synctest.Wait() // the news are on their way
 				}
 				select {

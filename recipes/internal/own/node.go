@@ -100,8 +100,11 @@ func (n *Node) end() bool {
 
 // PathChanged is called by the dispatcher when something happened to the node.
 func (n *Node) PathChanged(_ string, ev zkio.Event) {
-	if ev == zkio.NodeDeleted {
+	switch ev {
+	case zkio.NodeDeleted:
 		n.lose(errDeleted)
+	case zkio.NodeDataChanged: // the event has used up the watch
+		n.session.WatchLater(n.path, n.session.Timeout()/16)
 	}
 }
 
