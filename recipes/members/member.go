@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package members
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/own"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// lookEvery is how often a member that cannot join tries again if nothing happens.
+const lookEvery = 10 * time.Second
+
+// A Member is a membership of this process, from [Group.Join] until [Member.Leave] or the
+// Manager's Close. It is lost with the session, and when another client deletes its node.
+// Then it joins again by itself as soon as it can, with the same id and data; if another
+// process has the id by then, it waits. All methods may be called concurrently.
+type Member struct {
+	group *Group
+	id    string
+	path  string
+
+	ctx   context.Context         // ends when the member leaves or the Manager closes, with that as its cause
+	leave context.CancelCauseFunc // ends ctx
+
+	data atomic.Pointer[[]byte]   // what its node is to have
+	node atomic.Pointer[own.Node] // the present node, or the last; nil before the first
+	why  atomic.Pointer[error]    // why it could not join when it tried last; nil if it could
+
+	joined chan struct{} // closed when the first attempt has ended …
+	err    error         // … with this, written before
+	gone   chan struct{} // closed when the member has left, and its node is gone …
+	end    error         // … unless this says otherwise, written before
+
+	bell bell // rung when the node at path, or the session, is another
+
+	// The I/O goroutine uses these. There is one at a time.
+	tried *zkio.Session // may have a node of ours that node does not have
+	taken bool          // the id was taken at the last look
+}
+
+func newMember(g *Group, id string, data []byte) *Member {
+	m := &Member{
+		group: g, id: id, path: g.path(manager.Escape(id)),
+		joined: make(chan struct{}), gone: make(chan struct{}), bell: newBell(),
+	}
+	m.ctx, m.leave = context.WithCancelCause(g.access.Context())
+	m.data.Store(&data)
+	return m
+}
+
+// ID returns the id with which the member has joined.
+func (m *Member) ID() string { return m.id }
+
+// Since returns the transaction by which the member has joined, or joined again: its
+// [Info.Since].
+func (m *Member) Since() uint64 { return m.node.Load().Token() }
+
+// Lost returns a channel that closes when the membership that the member has now is lost,
+// before ZooKeeper can show the group without it. It never closes because the member
+// leaves. Once the member has joined again, Lost returns another channel. It does not block.
+func (m *Member) Lost() <-chan struct{} { return m.node.Load().Lost() }
+
+// Err returns nil while the member is in the group; ErrLost while it is not, with what
+// keeps it from joining again; and ErrLeft or manager.ErrClosed once it has left. It reads
+// the clock, and does not block.
+func (m *Member) Err() error {
+	err := context.Cause(m.ctx)
+	if err == nil {
+		if err = m.node.Load().Err(); err == nil {
+			return nil
+		}
+		if why := m.why.Load(); why != nil {
+			err = fmt.Errorf("%w; it cannot join again: %w", err, *why)
+		}
+	}
+	return m.group.error("member", err)
+}
+
+// Set replaces the member's data, also for when it joins again. It blocks until ZooKeeper
+// has the data or ctx ends: while the membership is lost, until the member has joined
+// again. If ctx ends first, the data may still be set. Of several calls at the same time,
+// one wins. The errors are ErrTooLarge, ErrLeft, manager.ErrClosed, and what ZooKeeper
+// refuses. Set costs a read and a write.
+func (m *Member) Set(ctx context.Context, data []byte) error {
+	if err := checkData(data); err != nil {
+		return m.group.error("set", err)
+	}
+	data = bytes.Clone(data)
+	m.data.Store(&data)
+	err := m.group.access.Call(ctx, m.set, nil)
+	switch {
+	case err != nil:
+		return &manager.Error{Op: "set", Name: m.group.name, Err: err, Outage: m.group.access.Outage()}
+	case m.left():
+		return m.group.error("set", context.Cause(m.ctx))
+	}
+	return nil
+}
+
+// left reports whether the member has left, or the Manager is closed.
+func (m *Member) left() bool { return m.ctx.Err() != nil }
+
+// set writes the newest data to the node. It asks for the version before it looks for the
+// newest data, so it cannot replace newer data that another call has written.
+func (m *Member) set(s *zkio.Session) error {
+	if m.left() {
+		return nil
+	}
+	n := m.node.Load()
+	stat, there, err := s.Exists(m.path)
+	switch {
+	case err != nil:
+		return err
+	case !there || uint64(stat.Czxid) != n.Token():
+		return fmt.Errorf("%w: %w", zkio.ErrNotSent, ErrLost) // try again when it has joined again
+	}
+	_, err = s.Set(m.path, *m.data.Load(), stat.Version)
+	if errors.Is(err, zkio.ErrBadVersion) || errors.Is(err, zkio.ErrNoNode) {
+		return fmt.Errorf("%w: %w", zkio.ErrNotSent, err)
+	}
+	return err
+}
+
+// Leave ends the membership. It blocks until the member's node is gone or ctx ends;
+// the member leaves in any case. If ctx ends first, the error wraps ctx.Err() and
+// context.Cause(ctx), and the node is deleted as soon as ZooKeeper can be reached. Leave
+// returns nil if the membership was lost before.
+func (m *Member) Leave(ctx context.Context) error {
+	m.leave(ErrLeft)
+	select {
+	case <-m.gone:
+		if m.end != nil {
+			return m.group.error("leave", m.end)
+		}
+		return nil
+	case <-ctx.Done():
+		return &manager.Error{Op: "leave", Name: m.group.name, Err: ctxerr.Of(ctx), Outage: m.group.access.Outage()}
+	}
+}
+
+// run joins, joins again whenever the membership is lost, and leaves. It is the member's
+// goroutine.
+func (m *Member) run(wait bool) {
+	a := m.group.access
+	defer close(m.gone)
+	defer m.group.forget(m)
+	defer m.leave(ErrLeft)
+	a.Watch(m.path, m.bell)
+	defer a.Listen(m.bell)()
+	node, err := m.enter(func(err error) bool { return wait && errors.Is(err, ErrTaken) })
+	m.err = err
+	close(m.joined)
+	for err == nil {
+		select {
+		case <-node.Lost():
+			node, err = m.enter(func(error) bool { return true })
+		case <-m.ctx.Done():
+			err = context.Cause(m.ctx)
+		}
+	}
+	m.end = a.Call(a.Context(), m.clean, nil)
+}
+
+// enter joins, and tries again while again says so. It fails when the member leaves.
+func (m *Member) enter(again func(error) bool) (*own.Node, error) {
+	for {
+		node, err := m.try()
+		switch {
+		case m.left():
+			return nil, context.Cause(m.ctx)
+		case err == nil:
+			m.why.Store(nil)
+			return node, nil
+		case !again(err):
+			return nil, err
+		}
+		m.why.Store(&err)
+		select {
+		case <-m.bell:
+		case <-time.After(lookEvery):
+		case <-m.ctx.Done():
+		}
+	}
+}
+
+// try makes one attempt to join. It is not interrupted when the member leaves, so that
+// nothing is under way when clean begins.
+func (m *Member) try() (*own.Node, error) {
+	a := m.group.access
+	var refused error
+	err := a.Call(a.Context(), func(s *zkio.Session) error {
+		if m.left() {
+			return nil
+		}
+		n, err := m.create(s)
+		switch {
+		case errors.Is(err, ErrTaken), errors.Is(err, ErrFull):
+			refused = err
+			return nil
+		case errors.Is(err, zkio.ErrNoNode): // it, or its directory, has gone again
+			return fmt.Errorf("%w: %w", zkio.ErrNotSent, err)
+		case err == nil:
+			m.node.Store(n)
+		}
+		return err
+	}, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case refused != nil:
+		return nil, refused
+	}
+	return m.node.Load(), nil
+}
+
+// create makes the node in s, and has it kept.
+func (m *Member) create(s *zkio.Session) (*own.Node, error) {
+	g := m.group
+	node := zkio.Read{Path: m.path, What: zkio.ReadStat}
+	dir := zkio.Read{Path: g.dir, What: zkio.ReadStat}
+	if m.taken { // look before we try, which costs a write
+		s.Read(&node)
+		if err := m.look(s, &node); err != nil && !errors.Is(err, zkio.ErrNoNode) {
+			return nil, err
+		}
+	}
+	m.tried = s
+	create := func() error {
+		op := zkio.CreateOp(m.path, *m.data.Load(), g.access.ACL()).Ephemeral()
+		_, err := s.MultiAndRead([]*zkio.Read{&node, &dir}, op)
+		return err
+	}
+	err := create()
+	if errors.Is(err, zkio.ErrNoNode) {
+		if err := s.EnsureDir(g.dir, g.access.ACL()); err != nil {
+			return nil, err
+		}
+		err = create()
+	}
+	if errors.Is(err, zkio.ErrNodeExists) {
+		s.Read(&node, &dir)
+	} else if err != nil {
+		return nil, err
+	}
+	if err := m.look(s, &node); err != nil {
+		return nil, err
+	}
+	if dir.Err == nil && dir.Stat.NumChildren > MaxMembers {
+		if err := s.Delete(m.path, -1); err != nil {
+			return nil, err
+		}
+		return nil, ErrFull
+	}
+	n, err := g.keeper.Keep(s, m.path, node.Stat.Czxid)
+	if err == nil {
+		m.tried = nil
+	}
+	return n, err
+}
+
+// look returns nil if the node that was read is ours: this session has it, and no other
+// member of this process has the id.
+func (m *Member) look(s *zkio.Session, r *zkio.Read) error {
+	owner := r.Stat.EphemeralOwner
+	m.taken = r.Err == nil && owner != s.ID()
+	if !m.taken {
+		return r.Err
+	}
+	m.tried = nil // so it was not made
+	if owner == 0 {
+		return fmt.Errorf("%w: by %s, which is no member's node; delete it", ErrTaken, m.path)
+	}
+	return fmt.Errorf("%w: by session %#x", ErrTaken, owner)
+}
+
+// clean deletes the node, if there is one. It is repeated until it has succeeded.
+func (m *Member) clean(s *zkio.Session) error {
+	if n := m.node.Load(); n != nil {
+		if err := n.Delete(s); err != nil {
+			return err
+		}
+	}
+	if m.tried == s { // an answer was lost
+		if err := s.Sync(m.path); err != nil {
+			return err
+		}
+		stat, there, err := s.Exists(m.path)
+		if err == nil && there && stat.EphemeralOwner == s.ID() {
+			err = s.Delete(m.path, -1)
+		}
+		if err != nil && !errors.Is(err, zkio.ErrNoNode) {
+			return err
+		}
+	}
+	s.Unwatch(m.path, m.bell)
+	return nil
+}
+
+// A bell wakes a goroutine that waits for something to change.
+type bell chan struct{}
+
+func newBell() bell { return make(bell, 1) }
+
+// ring does not block, so the dispatcher may call it.
+func (b bell) ring() {
+	select {
+	case b <- struct{}{}:
+	default:
+	}
+}
+
+// PathChanged is called by the dispatcher, as are the other methods.
+func (b bell) PathChanged(string, zkio.Event) { b.ring() }
+
+// SessionStarted says that the watches of the last session are gone.
+func (b bell) SessionStarted(*zkio.Session) { b.ring() }
+
+// ConnectionLost changes nothing.
+func (b bell) ConnectionLost(*zkio.Session, error) {}
+
+// ConnectionResumed changes nothing.
+func (b bell) ConnectionResumed(*zkio.Session, time.Duration) {}
+
+// LeaseLapsed changes nothing.
+func (b bell) LeaseLapsed(*zkio.Lease) {}
+
+// SessionOver changes nothing: the next session will.
+func (b bell) SessionOver(*zkio.Session, error) {}
