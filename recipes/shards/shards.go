@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shards
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/members"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// MaxShards is how many shards there can be under one name.
+const MaxShards = 1000
+
+const (
+	defaultSettle = time.Second
+	defaultGrace  = 10 * time.Second
+)
+
+// ErrMismatch says that the shards of this name are divided in another way: there is
+// another number of them, or another algorithm. The text says which.
+var ErrMismatch = errors.New("the shards are divided otherwise")
+
+// ErrRevoked is the cause with which the context of a function ends that was still running
+// when Options.Grace was over.
+var ErrRevoked = errors.New("another process is to own the shard")
+
+// Options say what [Run] divides, and how.
+type Options struct {
+	// Name is the name of the shards: a path as for manager.Exclusive.
+	// There is no default.
+	Name string
+
+	// N is the number of shards, at most MaxShards, the same for all processes.
+	// There is no default.
+	N int
+
+	// ID is this process's id in the group, which no other process has: see members.Join.
+	// A process that starts again with the same id gets the same shards, but must wait
+	// until the session that it had before is over.
+	// Defaults to one that is never used again.
+	ID string
+
+	// Settle is how long the group must have been the same before this process gives up
+	// shards that another is to have. It spares shards a move when processes come or go
+	// one after the other. Shards without an owner are taken at once.
+	// Defaults to 1 s.
+	Settle time.Duration
+
+	// Grace is how long a function may go on after Shard.Revoked has closed. Then its
+	// context ends.
+	// Defaults to 10 s.
+	Grace time.Duration
+}
+
+// A Shard is what a function of [Run] gets.
+type Shard struct {
+	Index int    // from 0 to Options.N-1
+	Token uint64 // the fencing token of the grant: it rises from owner to owner
+	Hold  manager.Hold
+
+	// Revoked is closed when another process is to own the shard. Finish what cannot be
+	// interrupted, and return: the other process waits. See Options.Grace.
+	Revoked <-chan struct{}
+}
+
+// Run joins the processes that divide the shards, and calls fn for each shard that this
+// process owns, each on a goroutine of its own. It blocks until ctx ends, an fn fails, or
+// the Manager is closed. Then it has every fn stopped and leaves. It returns once they have
+// returned and the shards are given up, or ZooKeeper has not confirmed that for the session
+// timeout.
+//
+// The ctx of fn ends when Run's does, when the shard's lock is lost, or when the shard was
+// revoked and Options.Grace is over. Fn must return then; it is called again if this
+// process gets the shard again. If fn returns nil before, the process keeps the shard, and
+// fn is not called again until it has been lost or another process has had it. If fn
+// returns an error before, Run ends with that error.
+//
+// Otherwise the error is a [*manager.Error] that wraps what has ended Run: ctx.Err() and
+// context.Cause(ctx), ErrMismatch, manager.ErrBadConfig for bad options, manager.ErrBadName,
+// manager.ErrClosed, members.ErrFull and members.ErrBadID, or what ZooKeeper refuses.
+func Run(ctx context.Context, m *manager.Manager, o Options, fn func(ctx context.Context, s Shard) error) error {
+	r, err := newRunner(m, o, fn)
+	if err == nil {
+		err = r.agree(ctx)
+	}
+	if err != nil {
+		return &manager.Error{Op: "shards", Name: o.Name, Err: err}
+	}
+	return r.run(ctx)
+}
+
+func newRunner(m *manager.Manager, o Options, fn func(context.Context, Shard) error) (*runner, error) {
+	switch {
+	case o.N < 1 || o.N > MaxShards:
+		return nil, fmt.Errorf("%w: %d shards; there must be 1 to %d", manager.ErrBadConfig, o.N, MaxShards)
+	case o.Settle < 0 || o.Grace < 0:
+		return nil, fmt.Errorf("%w: Settle and Grace must not be negative", manager.ErrBadConfig)
+	}
+	r := &runner{
+		access: m.Access(), name: o.Name, id: o.ID, fn: fn,
+		settle: cmp.Or(o.Settle, defaultSettle), grace: cmp.Or(o.Grace, defaultGrace),
+		mine: make([]bool, o.N), workers: make(map[int]*worker), ended: make(chan *worker),
+	}
+	if r.id == "" {
+		r.id = r.access.GUID()
+	}
+	var err error
+	if r.dir, err = r.access.Path(o.Name); err != nil {
+		return nil, err
+	}
+	if r.group, err = members.New(m, o.Name+"/members"); err != nil {
+		return nil, err
+	}
+	for i := range o.N {
+		lock, err := m.Exclusive(o.Name + "/shards/" + strconv.Itoa(i))
+		if err != nil {
+			return nil, err
+		}
+		r.locks = append(r.locks, lock)
+	}
+	return r, nil
+}
+
+// A spec is what all processes must agree on. It is in the node spec.
+type spec struct {
+	Shards    int    `json:"shards"`
+	Algorithm string `json:"algorithm"`
+}
+
+// agree makes the node spec, or checks that it says what we would have it say.
+func (r *runner) agree(ctx context.Context) error {
+	ours, err := json.Marshal(spec{len(r.locks), algorithm})
+	if err != nil {
+		return err
+	}
+	path := r.dir + "/spec"
+	var theirs []byte
+	err = r.access.Call(ctx, func(s *zkio.Session) (err error) {
+		theirs, _, err = s.Get(path)
+		if !errors.Is(err, zkio.ErrNoNode) {
+			return err
+		}
+		theirs = ours
+		if err = s.EnsureDir(r.dir, r.access.ACL()); err == nil {
+			err = s.Create(path, ours, r.access.ACL())
+		}
+		if errors.Is(err, zkio.ErrNodeExists) || errors.Is(err, zkio.ErrNoNode) {
+			return fmt.Errorf("%w: %w", zkio.ErrNotSent, err) // look again
+		}
+		return err
+	}, nil)
+	if err == nil && !bytes.Equal(theirs, ours) {
+		err = fmt.Errorf("%w: %s says %s, and this process %s", ErrMismatch, path, theirs, ours)
+	}
+	return err
+}
+
+// why returns what has ended Run, which no fn has.
+func (r *runner) why(ctx context.Context) error {
+	err := manager.ErrClosed
+	if ctx.Err() != nil {
+		err = ctxerr.Of(ctx)
+	}
+	return &manager.Error{Op: "shards", Name: r.name, Err: err, Outage: r.access.Outage()}
+}

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
+	"github.com/holdfast-go/holdfast/recipes/members"
+	"github.com/holdfast-go/holdfast/recipes/shards"
+	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+const dir = "/holdfast/orders"
+
+// A ledger knows who owns what, and fails the test if two processes do.
+type ledger struct {
+	c      *recipetest.Cluster
+	t      *testing.T
+	mu     sync.Mutex // protects what follows
+	owners map[int]entry
+	tokens map[int]uint64 // the highest of each shard
+	taken  int            // how often a shard was taken
+}
+
+type entry struct {
+	who  string
+	hold manager.Hold
+}
+
+func newLedger(c *recipetest.Cluster) *ledger {
+	return &ledger{c: c, t: c.T, owners: make(map[int]entry), tokens: make(map[int]uint64)}
+}
+
+// own notes that who has the shard until leave is called.
+func (l *ledger) own(who string, s shards.Shard) (leave func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other, ok := l.owners[s.Index]; ok && s.Hold.Err() == nil && !l.lost(other) {
+		l.t.Errorf("shard %d is %s's, and %s gets it", s.Index, other.who, who)
+	}
+	if last := l.tokens[s.Index]; s.Token <= last {
+		l.t.Errorf("shard %d: token %d follows %d", s.Index, s.Token, last)
+	}
+	l.tokens[s.Index], l.owners[s.Index] = s.Token, entry{who, s.Hold}
+	l.taken++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.owners[s.Index].hold == s.Hold {
+			delete(l.owners, s.Index)
+		}
+	}
+}
+
+// lost reports whether an owner that has not stopped has lost its shard, or is about to
+// learn that a test has taken it by force.
+func (l *ledger) lost(e entry) bool {
+	g, err := e.hold.Grant()
+	if err != nil {
+		return errors.Is(err, manager.ErrLost) || errors.Is(err, manager.ErrClosed)
+	}
+	return l.c.Srv != nil && !l.c.Srv.Exists(g.Path)
+}
+
+// shares returns who has how many shards.
+func (l *ledger) shares() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make(map[string]int)
+	for _, e := range l.owners {
+		if e.hold.Err() == nil {
+			all[e.who]++
+		}
+	}
+	return all
+}
+
+// assigned reports whether the n shards are owned by the members that are to own them.
+func (l *ledger) assigned(n int, who ...string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, id := range shards.Assign(n, who) {
+		if e, ok := l.owners[i]; !ok || e.who != id || e.hold.Err() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// count returns how often shards were taken.
+func (l *ledger) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.taken
+}
+
+// work is a function for Run that notes what it owns, and stops when it is told to.
+func (l *ledger) work(who string) func(context.Context, shards.Shard) error {
+	return func(ctx context.Context, s shards.Shard) error {
+		defer l.own(who, s)()
+		select {
+		case <-s.Revoked:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+}
+
+// A run is a call of Run.
+type run struct {
+	stop context.CancelFunc
+	done chan struct{}
+	err  error // written before done is closed
+}
+
+func start(m *manager.Manager, o shards.Options, fn func(context.Context, shards.Shard) error) *run {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &run{stop: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.err = shards.Run(ctx, m, o, fn)
+	}()
+	return r
+}
+
+// wait returns what Run has returned.
+func (r *run) wait() error {
+	<-r.done
+	return r.err
+}
+
+// end ends Run, and checks that it ends as it should.
+func (r *run) end(t *testing.T) {
+	t.Helper()
+	r.stop()
+	recipetest.WantErr(t, "run", r.wait(), context.Canceled)
+}
+
+func options(id string, n int) shards.Options {
+	return shards.Options{Name: "orders", N: n, ID: id, Settle: 200 * time.Millisecond, Grace: time.Second}
+}
+
+// Shards are divided anew when processes come and go. When all have gone, nothing is left
+// but the spec.
+func TestRun(t *testing.T) {
+	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+		const n = 20
+		l := newLedger(c)
+		all := make(map[string]*run)
+		var here []string
+		for _, id := range []string{"a", "b", "c"} {
+			all[id] = start(c.Open(id), options(id, n), l.work(id))
+			here = append(here, id)
+			c.Until(fmt.Sprint("the shards are divided among ", here), func() bool { return l.assigned(n, here...) })
+		}
+		all["b"].end(c.T)
+		c.Until("b's shards are the others'", func() bool { return l.assigned(n, "a", "c") })
+		all["a"].end(c.T)
+		all["c"].end(c.T)
+		if c.Srv == nil {
+			return
+		}
+		recipetest.Later(time.Second)
+		for i := range n {
+			if left := c.Srv.Children(fmt.Sprintf("%s/shards/%d", dir, i)); len(left) > 0 {
+				c.T.Errorf("nodes are left of shard %d: %q", i, left)
+			}
+		}
+		if left := c.Srv.Children(dir + "/members"); len(left) > 0 {
+			c.T.Errorf("members are left: %q", left)
+		}
+		if w := c.Srv.AllWatches(); w != (zktest.WatchCount{Data: len(all)}) { // of mailboxes
+			c.T.Errorf("watches are left: %+v", w)
+		}
+	})
+}
+
+// A process that comes late is not waited for: shards whose owner stays do not change
+// hands, and the others change hands once.
+func TestF230_OnlyWhatMustMoves(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		const n = 40
+		l := newLedger(c)
+		a, b := start(c.Open("a"), options("a", n), l.work("a")), start(c.Open("b"), options("b", n), l.work("b"))
+		c.Until("two have them", func() bool { return l.assigned(n, "a", "b") })
+		before := l.count()
+		third := start(c.Open("c"), options("c", n), l.work("c"))
+		c.Until("three have them", func() bool { return l.assigned(n, "a", "b", "c") })
+		moves, _ := moved(shards.Assign(n, []string{"a", "b"}), shards.Assign(n, []string{"a", "b", "c"}))
+		if got := l.count() - before; got != moves {
+			c.T.Errorf("%d shards have changed hands, %d had to", got, moves)
+		}
+		for _, r := range []*run{a, b, third} {
+			r.end(c.T)
+		}
+	})
+}
+
+// While processes come and go in quick succession, owners keep what they have.
+func TestF231_Settle(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		const n = 20
+		l := newLedger(c)
+		o := options("a", n)
+		o.Settle = 10 * time.Second
+		a := start(c.Open("a"), o, l.work("a"))
+		c.Until("one has them", func() bool { return l.assigned(n, "a") })
+		m := c.Open("b")
+		for range 5 {
+			b := start(m, options("b", n), l.work("b"))
+			recipetest.Later(5 * time.Second)
+			b.end(c.T)
+			recipetest.Later(time.Second)
+		}
+		if !l.assigned(n, "a") || l.count() != n {
+			c.T.Errorf("shards were taken %d times; now %v have them", l.count(), l.shares())
+		}
+		b := start(m, options("b", n), l.work("b"))
+		recipetest.Later(11 * time.Second)
+		if !l.assigned(n, "a", "b") {
+			c.T.Errorf("after Settle %v have the shards", l.shares())
+		}
+		b.end(c.T)
+		a.end(c.T)
+	})
+}
+
+// A process that dies, is cut off or loses its node gives up what it had before another
+// gets it, and has its share again when it is back.
+func TestF232_ProcessIsLost(t *testing.T) {
+	const n = 20
+	for name, harm := range map[string]func(c *recipetest.Cluster, m *manager.Manager){
+		"session":        func(c *recipetest.Cluster, m *manager.Manager) { c.Srv.ExpireSession(recipetest.SessionOf(m)) },
+		"member deleted": func(c *recipetest.Cluster, _ *manager.Manager) { c.Remove(dir + "/members/a") },
+		"locks deleted": func(c *recipetest.Cluster, _ *manager.Manager) {
+			for i := range n {
+				lock := fmt.Sprintf("%s/shards/%d", dir, i)
+				for _, name := range c.Srv.Children(lock) {
+					c.Remove(lock + "/" + name)
+				}
+			}
+		},
+		"silence": func(c *recipetest.Cluster, m *manager.Manager) {
+			f, r := c.Srv.Faults().Blackhole(recipetest.SessionOf(m)), c.Srv.Faults().Refuse()
+			recipetest.Later(20 * time.Second)
+			f.Remove()
+			r.Remove()
+		},
+		"restart": func(c *recipetest.Cluster, _ *manager.Manager) { c.Srv.Restart() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				l := newLedger(c)
+				m := c.Open("a")
+				a, b := start(m, options("a", n), l.work("a")), start(c.Open("b"), options("b", n), l.work("b"))
+				c.Until("two have them", func() bool { return l.assigned(n, "a", "b") })
+				harm(c, m)
+				c.Until("two have them again", func() bool { return l.assigned(n, "a", "b") })
+				a.end(c.T)
+				b.end(c.T)
+			})
+		})
+	}
+}
+
+// A function that ignores Revoked is interrupted after Grace. Its shard stays this
+// process's until it has returned, however long that takes.
+func TestF233_SlowOwner(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		const n = 2
+		l := newLedger(c)
+		revoked, ended := make(chan time.Time, n), make(chan time.Time, n)
+		finish := make(chan struct{})
+		slow := func(ctx context.Context, s shards.Shard) error {
+			defer l.own("a", s)()
+			select {
+			case <-s.Revoked:
+			case <-ctx.Done():
+				return nil
+			}
+			revoked <- time.Now()
+			<-ctx.Done()
+			recipetest.WantErr(t, "the cause", context.Cause(ctx), shards.ErrRevoked)
+			ended <- time.Now()
+			<-finish
+			return ctx.Err()
+		}
+		a := start(c.Open("a"), options("a", n), slow)
+		c.Until("one has both", func() bool { return l.assigned(n, "a") })
+		b := start(c.Open("b"), options("b", n), l.work("b"))
+		if took := (<-ended).Sub(<-revoked); took != time.Second {
+			t.Errorf("the context ended %v after the revocation", took)
+		}
+		recipetest.Later(time.Hour)
+		if got := l.shares(); got["a"] != 2 {
+			t.Errorf("it has not returned, and the shares are %v", got)
+		}
+		close(finish)
+		c.Until("each has one", func() bool { return l.assigned(n, "a", "b") })
+		b.end(t)
+		recipetest.Later(time.Minute) // a has both again
+		a.end(t)
+	})
+}
+
+// An error of a function ends Run, which returns it; the shards go to others. What a
+// function returns that was interrupted is no error.
+func TestF234_FunctionFails(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		const n = 10
+		l := newLedger(c)
+		full := errors.New("disk full")
+		fail := make(chan struct{})
+		a := start(c.Open("a"), options("a", n), func(ctx context.Context, s shards.Shard) error {
+			defer l.own("a", s)()
+			select {
+			case <-fail:
+				return full
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		c.Until("one has them", func() bool { return l.assigned(n, "a") })
+		b := start(c.Open("b"), options("b", n), l.work("b"))
+		c.Until("two have them, since functions were interrupted", func() bool { return l.assigned(n, "a", "b") })
+		fail <- struct{}{}
+		if err := a.wait(); err != full {
+			c.T.Errorf("run: %v", err)
+		}
+		c.Until("the other has them", func() bool { return l.assigned(n, "b") })
+		b.end(c.T)
+	})
+}
+
+// A function that returns early has its shard kept, and is not called again.
+func TestF234_FunctionReturnsEarly(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		const n = 10
+		calls := make(chan int, 100)
+		m := c.Open("a")
+		a := start(m, options("a", n), func(_ context.Context, s shards.Shard) error {
+			calls <- s.Index
+			return nil
+		})
+		recipetest.Later(time.Minute)
+		if len(calls) != n {
+			c.T.Errorf("%d calls", len(calls))
+		}
+		l := newLedger(c)
+		b := start(c.Open("b"), options("b", n), l.work("b"))
+		recipetest.Later(time.Minute)
+		if got, want := l.shares()["b"], n/2; got != want || len(calls) != n {
+			c.T.Errorf("the other has %d shards, want %d; %d calls", got, want, len(calls))
+		}
+		b.end(c.T)
+		a.end(c.T)
+	})
+}
+
+// Processes that would divide the shards differently are refused.
+func TestF235_Mismatch(t *testing.T) {
+	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+		t := c.T
+		l := newLedger(c)
+		a := start(c.Open("a"), options("a", 4), l.work("a"))
+		c.Until("one has them", func() bool { return l.assigned(4, "a") })
+		m := c.Open("b")
+		recipetest.WantErr(t, "another number", shards.Run(t.Context(), m, options("b", 5), nil), shards.ErrMismatch)
+		for what, tt := range map[string]struct {
+			change func(*shards.Options)
+			want   error
+		}{
+			"no shards":       {func(o *shards.Options) { o.N = 0 }, manager.ErrBadConfig},
+			"too many":        {func(o *shards.Options) { o.N = shards.MaxShards + 1 }, manager.ErrBadConfig},
+			"negative grace":  {func(o *shards.Options) { o.Grace = -1 }, manager.ErrBadConfig},
+			"negative settle": {func(o *shards.Options) { o.Settle = -1 }, manager.ErrBadConfig},
+			"bad name":        {func(o *shards.Options) { o.Name = "a//b" }, manager.ErrBadName},
+			"bad id":          {func(o *shards.Options) { o.ID = string(make([]byte, 300)) }, members.ErrBadID},
+		} {
+			o := options("b", 4)
+			tt.change(&o)
+			recipetest.WantErr(t, what, shards.Run(t.Context(), m, o, nil), tt.want)
+		}
+		a.end(t)
+	})
+}
+
+// The answer to each request that Run sends before it has shards can get lost.
+func TestF236_EachAnswerLost(t *testing.T) {
+	for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpCreateContainer, zktest.OpCreate, zktest.OpMulti, zktest.OpGetChildren2, zktest.OpDelete} {
+		for nth := 1; nth <= 3; nth++ {
+			t.Run(fmt.Sprint(op, nth), func(t *testing.T) {
+				recipetest.Bubble(t, func(c *recipetest.Cluster) {
+					l := newLedger(c)
+					m := c.Open("a")
+					c.Srv.Faults().DropReply(zktest.Match{Session: recipetest.SessionOf(m), Op: op, Nth: nth, Times: 1})
+					a := start(m, options("a", 4), l.work("a"))
+					c.Until("it has them", func() bool { return l.assigned(4, "a") })
+					a.end(c.T)
+				})
+			})
+		}
+	}
+}
+
+// Close of the Manager ends Run. A group that cannot be read, or a lock that cannot be
+// had, ends it with the reason.
+func TestF237_RunEnds(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		l := newLedger(c)
+		m := c.Open("a")
+		a := start(m, options("a", 4), l.work("a"))
+		c.Until("it has them", func() bool { return l.assigned(4, "a") })
+		recipetest.WantErr(c.T, "close", m.Close(), nil)
+		recipetest.WantErr(c.T, "run", a.wait(), manager.ErrClosed)
+		recipetest.WantErr(c.T, "run", shards.Run(c.T.Context(), m, options("a", 4), nil), manager.ErrClosed)
+	})
+	for _, match := range []zktest.Match{{Op: zktest.OpGetChildren2, Path: dir + "/members", Times: -1}, {Path: dir + "/shards/2", Times: -1}} {
+		recipetest.Bubble(t, func(c *recipetest.Cluster) {
+			c.Srv.Faults().FailRequest(match, zktest.CodeNoAuth)
+			l := newLedger(c)
+			a := start(c.Open("a"), options("a", 4), l.work("a"))
+			recipetest.WantErr(c.T, "run", a.wait(), zkio.ErrNoAuth)
+		})
+	}
+}
+
+// While another process has the id, Run waits.
+func TestF238_IdIsTaken(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		l := newLedger(c)
+		a := start(c.Open("a"), options("a", 4), l.work("first"))
+		c.Until("it has them", func() bool { return l.count() == 4 })
+		b := start(c.Open("b"), options("a", 4), l.work("second"))
+		recipetest.Later(time.Minute)
+		if got := l.shares(); got["first"] != 4 {
+			c.T.Errorf("the shares are %v", got)
+		}
+		a.end(c.T)
+		synctest.Wait()
+		if got := l.shares(); got["second"] != 4 {
+			c.T.Errorf("then the shares are %v", got)
+		}
+		b.end(c.T)
+	})
+}
