@@ -341,8 +341,9 @@ func TestF223_GivenUp(t *testing.T) {
 				if !c.Srv.Exists(dir + "/x") {
 					t.Error("there was no node: the test shows nothing")
 				}
-				leave(c, join(c, g, "x", "")) // waits until that is cleaned up
+				recipetest.Later(30 * time.Second)
 				wantNothingLeft(c)
+				leave(c, join(c, g, "x", ""))
 				_, err = g.Join(ctx, "x", nil)
 				recipetest.WantErr(t, "given up before", err, why)
 			})

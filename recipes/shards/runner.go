@@ -152,7 +152,7 @@ func (w *worker) run(lock *manager.Lock, fn func(context.Context, Shard) error) 
 	h, err := lock.Lock(w.wanted)
 	switch {
 	case w.wanted.Err() != nil && err != nil, errors.Is(err, manager.ErrLost):
-		return nil
+		return nil //nolint:nilerr // see above
 	case err != nil:
 		return err
 	}
