@@ -13,8 +13,8 @@ import (
 const algorithm = "bounded-rendezvous-fnv1a-1"
 
 // Assign returns the id of the member that is to own each of n shards, by its index, when
-// the members with these ids are there: see The division above. If there is none, the ids
-// are empty. The order of ids does not matter. Assign does no I/O.
+// the members with these ids are there: see the package documentation. If there
+// is none, the owners are empty. The order of ids does not matter. Assign does no I/O.
 func Assign(n int, ids []string) []string {
 	owners := make([]string, n)
 	if len(ids) == 0 {

@@ -50,13 +50,13 @@
 // To take a shard and to give it up costs what that costs for a lock, a write each and a
 // list. While it owns shards, a process sends what one lock costs it: a write every sixth
 // of the session timeout. The group costs what package members says. To compute who has
-// what takes time in proportion to N × M: 200 shards among 10 processes a fraction of a
-// millisecond, [MaxShards] among 100 some ten.
+// what takes time in proportion to N × M: 200 shards among 10 processes about a
+// millisecond, [MaxShards] among 100 some tens.
 //
 // # Nodes
 //
 // Below the name: members, a group of package members; shards/0, shards/1 and so on, each
-// a lock, which manager.Exclusive and Curator's InterProcessMutex can share; and spec, a
+// a lock as Manager.Exclusive has it, and Curator's InterProcessMutex; and spec, a
 // persistent node that says how many shards there are and how they are divided, as JSON.
 // A process that says otherwise is refused. To change the number, stop all processes and
 // delete spec.

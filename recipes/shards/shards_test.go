@@ -413,6 +413,28 @@ func TestF236_EachAnswerLost(t *testing.T) {
 	}
 }
 
+// Two processes that start at the same time both find that there is no spec.
+func TestF236_SpecMadeByTwo(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		l := newLedger(c)
+		m := c.Open("a")
+		a := start(m, options("a", 4), l.work("a"))
+		c.Until("it has them", func() bool { return l.assigned(4, "a") })
+		a.end(c.T)
+		spec, _, _ := c.Srv.Get(dir + "/spec")
+		c.Remove(dir + "/spec")
+		var once sync.Once
+		c.Srv.OnRequest(func(_ int64, op zktest.Op, path string) {
+			if op == zktest.OpCreate && path == dir+"/spec" {
+				once.Do(func() { recipetest.WantErr(c.T, "create", c.Srv.CreateAll(path, spec), nil) })
+			}
+		})
+		a = start(m, options("a", 4), l.work("a"))
+		c.Until("it has them", func() bool { return l.assigned(4, "a") })
+		a.end(c.T)
+	})
+}
+
 // Close of the Manager ends Run. A group that cannot be read, or a lock that cannot be
 // had, ends it with the reason.
 func TestF237_RunEnds(t *testing.T) {
