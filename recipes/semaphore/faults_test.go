@@ -1,0 +1,569 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
+	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// A victim acquires two permits of two and releases them, while something happens at one of
+// its requests.
+type victim struct {
+	user
+	cancel context.CancelCauseFunc // ends the ctx of its Lock
+	hit    <-chan struct{}         // closed when it has happened
+}
+
+// atEveryRequest runs strike for every request that a victim makes from its first on: alone
+// on an empty server; where another process has one of the permits for another second; and
+// by TryLock. Strike arranges that something happens at the request that it is given; wants
+// says which errors Lock and Unlock may return then.
+func atEveryRequest(t *testing.T, strike func(v *victim, at zktest.Match), wants ...error) {
+	for _, way := range []string{"alone", "waits", "try"} {
+		for n := 1; ; n++ {
+			struck := true
+			t.Run(fmt.Sprintf("%s/%d", way, n), func(t *testing.T) {
+				recipetest.Bubble(t, func(c *recipetest.Cluster) { struck = torment(c, way, n, strike, wants) })
+			})
+			if !struck || t.Failed() {
+				if n < 6 {
+					t.Errorf("%s: nothing happened at request %d", way, n)
+				}
+				break
+			}
+		}
+	}
+}
+
+func torment(c *recipetest.Cluster, way string, n int, strike func(*victim, zktest.Match), wants []error) (struck bool) {
+	t := c.T
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	v := &victim{user: open(c, "victim", 2), cancel: cancel}
+	other := open(c, "other", 2)
+	if way != "alone" {
+		p := other.lock(1)
+		if way == "try" {
+			unlock(t, p)
+		} else {
+			defer time.AfterFunc(time.Second, func() { p.Release() }).Stop()
+		}
+	}
+	fine := func(what string, err error) {
+		t.Helper()
+		for _, want := range wants {
+			if errors.Is(err, want) {
+				return
+			}
+		}
+		recipetest.WantErr(t, what, err, nil)
+	}
+	strike(v, zktest.Match{Session: recipetest.SessionOf(v.m), Nth: n})
+	acquire := v.Lock
+	if way == "try" {
+		acquire = v.TryLock
+	}
+	p, err := acquire(ctx, 2)
+	fine("acquire", err)
+	if err == nil {
+		recipetest.Later(time.Second)
+		c.Until("its nodes are there, or it has learned of the loss", func() bool {
+			return len(c.Srv.Children(v.leases)) == 2 || p.Err() != nil
+		})
+		fine("unlock", p.Unlock(context.Background()))
+	}
+	recipetest.Later(30 * time.Second) // answers that were delayed come
+	c.Srv.Faults().Clear()
+	unlock(t, other.lock(2))
+	v.wantNothing(2)
+	return isClosed(v.hit)
+}
+
+// after has fn run when f has struck.
+func (v *victim) after(f *zktest.Fault, fn func()) {
+	v.hit = f.Hit()
+	go func() {
+		select {
+		case <-f.Hit():
+			fn()
+		case <-time.After(20 * time.Second):
+		}
+	}()
+}
+
+func TestF240_LostRequests(t *testing.T) {
+	for name, fault := range map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
+		"dropped request":   (*zktest.Faults).DropRequest,
+		"dropped reply":     (*zktest.Faults).DropReply,
+		"swallowed request": (*zktest.Faults).SwallowRequest,
+		"swallowed reply":   (*zktest.Faults).SwallowReply,
+	} {
+		t.Run(name, func(t *testing.T) {
+			atEveryRequest(t, func(v *victim, at zktest.Match) {
+				v.hit = fault(v.c.Srv.Faults(), at).Hit()
+			})
+		})
+	}
+}
+
+// A caller that gives up is told at once, and nothing of it is left, whichever request is
+// under way.
+func TestF241_GivesUp(t *testing.T) {
+	tired := errors.New("tired")
+	for name, fault := range map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
+		"slow request": func(f *zktest.Faults, at zktest.Match) *zktest.Fault { return f.DelayReply(at, 300*time.Millisecond) },
+		"lost reply":   (*zktest.Faults).DropReply,
+		"lost request": (*zktest.Faults).DropRequest,
+	} {
+		t.Run(name, func(t *testing.T) {
+			atEveryRequest(t, func(v *victim, at zktest.Match) {
+				v.after(fault(v.c.Srv.Faults(), at), func() { v.cancel(tired) })
+			}, tired)
+		})
+	}
+}
+
+// The same while the connection is silent: Lock returns without ZooKeeper.
+func TestF241_GivesUpInAnOutage(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 2), open(c, "b", 2)
+		p := b.lock(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		q := a.acquire(ctx, 2)
+		c.Srv.Faults().Blackhole(recipetest.SessionOf(a.m))
+		recipetest.Later(time.Second)
+		cancel()
+		synctest.Wait()
+		if _, err, settled := q.Granted().Poll(); !settled || !errors.Is(err, context.Canceled) {
+			t.Errorf("a second after the connection fell silent: %v, %v", settled, err)
+		}
+		c.Srv.Faults().Clear()
+		b.wantState(2, 1, 0)
+		recipetest.WantErr(t, "held", p.Err(), nil)
+		_, err := q.Release().Wait(t.Context())
+		recipetest.WantErr(t, "release", err, manager.ErrNotGranted)
+		unlock(t, p)
+		b.wantNothing(2)
+	})
+}
+
+// Released while it is pending, at any time: nothing is left either.
+func TestF241_ReleasedWhilePending(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 2), open(c, "b", 2)
+		p := b.lock(1)
+		waits := a.acquire(t.Context(), 2)
+		for _, q := range []*Permits{waits, a.acquire(t.Context(), 1), a.Acquire(t.Context(), 2)} {
+			recipetest.WantErr(t, "unlock", q.Unlock(t.Context()), manager.ErrNotGranted)
+			_, err := q.Granted().Wait(t.Context())
+			recipetest.WantErr(t, "granted", err, manager.ErrReleased)
+			if !isClosed(q.Lost()) {
+				t.Error("Lost is open")
+			}
+		}
+		b.wantState(2, 1, 0)
+		unlock(t, p)
+		b.wantNothing(2)
+	})
+}
+
+func TestF242_SessionEnds(t *testing.T) {
+	atEveryRequest(t, func(v *victim, at zktest.Match) {
+		session := recipetest.SessionOf(v.m)
+		v.after(v.c.Srv.Faults().DelayReply(at, time.Millisecond), func() { v.c.Srv.ExpireSession(session) })
+	}, ErrLost)
+}
+
+// The session ends between the transaction that creates the nodes and the grant: other
+// processes have the permits then, and the caller gets others.
+func TestF242_SessionEndsAtTheGrant(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 1), open(c, "b", 1)
+		unlock(t, a.lock(1))
+		session := recipetest.SessionOf(a.m)
+		f := c.Srv.Faults().SwallowReply(zktest.Match{Session: session, Path: a.leases + "/"})
+		p := a.Acquire(t.Context(), 1)
+		<-f.Hit()
+		if n := len(c.Srv.Children(a.leases)); n != 1 {
+			t.Fatalf("%d nodes", n)
+		}
+		q := b.acquire(t.Context(), 1)
+		c.Srv.ExpireSession(session)
+		b.granted(q)
+		a.pending(p)
+		unlock(t, q)
+		a.granted(p)
+		unlock(t, p)
+		a.wantNothing(1)
+	})
+}
+
+// Permits end before other processes can have them: when the session expires, and when the
+// connection falls silent.
+func TestF242_SessionEndsInside(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 2), open(c, "b", 2)
+		for _, silent := range []bool{false, true} {
+			p := a.lock(2)
+			q := b.acquire(t.Context(), 1)
+			q.Granted().OnDone(func(struct{}, error) {
+				if silent && p.Err() == nil {
+					t.Error("granted beside permits that are held")
+				}
+			})
+			if silent {
+				c.Srv.Faults().Blackhole(recipetest.SessionOf(a.m))
+				<-p.Lost()
+				b.pending(q)
+				b.granted(q)
+				c.Srv.Faults().Clear()
+			} else {
+				c.Expire(a.m)
+			}
+			if !isClosed(p.Lost()) {
+				t.Error("Lost is open")
+			}
+			recipetest.WantErr(t, "lost", p.Err(), ErrLost)
+			recipetest.WantErr(t, "unlock", p.Unlock(t.Context()), ErrLost)
+			b.granted(q)
+			unlock(t, q)
+			b.wantNothing(2)
+		}
+	})
+}
+
+// An administrator deletes what there is, at every request.
+func TestF243_Deleted(t *testing.T) {
+	for name, remove := range map[string]func(v *victim){
+		"a lease": func(v *victim) {
+			if nodes := v.c.Srv.Children(v.leases); len(nodes) > 0 {
+				v.c.Remove(v.leases + "/" + nodes[len(nodes)-1])
+			}
+		},
+		"the leases":      func(v *victim) { _ = v.c.Srv.DeleteAll(v.leases) },
+		"the line":        func(v *victim) { _ = v.c.Srv.DeleteAll(v.dir + "/locks") },
+		"the number":      func(v *victim) { _ = v.c.Srv.Delete(v.number) },
+		"the whole of it": func(v *victim) { _ = v.c.Srv.DeleteAll(v.dir) },
+		"a foreign witness": func(v *victim) {
+			_ = v.c.Srv.CreateAll(v.leases+"/foreign", nil)
+			_ = v.c.Srv.Delete(v.leases + "/foreign")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			atEveryRequest(t, func(v *victim, at zktest.Match) {
+				v.after(v.c.Srv.Faults().DelayReply(at, 10*time.Millisecond), func() { remove(v) })
+			}, ErrLost)
+		})
+	}
+}
+
+// A process that has lost one of its permits learns of it, and keeps the others until it has
+// released them. One that waits keeps its place in line.
+func TestF243_LeaseDeleted(t *testing.T) {
+	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 3), open(c, "b", 3)
+		p, q := a.lock(3), b.acquire(t.Context(), 2)
+		b.wantState(3, 5, 1)
+		third := a.acquire(t.Context(), 3)
+		b.wantState(3, 5, 2)
+		admin := a.m.Access()
+		remove := func(path string) {
+			t.Helper()
+			err := admin.Call(t.Context(), func(s *zkio.Session) error { return s.Delete(path, -1) }, nil)
+			recipetest.WantErr(t, "delete", err, nil)
+		}
+		st := must(b.State(t.Context()))
+		remove(st.Leases[4].Path) // b's
+		b.wantState(3, 4, 2)
+		remove(p.claim.paths[1])
+		<-p.Lost()
+		recipetest.WantErr(t, "deleted", p.Err(), ErrLost)
+		recipetest.WantErr(t, "unlock", p.Unlock(t.Context()), ErrLost)
+		b.granted(q)
+		a.pending(third)
+		b.wantState(3, 5, 1)
+		unlock(t, q)
+		a.granted(third)
+		unlock(t, third)
+		a.wantNothing(3)
+	})
+}
+
+func TestF245_AnotherNumber(t *testing.T) {
+	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+		t := c.T
+		any := open(c, "any", 0)
+		_, err := any.Lock(t.Context(), 1)
+		recipetest.WantErr(t, "no number yet", err, ErrMismatch)
+		a, b := open(c, "a", 3), open(c, "b", 4)
+		p := a.lock(1)
+		_, err = b.Lock(t.Context(), 1)
+		recipetest.WantErr(t, "another number", err, ErrMismatch)
+		_, err = b.TryLock(t.Context(), 1)
+		recipetest.WantErr(t, "another number", err, ErrMismatch)
+		unlock(t, p)
+		unlock(t, any.lock(3))
+		recipetest.WantErr(t, "resize", a.Resize(t.Context(), 4), nil)
+		for _, u := range []user{b, a, any} {
+			unlock(t, u.lock(4))
+		}
+		for _, data := range []string{"", "three", "\xff\xff\xff\xff"} {
+			err := a.m.Access().Call(t.Context(), func(s *zkio.Session) error { _, err := s.Set(a.number, []byte(data), -1); return err }, nil)
+			recipetest.WantErr(t, "set", err, nil)
+			_, err = a.Lock(t.Context(), 1)
+			recipetest.WantErr(t, "garbage", err, ErrMismatch)
+		}
+		recipetest.WantErr(t, "resize", a.Resize(t.Context(), 2), nil)
+		unlock(t, a.lock(2))
+		a.wantNothing(2)
+	})
+}
+
+// With more permits those who wait get theirs; with fewer, new ones are granted when few
+// enough are in use, and callers that want more than there are, are refused.
+func TestF246_Resize(t *testing.T) {
+	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 2), open(c, "b", 2)
+		resize := func(n int) {
+			t.Helper()
+			recipetest.WantErr(t, fmt.Sprint("resize ", n), b.Resize(t.Context(), n), nil)
+		}
+		p, q := a.lock(1), a.lock(1)
+		r := a.acquire(t.Context(), 2)
+		resize(3)
+		b.wantState(3, 4, 1)
+		a.pending(r)
+		resize(4)
+		a.granted(r)
+		resize(2)
+		recipetest.WantErr(t, "nothing is taken away", errors.Join(p.Err(), q.Err(), r.Err()), nil)
+		s := a.acquire(t.Context(), 2)
+		unlock(t, p, q)
+		b.wantState(2, 4, 1)
+		a.pending(s)
+		unlock(t, r)
+		a.granted(s)
+
+		tooMany := a.acquire(t.Context(), 2)
+		resize(1)
+		_, err := tooMany.Granted().Wait(t.Context())
+		recipetest.WantErr(t, "two of one", err, ErrTooMany)
+		_, err = b.Lock(t.Context(), 2)
+		recipetest.WantErr(t, "two of one", err, ErrTooMany)
+		unlock(t, s)
+		resize(1) // as it is
+		a.wantNothing(1)
+	})
+}
+
+// A process that does not know of the new number yet grants nothing by the old one: neither
+// at once nor when it has waited. Nor does a TryLock.
+func TestF246_StaleNumber(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 4), open(c, "b", 4)
+		unlock(t, a.lock(1)) // knows that they are 4
+		p := b.lock(2)
+		recipetest.WantErr(t, "resize", b.Resize(t.Context(), 2), nil)
+		lag := c.Srv.Faults().Lag(1000, recipetest.SessionOf(a.m))
+		_, err := a.TryLock(t.Context(), 1)
+		recipetest.WantErr(t, "trylock", err, ErrNoPermits)
+		q := a.acquire(t.Context(), 1)
+		recipetest.Later(time.Minute)
+		a.pending(q)
+		lag.Remove()
+		recipetest.Later(time.Minute)
+		a.pending(q)
+		unlock(t, p)
+		a.granted(q)
+		unlock(t, q)
+		a.wantNothing(2)
+	})
+}
+
+// The number changes at every request of a process that acquires permits.
+func TestF246_ResizedMeanwhile(t *testing.T) {
+	atEveryRequest(t, func(v *victim, at zktest.Match) {
+		v.after(v.c.Srv.Faults().DelayReply(at, 10*time.Millisecond), func() {
+			ctx := context.Background()
+			for _, n := range []int{1, 5, 2} {
+				for v.Resize(ctx, n) != nil {
+					<-time.After(time.Second)
+				}
+			}
+		})
+	}, ErrTooMany, manager.ErrClosed)
+}
+
+// A Resize whose request or answer is lost is carried out once at most, and says so if it
+// cannot tell.
+func TestF246_LostResize(t *testing.T) {
+	for name, fault := range map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
+		"request": (*zktest.Faults).DropRequest, "reply": (*zktest.Faults).DropReply,
+	} {
+		for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpSetData} {
+			for _, rival := range []int{0, 5} {
+				for _, expire := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s/%v/rival=%d/expire=%v", name, op, rival, expire), func(t *testing.T) {
+						recipetest.Bubble(t, func(c *recipetest.Cluster) {
+							t := c.T
+							a, b := open(c, "a", 4), open(c, "b", 0)
+							if op == zktest.OpSetData {
+								unlock(t, a.lock(1))
+							}
+							session := recipetest.SessionOf(a.m)
+							f := fault(c.Srv.Faults(), zktest.Match{Session: session, Op: op, Path: a.number})
+							done := make(chan error, 1)
+							go func() { done <- a.Resize(t.Context(), 3) }()
+							<-f.Hit()
+							hole := c.Srv.Faults().Blackhole(session)
+							if rival > 0 {
+								recipetest.WantErr(t, "rival", b.Resize(t.Context(), rival), nil)
+							}
+							if expire {
+								c.Srv.ExpireSession(session)
+							}
+							hole.Remove()
+							err := <-done
+							want, unknown := 3, rival > 0
+							if unknown {
+								want = rival
+								recipetest.WantErr(t, "resize", err, manager.ErrUnknownOutcome)
+							} else {
+								recipetest.WantErr(t, "resize", err, nil)
+							}
+							b.wantState(want, 0, 0)
+						})
+					})
+				}
+			}
+		}
+	}
+}
+
+// When ctx ends, Resize returns at once, and says whether anything may have been changed.
+func TestF246_ResizeGivesUp(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a := open(c, "a", 2)
+		unlock(t, a.lock(1))
+		for op, unknown := range map[zktest.Op]bool{zktest.OpSync: false, zktest.OpSetData: true} {
+			ctx, cancel := context.WithCancel(t.Context())
+			f := c.Srv.Faults().SwallowRequest(zktest.Match{Session: recipetest.SessionOf(a.m), Op: op})
+			done := make(chan error, 1)
+			go func() { done <- a.Resize(ctx, 3) }()
+			<-f.Hit()
+			cancel()
+			err := <-done
+			recipetest.WantErr(t, "resize", err, context.Canceled)
+			if errors.Is(err, manager.ErrUnknownOutcome) != unknown {
+				t.Errorf("%v: %v", op, err)
+			}
+			recipetest.Later(time.Minute)
+		}
+	})
+}
+
+// A process that has lost its place at the head of the line, and does not know it yet,
+// creates nothing.
+func TestF247_StaleHead(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 1), open(c, "b", 1)
+		unlock(t, a.lock(1))
+		created := 0
+		c.Srv.OnRequest(func(session int64, op zktest.Op, path string) {
+			if n := len(c.Srv.Children(a.leases)); n > created {
+				created = n
+			}
+		})
+		// Its transaction waits at the server while an administrator deletes its node.
+		block := c.Srv.Faults().BlockRequests(recipetest.SessionOf(a.m))
+		p := a.Acquire(t.Context(), 1)
+		<-block.Hit()
+		block.Let(1) // it is first in line
+		c.Until("it has sent the transaction", func() bool { return block.Waiting() > 0 })
+		line := c.Srv.Children(a.dir + "/locks")
+		if len(line) != 1 {
+			t.Fatalf("in line: %v", line)
+		}
+		c.Remove(a.dir + "/locks/" + line[0])
+		q := b.lock(1)
+		block.Let(1)
+		synctest.Wait()
+		if nodes := c.Srv.Children(a.leases); len(nodes) != 1 {
+			t.Errorf("the nodes are %v", nodes)
+		}
+		block.Remove()
+		synctest.Wait()
+		a.pending(p)
+		unlock(t, q)
+		a.granted(p)
+		unlock(t, p)
+		if created > 2 {
+			t.Errorf("there were %d nodes", created)
+		}
+		a.wantNothing(1)
+	})
+}
+
+// A server that lags behind delays a grant. It never makes one too many.
+func TestF248_Lag(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 2), open(c, "b", 2)
+		p := b.lock(2)
+		q := a.acquire(t.Context(), 1)
+		lag := c.Srv.Faults().Lag(1000, recipetest.SessionOf(a.m))
+		unlock(t, p)
+		recipetest.Later(100 * time.Millisecond) // a proof of the session catches up, too
+		a.pending(q)
+		lag.CatchUp()
+		a.granted(q)
+		lag.Remove()
+		// The release of another process counts at once.
+		lag = c.Srv.Faults().Lag(1000, recipetest.SessionOf(b.m))
+		unlock(t, q)
+		r, err := b.TryLock(t.Context(), 2)
+		recipetest.WantErr(t, "trylock", err, nil)
+		lag.Remove()
+		unlock(t, r)
+		a.wantNothing(2)
+	})
+}
+
+func TestF249_Close(t *testing.T) {
+	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 2), open(c, "b", 2)
+		p, first, second := a.lock(1), a.acquire(t.Context(), 2), a.Acquire(t.Context(), 1)
+		q := b.acquire(t.Context(), 2)
+		recipetest.WantErr(t, "close", a.m.Close(), nil)
+		for _, x := range []*Permits{p, first, second} {
+			if !isClosed(x.Lost()) {
+				t.Error("Lost is open after Close")
+			}
+			recipetest.WantErr(t, "closed", x.Err(), manager.ErrClosed)
+		}
+		recipetest.WantErr(t, "unlock", p.Unlock(t.Context()), manager.ErrClosed)
+		b.granted(q)
+		unlock(t, q)
+		b.wantNothing(2)
+	})
+}

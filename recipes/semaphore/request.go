@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/own"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// A request acquires permits, on a goroutine of its own that ends with the grant or when
+// nothing of it is left. ZooKeeper decides in one transaction: it creates the nodes, and
+// counts all that are there, ours included. So whichever clients there are, and whatever
+// they do, the last of those that have permits has seen the others' nodes.
+type request struct {
+	*Permits
+	sem    *Semaphore
+	access manager.Access
+	ctx    context.Context // ends when the caller gives up
+	stop   func() bool     // has the end of ctx go unnoticed; nil if it is not noticed anyway
+
+	// Of the present attempt.
+	transact func(ops ...zkio.Op) ([]zkio.OpResult, error)
+	lost     <-chan struct{} // closed when the place at the head of the line is lost
+}
+
+var (
+	// errAgain ends an attempt which another one is to follow.
+	errAgain = errors.New("the place in line is lost")
+	errOver  = fmt.Errorf("%w: it is not the present one", zkio.ErrSessionOver)
+)
+
+// run makes attempts until one has decided.
+func (r *request) run() {
+	for n := 0; ; n++ {
+		err := r.attempt()
+		if !errors.Is(err, errAgain) && !errors.Is(err, manager.ErrLost) && !errors.Is(err, zkio.ErrSessionOver) {
+			r.finish(err)
+			return
+		}
+		// The place in line is lost, and the nodes are gone. Another attempt has to line up again.
+		if err := r.pause(n); err != nil {
+			r.finish(err)
+			return
+		}
+	}
+}
+
+// finish ends the request. A nil err means that the permits were granted.
+func (r *request) finish(err error) {
+	if err != nil {
+		if r.ctx.Err() != nil {
+			err = ctxerr.Of(r.ctx)
+		}
+		r.fail(err)
+		r.released.Settle(struct{}{}, r.error("release", manager.ErrNotGranted))
+	}
+	if r.stop != nil {
+		r.stop()
+	}
+	r.withdraw() // to free what r.ctx has
+}
+
+// pause waits a little before something is tried for the nth time, from 0 up.
+func (r *request) pause(n int) error {
+	if n > 0 {
+		select {
+		case <-time.After(zkio.Backoff(n, 10*time.Millisecond, time.Second)):
+		case <-r.ctx.Done():
+		case <-r.access.Context().Done():
+		}
+	}
+	switch {
+	case r.access.Context().Err() != nil:
+		return manager.ErrClosed
+	case r.ctx.Err() != nil:
+		return ctxerr.Of(r.ctx)
+	}
+	return nil
+}
+
+// attempt lines up and takes the permits. After an error none of its nodes is left, unless
+// the manager is closed.
+func (r *request) attempt() error {
+	// Before the caller lines up it learns that it would wait in vain.
+	if _, err := r.size(); err != nil {
+		return err
+	}
+	session := r.access.Session()
+	r.transact, r.lost = func(ops ...zkio.Op) ([]zkio.OpResult, error) {
+		var results []zkio.OpResult
+		err := r.in(session, func() (err error) { results, err = session.Multi(ops...); return err })
+		if err != nil {
+			return nil, err
+		}
+		return results, nil
+	}, nil
+	if r.op != opTryLock {
+		h, err := r.sem.locks.Lock(r.ctx)
+		if err != nil {
+			return err
+		}
+		defer h.Release()
+		session = r.access.Session()
+		if g, err := h.Grant(); err != nil || g.Session != session.ID() {
+			return errAgain
+		}
+		// Guard sends nothing once the place is lost: a process that was paused creates
+		// no node out of turn. The caller's ctx must not end it while the request may be
+		// under way, because remove could then come before the nodes do.
+		r.transact = func(ops ...zkio.Op) ([]zkio.OpResult, error) { return h.Guard(r.access.Context(), ops...) }
+		r.lost = h.Lost()
+	}
+	c := newClaim(r.sem, session, r.weight)
+	err := r.take(c)
+	if err == nil {
+		err = r.keep(c)
+	}
+	if err == nil {
+		return nil
+	}
+	if e := r.sem.remove(c); e != nil {
+		return e
+	}
+	return err
+}
+
+// size returns how many permits the semaphore has, if that is enough.
+func (r *request) size() (*size, error) {
+	z, err := r.sem.size(r.ctx)
+	if err == nil && r.weight > z.n {
+		r.sem.known.CompareAndSwap(z, nil) // there may be more by now
+		z, err = r.sem.size(r.ctx)
+	}
+	if err == nil && r.weight > z.n {
+		err = fmt.Errorf("%w: %d of %d", ErrTooMany, r.weight, z.n)
+	}
+	return z, err
+}
+
+// take creates the nodes of c and waits until no more nodes are there than the semaphore
+// has permits.
+func (r *request) take(c *claim) error {
+	for n := 0; ; n++ {
+		z, err := r.size()
+		if err != nil {
+			return err
+		}
+		count, err := r.count(c, z)
+		switch {
+		case err == nil && count <= z.n:
+			return nil
+		case err == nil && r.op == opTryLock:
+			return ErrNoPermits
+		case err == nil:
+			err, n = r.await(c.session, z), 0
+		case errors.Is(err, manager.ErrUnknownOutcome):
+			err = nil // the next transaction tells
+		case errors.Is(err, zkio.ErrBadVersion):
+			r.sem.known.CompareAndSwap(z, nil)
+			err = nil
+		case errors.Is(err, zkio.ErrNodeExists):
+			// The names are unique: an earlier transaction without an answer was carried out.
+			err = r.in(c.session, c.find)
+		case errors.Is(err, zkio.ErrNoNode) && c.made:
+			// An administrator deleted a node while we waited. We keep our place in line.
+			if err = r.sem.remove(c); err == nil {
+				*c = *newClaim(r.sem, c.session, r.weight)
+			}
+		case errors.Is(err, zkio.ErrNoNode):
+			// The server removes empty directories; an administrator may have deleted more.
+			r.sem.known.CompareAndSwap(z, nil)
+			err = r.in(c.session, func() error { return c.session.EnsureDir(r.sem.leases, r.access.ACL()) })
+		}
+		if err == nil {
+			err = r.pause(n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// count creates the nodes of c, or checks them if they are made, and returns how many nodes
+// there are. It fails with zkio.ErrBadVersion if the number of permits is no longer z.
+func (r *request) count(c *claim, z *size) (int, error) {
+	version := int32(-1)
+	if r.op == opTryLock && !c.made {
+		var err error
+		if version, err = r.room(z); err != nil {
+			return 0, err
+		}
+	}
+	c.sent = true
+	ops := append([]zkio.Op{zkio.CheckOp(r.sem.number, z.version)}, c.ops(r.access)...)
+	results, err := r.transact(append(ops, zkio.SetOp(r.sem.leases, nil, version))...)
+	if err != nil {
+		return 0, err
+	}
+	dir := results[len(results)-1].Stat
+	if c.counted = dir.Mzxid; !c.made {
+		c.made, c.czxid = true, dir.Mzxid
+	}
+	return int(dir.NumChildren), nil
+}
+
+// room checks that there is room for the permits, so that a TryLock in vain creates no
+// node. It returns the version of the directory's data, which changes when another
+// process of ours creates one. It fails with zkio.ErrBadVersion as count does.
+func (r *request) room(z *size) (version int32, err error) {
+	type answers struct{ number, dir zkio.Stat }
+	now, err := ask(r.ctx, r.access, func(s *zkio.Session) (answers, error) {
+		if err := s.Sync(r.sem.leases); err != nil {
+			return answers{}, err
+		}
+		number := zkio.Read{Path: r.sem.number, What: zkio.ReadStat}
+		dir := zkio.Read{Path: r.sem.leases, What: zkio.ReadStat}
+		s.Read(&number, &dir)
+		return answers{number.Stat, dir.Stat}, errors.Join(number.Err, dir.Err)
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case now.number.Version != z.version:
+		return 0, zkio.ErrBadVersion
+	case int(now.dir.NumChildren)+r.weight > z.n:
+		return 0, ErrNoPermits
+	}
+	return now.dir.Version, nil
+}
+
+// await waits until no more nodes are there than z permits, or the number is no longer z.
+// A server that lags behind shows too many nodes rather than too few, because it has
+// created ours; a transaction confirms what it shows.
+func (r *request) await(session *zkio.Session, z *size) error {
+	changed := make(bell, 1)
+	r.access.WatchChildren(r.sem.leases, changed)
+	r.access.Watch(r.sem.number, changed)
+	defer r.unwatch(changed)
+	for {
+		nodes := zkio.Read{Path: r.sem.leases, What: zkio.ReadChildren}
+		number := zkio.Read{Path: r.sem.number, What: zkio.ReadData}
+		err := r.in(session, func() error {
+			session.Read(&nodes, &number)
+			return errors.Join(nodes.Err, number.Err)
+		})
+		if err != nil && !errors.Is(err, zkio.ErrNoNode) {
+			return err
+		}
+		if err != nil || len(nodes.Names) <= z.n || number.Stat.Version != z.version {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-r.lost:
+			return errAgain
+		case <-r.ctx.Done():
+			return ctxerr.Of(r.ctx)
+		}
+	}
+}
+
+// unwatch ends the watches of await, at the server as well.
+func (r *request) unwatch(w bell) {
+	// An error means that the manager is closed.
+	_ = r.sem.call(func(s *zkio.Session) error {
+		s.UnwatchChildren(r.sem.leases, w)
+		s.Unwatch(r.sem.number, w)
+		return nil
+	})
+}
+
+// keep keeps the nodes of c, and grants the permits.
+func (r *request) keep(c *claim) error {
+	nodes := make([]*own.Node, 0, len(c.paths))
+	err := r.in(c.session, func() error {
+		for len(nodes) < len(c.paths) {
+			n, err := r.sem.keeper.Keep(c.session, c.paths[len(nodes)], c.czxid)
+			if err != nil {
+				return err
+			}
+			nodes = append(nodes, n)
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, manager.ErrClosed):
+		return err // nodes may still change, and go with the session
+	case err == nil && r.grant(c, nodes):
+		return nil
+	case err == nil:
+		err = ctxerr.Of(r.ctx) // the caller has given up
+	case errors.Is(err, zkio.ErrNoNode):
+		err = errAgain // an administrator deleted one
+	}
+	for _, n := range nodes {
+		n.Forget()
+	}
+	return err
+}
+
+// in has an I/O goroutine run do, which makes calls in session, and again until they are
+// answered. It fails with errOver if the session is over, and with manager.ErrClosed; then
+// do may still be running.
+func (r *request) in(session *zkio.Session, do func() error) error {
+	over := false
+	err := r.sem.call(func(s *zkio.Session) error {
+		if over = s != session; over {
+			return nil
+		}
+		return do()
+	})
+	if err == nil && over {
+		return errOver
+	}
+	return err
+}
+
+// A bell rings when there is news of a node.
+type bell chan struct{}
+
+// PathChanged is called by the dispatcher.
+func (b bell) PathChanged(string, zkio.Event) {
+	select {
+	case b <- struct{}{}:
+	default: // it has rung already
+	}
+}
