@@ -174,7 +174,7 @@ func simulate(w *recipetest.World) *history {
 	n := must(first.State(t.Context())).Permits
 	p := first.lock(n)
 	unlock(t, p)
-	first.wantNothing(n)
+	first.wantState(n, 0, 0)
 	return h
 }
 
