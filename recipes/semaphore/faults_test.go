@@ -120,14 +120,26 @@ func TestF240_LostRequests(t *testing.T) {
 // under way.
 func TestF241_GivesUp(t *testing.T) {
 	tired := errors.New("tired")
-	for name, fault := range map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
-		"slow request": func(f *zktest.Faults, at zktest.Match) *zktest.Fault { return f.DelayReply(at, 300*time.Millisecond) },
-		"lost reply":   (*zktest.Faults).DropReply,
-		"lost request": (*zktest.Faults).DropRequest,
+	for name, tt := range map[string]struct {
+		fault  func(*zktest.Faults, zktest.Match) *zktest.Fault
+		outage time.Duration
+	}{
+		"slow request": {func(f *zktest.Faults, at zktest.Match) *zktest.Fault { return f.DelayReply(at, 300*time.Millisecond) }, 0},
+		"lost reply":   {(*zktest.Faults).DropReply, 0},
+		"lost request": {(*zktest.Faults).DropRequest, 0},
+		// What makes the nodes and what deletes them wait for a connection, side by side.
+		"outage": {(*zktest.Faults).DropRequest, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			atEveryRequest(t, func(v *victim, at zktest.Match) {
-				v.after(fault(v.c.Srv.Faults(), at), func() { v.cancel(tired) })
+				faults := v.c.Srv.Faults()
+				v.after(tt.fault(faults, at), func() {
+					if tt.outage > 0 {
+						faults.RefuseFor(tt.outage)
+						<-time.After(tt.outage / 2)
+					}
+					v.cancel(tired)
+				})
 			}, tired)
 		})
 	}
@@ -372,17 +384,33 @@ func TestF246_Resize(t *testing.T) {
 	})
 }
 
+// The first in line hears of a higher number, although no permit comes free.
+func TestF246_ResizeWakes(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 1), open(c, "b", 1)
+		p, q := a.lock(1), a.acquire(t.Context(), 1)
+		a.wantState(1, 2, 1)
+		recipetest.WantErr(t, "resize", b.Resize(t.Context(), 2), nil)
+		synctest.Wait()
+		recipetest.WantErr(t, "granted", q.Err(), nil)
+		unlock(t, p, q)
+		a.wantNothing(2)
+	})
+}
+
 // A process that does not know of the new number yet grants nothing by the old one: neither
 // at once nor when it has waited. Nor does a TryLock.
 func TestF246_StaleNumber(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {
 		t := c.T
-		a, b := open(c, "a", 4), open(c, "b", 4)
+		a, b, d := open(c, "a", 4), open(c, "b", 4), open(c, "d", 4)
 		unlock(t, a.lock(1)) // knows that they are 4
+		unlock(t, d.lock(1))
 		p := b.lock(2)
 		recipetest.WantErr(t, "resize", b.Resize(t.Context(), 2), nil)
-		lag := c.Srv.Faults().Lag(1000, recipetest.SessionOf(a.m))
-		_, err := a.TryLock(t.Context(), 1)
+		lag := c.Srv.Faults().Lag(1000, recipetest.SessionOf(a.m), recipetest.SessionOf(d.m))
+		_, err := d.TryLock(t.Context(), 1)
 		recipetest.WantErr(t, "trylock", err, ErrNoPermits)
 		q := a.acquire(t.Context(), 1)
 		recipetest.Later(time.Minute)
@@ -545,6 +573,31 @@ func TestF248_Lag(t *testing.T) {
 		lag.Remove()
 		unlock(t, r)
 		a.wantNothing(2)
+	})
+}
+
+// What the server shows may be out of date by the time of the grant, which counts anew.
+func TestF248_LagBehindResize(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 4), open(c, "b", 4)
+		held := b.lock(3)
+		p := b.lock(1)
+		q := a.acquire(t.Context(), 1)
+		b.wantState(4, 5, 1)
+		lag := c.Srv.Faults().Lag(1000, recipetest.SessionOf(a.m))
+		unlock(t, p)
+		recipetest.WantErr(t, "resize", b.Resize(t.Context(), 3), nil)
+		lag.Advance(1) // it shows four of four
+		recipetest.Later(time.Second)
+		a.pending(q)
+		lag.Remove()
+		recipetest.Later(time.Minute)
+		a.pending(q)
+		unlock(t, held)
+		a.granted(q)
+		unlock(t, q)
+		a.wantNothing(3)
 	})
 }
 

@@ -93,15 +93,9 @@ func (r *request) attempt() error {
 		return err
 	}
 	session := r.access.Session()
-	r.transact, r.lost = func(ops ...zkio.Op) ([]zkio.OpResult, error) {
-		var results []zkio.OpResult
-		err := r.in(session, func() (err error) { results, err = session.Multi(ops...); return err })
-		if err != nil {
-			return nil, err
-		}
-		return results, nil
-	}, nil
-	if r.op != opTryLock {
+	if r.op == opTryLock {
+		r.transact = r.multi(session)
+	} else {
 		h, err := r.sem.locks.Lock(r.ctx)
 		if err != nil {
 			return err
@@ -129,6 +123,18 @@ func (r *request) attempt() error {
 		return e
 	}
 	return err
+}
+
+// multi returns what performs a transaction in session.
+func (r *request) multi(session *zkio.Session) func(ops ...zkio.Op) ([]zkio.OpResult, error) {
+	return func(ops ...zkio.Op) ([]zkio.OpResult, error) {
+		var results []zkio.OpResult
+		err := r.in(session, func() (err error) { results, err = session.Multi(ops...); return err })
+		if err != nil {
+			return nil, err // the goroutine may still be at it
+		}
+		return results, nil
+	}
 }
 
 // size returns how many permits the semaphore has, if that is enough.
@@ -159,7 +165,7 @@ func (r *request) take(c *claim) error {
 		case err == nil && r.op == opTryLock:
 			return ErrNoPermits
 		case err == nil:
-			err, n = r.await(c.session, z), 0
+			err, n = r.await(c.session, z), -1
 		case errors.Is(err, manager.ErrUnknownOutcome):
 			err = nil // the next transaction tells
 		case errors.Is(err, zkio.ErrBadVersion):

@@ -185,14 +185,16 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// Two processes that want three of four permits each, at once, get them one after the
-// other: no deadlock, as there is if each permit is acquired by itself.
+// Two processes that want three of four permits each, while a third has two, get them one
+// after the other: no deadlock, as there is if each permit is acquired by itself, or if both
+// may make their nodes and wait.
 func TestF244_TwoWantThreeOfFour(t *testing.T) {
 	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
 		t := c.T
-		a, b := open(c, "a", 4), open(c, "b", 4)
+		a, b, third := open(c, "a", 4), open(c, "b", 4), open(c, "third", 4)
 		const times = 20
-		for i := range times {
+		for i := 0; i < times && !t.Failed(); i++ {
+			held := third.lock(2)
 			var wg sync.WaitGroup
 			for _, u := range []user{a, b} {
 				wg.Go(func() {
@@ -206,6 +208,8 @@ func TestF244_TwoWantThreeOfFour(t *testing.T) {
 					recipetest.WantErr(t, "unlock", p.Unlock(ctx), nil)
 				})
 			}
+			c.Until("both wait", func() bool { return a.line() == 1 && b.line() == 1 })
+			unlock(t, held)
 			wg.Wait()
 		}
 		if !t.Failed() {
