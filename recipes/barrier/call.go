@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package barrier
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// run has fn run on a goroutine of the Manager's, and returns what fn returns. If ctx ends or
+// the Manager closes before, run returns at once with the reason. Fn notices that, too, and
+// cleans up. If it has succeeded in the same moment, its result is given to drop.
+func run[T any](ctx context.Context, a manager.Access, fn func() (T, error), drop func(T)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	taken := make(chan result)
+	a.Go(func() {
+		v, err := fn()
+		select {
+		case taken <- result{v, err}:
+			return
+		case <-ctx.Done():
+		case <-a.Context().Done():
+		}
+		if err == nil {
+			drop(v)
+		}
+	})
+	var none T
+	select {
+	case r := <-taken:
+		return r.v, r.err
+	case <-ctx.Done():
+		return none, ctxerr.Of(ctx)
+	case <-a.Context().Done():
+		return none, manager.ErrClosed
+	}
+}
+
+// call has an I/O goroutine run do until it has succeeded, was refused, or has returned a
+// verdict. It blocks until then, or until the Manager closes. In that case do may still be
+// running.
+func call(a manager.Access, do func(s *zkio.Session) error) error {
+	var why error
+	err := a.Call(a.Context(), func(s *zkio.Session) error {
+		err := do(s)
+		if v, ok := err.(*verdict); ok { //nolint:errorlint // it is made by us and never wrapped
+			why, err = v.why, nil
+		}
+		return err
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return why
+}
+
+// A bell wakes the goroutine that waits for it. It may be rung at any time, and remembers one
+// ring. It is a zkio.Watcher, and a zkio.Listener that rings when a session begins, since
+// what was learned in the last one, and its watches, went with it.
+type bell chan struct{}
+
+func newBell() bell { return make(bell, 1) }
+
+// wait returns nil when it is time to look again: the bell has rung, or a watch may have been
+// lost. It fails if ctx ends or the Manager closes.
+func (b bell) wait(ctx context.Context, a manager.Access) error {
+	anyway := time.NewTimer(lookAgain + rand.N(lookAgain/2))
+	defer anyway.Stop()
+	select {
+	case <-ctx.Done():
+		return ctxerr.Of(ctx)
+	case <-a.Context().Done():
+		return manager.ErrClosed
+	case <-b:
+	case <-anyway.C:
+	}
+	return nil
+}
+
+// lookAgain is after how long a goroutine that waits looks again at the earliest.
+const lookAgain = 10 * time.Second
+
+func (b bell) ring() {
+	select {
+	case b <- struct{}{}:
+	default:
+	}
+}
+
+// PathChanged is called by the dispatcher.
+func (b bell) PathChanged(string, zkio.Event) { b.ring() }
+
+// SessionStarted is called by the dispatcher.
+func (b bell) SessionStarted(*zkio.Session) { b.ring() }
+
+// ConnectionLost is called by the dispatcher.
+func (b bell) ConnectionLost(*zkio.Session, error) {}
+
+// ConnectionResumed is called by the dispatcher.
+func (b bell) ConnectionResumed(*zkio.Session, time.Duration) {}
+
+// LeaseLapsed is called by the dispatcher.
+func (b bell) LeaseLapsed(*zkio.Lease) {}
+
+// SessionOver is called by the dispatcher.
+func (b bell) SessionOver(*zkio.Session, error) {}
+
+// A lookout watches one node at a time, with a bell. The present worker uses it.
+type lookout struct {
+	access manager.Access
+	bell   bell
+	path   string // of the node; "": none
+}
+
+// watch has the bell rung when something happens to the node at path, and reports whether the
+// node is there.
+func (l *lookout) watch(s *zkio.Session, path string) (there bool, err error) {
+	if l.path != path {
+		l.end(s)
+		l.path = path
+		l.access.Watch(path, l.bell)
+	}
+	_, _, err = s.Get(path) // leaves no watch if there is no such node
+	return err == nil, except(zkio.ErrNoNode, err)
+}
+
+// end ends watching.
+func (l *lookout) end(s *zkio.Session) {
+	if l.path != "" {
+		s.Unwatch(l.path, l.bell)
+		l.path = ""
+	}
+}

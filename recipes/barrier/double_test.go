@@ -1,0 +1,877 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package barrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
+	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// A process is a manager and its barrier.
+type process struct {
+	m *manager.Manager
+	d *Double
+}
+
+// processes opens n processes, called a, b, …, at a barrier of so many members.
+func processes(c *recipetest.Cluster, n, members int) []process {
+	c.T.Helper()
+	all := make([]process, n)
+	for i := range all {
+		m := c.Open(string(rune('a' + i)))
+		d, err := NewDouble(m, "b", members)
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		all[i] = process{m, d}
+	}
+	return all
+}
+
+// A pending is a call of Enter or Leave that is under way.
+type pending[T any] struct {
+	t      *testing.T
+	done   chan struct{}
+	result T
+	err    error
+}
+
+func begin[T any](t *testing.T, fn func() (T, error)) *pending[T] {
+	p := &pending[T]{t: t, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		p.result, p.err = fn()
+	}()
+	return p
+}
+
+func (p *pending[T]) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait returns the result, for which it waits for a minute.
+func (p *pending[T]) wait() (T, error) {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(time.Minute):
+		p.t.Fatal("still waiting after a minute")
+	}
+	return p.result, p.err
+}
+
+func enter(t *testing.T, ctx context.Context, p process) *pending[*Stage] { //nolint:revive // t comes first in tests
+	return begin(t, func() (*Stage, error) { return p.d.Enter(ctx) })
+}
+
+func leave(t *testing.T, ctx context.Context, st *Stage) *pending[struct{}] { //nolint:revive // t comes first in tests
+	return begin(t, func() (struct{}, error) { return struct{}{}, st.Leave(ctx) })
+}
+
+// enterAll has all enter one after the other, and returns their stages of one round.
+func enterAll(c *recipetest.Cluster, all ...process) []*Stage {
+	t := c.T
+	t.Helper()
+	var waits []*pending[*Stage]
+	for i, p := range all {
+		waits = append(waits, enter(t, t.Context(), p))
+		c.Until("it has entered", func() bool { return len(inside(c, p.m, inPrefix)) > i || waits[0].over() })
+	}
+	var stages []*Stage
+	for _, w := range waits {
+		st, err := w.wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stages = append(stages, st); st.Round != stages[0].Round || !slices.Equal(st.Members, stages[0].Members) {
+			t.Errorf("one member of the round is in %d with %v, another in %d with %v", stages[0].Round, stages[0].Members, st.Round, st.Members)
+		}
+	}
+	return stages
+}
+
+// leaveAll has all leave, and checks what they are told: nil, or which members have died.
+func leaveAll(c *recipetest.Cluster, died []string, stages ...*Stage) {
+	c.T.Helper()
+	var waits []*pending[struct{}]
+	for _, st := range stages {
+		waits = append(waits, leave(c.T, c.T.Context(), st))
+	}
+	for _, w := range waits {
+		_, err := w.wait()
+		wantDied(c.T, err, died...)
+	}
+}
+
+// wantDied checks the error of Leave. Died has the labels of those that have died.
+func wantDied(t *testing.T, err error, died ...string) {
+	t.Helper()
+	var got []string
+	if broken, ok := errors.AsType[*BrokenError](err); ok {
+		for _, id := range broken.Died {
+			label, _, _ := strings.Cut(id, "@")
+			got = append(got, label)
+		}
+	} else if err != nil {
+		t.Error(err)
+	}
+	if slices.Sort(got); !slices.Equal(got, died) {
+		t.Errorf("told that %q have died, and not %q: %v", got, died, err)
+	}
+}
+
+// inside returns the names of the barrier's nodes with this prefix, as m's server has them.
+func inside(c *recipetest.Cluster, m *manager.Manager, prefix string) []string {
+	c.T.Helper()
+	var names []string
+	err := m.Access().Call(context.Background(), func(s *zkio.Session) error {
+		if err := s.Sync(c.Root + "/b/members"); err != nil {
+			return err
+		}
+		all, _, err := s.Children(c.Root + "/b/members")
+		names = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+		return except(zkio.ErrNoNode, err)
+	}, nil)
+	if err != nil {
+		c.T.Error(err)
+	}
+	return names
+}
+
+// untilInside waits until so many nodes have this prefix.
+func untilInside(c *recipetest.Cluster, m *manager.Manager, prefix string, n int) {
+	c.T.Helper()
+	c.Until(fmt.Sprintf("there are %d nodes %s*", n, prefix), func() bool { return len(inside(c, m, prefix)) == n })
+}
+
+// wantWaiting checks that a call waits, in a bubble for an hour.
+func wantWaiting[T any](c *recipetest.Cluster, what string, p *pending[T]) {
+	c.T.Helper()
+	wait := 200 * time.Millisecond
+	if c.Srv != nil {
+		wait = time.Hour
+	}
+	select {
+	case <-p.done:
+		c.T.Errorf("%s: it did not wait: %v", what, p.err)
+	case <-time.After(wait):
+	}
+}
+
+// Processes enter and leave together, round after round, and nothing is left.
+func TestRounds(t *testing.T) {
+	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 3, 3)
+		for round := range uint64(3) {
+			first := enter(t, t.Context(), all[0])
+			second := enter(t, t.Context(), all[1])
+			wantWaiting(c, "the first two", first)
+			wantWaiting(c, "the first two", second)
+			third, err := all[2].d.Enter(t.Context())
+			recipetest.WantErr(t, "the third", err, nil)
+			a, err := first.wait()
+			recipetest.WantErr(t, "the first", err, nil)
+			b, err := second.wait()
+			recipetest.WantErr(t, "the second", err, nil)
+			for _, st := range []*Stage{a, b, third} {
+				if st.Round != round+1 || len(st.Members) != 3 || !strings.HasPrefix(st.Members[2], "c@") {
+					t.Errorf("round %d with %q", st.Round, st.Members)
+				}
+				recipetest.WantErr(t, "inside", st.Err(), nil)
+			}
+			leaves := leave(t, t.Context(), a)
+			leaves2 := leave(t, t.Context(), third)
+			wantWaiting(c, "two leave", leaves)
+			wantWaiting(c, "two leave", leaves2)
+			recipetest.WantErr(t, "the last leaves", b.Leave(t.Context()), nil)
+			_, err = leaves.wait()
+			recipetest.WantErr(t, "the first leaves", err, nil)
+			_, err = leaves2.wait()
+			recipetest.WantErr(t, "the second leaves", err, nil)
+			recipetest.WantErr(t, "again", a.Leave(t.Context()), nil)
+		}
+		untilInside(c, all[0].m, "", 0)
+		if c.Srv != nil && c.Srv.AllWatches() != (zktest.WatchCount{}) {
+			t.Errorf("watches are left: %+v", c.Srv.AllWatches())
+		}
+	})
+}
+
+// The documentation says what a round costs.
+func TestCost(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		const n = 5
+		all := processes(c, n, n)
+		leaveAll(c, nil, enterAll(c, all...)...) // makes the directories
+		var waits []*pending[*Stage]
+		got := c.Count(func() {
+			for _, p := range all {
+				waits = append(waits, enter(t, t.Context(), p))
+				synctest.Wait()
+			}
+		})
+		// Each creates its node, and the last begins the round. Each reads the record and
+		// looks, and looks when the round has begun, at its node, too.
+		writes := got[zktest.OpCreate] + got[zktest.OpMulti] + got[zktest.OpDelete] + got[zktest.OpSetData]
+		reads := got[zktest.OpGetData] + got[zktest.OpGetChildren2] + got[zktest.OpExists]
+		if writes != n+1 || reads != 8*n || got[zktest.OpMultiRead] != 1 {
+			t.Errorf("%d enter with %d writes and %d reads: %v", n, writes, reads, got)
+		}
+		got = c.Count(func() {
+			var leaves []*pending[struct{}]
+			for _, w := range waits {
+				leaves = append(leaves, leave(t, t.Context(), w.result))
+				synctest.Wait()
+			}
+			for _, l := range leaves {
+				_, err := l.wait()
+				recipetest.WantErr(t, "leave", err, nil)
+			}
+		})
+		// Each leaves by a transaction, and one ends the round.
+		writes = got[zktest.OpCreate] + got[zktest.OpMulti] + got[zktest.OpDelete] + got[zktest.OpSetData]
+		if writes != n+1 {
+			t.Errorf("%d leave with %d writes: %v", n, writes, got)
+		}
+		t.Logf("%d leave: %v", n, got)
+	})
+}
+
+// Each request of those that enter and leave is lost, or its answer, and nothing comes of it.
+func TestF260_LostRequests(t *testing.T) {
+	for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpMulti, zktest.OpMultiRead, zktest.OpGetData, zktest.OpGetChildren2, zktest.OpExists} {
+		for nth := 1; nth <= 6; nth++ {
+			for what, strike := range map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
+				"request": (*zktest.Faults).DropRequest, "answer": (*zktest.Faults).DropReply,
+			} {
+				t.Run(fmt.Sprintf("%v %d %s", op, nth, what), func(t *testing.T) {
+					recipetest.Bubble(t, func(c *recipetest.Cluster) {
+						all := processes(c, 2, 2)
+						f := strike(c.Srv.Faults(), zktest.Match{Op: op, Path: "/holdfast/b", Nth: nth})
+						for range 3 {
+							stages := enterAll(c, all...)
+							if stages[0].Round > 3 {
+								c.T.Errorf("round %d", stages[0].Round)
+							}
+							leaveAll(c, nil, stages...)
+						}
+						f.Remove()
+						recipetest.Later(time.Minute)
+						untilInside(c, all[0].m, "", 0)
+					})
+				})
+			}
+		}
+	}
+}
+
+// A process that dies before the round begins does not count: another one is awaited.
+func TestF261_DeathBeforeTheRound(t *testing.T) {
+	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 4, 3)
+		first := enter(t, t.Context(), all[0])
+		untilInside(c, all[0].m, inPrefix, 1)
+		dies := enter(t, t.Context(), all[1])
+		untilInside(c, all[0].m, inPrefix, 2)
+		recipetest.WantErr(t, "close", all[1].m.Close(), nil)
+		_, err := dies.wait()
+		recipetest.WantErr(t, "the one that is closed", err, manager.ErrClosed)
+		untilInside(c, all[0].m, inPrefix, 1)
+		third := enter(t, t.Context(), all[2])
+		wantWaiting(c, "two of three", third)
+		fourth, err := all[3].d.Enter(t.Context())
+		recipetest.WantErr(t, "the fourth", err, nil)
+		a, err := first.wait()
+		recipetest.WantErr(t, "the first", err, nil)
+		b, err := third.wait()
+		recipetest.WantErr(t, "the third", err, nil)
+		leaveAll(c, nil, a, b, fourth)
+	})
+}
+
+// A process dies when the last that enters knows already with which others it is to begin.
+func TestF261_DeathAtTheBegin(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 4, 3)
+		leaveAll(c, nil, enterAll(c, all[1:]...)...) // makes the directories
+		dies := enter(t, t.Context(), all[0])
+		synctest.Wait()
+		waits := enter(t, t.Context(), all[1])
+		synctest.Wait()
+		requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[2].m))
+		last := enter(t, t.Context(), all[2])
+		for range 6 { // the record, its node, a look of three, and the nodes of all
+			synctest.Wait()
+			requests.Let(1)
+		}
+		synctest.Wait()
+		recipetest.WantErr(t, "close", all[0].m.Close(), nil)
+		_, err := dies.wait()
+		recipetest.WantErr(t, "the dead one", err, manager.ErrClosed)
+		requests.Remove()
+		wantWaiting(c, "two of three", last)
+		d, err := all[3].d.Enter(t.Context())
+		recipetest.WantErr(t, "the fourth", err, nil)
+		b, err := waits.wait()
+		recipetest.WantErr(t, "the second", err, nil)
+		st, err := last.wait()
+		recipetest.WantErr(t, "the third", err, nil)
+		leaveAll(c, nil, b, st, d)
+	})
+}
+
+// If members die inside, the others are told when all of them have left, and the next round
+// is as any other.
+func TestF262_DeathInside(t *testing.T) {
+	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 5, 4)
+		stages := enterAll(c, all[:4]...)
+		recipetest.WantErr(t, "close", all[1].m.Close(), nil)
+		select {
+		case <-stages[1].Lost():
+		default:
+			t.Error("the dead one is not lost")
+		}
+		recipetest.WantErr(t, "the dead one leaves", stages[1].Leave(t.Context()), manager.ErrClosed)
+		waits := leave(t, t.Context(), stages[0])
+		wantWaiting(c, "two are inside", waits)
+		recipetest.WantErr(t, "close", all[3].m.Close(), nil)
+		wantWaiting(c, "one is inside", waits)
+		err := stages[2].Leave(t.Context())
+		wantDied(t, err, "b", "d")
+		_, err = waits.wait()
+		wantDied(t, err, "b", "d")
+		if want := `holdfast: leave "b": round 1 is broken: 2 died inside: b@`; !strings.HasPrefix(fmt.Sprint(err), want) {
+			t.Errorf("%v, want %s…", err, want)
+		}
+		// The last one inside dies: who has left learns of it, and the next round begins although
+		// this one has no end yet.
+		again := processes(c, 2, 4)
+		second := enterAll(c, all[0], all[2], again[0], all[4])
+		first := leave(t, t.Context(), second[0])
+		leaves := leave(t, t.Context(), second[1])
+		leaves2 := leave(t, t.Context(), second[3])
+		wantWaiting(c, "one is inside", first)
+		recipetest.WantErr(t, "close", again[0].m.Close(), nil)
+		for _, w := range []*pending[struct{}]{first, leaves, leaves2} {
+			_, err := w.wait()
+			wantDied(t, err, "a")
+		}
+		leaveAll(c, nil, enterAll(c, all[0], all[2], again[1], all[4])...)
+	})
+}
+
+// Of three, the first leaves, the second dies, and the third is inside: the first waits.
+func TestF263_PrematureLeave(t *testing.T) {
+	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 3, 3)
+		for i := range 12 { // by their names, which are random, one or the other watches the dead one
+			stages := enterAll(c, all...)
+			leaves, dies, stays := i%3, (i+1)%3, (i+2)%3
+			waits := leave(t, t.Context(), stages[leaves])
+			untilInside(c, all[leaves].m, leftPrefix, 1)
+			// An administrator deletes its node, which is death to the others.
+			err := all[leaves].m.Access().Call(t.Context(), func(s *zkio.Session) error {
+				return s.Delete(c.Root+"/b/members/"+inPrefix+stages[dies].name, -1)
+			}, nil)
+			recipetest.WantErr(t, "delete", err, nil)
+			<-stages[dies].Lost()
+			recipetest.WantErr(t, "the dead one", stages[dies].Err(), ErrLost)
+			wantWaiting(c, "one is inside", waits)
+			wantDied(t, stages[stays].Leave(t.Context()), string(rune('a'+dies)))
+			_, err = waits.wait()
+			wantDied(t, err, string(rune('a'+dies)))
+			recipetest.WantErr(t, "the dead one leaves", stages[dies].Leave(t.Context()), ErrLost)
+		}
+	})
+}
+
+// The session ends, or an administrator deletes the node: who waits enters again, and who is
+// inside has lost its place.
+func TestF264_SessionEnds(t *testing.T) {
+	for name, end := range map[string]func(c *recipetest.Cluster, m *manager.Manager){
+		"expired": func(c *recipetest.Cluster, m *manager.Manager) { c.Expire(m) },
+		"deleted": func(c *recipetest.Cluster, m *manager.Manager) {
+			for _, name := range c.Srv.Children("/holdfast/b/members") {
+				if _, stat, _ := c.Srv.Get("/holdfast/b/members/" + name); stat.EphemeralOwner == recipetest.SessionOf(m) {
+					c.Remove("/holdfast/b/members/" + name)
+				}
+			}
+			recipetest.Later(20 * time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				all := processes(c, 2, 2)
+				first := enter(t, t.Context(), all[0])
+				synctest.Wait()
+				end(c, all[0].m)
+				wantWaiting(c, "alone", first)
+				if n := len(inside(c, all[0].m, inPrefix)); n != 1 {
+					t.Errorf("%d nodes", n)
+				}
+				b, err := all[1].d.Enter(t.Context())
+				recipetest.WantErr(t, "the second", err, nil)
+				a, err := first.wait()
+				recipetest.WantErr(t, "the first", err, nil)
+				ctx, done := a.Context(t.Context())
+				defer done()
+				end(c, all[0].m)
+				<-a.Lost()
+				recipetest.WantErr(t, "lost", a.Err(), ErrLost)
+				synctest.Wait()
+				recipetest.WantErr(t, "its context", context.Cause(ctx), ErrLost)
+				wantDied(t, b.Leave(t.Context()), "a")
+				recipetest.WantErr(t, "leave", a.Leave(t.Context()), ErrLost)
+			})
+		})
+	}
+}
+
+// The session ends with a request under way by which the process begins the round, or leaves.
+// Afterwards it finds out what has become of it.
+func TestF264_SessionEndsUnderWay(t *testing.T) {
+	for _, done := range []bool{false, true} {
+		t.Run(fmt.Sprint("leaves=", done), func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				all := processes(c, 2, 2)
+				stages := enterAll(c, all...)
+				session := recipetest.SessionOf(all[0].m)
+				match := zktest.Match{Session: session, Op: zktest.OpMulti, Path: "/holdfast/b/members"}
+				strike := c.Srv.Faults().DropRequest
+				if done {
+					strike = c.Srv.Faults().DropReply
+				}
+				f := strike(match)
+				c.Srv.OnRequest(func(s int64, op zktest.Op, _ string) {
+					if s == session && op == zktest.OpMulti {
+						c.Srv.Faults().Refuse()
+					}
+				})
+				leaves := leave(t, t.Context(), stages[0])
+				<-f.Hit()
+				recipetest.Later(time.Second)
+				c.Srv.OnRequest(nil)
+				c.Srv.ExpireSession(session)
+				c.Srv.Faults().Clear()
+				err := stages[1].Leave(t.Context())
+				if done {
+					wantDied(t, err)
+				} else {
+					wantDied(t, err, "a")
+				}
+				_, err = leaves.wait()
+				if done {
+					recipetest.WantErr(t, "leave", err, nil)
+				} else {
+					recipetest.WantErr(t, "leave", err, ErrLost)
+				}
+			})
+		})
+	}
+}
+
+// A caller that gives up while it waits to enter leaves no node. If the round has begun, it
+// has entered and left.
+func TestF265_GivesUp(t *testing.T) {
+	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 2, 2)
+		why := errors.New("no longer wanted")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		gives := enter(t, ctx, all[0])
+		untilInside(c, all[0].m, inPrefix, 1)
+		cancel(why)
+		_, err := gives.wait()
+		recipetest.WantErr(t, "given up", err, context.Canceled)
+		recipetest.WantErr(t, "given up", err, why)
+		untilInside(c, all[0].m, inPrefix, 0)
+		second := enter(t, t.Context(), all[1])
+		wantWaiting(c, "the other", second)
+
+		// A member that gives up while it waits for the others has left.
+		a, err := all[0].d.Enter(t.Context())
+		recipetest.WantErr(t, "enter", err, nil)
+		b, err := second.wait()
+		recipetest.WantErr(t, "enter", err, nil)
+		_, err = all[0].d.Enter(ctx)
+		recipetest.WantErr(t, "over from the start", err, why)
+		recipetest.WantErr(t, "leave", a.Leave(ctx), why)
+		untilInside(c, all[0].m, leftPrefix, 1)
+		recipetest.WantErr(t, "leave", b.Leave(t.Context()), nil)
+		recipetest.WantErr(t, "leave again", a.Leave(t.Context()), nil)
+		leaveAll(c, nil, enterAll(c, all...)...)
+		untilInside(c, all[0].m, "", 0)
+		if c.Srv != nil && c.Srv.AllWatches() != (zktest.WatchCount{}) {
+			t.Errorf("watches are left: %+v", c.Srv.AllWatches())
+		}
+	})
+}
+
+// A caller gives up, and the round begins with it before its node is gone. It has left, and
+// has not died.
+func TestF265_GivesUpAsTheRoundBegins(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 2, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		gives := enter(t, ctx, all[0])
+		synctest.Wait()
+		requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
+		cancel()
+		_, err := gives.wait()
+		recipetest.WantErr(t, "given up", err, context.Canceled)
+		for range 2 { // ends its watch, and reads the record
+			synctest.Wait()
+			requests.Let(1)
+		}
+		synctest.Wait()
+		st, err := all[1].d.Enter(t.Context())
+		recipetest.WantErr(t, "enter", err, nil)
+		requests.Remove()
+		recipetest.WantErr(t, "leave", st.Leave(t.Context()), nil)
+		untilInside(c, all[0].m, inPrefix, 0)
+	})
+}
+
+// A caller gives up at each moment. Either it has entered, or it is out, and the others are
+// not told that it has died.
+func TestF265_GivesUpAtEachStep(t *testing.T) {
+	for step := range 40 {
+		t.Run(fmt.Sprint(step), func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				all := processes(c, 3, 2)
+				leaveAll(c, nil, enterAll(c, all[:2]...)...)
+				other := enter(t, t.Context(), all[0])
+				synctest.Wait()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				// Each request and each answer takes a while, so that steps have an order in time.
+				c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(all[1].m), Times: -1}, 10*time.Millisecond)
+				time.AfterFunc(time.Duration(step)*2*time.Millisecond, cancel)
+				st, err := all[1].d.Enter(ctx)
+				recipetest.Later(time.Second)
+				c.Srv.Faults().Clear()
+				if !other.over() {
+					st, err = all[2].d.Enter(t.Context())
+					recipetest.WantErr(t, "another", err, nil)
+				}
+				first, otherErr := other.wait()
+				recipetest.WantErr(t, "the other", otherErr, nil)
+				if err == nil {
+					leaveAll(c, nil, first, st)
+				} else {
+					leaveAll(c, nil, first) // the round has begun with the one that gave up
+				}
+				untilInside(c, all[0].m, "", 0)
+			})
+		})
+	}
+}
+
+// The lease ends while the connection is silent, and the session lives on. The place is lost,
+// and the node goes: the others would wait for it.
+func TestF266_LeaseEnds(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 2, 2)
+		stages := enterAll(c, all...)
+		session := all[0].m.Access().Session()
+		f := c.Srv.Faults().Blackhole(session.ID())
+		<-stages[0].Lost()
+		recipetest.WantErr(t, "lost", stages[0].Err(), ErrLost)
+		f.Remove()
+		c.Srv.Faults().Cut(session.ID())
+		wantDied(t, stages[1].Leave(t.Context()), "a")
+		if all[0].m.Access().Session() != session {
+			t.Error("the session is over: the test shows nothing")
+		}
+		leaveAll(c, nil, enterAll(c, all...)...)
+	})
+}
+
+// A server that lags behind shows neither that the round has begun nor who has left.
+func TestF267_LaggingServer(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 3, 3)
+		for range 3 {
+			lag := c.Srv.Faults().Lag(-1, recipetest.SessionOf(all[0].m))
+			first := enter(t, t.Context(), all[0])
+			second := enter(t, t.Context(), all[1])
+			synctest.Wait()
+			third, err := all[2].d.Enter(t.Context())
+			recipetest.WantErr(t, "enter", err, nil)
+			b, err := second.wait()
+			recipetest.WantErr(t, "enter", err, nil)
+			lag.CatchUp()
+			a, err := first.wait()
+			recipetest.WantErr(t, "enter", err, nil)
+			leaves := leave(t, t.Context(), a)
+			leaves2 := leave(t, t.Context(), b)
+			synctest.Wait()
+			recipetest.WantErr(t, "leave", third.Leave(t.Context()), nil)
+			_, err = leaves2.wait()
+			recipetest.WantErr(t, "leave", err, nil)
+			lag.Remove()
+			_, err = leaves.wait()
+			recipetest.WantErr(t, "leave", err, nil)
+		}
+	})
+}
+
+// The round ends, and the nodes of those that have left go, between the reads of a member that
+// looks. It does not take them for dead.
+func TestF267_ListOfAnotherMoment(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 2, 2)
+		stages := enterAll(c, all...)
+		first := leave(t, t.Context(), stages[0])
+		synctest.Wait()
+		requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
+		others := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[1].m))
+		last := leave(t, t.Context(), stages[1])
+		synctest.Wait()
+		others.Let(1) // it has left
+		synctest.Wait()
+		requests.Let(1) // the first reads that the round is under way
+		synctest.Wait()
+		others.Remove()
+		_, err := last.wait()
+		wantDied(t, err)
+		requests.Remove()
+		_, err = first.wait()
+		wantDied(t, err)
+	})
+}
+
+// All processes must agree on the number of members, and the record must be one.
+func TestF268_Mismatch(t *testing.T) {
+	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 1, 2)
+		waits := enter(t, t.Context(), all[0])
+		untilInside(c, all[0].m, inPrefix, 1)
+		other := c.Open("other")
+		d, err := NewDouble(other, "b", 3)
+		recipetest.WantErr(t, "new", err, nil)
+		_, err = d.Enter(t.Context())
+		recipetest.WantErr(t, "another number", err, ErrMismatch)
+		if want := `holdfast: enter "b": the barrier has another number of members: 2, and this process says 3`; fmt.Sprint(err) != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		wantWaiting(c, "alone", waits)
+
+		err = other.Access().Call(t.Context(), func(s *zkio.Session) error {
+			_, err := s.Set(c.Root+"/b/round", []byte("nonsense"), -1)
+			return err
+		}, nil)
+		recipetest.WantErr(t, "set", err, nil)
+		if _, err := waits.wait(); !strings.Contains(fmt.Sprint(err), "/b/round is not the record of a barrier") {
+			t.Error(err)
+		}
+		untilInside(c, other, inPrefix, 0)
+		for _, n := range []int{-1, 0, MaxMembers + 1} {
+			_, err = NewDouble(other, "b", n)
+			recipetest.WantErr(t, "members", err, ErrBadMembers)
+		}
+		_, err = NewDouble(other, "//", 2)
+		recipetest.WantErr(t, "name", err, manager.ErrBadName)
+		_, err = NewDouble(other, strings.Repeat("x", 500), 2)
+		recipetest.WantErr(t, "long name", err, manager.ErrBadName)
+	})
+}
+
+// An administrator deletes the record. Who waits makes another one; who is inside is told that
+// the outcome is not known.
+func TestF268_RecordDeleted(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 2, 2)
+		first := enter(t, t.Context(), all[0])
+		synctest.Wait()
+		c.Remove("/holdfast/b/round")
+		synctest.Wait()
+		b, err := all[1].d.Enter(t.Context())
+		recipetest.WantErr(t, "enter", err, nil)
+		a, err := first.wait()
+		recipetest.WantErr(t, "enter", err, nil)
+		c.Remove("/holdfast/b/round")
+		recipetest.WantErr(t, "leave", a.Leave(t.Context()), manager.ErrUnknownOutcome)
+		recipetest.WantErr(t, "leave", b.Leave(t.Context()), manager.ErrUnknownOutcome)
+		leaveAll(c, nil, enterAll(c, all...)...)
+		untilInside(c, all[0].m, "", 0)
+	})
+}
+
+// More processes enter than the round has members. The others go into the next rounds, in
+// the order in which they came, also if some of them give up.
+func TestF269_MoreThanMembers(t *testing.T) {
+	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 7, 2)
+		first := enterAll(c, all[:2]...)
+		var waits []*pending[*Stage]
+		gives, cancel := context.WithCancel(t.Context())
+		for i, p := range all[2:] {
+			ctx := t.Context()
+			if i == 2 {
+				ctx = gives
+			}
+			waits = append(waits, enter(t, ctx, p))
+			untilInside(c, p.m, inPrefix, 3+i)
+		}
+		cancel()
+		_, err := waits[2].wait()
+		recipetest.WantErr(t, "given up", err, context.Canceled)
+		untilInside(c, all[0].m, inPrefix, 6)
+		waits = slices.Delete(waits, 2, 3)
+		leaveAll(c, nil, first...)
+		for len(waits) > 0 {
+			a, err := waits[0].wait()
+			recipetest.WantErr(t, "enter", err, nil)
+			b, err := waits[1].wait()
+			recipetest.WantErr(t, "enter", err, nil)
+			if a.Round != b.Round {
+				t.Fatalf("rounds %d and %d", a.Round, b.Round)
+			}
+			if waits = waits[2:]; len(waits) > 0 && (waits[0].over() || waits[1].over()) {
+				t.Error("later ones have entered")
+			}
+			leaveAll(c, nil, a, b)
+		}
+	})
+}
+
+// All that have left a round give up their wait, and the last one inside dies. Those that
+// wait for the next round learn that it can begin.
+func TestF269_RoundWithoutAnEnd(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 4, 2)
+		stages := enterAll(c, all[:2]...)
+		ctx, cancel := context.WithCancel(t.Context())
+		leaves := leave(t, ctx, stages[0])
+		synctest.Wait()
+		cancel()
+		_, err := leaves.wait()
+		recipetest.WantErr(t, "leave", err, context.Canceled)
+		var waits []*pending[*Stage]
+		for _, p := range all[2:] {
+			waits = append(waits, enter(t, t.Context(), p))
+			synctest.Wait()
+		}
+		begun := time.Now()
+		recipetest.WantErr(t, "close", all[1].m.Close(), nil)
+		for _, w := range waits {
+			_, err := w.wait()
+			recipetest.WantErr(t, "enter", err, nil)
+		}
+		if d := time.Since(begun); d > 5*time.Second {
+			t.Errorf("the next round began after %v", d)
+		}
+		wantDied(t, stages[0].Leave(t.Context()), "b")
+	})
+}
+
+// Members of one process are members as any others.
+func TestOneProcess(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		p := processes(c, 1, 50)[0]
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				for round := range uint64(3) {
+					st, err := p.d.Enter(t.Context())
+					if err != nil || st.Round != round+1 {
+						t.Errorf("round %v: %v", st, err)
+						return
+					}
+					if err := st.Leave(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// Close ends what waits.
+func TestClose(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 3, 2)
+		stages := enterAll(c, all[:2]...)
+		leaves := leave(t, t.Context(), stages[0])
+		waits := enter(t, t.Context(), all[2])
+		synctest.Wait()
+		for _, p := range all {
+			recipetest.WantErr(t, "close", p.m.Close(), nil)
+		}
+		_, err := leaves.wait()
+		recipetest.WantErr(t, "leave", err, manager.ErrClosed)
+		_, err = waits.wait()
+		recipetest.WantErr(t, "enter", err, manager.ErrClosed)
+		recipetest.WantErr(t, "inside", stages[1].Err(), manager.ErrClosed)
+		_, err = all[2].d.Enter(t.Context())
+		recipetest.WantErr(t, "enter", err, manager.ErrClosed)
+		_, err = NewDouble(all[2].m, "b", 2)
+		recipetest.WantErr(t, "new", err, manager.ErrClosed)
+	})
+}
+
+// The record keeps the outcomes of the last rounds, and stays small.
+func TestRecord(t *testing.T) {
+	r := record{Size: 400}
+	var members []member
+	for i := range 400 {
+		members = append(members, member{Name: fmt.Sprint("m", i), ID: "x"})
+	}
+	for round := range uint64(20) {
+		r = r.begin(outcome{Round: round}, members)
+	}
+	if n := len(r.Outcomes); n != keptOutcomes || r.Outcomes[n-1].Round != 19 || r.Round != 20 {
+		t.Errorf("%d outcomes in round %d", n, r.Round)
+	}
+	if _, ok := r.outcomeOf(20); ok {
+		t.Error("the round under way has an outcome")
+	}
+	for round := uint64(20); round < 30; round++ {
+		r = r.end(outcome{Round: round, Died: members}).begin(outcome{}, members)
+	}
+	if n := len(r.Outcomes); n != 2 || r.Outcomes[n-1].Round != 29 {
+		t.Errorf("%d outcomes", n)
+	}
+	if o, ok := r.outcomeOf(28); !ok || len(o.Died) != 400 {
+		t.Error("an outcome is missing")
+	}
+}

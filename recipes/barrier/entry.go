@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package barrier
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// An entry is a call of Enter. The present worker uses it, and its goroutine between two
+// steps.
+type entry struct {
+	*Double
+	bell    bell
+	lookout lookout
+
+	node    string        // the name of its node; "": the next step makes one
+	session *zkio.Session // of the node
+	created bool          // the node is known to have been created
+	fresh   bool          // it has not waited yet
+	stage   *Stage        // the result
+}
+
+// step does what can be done now. Then either the stage is there, or the bell will ring when
+// there is more to do. The record changes when a round begins, and mostly when one has ended.
+// Besides, the entry watches the one node on whose end it may be up to it to begin a round.
+func (e *entry) step(s *zkio.Session) error {
+	for {
+		if err := e.create(s); err != nil {
+			return err
+		}
+		v, err := e.look(s)
+		switch {
+		case errors.Is(err, zkio.ErrNoNode): // another client has deleted the record
+			if err := e.discard(s); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		case !v.among(e.node): // or our node
+			e.node = ""
+			continue
+		}
+		watch := ""
+		switch {
+		case v.rec.has(e.node):
+			err := e.begun(s, v)
+			if errors.Is(err, zkio.ErrNoNode) {
+				e.node = ""
+				continue
+			}
+			return err
+		case len(v.inside) > 0:
+			watch = v.next(e.node)
+		case len(v.waiting) < e.members: // who makes up the number begins the round
+		case e.fresh || v.waiting[0] == e.node:
+			if err := e.begin(s, v); err != nil {
+				return err
+			}
+			continue
+		default:
+			watch = v.waiting[0] // it begins the round, unless it goes
+		}
+		if watch != "" {
+			there, err := e.lookout.watch(s, e.in(watch))
+			if err != nil {
+				return err
+			}
+			if !there {
+				continue
+			}
+		}
+		e.fresh = false
+		return nil
+	}
+}
+
+// create makes sure that the entry has a node of this session.
+func (e *entry) create(s *zkio.Session) error {
+	if e.session != s {
+		if err := e.discard(s); err != nil {
+			return err
+		}
+	}
+	if e.node == "" {
+		if err := e.agree(s); err != nil {
+			return err
+		}
+		e.node, e.session, e.created = e.access.GUID(), s, false
+	}
+	if e.created {
+		return nil
+	}
+	create := func() error {
+		return s.CreateEphemeral(e.in(e.node), e.access.Describe("member"), e.access.ACL())
+	}
+	err := create()
+	if errors.Is(err, zkio.ErrNoNode) {
+		if err = s.EnsureDir(e.dir, e.access.ACL()); err == nil {
+			err = create()
+		}
+	}
+	// If it exists, an earlier request was carried out.
+	err = except(zkio.ErrNodeExists, err)
+	e.created = err == nil
+	return err
+}
+
+// agree makes sure that there is a record, for the same number of members.
+func (e *entry) agree(s *zkio.Session) error {
+	data, _, err := s.Get(e.record)
+	if errors.Is(err, zkio.ErrNoNode) {
+		data = record{Size: e.members}.encode()
+		if err = s.EnsureDir(path.Dir(e.record), e.access.ACL()); err == nil {
+			err = s.Create(e.record, data, e.access.ACL())
+		}
+		if errors.Is(err, zkio.ErrNodeExists) {
+			data, _, err = s.Get(e.record)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	rec, err := decode(e.record, data)
+	if err == nil && rec.Size != e.members {
+		err = &verdict{fmt.Errorf("%w: %d, and this process says %d", ErrMismatch, rec.Size, e.members)}
+	}
+	return err
+}
+
+// begin begins a round with those of the waiting processes that came first, and ends the last
+// one, of which no member is inside. If it cannot, since something has changed, a look shows
+// what.
+func (e *entry) begin(s *zkio.Session, v view) error {
+	type candidate struct {
+		member
+		czxid int64
+	}
+	var all []candidate
+	paths := make([]string, len(v.waiting))
+	for i, name := range v.waiting {
+		paths[i] = e.in(name)
+	}
+	for i, r := range s.GetAll(paths...) {
+		switch {
+		case r.Err == nil:
+			all = append(all, candidate{member{v.waiting[i], describe(r)}, r.Stat.Czxid})
+		case !errors.Is(r.Err, zkio.ErrNoNode):
+			return r.Err
+		}
+	}
+	if len(all) < e.members {
+		return nil
+	}
+	slices.SortFunc(all, func(a, b candidate) int { return cmp.Compare(a.czxid, b.czxid) })
+	members := make([]member, e.members)
+	ops := make([]zkio.Op, e.members)
+	for i, c := range all[:e.members] {
+		members[i] = c.member
+		ops[i] = zkio.CheckOp(e.in(c.Name), -1)
+	}
+	return e.change(s, v, v.rec.begin(v.outcome(), members), ops...)
+}
+
+// maxID is how many bytes of what a process says about itself the record has.
+const maxID = 128
+
+// describe returns what a process says about itself in its node.
+func describe(r zkio.Read) string {
+	data := manager.DescribeNode(r.Path, r.Data, zkio.Stat{EphemeralOwner: r.Stat.EphemeralOwner})
+	about := manager.Contender{Path: data.Path, Host: data.Host, PID: data.PID, Label: data.Label, Identity: data.Identity}.String()
+	return strings.ToValidUTF8(about[:min(len(about), maxID)], "")
+}
+
+// begun makes the stage of a round that has begun with the entry.
+func (e *entry) begun(s *zkio.Session, v view) error {
+	p := e.in(e.node)
+	stat, there, err := s.Exists(p)
+	if err == nil && !there {
+		err = zkio.ErrNoNode
+	}
+	if err != nil {
+		return err
+	}
+	node, err := e.keeper.Keep(s, p, stat.Czxid)
+	if err != nil {
+		return err
+	}
+	e.lookout.end(s)
+	e.stage = newStage(e.Double, e.node, node, v.rec)
+	return nil
+}
+
+// withdraw undoes what the entry has done. If a round has begun with it, it has entered, and
+// leaves.
+func (e *entry) withdraw(s *zkio.Session) error {
+	e.lookout.end(s)
+	s.Unwatch(e.record, e.bell)
+	for e.node != "" {
+		data, stat, err := s.Get(e.record)
+		if err != nil && !errors.Is(err, zkio.ErrNoNode) {
+			return err
+		}
+		rec, bad := decode(e.record, data)
+		if err != nil || bad != nil {
+			return e.discard(s)
+		}
+		if rec.has(e.node) {
+			err = e.leave(s, e.node)
+		} else {
+			_, err = s.Multi(zkio.CheckOp(e.record, stat.Version), zkio.DeleteOp(e.in(e.node), -1))
+		}
+		switch {
+		case errors.Is(err, zkio.ErrNoNode), errors.Is(err, zkio.ErrNodeExists):
+			return e.discard(s)
+		case !errors.Is(err, zkio.ErrBadVersion):
+			return err
+		}
+	}
+	return nil
+}
+
+// discard deletes the entry's node, if it has one.
+func (e *entry) discard(s *zkio.Session) error {
+	if e.node == "" {
+		return nil
+	}
+	if !e.session.Gone() {
+		if err := except(zkio.ErrNoNode, s.Delete(e.in(e.node), -1)); err != nil {
+			return err
+		}
+	}
+	e.node = ""
+	return nil
+}

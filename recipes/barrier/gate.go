@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package barrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// A Gate is open or shut, for all processes. It is open until [Gate.Shut] is called. All
+// methods may be called concurrently.
+type Gate struct {
+	access manager.Access
+	name   string
+	path   string
+}
+
+// NewGate returns the gate of this name, which is one as for [manager.Manager.Exclusive]. It
+// does no I/O. It fails with [manager.ErrBadName], and [manager.ErrClosed] if the Manager is
+// closed.
+func NewGate(m *manager.Manager, name string) (*Gate, error) {
+	a := m.Access()
+	p, err := a.Path(name)
+	if err != nil {
+		return nil, failed("gate", name, err)
+	}
+	return &Gate{access: a, name: name, path: p}, nil
+}
+
+// Shut shuts the gate. If it is shut already, Shut succeeds.
+//
+// Shut blocks until ZooKeeper has answered or ctx ends. In that case the error wraps
+// [manager.ErrUnknownOutcome], too. If an answer is lost, the request is repeated: a gate
+// that another process opens meanwhile is then shut again.
+func (g *Gate) Shut(ctx context.Context) error {
+	return g.change(ctx, "shut", func(s *zkio.Session) error {
+		create := func() error { return s.Create(g.path, g.access.Describe("gate"), g.access.ACL()) }
+		err := create()
+		if errors.Is(err, zkio.ErrNoNode) {
+			if err = s.EnsureDir(path.Dir(g.path), g.access.ACL()); err == nil {
+				err = create()
+			}
+		}
+		return except(zkio.ErrNodeExists, err)
+	})
+}
+
+// Open opens the gate, and all that wait for it go on. If it is open already, Open succeeds.
+// It blocks and fails as [Gate.Shut] does.
+func (g *Gate) Open(ctx context.Context) error {
+	return g.change(ctx, "open", func(s *zkio.Session) error {
+		return except(zkio.ErrNoNode, s.Delete(g.path, -1))
+	})
+}
+
+// change has do change the gate.
+func (g *Gate) change(ctx context.Context, op string, do func(s *zkio.Session) error) error {
+	over := ctx.Err() != nil
+	err := g.access.Call(ctx, do, nil)
+	if err != nil && ctx.Err() != nil && !over {
+		err = fmt.Errorf("%w: %w", manager.ErrUnknownOutcome, err)
+	}
+	return failed(op, g.name, err)
+}
+
+// except returns err, or nil if err wraps expected.
+func except(expected, err error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+// Wait blocks until the gate is open, or was opened after Wait's first request; or until ctx
+// ends or the Manager closes.
+func (g *Gate) Wait(ctx context.Context) error {
+	_, err := run(ctx, g.access, func() (struct{}, error) { return struct{}{}, g.wait(ctx) }, func(struct{}) {})
+	return failed("wait", g.name, err)
+}
+
+func (g *Gate) wait(ctx context.Context) error {
+	b := newBell()
+	defer g.access.Listen(b)()
+	g.access.Watch(g.path, b)
+	defer func() {
+		_ = call(g.access, func(s *zkio.Session) error { s.Unwatch(g.path, b); return nil })
+	}()
+	w := gateWait{gate: g}
+	for {
+		if err := call(g.access, w.look); err != nil || w.opened {
+			return err
+		}
+		if err := b.wait(ctx, g.access); err != nil {
+			return err
+		}
+	}
+}
+
+// A gateWait is a call of Wait. The present worker uses it, and the waiter between two looks.
+type gateWait struct {
+	gate    *Gate
+	session *zkio.Session // of the last look
+	shut    int64         // the transaction that had shut the gate when it was first seen
+	opened  bool
+}
+
+// look finds out whether the gate is open, or has been. A node that another transaction has
+// made than the one seen before shows that it was opened in between.
+func (w *gateWait) look(s *zkio.Session) error {
+	read := &zkio.Read{Path: w.gate.path, What: zkio.ReadData} // watches the node, and nothing if there is none
+	err := w.read(s, read)
+	if errors.Is(err, zkio.ErrNoNode) {
+		w.opened = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.opened = w.shut != 0 && w.shut != read.Stat.Czxid
+	w.session, w.shut = s, read.Stat.Czxid
+	return nil
+}
+
+// read reads the node. A session's first server may lag behind, and show a gate as open that
+// was shut before Wait began. Therefore the first read of a session follows a transaction,
+// which the leader has ordered.
+func (w *gateWait) read(s *zkio.Session, read *zkio.Read) error {
+	if s == w.session {
+		s.Read(read)
+	} else if _, err := s.MultiAndRead([]*zkio.Read{read}, zkio.CheckOp(read.Path, -1)); err != nil {
+		return err
+	}
+	return read.Err
+}
