@@ -41,7 +41,7 @@ type child struct {
 type liveCounts struct {
 	readEntries, writeEntries, downgrades, refusedUpgrades, refusedShares                    atomic.Uint64
 	lockAlls, longestLockAll, nested, refusedParts                                           atomic.Uint64
-	upgradableEntries, upgrades, panics, abandoned, falseReports                             atomic.Uint64
+	upgradableEntries, upgrades, panics, abandoned, falseReports, brokenRounds               atomic.Uint64
 	entries, reentries, shares, refusals, timeouts, cancels, lostHolds, violations, failures atomic.Uint64
 }
 
@@ -156,6 +156,11 @@ func (c *child) open(m *manager.Manager) error {
 			}
 		} else if l.lock, err = c.openLock(m, name); err != nil {
 			return err
+		}
+		if c.settings.Workload == barrierWorkload {
+			if l.hall, err = c.newHall(name); err != nil {
+				return err
+			}
 		}
 		if c.settings.Workload == abandonedWorkload {
 			if l.ledger, err = newLedger(filepath.Join(c.settings.Dir, name)); err != nil {
@@ -309,6 +314,7 @@ func (c *child) total() counts {
 		Panics:            c.counts.panics.Load(),
 		Abandoned:         c.counts.abandoned.Load(),
 		FalseReports:      c.counts.falseReports.Load(),
+		BrokenRounds:      c.counts.brokenRounds.Load(),
 		LockAlls:          c.counts.lockAlls.Load(),
 		LongestLockAll:    c.counts.longestLockAll.Load(),
 		Nested:            c.counts.nested.Load(),

@@ -74,6 +74,9 @@ type counts struct {
 	Abandoned    uint64 `json:"abandoned"`     // entries of holders that were told that the lock was abandoned
 	FalseReports uint64 `json:"false_reports"` // grants that said so after a release in good order
 
+	// The workload barrier only.
+	BrokenRounds uint64 `json:"broken_rounds"` // members that were told that others had died
+
 	// The workload all only.
 	LockAlls       uint64 `json:"lock_alls"`           // calls of LockAll that were granted; each makes an entry for each lock
 	LongestLockAll uint64 `json:"longest_lock_all_ns"` // longest time that one took, also if it was given up
@@ -115,6 +118,7 @@ func (c *counts) add(d counts) {
 	c.Panics += d.Panics
 	c.Abandoned += d.Abandoned
 	c.FalseReports += d.FalseReports
+	c.BrokenRounds += d.BrokenRounds
 	c.LockAlls += d.LockAlls
 	c.LongestLockAll = max(c.LongestLockAll, d.LongestLockAll)
 	c.Nested += d.Nested

@@ -37,7 +37,8 @@ readers share the flocks. With -workload mutex it checks that goroutines of one
 process exclude each other, and that the pairs of token and turn rise. With
 -workload all workers take 2 to 4 locks by one LockAll, or nest two. With -workload upgrade some readers of
 read/write locks upgrade. With -workload abandoned some workers panic in Do: the
-next holder must be told, and no other.
+next holder must be told, and no other. With -workload barrier workers go through
+rounds together: none may leave a round while another is inside.
 
 It reports progress while it runs and prints a summary at the end. Ctrl-C ends
 the run early, with a summary; a second Ctrl-C kills it.

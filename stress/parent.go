@@ -435,6 +435,9 @@ func (p *parent) inspect() {
 	if p.options.Workload == abandonedWorkload {
 		p.summary.LeakList = unexplained(p.summary.LeakList, p.root, p.dir, p.total().LostHolds > 0)
 	}
+	if p.options.Workload == barrierWorkload {
+		p.summary.LeakList = unrecorded(p.summary.LeakList)
+	}
 	for i, l := range p.summary.LeakList {
 		if i == maxShown {
 			p.reporter.line("LEAKED: and %d more", len(p.summary.LeakList)-i)

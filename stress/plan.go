@@ -126,6 +126,9 @@ func (p *plan) next() step {
 	if p.Workload == abandonedWorkload {
 		s.panics, s.recovers = p.rng.IntN(8) == 0, p.rng.IntN(4) == 0
 	}
+	if p.Workload == barrierWorkload {
+		s.bound = p.duration(max(100*p.Hold, 200*time.Millisecond))
+	}
 	if p.Workload == allWorkload {
 		s.group = newGroup(p.rng, p.Locks)
 		if s.group.n > 0 {

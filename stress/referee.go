@@ -158,6 +158,8 @@ type violation struct {
 	OtherPID   int    `json:"other_pid"`
 	OtherToken uint64 `json:"other_token"`
 	OtherTurn  uint64 `json:"other_turn,omitempty"`
+
+	Inside int `json:"inside,omitempty"` // how many were inside a barrier, of which Token is the round
 }
 
 type violationKind string
@@ -175,6 +177,8 @@ const (
 	twoRounds violationKind = "two rounds"
 	// Two workers of one process are inside with a mutex.
 	twoTurns violationKind = "two turns"
+	// A member of a barrier was let out while others were inside.
+	premature violationKind = "premature"
 )
 
 // String describes v in a line of text.
@@ -190,6 +194,8 @@ func (v violation) String() string {
 		what = fmt.Sprintf("pid %d entered with token %d, which pid %d also had", v.PID, v.Token, v.OtherPID)
 	case twoTurns:
 		what = fmt.Sprintf("pid %d entered with %s while another of its workers was inside with %s", v.PID, fence(v.Token, v.Turn), fence(v.OtherToken, v.OtherTurn))
+	case premature:
+		what = fmt.Sprintf("pid %d left round %d while %d others were inside", v.PID, v.Token, v.Inside)
 	case twoRounds:
 		what = fmt.Sprintf("pid %d entered with token %d while its workers with token %d were inside and had not lost the lock", v.PID, v.Token, v.OtherToken)
 	}

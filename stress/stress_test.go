@@ -172,6 +172,13 @@ func TestRunOfAbandonedLocks(t *testing.T) {
 	}
 }
 
+func TestRunOfBarriers(t *testing.T) {
+	t.Parallel()
+	r := runStress(t, append(brief, "-workload", "barrier", "-locks", "1", "-hold", "5ms", "-duration", "4s")) // on a slow machine few meet in time
+	r.expect(t, exitOK, ok, "1 barrier", "broken rounds +0 members", "violations         0", "leaked nodes       0", "OK: no member left")
+	expectSome(t, r.summary, map[string]uint64{"entries": r.summary.Entries})
+}
+
 func TestRunOfReadWriteLocks(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-read-ratio", "0.7"}, brief...))
@@ -298,6 +305,7 @@ func TestRunNoticesSabotage(t *testing.T) {
 		{partial, []string{"-workload", "all", "-think", "2ms"}, failed, []string{"LockAll on lock .*a partial hold: 1 of "}},
 		{lingers, []string{"-workload", "upgrade"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
 		{onlyReads, []string{"-workload", "upgrade"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{lingers, []string{"-workload", "barrier", "-locks", "1", "-hold", "5ms", "-duration", "4s"}, violated, []string{"VIOLATION seen by process", "premature on lock .* left round"}},
 		{conceals, []string{"-workload", "abandoned"}, failed, []string{"in good order"}},
 		{survives, []string{"-workload", "abandoned"}, failed, []string{"the grant does not say so"}},
 		{losesRead, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},

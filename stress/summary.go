@@ -109,6 +109,9 @@ func (s *summary) judge() {
 	if s.FalseReports > s.LostHolds {
 		note(failed, exitFailure, "a holder was told %s that the last one was interrupted, which released the lock in good order", times(s.FalseReports))
 	}
+	if s.BrokenRounds > 0 && s.LostHolds == 0 {
+		note(failed, exitFailure, "%s were told that others had died, and none had", plural(int(s.BrokenRounds), "member"))
+	}
 	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration && s.Tenure >= 0 {
 		for i, n := range s.ProcessWriteGrants {
 			if n == 0 {
@@ -186,6 +189,9 @@ func (s *summary) print(w io.Writer) {
 	if s.Workload == abandonedWorkload {
 		line("interrupted", "%s holders; %s entries were told, %s of grants falsely", thousands(s.Panics), thousands(s.Abandoned), thousands(s.FalseReports))
 	}
+	if s.Workload == barrierWorkload {
+		line("broken rounds", "%s members were told that others had died", thousands(s.BrokenRounds))
+	}
 	if s.Workload == allWorkload {
 		line("LockAll", "%s granted, the longest wait %v; %s refused to holders of a part", thousands(s.LockAlls), time.Duration(s.LongestLockAll).Round(time.Millisecond), thousands(s.RefusedParts))
 		line("nested", "%s locks taken inside another", thousands(s.Nested))
@@ -208,6 +214,8 @@ func (s *summary) print(w io.Writer) {
 	switch {
 	case s.Verdict == ok && s.Workload == mutexWorkload:
 		fmt.Fprintf(w, "\n%s: no two goroutines held a mutex at once, every wait ended, no node leaked\n", s.Verdict)
+	case s.Verdict == ok && s.Workload == barrierWorkload:
+		fmt.Fprintf(w, "\n%s: no member left a round before the others, every wait ended, no node leaked\n", s.Verdict)
 	case s.Verdict == ok && s.ReadWrite:
 		fmt.Fprintf(w, "\n%s: no writer overlapped with another process, every wait ended, no node leaked\n", s.Verdict)
 	case s.Verdict == ok:

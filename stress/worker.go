@@ -31,6 +31,7 @@ type contended struct {
 	referee *referee
 	kind    manager.Kind
 	ledger  *ledger    // of interrupted holders; nil if the lock does not report them
+	hall    *hall      // of the workload barrier, which uses nothing else; or nil
 	reader  *contended // the read lock of a write lock
 	third   *contended // the upgradable read lock of a write lock; nil if it is not used
 	writer  *contended // the write lock of the other two
@@ -69,6 +70,8 @@ func (w *worker) run(ctx context.Context) {
 			l = l.reader
 		}
 		switch {
+		case l.hall != nil:
+			w.round(ctx, s, l)
 		case s.panics:
 			w.interrupted(ctx, s, l)
 		case s.group.nest:

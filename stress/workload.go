@@ -36,12 +36,13 @@ const (
 	allWorkload       = "all"       // exclusive locks, several at once
 	upgradeWorkload   = "upgrade"   // read/write locks, with upgradable reads
 	abandonedWorkload = "abandoned" // exclusive locks that report interrupted holders
+	barrierWorkload   = "barrier"   // no locks, but double barriers
 )
 
 // lingerWorkload is short for the default workload with locks that linger.
 const lingerWorkload = "linger"
 
-var workloads = []string{defaultWorkload, mutexWorkload, allWorkload, upgradeWorkload, abandonedWorkload}
+var workloads = []string{defaultWorkload, mutexWorkload, allWorkload, upgradeWorkload, abandonedWorkload, barrierWorkload}
 
 // scale describes the contenders.
 func (w workload) scale() string {
@@ -51,6 +52,8 @@ func (w workload) scale() string {
 		lock = "read/write lock"
 	case w.Workload == mutexWorkload:
 		lock = "mutex"
+	case w.Workload == barrierWorkload:
+		lock = "barrier"
 	}
 	return fmt.Sprintf("%s × %s, %s", plural(w.Processes, "process"), plural(w.Goroutines, "goroutine"), plural(w.Locks, lock))
 }

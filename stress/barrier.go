@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/recipes/barrier"
+)
+
+// A hall is a double barrier, with the files by which the operating system shows which
+// workers are inside. Each has an flock on a file of its own from the time at which Enter
+// returns until it calls Leave. A worker for which Leave returns finds the files of all
+// members of its round without an flock, or one of them is still inside. There are no false
+// alarms: only its own worker locks a file exclusively, and to leave comes after that.
+//
+// The first of them writes what it was told of the others into a further file, with which the
+// others compare what they were told.
+type hall struct {
+	double *barrier.Double
+	path   string // what the paths of the files begin with
+	size   int
+}
+
+// mostMembers is how many members a round has, if there are so many workers.
+const mostMembers = 4
+
+func (c *child) newHall(name string) (*hall, error) {
+	s := c.settings
+	h := &hall{path: filepath.Join(s.Dir, name), size: min(mostMembers, s.Processes*s.Goroutines)}
+	var err error
+	h.double, err = barrier.NewDouble(c.manager, name, h.size)
+	return h, err
+}
+
+// file returns the path of a file of one round.
+func (h *hall) file(round uint64, what string) string {
+	return fmt.Sprintf("%s.round-%d.%s", h.path, round, what)
+}
+
+// enter notes that the worker with this id is inside, until leave is called.
+func (h *hall) enter(round uint64, worker int) (file string, leave func() error, err error) {
+	file = h.file(round, fmt.Sprintf("in-%d-%d", os.Getpid(), worker))
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return "", nil, fmt.Errorf("opening the referee's file of a round: %w", err)
+	}
+	if alone, err := flock(f, exclusive); err != nil || !alone {
+		return "", nil, fmt.Errorf("locking %s: %t, %w", file, alone, err)
+	}
+	return file, f.Close, nil
+}
+
+// inside returns how many members of the round have not left.
+func (h *hall) inside(round uint64) (n int, err error) {
+	files, err := filepath.Glob(h.file(round, "in-*"))
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		f, err := os.Open(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has seen the end of the round
+		}
+		if err != nil {
+			return 0, err
+		}
+		left, err := flock(f, shared)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return 0, err
+		}
+		if !left {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// told compares what a worker was told of the end of the round with what others were. It
+// returns what the first was told, if that is something else.
+func (h *hall) told(round uint64, worker int, what string) (first string, err error) {
+	// The file appears with its contents.
+	own := h.file(round, fmt.Sprintf("told-%d-%d", os.Getpid(), worker))
+	if err := os.WriteFile(own, []byte(what), 0o600); err != nil {
+		return "", err
+	}
+	err = os.Link(own, h.file(round, "end"))
+	if err := os.Remove(own); err != nil {
+		return "", err
+	}
+	if err == nil || !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	all, err := os.ReadFile(h.file(round, "end"))
+	if err != nil || bytes.Equal(all, []byte(what)) {
+		return "", err
+	}
+	return string(all), nil
+}
+
+// round performs a step of the workload barrier: the worker enters, works, and leaves.
+func (w *worker) round(run context.Context, s step, l *contended) {
+	ctx, cancel := context.WithTimeout(run, s.bound)
+	defer cancel()
+	start := time.Now()
+	end := w.activity.begin("Enter", l)
+	st, err := l.hall.double.Enter(ctx)
+	end()
+	if err != nil {
+		w.refused(ctx, "Enter", l, err)
+		return
+	}
+	w.child.latency.record(called, time.Since(start))
+	if len(st.Members) != l.hall.size {
+		w.unexpected("Enter", l, fmt.Errorf("round %d has %d members", st.Round, len(st.Members)))
+	}
+	file, out, err := l.hall.enter(st.Round, w.id)
+	if err != nil {
+		w.child.fail(failure{Text: err.Error(), Fatal: true})
+		return
+	}
+	w.entered(l)
+	w.sabotageInside()
+	w.stay(run, s.hold, l, st.Lost())
+	if w.sabotages(lingers) {
+		honest := out
+		out = func() error { time.AfterFunc(200*time.Millisecond, func() { _ = honest() }); return nil }
+	}
+	if err := out(); err != nil {
+		w.child.fail(failure{Text: err.Error(), Fatal: true})
+	}
+	// Some do not wait for the others. They have left all the same.
+	wait := context.Background()
+	if s.again {
+		wait = ctx
+	}
+	end = w.activity.begin("Leave", l)
+	err = st.Leave(wait)
+	end()
+	w.left(wait, l, st, err)
+	if !w.sabotages(lingers) {
+		_ = os.Remove(file)
+	}
+}
+
+// left checks what Leave has returned.
+func (w *worker) left(ctx context.Context, l *contended, st *barrier.Stage, err error) {
+	broken, isBroken := errors.AsType[*barrier.BrokenError](err)
+	what := "all have left"
+	switch {
+	case isBroken:
+		what = strings.Join(broken.Died, "; ") + " died"
+		w.child.counts.brokenRounds.Add(1)
+	case errors.Is(err, barrier.ErrLost):
+		w.child.counts.lostHolds.Add(1)
+		return
+	case err != nil && ctx.Err() != nil:
+		w.child.counts.timeouts.Add(1)
+		return
+	case err != nil:
+		w.unexpected("Leave", l, err)
+		return
+	}
+	n, err := l.hall.inside(st.Round)
+	if err != nil {
+		w.child.fail(failure{Text: err.Error(), Fatal: true})
+	}
+	if n > 0 {
+		w.child.violation(violation{Kind: premature, Lock: l.lock.Name(), Time: time.Now(), Mode: "barrier", PID: os.Getpid(), Token: st.Round, Inside: n})
+	}
+	first, err := l.hall.told(st.Round, w.id, what)
+	if err != nil {
+		w.child.fail(failure{Text: err.Error(), Fatal: true})
+	}
+	if first != "" {
+		w.unexpected("Leave", l, fmt.Errorf("of round %d it was told that %s, and another worker that %s", st.Round, what, first))
+	}
+}
+
+// unrecorded returns the leaks without what a barrier keeps: its record, its directory, and
+// nodes of those that have left a round.
+func unrecorded(leaks []leak) []leak {
+	return slices.DeleteFunc(leaks, func(l leak) bool { return !strings.HasPrefix(path.Base(l.Path), "in-") })
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// The files show who is inside, and whether all were told the same.
+func TestHall(t *testing.T) {
+	h := &hall{path: filepath.Join(t.TempDir(), "lock-0"), size: 2}
+	var leaves []func() error
+	for worker := range 2 {
+		_, leave, err := h.enter(7, worker)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaves = append(leaves, leave)
+	}
+	for left := range 3 {
+		for round, want := range map[uint64]int{7: 2 - left, 8: 0, 70: 0} {
+			if n, err := h.inside(round); n != want || err != nil {
+				t.Errorf("%d have left, and %d are inside round %d: %v", left, n, round, err)
+			}
+		}
+		if left < 2 {
+			if err := leaves[left](); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		round      uint64
+		what, want string
+	}{{7, "all", ""}, {7, "all", ""}, {7, "none", "all"}, {8, "none", ""}} {
+		if first, err := h.told(tt.round, 0, tt.what); first != tt.want || err != nil {
+			t.Errorf("%+v: %q, %v", tt, first, err)
+		}
+	}
+}
+
+func TestUnrecorded(t *testing.T) {
+	left := unrecorded([]leak{{Path: "/r/lock-0/round"}, {Path: "/r/lock-0/members"}, {Path: "/r/lock-0/members/left-1"}, {Path: "/r/lock-0/members/in-1"}})
+	if len(left) != 1 || left[0].Path != "/r/lock-0/members/in-1" {
+		t.Errorf("%v are left, want the node of a member", left)
+	}
+}
