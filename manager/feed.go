@@ -114,7 +114,7 @@ func (f *feed) guard(what string, panicked *bool, kind EventKind, lock string, t
 	defer func() {
 		if p := recover(); p != nil && !*panicked {
 			*panicked = true
-			f.m.cfg.Logger.Error("holdfast: "+what+" panicked; further panics are not logged",
+			f.m.cfg.Logger.Error("holdfast: "+what+" panicked; further panics are not logged", //nolint:sloglint // what is one of two constants
 				"event", kind.String(), "lock", lock, "panic", p, "stack", string(debug.Stack()))
 		}
 	}()

@@ -22,12 +22,11 @@ type scribe struct {
 	t    *testing.T
 	each func() // called by each call; may be nil
 
-	mu      sync.Mutex
-	told    []string
-	grants  []Grant
-	paths   []string // of the places
-	inside  bool
-	running bool
+	mu     sync.Mutex // protects what follows
+	told   []string
+	grants []Grant
+	paths  []string // of the places
+	inside bool
 }
 
 // listener returns a Listener that has s write.
