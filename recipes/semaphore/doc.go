@@ -40,7 +40,8 @@
 // write and four reads more, and two reads for each change of the permits in use while it is
 // first; those behind it cost nothing. TryLock and Release cost three reads and two writes,
 // and a TryLock in vain three reads. While several goroutines of a process wait, they share the
-// place in line. All grants of a semaphore go one after the other, some hundreds a second.
+// place in line. Grants go one after the other, each at the cost of about three writes in turn,
+// which bounds their rate.
 //
 // A semaphore has up to [MaxPermits] permits. Who waits first lists the nodes of all permits
 // in use at each change, and the nodes of one call are made in one transaction, which must

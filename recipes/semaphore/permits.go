@@ -98,9 +98,9 @@ func (p *Permits) whyLost(op string) error {
 func (p *Permits) Lost() <-chan struct{} { return p.alive.Done() }
 
 // Context returns a context for the work that the permits are for. It ends with parent;
-// with the cause [ErrLost] or [manager.ErrClosed] when the permits are lost; with the cause
-// [manager.ErrReleased] when they are released; and when done is called. Context does not
-// block.
+// with the cause [ErrLost] or [manager.ErrClosed] when the permits are lost, or with that of
+// Granted when they cannot be granted; with the cause [manager.ErrReleased] when they are
+// released; and when done is called. Context does not block.
 func (p *Permits) Context(parent context.Context) (ctx context.Context, done context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	stop := context.AfterFunc(p.held, func() { cancel(context.Cause(p.held)) })

@@ -198,7 +198,7 @@ func TestF244_TwoWantThreeOfFour(t *testing.T) {
 			var wg sync.WaitGroup
 			for _, u := range []user{a, b} {
 				wg.Go(func() {
-					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
 					p, err := u.Lock(ctx, 3)
 					if err != nil {
