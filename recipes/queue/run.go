@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// Run takes elements and calls fn with each, on as many goroutines as workers says, and
+// acks an element for which fn has returned nil. The context that fn gets ends when ctx
+// does, or the element is lost: then fn must return soon.
+//
+// If fn returns an error, the element is returned, and taken again, until it was taken
+// Options.MaxAttempts times. Before that the goroutine waits, for 100 ms after the first
+// attempt and longer after each, up to 10 s: so an element is not buried within a moment
+// in which a service that fn needs is away. If fn has called Ack, Return or Bury itself,
+// nothing more is done.
+//
+// Run blocks until ctx ends and all calls of fn have returned, or until there is an error
+// that trying again does not mend, such as [manager.ErrClosed]. It returns the reason.
+func (q *Queue) Run(ctx context.Context, workers int, fn func(ctx context.Context, e *Element) error) error {
+	parent := ctx
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for range max(1, workers) {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				e, err := q.take(ctx, true)
+				if err == nil {
+					err = handle(ctx, e, fn)
+				}
+				if err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if parent.Err() != nil {
+		return q.error("run", ctxerr.Of(parent))
+	}
+	return q.error("run", context.Cause(ctx))
+}
+
+// handle calls fn with e, and settles e. It returns the errors that end Run.
+func handle(ctx context.Context, e *Element, fn func(ctx context.Context, e *Element) error) error {
+	work, done := e.Context(ctx)
+	failure := fn(work, e)
+	done()
+	if e.settled.Load() {
+		return nil
+	}
+	settle := e.Ack
+	if failure != nil {
+		settle = e.Return
+		select {
+		case <-time.After(zkio.Backoff(e.attempt-1, 100*time.Millisecond, 10*time.Second)):
+		case <-ctx.Done():
+		case <-e.Lost():
+		}
+	}
+	err := settle(context.WithoutCancel(ctx))
+	if errors.Is(err, ErrLost) || errors.Is(err, manager.ErrUnknownOutcome) {
+		return nil // it comes again, or is done
+	}
+	return reason(err)
+}
