@@ -60,6 +60,7 @@ func TestSubjects(t *testing.T) {
 		{limitMutex, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
 		{limitSemaphore, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
 		{limitClock, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
+		{ours, work.Job{Work: work.Drain, Sessions: 2, Elements: 20}},
 		{ours, work.Job{Work: work.Many, Locks: 20}},
 		{ours, work.Job{Work: work.Many, Locks: 20, Made: true}},
 		{limitBare, work.Job{Work: work.Many, Locks: 20}},
@@ -178,7 +179,7 @@ func TestMet(t *testing.T) {
 // every scenario, but 200 for Holdfast.
 func example() *measured {
 	m := newMeasured()
-	for _, c := range slices.Concat(scenarios(), network(), watching(), bulk(time.Minute), counted()) {
+	for _, c := range slices.Concat(scenarios(), draining(), network(), watching(), bulk(time.Minute), counted()) {
 		for _, s := range c.subjects {
 			r := result{
 				Entries: 100, Seconds: 1, Waits: []float64{1, 2, 3000},

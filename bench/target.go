@@ -124,6 +124,7 @@ func (m *measured) targets() (all targets) {
 		rateOf(what, handOver(n), best(handOver(n)), 1.2)
 		rateOf(what, handOver(n), limitRelay, 1)
 	}
+	m.queueTargets(&all)
 	m.networkTargets(&all)
 	m.watchTargets(&all)
 	const crowd = "8 processes × 16 goroutines, entries (shared by a process, or not)"

@@ -13,8 +13,8 @@
 // Its standard error is shown. It exits at the end of its input.
 //
 // The first job is [Hello], which asks for the subject's version. The other kinds of
-// work are [Contend], [Line], [Reenter], [Many], [Footprint], [Own] and
-// [Expire]. To a job that it cannot do a
+// work are [Contend], [Line], [Drain], [Reenter], [Many], [Footprint], [Own]
+// and [Expire]. To a job that it cannot do a
 // subject answers with Unsupported and a reason.
 //
 // # Sessions

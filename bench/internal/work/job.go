@@ -25,6 +25,11 @@ const (
 	// after a first time that is not measured.
 	Line = "line"
 
+	// Drain: one session puts Elements elements of 100 bytes into a queue. Then each of
+	// Sessions sessions takes one after the other, and removes it, until all are taken.
+	// Seconds is how long that takes, from the first take on.
+	Drain = "drain"
+
 	// Many: one session takes Locks locks, as concurrently as the subject can, and
 	// releases each as soon as it has it. Read is ignored; Made tells that the
 	// locks' directories exist.
@@ -63,6 +68,8 @@ type Job struct {
 	Read     bool   `json:"read"`     // read locks instead of exclusive ones
 	Made     bool   `json:"made"`     // for Many: the locks' directories exist
 
+	Elements int `json:"elements"` // for Drain
+
 	HoldMicros    int `json:"holdMicros"`
 	QueueMillis   int `json:"queueMillis"`   // for Line
 	WarmupMillis  int `json:"warmupMillis"`  // time before the measurement
@@ -70,10 +77,10 @@ type Job struct {
 }
 
 // Limit returns how long the job may take, with what comes before and after the
-// measurement. It includes some time for each lock, which only counts if there are
-// thousands.
+// measurement. It includes some time for each lock and each element, which only counts if
+// there are thousands.
 func (j Job) Limit() time.Duration {
-	return j.Length() + Grace + time.Duration(j.Locks)*4*time.Millisecond
+	return j.Length() + Grace + time.Duration(j.Locks)*4*time.Millisecond + time.Duration(j.Elements)*20*time.Millisecond
 }
 
 // Lock returns the path of lock i.

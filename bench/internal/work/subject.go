@@ -94,6 +94,8 @@ func Do(ctx context.Context, s Subject, j Job) Result {
 		r, err = contend(ctx, s, j)
 	case Line:
 		r, err = line(ctx, s, j)
+	case Drain:
+		r, err = drain(ctx, s, j)
 	case Reenter:
 		r, err = reenter(ctx, s, j)
 	default:

@@ -26,12 +26,14 @@ import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
  * Apache Curator's locks as a subject of the benchmarks: InterProcessMutex, and for
  * read locks that of InterProcessReadWriteLock, and InterProcessMultiLock for several at
- * once.
+ * once. Its queue is SimpleDistributedQueue, the only one that is asked for elements; an
+ * element of it is gone once it is taken.
  *
  * <p>It reads jobs from its input and writes results to its output, one line of JSON
  * each, and measures as the subjects in Go do; see the Go package bench/internal/work, of
@@ -69,6 +71,8 @@ public final class Curator {
                     return new Run(job, false).result();
                 case "line":
                     return new Run(job, false).line();
+                case "drain":
+                    return new Run(job, false).drain();
                 case "reenter":
                     return new Run(job, true).result();
                 default:
@@ -179,6 +183,10 @@ public final class Curator {
             return within(this::queue);
         }
 
+        String drain() throws Exception {
+            return within(this::takeAll);
+        }
+
         private interface Work {
             String in(List<CuratorFramework> sessions) throws Exception;
         }
@@ -260,6 +268,45 @@ public final class Curator {
                 json.append(",\"waits\":").append(Contender.sample(workers));
             }
             return json.append(",\"allocs\":-1}").toString();
+        }
+
+        /** Lets the sessions take all elements of a queue. */
+        private String takeAll(List<CuratorFramework> sessions) throws Exception {
+            int elements = job.number("elements");
+            List<SimpleDistributedQueue> queues = new ArrayList<>();
+            for (CuratorFramework client : sessions) {
+                queues.add(new SimpleDistributedQueue(client, job.text("dir") + "/queue"));
+            }
+            for (int i = 0; i < elements; i++) {
+                queues.get(0).offer(new byte[100]);
+            }
+            AtomicInteger left = new AtomicInteger(elements);
+            List<Thread> takers = new ArrayList<>();
+            long begin = System.nanoTime();
+            for (SimpleDistributedQueue queue : queues) {
+                Thread t = new Thread(() -> {
+                    try {
+                        while (left.getAndDecrement() > 0) {
+                            queue.take();
+                        }
+                    } catch (Throwable e) {
+                        fail(e);
+                    }
+                });
+                t.setDaemon(true);
+                takers.add(t);
+                t.start();
+            }
+            for (Thread t : takers) {
+                while (t.isAlive() && failure.get() == null) {
+                    t.join(50);
+                }
+            }
+            if (failure.get() != null) {
+                throw new Exception(failure.get());
+            }
+            double seconds = (System.nanoTime() - begin) / 1e9;
+            return "{\"entries\":" + elements + ",\"total\":" + elements + ",\"seconds\":" + seconds + ",\"allocs\":-1}";
         }
 
         /** Lets the sessions queue, and each in turn hold the lock, until the time is over. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kazoo's locks as a subject of the benchmarks: Lock and ReadLock.
+"""kazoo's locks as a subject of the benchmarks: Lock and ReadLock; and its LockingQueue.
 
 It reads jobs from its input and writes results to its output, one line of JSON
 each, and measures as the subjects in Go do; see the Go package bench/internal/work, of
@@ -21,6 +21,7 @@ import time
 
 from kazoo.client import KazooClient
 from kazoo.recipe.lock import Lock, ReadLock
+from kazoo.recipe.queue import LockingQueue
 from kazoo.version import __version__
 
 SESSION_SECONDS, OPEN_SECONDS = 10, 30
@@ -143,6 +144,35 @@ class Run:
             raise self.failure
         return gaps
 
+    def drain(self, sessions):
+        """Lets the sessions take all elements of a queue."""
+        queues = [LockingQueue(client, self.job["dir"] + "/queue") for client in sessions]
+        n = self.job["elements"]
+        for i in range(0, n, 100):
+            queues[0].put_all([bytes(100)] * min(100, n - i))
+        left = iter(range(n))  # next is atomic
+        self.end += n * 0.02
+
+        def take(queue):
+            try:
+                for _ in left:
+                    taken = False
+                    while not taken:
+                        queue.get()
+                        taken = queue.consume()
+            except Exception as e:
+                self.fail(e)
+
+        begin = time.monotonic()
+        takers = [threading.Thread(target=take, args=(queue,), daemon=True) for queue in queues]
+        for t in takers:
+            t.start()
+        for t in takers:
+            self.join(t)
+        if self.failure:
+            raise self.failure
+        return {"entries": n, "total": n, "seconds": time.monotonic() - begin, "allocs": -1}
+
     def clock(self):
         """Takes the workers through the stages; returns for how many seconds
         they were measured."""
@@ -242,6 +272,8 @@ def answer(line):
             return Run(job).result(Run.measure)
         if job["work"] == "line" and not job["read"]:
             return Run(job).result(Run.queue)
+        if job["work"] == "drain":
+            return Run(job).result(Run.drain)
         if job["work"] == "reenter":
             return {"unsupported": "not supported: kazoo's locks cannot be taken again by their holder"}
         return {"unsupported": "not supported: work %r" % job["work"]}
