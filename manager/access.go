@@ -48,8 +48,8 @@ func (a Access) Watch(path string, w zkio.Watcher) { a.m.client.Watch(path, w) }
 // [zkio.Client.WatchChildren]. It does not block.
 func (a Access) WatchChildren(path string, w zkio.Watcher) { a.m.client.WatchChildren(path, w) }
 
-// Unwatch undoes Watch and WatchChildren. It does not block. [zkio.Session.Unwatch] and
-// [zkio.Session.UnwatchChildren] also remove the watch at the server.
+// Unwatch undoes Watch. It does not block. [zkio.Session.Unwatch] also removes the watch at
+// the server, and [zkio.Session.UnwatchChildren] undoes WatchChildren.
 func (a Access) Unwatch(path string, w zkio.Watcher) { a.m.client.Unwatch(path, w) }
 
 // Listen has l told what happens to the Manager's sessions, after the locks were told, until
@@ -122,8 +122,10 @@ func (a Access) Outage() error { return a.m.outage() }
 // must not be touched any more. When do has ended, undo is run in its place, if it is not
 // nil, to clean up; it is repeated as do is, with whatever session there is then.
 //
-// So do and undo never run at the same time, and share what they need. Both must reckon
-// with an earlier run of do whose outcome is not known, perhaps in an earlier session.
+// An error of do's own makes it run again: what is to end the call must be kept in a
+// variable, and nil returned. Do and undo never run at the same time, and share what they
+// need. Both must reckon with an earlier run of do whose outcome is not known, perhaps in
+// an earlier session. If ctx ends before do has begun, neither is run.
 func (a Access) Call(ctx context.Context, do, undo func(s *zkio.Session) error) error {
 	return a.m.await(ctx, do, undo)
 }
