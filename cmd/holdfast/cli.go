@@ -9,6 +9,7 @@ type cli struct {
 	globals
 
 	Run    runCmd    `cmd:"" help:"Run a program while holding a lock."`
+	Elect  electCmd  `cmd:"" help:"Run a program while this process is the elected leader."`
 	Ls     lsCmd     `cmd:"" help:"List the locks, with holders and waiters."`
 	Who    whoCmd    `cmd:"" help:"Show the queue of a lock: which processes hold it and which wait."`
 	Watch  watchCmd  `cmd:"" help:"Follow the holder and the queue of a lock as they change."`

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -73,13 +74,8 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	m, err := a.manager(a.ctx, func(cfg *manager.Config) {
-		cfg.LostMargin = c.KillAfter
-		cfg.Label = c.Label
-	})
-	if errors.Is(err, zkio.ErrBadArguments) {
-		return usagef("%w (LostMargin is --kill-after)", err)
-	} else if err != nil {
+	m, err := c.manager(a)
+	if err != nil {
 		return err
 	}
 	defer m.Close()
@@ -92,30 +88,53 @@ func (c *runCmd) Run(a *app) error {
 		return err
 	}
 	defer h.Release() // for the returns before Unlock
-	grant, err := h.Grant()
+	code, lost, err := c.runProgram(a, m, h, program)
 	if err != nil {
 		return err
 	}
+	return c.release(a, h, code, lost)
+}
+
+// manager opens a session in which a lock can be held for the program.
+func (c *runCmd) manager(a *app) (*manager.Manager, error) {
+	m, err := a.manager(a.ctx, func(cfg *manager.Config) {
+		cfg.LostMargin = c.KillAfter
+		cfg.Label = c.Label
+	})
+	if errors.Is(err, zkio.ErrBadArguments) {
+		return nil, usagef("%w (LostMargin is --kill-after)", err)
+	}
+	return m, err
+}
+
+// runProgram runs the program while h is held, which it is. It returns the exit code of the
+// program, and whether it said that the lock was lost; or an error if there is none to run.
+func (c *runCmd) runProgram(a *app, m *manager.Manager, h manager.Hold, program string) (code int, lost bool, err error) {
+	grant, err := h.Grant()
+	if err != nil {
+		return 0, false, err
+	}
 	signals := notify(forwarded...)
+	defer signal.Stop(signals)
 	if err := context.Cause(a.ctx); err != nil {
-		return err // a signal came before signals was there
+		return 0, false, err // a signal came before signals was there
 	}
 	s := start{
 		Path:      program,
 		Args:      c.Command,
 		KillAfter: c.KillAfter,
-		Env:       environment(lock, grant),
+		Env:       environment(h.Lock(), grant),
 	}
 	var ok bool
 	if s.Until, ok = leaseEnd(m, h); !ok {
-		return h.Err()
+		return 0, false, h.Err()
 	}
 	p, err := startProgram(s)
 	if err != nil {
-		return exitf(exitFailure, "cannot start %s: %w", program, err)
+		return 0, false, exitf(exitFailure, "cannot start %s: %w", program, err)
 	}
-	code, lost := c.watch(a, m, h, p, signals)
-	return c.release(a, h, code, lost)
+	code, lost = c.watch(a, m, h, p, signals)
+	return code, lost, nil
 }
 
 // environment returns this process's environment with what the program is to know of the
@@ -140,7 +159,7 @@ func (c *runCmd) check(a *app) error {
 		c.Command = c.Command[1:]
 	}
 	if len(c.Command) == 0 {
-		return usagef("there is no program to run: holdfast run %s -- PROGRAM ARGS…; see holdfast run --help", c.Name)
+		return usagef("there is no program to run: holdfast %s %s -- PROGRAM ARGS…; see holdfast %[1]s --help", a.verb, c.Name)
 	}
 	if c.Wait < 0 {
 		return usagef("--wait is %v: it must not be negative", c.Wait)
