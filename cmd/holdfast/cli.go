@@ -18,6 +18,11 @@ type cli struct {
 	Ask    askCmd    `cmd:"" help:"Put a question to the process that holds a lock."`
 	Revoke revokeCmd `cmd:"" help:"Ask the process that holds a lock to give it up, and wait until it has."`
 	Break  breakCmd  `cmd:"" help:"Delete the node of a lock's holder."`
+
+	Queue   queueCmd   `cmd:"" help:"Put elements into a queue, take them, and list them."`
+	Members membersCmd `cmd:"" help:"List the members of a group."`
+	Shards  shardsCmd  `cmd:"" help:"List the shards of divided work, with their owners."`
+
 	Doctor doctorCmd `cmd:"" help:"Check an ensemble for use with Holdfast."`
 	Server serverCmd `cmd:"" help:"Serve an embedded ZooKeeper, for development."`
 

@@ -67,8 +67,16 @@ func completions(model *kong.Application) (verbs []completion) {
 		for _, arg := range node.Positional {
 			v.words = append(v.words, enum(arg)...)
 		}
-		for _, group := range node.AllFlags(true) {
+		flags := node.AllFlags(true)
+		for _, sub := range node.Children {
+			v.words = append(v.words, sub.Name)
+			flags = append(flags, sub.Flags)
+		}
+		for _, group := range flags {
 			for _, f := range group {
+				if slices.ContainsFunc(v.flags, func(old completedFlag) bool { return old.name == "--"+f.Name }) {
+					continue
+				}
 				v.flags = append(v.flags, completedFlag{
 					name:       "--" + f.Name,
 					help:       f.Help,

@@ -110,7 +110,7 @@ func usageError(err error) error {
 	help := "holdfast --help"
 	if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil {
 		if verb := parse.Context.Selected(); verb != nil {
-			help = "holdfast " + verb.Name + " --help"
+			help = verb.FullPath() + " --help"
 		}
 	}
 	return usagef("%w; see %s", err, help)

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestQueueVerbs: what is put into a queue is listed, and taken in that order.
+func TestQueueVerbs(t *testing.T) {
+	e := startEnsemble(t)
+	holdfast := func(args string, in string) result {
+		var out, errs bytes.Buffer
+		all := append([]string{"--servers=" + e.addr, "queue"}, strings.Fields(args)...)
+		code := execute(all, strings.NewReader(in), &out, &errs)
+		return result{code, out.String(), errs.String()}
+	}
+	want := func(args, in string, code int, stdout, stderr string) {
+		t.Helper()
+		r := holdfast(args, in)
+		wantLines(t, "queue "+args, normal(r.stdout), stdout)
+		if r.code != code || !strings.Contains(r.stderr, stderr) || stderr == "" && r.stderr != "" {
+			t.Errorf("queue %s: exit code %d, stderr %q; want %d, %q", args, r.code, r.stderr, code, stderr)
+		}
+	}
+	want("take --try mails", "", exitNotGranted, "", "queue is empty")
+	want("take --wait 100ms mails", "", exitNotGranted, "", "mails: no element within 100ms")
+	want("put mails one two", "", 0, "", "")
+	want("put --json mails", "three\nfour\n", 0, `{"offered":2,"queue":"mails"}`, "")
+	want("ls mails", "", 0, `
+		mails: 4 elements
+		ELEMENT        BYTES  SINCE  ATTEMPT  TAKEN BY  SESSION
+		qn-0000000000      3 AGE        0  -         -
+		qn-0000000001      3 AGE        0  -         -
+		qn-0000000002      5 AGE        0  -         -
+		qn-0000000003      4 AGE        0  -         -`, "")
+	want("ls --limit 1 mails", "", 0, `
+		mails: 4 elements
+		ELEMENT        BYTES  SINCE  ATTEMPT  TAKEN BY  SESSION
+		qn-0000000000      3 AGE        0  -         -
+		… and 3 more`, "")
+	want("take mails", "", 0, "one", "")
+	want("take --try mails", "", 0, "two", "")
+
+	r := holdfast("take --count 0 --wait 100ms --json mails", "")
+	var data []string
+	for line := range strings.Lines(r.stdout) {
+		var facts takenFacts
+		if err := json.Unmarshal([]byte(line), &facts); err != nil || facts.Queue != "mails" || facts.Attempt != 1 || facts.Token == 0 || facts.Data == nil {
+			t.Errorf("%v: %s", err, line)
+			continue
+		}
+		data = append(data, *facts.Data)
+	}
+	if r.code != 0 || r.stderr != "" || strings.Join(data, " ") != "three four" {
+		t.Errorf("exit code %d, %q, %s", r.code, data, r.stderr)
+	}
+	want("ls --json mails", "", 0, `{"queue":"mails","path":"/holdfast/mails/items","length":0,"elements":[]}`, "")
+	want("ls none", "", exitFailure, "", "cannot list the queue none")
+
+	// A queue of ZooKeeper's DistributedQueue.
+	must(t, e.CreateAll("/holdfast/other/qn-0000000007", []byte("x")))
+	want("ls other", "", 0, `
+		other: 1 element
+		ELEMENT        BYTES  SINCE  ATTEMPT  TAKEN BY  SESSION
+		qn-0000000007      1 AGE        0  -         -`, "")
+}
+
+// TestQueueLsTaken: the list shows which process has an element.
+func TestQueueLsTaken(t *testing.T) {
+	e := startEnsemble(t)
+	e.put(t, "/holdfast/mails/consumers/1", `{"host": "db7", "pid": 4711, "label": "mailer", "kind": "consumer"}`)
+	must(t, e.CreateAll("/holdfast/mails/items/qn-0000000000", []byte("one")))
+	e.put(t, "/holdfast/mails/items/qn-0000000000/claim", "")
+	must(t, e.CreateAll("/holdfast/mails/dead/qn-0000000000", []byte("zero")))
+	r := e.holdfast("queue", "ls", "mails")
+	wantLines(t, "ls", r.stdout, `
+		mails: 1 element, 1 buried
+		ELEMENT        BYTES  SINCE  ATTEMPT  TAKEN BY              SESSION
+		qn-0000000000      3 AGE        1  mailer@db7, pid 4711  SESSION`)
+}
+
+// TestMembers: the members of a group are its ephemeral nodes.
+func TestMembers(t *testing.T) {
+	e := startEnsemble(t)
+	e.put(t, "/holdfast/workers/w1", "10.0.0.1:80")
+	e.put(t, "/holdfast/workers/w2", "\xff\x1b[31m")
+	must(t, e.CreateAll("/holdfast/workers/README", nil))
+	r := e.holdfast("members", "workers")
+	wantLines(t, "members", r.stdout, `
+		workers: 2 members
+		MEMBER  SINCE  SESSION            DATA
+		w1 AGE  SESSION  10.0.0.1:80
+		w2 AGE  SESSION  "\xff\x1b[31m"`)
+	r = e.holdfast("members", "none")
+	wantLines(t, "no members", r.stdout, "none: 0 members")
+	r = e.holdfast("members", "--json", "workers")
+	wantLines(t, "as JSON", r.stdout, `{"group":"workers","path":"/holdfast/workers","members":[`+
+		`{"node":"w1","since":"TIME","token":7,"session":"SESSION","data":"10.0.0.1:80"},`+
+		`{"node":"w2","since":"TIME","token":7,"session":"SESSION","base64":"/xtbMzFt"}]}`)
+}
+
+// TestShards: each shard is listed with its owner.
+func TestShards(t *testing.T) {
+	e := startEnsemble(t)
+	must(t, e.CreateAll("/holdfast/boxes/spec", []byte(`{"shards": 3, "algorithm": "capped"}`)))
+	e.put(t, "/holdfast/boxes/members/w1", "")
+	e.hold(t, "boxes/shards/0", "lock-", 1, "w1")
+	e.hold(t, "boxes/shards/0", "lock-", 2, "w2")
+	e.hold(t, "boxes/shards/2", "lock-", 1, "w2")
+	e.hold(t, "boxes/shards/7", "lock-", 1, "none of them")
+	r := e.holdfast("shards", "boxes")
+	wantLines(t, "shards", r.stdout, `
+		boxes: 3 shards, 2 of them owned, 1 member
+		SHARD  OWNER    PID  SINCE  WAITING
+		0  w1@db7  4001 AGE        1
+		1  -          -      -        -
+		2  w2@db7  4001 AGE        0`)
+	r = e.holdfast("shards", "--json", "boxes")
+	var facts shardsFacts
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(r.stdout, "TIME", "2026-01-01T00:00:00Z")), &facts); err != nil || len(facts.Shards) != 3 || facts.Shards[0].Owner.Label != "w1" || facts.Shards[1].Owner != nil {
+		t.Errorf("%v: %s", err, r.stdout)
+	}
+	for _, name := range []string{"none", "boxes/members"} {
+		if r = e.holdfast("shards", name); r.code != exitFailure || !strings.Contains(r.stderr, "cannot list the shards of "+name) {
+			t.Errorf("%s: exit code %d, %s", name, r.code, r.stderr)
+		}
+	}
+}
