@@ -137,7 +137,7 @@ func TestAccessNames(t *testing.T) {
 		}
 		_, err = a.Path("jobs//nightly")
 		wantErr(c.t, "bad name", err, ErrBadName)
-		if a.GUID() == a.GUID() {
+		if first, second := a.GUID(), a.GUID(); first == second {
 			c.t.Error("two equal GUIDs")
 		}
 		if got := DescribeNode("/x/thing-0000000001", a.Describe("thing"), zkio.Stat{}); got.Label != "billing" || got.PID == 0 || got.Since.IsZero() {

@@ -500,11 +500,18 @@ func checkForeignRecipes(f *facts) (out []Finding) {
 		if len(d.recipes) == 0 {
 			continue
 		}
-		out = append(out, Finding{
-			Level: Warn, Where: d.path, Found: "it has nodes of " + strings.Join(d.recipes, " and of "),
-			Why:    "these do not exclude Holdfast's locks: both are granted at the same time",
-			Change: "give one of them another path, or have all clients use the same recipe",
-		})
+		finding := Finding{
+			Level: Note, Where: d.path, Found: "it has nodes of " + strings.Join(d.recipes, " and of "),
+			Why:    "a lock on this path would be granted at the same time",
+			Change: "nothing, unless a program uses a lock of this name",
+		}
+		if len(d.kinds) > 0 || len(d.recipes) > 1 {
+			finding.Level = Warn
+			finding.Found = "it has nodes of " + strings.Join(slices.Concat(d.recipes, d.kinds), " and of ")
+			finding.Why = "these do not exclude each other: both are granted at the same time"
+			finding.Change = "give one of them another path, or have all clients use the same recipe"
+		}
+		out = append(out, finding)
 	}
 	return orFine(shortened(out), "none in %s", plural(len(f.tree.dirs), "directory", "directories"))
 }

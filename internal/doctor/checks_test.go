@@ -158,7 +158,8 @@ func TestChecks(t *testing.T) {
 		{"open", "open-directories", Note, "/holdfast/open", "1 directory (world:anyone:cdrwa)", "Config.ACL", lock(directory{path: "/holdfast/open", acl: world})},
 		{"open, although there are credentials", "open-directories", Warn, "/holdfast/open", "1 directory", "Config.ACL", both(lock(directory{path: "/holdfast/open", acl: world}), func(f *facts) { f.credentials = true })},
 
-		{"another recipe", "foreign-recipes", Warn, "/holdfast/x", "nodes of Curator's LeaderLatch (latch-0000000000)", "another path", lock(directory{path: "/holdfast/x", recipes: []string{"Curator's LeaderLatch (latch-0000000000)"}})},
+		{"another recipe", "foreign-recipes", Note, "/holdfast/x", "nodes of Curator's LeaderLatch (latch-0000000000)", "nothing, unless", lock(directory{path: "/holdfast/x", recipes: []string{"Curator's LeaderLatch (latch-0000000000)"}})},
+		{"another recipe beside locks", "foreign-recipes", Warn, "/holdfast/x", "nodes of Curator's LeaderLatch (latch-0000000000) and of exclusive locks", "another path", lock(directory{path: "/holdfast/x", recipes: []string{"Curator's LeaderLatch (latch-0000000000)"}, kinds: []string{kindMutex}})},
 		{"mutex and write lock", "mixed-kinds", Warn, "/holdfast/x", "exclusive locks and read/write locks", "one kind", lock(directory{path: "/holdfast/x", kinds: []string{kindMutex, kindReadWrite}})},
 		{"Curator beside kazoo", "mixed-kinds", Warn, "/holdfast/x", "exclusive locks and kazoo's locks", "extra_lock_patterns", lock(directory{path: "/holdfast/x", kinds: []string{kindMutex, kindKazoo}})},
 

@@ -128,7 +128,7 @@ func TestEmbeddedTree(t *testing.T) {
 		}
 		findings := examine()
 		wantFindings(t, findings,
-			"foreign-recipes warn /holdfast/elect", "foreign-recipes warn /holdfast/deep/down/queue", "foreign-recipes warn /holdfast/permits",
+			"foreign-recipes note /holdfast/elect", "foreign-recipes note /holdfast/deep/down/queue", "foreign-recipes note /holdfast/permits",
 			"mixed-kinds warn /holdfast/mixed", "mixed-kinds warn /holdfast/kazoo", "open-directories note /holdfast")
 		for _, f := range findings {
 			if strings.Contains(f.Where, "_held_") || f.Check == "foreign-recipes" && f.Where == "/holdfast/long" {
