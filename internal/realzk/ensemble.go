@@ -28,6 +28,7 @@ type Ensemble struct {
 	servers  []*Server // server i has the number i+1
 	relays   map[pair][2]*Relay
 	isolated map[*Server]bool
+	ports    [][ports]int // of the members, reserved
 }
 
 // A pair is the numbers of a member and of one that it connects to, through one relay
@@ -90,8 +91,9 @@ func StartEnsemble(tb testing.TB, n int, opts ...Option) *Ensemble {
 func startEnsemble(ctx context.Context, cfg Config, n int) (*Ensemble, error) {
 	e := &Ensemble{relays: make(map[pair][2]*Relay), isolated: make(map[*Server]bool)}
 	own, err := memberPorts(n)
+	e.ports = own
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, e.end())
 	}
 	lines, err := e.connect(own)
 	if err != nil {
@@ -136,20 +138,14 @@ const (
 	ports
 )
 
-// memberPorts returns distinct free ports for n members.
+// memberPorts returns free ports for n members, which it has reserved, even if it fails.
 func memberPorts(n int) ([][ports]int, error) {
 	own := make([][ports]int, n)
-	var taken []int
 	for i := range own {
-		for j := 0; j < ports; {
-			port, err := freePort()
-			if err != nil {
-				return nil, err
-			}
-			if !slices.Contains(taken, port) {
-				taken = append(taken, port)
-				own[i][j] = port
-				j++
+		for j := range own[i] {
+			var err error
+			if own[i][j], err = freePort(); err != nil {
+				return own, err
 			}
 		}
 	}
@@ -210,6 +206,11 @@ func (e *Ensemble) end() error {
 			if r != nil {
 				r.Close()
 			}
+		}
+	}
+	for _, own := range e.ports {
+		for _, port := range own {
+			releasePort(port)
 		}
 	}
 	return errors.Join(errs...)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -79,9 +78,11 @@ func run(ctx context.Context, cfg Config) (*Process, error) {
 			if err = p.launch(ctx); err == nil || !errors.Is(err, errPortTaken) {
 				break
 			}
+			releasePort(p.port)
 		}
 	}
 	if err != nil {
+		releasePort(p.port)
 		p.removeTemp()
 		return nil, err
 	}
@@ -165,6 +166,7 @@ func (p *Process) Stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	err := p.kill()
+	releasePort(p.port)
 	p.removeTemp()
 	return err
 }
@@ -285,22 +287,6 @@ func ask(ctx context.Context, patience time.Duration, addr, word string) (string
 		return "", fmt.Errorf("realzk: read the answer to %q from ZooKeeper: %w", word, err)
 	}
 	return string(answer), nil
-}
-
-// freePort returns a free port of 127.0.0.1. It is below the range of ephemeral ports,
-// which begins at 32768 on Linux and at 49152 elsewhere, so it is probably still free
-// when a server is restarted.
-func freePort() (int, error) {
-	var last error
-	for range 100 {
-		port := 15000 + rand.IntN(32000-15000)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			return port, l.Close()
-		}
-		last = err
-	}
-	return 0, fmt.Errorf("realzk: find a free port on 127.0.0.1: %w", last)
 }
 
 // logSince returns the last n lines of a log after offset.

@@ -141,6 +141,7 @@ func TestRelayWithoutServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer releasePort(port)
 	r, err := newRelay(fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		t.Fatal(err)
