@@ -45,14 +45,17 @@ func TestDoctor(t *testing.T) {
 	if err := srv.CreateAll("/prod/holdfast/\u202etcele/latch-0000000001", nil); err != nil {
 		t.Fatal(err)
 	}
+	if err := srv.CreateAll("/prod/holdfast/elect/lock-0000000001", nil); err != nil {
+		t.Fatal(err)
+	}
 	code, stdout, stderr := examine(t, addr+"/prod")
 	for _, want := range []string{
 		"warn  version: " + addr + ": it is Holdfast's embedded server\n",
 		"ok    session-timeout: 10s, 5 ticks\n",
-		"warn  foreign-recipes: /prod/holdfast/elect: it has nodes of Curator's LeaderLatch (latch-0000000000)\n" +
-			"      why: these do not exclude Holdfast's locks: both are granted at the same time\n" +
+		"warn  foreign-recipes: /prod/holdfast/elect: it has nodes of Curator's LeaderLatch (latch-0000000000) and of exclusive locks\n" +
+			"      why: these do not exclude each other: both are granted at the same time\n" +
 			"      do:  give one of them another path, or have all clients use the same recipe\n",
-		`warn  foreign-recipes: "/prod/holdfast/\u202etcele": it has`, // the terminal would turn it round
+		`note  foreign-recipes: "/prod/holdfast/\u202etcele": it has`, // the terminal would turn it round
 		" to change, 0 of them urgent\n",
 	} {
 		if !strings.Contains(stdout, want) {
