@@ -30,7 +30,6 @@ func quick() []search {
 		),
 		rounds(holds, progress,
 			[]string{"CANCEL=1"},
-			[]string{"FINE"},
 		),
 		rounds(holds, "answered",
 			[]string{"STAY", "LIVE=0"},
@@ -92,10 +91,15 @@ func wrong() []search {
 
 // more returns searches of two full processes, with one kind of trouble each.
 func more() []search {
-	return rounds(holds, "",
-		[]string{"GATEANY"},
-		[]string{"FULL1", "LOST=1"},
-		[]string{"FULL1", "CANCEL=1"},
+	return slices.Concat(
+		rounds(holds, "",
+			[]string{"GATEANY"},
+			[]string{"FULL1", "LOST=1"},
+			[]string{"FULL1", "CANCEL=1"},
+		),
+		rounds(holds, progress,
+			[]string{"FINE"},
+		),
 	)
 }
 

@@ -50,11 +50,11 @@ type Process struct {
 	refused atomic.Bool
 }
 
-// Simulate runs fn once for each seed, in a bubble each: few seeds, or as many as the flag
-// -seeds says, or the one of -seed. Fn opens processes, has them do things while
+// Simulate runs fn once for each seed, in a bubble each: few seeds (and a tenth of them under
+// the race detector), or as many as the flag -seeds says, or the one of -seed. Fn opens processes, has them do things while
 // [World.Harm] runs, and judges. What [World.Note] was told is printed if a seed fails.
 func Simulate(t *testing.T, few uint64, fn func(w *World)) {
-	first, last := uint64(1), few
+	first, last := uint64(1), few/slowdown
 	if *numSeeds > 0 {
 		last = *numSeeds
 	}
