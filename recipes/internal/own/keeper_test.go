@@ -113,6 +113,23 @@ func TestDelete(t *testing.T) {
 	})
 }
 
+// What an administrator has deleted may be another process's node by now.
+func TestDeleteOfALostNode(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		m, other := c.Open("a"), c.Open("b")
+		n := keep(c, m, own.NewKeeper(m.Access(), errGone))
+		recipetest.Later(time.Minute) // the node is watched
+		c.Remove(path)
+		synctest.Wait()
+		recipetest.WantErr(t, "lost", n.Err(), errGone)
+		keep(c, other, own.NewKeeper(other.Access(), errGone))
+		recipetest.WantErr(t, "delete", n.Delete(m.Access().Session()), nil)
+		if !c.Srv.Exists(path) {
+			t.Error("the other's node is gone")
+		}
+	})
+}
+
 // If the answer to a delete is lost, another process may have made a node at the same path
 // by the time at which it is repeated. That one stays.
 func TestDeleteSparesAnother(t *testing.T) {

@@ -120,9 +120,9 @@ func (n *Node) Delete(s *zkio.Session) error {
 	if n.session.Gone() {
 		return nil
 	}
-	if s != n.session || n.tried.Swap(true) {
-		// An earlier request may have been carried out, and another process may have made
-		// a node at this path since.
+	if s != n.session || n.ctx.Err() != nil || n.tried.Swap(true) {
+		// It may be gone: deleted by another client, or by an earlier request of ours. And
+		// another process may have made a node at this path since.
 		if there, err := n.There(s); !there || err != nil {
 			return err
 		}
