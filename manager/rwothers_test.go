@@ -175,7 +175,7 @@ func startCurator(t *testing.T, zk *realzk.Server, timeout ...string) *program {
 		realzk.NotRun(t, "there is no javac in the PATH, nor in JAVA_HOME (Debian: apt-get install default-jdk-headless)")
 	}
 	classes := t.TempDir()
-	compile := exec.CommandContext(t.Context(), javac, "-cp", jar, "-d", classes, "testdata/curator/Contenders.java")
+	compile := exec.CommandContext(t.Context(), javac, "-encoding", "UTF-8", "-cp", jar, "-d", classes, "testdata/curator/Contenders.java")
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", compile, err, out)
 	}

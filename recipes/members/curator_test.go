@@ -82,7 +82,7 @@ func startCurator(t *testing.T, server, path string) *curator {
 		realzk.NotRun(t, "there is no javac in the PATH, nor in JAVA_HOME (Debian: apt-get install default-jdk-headless)")
 	}
 	classes := t.TempDir()
-	compile := exec.CommandContext(t.Context(), javac, "-cp", jar, "-d", classes, "testdata/curator/Members.java")
+	compile := exec.CommandContext(t.Context(), javac, "-encoding", "UTF-8", "-cp", jar, "-d", classes, "testdata/curator/Members.java")
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", compile, err, out)
 	}

@@ -21,11 +21,11 @@
 //
 // # What it promises
 //
-// A shard has one owner at a time: whoever holds its lock. All that package manager says
-// about a lock is true of a shard. The function's context ends when the lock is lost,
-// before another process can get it; Shard.Token fences writes elsewhere, and Shard.Hold
-// guards writes to ZooKeeper. A shard is given up when the function has returned, and never
-// before.
+// A shard has one owner at a time: the process that holds its lock. All that package
+// manager says about a lock is true of a shard. The function's context ends when the lock
+// is lost, before another process can get it; Shard.Token fences writes elsewhere, and
+// Shard.Hold guards writes to ZooKeeper. A shard is given up when the function has
+// returned, and never before.
 //
 // Among M processes that agree on who is there, none has more than ⌈N/M⌉ shards. When a
 // process comes or goes, few shards move besides those that must: of 200 shards, when a

@@ -73,7 +73,7 @@ func curator(ctx context.Context, root string) ([]string, error) {
 	}
 	classes := filepath.Join(root, "bin", "curator")
 	source := filepath.Join(root, "bench", "peers", "curator", "Curator.java")
-	if err := run(exec.CommandContext(ctx, javac, "-cp", jar, "-d", classes, source)); err != nil {
+	if err := run(exec.CommandContext(ctx, javac, "-encoding", "UTF-8", "-cp", jar, "-d", classes, source)); err != nil {
 		return nil, err
 	}
 	// With logging that discards everything, and the defaults of the JVM.
