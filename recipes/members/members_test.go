@@ -279,6 +279,30 @@ func TestF221_IdIsTakenMeanwhile(t *testing.T) {
 	})
 }
 
+// A member whose id another process got meanwhile leaves that one's node alone when it leaves.
+func TestF221_LeavesAnothersNode(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m := c.Open("a")
+		g, other := group(c, m), group(c, c.Open("b"))
+		x := join(c, g, "x", "a")
+		refused := c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: -1}, zktest.CodeNoAuth)
+		c.Remove(dir + "/x")
+		recipetest.Later(time.Second)
+		y := join(c, other, "x", "b")
+		refused.Remove()
+		recipetest.Later(time.Minute)
+		since := y.Since()
+		leave(c, x)
+		recipetest.Later(time.Second)
+		if wantList(c, other, "x=b"); y.Since() != since {
+			t.Error("the other has lost its node, and joined again")
+		}
+		leave(c, y)
+		wantNothingLeft(c)
+	})
+}
+
 // Whichever answer is lost, and whether its request was carried out or not, a member
 // joins, changes its data and leaves.
 func TestF222_EachAnswerLost(t *testing.T) {

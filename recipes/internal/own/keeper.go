@@ -33,10 +33,10 @@ func NewKeeper(a manager.Access, lost error) *Keeper {
 }
 
 // Keep keeps the node at path, which transaction czxid has created in s, from now on. It
-// makes sure that the lease lasts for a while, with a request if it must, and has the
-// server watch the node from a little later on. It is called by an I/O goroutine, and
-// fails as session calls do: ErrNoNode if the node is gone. After an error the node is
-// not kept, and may be there.
+// makes sure that the lease lasts for a while, with a request if it must, and looks at the
+// node a little later, which has the server watch it. It is called by an I/O goroutine, and
+// fails as session calls do: ErrNoNode if the node is gone. After an error the node is not
+// kept, and may be there.
 func (k *Keeper) Keep(s *zkio.Session, path string, czxid int64) (*Node, error) {
 	lease := s.Lease()
 	if enough := k.access.LeaseToBegin(s); lease.Remaining() < enough {
@@ -60,7 +60,7 @@ func (k *Keeper) Keep(s *zkio.Session, path string, czxid int64) (*Node, error) 
 		}
 		return nil, err
 	}
-	s.WatchLater(path, s.Timeout()/16)
+	n.lookLater()
 	return n, nil
 }
 
@@ -73,8 +73,8 @@ func (k *Keeper) add(n *Node) {
 	k.nodes[n] = struct{}{}
 }
 
-// remove reports whether n was kept until now.
-func (k *Keeper) remove(n *Node) bool {
+// remove reports whether n was kept until now. If it was, and why is not nil, it is lost.
+func (k *Keeper) remove(n *Node, why error) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, kept := k.nodes[n]; !kept {
@@ -84,7 +84,18 @@ func (k *Keeper) remove(n *Node) bool {
 	if len(k.nodes) == 0 {
 		k.stop()
 	}
+	if why != nil {
+		n.cancel(why) // under mu: who finds n removed by another finds it lost
+	}
 	return true
+}
+
+// keeps reports whether n is kept.
+func (k *Keeper) keeps(n *Node) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, kept := k.nodes[n]
+	return kept
 }
 
 // loseAll ends the nodes that which reports true for, since their lease or session is over.

@@ -113,23 +113,6 @@ func TestDelete(t *testing.T) {
 	})
 }
 
-// What an administrator has deleted may be another process's node by now.
-func TestDeleteOfALostNode(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		m, other := c.Open("a"), c.Open("b")
-		n := keep(c, m, own.NewKeeper(m.Access(), errGone))
-		recipetest.Later(time.Minute) // the node is watched
-		c.Remove(path)
-		synctest.Wait()
-		recipetest.WantErr(t, "lost", n.Err(), errGone)
-		keep(c, other, own.NewKeeper(other.Access(), errGone))
-		recipetest.WantErr(t, "delete", n.Delete(m.Access().Session()), nil)
-		if !c.Srv.Exists(path) {
-			t.Error("the other's node is gone")
-		}
-	})
-}
-
 // If the answer to a delete is lost, another process may have made a node at the same path
 // by the time at which it is repeated. That one stays.
 func TestDeleteSparesAnother(t *testing.T) {
@@ -148,4 +131,55 @@ func TestDeleteSparesAnother(t *testing.T) {
 			t.Error("the other's node is gone")
 		}
 	})
+}
+
+// The owner of a node that another client deleted leaves the one alone that another process
+// has made at its place.
+func TestDeleteOfALostNodeSparesAnother(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m, other := c.Open("a"), c.Open("b")
+		n := keep(c, m, own.NewKeeper(m.Access(), errGone))
+		recipetest.Later(time.Minute)
+		c.Remove(path)
+		synctest.Wait()
+		recipetest.WantErr(t, "deleted", n.Err(), errGone)
+		theirs := keep(c, other, own.NewKeeper(other.Access(), errGone))
+		recipetest.WantErr(t, "delete", n.Delete(m.Access().Session()), nil)
+		synctest.Wait()
+		recipetest.WantErr(t, "the other's", theirs.Err(), nil)
+		if !c.Srv.Exists(path) {
+			t.Error("the other's node is gone")
+		}
+	})
+}
+
+// A node is lost, too, if another process has made one at its place before the server could
+// tell of its deletion: during an outage, or before it was watched.
+func TestReplacedUnseen(t *testing.T) {
+	for name, outage := range map[string]bool{"during an outage": true, "before it is watched": false} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				m, other := c.Open("a"), c.Open("b")
+				n := keep(c, m, own.NewKeeper(m.Access(), errGone))
+				if outage {
+					recipetest.Later(time.Minute)
+					refuse := c.Srv.Faults().Refuse()
+					defer refuse.Remove()
+					c.Srv.Faults().Cut(recipetest.SessionOf(m))
+				}
+				synctest.Wait()
+				c.Remove(path)
+				theirs := keep(c, other, own.NewKeeper(other.Access(), errGone))
+				c.Srv.Faults().Clear()
+				recipetest.Later(100 * time.Millisecond)
+				err := m.Access().Call(t.Context(), func(s *zkio.Session) error { _, _, err := s.Exists("/holdfast"); return err }, nil)
+				recipetest.WantErr(t, "a request", err, nil)
+				recipetest.Later(3 * time.Second)
+				recipetest.WantErr(t, "the other's", theirs.Err(), nil)
+				recipetest.WantErr(t, "the first", n.Err(), errGone)
+			})
+		})
+	}
 }

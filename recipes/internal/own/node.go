@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -78,24 +79,20 @@ func (n *Node) whyOver() error {
 
 // lose ends the node, unless it has ended before.
 func (n *Node) lose(why error) {
-	if !n.end() {
-		return
-	}
+	err := fmt.Errorf("%w: %w", n.keeper.lost, why)
 	// The end of the session by Close can show as any of the reasons first.
 	if closed := n.keeper.access.Context(); closed.Err() != nil {
-		n.cancel(context.Cause(closed))
-		return
+		err = context.Cause(closed)
 	}
-	n.cancel(fmt.Errorf("%w: %w", n.keeper.lost, why))
+	n.end(err)
 }
 
-// end reports whether the node was kept until now.
-func (n *Node) end() bool {
-	if !n.keeper.remove(n) {
-		return false
+// end ends the keeping of the node, unless it has ended before. The node is lost if why is
+// not nil.
+func (n *Node) end(why error) {
+	if n.keeper.remove(n, why) {
+		n.alive.Forget()
 	}
-	n.alive.Forget()
-	return true
 }
 
 // PathChanged is called by the dispatcher when something happened to the node.
@@ -103,14 +100,49 @@ func (n *Node) PathChanged(_ string, ev zkio.Event) {
 	switch ev {
 	case zkio.NodeDeleted:
 		n.lose(errDeleted)
-	case zkio.NodeDataChanged: // the event has used up the watch
-		n.session.WatchLater(n.path, n.session.Timeout()/16)
+	case zkio.NodeDataChanged:
+		// The event has used up the watch. After an outage it can also mean that the node
+		// was deleted meanwhile, and another client has made one at this path.
+		n.lookLater()
+	}
+}
+
+// lookLater has an I/O goroutine look at the node a little later.
+func (n *Node) lookLater() { n.lookAfter(n.session.Timeout()/16, new(look{node: n})) }
+
+func (n *Node) lookAfter(d time.Duration, l *look) {
+	n.keeper.access.SubmitAfter(d, zkio.Releases, l) // once the Manager is closed the node is lost
+}
+
+// A look is the task that looks whether the node is there, and leaves a watch for it. A
+// watch alone, such as [zkio.Session.WatchLater] sets, does not tell the node from another
+// at the same path.
+type look struct {
+	node     *Node
+	attempts int
+}
+
+// Void is called before the task is queued.
+func (l *look) Void() bool { return !l.node.keeper.keeps(l.node) }
+
+// Run is called by the pool.
+func (l *look) Run(s *zkio.Session) {
+	n := l.node
+	if s != n.session || l.Void() {
+		return // of the session's end the listener is told
+	}
+	switch there, err := n.There(s); {
+	case err != nil:
+		n.lookAfter(zkio.Backoff(l.attempts, 10*time.Millisecond, 2*time.Second), l)
+		l.attempts++
+	case !there:
+		n.lose(errDeleted)
 	}
 }
 
 // Forget ends the keeping of a node that its owner has deleted, or is about to. It does
 // not block. Calls after the first do nothing.
-func (n *Node) Forget() { n.end() }
+func (n *Node) Forget() { n.end(nil) }
 
 // Delete forgets the node, and deletes it if it is there. nil means that it is gone, or
 // goes with its session. Delete is called by an I/O goroutine, with any session. After an
@@ -120,9 +152,9 @@ func (n *Node) Delete(s *zkio.Session) error {
 	if n.session.Gone() {
 		return nil
 	}
-	if s != n.session || n.ctx.Err() != nil || n.tried.Swap(true) {
-		// It may be gone: deleted by another client, or by an earlier request of ours. And
-		// another process may have made a node at this path since.
+	if again := n.tried.Swap(true); again || s != n.session || n.ctx.Err() != nil {
+		// An earlier request may have been carried out, or another client has deleted the
+		// node, and another process may have made a node at this path since.
 		if there, err := n.There(s); !there || err != nil {
 			return err
 		}
