@@ -249,6 +249,8 @@ func (t *teller) failed(err error) {
 // notElected is called when the process has stopped waiting.
 func (t *teller) notElected(err error) {
 	switch {
+	case t.over != nil:
+		// Shutdown has refused goroutines that were to wait for a later term: this one goes on.
 	case !errors.Is(err, ErrNotElected):
 		if t.node == "" {
 			t.tell(StateStart, EventStart)

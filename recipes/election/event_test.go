@@ -164,6 +164,36 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// Shutdown refuses goroutines that wait until their process leads again, while others still
+// lead. That is not the end of the term.
+func TestEventsOfShutdown(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m, a := open(c, "a")
+		_, b := open(c, "b")
+		var of events
+		defer a.OnEvent(of.note)()
+		l := campaign(t, a)
+		b.Stand(t.Context())
+		recipetest.Later(time.Second) // newcomers have to let b lead first
+		late := a.Stand(t.Context())
+		synctest.Wait()
+		recipetest.WantErr(t, "it waits", late.Err(), election.ErrNotElected)
+		done := make(chan error)
+		go func() { done <- m.Shutdown(context.Background()) }()
+		recipetest.Later(time.Second)
+		recipetest.WantErr(t, "the newcomer", late.Err(), manager.ErrClosed)
+		recipetest.WantErr(t, "the leader", l.Err(), nil)
+		resign(t, l)
+		recipetest.WantErr(t, "shutdown", <-done, nil)
+		all := of.all()
+		if got, want := text(all), stood+led+stopped; got != want {
+			t.Errorf("told\n%s, want\n%s", got, want)
+		}
+		checkEvents(t, "a", all)
+	})
+}
+
 // A process that ZooKeeper refuses is told so.
 func TestEventsRefused(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {
