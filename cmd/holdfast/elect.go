@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
@@ -56,6 +57,12 @@ func (c *electCmd) Run(a *app) error {
 	if err := run.check(a); err != nil {
 		return err
 	}
+	// As run does: a reader of standard error that has gone, or takes nothing, ends nothing
+	// and delays nothing.
+	notify(syscall.SIGPIPE)
+	stderr := &lateWriter{w: a.stderr}
+	defer stderr.wait()
+	a.stderr = stderr
 	program, err := lookPath(run.Command[0])
 	if err != nil {
 		return err
@@ -92,12 +99,21 @@ func (c *electCmd) lead(a *app, run *runCmd, m *manager.Manager, e *election.Ele
 		defer cancel()
 		_ = l.Resign(ctx) // the Hold is given up after that, and says how that went
 	}
-	h, err := e.Lock().TryLock(a.ctx) // this process has the lock: another share in it
+	// Another handle of the same holder. A newcomer might have to let other processes lead first.
+	inside, done := l.Context(a.ctx)
+	h, err := e.Lock().TryLock(inside)
+	done()
+	defer h.Release() // for the returns before Unlock
+	if err == nil {
+		var g manager.Grant
+		if g, err = h.Grant(); err == nil && g.Token != l.Token() {
+			err = manager.ErrLost // and it was free: this is another term, which has no record
+		}
+	}
 	if err != nil {
 		resign()
 		return lostIf(err)
 	}
-	defer h.Release() // for the return before Unlock
 	code, lost, err := run.runProgram(a, m, h, program)
 	resign()
 	if err != nil {

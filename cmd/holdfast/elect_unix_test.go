@@ -6,9 +6,11 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // electing starts a holdfast elect whose program says its name, and ends when its input does
@@ -94,6 +96,53 @@ func TestElectStandsAgain(t *testing.T) {
 		if code := c.code(); code != want || !strings.Contains(c.stderr.String(), "the program is ended") {
 			t.Errorf("once %t: exit code %d, %s", once, code, c.stderr)
 		}
+	}
+}
+
+// TestElectWithoutReader: nothing ends because no one reads standard error any more, or takes
+// what is there.
+func TestElectWithoutReader(t *testing.T) {
+	for _, gone := range []bool{true, false} {
+		server, addr := serve(t)
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if !gone { // the pipe is full
+			_ = w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+			for err == nil {
+				_, err = w.Write(make([]byte, 1))
+			}
+		}
+		c := prepare(t, "elect", "--servers", addr, "scheduler", "--", "sh", "-c", "echo leads; cat; exit 7")
+		c.Cmd.Stderr = w
+		in, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.begin()
+		w.Close()
+		c.stdout.await(t, "leads")
+		if gone {
+			r.Close()
+		}
+		in.Close()
+		if code := c.code(); code != 7 {
+			t.Errorf("reader gone %t: exit code %d", gone, code)
+		}
+		if left := server.Children("/holdfast/scheduler/lock"); len(left) != 0 {
+			t.Errorf("reader gone %t: left in the queue: %q", gone, left)
+		}
+	}
+}
+
+// TestElectArguments: the program gets its arguments as they are.
+func TestElectArguments(t *testing.T) {
+	_, addr := serve(t)
+	stdout, stderr, code := do(t, "elect", "--servers", addr, "--quiet", "x", "--", "printf", "%s|", "a", "\xff", "--quiet", "")
+	if stdout != "a|\xff|--quiet||" || code != 0 {
+		t.Errorf("code %d, %q, %s", code, stdout, stderr)
 	}
 }
 

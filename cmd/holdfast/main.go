@@ -61,7 +61,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // sees only the first: it takes minutes for many, and replaces what is not UTF-8.
 func parse(parser *kong.Kong, c *cli, args []string) (*kong.Context, error) {
 	shown := args
-	if end := slices.Index(args, "--"); end >= 0 && slices.Contains(args[:end], "run") {
+	if end := slices.Index(args, "--"); end >= 0 && (slices.Contains(args[:end], "run") || slices.Contains(args[:end], "elect")) {
 		shown = args[:min(end+2, len(args))]
 	}
 	parsed, err := parser.Parse(shown)
@@ -70,8 +70,10 @@ func parse(parser *kong.Kong, c *cli, args []string) (*kong.Context, error) {
 		return nil, err
 	case len(c.Run.Command) > 0:
 		c.Run.Command = args[len(shown)-len(c.Run.Command):] // it was at the end
+	case len(c.Elect.Command) > 0:
+		c.Elect.Command = args[len(shown)-len(c.Elect.Command):]
 	case len(shown) < len(args):
-		return parser.Parse(args) // "run" was no verb
+		return parser.Parse(args) // "run" or "elect" was no verb
 	}
 	return parsed, nil
 }
