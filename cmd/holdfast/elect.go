@@ -80,19 +80,19 @@ func (c *electCmd) Run(a *app) error {
 		e.OnEvent(func(ev election.Event) { c.tell(a, ev) })
 	}
 	for {
-		err := c.lead(a, run, m, e, program)
-		if c.Once || exitCode(err) != exitLost || a.ctx.Err() != nil {
+		lost, err := c.lead(a, run, m, e, program)
+		if c.Once || !lost || a.ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
 // lead waits until this process leads, and runs the program. It returns the program's exit
-// code as an error, or one with the code exitLost.
-func (c *electCmd) lead(a *app, run *runCmd, m *manager.Manager, e *election.Election, program string) error {
+// code as an error; or one with the code exitLost, and that the leadership was lost.
+func (c *electCmd) lead(a *app, run *runCmd, m *manager.Manager, e *election.Election, program string) (lost bool, err error) {
 	l, err := e.Campaign(a.ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	resign := func() {
 		ctx, cancel := context.WithTimeout(context.Background(), a.SessionTimeout/2)
@@ -119,16 +119,17 @@ func (c *electCmd) lead(a *app, run *runCmd, m *manager.Manager, e *election.Ele
 	if err != nil {
 		return lostIf(err)
 	}
-	return run.release(a, h, code, lost)
+	err = run.release(a, h, code, lost)
+	return lost || errors.Is(err, manager.ErrLost), err
 }
 
 // lostIf returns err with the exit code exitLost if it says that the leadership was lost at
 // the very moment in which it was won.
-func lostIf(err error) error {
+func lostIf(err error) (lost bool, _ error) {
 	if errors.Is(err, manager.ErrLost) || errors.Is(err, manager.ErrLocked) {
-		return &exitError{exitLost, err}
+		return true, &exitError{exitLost, err}
 	}
-	return err
+	return false, err
 }
 
 // tell tells a phase.

@@ -137,6 +137,15 @@ func TestElectWithoutReader(t *testing.T) {
 	}
 }
 
+// TestElectExitCode: a program that ends by itself is not run again, whatever its exit code.
+func TestElectExitCode(t *testing.T) {
+	_, addr := serve(t)
+	stdout, stderr, code := do(t, "elect", "--servers", addr, "--quiet", "x", "--", "sh", "-c", "echo run; exit 5")
+	if stdout != "run\n" || code != exitLost {
+		t.Errorf("code %d, %q, %s", code, stdout, stderr)
+	}
+}
+
 // TestElectArguments: the program gets its arguments as they are.
 func TestElectArguments(t *testing.T) {
 	_, addr := serve(t)

@@ -133,7 +133,7 @@ func (c *runCmd) runProgram(a *app, m *manager.Manager, h manager.Hold, program 
 	if err != nil {
 		return 0, false, exitf(exitFailure, "cannot start %s: %w", program, err)
 	}
-	code, lost = c.watch(a, m, h, p, signals)
+	code, lost = c.watch(a, m, h, p, s.Until, signals)
 	return code, lost, nil
 }
 
@@ -258,10 +258,10 @@ func (c *runCmd) tell(ctx context.Context, a *app, lock *manager.Lock) {
 	}
 }
 
-// watch tells the guard until when the lock is held, passes signals on, and returns the
-// exit code of the program when it and its descendants are gone, and whether it said that
-// the lock was lost.
-func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, signals <-chan os.Signal) (code int, told bool) {
+// watch tells the guard until when the lock is held (it knows of the time until), passes
+// signals on, and returns the exit code of the program when it and its descendants are gone,
+// and whether it or the guard said that the lock was lost, or may have been.
+func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, until time.Duration, signals <-chan os.Signal) (code int, told bool) {
 	renew := time.NewTicker(c.KillAfter / 4)
 	defer renew.Stop()
 	lost, revoked := h.Lost(), h.Revoked()
@@ -272,14 +272,16 @@ func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, s
 	for {
 		select {
 		case code := <-p.exited:
-			return code, told
+			// The guard says so, too, if it has ended the program because until is past.
+			return code, told || code == exitLost && systemTime() >= until
 		case s := <-signals:
 			p.signal(s)
 			if s == stopSignal {
 				stopSelf()
 			}
 		case <-renew.C:
-			if until, ok := leaseEnd(m, h); ok {
+			if later, ok := leaseEnd(m, h); ok {
+				until = max(until, later)
 				p.send(order{Until: until})
 			}
 		case <-revoked:
