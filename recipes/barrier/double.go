@@ -72,7 +72,7 @@ func (d *Double) Enter(ctx context.Context) (*Stage, error) {
 
 func (d *Double) enter(ctx context.Context) (*Stage, error) {
 	b := newBell()
-	e := &entry{Double: d, bell: b, lookout: lookout{access: d.access, bell: b}, fresh: true}
+	e := &entry{Double: d, bell: b, lookout: lookout{access: d.access, bell: b}}
 	defer d.access.Listen(b)()
 	d.access.Watch(d.record, b)
 	for {

@@ -875,3 +875,47 @@ func TestRecord(t *testing.T) {
 		t.Error("an outcome is missing")
 	}
 }
+
+// A process that has lost its node while it waited makes up the number with its new one, and
+// so begins the round: the others have no reason to look.
+func TestF264_ComesBackLast(t *testing.T) {
+	for name, lose := range map[string]func(c *recipetest.Cluster, m *manager.Manager, meanwhile func()){
+		"expired": func(c *recipetest.Cluster, m *manager.Manager, meanwhile func()) {
+			refused := c.Srv.Faults().Refuse()
+			c.Srv.ExpireSession(recipetest.SessionOf(m))
+			meanwhile()
+			refused.Remove()
+		},
+		"deleted": func(c *recipetest.Cluster, m *manager.Manager, meanwhile func()) {
+			c.Remove("/holdfast/b/members/" + inside(c, m, inPrefix)[0])
+			meanwhile()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				all := processes(c, 2, 2)
+				for i := range 2 { // the order of their names mattered, which a process keeps
+					one, other := all[i], all[1-i]
+					first := enter(t, t.Context(), one)
+					synctest.Wait()
+					var second *pending[*Stage]
+					lose(c, one.m, func() {
+						second = enter(t, t.Context(), other)
+						synctest.Wait()
+					})
+					c.Until("both are there", func() bool { return len(inside(c, other.m, inPrefix)) == 2 })
+					recipetest.Later(time.Second)
+					if !first.over() || !second.over() {
+						t.Error("the round does not begin at once")
+					}
+					a, err := first.wait()
+					recipetest.WantErr(t, "the first", err, nil)
+					b, err := second.wait()
+					recipetest.WantErr(t, "the second", err, nil)
+					leaveAll(c, nil, a, b)
+				}
+			})
+		})
+	}
+}

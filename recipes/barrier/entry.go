@@ -24,7 +24,7 @@ type entry struct {
 	node    string        // the name of its node; "": the next step makes one
 	session *zkio.Session // of the node
 	created bool          // the node is known to have been created
-	fresh   bool          // it has not waited yet
+	fresh   bool          // its node has not waited yet
 	stage   *Stage        // the result
 }
 
@@ -94,7 +94,8 @@ func (e *entry) create(s *zkio.Session) error {
 		if err := e.agree(s); err != nil {
 			return err
 		}
-		e.node, e.session, e.created = e.access.GUID(), s, false
+		// A new node may make up the number, even if an earlier one has waited.
+		e.node, e.session, e.created, e.fresh = e.access.GUID(), s, false, true
 	}
 	if e.created {
 		return nil
