@@ -919,3 +919,19 @@ func TestF264_ComesBackLast(t *testing.T) {
 		})
 	}
 }
+
+// Who has lost its place is told so, even if it does not want to wait.
+func TestF265_LostAndGivesUp(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 2, 2)
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 8 { // it mattered which of two goroutines was faster
+			stages := enterAll(c, all...)
+			c.Expire(all[0].m)
+			recipetest.WantErr(t, "leave", stages[0].Leave(over), ErrLost)
+			wantDied(t, stages[1].Leave(t.Context()), "a")
+		}
+	})
+}

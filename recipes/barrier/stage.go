@@ -68,8 +68,12 @@ func (st *Stage) Context(parent context.Context) (ctx context.Context, done cont
 //   - [manager.ErrUnknownOutcome] if the process was cut off for 16 rounds and more, or another
 //     client has deleted the barrier's nodes.
 func (st *Stage) Leave(ctx context.Context) error {
+	// Before run, which returns at once if ctx has ended.
+	if err := st.going(); err != nil {
+		return failed("leave", st.double.name, err)
+	}
 	broken, err := run(ctx, st.double.access, func() ([]member, error) {
-		if err := st.leave(); err != nil {
+		if err := call(st.double.access, st.depart); err != nil {
 			return nil, err
 		}
 		return st.await(ctx)
@@ -92,13 +96,22 @@ func (st *Stage) cleanUp() {
 	}
 }
 
+// going ends the keeping of the member's place, which depart is to give up. It fails if the
+// place is lost.
+func (st *Stage) going() error {
+	err := st.node.Err()
+	if err == nil {
+		st.leaving()
+		st.node.Forget()
+	}
+	return err
+}
+
 // leave makes the member one that has left.
 func (st *Stage) leave() error {
-	if err := st.node.Err(); err != nil {
+	if err := st.going(); err != nil {
 		return err
 	}
-	st.leaving()
-	st.node.Forget()
 	return call(st.double.access, st.depart)
 }
 
