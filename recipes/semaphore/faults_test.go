@@ -620,3 +620,30 @@ func TestF249_Close(t *testing.T) {
 		b.wantNothing(2)
 	})
 }
+
+// A caller that was told that nothing was changed can rely on it: the answer for which
+// Resize waited when ctx ended may come later.
+func TestF246_ResizeGivenUpChangesNothing(t *testing.T) {
+	for _, op := range []zktest.Op{zktest.OpSync, zktest.OpGetData} {
+		t.Run(fmt.Sprint(op), func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				a := open(c, "a", 2)
+				unlock(t, a.lock(1))
+				ctx, cancel := context.WithCancel(t.Context())
+				f := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(a.m), Op: op}, time.Second)
+				done := make(chan error, 1)
+				go func() { done <- a.Resize(ctx, 3) }()
+				<-f.Hit()
+				cancel()
+				err := <-done
+				recipetest.WantErr(t, "resize", err, context.Canceled)
+				if errors.Is(err, manager.ErrUnknownOutcome) {
+					t.Errorf("nothing was sent: %v", err)
+				}
+				recipetest.Later(time.Minute)
+				a.wantState(2, 0, 0)
+			})
+		})
+	}
+}

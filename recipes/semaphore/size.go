@@ -117,7 +117,7 @@ func (s *Semaphore) Resize(ctx context.Context, n int) error {
 		return nil
 	case err == nil:
 		err = manager.ErrUnknownOutcome
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()) && r.sent.Load():
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()) && !r.stage.CompareAndSwap(resizeWaits, resizeGivenUp):
 		err = fmt.Errorf("%w, or may still be: %w", manager.ErrUnknownOutcome, ctxerr.Of(ctx))
 	}
 	return s.resizeError(err)
@@ -129,14 +129,24 @@ func (s *Semaphore) resizeError(err error) error {
 
 // A resize is a call of Resize.
 type resize struct {
-	sem  *Semaphore
-	n    int
-	sent atomic.Bool // a change was sent, which may be carried out
+	sem *Semaphore
+	n   int
+
+	// stage decides between the caller, which gives up knowing that nothing is sent, and run,
+	// which sends. The first to change it has won.
+	stage atomic.Uint32
 
 	// Used by run only.
 	from  size // what the change that was sent replaces
 	doubt bool // its answer was lost
 }
+
+// The values of resize.stage.
+const (
+	resizeWaits   uint32 = iota // nothing was sent
+	resizeSent                  // a change was sent, which may be carried out
+	resizeGivenUp               // nothing was sent, nor will be
+)
 
 // run changes the number. It reports false if it cannot tell whether it has.
 func (r *resize) run(session *zkio.Session) (known bool, err error) {
@@ -157,11 +167,13 @@ func (r *resize) run(session *zkio.Session) (known bool, err error) {
 	case r.doubt && now != r.from:
 		return false, nil // another process may have replaced our number
 	}
+	if !r.stage.CompareAndSwap(resizeWaits, resizeSent) && r.stage.Load() == resizeGivenUp {
+		return false, nil
+	}
 	// If an answer was lost, the node is as it was before. The same change, sent again, is
 	// carried out once at most.
 	doubted := r.doubt
 	r.from, r.doubt = now, true
-	r.sent.Store(true)
 	if now.version < 0 {
 		err = r.sem.create(session, r.n)
 	} else {
