@@ -29,6 +29,11 @@ func (m *Manager) Access() Access { return Access{m} }
 // [ErrClosed].
 func (a Access) Context() context.Context { return a.m.ctx }
 
+// Accepting returns a context that ends when Shutdown or Close of the Manager begins, with
+// cause [ErrClosed]. What waits for another process is to fail then, and to release the locks
+// that it has: Shutdown waits for those. Until Context ends, ZooKeeper can be told.
+func (a Access) Accepting() context.Context { return a.m.accepting }
+
 // Session returns the present session, which may be over. It does not block.
 func (a Access) Session() *zkio.Session { return a.m.client.Session() }
 

@@ -44,7 +44,9 @@ type Manager struct {
 
 	listeners listeners               // besides the manager itself; see Access.Listen
 	ctx       context.Context         // ends when Close begins; see Access.Context
+	accepting context.Context         // ends when Shutdown or Close begins; see Access.Accepting
 	cancel    context.CancelCauseFunc // of ctx
+	refuse    context.CancelCauseFunc // of accepting
 
 	stage    atomic.Int32 // open, shuttingDown, closingDown
 	closed   atomic.Bool  // the client is closed: nothing more can be sent
@@ -124,6 +126,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	}
 	m.id = hex.EncodeToString(id[:])
 	m.ctx, m.cancel = context.WithCancelCause(context.Background())
+	m.accepting, m.refuse = context.WithCancelCause(m.ctx)
 	m.newGUID = m.guid
 	m.observers.most = mostCached
 	m.peers.putLocked(m.id, peer{author: author{host: host, label: cfg.Label, endpoint: cfg.Endpoint, pid: os.Getpid()}}) // no other goroutine knows m
@@ -339,6 +342,7 @@ func (m *Manager) sweepLocked() {
 // held.
 func (m *Manager) Shutdown(ctx context.Context) error {
 	m.stage.CompareAndSwap(open, shuttingDown)
+	m.refuse(ErrClosed)
 	m.failWaiters()
 	var left error
 	for left == nil {

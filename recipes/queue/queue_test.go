@@ -370,6 +370,27 @@ func TestF251_ReturnedAndTaken(t *testing.T) {
 }
 
 // Close ends what is pending.
+// Shutdown fails the callers that wait for elements, and waits for none of them.
+func TestShutdown(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m := c.Open("a")
+		q := open(t, m, queue.Options{})
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				_, err := q.Take(t.Context())
+				recipetest.WantErr(t, "take", err, manager.ErrClosed)
+			})
+		}
+		recipetest.Later(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		recipetest.WantErr(t, "shutdown", m.Shutdown(ctx), nil)
+		all.Wait()
+	})
+}
+
 func TestClose(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {
 		t := c.T

@@ -102,6 +102,8 @@ func (q *Queue) await(ctx context.Context) (*Element, error) {
 		case <-w.changed:
 		case <-turn.Done():
 			return nil, inTurn(ctx, turn, ctxerr.Of(turn))
+		case <-q.access.Accepting().Done(): // Shutdown waits for our place in line
+			return nil, manager.ErrClosed
 		}
 	}
 }

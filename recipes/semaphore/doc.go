@@ -25,6 +25,9 @@
 // meanwhile. So for a moment there can be more work under way than there are permits: use a
 // semaphore to limit load, and a lock of package manager, with its tokens, to protect data.
 //
+// [manager.Manager.Shutdown] fails the callers that wait, and does not wait for permits that
+// are held, as it does for locks: release them before.
+//
 // After [Semaphore.Resize] to a lower number, and if other clients create nodes without
 // counting, more permits can be in use than there are. New ones are granted when few enough
 // are.

@@ -647,3 +647,23 @@ func TestF246_ResizeGivenUpChangesNothing(t *testing.T) {
 		})
 	}
 }
+
+// Shutdown fails the callers that wait, the first in line included, and refuses newcomers: it
+// waits for no other process.
+func TestF249_Shutdown(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 1), open(c, "b", 1)
+		p := a.lock(1)
+		first, second := b.acquire(t.Context(), 1), b.acquire(t.Context(), 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		recipetest.WantErr(t, "shutdown", b.m.Shutdown(ctx), nil)
+		for _, q := range []*Permits{first, second} {
+			_, err := q.Granted().Wait(t.Context())
+			recipetest.WantErr(t, "waits", err, manager.ErrClosed)
+		}
+		recipetest.WantErr(t, "held", p.Err(), nil)
+		unlock(t, p)
+	})
+}

@@ -73,11 +73,11 @@ func (r *request) pause(n int) error {
 		select {
 		case <-time.After(zkio.Backoff(n, 10*time.Millisecond, time.Second)):
 		case <-r.ctx.Done():
-		case <-r.access.Context().Done():
+		case <-r.access.Accepting().Done():
 		}
 	}
 	switch {
-	case r.access.Context().Err() != nil:
+	case r.access.Accepting().Err() != nil:
 		return manager.ErrClosed
 	case r.ctx.Err() != nil:
 		return ctxerr.Of(r.ctx)
@@ -266,6 +266,8 @@ func (r *request) await(session *zkio.Session, z *size) error {
 		case <-changed:
 		case <-r.lost:
 			return errAgain
+		case <-r.access.Accepting().Done(): // Shutdown waits for our place in line
+			return manager.ErrClosed
 		case <-r.ctx.Done():
 			return ctxerr.Of(r.ctx)
 		}

@@ -133,6 +133,9 @@ func (s *Semaphore) start(ctx context.Context, op string, w int) *Permits {
 	case ctx.Err() != nil:
 		r.finish(ctxerr.Of(ctx))
 		return p
+	case s.access.Accepting().Err() != nil:
+		r.finish(manager.ErrClosed)
+		return p
 	case w < 1:
 		r.finish(fmt.Errorf("%w: %d permits", zkio.ErrBadArguments, w))
 		return p
