@@ -50,9 +50,9 @@
 //
 // A round has at most [MaxMembers] members. The outcomes of the last 16 rounds are kept for
 // members that were cut off: [Stage.Leave] returns [manager.ErrUnknownOutcome] to one that
-// asks later. A process waits only while it has nothing better to do: for work that is to be
-// shared out, use package shards or queue; to limit how many processes work at a time,
-// package semaphore.
+// asks later. All members wait for the slowest one. If they need not begin and end together, use
+// package shards or queue to share out work, and package semaphore to limit how many processes
+// work at a time.
 //
 // # Nodes
 //

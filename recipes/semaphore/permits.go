@@ -52,9 +52,10 @@ func (p *Permits) Granted() *futures.Future[struct{}] { return p.granted.Future(
 // Weight returns how many permits they are.
 func (p *Permits) Weight() int { return p.weight }
 
-// Token returns the transaction that created the permits' nodes. Permits that were asked for
-// later have a higher one. It fails as [Permits.Err] does. Token reads the clock, and does
-// not block.
+// Token returns the transaction that created the permits' nodes. It rises from grant to
+// grant, except that TryLock does not line up: its permits may have a higher one than permits
+// that are granted later. It fails as [Permits.Err] does. Token reads the clock, and does not
+// block.
 func (p *Permits) Token() (uint64, error) {
 	if err := p.Err(); err != nil {
 		return 0, err
@@ -93,7 +94,7 @@ func (p *Permits) whyLost(op string) error {
 
 // Lost returns a channel that closes when the permits are lost, or cannot be granted. It
 // closes before ZooKeeper can give them to another process, within the bounds that package
-// manager states. It never closes because granted permits are released. Lost does not
+// manager states, unless another client has deleted a node of theirs. It never closes because granted permits are released. Lost does not
 // block.
 func (p *Permits) Lost() <-chan struct{} { return p.alive.Done() }
 
