@@ -167,8 +167,8 @@ func (q *Queue) Take(ctx context.Context) (*Element, error) {
 // Poll takes an element and acks it before the caller has seen it, so that the element is
 // handled at most once. It does not wait for elements, but blocks until ZooKeeper has
 // answered or ctx ends. The error is [ErrEmpty] if there is no element that is not taken.
-// If it is not known whether the element was acked, Poll returns its data with
-// [manager.ErrUnknownOutcome]: it may come again.
+// If it is not known whether the element was acked, also because ctx has ended meanwhile,
+// Poll returns its data with [manager.ErrUnknownOutcome]: it may come again.
 func (q *Queue) Poll(ctx context.Context) ([]byte, error) {
 	for {
 		e, err := q.take(ctx, false)
@@ -181,7 +181,13 @@ func (q *Queue) Poll(ctx context.Context) ([]byte, error) {
 			return e.Data(), nil
 		case errors.Is(err, manager.ErrUnknownOutcome):
 			return e.Data(), q.error("poll", reason(err))
-		case !errors.Is(err, ErrLost):
+		case errors.Is(err, ErrLost):
+		case ctx.Err() == nil:
+			return nil, q.error("poll", reason(err))
+		case e.settled.Load(): // it goes on
+			return e.Data(), q.error("poll", fmt.Errorf("%w: %w", reason(err), manager.ErrUnknownOutcome))
+		default: // ctx has ended between the two
+			q.access.Go(func() { _ = e.Return(context.WithoutCancel(ctx)) })
 			return nil, q.error("poll", reason(err))
 		}
 	}
