@@ -25,9 +25,10 @@ const (
 
 // A list is what this process knows about the elements.
 type list struct {
-	at     time.Time
-	names  []string // those to try, in this order
-	barren bool     // none of them could be claimed so far
+	session *zkio.Session // in which this process is among the consumers; nil: it is not
+	at      time.Time
+	names   []string // those to try, in this order
+	barren  bool     // none of them could be claimed so far
 }
 
 // A seat is the consumer's ephemeral node, which says that this process consumes, and by
@@ -115,7 +116,9 @@ func (q *Queue) refresh(ctx context.Context, how manner) error {
 		}
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.list = list{at: time.Now(), names: share(names, rank, len(consumers.Names)), barren: true}
+		// What other goroutines of this process try to claim is no share of this one.
+		names = slices.DeleteFunc(names, func(name string) bool { return q.mine[name] })
+		q.list = list{session: s, at: time.Now(), names: share(names, rank, len(consumers.Names)), barren: true}
 		return nil
 	}, nil)
 }
@@ -231,6 +234,14 @@ func (q *Queue) relist(name string) {
 	}
 }
 
+// seated reports whether the list was made in s, so that the others hear of it when s ends
+// and what was claimed is free.
+func (q *Queue) seated(s *zkio.Session) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.list.session == s
+}
+
 // seatIn returns the path of the consumer's node in s.
 func (q *Queue) seatIn(s *zkio.Session) string {
 	q.mu.Lock()
@@ -270,17 +281,34 @@ func (l *leaver) Run(s *zkio.Session) {
 	path := q.seat.path
 	wait := lingers - time.Since(q.used)
 	stay := q.using > 0 || q.seat.session != s
-	q.seat.leaving = !stay && wait > 0
+	leave := !stay && wait <= 0
+	q.seat.leaving = !stay && !leave
+	if leave {
+		// A caller that comes just now makes another node, and a list.
+		q.seat, q.list.session = seat{}, nil
+	}
 	q.mu.Unlock()
-	if stay {
-		return
+	switch {
+	case leave:
+		(&departure{q, s, path}).Run(s)
+	case !stay:
+		q.access.SubmitAfter(wait, zkio.Releases, l)
 	}
-	if wait <= 0 {
-		// A caller that comes just now finds this process missing in its next list.
-		if err := s.Delete(path, -1); err == nil || zkio.ClassOf(err) == zkio.Definite {
-			return
-		}
-		wait = lingers
+}
+
+// A departure is the task that deletes a consumer's node, which is not used any more.
+type departure struct {
+	q       *Queue
+	session *zkio.Session
+	path    string
+}
+
+// Run is called by the pool.
+func (d *departure) Run(s *zkio.Session) {
+	if s != d.session {
+		return // it has gone with its session
 	}
-	q.access.SubmitAfter(wait, zkio.Releases, l)
+	if err := s.Delete(d.path, -1); err != nil && zkio.ClassOf(err) != zkio.Definite {
+		d.q.access.SubmitAfter(lingers, zkio.Releases, d)
+	}
 }

@@ -68,8 +68,8 @@ func handle(ctx context.Context, e *Element, fn func(ctx context.Context, e *Ele
 		}
 	}
 	err := settle(context.WithoutCancel(ctx))
-	if errors.Is(err, ErrLost) || errors.Is(err, manager.ErrUnknownOutcome) {
-		return nil // it comes again, or is done
+	if errors.Is(err, ErrLost) || errors.Is(err, manager.ErrUnknownOutcome) || errors.Is(err, ErrSettled) {
+		return nil // it comes again, or is done, or another goroutine of fn's settles it
 	}
 	return reason(err)
 }

@@ -80,7 +80,9 @@ func (q *Queue) search(ctx context.Context) (*Element, error) {
 // it has claimed an element, or has seen that its turn is over, the next one looks.
 func (q *Queue) await(ctx context.Context) (*Element, error) {
 	hold, err := q.idle.Lock(ctx)
-	if err != nil {
+	if errors.Is(err, manager.ErrLost) {
+		return nil, nil // lost as soon as granted: the caller searches again
+	} else if err != nil {
 		return nil, reason(err)
 	}
 	defer hold.Release()
@@ -195,6 +197,9 @@ type claim struct {
 // do is called by a worker, until it returns nil or a definite error.
 func (c *claim) do(s *zkio.Session) error {
 	q := c.q
+	if c.tried != s && !q.seated(s) {
+		return nil // the list is of an earlier session
+	}
 	content := zkio.Read{Path: c.path, What: zkio.ReadData}
 	created, err := c.create(s, &content)
 	if created == 0 {
