@@ -167,6 +167,10 @@ func (t *settlement) carryOut() error {
 		t.settled.Store(false)
 		return err
 	}
+	if zkio.ClassOf(err) == zkio.Definite { // ZooKeeper refuses, and the claim is there
+		t.node.Forget()
+		t.abandon()
+	}
 	t.end()
 	if err != nil || !t.removes {
 		t.q.relist(t.name)

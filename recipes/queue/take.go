@@ -253,7 +253,7 @@ func (c *claim) bury(s *zkio.Session, data []byte) error {
 	if err == nil {
 		err = c.q.transact(s, ops)
 	}
-	if errors.Is(err, ErrFull) {
+	if errors.Is(err, ErrFull) || zkio.ClassOf(err) == zkio.Definite && !errors.Is(err, zkio.ErrNoNode) {
 		c.refused = err
 		return c.undo(s)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
 	"github.com/holdfast-go/holdfast/recipes/queue"
+	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -79,5 +80,25 @@ func TestF257_ShareIsBeingClaimed(t *testing.T) {
 		ack(t, one)
 		ack(t, two)
 		ack(t, held)
+	})
+}
+
+// What ZooKeeper refuses to bury is free again, for whoever takes it.
+func TestF258_BurialIsRefused(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m := c.Open("a")
+		a, b := open(t, m, queue.Options{MaxAttempts: 1}), open(t, c.Open("b"), queue.Options{})
+		offer(t, b, "1")
+		e := take(t, a, "1")
+		match := zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: 1}
+		c.Srv.Faults().FailRequest(match, zktest.Code(-125)) // a quota is exceeded
+		recipetest.WantErr(t, "bury", e.Bury(t.Context()), zkio.ErrQuota)
+		match.Nth = 2 // behind the claim
+		c.Srv.Faults().FailRequest(match, zktest.Code(-125))
+		_, err := a.Take(t.Context())
+		recipetest.WantErr(t, "take", err, zkio.ErrQuota)
+		ack(t, take(t, b, "1"))
+		wantLeft(c)
 	})
 }
