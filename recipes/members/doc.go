@@ -31,8 +31,8 @@
 //
 // # Cost
 //
-// To join costs one packet with a write and two reads, and one write more if the group has
-// no directory yet; to leave, one write. While it is a member, a process sends a write
+// To join costs one packet with a write and two reads. If the group has no directory yet,
+// that write is refused, and the packet is sent again after another write, which makes it. To leave costs one write. While it is a member, a process sends a write
 // every sixth of the session timeout, which it shares with all its locks. For watchers see
 // [Group.Watch]: with n watchers, one who joins causes 2n requests. So groups are limited
 // to [MaxMembers], and a member's data to [MaxData]. Data that change more than now and

@@ -44,8 +44,9 @@
 // one read.
 //
 // Consumers without work stand in a line, a lock, and only the first of them watches the
-// queue. An offer wakes that one. It claims the element and lets the next one look, which
-// costs two lists, however many wait.
+// queue. An offer wakes that one. It claims the element and lets the next one look. Each of
+// them lists the elements and the consumers, so that costs four or five lists, however many
+// wait. Of a hundred elements or less a list also asks for each whether it is taken.
 //
 // # Limits
 //
