@@ -150,6 +150,7 @@ type settlement struct {
 	*Element
 	ops     func(*zkio.Session) ([]zkio.Op, error)
 	removes bool // they remove the element from the queue
+	ours    bool // the claim was not lost before it was forgotten
 	doubt   bool // a request was sent whose outcome is not known
 	outcome error
 }
@@ -211,7 +212,10 @@ func (t *settlement) send(s *zkio.Session) error {
 	if err != nil {
 		return err
 	}
-	t.node.Forget() // its end is ours
+	if !t.node.Forget() && !t.ours { // from now on its end is ours
+		return cmp.Or(t.node.Err(), ErrLost)
+	}
+	t.ours = true
 	err = t.q.transact(s, ops)
 	if errors.Is(err, zkio.ErrNoNode) {
 		return fmt.Errorf("%w: another client deleted its claim", ErrLost)

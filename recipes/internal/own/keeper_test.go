@@ -89,6 +89,9 @@ func TestLost(t *testing.T) {
 				synctest.Wait()
 				recipetest.WantErr(t, "lost", n.Err(), tt.want)
 				recipetest.WantErr(t, "its context", context.Cause(ctx), tt.want)
+				if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
+					t.Errorf("watches are left: %+v", w)
+				}
 			})
 		})
 	}
@@ -182,4 +185,34 @@ func TestReplacedUnseen(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A slow is a watcher that returns when it is closed.
+type slow chan struct{}
+
+func (s slow) PathChanged(string, zkio.Event) { <-s }
+
+// The news of the deletion of an earlier node at the same path come late.
+func TestNewsOfAnEarlierNode(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m := c.Open("a")
+		k := own.NewKeeper(m.Access(), errGone)
+		n := keep(c, m, k)
+		recipetest.Later(time.Minute) // the node is watched
+		w := make(slow)
+		m.Access().Watch("/holdfast/other", w)
+		_, _, err := m.Access().Session().Exists("/holdfast/other")
+		recipetest.WantErr(t, "look", err, nil)
+		recipetest.WantErr(t, "create", c.Srv.CreateAll("/holdfast/other", nil), nil)
+		synctest.Wait() // a watcher is slow
+		recipetest.WantErr(t, "delete", n.Delete(m.Access().Session()), nil)
+		n = keep(c, m, k)
+		close(w)
+		synctest.Wait()
+		recipetest.WantErr(t, "the new node", n.Err(), nil)
+		c.Remove(path)
+		recipetest.Later(time.Minute)
+		recipetest.WantErr(t, "deleted", n.Err(), errGone)
+	})
 }

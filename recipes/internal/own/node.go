@@ -87,19 +87,22 @@ func (n *Node) lose(why error) {
 	n.end(err)
 }
 
-// end ends the keeping of the node, unless it has ended before. The node is lost if why is
-// not nil.
-func (n *Node) end(why error) {
-	if n.keeper.remove(n, why) {
-		n.alive.Forget()
+// end ends the keeping of the node, and reports whether it was kept until now. The node is
+// lost if why is not nil.
+func (n *Node) end(why error) bool {
+	if !n.keeper.remove(n, why) {
+		return false
 	}
+	n.alive.Forget()
+	return true
 }
 
 // PathChanged is called by the dispatcher when something happened to the node.
 func (n *Node) PathChanged(_ string, ev zkio.Event) {
 	switch ev {
 	case zkio.NodeDeleted:
-		n.lose(errDeleted)
+		// The news may be of an earlier node of this process at the same path.
+		n.keeper.access.Submit(zkio.Releases, &look{node: n})
 	case zkio.NodeDataChanged:
 		// The event has used up the watch. After an outage it can also mean that the node
 		// was deleted meanwhile, and another client has made one at this path.
@@ -108,7 +111,7 @@ func (n *Node) PathChanged(_ string, ev zkio.Event) {
 }
 
 // lookLater has an I/O goroutine look at the node a little later.
-func (n *Node) lookLater() { n.lookAfter(n.session.Timeout()/16, new(look{node: n})) }
+func (n *Node) lookLater() { n.lookAfter(n.session.Timeout()/16, &look{node: n}) }
 
 func (n *Node) lookAfter(d time.Duration, l *look) {
 	n.keeper.access.SubmitAfter(d, zkio.Releases, l) // once the Manager is closed the node is lost
@@ -136,13 +139,21 @@ func (l *look) Run(s *zkio.Session) {
 		n.lookAfter(zkio.Backoff(l.attempts, 10*time.Millisecond, 2*time.Second), l)
 		l.attempts++
 	case !there:
+		// The question has left a watch for a node that is not there. It goes after the
+		// owner was told, for that can take a request.
+		n.keeper.access.Watch(n.path, l)
 		n.lose(errDeleted)
+		s.Unwatch(n.path, l)
 	}
 }
 
+// PathChanged makes a look a watcher for the time of one request.
+func (l *look) PathChanged(string, zkio.Event) {}
+
 // Forget ends the keeping of a node that its owner has deleted, or is about to. It does
-// not block. Calls after the first do nothing.
-func (n *Node) Forget() { n.end(nil) }
+// not block, and reports whether the node was kept until now: it was not lost. Calls after
+// the first do nothing.
+func (n *Node) Forget() bool { return n.end(nil) }
 
 // Delete forgets the node, and deletes it if it is there. nil means that it is gone, or
 // goes with its session. Delete is called by an I/O goroutine, with any session. After an
