@@ -436,7 +436,7 @@ func TestF246_ResizedMeanwhile(t *testing.T) {
 				}
 			}
 		})
-	}, ErrTooMany)
+	}, ErrTooMany, ErrMismatch) // the latter until it has agreed to the first number
 }
 
 // A Resize whose request or answer is lost is carried out once at most, and says so if it
