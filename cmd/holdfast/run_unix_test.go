@@ -510,8 +510,8 @@ func TestRunWithoutAReader(t *testing.T) {
 // for a reader of the line about the revocation, and ends with the program.
 func TestRunRevokedWithoutAReader(t *testing.T) {
 	_, addr := serve(t)
-	c := prepare(t, "run", "--servers", addr, "--session-timeout", "2s", "x", "--",
-		"sh", "-c", `trap 'sleep 3; echo done; exit 3' TERM; echo in; while :; do sleep 0.01; done`)
+	c := prepare(t, "run", "--servers", addr, "--session-timeout", "6s", "x", "--",
+		"sh", "-c", `trap 'sleep 5; echo done; exit 3' TERM; echo in; while :; do sleep 0.01; done`)
 	c.Cmd.Stderr = fullPipe(t)
 	c.begin()
 	c.stdout.await(t, "in")

@@ -49,6 +49,9 @@ func (u user) lock(w int) *Permits {
 // acquire asks for permits that have to wait, and returns when they are in line.
 func (u user) acquire(ctx context.Context, w int) *Permits {
 	u.c.T.Helper()
+	if u.c.Srv != nil {
+		synctest.Wait() // one that was granted just now may still be giving its place on
+	}
 	before := u.line()
 	p := u.Acquire(ctx, w)
 	u.c.Until("it is in line", func() bool { return u.line() > before })
