@@ -535,7 +535,8 @@ func TestOffersTravelTogether(t *testing.T) {
 			block.Remove()
 			all.Wait()
 		})
-		if n := requests[zktest.OpMulti]; n != 2 {
+		// The first goes with those that came before a worker took it.
+		if n := requests[zktest.OpMulti]; n < 1 || n > 2 {
 			t.Errorf("%d transactions for 100 offers", n)
 		}
 		if n := len(c.Srv.Children(items)); n != 101 {
