@@ -326,6 +326,7 @@ func TestF251_SessionEndsWithoutAnswer(t *testing.T) {
 		ack(t, take(t, q, "0"))
 		// The answer to the next transaction never comes, and the session ends.
 		during := func(what func() error) error {
+			recipetest.Later(100 * time.Millisecond) // what came before sends no more
 			session := recipetest.SessionOf(m)
 			fault := c.Srv.Faults().SwallowReply(zktest.Match{Session: session, Op: zktest.OpMulti, Times: 1})
 			done := make(chan error, 1)
