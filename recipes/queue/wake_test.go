@@ -83,7 +83,7 @@ func TestF257_ShareIsBeingClaimed(t *testing.T) {
 	})
 }
 
-// What ZooKeeper refuses to bury is free again, for whoever takes it.
+// An element that ZooKeeper refuses to bury is free again, and any consumer can take it.
 func TestF258_BurialIsRefused(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {
 		t := c.T
