@@ -2,7 +2,10 @@
 
 package main
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // sets has the sets of searches for -set.
 var sets = map[string]func() []search{
@@ -12,9 +15,9 @@ var sets = map[string]func() []search{
 }
 
 // quick is the set that every change must pass: one process with every kind of trouble,
-// and all wrong variants.
+// and all wrong variants. None of them is deep.
 func quick() []search {
-	return slices.Concat(
+	searches := slices.Concat(
 		rounds(holds, "",
 			[]string{},
 			[]string{"CANCEL=1"},
@@ -38,6 +41,10 @@ func quick() []search {
 		),
 		wrong(),
 	)
+	for i := range searches {
+		searches[i].depth = cmp.Or(searches[i].depth, 1_000_000)
+	}
+	return searches
 }
 
 // shallow is a depth at which an error is found soon; a deeper search would first

@@ -180,7 +180,8 @@ func (s search) property() string {
 	return s.ltl + ", weak fairness" + how
 }
 
-// maxDepth limits the depth of a search in steps, and so the memory of its stack.
+// maxDepth limits the depth of a search in steps, and so the memory of its stack, which
+// takes a second to clear.
 const maxDepth = 5_000_000
 
 // run generates the checker, in its own directory, and runs it.
@@ -217,7 +218,7 @@ func (s search) run(ctx context.Context, o options) (result, error) {
 		pan = append(pan, "-w34", "-k3")
 	default:
 		cc = append(cc, "-DCOLLAPSE")
-		pan = append(pan, "-w24")
+		pan = append(pan, "-w22")
 	}
 	switch s.ltl {
 	case "":
