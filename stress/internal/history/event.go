@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package history is the record of a run of the stress harness: what each worker
+// attempted and was told, and which faults were injected, in the order of the machine's
+// monotonic clock.
+//
+// A history is a directory. Its file run.json has the [Header]. Its directory events has
+// files of one [Event] a line, as JSON, each written by one process: a worker process
+// writes to a file before it does what the event says, or as soon as it was told, so that
+// what the file has is true even if the process is killed in between. Files are cut into
+// segments, so that old ones can be removed during a long run.
+package history
+
+// A Kind says what happened.
+type Kind string
+
+// What workers do, and are told. Op identifies the acquisition in its process.
+const (
+	// Request is written before a worker asks for a lock.
+	Request Kind = "request"
+	// Granted is written when the worker has been told that it holds the lock. Token and
+	// Turn are the grant's.
+	Granted Kind = "granted"
+	// Refused is written when the acquisition has ended without a grant. Text says why.
+	Refused Kind = "refused"
+	// Changed is written when a hold has got another Mode, by an upgrade or, before the
+	// downgrade begins, by a downgrade.
+	Changed Kind = "changed"
+	// Valid is written when the worker has asked whether its hold is valid, and was told
+	// that it is. At is when it asked.
+	Valid Kind = "valid"
+	// Lost is written when the worker has been told that its hold was lost. Text is the
+	// cause, Session the session that held the lock.
+	Lost Kind = "lost"
+	// Revoked is written when the worker has been told that it is asked to give up the lock.
+	Revoked Kind = "revoked"
+	// Release is written before the worker releases its hold. From then on it is outside.
+	Release Kind = "release"
+	// Released is written when the release has settled. Text is its error, if any.
+	Released Kind = "released"
+	// Write is written when a write to the register has been answered: OK says whether it
+	// was accepted. At is when it was answered.
+	Write Kind = "write"
+	// Session is written when a worker process learns that its session has begun, is
+	// suspended, is resumed or has ended: see Text.
+	Session Kind = "session"
+	// Alive is written at intervals. It tells that the process has no earlier event to
+	// write.
+	Alive Kind = "alive"
+	// Failure is written when a worker sees something wrong that is not a matter of the
+	// history, such as an error that the API does not allow. Text is what.
+	Failure Kind = "failure"
+)
+
+// What the harness does, and sees from outside. Its Process is [Harness].
+const (
+	// Started is written when a worker process has been started: Process, Incarnation.
+	Started Kind = "started"
+	// Ended is written when a worker process has ended, or just before it is killed.
+	Ended Kind = "ended"
+	// FaultBegan and FaultEnded enclose a fault. Fault is its number, Text its kind,
+	// Target what it hits. A fault of a moment ends when it begins.
+	FaultBegan Kind = "fault began"
+	FaultEnded Kind = "fault ended"
+	// Expired is written for each session that the leader has ended because it was not
+	// heard of in time. At is the time in the leader's log.
+	Expired Kind = "expired"
+	// Accepted is written by the register for each write that it has accepted.
+	Accepted Kind = "accepted"
+	// Stale is written by the register for each write that it has refused, because it has
+	// accepted one with a higher token.
+	Stale Kind = "stale"
+	// Stopping is written when the workers are told to end.
+	Stopping Kind = "stopping"
+	// Left is written for each node that is left in ZooKeeper at the end.
+	Left Kind = "left"
+)
+
+// What Text says of a [Session].
+const (
+	SessionBegan     = "began"
+	SessionSuspended = "suspended"
+	SessionResumed   = "resumed"
+	SessionEnded     = "ended"
+)
+
+// Harness is the Process of what the harness does.
+const Harness = -1
+
+// An Event is a line of a history.
+type Event struct {
+	At          int64  `json:"at"` // nanoseconds of the machine's monotonic clock
+	Kind        Kind   `json:"kind"`
+	Process     int    `json:"p"`             // number of the worker process; Harness
+	Incarnation int    `json:"inc,omitempty"` // how often it has been started before
+	Worker      int    `json:"w,omitempty"`
+	Op          uint64 `json:"op,omitempty"` // from 1 in each incarnation
+	Lock        string `json:"lock,omitempty"`
+	Mode        Mode   `json:"mode,omitempty"`
+	Token       uint64 `json:"token,omitempty"`
+	Turn        uint64 `json:"turn,omitempty"`
+	Session     string `json:"session,omitempty"` // hexadecimal, as ZooKeeper logs it: 0x1000…
+	OK          bool   `json:"ok,omitempty"`
+	Fault       int    `json:"fault,omitempty"` // from 1
+	Target      string `json:"target,omitempty"`
+	Text        string `json:"text,omitempty"`
+}
+
+// A Mode is a way of holding a lock.
+type Mode string
+
+const (
+	Exclusive  Mode = "exclusive"  // goroutines of one process share it
+	Mutex      Mode = "mutex"      // they do not
+	Read       Mode = "read"       // processes share it
+	Upgradable Mode = "upgradable" // beside readers, but alone of its kind
+	WriteMode  Mode = "write"
+	Permit     Mode = "permit" // of a semaphore: as many at once as the lock's Capacity
+)
+
+// A Lock is one that a history is about. What a recipe gives to one process at a time is
+// one, too: the leadership of an election, a shard, an element of a queue.
+type Lock struct {
+	Name     string `json:"name"`
+	Mode     Mode   `json:"mode"`               // of all its holds; empty for a read/write lock
+	Capacity int    `json:"capacity,omitempty"` // of a semaphore
+	// Once says that the lock may be released in good order only once: an element of a
+	// queue.
+	Once bool `json:"once,omitempty"`
+}
+
+// A Header is the head of a history.
+type Header struct {
+	Version        int      `json:"version"` // 1
+	Command        string   `json:"command"` // that repeats the run
+	Seed           uint64   `json:"seed"`
+	Workload       string   `json:"workload"`
+	Processes      int      `json:"processes"`
+	Goroutines     int      `json:"goroutines"`
+	Locks          []Lock   `json:"locks"`
+	Servers        []string `json:"servers"`
+	SessionTimeout int64    `json:"session_timeout_ns"`
+	Tenure         int64    `json:"tenure_ns"`
+	Nemesis        []string `json:"nemesis"` // kinds of faults that are on
+	Begin          int64    `json:"begin"`   // monotonic, when the workers began
+	BeginWall      string   `json:"begin_wall"`
+	Planned        int64    `json:"planned_ns"`
+	Go             string   `json:"go"`        // version
+	ZooKeeper      string   `json:"zookeeper"` // version, or "embedded"
+}

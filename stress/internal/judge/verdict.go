@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package judge judges a history of the stress harness: while the run goes on, or
+// afterwards.
+package judge
+
+// An Outcome is what a run has shown.
+type Outcome string
+
+const (
+	OK        Outcome = "OK"
+	Violation Outcome = "VIOLATION" // a lock failed to exclude
+	Failed    Outcome = "FAILED"    // the locks excluded, but something else is wrong
+	Void      Outcome = "VOID"      // too little happened to show anything
+)
+
+// A Verdict is the judgement of a history.
+type Verdict struct {
+	Outcome  Outcome   `json:"outcome"`
+	Findings []Finding `json:"findings"` // what is wrong, the worst first; the first hundred
+	Found    int       `json:"found"`    // all of them
+	Checks   []Check   `json:"checks"`   // each that was made
+	Faults   []Fault   `json:"faults"`   // in the order of their kinds
+	Injected []Hit     `json:"injected"` // each fault, in the order of time
+
+	Grants         uint64  `json:"grants"`
+	Requests       uint64  `json:"requests"`
+	LostHolds      int     `json:"lost_holds"`
+	ToldLate       int     `json:"told_late"`        // of those
+	StaleAttempts  int     `json:"stale_attempts"`   // writes by those that no longer held the lock, all refused
+	PausedOverlaps int     `json:"paused_overlaps"`  // with a process that was stopped, and could not know
+	MarginLeast    float64 `json:"margin_least_ms"`  // told of a loss so long before the leader ended the session
+	MarginMedian   float64 `json:"margin_median_ms"` // of those whose end the leader's log has
+	Margins        int     `json:"margins"`
+	Waits          Spread  `json:"waits"`     // from Request to Granted
+	HandOvers      Spread  `json:"handovers"` // from Release by one process to Granted in another
+	Holds          Spread  `json:"holds"`
+}
+
+// A Spread describes durations, in milliseconds.
+type Spread struct {
+	N      uint64  `json:"n"`
+	Median float64 `json:"median_ms"`
+	P90    float64 `json:"p90_ms"`
+	P99    float64 `json:"p99_ms"`
+	Most   float64 `json:"most_ms"`
+	// Counts by powers of two: Buckets[i] have taken at least 2^i µs and less than twice that;
+	// the first also has the shorter ones.
+	Buckets []uint64 `json:"buckets"`
+}
+
+// A Finding is something that is wrong.
+type Finding struct {
+	Check string `json:"check"` // name of the Check
+	Lock  string `json:"lock,omitempty"`
+	At    int64  `json:"at"` // monotonic
+	// Text says what happened, with processes, tokens and times: enough for a person who
+	// looks for the cause.
+	Text string `json:"text"`
+	// Faults has the numbers of the faults that were active, or had ended a moment before.
+	Faults []int `json:"faults,omitempty"`
+}
+
+// A Check is one way of judging.
+type Check struct {
+	Name   string `json:"name"`   // e.g. "no two processes inside at once"
+	Judged uint64 `json:"judged"` // how many times it could have failed
+	Found  uint64 `json:"found"`  // how many times it did
+	Note   string `json:"note,omitempty"`
+}
+
+// A Fault is a kind of fault, and how often it hit.
+type Fault struct {
+	Kind      string `json:"kind"`
+	N         int    `json:"n"`         // injected
+	Held      int    `json:"held"`      // while a lock was held that it could affect
+	Waiting   int    `json:"waiting"`   // while one was waited for
+	Releasing int    `json:"releasing"` // while one was being released
+	Lost      int    `json:"lost"`      // holds that were lost during it, or within two session timeouts
+}
+
+// A Hit is one fault.
+type Hit struct {
+	Fault  int      `json:"fault"`
+	Kind   string   `json:"kind"`
+	Target string   `json:"target"`
+	Began  int64    `json:"began"`
+	Ended  int64    `json:"ended"`
+	Lost   []string `json:"lost,omitempty"` // which locks were lost, and by which process
+}
