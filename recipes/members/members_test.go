@@ -356,7 +356,13 @@ func TestF223_GivenUp(t *testing.T) {
 				why := errors.New("no longer wanted")
 				ctx, cancel := context.WithCancelCause(t.Context())
 				f := fault(c.Srv.Faults(), zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: 1})
-				go func() { <-f.Hit(); cancel(why) }()
+				made := false // the caller is told of the context's end after it was set
+				go func() {
+					<-f.Hit()
+					synctest.Wait() // the server acts on the request after it has chosen it
+					made = c.Srv.Exists(dir + "/x")
+					cancel(why)
+				}()
 				begun := time.Now()
 				_, err := g.Join(ctx, "x", nil)
 				recipetest.WantErr(t, "given up", err, why)
@@ -364,7 +370,7 @@ func TestF223_GivenUp(t *testing.T) {
 				if took := time.Since(begun); took > 0 {
 					t.Errorf("it returned after %v", took)
 				}
-				if !c.Srv.Exists(dir + "/x") {
+				if !made {
 					t.Error("there was no node: the test shows nothing")
 				}
 				recipetest.Later(30 * time.Second)
