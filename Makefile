@@ -23,11 +23,9 @@ DEPS    ?= 1
 
 export PKG TESTS COUNT RACE COVER TIMEOUT DEPS
 
-# The linters are pinned, so that new checks come with a commit.
-STATICCHECK_VERSION   := 0.8.2
+# The linter is pinned, so that new checks come with a commit.
 GOLANGCI_LINT_VERSION := 2.15.0
 
-STATICCHECK   := bin/staticcheck-$(STATICCHECK_VERSION)
 GOLANGCI_LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
 .DEFAULT_GOAL := help
@@ -186,11 +184,10 @@ api: ## update docs/api.txt after a change of the exported API
 	go test -count=1 ./internal/apitext -run '^TestAPIFile$$' -update
 
 .PHONY: lint
-lint: $(STATICCHECK) $(GOLANGCI_LINT) ## check with gofmt, go vet, go mod tidy, staticcheck and golangci-lint; changes nothing
+lint: $(GOLANGCI_LINT) ## check with gofmt, go vet, go mod tidy and golangci-lint, which has staticcheck in it; changes nothing
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "make fmt would change:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	go mod tidy -diff
-	$(STATICCHECK) ./...
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: deps
@@ -221,7 +218,5 @@ bin/sim.test:
 	go test -c -tags woven -overlay bin/woven/overlay.json -o $@ ./internal/sim
 
 # If PATH has a linter of the right version, use it: building one takes minutes.
-$(STATICCHECK):
-	@.ci/tool $@ staticcheck -version $(STATICCHECK_VERSION) honnef.co/go/tools/cmd/staticcheck
 $(GOLANGCI_LINT):
 	@.ci/tool $@ golangci-lint --version $(GOLANGCI_LINT_VERSION) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
