@@ -357,6 +357,43 @@ func TestNoEntries(t *testing.T) {
 	}
 }
 
+// "-only queue" measures the draining of a queue, too. A part that has no figure is
+// written without plots.
+func TestOnlyQueue(t *testing.T) {
+	var ids []string
+	for _, sc := range only(slices.Concat(scenarios(), draining()), []string{"queue"}) {
+		ids = append(ids, sc.id)
+	}
+	for _, id := range []string{drained(1), drained(16), queue(1000)} {
+		if !slices.Contains(ids, id) {
+			t.Errorf("%s is not in %q", id, ids)
+		}
+	}
+
+	m := newMeasured()
+	for _, sc := range draining() {
+		for _, subject := range sc.subjects {
+			m.add(sc.id, subject, result{Entries: 100, Seconds: 1})
+		}
+	}
+	r := &report{measured: m, scenarios: draining(), Targets: m.targets(), figures: m.figures(), Missing: map[string]string{}, Refused: map[string]string{}}
+	dir := filepath.Join(t.TempDir(), "new")
+	if err := draw(t.Context(), "there is no bench/plot here", dir, r.figures); err != nil {
+		t.Errorf("draw: %v", err)
+	}
+	remarks := filepath.Join(t.TempDir(), "remarks.md")
+	if err := os.WriteFile(remarks, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.write(dir, remarks); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "RESULTS.md"))
+	if err != nil || !strings.Contains(string(text), drained(16)) {
+		t.Errorf("%v: no %s in:\n%s", err, drained(16), text)
+	}
+}
+
 func TestArguments(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"-rounds 0", "at least 1"},

@@ -143,8 +143,12 @@ func thin(values []float64, n int) []float64 {
 	return kept
 }
 
-// draw runs bench/plot, which draws the figures into dir.
+// draw runs bench/plot, which draws the figures into dir. A part of the benchmarks may have
+// none.
 func draw(ctx context.Context, root, dir string, figures []figure) error {
+	if len(figures) == 0 {
+		return nil
+	}
 	text, err := json.Marshal(map[string]any{"figures": figures})
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	flags.SetOutput(stderr)
 	var (
 		subject = flags.String("subject", "", "run as this subject, which reads jobs and writes results; for internal use")
-		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, network, queue (of a lock, and elements: drain-queue), readers, shared, many, bulk, footprint, requests; and watch-holder, which a whole run leaves out")
+		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, network, queue (that of a lock, and with it drain-queue, which takes elements from a queue), readers, shared, many, bulk, footprint, requests; and watch-holder, which a whole run leaves out")
 		rounds  = flags.Int("rounds", 3, "how often each scenario is measured, at most")
 		measure = flags.Duration("measure", 600*time.Millisecond, "how long each measurement takes")
 		goals   = flags.Bool("goals", false, "print the goals with what the last run measured, from results.json in bench or in the directory of -out, and measure nothing")
