@@ -12,18 +12,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/otherclients"
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
 // startGoZooKeeper is startCurator for go-zookeeper.
-func startGoZooKeeper(t *testing.T, zk *realzk.Server, timeout ...string) *program {
+func startGoZooKeeper(t *testing.T, zk *realzk.Server, timeout ...string) *otherclients.Program {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "gozk")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./testdata/gozk")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build, err, out)
 	}
-	return startOthers(t, binary, append([]string{zk.Addr()}, timeout...)...)
+	return otherclients.Start(t, exec.Command(binary, append([]string{zk.Addr()}, timeout...)...))
 }
 
 // The clients whose contenders TestRealHolderOfAnyClient mixes.

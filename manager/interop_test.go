@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/otherclients"
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
@@ -19,7 +20,7 @@ var interopSections = flag.Int("interopsections", 40, "how many critical section
 
 // guests are two clients of another library, each of which locks what its kind says.
 type guests struct {
-	*program
+	*otherclients.Program
 	library string
 	kinds   [2]string // mutex, read, write or latch
 }
@@ -88,7 +89,7 @@ func contend(s *backend, all []guests) {
 		})
 	}
 	for _, g := range all {
-		o := &others{s.t, ref, g.program}
+		o := &others{s.t, ref, g.Program}
 		for i, kind := range g.kinds {
 			client := fmt.Sprintf("%s%d", strings.ReplaceAll(s.t.Name(), " ", "_"), i)
 			o.ask(client, "open "+path, "opened")
@@ -112,7 +113,7 @@ func contend(s *backend, all []guests) {
 func TestInteropKilledHolder(t *testing.T) {
 	const timeout = 2 * time.Second
 	zk := realzk.Shared(t)
-	for library, start := range map[string]func(*testing.T, *realzk.Server, ...string) *program{
+	for library, start := range map[string]func(*testing.T, *realzk.Server, ...string) *otherclients.Program{
 		"Curator": startCurator, "go-zookeeper": startGoZooKeeper, "kazoo": startKazoo,
 	} {
 		t.Run(library, func(t *testing.T) {
@@ -142,7 +143,7 @@ func TestInteropKilledHolder(t *testing.T) {
 			h := l.Acquire(t.Context())
 			s.untilQueued(l, 2)
 			pending(t, "ours", h.Granted())
-			if err := p.kill(); err != nil {
+			if err := p.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			killed = time.Now()

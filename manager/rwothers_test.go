@@ -3,22 +3,17 @@
 package manager
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/otherclients"
 	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -28,78 +23,12 @@ import (
 type others struct {
 	t   *testing.T
 	ref *referee
-	*program
-}
-
-// A program runs for several tests.
-type program struct {
-	stdin io.Writer
-
-	mu      sync.Mutex // protects answers, and writes to stdin
-	answers map[string]chan string
-
-	process *os.Process
-	killed  atomic.Bool
-}
-
-// kill kills the program, and its clients with it.
-func (o *program) kill() error {
-	o.killed.Store(true)
-	return o.process.Kill()
-}
-
-// startOthers starts the program, which ends with the test.
-func startOthers(t *testing.T, name string, args ...string) *program {
-	t.Helper()
-	cmd := exec.Command(name, args...)
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	o := &program{stdin: stdin, answers: make(map[string]chan string), process: cmd.Process}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		lines := bufio.NewScanner(stdout)
-		for lines.Scan() {
-			client, answer, _ := strings.Cut(lines.Text(), " ")
-			o.of(client) <- answer
-		}
-	}()
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		timer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
-		defer timer.Stop()
-		<-done
-		if err := cmd.Wait(); err != nil && !o.killed.Load() {
-			t.Errorf("%s: %v", name, err)
-		}
-	})
-	return o
-}
-
-func (o *program) of(client string) chan string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.answers[client] == nil {
-		o.answers[client] = make(chan string, 100)
-	}
-	return o.answers[client]
+	*otherclients.Program
 }
 
 // tell sends a client a command and does not wait for the answer.
 func (o *others) tell(client, command string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if _, err := fmt.Fprintf(o.stdin, "%s %s\n", client, command); err != nil {
+	if err := o.Tell(client, command); err != nil {
 		o.t.Error(err)
 	}
 }
@@ -108,7 +37,7 @@ func (o *others) tell(client, command string) {
 func (o *others) hear(client, want string) {
 	o.t.Helper()
 	select {
-	case got := <-o.of(client):
+	case got := <-o.Answers(client):
 		if got != want {
 			o.t.Fatalf("%s says %q, want %q", client, got, want)
 		}
@@ -128,7 +57,7 @@ func (o *others) ask(client, command, want string) {
 func (o *others) silent(client string) {
 	o.t.Helper()
 	select {
-	case got := <-o.of(client):
+	case got := <-o.Answers(client):
 		o.t.Fatalf("%s says %q, want it to wait", client, got)
 	default:
 	}
@@ -141,7 +70,7 @@ func (o *others) loop(client, kind string, times int) {
 	var leave func()
 	for {
 		select {
-		case answer := <-o.of(client):
+		case answer := <-o.Answers(client):
 			verb, _, _ := strings.Cut(answer, " ")
 			switch verb {
 			case "enter":
@@ -162,50 +91,19 @@ func (o *others) loop(client, kind string, times int) {
 	}
 }
 
-// startCurator compiles and starts the contenders that use Apache Curator. Their session
-// timeout is 10 s, unless one follows, in milliseconds.
-func startCurator(t *testing.T, zk *realzk.Server, timeout ...string) *program {
+// startCurator starts the contenders that use Apache Curator. Their session timeout is 10 s,
+// unless one follows, in milliseconds.
+func startCurator(t *testing.T, zk *realzk.Server, timeout ...string) *otherclients.Program {
 	t.Helper()
-	const jar = "/usr/share/java/curator-recipes.jar" // its manifest names what it needs
-	if _, err := os.Stat(jar); err != nil {
-		realzk.NotRun(t, "there is no "+jar+" (Debian: apt-get install libcurator-recipes-java)")
-	}
-	javac, java := javaTool("javac"), javaTool("java")
-	if javac == "" || java == "" {
-		realzk.NotRun(t, "there is no javac in the PATH, nor in JAVA_HOME (Debian: apt-get install default-jdk-headless)")
-	}
-	classes := t.TempDir()
-	compile := exec.CommandContext(t.Context(), javac, "-encoding", "UTF-8", "-cp", jar, "-d", classes, "testdata/curator/Contenders.java")
-	if out, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", compile, err, out)
-	}
-	classpath := strings.Join([]string{classes, jar, "/usr/share/java/slf4j-nop.jar"}, string(filepath.ListSeparator))
-	args := []string{"-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath, "Contenders", zk.Addr()}
-	return startOthers(t, java, append(args, timeout...)...)
-}
-
-// javaTool returns the path of a program of the JDK, or "".
-func javaTool(name string) string {
-	if home := os.Getenv("JAVA_HOME"); home != "" {
-		name = filepath.Join(home, "bin", name)
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return ""
-	}
-	return path
+	args := append([]string{zk.Addr()}, timeout...)
+	return otherclients.Start(t, otherclients.Curator(context.Background(), t, "testdata/curator/Contenders.java", args...))
 }
 
 // startKazoo is startCurator for kazoo.
-func startKazoo(t *testing.T, zk *realzk.Server, timeout ...string) *program {
+func startKazoo(t *testing.T, zk *realzk.Server, timeout ...string) *otherclients.Program {
 	t.Helper()
-	for _, python := range []string{"/usr/bin/python3", "python3"} {
-		if exec.Command(python, "-c", "import kazoo").Run() == nil {
-			return startOthers(t, python, append([]string{"testdata/kazoo/contenders.py", zk.Addr()}, timeout...)...)
-		}
-	}
-	realzk.NotRun(t, "no python3 has the module kazoo (Debian: apt-get install python3-kazoo)")
-	return nil
+	args := append([]string{zk.Addr()}, timeout...)
+	return otherclients.Start(t, otherclients.Kazoo(context.Background(), t, "testdata/kazoo/contenders.py", args...))
 }
 
 // Services that lock with Apache Curator and services that lock with this package
@@ -237,7 +135,7 @@ func TestKazoo(t *testing.T) {
 	})
 }
 
-func testOthers(t *testing.T, zk *realzk.Server, p *program, tests map[string]func(*backend, *others)) {
+func testOthers(t *testing.T, zk *realzk.Server, p *otherclients.Program, tests map[string]func(*backend, *others)) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { test(realBackend(t, zk), &others{t, newReferee(t), p}) })
 	}

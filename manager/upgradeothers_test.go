@@ -37,8 +37,8 @@ func testUpgradeBehindCurator(s *backend, o *others) {
 		s.until("the first writer has gone, and the second is queued", func() bool { return len(s.queue(rw.Reader())) == 4 })
 		// The reader has been told by now that the writer has gone: it watches our shield.
 		x := up.round.io().upgrade().exclusive.Load().path
-		s.until("the reader waits for us", func() bool { return len(o.of(r)) > 0 || s.watchers(x) > 1 })
-		if len(o.of(r)) > 0 {
+		s.until("the reader waits for us", func() bool { return len(o.Answers(r)) > 0 || s.watchers(x) > 1 })
+		if len(o.Answers(r)) > 0 {
 			inside++
 		}
 		wantHeld(s.t, "our upgrade", up)

@@ -19,7 +19,7 @@ import (
 // line. The standard library is always allowed.
 const policy = `
 	TESTS   = go.uber.org/goleak pgregory.net/rapid
-	SERVERS = TESTS zkio/zktest internal/realzk
+	SERVERS = TESTS zkio/zktest internal/realzk internal/otherclients
 	RECIPE  = futures zkio manager recipes/internal/own internal/ctxerr
 	PUBLIC  = state futures zkio zkio/zktest manager golang.org/x/sync/... go.uber.org/atomic
 
@@ -66,6 +66,7 @@ const policy = `
 
 	# Tools and tests of this repository.
 	internal/realzk:          | TESTS
+	internal/otherclients:    internal/realzk | TESTS
 	internal/doctor:          zkio | SERVERS
 	internal/realzk/zkserver: internal/realzk | TESTS
 	internal/zkembedded:      zkio/zktest | TESTS internal/jute github.com/go-zookeeper/zk

@@ -5,16 +5,13 @@ package barrier
 import (
 	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/internal/otherclients"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
 )
@@ -141,7 +138,7 @@ func (l *lane) round(other *program, dies bool) bool {
 func TestGateBesideCurator(t *testing.T) {
 	recipetest.OnReal(t, func(c *recipetest.Cluster) {
 		t := c.T
-		curator := startCurator(t, c.Real.Addr())
+		curator := startProgram(t, otherclients.Curator(t.Context(), t, "testdata/curator/Barriers.java", c.Real.Addr()))
 		g := gateOf(t, c.Open("a"))
 		ask := func(command string) {
 			t.Helper()
@@ -180,35 +177,4 @@ func TestGateBesideCurator(t *testing.T) {
 		}
 		t.Logf("%d times shut and opened, by each in turn: both waiters went on each time", times)
 	})
-}
-
-func startCurator(t *testing.T, server string) *program {
-	t.Helper()
-	const jar = "/usr/share/java/curator-recipes.jar" // its manifest names what it needs
-	if _, err := os.Stat(jar); err != nil {
-		realzk.NotRun(t, "there is no "+jar+" (Debian: apt-get install libcurator-recipes-java)")
-	}
-	javac, java := javaTool("javac"), javaTool("java")
-	if javac == "" || java == "" {
-		realzk.NotRun(t, "there is no javac in the PATH, nor in JAVA_HOME (Debian: apt-get install default-jdk-headless)")
-	}
-	classes := t.TempDir()
-	compile := exec.CommandContext(t.Context(), javac, "-encoding", "UTF-8", "-cp", jar, "-d", classes, "testdata/curator/Barriers.java")
-	if out, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", compile, err, out)
-	}
-	classpath := strings.Join([]string{classes, jar, "/usr/share/java/slf4j-nop.jar"}, string(filepath.ListSeparator))
-	return startProgram(t, exec.Command(java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath, "Barriers", server))
-}
-
-// javaTool returns the path of a program of the JDK, or "".
-func javaTool(name string) string {
-	if home := os.Getenv("JAVA_HOME"); home != "" {
-		name = filepath.Join(home, "bin", name)
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return ""
-	}
-	return path
 }

@@ -7,17 +7,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/internal/otherclients"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/election"
 	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
@@ -159,43 +157,11 @@ func readMarks(t *testing.T, m *manager.Manager, dir string) []string {
 // curator returns testdata/curator/Leaders.java as a program.
 func curator(t *testing.T) *exec.Cmd {
 	t.Helper()
-	const jar = "/usr/share/java/curator-recipes.jar" // its manifest names what it needs
-	if _, err := os.Stat(jar); err != nil {
-		realzk.NotRun(t, "there is no "+jar+" (Debian: apt-get install libcurator-recipes-java)")
-	}
-	javac, java := javaTool("javac"), javaTool("java")
-	if javac == "" || java == "" {
-		realzk.NotRun(t, "there is no javac in the PATH, nor in JAVA_HOME (Debian: apt-get install default-jdk-headless)")
-	}
-	classes := t.TempDir()
-	compile := exec.CommandContext(t.Context(), javac, "-encoding", "UTF-8", "-cp", jar, "-d", classes, "testdata/curator/Leaders.java")
-	if out, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", compile, err, out)
-	}
-	classpath := strings.Join([]string{classes, jar, "/usr/share/java/slf4j-nop.jar"}, string(filepath.ListSeparator))
-	return exec.CommandContext(t.Context(), java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath, "Leaders")
+	return otherclients.Curator(t.Context(), t, "testdata/curator/Leaders.java")
 }
 
 // kazoo returns testdata/kazoo/leaders.py as a program.
 func kazoo(t *testing.T) *exec.Cmd {
 	t.Helper()
-	for _, python := range []string{"/usr/bin/python3", "python3"} {
-		if exec.CommandContext(t.Context(), python, "-c", "import kazoo").Run() == nil {
-			return exec.CommandContext(t.Context(), python, "testdata/kazoo/leaders.py")
-		}
-	}
-	realzk.NotRun(t, "no python3 has the module kazoo (Debian: apt-get install python3-kazoo)")
-	return nil
-}
-
-// javaTool returns the path of a program of the JDK, or "".
-func javaTool(name string) string {
-	if home := os.Getenv("JAVA_HOME"); home != "" {
-		name = filepath.Join(home, "bin", name)
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return ""
-	}
-	return path
+	return otherclients.Kazoo(t.Context(), t, "testdata/kazoo/leaders.py")
 }

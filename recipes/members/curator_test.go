@@ -3,17 +3,11 @@
 package members_test
 
 import (
-	"bufio"
-	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
+	"context"
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/internal/otherclients"
 	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
 	"github.com/holdfast-go/holdfast/recipes/members"
 )
@@ -25,7 +19,7 @@ func TestCurator(t *testing.T) {
 		m := c.Open("ours")
 		path, err := m.Access().Path("workers")
 		recipetest.WantErr(t, "path", err, nil)
-		curator := startCurator(t, c.Real.Addr(), path)
+		curator := &curator{t, otherclients.Start(t, otherclients.Curator(context.Background(), t, "testdata/curator/Members.java", c.Real.Addr(), path))}
 		g := group(c, m)
 		views := watch(t.Context(), g)
 
@@ -65,74 +59,24 @@ func TestCurator(t *testing.T) {
 
 // A curator is a program that uses Curator's GroupMember: see testdata/curator.
 type curator struct {
-	t   *testing.T
-	in  io.Writer
-	out *bufio.Scanner
-}
-
-// startCurator starts the program, which ends with the test.
-func startCurator(t *testing.T, server, path string) *curator {
-	t.Helper()
-	const jar = "/usr/share/java/curator-recipes.jar" // its manifest names what it needs
-	if _, err := os.Stat(jar); err != nil {
-		realzk.NotRun(t, "there is no "+jar+" (Debian: apt-get install libcurator-recipes-java)")
-	}
-	javac, java := javaTool("javac"), javaTool("java")
-	if javac == "" || java == "" {
-		realzk.NotRun(t, "there is no javac in the PATH, nor in JAVA_HOME (Debian: apt-get install default-jdk-headless)")
-	}
-	classes := t.TempDir()
-	compile := exec.CommandContext(t.Context(), javac, "-encoding", "UTF-8", "-cp", jar, "-d", classes, "testdata/curator/Members.java")
-	if out, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", compile, err, out)
-	}
-	classpath := strings.Join([]string{classes, jar, "/usr/share/java/slf4j-nop.jar"}, string(filepath.ListSeparator))
-	cmd := exec.Command(java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath, "Members", server, path)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		timer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
-		defer timer.Stop()
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v: %v", cmd, err)
-		}
-	})
-	return &curator{t, in, bufio.NewScanner(out)}
-}
-
-// javaTool returns the path of a program of the JDK, or "".
-func javaTool(name string) string {
-	if home := os.Getenv("JAVA_HOME"); home != "" {
-		name = filepath.Join(home, "bin", name)
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return ""
-	}
-	return path
+	t *testing.T
+	*otherclients.Program
 }
 
 // says sends the program a command, and returns the answer.
 func (o *curator) says(command string) string {
 	o.t.Helper()
-	if _, err := fmt.Fprintln(o.in, command); err != nil {
+	const client = "member"
+	if err := o.Tell(client, command); err != nil {
 		o.t.Fatal(err)
 	}
-	if !o.out.Scan() {
-		o.t.Fatalf("no answer to %s: %v", command, o.out.Err())
+	select {
+	case answer := <-o.Answers(client):
+		return answer
+	case <-time.After(time.Minute):
+		o.t.Fatalf("no answer to %s for a minute", command)
+		return ""
 	}
-	return o.out.Text()
 }
 
 func (o *curator) ask(command, want string) {

@@ -3,19 +3,14 @@
 package semaphore
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/otherclients"
 	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
 )
@@ -24,90 +19,13 @@ var curatorGrants = flag.Int("curatorgrants", 200, "how many grants there are be
 
 // A curator is a program whose clients use Curator's semaphore: see testdata/curator.
 type curator struct {
-	t     *testing.T
-	stdin io.Writer
-
-	mu      sync.Mutex // protects answers, and writes to stdin
-	answers map[string]chan string
-}
-
-// startCurator starts the program, which ends with the test.
-func startCurator(t *testing.T, zk *realzk.Server) *curator {
-	t.Helper()
-	const jar = "/usr/share/java/curator-recipes.jar" // its manifest names what it needs
-	if _, err := os.Stat(jar); err != nil {
-		realzk.NotRun(t, "there is no "+jar+" (Debian: apt-get install libcurator-recipes-java)")
-	}
-	javac, java := javaTool("javac"), javaTool("java")
-	if javac == "" || java == "" {
-		realzk.NotRun(t, "there is no javac in the PATH, nor in JAVA_HOME (Debian: apt-get install default-jdk-headless)")
-	}
-	classes := t.TempDir()
-	compile := exec.CommandContext(t.Context(), javac, "-encoding", "UTF-8", "-cp", jar, "-d", classes, "testdata/curator/Permits.java")
-	if out, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", compile, err, out)
-	}
-	classpath := strings.Join([]string{classes, jar, "/usr/share/java/slf4j-nop.jar"}, string(filepath.ListSeparator))
-	cmd := exec.Command(java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath, "Permits", zk.Addr())
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	o := &curator{t: t, stdin: stdin, answers: make(map[string]chan string)}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for lines := bufio.NewScanner(stdout); lines.Scan(); {
-			client, answer, _ := strings.Cut(lines.Text(), " ")
-			o.of(client) <- answer
-		}
-	}()
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		timer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
-		defer timer.Stop()
-		<-done
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v: %v", cmd, err)
-		}
-	})
-	return o
-}
-
-// javaTool returns the path of a program of the JDK, or "".
-func javaTool(name string) string {
-	if home := os.Getenv("JAVA_HOME"); home != "" {
-		name = filepath.Join(home, "bin", name)
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return ""
-	}
-	return path
-}
-
-func (o *curator) of(client string) chan string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.answers[client] == nil {
-		o.answers[client] = make(chan string, 100)
-	}
-	return o.answers[client]
+	t *testing.T
+	*otherclients.Program
 }
 
 // tell sends a client a command and does not wait for the answer.
 func (o *curator) tell(client, command string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if _, err := fmt.Fprintf(o.stdin, "%s %s\n", client, command); err != nil {
+	if err := o.Tell(client, command); err != nil {
 		o.t.Error(err)
 	}
 }
@@ -115,7 +33,7 @@ func (o *curator) tell(client, command string) {
 // hear returns a client's next answer.
 func (o *curator) hear(client string) string {
 	select {
-	case answer := <-o.of(client):
+	case answer := <-o.Answers(client):
 		return answer
 	case <-time.After(time.Minute):
 		return "nothing for a minute"
@@ -139,7 +57,7 @@ func (o *curator) want(client, want string) {
 func (o *curator) silent(client string) {
 	o.t.Helper()
 	select {
-	case got := <-o.of(client):
+	case got := <-o.Answers(client):
 		o.t.Errorf("%s says %q", client, got)
 	case <-time.After(200 * time.Millisecond):
 	}
@@ -172,7 +90,7 @@ func (r *referee) leave(w int) {
 }
 
 func TestCurator(t *testing.T) {
-	o := startCurator(t, realzk.Shared(t))
+	o := &curator{t, otherclients.Start(t, otherclients.Curator(context.Background(), t, "testdata/curator/Permits.java", realzk.Shared(t).Addr()))}
 	t.Run("together", func(t *testing.T) { recipetest.OnReal(t, o.together) })
 	t.Run("in turns", func(t *testing.T) { recipetest.OnReal(t, o.inTurns) })
 }

@@ -13,8 +13,8 @@ import org.apache.curator.retry.RetryOneTime;
  * A member by Apache Curator's GroupMember, told by a test what to do.
  *
  * <p>The arguments are the address of a ZooKeeper server and the path of the group. Each line
- * of the input is a command, and has one line of output for an answer. The end of the input
- * ends the program.
+ * of the input is a name and a command, and has one line of output, the name and an answer.
+ * The end of the input ends the program.
  *
  * <ul>
  *   <li>{@code join id data}: answers {@code joined}, perhaps before it is true.
@@ -31,9 +31,10 @@ public final class Members {
             BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
             for (String line; (line = in.readLine()) != null; ) {
                 String[] words = line.split(" ");
-                switch (words[0]) {
+                System.out.print(words[0] + " ");
+                switch (words[1]) {
                     case "join":
-                        member = new GroupMember(client, args[1], words[1], words[2].getBytes());
+                        member = new GroupMember(client, args[1], words[2], words[3].getBytes());
                         member.start();
                         System.out.println("joined");
                         break;
