@@ -88,6 +88,11 @@ func (a *app) warnDenied(paths []string) {
 	if len(paths) == 0 {
 		return
 	}
+	a.warnf("may not list %s, so what is there does not show: %s", count(len(paths), "directory", "directories"), some(paths))
+}
+
+// some names the first of some paths, and says how many others there are.
+func some(paths []string) string {
 	const most = 3
 	shown := make([]string, 0, most)
 	for _, path := range paths[:min(len(paths), most)] {
@@ -97,7 +102,7 @@ func (a *app) warnDenied(paths []string) {
 	if more := len(paths) - most; more > 0 {
 		text += fmt.Sprintf(" and %s more", thousands(more))
 	}
-	a.warnf("may not list %s, so what is there does not show: %s", count(len(paths), "directory", "directories"), text)
+	return text
 }
 
 // contenderFacts are the facts about a contender, as JSON.
@@ -105,7 +110,7 @@ type contenderFacts struct {
 	Node       string    `json:"node"`
 	Position   int       `json:"position,omitempty"`
 	Holds      bool      `json:"holds"`
-	Kind       string    `json:"kind"`
+	Kind       string    `json:"kind,omitempty"`
 	Client     string    `json:"client,omitempty"`
 	Label      string    `json:"label,omitempty"`
 	Host       string    `json:"host,omitempty"`

@@ -149,7 +149,7 @@ func TestVerbsThatRead(t *testing.T) {
 			LOCK          KIND       HELD BY                           PID AGE  WAITING
 			jobs/nightly  exclusive  billing@db7                      4001 AGE        3
 			leader        latch      app-7 (curator)                     - AGE        0
-			pool          -          (Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex: 1 node) - - -
+			pool          semaphore  0 permits                           -      -        0
 			reports       read       web1@db7 and 1 more              4001 AGE        1
 			stuck         exclusive  (unknown client)                    - AGE        0
 			"évil name"   exclusive  "\x1b[2J pwned\r"@db7            4001 AGE        0`},
@@ -184,8 +184,7 @@ func TestVerbsThatRead(t *testing.T) {
 			#  STATE  KIND       WHO               PID AGE  ENDPOINT  SESSION
 			1  holds  exclusive  app-7 (curator)     - AGE  -         SESSION`},
 		{args: "who pool", stdout: `
-			pool is free: no process holds it or waits for it
-			Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex is used in this lock's directory, too, and both kinds are granted at the same time: give one of them another path`},
+			pool (semaphore): 0 permits in use, none waits`},
 		{args: "who --limit=-1 x", code: 2, stderr: "holdfast: --limit must not be negative"},
 		{args: "who _asks_", code: 2, stderr: `holdfast: _asks_: bad lock name: segment "_asks_" is reserved for questions to holders`},
 		{args: "ps", stdout: `
@@ -236,8 +235,8 @@ func TestJSON(t *testing.T) {
 	)
 	lock := `"lock":"l","path":"/holdfast/l","kind":"exclusive","holders":1,"waiting":1,"holder":` + fmt.Sprintf(billing, "") + `,"next":` + fmt.Sprintf(report, "")
 	for _, test := range []struct{ args, want string }{
-		{"ls", `{"root":"/holdfast","locks":[{` + lock + `}]}`},
-		{"ls none", `{"root":"/holdfast","prefix":"none","locks":[]}`},
+		{"ls", `{"root":"/holdfast","locks":[{` + lock + `}],"recipes":[]}`},
+		{"ls none", `{"root":"/holdfast","prefix":"none","locks":[],"recipes":[]}`},
 		{"who l", `{` + lock + `,"contenders":[` + fmt.Sprintf(billing, `"position":1,`) + `,` + fmt.Sprintf(report, `"position":2,`) + `]}`},
 		{"who none", `{"lock":"none","path":"/holdfast/none","holders":0,"waiting":0,"contenders":[]}`},
 		{"ps", `{"root":"/holdfast","processes":[` +

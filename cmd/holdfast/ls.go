@@ -12,12 +12,12 @@ import (
 )
 
 type lsCmd struct {
-	Prefix string `arg:"" optional:"" help:"Only this lock, and those whose names continue it after a slash."`
+	Prefix string `arg:"" optional:"" help:"Only what has this name, or a name that continues it after a slash."`
 }
 
 // Help is shown by holdfast ls --help.
 func (*lsCmd) Help() string {
-	return `Lists the locks that a process holds or waits for: what kind of lock it is, the process that holds it, for how long that has been in the queue, and how many wait. It creates no node.
+	return `Lists the locks that a process holds or waits for: what kind of lock it is, the process that holds it, for how long that has been in the queue, and how many wait. Recipes have a line each, for all their locks: elections, groups, shards, semaphores, queues and barriers. It creates no node.
 
 Examples:
   holdfast ls
@@ -27,10 +27,11 @@ Examples:
 
 // lsFacts are the facts that ls prints as JSON.
 type lsFacts struct {
-	Root   string      `json:"root"`
-	Prefix string      `json:"prefix,omitempty"`
-	Locks  []lockFacts `json:"locks"`
-	Denied []string    `json:"denied,omitempty"`
+	Root    string        `json:"root"`
+	Prefix  string        `json:"prefix,omitempty"`
+	Locks   []lockFacts   `json:"locks"`
+	Recipes []recipeFacts `json:"recipes"`
+	Denied  []string      `json:"denied,omitempty"`
 }
 
 // lockFacts are the facts about a lock, as JSON.
@@ -43,11 +44,12 @@ type lockFacts struct {
 	Holder  *contenderFacts `json:"holder,omitempty"`
 	Next    *contenderFacts `json:"next,omitempty"`
 	Recipe  string          `json:"recipe,omitempty"`
+	PartOf  string          `json:"part_of,omitempty"`
 }
 
 func factsOfLock(l *inspect.Lock) lockFacts {
 	return lockFacts{
-		Lock: l.Name, Path: l.Path, Kind: l.Kind, Holders: l.Holders, Waiting: l.Waiting, Recipe: l.Recipe,
+		Lock: l.Name, Path: l.Path, Kind: l.Kind, Holders: l.Holders, Waiting: l.Waiting, Recipe: l.Recipe, PartOf: l.PartOf,
 		Holder: factsOf(l.Holder, 0), Next: factsOf(l.Next, 0),
 	}
 }
@@ -60,41 +62,67 @@ func (c *lsCmd) Run(a *app) error {
 		return err
 	}
 	defer s.close()
-	v, err := s.Survey(prefix).Look(a.ctx)
+	survey := s.Survey(prefix)
+	survey.Recipes = true
+	v, err := survey.Look(a.ctx)
 	if err != nil {
 		return failed("list the locks", prefix, err)
 	}
 	a.warnDenied(v.Denied)
+	a.warnUnread(unread(&v))
 	if a.JSON {
-		facts := lsFacts{Root: s.root, Prefix: prefix, Denied: v.Denied, Locks: make([]lockFacts, len(v.Locks))}
+		facts := lsFacts{Root: s.root, Prefix: prefix, Denied: v.Denied, Locks: make([]lockFacts, len(v.Locks)), Recipes: make([]recipeFacts, len(v.Recipes))}
 		for i := range v.Locks {
 			facts.Locks[i] = factsOfLock(&v.Locks[i])
 		}
+		for i := range v.Recipes {
+			facts.Recipes[i] = factsOfRecipe(&v.Recipes[i])
+		}
 		return a.json(facts)
 	}
-	if len(v.Locks) == 0 {
+	if len(v.Locks)+len(v.Recipes) == 0 {
 		a.printf("no locks under %s\n", under(s.root, prefix))
 		return nil
 	}
-	writeLocks(a.stdout, v.Locks, time.Now())
+	writeLocks(a.stdout, &v, time.Now())
 	return nil
 }
 
-// writeLocks writes a line for each lock.
-func writeLocks(w io.Writer, locks []inspect.Lock, now time.Time) {
+// unread returns the nodes of recipes that could not be read.
+func unread(v *inspect.View) (paths []string) {
+	for i := range v.Recipes {
+		paths = append(paths, v.Recipes[i].Unread...)
+	}
+	return paths
+}
+
+// writeLocks writes a line for each recipe, and for each lock that is not a recipe's.
+func writeLocks(w io.Writer, v *inspect.View, now time.Time) {
 	t := &table{}
 	t.add("LOCK", "KIND", "HELD BY", ">PID", ">SINCE", ">WAITING")
-	for i := range locks {
-		l := &locks[i]
+	recipes := v.Recipes
+	before := func(name string) { // those whose names come before that of a lock
+		for ; len(recipes) > 0 && (name == "" || recipes[0].Name <= name); recipes = recipes[1:] {
+			r := &recipes[0]
+			t.add(safe(r.Name), string(r.Kind), recipeText(r), recipePID(r), ageOf(r.Since, now), thousands(r.Waiting))
+		}
+	}
+	for i := range v.Locks {
+		l := &v.Locks[i]
+		if l.PartOf != "" {
+			continue
+		}
+		before(l.Name)
 		if l.Holder == nil {
 			t.add(safe(l.Name), "-", "("+foreign(l)+")", "-", "-", "-")
 			continue
 		}
 		t.add(safe(l.Name), kindText(l), holdersText(l), pidText(l.Holder.PID), ageOf(l.Holder.Since, now), thousands(l.Waiting))
 	}
+	before("")
 	t.write(w)
-	for i := range locks {
-		if l := &locks[i]; l.Holder != nil && l.Recipe != "" {
+	for i := range v.Locks {
+		if l := &v.Locks[i]; l.Holder != nil && l.Recipe != "" {
 			fmt.Fprintf(w, "%s: %s is used in its directory, too, and both kinds are granted at the same time\n", safe(l.Name), l.Recipe)
 		}
 	}
@@ -105,7 +133,7 @@ func kindText(l *inspect.Lock) string {
 	switch l.Kind {
 	case "mixed":
 		return "mixed!"
-	case "latch":
+	case "latch", "selector":
 		return l.Kind
 	}
 	return l.Holder.Kind.String()

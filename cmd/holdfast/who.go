@@ -13,17 +13,18 @@ import (
 )
 
 type whoCmd struct {
-	Name  string `arg:"" help:"The lock."`
-	Limit int    `default:"50" help:"Show this many contenders at most; 0 shows all."`
+	Name  string `arg:"" help:"The lock, or the recipe."`
+	Limit int    `default:"50" help:"Show this many lines at most; 0 shows all."`
 }
 
 // Help is shown by holdfast who --help.
 func (*whoCmd) Help() string {
-	return `Shows the queue of a lock in the order of turns: the contenders that hold it, and behind them those that wait. Contenders of other clients, such as Curator and kazoo, are shown by what they tell. It creates no node.
+	return `Shows the queue of a lock in the order of turns: the contenders that hold it, and behind them those that wait. Contenders of other clients, such as Curator and kazoo, are shown by what they tell. Of a recipe it shows those that take part: candidates, members, shards, permits, elements. It creates no node.
 
 Examples:
   holdfast who jobs/nightly
   holdfast who --limit 0 jobs/nightly
+  holdfast who scheduler
   holdfast who --json jobs/nightly | jq -r '.contenders[0].host'`
 }
 
@@ -46,6 +47,18 @@ func (c *whoCmd) Run(a *app) error {
 	details := c.Limit
 	if details == 0 {
 		details = -1
+	}
+	roster, found, err := s.Recipe(a.ctx, c.Name, details)
+	if err != nil {
+		return failed("show the queue of", c.Name, err)
+	}
+	if found {
+		a.warnUnread(roster.Unread)
+		if a.JSON {
+			return a.json(factsOfRoster(&roster))
+		}
+		writeRoster(a.stdout, &roster, time.Now())
+		return nil
 	}
 	q, err := s.Queue(a.ctx, c.Name, details)
 	if err != nil {

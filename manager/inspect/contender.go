@@ -52,6 +52,7 @@ func clientOf(c *manager.Contender) string {
 	guid, protected := strings.CutPrefix(name, "_c_")
 	guid, _, _ = strings.Cut(guid, "-lock-")
 	guid, _, _ = strings.Cut(guid, "-latch-")
+	guid, _, _ = strings.Cut(guid, "-lease-")
 	guid, _, _ = strings.Cut(guid, "-__")
 	switch {
 	case c.Host != "" || c.PID != 0: // the node's data are of Holdfast's form

@@ -98,6 +98,7 @@ func list(s *zkio.Session, all []*directory) error {
 		reads[i] = &zkio.Read{Path: d.path, What: zkio.ReadChildren}
 	}
 	s.Read(reads...)
+	var denied []*directory
 	for i, d := range all {
 		*d = directory{path: d.path, stat: reads[i].Stat, reads: d.reads + 1}
 		switch err := reads[i].Err; {
@@ -109,7 +110,30 @@ func list(s *zkio.Session, all []*directory) error {
 		case errors.Is(err, zkio.ErrNoNode):
 		case errors.Is(err, zkio.ErrNoAuth):
 			d.there, d.denied = true, err
+			denied = append(denied, d)
 		default:
+			return err
+		}
+	}
+	return lookAtDenied(s, denied)
+}
+
+// lookAtDenied asks for the Stats of directories that may not be listed, which takes no
+// right. A node that is ephemeral has no children, so nothing was refused.
+func lookAtDenied(s *zkio.Session, all []*directory) error {
+	reads := make([]*zkio.Read, len(all))
+	for i, d := range all {
+		reads[i] = &zkio.Read{Path: d.path, What: zkio.ReadStat}
+	}
+	s.Read(reads...)
+	for i, d := range all {
+		switch err := reads[i].Err; {
+		case err == nil:
+			d.stat = reads[i].Stat
+			if ephemeral(d.stat) {
+				d.denied = nil
+			}
+		case !errors.Is(err, zkio.ErrNoNode):
 			return err
 		}
 	}

@@ -12,7 +12,9 @@ type Lock struct {
 	Path string // of its directory
 
 	// Kind is "exclusive" or "read/write", as the contenders' kinds are, or "latch" if they
-	// are those of Curator's LeaderLatch or of a lock that queues with them. It is "mixed"
+	// are those of Curator's LeaderLatch or of a lock that queues with them, or "selector" if
+	// they look like those of Curator's LeaderSelector: its nodes are those of a mutex, and say
+	// the id that was set instead of an address. It is "mixed"
 	// if mutexes and read/write locks contend in one directory, which is a mistake, and
 	// empty if there is no contender.
 	Kind string
@@ -42,6 +44,10 @@ type Lock struct {
 	// "a queue, ZooKeeper's DistributedQueue"; empty if there is none. Both kinds are granted at the same
 	// time.
 	Recipe string
+
+	// PartOf is the name of the recipe that the lock belongs to, if a [Survey] looks for
+	// recipes; empty otherwise.
+	PartOf string
 }
 
 // lock returns what d shows. described has the contenders that were read, by path.
@@ -64,6 +70,9 @@ func (r *Reader) lock(d *directory) Lock {
 		} else {
 			l.Next = &c
 		}
+	}
+	if l.Kind == "exclusive" && isSelector(l.Holder) && (l.Next == nil || isSelector(l.Next)) {
+		l.Kind = "selector"
 	}
 	return l
 }

@@ -26,6 +26,10 @@ type Survey struct {
 	// answers. One look takes a read for each directory, and for the contenders that it
 	// does not know yet.
 	Rate int
+
+	// Recipes says that the survey looks for recipes, too, which takes some reads more for
+	// each: see [View.Recipes].
+	Recipes bool
 }
 
 // A View is what one look of a Survey has shown. Its parts need not be of the same moment.
@@ -34,8 +38,14 @@ type View struct {
 	// by name. A directory without any is no lock's as far as ZooKeeper tells.
 	Locks []Lock
 
-	Denied []string // the directories that this client may not list
-	Reads  int      // how many nodes this look has read
+	// Recipes are the recipes, sorted by name, if the Survey looks for them. The locks that
+	// they consist of are among Locks.
+	Recipes []Recipe
+
+	// Denied are the directories that this client may not list, but for those that a Recipe
+	// has among Unread.
+	Denied []string
+	Reads  int // how many nodes this look has read
 }
 
 // Survey returns a Survey of the lock called prefix, and of those whose names continue it
@@ -48,7 +58,11 @@ func (s *Survey) Look(ctx context.Context) (View, error) {
 	var v View
 	known := make(map[string]Contender)
 	w := walk{reader: s.reader, rate: s.Rate, pick: ends, known: s.known}
+	seen := make(map[string]*directory)
 	err := w.all(ctx, s.prefix, func(d *directory) {
+		if s.Recipes {
+			seen[d.path] = d
+		}
 		if d.denied != nil {
 			v.Denied = append(v.Denied, d.path)
 		}
@@ -66,7 +80,103 @@ func (s *Survey) Look(ctx context.Context) (View, error) {
 	v.Reads = w.reads
 	slices.SortFunc(v.Locks, func(a, b Lock) int { return strings.Compare(a.Name, b.Name) })
 	slices.Sort(v.Denied)
+	if !s.Recipes {
+		return v, nil
+	}
+	if v.Recipes, err = s.reader.recipes(ctx, seen); err != nil {
+		return View{}, err
+	}
+	v.assign()
 	return v, nil
+}
+
+// recipes finds the recipes in the directories that were seen.
+func (r *Reader) recipes(ctx context.Context, seen map[string]*directory) (found []Recipe, err error) {
+	var paths, leaves []string
+	for path, d := range seen {
+		if path != r.root && mayFind(d) {
+			paths = append(paths, path)
+			if len(d.others) == 0 {
+				leaves = append(leaves, path)
+			}
+		}
+	}
+	gates := make(map[string]zkio.Read)
+	for some := range slices.Chunk(leaves, mostNodes) {
+		reads, err := ask(ctx, r, func(s *zkio.Session) ([]zkio.Read, error) {
+			reads := s.GetAll(some...)
+			for _, read := range reads {
+				if zkio.ClassOf(read.Err) != zkio.Definite && read.Err != nil {
+					return nil, read.Err
+				}
+			}
+			return reads, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, read := range reads {
+			gates[read.Path] = read
+		}
+	}
+	slices.Sort(paths) // what is within another recipe comes behind it
+	parts := make(map[string]string)
+	for _, path := range paths {
+		if partOf(parts, path) != "" {
+			continue
+		}
+		one, err := ask(ctx, r, func(s *zkio.Session) (one *Recipe, err error) {
+			roster, is, err := (&finder{reader: r, session: s, seen: seen, gates: gates}).find(seen[path])
+			if is && err == nil {
+				one = &roster.Recipe
+			}
+			return one, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if one != nil {
+			found = append(found, *one)
+			for _, part := range one.parts {
+				parts[join(one.Path, part)] = one.Name
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b Recipe) int { return strings.Compare(a.Name, b.Name) })
+	return found, nil
+}
+
+// partOf returns the recipe that has path among its parts, or below one; "" if none has.
+func partOf(parts map[string]string, path string) string {
+	for ; path != ""; path = path[:strings.LastIndexByte(path, '/')] {
+		if name, is := parts[path]; is {
+			return name
+		}
+	}
+	return ""
+}
+
+// assign sets PartOf of the locks that belong to recipes, and leaves to the recipes what could
+// not be read of them. What has no holder and is in a
+// recipe's own directory shows because of the recipe's nodes.
+func (v *View) assign() {
+	parts, own := make(map[string]string), make(map[string]string)
+	for i := range v.Recipes {
+		r := &v.Recipes[i]
+		own[r.Path] = r.Name
+		for _, part := range r.parts {
+			parts[join(r.Path, part)] = r.Name
+		}
+	}
+	v.Denied = slices.DeleteFunc(v.Denied, func(path string) bool {
+		return slices.ContainsFunc(v.Recipes, func(r Recipe) bool { return slices.Contains(r.Unread, path) })
+	})
+	for i := range v.Locks {
+		l := &v.Locks[i]
+		if l.PartOf = partOf(parts, l.Path); l.Holder == nil && l.PartOf == "" {
+			l.PartOf = own[l.Path]
+		}
+	}
 }
 
 // A walk reads directory after directory.

@@ -278,3 +278,9 @@ func rank(k Kind) int {
 	}
 	return 0
 }
+
+// Sequence returns the number that ZooKeeper has appended to a node's name, if it ends in one.
+func Sequence(name string) (seq int64, ok bool) {
+	_, seq, ok = cutSequence(name)
+	return seq, ok
+}
