@@ -161,12 +161,13 @@ func untilInside(c *recipetest.Cluster, m *manager.Manager, prefix string, n int
 	c.Until(fmt.Sprintf("there are %d nodes %s*", n, prefix), func() bool { return len(inside(c, m, prefix)) == n })
 }
 
-// wantWaiting checks that a call waits, in a bubble for an hour.
+// wantWaiting checks that a call waits, in a bubble for so long that it has looked again ten
+// times.
 func wantWaiting[T any](c *recipetest.Cluster, what string, p *pending[T]) {
 	c.T.Helper()
 	wait := 200 * time.Millisecond
 	if c.Srv != nil {
-		wait = time.Hour
+		wait = 2 * time.Minute
 	}
 	select {
 	case <-p.done:
@@ -388,7 +389,7 @@ func TestF263_PrematureLeave(t *testing.T) {
 	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
 		t := c.T
 		all := processes(c, 3, 3)
-		for i := range 12 { // by their names, which are random, one or the other watches the dead one
+		for i := range times(c, 12) { // by their names, which are random, one or the other watches the dead one
 			stages := enterAll(c, all...)
 			leaves, dies, stays := i%3, (i+1)%3, (i+2)%3
 			waits := leave(t, t.Context(), stages[leaves])

@@ -92,7 +92,7 @@ func TestF267_OpenedAndShut(t *testing.T) {
 		t := c.T
 		ours, theirs := gateOf(t, c.Open("a")), gateOf(t, c.Open("b"))
 		shut(t, theirs)
-		for range 20 {
+		for range times(c, 20) {
 			waits := waitAt(t, t.Context(), ours)
 			wantWaiting(c, "shut", waits)
 			open(t, theirs)

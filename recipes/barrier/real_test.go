@@ -16,7 +16,18 @@ import (
 	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
 )
 
-var numRounds = flag.Int("rounds", 16, "how many rounds the test with killed processes goes through")
+var (
+	numRounds = flag.Int("rounds", 16, "how many rounds the test with killed processes goes through")
+	realTimes = flag.Int("times", 4, "how often tests repeat on a real server what they repeat on the embedded one; 20 is as often as there")
+)
+
+// times returns how often a test repeats what it does n times on the embedded server.
+func times(c *recipetest.Cluster, n int) int {
+	if c.Srv == nil {
+		return min(n, *realTimes)
+	}
+	return n
+}
 
 // Rounds with two members in this process and one in another, which is killed inside in every
 // second round. The first member leaves at once, and the second only when the third has left
@@ -147,8 +158,8 @@ func TestGateBesideCurator(t *testing.T) {
 				t.Fatalf("asked to %s, Curator says %q", command, got)
 			}
 		}
-		const times = 20
-		for i := range times {
+		const trials = 20
+		for i := range trials {
 			if i%2 == 0 {
 				shut(t, g)
 			} else {
@@ -175,6 +186,6 @@ func TestGateBesideCurator(t *testing.T) {
 			}
 			wantOpened(t, waits)
 		}
-		t.Logf("%d times shut and opened, by each in turn: both waiters went on each time", times)
+		t.Logf("%d times shut and opened, by each in turn: both waiters went on each time", trials)
 	})
 }

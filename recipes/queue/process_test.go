@@ -21,7 +21,10 @@ import (
 	"github.com/holdfast-go/holdfast/recipes/queue"
 )
 
-var elements = flag.Int("elements", 1000, "how many elements the real processes put into the queue")
+var (
+	elements = flag.Int("elements", 1000, "how many elements the real processes put into the queue")
+	kills    = flag.Int("kills", 8, "how many consumers are killed meanwhile")
+)
 
 // These environment variables turn this test binary into a process that uses a queue: they
 // name the server, and say how many elements it puts into the queue; a process without that
@@ -173,7 +176,8 @@ func (p *process) kill() {
 // 4 producers and 4 consumers are processes, and consumers are killed now and then. Every
 // element is acked once, and nothing is taken after its ack.
 func TestRealProcesses(t *testing.T) {
-	zk := realzk.Start(t)
+	t.Parallel()
+	zk := realzk.Shared(t)
 	l := &ledger{t: t, taken: make(map[string]uint64), acked: make(map[string]uint64)}
 	began := time.Now()
 	for range 4 {
@@ -183,17 +187,17 @@ func TestRealProcesses(t *testing.T) {
 	for range 4 {
 		consumers = append(consumers, l.start(zk.Addr(), 0))
 	}
-	kills := 0
+	killed := 0
 	for limit := time.After(10 * time.Minute); l.count() < *elements; {
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-limit:
 			t.Fatalf("%d of %d elements were taken after 10 minutes; %v", l.count(), *elements, l.others)
 		}
-		if l.count() > (kills+1)**elements/20 { // 20 times, evenly
-			consumers[kills%4].kill()
-			consumers[kills%4] = l.start(zk.Addr(), 0)
-			kills++
+		if killed < *kills && l.count() > (killed+1)**elements/(*kills+1) { // evenly
+			consumers[killed%4].kill()
+			consumers[killed%4] = l.start(zk.Addr(), 0)
+			killed++
 		}
 	}
 	m, err := manager.Open(t.Context(), manager.Config{Servers: []string{zk.Addr()}, Logger: slog.New(slog.DiscardHandler)})
@@ -231,9 +235,9 @@ func TestRealProcesses(t *testing.T) {
 			t.Errorf("%s was taken after its ack", id)
 		}
 	}
-	if untold > 4*kills {
-		t.Errorf("%d elements were not acked, with %d kills of 4 workers", untold, kills)
+	if untold > 4*killed {
+		t.Errorf("%d elements were not acked, with %d kills of 4 workers", untold, killed)
 	}
 	t.Logf("%d elements in %v: taken %d times, acked %d, %d by processes that were killed before they could say so; %d kills; %v",
-		*elements, took.Round(time.Millisecond), l.takes, len(l.acked), untold, kills, l.others)
+		*elements, took.Round(time.Millisecond), l.takes, len(l.acked), untold, killed, l.others)
 }

@@ -57,9 +57,11 @@ func OnReal(t *testing.T, test func(c *Cluster)) {
 	test(&Cluster{T: t, Real: zk, Root: root, addr: zk.Addr(), dial: new(net.Dialer).DialContext})
 }
 
-// Everywhere runs test on the embedded server and on a real one.
+// Everywhere runs test on the embedded server and on a real one, beside other such tests: on
+// a real server they wait most of the time.
 func Everywhere(t *testing.T, test func(c *Cluster)) {
 	t.Helper()
+	t.Parallel()
 	t.Run("embedded", func(t *testing.T) { Bubble(t, test) })
 	t.Run("real", func(t *testing.T) { OnReal(t, test) })
 }
