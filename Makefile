@@ -23,6 +23,9 @@ DEPS    ?= 1
 
 export PKG TESTS COUNT RACE COVER TIMEOUT DEPS
 
+# By default the race detector lets each process sleep for a second at its end.
+export GORACE ?= atexit_sleep_ms=0
+
 # The linter is pinned, so that new checks come with a commit.
 GOLANGCI_LINT_VERSION := 2.15.0
 

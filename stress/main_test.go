@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 		program()
 		os.Exit(0)
 	}
+	if os.Getenv("GORACE") == "" { // by default the race detector lets each process sleep for a second at its end
+		_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
+	}
 	goleak.VerifyTestMain(realzk.WithShared(m))
 }
 

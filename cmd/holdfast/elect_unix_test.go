@@ -30,6 +30,7 @@ func electing(t *testing.T, addr, id string, flags ...string) (c *command, end f
 // TestElect: one process after the other leads and runs its program. The phases go to standard
 // error.
 func TestElect(t *testing.T) {
+	t.Parallel()
 	server, addr := serve(t)
 	first, end := electing(t, addr, "first")
 	first.stdout.await(t, "first leads scheduler/lock\n")
@@ -148,6 +149,7 @@ func TestElectExitCode(t *testing.T) {
 
 // TestElectArguments: the program gets its arguments as they are.
 func TestElectArguments(t *testing.T) {
+	t.Parallel()
 	_, addr := serve(t)
 	stdout, stderr, code := do(t, "elect", "--servers", addr, "--quiet", "x", "--", "printf", "%s|", "a", "\xff", "--quiet", "")
 	if stdout != "a|\xff|--quiet||" || code != 0 {

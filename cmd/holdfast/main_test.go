@@ -31,7 +31,16 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	endRacersAtOnce()
 	goleak.VerifyTestMain(realzk.WithShared(m))
+}
+
+// endRacersAtOnce has the processes that the tests start end without delay if they are built
+// with the race detector: by default it lets each of them sleep for a second at its end.
+func endRacersAtOnce() {
+	if os.Getenv("GORACE") == "" {
+		_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // a valid name and value
+	}
 }
 
 // patience is how long tests wait for what must happen.

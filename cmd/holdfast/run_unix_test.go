@@ -149,6 +149,7 @@ func TestRunManyArguments(t *testing.T) {
 
 // TestRunWithinRun: a program under two locks gets the facts of the inner one.
 func TestRunWithinRun(t *testing.T) {
+	t.Parallel()
 	_, addr := serve(t)
 	stdout, stderr, code := do(t, "run", "--servers", addr, "outer", "--",
 		"sh", "-c", `echo $HOLDFAST_TOKEN; exec "$0" run --servers "$1" inner -- sh -c 'echo $HOLDFAST_TOKEN; env | grep -E "^HOLDFAST_(LOCK|PATH|TOKEN)="'`, os.Args[0], addr)
@@ -224,6 +225,7 @@ func holder(t *testing.T, addr, name string) (c *command, release func()) {
 // TestRunWaits: run says for which process it waits; --try and --wait give up, with exit
 // code 4 and a line that names the holder; a signal ends the wait; the lock is passed on.
 func TestRunWaits(t *testing.T) {
+	t.Parallel()
 	server, addr := serve(t)
 	first, release := holder(t, addr, "x")
 
@@ -259,6 +261,7 @@ func TestRunWaits(t *testing.T) {
 
 // TestRunReaders: readers run at the same time, a writer does not.
 func TestRunReaders(t *testing.T) {
+	t.Parallel()
 	_, addr := serve(t)
 	run := func(flags ...string) []string { return append([]string{"run", "--servers", addr, "--try"}, flags...) }
 	inner := func(flag string) string {
@@ -509,6 +512,7 @@ func TestRunWithoutAReader(t *testing.T) {
 // TestRunRevokedWithoutAReader: run goes on saying that the lock is held although it waits
 // for a reader of the line about the revocation, and ends with the program.
 func TestRunRevokedWithoutAReader(t *testing.T) {
+	t.Parallel()
 	_, addr := serve(t)
 	c := prepare(t, "run", "--servers", addr, "--session-timeout", "6s", "x", "--",
 		"sh", "-c", `trap 'sleep 5; echo done; exit 3' TERM; echo in; while :; do sleep 0.01; done`)

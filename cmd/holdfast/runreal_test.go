@@ -18,6 +18,7 @@ var losses = flag.Int("losses", 2, "how often tests with real servers lose a loc
 // TestRunBlackholedReal: the connection to a real server loses all packets. The program's
 // last time stamp is before the next one's first.
 func TestRunBlackholedReal(t *testing.T) {
+	t.Parallel()
 	zk := realzk.Shared(t)
 	least := time.Hour
 	for i := range *losses {
@@ -39,6 +40,7 @@ func TestRunBlackholedReal(t *testing.T) {
 // the ensemble, and goes on answering pings. The program's last time stamp is before the
 // next one's first.
 func TestRunIsolatedFollowerReal(t *testing.T) {
+	t.Parallel()
 	e := realzk.StartEnsemble(t, 3)
 	least := time.Hour
 	for i := range *losses {

@@ -50,6 +50,7 @@ func TestBadUsage(t *testing.T) {
 		{"bad shell", "completion tcsh", `must be one of "bash","zsh","fish"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			stdout, stderr, code := do(t, strings.Fields(tt.args)...)
 			if code != exitUsage || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "holdfast: ") {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want code 2 and one line", code, stdout, stderr)
@@ -63,9 +64,11 @@ func TestBadUsage(t *testing.T) {
 
 // TestHelp: each verb has help with an example.
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	parser := newParser(new(cli), os.Stdout, os.Stderr)
 	for _, verb := range parser.Model.Children {
 		t.Run(verb.Name, func(t *testing.T) {
+			t.Parallel()
 			stdout, stderr, code := do(t, verb.Name, "--help")
 			if code != 0 || stderr != "" || !strings.Contains(stdout, "Examples:") || !strings.Contains(stdout, "holdfast "+verb.Name) {
 				t.Errorf("exit code %d, stderr %q, stdout %s", code, stderr, stdout)

@@ -15,6 +15,7 @@ import (
 
 // ls and who recognise the recipes of a real Curator on a real server.
 func TestRealCuratorsRecipesShow(t *testing.T) {
+	t.Parallel()
 	zk := realzk.Shared(t)
 	const root = "/curators"
 	curator := otherclients.Start(t, otherclients.Curator(context.Background(), t, "testdata/curator/Recipes.java", zk.Addr(), root))
