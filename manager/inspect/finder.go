@@ -65,7 +65,8 @@ func (f *finder) find(d *directory) (r Roster, found bool, err error) {
 	case len(all) > 0:
 		r = f.roster(d, KindQueue)
 		r.Foreign = "ZooKeeper's DistributedQueue"
-		return r, true, f.queue(&r, all)
+		err = f.queue(&r, all)
+		return r, true, err
 	case len(names) == 0 && mayBeGate(d.stat):
 		return f.gate(d)
 	case len(d.queue) == 0 && d.recipe == "":
@@ -585,7 +586,7 @@ func (f *finder) gate(d *directory) (r Roster, found bool, err error) {
 		}
 		read = *asked
 	}
-	if read.Err != nil || read.What == zkio.ReadStat || !isGate(read.Data) {
+	if !showsGate(read) {
 		return r, false, nil
 	}
 	r = f.roster(d, KindGate)
@@ -603,4 +604,10 @@ func (f *finder) gate(d *directory) (r Roster, found bool, err error) {
 		r.Entries = []Entry{{Contender: *c, State: "shut"}}
 	}
 	return r, true, nil
+}
+
+// showsGate reports whether a read has shown a gate that is shut. What this client may not
+// read is none, as far as it can tell.
+func showsGate(read zkio.Read) bool {
+	return read.Err == nil && read.What == zkio.ReadData && isGate(read.Data)
 }

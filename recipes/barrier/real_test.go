@@ -33,6 +33,7 @@ func times(c *recipetest.Cluster, n int) int {
 // second round. The first member leaves at once, and the second only when the third has left
 // or is dead: the first must wait for it.
 func TestF262_RealKilledMembers(t *testing.T) {
+	t.Parallel()
 	recipetest.OnReal(t, func(c *recipetest.Cluster) {
 		const lanes = 8
 		var rounds, deaths, premature atomic.Int32
@@ -147,6 +148,7 @@ func (l *lane) round(other *program, dies bool) bool {
 
 // A gate is shared with Curator's DistributedBarrier, both ways.
 func TestGateBesideCurator(t *testing.T) {
+	t.Parallel()
 	recipetest.OnReal(t, func(c *recipetest.Cluster) {
 		t := c.T
 		curator := startProgram(t, otherclients.Curator(t.Context(), t, "testdata/curator/Barriers.java", c.Real.Addr()))

@@ -26,6 +26,7 @@ var interopTerms = flag.Int("interopterms", 40, "how many terms there are beside
 
 // Beside the candidates of other libraries one leads at a time, in ZooKeeper's order.
 func TestBesideOthers(t *testing.T) {
+	t.Parallel()
 	for kind, tt := range map[string]struct {
 		opts    election.Options
 		program func(t *testing.T) *exec.Cmd
@@ -35,6 +36,7 @@ func TestBesideOthers(t *testing.T) {
 		"kazoo":    {election.Options{}, kazoo},
 	} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			recipetest.OnReal(t, func(c *recipetest.Cluster) { besideOthers(c, kind, tt.opts, tt.program(t)) })
 		})
 	}

@@ -15,6 +15,7 @@ import (
 // Members of ours and Curator's GroupMember see each other come, go and change. While
 // GroupMember has an id, Join waits for it.
 func TestCurator(t *testing.T) {
+	t.Parallel()
 	recipetest.OnReal(t, func(c *recipetest.Cluster) {
 		m := c.Open("ours")
 		path, err := m.Access().Path("workers")

@@ -90,6 +90,7 @@ func (r *referee) leave(w int) {
 }
 
 func TestCurator(t *testing.T) {
+	t.Parallel()
 	o := &curator{t, otherclients.Start(t, otherclients.Curator(context.Background(), t, "testdata/curator/Permits.java", realzk.Shared(t).Addr()))}
 	t.Run("together", func(t *testing.T) { recipetest.OnReal(t, o.together) })
 	t.Run("in turns", func(t *testing.T) { recipetest.OnReal(t, o.inTurns) })
