@@ -142,7 +142,7 @@ test-exporters: ## test the exporters of metrics, spans and the page, separate m
 
 .PHONY: bench-exporters
 bench-exporters: ## measure what the exporters cost an uncontended Lock and Unlock, on a real ZooKeeper
-	cd bench/exporters && go test -run '^$$' -bench . -benchtime 5000x
+	cd bench/exporters && go test -run '^$$' -bench . -benchtime 50x
 
 .PHONY: test-fencing
 test-fencing: ## test the resources of docs/fencing.md, a separate module

@@ -97,6 +97,11 @@ type Config struct {
 	// other. The events of a lock come in the order in which they happened. The first event
 	// may come before Open has returned.
 	//
+	// EventLost, EventFailed, EventRevoked and the events of the session come at once. The
+	// others wait for up to 10 ms, so that the manager's goroutine wakes once for many of
+	// them; they come earlier if one that does not wait follows, or if the manager is closed.
+	// Event.Time says when it happened.
+	//
 	// Observer may block. Then events wait, and if more than 4096 wait, the newest are
 	// dropped and counted in ManagerStats.DroppedEvents. Close waits until Observer has
 	// been told of all events that wait, so Observer must not call Close or Shutdown. If

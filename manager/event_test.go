@@ -279,7 +279,7 @@ func TestEvents(t *testing.T) {
 		synctest.Wait()
 		c.told["a"].mark()
 		test.do(c, a, b)
-		synctest.Wait()
+		later(eventDelay)
 		if got := c.told["a"].lines(); !slices.Equal(got, test.want) {
 			c.t.Errorf("told\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(test.want, "\n\t"))
 		}
@@ -299,7 +299,7 @@ func TestEventFields(t *testing.T) {
 		later(time.Second)
 		r := mustLock(c.t, readWrite(c.t, a, "jobs/rw").Reader())
 		mustRelease(c.t, r)
-		synctest.Wait()
+		later(eventDelay)
 		var last Event
 		for _, e := range c.told["a"].all() {
 			switch {
@@ -338,6 +338,95 @@ func TestLossFoundByTheRelease(t *testing.T) {
 		}
 		if got := c.told["a"].lines(); len(got) != 4 || got[2] != "lost held 0s (deleted)" {
 			c.t.Errorf("told %q", got)
+		}
+	})
+}
+
+// The events of a round's usual course are told together, a moment later; the others at once,
+// after those that wait; and all of them before Close has returned.
+func TestEventsGather(t *testing.T) {
+	each(t, map[string]struct {
+		then   func(c *cluster, a, b *Manager, h Hold) // after queued and granted
+		passes time.Duration                           // since these, until …
+		want   []string                                // … is told
+	}{
+		"released": {
+			func(c *cluster, a, b *Manager, h Hold) {
+				later(eventDelay / 2)
+				mustRelease(c.t, h)
+			},
+			eventDelay, []string{"queued", "granted after 0s", "released held 0s"},
+		},
+		"again": {
+			func(c *cluster, a, b *Manager, h Hold) {
+				later(eventDelay)
+				mustRelease(c.t, h)
+			},
+			2 * eventDelay, []string{"queued", "granted after 0s", "released held 0s"},
+		},
+		"lost": {
+			func(c *cluster, a, b *Manager, h Hold) {
+				later(time.Second) // its node is watched then
+				c.remove(c.nodeOf(a))
+			},
+			time.Second, []string{"queued", "granted after 0s", "lost held 1s (deleted)"},
+		},
+		"failed": {
+			func(c *cluster, a, b *Manager, h Hold) {
+				other := mustLock(c.t, exclusive(c.t, b, "other"))
+				_, err := exclusive(c.t, a, "other").TryLock(c.t.Context())
+				wantErr(c.t, "trylock", err, ErrLocked)
+				mustRelease(c.t, other)
+			},
+			0, []string{"queued", "granted after 0s", "queued", "placed 1 behind b", "failed after 0s (context)"},
+		},
+		"revoked": {
+			func(c *cluster, a, b *Manager, h Hold) { c.revoking(exclusive(c.t, b, "jobs"), "", time.Minute) },
+			0, []string{"queued", "granted after 0s", "revoked by b"},
+		},
+		"the connection": {
+			func(c *cluster, a, b *Manager, h Hold) { c.srv.Faults().CutAll() },
+			0, []string{"queued", "granted after 0s", "connection lost (other)"},
+		},
+		"closed": {
+			func(c *cluster, a, b *Manager, h Hold) {
+				mustRelease(c.t, h)
+				wantErr(c.t, "close", a.Close(), nil)
+			},
+			0, []string{"queued", "granted after 0s", "released held 0s", "session over (closed)"},
+		},
+		"too many": {
+			func(c *cluster, a, b *Manager, h Hold) {
+				mustRelease(c.t, h)
+				for range maxEvents/2/3 - 1 { // a round has three
+					mustRelease(c.t, mustLock(c.t, exclusive(c.t, a, "jobs")))
+				}
+				synctest.Wait()
+				if n := len(c.told["a"].lines()); n > 0 {
+					c.t.Errorf("told of %d events too early", n)
+				}
+				mustLock(c.t, exclusive(c.t, a, "jobs"))
+			},
+			0, slices.Repeat([]string{"queued", "granted after 0s", "released held 0s"}, maxEvents/2/3+1)[:maxEvents/2],
+		},
+	}, func(c *cluster, test struct {
+		then   func(c *cluster, a, b *Manager, h Hold)
+		passes time.Duration
+		want   []string
+	}) {
+		a, b := c.open("a"), c.open("b")
+		synctest.Wait()
+		c.told["a"].mark()
+		start := time.Now()
+		h := mustLock(c.t, exclusive(c.t, a, "jobs"))
+		synctest.Wait()
+		if got := c.told["a"].lines(); len(got) > 0 {
+			c.t.Errorf("told at once of %q", got)
+		}
+		test.then(c, a, b, h)
+		later(test.passes - time.Since(start))
+		if got := c.told["a"].lines(); !slices.Equal(got, test.want) {
+			c.t.Errorf("told\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(test.want, "\n\t"))
 		}
 	})
 }
@@ -402,7 +491,7 @@ func TestObserverPanics(t *testing.T) {
 		for range 10 {
 			mustRelease(c.t, mustLock(c.t, l))
 		}
-		synctest.Wait()
+		later(eventDelay)
 		if n != 31 {
 			c.t.Errorf("called %d times, want 31", n)
 		}

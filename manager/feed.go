@@ -17,6 +17,11 @@ import (
 // The goroutine to which something happens queues the event, and never waits. One
 // goroutine of the feed's own calls the observer, and each reporter one for its listener.
 //
+// To wake that goroutine and to call an observer takes longer than to queue an event, and
+// on a machine with few cores it takes them from the callers. So events gather for
+// eventDelay, and the goroutine wakes once for all of them. What an operator or the program
+// may have to act on is told at once, after the events that wait already: see urgent.
+//
 // A round's word is changed by one goroutine, and another may see the change and change
 // the word again before the first has told of it. So the order in which events are queued
 // is not left to chance: the feed keeps for each round what was told of it, in its trace.
@@ -32,8 +37,8 @@ type feed struct {
 	// mu protects what follows, and all traces. It is held for a few instructions, and
 	// no other lock is taken meanwhile.
 	mu        sync.Mutex
-	queued    sync.Cond // of mu: an event is queued, or the feed is closed
-	events    []Event   // a ring: n events from first on
+	due       *time.Timer // fires when run is to tell what is queued; nil without an observer
+	events    []Event     // a ring: n events from first on
 	first     int
 	n         int
 	closed    bool
@@ -44,6 +49,19 @@ type feed struct {
 
 // maxEvents is how many events may wait for the observer.
 const maxEvents = 4096
+
+// eventDelay is how long the first of the events that wait does so, if none is urgent.
+const eventDelay = 10 * time.Millisecond
+
+// urgent reports whether an event of this kind is told at once: it is not part of the
+// usual course of a round.
+func urgent(k EventKind) bool {
+	switch k {
+	case EventQueued, EventPlaced, EventGranted, EventEntered, EventYielded, EventReleased:
+		return false
+	}
+	return true
+}
 
 // A trace is what a feed knows about a round. The feed's mu protects it.
 type trace struct {
@@ -62,7 +80,9 @@ type trace struct {
 // newFeed returns the feed of m.
 func newFeed(m *Manager) *feed {
 	f := &feed{m: m, observe: m.cfg.Observer}
-	f.queued.L = &f.mu
+	if f.observe != nil {
+		f.due = time.NewTimer(eventDelay)
+	}
 	return f
 }
 
@@ -78,7 +98,9 @@ func (f *feed) start() {
 func (f *feed) close() {
 	f.mu.Lock()
 	f.closed = true
-	f.queued.Signal()
+	if f.due != nil {
+		f.due.Reset(0)
+	}
 	var all []*reporter
 	for _, of := range f.reporters {
 		all = append(all, of...)
@@ -101,11 +123,14 @@ func (f *feed) hears(l *Lock) bool {
 // run calls the observer, until the feed is closed and no event is left.
 func (f *feed) run() {
 	for {
-		e, ok := f.pop()
-		if !ok {
+		<-f.due.C
+		e, ok, closed := f.pop()
+		for ; ok; e, ok, closed = f.pop() {
+			f.guard("Config.Observer", &f.panicked, e.Kind, e.Lock, func() { f.observe(e) })
+		}
+		if closed {
 			return
 		}
-		f.guard("Config.Observer", &f.panicked, e.Kind, e.Lock, func() { f.observe(e) })
 	}
 }
 
@@ -121,21 +146,19 @@ func (f *feed) guard(what string, panicked *bool, kind EventKind, lock string, t
 	tell()
 }
 
-// pop waits for an event and returns it; false if the feed is closed and none is left.
-func (f *feed) pop() (Event, bool) {
+// pop takes the oldest event that is queued. If ok is false there is none, and closed
+// reports that none will come any more.
+func (f *feed) pop() (e Event, ok, closed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for f.n == 0 && !f.closed {
-		f.queued.Wait()
-	}
 	if f.n == 0 {
-		return Event{}, false
+		return Event{}, false, f.closed
 	}
-	e := f.events[f.first]
+	e = f.events[f.first]
 	f.events[f.first] = Event{}
 	f.first = (f.first + 1) % len(f.events)
 	f.n--
-	return e, true
+	return e, true, false
 }
 
 // pushLocked queues e for the observer, unless too many events wait or the feed is closed.
@@ -154,7 +177,12 @@ func (f *feed) pushLocked(e Event) {
 	}
 	f.events[(f.first+f.n)%len(f.events)] = e
 	f.n++
-	f.queued.Signal()
+	switch {
+	case urgent(e.Kind) || f.n == maxEvents/2: // before any has to be dropped
+		f.due.Reset(0)
+	case f.n == 1:
+		f.due.Reset(eventDelay)
+	}
 }
 
 // drops returns how many events were dropped.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -219,11 +218,7 @@ func (a *app) warnf(format string, args ...any) {
 }
 
 // json writes v to standard output as one line of JSON.
-func (a *app) json(v any) error {
-	e := json.NewEncoder(a.stdout)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
+func (a *app) json(v any) error { return writeJSON(a.stdout, v) }
 
 // color reports whether standard output is a terminal that wants colour.
 func (a *app) color() bool {

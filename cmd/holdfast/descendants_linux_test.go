@@ -3,12 +3,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,6 +36,32 @@ func TestSystemTime(t *testing.T) {
 	c.begin()
 	if first := awaitStamps(t, file, 1).first; first < systemTime()+ahead-patience {
 		t.Errorf("the time is %v, here it is %v; want %v more", first, systemTime(), ahead)
+	}
+}
+
+// TestRunEndsWhatTheGuardLeaves: when the guard is killed, the system kills the program. Run
+// kills what that leaves, in its process group and elsewhere, which no SIGTERM would end,
+// and only then releases the lock and ends.
+func TestRunEndsWhatTheGuardLeaves(t *testing.T) {
+	server, addr := serve(t)
+	c := begin(t, "run", "--servers", addr, "x", "--", "sh", "-c",
+		`trap '' TERM; sleep 100 & echo $!; setsid sleep 100 & echo $!; (sh -c 'echo $PPID; echo in; sleep 100'; true) & wait`)
+	c.stdout.await(t, "in")
+	kill(t, guardOf(t, c), syscall.SIGKILL)
+	if code := c.code(); code != 137 {
+		t.Errorf("exit code %d, %s", code, c.stderr)
+	}
+	for _, line := range strings.Fields(strings.TrimSuffix(c.stdout.String(), "in\n")) {
+		pid, err := strconv.Atoi(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d is left: %v", pid, err)
+		}
+	}
+	if n := len(server.Children("/holdfast/x")); n > 0 {
+		t.Errorf("%d contenders are left", n)
 	}
 }
 

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"syscall"
@@ -139,7 +138,7 @@ func (c *electCmd) tell(a *app, ev election.Event) {
 		p.Cause = oneLine(ev.Cause)
 	}
 	if a.JSON {
-		_ = json.NewEncoder(a.stderr).Encode(p) // a reader that has gone must not end the program
+		_ = writeJSON(a.stderr, p) // a reader that has gone must not end the program
 		return
 	}
 	text := fmt.Sprintf("%s: %s", safe(c.Name), p.Type)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/manager/inspect"
@@ -246,6 +247,23 @@ func TestJSON(t *testing.T) {
 		r := e.holdfast(append([]string{"--json"}, strings.Fields(test.args)...)...)
 		if got := strings.TrimSpace(r.stdout); got != test.want || r.code != 0 || r.stderr != "" {
 			t.Errorf("%s: code %d, stderr %q, stdout\n%s\nwant\n%s", test.args, r.code, r.stderr, got, test.want)
+		}
+	}
+}
+
+// What other processes say of themselves cannot control the terminal through JSON either.
+func TestJSONControlsNoTerminal(t *testing.T) {
+	e := startEnsemble(t)
+	e.hold(t, "l", "lock-", 1, "\x1b[31m\u009b31m\x7f")
+	for _, args := range []string{"ls", "who l", "ps"} {
+		r := e.holdfast(append([]string{"--json"}, strings.Fields(args)...)...)
+		if r.code != 0 || !strings.Contains(r.stdout, `"label":"\u001b[31m\u009b31m\u007f"`) {
+			t.Errorf("%s: code %d, stdout %q, stderr %q", args, r.code, r.stdout, r.stderr)
+		}
+		for _, c := range strings.ReplaceAll(r.stdout, "\n", "") {
+			if unicode.IsControl(c) {
+				t.Errorf("%s: stdout has the control character %q", args, c)
+			}
 		}
 	}
 }

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -24,6 +26,27 @@ func safe(s string) string {
 		return strconv.QuoteToGraphic(s)
 	}
 	return s
+}
+
+// writeJSON writes v as one line of JSON. Like safe, it writes no control character, but
+// encoding/json leaves those from U+007F on as they are: they are escaped here.
+func writeJSON(w io.Writer, v any) error {
+	var line bytes.Buffer
+	e := json.NewEncoder(&line)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	var clean bytes.Buffer
+	for _, r := range line.String() {
+		if r >= 0x7f && unicode.IsControl(r) { // which is then in a string: the rest is ASCII
+			fmt.Fprintf(&clean, `\u%04x`, r)
+		} else {
+			clean.WriteRune(r)
+		}
+	}
+	_, err := w.Write(clean.Bytes())
+	return err
 }
 
 // fit returns s, which is safe, with at most width columns of a terminal.

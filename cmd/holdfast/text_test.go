@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,27 @@ func TestSafe(t *testing.T) {
 	} {
 		if got := safe(test.text); got != test.want {
 			t.Errorf("safe(%q) = %s, want %s", test.text, got, test.want)
+		}
+	}
+}
+
+// TestWriteJSON: no control character is written raw, and a reader of JSON gets the text as
+// it was.
+func TestWriteJSON(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"jobs/<nightly> & Zählung/日本語", `"jobs/<nightly> & Zählung/日本語"`},
+		{"\x1b[31m\r\n\x00", `"\u001b[31m\r\n\u0000"`},
+		{"\x7f\u0080\u009b31m\u009f\u00a0", "\"\\u007f\\u0080\\u009b31m\\u009f\u00a0\""},
+		{`\u009b`, `"\\u009b"`}, // six characters
+	} {
+		var b bytes.Buffer
+		must(t, writeJSON(&b, test.text))
+		if got := b.String(); got != test.want+"\n" {
+			t.Errorf("%q is written as %s, want %s", test.text, got, test.want)
+		}
+		var back string
+		if err := json.Unmarshal(b.Bytes(), &back); err != nil || back != test.text {
+			t.Errorf("%q is read as %q, %v", test.text, back, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"container/list"
 	"context"
 	"strconv"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -29,14 +30,24 @@ type Spans struct {
 
 	rounds map[uint64]*list.Element // the values are *round
 	order  *list.List               // the one that has not changed for the longest time first
+
+	scratch [6]attribute.KeyValue // where begin puts a span's attributes: Start copies them
+	session session               // of the last grant
 }
 
 // A round is the open span of one: its wait or its hold.
 type round struct {
-	id    uint64
-	stage stage
-	span  trace.Span
-	ctx   context.Context // of the span
+	id        uint64
+	stage     stage
+	span      trace.Span
+	recording bool            // else the span has been sampled out, and attributes would be for nothing
+	ctx       context.Context // of the span
+}
+
+// A session is the attribute for one, kept since most grants are in the same.
+type session struct {
+	id        int64
+	attribute attribute.KeyValue
 }
 
 // A stage says what a span shows.
@@ -63,18 +74,15 @@ func New(provider trace.TracerProvider) *Spans {
 func (s *Spans) Observe(e manager.Event) {
 	switch e.Kind {
 	case manager.EventQueued:
-		s.note(s.at(wait, e), e)
+		s.note(s.at(wait, e), e, nil)
 	case manager.EventPlaced:
-		s.note(s.at(wait, e), e, placedAttributes(e)...)
+		s.note(s.at(wait, e), e, placedAttributes)
 	case manager.EventGranted:
-		r := s.at(wait, e)
-		r.span.SetAttributes(grantAttributes(e)...)
-		s.end(r, e)
-		s.begin(hold, e, r.ctx)
+		s.grant(s.at(wait, e), e, e.Time)
 	case manager.EventEntered, manager.EventYielded:
-		s.note(s.at(hold, e), e)
+		s.note(s.at(hold, e), e, nil)
 	case manager.EventRevoked:
-		s.note(s.at(hold, e), e, revokedAttributes(e)...)
+		s.note(s.at(hold, e), e, revokedAttributes)
 	case manager.EventReleased:
 		r := s.at(hold, e)
 		if e.Err != nil {
@@ -92,51 +100,64 @@ func (s *Spans) Observe(e manager.Event) {
 // it were dropped. Each event says how long its stage has lasted, so the span begins
 // when it should have.
 func (s *Spans) at(stage stage, e manager.Event) *round {
-	at := s.rounds[e.Round]
-	if at == nil {
-		return s.begin(stage, e, context.Background())
+	element := s.rounds[e.Round]
+	if element == nil {
+		if len(s.rounds) >= s.most {
+			oldest := s.order.Front().Value.(*round)
+			oldest.span.SetAttributes(attribute.Bool("holdfast.complete", false))
+			s.end(oldest, e)
+		}
+		r := &round{id: e.Round}
+		s.rounds[r.id] = s.order.PushBack(r)
+		s.begin(r, stage, e, context.Background())
+		return r
 	}
-	s.order.MoveToBack(at)
-	r := at.Value.(*round)
+	s.order.MoveToBack(element)
+	r := element.Value.(*round)
 	if r.stage == wait && stage == hold {
-		// The grant was dropped.
-		r.span.SetAttributes(grantAttributes(e)...)
-		r.span.End(trace.WithTimestamp(e.Time.Add(-e.Held)))
-		s.remove(r)
-		return s.begin(hold, e, r.ctx)
+		s.grant(r, e, e.Time.Add(-e.Held)) // which was dropped
 	}
 	return r
 }
 
-// begin opens a span. If there are too many, it ends another one.
-func (s *Spans) begin(stage stage, e manager.Event, parent context.Context) *round {
-	if len(s.rounds) >= s.most {
-		oldest := s.order.Front().Value.(*round)
-		oldest.span.SetAttributes(attribute.Bool("holdfast.complete", false))
-		s.end(oldest, e)
+// grant ends a wait, and begins the hold that it led to.
+func (s *Spans) grant(r *round, e manager.Event, at time.Time) {
+	if r.recording {
+		r.span.SetAttributes(token(e), s.sessionOf(e))
 	}
-	attributes := []attribute.KeyValue{
+	r.span.End(trace.WithTimestamp(at))
+	s.begin(r, hold, e, r.ctx)
+}
+
+// begin opens the span of a round.
+func (s *Spans) begin(r *round, stage stage, e manager.Event, parent context.Context) {
+	attributes := append(s.scratch[:0],
 		attribute.String("holdfast.lock", e.Lock),
 		attribute.String("holdfast.kind", e.LockKind.String()),
 		attribute.Int64("holdfast.round", int64(e.Round)),
-	}
+	)
 	if e.Mutex {
 		attributes = append(attributes, attribute.Bool("holdfast.mutex", true))
 	}
 	start := e.Time.Add(-e.Waited)
 	if stage == hold {
 		start = e.Time.Add(-e.Held)
-		attributes = append(attributes, grantAttributes(e)...)
+		attributes = append(attributes, token(e), s.sessionOf(e))
 	}
-	r := &round{id: e.Round, stage: stage}
+	r.stage = stage
 	r.ctx, r.span = s.tracer.Start(parent, string(stage), trace.WithTimestamp(start), trace.WithAttributes(attributes...))
-	s.rounds[r.id] = s.order.PushBack(r)
-	return r
+	r.recording = r.span.IsRecording()
 }
 
-// note adds an event to a span.
-func (s *Spans) note(r *round, e manager.Event, attributes ...attribute.KeyValue) {
-	r.span.AddEvent(e.Kind.String(), trace.WithTimestamp(e.Time), trace.WithAttributes(attributes...))
+// note adds an event to a span. Its attributes are those that of returns.
+func (s *Spans) note(r *round, e manager.Event, of func(manager.Event) []attribute.KeyValue) {
+	switch {
+	case !r.recording:
+	case of == nil:
+		r.span.AddEvent(e.Kind.String(), trace.WithTimestamp(e.Time))
+	default:
+		r.span.AddEvent(e.Kind.String(), trace.WithTimestamp(e.Time), trace.WithAttributes(of(e)...))
+	}
 }
 
 // fail ends a span with the error of the event.
@@ -150,22 +171,24 @@ func (s *Spans) fail(r *round, e manager.Event) {
 	s.end(r, e)
 }
 
-// end ends a span at the time of the event.
+// end ends a span at the time of the event, and its round.
 func (s *Spans) end(r *round, e manager.Event) {
 	r.span.End(trace.WithTimestamp(e.Time))
-	s.remove(r)
-}
-
-func (s *Spans) remove(r *round) {
 	s.order.Remove(s.rounds[r.id])
 	delete(s.rounds, r.id)
 }
 
-func grantAttributes(e manager.Event) []attribute.KeyValue {
-	return []attribute.KeyValue{
-		attribute.Int64("holdfast.token", int64(e.Token)),
-		attribute.String("holdfast.session", "0x"+strconv.FormatUint(uint64(e.Session), 16)),
+// sessionOf returns the attribute for the session of a grant.
+func (s *Spans) sessionOf(e manager.Event) attribute.KeyValue {
+	if !s.session.attribute.Valid() || s.session.id != e.Session {
+		s.session = session{e.Session, attribute.String("holdfast.session", "0x"+strconv.FormatUint(uint64(e.Session), 16))}
 	}
+	return s.session.attribute
+}
+
+// token returns the attribute for the token of a grant.
+func token(e manager.Event) attribute.KeyValue {
+	return attribute.Int64("holdfast.token", int64(e.Token))
 }
 
 func placedAttributes(e manager.Event) []attribute.KeyValue {

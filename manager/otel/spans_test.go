@@ -177,6 +177,57 @@ func TestSpans(t *testing.T) {
 	}
 }
 
+// Each hold has the session of its own grant.
+func TestSessions(t *testing.T) {
+	spans, recorder := record()
+	for _, id := range []int64{0, 0x1000042, 0x1000043, 0x1000043, -1} {
+		in := func(e *manager.Event) { e.Session = id }
+		spans.Observe(at(1, manager.EventGranted, in))
+		spans.Observe(at(2, manager.EventReleased, in))
+	}
+	want := []string{"0x0", "0x1000042", "0x1000043", "0x1000043", "0xffffffffffffffff"}
+	for i, s := range recorder.Ended() {
+		if got := describe(s); !strings.Contains(got+" ", " session="+want[i/2]+" ") {
+			t.Errorf("span %d is %s, want session %s", i, got, want[i/2])
+		}
+	}
+}
+
+// A sampler learns what a wait or hold is about. What it does not want is not described
+// further.
+func TestSampler(t *testing.T) {
+	var asked []string
+	spans := New(sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler(func(p sdktrace.SamplingParameters) {
+		asked = append(asked, p.Name+attributesText(p.Attributes))
+	}))))
+	for _, e := range []manager.Event{
+		at(1, manager.EventQueued, waited(1)),
+		at(2, manager.EventPlaced, func(e *manager.Event) { e.Position = 1 }),
+		at(3, manager.EventGranted, granted(3)),
+		at(4, manager.EventRevoked, nil),
+		at(5, manager.EventReleased, held(2, nil)),
+	} {
+		spans.Observe(e)
+	}
+	want := []string{
+		"holdfast.wait lock=a kind=write round=7",
+		"holdfast.hold lock=a kind=write round=7 token=99 session=0x1000042",
+	}
+	if !slices.Equal(asked, want) {
+		t.Errorf("asked about %q, want %q", asked, want)
+	}
+}
+
+// A sampler wants no span, and is told of those that it is asked about.
+type sampler func(sdktrace.SamplingParameters)
+
+func (s sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	s(p)
+	return sdktrace.SamplingResult{Decision: sdktrace.Drop}
+}
+
+func (sampler) Description() string { return "none" }
+
 // A mutex is marked as one.
 func TestMutex(t *testing.T) {
 	spans, recorder := record()
@@ -256,13 +307,20 @@ func TestWithManager(t *testing.T) {
 
 // BenchmarkObserve takes the events of one uncontended Lock and Unlock.
 func BenchmarkObserve(b *testing.B) {
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(tracetest.NewNoopExporter()))
-	defer func() { _ = provider.Shutdown(context.Background()) }()
-	spans := New(provider)
-	b.ReportAllocs()
-	for b.Loop() {
-		spans.Observe(at(1, manager.EventQueued, waited(1)))
-		spans.Observe(at(2, manager.EventGranted, granted(2)))
-		spans.Observe(at(3, manager.EventReleased, held(1, nil)))
+	for _, bb := range []struct {
+		name    string
+		sampler sdktrace.Sampler
+	}{{"sampled", sdktrace.AlwaysSample()}, {"dropped", sdktrace.NeverSample()}} {
+		b.Run(bb.name, func(b *testing.B) {
+			provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(tracetest.NewNoopExporter()), sdktrace.WithSampler(bb.sampler))
+			defer func() { _ = provider.Shutdown(context.Background()) }()
+			spans := New(provider)
+			b.ReportAllocs()
+			for b.Loop() {
+				spans.Observe(at(1, manager.EventQueued, waited(1)))
+				spans.Observe(at(2, manager.EventGranted, granted(2)))
+				spans.Observe(at(3, manager.EventReleased, held(1, nil)))
+			}
+		})
 	}
 }
