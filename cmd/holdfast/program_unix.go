@@ -120,22 +120,30 @@ func (p *program) kill() { signalDescendants(syscall.SIGKILL) }
 // program's. If this is process 1 of a container, every orphan there becomes its child,
 // and is waited for as well.
 func (p *program) wait() int {
-	killed := false
+	killed := false // the guard was, so that what it leaves must be
+	options := 0    // block until a child has ended
 	for {
 		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		pid, err := syscall.Wait4(-1, &status, options, nil)
 		switch {
 		case err == syscall.EINTR:
 			continue
 		case err != nil: // no child is left
 			return signalCode(syscall.SIGKILL)
+		case pid == 0: // all that have ended are reaped, and others live
+			p.kill()
+			options = 0
+			continue
 		case pid == p.guard && status.Exited():
 			return status.ExitStatus()
 		case pid == p.guard:
 			killed = true
 		}
-		if killed { // again for each, in case that one forked meanwhile
-			p.kill()
+		if killed {
+			// Each look reads what the system tells of all processes. So first reap all
+			// children that have ended: a program that forks fast would leave more of them
+			// than one look for each could keep up with.
+			options = syscall.WNOHANG
 		}
 	}
 }
