@@ -62,6 +62,8 @@ func (p *producer) offer(ctx context.Context, data [][]byte) error {
 		return nil
 	case o.size > maxOffer || len(data) > maxCount:
 		return fmt.Errorf("%w: %d elements with %d bytes, at most %d with %d travel together", ErrTooLarge, len(data), o.size, maxCount, maxOffer)
+	case len(data) > p.q.options.MaxLength:
+		return fmt.Errorf("%w: %d elements, and the queue never has more than %d", ErrTooLarge, len(data), p.q.options.MaxLength)
 	case ctx.Err() != nil:
 		return ctxerr.Of(ctx)
 	}

@@ -24,7 +24,8 @@ var (
 	// ErrFull says that the queue has as many elements as its limit allows. Nothing was put
 	// into it. Try again when consumers have made room, or use [Queue.OfferWait].
 	ErrFull = errors.New("queue is full")
-	// ErrTooLarge says that an element, or all elements of a call together, are too large.
+	// ErrTooLarge says that an element, or all elements of a call together, are too large, or
+	// that they are more than the queue can ever have.
 	ErrTooLarge = errors.New("too large")
 	// ErrSequenceExhausted says that the queue has used up the 2³¹ numbers that ZooKeeper
 	// has for its elements. Nothing was put into it. The numbers begin anew when the queue
@@ -139,7 +140,8 @@ func (q *Queue) Offer(ctx context.Context, data ...[]byte) error {
 }
 
 // OfferWait is Offer, but while the queue is full it waits. It looks again after a pause
-// that grows from 100 ms to a second.
+// that grows from 100 ms to a second. More elements than Options.MaxLength would wait for
+// ever, so they are refused at once, with [ErrTooLarge].
 func (q *Queue) OfferWait(ctx context.Context, data ...[]byte) error {
 	for n := 0; ; n++ {
 		err := q.offers.offer(ctx, data)

@@ -434,12 +434,17 @@ func TestF258_Bounds(t *testing.T) {
 		recipetest.WantErr(t, "together", big.Offer(t.Context(), make([]byte, 300<<10), make([]byte, 300<<10)), queue.ErrTooLarge)
 		recipetest.WantErr(t, "many", q.Offer(t.Context(), make([][]byte, 1001)...), queue.ErrTooLarge)
 		recipetest.WantErr(t, "none", q.Offer(t.Context()), nil)
-		recipetest.WantErr(t, "more than fit", q.Offer(t.Context(), make([][]byte, 4)...), queue.ErrFull)
+		recipetest.WantErr(t, "more than ever fit", q.Offer(t.Context(), make([][]byte, 4)...), queue.ErrTooLarge)
+		patience, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		recipetest.WantErr(t, "more than ever fit, with patience", q.OfferWait(patience, make([][]byte, 4)...), queue.ErrTooLarge)
+		recipetest.WantErr(t, "while it was refused", patience.Err(), nil)
 		if c.Srv.Exists(items + "/qn-0000000000") {
 			t.Error("something is in the queue")
 		}
 		recipetest.WantErr(t, "three", q.Offer(t.Context(), []byte("1"), []byte("2"), []byte("3")), nil)
 		recipetest.WantErr(t, "a fourth", q.Offer(t.Context(), []byte("4")), queue.ErrFull)
+		recipetest.WantErr(t, "as many as ever fit", q.Offer(t.Context(), make([][]byte, 3)...), queue.ErrFull)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		err := q.OfferWait(ctx, []byte("4"))
