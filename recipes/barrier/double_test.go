@@ -689,6 +689,13 @@ func TestF268_Mismatch(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		wantWaiting(c, "alone", waits)
+		if c.Srv != nil {
+			cost := c.Count(func() { _, err = d.Enter(t.Context()) })
+			recipetest.WantErr(t, "another number", err, ErrMismatch)
+			if cost[zktest.OpCreate]+cost[zktest.OpMulti] > 0 {
+				t.Errorf("it counts as waiting before it is refused: sent %v", cost)
+			}
+		}
 
 		err = other.Access().Call(t.Context(), func(s *zkio.Session) error {
 			_, err := s.Set(c.Root+"/b/round", []byte("nonsense"), -1)
@@ -934,5 +941,92 @@ func TestF265_LostAndGivesUp(t *testing.T) {
 			recipetest.WantErr(t, "leave", stages[0].Leave(over), ErrLost)
 			wantDied(t, stages[1].Leave(t.Context()), "a")
 		}
+	})
+}
+
+// ZooKeeper refuses to let a member leave. Its node goes all the same, so the others do not wait
+// for it: they are told that it has died.
+func TestF265_LeaveIsRefused(t *testing.T) {
+	for name, givesUp := range map[string]bool{"leave": false, "enter, and gives up": true} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				all := processes(c, 2, 2)
+				refuse := func() {
+					c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(all[0].m), Op: zktest.OpMulti, Times: -1}, zktest.CodeNoAuth)
+				}
+				var other *Stage
+				if givesUp {
+					ctx, cancel := context.WithCancel(t.Context())
+					gives := enter(t, ctx, all[0])
+					synctest.Wait()
+					requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
+					cancel()
+					_, err := gives.wait()
+					recipetest.WantErr(t, "given up", err, context.Canceled)
+					if other, err = all[1].d.Enter(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					refuse()
+					requests.Remove()
+				} else {
+					stages := enterAll(c, all...)
+					other = stages[1]
+					refuse()
+					err := stages[0].Leave(t.Context())
+					recipetest.WantErr(t, "leave", err, zkio.ErrNoAuth)
+					recipetest.WantErr(t, "leave", err, ErrLost)
+					recipetest.WantErr(t, "leave again", stages[0].Leave(t.Context()), ErrLost)
+				}
+				_, err := leave(t, t.Context(), other).wait()
+				wantDied(t, err, "a")
+				c.Srv.Faults().Clear()
+				leaveAll(c, nil, enterAll(c, all...)...)
+				untilInside(c, all[0].m, "", 0)
+			})
+		})
+	}
+}
+
+// The record is deleted while processes wait, and others make one for another number of members
+// before those that wait have seen that it was gone. Each that says another number is told so,
+// also if the round of the others has begun with it.
+func TestF268_MismatchWhileWaiting(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		three := processes(c, 2, 3)
+		var waits []*pending[*Stage]
+		for _, p := range three {
+			waits = append(waits, enter(t, t.Context(), p))
+			synctest.Wait()
+		}
+		var unblock []func()
+		for _, p := range three {
+			unblock = append(unblock, c.Srv.Faults().BlockRequests(recipetest.SessionOf(p.m)).Remove)
+		}
+		c.Remove("/holdfast/b/round")
+		other := c.Open("other")
+		d, err := NewDouble(other, "b", 2)
+		recipetest.WantErr(t, "new", err, nil)
+		second := enter(t, t.Context(), process{other, d})
+		synctest.Wait() // it begins a round with the two that came first
+		for _, f := range unblock {
+			f()
+		}
+		for _, w := range waits {
+			if _, err := w.wait(); !errors.Is(err, ErrMismatch) {
+				t.Fatalf("one that says three: got error %v, want %v", err, ErrMismatch)
+			}
+		}
+		wantWaiting(c, "the one that says two", second)
+		third := c.Open("third")
+		d, err = NewDouble(third, "b", 2)
+		recipetest.WantErr(t, "new", err, nil)
+		st, err := enter(t, t.Context(), process{third, d}).wait()
+		recipetest.WantErr(t, "enter", err, nil)
+		first, err := second.wait()
+		recipetest.WantErr(t, "enter", err, nil)
+		leaveAll(c, nil, first, st)
+		untilInside(c, other, "", 0)
 	})
 }

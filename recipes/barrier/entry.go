@@ -45,6 +45,8 @@ func (e *entry) step(s *zkio.Session) error {
 			continue
 		case err != nil:
 			return err
+		case v.rec.Size != e.members: // it was deleted, and others have made another
+			return e.mismatch(v.rec)
 		case !v.among(e.node): // or our node
 			e.node = ""
 			continue
@@ -132,9 +134,15 @@ func (e *entry) agree(s *zkio.Session) error {
 	}
 	rec, err := decode(e.record, data)
 	if err == nil && rec.Size != e.members {
-		err = &verdict{fmt.Errorf("%w: %d, and this process says %d", ErrMismatch, rec.Size, e.members)}
+		err = e.mismatch(rec)
 	}
 	return err
+}
+
+// mismatch is what an entry ends with if the record says another number of members than its
+// process.
+func (e *entry) mismatch(rec record) error {
+	return &verdict{fmt.Errorf("%w: %d, and this process says %d", ErrMismatch, rec.Size, e.members)}
 }
 
 // begin begins a round with those of the waiting processes that came first, and ends the last
@@ -220,9 +228,10 @@ func (e *entry) withdraw(s *zkio.Session) error {
 			_, err = s.Multi(zkio.CheckOp(e.record, stat.Version), zkio.DeleteOp(e.in(e.node), -1))
 		}
 		switch {
-		case errors.Is(err, zkio.ErrNoNode), errors.Is(err, zkio.ErrNodeExists):
+		case errors.Is(err, zkio.ErrBadVersion): // the record has changed: look again
+		case zkio.ClassOf(err) == zkio.Definite: // a node has gone, or ZooKeeper refuses
 			return e.discard(s)
-		case !errors.Is(err, zkio.ErrBadVersion):
+		default:
 			return err
 		}
 	}

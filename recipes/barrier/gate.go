@@ -34,9 +34,11 @@ func NewGate(m *manager.Manager, name string) (*Gate, error) {
 
 // Shut shuts the gate. If it is shut already, Shut succeeds.
 //
-// Shut blocks until ZooKeeper has answered or ctx ends. In that case the error wraps
-// [manager.ErrUnknownOutcome], too. If an answer is lost, the request is repeated: a gate
-// that another process opens meanwhile is then shut again.
+// Shut blocks until ZooKeeper has answered, ctx ends or the Manager closes. If one of these
+// ends interrupts it, the gate may be shut all the same: the error wraps
+// [manager.ErrUnknownOutcome], too, beside ctx.Err() and context.Cause(ctx), or
+// [manager.ErrClosed]. If an answer is lost, the request is repeated: a gate that another
+// process opens meanwhile is then shut again.
 func (g *Gate) Shut(ctx context.Context) error {
 	return g.change(ctx, "shut", func(s *zkio.Session) error {
 		create := func() error { return s.Create(g.path, g.access.Describe("gate"), g.access.ACL()) }
@@ -61,8 +63,19 @@ func (g *Gate) Open(ctx context.Context) error {
 // change has do change the gate.
 func (g *Gate) change(ctx context.Context, op string, do func(s *zkio.Session) error) error {
 	over := ctx.Err() != nil
-	err := g.access.Call(ctx, do, nil)
-	if err != nil && ctx.Err() != nil && !over {
+	doubt := false // a request was sent that has no answer; belongs to the worker until Call has its result
+	err := g.access.Call(ctx, func(s *zkio.Session) error {
+		err := do(s)
+		doubt = doubt || errors.Is(err, zkio.ErrUnknown)
+		return err
+	}, nil)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // do may still be running
+		if !over {
+			err = fmt.Errorf("%w: %w", manager.ErrUnknownOutcome, err)
+		}
+	case doubt && errors.Is(err, manager.ErrClosed):
 		err = fmt.Errorf("%w: %w", manager.ErrUnknownOutcome, err)
 	}
 	return failed(op, g.name, err)

@@ -204,3 +204,34 @@ func TestF265_GivesUpAtAGate(t *testing.T) {
 		recipetest.WantErr(t, "closed", err, manager.ErrClosed)
 	})
 }
+
+// The Manager closes while a request that changes the gate is under way. It may have been
+// carried out.
+func TestF265_ClosedAsTheGateChanges(t *testing.T) {
+	for op, change := range map[zktest.Op]func(*Gate, context.Context) error{
+		zktest.OpCreate: (*Gate).Shut,
+		zktest.OpDelete: (*Gate).Open,
+	} {
+		t.Run(fmt.Sprint(op), func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				m := c.Open("a")
+				g := gateOf(t, m)
+				shut(t, g)
+				if op == zktest.OpCreate {
+					open(t, g)
+				}
+				f := c.Srv.Faults().SwallowReply(zktest.Match{Op: op})
+				changes := begin(t, func() (struct{}, error) { return struct{}{}, change(g, t.Context()) })
+				<-f.Hit()
+				recipetest.WantErr(t, "close", m.Close(), nil)
+				_, err := changes.wait()
+				recipetest.WantErr(t, "interrupted", err, manager.ErrClosed)
+				recipetest.WantErr(t, "interrupted", err, manager.ErrUnknownOutcome)
+				if err := change(g, t.Context()); errors.Is(err, manager.ErrUnknownOutcome) {
+					t.Errorf("closed from the start: %v", err)
+				}
+			})
+		})
+	}
+}

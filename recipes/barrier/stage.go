@@ -61,7 +61,9 @@ func (st *Stage) Context(parent context.Context) (ctx context.Context, done cont
 //
 //   - nil if all members have left;
 //   - a [*BrokenError] if members have died inside. All members get the same;
-//   - [ErrLost], or [manager.ErrClosed], if this process has lost its place before;
+//   - [ErrLost], or [manager.ErrClosed], if this process has lost its place before, or if
+//     ZooKeeper refuses to let it leave: then the error also wraps the refusal, the node is
+//     deleted if ZooKeeper allows that, and the others are told that this member has died;
 //   - the error of ctx, if that ends while the others are inside. This member has left all the
 //     same, and will have left when ZooKeeper can be reached again if it cannot be now. Leave
 //     may be called again, to wait on;
@@ -119,7 +121,11 @@ func (st *Stage) leave() error {
 // which can be there for a while yet.
 func (st *Stage) depart(s *zkio.Session) error {
 	err := st.double.leave(s, st.name)
-	if !errors.Is(err, zkio.ErrNoNode) && !errors.Is(err, zkio.ErrNodeExists) {
+	switch {
+	case errors.Is(err, zkio.ErrNoNode), errors.Is(err, zkio.ErrNodeExists):
+	case zkio.ClassOf(err) == zkio.Definite:
+		return st.die(s, err)
+	default:
 		return err
 	}
 	// An earlier try was carried out, or the node has gone in another way.
@@ -132,6 +138,15 @@ func (st *Stage) depart(s *zkio.Session) error {
 		err = &verdict{fmt.Errorf("%w: its node was gone before it left", ErrLost)}
 	}
 	return err
+}
+
+// die deletes the node of a member that ZooKeeper does not let leave, for a reason: the others
+// would wait for it until its session ends.
+func (st *Stage) die(s *zkio.Session, why error) error {
+	if err := st.node.Delete(s); err != nil && zkio.ClassOf(err) != zkio.Definite {
+		return err
+	}
+	return &verdict{fmt.Errorf("%w: ZooKeeper does not let it leave: %w", ErrLost, why)}
 }
 
 // await waits until no member is inside any more, and returns those that have died.
