@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/bell"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -62,16 +63,9 @@ func call(a manager.Access, do func(s *zkio.Session) error) error {
 	return why
 }
 
-// A bell wakes the goroutine that waits for it. It may be rung at any time, and remembers one
-// ring. It is a zkio.Watcher, and a zkio.Listener that rings when a session begins, since
-// what was learned in the last one, and its watches, went with it.
-type bell chan struct{}
-
-func newBell() bell { return make(bell, 1) }
-
 // wait returns nil when it is time to look again: the bell has rung, or a watch may have been
 // lost. It fails if ctx ends or the Manager closes.
-func (b bell) wait(ctx context.Context, a manager.Access) error {
+func wait(ctx context.Context, a manager.Access, b bell.Bell) error {
 	anyway := time.NewTimer(lookAgain + rand.N(lookAgain/2))
 	defer anyway.Stop()
 	select {
@@ -88,35 +82,10 @@ func (b bell) wait(ctx context.Context, a manager.Access) error {
 // lookAgain is after how long a goroutine that waits looks again at the earliest.
 const lookAgain = 10 * time.Second
 
-func (b bell) ring() {
-	select {
-	case b <- struct{}{}:
-	default:
-	}
-}
-
-// PathChanged is called by the dispatcher.
-func (b bell) PathChanged(string, zkio.Event) { b.ring() }
-
-// SessionStarted is called by the dispatcher.
-func (b bell) SessionStarted(*zkio.Session) { b.ring() }
-
-// ConnectionLost is called by the dispatcher.
-func (b bell) ConnectionLost(*zkio.Session, error) {}
-
-// ConnectionResumed is called by the dispatcher.
-func (b bell) ConnectionResumed(*zkio.Session, time.Duration) {}
-
-// LeaseLapsed is called by the dispatcher.
-func (b bell) LeaseLapsed(*zkio.Lease) {}
-
-// SessionOver is called by the dispatcher.
-func (b bell) SessionOver(*zkio.Session, error) {}
-
 // A lookout watches one node at a time, with a bell. The present worker uses it.
 type lookout struct {
 	access manager.Access
-	bell   bell
+	bell   bell.Bell
 	path   string // of the node; "": none
 }
 

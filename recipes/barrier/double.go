@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/bell"
 	"github.com/holdfast-go/holdfast/recipes/internal/own"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -71,14 +72,14 @@ func (d *Double) Enter(ctx context.Context) (*Stage, error) {
 }
 
 func (d *Double) enter(ctx context.Context) (*Stage, error) {
-	b := newBell()
+	b := bell.New()
 	e := &entry{Double: d, bell: b, lookout: lookout{access: d.access, bell: b}}
 	defer d.access.Listen(b)()
 	d.access.Watch(d.record, b)
 	for {
 		err := call(d.access, e.step)
 		if err == nil && e.stage == nil {
-			err = b.wait(ctx, d.access)
+			err = wait(ctx, d.access, b)
 		}
 		if err != nil {
 			_ = call(d.access, e.withdraw)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/bell"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -18,7 +19,7 @@ import (
 // steps.
 type entry struct {
 	*Double
-	bell    bell
+	bell    bell.Bell
 	lookout lookout
 
 	node    string        // the name of its node; "": the next step makes one

@@ -9,6 +9,7 @@ import (
 	"path"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/bell"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -97,7 +98,7 @@ func (g *Gate) Wait(ctx context.Context) error {
 }
 
 func (g *Gate) wait(ctx context.Context) error {
-	b := newBell()
+	b := bell.New()
 	defer g.access.Listen(b)()
 	g.access.Watch(g.path, b)
 	defer func() {
@@ -108,7 +109,7 @@ func (g *Gate) wait(ctx context.Context) error {
 		if err := call(g.access, w.look); err != nil || w.opened {
 			return err
 		}
-		if err := b.wait(ctx, g.access); err != nil {
+		if err := wait(ctx, g.access, b); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/bell"
 	"github.com/holdfast-go/holdfast/recipes/internal/own"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -151,7 +152,7 @@ func (st *Stage) die(s *zkio.Session, why error) error {
 
 // await waits until no member is inside any more, and returns those that have died.
 func (st *Stage) await(ctx context.Context) (died []member, err error) {
-	b := newBell()
+	b := bell.New()
 	defer st.double.access.Listen(b)()
 	l := lookout{access: st.double.access, bell: b}
 	for fresh := true; ; fresh = false {
@@ -161,7 +162,7 @@ func (st *Stage) await(ctx context.Context) (died []member, err error) {
 			return err
 		})
 		if err == nil && !over {
-			err = b.wait(ctx, st.double.access)
+			err = wait(ctx, st.double.access, b)
 		}
 		if over || err != nil {
 			_ = call(st.double.access, func(s *zkio.Session) error { l.end(s); return nil })

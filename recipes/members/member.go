@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/bell"
 	"github.com/holdfast-go/holdfast/recipes/internal/own"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -40,7 +41,7 @@ type Member struct {
 	gone   chan struct{} // closed when the member has left, and its node is gone …
 	end    error         // … unless this says otherwise, written before
 
-	bell bell // rung when the node at path, or the session, is another
+	bell bell.Bell // rung when the node at path, or the session, is another
 
 	// The I/O goroutine uses these. There is one at a time.
 	tried *zkio.Session // may have a node of ours that node does not have
@@ -50,7 +51,7 @@ type Member struct {
 func newMember(g *Group, id string, data []byte) *Member {
 	m := &Member{
 		group: g, id: id, path: g.path(manager.Escape(id)),
-		joined: make(chan struct{}), gone: make(chan struct{}), bell: newBell(),
+		joined: make(chan struct{}), gone: make(chan struct{}), bell: bell.New(),
 	}
 	m.ctx, m.leave = context.WithCancelCause(g.access.Context())
 	m.data.Store(&data)
@@ -304,34 +305,3 @@ func (m *Member) clean(s *zkio.Session) error {
 	s.Unwatch(m.path, m.bell)
 	return nil
 }
-
-// A bell wakes a goroutine that waits for something to change.
-type bell chan struct{}
-
-func newBell() bell { return make(bell, 1) }
-
-// ring does not block, so the dispatcher may call it.
-func (b bell) ring() {
-	select {
-	case b <- struct{}{}:
-	default:
-	}
-}
-
-// PathChanged is called by the dispatcher, as are the other methods.
-func (b bell) PathChanged(string, zkio.Event) { b.ring() }
-
-// SessionStarted says that the watches of the last session are gone.
-func (b bell) SessionStarted(*zkio.Session) { b.ring() }
-
-// ConnectionLost changes nothing.
-func (b bell) ConnectionLost(*zkio.Session, error) {}
-
-// ConnectionResumed changes nothing.
-func (b bell) ConnectionResumed(*zkio.Session, time.Duration) {}
-
-// LeaseLapsed changes nothing.
-func (b bell) LeaseLapsed(*zkio.Lease) {}
-
-// SessionOver changes nothing: the next session will.
-func (b bell) SessionOver(*zkio.Session, error) {}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/bell"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -41,7 +42,7 @@ type View struct {
 func (g *Group) Watch(ctx context.Context) <-chan View {
 	ctx, done := context.WithCancel(ctx)
 	stop := context.AfterFunc(g.access.Context(), done)
-	w := &watching{group: g, ctx: ctx, bell: newBell(), news: newBell(), changed: make(map[string]bool), known: make(map[string]*Info)}
+	w := &watching{group: g, ctx: ctx, bell: bell.New(), news: bell.New(), changed: make(map[string]bool), known: make(map[string]*Info)}
 	views := make(chan View)
 	g.access.Go(func() {
 		defer done()
@@ -57,8 +58,8 @@ func (g *Group) Watch(ctx context.Context) <-chan View {
 type watching struct {
 	group *Group
 	ctx   context.Context
-	bell  bell // rung when there is something to look at
-	news  bell // rung when there is a view to tell
+	bell  bell.Bell // rung when there is something to look at
+	news  bell.Bell // rung when there is a view to tell
 
 	mu      sync.Mutex      // protects what follows; held for a few instructions
 	changed map[string]bool // paths that were changed since they were read
@@ -133,7 +134,7 @@ func (w *watching) publish(view View, first bool) {
 		return a.ID == b.ID && a.Since == b.Since && bytes.Equal(a.Data, b.Data)
 	})
 	if w.view = view; first || !same {
-		w.news.ring()
+		w.news.Ring()
 	}
 }
 
@@ -231,7 +232,7 @@ func (w *watching) PathChanged(path string, _ zkio.Event) {
 	w.mu.Lock()
 	w.changed[path] = true
 	w.mu.Unlock()
-	w.bell.ring()
+	w.bell.Ring()
 }
 
 // take returns the paths that were changed since the last call.

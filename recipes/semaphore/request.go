@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/bell"
 	"github.com/holdfast-go/holdfast/recipes/internal/own"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -245,7 +246,7 @@ func (r *request) room(z *size) (version int32, err error) {
 // A server that lags behind shows too many nodes rather than too few, because it has
 // created ours; a transaction confirms what it shows.
 func (r *request) await(session *zkio.Session, z *size) error {
-	changed := make(bell, 1)
+	changed := bell.New()
 	r.access.WatchChildren(r.sem.leases, changed)
 	r.access.Watch(r.sem.number, changed)
 	defer r.unwatch(changed)
@@ -275,7 +276,7 @@ func (r *request) await(session *zkio.Session, z *size) error {
 }
 
 // unwatch ends the watches of await, at the server as well.
-func (r *request) unwatch(w bell) {
+func (r *request) unwatch(w bell.Bell) {
 	// An error means that the manager is closed.
 	_ = r.sem.call(func(s *zkio.Session) error {
 		s.UnwatchChildren(r.sem.leases, w)
@@ -328,15 +329,4 @@ func (r *request) in(session *zkio.Session, do func() error) error {
 		return errOver
 	}
 	return err
-}
-
-// A bell rings when there is news of a node.
-type bell chan struct{}
-
-// PathChanged is called by the dispatcher.
-func (b bell) PathChanged(string, zkio.Event) {
-	select {
-	case b <- struct{}{}:
-	default: // it has rung already
-	}
 }
