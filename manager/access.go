@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"encoding/json"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -133,6 +134,19 @@ func (a Access) Outage() error { return a.m.outage() }
 // an earlier session. If ctx ends before do has begun, neither is run.
 func (a Access) Call(ctx context.Context, do, undo func(s *zkio.Session) error) error {
 	return a.m.await(ctx, do, undo)
+}
+
+// Protect calls fn, which calls a function of the recipe's user, and returns when fn has
+// returned or panicked. Like those of a [Listener], a panic does not end the process: it is
+// logged, with what, which says whose function it was.
+func (a Access) Protect(what string, fn func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.m.cfg.Logger.Error("holdfast: a function of the user's panicked",
+				"function", what, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	fn()
 }
 
 // Go runs fn on a goroutine that Close of the Manager joins, so fn must return soon after

@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -35,6 +36,20 @@ func TestAccessCall(t *testing.T) {
 		wantErr(c.t, "close", a.m.Close(), nil)
 		err = a.Call(c.t.Context(), func(*zkio.Session) error { return nil }, nil)
 		wantErr(c.t, "closed", err, ErrClosed)
+	})
+}
+
+// A function of the user's that panics ends neither the process nor the goroutine.
+func TestAccessProtect(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.open("a").Access()
+		called := 0
+		a.Protect("OnTest", func() { called++ })
+		a.Protect("OnTest", func() { called++; panic("oops") })
+		lines := c.log.with("ERROR")
+		if called != 2 || len(lines) != 1 || !strings.Contains(lines[0], "panic=oops ") || !strings.Contains(lines[0], "OnTest") {
+			c.t.Errorf("called %d times; logged %q", called, lines)
+		}
 	})
 }
 

@@ -160,16 +160,29 @@ func (e *Election) begin(ctx context.Context, h manager.Hold) (*term, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.mu.Lock()
-	if e.term == nil || e.term.token < g.Token {
-		e.term = newTerm(e, g.Token)
+	t, err := e.termOf(h, g.Token)
+	if err != nil {
+		return nil, err
 	}
-	t := e.term
-	e.mu.Unlock()
 	if err := t.publish(ctx, h, e.opts.Data, true); err != nil {
 		return nil, err
 	}
-	return t, h.Err() // it may be over, and t a later one
+	return t, h.Err()
+}
+
+// termOf returns the term that h belongs to. The tokens do not say which of two terms is the
+// newer one: those of a ZooKeeper that was restored from a backup begin anew. But the newest
+// term is that of the hold that is not over.
+func (e *Election) termOf(h manager.Hold, token uint64) (*term, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.term == nil || e.term.token != token {
+		if err := h.Err(); err != nil {
+			return nil, err
+		}
+		e.term = newTerm(e, token)
+	}
+	return e.term, nil
 }
 
 // Run has this process stand for election and calls fn when it leads, with a context that

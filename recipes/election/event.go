@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/bell"
 )
 
 // An EventType says what happened to this process in an election. The types, and their
@@ -90,13 +91,14 @@ var errPlaceGone = errors.New("its place in the queue is gone: the ZooKeeper ses
 // error, and not before ZooKeeper can be reached. A candidacy that was withdrawn before is
 // not told. ELECTED_COMPLETE comes before Campaign returns or soon after.
 //
-// The calls come from a goroutine of their own, a moment later than what they tell of. A
-// leader that must stop in time uses [Leadership.Lost]. If fn is slow, candidacies that are
-// over are left out, each as a whole: see [manager.Lock.Listen]. Fn must not call stop, which
-// waits for a call that is under way; nothing is called after stop has returned. Close of
-// the Manager waits until all is told.
+// The calls come from goroutines of the Manager's, a moment later than what they tell of, and
+// one happens before the next. A leader that must stop in time uses [Leadership.Lost]. If fn
+// is slow, candidacies that are over are left out, each as a whole: see [manager.Lock.Listen].
+// If fn panics, the panic is logged, and fn has missed that event only. Fn must not call stop,
+// which waits for a call that is under way; nothing is called after stop has returned. Close
+// of the Manager waits until all is told, so fn must not call that, either.
 func (e *Election) OnEvent(fn func(Event)) (stop func()) {
-	t := &teller{fn: fn, woken: make(chan struct{}, 1)}
+	t := &teller{access: e.access, name: e.name, fn: fn, woken: bell.New()}
 	e.mu.Lock()
 	t.recorded = append(t.recorded, e.recorded)
 	e.tellers = append(e.tellers, t)
@@ -125,12 +127,14 @@ func (e *Election) noteRecord(token uint64) {
 }
 
 // A teller makes events of what its Listener is told. The lock does not know of the record,
-// so from the grant to the end of the term a goroutine waits for it, and the Listener's
-// waits for that one before it tells the end.
+// so from the grant to the end of the term a goroutine waits for it, and the Listener's, which
+// owns it, waits for that one before it tells the end.
 type teller struct {
+	access  manager.Access
+	name    string // of the election
 	fn      func(Event)
-	stopped atomic.Bool   // by stop: fn is not called again
-	woken   chan struct{} // has a value if a record was noted
+	stopped atomic.Bool // by stop: fn is not called again
+	woken   bell.Bell   // rung when a record was noted
 
 	// These belong to the Listener's goroutine, and to stop when that has ended.
 	node  string         // its place in the queue; "" before START
@@ -139,25 +143,25 @@ type teller struct {
 	waits sync.WaitGroup // the goroutine that waits for the record
 
 	mu       sync.Mutex // protects what follows; held for a few instructions
-	recorded []uint64   // the terms whose record is there, but for those that are told
+	recorded []uint64   // the terms whose record is there, in order, from the last that was told
 }
 
 func (t *teller) noteRecord(token uint64) {
 	t.mu.Lock()
 	t.recorded = append(t.recorded, token)
 	t.mu.Unlock()
-	select {
-	case t.woken <- struct{}{}:
-	default:
-	}
+	t.woken.Ring()
 }
 
-// hasRecord reports whether the record of the term is there.
+// hasRecord reports whether the record of the term is there. If it is, the terms before are
+// forgotten. They need not have lower tokens: those of a ZooKeeper that was restored from a
+// backup begin anew.
 func (t *teller) hasRecord(token uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.recorded = slices.DeleteFunc(t.recorded, func(r uint64) bool { return r < token })
-	return slices.Contains(t.recorded, token)
+	i := slices.Index(t.recorded, token)
+	t.recorded = t.recorded[max(i, 0):]
+	return i >= 0
 }
 
 // tell tells events of a state.
@@ -170,7 +174,9 @@ func (t *teller) tell(s State, types ...EventType) {
 // tellOf tells an event that has a cause.
 func (t *teller) tellOf(cause error, s State, typ EventType) {
 	if !t.stopped.Load() {
-		t.fn(Event{Type: typ, State: s, Token: t.token, Cause: cause})
+		t.access.Protect("OnEvent of election "+t.name, func() {
+			t.fn(Event{Type: typ, State: s, Token: t.token, Cause: cause})
+		})
 	}
 }
 

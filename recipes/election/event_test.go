@@ -5,6 +5,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"regexp"
 	"strings"
 	"sync"
@@ -244,6 +245,34 @@ func TestF219_SlowEvents(t *testing.T) {
 			t.Errorf("told %s after the stop, %d before", text(later), n)
 		}
 		resign(t, l)
+	})
+}
+
+// A function that panics misses nothing but that event, and the process lives.
+func TestF219_Panics(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		var log strings.Builder
+		m := c.Open("a", func(cfg *manager.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		a := newElection(t, m, "a")
+		var of events
+		stop := a.OnEvent(func(e election.Event) {
+			of.note(e)
+			panic("oops at " + e.Type.String())
+		})
+		for range 2 {
+			resign(t, campaign(t, a))
+		}
+		synctest.Wait()
+		if got, want := text(of.all())+" ", strings.Repeat(stood+led+stopped+" ", 2); got != want {
+			t.Errorf("told\n%s, want\n%s", got, want)
+		}
+		stop()
+		for _, want := range []string{"oops at START", "oops at ELECTED_COMPLETE", name} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("the log does not have %q", want)
+			}
+		}
 	})
 }
 

@@ -7,7 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -249,8 +252,7 @@ func TestF214_AbandonedProclaimComesFirst(t *testing.T) {
 	})
 }
 
-// The record of an earlier term is not taken for the leader's, and one that an
-// administrator has deleted is made again.
+// The record of an earlier term is not taken for the leader's.
 func TestF215_RecordOfAnotherTerm(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {
 		t := c.T
@@ -274,12 +276,59 @@ func TestF215_RecordOfAnotherTerm(t *testing.T) {
 		if got := next(t, leaders); got.Token != heir.Token() || got.ID != "b" {
 			t.Errorf("told %+v, want the heir with token %d", got, heir.Token())
 		}
+		resign(t, heir)
+	})
+}
+
+// While the record is missing there is no leader to be told of.
+func TestF215_RecordDeleted(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		_, a := open(c, "a")
+		m, observer := open(c, "observer")
+		l := campaign(t, a)
+		leaders := observer.Observe(t.Context())
+		for next(t, leaders).Token != l.Token() {
+		}
 		c.Remove(recordPath)
-		recipetest.WantErr(t, "proclaim", heir.Proclaim(t.Context(), []byte("again")), nil)
-		if got := next(t, leaders); got.Token != heir.Token() || string(got.Data) != "again" {
+		if got := next(t, leaders); got.Token != 0 || got.Err != nil {
+			t.Errorf("told %+v, and the record is deleted", got)
+		}
+		recipetest.WantErr(t, "proclaim", l.Proclaim(t.Context(), []byte("again")), nil)
+		if got := next(t, leaders); got.Token != l.Token() || string(got.Data) != "again" {
 			t.Errorf("told %+v", got)
 		}
-		resign(t, heir)
+		recipetest.WantErr(t, "set", c.Srv.Set(recordPath, []byte("nonsense")), nil)
+		if got := next(t, leaders); got.Token != 0 || got.Err != nil {
+			t.Errorf("told %+v, and the record is none", got)
+		}
+		c.Remove(recordPath)
+		synctest.Wait()
+
+		// It is made, and deleted again, while the observer looks.
+		looks := 0
+		c.Srv.OnRequest(func(session int64, op zktest.Op, path string) {
+			if session != recipetest.SessionOf(m) || path != recordPath {
+				return
+			}
+			switch looks++; looks {
+			case 2:
+				recipetest.WantErr(t, "create", c.Srv.Create(recordPath, []byte("{}")), nil)
+			case 3:
+				c.Remove(recordPath)
+			}
+		})
+		c.Expire(m)
+		recipetest.Later(time.Minute)
+		if looks < 4 {
+			t.Errorf("the observer has looked %d times", looks)
+		}
+		c.Srv.OnRequest(nil)
+		recipetest.WantErr(t, "proclaim", l.Proclaim(t.Context(), []byte("at last")), nil)
+		if got := next(t, leaders); got.Token != l.Token() || string(got.Data) != "at last" || got.Err != nil {
+			t.Errorf("told %+v", got)
+		}
+		resign(t, l)
 	})
 }
 
@@ -351,6 +400,83 @@ func TestF217_ObserverOutlastsItsSession(t *testing.T) {
 		if _, again := <-leaders; !more || again {
 			t.Error("it is not the last")
 		}
+	})
+}
+
+// An observation that ends while it reads the record ends at once, and takes its watch back
+// when the answer has left it.
+func TestF217_EndsWhileItReads(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		_, a := open(c, "a")
+		m, observer := open(c, "observer")
+		l := campaign(t, a)
+		f := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpGetData, Path: recordPath}, time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		leaders := observer.Observe(ctx)
+		<-f.Hit()
+		cancel()
+		synctest.Wait()
+		select {
+		case got, more := <-leaders:
+			if more {
+				t.Errorf("told %+v", got)
+			}
+		default:
+			t.Error("the channel is open")
+		}
+		resign(t, l)
+		wantNoCandidate(c)
+	})
+}
+
+// ZooKeeper is restored from a backup, and its transactions begin anew, with lower numbers than
+// the tokens that this process has had. It is elected all the same, and told so.
+func TestF215_RestoredFromABackup(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		restored := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
+		defer restored.Close()
+		var moved atomic.Bool
+		m := c.Open("a", func(cfg *manager.Config) {
+			dial := cfg.Dialer
+			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if moved.Load() {
+					return restored.Dial(ctx, network, address)
+				}
+				return dial(ctx, network, address)
+			}
+		})
+		a := newElection(t, m, "a")
+		var of events
+		defer a.OnEvent(of.note)()
+		leaders := a.Observe(t.Context())
+		c.Srv.Restart() // another epoch: higher numbers
+		recipetest.Later(time.Minute)
+		l := campaign(t, a)
+		moved.Store(true)
+		c.Srv.Stop()
+		<-l.Lost()
+		recipetest.WantErr(t, "resign", l.Resign(context.Background()), election.ErrLost)
+		recipetest.Later(time.Minute)
+		of.all()
+
+		again := campaign(t, a)
+		if again.Token() == 0 || again.Token() >= l.Token() {
+			t.Fatalf("the token is %d after %d: nothing was restored", again.Token(), l.Token())
+		}
+		recipetest.WantErr(t, "leads", again.Err(), nil)
+		synctest.Wait()
+		if got := text(of.all()); got != stood+strings.TrimSpace(led) {
+			t.Errorf("told %s", got)
+		}
+		data, _, _ := restored.Get(recordPath)
+		if want := fmt.Sprintf(`{"token":%d,`, again.Token()); !strings.HasPrefix(string(data), want) {
+			t.Errorf("the record is %s, want %s …", data, want)
+		}
+		for next(t, leaders).Token != again.Token() {
+		}
+		resign(t, again)
 	})
 }
 

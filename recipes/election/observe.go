@@ -4,13 +4,15 @@ package election
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
-	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/bell"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -27,57 +29,63 @@ type Leader struct {
 	Err error
 }
 
-// Observe returns a channel of the leaders: the present one, perhaps none, and then
-// another each time that it or what it has proclaimed has changed. A reader that is slow
-// gets the latest, and not all in between. The channel is closed when ctx ends or the
-// Manager closes. Outages change nothing.
+// Observe follows the leaders of all processes, whether this process stands or not. It
+// returns a channel, at once, and sends to it the present leader, or the zero Leader if there
+// is none, and again each time that the leader or what it has proclaimed has changed. A reader
+// that is slow gets the latest, and not all in between. Each call of Observe has a channel of
+// its own, which is for one reader.
 //
-// A leader is told when its record is there, before its Campaign returns. So none is told
-// between two terms, if the reader is quick. A leader that uses another ZooKeeper client
+// The channel is closed when ctx ends. If the Manager closes, or ZooKeeper refuses to show the
+// leader, a last Leader with that error comes first. During an outage nothing is sent, and the
+// observation goes on after it, in another session if need be.
+//
+// A leader is told when its record is there, which is before its Campaign returns. So none is
+// told between two terms, if the reader is quick. A leader that uses another ZooKeeper client
 // has no record. It is told as soon as its turn has come, and its ID is what its node
-// says.
+// says. While the record of a leader is missing because another client has deleted it, none is
+// told; the leader's next Proclaim makes it again.
 //
-// The channel is for one reader. What it tells can be out of date at any moment, as
-// [manager.Lock.Holder] says; a leader must ask [Leadership.Err] before it acts. Observe does
-// not block.
+// What the channel tells can be out of date at any moment, as [manager.Lock.Holder] says: the
+// leader may have lost its term already. A leader must ask [Leadership.Err] before it acts.
+// Reads that this process sends later, in the same session, see at least what ZooKeeper had
+// committed before that record.
 func (e *Election) Observe(ctx context.Context) <-chan Leader {
-	o := &observation{e: e, leaders: make(chan Leader, 1), woken: make(chan struct{}, 1), stale: true}
+	o := &observation{e: e, leaders: make(chan Leader, 1), news: bell.New(), changed: bell.New()}
 	e.access.Go(func() { o.run(ctx) })
 	return o.leaders
 }
 
 // An observation follows the first contender, whose token says which record counts, and
-// reads the record when it has changed.
+// the record. One goroutine tells the leaders, and one follows each of the two.
 type observation struct {
 	e       *Election
-	leaders chan Leader   // has the latest, until the reader takes it
-	woken   chan struct{} // has a value if something has changed
-
-	record record // as last read; belongs to run, or to the task that it waits for
+	leaders chan Leader // has the latest, until the reader takes it
+	news    bell.Bell   // rung when there may be another leader
+	changed bell.Bell   // rung when the record may have changed since it was last read
 
 	mu     sync.Mutex // protects what follows; held for a few instructions
 	known  bool       // the contender is known
 	first  *manager.Contender
-	failed error // why it is not followed any more
-	stale  bool  // the record may have changed since it was last read
+	read   bool   // the record was read
+	record record // as last read; zero if there is none
+	failed error  // why one of the two is not followed any more
 }
 
 // run tells the leaders until ctx ends.
 func (o *observation) run(ctx context.Context) {
-	a := o.e.access
-	defer a.Call(a.Context(), o.unwatch, nil) //nolint:errcheck // without a session there is no watch
 	defer close(o.leaders)
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer cancel()
 	following.Go(func() { o.follow(ctx) })
-	a.Watch(o.e.record, o)
-	defer a.Listen(o)()
+	// Not waited for: its request, which must be answered before it can take its watch back,
+	// can take as long as an outage.
+	o.e.access.Go(func() { o.followRecord(ctx) })
 
 	var latest *Leader
 	for {
-		now, known, err := o.look(ctx)
+		now, known, err := o.leader()
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -89,7 +97,7 @@ func (o *observation) run(ctx context.Context) {
 			latest = &now
 		}
 		select {
-		case <-o.woken:
+		case <-o.news:
 		case <-ctx.Done():
 			return
 		}
@@ -108,93 +116,82 @@ func (o *observation) tell(l Leader) {
 // follow keeps o informed of the first contender.
 func (o *observation) follow(ctx context.Context) {
 	for first, err := range o.e.lock.WatchHolder(ctx) {
-		o.note(func() { o.known, o.first, o.failed = true, first, err })
+		o.note(func() { o.known, o.first, o.failed = true, first, cmp.Or(o.failed, err) })
 	}
 }
 
-// look returns the leader, and whether it is known by now.
-func (o *observation) look(ctx context.Context) (leader Leader, known bool, err error) {
-	o.mu.Lock()
-	stale := o.stale
-	o.stale = false
-	o.mu.Unlock()
-	if stale {
-		if err := o.e.access.Call(ctx, o.read, o.unwatch); err != nil {
-			return Leader{}, false, err
+// followRecord keeps o informed of the record. It does not give up a request when ctx ends:
+// the answer can leave a watch, which has to be taken back.
+func (o *observation) followRecord(ctx context.Context) {
+	a := o.e.access
+	a.Watch(o.e.record, o.changed)
+	defer a.Listen(o.changed)()
+	for ctx.Err() == nil {
+		if err := a.Call(a.Context(), o.readRecord, nil); err != nil {
+			if a.Context().Err() != nil {
+				err = manager.ErrClosed
+			}
+			o.note(func() { o.failed = err })
+			break
+		}
+		select {
+		case <-o.changed:
+		case <-ctx.Done():
 		}
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch first := o.first; {
-	case o.failed != nil:
-		return Leader{}, false, o.failed
-	case first == nil:
-		return Leader{}, o.known, nil
-	case first.Token == o.record.Token:
-		return Leader{Token: first.Token, ID: o.record.ID, Data: o.record.Data, Path: first.Path}, true, nil
-	case first.PID == 0 && first.Host == "": // another client's
-		return Leader{Token: first.Token, ID: first.Identity, Path: first.Path}, true, nil
-	}
-	return Leader{}, true, nil // it has not begun
+	_ = a.Call(a.Context(), func(s *zkio.Session) error { // or the Manager is closed
+		s.Unwatch(o.e.record, o.changed)
+		return nil
+	}, nil)
 }
 
-// read reads the record, and leaves a watch. It is run by an I/O goroutine.
-func (o *observation) read(s *zkio.Session) error {
+// readRecord reads the record, and leaves a watch. It is run by an I/O goroutine.
+func (o *observation) readRecord(s *zkio.Session) error {
 	data, _, err := s.Get(o.e.record)
 	if errors.Is(err, zkio.ErrNoNode) {
-		if _, there, err := s.Exists(o.e.record); err != nil || !there {
-			return err // nil: the watch tells when it is created
+		var there bool
+		if _, there, err = s.Exists(o.e.record); there { // else the watch tells when it is made
+			err = fmt.Errorf("%w: the record was made just now", zkio.ErrNotSent)
 		}
-		data, _, err = s.Get(o.e.record)
 	}
 	if err != nil {
 		return err
 	}
 	var r record
-	if json.Unmarshal(data, &r) == nil {
-		o.record = r
+	if json.Unmarshal(data, &r) != nil {
+		r = record{} // no candidate has written it
 	}
+	o.note(func() { o.read, o.record = true, r })
 	return nil
 }
 
-func (o *observation) unwatch(s *zkio.Session) error {
-	s.Unwatch(o.e.record, o)
-	return nil
+// leader returns the leader, and whether it is known by now.
+func (o *observation) leader() (leader Leader, known bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known = o.known && o.read
+	switch first := o.first; {
+	case o.failed != nil:
+		return Leader{}, false, o.failed
+	case first == nil:
+		return Leader{}, known, nil
+	case first.Token == o.record.Token:
+		return Leader{Token: first.Token, ID: o.record.ID, Data: o.record.Data, Path: first.Path}, known, nil
+	case first.PID == 0 && first.Host == "": // another client's
+		return Leader{Token: first.Token, ID: first.Identity, Path: first.Path}, known, nil
+	}
+	return Leader{}, known, nil // it has not begun, or its record was deleted
+}
+
+// note changes what mu protects, and has run look at it.
+func (o *observation) note(change func()) {
+	o.mu.Lock()
+	change()
+	o.mu.Unlock()
+	o.news.Ring()
 }
 
 // same reports whether two Leaders say the same.
 func (l Leader) same(other Leader) bool {
 	return l.Token == other.Token && l.ID == other.ID && bytes.Equal(l.Data, other.Data)
 }
-
-// note changes what mu protects, and wakes run.
-func (o *observation) note(change func()) {
-	o.mu.Lock()
-	change()
-	o.mu.Unlock()
-	select {
-	case o.woken <- struct{}{}:
-	default:
-	}
-}
-
-// reread has the record read again.
-func (o *observation) reread() { o.note(func() { o.stale = true }) }
-
-// PathChanged is called by the dispatcher when something happened to the record.
-func (o *observation) PathChanged(string, zkio.Event) { o.reread() }
-
-// SessionStarted is called by the dispatcher. The watch has ended with the last session.
-func (o *observation) SessionStarted(*zkio.Session) { o.reread() }
-
-// SessionOver is called by the dispatcher.
-func (o *observation) SessionOver(*zkio.Session, error) {}
-
-// ConnectionLost is called by the dispatcher.
-func (o *observation) ConnectionLost(*zkio.Session, error) {}
-
-// ConnectionResumed is called by the dispatcher.
-func (o *observation) ConnectionResumed(*zkio.Session, time.Duration) {}
-
-// LeaseLapsed is called by the dispatcher.
-func (o *observation) LeaseLapsed(*zkio.Lease) {}
