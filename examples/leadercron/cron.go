@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -24,7 +25,7 @@ func (c *Cron) Lead(ctx context.Context, l *election.Leadership) error {
 	done := time.Now().Truncate(c.Every) // so begins the first leader
 	text, _, err := l.Get(ctx, c.Done)
 	if err == nil {
-		done, err = time.Parse(time.RFC3339, string(text))
+		done, err = time.Parse(time.RFC3339Nano, string(text))
 	} else if errors.Is(err, zkio.ErrNoNode) {
 		err = c.note(ctx, l, done)
 	}
@@ -33,7 +34,9 @@ func (c *Cron) Lead(ctx context.Context, l *election.Leadership) error {
 		select {
 		case <-time.After(time.Until(done)): // at once, if it is past
 		case <-ctx.Done():
-			return context.Cause(ctx)
+		}
+		if err := cmp.Or(context.Cause(ctx), l.Err()); err != nil {
+			return err // even if the time has come
 		}
 		if err = c.Job(ctx, done); err == nil {
 			err = c.note(ctx, l, done)
@@ -44,7 +47,7 @@ func (c *Cron) Lead(ctx context.Context, l *election.Leadership) error {
 
 // note notes that Job was run up to that time.
 func (c *Cron) note(ctx context.Context, l *election.Leadership, done time.Time) error {
-	text := []byte(done.Format(time.RFC3339))
+	text := []byte(done.Format(time.RFC3339Nano))
 	_, err := l.Guard(ctx, zkio.SetOp(c.Done, text, -1))
 	if errors.Is(err, zkio.ErrNoNode) {
 		_, err = l.Guard(ctx, zkio.CreateOp(c.Done, text, nil))
