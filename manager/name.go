@@ -99,7 +99,7 @@ func checkSegment(segment string) error {
 			return fmt.Errorf("segment %q has the character %U, which ZooKeeper refuses", segment, r)
 		}
 	}
-	if c, ok := queue.ParseName(segment); ok && !c.Latch {
+	if _, ok := queue.ParseName(segment); ok {
 		return fmt.Errorf("segment %q looks like the node of a contender", segment)
 	}
 	return nil
