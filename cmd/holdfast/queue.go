@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -34,87 +33,6 @@ Examples:
   holdfast queue put mails "$(cat mail.txt)"
   holdfast queue take mails
   holdfast queue ls mails`
-}
-
-type queuePutCmd struct {
-	Wait     bool     `help:"Wait while the queue is full, instead of failing."`
-	Name     string   `arg:"" help:"The queue."`
-	Elements []string `arg:"" optional:"" name:"element" help:"The elements; by default, each line of standard input is one."`
-}
-
-// Help is shown by holdfast queue put --help.
-func (*queuePutCmd) Help() string {
-	return `Puts elements into a queue, in their order: the arguments, or the lines of standard input. Those of a call that fails may be there in part.
-
-Examples:
-  holdfast queue put mails one two
-  holdfast queue put --wait mails < list.txt`
-}
-
-// putTogether is how many lines of standard input are offered together, and how many bytes
-// they may have together before.
-const (
-	putTogether = 100
-	putBytes    = 256 << 10
-)
-
-// Run puts the elements into the queue.
-func (c *queuePutCmd) Run(a *app) error {
-	m, q, err := openQueue(a, c.Name)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	offer := q.Offer
-	if c.Wait {
-		offer = q.OfferWait
-	}
-	offered, bytes := 0, 0
-	var some [][]byte
-	put := func() error {
-		if len(some) == 0 {
-			return nil
-		}
-		if err := offer(a.ctx, some...); err != nil {
-			return fmt.Errorf("%d elements are in the queue, and then: %w", offered, err)
-		}
-		offered += len(some)
-		some, bytes = nil, 0
-		return nil
-	}
-	add := func(data []byte) error {
-		if len(some) == putTogether || bytes+len(data) > putBytes {
-			if err := put(); err != nil {
-				return err
-			}
-		}
-		some, bytes = append(some, data), bytes+len(data)
-		return nil
-	}
-	for _, element := range c.Elements {
-		if err := add([]byte(element)); err != nil {
-			return err
-		}
-	}
-	if len(c.Elements) == 0 {
-		lines := bufio.NewScanner(a.stdin)
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
-			if err := add(slices.Clone(lines.Bytes())); err != nil {
-				return err
-			}
-		}
-		if err := lines.Err(); err != nil {
-			return fmt.Errorf("standard input: %w", err)
-		}
-	}
-	if err := put(); err != nil {
-		return err
-	}
-	if a.JSON {
-		return a.json(map[string]any{"queue": c.Name, "offered": offered})
-	}
-	return nil
 }
 
 // openQueue opens a session and a queue. The caller closes the Manager.
@@ -332,31 +250,14 @@ func readQueue(s *zkio.Session, name, path string, limit int) (queueFacts, error
 	if limit > 0 && limit < len(names) {
 		names = names[:limit]
 	}
-	var paths []string
-	for _, name := range names {
-		paths = append(paths, facts.Path+"/"+name, facts.Path+"/"+name+"/claim")
-	}
 	consumers, err := readConsumers(s, path+"/consumers")
 	if err != nil {
 		return facts, err
 	}
-	reads := s.GetAll(paths...)
-	for i, name := range names {
-		element, claim := reads[2*i], reads[2*i+1]
-		if errors.Is(element.Err, zkio.ErrNoNode) {
-			facts.Length-- // it has gone since the list
-			continue
-		} else if element.Err != nil {
-			return facts, element.Err
+	for some := range slices.Chunk(names, 1000) {
+		if err := facts.read(s, some, consumers); err != nil {
+			return facts, err
 		}
-		e := elementFacts{
-			Element: name, Bytes: len(element.Data), Since: time.UnixMilli(element.Stat.Ctime).UTC(),
-			Attempt: int(uint32(element.Stat.Cversion+element.Stat.NumChildren) / 2),
-		}
-		if claim.Err == nil {
-			e.TakenBy, e.Session = consumers[claim.Stat.EphemeralOwner], sessionText(claim.Stat.EphemeralOwner)
-		}
-		facts.Elements = append(facts.Elements, e)
 	}
 	dead, _, err := s.Children(path + "/dead")
 	if err != nil && !errors.Is(err, zkio.ErrNoNode) {
@@ -364,6 +265,42 @@ func readQueue(s *zkio.Session, name, path string, limit int) (queueFacts, error
 	}
 	facts.Dead = len(dead)
 	return facts, nil
+}
+
+// read reads what there is about the elements of these names. Their data stay where they are.
+func (q *queueFacts) read(s *zkio.Session, names []string, consumers map[int64]string) error {
+	elements := make([]*zkio.Read, len(names))
+	claims := make([]*zkio.Read, len(names))
+	var claimed []*zkio.Read
+	for i, name := range names {
+		elements[i] = &zkio.Read{Path: q.Path + "/" + name, What: zkio.ReadStat}
+		claims[i] = &zkio.Read{Path: q.Path + "/" + name + "/claim", What: zkio.ReadStat}
+	}
+	s.Read(elements...)
+	for i, e := range elements {
+		if e.Err == nil && e.Stat.NumChildren > 0 {
+			claimed = append(claimed, claims[i])
+		}
+	}
+	s.Read(claimed...)
+	for i, r := range elements {
+		switch {
+		case errors.Is(r.Err, zkio.ErrNoNode):
+			q.Length-- // it has gone since the list
+			continue
+		case r.Err != nil:
+			return r.Err
+		}
+		e := elementFacts{
+			Element: names[i], Bytes: int(r.Stat.DataLength), Since: time.UnixMilli(r.Stat.Ctime).UTC(),
+			Attempt: int(uint32(r.Stat.Cversion+r.Stat.NumChildren) / 2),
+		}
+		if claim := claims[i]; claim.Err == nil && claim.Stat.EphemeralOwner != 0 {
+			e.TakenBy, e.Session = consumers[claim.Stat.EphemeralOwner], sessionText(claim.Stat.EphemeralOwner)
+		}
+		q.Elements = append(q.Elements, e)
+	}
+	return nil
 }
 
 // readConsumers returns what the processes that consume say of themselves, by session.

@@ -4,9 +4,15 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // TestQueueVerbs: what is put into a queue is listed, and taken in that order.
@@ -28,7 +34,7 @@ func TestQueueVerbs(t *testing.T) {
 	}
 	want("take --try mails", "", exitNotGranted, "", "queue is empty")
 	want("take --wait 100ms mails", "", exitNotGranted, "", "mails: no element within 100ms")
-	want("put mails one two", "", 0, "", "")
+	want("put mails one two", "", 0, "mails: 2 elements put", "")
 	want("put --json mails", "three\nfour\n", 0, `{"offered":2,"queue":"mails"}`, "")
 	want("ls mails", "", 0, `
 		mails: 4 elements
@@ -67,6 +73,73 @@ func TestQueueVerbs(t *testing.T) {
 		other: 1 element
 		ELEMENT        BYTES  SINCE  ATTEMPT  TAKEN BY  SESSION
 		qn-0000000007      1 AGE        0  -         -`, "")
+}
+
+// TestQueuePutAsItComes: a line is put when it is there, and not when more have come or the
+// input has ended.
+func TestQueuePutAsItComes(t *testing.T) {
+	e := startEnsemble(t)
+	in, lines := io.Pipe()
+	var out, errs bytes.Buffer
+	code := make(chan int)
+	go func() { code <- execute([]string{"--servers=" + e.addr, "queue", "put", "mails"}, in, &out, &errs) }()
+	for i, line := range []string{"one\n", "two\nthree\n", "four"} {
+		_, err := io.WriteString(lines, line)
+		must(t, err)
+		if i == 2 {
+			must(t, lines.Close())
+		}
+		eventually(t, func() bool { return len(e.Children("/holdfast/mails/items")) == []int{1, 3, 4}[i] })
+	}
+	if got := <-code; got != 0 || out.String() != "mails: 4 elements put\n" || errs.Len() > 0 {
+		t.Errorf("exit code %d, %q, %q", got, out.String(), errs.String())
+	}
+}
+
+// TestQueuePutInterrupted: a signal ends it while it waits for a line, and it knows what it has
+// put.
+func TestQueuePutInterrupted(t *testing.T) {
+	in, lines := io.Pipe()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("interrupted")
+	p := &putter{offer: func(_ context.Context, data ...[]byte) error {
+		cancel(why)
+		return nil
+	}}
+	ended := make(chan error, 1)
+	go func() { ended <- p.putLines(ctx, in) }()
+	_, err := io.WriteString(lines, "one\n")
+	must(t, err)
+	if err := <-ended; !errors.Is(err, why) || p.offered != 1 {
+		t.Errorf("%d put, and then %v", p.offered, err)
+	}
+	must(t, lines.Close()) // the goroutine that reads ends
+}
+
+// TestQueueLsReadsNoData: the list costs the same however large the elements are.
+func TestQueueLsReadsNoData(t *testing.T) {
+	e := startEnsemble(t)
+	must(t, e.CreateAll("/holdfast/mails/items", nil))
+	const n = 1500 // more than one packet
+	for i := range n {
+		must(t, e.Create(fmt.Sprintf("/holdfast/mails/items/qn-%010d", i), make([]byte, 1000)))
+	}
+	e.put(t, fmt.Sprintf("/holdfast/mails/items/qn-%010d/claim", n-1), "")
+	before := e.RequestCounts()
+	r := e.holdfast("queue", "ls", "--json", "--limit", "0", "mails")
+	after := e.RequestCounts()
+	var facts queueFacts
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(r.stdout, "TIME", "2026-01-01T00:00:00Z")), &facts); err != nil || len(facts.Elements) != n {
+		t.Fatalf("%d elements: %v", len(facts.Elements), err)
+	}
+	if first, last := facts.Elements[0], facts.Elements[n-1]; first.Bytes != 1000 || first.Attempt != 0 || first.Session != "" || last.Attempt != 1 || last.Session == "" {
+		t.Errorf("listed %+v … %+v", first, last)
+	}
+	for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpMultiRead} {
+		if n := after[op] - before[op]; n > 0 {
+			t.Errorf("%d requests %v", n, op)
+		}
+	}
 }
 
 // TestQueueLsTaken: the list shows which process has an element.
