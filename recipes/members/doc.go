@@ -13,7 +13,8 @@
 //
 // # What it promises
 //
-// An id belongs to one member at a time. [Group.Join] waits while another session has it.
+// An id belongs to one member at a time. [Group.Join] waits while another session has it, or
+// another caller in this process, by this or another Group of the same name.
 //
 // A member joins again by itself when its session has ended or its node was deleted, until
 // it leaves. [Member.Lost] says that it is not in the group at present, before ZooKeeper
@@ -32,7 +33,9 @@
 // # Cost
 //
 // To join costs one packet with a write and two reads. If the group has no directory yet,
-// that write is refused, and the packet is sent again after another write, which makes it. To leave costs one write. While it is a member, a process sends a write
+// that write is refused, and the packet is sent again after another write, which makes it. If
+// the group is full, a look at each member follows, which tells whether others came first, and
+// the deletion. To leave costs one write. While it is a member, a process sends a write
 // every sixth of the session timeout, which it shares with all its locks. For watchers see
 // [Group.Watch]: with n watchers, one who joins causes 2n requests. So groups are limited
 // to [MaxMembers], and a member's data to [MaxData]. Data that change more than now and

@@ -44,22 +44,34 @@ var (
 	ErrLeft = errors.New("member has left")
 )
 
-// A Group is a set of members, each of which has an id of its own. Make one for each
-// name and Manager. All methods may be called concurrently.
+// A Group is a set of members, each of which has an id of its own. Groups of one name are the
+// same group, also those that one Manager has: an id has one member among all of them. All
+// methods may be called concurrently.
 type Group struct {
 	access manager.Access
 	name   string
 	dir    string
 	keeper *own.Keeper
+}
 
-	mu      sync.Mutex         // protects members; held for map accesses only
-	members map[string]*Member // of this process, by path, until their nodes are gone
+// present has the members of this process until their nodes are gone. A node of the own
+// session does not tell which of the process's members it is, so there must be only one of a
+// path, in whichever Group.
+var present = struct {
+	sync.Mutex // protects members; held for map accesses only
+	members    map[place]*Member
+}{members: make(map[place]*Member)}
+
+// A place is where a Manager has a member.
+type place struct {
+	access manager.Access
+	path   string
 }
 
 // New returns the group of this name: a path as for [manager.Manager.Exclusive]. It does no
 // I/O. Its errors wrap manager.ErrBadName and manager.ErrClosed.
 func New(m *manager.Manager, name string) (*Group, error) {
-	g := &Group{access: m.Access(), name: name, members: make(map[string]*Member)}
+	g := &Group{access: m.Access(), name: name}
 	var err error
 	if g.dir, err = g.access.Path(name); err != nil {
 		return nil, g.error("members", err)
@@ -120,12 +132,7 @@ func (g *Group) join(ctx context.Context, op, id string, data []byte, wait bool)
 // reserve makes m the one member of this process that has its id.
 func (g *Group) reserve(ctx context.Context, m *Member, wait bool) error {
 	for {
-		g.mu.Lock()
-		other := g.members[m.path]
-		if other == nil {
-			g.members[m.path] = m
-		}
-		g.mu.Unlock()
+		other := g.enlist(m)
 		taken := fmt.Errorf("%w: by this process, which has not left", ErrTaken)
 		switch {
 		case other == nil:
@@ -141,11 +148,22 @@ func (g *Group) reserve(ctx context.Context, m *Member, wait bool) error {
 	}
 }
 
+// enlist notes m as present, unless another member of its path is. It returns that one.
+func (g *Group) enlist(m *Member) (other *Member) {
+	present.Lock()
+	defer present.Unlock()
+	at := place{g.access, m.path}
+	if other = present.members[at]; other == nil {
+		present.members[at] = m
+	}
+	return other
+}
+
 // forget undoes reserve.
 func (g *Group) forget(m *Member) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.members, m.path)
+	present.Lock()
+	defer present.Unlock()
+	delete(present.members, place{g.access, m.path})
 }
 
 // List returns the members, ordered by id. What it returns may be out of date, by as much

@@ -256,16 +256,45 @@ func (m *Member) create(s *zkio.Session) (*own.Node, error) {
 		return nil, err
 	}
 	if dir.Err == nil && dir.Stat.NumChildren > MaxMembers {
-		if err := s.Delete(m.path, -1); err != nil {
+		if fits, err := m.fits(s, node.Stat.Czxid); err != nil {
 			return nil, err
+		} else if !fits {
+			if err := s.Delete(m.path, -1); err != nil {
+				return nil, err
+			}
+			return nil, ErrFull
 		}
-		return nil, ErrFull
 	}
 	n, err := g.keeper.Keep(s, m.path, node.Stat.Czxid)
 	if err == nil {
 		m.tried = nil
 	}
 	return n, err
+}
+
+// fits reports whether the member, whose node transaction czxid has created, is among the first
+// MaxMembers of the group. If some join at a time, that decides which of them fit.
+func (m *Member) fits(s *zkio.Session, czxid int64) (bool, error) {
+	names, _, err := s.Children(m.group.dir)
+	if err != nil {
+		return false, err
+	}
+	nodes := make([]*zkio.Read, len(names))
+	for i, name := range names {
+		nodes[i] = &zkio.Read{Path: m.group.path(name), What: zkio.ReadStat}
+	}
+	s.Read(nodes...)
+	before := 0
+	for _, n := range nodes {
+		switch {
+		case errors.Is(n.Err, zkio.ErrNoNode): // it has gone since
+		case n.Err != nil:
+			return false, n.Err
+		case n.Stat.Czxid < czxid:
+			before++
+		}
+	}
+	return before < MaxMembers, nil
 }
 
 // look returns nil if the node that was read is ours: this session has it, and no other

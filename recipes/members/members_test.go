@@ -149,9 +149,10 @@ func TestF220_IdIsTaken(t *testing.T) {
 	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
 		t := c.T
 		ctx := t.Context()
-		a, b := group(c, c.Open("a")), group(c, c.Open("b"))
+		m := c.Open("a")
+		a, b := group(c, m), group(c, c.Open("b"))
 		first := join(c, a, "x", "a")
-		for name, g := range map[string]*members.Group{"by another process": b, "by its own": a} {
+		for name, g := range map[string]*members.Group{"by another process": b, "by its own": a, "by its own, in another Group": group(c, m)} {
 			_, err := g.TryJoin(ctx, "x", []byte(name))
 			recipetest.WantErr(t, name, err, members.ErrTaken)
 			brief, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
@@ -517,6 +518,58 @@ func TestF227_Full(t *testing.T) {
 		}
 		leave(c, last)
 		leave(c, join(c, g, "one more", ""))
+	})
+}
+
+// Two join at a time where there is room for one: one of them fits, and stays.
+func TestF227_LastPlace(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		for i := range members.MaxMembers - 1 {
+			recipetest.WantErr(t, "create", c.Srv.CreateAll(fmt.Sprintf("%s/other-%d", dir, i), nil), nil)
+		}
+		type outcome struct {
+			m   *members.Member
+			err error
+		}
+		outcomes := make(chan outcome, 2)
+		// Both have made their nodes before one of them is told how many there are.
+		for _, name := range []string{"a", "b"} {
+			m := c.Open(name)
+			g := group(c, m)
+			c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: 1}, time.Second)
+			c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpCreate, Times: 1}, time.Second)
+			block := c.Srv.Faults().BlockRequests(recipetest.SessionOf(m))
+			go func() {
+				joined, err := g.Join(t.Context(), name, nil)
+				outcomes <- outcome{joined, err}
+			}()
+			synctest.Wait()
+			block.Let(1) // the transaction, and not the reads behind it
+			defer block.Remove()
+		}
+		synctest.Wait()
+		c.Srv.Faults().Clear()
+		var fits *members.Member
+		for range 2 {
+			switch o := <-outcomes; {
+			case o.err == nil && fits == nil:
+				fits = o.m
+			case o.err == nil:
+				t.Error("both have joined")
+			default:
+				recipetest.WantErr(t, "the other", o.err, members.ErrFull)
+			}
+		}
+		if fits == nil {
+			t.Fatal("none has joined")
+		}
+		recipetest.Later(time.Minute)
+		recipetest.WantErr(t, "the one that fits", fits.Err(), nil)
+		if got := len(c.Srv.Children(dir)); got != members.MaxMembers {
+			t.Errorf("%d nodes are there", got)
+		}
+		leave(c, fits)
 	})
 }
 
