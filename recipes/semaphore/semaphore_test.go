@@ -115,6 +115,37 @@ func (u user) wantNothing(permits int) {
 	}
 }
 
+// A process whose locks linger keeps its place in line when it has its permits. It does not
+// wait, and lets the next one have the place at once.
+func TestStateOfALingerer(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m := c.Open("a", func(cfg *manager.Config) { cfg.Linger = time.Hour })
+		s, err := New(m, "db", Options{Permits: 3})
+		recipetest.WantErr(t, "new", err, nil)
+		a, b, d := user{s, c, m}, open(c, "b", 3), open(c, "d", 3)
+		p := a.lock(2)
+		a.wantState(3, 2, 0)
+		if left := c.Srv.Children(s.dir + "/locks"); len(left) != 1 {
+			t.Errorf("in line are %v", left)
+		}
+		q := b.acquire(t.Context(), 2)
+		a.wantState(3, 4, 1)
+		r := d.acquire(t.Context(), 1)
+		a.wantState(3, 4, 2)
+		again := a.acquire(t.Context(), 1)
+		a.wantState(3, 4, 3)
+		unlock(t, p)
+		a.granted(q)
+		a.granted(r)
+		a.wantState(3, 4, 1)
+		unlock(t, q, r)
+		a.granted(again)
+		a.wantState(3, 1, 0)
+		unlock(t, again)
+	})
+}
+
 func TestSemaphore(t *testing.T) {
 	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
 		t := c.T

@@ -23,8 +23,9 @@ type State struct {
 	// waits until they are not, or the number was lowered.
 	Leases []manager.Contender
 
-	// Waiting is how many processes are in line. The first of them may be about to get
-	// its permits.
+	// Waiting is how many processes wait for permits: those in line, without a first one that
+	// has nothing to wait for. That one is about to get its permits or to leave the line, or
+	// keeps its place for later since its Manager's locks linger: see manager.Config.Linger.
 	Waiting int
 }
 
@@ -35,12 +36,23 @@ func (s *Semaphore) State(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, &manager.Error{Op: "state", Name: s.name, Err: err}
 	}
-	line, err := s.locks.Queue(ctx, 0)
+	line, err := s.locks.Queue(ctx, 1)
 	if err != nil {
 		return State{}, err
 	}
-	st.Waiting = len(line)
+	if st.Waiting = len(line); st.Waiting > 0 && !st.awaits(line[0]) {
+		st.Waiting--
+	}
 	return st, nil
+}
+
+// awaits reports whether the first in line waits for its permits: then it has made their nodes,
+// which are more than there may be. A process whose node cannot be read is taken for one that
+// waits.
+func (st *State) awaits(first manager.Contender) bool {
+	return first.Session == 0 || slices.ContainsFunc(st.Leases[min(st.Permits, len(st.Leases)):], func(l manager.Contender) bool {
+		return l.Session == first.Session
+	})
 }
 
 // readState reads all but the line.
