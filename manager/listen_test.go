@@ -91,11 +91,6 @@ func (s *scribe) want(want ...string) {
 	s.t.Helper()
 	synctest.Wait()
 	got := s.lines()
-	for i := range min(len(got), len(want)) {
-		if got[i] == "lost (lease)" && want[i] == "lost (session)" {
-			got[i] = want[i] // whichever of a session's end was noticed first
-		}
-	}
 	if !slices.Equal(got, want) {
 		s.t.Errorf("told\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 	}

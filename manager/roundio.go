@@ -563,7 +563,7 @@ func (t *roundIO) error(op string, err error) *Error {
 
 // lossCause returns why the lease ended.
 func (t *roundIO) lossCause() error {
-	if t.tenure.session.Err() != nil {
+	if t.tenure.session.Err() != nil || t.tenure.lease.EndedWithSession() {
 		return errSessionEnded
 	}
 	return errLeaseEnded

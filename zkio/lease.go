@@ -27,6 +27,8 @@ type Lease struct {
 	// no reader has seen the lease over, and the proof alone justifies the new
 	// end.
 	until atomic.Int64
+
+	withSession atomic.Bool // set before until, which says that it counts
 }
 
 // lapsed is the value of a lease that is over.
@@ -45,6 +47,10 @@ func (l *Lease) InForce() bool { return l.Remaining() > 0 }
 // Lapsed reports whether the lease was seen to be over. It does not read the
 // clock, so it may report false for a lease that has just ended.
 func (l *Lease) Lapsed() bool { return l.until.Load() == lapsed }
+
+// EndedWithSession reports whether the lease is over because its session is. A moment later
+// [Session.Err] says so, too: a session's lease ends before its session.
+func (l *Lease) EndedWithSession() bool { return l.Lapsed() && l.withSession.Load() }
 
 // Remaining returns how long the lease will last unless it is extended, and 0
 // if it is over.

@@ -152,7 +152,10 @@ func (t *leaseTracker) end() {
 	defer t.mu.Unlock()
 	t.ended = true
 	l := t.current.Load()
-	t.lapseLocked(l, l.until.Load())
+	if !l.Lapsed() {
+		l.withSession.Store(true)
+		t.lapseLocked(l, l.until.Load())
+	}
 }
 
 // due returns when the next write is due if nothing else is written: a sixth of

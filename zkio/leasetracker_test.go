@@ -315,6 +315,24 @@ func (e ensemble) margin() float64 {
 	return expires - time.Duration(until).Seconds()/e.rate
 }
 
+// A lease knows whether it has ended with its session, or before.
+func TestEndedWithSession(t *testing.T) {
+	for name, late := range map[string]time.Duration{"session": sec(2), "lease": sec(100)} {
+		b := newLeaseBench(0)
+		b.answer(sec(1.2), sec(1.3), true)
+		l := b.current.Load()
+		if l.EndedWithSession() {
+			t.Errorf("%s: ended while it is in force", name)
+		}
+		b.at(late)
+		inForce := l.InForce()
+		b.end()
+		if l.InForce() || l.EndedWithSession() != inForce || inForce != (name == "session") {
+			t.Errorf("%s: in force before the end: %t; ended with the session: %t", name, inForce, l.EndedWithSession())
+		}
+	}
+}
+
 // TestF047_LeaseUnderDrift: while the clocks differ in speed by a twelfth at most,
 // the lease is over before the leader ends the session, whatever the phases,
 // whenever the follower is cut off, and if the client is late.

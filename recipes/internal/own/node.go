@@ -71,7 +71,7 @@ func (n *Node) Context(parent context.Context) (ctx context.Context, done contex
 
 // whyOver returns why a node is lost whose lease or session is over.
 func (n *Node) whyOver() error {
-	if n.session.Err() != nil {
+	if n.session.Err() != nil || n.lease.EndedWithSession() {
 		return errSessionEnded
 	}
 	return errLeaseEnded
