@@ -58,9 +58,11 @@ func (a Access) WatchChildren(path string, w zkio.Watcher) { a.m.client.WatchChi
 // the server, and [zkio.Session.UnwatchChildren] undoes WatchChildren.
 func (a Access) Unwatch(path string, w zkio.Watcher) { a.m.client.Unwatch(path, w) }
 
-// Listen has l told what happens to the Manager's sessions, after the locks were told, until
-// stop is called. Close of the Manager ends the session, with [zkio.ErrClosed]. Neither
-// call blocks; a method of l may be under way when stop returns.
+// Listen has l told what happens to the Manager's sessions, until stop is called. The methods
+// of l are called by the Manager's dispatcher, one at a time and in the order of what happened,
+// after the locks were told. They must not block: all locks of the process wait for them.
+// Close of the Manager ends the session, with [zkio.ErrClosed]. Neither Listen nor stop blocks,
+// so a method of l may be under way when stop returns.
 func (a Access) Listen(l zkio.Listener) (stop func()) { return a.m.listeners.add(l) }
 
 // ACL returns Config.ACL, for the nodes that the caller creates.
@@ -119,19 +121,25 @@ func (a Access) LeaseToBegin(s *zkio.Session) time.Duration { return a.m.leaseTo
 // if the connection is in order. It does not block.
 func (a Access) Outage() error { return a.m.outage() }
 
-// Call has an I/O goroutine run do in the present session, and again after a pause until
-// do has succeeded, or the server has refused ([zkio.Definite]). It returns do's last
-// error, or [ErrClosed].
+// Call has an I/O goroutine of the Manager run do, which talks to ZooKeeper in the session that
+// it is given, and waits for it. It is how a goroutine that may give up makes requests, which
+// themselves cannot be given up.
 //
-// Call blocks until then or until ctx ends. In that case it returns at once, with an error
-// that wraps ctx.Err() and context.Cause(ctx), while do may still be running: what do uses
-// must not be touched any more. When do has ended, undo is run in its place, if it is not
-// nil, to clean up; it is repeated as do is, with whatever session there is then.
+// Do is run until it returns nil, or an error that trying again does not mend: a refusal of the
+// server's ([zkio.Definite]), which Call returns. After any other error, also one of do's own,
+// it is run again after a pause, perhaps in another session. So do must reckon with an earlier
+// run whose outcome is not known; and a result of its own, be it good or bad, it keeps in a
+// variable and returns nil. Call blocks through outages, until there is a connection again.
 //
-// An error of do's own makes it run again: what is to end the call must be kept in a
-// variable, and nil returned. Do and undo never run at the same time, and share what they
-// need. Both must reckon with an earlier run of do whose outcome is not known, perhaps in
-// an earlier session. If ctx ends before do has begun, neither is run.
+// Call returns [ErrClosed] if the Manager is closed. If ctx ends, it returns at once, with an
+// error that wraps ctx.Err() and context.Cause(ctx), while do may still be running: after such
+// an error the caller must not touch what do uses. Otherwise everything that do has done
+// happens before Call returns.
+//
+// If ctx has ended while do was running, and undo is not nil, undo is run when do has returned,
+// to clean up. It is repeated as do is, with whatever session there is then, and until the
+// Manager is closed. Do and undo never run at the same time, and may share variables. If ctx
+// ends before do has begun, neither is run.
 func (a Access) Call(ctx context.Context, do, undo func(s *zkio.Session) error) error {
 	return a.m.await(ctx, do, undo)
 }

@@ -43,24 +43,27 @@ type Place struct {
 	Ahead    *Contender // the nearest of them, or the first of two; nil if it is not known
 }
 
-// Listen has the functions of ln called with what becomes of the lock in this process, one
-// call at a time and in the order of what happened, until stop is called or the Manager is
-// closed. It is about the process, which owns the lock once however many callers hold it.
-// If the process owns the lock when Listen is called, Acquired is called first. Listen does
-// not block.
+// Listen has the functions of ln called with what becomes of the lock in this process, until
+// stop is called or the Manager is closed. It is about the process, which owns the lock once
+// however many callers hold it. If the process owns the lock when Listen is called, Acquired is
+// called first. Listen acquires nothing and does not block. A lock can have any number of
+// Listeners, which any goroutine may add at any time.
 //
-// The calls come a moment later than what they tell of, and from a goroutine of their own.
-// So a slow function delays no lock, and a holder that must stop in time uses [Hold.Lost],
-// not a Listener. What a slow function has missed is made shorter: of several places only
-// the last is told, and if more than 256 calls wait, rounds that are over are left out,
-// each as a whole. An end is never left out of which the beginning was told.
+// A Listener has a goroutine of its own, which makes its calls one at a time and in the order of
+// what happened, so its functions need no mutex among themselves. The calls come a moment later
+// than what they tell of. So a slow function delays neither a lock nor another Listener, and a
+// holder that must stop in time uses [Hold.Lost], not a Listener. What a slow function has
+// missed is made shorter: of several places only the last is told, and if more than 256 calls
+// wait, rounds that are over are left out, each as a whole. An end is never left out of which
+// the beginning was told. If a function panics, that is logged, once for each Listener, and the
+// next call is made.
 //
 // What [Manager.LockAll] does is not told, nor are the turns of a [Mutex]. Each lock of an
 // [RWLock] has its own listeners. A lock with a Listener stays in memory.
 //
-// Stop waits for a call that is under way, so no function of ln may call it; nothing is
-// called after stop has returned. Close of the Manager waits until all that has happened is
-// told. If the Manager is closed already, nothing is.
+// Stop blocks while a call is under way, and nothing is called after it has returned. It may
+// be called again. Close of the Manager blocks until all that has happened is told. So no
+// function of ln may call stop or Close. If the Manager is closed already, nothing is told.
 func (l *Lock) Listen(ln Listener) (stop func()) {
 	f := l.m.feed
 	e := &reporter{Listener: ln, feed: f, lock: l}

@@ -117,7 +117,7 @@ func TestFractionsOfASecond(t *testing.T) {
 func TestNoJobAfterTheLoss(t *testing.T) {
 	for name, lose := range map[string]func(srv *zktest.Server, cancel context.CancelFunc){
 		"the caller's context ends": func(_ *zktest.Server, cancel context.CancelFunc) { cancel() },
-		"the lease ends": func(srv *zktest.Server, _ context.CancelFunc) { srv.Faults().BlackholeAll() },
+		"the lease ends":            func(srv *zktest.Server, _ context.CancelFunc) { srv.Faults().BlackholeAll() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 20 { // chance decides between a time that has come and the end of the context

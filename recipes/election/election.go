@@ -122,11 +122,20 @@ func (e *Election) Stand(ctx context.Context) *Leadership {
 	return l
 }
 
-// Campaign stands for election, and blocks until this process leads or ctx ends. Then it
-// has left nothing behind, and its error wraps ctx.Err() and context.Cause(ctx); its field
-// Holder names the leader, if that is known. Call Resign of what it returns.
+// Campaign has this process stand for election, and blocks until it leads. Then the caller
+// must call [Leadership.Resign] of what it returns. ctx bounds the wait only: to lead no
+// longer than some context use [Leadership.Context], or [Election.Run].
 //
-// A session that ends meanwhile is no error: the process stands again in the next one.
+// Any number of goroutines may campaign at a time. They share the term, and each has a
+// Leadership of its own to resign. They do not exclude each other: what the goroutines of a
+// leader share needs a mutex of its own.
+//
+// Campaign fails with an error that wraps ctx.Err() and context.Cause(ctx) if ctx ends first,
+// [manager.ErrClosed] once Shutdown or Close of the Manager has begun, or what ZooKeeper
+// refuses, be it a place in the queue or the record. Then there is nothing to resign, and no
+// node is left, or it goes as soon as ZooKeeper can be reached. The error is a
+// [*manager.Error], whose field Holder names the leader, if that is known. A session that ends
+// meanwhile is no error: the process stands again in the next one, at the end of the queue.
 func (e *Election) Campaign(ctx context.Context) (*Leadership, error) {
 	l := newLeadership(e, func(error) {})
 	l.stand(ctx)
@@ -185,15 +194,17 @@ func (e *Election) termOf(h manager.Hold, token uint64) (*term, error) {
 	return e.term, nil
 }
 
-// Run has this process stand for election and calls fn when it leads, with a context that
-// ends when it leads no longer. When fn returns, the process resigns, even if fn panics,
-// and Run returns fn's error. If the leadership is lost before, Run waits until fn has
-// returned, ignores its error, and stands again.
+// Run has this process stand for election and calls fn once it leads, on the caller's
+// goroutine. The context that fn gets ends with ctx, and when the process leads no longer. When
+// fn returns, or panics, Run resigns. It returns fn's error, even if that is nil: to lead again
+// call Run again. Only if the leadership was lost before fn returned, and ctx has not ended,
+// Run ignores fn's error, stands again, and calls fn again, with another Leadership.
 //
-// If the process cannot be elected Run returns Campaign's error. If the Manager closes
-// while fn runs, Run joins [manager.ErrClosed] to fn's error. Run blocks until one of
-// these; when ctx ends, that is as soon as fn returns. ctx also bounds the wait for
-// ZooKeeper's answer that the leadership is free.
+// So Run blocks until fn returns while the process leads or after ctx has ended, or until the
+// process cannot be elected: then it returns Campaign's error. If the Manager closes while fn
+// runs, Run joins [manager.ErrClosed] to fn's error, and if the process has resigned and
+// ZooKeeper does not confirm that, the error of [Leadership.Resign]. Run may be called by
+// several goroutines at a time: the process leads until fn has returned in all of them.
 func (e *Election) Run(ctx context.Context, fn func(ctx context.Context, l *Leadership) error) error {
 	for {
 		l, err := e.Campaign(ctx)

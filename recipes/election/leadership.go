@@ -143,11 +143,19 @@ func (l *Leadership) Proclaim(ctx context.Context, data []byte) error {
 	return l.term.publish(ctx, l.hold, data, false)
 }
 
-// Resign gives the Leadership up, or withdraws the candidacy. If it was the last of this
-// process, Resign blocks until another process can be elected, ctx ends, or the session
-// timeout has passed. It is given up whatever Resign returns: nil, or as
-// [manager.Hold.Unlock] does [ErrLost], [ErrResigned], [manager.ErrUnconfirmed] or
-// [manager.ErrClosed]. It returns nil if the process was not elected.
+// Resign gives this Leadership up; if it is not elected yet, it withdraws the candidacy. Stop
+// the leader's work before. The process leads on for as long as it has other Leaderships, and
+// Resign returns at once then. When it gives the last one up, Resign blocks until ZooKeeper has
+// confirmed that another process can be elected, ctx ends, or the session timeout has passed.
+// The Leadership is given up in any case, at the moment of the call. The error is
+//
+//   - nil if another process can be elected, this process leads on, or it was not elected;
+//   - [ErrLost] if the leadership was lost before: another process may have led meanwhile;
+//   - [manager.ErrUnconfirmed] if ctx or the time has ended first: another process may have to
+//     wait until the session is over. If it was ctx, the error wraps ctx.Err() and
+//     context.Cause(ctx), too;
+//   - [manager.ErrClosed] if the Manager is closed;
+//   - [ErrResigned] if Resign was called before, by any goroutine.
 func (l *Leadership) Resign(ctx context.Context) error {
 	l.withdraw(ErrResigned)
 	// This wait is for no answer of ZooKeeper's: stand returns when it is withdrawn.

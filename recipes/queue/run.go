@@ -13,9 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// Run takes elements and calls fn with each, on as many goroutines as workers says, and
-// acks an element for which fn has returned nil. The context that fn gets ends when ctx
-// does, or the element is lost: then fn must return soon.
+// Run takes elements and calls fn with each, and acks an element for which fn has returned
+// nil. It has as many goroutines as workers says, at least one, which call fn at the same time.
+// The context that fn gets ends when ctx does, or the element is lost: then fn must return
+// soon. A panic of fn ends the process, as on any goroutine; the element comes again.
 //
 // If fn returns an error, the element is returned, and taken again, until it was taken
 // Options.MaxAttempts times. Before that the goroutine waits, for 100 ms after the first
@@ -23,8 +24,10 @@ import (
 // in which a service that fn needs is away. If fn has called Ack, Return or Bury itself,
 // nothing more is done.
 //
-// Run blocks until ctx ends and all calls of fn have returned, or until there is an error
-// that trying again does not mend, such as [manager.ErrClosed]. It returns the reason.
+// Run blocks until ctx ends, or there is an error that trying again does not mend, such as
+// [manager.ErrClosed] or a refusal of ZooKeeper's, and all calls of fn have returned. It
+// returns the reason, which is never nil: for ctx an error that wraps ctx.Err() and
+// context.Cause(ctx). Elements whose fn has returned nil by then are acked.
 func (q *Queue) Run(ctx context.Context, workers int, fn func(ctx context.Context, e *Element) error) error {
 	parent := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
