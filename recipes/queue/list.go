@@ -36,7 +36,8 @@ type list struct {
 type seat struct {
 	session *zkio.Session
 	path    string
-	leaving bool // a task is on its way that deletes the node if it is not needed
+	former  string // that of the session before, which may be there yet
+	leaving bool   // a task is on its way that deletes the node if it is not needed
 }
 
 // numberOf returns the number of the element at path.
@@ -123,9 +124,9 @@ func (q *Queue) refresh(ctx context.Context, how manner) error {
 	}, nil)
 }
 
-// sit makes sure that this process is among the consumers, and returns its rank.
+// sit makes sure that this process is among the consumers, once, and returns its rank.
 func (q *Queue) sit(s *zkio.Session, consumers *zkio.Read) (rank int, err error) {
-	path := q.seatIn(s)
+	path, former := q.seatIn(s)
 	name := path[len(q.dirs.consumers)+1:]
 	for ; consumers.Err != nil || !slices.Contains(consumers.Names, name); s.Read(consumers) {
 		if errors.Is(consumers.Err, zkio.ErrNoNode) {
@@ -140,6 +141,7 @@ func (q *Queue) sit(s *zkio.Session, consumers *zkio.Read) (rank int, err error)
 			return 0, err
 		}
 	}
+	consumers.Names = slices.DeleteFunc(consumers.Names, func(n string) bool { return q.dirs.consumers+"/"+n == former })
 	slices.Sort(consumers.Names)
 	return slices.Index(consumers.Names, name), nil
 }
@@ -242,14 +244,15 @@ func (q *Queue) seated(s *zkio.Session) bool {
 	return q.list.session == s
 }
 
-// seatIn returns the path of the consumer's node in s.
-func (q *Queue) seatIn(s *zkio.Session) string {
+// seatIn returns the path of the consumer's node in s, and that of the one before.
+func (q *Queue) seatIn(s *zkio.Session) (path, former string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.seat.session != s {
+		q.seat.former = q.seat.path
 		q.seat.session, q.seat.path = s, q.dirs.consumers+"/"+q.access.GUID()
 	}
-	return q.seat.path
+	return q.seat.path, q.seat.former
 }
 
 // use and unuse count what needs the consumer's node.

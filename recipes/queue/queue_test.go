@@ -466,6 +466,31 @@ func TestF258_Bounds(t *testing.T) {
 	})
 }
 
+// The session of the only consumer is over, and its node is there yet when the consumer looks in
+// the next session. It does not divide the elements with itself.
+func TestF252_OwnSeatOfTheLastSession(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m, other := c.Open("a"), c.Open("other")
+		q := open(t, m, queue.Options{})
+		for range 4 { // the names of the nodes decide which elements would be whose
+			offer(t, q, "0", "1", "2", "3")
+			ack(t, take(t, q, "0"))
+			seats := c.Srv.Children("/holdfast/q/consumers")
+			if len(seats) != 1 {
+				t.Fatalf("consumers: %v", seats)
+			}
+			c.Expire(m)
+			seat := "/holdfast/q/consumers/" + seats[0]
+			recipetest.WantErr(t, "create", c.Srv.CreateEphemeral(recipetest.SessionOf(other), seat, nil), nil)
+			for _, want := range []string{"1", "2", "3"} {
+				ack(t, take(t, q, want))
+			}
+			c.Remove(seat)
+		}
+	})
+}
+
 // A full dead/ is an error, and the element is not lost over it.
 func TestF258_DeadIsFull(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {
