@@ -20,7 +20,7 @@ import (
 const policy = `
 	TESTS   = go.uber.org/goleak pgregory.net/rapid
 	SERVERS = TESTS zkio/zktest internal/realzk internal/otherclients
-	RECIPE  = futures zkio manager recipes/internal/own internal/ctxerr
+	RECIPE  = futures zkio manager recipes/internal/bell recipes/internal/own internal/ctxerr
 	PUBLIC  = state futures zkio zkio/zktest manager golang.org/x/sync/... go.uber.org/atomic
 
 	# Small and pure: what a reader has to trust first.
@@ -39,6 +39,7 @@ const policy = `
 	manager/internal/queue:   | TESTS
 
 	# Recipes stand on what any program can use, and on what they share.
+	recipes/internal/bell:       zkio | TESTS
 	recipes/internal/own:        zkio manager | SERVERS recipes/internal/recipetest
 	recipes/internal/recipetest: manager zkio/zktest internal/realzk | TESTS
 	recipes/election:            RECIPE | SERVERS recipes/internal/recipetest
@@ -60,7 +61,7 @@ const policy = `
 	examples/actors:          manager examples/internal/demo | SERVERS examples/internal/exampletest
 	examples/cache:           manager examples/internal/demo | TESTS examples/internal/exampletest
 	examples/cron:            manager examples/internal/demo | TESTS examples/internal/exampletest
-	examples/leadercron:      manager zkio recipes/election examples/internal/demo | TESTS examples/internal/exampletest
+	examples/leadercron:      manager zkio recipes/election examples/internal/demo | SERVERS examples/internal/exampletest
 	examples/internal/demo:   zkio/zktest | TESTS
 	examples/internal/exampletest:
 
