@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package child
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+)
+
+func tie(*exec.Cmd) {}
+
+func setClock(time.Duration) error {
+	return fmt.Errorf("child: only Linux has time namespaces: %w", errors.ErrUnsupported)
+}
