@@ -71,15 +71,25 @@ func (f *fake) set(what string, by int) {
 	if n := f.harmed[what]; n < 0 || n > 1 {
 		f.wrong = append(f.wrong, fmt.Sprintf("%s %d times", what, n))
 	}
-	servers := 0
-	for harm := range f.harmed {
-		if strings.Contains(harm, "server") {
-			servers++
-		}
-	}
-	if servers > 1 {
+	if f.serversHarmedLocked() > 1 {
 		f.wrong = append(f.wrong, fmt.Sprintf("two servers at a time: %v", slices.Sorted(maps.Keys(f.harmed))))
 	}
+}
+
+// serversHarmedLocked returns how many servers are harmed. The caller holds f.mu.
+func (f *fake) serversHarmedLocked() (n int) {
+	for harm := range f.harmed {
+		if strings.Contains(harm, "server") {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *fake) serversHarmed() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.serversHarmedLocked()
 }
 
 // unset ends that something is harmed, if it is.
@@ -219,10 +229,12 @@ func (e fakeEnsemble) set(what string, id, by int) error {
 func (e fakeEnsemble) Leader(context.Context) (int, error)      { return 2, nil }
 func (e fakeEnsemble) Followers(context.Context) ([]int, error) { return []int{1, 3}, nil }
 
+// Settled waits until no server is harmed.
 func (e fakeEnsemble) Settled(ctx context.Context) (int, error) {
-	if e.f.unsettle {
-		<-ctx.Done()
-		return 0, ctx.Err()
+	for e.f.unsettle || e.f.serversHarmed() > 0 {
+		if !sleep(ctx, 20*time.Millisecond) {
+			return 0, ctx.Err()
+		}
 	}
 	return 2, nil
 }
@@ -286,13 +298,31 @@ func (t fakeTree) Delete(p string, _ int32) error {
 	if !t.f.nodes[p] {
 		return zkio.ErrNoNode
 	}
+	role := t.f.roleLocked(p)
 	delete(t.f.nodes, p)
 	if at := len(p) - 10; strings.HasPrefix(path.Base(p), "_c_00000000000000000000") {
-		t.f.did["deleted"]++
+		t.f.did[role+" deleted"]++
 		t.f.made++
 		t.f.nodes[fmt.Sprintf("%s%010d", p[:at], 100+t.f.made)] = true
 	}
 	return nil
+}
+
+// roleLocked returns what a node is in its queue: "holder" or "waiter". The caller holds
+// f.mu.
+func (f *fake) roleLocked(node string) string {
+	var names []string
+	for p := range f.nodes {
+		if path.Dir(p) == path.Dir(node) {
+			names = append(names, path.Base(p))
+		}
+	}
+	for _, c := range contenders(names) {
+		if c.name == path.Base(node) && c.holds {
+			return "holder"
+		}
+	}
+	return "waiter"
 }
 
 func (t fakeTree) Multi(ops ...zkio.Op) (results []zkio.OpResult, err error) {

@@ -85,8 +85,17 @@ func TestRun(t *testing.T) {
 				planned[in.Number] = in
 			}
 			began, took := make(map[int]int64), make(map[string]int)
+			beside, atServer := 0, 0
 			for _, e := range f.events {
 				in := planned[e.Fault]
+				switch onServer := strings.HasPrefix(e.Target, "server"); {
+				case onServer && e.Kind == history.FaultBegan:
+					atServer++
+				case onServer:
+					atServer--
+				case e.Kind == history.FaultBegan && atServer > 0:
+					beside++
+				}
 				if in.Kind != e.Text || !regexp.MustCompile("^"+targets[e.Text]+"$").MatchString(e.Target) {
 					t.Errorf("seed %d: %+v of %+v", seed, e, in)
 				}
@@ -110,10 +119,16 @@ func TestRun(t *testing.T) {
 			if total < 60 || len(took) != len(Kinds) || slices.Min(slices.Collect(maps.Values(took))) < 2 {
 				t.Errorf("seed %d: %d faults, %v", seed, total, took)
 			}
-			for _, what := range []string{"replaced", "clock", "paused", "killed", "isolated", "severed", "blackhole", "delay", "throttle", "swallow", "deleted", "stranger", "contender", "revoke"} {
+			for _, what := range []string{"replaced", "clock", "paused", "killed", "isolated", "severed", "blackhole", "delay", "throttle", "swallow", "stranger", "contender", "revoke"} {
 				if f.did[what] == 0 {
 					t.Errorf("seed %d: nothing was %s", seed, what)
 				}
+			}
+			if took["delete-holder"] != f.did["holder deleted"] || took["delete-waiter"] != f.did["waiter deleted"] {
+				t.Errorf("seed %d: %v, but %d holders and %d waiters deleted", seed, took, f.did["holder deleted"], f.did["waiter deleted"])
+			}
+			if beside < 5 {
+				t.Errorf("seed %d: %d faults began while a server was harmed", seed, beside)
 			}
 			if len(f.notes) > len(s.Injections)/20 {
 				t.Errorf("seed %d: %d notes, at first %s", seed, len(f.notes), f.notes[0])
@@ -160,6 +175,62 @@ func TestRunWaitsForTheEnsemble(t *testing.T) {
 				t.Errorf("%s: events %+v, notes %q", kind, f.events, f.notes)
 			}
 		})
+	}
+}
+
+// After a fault that has hit a server, the others wait again for the ensemble to settle.
+func TestRunWaitsAfterAServerFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		s := one("kill-leader", time.Second) // over after 3 s
+		s.Injections = append(s.Injections, Injection{Number: 2, Kind: "revoke", After: 5 * time.Second})
+		time.AfterFunc(4*time.Second, func() { f.set("stuck server 1", 1) })
+		time.AfterFunc(9*time.Second, func() { f.set("stuck server 1", -1) })
+		if err := run(t, f, s, time.Hour); err != nil {
+			t.Error(err)
+		}
+		f.expectUndone(t)
+		if at := time.Duration(f.events[2].At); len(f.events) != 4 || at < 9*time.Second || at > 10*time.Second {
+			t.Errorf("events %+v", f.events)
+		}
+	})
+}
+
+// A process that is being replaced is replaced also if the run ends meanwhile.
+func TestRunEndsWhileAProcessIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		if err := run(t, f, one("kill-worker", 0), 1050*time.Millisecond); err != nil {
+			t.Error(err)
+		}
+		f.expectUndone(t)
+		if len(f.events) != 2 || !f.events[1].OK {
+			t.Errorf("events %+v", f.events)
+		}
+	})
+}
+
+// A fault prefers a lock that is held and awaited, and a process that holds and waits.
+func TestPreferences(t *testing.T) {
+	f := newFake()
+	for p := range fakeProcesses {
+		if p != 3 {
+			delete(f.nodes, fakeNode(p, "lock-b", 20-p)) // only process 3 is left, and holds b
+		}
+	}
+	delete(f.nodes, fakeNode(3, "lock-a", 13)) // for which it no longer waits
+	for i := range uint64(50) {
+		x := &fault{runner: &runner{env: f}, rng: rand.New(rand.NewPCG(i, 0))}
+		if at, err := x.contendedLock(t.Context()); err != nil || at.Lock != "a" {
+			t.Errorf("lock %+v, %v: only a is awaited", at, err)
+		}
+	}
+	f.nodes[fakeNode(0, "lock-b", 30)] = true // 0 holds a and waits for b; 3 holds b
+	for i := range uint64(50) {
+		x := &fault{runner: &runner{env: f}, rng: rand.New(rand.NewPCG(i, 0))}
+		if p := x.processIn(f.Holders(t.Context()), f.Waiters(t.Context())); p != 0 {
+			t.Errorf("process %d: only 0 waits, too", p)
+		}
 	}
 }
 
