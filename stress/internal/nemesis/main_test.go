@@ -3,9 +3,15 @@
 package nemesis
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if servers := os.Getenv(envWorker); servers != "" {
+		work(servers)
+	}
+	goleak.VerifyTestMain(m)
+}
