@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -51,15 +50,6 @@ func role(name string) *exec.Cmd {
 	return cmd
 }
 
-// needLinux is false, and says so, on systems that do not tie a child to its parent.
-func needLinux(t *testing.T) bool {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Log("only Linux kills a process whose parent was killed")
-	}
-	return runtime.GOOS == "linux"
-}
-
 // awaitEnd waits until no process has the pid.
 func awaitEnd(t *testing.T, pid int) {
 	t.Helper()
@@ -79,9 +69,6 @@ func awaitEnd(t *testing.T, pid int) {
 
 // A child dies with its parent, also while it is paused.
 func TestChildDiesWithItsParent(t *testing.T) {
-	if !needLinux(t) {
-		return
-	}
 	for _, paused := range []bool{false, true} {
 		t.Run(fmt.Sprintf("paused=%v", paused), func(t *testing.T) {
 			parent := role("parent")
@@ -117,9 +104,6 @@ func TestChildDiesWithItsParent(t *testing.T) {
 
 // Close kills what the Starter has started, and later Starts fail.
 func TestStarterCloses(t *testing.T) {
-	if !needLinux(t) {
-		return
-	}
 	s := NewStarter()
 	first, second := role("sleeper"), role("sleeper")
 	for _, cmd := range []*exec.Cmd{first, second} {
@@ -141,9 +125,6 @@ func TestStarterCloses(t *testing.T) {
 
 // A paused process has stopped when Pause returns, and one that has ended is told.
 func TestPause(t *testing.T) {
-	if !needLinux(t) {
-		return
-	}
 	s := NewStarter()
 	defer s.Close()
 	cmd := role("sleeper")
