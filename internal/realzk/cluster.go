@@ -205,10 +205,11 @@ func (c *Cluster) Stop() error {
 			releasePort(port)
 		}
 	}
+	err := errors.Join(errs...)
 	if c.temp != nil {
-		errs = append(errs, c.temp.Remove())
+		err = errors.Join(err, c.temp.Remove())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // Members returns the servers in the order of their numbers.

@@ -10,9 +10,9 @@ import (
 
 // Parse reads which kinds of faults are wanted, as a list with commas:
 //
-//	all                  all kinds that the run has facilities for
+//	all                  every kind that the run has facilities for
 //	kill-worker,revoke   these
-//	all,-pause-worker    all without this one
+//	all,-pause-worker    those without this one
 //	-pause               the same without all kinds whose names begin with pause-
 //	none                 none, as does an empty text
 //
