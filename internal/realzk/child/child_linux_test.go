@@ -102,24 +102,43 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	}
 }
 
-// Close kills what the Starter has started, and later Starts fail.
+// Close kills what the Starter has started, whichever thread that was, and later Starts
+// fail.
 func TestStarterCloses(t *testing.T) {
-	s := NewStarter()
-	first, second := role("sleeper"), role("sleeper")
-	for _, cmd := range []*exec.Cmd{first, second} {
-		if err := s.Start(cmd); err != nil {
-			t.Fatal(err)
+	for range 30 { // by chance on the program's first thread, which cannot end
+		s := NewStarter()
+		first, second := role("sleeper"), role("sleeper")
+		for _, cmd := range []*exec.Cmd{first, second} {
+			if err := s.Start(cmd); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Close()
+		s.Close()
+		for _, cmd := range []*exec.Cmd{first, second} {
+			late := time.AfterFunc(10*time.Second, func() {
+				t.Error("Close has not killed it")
+				_ = cmd.Process.Kill()
+			})
+			if err := cmd.Wait(); err == nil {
+				t.Error("it ended well")
+			}
+			late.Stop()
+		}
+		if err := s.Start(role("sleeper")); !errors.Is(err, errClosed) {
+			t.Errorf("Start after Close: %v", err)
 		}
 	}
-	s.Close()
-	s.Close()
-	for _, cmd := range []*exec.Cmd{first, second} {
-		if err := cmd.Wait(); err == nil {
-			t.Error("it ended well")
+}
+
+// A Starter's thread is never the program's first one.
+func TestOwnThread(t *testing.T) {
+	for range 1000 {
+		main := make(chan bool)
+		onOwnThread(func() { main <- onMainThread() })
+		if <-main {
+			t.Fatal("it is the first thread")
 		}
-	}
-	if err := s.Start(role("sleeper")); !errors.Is(err, errClosed) {
-		t.Errorf("Start after Close: %v", err)
 	}
 }
 

@@ -52,11 +52,8 @@ func newStarter(prepare func() error) (*Starter, error) {
 	stop := make(chan struct{})
 	s := &Starter{orders: make(chan order), end: sync.OnceFunc(func() { close(stop) }), done: make(chan struct{})}
 	prepared := make(chan error, 1)
-	go func() {
+	onOwnThread(func() {
 		defer close(s.done)
-		// The thread ends with the goroutine, because it is not unlocked: its clock may not
-		// be that of the others.
-		runtime.LockOSThread()
 		err := prepare()
 		if prepared <- err; err != nil {
 			return
@@ -69,12 +66,35 @@ func newStarter(prepare func() error) (*Starter, error) {
 				return
 			}
 		}
-	}()
+	})
 	if err := <-prepared; err != nil {
 		<-s.done
 		return nil, err
 	}
 	return s, nil
+}
+
+// onOwnThread calls fn on a goroutine that has a thread of its own, which ends when fn
+// returns: what fn does to the thread concerns no other goroutine.
+func onOwnThread(fn func()) {
+	go func() {
+		// The goroutine keeps the thread for good, so the runtime ends the thread with it.
+		runtime.LockOSThread()
+		if !onMainThread() {
+			fn()
+			return
+		}
+		// The runtime cannot end a program's first thread. While this goroutine has that,
+		// another one gets another.
+		begun := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(begun)
+			fn()
+		}()
+		<-begun
+		runtime.UnlockOSThread()
+	}()
 }
 
 // Start starts cmd as cmd.Start does, and ties it to this process.

@@ -18,6 +18,9 @@ func tie(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }
 
+// onMainThread reports whether this is the program's first thread.
+func onMainThread() bool { return syscall.Gettid() == os.Getpid() }
+
 // cloneNewTime is CLONE_NEWTIME of <linux/sched.h>.
 const cloneNewTime = 0x80
 

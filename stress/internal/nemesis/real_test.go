@@ -480,7 +480,16 @@ func (r *realRun) testKind(k Kind) {
 	case "delete-holder":
 		sees("lost", "deleted")
 	case "revoke":
-		sees("revoked", r.events[0].Lock)
+		// A holder may give the lock up before it is told.
+		for try := 0; len(r.since(began, -1, "revoked")) == 0; try++ {
+			if try == 30 {
+				t.Error("of 30 revocations none was told")
+				break
+			}
+			if err := Run(t.Context(), r, s, r.record); err != nil {
+				t.Fatal(err)
+			}
+		}
 	case "foreign-children", "foreign-contenders":
 		for name, dir := range r.dirs {
 			names, _, err := r.Tree().Children(dir)
