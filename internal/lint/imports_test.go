@@ -51,6 +51,7 @@ const policy = `
 
 	# Programs use what users can use.
 	stress:                   PUBLIC recipes/... github.com/HdrHistogram/hdrhistogram-go | SERVERS
+	stress/internal/nemesis:  stress/internal/history internal/realzk internal/realzk/child zkio | SERVERS manager
 	bench:                    PUBLIC recipes/queue bench/internal/delay bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
 	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/...
 	bench/internal/delay:     golang.org/x/sys/... | TESTS
@@ -66,7 +67,9 @@ const policy = `
 	examples/internal/exampletest:
 
 	# Tools and tests of this repository.
-	internal/realzk:          | TESTS
+	internal/realzk:          internal/realzk/child internal/realzk/scratch | TESTS
+	internal/realzk/child:    | TESTS
+	internal/realzk/scratch:  | TESTS
 	internal/otherclients:    internal/realzk | TESTS
 	internal/doctor:          zkio | SERVERS
 	internal/realzk/zkserver: internal/realzk | TESTS

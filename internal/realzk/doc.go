@@ -19,7 +19,8 @@
 // # In a command
 //
 // [Find] finds ZooKeeper on this machine, and [Run] starts a server that runs until
-// its context ends or [Process.Stop] is called.
+// its context ends or [Process.Stop] is called. [RunEnsemble] does the same with several
+// servers. [Links] are the connections of one client, to which faults can happen.
 //
 // # Servers
 //
@@ -27,15 +28,20 @@
 // port outside the range of ephemeral ports, so that no other process takes it while
 // the server is restarted. Its data is in its own directory. It does not force its
 // log to disk; killing the process loses nothing by that, only a crash of the machine
-// does. On Linux the server dies with the process that started it, however that ends.
+// does.
+//
+// On Linux the server dies with the process that started it, however that ends: see package
+// child. What it leaves in a temporary directory is removed by the next start of a
+// server: see package scratch.
 //
 // # Ensembles
 //
 //	e := realzk.StartEnsemble(t, 3)
 //	e.Isolate(e.Leader())
 //
-// An [Ensemble] is several servers that replicate each other. Their configurations
-// refer to each other by the addresses of relays in the test's process, which isolate
-// a server by relaying nothing. This needs no privileges, works on every system, and
-// leaves nothing behind.
+// An [Ensemble] is several servers that replicate each other, for a test, and a [Cluster]
+// is the same for a command. Their configurations
+// refer to each other by the addresses of relays in the process that started them, which
+// isolate a server by relaying nothing. This needs no privileges, works on every system,
+// and leaves nothing behind.
 package realzk

@@ -9,12 +9,17 @@ import (
 	"go.uber.org/goleak"
 )
 
-// envChild makes the test binary play the process that dies; see TestServerDiesWithItsStarter.
+// envChild makes the test binary play the process that dies; see
+// TestServerDiesWithItsStarter and TestEnsembleOfAKilledCommand.
 const envChild = "REALZK_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(envChild) != "" {
-		child()
+	switch os.Getenv(envChild) {
+	case "":
+	case "ensemble":
+		playOwner()
+	default:
+		playStarter()
 	}
 	goleak.VerifyTestMain(WithShared(m))
 }

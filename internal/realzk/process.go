@@ -12,11 +12,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/realzk/child"
+	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 )
 
 // A Process is a running ZooKeeper server. It is for commands; tests use a [Server].
@@ -25,12 +27,15 @@ type Process struct {
 	cfg  Config
 	in   Installation
 	dir  string
-	temp bool // Stop removes dir
+	temp *scratch.Dir // which Stop removes, or nil
 	port int
 
 	mu  sync.Mutex // serializes starting, signalling and killing the JVM
 	jvm *jvm       // protected by mu; the latest, which may have exited
 }
+
+// scratchPrefix begins the names of temporary directories of servers.
+const scratchPrefix = "holdfast-realzk-"
 
 // errPortTaken makes run try another port.
 var errPortTaken = errors.New("the port is taken")
@@ -56,10 +61,10 @@ func run(ctx context.Context, cfg Config) (*Process, error) {
 	}
 	p := &Process{cfg: cfg, in: in, dir: cfg.Dir}
 	if p.dir == "" {
-		if p.dir, err = os.MkdirTemp("", "realzk-"); err != nil {
+		if p.temp, err = scratch.New(scratchPrefix); err != nil {
 			return nil, fmt.Errorf("realzk: make a directory for ZooKeeper: %w", err)
 		}
-		p.temp = true
+		p.dir = p.temp.Path()
 	}
 	// The JVM has another working directory.
 	if p.dir, err = filepath.Abs(p.dir); err != nil {
@@ -95,6 +100,9 @@ func (p *Process) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.I
 // Installation returns the server's installation.
 func (p *Process) Installation() Installation { return p.in }
 
+// ID returns the server's number in its ensemble, or 0.
+func (p *Process) ID() int { return p.cfg.id }
+
 // Dir returns the directory of the server's files.
 func (p *Process) Dir() string { return p.dir }
 
@@ -115,17 +123,18 @@ func (p *Process) PID() int {
 func (p *Process) Pause() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.jvm.pause(); err != nil {
+	if err := child.Pause(p.jvm.proc); err != nil {
 		return fmt.Errorf("realzk: pause ZooKeeper at %s: %w", p.Addr(), err)
 	}
 	return nil
 }
 
-// Resume resumes a paused server. It does nothing if the server is not paused.
+// Resume resumes a paused server. It does nothing if the server is not paused, or has
+// exited.
 func (p *Process) Resume() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.jvm.resume(); err != nil {
+	if err := child.Resume(p.jvm.proc); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("realzk: resume ZooKeeper at %s: %w", p.Addr(), err)
 	}
 	return nil
@@ -172,9 +181,9 @@ func (p *Process) Stop() error {
 }
 
 func (p *Process) removeTemp() {
-	if p.temp {
+	if p.temp != nil {
 		// An error leaves a temporary directory, which does no harm.
-		_ = os.RemoveAll(p.dir)
+		_ = p.temp.Remove()
 	}
 }
 
@@ -305,46 +314,4 @@ func logSince(path string, offset int64, n int) string {
 		lines = lines[len(lines)-n:]
 	}
 	return string(bytes.Join(lines, []byte("\n")))
-}
-
-// A jvm is a run of a server, from its start to its end.
-type jvm struct {
-	pid    int
-	proc   *os.Process
-	exited chan struct{} // closed when the process has been reaped
-	err    error         // exit status; written before exited is closed, read after
-}
-
-// startJVM starts cmd and a goroutine that reaps it.
-func startJVM(cmd *exec.Cmd) (*jvm, error) {
-	j := &jvm{exited: make(chan struct{})}
-	started := make(chan error, 1)
-	go func() {
-		// Linux kills the child when the thread that started it ends, so keep the
-		// thread.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		if err == nil {
-			j.proc, j.pid = cmd.Process, cmd.Process.Pid
-		}
-		started <- err
-		if err != nil {
-			return
-		}
-		if j.err = cmd.Wait(); j.err == nil {
-			j.err = errors.New("exit status 0")
-		}
-		close(j.exited)
-	}()
-	return j, <-started
-}
-
-// kill kills the process, if it has not exited, and waits for its end.
-func (j *jvm) kill() error {
-	if err := j.proc.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	<-j.exited
-	return nil
 }

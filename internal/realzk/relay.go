@@ -4,26 +4,27 @@ package realzk
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"testing"
 	"time"
 )
 
-// A Relay forwards connections to a server, and can be cut. A cut relay is like a
-// network that loses every packet: it neither closes nor refuses connections, and it
-// delays data, including the end of a connection, until it is mended, as TCP does by
-// retransmission. Its methods are safe for concurrent use.
+// A Relay forwards connections to a server, and can be made a bad network. Its methods
+// are safe for concurrent use.
 //
-// The members of an [Ensemble] are connected by relays, in both directions: each knows
+// A cut relay is like a network that loses every packet: it neither closes nor refuses
+// connections, and it delays data, including the end of a connection, until it is mended,
+// as TCP does by retransmission.
+//
+// The members of an ensemble are connected by relays, in both directions: each knows
 // the others by their relays' addresses. So isolating a member needs no privileges
-// and no particular operating system, and a killed test leaves nothing behind.
+// and no particular operating system, and a killed process leaves nothing behind.
 type Relay struct {
 	listener net.Listener
-	to       string // host:port of the server
+	to       string        // host:port of the server
+	patience time.Duration // for how long a connection waits until the server listens
 	// protocol returns the forwarders of a connection.
 	protocol func() (forth, back forwarder)
 
@@ -31,22 +32,41 @@ type Relay struct {
 	end  context.CancelFunc
 	join sync.WaitGroup // all goroutines of the relay
 
-	mu       sync.Mutex    // protects the fields below
-	mended   chan struct{} // closed unless the relay is cut
-	swallows []swallow     // of replies to requests that have not come
+	mu       sync.Mutex         // protects the fields below
+	mended   chan struct{}      // closed unless the relay is cut
+	delay    time.Duration      // of each direction
+	rate     int                // bytes per second of each direction of a connection; 0: no limit
+	calls    map[*call]struct{} // the connections that are carried
+	swallows []swallow          // of replies to requests that have not come
+}
+
+// A call is a connection that a relay carries.
+type call struct {
+	ctx    context.Context // ends with the connection
+	hangUp context.CancelFunc
 }
 
 // NewRelay starts a relay to the server at address to, for this test.
 func NewRelay(tb testing.TB, to string) *Relay {
 	tb.Helper()
-	r, err := newRelay(to)
+	r, err := RunRelay(to)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r.protocol = r.clientProtocol
-	r.serve()
 	tb.Cleanup(r.Close)
 	return r
+}
+
+// RunRelay starts a relay between clients and the server at address to. The caller closes
+// it.
+func RunRelay(to string) (*Relay, error) {
+	r, err := newRelay(to)
+	if err != nil {
+		return nil, err
+	}
+	r.protocol = r.clientProtocol
+	r.serve()
+	return r, nil
 }
 
 // newRelay returns a relay that does not serve yet.
@@ -55,7 +75,7 @@ func newRelay(to string) (*Relay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("realzk: listen for the connections to %s: %w", to, err)
 	}
-	r := &Relay{listener: listener, to: to, mended: make(chan struct{})}
+	r := &Relay{listener: listener, to: to, mended: make(chan struct{}), calls: make(map[*call]struct{})}
 	r.protocol = func() (forth, back forwarder) { return forwardAll, forwardAll }
 	close(r.mended)
 	r.ctx, r.end = context.WithCancel(context.Background())
@@ -111,8 +131,43 @@ func (r *Relay) Mend() {
 	}
 }
 
-// wait waits until the relay is not cut. It returns false if the relay is closed.
-func (r *Relay) wait() bool {
+// Delay makes each direction a link on which data takes d. Chunks of data are in flight at
+// the same time, in their order. 0 ends that.
+func (r *Relay) Delay(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.delay = d
+}
+
+// Throttle limits each direction of each connection to that many bytes per second. 0 ends
+// that.
+func (r *Relay) Throttle(bytesPerSecond int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rate = bytesPerSecond
+}
+
+// Sever closes the connections that there are, even if the relay is cut, and returns how
+// many there were. Later ones are accepted.
+func (r *Relay) Sever() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.calls {
+		c.hangUp()
+	}
+	return len(r.calls)
+}
+
+// Connections returns how many connections there are.
+func (r *Relay) Connections() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.calls)
+}
+
+// wait waits until the relay is not cut. It returns false if ctx, which ends with the
+// relay at the latest, has ended.
+func (r *Relay) wait(ctx context.Context) bool {
 	for {
 		r.mu.Lock()
 		mended := r.mended
@@ -124,9 +179,9 @@ func (r *Relay) wait() bool {
 			whole := r.mended == mended
 			r.mu.Unlock()
 			if whole {
-				return r.ctx.Err() == nil
+				return ctx.Err() == nil
 			}
-		case <-r.ctx.Done():
+		case <-ctx.Done():
 			return false
 		}
 	}
@@ -135,32 +190,48 @@ func (r *Relay) wait() bool {
 // carry forwards a connection until its end.
 func (r *Relay) carry(from net.Conn) {
 	defer from.Close()
-	if !r.wait() {
+	var c call
+	c.ctx, c.hangUp = context.WithCancel(r.ctx)
+	defer c.hangUp()
+	r.mu.Lock()
+	r.calls[&c] = struct{}{}
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.calls, &c)
+	}()
+	// A client that gives up while the relay is cut or the server does not listen is not
+	// noticed before that has ended.
+	if !r.wait(c.ctx) {
 		return
 	}
-	to, err := r.dial()
+	to, err := r.dial(c.ctx)
 	if err != nil {
 		return // and close the connection
 	}
 	defer to.Close()
-	stop := context.AfterFunc(r.ctx, func() {
+	stop := context.AfterFunc(c.ctx, func() {
 		_ = from.Close()
 		_ = to.Close()
 	})
 	defer stop()
 	var both sync.WaitGroup
 	forth, back := r.protocol()
-	both.Go(func() { r.pump(to, from, forth) })
-	both.Go(func() { r.pump(from, to, back) })
+	both.Go(func() { r.pump(&c, to, from, forth) })
+	both.Go(func() { r.pump(&c, from, to, back) })
 	both.Wait()
 }
 
-// dial connects to the server. It waits for up to a second until the server listens:
-// the relay has already accepted the connection, and a member whose connection to a
-// starting leader is closed looks for another leader.
-func (r *Relay) dial() (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, time.Second)
-	defer cancel()
+// memberPatience is the patience of relays between members: the relay has already accepted
+// the connection, and a member whose connection to a starting leader is closed looks for
+// another leader.
+const memberPatience = time.Second
+
+// dial connects to the server. It waits for the relay's patience until the server listens.
+func (r *Relay) dial(ctx context.Context) (net.Conn, error) {
+	patience := time.NewTimer(r.patience)
+	defer patience.Stop()
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()
 	for {
@@ -169,77 +240,27 @@ func (r *Relay) dial() (net.Conn, error) {
 		if err == nil {
 			return conn, nil
 		}
+		if r.patience == 0 {
+			return nil, err
+		}
 		select {
 		case <-poll.C:
+		case <-patience.C:
+			return nil, err
 		case <-ctx.Done():
 			return nil, err
 		}
 	}
 }
 
-// pump copies from src to dst, including the end of the stream. On error it closes
-// both.
-func (r *Relay) pump(dst, src net.Conn, forward forwarder) {
-	err := forward(waitingWriter{r, dst}, src)
-	if !r.wait() {
-		return
+// pump copies from src to dst, including the end of the stream. On error it hangs up.
+func (r *Relay) pump(c *call, dst, src net.Conn, forward forwarder) {
+	l := newLink(c.ctx, r, dst)
+	err := forward(l, src)
+	if lerr := l.close(); err == nil {
+		err = lerr
 	}
 	if half, ok := dst.(interface{ CloseWrite() error }); err != nil || !ok || half.CloseWrite() != nil {
-		_ = src.Close() // which also ends the other pump
-		_ = dst.Close()
-	}
-}
-
-// A waitingWriter waits before each write until the relay is not cut.
-type waitingWriter struct {
-	relay *Relay
-	w     io.Writer
-}
-
-func (w waitingWriter) Write(p []byte) (int, error) {
-	if !w.relay.wait() {
-		return 0, net.ErrClosed
-	}
-	return w.w.Write(p)
-}
-
-// An onlyReader keeps io.Copy from having the kernel copy, which could not wait.
-type onlyReader struct{ io.Reader }
-
-// A connection for electing a leader begins with the protocol's version, the number of
-// the member that connects, the length of its address, and that address. This is the
-// same in both versions.
-const (
-	greetingHead    = 8 + 8 + 4
-	greetingV1      = -65536
-	greetingV2      = -65535
-	greetingMaximum = 512
-)
-
-// introduceAs returns a forwarder that replaces the address in the greeting with addr.
-// A member that receives a connection from one with a lower number closes it
-// and connects to the address in the greeting, which must be that of a relay, too.
-func introduceAs(addr string) forwarder {
-	return func(dst io.Writer, src io.Reader) error {
-		head := make([]byte, greetingHead)
-		if n, err := io.ReadFull(src, head); err != nil {
-			_, werr := dst.Write(head[:n])
-			return werr // the reader will see the end of src
-		}
-		version, length := int64(binary.BigEndian.Uint64(head)), binary.BigEndian.Uint32(head[16:])
-		if version != greetingV1 && version != greetingV2 || length > greetingMaximum {
-			return fmt.Errorf("not a greeting: version %d, length %d", version, length)
-		}
-		if _, err := io.CopyN(io.Discard, src, int64(length)); err != nil {
-			return err
-		}
-		greeting := make([]byte, greetingHead+len(addr))
-		copy(greeting, head)
-		binary.BigEndian.PutUint32(greeting[16:], uint32(len(addr)))
-		copy(greeting[greetingHead:], addr)
-		if _, err := dst.Write(greeting); err != nil {
-			return err
-		}
-		return forwardAll(dst, src)
+		c.hangUp() // which also ends the other pump
 	}
 }

@@ -212,3 +212,178 @@ func TestIntroduceAs(t *testing.T) {
 		})
 	}
 }
+
+// A delayed relay is a link on which data takes a time, however much of it there is.
+func TestRelayDelays(t *testing.T) {
+	const delay = 60 * time.Millisecond
+	r, caller, called := newCall(t)
+	say(t, caller, "ping") // before that, the connection might not be made yet
+	hear(t, called, "ping")
+	r.Delay(delay)
+	began := time.Now()
+	for i := range 20 { // in flight at the same time
+		say(t, caller, fmt.Sprintf("%02d", i))
+	}
+	for i := range 20 {
+		hear(t, called, fmt.Sprintf("%02d", i))
+	}
+	forth := time.Since(began)
+	say(t, called, "pong")
+	hear(t, caller, "pong")
+	both := time.Since(began)
+	if forth < delay || forth > 10*delay || both < 2*delay {
+		t.Errorf("there after %v, back after %v; a direction takes %v", forth, both, delay)
+	}
+	r.Delay(0)
+	began = time.Now()
+	say(t, caller, "ping")
+	hear(t, called, "ping")
+	if took := time.Since(began); took >= delay {
+		t.Errorf("without a delay: %v", took)
+	}
+}
+
+// A throttled relay delivers so much per second and no more.
+func TestRelayThrottles(t *testing.T) {
+	r, caller, called := newCall(t)
+	r.Throttle(1000)
+	began := time.Now()
+	text := strings.Repeat("x", 200)
+	say(t, caller, text)
+	hear(t, called, text[:50])
+	if took := time.Since(began); took < 50*time.Millisecond {
+		t.Errorf("50 bytes after %v", took)
+	}
+	hear(t, called, text[50:])
+	if took := time.Since(began); took < 200*time.Millisecond {
+		t.Errorf("200 bytes after %v", took)
+	}
+	r.Throttle(0)
+	text = strings.Repeat("y", 100_000)
+	began = time.Now()
+	go func() { _, _ = io.WriteString(caller, text) }() // ends when it has been heard, or with the connection
+	hear(t, called, text)
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("without a limit: %v", took)
+	}
+}
+
+// Sever ends the present connections, and no later ones, also while the relay is cut.
+func TestRelaySevers(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		t.Run(fmt.Sprintf("cut=%v", cut), func(t *testing.T) {
+			r, caller, called := newCall(t)
+			say(t, caller, "ping")
+			hear(t, called, "ping")
+			if cut {
+				r.Cut()
+				say(t, caller, "lost")
+			}
+			if n := r.Connections(); n != 1 {
+				t.Errorf("%d connections", n)
+			}
+			if n := r.Sever(); n != 1 {
+				t.Errorf("%d connections severed", n)
+			}
+			hearEnd(t, caller)
+			hearEnd(t, called)
+			r.Mend()
+			again, err := net.Dial("tcp", r.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			say(t, again, "hello")
+		})
+	}
+}
+
+// A relay drops the reply to any request but a ping, and forgets what was taken back.
+func TestRelaySwallowsAnyReply(t *testing.T) {
+	const getData, exists, ping = 4, 3, 11
+	r, client, server := newCall(t)
+	exchange := func(xid, opcode int32, answered bool) {
+		t.Helper()
+		say(t, client, frame(xid, opcode))
+		hear(t, server, frame(xid, opcode))
+		say(t, server, frame(xid, 0))
+		if answered {
+			hear(t, client, frame(xid, 0))
+		}
+	}
+	exchange(0, getData, true) // the handshake
+	r.SwallowReply(AnyRequest)
+	r.StopSwallowing()
+	exchange(1, getData, true)
+	dropped := r.SwallowReply(AnyRequest)
+	exchange(-2, ping, true)
+	exchange(2, exists, false)
+	<-dropped
+	exchange(3, exists, true)
+}
+
+// What happens to one client's links does not happen to another's.
+func TestLinks(t *testing.T) {
+	var servers [2]net.Listener
+	var addrs []string
+	for i := range servers {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		servers[i] = l
+		addrs = append(addrs, l.Addr().String())
+	}
+	mine, others := links(t, addrs), links(t, addrs)
+	dial := func(l *Links, server int) (caller, called net.Conn) {
+		caller, err := net.Dial("tcp", l.Addrs()[server])
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { caller.Close() })
+		if called, err = servers[server].Accept(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { called.Close() })
+		say(t, caller, "hello")
+		hear(t, called, "hello")
+		return caller, called
+	}
+	caller, called := dial(mine, 1)
+	other, otherCalled := dial(others, 1)
+
+	mine.BlackholeUsed()
+	say(t, caller, "ping")
+	hearNothing(t, called)
+	second, _ := dial(mine, 0) // to the other server
+	second.Close()
+	mine.Blackhole()
+	if third, err := net.Dial("tcp", mine.Addrs()[0]); err != nil {
+		t.Error(err)
+	} else {
+		say(t, third, "ping")
+		hearNothing(t, third)
+		third.Close()
+	}
+	say(t, other, "ping")
+	hear(t, otherCalled, "ping")
+	mine.Mend()
+	hear(t, called, "ping")
+	if n := mine.Sever(); n == 0 {
+		t.Error("nothing was severed")
+	}
+	hearEnd(t, caller)
+	say(t, other, "ping")
+	hear(t, otherCalled, "ping")
+}
+
+func links(t *testing.T, to []string) *Links {
+	t.Helper()
+	l, err := RunLinks(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/realzk/child"
 )
 
 // A Server is a ZooKeeper server for one test. Its methods block, fail the test on
@@ -119,7 +121,7 @@ func (s *Server) PID() int { return s.p.PID() }
 func (s *Server) Pause() {
 	s.tb.Helper()
 	s.own("pause")
-	if !canPause {
+	if !child.CanPause {
 		NotRun(s.tb, "this operating system cannot pause a process")
 	}
 	s.check(s.p.Pause())

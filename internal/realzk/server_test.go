@@ -227,8 +227,8 @@ func TestPortTaken(t *testing.T) {
 	expectServing(t, other)
 }
 
-// child starts a server, prints its pid, and blocks.
-func child() {
+// playStarter starts a server, prints its pid, and blocks.
+func playStarter() {
 	p, err := run(context.Background(), newConfig([]Option{Dir(os.Getenv(envChild))}))
 	if err != nil {
 		fmt.Println(err)

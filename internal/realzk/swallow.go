@@ -25,8 +25,19 @@ type swallow struct {
 	dropped chan struct{} // closed when the reply is dropped
 }
 
-// SwallowReply makes a relay to a server, made by [NewRelay], drop the reply to the
-// next request with the opcode that any client sends. The connection stays up, and
+// AnyRequest stands for the opcode of every request but pings, which keep a session alive.
+const AnyRequest = 0
+
+// opPing is the opcode of a ping.
+const opPing = 11
+
+// wants reports whether the order is about requests with the opcode.
+func (s swallow) wants(opcode int32) bool {
+	return s.opcode == opcode || s.opcode == AnyRequest && opcode != opPing
+}
+
+// SwallowReply makes a relay to a server, made by [NewRelay] or [RunRelay], drop the reply
+// to the next request with the opcode that any client sends. The connection stays up, and
 // other replies pass, those to pings included. The channel is closed when the reply
 // has been dropped.
 func (r *Relay) SwallowReply(opcode int32) (dropped <-chan struct{}) {
@@ -35,6 +46,13 @@ func (r *Relay) SwallowReply(opcode int32) (dropped <-chan struct{}) {
 	defer r.mu.Unlock()
 	r.swallows = append(r.swallows, s)
 	return s.dropped
+}
+
+// StopSwallowing takes back the orders of SwallowReply whose request has not come.
+func (r *Relay) StopSwallowing() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.swallows = nil
 }
 
 // clientProtocol returns the forwarders of a client's connection, which carry out the
@@ -46,7 +64,7 @@ func (r *Relay) clientProtocol() (requests, replies forwarder) {
 		xid, opcode := int32(binary.BigEndian.Uint32(frame)), int32(binary.BigEndian.Uint32(frame[4:]))
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if i := slices.IndexFunc(r.swallows, func(s swallow) bool { return s.opcode == opcode }); i >= 0 {
+		if i := slices.IndexFunc(r.swallows, func(s swallow) bool { return s.wants(opcode) }); i >= 0 {
 			mu.Lock()
 			defer mu.Unlock()
 			pending[xid] = r.swallows[i]

@@ -4,15 +4,6 @@
 
 package realzk
 
-import (
-	"errors"
-	"syscall"
-)
-
-// canPause tells that this system has no SIGSTOP.
-const canPause = false
+import "syscall"
 
 func sysProcAttr(bool) *syscall.SysProcAttr { return nil }
-
-func (j *jvm) pause() error  { return errors.ErrUnsupported }
-func (j *jvm) resume() error { return nil }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nemesis
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// An Env is what faults happen to. Several goroutines call its methods at a time.
+type Env interface {
+	// Now is the clock of the history.
+	Now() int64
+
+	// Processes returns the numbers of the worker processes that run.
+	Processes() []int
+	// Replace kills a worker process by SIGKILL and starts another in its place, whose
+	// monotonic clock is ahead of the machine's by clock. It returns when that has been
+	// started. If ctx ends, it may leave the place empty.
+	Replace(ctx context.Context, process int, clock time.Duration) error
+	// Pause stops a worker process by SIGSTOP, and Resume continues it.
+	Pause(process int) error
+	Resume(process int) error
+	// Links returns the connections of a worker process, or nil if it has no relays. They
+	// outlive the process: the next one in its place uses them, too.
+	Links(process int) Links
+
+	// Servers returns the ensemble, or nil if it is not the harness's own.
+	Servers() Servers
+
+	// Tree returns the session of a client of the harness's own.
+	Tree() Tree
+	// Holders and Waiters return which processes hold locks and wait for them at the
+	// moment: see [Look].
+	Holders(ctx context.Context) []Place
+	Waiters(ctx context.Context) []Place
+	// Revoke asks the holders of a lock to give it up, and returns when they have or ctx
+	// ends.
+	Revoke(ctx context.Context, lock string) error
+
+	// Note tells a person what is not in the history: why a fault was not injected.
+	Note(text string)
+}
+
+// A Place is a process's node in the queue of a lock.
+type Place struct {
+	Process int
+	Lock    string // as the history calls it
+	Node    string // the path
+}
+
+// Links are the connections of one worker process: a [realzk.Links].
+type Links interface {
+	Sever() int
+	Blackhole()
+	BlackholeUsed()
+	Mend()
+	Delay(d time.Duration)
+	Throttle(bytesPerSecond int)
+	SwallowAnswer() (dropped <-chan struct{})
+	StopSwallowing()
+}
+
+// Servers are an ensemble whose servers have numbers: a [realzk.Cluster].
+type Servers interface {
+	Leader(ctx context.Context) (int, error)
+	Followers(ctx context.Context) ([]int, error)
+	Settled(ctx context.Context) (leader int, err error)
+	Kill(id int) error
+	Restart(ctx context.Context, id int) error
+	Pause(id int) error
+	Resume(id int) error
+	Isolate(id int) error
+	Heal()
+}
+
+// A Tree is ZooKeeper's nodes, as a client sees them: a [zkio.Session].
+type Tree interface {
+	Children(dir string) ([]string, zkio.Stat, error)
+	GetAll(paths ...string) []zkio.Read
+	Create(path string, data []byte, acl []zkio.ACL) error
+	Delete(path string, version int32) error
+	Multi(ops ...zkio.Op) ([]zkio.OpResult, error)
+}

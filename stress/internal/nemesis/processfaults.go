@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// targetPatience is for how long a fault looks for something to hit.
+	targetPatience = 2 * time.Second
+	// targetPoll is how often it looks.
+	targetPoll = 20 * time.Millisecond
+)
+
+// reserve chooses a worker process and keeps other faults from it. It takes one of those
+// that hold a lock and wait for another, if there are any, or else of those that do one of
+// the two, or else any.
+func (f *fault) reserve(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, targetPatience)
+	defer cancel()
+	for {
+		holders, waiters := processesOf(f.env.Holders(ctx)), processesOf(f.env.Waiters(ctx))
+		all := f.env.Processes()
+		if p, ok := f.choose(all, func(p int) int { return count(holders[p], waiters[p]) }); ok {
+			return p, nil
+		}
+		if !sleep(ctx, targetPoll) {
+			return 0, fmt.Errorf("%w: of %d worker processes no further one may be hit", errNoTarget, len(all))
+		}
+	}
+}
+
+// choose reserves one of the processes that no other fault hits, one of those with the
+// highest worth. It leaves one process alone, if there are several, so that the others'
+// locks have takers.
+func (f *fault) choose(all []int, worth func(process int) int) (process int, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.busy) >= max(1, len(all)-1) {
+		return 0, false
+	}
+	var best []int
+	for _, p := range all {
+		switch {
+		case f.busy[p]:
+		case len(best) == 0 || worth(p) > worth(best[0]):
+			best = []int{p}
+		case worth(p) == worth(best[0]):
+			best = append(best, p)
+		}
+	}
+	if len(best) == 0 {
+		return 0, false
+	}
+	f.process = best[f.rng.IntN(len(best))]
+	f.busy[f.process] = true
+	return f.process, true
+}
+
+// release ends what reserve has done, if anything.
+func (f *fault) release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.busy, f.process)
+}
+
+func processesOf(places []Place) map[int]bool {
+	set := make(map[int]bool)
+	for _, p := range places {
+		set[p.Process] = true
+	}
+	return set
+}
+
+func count(all ...bool) (n int) {
+	for _, b := range all {
+		if b {
+			n++
+		}
+	}
+	return n
+}
+
+// processTarget is what the history calls a process that a fault hits.
+func processTarget(process int) string { return fmt.Sprintf("process %d", process) }
+
+func killWorker(ctx context.Context, f *fault) error { return f.replace(ctx, 0) }
+
+// clockOffset makes a clock that is ahead by up to four months: the clock of a machine that
+// was started so much earlier.
+func clockOffset(ctx context.Context, f *fault) error {
+	return f.replace(ctx, time.Hour+time.Duration(f.rng.Int64N(int64(2880*time.Hour))))
+}
+
+func (f *fault) replace(ctx context.Context, clock time.Duration) error {
+	p, err := f.reserve(ctx)
+	if err != nil {
+		return err
+	}
+	f.begin(processTarget(p), "")
+	undo, cancel := undoing(ctx)
+	defer cancel()
+	err = f.env.Replace(undo, p, clock)
+	f.ended(err == nil)
+	return err
+}
+
+func pauseWorker(ctx context.Context, f *fault) error {
+	p, err := f.reserve(ctx)
+	if err != nil {
+		return err
+	}
+	f.begin(processTarget(p), "")
+	err = f.env.Pause(p)
+	if err == nil {
+		f.last(ctx)
+	}
+	resumed := f.env.Resume(p)
+	f.ended(err == nil)
+	return errors.Join(err, resumed)
+}
