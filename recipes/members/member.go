@@ -117,14 +117,15 @@ func (m *Member) set(s *zkio.Session) error {
 		return nil
 	}
 	n := m.node.Load()
-	stat, there, err := s.Exists(m.path)
+	node := zkio.Read{Path: m.path, What: zkio.ReadStat} // without a watch, which clean could not take back
+	s.Read(&node)
 	switch {
-	case err != nil:
-		return err
-	case !there || uint64(stat.Czxid) != n.Token():
+	case errors.Is(node.Err, zkio.ErrNoNode), node.Err == nil && uint64(node.Stat.Czxid) != n.Token():
 		return fmt.Errorf("%w: %w", zkio.ErrNotSent, ErrLost) // try again when it has joined again
+	case node.Err != nil:
+		return node.Err
 	}
-	_, err = s.Set(m.path, *m.data.Load(), stat.Version)
+	_, err := s.Set(m.path, *m.data.Load(), node.Stat.Version)
 	if errors.Is(err, zkio.ErrBadVersion) || errors.Is(err, zkio.ErrNoNode) {
 		return fmt.Errorf("%w: %w", zkio.ErrNotSent, err)
 	}
