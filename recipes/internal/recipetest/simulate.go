@@ -48,11 +48,19 @@ type Process struct {
 	M    *manager.Manager
 
 	refused atomic.Bool
+	ended   atomic.Int64 // the session that the server has ended without warning
 }
 
+// Unwarned reports whether the server has ended the process's session, and the process has
+// not heard of it yet. A real server ends only sessions that it has not heard of for the
+// session timeout, and a lease is over before that. So this process is not at fault if it
+// trusts its lease.
+func (p *Process) Unwarned() bool { return p.ended.Load() == SessionOf(p.M) }
+
 // Simulate runs fn once for each seed, in a bubble each: few seeds (and a tenth of them under
-// the race detector), or as many as the flag -seeds says, or the one of -seed. Fn opens processes, has them do things while
-// [World.Harm] runs, and judges. What [World.Note] was told is printed if a seed fails.
+// the race detector), or as many as the flag -seeds says, or the one of -seed. Fn opens
+// processes, has them do things while [World.Harm] runs, and judges. What [World.Note] was
+// told is printed if a seed fails.
 func Simulate(t *testing.T, few uint64, fn func(w *World)) {
 	first, last := uint64(1), few/slowdown
 	if *numSeeds > 0 {
@@ -161,6 +169,7 @@ func (w *World) Harm(n int, pause time.Duration, deletable func() []string) {
 		match := zktest.Match{Session: session, Op: op, Times: 1}
 		switch kind {
 		case "expire":
+			p.ended.Store(session)
 			w.Srv.ExpireSession(session)
 		case "cut":
 			faults.Cut(session)
