@@ -269,7 +269,8 @@ func (h Hold) Grant() (Grant, error) {
 }
 
 // Err returns nil if the lock is held at this moment, else the error that
-// [Hold.Grant] would return. It does not block; it reads the clock.
+// [Hold.Grant] would return. It does not block; it reads the clock. It may report a loss a
+// moment before the channel of [Hold.Lost] closes, and then does not know the cause yet.
 func (h Hold) Err() error { return h.check("hold") }
 
 // check returns nil if the lock is held through this handle now.
