@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// The check linear: the history of each lock is linearizable, that is, it can be explained
+// by moments at which processes acquired the lock and gave it up, one after the other: each
+// acquisition between the request and the grant, each end between the release and its
+// confirmation, or after the loss. Porcupine looks for the explanation, in windows.
+//
+// The goroutines of a process that are inside under one token are one possession of the
+// process. (Mutexes have one for each turn.)
+//
+// A window ends when a process is told that it has the lock exclusively. Then the state is
+// known: operations that began before and end later can only have taken effect after that,
+// if they are acquisitions, and before, if they are ends. Among readers a window ends when
+// it gets too large. That is right, too: an acquisition that was not told yet may always
+// be taken to happen later.
+type linear struct {
+	check
+	pictures map[string][]byte
+	budget   time.Duration // what is left for difficult windows
+	unjudged int           // windows
+}
+
+const (
+	// fewOperations is how many operations a window has at least, and manyOperations when it
+	// is ended in any case.
+	fewOperations  = 48
+	manyOperations = 512
+	// forWindow is how long the checker may take for one window. For all of them it may
+	// take that long if they are difficult, and then a tenth of forWindow each.
+	forWindow    = 2 * time.Second
+	forDifficult = time.Minute
+	manyPictures = 5
+	unknown      = math.MaxInt64 - 1 // a time that is later than any
+)
+
+// A line is what was done to one lock since the last window ended.
+type line struct {
+	begin    int64     // of the window
+	state    lockState // at its beginning
+	actions  []*operation
+	owns     []*possession // those that have not ended, in the order of their numbers
+	releases map[*hold]*operation
+	number   int // of the last possession
+}
+
+// An operation is one of the window.
+type operation struct {
+	action
+	call, ret int64
+}
+
+// A possession is that of a process that has the lock, under one token.
+type possession struct {
+	number  int
+	process *process
+	fence   fence
+	mode    history.Mode // the strongest of the holds
+	holds   []*hold
+	known   int64 // when one of them was last known to be valid
+	unsure  int64 // when it may have been lost without the process's knowledge; or 0
+}
+
+func (c *linear) init() {
+	c.check = check{Check: Check{Name: "each lock's history is linearizable"}, outcome: Violation}
+	c.pictures = map[string][]byte{}
+	c.budget = forDifficult
+}
+
+// of returns the line of the lock, or nil if it is not judged: permits are counted, and
+// elements of queues are used once.
+func (c *linear) of(h *hold) *line {
+	l := h.lock
+	if kind(h.mode) == semaphore || l.Once {
+		return nil
+	}
+	if l.line == nil {
+		l.line = &line{releases: map[*hold]*operation{}}
+	}
+	return l.line
+}
+
+// granted notes that the worker was told that h is granted.
+func (c *linear) granted(j *Judge, h *hold) {
+	n := c.of(h)
+	if n == nil {
+		return
+	}
+	since, excused := j.excused(h, h.granted)
+	for _, p := range n.owns {
+		if p.process == h.process && p.fence == h.fence && h.mode != history.Mutex {
+			p.holds = append(p.holds, h)
+			p.known = h.granted
+			h.possession = p
+			n.adapt(p, h.granted, h.granted)
+			return
+		}
+	}
+	if h.granted < n.begin {
+		return // it comes late
+	}
+	if excused && h.fence.token != 0 && !n.state.last.allow(action{process: h.process.id, mode: h.mode, fence: h.fence}) {
+		return // it was told after a stop, and may have been over for long
+	}
+	n.number++
+	p := &possession{number: n.number, process: h.process, fence: h.fence, mode: h.mode, holds: []*hold{h}, known: h.granted}
+	if excused {
+		p.unsure = max(since, h.requested)
+	}
+	h.possession = p
+	// What the process had before under another token, it knows to be over.
+	for _, old := range slices.Clone(n.owns) {
+		if old.process == p.process && !together(old.mode, p.mode) && (p.mode != history.Mutex || old.fence.token != p.fence.token) {
+			n.end(old, old.known, h.granted)
+		}
+	}
+	n.owns = append(n.owns, p)
+	n.add(action{what: acquire, possession: p.number, process: p.process.id, mode: p.mode, fence: p.fence}, h.requested, h.granted)
+	switch {
+	case len(n.actions) >= fewOperations && !excused && (kind(h.mode) == exclusive || h.mode == history.WriteMode):
+		c.cut(j, h.lock, h.granted, p)
+	case len(n.actions) >= manyOperations:
+		c.cut(j, h.lock, h.granted, nil)
+	}
+}
+
+// changed notes that h has got another mode.
+func (c *linear) changed(j *Judge, h *hold, at int64) {
+	if n := c.of(h); n != nil && h.possession != nil {
+		n.adapt(h.possession, h.known, at)
+	}
+}
+
+// release notes that the worker began to release h.
+func (c *linear) release(j *Judge, h *hold, at int64) {
+	if op := c.leave(h, at, at); op != nil {
+		h.lock.line.releases[h] = op
+	}
+}
+
+// released notes that the release of h has settled. If it is not sure, it may take effect
+// later.
+func (c *linear) released(h *hold, at int64, sure bool) {
+	if h.lock.line == nil {
+		return
+	}
+	if op := h.lock.line.releases[h]; op != nil && sure && op.ret == unknown {
+		op.ret = max(at, op.call)
+	}
+	delete(h.lock.line.releases, h)
+}
+
+// lost notes that the worker was told that h is lost, and with it the possession.
+func (c *linear) lost(j *Judge, h *hold, at int64) {
+	if n, p := h.lock.line, h.possession; p != nil {
+		call := at
+		if since, ok := j.excused(h, at); ok {
+			call = since
+		}
+		for _, other := range p.holds {
+			other.possession = nil
+		}
+		n.end(p, call, unknown)
+	}
+}
+
+// died notes that the process has ended with h.
+func (c *linear) died(j *Judge, h *hold, at int64) { c.leave(h, at, at) }
+
+// leave takes h out of its possession, which ends with its last hold. It returns the end.
+func (c *linear) leave(h *hold, known, at int64) *operation {
+	n, p := h.lock.line, h.possession
+	if p == nil {
+		return nil
+	}
+	h.possession = nil
+	p.holds = slices.DeleteFunc(p.holds, func(o *hold) bool { return o == h })
+	if len(p.holds) == 0 {
+		return n.end(p, at, unknown)
+	}
+	n.adapt(p, known, at)
+	return nil
+}
+
+// stopped notes that the process does not know any more what it has.
+func (c *linear) stopped(j *Judge, p *process, at int64) {
+	for _, h := range p.holds {
+		if own := h.possession; own != nil && own.unsure == 0 {
+			own.unsure = at
+		}
+	}
+}
+
+// add adds an operation to the window.
+func (n *line) add(a action, call, ret int64) *operation {
+	op := &operation{action: a, call: max(call, n.begin), ret: max(ret, n.begin)}
+	n.actions = append(n.actions, op)
+	return op
+}
+
+// adapt notes the strongest mode of the holds of p, which changed between the times.
+func (n *line) adapt(p *possession, from, to int64) {
+	mode := p.holds[0].mode
+	for _, h := range p.holds[1:] {
+		if slices.Index(strength, h.mode) > slices.Index(strength, mode) {
+			mode = h.mode
+		}
+	}
+	if mode != p.mode {
+		p.mode = mode
+		n.add(action{what: change, possession: p.number, process: p.process.id, mode: mode}, from, to)
+	}
+	p.known = to
+}
+
+// strength has the modes of a read/write lock, the weakest first.
+var strength = []history.Mode{history.Read, history.Upgradable, history.WriteMode}
+
+// end ends the possession between the times.
+func (n *line) end(p *possession, from, to int64) *operation {
+	if p.unsure > 0 {
+		from = min(from, p.unsure)
+	}
+	i := slices.Index(n.owns, p)
+	if i < 0 {
+		return nil
+	}
+	n.owns = slices.Delete(n.owns, i, i+1)
+	return n.add(action{what: giveUp, possession: p.number, process: p.process.id}, from, to)
+}
+
+// cut ends the window at that time. If only is not nil, it is the only owner then.
+func (c *linear) cut(j *Judge, l *lockRecord, at int64, only *possession) {
+	n := l.line
+	for _, p := range slices.Clone(n.owns) {
+		since, ok := j.excusedProcess(p, l, at)
+		switch {
+		case p == only:
+			continue
+		case p.unsure > 0:
+			n.end(p, p.unsure, at)
+		case ok:
+			n.end(p, since, at)
+		default:
+			continue
+		}
+		for _, h := range p.holds {
+			h.possession = nil
+		}
+	}
+	good := c.judge(j, l, at)
+	if !good && only != nil { // the others cannot be there
+		for _, p := range n.owns {
+			if p != only {
+				for _, h := range p.holds {
+					h.possession = nil
+				}
+			}
+		}
+		n.owns = []*possession{only}
+	}
+	// Begin the next window in the known state.
+	for _, op := range n.actions {
+		if op.what == acquire {
+			n.state.last = n.state.last.with(op.action)
+		}
+	}
+	n.state.owners = nil
+	for _, p := range n.owns {
+		n.state.owners = append(n.state.owners, owner{p.number, p.process.id, p.mode})
+	}
+	n.actions, n.begin = nil, at
+	clear(n.releases)
+}
+
+// excusedProcess is excused for the holds of a possession of l.
+func (j *Judge) excusedProcess(p *possession, l *lockRecord, at int64) (since int64, ok bool) {
+	return j.excused(&hold{process: p.process, lock: l}, at)
+}
+
+// judge judges the window, which ends at that time. It reports false if no order of the
+// operations explains it.
+func (c *linear) judge(j *Judge, l *lockRecord, at int64) bool {
+	n := l.line
+	if len(n.actions) == 0 {
+		return true
+	}
+	operations := make([]porcupine.Operation, 0, len(n.actions))
+	for _, op := range n.actions {
+		operations = append(operations, porcupine.Operation{
+			ClientId: max(op.process.number, 0), Input: op.action, Call: min(op.call, at), Return: min(op.ret, at),
+		})
+	}
+	slices.SortStableFunc(operations, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	limit := forWindow
+	if c.budget <= 0 {
+		limit /= 10
+	}
+	begin := time.Now()
+	result := porcupine.CheckOperationsTimeout(from(n.state), operations, limit)
+	if took := time.Since(begin); took > limit/10 {
+		c.budget -= took
+	}
+	if result == porcupine.Unknown {
+		c.unjudged++
+		return true
+	}
+	c.Judged++
+	if result == porcupine.Ok {
+		return true
+	}
+	picture := c.picture(n.state, operations, l)
+	from := max(n.begin, operations[0].Call)
+	c.find(j, l, from, "no order of the %d operations on lock %q from %s to %s explains what the processes were told%s", len(operations), l.Name, j.when(from), j.when(min(at, j.now)), picture)
+	return false
+}
+
+var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// picture keeps the checker's picture of the window, and says where.
+func (c *linear) picture(s lockState, operations []porcupine.Operation, l *lockRecord) string {
+	if len(c.pictures) == manyPictures {
+		return ""
+	}
+	model := from(s)
+	_, info := porcupine.CheckOperationsVerbose(model, operations, forWindow)
+	var page bytes.Buffer
+	if err := porcupine.Visualize(model, info, &page); err != nil {
+		return fmt.Sprintf("; the picture failed: %v", err)
+	}
+	name := fmt.Sprintf("linearizability-%d-%s.html", len(c.pictures)+1, unfit.ReplaceAllString(l.Name, "-"))
+	c.pictures[name] = page.Bytes()
+	return ": see " + name
+}
+
+// end judges what is left.
+func (c *linear) end(j *Judge) {
+	names := make([]string, 0, len(j.locks))
+	for name := range j.locks {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if l := j.locks[name]; l.line != nil {
+			c.judge(j, l, unknown)
+		}
+	}
+}
+
+// explain says how much was not judged.
+func (c *linear) explain() {
+	if c.unjudged > 0 {
+		c.Note = fmt.Sprintf("%d windows of operations are not judged: the checker did not come to an end in time", c.unjudged)
+	}
+}
