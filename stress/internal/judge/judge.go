@@ -269,7 +269,7 @@ func (j *Judge) release(e history.Event) {
 	p.count(releasing, 1)
 	j.leave(h, e.At)
 	h.lock.by, h.lock.free = p, e.At
-	j.linear.release(j, h, e.At)
+	j.linear.left(h, e.At)
 	j.hits.during(j, p, releasing)
 }
 
@@ -281,7 +281,6 @@ func (j *Judge) released(e history.Event) {
 	if h.phase == inside { // the event Release is missing
 		j.release(e)
 	}
-	j.linear.released(h, e.At, e.Text == "")
 	j.once.settled(h, e.Text == "")
 	j.drop(h)
 }
@@ -338,7 +337,7 @@ func (j *Judge) ended(e history.Event) {
 			j.told.inside(p, h.session, e.At)
 			p.died(h.lock)
 			j.leave(h, e.At)
-			j.linear.died(j, h, e.At)
+			j.linear.left(h, e.At)
 		}
 		j.drop(h)
 	}

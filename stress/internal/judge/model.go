@@ -23,6 +23,68 @@ type action struct {
 	process    id
 	mode       history.Mode // acquire, change
 	fence      fence        // acquire
+	place      place        // acquire
+}
+
+// A place says how many acquisitions of a window come before this one, by modes, because
+// they have lower tokens. As the tokens rise, this adds nothing to the specification, but
+// it spares the checker to try the others first: there would be far too many ways.
+type place struct {
+	ordered     bool // the acquisition has a token
+	least, most counts
+}
+
+// counts are numbers of acquisitions.
+type counts struct{ write, upgradable, read int }
+
+// of returns the number for the mode.
+func (c *counts) of(m history.Mode) *int {
+	switch m {
+	case history.Read:
+		return &c.read
+	case history.Upgradable:
+		return &c.upgradable
+	}
+	return &c.write
+}
+
+// put sets the places of all acquisitions of a window.
+func put(actions []*operation) {
+	var all []*operation
+	for _, op := range actions {
+		if op.what == acquire && op.fence.token != 0 {
+			all = append(all, op)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *operation) int { return a.fence.compare(b.fence) })
+	var before counts
+	for len(all) > 0 {
+		same := 1
+		for same < len(all) && all[same].fence == all[0].fence {
+			same++
+		}
+		with := before
+		for _, op := range all[:same] {
+			*with.of(op.mode)++
+		}
+		for _, op := range all[:same] {
+			op.place = place{true, before, with}
+		}
+		before, all = with, all[same:]
+	}
+}
+
+// allows reports whether an acquisition in that mode can have this place after those.
+func (p place) allows(m history.Mode, done counts) bool {
+	if !p.ordered {
+		return true
+	}
+	for _, other := range []history.Mode{history.WriteMode, history.Upgradable, history.Read} {
+		if n := *done.of(other); !together(m, other) && (n < *p.least.of(other) || n > *p.most.of(other)) {
+			return false
+		}
+	}
+	return true
 }
 
 type verb int
@@ -37,6 +99,7 @@ const (
 type lockState struct {
 	owners []owner // by their numbers
 	last   tops
+	done   counts // acquisitions with tokens, in the window
 }
 
 // An owner is a process that has the lock.
@@ -61,7 +124,7 @@ var specification = porcupine.Model{
 	},
 	Equal: func(a, b any) bool {
 		x, y := a.(lockState), b.(lockState)
-		return x.last == y.last && slices.Equal(x.owners, y.owners)
+		return x.last == y.last && x.done == y.done && slices.Equal(x.owners, y.owners)
 	},
 	Hash: func(state any) uint64 {
 		s := state.(lockState)
@@ -100,11 +163,14 @@ func (s lockState) step(a action) (lockState, bool) {
 		s.owners[at].mode = a.mode
 		return s, true
 	}
-	if at >= 0 || !s.admits(a) || !s.last.allow(a) {
+	if at >= 0 || !a.place.allows(a.mode, s.done) || !s.admits(a) || !s.last.allow(a) {
 		return s, false
 	}
 	s.owners = append(slices.Clone(s.owners), owner{a.possession, a.process, a.mode})
 	s.last = s.last.with(a)
+	if a.place.ordered {
+		*s.done.of(a.mode)++
+	}
 	return s, true
 }
 
