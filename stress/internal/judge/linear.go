@@ -304,28 +304,44 @@ func (c *linear) judge(j *Judge, l *lockRecord, at int64) bool {
 	if result == porcupine.Ok {
 		return true
 	}
-	picture := c.picture(n.state, operations, l)
 	from := max(n.begin, operations[0].Call)
-	c.find(j, l, from, "no order of the %d operations on lock %q from %s to %s explains what the processes were told%s", len(operations), l.Name, j.when(from), j.when(at), picture)
+	wrong, picture := at, ""
+	if len(c.pictures) < manyPictures {
+		wrong, picture = c.picture(n.state, operations, l)
+	}
+	c.find(j, l, wrong, "no order of the %d operations on lock %q from %s to %s explains what the processes were told%s", len(operations), l.Name, j.when(from), j.when(at), picture)
 	return false
 }
 
 var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-// picture keeps the checker's picture of the window, and says where.
-func (c *linear) picture(s lockState, operations []porcupine.Operation, l *lockRecord) string {
-	if len(c.pictures) == manyPictures {
-		return ""
-	}
+// picture keeps the checker's picture of the window. It returns how far the history can be
+// explained, and where the picture is.
+func (c *linear) picture(s lockState, operations []porcupine.Operation, l *lockRecord) (until int64, where string) {
 	model := from(s)
 	_, info := porcupine.CheckOperationsVerbose(model, operations, forWindow)
+	// The first operation that has ended and is in no explanation of a part.
+	explained := map[int]bool{}
+	for _, part := range info.PartialLinearizations() {
+		for _, numbers := range part {
+			for _, i := range numbers {
+				explained[i] = true
+			}
+		}
+	}
+	until = operations[len(operations)-1].Return
+	for i, op := range operations {
+		if !explained[i] {
+			until = min(until, op.Return)
+		}
+	}
 	var page bytes.Buffer
 	if err := porcupine.Visualize(model, info, &page); err != nil {
-		return fmt.Sprintf("; the picture failed: %v", err)
+		return until, fmt.Sprintf("; the picture failed: %v", err)
 	}
 	name := fmt.Sprintf("linearizability-%d-%s.html", len(c.pictures)+1, unfit.ReplaceAllString(l.Name, "-"))
 	c.pictures[name] = page.Bytes()
-	return ": see " + name
+	return until, ": see " + name
 }
 
 // end judges what is left.

@@ -62,41 +62,42 @@ func Begin(dir string, o Options) (*Trial, error) {
 	return t, nil
 }
 
-// run adds events until there are no more.
+// run adds events until there are no more, and makes checkpoints in between.
 func (t *Trial) run(ctx context.Context) error {
-	next := time.Now().Add(t.options.Checkpoint)
 	for {
-		e, ok, err := t.next(ctx, next)
-		if err != nil || !ok {
+		more, err := t.until(ctx, time.Now().Add(t.options.Checkpoint))
+		if !more || err != nil {
 			return err
-		}
-		if e.Kind != "" {
-			t.mu.Lock()
-			t.judge.Add(e)
-			t.mu.Unlock()
-			if t.options.Watch != nil {
-				t.options.Watch(e)
-			}
-		}
-		if time.Now().Before(next) {
-			continue
 		}
 		if err := t.checkpoint(); err != nil {
 			return err
 		}
-		next = time.Now().Add(t.options.Checkpoint)
 	}
 }
 
-// next returns the next event, or none if there is none until then.
-func (t *Trial) next(ctx context.Context, until time.Time) (history.Event, bool, error) {
-	limited, cancel := context.WithDeadline(ctx, until)
+// until adds events until that time. It reports false if there are no more.
+func (t *Trial) until(ctx context.Context, end time.Time) (more bool, err error) {
+	limited, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	e, ok, err := t.follower.Next(limited)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return history.Event{}, true, nil
+	for n := 1; ; n++ {
+		e, ok, err := t.follower.Next(limited)
+		switch {
+		case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+			return true, nil
+		case err != nil || !ok:
+			return false, err
+		}
+		t.mu.Lock()
+		t.judge.Add(e)
+		t.mu.Unlock()
+		if t.options.Watch != nil {
+			t.options.Watch(e)
+		}
+		// Next looks at the context only if it has to wait.
+		if n%1000 == 0 && limited.Err() != nil && ctx.Err() == nil {
+			return true, nil
+		}
 	}
-	return e, ok, err
 }
 
 // checkpoint writes the verdict so far, and removes old events.
