@@ -269,7 +269,7 @@ func (j *Judge) release(e history.Event) {
 	p.count(releasing, 1)
 	j.leave(h, e.At)
 	h.lock.by, h.lock.free = p, e.At
-	j.linear.left(h, e.At)
+	j.linear.left(j, h, e.At)
 	j.hits.during(j, p, releasing)
 }
 
@@ -337,7 +337,7 @@ func (j *Judge) ended(e history.Event) {
 			j.told.inside(p, h.session, e.At)
 			p.died(h.lock)
 			j.leave(h, e.At)
-			j.linear.left(h, e.At)
+			j.linear.left(j, h, e.At)
 		}
 		j.drop(h)
 	}
@@ -349,7 +349,6 @@ func (j *Judge) faultBegan(e history.Event) {
 	if f.stops() {
 		for _, p := range j.targets(f) {
 			p.stops.began(e.At)
-			j.linear.stopped(j, p, e.At)
 		}
 	}
 	j.revocations.began(j, f)

@@ -3,7 +3,9 @@
 package judge
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -277,7 +279,7 @@ func TestJudge(t *testing.T) {
 			6 h over 1
 			7.5 h alive now
 			8 p0 release a
-			9 p1 release a`, Violation, []string{twice}, `is still held twice at 7.500 s`},
+			9 p1 release a`, Violation, []string{twice, story}, `is still held twice at 7.500 s`},
 		{"stopped too late to be an excuse", `
 			1 p0 request a
 			1 p1 request a
@@ -545,6 +547,15 @@ func TestJudge(t *testing.T) {
 			3 p1 release e1
 			3.1 p1 released e1`, Violation, []string{done}, `"e1" was granted at 2.100 s to process 1, worker 0, although it had been released in good order`},
 
+		{"leadership that is given up once", `
+			1 p0 request one
+			1.1 p0 granted one t1
+			2 p0 release one
+			2 p0 released one
+			2 p1 request one
+			2.1 p1 granted one t2
+			3 p1 release one`, Violation, []string{done}, `"one" was granted at 2.100 s`},
+
 		{"left", `
 			1 p0 request a
 			1.1 p0 granted a t10
@@ -587,6 +598,91 @@ func TestJudge(t *testing.T) {
 		if !names[c.Name] && c.Name != vacuous {
 			t.Errorf("no history fails the check %q", c.Name)
 		}
+	}
+}
+
+// Windows of operations follow each other. What spans them is judged in each.
+func TestWindows(t *testing.T) {
+	const story = "each lock's history is linearizable"
+	// turns has many processes hold lock a, or rw, one after the other.
+	turns := func(from float64, lock, mode string, token int) string {
+		var text strings.Builder
+		text.WriteString("\n")
+		for range 3 * fewOperations {
+			from += 0.01
+			token++
+			who := "p" + strconv.Itoa(2+token%3)
+			fmt.Fprintf(&text, "%.4f %s request %s %s\n", from-0.05, who, lock, mode)
+			fmt.Fprintf(&text, "%.4f %s granted %s %s t%d\n", from, who, lock, mode, token)
+			fmt.Fprintf(&text, "%.4f %s release %s\n%.4f %s released %s\n", from+0.005, who, lock, from+0.006, who, lock)
+		}
+		return text.String()
+	}
+	for _, tt := range []struct {
+		name, history string
+		want          Outcome
+	}{
+		{"exclusive", turns(1, "a", "exclusive", 0), OK},
+		{"readers only", turns(1, "rw", "read", 0) + turns(3, "rw", "read", 500) + turns(5, "rw", "read", 1000), OK},
+		{"a reader that stays", `
+			1 p0 request rw read
+			1.1 p0 granted rw read t1` + turns(2, "rw", "read", 10) + turns(4, "rw", "read", 500) + `
+			8 p0 release rw`, OK},
+		{"a reader that stays when a writer comes", `
+			1 p0 request rw read
+			1.1 p0 granted rw read t1` + turns(2, "rw", "read", 10) + turns(4, "rw", "read", 500) + `
+			7 p1 request rw write
+			7.1 p1 granted rw write t900
+			8 p0 release rw`, Violation},
+		{"a token from an earlier window", turns(1, "a", "exclusive", 0) + `
+			3 p0 request a
+			3.1 p0 granted a t60
+			3.2 p0 release a`, Violation},
+		{"a holder that is stopped", `
+			1 p0 request a
+			1.1 p0 granted a t1
+			1.2 h began 1 pause-worker process 0` + turns(2, "a", "exclusive", 10) + `
+			5 h over 1
+			5.1 p0 lost a`, OK},
+		{"a holder that was stopped before, and holds on", `
+			0.1 h began 1 pause-worker process 0
+			0.2 h over 1
+			1.5 p0 request a
+			1.6 p0 granted a t1` + turns(2, "a", "exclusive", 10) + `
+			5.1 p0 release a`, Violation},
+		{"a holder that is told after a stop", `
+			1 p0 request a
+			1.2 h began 1 pause-worker process 0` + turns(2, "a", "exclusive", 10) + `
+			5 h over 1
+			5.05 p0 granted a t1
+			5.1 p0 lost a`, OK},
+		{"a reader that is told after a stop", `
+			1 p0 request rw read
+			1.2 h began 1 pause-worker process 0
+			2 p1 request rw write
+			4 p1 granted rw write t9
+			5 h over 1
+			5.05 p0 granted rw read t1
+			5.1 p0 lost rw
+			5.2 p1 release rw`, OK},
+		{"a holder whose grant comes late", turns(2, "a", "exclusive", 10) + late(`
+			1 p0 request a
+			1.1 p0 granted a t1
+			1.2 p0 release a`), OK},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := header()
+			h.Processes = 5
+			v := judged(h, script(t, tt.history))
+			for _, c := range v.Checks {
+				if c.Name == story && (c.Found > 0) != (tt.want == Violation) {
+					t.Errorf("%d of %d windows are wrong", c.Found, c.Judged)
+				}
+			}
+			if v.Outcome != tt.want {
+				t.Errorf("the outcome is %v, want %v: %+v", v.Outcome, tt.want, v.Findings)
+			}
+		})
 	}
 }
 

@@ -74,8 +74,8 @@ type possession struct {
 	fence   fence
 	mode    history.Mode // the strongest of the holds
 	holds   []*hold
+	from    int64 // when it was acquired at the earliest
 	known   int64 // when one of them was last known to be valid
-	unsure  int64 // when it may have been lost without the process's knowledge; or 0
 }
 
 func (c *linear) init() {
@@ -103,7 +103,7 @@ func (c *linear) granted(j *Judge, h *hold) {
 	if n == nil {
 		return
 	}
-	since, excused := j.excused(h, h.granted)
+	_, excused := j.excused(h, h.granted)
 	for _, p := range n.owns {
 		if p.process == h.process && p.fence == h.fence && h.mode != history.Mutex {
 			p.holds = append(p.holds, h)
@@ -121,9 +121,6 @@ func (c *linear) granted(j *Judge, h *hold) {
 	}
 	n.number++
 	p := &possession{number: n.number, process: h.process, fence: h.fence, mode: h.mode, holds: []*hold{h}, known: h.granted}
-	if excused {
-		p.unsure = max(since, h.requested)
-	}
 	h.possession = p
 	// What the process had before under another token, it knows to be over.
 	for _, old := range slices.Clone(n.owns) {
@@ -132,11 +129,11 @@ func (c *linear) granted(j *Judge, h *hold) {
 		}
 	}
 	n.owns = append(n.owns, p)
-	call := h.requested
-	if p.unsure == 0 && (h.mode == history.Read || h.mode == history.Upgradable) {
-		call = h.granted
+	p.from = max(h.requested, n.begin)
+	if !excused && (h.mode == history.Read || h.mode == history.Upgradable) {
+		p.from = h.granted
 	}
-	n.add(action{what: acquire, possession: p.number, process: p.process.id, mode: p.mode, fence: p.fence}, call, h.granted)
+	n.add(action{what: acquire, possession: p.number, process: p.process.id, mode: p.mode, fence: p.fence}, p.from, h.granted)
 	switch {
 	case len(n.actions) >= fewOperations && !excused && (kind(h.mode) == exclusive || h.mode == history.WriteMode):
 		c.cut(j, h.lock, h.granted, p)
@@ -153,7 +150,7 @@ func (c *linear) changed(j *Judge, h *hold, at int64) {
 }
 
 // left notes that the worker began to release h, or that its process has ended.
-func (c *linear) left(h *hold, at int64) {
+func (c *linear) left(j *Judge, h *hold, at int64) {
 	n, p := h.lock.line, h.possession
 	if p == nil {
 		return
@@ -161,7 +158,7 @@ func (c *linear) left(h *hold, at int64) {
 	h.possession = nil
 	p.holds = slices.DeleteFunc(p.holds, func(o *hold) bool { return o == h })
 	if len(p.holds) == 0 {
-		n.end(p, at)
+		n.end(p, j.sure(h, at))
 	} else {
 		n.adapt(p, at, at)
 	}
@@ -169,24 +166,25 @@ func (c *linear) left(h *hold, at int64) {
 
 // lost notes that the worker was told that h is lost, and with it the possession.
 func (c *linear) lost(j *Judge, h *hold, at int64) {
-	if n, p := h.lock.line, h.possession; p != nil {
-		call := at
-		if since, ok := j.excused(h, at); ok {
-			call = since
-		}
-		for _, other := range p.holds {
-			other.possession = nil
-		}
-		n.end(p, call)
+	if p := h.possession; p != nil {
+		p.forget()
+		h.lock.line.end(p, j.sure(h, at))
 	}
 }
 
-// stopped notes that the process does not know any more what it has.
-func (c *linear) stopped(j *Judge, p *process, at int64) {
+// sure returns the last time until that time at which the process could know whether it
+// held h.
+func (j *Judge) sure(h *hold, at int64) int64 {
+	if since, ok := j.excused(h, at); ok {
+		return since
+	}
+	return at
+}
+
+// forget makes p have no holds.
+func (p *possession) forget() {
 	for _, h := range p.holds {
-		if own := h.possession; own != nil && own.unsure == 0 {
-			own.unsure = at
-		}
+		h.possession = nil
 	}
 }
 
@@ -213,13 +211,11 @@ func (n *line) adapt(p *possession, from, to int64) {
 // strength has the modes of a read/write lock, the weakest first.
 var strength = []history.Mode{history.Read, history.Upgradable, history.WriteMode}
 
-// end ends the possession, at that time or when it may have been lost before.
+// end ends the possession at that time.
 func (n *line) end(p *possession, at int64) {
-	if p.unsure > 0 {
-		at = min(at, p.unsure)
-	}
 	if i := slices.Index(n.owns, p); i >= 0 {
 		n.owns = slices.Delete(n.owns, i, i+1)
+		at = max(at, p.from)
 		n.add(action{what: giveUp, possession: p.number, process: p.process.id}, at, at)
 	}
 }
@@ -228,28 +224,15 @@ func (n *line) end(p *possession, at int64) {
 func (c *linear) cut(j *Judge, l *lockRecord, at int64, only *possession) {
 	n := l.line
 	for _, p := range slices.Clone(n.owns) {
-		since, ok := j.excusedProcess(p, l, at)
-		switch {
-		case p == only:
-			continue
-		case p.unsure > 0:
-			n.end(p, p.unsure)
-		case ok:
+		if since, ok := j.excused(&hold{process: p.process, lock: l}, at); ok && p != only {
+			p.forget()
 			n.end(p, since)
-		default:
-			continue
-		}
-		for _, h := range p.holds {
-			h.possession = nil
 		}
 	}
-	good := c.judge(j, l, at)
-	if !good && only != nil { // the others cannot be there
+	if !c.judge(j, l, at) && only != nil { // the others cannot be there
 		for _, p := range n.owns {
 			if p != only {
-				for _, h := range p.holds {
-					h.possession = nil
-				}
+				p.forget()
 			}
 		}
 		n.owns = []*possession{only}
@@ -265,11 +248,6 @@ func (c *linear) cut(j *Judge, l *lockRecord, at int64, only *possession) {
 		n.state.owners = append(n.state.owners, owner{p.number, p.process.id, p.mode})
 	}
 	n.actions, n.begin = nil, at
-}
-
-// excusedProcess is excused for the holds of a possession of l.
-func (j *Judge) excusedProcess(p *possession, l *lockRecord, at int64) (since int64, ok bool) {
-	return j.excused(&hold{process: p.process, lock: l}, at)
 }
 
 // judge judges the window, which ends at that time. It reports false if no order of the

@@ -153,7 +153,7 @@ func header() history.Header {
 		Processes: 4, Goroutines: 4, SessionTimeout: int64(2 * time.Second), Tenure: int64(100 * time.Millisecond),
 		Locks: []history.Lock{
 			{Name: "a", Mode: history.Exclusive}, {Name: "m", Mode: history.Mutex}, {Name: "rw"},
-			{Name: "s", Mode: history.Permit, Capacity: 2}, {Name: "e*", Mode: history.Exclusive, Once: true},
+			{Name: "s", Mode: history.Permit, Capacity: 2}, {Name: "one", Mode: history.Exclusive, Once: true}, {Name: "e*", Mode: history.Exclusive, Once: true},
 		},
 	}
 }

@@ -45,6 +45,10 @@ func TestHits(t *testing.T) {
 			3.3 p1 release a
 			3.4 p2 granted a t12
 			3.5 p2 release a`, false, true, false, ""},
+		{"a process beside one that begins to do something", before + `
+			2 h began 1 delay-link process 3
+			2.1 p2 request a
+			3 h over 1`, false, false, false, ""},
 		{"a release", before + `
 			2 p0 release a
 			2.1 h began 1 cut-connection process 0
