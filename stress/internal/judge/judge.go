@@ -229,6 +229,7 @@ func (j *Judge) toldValid(e history.Event) {
 	}
 	j.valid.told(j, h, e.At)
 	h.known = max(h.known, e.At)
+	j.told.alive(h, e.At)
 }
 
 func (j *Judge) lost(e history.Event) {

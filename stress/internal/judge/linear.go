@@ -21,7 +21,8 @@ import (
 // reader does so when it is told, and every process gives the lock up when its release
 // begins or the loss is told. In truth readers have it earlier and processes give it up
 // later. But if that explains the history, then this does, too, and the checker has far
-// less to try.
+// less to try. What a process does that was stopped, or whose node was deleted, may have
+// happened at any time since.
 //
 // Porcupine looks for the explanation, in windows.
 //
@@ -125,7 +126,7 @@ func (c *linear) granted(j *Judge, h *hold) {
 	// What the process had before under another token, it knows to be over.
 	for _, old := range slices.Clone(n.owns) {
 		if old.process == p.process && !together(old.mode, p.mode) && (p.mode != history.Mutex || old.fence.token != p.fence.token) {
-			n.end(old, old.known)
+			n.end(old, old.known, old.known)
 		}
 	}
 	n.owns = append(n.owns, p)
@@ -158,7 +159,7 @@ func (c *linear) left(j *Judge, h *hold, at int64) {
 	h.possession = nil
 	p.holds = slices.DeleteFunc(p.holds, func(o *hold) bool { return o == h })
 	if len(p.holds) == 0 {
-		n.end(p, j.sure(h, at))
+		n.end(p, j.sure(h, at), at)
 	} else {
 		n.adapt(p, at, at)
 	}
@@ -168,7 +169,7 @@ func (c *linear) left(j *Judge, h *hold, at int64) {
 func (c *linear) lost(j *Judge, h *hold, at int64) {
 	if p := h.possession; p != nil {
 		p.forget()
-		h.lock.line.end(p, j.sure(h, at))
+		h.lock.line.end(p, j.sure(h, at), at)
 	}
 }
 
@@ -211,12 +212,11 @@ func (n *line) adapt(p *possession, from, to int64) {
 // strength has the modes of a read/write lock, the weakest first.
 var strength = []history.Mode{history.Read, history.Upgradable, history.WriteMode}
 
-// end ends the possession at that time.
-func (n *line) end(p *possession, at int64) {
+// end ends the possession between the times.
+func (n *line) end(p *possession, from, to int64) {
 	if i := slices.Index(n.owns, p); i >= 0 {
 		n.owns = slices.Delete(n.owns, i, i+1)
-		at = max(at, p.from)
-		n.add(action{what: giveUp, possession: p.number, process: p.process.id}, at, at)
+		n.add(action{what: giveUp, possession: p.number, process: p.process.id}, max(from, p.from), max(to, p.from))
 	}
 }
 
@@ -226,7 +226,7 @@ func (c *linear) cut(j *Judge, l *lockRecord, at int64, only *possession) {
 	for _, p := range slices.Clone(n.owns) {
 		if since, ok := j.excused(&hold{process: p.process, lock: l}, at); ok && p != only {
 			p.forget()
-			n.end(p, since)
+			n.end(p, since, at)
 		}
 	}
 	if !c.judge(j, l, at) && only != nil { // the others cannot be there

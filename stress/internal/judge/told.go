@@ -24,6 +24,7 @@ type told struct {
 type session struct {
 	process *process
 	until   int64 // when the last hold was released that was not lost
+	alive   int64 // when a worker was told last that it holds a lock
 	lost    []loss
 }
 
@@ -63,7 +64,14 @@ func (c *told) session(p *process, name string) *session {
 }
 
 // granted notes which session holds h.
-func (c *told) granted(h *hold) { c.session(h.process, h.session) }
+func (c *told) granted(h *hold) { c.alive(h, h.granted) }
+
+// alive notes that the worker was told at that time that it holds h.
+func (c *told) alive(h *hold, at int64) {
+	if s := c.session(h.process, h.session); s != nil {
+		s.alive = max(s.alive, at)
+	}
+}
 
 // inside notes that a hold of that session was still valid to its holder at that time.
 func (c *told) inside(p *process, name string, at int64) {
@@ -99,8 +107,8 @@ func (c *told) expired(j *Judge, e history.Event) {
 	for i := range s.lost {
 		l := &s.lost[i]
 		margin := e.At - l.at
-		if margin <= -resolution && stopped {
-			continue
+		if margin <= -resolution && stopped || l.at < s.alive || margin > 2*j.header.SessionTimeout {
+			continue // it could not know, or the hold was lost while the session lived on
 		}
 		c.Judged++
 		if len(c.margin) < manyMargins {
