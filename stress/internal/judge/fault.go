@@ -33,6 +33,10 @@ func (f *fault) deletes() bool { return strings.HasPrefix(f.kind, "delete-") }
 // revokes reports whether the fault asks holders to give up the lock.
 func (f *fault) revokes() bool { return f.kind == "revoke" }
 
+// disturbs reports whether the locks may be given later than otherwise. A revocation makes
+// them come earlier.
+func (f *fault) disturbs() bool { return !f.revokes() }
+
 // affects reports whether the fault can affect holds of the process.
 func (f *fault) affects(p *process) bool { return f.process < 0 || f.process == p.number }
 
@@ -40,7 +44,7 @@ func (f *fault) affects(p *process) bool { return f.process < 0 || f.process == 
 type faults struct {
 	all    []*fault // in the order of their beginnings
 	recent []*fault // those that last, or ended not long ago
-	active int
+	active int      // how many of those that disturb last
 
 	// outage is how long there were faults until now, with the time after each in which
 	// the locks recover, which for the latest lasts until then.
@@ -66,7 +70,9 @@ func (fs *faults) began(e history.Event) *fault {
 	}
 	fs.all = append(fs.all, f)
 	fs.recent = append(fs.recent, f)
-	fs.active++
+	if f.disturbs() {
+		fs.active++
+	}
 	return f
 }
 
@@ -79,8 +85,10 @@ func (fs *faults) ended(e history.Event, recovery int64) *fault {
 	}
 	f := fs.recent[i]
 	f.until = e.At
-	fs.active--
-	fs.until = max(fs.until, e.At+recovery)
+	if f.disturbs() {
+		fs.active--
+		fs.until = max(fs.until, e.At+recovery)
+	}
 	fs.recent = slices.DeleteFunc(fs.recent, func(f *fault) bool {
 		return f.until != 0 && f.until+recovery+10*reaction < e.At
 	})

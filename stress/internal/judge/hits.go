@@ -41,9 +41,6 @@ func (c *hits) began(j *Judge, f *fault) {
 
 // during notes that a hold of p comes into that phase.
 func (c *hits) during(j *Judge, p *process, ph phase) {
-	if j.faults.active == 0 {
-		return
-	}
 	for _, f := range j.faults.recent {
 		if f.until == 0 && f.affects(p) {
 			f.hit[ph] = true

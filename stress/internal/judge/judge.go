@@ -23,6 +23,7 @@ type Judge struct {
 	now       int64          // the latest time of an event
 	processes map[id]*process
 	locks     map[string]*lockRecord
+	resting   []resting // passing locks that were not in use, the oldest first
 	faults    faults
 	stopping  bool
 	late      uint64 // events that came out of order
@@ -310,7 +311,7 @@ func (j *Judge) drop(h *hold) {
 	l := h.lock
 	l.open--
 	if l.passing && l.open == 0 {
-		delete(j.locks, l.Name)
+		j.rest(l)
 	}
 }
 
@@ -412,6 +413,7 @@ func (j *Judge) sum() Verdict {
 	}
 	v.MarginLeast, v.MarginMedian, v.Margins = j.told.margins()
 	v.Faults, v.Injected = j.hits.sum(j)
+	j.overlap.explain(j.late)
 	j.linear.explain()
 	j.tokens.explain()
 	j.register.explain()

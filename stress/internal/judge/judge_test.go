@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 // Histories, and what the judge finds in them: text of a finding, or nothing.
@@ -334,6 +336,24 @@ func TestJudge(t *testing.T) {
 			2.01 p1 granted a t11
 			2.05 p0 lost a
 			3 p1 release a`, Violation, []string{twice, story}, "held twice at 2.010 s"},
+		{"node deleted under the holder, who is not told", `
+			1 p0 request a
+			1 p1 request a
+			1.1 p0 granted a t10
+			2 h began 1 delete-holder process 0 of a
+			2.01 h over 1
+			2.01 p1 granted a t11
+			4.1 h alive now
+			5 p0 lost a
+			6 p1 release a`, Violation, []string{twice, story}, "is still held twice at 4.100 s"},
+		{"a double grant that is written late", `
+			1 p0 request a
+			1 p1 request a
+			3 p1 granted a t11
+			3.5 h alive now` + late(`
+			2.9 p0 granted a t10
+			3.1 p0 release a
+			4 p1 release a`), Violation, []string{twice, story}, "held twice at 3.000 s"},
 		{"permits of a process that is stopped", `
 			1 p0 request s
 			1 p1 request s
@@ -528,6 +548,17 @@ func TestJudge(t *testing.T) {
 			3.3 p0 granted e2
 			3.4 p0 release e2
 			3.5 p0 released e2`, OK, nil, ""},
+		{"element whose holder writes when it has lost it", `
+			1 p0 request e1
+			1.1 p0 granted e1 t10
+			1.2 h accepted e1 t10
+			2 p0 lost e1
+			2.1 h accepted e1 t10
+			2.2 p1 request e1
+			2.3 p1 granted e1 t11
+			2.4 h accepted e1 t11
+			2.5 h stale e1 t10
+			3 p1 release e1`, OK, nil, ""},
 		{"element that was given back", `
 			1 p0 request e1
 			1.1 p0 granted e1
@@ -683,6 +714,31 @@ func TestWindows(t *testing.T) {
 				t.Errorf("the outcome is %v, want %v: %+v", v.Outcome, tt.want, v.Findings)
 			}
 		})
+	}
+}
+
+// Elements of a queue are forgotten long after they were done, so that memory is bounded.
+// That they are done is remembered for longer.
+func TestPassingLocks(t *testing.T) {
+	j := New(header())
+	take := func(name string, at int64) {
+		for i, k := range []history.Kind{history.Request, history.Granted, history.Release, history.Released} {
+			j.Add(history.Event{At: at + int64(i), Kind: k, Op: uint64(at), Lock: name, Mode: history.Exclusive})
+		}
+	}
+	const n = 3 * manyResting
+	for i := range int64(n) {
+		take(fmt.Sprintf("e%d", i), 10*i+1)
+	}
+	if len(j.locks) > manyResting+10 || len(j.resting) > manyResting {
+		t.Errorf("%d locks and %d that rest are remembered", len(j.locks), len(j.resting))
+	}
+	if v := j.Interim(); v.Outcome != OK {
+		t.Errorf("%v: %+v", v.Outcome, v.Findings)
+	}
+	take("e7", 10*n)
+	if v := j.Finish(); v.Outcome != Violation {
+		t.Errorf("an element that is taken again: %v", v.Outcome)
 	}
 }
 

@@ -5,6 +5,7 @@ package judge
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
@@ -13,8 +14,9 @@ import (
 // A lockRecord is what is known of one lock.
 type lockRecord struct {
 	history.Lock
-	passing bool    // it is one of many that are made during the run; forget it after use
+	passing bool    // it is one of many that are made during the run: it is forgotten some time
 	open    int     // holds of it that are known, in any phase
+	used    uint64  // how often it was not in use any more
 	inside  []*hold // those that are inside, in the order of their grants
 
 	// The last release in good order: by which process, and when.
@@ -75,6 +77,33 @@ func (j *Judge) lock(name string, mode history.Mode) *lockRecord {
 	}
 	j.locks[name] = l
 	return l
+}
+
+// A resting lock was not in use after it had been used so often.
+type resting struct {
+	lock *lockRecord
+	used uint64
+}
+
+// manyResting is how many locks are remembered that are not in use.
+const manyResting = 4096
+
+// rest notes that l, which is passing, is not in use any more. It forgets the lock that
+// has not been used for longest.
+func (j *Judge) rest(l *lockRecord) {
+	l.used++
+	j.resting = append(j.resting, resting{l, l.used})
+	if len(j.resting) <= manyResting {
+		return
+	}
+	r := j.resting[0]
+	j.resting = slices.Delete(j.resting, 0, 1)
+	if r.lock.open == 0 && r.lock.used == r.used {
+		if r.lock.line != nil {
+			j.linear.judge(j, r.lock, j.now)
+		}
+		delete(j.locks, r.lock.Name)
+	}
 }
 
 // A lockKind is what its modes have in common.

@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
@@ -157,6 +158,13 @@ func (c *overlap) still(j *Judge, p overlapping) {
 	}
 	if used > l.Capacity {
 		c.find(j, l, j.now, "%d permits of %q are still in use at %s, of %d: %v should have learned by now that it has lost its own", used, l.Name, j.when(j.now), l.Capacity, p.a)
+	}
+}
+
+// explain says what may have been overlooked.
+func (c *overlap) explain(late uint64) {
+	if late > 0 {
+		c.Note = fmt.Sprintf("%d events were written long after they happened, by processes that were stopped or starved; holds that were over by then were not compared with theirs", late)
 	}
 }
 
