@@ -257,6 +257,36 @@ func TestFollowDoesNotWaitForEver(t *testing.T) {
 	})
 }
 
+// What is written between the last look at the files and Finish is not lost.
+func TestFinish(t *testing.T) {
+	dir, w := writers(t, Harness, 0)
+	write(t, w[0], at(1, Alive), at(10, Alive))
+	write(t, w[1], at(2, Valid), at(10, Valid))
+	f := Follow(dir)
+	defer f.Close()
+	next := func() int64 {
+		t.Helper()
+		e, ok, err := f.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return 0
+		}
+		return e.At / int64(time.Second)
+	}
+	got := []int64{next(), next()}
+	write(t, w[0], at(11, Stopping))
+	write(t, w[1], at(12, Valid))
+	f.Finish()
+	for n := next(); n > 0; n = next() {
+		got = append(got, n)
+	}
+	if !slices.Equal(got, []int64{1, 2, 10, 10, 11, 12}) {
+		t.Errorf("got %d", got)
+	}
+}
+
 func TestTrim(t *testing.T) {
 	dir, w := writers(t, Harness, 0, 1)
 	w[0].size, w[1].size, w[2].size = 1000, 1000, 1000

@@ -189,6 +189,31 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// A margin is that of a loss that belongs to the end of the session.
+func TestMargins(t *testing.T) {
+	for _, tt := range []struct {
+		name, history string
+		margins       int
+	}{
+		{"lost, and ended", "2 p0 lost a 0x1\n3 h expired 0x1", 1},
+		{"lost, and granted to the same session again", `
+			2 p0 lost a 0x1
+			2.1 p0 request a
+			2.2 p0 granted a t11 0x1
+			2.3 p0 release a 0x1
+			4 h expired 0x1`, 0},
+		{"lost long before", "2 p0 lost a 0x1\n9 h expired 0x1", 0},
+		{"another session", "2 p0 lost a 0x1\n3 h expired 0x2", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			v := judged(header(), script(t, "1 p0 request a\n1.1 p0 granted a t10 0x1\n"+tt.history))
+			if v.Margins != tt.margins || v.Outcome != OK {
+				t.Errorf("%d margins, want %d; %v", v.Margins, tt.margins, v.Outcome)
+			}
+		})
+	}
+}
+
 // The worst findings come first, with the faults that were active, and there are not too
 // many.
 func TestFindings(t *testing.T) {
