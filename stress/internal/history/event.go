@@ -116,6 +116,7 @@ type Event struct {
 // A Mode is a way of holding a lock.
 type Mode string
 
+// The ways of holding locks.
 const (
 	Exclusive  Mode = "exclusive"  // goroutines of one process share it
 	Mutex      Mode = "mutex"      // they do not

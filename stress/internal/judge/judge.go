@@ -219,7 +219,7 @@ func (j *Judge) changed(e history.Event) {
 	before := h.mode
 	h.mode = e.Mode
 	j.overlap.changed(j, h, before, e.At)
-	j.linear.changed(j, h, e.At)
+	j.linear.changed(h, e.At)
 	h.known = e.At
 }
 
@@ -243,7 +243,7 @@ func (j *Judge) lost(e history.Event) {
 		h.session = e.Session
 	}
 	if h.phase == inside {
-		j.told.lost(j, h, e.At)
+		j.told.lost(h, e.At)
 		j.hits.lost(j, h, e.At)
 		j.leave(h, e.At)
 		j.linear.lost(j, h, e.At)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
@@ -144,7 +145,7 @@ func (c *linear) granted(j *Judge, h *hold) {
 }
 
 // changed notes that h has got another mode.
-func (c *linear) changed(j *Judge, h *hold, at int64) {
+func (c *linear) changed(h *hold, at int64) {
 	if n := c.of(h); n != nil && h.possession != nil {
 		n.adapt(h.possession, h.known, at)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/anishathalye/porcupine"
+
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 

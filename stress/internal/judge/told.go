@@ -33,7 +33,6 @@ type loss struct {
 	lock  *lockRecord
 	fence fence
 	at    int64 // when the last of its goroutines was told
-	late  bool
 }
 
 const (
@@ -81,7 +80,7 @@ func (c *told) inside(p *process, name string, at int64) {
 }
 
 // lost notes that the worker has been told at that time that h is lost.
-func (c *told) lost(j *Judge, h *hold, at int64) {
+func (c *told) lost(h *hold, at int64) {
 	s := c.session(h.process, h.session)
 	if s == nil {
 		c.losses++

@@ -16,6 +16,7 @@ import (
 // An Outcome is what a run has shown.
 type Outcome string
 
+// The outcomes. A run that has shown several has the first of Violation, Failed and Void.
 const (
 	OK        Outcome = "OK"
 	Violation Outcome = "VIOLATION" // a lock failed to exclude
