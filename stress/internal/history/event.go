@@ -84,8 +84,14 @@ const (
 	SessionEnded     = "ended"
 )
 
-// Harness is the Process of what the harness does.
-const Harness = -1
+const (
+	// Harness is the Process of what the harness does, apart from Started and Ended, which
+	// have the process that they are about.
+	Harness = -1
+	// Register is the process of the register, for [Create]. What it writes may have any
+	// Process: its Lock, Token and Turn tell.
+	Register = -2
+)
 
 // An Event is a line of a history.
 type Event struct {
@@ -101,7 +107,8 @@ type Event struct {
 	Turn        uint64 `json:"turn,omitempty"`
 	Session     string `json:"session,omitempty"` // hexadecimal, as ZooKeeper logs it: 0x1000…
 	OK          bool   `json:"ok,omitempty"`
-	Fault       int    `json:"fault,omitempty"` // from 1
+	Permits     int    `json:"permits,omitempty"` // of a Permit; 0 means 1
+	Fault       int    `json:"fault,omitempty"`   // from 1
 	Target      string `json:"target,omitempty"`
 	Text        string `json:"text,omitempty"`
 }
@@ -109,6 +116,7 @@ type Event struct {
 // A Mode is a way of holding a lock.
 type Mode string
 
+// The ways of holding locks.
 const (
 	Exclusive  Mode = "exclusive"  // goroutines of one process share it
 	Mutex      Mode = "mutex"      // they do not
@@ -121,6 +129,8 @@ const (
 // A Lock is one that a history is about. What a recipe gives to one process at a time is
 // one, too: the leadership of an election, a shard, an element of a queue.
 type Lock struct {
+	// Name is the lock's. If it ends with *, then this is about all locks whose names begin
+	// so, for things that are made during the run, such as elements of a queue.
 	Name     string `json:"name"`
 	Mode     Mode   `json:"mode"`               // of all its holds; empty for a read/write lock
 	Capacity int    `json:"capacity,omitempty"` // of a semaphore
