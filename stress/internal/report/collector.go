@@ -4,6 +4,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -29,7 +30,8 @@ type collector struct {
 	laneOf    []int    // of each lock
 	lanes     []string // locks, or groups of locks that share a lane
 	laneAt    map[string]int
-	workers   int // the highest number, plus 1
+	stems     []string // what the names of locks begin with that share a lane
+	workers   int      // the highest number, plus 1
 
 	open     map[key]*acquisition
 	closed   []acquisition
@@ -46,6 +48,7 @@ type collector struct {
 	points  limited[point]
 	expired map[string]int64 // when the leader ended the session
 	sleeps  map[int]outage   // suspended sessions, by process
+	about   map[int]string   // the lock that a fault is about, if it is about one
 	living  map[int]life     // by process
 }
 
@@ -140,13 +143,17 @@ func newCollector(header history.Header, verdict judge.Verdict) *collector {
 		holders: make([][]int, len(verdict.Findings)),
 		losses:  limited[loss]{most: mostLosses}, lives: limited[life]{most: mostLives},
 		outages: limited[outage]{most: mostOutages}, points: limited[point]{most: mostPoints},
-		expired: map[string]int64{}, sleeps: map[int]outage{}, living: map[int]life{},
+		expired: map[string]int64{}, sleeps: map[int]outage{}, living: map[int]life{}, about: map[int]string{},
 	}
 	for p := range min(header.Processes, mostProcesses) {
 		c.process(p)
 	}
 	for _, l := range header.Locks {
-		c.lock(l.Name)
+		if stem, ok := strings.CutSuffix(l.Name, "*"); ok {
+			c.stems = append(c.stems, stem)
+		} else {
+			c.lock(l.Name)
+		}
 	}
 	for i, f := range verdict.Findings {
 		if f.Lock != "" {
@@ -158,6 +165,35 @@ func newCollector(header history.Header, verdict judge.Verdict) *collector {
 	return c
 }
 
+// endOf returns when a fault ended. One that lasts until the end of the history has no end.
+func (c *collector) endOf(h judge.Hit) int64 {
+	if h.Ended == 0 {
+		return max(c.end, h.Began)
+	}
+	return max(h.Ended, h.Began)
+}
+
+// mayCost reports whether a fault may have cost a hold of that process, by the rule of the
+// judge: the hold was lost during the fault, or within two session timeouts.
+func (c *collector) mayCost(h judge.Hit, l loss) bool {
+	var process int
+	if n, _ := fmt.Sscanf(h.Target, "process %d", &process); n == 1 && process != c.processes[l.process] {
+		return false
+	}
+	if about := c.about[h.Fault]; about != "" && about != c.locks[l.lock] {
+		return false
+	}
+	return h.Began <= l.at && l.at <= c.endOf(h)+2*c.header.SessionTimeout
+}
+
+// stopped reports whether a process was stopped then, and could not know what happened.
+func (c *collector) stopped(process int, at int64) bool {
+	target := fmt.Sprintf("process %d", process)
+	return slices.ContainsFunc(c.verdict.Injected, func(h judge.Hit) bool {
+		return h.Kind == "pause-worker" && h.Target == target && h.Began <= at && at <= c.endOf(h)+int64(time.Second)
+	})
+}
+
 // windows returns the times of which a page should have all detail.
 func windows(v judge.Verdict) []window {
 	const s = int64(time.Second)
@@ -166,6 +202,10 @@ func windows(v judge.Verdict) []window {
 		all = append(all, window{f.At - 2*s, f.At + 2*s, atFinding})
 	}
 	for _, h := range v.Injected {
+		if h.Ended == 0 { // it lasts
+			all = append(all, window{h.Began - s, h.Began + 5*s, atEdge})
+			continue
+		}
 		end := max(h.Ended, h.Began)
 		all = append(all, window{h.Began - s, h.Began + 2*s, atEdge}, window{end - s, end + 3*s, atEdge}, window{h.Began, end + 5*s, atFault})
 	}
@@ -190,19 +230,20 @@ func (c *collector) lock(name string) int {
 	if i, ok := c.lockAt[name]; ok {
 		return i
 	}
-	lane := name
 	if len(c.locks) >= mostLocks {
-		name, lane = otherLocks, otherLocks
+		name = otherLocks
 		if i, ok := c.lockAt[name]; ok {
 			return i
 		}
 	}
-	if n := len(c.header.Locks); n > mostLanes || len(c.locks) >= n {
-		// There are many, such as the elements of a queue: those whose names differ in a
-		// number only share a lane.
-		if stem := strings.TrimRight(name, "0123456789"); stem != name && stem != "" {
+	lane := name
+	for _, stem := range c.stems {
+		if strings.HasPrefix(name, stem) {
 			lane = stem + "…"
 		}
+	}
+	if stem := strings.TrimRight(name, "0123456789"); lane == name && len(c.header.Locks) > mostLanes && stem != "" && stem != name {
+		lane = stem + "…" // those whose names differ in a number only share a lane
 	}
 	if _, ok := c.laneAt[lane]; !ok && len(c.lanes) >= mostLanes {
 		lane = otherLocks
@@ -234,6 +275,11 @@ func (c *collector) add(e history.Event) {
 	case history.Expired:
 		if len(c.expired) < mostLosses {
 			c.expired[e.Session] = e.At
+		}
+		return
+	case history.FaultBegan:
+		if e.Lock != "" && len(c.about) < mostFaults {
+			c.about[e.Fault] = e.Lock
 		}
 		return
 	case history.Stopping:

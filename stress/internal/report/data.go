@@ -142,7 +142,7 @@ func (c *collector) pack() (d data, err error) {
 	for _, h := range c.faults() {
 		d.Faults = append(d.Faults, faultData{
 			h.Fault, clean(h.Kind, longName), clean(h.Target, longName),
-			c.micro(h.Began), c.micro(max(h.Ended, h.Began)), lostTexts(h),
+			c.micro(h.Began), c.micro(c.endOf(h)), lostTexts(h),
 		})
 	}
 	for _, f := range c.verdict.Findings {

@@ -290,7 +290,7 @@ func (w *world) lose(process int, most int, freeFrom int64, cause string) (lost 
 			w.again(e)
 		}
 		l.inside, l.owner, l.freed, l.freeFrom = nil, -1, 0, freeFrom
-		lost = append(lost, fmt.Sprintf("%s by process %d", l.name, process))
+		lost = append(lost, fmt.Sprintf("lock %q by process %d", l.name, process))
 		w.in(freeFrom-w.now+milli, func() { w.grant(l) })
 	}
 	return lost
@@ -302,11 +302,11 @@ func (w *world) fault(kind, takes, what string) {
 	target := fmt.Sprintf("process %d", process)
 	switch {
 	case what == "lock":
-		target = w.locks[w.chance.IntN(len(w.locks))].name
+		target = "lock " + w.locks[w.chance.IntN(len(w.locks))].name
 	case strings.HasSuffix(kind, "leader"):
 		target = fmt.Sprintf("server %d (leader)", 1+w.chance.IntN(3))
 	case what == "server":
-		target = fmt.Sprintf("server %d", 1+w.chance.IntN(3))
+		target = fmt.Sprintf("server %d (follower)", 1+w.chance.IntN(3))
 	}
 	n := len(w.injured)
 	w.injured = append(w.injured, judge.Hit{Fault: n + 1, Kind: kind, Target: target, Began: w.now, Ended: w.now + int64(d)})
@@ -323,6 +323,7 @@ func (w *world) fault(kind, takes, what string) {
 	expire := func(p int, at int64) {
 		w.write(history.Event{Kind: history.Expired, At: at, Process: history.Harness, Session: w.sessionName(p)})
 		w.write(history.Event{Kind: history.Session, At: at + 2*second, Process: p, Incarnation: w.inc[p], Session: w.sessionName(p), Text: history.SessionEnded})
+		w.session[p] = uint64(w.chance.Uint32())
 	}
 	switch kind {
 	case "kill-worker":
@@ -343,9 +344,9 @@ func (w *world) fault(kind, takes, what string) {
 	case "pause-worker":
 		w.stopped[process] = max(w.stopped[process], w.now+int64(d))
 		ended := w.now + timeout + 300*milli
-		w.in(int64(d)+3*milli, func() {
-			expire(process, ended)
+		w.in(int64(d), func() {
 			lost(w.lose(process, 2, w.now+100*milli, "the session ended while the process was stopped: the lease had run out 1.634s before"))
+			expire(process, ended)
 			for range 2 {
 				w.write(history.Event{Kind: history.Write, Process: process, Incarnation: w.inc[process], Worker: 3, Lock: w.locks[0].name, Token: 4})
 			}
@@ -353,7 +354,7 @@ func (w *world) fault(kind, takes, what string) {
 	case "blackhole-connection":
 		suspend(process, int64(d)+200*milli)
 		w.in(timeout*2/3, func() {
-			lost(w.lose(process, 2, w.now+timeout/3+200*milli, "the lease ran out: no answer from 127.0.0.1:21812 for 2.67s"))
+			lost(w.lose(process, 3, w.now+timeout/3+200*milli, "the lease ran out: no answer from 127.0.0.1:21812 for 2.67s"))
 			expire(process, w.now+timeout/3+w.chance.Int64N(300*milli))
 		})
 	case "kill-leader", "pause-leader":

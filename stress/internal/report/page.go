@@ -59,12 +59,13 @@ const (
 
 // A view is what the template of the page gets.
 type view struct {
-	c    *collector
-	Data template.JS
+	c        *collector
+	Data     template.JS
+	Pictures []string // names of pages beside this one, of what is not linearizable
 }
 
-func newView(c *collector, data []byte) view {
-	return view{c, template.JS(data)} //nolint:gosec // encoding/json has made it safe
+func newView(c *collector, data []byte, pictures []string) view {
+	return view{c, template.JS(data), pictures} //nolint:gosec // encoding/json has made it safe
 }
 
 // Outcome returns the verdict in a word.
@@ -117,9 +118,9 @@ func (v view) Sentence() string {
 	return b.String()
 }
 
-// Why returns why a run shows nothing.
+// Why returns why a run shows nothing, unless the findings say so.
 func (v view) Why() (reasons []string) {
-	if v.c.verdict.Outcome != judge.Void {
+	if v.c.verdict.Outcome != judge.Void || len(v.c.verdict.Findings) > 0 {
 		return nil
 	}
 	known := map[string]bool{}
@@ -196,7 +197,13 @@ func (v view) Findings() (all []finding) {
 		for _, n := range v.c.holders[i] {
 			numbers = append(numbers, strconv.Itoa(n))
 		}
-		one.Holders = strings.Join(numbers, ", ")
+		switch len(numbers) {
+		case 0:
+		case 1:
+			one.Holders = "process " + numbers[0]
+		default:
+			one.Holders = "processes " + strings.Join(numbers, ", ")
+		}
 		for _, n := range f.Faults {
 			one.Active = append(one.Active, active{n, kinds[n]})
 		}
@@ -214,7 +221,13 @@ type hit struct {
 	At    string
 	For   string
 	Place place
-	Lost  []string
+	Lost  []cost
+}
+
+// A cost is a hold that was lost while a fault was active, or shortly after.
+type cost struct {
+	Text string // of the verdict
+	More string // when and why, as far as the history tells
 }
 
 // Hits returns the faults in the order of time. If they are too many for a table, those
@@ -226,13 +239,31 @@ func (v view) Hits() (all []hit) {
 		faults = faults[:min(len(faults), mostRows)]
 	}
 	for _, h := range faults {
-		from, until := v.c.micro(h.Began), v.c.micro(max(h.Ended, h.Began))
-		one := hit{Hit: h, At: v.clock(h.Began), For: "a moment", Lost: lostTexts(h)}
+		from, until := v.c.micro(h.Began), v.c.micro(v.c.endOf(h))
+		one := hit{Hit: h, At: v.clock(h.Began), For: "a moment", Lost: v.costs(h)}
 		if until-from >= 1000 {
-			one.For = durationText(time.Duration(h.Ended - h.Began))
+			one.For = durationText(time.Duration(v.c.endOf(h) - h.Began))
 		}
 		margin := max((until-from)/4, 1_000_000)
 		one.Place = place{from - margin, until + max(margin, v.c.header.SessionTimeout/1000)}
+		all = append(all, one)
+	}
+	return all
+}
+
+// costs returns what a fault cost.
+func (v view) costs(h judge.Hit) (all []cost) {
+	for _, text := range lostTexts(h) {
+		one := cost{Text: text}
+		for _, l := range v.c.losses.items {
+			if v.c.mayCost(h, l) && text == clean(fmt.Sprintf("lock %q by process %d", v.c.locks[l.lock], v.c.processes[l.process]), longText) {
+				one.More += "; at " + v.clock(l.at)
+				if l.text != "" {
+					one.More += ": " + l.text
+				}
+			}
+		}
+		one.More = strings.TrimPrefix(one.More, "; ")
 		all = append(all, one)
 	}
 	return all
@@ -310,16 +341,14 @@ func (v view) Losses() (all []lostHold) {
 		if ended, ok := v.c.expired[l.session]; ok && l.session != "" {
 			if margin := time.Duration(ended - l.at); margin >= 0 {
 				one.Told = durationText(margin) + " before the leader ended its session"
+			} else if one.Told = durationText(-margin) + " after the leader had ended its session"; v.c.stopped(one.Process, ended) {
+				one.Told += ", as soon as it ran again"
 			} else {
-				one.Told, one.Late = durationText(-margin)+" after the leader had ended its session", true
+				one.Late = true
 			}
 		}
 		for _, h := range v.c.verdict.Injected {
-			var target int
-			if n, _ := fmt.Sscanf(h.Target, "process %d", &target); n == 1 && target != one.Process {
-				continue
-			}
-			if h.Began <= l.at && l.at <= max(h.Ended, h.Began)+2*v.c.header.SessionTimeout {
+			if v.c.mayCost(h, l) {
 				one.Active = append(one.Active, active{h.Fault, h.Kind})
 			}
 		}

@@ -25,6 +25,20 @@
 		$("copied").textContent = copied ? "Copied." : "The browser does not let the page copy. The command is selected: copy it with the keyboard.";
 	});
 
+	const costly = $("costly");
+	if (costly) {
+		costly.parentElement.hidden = false;
+		const table = document.querySelector(".costs");
+		costly.addEventListener("change", () => table.classList.toggle("costly", costly.checked));
+		// A link to a fault must find it.
+		addEventListener("hashchange", () => {
+			if (!/^#fault-\d+$/.test(location.hash) || !costly.checked) return;
+			costly.checked = false;
+			table.classList.remove("costly");
+			document.getElementById(location.hash.slice(1))?.scrollIntoView();
+		});
+	}
+
 	// ---- Reading the packed columns: see data.go ----
 
 	async function unpack(packed) {
@@ -179,6 +193,7 @@
 		tile.width = tile.height = 8;
 		const t = tile.getContext("2d");
 		t.strokeStyle = colour;
+		t.globalAlpha = 0.6;
 		t.lineWidth = 1;
 		t.beginPath();
 		if (diagonal) for (const d of [-8, 0, 8]) { t.moveTo(d, 8); t.lineTo(d + 8, 0); }
@@ -193,7 +208,9 @@
 	let layout = null;
 	function arrange() {
 		const width = stage.clientWidth;
-		const tracks = data.faults.length ? Math.min(6, Math.max(2, Math.ceil(data.faults.length * 130 / width))) : 0;
+		// Many tracks have room for names from afar; near, they would be empty.
+		const many = view.until - view.from > (whole.until - whole.from) / 4 ? 6 : 2;
+		const tracks = data.faults.length ? Math.min(many, Math.max(2, Math.ceil(data.faults.length * 130 / width))) : 0;
 		let y = overviewHeight + axisHeight + goneHeight;
 		const faultsAt = y;
 		y += tracks * track + (tracks ? 4 : 0);
@@ -203,7 +220,7 @@
 		const lanes = lanesAre === "lock" ? [...shownLanes].sort((a, b) => a - b) : Array.from({ length: Math.min(workers, 256) }, (_, i) => i);
 		const n = Math.max(lanes.length, 1);
 		const alone = shownProcesses.size <= 2;
-		const height = alone ? Math.max(Math.min(16, 800 / n), 3) : Math.min(Math.max(n * 5, 16), 60) / n;
+		const height = alone ? Math.max(Math.min(16, 800 / n), 3) : Math.min(Math.max(480 / shownProcesses.size, 24), 96, n * 9) / n;
 		const laneAt = new Map(lanes.map((l, i) => [l, i]));
 		const rows = [...shownProcesses].sort((a, b) => a - b).map((p) => {
 			const row = { p, y, lanesAt: y + head };
@@ -260,6 +277,7 @@
 		// Where a cell is as wide as a few pixels, single acquisitions say more.
 		drawn.fine = drawn.spans !== null && (cellWidth / (view.until - view.from) * width > 1.5 || drawn.spans.length < 3000);
 
+		drawGrid(c);
 		drawColumns(c);
 		for (const row of layout.rows) drawRow(row, c);
 		if (drawn.fine) drawSpans(c);
@@ -269,6 +287,7 @@
 		drawMarks(c);
 		drawFaults(c);
 		drawAxis(c);
+		drawFindings(c);
 		drawOverview(c);
 	}
 
@@ -318,6 +337,7 @@
 		for (const [p, from, until, over] of data.outages) {
 			const at = p === row.p && stripe(from, until, asleep);
 			if (at) {
+				if (at[1] - at[0] < 6) continue;
 				ink.fillStyle = c.fault;
 				ink.fillRect(at[0], row.lanesAt, 1, lanesHeight);
 				ink.fillRect(at[1] - 1, row.lanesAt, over ? 3 : 1, lanesHeight);
@@ -331,7 +351,7 @@
 
 	function drawSpans(c) {
 		const h = layout.laneHeight, gap = h >= 3 ? 1 : 0;
-		const bars = [];
+		const bars = [], named = [];
 		for (const i of drawn.spans) {
 			const lane = laneOfSpan(i), at = layout.laneAt.get(lane);
 			if (at === undefined) continue;
@@ -367,15 +387,22 @@
 				ink.lineWidth = 2;
 				ink.strokeRect(left - 1, y - 1, w + 2, h + 2);
 			}
-			if (h >= 11 && w > 34) { // the colour alone must not have to tell the lock
+			if (w > 34) named.push([Math.max(left, 0) + 3, left + w - 3, y, i]);
+		}
+		// The colour alone must not have to tell the lock. Bars of workers that share a hold
+		// lie over one another, so their names come last.
+		if (h >= 11) {
+			ink.globalAlpha = 1;
+			ink.font = "10px system-ui, sans-serif";
+			ink.textAlign = "left";
+			ink.fillStyle = c === night ? "#000" : "#fff";
+			const free = new Map(); // from where on, in each lane
+			for (const [x, end, y, i] of named.sort((a, b) => a[0] - b[0])) {
 				const name = lanesAre === "lock" ? "w" + worker[i] : data.locks[lock[i]];
-				ink.font = "10px system-ui, sans-serif";
-				if (ink.measureText(name).width < w - 6) {
-					ink.globalAlpha = 1;
-					ink.textAlign = "left";
-					ink.fillStyle = theme() === night ? "#000" : "#fff";
-					ink.fillText(name, Math.max(left, 0) + 3, y + h / 2 + 0.5);
-				}
+				const width = ink.measureText(name).width;
+				if (x + width > end || x < (free.get(y) ?? 0)) continue;
+				ink.fillText(name, x, y + h / 2 + 0.5);
+				free.set(y, x + width + 4);
 			}
 		}
 		ink.globalAlpha = 1;
@@ -454,24 +481,18 @@
 		ink.fillStyle = c.band;
 		ink.fillRect(0, row.y, layout.width, head - 1);
 		const y = row.y + head / 2 - 0.5;
-		const name = processName(row.p);
-		ink.font = "bold 12px system-ui, sans-serif";
-		const free = ink.measureText(name).width + 14;
-		let taken = free;
-		for (const [i, f] of data.faults.entries()) {
-			if (processOf(f) === row.p && visible(f.from, f.until)) taken = faultBar(f, i, row.y + 1, head - 3, taken, c, false);
-		}
-		for (const [i, l] of data.lives.entries()) {
-			if (l.p !== row.p) continue;
-			if (visible(l.from, l.from)) mark("life", i, "▶", xOf(l.from), y, c.text, "began");
-			if (!l.open && visible(l.until, l.until)) mark("life", i, "■", xOf(l.until), y, c.text, "ended");
-		}
+		heading(processName(row.p), row.y, head - 1, c, (free) => {
+			row.free = free;
+			faultBars([...data.faults.keys()].filter((i) => processOf(data.faults[i]) === row.p), row.y + 1, head - 3, free, c, false);
+			for (const [i, l] of data.lives.entries()) {
+				if (l.p !== row.p) continue;
+				if (visible(l.from, l.from)) mark("life", i, "▶", xOf(l.from), y, c.text, "began");
+				if (!l.open && visible(l.until, l.until)) mark("life", i, "■", xOf(l.until), y, c.text, "ended");
+			}
+		});
 		for (const [i, [p, from, until]] of data.outages.entries()) {
 			if (p === row.p && visible(from, until)) drawn.marks.push({ kind: "outage", i, x0: xOf(from), x1: xOf(until), y0: row.lanesAt, y1: row.lanesAt + layout.lanes.length * layout.laneHeight, under: true });
 		}
-		ink.fillStyle = c.band;
-		ink.fillRect(0, row.y, free - 4, head - 1);
-		label(name, 5, y, c.text, null, "left", "bold 12px system-ui, sans-serif");
 		if (layout.alone && lanesAre === "lock" && layout.laneHeight >= 11) {
 			for (const lane of layout.lanes) label(data.lanes[lane], 5, row.lanesAt + (layout.laneAt.get(lane) + 0.5) * layout.laneHeight, c.text, c.back, "left", "10px system-ui, sans-serif");
 		}
@@ -510,7 +531,7 @@
 				const at = layout.laneAt.get(lanesAre === "lock" ? data.laneOf[p.lock] : p.w);
 				if (at === undefined || !shownLanes.has(data.laneOf[p.lock])) continue;
 				y = row.lanesAt + (at + 0.5) * layout.laneHeight;
-			}
+			} else if (xOf(p.at) < row.free + 4) continue; // the name of the process is there
 			mark("point", i, glyphs[p.kind] ?? "·", xOf(p.at), y, p.kind === "failure" ? c.bad : c.text);
 		}
 		for (const [i, l] of data.losses.entries()) {
@@ -537,97 +558,107 @@
 			ink.stroke();
 			drawn.marks.push({ kind: "loss", i, x0: x - r - 2, x1: x + r + 2, y0: y - r - 2, y1: y + r + 2 });
 		}
+	}
+
+	function drawFindings(c) {
 		for (const [i, f] of data.findings.entries()) {
 			if (!visible(f.at, f.at)) continue;
-			const x = xOf(f.at);
+			const x = xOf(f.at), y = overviewHeight + axisHeight;
 			ink.fillStyle = c.bad;
-			ink.fillRect(x - 0.75, layout.rowsAt - 4, 1.5, layout.height - layout.rowsAt);
-			mark("finding", i, "▼", x, layout.rowsAt - 2, c.bad);
+			ink.fillRect(x - 0.75, y, 1.5, layout.height);
+			mark("finding", i, "▼", x, y - 2, c.bad);
 		}
 	}
 
-	// faultBar draws a fault, and its name if there is room from taken on. It returns to
-	// where the room is taken then.
-	function faultBar(f, i, y, h, taken, c, full) {
-		const x = xOf(f.from), w = Math.max(xOf(f.until) - x, 3);
-		const mine = chosen?.kind === "fault" && chosen.i === i;
-		const left = Math.max(x, -3), right = Math.min(x + w, layout.width + 3);
-		ink.globalAlpha = 1;
-		ink.fillStyle = c.faultBack;
-		ink.fillRect(left, y, right - left, h);
-		ink.strokeStyle = mine ? c.text : c.fault;
-		ink.lineWidth = mine ? 2 : 1;
-		ink.strokeRect(left + 0.5, y + 0.5, right - left - 1, h - 1);
-		drawn.faults.push({ i, x0: left - 2, x1: right + 2, y0: y, y1: y + h });
+	// faultBars draws the faults of one track, each with as much of its name as has room
+	// before the next. What is left of taken is not free.
+	function faultBars(all, y, h, taken, c, full) {
+		const inView = all.filter((i) => visible(data.faults[i].from, data.faults[i].until));
 		ink.font = "11px system-ui, sans-serif";
-		const words = [faultName(f) + (f.target && full ? " → " + f.target : ""), faultName(f), "#" + f.n];
-		for (const word of full ? words : words.slice(1)) {
-			const room = ink.measureText(word).width;
-			const inside = right - Math.max(left, taken) > room + 8;
-			const at = Math.max(inside ? left + 4 : right + 3, taken + 2);
-			if (at + room > layout.width - 2 || at + room > nextFault.get(i)) continue;
-			ink.fillStyle = c.text;
-			ink.textAlign = "left";
-			ink.fillText(word, at, y + h / 2 + 0.5);
-			drawn.faults[drawn.faults.length - 1].x1 = Math.max(right, at + room) + 2;
-			return Math.max(right, at + room) + 4;
+		for (const [k, i] of inView.entries()) {
+			const f = data.faults[i], mine = chosen?.kind === "fault" && chosen.i === i;
+			const x = xOf(f.from), left = Math.max(x, -3), right = Math.min(Math.max(xOf(f.until), x + 3), layout.width + 3);
+			ink.globalAlpha = 1;
+			ink.fillStyle = c.faultBack;
+			ink.fillRect(left, y, right - left, h);
+			ink.strokeStyle = mine ? c.text : c.fault;
+			ink.lineWidth = mine ? 2 : 1;
+			ink.strokeRect(left + 0.5, y + 0.5, right - left - 1, h - 1);
+			const target = { i, x0: left - 2, x1: right + 2, y0: y, y1: y + h };
+			drawn.faults.push(target);
+			const next = inView[k + 1];
+			const limit = Math.min(next === undefined ? Infinity : xOf(data.faults[next].from), layout.width) - 3;
+			const words = [faultName(f), "#" + f.n];
+			if (full && f.target) words.unshift(faultName(f) + " → " + f.target);
+			for (const word of words) {
+				const room = ink.measureText(word).width;
+				const inside = Math.max(left + 4, taken);
+				const at = inside + room < right - 3 ? inside : right + 3;
+				if (at < taken || at + room > limit) continue;
+				ink.fillStyle = c.text;
+				ink.textAlign = "left";
+				ink.fillText(word, at, y + h / 2 + 0.5);
+				target.x1 = Math.max(right, at + room) + 2;
+				break;
+			}
 		}
-		return Math.max(taken, right);
 	}
-	const nextFault = { get: (i) => limits.get(i) ?? Infinity };
-	let limits = new Map(); // to where the name of a fault may reach
 
 	function drawFaults(c) {
 		const { tracks, faultsAt } = layout;
 		ink.fillStyle = c.back;
-		ink.fillRect(0, overviewHeight, layout.width, layout.rowsAt - overviewHeight - (data.findings.length ? 8 : 0));
-		// Give each a track, so that names have room, if they can.
+		ink.fillRect(0, overviewHeight, layout.width, layout.rowsAt - overviewHeight);
+		// Each gets a track in which its name has room, if there is one.
 		const ends = Array(tracks).fill(-Infinity), inTrack = Array.from(ends, () => []);
 		ink.font = "11px system-ui, sans-serif";
 		for (const [i, f] of data.faults.entries()) {
 			if (!visible(f.from, f.until)) continue;
-			const x = xOf(f.from), end = Math.max(xOf(f.until), x + 3);
-			const full = Math.max(end, x + ink.measureText(faultName(f)).width + 14);
+			const x = xOf(f.from), end = Math.max(xOf(f.until), x + 3 + ink.measureText(faultName(f)).width + 12);
 			let best = ends.findIndex((e) => e <= x);
 			if (best < 0) best = ends.indexOf(Math.min(...ends));
-			ends[best] = Math.max(ends[best], full);
+			ends[best] = Math.max(ends[best], end);
 			inTrack[best].push(i);
 		}
-		limits = new Map();
-		for (const all of inTrack) for (let k = 0; k + 1 < all.length; k++) limits.set(all[k], xOf(data.faults[all[k + 1]].from) - 3);
-		for (const [t, all] of inTrack.entries()) {
-			let taken = -Infinity;
-			for (const i of all) taken = faultBar(data.faults[i], i, faultsAt + t * track + 1, track - 3, Math.max(taken, 0), c, true);
-		}
-		limits = new Map();
+		for (const [t, all] of inTrack.entries()) faultBars(all, faultsAt + t * track + 1, track - 3, 0, c, true);
 		for (const row of layout.serverRows) {
 			ink.fillStyle = c.band;
 			ink.fillRect(0, row.y, layout.width, track - 1);
-			const name = "server " + row.number;
-			ink.font = "bold 12px system-ui, sans-serif";
-			const free = ink.measureText(name).width + 14;
-			let taken = free;
-			for (const [i, f] of data.faults.entries()) if (serverOf(f) === row.number && visible(f.from, f.until)) taken = faultBar(f, i, row.y + 1, track - 3, taken, c, false);
-			ink.fillStyle = c.band;
-			ink.fillRect(0, row.y, free - 4, track - 1);
-			label(name, 5, row.y + track / 2 - 0.5, c.text, null, "left", "bold 12px system-ui, sans-serif");
+			heading("server " + row.number, row.y, track - 1, c, (free) => {
+				faultBars([...data.faults.keys()].filter((i) => serverOf(data.faults[i]) === row.number), row.y + 1, track - 3, free, c, false);
+			});
 		}
 	}
 
+	// heading writes the name of a row over what is drawn beside it.
+	function heading(name, y, h, c, beside) {
+		const font = "bold 12px system-ui, sans-serif";
+		ink.font = font;
+		const free = ink.measureText(name).width + 14;
+		beside(free);
+		ink.globalAlpha = 1;
+		ink.fillStyle = c.band;
+		ink.fillRect(0, y, free - 4, h);
+		label(name, 5, y + h / 2, c.text, null, "left", font);
+	}
+
 	const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 1.5e7, 3e7, 6e7, 1.2e8, 3e8, 6e8, 9e8, 1.8e9, 3.6e9, 7.2e9, 2.16e10, 4.32e10, 8.64e10];
+	const gridStep = () => steps.find((s) => s >= (view.until - view.from) / layout.width * 80) ?? 8.64e10;
+	function drawGrid(c) {
+		const step = gridStep();
+		ink.globalAlpha = 0.6;
+		ink.fillStyle = c.line;
+		for (let t = Math.ceil(view.from / step) * step; t <= view.until; t += step) ink.fillRect(xOf(t), layout.rowsAt, 1, layout.height);
+		ink.globalAlpha = 1;
+	}
+
 	function drawAxis(c) {
-		const y = overviewHeight;
-		const least = (view.until - view.from) / layout.width * 80;
-		const step = steps.find((s) => s >= least) ?? 8.64e10;
+		const y = overviewHeight, step = gridStep();
 		const digits = step >= 1e6 ? 0 : step >= 1e3 ? 3 : 6;
 		ink.font = "11px system-ui, sans-serif";
+		ink.fillStyle = c.dim;
 		for (let t = Math.ceil(view.from / step) * step; t <= view.until; t += step) {
 			const x = xOf(t), words = clock(t, digits), w = ink.measureText(words).width;
-			ink.globalAlpha = 0.6;
-			ink.fillStyle = c.line;
-			ink.fillRect(x, y + axisHeight - 4, 1, layout.height);
-			ink.globalAlpha = 1;
-			ink.fillStyle = c.dim;
+			ink.fillRect(x, y + axisHeight - 4, 1, 4);
 			ink.fillText(words, Math.min(Math.max(x - w / 2, 2), layout.width - w - 2), y + axisHeight / 2);
 		}
 		ink.fillStyle = c.dim;
@@ -695,7 +726,7 @@
 		}
 		case "finding": {
 			const f = data.findings[i];
-			return { title: "Finding: " + f.check, rows: [["at", when(f.at)], ["lock", f.lock >= 0 ? data.locks[f.lock] : "–"], ["what", f.text], ["faults then", f.faults.map((n) => "#" + n).join(", ") || "none"]] };
+			return { title: "Finding: " + f.check, rows: [["at", when(f.at)], ["lock", f.lock >= 0 ? data.locks[f.lock] : "–"], ["what", f.text], ["faults then", list(data.faults.filter((g) => f.faults.includes(g.n)).map(faultName)) || "none"]] };
 		}
 		case "life": {
 			const l = data.lives[i];

@@ -51,8 +51,15 @@ func Write(dir string, header history.Header, verdict judge.Verdict, events iter
 			os.Remove(f.Name()) // likewise
 		}
 	}()
+	pictures, err := filepath.Glob(filepath.Join(dir, "linearizability-*.html"))
+	if err != nil {
+		return err
+	}
+	for i := range pictures {
+		pictures[i] = filepath.Base(pictures[i])
+	}
 	w := bufio.NewWriter(f)
-	if err := write(w, header, verdict, events); err != nil {
+	if err := write(w, header, verdict, events, pictures); err != nil {
 		return err
 	}
 	if err := w.Flush(); err != nil {
@@ -67,8 +74,8 @@ func Write(dir string, header history.Header, verdict judge.Verdict, events iter
 	return os.Rename(f.Name(), name)
 }
 
-// write writes the page.
-func write(w io.Writer, header history.Header, verdict judge.Verdict, events iter.Seq[history.Event]) error {
+// write writes the page, with links to the pictures that the judge has made.
+func write(w io.Writer, header history.Header, verdict judge.Verdict, events iter.Seq[history.Event], pictures []string) error {
 	c := newCollector(header, verdict)
 	for e := range events {
 		c.add(e)
@@ -82,5 +89,5 @@ func write(w io.Writer, header history.Header, verdict judge.Verdict, events ite
 	if err != nil {
 		return err
 	}
-	return page.Execute(w, newView(c, text))
+	return page.Execute(w, newView(c, text, pictures))
 }
