@@ -428,7 +428,7 @@
 			let from = clipLeft, shade = 0, wait = 0, i = first;
 			const flush = (to) => {
 				if (shade) {
-					ink.globalAlpha = 0.1 + 0.85 * shade / 8;
+					ink.globalAlpha = 0.12 + 0.83 * Math.sqrt(shade / 8);
 					ink.fillRect(from, y + (h >= 3 ? 0.5 : 0), to - from, h >= 3 ? h - 1 : h);
 				}
 				if (wait && h >= 2) {
@@ -525,7 +525,7 @@
 				continue;
 			}
 			const row = layout.rowOf.get(p.p);
-			if (!row || p.kind !== "failure" && inView.length > 400) continue;
+			if (!row || p.kind !== "failure" && inView.length > 400 || p.kind === "session" && !drawn.fine) continue;
 			let y = row.y + head / 2;
 			if (p.lock >= 0) {
 				const at = layout.laneAt.get(lanesAre === "lock" ? data.laneOf[p.lock] : p.w);
