@@ -297,10 +297,41 @@ func TestThin(t *testing.T) {
 				t.Error("a lost hold is missing")
 			}
 		}
+		for _, a := range kept {
+			if a.outcome != lost && !complete(a) {
+				t.Fatalf("an acquisition from %d to %d takes room, but its time is gone", a.requested, a.settled)
+			}
+		}
 		for _, g := range th.gone {
 			if g.from <= finding.until && finding.from <= g.until {
 				t.Errorf("from %d to %d is gone, at the finding", g.from, g.until)
 			}
+		}
+	}
+}
+
+// Lost holds remain, but not if they are too many for a page.
+func TestThinLosses(t *testing.T) {
+	for _, tt := range []struct{ losses, want int }{{400, 400}, {3000, 0}} {
+		var all []acquisition
+		for i := range 5000 {
+			a := acquisition{requested: int64(i) * second}
+			a.granted, a.ended, a.settled = a.requested, a.requested, a.requested
+			if i < tt.losses {
+				a.outcome = lost
+			}
+			all = append(all, a)
+		}
+		th := thinner{windows: []window{{4000 * second, 5000 * second, atFinding}}}
+		kept := th.thin(all, 5000*second, 1000)
+		n := 0
+		for _, a := range kept {
+			if a.outcome == lost {
+				n++
+			}
+		}
+		if n != tt.want || len(kept) > 1000 {
+			t.Errorf("of %d lost holds %d are kept, of %d, want %d", tt.losses, n, len(kept), tt.want)
 		}
 	}
 }

@@ -182,7 +182,7 @@ func (c *collector) pack() (d data, err error) {
 		if err != nil || size <= mostSpanBytes {
 			break
 		}
-		budget = int(float64(len(c.closed)) * mostSpanBytes / float64(size) * 0.9)
+		budget = int(float64(min(budget, len(c.closed))) * 0.9 * mostSpanBytes / float64(size))
 	}
 	for _, g := range c.thinner.gone {
 		d.Gone = append(d.Gone, [2]int64{c.micro(g.from), c.micro(min(g.until, c.end))})

@@ -27,7 +27,7 @@ type span struct{ from, until int64 }
 
 // A thinner leaves acquisitions out, so that a page remains small however long the run
 // was. It divides the time into slots. Of a slot that it keeps, all acquisitions remain.
-// Those that were lost remain always.
+// Those that were lost remain always, unless they alone are too many.
 type thinner struct {
 	origin  int64
 	windows []window
@@ -55,11 +55,20 @@ func (t *thinner) thin(all []acquisition, end int64, budget int) []acquisition {
 		n = max(n, slot(a.settled)+1)
 	}
 
+	losses := 0
+	for _, a := range all {
+		if a.outcome == lost {
+			losses++
+		}
+	}
+	protected := func(a *acquisition) bool { return a.outcome == lost && losses <= budget/2 }
+
 	// How many acquisitions touch each slot, and how many of those the next one, too.
 	touch, cross := make([]int, n+1), make([]int, n+1)
 	used := 0
-	for _, a := range all {
-		if a.outcome == lost {
+	for i := range all {
+		a := &all[i]
+		if protected(a) {
 			used++
 			continue
 		}
@@ -124,7 +133,7 @@ func (t *thinner) thin(all []acquisition, end int64, budget int) []acquisition {
 	}
 	t.gone = merged(t.gone)
 	return slices.DeleteFunc(all, func(a acquisition) bool {
-		return a.outcome != lost && before[slot(a.settled)+1] == before[slot(a.requested)]
+		return !protected(&a) && before[slot(a.settled)+1] == before[slot(a.requested)]
 	})
 }
 
