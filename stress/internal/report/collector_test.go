@@ -249,7 +249,7 @@ func TestMeters(t *testing.T) {
 // What is not marked as gone is complete, what is important stays, and the budget is kept.
 func TestThin(t *testing.T) {
 	chance := rand.New(rand.NewPCG(3, 4))
-	for round := range 200 {
+	for round := range 60 {
 		var all []acquisition
 		for i := range 5000 {
 			a := acquisition{requested: 1000 + chance.Int64N(600*second), worker: i}
