@@ -157,7 +157,7 @@ func (c *collector) pack() (d data, err error) {
 		d.Findings = append(d.Findings, findingData{c.micro(f.At), clean(f.Check, longName), lock, clean(f.Text, longText), faults})
 	}
 	for _, l := range c.losses.items {
-		d.Losses = append(d.Losses, lossData{c.micro(l.at), l.process, l.workers, l.lock, tokenText(l.token, l.turn), l.text})
+		d.Losses = append(d.Losses, lossData{c.micro(l.at), l.process, slices.Compact(slices.Sorted(slices.Values(l.workers))), l.lock, tokenText(l.token, l.turn), l.text})
 	}
 	for _, l := range c.lives.items {
 		d.Lives = append(d.Lives, lifeData{l.process, l.incarnation, c.micro(l.from), c.micro(l.until), l.until == c.end && l.text == "", l.text})

@@ -25,12 +25,19 @@ import (
 // keep is for a person who wants to look at the pages:
 //
 //	go test ./stress/internal/report -run TestTenMinutes -args -keep /tmp/pages
-var keep = flag.String("keep", "", "keep the pages of TestTenMinutes in this directory")
+var keep = flag.String("keep", "", "keep pages in this directory")
 
-// pageOf returns the page of a scenario.
-func pageOf(t *testing.T, s scenario) string {
+// pageOf returns the page of a scenario. With -keep it remains, under the name.
+func pageOf(t *testing.T, s scenario, name string) string {
 	t.Helper()
-	return pageIn(t, t.TempDir(), s.header, s.verdict, s.events())
+	dir := t.TempDir()
+	if *keep != "" {
+		dir = filepath.Join(*keep, name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pageIn(t, dir, s.header, s.verdict, s.events())
 }
 
 // pageIn writes a page and returns its text.
@@ -57,13 +64,7 @@ func TestTenMinutes(t *testing.T) {
 			p := tenMinutes
 			p.violation = violation
 			s := generate(p)
-			dir := t.TempDir()
-			if *keep != "" {
-				if dir = filepath.Join(*keep, strings.ToLower(string(s.verdict.Outcome))); os.MkdirAll(dir, 0o755) != nil {
-					t.Fatalf("cannot make %s", dir)
-				}
-			}
-			page := pageIn(t, dir, s.header, s.verdict, s.events())
+			page := pageOf(t, s, strings.ToLower(string(s.verdict.Outcome)))
 			t.Logf("%d events, %d grants, %d lost holds: %d bytes", len(s.log), s.verdict.Grants, s.verdict.LostHolds, len(page))
 			if len(page) > 4_000_000 {
 				t.Errorf("the page has %d bytes", len(page))
@@ -128,7 +129,7 @@ func TestSentence(t *testing.T) {
 // The page refers to nothing outside of it, and its policy forbids the browser to load,
 // run or apply anything but the page's own script and style.
 func TestSelfContained(t *testing.T) {
-	page := pageOf(t, generate(small))
+	page := pageOf(t, generate(small), "small")
 	for _, attribute := range regexp.MustCompile(`(?i)\s(src|srcset|href|xlink:href|action|formaction|poster|background|ping|cite|data)\s*=\s*["']?([^"'\s>]*)`).FindAllStringSubmatch(markup(page), -1) {
 		if attribute[1] != "href" || !strings.HasPrefix(attribute[2], "#") {
 			t.Errorf("the page refers to %s", attribute[0])
@@ -175,8 +176,8 @@ func dataOf(t *testing.T, page string) (text string, d data) {
 // Strangers write labels, names of nodes and messages. Whatever they write, the page has
 // the same elements, and shows the text.
 func TestHostileText(t *testing.T) {
-	harmless := tags(pageOf(t, spoken("harmless")))
-	for _, payload := range []string{
+	harmless := tags(pageOf(t, spoken("harmless"), "harmless"))
+	for i, payload := range []string{
 		`<script>alert(1)</script>`,
 		`</script><script>alert(1)</script>`,
 		`<!--<script>`,
@@ -193,7 +194,7 @@ func TestHostileText(t *testing.T) {
 		strings.Repeat("<b>", 5000),
 		strings.Repeat("w", 50_000),
 	} {
-		page := pageOf(t, spoken(payload))
+		page := pageOf(t, spoken(payload), fmt.Sprint("hostile-", i))
 		if got := tags(page); !slices.Equal(got, harmless) {
 			t.Errorf("%.60q changes the elements of the page: %q", payload, difference(got, harmless))
 		}
@@ -268,9 +269,9 @@ func TestSamePageAgain(t *testing.T) {
 	for i := range 50 { // a worker asks for several locks at once, and has none when the history ends
 		s.log = append(s.log, history.Event{At: last, Kind: history.Request, Op: 1_000_000, Lock: fmt.Sprint("of many ", i)})
 	}
-	first := pageOf(t, s)
+	first := pageOf(t, s, "first")
 	for range 3 {
-		if again := pageOf(t, s); again != first {
+		if again := pageOf(t, s, "again"); again != first {
 			t.Fatal("the page of the same history differs")
 		}
 	}
