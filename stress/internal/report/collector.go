@@ -45,11 +45,11 @@ type collector struct {
 	losses  limited[loss]
 	lives   limited[life]
 	outages limited[outage]
-	points  limited[point]
-	expired map[string]int64 // when the leader ended the session
-	sleeps  map[int]outage   // suspended sessions, by process
-	about   map[int]string   // the lock that a fault is about, if it is about one
-	living  map[int]life     // by process
+	points  map[string]*limited[point] // by kind
+	expired map[string]int64           // when the leader ended the session
+	sleeps  map[int]outage             // suspended sessions, by process
+	about   map[int]string             // the lock that a fault is about, if it is about one
+	living  map[int]life               // by process
 }
 
 // A key identifies an acquisition. LockAll asks for several locks at once.
@@ -105,6 +105,8 @@ const (
 	pointStopping = "stopping"
 )
 
+var pointKinds = []string{pointRevoked, pointStale, pointFailure, pointSession, pointStopping}
+
 // A limited list keeps the first items, and counts all.
 type limited[T any] struct {
 	items []T
@@ -122,10 +124,11 @@ func (l *limited[T]) add(item T) {
 const (
 	mostAcquisitions = 400_000
 	mostLosses       = 5000
+	mostSharing      = 64 // workers listed for a lost hold
 	mostLives        = 5000
 	mostOutages      = 5000
-	mostPoints       = 5000
-	mostLocks        = 20_000
+	mostPoints       = 10_000 // of each kind
+	mostLocks        = 10_000
 	mostLanes        = 48
 	mostProcesses    = 1000
 	mostWorkers      = 1_000_000
@@ -142,7 +145,7 @@ func newCollector(header history.Header, verdict judge.Verdict) *collector {
 		open: map[key]*acquisition{}, texts: newTexts(), findings: map[int][]int{},
 		holders: make([][]int, len(verdict.Findings)),
 		losses:  limited[loss]{most: mostLosses}, lives: limited[life]{most: mostLives},
-		outages: limited[outage]{most: mostOutages}, points: limited[point]{most: mostPoints},
+		outages: limited[outage]{most: mostOutages}, points: map[string]*limited[point]{},
 		expired: map[string]int64{}, sleeps: map[int]outage{}, living: map[int]life{}, about: map[int]string{},
 	}
 	for p := range min(header.Processes, mostProcesses) {
@@ -160,6 +163,9 @@ func newCollector(header history.Header, verdict judge.Verdict) *collector {
 			lock := c.lock(f.Lock)
 			c.findings[lock] = append(c.findings[lock], i)
 		}
+	}
+	for _, kind := range pointKinds {
+		c.points[kind] = &limited[point]{most: mostPoints}
 	}
 	c.thinner = thinner{origin: header.Begin, windows: windows(verdict)}
 	return c
@@ -283,10 +289,10 @@ func (c *collector) add(e history.Event) {
 		}
 		return
 	case history.Stopping:
-		c.points.add(point{at: e.At, kind: pointStopping, process: -1, lock: -1})
+		c.point(point{at: e.At, kind: pointStopping, process: -1, lock: -1})
 		return
 	case history.Failure:
-		c.points.add(point{e.At, pointFailure, process, e.Worker, c.lockOf(e), c.texts.intern(e.Text)})
+		c.point(point{e.At, pointFailure, process, e.Worker, c.lockOf(e), c.texts.intern(e.Text, mostTexts)})
 		return
 	}
 	if process < 0 {
@@ -298,10 +304,10 @@ func (c *collector) add(e history.Event) {
 	case history.Granted, history.Refused, history.Changed, history.Lost, history.Release, history.Released:
 		c.acquisition(e, process)
 	case history.Revoked:
-		c.points.add(point{e.At, pointRevoked, process, e.Worker, c.lockOf(e), c.texts.intern(e.Text)})
+		c.point(point{e.At, pointRevoked, process, e.Worker, c.lockOf(e), c.texts.intern(e.Text, mostTexts)})
 	case history.Write:
 		if !e.OK {
-			c.points.add(point{e.At, pointStale, process, e.Worker, c.lockOf(e), 0})
+			c.point(point{e.At, pointStale, process, e.Worker, c.lockOf(e), 0})
 		}
 	case history.Session:
 		c.session(e, process)
@@ -312,6 +318,8 @@ func (c *collector) add(e history.Event) {
 		c.died(e, process)
 	}
 }
+
+func (c *collector) point(p point) { c.points[p.kind].add(p) }
 
 func (c *collector) lockOf(e history.Event) int {
 	if e.Lock == "" {
@@ -361,10 +369,10 @@ func (c *collector) acquisition(e history.Event, process int) {
 	case e.Kind == history.Changed && holds:
 		a.last = modeOf(e.Mode)
 	case e.Kind == history.Refused && a.granted == 0:
-		a.text = c.texts.intern(e.Text)
+		a.text = c.texts.intern(e.Text, mostRefused)
 		c.close(keyOf(e), a, e.At, refused)
 	case e.Kind == history.Lost && holds:
-		a.text = c.texts.intern(e.Text)
+		a.text = c.texts.intern(e.Text, mostTexts)
 		c.lose(e, a)
 		c.close(keyOf(e), a, e.At, lost)
 	case e.Kind == history.Release && holds:
@@ -372,7 +380,7 @@ func (c *collector) acquisition(e history.Event, process int) {
 		c.meter(a, e.At, 0, -1)
 	case e.Kind == history.Released && a.granted != 0:
 		if e.Text != "" {
-			a.text = c.texts.intern(e.Text)
+			a.text = c.texts.intern(e.Text, mostTexts)
 		}
 		c.close(keyOf(e), a, e.At, released)
 	}
@@ -386,14 +394,16 @@ func (c *collector) lose(e history.Event, a *acquisition) {
 			break
 		}
 		if l.process == a.process && l.incarnation == e.Incarnation && l.lock == a.lock && l.token == a.token && l.turn == a.turn && a.mode != modeOf(history.Permit) {
-			l.workers = append(l.workers, a.worker)
+			if len(l.workers) < mostSharing {
+				l.workers = append(l.workers, a.worker)
+			}
 			l.since = min(l.since, a.granted)
 			return
 		}
 	}
 	c.losses.add(loss{
 		at: e.At, process: a.process, incarnation: e.Incarnation, lock: a.lock, token: a.token, turn: a.turn,
-		since: a.granted, workers: []int{a.worker}, session: e.Session, text: c.texts.all[a.text],
+		since: a.granted, workers: []int{a.worker}, session: e.Session, text: clean(e.Text, longText),
 	})
 }
 
@@ -491,7 +501,7 @@ func (c *collector) session(e history.Event, process int) {
 		delete(c.sleeps, process)
 	}
 	if e.Text != history.SessionResumed {
-		c.points.add(point{e.At, pointSession, process, e.Worker, -1, c.texts.intern(strings.TrimSpace(e.Session + " " + e.Text))})
+		c.point(point{e.At, pointSession, process, e.Worker, -1, c.texts.intern(strings.TrimSpace(e.Session+" "+e.Text), mostTexts)})
 	}
 }
 

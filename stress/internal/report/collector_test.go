@@ -158,6 +158,9 @@ func TestColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := c.packSpans(&d, mostSpanBytes); err != nil {
+		t.Fatal(err)
+	}
 	raw, err := base64.StdEncoding.DecodeString(d.Spans.Data)
 	if err != nil {
 		t.Fatal(err)

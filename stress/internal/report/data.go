@@ -34,8 +34,8 @@ type data struct {
 	Losses    []lossData    `json:"losses"`
 	Lives     []lifeData    `json:"lives"`
 	Outages   [][4]int64    `json:"outages"` // process, from, until, 1 if the session ended
-	Points    []pointData   `json:"points"`
-	Gone      [][2]int64    `json:"gone"` // times of which there are totals only
+	Points    [][6]int64    `json:"points"`  // when, index in pointKinds, process, worker, lock or -1, text
+	Gone      [][2]int64    `json:"gone"`    // times of which there are totals only
 	Spans     packed        `json:"spans"`
 	Cells     packed        `json:"cells"`
 	CellRows  [][2]int      `json:"cellRows"` // process, lane
@@ -78,15 +78,6 @@ type lifeData struct {
 	Text        string `json:"text"`
 }
 
-type pointData struct {
-	At      int64  `json:"at"`
-	Kind    string `json:"kind"`
-	Process int    `json:"p"`
-	Worker  int    `json:"w"`
-	Lock    int    `json:"lock"`
-	Text    int    `json:"text"`
-}
-
 // packed is columns of numbers: N of the first, then N of the second, and so on, each as
 // encoding/binary's Uvarint or Varint, compressed by gzip, in base64.
 type packed struct {
@@ -106,11 +97,13 @@ func pack(n int, columns []byte) (packed, error) {
 	return packed{n, base64.StdEncoding.EncodeToString(b.Bytes())}, nil
 }
 
-// Limits of the parts of a page, in bytes. The other parts have limits on their numbers,
-// which keep them below 3 MB together.
+// Limits in bytes: of the page, and of its parts. The acquisitions get what the others
+// leave.
 const (
+	mostBytes     = 9_500_000
 	mostSpanBytes = 5_000_000
 	mostCellBytes = 1_500_000
+	mostLostBytes = 500_000 // of what the faults cost, in the data and again in the table
 )
 
 // micro converts a time of the history.
@@ -118,13 +111,13 @@ func (c *collector) micro(at int64) int64 { return (at - c.begin()) / int64(time
 
 func (c *collector) begin() int64 { return cmp.Or(c.header.Begin, c.first) }
 
-// pack returns the collected history for the script, small enough for a page.
+// pack returns what the script needs of the collected history, but for the acquisitions.
 func (c *collector) pack() (d data, err error) {
 	d = data{
 		From: c.micro(c.first), Until: c.micro(c.end), Timeout: c.header.SessionTimeout / 1000,
 		Processes: c.processes, Workers: c.workers, LaneOf: c.laneOf, Texts: c.texts.all,
 		Faults: []faultData{}, Findings: []findingData{}, Losses: []lossData{}, Lives: []lifeData{},
-		Outages: [][4]int64{}, Points: []pointData{}, Gone: [][2]int64{}, CellRows: [][2]int{},
+		Outages: [][4]int64{}, Points: [][6]int64{}, Gone: [][2]int64{}, CellRows: [][2]int{},
 		Locks: []string{}, Lanes: []string{}, Servers: []string{},
 	}
 	if wall, err := time.Parse(time.RFC3339, c.header.BeginWall); err == nil {
@@ -139,10 +132,11 @@ func (c *collector) pack() (d data, err error) {
 	for _, s := range c.header.Servers {
 		d.Servers = append(d.Servers, clean(s, longName))
 	}
+	room := mostLostBytes
 	for _, h := range c.faults() {
 		d.Faults = append(d.Faults, faultData{
 			h.Fault, clean(h.Kind, longName), clean(h.Target, longName),
-			c.micro(h.Began), c.micro(c.endOf(h)), lostTexts(h),
+			c.micro(h.Began), c.micro(c.endOf(h)), lostTexts(h, &room),
 		})
 	}
 	for _, f := range c.verdict.Findings {
@@ -169,25 +163,30 @@ func (c *collector) pack() (d data, err error) {
 		}
 		d.Outages = append(d.Outages, [4]int64{int64(o.process), c.micro(o.from), c.micro(o.until), ended})
 	}
-	for _, p := range c.points.items {
-		d.Points = append(d.Points, pointData{c.micro(p.at), p.kind, p.process, p.worker, p.lock, p.text})
+	for i, kind := range pointKinds {
+		for _, p := range c.points[kind].items {
+			d.Points = append(d.Points, [6]int64{c.micro(p.at), int64(i), int64(p.process), int64(p.worker), int64(p.lock), int64(p.text)})
+		}
 	}
-	if err := c.packCells(&d); err != nil {
-		return d, err
-	}
+	return d, c.packCells(&d)
+}
+
+// packSpans packs the acquisitions into at most so many bytes.
+func (c *collector) packSpans(d *data, most int) (err error) {
 	for budget := mostAcquisitions; ; {
 		c.thin(budget)
 		d.Spans, err = pack(len(c.closed), c.columns())
 		size := len(d.Spans.Data)
-		if err != nil || size <= mostSpanBytes {
+		if err != nil || size <= most || len(c.closed) == 0 {
 			break
 		}
-		budget = int(float64(min(budget, len(c.closed))) * 0.9 * mostSpanBytes / float64(size))
+		budget = int(float64(min(budget, len(c.closed))) * 0.9 * float64(most) / float64(size))
 	}
+	d.Gone = [][2]int64{}
 	for _, g := range c.thinner.gone {
 		d.Gone = append(d.Gone, [2]int64{c.micro(g.from), c.micro(min(g.until, c.end))})
 	}
-	return d, err
+	return err
 }
 
 // columns returns the acquisitions, in the order of their requests.

@@ -50,10 +50,11 @@ func hashOf(text string) string {
 
 // Limits of texts and tables.
 const (
-	longName    = 200
+	longName    = 100
 	longFinding = 4000
 	mostRows    = 400 // of a table of faults or losses
 	mostLost    = 40  // lost holds listed for one fault
+	mostActive  = 20  // faults listed for one lost hold
 	mostFaults  = 5000
 )
 
@@ -182,6 +183,7 @@ type finding struct {
 type active struct {
 	Fault int
 	Kind  string
+	When  string // of a loss: during it, or how long after
 }
 
 // Findings returns what is wrong.
@@ -205,7 +207,7 @@ func (v view) Findings() (all []finding) {
 			one.Holders = "processes " + strings.Join(numbers, ", ")
 		}
 		for _, n := range f.Faults {
-			one.Active = append(one.Active, active{n, kinds[n]})
+			one.Active = append(one.Active, active{Fault: n, Kind: kinds[n]})
 		}
 		all = append(all, one)
 	}
@@ -238,9 +240,10 @@ func (v view) Hits() (all []hit) {
 		faults = slices.DeleteFunc(slices.Clone(faults), func(h judge.Hit) bool { return len(h.Lost) == 0 })
 		faults = faults[:min(len(faults), mostRows)]
 	}
+	room := mostLostBytes
 	for _, h := range faults {
 		from, until := v.c.micro(h.Began), v.c.micro(v.c.endOf(h))
-		one := hit{Hit: h, At: v.clock(h.Began), For: "a moment", Lost: v.costs(h)}
+		one := hit{Hit: h, At: v.clock(h.Began), For: "a moment", Lost: v.costs(h, &room)}
 		if until-from >= 1000 {
 			one.For = durationText(time.Duration(v.c.endOf(h) - h.Began))
 		}
@@ -252,21 +255,31 @@ func (v view) Hits() (all []hit) {
 }
 
 // costs returns what a fault cost.
-func (v view) costs(h judge.Hit) (all []cost) {
-	for _, text := range lostTexts(h) {
+func (v view) costs(h judge.Hit, room *int) (all []cost) {
+	for _, text := range lostTexts(h, room) {
 		one := cost{Text: text}
 		for _, l := range v.c.losses.items {
-			if v.c.mayCost(h, l) && text == clean(fmt.Sprintf("lock %q by process %d", v.c.locks[l.lock], v.c.processes[l.process]), longText) {
-				one.More += "; at " + v.clock(l.at)
+			if *room > 0 && v.c.mayCost(h, l) && text == clean(fmt.Sprintf("lock %q by process %d", v.c.locks[l.lock], v.c.processes[l.process]), longText) {
+				more := fmt.Sprintf("; at %s, %s", v.clock(l.at), v.whether(h, l))
 				if l.text != "" {
-					one.More += ": " + l.text
+					more += ": " + l.text
 				}
+				one.More += more
+				*room -= len(more)
 			}
 		}
 		one.More = strings.TrimPrefix(one.More, "; ")
 		all = append(all, one)
 	}
 	return all
+}
+
+// whether says whether a hold was lost during a fault, or how long after.
+func (v view) whether(h judge.Hit, l loss) string {
+	if after := l.at - v.c.endOf(h); after > 0 {
+		return durationText(time.Duration(after)) + " after it"
+	}
+	return "during it"
 }
 
 // HitsLeftOut returns how many faults are not in the table, and how many of those cost
@@ -284,8 +297,9 @@ func (v view) HitsLeftOut() (left struct{ All, Costly int }) {
 	return left
 }
 
-// lostTexts returns what a fault cost, equal texts once.
-func lostTexts(h judge.Hit) []string {
+// lostTexts returns what a fault cost, equal texts once, as far as there is room for so
+// many bytes.
+func lostTexts(h judge.Hit, room *int) []string {
 	times := map[string]int{}
 	var order []string
 	for _, l := range h.Lost {
@@ -296,9 +310,10 @@ func lostTexts(h judge.Hit) []string {
 	}
 	lost := []string{}
 	for i, l := range order {
-		if i == mostLost {
-			return append(lost, fmt.Sprintf("and %d more", len(order)-mostLost))
+		if i == mostLost || len(l) > *room {
+			return append(lost, fmt.Sprintf("and %s more", number(len(order)-i)))
 		}
+		*room -= len(l)
 		if n := times[l]; n > 1 {
 			l += fmt.Sprintf(" (%d times)", n)
 		}
@@ -339,7 +354,9 @@ func (v view) Losses() (all []lostHold) {
 			Place: place{at - 2_000_000, at + 1_000_000},
 		}
 		if ended, ok := v.c.expired[l.session]; ok && l.session != "" {
-			if margin := time.Duration(ended - l.at); margin >= 0 {
+			if margin := time.Duration(ended - l.at); int64(margin) > 2*v.c.header.SessionTimeout {
+				one.Told = "its session lived on, for " + durationText(margin)
+			} else if margin >= 0 {
 				one.Told = durationText(margin) + " before the leader ended its session"
 			} else if one.Told = durationText(-margin) + " after the leader had ended its session"; v.c.stopped(one.Process, ended) {
 				one.Told += ", as soon as it ran again"
@@ -348,8 +365,8 @@ func (v view) Losses() (all []lostHold) {
 			}
 		}
 		for _, h := range v.c.verdict.Injected {
-			if v.c.mayCost(h, l) {
-				one.Active = append(one.Active, active{h.Fault, h.Kind})
+			if v.c.mayCost(h, l) && len(one.Active) < mostActive {
+				one.Active = append(one.Active, active{h.Fault, h.Kind, v.whether(h, l)})
 			}
 		}
 		all = append(all, one)
@@ -399,7 +416,9 @@ func (v view) Omissions() (all []string) {
 	limit("lost holds", len(c.losses.items), c.losses.total)
 	limit("lives of processes", len(c.lives.items), c.lives.total)
 	limit("outages of sessions", len(c.outages.items), c.outages.total)
-	limit("revocations, refused writes, failures and sessions", len(c.points.items), c.points.total)
+	for _, p := range []struct{ kind, what string }{{pointRevoked, "revocations"}, {pointStale, "refused writes"}, {pointFailure, "failures"}, {pointSession, "begins and ends of sessions"}} {
+		limit(p.what, len(c.points[p.kind].items), c.points[p.kind].total)
+	}
 	if c.texts.dropped > 0 {
 		add("%s of why a lock was lost or refused are left out.", count(c.texts.dropped, "text"))
 	}

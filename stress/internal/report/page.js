@@ -153,6 +153,9 @@
 	const processName = (p) => "process " + data.processes[p];
 	const list = (all, most = 8) => all.slice(0, most).join(", ") + (all.length > most ? " and " + (all.length - most) + " more" : "");
 
+	const pointKinds = ["revoked", "stale", "failure", "session", "stopping"]; // as in collector.go
+	data.points = data.points.map(([at, kind, p, w, lock, text]) => ({ at, kind: pointKinds[kind], p, w, lock, text }));
+
 	// ---- What is shown ----
 
 	const margin = (data.until - data.from) * 0.01 + 1000;

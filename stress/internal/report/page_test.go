@@ -73,12 +73,13 @@ func TestToldLate(t *testing.T) {
 		late    bool
 	}{
 		{"in time", 1200 * milli, nil, "200 ms before the leader ended its session", false},
+		{"much later", 90 * second, nil, "its session lived on, for 1 min 29 s", false},
 		{"late", 900 * milli, nil, "100 ms after the leader had ended its session", true},
 		{"stopped", 900 * milli, []judge.Hit{{Kind: "pause-worker", Target: "process 0", Began: 500 * milli, Ended: 950 * milli}}, "100 ms after the leader had ended its session, as soon as it ran again", false},
 		{"another was stopped", 900 * milli, []judge.Hit{{Kind: "pause-worker", Target: "process 1", Began: 500 * milli, Ended: 950 * milli}}, "100 ms after the leader had ended its session", true},
 		{"not known", 0, nil, "", false},
 	} {
-		c := newCollector(history.Header{Begin: 1, Processes: 2}, judge.Verdict{Injected: tt.faults})
+		c := newCollector(history.Header{Begin: 1, Processes: 2, SessionTimeout: 4 * second}, judge.Verdict{Injected: tt.faults})
 		c.add(history.Event{At: 1, Kind: history.Granted, Op: 1, Lock: "L"})
 		c.add(history.Event{At: 1000 * milli, Kind: history.Lost, Op: 1, Lock: "L", Session: "0x1"})
 		if tt.expired != 0 {
@@ -155,14 +156,19 @@ func TestWhy(t *testing.T) {
 
 // Equal costs are told once, and very many are cut.
 func TestLostTexts(t *testing.T) {
-	if got := fmt.Sprint(lostTexts(judge.Hit{Lost: []string{"a", "b", "a"}})); got != "[a (2 times) b]" {
+	room := 1000
+	if got := fmt.Sprint(lostTexts(judge.Hit{Lost: []string{"a", "b", "a"}}, &room)); got != "[a (2 times) b]" {
 		t.Errorf("got %s", got)
 	}
 	var many []string
 	for i := range 100 {
 		many = append(many, fmt.Sprint(i))
 	}
-	if got := lostTexts(judge.Hit{Lost: many}); len(got) != mostLost+1 || got[mostLost] != "and 60 more" {
+	if got := lostTexts(judge.Hit{Lost: many}, &room); len(got) != mostLost+1 || got[mostLost] != "and 60 more" {
 		t.Errorf("got %q", got)
+	}
+	room = 5
+	if got := fmt.Sprint(lostTexts(judge.Hit{Lost: many}, &room)); got != "[0 1 2 3 4 and 95 more]" {
+		t.Errorf("got %s", got)
 	}
 }

@@ -85,9 +85,28 @@ func write(w io.Writer, header history.Header, verdict judge.Verdict, events ite
 	if err != nil {
 		return err
 	}
+	// How large is the page without the acquisitions?
 	text, err := d.marshal()
 	if err != nil {
 		return err
 	}
+	var size counter
+	if err := page.Execute(&size, newView(c, text, pictures)); err != nil {
+		return err
+	}
+	if err := c.packSpans(&d, min(mostSpanBytes, max(mostBytes-int(size), 0))); err != nil {
+		return err
+	}
+	if text, err = d.marshal(); err != nil {
+		return err
+	}
 	return page.Execute(w, newView(c, text, pictures))
+}
+
+// A counter counts what is written to it.
+type counter int
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
 }

@@ -38,29 +38,34 @@ func clean(text string, most int) string {
 type texts struct {
 	all     []string
 	index   map[string]int
+	bytes   int
 	dropped int // events whose text was one too many
 }
 
-// The texts that are kept, and the characters of each.
+// Limits of texts, in characters each, and in bytes together. A few are why a lock was
+// lost, most why one was refused.
 const (
-	mostTexts = 5000
-	longText  = 300
+	longText    = 300
+	mostTexts   = 1_200_000
+	mostRefused = 1_000_000
 )
 
 func newTexts() *texts { return &texts{all: []string{""}, index: map[string]int{"": 0}} }
 
-func (t *texts) intern(text string) int {
+// intern returns the number of a text, or 0 if there is no room below the limit.
+func (t *texts) intern(text string, limit int) int {
 	text = clean(text, longText)
 	i, ok := t.index[text]
 	switch {
 	case ok:
 		return i
-	case len(t.all) >= mostTexts:
+	case t.bytes+len(text) > limit:
 		t.dropped++
 		return 0
 	}
 	i = len(t.all)
 	t.all = append(t.all, text)
 	t.index[text] = i
+	t.bytes += len(text)
 	return i
 }
