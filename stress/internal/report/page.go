@@ -262,7 +262,7 @@ func (v view) costs(h judge.Hit, room *int) (all []cost) {
 			if *room > 0 && v.c.mayCost(h, l) && text == clean(fmt.Sprintf("lock %q by process %d", v.c.locks[l.lock], v.c.processes[l.process]), longText) {
 				more := fmt.Sprintf("; at %s, %s", v.clock(l.at), v.whether(h, l))
 				if l.text != "" {
-					more += ": " + l.text
+					more += ": " + cause(l.text)
 				}
 				one.More += more
 				*room -= len(more)
@@ -272,6 +272,14 @@ func (v view) costs(h judge.Hit, room *int) (all []cost) {
 		all = append(all, one)
 	}
 	return all
+}
+
+// cause returns the end of the error of a lost hold. The row says what the begin does.
+func cause(text string) string {
+	if _, why, ok := strings.Cut(text, "lock was lost: "); ok {
+		return why
+	}
+	return text
 }
 
 // whether says whether a hold was lost during a fault, or how long after.
@@ -350,7 +358,7 @@ func (v view) Losses() (all []lostHold) {
 		at := v.c.micro(l.at)
 		one := lostHold{
 			At: v.clock(l.at), Lock: v.c.locks[l.lock], Process: v.c.processes[l.process], Workers: workersText(l.workers),
-			Held: durationText(time.Duration(l.at - l.since)), Token: tokenText(l.token, l.turn), Why: l.text,
+			Held: durationText(time.Duration(l.at - l.since)), Token: tokenText(l.token, l.turn), Why: cause(l.text),
 			Place: place{at - 2_000_000, at + 1_000_000},
 		}
 		if ended, ok := v.c.expired[l.session]; ok && l.session != "" {

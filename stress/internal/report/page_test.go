@@ -144,6 +144,18 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
+// The tables leave out what all errors of lost holds begin with.
+func TestCause(t *testing.T) {
+	for text, want := range map[string]string{
+		`holdfast: hold "L": lock was lost: its lease ended`: "its lease ended",
+		"the node was deleted":                               "the node was deleted",
+	} {
+		if got := cause(text); got != want {
+			t.Errorf("%s: got %s", text, got)
+		}
+	}
+}
+
 // A run that shows nothing says why.
 func TestWhy(t *testing.T) {
 	v := judge.Verdict{Outcome: judge.Void, Faults: []judge.Fault{{Kind: "revoke", N: 2, Held: 2}, {Kind: "kill-worker", N: 1, Held: 1, Waiting: 1}}}
