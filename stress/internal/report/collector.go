@@ -182,14 +182,15 @@ func (c *collector) endOf(h judge.Hit) int64 {
 // mayCost reports whether a fault may have cost a hold of that process, by the rule of the
 // judge: the hold was lost during the fault, or within two session timeouts.
 func (c *collector) mayCost(h judge.Hit, l loss) bool {
+	if l.at < h.Began || l.at > c.endOf(h)+2*c.header.SessionTimeout {
+		return false
+	}
 	var process int
 	if n, _ := fmt.Sscanf(h.Target, "process %d", &process); n == 1 && process != c.processes[l.process] {
 		return false
 	}
-	if about := c.about[h.Fault]; about != "" && about != c.locks[l.lock] {
-		return false
-	}
-	return h.Began <= l.at && l.at <= c.endOf(h)+2*c.header.SessionTimeout
+	about := c.about[h.Fault]
+	return about == "" || about == c.locks[l.lock]
 }
 
 // stopped reports whether a process was stopped then, and could not know what happened.
@@ -474,13 +475,13 @@ func (c *collector) abandon(which func(key) bool, at int64, holding, waiting out
 		return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.incarnation, b.incarnation), cmp.Compare(a.op, b.op), cmp.Compare(a.lock, b.lock))
 	})
 	for _, k := range keys {
-		if a := c.open[k]; !which(k) {
-			continue
-		} else if a.granted == 0 {
+		switch a := c.open[k]; {
+		case !which(k):
+		case a.granted == 0:
 			c.close(k, a, at, waiting)
-		} else if a.ended == 0 {
+		case a.ended == 0:
 			c.close(k, a, at, holding)
-		} else {
+		default:
 			c.close(k, a, at, released)
 		}
 	}

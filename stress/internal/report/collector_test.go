@@ -14,9 +14,10 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
-	"pgregory.net/rapid"
 )
 
 // collect reads a history given as lines of

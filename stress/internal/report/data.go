@@ -168,7 +168,8 @@ func (c *collector) pack() (d data, err error) {
 			d.Points = append(d.Points, [6]int64{c.micro(p.at), int64(i), int64(p.process), int64(p.worker), int64(p.lock), int64(p.text)})
 		}
 	}
-	return d, c.packCells(&d)
+	err = c.packCells(&d)
+	return d, err
 }
 
 // packSpans packs the acquisitions into at most so many bytes.

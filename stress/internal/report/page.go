@@ -27,15 +27,14 @@ var (
 )
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"css":      func() template.CSS { return template.CSS(pageCSS) }, //nolint:gosec // it is ours
-	"js":       func() template.JS { return template.JS(pageJS) },    //nolint:gosec // it is ours
-	"policy":   func() string { return contentSecurityPolicy },
-	"text":     func(s string) string { return clean(s, longText) },
-	"long":     func(s string) string { return clean(s, longFinding) },
-	"number":   number[int],
-	"count":    number[uint64],
-	"duration": func(d time.Duration) string { return durationText(d) },
-	"ms":       func(ms float64) string { return durationText(time.Duration(ms * float64(time.Millisecond))) },
+	"css":    func() template.CSS { return template.CSS(pageCSS) }, //nolint:gosec // it is ours
+	"js":     func() template.JS { return template.JS(pageJS) },    //nolint:gosec // it is ours
+	"policy": func() string { return contentSecurityPolicy },
+	"text":   func(s string) string { return clean(s, longText) },
+	"long":   func(s string) string { return clean(s, longFinding) },
+	"number": number[int],
+	"count":  number[uint64],
+	"ms":     func(ms float64) string { return durationText(time.Duration(ms * float64(time.Millisecond))) },
 }).Parse(pageHTML))
 
 // contentSecurityPolicy lets the browser run the page's own script and apply its own
