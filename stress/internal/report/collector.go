@@ -129,7 +129,7 @@ const (
 	mostOutages      = 5000
 	mostPoints       = 10_000 // of each kind
 	mostLocks        = 10_000
-	mostLanes        = 48
+	mostLanes        = 128
 	mostProcesses    = 1000
 	mostWorkers      = 1_000_000
 )
@@ -141,6 +141,7 @@ func newCollector(header history.Header, verdict judge.Verdict) *collector {
 	c := &collector{
 		header: header, verdict: verdict,
 		first: header.Begin, end: header.Begin,
+		processes: []int{}, laneOf: []int{}, // JSON tells them from null
 		processAt: map[int]int{}, lockAt: map[string]int{}, laneAt: map[string]int{},
 		open: map[key]*acquisition{}, texts: newTexts(), findings: map[int][]int{},
 		holders: make([][]int, len(verdict.Findings)),

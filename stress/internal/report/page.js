@@ -483,16 +483,16 @@
 	function drawHead(row, c) {
 		ink.fillStyle = c.band;
 		ink.fillRect(0, row.y, layout.width, head - 1);
-		const y = row.y + head / 2 - 0.5;
 		heading(processName(row.p), row.y, head - 1, c, (free) => {
 			row.free = free;
 			faultBars([...data.faults.keys()].filter((i) => processOf(data.faults[i]) === row.p), row.y + 1, head - 3, free, c, false);
-			for (const [i, l] of data.lives.entries()) {
-				if (l.p !== row.p) continue;
-				if (visible(l.from, l.from)) mark("life", i, "▶", xOf(l.from), y, c.text, "began");
-				if (!l.open && visible(l.until, l.until)) mark("life", i, "■", xOf(l.until), y, c.text, "ended");
-			}
 		});
+		const y = row.lanesAt + layout.lanes.length * layout.laneHeight / 2;
+		for (const [i, l] of data.lives.entries()) {
+			if (l.p !== row.p) continue;
+			if (visible(l.from, l.from)) mark("life", i, "▶", xOf(l.from), y, c.text, "began");
+			if (!l.open && visible(l.until, l.until)) mark("life", i, "■", xOf(l.until), y, c.text, "ended");
+		}
 		for (const [i, [p, from, until]] of data.outages.entries()) {
 			if (p === row.p && visible(from, until)) drawn.marks.push({ kind: "outage", i, x0: xOf(from), x1: xOf(until), y0: row.lanesAt, y1: row.lanesAt + layout.lanes.length * layout.laneHeight, under: true });
 		}
@@ -1067,4 +1067,9 @@
 	paint();
 	draw();
 	document.documentElement.dataset.ready = "yes"; // for tools that take pictures
-})();
+})().catch((err) => {
+	const problem = document.getElementById("problem");
+	problem.textContent = "The timeline failed: " + err.message + ". All else on this page is complete.";
+	problem.hidden = false;
+	throw err;
+});

@@ -120,6 +120,9 @@ func TestSentence(t *testing.T) {
 		{2, judge.Verdict{Outcome: judge.Void}, "VOID too little happened to show anything: 0 grants to 2 processes, no faults, no hold lost."},
 	} {
 		page := pageIn(t, t.TempDir(), history.Header{Processes: tt.processes}, tt.verdict, slices.Values([]history.Event(nil)))
+		if text, _ := dataOf(t, page); strings.Contains(text, "null") {
+			t.Errorf("the data of an empty history has a null: %s", text)
+		}
 		heading := regexp.MustCompile(`(?s)<h1>(.*?)</h1>`).FindStringSubmatch(page)[1]
 		if got := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(heading, ""); got != tt.want {
 			t.Errorf("%+v:\n got %s\nwant %s", tt.verdict, got, tt.want)
