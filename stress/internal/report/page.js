@@ -1061,8 +1061,8 @@
 	});
 
 	dark.addEventListener("change", paint);
-	addEventListener("beforeprint", () => { printing = true; draw(); });
-	addEventListener("afterprint", () => { printing = false; draw(); });
+	addEventListener("beforeprint", () => { printing = true; paint(); draw(); });
+	addEventListener("afterprint", () => { printing = false; paint(); draw(); });
 	new ResizeObserver(redraw).observe(stage);
 	paint();
 	draw();
