@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 // A child is one of the contending processes: a Manager and its workers.
@@ -28,11 +29,13 @@ type child struct {
 	out      *messageWriter
 	run      context.Context // ends when the workers must stop
 	manager  *manager.Manager
+	journal  *journal // nil if the run has no history
 
 	locks    []*contended
 	workers  []*worker
 	latency  *latency
 	counts   liveCounts
+	stays    stays
 	releases atomic.Int64 // whose future has not settled
 	dumped   atomic.Bool  // a dump has been sent; further ones would show the same
 }
@@ -64,25 +67,66 @@ func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "reading the settings: %v\n", err)
 		return exitUsage
 	}
+	if c.settings.Process == registerMark {
+		return registerMain(c.settings, in, c.out)
+	}
 	run, stop := context.WithCancel(context.Background())
 	defer stop()
 	c.run = run
 	start := make(chan struct{})
 	go func() {
 		// This goroutine ends with the process: a read of stdin cannot be cut short.
-		if line, _ := in.ReadString('\n'); line == goLine {
-			close(start)
-			_, _ = io.Copy(io.Discard, in)
+		for begun := false; ; {
+			line, err := in.ReadString('\n')
+			switch {
+			case err != nil:
+				stop()
+				return
+			case line == holdLine:
+				c.stays.begin()
+			case begun:
+				c.stays.end()
+			default:
+				begun = true
+				close(start)
+			}
 		}
-		stop()
 	}()
 	return c.main(start, stderr)
 }
 
-// main opens the locks, runs the workers, closes everything, and reports.
+// main runs the workers beside the journal.
 func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	s := c.settings
-	ctx, cancel := context.WithTimeout(c.run, connectTimeout)
+	var err error
+	if c.journal, err = openJournal(s, func(err error) { c.fail(failure{Text: err.Error(), Fatal: true}) }); err != nil {
+		c.fail(failure{Text: err.Error(), Fatal: true})
+		return exitFailure
+	}
+	stopTelling := c.tellAlive()
+	defer stopTelling()
+	exit := c.contend(start, stderr)
+	stopTelling()
+	if err := c.journal.close(); err != nil {
+		c.fail(failure{Text: err.Error()})
+	}
+	return exit
+}
+
+// contend opens the manager and runs the workers.
+func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
+	s := c.settings
+	var observe func(manager.Event)
+	if c.journal != nil {
+		observe = c.journal.observe
+	}
+	patience, level := connectTimeout, slog.LevelWarn
+	if s.Faulty {
+		// A process may start while there is no leader, and the manager's warnings tell of
+		// the faults that the parent tells of as well.
+		patience, level = s.Patience, slog.LevelError
+	}
+	ctx, cancel := context.WithTimeout(c.run, patience)
 	m, err := manager.Open(ctx, manager.Config{
 		Servers:        s.Servers,
 		Root:           s.Root,
@@ -90,7 +134,8 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 		Tenure:         s.Tenure,
 		Linger:         s.Linger,
 		Label:          fmt.Sprintf("stress process %d", s.Process),
-		Logger:         slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Observer:       observe,
+		Logger:         slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	})
 	cancel()
 	if err == nil {
@@ -132,6 +177,17 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	return exitOK
 }
 
+// tellAlive writes Alive into the history until stop is called. stop waits for the last.
+func (c *child) tellAlive() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var telling sync.WaitGroup
+	telling.Go(func() { c.journal.alive(ctx) })
+	return func() {
+		cancel()
+		telling.Wait()
+	}
+}
+
 // open opens the locks and makes their referees and the workers.
 func (c *child) open(m *manager.Manager) error {
 	c.manager = m
@@ -143,6 +199,12 @@ func (c *child) open(m *manager.Manager) error {
 		}
 		r.alone = c.settings.Workload == mutexWorkload
 		l := &contended{referee: r, kind: manager.KindExclusive}
+		switch c.settings.Workload {
+		case mutexWorkload:
+			l.mode = history.Mutex
+		case barrierWorkload:
+			l.mode = history.Permit
+		}
 		c.locks = append(c.locks, l)
 		if c.settings.ReadWrite {
 			rw, err := m.ReadWrite(name)
@@ -357,8 +419,13 @@ func (c *child) held() []time.Duration {
 // stopping reports whether the workers must stop.
 func (c *child) stopping() bool { return c.run.Err() != nil }
 
-// violation counts and reports v.
+// violation counts and reports v. If faults are injected, the parent counts: it knows
+// whether another process was stopped, or has just lost the lock.
 func (c *child) violation(v violation) {
+	if c.settings.Faulty {
+		c.out.send(message{Violation: &v})
+		return
+	}
 	if c.counts.violations.Add(1) <= maxReported {
 		c.out.send(message{Violation: &v})
 	}

@@ -27,9 +27,11 @@ const (
 	conceals  sabotage = "conceals"   // panics in Do, of which the ledger is not told
 	survives  sabotage = "survives"   // does not panic in Do, but the ledger is told so
 	complains sabotage = "complains"  // reports an unexpected error
+
+	sloppyRegister sabotage = "sloppy-register" // accepts every write
 )
 
-var sabotages = []sabotage{"", lingers, losesRead, oldToken, getsStuck, leaks, crashes, partial, onlyReads, conceals, survives, complains}
+var sabotages = []sabotage{"", lingers, losesRead, oldToken, getsStuck, leaks, crashes, partial, onlyReads, conceals, survives, complains, sloppyRegister}
 
 // sabotageFromEnvironment returns the sabotage that the environment names.
 func sabotageFromEnvironment() (sabotage, error) {

@@ -27,6 +27,7 @@ type workload struct {
 	SessionTimeout time.Duration `json:"session_timeout_ns"`
 	Patience       time.Duration `json:"patience_ns"` // a longer operation counts as stuck
 	Swallow        time.Duration `json:"swallow_ns"`  // time between two answers that the embedded server swallows; 0: none
+	Faulty         bool          `json:"faulty"`      // faults are injected that can cost locks
 }
 
 // What the workers contend for.
