@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
@@ -126,6 +127,10 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 		// the faults that the parent tells of as well.
 		patience, level = s.Patience, slog.LevelError
 	}
+	var dial func(context.Context, string, string) (net.Conn, error)
+	if s.Sabotage == ignoresLease {
+		dial = (&frozenDialer{began: time.Now()}).dial
+	}
 	ctx, cancel := context.WithTimeout(c.run, patience)
 	m, err := manager.Open(ctx, manager.Config{
 		Servers:        s.Servers,
@@ -135,6 +140,7 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 		Linger:         s.Linger,
 		Label:          fmt.Sprintf("stress process %d", s.Process),
 		Observer:       observe,
+		Dialer:         dial,
 		Logger:         slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	})
 	cancel()

@@ -36,7 +36,7 @@ type chronicle struct {
 	sessions map[string]int // the process of each
 	latest   int64          // time of the event that was read last
 	deposals []deposal
-	err      error          // why events could not be written
+	err      error // why events could not be written
 }
 
 const (

@@ -168,4 +168,3 @@ func (c *chronicle) deposed(server int, at int64) bool {
 	}
 	return false
 }
-

@@ -92,6 +92,9 @@ func parentMain(args []string, stdout, stderr io.Writer) int {
 	if o.judged != "" {
 		return checkMain(o.judged, stdout, stderr)
 	}
+	if o.selfTest {
+		return selfTestMain(o, stdout, stderr)
+	}
 	interrupted, killed, stop := interrupts()
 	defer stop()
 

@@ -22,7 +22,7 @@ type worker struct {
 	child    *child
 	plan     *plan
 	activity activity
-	first    atomic.Uint64 // token; for the sabotage oldToken
+	first    atomic.Uint64 // token; for the sabotages oldToken and believesOldNews
 
 	records  records        // what it writes into the history
 	register registerClient // its connection to the register
@@ -78,6 +78,7 @@ func (w *worker) run(ctx context.Context) {
 			l = l.reader
 		}
 		switch {
+		case w.believes(ctx, s, l):
 		case l.hall != nil:
 			w.round(ctx, s, l)
 		case s.panics:
@@ -111,6 +112,12 @@ func pause(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
 
 // stay is a pause inside. It ends early if the lock is lost, and late if the parent says so.
 func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <-chan struct{}) {
+	switch {
+	case w.sabotages(ignoresLease):
+		d, lost = thawAfter, nil
+	case w.sabotages(ignoresRevocation):
+		d = 4*w.child.settings.SessionTimeout + 2*time.Second
+	}
 	defer w.activity.beginFor("staying inside", l, d)()
 	pause(ctx, d, lost)
 	w.child.stays.wait(ctx, lost)
@@ -500,7 +507,13 @@ func (w *worker) enter(l *contended, g manager.Grant, h manager.Hold) (leave fun
 	if r == nil {
 		r = w.records.add(w.child.journal.request(w.id, l))
 	}
-	r.granted(g, h)
+	if w.sabotages(oldToken) && !w.first.CompareAndSwap(0, g.Token) {
+		g.Token = w.first.Load()
+	}
+	if w.sabotages(believesOldNews) {
+		w.first.CompareAndSwap(0, g.Token)
+	}
+	r.granted(g, w.seenBy(h))
 	leaveReferee, ok := w.enterReferee(l, g, h.Lost())
 	if !ok {
 		r.release()
@@ -521,9 +534,6 @@ func (w *worker) enter(l *contended, g manager.Grant, h manager.Hold) (leave fun
 // enterReferee enters the referee. The worker must have a granted hold until it calls
 // leave.
 func (w *worker) enterReferee(l *contended, g manager.Grant, lost <-chan struct{}) (leave func(), ok bool) {
-	if w.sabotages(oldToken) && !w.first.CompareAndSwap(0, g.Token) {
-		g.Token = w.first.Load()
-	}
 	out, err := l.referee.enterTurn(l.kind, g.Token, g.Turn, lost)
 	if err != nil {
 		w.child.fail(failure{Text: err.Error(), Fatal: true})
