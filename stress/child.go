@@ -36,9 +36,9 @@ type child struct {
 	workers  []*worker
 	latency  *latency
 	counts   liveCounts
-	stays    stays
-	releases atomic.Int64 // whose future has not settled
-	dumped   atomic.Bool  // a dump has been sent; further ones would show the same
+	stays    [thirds]stays // by index of the lock
+	releases atomic.Int64  // whose future has not settled
+	dumped   atomic.Bool   // a dump has been sent; further ones would show the same
 }
 
 // liveCounts are the events that the workers count. Locks count others.
@@ -83,17 +83,25 @@ func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 			case err != nil:
 				stop()
 				return
-			case line == holdLine:
-				c.stays.begin()
-			case begun:
-				c.stays.end()
-			default:
+			case line == goLine && !begun:
 				begun = true
 				close(start)
+			default:
+				c.order(line)
 			}
 		}
 	}()
 	return c.main(start, stderr)
+}
+
+// order obeys a line of the parent about a third of the locks.
+func (c *child) order(line string) {
+	var third int
+	if _, err := fmt.Sscanf(line, stayLine, &third); err == nil && third < thirds {
+		c.stays[third].begin()
+	} else if _, err := fmt.Sscanf(line, leaveLine, &third); err == nil && third < thirds {
+		c.stays[third].end()
+	}
 }
 
 // main runs the workers beside the journal.
@@ -204,7 +212,7 @@ func (c *child) open(m *manager.Manager) error {
 			return err
 		}
 		r.alone = c.settings.Workload == mutexWorkload
-		l := &contended{referee: r, kind: manager.KindExclusive}
+		l := &contended{index: i, referee: r, kind: manager.KindExclusive}
 		switch c.settings.Workload {
 		case mutexWorkload:
 			l.mode = history.Mutex
@@ -218,9 +226,9 @@ func (c *child) open(m *manager.Manager) error {
 				return err
 			}
 			l.lock, l.kind = rw.Writer(), manager.KindWrite
-			l.reader = &contended{lock: rw.Reader(), referee: r, kind: manager.KindRead, writer: l}
+			l.reader = &contended{index: i, lock: rw.Reader(), referee: r, kind: manager.KindRead, writer: l}
 			if c.settings.Workload == upgradeWorkload {
-				l.third = &contended{lock: rw.Upgradable(), referee: r, kind: manager.KindUpgradable, writer: l}
+				l.third = &contended{index: i, lock: rw.Upgradable(), referee: r, kind: manager.KindUpgradable, writer: l}
 			}
 		} else if l.lock, err = c.openLock(m, name); err != nil {
 			return err
@@ -429,6 +437,7 @@ func (c *child) stopping() bool { return c.run.Err() != nil }
 // whether another process was stopped, or has just lost the lock.
 func (c *child) violation(v violation) {
 	if c.settings.Faulty {
+		v.At -= c.settings.ClockAhead.Nanoseconds()
 		c.out.send(message{Violation: &v})
 		return
 	}

@@ -13,16 +13,18 @@ import (
 // The parent and its processes talk over pipes.
 //
 // The parent writes the settings to a process's standard input, as one line of
-// JSON, and the line "go" once all processes are ready. After that, the line "hold" says
-// that workers that are inside are to stay there until the line "go" comes. End of input
-// means stop: the parent ends a run by closing the pipe, and its death has the same effect.
+// JSON, and the line "go" once all processes are ready. After that, the line "stay 0" says
+// that workers that are inside with one of a third of the locks are to stay there until the
+// line "leave 0" comes; see stays.go. End of input means stop: the parent ends a run by
+// closing the pipe, and its death has the same effect.
 //
 // A process writes messages to its standard output, one line of JSON each:
 // Ready once, then events, and Final at the end.
 
 const (
-	goLine   = "go\n"
-	holdLine = "hold\n"
+	goLine    = "go\n"
+	stayLine  = "stay %d\n"
+	leaveLine = "leave %d\n"
 )
 
 // settings are sent to a process when it starts.

@@ -7,8 +7,17 @@ import (
 	"sync"
 )
 
-// Stays are the times at which workers that are inside stay there, because the parent says
-// so: most holds are short, and few would be lost in a fault if they ended as planned.
+// Most holds are short. Few would be lost in a fault, and many faults would hit a process
+// that holds nothing, if they ended as planned. So a moment before a fault hits a process,
+// the parent tells it to stay inside with a third of the locks, and another process to stay
+// inside with another third: then both hold locks and wait for locks. With the last third
+// all go on.
+
+// thirds is how many parts there are, by the remainder of a lock's index.
+const thirds = 3
+
+// Stays are the times at which workers that are inside with one of a third of the locks
+// stay there.
 type stays struct {
 	mu   sync.Mutex    // protects what follows
 	n    int           // faults that go on

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,19 +103,16 @@ func (t *trouble) start() {
 // record writes the beginning or the end of a fault into the history, and shows it.
 func (t *trouble) record(e history.Event) {
 	e.Process = history.Harness
-	process := t.targetOf(e)
-	if e.Kind == history.FaultBegan {
-		t.do(func(p *parent) { p.tell(process, holdLine) })
-		if process >= 0 {
-			// Meanwhile workers of the process get most of the locks.
-			pause(context.Background(), gathering, nil)
+	if target := t.targetOf(e); target >= 0 {
+		if e.Kind == history.FaultEnded {
+			defer t.order(target, leaveLine)
+		} else {
+			t.order(target, stayLine)
+			t.gather(target)
 			e.At = history.Now()
 		}
 	}
 	t.parent.chronicle.write(e)
-	if e.Kind == history.FaultEnded {
-		t.do(func(p *parent) { p.tell(process, goLine) })
-	}
 	what := e.Text
 	if e.Target != "" {
 		what += " " + e.Target
@@ -128,12 +126,36 @@ func (t *trouble) record(e history.Event) {
 	t.parent.reporter.line("%s  fault %d: %s", time.Now().Format("15:04:05.000"), e.Fault, what)
 }
 
-// gathering is how long before a fault workers begin to stay inside.
-const gathering = 250 * time.Millisecond
+// order tells the process that a fault hits, and another one, to stay inside with a third
+// of the locks each, or to go on.
+func (t *trouble) order(target int, line string) {
+	t.do(func(p *parent) {
+		for third := range thirds - 1 {
+			p.tell((target+third)%p.options.Processes, fmt.Sprintf(line, third))
+		}
+	})
+}
 
-// targetOf returns the process whose workers stay inside while the fault goes on, so that
-// it hits holders and waiters, and costs locks: the one that the fault hits, or any if it
-// hits a server. It returns -1 if the fault hits neither.
+// gathering is for how long a fault waits until its target holds a lock and waits for one.
+const gathering = 3 * time.Second
+
+// gather waits until the target holds a lock and waits for one.
+func (t *trouble) gather(target int) {
+	ctx, cancel := context.WithTimeout(context.Background(), gathering)
+	defer cancel()
+	at := func(places []nemesis.Place) bool {
+		return slices.ContainsFunc(places, func(p nemesis.Place) bool { return p.Process == target })
+	}
+	for pause(ctx, 20*time.Millisecond, nil) {
+		if holders, waiters := t.look(); at(holders) && at(waiters) {
+			return
+		}
+	}
+}
+
+// targetOf returns the process that holds locks and waits for locks while the fault goes on:
+// the one that the fault hits, or any if it hits a server. It returns -1 if the fault hits
+// neither.
 func (t *trouble) targetOf(e history.Event) int {
 	var n int
 	if _, err := fmt.Sscanf(e.Target, "process %d", &n); err == nil {

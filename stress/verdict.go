@@ -17,9 +17,9 @@ import (
 
 // printVerdict writes what a history has shown.
 func printVerdict(w io.Writer, v judge.Verdict) {
-	fmt.Fprintf(w, "\n  %-44s %10s %10s\n", "checked in the history", "judged", "found")
+	fmt.Fprintf(w, "\n  %-62s %10s %10s\n", "checked in the history", "judged", "found")
 	for _, c := range v.Checks {
-		fmt.Fprintf(w, "  %-44s %10s %10s\n", c.Name, thousands(c.Judged), thousands(c.Found))
+		fmt.Fprintf(w, "  %-62s %10s %10s\n", c.Name, thousands(c.Judged), thousands(c.Found))
 		if c.Note != "" {
 			fmt.Fprintf(w, "    %s\n", c.Note)
 		}

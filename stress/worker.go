@@ -32,6 +32,7 @@ type worker struct {
 // A contended is one of the locks, with its referee. A read/write lock is two of
 // them, with the same referee.
 type contended struct {
+	index   int // of the lock, or of the pair
 	lock    locker
 	referee *referee
 	kind    manager.Kind
@@ -116,11 +117,11 @@ func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <
 	case w.sabotages(ignoresLease):
 		d, lost = thawAfter, nil
 	case w.sabotages(ignoresRevocation):
-		d = 4*w.child.settings.SessionTimeout + 2*time.Second
+		d = 10 * w.child.settings.SessionTimeout
 	}
 	defer w.activity.beginFor("staying inside", l, d)()
 	pause(ctx, d, lost)
-	w.child.stays.wait(ctx, lost)
+	w.child.stays[l.index%thirds].wait(ctx, lost)
 }
 
 // perform performs a step: it acquires the lock, works, and releases it.
