@@ -263,7 +263,9 @@ func (c *child) openLock(m *manager.Manager, name string) (locker, error) {
 }
 
 // lockName returns the name of lock i, and of its directory and file.
-func lockName(i int) string { return "lock-" + strconv.Itoa(i) }
+func lockName(i int) string { return fmt.Sprintf(lockFormat, i) }
+
+const lockFormat = "lock-%d"
 
 // reportProgress sends the counts at intervals until stop is called. stop waits
 // for the last of these messages.

@@ -136,18 +136,30 @@ func (t *trouble) order(target int, line string) {
 	})
 }
 
-// gathering is for how long a fault waits until its target holds a lock and waits for one.
-const gathering = 3 * time.Second
+const (
+	// For so long a fault waits until its target holds a lock and waits for one.
+	gathering = 3 * time.Second
+	// After a process is first in a lock's queue, a worker of it is inside so much later.
+	entering = 50 * time.Millisecond
+)
 
-// gather waits until the target holds a lock and waits for one.
+// gather waits until the target holds a lock inside which its workers stay, and waits for
+// one inside which those of the other process stay.
 func (t *trouble) gather(target int) {
 	ctx, cancel := context.WithTimeout(context.Background(), gathering)
 	defer cancel()
-	at := func(places []nemesis.Place) bool {
-		return slices.ContainsFunc(places, func(p nemesis.Place) bool { return p.Process == target })
+	other := (target + 1) % t.parent.options.Processes
+	at := func(places []nemesis.Place, process, third int) bool {
+		return slices.ContainsFunc(places, func(p nemesis.Place) bool {
+			var index int
+			_, err := fmt.Sscanf(p.Lock, lockFormat, &index)
+			return err == nil && p.Process == process && index%thirds == third
+		})
 	}
 	for pause(ctx, 20*time.Millisecond, nil) {
-		if holders, waiters := t.look(); at(holders) && at(waiters) {
+		holders, waiters := t.look()
+		if at(holders, target, 0) && (t.parent.options.Locks == 1 || at(holders, other, 1) && at(waiters, target, 1)) {
+			pause(ctx, entering, nil)
 			return
 		}
 	}
