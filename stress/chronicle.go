@@ -33,7 +33,8 @@ type chronicle struct {
 	mu       sync.Mutex // protects what follows
 	live     live
 	excuses  excuses
-	sessions map[string]int // the process of each
+	sessions map[string]life // which process each belongs to
+	killed   map[life]bool   // by the nemesis
 	latest   int64          // time of the event that was read last
 	deposals []deposal
 	err      error // why events could not be written
@@ -56,6 +57,9 @@ type live struct {
 	faults                                   int
 }
 
+// A life is one incarnation of a process.
+type life struct{ process, incarnation int }
+
 // An opKey identifies an acquisition.
 type opKey struct {
 	process, incarnation int
@@ -72,7 +76,7 @@ func newChronicle(dir string, h history.Header, r *reporter) (*chronicle, error)
 	}
 	c := &chronicle{dir: dir, header: h, reporter: r}
 	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
-	c.excuses.stopped, c.sessions = map[int]int64{}, map[string]int{}
+	c.excuses.stopped, c.sessions, c.killed = map[int]int64{}, map[string]life{}, map[life]bool{}
 	w, err := history.Create(dir, history.Harness, 0)
 	if err != nil {
 		return nil, err
@@ -179,7 +183,7 @@ func (c *chronicle) note(e history.Event) {
 		l.faults++
 	case history.Session:
 		if e.Text == history.SessionBegan {
-			c.sessions[e.Session] = e.Process
+			c.sessions[e.Session] = life{e.Process, e.Incarnation}
 		} else if e.Text == history.SessionEnded {
 			delete(c.sessions, e.Session)
 		}
@@ -200,8 +204,27 @@ func (c *chronicle) until() int64 {
 func (c *chronicle) processOf(session int64) (int, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	process, ok := c.sessions[sessionName(session)]
-	return process, ok
+	l, ok := c.sessions[sessionName(session)]
+	return l.process, ok
+}
+
+// kills notes that the nemesis kills a process.
+func (c *chronicle) kills(p *process) {
+	c.ended(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.killed[life{p.index, p.incarnation}] = true
+}
+
+// orphaned reports whether the session belonged to a process that the nemesis has killed.
+func (c *chronicle) orphaned(session string) bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, ok := c.sessions[session]
+	return ok && c.killed[l]
 }
 
 // excused reports whether v has an excuse.

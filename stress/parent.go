@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -670,7 +671,7 @@ func (p *parent) inspect() {
 	ctx, cancel := context.WithTimeout(p.killed, inspectionTimeout)
 	defer cancel()
 	var err error
-	if p.summary.LeakList, err = p.cluster.leaks(ctx, p.root, p.options.Locks); err != nil {
+	if p.summary.LeakList, err = p.leaks(ctx); err != nil {
 		p.fail(fmt.Sprintf("looking for leaked nodes: %v", err))
 	}
 	if p.options.Workload == abandonedWorkload {
@@ -691,6 +692,19 @@ func (p *parent) inspect() {
 	}
 	if err := p.cluster.close(); err != nil {
 		p.reporter.line("closing the parent's session: %v", err)
+	}
+}
+
+// leaks returns the nodes that are left. Those of processes that the nemesis has killed may
+// stay until their sessions end.
+func (p *parent) leaks(ctx context.Context) (left []leak, err error) {
+	limit := time.Now().Add(2*p.options.SessionTimeout + grace)
+	for {
+		left, err = p.cluster.leaks(ctx, p.root, p.options.Locks)
+		orphans := slices.ContainsFunc(left, func(l leak) bool { return p.chronicle.orphaned(l.Owner) })
+		if err != nil || !orphans || time.Now().After(limit) || !pause(ctx, 200*time.Millisecond, nil) {
+			return left, err
+		}
 	}
 }
 

@@ -45,8 +45,9 @@ func (x *excuses) add(e history.Event) {
 		x.all = append(x.all, excuse{lock: e.Lock, from: e.At - excuseFor.Nanoseconds(), to: e.At + excuseFor.Nanoseconds()})
 	case e.Kind == history.FaultBegan && e.Text == pauseWorker:
 		x.stopped[e.Fault] = e.At
-	case e.Kind == history.FaultEnded && e.Text == deleteHolder && e.OK:
-		// Its holder learns of it a moment later, and may have left before that.
+	case e.Kind == history.FaultEnded && (e.Text == deleteHolder || e.Text == deleteWaiter) && e.OK:
+		// Its holder learns of it a moment later, and may have left before that. A waiter
+		// may have become the holder before its node was deleted.
 		x.all = append(x.all, excuse{lock: e.Lock, from: e.At - excuseFor.Nanoseconds(), to: e.At + excuseFor.Nanoseconds()})
 	case e.Kind == history.FaultEnded && e.Text == pauseWorker:
 		x.all = append(x.all, excuse{from: x.stopped[e.Fault], to: e.At + excuseFor.Nanoseconds()})

@@ -54,6 +54,7 @@ func chooseFaults(list string, servers int) (kinds, lacking []string, err error)
 const (
 	pauseWorker  = "pause-worker"
 	deleteHolder = "delete-holder"
+	deleteWaiter = "delete-waiter"
 )
 
 // newTrouble prepares the faults of p's run.
@@ -264,7 +265,7 @@ func (t *trouble) Replace(ctx context.Context, number int, clock time.Duration) 
 	t.do(func(p *parent) {
 		var c *process
 		if c, err = p.runningProcess(number); err == nil {
-			p.chronicle.ended(c)
+			p.chronicle.kills(c)
 			c.killed, c.clock, c.replaced = true, clock, started
 			c.kill()
 		}
