@@ -35,7 +35,7 @@ type chronicle struct {
 	excuses  excuses
 	sessions map[string]life // which process each belongs to
 	killed   map[life]bool   // by the nemesis
-	latest   int64          // time of the event that was read last
+	latest   int64           // time of the event that was read last
 	deposals []deposal
 	err      error // why events could not be written
 }

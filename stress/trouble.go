@@ -139,7 +139,7 @@ func (t *trouble) order(target int, line string) {
 
 const (
 	// For so long a fault waits until its target holds a lock and waits for one.
-	gathering = 3 * time.Second
+	gathering = 5 * time.Second
 	// After a process is first in a lock's queue, a worker of it is inside so much later.
 	entering = 50 * time.Millisecond
 )
