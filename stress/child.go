@@ -52,6 +52,9 @@ type liveCounts struct {
 const (
 	connectTimeout   = 10 * time.Second
 	progressInterval = 250 * time.Millisecond
+	// A process whose parent has died ends after that time at the latest. The servers may
+	// have died as well, and it would wait for them for as long as its patience.
+	orphanLimit = 5 * time.Second
 	// A process reports so many violations and failures in full. It counts all.
 	maxReported = 50
 )
@@ -74,7 +77,7 @@ func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 	run, stop := context.WithCancel(context.Background())
 	defer stop()
 	c.run = run
-	start := make(chan struct{})
+	start, parent := make(chan struct{}), os.Getppid()
 	go func() {
 		// This goroutine ends with the process: a read of stdin cannot be cut short.
 		for begun := false; ; {
@@ -82,6 +85,11 @@ func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 			switch {
 			case err != nil:
 				stop()
+				time.AfterFunc(orphanLimit, func() {
+					if os.Getppid() != parent {
+						os.Exit(exitFailure)
+					}
+				})
 				return
 			case line == goLine && !begun:
 				begun = true
