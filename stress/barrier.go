@@ -194,7 +194,12 @@ func (w *worker) left(ctx context.Context, l *contended, st *barrier.Stage, err 
 }
 
 // unrecorded returns the leaks without what a barrier keeps: its record, its directory, and
-// nodes of those that have left a round.
-func unrecorded(leaks []leak) []leak {
-	return slices.DeleteFunc(leaks, func(l leak) bool { return !strings.HasPrefix(path.Base(l.Path), "in-") })
+// nodes of those that have left a round. In the workload mixed there are others.
+func unrecorded(leaks []leak, mixed bool) []leak {
+	return slices.DeleteFunc(leaks, func(l leak) bool {
+		if mixed && !strings.Contains(l.Path, "/"+barrierWorkload) {
+			return false
+		}
+		return !strings.HasPrefix(path.Base(l.Path), "in-")
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -213,44 +214,12 @@ func (c *child) tellAlive() (stop func()) {
 // open opens the locks and makes their referees and the workers.
 func (c *child) open(m *manager.Manager) error {
 	c.manager = m
-	for i := range c.settings.Locks {
-		name := lockName(i)
-		r, err := newReferee(name, filepath.Join(c.settings.Dir, name), c.settings.Process, c.violation)
+	for i := range c.settings.venues() {
+		l, err := c.openVenue(m, i)
 		if err != nil {
 			return err
 		}
-		r.alone = c.settings.Workload == mutexWorkload
-		l := &contended{index: i, referee: r, kind: manager.KindExclusive}
-		switch c.settings.Workload {
-		case mutexWorkload:
-			l.mode = history.Mutex
-		case barrierWorkload:
-			l.mode = history.Permit
-		}
 		c.locks = append(c.locks, l)
-		if c.settings.ReadWrite {
-			rw, err := m.ReadWrite(name)
-			if err != nil {
-				return err
-			}
-			l.lock, l.kind = rw.Writer(), manager.KindWrite
-			l.reader = &contended{index: i, lock: rw.Reader(), referee: r, kind: manager.KindRead, writer: l}
-			if c.settings.Workload == upgradeWorkload {
-				l.third = &contended{index: i, lock: rw.Upgradable(), referee: r, kind: manager.KindUpgradable, writer: l}
-			}
-		} else if l.lock, err = c.openLock(m, name); err != nil {
-			return err
-		}
-		if c.settings.Workload == barrierWorkload {
-			if l.hall, err = c.newHall(name); err != nil {
-				return err
-			}
-		}
-		if c.settings.Workload == abandonedWorkload {
-			if l.ledger, err = newLedger(filepath.Join(c.settings.Dir, name)); err != nil {
-				return err
-			}
-		}
 	}
 	for i := range c.settings.Goroutines {
 		c.workers = append(c.workers, &worker{id: i, child: c, plan: newPlan(c.settings, i)})
@@ -258,14 +227,45 @@ func (c *child) open(m *manager.Manager) error {
 	return nil
 }
 
-// openLock opens a lock that is no read/write lock.
-func (c *child) openLock(m *manager.Manager, name string) (locker, error) {
-	if c.settings.Workload == mutexWorkload {
-		return m.Mutex(name)
+// openVenue opens venue i, and makes its referee.
+func (c *child) openVenue(m *manager.Manager, i int) (*contended, error) {
+	name, kind := c.settings.nameOf(i), c.settings.kindOf(i)
+	r, err := newReferee(name, filepath.Join(c.settings.Dir, name), c.settings.Process, c.violation)
+	if err != nil {
+		return nil, err
 	}
-	l, err := m.Exclusive(name)
-	if err == nil && c.settings.Workload == abandonedWorkload {
-		err = l.ReportAbandoned(0)
+	r.alone = kind == mutexWorkload
+	l := &contended{index: i, referee: r, kind: manager.KindExclusive}
+	switch {
+	case c.settings.readWrite(i):
+		rw, err := m.ReadWrite(name)
+		if err != nil {
+			return nil, err
+		}
+		l.lock, l.kind = rw.Writer(), manager.KindWrite
+		l.reader = &contended{index: i, lock: rw.Reader(), referee: r, kind: manager.KindRead, writer: l}
+		if kind == upgradeWorkload {
+			l.third = &contended{index: i, lock: rw.Upgradable(), referee: r, kind: manager.KindUpgradable, writer: l}
+		}
+	case kind == mutexWorkload:
+		l.mode = history.Mutex
+		l.lock, err = m.Mutex(name)
+	case kind == barrierWorkload:
+		l.lock, l.mode = noLock{name: name}, history.Permit
+		l.hall, err = c.newHall(name)
+	case slices.Contains(recipeWorkloads, kind):
+		l.lock = noLock{name: name}
+		err = c.openRecipe(m, l, kind)
+	case kind == abandonedWorkload:
+		var lock *manager.Lock
+		if lock, err = m.Exclusive(name); err == nil {
+			l.lock, err = lock, lock.ReportAbandoned(0)
+		}
+		if err == nil {
+			l.ledger, err = newLedger(filepath.Join(c.settings.Dir, name))
+		}
+	default:
+		l.lock, err = m.Exclusive(name)
 	}
 	return l, err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,10 +167,15 @@ func (l leak) String() string { return fmt.Sprintf("%s of session %s: %s", l.Pat
 
 // leaks returns the nodes under root other than the locks' directories. Once all
 // processes have stopped there should be none.
-func (c *cluster) leaks(ctx context.Context, root string, locks int) ([]leak, error) {
+func (c *cluster) leaks(ctx context.Context, root string, w workload) ([]leak, error) {
 	expected := map[string]bool{root: true}
-	for i := range locks {
-		expected[root+"/"+lockName(i)] = true
+	var recipes []string // their records and directories stay
+	for i := range w.venues() {
+		path := root + "/" + w.nameOf(i)
+		expected[path] = true
+		if kind := w.kindOf(i); kind != barrierWorkload && slices.Contains(recipeWorkloads, kind) {
+			recipes = append(recipes, path+"/")
+		}
 	}
 	found := []leak{}
 	err := c.walk(ctx, root, func(s *zkio.Session, path string) error {
@@ -179,6 +185,9 @@ func (c *cluster) leaks(ctx context.Context, root string, locks int) ([]leak, er
 		data, stat, err := s.Get(path)
 		if err != nil {
 			return err
+		}
+		if stat.EphemeralOwner == 0 && slices.ContainsFunc(recipes, func(r string) bool { return strings.HasPrefix(path, r) }) {
+			return nil
 		}
 		found = append(found, leak{path, fmt.Sprintf("%#x", stat.EphemeralOwner), string(data)})
 		return nil

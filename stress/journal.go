@@ -158,13 +158,19 @@ const (
 
 // request writes that a worker asks for l.
 func (j *journal) request(worker int, l *contended) *record {
+	return j.requestPart(worker, l, "", 0)
+}
+
+// requestPart is request of a part of what the recipe l gives, such as one shard, or of some
+// permits.
+func (j *journal) requestPart(worker int, l *contended, part string, permits int) *record {
 	if j == nil {
 		return nil
 	}
 	r := &record{
 		journal: j,
 		lock:    l,
-		event:   history.Event{Worker: worker, Op: j.ops.Add(1), Lock: l.lock.Name(), Mode: modeOf(l)},
+		event:   history.Event{Worker: worker, Op: j.ops.Add(1), Lock: l.lock.Name() + part, Mode: modeOf(l), Permits: permits},
 		left:    make(chan struct{}),
 	}
 	r.write(history.Event{Kind: history.Request})
@@ -175,7 +181,7 @@ func (j *journal) request(worker int, l *contended) *record {
 func (r *record) fill(e history.Event) history.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e.Worker, e.Op, e.Lock = r.event.Worker, r.event.Op, r.event.Lock
+	e.Worker, e.Op, e.Lock, e.Permits = r.event.Worker, r.event.Op, r.event.Lock, r.event.Permits
 	if e.Mode == "" {
 		e.Mode = r.event.Mode
 	}

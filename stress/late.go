@@ -73,7 +73,12 @@ func (w *worker) registerWrite(e history.Event) registerWrite {
 
 // write sends a write to the register, and puts the answer into the history.
 func (w *worker) write(write registerWrite, e history.Event) {
-	ok, err := w.register.write(write)
+	w.writeBy(&w.register, write, e)
+}
+
+// writeBy is write by another connection.
+func (w *worker) writeBy(c *registerClient, write registerWrite, e history.Event) {
+	ok, err := c.write(write)
 	if err != nil {
 		if !w.child.stopping() {
 			w.child.fail(failure{Text: fmt.Sprintf("worker %d: writing to the register: %v", w.id, err), Fatal: true})

@@ -144,6 +144,9 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 			o.Linger = 300 * time.Millisecond
 		}
 	}
+	if o.Workload == mixedWorkload {
+		o.ReadRatio = 0.5
+	}
 	if o.Workload == upgradeWorkload && !o.ReadWrite {
 		o.ReadWrite, o.ReadRatio = true, 0.5
 	}
@@ -204,17 +207,23 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,=@%+-]+$`)
 
 // historyLocks returns the locks of the run as its history names them.
 func (o options) historyLocks() (all []history.Lock) {
-	mode, capacity := history.Exclusive, 0
-	switch {
-	case o.ReadWrite:
-		mode = ""
-	case o.Workload == mutexWorkload:
-		mode = history.Mutex
-	case o.Workload == barrierWorkload:
-		mode, capacity = history.Permit, min(mostMembers, o.Processes*o.Goroutines)
-	}
-	for i := range o.Locks {
-		all = append(all, history.Lock{Name: lockName(i), Mode: mode, Capacity: capacity})
+	for i := range o.venues() {
+		l := history.Lock{Name: o.nameOf(i), Mode: history.Exclusive}
+		switch kind := o.kindOf(i); {
+		case o.readWrite(i):
+			l.Mode = ""
+		case kind == mutexWorkload:
+			l.Mode = history.Mutex
+		case kind == barrierWorkload:
+			l.Mode, l.Capacity = history.Permit, min(mostMembers, o.Processes*o.Goroutines)
+		case kind == semaphoreWorkload:
+			l.Mode, l.Capacity = history.Permit, manyPermits
+		case kind == queueWorkload:
+			l.Name, l.Once = l.Name+"/*", true
+		case kind == shardsWorkload:
+			l.Name += "/*"
+		}
+		all = append(all, l)
 	}
 	return all
 }

@@ -677,8 +677,8 @@ func (p *parent) inspect() {
 	if p.options.Workload == abandonedWorkload {
 		p.summary.LeakList = unexplained(p.summary.LeakList, p.root, p.dir, p.total().LostHolds > 0)
 	}
-	if p.options.Workload == barrierWorkload {
-		p.summary.LeakList = unrecorded(p.summary.LeakList)
+	if p.options.Workload == barrierWorkload || p.options.Workload == mixedWorkload {
+		p.summary.LeakList = unrecorded(p.summary.LeakList, p.options.Workload == mixedWorkload)
 	}
 	for i, l := range p.summary.LeakList {
 		if i == maxShown {
@@ -700,7 +700,7 @@ func (p *parent) inspect() {
 func (p *parent) leaks(ctx context.Context) (left []leak, err error) {
 	limit := time.Now().Add(2*p.options.SessionTimeout + grace)
 	for {
-		left, err = p.cluster.leaks(ctx, p.root, p.options.Locks)
+		left, err = p.cluster.leaks(ctx, p.root, p.options.workload)
 		orphans := slices.ContainsFunc(left, func(l leak) bool { return p.chronicle.orphaned(l.Owner) })
 		if err != nil || !orphans || time.Now().After(limit) || !pause(ctx, 200*time.Millisecond, nil) {
 			return left, err
@@ -745,14 +745,14 @@ func (p *parent) conclude() int {
 			s.ProcessWriteGrants = append(s.ProcessWriteGrants, n.WriteGrants)
 		}
 	}
-	for i := range o.Locks {
+	for i := range o.venues() {
 		held := make([]time.Duration, len(p.processes))
 		for j, c := range p.processes {
 			if c.final != nil && i < len(c.final.Held) { // else it died, or stopped before it had opened its locks
 				held[j] = c.final.Held[i]
 			}
 		}
-		s.Held = append(s.Held, newLockTime(lockName(i), held, s.Elapsed))
+		s.Held = append(s.Held, newLockTime(o.nameOf(i), held, s.Elapsed))
 	}
 	s.Leaks = len(s.LeakList)
 	s.Command = o.command()

@@ -149,6 +149,10 @@ const (
 func (t *trouble) gather(target int) {
 	ctx, cancel := context.WithTimeout(context.Background(), gathering)
 	defer cancel()
+	if o := t.parent.options; o.Workload != electionWorkload && slices.Contains(recipeWorkloads, o.Workload) {
+		pause(ctx, time.Second, nil) // who waits for what is not seen
+		return
+	}
 	other := (target + 1) % t.parent.options.Processes
 	at := func(places []nemesis.Place, process, third int) bool {
 		return slices.ContainsFunc(places, func(p nemesis.Place) bool {
@@ -344,14 +348,21 @@ type revocable interface {
 }
 
 func (t *trouble) lock(name string) (revocable, error) {
-	switch o := t.parent.options; {
-	case o.ReadWrite:
+	o := t.parent.options
+	i := 0
+	for i < o.venues()-1 && o.nameOf(i) != name {
+		i++
+	}
+	switch {
+	case o.kindOf(i) == electionWorkload:
+		return t.manager.Exclusive(name + "/lock")
+	case o.readWrite(i):
 		rw, err := t.manager.ReadWrite(name)
 		if err != nil {
 			return nil, err
 		}
 		return rw.Writer(), nil
-	case o.Workload == mutexWorkload:
+	case o.kindOf(i) == mutexWorkload:
 		return t.manager.Mutex(name)
 	default:
 		return t.manager.Exclusive(name)
@@ -374,11 +385,19 @@ func (t *trouble) Waiters(ctx context.Context) []nemesis.Place {
 }
 
 func (t *trouble) look() (holders, waiters []nemesis.Place) {
+	o := t.parent.options
 	dirs := map[string]string{}
-	for _, l := range t.parent.options.historyLocks() {
-		dir, err := manager.LockPath(t.parent.root, l.Name)
-		if err == nil {
-			dirs[l.Name] = dir
+	for i := range o.venues() {
+		name := o.nameOf(i)
+		path := name
+		switch kind := o.kindOf(i); {
+		case kind == electionWorkload:
+			path += "/lock"
+		case slices.Contains(recipeWorkloads, kind):
+			continue // it has no queue of this kind
+		}
+		if dir, err := manager.LockPath(t.parent.root, path); err == nil {
+			dirs[name] = dir
 		}
 	}
 	holders, waiters, err := nemesis.Look(t.Tree(), dirs, t.parent.chronicle.processOf)

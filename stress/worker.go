@@ -39,6 +39,7 @@ type contended struct {
 	mode    history.Mode // in the history; empty: that of kind
 	ledger  *ledger      // of interrupted holders; nil if the lock does not report them
 	hall    *hall        // of the workload barrier, which uses nothing else; or nil
+	recipe  recipe       // of the workloads of other recipes, which use nothing else; or nil
 	reader  *contended   // the read lock of a write lock
 	third   *contended   // the upgradable read lock of a write lock; nil if it is not used
 	writer  *contended   // the write lock of the other two
@@ -82,6 +83,8 @@ func (w *worker) run(ctx context.Context) {
 		case w.believes(ctx, s, l):
 		case l.hall != nil:
 			w.round(ctx, s, l)
+		case l.recipe != nil:
+			l.recipe.step(ctx, w, s, l)
 		case s.panics:
 			w.interrupted(ctx, s, l)
 		case s.group.nest:
