@@ -301,6 +301,9 @@ func (r *shardsRecipe) own(ctx context.Context, w *worker, l *contended, shard s
 		return
 	}
 	rec.granted(grant, shard.Hold)
+	if rec != nil && !rec.is(inside) {
+		return // it was lost at once
+	}
 	w.entered(l)
 	var register registerClient
 	defer register.close()
