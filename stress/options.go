@@ -40,7 +40,15 @@ type options struct {
 }
 
 // recorded reports whether the run has a history.
-func (o options) recorded() bool { return o.ensemble > 0 || len(o.nemesis) > 0 || o.report != "" }
+func (o options) recorded() bool {
+	return o.ensemble > 0 || len(o.nemesis) > 0 || o.report != "" || o.needsHistory()
+}
+
+// needsHistory reports whether only the history tells whether what workers get excludes
+// others.
+func (o options) needsHistory() bool {
+	return o.Workload == mixedWorkload || o.Workload != barrierWorkload && slices.Contains(recipeWorkloads, o.Workload)
+}
 
 // faulty reports whether faults are injected that a correct lock may show: waits that take
 // longer, and lost holds.
@@ -57,18 +65,27 @@ process exclude each other, and that the pairs of token and turn rise. With
 -workload all workers take 2 to 4 locks by one LockAll, or nest two. With -workload upgrade some readers of
 read/write locks upgrade. With -workload abandoned some workers panic in Do: the
 next holder must be told, and no other. With -workload barrier workers go through
-rounds together: none may leave a round while another is inside.
+rounds together: none may leave a round while another is inside. With -workload
+election, members, shards, semaphore or queue they contend for what these recipes
+give, and with -workload mixed for locks of three kinds and for all recipes.
+
+With -ensemble 3 it starts three real ZooKeeper servers and injects faults. With
+-servers and -nemesis all it injects those that hit its own processes and their
+connections, and no server. A run with faults, or with -report, has a history, of
+which much more is checked; -report DIR keeps it, with a page for a browser.
 
 It reports progress while it runs and prints a summary at the end. Ctrl-C ends
 the run early, with a summary; a second Ctrl-C kills it.
 
 Exit status:
   0  no fault found
-  1  a violation, a leaked node, a stuck worker, a failed process, or no
-     connection
+  1  a violation, a leaked node, a stuck worker, a failed process, a finding in
+     the history, or no connection; with -self-test, a defect that was missed
   2  wrong usage
   3  void, because too little happened: workers never got a lock, or fewer than
-     1,000 times in a run of 10 s or longer, or -swallow never took effect
+     1,000 times (100 with a history) in a run of 10 s or longer, or -swallow
+     never took effect, or a kind of fault never hit while a lock was held and
+     while one was awaited
 
 Flags:
 `

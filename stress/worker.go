@@ -118,7 +118,7 @@ func pause(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
 func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <-chan struct{}) {
 	switch {
 	case w.sabotages(ignoresLease):
-		d, lost = thawAfter, nil
+		ctx, d, lost = w.child.run, thawAfter, nil
 	case w.sabotages(ignoresRevocation):
 		d = 10 * w.child.settings.SessionTimeout
 	}
