@@ -137,6 +137,7 @@ func (p *plan) next() step {
 		for i := range s.group.n {
 			s.group.locks[i] *= 3
 		}
+		s.group.bound = true // the locks are rarely free together
 		s.bound = p.duration(max(100*p.Hold, 100*time.Millisecond))
 	}
 	if p.Workload == allWorkload {
