@@ -148,6 +148,7 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 	if s.Sabotage == ignoresLease {
 		dial = (&frozenDialer{began: time.Now()}).dial
 	}
+	before := takeResidue()
 	ctx, cancel := context.WithTimeout(c.run, patience)
 	m, err := manager.Open(ctx, manager.Config{
 		Servers:        s.Servers,
@@ -187,7 +188,12 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 	case s.Sabotage == leaks:
 		_, _ = c.locks[0].lock.Lock(context.Background())
 	default:
-		ended = c.close(m)
+		if ended = c.close(m); ended {
+			if err := awaitResidue(before); err != nil {
+				c.fail(failure{Text: fmt.Sprintf("at the end something is left: %v", err), Dump: allStacks()})
+				ended = false
+			}
+		}
 	}
 	report, err := c.latency.report()
 	if err != nil {
