@@ -91,11 +91,8 @@ func newChronicle(dir string, h history.Header, r *reporter) (*chronicle, error)
 	return c, nil
 }
 
-// removeHistory removes an earlier run's history and report from dir.
+// removeHistory removes an earlier run's history and report from dir, if there is one.
 func removeHistory(dir string) error {
-	if _, err := history.ReadHeader(dir); err != nil {
-		return nil // there is none
-	}
 	for _, old := range []string{"events", "run.json", "verdict.json", "trimmed.json", report.Name, "linearizability-*"} {
 		names, err := filepath.Glob(filepath.Join(dir, old))
 		if err != nil {

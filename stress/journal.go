@@ -265,11 +265,10 @@ func (r *record) watch(h watched) {
 }
 
 // valid asks whether h is valid, and writes if it is.
-func (r *record) valid(h watched) bool {
-	if r == nil {
-		return h.Err() == nil
+func (r *record) valid(h watched) {
+	if r != nil {
+		r.journal.check(r.fill(history.Event{Kind: history.Valid}), func() bool { return h.Err() == nil })
 	}
-	return r.journal.check(r.fill(history.Event{Kind: history.Valid}), func() bool { return h.Err() == nil })
 }
 
 // changed writes that the hold has got another mode.
