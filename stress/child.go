@@ -165,10 +165,12 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 	if err == nil {
 		err = c.open(m)
 	}
-	if err != nil {
-		if c.run.Err() == nil {
-			c.fail(failure{Text: fmt.Sprintf("starting: %v", err), Fatal: true})
-		}
+	switch {
+	case err != nil && c.run.Err() != nil:
+		c.out.send(message{Final: &final{}}) // told to stop before it had started
+		return exitOK
+	case err != nil:
+		c.fail(failure{Text: fmt.Sprintf("starting: %v", err), Fatal: true})
 		return exitFailure
 	}
 	c.out.send(message{Ready: true})
