@@ -37,7 +37,7 @@ var selfTests = []trialRun{
 	{"waiter forgotten", forgetsWaiter, []string{"-patience", "2s", "-duration", "6s"}, `stuck: worker 0 has been in "Acquire and wait"`},
 	{"stale news taken for new", believesOldNews, nil, `held twice|overlap on lock|token fell`},
 	{"downgrade that lets a writer in", losesRead, []string{"-read-ratio", "0.3", "-think", "1ms"}, `held twice|overlap on lock`},
-	{"revocation ignored", ignoresRevocation, []string{"-nemesis", "revoke", "-locks", "1", "-session-timeout", "1s", "-duration", "12s"}, `was asked at .* to give up`},
+	{"revocation ignored", ignoresRevocation, []string{"-nemesis", "revoke", "-locks", "1", "-session-timeout", "1s", "-duration", "16s"}, `was asked at .* to give up`},
 	{"a register that accepts every write", sloppyRegister, nil, `FOUND: .*token`},
 }
 

@@ -120,7 +120,7 @@ func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <
 	case w.sabotages(ignoresLease):
 		ctx, d, lost = w.child.run, thawAfter, nil
 	case w.sabotages(ignoresRevocation):
-		d = 10 * w.child.settings.SessionTimeout
+		d = 30 * w.child.settings.SessionTimeout
 	}
 	defer w.activity.beginFor("staying inside", l, d)()
 	pause(ctx, d, lost)
