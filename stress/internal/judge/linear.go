@@ -162,7 +162,7 @@ func (c *linear) left(j *Judge, h *hold, at int64) {
 	if len(p.holds) == 0 {
 		n.end(p, j.sure(h, at), at)
 	} else {
-		n.adapt(p, at, at)
+		n.adapt(p, j.sure(h, at), at)
 	}
 }
 
