@@ -31,7 +31,7 @@ type excuse struct {
 	from, to int64
 }
 
-// excuses are those that the history has told of lately. The parent's goroutine alone uses
+// excuses are those that the history has told of lately. The chronicle's mutex protects
 // them.
 type excuses struct {
 	all     []excuse
