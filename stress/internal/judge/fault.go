@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type fault struct {
 	lock    string // that it is about, if it is about one
 	at      int64
 	until   int64      // 0 while it lasts
+	failed  bool       // it had no effect that is certain
 	hit     [over]bool // a hold in that phase
 	lost    []string   // locks, and by which process
 }
@@ -29,6 +31,9 @@ func (f *fault) stops() bool { return f.kind == "pause-worker" }
 // deletes reports whether the fault deletes a contender's node. Then the next in line gets
 // the lock at the same time as the contender is told.
 func (f *fault) deletes() bool { return strings.HasPrefix(f.kind, "delete-") }
+
+// missed reports whether the fault has deleted no node for certain.
+func (f *fault) missed() bool { return f.failed && f.lock == "" }
 
 // revokes reports whether the fault asks holders to give up the lock.
 func (f *fault) revokes() bool { return f.kind == "revoke" }
@@ -85,6 +90,9 @@ func (fs *faults) ended(e history.Event, recovery int64) *fault {
 	}
 	f := fs.recent[i]
 	f.until = e.At
+	// Which lock it hits, a fault may know only when it has.
+	f.lock = cmp.Or(f.lock, e.Lock)
+	f.failed = !e.OK
 	if f.disturbs() {
 		fs.active--
 		fs.until = max(fs.until, e.At+recovery)
@@ -119,7 +127,7 @@ func (fs *faults) near(at int64) (numbers []int) {
 // lock, and since when that was so: because its process was stopped, or because an
 // administrator had just deleted its node.
 func (j *Judge) excused(h *hold, at int64) (since int64, ok bool) {
-	if since, ok := h.process.stops.excuse(at); ok {
+	if since, ok := h.process.stops.excuse(h.asked, at); ok {
 		return since, true
 	}
 	return j.deleted(h, at)
@@ -129,8 +137,8 @@ func (j *Judge) excused(h *hold, at int64) (since int64, ok bool) {
 // that time that the holder was not told yet.
 func (j *Judge) deleted(h *hold, at int64) (since int64, ok bool) {
 	for _, f := range j.faults.recent {
-		if f.deletes() && f.affects(h.process) && (f.lock == "" || f.lock == h.lock.Name) &&
-			f.at <= at && (f.until == 0 || at <= f.until+j.header.SessionTimeout) {
+		if f.deletes() && !f.missed() && f.affects(h.process) && (f.lock == "" || f.lock == h.lock.Name) &&
+			f.at <= at && (f.until == 0 || at <= f.until+j.header.SessionTimeout && h.asked <= f.until) {
 			return f.at, true
 		}
 	}

@@ -31,6 +31,7 @@ type hold struct {
 	phase   phase
 
 	requested, granted int64
+	asked              int64 // when its process first asked for what it has under the token
 	ended              int64 // when it was released or told lost
 	known              int64 // when the worker has last been told that it holds the lock
 	outage             int64 // how long there had been outages when it was requested

@@ -182,7 +182,7 @@ func (j *Judge) granted(e history.Event) {
 	}
 	p.count(h.phase, -1)
 	h.phase, h.granted, h.fence, h.permits = inside, e.At, fence{e.Token, e.Turn}, max(e.Permits, 1)
-	h.known = e.At
+	h.known, h.asked = e.At, l.asked(h)
 	if h.session = e.Session; h.session == "" {
 		h.session = p.session
 	}

@@ -76,6 +76,7 @@ type possession struct {
 	fence   fence
 	mode    history.Mode // the strongest of the holds
 	holds   []*hold
+	asked   int64 // when the process asked for it
 	from    int64 // when it was acquired at the earliest
 	known   int64 // when one of them was last known to be valid
 }
@@ -122,7 +123,7 @@ func (c *linear) granted(j *Judge, h *hold) {
 		return // it was told after a stop, and may have been over for long
 	}
 	n.number++
-	p := &possession{number: n.number, process: h.process, fence: h.fence, mode: h.mode, holds: []*hold{h}, known: h.granted}
+	p := &possession{number: n.number, process: h.process, fence: h.fence, mode: h.mode, holds: []*hold{h}, asked: h.asked, known: h.granted}
 	h.possession = p
 	// What the process had before under another token, it knows to be over.
 	for _, old := range slices.Clone(n.owns) {
@@ -225,7 +226,7 @@ func (n *line) end(p *possession, from, to int64) {
 func (c *linear) cut(j *Judge, l *lockRecord, at int64, only *possession) {
 	n := l.line
 	for _, p := range slices.Clone(n.owns) {
-		if since, ok := j.excused(&hold{process: p.process, lock: l}, at); ok && p != only {
+		if since, ok := j.excused(&hold{process: p.process, lock: l, asked: p.asked}, at); ok && p != only {
 			p.forget()
 			n.end(p, since, at)
 		}

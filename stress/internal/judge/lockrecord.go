@@ -37,8 +37,25 @@ type lockRecord struct {
 // A highest token, and the process that it was granted to.
 type highest struct {
 	fence
-	by *process
-	at int64 // when
+	by    *process
+	at    int64 // when
+	asked int64 // when the process had asked for it
+}
+
+// asked returns when the process of h first asked for what it has under the token of h.
+func (l *lockRecord) asked(h *hold) int64 {
+	asked := h.requested
+	for _, top := range l.highest {
+		if top.by == h.process && top.fence == h.fence && h.fence.token != 0 {
+			asked = min(asked, top.asked)
+		}
+	}
+	for _, o := range l.inside {
+		if o.process == h.process && o.fence == h.fence && h.fence.token != 0 {
+			asked = min(asked, o.asked)
+		}
+	}
+	return asked
 }
 
 // A fence is a fencing token: for a mutex, with the turn under it.

@@ -85,10 +85,12 @@ func (s stops) ended(at int64) {
 }
 
 // excuse reports whether the process was stopped at that time, or has had no time to
-// react. It also returns when it was stopped.
-func (s stops) excuse(at int64) (since int64, ok bool) {
+// react, so that it cannot know what it has lost of what it asked for at the time asked. It
+// also returns when it was stopped. What the process asked for later it was told later: that
+// has no excuse.
+func (s stops) excuse(asked, at int64) (since int64, ok bool) {
 	for _, s := range s {
-		if s.began <= at && (s.ended == 0 || at <= s.ended+reaction) {
+		if s.began <= at && (s.ended == 0 || at <= s.ended+reaction && asked <= s.ended) {
 			return s.began, true
 		}
 	}

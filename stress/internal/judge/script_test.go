@@ -22,6 +22,7 @@ import (
 //	1.5 p0i1 ...               process 0 when it has been started again
 //	1.5 h stopping             the harness
 //	1.5 h began 3 kill-worker process 1
+//	1.6 h over 3               or, if it had no effect, over 3 failed
 //
 // The operations of a worker on a lock follow each other. The lines are put in the order of
 // time, but those after the line "late" come after all others.
@@ -122,14 +123,14 @@ func harness(t testing.TB, e *history.Event, kind string, words []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.Kind, e.Fault = history.FaultEnded, n
+		rest := words[1:]
+		if i := slices.Index(rest, "of"); i >= 0 {
+			e.Lock, rest = rest[i+1], rest[:i]
+		}
 		if kind == "began" {
-			e.Kind, e.Text = history.FaultBegan, words[1]
-			rest := words[2:]
-			if i := slices.Index(rest, "of"); i >= 0 {
-				e.Lock, rest = rest[i+1], rest[:i]
-			}
-			e.Target = strings.Join(rest, " ")
+			e.Kind, e.Fault, e.Text, e.Target = history.FaultBegan, n, rest[0], strings.Join(rest[1:], " ")
+		} else {
+			e.Kind, e.Fault, e.OK = history.FaultEnded, n, !slices.Contains(rest, "failed")
 		}
 	case "started", "ended":
 		who(t, words[0], e)

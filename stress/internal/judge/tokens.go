@@ -51,7 +51,7 @@ func (c *tokens) granted(j *Judge, h *hold) {
 	}
 	c.Judged++
 	if top, ok := l.highest[h.mode]; !ok || h.fence.compare(top.fence) > 0 {
-		l.highest[h.mode] = highest{h.fence, h.process, h.granted}
+		l.highest[h.mode] = highest{h.fence, h.process, h.granted, h.asked}
 	}
 }
 

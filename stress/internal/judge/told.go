@@ -102,7 +102,7 @@ func (c *told) expired(j *Judge, e history.Event) {
 	if s == nil || s.process.over && s.process.end <= e.At && len(s.lost) == 0 {
 		return
 	}
-	_, stopped := s.process.stops.excuse(e.At)
+	_, stopped := s.process.stops.excuse(0, e.At)
 	for i := range s.lost {
 		l := &s.lost[i]
 		margin := e.At - l.at

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"strings"
+	"testing"
+)
+
+// Histories in which a lock failed at about the time of a fault that excuses something
+// else.
+func TestExcusesHideNothing(t *testing.T) {
+	tests := []struct{ name, history, text string }{
+		{"stopped before it asked", `
+			1 p0 request a
+			1.1 p0 refused a
+			2 h began 1 pause-worker process 0
+			6 h over 1
+			6.1 p0 request a
+			6.2 p0 granted a t20
+			6.3 p1 request a
+			6.4 p1 granted a t21
+			6.5 p0 release a
+			7 p1 release a`, "held twice at 6.400 s"},
+		{"stopped before it asked, and got an old token", `
+			1 p0 request a
+			1.1 p0 refused a
+			1 p1 request a
+			1.1 p1 granted a t21
+			1.2 p1 release a
+			2 h began 1 pause-worker process 0
+			6 h over 1
+			6.1 p0 request a
+			6.2 p0 granted a t20
+			6.5 p0 release a`, "was granted at 6.200 s to process 0, worker 0, token 20, after process 1"},
+		{"the node of an earlier hold was deleted", `
+			1 p0 request a
+			1.1 p0 granted a t10
+			2 h began 1 delete-holder process 0 of a
+			2.01 h over 1
+			2.02 p0 lost a
+			2.1 p0 request a
+			2.2 p0 granted a t20
+			2.3 p1 request a
+			2.4 p1 granted a t21
+			2.5 p0 release a
+			3 p1 release a`, "held twice at 2.400 s"},
+		{"the node that was deleted was another lock's, as the end of the fault says", `
+			1 p0 request a
+			1.1 p0 granted a t10
+			2 h began 1 delete-holder process 0
+			2.01 h over 1 of m
+			2.3 p1 request a
+			2.4 p1 granted a t11
+			2.5 p0 release a
+			3 p1 release a`, "held twice at 2.400 s"},
+		{"no node was deleted", `
+			1 p0 request a
+			1.1 p0 granted a t10
+			2 h began 1 delete-holder process 0
+			4 h over 1 failed
+			4.3 p1 request a
+			4.4 p1 granted a t11
+			4.5 p0 release a
+			5 p1 release a`, "held twice at 4.400 s"},
+		{"called valid long after an earlier hold's node was deleted", `
+			1 p0 request a
+			1.1 p0 granted a t10
+			2 h began 1 delete-holder process 0 of a
+			2.01 h over 1
+			2.02 p0 lost a
+			2.1 p0 request a
+			2.2 p0 granted a t20
+			2.3 p1 request a
+			2.4 p1 granted a t21
+			2.5 p0 valid a
+			3 p1 release a`, "was told at 2.500 s that its hold of \"a\" is valid"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := judged(header(), script(t, tt.history))
+			found := false
+			for _, f := range v.Findings {
+				found = found || strings.Contains(f.Text, tt.text)
+			}
+			if v.Outcome != Violation || !found {
+				t.Errorf("%v: %q is in none of %+v", v.Outcome, tt.text, v.Findings)
+			}
+		})
+	}
+}
+
+// A goroutine that asks after a stop may share a hold that its process has had since
+// before the stop, and has lost: that is still the stop's excuse.
+func TestExcuseOfASharedHold(t *testing.T) {
+	v := judged(header(), script(t, `
+		1 p0 request a
+		1.1 p0 granted a t10
+		2 h began 1 pause-worker process 0
+		4.3 p1 request a
+		4.3 p1 granted a t11
+		6 h over 1
+		6.01 p0w1 request a
+		6.02 p0w1 granted a t10
+		6.1 p0 lost a
+		6.1 p0w1 lost a
+		7 p1 release a`))
+	if v.Outcome != OK {
+		t.Errorf("%v: %+v", v.Outcome, v.Findings)
+	}
+}
