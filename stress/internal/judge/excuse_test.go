@@ -109,3 +109,27 @@ func TestExcuseOfASharedHold(t *testing.T) {
 		t.Errorf("%v: %+v", v.Outcome, v.Findings)
 	}
 }
+
+// A fault that had no effect, as its end says, has hit nothing.
+func TestFaultsWithoutEffectHitNothing(t *testing.T) {
+	for _, tt := range []struct {
+		over string
+		want Outcome
+	}{{"over 1", OK}, {"over 1 failed", Void}} {
+		h := header()
+		h.Nemesis = []string{"revoke"}
+		v := judged(h, script(t, `
+			1 p0 request a
+			1 p1 request a
+			1.1 p0 granted a t10
+			2 h began 1 revoke lock a of a
+			2.1 h `+tt.over+`
+			2.2 p0 release a
+			2.3 p1 granted a t11
+			3 p1 release a
+			4 h stopping now`))
+		if v.Outcome != tt.want {
+			t.Errorf("%s: %v, want %v: %+v", tt.over, v.Outcome, tt.want, v.Faults)
+		}
+	}
+}

@@ -96,9 +96,11 @@ func (c *hits) sum(j *Judge) (kinds []Fault, each []Hit) {
 	for _, f := range j.faults.all {
 		k := kind(f.kind)
 		k.N++
-		k.Held += number(f.hit[inside])
-		k.Waiting += number(f.hit[waiting])
-		k.Releasing += number(f.hit[releasing])
+		if !f.failed { // else it had no effect
+			k.Held += number(f.hit[inside])
+			k.Waiting += number(f.hit[waiting])
+			k.Releasing += number(f.hit[releasing])
+		}
 		k.Lost += len(f.lost)
 		each = append(each, Hit{Fault: f.number, Kind: f.kind, Target: f.target, Began: f.at, Ended: f.until, Lost: slices.Clone(f.lost)})
 	}
