@@ -28,7 +28,9 @@ type chronicle struct {
 	alive    sync.WaitGroup
 	stop     context.CancelFunc // of alive
 
-	looked time.Time // when the parent's goroutine last asked for the verdict so far
+	looked time.Time       // when the parent's goroutine last asked for the verdict so far
+	judged bool            // all other events have been judged
+	after  []history.Event // remarks since then
 
 	mu       sync.Mutex // protects what follows
 	live     live
@@ -265,16 +267,36 @@ func (c *chronicle) status() string {
 // milliseconds formats a number of them.
 func milliseconds(ms float64) string { return short(time.Duration(ms * float64(time.Millisecond))) }
 
-// close ends the history, judges it, and writes the verdict and, if there is to be one, the
-// report.
-func (c *chronicle) close(reported bool) (judge.Verdict, error) {
+// remark writes what the harness has found out. The parent's goroutine calls it.
+func (c *chronicle) remark(e history.Event) {
+	if c == nil {
+		return
+	}
+	if e.At == 0 {
+		e.At = history.Now()
+	}
+	c.journal.write(e)
+	if c.judged {
+		c.after = append(c.after, e)
+	}
+}
+
+// judge judges the history, to which only remarks may be added from then on.
+func (c *chronicle) judge() error {
 	c.stop()
 	c.alive.Wait()
-	err := c.journal.close()
-	v, ended := c.trial.End()
+	_, err := c.trial.End()
+	c.judged = true
 	c.mu.Lock()
-	err = errors.Join(c.err, err, ended)
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	return errors.Join(c.err, err)
+}
+
+// close ends the history, writes the verdict and, if there is to be one, the report.
+func (c *chronicle) close(reported bool) (judge.Verdict, error) {
+	err := c.journal.close()
+	v, amended := c.trial.Amend(c.after...)
+	err = errors.Join(err, amended)
 	if reported {
 		err = errors.Join(err, report.Write(c.dir, c.header, v, eventsOf(c.dir)))
 	}

@@ -89,3 +89,28 @@ func TestSelfTest(t *testing.T) {
 		t.Errorf("it left %q behind", r.left)
 	}
 }
+
+// What referees and workers see is in the history, so that its verdict, its page and
+// -check are no better than the run's.
+func TestHistoryOfWhatTheHarnessSaw(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		sabotage sabotage
+		want     judge.Outcome
+		says     string
+	}{
+		{lingers, judge.Violation, "a referee has seen at "},
+		{complains, judge.Failed, "on purpose"},
+	} {
+		t.Run(string(tt.sabotage), func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "report")
+			runStress(t, append([]string{"-report", dir}, brief...), sabotageVariable+"="+string(tt.sabotage))
+			v, err := judge.Read(dir)
+			if err != nil || v.Outcome != tt.want {
+				t.Errorf("the history's verdict is %v, want %v: %v", v.Outcome, tt.want, err)
+			}
+			runStress(t, []string{"-check", dir}).expect(t, exitFailure, "", string(tt.want)+": ", tt.says)
+		})
+	}
+}

@@ -541,6 +541,7 @@ func (p *parent) handleRegister(e event) {
 
 // showViolation shows a violation, if not too many have been shown.
 func (p *parent) showViolation(by string, v violation) {
+	p.chronicle.remark(history.Event{Kind: history.Overlap, At: v.At, Process: history.Harness, Lock: v.Lock, Text: firstLine(v.String())})
 	if n := len(p.summary.ViolationList); n < maxShown {
 		p.summary.ViolationList = append(p.summary.ViolationList, v)
 		p.reporter.line("VIOLATION seen by %s, %v", by, v)
@@ -559,6 +560,7 @@ func (p *parent) failure(c *process, f failure) {
 	if f.Dump != "" {
 		text += "\n" + saveDump(c.index, f.Dump)
 	}
+	p.chronicle.remark(history.Event{Kind: history.Failure, Process: c.index, Incarnation: c.incarnation, Text: firstLine(f.Text)})
 	p.show(text)
 	if f.Fatal {
 		p.stop()
@@ -581,6 +583,7 @@ func saveDump(process int, dump string) string {
 // fail counts and shows a failure that the parent found.
 func (p *parent) fail(text string) {
 	p.failures++
+	p.chronicle.remark(history.Event{Kind: history.Failure, Process: history.Harness, Text: firstLine(text)})
 	p.show(text)
 }
 
@@ -717,11 +720,14 @@ func (p *parent) endHistory() {
 	for _, l := range p.summary.LeakList {
 		p.chronicle.write(history.Event{Kind: history.Left, Text: l.String(), Session: l.Owner})
 	}
+	if err := p.chronicle.judge(); err != nil {
+		p.fail(err.Error())
+	}
+	p.judgeSuspects(math.MaxInt64)
 	v, err := p.chronicle.close(p.options.report != "")
 	if err != nil {
 		p.fail(err.Error())
 	}
-	p.judgeSuspects(math.MaxInt64)
 	p.summary.History = &v
 }
 

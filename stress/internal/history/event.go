@@ -47,8 +47,8 @@ const (
 	// Alive is written at intervals. It tells that the process has no earlier event to
 	// write.
 	Alive Kind = "alive"
-	// Failure is written when a worker sees something wrong that is not a matter of the
-	// history, such as an error that the API does not allow. Text is what.
+	// Failure is written when a worker or the harness sees something wrong that is not a
+	// matter of the history, such as an error that the API does not allow. Text is what.
 	Failure Kind = "failure"
 )
 
@@ -70,6 +70,9 @@ const (
 	// Stale is written by the register for each write that it has refused, because it has
 	// accepted one with a higher token.
 	Stale Kind = "stale"
+	// Overlap is written when a referee has seen two processes inside at once, or a token
+	// that fell. Text is what.
+	Overlap Kind = "overlap"
 	// Stopping is written when the workers are told to end.
 	Stopping Kind = "stopping"
 	// Left is written for each node that is left in ZooKeeper at the end.

@@ -43,6 +43,7 @@ type Judge struct {
 	once        once
 	left        left
 	failures    failures
+	referees    referees
 	hits        hits
 
 	finished bool
@@ -75,6 +76,7 @@ func New(h history.Header) *Judge {
 	j.once.init()
 	j.left.init()
 	j.failures.init()
+	j.referees.init()
 	j.hits.init(h.Nemesis)
 	return j
 }
@@ -83,7 +85,7 @@ func New(h history.Header) *Judge {
 func (j *Judge) checks() []*check {
 	return []*check{
 		&j.overlap.check, &j.valid.check, &j.tokens.check, &j.register.check, &j.linear.check, &j.told.check,
-		&j.once.check, &j.patience.check, &j.revocations.check, &j.left.check, &j.failures.check, &j.hits.check,
+		&j.once.check, &j.patience.check, &j.revocations.check, &j.left.check, &j.referees.check, &j.failures.check, &j.hits.check,
 	}
 }
 
@@ -133,6 +135,8 @@ func (j *Judge) Add(e history.Event) {
 		j.told.expired(j, e)
 	case history.Failure:
 		j.failures.failed(j, e)
+	case history.Overlap:
+		j.referees.saw(j, e)
 	case history.Left:
 		j.left.found(j, e)
 	case history.Stopping:
@@ -379,7 +383,8 @@ func (j *Judge) targets(f *fault) (all []*process) {
 // Interim returns what the events so far have shown.
 func (j *Judge) Interim() Verdict { return j.sum() }
 
-// Finish returns the verdict. No event may be added afterwards.
+// Finish returns the verdict. Afterwards only what the harness has seen may be added, such as
+// [history.Failure].
 func (j *Judge) Finish() Verdict {
 	if !j.finished {
 		j.finished = true

@@ -25,6 +25,7 @@ func TestJudge(t *testing.T) {
 		asked    = "a holder that is asked to give up the lock does"
 		done     = "what is done is not granted again"
 		remains  = "nothing is left behind"
+		referee  = "referees see nothing that a lock should have prevented"
 		strange  = "workers see nothing that the API does not allow"
 		vacuous  = "every kind of fault hits a held lock and a waiting process"
 	)
@@ -593,6 +594,11 @@ func TestJudge(t *testing.T) {
 			2 p0 release a
 			3 h left /locks/a/_c_1
 			3 h left /locks/a/_c_2`, Failed, []string{remains}, "left in ZooKeeper at the end: /locks/a/_c_1"},
+		{"seen by a referee", `
+			1 p0 request a
+			1.1 p0 granted a t10
+			2 p0 release a
+			2 h overlap on purpose`, Violation, []string{referee}, "a referee has seen at 2.000 s: on purpose"},
 		{"failure", `
 			1 p0 request a
 			1.1 p0 granted a t10

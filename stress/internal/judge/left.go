@@ -2,7 +2,11 @@
 
 package judge
 
-import "github.com/holdfast-go/holdfast/stress/internal/history"
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
 
 // The check left: no node is left in ZooKeeper at the end.
 type left struct{ check }
@@ -35,12 +39,34 @@ func (c *failures) init() {
 	c.check = check{Check: Check{Name: "workers see nothing that the API does not allow"}, outcome: Failed}
 }
 
-// failed judges a failure that a worker has seen.
+// failed judges a failure that a worker or the harness has seen.
 func (c *failures) failed(j *Judge, e history.Event) {
 	c.Judged++
 	var l *lockRecord
 	if e.Lock != "" {
 		l = j.lock(e.Lock, e.Mode)
 	}
-	c.find(j, l, e.At, "process %d, worker %d, at %s: %s", e.Process, e.Worker, j.when(e.At), e.Text)
+	who := fmt.Sprintf("process %d", e.Process)
+	if e.Process < 0 {
+		who = "the harness"
+	}
+	c.find(j, l, e.At, "%s, at %s: %s", who, j.when(e.At), e.Text)
+}
+
+// The check referees: the referees, which know nothing of the history, have seen nothing
+// wrong that has no excuse. They see most of what the check overlap does, by other means.
+type referees struct{ check }
+
+func (c *referees) init() {
+	c.check = check{Check: Check{Name: "referees see nothing that a lock should have prevented"}, outcome: Violation}
+}
+
+// saw judges what a referee has seen.
+func (c *referees) saw(j *Judge, e history.Event) {
+	c.Judged++
+	var l *lockRecord
+	if e.Lock != "" {
+		l = j.lock(e.Lock, e.Mode)
+	}
+	c.find(j, l, e.At, "a referee has seen at %s: %s", j.when(e.At), e.Text)
 }

@@ -140,7 +140,7 @@ func harness(t testing.TB, e *history.Event, kind string, words []string) {
 		}
 	case "expired":
 		e.Session = words[0]
-	case "left", "failure":
+	case "left", "failure", "overlap":
 		e.Text = strings.Join(words, " ")
 	case "stopping", "alive":
 	default:

@@ -143,6 +143,18 @@ func (t *Trial) End() (Verdict, error) {
 	return v, errors.Join(t.err, v.Write(t.dir))
 }
 
+// Amend judges events that were written after End: what the harness has found out with its
+// verdict. It writes the verdict into the directory again.
+func (t *Trial) Amend(events ...history.Event) (Verdict, error) {
+	t.mu.Lock()
+	for _, e := range events {
+		t.judge.Add(e)
+	}
+	v := t.judge.Finish()
+	t.mu.Unlock()
+	return v, v.Write(t.dir)
+}
+
 // Abandon ends the trial at once, without a verdict.
 func (t *Trial) Abandon() {
 	t.cancel()

@@ -293,7 +293,7 @@ func (c *collector) add(e history.Event) {
 	case history.Stopping:
 		c.point(point{at: e.At, kind: pointStopping, process: -1, lock: -1})
 		return
-	case history.Failure:
+	case history.Failure, history.Overlap:
 		c.point(point{e.At, pointFailure, process, e.Worker, c.lockOf(e), c.texts.intern(e.Text, mostTexts)})
 		return
 	}
