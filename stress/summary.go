@@ -155,6 +155,11 @@ func (s *summary) judge() {
 
 // voidReason says which kinds of faults have not hit.
 func voidReason(v *judge.Verdict) string {
+	for _, f := range v.Findings {
+		if f.Check == judge.Whole {
+			return f.Text
+		}
+	}
 	var missed []string
 	for _, f := range v.Faults {
 		if f.Held == 0 || f.Waiting == 0 {

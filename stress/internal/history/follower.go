@@ -76,8 +76,15 @@ func (f *Follower) Close() {
 
 // All yields the events of a history that has been written, in the order of time. It ends
 // after the first error.
+//
+// If segments are missing that [Follower.Trim] has not removed, that is the error, and there
+// are no events.
 func All(dir string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		if err := gapless(dir); err != nil {
+			yield(Event{}, err)
+			return
+		}
 		f := Follow(dir)
 		defer f.Close()
 		f.Finish()

@@ -65,6 +65,27 @@ func parseSegment(name string) (s segment, ok bool) {
 	return s, true
 }
 
+// gapless returns an error if a segment before another one is missing, and was not removed
+// by Trim.
+func gapless(dir string) error {
+	trimmed, err := ReadTrimmed(dir)
+	if err != nil || trimmed.Segments > 0 {
+		return err
+	}
+	all, err := list(dir)
+	if err != nil {
+		return err
+	}
+	for s, numbers := range all {
+		for i, n := range numbers {
+			if n != i+1 {
+				return fmt.Errorf("the history in %s lacks the file %s", dir, filepath.Base(segment{s, i + 1}.in(dir)))
+			}
+		}
+	}
+	return nil
+}
+
 // list returns the numbers of the segments of each source in dir, in order.
 func list(dir string) (map[source][]int, error) {
 	files, err := os.ReadDir(filepath.Join(dir, eventsName))

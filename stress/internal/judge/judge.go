@@ -45,6 +45,7 @@ type Judge struct {
 	failures    failures
 	referees    referees
 	hits        hits
+	whole       whole
 
 	finished bool
 }
@@ -78,15 +79,20 @@ func New(h history.Header) *Judge {
 	j.failures.init()
 	j.referees.init()
 	j.hits.init(h.Nemesis)
+	j.whole.init()
 	return j
 }
 
 // checks returns the checks, in the order in which a verdict lists them.
 func (j *Judge) checks() []*check {
-	return []*check{
+	all := []*check{
 		&j.overlap.check, &j.valid.check, &j.tokens.check, &j.register.check, &j.linear.check, &j.told.check,
 		&j.once.check, &j.patience.check, &j.revocations.check, &j.left.check, &j.referees.check, &j.failures.check, &j.hits.check,
 	}
+	if j.whole.on {
+		all = append(all, &j.whole.check)
+	}
+	return all
 }
 
 // Add judges the next event. Events come in the order of time, but those that a
@@ -96,6 +102,7 @@ func (j *Judge) Add(e history.Event) {
 		j.late++
 	}
 	j.pass(e.At)
+	j.whole.event(j, e)
 	switch e.Kind {
 	case history.Request:
 		j.request(e)
@@ -393,6 +400,7 @@ func (j *Judge) Finish() Verdict {
 		j.linear.end(j)
 		j.left.end(j)
 		j.hits.end(j)
+		j.whole.end(j)
 	}
 	return j.sum()
 }

@@ -20,6 +20,8 @@ type process struct {
 	counts  [over]int        // of them, by phases
 	session string           // the present one
 	stops   stops
+	began   int64 // when it was started, as far as the history tells
+	wrote   bool  // something
 	over    bool
 	end     int64 // when it ended
 	atEnd   [over]int

@@ -161,13 +161,14 @@ func (t *Trial) Abandon() {
 	<-t.done
 }
 
-// History judges a history that has been written.
+// History judges a history that has been written, also whether it is whole.
 func History(dir string) (*Judge, error) {
 	h, err := history.ReadHeader(dir)
 	if err != nil {
 		return nil, err
 	}
 	j := New(h)
+	j.whole.on = true
 	for e, err := range history.All(dir) {
 		if err != nil {
 			return nil, err
