@@ -126,12 +126,36 @@ func (t *Trial) Interim() Verdict {
 	return t.judge.Interim()
 }
 
+// again judges the history from its beginning if some events came out of order, and if none
+// have been removed: then the events are in the order of time. It is called when all have
+// been written.
+func (t *Trial) again() error {
+	t.mu.Lock()
+	late := t.judge.late
+	t.mu.Unlock()
+	trimmed, err := history.ReadTrimmed(t.dir)
+	if err != nil || late == 0 || trimmed.Segments > 0 {
+		return err
+	}
+	j, err := read(t.dir, false)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.judge = j
+	return nil
+}
+
 // End tells that no more events will be written, waits until all are judged, and writes
 // the verdict and the pictures of what is not linearizable into the directory.
 func (t *Trial) End() (Verdict, error) {
 	t.finish.Do(t.follower.Finish)
 	<-t.done
 	t.cancel()
+	if t.err == nil {
+		t.err = t.again()
+	}
 	t.mu.Lock()
 	v, pictures := t.judge.Finish(), t.judge.Pictures()
 	t.mu.Unlock()
@@ -162,13 +186,16 @@ func (t *Trial) Abandon() {
 }
 
 // History judges a history that has been written, also whether it is whole.
-func History(dir string) (*Judge, error) {
+func History(dir string) (*Judge, error) { return read(dir, true) }
+
+// read judges the history in dir from its beginning, and if asked whether it is whole.
+func read(dir string, whole bool) (*Judge, error) {
 	h, err := history.ReadHeader(dir)
 	if err != nil {
 		return nil, err
 	}
 	j := New(h)
-	j.whole.on = true
+	j.whole.on = whole
 	for e, err := range history.All(dir) {
 		if err != nil {
 			return nil, err

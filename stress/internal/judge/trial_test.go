@@ -186,3 +186,38 @@ func TestTrialReportsABadLine(t *testing.T) {
 		t.Error("a directory without a history is taken for one")
 	}
 }
+
+// A grant that its process wrote long after it was told may overlap with a hold that was
+// over when it was written. In the end all is judged again, in the order of time.
+func TestTrialJudgesAgainWhatCameLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, write := recorded(t, header())
+		trial, err := Begin(dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(script(t, `
+			0.9 h alive now
+			0.9 p0 alive
+			1 p1 request s n2
+			1.2 p1 granted s n2
+			1.5 p1 release s
+			1.6 p1 released s
+			3 p0 alive
+			3 p1 alive
+			3 h alive`)...)
+		time.Sleep(5 * time.Second)
+		write(script(t, `
+			1 p0 request s
+			1.1 p0 granted s
+			4 p0 release s
+			4.1 p0 released s
+			5 h stopping
+			6 h ended p0
+			6 h ended p1`)...)
+		v, err := trial.End()
+		if err != nil || v.Outcome != Violation {
+			t.Errorf("%v, %v: %+v", v.Outcome, err, v.Checks[0])
+		}
+	})
+}
