@@ -63,6 +63,14 @@ func TestExcusesHideNothing(t *testing.T) {
 			4.4 p1 granted a t11
 			4.5 p0 release a
 			5 p1 release a`, "held twice at 4.400 s"},
+		{"called valid although the process has the lock under a later token", `
+			1 p0 request a
+			1.1 p0 granted a t10
+			2 p0w1 request a
+			2.1 p0w1 granted a t12
+			2.2 p0 valid a
+			3 p0 release a
+			3 p0w1 release a`, "was told at 2.200 s that its hold of \"a\" is valid, but process 0 was granted it with token 12"},
 		{"called valid long after an earlier hold's node was deleted", `
 			1 p0 request a
 			1.1 p0 granted a t10
@@ -130,6 +138,31 @@ func TestFaultsWithoutEffectHitNothing(t *testing.T) {
 			4 h stopping now`))
 		if v.Outcome != tt.want {
 			t.Errorf("%s: %v, want %v: %+v", tt.over, v.Outcome, tt.want, v.Faults)
+		}
+	}
+}
+
+// A verdict says which checks could find little, and why.
+func TestNotesOfWhatIsNotJudged(t *testing.T) {
+	h := header()
+	h.Begin = 1e9
+	v := judged(h, script(t, `
+		1 p0 request a
+		1.1 p0 granted a t10 0x1
+		2 h began 1 cut-connection process 0
+		9 h over 1
+		9.1 p0 lost a 0x1
+		9.2 h stopping now`))
+	for check, want := range map[string]string{
+		"every wait ends in time":                 "faults, or what followed them, made for 7.2 s of 8.2 s",
+		"losses are told before the session ends": "none of the 1 lost holds",
+	} {
+		found := false
+		for _, c := range v.Checks {
+			found = found || c.Name == check && strings.Contains(c.Note, want)
+		}
+		if !found {
+			t.Errorf("%q: no note has %q: %+v", check, want, v.Checks)
 		}
 	}
 }

@@ -430,6 +430,8 @@ func (j *Judge) sum() Verdict {
 	j.linear.explain()
 	j.tokens.explain()
 	j.register.explain()
+	j.patience.explain(j)
+	j.told.explain()
 	found := map[Outcome]bool{}
 	for _, c := range j.checks() {
 		v.Checks = append(v.Checks, c.Check)

@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ type patience struct {
 	check
 	open []*hold // requests, the oldest first; also some that have ended
 	next int64   // when to look again
+	cut  bool    // the history has no end
 }
 
 // slack is what a wait may take beside the holds of others, on a busy machine.
@@ -87,7 +89,7 @@ func (c *patience) pass(j *Judge) {
 // end judges the requests that never ended.
 func (c *patience) end(j *Judge) {
 	if !j.stopping {
-		c.Note = "the history ends before the workers were told to stop, so requests that are open then are not judged"
+		c.cut = true
 		return
 	}
 	for _, h := range c.open {
@@ -95,5 +97,16 @@ func (c *patience) end(j *Judge) {
 			c.Judged++
 			c.find(j, h.lock, j.now, "%v has waited for lock %q since %s, and the wait never ended", h, h.lock.Name, j.when(h.requested))
 		}
+	}
+}
+
+// explain says how much was not judged.
+func (c *patience) explain(j *Judge) {
+	ran := j.now - j.header.Begin
+	switch {
+	case c.cut:
+		c.Note = "the history ends before the workers were told to stop, so requests that are open then are not judged"
+	case j.faults.outage > ran/2 && j.header.Begin > 0:
+		c.Note = fmt.Sprintf("faults, or what followed them, made for %.1f s of %.1f s that waits could take longer, which is not held against them", time.Duration(j.faults.outage).Seconds(), time.Duration(ran).Seconds())
 	}
 }

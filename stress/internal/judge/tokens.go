@@ -60,6 +60,6 @@ var modes = []history.Mode{history.Exclusive, history.Mutex, history.Read, histo
 // explain says how much was not judged.
 func (c *tokens) explain() {
 	if c.unjudged > 0 {
-		c.Note = fmt.Sprintf("%d grants are not judged: they were told after a stop or the deletion of a node, and may have been over by then", c.unjudged)
+		c.Note = fmt.Sprintf("grants that are not judged: %d; they were told after a stop or the deletion of a node, and may have been over by then", c.unjudged)
 	}
 }

@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -143,4 +144,12 @@ func (c *told) margins() (least, median float64, n int) {
 	}
 	sorted := slices.Sorted(slices.Values(c.margin))
 	return milliseconds(sorted[0]), milliseconds(sorted[n/2]), n
+}
+
+// explain says why nothing was judged.
+func (c *told) explain() {
+	c.Note = ""
+	if c.Judged == 0 && c.losses > 0 {
+		c.Note = fmt.Sprintf("none of the %d lost holds could be judged: no server's log tells when the session ended, or the process was stopped then", c.losses)
+	}
 }

@@ -36,7 +36,7 @@ func (c *valid) told(j *Judge, h *hold, at int64) {
 		return
 	}
 	for mode, top := range h.lock.highest {
-		later := h.fence.token != 0 && top.fence.compare(h.fence) > 0 && top.at < at && top.by != h.process
+		later := h.fence.token != 0 && top.fence.compare(h.fence) > 0 && top.at < at && (top.by != h.process || h.mode == history.Exclusive)
 		if later && (kind(mode) == exclusive || mode == history.WriteMode) {
 			c.find(j, h.lock, at, "%v was told at %s that its hold of %q is valid, but process %d was granted it with %v at %s", h, j.when(at), h.lock.Name, top.by.number, top.fence, j.when(top.at))
 			return
