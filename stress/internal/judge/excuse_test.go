@@ -146,6 +146,11 @@ func TestFaultsWithoutEffectHitNothing(t *testing.T) {
 func TestNotesOfWhatIsNotJudged(t *testing.T) {
 	h := header()
 	h.Begin = 1e9
+	for _, c := range New(h).Interim().Checks {
+		if c.Note != "" {
+			t.Errorf("%q, before the first event: %s", c.Name, c.Note)
+		}
+	}
 	v := judged(h, script(t, `
 		1 p0 request a
 		1.1 p0 granted a t10 0x1

@@ -103,10 +103,11 @@ func (c *patience) end(j *Judge) {
 // explain says how much was not judged.
 func (c *patience) explain(j *Judge) {
 	ran := j.now - j.header.Begin
+	c.Note = ""
 	switch {
 	case c.cut:
 		c.Note = "the history ends before the workers were told to stop, so requests that are open then are not judged"
-	case j.faults.outage > ran/2 && j.header.Begin > 0:
+	case ran > 0 && j.faults.outage > ran/2 && j.header.Begin > 0:
 		c.Note = fmt.Sprintf("faults, or what followed them, made for %.1f s of %.1f s that waits could take longer, which is not held against them", time.Duration(j.faults.outage).Seconds(), time.Duration(ran).Seconds())
 	}
 }
