@@ -114,3 +114,11 @@ func TestHistoryOfWhatTheHarnessSaw(t *testing.T) {
 		})
 	}
 }
+
+// A kind of fault that was listed and never came up, because the run is too short for it,
+// makes the run void.
+func TestListedFaultThatNeverComesUp(t *testing.T) {
+	t.Parallel()
+	r := runStress(t, append([]string{"-nemesis", "pause-worker", "-seed", "3"}, append(brief, "-duration", "4s")...))
+	r.expect(t, exitVoid, voidedRun, "too short for +pause-worker", "VOID: .*pause-worker")
+}

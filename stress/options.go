@@ -32,6 +32,7 @@ type options struct {
 	ensemble int      // how many real servers to start; 0: none
 	nemesis  []string // kinds of faults to inject
 	lacking  []string // kinds that were not chosen because of what is lacking here
+	listed   bool     // the kinds were named one by one, so that each must come up
 	report   string   // directory of the report; empty: none
 	judged   string   // directory of a history to judge again; empty: run
 	selfTest bool     // see that broken locks are caught
@@ -139,6 +140,8 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	}
 	if err == nil {
 		o.nemesis, o.lacking, err = chooseFaults(*kinds, o.ensemble)
+		// "all" and all but some are as many as there is time for.
+		o.listed = *kinds != "" && !strings.Contains(","+*kinds, ",all") && !strings.HasPrefix(*kinds, "-")
 	}
 	if o.Hold == 0 {
 		o.Hold = time.Millisecond

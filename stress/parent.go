@@ -267,7 +267,10 @@ func (p *parent) introduce() {
 	}
 	fmt.Fprintf(p.stdout, "  root     %s\n", p.root)
 	if o.faulty() {
-		fmt.Fprintf(p.stdout, "  faults   %d of %s\n", len(p.trouble.schedule.Injections), plural(len(p.trouble.kinds()), "kind"))
+		fmt.Fprintf(p.stdout, "  faults   %d of %s\n", len(p.trouble.schedule.Injections), plural(len(p.trouble.schedule.Kinds()), "kind"))
+		if left := p.trouble.left(); len(left) > 0 {
+			fmt.Fprintf(p.stdout, "           too short for  %s\n", strings.Join(left, ", "))
+		}
 		for _, what := range o.lacking {
 			fmt.Fprintf(p.stdout, "           not here: %s\n", what)
 		}

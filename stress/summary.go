@@ -169,7 +169,7 @@ func voidReason(v *judge.Verdict) string {
 	if len(missed) == 0 {
 		return "too little happened for the history to show anything"
 	}
-	return "no lock was held, or none was waited for, during each fault of: " + strings.Join(missed, ", ")
+	return "these kinds of faults had no effect while a lock was held, or none while one was waited for: " + strings.Join(missed, ", ")
 }
 
 func times(n uint64) string {

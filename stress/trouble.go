@@ -80,12 +80,23 @@ func (p *parent) newTrouble() (*trouble, error) {
 	}, nil
 }
 
-// kinds returns the kinds of faults that come up.
+// kinds returns the kinds of faults that must come up: those that were named one by one, or
+// else those that there is time for, which are some at least.
 func (t *trouble) kinds() []string {
 	if t == nil {
 		return []string{}
 	}
-	return t.schedule.Kinds()
+	o, scheduled := t.parent.options, t.schedule.Kinds()
+	if o.listed || len(scheduled) == 0 {
+		return o.nemesis
+	}
+	return scheduled
+}
+
+// left returns the kinds of faults for which the run is too short.
+func (t *trouble) left() []string {
+	scheduled := t.schedule.Kinds()
+	return slices.DeleteFunc(slices.Clone(t.parent.options.nemesis), func(kind string) bool { return slices.Contains(scheduled, kind) })
 }
 
 // start begins to inject faults.

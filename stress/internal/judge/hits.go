@@ -117,8 +117,11 @@ func (c *hits) end(j *Judge) {
 	for _, name := range c.kinds {
 		i := slices.IndexFunc(kinds, func(k Fault) bool { return k.Kind == name })
 		c.Judged++
-		if k := kinds[i]; k.Held == 0 || k.Waiting == 0 {
-			c.find(j, nil, j.now, "%s was injected %s, but hit a held lock %s and a waiting process %s: let the run last longer, or hold locks for longer", name, times(k.N), times(k.Held), times(k.Waiting))
+		switch k := kinds[i]; {
+		case k.N == 0:
+			c.find(j, nil, j.now, "%s was never injected: let the run last longer", name)
+		case k.Held == 0 || k.Waiting == 0:
+			c.find(j, nil, j.now, "%s was injected %s; it took effect %s while a lock was held, and %s while a process waited for one: let the run last longer, or hold locks for longer", name, times(k.N), times(k.Held), times(k.Waiting))
 		}
 	}
 }

@@ -117,8 +117,8 @@ func TestVoid(t *testing.T) {
 	}{
 		{"no fault, and none promised", busy + rest, nil, OK, ""},
 		{"one that hit", busy + "\n2 h began 1 kill-leader server 1\n2 h over 1" + rest, []string{"kill-leader"}, OK, ""},
-		{"one that was not injected", busy + rest, []string{"kill-leader"}, Void, "kill-leader was injected never"},
-		{"one that hit no waiting process", busy + "\n2 h began 1 sever process 0\n2 h over 1" + rest, []string{"sever"}, Void, "sever was injected once, but hit a held lock once and a waiting process never"},
+		{"one that was not injected", busy + rest, []string{"kill-leader"}, Void, "kill-leader was never injected"},
+		{"one that hit no waiting process", busy + "\n2 h began 1 sever process 0\n2 h over 1" + rest, []string{"sever"}, Void, "sever was injected once; it took effect once while a lock was held, and never while a process waited for one"},
 		{"several hit together what one must", busy + "\n2 h began 1 sever process 0\n2 h over 1\n3 h began 2 sever process 1\n3 h over 2" + rest, []string{"sever"}, OK, ""},
 		{"something is wrong all the same", busy + rest + "\n8 h left /x", []string{"kill-leader"}, Failed, "left in ZooKeeper"},
 		{"nothing", "1 h alive now", nil, Void, ""},
