@@ -122,3 +122,22 @@ func TestListedFaultThatNeverComesUp(t *testing.T) {
 	r := runStress(t, append([]string{"-nemesis", "pause-worker", "-seed", "3"}, append(brief, "-duration", "4s")...))
 	r.expect(t, exitVoid, voidedRun, "too short for +pause-worker", "VOID: .*pause-worker")
 }
+
+// A history from which events were removed is not judged again, but if the run was killed
+// it gets its page.
+func TestCheckOfATrimmedHistory(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "report")
+	runStress(t, append([]string{"-report", dir}, brief...)).expect(t, exitOK, ok)
+	if err := history.WriteJSON(filepath.Join(dir, "trimmed.json"), history.Trimmed{Segments: 2}); err != nil {
+		t.Fatal(err)
+	}
+	page := filepath.Join(dir, report.Name)
+	if err := os.Remove(page); err != nil {
+		t.Fatal(err)
+	}
+	runStress(t, []string{"-check", dir}).expect(t, exitFailure, "", "cannot be judged again: 2 files of events were removed .* which says OK")
+	if _, err := os.Stat(page); err != nil {
+		t.Errorf("-check has not written the report: %v", err)
+	}
+}

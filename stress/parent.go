@@ -196,8 +196,8 @@ func (p *parent) prepare() (err error) {
 	p.cluster, err = openCluster(p.interrupted, p.options, p.log)
 	if err != nil {
 		err = fmt.Errorf("cannot connect to ZooKeeper: %w", err)
-		if p.interrupted.Err() != nil {
-			err = fmt.Errorf("interrupted: %w", err)
+		if p.interrupted.Err() != nil { // what has failed, has failed because of that
+			err = errors.New("interrupted before the workers were started")
 		}
 		return errors.Join(err, p.scratch.Remove())
 	}

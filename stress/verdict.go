@@ -96,7 +96,15 @@ func checkMain(dir string, stdout, stderr io.Writer) int {
 		return fail(err)
 	}
 	if trimmed.Segments > 0 {
-		return fail(fmt.Errorf("the history in %s lacks %s of events, which were removed while it grew: its verdict.json has what was judged during the run", dir, plural(trimmed.Segments, "file")))
+		// If the run was killed it has no page yet.
+		v, err := judge.Read(dir)
+		if err == nil {
+			err = report.Write(dir, h, v, eventsOf(dir))
+		}
+		if err != nil {
+			return fail(err)
+		}
+		return fail(fmt.Errorf("the history in %s cannot be judged again: %s of events were removed while it grew. What was judged during the run is in its verdict.json, which says %s, and in its %s", dir, plural(trimmed.Segments, "file"), v.Outcome, report.Name))
 	}
 	began := time.Now()
 	j, err := judge.History(dir)

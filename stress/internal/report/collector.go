@@ -19,6 +19,7 @@ import (
 type collector struct {
 	header  history.Header
 	verdict judge.Verdict
+	trimmed history.Trimmed // what was removed from the history
 
 	first, end int64 // of the events
 	events     int

@@ -404,6 +404,9 @@ func workersText(workers []int) string {
 func (v view) Omissions() (all []string) {
 	c := v.c
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	if g := c.trimmed; g.Segments > 0 {
+		add("%d MiB of events, until %s after the beginning, were removed during the run, to limit the space that they take. They were judged before, but the timeline and the tables of losses lack them.", g.Bytes>>20, durationText(time.Duration(g.Until-c.header.Begin)))
+	}
 	if n := c.total - len(c.closed); n > 0 {
 		gone := int64(0)
 		for _, g := range c.thinner.gone {

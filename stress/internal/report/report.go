@@ -58,8 +58,14 @@ func Write(dir string, header history.Header, verdict judge.Verdict, events iter
 	for i := range pictures {
 		pictures[i] = filepath.Base(pictures[i])
 	}
+	trimmed, err := history.ReadTrimmed(dir)
+	if err != nil {
+		return err
+	}
+	c := newCollector(header, verdict)
+	c.trimmed = trimmed
 	w := bufio.NewWriter(f)
-	if err := write(w, header, verdict, events, pictures); err != nil {
+	if err := write(w, c, events, pictures); err != nil {
 		return err
 	}
 	if err := w.Flush(); err != nil {
@@ -75,8 +81,7 @@ func Write(dir string, header history.Header, verdict judge.Verdict, events iter
 }
 
 // write writes the page, with links to the pictures that the judge has made.
-func write(w io.Writer, header history.Header, verdict judge.Verdict, events iter.Seq[history.Event], pictures []string) error {
-	c := newCollector(header, verdict)
+func write(w io.Writer, c *collector, events iter.Seq[history.Event], pictures []string) error {
 	for e := range events {
 		c.add(e)
 	}

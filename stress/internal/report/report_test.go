@@ -351,6 +351,25 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
+// Of a run from which events were removed while it went on, the page says so.
+func TestTrimmed(t *testing.T) {
+	dir := t.TempDir()
+	gone := history.Trimmed{Segments: 12, Bytes: 100 << 20, Until: int64(90 * time.Minute)}
+	if err := history.WriteJSON(filepath.Join(dir, "trimmed.json"), gone); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(dir, history.Header{}, judge.Verdict{Outcome: judge.OK}, func(func(history.Event) bool) {}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "100 MiB of events, until 1 h 30 min after the beginning, were removed during the run"; !strings.Contains(string(text), want) {
+		t.Errorf("the page lacks %q", want)
+	}
+}
+
 // The page links to the judge's pictures.
 func TestPictures(t *testing.T) {
 	dir := t.TempDir()
