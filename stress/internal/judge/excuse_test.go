@@ -171,3 +171,17 @@ func TestNotesOfWhatIsNotJudged(t *testing.T) {
 		}
 	}
 }
+
+// A revocation that failed has asked no holder, so that none has to give up the lock.
+func TestFailedRevocationAsksNoHolder(t *testing.T) {
+	v := judged(header(), script(t, `
+		1 p0 request a
+		1.1 p0 granted a t10
+		2 h began 1 revoke lock a of a
+		4 h over 1 failed
+		22 h alive now
+		22.2 p0 release a`))
+	if v.Outcome != OK {
+		t.Errorf("%v: %+v", v.Outcome, v.Findings)
+	}
+}

@@ -370,6 +370,9 @@ func (j *Judge) faultBegan(e history.Event) {
 
 func (j *Judge) faultEnded(e history.Event) {
 	f := j.faults.ended(e, 2*j.header.SessionTimeout)
+	if f != nil && f.revokes() && f.failed {
+		j.revocations.failed(f)
+	}
 	if f != nil && f.stops() {
 		for _, p := range j.targets(f) {
 			p.stops.ended(e.At)

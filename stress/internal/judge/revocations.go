@@ -31,8 +31,23 @@ func (c *revocations) began(j *Judge, f *fault) {
 	}
 }
 
+// failed notes that the fault has failed: its holders need not have been asked.
+func (c *revocations) failed(f *fault) {
+	c.open = slices.DeleteFunc(c.open, func(h *hold) bool {
+		if h.lock.Name != f.lock || h.revoked != f.at {
+			return false
+		}
+		c.Judged--
+		h.revoked = 0
+		return true
+	})
+}
+
 // told notes that a holder was told.
-func (c *revocations) told(j *Judge, h *hold, at int64) { c.ask(j, h, at) }
+func (c *revocations) told(j *Judge, h *hold, at int64) {
+	c.ask(j, h, at)
+	h.revoked = at // whatever becomes of the fault
+}
 
 func (c *revocations) ask(j *Judge, h *hold, at int64) {
 	if h.revoked == 0 {
