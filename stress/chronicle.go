@@ -37,6 +37,7 @@ type chronicle struct {
 	excuses  excuses
 	sessions map[string]life // which process each belongs to
 	killed   map[life]bool   // by the nemesis
+	over     map[life]bool   // Ended was read; a killed process may write on for a moment
 	latest   int64           // time of the event that was read last
 	deposals []deposal
 	err      error // why events could not be written
@@ -78,7 +79,7 @@ func newChronicle(dir string, h history.Header, r *reporter) (*chronicle, error)
 	}
 	c := &chronicle{dir: dir, header: h, reporter: r}
 	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
-	c.excuses.stopped, c.sessions, c.killed = map[int]int64{}, map[string]life{}, map[life]bool{}
+	c.excuses.stopped, c.sessions, c.killed, c.over = map[int]int64{}, map[string]life{}, map[life]bool{}, map[life]bool{}
 	w, err := history.Create(dir, history.Harness, 0)
 	if err != nil {
 		return nil, err
@@ -151,14 +152,19 @@ func (c *chronicle) note(e history.Event) {
 	c.latest = max(c.latest, e.At)
 	c.excuses.add(e)
 	l, k := &c.live, opKey{e.Process, e.Incarnation, e.Op}
+	gone := c.over[life{e.Process, e.Incarnation}]
 	switch e.Kind {
 	case history.Request:
 		l.requests++
-		l.waiting[k] = e.Lock
+		if !gone { // else nothing would ever end it
+			l.waiting[k] = e.Lock
+		}
 	case history.Granted:
 		l.granted++
 		delete(l.waiting, k)
-		l.holding[k] = e.Lock
+		if !gone {
+			l.holding[k] = e.Lock
+		}
 	case history.Refused:
 		delete(l.waiting, k)
 	case history.Lost:
@@ -167,6 +173,7 @@ func (c *chronicle) note(e history.Event) {
 	case history.Release:
 		delete(l.holding, k)
 	case history.Ended:
+		c.over[life{e.Process, e.Incarnation}] = true
 		for _, all := range []map[opKey]string{l.holding, l.waiting} {
 			for k := range all {
 				if k.process == e.Process && k.incarnation == e.Incarnation {
