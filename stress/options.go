@@ -63,12 +63,13 @@ at once; it checks that fencing tokens rise, that every wait ends, and that no
 node is left in ZooKeeper. With -read-ratio the locks are read/write locks, and
 readers share the flocks. With -workload mutex it checks that goroutines of one
 process exclude each other, and that the pairs of token and turn rise. With
--workload all workers take 2 to 4 locks by one LockAll, or nest two. With -workload upgrade some readers of
-read/write locks upgrade. With -workload abandoned some workers panic in Do: the
-next holder must be told, and no other. With -workload barrier workers go through
-rounds together: none may leave a round while another is inside. With -workload
-election, members, shards, semaphore or queue they contend for what these recipes
-give, and with -workload mixed for locks of three kinds and for all recipes.
+-workload all workers take 2 to 4 locks by one LockAll, or nest two. With
+-workload upgrade some readers of read/write locks upgrade. With -workload
+abandoned some workers panic in Do: the next holder must be told, and no other.
+With -workload barrier workers go through rounds together: none may leave a round
+while another is inside. With -workload election, members, shards, semaphore or
+queue they contend for what these recipes give, and with -workload mixed for
+locks of three kinds and for all recipes.
 
 With -ensemble 3 it starts three real ZooKeeper servers and injects faults. With
 -servers and -nemesis all it injects those that hit its own processes and their
@@ -85,8 +86,9 @@ Exit status:
   2  wrong usage
   3  void, because too little happened: workers never got a lock, or fewer than
      1,000 times (100 with a history) in a run of 10 s or longer, or -swallow
-     never took effect, or a kind of fault never hit while a lock was held and
-     while one was awaited
+     never took effect, or a kind of fault had no effect while a lock was held
+     and while one was awaited, or never came up although -nemesis names it; with
+     -check, also a history that lacks its end or a file
 
 Flags:
 `
@@ -107,8 +109,8 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.json, "json", "", "write the summary to `file`, as JSON")
 	flags.IntVar(&o.ensemble, "ensemble", 0, "start a real ensemble of so many `servers` on loopback, from the installed ZooKeeper")
 	kinds := flags.String("nemesis", "", "inject faults of these `kinds`: all, none, or a list such as kill-worker,cut-connection or all,-pause-worker; empty: all with -ensemble, else none. The kinds are listed below")
-	flags.StringVar(&o.report, "report", "", "keep the history in `directory`, and write a report into it: open its index.html")
-	flags.StringVar(&o.judged, "check", "", "judge the history in `directory` again, and do nothing else")
+	flags.StringVar(&o.report, "report", "", "keep the history in `directory`, and write a report into it, of which index.html is the page; an earlier report there is replaced")
+	flags.StringVar(&o.judged, "check", "", "judge the history in `directory` again, write its verdict and its page anew, and run nothing")
 	flags.BoolVar(&o.selfTest, "self-test", false, "run against locks that are broken on purpose, and see whether each is caught")
 	flags.DurationVar(&o.Hold, "hold", 0, "mean time that a worker holds a lock; 0: 1ms, or 10ms if there is a history")
 	flags.DurationVar(&o.Think, "think", 0, "mean time between a worker's steps; 0: long enough that about one worker in each process holds each lock, or, with -read-ratio, a sixteenth of -hold; with -workload all so long that most locks are free; if there is a history, so long that some hundred workers get a lock each second")

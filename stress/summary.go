@@ -281,7 +281,7 @@ func (s *summary) printHistory(w io.Writer, line func(name, format string, args 
 	v := s.History
 	if s.Excused > 0 {
 		fmt.Fprintln(w)
-		line("excused", "%s beside a process that was stopped, or had just been told of a loss", plural(s.Excused, "entry"))
+		line("excused entries", "%s that a referee saw beside a process that was stopped, or had just lost the lock", thousands(s.Excused))
 	}
 	printVerdict(w, *v)
 }

@@ -43,14 +43,14 @@ func printVerdict(w io.Writer, v judge.Verdict) {
 	spread("hand-overs", v.HandOvers)
 	spread("holds", v.Holds)
 	if v.LostHolds > 0 {
-		line("lost holds", "%s, %s of which told too late", thousands(v.LostHolds), thousands(v.ToldLate))
+		line("lost locks", "%s by processes, of which %s were told too late", thousands(v.LostHolds), thousands(v.ToldLate))
 	}
 	if v.Margins > 0 {
 		line("told of a loss", "%s before the leader ended the session at least, %s in the median (%s)", milliseconds(v.MarginLeast), milliseconds(v.MarginMedian), plural(v.Margins, "session"))
 	}
 	line("stale writes", "%s refused by the register", thousands(v.StaleAttempts))
 	if v.PausedOverlaps > 0 {
-		line("beside stopped", "%s by processes that could not know of the loss", plural(v.PausedOverlaps, "overlap"))
+		line("excused", "%s with a process that was stopped, or whose node was deleted, and that could not know of it yet", plural(v.PausedOverlaps, "overlap"))
 	}
 	for i, f := range v.Findings {
 		if i == maxShown {
