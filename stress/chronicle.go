@@ -25,6 +25,7 @@ type chronicle struct {
 	journal  *journal
 	trial    *judge.Trial
 	reporter *reporter
+	claimed  *os.File // the directory, until close
 	alive    sync.WaitGroup
 	stop     context.CancelFunc // of alive
 
@@ -71,6 +72,23 @@ type opKey struct {
 
 // newChronicle begins a history in dir. One that is there is replaced.
 func newChronicle(dir string, h history.Header, r *reporter) (*chronicle, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	claimed, err := claim(dir)
+	if err != nil {
+		return nil, err
+	}
+	c, err := beginChronicle(dir, h, r)
+	if err != nil {
+		return nil, errors.Join(err, claimed.Close())
+	}
+	c.claimed = claimed
+	return c, nil
+}
+
+// beginChronicle is newChronicle in a directory that this process has claimed.
+func beginChronicle(dir string, h history.Header, r *reporter) (*chronicle, error) {
 	if err := removeHistory(dir); err != nil {
 		return nil, err
 	}
@@ -96,13 +114,16 @@ func newChronicle(dir string, h history.Header, r *reporter) (*chronicle, error)
 
 // removeHistory removes an earlier run's history and report from dir, if there is one.
 func removeHistory(dir string) error {
-	for _, old := range []string{"events", "run.json", "verdict.json", "trimmed.json", report.Name, "linearizability-*"} {
+	if err := history.Remove(dir); err != nil {
+		return err
+	}
+	for _, old := range []string{"verdict.json", report.Name, "linearizability-*.html"} {
 		names, err := filepath.Glob(filepath.Join(dir, old))
 		if err != nil {
 			return err
 		}
 		for _, name := range names {
-			if err := os.RemoveAll(name); err != nil {
+			if err := os.Remove(name); err != nil {
 				return err
 			}
 		}
@@ -307,7 +328,7 @@ func (c *chronicle) close(reported bool) (judge.Verdict, error) {
 	if reported {
 		err = errors.Join(err, report.Write(c.dir, c.header, v, eventsOf(c.dir)))
 	}
-	return v, err
+	return v, errors.Join(err, c.claimed.Close())
 }
 
 // eventsOf yields the events of a history, up to the first that cannot be read.

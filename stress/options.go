@@ -335,7 +335,7 @@ func reportable(dir string) error {
 	case len(entries) == 0:
 		return nil
 	}
-	if _, err := history.ReadHeader(dir); err != nil {
+	if h, err := history.ReadHeader(dir); err != nil || h.Command == "" {
 		return fmt.Errorf("%s has files, and no earlier report that could be replaced: name another directory, or remove them", dir)
 	}
 	return nil

@@ -91,6 +91,11 @@ func checkMain(dir string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(err)
 	}
+	claimed, err := claim(dir)
+	if err != nil {
+		return fail(err)
+	}
+	defer claimed.Close()
 	trimmed, err := history.ReadTrimmed(dir)
 	if err != nil {
 		return fail(err)

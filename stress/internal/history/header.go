@@ -5,7 +5,9 @@ package history
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -23,6 +25,32 @@ func WriteHeader(dir string, h Header) error {
 		return fmt.Errorf("begin the history in %s: %w", dir, err)
 	}
 	return WriteJSON(filepath.Join(dir, headerName), h)
+}
+
+// Remove removes the history in dir, if there is one, and nothing else that is there. It
+// returns an error if there are other files among the events.
+func Remove(dir string) error {
+	events := filepath.Join(dir, eventsName)
+	files, err := os.ReadDir(events)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the history in %s: %w", dir, err)
+	}
+	for _, f := range files {
+		if _, ok := parseSegment(f.Name()); !ok {
+			return fmt.Errorf("remove the history in %s: %s has the file %s, which is none of a history: name another directory, or remove it", dir, events, f.Name())
+		}
+	}
+	for _, f := range files {
+		if err := os.Remove(filepath.Join(events, f.Name())); err != nil {
+			return fmt.Errorf("remove the history in %s: %w", dir, err)
+		}
+	}
+	for _, name := range []string{events, filepath.Join(dir, trimmedName), filepath.Join(dir, headerName)} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the history in %s: %w", dir, err)
+		}
+	}
+	return nil
 }
 
 // ReadHeader reads the header of the history in dir.
