@@ -185,3 +185,22 @@ func TestFailedRevocationAsksNoHolder(t *testing.T) {
 		t.Errorf("%v: %+v", v.Outcome, v.Findings)
 	}
 }
+
+// What workers of shards and of queues wait for is not in the history, so no fault can be
+// seen to hit a wait.
+func TestFaultsHitWithoutWaits(t *testing.T) {
+	for workload, want := range map[string]Outcome{"default": Void, "shards": OK, "queue": OK} {
+		h := header()
+		h.Nemesis, h.Workload = []string{"cut-connection"}, workload
+		v := judged(h, script(t, `
+			1 p0 request a
+			1 p0 granted a t10
+			2 h began 1 cut-connection process 0
+			2 h over 1
+			3 p0 release a
+			4 h stopping now`))
+		if v.Outcome != want {
+			t.Errorf("%s: %v, want %v: %+v", workload, v.Outcome, want, v.Findings)
+		}
+	}
+}
