@@ -80,6 +80,8 @@ func startEnsemble(ctx context.Context, o options) (*realzk.Cluster, error) {
 	running, stop := context.WithCancel(context.Background())
 	defer context.AfterFunc(ctx, stop)()
 	e, err := realzk.RunEnsemble(running, o.ensemble,
+		// Otherwise servers keep all that they ever wrote, some gigabytes a day.
+		realzk.ConfigLine("autopurge.purgeInterval=1"), realzk.ConfigLine("autopurge.snapRetainCount=3"),
 		realzk.TickTime(min(tick, o.SessionTimeout/2)),
 		realzk.SessionTimeouts(min(2*tick, o.SessionTimeout), max(20*tick, o.SessionTimeout)),
 		realzk.ConfigLine(fmt.Sprintf("syncLimit=%d", max(2, o.SessionTimeout/2/tick))))
