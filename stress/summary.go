@@ -167,7 +167,7 @@ func voidReason(v *judge.Verdict) string {
 		}
 	}
 	if len(missed) == 0 {
-		return "too little happened for the history to show anything"
+		return fmt.Sprintf("only %s, too few for the history to show anything", plural(int(v.Grants), "grant"))
 	}
 	return "these kinds of faults had no effect while a lock was held, or none while one was waited for: " + strings.Join(missed, ", ")
 }

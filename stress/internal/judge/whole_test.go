@@ -83,3 +83,20 @@ func TestHistoryWithAGap(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A long run in which hardly anything happened shows nothing.
+func TestTooLittleIsVoid(t *testing.T) {
+	const short, rest = `
+		1 p0 request a
+		1.1 p0 granted a t10
+		2 p0 release a
+		3 h stopping`, "\n12 h alive"
+	h := header()
+	h.Begin, h.Planned = 1e9, long
+	if v := judged(h, script(t, short)); v.Outcome != OK {
+		t.Errorf("short: %v", v.Outcome)
+	}
+	if v := judged(h, script(t, short+rest)); v.Outcome != Void {
+		t.Errorf("long: %v", v.Outcome)
+	}
+}
