@@ -145,6 +145,7 @@ type onPurpose struct{}
 
 // interrupted performs a step that panics in Do.
 func (w *worker) interrupted(run context.Context, s step, l *contended) {
+	w.asks(l)
 	end := w.activity.begin("Do", l)
 	defer func() {
 		end()
@@ -160,7 +161,7 @@ func (w *worker) interrupted(run context.Context, s step, l *contended) {
 			w.noLonger("Grant", l, h, err)
 			return nil
 		}
-		leave, ok := w.enter(l, g, h.Lost())
+		leave, ok := w.enter(l, g, h)
 		if !ok {
 			return nil
 		}

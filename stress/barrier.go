@@ -15,7 +15,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/barrier"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 // A hall is a double barrier, with the files by which the operating system shows which
@@ -112,6 +114,7 @@ func (h *hall) told(round uint64, worker int, what string) (first string, err er
 func (w *worker) round(run context.Context, s step, l *contended) {
 	ctx, cancel := context.WithTimeout(run, s.bound)
 	defer cancel()
+	w.asks(l)
 	start := time.Now()
 	end := w.activity.begin("Enter", l)
 	st, err := l.hall.double.Enter(ctx)
@@ -130,8 +133,11 @@ func (w *worker) round(run context.Context, s step, l *contended) {
 		return
 	}
 	w.entered(l)
+	r := w.records.find(l, asked)
+	r.granted(manager.Grant{Token: st.Round}, st)
 	w.sabotageInside()
 	w.stay(run, s.hold, l, st.Lost())
+	r.release()
 	if w.sabotages(lingers) {
 		honest := out
 		out = func() error { time.AfterFunc(200*time.Millisecond, func() { _ = honest() }); return nil }
@@ -176,7 +182,7 @@ func (w *worker) left(ctx context.Context, l *contended, st *barrier.Stage, err 
 		w.child.fail(failure{Text: err.Error(), Fatal: true})
 	}
 	if n > 0 {
-		w.child.violation(violation{Kind: premature, Lock: l.lock.Name(), Time: time.Now(), Mode: "barrier", PID: os.Getpid(), Token: st.Round, Inside: n})
+		w.child.violation(violation{Kind: premature, Lock: l.lock.Name(), Time: time.Now(), At: history.Now(), Mode: "barrier", PID: os.Getpid(), Token: st.Round, Inside: n})
 	}
 	first, err := l.hall.told(st.Round, w.id, what)
 	if err != nil {
@@ -188,7 +194,12 @@ func (w *worker) left(ctx context.Context, l *contended, st *barrier.Stage, err 
 }
 
 // unrecorded returns the leaks without what a barrier keeps: its record, its directory, and
-// nodes of those that have left a round.
-func unrecorded(leaks []leak) []leak {
-	return slices.DeleteFunc(leaks, func(l leak) bool { return !strings.HasPrefix(path.Base(l.Path), "in-") })
+// nodes of those that have left a round. In the workload mixed there are others.
+func unrecorded(leaks []leak, mixed bool) []leak {
+	return slices.DeleteFunc(leaks, func(l leak) bool {
+		if mixed && !strings.Contains(l.Path, "/"+barrierWorkload) {
+			return false
+		}
+		return !strings.HasPrefix(path.Base(l.Path), "in-")
+	})
 }

@@ -41,7 +41,7 @@ func TestHall(t *testing.T) {
 }
 
 func TestUnrecorded(t *testing.T) {
-	left := unrecorded([]leak{{Path: "/r/lock-0/round"}, {Path: "/r/lock-0/members"}, {Path: "/r/lock-0/members/left-1"}, {Path: "/r/lock-0/members/in-1"}})
+	left := unrecorded([]leak{{Path: "/r/lock-0/round"}, {Path: "/r/lock-0/members"}, {Path: "/r/lock-0/members/left-1"}, {Path: "/r/lock-0/members/in-1"}}, false)
 	if len(left) != 1 || left[0].Path != "/r/lock-0/members/in-1" {
 		t.Errorf("%v are left, want the node of a member", left)
 	}

@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 // A child is one of the contending processes: a Manager and its workers.
@@ -28,13 +31,15 @@ type child struct {
 	out      *messageWriter
 	run      context.Context // ends when the workers must stop
 	manager  *manager.Manager
+	journal  *journal // nil if the run has no history
 
 	locks    []*contended
 	workers  []*worker
 	latency  *latency
 	counts   liveCounts
-	releases atomic.Int64 // whose future has not settled
-	dumped   atomic.Bool  // a dump has been sent; further ones would show the same
+	stays    [thirds]stays // by index of the lock
+	releases atomic.Int64  // whose future has not settled
+	dumped   atomic.Bool   // a dump has been sent; further ones would show the same
 }
 
 // liveCounts are the events that the workers count. Locks count others.
@@ -48,6 +53,9 @@ type liveCounts struct {
 const (
 	connectTimeout   = 10 * time.Second
 	progressInterval = 250 * time.Millisecond
+	// A process whose parent has died ends after that time at the latest. The servers may
+	// have died as well, and it would wait for them for as long as its patience.
+	orphanLimit = 5 * time.Second
 	// A process reports so many violations and failures in full. It counts all.
 	maxReported = 50
 )
@@ -64,25 +72,84 @@ func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "reading the settings: %v\n", err)
 		return exitUsage
 	}
+	if c.settings.Process == registerMark {
+		return registerMain(c.settings, in, c.out)
+	}
 	run, stop := context.WithCancel(context.Background())
 	defer stop()
 	c.run = run
-	start := make(chan struct{})
+	start, parent := make(chan struct{}), os.Getppid()
 	go func() {
 		// This goroutine ends with the process: a read of stdin cannot be cut short.
-		if line, _ := in.ReadString('\n'); line == goLine {
-			close(start)
-			_, _ = io.Copy(io.Discard, in)
+		for begun := false; ; {
+			line, err := in.ReadString('\n')
+			switch {
+			case err != nil:
+				stop()
+				time.AfterFunc(orphanLimit, func() {
+					if os.Getppid() != parent {
+						os.Exit(exitFailure)
+					}
+				})
+				return
+			case line == goLine && !begun:
+				begun = true
+				close(start)
+			default:
+				c.order(line)
+			}
 		}
-		stop()
 	}()
 	return c.main(start, stderr)
 }
 
-// main opens the locks, runs the workers, closes everything, and reports.
+// order obeys a line of the parent about a third of the locks.
+func (c *child) order(line string) {
+	var third int
+	if _, err := fmt.Sscanf(line, stayLine, &third); err == nil && third < thirds {
+		c.stays[third].begin()
+	} else if _, err := fmt.Sscanf(line, leaveLine, &third); err == nil && third < thirds {
+		c.stays[third].end()
+	}
+}
+
+// main runs the workers beside the journal.
 func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	s := c.settings
-	ctx, cancel := context.WithTimeout(c.run, connectTimeout)
+	var err error
+	if c.journal, err = openJournal(s, func(err error) { c.fail(failure{Text: err.Error(), Fatal: true}) }); err != nil {
+		c.fail(failure{Text: err.Error(), Fatal: true})
+		return exitFailure
+	}
+	stopTelling := c.tellAlive()
+	defer stopTelling()
+	exit := c.contend(start, stderr)
+	stopTelling()
+	if err := c.journal.close(); err != nil {
+		c.fail(failure{Text: err.Error()})
+	}
+	return exit
+}
+
+// contend opens the manager and runs the workers.
+func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
+	s := c.settings
+	var observe func(manager.Event)
+	if c.journal != nil {
+		observe = c.journal.observe
+	}
+	patience, level := connectTimeout, slog.LevelWarn
+	if s.Faulty {
+		// A process may start while there is no leader, and the manager's warnings tell of
+		// the faults that the parent tells of as well.
+		patience, level = s.Patience, slog.LevelError
+	}
+	var dial func(context.Context, string, string) (net.Conn, error)
+	if s.Sabotage == ignoresLease {
+		dial = (&frozenDialer{began: time.Now()}).dial
+	}
+	before := takeResidue()
+	ctx, cancel := context.WithTimeout(c.run, patience)
 	m, err := manager.Open(ctx, manager.Config{
 		Servers:        s.Servers,
 		Root:           s.Root,
@@ -90,16 +157,20 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 		Tenure:         s.Tenure,
 		Linger:         s.Linger,
 		Label:          fmt.Sprintf("stress process %d", s.Process),
-		Logger:         slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Observer:       observe,
+		Dialer:         dial,
+		Logger:         slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	})
 	cancel()
 	if err == nil {
 		err = c.open(m)
 	}
-	if err != nil {
-		if c.run.Err() == nil {
-			c.fail(failure{Text: fmt.Sprintf("starting: %v", err), Fatal: true})
-		}
+	switch {
+	case err != nil && c.run.Err() != nil:
+		c.out.send(message{Final: &final{}}) // told to stop before it had started
+		return exitOK
+	case err != nil:
+		c.fail(failure{Text: fmt.Sprintf("starting: %v", err), Fatal: true})
 		return exitFailure
 	}
 	c.out.send(message{Ready: true})
@@ -119,7 +190,12 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	case s.Sabotage == leaks:
 		_, _ = c.locks[0].lock.Lock(context.Background())
 	default:
-		ended = c.close(m)
+		if ended = c.close(m); ended {
+			if err := awaitResidue(before); err != nil {
+				c.fail(failure{Text: fmt.Sprintf("at the end something is left: %v", err), Dump: allStacks()})
+				ended = false
+			}
+		}
 	}
 	report, err := c.latency.report()
 	if err != nil {
@@ -132,41 +208,26 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	return exitOK
 }
 
+// tellAlive writes Alive into the history until stop is called. stop waits for the last.
+func (c *child) tellAlive() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var telling sync.WaitGroup
+	telling.Go(func() { c.journal.alive(ctx) })
+	return func() {
+		cancel()
+		telling.Wait()
+	}
+}
+
 // open opens the locks and makes their referees and the workers.
 func (c *child) open(m *manager.Manager) error {
 	c.manager = m
-	for i := range c.settings.Locks {
-		name := lockName(i)
-		r, err := newReferee(name, filepath.Join(c.settings.Dir, name), c.settings.Process, c.violation)
+	for i := range c.settings.venues() {
+		l, err := c.openVenue(m, i)
 		if err != nil {
 			return err
 		}
-		r.alone = c.settings.Workload == mutexWorkload
-		l := &contended{referee: r, kind: manager.KindExclusive}
 		c.locks = append(c.locks, l)
-		if c.settings.ReadWrite {
-			rw, err := m.ReadWrite(name)
-			if err != nil {
-				return err
-			}
-			l.lock, l.kind = rw.Writer(), manager.KindWrite
-			l.reader = &contended{lock: rw.Reader(), referee: r, kind: manager.KindRead, writer: l}
-			if c.settings.Workload == upgradeWorkload {
-				l.third = &contended{lock: rw.Upgradable(), referee: r, kind: manager.KindUpgradable, writer: l}
-			}
-		} else if l.lock, err = c.openLock(m, name); err != nil {
-			return err
-		}
-		if c.settings.Workload == barrierWorkload {
-			if l.hall, err = c.newHall(name); err != nil {
-				return err
-			}
-		}
-		if c.settings.Workload == abandonedWorkload {
-			if l.ledger, err = newLedger(filepath.Join(c.settings.Dir, name)); err != nil {
-				return err
-			}
-		}
 	}
 	for i := range c.settings.Goroutines {
 		c.workers = append(c.workers, &worker{id: i, child: c, plan: newPlan(c.settings, i)})
@@ -174,20 +235,53 @@ func (c *child) open(m *manager.Manager) error {
 	return nil
 }
 
-// openLock opens a lock that is no read/write lock.
-func (c *child) openLock(m *manager.Manager, name string) (locker, error) {
-	if c.settings.Workload == mutexWorkload {
-		return m.Mutex(name)
+// openVenue opens venue i, and makes its referee.
+func (c *child) openVenue(m *manager.Manager, i int) (*contended, error) {
+	name, kind := c.settings.nameOf(i), c.settings.kindOf(i)
+	r, err := newReferee(name, filepath.Join(c.settings.Dir, name), c.settings.Process, c.violation)
+	if err != nil {
+		return nil, err
 	}
-	l, err := m.Exclusive(name)
-	if err == nil && c.settings.Workload == abandonedWorkload {
-		err = l.ReportAbandoned(0)
+	r.alone = kind == mutexWorkload
+	l := &contended{index: i, referee: r, kind: manager.KindExclusive}
+	switch {
+	case c.settings.readWrite(i):
+		rw, err := m.ReadWrite(name)
+		if err != nil {
+			return nil, err
+		}
+		l.lock, l.kind = rw.Writer(), manager.KindWrite
+		l.reader = &contended{index: i, lock: rw.Reader(), referee: r, kind: manager.KindRead, writer: l}
+		if kind == upgradeWorkload {
+			l.third = &contended{index: i, lock: rw.Upgradable(), referee: r, kind: manager.KindUpgradable, writer: l}
+		}
+	case kind == mutexWorkload:
+		l.mode = history.Mutex
+		l.lock, err = m.Mutex(name)
+	case kind == barrierWorkload:
+		l.lock, l.mode = noLock{name: name}, history.Permit
+		l.hall, err = c.newHall(name)
+	case slices.Contains(recipeWorkloads, kind):
+		l.lock = noLock{name: name}
+		err = c.openRecipe(m, l, kind)
+	case kind == abandonedWorkload:
+		var lock *manager.Lock
+		if lock, err = m.Exclusive(name); err == nil {
+			l.lock, err = lock, lock.ReportAbandoned(0)
+		}
+		if err == nil {
+			l.ledger, err = newLedger(filepath.Join(c.settings.Dir, name))
+		}
+	default:
+		l.lock, err = m.Exclusive(name)
 	}
 	return l, err
 }
 
 // lockName returns the name of lock i, and of its directory and file.
-func lockName(i int) string { return "lock-" + strconv.Itoa(i) }
+func lockName(i int) string { return fmt.Sprintf(lockFormat, i) }
+
+const lockFormat = "lock-%d"
 
 // reportProgress sends the counts at intervals until stop is called. stop waits
 // for the last of these messages.
@@ -357,8 +451,14 @@ func (c *child) held() []time.Duration {
 // stopping reports whether the workers must stop.
 func (c *child) stopping() bool { return c.run.Err() != nil }
 
-// violation counts and reports v.
+// violation counts and reports v. If faults are injected, the parent counts: it knows
+// whether another process was stopped, or has just lost the lock.
 func (c *child) violation(v violation) {
+	if c.settings.Faulty {
+		v.At -= c.settings.ClockAhead.Nanoseconds()
+		c.out.send(message{Violation: &v})
+		return
+	}
 	if c.counts.violations.Add(1) <= maxReported {
 		c.out.send(message{Violation: &v})
 	}

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -19,39 +21,96 @@ import (
 // goroutine alone uses a cluster.
 type cluster struct {
 	servers  []string
-	embedded *zktest.Server // nil: the servers are real
+	embedded *zktest.Server  // nil: the servers are real
+	ensemble *realzk.Cluster // nil: the servers were not started by this run
+	links    []*realzk.Links // of the worker processes to the servers; nil: they have none
 	client   *zkio.Client
 	fault    *zktest.Fault // the latest that swallows an answer; may be nil
 }
 
-// openCluster connects to o's servers, or to an embedded server that it starts.
-func openCluster(ctx context.Context, o options, log *slog.Logger) (*cluster, error) {
+// openCluster connects to o's servers, or starts an ensemble or the embedded server and
+// connects to that.
+func openCluster(ctx context.Context, o options, log *slog.Logger) (_ *cluster, err error) {
 	c := &cluster{servers: o.servers}
-	if c.servers == nil {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.stopServers())
+		}
+	}()
+	switch {
+	case o.ensemble > 0:
+		// It is stopped by close, and not by the end of ctx, since workers end first.
+		starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		if c.ensemble, err = startEnsemble(starting, o); err != nil {
+			return nil, err
+		}
+		c.servers = c.ensemble.Addrs()
+	case c.servers == nil:
 		// Servers do not grant a session timeout below two ticks.
 		c.embedded = zktest.NewServer(zktest.Config{TickTime: min(2*time.Second, o.SessionTimeout/2), Logger: log})
 		address, err := c.embedded.Listen("127.0.0.1:0")
 		if err != nil {
-			return nil, errors.Join(err, c.embedded.Close())
+			return nil, err
 		}
 		c.servers = []string{address}
 	}
+	if o.faulty() {
+		for range o.Processes {
+			links, err := realzk.RunLinks(c.servers)
+			if err != nil {
+				return nil, err
+			}
+			c.links = append(c.links, links)
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	var err error
 	c.client, err = zkio.Open(ctx, zkio.Config{Servers: c.servers, SessionTimeout: o.SessionTimeout, Logger: log})
+	return c, err
+}
+
+// startEnsemble starts real servers. A leader and a follower that do not hear from each
+// other part after half a session timeout, so that the others elect a leader before
+// sessions end.
+func startEnsemble(ctx context.Context, o options) (*realzk.Cluster, error) {
+	const tick = 500 * time.Millisecond
+	// RunEnsemble stops the servers when its context ends.
+	running, stop := context.WithCancel(context.Background())
+	defer context.AfterFunc(ctx, stop)()
+	e, err := realzk.RunEnsemble(running, o.ensemble,
+		// Otherwise servers keep all that they ever wrote, some gigabytes a day.
+		realzk.ConfigLine("autopurge.purgeInterval=1"), realzk.ConfigLine("autopurge.snapRetainCount=3"),
+		realzk.TickTime(min(tick, o.SessionTimeout/2)),
+		realzk.SessionTimeouts(min(2*tick, o.SessionTimeout), max(20*tick, o.SessionTimeout)),
+		realzk.ConfigLine(fmt.Sprintf("syncLimit=%d", max(2, o.SessionTimeout/2/tick))))
 	if err != nil {
-		return nil, errors.Join(err, c.stopEmbedded())
+		stop()
+		return nil, fmt.Errorf("starting an ensemble of %d servers: %w", o.ensemble, err)
 	}
-	return c, nil
+	return e, nil
+}
+
+// serversOf returns the addresses to which a worker process connects: links of its own, if
+// faults are injected.
+func (c *cluster) serversOf(process int) []string {
+	if process < 0 || process >= len(c.links) {
+		return c.servers
+	}
+	return c.links[process].Addrs()
 }
 
 // describe returns the servers, for messages.
 func (c *cluster) describe() string {
-	if c.embedded != nil {
+	switch {
+	case c.embedded != nil:
 		return "embedded, in memory, on " + c.servers[0]
+	case c.ensemble != nil:
+		return fmt.Sprintf("an ensemble of %d, started for this run, on %s", len(c.servers), strings.Join(c.servers, ","))
+	default:
+		return strings.Join(c.servers, ",")
 	}
-	return strings.Join(c.servers, ",")
 }
 
 // swallow makes the embedded server carry out the next request that is not a
@@ -78,18 +137,25 @@ func (c *cluster) swallowed() int {
 	return c.embedded.Faults().Hits()[zktest.FaultSwallowReply]
 }
 
-func (c *cluster) stopEmbedded() error {
-	if c.embedded == nil {
-		return nil
+// stopServers stops what openCluster has started.
+func (c *cluster) stopServers() (err error) {
+	for _, l := range c.links {
+		l.Close()
 	}
-	return c.embedded.Close()
+	if c.embedded != nil {
+		err = c.embedded.Close()
+	}
+	if c.ensemble != nil {
+		err = errors.Join(err, c.ensemble.Stop())
+	}
+	return err
 }
 
-// close closes the client and the embedded server.
+// close closes the client and stops the servers.
 func (c *cluster) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return errors.Join(c.client.Close(ctx), c.stopEmbedded())
+	return errors.Join(c.client.Close(ctx), c.stopServers())
 }
 
 // A leak is a node that should have been deleted.
@@ -103,24 +169,40 @@ func (l leak) String() string { return fmt.Sprintf("%s of session %s: %s", l.Pat
 
 // leaks returns the nodes under root other than the locks' directories. Once all
 // processes have stopped there should be none.
-func (c *cluster) leaks(ctx context.Context, root string, locks int) ([]leak, error) {
+func (c *cluster) leaks(ctx context.Context, root string, w workload) ([]leak, error) {
 	expected := map[string]bool{root: true}
-	for i := range locks {
-		expected[root+"/"+lockName(i)] = true
+	var recipes []string // their records and directories stay
+	for i := range w.venues() {
+		path := root + "/" + w.nameOf(i)
+		expected[path] = true
+		if kind := w.kindOf(i); kind != barrierWorkload && slices.Contains(recipeWorkloads, kind) {
+			recipes = append(recipes, path+"/")
+		}
 	}
 	found := []leak{}
 	err := c.walk(ctx, root, func(s *zkio.Session, path string) error {
-		if expected[path] {
+		if expected[path] || isMailbox(root, path) {
 			return nil
 		}
 		data, stat, err := s.Get(path)
 		if err != nil {
 			return err
 		}
+		if stat.EphemeralOwner == 0 && slices.ContainsFunc(recipes, func(r string) bool { return strings.HasPrefix(path, r) }) {
+			return nil
+		}
 		found = append(found, leak{path, fmt.Sprintf("%#x", stat.EphemeralOwner), string(data)})
 		return nil
 	})
 	return found, err
+}
+
+// isMailbox reports whether the path is that of a directory into which processes put what
+// they ask a holder. ZooKeeper removes such a directory when it has been empty for a while.
+func isMailbox(root, path string) bool {
+	asks := root + "/_asks_"
+	rest, ok := strings.CutPrefix(path, asks+"/")
+	return path == asks || ok && !strings.Contains(rest, "/")
 }
 
 // remove deletes root and everything below it.
@@ -165,4 +247,21 @@ func (c *cluster) try(ctx context.Context, do func(*zkio.Session) error) error {
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}
+}
+
+// version returns ZooKeeper's version, or "embedded".
+func (c *cluster) version() string {
+	if c.embedded != nil {
+		return "embedded"
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	answer, err := realzk.FourLetterWord(ctx, c.servers[0], "srvr")
+	if err != nil {
+		return "unknown" // many servers do not answer the command
+	}
+	first, _, _ := strings.Cut(answer, "\n")
+	_, version, _ := strings.Cut(first, "version: ")
+	version, _, _ = strings.Cut(version, "-")
+	return version
 }

@@ -71,6 +71,9 @@ func (w *worker) lockAll(run context.Context, s step) {
 		ctx, cancel = context.WithTimeout(run, s.bound)
 		defer cancel()
 	}
+	for _, l := range all {
+		w.asks(l)
+	}
 	start := time.Now()
 	end := w.activity.begin("LockAll", all[0])
 	holds, err := w.child.manager.LockAll(ctx, locks...)
@@ -121,12 +124,15 @@ func (w *worker) insideAll(ctx context.Context, s step, all []*contended, holds 
 			w.noLonger("Grant of one of several", all[i], h, err)
 			return
 		}
-		leave, ok := w.enter(all[i], g, h.Lost())
+		leave, ok := w.enter(all[i], g, h)
 		if !ok {
 			return
 		}
 		leaves = append(leaves, leave)
 		w.entered(all[i])
+	}
+	for _, l := range all {
+		w.writeNow(l)
 	}
 	// Now the referee has the flocks of all the locks.
 	w.sabotageInside()
@@ -212,6 +218,7 @@ func (w *worker) nest(run context.Context, s step) {
 
 // lockBounded acquires and enters l. leave is nil if it did not.
 func (w *worker) lockBounded(ctx context.Context, what string, l *contended) (h manager.Hold, leave func()) {
+	w.asks(l)
 	start := time.Now()
 	end := w.activity.begin(what, l)
 	h, err := l.lock.Lock(ctx)
@@ -227,12 +234,13 @@ func (w *worker) lockBounded(ctx context.Context, what string, l *contended) (h 
 		w.settles(what, l, h, true)
 		return h, nil
 	}
-	leave, ok := w.enter(l, g, h.Lost())
+	leave, ok := w.enter(l, g, h)
 	if !ok {
 		h.Release()
 		return h, nil
 	}
 	w.entered(l)
+	w.writeNow(l)
 	return h, leave
 }
 

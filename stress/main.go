@@ -3,8 +3,11 @@
 // Command stress makes many processes contend for Holdfast's locks and checks
 // from outside whether the locks hold.
 //
-//	go run ./stress                                  # the embedded server, for demonstration
-//	go run ./stress -servers 127.0.0.1:2181 -duration 10m -processes 8
+//	go run ./stress                                         # the embedded server, for demonstration
+//	go run ./stress -ensemble 3 -report out -duration 10m   # a real ensemble, with faults of every kind
+//	go run ./stress -servers zk1,zk2,zk3 -nemesis all       # your ensemble, with faults of our own processes
+//	go run ./stress -check out                              # judge the history of a run again
+//	go run ./stress -self-test                              # is every broken lock caught?
 //
 // It runs itself as N child processes. Each has one Manager and M goroutines,
 // the workers, which contend for K locks. Workers use Acquire and await its
@@ -31,15 +34,34 @@
 // With -swallow the embedded server now and then leaves a request unanswered,
 // and all of this must still be so.
 //
+// # Faults, and a history
+//
+// With -ensemble, -nemesis or -report the processes write what they ask for and what they
+// are told into a history, which is judged while the run goes on: see the packages
+// stress/internal/history and judge. Workers pause for longer then, so that a few hundred
+// of them get a lock each second. A register, which is a process of its own, accepts or
+// refuses writes by their fencing tokens, as a fenced resource does; workers also write to
+// it when they do not hold the lock any more.
+//
+// Faults come as the seed says: see stress/internal/nemesis. A process that was killed is
+// replaced, under the same number. Before a fault hits a process, two processes are told to
+// stay inside with some of the locks, so that it hits holders and waiters. The referee does
+// not know of faults: what it sees beside a process that was stopped, or was told of a loss
+// a moment ago, is excused, and left to the judge of the history, which knows when each
+// worker was told.
+//
 // # How it is built
 //
 // The parent (parent.go) reads the flags (options.go, workload.go), connects to
 // ZooKeeper (cluster.go), starts the processes (process.go), reports progress
 // (reporter.go), and writes the summary (summary.go). A child (child.go) runs the
 // workers (worker.go), which follow their plans (plan.go) and are checked by the
-// referee (referee.go) and the watchdog (watchdog.go). Parent and children
-// exchange JSON over pipes (message.go). To test the harness itself, a child can
-// be made to misbehave (sabotage.go).
+// referee (referee.go) and the watchdog (watchdog.go), or contend for what a recipe
+// gives (barrier.go, recipes.go). Parent and children exchange JSON over pipes
+// (message.go). The history is written by journal.go and chronicle.go; the register is
+// register.go; trouble.go injects faults. To test the harness itself, a child can
+// be made to misbehave (sabotage.go), also in the way of a broken lock (broken.go,
+// selftest.go).
 package main
 
 import (

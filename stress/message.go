@@ -13,23 +13,31 @@ import (
 // The parent and its processes talk over pipes.
 //
 // The parent writes the settings to a process's standard input, as one line of
-// JSON, and the line "go" once all processes are ready. End of input means stop:
-// the parent ends a run by closing the pipe, and its death has the same effect.
+// JSON, and the line "go" once all processes are ready. After that, the line "stay 0" says
+// that workers that are inside with one of a third of the locks are to stay there until the
+// line "leave 0" comes; see stays.go. End of input means stop: the parent ends a run by
+// closing the pipe, and its death has the same effect.
 //
 // A process writes messages to its standard output, one line of JSON each:
 // Ready once, then events, and Final at the end.
 
-// goLine starts the workers.
-const goLine = "go\n"
+const (
+	goLine    = "go\n"
+	stayLine  = "stay %d\n"
+	leaveLine = "leave %d\n"
+)
 
 // settings are sent to a process when it starts.
 type settings struct {
 	workload
-	Process  int      `json:"process"` // counting from 0
-	Servers  []string `json:"servers"`
-	Root     string   `json:"root"` // of this run's nodes
-	Dir      string   `json:"dir"`  // of the referee's files
-	Sabotage sabotage `json:"sabotage,omitempty"`
+	Process     int           `json:"process"`     // counting from 0; or registerMark
+	Incarnation int           `json:"incarnation"` // how often the process has been started before
+	Servers     []string      `json:"servers"`
+	Root        string        `json:"root"`                     // of this run's nodes
+	Dir         string        `json:"dir"`                      // of the referee's files, in which the process works
+	ClockAhead  time.Duration `json:"clock_ahead_ns,omitempty"` // of the process's monotonic clock
+	History     string        `json:"history,omitempty"`        // of the run; empty: it has none
+	Sabotage    sabotage      `json:"sabotage,omitempty"`
 }
 
 // message is sent by a process; one of its fields is set.

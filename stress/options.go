@@ -10,12 +10,15 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/nemesis"
 )
 
 // options are the settings from the command line.
@@ -25,7 +28,32 @@ type options struct {
 	chroot   string
 	duration time.Duration
 	json     string // path of the summary; empty: none
+
+	ensemble int      // how many real servers to start; 0: none
+	nemesis  []string // kinds of faults to inject
+	lacking  []string // kinds that were not chosen because of what is lacking here
+	listed   bool     // the kinds were named one by one, so that each must come up
+	report   string   // directory of the report; empty: none
+	judged   string   // directory of a history to judge again; empty: run
+	selfTest bool     // see that broken locks are caught
+
+	args []string // the command line
 }
+
+// recorded reports whether the run has a history.
+func (o options) recorded() bool {
+	return o.ensemble > 0 || len(o.nemesis) > 0 || o.report != "" || o.needsHistory()
+}
+
+// needsHistory reports whether only the history tells whether what workers get excludes
+// others.
+func (o options) needsHistory() bool {
+	return o.Workload == mixedWorkload || o.Workload != barrierWorkload && slices.Contains(recipeWorkloads, o.Workload)
+}
+
+// faulty reports whether faults are injected that a correct lock may show: waits that take
+// longer, and lost holds.
+func (o options) faulty() bool { return len(o.nemesis) > 0 }
 
 const usage = `Usage: go run ./stress [flags]
 
@@ -35,21 +63,32 @@ at once; it checks that fencing tokens rise, that every wait ends, and that no
 node is left in ZooKeeper. With -read-ratio the locks are read/write locks, and
 readers share the flocks. With -workload mutex it checks that goroutines of one
 process exclude each other, and that the pairs of token and turn rise. With
--workload all workers take 2 to 4 locks by one LockAll, or nest two. With -workload upgrade some readers of
-read/write locks upgrade. With -workload abandoned some workers panic in Do: the
-next holder must be told, and no other. With -workload barrier workers go through
-rounds together: none may leave a round while another is inside.
+-workload all workers take 2 to 4 locks by one LockAll, or nest two. With
+-workload upgrade some readers of read/write locks upgrade. With -workload
+abandoned some workers panic in Do: the next holder must be told, and no other.
+With -workload barrier workers go through rounds together: none may leave a round
+while another is inside. With -workload election, members, shards, semaphore or
+queue they contend for what these recipes give, and with -workload mixed for
+locks of three kinds and for all recipes.
+
+With -ensemble 3 it starts three real ZooKeeper servers and injects faults. With
+-servers and -nemesis all it injects those that hit its own processes and their
+connections, and no server. A run with faults, or with -report, has a history, of
+which much more is checked; -report DIR keeps it, with a page for a browser.
 
 It reports progress while it runs and prints a summary at the end. Ctrl-C ends
 the run early, with a summary; a second Ctrl-C kills it.
 
 Exit status:
   0  no fault found
-  1  a violation, a leaked node, a stuck worker, a failed process, or no
-     connection
+  1  a violation, a leaked node, a stuck worker, a failed process, a finding in
+     the history, or no connection; with -self-test, a defect that was missed
   2  wrong usage
   3  void, because too little happened: workers never got a lock, or fewer than
-     1,000 times in a run of 10 s or longer, or -swallow never took effect
+     1,000 times (100 with a history) in a run of 10 s or longer, or -swallow
+     never took effect, or a kind of fault had no effect while a lock was held
+     and while one was awaited, or never came up although -nemesis names it; with
+     -check, also a history that lacks its end or a file
 
 Flags:
 `
@@ -57,7 +96,7 @@ Flags:
 // parseOptions reads the command line. It reports its error on stderr; with
 // -help it writes the help to stdout and returns flag.ErrHelp.
 func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
-	var o options
+	o := options{args: args}
 	flags := flag.NewFlagSet("stress", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // errors are reported below
 	servers := flags.String("servers", "", "the ZooKeeper servers, as `host:port,host:port/chroot`; empty: an embedded server, for demonstration")
@@ -68,8 +107,13 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	flags.Uint64Var(&o.Seed, "seed", 0, "determines what each worker attempts; 0: chosen at random, and printed")
 	flags.StringVar(&o.Workload, "workload", defaultWorkload, "what the workers contend for: `kind` is one of "+strings.Join(workloads, ", ")+"; or "+lingerWorkload+", for the default with -linger 300ms")
 	flags.StringVar(&o.json, "json", "", "write the summary to `file`, as JSON")
-	flags.DurationVar(&o.Hold, "hold", time.Millisecond, "mean time that a worker holds a lock")
-	flags.DurationVar(&o.Think, "think", 0, "mean time between a worker's steps; 0: long enough that about one worker in each process holds each lock, or, with -read-ratio, a sixteenth of -hold; with -workload all so long that most locks are free")
+	flags.IntVar(&o.ensemble, "ensemble", 0, "start a real ensemble of so many `servers` on loopback, from the installed ZooKeeper")
+	kinds := flags.String("nemesis", "", "inject faults of these `kinds`: all, none, or a list such as kill-worker,cut-connection or all,-pause-worker; empty: all with -ensemble, else none. The kinds are listed below")
+	flags.StringVar(&o.report, "report", "", "keep the history in `directory`, and write a report into it, of which index.html is the page; an earlier report there is replaced")
+	flags.StringVar(&o.judged, "check", "", "judge the history in `directory` again, write its verdict and its page anew, and run nothing")
+	flags.BoolVar(&o.selfTest, "self-test", false, "run against locks that are broken on purpose, and see whether each is caught")
+	flags.DurationVar(&o.Hold, "hold", 0, "mean time that a worker holds a lock; 0: 1ms, or 10ms if there is a history")
+	flags.DurationVar(&o.Think, "think", 0, "mean time between a worker's steps; 0: long enough that about one worker in each process holds each lock, or, with -read-ratio, a sixteenth of -hold; with -workload all so long that most locks are free; if there is a history, so long that some hundred workers get a lock each second")
 	flags.BoolVar(&o.Greedy, "greedy", false, "workers only acquire, hold and release, without pausing and without giving up")
 	flags.DurationVar(&o.Tenure, "tenure", 0, "how long a process may keep a lock while others wait for it; 0: the library's default; negative: for ever, in which case starvation is not a failure")
 	flags.DurationVar(&o.Linger, "linger", 0, "how long a process keeps a lock that none of its workers uses, while no other process wants it; 0: not at all")
@@ -81,7 +125,7 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		}
 		return nil
 	})
-	flags.DurationVar(&o.SessionTimeout, "session-timeout", 10*time.Second, "ZooKeeper session timeout to ask for")
+	flags.DurationVar(&o.SessionTimeout, "session-timeout", 0, "ZooKeeper session timeout to ask for; 0: 10s, or 4s if faults are injected")
 	flags.DurationVar(&o.Patience, "patience", time.Minute, "a worker that spends longer in one operation is stuck")
 	flags.DurationVar(&o.Swallow, "swallow", 0, "how often the embedded server carries out a request but does not answer it, while the connection stays up; 0: never")
 
@@ -90,10 +134,28 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		fmt.Fprint(stdout, usage)
 		flags.SetOutput(stdout)
 		flags.PrintDefaults()
+		fmt.Fprintf(stdout, "\nKinds of faults, for -nemesis:\n%s", nemesis.Help("  "))
 		return o, err
 	}
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("%q is not a flag", flags.Arg(0))
+	}
+	if err == nil {
+		o.nemesis, o.lacking, err = chooseFaults(*kinds, o.ensemble)
+		// "all" and all but some are as many as there is time for.
+		o.listed = *kinds != "" && !strings.Contains(","+*kinds, ",all") && !strings.HasPrefix(*kinds, "-")
+	}
+	if o.Hold == 0 {
+		o.Hold = time.Millisecond
+		if o.recorded() {
+			o.Hold = 10 * time.Millisecond
+		}
+	}
+	if o.SessionTimeout == 0 {
+		o.SessionTimeout = 10 * time.Second
+		if o.faulty() {
+			o.SessionTimeout = 4 * time.Second
+		}
 	}
 	if err == nil && *servers != "" {
 		o.servers, o.chroot, err = manager.ParseServers(*servers)
@@ -103,6 +165,9 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		if o.Linger == 0 {
 			o.Linger = 300 * time.Millisecond
 		}
+	}
+	if o.Workload == mixedWorkload {
+		o.ReadRatio = 0.5
 	}
 	if o.Workload == upgradeWorkload && !o.ReadWrite {
 		o.ReadWrite, o.ReadRatio = true, 0.5
@@ -116,6 +181,10 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	}
 	switch {
 	case o.Think != 0, o.Greedy:
+	case o.recorded():
+		// Each entry makes some eight lines of the history. A few hundred entries a second
+		// keep every lock busy most of the time.
+		o.Think = max(time.Duration(o.Processes*o.Goroutines)*time.Second/recordedEntries-o.Hold, o.Hold/16)
 	case o.Workload == allWorkload:
 		// A LockAll keeps the places in which it is first reserved until it is first
 		// in all. If all workers wanted locks all the time, nearly all would wait for
@@ -132,11 +201,58 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		// and another process gets its turn.
 		o.Think = o.Hold * time.Duration(max(1, (o.Goroutines+o.Locks-1)/o.Locks))
 	}
+	o.Faulty = o.faulty()
 	for o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
 	return o, nil
 }
+
+// command returns a command line that repeats the run.
+func (o options) command() string {
+	words := []string{"go", "run", "./stress"}
+	for _, arg := range o.args {
+		if !plainWord.MatchString(arg) {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		words = append(words, arg)
+	}
+	seed := fmt.Sprintf("-seed %d", o.Seed)
+	if command := strings.Join(words, " "); strings.Contains(command, seed) {
+		return command
+	}
+	return strings.Join(append(words, seed), " ")
+}
+
+// plainWord matches what a shell takes literally.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,=@%+-]+$`)
+
+// historyLocks returns the locks of the run as its history names them.
+func (o options) historyLocks() (all []history.Lock) {
+	for i := range o.venues() {
+		l := history.Lock{Name: o.nameOf(i), Mode: history.Exclusive}
+		switch kind := o.kindOf(i); {
+		case o.readWrite(i):
+			l.Mode = ""
+		case kind == mutexWorkload:
+			l.Mode = history.Mutex
+		case kind == barrierWorkload:
+			l.Mode, l.Capacity = history.Permit, min(mostMembers, o.Processes*o.Goroutines)
+		case kind == semaphoreWorkload:
+			l.Mode, l.Capacity = history.Permit, manyPermits
+		case kind == queueWorkload:
+			l.Name, l.Once = l.Name+"/*", true
+		case kind == shardsWorkload:
+			l.Name += "/*"
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// recordedEntries is about how many entries a second the workers of a run with a history
+// attempt.
+const recordedEntries = 500
 
 // check returns everything that is wrong with the flags.
 func (o options) check() error {
@@ -181,8 +297,23 @@ func (o options) check() error {
 	if (o.Workload != defaultWorkload && o.Workload != mutexWorkload) && o.Greedy {
 		fault("-workload is %s: its workers give up waits, so leave out -greedy", o.Workload)
 	}
-	if o.Swallow != 0 && o.servers != nil {
-		fault("-swallow is %v: only the embedded server can swallow answers, so leave out -servers", o.Swallow)
+	if o.Swallow != 0 && (o.servers != nil || o.ensemble > 0) {
+		fault("-swallow is %v: only the embedded server can swallow answers, so leave out -servers and -ensemble", o.Swallow)
+	}
+	within("ensemble", o.ensemble, 0, 9)
+	if o.ensemble > 0 && o.servers != nil {
+		fault("-ensemble is %d, and -servers names an ensemble that exists: leave out one of the two", o.ensemble)
+	}
+	if o.ensemble == 2 {
+		fault("-ensemble is 2: two servers go on only while both run, so use 1, 3 or 5")
+	}
+	if o.Greedy && o.faulty() {
+		fault("-greedy: its workers never give up, so leave it out or use -nemesis none")
+	}
+	if o.report != "" {
+		if err := reportable(o.report); err != nil {
+			fault("-report: %w", err)
+		}
 	}
 	if o.json != "" {
 		if err := writable(o.json); err != nil {
@@ -190,6 +321,24 @@ func (o options) check() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// reportable returns why a report cannot be written into the directory. One that is there
+// is replaced.
+func reportable(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // it is made
+	case err != nil:
+		return err
+	case len(entries) == 0:
+		return nil
+	}
+	if h, err := history.ReadHeader(dir); err != nil || h.Command == "" {
+		return fmt.Errorf("%s has files, and no earlier report that could be replaced: name another directory, or remove them", dir)
+	}
+	return nil
 }
 
 // writable returns the error of opening the named file for writing. It leaves

@@ -20,6 +20,7 @@ func parse(line string) (o options, stdout, stderr string, err error) {
 }
 
 func TestParseOptions(t *testing.T) {
+	fresh := filepath.Join(t.TempDir(), "report")
 	tests := []struct {
 		line string
 		ok   func(options) bool
@@ -49,6 +50,24 @@ func TestParseOptions(t *testing.T) {
 		{"-workload linger -linger 1s", func(o options) bool { return o.Linger == time.Second }},
 		{"-tenure -1s", func(o options) bool { return o.Tenure == -time.Second }},
 		{"-swallow 50ms", func(o options) bool { return o.Swallow == 50*time.Millisecond }},
+		{"", func(o options) bool {
+			return o.Hold == time.Millisecond && o.SessionTimeout == 10*time.Second && !o.recorded()
+		}},
+		// Workers leave the writing of a history some time.
+		{"-report " + fresh + " -goroutines 100", func(o options) bool {
+			return o.recorded() && !o.Faulty && o.Hold == 10*time.Millisecond && o.Think == 590*time.Millisecond
+		}},
+		{"-report " + fresh + " -think 1ms -hold 2ms", func(o options) bool { return o.Think == time.Millisecond && o.Hold == 2*time.Millisecond }},
+		{"-nemesis revoke,cut-connection", func(o options) bool {
+			return o.Faulty && o.recorded() && o.SessionTimeout == 4*time.Second && slices.Equal(o.nemesis, []string{"cut-connection", "revoke"})
+		}},
+		{"-nemesis none", func(o options) bool { return !o.Faulty && !o.recorded() }},
+		{"-nemesis all", func(o options) bool {
+			return slices.Contains(o.nemesis, "kill-worker") && !slices.Contains(o.nemesis, "kill-leader")
+		}},
+		{"-ensemble 3", func(o options) bool { return slices.Contains(o.nemesis, "kill-leader") }},
+		{"-ensemble 3 -nemesis none", func(o options) bool { return o.ensemble == 3 && o.recorded() && !o.Faulty }},
+		{"-self-test", func(o options) bool { return o.selfTest }},
 	}
 	for _, tt := range tests {
 		if o, stdout, stderr, err := parse(tt.line); err != nil || !tt.ok(o) || stdout+stderr != "" {
@@ -58,7 +77,10 @@ func TestParseOptions(t *testing.T) {
 }
 
 func TestParseOptionsRefuses(t *testing.T) {
-	dir := t.TempDir()
+	dir, full := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "thesis.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct{ line, says string }{ // all the words, separated by "…"
 		{"-processes 0", "-processes is 0…between 1 and"},
 		{"-goroutines -1 -locks 0", "-goroutines is -1…-locks is 0"},
@@ -84,6 +106,13 @@ func TestParseOptionsRefuses(t *testing.T) {
 		{"30s", `"30s" is not a flag`},
 		{"-servers zk1:x", "zk1:x"},
 		{"-servers /only/a/chroot", "names no host"},
+		{"-ensemble 2", "-ensemble is 2…1, 3 or 5"},
+		{"-ensemble 3 -servers zk1", "-ensemble is 3…-servers"},
+		{"-ensemble 3 -swallow 1s", "-swallow is 1s…-ensemble"},
+		{"-nemesis kill-leader", "-nemesis…kill-leader…-ensemble 3"},
+		{"-nemesis storm", `"storm" is no kind of fault…kill-worker`},
+		{"-nemesis revoke -greedy", "-greedy…-nemesis none"},
+		{"-report " + full, "-report…" + full + " has files"},
 	}
 	for _, tt := range tests {
 		_, stdout, stderr, err := parse(tt.line)
@@ -127,8 +156,26 @@ func TestWritableLeavesTheFileAsItWas(t *testing.T) {
 
 func TestHelpNamesEveryFlagAndStatus(t *testing.T) {
 	_, stdout, stderr, _ := parse("-help")
-	const flags = "-duration…-goroutines…-greedy…-hold…-json…-linger…-locks…-patience…-processes…-read-ratio…-seed…-servers…-session-timeout…-swallow…-tenure…-think"
+	const flags = "-check…-duration…-ensemble…-goroutines…-greedy…-hold…-json…-linger…-locks…-nemesis…-patience…-processes…-read-ratio…-report…-seed…-self-test…-servers…-session-timeout…-swallow…-tenure…-think…kill-worker"
 	if !saysInOrder(stdout, "Exit status…void…Flags:…"+flags) || stderr != "" {
 		t.Errorf("output %q %q", stdout, stderr)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	tests := []struct{ line, command string }{
+		{"-seed 7 -locks 2", "go run ./stress -seed 7 -locks 2"},
+		{"-locks 2 -seed 0", "go run ./stress -locks 2 -seed 0 -seed 9"}, // the last one counts
+		{"-locks 2", "go run ./stress -locks 2 -seed 9"},
+		{"-json it's", `go run ./stress -json 'it'\''s' -seed 9`},
+	}
+	for _, tt := range tests {
+		o := options{args: strings.Fields(tt.line)}
+		if o.Seed = 9; strings.Contains(tt.line, "-seed 7") {
+			o.Seed = 7
+		}
+		if got := o.command(); got != tt.command {
+			t.Errorf("%q: %s, want %s", tt.line, got, tt.command)
+		}
 	}
 }

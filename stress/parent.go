@@ -10,11 +10,19 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/report"
 )
 
 // A parent starts the processes, tells them when to begin and to stop, collects
@@ -33,17 +41,27 @@ type parent struct {
 	interrupted, killed context.Context
 
 	cluster *cluster
-	root    string // of this run's nodes
-	dir     string // of the referee's files
+	root    string       // of this run's nodes
+	dir     string       // of the referee's files
+	scratch *scratch.Dir // has dir
 
 	events    chan event
-	processes []*process
+	calls     chan func() // of other goroutines, for loop to do
+	processes []*process  // by number: the latest incarnation of each
+	past      []counts    // of earlier incarnations, by process
+	chronicle *chronicle  // nil if the run has no history
+	register  *process    // nil without a history
+	obituary  *obituary
+	trouble   *trouble    // the faults that are injected; nil if none are
+	suspects  []violation // seen by a referee, and not judged yet
 
-	meter    meter
-	started  time.Time // when the workers began, or zero
-	stopped  time.Time // when they were told to stop, or zero
-	summary  summary
-	failures int // found by the parent; processes count their own
+	meter   meter
+	started time.Time // when the workers began, or zero
+	stopped time.Time // when they were told to stop, or zero
+	summary summary
+
+	// Found by the parent; processes count their own.
+	failures, violations int
 }
 
 const (
@@ -72,6 +90,12 @@ func parentMain(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "stress: %v\n", err)
 		return exitUsage
 	}
+	if o.judged != "" {
+		return checkMain(o.judged, stdout, stderr)
+	}
+	if o.selfTest {
+		return selfTestMain(o, stdout, stderr)
+	}
 	interrupted, killed, stop := interrupts()
 	defer stop()
 
@@ -81,13 +105,23 @@ func parentMain(args []string, stdout, stderr io.Writer) int {
 		sabotage:    bad,
 		stdout:      stdout,
 		reporter:    r,
-		log:         slog.New(slog.NewTextHandler(lineWriter(r.line), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		log:         slog.New(slog.NewTextHandler(lineWriter(r.line), &slog.HandlerOptions{Level: logLevel(o)})),
 		interrupted: interrupted,
 		killed:      killed,
 		events:      make(chan event, 256),
+		calls:       make(chan func()),
 		summary:     newSummary(time.Now()),
 	}
 	return p.main()
+}
+
+// logLevel returns the level from which a process logs. The warnings of clients tell of the
+// faults that are injected, of which the parent tells as well.
+func logLevel(o options) slog.Level {
+	if o.faulty() {
+		return slog.LevelError
+	}
+	return slog.LevelWarn
 }
 
 // interrupts returns two contexts. The first SIGINT or SIGTERM ends first, the
@@ -137,30 +171,89 @@ func (p *parent) main() int {
 	p.start()
 	p.loop()
 	p.inspect()
+	p.endHistory()
 	p.reporter.done()
+	if err := p.scratch.Remove(); err != nil {
+		p.reporter.line("%v", err)
+	}
 	return p.conclude()
 }
 
 // prepare connects to ZooKeeper and sets up what the processes share.
 func (p *parent) prepare() (err error) {
-	if p.options.servers != nil {
+	switch {
+	case p.options.servers != nil:
 		p.reporter.status("connecting to " + strings.Join(p.options.servers, ","))
+	case p.options.ensemble > 0:
+		p.reporter.phase("starting %s", plural(p.options.ensemble, "server"))
+		p.reporter.status("starting the servers")
 	}
+	// What earlier runs have left that were killed goes first.
+	if p.scratch, err = scratch.New("holdfast-stress-"); err != nil {
+		return fmt.Errorf("creating a directory for the run: %w", err)
+	}
+	p.dir = p.scratch.Path()
 	p.cluster, err = openCluster(p.interrupted, p.options, p.log)
 	if err != nil {
-		if p.interrupted.Err() != nil {
-			return fmt.Errorf("interrupted: %w", err)
+		err = fmt.Errorf("cannot connect to ZooKeeper: %w", err)
+		if p.interrupted.Err() != nil { // what has failed, has failed because of that
+			err = errors.New("interrupted before the workers were started")
 		}
-		return fmt.Errorf("cannot connect to ZooKeeper: %w", err)
+		return errors.Join(err, p.scratch.Remove())
 	}
 	var id [4]byte
 	_, _ = rand.Read(id[:]) // never fails
 	p.root = fmt.Sprintf("%s/holdfast-stress-%x", p.options.chroot, id)
-	if p.dir, err = os.MkdirTemp("", "holdfast-stress-"); err != nil {
-		return errors.Join(fmt.Errorf("creating a directory for the referee: %w", err), p.cluster.close())
+	if p.options.faulty() {
+		if p.trouble, err = p.newTrouble(); err != nil {
+			return errors.Join(fmt.Errorf("preparing faults: %w", err), p.cluster.close(), p.scratch.Remove())
+		}
+	}
+	if p.options.recorded() {
+		dir := p.options.report
+		if dir == "" {
+			dir = filepath.Join(p.dir, "history")
+		}
+		if dir, err = filepath.Abs(dir); err == nil {
+			p.chronicle, err = newChronicle(dir, p.header(), p.reporter)
+		}
+		p.obituary = newObituary(p.cluster, p.chronicle)
+		if err != nil {
+			return errors.Join(fmt.Errorf("beginning the history of the run: %w", err), p.trouble.close(), p.cluster.close(), p.scratch.Remove())
+		}
 	}
 	return nil
 }
+
+// header returns the head of the history.
+func (p *parent) header() history.Header {
+	o := p.options
+	now := history.TakeAnchor()
+	h := history.Header{
+		Command:        o.command(),
+		Seed:           o.Seed,
+		Workload:       o.Workload,
+		Processes:      o.Processes,
+		Goroutines:     o.Goroutines,
+		Servers:        p.cluster.servers,
+		SessionTimeout: o.SessionTimeout.Nanoseconds(),
+		Tenure:         o.Tenure.Nanoseconds(),
+		Nemesis:        p.trouble.kinds(),
+		Begin:          now.Mono,
+		BeginWall:      now.Wall.Format(time.RFC3339Nano),
+		Planned:        o.duration.Nanoseconds(),
+		Go:             runtime.Version(),
+		ZooKeeper:      p.cluster.version(),
+		Locks:          o.historyLocks(),
+	}
+	if h.Tenure == 0 {
+		h.Tenure = defaultTenure.Nanoseconds()
+	}
+	return h
+}
+
+// defaultTenure is that of manager.Config.
+const defaultTenure = 100 * time.Millisecond
 
 // introduce prints the settings of the run.
 func (p *parent) introduce() {
@@ -173,6 +266,15 @@ func (p *parent) introduce() {
 		fmt.Fprintf(p.stdout, "  servers  %s\n", p.cluster.describe())
 	}
 	fmt.Fprintf(p.stdout, "  root     %s\n", p.root)
+	if o.faulty() {
+		fmt.Fprintf(p.stdout, "  faults   %d of %s\n", len(p.trouble.schedule.Injections), plural(len(p.trouble.schedule.Kinds()), "kind"))
+		if left := p.trouble.left(); len(left) > 0 {
+			fmt.Fprintf(p.stdout, "           too short for  %s\n", strings.Join(left, ", "))
+		}
+		for _, what := range o.lacking {
+			fmt.Fprintf(p.stdout, "           not here: %s\n", what)
+		}
+	}
 }
 
 func plural(n int, what string) string {
@@ -181,32 +283,92 @@ func plural(n int, what string) string {
 		return "1 " + what
 	case strings.HasSuffix(what, "s"), strings.HasSuffix(what, "x"):
 		what += "es"
+	case strings.HasSuffix(what, "ry"):
+		what = strings.TrimSuffix(what, "y") + "ies"
 	default:
 		what += "s"
 	}
 	return thousands(n) + " " + what
 }
 
-// start starts the processes.
+// start starts the processes: the register first, if there is a history.
 func (p *parent) start() {
+	p.past = make([]counts, p.options.Processes)
+	if p.chronicle == nil {
+		p.startWorkers()
+		return
+	}
+	s := p.settings(registerMark, 1)
+	if p.sabotage == sloppyRegister {
+		s.Sabotage = p.sabotage
+	}
+	var err error
+	if p.register, err = p.startProcess(s); err != nil {
+		p.fail(err.Error())
+		p.stop()
+	}
+}
+
+// startWorkers starts all worker processes.
+func (p *parent) startWorkers() {
 	for i := range p.options.Processes {
-		s := settings{
-			workload: p.options.workload,
-			Process:  i,
-			Servers:  p.cluster.servers,
-			Root:     p.root,
-			Dir:      p.dir,
-		}
-		if i == 0 {
-			s.Sabotage = p.sabotage
-		}
-		child, err := startProcess(s, p.events, func(line string) { p.reporter.line("process %d: %s", i, line) })
+		c, err := p.startProcess(p.settings(i, 0))
 		if err != nil {
 			p.fail(err.Error())
 			p.stop()
 			return
 		}
-		p.processes = append(p.processes, child)
+		p.processes = append(p.processes, c)
+	}
+}
+
+// settings returns the settings of an incarnation of a process.
+func (p *parent) settings(process, incarnation int) settings {
+	s := settings{
+		workload:    p.options.workload,
+		Process:     process,
+		Incarnation: incarnation,
+		Servers:     p.cluster.serversOf(process),
+		Root:        p.root,
+		Dir:         p.dir,
+	}
+	if p.chronicle != nil {
+		s.History = p.chronicle.dir
+	}
+	if process == 0 && (incarnation == 0 || p.sabotage != crashes) {
+		s.Sabotage = p.sabotage
+	}
+	return s
+}
+
+func (p *parent) startProcess(s settings) (*process, error) {
+	var c *process
+	c, err := startProcess(s, p.events, func(line string) { p.reporter.line("process %d: %s", s.Process, line) })
+	if err == nil && s.Process != registerMark {
+		p.chronicle.started(c)
+	}
+	return c, err
+}
+
+// restart starts the next incarnation of a process that has ended.
+func (p *parent) restart(c *process) {
+	p.past[c.index].add(c.progress)
+	s := p.settings(c.index, c.incarnation+1)
+	s.ClockAhead = c.clock
+	next, err := p.startProcess(s)
+	close(c.replaced)
+	if err != nil {
+		p.fail(err.Error())
+		p.stop()
+		return
+	}
+	p.processes[c.index] = next
+}
+
+// tell writes a line to a process, if it runs.
+func (p *parent) tell(process int, line string) {
+	if process >= 0 && process < len(p.processes) && p.processes[process].ready {
+		p.processes[process].tell(line)
 	}
 }
 
@@ -221,12 +383,18 @@ func (p *parent) loop() {
 		swallow = tick.C
 	}
 	interrupted, killed := p.interrupted.Done(), p.killed.Done()
-	for p.count(func(c *process) bool { return !c.exited }) > 0 {
+	for p.running() {
 		timer := time.NewTimer(time.Until(p.limit()))
 		select {
 		case e := <-p.events:
 			p.handle(e)
+		case call := <-p.calls:
+			call()
+		case <-p.trouble.ended():
+			p.trouble.join()
 		case <-status.C:
+			p.lookForExpired()
+			p.judgeSuspects(p.chronicle.until() - suspectAge.Nanoseconds())
 			p.showStatus()
 		case <-timer.C:
 			p.overdue()
@@ -250,13 +418,36 @@ func (p *parent) loop() {
 	}
 }
 
+// lookForExpired writes into the history which sessions the servers have ended.
+func (p *parent) lookForExpired() {
+	if err := p.obituary.look(); err != nil {
+		p.obituary = nil
+		p.fail(fmt.Sprintf("reading the log of a server: %v", err))
+	}
+}
+
+// running reports whether there is something to wait for. Once all workers have ended, it
+// stops the register.
+func (p *parent) running() bool {
+	if p.count(func(c *process) bool { return !c.exited }) > 0 || p.trouble.running() {
+		return true
+	}
+	if p.register == nil || p.register.exited {
+		return false
+	}
+	if !p.stopped.IsZero() {
+		p.register.stop()
+	}
+	return true
+}
+
 // limit returns when the present stage of the run must be over.
 func (p *parent) limit() time.Time {
 	switch {
 	case !p.stopped.IsZero():
 		return p.stopped.Add(3*p.options.Patience + grace)
 	case !p.started.IsZero():
-		return p.started.Add(p.options.duration)
+		return p.trouble.limit(p.started.Add(p.options.duration))
 	default:
 		return p.summary.Begin.Add(connectTimeout + grace)
 	}
@@ -281,8 +472,16 @@ func (p *parent) overdue() {
 func (p *parent) handle(e event) {
 	c, m := e.process, e.message
 	switch {
+	case c == p.register:
+		p.handleRegister(e)
+	case e.exited && c.killed:
+		c.exited = true
+		if p.stopped.IsZero() {
+			p.restart(c)
+		}
 	case e.exited:
 		c.exited = true
+		p.chronicle.ended(c)
 		switch {
 		case e.exit != nil:
 			p.fail(fmt.Sprintf("process %d: %v", c.index, e.exit))
@@ -296,23 +495,24 @@ func (p *parent) handle(e event) {
 		}
 	case m.Ready:
 		c.ready = true
-		if p.stopped.IsZero() && p.count(func(c *process) bool { return c.ready }) == p.options.Processes {
+		if p.stopped.IsZero() && p.started.IsZero() && p.count(func(c *process) bool { return c.ready }) == p.options.Processes {
 			p.started = time.Now()
 			p.reporter.phase("%s running", plural(len(p.processes), "process"))
 			for _, c := range p.processes {
-				c.begin()
+				c.tell(goLine)
 			}
+			p.trouble.start()
+		} else if !p.started.IsZero() {
+			c.tell(goLine)
 		}
 	case m.Progress != nil:
 		c.progress = *m.Progress
-	case m.Violation != nil:
-		if n := len(p.summary.ViolationList); n < maxShown {
-			p.summary.ViolationList = append(p.summary.ViolationList, *m.Violation)
-			p.reporter.line("VIOLATION seen by process %d, %v", c.index, m.Violation)
-			if n+1 == maxShown {
-				p.reporter.line("VIOLATION: further ones are counted but not shown")
-			}
+	case m.Violation != nil && p.options.faulty():
+		if len(p.suspects) < mostSuspects {
+			p.suspects = append(p.suspects, *m.Violation)
 		}
+	case m.Violation != nil:
+		p.showViolation(c.String(), *m.Violation)
 	case m.Failure != nil:
 		p.failure(c, *m.Failure)
 	case m.Final != nil:
@@ -324,15 +524,46 @@ func (p *parent) handle(e event) {
 	}
 }
 
+// handleRegister handles a message or the end of the register.
+func (p *parent) handleRegister(e event) {
+	switch {
+	case e.exited:
+		e.process.exited = true
+		if e.exit != nil || p.stopped.IsZero() {
+			p.fail(fmt.Sprintf("the register ended: %v", e.exit))
+			p.stop()
+		}
+	case e.message.Ready:
+		if p.stopped.IsZero() {
+			p.startWorkers()
+		}
+	case e.message.Failure != nil:
+		p.failure(e.process, *e.message.Failure)
+	}
+}
+
+// showViolation shows a violation, if not too many have been shown.
+func (p *parent) showViolation(by string, v violation) {
+	p.chronicle.remark(history.Event{Kind: history.Overlap, At: v.At, Process: history.Harness, Lock: v.Lock, Text: firstLine(v.String())})
+	if n := len(p.summary.ViolationList); n < maxShown {
+		p.summary.ViolationList = append(p.summary.ViolationList, v)
+		p.reporter.line("VIOLATION seen by %s, %v", by, v)
+		if n+1 == maxShown {
+			p.reporter.line("VIOLATION: further ones are counted but not shown")
+		}
+	}
+}
+
 // failure handles a failure that a process has reported, and counts itself.
 func (p *parent) failure(c *process, f failure) {
-	text := fmt.Sprintf("process %d: %s", c.index, f.Text)
+	text := fmt.Sprintf("%v: %s", c, f.Text)
 	if f.Stack != "" {
 		text += "\n" + f.Stack
 	}
 	if f.Dump != "" {
 		text += "\n" + saveDump(c.index, f.Dump)
 	}
+	p.chronicle.remark(history.Event{Kind: history.Failure, Process: c.index, Incarnation: c.incarnation, Text: firstLine(f.Text)})
 	p.show(text)
 	if f.Fatal {
 		p.stop()
@@ -355,6 +586,7 @@ func saveDump(process int, dump string) string {
 // fail counts and shows a failure that the parent found.
 func (p *parent) fail(text string) {
 	p.failures++
+	p.chronicle.remark(history.Event{Kind: history.Failure, Process: history.Harness, Text: firstLine(text)})
 	p.show(text)
 }
 
@@ -375,6 +607,11 @@ func (p *parent) stop() {
 		p.stopped = time.Now()
 		p.cluster.stopSwallowing()
 		p.reporter.phase("stopping")
+		p.chronicle.stopping()
+		p.trouble.stop()
+		if len(p.processes) == 0 && p.register != nil {
+			p.register.stop()
+		}
 	}
 	for _, c := range p.processes {
 		c.stop()
@@ -386,6 +623,9 @@ func (p *parent) kill() {
 	p.stop()
 	for _, c := range p.processes {
 		c.kill()
+	}
+	if p.register != nil {
+		p.register.kill()
 	}
 }
 
@@ -403,7 +643,11 @@ func (p *parent) total() (n counts) {
 	for _, c := range p.processes {
 		n.add(c.progress)
 	}
+	for _, c := range p.past {
+		n.add(c)
+	}
 	n.Failures += uint64(p.failures)
+	n.Violations += uint64(p.violations)
 	return n
 }
 
@@ -419,24 +663,28 @@ func (p *parent) showStatus() {
 		entries, grants := p.meter.add(now, n)
 		p.reporter.status(fmt.Sprintf("%v of %v  entries %s (%s/s)  grants %s (%s/s)  violations %s",
 			now.Sub(p.started).Round(time.Second), p.options.duration,
-			thousands(n.Entries), thousands(int64(entries)), thousands(n.Grants), thousands(int64(grants)), thousands(n.Violations)))
+			thousands(n.Entries), thousands(int64(entries)), thousands(n.Grants), thousands(int64(grants)), thousands(n.Violations)) + p.chronicle.status())
 	}
 }
 
 // inspect looks for leaked nodes, then removes everything that the run made.
 func (p *parent) inspect() {
+	p.lookForExpired() // before the servers are stopped
+	if err := p.trouble.close(); err != nil {
+		p.reporter.line("closing the session that asked for locks: %v", err)
+	}
 	p.reporter.status("looking for leaked nodes")
 	ctx, cancel := context.WithTimeout(p.killed, inspectionTimeout)
 	defer cancel()
 	var err error
-	if p.summary.LeakList, err = p.cluster.leaks(ctx, p.root, p.options.Locks); err != nil {
+	if p.summary.LeakList, err = p.leaks(ctx); err != nil {
 		p.fail(fmt.Sprintf("looking for leaked nodes: %v", err))
 	}
 	if p.options.Workload == abandonedWorkload {
 		p.summary.LeakList = unexplained(p.summary.LeakList, p.root, p.dir, p.total().LostHolds > 0)
 	}
-	if p.options.Workload == barrierWorkload {
-		p.summary.LeakList = unrecorded(p.summary.LeakList)
+	if p.options.Workload == barrierWorkload || p.options.Workload == mixedWorkload {
+		p.summary.LeakList = unrecorded(p.summary.LeakList, p.options.Workload == mixedWorkload)
 	}
 	for i, l := range p.summary.LeakList {
 		if i == maxShown {
@@ -451,9 +699,39 @@ func (p *parent) inspect() {
 	if err := p.cluster.close(); err != nil {
 		p.reporter.line("closing the parent's session: %v", err)
 	}
-	if err := os.RemoveAll(p.dir); err != nil {
-		p.reporter.line("removing %s: %v", p.dir, err)
+}
+
+// leaks returns the nodes that are left. Those of processes that the nemesis has killed may
+// stay until their sessions end.
+func (p *parent) leaks(ctx context.Context) (left []leak, err error) {
+	limit := time.Now().Add(2*p.options.SessionTimeout + grace)
+	for {
+		left, err = p.cluster.leaks(ctx, p.root, p.options.workload)
+		orphans := slices.ContainsFunc(left, func(l leak) bool { return p.chronicle.orphaned(l.Owner) })
+		if err != nil || !orphans || time.Now().After(limit) || !pause(ctx, 200*time.Millisecond, nil) {
+			return left, err
+		}
 	}
+}
+
+// endHistory writes what is left to be written into the history, and judges it.
+func (p *parent) endHistory() {
+	if p.chronicle == nil {
+		return
+	}
+	p.reporter.status("judging the history")
+	for _, l := range p.summary.LeakList {
+		p.chronicle.write(history.Event{Kind: history.Left, Text: l.String(), Session: l.Owner})
+	}
+	if err := p.chronicle.judge(); err != nil {
+		p.fail(err.Error())
+	}
+	p.judgeSuspects(math.MaxInt64)
+	v, err := p.chronicle.close(p.options.report != "")
+	if err != nil {
+		p.fail(err.Error())
+	}
+	p.summary.History = &v
 }
 
 // conclude prints the summary and returns the exit status.
@@ -468,22 +746,28 @@ func (p *parent) conclude() int {
 		s.Elapsed = p.stopped.Sub(p.started)
 	}
 	s.counts = p.total()
-	for _, c := range p.processes {
-		s.ProcessGrants = append(s.ProcessGrants, c.progress.Grants)
+	for i, c := range p.processes {
+		n := c.progress
+		n.add(p.past[i])
+		s.ProcessGrants = append(s.ProcessGrants, n.Grants)
 		if s.ReadWrite {
-			s.ProcessWriteGrants = append(s.ProcessWriteGrants, c.progress.WriteGrants)
+			s.ProcessWriteGrants = append(s.ProcessWriteGrants, n.WriteGrants)
 		}
 	}
-	for i := range o.Locks {
+	for i := range o.venues() {
 		held := make([]time.Duration, len(p.processes))
 		for j, c := range p.processes {
 			if c.final != nil && i < len(c.final.Held) { // else it died, or stopped before it had opened its locks
 				held[j] = c.final.Held[i]
 			}
 		}
-		s.Held = append(s.Held, newLockTime(lockName(i), held, s.Elapsed))
+		s.Held = append(s.Held, newLockTime(o.nameOf(i), held, s.Elapsed))
 	}
 	s.Leaks = len(s.LeakList)
+	s.Command = o.command()
+	if o.report != "" && s.History != nil {
+		s.Report = filepath.Join(o.report, report.Name)
+	}
 	s.Latencies = s.latency.summary()
 	s.judge()
 	s.print(p.stdout)

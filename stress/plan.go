@@ -4,6 +4,7 @@ package main
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -104,7 +105,7 @@ const (
 func (p *plan) next() step {
 	s := step{
 		think:  p.duration(p.Think),
-		lock:   p.rng.IntN(p.Locks),
+		lock:   p.rng.IntN(p.venues()),
 		way:    ways[p.rng.IntN(len(ways))],
 		bound:  p.duration(max(2*p.Hold, 2*time.Millisecond)),
 		hold:   p.duration(p.Hold),
@@ -116,18 +117,28 @@ func (p *plan) next() step {
 	if n := p.rng.IntN(3 * int(numNested-1)); n < int(numNested-1) {
 		s.nested = nested(n + 1)
 	}
-	if p.ReadWrite {
+	kind := p.kindOf(s.lock)
+	if p.readWrite(s.lock) {
 		s.read = p.rng.Float64() < p.ReadRatio
 		s.turn = p.rng.IntN(4) == 0
 	}
-	if p.Workload == upgradeWorkload && p.rng.IntN(4) == 0 {
+	if kind == upgradeWorkload && p.rng.IntN(4) == 0 {
 		s.third, s.read, s.turn = true, false, p.rng.IntN(4) > 0
 	}
 	if p.Workload == abandonedWorkload {
 		s.panics, s.recovers = p.rng.IntN(8) == 0, p.rng.IntN(4) == 0
 	}
-	if p.Workload == barrierWorkload {
+	if slices.Contains(recipeWorkloads, kind) {
 		s.bound = p.duration(max(100*p.Hold, 200*time.Millisecond))
+	}
+	if p.Workload == mixedWorkload && kind == defaultWorkload && p.Locks > 3 && p.rng.IntN(4) == 0 {
+		// The exclusive locks are each third one.
+		s.group = newGroup(p.rng, (p.Locks+2)/3)
+		for i := range s.group.n {
+			s.group.locks[i] *= 3
+		}
+		s.group.bound = true // the locks are rarely free together
+		s.bound = p.duration(max(100*p.Hold, 100*time.Millisecond))
 	}
 	if p.Workload == allWorkload {
 		s.group = newGroup(p.rng, p.Locks)

@@ -11,19 +11,30 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"time"
+
+	osprocess "github.com/holdfast-go/holdfast/internal/realzk/child"
 )
 
 // A process is a child as seen by the parent, whose goroutine alone uses it. What
 // the child does arrives as events.
 type process struct {
-	index int
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
+	index       int // registerMark: the register
+	incarnation int // how often it has been started before
+	cmd         *exec.Cmd
+	stdin       io.WriteCloser
 
 	ready    bool
 	exited   bool
 	progress counts // latest
 	final    *final // nil until received
+
+	// Set if the nemesis has killed the process, so that its end is no failure.
+	killed   bool
+	clock    time.Duration   // how far the clock of the next incarnation is ahead
+	replaced chan<- struct{} // to be closed when that has been started
+
+	starter *osprocess.Starter // of a process with a clock of its own; or nil
 }
 
 // An event is a message from a process, or its end.
@@ -32,6 +43,14 @@ type event struct {
 	message message // if exited is false
 	exited  bool
 	exit    error // of exec.Cmd.Wait
+}
+
+// String names the process, as the targets of faults do.
+func (p *process) String() string {
+	if p.index == registerMark {
+		return "the register"
+	}
+	return fmt.Sprintf("process %d", p.index)
 }
 
 // startProcess runs this program as the child with the settings s. It sends the
@@ -44,13 +63,14 @@ func startProcess(s settings, events chan<- event, log func(line string)) (*proc
 	}
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), childMark+"="+strconv.Itoa(s.Process))
+	cmd.Dir = s.Dir
 	apart(cmd)
-	p := &process{index: s.Process, cmd: cmd}
+	p := &process{index: s.Process, incarnation: s.Incarnation, cmd: cmd}
 	var stdout, stderr io.ReadCloser
 	if p.stdin, err = cmd.StdinPipe(); err == nil {
 		if stdout, err = cmd.StdoutPipe(); err == nil {
 			if stderr, err = cmd.StderrPipe(); err == nil {
-				err = cmd.Start()
+				err = p.start(s.ClockAhead)
 			}
 		}
 	}
@@ -81,15 +101,32 @@ func startProcess(s settings, events chan<- event, log func(line string)) (*proc
 	})
 	go func() {
 		reading.Wait() // first, because Wait closes the pipes
-		events <- event{process: p, exited: true, exit: cmd.Wait()}
+		err := cmd.Wait()
+		if p.starter != nil {
+			p.starter.Close()
+		}
+		events <- event{process: p, exited: true, exit: err}
 	}()
 	return p, nil
 }
 
-// begin lets the workers of p begin. If p is gone, the event of its end tells.
-func (p *process) begin() {
-	_, _ = io.WriteString(p.stdin, goLine)
+// start starts p, with a monotonic clock that is ahead of the machine's.
+func (p *process) start(ahead time.Duration) (err error) {
+	if ahead == 0 {
+		return p.cmd.Start()
+	}
+	if p.starter, err = osprocess.NewStarterWithClock(ahead); err != nil {
+		return err
+	}
+	if err = p.starter.Start(p.cmd); err != nil {
+		p.starter.Close()
+	}
+	return err
 }
+
+// tell writes a line to p. If p is gone, the event of its end tells. The pipe has room for
+// all lines, so that this does not wait for a process that is stopped.
+func (p *process) tell(line string) { _, _ = io.WriteString(p.stdin, line) }
 
 // stop tells p to stop. It may be called more than once.
 func (p *process) stop() { _ = p.stdin.Close() }

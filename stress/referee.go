@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 // A referee judges the entries of one process into one lock. It knows nothing of
@@ -150,6 +151,7 @@ type violation struct {
 	Kind  violationKind `json:"kind"`
 	Lock  string        `json:"lock"`
 	Time  time.Time     `json:"time"`
+	At    int64         `json:"at"`    // the same, as in the history
 	Mode  string        `json:"mode"`  // exclusive, read or write
 	PID   int           `json:"pid"`   // of the process that entered
 	Token uint64        `json:"token"` // its fencing token
@@ -348,7 +350,7 @@ func (r *referee) readAs(want flockMode) (granted bool, err error) {
 
 // judge judges the first entry of a round. The caller holds mu.
 func (r *referee) judge(id roundID) error {
-	v := violation{Lock: r.lock, Mode: id.kind.String(), Time: time.Now(), PID: r.pid, Token: id.token, Turn: id.turn}
+	v := violation{Lock: r.lock, Mode: id.kind.String(), Time: time.Now(), At: history.Now(), PID: r.pid, Token: id.token, Turn: id.turn}
 	for other, in := range r.rounds {
 		if r.alone {
 			v.Kind, v.OtherPID, v.OtherToken, v.OtherTurn = twoTurns, r.pid, other.token, other.turn

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// A sabotage makes one worker of the first process misbehave, so that a test
-// can check that the harness notices. It is set by an environment variable, not
-// by a flag, because only tests use it.
+// A sabotage makes one worker of the first process misbehave, so that a test or
+// -self-test can check that the harness notices. It is set by an environment variable,
+// not by a flag, because only they use it.
 type sabotage string
 
 const sabotageVariable = "HOLDFAST_STRESS_SABOTAGE"
@@ -27,9 +27,18 @@ const (
 	conceals  sabotage = "conceals"   // panics in Do, of which the ledger is not told
 	survives  sabotage = "survives"   // does not panic in Do, but the ledger is told so
 	complains sabotage = "complains"  // reports an unexpected error
+
+	// Broken locks: see broken.go.
+	ignoresLease      sabotage = "ignores-lease"      // the end of the lease is not noticed
+	grantsTwice       sabotage = "grants-twice"       // a lock is granted to two processes
+	forgetsWaiter     sabotage = "forgets-waiter"     // a waiter is never told
+	believesOldNews   sabotage = "believes-old-news"  // news of an earlier round is taken for news of this one
+	ignoresRevocation sabotage = "ignores-revocation" // the holder is not told that it is asked to give up the lock
+	sloppyRegister    sabotage = "sloppy-register"    // not a lock: the register accepts every write
 )
 
-var sabotages = []sabotage{"", lingers, losesRead, oldToken, getsStuck, leaks, crashes, partial, onlyReads, conceals, survives, complains}
+var sabotages = []sabotage{"", lingers, losesRead, oldToken, getsStuck, leaks, crashes, partial, onlyReads, conceals, survives, complains,
+	ignoresLease, grantsTwice, forgetsWaiter, believesOldNews, ignoresRevocation, sloppyRegister}
 
 // sabotageFromEnvironment returns the sabotage that the environment names.
 func sabotageFromEnvironment() (sabotage, error) {

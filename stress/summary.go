@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/judge"
 )
 
 // The exit statuses.
@@ -25,6 +27,8 @@ const (
 const (
 	voidDuration = 10 * time.Second
 	voidEntries  = 1000
+	// In a run with a history workers pause for longer, and faults stop them.
+	voidRecorded = 100
 )
 
 // In a run of starvedDuration or longer that has writers, the write lock must be
@@ -65,7 +69,13 @@ type summary struct {
 	Held               []lockTime       `json:"held"`                 // by lock
 	Latencies          []latencySummary `json:"latencies"`            // from request to grant
 
-	// Faults. The lists are limited to the first few.
+	// Of a run with a history.
+	History *judge.Verdict `json:"history,omitempty"`
+	Excused int            `json:"excused"`           // entries beside a process that was stopped, or had just been told of a loss
+	Report  string         `json:"report,omitempty"`  // path of the page
+	Command string         `json:"command,omitempty"` // that repeats the run
+
+	// What is wrong. The lists are limited to the first few.
 	Leaks         int         `json:"leaked_nodes"`
 	ViolationList []violation `json:"violation_list"`
 	FailureList   []string    `json:"failure_list"`
@@ -100,34 +110,66 @@ func (s *summary) judge() {
 	if s.Violations > 0 {
 		note(violated, exitFailure, "%s", plural(int(s.Violations), "violation"))
 	}
+	if s.History != nil && s.History.Outcome == judge.Violation {
+		note(violated, exitFailure, "the history has %s", plural(s.History.Found, "finding"))
+	}
 	if s.Leaks > 0 {
 		note(failed, exitFailure, "%s leaked", plural(s.Leaks, "node"))
 	}
 	if s.Failures > 0 {
 		note(failed, exitFailure, "%s", plural(int(s.Failures), "failure"))
 	}
-	if s.FalseReports > s.LostHolds {
+	if s.History != nil && s.History.Outcome == judge.Failed {
+		note(failed, exitFailure, "the history has %s", plural(s.History.Found, "finding"))
+	}
+	if s.FalseReports > s.LostHolds && !s.Faulty {
 		note(failed, exitFailure, "a holder was told %s that the last one was interrupted, which released the lock in good order", times(s.FalseReports))
 	}
-	if s.BrokenRounds > 0 && s.LostHolds == 0 {
+	if s.BrokenRounds > 0 && s.LostHolds == 0 && !s.Faulty {
 		note(failed, exitFailure, "%s were told that others had died, and none had", plural(int(s.BrokenRounds), "member"))
 	}
-	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration && s.Tenure >= 0 {
+	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration && s.Tenure >= 0 && !s.Faulty {
 		for i, n := range s.ProcessWriteGrants {
 			if n == 0 {
 				note(failed, exitFailure, "process %d was never granted a write lock", i)
 			}
 		}
 	}
-	if s.Entries == 0 || s.Elapsed >= voidDuration && s.Entries < voidEntries {
+	least := uint64(voidEntries)
+	if s.History != nil {
+		least = voidRecorded
+	}
+	if s.Entries == 0 || s.Elapsed >= voidDuration && s.Entries < least {
 		note(voidedRun, exitVoid, "workers got a lock only %s in %v", times(s.Entries), s.Elapsed.Round(100*time.Millisecond))
 	}
 	if s.Swallow > 0 && s.Elapsed >= 2*s.Swallow && s.Swallowed == 0 {
 		note(voidedRun, exitVoid, "the server swallowed no answer")
 	}
+	if s.History != nil && s.History.Outcome == judge.Void {
+		note(voidedRun, exitVoid, "%s", voidReason(s.History))
+	}
 	if s.Verdict == "" {
 		s.Verdict, s.Exit = ok, exitOK
 	}
+}
+
+// voidReason says which kinds of faults have not hit.
+func voidReason(v *judge.Verdict) string {
+	for _, f := range v.Findings {
+		if f.Check == judge.Whole {
+			return f.Text
+		}
+	}
+	var missed []string
+	for _, f := range v.Faults {
+		if f.Held == 0 || f.Waiting == 0 {
+			missed = append(missed, f.Kind)
+		}
+	}
+	if len(missed) == 0 {
+		return fmt.Sprintf("only %s, too few for the history to show anything", plural(int(v.Grants), "grant"))
+	}
+	return "these kinds of faults had no effect while a lock was held, or none while one was waited for: " + strings.Join(missed, ", ")
 }
 
 func times(n uint64) string {
@@ -207,6 +249,9 @@ func (s *summary) print(w io.Writer) {
 	for _, l := range s.Latencies {
 		fmt.Fprintf(w, "  %-24s %10s %10s %10s %12s\n", l.Kind, short(l.P50), short(l.P99), short(l.Max), thousands(l.Count))
 	}
+	if s.History != nil {
+		s.printHistory(w, line)
+	}
 	fmt.Fprintln(w)
 	line("violations", "%s", thousands(s.Violations))
 	line("leaked nodes", "%s", thousands(s.Leaks))
@@ -222,7 +267,23 @@ func (s *summary) print(w io.Writer) {
 		fmt.Fprintf(w, "\n%s: no two processes held a lock at once, every wait ended, no node leaked\n", s.Verdict)
 	default:
 		fmt.Fprintf(w, "\n%s: %s\n", s.Verdict, strings.Join(s.Reasons, "; "))
+		if s.Command != "" {
+			fmt.Fprintf(w, "To repeat the run: %s\n", s.Command)
+		}
 	}
+	if s.Report != "" {
+		fmt.Fprintf(w, "Report: %s\n", s.Report)
+	}
+}
+
+// printHistory writes what the history has shown.
+func (s *summary) printHistory(w io.Writer, line func(name, format string, args ...any)) {
+	v := s.History
+	if s.Excused > 0 {
+		fmt.Fprintln(w)
+		line("excused entries", "%s that a referee saw beside a process that was stopped, or had just lost the lock", thousands(s.Excused))
+	}
+	printVerdict(w, *v)
 }
 
 func rate(n uint64, d time.Duration) string {

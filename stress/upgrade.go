@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 // upgradeInPlace upgrades the hold h of an upgradable read lock, writes, and goes back to
@@ -39,17 +40,23 @@ func (w *worker) upgradeInPlace(run context.Context, s step, l *contended, h man
 			return
 		}
 	}
-	leave, ok := w.enter(l.writer, g, h.Lost())
+	r := w.records.find(l, inside)
+	if !w.sabotages(onlyReads) {
+		r.changed(history.WriteMode)
+	}
+	leave, ok := w.enterReferee(l.writer, g, h.Lost())
 	if !ok {
 		return
 	}
 	w.child.counts.upgrades.Add(1)
+	w.writeNow(l)
 	w.stay(run, s.hold/2, l, h.Lost())
 	w.stillHeld("Err of an upgraded hold", l, h)
 	leave()
 	if s.order {
 		return // the release ends the upgrade, too
 	}
+	r.changed(history.Upgradable)
 	if err := h.Downgrade(); err != nil {
 		w.noLonger("Downgrade", l, h, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 // A worker is a goroutine that contends for the locks. It performs the steps of
@@ -21,20 +22,27 @@ type worker struct {
 	child    *child
 	plan     *plan
 	activity activity
-	first    atomic.Uint64 // token; for the sabotage oldToken
+	first    atomic.Uint64 // token; for the sabotages oldToken and believesOldNews
+
+	records  records        // what it writes into the history
+	register registerClient // its connection to the register
+	former   formerGrants   // with which it will write again, too late
 }
 
 // A contended is one of the locks, with its referee. A read/write lock is two of
 // them, with the same referee.
 type contended struct {
+	index   int // of the lock, or of the pair
 	lock    locker
 	referee *referee
 	kind    manager.Kind
-	ledger  *ledger    // of interrupted holders; nil if the lock does not report them
-	hall    *hall      // of the workload barrier, which uses nothing else; or nil
-	reader  *contended // the read lock of a write lock
-	third   *contended // the upgradable read lock of a write lock; nil if it is not used
-	writer  *contended // the write lock of the other two
+	mode    history.Mode // in the history; empty: that of kind
+	ledger  *ledger      // of interrupted holders; nil if the lock does not report them
+	hall    *hall        // of the workload barrier, which uses nothing else; or nil
+	recipe  recipe       // of the workloads of other recipes, which use nothing else; or nil
+	reader  *contended   // the read lock of a write lock
+	third   *contended   // the upgradable read lock of a write lock; nil if it is not used
+	writer  *contended   // the write lock of the other two
 }
 
 // queue returns l, and the other locks of a read/write lock.
@@ -57,11 +65,13 @@ func (l *contended) String() string {
 
 // run performs steps until ctx ends.
 func (w *worker) run(ctx context.Context) {
+	defer w.register.close()
 	for {
 		s := w.plan.next()
 		if !pause(ctx, s.think, nil) {
 			return
 		}
+		w.writeLate()
 		l := w.child.locks[s.lock]
 		switch {
 		case s.third:
@@ -70,8 +80,11 @@ func (w *worker) run(ctx context.Context) {
 			l = l.reader
 		}
 		switch {
+		case w.believes(ctx, s, l):
 		case l.hall != nil:
 			w.round(ctx, s, l)
+		case l.recipe != nil:
+			l.recipe.step(ctx, w, s, l)
 		case s.panics:
 			w.interrupted(ctx, s, l)
 		case s.group.nest:
@@ -81,6 +94,7 @@ func (w *worker) run(ctx context.Context) {
 		default:
 			w.perform(ctx, s, l)
 		}
+		w.records.end()
 		w.activity.none()
 	}
 }
@@ -100,10 +114,17 @@ func pause(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// stay is a pause inside. It ends early if the lock is lost.
+// stay is a pause inside. It ends early if the lock is lost, and late if the parent says so.
 func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <-chan struct{}) {
+	switch {
+	case w.sabotages(ignoresLease):
+		ctx, d, lost = w.child.run, thawAfter, nil
+	case w.sabotages(ignoresRevocation):
+		d = 30 * w.child.settings.SessionTimeout
+	}
 	defer w.activity.beginFor("staying inside", l, d)()
 	pause(ctx, d, lost)
+	w.child.stays[l.index%thirds].wait(ctx, lost)
 }
 
 // perform performs a step: it acquires the lock, works, and releases it.
@@ -187,6 +208,7 @@ func (w *worker) acquire(ctx context.Context, s step, l *contended, wait func(ma
 
 // begin calls Acquire and checks whether this process held the lock already.
 func (w *worker) begin(ctx context.Context, l *contended) (h manager.Hold, kind latencyKind, start time.Time) {
+	w.asks(l)
 	start = time.Now()
 	h = l.lock.Acquire(ctx)
 	kind = waited
@@ -259,6 +281,7 @@ func (w *worker) givingUp(run context.Context, s step, l *contended) {
 
 // call performs a step that calls Lock or TryLock.
 func (w *worker) call(ctx context.Context, s step, l *contended, what string, call func(context.Context) (manager.Hold, error)) {
+	w.asks(l)
 	start := time.Now()
 	end := w.activity.begin(what, l)
 	h, err := call(ctx)
@@ -273,6 +296,7 @@ func (w *worker) call(ctx context.Context, s step, l *contended, what string, ca
 
 // do performs a step with Do, which releases the hold.
 func (w *worker) do(run context.Context, s step, l *contended) {
+	w.asks(l)
 	start := time.Now()
 	end := w.activity.begin("Do", l)
 	ran := false
@@ -297,6 +321,7 @@ func (w *worker) do(run context.Context, s step, l *contended) {
 
 // refused checks and counts the error of an acquisition.
 func (w *worker) refused(ctx context.Context, what string, l *contended, err error) {
+	w.records.find(l, asked).refused(err.Error())
 	c := &w.child.counts
 	switch {
 	case w.child.stopping():
@@ -332,12 +357,13 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 	if err != nil {
 		return w.noLonger("Grant", l, h, err)
 	}
-	leave, ok := w.enter(l, g, h.Lost())
+	leave, ok := w.enter(l, g, h)
 	if !ok {
 		return false
 	}
 	w.entered(l)
 	w.checkAbandoned(s, l, h, g)
+	w.writeNow(l)
 	w.sabotageInside()
 
 	// While the hold is valid, the lock is RETAINED. The state is read first, so
@@ -360,6 +386,8 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 	switch s.nested {
 	case plain:
 		w.stay(ctx, s.hold, l, h.Lost())
+		w.records.find(l, inside).valid(h)
+		w.writeNow(l) // without a check: it may be too late
 		leave()
 	case byReenter:
 		w.reenter(ctx, s, l, h, leave)
@@ -414,7 +442,7 @@ func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.
 	if granted.Token != g.Token && h.Err() == nil {
 		w.unexpected("taking the read lock under the write lock", l.reader, fmt.Errorf("its token is %d, but the write lock's is %d", granted.Token, g.Token))
 	}
-	leaveRead, ok := w.enter(l.reader, granted, read.Lost())
+	leaveRead, ok := w.enter(l.reader, granted, read)
 	if !ok {
 		leave()
 		read.Release()
@@ -472,27 +500,54 @@ func (w *worker) upgrade(ctx context.Context, s step, l *contended, h manager.Ho
 	}
 }
 
-// enter enters the referee. The worker must have a granted hold until it calls
-// leave.
-func (w *worker) enter(l *contended, g manager.Grant, lost <-chan struct{}) (leave func(), ok bool) {
+// asks writes into the history that the worker asks for l.
+func (w *worker) asks(l *contended) { w.records.add(w.child.journal.request(w.id, l)) }
+
+// enter enters the referee, and writes into the history that the worker is inside. The
+// worker must have the granted hold h until it calls leave. If it has not asked for h, it
+// shares the hold of another worker, or has a second one.
+func (w *worker) enter(l *contended, g manager.Grant, h manager.Hold) (leave func(), ok bool) {
+	r := w.records.find(l, asked)
+	if r == nil {
+		r = w.records.add(w.child.journal.request(w.id, l))
+	}
 	if w.sabotages(oldToken) && !w.first.CompareAndSwap(0, g.Token) {
 		g.Token = w.first.Load()
 	}
-	out, err := l.referee.enterTurn(l.kind, g.Token, g.Turn, lost)
-	if err != nil {
-		w.child.fail(failure{Text: err.Error(), Fatal: true})
+	if w.sabotages(believesOldNews) {
+		w.first.CompareAndSwap(0, g.Token)
+	}
+	r.granted(g, w.seenBy(h))
+	leaveReferee, ok := w.enterReferee(l, g, h.Lost())
+	if !ok {
+		r.release()
 		return nil, false
 	}
 	leave = func() {
-		if err := out(); err != nil {
-			w.child.fail(failure{Text: err.Error(), Fatal: true})
-		}
+		r.release()
+		leaveReferee()
+		w.leaves(r, closed(h.Lost()))
 	}
 	if w.sabotages(lingers) {
 		honest := leave
 		leave = func() { time.AfterFunc(20*time.Millisecond, honest) }
 	}
 	return leave, true
+}
+
+// enterReferee enters the referee. The worker must have a granted hold until it calls
+// leave.
+func (w *worker) enterReferee(l *contended, g manager.Grant, lost <-chan struct{}) (leave func(), ok bool) {
+	out, err := l.referee.enterTurn(l.kind, g.Token, g.Turn, lost)
+	if err != nil {
+		w.child.fail(failure{Text: err.Error(), Fatal: true})
+		return nil, false
+	}
+	return func() {
+		if err := out(); err != nil {
+			w.child.fail(failure{Text: err.Error(), Fatal: true})
+		}
+	}, true
 }
 
 // reenter works with a second handle of the holder, which it releases before or
@@ -602,7 +657,7 @@ func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold
 			w.noLonger("Grant of a shared hold", l, shared, err)
 			return
 		}
-		if leave, ok := w.enter(l, g, shared.Lost()); ok {
+		if leave, ok := w.enter(l, g, shared); ok {
 			pause(ctx, s.hold, shared.Lost())
 			leave()
 		}
@@ -682,7 +737,11 @@ func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
 // settles releases h and checks the result in a callback. The child waits for all
 // these callbacks at its end.
 func (w *worker) settles(what string, l *contended, h manager.Hold, lost bool) {
-	w.release(h, func(err error) { w.settled(what, l, err, lost) })
+	r := w.records.take(l)
+	w.release(h, func(err error) {
+		r.released(err)
+		w.settled(what, l, err, lost)
+	})
 }
 
 // settlesPending is settles for a hold that was pending when last seen. It may have

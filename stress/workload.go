@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -27,6 +28,7 @@ type workload struct {
 	SessionTimeout time.Duration `json:"session_timeout_ns"`
 	Patience       time.Duration `json:"patience_ns"` // a longer operation counts as stuck
 	Swallow        time.Duration `json:"swallow_ns"`  // time between two answers that the embedded server swallows; 0: none
+	Faulty         bool          `json:"faulty"`      // faults are injected that can cost locks
 }
 
 // What the workers contend for.
@@ -37,12 +39,61 @@ const (
 	upgradeWorkload   = "upgrade"   // read/write locks, with upgradable reads
 	abandonedWorkload = "abandoned" // exclusive locks that report interrupted holders
 	barrierWorkload   = "barrier"   // no locks, but double barriers
+
+	electionWorkload  = "election"  // leaderships
+	membersWorkload   = "members"   // the one id of a group
+	shardsWorkload    = "shards"    // shards, which processes divide
+	semaphoreWorkload = "semaphore" // permits
+	queueWorkload     = "queue"     // elements of a queue
+
+	mixedWorkload = "mixed" // exclusive locks, mutexes and read/write locks, and one of each recipe
 )
 
 // lingerWorkload is short for the default workload with locks that linger.
 const lingerWorkload = "linger"
 
-var workloads = []string{defaultWorkload, mutexWorkload, allWorkload, upgradeWorkload, abandonedWorkload, barrierWorkload}
+var workloads = []string{
+	defaultWorkload, mutexWorkload, allWorkload, upgradeWorkload, abandonedWorkload, barrierWorkload,
+	electionWorkload, membersWorkload, shardsWorkload, semaphoreWorkload, queueWorkload, mixedWorkload,
+}
+
+// recipeWorkloads are those in which workers contend for what a recipe gives, in the order
+// in which the workload mixed has them.
+var recipeWorkloads = []string{electionWorkload, membersWorkload, shardsWorkload, semaphoreWorkload, queueWorkload, barrierWorkload}
+
+// venues returns how many things there are that workers contend for: the locks, and in the
+// workload mixed one of each recipe besides.
+func (w workload) venues() int {
+	if w.Workload == mixedWorkload {
+		return w.Locks + len(recipeWorkloads)
+	}
+	return w.Locks
+}
+
+// kindOf returns the workload to which venue i belongs.
+func (w workload) kindOf(i int) string {
+	switch {
+	case w.Workload != mixedWorkload:
+		return w.Workload
+	case i >= w.Locks:
+		return recipeWorkloads[i-w.Locks]
+	default:
+		return []string{defaultWorkload, mutexWorkload, upgradeWorkload}[i%3]
+	}
+}
+
+// readWrite reports whether venue i is a read/write lock.
+func (w workload) readWrite(i int) bool {
+	return w.ReadWrite || w.Workload == mixedWorkload && w.kindOf(i) == upgradeWorkload
+}
+
+// nameOf returns the name of venue i, and of its directory and file.
+func (w workload) nameOf(i int) string {
+	if w.Workload == mixedWorkload && i >= w.Locks {
+		return w.kindOf(i)
+	}
+	return lockName(i)
+}
 
 // scale describes the contenders.
 func (w workload) scale() string {
@@ -52,8 +103,14 @@ func (w workload) scale() string {
 		lock = "read/write lock"
 	case w.Workload == mutexWorkload:
 		lock = "mutex"
-	case w.Workload == barrierWorkload:
-		lock = "barrier"
+	case w.Workload == mixedWorkload:
+		return fmt.Sprintf("%s × %s, %s", plural(w.Processes, "process"), plural(w.Goroutines, "goroutine"), thousands(w.Locks)+" locks of three kinds, and one of each recipe")
+	case w.Workload == membersWorkload:
+		lock = "group"
+	case w.Workload == shardsWorkload:
+		return fmt.Sprintf("%s × %s, %s × %d shards", plural(w.Processes, "process"), plural(w.Goroutines, "goroutine"), thousands(w.Locks), manyShards)
+	case slices.Contains(recipeWorkloads, w.Workload):
+		lock = w.Workload
 	}
 	return fmt.Sprintf("%s × %s, %s", plural(w.Processes, "process"), plural(w.Goroutines, "goroutine"), plural(w.Locks, lock))
 }

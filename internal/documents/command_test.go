@@ -142,7 +142,7 @@ func commands(b block) (all []shellCommand) {
 }
 
 // needsZooKeeper matches commands that start a real server.
-var needsZooKeeper = regexp.MustCompile(`(^make stress)|/zkserver`)
+var needsZooKeeper = regexp.MustCompile(`(^make stress)|/zkserver|-ensemble`)
 
 func hasZooKeeper() bool {
 	_, err := realzk.Find()

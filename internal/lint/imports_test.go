@@ -50,8 +50,11 @@ const policy = `
 	recipes/barrier:             RECIPE | SERVERS recipes/internal/recipetest
 
 	# Programs use what users can use.
-	stress:                   PUBLIC recipes/... github.com/HdrHistogram/hdrhistogram-go | SERVERS
+	stress:                   PUBLIC recipes/... stress/internal/... internal/realzk internal/realzk/child internal/realzk/scratch github.com/HdrHistogram/hdrhistogram-go | SERVERS
 	stress/internal/nemesis:  stress/internal/history internal/realzk internal/realzk/child zkio | SERVERS manager
+	stress/internal/history:  golang.org/x/sys/... | TESTS
+	stress/internal/judge:    stress/internal/history github.com/HdrHistogram/hdrhistogram-go github.com/anishathalye/porcupine | TESTS
+	stress/internal/report:   stress/internal/history stress/internal/judge | TESTS
 	bench:                    PUBLIC recipes/queue bench/internal/delay bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
 	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/...
 	bench/internal/delay:     golang.org/x/sys/... | TESTS
@@ -194,7 +197,7 @@ func TestImportsCatches(t *testing.T) {
 		{"manager/manager.go", modulePath + "x/y", "may not import"},
 		{"manager/manager.go", "golang.org/x/syncx", "may not import"},
 		{"stress/main.go", in("zkio/zktest"), ""},
-		{"stress/main.go", in("internal/realzk"), "may not import internal/realzk"},
+		{"stress/main.go", in("internal/jute"), "may not import internal/jute"},
 		{"doc.go", in("manager"), "may not import manager"},
 		{"doc.go", modulePath, "may not import"},
 		{"surprise/new.go", "strings", "package surprise has no line"},

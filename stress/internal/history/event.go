@@ -47,8 +47,8 @@ const (
 	// Alive is written at intervals. It tells that the process has no earlier event to
 	// write.
 	Alive Kind = "alive"
-	// Failure is written when a worker sees something wrong that is not a matter of the
-	// history, such as an error that the API does not allow. Text is what.
+	// Failure is written when a worker or the harness sees something wrong that is not a
+	// matter of the history, such as an error that the API does not allow. Text is what.
 	Failure Kind = "failure"
 )
 
@@ -70,6 +70,9 @@ const (
 	// Stale is written by the register for each write that it has refused, because it has
 	// accepted one with a higher token.
 	Stale Kind = "stale"
+	// Overlap is written when a referee has seen two processes inside at once, or a token
+	// that fell. Text is what.
+	Overlap Kind = "overlap"
 	// Stopping is written when the workers are told to end.
 	Stopping Kind = "stopping"
 	// Left is written for each node that is left in ZooKeeper at the end.
@@ -84,8 +87,14 @@ const (
 	SessionEnded     = "ended"
 )
 
-// Harness is the Process of what the harness does.
-const Harness = -1
+const (
+	// Harness is the Process of what the harness does, apart from Started and Ended, which
+	// have the process that they are about.
+	Harness = -1
+	// Register is the process of the register, for [Create]. What it writes may have any
+	// Process: its Lock, Token and Turn tell.
+	Register = -2
+)
 
 // An Event is a line of a history.
 type Event struct {
@@ -101,7 +110,8 @@ type Event struct {
 	Turn        uint64 `json:"turn,omitempty"`
 	Session     string `json:"session,omitempty"` // hexadecimal, as ZooKeeper logs it: 0x1000…
 	OK          bool   `json:"ok,omitempty"`
-	Fault       int    `json:"fault,omitempty"` // from 1
+	Permits     int    `json:"permits,omitempty"` // of a Permit; 0 means 1
+	Fault       int    `json:"fault,omitempty"`   // from 1
 	Target      string `json:"target,omitempty"`
 	Text        string `json:"text,omitempty"`
 }
@@ -109,6 +119,7 @@ type Event struct {
 // A Mode is a way of holding a lock.
 type Mode string
 
+// The ways of holding locks.
 const (
 	Exclusive  Mode = "exclusive"  // goroutines of one process share it
 	Mutex      Mode = "mutex"      // they do not
@@ -121,6 +132,8 @@ const (
 // A Lock is one that a history is about. What a recipe gives to one process at a time is
 // one, too: the leadership of an election, a shard, an element of a queue.
 type Lock struct {
+	// Name is the lock's. If it ends with *, then this is about all locks whose names begin
+	// so, for things that are made during the run, such as elements of a queue.
 	Name     string `json:"name"`
 	Mode     Mode   `json:"mode"`               // of all its holds; empty for a read/write lock
 	Capacity int    `json:"capacity,omitempty"` // of a semaphore

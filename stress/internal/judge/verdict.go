@@ -4,9 +4,19 @@
 // afterwards.
 package judge
 
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
 // An Outcome is what a run has shown.
 type Outcome string
 
+// The outcomes. A run that has shown several has the first of Violation, Failed and Void.
 const (
 	OK        Outcome = "OK"
 	Violation Outcome = "VIOLATION" // a lock failed to exclude
@@ -87,4 +97,24 @@ type Hit struct {
 	Began  int64    `json:"began"`
 	Ended  int64    `json:"ended"`
 	Lost   []string `json:"lost,omitempty"` // which locks were lost, and by which process
+}
+
+const verdictName = "verdict.json"
+
+// Write writes the verdict into the directory of the history, all at once.
+func (v Verdict) Write(dir string) error {
+	return history.WriteJSON(filepath.Join(dir, verdictName), v)
+}
+
+// Read reads the verdict that was written into the directory of a history.
+func Read(dir string) (v Verdict, err error) {
+	name := filepath.Join(dir, verdictName)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return v, fmt.Errorf("read the verdict: %w", err)
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		return v, fmt.Errorf("read the verdict %s: %w", name, err)
+	}
+	return v, nil
 }

@@ -25,20 +25,18 @@ func deleteWaiter(ctx context.Context, f *fault) error {
 // deleteNode deletes a node of a process that has one there, if possible of one that has
 // another one elsewhere.
 func (f *fault) deleteNode(ctx context.Context, does string, there, elsewhere func(context.Context) []Place) error {
+	process, err := f.choosePlace(ctx, does, there, elsewhere)
+	if err != nil {
+		return err
+	}
+	// The harness may prepare the process for seconds. Who holds what has changed by then.
+	f.begin(processTarget(process), "")
 	ctx, cancel := context.WithTimeout(ctx, targetPatience)
 	defer cancel()
-	process := -1
 	for {
-		places := there(ctx)
-		if process < 0 {
-			process = f.processIn(places, elsewhere(ctx))
-			if process >= 0 {
-				f.begin(processTarget(process), "")
-			}
-		}
 		// A place may be given up while it is looked at. So another of the same process
 		// does, too: the history has that process.
-		for _, p := range places {
+		for _, p := range there(ctx) {
 			if p.Process != process {
 				continue
 			}
@@ -55,10 +53,21 @@ func (f *fault) deleteNode(ctx context.Context, does string, there, elsewhere fu
 			}
 		}
 		if !sleep(ctx, targetPoll) {
-			if process < 0 {
-				return fmt.Errorf("%w: no process %s", errNoTarget, does)
-			}
 			return fmt.Errorf("%w: process %d gave up each of its nodes before it could be deleted", errNoTarget, process)
+		}
+	}
+}
+
+// choosePlace waits for a process that has a node there.
+func (f *fault) choosePlace(ctx context.Context, does string, there, elsewhere func(context.Context) []Place) (process int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, targetPatience)
+	defer cancel()
+	for {
+		if process = f.processIn(there(ctx), elsewhere(ctx)); process >= 0 {
+			return process, nil
+		}
+		if !sleep(ctx, targetPoll) {
+			return 0, fmt.Errorf("%w: no process %s", errNoTarget, does)
 		}
 	}
 }

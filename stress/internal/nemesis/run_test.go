@@ -284,6 +284,35 @@ func TestRunFindsNoTarget(t *testing.T) {
 	}
 }
 
+// The harness may take seconds to note that a fault begins: it has the target take locks
+// first. That is not time in which the fault looks for something to delete.
+func TestRunDeletesAfterALongPreparation(t *testing.T) {
+	for _, kind := range []string{"delete-holder", "delete-waiter"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			slow := func(e history.Event) {
+				if e.Kind == history.FaultBegan {
+					time.Sleep(2 * targetPatience)
+					// Meanwhile all have left and queued again, in the same order.
+					old := slices.SortedFunc(maps.Keys(f.nodes), func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
+					for _, node := range old {
+						if err := f.Tree().Delete(node, -1); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				f.record(e)
+			}
+			if err := Run(t.Context(), f, one(kind, 0), slow); err != nil {
+				t.Error(err)
+			}
+			if len(f.events) != 2 || !f.events[1].OK {
+				t.Errorf("%s: events %+v, notes %q", kind, f.events, f.notes)
+			}
+		})
+	}
+}
+
 // What cannot be undone is an error of Run.
 func TestRunSaysWhatIsNotUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

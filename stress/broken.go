@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+)
+
+// Locks that are broken on purpose, for -self-test: a worker of process 0 believes
+// something that is not so, as it would if the lock had that defect. It goes on as workers
+// do, and the harness must notice.
+
+// A blind is a hold whose loss the lock does not tell of.
+type blind struct{ manager.Hold }
+
+func (blind) Err() error            { return nil }
+func (blind) Lost() <-chan struct{} { return nil }
+
+// A deaf hold does not tell that the lock is asked for.
+type deaf struct{ manager.Hold }
+
+func (deaf) Revoked() <-chan struct{} { return nil }
+
+// An invented is a hold of which ZooKeeper does not know.
+type invented struct{}
+
+func (invented) Err() error            { return nil }
+func (invented) Lost() <-chan struct{} { return nil }
+
+// seenBy returns h as the worker sees it.
+func (w *worker) seenBy(h manager.Hold) watched {
+	switch {
+	case w.sabotages(ignoresLease):
+		return blind{h}
+	case w.sabotages(ignoresRevocation):
+		return deaf{h}
+	default:
+		return h
+	}
+}
+
+// believes performs a step of a worker whose lock grants what it must not grant. It reports
+// false if the worker's lock does nothing of that kind now.
+func (w *worker) believes(run context.Context, s step, l *contended) bool {
+	switch {
+	case w.sabotages(forgetsWaiter):
+		w.asks(l)
+		defer w.activity.begin("Acquire and wait", l)()
+		<-run.Done() // the grant was not told
+		return true
+	case w.sabotages(grantsTwice):
+		// Granted without regard for which process holds the lock, with a token from the
+		// clock.
+		w.pretend(run, s, l, manager.Grant{Token: uint64(time.Now().UnixNano())})
+		return true
+	case w.sabotages(believesOldNews):
+		// The grant of an earlier round is taken for one of this round.
+		if token := w.first.Load(); token != 0 {
+			w.pretend(run, s, l, manager.Grant{Token: token})
+			return true
+		}
+	}
+	return false
+}
+
+// pretend works under a grant that ZooKeeper has not given.
+func (w *worker) pretend(run context.Context, s step, l *contended, g manager.Grant) {
+	w.asks(l)
+	r := w.records.find(l, asked)
+	r.granted(g, invented{})
+	leave, ok := w.enterReferee(l, g, nil)
+	if !ok {
+		return
+	}
+	w.entered(l)
+	w.writeNow(l)
+	w.stay(run, max(s.hold, 5*time.Millisecond), l, nil)
+	r.release()
+	leave()
+}
+
+// A frozenDialer makes connections on which the server hears nothing for a while: from
+// freezeAfter to thawAfter since the process was started.
+type frozenDialer struct{ began time.Time }
+
+const (
+	freezeAfter = 1500 * time.Millisecond
+	thawAfter   = 5 * time.Second
+)
+
+func (d *frozenDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if err := d.wait(ctx); err != nil {
+		return nil, err
+	}
+	var dialer net.Dialer
+	c, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return frozenConn{c, d}, nil
+}
+
+// wait waits until the connections let something through.
+func (d *frozenDialer) wait(ctx context.Context) error {
+	if since := time.Since(d.began); since > freezeAfter && since < thawAfter {
+		pause(ctx, thawAfter-since, nil)
+	}
+	return ctx.Err()
+}
+
+// A frozenConn holds back what is written while it is frozen.
+type frozenConn struct {
+	net.Conn
+	dialer *frozenDialer
+}
+
+func (c frozenConn) Write(b []byte) (int, error) {
+	_ = c.dialer.wait(context.Background()) // which has no error
+	return c.Conn.Write(b)
+}

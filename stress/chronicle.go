@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/report"
+)
+
+// A chronicle is the parent's side of the history: it writes what the parent does and sees,
+// and reads and judges what all processes write, while the run goes on. A nil chronicle
+// does nothing.
+type chronicle struct {
+	dir      string
+	header   history.Header
+	journal  *journal
+	trial    *judge.Trial
+	reporter *reporter
+	claimed  *os.File // the directory, until close
+	alive    sync.WaitGroup
+	stop     context.CancelFunc // of alive
+
+	looked time.Time       // when the parent's goroutine last asked for the verdict so far
+	judged bool            // all other events have been judged
+	after  []history.Event // remarks since then
+
+	mu       sync.Mutex // protects what follows
+	live     live
+	excuses  excuses
+	sessions map[string]life // which process each belongs to
+	killed   map[life]bool   // by the nemesis
+	over     map[life]bool   // Ended was read; a killed process may write on for a moment
+	latest   int64           // time of the event that was read last
+	deposals []deposal
+	err      error // why events could not be written
+}
+
+const (
+	// The live view asks for the verdict so far at such intervals.
+	lookInterval = 2 * time.Second
+	// The events of a history take as many bytes at most, but for those with findings.
+	mostHistory = 2 << 30
+)
+
+// live is what the live view shows of the history.
+type live struct {
+	requests, granted, lost, accepted, stale uint64
+	holding                                  map[opKey]string // the lock, by acquisition
+	waiting                                  map[opKey]string
+	waits, handOvers                         judge.Spread
+	found                                    int
+	faults                                   int
+}
+
+// A life is one incarnation of a process.
+type life struct{ process, incarnation int }
+
+// An opKey identifies an acquisition.
+type opKey struct {
+	process, incarnation int
+	op                   uint64
+}
+
+// newChronicle begins a history in dir. One that is there is replaced.
+func newChronicle(dir string, h history.Header, r *reporter) (*chronicle, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	claimed, err := claim(dir)
+	if err != nil {
+		return nil, err
+	}
+	c, err := beginChronicle(dir, h, r)
+	if err != nil {
+		return nil, errors.Join(err, claimed.Close())
+	}
+	c.claimed = claimed
+	return c, nil
+}
+
+// beginChronicle is newChronicle in a directory that this process has claimed.
+func beginChronicle(dir string, h history.Header, r *reporter) (*chronicle, error) {
+	if err := removeHistory(dir); err != nil {
+		return nil, err
+	}
+	if err := history.WriteHeader(dir, h); err != nil {
+		return nil, err
+	}
+	c := &chronicle{dir: dir, header: h, reporter: r}
+	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
+	c.excuses.stopped, c.sessions, c.killed, c.over = map[int]int64{}, map[string]life{}, map[life]bool{}, map[life]bool{}
+	w, err := history.Create(dir, history.Harness, 0)
+	if err != nil {
+		return nil, err
+	}
+	c.journal = &journal{writer: w, process: history.Harness, failed: c.failed}
+	if c.trial, err = judge.Begin(dir, judge.Options{Watch: c.note, Limit: mostHistory}); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.alive.Go(func() { c.journal.alive(ctx) })
+	return c, nil
+}
+
+// removeHistory removes an earlier run's history and report from dir, if there is one.
+func removeHistory(dir string) error {
+	if err := history.Remove(dir); err != nil {
+		return err
+	}
+	for _, old := range []string{"verdict.json", report.Name, "linearizability-*.html"} {
+		names, err := filepath.Glob(filepath.Join(dir, old))
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := os.Remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// failed notes why the history is not whole.
+func (c *chronicle) failed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// write writes an event of the harness.
+func (c *chronicle) write(e history.Event) {
+	if c == nil {
+		return
+	}
+	if e.Process == 0 && e.Kind != history.Started && e.Kind != history.Ended {
+		e.Process = history.Harness
+	}
+	if e.Kind == history.FaultBegan || e.Kind == history.FaultEnded {
+		c.mu.Lock()
+		c.noteDeposal(e)
+		c.mu.Unlock()
+	}
+	c.journal.write(e)
+}
+
+func (c *chronicle) started(p *process) {
+	c.write(history.Event{Kind: history.Started, Process: p.index, Incarnation: p.incarnation})
+}
+
+func (c *chronicle) ended(p *process) {
+	c.write(history.Event{Kind: history.Ended, Process: p.index, Incarnation: p.incarnation})
+}
+
+func (c *chronicle) stopping() { c.write(history.Event{Kind: history.Stopping}) }
+
+// note notes what the live view shows of e, and what e excuses.
+func (c *chronicle) note(e history.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.latest = max(c.latest, e.At)
+	c.excuses.add(e)
+	l, k := &c.live, opKey{e.Process, e.Incarnation, e.Op}
+	gone := c.over[life{e.Process, e.Incarnation}]
+	switch e.Kind {
+	case history.Request:
+		l.requests++
+		if !gone { // else nothing would ever end it
+			l.waiting[k] = e.Lock
+		}
+	case history.Granted:
+		l.granted++
+		delete(l.waiting, k)
+		if !gone {
+			l.holding[k] = e.Lock
+		}
+	case history.Refused:
+		delete(l.waiting, k)
+	case history.Lost:
+		l.lost++
+		delete(l.holding, k)
+	case history.Release:
+		delete(l.holding, k)
+	case history.Ended:
+		c.over[life{e.Process, e.Incarnation}] = true
+		for _, all := range []map[opKey]string{l.holding, l.waiting} {
+			for k := range all {
+				if k.process == e.Process && k.incarnation == e.Incarnation {
+					delete(all, k)
+				}
+			}
+		}
+	case history.Accepted:
+		l.accepted++
+	case history.Stale:
+		l.stale++
+	case history.FaultBegan:
+		l.faults++
+	case history.Session:
+		if e.Text == history.SessionBegan {
+			c.sessions[e.Session] = life{e.Process, e.Incarnation}
+		} else if e.Text == history.SessionEnded {
+			delete(c.sessions, e.Session)
+		}
+	}
+}
+
+// until returns the time until which the history has been read.
+func (c *chronicle) until() int64 {
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.latest
+}
+
+// processOf returns the process that has a session.
+func (c *chronicle) processOf(session int64) (int, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, ok := c.sessions[sessionName(session)]
+	return l.process, ok
+}
+
+// kills notes that the nemesis kills a process.
+func (c *chronicle) kills(p *process) {
+	c.ended(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.killed[life{p.index, p.incarnation}] = true
+}
+
+// orphaned reports whether the session belonged to a process that the nemesis has killed.
+func (c *chronicle) orphaned(session string) bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, ok := c.sessions[session]
+	return ok && c.killed[l]
+}
+
+// excused reports whether v has an excuse.
+func (c *chronicle) excused(v violation) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.excuses.excuse(v)
+}
+
+// status describes the history so far, for the live view.
+func (c *chronicle) status() string {
+	if c == nil {
+		return ""
+	}
+	if now := time.Now(); now.Sub(c.looked) > lookInterval {
+		c.looked = now
+		v := c.trial.Interim()
+		c.mu.Lock()
+		c.live.waits, c.live.handOvers, c.live.found = v.Waits, v.HandOvers, v.Found
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := &c.live
+	text := fmt.Sprintf("  holders %d  waiting %d  lost %s", len(l.holding), len(l.waiting), thousands(l.lost))
+	if l.waits.N > 0 {
+		text += fmt.Sprintf("  wait p50 %s p99 %s", milliseconds(l.waits.Median), milliseconds(l.waits.P99))
+	}
+	if l.handOvers.N > 0 {
+		text += fmt.Sprintf("  hand-over p50 %s p99 %s", milliseconds(l.handOvers.Median), milliseconds(l.handOvers.P99))
+	}
+	if l.faults > 0 {
+		text += fmt.Sprintf("  faults %d", l.faults)
+	}
+	if l.found > 0 {
+		text += fmt.Sprintf("  FINDINGS %d", l.found)
+	}
+	return text
+}
+
+// milliseconds formats a number of them.
+func milliseconds(ms float64) string { return short(time.Duration(ms * float64(time.Millisecond))) }
+
+// remark writes what the harness has found out. The parent's goroutine calls it.
+func (c *chronicle) remark(e history.Event) {
+	if c == nil {
+		return
+	}
+	if e.At == 0 {
+		e.At = history.Now()
+	}
+	c.journal.write(e)
+	if c.judged {
+		c.after = append(c.after, e)
+	}
+}
+
+// judge judges the history, to which only remarks may be added from then on.
+func (c *chronicle) judge() error {
+	c.stop()
+	c.alive.Wait()
+	_, err := c.trial.End()
+	c.judged = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(c.err, err)
+}
+
+// close ends the history, writes the verdict and, if there is to be one, the report.
+func (c *chronicle) close(reported bool) (judge.Verdict, error) {
+	err := c.journal.close()
+	v, amended := c.trial.Amend(c.after...)
+	err = errors.Join(err, amended)
+	if reported {
+		err = errors.Join(err, report.Write(c.dir, c.header, v, eventsOf(c.dir)))
+	}
+	return v, errors.Join(err, c.claimed.Close())
+}
+
+// eventsOf yields the events of a history, up to the first that cannot be read.
+func eventsOf(dir string) func(yield func(history.Event) bool) {
+	return func(yield func(history.Event) bool) {
+		for e, err := range history.All(dir) {
+			if err != nil || !yield(e) {
+				return
+			}
+		}
+	}
+}

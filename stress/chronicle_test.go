@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// A process that is killed writes on for a moment. What it asks for and is granted then is
+// not shown as held and awaited for ever.
+func TestLiveViewOfAKilledProcess(t *testing.T) {
+	c, err := newChronicle(t.TempDir(), history.Header{}, newReporter(io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []history.Event{
+		{Kind: history.Request, Op: 1}, {Kind: history.Request, Op: 2}, {Kind: history.Granted, Op: 1},
+		{Kind: history.Ended},
+		{Kind: history.Granted, Op: 2}, {Kind: history.Request, Op: 3},
+		{Kind: history.Request, Incarnation: 1, Op: 1},
+	} {
+		c.note(e)
+	}
+	if h, w := len(c.live.holding), len(c.live.waiting); h != 0 || w != 1 {
+		t.Errorf("%d held, %d awaited, want 0 and 1", h, w)
+	}
+	if err := c.judge(); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.close(false); err != nil {
+		t.Error(err)
+	}
+}
+
+// Two runs do not write into one directory, and a history that is being written is not
+// judged by -check.
+func TestDirectoryInUse(t *testing.T) {
+	dir := t.TempDir()
+	c, err := newChronicle(dir, history.Header{Command: "a run", Begin: 1}, newReporter(io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "another run writes its history into "
+	if _, err := newChronicle(dir, history.Header{}, newReporter(io.Discard)); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a second run: %v", err)
+	}
+	var says strings.Builder
+	if exit := checkMain(dir, io.Discard, &says); exit != exitFailure || !strings.Contains(says.String(), want) {
+		t.Errorf("-check: exit status %d, %q", exit, says.String())
+	}
+	if err := c.judge(); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.close(false); err != nil {
+		t.Error(err)
+	}
+	if exit := checkMain(dir, io.Discard, &says); exit != exitVoid {
+		t.Errorf("-check afterwards: exit status %d, %q", exit, says.String())
+	}
+}
+
+// A report replaces an earlier one, and nothing else.
+func TestReportReplacesOnlyReports(t *testing.T) {
+	dir := t.TempDir()
+	mine := filepath.Join(dir, "events", "mine.txt")
+	if err := os.Mkdir(filepath.Dir(mine), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{mine: "of value", filepath.Join(dir, "run.json"): `{"version":1}`} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := reportable(dir); err == nil {
+		t.Error("what is no report may be replaced")
+	}
+	if _, err := newChronicle(dir, history.Header{}, newReporter(io.Discard)); err == nil || !strings.Contains(err.Error(), "mine.txt") {
+		t.Errorf("the history begins: %v", err)
+	}
+	if _, err := os.Stat(mine); err != nil {
+		t.Error(err)
+	}
+}

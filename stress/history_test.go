@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/report"
+)
+
+// A run with a report leaves a history that can be judged again, to the same verdict.
+func TestRunWithAReport(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "report")
+	r := runStress(t, append([]string{"-report", dir, "-seed", "42"}, append(brief, "-duration", "4s")...))
+	r.expect(t, exitOK, ok, "no two processes are inside at once", "Report: .*"+report.Name)
+	if len(r.left) > 0 {
+		t.Errorf("it left %q behind", r.left)
+	}
+	v := r.summary.History
+	if v == nil || v.Outcome != judge.OK || v.Grants == 0 || v.StaleAttempts == 0 {
+		t.Fatalf("the history's verdict is %+v", v)
+	}
+	if v.Grants < r.summary.Entries {
+		t.Errorf("%d grants in the history, and %d entries", v.Grants, r.summary.Entries)
+	}
+	kinds := map[history.Kind]int{}
+	for e, err := range history.All(dir) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds[e.Kind]++
+	}
+	for _, kind := range []history.Kind{
+		history.Request, history.Granted, history.Refused, history.Valid, history.Write, history.Release, history.Released,
+		history.Session, history.Alive, history.Started, history.Ended, history.Stopping, history.Accepted, history.Stale,
+	} {
+		if kinds[kind] == 0 {
+			t.Errorf("the history has no event %q", kind)
+		}
+	}
+	if kinds[history.Granted] != kinds[history.Release] || kinds[history.Release] != kinds[history.Released] {
+		t.Errorf("%d grants, %d releases, of which %d have settled", kinds[history.Granted], kinds[history.Release], kinds[history.Released])
+	}
+	if kinds[history.Request] != kinds[history.Granted]+kinds[history.Refused] {
+		t.Errorf("%d requests, %d grants and %d refusals", kinds[history.Request], kinds[history.Granted], kinds[history.Refused])
+	}
+
+	page := filepath.Join(dir, report.Name)
+	if err := os.Remove(page); err != nil {
+		t.Fatal(err)
+	}
+	runStress(t, []string{"-check", dir}).expect(t, exitOK, "", "OK: 0 findings", "go run ./stress .*-seed 42")
+	if _, err := os.Stat(page); err != nil {
+		t.Errorf("-check has not written the report: %v", err)
+	}
+}
+
+func TestCheckRefusesWhatIsNoHistory(t *testing.T) {
+	t.Parallel()
+	runStress(t, []string{"-check", t.TempDir()}).expect(t, exitFailure, "", "read the history")
+}
+
+// Faults of processes and connections are injected on any server.
+func TestRunThroughTheNemesis(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "report")
+	r := runStress(t, append([]string{"-report", dir, "-nemesis", "kill-worker,cut-connection,delete-holder", "-session-timeout", "1s", "-seed", "1"}, append(brief, "-duration", "8s")...))
+	// On a busy machine a fault may come when no lock is held.
+	if r.exit == exitVoid {
+		r.expect(t, exitVoid, voidedRun)
+	} else {
+		r.expect(t, exitOK, ok, "fault 1: ", "kill-worker", "cut-connection", "delete-holder")
+	}
+	if len(r.left) > 0 {
+		t.Errorf("it left %q behind", r.left)
+	}
+}
+
+func TestSelfTest(t *testing.T) {
+	t.Parallel()
+	r := runStress(t, []string{"-self-test", "-seed", "1"})
+	r.expect(t, exitOK, "", "passed  a correct lock", "caught  lease ignored", "caught  revocation ignored", "OK: each defect was caught")
+	if len(r.left) > 0 {
+		t.Errorf("it left %q behind", r.left)
+	}
+}
+
+// What referees and workers see is in the history, so that its verdict, its page and
+// -check are no better than the run's.
+func TestHistoryOfWhatTheHarnessSaw(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		sabotage sabotage
+		want     judge.Outcome
+		says     string
+	}{
+		{lingers, judge.Violation, "a referee has seen at "},
+		{complains, judge.Failed, "on purpose"},
+	} {
+		t.Run(string(tt.sabotage), func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "report")
+			runStress(t, append([]string{"-report", dir}, brief...), sabotageVariable+"="+string(tt.sabotage))
+			v, err := judge.Read(dir)
+			if err != nil || v.Outcome != tt.want {
+				t.Errorf("the history's verdict is %v, want %v: %v", v.Outcome, tt.want, err)
+			}
+			runStress(t, []string{"-check", dir}).expect(t, exitFailure, "", string(tt.want)+": ", tt.says)
+		})
+	}
+}
+
+// A kind of fault that was listed and never came up, because the run is too short for it,
+// makes the run void.
+func TestListedFaultThatNeverComesUp(t *testing.T) {
+	t.Parallel()
+	r := runStress(t, append([]string{"-nemesis", "pause-worker", "-seed", "3"}, append(brief, "-duration", "4s")...))
+	r.expect(t, exitVoid, voidedRun, "too short for +pause-worker", "VOID: .*pause-worker")
+}
+
+// A history from which events were removed is not judged again, but if the run was killed
+// it gets its page.
+func TestCheckOfATrimmedHistory(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "report")
+	runStress(t, append([]string{"-report", dir}, brief...)).expect(t, exitOK, ok)
+	if err := history.WriteJSON(filepath.Join(dir, "trimmed.json"), history.Trimmed{Segments: 2}); err != nil {
+		t.Fatal(err)
+	}
+	page := filepath.Join(dir, report.Name)
+	if err := os.Remove(page); err != nil {
+		t.Fatal(err)
+	}
+	runStress(t, []string{"-check", dir}).expect(t, exitFailure, "", "cannot be judged again: 2 files of events were removed .* which says OK")
+	if _, err := os.Stat(page); err != nil {
+		t.Errorf("-check has not written the report: %v", err)
+	}
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"strings"
+	"testing"
+)
+
+// Histories in which a lock failed at about the time of a fault that excuses something
+// else.
+func TestExcusesHideNothing(t *testing.T) {
+	tests := []struct{ name, history, text string }{
+		{"stopped before it asked", `
+			1 p0 request a
+			1.1 p0 refused a
+			2 h began 1 pause-worker process 0
+			6 h over 1
+			6.1 p0 request a
+			6.2 p0 granted a t20
+			6.3 p1 request a
+			6.4 p1 granted a t21
+			6.5 p0 release a
+			7 p1 release a`, "held twice at 6.400 s"},
+		{"stopped before it asked, and got an old token", `
+			1 p0 request a
+			1.1 p0 refused a
+			1 p1 request a
+			1.1 p1 granted a t21
+			1.2 p1 release a
+			2 h began 1 pause-worker process 0
+			6 h over 1
+			6.1 p0 request a
+			6.2 p0 granted a t20
+			6.5 p0 release a`, "was granted at 6.200 s to process 0, worker 0, token 20, after process 1"},
+		{"the node of an earlier hold was deleted", `
+			1 p0 request a
+			1.1 p0 granted a t10
+			2 h began 1 delete-holder process 0 of a
+			2.01 h over 1
+			2.02 p0 lost a
+			2.1 p0 request a
+			2.2 p0 granted a t20
+			2.3 p1 request a
+			2.4 p1 granted a t21
+			2.5 p0 release a
+			3 p1 release a`, "held twice at 2.400 s"},
+		{"the node that was deleted was another lock's, as the end of the fault says", `
+			1 p0 request a
+			1.1 p0 granted a t10
+			2 h began 1 delete-holder process 0
+			2.01 h over 1 of m
+			2.3 p1 request a
+			2.4 p1 granted a t11
+			2.5 p0 release a
+			3 p1 release a`, "held twice at 2.400 s"},
+		{"no node was deleted", `
+			1 p0 request a
+			1.1 p0 granted a t10
+			2 h began 1 delete-holder process 0
+			4 h over 1 failed
+			4.3 p1 request a
+			4.4 p1 granted a t11
+			4.5 p0 release a
+			5 p1 release a`, "held twice at 4.400 s"},
+		{"called valid although the process has the lock under a later token", `
+			1 p0 request a
+			1.1 p0 granted a t10
+			2 p0w1 request a
+			2.1 p0w1 granted a t12
+			2.2 p0 valid a
+			3 p0 release a
+			3 p0w1 release a`, "was told at 2.200 s that its hold of \"a\" is valid, but process 0 was granted it with token 12"},
+		{"called valid long after an earlier hold's node was deleted", `
+			1 p0 request a
+			1.1 p0 granted a t10
+			2 h began 1 delete-holder process 0 of a
+			2.01 h over 1
+			2.02 p0 lost a
+			2.1 p0 request a
+			2.2 p0 granted a t20
+			2.3 p1 request a
+			2.4 p1 granted a t21
+			2.5 p0 valid a
+			3 p1 release a`, "was told at 2.500 s that its hold of \"a\" is valid"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := judged(header(), script(t, tt.history))
+			found := false
+			for _, f := range v.Findings {
+				found = found || strings.Contains(f.Text, tt.text)
+			}
+			if v.Outcome != Violation || !found {
+				t.Errorf("%v: %q is in none of %+v", v.Outcome, tt.text, v.Findings)
+			}
+		})
+	}
+}
+
+// A goroutine that asks after a stop may share a hold that its process has had since
+// before the stop, and has lost: that is still the stop's excuse.
+func TestExcuseOfASharedHold(t *testing.T) {
+	v := judged(header(), script(t, `
+		1 p0 request a
+		1.1 p0 granted a t10
+		2 h began 1 pause-worker process 0
+		4.3 p1 request a
+		4.3 p1 granted a t11
+		6 h over 1
+		6.01 p0w1 request a
+		6.02 p0w1 granted a t10
+		6.1 p0 lost a
+		6.1 p0w1 lost a
+		7 p1 release a`))
+	if v.Outcome != OK {
+		t.Errorf("%v: %+v", v.Outcome, v.Findings)
+	}
+}
+
+// A fault that had no effect, as its end says, has hit nothing.
+func TestFaultsWithoutEffectHitNothing(t *testing.T) {
+	for _, tt := range []struct {
+		over string
+		want Outcome
+	}{{"over 1", OK}, {"over 1 failed", Void}} {
+		h := header()
+		h.Nemesis = []string{"revoke"}
+		v := judged(h, script(t, `
+			1 p0 request a
+			1 p1 request a
+			1.1 p0 granted a t10
+			2 h began 1 revoke lock a of a
+			2.1 h `+tt.over+`
+			2.2 p0 release a
+			2.3 p1 granted a t11
+			3 p1 release a
+			4 h stopping now`))
+		if v.Outcome != tt.want {
+			t.Errorf("%s: %v, want %v: %+v", tt.over, v.Outcome, tt.want, v.Faults)
+		}
+	}
+}
+
+// A verdict says which checks could find little, and why.
+func TestNotesOfWhatIsNotJudged(t *testing.T) {
+	h := header()
+	h.Begin = 1e9
+	for _, c := range New(h).Interim().Checks {
+		if c.Note != "" {
+			t.Errorf("%q, before the first event: %s", c.Name, c.Note)
+		}
+	}
+	v := judged(h, script(t, `
+		1 p0 request a
+		1.1 p0 granted a t10 0x1
+		2 h began 1 cut-connection process 0
+		9 h over 1
+		9.1 p0 lost a 0x1
+		9.2 h stopping now`))
+	for check, want := range map[string]string{
+		"every wait ends in time":                 "faults, or what followed them, made for 7.2 s of 8.2 s",
+		"losses are told before the session ends": "none of the 1 lost holds",
+	} {
+		found := false
+		for _, c := range v.Checks {
+			found = found || c.Name == check && strings.Contains(c.Note, want)
+		}
+		if !found {
+			t.Errorf("%q: no note has %q: %+v", check, want, v.Checks)
+		}
+	}
+}
+
+// A revocation that failed has asked no holder, so that none has to give up the lock.
+func TestFailedRevocationAsksNoHolder(t *testing.T) {
+	v := judged(header(), script(t, `
+		1 p0 request a
+		1.1 p0 granted a t10
+		2 h began 1 revoke lock a of a
+		4 h over 1 failed
+		22 h alive now
+		22.2 p0 release a`))
+	if v.Outcome != OK {
+		t.Errorf("%v: %+v", v.Outcome, v.Findings)
+	}
+}
+
+// What workers of shards and of queues wait for is not in the history, so no fault can be
+// seen to hit a wait.
+func TestFaultsHitWithoutWaits(t *testing.T) {
+	for workload, want := range map[string]Outcome{"default": Void, "shards": OK, "queue": OK} {
+		h := header()
+		h.Nemesis, h.Workload = []string{"cut-connection"}, workload
+		v := judged(h, script(t, `
+			1 p0 request a
+			1 p0 granted a t10
+			2 h began 1 cut-connection process 0
+			2 h over 1
+			3 p0 release a
+			4 h stopping now`))
+		if v.Outcome != want {
+			t.Errorf("%s: %v, want %v: %+v", workload, v.Outcome, want, v.Findings)
+		}
+	}
+}

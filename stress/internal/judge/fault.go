@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// A fault is one that the harness has injected.
+type fault struct {
+	number  int
+	kind    string
+	target  string
+	process int    // that it hits, or -1
+	lock    string // that it is about, if it is about one
+	at      int64
+	until   int64      // 0 while it lasts
+	failed  bool       // it had no effect that is certain
+	hit     [over]bool // a hold in that phase
+	lost    []string   // locks, and by which process
+}
+
+// stops reports whether the fault stops a process, which then cannot know what it loses.
+func (f *fault) stops() bool { return f.kind == "pause-worker" }
+
+// deletes reports whether the fault deletes a contender's node. Then the next in line gets
+// the lock at the same time as the contender is told.
+func (f *fault) deletes() bool { return strings.HasPrefix(f.kind, "delete-") }
+
+// missed reports whether the fault has deleted no node for certain.
+func (f *fault) missed() bool { return f.failed && f.lock == "" }
+
+// revokes reports whether the fault asks holders to give up the lock.
+func (f *fault) revokes() bool { return f.kind == "revoke" }
+
+// disturbs reports whether the locks may be given later than otherwise. A revocation makes
+// them come earlier.
+func (f *fault) disturbs() bool { return !f.revokes() }
+
+// affects reports whether the fault can affect holds of the process.
+func (f *fault) affects(p *process) bool { return f.process < 0 || f.process == p.number }
+
+// faults are all that were injected.
+type faults struct {
+	all    []*fault // in the order of their beginnings
+	recent []*fault // those that last, or ended not long ago
+	active int      // how many of those that disturb last
+
+	// outage is how long there were faults until now, with the time after each in which
+	// the locks recover, which for the latest lasts until then.
+	outage, until int64
+}
+
+// pass lets time pass from j.now until at.
+func (fs *faults) pass(j *Judge, at int64) {
+	until := at
+	if fs.active == 0 {
+		until = min(at, fs.until)
+	}
+	if j.now > 0 {
+		fs.outage += max(0, until-j.now)
+	}
+}
+
+// began notes a fault.
+func (fs *faults) began(e history.Event) *fault {
+	f := &fault{number: e.Fault, kind: e.Text, target: e.Target, process: -1, lock: e.Lock, at: e.At}
+	if _, err := fmt.Sscanf(e.Target, "process %d", &f.process); err != nil {
+		f.process = -1
+	}
+	fs.all = append(fs.all, f)
+	fs.recent = append(fs.recent, f)
+	if f.disturbs() {
+		fs.active++
+	}
+	return f
+}
+
+// ended notes the end of a fault, from which the locks need that long to recover. It
+// returns nil if no such fault lasts.
+func (fs *faults) ended(e history.Event, recovery int64) *fault {
+	i := slices.IndexFunc(fs.recent, func(f *fault) bool { return f.number == e.Fault && f.until == 0 })
+	if i < 0 {
+		return nil
+	}
+	f := fs.recent[i]
+	f.until = e.At
+	// Which lock it hits, a fault may know only when it has.
+	f.lock = cmp.Or(f.lock, e.Lock)
+	f.failed = !e.OK
+	if f.disturbs() {
+		fs.active--
+		fs.until = max(fs.until, e.At+recovery)
+	}
+	fs.recent = slices.DeleteFunc(fs.recent, func(f *fault) bool {
+		return f.until != 0 && f.until+recovery+10*reaction < e.At
+	})
+	return f
+}
+
+// during returns the faults that were active at that time, or had ended less than after
+// before.
+func (fs *faults) during(at, after int64) (all []*fault) {
+	for _, f := range fs.recent {
+		if f.at <= at && (f.until == 0 || at <= f.until+after) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// near returns the numbers of the faults that may have to do with what happened then.
+func (fs *faults) near(at int64) (numbers []int) {
+	const enough = 10
+	for _, f := range fs.during(at, 5*reaction) {
+		numbers = append(numbers, f.number)
+	}
+	return numbers[max(0, len(numbers)-enough):]
+}
+
+// excused reports whether the holder could not know at that time that it had lost the
+// lock, and since when that was so: because its process was stopped, or because an
+// administrator had just deleted its node.
+func (j *Judge) excused(h *hold, at int64) (since int64, ok bool) {
+	if since, ok := h.process.stops.excuse(h.asked, at); ok {
+		return since, true
+	}
+	return j.deleted(h, at)
+}
+
+// deleted reports whether the node of h may have been deleted by a fault so shortly before
+// that time that the holder was not told yet.
+func (j *Judge) deleted(h *hold, at int64) (since int64, ok bool) {
+	for _, f := range j.faults.recent {
+		if f.deletes() && !f.missed() && f.affects(h.process) && (f.lock == "" || f.lock == h.lock.Name) &&
+			f.at <= at && (f.until == 0 || at <= f.until+j.header.SessionTimeout && h.asked <= f.until) {
+			return f.at, true
+		}
+	}
+	return 0, false
+}

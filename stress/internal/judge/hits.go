@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// The check hits: each kind of fault that is on hit at least once while a lock was held,
+// and while one was waited for. Otherwise the run does not show that the locks bear it.
+type hits struct {
+	check
+	kinds []string // that are on
+}
+
+func (c *hits) init(kinds []string) {
+	c.check = check{Check: Check{Name: "every kind of fault hits a held lock and a waiting process"}, outcome: Void}
+	c.kinds = kinds
+}
+
+// began notes what the fault hits when it begins.
+func (c *hits) began(j *Judge, f *fault) {
+	for _, p := range j.processes {
+		counts := p.counts
+		switch {
+		case !f.affects(p):
+			continue
+		case p.over && f.process >= 0 && p.end <= f.at && f.at <= p.end+reaction:
+			counts = p.atEnd // the fault has killed it
+			f.died(p)
+		case p.over:
+			continue
+		}
+		for ph, n := range counts {
+			f.hit[ph] = f.hit[ph] || n > 0
+		}
+	}
+}
+
+// during notes that a hold of p comes into that phase.
+func (c *hits) during(j *Judge, p *process, ph phase) {
+	for _, f := range j.faults.recent {
+		if f.until == 0 && f.affects(p) {
+			f.hit[ph] = true
+		}
+	}
+}
+
+// died notes that p has ended, with what it held.
+func (c *hits) died(j *Judge, p *process) {
+	for _, f := range j.faults.during(p.end, 0) {
+		if f.process == p.number {
+			f.died(p)
+		}
+	}
+}
+
+// died notes that p has ended by the fault.
+func (f *fault) died(p *process) {
+	slices.Sort(p.had)
+	for _, name := range p.had {
+		f.lose(fmt.Sprintf("lock %q by process %d, which ended", name, p.number))
+	}
+}
+
+// lost notes which faults may have cost h.
+func (c *hits) lost(j *Judge, h *hold, at int64) {
+	what := fmt.Sprintf("lock %q by process %d", h.lock.Name, h.process.number)
+	for _, f := range j.faults.during(at, 2*j.header.SessionTimeout) {
+		if f.affects(h.process) && (f.lock == "" || f.lock == h.lock.Name) {
+			f.lose(what)
+		}
+	}
+}
+
+func (f *fault) lose(what string) {
+	if !slices.Contains(f.lost, what) && len(f.lost) < most {
+		f.lost = append(f.lost, what)
+	}
+}
+
+// sum returns the kinds of faults, and each fault.
+func (c *hits) sum(j *Judge) (kinds []Fault, each []Hit) {
+	by := map[string]*Fault{}
+	kind := func(name string) *Fault {
+		if by[name] == nil {
+			by[name] = &Fault{Kind: name}
+		}
+		return by[name]
+	}
+	for _, name := range c.kinds {
+		kind(name)
+	}
+	for _, f := range j.faults.all {
+		k := kind(f.kind)
+		k.N++
+		if !f.failed { // else it had no effect
+			k.Held += number(f.hit[inside])
+			k.Waiting += number(f.hit[waiting])
+			k.Releasing += number(f.hit[releasing])
+		}
+		k.Lost += len(f.lost)
+		each = append(each, Hit{Fault: f.number, Kind: f.kind, Target: f.target, Began: f.at, Ended: f.until, Lost: slices.Clone(f.lost)})
+	}
+	for _, k := range by {
+		kinds = append(kinds, *k)
+	}
+	slices.SortFunc(kinds, func(a, b Fault) int { return cmp.Compare(a.Kind, b.Kind) })
+	return kinds, each
+}
+
+// end judges the kinds.
+func (c *hits) end(j *Judge) {
+	kinds, _ := c.sum(j)
+	// Which shard or element a worker waits for is known only when it has it.
+	unseen := j.header.Workload == "shards" || j.header.Workload == "queue"
+	if unseen && len(c.kinds) > 0 {
+		c.Note = "what workers of " + j.header.Workload + " wait for is not in the history, so that only held locks count"
+	}
+	for _, name := range c.kinds {
+		i := slices.IndexFunc(kinds, func(k Fault) bool { return k.Kind == name })
+		c.Judged++
+		switch k := kinds[i]; {
+		case k.N == 0:
+			c.find(j, nil, j.now, "%s was never injected: let the run last longer", name)
+		case k.Held == 0 || k.Waiting == 0 && !unseen:
+			c.find(j, nil, j.now, "%s was injected %s; it took effect %s while a lock was held, and %s while a process waited for one: let the run last longer, or hold locks for longer", name, times(k.N), times(k.Held), times(k.Waiting))
+		}
+	}
+}
+
+func times(n int) string {
+	switch n {
+	case 0:
+		return "never"
+	case 1:
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func number(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// A Judge judges a history, event by event. Its memory is bounded by what is open, such as
+// requests and holds, and by windows of what was. It must not be used concurrently: see
+// [Trial].
+//
+// The Judge keeps the present state: processes, locks, holds and faults. The checks look at
+// each change of it; each is in a file of its own.
+type Judge struct {
+	header    history.Header
+	prefixes  []history.Lock // of the header, without their *
+	now       int64          // the latest time of an event
+	processes map[id]*process
+	locks     map[string]*lockRecord
+	resting   []resting // passing locks that were not in use, the oldest first
+	faults    faults
+	stopping  bool
+	late      uint64 // events that came out of order
+
+	grants, requests uint64
+	waits, handOvers spread
+	holds            spread
+
+	overlap     overlap
+	valid       valid
+	tokens      tokens
+	register    register
+	linear      linear
+	patience    patience
+	told        told
+	revocations revocations
+	once        once
+	left        left
+	failures    failures
+	referees    referees
+	hits        hits
+	whole       whole
+
+	finished bool
+}
+
+// New returns a judge of the history with that header.
+func New(h history.Header) *Judge {
+	j := &Judge{
+		header:    h,
+		processes: map[id]*process{},
+		locks:     map[string]*lockRecord{},
+		waits:     newSpread(), handOvers: newSpread(), holds: newSpread(),
+	}
+	for _, l := range h.Locks {
+		if prefix, ok := cutStar(l.Name); ok {
+			l.Name = prefix
+			j.prefixes = append(j.prefixes, l)
+			continue
+		}
+		j.locks[l.Name] = &lockRecord{Lock: l}
+	}
+	j.overlap.init()
+	j.valid.init()
+	j.tokens.init()
+	j.register.init()
+	j.linear.init()
+	j.patience.init()
+	j.told.init()
+	j.revocations.init()
+	j.once.init()
+	j.left.init()
+	j.failures.init()
+	j.referees.init()
+	j.hits.init(h.Nemesis)
+	j.whole.init()
+	return j
+}
+
+// checks returns the checks, in the order in which a verdict lists them.
+func (j *Judge) checks() []*check {
+	all := []*check{
+		&j.overlap.check, &j.valid.check, &j.tokens.check, &j.register.check, &j.linear.check, &j.told.check,
+		&j.once.check, &j.patience.check, &j.revocations.check, &j.left.check, &j.referees.check, &j.failures.check, &j.hits.check,
+	}
+	if j.whole.on {
+		all = append(all, &j.whole.check)
+	}
+	return all
+}
+
+// Add judges the next event. Events come in the order of time, but those that a
+// [history.Follower] yields late may be older.
+func (j *Judge) Add(e history.Event) {
+	if e.At < j.now && e.Kind != history.Expired {
+		j.late++
+	}
+	j.pass(e.At)
+	j.whole.event(j, e)
+	switch e.Kind {
+	case history.Request:
+		j.request(e)
+	case history.Granted:
+		j.granted(e)
+	case history.Refused:
+		j.refused(e)
+	case history.Changed:
+		j.changed(e)
+	case history.Valid:
+		j.toldValid(e)
+	case history.Lost:
+		j.lost(e)
+	case history.Revoked:
+		j.revoked(e)
+	case history.Release:
+		j.release(e)
+	case history.Released:
+		j.released(e)
+	case history.Write:
+		j.register.answered(j, e)
+	case history.Accepted:
+		j.register.accepted(j, e)
+	case history.Stale:
+		j.register.stale(j, e)
+	case history.Session:
+		j.session(e)
+	case history.Started:
+		j.process(e)
+	case history.Ended:
+		j.ended(e)
+	case history.FaultBegan:
+		j.faultBegan(e)
+	case history.FaultEnded:
+		j.faultEnded(e)
+	case history.Expired:
+		j.told.expired(j, e)
+	case history.Failure:
+		j.failures.failed(j, e)
+	case history.Overlap:
+		j.referees.saw(j, e)
+	case history.Left:
+		j.left.found(j, e)
+	case history.Stopping:
+		j.stopping = true
+	}
+}
+
+// pass lets time pass.
+func (j *Judge) pass(at int64) {
+	if at <= j.now {
+		return
+	}
+	j.faults.pass(j, at)
+	j.now = at
+	j.overlap.pass(j)
+	j.patience.pass(j)
+	j.revocations.pass(j)
+}
+
+func (j *Judge) request(e history.Event) {
+	p := j.process(e)
+	if p.over {
+		return
+	}
+	h := j.begin(p, e)
+	h.requested, h.outage = e.At, j.faults.outage
+	j.requests++
+	j.patience.requested(h)
+	j.hits.during(j, p, waiting)
+}
+
+func (j *Judge) granted(e history.Event) {
+	p := j.process(e)
+	j.grants++
+	l := j.lock(e.Lock, e.Mode)
+	if p.over { // it was killed a moment after Ended was written
+		j.register.granted(l, fence{e.Token, e.Turn})
+		j.told.inside(p, e.Session, e.At)
+		return
+	}
+	h := p.holds[e.Op]
+	if h == nil { // a second handle, which was not asked for
+		h = j.begin(p, e)
+		h.requested, h.outage = e.At, j.faults.outage
+	} else if h.phase != waiting {
+		return // it is told twice
+	}
+	p.count(h.phase, -1)
+	h.phase, h.granted, h.fence, h.permits = inside, e.At, fence{e.Token, e.Turn}, max(e.Permits, 1)
+	h.known, h.asked = e.At, l.asked(h)
+	if h.session = e.Session; h.session == "" {
+		h.session = p.session
+	}
+	if e.Mode != "" {
+		h.mode = e.Mode
+	}
+	p.count(inside, 1)
+	j.waits.add(h.granted - h.requested)
+	if l.by != nil && l.by != p && h.requested < l.free && l.free <= h.granted && len(l.inside) == 0 {
+		j.handOvers.add(h.granted - l.free)
+	}
+	j.overlap.granted(j, h) // before h is among those inside
+	l.inside = append(l.inside, h)
+	j.tokens.granted(j, h)
+	j.register.granted(l, h.fence)
+	j.linear.granted(j, h)
+	j.patience.granted(j, h)
+	j.once.granted(j, h)
+	j.told.granted(h)
+	j.hits.during(j, p, inside)
+}
+
+func (j *Judge) refused(e history.Event) {
+	if h := j.hold(e); h != nil {
+		j.drop(h)
+	}
+}
+
+func (j *Judge) changed(e history.Event) {
+	h := j.hold(e)
+	if h == nil || h.phase != inside || e.Mode == "" || e.Mode == h.mode {
+		return
+	}
+	before := h.mode
+	h.mode = e.Mode
+	j.overlap.changed(j, h, before, e.At)
+	j.linear.changed(h, e.At)
+	h.known = e.At
+}
+
+func (j *Judge) toldValid(e history.Event) {
+	h := j.hold(e)
+	if h == nil || h.phase != inside {
+		return
+	}
+	j.valid.told(j, h, e.At)
+	h.known = max(h.known, e.At)
+	j.told.alive(h, e.At)
+}
+
+func (j *Judge) lost(e history.Event) {
+	p := j.process(e)
+	h := j.hold(e)
+	if h == nil {
+		return
+	}
+	if e.Session != "" {
+		h.session = e.Session
+	}
+	if h.phase == inside {
+		j.told.lost(h, e.At)
+		j.hits.lost(j, h, e.At)
+		j.leave(h, e.At)
+		j.linear.lost(j, h, e.At)
+	}
+	if h.phase != waiting || p.over {
+		j.drop(h)
+	}
+}
+
+func (j *Judge) revoked(e history.Event) {
+	if h := j.hold(e); h != nil && h.phase == inside {
+		j.revocations.told(j, h, e.At)
+	}
+}
+
+func (j *Judge) release(e history.Event) {
+	h := j.hold(e)
+	if h == nil || h.phase != inside {
+		return
+	}
+	p := h.process
+	j.told.inside(p, h.session, e.At)
+	p.count(inside, -1)
+	h.phase, h.ended = releasing, e.At
+	p.count(releasing, 1)
+	j.leave(h, e.At)
+	h.lock.by, h.lock.free = p, e.At
+	j.linear.left(j, h, e.At)
+	j.hits.during(j, p, releasing)
+}
+
+func (j *Judge) released(e history.Event) {
+	h := j.hold(e)
+	if h == nil {
+		return
+	}
+	if h.phase == inside { // the event Release is missing
+		j.release(e)
+	}
+	j.once.settled(h, e.Text == "")
+	j.drop(h)
+}
+
+// leave ends that h is inside.
+func (j *Judge) leave(h *hold, at int64) {
+	h.ended = at
+	j.holds.add(at - h.granted)
+	l := h.lock
+	l.longest = max(l.longest, at-h.granted)
+	if i := slices.Index(l.inside, h); i >= 0 {
+		l.inside = slices.Delete(l.inside, i, i+1)
+	}
+	j.overlap.left(j, h)
+}
+
+// drop forgets h.
+func (j *Judge) drop(h *hold) {
+	if h.phase == over {
+		return
+	}
+	p := h.process
+	p.count(h.phase, -1)
+	h.phase = over
+	delete(p.holds, h.op)
+	l := h.lock
+	l.open--
+	if l.passing && l.open == 0 {
+		j.rest(l)
+	}
+}
+
+func (j *Judge) session(e history.Event) {
+	p := j.process(e)
+	if e.Text == history.SessionBegan {
+		p.session = e.Session
+	}
+}
+
+// ended ends the process, and all that it has.
+func (j *Judge) ended(e history.Event) {
+	p := j.process(e)
+	if p.over {
+		return
+	}
+	p.over, p.end, p.atEnd = true, e.At, p.counts
+	all := make([]*hold, 0, len(p.holds))
+	for _, h := range p.holds {
+		all = append(all, h)
+	}
+	slices.SortFunc(all, func(a, b *hold) int { return cmp.Compare(a.op, b.op) })
+	for _, h := range all {
+		if h.phase == inside {
+			j.told.inside(p, h.session, e.At)
+			p.died(h.lock)
+			j.leave(h, e.At)
+			j.linear.left(j, h, e.At)
+		}
+		j.drop(h)
+	}
+	j.hits.died(j, p)
+}
+
+func (j *Judge) faultBegan(e history.Event) {
+	f := j.faults.began(e)
+	if f.stops() {
+		for _, p := range j.targets(f) {
+			p.stops.began(e.At)
+		}
+	}
+	j.revocations.began(j, f)
+	j.hits.began(j, f)
+}
+
+func (j *Judge) faultEnded(e history.Event) {
+	f := j.faults.ended(e, 2*j.header.SessionTimeout)
+	if f != nil && f.revokes() && f.failed {
+		j.revocations.failed(f)
+	}
+	if f != nil && f.stops() {
+		for _, p := range j.targets(f) {
+			p.stops.ended(e.At)
+		}
+	}
+}
+
+// targets returns the processes that f hits and that have not ended.
+func (j *Judge) targets(f *fault) (all []*process) {
+	for _, p := range j.processes {
+		if !p.over && f.process == p.number {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Interim returns what the events so far have shown.
+func (j *Judge) Interim() Verdict { return j.sum() }
+
+// Finish returns the verdict. Afterwards only what the harness has seen may be added, such as
+// [history.Failure].
+func (j *Judge) Finish() Verdict {
+	if !j.finished {
+		j.finished = true
+		j.patience.end(j)
+		j.revocations.end(j)
+		j.linear.end(j)
+		j.left.end(j)
+		j.hits.end(j)
+		j.whole.end(j)
+	}
+	return j.sum()
+}
+
+// Pictures returns, for histories of a lock that are not linearizable, pages in HTML that
+// show why, by file names. They are the checker's own.
+func (j *Judge) Pictures() map[string][]byte { return j.linear.pictures }
+
+// A history of that length or a longer one, with fewer grants, shows nothing.
+const (
+	long = int64(10 * time.Second)
+	few  = 100
+)
+
+// sum returns the verdict on all that was judged.
+func (j *Judge) sum() Verdict {
+	v := Verdict{
+		Outcome:        OK,
+		Findings:       []Finding{},
+		Grants:         j.grants,
+		Requests:       j.requests,
+		LostHolds:      j.told.losses,
+		ToldLate:       j.told.late,
+		StaleAttempts:  j.register.refused,
+		PausedOverlaps: j.overlap.paused,
+		Waits:          j.waits.sum(),
+		HandOvers:      j.handOvers.sum(),
+		Holds:          j.holds.sum(),
+	}
+	v.MarginLeast, v.MarginMedian, v.Margins = j.told.margins()
+	v.Faults, v.Injected = j.hits.sum(j)
+	j.overlap.explain(j.late)
+	j.linear.explain()
+	j.tokens.explain()
+	j.register.explain()
+	j.patience.explain(j)
+	j.told.explain()
+	found := map[Outcome]bool{}
+	for _, c := range j.checks() {
+		v.Checks = append(v.Checks, c.Check)
+		v.Found += int(c.Found)
+		found[c.outcome] = found[c.outcome] || c.Found > 0
+	}
+	for _, outcome := range []Outcome{Violation, Failed, Void} {
+		for _, c := range j.checks() {
+			if c.outcome == outcome {
+				v.Findings = append(v.Findings, c.findings...)
+			}
+		}
+		if found[outcome] && v.Outcome == OK {
+			v.Outcome = outcome
+		}
+	}
+	if v.Outcome == OK && (j.grants == 0 || j.finished && j.grants < few && j.header.Planned >= long && j.now-j.header.Begin >= long) {
+		v.Outcome = Void
+	}
+	slices.SortStableFunc(v.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(j.gravity(a), j.gravity(b)), cmp.Compare(a.At, b.At))
+	})
+	v.Findings = v.Findings[:min(len(v.Findings), most)]
+	return v
+}
+
+// gravity returns the rank of the finding: the lower, the worse.
+func (j *Judge) gravity(f Finding) int {
+	for _, c := range j.checks() {
+		if c.Name == f.Check {
+			return slices.Index([]Outcome{Violation, Failed, Void}, c.outcome)
+		}
+	}
+	return 0
+}
+
+// when says when at was, for texts.
+func (j *Judge) when(at int64) string {
+	return fmt.Sprintf("%.3f s", time.Duration(at-j.header.Begin).Seconds())
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// The check left: no node is left in ZooKeeper at the end.
+type left struct{ check }
+
+func (c *left) init() {
+	c.check = check{Check: Check{Name: "nothing is left behind"}, outcome: Failed}
+}
+
+// found judges a node that is left.
+func (c *left) found(j *Judge, e history.Event) {
+	c.Judged++
+	var l *lockRecord
+	if e.Lock != "" {
+		l = j.lock(e.Lock, e.Mode)
+	}
+	c.find(j, l, e.At, "left in ZooKeeper at the end: %s", e.Text)
+}
+
+// end counts the look at what is left.
+func (c *left) end(j *Judge) {
+	if j.stopping && c.Judged == 0 {
+		c.Judged = 1
+	}
+}
+
+// The check failures: the workers saw nothing that the API does not allow.
+type failures struct{ check }
+
+func (c *failures) init() {
+	c.check = check{Check: Check{Name: "workers see nothing that the API does not allow"}, outcome: Failed}
+}
+
+// failed judges a failure that a worker or the harness has seen.
+func (c *failures) failed(j *Judge, e history.Event) {
+	c.Judged++
+	var l *lockRecord
+	if e.Lock != "" {
+		l = j.lock(e.Lock, e.Mode)
+	}
+	who := fmt.Sprintf("process %d", e.Process)
+	if e.Process < 0 {
+		who = "the harness"
+	}
+	c.find(j, l, e.At, "%s, at %s: %s", who, j.when(e.At), e.Text)
+}
+
+// The check referees: the referees, which know nothing of the history, have seen nothing
+// wrong that has no excuse. They see most of what the check overlap does, by other means.
+type referees struct{ check }
+
+func (c *referees) init() {
+	c.check = check{Check: Check{Name: "referees see nothing that a lock should have prevented"}, outcome: Violation}
+}
+
+// saw judges what a referee has seen.
+func (c *referees) saw(j *Judge, e history.Event) {
+	c.Judged++
+	var l *lockRecord
+	if e.Lock != "" {
+		l = j.lock(e.Lock, e.Mode)
+	}
+	c.find(j, l, e.At, "a referee has seen at %s: %s", j.when(e.At), e.Text)
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// The check linear: the history of each lock is linearizable, that is, it can be explained
+// by moments at which processes acquired the lock and gave it up, one after the other.
+//
+// A process that acquires a lock exclusively does so between the request and the grant. A
+// reader does so when it is told, and every process gives the lock up when its release
+// begins or the loss is told. In truth readers have it earlier and processes give it up
+// later. But if that explains the history, then this does, too, and the checker has far
+// less to try. What a process does that was stopped, or whose node was deleted, may have
+// happened at any time since.
+//
+// Porcupine looks for the explanation, in windows.
+//
+// The goroutines of a process that are inside under one token are one possession of the
+// process. (Mutexes have one for each turn.)
+//
+// A window ends when a process is told that it has the lock exclusively. Then the state is
+// known, and acquisitions that were requested before and are granted later can only have
+// taken effect after that. Among readers a window ends when
+// it gets too large. That is right, too: an acquisition that was not told yet may always
+// be taken to happen later.
+type linear struct {
+	check
+	pictures map[string][]byte
+	budget   time.Duration // what is left for difficult windows
+	unjudged int           // windows
+}
+
+const (
+	// fewOperations is how many operations a window has at least, and manyOperations when it
+	// is ended in any case.
+	fewOperations  = 48
+	manyOperations = 512
+	// forWindow is how long the checker may take for one window. For all of them it may
+	// take that long if they are difficult, and then a tenth of forWindow each.
+	forWindow    = 2 * time.Second
+	forDifficult = time.Minute
+	manyPictures = 5
+)
+
+// A line is what was done to one lock since the last window ended.
+type line struct {
+	begin   int64     // of the window
+	state   lockState // at its beginning
+	actions []*operation
+	owns    []*possession // those that have not ended, in the order of their numbers
+	number  int           // of the last possession
+}
+
+// An operation is one of the window.
+type operation struct {
+	action
+	call, ret int64
+}
+
+// A possession is that of a process that has the lock, under one token.
+type possession struct {
+	number  int
+	process *process
+	fence   fence
+	mode    history.Mode // the strongest of the holds
+	holds   []*hold
+	asked   int64 // when the process asked for it
+	from    int64 // when it was acquired at the earliest
+	known   int64 // when one of them was last known to be valid
+}
+
+func (c *linear) init() {
+	c.check = check{Check: Check{Name: "each lock's history is linearizable"}, outcome: Violation}
+	c.pictures = map[string][]byte{}
+	c.budget = forDifficult
+}
+
+// of returns the line of the lock, or nil if it is not judged: permits are counted, and
+// elements of queues are used once.
+func (c *linear) of(h *hold) *line {
+	l := h.lock
+	if kind(h.mode) == semaphore || l.Once {
+		return nil
+	}
+	if l.line == nil {
+		l.line = &line{}
+	}
+	return l.line
+}
+
+// granted notes that the worker was told that h is granted.
+func (c *linear) granted(j *Judge, h *hold) {
+	n := c.of(h)
+	if n == nil {
+		return
+	}
+	_, excused := j.excused(h, h.granted)
+	for _, p := range n.owns {
+		if p.process == h.process && p.fence == h.fence && h.mode != history.Mutex {
+			p.holds = append(p.holds, h)
+			p.known = h.granted
+			h.possession = p
+			n.adapt(p, h.granted, h.granted)
+			return
+		}
+	}
+	if h.granted < n.begin {
+		return // it comes late
+	}
+	if excused && h.fence.token != 0 && !n.state.last.allow(action{process: h.process.id, mode: h.mode, fence: h.fence}) {
+		return // it was told after a stop, and may have been over for long
+	}
+	n.number++
+	p := &possession{number: n.number, process: h.process, fence: h.fence, mode: h.mode, holds: []*hold{h}, asked: h.asked, known: h.granted}
+	h.possession = p
+	// What the process had before under another token, it knows to be over.
+	for _, old := range slices.Clone(n.owns) {
+		if old.process == p.process && !together(old.mode, p.mode) && (p.mode != history.Mutex || old.fence.token != p.fence.token) {
+			n.end(old, old.known, old.known)
+		}
+	}
+	n.owns = append(n.owns, p)
+	p.from = max(h.requested, n.begin)
+	if !excused && (h.mode == history.Read || h.mode == history.Upgradable) {
+		p.from = h.granted
+	}
+	n.add(action{what: acquire, possession: p.number, process: p.process.id, mode: p.mode, fence: p.fence}, p.from, h.granted)
+	switch {
+	case len(n.actions) >= fewOperations && !excused && (kind(h.mode) == exclusive || h.mode == history.WriteMode):
+		c.cut(j, h.lock, h.granted, p)
+	case len(n.actions) >= manyOperations:
+		c.cut(j, h.lock, h.granted, nil)
+	}
+}
+
+// changed notes that h has got another mode.
+func (c *linear) changed(h *hold, at int64) {
+	if n := c.of(h); n != nil && h.possession != nil {
+		n.adapt(h.possession, h.known, at)
+	}
+}
+
+// left notes that the worker began to release h, or that its process has ended.
+func (c *linear) left(j *Judge, h *hold, at int64) {
+	n, p := h.lock.line, h.possession
+	if p == nil {
+		return
+	}
+	h.possession = nil
+	p.holds = slices.DeleteFunc(p.holds, func(o *hold) bool { return o == h })
+	if len(p.holds) == 0 {
+		n.end(p, j.sure(h, at), at)
+	} else {
+		n.adapt(p, j.sure(h, at), at)
+	}
+}
+
+// lost notes that the worker was told that h is lost, and with it the possession.
+func (c *linear) lost(j *Judge, h *hold, at int64) {
+	if p := h.possession; p != nil {
+		p.forget()
+		h.lock.line.end(p, j.sure(h, at), at)
+	}
+}
+
+// sure returns the last time until that time at which the process could know whether it
+// held h.
+func (j *Judge) sure(h *hold, at int64) int64 {
+	if since, ok := j.excused(h, at); ok {
+		return since
+	}
+	return at
+}
+
+// forget makes p have no holds.
+func (p *possession) forget() {
+	for _, h := range p.holds {
+		h.possession = nil
+	}
+}
+
+// add adds an operation to the window.
+func (n *line) add(a action, call, ret int64) {
+	n.actions = append(n.actions, &operation{action: a, call: max(call, n.begin), ret: max(ret, n.begin)})
+}
+
+// adapt notes the strongest mode of the holds of p, which changed between the times.
+func (n *line) adapt(p *possession, from, to int64) {
+	mode := p.holds[0].mode
+	for _, h := range p.holds[1:] {
+		if slices.Index(strength, h.mode) > slices.Index(strength, mode) {
+			mode = h.mode
+		}
+	}
+	if mode != p.mode {
+		p.mode = mode
+		n.add(action{what: change, possession: p.number, process: p.process.id, mode: mode}, from, to)
+	}
+	p.known = to
+}
+
+// strength has the modes of a read/write lock, the weakest first.
+var strength = []history.Mode{history.Read, history.Upgradable, history.WriteMode}
+
+// end ends the possession between the times.
+func (n *line) end(p *possession, from, to int64) {
+	if i := slices.Index(n.owns, p); i >= 0 {
+		n.owns = slices.Delete(n.owns, i, i+1)
+		n.add(action{what: giveUp, possession: p.number, process: p.process.id}, max(from, p.from), max(to, p.from))
+	}
+}
+
+// cut ends the window at that time. If only is not nil, it is the only owner then.
+func (c *linear) cut(j *Judge, l *lockRecord, at int64, only *possession) {
+	n := l.line
+	for _, p := range slices.Clone(n.owns) {
+		if since, ok := j.excused(&hold{process: p.process, lock: l, asked: p.asked}, at); ok && p != only {
+			p.forget()
+			n.end(p, since, at)
+		}
+	}
+	if !c.judge(j, l, at) && only != nil { // the others cannot be there
+		for _, p := range n.owns {
+			if p != only {
+				p.forget()
+			}
+		}
+		n.owns = []*possession{only}
+	}
+	// Begin the next window in the known state.
+	for _, op := range n.actions {
+		if op.what == acquire {
+			n.state.last = n.state.last.with(op.action)
+		}
+	}
+	n.state.owners, n.state.done = nil, counts{}
+	for _, p := range n.owns {
+		n.state.owners = append(n.state.owners, owner{p.number, p.process.id, p.mode})
+	}
+	n.actions, n.begin = nil, at
+}
+
+// judge judges the window, which ends at that time. It reports false if no order of the
+// operations explains it.
+func (c *linear) judge(j *Judge, l *lockRecord, at int64) bool {
+	n := l.line
+	if len(n.actions) == 0 {
+		return true
+	}
+	put(n.actions)
+	operations := make([]porcupine.Operation, 0, len(n.actions))
+	for _, op := range n.actions {
+		operations = append(operations, porcupine.Operation{
+			ClientId: max(op.process.number, 0), Input: op.action, Call: op.call, Return: op.ret,
+		})
+	}
+	slices.SortStableFunc(operations, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	limit := forWindow
+	if c.budget <= 0 {
+		limit /= 10
+	}
+	begin := time.Now()
+	result := porcupine.CheckOperationsTimeout(from(n.state), operations, limit)
+	if took := time.Since(begin); took > limit/10 {
+		c.budget -= took
+	}
+	if result == porcupine.Unknown {
+		c.unjudged++
+		return true
+	}
+	c.Judged++
+	if result == porcupine.Ok {
+		return true
+	}
+	from := max(n.begin, operations[0].Call)
+	wrong, picture := at, ""
+	if len(c.pictures) < manyPictures {
+		wrong, picture = c.picture(n.state, operations, l)
+	}
+	c.find(j, l, wrong, "no order of the %d operations on lock %q from %s to %s explains what the processes were told%s", len(operations), l.Name, j.when(from), j.when(at), picture)
+	return false
+}
+
+var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// picture keeps the checker's picture of the window. It returns how far the history can be
+// explained, and where the picture is.
+func (c *linear) picture(s lockState, operations []porcupine.Operation, l *lockRecord) (until int64, where string) {
+	model := from(s)
+	_, info := porcupine.CheckOperationsVerbose(model, operations, forWindow)
+	// The first operation that has ended and is in no explanation of a part.
+	explained := map[int]bool{}
+	for _, part := range info.PartialLinearizations() {
+		for _, numbers := range part {
+			for _, i := range numbers {
+				explained[i] = true
+			}
+		}
+	}
+	until = operations[len(operations)-1].Return
+	for i, op := range operations {
+		if !explained[i] {
+			until = min(until, op.Return)
+		}
+	}
+	var page bytes.Buffer
+	if err := porcupine.Visualize(model, info, &page); err != nil {
+		return until, fmt.Sprintf("; the picture failed: %v", err)
+	}
+	name := fmt.Sprintf("linearizability-%d-%s.html", len(c.pictures)+1, unfit.ReplaceAllString(l.Name, "-"))
+	c.pictures[name] = page.Bytes()
+	return until, ": see " + name
+}
+
+// end judges what is left.
+func (c *linear) end(j *Judge) {
+	names := make([]string, 0, len(j.locks))
+	for name := range j.locks {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if l := j.locks[name]; l.line != nil {
+			c.judge(j, l, j.now)
+		}
+	}
+}
+
+// explain says how much was not judged.
+func (c *linear) explain() {
+	if c.unjudged > 0 {
+		c.Note = fmt.Sprintf("%d windows of operations are not judged: the checker did not come to an end in time", c.unjudged)
+	}
+}

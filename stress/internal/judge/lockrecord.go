@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// A lockRecord is what is known of one lock.
+type lockRecord struct {
+	history.Lock
+	passing bool    // it is one of many that are made during the run: it is forgotten some time
+	open    int     // holds of it that are known, in any phase
+	used    uint64  // how often it was not in use any more
+	inside  []*hold // those that are inside, in the order of their grants
+
+	// The last release in good order: by which process, and when.
+	by   *process
+	free int64
+
+	longest int64 // the longest hold of it, so far
+
+	highest   map[history.Mode]highest // the highest token that was granted, by mode
+	granted   []fence                  // in order: those that may still write to the register
+	forgotten fence                    // the highest that granted has had to forget
+	accepted  fence                    // the highest that the register has accepted
+	conflict  overlapping              // that was found last
+	line      *line                    // for linearizability
+	done      bool                     // Once: it was released in good order
+}
+
+// A highest token, and the process that it was granted to.
+type highest struct {
+	fence
+	by    *process
+	at    int64 // when
+	asked int64 // when the process had asked for it
+}
+
+// asked returns when the process of h first asked for what it has under the token of h.
+func (l *lockRecord) asked(h *hold) int64 {
+	asked := h.requested
+	for _, top := range l.highest {
+		if top.by == h.process && top.fence == h.fence && h.fence.token != 0 {
+			asked = min(asked, top.asked)
+		}
+	}
+	for _, o := range l.inside {
+		if o.process == h.process && o.fence == h.fence && h.fence.token != 0 {
+			asked = min(asked, o.asked)
+		}
+	}
+	return asked
+}
+
+// A fence is a fencing token: for a mutex, with the turn under it.
+type fence struct{ token, turn uint64 }
+
+func (f fence) compare(other fence) int {
+	return cmp.Or(cmp.Compare(f.token, other.token), cmp.Compare(f.turn, other.turn))
+}
+
+func (f fence) String() string {
+	if f.turn > 0 {
+		return fmt.Sprintf("token %d turn %d", f.token, f.turn)
+	}
+	return fmt.Sprintf("token %d", f.token)
+}
+
+// cutStar cuts the * from the end of a name that has one.
+func cutStar(name string) (string, bool) { return strings.CutSuffix(name, "*") }
+
+// lock returns the lock of that name. If the header does not have it, its holds have the
+// mode.
+func (j *Judge) lock(name string, mode history.Mode) *lockRecord {
+	if l := j.locks[name]; l != nil {
+		return l
+	}
+	l := &lockRecord{Lock: history.Lock{Name: name, Mode: mode}}
+	if kind(mode) == readWrite {
+		l.Mode = ""
+	}
+	for _, p := range j.prefixes {
+		if strings.HasPrefix(name, p.Name) {
+			l.Lock, l.passing = p, true
+			l.Name = name
+			break
+		}
+	}
+	j.locks[name] = l
+	return l
+}
+
+// A resting lock was not in use after it had been used so often.
+type resting struct {
+	lock *lockRecord
+	used uint64
+}
+
+// manyResting is how many locks are remembered that are not in use.
+const manyResting = 4096
+
+// rest notes that l, which is passing, is not in use any more. It forgets the lock that
+// has not been used for longest.
+func (j *Judge) rest(l *lockRecord) {
+	l.used++
+	j.resting = append(j.resting, resting{l, l.used})
+	if len(j.resting) <= manyResting {
+		return
+	}
+	r := j.resting[0]
+	j.resting = slices.Delete(j.resting, 0, 1)
+	if r.lock.open == 0 && r.lock.used == r.used {
+		if r.lock.line != nil {
+			j.linear.judge(j, r.lock, j.now)
+		}
+		delete(j.locks, r.lock.Name)
+	}
+}
+
+// A lockKind is what its modes have in common.
+type lockKind int
+
+const (
+	exclusive lockKind = iota
+	readWrite
+	semaphore
+)
+
+// kind returns the kind of lock that has the mode.
+func kind(m history.Mode) lockKind {
+	switch m {
+	case history.Read, history.Upgradable, history.WriteMode:
+		return readWrite
+	case history.Permit:
+		return semaphore
+	}
+	return exclusive
+}
+
+// together reports whether two processes may hold a lock in these modes at once.
+func together(a, b history.Mode) bool {
+	return a == history.Read && (b == history.Read || b == history.Upgradable) ||
+		a == history.Upgradable && b == history.Read
+}
+
+// compatible reports whether a and b may be inside at once. For permits, which are
+// counted, it does.
+func compatible(a, b *hold) bool {
+	switch {
+	case a.mode == history.Permit && b.mode == history.Permit:
+		return true
+	case a.process == b.process:
+		return a.mode != history.Mutex || b.mode != history.Mutex
+	}
+	return together(a.mode, b.mode)
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// The sequential specification of a lock, at the level of what processes have: a process
+// acquires the lock in a mode, may change the mode, and gives it up. It must not acquire it
+// while another process has it in a mode that excludes this one, nor with a token that is
+// not above those of the earlier grants that exclude it.
+
+// An action is the input of an operation.
+type action struct {
+	what       verb
+	possession int // number
+	process    id
+	mode       history.Mode // acquire, change
+	fence      fence        // acquire
+	place      place        // acquire
+}
+
+// A place says how many acquisitions of a window come before this one, by modes, because
+// they have lower tokens. As the tokens rise, this adds nothing to the specification, but
+// it spares the checker to try the others first: there would be far too many ways.
+type place struct {
+	ordered     bool // the acquisition has a token
+	least, most counts
+}
+
+// counts are numbers of acquisitions.
+type counts struct{ write, upgradable, read int }
+
+// of returns the number for the mode.
+func (c *counts) of(m history.Mode) *int {
+	switch m {
+	case history.Read:
+		return &c.read
+	case history.Upgradable:
+		return &c.upgradable
+	}
+	return &c.write
+}
+
+// put sets the places of all acquisitions of a window.
+func put(actions []*operation) {
+	var all []*operation
+	for _, op := range actions {
+		if op.what == acquire && op.fence.token != 0 {
+			all = append(all, op)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *operation) int { return a.fence.compare(b.fence) })
+	var before counts
+	for len(all) > 0 {
+		same := 1
+		for same < len(all) && all[same].fence == all[0].fence {
+			same++
+		}
+		with := before
+		for _, op := range all[:same] {
+			*with.of(op.mode)++
+		}
+		for _, op := range all[:same] {
+			op.place = place{true, before, with}
+		}
+		before, all = with, all[same:]
+	}
+}
+
+// allows reports whether an acquisition in that mode can have this place after those.
+func (p place) allows(m history.Mode, done counts) bool {
+	if !p.ordered {
+		return true
+	}
+	for _, other := range []history.Mode{history.WriteMode, history.Upgradable, history.Read} {
+		if n := *done.of(other); !together(m, other) && (n < *p.least.of(other) || n > *p.most.of(other)) {
+			return false
+		}
+	}
+	return true
+}
+
+type verb int
+
+const (
+	acquire verb = iota
+	change
+	giveUp
+)
+
+// A lockState is a state of the specification. States are never changed.
+type lockState struct {
+	owners []owner // by their numbers
+	last   tops
+	done   counts // acquisitions with tokens, in the window
+}
+
+// An owner is a process that has the lock.
+type owner struct {
+	possession int
+	process    id
+	mode       history.Mode
+}
+
+// tops are the highest tokens so far, by what they exclude.
+type tops struct {
+	write, upgradable, read fence
+	writer                  id // that got the highest write token
+}
+
+// specification is the model for the checker.
+var specification = porcupine.Model{
+	Init: func() any { return lockState{} },
+	Step: func(state, input, _ any) (bool, any) {
+		next, ok := state.(lockState).step(input.(action))
+		return ok, next
+	},
+	Equal: func(a, b any) bool {
+		x, y := a.(lockState), b.(lockState)
+		return x.last == y.last && x.done == y.done && slices.Equal(x.owners, y.owners)
+	},
+	Hash: func(state any) uint64 {
+		s := state.(lockState)
+		h := s.last.write.token ^ s.last.read.token<<1 ^ s.last.upgradable.token<<2 ^ s.last.write.turn<<32
+		for _, o := range s.owners {
+			h = h*31 + uint64(o.possession)
+		}
+		return h
+	},
+	DescribeOperation: func(input, _ any) string { return input.(action).String() },
+	DescribeState:     func(state any) string { return state.(lockState).String() },
+}
+
+// from returns the specification with another initial state.
+func from(s lockState) porcupine.Model {
+	m := specification
+	m.Init = func() any { return s }
+	return m
+}
+
+// step returns the state after a, or false if a is impossible.
+func (s lockState) step(a action) (lockState, bool) {
+	at := slices.IndexFunc(s.owners, func(o owner) bool { return o.possession == a.possession })
+	switch a.what {
+	case giveUp:
+		if at < 0 {
+			return s, false
+		}
+		s.owners = slices.Delete(slices.Clone(s.owners), at, at+1)
+		return s, true
+	case change:
+		if at < 0 || !s.admits(a) {
+			return s, false
+		}
+		s.owners = slices.Clone(s.owners)
+		s.owners[at].mode = a.mode
+		return s, true
+	}
+	if at >= 0 || !a.place.allows(a.mode, s.done) || !s.admits(a) || !s.last.allow(a) {
+		return s, false
+	}
+	s.owners = append(slices.Clone(s.owners), owner{a.possession, a.process, a.mode})
+	s.last = s.last.with(a)
+	if a.place.ordered {
+		*s.done.of(a.mode)++
+	}
+	return s, true
+}
+
+// admits reports whether the mode of a is compatible with the other owners.
+func (s lockState) admits(a action) bool {
+	for _, o := range s.owners {
+		switch {
+		case o.possession == a.possession:
+		case o.process == a.process:
+			if o.mode == history.Mutex && a.mode == history.Mutex {
+				return false
+			}
+		case !together(o.mode, a.mode):
+			return false
+		}
+	}
+	return true
+}
+
+// allow reports whether the token of a is above those that it must be above. A process
+// may get the lock again under the token that it has.
+func (t tops) allow(a action) bool {
+	f := a.fence
+	if f.token == 0 {
+		return true
+	}
+	above := func(top fence) bool {
+		x := f.compare(top)
+		return x > 0 || x == 0 && (t.writer == a.process || top == t.read || top == t.upgradable) && a.mode != history.Mutex
+	}
+	switch a.mode {
+	case history.Read:
+		return above(t.write)
+	case history.Upgradable:
+		return above(t.write) && above(t.upgradable)
+	}
+	return above(t.write) && above(t.upgradable) && above(t.read)
+}
+
+// with returns the tops after a.
+func (t tops) with(a action) tops {
+	top := &t.write
+	switch a.mode {
+	case history.Read:
+		top = &t.read
+	case history.Upgradable:
+		top = &t.upgradable
+	}
+	if a.fence.compare(*top) > 0 {
+		*top = a.fence
+		if top == &t.write {
+			t.writer = a.process
+		}
+	}
+	return t
+}
+
+func (a action) String() string {
+	who := fmt.Sprintf("process %d", a.process.number)
+	switch a.what {
+	case giveUp:
+		return who + " gives it up"
+	case change:
+		return fmt.Sprintf("%s: now %s", who, a.mode)
+	}
+	return fmt.Sprintf("%s: %s, %v", who, a.mode, a.fence)
+}
+
+func (s lockState) String() string {
+	if len(s.owners) == 0 {
+		return "free"
+	}
+	var all []string
+	for _, o := range s.owners {
+		all = append(all, fmt.Sprintf("process %d: %s", o.process.number, o.mode))
+	}
+	return strings.Join(all, ", ")
+}

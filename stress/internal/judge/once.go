@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import "hash/maphash"
+
+// The check once: what may be released in good order only once, such as an element of a
+// queue that is done, is not granted again.
+type once struct {
+	check
+	seed maphash.Seed
+	done map[uint64]bool // hashes of the names of locks that were forgotten
+	ring []uint64        // the same, the oldest at next once it is full
+	next int
+}
+
+// manyDone is how many names are remembered.
+const manyDone = 1 << 20
+
+func (c *once) init() {
+	c.check = check{Check: Check{Name: "what is done is not granted again"}, outcome: Violation}
+	c.seed, c.done = maphash.MakeSeed(), map[uint64]bool{}
+}
+
+// granted judges that h is granted.
+func (c *once) granted(j *Judge, h *hold) {
+	if !h.lock.Once {
+		return
+	}
+	c.Judged++
+	if h.lock.done || h.lock.passing && c.done[maphash.String(c.seed, h.lock.Name)] {
+		c.find(j, h.lock, h.granted, "%q was granted at %s to %v, although it had been released in good order", h.lock.Name, j.when(h.granted), h)
+	}
+}
+
+// settled notes how the release of h has ended.
+func (c *once) settled(h *hold, good bool) {
+	if !h.lock.Once || !good || h.phase != releasing {
+		return
+	}
+	h.lock.done = true
+	if !h.lock.passing {
+		return
+	}
+	name := maphash.String(c.seed, h.lock.Name)
+	if c.done[name] {
+		return
+	}
+	if len(c.ring) < manyDone {
+		c.ring = append(c.ring, name)
+	} else {
+		delete(c.done, c.ring[c.next])
+		c.ring[c.next] = name
+		c.next = (c.next + 1) % manyDone
+	}
+	c.done[name] = true
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// The check overlap: no two processes are inside at once in modes that exclude each other.
+// A process is inside from when it was told of the grant until it releases the lock, is
+// told of its loss, or ends.
+//
+// A process that is stopped cannot know what it loses meanwhile. It is excused from when
+// it was stopped until a moment after it continues. Then the overlap must be over.
+type overlap struct {
+	check
+	paused  int
+	pending []overlapping // excused for now, or not known to be true
+}
+
+// An overlapping pair: b has been told that it is inside while a was.
+type overlapping struct {
+	a, b *hold
+	late bool  // the grant of b was told late: its end may be earlier than the grant of a
+	by   int64 // if late: when it is true
+}
+
+func (c *overlap) init() {
+	c.check = check{Check: Check{Name: "no two processes are inside at once"}, outcome: Violation}
+}
+
+// granted judges that h comes inside.
+func (c *overlap) granted(j *Judge, h *hold) {
+	c.Judged++
+	for _, o := range h.lock.inside {
+		if !compatible(o, h) {
+			c.meet(j, overlapping{a: o, b: h}, h.granted)
+		}
+	}
+	if h.mode == history.Permit {
+		c.permits(j, h)
+	}
+}
+
+// changed judges that h, which is inside, has got another mode.
+func (c *overlap) changed(j *Judge, h *hold, before history.Mode, at int64) {
+	c.Judged++
+	for _, o := range h.lock.inside {
+		if o != h && !compatible(o, h) && (o.process == h.process || together(o.mode, before)) {
+			c.meet(j, overlapping{a: o, b: h}, at)
+		}
+	}
+}
+
+// meet judges a pair that is inside at that time.
+func (c *overlap) meet(j *Judge, p overlapping, at int64) {
+	if at < j.now {
+		p.late, p.by = true, j.now+reaction
+		c.pending = append(c.pending, p)
+		return
+	}
+	if !p.excused(j, at) {
+		c.wrong(j, p, at)
+		return
+	}
+	if !p.like(p.a.lock.conflict) {
+		c.paused++
+	}
+	p.a.lock.conflict = p
+	c.pending = append(c.pending, p)
+}
+
+// like reports whether q is between the same grants, of the same processes.
+func (p overlapping) like(q overlapping) bool {
+	return q.a != nil && p.a.process == q.a.process && p.b.process == q.b.process && p.a.fence == q.a.fence && p.b.fence == q.b.fence
+}
+
+// excused reports whether the one of the pair that does not hold the lock any more could
+// not know. That is the one with the lower token.
+func (p overlapping) excused(j *Judge, at int64) bool {
+	_, a := j.excused(p.a, at)
+	_, b := j.excused(p.b, at)
+	if p.a.fence.token == 0 || p.b.fence.token == 0 || kind(p.a.mode) != exclusive {
+		return a || b
+	}
+	switch x := p.a.fence.compare(p.b.fence); {
+	case x < 0:
+		return a
+	case x > 0:
+		return b
+	}
+	return false
+}
+
+// wrong notes a finding, unless it was found of the same grants already.
+func (c *overlap) wrong(j *Judge, p overlapping, at int64) {
+	if l := p.a.lock; !p.like(l.conflict) {
+		l.conflict = p
+		c.find(j, l, at, "lock %q was held twice at %s: by %v, since %s, and by %v, since %s", l.Name, j.when(at), p.a, j.when(p.a.granted), p.b, j.when(p.b.granted))
+	}
+}
+
+// permits judges that the permits in use are no more than there are.
+func (c *overlap) permits(j *Judge, h *hold) {
+	l := h.lock
+	if l.Capacity == 0 {
+		return
+	}
+	used, excused := h.permits, 0
+	for _, o := range l.inside {
+		used += o.permits
+		if _, ok := j.excused(o, h.granted); ok {
+			excused += o.permits
+			c.pending = append(c.pending, overlapping{a: o, b: h})
+		}
+	}
+	switch {
+	case used-excused > l.Capacity:
+		c.find(j, l, h.granted, "%d permits of %q were in use at %s, of %d: the last was granted to %v", used, l.Name, j.when(h.granted), l.Capacity, h)
+	case used > l.Capacity:
+		c.paused++
+	}
+}
+
+// pass judges the pairs whose time to react is over.
+func (c *overlap) pass(j *Judge) {
+	if len(c.pending) == 0 {
+		return
+	}
+	due := c.pending
+	c.pending = nil
+	for _, p := range due {
+		switch {
+		case p.late && j.now < p.by:
+			c.pending = append(c.pending, p)
+		case p.late:
+			c.settle(j, p)
+		case p.excused(j, j.now):
+			c.pending = append(c.pending, p)
+		case p.a.mode == history.Permit:
+			c.still(j, p)
+		default:
+			c.find(j, p.a.lock, j.now, "lock %q is still held twice at %s: by %v, since %s, and by %v, since %s; the one that was stopped, or whose node was deleted, should have learned by now that it has lost the lock", p.a.lock.Name, j.when(j.now), p.a, j.when(p.a.granted), p.b, j.when(p.b.granted))
+			p.a.lock.conflict = p
+		}
+	}
+}
+
+// still judges the permits that are in use although a process has had time to notice that
+// it has lost its own.
+func (c *overlap) still(j *Judge, p overlapping) {
+	l, used := p.a.lock, 0
+	for _, o := range l.inside {
+		used += o.permits
+	}
+	if used > l.Capacity {
+		c.find(j, l, j.now, "%d permits of %q are still in use at %s, of %d: %v should have learned by now that it has lost its own", used, l.Name, j.when(j.now), l.Capacity, p.a)
+	}
+}
+
+// explain says what may have been overlooked.
+func (c *overlap) explain(late uint64) {
+	if late > 0 {
+		c.Note = fmt.Sprintf("%d events were written long after they happened, by processes that were stopped or starved; holds that were over by then were not compared with theirs", late)
+	}
+}
+
+// left notes that h is inside no more.
+func (c *overlap) left(j *Judge, h *hold) {
+	c.pending = slices.DeleteFunc(c.pending, func(p overlapping) bool {
+		if p.a != h && p.b != h {
+			return false
+		}
+		if p.late {
+			c.settle(j, p)
+		}
+		return true
+	})
+}
+
+// settle judges a pair of which a grant was told late.
+func (c *overlap) settle(j *Judge, p overlapping) {
+	from, to := max(p.a.granted, p.b.granted), min(p.a.end(), p.b.end())
+	if from >= to {
+		return
+	}
+	if p.excused(j, from) {
+		c.paused++
+	} else {
+		c.wrong(j, p, from)
+	}
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// script makes a history of lines such as
+//
+//	1.5 p0 granted a t10       process 0, worker 0: lock "a", token 10
+//	1.5 p0w2 request a write   worker 2, mode write
+//	1.5 p0i1 ...               process 0 when it has been started again
+//	1.5 h stopping             the harness
+//	1.5 h began 3 kill-worker process 1
+//	1.6 h over 3               or, if it had no effect, over 3 failed
+//
+// The operations of a worker on a lock follow each other. The lines are put in the order of
+// time, but those after the line "late" come after all others.
+func script(t testing.TB, text string) (events []history.Event) {
+	t.Helper()
+	early, late, _ := strings.Cut(text, "\nlate")
+	ops, next := map[string]uint64{}, uint64(0)
+	return append(part(t, early, ops, &next), part(t, late, ops, &next)...)
+}
+
+// part makes the events of a part of a script.
+func part(t testing.TB, text string, ops map[string]uint64, next *uint64) (events []history.Event) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		if len(words) < 3 {
+			t.Fatalf("line %q", line)
+		}
+		seconds, err := strconv.ParseFloat(words[0], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := history.Event{At: int64(math.Round(seconds * 1e9)), Kind: history.Kind(words[2])}
+		if words[1] == "h" {
+			harness(t, &e, words[2], words[3:])
+			events = append(events, e)
+			continue
+		}
+		who(t, words[1], &e)
+		for _, word := range words[3:] {
+			argument(t, &e, word)
+		}
+		key := fmt.Sprint(words[1], e.Lock)
+		if e.Kind == history.Request || ops[key] == 0 {
+			*next++
+			ops[key] = *next
+		}
+		e.Op = ops[key]
+		events = append(events, e)
+	}
+	slices.SortStableFunc(events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	return events
+}
+
+// who reads p1i2w3.
+func who(t testing.TB, word string, e *history.Event) {
+	number := func(letter string) (n int) {
+		_, rest, ok := strings.Cut(word, letter)
+		if !ok {
+			return 0
+		}
+		if _, err := fmt.Sscanf(rest, "%d", &n); err != nil {
+			t.Fatalf("%q: %v", word, err)
+		}
+		return n
+	}
+	e.Process, e.Incarnation, e.Worker = number("p"), number("i"), number("w")
+}
+
+// argument reads a word of what a worker writes.
+func argument(t testing.TB, e *history.Event, word string) {
+	switch mode := history.Mode(word); mode {
+	case history.Exclusive, history.Mutex, history.Read, history.Upgradable, history.WriteMode, history.Permit:
+		e.Mode = mode
+		return
+	}
+	token, turn, _ := strings.Cut(strings.TrimPrefix(word, "t"), ".")
+	n, err := strconv.ParseUint(token, 10, 64)
+	switch {
+	case err == nil && word[0] == 't':
+		e.Token = n
+		e.Turn, _ = strconv.ParseUint(turn, 10, 64)
+	case word == "ok":
+		e.OK = true
+	case word == "unsure":
+		e.Text = word
+	case strings.HasPrefix(word, "0x"):
+		e.Session = word
+	case strings.HasPrefix(word, "n"):
+		e.Permits, err = strconv.Atoi(word[1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+	default:
+		e.Lock = word
+	}
+}
+
+// harness reads the rest of what the harness writes.
+func harness(t testing.TB, e *history.Event, kind string, words []string) {
+	e.Process = history.Harness
+	switch kind {
+	case "began", "over":
+		n, err := strconv.Atoi(words[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest := words[1:]
+		if i := slices.Index(rest, "of"); i >= 0 {
+			e.Lock, rest = rest[i+1], rest[:i]
+		}
+		if kind == "began" {
+			e.Kind, e.Fault, e.Text, e.Target = history.FaultBegan, n, rest[0], strings.Join(rest[1:], " ")
+		} else {
+			e.Kind, e.Fault, e.OK = history.FaultEnded, n, !slices.Contains(rest, "failed")
+		}
+	case "started", "ended":
+		who(t, words[0], e)
+	case "accepted", "stale":
+		for _, word := range words {
+			argument(t, e, word)
+		}
+	case "expired":
+		e.Session = words[0]
+	case "left", "failure", "overlap":
+		e.Text = strings.Join(words, " ")
+	case "stopping", "alive":
+	default:
+		t.Fatalf("the harness does not write %q", kind)
+	}
+}
+
+// header is that of the scripts.
+func header() history.Header {
+	return history.Header{
+		Processes: 4, Goroutines: 4, SessionTimeout: int64(2 * time.Second), Tenure: int64(100 * time.Millisecond),
+		Locks: []history.Lock{
+			{Name: "a", Mode: history.Exclusive}, {Name: "m", Mode: history.Mutex}, {Name: "rw"},
+			{Name: "s", Mode: history.Permit, Capacity: 2}, {Name: "one", Mode: history.Exclusive, Once: true}, {Name: "e*", Mode: history.Exclusive, Once: true},
+		},
+	}
+}
+
+// judged returns the verdict on the events.
+func judged(h history.Header, events []history.Event) Verdict {
+	j := New(h)
+	for _, e := range events {
+		j.Add(e)
+	}
+	return j.Finish()
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// The check tokens: of two grants that exclude each other, the later one has the higher
+// token. The tokens are in the order of the queue, so this is fairness, too: no process is
+// granted a lock before one that queued earlier. Under one token, only goroutines of one
+// process hold a lock; those of a mutex have rising turns.
+type tokens struct {
+	check
+	unjudged uint64 // told after a stop, so that it may not be valid any more
+}
+
+func (c *tokens) init() {
+	c.check = check{Check: Check{Name: "tokens rise in the order of the grants"}, outcome: Violation}
+}
+
+// granted judges the token of h. A token 0 means that the lock has none.
+func (c *tokens) granted(j *Judge, h *hold) {
+	if h.fence.token == 0 || kind(h.mode) == semaphore {
+		return
+	}
+	l := h.lock
+	if l.highest == nil {
+		l.highest = map[history.Mode]highest{}
+	}
+	_, excused := j.excused(h, h.granted)
+	for _, mode := range modes {
+		top, ok := l.highest[mode]
+		if !ok || together(mode, h.mode) {
+			continue
+		}
+		switch x := h.fence.compare(top.fence); {
+		case x > 0:
+		case x == 0 && top.by == h.process && h.mode != history.Mutex:
+		case x == 0:
+			c.find(j, l, h.granted, "%v was granted to process %d at %s and again at %s, to %v, on lock %q", top.fence, top.by.number, j.when(top.at), j.when(h.granted), h, l.Name)
+		case h.granted < top.at: // this comes late: the other one was told later
+		case excused:
+			c.unjudged++
+			return
+		default:
+			c.find(j, l, h.granted, "lock %q was granted at %s to %v, after process %d had been granted it with %v at %s", l.Name, j.when(h.granted), h, top.by.number, top.fence, j.when(top.at))
+		}
+	}
+	c.Judged++
+	if top, ok := l.highest[h.mode]; !ok || h.fence.compare(top.fence) > 0 {
+		l.highest[h.mode] = highest{h.fence, h.process, h.granted, h.asked}
+	}
+}
+
+var modes = []history.Mode{history.Exclusive, history.Mutex, history.Read, history.Upgradable, history.WriteMode}
+
+// explain says how much was not judged.
+func (c *tokens) explain() {
+	if c.unjudged > 0 {
+		c.Note = fmt.Sprintf("grants that are not judged: %d; they were told after a stop or the deletion of a node, and may have been over by then", c.unjudged)
+	}
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// The check told: a process whose session the leader has ended was told before that it had
+// lost its locks, unless it was stopped or dead.
+type told struct {
+	check
+	losses   int // of processes' holds; several goroutines may have shared one
+	late     int
+	margin   []time.Duration
+	sessions map[string]*session
+	order    []string // of sessions, the oldest first
+}
+
+// A session is one that has held a lock.
+type session struct {
+	process *process
+	until   int64 // when the last hold was released that was not lost
+	alive   int64 // when a worker was told last that it holds a lock
+	lost    []loss
+}
+
+// A loss is a hold of a process that was lost.
+type loss struct {
+	lock  *lockRecord
+	fence fence
+	at    int64 // when the last of its goroutines was told
+}
+
+const (
+	// resolution is that of the times in ZooKeeper's log.
+	resolution = int64(time.Millisecond)
+	// manySessions is how many sessions are remembered, and manyMargins how many margins.
+	manySessions = 4096
+	manyMargins  = 1 << 16
+)
+
+func (c *told) init() {
+	c.check = check{Check: Check{Name: "losses are told before the session ends"}, outcome: Violation}
+	c.sessions = map[string]*session{}
+}
+
+// session returns what is known of that session. It returns nil if that has no name.
+func (c *told) session(p *process, name string) *session {
+	s := c.sessions[name]
+	if s == nil && name != "" {
+		s = &session{process: p}
+		c.sessions[name] = s
+		if c.order = append(c.order, name); len(c.order) > manySessions {
+			delete(c.sessions, c.order[0])
+			c.order = slices.Delete(c.order, 0, 1)
+		}
+	}
+	return s
+}
+
+// granted notes which session holds h.
+func (c *told) granted(h *hold) { c.alive(h, h.granted) }
+
+// alive notes that the worker was told at that time that it holds h.
+func (c *told) alive(h *hold, at int64) {
+	if s := c.session(h.process, h.session); s != nil {
+		s.alive = max(s.alive, at)
+	}
+}
+
+// inside notes that a hold of that session was still valid to its holder at that time.
+func (c *told) inside(p *process, name string, at int64) {
+	if s := c.session(p, name); s != nil {
+		s.until = max(s.until, at)
+	}
+}
+
+// lost notes that the worker has been told at that time that h is lost.
+func (c *told) lost(h *hold, at int64) {
+	s := c.session(h.process, h.session)
+	if s == nil {
+		c.losses++
+		return
+	}
+	for i := range s.lost {
+		if l := &s.lost[i]; l.lock == h.lock && l.fence == h.fence {
+			l.at = max(l.at, at)
+			return
+		}
+	}
+	s.lost = append(s.lost, loss{lock: h.lock, fence: h.fence, at: at})
+	c.losses++
+}
+
+// expired judges the session that the leader has ended.
+func (c *told) expired(j *Judge, e history.Event) {
+	s := c.sessions[e.Session]
+	if s == nil || s.process.over && s.process.end <= e.At && len(s.lost) == 0 {
+		return
+	}
+	_, stopped := s.process.stops.excuse(0, e.At)
+	for i := range s.lost {
+		l := &s.lost[i]
+		margin := e.At - l.at
+		if margin <= -resolution && stopped || l.at < s.alive || margin > 2*j.header.SessionTimeout {
+			continue // it could not know, or the hold was lost while the session lived on
+		}
+		c.Judged++
+		if len(c.margin) < manyMargins {
+			c.margin = append(c.margin, time.Duration(margin))
+		}
+		if margin <= -resolution {
+			c.late++
+			c.find(j, l.lock, l.at, "process %d was told at %s that it had lost %q (%v), but the leader ended its session %s at %s, %v before", s.process.number, j.when(l.at), l.lock.Name, l.fence, e.Session, j.when(e.At), time.Duration(-margin).Round(time.Microsecond))
+		}
+	}
+	if stopped {
+		return
+	}
+	if s.until > e.At+resolution {
+		c.late++
+		c.find(j, nil, s.until, "process %d still held a lock at %s, and was not told that the leader had ended its session %s at %s", s.process.number, j.when(s.until), e.Session, j.when(e.At))
+	}
+	for _, h := range s.process.held() {
+		if h.session == e.Session && h.granted <= e.At && e.At <= j.now {
+			c.Judged++
+			c.late++
+			c.find(j, h.lock, e.At, "%v was not told that it has lost %q: the leader ended its session %s at %s", h, h.lock.Name, e.Session, j.when(e.At))
+			break
+		}
+	}
+}
+
+// margins returns the least margin and the median in milliseconds, and how many there
+// are.
+func (c *told) margins() (least, median float64, n int) {
+	if n = len(c.margin); n == 0 {
+		return 0, 0, 0
+	}
+	sorted := slices.Sorted(slices.Values(c.margin))
+	return milliseconds(sorted[0]), milliseconds(sorted[n/2]), n
+}
+
+// explain says why nothing was judged.
+func (c *told) explain() {
+	c.Note = ""
+	if c.Judged == 0 && c.losses > 0 {
+		c.Note = fmt.Sprintf("none of the %d lost holds could be judged: no server's log tells when the session ended, or the process was stopped then", c.losses)
+	}
+}

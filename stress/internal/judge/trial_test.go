@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// recorded writes the events into a new history, each by its process, and returns its
+// directory and the function that writes.
+func recorded(t *testing.T, h history.Header) (dir string, write func(...history.Event)) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := history.WriteHeader(dir, h); err != nil {
+		t.Fatal(err)
+	}
+	type key struct{ process, incarnation int }
+	writers := map[key]*history.Writer{}
+	return dir, func(events ...history.Event) {
+		t.Helper()
+		for _, e := range events {
+			k := key{e.Process, e.Incarnation}
+			switch e.Kind {
+			case history.Started, history.Ended, history.FaultBegan, history.FaultEnded, history.Expired, history.Stopping:
+				k = key{history.Harness, 0}
+			}
+			w := writers[k]
+			if w == nil {
+				var err error
+				if w, err = history.Create(dir, k.process, k.incarnation); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { w.Close() })
+				writers[k] = w
+			}
+			if err := w.Write(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+const twiceHeld = `
+	1 h started p0
+	1 h started p1
+	2 p0 request a
+	2 p1 request a
+	2.1 p0 granted a t10
+	2.2 p1 granted a t11
+	3 p0 release a
+	3 p0 released a
+	3.2 p1 release a
+	3.3 p1 released a
+	4 p0 alive a
+	4 p1 alive a
+	4 h alive now`
+
+// A trial judges while the history is written. Its verdict so far is in the directory, so
+// that a run that is cut short has one.
+func TestTrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, write := recorded(t, header())
+		var seen atomic.Int64
+		trial, err := Begin(dir, Options{Watch: func(history.Event) { seen.Add(1) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(script(t, twiceHeld)...)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if v := trial.Interim(); v.Outcome != Violation || v.Grants != 2 {
+			t.Errorf("so far: %v after %d grants", v.Outcome, v.Grants)
+		}
+		if _, err := Read(dir); err == nil {
+			t.Error("there is a verdict before the first checkpoint")
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if v, err := Read(dir); err != nil || v.Outcome != Violation {
+			t.Errorf("at the checkpoint: %v, %v", v.Outcome, err)
+		}
+		write(script(t, `
+			20 h stopping now
+			21 h ended p0
+			21 h ended p1`)...)
+		v, err := trial.End()
+		if err != nil || v.Outcome != Violation || seen.Load() != 16 {
+			t.Errorf("in the end: %v after %d events, %v", v.Outcome, seen.Load(), err)
+		}
+		again, err := History(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := again.Finish(); w.Outcome != v.Outcome || w.Found != v.Found || w.Grants != v.Grants {
+			t.Errorf("judged again: %+v, want %+v", w, v)
+		}
+		pictures, err := filepath.Glob(filepath.Join(dir, "linearizability-*.html"))
+		if err != nil || len(pictures) != 1 {
+			t.Fatalf("pictures: %q, %v", pictures, err)
+		}
+		page, err := os.ReadFile(pictures[0])
+		if err != nil || !strings.Contains(string(page), "process 1: exclusive, token 11") {
+			t.Errorf("the picture lacks the grant: %v", err)
+		}
+	})
+}
+
+// A long run does not fill the disk, but what is around a finding stays.
+func TestTrialRemovesOldEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, write := recorded(t, header())
+		trial, err := Begin(dir, Options{Limit: 20 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(script(t, twiceHeld)...)
+		text := strings.Repeat("x", 50_000)
+		for i := range int64(600) {
+			at := (5 + i) * int64(time.Second)
+			for p := range 2 {
+				write(history.Event{At: at, Kind: history.Session, Process: p, Text: text})
+			}
+			write(history.Event{At: at, Kind: history.Alive, Process: history.Harness})
+			time.Sleep(time.Second)
+		}
+		v, err := trial.End()
+		if err != nil || v.Outcome != Violation {
+			t.Errorf("%v, %v", v.Outcome, err)
+		}
+		var size int64
+		files, err := filepath.Glob(filepath.Join(dir, "events", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			info, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += info.Size()
+		}
+		if size < 15<<20 || size > 45<<20 { // the limit, the segments that are open, and one that is kept of each process
+			t.Errorf("%d MB are left", size>>20)
+		}
+		grants := 0
+		for e, err := range history.All(dir) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Kind == history.Granted {
+				grants++
+			}
+		}
+		if grants != 2 {
+			t.Errorf("%d grants are left of the finding", grants)
+		}
+		gone, err := history.ReadTrimmed(dir)
+		if err != nil || gone.Segments < 3 {
+			t.Errorf("removed: %+v, %v", gone, err)
+		}
+	})
+}
+
+func TestTrialReportsABadLine(t *testing.T) {
+	dir, write := recorded(t, header())
+	write(script(t, twiceHeld)...)
+	if err := os.WriteFile(filepath.Join(dir, "events", "worker5.0.000001.jsonl"), []byte("nonsense\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	trial, err := Begin(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trial.End(); err == nil || !strings.Contains(err.Error(), "worker5.0.000001.jsonl, line 1 is no event") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := Begin(t.TempDir(), Options{}); err == nil {
+		t.Error("a directory without a history is taken for one")
+	}
+}
+
+// A grant that its process wrote long after it was told may overlap with a hold that was
+// over when it was written. In the end all is judged again, in the order of time.
+func TestTrialJudgesAgainWhatCameLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, write := recorded(t, header())
+		trial, err := Begin(dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(script(t, `
+			0.9 h alive now
+			0.9 p0 alive
+			1 p1 request s n2
+			1.2 p1 granted s n2
+			1.5 p1 release s
+			1.6 p1 released s
+			3 p0 alive
+			3 p1 alive
+			3 h alive`)...)
+		time.Sleep(5 * time.Second)
+		write(script(t, `
+			1 p0 request s
+			1.1 p0 granted s
+			4 p0 release s
+			4.1 p0 released s
+			5 h stopping
+			6 h ended p0
+			6 h ended p1`)...)
+		v, err := trial.End()
+		if err != nil || v.Outcome != Violation {
+			t.Errorf("%v, %v: %+v", v.Outcome, err, v.Checks[0])
+		}
+	})
+}

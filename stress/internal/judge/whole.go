@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// The check whole: a history that is read from files has its end, and what each process
+// wrote. Otherwise it does not show what happened, however little is wrong with the rest.
+// During a run this is not judged: then the history has no end yet.
+type whole struct {
+	check
+	on              bool
+	writes, answers uint64 // to the register: those of which workers tell, and those of which it tells
+}
+
+// Whole is the name of the check whether a history has its end, and what each process wrote.
+const Whole = "the history is whole"
+
+// startup is how long a process that was started may take until it writes.
+const startup = int64(10 * time.Second)
+
+func (c *whole) init() {
+	c.check = check{Check: Check{Name: Whole}, outcome: Void}
+}
+
+// event notes which process has written.
+func (c *whole) event(j *Judge, e history.Event) {
+	if !c.on {
+		return
+	}
+	switch e.Kind {
+	case history.Started:
+		j.process(e).began = e.At
+	case history.Alive, history.Session, history.Request:
+		if e.Process >= 0 {
+			j.process(e).wrote = true
+		}
+	case history.Ended:
+		c.judge(j, j.process(e), e.At)
+	case history.Write:
+		c.writes++
+	case history.Accepted, history.Stale:
+		c.answers++
+	}
+}
+
+// judge judges a process that has ended.
+func (c *whole) judge(j *Judge, p *process, at int64) {
+	c.Judged++
+	if !p.wrote && p.began != 0 && at-p.began > startup {
+		c.find(j, nil, at, "the history lacks what process %d (start %d) wrote, from %s to %s", p.number, p.incarnation+1, j.when(p.began), j.when(at))
+	}
+}
+
+// end judges the end of the history.
+func (c *whole) end(j *Judge) {
+	if !c.on {
+		return
+	}
+	c.Judged++
+	if !j.stopping {
+		c.find(j, nil, j.now, "the history ends at %s, before the workers were told to stop: the run was killed, or the end is missing; what was going on then is not judged", j.when(j.now))
+		return
+	}
+	for _, p := range j.processes {
+		if p.began != 0 && !p.over {
+			c.find(j, nil, j.now, "the history ends at %s, before the end of process %d: the run was killed, or the end is missing", j.when(j.now), p.number)
+			return
+		}
+	}
+	if c.writes > 0 && c.answers == 0 {
+		c.find(j, nil, j.now, "the history lacks what the register wrote, although workers had %d answers from it", c.writes)
+	}
+}

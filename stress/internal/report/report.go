@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report writes what a run of the stress harness has shown as one page of HTML,
+// which a browser shows without a network: the verdict, what is wrong, the faults and
+// what they cost, and a timeline of every process.
+//
+// A page stays below 10 MB. Of a long run it has every acquisition around faults, losses
+// and findings, and totals of the rest; it says of which times. See thinner.
+//
+// The texts of a history are not trusted: other clients of the ZooKeeper ensemble wrote
+// parts of them. The template escapes them, a Content-Security-Policy lets the browser
+// run the page's own script only, and that script never makes HTML out of text.
+//
+//   - report.go writes the page, page.go says what its template gets.
+//   - collector.go reads the history, thin.go and meter.go keep it small.
+//   - data.go packs it for the script, page.js, which draws the timeline.
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/judge"
+)
+
+// Name is the name of the page in its directory.
+const Name = "index.html"
+
+// Write writes the page of a run into dir, in place of an older one. The events are in
+// the order of their times. Write reads them once.
+func Write(dir string, header history.Header, verdict judge.Verdict, events iter.Seq[history.Event]) (err error) {
+	name := filepath.Join(dir, Name)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("writing the report %s: %w", name, err)
+		}
+	}()
+	// A reader must not find half a page, even if the harness is killed now.
+	f, err := os.CreateTemp(dir, Name+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()           // the first error counts
+			os.Remove(f.Name()) // likewise
+		}
+	}()
+	pictures, err := filepath.Glob(filepath.Join(dir, "linearizability-*.html"))
+	if err != nil {
+		return err
+	}
+	for i := range pictures {
+		pictures[i] = filepath.Base(pictures[i])
+	}
+	trimmed, err := history.ReadTrimmed(dir)
+	if err != nil {
+		return err
+	}
+	c := newCollector(header, verdict)
+	c.trimmed = trimmed
+	w := bufio.NewWriter(f)
+	if err := write(w, c, events, pictures); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil { //nolint:gosec // a page is for others to read
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// write writes the page, with links to the pictures that the judge has made.
+func write(w io.Writer, c *collector, events iter.Seq[history.Event], pictures []string) error {
+	for e := range events {
+		c.add(e)
+	}
+	c.finish()
+	d, err := c.pack()
+	if err != nil {
+		return err
+	}
+	// How large is the page without the acquisitions?
+	text, err := d.marshal()
+	if err != nil {
+		return err
+	}
+	var size counter
+	if err := page.Execute(&size, newView(c, text, pictures)); err != nil {
+		return err
+	}
+	if err := c.packSpans(&d, min(mostSpanBytes, max(mostBytes-int(size), 0))); err != nil {
+		return err
+	}
+	if text, err = d.marshal(); err != nil {
+		return err
+	}
+	return page.Execute(w, newView(c, text, pictures))
+}
+
+// A counter counts what is written to it.
+type counter int
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// A formerGrant is a grant that a worker does not have any more, and with which it will
+// write to the register all the same: it acts as a process does that has not noticed the
+// loss of a lock. The register must refuse the write if another holder has written since.
+type formerGrant struct {
+	write registerWrite
+	event history.Event // what the history says of the write, but for the answer
+	due   time.Time
+}
+
+// formerGrants are those of one worker. Its goroutine and the one with which it shares a
+// hold use them.
+type formerGrants struct {
+	mu  sync.Mutex
+	all []formerGrant // protected by mu
+}
+
+// mostFormer limits how many grants a worker remembers.
+const mostFormer = 8
+
+func (f *formerGrants) add(g formerGrant) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.all) < mostFormer {
+		f.all = append(f.all, g)
+	}
+}
+
+// take removes and returns one that is due.
+func (f *formerGrants) take(now time.Time) (g formerGrant, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, g := range f.all {
+		if !now.Before(g.due) {
+			f.all = append(f.all[:i], f.all[i+1:]...)
+			return g, true
+		}
+	}
+	return g, false
+}
+
+// writes reports whether holders of the mode write. Readers do not: the resource compares
+// the tokens of writers only.
+func writes(m history.Mode) bool {
+	return m == history.Exclusive || m == history.Mutex || m == history.WriteMode
+}
+
+// writeNow writes to the register under the hold that the worker has of l, without asking
+// whether it still has it.
+func (w *worker) writeNow(l *contended) {
+	if r := w.records.find(l, inside); r != nil {
+		e := r.fill(history.Event{Kind: history.Write})
+		if writes(e.Mode) {
+			w.write(w.registerWrite(e), e)
+		}
+	}
+}
+
+func (w *worker) registerWrite(e history.Event) registerWrite {
+	return registerWrite{Lock: e.Lock, Token: e.Token, Turn: e.Turn, Process: w.child.settings.Process, Worker: w.id, Op: e.Op}
+}
+
+// write sends a write to the register, and puts the answer into the history.
+func (w *worker) write(write registerWrite, e history.Event) {
+	w.writeBy(&w.register, write, e)
+}
+
+// writeBy is write by another connection.
+func (w *worker) writeBy(c *registerClient, write registerWrite, e history.Event) {
+	ok, err := c.write(write)
+	if err != nil {
+		if !w.child.stopping() {
+			w.child.fail(failure{Text: fmt.Sprintf("worker %d: writing to the register: %v", w.id, err), Fatal: true})
+		}
+		return
+	}
+	e.OK = ok
+	w.child.journal.write(e)
+}
+
+// leaves remembers the grant of a hold that the worker leaves: always if it was lost, and
+// now and then if it was not.
+func (w *worker) leaves(r *record, lost bool) {
+	if r == nil {
+		return
+	}
+	e := r.fill(history.Event{Kind: history.Write, Text: "late"})
+	if e.Token == 0 || !writes(e.Mode) {
+		return
+	}
+	after := w.child.settings.Hold
+	switch {
+	case lost: // another process has the lock when the session has ended
+		after = w.child.settings.SessionTimeout * time.Duration(1+e.Op%3) / 2
+	case e.Op%16 == 0:
+	default:
+		return
+	}
+	w.former.add(formerGrant{w.registerWrite(e), e, time.Now().Add(after)})
+}
+
+// writeLate writes with a grant that the worker does not have any more, if there is one
+// that is due.
+func (w *worker) writeLate() {
+	if g, ok := w.former.take(time.Now()); ok {
+		w.write(g.write, g.event)
+	}
+}

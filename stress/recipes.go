@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/election"
+	"github.com/holdfast-go/holdfast/recipes/members"
+	"github.com/holdfast-go/holdfast/recipes/queue"
+	"github.com/holdfast-go/holdfast/recipes/semaphore"
+	"github.com/holdfast-go/holdfast/recipes/shards"
+	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// What a recipe gives to one process at a time, or to some at once, is for the history a
+// lock: the leadership of an election, the id of a group, a shard, an element of a queue,
+// and the permits of a semaphore. The judge of the history knows what must hold of each.
+
+// A recipe performs the steps of workers with one of these.
+type recipe interface {
+	step(run context.Context, w *worker, s step, l *contended)
+}
+
+const (
+	manyPermits = 3 // of each semaphore
+	manyShards  = 8 // of each set
+)
+
+// A noLock is the name of something that is no lock.
+type noLock struct {
+	locker
+	name string
+}
+
+func (n noLock) Name() string                     { return n.name }
+func (n noLock) State() (state.Phase, int)        { return state.Free, 0 }
+func (n noLock) Stats() manager.Stats             { return manager.Stats{} }
+func (n noLock) Yield() *futures.Future[struct{}] { return futures.Resolved(struct{}{}, nil) }
+
+// openRecipe opens the recipe of a workload.
+func (c *child) openRecipe(m *manager.Manager, l *contended, kind string) error {
+	name := l.lock.Name()
+	var err error
+	switch kind {
+	case electionWorkload:
+		var e *election.Election
+		e, err = election.New(m, name, election.Options{})
+		l.recipe = &electionRecipe{e}
+	case membersWorkload:
+		var g *members.Group
+		g, err = members.New(m, name)
+		l.recipe = &membersRecipe{g, make(chan struct{}, 1)}
+	case shardsWorkload:
+		l.recipe = &shardsRecipe{name, make(chan struct{}, 1)}
+	case semaphoreWorkload:
+		var s *semaphore.Semaphore
+		s, err = semaphore.New(m, name, semaphore.Options{Permits: manyPermits})
+		l.mode, l.recipe = history.Permit, &semaphoreRecipe{s}
+	case queueWorkload:
+		var q *queue.Queue
+		q, err = queue.New(m, name, queue.Options{MaxAttempts: -1})
+		l.recipe = &queueRecipe{q}
+	}
+	return err
+}
+
+// A given is what a recipe has given to a worker.
+type given struct {
+	watched
+	token uint64
+	// alone says that no other process may have it, which the referee checks.
+	alone bool
+	// fenced says that it is used to write to the register, which remembers each name.
+	fenced bool
+	giveUp func(ctx context.Context) error
+}
+
+// use works with what a recipe has given, and gives it up. The record has been requested.
+func (w *worker) use(run context.Context, s step, l *contended, r *record, g given) {
+	grant := manager.Grant{Token: g.token}
+	r.granted(grant, g)
+	leave := func() {}
+	if g.alone {
+		var ok bool
+		if leave, ok = w.enterReferee(l, grant, g.Lost()); !ok {
+			return
+		}
+	}
+	w.entered(l)
+	w.sabotageInside()
+	if g.fenced {
+		w.writeNow(l)
+	}
+	w.stay(run, s.hold, l, g.Lost())
+	r.valid(g)
+	if g.fenced {
+		w.writeNow(l)
+	}
+	r.release()
+	leave()
+	lost := closed(g.Lost())
+	if g.fenced {
+		w.leaves(r, lost)
+	}
+	if lost {
+		w.child.counts.lostHolds.Add(1)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), w.child.settings.Patience)
+	defer cancel()
+	end := w.activity.begin("giving up", l)
+	err := g.giveUp(ctx)
+	end()
+	r.released(err)
+	switch {
+	case err == nil, errors.Is(err, manager.ErrLost), errors.Is(err, queue.ErrLost), errors.Is(err, semaphore.ErrLost):
+	case errors.Is(err, manager.ErrUnconfirmed), errors.Is(err, manager.ErrUnknownOutcome): // the session ended meanwhile
+	default:
+		w.unexpected("giving up", l, err)
+	}
+}
+
+// An electionRecipe lets workers lead. Those of one process lead together.
+type electionRecipe struct{ election *election.Election }
+
+func (r *electionRecipe) step(run context.Context, w *worker, s step, l *contended) {
+	ctx, cancel := context.WithTimeout(run, s.bound)
+	defer cancel()
+	w.asks(l)
+	start := time.Now()
+	end := w.activity.begin("Campaign", l)
+	led, err := r.election.Campaign(ctx)
+	end()
+	if err != nil {
+		w.refused(ctx, "Campaign", l, err)
+		return
+	}
+	w.child.latency.record(called, time.Since(start))
+	w.use(run, s, l, w.records.find(l, asked), given{led, led.Token(), true, true, led.Resign})
+}
+
+// A membersRecipe lets workers be the one member of a group, under one id. Only one worker
+// of a process tries at a time.
+type membersRecipe struct {
+	group *members.Group
+	turn  chan struct{} // has a value while a worker tries, or is the member
+}
+
+// A membership is one that ends with its loss, although the member joins again by itself.
+type membership struct {
+	member *members.Member
+	lost   <-chan struct{}
+}
+
+func (m membership) Lost() <-chan struct{} { return m.lost }
+func (m membership) Err() error {
+	if closed(m.lost) {
+		return members.ErrLost
+	}
+	return m.member.Err()
+}
+
+func (r *membersRecipe) step(run context.Context, w *worker, s step, l *contended) {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	default:
+		return
+	}
+	ctx, cancel := context.WithTimeout(run, s.bound)
+	defer cancel()
+	w.asks(l)
+	start := time.Now()
+	end := w.activity.begin("Join", l)
+	m, err := r.group.Join(ctx, "chair", nil)
+	end()
+	if err != nil {
+		w.refused(ctx, "Join", l, err)
+		return
+	}
+	w.child.latency.record(called, time.Since(start))
+	// The channel is taken first: if the membership is lost and won again in between, the
+	// channel is closed.
+	lost := m.Lost()
+	w.use(run, s, l, w.records.find(l, asked), given{membership{m, lost}, m.Since(), true, true, m.Leave})
+}
+
+// A semaphoreRecipe lets workers have one or two permits.
+type semaphoreRecipe struct{ semaphore *semaphore.Semaphore }
+
+func (r *semaphoreRecipe) step(run context.Context, w *worker, s step, l *contended) {
+	ctx, cancel := context.WithTimeout(run, s.bound)
+	defer cancel()
+	weight := 1
+	if s.order {
+		weight = 2
+	}
+	rec := w.records.add(w.child.journal.requestPart(w.id, l, "", weight))
+	start := time.Now()
+	end := w.activity.begin("Lock of permits", l)
+	p, err := r.semaphore.Lock(ctx, weight)
+	end()
+	if err != nil {
+		w.refused(ctx, "Lock of permits", l, err)
+		return
+	}
+	w.child.latency.record(called, time.Since(start))
+	token, err := p.Token()
+	if err != nil {
+		rec.refused(err.Error())
+		_ = p.Unlock(ctx) // it was lost at once
+		w.child.counts.lostHolds.Add(1)
+		return
+	}
+	w.use(run, s, l, rec, given{p, token, false, false, p.Unlock})
+}
+
+// A queueRecipe lets workers put elements into a queue, and take them. An element that was
+// acked must not be taken again.
+type queueRecipe struct{ queue *queue.Queue }
+
+func (r *queueRecipe) step(run context.Context, w *worker, s step, l *contended) {
+	ctx, cancel := context.WithTimeout(run, s.bound)
+	defer cancel()
+	if s.order {
+		end := w.activity.begin("Offer", l)
+		err := r.queue.Offer(ctx, []byte("an element"), []byte("another one"))
+		end()
+		if err != nil && !errors.Is(err, manager.ErrUnknownOutcome) && !errors.Is(err, queue.ErrFull) {
+			w.refused(ctx, "Offer", l, err)
+		}
+		return
+	}
+	start := time.Now()
+	end := w.activity.begin("Take", l)
+	e, err := r.queue.Take(ctx)
+	end()
+	if err != nil {
+		w.refused(ctx, "Take", l, err)
+		return
+	}
+	w.child.latency.record(called, time.Since(start))
+	// Which element it is, is known only now. So the history has no wait for it.
+	rec := w.records.add(w.child.journal.requestPart(w.id, l, "/"+e.Name(), 0))
+	giveUp := e.Ack
+	if s.again {
+		giveUp = func(ctx context.Context) error {
+			if err := e.Return(ctx); err != nil {
+				return err
+			}
+			return errReturned
+		}
+	}
+	w.use(run, s, l, rec, given{e, e.Token(), false, false, giveUp})
+}
+
+// errReturned tells the history that an element was not done, but given back.
+var errReturned = fmt.Errorf("%w: it was given back", manager.ErrUnconfirmed)
+
+// A shardsRecipe lets processes divide shards. One worker of each process takes part, for a
+// while: then shards move.
+type shardsRecipe struct {
+	name string
+	turn chan struct{} // has a value while a worker takes part
+}
+
+func (r *shardsRecipe) step(run context.Context, w *worker, s step, l *contended) {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	default:
+		return
+	}
+	// A time in which shards settle, and a part that the plan determines.
+	stay := time.Second + 10*s.bound
+	ctx, cancel := context.WithTimeout(run, stay)
+	defer cancel()
+	defer w.activity.beginFor("dividing shards", l, stay)()
+	o := shards.Options{Name: r.name, N: manyShards, Settle: 200 * time.Millisecond, Grace: 2 * time.Second}
+	err := shards.Run(ctx, w.child.manager, o, func(ctx context.Context, shard shards.Shard) error {
+		r.own(ctx, w, l, shard)
+		return nil
+	})
+	if ctx.Err() == nil {
+		w.unexpected("dividing shards", l, err)
+	}
+}
+
+// own works for a shard until it has to be given up. Several goroutines of the worker do.
+func (r *shardsRecipe) own(ctx context.Context, w *worker, l *contended, shard shards.Shard) {
+	rec := w.child.journal.requestPart(w.id, l, fmt.Sprintf("/shard-%d", shard.Index), 0)
+	grant, err := shard.Hold.Grant()
+	if err != nil {
+		rec.refused(err.Error())
+		return
+	}
+	rec.granted(grant, shard.Hold)
+	if rec != nil && !rec.is(inside) {
+		return // it was lost at once
+	}
+	w.entered(l)
+	var register registerClient
+	defer register.close()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if rec != nil {
+			rec.valid(shard.Hold)
+			e := rec.fill(history.Event{Kind: history.Write})
+			w.writeBy(&register, w.registerWrite(e), e)
+		}
+		select {
+		case <-tick.C:
+			continue
+		case <-shard.Revoked:
+		case <-ctx.Done():
+		}
+		break
+	}
+	rec.release()
+	rec.released(nil) // shards.Run gives it up after this
+}

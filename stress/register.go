@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// The register is the resource that the locks protect: a process of its own, which the
+// workers of all others write to while they hold a lock, and sometimes when they do not
+// hold it any more. It does what docs/fencing.md asks of a resource: it keeps the highest
+// token of each lock, and refuses a write with a lower one. It knows nothing else of the
+// locks.
+//
+// It listens on a socket in the directory of the run. Each worker has a connection, and
+// sends a line of JSON for each write.
+
+// registerMark is in settings.Process of the register.
+const registerMark = history.Register
+
+// registerSocket is the path of the socket, from the directory of the run. Processes work
+// in that directory, because the path of a socket must be short.
+const registerSocket = "register"
+
+// A registerWrite is a write to the register.
+type registerWrite struct {
+	Lock    string `json:"lock"`
+	Token   uint64 `json:"token"`
+	Turn    uint64 `json:"turn,omitempty"`
+	Process int    `json:"process"`
+	Worker  int    `json:"worker"`
+	Op      uint64 `json:"op"`
+}
+
+// A registerAnswer says whether a write was accepted.
+type registerAnswer struct {
+	OK bool `json:"ok"`
+}
+
+// A fencing is a token and a turn.
+type fencing struct{ token, turn uint64 }
+
+func (f fencing) below(g fencing) bool {
+	return f.token < g.token || f.token == g.token && f.turn < g.turn
+}
+
+// A register is the state of the process. One goroutine serves all writes, so that they
+// have an order, which is that of the history.
+type register struct {
+	journal *journal
+	writes  chan pendingWrite
+	highest map[string]fencing // by lock
+	sloppy  bool               // sabotage: accepts every write
+}
+
+type pendingWrite struct {
+	registerWrite
+	answer chan<- bool
+}
+
+// registerMain runs the register until stdin ends, and returns its exit status.
+func registerMain(s settings, stdin io.Reader, out *messageWriter) int {
+	fail := func(err error) int {
+		out.send(message{Failure: &failure{Text: "the register: " + err.Error(), Fatal: true}})
+		return exitFailure
+	}
+	listener, err := net.Listen("unix", registerSocket)
+	if err != nil {
+		return fail(err)
+	}
+	j, err := openJournal(s, func(err error) { fail(err) })
+	if err != nil {
+		_ = listener.Close()
+		return fail(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	r := &register{journal: j, writes: make(chan pendingWrite), highest: map[string]fencing{}, sloppy: s.Sabotage == sloppyRegister}
+	var all sync.WaitGroup
+	all.Go(func() { j.alive(ctx) })
+	all.Go(func() { r.run(ctx) })
+	all.Go(func() { r.listen(ctx, listener) })
+	out.send(message{Ready: true})
+	_, _ = io.Copy(io.Discard, stdin) // until the parent closes it, or is gone
+	stop()
+	_ = listener.Close()
+	all.Wait()
+	if err := j.close(); err != nil {
+		return fail(err)
+	}
+	out.send(message{Final: &final{}})
+	return exitOK
+}
+
+// listen serves connections until the listener is closed.
+func (r *register) listen(ctx context.Context, listener net.Listener) {
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	for {
+		c, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		conns.Go(func() {
+			defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+			defer c.Close()
+			r.serve(ctx, c)
+		})
+	}
+}
+
+// serve answers the writes of one connection.
+func (r *register) serve(ctx context.Context, c net.Conn) {
+	dec, enc := json.NewDecoder(bufio.NewReader(c)), json.NewEncoder(c)
+	answer := make(chan bool, 1)
+	for {
+		var w registerWrite
+		if dec.Decode(&w) != nil {
+			return
+		}
+		select {
+		case r.writes <- pendingWrite{w, answer}:
+		case <-ctx.Done():
+			return
+		}
+		// run answers each write that it has taken.
+		if enc.Encode(registerAnswer{OK: <-answer}) != nil {
+			return
+		}
+	}
+}
+
+// run judges writes, one after the other.
+func (r *register) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case w := <-r.writes:
+			w.answer <- r.judge(w.registerWrite)
+		}
+	}
+}
+
+// judge accepts w, or refuses it, and writes which.
+func (r *register) judge(w registerWrite) (accepted bool) {
+	fence := fencing{w.Token, w.Turn}
+	accepted = r.sloppy || !fence.below(r.highest[w.Lock])
+	e := history.Event{Kind: history.Stale, Process: w.Process, Lock: w.Lock, Token: w.Token, Turn: w.Turn, Worker: w.Worker, Op: w.Op}
+	if accepted {
+		r.highest[w.Lock] = fence
+		e.Kind = history.Accepted
+	}
+	r.journal.write(e)
+	return accepted
+}
+
+// A registerClient is one worker's connection to the register. Only that worker uses it.
+type registerClient struct {
+	conn net.Conn
+	dec  *json.Decoder
+}
+
+func (c *registerClient) close() {
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+}
+
+// write sends a write and returns whether it was accepted.
+func (c *registerClient) write(w registerWrite) (bool, error) {
+	if c.conn == nil {
+		conn, err := net.Dial("unix", registerSocket)
+		if err != nil {
+			return false, err
+		}
+		c.conn, c.dec = conn, json.NewDecoder(conn)
+	}
+	line, err := json.Marshal(w)
+	if err != nil {
+		return false, err
+	}
+	if _, err = c.conn.Write(append(line, '\n')); err != nil {
+		return false, err
+	}
+	var a registerAnswer
+	err = c.dec.Decode(&a)
+	return a.OK, err
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+func TestRegister(t *testing.T) {
+	type write struct {
+		lock        string
+		token, turn uint64
+		accepted    bool
+	}
+	tests := []struct {
+		name   string
+		writes []write
+	}{
+		{"a token may write again", []write{{"a", 5, 0, true}, {"a", 5, 0, true}}},
+		{"a lower token is refused", []write{{"a", 5, 0, true}, {"a", 4, 0, false}, {"a", 6, 0, true}, {"a", 5, 0, false}}},
+		{"locks do not matter to each other", []write{{"a", 5, 0, true}, {"b", 4, 0, true}}},
+		{"turns count among equal tokens", []write{{"a", 5, 2, true}, {"a", 5, 1, false}, {"a", 6, 1, true}, {"a", 5, 3, false}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := &register{highest: map[string]fencing{}}
+			for i, w := range tt.writes {
+				if got := r.judge(registerWrite{Lock: w.lock, Token: w.token, Turn: w.turn}); got != w.accepted {
+					t.Errorf("write %d, %+v: accepted %t", i, w, got)
+				}
+			}
+		})
+	}
+}
+
+func TestExcuses(t *testing.T) {
+	at := func(d time.Duration) int64 { return time.Hour.Nanoseconds() + d.Nanoseconds() }
+	entry := func(lock string, d time.Duration) violation { return violation{Lock: lock, At: at(d)} }
+	paused := []history.Event{
+		{Kind: history.FaultBegan, At: at(0), Fault: 1, Text: pauseWorker},
+		{Kind: history.FaultEnded, At: at(5 * time.Second), Fault: 1, Text: pauseWorker},
+	}
+	lost := []history.Event{{Kind: history.Lost, At: at(0), Lock: "a"}}
+	deleted := []history.Event{{Kind: history.FaultEnded, At: at(0), Fault: 1, Text: deleteHolder, Lock: "a", OK: true}}
+	missed := []history.Event{{Kind: history.FaultEnded, At: at(0), Fault: 1, Text: deleteHolder, Lock: "a"}}
+	tests := []struct {
+		name    string
+		history []history.Event
+		v       violation
+		excused bool
+	}{
+		{"nothing happened", nil, entry("a", 0), false},
+		{"while a process is stopped", paused[:1], entry("a", time.Minute), true},
+		{"before it was stopped", paused[:1], entry("a", -time.Second), false},
+		{"a moment after it went on", paused, entry("b", 6*time.Second), true},
+		{"long after it went on", paused, entry("b", 9*time.Second), false},
+		{"after a loss", lost, entry("a", time.Second), true},
+		{"after a loss of another lock", lost, entry("b", time.Second), false},
+		{"long after a loss", lost, entry("a", 4*time.Second), false},
+		{"after a node was deleted", deleted, entry("a", time.Millisecond), true},
+		{"after no node was deleted", missed, entry("a", time.Millisecond), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x := excuses{stopped: map[int]int64{}}
+			for _, e := range tt.history {
+				x.add(e)
+			}
+			if got := x.excuse(tt.v); got != tt.excused {
+				t.Errorf("excused: %t", got)
+			}
+		})
+	}
+}
+
+// The log is read as it grows.
+func TestServerLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "zookeeper.log")
+	l := &serverLog{id: 1, path: path}
+	var found []string
+	var times []time.Time
+	read := func() {
+		t.Helper()
+		err := l.read(func(session string, at time.Time) {
+			found, times = append(found, session), append(times, at)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	read() // there is no file yet
+	write := func(text string) {
+		t.Helper()
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("11:22:33.444 [main] INFO org.apache.zookeeper.server.ZooKeeperServer - Snapshotting\n" +
+		"11:22:33.555 [SessionTracker] INFO org.apache.zookeeper.server.ZooKeeperServer - Expiring session 0x1000000a, timeout of 4000ms exceeded\n" +
+		"11:22:34.000 [SessionTracker] INFO org.apache.zookeeper.server.ZooKeeperServer - Expiring sess")
+	read()
+	write("ion 0x1000000b, timeout of 4000ms exceeded\n")
+	read()
+	if !slices.Equal(found, []string{"0x1000000a", "0x1000000b"}) {
+		t.Fatalf("found %q", found)
+	}
+	if at := times[0]; at.Hour() != 11 || at.Minute() != 22 || at.Nanosecond() != 555_000_000 {
+		t.Errorf("the first ended at %v", at)
+	}
+}
+
+func TestTimeOfDay(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 5, 0, time.Local)
+	for text, want := range map[string]time.Time{
+		"00:00:04.500": time.Date(2026, 3, 1, 0, 0, 4, 500_000_000, time.Local),
+		"23:59:59.000": time.Date(2026, 2, 28, 23, 59, 59, 0, time.Local),
+	} {
+		if got := timeOfDay(text, now); !got.Equal(want) {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}

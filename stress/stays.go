@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"sync"
+)
+
+// Most holds are short. Few would be lost in a fault, and many faults would hit a process
+// that holds nothing, if they ended as planned. So a moment before a fault hits a process,
+// the parent tells it to stay inside with a third of the locks, and another process to stay
+// inside with another third: then both hold locks and wait for locks. With the last third
+// all go on.
+
+// thirds is how many parts there are, by the remainder of a lock's index.
+const thirds = 3
+
+// Stays are the times at which workers that are inside with one of a third of the locks
+// stay there.
+type stays struct {
+	mu   sync.Mutex    // protects what follows
+	n    int           // faults that go on
+	over chan struct{} // closed when n is 0 again; nil while it is
+}
+
+func (s *stays) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n++; s.n == 1 {
+		s.over = make(chan struct{})
+	}
+}
+
+// end ends one stay. A process that was started during a fault has none to end.
+func (s *stays) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n == 0 {
+		return
+	}
+	if s.n--; s.n == 0 {
+		close(s.over)
+		s.over = nil
+	}
+}
+
+// wait waits while workers are to stay inside, until ctx ends or the lock is lost.
+func (s *stays) wait(ctx context.Context, lost <-chan struct{}) {
+	s.mu.Lock()
+	over := s.over
+	s.mu.Unlock()
+	if over == nil {
+		return
+	}
+	select {
+	case <-over:
+	case <-ctx.Done():
+	case <-lost:
+	}
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	osprocess "github.com/holdfast-go/holdfast/internal/realzk/child"
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/nemesis"
+)
+
+// A trouble injects the faults of a run. A nil trouble injects none. It has a goroutine,
+// which has the parent's goroutine do what concerns processes.
+type trouble struct {
+	parent   *parent
+	schedule nemesis.Schedule
+	manager  *manager.Manager // asks holders to give up their locks
+
+	begun  bool
+	cancel context.CancelFunc
+	done   chan struct{} // closed when all faults are over
+	err    error         // read it when done is closed
+	joined bool
+}
+
+// chooseFaults returns which kinds of faults list names. By default they are all that are
+// possible on an ensemble that the run starts, and none on other servers.
+func chooseFaults(list string, servers int) (kinds, lacking []string, err error) {
+	switch {
+	case list == "" && servers > 0:
+		list = "all"
+	case list == "":
+		list = "none"
+	}
+	if list == "none" {
+		return nil, nil, nil
+	}
+	kinds, lacking, err = nemesis.Parse(list, nemesis.Here(servers))
+	if err != nil {
+		err = fmt.Errorf("-nemesis: %w", err)
+	}
+	return kinds, lacking, err
+}
+
+// Kinds of faults after which processes may be inside together for a moment.
+const (
+	pauseWorker  = "pause-worker"
+	deleteHolder = "delete-holder"
+	deleteWaiter = "delete-waiter"
+)
+
+// newTrouble prepares the faults of p's run.
+func (p *parent) newTrouble() (*trouble, error) {
+	o := p.options
+	ctx, cancel := context.WithTimeout(p.interrupted, connectTimeout)
+	defer cancel()
+	m, err := manager.Open(ctx, manager.Config{
+		Servers:        p.cluster.servers,
+		Root:           p.root,
+		SessionTimeout: o.SessionTimeout,
+		Label:          "stress, which injects faults",
+		Logger:         p.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &trouble{
+		parent:   p,
+		schedule: nemesis.NewSchedule(o.Seed, o.nemesis, o.duration, o.SessionTimeout),
+		manager:  m,
+		done:     make(chan struct{}),
+	}, nil
+}
+
+// kinds returns the kinds of faults that must come up: those that were named one by one, or
+// else those that there is time for, which are some at least.
+func (t *trouble) kinds() []string {
+	if t == nil {
+		return []string{}
+	}
+	o, scheduled := t.parent.options, t.schedule.Kinds()
+	if o.listed || len(scheduled) == 0 {
+		return o.nemesis
+	}
+	return scheduled
+}
+
+// left returns the kinds of faults for which the run is too short.
+func (t *trouble) left() []string {
+	scheduled := t.schedule.Kinds()
+	return slices.DeleteFunc(slices.Clone(t.parent.options.nemesis), func(kind string) bool { return slices.Contains(scheduled, kind) })
+}
+
+// start begins to inject faults.
+func (t *trouble) start() {
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.begun, t.cancel = true, cancel
+	go func() {
+		defer close(t.done)
+		t.err = nemesis.Run(ctx, t, t.schedule, t.record)
+	}()
+}
+
+// record writes the beginning or the end of a fault into the history, and shows it.
+func (t *trouble) record(e history.Event) {
+	e.Process = history.Harness
+	if target := t.targetOf(e); target >= 0 {
+		if e.Kind == history.FaultEnded {
+			defer t.order(target, leaveLine)
+		} else {
+			t.order(target, stayLine)
+			t.gather(target)
+			e.At = history.Now()
+		}
+	}
+	t.parent.chronicle.write(e)
+	what := e.Text
+	if e.Target != "" {
+		what += " " + e.Target
+	}
+	if e.Lock != "" && !strings.HasSuffix(e.Target, e.Lock) {
+		what += ", lock " + e.Lock
+	}
+	if e.Kind == history.FaultEnded {
+		what += ": over"
+	}
+	t.parent.reporter.line("%s  fault %d: %s", time.Now().Format("15:04:05.000"), e.Fault, what)
+}
+
+// order tells the process that a fault hits, and another one, to stay inside with a third
+// of the locks each, or to go on.
+func (t *trouble) order(target int, line string) {
+	t.do(func(p *parent) {
+		for third := range thirds - 1 {
+			p.tell((target+third)%p.options.Processes, fmt.Sprintf(line, third))
+		}
+	})
+}
+
+const (
+	// For so long a fault waits until its target holds a lock and waits for one.
+	gathering = 5 * time.Second
+	// After a process is first in a lock's queue, a worker of it is inside so much later.
+	entering = 50 * time.Millisecond
+)
+
+// gather waits until the target holds a lock inside which its workers stay, and waits for
+// one inside which those of the other process stay.
+func (t *trouble) gather(target int) {
+	ctx, cancel := context.WithTimeout(context.Background(), gathering)
+	defer cancel()
+	if o := t.parent.options; o.Workload != electionWorkload && slices.Contains(recipeWorkloads, o.Workload) {
+		pause(ctx, time.Second, nil) // who waits for what is not seen
+		return
+	}
+	other := (target + 1) % t.parent.options.Processes
+	at := func(places []nemesis.Place, process, third int) bool {
+		return slices.ContainsFunc(places, func(p nemesis.Place) bool {
+			var index int
+			_, err := fmt.Sscanf(p.Lock, lockFormat, &index)
+			return err == nil && p.Process == process && index%thirds == third
+		})
+	}
+	for pause(ctx, 20*time.Millisecond, nil) {
+		holders, waiters := t.look()
+		if at(holders, target, 0) && (t.parent.options.Locks == 1 || at(holders, other, 1) && at(waiters, target, 1)) {
+			pause(ctx, entering, nil)
+			return
+		}
+	}
+}
+
+// targetOf returns the process that holds locks and waits for locks while the fault goes on:
+// the one that the fault hits, or any if it hits a server. It returns -1 if the fault hits
+// neither.
+func (t *trouble) targetOf(e history.Event) int {
+	var n int
+	if _, err := fmt.Sscanf(e.Target, "process %d", &n); err == nil {
+		return n
+	}
+	if strings.HasPrefix(e.Target, "server ") {
+		return e.Fault % t.parent.options.Processes
+	}
+	return -1
+}
+
+// stop ends the faults, without waiting for that.
+func (t *trouble) stop() {
+	if t != nil && t.begun {
+		t.cancel()
+	}
+}
+
+// running reports whether there are faults to wait for.
+func (t *trouble) running() bool { return t != nil && t.begun && !t.joined }
+
+// ended returns a channel that is closed when all faults are over, until join is called.
+func (t *trouble) ended() <-chan struct{} {
+	if !t.running() {
+		return nil
+	}
+	return t.done
+}
+
+// join notes that all faults are over.
+func (t *trouble) join() {
+	t.joined = true
+	t.cancel()
+	if t.err != nil {
+		t.parent.fail(fmt.Sprintf("injecting faults: %v", t.err))
+	}
+}
+
+// close closes what the faults needed.
+func (t *trouble) close() error {
+	if t == nil {
+		return nil
+	}
+	return t.manager.Close()
+}
+
+// limit returns when a run must be stopped that was planned to end then: not before all
+// faults are over.
+func (t *trouble) limit(planned time.Time) time.Time {
+	if t.running() {
+		return planned.Add(time.Minute)
+	}
+	return planned
+}
+
+// do has the parent's goroutine call fn, and waits until it has. That goroutine does not
+// end before the faults are over.
+func (t *trouble) do(fn func(p *parent)) {
+	done := make(chan struct{})
+	t.parent.calls <- func() {
+		defer close(done)
+		fn(t.parent)
+	}
+	<-done
+}
+
+// What follows is t as a nemesis.Env.
+
+func (t *trouble) Now() int64 { return history.Now() }
+
+func (t *trouble) Processes() (all []int) {
+	t.do(func(p *parent) {
+		for _, c := range p.processes {
+			if c.ready && !c.exited && !c.killed {
+				all = append(all, c.index)
+			}
+		}
+	})
+	return all
+}
+
+var errNoProcess = errors.New("there is no such process")
+
+// runningProcess returns the process of a number. The parent's goroutine calls it.
+func (p *parent) runningProcess(i int) (*process, error) {
+	if i < 0 || i >= len(p.processes) || p.processes[i].exited || p.processes[i].killed {
+		return nil, fmt.Errorf("process %d: %w", i, errNoProcess)
+	}
+	return p.processes[i], nil
+}
+
+func (t *trouble) Replace(ctx context.Context, number int, clock time.Duration) (err error) {
+	started := make(chan struct{})
+	t.do(func(p *parent) {
+		var c *process
+		if c, err = p.runningProcess(number); err == nil {
+			p.chronicle.kills(c)
+			c.killed, c.clock, c.replaced = true, clock, started
+			c.kill()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-started:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// osProcess returns the operating system's process.
+func (t *trouble) osProcess(number int) (found *os.Process, err error) {
+	t.do(func(p *parent) {
+		var c *process
+		if c, err = p.runningProcess(number); err == nil {
+			found = c.cmd.Process
+		}
+	})
+	return found, err
+}
+
+func (t *trouble) Pause(process int) error {
+	p, err := t.osProcess(process)
+	if err != nil {
+		return err
+	}
+	return osprocess.Pause(p)
+}
+
+func (t *trouble) Resume(process int) error {
+	p, err := t.osProcess(process)
+	if errors.Is(err, errNoProcess) {
+		return nil // a second interrupt has killed it
+	} else if err != nil {
+		return err
+	}
+	if err := osprocess.Resume(p); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+func (t *trouble) Links(process int) nemesis.Links {
+	if l := t.parent.cluster.links; process < len(l) {
+		return l[process]
+	}
+	return nil
+}
+
+func (t *trouble) Servers() nemesis.Servers {
+	if e := t.parent.cluster.ensemble; e != nil {
+		return e
+	}
+	return nil
+}
+
+func (t *trouble) Tree() nemesis.Tree { return t.parent.cluster.client.Session() }
+
+// Revoke asks the holders of a lock to give it up.
+func (t *trouble) Revoke(ctx context.Context, lock string) error {
+	l, err := t.lock(lock)
+	if err != nil {
+		return err
+	}
+	return revoked(l.Revoke(ctx, "the stress harness wants to see whether its holder gives it up"))
+}
+
+// revoked returns the error of a revocation whose holders need not have been told. Whether
+// those that were told give the lock up, and when, is what the judge looks at.
+func revoked(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, manager.ErrNoAnswer) && strings.Contains(err.Error(), "not given up") {
+		return nil
+	}
+	return err
+}
+
+// A revocable is a lock whose holders can be asked to give it up.
+type revocable interface {
+	Revoke(ctx context.Context, reason string) error
+}
+
+func (t *trouble) lock(name string) (revocable, error) {
+	o := t.parent.options
+	i := 0
+	for i < o.venues()-1 && o.nameOf(i) != name {
+		i++
+	}
+	switch {
+	case o.kindOf(i) == electionWorkload:
+		return t.manager.Exclusive(name + "/lock")
+	case o.readWrite(i):
+		rw, err := t.manager.ReadWrite(name)
+		if err != nil {
+			return nil, err
+		}
+		return rw.Writer(), nil
+	case o.kindOf(i) == mutexWorkload:
+		return t.manager.Mutex(name)
+	default:
+		return t.manager.Exclusive(name)
+	}
+}
+
+func (t *trouble) Note(text string) {
+	t.parent.reporter.line("%s  %s", time.Now().Format("15:04:05.000"), text)
+}
+
+// Holders and Waiters look at the directories of the locks.
+func (t *trouble) Holders(ctx context.Context) []nemesis.Place {
+	holders, _ := t.look()
+	return holders
+}
+
+func (t *trouble) Waiters(ctx context.Context) []nemesis.Place {
+	_, waiters := t.look()
+	return waiters
+}
+
+func (t *trouble) look() (holders, waiters []nemesis.Place) {
+	o := t.parent.options
+	dirs := map[string]string{}
+	for i := range o.venues() {
+		name := o.nameOf(i)
+		path := name
+		switch kind := o.kindOf(i); {
+		case kind == electionWorkload:
+			path += "/lock"
+		case slices.Contains(recipeWorkloads, kind):
+			continue // it has no queue of this kind
+		}
+		if dir, err := manager.LockPath(t.parent.root, path); err == nil {
+			dirs[name] = dir
+		}
+	}
+	holders, waiters, err := nemesis.Look(t.Tree(), dirs, t.parent.chronicle.processOf)
+	if err != nil {
+		return nil, nil // there is no connection: the nemesis looks again
+	}
+	return holders, waiters
+}
