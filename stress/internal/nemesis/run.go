@@ -24,6 +24,9 @@ const unsettledLimit = 15 * time.Second
 // has been undone. The event of the end says whether the fault took effect, by OK.
 func Run(ctx context.Context, env Env, s Schedule, record func(history.Event)) error {
 	r := &runner{env: env, record: record, end: s.End, began: time.Now(), busy: make(map[int]bool)}
+	for _, in := range s.Injections {
+		r.number = max(r.number, in.Number)
+	}
 	var servers, others []Injection
 	for _, in := range s.Injections {
 		if k, _ := kindNamed(in.Kind); k.server {
@@ -37,7 +40,7 @@ func Run(ctx context.Context, env Env, s Schedule, record func(history.Event)) e
 		for _, in := range servers {
 			if r.await(ctx, in) {
 				r.server(true)
-				r.inject(ctx, in)
+				r.injectOrAgain(ctx, in)
 				r.server(false)
 			}
 		}
@@ -47,7 +50,7 @@ func Run(ctx context.Context, env Env, s Schedule, record func(history.Event)) e
 		defer active.Wait()
 		for _, in := range others {
 			if r.await(ctx, in) {
-				active.Go(func() { r.inject(ctx, in) })
+				active.Go(func() { r.injectOrAgain(ctx, in) })
 			}
 		}
 	})
@@ -65,6 +68,7 @@ type runner struct {
 	mu       sync.Mutex   // protects what follows
 	atServer bool         // a fault that hits a server is active
 	busy     map[int]bool // the processes that a fault hits
+	number   int          // the highest of a fault
 	errs     []error
 }
 
@@ -115,12 +119,31 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // errNoTarget means that a fault found nothing to hit.
 var errNoTarget = errors.New("there is nothing to hit")
 
-// inject injects a fault and undoes it.
-func (r *runner) inject(ctx context.Context, in Injection) {
+// tries is how often a fault that has no effect is injected.
+const tries = 3
+
+// injectOrAgain injects a fault, and another of its kind if it had no effect: there was
+// nothing to hit at that moment. A run that is to show what a kind of fault does would
+// show nothing otherwise.
+func (r *runner) injectOrAgain(ctx context.Context, in Injection) {
+	for try := 1; ; try++ {
+		if r.inject(ctx, in) || try == tries || !sleep(ctx, time.Second) || time.Since(r.began)+in.Lasts > r.end {
+			return
+		}
+		r.mu.Lock()
+		r.number++
+		in.Number = r.number
+		r.mu.Unlock()
+		in.Pick++
+	}
+}
+
+// inject injects a fault and undoes it. It reports false if the fault had no effect.
+func (r *runner) inject(ctx context.Context, in Injection) bool {
 	k, ok := kindNamed(in.Kind)
 	if !ok {
 		r.env.Note(fmt.Sprintf("fault %d: there is no kind %q", in.Number, in.Kind))
-		return
+		return true
 	}
 	f := &fault{runner: r, in: in, rng: rand.New(rand.NewPCG(in.Pick, 0)), process: -1}
 	err := k.inject(ctx, f)
@@ -135,6 +158,7 @@ func (r *runner) inject(ctx context.Context, in Injection) {
 		defer r.mu.Unlock()
 		r.errs = append(r.errs, fmt.Errorf("fault %d (%s): %w", in.Number, in.Kind, err))
 	}
+	return f.effect
 }
 
 // A fault is one that is being injected. Its goroutine alone uses it.
@@ -146,6 +170,7 @@ type fault struct {
 	target  string // once it has begun
 	lock    string
 	over    bool
+	effect  bool // it took effect
 }
 
 // begin records that the fault begins. It is called right before what the fault does.
@@ -159,7 +184,7 @@ func (f *fault) ended(tookEffect bool) {
 	if f.target == "" || f.over {
 		return
 	}
-	f.over = true
+	f.over, f.effect = true, tookEffect
 	e := f.event(history.FaultEnded)
 	e.OK = tookEffect
 	f.record(e)

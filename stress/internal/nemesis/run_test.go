@@ -248,7 +248,7 @@ func TestRunLeavesOutWhatIsTooLate(t *testing.T) {
 	})
 }
 
-// A fault with nothing to hit says so, and is not in the history.
+// A fault with nothing to hit says so, is not in the history, and is tried again a few times.
 func TestRunFindsNoTarget(t *testing.T) {
 	for _, tt := range []struct {
 		kind    string
@@ -262,7 +262,7 @@ func TestRunFindsNoTarget(t *testing.T) {
 		{"foreign-contenders", func(f *fake) { f.silent = true }, "no process holds a lock", 0},
 		{"revoke", func(f *fake) { f.silent = true }, "no process holds a lock", 0},
 		{"kill-leader", func(f *fake) { f.noOwn = true }, "no ensemble of its own", 0},
-		{"swallow-answer", func(f *fake) { f.deaf = true }, "sent no request", 2},
+		{"swallow-answer", func(f *fake) { f.deaf = true }, "sent no request", 2 * tries},
 		{"kill-worker", func(f *fake) { f.silent = true }, "", 2}, // any process does
 	} {
 		t.Run(tt.kind, func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestRunFindsNoTarget(t *testing.T) {
 					t.Error(err)
 				}
 				f.expectUndone(t)
-				if len(f.events) != tt.events || tt.note != "" && (len(f.notes) != 1 || !strings.Contains(f.notes[0], tt.note)) {
+				if len(f.events) != tt.events || tt.note != "" && (len(f.notes) != tries || !strings.Contains(f.notes[0], tt.note)) {
 					t.Errorf("events %+v, notes %q", f.events, f.notes)
 				}
 				if n := len(f.events); n > 0 && f.events[n-1].OK != (tt.note == "") {
@@ -358,6 +358,31 @@ func TestReserve(t *testing.T) {
 		}
 		if fmt.Sprint(r.busy) != "map[0:true 2:true 3:true]" {
 			t.Errorf("busy: %v", r.busy)
+		}
+	})
+}
+
+// A fault that had no effect is followed by another of its kind, until one has.
+func TestRunTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.deaf = true
+		hears := time.AfterFunc(4*time.Second, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.deaf = false
+		})
+		defer hears.Stop()
+		if err := run(t, f, one("swallow-answer", 3*time.Second), time.Hour); err != nil {
+			t.Error(err)
+		}
+		var got []string
+		for _, e := range f.events {
+			got = append(got, fmt.Sprintf("%s %d %t", e.Kind, e.Fault, e.OK))
+		}
+		want := []string{"fault began 1 false", "fault ended 1 false", "fault began 2 false", "fault ended 2 true"}
+		if !slices.Equal(got, want) {
+			t.Errorf("events %q, want %q", got, want)
 		}
 	})
 }
