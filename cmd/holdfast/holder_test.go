@@ -26,6 +26,21 @@ func manage(t *testing.T, addr, label string, onAsk func(context.Context, manage
 	return m
 }
 
+// eventually waits until ok.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	late := time.After(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("it did not happen")
+		}
+	}
+}
+
 func lock(t *testing.T, m *manager.Manager, name string) manager.Hold {
 	t.Helper()
 	l, err := m.Exclusive(name)

@@ -100,18 +100,3 @@ func awaitStamps(t *testing.T, file string, n int) stamps {
 	})
 	return s
 }
-
-// eventually waits until ok.
-func eventually(t *testing.T, ok func() bool) {
-	t.Helper()
-	late := time.After(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatal("it did not happen")
-		}
-	}
-}
