@@ -61,8 +61,11 @@ func TestAccessCallGivenUp(t *testing.T) {
 		f := c.srv.Faults().DelayReply(zktest.Match{Op: zktest.OpCreate, Times: 1}, time.Second)
 		ctx, cancel := context.WithCancelCause(c.t.Context())
 		why := errors.New("no longer wanted")
+		made := false // the caller is told of the context's end after it was set
 		go func() {
 			<-f.Hit()
+			synctest.Wait() // the server acts on the request after it has chosen it
+			made = c.srv.Exists("/holdfast/made")
 			cancel(why)
 		}()
 		begun := time.Now()
@@ -75,7 +78,7 @@ func TestAccessCallGivenUp(t *testing.T) {
 		if d := time.Since(begun); d != 0 {
 			c.t.Errorf("it returned after %v", d)
 		}
-		if !c.srv.Exists("/holdfast/made") {
+		if !made {
 			c.t.Error("nothing was made: the test shows nothing")
 		}
 		later(2 * time.Second)

@@ -208,7 +208,10 @@ func (l fakeLinks) Throttle(bytesPerSecond int) {
 
 func (l fakeLinks) SwallowAnswer() <-chan struct{} {
 	l.set("swallow", 1)
-	if l.f.deaf {
+	l.f.mu.Lock()
+	deaf := l.f.deaf
+	l.f.mu.Unlock()
+	if deaf {
 		return nil
 	}
 	dropped := make(chan struct{})
