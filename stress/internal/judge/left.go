@@ -18,11 +18,15 @@ func (c *left) init() {
 // found judges a node that is left.
 func (c *left) found(j *Judge, e history.Event) {
 	c.Judged++
-	var l *lockRecord
-	if e.Lock != "" {
-		l = j.lock(e.Lock, e.Mode)
+	c.find(j, j.lockOf(e), e.At, "left in ZooKeeper at the end: %s", e.Text)
+}
+
+// lockOf returns the lock that an event names, or nil if it names none.
+func (j *Judge) lockOf(e history.Event) *lockRecord {
+	if e.Lock == "" {
+		return nil
 	}
-	c.find(j, l, e.At, "left in ZooKeeper at the end: %s", e.Text)
+	return j.lock(e.Lock, e.Mode)
 }
 
 // end counts the look at what is left.
@@ -42,15 +46,11 @@ func (c *failures) init() {
 // failed judges a failure that a worker or the harness has seen.
 func (c *failures) failed(j *Judge, e history.Event) {
 	c.Judged++
-	var l *lockRecord
-	if e.Lock != "" {
-		l = j.lock(e.Lock, e.Mode)
-	}
 	who := fmt.Sprintf("process %d", e.Process)
 	if e.Process < 0 {
 		who = "the harness"
 	}
-	c.find(j, l, e.At, "%s, at %s: %s", who, j.when(e.At), e.Text)
+	c.find(j, j.lockOf(e), e.At, "%s, at %s: %s", who, j.when(e.At), e.Text)
 }
 
 // The check referees: the referees, which know nothing of the history, have seen nothing
@@ -64,9 +64,5 @@ func (c *referees) init() {
 // saw judges what a referee has seen.
 func (c *referees) saw(j *Judge, e history.Event) {
 	c.Judged++
-	var l *lockRecord
-	if e.Lock != "" {
-		l = j.lock(e.Lock, e.Mode)
-	}
-	c.find(j, l, e.At, "a referee has seen at %s: %s", j.when(e.At), e.Text)
+	c.find(j, j.lockOf(e), e.At, "a referee has seen at %s: %s", j.when(e.At), e.Text)
 }
