@@ -45,6 +45,7 @@ type guard struct {
 	killed bool          // SIGKILL was sent
 	late   bool          // it was time to end the program before it had ended by itself
 	told   bool          // run knows that the lock is lost, and says so
+	asked  bool          // run has had a SIGTSTP
 	exited bool          // the program has ended …
 	code   int           // … with this exit code
 	alone  bool          // nothing is left of its process group
@@ -250,11 +251,15 @@ func (g *guard) obey(o order) {
 		g.until = systemTime() - g.KillAfter
 	case o.Lost || g.exited:
 	case s == syscall.SIGCONT:
+		g.asked = false
 		if g.Foreground && g.tty.foreground() == g.Group {
 			g.tty.setForeground(g.pid)
 		}
 		_ = syscall.Kill(-g.pid, s)
-	case s == syscall.SIGTSTP, (s == syscall.SIGINT || s == syscall.SIGQUIT) && g.tty.foreground() == g.Group:
+	case s == syscall.SIGTSTP:
+		g.asked = true
+		_ = syscall.Kill(-g.pid, s)
+	case (s == syscall.SIGINT || s == syscall.SIGQUIT) && g.tty.foreground() == g.Group:
 		_ = syscall.Kill(-g.pid, s) // a key was typed, which is for all of them
 	default:
 		_ = syscall.Kill(g.pid, s) // not its descendants: as if run were the program
@@ -303,11 +308,13 @@ func (g *guard) takeBack() {
 	}
 }
 
-// suspend suspends run after the terminal has suspended the program, so that the shell
-// notices. The shell's fg wakes run up, which sends SIGCONT. Without run, nothing extends
-// the lease: if it ends before that, the program is ended.
+// suspend suspends run after the program was suspended, by the terminal or at run's
+// order, so that the shell notices. The shell's fg wakes run up, which sends SIGCONT. Only
+// the guard suspends run: if run did so itself, a guard that is slow would suspend it again
+// after the fg. Without run, nothing extends the lease: if it ends before that, the program
+// is ended.
 func (g *guard) suspend() {
-	if g.tty == noTTY || g.ending {
+	if g.tty == noTTY && !g.asked || g.ending {
 		return
 	}
 	g.takeBack()

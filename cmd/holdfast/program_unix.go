@@ -23,12 +23,6 @@ var forwarded = []os.Signal{
 	syscall.SIGPIPE, // not to end when the reader of standard error does
 }
 
-// stopSignal suspends run as well as the program.
-var stopSignal os.Signal = syscall.SIGTSTP
-
-// stopSelf suspends this process, as the terminal's stop key does.
-func stopSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
-
 // A program is the program that run runs, as seen from run: its guard.
 type program struct {
 	guard  int      // the guard's process

@@ -16,11 +16,6 @@ import (
 // forwarded are the signals that run passes on to the program, as CTRL_BREAK.
 var forwarded = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// stopSignal is no signal: Windows cannot suspend a process like that.
-var stopSignal os.Signal
-
-func stopSelf() {}
-
 const guardVerb = "__guard"
 
 // guardMain is not used: a job object takes the guard's place.

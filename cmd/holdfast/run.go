@@ -276,9 +276,6 @@ func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, u
 			return code, told || code == exitLost && systemTime() >= until
 		case s := <-signals:
 			p.signal(s)
-			if s == stopSignal {
-				stopSelf()
-			}
 		case <-renew.C:
 			if later, ok := leaseEnd(m, h); ok {
 				until = max(until, later)

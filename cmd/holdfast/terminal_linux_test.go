@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,23 +32,24 @@ func openTerminal(t *testing.T, addr string) *terminal {
 	if err != nil {
 		realzk.NotRun(t, "it needs bash")
 	}
-	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	// A read that waits must not keep close from closing it.
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		realzk.NotRun(t, "it needs a terminal: "+err.Error())
 	}
-	n, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	term := &terminal{t: t, keys: keys, screen: newOutput(), shell: exec.Command(bash, "--norc", "--noprofile", "-i")}
+	var n int
+	term.control(func(fd int) (err error) {
+		if n, err = unix.IoctlGetInt(fd, unix.TIOCGPTN); err != nil {
+			return err
+		}
+		return unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	})
 	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tty.Close()
-	term := &terminal{t: t, keys: keys, screen: newOutput(), shell: exec.Command(bash, "--norc", "--noprofile", "-i")}
 	term.shell.Env = prepare(t).Env
 	term.shell.Env = append(term.shell.Env, "HOLDFAST_SERVERS="+addr, "HOLDFAST_SESSION_TIMEOUT="+lossTimeout.String(), "H="+os.Args[0], "PS1=$ ")
 	term.shell.Stdin, term.shell.Stdout, term.shell.Stderr = tty, tty, tty
@@ -73,6 +75,29 @@ func openTerminal(t *testing.T, addr string) *terminal {
 		<-read
 	})
 	return term
+}
+
+// control calls fn with the terminal's file descriptor.
+func (t *terminal) control(fn func(fd int) error) {
+	t.t.Helper()
+	conn, err := t.keys.SyscallConn()
+	if err != nil {
+		t.t.Fatal(err)
+	}
+	var failed error
+	if err := errors.Join(conn.Control(func(fd uintptr) { failed = fn(int(fd)) }), failed); err != nil {
+		t.t.Fatal(err)
+	}
+}
+
+// foreground returns the process group that gets the keys.
+func (t *terminal) foreground() (group int) {
+	t.t.Helper()
+	t.control(func(fd int) (err error) {
+		group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+		return err
+	})
+	return group
 }
 
 // close takes the terminal away.
@@ -129,29 +154,59 @@ func TestRunOnATerminal(t *testing.T) {
 // TestRunLendsTheTerminal: a program whose streams are redirected gets the terminal when it
 // asks for it, as for a password. Until then another process of the pipeline can have it,
 // such as a pager. Suspending and continuing leaves it where it was.
+//
+// The programs exec sleep: a shell that has just forked with vfork cannot be suspended,
+// on any terminal, before its child has called exec, which is suspended itself.
 func TestRunLendsTheTerminal(t *testing.T) {
 	_, addr := serve(t)
 	term := openTerminal(t, addr)
-	term.enter(`$H run x -- sh -c 'echo as""ks; read line </dev/tty; echo go""t $line; sleep 1000' </dev/null; echo co""de=$?` + "\n")
+	term.enter(`$H run x -- sh -c 'echo as""ks; read line </dev/tty; echo go""t $line; exec sleep 1000' </dev/null; echo co""de=$?` + "\n")
 	term.screen.await(t, "asks")
 	term.enter("hello\n")
 	term.screen.await(t, "got hello")
+	program := term.foreground()
 	term.enter("\x1a")
 	term.screen.await(t, "code=147")
 	term.enter(`fg; echo en""d=$?` + "\n")
-	eventually(t, func() bool { return strings.Count(term.screen.String(), "< /dev/null\r\n") == 2 }) // bash shows what goes on
+	eventually(t, func() bool { return term.foreground() == program }) // until then the key is for the shell
 	term.enter("\x03")
 	term.screen.await(t, "end=130")
 
-	term.enter(`$H run x -- sh -c 'echo rea""dy; sleep 1000' | sh -c 'trap "" INT; read line; echo pa""ger $line; read line </dev/tty; echo pa""ger $line'` + "\n")
+	term.enter(`$H run x -- sh -c 'echo rea""dy; exec sleep 1000' | sh -c 'trap "" INT; read line; echo pa""ger $line; read line </dev/tty; echo pa""ger $line'` + "\n")
 	term.screen.await(t, "pager ready")
 	term.enter("\x1a")
 	eventually(t, func() bool { return strings.Count(term.screen.String(), "Stopped") == 2 })
-	term.enter(`fg; echo do""ne` + "\n")
+	term.enter(`fg; echo do""ne=$?` + "\n")
 	term.enter("keys\n")
 	term.screen.await(t, "pager keys")
 	term.enter("\x03")
-	term.screen.await(t, "done")
+	term.screen.await(t, "done=0")
+}
+
+// TestRunIsSuspended: a signal suspends the program, and run with it; another continues
+// both.
+func TestRunIsSuspended(t *testing.T) {
+	t.Parallel()
+	_, addr := serve(t)
+	file := filepath.Join(t.TempDir(), "stamps")
+	c := prepare(t, append([]string{"run", "--servers", addr, "--session-timeout", lossTimeout.String(), "x", "--"}, stamper(file)...)...)
+	c.begin()
+	suspended := func(pid int) bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		must(t, err)
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		return strings.HasPrefix(rest, "T")
+	}
+	program := awaitStamps(t, file, 1).pids[0]
+	c.signal(syscall.SIGTSTP)
+	eventually(t, func() bool { return suspended(program) && suspended(c.Process.Pid) })
+	before, _ := readStamps(t, file)
+	c.signal(syscall.SIGCONT)
+	eventually(t, func() bool { s, _ := readStamps(t, file); return s.last > before.last+lossTimeout })
+	c.signal(syscall.SIGTERM)
+	if code := c.code(); code != signalCode(syscall.SIGTERM) {
+		t.Errorf("exit code %d, %s", code, c.stderr)
+	}
 }
 
 // TestRunWithoutItsTerminal: the terminal goes away, and a program that ignores the
