@@ -12,6 +12,10 @@ import (
 // the parent tells it to stay inside with a third of the locks, and another process to stay
 // inside with another third: then both hold locks and wait for locks. With the last third
 // all go on.
+//
+// A fault in three comes without that, while all locks change hands: see
+// [nemesis.Injection]. What happens between a release and the next grant is what a fault
+// upsets most easily.
 
 // thirds is how many parts there are, by the remainder of a lock's index.
 const thirds = 3

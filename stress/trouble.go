@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	osprocess "github.com/holdfast-go/holdfast/internal/realzk/child"
@@ -23,6 +24,9 @@ type trouble struct {
 	parent   *parent
 	schedule nemesis.Schedule
 	manager  *manager.Manager // asks holders to give up their locks
+
+	mu      sync.Mutex    // protects staying
+	staying map[third]int // how many faults have told the process to stay inside there
 
 	begun  bool
 	cancel context.CancelFunc
@@ -75,6 +79,7 @@ func (p *parent) newTrouble() (*trouble, error) {
 	return &trouble{
 		parent:   p,
 		schedule: nemesis.NewSchedule(o.Seed, o.nemesis, o.duration, o.SessionTimeout),
+		staying:  map[third]int{},
 		manager:  m,
 		done:     make(chan struct{}),
 	}, nil
@@ -115,14 +120,16 @@ func (t *trouble) start() {
 // record writes the beginning or the end of a fault into the history, and shows it.
 func (t *trouble) record(e history.Event) {
 	e.Process = history.Harness
-	if target := t.targetOf(e); target >= 0 {
-		if e.Kind == history.FaultEnded {
-			defer t.order(target, leaveLine)
-		} else {
-			t.order(target, stayLine)
-			t.gather(target)
-			e.At = history.Now()
-		}
+	target := t.targetOf(e)
+	e.Stays = e.Stays && target >= 0
+	switch {
+	case !e.Stays:
+	case e.Kind == history.FaultEnded:
+		defer t.leave(target)
+	default:
+		t.stay(target)
+		t.gather(target)
+		e.At = history.Now()
 	}
 	t.parent.chronicle.write(e)
 	what := e.Text
@@ -132,18 +139,56 @@ func (t *trouble) record(e history.Event) {
 	if e.Lock != "" && !strings.HasSuffix(e.Target, e.Lock) {
 		what += ", lock " + e.Lock
 	}
-	if e.Kind == history.FaultEnded {
+	switch {
+	case e.Kind == history.FaultEnded:
 		what += ": over"
+	case !e.Stays && target >= 0:
+		what += ", while the locks change hands"
 	}
 	t.parent.reporter.line("%s  fault %d: %s", time.Now().Format("15:04:05.000"), e.Fault, what)
 }
 
-// order tells the process that a fault hits, and another one, to stay inside with a third
-// of the locks each, or to go on.
-func (t *trouble) order(target int, line string) {
+// A third is a process, and one of the parts of the locks.
+type third struct{ process, part int }
+
+// thirdsFor returns where processes are to stay inside when a fault hits the target.
+func (t *trouble) thirdsFor(target int) (all []third) {
+	for part := range thirds - 1 {
+		all = append(all, third{(target + part) % t.parent.options.Processes, part})
+	}
+	return all
+}
+
+// stay tells the process that a fault hits, and another one, to stay inside with a third of
+// the locks each.
+func (t *trouble) stay(target int) {
+	all := t.thirdsFor(target)
+	t.mu.Lock()
+	for _, x := range all {
+		t.staying[x]++
+	}
+	t.mu.Unlock()
+	t.tell(all, stayLine)
+}
+
+// leave ends stay.
+func (t *trouble) leave(target int) {
+	all := t.thirdsFor(target)
+	t.mu.Lock()
+	for _, x := range all {
+		if t.staying[x]--; t.staying[x] == 0 {
+			delete(t.staying, x)
+		}
+	}
+	t.mu.Unlock()
+	t.tell(all, leaveLine)
+}
+
+// tell has the parent tell processes what to do with parts of the locks.
+func (t *trouble) tell(all []third, line string) {
 	t.do(func(p *parent) {
-		for third := range thirds - 1 {
-			p.tell((target+third)%p.options.Processes, fmt.Sprintf(line, third))
+		for _, x := range all {
+			p.tell(x.process, fmt.Sprintf(line, x.part))
 		}
 	})
 }
@@ -165,16 +210,12 @@ func (t *trouble) gather(target int) {
 		return
 	}
 	other := (target + 1) % t.parent.options.Processes
-	at := func(places []nemesis.Place, process, third int) bool {
-		return slices.ContainsFunc(places, func(p nemesis.Place) bool {
-			var index int
-			_, err := fmt.Sscanf(p.Lock, lockFormat, &index)
-			return err == nil && p.Process == process && index%thirds == third
-		})
+	still := func(places []nemesis.Place, process int) bool {
+		return slices.ContainsFunc(places, func(p nemesis.Place) bool { return p.Process == process && p.Still })
 	}
 	for pause(ctx, 20*time.Millisecond, nil) {
 		holders, waiters := t.look()
-		if at(holders, target, 0) && (t.parent.options.Locks == 1 || at(holders, other, 1) && at(waiters, target, 1)) {
+		if still(holders, target) && (t.parent.options.Locks == 1 || still(holders, other) && still(waiters, target)) {
 			pause(ctx, entering, nil)
 			return
 		}
@@ -406,7 +447,7 @@ func (t *trouble) Waiters(ctx context.Context) []nemesis.Place {
 
 func (t *trouble) look() (holders, waiters []nemesis.Place) {
 	o := t.parent.options
-	dirs := map[string]string{}
+	dirs, parts := map[string]string{}, map[string]int{}
 	for i := range o.venues() {
 		name := o.nameOf(i)
 		path := name
@@ -417,12 +458,28 @@ func (t *trouble) look() (holders, waiters []nemesis.Place) {
 			continue // it has no queue of this kind
 		}
 		if dir, err := manager.LockPath(t.parent.root, path); err == nil {
-			dirs[name] = dir
+			dirs[name], parts[name] = dir, i%thirds
 		}
 	}
 	holders, waiters, err := nemesis.Look(t.Tree(), dirs, t.parent.chronicle.processOf)
 	if err != nil {
 		return nil, nil // there is no connection: the nemesis looks again
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	markStill(holders, waiters, func(p nemesis.Place) bool { return t.staying[third{p.Process, parts[p.Lock]}] > 0 })
 	return holders, waiters
+}
+
+// markStill notes which places do not change, since workers of the lock's holder stay inside.
+func markStill(holders, waiters []nemesis.Place, stays func(holder nemesis.Place) bool) {
+	still := map[string]bool{}
+	for i := range holders {
+		if stays(holders[i]) {
+			holders[i].Still, still[holders[i].Lock] = true, true
+		}
+	}
+	for i := range waiters {
+		waiters[i].Still = still[waiters[i].Lock]
+	}
 }

@@ -113,6 +113,7 @@ type Event struct {
 	Permits     int    `json:"permits,omitempty"` // of a Permit; 0 means 1
 	Fault       int    `json:"fault,omitempty"`   // from 1
 	Target      string `json:"target,omitempty"`
+	Stays       bool   `json:"stays,omitempty"` // of a fault: workers stayed inside with locks while it lasted
 	Text        string `json:"text,omitempty"`
 }
 

@@ -49,6 +49,7 @@ type Place struct {
 	Process int
 	Lock    string // as the history calls it
 	Node    string // the path
+	Still   bool   // the lock does not change hands: workers of its holder have been told to stay inside
 }
 
 // Links are the connections of one worker process: a [realzk.Links].

@@ -35,6 +35,7 @@ type fake struct {
 	lame     error           // of Restart
 	deaf     bool            // no process sends a request
 	noOwn    bool            // the ensemble is not the harness's own
+	still    string          // the lock that does not change hands
 }
 
 const (
@@ -163,6 +164,11 @@ func (f *fake) places() (holders, waiters []Place) {
 	holders, waiters, err := Look(fakeTree{f}, dirs, func(session int64) (int, bool) { return int(session) - 1, session > 0 })
 	if err != nil {
 		panic(err)
+	}
+	for _, places := range [][]Place{holders, waiters} {
+		for i := range places {
+			places[i].Still = places[i].Lock == f.still
+		}
 	}
 	return holders, waiters
 }

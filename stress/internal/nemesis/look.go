@@ -43,7 +43,7 @@ func Look(t Tree, dirs map[string]string, processOf func(session int64) (process
 			if !ok {
 				continue
 			}
-			if p := (Place{process, lock, paths[i]}); queue[i].holds {
+			if p := (Place{Process: process, Lock: lock, Node: paths[i]}); queue[i].holds {
 				holders = append(holders, p)
 			} else {
 				waiters = append(waiters, p)

@@ -60,7 +60,7 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Process 0 has session 1, which the function above does not know.
-	want := []Place{{3, "b", fakeNode(3, "lock-b", 17)}}
+	want := []Place{{Process: 3, Lock: "b", Node: fakeNode(3, "lock-b", 17)}}
 	if !slices.Equal(holders, want) {
 		t.Errorf("holders %v, want %v", holders, want)
 	}

@@ -23,7 +23,7 @@ const unsettledLimit = 15 * time.Second
 // Record is called by several goroutines, right before a fault begins and right after it
 // has been undone. The event of the end says whether the fault took effect, by OK.
 func Run(ctx context.Context, env Env, s Schedule, record func(history.Event)) error {
-	r := &runner{env: env, record: record, end: s.End, began: time.Now(), busy: make(map[int]bool)}
+	r := &runner{env: env, record: record, end: s.End, began: time.Now(), busy: make(map[int]bool), took: make(map[string]bool)}
 	for _, in := range s.Injections {
 		r.number = max(r.number, in.Number)
 	}
@@ -65,10 +65,11 @@ type runner struct {
 	began  time.Time
 	end    time.Duration // of the schedule
 
-	mu       sync.Mutex   // protects what follows
-	atServer bool         // a fault that hits a server is active
-	busy     map[int]bool // the processes that a fault hits
-	number   int          // the highest of a fault
+	mu       sync.Mutex      // protects what follows
+	atServer bool            // a fault that hits a server is active
+	busy     map[int]bool    // the processes that a fault hits
+	took     map[string]bool // the kinds of which a fault took effect
+	number   int             // the highest of a fault
 	errs     []error
 }
 
@@ -125,7 +126,12 @@ const tries = 3
 // injectOrAgain injects a fault, and another of its kind if it had no effect: there was
 // nothing to hit at that moment. A run that is to show what a kind of fault does would
 // show nothing otherwise.
+//
+// Workers stay inside also for a later fault of a kind if none of it took effect before.
 func (r *runner) injectOrAgain(ctx context.Context, in Injection) {
+	r.mu.Lock()
+	in.Stays = in.Stays || !r.took[in.Kind]
+	r.mu.Unlock()
 	for try := 1; ; try++ {
 		if r.inject(ctx, in) || try == tries || !sleep(ctx, time.Second) || time.Since(r.began)+in.Lasts > r.end {
 			return
@@ -149,6 +155,9 @@ func (r *runner) inject(ctx context.Context, in Injection) bool {
 	err := k.inject(ctx, f)
 	f.ended(false) // unless the kind has said more
 	f.release()
+	r.mu.Lock()
+	r.took[in.Kind] = r.took[in.Kind] || f.effect
+	r.mu.Unlock()
 	switch {
 	case err == nil:
 	case errors.Is(err, errNoTarget):
@@ -191,7 +200,7 @@ func (f *fault) ended(tookEffect bool) {
 }
 
 func (f *fault) event(kind history.Kind) history.Event {
-	return history.Event{At: f.env.Now(), Kind: kind, Process: history.Harness, Fault: f.in.Number, Text: f.in.Kind, Target: f.target, Lock: f.lock}
+	return history.Event{At: f.env.Now(), Kind: kind, Process: history.Harness, Fault: f.in.Number, Text: f.in.Kind, Target: f.target, Lock: f.lock, Stays: f.in.Stays}
 }
 
 // last waits for as long as the fault lasts, or until ctx ends.

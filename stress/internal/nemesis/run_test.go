@@ -284,6 +284,35 @@ func TestRunFindsNoTarget(t *testing.T) {
 	}
 }
 
+// While no fault of a kind has taken effect, workers stay inside for each.
+func TestRunStaysUntilAKindHasTakenEffect(t *testing.T) {
+	for _, tt := range []struct {
+		deaf bool // the first fault takes no effect
+		want []bool
+	}{
+		{false, []bool{true, true, false, false}}, // the beginning and the end of each fault
+		{true, slices.Repeat([]bool{true}, 2*2*tries)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			f.deaf = tt.deaf
+			s := one("swallow-answer", time.Second)
+			s.Injections[0].Stays = true
+			s.Injections = append(s.Injections, Injection{Number: 2, Kind: "swallow-answer", After: 30 * time.Second, Lasts: time.Second})
+			if err := run(t, f, s, time.Hour); err != nil {
+				t.Error(err)
+			}
+			var got []bool
+			for _, e := range f.events {
+				got = append(got, e.Stays)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("workers stayed inside: %v, want %v; events %+v", got, tt.want, f.events)
+			}
+		})
+	}
+}
+
 // The harness may take seconds to note that a fault begins: it has the target take locks
 // first. That is not time in which the fault looks for something to delete.
 func TestRunDeletesAfterALongPreparation(t *testing.T) {

@@ -24,6 +24,10 @@ type Injection struct {
 	After time.Duration
 	Lasts time.Duration // 0: it is a moment, or as long as what it does takes
 	Pick  uint64        // decides what of several it hits
+	// Stays says that before the fault begins workers stay inside with locks, until it is
+	// over, so that it hits locks that are held and awaited. Without it the locks go on
+	// changing hands, and the fault hits what happens then.
+	Stays bool
 }
 
 // Two sequences of faults go on at the same time: those of servers, one after the other,
@@ -38,6 +42,12 @@ const (
 	// How many faults that do not hit servers are active at most.
 	atOnce = 3
 )
+
+// Of so many faults of a kind, one leaves the locks alone: the second. By then the first has
+// hit a held lock and an awaited one, without which a run shows nothing of the kind. Since
+// every kind comes up before one comes up again, the same is true of all kinds at about the
+// same time: then no other fault has workers stay inside.
+const oneOf = 3
 
 // NewSchedule returns the schedule of a run of that duration. Every kind comes up before
 // one comes up again; in a run that is too short for all, by chance some do not.
@@ -61,8 +71,12 @@ func NewSchedule(seed uint64, kinds []string, duration, sessionTimeout time.Dura
 		s.Injections = append(s.Injections, lane.plan(begin, s.End)...)
 	}
 	slices.SortStableFunc(s.Injections, func(a, b Injection) int { return cmp.Compare(a.After, b.After) })
+	before := make(map[string]int) // faults of each kind
 	for i := range s.Injections {
-		s.Injections[i].Number = i + 1
+		in := &s.Injections[i]
+		in.Number = i + 1
+		in.Stays = before[in.Kind]%oneOf != 1
+		before[in.Kind]++
 	}
 	return s
 }

@@ -45,6 +45,51 @@ func TestScheduleBySeed(t *testing.T) {
 	}
 }
 
+// Workers stay inside for the first fault of each kind, and for two in three of all. In ten
+// minutes every kind comes both ways.
+func TestScheduleStays(t *testing.T) {
+	for _, tt := range []struct {
+		kinds       []string
+		duration    time.Duration
+		least, most float64 // the share of faults for which no worker stays
+		both        bool    // each kind comes both ways
+	}{
+		{allNames(), 10 * time.Minute, 0.25, 0.4, true},
+		{embeddedKinds, 10 * time.Minute, 0.25, 0.4, true},
+		{[]string{"revoke"}, 10 * time.Minute, 0.3, 0.36, true},
+		{allNames(), 24 * time.Hour, 0.32, 0.34, true},
+		{allNames(), 30 * time.Second, 0, 0.3, false},
+	} {
+		t.Run(fmt.Sprintf("%d kinds, %v", len(tt.kinds), tt.duration), func(t *testing.T) {
+			for seed := range uint64(100) {
+				if tt.duration > time.Hour && seed > 2 {
+					break
+				}
+				s := NewSchedule(seed, tt.kinds, tt.duration, 4*time.Second)
+				staying, moving := make(map[string]int), make(map[string]int)
+				n := 0
+				for _, in := range s.Injections {
+					switch {
+					case in.Stays:
+						staying[in.Kind]++
+					case staying[in.Kind] == 0:
+						t.Errorf("seed %d: %+v is the first of its kind", seed, in)
+					default:
+						moving[in.Kind]++
+						n++
+					}
+				}
+				if share := float64(n) / float64(len(s.Injections)); share < tt.least || share > tt.most {
+					t.Errorf("seed %d: no worker stays for %.2f of the faults, want %.2f to %.2f", seed, share, tt.least, tt.most)
+				}
+				if tt.both && (len(staying) < len(tt.kinds) || len(moving) < len(tt.kinds)) {
+					t.Errorf("seed %d: workers stay for %v, and do not for %v", seed, staying, moving)
+				}
+			}
+		})
+	}
+}
+
 func TestSchedule(t *testing.T) {
 	for _, tt := range []struct {
 		kinds     []string
