@@ -125,7 +125,7 @@ func (t *trouble) record(e history.Event) {
 	switch {
 	case !e.Stays:
 	case e.Kind == history.FaultEnded:
-		defer t.leave(target)
+		defer t.leave(target, e.Text)
 	default:
 		t.stay(target)
 		t.gather(target)
@@ -171,8 +171,12 @@ func (t *trouble) stay(target int) {
 	t.tell(all, stayLine)
 }
 
-// leave ends stay.
-func (t *trouble) leave(target int) {
+// leave ends stay, when a fault of that kind is over. A node has been deleted only just:
+// a worker that left at once would not be told inside that it has lost the lock.
+func (t *trouble) leave(target int, kind string) {
+	if kind == deleteHolder || kind == deleteWaiter {
+		pause(context.Background(), telling, nil)
+	}
 	all := t.thirdsFor(target)
 	t.mu.Lock()
 	for _, x := range all {
@@ -198,6 +202,8 @@ const (
 	gathering = 5 * time.Second
 	// After a process is first in a lock's queue, a worker of it is inside so much later.
 	entering = 50 * time.Millisecond
+	// After a node is deleted, its process has been told so much later.
+	telling = 500 * time.Millisecond
 )
 
 // gather waits until the target holds a lock inside which its workers stay, and waits for

@@ -36,7 +36,7 @@ func (f *fault) deleteNode(ctx context.Context, does string, there, elsewhere fu
 	for {
 		// A place may be given up while it is looked at. So another of the same process
 		// does, too: the history has that process.
-		for _, p := range there(ctx) {
+		for _, p := range f.preferred(there(ctx)) {
 			if p.Process != process {
 				continue
 			}
@@ -56,6 +56,16 @@ func (f *fault) deleteNode(ctx context.Context, does string, there, elsewhere fu
 			return fmt.Errorf("%w: process %d gave up each of its nodes before it could be deleted", errNoTarget, process)
 		}
 	}
+}
+
+// preferred has the places first at which workers stay inside, if they do for this fault,
+// and else the others. To delete the node of a process that keeps a lock while none of its
+// workers is inside costs nothing.
+func (f *fault) preferred(places []Place) []Place {
+	slices.SortStableFunc(places, func(a, b Place) int {
+		return compareBool(a.Still != f.in.Stays, b.Still != f.in.Stays)
+	})
+	return places
 }
 
 // choosePlace waits for a process that has a node there.

@@ -284,6 +284,29 @@ func TestRunFindsNoTarget(t *testing.T) {
 	}
 }
 
+// A fault for which workers stay inside deletes the node of a lock that does not change
+// hands, and another fault one of a lock that does.
+func TestRunDeletesWhereWorkersStay(t *testing.T) {
+	for _, stays := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			for p := range fakeProcesses - 1 { // only process 3 is left, and holds both
+				delete(f.nodes, fakeNode(p, "lock-a", 10+p))
+				delete(f.nodes, fakeNode(p, "lock-b", 20-p))
+			}
+			f.still = "b"
+			s := one("delete-holder", 0)
+			s.Injections[0].Stays = stays
+			x := &runner{env: f, record: f.record, busy: map[int]bool{}, took: map[string]bool{"delete-holder": true}, end: s.End, began: time.Now()}
+			x.injectOrAgain(t.Context(), s.Injections[0])
+			want := map[bool]string{true: "b", false: "a"}[stays]
+			if len(f.events) != 2 || f.events[1].Lock != want || f.events[0].Stays != stays || f.events[1].Stays != stays {
+				t.Errorf("workers stay: %v; events %+v, want a node of %s deleted", stays, f.events, want)
+			}
+		})
+	}
+}
+
 // While no fault of a kind has taken effect, workers stay inside for each.
 func TestRunStaysUntilAKindHasTakenEffect(t *testing.T) {
 	for _, tt := range []struct {
