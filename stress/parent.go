@@ -29,7 +29,8 @@ import (
 // their messages, and finally looks for nodes that they left in ZooKeeper.
 //
 // A single goroutine does all this, in loop; it receives events on channels, and
-// nothing here is shared.
+// nothing here is shared. Goroutines beside it inject faults (trouble.go) and watch the
+// machine (standstill.go).
 type parent struct {
 	options  options
 	sabotage sabotage
@@ -168,9 +169,11 @@ func (p *parent) main() int {
 		return exitFailure
 	}
 	p.introduce()
+	stop := p.watchMachine()
 	p.start()
 	p.loop()
 	p.inspect()
+	stop()
 	p.endHistory()
 	p.reporter.done()
 	if err := p.scratch.Remove(); err != nil {

@@ -52,6 +52,13 @@ func printVerdict(w io.Writer, v judge.Verdict) {
 	if v.PausedOverlaps > 0 {
 		line("excused", "%s with a process that was stopped, or whose node was deleted, and that could not know of it yet", plural(v.PausedOverlaps, "overlap"))
 	}
+	for i, s := range v.Standstills {
+		if i == maxShown {
+			line("stood still", "and %s more", times(uint64(len(v.Standstills)-i)))
+			break
+		}
+		line("stood still", "%s: what is found in the time that follows may be its doing", s.Text)
+	}
 	for i, f := range v.Findings {
 		if i == maxShown {
 			fmt.Fprintf(w, "  and %s\n", plural(v.Found-i, "further finding"))

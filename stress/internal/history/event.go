@@ -73,6 +73,9 @@ const (
 	// Overlap is written when a referee has seen two processes inside at once, or a token
 	// that fell. Text is what.
 	Overlap Kind = "overlap"
+	// StoodStill is written when the harness has noticed that the machine did not run for a
+	// while, or was suspended. At is when it went on, Lasted how long it was. Text says so.
+	StoodStill Kind = "stood still"
 	// Stopping is written when the workers are told to end.
 	Stopping Kind = "stopping"
 	// Left is written for each node that is left in ZooKeeper at the end.
@@ -113,7 +116,8 @@ type Event struct {
 	Permits     int    `json:"permits,omitempty"` // of a Permit; 0 means 1
 	Fault       int    `json:"fault,omitempty"`   // from 1
 	Target      string `json:"target,omitempty"`
-	Stays       bool   `json:"stays,omitempty"` // of a fault: workers stayed inside with locks while it lasted
+	Stays       bool   `json:"stays,omitempty"`     // of a fault: workers stayed inside with locks while it lasted
+	Lasted      int64  `json:"lasted_ns,omitempty"` // of StoodStill
 	Text        string `json:"text,omitempty"`
 }
 

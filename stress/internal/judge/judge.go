@@ -28,6 +28,8 @@ type Judge struct {
 	stopping  bool
 	late      uint64 // events that came out of order
 
+	standstills []Standstill
+
 	grants, requests uint64
 	waits, handOvers spread
 	holds            spread
@@ -146,6 +148,8 @@ func (j *Judge) Add(e history.Event) {
 		j.referees.saw(j, e)
 	case history.Left:
 		j.left.found(j, e)
+	case history.StoodStill:
+		j.stoodStill(e)
 	case history.Stopping:
 		j.stopping = true
 	}
@@ -464,6 +468,10 @@ func (j *Judge) sum() Verdict {
 		return cmp.Or(cmp.Compare(j.gravity(a), j.gravity(b)), cmp.Compare(a.At, b.At))
 	})
 	v.Findings = v.Findings[:min(len(v.Findings), most)]
+	for i, f := range v.Findings {
+		v.Findings[i] = j.explained(f)
+	}
+	v.Standstills = slices.Clone(j.standstills)
 	return v
 }
 

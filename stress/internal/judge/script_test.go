@@ -140,6 +140,12 @@ func harness(t testing.TB, e *history.Event, kind string, words []string) {
 		}
 	case "expired":
 		e.Session = words[0]
+	case "stood":
+		seconds, err := strconv.ParseFloat(words[0], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Kind, e.Lasted, e.Text = history.StoodStill, int64(math.Round(seconds*1e9)), "the machine stood still"
 	case "left", "failure", "overlap":
 		e.Text = strings.Join(words, " ")
 	case "stopping", "alive":

@@ -33,6 +33,8 @@ type Verdict struct {
 	Faults   []Fault   `json:"faults"`   // in the order of their kinds
 	Injected []Hit     `json:"injected"` // each fault, in the order of time
 
+	Standstills []Standstill `json:"standstills,omitempty"` // of the machine
+
 	Grants         uint64  `json:"grants"`
 	Requests       uint64  `json:"requests"`
 	LostHolds      int     `json:"lost_holds"`

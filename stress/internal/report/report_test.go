@@ -251,10 +251,11 @@ func spoken(text string) scenario {
 		},
 		verdict: judge.Verdict{
 			Outcome: judge.Violation, Found: 1,
-			Findings: []judge.Finding{{Check: text, Lock: lock, At: 2000, Text: text, Faults: []int{1}}},
-			Checks:   []judge.Check{{Name: text, Note: text}},
-			Faults:   []judge.Fault{{Kind: text, N: 1}},
-			Injected: []judge.Hit{{Fault: 1, Kind: text, Target: text, Began: 1500, Ended: 1600, Lost: []string{text}}},
+			Findings:    []judge.Finding{{Check: text, Lock: lock, At: 2000, Text: text, Faults: []int{1}}},
+			Checks:      []judge.Check{{Name: text, Note: text}},
+			Faults:      []judge.Fault{{Kind: text, N: 1}},
+			Standstills: []judge.Standstill{{At: 1500, For: 100, Text: text}},
+			Injected:    []judge.Hit{{Fault: 1, Kind: text, Target: text, Began: 1500, Ended: 1600, Lost: []string{text}}},
 		},
 	}
 	ended := e(9000, history.Ended, 0)

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// A Standstill is a time in which the machine did not run. All that is judged by the clock
+// may be wrong during it and for a while afterwards, whatever the locks do. A finding is one
+// nevertheless, but says so.
+type Standstill struct {
+	At   int64  `json:"at"` // when the machine went on
+	For  int64  `json:"for_ns"`
+	Text string `json:"text"` // when it was, and how long
+}
+
+// manyStandstills is how many are remembered.
+const manyStandstills = 1000
+
+// stoodStill notes that the machine stood still.
+func (j *Judge) stoodStill(e history.Event) {
+	if len(j.standstills) < manyStandstills {
+		text := fmt.Sprintf("at %s %s", j.when(e.At-e.Lasted), e.Text)
+		j.standstills = append(j.standstills, Standstill{At: e.At, For: e.Lasted, Text: text})
+	}
+}
+
+// explained returns f, and says in it if the machine stood still so shortly before that this
+// may be the cause: sessions end, and what waits for that waits as long again.
+func (j *Judge) explained(f Finding) Finding {
+	for i := len(j.standstills) - 1; i >= 0; i-- {
+		s := j.standstills[i]
+		if s.At-s.For <= f.At && f.At <= s.At+2*j.header.SessionTimeout+slack {
+			f.Text = fmt.Sprintf("(%s, which may be why) %s", s.Text, f.Text)
+			break
+		}
+	}
+	return f
+}
