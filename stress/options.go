@@ -79,6 +79,11 @@ which much more is checked; -report DIR keeps it, with a page for a browser.
 It reports progress while it runs and prints a summary at the end. Ctrl-C ends
 the run early, with a summary; a second Ctrl-C kills it.
 
+If a worker is stuck, the run ends. The failure has the stacks of the worker, and
+names a file in the directory for temporary files (TMPDIR, or else /tmp) with the
+stacks of all goroutines of its process: holdfast-stress-process-N-*.txt. It stays
+there until you remove it.
+
 Exit status:
   0  no fault found
   1  a violation, a leaked node, a stuck worker, a failed process, a finding in
@@ -126,7 +131,7 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		return nil
 	})
 	flags.DurationVar(&o.SessionTimeout, "session-timeout", 0, "ZooKeeper session timeout to ask for; 0: 10s, or 4s if faults are injected")
-	flags.DurationVar(&o.Patience, "patience", time.Minute, "a worker that spends longer in one operation is stuck")
+	flags.DurationVar(&o.Patience, "patience", time.Minute, "a worker that spends longer in one operation is stuck, which ends the run: see above")
 	flags.DurationVar(&o.Swallow, "swallow", 0, "how often the embedded server carries out a request but does not answer it, while the connection stays up; 0: never")
 
 	err := flags.Parse(args)

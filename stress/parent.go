@@ -573,9 +573,12 @@ func (p *parent) failure(c *process, f failure) {
 	}
 }
 
+// dumpName is the pattern of the names of files with stacks, by process.
+const dumpName = "holdfast-stress-process-%d-*.txt"
+
 // saveDump writes a dump to a file, and returns text that names the file.
 func saveDump(process int, dump string) string {
-	f, err := os.CreateTemp("", fmt.Sprintf("holdfast-stress-process-%d-*.txt", process))
+	f, err := os.CreateTemp("", fmt.Sprintf(dumpName, process))
 	if err == nil {
 		_, err = f.WriteString(dump)
 		err = errors.Join(err, f.Close())
