@@ -70,11 +70,12 @@ func TestRunThroughTheNemesis(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "report")
 	r := runStress(t, append([]string{"-report", dir, "-nemesis", "kill-worker,cut-connection,delete-holder", "-session-timeout", "1s", "-seed", "1"}, append(brief, "-duration", "8s")...))
+	const planned = `\n  faults   \d+ planned, of 3 kinds\n`
 	// On a busy machine a fault may come when no lock is held.
 	if r.exit == exitVoid {
-		r.expect(t, exitVoid, voidedRun)
+		r.expect(t, exitVoid, voidedRun, planned)
 	} else {
-		r.expect(t, exitOK, ok, "fault 1: ", "kill-worker", "cut-connection", "delete-holder")
+		r.expect(t, exitOK, ok, planned, "fault 1: ", "kill-worker", "cut-connection", "delete-holder")
 	}
 	if len(r.left) > 0 {
 		t.Errorf("it left %q behind", r.left)

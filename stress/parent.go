@@ -270,7 +270,7 @@ func (p *parent) introduce() {
 	}
 	fmt.Fprintf(p.stdout, "  root     %s\n", p.root)
 	if o.faulty() {
-		fmt.Fprintf(p.stdout, "  faults   %d of %s\n", len(p.trouble.schedule.Injections), plural(len(p.trouble.schedule.Kinds()), "kind"))
+		fmt.Fprintf(p.stdout, "  faults   %d planned, of %s\n", len(p.trouble.schedule.Injections), plural(len(p.trouble.schedule.Kinds()), "kind"))
 		if left := p.trouble.left(); len(left) > 0 {
 			fmt.Fprintf(p.stdout, "           too short for  %s\n", strings.Join(left, ", "))
 		}
