@@ -68,12 +68,13 @@ func (f *fault) preferred(places []Place) []Place {
 	return places
 }
 
-// choosePlace waits for a process that has a node there.
+// choosePlace waits for a process that has a node there, and keeps other faults from it.
 func (f *fault) choosePlace(ctx context.Context, does string, there, elsewhere func(context.Context) []Place) (process int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, targetPatience)
 	defer cancel()
 	for {
 		if process = f.processIn(there(ctx), elsewhere(ctx)); process >= 0 {
+			f.keep(process)
 			return process, nil
 		}
 		if !sleep(ctx, targetPoll) {
@@ -83,10 +84,18 @@ func (f *fault) choosePlace(ctx context.Context, does string, there, elsewhere f
 }
 
 // processIn returns a process of one of the places, if possible of those elsewhere as well;
-// -1 if there is none.
+// -1 if there is none. It returns one that another fault hits only if there is no other: a
+// process that is stopped, for one, may be first in a queue without knowing, and then has
+// nothing to lose.
 func (f *fault) processIn(places, elsewhere []Place) int {
 	if len(places) == 0 {
 		return -1
+	}
+	f.mu.Lock()
+	idle := slices.DeleteFunc(slices.Clone(places), func(p Place) bool { return f.busy[p.Process] })
+	f.mu.Unlock()
+	if len(idle) > 0 {
+		places = idle
 	}
 	also := processesOf(elsewhere)
 	if both := slices.DeleteFunc(slices.Clone(places), func(p Place) bool { return !also[p.Process] }); len(both) > 0 {

@@ -61,7 +61,16 @@ func (f *fault) choose(all []int, worth func(process int) int) (process int, ok 
 	return f.process, true
 }
 
-// release ends what reserve has done, if anything.
+// keep reserves the process, unless another fault hits it.
+func (f *fault) keep(process int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.busy[process] {
+		f.process, f.busy[process] = process, true
+	}
+}
+
+// release ends what reserve or keep has done, if anything.
 func (f *fault) release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -234,6 +234,63 @@ func TestPreferences(t *testing.T) {
 	}
 }
 
+// The node of a process that another fault hits is deleted only if there is no other.
+func TestDeletionsPreferProcessesThatNoFaultHits(t *testing.T) {
+	holders := []Place{{Process: 0, Lock: "a"}, {Process: 1, Lock: "b"}, {Process: 2, Lock: "c"}}
+	waiters := []Place{{Process: 0, Lock: "b"}, {Process: 1, Lock: "a"}}
+	for _, tt := range []struct {
+		busy []int
+		want []int
+	}{
+		{nil, []int{0, 1}}, // which wait, too
+		{[]int{0}, []int{1}},
+		{[]int{0, 1}, []int{2}},
+		{[]int{0, 1, 2}, []int{0, 1}},
+	} {
+		r := &runner{busy: map[int]bool{}}
+		for _, p := range tt.busy {
+			r.busy[p] = true
+		}
+		chosen := map[int]bool{}
+		for i := range uint64(50) {
+			f := &fault{runner: r, rng: rand.New(rand.NewPCG(i, 0))}
+			chosen[f.processIn(holders, waiters)] = true
+		}
+		if got := slices.Sorted(maps.Keys(chosen)); !slices.Equal(got, tt.want) {
+			t.Errorf("faults hit %v: chosen %v, want %v", tt.busy, got, tt.want)
+		}
+	}
+}
+
+// No other fault hits a process while one prepares to delete a node of it.
+func TestDeletionsKeepTheirProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		s := one("delete-holder", 0)
+		for p := 1; p < fakeProcesses; p++ {
+			delete(f.nodes, fakeNode(p, "lock-a", 10+p))
+			delete(f.nodes, fakeNode(p, "lock-b", 20-p)) // only process 0 is left
+		}
+		s.Injections = append(s.Injections, Injection{Number: 2, Kind: "pause-worker", After: 2 * time.Second, Lasts: 5 * time.Second})
+		slow := func(e history.Event) {
+			if e.Kind == history.FaultBegan && e.Fault == 1 {
+				time.Sleep(3 * time.Second)
+			}
+			f.record(e)
+		}
+		if err := Run(t.Context(), f, s, slow); err != nil {
+			t.Error(err)
+		}
+		hit := map[int]string{}
+		for _, e := range f.events {
+			hit[e.Fault] = e.Target
+		}
+		if hit[1] != "process 0" || hit[2] == "" || hit[2] == hit[1] {
+			t.Errorf("the faults hit %v, want process 0 and then another", hit)
+		}
+	})
+}
+
 // A fault that would last longer than the run does not begin.
 func TestRunLeavesOutWhatIsTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
