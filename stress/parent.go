@@ -241,6 +241,7 @@ func (p *parent) header() history.Header {
 		Servers:        p.cluster.servers,
 		SessionTimeout: o.SessionTimeout.Nanoseconds(),
 		Tenure:         o.Tenure.Nanoseconds(),
+		Linger:         o.Linger.Nanoseconds(),
 		Nemesis:        p.trouble.kinds(),
 		Begin:          now.Mono,
 		BeginWall:      now.Wall.Format(time.RFC3339Nano),

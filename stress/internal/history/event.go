@@ -159,8 +159,9 @@ type Header struct {
 	Servers        []string `json:"servers"`
 	SessionTimeout int64    `json:"session_timeout_ns"`
 	Tenure         int64    `json:"tenure_ns"`
-	Nemesis        []string `json:"nemesis"` // kinds of faults that are on
-	Begin          int64    `json:"begin"`   // monotonic, when the workers began
+	Linger         int64    `json:"linger_ns,omitempty"` // how long a process keeps a lock that it does not use
+	Nemesis        []string `json:"nemesis"`             // kinds of faults that are on
+	Begin          int64    `json:"begin"`               // monotonic, when the workers began
 	BeginWall      string   `json:"begin_wall"`
 	Planned        int64    `json:"planned_ns"`
 	Go             string   `json:"go"`        // version
