@@ -21,8 +21,14 @@ type fault struct {
 	at      int64
 	until   int64      // 0 while it lasts
 	failed  bool       // it had no effect that is certain
+	stays   bool       // workers stayed inside while it lasted
 	hit     [over]bool // a hold in that phase
 	lost    []string   // locks, and by which process
+
+	// See excuses.
+	connected int64                   // when the last of those that it hit had a connection again
+	victims   []*process              // the processes that it hits
+	grips     map[*lockRecord][]*grip // of its victims, that ended while it lasted or they recovered
 }
 
 // stops reports whether the fault stops a process, which then cannot know what it loses.
@@ -49,35 +55,16 @@ func (f *fault) affects(p *process) bool { return f.process < 0 || f.process == 
 type faults struct {
 	all    []*fault // in the order of their beginnings
 	recent []*fault // those that last, or ended not long ago
-	active int      // how many of those that disturb last
-
-	// outage is how long there were faults until now, with the time after each in which
-	// the locks recover, which for the latest lasts until then.
-	outage, until int64
-}
-
-// pass lets time pass from j.now until at.
-func (fs *faults) pass(j *Judge, at int64) {
-	until := at
-	if fs.active == 0 {
-		until = min(at, fs.until)
-	}
-	if j.now > 0 {
-		fs.outage += max(0, until-j.now)
-	}
 }
 
 // began notes a fault.
 func (fs *faults) began(e history.Event) *fault {
-	f := &fault{number: e.Fault, kind: e.Text, target: e.Target, process: -1, lock: e.Lock, at: e.At}
+	f := &fault{number: e.Fault, kind: e.Text, target: e.Target, process: -1, lock: e.Lock, at: e.At, stays: e.Stays}
 	if _, err := fmt.Sscanf(e.Target, "process %d", &f.process); err != nil {
 		f.process = -1
 	}
 	fs.all = append(fs.all, f)
 	fs.recent = append(fs.recent, f)
-	if f.disturbs() {
-		fs.active++
-	}
 	return f
 }
 
@@ -93,10 +80,6 @@ func (fs *faults) ended(e history.Event, recovery int64) *fault {
 	// Which lock it hits, a fault may know only when it has.
 	f.lock = cmp.Or(f.lock, e.Lock)
 	f.failed = !e.OK
-	if f.disturbs() {
-		fs.active--
-		fs.until = max(fs.until, e.At+recovery)
-	}
 	fs.recent = slices.DeleteFunc(fs.recent, func(f *fault) bool {
 		return f.until != 0 && f.until+recovery+10*reaction < e.At
 	})

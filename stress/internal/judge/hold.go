@@ -4,6 +4,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
@@ -31,13 +32,41 @@ type hold struct {
 	phase   phase
 
 	requested, granted int64
-	asked              int64 // when its process first asked for what it has under the token
-	ended              int64 // when it was released or told lost
-	known              int64 // when the worker has last been told that it holds the lock
-	outage             int64 // how long there had been outages when it was requested
-	reported           bool  // that it has waited too long
-	revoked            int64 // when the revocation began that the worker is to be told of
+	asked              int64  // when its process first asked for what it has under the token
+	ended              int64  // when it was released or told lost
+	known              int64  // when the worker has last been told that it holds the lock
+	with               *group // of what its worker has asked for at once, or nil
+	reported           bool   // that it has waited too long
+	settled            bool   // its release has ended in good order
+	revoked            int64  // when the revocation began that the worker is to be told of
 	possession         *possession
+}
+
+// A group is what a worker waits for at the same time: it gets all, or none.
+type group struct{ locks []*lockRecord }
+
+// locks returns the locks for which h waits.
+func (h *hold) locks() []*lockRecord {
+	if h.with != nil {
+		return h.with.locks
+	}
+	return []*lockRecord{h.lock}
+}
+
+// joins notes that h waits together with what its worker waits for already, if anything.
+func (h *hold) joins() {
+	for _, o := range h.process.holds {
+		if o == h || o.worker != h.worker || o.phase != waiting {
+			continue
+		}
+		if o.with == nil {
+			o.with = &group{[]*lockRecord{o.lock}}
+		}
+		h.with = o.with
+	}
+	if h.with != nil && !slices.Contains(h.with.locks, h.lock) {
+		h.with.locks = append(h.with.locks, h.lock)
+	}
 }
 
 // begin returns a new hold, for the first event of it.
@@ -56,6 +85,7 @@ func (j *Judge) begin(p *process, e history.Event) *hold {
 	p.holds[e.Op] = h
 	l.open++
 	p.count(waiting, 1)
+	p.grasp(h, e.At)
 	return h
 }
 

@@ -25,6 +25,7 @@ type Judge struct {
 	locks     map[string]*lockRecord
 	resting   []resting // passing locks that were not in use, the oldest first
 	faults    faults
+	excuses   excuses
 	stopping  bool
 	late      uint64 // events that came out of order
 
@@ -58,6 +59,7 @@ func New(h history.Header) *Judge {
 		header:    h,
 		processes: map[id]*process{},
 		locks:     map[string]*lockRecord{},
+		excuses:   excuses{cut: map[*process]int64{}},
 		waits:     newSpread(), handOvers: newSpread(), holds: newSpread(),
 	}
 	for _, l := range h.Locks {
@@ -160,7 +162,6 @@ func (j *Judge) pass(at int64) {
 	if at <= j.now {
 		return
 	}
-	j.faults.pass(j, at)
 	j.now = at
 	j.overlap.pass(j)
 	j.patience.pass(j)
@@ -173,7 +174,8 @@ func (j *Judge) request(e history.Event) {
 		return
 	}
 	h := j.begin(p, e)
-	h.requested, h.outage = e.At, j.faults.outage
+	h.requested = e.At
+	h.joins()
 	j.requests++
 	j.patience.requested(h)
 	j.hits.during(j, p, waiting)
@@ -191,7 +193,7 @@ func (j *Judge) granted(e history.Event) {
 	h := p.holds[e.Op]
 	if h == nil { // a second handle, which was not asked for
 		h = j.begin(p, e)
-		h.requested, h.outage = e.At, j.faults.outage
+		h.requested = e.At
 	} else if h.phase != waiting {
 		return // it is told twice
 	}
@@ -205,6 +207,8 @@ func (j *Judge) granted(e history.Event) {
 		h.mode = e.Mode
 	}
 	p.count(inside, 1)
+	p.enter(h, e.At)
+	j.excuses.granted(h)
 	j.waits.add(h.granted - h.requested)
 	if l.by != nil && l.by != p && h.requested < l.free && l.free <= h.granted && len(l.inside) == 0 {
 		j.handOvers.add(h.granted - l.free)
@@ -270,7 +274,7 @@ func (j *Judge) lost(e history.Event) {
 
 func (j *Judge) revoked(e history.Event) {
 	if h := j.hold(e); h != nil && h.phase == inside {
-		j.revocations.told(j, h, e.At)
+		j.revocations.told(h, e.At)
 	}
 }
 
@@ -298,7 +302,8 @@ func (j *Judge) released(e history.Event) {
 	if h.phase == inside { // the event Release is missing
 		j.release(e)
 	}
-	j.once.settled(h, e.Text == "")
+	h.settled = e.Text == ""
+	j.once.settled(h, h.settled)
 	j.drop(h)
 }
 
@@ -307,11 +312,14 @@ func (j *Judge) leave(h *hold, at int64) {
 	h.ended = at
 	j.holds.add(at - h.granted)
 	l := h.lock
-	l.longest = max(l.longest, at-h.granted)
+	if j.patience.judges(j, l) {
+		l.left(h, j.patience.oldest)
+	}
 	if i := slices.Index(l.inside, h); i >= 0 {
 		l.inside = slices.Delete(l.inside, i, i+1)
 	}
 	j.overlap.left(j, h)
+	j.revocations.left(j, h)
 }
 
 // drop forgets h.
@@ -324,6 +332,9 @@ func (j *Judge) drop(h *hold) {
 	h.phase = over
 	delete(p.holds, h.op)
 	l := h.lock
+	if g := p.loosen(h, j.now, j.header.Linger != 0 && !l.passing); g != nil {
+		j.excuses.ended(j, p, l, g)
+	}
 	l.open--
 	if l.passing && l.open == 0 {
 		j.rest(l)
@@ -332,8 +343,9 @@ func (j *Judge) drop(h *hold) {
 
 func (j *Judge) session(e history.Event) {
 	p := j.process(e)
+	j.excuses.session(j, p, e.Text, e.At)
 	if e.Text == history.SessionBegan {
-		p.session = e.Session
+		p.session, p.since = e.Session, e.At
 	}
 }
 
@@ -358,11 +370,13 @@ func (j *Judge) ended(e history.Event) {
 		}
 		j.drop(h)
 	}
+	j.excuses.died(j, p, e.At)
 	j.hits.died(j, p)
 }
 
 func (j *Judge) faultBegan(e history.Event) {
 	f := j.faults.began(e)
+	j.excuses.began(j, f)
 	if f.stops() {
 		for _, p := range j.targets(f) {
 			p.stops.began(e.At)
@@ -444,6 +458,7 @@ func (j *Judge) sum() Verdict {
 	j.tokens.explain()
 	j.register.explain()
 	j.patience.explain(j)
+	j.revocations.explain(j)
 	j.told.explain()
 	found := map[Outcome]bool{}
 	for _, c := range j.checks() {

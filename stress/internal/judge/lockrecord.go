@@ -23,7 +23,7 @@ type lockRecord struct {
 	by   *process
 	free int64
 
-	longest int64 // the longest hold of it, so far
+	past map[turn]*past // holds of it that have ended
 
 	highest   map[history.Mode]highest // the highest token that was granted, by mode
 	granted   []fence                  // in order: those that may still write to the register
@@ -32,6 +32,61 @@ type lockRecord struct {
 	conflict  overlapping              // that was found last
 	line      *line                    // for linearizability
 	done      bool                     // Once: it was released in good order
+}
+
+// A turn is what a process may have once before another one that waits: the lock, in a mode.
+type turn struct {
+	process int
+	mode    history.Mode
+}
+
+func (h *hold) turn() turn { return turn{h.process.number, h.mode} }
+
+// left notes that h has ended. It forgets what ended before oldest.
+func (l *lockRecord) left(h *hold, oldest int64) {
+	if l.past == nil {
+		l.past = map[turn]*past{}
+	}
+	p := l.past[h.turn()]
+	if p == nil {
+		p = &past{}
+		l.past[h.turn()] = p
+	}
+	p.add(span{h.granted, h.ended}, oldest)
+}
+
+// holds returns how long the longest holds in each turn lasted together between those times,
+// apart from h.
+func (l *lockRecord) holds(from, to int64, h *hold) (all int64) {
+	for t, p := range l.past {
+		all += max(p.longest(from), l.present(t, from, to, h))
+	}
+	for i, o := range l.inside {
+		first := slices.IndexFunc(l.inside, func(p *hold) bool { return p.turn() == o.turn() }) == i
+		if first && l.past[o.turn()] == nil {
+			all += l.present(o.turn(), from, to, h)
+		}
+	}
+	return all
+}
+
+// present returns how long the longest of those holds in that turn has lasted that are
+// inside, apart from h.
+func (l *lockRecord) present(t turn, from, to int64, h *hold) (most int64) {
+	for _, o := range l.inside {
+		if o != h && o.turn() == t {
+			most = max(most, to-max(o.granted, from))
+		}
+	}
+	return most
+}
+
+// modes returns in how many modes a process may have turns.
+func (l *lockRecord) modes() int {
+	if l.Mode != "" {
+		return 1
+	}
+	return 3 // read, upgradable and write
 }
 
 // A highest token, and the process that it was granted to.
@@ -147,6 +202,11 @@ func kind(m history.Mode) lockKind {
 func together(a, b history.Mode) bool {
 	return a == history.Read && (b == history.Read || b == history.Upgradable) ||
 		a == history.Upgradable && b == history.Read
+}
+
+// excludes reports whether a process that holds a lock in that mode does so alone.
+func excludes(m history.Mode) bool {
+	return m == history.Exclusive || m == history.Mutex || m == history.WriteMode
 }
 
 // compatible reports whether a and b may be inside at once. For permits, which are

@@ -5,49 +5,61 @@ package judge
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 // The check patience: each request ends, and no wait is longer than the processes ahead
-// can take, apart from the time in which there were faults.
+// can take, apart from the time in which faults kept it waiting: see excuses.
 type patience struct {
 	check
-	open []*hold // requests, the oldest first; also some that have ended
-	next int64   // when to look again
-	cut  bool    // the history has no end
+	open   []*hold // requests, the oldest first; also some that have ended
+	next   int64   // when to look again
+	looked int64   // when it was looked last
+	oldest int64   // nothing that began before is judged any more, but for what was found
+	cut    bool    // the history has no end
+	tally  tally
+	free   share
 }
 
 // slack is what a wait may take beside the holds of others, on a busy machine.
 const slack = int64(5 * time.Second)
 
+// memorable is for how long faults and holds are remembered beyond the oldest request that
+// is open, since an event may be told late.
+const memorable = int64(time.Minute)
+
 func (c *patience) init() {
 	c.check = check{Check: Check{Name: "every wait ends in time"}, outcome: Failed}
 }
 
-// bound returns how long a request of the lock may take. It is 0 if that is not known.
+// judges reports whether there is a bound for how long requests of the lock may take.
+func (c *patience) judges(j *Judge, l *lockRecord) bool { return j.header.Tenure >= 0 && !l.Once }
+
+// bound returns how long h may wait until that time.
 //
-// A process gives a lock that another one waits for up after about two tenures, or when
-// the hold ends that lasts longest. Each process may be ahead once, with readers and with
-// a writer. If the goroutines of a process exclude each other, each may need a turn of its
-// own.
-func (c *patience) bound(j *Judge, l *lockRecord, h *hold) int64 {
-	if j.header.Tenure < 0 || l.Once {
-		return 0
+// A process lets no further goroutine in after about two tenures if another process waits
+// for the lock, and gives it up when the last of those that are inside leaves. Each process
+// may be ahead once, in each mode. If the goroutines of a process exclude each other, each
+// may need a turn of its own.
+func (c *patience) bound(j *Judge, h *hold, at int64) int64 {
+	bound := j.header.SessionTimeout + slack
+	for _, l := range h.locks() {
+		tenure := 2 * j.header.Tenure
+		if j.header.Workload == "all" {
+			// A wait for several locks keeps the first places that it has for up to 16 tenures,
+			// as if it held the locks.
+			tenure += 16 * j.header.Tenure
+		}
+		ahead := l.holds(h.requested, at, h) + tenure*int64(max(j.header.Processes, 1)*l.modes())
+		if h.mode == history.Mutex || h.mode == history.Permit {
+			ahead *= int64(max(j.header.Goroutines, 1))
+		}
+		bound += ahead
 	}
-	turn := max(2*j.header.Tenure, l.longest)
-	for _, o := range l.inside {
-		turn = max(turn, j.now-o.granted)
-	}
-	turns := int64(max(j.header.Processes, 1))
-	switch {
-	case kind(h.mode) == readWrite:
-		turns *= 2
-	case h.mode != history.Exclusive:
-		turns *= int64(max(j.header.Goroutines, 1))
-	}
-	return turn*turns + j.header.SessionTimeout + slack
+	return bound
 }
 
 // requested notes a request.
@@ -55,21 +67,27 @@ func (c *patience) requested(h *hold) { c.open = append(c.open, h) }
 
 // granted judges how long h has waited.
 func (c *patience) granted(j *Judge, h *hold) {
+	if !c.judges(j, h.lock) {
+		return
+	}
 	c.Judged++
-	c.waited(j, h, h.granted, "was granted lock %q only")
+	if h.granted == h.requested {
+		return // it was not asked for
+	}
+	excused, bound := j.excuses.waiting(j, h, h.granted), c.bound(j, h, h.granted)
+	c.tally.add(h.granted-h.requested, excused, bound)
+	c.waited(j, h, h.granted, excused, bound, "was granted lock %q only")
 }
 
 // waited judges how long h has waited until that time.
-func (c *patience) waited(j *Judge, h *hold, at int64, what string) {
-	bound := c.bound(j, h.lock, h)
+func (c *patience) waited(j *Judge, h *hold, at, excused, bound int64, what string) {
 	wait := at - h.requested
-	disturbed := j.faults.outage - h.outage
-	if bound == 0 || h.reported || wait-disturbed <= bound {
+	if h.reported || wait-excused <= bound {
 		return
 	}
 	h.reported = true
 	c.find(j, h.lock, at, "%v "+what+" after %v, from %s to %s, of which %v were disturbed by faults: more than the %v that the processes ahead can take",
-		h, h.lock.Name, round(wait), j.when(h.requested), j.when(at), round(disturbed), round(bound))
+		h, h.lock.Name, round(wait), j.when(h.requested), j.when(at), round(excused), round(bound))
 }
 
 func round(d int64) time.Duration { return time.Duration(d).Round(time.Millisecond) }
@@ -81,8 +99,43 @@ func (c *patience) pass(j *Judge) {
 	}
 	c.next = j.now + int64(time.Second)
 	c.open = slices.DeleteFunc(c.open, func(h *hold) bool { return h.phase != waiting })
+	oldest := j.now
 	for _, h := range c.open {
-		c.waited(j, h, j.now, "still waits for lock %q")
+		if h.reported || !c.judges(j, h.lock) {
+			continue
+		}
+		oldest = min(oldest, h.requested)
+		if bound := c.bound(j, h, j.now); j.now-h.requested > bound {
+			c.waited(j, h, j.now, j.excuses.waiting(j, h, j.now), bound, "still waits for lock %q")
+		}
+	}
+	for _, h := range j.revocations.open {
+		oldest = min(oldest, h.revoked)
+	}
+	c.oldest = oldest - memorable
+	j.excuses.forget(j, c.oldest)
+	c.sample(j)
+}
+
+// sample looks what part of the requests that could be made now would have an excuse.
+func (c *patience) sample(j *Judge) {
+	since := j.now - c.looked
+	if c.looked == 0 {
+		since = 0
+	}
+	c.looked = j.now
+	if j.stopping {
+		return
+	}
+	for _, l := range j.locks {
+		if l.passing || !c.judges(j, l) {
+			continue
+		}
+		for _, p := range j.processes {
+			if !p.over {
+				c.free.add(since, !j.excuses.touches(j, p, l))
+			}
+		}
 	}
 }
 
@@ -102,12 +155,11 @@ func (c *patience) end(j *Judge) {
 
 // explain says how much was not judged.
 func (c *patience) explain(j *Judge) {
-	ran := j.now - j.header.Begin
-	c.Note = ""
-	switch {
-	case c.cut:
-		c.Note = "the history ends before the workers were told to stop, so requests that are open then are not judged"
-	case ran > 0 && j.faults.outage > ran/2 && j.header.Begin > 0:
-		c.Note = fmt.Sprintf("faults, or what followed them, made for %.1f s of %.1f s that waits could take longer, which is not held against them", time.Duration(j.faults.outage).Seconds(), time.Duration(ran).Seconds())
+	c.Note = c.tally.note(j, "%d of %d waits had no excuse")
+	if c.Note != "" && c.free.all > 0 {
+		c.Note += fmt.Sprintf("; of the waits that might have begun at any moment, %.0f %% would have had no excuse", c.free.percent())
+	}
+	if c.cut {
+		c.Note = strings.TrimPrefix(c.Note+"; ", "; ") + "the history ends before the workers were told to stop, so requests that are open then are not judged"
 	}
 }

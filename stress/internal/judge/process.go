@@ -19,6 +19,8 @@ type process struct {
 	holds   map[uint64]*hold // by their ops
 	counts  [over]int        // of them, by phases
 	session string           // the present one
+	since   int64            // when that began
+	grips   map[*lockRecord]*grip
 	stops   stops
 	began   int64 // when it was started, as far as the history tells
 	wrote   bool  // something
@@ -40,7 +42,7 @@ func (j *Judge) process(e history.Event) *process {
 	i := id{e.Process, e.Incarnation}
 	p := j.processes[i]
 	if p == nil {
-		p = &process{id: i, holds: map[uint64]*hold{}}
+		p = &process{id: i, holds: map[uint64]*hold{}, grips: map[*lockRecord]*grip{}}
 		j.processes[i] = p
 		j.forget()
 	}

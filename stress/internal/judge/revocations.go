@@ -5,14 +5,17 @@ package judge
 import (
 	"slices"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 // The check revocations: a holder that is asked to give up the lock is told so, and gives
 // it up.
 type revocations struct {
 	check
-	open []*hold
-	next int64
+	open  []*hold
+	next  int64
+	tally tally
 }
 
 func (c *revocations) init() {
@@ -26,7 +29,7 @@ func (c *revocations) began(j *Judge, f *fault) {
 	}
 	for _, h := range j.lock(f.lock, "").inside {
 		if f.affects(h.process) {
-			c.ask(j, h, f.at)
+			c.ask(h, f.at)
 		}
 	}
 }
@@ -44,15 +47,15 @@ func (c *revocations) failed(f *fault) {
 }
 
 // told notes that a holder was told.
-func (c *revocations) told(j *Judge, h *hold, at int64) {
-	c.ask(j, h, at)
+func (c *revocations) told(h *hold, at int64) {
+	c.ask(h, at)
 	h.revoked = at // whatever becomes of the fault
 }
 
-func (c *revocations) ask(j *Judge, h *hold, at int64) {
+func (c *revocations) ask(h *hold, at int64) {
 	if h.revoked == 0 {
 		c.Judged++
-		h.revoked, h.outage = at, j.faults.outage
+		h.revoked = at
 		c.open = append(c.open, h)
 	}
 }
@@ -67,14 +70,39 @@ func (c *revocations) pass(j *Judge) {
 		if h.phase != inside {
 			return true
 		}
-		since, disturbed := j.now-h.revoked, j.faults.outage-h.outage
-		if since-disturbed <= j.header.SessionTimeout+slack {
+		if !c.late(j, h, j.now) {
 			return false
 		}
 		c.find(j, h.lock, j.now, "%v was asked at %s to give up lock %q, and still held it at %s", h, j.when(h.revoked), h.lock.Name, j.when(j.now))
 		return true
 	})
 }
+
+// left notes that h, which may have been asked, is inside no more.
+func (c *revocations) left(j *Judge, h *hold) {
+	if h.revoked != 0 {
+		c.tally.add(h.ended-h.revoked, j.excuses.holding(j, h, h.ended), c.bound(j, h, h.ended))
+	}
+}
+
+// bound returns how long h may be inside until that time since it was asked. One that
+// upgrades is inside while it waits for the readers.
+func (c *revocations) bound(j *Judge, h *hold, at int64) int64 {
+	bound := j.header.SessionTimeout + slack
+	if h.mode == history.Upgradable {
+		bound += h.lock.holds(h.revoked, at, h)
+	}
+	return bound
+}
+
+// late reports whether h is inside for too long at that time since it was asked.
+func (c *revocations) late(j *Judge, h *hold, at int64) bool {
+	took, bound := at-h.revoked, c.bound(j, h, at)
+	return took > bound && took-j.excuses.holding(j, h, at) > bound
+}
+
+// explain says how much was not judged.
+func (c *revocations) explain(j *Judge) { c.Note = c.tally.note(j, "%d of %d holders had no excuse") }
 
 // end judges those that are asked at the end.
 func (c *revocations) end(j *Judge) {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A tally sums up how often faults excused what was judged by how long it took. It shows
+// whether a check could have found anything.
+type tally struct {
+	n      uint64
+	plain  uint64  // without an excuse
+	saved  uint64  // those that would have been found without it
+	took   int64   // together
+	excuse int64   // of that
+	worst  float64 // the greatest part of its bound that one took, apart from what was excused
+}
+
+// add adds what took so long, of which so much was excused, and may have taken until bound.
+func (t *tally) add(took, excused, bound int64) {
+	t.n++
+	t.took += took
+	t.excuse += excused
+	if excused == 0 {
+		t.plain++
+	}
+	if took > bound && took-excused <= bound {
+		t.saved++
+	}
+	t.worst = max(t.worst, float64(took-excused)/float64(bound))
+}
+
+// note says how much was excused, if there were faults. The format takes how many had no
+// excuse, and how many were judged.
+func (t *tally) note(j *Judge, format string) string {
+	if t.n == 0 || !slices.ContainsFunc(j.faults.all, (*fault).disturbs) {
+		return ""
+	}
+	seconds := func(d int64) float64 { return time.Duration(d).Seconds() }
+	return fmt.Sprintf(format+"; faults excused %.1f s of %.1f s in all, and %d would have been too late without that; the rest took %.0f %% of what is allowed at most",
+		t.plain, t.n, seconds(t.excuse), seconds(t.took), t.saved, 100*t.worst)
+}
+
+// A share is a part of some time.
+type share struct{ part, all int64 }
+
+func (s *share) add(d int64, in bool) {
+	s.all += d
+	if in {
+		s.part += d
+	}
+}
+
+// percent returns the share in percent.
+func (s *share) percent() float64 { return 100 * float64(s.part) / float64(max(s.all, 1)) }
