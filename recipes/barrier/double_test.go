@@ -857,6 +857,26 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// Close does not wait for a look at who is inside, which ends after the call that wanted it.
+func TestCloseAsAMemberLooks(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 2, 2)
+		stages := enterAll(c, all...)
+		requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
+		defer requests.Remove()
+		leaves := leave(t, t.Context(), stages[0])
+		synctest.Wait()
+		requests.Let(1) // it leaves
+		synctest.Wait()
+		if err := all[0].m.Close(); err == nil {
+			t.Error("the session's end was confirmed, and the requests before it were blocked")
+		}
+		_, err := leaves.wait()
+		recipetest.WantErr(t, "leave", err, manager.ErrClosed)
+	})
+}
+
 // The record keeps the outcomes of the last rounds, and stays small.
 func TestRecord(t *testing.T) {
 	r := record{Size: 400}

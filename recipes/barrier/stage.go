@@ -151,11 +151,12 @@ func (st *Stage) die(s *zkio.Session, why error) error {
 }
 
 // await waits until no member is inside any more, and returns those that have died.
-func (st *Stage) await(ctx context.Context) (died []member, err error) {
+func (st *Stage) await(ctx context.Context) ([]member, error) {
 	b := bell.New()
 	defer st.double.access.Listen(b)()
 	l := lookout{access: st.double.access, bell: b}
 	for fresh := true; ; fresh = false {
+		var died []member
 		over := false
 		err := call(st.double.access, func(s *zkio.Session) (err error) {
 			died, over, err = st.step(s, &l, fresh)
@@ -164,9 +165,16 @@ func (st *Stage) await(ctx context.Context) (died []member, err error) {
 		if err == nil && !over {
 			err = wait(ctx, st.double.access, b)
 		}
-		if over || err != nil {
+		// After an error of call the step may still be running: only its success says that
+		// died and over can be read.
+		if err != nil || over {
 			_ = call(st.double.access, func(s *zkio.Session) error { l.end(s); return nil })
-			return died, err
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case over:
+			return died, nil
 		}
 	}
 }
