@@ -162,6 +162,19 @@ func (a Access) Protect(what string, fn func()) {
 // the caller's goroutine.
 func (a Access) Go(fn func()) { a.m.spawn(fn) }
 
+// Finish is Go for what ends with a request that other processes rely on, such as one that
+// says that this process has left. Shutdown of the Manager waits until fn has returned, but
+// not for longer than its ctx and Config.CloseTimeout allow, and closes the session then. So fn
+// must stop waiting for other processes when Accepting ends, and may talk to ZooKeeper until
+// Context ends. Close does not wait for the request.
+func (a Access) Finish(fn func()) {
+	a.m.finishing.add()
+	a.m.spawn(func() {
+		defer a.m.finishing.done()
+		fn()
+	})
+}
+
 // listeners are those that Access.Listen was called with, besides the Manager.
 type listeners struct {
 	mu  sync.Mutex // held by add and stop, for a few instructions

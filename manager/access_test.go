@@ -144,6 +144,63 @@ func TestAccessGo(t *testing.T) {
 	})
 }
 
+// Shutdown waits for a request that other processes rely on, for as long as its context and
+// Config.CloseTimeout allow. Close does not.
+func TestAccessFinish(t *testing.T) {
+	for name, tt := range map[string]struct {
+		takes, patience time.Duration // 0: as long as it can, and without end
+		close           bool
+		want            time.Duration
+		told            bool
+		err             error
+	}{
+		"Shutdown waits":              {takes: time.Second, want: time.Second, told: true},
+		"not for longer than a close": {want: 2 * time.Second, err: context.DeadlineExceeded},
+		"nor than its caller":         {patience: time.Second, want: time.Second, err: context.DeadlineExceeded},
+		"Close does not wait":         {takes: time.Second, close: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				m := c.open("a", func(cfg *Config) { cfg.CloseTimeout = 2 * time.Second })
+				a := m.Access()
+				told := false
+				a.Finish(func() {
+					<-a.Accepting().Done()
+					var request <-chan time.Time
+					if tt.takes > 0 {
+						request = time.After(tt.takes)
+					}
+					select {
+					case <-request:
+						told = true
+					case <-a.Context().Done():
+					}
+				})
+				ctx := c.t.Context()
+				if tt.patience > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tt.patience)
+					defer cancel()
+				}
+				end := func() error { return m.Shutdown(ctx) }
+				if tt.close {
+					end = m.Close
+				}
+				start := time.Now()
+				wantErr(c.t, name, end(), tt.err)
+				if took := time.Since(start).Truncate(100 * time.Millisecond); took != tt.want || told != tt.told {
+					c.t.Errorf("it took %v, told %t; want %v, %t", took, told, tt.want, tt.told)
+				}
+				ran := false
+				a.Finish(func() { ran = true })
+				if !ran {
+					c.t.Error("after the end it has not run")
+				}
+			})
+		})
+	}
+}
+
 func TestAccessNames(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("billing")

@@ -83,6 +83,7 @@ type Manager struct {
 	done       chan struct{}  // closed when the manager's own goroutines are to end
 	wg         sync.WaitGroup // those goroutines: rotate, and see spawn
 	joined     bool           // protected by mu: Close waits for wg, or has
+	finishing  finishing      // what Shutdown waits for beside locks
 }
 
 // The stages of a Manager, in order.
@@ -338,8 +339,9 @@ func (m *Manager) sweepLocked() {
 // Shutdown closes the manager in good order. It refuses newcomers, fails waiting callers with
 // [ErrClosed], gives up the locks that linger, and waits until all holders have released their
 // locks or ctx ends. Meanwhile other processes can still ask these holders, and revoke their
-// locks. Then Shutdown calls Close and returns its error, joined to ctx's if locks were still
-// held.
+// locks. What callers of recipes have given up or given back, and ZooKeeper has not been told
+// yet, it waits for until ctx ends, and for at most Config.CloseTimeout. Then Shutdown calls
+// Close and returns its error, joined to what it could not wait for.
 func (m *Manager) Shutdown(ctx context.Context) error {
 	m.stage.CompareAndSwap(open, shuttingDown)
 	m.refuse(ErrClosed)
@@ -362,7 +364,21 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 			left = &Error{Op: "shutdown", Name: t.round.lock.Name(), Err: fmt.Errorf("still held: %w", ctxerr.Of(ctx))}
 		}
 	}
+	if left == nil {
+		left = m.finish(ctx)
+	}
 	return errors.Join(left, m.Close())
+}
+
+// finish waits for what [Access.Finish] runs.
+func (m *Manager) finish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.CloseTimeout)
+	defer cancel()
+	if m.finishing.wait(ctx) {
+		return nil
+	}
+	return &Error{Op: "shutdown", Outage: m.outage(), Err: fmt.Errorf(
+		"what recipes gave up was not confirmed in time; closing the session instead, which deletes their nodes: %w", ctxerr.Of(ctx))}
 }
 
 // Close ends everything now. All locks that are held or waited for are over:
