@@ -13,22 +13,23 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// run has fn run on a goroutine of the Manager's, and returns what fn returns. If ctx ends or
-// the Manager closes before, run returns at once with the reason. Fn notices that, too, and
-// cleans up. If it has succeeded in the same moment, its result is given to drop.
-func run[T any](ctx context.Context, a manager.Access, fn func() (T, error), drop func(T)) (T, error) {
+// run has fn run on a goroutine that begin starts, which is Go or Finish of a, and returns what
+// fn returns. If ctx ends before, or Shutdown or Close of the Manager begins, run returns at once
+// with the reason. Fn notices that, too, and cleans up. If it has succeeded in the same moment,
+// its result is given to drop.
+func run[T any](ctx context.Context, a manager.Access, begin func(func()), fn func() (T, error), drop func(T)) (T, error) {
 	type result struct {
 		v   T
 		err error
 	}
 	taken := make(chan result)
-	a.Go(func() {
+	begin(func() {
 		v, err := fn()
 		select {
 		case taken <- result{v, err}:
 			return
 		case <-ctx.Done():
-		case <-a.Context().Done():
+		case <-a.Accepting().Done():
 		}
 		if err == nil {
 			drop(v)
@@ -40,7 +41,7 @@ func run[T any](ctx context.Context, a manager.Access, fn func() (T, error), dro
 		return r.v, r.err
 	case <-ctx.Done():
 		return none, ctxerr.Of(ctx)
-	case <-a.Context().Done():
+	case <-a.Accepting().Done():
 		return none, manager.ErrClosed
 	}
 }
@@ -64,14 +65,14 @@ func call(a manager.Access, do func(s *zkio.Session) error) error {
 }
 
 // wait returns nil when it is time to look again: the bell has rung, or a watch may have been
-// lost. It fails if ctx ends or the Manager closes.
+// lost. It fails if ctx ends, or if Shutdown or Close of the Manager begins.
 func wait(ctx context.Context, a manager.Access, b bell.Bell) error {
 	anyway := time.NewTimer(lookAgain + rand.N(lookAgain/2))
 	defer anyway.Stop()
 	select {
 	case <-ctx.Done():
 		return ctxerr.Of(ctx)
-	case <-a.Context().Done():
+	case <-a.Accepting().Done():
 		return manager.ErrClosed
 	case <-b:
 	case <-anyway.C:

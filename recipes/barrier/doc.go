@@ -25,13 +25,18 @@
 //
 // A caller that gives up while it waits to enter leaves no node. If the round has begun in
 // that moment, it has entered and left. A caller that gives up while it waits for the others
-// to leave has left.
+// to leave has left. ZooKeeper hears of either after the caller has gone on. So end a process
+// with [manager.Manager.Shutdown], which waits for that: if [manager.Manager.Close] ends the
+// session before, the others are told that this member has died.
 //
 // # What it does not promise
 //
 // A round that has begun is not interrupted when a member dies: the others learn of it when
 // all of them have left. Use package members to hear of deaths at once. As with any lock, a
 // process that was paused may go on after it has lost its place: see package manager.
+//
+// [manager.Manager.Shutdown] fails the callers that wait, and does not wait for members that
+// are inside, as it does for locks: they have died for the others, so leave before.
 //
 // # Cost
 //

@@ -60,11 +60,15 @@ func NewDouble(m *manager.Manager, name string, members int) (*Double, error) {
 // end of the session and the deletion of its node: it then waits with a new one.
 //
 // It fails if ctx ends, with [ErrMismatch] if other processes use the barrier with another
-// number of members, and with [manager.ErrClosed]. No node is left then: if ZooKeeper cannot
-// be reached now, it is deleted later. If the round has begun in the very moment, the caller
-// counts as one that has left it.
+// number of members, and with [manager.ErrClosed] if the Manager is shut down or closed. No node
+// is left then: if ZooKeeper cannot be reached now, it is deleted later. If the round has begun
+// in the very moment, the caller counts as one that has left it, unless Close ends the session
+// before ZooKeeper knows; Shutdown waits for that.
 func (d *Double) Enter(ctx context.Context) (*Stage, error) {
-	st, err := run(ctx, d.access, func() (*Stage, error) { return d.enter(ctx) }, func(st *Stage) { _ = st.leave() })
+	if d.access.Accepting().Err() != nil {
+		return nil, failed("enter", d.name, manager.ErrClosed)
+	}
+	st, err := run(ctx, d.access, d.access.Finish, func() (*Stage, error) { return d.enter(ctx) }, func(st *Stage) { _ = st.leave() })
 	if err != nil {
 		return nil, failed("enter", d.name, err)
 	}

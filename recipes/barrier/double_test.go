@@ -857,6 +857,108 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// A process is told to stop: its callers give up, and it shuts its Manager down at once. Its
+// member has left, and has not died, whatever has become of the request that says so.
+func TestF270_LeavesAndShutsDown(t *testing.T) {
+	for name, match := range map[string]zktest.Match{
+		"at once":               {},
+		"its request is lost":   {Op: zktest.OpMulti, Nth: 1},
+		"so is its second one":  {Op: zktest.OpMulti, Nth: 1, Times: 2},
+		"it looks for its node": {Op: zktest.OpGetData, Nth: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				all := processes(c, 3, 2)
+				stages := enterAll(c, all[:2]...)
+				if match.Op != 0 {
+					match.Session = recipetest.SessionOf(all[0].m)
+					c.Srv.Faults().DropRequest(match)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				recipetest.WantErr(t, "leave", stages[0].Leave(ctx), context.Canceled)
+				recipetest.WantErr(t, "shut down", all[0].m.Shutdown(t.Context()), nil)
+				leaveAll(c, nil, stages[1])
+				leaveAll(c, nil, enterAll(c, all[1:]...)...)
+			})
+		})
+	}
+}
+
+// The same while the callers wait to enter, and a round begins with one of them at the very
+// moment: Shutdown has it leave.
+func TestF270_EntersAndShutsDown(t *testing.T) {
+	for name, gives := range map[string]bool{"its caller gives up": true, "its caller waits": false} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				all := processes(c, 2, 2)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				enters := enter(t, ctx, all[0])
+				synctest.Wait()
+				requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
+				want := manager.ErrClosed
+				if gives {
+					want = context.Canceled
+					cancel()
+					_, _ = enters.wait()
+				}
+				shuts := begin(t, func() (struct{}, error) { return struct{}{}, all[0].m.Shutdown(t.Context()) })
+				_, err := enters.wait()
+				recipetest.WantErr(t, "enter", err, want)
+				synctest.Wait()
+				st, err := all[1].d.Enter(t.Context())
+				recipetest.WantErr(t, "the other enters", err, nil)
+				requests.Remove()
+				_, err = shuts.wait()
+				recipetest.WantErr(t, "shut down", err, nil)
+				leaveAll(c, nil, st)
+				untilInside(c, all[1].m, "", 0)
+			})
+		})
+	}
+}
+
+// Shutdown fails a member that waits for the others to leave. It has left.
+func TestF270_ShutsDownWhileOthersAreInside(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 2, 2)
+		stages := enterAll(c, all...)
+		leaves := leave(t, t.Context(), stages[0])
+		synctest.Wait()
+		recipetest.WantErr(t, "shut down", all[0].m.Shutdown(t.Context()), nil)
+		_, err := leaves.wait()
+		recipetest.WantErr(t, "leave", err, manager.ErrClosed)
+		leaveAll(c, nil, stages[1])
+	})
+}
+
+// In an outage Shutdown gives up what ZooKeeper was to be told, and says so. The member has
+// died when its session ends.
+func TestF270_ShutsDownInAnOutage(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 2, 2)
+		stages := enterAll(c, all...)
+		session := recipetest.SessionOf(all[0].m)
+		silence := c.Srv.Faults().Blackhole(session)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		recipetest.WantErr(t, "leave", stages[0].Leave(ctx), context.Canceled)
+		start := time.Now()
+		recipetest.WantErr(t, "shut down", all[0].m.Shutdown(t.Context()), context.DeadlineExceeded)
+		if took := time.Since(start); took > 15*time.Second {
+			t.Errorf("Shutdown took %v", took)
+		}
+		silence.Remove()
+		_, err := leave(t, t.Context(), stages[1]).wait()
+		wantDied(t, err, "a")
+	})
+}
+
 // Close does not wait for a look at who is inside, which ends after the call that wanted it.
 func TestCloseAsAMemberLooks(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {

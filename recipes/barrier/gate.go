@@ -91,9 +91,9 @@ func except(expected, err error) error {
 }
 
 // Wait blocks until the gate is open, or was opened after Wait's first request; or until ctx
-// ends or the Manager closes.
+// ends, or the Manager is shut down or closed.
 func (g *Gate) Wait(ctx context.Context) error {
-	_, err := run(ctx, g.access, func() (struct{}, error) { return struct{}{}, g.wait(ctx) }, func(struct{}) {})
+	_, err := run(ctx, g.access, g.access.Go, func() (struct{}, error) { return struct{}{}, g.wait(ctx) }, func(struct{}) {})
 	return failed("wait", g.name, err)
 }
 

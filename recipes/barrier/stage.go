@@ -65,9 +65,11 @@ func (st *Stage) Context(parent context.Context) (ctx context.Context, done cont
 //   - [ErrLost], or [manager.ErrClosed], if this process has lost its place before, or if
 //     ZooKeeper refuses to let it leave: then the error also wraps the refusal, the node is
 //     deleted if ZooKeeper allows that, and the others are told that this member has died;
-//   - the error of ctx, if that ends while the others are inside. This member has left all the
-//     same, and will have left when ZooKeeper can be reached again if it cannot be now. Leave
-//     may be called again, to wait on;
+//   - the error of ctx, if that ends while the others are inside, or [manager.ErrClosed], if the
+//     Manager is shut down meanwhile. This member has left all the same, and will have left when
+//     ZooKeeper can be reached again if it cannot be now. Shutdown of the Manager waits for
+//     that. Close does not: if it ends the session first, this member has died. After the end
+//     of ctx, Leave may be called again, to wait on;
 //   - [manager.ErrUnknownOutcome] if the process was cut off for 16 rounds and more, or another
 //     client has deleted the barrier's nodes.
 func (st *Stage) Leave(ctx context.Context) error {
@@ -75,7 +77,7 @@ func (st *Stage) Leave(ctx context.Context) error {
 	if err := st.going(); err != nil {
 		return failed("leave", st.double.name, err)
 	}
-	broken, err := run(ctx, st.double.access, func() ([]member, error) {
+	broken, err := run(ctx, st.double.access, st.double.access.Finish, func() ([]member, error) {
 		if err := call(st.double.access, st.depart); err != nil {
 			return nil, err
 		}
