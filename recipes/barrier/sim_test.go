@@ -26,7 +26,8 @@ type checker struct {
 
 	mu     sync.Mutex // protects what follows
 	rounds map[uint64]*checkedRound
-	broken int // rounds in which members have died
+	broken int              // rounds in which members have died
+	ended  map[string]int64 // the sessions of processes that ended in good order, and had lost nothing, by label
 }
 
 type checkedRound struct {
@@ -37,7 +38,7 @@ type checkedRound struct {
 }
 
 func newChecker(size int, fail func(format string, args ...any), gone func(*Stage) bool) *checker {
-	return &checker{size: size, fail: fail, gone: gone, rounds: make(map[uint64]*checkedRound)}
+	return &checker{size: size, fail: fail, gone: gone, rounds: make(map[uint64]*checkedRound), ended: make(map[string]int64)}
 }
 
 func (c *checker) entered(st *Stage) {
@@ -91,11 +92,36 @@ func (c *checker) left(st *Stage, err error) {
 	r.told, r.died = true, died
 }
 
+// shutDown is called when a process has ended in good order, although its callers had given up
+// just before.
+func (c *checker) shutDown(label string, session int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended[label] = session
+}
+
+// alive checks that none is said to have died that ended in good order, unless its session was
+// over before.
+func (c *checker) alive(expired []zktest.Expiry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for number, r := range c.rounds {
+		for _, id := range r.died {
+			label, _, _ := strings.Cut(id, "@")
+			session, ended := c.ended[label]
+			if ended && !slices.ContainsFunc(expired, func(e zktest.Expiry) bool { return e.Session == session }) {
+				c.fail("round %d: %s is said to have died, and has ended in good order", number, id)
+			}
+		}
+	}
+}
+
 // In each seed, processes go through rounds together while faults strike: none leaves while
 // another is inside, all are told the same, and no process hears later than the others that
-// it has lost its place. In the end rounds go on, and nothing is left.
+// it has lost its place. Some end when they have given up: they have not died. In the end rounds
+// go on, and nothing is left.
 func TestSim(t *testing.T) {
-	var rounds, broken int
+	var rounds, broken, ended int
 	recipetest.Simulate(t, 200, func(w *recipetest.World) {
 		const size = 3
 		var offered sync.Map // the nodes that the administrator may have deleted
@@ -115,11 +141,7 @@ func TestSim(t *testing.T) {
 		done := make([]int, size+w.N(2)) // rounds of each process once all is quiet
 		for i := range done {
 			p := w.Process(fmt.Sprint("p", i))
-			d, err := NewDouble(p.M, "b", size)
-			if err != nil {
-				w.T.Fatal(err)
-			}
-			all.Go(func() { simulate(ctx, w, c, p.Name, d, quiet, &done[i]) })
+			all.Go(func() { simulate(ctx, w, c, p, quiet, &done[i]) })
 		}
 		w.Harm(3+w.N(10), 2*time.Second, func() (paths []string) {
 			if w.N(4) > 0 {
@@ -147,10 +169,14 @@ func TestSim(t *testing.T) {
 				w.T.Errorf("%s is left", name)
 			}
 		}
+		if w.Faults["delete"] == 0 { // without its node it has died
+			c.alive(w.Srv.Expired())
+		}
 		rounds += len(c.rounds)
 		broken += c.broken
+		ended += len(c.ended)
 	})
-	t.Logf("%d rounds, %d with deaths inside", rounds, broken)
+	t.Logf("%d rounds, %d with deaths inside; %d processes ended in good order", rounds, broken, ended)
 }
 
 func total(all []int) (n int) {
@@ -160,8 +186,38 @@ func total(all []int) (n int) {
 	return n
 }
 
-// simulate is what a process does.
-func simulate(ctx context.Context, w *recipetest.World, c *checker, name string, d *Double, quiet chan struct{}, done *int) {
+// simulate is what a process does, and those that take its place when it has ended.
+func simulate(ctx context.Context, w *recipetest.World, c *checker, p *recipetest.Process, quiet chan struct{}, done *int) {
+	for name, n := p.Name, 1; ; n++ {
+		participate(ctx, w, c, p, quiet, done)
+		if ctx.Err() != nil {
+			return
+		}
+		p = w.Process(fmt.Sprintf("%s-%d", name, n))
+	}
+}
+
+// participate is what one process does, until ctx ends or it shuts down.
+func participate(ctx context.Context, w *recipetest.World, c *checker, p *recipetest.Process, quiet chan struct{}, done *int) {
+	d, err := NewDouble(p.M, "b", c.size)
+	if err != nil {
+		c.fail("NewDouble: %v", err)
+		return
+	}
+	name, session, lost := p.Name, recipetest.SessionOf(p.M), false
+	// shutsDown is for a process whose caller has given up.
+	shutsDown := func() bool {
+		if ctx.Err() != nil || w.N(3) > 0 {
+			return false
+		}
+		last := recipetest.SessionOf(p.M)
+		err := p.M.Shutdown(ctx)
+		w.Note("%s shut down: %v", name, err)
+		if err == nil && last == session && !lost {
+			c.shutDown(name, session)
+		}
+		return true
+	}
 	isQuiet := func() bool {
 		select {
 		case <-quiet:
@@ -181,6 +237,8 @@ func simulate(ctx context.Context, w *recipetest.World, c *checker, name string,
 		if err != nil {
 			if patience.Err() == nil {
 				c.fail("Enter: %v", err)
+			} else if shutsDown() {
+				return
 			}
 			continue
 		}
@@ -190,18 +248,25 @@ func simulate(ctx context.Context, w *recipetest.World, c *checker, name string,
 		select {
 		case <-st.Lost():
 			w.Note("%s lost its place in round %d: %v", name, st.Round, st.Err())
+			lost = true
 		case <-inside:
 		}
 		c.leaves(st)
 		patience, cancel = context.WithCancel(ctx)
 		if !isQuiet() && w.N(6) == 0 {
-			patience, cancel = context.WithTimeout(ctx, w.UpTo(time.Second))
+			patience, cancel = context.WithTimeout(ctx, w.UpTo(time.Second)*time.Duration(w.N(2)))
 		}
 		err = st.Leave(patience)
 		w.Note("%s left round %d: %v", name, st.Round, err)
 		c.left(st, err)
+		lost = lost || errors.Is(err, ErrLost)
 		switch {
 		case err == nil:
+		case patience.Err() != nil && errors.Is(err, patience.Err()):
+			if shutsDown() {
+				cancel()
+				return
+			}
 		case errors.As(err, new(*BrokenError)), errors.Is(err, ErrLost), patience.Err() != nil, errors.Is(err, manager.ErrUnknownOutcome):
 		default:
 			c.fail("Leave: %v", err)
