@@ -936,6 +936,43 @@ func TestF270_ShutsDownWhileOthersAreInside(t *testing.T) {
 	})
 }
 
+// While Shutdown waits for a lock, what waits for other processes has failed already, and a new
+// caller fails at once.
+func TestF270_ShutsDownWhileALockIsHeld(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		p := processes(c, 1, 2)[0]
+		lock, err := p.m.Exclusive("lock")
+		recipetest.WantErr(t, "open", err, nil)
+		h, err := lock.Lock(t.Context())
+		recipetest.WantErr(t, "lock", err, nil)
+		gate, err := NewGate(p.m, "gate")
+		recipetest.WantErr(t, "gate", err, nil)
+		recipetest.WantErr(t, "shut", gate.Shut(t.Context()), nil)
+		enters := enter(t, t.Context(), p)
+		waits := begin(t, func() (struct{}, error) { return struct{}{}, gate.Wait(t.Context()) })
+		synctest.Wait()
+		shuts := begin(t, func() (struct{}, error) { return struct{}{}, p.m.Shutdown(t.Context()) })
+		_, err = enters.wait()
+		recipetest.WantErr(t, "enter", err, manager.ErrClosed)
+		_, err = waits.wait()
+		recipetest.WantErr(t, "wait", err, manager.ErrClosed)
+		got := c.Count(func() {
+			_, err := p.d.Enter(t.Context())
+			recipetest.WantErr(t, "enter anew", err, manager.ErrClosed)
+		})
+		if len(got) > 0 {
+			t.Errorf("a caller that was refused has sent %v", got)
+		}
+		if shuts.over() {
+			t.Error("Shutdown has not waited for the lock")
+		}
+		recipetest.WantErr(t, "unlock", h.Unlock(t.Context()), nil)
+		_, err = shuts.wait()
+		recipetest.WantErr(t, "shut down", err, nil)
+	})
+}
+
 // In an outage Shutdown gives up what ZooKeeper was to be told, and says so. The member has
 // died when its session ends.
 func TestF270_ShutsDownInAnOutage(t *testing.T) {
