@@ -489,6 +489,7 @@ func TestF202_EndOfListening(t *testing.T) {
 		told := &scribe{t: t, each: func() { <-goOn }}
 		stop := l.Listen(told.listener())
 		c.cycle(l)
+		synctest.Wait() // the listener is being called
 		stopped := make(chan struct{})
 		go func() { stop(); close(stopped) }()
 		synctest.Wait()
