@@ -206,6 +206,7 @@ func TestRequestsToFindHolder(t *testing.T) {
 		asker := c.lock("asker")
 		count := func(what string, want uint64, do func()) {
 			c.t.Helper()
+			synctest.Wait() // for what the call before has left to do
 			before := readsOf(c.srv)
 			do()
 			if got := readsOf(c.srv) - before; got != want {
