@@ -47,9 +47,11 @@ type chronicle struct {
 const (
 	// The live view asks for the verdict so far at such intervals.
 	lookInterval = 2 * time.Second
-	// The events of a history take as many bytes at most, but for those with findings.
-	mostHistory = 2 << 30
 )
+
+// mostHistory is how much of the events of a history is kept. Those around findings may take as
+// much again.
+var mostHistory = history.Limit{Bytes: 2 << 30, Files: 4096}
 
 // live is what the live view shows of the history.
 type live struct {

@@ -5,15 +5,8 @@ package history
 import (
 	"container/heap"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"iter"
 	"math"
-	"os"
-	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -43,16 +36,23 @@ const (
 // it later than that: if it was stopped between taking the time and writing. The times of
 // [Expired] are those of a server's log, which is read later.
 //
+// Its memory does not grow with the number of processes that have ended: it forgets the
+// stream of each, and remembers one entry for each file that is there, which Trim limits.
+//
 // A Follower must not be used concurrently, apart from Finish.
 type Follower struct {
 	dir     string
 	finish  chan struct{} // closed by Finish
 	streams map[source]*stream
-	pending events // that have been read, and not yielded
-	safe    int64  // the time before which no other events are expected
+	done    map[source]bool // those that have ended and been read, as long as they have files
+	read    []span          // the segments that have been read to their ends and closed
+	files   listing         // the files of this round
+	pending events          // that have been read, and not yielded
+	safe    int64           // the time before which no other events are expected
 	buffer  []byte
-	order   uint64 // of the event that was read last
-	yielded int64  // time of the youngest event that was yielded
+	order   uint64        // of the event that was read last
+	yielded int64         // time of the youngest event that was yielded
+	looking time.Duration // how long the last look at the directory took
 
 	finished bool // Finish has been called
 	scanned  bool // the directory was looked at in this round
@@ -60,7 +60,10 @@ type Follower struct {
 
 // Follow follows the history in dir. The caller calls Close in the end.
 func Follow(dir string) *Follower {
-	return &Follower{dir: dir, finish: make(chan struct{}), streams: map[source]*stream{}, safe: math.MinInt64, buffer: make([]byte, chunk)}
+	return &Follower{
+		dir: dir, finish: make(chan struct{}), streams: map[source]*stream{}, done: map[source]bool{},
+		safe: math.MinInt64, buffer: make([]byte, chunk),
+	}
 }
 
 // Finish tells that no more will be written. Next then yields what is left. It may be
@@ -70,7 +73,14 @@ func (f *Follower) Finish() { close(f.finish) }
 // Close closes the files that are open.
 func (f *Follower) Close() {
 	for _, s := range f.streams {
-		s.close()
+		f.close(s)
+	}
+}
+
+// close closes the file that s has open.
+func (f *Follower) close(s *stream) {
+	if s.file != nil {
+		f.read = append(f.read, s.finish())
 	}
 }
 
@@ -112,7 +122,7 @@ func (f *Follower) Next(ctx context.Context) (e Event, ok bool, err error) {
 			f.finished = true
 			f.again() // all have to be read to their ends once more
 		}
-		progress, err := f.read()
+		progress, err := f.advance()
 		if err != nil {
 			return Event{}, false, err
 		}
@@ -145,9 +155,10 @@ func (f *Follower) pop() Event {
 	return e
 }
 
-// wait waits until it is time to look at the files again.
+// wait waits until it is time to look at the files again. Looking at a directory of many
+// files takes at most a twentieth of the time.
 func (f *Follower) wait(ctx context.Context) error {
-	t := time.NewTimer(poll)
+	t := time.NewTimer(max(poll, 20*f.looking))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
@@ -174,7 +185,7 @@ func (f *Follower) untilWhen() int64 {
 		until = math.MinInt64
 	}
 	for _, s := range f.streams {
-		if !s.done && f.awaited(s) {
+		if f.awaited(s) {
 			until = min(until, s.latest-slack)
 		}
 	}
@@ -195,27 +206,31 @@ func (f *Follower) awaited(s *stream) bool {
 	}
 }
 
-// read reads on where it is most urgent. It reports false if there was nothing.
-func (f *Follower) read() (progress bool, err error) {
+// advance reads on where it is most urgent. It reports false if there was nothing.
+func (f *Follower) advance() (progress bool, err error) {
 	if !f.scanned {
 		if err := f.scan(); err != nil {
 			return false, err
 		}
 		f.scanned = true
 	}
-	// The harness goes first, and far: it tells which processes have begun and ended. It
-	// writes little.
-	for _, s := range f.streams {
-		for s.process == Harness && !s.looked {
-			if err := s.more(f.buffer, f.control); err != nil {
+	// While the history is written, the harness goes first, and far: it tells which processes
+	// have begun and ended. It writes little. Of a history that is complete, no more of it is
+	// read ahead than of the others.
+	if h := f.streams[source{process: Harness}]; h != nil && !f.finished {
+		for !h.looked {
+			if err := f.more(h); err != nil {
 				return false, err
 			}
 		}
 	}
 	// Then the one that is furthest behind. If that has nothing, there is no use in reading
 	// others, unless nothing is expected of it.
-	for _, s := range f.byLatest() {
-		if err := s.more(f.buffer, f.add); err != nil {
+	for _, s := range f.streams {
+		s.passed = s.process == Harness && !f.finished
+	}
+	for s := f.last(); s != nil; s = f.last() {
+		if err := f.more(s); err != nil {
 			return false, err
 		}
 		if !s.atEnd {
@@ -224,42 +239,55 @@ func (f *Follower) read() (progress bool, err error) {
 		if f.awaited(s) {
 			return false, nil
 		}
-		s.done = f.finished || !s.ended.IsZero()
-		if s.done {
-			s.close()
+		s.passed = true
+		if f.finished || !s.ended.IsZero() {
+			f.close(s)
+			delete(f.streams, s.source)
+			if len(f.files[s.source]) > 0 {
+				f.done[s.source] = true
+			}
 		}
 	}
 	return false, nil
 }
 
-// byLatest returns the streams of others than the harness, the one that is furthest
-// behind first.
-func (f *Follower) byLatest() (all []*stream) {
-	for _, s := range f.streams {
-		if s.process != Harness && !s.done {
-			all = append(all, s)
-		}
+// more reads on in s.
+func (f *Follower) more(s *stream) error {
+	add := f.add
+	if s.process == Harness {
+		add = f.control
 	}
-	slices.SortFunc(all, func(a, b *stream) int {
-		switch {
-		case a.latest != b.latest:
-			return int(max(min(a.latest-b.latest, 1), -1))
-		case a.process != b.process:
-			return a.process - b.process
-		}
-		return a.incarnation - b.incarnation
-	})
-	return all
+	return s.more(f.files[s.source], f.buffer, add, func(r span) { f.read = append(f.read, r) })
 }
 
-// scan looks for writers that are new.
-func (f *Follower) scan() error {
-	all, err := list(f.dir)
-	if err != nil {
+// last returns the stream that is furthest behind of those that were not passed over; nil
+// if there is none.
+func (f *Follower) last() (last *stream) {
+	for _, s := range f.streams {
+		if !s.passed && (last == nil || s.before(last)) {
+			last = s
+		}
+	}
+	return last
+}
+
+// scan looks which files there are, and for writers that are new.
+func (f *Follower) scan() (err error) {
+	began := time.Now()
+	if f.files, err = list(f.dir); err != nil {
 		return err
 	}
-	for s := range all {
-		f.stream(s, 0)
+	f.looking = time.Since(began)
+	for s := range f.done {
+		if len(f.files[s]) == 0 { // they were removed
+			delete(f.done, s)
+		}
+	}
+	for s, numbers := range f.files {
+		if f.streams[s] == nil && !f.done[s] {
+			// A file is not opened before its time has come.
+			f.stream(s, firstTime(segment{s, numbers[0]}.in(f.dir))-slack)
+		}
 	}
 	return nil
 }
@@ -282,115 +310,13 @@ func (f *Follower) add(e Event) {
 
 // control notes an event of the harness.
 func (f *Follower) control(e Event) {
-	switch e.Kind {
-	case Started:
-		f.stream(source{e.Process, e.Incarnation}, e.At)
-	case Ended:
-		f.stream(source{e.Process, e.Incarnation}, e.At).ended = time.Now()
+	who := source{e.Process, e.Incarnation}
+	switch {
+	case f.finished || f.done[who]: // what is in the files tells all
+	case e.Kind == Started:
+		f.stream(who, e.At)
+	case e.Kind == Ended:
+		f.stream(who, e.At).ended = time.Now()
 	}
 	f.add(e)
-}
-
-// A numbered event has the number by which it was read.
-type numbered struct {
-	Event
-	number uint64
-}
-
-// events is a heap: the earliest first. What ends comes before what begins at the same
-// time.
-type events []numbered
-
-func (h events) Len() int      { return len(h) }
-func (h events) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h events) Less(i, j int) bool {
-	a, b := &h[i], &h[j]
-	if a.At != b.At {
-		return a.At < b.At
-	}
-	if x, y := a.Kind == Granted, b.Kind == Granted; x != y && (a.Process != b.Process || a.Worker != b.Worker) {
-		return y
-	}
-	return a.number < b.number
-}
-func (h *events) Push(x any) { *h = append(*h, x.(numbered)) }
-func (h *events) Pop() any {
-	last := len(*h) - 1
-	e := (*h)[last]
-	(*h)[last] = numbered{}
-	*h = (*h)[:last]
-	return e
-}
-
-// Trimmed says what was removed from a history while it was written.
-type Trimmed struct {
-	Segments int   `json:"segments"`
-	Bytes    int64 `json:"bytes"`
-	Until    int64 `json:"until"` // the time of the last event that was removed
-}
-
-const trimmedName = "trimmed.json"
-
-// ReadTrimmed returns what was removed from the history in dir. A history that lacks
-// segments cannot be judged again.
-func ReadTrimmed(dir string) (t Trimmed, err error) {
-	name := filepath.Join(dir, trimmedName)
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return t, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &t)
-	}
-	if err != nil {
-		return t, fmt.Errorf("read what was removed from the history: %s: %w", name, err)
-	}
-	return t, nil
-}
-
-// Trim removes segments of workers and of the register, whose events have all been
-// yielded, the oldest first, until the files have limit bytes together. Segments of which
-// keep says that they must stay are not removed; it gets the times of the first and the
-// last event.
-func (f *Follower) Trim(limit int64, keep func(first, last int64) bool) error {
-	var total int64
-	var old []span
-	for _, s := range f.streams {
-		if s.file != nil {
-			total += s.present.bytes
-		}
-		for _, r := range s.read {
-			total += r.bytes
-			if s.process != Harness && r.last < f.yielded-slack {
-				old = append(old, r)
-			}
-		}
-	}
-	slices.SortFunc(old, func(a, b span) int { return int(max(min(a.last-b.last, 1), -1)) })
-	gone, err := ReadTrimmed(f.dir)
-	if err != nil {
-		return err
-	}
-	before := gone.Segments
-	for _, r := range old {
-		if total <= limit {
-			break
-		}
-		if keep != nil && keep(r.first, r.last) {
-			continue
-		}
-		if err := os.Remove(r.in(f.dir)); err != nil {
-			return fmt.Errorf("remove old events: %w", err)
-		}
-		s := f.streams[r.source]
-		s.read = slices.DeleteFunc(s.read, func(other span) bool { return other.segment == r.segment })
-		total -= r.bytes
-		gone.Segments++
-		gone.Bytes += r.bytes
-		gone.Until = max(gone.Until, r.last)
-	}
-	if gone.Segments == before {
-		return nil
-	}
-	return WriteJSON(filepath.Join(f.dir, trimmedName), gone)
 }

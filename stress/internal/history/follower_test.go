@@ -319,7 +319,7 @@ func TestTrim(t *testing.T) {
 	before := size()
 	kept := int64(500) * int64(time.Second)
 	keep := func(first, last int64) bool { return first <= kept && kept <= last }
-	if err := f.Trim(before-20_000, keep); err != nil {
+	if err := f.Trim(Limit{Bytes: before - 20_000}, keep); err != nil {
 		t.Fatal(err)
 	}
 	after := size()
@@ -330,7 +330,7 @@ func TestTrim(t *testing.T) {
 	if err != nil || gone.Bytes != before-after || gone.Segments < 15 {
 		t.Errorf("trimmed: %+v, %v; %d bytes are gone", gone, err, before-after)
 	}
-	if err := f.Trim(0, keep); err != nil {
+	if err := f.Trim(Limit{Bytes: 6000}, keep); err != nil {
 		t.Fatal(err)
 	}
 	left := map[int64]bool{}
@@ -340,13 +340,14 @@ func TestTrim(t *testing.T) {
 		}
 		left[e.At/int64(time.Second)] = true
 	}
+	if after = size(); after > 6000 {
+		t.Errorf("%d bytes are left", after)
+	}
 	for i := range int64(3000) {
 		switch n := i + 1; {
-		case n%3 == 1 || n == 500: // of the harness, or kept
-			if !left[n] {
-				t.Errorf("event %d is gone", n)
-			}
-		case (n < 400 || n > 600) && n < 2950 && left[n]:
+		case n == 500 && !left[n]: // to be kept
+			t.Errorf("event %d is gone", n)
+		case (n < 400 || n > 600) && n < 2800 && left[n]:
 			t.Errorf("event %d is left", n)
 		}
 	}

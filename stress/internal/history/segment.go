@@ -3,12 +3,12 @@
 package history
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
+	"strings"
 )
 
 // The directory events has the files of all writers, one series of segments each:
@@ -45,24 +45,40 @@ func (s segment) in(dir string) string {
 	return filepath.Join(dir, eventsName, fmt.Sprintf("%v.%06d.jsonl", s.source, s.number))
 }
 
-var segmentName = regexp.MustCompile(`^(?:(harness)|(register)|worker([0-9]{1,9}))\.([0-9]{1,9})\.([0-9]{1,9})\.jsonl$`)
-
-// parseSegment returns the segment of that file name.
+// parseSegment returns the segment of that file name. A follower asks for each file at each
+// look.
 func parseSegment(name string) (s segment, ok bool) {
-	m := segmentName.FindStringSubmatch(name)
-	switch {
-	case m == nil:
+	who, rest, _ := strings.Cut(name, ".")
+	incarnation, rest, _ := strings.Cut(rest, ".")
+	digits, ok := strings.CutSuffix(rest, ".jsonl")
+	if !ok {
 		return s, false
-	case m[1] != "":
+	}
+	switch who {
+	case "harness":
 		s.process = Harness
-	case m[2] != "":
+	case "register":
 		s.process = Register
 	default:
-		s.process, _ = strconv.Atoi(m[3]) // the pattern admits small numbers only
+		if who, ok = strings.CutPrefix(who, "worker"); ok {
+			s.process, ok = small(who)
+		}
 	}
-	s.incarnation, _ = strconv.Atoi(m[4])
-	s.number, _ = strconv.Atoi(m[5])
-	return s, true
+	var okIncarnation, okNumber bool
+	s.incarnation, okIncarnation = small(incarnation)
+	s.number, okNumber = small(digits)
+	return s, ok && okIncarnation && okNumber
+}
+
+// small returns the number that a text of one to nine digits is.
+func small(digits string) (n int, ok bool) {
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n, len(digits) >= 1 && len(digits) <= 9
 }
 
 // gapless returns an error if a segment before another one is missing, and was not removed
@@ -86,15 +102,18 @@ func gapless(dir string) error {
 	return nil
 }
 
-// list returns the numbers of the segments of each source in dir, in order.
-func list(dir string) (map[source][]int, error) {
-	files, err := os.ReadDir(filepath.Join(dir, eventsName))
+// A listing is the numbers of the segments of each source, in order.
+type listing map[source][]int
+
+// list returns which segments there are in dir.
+func list(dir string) (listing, error) {
+	names, err := namesIn(filepath.Join(dir, eventsName))
 	if err != nil {
 		return nil, fmt.Errorf("list the events of the history in %s: %w", dir, err)
 	}
-	all := map[source][]int{}
-	for _, f := range files {
-		if s, ok := parseSegment(f.Name()); ok {
+	all := listing{}
+	for _, name := range names {
+		if s, ok := parseSegment(name); ok {
 			all[s.source] = append(all[s.source], s.number)
 		}
 	}
@@ -102,4 +121,14 @@ func list(dir string) (map[source][]int, error) {
 		slices.Sort(numbers)
 	}
 	return all, nil
+}
+
+// namesIn returns the names of the files in dir, in any order.
+func namesIn(dir string) (names []string, err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err = f.Readdirnames(-1)
+	return names, errors.Join(err, f.Close())
 }

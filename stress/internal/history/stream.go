@@ -3,7 +3,9 @@
 package history
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,14 +24,18 @@ type stream struct {
 	rest    []byte   // what was read of a line whose end is not there yet
 	line    int      // number of the last line, for errors
 	present span     // of that segment
-	read    []span   // the segments that have been read to their ends, oldest first
 
 	latest int64     // the time of the latest event, or when the process was started
 	looked bool      // it was found at its end in this round
+	passed bool      // it has nothing, and others are read in this step
 	atEnd  bool      // the last read brought nothing
 	since  time.Time // when atEnd became true
 	ended  time.Time // when the follower learned that the process has ended; or zero
-	done   bool      // the process has ended, and all has been read
+}
+
+// before reports whether s is read before o.
+func (s *stream) before(o *stream) bool {
+	return cmp.Or(cmp.Compare(s.latest, o.latest), cmp.Compare(s.process, o.process), cmp.Compare(s.incarnation, o.incarnation)) < 0
 }
 
 // A span is a segment that has been read.
@@ -41,11 +47,13 @@ type span struct {
 
 const chunk = 64 << 10
 
-// more reads on, and passes the events to add. It sets atEnd if there was nothing.
-func (s *stream) more(buffer []byte, add func(Event)) error {
+// more reads on, and passes the events to add, and segments that have been read to closed.
+// It sets atEnd if there was nothing. The numbers are those of the segments that there were
+// before.
+func (s *stream) more(numbers []int, buffer []byte, add func(Event), closed func(span)) error {
 	for {
 		if s.file == nil {
-			if ok, err := s.open(); !ok || err != nil {
+			if ok, err := s.open(numbers); !ok || err != nil {
 				s.pause()
 				return err
 			}
@@ -58,18 +66,13 @@ func (s *stream) more(buffer []byte, add func(Event)) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read events: %w", err)
 		}
-		// The segment was complete before the next one came into being. But this may have
-		// happened after the read: so read once more before going on.
-		ok, err := s.exists()
-		if err != nil || !ok {
+		// The segment was complete before the next one came into being, and that was before
+		// this read.
+		if _, ok := s.after(numbers); !ok {
 			s.pause()
-			return err
+			return nil
 		}
-		if n, _ = s.file.Read(buffer); n > 0 {
-			s.atEnd = false
-			return s.take(buffer[:n], add)
-		}
-		s.finish()
+		closed(s.finish())
 	}
 }
 
@@ -81,49 +84,32 @@ func (s *stream) pause() {
 	}
 }
 
-// close closes the file that is open.
-func (s *stream) close() {
-	if s.file != nil {
-		s.finish()
-	}
-}
-
 // finish ends the present segment. What it has of a line is a line that a killed process
 // could not finish.
-func (s *stream) finish() {
+func (s *stream) finish() span {
 	s.file.Close() // it was only read
 	s.file, s.rest = nil, nil
-	s.read = append(s.read, s.present)
+	return s.present
 }
 
-// after returns the number of the first segment after the present one.
-func (s *stream) after() (number int, ok bool, err error) {
-	all, err := list(s.dir)
-	if err != nil {
-		return 0, false, err
-	}
-	// Segments between may have been removed, but then a later one exists.
-	numbers := all[s.source]
+// after returns the first of the numbers that is after the present segment's. Segments
+// between may have been removed.
+func (s *stream) after(numbers []int) (number int, ok bool) {
 	i, found := slices.BinarySearch(numbers, s.number)
 	if found {
 		i++
 	}
 	if i == len(numbers) {
-		return 0, false, nil
+		return 0, false
 	}
-	return numbers[i], true, nil
-}
-
-func (s *stream) exists() (bool, error) {
-	_, ok, err := s.after()
-	return ok, err
+	return numbers[i], true
 }
 
 // open opens the segment after the present one. It reports false if there is none yet.
-func (s *stream) open() (bool, error) {
-	number, ok, err := s.after()
-	if !ok || err != nil {
-		return false, err
+func (s *stream) open(numbers []int) (bool, error) {
+	number, ok := s.after(numbers)
+	if !ok {
+		return false, nil
 	}
 	segment := segment{s.source, number}
 	f, err := os.Open(segment.in(s.dir))
@@ -132,6 +118,22 @@ func (s *stream) open() (bool, error) {
 	}
 	s.file, s.number, s.line, s.present = f, number, 0, span{segment: segment}
 	return true, nil
+}
+
+// firstTime returns the time of the first event in a file, or 0 if the file has none that
+// can be read yet.
+func firstTime(name string) int64 {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0 // the read that follows tells why
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(f).ReadBytes('\n')
+	var e Event
+	if err != nil || json.Unmarshal(line, &e) != nil {
+		return 0
+	}
+	return e.At
 }
 
 // take passes the events in text to add.

@@ -20,9 +20,8 @@ type Options struct {
 	// Checkpoint is how often the verdict so far is written into the directory of the
 	// history, as verdict.json. It defaults to ten seconds.
 	Checkpoint time.Duration
-	// Limit is how many bytes of events are kept, apart from those of the harness and
-	// those around findings. 0 means all.
-	Limit int64
+	// Limit is how much of the events is kept. Those around findings may take as much again.
+	Limit history.Limit
 }
 
 // around is how much of the history before and after a finding is kept.
@@ -105,9 +104,6 @@ func (t *Trial) checkpoint() error {
 	v := t.Interim()
 	if err := v.Write(t.dir); err != nil {
 		return err
-	}
-	if t.options.Limit <= 0 {
-		return nil
 	}
 	return t.follower.Trim(t.options.Limit, func(first, last int64) bool {
 		for _, f := range v.Findings {

@@ -117,7 +117,7 @@ func TestTrial(t *testing.T) {
 func TestTrialRemovesOldEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, write := recorded(t, header())
-		trial, err := Begin(dir, Options{Limit: 20 << 20})
+		trial, err := Begin(dir, Options{Limit: history.Limit{Bytes: 20 << 20}})
 		if err != nil {
 			t.Fatal(err)
 		}
