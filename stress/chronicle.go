@@ -36,10 +36,8 @@ type chronicle struct {
 	mu       sync.Mutex // protects what follows
 	live     live
 	excuses  excuses
-	sessions map[string]life // which process each belongs to
-	killed   map[life]bool   // by the nemesis
-	over     map[life]bool   // Ended was read; a killed process may write on for a moment
-	latest   int64           // time of the event that was read last
+	lives    lives
+	latest   int64 // time of the event that was read last
 	deposals []deposal
 	err      error // why events could not be written
 }
@@ -62,9 +60,6 @@ type live struct {
 	found                                    int
 	faults                                   int
 }
-
-// A life is one incarnation of a process.
-type life struct{ process, incarnation int }
 
 // An opKey identifies an acquisition.
 type opKey struct {
@@ -99,7 +94,7 @@ func beginChronicle(dir string, h history.Header, r *reporter) (*chronicle, erro
 	}
 	c := &chronicle{dir: dir, header: h, reporter: r}
 	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
-	c.excuses.stopped, c.sessions, c.killed, c.over = map[int]int64{}, map[string]life{}, map[life]bool{}, map[life]bool{}
+	c.excuses.stopped, c.lives = map[int]int64{}, newLives()
 	w, err := history.Create(dir, history.Harness, 0)
 	if err != nil {
 		return nil, err
@@ -175,7 +170,8 @@ func (c *chronicle) note(e history.Event) {
 	c.latest = max(c.latest, e.At)
 	c.excuses.add(e)
 	l, k := &c.live, opKey{e.Process, e.Incarnation, e.Op}
-	gone := c.over[life{e.Process, e.Incarnation}]
+	who := life{e.Process, e.Incarnation}
+	gone := c.lives.isOver(who)
 	switch e.Kind {
 	case history.Request:
 		l.requests++
@@ -196,7 +192,7 @@ func (c *chronicle) note(e history.Event) {
 	case history.Release:
 		delete(l.holding, k)
 	case history.Ended:
-		c.over[life{e.Process, e.Incarnation}] = true
+		c.lives.ends(who, e.At)
 		for _, all := range []map[opKey]string{l.holding, l.waiting} {
 			for k := range all {
 				if k.process == e.Process && k.incarnation == e.Incarnation {
@@ -212,9 +208,9 @@ func (c *chronicle) note(e history.Event) {
 		l.faults++
 	case history.Session:
 		if e.Text == history.SessionBegan {
-			c.sessions[e.Session] = life{e.Process, e.Incarnation}
+			c.lives.has(who, e.Session, e.At)
 		} else if e.Text == history.SessionEnded {
-			delete(c.sessions, e.Session)
+			c.lives.loses(e.Session)
 		}
 	}
 }
@@ -233,7 +229,7 @@ func (c *chronicle) until() int64 {
 func (c *chronicle) processOf(session int64) (int, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l, ok := c.sessions[sessionName(session)]
+	l, ok := c.lives.of(sessionName(session))
 	return l.process, ok
 }
 
@@ -242,7 +238,7 @@ func (c *chronicle) kills(p *process) {
 	c.ended(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.killed[life{p.index, p.incarnation}] = true
+	c.lives.kills(life{p.index, p.incarnation})
 }
 
 // orphaned reports whether the session belonged to a process that the nemesis has killed.
@@ -252,8 +248,8 @@ func (c *chronicle) orphaned(session string) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l, ok := c.sessions[session]
-	return ok && c.killed[l]
+	l, ok := c.lives.of(session)
+	return ok && c.lives.isKilled(l)
 }
 
 // excused reports whether v has an excuse.
