@@ -460,6 +460,7 @@ func (j *Judge) sum() Verdict {
 	j.patience.explain(j)
 	j.revocations.explain(j)
 	j.told.explain()
+	j.once.explain()
 	found := map[Outcome]bool{}
 	for _, c := range j.checks() {
 		v.Checks = append(v.Checks, c.Check)

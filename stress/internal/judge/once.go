@@ -2,7 +2,10 @@
 
 package judge
 
-import "hash/maphash"
+import (
+	"fmt"
+	"hash/maphash"
+)
 
 // The check once: what may be released in good order only once, such as an element of a
 // queue that is done, is not granted again.
@@ -12,6 +15,7 @@ type once struct {
 	done map[uint64]bool // hashes of the names of locks that were forgotten
 	ring []uint64        // the same, the oldest at next once it is full
 	next int
+	lost uint64 // names that were forgotten to make room
 }
 
 // manyDone is how many names are remembered.
@@ -50,8 +54,16 @@ func (c *once) settled(h *hold, good bool) {
 		c.ring = append(c.ring, name)
 	} else {
 		delete(c.done, c.ring[c.next])
+		c.lost++
 		c.ring[c.next] = name
 		c.next = (c.next + 1) % manyDone
 	}
 	c.done[name] = true
+}
+
+// explain says what may have been overlooked.
+func (c *once) explain() {
+	if c.lost > 0 {
+		c.Note = fmt.Sprintf("the names of %d that were done are forgotten, each after %d others: a later grant of one of them would not be noticed", c.lost, manyDone)
+	}
 }
