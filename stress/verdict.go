@@ -144,5 +144,5 @@ func sentence(v judge.Verdict) string {
 	if v.Outcome == judge.Void {
 		return voidReason(&v)
 	}
-	return fmt.Sprintf("%s, %s, %s, %s lost", plural(v.Found, "finding"), plural(int(v.Grants), "grant"), plural(len(v.Injected), "fault"), plural(v.LostHolds, "hold"))
+	return fmt.Sprintf("%s, %s, %s, %s lost", plural(v.Found, "finding"), plural(int(v.Grants), "grant"), plural(v.FaultCount(), "fault"), plural(v.LostHolds, "hold"))
 }

@@ -51,10 +51,11 @@ func (f *fault) disturbs() bool { return !f.revokes() }
 // affects reports whether the fault can affect holds of the process.
 func (f *fault) affects(p *process) bool { return f.process < 0 || f.process == p.number }
 
-// faults are all that were injected.
+// faults are those that were injected.
 type faults struct {
-	all    []*fault // in the order of their beginnings
-	recent []*fault // those that last, or ended not long ago
+	all    []*fault          // in the order of their beginnings, but for those that were forgotten
+	older  map[string]*Fault // what those that were forgotten have hit, by kind
+	recent []*fault          // those that last, or ended not long ago
 }
 
 // began notes a fault.
@@ -65,7 +66,46 @@ func (fs *faults) began(e history.Event) *fault {
 	}
 	fs.all = append(fs.all, f)
 	fs.recent = append(fs.recent, f)
+	fs.forget()
 	return f
+}
+
+// manyFaults is how many faults a verdict lists. The page of a run has no more, either.
+const manyFaults = 5000
+
+// forget forgets faults if they are too many: those first that cost nothing, and then the
+// oldest. What becomes of recent ones is not known yet. Their kinds count them all.
+func (fs *faults) forget() {
+	if len(fs.all) < manyFaults+manyFaults/8 { // seldom, because it looks at all
+		return
+	}
+	surplus := len(fs.all) - manyFaults
+	for _, costly := range []bool{false, true} {
+		fs.all = slices.DeleteFunc(fs.all, func(f *fault) bool {
+			if surplus == 0 || !costly && len(f.lost) > 0 || slices.Contains(fs.recent, f) {
+				return false
+			}
+			surplus--
+			k := fs.older[f.kind]
+			if k == nil {
+				k = &Fault{Kind: f.kind}
+				fs.older[f.kind] = k
+			}
+			f.count(k)
+			return true
+		})
+	}
+}
+
+// count adds the fault to what is known of its kind.
+func (f *fault) count(k *Fault) {
+	k.N++
+	if !f.failed { // else it had no effect
+		k.Held += number(f.hit[inside])
+		k.Waiting += number(f.hit[waiting])
+		k.Releasing += number(f.hit[releasing])
+	}
+	k.Lost += len(f.lost)
 }
 
 // ended notes the end of a fault, from which the locks need that long to recover. It

@@ -93,15 +93,11 @@ func (c *hits) sum(j *Judge) (kinds []Fault, each []Hit) {
 	for _, name := range c.kinds {
 		kind(name)
 	}
+	for name, older := range j.faults.older {
+		*kind(name) = *older
+	}
 	for _, f := range j.faults.all {
-		k := kind(f.kind)
-		k.N++
-		if !f.failed { // else it had no effect
-			k.Held += number(f.hit[inside])
-			k.Waiting += number(f.hit[waiting])
-			k.Releasing += number(f.hit[releasing])
-		}
-		k.Lost += len(f.lost)
+		f.count(kind(f.kind))
 		each = append(each, Hit{Fault: f.number, Kind: f.kind, Target: f.target, Began: f.at, Ended: f.until, Lost: slices.Clone(f.lost)})
 	}
 	for _, k := range by {
@@ -111,21 +107,40 @@ func (c *hits) sum(j *Judge) (kinds []Fault, each []Hit) {
 	return kinds, each
 }
 
+// explain says what the verdict does not list, and what is not judged.
+func (c *hits) explain(j *Judge) {
+	c.Note = ""
+	if c.unseen(j) {
+		c.Note = "what workers of " + j.header.Workload + " wait for is not in the history, so that only held locks count"
+	}
+	forgotten := 0
+	for _, k := range j.faults.older {
+		forgotten += k.N
+	}
+	if forgotten > 0 {
+		if c.Note != "" {
+			c.Note += "; "
+		}
+		c.Note += fmt.Sprintf("%d faults are counted by their kinds, but not listed one by one: those that cost no lock first, and the oldest", forgotten)
+	}
+}
+
+// unseen reports whether the history does not tell which lock a worker waits for. Which
+// shard or element that is, is known only when the worker has it.
+func (c *hits) unseen(j *Judge) bool {
+	return len(c.kinds) > 0 && (j.header.Workload == "shards" || j.header.Workload == "queue")
+}
+
 // end judges the kinds.
 func (c *hits) end(j *Judge) {
 	kinds, _ := c.sum(j)
-	// Which shard or element a worker waits for is known only when it has it.
-	unseen := j.header.Workload == "shards" || j.header.Workload == "queue"
-	if unseen && len(c.kinds) > 0 {
-		c.Note = "what workers of " + j.header.Workload + " wait for is not in the history, so that only held locks count"
-	}
 	for _, name := range c.kinds {
 		i := slices.IndexFunc(kinds, func(k Fault) bool { return k.Kind == name })
 		c.Judged++
 		switch k := kinds[i]; {
 		case k.N == 0:
 			c.find(j, nil, j.now, "%s was never injected: let the run last longer", name)
-		case k.Held == 0 || k.Waiting == 0 && !unseen:
+		case k.Held == 0 || k.Waiting == 0 && !c.unseen(j):
 			c.find(j, nil, j.now, "%s was injected %s; it took effect %s while a lock was held, and %s while a process waited for one: let the run last longer, or hold locks for longer", name, times(k.N), times(k.Held), times(k.Waiting))
 		}
 	}

@@ -60,6 +60,7 @@ func New(h history.Header) *Judge {
 		processes: map[id]*process{},
 		locks:     map[string]*lockRecord{},
 		excuses:   excuses{cut: map[*process]int64{}},
+		faults:    faults{older: map[string]*Fault{}},
 		waits:     newSpread(), handOvers: newSpread(), holds: newSpread(),
 	}
 	for _, l := range h.Locks {
@@ -461,6 +462,7 @@ func (j *Judge) sum() Verdict {
 	j.revocations.explain(j)
 	j.told.explain()
 	j.once.explain()
+	j.hits.explain(j)
 	found := map[Outcome]bool{}
 	for _, c := range j.checks() {
 		v.Checks = append(v.Checks, c.Check)

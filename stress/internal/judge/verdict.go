@@ -31,7 +31,7 @@ type Verdict struct {
 	Found    int       `json:"found"`    // all of them
 	Checks   []Check   `json:"checks"`   // each that was made
 	Faults   []Fault   `json:"faults"`   // in the order of their kinds
-	Injected []Hit     `json:"injected"` // each fault, in the order of time
+	Injected []Hit     `json:"injected"` // each fault, in the order of time; of very many, those that cost a lock first
 
 	Standstills []Standstill `json:"standstills,omitempty"` // of the machine
 
@@ -99,6 +99,14 @@ type Hit struct {
 	Began  int64    `json:"began"`
 	Ended  int64    `json:"ended"`
 	Lost   []string `json:"lost,omitempty"` // which locks were lost, and by which process
+}
+
+// FaultCount returns how many faults were injected, also those that Injected does not list.
+func (v Verdict) FaultCount() (n int) {
+	for _, f := range v.Faults {
+		n += f.N
+	}
+	return max(n, len(v.Injected))
 }
 
 const verdictName = "verdict.json"

@@ -95,14 +95,17 @@ func (v view) Sentence() string {
 		b.WriteString("too little happened to show anything: ")
 	}
 	fmt.Fprintf(&b, "%s to %s", count(int(j.Grants), "grant"), count(v.c.header.Processes, "process")) //nolint:gosec // no run has so many
-	if n := len(j.Injected); n == 0 {
+	if n := j.FaultCount(); n == 0 {
 		b.WriteString(", no faults")
 	} else {
 		kinds := map[string]bool{}
+		for _, f := range j.Faults {
+			kinds[f.Kind] = f.N > 0
+		}
 		for _, h := range j.Injected {
 			kinds[h.Kind] = true
 		}
-		fmt.Fprintf(&b, ", %s of %s", count(n, "fault"), count(len(kinds), "kind"))
+		fmt.Fprintf(&b, ", %s of %s", count(n, "fault"), count(numberOf(kinds), "kind"))
 	}
 	switch {
 	case j.LostHolds == 0:
@@ -116,6 +119,16 @@ func (v view) Sentence() string {
 	}
 	b.WriteString(".")
 	return b.String()
+}
+
+// numberOf returns how many are true.
+func numberOf(all map[string]bool) (n int) {
+	for _, yes := range all {
+		if yes {
+			n++
+		}
+	}
+	return n
 }
 
 // Why returns why a run shows nothing, unless the findings say so.
@@ -298,7 +311,7 @@ func (v view) HitsLeftOut() (left struct{ All, Costly int }) {
 			costly++
 		}
 	}
-	if n := len(v.c.verdict.Injected); n > mostRows {
+	if n := v.c.verdict.FaultCount(); n > mostRows {
 		left.All, left.Costly = n-min(costly, mostRows), max(costly-mostRows, 0)
 	}
 	return left
@@ -415,7 +428,7 @@ func (v view) Omissions() (all []string) {
 		add("The timeline draws %s of %s acquisitions one by one: those around losses, findings and faults first. Of %s of the run (%.0f %%), hatched below the timeline's axis, it has totals only, per %s.",
 			number(len(c.closed)), number(c.total), durationText(time.Duration(gone)), 100*float64(gone)/float64(max(c.end-c.first, 1)), durationText(time.Duration(c.meters.width)))
 	}
-	if n := len(c.verdict.Injected); n > mostFaults {
+	if n := c.verdict.FaultCount(); n > mostFaults {
 		add("The timeline has %s of %s faults, those that cost a lock first.", number(mostFaults), number(n))
 	}
 	limit := func(what string, kept, total int) {
