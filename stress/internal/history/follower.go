@@ -200,7 +200,7 @@ func (f *Follower) awaited(s *stream) bool {
 	case f.finished:
 		return false
 	case !s.ended.IsZero():
-		return time.Since(s.ended) < grace || time.Since(s.since) < grace
+		return s.seen.Sub(s.ended) < grace
 	default:
 		return time.Since(s.since) < patience
 	}

@@ -30,6 +30,7 @@ type stream struct {
 	passed bool      // it has nothing, and others are read in this step
 	atEnd  bool      // the last read brought nothing
 	since  time.Time // when atEnd became true
+	seen   time.Time // when it was found at its end last
 	ended  time.Time // when the follower learned that the process has ended; or zero
 }
 
@@ -78,9 +79,9 @@ func (s *stream) more(numbers []int, buffer []byte, add func(Event), closed func
 
 // pause notes that there is nothing to read for now.
 func (s *stream) pause() {
-	s.looked = true
+	s.looked, s.seen = true, time.Now()
 	if !s.atEnd {
-		s.atEnd, s.since = true, time.Now()
+		s.atEnd, s.since = true, s.seen
 	}
 }
 
