@@ -124,21 +124,37 @@ func TestListedFaultThatNeverComesUp(t *testing.T) {
 	r.expect(t, exitVoid, voidedRun, "too short for +pause-worker", "VOID: .*pause-worker")
 }
 
-// A history from which events were removed is not judged again, but if the run was killed
-// it gets its page.
+// Of a history from which events were removed, the rest is judged again, and what the run had
+// found before stands.
 func TestCheckOfATrimmedHistory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "report")
 	runStress(t, append([]string{"-report", dir}, brief...)).expect(t, exitOK, ok)
-	if err := history.WriteJSON(filepath.Join(dir, "trimmed.json"), history.Trimmed{Segments: 2}); err != nil {
+	v, err := judge.Read(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	page := filepath.Join(dir, report.Name)
-	if err := os.Remove(page); err != nil {
+	h, err := history.ReadHeader(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	runStress(t, []string{"-check", dir}).expect(t, exitFailure, "", "cannot be judged again: 2 files of events were removed .* which says OK")
-	if _, err := os.Stat(page); err != nil {
-		t.Errorf("-check has not written the report: %v", err)
+	// It is as if the run had found something in what was removed.
+	lost := judge.Finding{Check: v.Checks[0].Name, At: h.Begin + 1, Text: "a finding of long ago"}
+	v.Outcome, v.Found, v.Findings = judge.Violation, 1, []judge.Finding{lost}
+	if err := v.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, until := range []int64{h.Begin - 61_000_000_000, h.Begin} {
+		if err := history.WriteJSON(filepath.Join(dir, "trimmed.json"), history.Trimmed{Segments: 2, Until: until}); err != nil {
+			t.Fatal(err)
+		}
+		page := filepath.Join(dir, report.Name)
+		if err := os.Remove(page); err != nil {
+			t.Fatal(err)
+		}
+		runStress(t, []string{"-check", dir}).expect(t, exitFailure, "", "2 files of events were removed", "was not judged again: the run had found 1 finding", "VIOLATION: 1 finding", "a finding of long ago")
+		if _, err := os.Stat(page); err != nil {
+			t.Errorf("-check has not written the report: %v", err)
+		}
 	}
 }

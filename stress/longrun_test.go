@@ -100,7 +100,10 @@ func (r longRun) events(step func(kill int)) iter.Seq[history.Event] {
 			victim := kill % longProcesses
 			for n := range perKill {
 				p := (victim + n) % longProcesses
-				l := locks[n%len(locks)]
+				l := locks[n%(len(locks)-1)]
+				if n == 3 { // one for each kill: the check once remembers a million names
+					l = locks[len(locks)-1]
+				}
 				ops[p]++
 				token++
 				e := history.Event{Process: p, Incarnation: incarnation[p], Worker: n % 2, Op: ops[p], Lock: l.Name, Mode: l.Mode}

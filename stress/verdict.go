@@ -108,15 +108,7 @@ func checkMain(dir string, stdout, stderr io.Writer) int {
 		return fail(err)
 	}
 	if trimmed.Segments > 0 {
-		// If the run was killed it has no page yet.
-		v, err := judge.Read(dir)
-		if err == nil {
-			err = report.Write(dir, h, v, eventsOf(dir))
-		}
-		if err != nil {
-			return fail(err)
-		}
-		return fail(fmt.Errorf("the history in %s cannot be judged again: %s of events were removed while it grew. What was judged during the run is in its verdict.json, which says %s, and in its %s", dir, plural(trimmed.Segments, "file"), v.Outcome, report.Name))
+		return checkRest(dir, h, trimmed, stdout, fail)
 	}
 	began := time.Now()
 	j, err := judge.History(dir)
@@ -125,6 +117,29 @@ func checkMain(dir string, stdout, stderr io.Writer) int {
 	}
 	v := j.Finish()
 	fmt.Fprintf(stdout, "The history of %s, judged in %v\n", h.Command, time.Since(began).Round(time.Millisecond))
+	return conclude(dir, h, j, v, stdout, fail)
+}
+
+// checkRest judges what is left of a history from which events were removed while it was
+// written. What the run had found in them stands.
+func checkRest(dir string, h history.Header, trimmed history.Trimmed, stdout io.Writer, fail func(error) int) int {
+	before, err := judge.Read(dir)
+	if err != nil {
+		return fail(err)
+	}
+	began := time.Now()
+	j, from, err := judge.Rest(dir)
+	if err != nil {
+		return fail(err)
+	}
+	rest := j.Finish()
+	fmt.Fprintf(stdout, "The history of %s, of which %s of events were removed during the run. What came until %v after the beginning was not judged again: the run had found %s in it and in what it judged later, which stands. What came from then on was judged again in %v: %s, %s.\n",
+		h.Command, plural(trimmed.Segments, "file"), judge.After(h, from), plural(before.Found, "finding"), time.Since(began).Round(time.Millisecond), plural(int(rest.Grants), "grant"), plural(rest.Found, "finding"))
+	return conclude(dir, h, j, before.With(rest, judge.RestNote(h, trimmed, from)), stdout, fail)
+}
+
+// conclude prints and writes the verdict on a history that was judged by j, and its page.
+func conclude(dir string, h history.Header, j *judge.Judge, v judge.Verdict, stdout io.Writer, fail func(error) int) int {
 	printVerdict(stdout, v)
 	for name, page := range j.Pictures() {
 		if err := os.WriteFile(filepath.Join(dir, name), page, 0o666); err != nil {

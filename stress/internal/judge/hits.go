@@ -133,6 +133,9 @@ func (c *hits) unseen(j *Judge) bool {
 
 // end judges the kinds.
 func (c *hits) end(j *Judge) {
+	if j.partial {
+		return // most of the faults may have come before
+	}
 	kinds, _ := c.sum(j)
 	for _, name := range c.kinds {
 		i := slices.IndexFunc(kinds, func(k Fault) bool { return k.Kind == name })

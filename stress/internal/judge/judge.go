@@ -51,6 +51,7 @@ type Judge struct {
 	whole       whole
 
 	finished bool
+	partial  bool // the history lacks its beginning: see Rest
 }
 
 // New returns a judge of the history with that header.

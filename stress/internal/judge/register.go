@@ -58,7 +58,7 @@ func (c *register) accepted(j *Judge, e history.Event) {
 	i, known := slices.BinarySearchFunc(l.granted, f, fence.compare)
 	switch {
 	case known:
-	case f.compare(l.forgotten) <= 0:
+	case f.compare(l.forgotten) <= 0, j.partial && (len(l.granted) == 0 || f.compare(l.granted[0]) < 0):
 		c.unjudged++
 	default:
 		c.find(j, l, e.At, "the register accepted a write to %q with %v at %s, which was granted to no process", l.Name, f, j.when(e.At))
@@ -71,6 +71,10 @@ func (c *register) accepted(j *Judge, e history.Event) {
 func (c *register) stale(j *Judge, e history.Event) {
 	l, f := j.lock(e.Lock, e.Mode), fence{e.Token, e.Turn}
 	c.refused++
+	if j.partial && l.accepted == (fence{}) {
+		c.unjudged++
+		return
+	}
 	if kind(l.Mode) != semaphore && f.compare(l.accepted) >= 0 {
 		c.find(j, l, e.At, "the register refused a write to %q with %v at %s, although it had accepted none with a higher one", l.Name, f, j.when(e.At))
 	}
