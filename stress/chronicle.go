@@ -33,6 +33,8 @@ type chronicle struct {
 	judged bool            // all other events have been judged
 	after  []history.Event // remarks since then
 
+	nextPage time.Time // when the page is to be written again; the trial's goroutine alone uses it
+
 	mu       sync.Mutex // protects what follows
 	live     live
 	excuses  excuses
@@ -43,6 +45,9 @@ type chronicle struct {
 }
 
 const (
+	// The page so far is written at such intervals, or longer ones if it takes more than a
+	// hundredth of that time.
+	pageInterval = time.Minute
 	// The live view asks for the verdict so far at such intervals.
 	lookInterval = 2 * time.Second
 )
@@ -100,7 +105,7 @@ func beginChronicle(dir string, h history.Header, r *reporter) (*chronicle, erro
 		return nil, err
 	}
 	c.journal = &journal{writer: w, process: history.Harness, failed: c.failed}
-	if c.trial, err = judge.Begin(dir, judge.Options{Watch: c.note, Limit: mostHistory}); err != nil {
+	if c.trial, err = judge.Begin(dir, judge.Options{Watch: c.note, Checkpointed: c.page, Limit: mostHistory}); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -114,7 +119,7 @@ func removeHistory(dir string) error {
 	if err := history.Remove(dir); err != nil {
 		return err
 	}
-	for _, old := range []string{"verdict.json", report.Name, "linearizability-*.html"} {
+	for _, old := range []string{"verdict.json", report.Name, report.Name + ".*.tmp", "linearizability-*.html"} {
 		names, err := filepath.Glob(filepath.Join(dir, old))
 		if err != nil {
 			return err
@@ -213,6 +218,18 @@ func (c *chronicle) note(e history.Event) {
 			c.lives.loses(e.Session)
 		}
 	}
+}
+
+// page writes the page with the verdict so far, now and then, so that a run that is killed
+// leaves one. The trial's goroutine calls it at each checkpoint.
+func (c *chronicle) page(v judge.Verdict) error {
+	began := time.Now()
+	if began.Before(c.nextPage) {
+		return nil
+	}
+	err := report.WriteSoFar(c.dir, c.header, v, c.until())
+	c.nextPage = time.Now().Add(max(pageInterval, 100*time.Since(began)))
+	return err
 }
 
 // until returns the time until which the history has been read.

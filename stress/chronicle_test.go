@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/report"
 )
 
 // A process that is killed writes on for a moment. What it asks for and is granted then is
@@ -85,5 +88,43 @@ func TestReportReplacesOnlyReports(t *testing.T) {
 	}
 	if _, err := os.Stat(mine); err != nil {
 		t.Error(err)
+	}
+}
+
+// A run that is killed leaves a page, which is written now and then.
+func TestPageOfARunThatGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	c, err := newChronicle(dir, history.Header{Begin: 1}, newReporter(io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.judge(); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.close(false); err != nil {
+			t.Error(err)
+		}
+	}()
+	write := func(outcome judge.Outcome) string {
+		t.Helper()
+		if err := c.page(judge.Verdict{Outcome: outcome}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, report.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if text := write(judge.OK); !strings.Contains(text, "OK so far") {
+		t.Error("the first checkpoint leaves no page")
+	}
+	if text := write(judge.Failed); strings.Contains(text, "FAILED") {
+		t.Error("the page is written at each checkpoint")
+	}
+	c.nextPage = time.Now()
+	if text := write(judge.Failed); !strings.Contains(text, "FAILED so far") {
+		t.Error("the page is not written a second time")
 	}
 }

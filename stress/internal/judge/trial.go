@@ -20,6 +20,9 @@ type Options struct {
 	// Checkpoint is how often the verdict so far is written into the directory of the
 	// history, as verdict.json. It defaults to ten seconds.
 	Checkpoint time.Duration
+	// Checkpointed is called with each verdict that was written so, by the same goroutine as
+	// Watch; or nil.
+	Checkpointed func(Verdict) error
 	// Limit is how much of the events is kept. Those around findings may take as much again.
 	Limit history.Limit
 }
@@ -104,6 +107,11 @@ func (t *Trial) checkpoint() error {
 	v := t.Interim()
 	if err := v.Write(t.dir); err != nil {
 		return err
+	}
+	if t.options.Checkpointed != nil {
+		if err := t.options.Checkpointed(v); err != nil {
+			return err
+		}
 	}
 	return t.follower.Trim(t.options.Limit, func(first, last int64) bool {
 		for _, f := range v.Findings {

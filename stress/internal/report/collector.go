@@ -20,6 +20,7 @@ type collector struct {
 	header  history.Header
 	verdict judge.Verdict
 	trimmed history.Trimmed // what was removed from the history
+	soFar   int64           // until when it was judged, if the run goes on; or 0
 
 	first, end int64 // of the events
 	events     int
@@ -36,6 +37,7 @@ type collector struct {
 
 	open     map[key]*acquisition
 	closed   []acquisition
+	most     int // acquisitions that are kept
 	total    int // acquisitions, with those that were thinned out
 	thinner  thinner
 	meters   *meters
@@ -144,6 +146,7 @@ func newCollector(header history.Header, verdict judge.Verdict) *collector {
 		first: header.Begin, end: header.Begin,
 		processes: []int{}, laneOf: []int{}, // JSON tells them from null
 		processAt: map[int]int{}, lockAt: map[string]int{}, laneAt: map[string]int{},
+		most: mostAcquisitions,
 		open: map[key]*acquisition{}, texts: newTexts(), findings: map[int][]int{},
 		holders: make([][]int, len(verdict.Findings)),
 		losses:  limited[loss]{most: mostLosses}, lives: limited[life]{most: mostLives},
@@ -430,8 +433,8 @@ func (c *collector) close(k key, a *acquisition, at int64, how outcome) {
 	c.note(a)
 	c.total++
 	c.closed = append(c.closed, *a)
-	if len(c.closed) >= 2*mostAcquisitions {
-		c.thin(mostAcquisitions)
+	if len(c.closed) >= 2*c.most {
+		c.thin(c.most)
 	}
 }
 

@@ -69,7 +69,12 @@ func newView(c *collector, data []byte, pictures []string) view {
 }
 
 // Outcome returns the verdict in a word.
-func (v view) Outcome() string { return string(v.c.verdict.Outcome) }
+func (v view) Outcome() string {
+	if v.c.soFar != 0 {
+		return string(v.c.verdict.Outcome) + " so far"
+	}
+	return string(v.c.verdict.Outcome)
+}
 
 // Class returns how the verdict is to look.
 func (v view) Class() string {
@@ -119,6 +124,14 @@ func (v view) Sentence() string {
 	}
 	b.WriteString(".")
 	return b.String()
+}
+
+// SoFar says what the page lacks if it was written while the run went on.
+func (v view) SoFar() string {
+	if v.c.soFar == 0 {
+		return ""
+	}
+	return fmt.Sprintf("This page was written while the run went on, and says what was judged until %s after its beginning. The timeline has the faults, but no grants, and the list of lost holds is missing. The run writes the whole page at its end. If it was killed, the command go run ./stress -check, with the directory of this page, judges its history and writes the whole page.", durationText(time.Duration(v.c.soFar-v.c.begin())))
 }
 
 // numberOf returns how many are true.

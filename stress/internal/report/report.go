@@ -33,7 +33,20 @@ const Name = "index.html"
 
 // Write writes the page of a run into dir, in place of an older one. The events are in
 // the order of their times. Write reads them once.
-func Write(dir string, header history.Header, verdict judge.Verdict, events iter.Seq[history.Event]) (err error) {
+func Write(dir string, header history.Header, verdict judge.Verdict, events iter.Seq[history.Event]) error {
+	return writeIn(dir, header, verdict, events, 0)
+}
+
+// WriteSoFar writes the page of a run that goes on, and whose events have been judged until
+// that time. It does not read them, so that it takes little time however many they are: the
+// page has the verdict and the faults, and says that the rest is missing and how to get it.
+func WriteSoFar(dir string, header history.Header, verdict judge.Verdict, until int64) error {
+	none := func(func(history.Event) bool) {}
+	return writeIn(dir, header, verdict, none, max(until, 1))
+}
+
+// writeIn writes the page of a run that has ended, or goes on at soFar if that is not 0.
+func writeIn(dir string, header history.Header, verdict judge.Verdict, events iter.Seq[history.Event], soFar int64) (err error) {
 	name := filepath.Join(dir, Name)
 	defer func() {
 		if err != nil {
@@ -63,7 +76,8 @@ func Write(dir string, header history.Header, verdict judge.Verdict, events iter
 		return err
 	}
 	c := newCollector(header, verdict)
-	c.trimmed = trimmed
+	c.trimmed, c.soFar = trimmed, soFar
+	c.end = max(c.end, soFar)
 	w := bufio.NewWriter(f)
 	if err := write(w, c, events, pictures); err != nil {
 		return err
