@@ -125,6 +125,10 @@ func (c Config) file(dir string, port int) string {
 		"forceSync=no",
 		// In KiB. By default each transaction log takes 64 MiB.
 		"preAllocSize=1024",
+		// A server removes old snapshots and transaction logs only if told to, each hour: in
+		// a run of a day they would fill the disk.
+		"autopurge.purgeInterval=1",
+		"autopurge.snapRetainCount=3",
 	}
 	lines = append(lines, c.Lines...)
 	return strings.Join(lines, "\n") + "\n"
