@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
@@ -32,7 +33,14 @@ type hall struct {
 	double *barrier.Double
 	path   string // what the paths of the files begin with
 	size   int
+
+	mu    sync.Mutex
+	ended []uint64 // protected by mu: rounds of which this process has made the file end, the oldest first
 }
+
+// manyRounds is how many rounds back a process may still be told of the end of one. The files
+// of earlier ones are removed.
+const manyRounds = 1000
 
 // mostMembers is how many members a round has, if there are so many workers.
 const mostMembers = 4
@@ -100,7 +108,10 @@ func (h *hall) told(round uint64, worker int, what string) (first string, err er
 	if err := os.Remove(own); err != nil {
 		return "", err
 	}
-	if err == nil || !errors.Is(err, fs.ErrExist) {
+	if err == nil {
+		return "", h.forget(round)
+	}
+	if !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
 	all, err := os.ReadFile(h.file(round, "end"))
@@ -108,6 +119,26 @@ func (h *hall) told(round uint64, worker int, what string) (first string, err er
 		return "", err
 	}
 	return string(all), nil
+}
+
+// forget notes that a round has ended, and removes the files of one that has long ago.
+func (h *hall) forget(round uint64) error {
+	h.mu.Lock()
+	h.ended = append(h.ended, round)
+	if len(h.ended) <= manyRounds {
+		h.mu.Unlock()
+		return nil
+	}
+	old := h.ended[0]
+	h.ended = slices.Delete(h.ended, 0, 1)
+	h.mu.Unlock()
+	files, err := filepath.Glob(h.file(old, "*")) // with those of members that were killed
+	for _, file := range files {
+		if removing := os.Remove(file); !errors.Is(removing, fs.ErrNotExist) { // its worker may do so, too
+			err = errors.Join(err, removing)
+		}
+	}
+	return err
 }
 
 // round performs a step of the workload barrier: the worker enters, works, and leaves.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -37,6 +38,31 @@ func TestHall(t *testing.T) {
 		if first, err := h.told(tt.round, 0, tt.what); first != tt.want || err != nil {
 			t.Errorf("%+v: %q, %v", tt, first, err)
 		}
+	}
+}
+
+// The files of rounds do not fill the disk.
+func TestHallForgetsRounds(t *testing.T) {
+	dir := t.TempDir()
+	h := &hall{path: filepath.Join(dir, "lock-0"), size: 2}
+	for round := range uint64(manyRounds + 100) {
+		_, leave, err := h.enter(round, 1) // which is killed
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := leave(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.told(round, 0, "all"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 2*manyRounds {
+		t.Errorf("%d files are left, %v", len(files), err)
+	}
+	if first, err := h.told(100, 1, "none"); first != "all" || err != nil {
+		t.Errorf("of a round that is remembered: %q, %v", first, err)
 	}
 }
 
