@@ -271,7 +271,7 @@ func TestLongRunFollowed(t *testing.T) {
 		if mostFiles > files+longProcesses+2 || mostBytes > limit.Bytes+2*(8<<20) {
 			t.Errorf("there were up to %d files of %d bytes together", mostFiles, mostBytes)
 		}
-		if gone, err := history.ReadTrimmed(dir); err != nil || gone.Segments < g.run.kills/2 {
+		if gone, err := history.ReadTrimmed(dir); err != nil || gone.Segments < g.run.kills-2*files {
 			t.Errorf("removed: %+v, %v", gone, err)
 		}
 	})
