@@ -51,7 +51,7 @@ func (j *Judge) addFrom(from int64, e history.Event) {
 // there are, and which faults.
 func (j *Judge) before(e history.Event) {
 	switch e.Kind {
-	case history.Started, history.Ended, history.FaultBegan, history.FaultEnded, history.Stopping:
+	case history.Started, history.Ended, history.FaultBegan, history.FaultEnded, history.StoodStill, history.Stopping:
 		j.Add(e)
 	case history.Session:
 		j.session(e)
