@@ -83,6 +83,34 @@ func TestExcusesHideNothing(t *testing.T) {
 			2.4 p1 granted a t21
 			2.5 p0 valid a
 			3 p1 release a`, "was told at 2.500 s that its hold of \"a\" is valid"},
+		{"the one that was stopped has the lock, and a writer got an old token beside it", `
+			1 p0 request rw read
+			1.1 p0 granted rw read t20
+			2 h began 1 pause-worker process 0
+			3 p1 request rw write
+			3.1 p1 granted rw write t19
+			3.5 p1 release rw
+			6 h over 1
+			6.1 p0 lost rw`, "held twice at 3.100 s"},
+		{"the one that was stopped was upgraded beside a reader", `
+			1 p0 request rw upgradable
+			1.1 p0 granted rw upgradable t10
+			1.2 p1 request rw read
+			1.3 p1 granted rw read t12
+			1.6 h began 1 pause-worker process 0
+			1.9 h over 1
+			2 p0 changed rw write
+			2.2 p0 release rw
+			3 p1 release rw`, "held twice at 2.000 s"},
+		{"the one that was stopped got the lock beside an earlier holder, and there are no tokens", `
+			0.5 p1 request a
+			1 p0 request a
+			1.1 p0 granted a
+			2 h began 1 pause-worker process 1
+			4 h over 1
+			4.1 p1 granted a
+			4.5 p1 release a
+			5 p0 release a`, "held twice at 4.100 s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -93,6 +121,77 @@ func TestExcusesHideNothing(t *testing.T) {
 			}
 			if v.Outcome != Violation || !found {
 				t.Errorf("%v: %q is in none of %+v", v.Outcome, tt.text, v.Findings)
+			}
+		})
+	}
+}
+
+// The one of a pair that has lost the lock, and could not know, has an excuse, whatever the
+// modes.
+func TestExcusesOfTheOneThatLost(t *testing.T) {
+	tests := []struct{ name, history string }{
+		{"a reader beside a writer", `
+			1 p0 request rw read
+			1.1 p0 granted rw read t10
+			2 h began 1 pause-worker process 0
+			4 p1 request rw write
+			4.5 p1 granted rw write t11
+			6 h over 1
+			6.1 p0 lost rw
+			7 p1 release rw`},
+		{"a writer beside a reader", `
+			1 p0 request rw write
+			1.1 p0 granted rw write t10
+			2 h began 1 pause-worker process 0
+			4 p1 request rw read
+			4.5 p1 granted rw read t11
+			6 h over 1
+			6.1 p0 lost rw
+			7 p1 release rw`},
+		{"an upgraded holder beside a reader", `
+			1 p0 request rw upgradable
+			1.1 p0 granted rw upgradable t10
+			1.5 p0 changed rw write
+			2 h began 1 pause-worker process 0
+			4 p1 request rw read
+			4.5 p1 granted rw read t11
+			6 h over 1
+			6.1 p0 lost rw
+			7 p1 release rw`},
+		{"a reader with a higher token beside an upgraded holder", `
+			1 p0 request rw upgradable
+			1.1 p0 granted rw upgradable t10
+			1.2 p1 request rw read
+			1.3 p1 granted rw read t12
+			2 h began 1 pause-worker process 1
+			4.5 p0 changed rw write
+			6 h over 1
+			6.1 p1 lost rw
+			7 p0 release rw`},
+		{"one that was upgraded while it was stopped, told of it too late", `
+			1 p0 request rw upgradable
+			1.1 p0 granted rw upgradable t10
+			2 h began 1 pause-worker process 0
+			4 p1 request rw read
+			4.5 p1 granted rw read t12
+			6 h over 1
+			6.01 p0 changed rw write
+			6.1 p0 lost rw
+			7 p1 release rw`},
+		{"no tokens, and a grant that was told too late", `
+			1 p0 request a
+			2 h began 1 pause-worker process 0
+			4 p1 request a
+			4.5 p1 granted a
+			6 h over 1
+			6.01 p0 granted a
+			6.1 p0 lost a
+			7 p1 release a`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if v := judged(header(), script(t, tt.history)); v.Outcome != OK || v.PausedOverlaps != 1 {
+				t.Errorf("%v, %d excused: %+v", v.Outcome, v.PausedOverlaps, v.Findings)
 			}
 		})
 	}

@@ -32,6 +32,8 @@ type hold struct {
 	phase   phase
 
 	requested, granted int64
+	since              int64  // when the worker was told that it has the mode
+	upgraded           bool   // from an upgradable read: the token is still that of the read
 	asked              int64  // when its process first asked for what it has under the token
 	ended              int64  // when it was released or told lost
 	known              int64  // when the worker has last been told that it holds the lock

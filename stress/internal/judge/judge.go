@@ -201,7 +201,7 @@ func (j *Judge) granted(e history.Event) {
 	}
 	p.count(h.phase, -1)
 	h.phase, h.granted, h.fence, h.permits = inside, e.At, fence{e.Token, e.Turn}, max(e.Permits, 1)
-	h.known, h.asked = e.At, l.asked(h)
+	h.since, h.known, h.asked = e.At, e.At, l.asked(h)
 	if h.session = e.Session; h.session == "" {
 		h.session = p.session
 	}
@@ -238,7 +238,8 @@ func (j *Judge) changed(e history.Event) {
 		return
 	}
 	before := h.mode
-	h.mode = e.Mode
+	h.mode, h.since = e.Mode, e.At
+	h.upgraded = before == history.Upgradable && h.mode == history.WriteMode
 	j.overlap.changed(j, h, before, e.At)
 	j.linear.changed(h, e.At)
 	h.known = e.At

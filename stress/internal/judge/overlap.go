@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -79,20 +80,44 @@ func (p overlapping) like(q overlapping) bool {
 }
 
 // excused reports whether the one of the pair that does not hold the lock any more could
-// not know. That is the one with the lower token.
+// not know. The other one has no need of an excuse: it holds the lock.
 func (p overlapping) excused(j *Judge, at int64) bool {
 	_, a := j.excused(p.a, at)
 	_, b := j.excused(p.b, at)
-	if p.a.fence.token == 0 || p.b.fence.token == 0 || kind(p.a.mode) != exclusive {
-		return a || b
-	}
-	switch x := p.a.fence.compare(p.b.fence); {
+	switch x := p.order(j); {
 	case x < 0:
 		return a
 	case x > 0:
 		return b
 	}
 	return false
+}
+
+// order returns a negative number if the lock is b's, a positive one if it is a's, and 0 if
+// a correct lock gives no such pair. Tokens tell, which rise in the order of the queue, for
+// readers and writers alike. But an upgraded hold keeps the token of its upgradable read,
+// which says nothing of its order among readers; and members of a group, say, have no
+// tokens. Then times tell: the lock is that one's which was given it later.
+func (p overlapping) order(j *Judge) int {
+	if p.a.fence.token != 0 && p.b.fence.token != 0 && !besideUpgrade(p.a, p.b) && !besideUpgrade(p.b, p.a) {
+		return p.a.fence.compare(p.b.fence)
+	}
+	if x := cmp.Compare(j.given(p.a), j.given(p.b)); x != 0 {
+		return x
+	}
+	return cmp.Compare(p.a.since, p.b.since)
+}
+
+// besideUpgrade reports whether a is an upgraded hold, and b a reader's.
+func besideUpgrade(a, b *hold) bool { return a.upgraded && b.mode == history.Read }
+
+// given returns when h may have been given its mode at the earliest. A holder that was
+// stopped is told later.
+func (j *Judge) given(h *hold) int64 {
+	if since, ok := j.excused(h, h.since); ok {
+		return since
+	}
+	return h.since
 }
 
 // wrong notes a finding, unless it was found of the same grants already.
