@@ -55,19 +55,20 @@ func (o *obituary) look() error {
 		expired := o.cluster.embedded.Expired()
 		for _, e := range expired[o.embedded:] {
 			if !e.Forced {
-				o.write(sessionName(e.Session), anchor.At(e.At))
+				o.write(sessionName(e.Session), anchor.At(e.At), "")
 			}
 		}
 		o.embedded = len(expired)
 	}
 	for _, l := range o.logs {
 		err := l.read(func(session string, at time.Time) {
-			mono := anchor.At(at)
+			mono, by := anchor.At(at), ""
 			// A leader that is cut off from the others, or was stopped, ends sessions that
 			// live on under the next leader.
-			if !o.chronicle.deposed(l.id, mono) {
-				o.write(session, mono)
+			if o.chronicle.deposed(l.id, mono) {
+				by = history.Deposed
 			}
+			o.write(session, mono, by)
 		})
 		if err != nil {
 			return err
@@ -76,8 +77,8 @@ func (o *obituary) look() error {
 	return nil
 }
 
-func (o *obituary) write(session string, at int64) {
-	o.chronicle.write(history.Event{At: at, Kind: history.Expired, Session: session})
+func (o *obituary) write(session string, at int64, by string) {
+	o.chronicle.write(history.Event{At: at, Kind: history.Expired, Session: session, Text: by})
 }
 
 // expiring matches the line of a leader that ends a session.

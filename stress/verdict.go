@@ -15,11 +15,18 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 )
 
+// notJudged stands in place of the findings of a check that was not made once.
+const notJudged = "not judged"
+
 // printVerdict writes what a history has shown.
 func printVerdict(w io.Writer, v judge.Verdict) {
 	fmt.Fprintf(w, "\n  %-62s %10s %10s\n", "checked in the history", "judged", "found")
 	for _, c := range v.Checks {
-		fmt.Fprintf(w, "  %-62s %10s %10s\n", c.Name, thousands(c.Judged), thousands(c.Found))
+		found := thousands(c.Found)
+		if !c.Made() {
+			found = notJudged
+		}
+		fmt.Fprintf(w, "  %-62s %10s %10s\n", c.Name, thousands(c.Judged), found)
 		if c.Note != "" {
 			fmt.Fprintf(w, "    %s\n", c.Note)
 		}
@@ -43,7 +50,7 @@ func printVerdict(w io.Writer, v judge.Verdict) {
 	spread("hand-overs", v.HandOvers)
 	spread("holds", v.Holds)
 	if v.LostHolds > 0 {
-		line("lost locks", "%s by processes, of which %s were told too late", thousands(v.LostHolds), thousands(v.ToldLate))
+		line("lost locks", "%s by processes; of %s it could be judged whether they were told in time, and %s were told too late", thousands(v.LostHolds), thousands(v.LossesJudged), thousands(v.ToldLate))
 	}
 	if v.Margins > 0 {
 		line("told of a loss", "%s before the leader ended the session at least, %s in the median (%s)", milliseconds(v.MarginLeast), milliseconds(v.MarginMedian), plural(v.Margins, "session"))

@@ -63,7 +63,8 @@ const (
 	FaultBegan Kind = "fault began"
 	FaultEnded Kind = "fault ended"
 	// Expired is written for each session that the leader has ended because it was not
-	// heard of in time. At is the time in the leader's log.
+	// heard of in time. At is the time in the leader's log. Text is [Deposed] if the server
+	// that tells may not have been the leader any more.
 	Expired Kind = "expired"
 	// Accepted is written by the register for each write that it has accepted.
 	Accepted Kind = "accepted"
@@ -89,6 +90,10 @@ const (
 	SessionResumed   = "resumed"
 	SessionEnded     = "ended"
 )
+
+// Deposed is the Text of an [Expired] that only a server tells which may have been deposed:
+// the session may have lived on under the next leader.
+const Deposed = "by a server that may have been deposed"
 
 const (
 	// Harness is the Process of what the harness does, apart from Started and Ended, which

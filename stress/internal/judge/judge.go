@@ -422,7 +422,9 @@ func (j *Judge) Finish() Verdict {
 		j.patience.end(j)
 		j.revocations.end(j)
 		j.linear.end(j)
-		j.left.end(j)
+		j.left.look(j)
+		j.referees.look(j)
+		j.failures.look(j)
 		j.hits.end(j)
 		j.whole.end(j)
 	}
@@ -447,6 +449,7 @@ func (j *Judge) sum() Verdict {
 		Grants:         j.grants,
 		Requests:       j.requests,
 		LostHolds:      j.told.losses,
+		LossesJudged:   j.told.fates[weighed],
 		ToldLate:       j.told.late,
 		StaleAttempts:  j.register.refused,
 		PausedOverlaps: j.overlap.paused,

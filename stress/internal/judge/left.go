@@ -29,13 +29,6 @@ func (j *Judge) lockOf(e history.Event) *lockRecord {
 	return j.lock(e.Lock, e.Mode)
 }
 
-// end counts the look at what is left.
-func (c *left) end(j *Judge) {
-	if j.stopping && c.Judged == 0 {
-		c.Judged = 1
-	}
-}
-
 // The check failures: the workers saw nothing that the API does not allow.
 type failures struct{ check }
 

@@ -23,6 +23,7 @@ import (
 //	1.5 p0 session suspended   what it is told of its session
 //	1.5 h stopping             the harness
 //	1.5 h began 3 kill-worker process 1
+//	1.5 h expired 0x1          the leader has ended the session; or a deposed one: expired 0x1 deposed
 //	1.6 h over 3               or, if it had no effect, over 3 failed
 //
 // The operations of a worker on a lock follow each other. The lines are put in the order of
@@ -140,7 +141,9 @@ func harness(t testing.TB, e *history.Event, kind string, words []string) {
 			argument(t, e, word)
 		}
 	case "expired":
-		e.Session = words[0]
+		if e.Session = words[0]; slices.Contains(words, "deposed") {
+			e.Text = history.Deposed
+		}
 	case "stood":
 		seconds, err := strconv.ParseFloat(words[0], 64)
 		if err != nil {

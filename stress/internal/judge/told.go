@@ -5,6 +5,7 @@ package judge
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
@@ -14,7 +15,8 @@ import (
 // lost its locks, unless it was stopped or dead.
 type told struct {
 	check
-	losses   int // of processes' holds; several goroutines may have shared one
+	losses   int            // of processes' holds; several goroutines may have shared one
+	fates    [manyFates]int // of those
 	late     int
 	margin   []time.Duration
 	sessions map[string]*session
@@ -34,7 +36,20 @@ type loss struct {
 	lock  *lockRecord
 	fence fence
 	at    int64 // when the last of its goroutines was told
+	fate  fate
 }
+
+// A fate says whether a loss is judged, or why not.
+type fate int
+
+const (
+	unheard   fate = iota // of the end of its session
+	weighed               // it is judged
+	unaware               // its process was stopped
+	unrelated             // to the end of the session, which came much later or not at all
+	doubted               // a server tells of the end that may have been deposed
+	manyFates
+)
 
 const (
 	// resolution is that of the times in ZooKeeper's log.
@@ -85,6 +100,7 @@ func (c *told) lost(h *hold, at int64) {
 	s := c.session(h.process, h.session)
 	if s == nil {
 		c.losses++
+		c.fates[unheard]++
 		return
 	}
 	for i := range s.lost {
@@ -95,6 +111,17 @@ func (c *told) lost(h *hold, at int64) {
 	}
 	s.lost = append(s.lost, loss{lock: h.lock, fence: h.fence, at: at})
 	c.losses++
+	c.fates[unheard]++
+}
+
+// settle notes the fate of a loss. What has been judged stays so.
+func (c *told) settle(l *loss, f fate) {
+	if l.fate == weighed {
+		return
+	}
+	c.fates[l.fate]--
+	l.fate = f
+	c.fates[f]++
 }
 
 // expired judges the session that the leader has ended.
@@ -103,13 +130,25 @@ func (c *told) expired(j *Judge, e history.Event) {
 	if s == nil || s.process.over && s.process.end <= e.At && len(s.lost) == 0 {
 		return
 	}
+	if e.Text == history.Deposed {
+		for i := range s.lost {
+			c.settle(&s.lost[i], doubted)
+		}
+		return
+	}
 	_, stopped := s.process.stops.excuse(0, e.At)
 	for i := range s.lost {
 		l := &s.lost[i]
 		margin := e.At - l.at
-		if margin <= -resolution && stopped || l.at < s.alive || margin > 2*j.header.SessionTimeout {
-			continue // it could not know, or the hold was lost while the session lived on
+		switch {
+		case l.at < s.alive || margin > 2*j.header.SessionTimeout:
+			c.settle(l, unrelated)
+			continue
+		case margin <= -resolution && stopped:
+			c.settle(l, unaware)
+			continue
 		}
+		c.settle(l, weighed)
 		c.Judged++
 		if len(c.margin) < manyMargins {
 			c.margin = append(c.margin, time.Duration(margin))
@@ -146,10 +185,23 @@ func (c *told) margins() (least, median float64, n int) {
 	return milliseconds(sorted[0]), milliseconds(sorted[n/2]), n
 }
 
-// explain says why nothing was judged.
+// explain says how many losses are not judged, and why.
 func (c *told) explain() {
 	c.Note = ""
-	if c.Judged == 0 && c.losses > 0 {
-		c.Note = fmt.Sprintf("none of the %d lost holds could be judged: no server's log tells when the session ended, or the process was stopped then", c.losses)
+	if c.losses == c.fates[weighed] {
+		return
 	}
+	var others []string
+	for f, why := range map[fate]string{
+		unheard:   "of sessions of whose end no server's log tells",
+		unaware:   "of processes that were stopped",
+		unrelated: "while the session lived on, or long before its end",
+		doubted:   "of sessions of whose end only a server tells that may have been deposed",
+	} {
+		if c.fates[f] > 0 {
+			others = append(others, fmt.Sprintf("%d %s", c.fates[f], why))
+		}
+	}
+	slices.Sort(others)
+	c.Note = fmt.Sprintf("lost holds that are judged: %d of %d; the others were lost: %s", c.fates[weighed], c.losses, strings.Join(others, ", "))
 }

@@ -38,6 +38,7 @@ type Verdict struct {
 	Grants         uint64  `json:"grants"`
 	Requests       uint64  `json:"requests"`
 	LostHolds      int     `json:"lost_holds"`
+	LossesJudged   int     `json:"losses_judged"`    // of those: whether they were told in time
 	ToldLate       int     `json:"told_late"`        // of those
 	StaleAttempts  int     `json:"stale_attempts"`   // writes by those that no longer held the lock, all refused
 	PausedOverlaps int     `json:"paused_overlaps"`  // with a process that was stopped, and could not know
@@ -80,6 +81,10 @@ type Check struct {
 	Found  uint64 `json:"found"`  // how many times it did
 	Note   string `json:"note,omitempty"`
 }
+
+// Made reports whether the check was made at all. Else it is no sign of anything that it has
+// found nothing.
+func (c Check) Made() bool { return c.Judged > 0 || c.Found > 0 }
 
 // A Fault is a kind of fault, and how often it hit.
 type Fault struct {

@@ -285,7 +285,7 @@ func (c *collector) add(e history.Event) {
 	process := c.process(e.Process)
 	switch e.Kind {
 	case history.Expired:
-		if len(c.expired) < mostLosses {
+		if len(c.expired) < mostLosses && e.Text != history.Deposed {
 			c.expired[e.Session] = e.At
 		}
 		return

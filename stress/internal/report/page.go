@@ -97,7 +97,7 @@ func (v view) Sentence() string {
 	case judge.Failed:
 		fmt.Fprintf(&b, "the locks excluded, but something else is wrong (%s): ", count(j.Found, "finding"))
 	case judge.Void:
-		b.WriteString("too little happened to show anything: ")
+		b.WriteString("too little happened, or too little of it could be judged, to show anything: ")
 	}
 	fmt.Fprintf(&b, "%s to %s", count(int(j.Grants), "grant"), count(v.c.header.Processes, "process")) //nolint:gosec // no run has so many
 	if n := j.FaultCount(); n == 0 {
@@ -115,6 +115,10 @@ func (v view) Sentence() string {
 	switch {
 	case j.LostHolds == 0:
 		b.WriteString(", no hold lost")
+	case j.ToldLate == 0 && j.LossesJudged == 0:
+		fmt.Fprintf(&b, ", %s lost, not judged whether in time", count(j.LostHolds, "hold"))
+	case j.ToldLate == 0 && j.LossesJudged < j.LostHolds:
+		fmt.Fprintf(&b, ", %s lost, %s of them told in time, the others not judged", count(j.LostHolds, "hold"), number(j.LossesJudged))
 	case j.LostHolds == 1 && j.ToldLate == 0:
 		b.WriteString(", 1 hold lost, which was told in time")
 	case j.ToldLate == 0:

@@ -92,6 +92,18 @@ func TestToldLate(t *testing.T) {
 	}
 }
 
+// A server that may have been deposed does not know when a session ended.
+func TestToldLateByADeposedServer(t *testing.T) {
+	c := newCollector(history.Header{Begin: 1, Processes: 2, SessionTimeout: 4 * second}, judge.Verdict{})
+	c.add(history.Event{At: 1, Kind: history.Granted, Op: 1, Lock: "L"})
+	c.add(history.Event{At: 1000 * milli, Kind: history.Lost, Op: 1, Lock: "L", Session: "0x1"})
+	c.add(history.Event{At: 900 * milli, Kind: history.Expired, Process: history.Harness, Session: "0x1", Text: history.Deposed})
+	c.finish()
+	if l := newView(c, nil, nil).Losses()[0]; l.Told != "" || l.Late {
+		t.Errorf("got %q, late: %v", l.Told, l.Late)
+	}
+}
+
 // A finding names the processes that held the lock then.
 func TestHolders(t *testing.T) {
 	events := func(c *collector, process int, from, until int64) {

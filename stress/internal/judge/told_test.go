@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import "testing"
+
+// Of each loss the verdict says whether it could be judged, and if not, why.
+func TestLossesThatAreNotJudged(t *testing.T) {
+	const lost = `
+		1 p0 request a
+		1.1 p0 granted a t10 0x1
+		2 p0 lost a 0x1`
+	for _, tt := range []struct {
+		name, history string
+		judged        int
+		note          string
+	}{
+		{"in time", lost + "\n2.4 h expired 0x1", 1, ""},
+		{"no log", lost, 0, "lost holds that are judged: 0 of 1; the others were lost: 1 of sessions of whose end no server's log tells"},
+		{"the log of a deposed server", lost + "\n2.4 h expired 0x1 deposed", 0, "lost holds that are judged: 0 of 1; the others were lost: 1 of sessions of whose end only a server tells that may have been deposed"},
+		{"the logs of a deposed server and of a leader", lost + "\n2.4 h expired 0x1 deposed\n2.5 h expired 0x1", 1, ""},
+		{"the session lived on", lost + "\n9 h expired 0x1", 0, "lost holds that are judged: 0 of 1; the others were lost: 1 while the session lived on, or long before its end"},
+		{"a process that was stopped", `
+			1 p0 request a
+			1.1 p0 granted a t10 0x1
+			2 h began 1 pause-worker process 0
+			6 h over 1
+			6.3 p0 lost a 0x1
+			6.4 h alive now
+late
+			4.1 h expired 0x1`, 0, "lost holds that are judged: 0 of 1; the others were lost: 1 of processes that were stopped"},
+		{"several", lost + `
+			2.1 p1 request m
+			2.2 p1 granted m t11.1 0x2
+			2.4 h expired 0x1
+			3 p1 lost m 0x2`, 1, "lost holds that are judged: 1 of 2; the others were lost: 1 of sessions of whose end no server's log tells"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			v := judged(header(), script(t, tt.history))
+			if v.Outcome != OK || v.LossesJudged != tt.judged {
+				t.Errorf("%v, %d of %d judged: %+v", v.Outcome, v.LossesJudged, v.LostHolds, v.Findings)
+			}
+			for _, c := range v.Checks {
+				if c.Name == "losses are told before the session ends" && (c.Note != tt.note || c.Made() != (tt.judged > 0)) {
+					t.Errorf("made: %t, note: %s", c.Made(), c.Note)
+				}
+			}
+		})
+	}
+}
