@@ -156,7 +156,7 @@ func (s *summary) judge() {
 // voidReason says which kinds of faults have not hit.
 func voidReason(v *judge.Verdict) string {
 	for _, f := range v.Findings {
-		if f.Check == judge.Whole {
+		if f.Check == judge.Whole || f.Check == judge.Decided {
 			return f.Text
 		}
 	}

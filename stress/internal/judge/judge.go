@@ -40,6 +40,7 @@ type Judge struct {
 	tokens      tokens
 	register    register
 	linear      linear
+	decided     decided
 	patience    patience
 	told        told
 	revocations revocations
@@ -77,6 +78,7 @@ func New(h history.Header) *Judge {
 	j.tokens.init()
 	j.register.init()
 	j.linear.init()
+	j.decided.init()
 	j.patience.init()
 	j.told.init()
 	j.revocations.init()
@@ -93,7 +95,7 @@ func New(h history.Header) *Judge {
 func (j *Judge) checks() []*check {
 	all := []*check{
 		&j.overlap.check, &j.valid.check, &j.tokens.check, &j.register.check, &j.linear.check, &j.told.check,
-		&j.once.check, &j.patience.check, &j.revocations.check, &j.left.check, &j.referees.check, &j.failures.check, &j.hits.check,
+		&j.once.check, &j.patience.check, &j.revocations.check, &j.left.check, &j.referees.check, &j.failures.check, &j.hits.check, &j.decided.check,
 	}
 	if j.whole.on {
 		all = append(all, &j.whole.check)
@@ -422,6 +424,7 @@ func (j *Judge) Finish() Verdict {
 		j.patience.end(j)
 		j.revocations.end(j)
 		j.linear.end(j)
+		j.decided.end(j)
 		j.left.look(j)
 		j.referees.look(j)
 		j.failures.look(j)

@@ -37,10 +37,14 @@ import (
 // be taken to happen later.
 type linear struct {
 	check
+	checker  checker
 	pictures map[string][]byte
 	budget   time.Duration // what is left for difficult windows
-	unjudged int           // windows
+	unjudged uint64        // windows
 }
+
+// A checker looks for an order of the operations that the model allows, for a limited time.
+type checker func(m porcupine.Model, operations []porcupine.Operation, limit time.Duration) porcupine.CheckResult
 
 const (
 	// fewOperations is how many operations a window has at least, and manyOperations when it
@@ -61,6 +65,8 @@ type line struct {
 	actions []*operation
 	owns    []*possession // those that have not ended, in the order of their numbers
 	number  int           // of the last possession
+
+	judged, unjudged uint64 // windows
 }
 
 // An operation is one of the window.
@@ -83,6 +89,7 @@ type possession struct {
 
 func (c *linear) init() {
 	c.check = check{Check: Check{Name: "each lock's history is linearizable"}, outcome: Violation}
+	c.checker = porcupine.CheckOperationsTimeout
 	c.pictures = map[string][]byte{}
 	c.budget = forDifficult
 }
@@ -272,15 +279,17 @@ func (c *linear) judge(j *Judge, l *lockRecord, at int64) bool {
 		limit /= 10
 	}
 	begin := time.Now()
-	result := porcupine.CheckOperationsTimeout(from(n.state), operations, limit)
+	result := c.checker(from(n.state), operations, limit)
 	if took := time.Since(begin); took > limit/10 {
 		c.budget -= took
 	}
 	if result == porcupine.Unknown {
 		c.unjudged++
+		n.unjudged++
 		return true
 	}
 	c.Judged++
+	n.judged++
 	if result == porcupine.Ok {
 		return true
 	}

@@ -173,6 +173,7 @@ func (j *Judge) rest(l *lockRecord) {
 	if r.lock.open == 0 && r.lock.used == r.used {
 		if r.lock.line != nil {
 			j.linear.judge(j, r.lock, j.now)
+			j.decided.lock(j, r.lock)
 		}
 		delete(j.locks, r.lock.Name)
 	}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"maps"
+	"slices"
+)
+
+// The check decided: the check linear has come to an end in time for most windows, and for at
+// least one of each lock. Otherwise its silence shows little.
+type decided struct{ check }
+
+// Decided is the name of the check whether the histories of locks could be judged in time.
+const Decided = "the checker of linearizability ends in time"
+
+func (c *decided) init() {
+	c.check = check{Check: Check{Name: Decided}, outcome: Void}
+}
+
+// lock judges a lock of which all windows have been tried.
+func (c *decided) lock(j *Judge, l *lockRecord) {
+	n := l.line
+	if n == nil || n.judged == 0 && n.unjudged == 0 {
+		return
+	}
+	c.Judged++
+	if n.judged == 0 {
+		c.find(j, l, j.now, "none of the windows of operations on lock %q is judged, of which there are %d: the checker of linearizability did not come to an end in time; let workers hold locks for longer, or use a faster machine", l.Name, n.unjudged)
+	}
+}
+
+// end judges all locks that are known, and the windows together.
+func (c *decided) end(j *Judge) {
+	for _, name := range slices.Sorted(maps.Keys(j.locks)) {
+		c.lock(j, j.locks[name])
+	}
+	if all := &j.linear; all.unjudged > all.Judged {
+		c.find(j, nil, j.now, "%d windows of operations are not judged, and only %d are: the checker of linearizability did not come to an end in time; let workers hold locks for longer, or use a faster machine", all.unjudged, all.Judged)
+	}
+}
