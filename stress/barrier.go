@@ -30,9 +30,10 @@ import (
 // The first of them writes what it was told of the others into a further file, with which the
 // others compare what they were told.
 type hall struct {
-	double *barrier.Double
-	path   string // what the paths of the files begin with
-	size   int
+	double  *barrier.Double
+	path    string // what the paths of the files begin with
+	size    int
+	process int // number
 
 	mu    sync.Mutex
 	ended []uint64 // protected by mu: rounds of which this process has made the file end, the oldest first
@@ -47,7 +48,7 @@ const mostMembers = 4
 
 func (c *child) newHall(name string) (*hall, error) {
 	s := c.settings
-	h := &hall{path: filepath.Join(s.Dir, name), size: min(mostMembers, s.Processes*s.Goroutines)}
+	h := &hall{path: filepath.Join(s.Dir, name), size: min(mostMembers, s.Processes*s.Goroutines), process: s.Process}
 	var err error
 	h.double, err = barrier.NewDouble(c.manager, name, h.size)
 	return h, err
@@ -60,7 +61,7 @@ func (h *hall) file(round uint64, what string) string {
 
 // enter notes that the worker with this id is inside, until leave is called.
 func (h *hall) enter(round uint64, worker int) (file string, leave func() error, err error) {
-	file = h.file(round, fmt.Sprintf("in-%d-%d", os.Getpid(), worker))
+	file = h.file(round, fmt.Sprintf(memberFormat, h.process, os.Getpid(), worker))
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return "", nil, fmt.Errorf("opening the referee's file of a round: %w", err)
@@ -71,11 +72,15 @@ func (h *hall) enter(round uint64, worker int) (file string, leave func() error,
 	return file, f.Close, nil
 }
 
-// inside returns how many members of the round have not left.
-func (h *hall) inside(round uint64) (n int, err error) {
+// memberFormat is what the name of a member's file ends with: the number of its process, the
+// id of that, and its worker.
+const memberFormat = "in-%d-%d-%d"
+
+// inside returns the members of the round that have not left.
+func (h *hall) inside(round uint64) (all []party, err error) {
 	files, err := filepath.Glob(h.file(round, "in-*"))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, file := range files {
 		f, err := os.Open(file)
@@ -83,17 +88,23 @@ func (h *hall) inside(round uint64) (n int, err error) {
 			continue // it has seen the end of the round
 		}
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		left, err := flock(f, shared)
 		if err := errors.Join(err, f.Close()); err != nil {
-			return 0, err
+			return nil, err
 		}
-		if !left {
-			n++
+		if left {
+			continue
 		}
+		in := party{Mode: "barrier", Token: round}
+		var worker int
+		if _, err := fmt.Sscanf(file[strings.LastIndex(file, "in-"):], memberFormat, &in.Process, &in.PID, &worker); err != nil {
+			return nil, fmt.Errorf("the name of %s is not that of a member's file: %w", file, err)
+		}
+		all = append(all, in)
 	}
-	return n, nil
+	return all, nil
 }
 
 // told compares what a worker was told of the end of the round with what others were. It
@@ -208,12 +219,12 @@ func (w *worker) left(ctx context.Context, l *contended, st *barrier.Stage, err 
 		w.unexpected("Leave", l, err)
 		return
 	}
-	n, err := l.hall.inside(st.Round)
+	inside, err := l.hall.inside(st.Round)
 	if err != nil {
 		w.child.fail(failure{Text: err.Error(), Fatal: true})
 	}
-	if n > 0 {
-		w.child.violation(violation{Kind: premature, Lock: l.lock.Name(), Time: time.Now(), At: history.Now(), Mode: "barrier", PID: os.Getpid(), Token: st.Round, Inside: n})
+	if len(inside) > 0 {
+		w.child.violation(violation{Kind: premature, Lock: l.lock.Name(), Time: time.Now(), At: history.Now(), Mode: "barrier", Process: l.hall.process, PID: os.Getpid(), Token: st.Round, Others: inside})
 	}
 	first, err := l.hall.told(st.Round, w.id, what)
 	if err != nil {

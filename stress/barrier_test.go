@@ -10,7 +10,7 @@ import (
 
 // The files show who is inside, and whether all were told the same.
 func TestHall(t *testing.T) {
-	h := &hall{path: filepath.Join(t.TempDir(), "lock-0"), size: 2}
+	h := &hall{path: filepath.Join(t.TempDir(), "lock-0"), size: 2, process: 3}
 	var leaves []func() error
 	for worker := range 2 {
 		_, leave, err := h.enter(7, worker)
@@ -21,8 +21,14 @@ func TestHall(t *testing.T) {
 	}
 	for left := range 3 {
 		for round, want := range map[uint64]int{7: 2 - left, 8: 0, 70: 0} {
-			if n, err := h.inside(round); n != want || err != nil {
-				t.Errorf("%d have left, and %d are inside round %d: %v", left, n, round, err)
+			all, err := h.inside(round)
+			if len(all) != want || err != nil {
+				t.Errorf("%d have left, and %v are inside round %d: %v", left, all, round, err)
+			}
+			for _, in := range all {
+				if in.Process != 3 || in.PID != os.Getpid() || in.Token != round {
+					t.Errorf("%+v is inside round %d", in, round)
+				}
 			}
 		}
 		if left < 2 {

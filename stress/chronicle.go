@@ -99,7 +99,7 @@ func beginChronicle(dir string, h history.Header, r *reporter) (*chronicle, erro
 	}
 	c := &chronicle{dir: dir, header: h, reporter: r}
 	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
-	c.excuses.stopped, c.lives = map[int]int64{}, newLives()
+	c.excuses, c.lives = newExcuses(), newLives()
 	w, err := history.Create(dir, history.Harness, 0)
 	if err != nil {
 		return nil, err
@@ -159,10 +159,22 @@ func (c *chronicle) write(e history.Event) {
 }
 
 func (c *chronicle) started(p *process) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	delete(c.excuses.ended, p.pid()) // of an earlier process, if of any
+	c.mu.Unlock()
 	c.write(history.Event{Kind: history.Started, Process: p.index, Incarnation: p.incarnation})
 }
 
 func (c *chronicle) ended(p *process) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.excuses.ended[p.pid()] = history.Now()
+	c.mu.Unlock()
 	c.write(history.Event{Kind: history.Ended, Process: p.index, Incarnation: p.incarnation})
 }
 

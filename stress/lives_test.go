@@ -11,7 +11,7 @@ import (
 
 // What the chronicle knows of processes does not grow with how many there have been.
 func TestLivesAreForgotten(t *testing.T) {
-	c := &chronicle{lives: newLives(), excuses: excuses{stopped: map[int]int64{}}}
+	c := &chronicle{lives: newLives(), excuses: newExcuses()}
 	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
 	const n, second = 20_000, int64(1_000_000_000)
 	name := func(i int) string { return fmt.Sprintf("0x%x", i) }

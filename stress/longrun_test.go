@@ -195,7 +195,7 @@ func (g *growth) step(kill int) {
 func TestLongRunJudged(t *testing.T) {
 	g := &growth{t: t, run: newLongRun(24_000)}
 	j := judge.New(g.run.header())
-	c := &chronicle{lives: newLives(), excuses: excuses{stopped: map[int]int64{}}}
+	c := &chronicle{lives: newLives(), excuses: newExcuses()}
 	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
 	for e := range g.run.events(g.step) {
 		j.Add(e)
@@ -218,7 +218,7 @@ func TestLongRunFollowed(t *testing.T) {
 		if err := history.WriteHeader(dir, g.run.header()); err != nil {
 			t.Fatal(err)
 		}
-		c := &chronicle{lives: newLives(), excuses: excuses{stopped: map[int]int64{}}}
+		c := &chronicle{lives: newLives(), excuses: newExcuses()}
 		c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
 		limit := history.Limit{Bytes: 20 << 20, Files: files}
 		trial, err := judge.Begin(dir, judge.Options{Watch: c.note, Limit: limit})

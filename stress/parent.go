@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -55,6 +54,7 @@ type parent struct {
 	obituary  *obituary
 	trouble   *trouble    // the faults that are injected; nil if none are
 	suspects  []violation // seen by a referee, and not judged yet
+	unjudged  int         // seen by a referee, and dropped
 
 	meter   meter
 	started time.Time // when the workers began, or zero
@@ -512,9 +512,7 @@ func (p *parent) handle(e event) {
 	case m.Progress != nil:
 		c.progress = *m.Progress
 	case m.Violation != nil && p.options.faulty():
-		if len(p.suspects) < mostSuspects {
-			p.suspects = append(p.suspects, *m.Violation)
-		}
+		p.suspect(*m.Violation)
 	case m.Violation != nil:
 		p.showViolation(c.String(), *m.Violation)
 	case m.Failure != nil:
@@ -733,7 +731,7 @@ func (p *parent) endHistory() {
 	if err := p.chronicle.judge(); err != nil {
 		p.fail(err.Error())
 	}
-	p.judgeSuspects(math.MaxInt64)
+	p.judgeAllSuspects()
 	v, err := p.chronicle.close(p.options.report != "")
 	if err != nil {
 		p.fail(err.Error())

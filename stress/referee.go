@@ -104,6 +104,9 @@ type referee struct {
 	pid     int
 	report  func(violation)
 
+	// presence names the processes that are inside, for violations.
+	presence *presence
+
 	// alone says that the lock is a mutex: two workers of the process must not be inside
 	// together. Each turn counts as a round of its own, even if it was lost: the next one
 	// begins when its worker has released it.
@@ -148,20 +151,25 @@ type round struct {
 
 // A violation is an entry that the lock should have prevented.
 type violation struct {
-	Kind  violationKind `json:"kind"`
-	Lock  string        `json:"lock"`
-	Time  time.Time     `json:"time"`
-	At    int64         `json:"at"`    // the same, as in the history
-	Mode  string        `json:"mode"`  // exclusive, read or write
-	PID   int           `json:"pid"`   // of the process that entered
-	Token uint64        `json:"token"` // its fencing token
-	Turn  uint64        `json:"turn,omitempty"`
+	Kind violationKind `json:"kind"`
+	Lock string        `json:"lock"`
+	Time time.Time     `json:"time"`
+	At   int64         `json:"at"`   // the same, as in the history
+	Mode string        `json:"mode"` // exclusive, read, upgradable, write or upgraded
+	// Process is the number of the process that entered, or of the one that was let out of
+	// a barrier, and PID its id.
+	Process int    `json:"process"`
+	PID     int    `json:"pid"`
+	Token   uint64 `json:"token"` // its fencing token
+	Turn    uint64 `json:"turn,omitempty"`
 	// The last correct entry according to the file.
 	OtherPID   int    `json:"other_pid"`
 	OtherToken uint64 `json:"other_token"`
 	OtherTurn  uint64 `json:"other_turn,omitempty"`
 
-	Inside int `json:"inside,omitempty"` // how many were inside a barrier, of which Token is the round
+	// Others are the processes because of which an flock was refused: those that were inside
+	// a lock in modes that exclude this one, or inside the round Token of a barrier.
+	Others []party `json:"others,omitempty"`
 }
 
 type violationKind string
@@ -188,8 +196,12 @@ func (v violation) String() string {
 	var what string
 	switch v.Kind {
 	case overlap:
-		// The process inside may not have written the file yet.
-		what = fmt.Sprintf("pid %d entered with token %d while another process was inside; the last recorded entry is that of pid %d with token %d", v.PID, v.Token, v.OtherPID, v.OtherToken)
+		// Those inside may not have written the file of entries yet.
+		inside := "another process was inside"
+		if len(v.Others) > 0 {
+			inside = "these were inside: " + parties(v.Others)
+		}
+		what = fmt.Sprintf("pid %d entered with token %d while %s; the last recorded entry is that of pid %d with token %d", v.PID, v.Token, inside, v.OtherPID, v.OtherToken)
 	case tokenFell:
 		what = fmt.Sprintf("pid %d entered with %s after pid %d had entered with the higher %s", v.PID, fence(v.Token, v.Turn), v.OtherPID, fence(v.OtherToken, v.OtherTurn))
 	case tokenShared:
@@ -197,7 +209,7 @@ func (v violation) String() string {
 	case twoTurns:
 		what = fmt.Sprintf("pid %d entered with %s while another of its workers was inside with %s", v.PID, fence(v.Token, v.Turn), fence(v.OtherToken, v.OtherTurn))
 	case premature:
-		what = fmt.Sprintf("pid %d left round %d while %d others were inside", v.PID, v.Token, v.Inside)
+		what = fmt.Sprintf("pid %d left round %d while these were inside: %s", v.PID, v.Token, parties(v.Others))
 	case twoRounds:
 		what = fmt.Sprintf("pid %d entered with token %d while its workers with token %d were inside and had not lost the lock", v.PID, v.Token, v.OtherToken)
 	}
@@ -219,8 +231,12 @@ func newReferee(lock, path string, process int, report func(violation)) (*refere
 	if err != nil {
 		return nil, fmt.Errorf("opening the referee's file of lock %q: %w", lock, err)
 	}
+	in := &presence{f, int64(recordLength), process}
+	if err := in.reset(); err != nil {
+		return nil, errors.Join(fmt.Errorf("writing the referee's file of lock %q: %w", lock, err), f.Close())
+	}
 	return &referee{
-		lock: lock, process: process, pid: os.Getpid(), report: report,
+		lock: lock, process: process, pid: os.Getpid(), report: report, presence: in,
 		file: f, readersPath: path + ".readers", thirdPath: path + ".upgradable", rounds: map[roundID]*round{},
 	}, nil
 }
@@ -259,7 +275,14 @@ func (r *referee) enterTurn(kind manager.Kind, token, turn uint64, lost <-chan s
 	id := roundID{kind, token, turn}
 	in := r.rounds[id]
 	if in == nil {
-		if err := r.judge(id); err != nil {
+		mode := kind.String()
+		if kind == manager.KindWrite && r.rounds[roundID{kind: manager.KindUpgradable, token: token}] != nil {
+			mode = upgraded
+		}
+		if err := r.presence.enter(reads(kind), party{PID: r.pid, Mode: mode, Token: token, Turn: turn}); err != nil {
+			return nil, r.wrap("write", err)
+		}
+		if err := r.judge(id, mode); err != nil {
 			return nil, err
 		}
 		in = &round{lost: lost}
@@ -275,6 +298,10 @@ func (r *referee) enterTurn(kind manager.Kind, token, turn uint64, lost <-chan s
 	return func() error { return errors.Join(r.leave(id, in), leaveThird()) }, nil
 }
 
+// thirdMark is what the name of a lock gets at the end in the violations that the referee of
+// its upgradable reads reports.
+const thirdMark = " (upgradable reads)"
+
 // reads reports whether the kind is one of which several processes can be inside together.
 func reads(kind manager.Kind) bool {
 	return kind == manager.KindRead || kind == manager.KindUpgradable
@@ -284,7 +311,7 @@ func reads(kind manager.Kind) bool {
 // reads. The caller holds mu.
 func (r *referee) enterThird(token uint64, lost <-chan struct{}) (leave func() error, err error) {
 	if r.third == nil {
-		if r.third, err = newReferee(r.lock+" (upgradable reads)", r.thirdPath, r.process, r.report); err != nil {
+		if r.third, err = newReferee(r.lock+thirdMark, r.thirdPath, r.process, r.report); err != nil {
 			return nil, err
 		}
 	}
@@ -304,6 +331,20 @@ func (r *referee) leave(id roundID, in *round) error {
 	} else {
 		r.writers--
 	}
+	return errors.Join(r.unlock(), r.hide(id.kind))
+}
+
+// hide takes back that the process is inside in that way, if no worker is. The flocks that
+// they needed have been released.
+func (r *referee) hide(kind manager.Kind) error {
+	if reads(kind) && r.readers > 0 || !reads(kind) && r.writers > 0 {
+		return nil
+	}
+	return r.wrap("write", r.presence.leave(reads(kind)))
+}
+
+// unlock releases the flocks that no worker needs any more.
+func (r *referee) unlock() error {
 	if r.writers > 0 {
 		return nil // they need the flocks, if the process has them
 	}
@@ -349,8 +390,8 @@ func (r *referee) readAs(want flockMode) (granted bool, err error) {
 }
 
 // judge judges the first entry of a round. The caller holds mu.
-func (r *referee) judge(id roundID) error {
-	v := violation{Lock: r.lock, Mode: id.kind.String(), Time: time.Now(), At: history.Now(), PID: r.pid, Token: id.token, Turn: id.turn}
+func (r *referee) judge(id roundID, mode string) error {
+	v := violation{Lock: r.lock, Mode: mode, Time: time.Now(), At: history.Now(), Process: r.process, PID: r.pid, Token: id.token, Turn: id.turn}
 	for other, in := range r.rounds {
 		if r.alone {
 			v.Kind, v.OtherPID, v.OtherToken, v.OtherTurn = twoTurns, r.pid, other.token, other.turn
@@ -376,15 +417,31 @@ func (r *referee) judge(id roundID) error {
 			return r.wrap("open", err)
 		}
 	}
-	if reads(id.kind) {
-		return r.judgeReader(v)
+	// Whose flock is the reason of a refusal is inside now, or comes inside meanwhile.
+	records, err := r.presence.read()
+	if err != nil {
+		return r.wrap("read", err)
 	}
-	return r.judgeWriter(v, id.kind == manager.KindWrite)
+	if reads(id.kind) {
+		return r.judgeReader(v, records)
+	}
+	return r.judgeWriter(v, records, id.kind == manager.KindWrite)
+}
+
+// refused reports the overlap of an entry for which an flock was refused. The records say
+// which processes were inside before that.
+func (r *referee) refused(v violation, records []byte, reads bool) error {
+	v.Kind = overlap
+	v.Others = r.presence.others(nil, records, reads)
+	records, err := r.presence.read()
+	v.Others = r.presence.others(v.Others, records, reads)
+	r.report(v)
+	return r.wrap("read", err)
 }
 
 // judgeWriter judges an entry with the exclusive or, if readers is set, the write
 // lock.
-func (r *referee) judgeWriter(v violation, readers bool) error {
+func (r *referee) judgeWriter(v violation, records []byte, readers bool) error {
 	granted := r.locked
 	if !granted {
 		// After a refusal the workers of the round are inside without the
@@ -412,9 +469,7 @@ func (r *referee) judgeWriter(v violation, readers bool) error {
 	if !granted {
 		// The other process may be writing the file now, so what we read is
 		// for the report only, and its error does not matter.
-		v.Kind = overlap
-		r.report(v)
-		return nil
+		return r.refused(v, records, false)
 	}
 	if err != nil {
 		return r.wrap("read", err)
@@ -449,7 +504,7 @@ func (r *referee) compare(v *violation) bool {
 }
 
 // judgeReader judges an entry with the read lock.
-func (r *referee) judgeReader(v violation) error {
+func (r *referee) judgeReader(v violation, records []byte) error {
 	granted := true
 	if !r.locked && r.reading == none {
 		var err error
@@ -475,9 +530,7 @@ func (r *referee) judgeReader(v violation) error {
 	v.OtherPID, v.OtherToken, _, err = r.read()
 	switch {
 	case !granted:
-		v.Kind = overlap
-		r.report(v)
-		return nil
+		return r.refused(v, records, true)
 	case err != nil:
 		return r.wrap("read", err)
 	}
@@ -488,7 +541,7 @@ func (r *referee) judgeReader(v violation) error {
 }
 
 // The lock's file has one record: the process that entered last as a writer, its token,
-// and its turn. The readers' file has one for each process, with the highest token of
+// and its turn; behind it is the presence. The readers' file has one for each process, with the highest token of
 // its readers. Records have a fixed length, so that one overwrites another.
 const recordFormat = "pid %10d token %20d turn %20d\n"
 

@@ -65,6 +65,44 @@ func (c *court) kinds() (kinds []string) {
 	return kinds
 }
 
+// run has processes A, B and C enter and leave as the course says.
+func (c *court) run(course string) {
+	c.t.Helper()
+	processes := map[byte]*referee{'A': c.process(1), 'B': c.process(2), 'C': c.process(3)}
+	lost := map[string]chan struct{}{}
+	lostOf := func(token string) chan struct{} {
+		if lost[token] == nil {
+			lost[token] = make(chan struct{})
+		}
+		return lost[token]
+	}
+	leave := map[string]func() error{}
+	kinds := map[byte]manager.Kind{'+': manager.KindExclusive, 'r': manager.KindRead, 'w': manager.KindWrite, 'u': manager.KindUpgradable}
+	for word := range strings.FieldsSeq(course) {
+		if token, ok := strings.CutPrefix(word, "lost"); ok {
+			close(lostOf(token))
+		} else if word[2] == 'm' {
+			worker, token, turn := word[:2], word[3:4], word[4]-'0'
+			r := processes[word[0]]
+			r.alone = true
+			out, err := r.enterTurn(manager.KindExclusive, uint64(token[0]-'0'), uint64(turn), lostOf(token))
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			leave[worker] = out
+		} else if kind, ok := kinds[word[2]]; ok {
+			worker, token := word[:2], word[3:]
+			out, err := processes[word[0]].enter(kind, uint64(token[0]-'0'), lostOf(token))
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			leave[worker] = out
+		} else if err := leave[strings.TrimSuffix(word, "-")](); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
 // TestReferee has the referee judge the courses in testdata/courses.txt.
 func TestReferee(t *testing.T) {
 	text, err := os.ReadFile("testdata/courses.txt")
@@ -83,39 +121,7 @@ func TestReferee(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			c := newCourt(t)
-			processes := map[byte]*referee{'A': c.process(1), 'B': c.process(2), 'C': c.process(3)}
-			lost := map[string]chan struct{}{}
-			lostOf := func(token string) chan struct{} {
-				if lost[token] == nil {
-					lost[token] = make(chan struct{})
-				}
-				return lost[token]
-			}
-			leave := map[string]func() error{}
-			kinds := map[byte]manager.Kind{'+': manager.KindExclusive, 'r': manager.KindRead, 'w': manager.KindWrite, 'u': manager.KindUpgradable}
-			for word := range strings.FieldsSeq(course) {
-				if token, ok := strings.CutPrefix(word, "lost"); ok {
-					close(lostOf(token))
-				} else if word[2] == 'm' {
-					worker, token, turn := word[:2], word[3:4], word[4]-'0'
-					r := processes[word[0]]
-					r.alone = true
-					out, err := r.enterTurn(manager.KindExclusive, uint64(token[0]-'0'), uint64(turn), lostOf(token))
-					if err != nil {
-						t.Fatal(err)
-					}
-					leave[worker] = out
-				} else if kind, ok := kinds[word[2]]; ok {
-					worker, token := word[:2], word[3:]
-					out, err := processes[word[0]].enter(kind, uint64(token[0]-'0'), lostOf(token))
-					if err != nil {
-						t.Fatal(err)
-					}
-					leave[worker] = out
-				} else if err := leave[strings.TrimSuffix(word, "-")](); err != nil {
-					t.Fatal(err)
-				}
-			}
+			c.run(course)
 			if got := cmp.Or(strings.Join(c.kinds(), ", "), "correct"); got != want {
 				t.Errorf("saw %s, want %s", got, want)
 			}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 func TestRegister(t *testing.T) {
@@ -34,46 +32,6 @@ func TestRegister(t *testing.T) {
 				if got := r.judge(registerWrite{Lock: w.lock, Token: w.token, Turn: w.turn}); got != w.accepted {
 					t.Errorf("write %d, %+v: accepted %t", i, w, got)
 				}
-			}
-		})
-	}
-}
-
-func TestExcuses(t *testing.T) {
-	at := func(d time.Duration) int64 { return time.Hour.Nanoseconds() + d.Nanoseconds() }
-	entry := func(lock string, d time.Duration) violation { return violation{Lock: lock, At: at(d)} }
-	paused := []history.Event{
-		{Kind: history.FaultBegan, At: at(0), Fault: 1, Text: pauseWorker},
-		{Kind: history.FaultEnded, At: at(5 * time.Second), Fault: 1, Text: pauseWorker},
-	}
-	lost := []history.Event{{Kind: history.Lost, At: at(0), Lock: "a"}}
-	deleted := []history.Event{{Kind: history.FaultEnded, At: at(0), Fault: 1, Text: deleteHolder, Lock: "a", OK: true}}
-	missed := []history.Event{{Kind: history.FaultEnded, At: at(0), Fault: 1, Text: deleteHolder, Lock: "a"}}
-	tests := []struct {
-		name    string
-		history []history.Event
-		v       violation
-		excused bool
-	}{
-		{"nothing happened", nil, entry("a", 0), false},
-		{"while a process is stopped", paused[:1], entry("a", time.Minute), true},
-		{"before it was stopped", paused[:1], entry("a", -time.Second), false},
-		{"a moment after it went on", paused, entry("b", 6*time.Second), true},
-		{"long after it went on", paused, entry("b", 9*time.Second), false},
-		{"after a loss", lost, entry("a", time.Second), true},
-		{"after a loss of another lock", lost, entry("b", time.Second), false},
-		{"long after a loss", lost, entry("a", 4*time.Second), false},
-		{"after a node was deleted", deleted, entry("a", time.Millisecond), true},
-		{"after no node was deleted", missed, entry("a", time.Millisecond), false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			x := excuses{stopped: map[int]int64{}}
-			for _, e := range tt.history {
-				x.add(e)
-			}
-			if got := x.excuse(tt.v); got != tt.excused {
-				t.Errorf("excused: %t", got)
 			}
 		})
 	}

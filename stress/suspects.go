@@ -3,7 +3,11 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
@@ -14,6 +18,9 @@ import (
 // may happen with a correct lock. So while faults are injected, what a referee sees is
 // suspect until the history tells whether there was such a reason. The judge of the history
 // decides exactly about these cases: it knows when each worker was told.
+//
+// A reason counts only for the process that has lost the lock: of two that are inside, that
+// is the one with the lower token. Of several, each two need a reason.
 
 const (
 	// A suspect is judged when the history has been read so far beyond it.
@@ -25,33 +32,49 @@ const (
 	mostSuspects = 100_000
 )
 
-// An excuse is a reason for which processes may be inside together.
+// An excuse is a reason for which a process may be inside although it has lost the lock.
 type excuse struct {
+	process  int
 	lock     string // empty: all
 	from, to int64
+}
+
+// A stopped process is one that is stopped now.
+type stopped struct {
+	process int
+	since   int64
 }
 
 // excuses are those that the history has told of lately. The chronicle's mutex protects
 // them.
 type excuses struct {
 	all     []excuse
-	stopped map[int]int64 // since when, by number of the fault
+	stopped map[int]stopped // by number of the fault
+	ended   map[int]int64   // processes: when, by id
 }
+
+func newExcuses() excuses { return excuses{stopped: map[int]stopped{}, ended: map[int]int64{}} }
 
 // add notes what an event excuses.
 func (x *excuses) add(e history.Event) {
+	var process int // that a fault hits
+	_, err := fmt.Sscanf(e.Target, "process %d", &process)
 	switch {
 	case e.Kind == history.Lost:
-		x.all = append(x.all, excuse{lock: e.Lock, from: e.At - excuseFor.Nanoseconds(), to: e.At + excuseFor.Nanoseconds()})
-	case e.Kind == history.FaultBegan && e.Text == pauseWorker:
-		x.stopped[e.Fault] = e.At
-	case e.Kind == history.FaultEnded && (e.Text == deleteHolder || e.Text == deleteWaiter) && e.OK:
-		// Its holder learns of it a moment later, and may have left before that. A waiter
-		// may have become the holder before its node was deleted.
-		x.all = append(x.all, excuse{lock: e.Lock, from: e.At - excuseFor.Nanoseconds(), to: e.At + excuseFor.Nanoseconds()})
+		x.all = append(x.all, excuse{process: e.Process, lock: e.Lock, from: e.At - excuseFor.Nanoseconds(), to: e.At + excuseFor.Nanoseconds()})
 	case e.Kind == history.FaultEnded && e.Text == pauseWorker:
-		x.all = append(x.all, excuse{from: x.stopped[e.Fault], to: e.At + excuseFor.Nanoseconds()})
+		s := x.stopped[e.Fault]
+		x.all = append(x.all, excuse{process: s.process, from: s.since, to: e.At + excuseFor.Nanoseconds()})
 		delete(x.stopped, e.Fault)
+	case err != nil: // it hits none
+		return
+	case e.Kind == history.FaultBegan && e.Text == pauseWorker:
+		x.stopped[e.Fault] = stopped{process, e.At}
+	case e.Kind == history.FaultEnded && (e.Text == deleteHolder || e.Text == deleteWaiter) && e.Lock != "":
+		// Its holder learns of it a moment later, and may have left before that. A waiter
+		// may have become the holder before its node was deleted. Without an answer the node
+		// may have been deleted, too.
+		x.all = append(x.all, excuse{process: process, lock: e.Lock, from: e.At - excuseFor.Nanoseconds(), to: e.At + excuseFor.Nanoseconds()})
 	default:
 		return
 	}
@@ -60,16 +83,72 @@ func (x *excuses) add(e history.Event) {
 	x.all = slices.DeleteFunc(x.all, func(x excuse) bool { return x.to < old })
 }
 
-// excuse reports whether v has an excuse.
-func (x *excuses) excuse(v violation) bool {
-	for _, from := range x.stopped {
-		if v.At >= from {
+// has reports whether the process has an excuse at the time of v.
+func (x *excuses) has(process int, v violation) bool {
+	for _, s := range x.stopped {
+		if s.process == process && v.At >= s.since {
 			return true
 		}
 	}
+	lock := strings.TrimSuffix(v.Lock, thirdMark)
 	return slices.ContainsFunc(x.all, func(x excuse) bool {
-		return (x.lock == "" || x.lock == v.Lock) && x.from <= v.At && v.At <= x.to
+		return x.process == process && (x.lock == "" || x.lock == lock) && x.from <= v.At && v.At <= x.to
 	})
+}
+
+// excuse reports whether v has an excuse.
+func (x *excuses) excuse(v violation) bool {
+	switch v.Kind {
+	case tokenShared:
+		return false
+	case tokenFell, twoRounds, twoTurns:
+		return x.has(v.Process, v)
+	}
+	pairs := 0
+	for _, other := range v.Others {
+		if at, over := x.ended[other.PID]; over && at <= v.At {
+			continue // it was killed: its flocks ended with it
+		}
+		pairs++
+		if !x.pair(v, other) {
+			return false
+		}
+	}
+	return pairs > 0
+}
+
+// pair reports whether the one of the process that v is about and of another that was inside
+// has an excuse that has lost the lock.
+func (x *excuses) pair(v violation, other party) bool {
+	if v.Kind == premature {
+		return x.has(other.Process, v) // all others were let out since it had lost its place
+	}
+	entered, inside := x.has(v.Process, v), x.has(other.Process, v)
+	if v.Token == 0 || other.Token == 0 || besideUpgrade(v.Mode, other.Mode) || besideUpgrade(other.Mode, v.Mode) {
+		return entered || inside // which of them has lost the lock is not known
+	}
+	switch cmp.Compare(v.Token, other.Token) {
+	case -1:
+		return entered
+	case 1:
+		return inside
+	}
+	return false
+}
+
+// besideUpgrade reports whether a is the mode of an upgraded holder, whose token says nothing
+// of its order among readers, and b a reader's.
+func besideUpgrade(a, b string) bool {
+	return a == upgraded && history.Mode(b) == history.Read
+}
+
+// suspect keeps what a referee has seen until the history tells whether it has an excuse.
+func (p *parent) suspect(v violation) {
+	if len(p.suspects) >= mostSuspects {
+		p.unjudged++
+		return
+	}
+	p.suspects = append(p.suspects, v)
 }
 
 // judgeSuspects judges what referees have seen until then.
@@ -86,4 +165,13 @@ func (p *parent) judgeSuspects(until int64) {
 		}
 		return true
 	})
+}
+
+// judgeAllSuspects judges those that are left at the end. Those for which there was no room
+// make the run fail: it is not known whether they had an excuse.
+func (p *parent) judgeAllSuspects() {
+	p.judgeSuspects(math.MaxInt64)
+	if p.unjudged > 0 {
+		p.fail(fmt.Sprintf("%s that referees saw beside others are not judged: more than %s at once would have had to wait until the history tells whether they have an excuse", plural(p.unjudged, "entry"), thousands(mostSuspects)))
+	}
 }
