@@ -119,8 +119,13 @@ func removeHistory(dir string) error {
 	if err := history.Remove(dir); err != nil {
 		return err
 	}
-	for _, old := range []string{"verdict.json", report.Name, report.Name + ".*.tmp", "linearizability-*.html"} {
-		names, err := filepath.Glob(filepath.Join(dir, old))
+	return removeFiles(dir, "verdict.json", report.Name, report.Name+".*.tmp", judge.PicturePattern)
+}
+
+// removeFiles removes the files in dir with names of the patterns.
+func removeFiles(dir string, patterns ...string) error {
+	for _, pattern := range patterns {
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return err
 		}
@@ -349,13 +354,24 @@ func (c *chronicle) judge() error {
 
 // close ends the history, writes the verdict and, if there is to be one, the report.
 func (c *chronicle) close(reported bool) (judge.Verdict, error) {
-	err := c.journal.close()
-	v, amended := c.trial.Amend(c.after...)
-	err = errors.Join(err, amended)
+	v, err := c.amend()
 	if reported {
 		err = errors.Join(err, report.Write(c.dir, c.header, v, eventsOf(c.dir)))
 	}
-	return v, errors.Join(err, c.claimed.Close())
+	if err != nil { // the run fails, so its history must not look better
+		c.remark(history.Event{Kind: history.Failure, Process: history.Harness, Text: firstLine(err.Error())})
+		var amended error
+		v, amended = c.amend()
+		err = errors.Join(err, amended)
+	}
+	return v, errors.Join(err, c.journal.close(), c.claimed.Close())
+}
+
+// amend judges the remarks that were made since the last time, and writes the verdict.
+func (c *chronicle) amend() (judge.Verdict, error) {
+	v, err := c.trial.Amend(c.after...)
+	c.after = nil
+	return v, err
 }
 
 // eventsOf yields the events of a history, up to the first that cannot be read.

@@ -732,6 +732,14 @@ func (p *parent) endHistory() {
 		p.fail(err.Error())
 	}
 	p.judgeAllSuspects()
+	p.sumUp()
+	for _, f := range p.summary.flaws() {
+		kind := history.Failure
+		if f.verdict == voidedRun {
+			kind = history.TooLittle
+		}
+		p.chronicle.remark(history.Event{Kind: kind, Process: history.Harness, Text: f.text})
+	}
 	v, err := p.chronicle.close(p.options.report != "")
 	if err != nil {
 		p.fail(err.Error())
@@ -739,11 +747,11 @@ func (p *parent) endHistory() {
 	p.summary.History = &v
 }
 
-// conclude prints the summary and returns the exit status.
-func (p *parent) conclude() int {
+// sumUp puts the figures of the run into the summary.
+func (p *parent) sumUp() {
 	s := &p.summary
 	o := p.options
-	s.workload = o.workload
+	s.workload, s.recorded = o.workload, p.chronicle != nil
 	s.Servers, s.Embedded = p.cluster.servers, p.cluster.embedded != nil
 	s.Planned = o.duration
 	s.Swallowed = p.cluster.swallowed()
@@ -751,6 +759,7 @@ func (p *parent) conclude() int {
 		s.Elapsed = p.stopped.Sub(p.started)
 	}
 	s.counts = p.total()
+	s.ProcessGrants, s.ProcessWriteGrants, s.Held = []uint64{}, []uint64{}, []lockTime{}
 	for i, c := range p.processes {
 		n := c.progress
 		n.add(p.past[i])
@@ -769,6 +778,13 @@ func (p *parent) conclude() int {
 		s.Held = append(s.Held, newLockTime(o.nameOf(i), held, s.Elapsed))
 	}
 	s.Leaks = len(s.LeakList)
+}
+
+// conclude prints the summary and returns the exit status.
+func (p *parent) conclude() int {
+	p.sumUp()
+	s := &p.summary
+	o := p.options
 	s.Command = o.command()
 	if o.report != "" && s.History != nil {
 		s.Report = filepath.Join(o.report, report.Name)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,7 +82,15 @@ type summary struct {
 	FailureList   []string    `json:"failure_list"`
 	LeakList      []leak      `json:"leak_list"`
 
-	latency *latency // of all processes
+	latency  *latency // of all processes
+	recorded bool     // the run has a history
+}
+
+// A flaw is something that the run as a whole has shown to be wrong. No event of its history
+// tells of it.
+type flaw struct {
+	verdict verdict // failed or voidedRun
+	text    string
 }
 
 // newSummary returns the summary of a run that begins now. Its lists are empty
@@ -105,7 +114,9 @@ func (s *summary) judge() {
 		if s.Verdict == "" { // the worst comes first
 			s.Verdict, s.Exit = v, exit
 		}
-		s.Reasons = append(s.Reasons, fmt.Sprintf(format, args...))
+		if text := fmt.Sprintf(format, args...); !slices.Contains(s.Reasons, text) { // the history may say so, too
+			s.Reasons = append(s.Reasons, text)
+		}
 	}
 	if s.Violations > 0 {
 		note(violated, exitFailure, "%s", plural(int(s.Violations), "violation"))
@@ -122,28 +133,15 @@ func (s *summary) judge() {
 	if s.History != nil && s.History.Outcome == judge.Failed {
 		note(failed, exitFailure, "the history has %s", plural(s.History.Found, "finding"))
 	}
-	if s.FalseReports > s.LostHolds && !s.Faulty {
-		note(failed, exitFailure, "a holder was told %s that the last one was interrupted, which released the lock in good order", times(s.FalseReports))
-	}
-	if s.BrokenRounds > 0 && s.LostHolds == 0 && !s.Faulty {
-		note(failed, exitFailure, "%s were told that others had died, and none had", plural(int(s.BrokenRounds), "member"))
-	}
-	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration && s.Tenure >= 0 && !s.Faulty {
-		for i, n := range s.ProcessWriteGrants {
-			if n == 0 {
-				note(failed, exitFailure, "process %d was never granted a write lock", i)
-			}
+	for _, f := range s.flaws() {
+		if f.verdict == failed {
+			note(failed, exitFailure, "%s", f.text)
 		}
 	}
-	least := uint64(voidEntries)
-	if s.History != nil {
-		least = voidRecorded
-	}
-	if s.Entries == 0 || s.Elapsed >= voidDuration && s.Entries < least {
-		note(voidedRun, exitVoid, "workers got a lock only %s in %v", times(s.Entries), s.Elapsed.Round(100*time.Millisecond))
-	}
-	if s.Swallow > 0 && s.Elapsed >= 2*s.Swallow && s.Swallowed == 0 {
-		note(voidedRun, exitVoid, "the server swallowed no answer")
+	for _, f := range s.flaws() {
+		if f.verdict == voidedRun {
+			note(voidedRun, exitVoid, "%s", f.text)
+		}
 	}
 	if s.History != nil && s.History.Outcome == judge.Void {
 		note(voidedRun, exitVoid, "%s", voidReason(s.History))
@@ -153,10 +151,41 @@ func (s *summary) judge() {
 	}
 }
 
+// flaws returns the flaws of the run.
+func (s *summary) flaws() (all []flaw) {
+	note := func(v verdict, format string, args ...any) {
+		all = append(all, flaw{v, fmt.Sprintf(format, args...)})
+	}
+	if s.FalseReports > s.LostHolds && !s.Faulty {
+		note(failed, "a holder was told %s that the last one was interrupted, which released the lock in good order", times(s.FalseReports))
+	}
+	if s.BrokenRounds > 0 && s.LostHolds == 0 && !s.Faulty {
+		note(failed, "%s were told that others had died, and none had", plural(int(s.BrokenRounds), "member"))
+	}
+	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration && s.Tenure >= 0 && !s.Faulty {
+		for i, n := range s.ProcessWriteGrants {
+			if n == 0 {
+				note(failed, "process %d was never granted a write lock", i)
+			}
+		}
+	}
+	least := uint64(voidEntries)
+	if s.recorded {
+		least = voidRecorded
+	}
+	if s.Entries == 0 || s.Elapsed >= voidDuration && s.Entries < least {
+		note(voidedRun, "workers got a lock only %s in %v", times(s.Entries), s.Elapsed.Round(100*time.Millisecond))
+	}
+	if s.Swallow > 0 && s.Elapsed >= 2*s.Swallow && s.Swallowed == 0 {
+		note(voidedRun, "the server swallowed no answer")
+	}
+	return all
+}
+
 // voidReason says which kinds of faults have not hit.
 func voidReason(v *judge.Verdict) string {
 	for _, f := range v.Findings {
-		if f.Check == judge.Whole || f.Check == judge.Decided {
+		if f.Check == judge.Whole || f.Check == judge.Decided || f.Check == judge.Enough {
 			return f.Text
 		}
 	}

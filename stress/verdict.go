@@ -134,6 +134,9 @@ func checkRest(dir string, h history.Header, trimmed history.Trimmed, stdout io.
 	if err != nil {
 		return fail(err)
 	}
+	if before.Interim {
+		before.Cut()
+	}
 	began := time.Now()
 	j, from, err := judge.Rest(dir)
 	if err != nil {
@@ -148,6 +151,9 @@ func checkRest(dir string, h history.Header, trimmed history.Trimmed, stdout io.
 // conclude prints and writes the verdict on a history that was judged by j, and its page.
 func conclude(dir string, h history.Header, j *judge.Judge, v judge.Verdict, stdout io.Writer, fail func(error) int) int {
 	printVerdict(stdout, v)
+	if err := removeFiles(dir, judge.PicturePattern); err != nil {
+		return fail(err)
+	}
 	for name, page := range j.Pictures() {
 		if err := os.WriteFile(filepath.Join(dir, name), page, 0o666); err != nil {
 			return fail(err)

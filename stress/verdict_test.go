@@ -3,11 +3,17 @@
 package main
 
 import (
+	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/report"
 )
 
 // A check that was not made once does not look as if it had found nothing, nor do losses of
@@ -26,6 +32,158 @@ func TestVerdictSaysWhatIsNotJudged(t *testing.T) {
 	} {
 		if !regexp.MustCompile(line).MatchString(text.String()) {
 			t.Errorf("%s is missing in\n%s", line, text.String())
+		}
+	}
+}
+
+// What makes a run fail, or void, without an event of the history that tells of it, is in the
+// history when it ends: neither its page nor -check is better than the run.
+func TestFlawsAreInTheHistory(t *testing.T) {
+	writers := workload{Processes: 1, ReadWrite: true, ReadRatio: 0.5}
+	for _, tt := range []struct {
+		name     string
+		workload workload
+		progress counts
+		outcome  judge.Outcome
+		text     string
+		exit     int
+	}{
+		{"a starved writer", writers, counts{Entries: 5000}, judge.Failed, "process 0 was never granted a write lock", exitFailure},
+		{"false reports", workload{Processes: 1, Workload: abandonedWorkload}, counts{Entries: 5000, FalseReports: 1}, judge.Failed, "a holder was told once that the last one was interrupted", exitFailure},
+		{"broken rounds", workload{Processes: 1, Workload: barrierWorkload}, counts{Entries: 5000, BrokenRounds: 2}, judge.Failed, "2 members were told that others had died", exitFailure},
+		{"few entries", workload{Processes: 1}, counts{Entries: 5}, judge.Void, "workers got a lock only 5 times in 20s", exitVoid},
+		{"no answer swallowed", workload{Processes: 1, Swallow: time.Second}, counts{Entries: 5000}, judge.Void, "the server swallowed no answer", exitVoid},
+		{"none", workload{Processes: 1}, counts{Entries: 5000}, judge.OK, "", exitOK},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			c := chronicled(t, dir)
+			now := time.Now()
+			p := &parent{
+				options: options{workload: tt.workload, report: dir}, cluster: &cluster{}, reporter: newReporter(io.Discard), stdout: io.Discard,
+				summary: newSummary(now), chronicle: c, started: now, stopped: now.Add(20 * time.Second),
+				processes: []*process{{progress: tt.progress}}, past: make([]counts, 1),
+			}
+			p.endHistory()
+			if exit := p.conclude(); exit != tt.exit {
+				t.Errorf("the exit status is %d, want %d: %q", exit, tt.exit, p.summary.Reasons)
+			}
+			for _, reason := range p.summary.Reasons {
+				if n := strings.Count(strings.Join(p.summary.Reasons, "\n"), reason); n > 1 {
+					t.Errorf("it says %d times: %s", n, reason)
+				}
+			}
+			says := func(what, text string) {
+				if !strings.Contains(text, string(tt.outcome)+" ") && !strings.Contains(text, string(tt.outcome)+":") || !strings.Contains(text, tt.text) {
+					t.Errorf("%s does not say %s, %s:\n%.2000s", what, tt.outcome, tt.text, text)
+				}
+			}
+			page, err := os.ReadFile(filepath.Join(dir, report.Name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			says("the page", strings.ReplaceAll(string(page), "</span> ", " "))
+			var checked strings.Builder
+			if exit := checkMain(dir, &checked, &checked); exit != tt.exit {
+				t.Errorf("-check: the exit status is %d, want %d", exit, tt.exit)
+			}
+			says("-check", checked.String())
+		})
+	}
+}
+
+// chronicled returns the chronicle of a run in which a lock was granted, and all has ended.
+func chronicled(t *testing.T, dir string) *chronicle {
+	t.Helper()
+	c, err := newChronicle(dir, history.Header{Processes: 1, Begin: 1}, newReporter(io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []history.Kind{history.Request, history.Granted, history.Release, history.Released, history.Stopping} {
+		c.write(history.Event{Kind: kind, Process: history.Harness, Op: 1, Lock: "a", Token: 1})
+	}
+	return c
+}
+
+// If the page cannot be written the run fails, and its history says so.
+func TestPageThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	c := chronicled(t, dir)
+	if err := c.judge(); err != nil {
+		t.Fatal(err)
+	}
+	page := filepath.Join(dir, report.Name)
+	if err := os.MkdirAll(filepath.Join(page, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	v, err := c.close(true)
+	if err == nil || v.Outcome != judge.Failed {
+		t.Errorf("%v, %v", v.Outcome, err)
+	}
+	if v, err := judge.Read(dir); err != nil || v.Outcome != judge.Failed {
+		t.Errorf("verdict.json: %v, %v", v.Outcome, err)
+	}
+	if err := os.RemoveAll(page); err != nil {
+		t.Fatal(err)
+	}
+	if exit := checkMain(dir, io.Discard, io.Discard); exit != exitFailure {
+		t.Errorf("-check: exit status %d", exit)
+	}
+}
+
+// Pictures of an earlier judgement do not stay beside a later one.
+func TestCheckRemovesOldPictures(t *testing.T) {
+	dir := t.TempDir()
+	c := chronicled(t, dir)
+	if err := c.judge(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.close(false); err != nil {
+		t.Fatal(err)
+	}
+	old, mine := filepath.Join(dir, "linearizability-1-a.html"), filepath.Join(dir, "notes.html")
+	for _, name := range []string{old, mine} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if exit := checkMain(dir, io.Discard, io.Discard); exit != exitOK {
+		t.Errorf("exit status %d", exit)
+	}
+	if _, err := os.Stat(old); err == nil {
+		t.Errorf("%s is still there", old)
+	}
+	if _, err := os.Stat(mine); err != nil {
+		t.Error(err)
+	}
+}
+
+// A run that was killed, and of whose history a part had been removed, has an interim verdict
+// only: that is not taken for the result.
+func TestCheckOfAKilledRunThatWasTrimmed(t *testing.T) {
+	for _, tt := range []struct{ before, after judge.Outcome }{{judge.OK, judge.Void}, {judge.Violation, judge.Violation}} {
+		dir := t.TempDir()
+		c := chronicled(t, dir)
+		if err := c.judge(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.close(false); err != nil {
+			t.Fatal(err)
+		}
+		if err := (judge.Verdict{Outcome: tt.before, Interim: true}).Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := history.WriteJSON(filepath.Join(dir, "trimmed.json"), history.Trimmed{Segments: 1}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // -check says the same each time
+			var says strings.Builder
+			if exit := checkMain(dir, &says, &says); exit != exitFailure || !strings.Contains(says.String(), "which says "+string(tt.after)) {
+				t.Errorf("%v: exit status %d, %s", tt.before, exit, says.String())
+			}
+			if v, err := judge.Read(dir); err != nil || v.Outcome != tt.after || v.Found != 1 {
+				t.Errorf("%v: %+v, %v", tt.before, v, err)
+			}
 		}
 	}
 }

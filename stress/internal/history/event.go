@@ -48,7 +48,8 @@ const (
 	// write.
 	Alive Kind = "alive"
 	// Failure is written when a worker or the harness sees something wrong that is not a
-	// matter of the history, such as an error that the API does not allow. Text is what.
+	// matter of the history, such as an error that the API does not allow, or a process that
+	// was never granted a lock for writing. Text is what.
 	Failure Kind = "failure"
 )
 
@@ -79,6 +80,9 @@ const (
 	StoodStill Kind = "stood still"
 	// Stopping is written when the workers are told to end.
 	Stopping Kind = "stopping"
+	// TooLittle is written at the end if too little has happened for the run to show anything.
+	// Text is what.
+	TooLittle Kind = "too little"
 	// Left is written for each node that is left in ZooKeeper at the end.
 	Left Kind = "left"
 )

@@ -41,6 +41,7 @@ type Judge struct {
 	register    register
 	linear      linear
 	decided     decided
+	enough      enough
 	patience    patience
 	told        told
 	revocations revocations
@@ -79,6 +80,7 @@ func New(h history.Header) *Judge {
 	j.register.init()
 	j.linear.init()
 	j.decided.init()
+	j.enough.init()
 	j.patience.init()
 	j.told.init()
 	j.revocations.init()
@@ -95,7 +97,7 @@ func New(h history.Header) *Judge {
 func (j *Judge) checks() []*check {
 	all := []*check{
 		&j.overlap.check, &j.valid.check, &j.tokens.check, &j.register.check, &j.linear.check, &j.told.check,
-		&j.once.check, &j.patience.check, &j.revocations.check, &j.left.check, &j.referees.check, &j.failures.check, &j.hits.check, &j.decided.check,
+		&j.once.check, &j.patience.check, &j.revocations.check, &j.left.check, &j.referees.check, &j.failures.check, &j.hits.check, &j.decided.check, &j.enough.check,
 	}
 	if j.whole.on {
 		all = append(all, &j.whole.check)
@@ -152,6 +154,8 @@ func (j *Judge) Add(e history.Event) {
 		j.failures.failed(j, e)
 	case history.Overlap:
 		j.referees.saw(j, e)
+	case history.TooLittle:
+		j.enough.missed(j, e)
 	case history.Left:
 		j.left.found(j, e)
 	case history.StoodStill:
@@ -428,6 +432,7 @@ func (j *Judge) Finish() Verdict {
 		j.left.look(j)
 		j.referees.look(j)
 		j.failures.look(j)
+		j.enough.look(j)
 		j.hits.end(j)
 		j.whole.end(j)
 	}

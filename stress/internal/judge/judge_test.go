@@ -26,7 +26,7 @@ func TestJudge(t *testing.T) {
 		done     = "what is done is not granted again"
 		remains  = "nothing is left behind"
 		referee  = "referees see nothing that a lock should have prevented"
-		strange  = "workers see nothing that the API does not allow"
+		strange  = "workers and the harness see nothing else that is wrong"
 		vacuous  = "every kind of fault hits a held lock and a waiting process"
 	)
 	tests := []struct {
@@ -604,6 +604,11 @@ func TestJudge(t *testing.T) {
 			1.1 p0 granted a t10
 			2 p0 release a
 			3 h failure on purpose`, Failed, []string{strange}, "on purpose"},
+		{"too little", `
+			1 p0 request a
+			1.1 p0 granted a t10
+			2 p0 release a
+			3 h little happened`, Void, []string{Enough}, "happened"},
 	}
 	names := map[string]bool{}
 	for _, tt := range tests {

@@ -29,11 +29,12 @@ func (j *Judge) lockOf(e history.Event) *lockRecord {
 	return j.lock(e.Lock, e.Mode)
 }
 
-// The check failures: the workers saw nothing that the API does not allow.
+// The check failures: the workers saw nothing that the API does not allow, and the harness
+// nothing else that is wrong.
 type failures struct{ check }
 
 func (c *failures) init() {
-	c.check = check{Check: Check{Name: "workers see nothing that the API does not allow"}, outcome: Failed}
+	c.check = check{Check: Check{Name: "workers and the harness see nothing else that is wrong"}, outcome: Failed}
 }
 
 // failed judges a failure that a worker or the harness has seen.

@@ -302,6 +302,9 @@ func (c *linear) judge(j *Judge, l *lockRecord, at int64) bool {
 	return false
 }
 
+// PicturePattern matches the names of the pictures.
+const PicturePattern = "linearizability-*.html"
+
 var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
 // picture keeps the checker's picture of the window. It returns how far the history can be

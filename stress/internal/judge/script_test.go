@@ -150,6 +150,8 @@ func harness(t testing.TB, e *history.Event, kind string, words []string) {
 			t.Fatal(err)
 		}
 		e.Kind, e.Lasted, e.Text = history.StoodStill, int64(math.Round(seconds*1e9)), "the machine stood still"
+	case "little":
+		e.Kind, e.Text = history.TooLittle, strings.Join(words, " ")
 	case "left", "failure", "overlap":
 		e.Text = strings.Join(words, " ")
 	case "stopping", "alive":

@@ -105,6 +105,7 @@ func (t *Trial) until(ctx context.Context, end time.Time) (more bool, err error)
 // checkpoint writes the verdict so far, and removes old events.
 func (t *Trial) checkpoint() error {
 	v := t.Interim()
+	v.Interim = true
 	if err := v.Write(t.dir); err != nil {
 		return err
 	}

@@ -27,11 +27,12 @@ const (
 // A Verdict is the judgement of a history.
 type Verdict struct {
 	Outcome  Outcome   `json:"outcome"`
-	Findings []Finding `json:"findings"` // what is wrong, the worst first; the first hundred
-	Found    int       `json:"found"`    // all of them
-	Checks   []Check   `json:"checks"`   // each that was made
-	Faults   []Fault   `json:"faults"`   // in the order of their kinds
-	Injected []Hit     `json:"injected"` // each fault, in the order of time; of very many, those that cost a lock first
+	Interim  bool      `json:"interim,omitempty"` // the run goes on, or was killed
+	Findings []Finding `json:"findings"`          // what is wrong, the worst first; the first hundred
+	Found    int       `json:"found"`             // all of them
+	Checks   []Check   `json:"checks"`            // each that was made
+	Faults   []Fault   `json:"faults"`            // in the order of their kinds
+	Injected []Hit     `json:"injected"`          // each fault, in the order of time; of very many, those that cost a lock first
 
 	Standstills []Standstill `json:"standstills,omitempty"` // of the machine
 
@@ -112,6 +113,20 @@ func (v Verdict) FaultCount() (n int) {
 		n += f.N
 	}
 	return max(n, len(v.Injected))
+}
+
+// Cut makes of an interim verdict that of a run that was killed: if it has found nothing until
+// then, it has shown nothing.
+func (v *Verdict) Cut() {
+	if v.Interim = false; v.Outcome == OK {
+		v.Outcome = Void
+	}
+	f := Finding{Check: Whole, Text: "the run was killed: what had happened before is judged, and nothing after that"}
+	for _, h := range v.Injected {
+		f.At = max(f.At, h.Began)
+	}
+	v.Findings = append(v.Findings, f)
+	v.Found++
 }
 
 const verdictName = "verdict.json"

@@ -64,7 +64,7 @@ func writeIn(dir string, header history.Header, verdict judge.Verdict, events it
 			os.Remove(f.Name()) // likewise
 		}
 	}()
-	pictures, err := filepath.Glob(filepath.Join(dir, "linearizability-*.html"))
+	pictures, err := filepath.Glob(filepath.Join(dir, judge.PicturePattern))
 	if err != nil {
 		return err
 	}
