@@ -88,6 +88,9 @@ func TestFlawsAreInTheHistory(t *testing.T) {
 				t.Errorf("-check: the exit status is %d, want %d", exit, tt.exit)
 			}
 			says("-check", checked.String())
+			if tt.outcome == judge.Void && !strings.Contains(checked.String(), "VOID: "+tt.text) {
+				t.Errorf("-check does not give the reason in its last words:\n%s", checked.String())
+			}
 		})
 	}
 }

@@ -84,8 +84,8 @@ func TestTrial(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if v, err := Read(dir); err != nil || v.Outcome != Violation {
-			t.Errorf("at the checkpoint: %v, %v", v.Outcome, err)
+		if v, err := Read(dir); err != nil || v.Outcome != Violation || !v.Interim {
+			t.Errorf("at the checkpoint: %v, interim: %t, %v", v.Outcome, v.Interim, err)
 		}
 		write(script(t, `
 			20 h stopping now
@@ -94,6 +94,9 @@ func TestTrial(t *testing.T) {
 		v, err := trial.End()
 		if err != nil || v.Outcome != Violation || seen.Load() != 16 {
 			t.Errorf("in the end: %v after %d events, %v", v.Outcome, seen.Load(), err)
+		}
+		if v, err := Read(dir); err != nil || v.Interim {
+			t.Errorf("in the end, interim: %t, %v", v.Interim, err)
 		}
 		again, err := History(dir)
 		if err != nil {
