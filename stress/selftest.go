@@ -11,38 +11,53 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
+	"github.com/holdfast-go/holdfast/stress/internal/judge"
 )
 
 // A trialRun is a run of -self-test: of a lock that is broken on purpose, which the harness
-// must catch, or of one that is not.
+// must catch, or of one that is not. Each defect must be caught by what is meant to catch it:
+// by a check of the judge, which knows the history, and where others can see it as well, by
+// them, too.
 type trialRun struct {
 	name     string
 	sabotage sabotage // empty: the lock is correct
 	args     []string
-	sees     string // expression for what the harness must have seen
+	check    string // name of the judge's check
+	sees     string // expression for a line of what the harness sees without the history; empty: it cannot
 }
+
+const (
+	exclusionCheck  = "no two processes are inside at once"
+	tokensCheck     = "tokens rise in the order of the grants"
+	registerCheck   = "the register accepts no write after one with a higher token"
+	patienceCheck   = "every wait ends in time"
+	revocationCheck = "a holder that is asked to give up the lock does"
+	leftCheck       = "nothing is left behind"
+)
 
 // selfTests are the runs of -self-test. Each takes a few seconds.
 var selfTests = []trialRun{
-	{"a correct lock", "", nil, `^OK: `},
-	{"lease ignored", ignoresLease, []string{"-session-timeout", "1s", "-duration", "8s"}, `held twice|overlap on lock`},
-	{"double grant", grantsTwice, nil, `held twice|overlap on lock`},
-	{"token repeated", oldToken, nil, `token fell on lock|token`},
-	{"node left", leaks, nil, `LEAKED: |left`},
-	{"waiter forgotten", forgetsWaiter, []string{"-patience", "2s", "-duration", "6s"}, `stuck: worker 0 has been in "Acquire and wait"`},
-	{"stale news taken for new", believesOldNews, nil, `held twice|overlap on lock|token fell`},
-	{"downgrade that lets a writer in", losesRead, []string{"-read-ratio", "0.3", "-think", "1ms"}, `held twice|overlap on lock`},
-	{"revocation ignored", ignoresRevocation, []string{"-nemesis", "revoke", "-locks", "1", "-session-timeout", "1s", "-duration", "16s"}, `was asked at .* to give up`},
-	{"a register that accepts every write", sloppyRegister, nil, `FOUND: .*token`},
+	{"a correct lock", "", nil, "", `^OK: `},
+	{"lease ignored", ignoresLease, []string{"-session-timeout", "1s", "-duration", "8s"}, exclusionCheck, `^VIOLATION .* overlap on lock`},
+	{"double grant", grantsTwice, nil, exclusionCheck, `^VIOLATION .* overlap on lock`},
+	{"token repeated", oldToken, nil, tokensCheck, `^VIOLATION .* token fell on lock`},
+	{"node left", leaks, nil, leftCheck, `^LEAKED: `},
+	{"waiter forgotten", forgetsWaiter, []string{"-session-timeout", "1s", "-patience", "12s", "-duration", "16s"}, patienceCheck, `^FAILED: .*stuck: worker 0 has been in "Acquire and wait"`},
+	{"stale news taken for new", believesOldNews, nil, tokensCheck, `^VIOLATION .* (overlap|token fell) on lock`},
+	{"downgrade that lets a writer in", losesRead, []string{"-read-ratio", "0.3", "-think", "1ms"}, exclusionCheck, `^VIOLATION .* overlap on lock`},
+	{"revocation ignored", ignoresRevocation, []string{"-nemesis", "revoke", "-locks", "1", "-session-timeout", "1s", "-duration", "16s"}, revocationCheck, ""},
+	{"a register that accepts every write", sloppyRegister, nil, registerCheck, ""},
 }
 
-// findings are the lines in which a run says what is wrong, or that nothing is.
-var findings = regexp.MustCompile(`(?m)^ *(VIOLATION|FAILED|LEAKED|FOUND).*$|^OK: .*$`)
+// seen are the lines in which a run says what it has seen without the history, or that all
+// is well.
+var seen = regexp.MustCompile(`(?m)^(VIOLATION|FAILED|LEAKED).*$|^OK: .*$`)
 
 // selfTestMain runs the harness against each of the locks, and returns the exit status.
 func selfTestMain(o options, stdout, stderr io.Writer) int {
@@ -118,16 +133,50 @@ func (t trialRun) run(ctx context.Context, program, dir string, seed uint64) str
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		return fmt.Sprintf("FAILED  %s: %v", t.name, err)
 	}
-	status, want, so := cmd.ProcessState.ExitCode(), exitFailure, caught
+	v, err := judge.Read(own + "/report")
+	if err != nil {
+		return fmt.Sprintf("FAILED  %s: %v", t.name, err)
+	}
+	return t.weigh(cmd.ProcessState.ExitCode(), seen.FindAllString(out.String(), -1), v)
+}
+
+// weigh says whether a run has seen what it must see: it ended with that status, said these
+// lines, and had that verdict on its history.
+func (t trialRun) weigh(status int, lines []string, v judge.Verdict) string {
+	want, so := exitFailure, caught
 	if t.sabotage == "" {
 		want, so = exitOK, passed
 	}
-	says := findings.FindAllString(out.String(), -1)
-	sees := regexp.MustCompile(t.sees)
-	for _, line := range says {
-		if status == want && sees.MatchString(line) {
-			return so + t.name + ": " + strings.TrimSpace(line)
+	var by, missing []string
+	if status != want {
+		missing = append(missing, fmt.Sprintf("exit status %d, want %d", status, want))
+	}
+	if i := slices.IndexFunc(lines, regexp.MustCompile(t.sees).MatchString); t.sees != "" && i >= 0 {
+		by = append(by, lines[i])
+	} else if t.sees != "" {
+		missing = append(missing, "no line has "+t.sees)
+	}
+	if i := slices.IndexFunc(v.Checks, func(c judge.Check) bool { return c.Name == t.check && c.Found > 0 }); t.check != "" && i >= 0 {
+		by = append(by, found(v, v.Checks[i]))
+	} else if t.check != "" {
+		missing = append(missing, fmt.Sprintf("the check %q has found nothing", t.check))
+	}
+	if t.sabotage == "" && v.Outcome != judge.OK {
+		missing = append(missing, fmt.Sprintf("the history's verdict is %s, want OK", v.Outcome))
+	}
+	if len(missing) > 0 {
+		return fmt.Sprintf("MISSED  %s: %s; it said: %s", t.name, strings.Join(missing, "; "), strings.Join(lines, "; "))
+	}
+	const margin = "\n          "
+	return so + t.name + margin + strings.Join(by, margin)
+}
+
+// found returns the first finding of a check in a line.
+func found(v judge.Verdict, c judge.Check) string {
+	for _, f := range v.Findings {
+		if f.Check == c.Name {
+			return "FOUND: " + f.Check + ": " + f.Text
 		}
 	}
-	return fmt.Sprintf("MISSED  %s: exit status %d, and it said: %s", t.name, status, strings.Join(says, "; "))
+	return fmt.Sprintf("FOUND: %s: %s", c.Name, plural(int(c.Found), "finding")) //nolint:gosec // no run has so many
 }
