@@ -101,7 +101,7 @@ func selfTestMain(o options, stdout, stderr io.Writer) int {
 		return fail(err)
 	}
 	if missed > 0 {
-		fmt.Fprintf(stdout, "\nFAILED: %s did not end as it must\n", plural(missed, "run"))
+		fmt.Fprintf(stdout, "\nFAILED: %s did not end as expected\n", plural(missed, "run"))
 		return exitFailure
 	}
 	fmt.Fprintf(stdout, "\nOK: each defect was caught, and a correct lock was not blamed\n")

@@ -38,6 +38,7 @@ func TestWeigh(t *testing.T) {
 		{"only the judge", trial, 1, nil, good, "MISSED  t: no line has ^VIOLATION"},
 		{"another line", trial, 1, []string{`VIOLATION seen by process 0, 01:02:03: overlap on lock "a"`}, good, "MISSED  t: no line has ^VIOLATION"},
 		{"only the referee", trial, 1, []string{line}, judge.Verdict{}, `MISSED  t: the check "tokens rise in the order of the grants" has found nothing`},
+		{"the check was made, and found nothing", trial, 1, []string{line}, judge.Verdict{Checks: []judge.Check{{Name: tokensCheck, Judged: 9}}}, `MISSED  t: the check "tokens rise`},
 		{"another check", trial, 1, []string{line}, verdict(exclusionCheck), `MISSED  t: the check "tokens rise in the order of the grants" has found nothing`},
 		{"only the judge can see it", trialRun{name: "t", sabotage: sloppyRegister, check: tokensCheck}, 1, nil, good, "caught  t\n          FOUND: "},
 		{"correct", correct, 0, []string{"OK: all"}, judge.Verdict{Outcome: judge.OK}, "passed  t\n          OK: all"},
