@@ -164,7 +164,10 @@ func TestCheckRemovesOldPictures(t *testing.T) {
 // A run that was killed, and of whose history a part had been removed, has an interim verdict
 // only: that is not taken for the result.
 func TestCheckOfAKilledRunThatWasTrimmed(t *testing.T) {
-	for _, tt := range []struct{ before, after judge.Outcome }{{judge.OK, judge.Void}, {judge.Violation, judge.Violation}} {
+	for _, tt := range []struct {
+		before, after judge.Outcome
+		exit          int
+	}{{judge.OK, judge.Void, exitVoid}, {judge.Violation, judge.Violation, exitFailure}} {
 		dir := t.TempDir()
 		c := chronicled(t, dir)
 		if err := c.judge(); err != nil {
@@ -181,7 +184,7 @@ func TestCheckOfAKilledRunThatWasTrimmed(t *testing.T) {
 		}
 		for range 2 { // -check says the same each time
 			var says strings.Builder
-			if exit := checkMain(dir, &says, &says); exit != exitFailure || !strings.Contains(says.String(), "which says "+string(tt.after)) {
+			if exit := checkMain(dir, &says, &says); exit != tt.exit || !strings.Contains(says.String(), "\n"+string(tt.after)+": ") {
 				t.Errorf("%v: exit status %d, %s", tt.before, exit, says.String())
 			}
 			if v, err := judge.Read(dir); err != nil || v.Outcome != tt.after || v.Found != 1 {
