@@ -173,14 +173,15 @@ func (c *chronicle) started(p *process) {
 	c.write(history.Event{Kind: history.Started, Process: p.index, Incarnation: p.incarnation})
 }
 
-func (c *chronicle) ended(p *process) {
+// ended notes the end of p, and whether that was in good order.
+func (c *chronicle) ended(p *process, well bool) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	c.excuses.ended[p.pid()] = history.Now()
 	c.mu.Unlock()
-	c.write(history.Event{Kind: history.Ended, Process: p.index, Incarnation: p.incarnation})
+	c.write(history.Event{Kind: history.Ended, Process: p.index, Incarnation: p.incarnation, OK: well})
 }
 
 func (c *chronicle) stopping() { c.write(history.Event{Kind: history.Stopping}) }
@@ -269,7 +270,7 @@ func (c *chronicle) processOf(session int64) (int, bool) {
 
 // kills notes that the nemesis kills a process.
 func (c *chronicle) kills(p *process) {
-	c.ended(p)
+	c.ended(p, false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lives.kills(life{p.index, p.incarnation})

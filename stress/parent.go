@@ -485,7 +485,7 @@ func (p *parent) handle(e event) {
 		}
 	case e.exited:
 		c.exited = true
-		p.chronicle.ended(c)
+		p.chronicle.ended(c, e.exit == nil)
 		switch {
 		case e.exit != nil:
 			p.fail(fmt.Sprintf("process %d: %v", c.index, e.exit))

@@ -57,7 +57,8 @@ const (
 const (
 	// Started is written when a worker process has been started: Process, Incarnation.
 	Started Kind = "started"
-	// Ended is written when a worker process has ended, or just before it is killed.
+	// Ended is written when a worker process has ended, or just before it is killed. OK says
+	// that it has ended in good order, after its workers.
 	Ended Kind = "ended"
 	// FaultBegan and FaultEnded enclose a fault. Fault is its number, Text its kind,
 	// Target what it hits. A fault of a moment ends when it begins.

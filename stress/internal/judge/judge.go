@@ -377,6 +377,9 @@ func (j *Judge) ended(e history.Event) {
 			j.leave(h, e.At)
 			j.linear.left(j, h, e.At)
 		}
+		if h.phase == waiting && e.OK {
+			j.patience.unanswered(j, h)
+		}
 		j.drop(h)
 	}
 	j.excuses.died(j, p, e.At)

@@ -510,6 +510,11 @@ func TestJudge(t *testing.T) {
 			1 p0 request a
 			2 h stopping now
 			3 h alive now`, Failed, []string{waits}, `has waited for lock "a" since 1.000 s, and the wait never ended`},
+		{"a waiter that is forgotten, and does not keep its process from ending", `
+			1 p0 request a
+			2 h stopping now
+			3 h ended p0 well
+			4 h alive now`, Failed, []string{waits}, `has waited for lock "a" since 1.000 s, and the wait never ended`},
 		{"waits that end", `
 			1 p0 request a
 			1 p1 request a
@@ -517,6 +522,7 @@ func TestJudge(t *testing.T) {
 			2 p0 refused a
 			2 h stopping now
 			3 h ended p1
+			3 h ended p0 well
 			3 p2 granted a t10`, OK, nil, ""},
 		{"a run that was cut short", `
 			1 p0 request a

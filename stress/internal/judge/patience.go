@@ -147,10 +147,15 @@ func (c *patience) end(j *Judge) {
 	}
 	for _, h := range c.open {
 		if h.phase == waiting {
-			c.Judged++
-			c.find(j, h.lock, j.now, "%v has waited for lock %q since %s, and the wait never ended", h, h.lock.Name, j.when(h.requested))
+			c.unanswered(j, h)
 		}
 	}
+}
+
+// unanswered notes that the worker's process, or the run, has ended before the wait.
+func (c *patience) unanswered(j *Judge, h *hold) {
+	c.Judged++
+	c.find(j, h.lock, j.now, "%v has waited for lock %q since %s, and the wait never ended", h, h.lock.Name, j.when(h.requested))
 }
 
 // explain says how much was not judged.

@@ -22,6 +22,7 @@ import (
 //	1.5 p0i1 ...               process 0 when it has been started again
 //	1.5 p0 session suspended   what it is told of its session
 //	1.5 h stopping             the harness
+//	1.5 h ended p0             the process has ended; or in good order: ended p0 well
 //	1.5 h began 3 kill-worker process 1
 //	1.5 h expired 0x1          the leader has ended the session; or a deposed one: expired 0x1 deposed
 //	1.6 h over 3               or, if it had no effect, over 3 failed
@@ -136,6 +137,7 @@ func harness(t testing.TB, e *history.Event, kind string, words []string) {
 		}
 	case "started", "ended":
 		who(t, words[0], e)
+		e.OK = slices.Contains(words, "well")
 	case "accepted", "stale":
 		for _, word := range words {
 			argument(t, e, word)
