@@ -339,9 +339,9 @@ func (m *Manager) sweepLocked() {
 // Shutdown closes the manager in good order. It refuses newcomers, fails waiting callers with
 // [ErrClosed], gives up the locks that linger, and waits until all holders have released their
 // locks or ctx ends. Meanwhile other processes can still ask these holders, and revoke their
-// locks. What callers of recipes have given up or given back, and ZooKeeper has not been told
-// yet, it waits for until ctx ends, and for at most Config.CloseTimeout. Then Shutdown calls
-// Close and returns its error, joined to what it could not wait for.
+// locks. It then waits until ZooKeeper knows what callers of recipes have given up, such as a
+// place in a barrier: until ctx ends, and for at most Config.CloseTimeout. Then Shutdown calls
+// Close and returns its error, joined to one that says what it could not wait for.
 func (m *Manager) Shutdown(ctx context.Context) error {
 	m.stage.CompareAndSwap(open, shuttingDown)
 	m.refuse(ErrClosed)

@@ -410,6 +410,37 @@ func TestF263_PrematureLeave(t *testing.T) {
 	})
 }
 
+// A member that has left sees that another one is inside, which leaves before the first can
+// watch it: that does not end the round, since a further one is inside.
+func TestF263_LeavesBeforeItIsWatched(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		all := processes(c, 4, 4)
+		managers := map[string]*manager.Manager{}
+		stages := enterAll(c, all...)
+		for i, st := range stages {
+			managers[st.name] = all[i].m
+		}
+		slices.SortFunc(stages, func(a, b *Stage) int { return strings.Compare(a.name, b.name) })
+		waits := leave(t, t.Context(), stages[0])
+		synctest.Wait() // it watches the second
+		requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(managers[stages[0].name]))
+		second := leave(t, t.Context(), stages[1])
+		synctest.Wait()
+		requests.Let(2) // the record and the list, in which the third is inside
+		synctest.Wait()
+		third := leave(t, t.Context(), stages[2])
+		synctest.Wait()
+		requests.Remove()
+		wantWaiting(c, "one is inside", waits)
+		wantDied(t, stages[3].Leave(t.Context()))
+		for _, l := range []*pending[struct{}]{waits, second, third} {
+			_, err := l.wait()
+			wantDied(t, err)
+		}
+	})
+}
+
 // The session ends, or an administrator deletes the node: who waits enters again, and who is
 // inside has lost its place.
 func TestF264_SessionEnds(t *testing.T) {
