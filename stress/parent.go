@@ -170,8 +170,10 @@ func (p *parent) main() int {
 	}
 	p.introduce()
 	stop := p.watchMachine()
+	servers := p.watchAgreement()
 	p.start()
 	p.loop()
+	p.compared(servers.end())
 	p.inspect()
 	stop()
 	p.endHistory()
@@ -716,6 +718,16 @@ func (p *parent) leaks(ctx context.Context) (left []leak, err error) {
 		if err != nil || !orphans || time.Now().After(limit) || !pause(ctx, 200*time.Millisecond, nil) {
 			return left, err
 		}
+	}
+}
+
+// compared notes how often servers were compared.
+func (p *parent) compared(looks uint64, err error) {
+	if err != nil {
+		p.fail(err.Error())
+	}
+	if looks > 0 {
+		p.chronicle.write(history.Event{Kind: history.Compared, Process: history.Harness, Count: looks})
 	}
 }
 

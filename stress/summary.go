@@ -118,6 +118,9 @@ func (s *summary) judge() {
 			s.Reasons = append(s.Reasons, text)
 		}
 	}
+	if s.History != nil && s.History.Diverged != "" { // before all that follows
+		note(voidedRun, exitVoid, "ZooKeeper's servers contradicted each other %s", s.History.Diverged)
+	}
 	if s.Violations > 0 {
 		note(violated, exitFailure, "%s", plural(int(s.Violations), "violation"))
 	}

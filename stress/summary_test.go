@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/judge"
 )
 
 func TestJudge(t *testing.T) {
@@ -28,6 +30,9 @@ func TestJudge(t *testing.T) {
 		{"a failure", func(s *summary) { s.Failures = 1 }, failed, exitFailure},
 		{"a violation outweighs a leak", func(s *summary) { s.Violations, s.Leaks = 1, 1 }, violated, exitFailure},
 		{"a violation outweighs too few entries", func(s *summary) { s.Violations, s.Entries = 1, 2 }, violated, exitFailure},
+		{"a failure after servers contradicted each other", func(s *summary) {
+			s.Failures, s.History = 1, &judge.Verdict{Outcome: judge.Void, Diverged: "at 3 s"}
+		}, voidedRun, exitVoid},
 		{"a lost hold is no failure", func(s *summary) { s.LostHolds = 5 }, ok, exitOK},
 		{"just enough entries", func(s *summary) { s.Entries = 1000 }, ok, exitOK},
 		{"too few entries", func(s *summary) { s.Entries = 999 }, voidedRun, exitVoid},

@@ -79,6 +79,11 @@ const (
 	// StoodStill is written when the harness has noticed that the machine did not run for a
 	// while, or was suspended. At is when it went on, Lasted how long it was. Text says so.
 	StoodStill Kind = "stood still"
+	// Disagreed is written when two servers show of a lock's directory what cannot both be
+	// right. Text says which and what. Compared is written at the end: Count is how often
+	// servers were compared.
+	Disagreed Kind = "servers disagree"
+	Compared  Kind = "servers compared"
 	// Stopping is written when the workers are told to end.
 	Stopping Kind = "stopping"
 	// TooLittle is written at the end if too little has happened for the run to show anything.
@@ -128,6 +133,7 @@ type Event struct {
 	Target      string `json:"target,omitempty"`
 	Stays       bool   `json:"stays,omitempty"`     // of a fault: workers stayed inside with locks while it lasted
 	Lasted      int64  `json:"lasted_ns,omitempty"` // of StoodStill
+	Count       uint64 `json:"count,omitempty"`     // of Compared
 	Text        string `json:"text,omitempty"`
 }
 

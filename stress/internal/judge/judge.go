@@ -42,6 +42,7 @@ type Judge struct {
 	linear      linear
 	decided     decided
 	enough      enough
+	agree       agree
 	patience    patience
 	told        told
 	revocations revocations
@@ -81,6 +82,7 @@ func New(h history.Header) *Judge {
 	j.linear.init()
 	j.decided.init()
 	j.enough.init()
+	j.agree.init()
 	j.patience.init()
 	j.told.init()
 	j.revocations.init()
@@ -97,7 +99,7 @@ func New(h history.Header) *Judge {
 func (j *Judge) checks() []*check {
 	all := []*check{
 		&j.overlap.check, &j.valid.check, &j.tokens.check, &j.register.check, &j.linear.check, &j.told.check,
-		&j.once.check, &j.patience.check, &j.revocations.check, &j.left.check, &j.referees.check, &j.failures.check, &j.hits.check, &j.decided.check, &j.enough.check,
+		&j.once.check, &j.patience.check, &j.revocations.check, &j.left.check, &j.referees.check, &j.failures.check, &j.hits.check, &j.decided.check, &j.enough.check, &j.agree.check,
 	}
 	if j.whole.on {
 		all = append(all, &j.whole.check)
@@ -154,6 +156,10 @@ func (j *Judge) Add(e history.Event) {
 		j.failures.failed(j, e)
 	case history.Overlap:
 		j.referees.saw(j, e)
+	case history.Disagreed:
+		j.agree.disagreed(j, e)
+	case history.Compared:
+		j.agree.compared(e)
 	case history.TooLittle:
 		j.enough.missed(j, e)
 	case history.Left:
@@ -479,6 +485,7 @@ func (j *Judge) sum() Verdict {
 	j.told.explain()
 	j.once.explain()
 	j.hits.explain(j)
+	j.agree.explain()
 	found := map[Outcome]bool{}
 	for _, c := range j.checks() {
 		v.Checks = append(v.Checks, c.Check)
@@ -494,6 +501,9 @@ func (j *Judge) sum() Verdict {
 		if found[outcome] && v.Outcome == OK {
 			v.Outcome = outcome
 		}
+	}
+	if v.Outcome != OK && j.agree.excuses(v.Findings) {
+		v.Outcome, v.Diverged = Void, j.agree.text
 	}
 	if v.Outcome == OK && (j.grants == 0 || j.finished && j.grants < few && j.header.Planned >= long && j.now-j.header.Begin >= long) {
 		v.Outcome = Void

@@ -154,6 +154,10 @@ func harness(t testing.TB, e *history.Event, kind string, words []string) {
 		e.Kind, e.Lasted, e.Text = history.StoodStill, int64(math.Round(seconds*1e9)), "the machine stood still"
 	case "little":
 		e.Kind, e.Text = history.TooLittle, strings.Join(words, " ")
+	case "disagree":
+		e.Kind, e.Lock, e.Text = history.Disagreed, words[0], strings.Join(words[1:], " ")
+	case "compared":
+		e.Kind, e.Count = history.Compared, 7
 	case "left", "failure", "overlap":
 		e.Text = strings.Join(words, " ")
 	case "stopping", "alive":

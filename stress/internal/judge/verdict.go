@@ -36,6 +36,10 @@ type Verdict struct {
 
 	Standstills []Standstill `json:"standstills,omitempty"` // of the machine
 
+	// Diverged says how ZooKeeper's servers contradicted each other before anything was found,
+	// so that the run is void.
+	Diverged string `json:"diverged,omitempty"`
+
 	Grants         uint64  `json:"grants"`
 	Requests       uint64  `json:"requests"`
 	LostHolds      int     `json:"lost_holds"`

@@ -48,7 +48,12 @@ var Kinds = []Kind{
 	{Name: "pause-leader", Does: "the same with the leader", need: needsEnsemble, server: true, lasts: seconds(1, 5), inject: onServer(leader, paused)},
 	{Name: "restart-server", Does: "kill any server, and start it again at once", need: needsEnsemble, server: true, inject: onServer(anyServer, killed)},
 	{Name: "isolate-follower", Does: "cut a follower off from the other servers, but not from its clients", need: needsEnsemble, server: true, lasts: seconds(2, 6), inject: onServer(follower, isolated)},
-	{Name: "isolate-leader", Does: "the same with the leader", need: needsEnsemble, server: true, lasts: seconds(2, 6), inject: onServer(leader, isolated)},
+	// Followers leave a leader that they have not heard for the sync limit, 2 s in the
+	// harness's ensemble. If they come back before it has noticed, ZooKeeper 3.8.0 can stop
+	// for good: what the leader has proposed meanwhile, they get with its snapshot or diff
+	// ("Got zxid … expected 0x1" in their logs) and never acknowledge. So it lasts long
+	// enough for the leader to step down.
+	{Name: "isolate-leader", Does: "the same with the leader", need: needsEnsemble, server: true, lasts: seconds(4, 7), inject: onServer(leader, isolated)},
 
 	{Name: "cut-connection", Does: "close a worker process's connection to ZooKeeper", need: needsLinks, inject: cutConnection},
 	{Name: "blackhole-connection", Does: "let nothing through to or from a worker process, or only on its present connection, and close nothing", need: needsLinks, lasts: aroundTimeout, inject: blackholeConnection},

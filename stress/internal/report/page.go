@@ -97,6 +97,10 @@ func (v view) Sentence() string {
 	case judge.Failed:
 		fmt.Fprintf(&b, "the locks excluded, but something else is wrong (%s): ", count(j.Found, "finding"))
 	case judge.Void:
+		if j.Diverged != "" {
+			fmt.Fprintf(&b, "ZooKeeper's servers contradicted each other %s. What was found shows nothing about the locks: ", j.Diverged)
+			break
+		}
 		b.WriteString("too little happened, or too little of it could be judged, to show anything: ")
 	}
 	fmt.Fprintf(&b, "%s to %s", count(int(j.Grants), "grant"), count(v.c.header.Processes, "process")) //nolint:gosec // no run has so many

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// The check agree: no two servers of the ensemble show what cannot both be right. If they do,
+// that is ZooKeeper's fault. It says nothing against the locks, and what is found afterwards
+// does not either: then the run is void.
+type agree struct {
+	check
+	contradictions int
+	first          int64 // when the first was noticed
+	text           string
+}
+
+// Agree is the name of that check. It finds nothing that would be wrong with the locks.
+const Agree = "ZooKeeper's servers do not contradict each other"
+
+func (c *agree) init() {
+	c.check = check{Check: Check{Name: Agree}, outcome: Void}
+}
+
+// disagreed notes that two servers contradict each other.
+func (c *agree) disagreed(j *Judge, e history.Event) {
+	c.Judged++
+	if c.contradictions++; c.contradictions == 1 {
+		c.first, c.text = e.At, "at "+j.when(e.At)+", of "+e.Lock+": "+e.Text
+	}
+}
+
+// compared notes how often the harness has compared servers.
+func (c *agree) compared(e history.Event) { c.Judged += e.Count }
+
+// unseen is for how long servers may have contradicted each other before the harness notices.
+const unseen = int64(10 * time.Second)
+
+// excuses reports whether servers contradicted each other before all that was found.
+func (c *agree) excuses(findings []Finding) bool {
+	if c.contradictions == 0 {
+		return false
+	}
+	for _, f := range findings {
+		if f.At < c.first-unseen {
+			return false
+		}
+	}
+	return true
+}
+
+// explain says what was noticed.
+func (c *agree) explain() {
+	c.Note = ""
+	if c.contradictions > 0 {
+		c.Note = "they do: " + times(c.contradictions) + ", first " + c.text
+	}
+}
