@@ -259,7 +259,7 @@ func TestNotesOfWhatIsNotJudged(t *testing.T) {
 		9.2 h stopping now`))
 	for check, want := range map[string]string{
 		"every wait ends in time":                 "1 of 1 waits had no excuse",
-		"losses are told before the session ends": "lost holds that are judged: 0 of 1; the others were lost: 1 of sessions of whose end no server's log tells",
+		"losses are told before the session ends": "lost holds that are judged: 0 of 1; the others were lost: 1 of sessions that expired according to no server's log",
 	} {
 		found := false
 		for _, c := range v.Checks {

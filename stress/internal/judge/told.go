@@ -193,10 +193,10 @@ func (c *told) explain() {
 	}
 	var others []string
 	for f, why := range map[fate]string{
-		unheard:   "of sessions of whose end no server's log tells",
+		unheard:   "of sessions that expired according to no server's log",
 		unaware:   "of processes that were stopped",
-		unrelated: "while the session lived on, or long before its end",
-		doubted:   "of sessions of whose end only a server tells that may have been deposed",
+		unrelated: "while the session lived on, or long before it expired",
+		doubted:   "of sessions that expired according to a server only that may have been deposed",
 	} {
 		if c.fates[f] > 0 {
 			others = append(others, fmt.Sprintf("%d %s", c.fates[f], why))

@@ -16,10 +16,10 @@ func TestLossesThatAreNotJudged(t *testing.T) {
 		note          string
 	}{
 		{"in time", lost + "\n2.4 h expired 0x1", 1, ""},
-		{"no log", lost, 0, "lost holds that are judged: 0 of 1; the others were lost: 1 of sessions of whose end no server's log tells"},
-		{"the log of a deposed server", lost + "\n2.4 h expired 0x1 deposed", 0, "lost holds that are judged: 0 of 1; the others were lost: 1 of sessions of whose end only a server tells that may have been deposed"},
+		{"no log", lost, 0, "lost holds that are judged: 0 of 1; the others were lost: 1 of sessions that expired according to no server's log"},
+		{"the log of a deposed server", lost + "\n2.4 h expired 0x1 deposed", 0, "lost holds that are judged: 0 of 1; the others were lost: 1 of sessions that expired according to a server only that may have been deposed"},
 		{"the logs of a deposed server and of a leader", lost + "\n2.4 h expired 0x1 deposed\n2.5 h expired 0x1", 1, ""},
-		{"the session lived on", lost + "\n9 h expired 0x1", 0, "lost holds that are judged: 0 of 1; the others were lost: 1 while the session lived on, or long before its end"},
+		{"the session lived on", lost + "\n9 h expired 0x1", 0, "lost holds that are judged: 0 of 1; the others were lost: 1 while the session lived on, or long before it expired"},
 		{"a process that was stopped", `
 			1 p0 request a
 			1.1 p0 granted a t10 0x1
@@ -33,7 +33,7 @@ late
 			2.1 p1 request m
 			2.2 p1 granted m t11.1 0x2
 			2.4 h expired 0x1
-			3 p1 lost m 0x2`, 1, "lost holds that are judged: 1 of 2; the others were lost: 1 of sessions of whose end no server's log tells"},
+			3 p1 lost m 0x2`, 1, "lost holds that are judged: 1 of 2; the others were lost: 1 of sessions that expired according to no server's log"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := judged(header(), script(t, tt.history))

@@ -82,8 +82,9 @@ func pastTimeout(t time.Duration) (least, most time.Duration) {
 	return t + t/2 + time.Second/2, 2*t + time.Second/2
 }
 
-// aroundTimeout is so long that some sessions survive and others do not.
-func aroundTimeout(t time.Duration) (least, most time.Duration) { return t / 3, t + t/2 }
+// aroundTimeout is so long that some sessions survive, and more do not: their holders must be
+// told before.
+func aroundTimeout(t time.Duration) (least, most time.Duration) { return t / 2, 2 * t }
 
 // kindNamed returns the kind of that name.
 func kindNamed(name string) (Kind, bool) {

@@ -37,7 +37,7 @@ func TestScheduleBySeed(t *testing.T) {
 		"4 pause-leader after 9.782s for 1.613s",
 		"5 delay-link after 9.97s for 3.579s",
 		"6 throttle-link after 15.025s for 2.611s",
-		"7 foreign-children after 18.903s for 2.752s",
+		"7 blackhole-connection after 18.903s for 3.128s",
 		"8 pause-server after 20.03s for 1.215s",
 	}
 	if !slices.Equal(got, want) {
