@@ -201,7 +201,7 @@ func (j *Judge) granted(e history.Event) {
 	l := j.lock(e.Lock, e.Mode)
 	if p.over { // it was killed a moment after Ended was written
 		j.register.granted(l, fence{e.Token, e.Turn})
-		j.told.inside(p, e.Session, e.At)
+		j.told.inside(j, p, e.Session, e.At)
 		return
 	}
 	h := p.holds[e.Op]
@@ -277,7 +277,7 @@ func (j *Judge) lost(e history.Event) {
 		h.session = e.Session
 	}
 	if h.phase == inside {
-		j.told.lost(h, e.At)
+		j.told.lost(j, h, e.At)
 		j.hits.lost(j, h, e.At)
 		j.leave(h, e.At)
 		j.linear.lost(j, h, e.At)
@@ -299,7 +299,7 @@ func (j *Judge) release(e history.Event) {
 		return
 	}
 	p := h.process
-	j.told.inside(p, h.session, e.At)
+	j.told.inside(j, p, h.session, e.At)
 	p.count(inside, -1)
 	h.phase, h.ended = releasing, e.At
 	p.count(releasing, 1)
@@ -378,7 +378,7 @@ func (j *Judge) ended(e history.Event) {
 	slices.SortFunc(all, func(a, b *hold) int { return cmp.Compare(a.op, b.op) })
 	for _, h := range all {
 		if h.phase == inside {
-			j.told.inside(p, h.session, e.At)
+			j.told.inside(j, p, h.session, e.At)
 			p.died(h.lock)
 			j.leave(h, e.At)
 			j.linear.left(j, h, e.At)
@@ -436,6 +436,7 @@ func (j *Judge) Finish() Verdict {
 		j.finished = true
 		j.patience.end(j)
 		j.revocations.end(j)
+		j.told.end(j)
 		j.linear.end(j)
 		j.decided.end(j)
 		j.left.look(j)

@@ -462,7 +462,7 @@ func TestJudge(t *testing.T) {
 			1.1 p0 granted a t10 0x1
 			2.1 h expired 0x1
 			2.3 p0 lost a 0x1
-			3 h alive now`, Violation, []string{news}, `was not told that it has lost "a": the leader ended its session 0x1 at 2.100 s`},
+			3 h alive now`, Violation, []string{news}, `was told at 2.300 s that it had lost "a" (token 10), but the leader ended its session 0x1 at 2.100 s, 200ms before`},
 		{"told late, as the log says afterwards", `
 			1 p0 request a
 			1.1 p0 granted a t10 0x1
@@ -488,7 +488,7 @@ func TestJudge(t *testing.T) {
 			2 h began 1 pause-worker process 0
 			3 h over 1
 			4.1 h expired 0x1
-			6.3 p0 lost a 0x1`, Violation, []string{news}, `was not told`},
+			6.3 p0 lost a 0x1`, Violation, []string{news}, `was told at 6.300 s that it had lost "a" (token 10), but the leader ended its session 0x1 at 4.100 s`},
 
 		{"a wait in an outage", `
 			1 p0 request a

@@ -101,6 +101,24 @@ func (s stops) excuse(asked, at int64) (since int64, ok bool) {
 	return 0, false
 }
 
+// covers reports whether the process was stopped at the time from, or had had no time to
+// react, and has had none until the other time.
+func (s stops) covers(from, to int64) bool {
+	for _, s := range s {
+		switch {
+		case s.began > from || s.ended != 0 && from > s.ended+reaction:
+		case s.ended == 0:
+			return true
+		default:
+			from = max(from, s.ended+reaction)
+			if to <= from {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // held returns the holds of the process that are inside, in the order of their requests.
 func (p *process) held() (all []*hold) {
 	for _, h := range p.holds {

@@ -12,7 +12,8 @@ import (
 )
 
 // The check told: a process whose session the leader has ended was told before that it had
-// lost its locks, unless it was stopped or dead.
+// lost its locks, unless it was stopped or dead. One that was stopped when the leader ended
+// the session is told a moment after it goes on.
 type told struct {
 	check
 	losses   int            // of processes' holds; several goroutines may have shared one
@@ -26,8 +27,10 @@ type told struct {
 // A session is one that has held a lock.
 type session struct {
 	process *process
-	until   int64 // when the last hold was released that was not lost
 	alive   int64 // when a worker was told last that it holds a lock
+	until   int64 // when the last hold was released that was not lost
+	ended   int64 // when the leader ended it, as far as is known; or 0
+	late    bool  // a hold was found that was not lost, and lasted longer
 	lost    []loss
 }
 
@@ -37,6 +40,7 @@ type loss struct {
 	fence fence
 	at    int64 // when the last of its goroutines was told
 	fate  fate
+	late  bool // it was found
 }
 
 // A fate says whether a loss is judged, or why not.
@@ -89,29 +93,32 @@ func (c *told) alive(h *hold, at int64) {
 }
 
 // inside notes that a hold of that session was still valid to its holder at that time.
-func (c *told) inside(p *process, name string, at int64) {
+func (c *told) inside(j *Judge, p *process, name string, at int64) {
 	if s := c.session(p, name); s != nil {
 		s.until = max(s.until, at)
+		c.outlived(j, s, name)
 	}
 }
 
 // lost notes that the worker has been told at that time that h is lost.
-func (c *told) lost(h *hold, at int64) {
+func (c *told) lost(j *Judge, h *hold, at int64) {
 	s := c.session(h.process, h.session)
 	if s == nil {
 		c.losses++
 		c.fates[unheard]++
 		return
 	}
-	for i := range s.lost {
-		if l := &s.lost[i]; l.lock == h.lock && l.fence == h.fence {
-			l.at = max(l.at, at)
-			return
-		}
+	i := slices.IndexFunc(s.lost, func(l loss) bool { return l.lock == h.lock && l.fence == h.fence })
+	if i < 0 {
+		i = len(s.lost)
+		s.lost = append(s.lost, loss{lock: h.lock, fence: h.fence})
+		c.losses++
+		c.fates[unheard]++
 	}
-	s.lost = append(s.lost, loss{lock: h.lock, fence: h.fence, at: at})
-	c.losses++
-	c.fates[unheard]++
+	s.lost[i].at = max(s.lost[i].at, at)
+	if s.ended != 0 {
+		c.weigh(j, s, &s.lost[i], h.session)
+	}
 }
 
 // settle notes the fate of a loss. What has been judged stays so.
@@ -136,41 +143,70 @@ func (c *told) expired(j *Judge, e history.Event) {
 		}
 		return
 	}
-	_, stopped := s.process.stops.excuse(0, e.At)
+	s.ended = e.At
 	for i := range s.lost {
-		l := &s.lost[i]
-		margin := e.At - l.at
-		switch {
-		case l.at < s.alive || margin > 2*j.header.SessionTimeout:
-			c.settle(l, unrelated)
-			continue
-		case margin <= -resolution && stopped:
-			c.settle(l, unaware)
-			continue
-		}
-		c.settle(l, weighed)
-		c.Judged++
-		if len(c.margin) < manyMargins {
-			c.margin = append(c.margin, time.Duration(margin))
-		}
-		if margin <= -resolution {
-			c.late++
-			c.find(j, l.lock, l.at, "process %d was told at %s that it had lost %q (%v), but the leader ended its session %s at %s, %v before", s.process.number, j.when(l.at), l.lock.Name, l.fence, e.Session, j.when(e.At), time.Duration(-margin).Round(time.Microsecond))
-		}
+		c.weigh(j, s, &s.lost[i], e.Session)
 	}
-	if stopped {
+	c.outlived(j, s, e.Session)
+	if j.now > e.At+reaction { // else the loss may have been told, and not be read yet
+		c.untold(j, s, e.Session)
+	}
+}
+
+// weigh judges whether a loss was told before the leader ended the session.
+func (c *told) weigh(j *Judge, s *session, l *loss, name string) {
+	margin := s.ended - l.at
+	switch {
+	case l.at < s.alive || margin > 2*j.header.SessionTimeout:
+		c.settle(l, unrelated)
+		return
+	case margin <= -resolution && s.process.stops.covers(s.ended, l.at):
+		c.settle(l, unaware)
 		return
 	}
-	if s.until > e.At+resolution {
+	c.settle(l, weighed)
+	c.Judged++
+	if len(c.margin) < manyMargins {
+		c.margin = append(c.margin, time.Duration(margin))
+	}
+	if margin <= -resolution && !l.late {
+		l.late = true
 		c.late++
-		c.find(j, nil, s.until, "process %d still held a lock at %s, and was not told that the leader had ended its session %s at %s", s.process.number, j.when(s.until), e.Session, j.when(e.At))
+		c.find(j, l.lock, l.at, "process %d was told at %s that it had lost %q (%v), but the leader ended its session %s at %s, %v before", s.process.number, j.when(l.at), l.lock.Name, l.fence, name, j.when(s.ended), time.Duration(-margin).Round(time.Microsecond))
+	}
+}
+
+// outlived judges that no hold that was not lost has lasted longer than its session.
+func (c *told) outlived(j *Judge, s *session, name string) {
+	if s.ended == 0 || s.late || s.until <= s.ended+resolution || s.process.stops.covers(s.ended, s.until) {
+		return
+	}
+	s.late = true
+	c.late++
+	c.find(j, nil, s.until, "process %d still held a lock at %s, and was not told that the leader had ended its session %s at %s", s.process.number, j.when(s.until), name, j.when(s.ended))
+}
+
+// untold judges that no hold lasts longer than its session.
+func (c *told) untold(j *Judge, s *session, name string) {
+	if s.late || s.process.stops.covers(s.ended, j.now) {
+		return
 	}
 	for _, h := range s.process.held() {
-		if h.session == e.Session && h.granted <= e.At && e.At <= j.now {
+		if h.session == name && h.granted <= s.ended {
+			s.late = true
 			c.Judged++
 			c.late++
-			c.find(j, h.lock, e.At, "%v was not told that it has lost %q: the leader ended its session %s at %s", h, h.lock.Name, e.Session, j.when(e.At))
-			break
+			c.find(j, h.lock, s.ended, "%v was not told that it has lost %q: the leader ended its session %s at %s", h, h.lock.Name, name, j.when(s.ended))
+			return
+		}
+	}
+}
+
+// end judges the holds that have no end.
+func (c *told) end(j *Judge) {
+	for _, name := range c.order {
+		if s := c.sessions[name]; s.ended != 0 && s.ended+reaction < j.now {
+			c.untold(j, s, name)
 		}
 	}
 }

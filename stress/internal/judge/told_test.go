@@ -2,7 +2,11 @@
 
 package judge
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
 
 // Of each loss the verdict says whether it could be judged, and if not, why.
 func TestLossesThatAreNotJudged(t *testing.T) {
@@ -46,5 +50,63 @@ late
 				}
 			}
 		})
+	}
+}
+
+// A stop excuses for a moment after it that a loss is told late, and not for ever. It makes no
+// difference whether the log's line is read before the worker tells what happened, or after.
+func TestToldAfterAStop(t *testing.T) {
+	const stopped = `
+		1 p0 request a
+		1.1 p0 granted a t10 0x1
+		2 h began 1 pause-worker process 0
+		4.1 h expired 0x1
+		6 h over 1`
+	read := func(late bool, rest string) string {
+		text := stopped + rest
+		if late {
+			text = strings.Replace(text, "4.1 h expired 0x1\n", "", 1) + "\nlate\n4.1 h expired 0x1"
+		}
+		return text
+	}
+	for _, tt := range []struct {
+		name, rest string
+		want       string // what is found
+	}{
+		{"lost a moment after it", "\n6.9 p0 lost a 0x1\n40 h alive now", ""},
+		{"released a moment after it", "\n6.9 p0 release a 0x1\n40 h alive now", ""},
+		{"lost long after it", "\n30 p0 lost a 0x1\n40 h alive now", "process 0 was told at 30.000 s that it had lost"},
+		{"released long after it", "\n30 p0 release a 0x1\n40 h alive now", "process 0 still held a lock at 30.000 s"},
+		{"never told", "\n40 h alive now", `was not told that it has lost "a"`},
+		{"lost in a second stop, long after the first", "\n29 h began 2 pause-worker process 0\n33 h over 2\n33.1 p0 lost a 0x1\n40 h alive now", "process 0 was told at 33.100 s that it had lost"},
+		{"lost after a second stop that followed at once", "\n6.5 h began 2 pause-worker process 0\n10 h over 2\n10.1 p0 lost a 0x1\n40 h alive now", ""},
+	} {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, log read late: %t", tt.name, late), func(t *testing.T) {
+				v := judged(header(), script(t, read(late, tt.rest)))
+				if tt.want == "" {
+					if v.Outcome != OK {
+						t.Errorf("%v: %+v", v.Outcome, v.Findings)
+					}
+					return
+				}
+				if v.Outcome != Violation || len(v.Findings) != 1 || !strings.Contains(v.Findings[0].Text, tt.want) {
+					t.Errorf("%v, want %q: %+v", v.Outcome, tt.want, v.Findings)
+				}
+			})
+		}
+	}
+}
+
+// The times of a server's log are those of the beginning of its milliseconds.
+func TestToldWithinAMillisecond(t *testing.T) {
+	v := judged(header(), script(t, `
+		1 p0 request a
+		1.1 p0 granted a t10 0x1
+		2.1 h expired 0x1
+		2.1005 p0 lost a 0x1
+		3 h alive now`))
+	if v.Outcome != OK {
+		t.Errorf("%v: %+v", v.Outcome, v.Findings)
 	}
 }
