@@ -156,6 +156,17 @@ func (j *Judge) excused(h *hold, at int64) (since int64, ok bool) {
 	return j.deleted(h, at)
 }
 
+// unaware reports whether the holder of h could not know at that time that it had lost the
+// lock, which another process was told at the time given that it has. What a process had lost
+// before it was stopped, it knew before: a stop that came later is no excuse.
+func (j *Judge) unaware(h *hold, given, at int64) bool {
+	if _, ok := h.process.stops.excuse(h.asked, at); ok && h.process.stops.covers(given, at) {
+		return true
+	}
+	since, ok := j.deleted(h, at)
+	return ok && since <= given
+}
+
 // deleted reports whether the node of h may have been deleted by a fault so shortly before
 // that time that the holder was not told yet.
 func (j *Judge) deleted(h *hold, at int64) (since int64, ok bool) {

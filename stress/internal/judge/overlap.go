@@ -82,13 +82,11 @@ func (p overlapping) like(q overlapping) bool {
 // excused reports whether the one of the pair that does not hold the lock any more could
 // not know. The other one has no need of an excuse: it holds the lock.
 func (p overlapping) excused(j *Judge, at int64) bool {
-	_, a := j.excused(p.a, at)
-	_, b := j.excused(p.b, at)
 	switch x := p.order(j); {
 	case x < 0:
-		return a
+		return j.unaware(p.a, p.b.since, at)
 	case x > 0:
-		return b
+		return j.unaware(p.b, p.a.since, at)
 	}
 	return false
 }

@@ -30,7 +30,6 @@ func (c *tokens) granted(j *Judge, h *hold) {
 	if l.highest == nil {
 		l.highest = map[history.Mode]highest{}
 	}
-	_, excused := j.excused(h, h.granted)
 	for _, mode := range modes {
 		top, ok := l.highest[mode]
 		if !ok || together(mode, h.mode) {
@@ -42,7 +41,7 @@ func (c *tokens) granted(j *Judge, h *hold) {
 		case x == 0:
 			c.find(j, l, h.granted, "%v was granted to process %d at %s and again at %s, to %v, on lock %q", top.fence, top.by.number, j.when(top.at), j.when(h.granted), h, l.Name)
 		case h.granted < top.at: // this comes late: the other one was told later
-		case excused:
+		case j.unaware(h, top.at, h.granted):
 			c.unjudged++
 			return
 		default:
