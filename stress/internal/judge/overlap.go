@@ -82,6 +82,10 @@ func (p overlapping) like(q overlapping) bool {
 // excused reports whether the one of the pair that does not hold the lock any more could
 // not know. The other one has no need of an excuse: it holds the lock.
 func (p overlapping) excused(j *Judge, at int64) bool {
+	if p.a.mode == history.Permit {
+		_, ok := j.excused(p.a, at)
+		return ok
+	}
 	switch x := p.order(j); {
 	case x < 0:
 		return j.unaware(p.a, p.b.since, at)
@@ -133,6 +137,10 @@ func (c *overlap) permits(j *Judge, h *hold) {
 		return
 	}
 	used, excused := h.permits, 0
+	if _, ok := j.excused(h, h.granted); ok { // it is told late, and may have lost them
+		excused += h.permits
+		c.pending = append(c.pending, overlapping{a: h, b: h})
+	}
 	for _, o := range l.inside {
 		used += o.permits
 		if _, ok := j.excused(o, h.granted); ok {

@@ -77,3 +77,29 @@ func TestFaultAfterTheLoss(t *testing.T) {
 		})
 	}
 }
+
+// A permit of which a process is told after a stop may have been over by then.
+func TestPermitToldAfterAStop(t *testing.T) {
+	const history = `
+		1 p0 request s permit
+		1.5 h began 1 pause-worker process 0
+		4 p1 request s permit
+		4.1 p1 granted s permit t11
+		4 p2 request s permit
+		4.1 p2 granted s permit t12
+		6 h over 1
+		6.05 p0 granted s permit t10`
+	for _, tt := range []struct {
+		name, rest string
+		want       Outcome
+	}{
+		{"lost a moment later", "\n6.1 p0 lost s\n8 h alive now", OK},
+		{"not lost", "\n8 h alive now", Violation},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if v := judged(header(), script(t, history+tt.rest)); v.Outcome != tt.want {
+				t.Errorf("%v, want %v: %+v", v.Outcome, tt.want, v.Findings)
+			}
+		})
+	}
+}
