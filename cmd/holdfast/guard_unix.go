@@ -46,6 +46,7 @@ type guard struct {
 	late   bool          // it was time to end the program before it had ended by itself
 	told   bool          // run knows that the lock is lost, and says so
 	asked  bool          // run has had a SIGTSTP
+	paused bool          // the guard has suspended run, which has not said since that it goes on
 	exited bool          // the program has ended …
 	code   int           // … with this exit code
 	alone  bool          // nothing is left of its process group
@@ -252,6 +253,11 @@ func (g *guard) obey(o order) {
 	case o.Lost || g.exited:
 	case s == syscall.SIGCONT:
 		g.asked = false
+		if g.paused {
+			// It may have been woken up before it was suspended, and gives no other order.
+			g.paused = false
+			_ = syscall.Kill(g.Parent, s)
+		}
 		if g.Foreground && g.tty.foreground() == g.Group {
 			g.tty.setForeground(g.pid)
 		}
@@ -318,6 +324,7 @@ func (g *guard) suspend() {
 		return
 	}
 	g.takeBack()
+	g.paused = true
 	_ = syscall.Kill(g.Parent, syscall.SIGSTOP)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -191,18 +192,54 @@ func TestRunIsSuspended(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stamps")
 	c := prepare(t, append([]string{"run", "--servers", addr, "--session-timeout", "20s", "x", "--"}, stamper(file)...)...)
 	c.begin()
-	suspended := func(pid int) bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		must(t, err)
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		return strings.HasPrefix(rest, "T")
-	}
 	program := awaitStamps(t, file, 1).pids[0]
 	c.signal(syscall.SIGTSTP)
-	eventually(t, func() bool { return suspended(program) && suspended(c.Process.Pid) })
+	eventually(t, func() bool { return suspended(t, program) && suspended(t, c.Process.Pid) })
 	before, _ := readStamps(t, file)
 	c.signal(syscall.SIGCONT)
 	eventually(t, func() bool { s, _ := readStamps(t, file); return s.last > before.last })
+	c.signal(syscall.SIGTERM)
+	if code := c.code(); code != signalCode(syscall.SIGTERM) {
+		t.Errorf("exit code %d, %s", code, c.stderr)
+	}
+}
+
+// suspended reports whether a process is.
+func suspended(t *testing.T, pid int) bool {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	must(t, err)
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(rest, "T")
+}
+
+// TestRunIsContinuedAtOnce: run is told to go on before its guard has suspended it. It must
+// not stay suspended while the program goes on: nothing would extend the lease.
+func TestRunIsContinuedAtOnce(t *testing.T) {
+	t.Parallel()
+	_, addr := serve(t)
+	file := filepath.Join(t.TempDir(), "stamps")
+	c := prepare(t, append([]string{"run", "--servers", addr, "--session-timeout", "20s", "x", "--"}, stamper(file)...)...)
+	c.begin()
+	program := awaitStamps(t, file, 1).pids[0]
+	for range 20 {
+		c.signal(syscall.SIGTSTP)
+		for !suspended(t, program) {
+			runtime.Gosched() // the guard suspends run in the next moment
+		}
+		c.signal(syscall.SIGCONT)
+		both := 0
+		eventually(t, func() bool {
+			p, run := suspended(t, program), suspended(t, c.Process.Pid)
+			if both++; !p || !run {
+				both = 0
+			}
+			if both == 5 { // the suspension has taken the signal back
+				c.signal(syscall.SIGCONT)
+			}
+			return !p && !run
+		})
+	}
 	c.signal(syscall.SIGTERM)
 	if code := c.code(); code != signalCode(syscall.SIGTERM) {
 		t.Errorf("exit code %d, %s", code, c.stderr)
