@@ -280,6 +280,10 @@ func (g *guard) note(c childEvent) {
 		switch c.status.StopSignal() {
 		case syscall.SIGTSTP:
 			g.suspend()
+		case syscall.SIGSTOP: // by itself, after it has tidied up
+			if g.asked {
+				g.suspend()
+			}
 		case syscall.SIGTTIN, syscall.SIGTTOU:
 			g.lend()
 		}

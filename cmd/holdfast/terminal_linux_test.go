@@ -213,6 +213,23 @@ func suspended(t *testing.T, pid int) bool {
 	return strings.HasPrefix(rest, "T")
 }
 
+// TestRunIsSuspendedWithAProgramThatStopsItself: one that handles SIGTSTP stops itself by
+// SIGSTOP when it has tidied up.
+func TestRunIsSuspendedWithAProgramThatStopsItself(t *testing.T) {
+	t.Parallel()
+	_, addr := serve(t)
+	c := prepare(t, "run", "--servers", addr, "--session-timeout", "20s", "x", "--",
+		"sh", "-c", `trap 'echo tidy; kill -STOP $$; exit 7' TSTP; echo ready; while :; do :; done`)
+	c.begin()
+	c.stdout.await(t, "ready")
+	c.signal(syscall.SIGTSTP)
+	eventually(t, func() bool { return suspended(t, c.Process.Pid) })
+	c.signal(syscall.SIGCONT)
+	if code := c.code(); code != 7 {
+		t.Errorf("exit code %d, %s", code, c.stderr)
+	}
+}
+
 // TestRunIsContinuedAtOnce: run is told to go on before its guard has suspended it. It must
 // not stay suspended while the program goes on: nothing would extend the lease.
 func TestRunIsContinuedAtOnce(t *testing.T) {
