@@ -201,6 +201,32 @@ func TestAccessFinish(t *testing.T) {
 	}
 }
 
+// Shutdown waits for it also if a lock's node cannot be deleted, and its caller has not given up.
+func TestAccessFinishBesideALockThatCannotBeReleased(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l, owner := c.lock("a"), c.lock("owner", owned(zkio.PermCreate|zkio.PermRead))
+		c.cycle(owner)
+		end := mustLock(c.t, l).Release()
+		later(time.Second)
+		wantErr(c.t, "release", settled(c.t, "release", end), zkio.ErrNoAuth)
+		a := l.m.Access()
+		told := false
+		a.Finish(func() {
+			<-a.Accepting().Done()
+			select {
+			case <-time.After(time.Second):
+				told = true
+			case <-a.Context().Done():
+			}
+		})
+		err := l.m.Shutdown(c.t.Context())
+		wantSays(c.t, err, "cannot be deleted")
+		if !told {
+			c.t.Errorf("it was not told: %v", err)
+		}
+	})
+}
+
 func TestAccessNames(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("billing")

@@ -364,10 +364,7 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 			left = &Error{Op: "shutdown", Name: t.round.lock.Name(), Err: fmt.Errorf("still held: %w", ctxerr.Of(ctx))}
 		}
 	}
-	if left == nil {
-		left = m.finish(ctx)
-	}
-	return errors.Join(left, m.Close())
+	return errors.Join(left, m.finish(ctx), m.Close())
 }
 
 // finish waits for what [Access.Finish] runs.
