@@ -39,8 +39,8 @@ type excuse struct {
 	from, to int64
 }
 
-// A stopped process is one that is stopped now.
-type stopped struct {
+// A hit process is one that is stopped now, or of which a node is being deleted.
+type hit struct {
 	process int
 	since   int64
 }
@@ -48,12 +48,12 @@ type stopped struct {
 // excuses are those that the history has told of lately. The chronicle's mutex protects
 // them.
 type excuses struct {
-	all     []excuse
-	stopped map[int]stopped // by number of the fault
-	ended   map[int]int64   // processes: when, by id
+	all   []excuse
+	hit   map[int]hit   // by number of the fault
+	ended map[int]int64 // processes: when, by id
 }
 
-func newExcuses() excuses { return excuses{stopped: map[int]stopped{}, ended: map[int]int64{}} }
+func newExcuses() excuses { return excuses{hit: map[int]hit{}, ended: map[int]int64{}} }
 
 // add notes what an event excuses.
 func (x *excuses) add(e history.Event) {
@@ -63,18 +63,21 @@ func (x *excuses) add(e history.Event) {
 	case e.Kind == history.Lost:
 		x.all = append(x.all, excuse{process: e.Process, lock: e.Lock, from: e.At - excuseFor.Nanoseconds(), to: e.At + excuseFor.Nanoseconds()})
 	case e.Kind == history.FaultEnded && e.Text == pauseWorker:
-		s := x.stopped[e.Fault]
-		x.all = append(x.all, excuse{process: s.process, from: s.since, to: e.At + excuseFor.Nanoseconds()})
-		delete(x.stopped, e.Fault)
+		h := x.hit[e.Fault]
+		x.all = append(x.all, excuse{process: h.process, from: h.since, to: e.At + excuseFor.Nanoseconds()})
+		delete(x.hit, e.Fault)
 	case err != nil: // it hits none
 		return
-	case e.Kind == history.FaultBegan && e.Text == pauseWorker:
-		x.stopped[e.Fault] = stopped{process, e.At}
-	case e.Kind == history.FaultEnded && (e.Text == deleteHolder || e.Text == deleteWaiter) && e.Lock != "":
-		// Its holder learns of it a moment later, and may have left before that. A waiter
-		// may have become the holder before its node was deleted. Without an answer the node
-		// may have been deleted, too.
-		x.all = append(x.all, excuse{process: process, lock: e.Lock, from: e.At - excuseFor.Nanoseconds(), to: e.At + excuseFor.Nanoseconds()})
+	case e.Kind == history.FaultBegan && (e.Text == pauseWorker || deletes(e)):
+		x.hit[e.Fault] = hit{process, e.At}
+	case e.Kind == history.FaultEnded && deletes(e):
+		// Its holder learns of it a moment later. A waiter may have become the holder before
+		// its node was deleted. The answer may come late. Without one the node may have been
+		// deleted, too.
+		if h, ok := x.hit[e.Fault]; ok && e.Lock != "" {
+			x.all = append(x.all, excuse{process: process, lock: e.Lock, from: h.since, to: e.At + excuseFor.Nanoseconds()})
+		}
+		delete(x.hit, e.Fault)
 	default:
 		return
 	}
@@ -83,10 +86,13 @@ func (x *excuses) add(e history.Event) {
 	x.all = slices.DeleteFunc(x.all, func(x excuse) bool { return x.to < old })
 }
 
+// deletes reports whether a fault deletes a node of a process.
+func deletes(e history.Event) bool { return e.Text == deleteHolder || e.Text == deleteWaiter }
+
 // has reports whether the process has an excuse at the time of v.
 func (x *excuses) has(process int, v violation) bool {
-	for _, s := range x.stopped {
-		if s.process == process && v.At >= s.since {
+	for _, h := range x.hit {
+		if h.process == process && v.At >= h.since {
 			return true
 		}
 	}

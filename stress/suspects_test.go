@@ -24,9 +24,13 @@ func TestExcuses(t *testing.T) {
 	stopped := paused("process 1", 5*time.Second)[:1]
 	wentOn := paused("process 1", 5*time.Second)
 	lost := []history.Event{{Kind: history.Lost, At: at(0), Process: 1, Lock: "a"}}
-	deleted := []history.Event{{Kind: history.FaultEnded, At: at(0), Fault: 1, Text: deleteHolder, Target: "process 1", Lock: "a", OK: true}}
-	doubted := []history.Event{{Kind: history.FaultEnded, At: at(0), Fault: 1, Text: deleteHolder, Target: "process 1", Lock: "a"}}
-	missed := []history.Event{{Kind: history.FaultEnded, At: at(0), Fault: 1, Text: deleteHolder, Target: "process 1"}}
+	deletion := func(lock string, ok bool) []history.Event {
+		return []history.Event{
+			{Kind: history.FaultBegan, At: at(-5 * time.Second), Fault: 1, Text: deleteHolder, Target: "process 1"},
+			{Kind: history.FaultEnded, At: at(0), Fault: 1, Text: deleteHolder, Target: "process 1", Lock: lock, OK: ok},
+		}
+	}
+	deleted, doubted, missed := deletion("a", true), deletion("a", false), deletion("", false)
 	// Process 2 enters with token 20 beside others.
 	beside := func(lock string, d time.Duration, others ...party) violation {
 		return violation{Kind: overlap, Lock: lock, Mode: "exclusive", At: at(d), Process: 2, PID: 102, Token: 20, Others: others}
@@ -55,6 +59,11 @@ func TestExcuses(t *testing.T) {
 		{"long after its loss", lost, beside("a", 4*time.Second, old), false},
 		{"after its upgradable read was lost", lost, beside("a"+thirdMark, time.Second, old), true},
 		{"after its node was deleted", deleted, beside("a", time.Millisecond, old), true},
+		{"while its node is being deleted", deleted[:1], beside("a", time.Minute, old), true},
+		{"before its node was deleted", deleted, beside("a", -6*time.Second, old), false},
+		{"after its node was deleted, long before the answer", deleted, beside("a", -4*time.Second, old), true},
+		{"long after its node was deleted", deleted, beside("a", 4*time.Second, old), false},
+		{"after its node in another lock was deleted", deleted, beside("b", time.Millisecond, old), false},
 		{"after its node may have been deleted", doubted, beside("a", time.Millisecond, old), true},
 		{"after no node was deleted", missed, beside("a", time.Millisecond, old), false},
 
