@@ -116,7 +116,7 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.ensemble, "ensemble", 0, "start a real ensemble of so many `servers` on loopback, from the installed ZooKeeper")
 	kinds := flags.String("nemesis", "", "inject faults of these `kinds`: all, none, or a list such as kill-worker,cut-connection or all,-pause-worker; empty: all with -ensemble, else none. The kinds are listed below")
 	flags.StringVar(&o.report, "report", "", "keep the history in `directory`, and write a report into it, of which index.html is the page; an earlier report there is replaced")
-	flags.StringVar(&o.judged, "check", "", "judge the history in `directory` again, write its verdict and its page anew, and run nothing; a run that was killed has no page before that")
+	flags.StringVar(&o.judged, "check", "", "judge the history in `directory` again, write its verdict and its page anew, and run nothing; the page of a run that was killed lacks the grants before that")
 	flags.BoolVar(&o.selfTest, "self-test", false, "run against locks that are broken on purpose, and see whether each is caught")
 	flags.DurationVar(&o.Hold, "hold", 0, "mean time that a worker holds a lock; 0: 1ms, or 10ms if there is a history")
 	flags.DurationVar(&o.Think, "think", 0, "mean time between a worker's steps; 0: long enough that about one worker in each process holds each lock, or, with -read-ratio, a sixteenth of -hold; with -workload all so long that most locks are free; if there is a history, so long that some hundred workers get a lock each second")
