@@ -101,8 +101,8 @@ func (s stops) excuse(asked, at int64) (since int64, ok bool) {
 	return 0, false
 }
 
-// covers reports whether the process was stopped at the time from, or had had no time to
-// react, and has had none until the other time.
+// covers reports whether the process was stopped at the time from, or could not yet have
+// reacted, and whether that was still so at the other time.
 func (s stops) covers(from, to int64) bool {
 	for _, s := range s {
 		switch {
