@@ -23,9 +23,9 @@ func TestJudge(t *testing.T) {
 		news     = "losses are told before the session ends"
 		waits    = "every wait ends in time"
 		asked    = "a holder that is asked to give up the lock does"
-		done     = "what is done is not granted again"
+		done     = "an element of a queue that is done is not taken again"
 		remains  = "nothing is left behind"
-		referee  = "referees see nothing that a lock should have prevented"
+		referee  = "the file locks beside the locks show no two processes inside"
 		strange  = "workers and the harness see nothing else that is wrong"
 		vacuous  = "every kind of fault hits a held lock and a waiting process"
 	)

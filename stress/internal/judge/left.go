@@ -52,7 +52,7 @@ func (c *failures) failed(j *Judge, e history.Event) {
 type referees struct{ check }
 
 func (c *referees) init() {
-	c.check = check{Check: Check{Name: "referees see nothing that a lock should have prevented"}, outcome: Violation}
+	c.check = check{Check: Check{Name: "the file locks beside the locks show no two processes inside"}, outcome: Violation}
 }
 
 // saw judges what a referee has seen.

@@ -22,7 +22,7 @@ type once struct {
 const manyDone = 1 << 20
 
 func (c *once) init() {
-	c.check = check{Check: Check{Name: "what is done is not granted again"}, outcome: Violation}
+	c.check = check{Check: Check{Name: "an element of a queue that is done is not taken again"}, outcome: Violation}
 	c.seed, c.done = maphash.MakeSeed(), map[uint64]bool{}
 }
 

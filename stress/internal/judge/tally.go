@@ -40,7 +40,7 @@ func (t *tally) note(j *Judge, format string) string {
 		return ""
 	}
 	seconds := func(d int64) float64 { return time.Duration(d).Seconds() }
-	return fmt.Sprintf(format+"; faults excused %.1f s of %.1f s in all, and %d would have been too late without that; the rest took %.0f %% of what is allowed at most",
+	return fmt.Sprintf(format+"; faults excused %.1f s of %.1f s in all, and %d would have been too late without that; the longest of the rest took %.0f %% of the time that it may take",
 		t.plain, t.n, seconds(t.excuse), seconds(t.took), t.saved, 100*t.worst)
 }
 

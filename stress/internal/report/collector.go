@@ -289,7 +289,7 @@ func (c *collector) add(e history.Event) {
 			c.expired[e.Session] = e.At
 		}
 		return
-	case history.FaultBegan:
+	case history.FaultBegan, history.FaultEnded: // it may know its lock only then
 		if e.Lock != "" && len(c.about) < mostFaults {
 			c.about[e.Fault] = e.Lock
 		}

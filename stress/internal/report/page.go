@@ -120,13 +120,13 @@ func (v view) Sentence() string {
 	case j.LostHolds == 0:
 		b.WriteString(", no hold lost")
 	case j.ToldLate == 0 && j.LossesJudged == 0:
-		fmt.Fprintf(&b, ", %s lost, not judged whether in time", count(j.LostHolds, "hold"))
+		fmt.Fprintf(&b, ", %s lost; whether that was told before sessions expired cannot be judged", count(j.LostHolds, "hold"))
 	case j.ToldLate == 0 && j.LossesJudged < j.LostHolds:
-		fmt.Fprintf(&b, ", %s lost, %s of them told in time, the others not judged", count(j.LostHolds, "hold"), number(j.LossesJudged))
+		fmt.Fprintf(&b, ", %s lost; of those %s can be judged, and were told before their sessions expired", count(j.LostHolds, "hold"), number(j.LossesJudged))
 	case j.LostHolds == 1 && j.ToldLate == 0:
-		b.WriteString(", 1 hold lost, which was told in time")
+		b.WriteString(", 1 hold lost, which was told before its session expired")
 	case j.ToldLate == 0:
-		fmt.Fprintf(&b, ", %s lost, all told in time", count(j.LostHolds, "hold"))
+		fmt.Fprintf(&b, ", %s lost, all told before their sessions expired", count(j.LostHolds, "hold"))
 	default:
 		fmt.Fprintf(&b, ", %s lost, %s of them told late", count(j.LostHolds, "hold"), number(j.ToldLate))
 	}

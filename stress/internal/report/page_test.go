@@ -41,22 +41,30 @@ func TestMayCost(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		target string
-		about  string // a lock
-		at     int64  // of the loss, of lock L by process 2
+		about  string       // a lock
+		tells  history.Kind // the event that tells of that
+		at     int64        // of the loss, of lock L by process 2
 		want   bool
 	}{
-		{"during it", "server 1 (leader)", "", 150, true},
-		{"before it", "server 1 (leader)", "", 99, false},
-		{"two session timeouts later", "server 1 (leader)", "", 220, true},
-		{"later", "server 1 (leader)", "", 221, false},
-		{"that process", "process 2", "", 150, true},
-		{"another process", "process 3", "", 150, false},
-		{"that lock", "lock L", "L", 150, true},
-		{"another lock", "lock M", "M", 150, false},
+		{"during it", "server 1 (leader)", "", "", 150, true},
+		{"before it", "server 1 (leader)", "", "", 99, false},
+		{"two session timeouts later", "server 1 (leader)", "", "", 220, true},
+		{"later", "server 1 (leader)", "", "", 221, false},
+		{"that process", "process 2", "", "", 150, true},
+		{"another process", "process 3", "", "", 150, false},
+		{"that lock", "lock L", "L", history.FaultBegan, 150, true},
+		{"another lock", "lock M", "M", history.FaultBegan, 150, false},
+		{"another lock, as its end tells", "process 2", "M", history.FaultEnded, 150, false},
 	} {
 		c := newCollector(h, judge.Verdict{})
 		fault := judge.Hit{Fault: 5, Kind: "k", Target: tt.target, Began: 100, Ended: 200}
-		c.add(history.Event{At: 100, Kind: history.FaultBegan, Process: history.Harness, Fault: 5, Lock: tt.about})
+		for _, kind := range []history.Kind{history.FaultBegan, history.FaultEnded} {
+			e := history.Event{At: 100, Kind: kind, Process: history.Harness, Fault: 5}
+			if kind == tt.tells {
+				e.Lock = tt.about
+			}
+			c.add(e)
+		}
 		if got := c.mayCost(fault, loss{at: tt.at, process: c.process(2), lock: c.lock("L")}); got != tt.want {
 			t.Errorf("%s: got %v", tt.name, got)
 		}
