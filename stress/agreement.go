@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -81,25 +80,6 @@ func (a *agreement) end() (looks uint64, err error) {
 func (p *parent) disagreed(lock, text string) {
 	p.chronicle.write(history.Event{Kind: history.Disagreed, Process: history.Harness, Lock: lock, Text: text})
 	p.reporter.line("%s  %s: %s", time.Now().Format("15:04:05.000"), lock, text)
-}
-
-// lockDirs returns the directories of those locks that have a queue, by their names.
-func (p *parent) lockDirs() map[string]string {
-	o := p.options
-	dirs := map[string]string{}
-	for i := range o.venues() {
-		path := o.nameOf(i)
-		switch kind := o.kindOf(i); {
-		case kind == electionWorkload:
-			path += "/lock"
-		case slices.Contains(recipeWorkloads, kind):
-			continue
-		}
-		if dir, err := manager.LockPath(p.root, path); err == nil {
-			dirs[o.nameOf(i)] = dir
-		}
-	}
-	return dirs
 }
 
 // watch asks one server until ctx ends.

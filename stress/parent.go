@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
+	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 )
@@ -28,8 +29,8 @@ import (
 // their messages, and finally looks for nodes that they left in ZooKeeper.
 //
 // A single goroutine does all this, in loop; it receives events on channels, and
-// nothing here is shared. Goroutines beside it inject faults (trouble.go) and watch the
-// machine (standstill.go).
+// nothing here is shared. Goroutines beside it inject faults (trouble.go), and watch the
+// machine (standstill.go) and the servers (agreement.go).
 type parent struct {
 	options  options
 	sabotage sabotage
@@ -719,6 +720,26 @@ func (p *parent) leaks(ctx context.Context) (left []leak, err error) {
 			return left, err
 		}
 	}
+}
+
+// lockDirs returns the directories of those locks that have a queue, by their names. Any
+// goroutine may call it.
+func (p *parent) lockDirs() map[string]string {
+	o := p.options
+	dirs := map[string]string{}
+	for i := range o.venues() {
+		path := o.nameOf(i)
+		switch kind := o.kindOf(i); {
+		case kind == electionWorkload:
+			path += "/lock"
+		case slices.Contains(recipeWorkloads, kind):
+			continue // it has no queue of this kind
+		}
+		if dir, err := manager.LockPath(p.root, path); err == nil {
+			dirs[o.nameOf(i)] = dir
+		}
+	}
+	return dirs
 }
 
 // compared notes how often servers were compared.

@@ -453,21 +453,11 @@ func (t *trouble) Waiters(ctx context.Context) []nemesis.Place {
 
 func (t *trouble) look() (holders, waiters []nemesis.Place) {
 	o := t.parent.options
-	dirs, parts := map[string]string{}, map[string]int{}
+	parts := map[string]int{}
 	for i := range o.venues() {
-		name := o.nameOf(i)
-		path := name
-		switch kind := o.kindOf(i); {
-		case kind == electionWorkload:
-			path += "/lock"
-		case slices.Contains(recipeWorkloads, kind):
-			continue // it has no queue of this kind
-		}
-		if dir, err := manager.LockPath(t.parent.root, path); err == nil {
-			dirs[name], parts[name] = dir, i%thirds
-		}
+		parts[o.nameOf(i)] = i % thirds
 	}
-	holders, waiters, err := nemesis.Look(t.Tree(), dirs, t.parent.chronicle.processOf)
+	holders, waiters, err := nemesis.Look(t.Tree(), t.parent.lockDirs(), t.parent.chronicle.processOf)
 	if err != nil {
 		return nil, nil // there is no connection: the nemesis looks again
 	}
