@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -241,7 +242,10 @@ func TestRunIsContinuedAtOnce(t *testing.T) {
 	program := awaitStamps(t, file, 1).pids[0]
 	for range 20 {
 		c.signal(syscall.SIGTSTP)
-		for !suspended(t, program) {
+		for late := time.Now().Add(patience); !suspended(t, program); {
+			if time.Now().After(late) {
+				t.Fatal("the program is not suspended")
+			}
 			runtime.Gosched() // the guard suspends run in the next moment
 		}
 		c.signal(syscall.SIGCONT)
