@@ -22,7 +22,8 @@ import (
 // client can tell, and no lock can do better.
 //
 // So goroutines of the parent, one for each server of its ensemble, look at the locks'
-// directories. Where two servers cannot both be right, the run is void.
+// directories. After two servers have shown what cannot both be right, a finding shows nothing
+// about the locks, and makes the run void.
 
 // agreeEvery is how often each server is asked.
 const agreeEvery = 2 * time.Second

@@ -119,7 +119,7 @@ func (s *summary) judge() {
 		}
 	}
 	if s.History != nil && s.History.Diverged != "" { // before all that follows
-		note(voidedRun, exitVoid, "ZooKeeper's servers contradicted each other %s", s.History.Diverged)
+		note(voidedRun, exitVoid, "%s", voidReason(s.History))
 	}
 	if s.Violations > 0 {
 		note(violated, exitFailure, "%s", plural(int(s.Violations), "violation"))
@@ -185,8 +185,12 @@ func (s *summary) flaws() (all []flaw) {
 	return all
 }
 
-// voidReason says which kinds of faults have not hit.
+// voidReason says why the history shows nothing: what kept it from that, or which kinds of
+// faults have not hit.
 func voidReason(v *judge.Verdict) string {
+	if v.Diverged != "" {
+		return "ZooKeeper's servers contradicted each other " + v.Diverged
+	}
 	for _, f := range v.Findings {
 		if f.Check == judge.Whole || f.Check == judge.Decided || f.Check == judge.Enough {
 			return f.Text

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,9 @@ func TestJudge(t *testing.T) {
 		s.Elapsed, s.Entries = long, 100000
 		tt.set(&s)
 		s.judge()
+		if s.History != nil && !slices.Equal(s.Reasons, []string{"ZooKeeper's servers contradicted each other at 3 s", "1 failure"}) {
+			t.Errorf("%s: reasons %q", tt.name, s.Reasons)
+		}
 		if s.Verdict != tt.verdict || s.Exit != tt.exit || (len(s.Reasons) == 0) != (tt.verdict == ok) {
 			t.Errorf("%s: %s, exit status %d, reasons %q; want %s, exit status %d", tt.name, s.Verdict, s.Exit, s.Reasons, tt.verdict, tt.exit)
 		}
