@@ -39,7 +39,7 @@ type excuse struct {
 	from, to int64
 }
 
-// A hit process is one that is stopped now, or of which a node is being deleted.
+// A hit is a process that is stopped now, or of which a node is being deleted.
 type hit struct {
 	process int
 	since   int64

@@ -164,10 +164,12 @@ func (c *told) weigh(j *Judge, s *session, l *loss, name string) {
 		c.settle(l, unaware)
 		return
 	}
-	c.settle(l, weighed)
-	c.Judged++
-	if len(c.margin) < manyMargins {
-		c.margin = append(c.margin, time.Duration(margin))
+	if l.fate != weighed { // else another of its goroutines was told before
+		c.settle(l, weighed)
+		c.Judged++
+		if len(c.margin) < manyMargins {
+			c.margin = append(c.margin, time.Duration(margin))
+		}
 	}
 	if margin <= -resolution && !l.late {
 		l.late = true
