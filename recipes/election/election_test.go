@@ -182,9 +182,11 @@ func TestCost(t *testing.T) {
 		}
 		_, observer := open(c, "observer")
 		leaders := observer.Observe(t.Context())
+		recipetest.Later(time.Second) // else it may watch the queue as well as its head
 		l = campaign(t, a)
 		for next(t, leaders).Token != l.Token() {
 		}
+		recipetest.Later(time.Second) // else it may look once more, and find the heir in the queue
 		l, observed := handOver(l)
 		resign(t, l)
 		for op, n := range alone {

@@ -20,8 +20,9 @@ import (
 // A user is a process with a semaphore.
 type user struct {
 	*Semaphore
-	c *recipetest.Cluster
-	m *manager.Manager
+	c     *recipetest.Cluster
+	m     *manager.Manager
+	asked *[]*Permits // what acquire has returned
 }
 
 func open(c *recipetest.Cluster, label string, permits int) user {
@@ -31,7 +32,11 @@ func open(c *recipetest.Cluster, label string, permits int) user {
 	if err != nil {
 		c.T.Fatal(err)
 	}
-	return user{s, c, m}
+	return newUser(s, c, m)
+}
+
+func newUser(s *Semaphore, c *recipetest.Cluster, m *manager.Manager) user {
+	return user{s, c, m, new([]*Permits)}
 }
 
 // lock is Lock that must succeed.
@@ -49,11 +54,15 @@ func (u user) lock(w int) *Permits {
 // acquire asks for permits that have to wait, and returns when they are in line.
 func (u user) acquire(ctx context.Context, w int) *Permits {
 	u.c.T.Helper()
-	if u.c.Srv != nil {
-		synctest.Wait() // one that was granted just now may still be giving its place on
+	before := 0
+	for _, p := range *u.asked {
+		if !p.granted.Settled() {
+			before++
+		}
 	}
-	before := u.line()
+	u.c.Until("those that have their permits are out of the line", func() bool { return u.line() == before })
 	p := u.Acquire(ctx, w)
+	*u.asked = append(*u.asked, p)
 	u.c.Until("it is in line", func() bool { return u.line() > before })
 	u.pending(p)
 	return p
@@ -123,7 +132,7 @@ func TestStateOfALingerer(t *testing.T) {
 		m := c.Open("a", func(cfg *manager.Config) { cfg.Linger = time.Hour })
 		s, err := New(m, "db", Options{Permits: 3})
 		recipetest.WantErr(t, "new", err, nil)
-		a, b, d := user{s, c, m}, open(c, "b", 3), open(c, "d", 3)
+		a, b, d := newUser(s, c, m), open(c, "b", 3), open(c, "d", 3)
 		p := a.lock(2)
 		a.wantState(3, 2, 0)
 		if left := c.Srv.Children(s.dir + "/locks"); len(left) != 1 {

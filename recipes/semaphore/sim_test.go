@@ -128,7 +128,7 @@ func simulate(w *recipetest.World) *history {
 		if err != nil {
 			t.Fatal(err)
 		}
-		u := user{s, w.Cluster, m}
+		u := newUser(s, w.Cluster, m)
 		users = append(users, u)
 		for g := range 3 {
 			wg.Go(func() { u.play(ctx, w, h, fmt.Sprintf("%s-%d", name, g)) })
