@@ -236,8 +236,10 @@ func (w *watch) onRequest(session int64, op zktest.Op, path string) {
 	}
 }
 
-// takeCounts returns the requests since the last call, counted by verb.
+// takeCounts waits until nothing moves, and returns the requests since the last call, counted
+// by verb.
 func (c *cluster) takeCounts() map[verb]int {
+	synctest.Wait() // what was called before may have left something to do
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counts := c.counts
