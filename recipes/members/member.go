@@ -117,8 +117,7 @@ func (m *Member) set(s *zkio.Session) error {
 		return nil
 	}
 	n := m.node.Load()
-	node := zkio.Read{Path: m.path, What: zkio.ReadStat} // without a watch, which clean could not take back
-	s.Read(&node)
+	node := s.GetAll(m.path)[0] // which leaves no watch: clean might not take that back
 	switch {
 	case errors.Is(node.Err, zkio.ErrNoNode), node.Err == nil && uint64(node.Stat.Czxid) != n.Token():
 		return fmt.Errorf("%w: %w", zkio.ErrNotSent, ErrLost) // try again when it has joined again

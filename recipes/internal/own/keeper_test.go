@@ -116,6 +116,26 @@ func TestDelete(t *testing.T) {
 	})
 }
 
+// The owner forgets a node, which another client has deleted, while the question whether it is
+// there is under way: the watch that the question leaves is taken back.
+func TestForgetDuringALook(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m := c.Open("a")
+		n := keep(c, m, own.NewKeeper(m.Access(), errGone))
+		look := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpExists}, time.Second)
+		c.Remove(path) // the server has no watch of it yet
+		<-look.Hit()
+		if !n.Forget() {
+			t.Error("the node was lost before the answer")
+		}
+		recipetest.Later(time.Minute)
+		if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
+			t.Errorf("watches are left: %+v", w)
+		}
+	})
+}
+
 // If the answer to a delete is lost, another process may have made a node at the same path
 // by the time at which it is repeated. That one stays.
 func TestDeleteSparesAnother(t *testing.T) {

@@ -134,16 +134,19 @@ func (l *look) Run(s *zkio.Session) {
 	if s != n.session || l.Void() {
 		return // of the session's end the listener is told
 	}
-	switch there, err := n.There(s); {
-	case err != nil:
+	// The look watches for the time of its question, so that the watch which that leaves is
+	// known here even if all others end theirs meanwhile.
+	n.keeper.access.Watch(n.path, l)
+	there, err := n.There(s)
+	if err == nil && !there {
+		n.lose(errDeleted)
+		s.Unwatch(n.path, l) // at the server as well; after the owner was told, for it takes a request
+		return
+	}
+	n.keeper.access.Unwatch(n.path, l)
+	if err != nil {
 		n.lookAfter(zkio.Backoff(l.attempts, 10*time.Millisecond, 2*time.Second), l)
 		l.attempts++
-	case !there:
-		// The question has left a watch for a node that is not there. It goes after the
-		// owner was told, for that can take a request.
-		n.keeper.access.Watch(n.path, l)
-		n.lose(errDeleted)
-		s.Unwatch(n.path, l)
 	}
 }
 
