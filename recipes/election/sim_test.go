@@ -37,7 +37,8 @@ func TestSim(t *testing.T) {
 				all.Go(func() { c.stand(ctx) })
 			}
 		}
-		observer := newElection(w.T, w.Process("observer").M, "observer")
+		watcher := w.Process("observer")
+		observer := newElection(w.T, watcher.M, watcher.Name)
 		watching, unwatch := context.WithCancel(context.Background())
 		leaders := observer.Observe(watching)
 		var told sync.WaitGroup
@@ -50,7 +51,7 @@ func TestSim(t *testing.T) {
 
 		// All is well again: the next candidate is elected, and the observer told.
 		last := campaign(w.T, observer)
-		judge.elected("observer", last)
+		judge.elected(watcher, last)
 		w.Until("the observer is told of the last leader", func() bool { return judge.lastTold() == last.Token() })
 		resign(w.T, last)
 		w.Until("the observer is told that it has resigned", func() bool { return judge.lastTold() == 0 })
@@ -110,7 +111,7 @@ func (c *candidate) stand(ctx context.Context) {
 
 // lead does what a leader does.
 func (c *candidate) lead(ctx context.Context, l *election.Leadership) {
-	c.elected(c.p.Name, l)
+	c.elected(c.p, l)
 	for range c.w.N(4) {
 		c.w.Pause(ctx, time.Second)
 		text := fmt.Sprintf("%s's %d", c.p.Name, c.w.N(1000))
@@ -157,18 +158,19 @@ func newJudge(w *recipetest.World) *judge {
 }
 
 // elected notes that l was elected in the process.
-func (j *judge) elected(process string, l *election.Leadership) {
+func (j *judge) elected(p *recipetest.Process, l *election.Leadership) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	token := l.Token()
+	process, token := p.Name, l.Token()
 	j.w.Note("%s leads, token %d: %v", process, token, l.Err())
+	leads := func() bool { return !p.Unwarned() && l.Err() == nil } // in this order: it may hear of it just now
 	if known := j.terms[token]; known != nil {
 		if known.process != process {
 			j.w.T.Errorf("%s and %s lead with the token %d", known.process, process, token)
 		}
 		return
 	}
-	if token < j.highest && l.Err() == nil {
+	if token < j.highest && leads() {
 		j.w.T.Errorf("%s leads with the token %d, after %d", process, token, j.highest)
 	}
 	j.highest = max(j.highest, token)
@@ -180,7 +182,7 @@ func (j *judge) elected(process string, l *election.Leadership) {
 		}
 	}
 	for _, other := range j.terms {
-		if other.process != process && other.l.Err() == nil && l.Err() == nil && !j.endedByForce(other) {
+		if other.process != process && other.l.Err() == nil && leads() && !j.endedByForce(other) {
 			j.w.T.Errorf("%s leads, and %s does so still", process, other.process)
 		}
 	}
