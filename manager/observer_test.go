@@ -805,11 +805,15 @@ func TestF108_MemoryIsBounded(t *testing.T) {
 			locks[i] = exclusive(c.t, m, fmt.Sprint("many/", i))
 		}
 		c.cachedName(locks[0])
+		kept := m.observers.all[locks[0].path]
 		for _, l := range locks[1:] {
 			c.cachedName(l)
 			c.cachedName(locks[0])
 		}
 		synctest.Wait()
+		if m.observers.all[locks[0].path] != kept {
+			c.t.Error("the one that is asked for again and again was forgotten in between")
+		}
 		if n := c.srv.AllWatches().Data; n != most || len(m.observers.all) != most || m.client.Stats().Watches != most {
 			c.t.Errorf("%d watches at the server, %d here, %d observers; want %d", n, m.client.Stats().Watches, len(m.observers.all), most)
 		}

@@ -30,8 +30,14 @@ func (os *observers) remember(l *Lock) (*observer, error) {
 	os.mu.Lock()
 	o, err := os.ofLocked(l)
 	var forgotten *observer
-	if err == nil && !o.cached {
+	switch {
+	case err != nil:
+	case o.cached:
+		o.used.Store(true)
+	default:
 		o.cached = true
+		// It is not used yet: of many locks that are asked for once, none replaces one that
+		// is asked for again and again.
 		if len(os.cached) < os.most {
 			os.cached = append(os.cached, o)
 		} else {
@@ -42,7 +48,6 @@ func (os *observers) remember(l *Lock) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.used.Store(true)
 	if forgotten != nil {
 		forgotten.wakeFor(zkio.Refetches) // its last step takes its watch back
 	}
