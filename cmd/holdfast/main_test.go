@@ -69,7 +69,7 @@ func prepare(t *testing.T, args ...string) *command {
 	return c
 }
 
-// begin starts holdfast. The end of the test kills it.
+// begin starts holdfast. The end of the test kills it, and shows what it said if the test failed.
 func begin(t *testing.T, args ...string) *command {
 	t.Helper()
 	c := prepare(t, args...)
@@ -90,6 +90,9 @@ func (c *command) begin() {
 	c.t.Cleanup(func() {
 		_ = c.Process.Kill() // fails if it has ended
 		<-c.ended
+		if c.t.Failed() {
+			c.t.Logf("%q: %v; stderr %q", c.Args[1:], c.ProcessState, c.stderr)
+		}
 	})
 }
 
