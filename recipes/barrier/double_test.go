@@ -1033,6 +1033,7 @@ func TestCloseAsAMemberLooks(t *testing.T) {
 		t := c.T
 		all := processes(c, 2, 2)
 		stages := enterAll(c, all...)
+		synctest.Wait()
 		requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
 		defer requests.Remove()
 		leaves := leave(t, t.Context(), stages[0])

@@ -545,6 +545,7 @@ func TestOffersTravelTogether(t *testing.T) {
 		m := c.Open("a")
 		q := open(t, m, queue.Options{})
 		offer(t, q, "first")
+		synctest.Wait()
 		block := c.Srv.Faults().BlockRequests(recipetest.SessionOf(m))
 		var all sync.WaitGroup
 		requests := c.Count(func() {

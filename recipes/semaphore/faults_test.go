@@ -524,6 +524,7 @@ func TestF247_StaleHead(t *testing.T) {
 				created = n
 			}
 		})
+		synctest.Wait() // it takes its watch of the node back
 		// Its transaction waits at the server while an administrator deletes its node.
 		block := c.Srv.Faults().BlockRequests(recipetest.SessionOf(a.m))
 		p := a.Acquire(t.Context(), 1)
