@@ -54,7 +54,8 @@ const policy = `
 	stress/internal/nemesis:  stress/internal/history internal/realzk internal/realzk/child zkio | SERVERS manager
 	stress/internal/history:  golang.org/x/sys/... | TESTS
 	stress/internal/judge:    stress/internal/history github.com/HdrHistogram/hdrhistogram-go github.com/anishathalye/porcupine | TESTS
-	stress/internal/report:   stress/internal/history stress/internal/judge | TESTS
+	stress/internal/figures:  | TESTS
+	stress/internal/report:   stress/internal/figures stress/internal/history stress/internal/judge | TESTS
 	bench:                    PUBLIC recipes/queue bench/internal/delay bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
 	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/...
 	bench/internal/delay:     golang.org/x/sys/... | TESTS

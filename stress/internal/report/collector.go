@@ -22,6 +22,12 @@ type collector struct {
 	trimmed history.Trimmed // what was removed from the history
 	soFar   int64           // until when it was judged, if the run goes on; or 0
 
+	hits    []judge.Hit // the faults in the order of time, from which they have their numbers on the page
+	faultAt map[int]int // by the history's number, the index in hits
+
+	// Found in the end: which of losses each of hits may have cost, and the reverse.
+	lossesOf, hitsOf [][]int
+
 	first, end int64 // of the events
 	events     int
 
@@ -153,6 +159,13 @@ func newCollector(header history.Header, verdict judge.Verdict) *collector {
 		outages: limited[outage]{most: mostOutages}, points: map[string]*limited[point]{},
 		expired: map[string]int64{}, sleeps: map[int]outage{}, living: map[int]life{}, about: map[int]string{},
 	}
+	// The history has the numbers that were planned. Faults that were not, as the first of
+	// their kind had no effect, have higher ones.
+	c.hits, c.faultAt = slices.Clone(verdict.Injected), map[int]int{}
+	slices.SortStableFunc(c.hits, func(a, b judge.Hit) int { return cmp.Compare(a.Began, b.Began) })
+	for i, h := range c.hits {
+		c.faultAt[h.Fault] = i
+	}
 	for p := range min(header.Processes, mostProcesses) {
 		c.process(p)
 	}
@@ -201,7 +214,7 @@ func (c *collector) mayCost(h judge.Hit, l loss) bool {
 // stopped reports whether a process was stopped then, and could not know what happened.
 func (c *collector) stopped(process int, at int64) bool {
 	target := fmt.Sprintf("process %d", process)
-	return slices.ContainsFunc(c.verdict.Injected, func(h judge.Hit) bool {
+	return slices.ContainsFunc(c.hits, func(h judge.Hit) bool {
 		return h.Kind == "pause-worker" && h.Target == target && h.Began <= at && at <= c.endOf(h)+int64(time.Second)
 	})
 }
@@ -516,7 +529,7 @@ func (c *collector) finish() {
 	if c.meters == nil {
 		c.meters = newMeters(c.first, 1)
 	}
-	for _, h := range c.verdict.Injected {
+	for _, h := range c.hits {
 		c.end = max(c.end, h.Ended)
 	}
 	c.abandon(func(key) bool { return true }, c.end, stillHolding, stillWaiting)
@@ -531,6 +544,7 @@ func (c *collector) finish() {
 			c.lives.add(l)
 		}
 	}
+	c.blame()
 }
 
 // thin leaves out what exceeds the budget. The losses are known by now; what surrounds

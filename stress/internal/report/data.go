@@ -44,7 +44,8 @@ type data struct {
 }
 
 type faultData struct {
-	Fault  int      `json:"n"`
+	Number int      `json:"n"`
+	Fault  int      `json:"told"` // the number in the history
 	Kind   string   `json:"kind"`
 	Target string   `json:"target"`
 	From   int64    `json:"from"`
@@ -133,9 +134,10 @@ func (c *collector) pack() (d data, err error) {
 		d.Servers = append(d.Servers, clean(s, longName))
 	}
 	room := mostLostBytes
-	for _, h := range c.faults() {
+	for _, i := range c.timelineFaults() {
+		h := c.hits[i]
 		d.Faults = append(d.Faults, faultData{
-			h.Fault, clean(h.Kind, longName), clean(h.Target, longName),
+			i + 1, h.Fault, clean(h.Kind, longName), clean(h.Target, longName),
 			c.micro(h.Began), c.micro(c.endOf(h)), lostTexts(h, &room),
 		})
 	}
@@ -144,9 +146,11 @@ func (c *collector) pack() (d data, err error) {
 		if f.Lock != "" {
 			lock = c.lock(f.Lock)
 		}
-		faults := f.Faults
-		if faults == nil {
-			faults = []int{}
+		faults := []int{}
+		for _, n := range f.Faults {
+			if i, ok := c.faultAt[n]; ok {
+				faults = append(faults, i+1)
+			}
 		}
 		d.Findings = append(d.Findings, findingData{c.micro(f.At), clean(f.Check, longName), lock, clean(f.Text, longText), faults})
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 )
 
@@ -117,16 +118,16 @@ func newTick(x float64, text string) tick {
 
 // powerText returns 2^i µs.
 func powerText(i int) string {
-	return durationText(time.Duration(math.Exp2(float64(i))) * time.Microsecond)
+	return figures.Duration(time.Duration(math.Exp2(float64(i))) * time.Microsecond)
 }
 
 func round(x float64) float64 { return math.Round(x*10) / 10 }
 
 // Summary describes the picture in words.
 func (h histogram) Summary() string {
-	ms := func(x float64) string { return durationText(time.Duration(x * float64(time.Millisecond))) }
+	ms := func(x float64) string { return figures.Duration(time.Duration(x * float64(time.Millisecond))) }
 	if h.N == 0 {
 		return "None."
 	}
-	return fmt.Sprintf("%s: median %s, 90 %% below %s, 99 %% below %s, the longest %s.", number(h.N), ms(h.Median), ms(h.P90), ms(h.P99), ms(h.Most))
+	return fmt.Sprintf("%s: median %s, 90 %% below %s, 99 %% below %s, the longest %s.", figures.Number(h.N), ms(h.Median), ms(h.P90), ms(h.P99), ms(h.Most))
 }

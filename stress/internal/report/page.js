@@ -25,19 +25,29 @@
 		$("copied").textContent = copied ? "Copied." : "The browser does not let the page copy. The command is selected: copy it with the keyboard.";
 	});
 
-	const costly = $("costly");
-	if (costly) {
-		costly.parentElement.hidden = false;
-		const table = document.querySelector(".costs");
-		costly.addEventListener("change", () => table.classList.toggle("costly", costly.checked));
-		// A link to a fault must find it.
-		addEventListener("hashchange", () => {
-			if (!/^#fault-\d+$/.test(location.hash) || !costly.checked) return;
-			costly.checked = false;
-			table.classList.remove("costly");
-			document.getElementById(location.hash.slice(1))?.scrollIntoView();
-		});
-	}
+	// ---- What is closed ----
+
+	// A link into what is closed opens it.
+	const reveal = (id) => {
+		const target = document.getElementById(id);
+		for (let d = target?.closest("details"); d; d = d.parentElement.closest("details")) d.open = true;
+		return target;
+	};
+	const follow = () => reveal(location.hash.slice(1))?.scrollIntoView();
+	addEventListener("hashchange", follow);
+	document.addEventListener("click", (event) => {
+		const link = event.target.closest('a[href^="#"]:not(.go)');
+		if (link) reveal(link.getAttribute("href").slice(1));
+	});
+	if (location.hash) follow();
+	$("help").open = innerWidth > 768;
+
+	let closed = []; // before printing
+	addEventListener("beforeprint", () => {
+		closed = [...document.querySelectorAll("details:not([open])")];
+		for (const d of closed) d.open = true;
+	});
+	addEventListener("afterprint", () => { for (const d of closed) d.open = false; });
 
 	// ---- Reading the packed columns: see data.go ----
 
@@ -143,15 +153,30 @@
 		return sign + (h ? h + ":" + pad(m, 2) : m) + ":" + pad(s, 2) + (digits ? "." + pad(part, digits) : "");
 	}
 	const when = (us) => clock(us) + (data.wall ? " (" + new Date(data.wall + us / 1000).toLocaleTimeString() + ")" : "");
+	// The same rules as in package figures.
+	const number = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",");
 	function duration(us) {
-		if (us < 1000) return Math.round(us) + " µs";
-		const [x, unit] = us < 1e6 ? [us / 1000, "ms"] : [us / 1e6, "s"];
-		return x.toFixed(x < 10 ? 2 : x < 100 ? 1 : 0) + " " + unit;
+		if (us < 0) return "−" + duration(-us);
+		const ns = Math.round(us * 1000), min = 60e9, h = 3600e9;
+		if (ns === 0) return "0";
+		let step = 1;
+		while (ns >= 1000 * step) step *= 10;
+		const near = Math.round(ns / step) * step;
+		if (near < min) {
+			const [size, unit] = near < 1e3 ? [1, "ns"] : near < 1e6 ? [1e3, "µs"] : near < 1e9 ? [1e6, "ms"] : [1e9, "s"];
+			const x = near / size;
+			return x.toFixed(ns % size === 0 || x >= 100 ? 0 : x < 10 ? 2 : 1) + " " + unit;
+		}
+		const two = (ns, large, name, small, other) => {
+			const n = Math.round(ns / small), rest = n % (large / small);
+			return number((n - rest) / (large / small)) + " " + name + (rest ? " " + rest + " " + other : "");
+		};
+		return Math.round(ns / 1e9) < 3600 ? two(ns, min, "min", 1e9, "s") : two(ns, h, "h", min, "min");
 	}
 	const faultName = (f) => "#" + f.n + " " + f.kind;
 	const faultsIn = (from, until) => data.faults.filter((f) => f.from <= until && f.until >= from).map((f) => faultName(f) + (f.target ? " (" + f.target + ")" : ""));
 	const processName = (p) => "process " + data.processes[p];
-	const list = (all, most = 8) => all.slice(0, most).join(", ") + (all.length > most ? " and " + (all.length - most) + " more" : "");
+	const list = (all, most = 8) => all.slice(0, most).join(", ") + (all.length > most ? " and " + number(all.length - most) + " more" : "");
 
 	const pointKinds = ["revoked", "stale", "failure", "session", "stopping"]; // as in collector.go
 	data.points = data.points.map(([at, kind, p, w, lock, text]) => ({ at, kind: pointKinds[kind], p, w, lock, text }));
@@ -208,6 +233,7 @@
 	// ---- Layout ----
 
 	const overviewHeight = 44, axisHeight = 22, goneHeight = data.gone.length ? 8 : 0, track = 17, head = 17;
+	const strip = data.lives.length || data.points.some((p) => p.lock < 0 && p.p >= 0) ? 15 : 0; // below a head, for what happened to the process
 	let layout = null;
 	function arrange() {
 		const width = stage.clientWidth;
@@ -226,8 +252,8 @@
 		const height = alone ? Math.max(Math.min(16, 800 / n), 3) : Math.min(Math.max(480 / shownProcesses.size, 24), 96, n * 9) / n;
 		const laneAt = new Map(lanes.map((l, i) => [l, i]));
 		const rows = [...shownProcesses].sort((a, b) => a - b).map((p) => {
-			const row = { p, y, lanesAt: y + head };
-			y += head + Math.ceil(n * height) + 4;
+			const row = { p, y, lanesAt: y + head + strip };
+			y += head + strip + Math.ceil(n * height) + 4;
 			return row;
 		});
 		layout = { width, height: y + 2, tracks, faultsAt, serverRows, rowsAt, rows, lanes, laneAt, laneHeight: height, alone, rowOf: new Map(rows.map((r) => [r.p, r])) };
@@ -484,15 +510,8 @@
 		ink.fillStyle = c.band;
 		ink.fillRect(0, row.y, layout.width, head - 1);
 		heading(processName(row.p), row.y, head - 1, c, (free) => {
-			row.free = free;
 			faultBars([...data.faults.keys()].filter((i) => processOf(data.faults[i]) === row.p), row.y + 1, head - 3, free, c, false);
 		});
-		const y = row.lanesAt + layout.lanes.length * layout.laneHeight / 2;
-		for (const [i, l] of data.lives.entries()) {
-			if (l.p !== row.p) continue;
-			if (visible(l.from, l.from)) mark("life", i, "▶", xOf(l.from), y, c.text, "began");
-			if (!l.open && visible(l.until, l.until)) mark("life", i, "■", xOf(l.until), y, c.text, "ended");
-		}
 		for (const [i, [p, from, until]] of data.outages.entries()) {
 			if (p === row.p && visible(from, until)) drawn.marks.push({ kind: "outage", i, x0: xOf(from), x1: xOf(until), y0: row.lanesAt, y1: row.lanesAt + layout.lanes.length * layout.laneHeight, under: true });
 		}
@@ -504,21 +523,119 @@
 		}
 	}
 
-	function mark(kind, i, glyph, x, y, colour, note) {
+	// clusters joins marks that would overlap, so that one stands for several. The marks are in
+	// the order of x; width says how wide a mark is that stands for some of them.
+	function clusters(marks, width) {
+		const all = [];
+		for (const m of marks) {
+			let c = { list: [m], x: m.x, w: width([m]) };
+			while (all.length && c.x - all.at(-1).x < (c.w + all.at(-1).w) / 2 + 2) {
+				const { list } = all.pop();
+				c = { list: [...list, ...c.list] };
+				c.x = (c.list[0].x + c.list.at(-1).x) / 2;
+				c.w = width(c.list);
+			}
+			all.push(c);
+		}
+		return all;
+	}
+
+	// mark draws a sign for some { kind, i, at }. A pointer over it is told of each.
+	function mark(list, glyph, x, y, colour) {
 		ink.globalAlpha = 1;
 		ink.font = "11px system-ui, sans-serif";
 		ink.textAlign = "center";
 		ink.lineWidth = 3;
+		ink.lineJoin = "round";
 		ink.strokeStyle = theme().back;
 		ink.strokeText(glyph, x, y + 0.5);
 		ink.fillStyle = colour;
 		ink.fillText(glyph, x, y + 0.5);
 		ink.textAlign = "left";
-		drawn.marks.push({ kind, i, x0: x - 7, x1: x + 7, y0: y - 8, y1: y + 8, note });
+		const half = Math.max(ink.measureText(glyph).width / 2 + 1, 7);
+		sign(list, x, y, half, 8);
+	}
+
+	// sign notes what a pointer finds at a place.
+	const sign = (list, x, y, w, h) => drawn.marks.push({ ...(list.length === 1 ? list[0] : { kind: "several", list }), first: list[0].kind, x0: x - w, x1: x + w, y0: y - h, y1: y + h });
+
+	const glyphs = { began: "▶", ended: "■", revoked: "◆", stale: "◇", failure: "!", session: "○" };
+	// together writes the signs of several marks as one, with how often.
+	function together(list) {
+		const times = new Map();
+		for (const { glyph } of list) times.set(glyph, (times.get(glyph) ?? 0) + 1);
+		const ended = times.get("ended") ?? 0, began = times.get("began") ?? 0, again = Math.min(ended, began);
+		times.set("again", again).set("ended", ended - again).set("began", began - again);
+		const words = ["failure", "again", "ended", "began", "session"].filter((g) => times.get(g) > 0);
+		return words.map((g) => (glyphs[g] ?? "↻") + (times.get(g) > 1 ? number(times.get(g)) : "")).join("");
+	}
+
+	// drawStrip shows what happened to a process, below its name.
+	function drawStrip(row, c, sessions) {
+		const marks = [];
+		for (const [i, l] of data.lives.entries()) {
+			if (l.p !== row.p) continue;
+			if (visible(l.from, l.from)) marks.push({ kind: "life", glyph: "began", i, at: l.from, note: "began" });
+			if (!l.open && visible(l.until, l.until)) marks.push({ kind: "life", glyph: "ended", i, at: l.until, note: "ended" });
+		}
+		for (const [i, p] of data.points.entries()) {
+			if (p.p !== row.p || p.lock >= 0 || !visible(p.at, p.at) || p.kind !== "failure" && !sessions) continue;
+			marks.push({ kind: "point", glyph: p.kind, i, at: p.at });
+		}
+		for (const m of marks) m.x = Math.min(Math.max(xOf(m.at), 7), layout.width - 7); // all of it must be seen
+		marks.sort((a, b) => a.at - b.at);
+		ink.font = "11px system-ui, sans-serif";
+		for (const { list, x, w } of clusters(marks, (list) => ink.measureText(together(list)).width)) {
+			mark(list, together(list), Math.min(x, layout.width - w / 2), row.y + head + strip / 2, list.some((m) => m.glyph === "failure") ? c.bad : c.text);
+		}
+	}
+
+	// drawLosses shows the lost holds of a process, in the lanes of their locks.
+	function drawLosses(row, c) {
+		const lanes = new Map();
+		for (const [i, l] of data.losses.entries()) {
+			if (l.p !== row.p || !visible(l.at, l.at) || !shownLanes.has(data.laneOf[l.lock])) continue;
+			const at = layout.laneAt.get(lanesAre === "lock" ? data.laneOf[l.lock] : l.w[0]) ?? 0;
+			if (!lanes.has(at)) lanes.set(at, []);
+			lanes.get(at).push({ kind: "loss", i, at: l.at, x: xOf(l.at) });
+		}
+		const small = Math.min(Math.max(layout.laneHeight / 2, 3.5), 5.5); // those of two lanes must not overlap
+		const count = (list) => (list.length > 1 ? number(list.length) : "");
+		const width = (list) => 2 * small + (list.length > 1 ? ink.measureText(count(list)).width + 1 : 0);
+		for (const [at, marks] of lanes) {
+			ink.font = "bold 10px system-ui, sans-serif";
+			for (const { list, x, w } of clusters(marks, width)) {
+				const mine = chosen?.kind === "loss" && list.some((m) => m.i === chosen.i), r = mine ? 8 : small;
+				const y = row.lanesAt + (at + 0.5) * layout.laneHeight, middle = x - w / 2 + small;
+				ink.globalAlpha = 1;
+				ink.beginPath();
+				ink.arc(middle, y, r, 0, 7);
+				ink.fillStyle = c.back;
+				ink.fill();
+				ink.lineWidth = 1.5;
+				ink.strokeStyle = c.text;
+				ink.stroke();
+				ink.beginPath();
+				const d = r * 0.5;
+				ink.moveTo(middle - d, y - d);
+				ink.lineTo(middle + d, y + d);
+				ink.moveTo(middle + d, y - d);
+				ink.lineTo(middle - d, y + d);
+				ink.lineWidth = r < 5 ? 1.5 : 2;
+				ink.stroke();
+				if (list.length > 1) {
+					ink.lineWidth = 3;
+					ink.strokeStyle = c.back;
+					ink.strokeText(count(list), middle + r + 1, y + 0.5);
+					ink.fillStyle = c.text;
+					ink.fillText(count(list), middle + r + 1, y + 0.5);
+				}
+				sign(list, x, y, w / 2 + 3, r + 2);
+			}
+		}
 	}
 
 	function drawMarks(c) {
-		const glyphs = { revoked: "◆", stale: "◇", failure: "!", session: "○" };
 		const inView = data.points.filter((p) => visible(p.at, p.at));
 		for (const [i, p] of data.points.entries()) {
 			if (!visible(p.at, p.at)) continue;
@@ -528,48 +645,25 @@
 				continue;
 			}
 			const row = layout.rowOf.get(p.p);
-			if (!row || p.kind !== "failure" && inView.length > 400 || p.kind === "session" && !drawn.fine) continue;
-			let y = row.y + head / 2;
-			if (p.lock >= 0) {
-				const at = layout.laneAt.get(lanesAre === "lock" ? data.laneOf[p.lock] : p.w);
-				if (at === undefined || !shownLanes.has(data.laneOf[p.lock])) continue;
-				y = row.lanesAt + (at + 0.5) * layout.laneHeight;
-			} else if (xOf(p.at) < row.free + 4) continue; // the name of the process is there
-			mark("point", i, glyphs[p.kind] ?? "·", xOf(p.at), y, p.kind === "failure" ? c.bad : c.text);
+			if (!row || p.lock < 0 || p.kind !== "failure" && inView.length > 400) continue;
+			const at = layout.laneAt.get(lanesAre === "lock" ? data.laneOf[p.lock] : p.w);
+			if (at === undefined || !shownLanes.has(data.laneOf[p.lock])) continue;
+			mark([{ kind: "point", i, at: p.at }], glyphs[p.kind] ?? "·", xOf(p.at), row.lanesAt + (at + 0.5) * layout.laneHeight, p.kind === "failure" ? c.bad : c.text);
 		}
-		for (const [i, l] of data.losses.entries()) {
-			const row = layout.rowOf.get(l.p);
-			if (!row || !visible(l.at, l.at) || !shownLanes.has(data.laneOf[l.lock])) continue;
-			const at = layout.laneAt.get(lanesAre === "lock" ? data.laneOf[l.lock] : l.w[0]) ?? 0;
-			const x = xOf(l.at), y = row.lanesAt + (at + 0.5) * layout.laneHeight;
-			const r = chosen?.kind === "loss" && chosen.i === i ? 8 : 5.5;
-			ink.globalAlpha = 1;
-			ink.beginPath();
-			ink.arc(x, y, r, 0, 7);
-			ink.fillStyle = c.back;
-			ink.fill();
-			ink.lineWidth = 1.5;
-			ink.strokeStyle = c.text;
-			ink.stroke();
-			ink.beginPath();
-			const d = r * 0.5;
-			ink.moveTo(x - d, y - d);
-			ink.lineTo(x + d, y + d);
-			ink.moveTo(x + d, y - d);
-			ink.lineTo(x - d, y + d);
-			ink.lineWidth = 2;
-			ink.stroke();
-			drawn.marks.push({ kind: "loss", i, x0: x - r - 2, x1: x + r + 2, y0: y - r - 2, y1: y + r + 2 });
+		for (const row of layout.rows) {
+			drawStrip(row, c, drawn.fine && inView.length <= 400);
+			drawLosses(row, c);
 		}
 	}
 
 	function drawFindings(c) {
-		for (const [i, f] of data.findings.entries()) {
-			if (!visible(f.at, f.at)) continue;
-			const x = xOf(f.at), y = overviewHeight + axisHeight;
-			ink.fillStyle = c.bad;
-			ink.fillRect(x - 0.75, y, 1.5, layout.height);
-			mark("finding", i, "▼", x, y - 2, c.bad);
+		const marks = [...data.findings.entries()].filter(([, f]) => visible(f.at, f.at)).map(([i, f]) => ({ kind: "finding", i, at: f.at, x: xOf(f.at) }));
+		ink.fillStyle = c.bad;
+		for (const { x } of marks) ink.fillRect(x - 0.75, overviewHeight + axisHeight, 1.5, layout.height);
+		const word = (list) => "▼" + (list.length > 1 ? number(list.length) : "");
+		ink.font = "11px system-ui, sans-serif";
+		for (const { list, x } of clusters(marks.sort((a, b) => a.x - b.x), (list) => ink.measureText(word(list)).width)) {
+			mark(list, word(list), x, overviewHeight + axisHeight - 2, c.bad);
 		}
 	}
 
@@ -719,21 +813,23 @@
 		switch (kind) {
 		case "fault": {
 			const f = data.faults[i];
-			return { title: "Fault " + faultName(f), link: "fault-" + f.n, rows: [["target", f.target || "–"], ["from", when(f.from)], ["until", when(f.until) + (f.until - f.from >= 1000 ? ", after " + duration(f.until - f.from) : "")],
-				["cost", f.lost.length ? f.lost.join("; ") : "no lock"]] };
+			return { title: "Fault " + faultName(f), link: "fault-" + f.n, rows: [...(f.told === f.n ? [] : [["in the history", "fault " + f.told]]), ["target", f.target || "–"], ["from", when(f.from)], ["until", when(f.until) + (f.until - f.from >= 1000 ? ", after " + duration(f.until - f.from) : "")],
+				["may have cost", f.lost.length ? f.lost.join("; ") : "no lock"]] };
 		}
 		case "loss": {
 			const l = data.losses[i];
-			return { title: "Lost: " + data.locks[l.lock] + ", by " + processName(l.p), rows: [["told at", when(l.at)], ["workers", list(l.w)], ["token", l.token], ["why", l.text || "not known"],
+			return { title: "Lost: " + data.locks[l.lock] + ", by " + processName(l.p), link: "loss-" + (i + 1), rows: [["told at", when(l.at)], ["workers", list(l.w)], ["token", l.token], ["why", l.text || "not known"],
 				["faults then", list(faultsIn(l.at, l.at)) || "none"], ["ended before", list(faultsIn(l.at - 2 * data.timeout, l.at).filter((f) => !faultsIn(l.at, l.at).includes(f))) || "none within two session timeouts"]] };
 		}
 		case "finding": {
 			const f = data.findings[i];
 			return { title: "Finding: " + f.check, rows: [["at", when(f.at)], ["lock", f.lock >= 0 ? data.locks[f.lock] : "–"], ["what", f.text], ["faults then", list(data.faults.filter((g) => f.faults.includes(g.n)).map(faultName)) || "none"]] };
 		}
+		case "several":
+			return { title: number(what.list.length) + " marks, too near each other to be drawn", rows: what.list.map((m) => [clock(m.at), brief(m)]), hint: "Zoom in to see each." };
 		case "life": {
 			const l = data.lives[i];
-			return { title: processName(l.p) + " " + (what.note === "began" ? "began" : "ended"), rows: [["began", when(l.from)], ["ended", l.open ? "not before the history did" : when(l.until)], ["started before", l.inc + " times"], ["how it ended", l.text || "–"]] };
+			return { title: processName(l.p) + " " + (what.note === "began" ? "began" : "ended"), rows: [["began", when(l.from)], ["ended", l.open ? "not before the history did" : when(l.until)], ["started before", number(l.inc) + (l.inc === 1 ? " time" : " times")], ["how it ended", l.text || "–"]] };
 		}
 		case "outage": {
 			const [p, from, until, over] = data.outages[i];
@@ -765,10 +861,23 @@
 		case "cell": {
 			const at = data.from + what.cell * cellWidth, k = i * cells + what.cell;
 			return { title: data.lanes[what.lane] + ", " + processName(what.p), swatch: colourOf(what.lane), rows: [["from", clock(at) + " for " + duration(cellWidth)], ["held", Math.round(cellHeld[k] / 2.55) + " % of this time"],
-				["waiting", (cellWaited[k] / 10).toFixed(1) + " workers on average"], ["grants", String(cellGrants[k])]], hint: "Totals. " + (goneAt(at) ? "The page has no more of this time." : "Zoom in for single acquisitions.") };
+				["waiting", (cellWaited[k] / 10).toFixed(1) + " workers on average"], ["grants", number(cellGrants[k])]], hint: "Totals. " + (goneAt(at) ? "The page has no more of this time." : "Zoom in for single acquisitions.") };
 		}
 		}
 		return null;
+	}
+	// brief describes one of several marks in a line.
+	function brief({ kind, i, note }) {
+		switch (kind) {
+		case "loss":
+			return "lost: " + data.locks[data.losses[i].lock] + ", by " + processName(data.losses[i].p);
+		case "finding":
+			return data.findings[i].check;
+		case "life":
+			return processName(data.lives[i].p) + " " + note + (note === "ended" && data.lives[i].text ? ": " + data.lives[i].text : "");
+		}
+		const about = describe({ kind, i });
+		return about.title + data.texts[data.points[i].text].replace(/^(?=.)/, ": ");
 	}
 	const goneAt = (t) => data.gone.some(([from, until]) => from <= t && t < until);
 
@@ -779,7 +888,9 @@
 			const title = document.createElement("p"), name = document.createElement("b"), facts = document.createElement("dl");
 			name.textContent = about.title;
 			title.append(name);
-			for (const [k, v] of about.rows) {
+			const most = element.id === "tip" ? 12 : 200;
+			const left = about.rows.length - most;
+			for (const [k, v] of left > 0 ? [...about.rows.slice(0, most), ["…", number(left) + " more"]] : about.rows) {
 				const dt = document.createElement("dt"), dd = document.createElement("dd");
 				dt.textContent = k;
 				dd.textContent = v;
@@ -813,13 +924,14 @@
 		const inside = (m) => x >= m.x0 && x <= m.x1 && y >= m.y0 && y <= m.y1;
 		const nearest = (all) => all.filter(inside).sort((a, b) => Math.abs(a.x0 + a.x1 - 2 * x) - Math.abs(b.x0 + b.x1 - 2 * x))[0];
 		const order = { loss: 0, finding: 1, point: 2, life: 3 };
-		const marks = drawn.marks.filter((m) => !m.under && inside(m)).sort((a, b) => order[a.kind] - order[b.kind] || Math.abs(a.x0 + a.x1 - 2 * x) - Math.abs(b.x0 + b.x1 - 2 * x));
+		const marks = drawn.marks.filter((m) => !m.under && inside(m)).sort((a, b) => order[a.first] - order[b.first] || Math.abs(a.x0 + a.x1 - 2 * x) - Math.abs(b.x0 + b.x1 - 2 * x));
 		if (marks[0]) return marks[0];
 		const fault = nearest(drawn.faults);
 		if (fault) return { kind: "fault", i: fault.i };
 		const row = layout.rows.find((r) => y >= r.y && y < r.lanesAt + layout.lanes.length * layout.laneHeight);
 		if (!row) return null;
-		if (y < row.lanesAt) return { kind: "process", p: row.p };
+		if (y < row.y + head) return { kind: "process", p: row.p };
+		if (y < row.lanesAt) return null;
 		const t = timeAt(x), slack = (view.until - view.from) / layout.width * 3;
 		if (drawn.fine) {
 			const lane = layout.lanes[Math.floor((y - row.lanesAt) / layout.laneHeight)];

@@ -4,36 +4,13 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 )
-
-func TestDurationText(t *testing.T) {
-	for _, tt := range []struct {
-		d    time.Duration
-		want string
-	}{
-		{0, "0"}, {1500, "1.50 µs"}, {999_500, "1000 µs"}, {time.Millisecond, "1.00 ms"}, {23456 * time.Microsecond, "23.5 ms"},
-		{234 * time.Millisecond, "234 ms"}, {2670 * time.Millisecond, "2.67 s"}, {59 * time.Second, "59.0 s"}, {-2 * time.Second, "−2.00 s"},
-		{10*time.Minute + 3*time.Second, "10 min 3 s"}, {24*time.Hour + time.Minute, "24 h 1 min"},
-	} {
-		if got := durationText(tt.d); got != tt.want {
-			t.Errorf("%d: got %s, want %s", tt.d, got, tt.want)
-		}
-	}
-}
-
-func TestNumber(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -999: "-999", -1000: "-1,000"} {
-		if got := number(n); got != want {
-			t.Errorf("%d: got %s, want %s", n, got, want)
-		}
-	}
-}
 
 // Which fault may have cost which hold, by the rule of the judge.
 func TestMayCost(t *testing.T) {
@@ -94,7 +71,7 @@ func TestToldLate(t *testing.T) {
 			c.add(history.Event{At: tt.expired, Kind: history.Expired, Process: history.Harness, Session: "0x1"})
 		}
 		c.finish()
-		if l := newView(c, nil, nil).Losses()[0]; l.Told != tt.want || l.Late != tt.late {
+		if l := newView(c, nil, nil).Losses().First[0]; l.Told != tt.want || l.Late != tt.late {
 			t.Errorf("%s: got %q, late: %v", tt.name, l.Told, l.Late)
 		}
 	}
@@ -107,7 +84,7 @@ func TestToldLateByADeposedServer(t *testing.T) {
 	c.add(history.Event{At: 1000 * milli, Kind: history.Lost, Op: 1, Lock: "L", Session: "0x1"})
 	c.add(history.Event{At: 900 * milli, Kind: history.Expired, Process: history.Harness, Session: "0x1", Text: history.Deposed})
 	c.finish()
-	if l := newView(c, nil, nil).Losses()[0]; l.Told != "" || l.Late {
+	if l := newView(c, nil, nil).Losses().First[0]; l.Told != "" || l.Late {
 		t.Errorf("got %q, late: %v", l.Told, l.Late)
 	}
 }
@@ -126,7 +103,7 @@ func TestHolders(t *testing.T) {
 	events(c, 2, 49, 51)
 	events(c, 1, 51, 70)
 	c.finish()
-	f := newView(c, nil, nil).Findings()
+	f := newView(c, nil, nil).Findings().First
 	if f[0].Holders != "processes 2, 3" || f[1].Holders != "" {
 		t.Errorf("got %q and %q", f[0].Holders, f[1].Holders)
 	}
@@ -202,5 +179,119 @@ func TestLostTexts(t *testing.T) {
 	room = 5
 	if got := fmt.Sprint(lostTexts(judge.Hit{Lost: many}, &room)); got != "[0 1 2 3 4 and 95 more]" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A few items more than are open are open as well: a line that hides them would save nothing.
+func TestFold(t *testing.T) {
+	for n, first := range map[int]int{0: 0, 6: 6, 9: 9, 10: 6, 100: 6} {
+		f := fold(make([]int, n), 6)
+		if len(f.First) != first || len(f.First)+len(f.Rest) != n {
+			t.Errorf("of %d items %d are open and %d are not", n, len(f.First), len(f.Rest))
+		}
+	}
+}
+
+// faulty is a history of two processes with faults that overlap. The history numbers them
+// otherwise than in the order of time.
+func faulty() (history.Header, judge.Verdict, []history.Event) {
+	const s = second
+	h := history.Header{Begin: s, Processes: 2, SessionTimeout: s}
+	v := judge.Verdict{
+		LostHolds: 4,
+		Faults:    []judge.Fault{{Kind: "cut-connection", N: 1, Lost: 2}, {Kind: "kill-leader", N: 2, Lost: 4}},
+		Findings:  []judge.Finding{{Check: "c", At: 6 * s, Faults: []int{4, 9, 77}}},
+		Injected: []judge.Hit{
+			{Fault: 9, Kind: "cut-connection", Target: "process 0", Began: 6 * s, Ended: 7 * s, Lost: []string{`lock "a" by process 0`, `lock "b" by process 0`}},
+			{Fault: 1, Kind: "kill-leader", Target: "server 1", Began: 2 * s, Ended: 2 * s},
+			{Fault: 4, Kind: "kill-leader", Target: "server 2", Began: 5 * s, Ended: 6 * s, Lost: []string{`lock "a" by process 0`, `lock "b" by process 0`, `lock "c \"x\"" by process 1`, `lock "d" by process 1, which ended`}},
+		},
+	}
+	grant := func(process int, op uint64, lock string) history.Event {
+		return history.Event{At: 3 * s, Kind: history.Granted, Process: process, Op: op, Lock: lock, Token: op}
+	}
+	loss := func(at int64, process int, op uint64, lock, why string) history.Event {
+		return history.Event{At: at, Kind: history.Lost, Process: process, Op: op, Lock: lock, Text: why}
+	}
+	return h, v, []history.Event{
+		grant(0, 1, "a"), grant(0, 2, "b"), grant(1, 1, `c "x"`), grant(1, 2, "d"),
+		loss(5500*milli, 1, 1, `c "x"`, "cut"), loss(6500*milli, 0, 1, "a", "no answer"), loss(6500*milli, 0, 2, "b", "no answer"),
+	}
+}
+
+func TestFaultsAreNumberedInTheOrderOfTime(t *testing.T) {
+	h, v, events := faulty()
+	page := pageIn(t, t.TempDir(), h, v, slices.Values(events))
+	at := 0
+	for _, want := range []string{
+		`#2 kill-leader</a>, <a href="#fault-3">#3 cut-connection</a></dd>`, // of the finding
+		"where that is another number, it is in brackets",
+		`#2 kill-leader <span class="dim">(4)</span>`,
+		`#3 cut-connection <span class="dim">(9)</span>`,
+		`#1 kill-leader</th>`, // it cost nothing
+	} {
+		i := strings.Index(page[at:], want)
+		if i < 0 {
+			t.Fatalf("the page lacks %s, or has it too early", want)
+		}
+		at += i
+	}
+	_, d := dataOf(t, page)
+	if got := fmt.Sprint(d.Findings[0].Faults); got != "[2 3]" {
+		t.Errorf("the timeline's finding has the faults %s", got)
+	}
+	for i, f := range d.Faults {
+		if want := []int{1, 4, 9}[i]; f.Number != i+1 || f.Fault != want {
+			t.Errorf("fault %d of the timeline has the numbers %d and %d, want %d", i, f.Number, f.Fault, want)
+		}
+	}
+	for i := range v.Injected {
+		v.Injected[i].Fault = []int{3, 1, 2}[i]
+	}
+	if page = pageIn(t, t.TempDir(), h, v, slices.Values(events)); strings.Contains(page, "in brackets") {
+		t.Error("the page speaks of other numbers, which there are not")
+	}
+}
+
+// What a process lost at once is told at once, and each fault names the others that may
+// have cost the same.
+func TestCosts(t *testing.T) {
+	h, v, events := faulty()
+	c := newCollector(h, v)
+	for _, e := range events {
+		c.add(e)
+	}
+	c.finish()
+	var got []string
+	for _, h := range newView(c, nil, nil).Costly().First {
+		for _, l := range h.Lost {
+			got = append(got, fmt.Sprintf("#%d %s: %q %s, %d %s %s, %v", h.Number, h.Kind, l.Locks, l.By, l.Row, l.At, l.When, l.Or))
+		}
+	}
+	want := []string{
+		`#2 kill-leader: ["a" "b"] by process 0, 2 0:05.500 500 ms after it, [{3 cut-connection during it}]`,
+		`#2 kill-leader: ["c \"x\""] by process 1, 1 0:04.500 during it, []`,
+		`#2 kill-leader: ["d"] by process 1, which ended, 0  , []`,
+		`#3 cut-connection: ["a" "b"] by process 0, 2 0:05.500 during it, [{2 kill-leader 500 ms after it}]`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	rows := newView(c, nil, nil).Losses().First
+	if len(rows) != 2 || len(rows[0].Holds) != 1 || len(rows[1].Holds) != 2 || len(rows[1].Active) != 2 {
+		t.Errorf("the lost holds are %+v", rows)
+	}
+}
+
+// A reader must not add up what the faults may have cost.
+func TestMayHaveCost(t *testing.T) {
+	h, v, events := faulty()
+	page := pageIn(t, t.TempDir(), h, v, slices.Values(events))
+	if want := "they make 6, while 4 holds were lost in all."; !strings.Contains(page, want) {
+		t.Errorf("the page does not say: %s", want)
+	}
+	v.Faults = v.Faults[:0]
+	if page := pageIn(t, t.TempDir(), h, v, slices.Values(events)); strings.Contains(page, "added up") {
+		t.Error("the page warns of adding up nothing")
 	}
 }

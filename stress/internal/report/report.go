@@ -11,7 +11,10 @@
 // parts of them. The template escapes them, a Content-Security-Policy lets the browser
 // run the page's own script only, and that script never makes HTML out of text.
 //
-//   - report.go writes the page, page.go says what its template gets.
+// What is long is closed until a reader opens it: see folded. Print shows all.
+//
+//   - report.go writes the page, page.go says what its template gets; finding.go, hit.go and
+//     lost.go have its tables.
 //   - collector.go reads the history, thin.go and meter.go keep it small.
 //   - data.go packs it for the script, page.js, which draws the timeline.
 package report

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 )
@@ -100,16 +102,62 @@ func compareCosts(t *testing.T, page string, v judge.Verdict) {
 	for _, row := range rows {
 		n, _ := strconv.Atoi(row[1])
 		costs[n] = nil
-		for _, item := range regexp.MustCompile(`<li><bdi>(.*?)</bdi>`).FindAllStringSubmatch(row[0], -1) {
-			costs[n] = append(costs[n], html.UnescapeString(item[1]))
+		for _, item := range regexp.MustCompile(`<li>(.*?) <bdi>(by process .*?)</bdi>`).FindAllStringSubmatch(row[0], -1) {
+			for _, lock := range regexp.MustCompile(`<b><bdi>(.*?)</bdi></b>`).FindAllStringSubmatch(item[1], -1) {
+				if text := fmt.Sprintf("lock %q %s", html.UnescapeString(lock[1]), item[2]); !slices.Contains(costs[n], text) {
+					costs[n] = append(costs[n], text)
+				}
+			}
 		}
 	}
 	if len(rows) != len(v.Injected) {
 		t.Errorf("the table has %d faults, want %d", len(rows), len(v.Injected))
 	}
-	for _, h := range v.Injected {
-		if !slices.Equal(costs[h.Fault], h.Lost) {
-			t.Errorf("fault %d (%s): the page says that it cost %q, the verdict %q", h.Fault, h.Kind, costs[h.Fault], h.Lost)
+	for i, h := range slices.SortedStableFunc(slices.Values(v.Injected), func(a, b judge.Hit) int { return cmp.Compare(a.Began, b.Began) }) {
+		got, want := slices.Sorted(slices.Values(costs[i+1])), slices.Compact(slices.Sorted(slices.Values(h.Lost)))
+		if !slices.Equal(got, want) {
+			t.Errorf("fault %d (%s): the page says that it may have cost %q, the verdict %q", i+1, h.Kind, got, want)
+		}
+	}
+}
+
+// What is long is closed, so that a reader of a small screen comes to all parts of the page.
+// Nothing is missing.
+func TestLongTablesAreClosed(t *testing.T) {
+	p := tenMinutes
+	p.violation = true
+	s := generate(p)
+	for i := range 97 {
+		s.verdict.Findings = append(s.verdict.Findings, judge.Finding{Check: "another", At: origin + int64(i)*second, Text: fmt.Sprint("finding ", i)})
+		s.verdict.Standstills = append(s.verdict.Standstills, judge.Standstill{Text: fmt.Sprint("standstill ", i)})
+	}
+	page := markup(pageIn(t, t.TempDir(), s.header, s.verdict, s.events()))
+	open := regexp.MustCompile(`(?s)<details class="more">.*?</details>`).ReplaceAllString(page, "")
+	for _, tt := range []struct {
+		what, item string
+		all, open  int
+	}{
+		{"findings", `data-kind="finding"`, len(s.verdict.Findings), openFindings},
+		{"standstills", `Note that standstill`, 97, openFindings},
+		{"faults", `<tr id="fault-`, len(s.verdict.Injected), openRows},
+		{"lost holds", `<li id="loss-`, s.verdict.LostHolds, -1},
+		{"rows of lost holds", `<th scope="row">process `, -1, openRows},
+	} {
+		if n := strings.Count(page, tt.item); tt.all >= 0 && n != tt.all {
+			t.Errorf("the page has %d %s, want %d", n, tt.what, tt.all)
+		}
+		if n := strings.Count(open, tt.item); tt.open >= 0 && n != tt.open {
+			t.Errorf("the page has %d %s open, want %d", n, tt.what, tt.open)
+		}
+	}
+	for _, link := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(page, -1) {
+		if strings.Count(page, `id="`+link[1]+`"`) != 1 {
+			t.Errorf("a link leads to %s, which the page does not have once", link[1])
+		}
+	}
+	for _, summary := range regexp.MustCompile(`<details class="more"><summary>(.*?)</summary>`).FindAllStringSubmatch(page, -1) {
+		if !regexp.MustCompile(`^[\d,]+ `).MatchString(summary[1]) {
+			t.Errorf("%q does not say how many it hides", summary[1])
 		}
 	}
 }
@@ -334,7 +382,7 @@ func TestLargeHistory(t *testing.T) {
 		t.Errorf("only %d acquisitions were kept", d.Spans.N)
 	}
 	for _, text := range []string{
-		"The timeline draws " + number(d.Spans.N) + " of 300,000 acquisitions one by one",
+		"The timeline draws " + figures.Number(d.Spans.N) + " of 300,000 acquisitions one by one",
 		"8,240 more faults are not in this table: 8,240 of them cost locks",
 		"The timeline has 5,000 of 8,640 faults",
 		"texts of why a lock was lost or refused are left out",

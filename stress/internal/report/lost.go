@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/figures"
+)
+
+// A lostRow is a row of the table of losses: holds that one process lost at once.
+type lostRow struct {
+	At, Told, Why string
+	Late          bool
+	Process       int
+	Holds         []lostHold
+	Active        []active
+}
+
+// A lostHold is one of them.
+type lostHold struct {
+	Row                        int // from 1
+	Index                      int // in the data
+	Lock, Workers, Held, Token string
+	Place                      place
+}
+
+// same reports whether two rows may be told as one.
+func (r lostRow) same(s lostRow) bool {
+	return r.Process == s.Process && r.At == s.At && r.Told == s.Told && r.Why == s.Why && r.Late == s.Late && slices.Equal(r.Active, s.Active)
+}
+
+// Losses returns the holds that were lost.
+func (v view) Losses() folded[lostRow] {
+	var all []lostRow
+	for i, l := range v.c.losses.items[:min(len(v.c.losses.items), mostRows)] {
+		at := v.c.micro(l.at)
+		row := lostRow{At: v.clock(l.at), Process: v.c.processes[l.process], Why: cause(l.text), Active: v.active(i, -1)}
+		row.Told, row.Late = v.told(l)
+		hold := lostHold{
+			Row: i + 1, Index: i, Lock: v.c.locks[l.lock], Workers: workersText(l.workers), Held: figures.Duration(time.Duration(l.at - l.since)),
+			Token: tokenText(l.token, l.turn), Place: place{at - 2_000_000, at + 1_000_000},
+		}
+		// Processes lose locks at the same time as others.
+		k := len(all) - 1
+		for k >= 0 && all[k].At == row.At && !all[k].same(row) {
+			k--
+		}
+		if k < 0 || !all[k].same(row) {
+			all = append(all, row)
+			k = len(all) - 1
+		}
+		all[k].Holds = append(all[k].Holds, hold)
+	}
+	return fold(all, openRows)
+}
+
+// told says how long before the end of its session a loss was told, and whether that was
+// too late.
+func (v view) told(l loss) (text string, late bool) {
+	ended, ok := v.c.expired[l.session]
+	if !ok || l.session == "" {
+		return "", false
+	}
+	margin := time.Duration(ended - l.at)
+	switch {
+	case int64(margin) > 2*v.c.header.SessionTimeout:
+		return "its session lived on, for " + figures.Duration(margin), false
+	case margin >= 0:
+		return figures.Duration(margin) + " before the leader ended its session", false
+	}
+	text = figures.Duration(-margin) + " after the leader had ended its session"
+	if v.c.stopped(v.c.processes[l.process], ended) {
+		return text + ", as soon as it ran again", false
+	}
+	return text, true
+}
+
+// LossesListed returns how many holds the table of losses has.
+func (v view) LossesListed() int { return min(len(v.c.losses.items), mostRows) }
+
+// MoreLosses returns how many losses the table leaves out.
+func (v view) MoreLosses() int { return max(v.c.losses.total-mostRows, 0) }
+
+// workersText lists the workers that shared a hold.
+func workersText(workers []int) string {
+	const listed = 6
+	workers = slices.Compact(slices.Sorted(slices.Values(workers)))
+	var numbers []string
+	for _, w := range workers[:min(len(workers), listed)] {
+		numbers = append(numbers, strconv.Itoa(w))
+	}
+	text := "worker "
+	if len(workers) > 1 {
+		text = "workers "
+	}
+	text += strings.Join(numbers, ", ")
+	if n := len(workers) - listed; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
