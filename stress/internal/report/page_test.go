@@ -198,13 +198,13 @@ func faulty() (history.Header, judge.Verdict, []history.Event) {
 	const s = second
 	h := history.Header{Begin: s, Processes: 2, SessionTimeout: s}
 	v := judge.Verdict{
-		LostHolds: 4,
-		Faults:    []judge.Fault{{Kind: "cut-connection", N: 1, Lost: 2}, {Kind: "kill-leader", N: 2, Lost: 4}},
+		LostHolds: 5,
+		Faults:    []judge.Fault{{Kind: "cut-connection", N: 1, Lost: 3}, {Kind: "kill-leader", N: 2, Lost: 6}},
 		Findings:  []judge.Finding{{Check: "c", At: 6 * s, Faults: []int{4, 9, 77}}},
 		Injected: []judge.Hit{
-			{Fault: 9, Kind: "cut-connection", Target: "process 0", Began: 6 * s, Ended: 7 * s, Lost: []string{`lock "a" by process 0`, `lock "b" by process 0`}},
+			{Fault: 9, Kind: "cut-connection", Target: "process 0", Began: 6 * s, Ended: 7 * s, Lost: []string{`lock "a" by process 0`, `lock "b" by process 0`, `lock "e" by process 0`}},
 			{Fault: 1, Kind: "kill-leader", Target: "server 1", Began: 2 * s, Ended: 2 * s},
-			{Fault: 4, Kind: "kill-leader", Target: "server 2", Began: 5 * s, Ended: 6 * s, Lost: []string{`lock "a" by process 0`, `lock "b" by process 0`, `lock "c \"x\"" by process 1`, `lock "d" by process 1, which ended`}},
+			{Fault: 4, Kind: "kill-leader", Target: "server 2", Began: 5 * s, Ended: 6 * s, Lost: []string{`lock "a" by process 0`, `lock "b" by process 0`, `lock "c \"x\"" by process 1`, `lock "f" by process 1`, `lock "e" by process 0`, `lock "d" by process 1, which ended`}},
 		},
 	}
 	grant := func(process int, op uint64, lock string) history.Event {
@@ -214,8 +214,9 @@ func faulty() (history.Header, judge.Verdict, []history.Event) {
 		return history.Event{At: at, Kind: history.Lost, Process: process, Op: op, Lock: lock, Text: why}
 	}
 	return h, v, []history.Event{
-		grant(0, 1, "a"), grant(0, 2, "b"), grant(1, 1, `c "x"`), grant(1, 2, "d"),
-		loss(5500*milli, 1, 1, `c "x"`, "cut"), loss(6500*milli, 0, 1, "a", "no answer"), loss(6500*milli, 0, 2, "b", "no answer"),
+		grant(0, 1, "a"), grant(0, 2, "b"), grant(1, 1, `c "x"`), grant(1, 2, "d"), grant(0, 3, "e"), grant(1, 3, "f"),
+		loss(5500*milli, 1, 1, `c "x"`, "cut"), loss(6500*milli, 0, 1, "a", "no answer"), loss(6500*milli, 1, 3, "f", "no answer"), loss(6500*milli, 0, 2, "b", "no answer"),
+		loss(6700*milli, 0, 3, "e", "no answer"),
 	}
 }
 
@@ -271,15 +272,31 @@ func TestCosts(t *testing.T) {
 	want := []string{
 		`#2 kill-leader: ["a" "b"] by process 0, 2 0:05.500 500 ms after it, [{3 cut-connection during it}]`,
 		`#2 kill-leader: ["c \"x\""] by process 1, 1 0:04.500 during it, []`,
+		`#2 kill-leader: ["f"] by process 1, 3 0:05.500 500 ms after it, []`,
+		`#2 kill-leader: ["e"] by process 0, 5 0:05.700 700 ms after it, [{3 cut-connection during it}]`,
 		`#2 kill-leader: ["d"] by process 1, which ended, 0  , []`,
 		`#3 cut-connection: ["a" "b"] by process 0, 2 0:05.500 during it, [{2 kill-leader 500 ms after it}]`,
+		`#3 cut-connection: ["e"] by process 0, 5 0:05.700 during it, [{2 kill-leader 700 ms after it}]`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	rows := newView(c, nil, nil).Losses().First
-	if len(rows) != 2 || len(rows[0].Holds) != 1 || len(rows[1].Holds) != 2 || len(rows[1].Active) != 2 {
-		t.Errorf("the lost holds are %+v", rows)
+	got = nil
+	for _, row := range newView(c, nil, nil).Losses().First {
+		var locks []string
+		for _, h := range row.Holds {
+			locks = append(locks, fmt.Sprintf("%d %s", h.Row, h.Lock))
+		}
+		got = append(got, fmt.Sprintf("%s process %d: %q, %v", row.At, row.Process, locks, row.Active))
+	}
+	want = []string{
+		`0:04.500 process 1: ["1 c \"x\""], [{2 kill-leader during it}]`,
+		`0:05.500 process 0: ["2 a" "4 b"], [{2 kill-leader 500 ms after it} {3 cut-connection during it}]`,
+		`0:05.500 process 1: ["3 f"], [{2 kill-leader 500 ms after it}]`,
+		`0:05.700 process 0: ["5 e"], [{2 kill-leader 700 ms after it} {3 cut-connection during it}]`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the lost holds are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -287,7 +304,7 @@ func TestCosts(t *testing.T) {
 func TestMayHaveCost(t *testing.T) {
 	h, v, events := faulty()
 	page := pageIn(t, t.TempDir(), h, v, slices.Values(events))
-	if want := "they make 6, while 4 holds were lost in all."; !strings.Contains(page, want) {
+	if want := "they make 9, while 5 holds were lost in all."; !strings.Contains(page, want) {
 		t.Errorf("the page does not say: %s", want)
 	}
 	v.Faults = v.Faults[:0]
