@@ -32,9 +32,14 @@ func printVerdict(w io.Writer, v judge.Verdict) {
 		}
 	}
 	if len(v.Faults) > 0 {
+		lost := 0
 		fmt.Fprintf(w, "\n  %-24s %9s %9s %9s %9s %9s\n", "fault", "injected", "held", "waiting", "releasing", "lost")
 		for _, f := range v.Faults {
-			fmt.Fprintf(w, "  %-24s %9d %9d %9d %9d %9d\n", f.Kind, f.N, f.Held, f.Waiting, f.Releasing, f.Lost)
+			fmt.Fprintf(w, "  %-24s %9s %9s %9s %9s %9s\n", f.Kind, thousands(f.N), thousands(f.Held), thousands(f.Waiting), thousands(f.Releasing), thousands(f.Lost))
+			lost += f.Lost
+		}
+		if lost > 0 {
+			fmt.Fprintf(w, "    lost: a hold counts at each fault that may have cost it, and so does what a process held when a fault ended it: %s lost in all\n", plural(v.LostHolds, "hold"))
 		}
 	}
 	line := func(name, format string, args ...any) {

@@ -36,6 +36,27 @@ func TestVerdictSaysWhatIsNotJudged(t *testing.T) {
 	}
 }
 
+// The table of faults must not be added up: a hold counts at several faults.
+func TestVerdictSaysThatHoldsCountSeveralTimes(t *testing.T) {
+	var text strings.Builder
+	v := judge.Verdict{LostHolds: 1053, Faults: []judge.Fault{{Kind: "kill-leader", N: 1234, Held: 6, Waiting: 5, Releasing: 4, Lost: 1100}, {Kind: "revoke", N: 1}}}
+	printVerdict(&text, v)
+	for _, line := range []string{
+		`(?m)^  kill-leader +1,234 +6 +5 +4 +1,100$`,
+		`(?m)^  revoke +1 +0 +0 +0 +0\n    lost: a hold counts at each fault that may have cost it, .*: 1,053 holds lost in all$`,
+	} {
+		if !regexp.MustCompile(line).MatchString(text.String()) {
+			t.Errorf("%s is missing in\n%s", line, text.String())
+		}
+	}
+	text.Reset()
+	v.Faults = v.Faults[1:]
+	printVerdict(&text, v)
+	if strings.Contains(text.String(), "may have cost") {
+		t.Errorf("it warns of adding up nothing:\n%s", text.String())
+	}
+}
+
 // What makes a run fail, or void, without an event of the history that tells of it, is in the
 // history when it ends: neither its page nor -check is better than the run.
 func TestFlawsAreInTheHistory(t *testing.T) {
