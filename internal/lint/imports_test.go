@@ -53,7 +53,7 @@ const policy = `
 	stress:                   PUBLIC recipes/... stress/internal/... internal/realzk internal/realzk/child internal/realzk/scratch github.com/HdrHistogram/hdrhistogram-go | SERVERS
 	stress/internal/nemesis:  stress/internal/history internal/realzk internal/realzk/child zkio | SERVERS manager
 	stress/internal/history:  golang.org/x/sys/... | TESTS
-	stress/internal/judge:    stress/internal/history github.com/HdrHistogram/hdrhistogram-go github.com/anishathalye/porcupine | TESTS
+	stress/internal/judge:    stress/internal/figures stress/internal/history github.com/HdrHistogram/hdrhistogram-go github.com/anishathalye/porcupine | TESTS
 	stress/internal/figures:  | TESTS
 	stress/internal/report:   stress/internal/figures stress/internal/history stress/internal/judge | TESTS
 	bench:                    PUBLIC recipes/queue bench/internal/delay bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS

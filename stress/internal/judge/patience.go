@@ -160,7 +160,7 @@ func (c *patience) unanswered(j *Judge, h *hold) {
 
 // explain says how much was not judged.
 func (c *patience) explain(j *Judge) {
-	c.Note = c.tally.note(j, "%d of %d waits had no excuse")
+	c.Note = c.tally.note(j, "%s of %s waits had no excuse")
 	if c.Note != "" && c.free.all > 0 {
 		c.Note += fmt.Sprintf("; of the waits that might have begun at any moment, %.0f %% would have had no excuse", c.free.percent())
 	}

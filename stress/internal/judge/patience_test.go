@@ -458,14 +458,14 @@ func TestNotesOfExcuses(t *testing.T) {
 			4 p0 request a
 			13 p1 request a
 			13 h over 1
-			14 p0 granted a t11`, waitsEnd, "2 of 2 waits had no excuse; faults excused 0.0 s of 10.1 s in all, and 0 would have been too late without that"},
+			14 p0 granted a t11`, waitsEnd, "2 of 2 waits had no excuse; faults excused 0 of 10.1 s in all, and 0 would have been too late without that"},
 		{"waits that are excused", `
 			1 p1 request a
 			2 h began 1 delay-link process 1
 			3 p1 refused a
 			4 p0 request a
 			13 h over 1
-			14 p0 granted a t11`, waitsEnd, "0 of 1 waits had no excuse; faults excused 10.0 s of 10.0 s in all, and 1 would have been too late without that"},
+			14 p0 granted a t11`, waitsEnd, "0 of 1 waits had no excuse; faults excused 10 s of 10 s in all, and 1 would have been too late without that"},
 		{"revocations", `
 			1 p0 request a
 			1.1 p0 granted a t10
@@ -473,7 +473,7 @@ func TestNotesOfExcuses(t *testing.T) {
 			3 h began 2 revoke lock a of a
 			3 h over 2
 			5 p0 release a
-			6 h over 1`, "a holder that is asked to give up the lock does", "0 of 1 holders had no excuse; faults excused 2.0 s of 2.0 s"},
+			6 h over 1`, "a holder that is asked to give up the lock does", "0 of 1 holders had no excuse; faults excused 2 s of 2 s"},
 		{"what might have begun", `
 			1 p0 request a
 			1 p1 request m

@@ -102,7 +102,7 @@ func (c *revocations) late(j *Judge, h *hold, at int64) bool {
 }
 
 // explain says how much was not judged.
-func (c *revocations) explain(j *Judge) { c.Note = c.tally.note(j, "%d of %d holders had no excuse") }
+func (c *revocations) explain(j *Judge) { c.Note = c.tally.note(j, "%s of %s holders had no excuse") }
 
 // end judges those that are asked at the end.
 func (c *revocations) end(j *Judge) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/figures"
 )
 
 // A tally sums up how often faults excused what was judged by how long it took. It shows
@@ -34,14 +36,14 @@ func (t *tally) add(took, excused, bound int64) {
 }
 
 // note says how much was excused, if there were faults. The format takes how many had no
-// excuse, and how many were judged.
+// excuse, and how many were judged, as texts.
 func (t *tally) note(j *Judge, format string) string {
 	if t.n == 0 || !slices.ContainsFunc(j.faults.all, (*fault).disturbs) {
 		return ""
 	}
-	seconds := func(d int64) float64 { return time.Duration(d).Seconds() }
-	return fmt.Sprintf(format+"; faults excused %.1f s of %.1f s in all, and %d would have been too late without that; the longest of the rest took %.0f %% of the time that it may take",
-		t.plain, t.n, seconds(t.excuse), seconds(t.took), t.saved, 100*t.worst)
+	duration := func(d int64) string { return figures.Duration(time.Duration(d)) }
+	return fmt.Sprintf(format+"; faults excused %s of %s in all, and %s would have been too late without that; the longest of the rest took %.0f %% of the time that it may take",
+		figures.Number(t.plain), figures.Number(t.n), duration(t.excuse), duration(t.took), figures.Number(t.saved), 100*t.worst)
 }
 
 // A share is a part of some time.
