@@ -58,8 +58,8 @@ const (
 	mostFaults  = 5000
 
 	// Rows that a reader sees at once. The others are behind a line that says how many.
-	openFindings = 3
-	openRows     = 6
+	openFindings = 2
+	openRows     = 5
 )
 
 // A view is what the template of the page gets.

@@ -826,7 +826,7 @@
 			return { title: "Finding: " + f.check, rows: [["at", when(f.at)], ["lock", f.lock >= 0 ? data.locks[f.lock] : "–"], ["what", f.text], ["faults then", list(data.faults.filter((g) => f.faults.includes(g.n)).map(faultName)) || "none"]] };
 		}
 		case "several":
-			return { title: number(what.list.length) + " marks, too near each other to be drawn", rows: what.list.map((m) => [clock(m.at), brief(m)]), hint: "Zoom in to see each." };
+			return { title: number(what.list.length) + " marks, too near to be drawn one by one", rows: what.list.map((m) => [clock(m.at), brief(m)]), hint: "Zoom in to see each." };
 		case "life": {
 			const l = data.lives[i];
 			return { title: processName(l.p) + " " + (what.note === "began" ? "began" : "ended"), rows: [["began", when(l.from)], ["ended", l.open ? "not before the history did" : when(l.until)], ["started before", number(l.inc) + (l.inc === 1 ? " time" : " times")], ["how it ended", l.text || "–"]] };
