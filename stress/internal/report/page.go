@@ -184,8 +184,12 @@ type fact struct{ Name, Value string }
 func (v view) Facts() []fact {
 	h := v.c.header
 	seconds := func(ns int64) string { return figures.Duration(time.Duration(ns)) }
+	began := h.BeginWall
+	if wall, err := time.Parse(time.RFC3339, began); err == nil {
+		began = wall.Format("2006-01-02 15:04:05 MST")
+	}
 	facts := []fact{
-		{"Began", h.BeginWall},
+		{"Began", began},
 		{"Ran for", fmt.Sprintf("%s (planned: %s)", seconds(v.c.end-v.c.begin()), seconds(h.Planned))},
 		{"Workload", fmt.Sprintf("%s, seed %d", cmp.Or(h.Workload, "default"), h.Seed)},
 		{"Contenders", fmt.Sprintf("%s × %s on %s", count(h.Processes, "process"), count(h.Goroutines, "worker"), count(len(h.Locks), "lock"))},
