@@ -232,7 +232,8 @@
 
 	// ---- Layout ----
 
-	const overviewHeight = 44, axisHeight = 22, goneHeight = data.gone.length ? 8 : 0, track = 17, head = 17;
+	const overviewHeight = 44, axisHeight = data.findings.length ? 34 : 22, // with room for the marks of findings
+		 goneHeight = data.gone.length ? 8 : 0, track = 17, head = 17;
 	const strip = data.lives.length || data.points.some((p) => p.lock < 0 && p.p >= 0) ? 15 : 0; // below a head, for what happened to the process
 	let layout = null;
 	function arrange() {
@@ -544,6 +545,8 @@
 	function mark(list, glyph, x, y, colour) {
 		ink.globalAlpha = 1;
 		ink.font = "11px system-ui, sans-serif";
+		const half = Math.max(ink.measureText(glyph).width / 2 + 1, 7);
+		x = Math.min(Math.max(x, half), layout.width - half); // all of it must be seen
 		ink.textAlign = "center";
 		ink.lineWidth = 3;
 		ink.lineJoin = "round";
@@ -552,7 +555,6 @@
 		ink.fillStyle = colour;
 		ink.fillText(glyph, x, y + 0.5);
 		ink.textAlign = "left";
-		const half = Math.max(ink.measureText(glyph).width / 2 + 1, 7);
 		sign(list, x, y, half, 8);
 	}
 
@@ -566,7 +568,7 @@
 		for (const { glyph } of list) times.set(glyph, (times.get(glyph) ?? 0) + 1);
 		const ended = times.get("ended") ?? 0, began = times.get("began") ?? 0, again = Math.min(ended, began);
 		times.set("again", again).set("ended", ended - again).set("began", began - again);
-		const words = ["failure", "again", "ended", "began", "session"].filter((g) => times.get(g) > 0);
+		const words = ["failure", "again", "ended", "began", "session", "revoked", "stale"].filter((g) => times.get(g) > 0);
 		return words.map((g) => (glyphs[g] ?? "↻") + (times.get(g) > 1 ? number(times.get(g)) : "")).join("");
 	}
 
@@ -582,11 +584,16 @@
 			if (p.p !== row.p || p.lock >= 0 || !visible(p.at, p.at) || p.kind !== "failure" && !sessions) continue;
 			marks.push({ kind: "point", glyph: p.kind, i, at: p.at });
 		}
-		for (const m of marks) m.x = Math.min(Math.max(xOf(m.at), 7), layout.width - 7); // all of it must be seen
-		marks.sort((a, b) => a.at - b.at);
+		for (const m of marks) m.x = Math.min(Math.max(xOf(m.at), 7), layout.width - 7);
+		drawTogether(marks, row.y + head + strip / 2, c);
+	}
+
+	// drawTogether draws the marks of a line.
+	function drawTogether(marks, y, c) {
+		marks.sort((a, b) => a.x - b.x || a.at - b.at);
 		ink.font = "11px system-ui, sans-serif";
-		for (const { list, x, w } of clusters(marks, (list) => ink.measureText(together(list)).width)) {
-			mark(list, together(list), Math.min(x, layout.width - w / 2), row.y + head + strip / 2, list.some((m) => m.glyph === "failure") ? c.bad : c.text);
+		for (const { list, x } of clusters(marks, (list) => ink.measureText(together(list)).width)) {
+			mark(list, together(list), x, y, list.some((m) => m.glyph === "failure") ? c.bad : c.text);
 		}
 	}
 
@@ -636,7 +643,7 @@
 	}
 
 	function drawMarks(c) {
-		const inView = data.points.filter((p) => visible(p.at, p.at));
+		const inView = data.points.filter((p) => visible(p.at, p.at)), lanes = new Map();
 		for (const [i, p] of data.points.entries()) {
 			if (!visible(p.at, p.at)) continue;
 			if (p.kind === "stopping") {
@@ -648,8 +655,11 @@
 			if (!row || p.lock < 0 || p.kind !== "failure" && inView.length > 400) continue;
 			const at = layout.laneAt.get(lanesAre === "lock" ? data.laneOf[p.lock] : p.w);
 			if (at === undefined || !shownLanes.has(data.laneOf[p.lock])) continue;
-			mark([{ kind: "point", i, at: p.at }], glyphs[p.kind] ?? "·", xOf(p.at), row.lanesAt + (at + 0.5) * layout.laneHeight, p.kind === "failure" ? c.bad : c.text);
+			const y = row.lanesAt + (at + 0.5) * layout.laneHeight;
+			if (!lanes.has(y)) lanes.set(y, []);
+			lanes.get(y).push({ kind: "point", glyph: p.kind, i, at: p.at, x: xOf(p.at) });
 		}
+		for (const [y, marks] of lanes) drawTogether(marks, y, c);
 		for (const row of layout.rows) {
 			drawStrip(row, c, drawn.fine && inView.length <= 400);
 			drawLosses(row, c);
@@ -659,11 +669,11 @@
 	function drawFindings(c) {
 		const marks = [...data.findings.entries()].filter(([, f]) => visible(f.at, f.at)).map(([i, f]) => ({ kind: "finding", i, at: f.at, x: xOf(f.at) }));
 		ink.fillStyle = c.bad;
-		for (const { x } of marks) ink.fillRect(x - 0.75, overviewHeight + axisHeight, 1.5, layout.height);
+		for (const { x } of marks) ink.fillRect(x - 0.75, overviewHeight + axisHeight - 4, 1.5, layout.height);
 		const word = (list) => "▼" + (list.length > 1 ? number(list.length) : "");
 		ink.font = "11px system-ui, sans-serif";
 		for (const { list, x } of clusters(marks.sort((a, b) => a.x - b.x), (list) => ink.measureText(word(list)).width)) {
-			mark(list, word(list), x, overviewHeight + axisHeight - 2, c.bad);
+			mark(list, word(list), x, overviewHeight + axisHeight - 9, c.bad);
 		}
 	}
 
@@ -756,7 +766,7 @@
 		for (let t = Math.ceil(view.from / step) * step; t <= view.until; t += step) {
 			const x = xOf(t), words = clock(t, digits), w = ink.measureText(words).width;
 			ink.fillRect(x, y + axisHeight - 4, 1, 4);
-			ink.fillText(words, Math.min(Math.max(x - w / 2, 2), layout.width - w - 2), y + axisHeight / 2);
+			ink.fillText(words, Math.min(Math.max(x - w / 2, 2), layout.width - w - 2), y + 10);
 		}
 		ink.fillStyle = c.dim;
 		ink.fillRect(0, y + axisHeight - 1, layout.width, 1);
