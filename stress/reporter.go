@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/figures"
 )
 
 // A reporter shows the progress of a run: on a terminal as one line that it
@@ -114,10 +116,4 @@ func (m *meter) add(now time.Time, c counts) (entries, grants float64) {
 }
 
 // thousands formats n with commas.
-func thousands[N uint64 | int64 | int](n N) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func thousands[N uint64 | int64 | int](n N) string { return figures.Number(n) }
