@@ -59,16 +59,23 @@ func (f *fault) hits(p *process) bool { return slices.Contains(f.victims, p) }
 // everywhere reports whether the fault hits servers.
 func (f *fault) everywhere() bool { return f.process < 0 && f.lock == "" }
 
-// about reports whether the fault can touch the lock. A fault that deletes a node may tell
-// only at its end which lock that belonged to.
+// about reports whether the fault can touch the lock. One that deletes a node touches only
+// the lock that it names.
 func (f *fault) about(l *lockRecord) bool {
-	switch {
-	case f.deletes() && f.missed() && f.until != 0:
-		return false
-	case f.lock == "":
-		return true
+	if f.lock == "" {
+		return !f.deletes() && !f.missed()
 	}
 	return f.lock == l.Name
+}
+
+// disconnects reports whether the process may have had no connection in order at that time.
+func (x *excuses) disconnects(j *Judge, p *process, at int64) bool {
+	if _, cut := x.cut[p]; cut {
+		return true
+	}
+	return slices.ContainsFunc(x.faults, func(f *fault) bool {
+		return (f.everywhere() || f.hits(p) && !f.deletes()) && at < f.past(j)
+	})
 }
 
 // past returns when the fault is over, and what it hit goes on as before: once each process

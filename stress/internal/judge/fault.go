@@ -38,15 +38,28 @@ func (f *fault) stops() bool { return f.kind == "pause-worker" }
 // the lock at the same time as the contender is told.
 func (f *fault) deletes() bool { return strings.HasPrefix(f.kind, "delete-") }
 
-// missed reports whether the fault has deleted no node for certain.
-func (f *fault) missed() bool { return f.failed && f.lock == "" }
+// toldAtEnd reports whether only the end of a fault of that kind tells what it did. It did so
+// when it began, or a moment later.
+func toldAtEnd(kind string) bool {
+	f := fault{kind: kind}
+	return f.stops() || f.deletes()
+}
+
+// told notes what the end of the fault tells of it.
+func (f *fault) told(end history.Event) {
+	f.lock = cmp.Or(f.lock, end.Lock)
+	f.failed = !end.OK
+}
+
+// missed reports whether the fault has stopped no process, or deleted no node, for certain.
+func (f *fault) missed() bool { return f.failed && (f.stops() || f.deletes() && f.lock == "") }
 
 // revokes reports whether the fault asks holders to give up the lock.
 func (f *fault) revokes() bool { return f.kind == "revoke" }
 
 // disturbs reports whether the locks may be given later than otherwise. A revocation makes
-// them come earlier.
-func (f *fault) disturbs() bool { return !f.revokes() }
+// them come earlier, and a fault that missed what it was to hit makes no difference.
+func (f *fault) disturbs() bool { return !f.revokes() && !f.missed() }
 
 // affects reports whether the fault can affect holds of the process.
 func (f *fault) affects(p *process) bool { return f.process < 0 || f.process == p.number }
@@ -117,9 +130,7 @@ func (fs *faults) ended(e history.Event, recovery int64) *fault {
 	}
 	f := fs.recent[i]
 	f.until = e.At
-	// Which lock it hits, a fault may know only when it has.
-	f.lock = cmp.Or(f.lock, e.Lock)
-	f.failed = !e.OK
+	f.told(e)
 	fs.recent = slices.DeleteFunc(fs.recent, func(f *fault) bool {
 		return f.until != 0 && f.until+recovery+10*reaction < e.At
 	})
@@ -147,32 +158,39 @@ func (fs *faults) near(at int64) (numbers []int) {
 }
 
 // excused reports whether the holder could not know at that time that it had lost the
-// lock, and since when that was so: because its process was stopped, or because an
-// administrator had just deleted its node.
+// lock, and since when that may have been so: because its process was stopped, or because an
+// administrator had just deleted its node, also if the process was stopped then.
 func (j *Judge) excused(h *hold, at int64) (since int64, ok bool) {
-	if since, ok := h.process.stops.excuse(h.asked, at); ok {
-		return since, true
+	since = never
+	told := at
+	if hiding := h.process.stops.hiding(h.asked, at); len(hiding) > 0 {
+		told = hiding[0].began
+		for _, s := range hiding {
+			since = min(since, s.loses(h))
+		}
 	}
-	return j.deleted(h, at)
+	if deleted, ok := j.deleted(h, told, at); ok {
+		since = min(since, deleted)
+	}
+	return since, since <= at
 }
 
 // unaware reports whether the holder of h could not know at that time that it had lost the
 // lock, which another process was told at the time given that it has. What a process had lost
-// before it was stopped, it knew before: a stop that came later is no excuse.
+// before it was stopped, it knew before: a stop that came later is no excuse. Nor is one of
+// which its session cannot have ended by then.
 func (j *Judge) unaware(h *hold, given, at int64) bool {
-	if _, ok := h.process.stops.excuse(h.asked, at); ok && h.process.stops.covers(given, at) {
-		return true
-	}
-	since, ok := j.deleted(h, at)
+	since, ok := j.excused(h, at)
 	return ok && since <= given
 }
 
-// deleted reports whether the node of h may have been deleted by a fault so shortly before
-// that time that the holder was not told yet.
-func (j *Judge) deleted(h *hold, at int64) (since int64, ok bool) {
+// deleted reports whether the node of h may have been deleted by a fault until the time at,
+// and so shortly before the time told, since when the holder was told nothing, that it was
+// not told of this either.
+func (j *Judge) deleted(h *hold, told, at int64) (since int64, ok bool) {
 	for _, f := range j.faults.recent {
-		if f.deletes() && !f.missed() && f.affects(h.process) && (f.lock == "" || f.lock == h.lock.Name) &&
-			f.at <= at && (f.until == 0 || at <= f.until+j.header.SessionTimeout && h.asked <= f.until) {
+		if f.deletes() && f.affects(h.process) && f.lock == h.lock.Name &&
+			f.at <= at && (f.until == 0 || told <= f.until+j.header.SessionTimeout && h.asked <= f.until) {
 			return f.at, true
 		}
 	}

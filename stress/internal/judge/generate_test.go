@@ -145,7 +145,7 @@ func (g *generator) exclusive(l history.Lock) {
 		g.add(at+3, fault)
 		lost := at + 2500*ms
 		g.add(lost, history.Event{Kind: history.Expired, Process: history.Harness, Session: all[0].event.Session})
-		fault.Kind = history.FaultEnded
+		fault.Kind, fault.OK = history.FaultEnded, true
 		g.add(lost+700*ms, fault)
 		for _, m := range all {
 			m.add(lost+700*ms+g.upTo(300*ms), history.Lost)

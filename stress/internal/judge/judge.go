@@ -19,6 +19,8 @@ import (
 // each change of it; each is in a file of its own.
 type Judge struct {
 	header    history.Header
+	reading   reading
+	from      int64          // what came before is not judged: see Rest
 	prefixes  []history.Lock // of the header, without their *
 	now       int64          // the latest time of an event
 	processes map[id]*process
@@ -61,6 +63,7 @@ type Judge struct {
 func New(h history.Header) *Judge {
 	j := &Judge{
 		header:    h,
+		reading:   reading{ends: map[int]history.Event{}},
 		processes: map[id]*process{},
 		locks:     map[string]*lockRecord{},
 		excuses:   excuses{cut: map[*process]int64{}},
@@ -107,12 +110,8 @@ func (j *Judge) checks() []*check {
 	return all
 }
 
-// Add judges the next event. Events come in the order of time, but those that a
-// [history.Follower] yields late may be older.
-func (j *Judge) Add(e history.Event) {
-	if e.At < j.now && e.Kind != history.Expired {
-		j.late++
-	}
+// event judges the next event.
+func (j *Judge) event(e history.Event) {
 	j.pass(e.At)
 	j.whole.event(j, e)
 	switch e.Kind {
@@ -214,9 +213,7 @@ func (j *Judge) granted(e history.Event) {
 	p.count(h.phase, -1)
 	h.phase, h.granted, h.fence, h.permits = inside, e.At, fence{e.Token, e.Turn}, max(e.Permits, 1)
 	h.since, h.known, h.asked = e.At, e.At, l.asked(h)
-	if h.session = e.Session; h.session == "" {
-		h.session = p.session
-	}
+	h.session = cmp.Or(e.Session, p.session)
 	if e.Mode != "" {
 		h.mode = e.Mode
 	}
@@ -394,12 +391,15 @@ func (j *Judge) ended(e history.Event) {
 
 func (j *Judge) faultBegan(e history.Event) {
 	f := j.faults.began(e)
-	j.excuses.began(j, f)
-	if f.stops() {
+	if end, ok := j.reading.ends[e.Fault]; ok && toldAtEnd(f.kind) {
+		f.told(end)
+	}
+	if f.stops() && !f.missed() {
 		for _, p := range j.targets(f) {
-			p.stops.began(e.At)
+			p.stops.began(j.stop(p, f))
 		}
 	}
+	j.excuses.began(j, f)
 	j.revocations.began(j, f)
 	j.hits.began(j, f)
 }
@@ -434,6 +434,8 @@ func (j *Judge) Interim() Verdict { return j.sum() }
 func (j *Judge) Finish() Verdict {
 	if !j.finished {
 		j.finished = true
+		j.reading.over = true
+		j.advance()
 		j.patience.end(j)
 		j.revocations.end(j)
 		j.told.end(j)

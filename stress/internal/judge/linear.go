@@ -79,6 +79,7 @@ type operation struct {
 type possession struct {
 	number  int
 	process *process
+	session string
 	fence   fence
 	mode    history.Mode // the strongest of the holds
 	holds   []*hold
@@ -130,7 +131,7 @@ func (c *linear) granted(j *Judge, h *hold) {
 		return // it was told after a stop, and may have been over for long
 	}
 	n.number++
-	p := &possession{number: n.number, process: h.process, fence: h.fence, mode: h.mode, holds: []*hold{h}, asked: h.asked, known: h.granted}
+	p := &possession{number: n.number, process: h.process, session: h.session, fence: h.fence, mode: h.mode, holds: []*hold{h}, asked: h.asked, known: h.granted}
 	h.possession = p
 	// What the process had before under another token, it knows to be over.
 	for _, old := range slices.Clone(n.owns) {
@@ -233,7 +234,7 @@ func (n *line) end(p *possession, from, to int64) {
 func (c *linear) cut(j *Judge, l *lockRecord, at int64, only *possession) {
 	n := l.line
 	for _, p := range slices.Clone(n.owns) {
-		if since, ok := j.excused(&hold{process: p.process, lock: l, asked: p.asked}, at); ok && p != only {
+		if since, ok := j.excused(&hold{process: p.process, session: p.session, lock: l, asked: p.asked}, at); ok && p != only {
 			p.forget()
 			n.end(p, since, at)
 		}

@@ -21,7 +21,7 @@ func TestFaultAfterTheLoss(t *testing.T) {
 	before.WriteString(`
 		47 p0 request a
 		48 p1 request a
-		49.3 p1 granted a t209
+		49.4 p1 granted a t209
 	`)
 	const told = `
 		52.6 p0 granted a t205
@@ -52,8 +52,8 @@ func TestFaultAfterTheLoss(t *testing.T) {
 			50 h began 2 pause-worker process 0
 			52.5 h over 2` + told + left, twice},
 		{"stopped after the other had left", `
-			49.4 p1 release a
-			49.5 p1 released a
+			49.5 p1 release a
+			49.6 p1 released a
 			50 h began 1 pause-worker process 0
 			52.5 h over 1` + told, twice[1:]},
 		{"its node was deleted when the other was granted it", `

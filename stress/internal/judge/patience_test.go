@@ -211,6 +211,22 @@ func TestExcusesOfWaits(t *testing.T) {
 			2 h began 1 delete-waiter process 0
 			61 h over 1 failed
 			61 p0 granted a t10`, true},
+		{"a node may have been deleted, which takes more than a minute to tell", `
+			1 p0 request a
+			2 h began 1 delete-waiter process 0
+			63 p0 granted a t10
+			65 h over 1 of a`, true},
+
+		{"the process is stopped", `
+			1 p0 request a
+			2 h began 1 pause-worker process 0
+			61 h over 1
+			61 p0 granted a t10`, false},
+		{"the process could not be stopped", `
+			1 p0 request a
+			2 h began 1 pause-worker process 0
+			61 h over 1 failed
+			61 p0 granted a t10`, true},
 
 		{"a fault of servers", `
 			1 p0 request a

@@ -65,60 +65,6 @@ func (j *Judge) forget() {
 // count notes that the number of holds in that phase changes.
 func (p *process) count(ph phase, by int) { p.counts[ph] += by }
 
-// reaction is how long a process that was stopped may take to notice once it continues.
-const reaction = int64(time.Second)
-
-// stops are the times in which a process was stopped, the latest last.
-type stops []stop
-
-type stop struct{ began, ended int64 } // ended is 0 while it lasts
-
-func (s *stops) began(at int64) {
-	if len(*s) == 16 {
-		*s = append((*s)[:0], (*s)[1:]...)
-	}
-	*s = append(*s, stop{began: at})
-}
-
-func (s stops) ended(at int64) {
-	for i := range s {
-		if s[i].ended == 0 {
-			s[i].ended = at
-		}
-	}
-}
-
-// excuse reports whether the process was stopped at that time, or has had no time to
-// react, so that it cannot know what it has lost of what it asked for at the time asked. It
-// also returns when it was stopped. What the process asked for later it was told later: that
-// has no excuse.
-func (s stops) excuse(asked, at int64) (since int64, ok bool) {
-	for _, s := range s {
-		if s.began <= at && (s.ended == 0 || at <= s.ended+reaction && asked <= s.ended) {
-			return s.began, true
-		}
-	}
-	return 0, false
-}
-
-// covers reports whether the process was stopped at the time from, or could not yet have
-// reacted, and whether that was still so at the other time.
-func (s stops) covers(from, to int64) bool {
-	for _, s := range s {
-		switch {
-		case s.began > from || s.ended != 0 && from > s.ended+reaction:
-		case s.ended == 0:
-			return true
-		default:
-			from = max(from, s.ended+reaction)
-			if to <= from {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // held returns the holds of the process that are inside, in the order of their requests.
 func (p *process) held() (all []*hold) {
 	for _, h := range p.holds {

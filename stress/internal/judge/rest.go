@@ -29,22 +29,14 @@ func Rest(dir string) (j *Judge, from int64, err error) {
 	j = New(h)
 	j.whole.on, j.partial = true, true
 	from = trimmed.Until + settle
+	j.from = from
 	for e, err := range history.All(dir) {
 		if err != nil {
 			return nil, 0, err
 		}
-		j.addFrom(from, e)
+		j.Add(e)
 	}
 	return j, from, nil
-}
-
-// addFrom judges the next event if it is not from before the time that is judged.
-func (j *Judge) addFrom(from int64, e history.Event) {
-	if e.At >= from {
-		j.Add(e)
-	} else {
-		j.before(e)
-	}
 }
 
 // before notes an event from before the time that is judged: which processes and sessions
@@ -52,7 +44,7 @@ func (j *Judge) addFrom(from int64, e history.Event) {
 func (j *Judge) before(e history.Event) {
 	switch e.Kind {
 	case history.Started, history.Ended, history.FaultBegan, history.FaultEnded, history.StoodStill, history.Stopping:
-		j.Add(e)
+		j.event(e)
 	case history.Session:
 		j.session(e)
 		fallthrough

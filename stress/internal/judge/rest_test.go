@@ -14,9 +14,9 @@ import (
 // judgedFrom returns the verdict on the rest of a history.
 func judgedFrom(h history.Header, events []history.Event, from int64) Verdict {
 	j := New(h)
-	j.partial = true
+	j.partial, j.from = true, from
 	for _, e := range events {
-		j.addFrom(from, e)
+		j.Add(e)
 	}
 	return j.Finish()
 }

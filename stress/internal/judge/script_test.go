@@ -20,7 +20,7 @@ import (
 //	1.5 p0 granted a t10       process 0, worker 0: lock "a", token 10
 //	1.5 p0w2 request a write   worker 2, mode write
 //	1.5 p0i1 ...               process 0 when it has been started again
-//	1.5 p0 session suspended   what it is told of its session
+//	1.5 p0 session suspended   what it is told of its session, or session began 0x1
 //	1.5 h stopping             the harness
 //	1.5 h ended p0             the process has ended; or in good order: ended p0 well
 //	1.5 h began 3 kill-worker process 1
@@ -103,10 +103,10 @@ func argument(t testing.TB, e *history.Event, word string) {
 		e.Turn, _ = strconv.ParseUint(turn, 10, 64)
 	case word == "ok":
 		e.OK = true
-	case word == "unsure", e.Kind == history.Session:
-		e.Text = word
 	case strings.HasPrefix(word, "0x"):
 		e.Session = word
+	case word == "unsure", e.Kind == history.Session:
+		e.Text = word
 	case strings.HasPrefix(word, "n"):
 		e.Permits, err = strconv.Atoi(word[1:])
 		if err != nil {

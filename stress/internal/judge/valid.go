@@ -19,7 +19,7 @@ func (c *valid) told(j *Judge, h *hold, at int64) {
 	if kind(h.mode) == semaphore {
 		return
 	}
-	if _, ok := j.deleted(h, at); ok {
+	if _, ok := j.deleted(h, at, at); ok {
 		return
 	}
 	for _, o := range h.lock.inside {

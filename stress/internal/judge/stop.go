@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import "time"
+
+// reaction is how long a process that was stopped may take to notice once it continues.
+const reaction = int64(time.Second)
+
+// clocks is how much earlier than a server's log says the session may have ended: the log has
+// the time of another clock, which may be adjusted meanwhile.
+const clocks = int64(100 * time.Millisecond)
+
+// stops are the times in which a process was stopped, the latest last.
+type stops []stop
+
+type stop struct {
+	began, ended int64  // ended is 0 while it lasts
+	session      string // that the process had, as far as is known
+	over         int64  // when the servers can have ended that session, at the earliest
+}
+
+// stop returns what it means for p that f stops it.
+//
+// While a process is stopped it loses its locks with its session, and not before: the servers
+// count from when they last heard of it. If their logs tell when they ended the session, that
+// is when. If not, a client whose connection is in order sends something every third of the
+// session timeout, and a busy machine may delay that by as long as a process may take to
+// react. If the connection was not in order, they may not have heard of the process for so
+// long that its session ends at any time.
+func (j *Judge) stop(p *process, f *fault) stop {
+	s := stop{began: f.at, session: p.session, over: f.at}
+	if at, ok := j.reading.expiry(p.session, f.at); ok {
+		s.over = max(f.at, at-clocks)
+	} else if !j.excuses.disconnects(j, p, f.at) {
+		s.over = max(f.at, f.at+j.header.SessionTimeout*2/3-reaction)
+	}
+	return s
+}
+
+// loses returns when the stop can have cost h, at the earliest. What an earlier session held
+// may have been lost when the process was stopped, a moment before its worker was told.
+func (s stop) loses(h *hold) int64 {
+	if s.session != "" && h.session != s.session {
+		return s.began
+	}
+	return s.over
+}
+
+func (s *stops) began(n stop) {
+	if len(*s) == 16 {
+		*s = append((*s)[:0], (*s)[1:]...)
+	}
+	*s = append(*s, n)
+}
+
+func (s stops) ended(at int64) {
+	for i := range s {
+		if s[i].ended == 0 {
+			s[i].ended = at
+		}
+	}
+}
+
+// hides reports whether the process cannot know at that time what it has lost of what it had
+// asked for by then, since it is stopped or has had no time to react. What the process asked
+// for after the stop it was told later: that has no excuse.
+func (s stop) hides(asked, at int64) bool {
+	return s.began <= at && (s.ended == 0 || at <= s.ended+reaction && asked <= s.ended)
+}
+
+// hiding returns the stops for which the process cannot know at that time what it has lost: the
+// last one, and those before it after which it had no time to react.
+func (s stops) hiding(asked, at int64) stops {
+	end := len(s)
+	for end > 0 && !s[end-1].hides(asked, at) {
+		end--
+	}
+	begin := end
+	for begin > 0 && s[begin-1].hides(asked, at) {
+		begin--
+		at = s[begin].began
+	}
+	return s[begin:end]
+}
+
+// covers reports whether the process was stopped at the time from, or could not yet have
+// reacted, and whether that was still so at the other time.
+func (s stops) covers(from, to int64) bool {
+	for _, s := range s {
+		switch {
+		case s.began > from || s.ended != 0 && from > s.ended+reaction:
+		case s.ended == 0:
+			return true
+		default:
+			from = max(from, s.ended+reaction)
+			if to <= from {
+				return true
+			}
+		}
+	}
+	return false
+}
