@@ -32,15 +32,16 @@ type hold struct {
 	phase   phase
 
 	requested, granted int64
-	since              int64  // when the worker was told that it has the mode
-	upgraded           bool   // from an upgradable read: the token is still that of the read
-	asked              int64  // when its process first asked for what it has under the token
-	ended              int64  // when it was released or told lost
-	known              int64  // when the worker has last been told that it holds the lock
-	with               *group // of what its worker has asked for at once, or nil
-	reported           bool   // that it has waited too long
-	settled            bool   // its release has ended in good order
-	revoked            int64  // when the revocation began that the worker is to be told of
+	since              int64   // when the worker was told that it has the mode
+	upgraded           bool    // from an upgradable read: the token is still that of the read
+	asked              int64   // when its process first asked for what it has under the token
+	ended              int64   // when it was released or told lost
+	known              int64   // when the worker has last been told that it holds the lock
+	with               *group  // of what its worker has asked for at once, or nil
+	before             []*hold // while it waits for a mutex: see patience
+	reported           bool    // that it has waited too long
+	settled            bool    // its release has ended in good order
+	revoked            int64   // when the revocation began that the worker is to be told of
 	possession         *possession
 }
 

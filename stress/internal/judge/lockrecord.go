@@ -56,14 +56,17 @@ func (l *lockRecord) left(h *hold, oldest int64) {
 }
 
 // holds returns how long the longest holds in each turn lasted together between those times,
-// apart from h.
-func (l *lockRecord) holds(from, to int64, h *hold) (all int64) {
+// apart from h, and from the turns of its process if that is left out.
+func (l *lockRecord) holds(from, to int64, h *hold, withOwn bool) (all int64) {
+	counts := func(t turn) bool { return withOwn || t.process != h.process.number }
 	for t, p := range l.past {
-		all += max(p.longest(from), l.present(t, from, to, h))
+		if counts(t) {
+			all += max(p.longest(from), l.present(t, from, to, h))
+		}
 	}
 	for i, o := range l.inside {
 		first := slices.IndexFunc(l.inside, func(p *hold) bool { return p.turn() == o.turn() }) == i
-		if first && l.past[o.turn()] == nil {
+		if first && l.past[o.turn()] == nil && counts(o.turn()) {
 			all += l.present(o.turn(), from, to, h)
 		}
 	}

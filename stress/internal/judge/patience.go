@@ -42,8 +42,7 @@ func (c *patience) judges(j *Judge, l *lockRecord) bool { return j.header.Tenure
 //
 // A process lets no further goroutine in after about two tenures if another process waits
 // for the lock, and gives it up when the last of those that are inside leaves. Each process
-// may be ahead once, in each mode. If the goroutines of a process exclude each other, each
-// may need a turn of its own.
+// may be ahead once, in each mode.
 func (c *patience) bound(j *Judge, h *hold, at int64) int64 {
 	bound := j.header.SessionTimeout + slack
 	for _, l := range h.locks() {
@@ -53,20 +52,75 @@ func (c *patience) bound(j *Judge, h *hold, at int64) int64 {
 			// as if it held the locks.
 			tenure += 16 * j.header.Tenure
 		}
-		ahead := l.holds(h.requested, at, h) + tenure*int64(max(j.header.Processes, 1)*l.modes())
-		if h.mode == history.Mutex || h.mode == history.Permit {
-			ahead *= int64(max(j.header.Goroutines, 1))
+		tenures := tenure * int64(max(j.header.Processes, 1)*l.modes())
+		switch h.mode {
+		case history.Mutex:
+			own, stays := h.queue(at)
+			bound += own + stays*(l.holds(h.requested, at, h, false)+tenures)
+		case history.Permit:
+			// Each goroutine queues by itself, behind all others.
+			bound += int64(max(j.header.Goroutines, 1)) * (l.holds(h.requested, at, h, true) + tenures)
+		default:
+			bound += l.holds(h.requested, at, h, true) + tenures
 		}
-		bound += ahead
 	}
 	return bound
 }
 
-// requested notes a request.
-func (c *patience) requested(h *hold) { c.open = append(c.open, h) }
+// queue returns how long those goroutines of its process held the mutex until that time that
+// were before h, and in how many stays of the process h comes to hold it.
+//
+// The goroutines of a process get a mutex in the order in which they asked, each once. So h
+// waits for those that were before it, for as long as they did hold it. The process may have
+// to give the mutex up in between, and queue again behind each other process, once for each
+// stay in which it held the mutex. Each of those may then let several goroutines in, but only
+// for two tenures, and the last of them may stay for as long as the longest.
+func (h *hold) queue(at int64) (own, stays int64) {
+	stays = 1
+	for i, o := range h.before {
+		own += max(0, min(o.end(), at)-max(o.granted, h.requested))
+		if i == 0 || o.fence.token != h.before[i-1].fence.token {
+			stays++
+		}
+	}
+	return own, stays
+}
 
-// granted judges how long h has waited.
+// precedes notes that h has been granted a mutex, for those goroutines of its process that
+// wait: for those that asked later, or so short a time before that h may have been in the
+// queue first.
+func (c *patience) precedes(h *hold) {
+	for _, o := range c.open {
+		if o.phase == waiting && o.lock == h.lock && o.process == h.process && h.requested <= o.requested+reaction {
+			o.before = append(o.before, h)
+		}
+	}
+}
+
+// requested notes a request.
+func (c *patience) requested(h *hold) {
+	c.open = append(c.open, h)
+	if h.mode != history.Mutex {
+		return
+	}
+	for _, o := range h.lock.inside {
+		if o.process == h.process {
+			h.before = append(h.before, o)
+		}
+	}
+}
+
+// granted notes that h has been granted, and judges how long it has waited.
 func (c *patience) granted(j *Judge, h *hold) {
+	c.judge(j, h)
+	if h.mode == history.Mutex {
+		h.before = nil
+		c.precedes(h)
+	}
+}
+
+// judge judges how long h has waited, which has been granted.
+func (c *patience) judge(j *Judge, h *hold) {
 	if !c.judges(j, h.lock) {
 		return
 	}

@@ -413,6 +413,90 @@ func TestHoldsThatExplainWaits(t *testing.T) {
 	}
 }
 
+// A goroutine waits for a mutex as long as those of its process hold it that asked before, and
+// as long as each other process may be ahead, once for each stay of its own process. Without
+// any, process 0 may wait for 7.8 s.
+func TestTurnsThatExplainWaits(t *testing.T) {
+	for _, tt := range []struct {
+		name, history string
+		most          float64 // until when process 0, worker 0 may wait
+	}{
+		{"none", "\n1 p0 request m", 8.8},
+		{"one of the same process, which holds it", `
+			0.5 p0w1 request m
+			0.6 p0w1 granted m t10.1
+			1 p0 request m
+			4 p0w1 release m`, 1 + 7 + 3 + 2*0.8},
+		{"one that asks again and again", `
+			0.5 p0w1 request m
+			0.6 p0w1 granted m t10.1
+			1 p0 request m
+			4 p0w1 release m
+			4.1 p0w1 request m
+			4.2 p0w1 granted m t10.2
+			8 p0w1 release m
+			8.1 p0w1 request m
+			8.2 p0w1 granted m t10.3
+			10 p0w1 release m`, 1 + 7 + 3 + 2*0.8},
+		{"three of the same process, in one stay", `
+			0.5 p0w1 request m
+			0.6 p0w1 granted m t10.1
+			0.7 p0w2 request m
+			0.8 p0w3 request m
+			1 p0 request m
+			4 p0w1 release m
+			4 p0w2 granted m t10.2
+			8 p0w2 release m
+			8 p0w3 granted m t10.3
+			12 p0w3 release m`, 1 + 7 + 11 + 2*0.8},
+		{"one that asked a moment later, and may have been before", `
+			1 p0 request m
+			1.9 p0w1 request m
+			2 p0w1 granted m t10.1
+			6 p0w1 release m`, 1 + 7 + 4 + 2*0.8},
+		{"one that asked later", `
+			1 p0 request m
+			2.1 p0w1 request m
+			2.2 p0w1 granted m t10.1
+			6 p0w1 release m`, 8.8},
+		{"another process between two stays of this one", `
+			0.5 p0w1 request m
+			0.6 p0w1 granted m t10.1
+			0.7 p0w2 request m
+			0.8 p1 request m
+			1 p0 request m
+			2 p0w1 release m
+			2 p1 granted m t11.1
+			6 p1 release m
+			6.1 p1 request m
+			6.2 p0w2 granted m t12.1
+			7.2 p0w2 release m
+			7.3 p1 granted m t13.1
+			10.3 p1 release m`, 1 + 7 + 2 + 3*(4+0.8)},
+		{"several goroutines of another process, which should have let this one in", `
+			0.8 p1 request m
+			0.8 p1w1 request m
+			0.8 p1w2 request m
+			0.9 p1 granted m t11.1
+			1 p0 request m
+			5 p1 release m
+			5 p1w1 granted m t11.2
+			9 p1w1 release m
+			9 p1w2 granted m t11.3
+			11 p1w2 release m`, 1 + 7 + 4 + 0.8},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for late, want := range map[float64]int{-0.01: 0, 0.01: 1} {
+				at := fmt.Sprintf("\n%.3f", tt.most+late)
+				v := judged(header(), script(t, tt.history+at+" p0 granted m t20.1"+at+" p0 release m\n70 h stopping now"))
+				if texts := findings(v, waitsEnd); len(texts) != want {
+					t.Errorf("granted at %s s: %q, want %d", at[1:], texts, want)
+				}
+			}
+		})
+	}
+}
+
 // Faults excuse a holder that was asked to give up the lock only if they touch it, or if the
 // harness has its workers stay inside meanwhile.
 func TestExcusesOfRevocations(t *testing.T) {

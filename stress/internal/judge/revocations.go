@@ -90,7 +90,7 @@ func (c *revocations) left(j *Judge, h *hold) {
 func (c *revocations) bound(j *Judge, h *hold, at int64) int64 {
 	bound := j.header.SessionTimeout + slack
 	if h.mode == history.Upgradable {
-		bound += h.lock.holds(h.revoked, at, h)
+		bound += h.lock.holds(h.revoked, at, h, true)
 	}
 	return bound
 }
