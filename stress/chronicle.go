@@ -287,6 +287,13 @@ func (c *chronicle) orphaned(session string) bool {
 	return ok && c.lives.isKilled(l)
 }
 
+// awaits reports whether a fault may excuse v of which it is not known yet what it did.
+func (c *chronicle) awaits(v violation) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.excuses.awaits(v)
+}
+
 // excused reports whether v has an excuse.
 func (c *chronicle) excused(v violation) bool {
 	c.mu.Lock()

@@ -242,7 +242,7 @@ func (p *parent) header() history.Header {
 		Processes:      o.Processes,
 		Goroutines:     o.Goroutines,
 		Servers:        p.cluster.servers,
-		SessionTimeout: o.SessionTimeout.Nanoseconds(),
+		SessionTimeout: p.cluster.client.Session().Timeout().Nanoseconds(), // as the servers grant it
 		Tenure:         o.Tenure.Nanoseconds(),
 		Linger:         o.Linger.Nanoseconds(),
 		Nemesis:        p.trouble.kinds(),

@@ -39,7 +39,8 @@ type excuse struct {
 	from, to int64
 }
 
-// A hit is a process that is stopped now, or of which a node is being deleted.
+// A hit is a process that a fault stops now, or of which it deletes a node. Whether it did,
+// and of which lock, is known when the fault is over.
 type hit struct {
 	process int
 	since   int64
@@ -63,8 +64,9 @@ func (x *excuses) add(e history.Event) {
 	case e.Kind == history.Lost:
 		x.all = append(x.all, excuse{process: e.Process, lock: e.Lock, from: e.At - excuseFor.Nanoseconds(), to: e.At + excuseFor.Nanoseconds()})
 	case e.Kind == history.FaultEnded && e.Text == pauseWorker:
-		h := x.hit[e.Fault]
-		x.all = append(x.all, excuse{process: h.process, from: h.since, to: e.At + excuseFor.Nanoseconds()})
+		if h, ok := x.hit[e.Fault]; ok && e.OK {
+			x.all = append(x.all, excuse{process: h.process, from: h.since, to: e.At + excuseFor.Nanoseconds()})
+		}
 		delete(x.hit, e.Fault)
 	case err != nil: // it hits none
 		return
@@ -89,13 +91,19 @@ func (x *excuses) add(e history.Event) {
 // deletes reports whether a fault deletes a node of a process.
 func deletes(e history.Event) bool { return e.Text == deleteHolder || e.Text == deleteWaiter }
 
-// has reports whether the process has an excuse at the time of v.
-func (x *excuses) has(process int, v violation) bool {
+// awaits reports whether a fault may excuse v of which it is not known yet what it did.
+func (x *excuses) awaits(v violation) bool {
 	for _, h := range x.hit {
-		if h.process == process && v.At >= h.since {
+		involved := h.process == v.Process || slices.ContainsFunc(v.Others, func(o party) bool { return o.Process == h.process })
+		if involved && v.At >= h.since {
 			return true
 		}
 	}
+	return false
+}
+
+// has reports whether the process has an excuse at the time of v.
+func (x *excuses) has(process int, v violation) bool {
 	lock := strings.TrimSuffix(v.Lock, thirdMark)
 	return slices.ContainsFunc(x.all, func(x excuse) bool {
 		return x.process == process && (x.lock == "" || x.lock == lock) && x.from <= v.At && v.At <= x.to
@@ -160,7 +168,7 @@ func (p *parent) suspect(v violation) {
 // judgeSuspects judges what referees have seen until then.
 func (p *parent) judgeSuspects(until int64) {
 	p.suspects = slices.DeleteFunc(p.suspects, func(v violation) bool {
-		if v.At > until {
+		if v.At > until || until != math.MaxInt64 && p.chronicle.awaits(v) {
 			return false
 		}
 		if p.chronicle.excused(v) {

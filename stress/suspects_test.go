@@ -18,11 +18,13 @@ func TestExcuses(t *testing.T) {
 	paused := func(process string, d time.Duration) []history.Event {
 		return []history.Event{
 			{Kind: history.FaultBegan, At: at(0), Fault: 1, Text: pauseWorker, Target: process},
-			{Kind: history.FaultEnded, At: at(d), Fault: 1, Text: pauseWorker, Target: process},
+			{Kind: history.FaultEnded, At: at(d), Fault: 1, Text: pauseWorker, Target: process, OK: true},
 		}
 	}
-	stopped := paused("process 1", 5*time.Second)[:1]
+	stopped := paused("process 1", 2*time.Minute)
 	wentOn := paused("process 1", 5*time.Second)
+	notStopped := paused("process 1", 5*time.Second)
+	notStopped[1].OK = false
 	lost := []history.Event{{Kind: history.Lost, At: at(0), Process: 1, Lock: "a"}}
 	deletion := func(lock string, ok bool) []history.Event {
 		return []history.Event{
@@ -54,12 +56,12 @@ func TestExcuses(t *testing.T) {
 		{"before it was stopped", stopped, beside("a", -time.Second, old), false},
 		{"a moment after it went on", wentOn, beside("b", 6*time.Second, old), true},
 		{"long after it went on", wentOn, beside("b", 9*time.Second, old), false},
+		{"while a fault was to stop it that could not", notStopped, beside("a", time.Second, old), false},
 		{"after its loss", lost, beside("a", time.Second, old), true},
 		{"after its loss of another lock", lost, beside("b", time.Second, old), false},
 		{"long after its loss", lost, beside("a", 4*time.Second, old), false},
 		{"after its upgradable read was lost", lost, beside("a"+thirdMark, time.Second, old), true},
 		{"after its node was deleted", deleted, beside("a", time.Millisecond, old), true},
-		{"while its node is being deleted", deleted[:1], beside("a", time.Minute, old), true},
 		{"before its node was deleted", deleted, beside("a", -6*time.Second, old), false},
 		{"after its node was deleted, long before the answer", deleted, beside("a", -4*time.Second, old), true},
 		{"long after its node was deleted", deleted, beside("a", 4*time.Second, old), false},
@@ -95,10 +97,41 @@ func TestExcuses(t *testing.T) {
 			for _, e := range tt.history {
 				x.add(e)
 			}
-			if got := x.excuse(tt.v); got != tt.excused {
-				t.Errorf("excused: %t", got)
+			if got := x.excuse(tt.v); got != tt.excused || x.awaits(tt.v) {
+				t.Errorf("excused: %t; still awaited: %t", got, x.awaits(tt.v))
 			}
 		})
+	}
+}
+
+// What a referee sees while a fault is under way that may excuse it waits for the end of that.
+func TestSuspectsAwaitTheEndOfAFault(t *testing.T) {
+	at := time.Hour.Nanoseconds()
+	for _, kind := range []string{pauseWorker, deleteHolder, deleteWaiter, "delay-link"} {
+		c := &chronicle{excuses: newExcuses()}
+		c.excuses.add(history.Event{Kind: history.FaultBegan, At: at, Fault: 1, Text: kind, Target: "process 1"})
+		seen := func(d time.Duration, process int) violation {
+			return violation{Kind: overlap, Lock: "a", At: at + d.Nanoseconds(), Process: 2, Token: 20, Others: []party{{Process: process, Token: 10}}}
+		}
+		p := &parent{reporter: newReporter(io.Discard), chronicle: c}
+		p.suspects = []violation{seen(time.Second, 1), seen(-time.Second, 1), seen(time.Second, 3)}
+		p.judgeSuspects(at + time.Minute.Nanoseconds())
+		want := 1 // the first
+		if kind == "delay-link" {
+			want = 0
+		}
+		if len(p.suspects) != want || p.violations != 3-want {
+			t.Errorf("%s under way: %d still wait, want %d; %d violations", kind, len(p.suspects), want, p.violations)
+		}
+		c.excuses.add(history.Event{Kind: history.FaultEnded, At: at + 2*time.Second.Nanoseconds(), Fault: 1, Text: kind, Target: "process 1", Lock: "m", OK: true})
+		p.judgeSuspects(at + time.Minute.Nanoseconds())
+		want = 3
+		if kind == pauseWorker {
+			want = 2
+		}
+		if len(p.suspects) > 0 || p.violations != want {
+			t.Errorf("%s over: %d still wait; %d violations, want %d", kind, len(p.suspects), p.violations, want)
+		}
 	}
 }
 
