@@ -212,6 +212,7 @@ func TestF242_SessionEndsAtTheGrant(t *testing.T) {
 		f := c.Srv.Faults().SwallowReply(zktest.Match{Session: session, Path: a.leases + "/"})
 		p := a.Acquire(t.Context(), 1)
 		<-f.Hit()
+		synctest.Wait() // the server has made the node by now
 		if n := len(c.Srv.Children(a.leases)); n != 1 {
 			t.Fatalf("%d nodes", n)
 		}
