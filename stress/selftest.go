@@ -85,7 +85,7 @@ func selfTestMain(o options, stdout, stderr io.Writer) int {
 		all.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			results[i] <- t.run(interrupted, program, dir.Path(), o.Seed)
+			results[i] <- t.runs(interrupted, program, dir.Path(), o.Seed)
 		})
 	}
 	missed := 0
@@ -113,13 +113,28 @@ const (
 	passed = "passed  "
 )
 
-// run runs the harness, and says what it saw.
-func (t trialRun) run(ctx context.Context, program, dir string, seed uint64) string {
+// A trial whose run is void is run again, up to so many times in all: on a machine that is busy
+// with other things, too little can happen for a verdict.
+const trialRuns = 3
+
+// runs runs the harness until it has come to a verdict, and says what it saw.
+func (t trialRun) runs(ctx context.Context, program, dir string, seed uint64) (text string) {
+	for range trialRuns {
+		var status int
+		if text, status = t.run(ctx, program, dir, seed); status != exitVoid {
+			break
+		}
+	}
+	return text
+}
+
+// run runs the harness once, and returns its exit status.
+func (t trialRun) run(ctx context.Context, program, dir string, seed uint64) (text string, status int) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	own, err := os.MkdirTemp(dir, "run-")
 	if err != nil {
-		return fmt.Sprintf("FAILED  %s: %v", t.name, err)
+		return fmt.Sprintf("FAILED  %s: %v", t.name, err), exitFailure
 	}
 	// Later flags override earlier ones.
 	args := []string{"-processes", "2", "-goroutines", "4", "-locks", "2", "-duration", "4s", "-seed", fmt.Sprint(seed), "-report", own + "/report"}
@@ -131,13 +146,14 @@ func (t trialRun) run(ctx context.Context, program, dir string, seed uint64) str
 	cmd.Stdout, cmd.Stderr = &out, &out
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		return fmt.Sprintf("FAILED  %s: %v", t.name, err)
+		return fmt.Sprintf("FAILED  %s: %v", t.name, err), exitFailure
 	}
 	v, err := judge.Read(own + "/report")
 	if err != nil {
-		return fmt.Sprintf("FAILED  %s: %v", t.name, err)
+		return fmt.Sprintf("FAILED  %s: %v", t.name, err), exitFailure
 	}
-	return t.weigh(cmd.ProcessState.ExitCode(), seen.FindAllString(out.String(), -1), v)
+	status = cmd.ProcessState.ExitCode()
+	return t.weigh(status, seen.FindAllString(out.String(), -1), v), status
 }
 
 // weigh says whether a run has seen what it must see: it ended with that status, said these
