@@ -85,7 +85,7 @@ func selfTestMain(o options, stdout, stderr io.Writer) int {
 		all.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			results[i] <- t.runs(interrupted, program, dir.Path(), o.Seed)
+			results[i] <- t.repeat(interrupted, program, dir.Path(), o.Seed)
 		})
 	}
 	missed := 0
@@ -117,8 +117,8 @@ const (
 // with other things, too little can happen for a verdict.
 const trialRuns = 3
 
-// runs runs the harness until it has come to a verdict, and says what it saw.
-func (t trialRun) runs(ctx context.Context, program, dir string, seed uint64) (text string) {
+// repeat has the harness run until it has come to a verdict, and says what it saw.
+func (t trialRun) repeat(ctx context.Context, program, dir string, seed uint64) (text string) {
 	for range trialRuns {
 		var status int
 		if text, status = t.run(ctx, program, dir, seed); status != exitVoid {
