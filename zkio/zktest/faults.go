@@ -121,7 +121,8 @@ func (f *Fault) Hits() int {
 	return f.hits
 }
 
-// Hit returns a channel that is closed when the fault first acts.
+// Hit returns a channel that is closed when the fault has first acted. If it acts on a request,
+// the server has then executed the request, or will not.
 func (f *Fault) Hit() <-chan struct{} { return f.hit }
 
 // Remove ends the fault. A blackhole lets pass what it has held back. Further
@@ -160,10 +161,16 @@ func (fs *Faults) count(kind FaultKind) {
 	fs.hits[kind]++
 }
 
-func (f *Fault) countHit() {
+// countHit counts a hit, and reports whether it is the first: then hit is to be closed.
+func (f *Fault) countHit() (first bool) {
 	f.hits++
 	f.faults.hits[f.kind]++
-	if f.hits == 1 {
+	return f.hits == 1
+}
+
+// strike counts a hit, and tells of it.
+func (f *Fault) strike() {
+	if f.countHit() {
 		close(f.hit)
 	}
 }
@@ -260,6 +267,15 @@ type plan struct {
 	dropReply, swallowReply     bool
 	failRequest, failReply      Code // CodeOK: none
 	delay                       time.Duration
+
+	struck []*Fault // those that act for the first time
+}
+
+// done tells that the faults have acted.
+func (p *plan) done() {
+	for _, f := range p.struck {
+		close(f.hit)
+	}
 }
 
 // armed reports whether there are faults for plan to consult.
@@ -286,7 +302,9 @@ func (fs *Faults) plan(session int64, op Op, paths []string) plan {
 		if f.seen < first {
 			continue
 		}
-		f.countHit()
+		if f.countHit() {
+			p.struck = append(p.struck, f)
+		}
 		if times > 0 && f.hits == times {
 			f.removeLocked()
 		}
@@ -402,7 +420,7 @@ func (f *Fault) swallow(c *conn) {
 	if _, in := f.conns[c]; !in {
 		f.conns[c] = struct{}{}
 		c.mute()
-		f.countHit()
+		f.strike()
 	}
 }
 
@@ -433,7 +451,7 @@ func (fs *Faults) admit(c *conn) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if len(fs.refusals) > 0 {
-		fs.refusals[0].countHit()
+		fs.refusals[0].strike()
 		return false
 	}
 	for _, f := range fs.holes {

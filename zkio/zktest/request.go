@@ -61,6 +61,7 @@ type connectRequest struct {
 // connect opens or resumes a session.
 func (s *Server) connect(c *conn, req connectRequest) error {
 	plan := s.prepare(c, OpConnect, req.session, nil)
+	defer plan.done()
 	if plan.dropRequest {
 		return s.cutOff(c)
 	}
@@ -143,6 +144,7 @@ func (s *Server) handle(c *conn, frame []byte) error {
 		return fmt.Errorf("request header: %w", err)
 	}
 	plan := s.prepare(c, req.op, c.sid, req.body)
+	defer plan.done() // without mu
 	if plan.dropRequest {
 		return s.cutOff(c)
 	}
