@@ -128,7 +128,7 @@ func (t trialRun) repeat(ctx context.Context, program, dir string, seed uint64) 
 	return text
 }
 
-// run runs the harness once, and returns its exit status.
+// run runs the harness once. It returns what the run saw, and its exit status.
 func (t trialRun) run(ctx context.Context, program, dir string, seed uint64) (text string, status int) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

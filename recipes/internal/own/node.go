@@ -134,8 +134,8 @@ func (l *look) Run(s *zkio.Session) {
 	if s != n.session || l.Void() {
 		return // of the session's end the listener is told
 	}
-	// The look watches for the time of its question, so that the watch which that leaves is
-	// known here even if all others end theirs meanwhile.
+	// The look is a watcher while it asks. So the watch that the question leaves is known here,
+	// even if all other watchers end meanwhile.
 	n.keeper.access.Watch(n.path, l)
 	there, err := n.There(s)
 	if err == nil && !there {
