@@ -11,6 +11,11 @@ type Lock struct {
 	Name string // as Manager.Exclusive takes it
 	Path string // of its directory
 
+	// Missing says that the lock has no directory. No process has asked for it under this
+	// name and root, or none has lately: servers remove a directory some time after it has
+	// become empty. So the lock is free, or its name is a mistake: see [Reader.Near].
+	Missing bool
+
 	// Kind is "exclusive" or "read/write", as the contenders' kinds are, or "latch" if they
 	// are those of Curator's LeaderLatch or of a lock that queues with them, or "selector" if
 	// they look like those of Curator's LeaderSelector: its nodes are those of a mutex, and say
@@ -53,7 +58,7 @@ type Lock struct {
 // lock returns what d shows. described has the contenders that were read, by path.
 func (r *Reader) lock(d *directory) Lock {
 	l := Lock{
-		Name: r.nameOf(d.path), Path: d.path, Kind: d.kind(), Strangers: len(d.others), Recipe: d.recipe,
+		Name: r.nameOf(d.path), Path: d.path, Missing: !d.there, Kind: d.kind(), Strangers: len(d.others), Recipe: d.recipe,
 		Gone: int64(uint32(d.stat.Cversion-d.stat.NumChildren) / 2),
 	}
 	for _, c := range d.queue {
