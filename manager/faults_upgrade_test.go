@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
@@ -540,4 +541,140 @@ func TestF133_UpgradedAgainAfterALostDowngrade(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A slowContext has ended by the time the caller of Done hears of it: Done returns when
+// goOn is closed.
+type slowContext struct {
+	context.Context
+	goOn chan struct{}
+}
+
+func (s slowContext) Done() <-chan struct{} {
+	<-s.goOn
+	return s.Context.Done()
+}
+
+// slowUpgrade begins an upgrade of h, and stops it before it can learn of anything. goOn
+// has it go on; if end is set, its context has ended by then.
+func (c *cluster) slowUpgrade(h Hold) (u upgrading, goOn func(end bool)) {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	c.t.Cleanup(cancel)
+	slow := slowContext{ctx, make(chan struct{})}
+	var p futures.Promise[struct{}]
+	go func() { p.Settle(struct{}{}, h.Upgrade(slow)) }()
+	synctest.Wait()
+	return upgrading{c, cancel, p.Future()}, func(end bool) {
+		if end {
+			cancel()
+		}
+		close(slow.goOn)
+		synctest.Wait()
+	}
+}
+
+// wantUpgraded checks what h says of itself.
+func (c *cluster) wantUpgraded(h Hold, want bool) {
+	c.t.Helper()
+	if h.Upgraded() != want {
+		c.t.Errorf("Upgraded reports %t, want %t", !want, want)
+	}
+}
+
+// Two goroutines upgrade one Hold, and one gives up: the other goes on waiting. When both
+// have given up, the Hold waits no longer.
+func TestF275_OneOfTwoCallsGivesUp(t *testing.T) {
+	for _, both := range []bool{false, true} {
+		t.Run(fmt.Sprint(both), func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				up := c.acquire(c.rw("p").Upgradable())
+				reader := c.acquire(c.rw("other").Reader())
+				first, second := c.upgrade(up), c.upgrade(up)
+				second.cancel()
+				synctest.Wait()
+				wantErr(t, "the call that gave up", settled(t, "it", second.result), context.Canceled)
+				first.waits()
+				c.wantUpgraded(up, false)
+				late := c.acquire(c.rw("late").Reader())
+				c.waiting(late)
+				if both {
+					first.cancel()
+					synctest.Wait()
+					wantErr(t, "the other call", settled(t, "it", first.result), context.Canceled)
+				} else {
+					c.unlock(reader)
+					first.done()
+					c.wantUpgraded(up, true)
+					c.waiting(late)
+					c.mustDowngrade(up)
+					reader = c.acquire(c.rw("other").Reader())
+				}
+				c.wantUpgraded(up, false)
+				c.held(up, reader, late)
+				c.unlock(up, reader, late)
+				c.wantNodes(0)
+			})
+		})
+	}
+}
+
+// The context of a call ends in the moment in which the process becomes exclusive, whether
+// for that call alone or for another goroutine's, too. The Hold is upgraded, and so both
+// calls say; no other process is inside. Which of the two the call hears of first is a
+// matter of chance, so this is done often.
+func TestF275_GivesUpAsItSucceeds(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		t.Run(fmt.Sprint(alone), func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				p, other := c.rw("p"), c.rw("other")
+				for range 30 {
+					up := c.acquire(p.Upgradable())
+					reader := c.acquire(other.Reader())
+					second, goOn := c.slowUpgrade(up)
+					if !alone {
+						defer c.upgrade(up).done()
+					}
+					c.unlock(reader)
+					goOn(true)
+					second.done()
+					c.wantUpgraded(up, true)
+					late := c.acquire(other.Reader())
+					later(time.Second)
+					c.waiting(late)
+					c.unlock(up)
+					c.wantUpgraded(up, false)
+					c.unlock(late)
+				}
+				c.wantNodes(0)
+			})
+		})
+	}
+}
+
+// A goroutine downgrades the Hold for which another one still waits. Before the process is
+// exclusive, that is refused, and the call goes on waiting. Afterwards the call has the
+// answer that is true when it returns.
+func TestF275_DowngradedByAnotherGoroutine(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		p := c.rw("p")
+		up, keeps := c.acquire(p.Upgradable()), c.acquire(p.Upgradable())
+		reader := c.acquire(c.rw("other").Reader())
+		first, beside := c.upgrade(up), c.upgrade(keeps)
+		second, goOn := c.slowUpgrade(up)
+		wantErr(t, "downgrade of a Hold that waits", up.Downgrade(), ErrNotGranted)
+		first.waits()
+		c.unlock(reader)
+		first.done()
+		beside.done()
+		c.wantUpgraded(up, true)
+
+		c.mustDowngrade(up) // keeps is upgraded still, and the process exclusive
+		c.wantUpgraded(up, false)
+		c.wantUpgraded(keeps, true)
+		goOn(false)
+		wantErr(t, "the call that returns last", settled(t, "it", second.result), ErrNotGranted)
+		c.mustUpgrade(up)
+		c.unlock(up, keeps)
+		c.wantNodes(0)
+	})
 }

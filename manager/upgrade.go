@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,9 +34,8 @@ import (
 type upgrade struct {
 	io *roundIO
 
-	mu      sync.Mutex                 // protects what follows; held for a few instructions
-	holds   map[upgraded]func()        // upgraded, or waiting for it; the function forgets Hold.onRelease's
-	outcome *futures.Promise[struct{}] // of what they wait for; nil: nothing
+	mu    sync.Mutex             // protects what follows, and the upgraders; held for a few instructions
+	holds map[upgraded]*upgrader // upgraded, or waiting for it
 
 	// exclusive is the writer's node while the process is exclusive; otherwise nil. Steps
 	// write it, with mu held.
@@ -54,6 +55,19 @@ type upgrade struct {
 type upgraded struct {
 	handle *handle
 	gen    uint64
+}
+
+// An upgrader is what an upgrade knows of one Hold. Goroutines that share the Hold share
+// its upgrade: each may call Hold.Upgrade, and the Hold stays in the upgrade for as long
+// as one of them waits.
+type upgrader struct {
+	calls  int    // of Hold.Upgrade that wait; of no meaning once up is set
+	up     bool   // the Hold is upgraded
+	forget func() // takes back what tells of the Hold's release
+
+	// outcome settles, after mu was released, when the calls are to look what has become of
+	// the Hold; with an error if its upgrade was refused.
+	outcome futures.Promise[struct{}]
 }
 
 // A writerNode is the writer's node of an upgrade, and its watcher.
@@ -104,6 +118,11 @@ func (x *writerNode) PathChanged(_ string, ev zkio.Event) {
 // upgradable read lock, or ctx carries a Hold of the read lock; [ErrSequenceExhausted];
 // and what ZooKeeper refused. If the Hold is upgraded already, Upgrade returns nil. During
 // [Manager.Shutdown] it goes on waiting: the Hold is still held.
+//
+// Goroutines that share a Hold share its upgrade. The Hold is upgraded for all of them, or
+// for none: see [Hold.Upgraded]. A call whose ctx ends leaves the others waiting, and
+// returns nil if the Hold is upgraded by then. A call returns [ErrNotGranted] if another
+// goroutine has downgraded the Hold before it could return.
 func (h Hold) Upgrade(ctx context.Context) error {
 	const op = "upgrade"
 	if h.round == nil {
@@ -123,33 +142,49 @@ func (h Hold) Upgrade(ctx context.Context) error {
 		return t.error(op, ctxerr.Of(ctx))
 	}
 
-	u, key := t.upgrade(), upgraded{h.slot.handle, h.gen}
-	outcome := u.join(key)
-	released := make(chan struct{})
-	forget := h.slot.onRelease(h.gen, sync.OnceFunc(func() {
-		close(released)
-		u.leave(key, byRelease)
-	}))
-	if !u.keep(key, forget) {
-		defer forget() // another call of this Hold has kept its own, or it is over
+	u, key := t.upgrade(), h.upgradeKey()
+	x, first, up := u.join(key)
+	if first {
+		x.keep(u, key, h.slot.onRelease(h.gen, func() { u.leave(key, byRelease, x.is) }))
 	}
-	if outcome == nil {
-		return h.check(op)
-	}
-	t.wake()
-	select {
-	case <-outcome.Future().Done():
-		if _, err, _ := outcome.Future().Poll(); err != nil {
-			return h.wrap(op, err)
+	ended := false
+	if !up {
+		t.wake()
+		select {
+		case <-x.outcome.Future().Done():
+			if _, err, _ := x.outcome.Future().Poll(); err != nil {
+				return h.wrap(op, err)
+			}
+		case <-h.Lost():
+		case <-ctx.Done():
+			ended = true
+			u.leave(key, byCaller, x.lastCall)
 		}
-	case <-released:
-	case <-h.Lost():
-	case <-ctx.Done():
-		u.leave(key, byCaller)
+	}
+	// Whatever has woken the call: the answer is what the Hold is now.
+	switch err := h.check(op); {
+	case err != nil:
+		return err
+	case u.upgraded(key):
+		return nil
+	case ended:
 		return t.error(op, ctxerr.Of(ctx))
 	}
-	return h.check(op)
+	return h.error(op, fmt.Errorf("%w: another goroutine has downgraded this Hold", ErrNotGranted))
 }
+
+// Upgraded reports whether this Hold is upgraded: [Hold.Upgrade] has succeeded, and neither
+// [Hold.Downgrade] has ended that, nor a release or the loss of the lock. It does not block;
+// it reads the clock.
+func (h Hold) Upgraded() bool {
+	if h.Err() != nil {
+		return false
+	}
+	u := h.round.io().raised()
+	return u != nil && u.upgraded(h.upgradeKey())
+}
+
+func (h Hold) upgradeKey() upgraded { return upgraded{h.slot.handle, h.gen} }
 
 // Downgrade ends what [Hold.Upgrade] of this Hold has begun. The Hold holds the lock as
 // before, and other readers can come in again, unless another Hold of this process is
@@ -157,13 +192,14 @@ func (h Hold) Upgrade(ctx context.Context) error {
 //
 // Downgrade does not block; a worker of the Manager tells ZooKeeper. It returns nil if the
 // process was exclusive until now, [ErrNotGranted] if this Hold is not upgraded, and
-// otherwise the error of [Hold.Err].
+// otherwise the error of [Hold.Err]. Calls of Upgrade that still wait go on waiting: end
+// their contexts instead.
 func (h Hold) Downgrade() error {
 	const op = "downgrade"
 	if err := h.check(op); err != nil {
 		return err
 	}
-	if u := h.round.io().raised(); u == nil || !u.leave(upgraded{h.slot.handle, h.gen}, byCaller) {
+	if u := h.round.io().raised(); u == nil || !u.leave(h.upgradeKey(), byCaller, (*upgrader).isUp) {
 		return h.error(op, fmt.Errorf("%w: this Hold is not upgraded", ErrNotGranted))
 	}
 	return nil
@@ -176,36 +212,52 @@ func (t *roundIO) upgrade() *upgrade {
 		if u := t.raised(); u != nil {
 			return u
 		}
-		t.signals().upgrade.CompareAndSwap(nil, &upgrade{io: t, holds: make(map[upgraded]func())})
+		t.signals().upgrade.CompareAndSwap(nil, &upgrade{io: t, holds: make(map[upgraded]*upgrader)})
 	}
 }
 
-// join adds a hold. It returns what that is to wait for; nil if the process is exclusive.
-func (u *upgrade) join(key upgraded) *futures.Promise[struct{}] {
+// join adds a call for a hold, and the hold if it is the first. up reports that the hold is
+// upgraded, since the process is exclusive; otherwise the call waits for the outcome.
+func (u *upgrade) join(key upgraded) (x *upgrader, first, up bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if _, known := u.holds[key]; !known {
-		u.holds[key] = nil
+	if x = u.holds[key]; x == nil {
+		x, first = new(upgrader), true
+		u.holds[key] = x
 	}
-	if u.exclusive.Load() != nil {
-		return nil
-	}
-	if u.outcome == nil {
-		u.outcome = new(futures.Promise[struct{}])
-	}
-	return u.outcome
+	x.up = u.exclusive.Load() != nil
+	x.calls++
+	return x, first, x.up
 }
 
-// keep notes how a hold that has joined takes back what tells of its release. It reports
-// false if that is known already, or the hold has left.
-func (u *upgrade) keep(key upgraded, forget func()) bool {
+// keep notes how x takes back what tells of its release, or does so if it has left.
+func (x *upgrader) keep(u *upgrade, key upgraded, forget func()) {
+	u.mu.Lock()
+	in := u.holds[key] == x
+	if in {
+		x.forget = forget
+	}
+	u.mu.Unlock()
+	if !in {
+		forget()
+	}
+}
+
+// end ends x, which was taken out of the upgrade, with the error that its calls are to
+// return; nil: they see for themselves.
+func (x *upgrader) end(err error) {
+	if x.forget != nil {
+		x.forget()
+	}
+	x.outcome.Settle(struct{}{}, err)
+}
+
+// upgraded reports whether the hold is upgraded.
+func (u *upgrade) upgraded(key upgraded) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if known, joined := u.holds[key]; !joined || known != nil {
-		return false
-	}
-	u.holds[key] = forget
-	return true
+	x := u.holds[key]
+	return x != nil && x.up
 }
 
 // The ways in which a hold leaves an upgrade.
@@ -214,18 +266,19 @@ const (
 	byRelease        // the hold was released, so the round may end right after
 )
 
-// leave takes a hold out, and reports whether it was in.
-func (u *upgrade) leave(key upgraded, how int) bool {
+// leave takes a hold out if it is in and may leave, and reports whether it has.
+func (u *upgrade) leave(key upgraded, how int, may func(*upgrader) bool) bool {
 	u.mu.Lock()
-	forget, joined := u.holds[key]
-	delete(u.holds, key)
-	u.mu.Unlock()
-	switch {
-	case !joined:
-		return false
-	case forget != nil:
-		forget()
+	x := u.holds[key]
+	leaves := x != nil && may(x)
+	if leaves {
+		delete(u.holds, key)
 	}
+	u.mu.Unlock()
+	if !leaves {
+		return false
+	}
+	x.end(nil)
 	if how == byRelease {
 		// If this was the round's last hold, one request deletes both nodes in a moment.
 		u.io.wakeAfter(releasePause, state.UpgradeTimer, 0)
@@ -233,6 +286,24 @@ func (u *upgrade) leave(key upgraded, how int) bool {
 		u.io.wake()
 	}
 	return true
+}
+
+// The conditions of leave.
+
+// is reports whether y is x: a hold that has left may have come back since.
+func (x *upgrader) is(y *upgrader) bool { return x == y }
+
+// isUp reports whether the hold is upgraded.
+func (x *upgrader) isUp() bool { return x.up }
+
+// lastCall takes back one call of x, and reports whether no other one waits and the hold is
+// not upgraded: then it does not wait any more.
+func (x *upgrader) lastCall(y *upgrader) bool {
+	if x != y {
+		return false
+	}
+	x.calls--
+	return x.calls == 0 && !x.up
 }
 
 // releasePause is how long the writer's node stays when a hold was released, unless the
@@ -255,26 +326,18 @@ func (u *upgrade) wanted() bool {
 		return true
 	}
 	u.exclusive.Store(nil)
-	if u.outcome != nil {
-		u.outcome.Settle(struct{}{}, ErrNotGranted)
-		u.outcome = nil
-	}
 	return false
 }
 
-// refuse fails all holds that wait.
+// refuse fails all holds, which wait.
 func (u *upgrade) refuse(err error) {
 	u.mu.Lock()
-	holds, outcome := u.holds, u.outcome
-	u.holds, u.outcome = make(map[upgraded]func()), nil
+	holds := u.holds
+	u.holds = make(map[upgraded]*upgrader)
 	u.mu.Unlock()
-	for _, forget := range holds {
-		if forget != nil {
-			forget()
-		}
-	}
-	if outcome != nil {
-		outcome.Settle(struct{}{}, u.io.error("upgrade", err))
+	refused := u.io.error("upgrade", err)
+	for _, x := range holds {
+		x.end(refused)
 	}
 }
 
@@ -478,15 +541,17 @@ func (u *upgrade) enter() {
 		return
 	}
 	u.exclusive.Store(u.own)
-	outcome := u.outcome
-	u.outcome = nil
+	holds := slices.Collect(maps.Values(u.holds))
+	for _, x := range holds {
+		x.up = true
+	}
 	u.mu.Unlock()
 	if u.own.gone.Load() {
 		u.lost() // see PathChanged
 		return
 	}
-	if outcome != nil {
-		outcome.Settle(struct{}{}, nil)
+	for _, x := range holds {
+		x.outcome.Settle(struct{}{}, nil)
 	}
 	l := t.round.lock
 	l.rw.letReadersIn()
