@@ -12,7 +12,7 @@ import (
 
 // doctorCmd examines an ensemble.
 type doctorCmd struct {
-	For   time.Duration `default:"2s" placeholder:"D" help:"How long to time requests and watch the clocks."`
+	For   time.Duration `default:"5s" placeholder:"D" help:"How long to time requests and watch the clocks."`
 	Quiet bool          `short:"q" help:"Leave out what is as it should be."`
 }
 

@@ -5,9 +5,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -96,21 +94,22 @@ func checkWords(f *facts) (out []Finding) {
 	return orFine(out, "srvr, conf and mntr are answered")
 }
 
-var release = regexp.MustCompile(`^(\d+)\.(\d+)\.(\d+)`)
-
 func checkVersion(f *facts) (out []Finding) {
 	serving := f.serving()
 	var versions []string
+	var healthy string
 	for _, s := range serving {
 		version := s.version()
 		if version == "" {
 			continue
 		}
-		if finding := judgeVersion(version); finding.Level != OK {
+		finding := judgeVersion(version)
+		healthy = finding.Found
+		if finding.Level != OK {
 			finding.Where = s.addr
 			out = append(out, finding)
 		}
-		versions = append(versions, release.FindString(version))
+		versions = append(versions, releaseNumber.FindString(version))
 	}
 	slices.Sort(versions)
 	versions = slices.Compact(versions)
@@ -127,36 +126,7 @@ func checkVersion(f *facts) (out []Finding) {
 	case len(versions) == 0:
 		return []Finding{{Level: Note, Found: "no server tells its version", Why: "some releases have bugs that break any lock", Change: "allow srvr in 4lw.commands.whitelist"}}
 	}
-	return orFine(out, "%s", strings.Join(versions, ", "))
-}
-
-// judgeVersion judges one server's version.
-func judgeVersion(version string) Finding {
-	var v [3]int
-	m := release.FindStringSubmatch(version)
-	for i := range v {
-		if m != nil {
-			v[i], _ = strconv.Atoi(m[i+1]) // its digits are few
-		}
-	}
-	before := func(other ...int) bool { return slices.Compare(v[:], other) < 0 }
-	switch {
-	case strings.Contains(version, "-zktest"):
-		return Finding{Level: Warn, Found: "it is Holdfast's embedded server", Why: "it is one process, and keeps nothing on disk", Change: "use it for development and tests only"}
-	case m == nil:
-		return Finding{Level: Note, Found: "its version is " + strconv.Quote(version), Why: "Holdfast is tested on ZooKeeper 3.8", Change: "find out which ZooKeeper it is like"}
-	case before(3, 5):
-		return Finding{Level: Fail, Found: m[0], Why: "it has no container nodes, and Holdfast was never run on it", Change: "upgrade to 3.8.5 or newer"}
-	case before(3, 8, 5), !before(3, 9) && before(3, 9, 2):
-		return Finding{
-			Level: Warn, Found: m[0],
-			Why:    "a follower that catches up can lose a transaction (ZOOKEEPER-4785), and with it a lock",
-			Change: "upgrade to 3.8.5 or newer, or 3.9.2 or newer",
-		}
-	case !before(3, 10):
-		return Finding{Level: Note, Found: m[0], Why: "Holdfast is tested on ZooKeeper 3.8, and expected to work up to 3.9", Change: "run Holdfast's tests on it: make test with ZOOKEEPER_HOME set"}
-	}
-	return fine("%s", m[0])
+	return orFine(out, "%s", healthy)
 }
 
 func checkMembers(f *facts) []Finding {
@@ -389,7 +359,7 @@ func checkContainers(f *facts) []Finding {
 		return []Finding{{
 			Level: Note, Found: "the servers have no container nodes",
 			Why:    "directories of locks that are no longer used stay, and their sequence numbers run on",
-			Change: "upgrade to 3.8.5 or newer, or delete unused directories now and then",
+			Change: "upgrade to " + advised.String() + " or newer, or delete unused directories now and then",
 		}}
 	}
 	return []Finding{fine("the server removes the directories of unused locks")}
@@ -402,22 +372,92 @@ func checkLatency(f *facts) (out []Finding) {
 	if f.trial.writes == nil {
 		return nil
 	}
-	write, slowest, read := median(f.trial.writes), slices.Max(f.trial.writes), median(f.trial.reads)
-	if slowest > f.granted/6 {
+	write, read := median(tooks(f.trial.writes)), median(f.trial.reads)
+	s := stallsOf(f.trial.writes)
+	if f.trial.late > slowWrite {
 		out = append(out, Finding{
-			Level: Warn, Found: fmt.Sprintf("a write took %v, more than a sixth of the session timeout of %v", round(slowest), f.granted),
-			Why:    "a lease lasts half the session timeout, and is renewed by a write in each sixth of it",
-			Change: "give the transaction log a disk of its own (dataLogDir), look for pauses of the servers, or ask for a longer session timeout",
+			Level: Note, Where: "this machine", Found: fmt.Sprintf("doctor itself stood still for %v", round(f.trial.late)),
+			Why:    "writes that were due meanwhile count as slow, whatever the servers did",
+			Change: "run doctor again where the machine is less busy",
 		})
 	}
-	if write > slowWrite {
+	stood := fmt.Sprintf("writes stood still for %v of %v, for %v at most", round(s.total), round(s.of), round(s.longest))
+	const change = "look for what stops the servers: garbage collection, a virtual machine without processor time, swap, the transaction log's disk (dataLogDir). A longer look: holdfast doctor --for 1m"
+	switch {
+	case s.slowest > f.granted/6:
+		finding := Finding{
+			Level: Warn, Found: fmt.Sprintf("a write took %v, more than a sixth of the session timeout of %v", round(s.slowest), f.granted),
+			Why:    "a lease lasts half the session timeout, and is renewed by a write in each sixth of it",
+			Change: change + "; or ask for a longer session timeout",
+		}
+		if s.total > 0 {
+			finding.Found += "; " + stood
+		}
+		out = append(out, finding)
+	case s.total > s.of/10:
+		out = append(out, Finding{
+			Level: Warn, Found: stood,
+			Why:    "no lock is granted or released meanwhile, and locks are lost when it lasts for half the session timeout",
+			Change: change,
+		})
+	case s.total > 0:
+		out = append(out, Finding{
+			Level: Note, Found: stood,
+			Why: "no lock is granted or released meanwhile", Change: change,
+		})
+	case write > slowWrite:
 		out = append(out, Finding{
 			Level: Note, Found: fmt.Sprintf("half of the writes took more than %v", round(write)),
 			Why:    "a lock needs one to be acquired, and one to be released",
 			Change: "give the transaction log a disk of its own (dataLogDir), or move the processes closer to the servers",
 		})
 	}
-	return orFine(out, "a write takes %v (%v at most), a read %v", round(write), round(slowest), round(read))
+	return orFine(out, "a write takes %v (%v at most), a read %v", round(write), round(s.slowest), round(read))
+}
+
+// tooks returns what the requests took.
+func tooks(all []timed) []time.Duration {
+	out := make([]time.Duration, len(all))
+	for i, a := range all {
+		out[i] = a.took
+	}
+	return out
+}
+
+// stalls are the times in which writes were due that took far longer than the fastest one:
+// not a slow disk or a long way to the servers, which every write feels, but servers that
+// stood still.
+type stalls struct {
+	total, longest time.Duration
+	of             time.Duration // how long was looked
+	slowest        time.Duration // what the slowest write took
+}
+
+func stallsOf(writes []timed) (s stalls) {
+	fastest := slices.Min(tooks(writes))
+	byDue := slices.SortedFunc(slices.Values(writes), func(a, b timed) int { return a.due.Compare(b.due) })
+	from, to := byDue[0].due, byDue[0].due // the present stall
+	end := to
+	for _, w := range byDue {
+		s.slowest = max(s.slowest, w.took)
+		answered := w.due.Add(w.took)
+		if answered.After(end) {
+			end = answered
+		}
+		if w.took <= fastest+slowWrite {
+			continue
+		}
+		if w.due.After(to) {
+			from, to = w.due, w.due
+		}
+		if answered.After(to) {
+			s.total += answered.Sub(to)
+			to = answered
+		}
+		s.longest = max(s.longest, to.Sub(from))
+	}
+	s.of = end.Sub(byDue[0].due)
+	return s
 }
 
 // round leaves the digits of a time that matter.

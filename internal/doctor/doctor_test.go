@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -159,6 +160,131 @@ func TestEmbeddedReadOnly(t *testing.T) {
 		}
 		wantFindings(t, examine(), "permissions fail /holdfast", "permissions warn /holdfast/secret", "open-directories ok ")
 	})
+}
+
+// A server that is stopped for a part of the time is not called healthy, although half of
+// its answers come at once, and although it stands still for no request that is sent when
+// the one before is answered.
+func TestF319_EmbeddedStopped(t *testing.T) {
+	for _, of := range []struct{ part, period time.Duration }{
+		{900 * time.Millisecond, time.Second},
+		{200 * time.Millisecond, 400 * time.Millisecond},
+	} {
+		embedded(t, zktest.Config{}, 10*time.Second, func(t *testing.T, srv *zktest.Server, examine func() []Finding) {
+			begin := time.Now()
+			srv.OnRequest(func(int64, zktest.Op, string) {
+				if at := time.Since(begin) % of.period; at < of.part {
+					time.Sleep(of.part - at)
+				}
+			})
+			findings := examine()
+			srv.OnRequest(nil)
+			wantFindings(t, findings, "latency warn ")
+			for _, f := range findings {
+				if want := fmt.Sprintf("for %v at most", of.part); f.Check == "latency" && !strings.HasSuffix(f.Found, want) {
+					t.Errorf("found %q, want %q", f.Found, want)
+				}
+			}
+		})
+	}
+}
+
+// So it is with a real server, which the system stops and wakes up.
+func TestF319_RealStopped(t *testing.T) {
+	for _, of := range []struct{ part, period time.Duration }{
+		{900 * time.Millisecond, time.Second},
+		{200 * time.Millisecond, 400 * time.Millisecond},
+	} {
+		srv := realzk.Start(t)
+		s := open(t, 10*time.Second, nil, srv.Addr())
+		ctx, cancel := context.WithCancel(t.Context())
+		stopping := make(chan struct{})
+		go func() {
+			defer close(stopping)
+			defer srv.Resume()
+			for tick := time.NewTicker(of.period); ctx.Err() == nil; {
+				srv.Pause()
+				until(ctx, time.Now().Add(of.part))
+				srv.Resume()
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+				}
+			}
+		}()
+		findings := Examine(t.Context(), Config{Servers: []string{srv.Addr()}, Root: "/holdfast", Session: s, SessionTimeout: 10 * time.Second, Watch: 3 * time.Second})
+		cancel()
+		<-stopping
+		wantFindings(t, findings, "latency warn ")
+	}
+}
+
+// Each release is judged by the bugs that it has, whatever the number after its line: a later
+// one is not always a better one.
+func TestF320_Releases(t *testing.T) {
+	for _, test := range []struct {
+		version string
+		level   Level
+		missing string // the issues that are named
+		advice  string
+	}{
+		{"3.4.14-x", Fail, "", "upgrade to 3.9.4"},
+		{"3.5.5-390fe37ea45dee01bf87dc1c042b5e3dcce88653", Warn, "3642 3911 4394 4712 4785", "upgrade to 3.9.4"}, // Cloudera's
+		{"3.5.10-x", Warn, "4394 4712 4785", "upgrade to 3.9.4"},
+		{"3.6.2-x", Warn, "3642 3911 4394 4712 4785", "upgrade to 3.9.4"},
+		{"3.6.4-x", Warn, "3642 4394 4712 4785", "upgrade to 3.9.4"},
+		{"3.7.2-x", Warn, "4394 4712 4785", "upgrade to 3.9.4"},
+		{"3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f", Warn, "4394 4712 4785", "upgrade to 3.9.4"}, // Debian 12's
+		{"3.8.4-x", Warn, "4394 4712 4785 4846", "upgrade to 3.9.4"},
+		{"3.8.5-x", Warn, "4394 4712", "upgrade to 3.9.4"},
+		{"3.8.6-x", Warn, "4394 4712", "upgrade to 3.9.4"},
+		{"3.8.7-x", Note, "4394 4712", "release notes"},
+		{"3.9.0-x", Warn, "4394 4712 4785", "upgrade to 3.9.4"},
+		{"3.9.2-x", Warn, "4394 4712 4846", "upgrade to 3.9.4"},
+		{"3.9.3-x", Warn, "4846 4925", "upgrade to 3.9.4"}, // whose data loss is new
+		{"3.9.4-x", OK, "", ""},
+		{"3.9.5-x", OK, "", ""},
+		{"3.9.6-x", Note, "", "make test"},
+		{"3.10.0-x", Note, "", "make test"},
+	} {
+		of := Examine(t.Context(), Config{Servers: []string{"zk1:2181"}, Dialer: calling(test.version)})
+		of = slices.DeleteFunc(of, func(f Finding) bool { return f.Check != "version" })
+		if len(of) != 1 {
+			t.Fatalf("%s: %+v", test.version, of)
+		}
+		f := of[0]
+		missing := ""
+		if f.Level != OK { // which names those that no release mends
+			for _, m := range regexp.MustCompile(`ZOOKEEPER-(\d+)`).FindAllStringSubmatch(f.Found, -1) {
+				missing += " " + m[1]
+			}
+		}
+		if f.Level != test.level || strings.TrimSpace(missing) != test.missing || !strings.Contains(f.Change, test.advice) {
+			t.Errorf("%s: %v: %s\nwhy: %s\ndo: %s", test.version, f.Level, f.Found, f.Why, f.Change)
+		}
+	}
+}
+
+// calling returns a dialer to a server that only answers four-letter words, and calls itself
+// that version.
+func calling(version string) dialer {
+	return func(context.Context, string, string) (net.Conn, error) {
+		client, server := net.Pipe()
+		go func() {
+			defer server.Close()
+			word := make([]byte, 4)
+			if _, err := io.ReadFull(server, word); err != nil {
+				return
+			}
+			answer := map[string]string{
+				"srvr": "Zookeeper version: " + version + ", built on 2025-01-01 00:00 UTC\nMode: leader\n",
+				"conf": "tickTime=2000\nminSessionTimeout=4000\nmaxSessionTimeout=40000\n",
+				"mntr": "zk_synced_observers\t0\n",
+			}[string(word)]
+			_, _ = io.WriteString(server, answer)
+		}()
+		return client, nil
+	}
 }
 
 // A server that accepts connections and says nothing, or closes them, does not serve.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/zkio"
@@ -20,8 +21,9 @@ type trial struct {
 	refused   string // what the servers refuse this client; "" if nothing
 	err       error  // why the trial ended early
 	container bool   // the server has container nodes
-	writes    []time.Duration
+	writes    []timed
 	reads     []time.Duration
+	late      time.Duration // for how long this process itself stood still, at most
 	stamps    []stamp
 	wall      time.Duration // between the first and the last stamp, by the wall clock
 }
@@ -33,8 +35,11 @@ type stamp struct {
 	leader        time.Time
 }
 
-// rounds is how often the trial makes the requests that it times.
-const rounds = 20
+// A timed request was due at a time, and was answered that much later.
+type timed struct {
+	due  time.Time
+	took time.Duration
+}
 
 // try does below the root what a lock does, spread over cfg.Watch. It leaves nothing
 // behind, unless it may not delete what it has made: the server deletes that, if it has
@@ -80,7 +85,7 @@ func (t *trial) within(ctx context.Context, s *zkio.Session, dir string, watch t
 	if err := s.CreateEphemeral(kept, nil, nil); err != nil {
 		return err
 	}
-	err := t.measure(ctx, s, path.Join(dir, "node"), watch)
+	err := t.measure(ctx, s, dir, watch)
 	return errors.Join(err, s.Delete(kept, -1))
 }
 
@@ -94,37 +99,85 @@ func existing(s *zkio.Session, root string) (string, error) {
 	}
 }
 
-// measure times the requests of a lock that is acquired and released.
-func (t *trial) measure(ctx context.Context, s *zkio.Session, node string, watch time.Duration) error {
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for range rounds {
-		select {
-		case <-pause.C:
-			pause.Reset(watch / rounds)
-		case <-ctx.Done():
-			return ctx.Err()
+// every is how often the trial does what a lock does. A server that stops for a fifth of a
+// second is met several times meanwhile.
+const every = 25 * time.Millisecond
+
+// measure times the requests of a lock that is acquired and released. It sends them at
+// fixed times, whether the ones before are answered or not, and counts from these times on:
+// the processes that want a lock while the servers stand still do not wait for each other,
+// either.
+func (t *trial) measure(ctx context.Context, s *zkio.Session, dir string, watch time.Duration) error {
+	going, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	samples := make([]sample, max(1, watch/every))
+	begin := time.Now()
+	var asking sync.WaitGroup
+	for i := range samples {
+		due := begin.Add(time.Duration(i) * every)
+		if !until(going, due) {
+			break
 		}
-		before := time.Now()
-		if err := s.CreateEphemeral(node, nil, nil); err != nil {
-			return err
-		}
-		after := time.Now()
-		_, st, err := s.Get(node)
-		if err != nil {
-			return err
-		}
-		read := time.Now()
-		if err := s.Delete(node, -1); err != nil {
-			return err
-		}
-		t.writes = append(t.writes, after.Sub(before), time.Since(read))
-		t.reads = append(t.reads, read.Sub(after))
-		t.stamps = append(t.stamps, stamp{before, after, time.UnixMilli(st.Ctime)})
-		// Round strips the monotonic reading, by which Sub goes otherwise.
-		t.wall = before.Round(0).Sub(t.stamps[0].before.Round(0))
+		asking.Go(func() {
+			if err := samples[i].take(s, path.Join(dir, fmt.Sprintf("node-%d", i)), due); err != nil {
+				stop(err)
+			}
+		})
 	}
-	return nil
+	asking.Wait() // no request outlasts the session
+	for _, a := range samples {
+		t.late = max(t.late, a.late)
+		t.writes = append(t.writes, a.writes...)
+		if !a.stamp.leader.IsZero() {
+			t.reads = append(t.reads, a.read)
+			t.stamps = append(t.stamps, a.stamp)
+			// Round strips the monotonic reading, by which Sub goes otherwise.
+			t.wall = a.stamp.before.Round(0).Sub(t.stamps[0].before.Round(0))
+		}
+	}
+	return context.Cause(going)
+}
+
+// until waits until a time, and reports whether ctx lasts until then.
+func until(ctx context.Context, at time.Time) bool {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// A sample is what the requests of one acquisition and its release took.
+type sample struct {
+	late   time.Duration // by how much this process was late to send the first of them
+	writes []timed
+	read   time.Duration
+	stamp  stamp // its leader is zero if the requests failed before
+}
+
+// take makes the requests, the first of which is due now or was due a little earlier.
+func (a *sample) take(s *zkio.Session, node string, due time.Time) error {
+	before := time.Now()
+	a.late = before.Sub(due)
+	err := s.CreateEphemeral(node, nil, nil)
+	after := time.Now()
+	a.writes = append(a.writes, timed{due, after.Sub(due)}) // failed or not, a lock waits for it
+	if err != nil {
+		return err
+	}
+	_, st, err := s.Get(node)
+	if err != nil {
+		return err
+	}
+	read := time.Now()
+	a.read = read.Sub(after)
+	a.stamp = stamp{before, after, time.UnixMilli(st.Ctime)}
+	err = s.Delete(node, -1)
+	a.writes = append(a.writes, timed{read, time.Since(read)})
+	return err
 }
 
 // median returns the middle of all; 0 if there are none.
