@@ -448,7 +448,7 @@ func TestF136_LateRelease(t *testing.T) {
 					again = waitBehind(c.t, h)
 				}
 				waits := c.acquire(b)
-				f := c.srv.Faults().DropReply(zktest.Match{Session: session(a.m), Path: marksOf})
+				f := c.srv.Faults().DropReply(zktest.Match{Session: session(a.m), Path: marksOf, Times: 1})
 				c.refused["a"].Store(true)
 				h.Release()
 				<-f.Hit()

@@ -476,7 +476,7 @@ func TestF119_NoRightToAnswer(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a", echo), c.lock("b")
 		h := mustLock(c.t, a)
-		c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpSetData, Session: session(a.m), Times: -1}, zktest.CodeNoAuth)
+		c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpSetData, Session: session(a.m), Times: zktest.Every}, zktest.CodeNoAuth)
 		for range 2 {
 			c.asking(b, "?", time.Second).wantNoAnswer(c.t, true, "a@")
 		}

@@ -27,7 +27,7 @@ func TestF127_LostLockAll(t *testing.T) {
 		m := c.open("a")
 		locks := several(t, m, "x", "y", "z")
 		wantErr(t, "first", mustLockAll(t, m, locks...).Unlock(t.Context()), nil)
-		lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(m)})
+		lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(m), Times: 1})
 		hs := mustLockAll(t, m, locks...)
 		c.wantQueues(map[string]int{"x": 1, "y": 1, "z": 1})
 		for _, h := range hs {
@@ -49,7 +49,7 @@ func TestF127_LostAndDeleted(t *testing.T) {
 		m := c.open("a")
 		locks := several(t, m, "x", "y")
 		wantErr(t, "first", mustLockAll(t, m, locks...).Unlock(t.Context()), nil)
-		c.srv.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Session: session(m)})
+		c.srv.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Session: session(m), Times: 1})
 		stop := c.stopBefore(m, list) // of the search for the nodes
 		w := lockAll(t.Context(), m, locks...)
 		stop.reached()
@@ -75,7 +75,7 @@ func TestF127_LostWhileGivingWay(t *testing.T) {
 		w := lockAll(t.Context(), a, several(t, a, "x", "y")...)
 		w.wantPending(t)
 		hy := exclusive(t, b, "y").Acquire(t.Context())
-		lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(a)})
+		lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(a), Times: 1})
 		_, err := hy.Granted().Wait(t.Context())
 		wantErr(t, "nested", err, nil)
 		later(5 * time.Second)
@@ -92,7 +92,7 @@ func TestF127_LostRelease(t *testing.T) {
 		t := c.t
 		m := c.open("a")
 		hs := mustLockAll(t, m, several(t, m, "x", "y")...)
-		lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(m)})
+		lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(m), Times: 1})
 		wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
 		c.wantQueues(map[string]int{"x": 0, "y": 0})
 	})

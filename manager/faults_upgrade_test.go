@@ -524,7 +524,7 @@ func TestF133_UpgradedAgainAfterALostDowngrade(t *testing.T) {
 				p, other := c.rw("p"), c.rw("other")
 				up := c.acquire(p.Upgradable())
 				c.mustUpgrade(up)
-				f := lose(c, zktest.Match{Session: session(p.reader.m), Op: zktest.OpDelete, Path: dir})
+				f := lose(c, zktest.Match{Session: session(p.reader.m), Op: zktest.OpDelete, Path: dir, Times: 1})
 				c.refused["p"].Store(true)
 				wantErr(c.t, "downgrade", up.Downgrade(), nil)
 				<-f.Hit()

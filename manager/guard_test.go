@@ -371,7 +371,7 @@ func TestGetAsksAgain(t *testing.T) {
 					wantErr(c.t, "create", c.srv.CreateAll("/data", []byte("0")), nil)
 					h := mustLock(c.t, a)
 					later(time.Second)
-					f := loss(c, zktest.Match{Op: op, Session: session(a.m)})
+					f := loss(c, zktest.Match{Op: op, Session: session(a.m), Times: 1})
 					data, _, err := h.Get(c.t.Context(), "/data")
 					if err != nil || string(data) != "0" || f.Hits() != 1 {
 						c.t.Errorf("%q, %v, after %d losses", data, err, f.Hits())

@@ -176,7 +176,7 @@ func TestF081_LostHandOver(t *testing.T) {
 						h := mustLock(c.t, l)
 						token := grantOf(c.t, h).Token
 						next := waitBehind(c.t, h)
-						f := loss(c, zktest.Match{Op: zktest.OpMulti, Session: session(l.m), Path: dir})
+						f := loss(c, zktest.Match{Op: zktest.OpMulti, Session: session(l.m), Path: dir, Times: 1})
 						if recovery != 0 {
 							c.lossAt(dropReply, l.m, recovery)
 						}
@@ -226,7 +226,7 @@ func TestF081_ListAlongFails(t *testing.T) {
 						third := c.lock("third").Acquire(c.t.Context())
 						synctest.Wait()
 						w = waitBehind(c.t, h)
-						f := fault(c.srv.Faults(), zktest.Match{Op: zktest.OpGetChildren2, Session: session(b.m), Path: dir})
+						f := fault(c.srv.Faults(), zktest.Match{Op: zktest.OpGetChildren2, Session: session(b.m), Path: dir, Times: 1})
 						h.Release()
 						later(20 * time.Second)
 						c.held(next)
@@ -238,7 +238,7 @@ func TestF081_ListAlongFails(t *testing.T) {
 						c.held(third)
 						third.Release()
 					} else {
-						f := fault(c.srv.Faults(), zktest.Match{Op: zktest.OpGetChildren2, Session: session(b.m), Path: dir})
+						f := fault(c.srv.Faults(), zktest.Match{Op: zktest.OpGetChildren2, Session: session(b.m), Path: dir, Times: 1})
 						w = b.Acquire(c.t.Context())
 						later(20 * time.Second)
 						if f.Hits() != 1 {

@@ -190,5 +190,5 @@ func (c *cluster) stopAt(m *Manager, op zktest.Op, nth int32) *stop {
 // lossAt has the server lose m's next request of kind op for a path in the queue
 // of the lock "jobs", or the answer to it.
 func (c *cluster) lossAt(lose func(*zktest.Faults, zktest.Match) *zktest.Fault, m *Manager, op zktest.Op) *zktest.Fault {
-	return lose(c.srv.Faults(), zktest.Match{Op: op, Session: session(m), Path: dir})
+	return lose(c.srv.Faults(), zktest.Match{Op: op, Session: session(m), Path: dir, Times: 1})
 }

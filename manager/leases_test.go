@@ -23,7 +23,7 @@ func TestF041_LateAnswers(t *testing.T) {
 			h := mustLock(c.t, l)
 			later(time.Minute)
 			id := session(l.m)
-			delay := c.srv.Faults().DelayReply(zktest.Match{Op: zktest.OpMulti, Session: id, Times: -1}, late)
+			delay := c.srv.Faults().DelayReply(zktest.Match{Op: zktest.OpMulti, Session: id, Times: zktest.Every}, late)
 			later(time.Minute + time.Duration(step)*late/8)
 			wantErr(c.t, "while answers are late", h.Err(), nil)
 			hole := c.srv.Faults().Blackhole(id)

@@ -667,7 +667,7 @@ func TestMutexRefused(t *testing.T) {
 		x := c.mutex("a")
 		mustRelease(t, mustLockMutex(t, x))
 		id := session(x.lock.m)
-		c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpMulti, Session: id}, zktest.CodeInvalidACL)
+		c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpMulti, Session: id, Times: 1}, zktest.CodeInvalidACL)
 		before := c.srv.Faults().BlockRequests(id)
 		holds := c.line(x, 3)
 		before.Remove() // all wait by now

@@ -245,7 +245,7 @@ func TestF108_WatchHolderLeavesNothing(t *testing.T) {
 		"may not be read": func(c *cluster) {
 			path := c.crowd().node("lock-0000000000")
 			for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpGetChildren2} {
-				c.srv.Faults().FailRequest(zktest.Match{Op: op, Path: path, Times: -1}, zktest.CodeNoAuth)
+				c.srv.Faults().FailRequest(zktest.Match{Op: op, Path: path, Times: zktest.Every}, zktest.CodeNoAuth)
 			}
 		},
 	}
@@ -634,7 +634,7 @@ func TestF109_LookFailsBeforeAWriterGoes(t *testing.T) {
 		later(time.Second)
 		f.want("first", "a")
 		node := c.nodeOf(b.Writer().m)
-		failing := c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpGetChildren2, Path: node, Session: session(asker.Reader().m)}, zktest.CodeRuntimeInconsistency)
+		failing := c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpGetChildren2, Path: node, Session: session(asker.Reader().m), Times: 1}, zktest.CodeRuntimeInconsistency)
 		c.unlock(first)
 		if failing.Hits() != 1 {
 			c.t.Fatalf("%d looks have failed, want 1", failing.Hits())
@@ -742,7 +742,7 @@ func TestF109_HolderMayNotBeRead(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		first := c.crowd().node("_c_" + hex32 + "-lock-0000000000")
 		for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpGetChildren2} {
-			c.srv.Faults().FailRequest(zktest.Match{Op: op, Path: first, Times: -1}, zktest.CodeNoAuth)
+			c.srv.Faults().FailRequest(zktest.Match{Op: op, Path: first, Times: zktest.Every}, zktest.CodeNoAuth)
 		}
 		l := c.lock("asker")
 		f := c.follow(l)
@@ -760,7 +760,7 @@ func TestWatchHolderRefused(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		h := mustLock(c.t, c.lock("a"))
 		l := c.lock("asker")
-		denied := c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpGetChildren2, Path: dir, Session: session(l.m), Times: -1}, zktest.CodeNoAuth)
+		denied := c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpGetChildren2, Path: dir, Session: session(l.m), Times: zktest.Every}, zktest.CodeNoAuth)
 		f := c.follow(l)
 		<-f.done
 		wantErr(c.t, "the loop", f.err, zkio.ErrNoAuth)

@@ -44,7 +44,7 @@ func TestF102_Ready(t *testing.T) {
 		},
 		{
 			what: "refused", then: func(c *cluster, _, h Hold, _ context.CancelCauseFunc) {
-				c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpMulti, Session: session(h.Lock().m)}, zktest.CodeInvalidACL)
+				c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpMulti, Session: session(h.Lock().m), Times: 1}, zktest.CodeInvalidACL)
 				later(time.Second) // its own node is watched by then
 				c.remove(c.nodeOf(h.Lock().m))
 			},

@@ -278,7 +278,7 @@ func TestRevokeHolderNotReached(t *testing.T) {
 		grant, err := h.Grant()
 		wantErr(t, "grant", err, nil)
 		path := grant.Path
-		unread := c.srv.Faults().SwallowRequest(zktest.Match{Path: path, Session: session(b.m), Times: -1})
+		unread := c.srv.Faults().SwallowRequest(zktest.Match{Path: path, Session: session(b.m), Times: zktest.Every})
 		err = <-c.revoking(b, "", time.Second)
 		unread.Remove()
 		wantErr(t, "revoke", err, ErrNoAnswer)

@@ -172,7 +172,7 @@ func (d *downgrade) lose(lose func(*zktest.Faults, zktest.Match) *zktest.Fault, 
 
 // slow delays the answer to that request.
 func (d *downgrade) slow(op zktest.Op) *zktest.Fault {
-	return d.srv.Faults().DelayReply(zktest.Match{Op: op, Session: session(d.p.writer.m), Path: dir}, 50*time.Millisecond)
+	return d.srv.Faults().DelayReply(zktest.Match{Op: op, Session: session(d.p.writer.m), Path: dir, Times: 1}, 50*time.Millisecond)
 }
 
 var (

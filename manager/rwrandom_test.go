@@ -114,7 +114,7 @@ func runAtRandom(c *cluster, seed uint64) randomCounts {
 		time.Sleep(time.Duration(trouble.IntN(60)) * time.Millisecond)
 		id := session(managers[trouble.IntN(processes)])
 		ops := []zktest.Op{zktest.OpMulti, zktest.OpMulti, zktest.OpDelete, zktest.OpGetChildren2, zktest.OpGetData, zktest.OpSync}
-		m := zktest.Match{Op: ops[trouble.IntN(len(ops))], Session: id}
+		m := zktest.Match{Op: ops[trouble.IntN(len(ops))], Session: id, Times: 1}
 		switch faults := c.srv.Faults(); trouble.IntN(12) {
 		case 0, 1, 2:
 			faults.DropReply(m)

@@ -858,7 +858,7 @@ func opNamed(t *testing.T, name string) zktest.Op {
 // "jobs" aside if the operation is "any".
 func (s *script) runFault(a scriptArgs) {
 	p := s.process(a.words[3])
-	m := zktest.Match{Session: s.sessionOf(p), Op: opNamed(s.t, a.words[2]), Nth: a.number(s.t, "nth"), Times: a.number(s.t, "times")}
+	m := zktest.Match{Session: s.sessionOf(p), Op: opNamed(s.t, a.words[2]), Nth: a.number(s.t, "nth"), Times: cmp.Or(a.number(s.t, "times"), 1)}
 	if m.Op != zktest.OpSetWatches {
 		m.Path = dir
 	}

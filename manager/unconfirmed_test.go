@@ -96,7 +96,7 @@ func TestF105_ConfirmedInTime(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		h := c.lock("a")
 		hold := mustLock(c.t, h)
-		c.srv.Faults().DropReply(zktest.Match{Op: zktest.OpDelete})
+		c.srv.Faults().DropReply(zktest.Match{Op: zktest.OpDelete, Times: 1})
 		c.srv.Faults().RefuseFor(3 * time.Second)
 		mustRelease(c.t, hold)
 		c.wantNodes(0)

@@ -274,7 +274,7 @@ func TestUpgradeBehindUnreadableReader(t *testing.T) {
 		reader := c.acquire(c.rw("other").Reader())
 		p := c.rw("p")
 		up := c.acquire(p.Upgradable())
-		c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpGetData, Path: grantOf(c.t, reader).Path, Session: session(p.writer.m), Times: -1}, zktest.CodeNoAuth)
+		c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpGetData, Path: grantOf(c.t, reader).Path, Session: session(p.writer.m), Times: zktest.Every}, zktest.CodeNoAuth)
 		c.mustUpgradeAfter(up, func() { c.unlock(reader) })
 		c.unlock(up)
 		c.wantNodes(0)

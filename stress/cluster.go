@@ -119,7 +119,7 @@ func (c *cluster) swallow() {
 	if c.fault != nil && c.fault.Hits() == 0 {
 		return // a second fault would choose the same request
 	}
-	c.fault = c.embedded.Faults().SwallowReply(zktest.Match{})
+	c.fault = c.embedded.Faults().SwallowReply(zktest.Match{Times: 1})
 }
 
 // stopSwallowing ends the effect of swallow.

@@ -234,7 +234,7 @@ func TestRunThroughFaults(t *testing.T) {
 		// One at a time, and not for ever, so that retries succeed.
 		ops := []zktest.Op{zktest.OpCreate, zktest.OpDelete, zktest.OpGetData, zktest.OpGetChildren2}
 		for i := range 45 {
-			of := zktest.Match{Op: ops[i/3%len(ops)], Path: "/holdfast-stress-"}
+			of := zktest.Match{Op: ops[i/3%len(ops)], Path: "/holdfast-stress-", Times: 1}
 			var f *zktest.Fault
 			switch i % 3 {
 			case 0:

@@ -99,7 +99,7 @@ func TestF136_AlongOnce(t *testing.T) {
 					must(t, s.Create("/mark", nil, nil))
 					along := []Op{DeleteOp("/mark", -1)}
 					old, next := queued(t, s, nil), newNode("/d", nil)
-					m, how := zktest.Match{Op: zktest.OpMulti}, RemovedByUs
+					m, how := zktest.Match{Op: zktest.OpMulti, Times: 1}, RemovedByUs
 					if carriedOut {
 						z.Faults().DropReply(m)
 						how = RemovedUnknown

@@ -201,7 +201,7 @@ func TestCreateAllReplacesNothing(t *testing.T) {
 // deletes a node meanwhile. The next CreateAll makes one node in each directory, by one
 // transaction; Delete leaves none.
 func TestF127_LostCreateAll(t *testing.T) {
-	multi := zktest.Match{Op: zktest.OpMulti, Path: "/d"}
+	multi := zktest.Match{Op: zktest.OpMulti, Path: "/d", Times: 1}
 	for _, tt := range []struct {
 		what string
 		lose func(z *zktest.Server)
@@ -245,9 +245,9 @@ func TestF127_LostRemoveAll(t *testing.T) {
 			how := RemovedByUs
 			if carriedOut {
 				how = RemovedUnknown
-				z.Faults().DropReply(zktest.Match{Op: zktest.OpMulti})
+				z.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Times: 1})
 			} else {
-				z.Faults().DropRequest(zktest.Match{Op: zktest.OpMulti})
+				z.Faults().DropRequest(zktest.Match{Op: zktest.OpMulti, Times: 1})
 			}
 			if s.RemoveAll(nodesOf(all)...) {
 				t.Error("it says that it has removed them")

@@ -95,7 +95,7 @@ func TestF003_LaggingServer(t *testing.T) {
 		must(t, s.EnsureDir("/d", nil))
 		lag := z.Faults().LagServer(-1, behind)
 		n := newNode("/d", nil)
-		lost := z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate})
+		lost := z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate, Times: 1})
 		address.Store(behind)
 		wantErr(t, n.Create(s), ErrUnknown, Unknown)
 		must(t, func() error { _, _, err := s.Get("/d"); return err }())

@@ -196,7 +196,7 @@ func lostReplies(t *testing.T, losses ...lostReply) {
 // createUnanswered asks for a node and gets no answer, whether it is carried out or not.
 func createUnanswered(t *testing.T, z *zktest.Server, n *Node, s *Session, carriedOut bool) {
 	t.Helper()
-	map[bool]lose{true: loseReply, false: loseRequest}[carriedOut](z.Faults(), zktest.Match{Op: zktest.OpCreate})
+	map[bool]lose{true: loseReply, false: loseRequest}[carriedOut](z.Faults(), zktest.Match{Op: zktest.OpCreate, Times: 1})
 	wantErr(t, n.Create(s), ErrUnknown, Unknown)
 }
 
@@ -230,7 +230,7 @@ func TestF003_SyncBeforeTheList(t *testing.T) {
 					asked.add("%v", op)
 				}
 			})
-			silent := z.Faults().SwallowReply(zktest.Match{Op: zktest.OpSync})
+			silent := z.Faults().SwallowReply(zktest.Match{Op: zktest.OpSync, Times: 1})
 			go func() {
 				<-silent.Hit()
 				time.Sleep(time.Second)
@@ -293,7 +293,7 @@ func TestF004_AnotherSessionsNodeIsNotAdopted(t *testing.T) {
 // TestF003_SurplusIsDeleted: should two nodes of our name ever exist, one goes,
 // even if the connection breaks before it is deleted.
 func TestF003_SurplusIsDeleted(t *testing.T) {
-	for _, cut := range []zktest.Match{{}, {Op: zktest.OpDelete}, {Op: zktest.OpGetData, Nth: 2}} {
+	for _, cut := range []zktest.Match{{}, {Op: zktest.OpDelete, Nth: 1}, {Op: zktest.OpGetData, Nth: 2}} {
 		for _, remove := range []bool{false, true} {
 			inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 				n := newNode("/d", nil)
@@ -345,7 +345,7 @@ func TestCreateAndCount(t *testing.T) {
 		wantClean(t, z, n, s.client)
 
 		for want, lose := range []lose{loseReply, loseRequest} { // found, not made: 0
-			lost := lose(z.Faults(), zktest.Match{Op: zktest.OpMulti})
+			lost := lose(z.Faults(), zktest.Match{Op: zktest.OpMulti, Times: 1})
 			_, err := n.CreateAndCount(s)
 			wantErr(t, err, ErrUnknown, Unknown)
 			wantCount(t, n, s, want)
@@ -383,7 +383,7 @@ func TestCreateAtSequence(t *testing.T) {
 			t.Errorf("deleted, and beside %q", n.Beside())
 		}
 
-		z.Faults().DropReply(zktest.Match{Op: zktest.OpMulti})
+		z.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Times: 1})
 		wantErr(t, n.CreateAtSequence(s, writer.Path()), ErrUnknown, Unknown)
 		must(t, n.Create(s)) // finds the one that there is
 		if n.Beside() != writer.Path() {
@@ -452,7 +452,7 @@ func TestLostCreateIsMadeAnew(t *testing.T) {
 	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		writer, n := newNode("/d", nil), newNode("/d", nil)
 		must(t, writer.Create(s))
-		z.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Path: "/d"})
+		z.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Path: "/d", Times: 1})
 		wantErr(t, n.CreateAtSequence(s, writer.Path()), ErrUnknown, Unknown)
 		first := n.pathBeside(writer.Path())
 		must(t, z.Delete(first))
@@ -477,7 +477,7 @@ func TestCreateAfterALostDelete(t *testing.T) {
 			n := newNode("/d", nil)
 			must(t, n.Create(s))
 			before := n.Path()
-			lose(z.Faults(), zktest.Match{Op: zktest.OpDelete})
+			lose(z.Faults(), zktest.Match{Op: zktest.OpDelete, Times: 1})
 			wantErr(t, n.Delete(s), ErrUnknown, Unknown)
 			must(t, n.Create(s))
 			if n.Path() == before {

@@ -80,13 +80,13 @@ func TestSessionOverDuringAChange(t *testing.T) {
 		match zktest.Match
 		maybe bool
 	}{
-		{"transaction", multi, zktest.Match{Op: zktest.OpMulti}, true},
-		{"set", func(s *Session) error { _, err := s.Set("/a", nil, -1); return err }, zktest.Match{Op: zktest.OpSetData}, true},
-		{"create", func(s *Session) error { return s.Create("/b", nil, nil) }, zktest.Match{Op: zktest.OpCreate}, true},
-		{"delete", func(s *Session) error { return s.Delete("/a", -1) }, zktest.Match{Op: zktest.OpDelete}, true},
-		{"directory", func(s *Session) error { return s.EnsureDir("/c", nil) }, zktest.Match{Op: zktest.OpCreateContainer}, true},
-		{"get", func(s *Session) error { _, _, err := s.Get("/a"); return err }, zktest.Match{Op: zktest.OpGetData}, false},
-		{"sync", func(s *Session) error { return s.Sync("/a") }, zktest.Match{Op: zktest.OpSync}, false},
+		{"transaction", multi, zktest.Match{Op: zktest.OpMulti, Times: 1}, true},
+		{"set", func(s *Session) error { _, err := s.Set("/a", nil, -1); return err }, zktest.Match{Op: zktest.OpSetData, Times: 1}, true},
+		{"create", func(s *Session) error { return s.Create("/b", nil, nil) }, zktest.Match{Op: zktest.OpCreate, Times: 1}, true},
+		{"delete", func(s *Session) error { return s.Delete("/a", -1) }, zktest.Match{Op: zktest.OpDelete, Times: 1}, true},
+		{"directory", func(s *Session) error { return s.EnsureDir("/c", nil) }, zktest.Match{Op: zktest.OpCreateContainer, Times: 1}, true},
+		{"get", func(s *Session) error { _, _, err := s.Get("/a"); return err }, zktest.Match{Op: zktest.OpGetData, Times: 1}, false},
+		{"sync", func(s *Session) error { return s.Sync("/a") }, zktest.Match{Op: zktest.OpSync, Times: 1}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, z *zktest.Server) {

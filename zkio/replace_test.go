@@ -100,7 +100,7 @@ func TestReplaceRefused(t *testing.T) {
 // TestF081_LostReplace: the answer is lost, or the session has ended. Remove says
 // what it can about the old node, and there is one new one, or none.
 func TestF081_LostReplace(t *testing.T) {
-	multi := zktest.Match{Op: zktest.OpMulti, Path: "/d"}
+	multi := zktest.Match{Op: zktest.OpMulti, Path: "/d", Times: 1}
 	for _, tt := range []struct {
 		what     string
 		lose     func(z *zktest.Server, s *Session)
@@ -143,7 +143,7 @@ func TestReplaceArguments(t *testing.T) {
 	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		other := open(t, configure(z)).Session()
 		there, theirs, tried := queued(t, s, nil), queued(t, other, nil), queued(t, s, nil)
-		z.Faults().DropReply(zktest.Match{Op: zktest.OpDelete})
+		z.Faults().DropReply(zktest.Match{Op: zktest.OpDelete, Times: 1})
 		_, err := tried.Remove(s)
 		wantErr(t, err, ErrUnknown, Unknown)
 		made := queued(t, s, nil)

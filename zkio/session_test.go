@@ -677,7 +677,7 @@ func TestClose(t *testing.T) {
 	}{
 		{"no connection", func(f *zktest.Faults) { f.Refuse(); f.CutAll(); time.Sleep(time.Second) }, time.Hour, closeGrace, false},
 		{"connection soon back", func(f *zktest.Faults) { f.RefuseFor(300 * time.Millisecond); f.CutAll() }, time.Hour, closeGrace, true},
-		{"answer lost", func(f *zktest.Faults) { f.DropReply(zktest.Match{Op: zktest.OpClose}) }, time.Hour, closeGrace, true},
+		{"answer lost", func(f *zktest.Faults) { f.DropReply(zktest.Match{Op: zktest.OpClose, Times: 1}) }, time.Hour, closeGrace, true},
 		{"silent server", func(f *zktest.Faults) { f.BlackholeAll() }, 300 * time.Millisecond, 300 * time.Millisecond, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -16,7 +16,7 @@ func TestCreateIf(t *testing.T) {
 	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		other := queued(t, s, nil)
 		n := newNode("/d", nil)
-		z.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Session: s.ID()})
+		z.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Session: s.ID(), Times: 1})
 		for n.CreateIf(s, other.Path()) != nil { // not before there is a connection again
 			<-time.After(10 * time.Millisecond)
 		}

@@ -38,7 +38,7 @@ func TestF089_HeartbeatIsNotAnswered(t *testing.T) {
 		s := c.Session()
 		mustCreate(t, s, "/d", nil)
 		time.Sleep(20 * time.Second)
-		lost := z.Faults().SwallowReply(zktest.Match{Op: zktest.OpMulti})
+		lost := z.Faults().SwallowReply(zktest.Match{Op: zktest.OpMulti, Times: 1})
 		time.Sleep(time.Minute)
 		if lapses, _ := r.lapsed(); lost.Hits() != 1 || lapses != 0 || s.Err() != nil || !s.Lease().InForce() || s.Connection() != 2 {
 			t.Errorf("%d answers lost, %d lapses, session %v, in force %v, connection %d", lost.Hits(), lapses, s.Err(), s.Lease().InForce(), s.Connection())

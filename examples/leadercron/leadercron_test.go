@@ -130,7 +130,7 @@ func TestNoJobAfterTheLoss(t *testing.T) {
 						if ctx.Err() != nil {
 							late = append(late, context.Cause(ctx))
 						} else if len(late) == 0 {
-							srv.Faults().SwallowReply(zktest.Match{Op: zktest.OpMulti})
+							srv.Faults().SwallowReply(zktest.Match{Op: zktest.OpMulti, Times: 1})
 							time.AfterFunc(100*time.Millisecond, func() { lose(srv, cancel) })
 						}
 						return nil

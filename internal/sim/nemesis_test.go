@@ -155,7 +155,7 @@ var faults = []fault{
 		for _, s := range n.w.srv.Sessions() {
 			if s.ID != stat.EphemeralOwner {
 				for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpGetChildren2} {
-					n.faults().FailRequest(zktest.Match{Op: op, Path: path, Session: s.ID, Times: -1}, zktest.CodeNoAuth)
+					n.faults().FailRequest(zktest.Match{Op: op, Path: path, Session: s.ID, Times: zktest.Every}, zktest.CodeNoAuth)
 				}
 			}
 		}

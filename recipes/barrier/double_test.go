@@ -494,7 +494,7 @@ func TestF264_SessionEndsUnderWay(t *testing.T) {
 				all := processes(c, 2, 2)
 				stages := enterAll(c, all...)
 				session := recipetest.SessionOf(all[0].m)
-				match := zktest.Match{Session: session, Op: zktest.OpMulti, Path: "/holdfast/b/members"}
+				match := zktest.Match{Session: session, Op: zktest.OpMulti, Path: "/holdfast/b/members", Times: 1}
 				strike := c.Srv.Faults().DropRequest
 				if done {
 					strike = c.Srv.Faults().DropReply
@@ -605,7 +605,7 @@ func TestF265_GivesUpAtEachStep(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				// Each request and each answer takes a while, so that steps have an order in time.
-				c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(all[1].m), Times: -1}, 10*time.Millisecond)
+				c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(all[1].m), Times: zktest.Every}, 10*time.Millisecond)
 				time.AfterFunc(time.Duration(step)*2*time.Millisecond, cancel)
 				st, err := all[1].d.Enter(ctx)
 				recipetest.Later(time.Second)
@@ -1144,7 +1144,7 @@ func TestF265_LeaveIsRefused(t *testing.T) {
 				t := c.T
 				all := processes(c, 2, 2)
 				refuse := func() {
-					c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(all[0].m), Op: zktest.OpMulti, Times: -1}, zktest.CodeNoAuth)
+					c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(all[0].m), Op: zktest.OpMulti, Times: zktest.Every}, zktest.CodeNoAuth)
 				}
 				var other *Stage
 				if givesUp {

@@ -144,7 +144,7 @@ func TestF260_LostRequestsAtAGate(t *testing.T) {
 				recipetest.Bubble(t, func(c *recipetest.Cluster) {
 					t := c.T
 					g := gateOf(t, c.Open("a"))
-					strike(c.Srv.Faults(), zktest.Match{Op: op, Path: "/holdfast/start"})
+					strike(c.Srv.Faults(), zktest.Match{Op: op, Path: "/holdfast/start", Times: 1})
 					for range 2 {
 						shut(t, g)
 						waits := waitAt(t, t.Context(), g)
@@ -182,7 +182,7 @@ func TestF265_GivesUpAtAGate(t *testing.T) {
 			t.Error("opened by a caller that had given up")
 		}
 
-		f := c.Srv.Faults().DelayReply(zktest.Match{Op: zktest.OpDelete}, time.Second)
+		f := c.Srv.Faults().DelayReply(zktest.Match{Op: zktest.OpDelete, Times: 1}, time.Second)
 		ctx, cancel = context.WithCancelCause(t.Context())
 		opens := begin(t, func() (struct{}, error) { return struct{}{}, g.Open(ctx) })
 		<-f.Hit()
@@ -221,7 +221,7 @@ func TestF265_ClosedAsTheGateChanges(t *testing.T) {
 				if op == zktest.OpCreate {
 					open(t, g)
 				}
-				f := c.Srv.Faults().SwallowReply(zktest.Match{Op: op})
+				f := c.Srv.Faults().SwallowReply(zktest.Match{Op: op, Times: 1})
 				changes := begin(t, func() (struct{}, error) { return struct{}{}, change(g, t.Context()) })
 				<-f.Hit()
 				recipetest.WantErr(t, "close", m.Close(), nil)

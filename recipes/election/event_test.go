@@ -202,7 +202,7 @@ func TestEventsRefused(t *testing.T) {
 		m, e := open(c, "a")
 		var of events
 		defer e.OnEvent(of.note)()
-		c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(m), Path: lockDir, Times: -1}, zktest.CodeNoAuth)
+		c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(m), Path: lockDir, Times: zktest.Every}, zktest.CodeNoAuth)
 		_, err := e.Campaign(t.Context())
 		recipetest.WantErr(t, "campaign", err, zkio.ErrNoAuth)
 		synctest.Wait()

@@ -186,7 +186,7 @@ func TestF213_Withdrawn(t *testing.T) {
 					recipetest.Later(time.Second)
 					switch where {
 					case "while the record is written":
-						c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti}, time.Second)
+						c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: 1}, time.Second)
 						resign(t, first)
 						synctest.Wait()
 						recipetest.WantErr(t, "not elected yet", l.Err(), election.ErrNotElected)
@@ -230,7 +230,7 @@ func TestF214_AbandonedProclaimComesFirst(t *testing.T) {
 		t := c.T
 		m, e := open(c, "a")
 		l := campaign(t, e)
-		c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti}, time.Second)
+		c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: 1}, time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		err := l.Proclaim(ctx, []byte("first"))
@@ -265,7 +265,7 @@ func TestF215_RecordOfAnotherTerm(t *testing.T) {
 		}
 		heir := b.Stand(t.Context())
 		recipetest.Later(time.Second)
-		c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti}, time.Second)
+		c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: 1}, time.Second)
 		block := c.Srv.Faults().BlockRequests(recipetest.SessionOf(m))
 		resign(t, l)
 		if got := next(t, leaders); got.Token != 0 {
@@ -411,7 +411,7 @@ func TestF217_EndsWhileItReads(t *testing.T) {
 		_, a := open(c, "a")
 		m, observer := open(c, "observer")
 		l := campaign(t, a)
-		f := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpGetData, Path: recordPath}, time.Second)
+		f := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpGetData, Path: recordPath, Times: 1}, time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		leaders := observer.Observe(ctx)
 		<-f.Hit()

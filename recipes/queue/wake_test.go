@@ -61,7 +61,7 @@ func TestF257_ShareIsBeingClaimed(t *testing.T) {
 		offer(t, b, "1", "2")
 		own := 1 + (1+rank)%2 // the element of a's share
 		f := c.Srv.Faults().FailRequest(zktest.Match{
-			Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: -1,
+			Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: zktest.Every,
 			Path: fmt.Sprintf("%s/qn-%010d/claim", items, own),
 		}, zktest.Code(-127)) // throttled: it is tried again
 		first := takeLater(t.Context(), a)

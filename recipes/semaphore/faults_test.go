@@ -209,7 +209,7 @@ func TestF242_SessionEndsAtTheGrant(t *testing.T) {
 		unlock(t, a.lock(1))
 		synctest.Wait() // it takes its watch of the node back
 		session := recipetest.SessionOf(a.m)
-		f := c.Srv.Faults().SwallowReply(zktest.Match{Session: session, Path: a.leases + "/"})
+		f := c.Srv.Faults().SwallowReply(zktest.Match{Session: session, Path: a.leases + "/", Times: 1})
 		p := a.Acquire(t.Context(), 1)
 		<-f.Hit()
 		synctest.Wait() // the server has made the node by now
@@ -460,7 +460,7 @@ func TestF246_LostResize(t *testing.T) {
 								unlock(t, a.lock(1))
 							}
 							session := recipetest.SessionOf(a.m)
-							f := fault(c.Srv.Faults(), zktest.Match{Session: session, Op: op, Path: a.number})
+							f := fault(c.Srv.Faults(), zktest.Match{Session: session, Op: op, Path: a.number, Times: 1})
 							done := make(chan error, 1)
 							go func() { done <- a.Resize(t.Context(), 3) }()
 							<-f.Hit()
@@ -497,7 +497,7 @@ func TestF246_ResizeGivesUp(t *testing.T) {
 		unlock(t, a.lock(1))
 		for op, unknown := range map[zktest.Op]bool{zktest.OpSync: false, zktest.OpSetData: true} {
 			ctx, cancel := context.WithCancel(t.Context())
-			f := c.Srv.Faults().SwallowRequest(zktest.Match{Session: recipetest.SessionOf(a.m), Op: op})
+			f := c.Srv.Faults().SwallowRequest(zktest.Match{Session: recipetest.SessionOf(a.m), Op: op, Times: 1})
 			done := make(chan error, 1)
 			go func() { done <- a.Resize(ctx, 3) }()
 			<-f.Hit()
@@ -636,7 +636,7 @@ func TestF246_ResizeGivenUpChangesNothing(t *testing.T) {
 				a := open(c, "a", 2)
 				unlock(t, a.lock(1))
 				ctx, cancel := context.WithCancel(t.Context())
-				f := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(a.m), Op: op}, time.Second)
+				f := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(a.m), Op: op, Times: 1}, time.Second)
 				done := make(chan error, 1)
 				go func() { done <- a.Resize(ctx, 3) }()
 				<-f.Hit()

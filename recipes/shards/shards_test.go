@@ -447,7 +447,7 @@ func TestF237_RunEnds(t *testing.T) {
 		recipetest.WantErr(c.T, "run", a.wait(), manager.ErrClosed)
 		recipetest.WantErr(c.T, "run", shards.Run(c.T.Context(), m, options("a", 4), nil), manager.ErrClosed)
 	})
-	for _, match := range []zktest.Match{{Op: zktest.OpGetChildren2, Path: dir + "/members", Times: -1}, {Path: dir + "/shards/2", Times: -1}} {
+	for _, match := range []zktest.Match{{Op: zktest.OpGetChildren2, Path: dir + "/members", Times: zktest.Every}, {Path: dir + "/shards/2", Times: zktest.Every}} {
 		recipetest.Bubble(t, func(c *recipetest.Cluster) {
 			c.Srv.Faults().FailRequest(match, zktest.CodeNoAuth)
 			l := newLedger(c)

@@ -87,7 +87,7 @@ func TestRequestCounts(t *testing.T) {
 		for range 3 {
 			_, _, _ = c.Get("/x")
 		}
-		srv.Faults().SwallowRequest(zktest.Match{Op: zktest.OpSync})
+		srv.Faults().SwallowRequest(zktest.Match{Op: zktest.OpSync, Times: 1})
 		go func() { _, _ = c.Sync("/") }()
 		synctest.Wait()
 		want := map[zktest.Op]uint64{zktest.OpConnect: 1, zktest.OpGetData: 3}

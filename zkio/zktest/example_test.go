@@ -68,7 +68,7 @@ func ExampleFaults_DropReply() {
 	}
 	defer stop()
 
-	lost := srv.Faults().DropReply(zktest.Match{Op: zktest.OpCreate, Path: "/task"})
+	lost := srv.Faults().DropReply(zktest.Match{Op: zktest.OpCreate, Path: "/task", Times: 1})
 	_, err = conn.Create("/task", nil, 0, zk.WorldACL(zk.PermAll))
 	fmt.Println("the client sees:", err)
 	fmt.Println("the node is there:", srv.Exists("/task"))

@@ -32,8 +32,13 @@ const (
 	FaultBlockReply     FaultKind = "block reply"
 )
 
-// A Match selects requests. The zero value selects the next one, of any kind
-// except pings and handshakes.
+// Every, as [Match.Times], has a fault act on each request that a Match selects.
+const Every = -1
+
+// A Match selects requests, and says how many of them a fault acts on: the next
+// one ({Times: 1}), the third (Nth: 3), or all of them ({Times: Every}). A Match
+// with neither Nth nor Times is refused by a panic, because a test that means a
+// slow server would delay a single answer, and pass for nothing.
 type Match struct {
 	// Op is the kind of request. Zero is any kind except OpPing and
 	// OpConnect, whose times clients choose on their own.
@@ -48,8 +53,16 @@ type Match struct {
 	// from 1. Zero means 1.
 	Nth int
 	// Times is the number of requests, from the Nth on, that the fault acts
-	// on. Zero means 1, and a negative number all until it is removed.
+	// on: [Every] means all of them until the fault is removed. Zero means 1
+	// if Nth is set, and is refused otherwise.
 	Times int
+}
+
+// mustSayHowMany panics if m leaves open whether it means one request or all.
+func (m Match) mustSayHowMany() {
+	if m.Nth == 0 && m.Times == 0 {
+		panic("zktest: Match says neither Nth nor Times: set Times to 1 for the next request, or to zktest.Every for all of them")
+	}
 }
 
 func (m Match) selects(session int64, op Op, paths []string) bool {
@@ -253,6 +266,7 @@ func (fs *Faults) FailReply(m Match, code Code) *Fault {
 }
 
 func (fs *Faults) onRequests(f *Fault) *Fault {
+	f.match.mustSayHowMany()
 	f.faults, f.hit = fs, make(chan struct{})
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

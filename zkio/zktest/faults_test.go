@@ -36,19 +36,19 @@ func TestMatch(t *testing.T) {
 			match zktest.Match
 			want  []string
 		}{
-			{zktest.Match{}, []string{"a get /x"}},
+			{zktest.Match{Times: 1}, []string{"a get /x"}},
 			{zktest.Match{Times: 2}, []string{"a get /x", "b get /x/y"}},
-			{zktest.Match{Times: -1}, []string{"a get /x", "b get /x/y", "a create /y", "b get /x", "b multi /y /x", "a sync /", "b multiRead /y", "a whoAmI"}},
+			{zktest.Match{Times: zktest.Every}, []string{"a get /x", "b get /x/y", "a create /y", "b get /x", "b multi /y /x", "a sync /", "b multiRead /y", "a whoAmI"}},
 			{zktest.Match{Nth: 3}, []string{"a create /y"}},
 			{zktest.Match{Nth: 5, Times: 2}, []string{"b multi /y /x", "a sync /"}},
 			{zktest.Match{Nth: 99}, nil},
-			{zktest.Match{Op: zktest.OpPing}, []string{"a ping"}},
-			{zktest.Match{Op: zktest.OpGetData, Times: -1}, []string{"a get /x", "b get /x/y", "b get /x"}},
-			{zktest.Match{Path: "/x", Times: -1}, []string{"a get /x", "b get /x/y", "b get /x", "b multi /y /x", "b multiRead /y"}},
-			{zktest.Match{Path: "/x/", Times: -1}, []string{"b get /x/y"}},
-			{zktest.Match{Session: b.session, Times: -1}, []string{"b get /x/y", "b get /x", "b multi /y /x", "b multiRead /y"}},
+			{zktest.Match{Op: zktest.OpPing, Times: 1}, []string{"a ping"}},
+			{zktest.Match{Op: zktest.OpGetData, Times: zktest.Every}, []string{"a get /x", "b get /x/y", "b get /x"}},
+			{zktest.Match{Path: "/x", Times: zktest.Every}, []string{"a get /x", "b get /x/y", "b get /x", "b multi /y /x", "b multiRead /y"}},
+			{zktest.Match{Path: "/x/", Times: zktest.Every}, []string{"b get /x/y"}},
+			{zktest.Match{Session: b.session, Times: zktest.Every}, []string{"b get /x/y", "b get /x", "b multi /y /x", "b multiRead /y"}},
 			{zktest.Match{Session: b.session, Path: "/x", Op: zktest.OpGetData, Nth: 2}, []string{"b get /x"}},
-			{zktest.Match{Session: 99, Times: -1}, nil},
+			{zktest.Match{Session: 99, Times: zktest.Every}, nil},
 		} {
 			fault := srv.Faults().SwallowRequest(tc.match)
 			var got []string
@@ -71,6 +71,32 @@ func TestMatch(t *testing.T) {
 			fault.Remove() // does nothing
 		}
 	})
+}
+
+// A Match that says neither Nth nor Times could mean one request or all of them.
+func TestMatchSaysHowMany(t *testing.T) {
+	for name, c := range map[string]struct {
+		match   zktest.Match
+		refused bool
+	}{
+		"neither":                {zktest.Match{Op: zktest.OpMulti}, true},
+		"nothing":                {zktest.Match{}, true},
+		"the third":              {zktest.Match{Nth: 3}, false},
+		"the next":               {zktest.Match{Times: 1}, false},
+		"every":                  {zktest.Match{Times: zktest.Every}, false},
+		"every, from the second": {zktest.Match{Nth: 2, Times: zktest.Every}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := zktest.NewServer(zktest.Config{Logger: quiet})
+			defer srv.Close()
+			defer func() {
+				if refused := recover(); (refused != nil) != c.refused {
+					t.Errorf("%+v: panics with %v, want a panic: %t", c.match, refused, c.refused)
+				}
+			}()
+			srv.Faults().DelayReply(c.match, time.Second)
+		})
+	}
 }
 
 func TestRefuse(t *testing.T) {
@@ -169,7 +195,7 @@ func TestOnRequest(t *testing.T) {
 					t.Error(err)
 				}
 			case "/b":
-				srv.Faults().DropRequest(zktest.Match{Op: op, Path: path})
+				srv.Faults().DropRequest(zktest.Match{Op: op, Path: path, Times: 1})
 			}
 		})
 		d.control(srv).expect(`

@@ -62,7 +62,7 @@ func (m *remote) do(a args) (result string, ok bool) {
 	session := func(i int) int64 { return m.peer(a.words[i]).session }
 	f := m.srv.Faults()
 	match := func() zktest.Match {
-		match := zktest.Match{Path: a.opts["path"], Nth: int(a.option("nth", 0)), Times: int(a.option("times", 0))}
+		match := zktest.Match{Path: a.opts["path"], Nth: int(a.option("nth", 0)), Times: int(a.option("times", 1))}
 		if op, ok := a.opts["op"]; ok {
 			match.Op = zktest.Op(opNumbers[op])
 		}

@@ -123,7 +123,7 @@ func TestForgetDuringALook(t *testing.T) {
 		t := c.T
 		m := c.Open("a")
 		n := keep(c, m, own.NewKeeper(m.Access(), errGone))
-		look := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpExists}, time.Second)
+		look := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpExists, Times: 1}, time.Second)
 		c.Remove(path) // the server has no watch of it yet
 		<-look.Hit()
 		if !n.Forget() {
