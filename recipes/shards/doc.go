@@ -27,6 +27,9 @@
 // Shard.Hold guards writes to ZooKeeper. A shard is given up when the function has
 // returned, and never before.
 //
+// The goroutines of a Manager share its locks, so a Manager has one call of Run for a name, and
+// another is refused with [ErrRunning]. Leave the locks below the name to Run.
+//
 // Among M processes that agree on who is there, none has more than ⌈N/M⌉ shards. When a
 // process comes or goes, few shards move besides those that must: of 200 shards, when a
 // fifth process joins four, about 45 of at least 40.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
@@ -29,6 +30,10 @@ const (
 // ErrMismatch says that the shards of this name are divided in another way: there is
 // another number of them, or another algorithm. The text says which.
 var ErrMismatch = errors.New("the shards are divided otherwise")
+
+// ErrRunning says that a call of Run of the same Manager divides these shards already. The
+// goroutines of a Manager share its locks, so both would own a shard, with the same token.
+var ErrRunning = errors.New("this Manager runs these shards already")
 
 // ErrRevoked is the cause with which the context of a function ends that was still running
 // when Options.Grace was over.
@@ -77,7 +82,7 @@ type Shard struct {
 // process owns, each on a goroutine of its own. It blocks until ctx ends, an fn fails, or
 // the Manager is closed. Then it has every fn stopped and leaves. It returns once they have
 // returned and the shards are given up, or ZooKeeper has not confirmed that for the session
-// timeout.
+// timeout. Until then a Manager has one call of Run for a name: another fails with ErrRunning.
 //
 // The ctx of fn ends when Run's does, when the shard's lock is lost, or when the shard was
 // revoked and Options.Grace is over. Fn must return then; it is called again if this
@@ -86,17 +91,32 @@ type Shard struct {
 // returns an error before, Run ends with that error.
 //
 // Otherwise the error is a [*manager.Error] that wraps what has ended Run: ctx.Err() and
-// context.Cause(ctx), ErrMismatch, manager.ErrBadConfig for bad options, manager.ErrBadName,
+// context.Cause(ctx), ErrMismatch, ErrRunning, manager.ErrBadConfig for bad options, manager.ErrBadName,
 // manager.ErrClosed, members.ErrFull and members.ErrBadID, or what ZooKeeper refuses.
 func Run(ctx context.Context, m *manager.Manager, o Options, fn func(ctx context.Context, s Shard) error) error {
 	r, err := newRunner(m, o, fn)
 	if err == nil {
-		err = r.agree(ctx)
+		here := place{r.access, r.dir}
+		if _, other := running.LoadOrStore(here, true); other {
+			err = fmt.Errorf("%w: wait until that call of Run has returned, or give this one a Manager of its own", ErrRunning)
+		} else {
+			defer running.Delete(here)
+			err = r.agree(ctx)
+		}
 	}
 	if err != nil {
 		return &manager.Error{Op: "shards", Name: o.Name, Err: err}
 	}
 	return r.run(ctx)
+}
+
+// running has the place of each call of Run: see ErrRunning.
+var running sync.Map
+
+// A place is where a Manager has shards.
+type place struct {
+	access manager.Access
+	dir    string
 }
 
 func newRunner(m *manager.Manager, o Options, fn func(context.Context, Shard) error) (*runner, error) {

@@ -476,3 +476,39 @@ func TestF238_IdIsTaken(t *testing.T) {
 		b.end(c.T)
 	})
 }
+
+// A second call of Run of the same Manager would share its locks: two owners of a shard, with
+// one token. It is refused until the first has returned, however it spells the id.
+func TestF304_RunOfTheSameManager(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		l := newLedger(c)
+		m, other := c.Open("a"), c.Open("b")
+		finish := make(chan struct{})
+		slow := func(ctx context.Context, s shards.Shard) error {
+			defer l.own("first", s)()
+			<-ctx.Done()
+			<-finish
+			return nil
+		}
+		first := start(m, options("first", 4), slow)
+		c.Until("it has them", func() bool { return l.assigned(4, "first") })
+		second := start(m, options("second", 4), l.work("second"))
+		recipetest.Later(time.Minute)
+		second.stop()
+		recipetest.WantErr(t, "the second run", second.wait(), shards.ErrRunning)
+		first.stop()
+		recipetest.Later(time.Minute)
+		second = start(m, options("second", 4), l.work("second"))
+		recipetest.Later(time.Second)
+		second.stop()
+		recipetest.WantErr(t, "run, while a function of the first is at work", second.wait(), shards.ErrRunning)
+		close(finish)
+		recipetest.WantErr(t, "the first run", first.wait(), context.Canceled)
+		second = start(m, options("second", 4), l.work("second"))
+		third := start(other, options("third", 4), l.work("third"))
+		c.Until("another Manager shares them", func() bool { return l.assigned(4, "second", "third") })
+		second.end(t)
+		third.end(t)
+	})
+}
