@@ -193,6 +193,27 @@ func TestF241_ReleasedWhilePending(t *testing.T) {
 	})
 }
 
+// ZooKeeper makes the nodes between the two steps of a Release: the grant has failed, and the
+// request is not withdrawn yet, which the test never does.
+func TestF305_GrantMeetsRelease(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a := open(c, "a", 1)
+		unlock(t, a.lock(1))
+		c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(a.m), Op: zktest.OpMulti, Path: a.leases + "/", Times: 1}, time.Second)
+		p := a.Acquire(t.Context(), 1)
+		recipetest.Later(500 * time.Millisecond)
+		if !p.fail(manager.ErrReleased) {
+			t.Error("the grant had settled")
+		}
+		recipetest.Later(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		recipetest.WantErr(t, "unlock", p.Unlock(ctx), manager.ErrNotGranted)
+		a.wantNothing(1)
+	})
+}
+
 func TestF242_SessionEnds(t *testing.T) {
 	atEveryRequest(t, func(v *victim, at zktest.Match) {
 		session := recipetest.SessionOf(v.m)

@@ -304,7 +304,8 @@ func (r *request) keep(c *claim) error {
 	case err == nil && r.grant(c, nodes):
 		return nil
 	case err == nil:
-		err = ctxerr.Of(r.ctx) // the caller has given up
+		// The caller has given up. Its ctx says so only later, if Release was called.
+		_, err, _ = r.granted.Future().Poll()
 	case errors.Is(err, zkio.ErrNoNode):
 		err = errAgain // an administrator deleted one
 	}
