@@ -133,7 +133,9 @@ func (t *roundIO) release(s *zkio.Session) {
 	m.deactivate(t)
 	t.tellReleased(why, err) // before the next round has events
 	m.feed.gone(t, err)
-	t.round.finish(t.near().handOn)
+	handOn := t.near().handOn
+	t.neighbours = nil // an old Hold keeps t alive, and must not keep the next round's node
+	t.round.finish(handOn)
 	t.released.Settle(struct{}{}, err)
 	t.logOver(err)
 }
