@@ -141,15 +141,13 @@ const (
 	ReadStat     = Question(jute.OpExists)       // its Stat
 )
 
-// take makes r the answer that c has, or the failure err.
-func (r *Read) take(s *Session, c *call, err error) {
-	if err == nil {
-		err = c.err()
-	}
+// take makes r the result of c.
+func (r *Read) take(s *Session, c *call) {
+	reply, err := c.result()
 	if r.Err = s.wrapErr(questions[r.What], r.Path, err); r.Err != nil {
 		return
 	}
-	body := jute.NewReader(c.reply)
+	body := jute.NewReader(reply)
 	switch r.What {
 	case ReadData:
 		r.Data = body.Buffer()
@@ -175,9 +173,9 @@ func (s *Session) Read(reads ...*Read) {
 		}
 		return
 	}
-	err = s.exchange(questions[reads[0].What], reads[0].Path, calls...)
+	s.exchange(questions[reads[0].What], reads[0].Path, calls...)
 	for i, r := range reads {
-		r.take(s, calls[i], err)
+		r.take(s, calls[i])
 	}
 }
 
@@ -244,18 +242,18 @@ func (s *Session) getTogether(reads []Read) bool {
 			err = &opError{op: questions[r.What], path: r.Path, kind: ErrBadArguments, why: bad}
 		}
 	}
-	c := multiReadCall(paths)
+	var reply []byte
 	if err == nil {
-		if err = s.exchange(questions[ReadData], paths[0], c); err == nil {
-			err = c.err()
-		}
+		c := multiReadCall(paths)
+		s.exchange(questions[ReadData], paths[0], c)
+		reply, err = c.result()
 		if errors.Is(sentinelOf(err), ErrUnsupported) {
 			s.noMultiRead.Store(true)
 			return false
 		}
 		err = s.wrapErr(questions[ReadData], paths[0], err)
 	}
-	body := jute.NewReader(c.reply)
+	body := jute.NewReader(reply)
 	for i := range reads {
 		if reads[i].Err = err; err == nil {
 			reads[i].takeTogether(s, body)
@@ -387,10 +385,8 @@ func (s *Session) Delete(path string, version int32) error {
 		return &opError{op: "delete", path: path, kind: ErrBadArguments, why: err}
 	}
 	c := deleteCall(path, version)
-	err := s.exchange("delete", path, c)
-	if err == nil {
-		err = c.err()
-	}
+	s.exchange("delete", path, c)
+	_, err := c.result()
 	return s.wrapWriteErr("delete", path, err)
 }
 
@@ -426,7 +422,7 @@ func (s *Session) forget(path string, op, kind int32, ev Event) {
 	c := &call{op: jute.OpRemoveWatches, body: jute.AppendInt32(body, kind)}
 	// If there is no answer, the connection has ended, and the watch with it. If the
 	// server refuses, it had no watch.
-	_ = s.exchange("unwatch", path, c)
+	s.exchange("unwatch", path, c)
 	// A watcher that was registered meanwhile may have lost the watch that it had the
 	// server set. It must look again.
 	if ws.armed(path, op) {
@@ -501,17 +497,15 @@ func (s *Session) multiAndRead(op, path string, reads []*Read, ops ...Op) ([]OpR
 	if err != nil {
 		return nil, err
 	}
-	err = s.exchange(op, path, calls...)
+	s.exchange(op, path, calls...)
 	for i, r := range reads {
-		r.take(s, calls[1+i], err)
+		r.take(s, calls[1+i])
 	}
-	if err == nil {
-		err = calls[0].err()
-	}
+	reply, err := calls[0].result()
 	var results []OpResult
 	if err == nil {
 		var failed int
-		results, failed, err = multiResults(calls[0].reply)
+		results, failed, err = multiResults(reply)
 		switch {
 		case len(results) != len(ops):
 			results, err = nil, fmt.Errorf("%d results for %d operations", len(results), len(ops))

@@ -22,7 +22,11 @@ type call struct {
 	body  []byte // the encoded request
 	watch string // the path whose watch it asks for, if any
 
-	trip  *trip
+	failed error // why there is no answer to rely on; see result
+
+	trip *trip
+
+	// Written by the goroutine that reads, before trip.done is closed.
 	code  int32  // of the answer
 	reply []byte // the answer's body, which [checkReply] has seen if code is ErrOK
 }
@@ -42,15 +46,35 @@ func (c *call) answer(code int32, body []byte) {
 	}
 }
 
-// err returns the answer's error, one of go-zookeeper's.
-func (c *call) err() error { return errorOfCode(c.code) }
+// result returns the body of the answer, or why there is none: the error of the answer or
+// of exchange, which was called before. After a failed exchange it does not look at the
+// answer, which may still come: the goroutine that reads has more of the connection in its
+// buffer than it has looked at, and goes on when the connection is closed.
+func (c *call) result() ([]byte, error) {
+	if c.failed != nil {
+		return nil, c.failed
+	}
+	if err := errorOfCode(c.code); err != nil {
+		return nil, err
+	}
+	return c.reply, nil
+}
 
 // exchange sends calls in one packet and waits for the answers. If there is no
-// connection it waits for one first. op and path are for errors.
-//
-// The error wraps zk.ErrConnectionClosed if an answer is missing; it is an *opError
-// if nothing was sent.
-func (s *Session) exchange(op, path string, calls ...*call) error {
+// connection it waits for one first. op and path are for errors. What becomes of each
+// call is its result, whose error is one of go-zookeeper's: it wraps
+// zk.ErrConnectionClosed if the answer to one of the calls is missing; or it is an
+// *opError if nothing was sent.
+func (s *Session) exchange(op, path string, calls ...*call) {
+	if err := s.ask(op, path, calls); err != nil {
+		for _, c := range calls {
+			c.failed = err
+		}
+	}
+}
+
+// ask is exchange; it returns the error that all the calls have failed with.
+func (s *Session) ask(op, path string, calls []*call) error {
 	size := 0
 	for _, c := range calls {
 		size = max(size, len(c.body))

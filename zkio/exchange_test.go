@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-go/holdfast/internal/jute"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -66,5 +68,45 @@ func TestF090_CallSaysWhyItsConnectionWasClosed(t *testing.T) {
 	cutting.Wait()
 	if read.Err == nil || !strings.HasSuffix(read.Err.Error(), "zk: connection closed: the reason") {
 		t.Errorf("error %v", read.Err)
+	}
+}
+
+// When a connection is closed, the goroutine that reads may have an answer in its buffer, and
+// takes it when the call has failed already, or at that very moment. The call has failed all
+// the same: its caller has gone on, and does not look at what is being written.
+func TestF290_AnswerAfterTheCallHasFailed(t *testing.T) {
+	data := appendMultiHeader(jute.AppendInt32(appendMultiHeader(nil, jute.OpError, false), -101), -1, true)
+	children := append(jute.AppendInt32(nil, 0), stat...)
+	for name, test := range map[string]struct {
+		call   *call
+		answer []byte
+	}{
+		"a read":                  {&call{op: jute.OpGetChildren2}, children},
+		"a read of several nodes": {multiReadCall([]string{"/a"}), data},
+		"a deletion":              {deleteCall("/a", -1), nil},
+		"a transaction":           {multiCall([]Op{CheckOp("/a", -1)}), data},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := connectedBench(t)
+			var wg sync.WaitGroup
+			wg.Go(func() { b.s.exchange("try", "/a", test.call) })
+			xid := xidOf(b.receive())
+			b.write(packet(jute.XidPing, jute.OpPing))
+			event := reply(-1, -1, 0, jute.AppendString(jute.AppendInt32(jute.AppendInt32(nil, jute.EventNodeDeleted), 3), "/p")...)
+			wg.Go(func() { b.send(append(event, reply(xid, 5, 0, test.answer...)...)) })
+			if _, err := b.w.readFrame(maxFrame); err != nil { // the event; the answer is in the buffer now
+				t.Fatal(err)
+			}
+			b.w.cut(errFenced)
+			wg.Wait()
+			_, before := test.call.result()
+			if err := b.w.next(); err != nil || !isClosed(test.call.trip.done) {
+				t.Fatalf("the answer did not come: %v", err)
+			}
+			got, after := test.call.result()
+			if !errors.Is(before, zk.ErrConnectionClosed) || after != before || got != nil { //nolint:errorlint // the same one
+				t.Errorf("failed with %v; after the answer %q, %v", before, got, after)
+			}
+		})
 	}
 }
