@@ -15,6 +15,7 @@ import (
 // sent again when its answer was lost, and the nodes deleted by their names.
 type claim struct {
 	session *zkio.Session
+	turn    bool // it is made by the first in line
 	paths   []string
 	sent    bool  // a transaction that makes them was sent, perhaps
 	made    bool  // they are known to have been made
@@ -22,14 +23,14 @@ type claim struct {
 	counted int64 // the last transaction that counted all nodes; that of the grant, in the end
 }
 
-func newClaim(s *Semaphore, session *zkio.Session, w int) *claim {
-	c := &claim{session: session, paths: make([]string, w)}
+// name chooses the names of c's nodes.
+func (c *claim) name(s *Semaphore, w int) {
+	c.paths = make([]string, w)
 	guid := s.access.GUID()
 	for i := range c.paths {
 		// As Curator's, where the number is the server's.
 		c.paths[i] = fmt.Sprintf("%s/_c_%s-lease-%010d", s.leases, guid, i)
 	}
-	return c
 }
 
 // ops returns what makes the nodes, or checks them if they are made.

@@ -12,6 +12,9 @@
 //     each cannot block each other, as they can where permits are acquired one by one.
 //   - Those who wait are served in order. One that wants many permits is not overtaken by
 //     those that want few: while it is first, permits that come free are kept for it.
+//   - A process that dies while it is first does not hold up the others for long. If permits
+//     are free that it does not take, those behind it go ahead after about a fifth of the
+//     session timeout, and not only when its session is over.
 //   - The permits of a process that dies come free when its ZooKeeper session ends.
 //     [Permits.Lost], [Permits.Err] and [Permits.Context] tell a living process that it has
 //     lost its permits before another process can have them, within the bounds that package
@@ -34,17 +37,22 @@
 //
 // Processes take their turns one by one, but the goroutines of one process that wait already
 // may be served before the next process, for up to [manager.Config].Tenure. TryLock does not
-// line up.
+// line up. If the first in line is alive, and takes longer than a fifth of the session timeout to
+// take permits that are free, it is taken for dead, and overtaken.
+//
+// Permits that the first has taken hold of before it died stay in use until its session is over,
+// also those that it waited for.
 //
 // # Cost and limits
 //
 // Permits that are free cost four writes for each call of Lock and Release, however many they
 // are: line up, take the permits, leave the line, release. One that has to wait costs one
 // write and four reads more, and two reads for each change of the permits in use while it is
-// first; those behind it cost nothing. TryLock and Release cost three reads and two writes,
+// first. Each process behind it looks at every eighth of the session timeout whether permits stay
+// free, which costs two reads. TryLock and Release cost three reads and two writes,
 // and a TryLock in vain three reads. While several goroutines of a process wait, they share the
-// place in line. Grants go one after the other, each at the cost of about three writes in turn,
-// which bounds their rate.
+// place in line and the looks. Grants go one after the other, each at the cost of about three
+// writes in turn, which bounds their rate.
 //
 // A semaphore has up to [MaxPermits] permits. Who waits first lists the nodes of all permits
 // in use at each change, and the nodes of one call are made in one transaction, which must

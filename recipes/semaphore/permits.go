@@ -53,8 +53,9 @@ func (p *Permits) Granted() *futures.Future[struct{}] { return p.granted.Future(
 func (p *Permits) Weight() int { return p.weight }
 
 // Token returns the transaction that created the permits' nodes. It rises from grant to
-// grant, except that TryLock does not line up: its permits may have a higher one than permits
-// that are granted later. It fails as [Permits.Err] does. Token reads the clock, and does not
+// grant, except that TryLock does not line up, nor does a process that goes ahead of one that
+// seems to be dead: their permits may have a higher one than permits that are granted later. It
+// fails as [Permits.Err] does. Token reads the clock, and does not
 // block.
 func (p *Permits) Token() (uint64, error) {
 	if err := p.Err(); err != nil {

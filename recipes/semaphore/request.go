@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/internal/bell"
@@ -93,26 +94,36 @@ func (r *request) attempt() error {
 	if _, err := r.size(); err != nil {
 		return err
 	}
-	session := r.access.Session()
 	if r.op == opTryLock {
-		r.transact = r.multi(session)
-	} else {
-		h, err := r.sem.locks.Lock(r.ctx)
-		if err != nil {
-			return err
-		}
-		defer h.Release()
-		session = r.access.Session()
-		if g, err := h.Grant(); err != nil || g.Session != session.ID() {
-			return errAgain
-		}
-		// Guard sends nothing once the place is lost: a process that was paused creates
-		// no node out of turn. The caller's ctx must not end it while the request may be
-		// under way, because remove could then come before the nodes do.
-		r.transact = func(ops ...zkio.Op) ([]zkio.OpResult, error) { return h.Guard(r.access.Context(), ops...) }
-		r.lost = h.Lost()
+		return r.takeOutOfTurn()
 	}
-	c := newClaim(r.sem, session, r.weight)
+	h := r.sem.locks.Acquire(r.ctx)
+	defer h.Release()
+	if taken, err := r.lineUp(h.Ready()); taken || err != nil {
+		return err
+	}
+	session := r.access.Session()
+	if g, err := h.Grant(); err != nil || g.Session != session.ID() {
+		return errAgain
+	}
+	// Guard sends nothing once the place is lost: a process that was paused creates
+	// no node out of turn. The caller's ctx must not end it while the request may be
+	// under way, because remove could then come before the nodes do.
+	r.transact = func(ops ...zkio.Op) ([]zkio.OpResult, error) { return h.Guard(r.access.Context(), ops...) }
+	r.lost = h.Lost()
+	return r.claim(&claim{session: session, turn: true})
+}
+
+// takeOutOfTurn takes the permits without a place in line, or fails with ErrNoPermits.
+func (r *request) takeOutOfTurn() error {
+	session := r.access.Session()
+	r.transact, r.lost = r.multi(session), nil
+	return r.claim(&claim{session: session})
+}
+
+// claim takes the permits by c, and grants them.
+func (r *request) claim(c *claim) error {
+	c.name(r.sem, r.weight)
 	err := r.take(c)
 	if err == nil {
 		err = r.keep(c)
@@ -124,6 +135,66 @@ func (r *request) attempt() error {
 		return e
 	}
 	return err
+}
+
+// lineUp waits until the request is first in line. The first may be dead, or cut off, and
+// ZooKeeper keeps its place until its session is over. So a request of each process that waits
+// looks from time to time. If permits are free for it at two looks, and no process has taken any
+// in between, it takes them out of turn, and lineUp reports true. ZooKeeper counts as always, so
+// no more are in use than there are, even if the first is alive and just slow.
+func (r *request) lineUp(first *futures.Future[manager.Grant]) (taken bool, err error) {
+	timeout := r.access.Session().Timeout()
+	begin := r.sem.lookout // nil for the request that looks
+	var look <-chan time.Time
+	defer func() {
+		if begin == nil {
+			<-r.sem.lookout
+		}
+	}()
+	room, version := false, int32(0) // what the last look has found
+	for {
+		select {
+		case <-first.Done():
+			_, err, _ := first.Poll()
+			return false, err
+		case begin <- struct{}{}:
+			begin, look = nil, time.After(timeout/32)
+			continue
+		case <-look:
+		}
+		dir, err := r.lookForRoom()
+		if err == nil && room && version == dir.Version { // which each process that takes some changes
+			err = r.takeOutOfTurn()
+			if err == nil {
+				return true, nil
+			}
+		}
+		switch room, version = err == nil, dir.Version; {
+		case room:
+			look = time.After(timeout / 16)
+		case errors.Is(err, ErrNoPermits):
+			look = time.After(timeout / 8)
+		default:
+			return false, err
+		}
+	}
+}
+
+// lookForRoom returns what the directory of the permits in use looks like if there is room for
+// this request. Otherwise it fails with ErrNoPermits. Its server may lag behind.
+func (r *request) lookForRoom() (dir zkio.Stat, err error) {
+	z, err := r.size()
+	if err == nil {
+		dir, err = r.room(z, false)
+	}
+	switch {
+	case errors.Is(err, zkio.ErrNoNode): // the server removes empty directories
+		return zkio.Stat{}, nil
+	case errors.Is(err, zkio.ErrBadVersion): // the next look reads the number
+		r.sem.known.CompareAndSwap(z, nil)
+		err = ErrNoPermits
+	}
+	return dir, err
 }
 
 // multi returns what performs a transaction in session.
@@ -163,7 +234,7 @@ func (r *request) take(c *claim) error {
 		switch {
 		case err == nil && count <= z.n:
 			return nil
-		case err == nil && r.op == opTryLock:
+		case err == nil && !c.turn:
 			return ErrNoPermits
 		case err == nil:
 			err, n = r.await(c.session, z), -1
@@ -178,7 +249,8 @@ func (r *request) take(c *claim) error {
 		case errors.Is(err, zkio.ErrNoNode) && c.made:
 			// An administrator deleted a node while we waited. We keep our place in line.
 			if err = r.sem.remove(c); err == nil {
-				*c = *newClaim(r.sem, c.session, r.weight)
+				*c = claim{session: c.session, turn: c.turn}
+				c.name(r.sem, r.weight)
 			}
 		case errors.Is(err, zkio.ErrNoNode):
 			// The server removes empty directories; an administrator may have deleted more.
@@ -198,11 +270,12 @@ func (r *request) take(c *claim) error {
 // there are. It fails with zkio.ErrBadVersion if the number of permits is no longer z.
 func (r *request) count(c *claim, z *size) (int, error) {
 	version := int32(-1)
-	if r.op == opTryLock && !c.made {
-		var err error
-		if version, err = r.room(z); err != nil {
+	if !c.turn && !c.made {
+		dir, err := r.room(z, true)
+		if err != nil {
 			return 0, err
 		}
+		version = dir.Version
 	}
 	c.sent = true
 	ops := append([]zkio.Op{zkio.CheckOp(r.sem.number, z.version)}, c.ops(r.access)...)
@@ -217,14 +290,17 @@ func (r *request) count(c *claim, z *size) (int, error) {
 	return int(dir.NumChildren), nil
 }
 
-// room checks that there is room for the permits, so that a TryLock in vain creates no
-// node. It returns the version of the directory's data, which changes when another
-// process of ours creates one. It fails with zkio.ErrBadVersion as count does.
-func (r *request) room(z *size) (version int32, err error) {
+// room checks that there is room for the permits, so that a request out of turn creates no
+// node in vain. It returns what their directory looks like: the version of its data changes
+// when another process of ours creates a node. It catches up with ZooKeeper's leader before, if
+// sync is true. It fails with zkio.ErrBadVersion as count does.
+func (r *request) room(z *size, sync bool) (dir zkio.Stat, err error) {
 	type answers struct{ number, dir zkio.Stat }
 	now, err := ask(r.ctx, r.access, func(s *zkio.Session) (answers, error) {
-		if err := s.Sync(r.sem.leases); err != nil {
-			return answers{}, err
+		if sync {
+			if err := s.Sync(r.sem.leases); err != nil {
+				return answers{}, err
+			}
 		}
 		number := zkio.Read{Path: r.sem.number, What: zkio.ReadStat}
 		dir := zkio.Read{Path: r.sem.leases, What: zkio.ReadStat}
@@ -233,13 +309,13 @@ func (r *request) room(z *size) (version int32, err error) {
 	})
 	switch {
 	case err != nil:
-		return 0, err
+		return dir, err
 	case now.number.Version != z.version:
-		return 0, zkio.ErrBadVersion
+		return dir, zkio.ErrBadVersion
 	case int(now.dir.NumChildren)+r.weight > z.n:
-		return 0, ErrNoPermits
+		return dir, ErrNoPermits
 	}
-	return now.dir.Version, nil
+	return now.dir, nil
 }
 
 // await waits until no more nodes are there than z permits, or the number is no longer z.

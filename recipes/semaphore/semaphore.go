@@ -53,6 +53,10 @@ type Semaphore struct {
 	locks  *manager.Mutex // the line of those who wait
 	keeper *own.Keeper
 
+	// lookout has a value while one of the requests that wait in line is the one that looks
+	// whether the line stands still. A channel serves those that wait for it in order.
+	lookout chan struct{}
+
 	known  atomic.Pointer[size] // the number of permits as last read; nil if it must be read
 	expect atomic.Int64         // the number that ZooKeeper must have, or that is written if it has none; 0: any
 	agreed atomic.Bool          // ZooKeeper had the number that Options say, so it may change from now on
@@ -82,6 +86,8 @@ func New(m *manager.Manager, name string, o Options) (*Semaphore, error) {
 		number: dir + "/permits",
 		locks:  locks,
 		keeper: own.NewKeeper(a, ErrLost),
+
+		lookout: make(chan struct{}, 1),
 	}
 	s.expect.Store(int64(o.Permits))
 	return s, nil

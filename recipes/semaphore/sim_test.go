@@ -41,7 +41,7 @@ type sizeFrom struct {
 }
 
 func (h *history) granted(who string, p *Permits) *grant {
-	g := &grant{who: who, weight: p.weight, try: p.op == opTryLock, made: p.claim.czxid, at: p.claim.counted, until: p.claim.counted, permits: p}
+	g := &grant{who: who, weight: p.weight, try: !p.claim.turn, made: p.claim.czxid, at: p.claim.counted, until: p.claim.counted, permits: p}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.grants = append(h.grants, g)
@@ -141,6 +141,13 @@ func simulate(w *recipetest.World) *history {
 	for _, name := range []string{"a", "b", "c"} {
 		join(name)
 	}
+	steady := newUser(must(New(w.Steady("steady"), "db", Options{})), w.Cluster, nil)
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			steady.waitNoLongerThan(w, h, recipetest.SessionTimeout/2)
+			w.Pause(ctx, time.Second)
+		}
+	})
 	if w.Seed%4 == 1 {
 		wg.Go(func() {
 			for ctx.Err() == nil {
@@ -176,6 +183,34 @@ func simulate(w *recipetest.World) *history {
 	unlock(t, p)
 	first.wantState(n, 0, 0)
 	return h
+}
+
+// waitNoLongerThan acquires a permit and gives it back. No fault strikes this process. So the
+// seed fails if permits are free for longer than limit, and no process takes any, while it waits.
+func (u user) waitNoLongerThan(w *recipetest.World, h *history, limit time.Duration) {
+	p := u.Acquire(context.Background(), 1)
+	for since, last := time.Now(), int32(-1); !p.granted.Settled(); <-time.After(20 * time.Millisecond) {
+		data, _, _ := w.Srv.Get(u.number)
+		_, dir, _ := w.Srv.Get(u.leases)
+		if free := sizeOf(data, 0).n - int(dir.NumChildren); free < 1 || dir.Version != last {
+			since, last = time.Now(), dir.Version
+		}
+		if stood := time.Since(since); stood > limit {
+			w.T.Errorf("permits are free, and the line has stood still for %v", stood)
+			break
+		}
+	}
+	granted(w.T, p)
+	if p.Err() == nil {
+		g := h.granted("steady", p)
+		w.Note("steady has 1, made %#x, in turn: %v", g.made, p.claim.turn)
+		h.mu.Lock()
+		g.verify(w.Srv)
+		h.mu.Unlock()
+	}
+	if err := p.Unlock(context.Background()); err != nil && !errors.Is(err, ErrLost) {
+		w.T.Errorf("steady: %v", err)
+	}
 }
 
 // play is one goroutine of a process.

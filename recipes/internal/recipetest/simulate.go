@@ -134,12 +134,22 @@ func (w *World) print() {
 	}
 }
 
-// Process opens a process with a session timeout of 4 s.
+// SessionTimeout is that of the processes of a World.
+const SessionTimeout = 4 * time.Second
+
+// Steady opens a process that no fault strikes, but a restart of the server. So what holds it
+// up is another process, or the recipe.
+func (w *World) Steady(name string) *manager.Manager {
+	w.T.Helper()
+	return w.Open(name, func(cfg *manager.Config) { cfg.SessionTimeout = SessionTimeout })
+}
+
+// Process opens a process that faults strike.
 func (w *World) Process(name string) *Process {
 	w.T.Helper()
 	p := &Process{Name: name}
 	p.M = w.Open(name, func(cfg *manager.Config) {
-		cfg.SessionTimeout = 4 * time.Second
+		cfg.SessionTimeout = SessionTimeout
 		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if p.refused.Load() {
 				return nil, syscall.ECONNREFUSED
