@@ -119,7 +119,7 @@ func (s *summary) judge() {
 		}
 	}
 	if s.History != nil && s.History.Diverged != "" { // before all that follows
-		note(voidedRun, exitVoid, "%s", voidReason(s.History))
+		note(voidedRun, exitVoid, "%s", s.History.Why())
 	}
 	if s.Violations > 0 {
 		note(violated, exitFailure, "%s", plural(int(s.Violations), "violation"))
@@ -147,7 +147,7 @@ func (s *summary) judge() {
 		}
 	}
 	if s.History != nil && s.History.Outcome == judge.Void {
-		note(voidedRun, exitVoid, "%s", voidReason(s.History))
+		note(voidedRun, exitVoid, "%s", s.History.Why())
 	}
 	if s.Verdict == "" {
 		s.Verdict, s.Exit = ok, exitOK
@@ -177,35 +177,13 @@ func (s *summary) flaws() (all []flaw) {
 		least = voidRecorded
 	}
 	if s.Entries == 0 || s.Elapsed >= voidDuration && s.Entries < least {
-		note(voidedRun, "workers got a lock only %s in %v", times(s.Entries), s.Elapsed.Round(100*time.Millisecond))
+		note(voidedRun, "workers got a lock only %s in %v, where each of them stays inside for %v on average (-hold) and contends for %s (-locks)",
+			times(s.Entries), s.Elapsed.Round(100*time.Millisecond), s.Hold, plural(s.Locks, "lock"))
 	}
 	if s.Swallow > 0 && s.Elapsed >= 2*s.Swallow && s.Swallowed == 0 {
 		note(voidedRun, "the server swallowed no answer")
 	}
 	return all
-}
-
-// voidReason says why the history shows nothing: what kept it from that, or which kinds of
-// faults have not hit.
-func voidReason(v *judge.Verdict) string {
-	if v.Diverged != "" {
-		return "ZooKeeper's servers contradicted each other " + v.Diverged
-	}
-	for _, f := range v.Findings {
-		if f.Check == judge.Whole || f.Check == judge.Decided || f.Check == judge.Enough {
-			return f.Text
-		}
-	}
-	var missed []string
-	for _, f := range v.Faults {
-		if f.Held == 0 || f.Waiting == 0 {
-			missed = append(missed, f.Kind)
-		}
-	}
-	if len(missed) == 0 {
-		return fmt.Sprintf("only %s, too few for the history to show anything", plural(int(v.Grants), "grant"))
-	}
-	return "these kinds of faults had no effect while a lock was held, or none while one was waited for: " + strings.Join(missed, ", ")
 }
 
 func times(n uint64) string {

@@ -175,7 +175,7 @@ func conclude(dir string, h history.Header, j *judge.Judge, v judge.Verdict, std
 // sentence says what a verdict is based on.
 func sentence(v judge.Verdict) string {
 	if v.Outcome == judge.Void {
-		return voidReason(&v)
+		return v.Why()
 	}
 	return fmt.Sprintf("%s, %s, %s, %s lost", plural(v.Found, "finding"), plural(int(v.Grants), "grant"), plural(v.FaultCount(), "fault"), plural(v.LostHolds, "hold"))
 }

@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
@@ -117,6 +120,37 @@ func (v Verdict) FaultCount() (n int) {
 		n += f.N
 	}
 	return max(n, len(v.Injected))
+}
+
+// Why says in one sentence without a full stop why a void run shows nothing: what kept it
+// from that, which kinds of faults have not hit, or how few grants there were. The findings
+// have each reason by itself.
+func (v Verdict) Why() string {
+	if v.Diverged != "" {
+		return "ZooKeeper's servers contradicted each other " + v.Diverged + ", so what was found shows nothing about the locks"
+	}
+	for _, f := range v.Findings {
+		if f.Check == Whole || f.Check == Decided || f.Check == Enough {
+			return f.Text
+		}
+	}
+	var missed []string
+	for _, f := range v.Faults {
+		if f.Held == 0 || f.Waiting == 0 {
+			missed = append(missed, f.Kind)
+		}
+	}
+	if len(missed) > 0 {
+		return "these kinds of faults had no effect while a lock was held, or none while one was waited for: " + strings.Join(missed, ", ") + "; let the run last longer, or name fewer kinds"
+	}
+	if v.Grants == 0 {
+		return "no worker ever got a lock"
+	}
+	why := fmt.Sprintf("workers got a lock only %s, too rarely for the history to show anything", times(int(v.Grants))) //nolint:gosec // few
+	if v.Holds.N > 0 {
+		why += ": they stayed inside for up to " + figures.Duration(time.Duration(v.Holds.Most*float64(time.Millisecond)))
+	}
+	return why
 }
 
 // Cut makes of an interim verdict that of a run that was killed: if it has found nothing until

@@ -102,11 +102,7 @@ func (v view) Sentence() string {
 	case judge.Failed:
 		fmt.Fprintf(&b, "the locks excluded, but something else is wrong (%s): ", count(j.Found, "finding"))
 	case judge.Void:
-		if j.Diverged != "" {
-			fmt.Fprintf(&b, "ZooKeeper's servers contradicted each other %s. What was found shows nothing about the locks: ", j.Diverged)
-			break
-		}
-		b.WriteString("too little happened, or too little of it could be judged, to show anything: ")
+		b.WriteString("the run shows nothing about the locks: " + strings.TrimSuffix(j.Why(), ".") + ". It had ")
 	}
 	fmt.Fprintf(&b, "%s to %s", count(int(j.Grants), "grant"), count(v.c.header.Processes, "process")) //nolint:gosec // no run has so many
 	if n := j.FaultCount(); n == 0 {
@@ -155,26 +151,6 @@ func numberOf(all map[string]bool) (n int) {
 		}
 	}
 	return n
-}
-
-// Why returns why a run shows nothing, unless the findings say so.
-func (v view) Why() (reasons []string) {
-	if v.c.verdict.Outcome != judge.Void || len(v.c.verdict.Findings) > 0 {
-		return nil
-	}
-	known := map[string]bool{}
-	for _, f := range v.c.verdict.Faults {
-		known[f.Kind] = true
-		if f.Held == 0 || f.Waiting == 0 {
-			reasons = append(reasons, fmt.Sprintf("%s hit %s while a lock was held, and %s while one was waited for", f.Kind, count(f.Held, "time"), count(f.Waiting, "time")))
-		}
-	}
-	for _, kind := range v.c.header.Nemesis {
-		if !known[kind] {
-			reasons = append(reasons, kind+" was never injected")
-		}
-	}
-	return reasons
 }
 
 // A fact is a line about the run.

@@ -153,16 +153,6 @@ func TestCause(t *testing.T) {
 	}
 }
 
-// A run that shows nothing says why.
-func TestWhy(t *testing.T) {
-	v := judge.Verdict{Outcome: judge.Void, Faults: []judge.Fault{{Kind: "revoke", N: 2, Held: 2}, {Kind: "kill-worker", N: 1, Held: 1, Waiting: 1}}}
-	c := newCollector(history.Header{Nemesis: []string{"kill-worker", "revoke", "kill-leader"}}, v)
-	got := strings.Join(newView(c, nil, nil).Why(), "; ")
-	if want := "revoke hit 2 times while a lock was held, and 0 times while one was waited for; kill-leader was never injected"; got != want {
-		t.Errorf("got %s", got)
-	}
-}
-
 // Equal costs are told once, and very many are cut.
 func TestLostTexts(t *testing.T) {
 	room := 1000

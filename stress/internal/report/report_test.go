@@ -177,7 +177,7 @@ func TestSentence(t *testing.T) {
 		{2, judge.Verdict{Outcome: judge.OK, LostHolds: 1}, "OK 0 grants to 2 processes, no faults, 1 hold lost; whether that was told before sessions expired cannot be judged."},
 		{2, judge.Verdict{Outcome: judge.Violation, Found: 2, Grants: 900, LostHolds: 3, ToldLate: 1}, "VIOLATION a lock failed to exclude (2 findings): 900 grants to 2 processes, no faults, 3 holds lost, 1 of them told late."},
 		{2, judge.Verdict{Outcome: judge.Failed, Found: 1, Grants: 900}, "FAILED the locks excluded, but something else is wrong (1 finding): 900 grants to 2 processes, no faults, no hold lost."},
-		{2, judge.Verdict{Outcome: judge.Void}, "VOID too little happened, or too little of it could be judged, to show anything: 0 grants to 2 processes, no faults, no hold lost."},
+		{2, judge.Verdict{Outcome: judge.Void}, "VOID the run shows nothing about the locks: no worker ever got a lock. It had 0 grants to 2 processes, no faults, no hold lost."},
 	} {
 		page := pageIn(t, t.TempDir(), history.Header{Processes: tt.processes}, tt.verdict, slices.Values([]history.Event(nil)))
 		if text, _ := dataOf(t, page); strings.Contains(text, "null") {
