@@ -12,10 +12,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/state"
 )
 
 const (
@@ -35,15 +37,15 @@ func read(t *testing.T, name string) string {
 }
 
 // exported returns the names of all metrics and of the series of classic histograms, and
-// the labels of each.
+// the labels of each, where locks are grouped.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
-	c := New(Config{})
+	c := New(Config{Group: FirstSegment})
 	for _, e := range everything() {
 		c.Observe(e)
 	}
 	names := map[string][]string{}
-	all := slices.Concat(gather(t, c), gather(t, scraped{c.scrape, manager.ManagerStats{Requests: map[string]uint64{"multi": 1}}, list()}))
+	all := slices.Concat(gather(t, c), gather(t, scraped{c.scrape, manager.ManagerStats{Requests: map[string]uint64{"multi": 1}}, list(info("jobs/nightly", manager.KindExclusive, state.Retained, time.Second))}))
 	for _, family := range all {
 		var labels []string
 		for _, l := range family.Metric[0].Label {
@@ -147,9 +149,10 @@ func TestCheckNamesCatches(t *testing.T) {
 	}
 }
 
-// Panels neither overlap nor leave the grid, and refer to variables that there are.
+// Panels neither overlap nor leave the grid, refer to variables that there are, show only the
+// groups of locks that the reader has chosen, and nothing where there are no data.
 func TestDashboardLayout(t *testing.T) {
-	d := readDashboard(t)
+	d, names := readDashboard(t), exported(t)
 	var variables []string
 	for _, v := range d.Templating.List {
 		variables = append(variables, v.Name)
@@ -173,6 +176,14 @@ func TestDashboardLayout(t *testing.T) {
 			}
 		}
 		for _, target := range p.Targets {
+			if strings.Contains(target.Expr, "vector(") {
+				t.Errorf("%q shows a number where there are no data", p.Title)
+			}
+			for _, m := range selector.FindAllStringSubmatch(target.Expr, -1) {
+				if slices.Contains(names[m[1]], "group") && !strings.Contains(m[2], `group=~"$group"`) {
+					t.Errorf("%q counts %s of all groups", p.Title, m[1])
+				}
+			}
 			for _, v := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(target.Expr, -1) {
 				if !strings.HasPrefix(v[1], "__") && !slices.Contains(variables, v[1]) {
 					t.Errorf("%q refers to $%s", p.Title, v[1])
@@ -188,7 +199,7 @@ func TestPromtool(t *testing.T) {
 	promtool(t, nil, "check", "rules", rulesFile)
 	promtool(t, nil, "test", "rules", rulesTestFile)
 
-	variable := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$job", ".*", "$instance", ".*")
+	variable := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$job", ".*", "$instance", ".*", "$group", ".*")
 	var rules strings.Builder
 	rules.WriteString("groups:\n- name: dashboard\n  rules:\n")
 	for _, p := range readDashboard(t).Panels {
