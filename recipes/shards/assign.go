@@ -10,7 +10,7 @@ import (
 
 // algorithm names what Assign does. Processes that divide shards in another way must use
 // another name.
-const algorithm = "bounded-rendezvous-fnv1a-1"
+const algorithm = "bounded-rendezvous-fnv1a-2"
 
 // Assign returns the id of the member that is to own each of n shards, by its index, when
 // the members with these ids are there: see the package documentation. If there
@@ -37,14 +37,18 @@ func Assign(n int, ids []string) []string {
 	slices.SortFunc(pairs, func(a, b pair) int {
 		return cmp.Or(-cmp.Compare(a.hash, b.hash), cmp.Compare(a.member, b.member), cmp.Compare(a.shard, b.shard))
 	})
-	most := (n + len(ids) - 1) / len(ids)
+	share, more := n/len(ids), n%len(ids) // more members can have one more than share
 	given := make([]int, len(ids))
 	has := make([]bool, n)
 	for _, p := range pairs {
-		if !has[p.shard] && given[p.member] < most {
-			has[p.shard], owners[p.shard] = true, ids[p.member]
-			given[p.member]++
+		if has[p.shard] || given[p.member] > share || given[p.member] == share && more == 0 {
+			continue
 		}
+		if given[p.member] == share {
+			more--
+		}
+		has[p.shard], owners[p.shard] = true, ids[p.member]
+		given[p.member]++
 	}
 	return owners
 }

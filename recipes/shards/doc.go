@@ -30,9 +30,9 @@
 // The goroutines of a Manager share its locks, so a Manager has one call of Run for a name, and
 // another is refused with [ErrRunning]. Leave the locks below the name to Run.
 //
-// Among M processes that agree on who is there, none has more than ⌈N/M⌉ shards. When a
-// process comes or goes, few shards move besides those that must: of 200 shards, when a
-// fifth process joins four, about 45 of at least 40.
+// Among M processes that agree on who is there, each has ⌊N/M⌋ shards, and N mod M of them one
+// more. When a process comes or goes, few shards move besides those that must: of 200 shards, when
+// a fifth process joins four, about 45 of at least 40.
 //
 // # What it does not promise
 //
@@ -61,14 +61,15 @@
 // Below the name: members, a group of package members; shards/0, shards/1 and so on, each
 // a lock as Manager.Exclusive has it, and Curator's InterProcessMutex; and spec, a
 // persistent node that says how many shards there are and how they are divided, as JSON.
-// A process that says otherwise is refused. To change the number, stop all processes and
-// delete spec.
+// A process that says otherwise is refused, such as one of a version that divides them in
+// another way. To change the number or the division, stop all processes and delete spec.
 //
 // # The division
 //
 // Each pair of a shard and a member has a number, a hash of both. Going through the pairs
 // from the highest number on, a shard is given to the member if it has none yet, and the
-// member has less than ⌈N/M⌉ shards. This is rendezvous hashing with a bound. The id of a
+// member has less than ⌊N/M⌋ shards, or just so many and fewer than N mod M members have
+// more. This is rendezvous hashing with a bound. The id of a
 // member decides which shards it gets, so a process that starts again under the same id
 // gets the same.
 package shards

@@ -24,8 +24,7 @@ const MaxShards = 1000
 
 const (
 	defaultSettle = time.Second
-	defaultGrace  = 10 * time.Second
-)
+	defaultGrace  = 10 * time.Second)
 
 // ErrMismatch says that the shards of this name are divided in another way: there is
 // another number of them, or another algorithm. The text says which.
@@ -180,7 +179,7 @@ func (r *runner) agree(ctx context.Context) error {
 		return err
 	}, nil)
 	if err == nil && !bytes.Equal(theirs, ours) {
-		err = fmt.Errorf("%w: %s says %s, and this process %s", ErrMismatch, path, theirs, ours)
+		err = fmt.Errorf("%w: %s says %s, and this process %s; to divide them anew, stop all processes that do, and delete that node", ErrMismatch, path, theirs, ours)
 	}
 	return err
 }

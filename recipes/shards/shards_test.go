@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -510,5 +511,22 @@ func TestF304_RunOfTheSameManager(t *testing.T) {
 		c.Until("another Manager shares them", func() bool { return l.assigned(4, "second", "third") })
 		second.end(t)
 		third.end(t)
+	})
+}
+
+// A process that divides the shards as an older version did is not joined by one that would
+// divide them otherwise: the two would never agree on who is to have what.
+func TestF307_AnotherDivision(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m := c.Open("a")
+		recipetest.WantErr(t, "create", c.Srv.CreateAll(dir+"/spec", []byte(`{"shards":4,"algorithm":"bounded-rendezvous-fnv1a-1"}`)), nil)
+		err := shards.Run(t.Context(), m, options("a", 4), nil)
+		recipetest.WantErr(t, "run", err, shards.ErrMismatch)
+		for _, want := range []string{dir + "/spec", "fnv1a-1", "fnv1a-2", "delete"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("the error does not say %q: %v", want, err)
+			}
+		}
 	})
 }
