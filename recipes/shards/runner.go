@@ -5,6 +5,7 @@ package shards
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
@@ -21,7 +22,8 @@ type runner struct {
 	group         *members.Group
 	locks         []*manager.Lock // of the shards
 
-	mine    []bool          // which shards are ours by the newest view
+	members []string        // their ids, by the newest view
+	mine    []bool          // which shards are ours by it
 	workers map[int]*worker // those that have not ended
 	ended   chan *worker    // gets each when it has
 }
@@ -70,6 +72,7 @@ func (r *runner) follow(ctx, work context.Context) error {
 	views := r.group.Watch(work)
 	settled := time.NewTimer(r.settle)
 	defer settled.Stop()
+	var changed time.Time // when the group changed for the first time since revoke; zero: it has not
 	seen := false
 	for {
 		select {
@@ -79,12 +82,19 @@ func (r *runner) follow(ctx, work context.Context) error {
 				return r.why(ctx)
 			case view.Err == nil:
 				seen = true
-				r.assign(work, view)
-				settled.Reset(r.settle)
+				if !r.assign(work, view) {
+					continue // a member has changed its data
+				}
+				if changed.IsZero() {
+					changed = time.Now()
+				}
+				// A group that does not come to rest is not waited for any longer.
+				settled.Reset(min(r.settle, time.Until(changed.Add(restless*r.settle))))
 			case !seen:
 				return view.Err
 			}
 		case <-settled.C:
+			changed = time.Time{}
 			r.revoke()
 		case w := <-r.ended:
 			r.end(w)
@@ -100,12 +110,17 @@ func (r *runner) follow(ctx, work context.Context) error {
 	}
 }
 
-// assign has a worker wait for each shard that is ours by view, and no other worker wait.
-func (r *runner) assign(work context.Context, view members.View) {
+// assign has a worker wait for each shard that is ours by view, and no other worker wait. It
+// reports whether view has other members than the one before.
+func (r *runner) assign(work context.Context, view members.View) bool {
 	ids := make([]string, len(view.Members))
 	for i, m := range view.Members {
 		ids[i] = m.ID
 	}
+	if slices.Equal(ids, r.members) {
+		return false
+	}
+	r.members = ids
 	for index, id := range Assign(len(r.locks), ids) {
 		r.mine[index] = id == r.id
 		switch w := r.workers[index]; {
@@ -115,6 +130,7 @@ func (r *runner) assign(work context.Context, view members.View) {
 			w.unwant() // if it has the lock, revoke is for it
 		}
 	}
+	return true
 }
 
 // revoke has the shards given up that we own and another process is to have.

@@ -24,7 +24,12 @@ const MaxShards = 1000
 
 const (
 	defaultSettle = time.Second
-	defaultGrace  = 10 * time.Second)
+	defaultGrace  = 10 * time.Second
+
+	// restless is after how many times Options.Settle shards are given up although the group
+	// still changes.
+	restless = 10
+)
 
 // ErrMismatch says that the shards of this name are divided in another way: there is
 // another number of them, or another algorithm. The text says which.
@@ -56,7 +61,8 @@ type Options struct {
 
 	// Settle is how long the group must have been the same before this process gives up
 	// shards that another is to have. It spares shards a move when processes come or go
-	// one after the other. Shards without an owner are taken at once.
+	// one after the other. Shards without an owner are taken at once. If the group does not
+	// come to rest, it is ten times as long.
 	// Defaults to 1 s.
 	Settle time.Duration
 

@@ -530,3 +530,61 @@ func TestF307_AnotherDivision(t *testing.T) {
 		}
 	})
 }
+
+// A member that comes and goes more often than the group is to be at rest delays what the others
+// give up, and does not stop it. One that changes its data does not even delay it.
+func TestF308_GroupWithoutRest(t *testing.T) {
+	const n, settle = 8, time.Second
+	for name, tt := range map[string]struct {
+		unrest func(ctx context.Context, g *members.Group)
+		within time.Duration // after b has come
+	}{
+		"a member comes and goes": {func(ctx context.Context, g *members.Group) {
+			me, err := g.Join(ctx, "flaps", nil)
+			if err == nil {
+				<-time.After(900 * time.Millisecond)
+				_ = me.Leave(ctx)
+			}
+		}, 11 * settle},
+		"a member changes its data": {func(ctx context.Context, g *members.Group) {
+			if me, err := g.Join(ctx, "talks", nil); err == nil {
+				for i := byte(0); ctx.Err() == nil; i++ {
+					<-time.After(300 * time.Millisecond)
+					_ = me.Set(ctx, []byte{i})
+				}
+			}
+		}, 2 * settle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				l := newLedger(c)
+				o := options("a", n)
+				o.Settle = settle
+				a := start(c.Open("a"), o, l.work("a"))
+				c.Until("one has them", func() bool { return l.assigned(n, "a") })
+				g, err := members.New(c.Open("restless"), "orders/members")
+				recipetest.WantErr(t, "members", err, nil)
+				ctx, stop := context.WithCancel(t.Context())
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						tt.unrest(ctx, g)
+						<-time.After(900 * time.Millisecond)
+					}
+				})
+				recipetest.Later(10 * settle)
+				o.ID = "b"
+				b := start(c.Open("b"), o, l.work("b"))
+				recipetest.Later(tt.within)
+				if got := l.shares(); got["b"] < 2 {
+					t.Errorf("%v after the second process has come the shares are %v", tt.within, got)
+				}
+				stop()
+				wg.Wait()
+				a.end(t)
+				b.end(t)
+			})
+		})
+	}
+}

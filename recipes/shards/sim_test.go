@@ -6,17 +6,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
+	"github.com/holdfast-go/holdfast/recipes/members"
 	"github.com/holdfast-go/holdfast/recipes/shards"
 )
 
 // TestSim has processes run shards, stop and start again, with functions quick and slow,
-// while faults strike. A shard never has two owners, and its tokens rise. When the faults
-// are over, every shard is owned by the process that is to own it.
+// while faults strike and, in some seeds, another member comes and goes all the time. Some of
+// them call Run twice. A shard never has two owners, and its tokens rise. When the faults are
+// over, every shard is owned by the process that is to own it.
 func TestSim(t *testing.T) {
 	recipetest.Simulate(t, 200, simulate)
 }
@@ -34,14 +37,39 @@ func simulate(w *recipetest.World) {
 		processes[name] = p
 		wg.Go(func() {
 			for work.Err() == nil {
-				r := start(p.M, options(name, n), func(ctx context.Context, s shards.Shard) error { return own(ctx, w, l, name, s) })
+				var runs []*run
+				for i := range 1 + w.N(2) {
+					who := name + strings.Repeat("'", i)
+					runs = append(runs, start(p.M, options(who, n), func(ctx context.Context, s shards.Shard) error { return own(ctx, w, l, who, s) }))
+				}
 				w.Pause(work, 12*time.Second)
-				r.stop()
-				if err := r.wait(); !errors.Is(err, context.Canceled) {
-					w.T.Errorf("%s: run: %v", name, err)
+				refused := 0
+				for _, r := range runs {
+					r.stop()
+					if err := r.wait(); errors.Is(err, shards.ErrRunning) {
+						refused++
+					} else if !errors.Is(err, context.Canceled) {
+						w.T.Errorf("%s: run: %v", name, err)
+					}
+				}
+				if refused != len(runs)-1 {
+					w.T.Errorf("%s: %d of %d runs were refused", name, refused, len(runs))
 				}
 				w.Note("%s: stopped", name)
 				w.Pause(work, 3*time.Second)
+			}
+		})
+	}
+	if w.Seed%2 == 0 {
+		flaps, err := members.New(w.Steady("flaps"), "orders/members")
+		recipetest.WantErr(w.T, "members", err, nil)
+		wg.Go(func() {
+			for work.Err() == nil {
+				if me, err := flaps.Join(work, "flaps", nil); err == nil {
+					w.Pause(work, 300*time.Millisecond)
+					recipetest.WantErr(w.T, "leave", me.Leave(context.Background()), nil)
+				}
+				w.Pause(work, 300*time.Millisecond)
 			}
 		})
 	}
