@@ -367,8 +367,8 @@ func (h Hold) Contended() <-chan struct{} {
 // Context returns a context for the work that is done under the lock. It ends
 // with parent; with the cause [ErrLost] or [ErrClosed] when [Hold.Lost] closes;
 // and with the cause [ErrReleased] when this Hold is released. Acquiring the same
-// lock with it reenters: see [Lock.Acquire]. Call the CancelFunc when the work is
-// done. Context does not block.
+// lock with it reenters until it ends: see [Lock.Acquire]. Call the CancelFunc when the
+// work is done. Context does not block.
 func (h Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	if h.round == nil {
@@ -600,8 +600,12 @@ func (l *Lock) noteContext() {
 }
 
 // heldIn returns the innermost hold of l in ctx that is alive: not released, and
-// its round not over.
+// its round not over. A ctx that has ended carries none: its caller is to stop, whatever
+// else holds the lock.
 func (l *Lock) heldIn(ctx context.Context) (Hold, bool) {
+	if ctx.Err() != nil {
+		return Hold{}, false
+	}
 	e, _ := ctx.Value(heldKey{l}).(*held)
 	for ; e != nil; e = e.outer {
 		s := e.slot.Value()

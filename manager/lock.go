@@ -81,8 +81,8 @@ func (l *Lock) Path() string { return l.path }
 // ctx has no effect. [Hold.Granted] is a future that these callers share: it settles
 // with the grant, too, but does not know ctx.
 //
-// If ctx comes from [Hold.Context] of a live Hold of this lock, Acquire reenters:
-// it returns another handle of the same holder. Any other caller is a newcomer.
+// If ctx comes from [Hold.Context] of a live Hold of this lock and has not ended, Acquire
+// reenters: it returns another handle of the same holder. Any other caller is a newcomer.
 // Newcomers may have to wait behind other processes, which get the lock only
 // after all its present holders have left. So a goroutine that holds the lock and
 // acquires it again without such a ctx may wait for itself.
