@@ -226,6 +226,11 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 	case state.Full:
 		return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrTooManyHolders})
 	}
+	// Shutdown and Close set the stage before they look for rounds that wait; this caller
+	// is counted in one before it looks at the stage. At least one sees the other.
+	if l.m.closing() {
+		r.failPending(r.io().error("shutdown", ErrClosed))
+	}
 	return newHold(r)
 }
 
