@@ -71,18 +71,18 @@ func (m *measured) figures() []figure {
 
 	add(figure{
 		File: "throughput.svg", Title: "Grants of one lock for which processes contend",
-		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "grants per second", Log: true},
+		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "grants per second (higher is better)", Log: true},
 	}, all(queuers, contenders, handOver, rate)...)
 
 	add(figure{
 		File: "network.svg", Title: "Hand-over " + atTrip,
-		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "round trips from grant to grant", Log: true},
+		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "round trips from grant to grant (lower is better)", Log: true},
 	}, all(append(slices.Clone(queuers[:6]), oursUnlock), contenders, func(n int) string { return farHandOver(far, n) }, perTrip)...)
 
 	millis := func(r result) float64 { return 1000 / rate(r) }
 	add(figure{
 		File: "depth.svg", Title: "Time from grant to grant, by length of the queue",
-		X: axis{Label: "sessions in the queue", Log: true}, Y: axis{Label: "milliseconds per hand-over", Log: true},
+		X: axis{Label: "sessions in the queue", Log: true}, Y: axis{Label: "milliseconds per hand-over (lower is better)", Log: true},
 	}, all([]string{ours, limitRelay}, depths, queue, millis)...)
 
 	latency := func(subject string) series {
@@ -101,29 +101,29 @@ func (m *measured) figures() []figure {
 	}
 	add(figure{
 		File: "latency.svg", Title: "Wait for a lock for which 8 processes contend", Kind: "cdf",
-		X: axis{Label: "wait in milliseconds", Log: true}, Y: axis{Label: "share of waits"},
+		X: axis{Label: "wait in milliseconds", Log: true}, Y: axis{Label: "share of waits (further left is better)"},
 	}, latencies...)
 
 	perLock := func(r result) float64 { return r.Seconds * 1e6 / float64(r.Entries) }
 	add(figure{
 		File: "many.svg", Title: "Locks taken and released concurrently by one process",
-		X: axis{Label: "locks", Log: true}, Y: axis{Label: "microseconds per lock"},
+		X: axis{Label: "locks", Log: true}, Y: axis{Label: "microseconds per lock (lower is better)"},
 	}, all([]string{ours, limitBare}, manyLocks, many, perLock)...)
 
 	add(figure{
 		File: "word.svg", Title: "Goroutines that take and release a lock that their process holds",
-		X: axis{Label: "goroutines on one word", Log: true}, Y: axis{Label: "nanoseconds per pair"},
+		X: axis{Label: "goroutines on one word", Log: true}, Y: axis{Label: "nanoseconds per pair (lower is better)"},
 	}, along("Acquire + Release", ours, crowds, reenter, nanos), along("two compare-and-swaps", limitCAS, crowds, reenter, nanos))
 
 	lost := func(r result) float64 { return 1000 * r.Lost }
 	add(figure{
 		File: "lost.svg", Title: "Compare-and-swaps that failed",
-		X: axis{Label: "goroutines on one word", Log: true}, Y: axis{Label: "failures per 1,000 pairs"},
+		X: axis{Label: "goroutines on one word", Log: true}, Y: axis{Label: "failures per 1,000 pairs (lower is better)"},
 	}, along("Acquire + Release", ours, crowds, reenter, lost), along("two compare-and-swaps", limitCAS, crowds, reenter, lost))
 
 	add(figure{
 		File: "herd.svg", Title: "Requests and notifications per grant",
-		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "requests and notifications per grant", Log: true},
+		X: axis{Label: "contending processes", Log: true}, Y: axis{Label: "requests and notifications per grant (lower is better)", Log: true},
 	}, all(queuers[:6], tappedContenders, requests, func(r result) float64 {
 		return r.Extra["writes"] + r.Extra["reads"] + r.Extra["notifications"]
 	})...)

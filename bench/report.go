@@ -99,6 +99,9 @@ func printGoals(out io.Writer, dir string) error {
 	return err
 }
 
+// aboutFigures says how to read the figures.
+const aboutFigures = "A mark is the median of the rounds, and its whiskers reach from the lowest to the highest of them. Each axis says which way is better. Three subjects are bounds to compare with, and no locks to use. *relay* is a queue of ephemeral nodes that takes as few requests as possible: one transaction leaves the queue and joins it again, and no failure is handled. *bare* creates one node and deletes it again, and excludes no other client. *naive* is one ephemeral node: all that wait are told when it goes, and try again at once."
+
 // markdown returns the generated part of RESULTS.md.
 func (r *report) markdown() string {
 	var b strings.Builder
@@ -115,7 +118,7 @@ func (r *report) markdown() string {
 	for _, name := range slices.Sorted(maps.Keys(r.Missing)) {
 		fmt.Fprintf(&b, "| %s | not measured: %s |\n", name, r.Missing[name])
 	}
-	b.WriteString("\n## Figures\n\n")
+	b.WriteString("\n## Figures\n\n" + aboutFigures + "\n\n")
 	for _, f := range r.figures {
 		fmt.Fprintf(&b, "![%s](%s)\n\n", f.Title, f.File)
 	}

@@ -4,9 +4,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 
 	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
@@ -63,9 +65,24 @@ func (f figure) svg() ([]byte, error) {
 		return nil, err
 	}
 	// If Liberation Sans is missing, the others have letters of the same widths.
-	return bytes.ReplaceAll(buf.Bytes(), []byte("font-family:Liberation Sans;"),
-		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")), nil
+	text := bytes.ReplaceAll(buf.Bytes(), []byte("font-family:Liberation Sans;"),
+		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))
+	head, rest, ok := bytes.Cut(text, []byte("\n<g "))
+	if !ok {
+		return nil, errors.New("the figure has no content before which its style could stand")
+	}
+	return slices.Concat(head, []byte(darkStyle), []byte("\n<g "), rest), nil
 }
+
+// darkStyle exchanges black and white where the reader prefers dark pages. The colors of the
+// series can be told apart on both.
+const darkStyle = `
+<style>@media (prefers-color-scheme: dark) {
+ text { fill: #e6edf3 }
+ path[style*="fill:#FFFFFF"] { fill: #0d1117 !important }
+ path[style*="fill:#000000"] { fill: #e6edf3 !important }
+ path[style*="stroke:#000000"] { stroke: #e6edf3 !important }
+}</style>`
 
 func (f figure) layOut() (drawing, error) {
 	d := drawing{title: f.Title, x: f.X.Label, y: f.Y.Label, plot: plot.New(), legend: legend{f.Series}}
@@ -151,7 +168,7 @@ func (f figure) add(p *plot.Plot, s series, l look) error {
 
 // draw draws on c, which has the size of the drawing.
 func (d drawing) draw(c draw.Canvas) {
-	// White, even on a dark page.
+	// White, unless the reader prefers dark pages: see darkStyle.
 	c.SetColor(color.White)
 	c.Fill(c.Path())
 
