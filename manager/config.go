@@ -105,7 +105,7 @@ type Config struct {
 	// Observer may block. Then events wait, and if more than 4096 wait, the newest are
 	// dropped and counted in ManagerStats.DroppedEvents. Close waits until Observer has
 	// been told of all events that wait, so Observer must not call Close or Shutdown. If
-	// it panics, the manager logs the first panic, and goes on.
+	// it panics or ends its goroutine, the manager logs that, the first time, and goes on.
 	//
 	// Entering and leaving a lock that this process owns makes no event, but for the
 	// first entry.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -480,26 +481,52 @@ func TestSlowObserver(t *testing.T) {
 	})
 }
 
-// A panic of the observer costs nothing but the event.
-func TestObserverPanics(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		n := 0
-		m := c.open("a", func(cfg *Config) {
-			cfg.Observer = func(Event) { n++; panic(fmt.Sprint("oops ", n)) }
+// The ways in which a function of the user's does not return, with what the log says.
+var noReturns = map[string]struct {
+	fail func(n int)
+	logs []string
+}{
+	"panics":             {func(n int) { panic(fmt.Sprint("oops ", n)) }, []string{" panicked", "panic=oops 1 "}},
+	"ends its goroutine": {func(int) { runtime.Goexit() }, []string{" ended its goroutine"}},
+}
+
+// wantNoReturn checks that the log has one error, of this function, which says that and
+// where it did not return.
+func (c *cluster) wantNoReturn(what string, logs []string) {
+	c.t.Helper()
+	lines := c.log.with("ERROR")
+	for _, part := range append(logs, what+logs[0], "event_test.go") {
+		if len(lines) != 1 || !strings.Contains(lines[0], part) {
+			c.t.Errorf("logged %q, want one line with %q", lines, part)
+		}
+	}
+}
+
+// An observer that does not return costs nothing but the event; also the last ones, which
+// are told when the Manager is closed.
+func TestF279_ObserverDoesNotReturn(t *testing.T) {
+	for how, f := range noReturns {
+		t.Run(how, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				n := 0
+				m := c.open("a", func(cfg *Config) {
+					cfg.Observer = func(Event) { n++; f.fail(n) }
+				})
+				l := exclusive(c.t, m, "jobs")
+				for i := range 10 {
+					mustRelease(c.t, mustLock(c.t, l))
+					if i < 5 {
+						later(eventDelay)
+					}
+				}
+				wantErr(c.t, "close", m.Close(), nil)
+				if n != 32 {
+					c.t.Errorf("called %d times, want 32", n)
+				}
+				c.wantNoReturn("Config.Observer", f.logs)
+			})
 		})
-		l := exclusive(c.t, m, "jobs")
-		for range 10 {
-			mustRelease(c.t, mustLock(c.t, l))
-		}
-		later(eventDelay)
-		if n != 31 {
-			c.t.Errorf("called %d times, want 31", n)
-		}
-		lines := c.log.with("ERROR")
-		if len(lines) != 1 || !strings.Contains(lines[0], "Config.Observer panicked") || !strings.Contains(lines[0], "panic=oops 1 ") || !strings.Contains(lines[0], "event_test.go") {
-			c.t.Errorf("logged %q, want one line with the panic and its stack", lines)
-		}
-	})
+	}
 }
 
 // A second caller changes a round that was granted before the granter has told of the

@@ -31,8 +31,7 @@ type feed struct {
 	m       *Manager
 	observe func(Event)    // nil: there is no observer
 	running sync.WaitGroup // the goroutine of run
-
-	panicked bool // the observer has, and that was logged; used by run's goroutine
+	logged  bool           // the observer has not returned, and that was logged; used by run's goroutine
 
 	// mu protects what follows, and all traces. It is held for a few instructions, and
 	// no other lock is taken meanwhile.
@@ -89,7 +88,7 @@ func newFeed(m *Manager) *feed {
 // start starts the goroutine that calls the observer.
 func (f *feed) start() {
 	if f.observe != nil {
-		f.running.Go(f.run)
+		keepRunning(&f.running, f.run)
 	}
 }
 
@@ -120,30 +119,53 @@ func (f *feed) hears(l *Lock) bool {
 	return f != nil && (f.observe != nil || l.noted.Load().Has(state.Listened))
 }
 
+// keepRunning runs loop on a goroutine of wg, and begins it anew on another one if user
+// code has ended the goroutine, as runtime.Goexit does.
+func keepRunning(wg *sync.WaitGroup, loop func()) {
+	wg.Go(func() {
+		returned := false
+		defer func() {
+			if !returned {
+				keepRunning(wg, loop) // this goroutine still counts: wg is not waited for in vain
+			}
+		}()
+		loop()
+		returned = true
+	})
+}
+
 // run calls the observer, until the feed is closed and no event is left.
 func (f *feed) run() {
 	for {
-		<-f.due.C
-		e, ok, closed := f.pop()
-		for ; ok; e, ok, closed = f.pop() {
-			f.guard("Config.Observer", &f.panicked, e.Kind, e.Lock, func() { f.observe(e) })
-		}
-		if closed {
+		switch e, ok, closed := f.pop(); {
+		case ok:
+			f.guard("Config.Observer", &f.logged, e.Kind, e.Lock, func() { f.observe(e) })
+		case closed:
 			return
+		default:
+			<-f.due.C
 		}
 	}
 }
 
-// guard calls tell, which calls user code. It logs the first panic of it.
-func (f *feed) guard(what string, panicked *bool, kind EventKind, lock string, tell func()) {
+// guard calls tell, which calls user code. It logs the first time that this does not return:
+// it panics, or ends the goroutine.
+func (f *feed) guard(what string, logged *bool, kind EventKind, lock string, tell func()) {
+	returned := false
 	defer func() {
-		if p := recover(); p != nil && !*panicked {
-			*panicked = true
-			f.m.cfg.Logger.Error("holdfast: "+what+" panicked; further panics are not logged", //nolint:sloglint // what is one of two constants
-				"event", kind.String(), "lock", lock, "panic", p, "stack", string(debug.Stack()))
+		p, how := recover(), " panicked"
+		if p == nil {
+			how = " ended its goroutine, as runtime.Goexit and FailNow of a test do"
 		}
+		if returned || *logged {
+			return
+		}
+		*logged = true
+		f.m.cfg.Logger.Error("holdfast: "+what+how+"; the next time is not logged", //nolint:sloglint // of constants
+			"event", kind.String(), "lock", lock, "panic", p, "stack", string(debug.Stack()))
 	}()
 	tell()
+	returned = true
 }
 
 // pop takes the oldest event that is queued. If ok is false there is none, and closed

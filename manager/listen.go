@@ -55,8 +55,8 @@ type Place struct {
 // holder that must stop in time uses [Hold.Lost], not a Listener. What a slow function has
 // missed is made shorter: of several places only the last is told, and if more than 256 calls
 // wait, rounds that are over are left out, each as a whole. An end is never left out of which
-// the beginning was told. If a function panics, that is logged, once for each Listener, and the
-// next call is made.
+// the beginning was told. If a function panics or ends its goroutine,
+// that is logged, once for each Listener, and the next call is made.
 //
 // What [Manager.LockAll] does is not told, nor are the turns of a [Mutex]. Each lock of an
 // [RWLock] has its own listeners. A lock with a Listener stays in memory.
@@ -86,7 +86,7 @@ type reporter struct {
 	lock    *Lock
 	running sync.WaitGroup // the goroutine of run
 
-	panicked bool // one of the functions has, and that was logged; used by run's goroutine
+	logged bool // one of the functions has not returned, and that was logged; used by run's goroutine
 
 	// The feed's mu protects what follows.
 	queued  sync.Cond // of that mu: there is a notice, or run is to end
@@ -115,7 +115,7 @@ func (e *reporter) run() {
 		if !ok {
 			return
 		}
-		e.feed.guard("a Listener", &e.panicked, n.kind, e.lock.Name(), func() { e.tell(n) })
+		e.feed.guard("a Listener", &e.logged, n.kind, e.lock.Name(), func() { e.tell(n) })
 	}
 }
 
@@ -212,7 +212,7 @@ func (f *feed) add(e *reporter) bool {
 	}
 	f.reporters[e.lock] = append(f.reporters[e.lock], e)
 	e.lock.noted.Raise(state.Listened)
-	e.running.Go(e.run) // before close can wait for it
+	keepRunning(&e.running, e.run) // before close can wait for it
 	return true
 }
 

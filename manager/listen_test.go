@@ -522,22 +522,30 @@ func TestF202_EndOfListening(t *testing.T) {
 	})
 }
 
-// A listener that panics misses nothing but that call.
-func TestListenerPanics(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		t := c.t
-		l := c.lock("a")
-		n := 0
-		defer l.Listen(Listener{Acquired: func(Grant) { n++; panic(fmt.Sprint("oops ", n)) }})()
-		for range 10 {
-			c.cycle(l)
-		}
-		synctest.Wait()
-		lines := c.log.with("ERROR")
-		if n != 10 || len(lines) != 1 || !strings.Contains(lines[0], "a Listener panicked") || !strings.Contains(lines[0], "panic=oops 1 ") {
-			t.Errorf("called %d times; logged %q", n, lines)
-		}
-	})
+// A function of a listener that does not return costs nothing but that call, and stop
+// returns.
+func TestF279_ListenerDoesNotReturn(t *testing.T) {
+	for how, f := range noReturns {
+		t.Run(how, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				l := c.lock("a")
+				n := 0
+				stop := l.Listen(Listener{Acquired: func(Grant) { n++; f.fail(n) }})
+				for i := range 10 {
+					c.cycle(l)
+					if i < 5 {
+						synctest.Wait()
+					}
+				}
+				synctest.Wait()
+				stop()
+				if n != 10 {
+					c.t.Errorf("called %d times, want 10", n)
+				}
+				c.wantNoReturn("a Listener", f.logs)
+			})
+		})
+	}
 }
 
 // Entering a lock that has listeners costs no more than entering another.
