@@ -171,10 +171,10 @@ func (l *Lock) mayAsk(ctx context.Context, op, what string, size int) error {
 // askOwn has this process, which holds the lock or is about to, answer the question
 // itself.
 func (l *Lock) askOwn(ctx context.Context, own Contender, question []byte) (Answer, error) {
-	m, said := l.m, &asked{Node: own.Path, Text: question}
-	g := m.grantAt(own.Path)
-	if g.round == nil || len(question) == 0 || m.cfg.OnAsk == nil {
-		a := m.answerOf(g, said)
+	m := l.m
+	held := m.holdingAt(own.Path)
+	if !m.calls(held, question) {
+		a := m.answerOf(held, question)
 		return a.answer(own), nil
 	}
 	from := own
@@ -185,8 +185,8 @@ func (l *Lock) askOwn(ctx context.Context, own Contender, question []byte) (Answ
 	m.spawn(func() {
 		defer cancel()
 		defer stop()
-		m.box.call(inside, g.question(from, question), func(reply []byte, failed string) {
-			a := m.report(m.grantAt(own.Path), own.Path)
+		m.box.call(inside, held.question(from, question), func(reply []byte, failed string) {
+			a := m.holdingAt(own.Path).report()
 			a.Reply, a.Err = reply, failed
 			done <- a
 		})

@@ -158,12 +158,13 @@
 // A Mutex hands the private lock that its process holds, or queues for, to one goroutine
 // after the other (Mutex.advance). Each has a round of its own, without I/O (turn).
 // LockAll makes a group. It has a round of its own in each queue, which is in no chain
-// (place), and its steps (group.step) do the I/O of all of them.
+// (place), and its steps (group.step) do the I/O of all of them. What a process holds, by the
+// rounds of its chains and by places, is answered in own.go.
 //
 // What a round tells of itself goes through telling.go. A feed queues it for
 // Config.Observer, on a goroutine of its own, and for each Listener on another.
 //
 // Locks are taken in this order: observers.mu before observer.mu; Manager.mu before
 // any lock inside package zkio, and a lock inside package futures last. Mutex.mu is taken
-// and held alone, as are a roster's and a feed's. None is held across I/O or a channel operation.
+// and held alone, as are groups.mu, a roster's and a feed's. None is held across I/O or a channel operation.
 package manager

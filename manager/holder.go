@@ -5,12 +5,8 @@ package manager
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
-	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -49,29 +45,6 @@ func (l *Lock) Holder(ctx context.Context) (*Contender, error) {
 	}
 	l.toldHolder(found)
 	return found, nil
-}
-
-// ownHold returns this process as the holder of the lock, or of the other lock of the
-// pair; nil if it holds neither.
-func (l *Lock) ownHold() *Contender {
-	held := []*Lock{l}
-	if l.rw != nil {
-		held = slices.Collect(l.rw.locks())
-	}
-	for _, l := range held {
-		r := l.cur.Load()
-		if r.word.Load().Phase() != state.Retained || !r.io().tenure.lease.InForce() {
-			continue
-		}
-		n := r.io().tenure
-		own, _ := queue.ParseName(n.path[strings.LastIndexByte(n.path, '/')+1:])
-		c := l.contender(own)
-		c.describe(l.m.nodeData(l.kind.String()), zkio.Stat{EphemeralOwner: n.session.ID()})
-		c.Token, c.Holds = n.token, true
-		c.Since = l.m.start.Add(time.Duration(n.since)).Round(0)
-		return &c
-	}
-	return nil
 }
 
 // findHolder asks for the holder. The error is never ErrNoNode.

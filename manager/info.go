@@ -142,15 +142,10 @@ func (m *Manager) Locks(all bool) iter.Seq[LockInfo] {
 				if (busy || all) && !yield(info) {
 					return
 				}
-			}
-		}
-		for _, g := range m.groups.list() {
-			for _, p := range g.places {
-				if w := p.round.word.Load(); w.Phase() == state.Released {
-					continue
-				}
-				if !yield(p.round.info()) {
-					return
+				for _, p := range l.places() {
+					if p.round.word.Load().Phase() != state.Released && !yield(p.round.info()) {
+						return
+					}
 				}
 			}
 		}
@@ -202,7 +197,7 @@ func (r *round) info() LockInfo {
 		info.Since, info.Node, info.Token = wall(t.tenure.since), t.tenure.path, t.tenure.token
 		info.Lease = t.tenure.lease.Remaining()
 		info.Contended = t.events.Load().Has(state.Contended)
-		info.Yielding = r.flags.Load().Has(state.GateClosed) && t.place() == nil
+		info.Yielding = r.yields()
 	}
 	if r, revoked := t.revocation(); revoked {
 		info.Revocation = &r

@@ -334,8 +334,7 @@ func (q *inquiry) look(s *zkio.Session, path string) error {
 			q.result.Settle(a, err)
 			q.wake()
 		})
-	case c.Own:
-		q.revokeOwn(&c)
+	case c.Own && q.revokeOwn(&c):
 	case c.asks:
 	case q.kind == revokeKind && !ours && readable && revocable(entry.Name, data):
 		if err := q.revokeCurator(s, &c, data, stat); err != nil {

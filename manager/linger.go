@@ -131,19 +131,27 @@ func (l *Lock) SetLinger(d time.Duration) error {
 // Release of the last holder, the lock may linger after it. To rule that out, call
 // [Lock.SetLinger] with 0.
 //
-// Yield does not block and does no I/O. The future that it returns is that of
-// [Hold.Release] for the present round: it settles with nil when the lock's node is
-// gone, so that another process can have the lock, and stays pending while the lock is
-// held. If this process neither holds the lock nor is about to give it up, the future
-// has settled with nil.
+// Yield does not block and does no I/O. The future that it returns settles as that of
+// [Hold.Release]: with nil when the lock's node is gone, so that another process can have
+// the lock. It is pending while callers of this process hold the lock, those of
+// [Manager.LockAll] included. If this process neither holds the lock nor is about to give it
+// up, the future has settled with nil.
 func (l *Lock) Yield() *futures.Future[struct{}] {
-	r := l.cur.Load()
-	r.endIdle()
-	switch r.word.Load().Phase() {
-	case state.Retained, state.Releasing:
-		return r.io().released.Future()
+	l.cur.Load().endIdle()
+	var all []*futures.Future[struct{}]
+	for r := range l.live() {
+		switch r.word.Load().Phase() {
+		case state.Retained, state.Releasing:
+			all = append(all, r.io().released.Future())
+		}
 	}
-	return notHeld
+	switch len(all) {
+	case 0:
+		return notHeld
+	case 1:
+		return all[0]
+	}
+	return futures.Map(futures.All(all...), func([]struct{}) (struct{}, error) { return struct{}{}, nil })
 }
 
 // notHeld is what Yield returns for a lock that this process does not hold.

@@ -409,15 +409,6 @@ func saysLoss(err, lost error) bool {
 	return a != nil && b != nil && a.Name == b.Name && (errors.Is(a, ErrLost) || errors.Is(a, ErrClosed))
 }
 
-// State returns the lock's phase and the number of callers in this process that
-// hold it or wait for it, at this moment. While the lock is being released, callers
-// that wait for the next grant are not counted. A lock that lingers is state.Retained
-// with 0 holders. It does not block.
-func (l *Lock) State() (state.Phase, int) {
-	w := l.cur.Load().word.Load()
-	return w.Phase(), w.Holders()
-}
-
 // ended returns the error of an operation whose ctx has ended.
 func (l *Lock) ended(ctx context.Context, op string) *Error {
 	return &Error{Op: op, Name: l.Name(), Err: ctxerr.Of(ctx)}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -525,12 +526,17 @@ func TestLockAllIsForgotten(t *testing.T) {
 		}
 		mustLockAll(t, m, locks...)[:2].Release()
 		synctest.Wait()
-		if n := len(m.groups.list()); n != 1 {
-			t.Errorf("the manager knows %d groups, want the one that holds a lock", n)
+		if n := len(m.groups.places); n != 3 {
+			t.Errorf("the manager knows of places in %d queues, want those of the one that holds a lock", n)
 		}
 		c.expire(m)
-		if n := len(m.groups.list()); n != 0 {
-			t.Errorf("the manager knows %d groups that are over", n)
+		if n := len(m.groups.places); n != 0 {
+			t.Errorf("the manager knows of places in %d queues that are over", n)
+		}
+		for _, l := range locks {
+			if l.noted.Load().Has(state.Together) {
+				t.Errorf("%s passes for one with places", l.Name())
+			}
 		}
 	})
 }

@@ -66,7 +66,7 @@ func TestLockAllMeetsItsPair(t *testing.T) {
 			c.unlock(up, hx)
 			w.wantHeld(t, 5*time.Second).Release()
 			synctest.Wait()
-			if len(m.groups.list())+len(o.groups.list()) != 0 {
+			if len(m.groups.places)+len(o.groups.places) != 0 {
 				t.Error("groups")
 			}
 		})
@@ -132,7 +132,7 @@ func TestCloseGroupsAndUpgrades(t *testing.T) {
 					if hs != nil {
 						t.Log(hs.Err())
 					}
-					if n := len(m.groups.list()); n != 0 || len(m.activeRounds()) != 0 {
+					if n := len(m.groups.places); n != 0 || len(m.activeRounds()) != 0 {
 						t.Error("groups", n, len(m.activeRounds()))
 					}
 					if state > 2 {

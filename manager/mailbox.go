@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -53,6 +52,7 @@ type mailbox struct {
 	busy   atomic.Int32                 // questions under way
 	told   atomic.Bool                  // refused has logged its line
 	timer  atomic.Bool                  // a delayed wake is on its way
+	awaits atomic.Bool                  // revocations wait for a grant: see granted
 
 	ctx  context.Context // the parent of all contexts of OnAsk; Close ends it
 	stop context.CancelCauseFunc
@@ -78,7 +78,6 @@ type letter struct {
 	said    asked              // what its node says; empty before it was read, and once it is done
 	from    Contender          // the asker
 	cancel  context.CancelFunc // ends the context of the call of OnAsk; nil: there is none
-	tries   int                // how many times the revocation had to wait for the grant
 	done    bool               // steps need not deal with it again
 	waiting bool               // it revokes a lock that is about to be granted …
 	short   bool               // … and nothing but said.Node is kept: steps read it again
@@ -124,6 +123,14 @@ func (b *mailbox) later(d time.Duration) {
 			b.timer.Store(false)
 			b.wake()
 		}))
+	}
+}
+
+// granted is called when the process was granted a lock, after the round's word has changed.
+// A step raises awaits before it looks at the word: at least one sees the other.
+func (b *mailbox) granted() {
+	if b.awaits.Load() {
+		b.wake()
 	}
 }
 
@@ -235,7 +242,9 @@ func (b *mailbox) keep(names []string) {
 // handle deals with the letters that wait for a grant, and with as many unread ones as
 // may be under way.
 func (b *mailbox) handle(s *zkio.Session) error {
-	for _, l := range b.pick(func(l *letter) bool { return l.waiting }) {
+	waiting := b.pick(func(l *letter) bool { return l.waiting })
+	b.awaits.Store(len(waiting) > 0) // before the looks: see granted
+	for _, l := range waiting {
 		b.revoke(l)
 	}
 	for {
@@ -312,9 +321,9 @@ func (b *mailbox) open(l *letter, read *zkio.Read) {
 
 // ask answers a question, by Config.OnAsk if that is to be called.
 func (b *mailbox) ask(l *letter) {
-	g := b.m.grantAt(l.said.Node)
-	if g.round == nil || len(l.said.Text) == 0 || b.m.cfg.OnAsk == nil {
-		b.answer(l, b.m.answerOf(g, &l.said))
+	own := b.m.holdingAt(l.said.Node)
+	if !b.m.calls(own, l.said.Text) {
+		b.answer(l, b.m.answerOf(own, l.said.Text))
 		return
 	}
 	within := l.said.Within
@@ -323,7 +332,7 @@ func (b *mailbox) ask(l *letter) {
 	}
 	ctx, cancel := context.WithTimeout(b.ctx, within)
 	name, node := l.name, l.said.Node
-	q := g.question(l.from, l.said.Text)
+	q := own.question(l.from, l.said.Text)
 	l.done, l.cancel, l.said = true, cancel, asked{}
 	b.m.spawn(func() {
 		defer cancel()
@@ -332,22 +341,27 @@ func (b *mailbox) ask(l *letter) {
 				b.freed() // the asker has given up, or Close has begun
 				return
 			}
-			a := b.m.report(b.m.grantAt(node), node)
+			a := b.m.holdingAt(node).report()
 			a.Reply, a.Err = reply, failed
 			b.write(name, a)
 		})
 	})
 }
 
+// calls reports whether Config.OnAsk is called for a question about own.
+func (m *Manager) calls(own holding, question []byte) bool {
+	return own.holds() && len(question) > 0 && m.cfg.OnAsk != nil
+}
+
 // answerOf returns the answer to a question for which Config.OnAsk is not called: it asks
 // for the state only, or cannot be put to OnAsk.
-func (m *Manager) answerOf(g ownGrant, said *asked) answered {
-	a := m.report(g, said.Node)
+func (m *Manager) answerOf(own holding, question []byte) answered {
+	a := own.report()
 	switch {
-	case len(said.Text) == 0: // it asks for the state only
-	case g.round == nil && a.Phase == state.Fetching.String():
+	case len(question) == 0: // it asks for the state only
+	case own.waits():
 		a.Err = "the process does not know yet that it holds the lock"
-	case g.round == nil:
+	case !own.holds():
 		a.Err = "the process does not hold the lock any more"
 	case m.cfg.OnAsk == nil:
 		a.Err = "the process takes no questions: its Config.OnAsk is not set"
@@ -390,23 +404,22 @@ func (b *mailbox) revoke(l *letter) {
 	if l.said.Within > 0 && l.until.IsZero() {
 		l.until = time.Now().Add(l.said.Within)
 	}
-	g := b.m.grantAt(l.said.Node)
-	a := b.m.report(g, l.said.Node)
+	b.awaits.Store(true) // before the look: see granted
+	own := b.m.holdingAt(l.said.Node)
+	a := own.report()
 	switch {
-	case g.round != nil && l.short:
+	case own.holds() && l.short:
 		l.short = false // handle reads it again
 		return
-	case g.round != nil:
-		g.round.io().revoke(Revocation{From: l.from, Reason: string(l.said.Text), Until: l.until})
-		a = b.m.report(g, l.said.Node)
-	case a.Phase == state.Fetching.String():
+	case own.holds():
+		own.round.io().revoke(Revocation{From: l.from, Reason: string(l.said.Text), Until: l.until})
+		a = own.report()
+	case own.waits():
 		if len(b.pick(func(l *letter) bool { return l.waiting && !l.short })) >= maxAsked {
 			l.short, l.said, l.from = true, asked{Node: l.said.Node}, Contender{}
 		}
 		//holdfast:reached mailbox: a revocation waits for the grant
-		l.waiting = true
-		b.later(backoff(l.tries))
-		l.tries++
+		l.waiting = true // for the grant; if there is none, the asker sees the node go, and takes the letter back
 		return
 	default:
 		a.Err = "the process does not hold the lock any more"
@@ -480,102 +493,34 @@ func (b *mailbox) freed() {
 	b.wake()
 }
 
-// An ownGrant says by which round this process holds a lock, if it does.
-type ownGrant struct {
-	lock  *Lock  // nil: this process has no such lock
-	mutex *Mutex // that it is the private lock of; else nil
-	round *round // nil: the node in question does not hold the lock
-	grant Grant  // of round
-}
-
-// question returns a question to this process about the grant.
-func (g ownGrant) question(from Contender, text []byte) Question {
-	q := Question{Lock: g.lock, Mutex: g.mutex, Grant: g.grant, From: from, Text: text}
-	if g.mutex != nil {
+// question returns a question to this process about the lock that it holds by h.
+func (h holding) question(from Contender, text []byte) Question {
+	q := Question{Lock: h.lock, Mutex: h.mutex, Grant: h.grant, From: from, Text: text}
+	if h.mutex != nil {
 		q.Lock = nil
 	}
 	return q
 }
 
-// grantAt returns this process's lock that the node at path queues for, and the round that
-// holds the lock by that node.
-func (m *Manager) grantAt(path string) (g ownGrant) {
-	i := strings.LastIndexByte(path, '/')
-	if i < 0 {
-		return g
-	}
-	c, ok := queue.ParseName(path[i+1:])
-	if !ok {
-		return g
-	}
-	m.mu.Lock()
-	open := m.openLocked(path[:i])
-	m.mu.Unlock()
-	switch {
-	case open.lock != nil && c.Kind == queue.Exclusive && c.Latch == open.lock.latch:
-		g.lock = open.lock
-	case open.mutex != nil && c.Kind == queue.Exclusive:
-		g.lock, g.mutex = open.mutex.lock, open.mutex
-	case open.rw != nil && c.Kind == queue.Read:
-		g.lock = &open.rw.reader
-	case open.rw != nil && c.Kind == queue.Write:
-		g.lock = open.rw.writer
-	case open.rw != nil && c.Kind == queue.Upgradable:
-		if g.lock = open.rw.third.Load(); g.lock == nil {
-			return g
-		}
-	default:
-		return g
-	}
-	r := g.lock.cur.Load()
-	if p := m.placeAt(path); p != nil {
-		r = p.round
-	}
-	if r.word.Load().Phase() != state.Retained {
-		return g
-	}
-	if n := r.io().tenure; n.path == path && n.lease.InForce() {
-		g.round, g.grant = r, n.grant()
-	}
-	return g
-}
-
-// report returns an answer with the state of a lock in this process, for a question about
-// the node at path.
-func (m *Manager) report(g ownGrant, path string) (a answered) {
-	a.Phase = state.Free.String()
-	if g.lock == nil {
+// report returns an answer with the state of the lock in this process.
+func (h holding) report() (a answered) {
+	if h.lock == nil {
+		a.Phase = state.Free.String()
 		return a
 	}
-	r := g.round
-	if r == nil {
-		r = g.lock.cur.Load()
-	}
-	w := r.word.Load()
-	a.Phase = w.Phase().String()
-	switch w.Phase() {
-	case state.Fetching:
-		a.Waiting = w.Holders()
-		if g.mutex != nil {
-			a.Waiting = g.mutex.waiters()
-		}
-		return a
-	case state.Retained:
-		t := r.io()
-		if t.tenure.path != path {
-			return a
-		}
-		a.Holders, a.Held = w.Holders(), time.Duration(m.now()-t.tenure.since)
-		a.Yielding = r.flags.Load().Has(state.GateClosed)
-		_, a.Revoked = t.revocation()
-	}
-	if next := r.next.Load(); next != nil && next != passed {
-		if w := next.word.Load(); w.Phase() == state.Fetching {
-			a.Waiting = w.Holders()
+	phase, _ := h.lock.State()
+	if h.round != nil {
+		w := h.round.word.Load()
+		if phase = w.Phase(); h.holds() && phase == state.Retained {
+			t, m := h.round.io(), h.lock.m
+			a.Holders, a.Held = w.Holders(), time.Duration(m.now()-t.tenure.since)
+			a.Yielding = h.round.yields()
+			_, a.Revoked = t.revocation()
 		}
 	}
-	if g.mutex != nil {
-		a.Waiting = g.mutex.waiters()
+	a.Phase, a.Waiting = phase.String(), h.lock.waiting()
+	if h.mutex != nil {
+		a.Waiting = h.mutex.waiters()
 	}
 	return a
 }

@@ -64,7 +64,7 @@ type Manager struct {
 	box       *mailbox  // where other processes ask
 
 	inquiries roster[*inquiry] // those under way
-	groups    roster[*group]   // those that are not over, which Close ends
+	groups    groups           // those that are not over, which Close ends
 
 	// mu protects what follows. It is held for a few instructions only: never
 	// across I/O, a channel operation or a call of user code. No other lock of
@@ -472,17 +472,8 @@ func (m *Manager) eachRound(fn func(*round)) {
 			fn(r)
 		}
 	}
-	for _, g := range m.groups.list() {
-		for _, p := range g.places {
-			fn(p.round)
-		}
-	}
 	for _, l := range all {
-		for r := l.cur.Load(); r != nil && r != passed; r = r.next.Load() {
-			if r.word.Load().Phase() != state.Free {
-				fn(r)
-			}
-		}
+		l.live()(func(r *round) bool { fn(r); return true })
 	}
 }
 

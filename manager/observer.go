@@ -61,8 +61,11 @@ const (
 // ownCached is ownHold, but makes the Contender only once for each grant: callers share
 // it.
 func (l *Lock) ownCached() *Contender {
+	if l.rw == nil && l.cur.Load().word.Load().Phase() != state.Retained && !l.noted.Load().Has(state.Together) {
+		return nil // the answer to most calls, which are to take no time
+	}
 	var t *tenure
-	for t = range l.tenures() {
+	for _, t = range l.held() {
 		break
 	}
 	if t == nil || t.overtaken.Load() {
@@ -85,36 +88,6 @@ func (l *Lock) ownCached() *Contender {
 		o.own.Store(c)
 	}
 	return c
-}
-
-// tenures returns those of the lock, or of the locks of its pair, that are in force.
-func (l *Lock) tenures() iter.Seq[*tenure] {
-	return func(yield func(*tenure) bool) {
-		if l.rw == nil {
-			if t := l.held(); t != nil {
-				yield(t)
-			}
-			return
-		}
-		for other := range l.rw.locks() {
-			if t := other.held(); t != nil && !yield(t) {
-				return
-			}
-		}
-	}
-}
-
-// held returns the tenure of the round in which this process holds the lock, or nil if
-// it does not hold it.
-func (l *Lock) held() *tenure {
-	r := l.cur.Load()
-	if r.word.Load().Phase() != state.Retained {
-		return nil
-	}
-	if t := r.io().tenure; t.lease.InForce() {
-		return t
-	}
-	return nil
 }
 
 // askObserver is CachedHolder where nothing is remembered: it waits for ZooKeeper.
@@ -370,7 +343,7 @@ func (o *observer) show(s *sighting, before uint64, asked []*asking) {
 		asked, o.asked = append(asked, o.asked...), nil
 	}
 	o.shown = s
-	for own := range o.l.tenures() { // before any caller learns of s
+	for _, own := range o.l.held() { // before any caller learns of s
 		own.heed(s.holder)
 	}
 	close(o.changed)

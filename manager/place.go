@@ -346,22 +346,6 @@ func (p *place) mayDelete() bool {
 	return p.node != nil && p.round.word.Load().Phase() == state.Releasing && why != nil && why.notBefore <= p.group.m.now()
 }
 
-// placeAt returns the place whose node is at path; nil if that is no group's, or has not
-// been granted.
-func (m *Manager) placeAt(path string) *place {
-	if !strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], "_c_"+m.id+groupMark) {
-		return nil
-	}
-	for _, g := range m.groups.list() {
-		for _, p := range g.places {
-			if p.round.word.Load().Phase() == state.Retained && p.tenure.path == path {
-				return p
-			}
-		}
-	}
-	return nil
-}
-
 // lostWith returns the error of a lock that was lost, or failed, because another of its
 // group was.
 func lostWith(err *Error) error {

@@ -177,8 +177,11 @@ func (l *Lock) inTheWay(s *zkio.Session) (paths []string, err error) {
 		if !c.Turn || !queue.Excludes(c.Kind, l.kind) && !upgrades(q, c) {
 			continue
 		}
-		if l.m.owns(c.Name) && (l.m.grantAt(path).round == nil || !queue.Excludes(c.Kind, l.kind)) {
-			continue // our own, whose turn has come, or beside which our readers enter
+		if l.m.owns(c.Name) {
+			own := l.m.holdingAt(path)
+			if own.round == nil || own.waits() && l.m.shares(c.Name) || !queue.Excludes(c.Kind, l.kind) {
+				continue // our own, whose turn has come, or beside which our readers enter
+			}
 		}
 		paths = append(paths, path)
 	}
@@ -224,20 +227,24 @@ func stillThere(ctx context.Context, all []*inquiry) error {
 	return ctxerr.Of(ctx)
 }
 
-// revokeOwn tells the holders of this process, without a request.
-func (q *inquiry) revokeOwn(c *Contender) {
-	m := q.lock.m
-	g := m.grantAt(c.Path)
-	if g.round == nil {
+// revokeOwn tells the holders of this process, without a request. It reports false if LockAll
+// is about to have the lock: then the mailbox tells it, as other processes'.
+func (q *inquiry) revokeOwn(c *Contender) (done bool) {
+	own := q.lock.m.holdingAt(c.Path)
+	switch {
+	case own.waits():
+		return false
+	case !own.holds():
 		q.settle(Answer{}) // it has just been given up
-		return
+		return true
 	}
 	from := *c
 	from.Path, from.Token = "", 0
-	g.round.io().revoke(Revocation{From: from, Reason: string(q.text), Until: q.until})
-	report := m.report(g, c.Path)
+	own.round.io().revoke(Revocation{From: from, Reason: string(q.text), Until: q.until})
+	report := own.report()
 	a := report.answer(*c)
 	q.told.Store(&a)
+	return true
 }
 
 // curatorRevokes is what Apache Curator's Revoker writes into the node of a holder.

@@ -367,7 +367,7 @@ func TestManyRevokedBeforeTheGrant(t *testing.T) {
 			c.wantNotRevoked(h)
 		}
 		c.unlock(first...)
-		later(10 * time.Second) // the longest time from one try to the next is 2 s
+		later(10 * time.Second)
 		c.held(holds...)
 		for i, h := range holds {
 			r := c.wantRevoked(h)

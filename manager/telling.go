@@ -46,6 +46,7 @@ func (t *roundIO) tellGranted() {
 	l.grants.Add(1)
 	l.m.grants.Add(1)
 	l.m.feed.granted(t)
+	l.m.box.granted()
 }
 
 // logGranted logs that the round was granted.

@@ -21,7 +21,8 @@ import "sync/atomic"
 // Timers say that a delayed wake is on its way. The goroutine that raises one
 // first starts the wake. The wake lowers it again, or, for BehindTimer, the look
 // that follows; a wake that finds the round in a later phase leaves it raised. What
-// a round or a lock has noted stays, but for BehindWatched, which the watch lowers.
+// a round or a lock has noted stays, but for BehindWatched, which the watch lowers, and
+// Together, which goes with the last such place.
 type Events uint32
 
 // The events of a round, its timers, and what a round or a lock has noted.
@@ -52,6 +53,7 @@ const (
 	OfMutex         // of a lock: it is the private lock of a Mutex
 	Listened        // of a lock: it has listeners
 	BehindWatched   // of a round: the queue was listed, and the watch that the list left has not fired since
+	Together        // of a lock: LockAll has a place in its queue, or wants one
 )
 
 // Has reports whether all events of g are in e.
