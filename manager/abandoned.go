@@ -190,7 +190,7 @@ func (h Hold) Recovered() error {
 	if err := h.check("recovered"); err != nil {
 		return err
 	}
-	t := h.round.io()
+	t := h.io()
 	t.events.Raise(state.Recovered)
 	if turn := t.turn(); turn != nil {
 		turn.tellHost(func(host *roundIO) {
@@ -207,7 +207,7 @@ func (h Hold) interrupted() {
 	if h.check("hold") != nil {
 		return
 	}
-	t := h.round.io()
+	t := h.io()
 	t.events.Raise(state.Interrupted)
 	if turn := t.turn(); turn != nil {
 		turn.tellHost(func(host *roundIO) { host.events.Raise(state.Interrupted) })
@@ -221,7 +221,7 @@ func (t *turn) tellHost(tell func(host *roundIO)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.inside == t {
-		tell(x.hold.round.io())
+		tell(x.hold.io())
 	}
 }
 

@@ -156,7 +156,8 @@ type Config struct {
 	// given up after about two tenures. The read lock is given up in the same way
 	// for a writer of this process, once that waits and the read lock has been
 	// held for the tenure. Holders are not disturbed, but a holder that acquires
-	// the lock again as a newcomer waits for itself (see Lock.Acquire).
+	// the lock again as a newcomer waits for itself (see Lock.Acquire). If the one
+	// that newcomers wait for gives up, they enter again.
 	// If Tenure is negative, the process keeps a lock for as long as its
 	// goroutines keep arriving, and waiting processes starve, without bound. That
 	// is for a process that is to have its locks to itself.

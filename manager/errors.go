@@ -18,7 +18,8 @@ var (
 	// ErrYielding says that this process holds the lock, but its newcomers must let
 	// other contenders go first, because these have waited for Config.Tenure or because
 	// the lock was revoked (see [Hold.Revoked]). TryLock returns it, and the error of a
-	// Lock whose ctx ended meanwhile wraps it. It wraps ErrLocked. To enter at once,
+	// Lock whose ctx ended meanwhile wraps it. It wraps ErrLocked. Newcomers enter again
+	// once the contender, or the process that revoked the lock, has given up. To enter at once,
 	// share the grant: use [Hold.Share], or acquire with a context from [Hold.Context].
 	// Otherwise wait with Lock, or try again later.
 	ErrYielding error = &yielding{}

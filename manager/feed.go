@@ -35,15 +35,16 @@ type feed struct {
 
 	// mu protects what follows, and all traces. It is held for a few instructions, and
 	// no other lock is taken meanwhile.
-	mu        sync.Mutex
-	due       *time.Timer // fires when run is to tell what is queued; nil without an observer
-	events    []Event     // a ring: n events from first on
-	first     int
-	n         int
-	closed    bool
-	rounds    uint64 // how many have begun
-	dropped   uint64
-	reporters map[*Lock][]*reporter // by what they listen to; nil until there is one
+	mu           sync.Mutex
+	due          *time.Timer // fires when run is to tell what is queued; nil without an observer
+	events       []Event     // a ring: n events from first on
+	first        int
+	n            int
+	closed       bool
+	rounds       uint64 // how many have begun
+	mergedRounds uint64 // how many of them were merged into others
+	dropped      uint64
+	reporters    map[*Lock][]*reporter // by what they listen to; nil until there is one
 }
 
 // maxEvents is how many events may wait for the observer.
@@ -235,6 +236,15 @@ func (f *feed) session(s *zkio.Session, e Event) {
 // began notes that the first caller has asked for the round.
 func (f *feed) began(t *roundIO) {
 	f.note(t, func(*trace, time.Time) {})
+}
+
+// merged notes that the round was merged into another before its turn came. To the observer
+// its callers are newcomers there.
+func (f *feed) merged(t *roundIO) {
+	f.note(t, func(tr *trace, _ time.Time) {
+		tr.over = true
+		f.mergedRounds++
+	})
 }
 
 // queuedAt tells that the round has the node at path, if that was not told yet.

@@ -105,9 +105,9 @@ func (h Hold) guard(ctx context.Context, op string, read *zkio.Read, ops []zkio.
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, h.round.io().error(op, ctxerr.Of(ctx))
+		return nil, h.io().error(op, ctxerr.Of(ctx))
 	}
-	t := h.round.io()
+	t := h.io()
 	g := &guarded{
 		op:   op,
 		hold: h,
@@ -225,7 +225,7 @@ func (g *guarded) Run(*zkio.Session) {
 		return
 	}
 	checks, upgraded := h.checks()
-	results, err := g.send(h.round.io().tenure.session, append(checks, g.ops...))
+	results, err := g.send(h.io().tenure.session, append(checks, g.ops...))
 	if err == nil {
 		g.settle(results[len(checks):], nil)
 		return
@@ -255,7 +255,7 @@ func (g *guarded) Run(*zkio.Session) {
 // checks returns what checks that the lock is held: that its node exists, and, if the
 // process is exclusive by an upgrade, the writer's node, too.
 func (h Hold) checks() (ops []zkio.Op, upgraded *writerNode) {
-	t := h.round.io()
+	t := h.io()
 	ops = []zkio.Op{zkio.CheckOp(t.tenure.path, -1)}
 	if u := t.raised(); u != nil {
 		if upgraded = u.exclusive.Load(); upgraded != nil {
@@ -315,7 +315,7 @@ func (g *guarded) refused(results []zkio.OpResult, checks int, err error) ([]zki
 		case i >= checks:
 			return results[checks:], h.error(g.op, fmt.Errorf("operation %d: %w", i-checks, err))
 		case errors.Is(err, zkio.ErrNoNode):
-			h.round.fail(h.round.io().error("hold", errNodeDeleted))
+			h.round.home().fail(h.io().error("hold", errNodeDeleted))
 			return nil, h.over(g.op)
 		}
 		return nil, h.error(g.op, fmt.Errorf("checking the lock's own node: %w", err))

@@ -115,7 +115,7 @@ func (t *roundIO) release(s *zkio.Session) {
 				// now, and keep trying: an administrator may grant the right.
 				refused := t.error("release", errors.Join(why.err, derr))
 				t.tellReleased(why, refused)
-				t.released.Settle(struct{}{}, refused)
+				t.settleReleased(refused)
 			}
 			if t.retryLater() {
 				return
@@ -136,7 +136,10 @@ func (t *roundIO) release(s *zkio.Session) {
 	handOn := t.near().handOn
 	t.neighbours = nil // an old Hold keeps t alive, and must not keep the next round's node
 	t.round.finish(handOn)
-	t.released.Settle(struct{}{}, err)
+	t.settleReleased(err)
+	if l := t.round.lock; l.rw != nil {
+		l.rw.stirGates(l)
+	}
 	t.logOver(err)
 }
 

@@ -51,6 +51,7 @@ func deadHold(l *Lock, err error) Hold {
 	r.word.Apply(func(state.Word) (state.Word, state.Effect) {
 		return state.Pack(state.Released, 0), state.Finished
 	})
+	r.flags.Set(state.PrevReleased)
 	t := r.io()
 	t.granted.Settle(Grant{}, err)
 	t.signals().lost.Settle(struct{}{}, err)
@@ -118,7 +119,7 @@ func (h Hold) Released() *futures.Future[struct{}] {
 	if h.round == nil {
 		return zeroReleased
 	}
-	return h.round.io().released.Future()
+	return h.io().released.Future()
 }
 
 // Release gives the Hold up. It never blocks and does no I/O. Releasing the last
@@ -149,7 +150,7 @@ func (h Hold) Release() *futures.Future[struct{}] {
 	if _, e := h.giveUp(); e == state.Nothing {
 		return futures.Resolved(struct{}{}, error(h.dead("release")))
 	}
-	return h.round.io().released.Future()
+	return h.io().released.Future()
 }
 
 // giveUp gives the handle up, and the holder's count with its last handle. It
@@ -191,7 +192,7 @@ func (h Hold) giveUp() (state.Word, state.Effect) {
 func (h Hold) giveUpSlow() (state.Word, state.Effect) {
 	// Before the release, while this handle keeps its holder counted: right after
 	// it another goroutine may release the holder's last handle and end the round.
-	w := h.round.word.Load()
+	w := h.round.home().word.Load()
 	switch h.slot.release(h.gen) {
 	case state.Dead:
 		return 0, state.Nothing
@@ -231,13 +232,13 @@ func (h Hold) confirm(ctx context.Context, w state.Word, e state.Effect) error {
 		return nil
 	case w.Phase() > state.Retained:
 		return h.lostError("unlock") // deleting its node may take as long as the outage
-	case h.round.io().endReason.Load() == releasedLate:
+	case h.io().endReason.Load() == releasedLate:
 		return h.error("unlock", errLeaseEnded)
 	}
 	released := h.Released()
 	// A longer wait gains nothing: if no server can be reached for the session
 	// timeout, the session is over, and the node is gone with it.
-	limit := time.NewTimer(h.round.io().tenure.session.Timeout())
+	limit := time.NewTimer(h.io().tenure.session.Timeout())
 	defer limit.Stop()
 	select {
 	case <-released.Done():
@@ -262,7 +263,7 @@ func (h Hold) Grant() (Grant, error) {
 	if err := h.check("grant"); err != nil {
 		return Grant{}, err
 	}
-	t := h.round.io()
+	t := h.io()
 	g := t.tenure.grant()
 	g.Abandoned = g.Abandoned && !t.events.Load().Has(state.Recovered)
 	return g, nil
@@ -299,6 +300,10 @@ func (h Hold) check(op string) error {
 		}
 		return nil
 	}
+	if home := h.round.home(); home != h.round {
+		h.round = home
+		return h.check(op)
+	}
 	return h.over(op)
 }
 
@@ -313,7 +318,7 @@ func (h Hold) over(op string) error {
 
 // lostError returns the error of a hold whose round was ended by force.
 func (h Hold) lostError(op string) error {
-	t := h.round.io()
+	t := h.io()
 	if e := t.endReason.Load(); e != nil && e.err != nil {
 		return h.wrap(op, e.err)
 	}
@@ -335,7 +340,7 @@ func (h Hold) Lost() <-chan struct{} {
 	if h.round == nil {
 		return nil
 	}
-	return h.round.io().signals().lost.Future().Done()
+	return h.io().signals().lost.Future().Done()
 }
 
 // Contended returns a channel that closes when another process waits for the lock that
@@ -344,7 +349,7 @@ func (h Hold) Lost() <-chan struct{} {
 //
 // It is a hint. The other process may have given up again, as a TryLock does. A holder
 // that ignores the hint keeps the lock, although newcomers of this process must wait
-// after Config.Tenure. A request from another process to give the lock up is
+// after Config.Tenure, until the other process gives up. A request from another process to give the lock up is
 // [Hold.Revoked].
 //
 // All holders of the lock in this process share the channel. It never closes because
@@ -361,7 +366,7 @@ func (h Hold) Contended() <-chan struct{} {
 	if h.round == nil {
 		return nil
 	}
-	return h.round.io().contention()
+	return h.io().contention()
 }
 
 // Context returns a context for the work that is done under the lock. It ends
@@ -378,7 +383,7 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 	// None of these functions may lead to the slot, or a dropped Hold would
 	// never be noticed.
 	l, handle, gen := h.round.lock, h.slot.handle, h.gen
-	t := h.round.io()
+	t := h.io()
 	stop := t.onLoss(func(err error) { cancel(err) })
 	forget := h.slot.onRelease(h.gen, func() {
 		stop()
@@ -458,15 +463,20 @@ func (h Hold) Share() (Hold, error) {
 		return Hold{}, err
 	}
 	defer pin.giveUp()
-	_, e, lost := h.round.word.Apply(state.Word.Pin)
-	h.round.lock.noteRaces(lost)
+	home := h.round.home()
+	_, e, lost := home.word.Apply(state.Word.Pin)
+	if e == state.Dead && home.home() != home { // merged just now
+		home = home.home()
+		_, e, lost = home.word.Apply(state.Word.Pin)
+	}
+	home.lock.noteRaces(lost)
 	switch e {
 	case state.Dead:
 		return Hold{}, h.over("share")
 	case state.Full:
 		return Hold{}, h.error("share", ErrTooManyHolders)
 	}
-	return newHold(h.round), nil
+	return newHold(home), nil
 }
 
 // Depth returns the number of unreleased handles of this Hold's holder; 0 if this
@@ -609,7 +619,7 @@ func (l *Lock) heldIn(ctx context.Context) (Hold, bool) {
 	e, _ := ctx.Value(heldKey{l}).(*held)
 	for ; e != nil; e = e.outer {
 		s := e.slot.Value()
-		if s != nil && s.alive(e.gen) && e.round.word.Load().Phase() <= state.Retained {
+		if s != nil && s.alive(e.gen) && e.round.home().word.Load().Phase() <= state.Retained {
 			return Hold{e.round, s, e.gen}, true
 		}
 	}

@@ -48,7 +48,7 @@ func (hs Holds) Lost() <-chan struct{} {
 	var lost futures.Promise[struct{}]
 	for _, h := range hs {
 		if h.round != nil {
-			h.round.io().onLoss(func(err error) { lost.Settle(struct{}{}, err) })
+			h.io().onLoss(func(err error) { lost.Settle(struct{}{}, err) })
 		}
 	}
 	return lost.Future().Done()
@@ -111,7 +111,7 @@ func (hs Holds) group() (g *group) {
 		if h.round == nil {
 			return nil
 		}
-		p := h.round.io().place()
+		p := h.io().place()
 		if p == nil || i > 0 && p.group != g {
 			return nil
 		}

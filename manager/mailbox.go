@@ -82,6 +82,7 @@ type letter struct {
 	waiting bool               // it revokes a lock that is about to be granted …
 	short   bool               // … and nothing but said.Node is kept: steps read it again
 	until   time.Time          // when the process that revokes gives up; zero: never
+	revoked *roundIO           // the round that it has revoked, whose gate is closed for it; nil: none
 }
 
 // revokePrefix begins the names of revocations. The name of a question is only a guid.
@@ -233,6 +234,9 @@ func (b *mailbox) keep(names []string) {
 		if !here[name] {
 			if l.cancel != nil {
 				l.cancel()
+			}
+			if l.revoked != nil {
+				l.revoked.revokerLeft()
 			}
 			delete(b.letters, name)
 		}
@@ -412,7 +416,8 @@ func (b *mailbox) revoke(l *letter) {
 		l.short = false // handle reads it again
 		return
 	case own.holds():
-		own.round.io().revoke(Revocation{From: l.from, Reason: string(l.said.Text), Until: l.until})
+		l.revoked = own.round.io()
+		l.revoked.revoke(Revocation{From: l.from, Reason: string(l.said.Text), Until: l.until})
 		a = own.report()
 	case own.waits():
 		if len(b.pick(func(l *letter) bool { return l.waiting && !l.short })) >= maxAsked {

@@ -623,6 +623,9 @@ func (m *Manager) lookAgain(all []*roundIO) {
 			if u := t.raised(); u != nil && u.recheck() && !m.pause(rotationPause) {
 				return
 			}
+			if t.recheckGate() && !m.pause(rotationPause) {
+				return
+			}
 			continue
 		}
 		p := t.position.Load()

@@ -241,7 +241,7 @@ func (x *Mutex) tryTurn(ctx context.Context, h, host Hold) (Hold, error) {
 	t, s := h.round.io(), host.round.io()
 	for !t.granted.Settled() {
 		_, refused, _ := s.granted.Future().Poll()
-		if x.host() != host.round && refused == nil && s.lostErr() == nil && !t.granted.Settled() {
+		if x.host() != host.round.home() && refused == nil && s.lostErr() == nil && !t.granted.Settled() {
 			// The gate has closed since we entered, and the process queues again, behind
 			// others.
 			err := h.wrap(op, ErrYielding)
@@ -578,8 +578,8 @@ func (x *Mutex) advance(left *turn) {
 			//holdfast:reached mutex: the gate closed with goroutines in the line
 			// In this order: then the request that deletes the one node makes the other.
 			next := x.ask()
-			h.giveUp()
-			left.follow(h, false)
+			_, e := h.giveUp()
+			left.follow(h, e == state.Left) // the gate may have opened, and let next in
 			x.exchange(next)
 		case letIn:
 			left.follow(h, true)
@@ -612,7 +612,10 @@ const (
 // decide decides what to do next. h is the hold to do it with, and t the turn that it has
 // granted the lock. The caller holds mu, and releases it before it does what decide says.
 func (x *Mutex) decide() (do move, h Hold, t *turn) {
-	h = x.hold
+	if h = x.hold; h.round != nil {
+		h.round = h.round.home()
+		x.hold = h
+	}
 	switch {
 	case x.busy, x.inside != nil:
 		return stay, h, nil

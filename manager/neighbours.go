@@ -11,6 +11,7 @@ type neighbours struct {
 	listed    *listed         // a list that came with the node; the next plan is made of it
 	tail      *queue.Tail     // the end of the queue, when last listed; for the release
 	suspect   *suspect        // a contender behind that conflicts, when last listed; nil: none
+	closedFor *ahead          // the contender that the gate is closed for, which is watched; nil: none
 	first     *ahead          // whose turn it was when last listed, if the plan does not watch it; nil: not known
 	handOn    *handed         // what the release has made for the next round; nil: nothing
 	downgrade *downgradeState // of a read round that was to enter beside our own write node; else nil

@@ -54,8 +54,10 @@ func (t *roundIO) revokedBy() *Revocation {
 }
 
 // revoke closes the gate to newcomers and tells the holders. Holders hear of the first
-// revocation only. For a round that waits, only a step calls it.
+// revocation only. For a round that waits, only a step calls it. The caller calls
+// revokerLeft when the process that revokes does not wait any longer.
 func (t *roundIO) revoke(r Revocation) {
+	t.signals().revokers.Add(1) // before the gate is closed: see openGate
 	// Before the holders learn of it: none of them may see a newcomer enter then. The
 	// grant closes the gate of a round that waits: callers that come until then are in
 	// line with it, and a TryLock in a later round would not learn what is ahead.
@@ -68,6 +70,7 @@ func (t *roundIO) revoke(r Revocation) {
 		l.m.cfg.Logger.Info("holdfast: another process asks for the lock; its holders are told",
 			"lock", l.Name(), "from", r.From.String(), "reason", fmt.Sprintf("%q", cut(r.Reason)))
 		l.m.feed.revoked(t, r)
+		t.tellMerged(func(n *roundIO) { n.signals().revoked.Settle(&r, nil) })
 		t.tellMutex()
 	}
 	t.round.endIdle()
@@ -80,7 +83,9 @@ func (t *roundIO) revoke(r Revocation) {
 // A revocation takes nothing away. The holders keep the lock, Lost stays open, and no
 // context ends: each holder decides whether to release its Hold, and when. But newcomers
 // of this process now wait for the next grant, behind the processes that are waiting:
-// see [ErrYielding].
+// see [ErrYielding]. They enter again if Lock.Revoke returns before the lock was given up.
+// Curator's Revoker does not wait, and closes the lock to them for Config.Tenure, at least
+// 100 ms.
 //
 // All holders of the lock in this process share the channel. It does not close once the
 // lock was released or lost. It is nil for the zero Hold. Revoked does not block.
@@ -88,7 +93,7 @@ func (h Hold) Revoked() <-chan struct{} {
 	if h.round == nil {
 		return nil
 	}
-	return h.round.io().signals().revoked.Future().Done()
+	return h.io().signals().revoked.Future().Done()
 }
 
 // Revocation returns the revocation that closed [Hold.Revoked], and true. If the lock was
@@ -98,7 +103,7 @@ func (h Hold) Revocation() (Revocation, bool) {
 	if h.round == nil {
 		return Revocation{}, false
 	}
-	return h.round.io().revocation()
+	return h.io().revocation()
 }
 
 // Revoke asks the process that holds the lock to give it up, and waits until it has. It
@@ -240,7 +245,9 @@ func (q *inquiry) revokeOwn(c *Contender) (done bool) {
 	}
 	from := *c
 	from.Path, from.Token = "", 0
-	own.round.io().revoke(Revocation{From: from, Reason: string(q.text), Until: q.until})
+	t := own.round.io()
+	t.revoke(Revocation{From: from, Reason: string(q.text), Until: q.until})
+	context.AfterFunc(q.ctx, t.revokerLeft)
 	report := own.report()
 	a := report.answer(*c)
 	q.told.Store(&a)
@@ -295,6 +302,8 @@ func (t *roundIO) revokedByCurator(s *zkio.Session, data []byte, stat zkio.Stat)
 	}
 	l := t.round.lock
 	t.revoke(Revocation{Reason: "revoked by Apache Curator's Revoker"})
+	// It does not say whether it waits. If it does, its contender closes the gate again.
+	t.revokerLeavesAfter(max(l.m.cfg.Tenure, defaultTenure))
 	_, err := s.Set(t.node.Path(), l.m.nodeDataAt(l.kind.String(), time.Unix(0, stat.Ctime*int64(time.Millisecond))), stat.Version)
 	if class := zkio.ClassOf(err); err == nil || class == zkio.Definite {
 		return nil // refused, or the node has changed again, which the watch will report

@@ -19,12 +19,13 @@ import (
 // makes it if need be; once counted there, it is in line. A model checker has
 // gone through the rules of the chain:
 //
-//   - next is set by CAS(nil -> new), once. When the round is RELEASED, its
+//   - next is set by CAS(nil -> new), and stays, with one exception: a round that is held
+//     may take the next one out of the chain and get a fresh one: see admitNext. When the round is RELEASED, its
 //     releaser sets it if it is still nil, stores it in Lock.cur, and only then
 //     replaces it by passed. So cur only moves forward, and an old Hold that
 //     keeps this round alive keeps no later one alive.
 //   - Only cur is ever fetched. The fetch is due when the round is wanted (its
-//     word has left FREE) and its predecessor is RELEASED. Both are flags of one
+//     word has left FREE) and its predecessor is RELEASED: its turn has come. Both are flags of one
 //     atomic word, and the goroutine that sets the second one submits the fetch.
 //     Nothing else wakes the round's I/O before that, though the predecessor may
 //     create the round's node in the request that deletes its own.
@@ -121,7 +122,10 @@ func (r *round) arrive(pass bool) (_ *round, e state.Effect, lost int) {
 // want notes that a caller's CAS has started the round. If the predecessor is
 // RELEASED already, the fetch is due; otherwise its releaser submits it.
 func (r *round) want() {
-	if old := r.flags.Set(state.Wanted); old.Has(state.PrevReleased) && !old.Has(state.Over) {
+	switch old := r.flags.Set(state.Wanted); {
+	case !old.Has(state.PrevReleased):
+		r.askIn()
+	case !old.Has(state.Over):
 		r.io().wake()
 	}
 }
@@ -136,6 +140,11 @@ func (r *round) leave() (state.Word, state.Effect) {
 		return r.leaveLingering()
 	}
 	w, e, lost := r.word.Apply(state.Word.Leave)
+	if e == state.Dead {
+		if home := r.home(); home != r {
+			return home.leave()
+		}
+	}
 	r.left(e, lost)
 	return w, e
 }
@@ -240,6 +249,7 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	t.signals().lost.Settle(struct{}{}, err)
 	t.endReason.Store(&endReason{err: err, notBefore: r.lock.m.graceEnd(err)})
 	t.notifyLost(err)
+	t.tellMerged(func(n *roundIO) { n.lostWith(err) })
 	if turn != nil {
 		turn.ended(err)
 		return
@@ -254,18 +264,6 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 	if due {
 		t.wake()
 	}
-}
-
-// closeGate keeps newcomers out of a round that was granted: they go to the next one. The
-// round ends if it is idle: its last holder may have left when the caller's reason was
-// over, and before the gate was closed.
-func (r *round) closeGate() {
-	if old := r.flags.Set(state.GateClosed); !old.Has(state.GateClosed) {
-		if f := r.lock.m.feed; f.hears(r.lock) {
-			f.yielded(r.io())
-		}
-	}
-	r.endIdle()
 }
 
 // finish makes the round RELEASED and hands the lock on to the next one, in this

@@ -501,7 +501,7 @@ func (t *roundIO) keep(s *zkio.Session) (more bool) {
 		}
 		return false // the dispatcher has reported the loss of the session, or will
 	}
-	events := t.events.Take(state.OwnTouched | state.BehindDue | state.WriterDue)
+	events := t.events.Take(state.OwnTouched | state.QueueDue | state.BehindDue | state.WriterDue)
 	if events.Has(state.WriterDue) {
 		t.round.lock.rw.writerDue(t.round)
 	}
@@ -530,6 +530,9 @@ func (t *roundIO) keep(s *zkio.Session) (more bool) {
 		return t.later()
 	}
 	if u := t.raised(); u != nil && !u.step(s) {
+		return t.later()
+	}
+	if !t.seeToGate(s, events.Has(state.QueueDue)) {
 		return t.later()
 	}
 	t.answerWatch()

@@ -21,10 +21,13 @@ type signals struct {
 
 	position atomic.Pointer[positionPromise] // settles when the position is known: see positionKnown
 
-	upgrade atomic.Pointer[upgrade]    // of an upgradable read lock: made by the first call of Hold.Upgrade
-	member  atomic.Pointer[membership] // of a Mutex; nil for the rounds of other locks
-	group   *place                     // of a round that belongs to a LockAll: its place there; set when the round is made. Else nil
-	trace   *trace                     // what the feed knows; its mu protects it. Nil if nothing is told
+	upgrade  atomic.Pointer[upgrade]    // of an upgradable read lock: made by the first call of Hold.Upgrade
+	member   atomic.Pointer[membership] // of a Mutex; nil for the rounds of other locks
+	revokers atomic.Int32               // processes that have revoked the round and still wait
+	merged   mergers                    // the rounds that were merged into this one: see admitNext
+
+	group *place // of a round that belongs to a LockAll: its place there; set when the round is made. Else nil
+	trace *trace // what the feed knows; its mu protects it. Nil if nothing is told
 }
 
 // signals returns the round's signals, and makes them on first use.
@@ -120,6 +123,9 @@ func (t *roundIO) contention() <-chan struct{} {
 		// A round that is granted later finds ContentionAsked by itself: see grant.
 		t.lookForContention()
 	}
+	if home := t.round.home(); home != t.round { // merged as the caller came: see merged
+		home.io().contention()
+	}
 	// seeContention raises Contended and then looks for the signals; we have made the
 	// signals and now look for Contended. At least one of us sees the other.
 	if t.events.Load().Has(state.Contended) {
@@ -136,6 +142,7 @@ func (t *roundIO) seeContention() {
 	if s := t.signalled.Load(); s != nil {
 		s.contended.Settle(struct{}{}, nil)
 	}
+	t.tellMerged((*roundIO).seeContention)
 	t.tellMutex()
 }
 

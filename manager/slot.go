@@ -298,13 +298,14 @@ func reportDropped(h *handle) {
 	if h.withdrawn.Load() != nil || h.round == nil || h.word.Load().FirstReleased() {
 		return
 	}
-	l := h.round.lock
-	if h.round.word.Load().Phase() > state.Retained {
-		if t := h.round.turn(); t != nil && t.isInside() {
+	r := h.round.home()
+	l := r.lock
+	if r.word.Load().Phase() > state.Retained {
+		if t := r.turn(); t != nil && t.isInside() {
 			l.m.cfg.Logger.Error("holdfast: the lock of a Mutex was lost, and its Hold was dropped without a Release: this process's goroutines wait for it for ever", "lock", l.Name())
 		}
 		return
 	}
 	l.m.cfg.Logger.Error("holdfast: a Hold was dropped without a Release: the lock stays held until the session ends",
-		"lock", l.Name(), "state", h.round.word.Load().String())
+		"lock", l.Name(), "state", r.word.Load().String())
 }

@@ -14,7 +14,7 @@ type Stats struct {
 	Phase   state.Phase // of the lock in this process
 	Holders int         // callers in this process that hold the lock, or wait for it
 
-	Rounds  uint64 // times this process asked ZooKeeper for the lock
+	Rounds  uint64 // times this process asked ZooKeeper for the lock, or was about to: see ErrYielding
 	Grants  uint64 // times this process got the lock
 	Joins   uint64 // acquisitions that joined callers which were already waiting
 	Entries uint64 // acquisitions while this process owned the lock

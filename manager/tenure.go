@@ -137,7 +137,7 @@ func (t *roundIO) lookForContention() {
 		turn.mutex.lookForContention()
 		return
 	}
-	if t.tenure.lookedAt.Load() != 0 && !t.round.flags.Load().Has(state.GateClosed) {
+	if t.tenure.lookedAt.Load() != 0 && !t.round.gateClosed() {
 		// A look that the watch has made due may be half a tenure away.
 		if tenure := t.round.lock.m.cfg.Tenure; tenure >= 0 && tenure <= defaultTenure {
 			return
@@ -176,7 +176,7 @@ func (o *lookout) PathChanged(_ string, ev zkio.Event) {
 
 // mayClose reports whether looks may close the gate.
 func (t *roundIO) mayClose() bool {
-	return t.round.lock.m.cfg.Tenure >= 0 && !t.round.flags.Load().Has(state.GateClosed)
+	return t.round.lock.m.cfg.Tenure >= 0 && !t.round.gateClosed()
 }
 
 // lookSoon makes a look due because the watch has fired.
@@ -191,6 +191,9 @@ func (t *roundIO) lookSoon() {
 func (t *roundIO) passesOver(name string) bool {
 	return t.place() == nil && t.round.lock.m.shares(name)
 }
+
+// noSuspect is for suspected.
+var noSuspect queue.Contender
 
 // suspected notes which contender waits behind, if one was found, and since when.
 func (t *roundIO) suspected(c queue.Contender, found bool) {
@@ -273,13 +276,13 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 			return true
 		}
 	}
-	//holdfast:reached gate: closed by the tenure
-	t.round.closeGate()
-	return true
+	return t.closeFor(s, first.name)
 }
 
-// unwatchBehind removes the watch on the directory.
+// unwatchBehind removes the watches of the directory and of the contender that the gate is
+// closed for.
 func (t *roundIO) unwatchBehind() {
+	t.unwatchClosedFor()
 	if t.dirWatched {
 		t.dirWatched = false
 		t.round.lock.m.client.Unwatch(t.round.lock.path, (*lookout)(t))

@@ -128,7 +128,7 @@ func (h Hold) Upgrade(ctx context.Context) error {
 	if h.round == nil {
 		return errZeroHold
 	}
-	l, t := h.round.lock, h.round.io()
+	l, t := h.round.lock, h.io()
 	if l.kind != queue.Upgradable {
 		return h.error(op, fmt.Errorf("%w: this is a Hold of the %s lock; use RWLock.Upgradable", ErrUpgrade, l.kind))
 	}
@@ -180,7 +180,7 @@ func (h Hold) Upgraded() bool {
 	if h.Err() != nil {
 		return false
 	}
-	u := h.round.io().raised()
+	u := h.io().raised()
 	return u != nil && u.upgraded(h.upgradeKey())
 }
 
@@ -199,7 +199,7 @@ func (h Hold) Downgrade() error {
 	if err := h.check(op); err != nil {
 		return err
 	}
-	if u := h.round.io().raised(); u == nil || !u.leave(h.upgradeKey(), byCaller, (*upgrader).isUp) {
+	if u := h.io().raised(); u == nil || !u.leave(h.upgradeKey(), byCaller, (*upgrader).isUp) {
 		return h.error(op, fmt.Errorf("%w: this Hold is not upgraded", ErrNotGranted))
 	}
 	return nil
@@ -364,6 +364,7 @@ func (u *upgrade) step(s *zkio.Session) (ok bool) {
 		switch {
 		case !u.wanted():
 			if u.own == nil && u.unclear == nil {
+				t.round.lock.rw.stirGates(t.round.lock)
 				return true
 			}
 			// If a hold wants it again by the time the node is gone, it begins anew.
@@ -506,13 +507,7 @@ func (u *upgrade) waitFor(s *zkio.Session, path string) (ok bool) {
 	a := &ahead{io: u.io, path: path}
 	u.inTheWay = a
 	u.io.round.lock.m.client.Watch(path, a)
-	_, _, err := s.Get(path)
-	if errors.Is(err, zkio.ErrNoAuth) {
-		_, err = a.watchUnreadable(s)
-	}
-	if errors.Is(err, zkio.ErrNoNode) {
-		a.gone.Store(true)
-	} else if err != nil {
+	if !a.arm(s) {
 		u.stopWaiting()
 		return false
 	}

@@ -110,7 +110,7 @@ type counted struct {
 	arrive, pin, leave, grant, cancel, end, finish tally
 }
 
-type tally [Idled + 1]atomic.Int64
+type tally [Merged + 1]atomic.Int64
 
 // of returns how often one of the effects came, or any effect if none is given.
 func (c *tally) of(effects ...Effect) (n int) {

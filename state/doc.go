@@ -18,6 +18,9 @@
 //	                          └────────────────────────────────────────────┘
 //	                          End; Grant or Cancel of fetching/0
 //
+// A round that waits for the one before it may join it instead: Merge makes FETCHING/n
+// RELEASED/0, and LetIn adds the n to the RETAINED word of the other.
+//
 // A lock may linger: LeaveIdle, the last holder's departure, makes it RETAINED/0.
 // The next Arrive makes that RETAINED/1, and EndIdle RELEASING/0.
 //

@@ -71,6 +71,10 @@ const (
 	// it that contenders are noticed.
 	Idled
 
+	// Merged: the waiters of the round are holders of the round before it. The caller
+	// must settle what they wait for, and take the round out of the chain.
+	Merged
+
 	numEffects = iota
 )
 
@@ -89,6 +93,7 @@ var effectNames = [numEffects]string{
 	Abandoned: "abandoned",
 	Finished:  "finished",
 	Idled:     "idled",
+	Merged:    "merged",
 }
 
 // String returns the effect's name in lower case, for example "entered". For a

@@ -5,7 +5,7 @@ package state
 import "sync/atomic"
 
 // Flags are the state of a round beside its word. A flag is set once and never
-// cleared. The flags share one atomic word so that, of two goroutines that set
+// cleared, apart from GateClosed. The flags share one atomic word so that, of two goroutines that set
 // different flags, exactly one sees the other's flag in the value before its own
 // Set. That one starts what needs both.
 type Flags uint32
@@ -21,7 +21,9 @@ const (
 	// Over: the round was ended by force. It is never fetched; its clean-up is
 	// due when both PrevReleased and Over are set.
 	Over
-	// GateClosed: newcomers must arrive at the next round.
+	// GateClosed: newcomers must arrive at the next round. It is cleared when no
+	// contender is left for which it was set. Who sets it says why before that; who
+	// clears it looks for reasons after that, and sets it again if there is one.
 	GateClosed
 	// GrantTold: the round has been granted, and its grant future is settled.
 	// A goroutine that enters a round without this flag settles the future
@@ -45,3 +47,6 @@ func (a *AtomicFlags) Load() Flags { return Flags(a.w.Load()) }
 // Set sets the flags g and returns the flags as they were before. A Set
 // “synchronizes before” every Set and Load that observes it.
 func (a *AtomicFlags) Set(g Flags) Flags { return Flags(a.w.Or(uint32(g))) }
+
+// Clear clears the flags g. It synchronizes as Set does.
+func (a *AtomicFlags) Clear(g Flags) { a.w.And(^uint32(g)) }

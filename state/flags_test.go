@@ -25,6 +25,9 @@ func TestFlags(t *testing.T) {
 			}
 		}
 	}
+	if a.Clear(GateClosed); a.Load() != want&^GateClosed {
+		t.Errorf("after Clear of one: %#x, want the others of %#x", uint32(a.Load()), uint32(want))
+	}
 	if !want.Has(Wanted|Over) || (Wanted | GateClosed).Has(Wanted|Over) {
 		t.Error("Has of two flags must ask for both")
 	}

@@ -83,6 +83,19 @@ func (r *reference) apply(transition string) (effect string) {
 		if holds && r.n == 0 {
 			return to("releasing", 0, "ended")
 		}
+	case "let-in-2":
+		switch {
+		case !holds:
+			return "dead"
+		case r.n > MaxHolders-2:
+			return "full"
+		}
+		return to("retained", r.n+2, "entered")
+	case "merge":
+		if !waits {
+			return "dead"
+		}
+		return to("released", 0, "merged")
 	case "finish":
 		if r.phase != "releasing" {
 			return "panic"
@@ -96,7 +109,7 @@ func (r *reference) apply(transition string) (effect string) {
 // agrees with the reference at every step.
 func TestReferenceModel(t *testing.T) {
 	// How often each transition is drawn: a round that ends at once shows little.
-	draw := []int{0, 0, 0, 0, 0, 1, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 8, 8, 8, 9}
+	draw := []int{0, 0, 0, 0, 0, 1, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 8, 8, 8, 9, 10, 10, 11}
 	rapid.Check(t, func(t *rapid.T) {
 		ref := reference{phase: "free"}
 		var a Atomic

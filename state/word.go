@@ -243,6 +243,38 @@ func (w Word) Grant() (Word, Effect) {
 	}
 }
 
+// LetIn counts the n waiters of the next round as holders of this one, which they enter
+// together: see [Word.Merge]. The gate is the caller's to look at.
+//
+//	retained/m, m+n <= MaxHolders → retained/m+n   Entered
+//	retained/m, m+n > MaxHolders  → unchanged      Full
+//	any other                     → unchanged      Dead
+func (w Word) LetIn(n int) (Word, Effect) {
+	w.check()
+	switch {
+	case w.Phase() != Retained:
+		return w, Dead
+	case n > MaxHolders-w.Holders():
+		return w, Full
+	default:
+		return w + Word(n), Entered
+	}
+}
+
+// Merge ends a round that waits for the round before it, because its waiters have become
+// holders of that one: the caller has counted them there, by [Word.LetIn]. Such a round
+// never had a node, so it is released at once.
+//
+//	fetching/n   → released/0   Merged
+//	any other    → unchanged    Dead
+func (w Word) Merge() (Word, Effect) {
+	w.check()
+	if w.Phase() != Fetching {
+		return w, Dead
+	}
+	return released0, Merged
+}
+
 // Cancel ends a round whose last waiter has [Withdrawn], unless another goroutine
 // has joined since.
 //

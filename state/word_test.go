@@ -27,6 +27,8 @@ var transitions = []struct {
 	{"finish", Word.Finish, "state: finish of a round that is not releasing"},
 	{"leave-idle", Word.LeaveIdle, "state: leave of a lock with no holders"},
 	{"end-idle", Word.EndIdle, ""},
+	{"let-in-2", func(w Word) (Word, Effect) { return w.LetIn(2) }, ""},
+	{"merge", Word.Merge, ""},
 }
 
 func arrive(w Word) (Word, Effect) { return w.Arrive(false) }
@@ -37,23 +39,23 @@ func arrive(w Word) (Word, Effect) { return w.Arrive(false) }
 //	=:next               it returns the same word and that effect
 //	!                    it panics
 const table = `
-word            arrive                arrive-closed       pin                   leave                 grant                   cancel                 end                finish               leave-idle            end-idle
-free/0          fetching/1:started    fetching/1:started  !                     !                     =:dead                  =:nothing              =:nothing          !                    !                     =:nothing
+word            arrive                arrive-closed       pin                   leave                 grant                   cancel                 end                finish               leave-idle            end-idle            let-in-2              merge
+free/0          fetching/1:started    fetching/1:started  !                     !                     =:dead                  =:nothing              =:nothing          !                    !                     =:nothing           =:dead                =:dead
 
-fetching/0      fetching/1:joined     =:next              !                     !                     releasing/0:abandoned   releasing/0:abandoned  releasing/0:ended  !                    !                     =:nothing
-fetching/1      fetching/2:joined     =:next              fetching/2:joined     fetching/0:withdrawn  retained/1:granted      =:nothing              releasing/0:ended  !                    fetching/0:withdrawn  =:nothing
-fetching/2      fetching/3:joined     =:next              fetching/3:joined     fetching/1:left       retained/2:granted      =:nothing              releasing/0:ended  !                    fetching/1:left       =:nothing
-fetching/max-1  fetching/max:joined   =:next              fetching/max:joined   fetching/max-2:left   retained/max-1:granted  =:nothing              releasing/0:ended  !                    fetching/max-2:left   =:nothing
-fetching/max    =:full                =:next              =:full                fetching/max-1:left   retained/max:granted    =:nothing              releasing/0:ended  !                    fetching/max-1:left   =:nothing
+fetching/0      fetching/1:joined     =:next              !                     !                     releasing/0:abandoned   releasing/0:abandoned  releasing/0:ended  !                    !                     =:nothing           =:dead                released/0:merged
+fetching/1      fetching/2:joined     =:next              fetching/2:joined     fetching/0:withdrawn  retained/1:granted      =:nothing              releasing/0:ended  !                    fetching/0:withdrawn  =:nothing           =:dead                released/0:merged
+fetching/2      fetching/3:joined     =:next              fetching/3:joined     fetching/1:left       retained/2:granted      =:nothing              releasing/0:ended  !                    fetching/1:left       =:nothing           =:dead                released/0:merged
+fetching/max-1  fetching/max:joined   =:next              fetching/max:joined   fetching/max-2:left   retained/max-1:granted  =:nothing              releasing/0:ended  !                    fetching/max-2:left   =:nothing           =:dead                released/0:merged
+fetching/max    =:full                =:next              =:full                fetching/max-1:left   retained/max:granted    =:nothing              releasing/0:ended  !                    fetching/max-1:left   =:nothing           =:dead                released/0:merged
 
-retained/0      retained/1:entered    =:next              !                     !                     !                       =:nothing              releasing/0:ended  !                    !                     releasing/0:ended
-retained/1      retained/2:entered    =:next              retained/2:entered    releasing/0:ended     !                       =:nothing              releasing/0:ended  !                    retained/0:idled      =:nothing
-retained/2      retained/3:entered    =:next              retained/3:entered    retained/1:left       !                       =:nothing              releasing/0:ended  !                    retained/1:left       =:nothing
-retained/max-1  retained/max:entered  =:next              retained/max:entered  retained/max-2:left   !                       =:nothing              releasing/0:ended  !                    retained/max-2:left   =:nothing
-retained/max    =:full                =:next              =:full                retained/max-1:left   !                       =:nothing              releasing/0:ended  !                    retained/max-1:left   =:nothing
+retained/0      retained/1:entered    =:next              !                     !                     !                       =:nothing              releasing/0:ended  !                    !                     releasing/0:ended    retained/2:entered    =:dead
+retained/1      retained/2:entered    =:next              retained/2:entered    releasing/0:ended     !                       =:nothing              releasing/0:ended  !                    retained/0:idled      =:nothing           retained/3:entered    =:dead
+retained/2      retained/3:entered    =:next              retained/3:entered    retained/1:left       !                       =:nothing              releasing/0:ended  !                    retained/1:left       =:nothing           retained/4:entered    =:dead
+retained/max-1  retained/max:entered  =:next              retained/max:entered  retained/max-2:left   !                       =:nothing              releasing/0:ended  !                    retained/max-2:left   =:nothing           =:full                =:dead
+retained/max    =:full                =:next              =:full                retained/max-1:left   !                       =:nothing              releasing/0:ended  !                    retained/max-1:left   =:nothing           =:full                =:dead
 
-releasing/0     =:next                =:next              =:dead                =:dead                =:dead                  =:nothing              =:nothing          released/0:finished  =:dead                =:nothing
-released/0      =:next                =:next              =:dead                =:dead                =:dead                  =:nothing              =:nothing          !                    =:dead                =:nothing
+releasing/0     =:next                =:next              =:dead                =:dead                =:dead                  =:nothing              =:nothing          released/0:finished  =:dead                =:nothing           =:dead                =:dead
+released/0      =:next                =:next              =:dead                =:dead                =:dead                  =:nothing              =:nothing          !                    =:dead                =:nothing           =:dead                =:dead
 `
 
 // Every transition of every phase, at the ends of the count and next to them. A
@@ -162,7 +164,7 @@ func TestPackRefuses(t *testing.T) {
 }
 
 func TestString(t *testing.T) {
-	const names = "nothing started joined entered next full dead left withdrawn ended granted abandoned finished idled effect(14)"
+	const names = "nothing started joined entered next full dead left withdrawn ended granted abandoned finished idled merged effect(15)"
 	for i, want := range strings.Fields(names) {
 		if got := Effect(i).String(); got != want {
 			t.Errorf("effect %d: got %q, want %q", i, got, want)
@@ -260,6 +262,8 @@ func FuzzWord(f *testing.F) {
 			case mustPanic[tr.name]:
 				ok = strings.HasPrefix(panicked, tr.panics) && tr.panics != ""
 			case panicked != "" || corrupt(next) || unchanged != (next == w):
+			case tr.name == "let-in-2":
+				ok = unchanged || q == p && m-n == 2
 			case q == p: // the count changes by one at most
 				ok = -1 <= m-n && m-n <= 1
 			case p == Free:

@@ -16,6 +16,10 @@
  *   -DCANCEL=1    holders of process 0 withdraw while they wait; 2: of process 1; 3: of both
  *   -DGATE        the gate of a round that process 0 holds closes
  *   -DGATEANY     the gate of any round does
+ *   -DREOPEN      a gate that closed for a contender opens when that one gives up (with GATE)
+ *   -DPROBE=1     the plain contender gives up and comes back, again and again;
+ *                 2: another one does, beside the one that stays
+ *   -DLONG        a goroutine of process 0 may hold the lock for ever
  *   -DLOST=1      a reply of the server gets lost, or a request does
  *   -DREFUSE=1    a create is refused for good: the round fails
  *   -DEXPIRE=p    the lease of process p lapses once; its session may end then
@@ -42,6 +46,9 @@
 #endif
 #ifndef SHUT
 #define SHUT 0
+#endif
+#ifndef PROBE
+#define PROBE 0
 #endif
 #ifndef K
 #define K 5                       /* rounds of a process that exist at a time */
@@ -105,6 +112,7 @@ typedef Round {
   bool ses;                       /* the session that node is of */
   bool lease;                     /* the lease that it was granted under */
   bool shy;                       /* V_GRANT0 only */
+  byte ex;                        /* what a step that lets the next round in has counted ahead */
 };
 Round r[2*K];                      /* process p has r[p*K] to r[p*K+K-1] */
 
@@ -129,7 +137,9 @@ bool down[2];                     /* … is over */
 /* ---- the server: the queue of one directory, front first ---- */
 #define NODE(x,s) ((x)+1+(s)*32)
 #define FOREIGN 31
-chan q = [5] of { byte };
+#define PROBER  30
+chan q = [6] of { byte };
+byte owed;                        /* the contender that a gate of process 0 is closed for; 0: none */
 byte lostLeft = LOST; byte refuseLeft = REFUSE;
 
 /* ---- who refers to which round, for the garbage collector ---- */
@@ -153,7 +163,7 @@ hidden byte hi, hj, hk, hb;
 #define INQ(x)   (q??[eval(NODE(x,r[x].ses))])
 
 #define P(x) ((x)/K)
-#define MEMBERS(x) ((counted[0] && at[0] == x) + (counted[1] && at[1] == x) + (counted[2] && at[2] == x) + (counted[3] && at[3] == x))
+#define MEMBERS(x) (r[x].ex + (counted[0] && at[0] == x) + (counted[1] && at[1] == x) + (counted[2] && at[2] == x) + (counted[3] && at[3] == x))
 
 /* An unreachable round is garbage. In Go an old Hold keeps its round
  * alive; here at[] does. The rounds of a process stand in the order of their age
@@ -166,12 +176,13 @@ inline move(to, from) {
   r[to].node = r[from].node; r[to].used = r[from].used;
   r[to].ending = r[from].ending; r[to].act = r[from].act; r[to].wat = r[from].wat;
   r[to].ev = r[from].ev; r[to].retry = r[from].retry; r[to].retryEnd = r[from].retryEnd;
-  r[to].ses = r[from].ses; r[to].lease = r[from].lease; r[to].shy = r[from].shy
+  r[to].ses = r[from].ses; r[to].lease = r[from].lease; r[to].shy = r[from].shy;
+  r[to].ex = r[from].ex
 }
 inline clear(x) {
   r[x].ph = 0; r[x].c = 0; r[x].next = 0; r[x].fl = 0; r[x].fut = 0; r[x].st = 0;
   r[x].node = 0; r[x].used = 0; r[x].ending = 0; r[x].act = 0; r[x].wat = 0;
-  r[x].ev = 0; r[x].retry = 0; r[x].retryEnd = 0; r[x].ses = 0; r[x].lease = 0; r[x].shy = 0
+  r[x].ev = 0; r[x].retry = 0; r[x].retryEnd = 0; r[x].ses = 0; r[x].lease = 0; r[x].shy = 0; r[x].ex = 0
 }
 inline collect(p) {
   d_step {
@@ -229,7 +240,8 @@ inline collect(p) {
           do
           :: hk > 0 -> rq[p]?hj; if :: hj > hi -> hj-- :: else fi; rq[p]!hj; hk--
           :: else -> break
-          od
+          od;
+          hi = p*K                /* it may have kept an older one: see Word.Merge */
        :: else -> hi++
        fi
     :: else -> break
@@ -328,7 +340,7 @@ inline enqueue(p, x, u) {
 inline endBy(p, x, u, when) {
   atomic {
     if
-    :: when -> r[x].ph = RELEASING; r[x].c = 0; u = 1
+    :: when -> r[x].ph = RELEASING; r[x].c = 0; r[x].ex = 0; u = 1
     :: else -> u = 0
     fi };
   if
@@ -436,7 +448,20 @@ started:
 #endif
     r[x].fl = r[x].fl | WANTED;
     wake(p, x, u);
-    goto got };
+#ifndef REOPEN
+    goto got
+#endif
+  };
+#ifdef REOPEN
+#ifndef V_NOASK                   /* the first that waits relies on the gate it found closed */
+  /* Go: manager/gate.go: round.askIn. The word says that we wait before we look at the
+   * gate; a step opens the gate before it looks for those who wait. */
+  atomic {
+    u = !(r[x].fl & PREV) && r[cur[p]].ph == RETAINED && !(r[cur[p]].fl & CLOSED);
+    wake(p, cur[p], u) };
+#endif
+  goto got;
+#endif
 
 #ifdef V_WANTFIRST
 wantfirst:
@@ -484,6 +509,9 @@ progress_answered:                /* in a search for cycles in which nothing com
        assert(FIRST(x));          /* ours by the server's word, too */
        EXCLUSIVE;
 #ifndef EXPIRE
+#ifdef LONG
+       if :: i == 1 -> goto forever :: 1 fi;
+#endif
        goto progress_leave        /* at any time from now on */
 #endif
     :: r[x].fut == GRANTED && r[x].ph == RETAINED && !INFORCE(p,x)
@@ -547,6 +575,10 @@ withdrawn:
     STEP LEFT };
 left:
   atomic { LEFT };
+#ifdef LONG
+forever:
+  false;
+#endif
 stop:
   atomic { stopped++; u = 0; g = 0 }
 #undef x
@@ -555,6 +587,9 @@ stop:
 /* A worker of the pool. Go: zkio/pool.go: pool.serve */
 proctype Worker(byte j; byte p) {
   byte u; bool s;
+#ifdef REOPEN
+  byte n;
+#endif
 #define x at[j]
 #define y at[j+1]
 
@@ -610,9 +645,100 @@ step:
     :: r[x].ph == FETCHING && stage[p] != 0 -> goto closing
     :: r[x].ph == FETCHING && stage[p] == 0 && r[x].c == 0 -> goto cancel
     :: r[x].ph == FETCHING && stage[p] == 0 && r[x].c > 0 -> goto fetch
-    :: r[x].ph == RETAINED -> goto out            /* Go: manager/roundio.go: roundIO.keep */
+    :: r[x].ph == RETAINED ->                     /* Go: manager/roundio.go: roundIO.keep */
+#ifdef REOPEN
+       goto gate
+#else
+       goto out
+#endif
     :: r[x].ph == RELEASING -> goto release
     fi };
+
+#ifdef REOPEN
+  /* Go: manager/gate.go: roundIO.seeToGate. The watch of the contender that the gate is
+   * closed for; to set it again is one step with the look, as in list. */
+gate:
+  atomic {
+    if
+    :: !(r[x].fl & CLOSED)
+#ifdef V_SHUT4EVER                /* a closed gate never opens */
+    :: (r[x].fl & CLOSED) -> goto out
+#elif !defined(V_OPENEARLY)       /* it opens while the contender still waits */
+    :: (r[x].fl & CLOSED) && owed != 0 -> r[x].wat = 1; goto out
+    :: (r[x].fl & CLOSED) && owed == 0 -> r[x].fl = r[x].fl & 7
+#else
+    :: (r[x].fl & CLOSED) -> r[x].fl = r[x].fl & 7
+#endif
+    fi };
+
+  /* Go: manager/gate.go: round.admitNext; state/word.go: Word.LetIn. Those who wait in the
+   * next round are counted here before they are there no more, and so is the step itself:
+   * the round does not end meanwhile. The step's entry in y is what n is in Go. */
+  atomic {
+#ifdef V_NOMOVE                   /* those who wait already are left where they are */
+    goto out;
+#endif
+    if
+    :: r[x].next == NIL || r[x].next == PASSED -> goto out
+    :: else -> y = r[x].next - 1
+    fi;
+    if
+    :: r[y].ph == FETCHING && r[x].ph == RETAINED ->
+       n = r[y].c;
+#ifdef V_COUNTLATE                /* they are counted once they can leave */
+       r[x].c++; r[x].ex = 1
+#else
+       r[x].c = r[x].c+n+1; r[x].ex = n+1
+#endif
+    :: else -> y = NONE; goto out
+    fi };
+  atomic {
+    if
+    :: r[y].next == NIL -> r[y].next = x+1
+    :: else -> goto stays         /* it was ended by force, and has a successor */
+    fi };
+merge:
+  /* Go: state/word.go: Word.Merge; manager/gate.go: round.home. From then on those who
+   * have the one round find the other. */
+  atomic {
+    if
+    :: r[y].ph == FETCHING && r[y].c == n ->
+#ifdef V_COUNTLATE
+       u = r[y].c;
+#endif
+       r[y].ph = RELEASED; r[y].c = 0;
+       n = 0;
+       do
+       :: n < 2 -> if :: counted[n] && at[n] == y -> at[n] = x :: else fi; n++
+       :: else -> break
+       od;
+       n = 0;
+       if :: r[x].ph == RETAINED -> r[x].ex = 1 :: else fi
+    :: r[y].ph == FETCHING && r[y].c != n ->
+#ifdef V_COUNTLATE
+       n = r[y].c;
+#endif
+       if :: r[x].ph == RETAINED -> r[x].c = r[x].c + r[y].c - n; r[x].ex = r[x].ex + r[y].c - n :: else fi;
+       n = r[y].c;
+       goto merge
+    :: r[y].ph != FETCHING ->     /* ended by force: it stays in the chain */
+       follow(p, y); goto stays
+    fi };
+#ifdef V_COUNTLATE
+  atomic { if :: r[x].ph == RETAINED -> r[x].c = r[x].c+u :: else fi; u = 0 };
+#endif
+  atomic { follow(p, x); y = NONE; collect(p) };
+stays:
+  atomic {                        /* As often as the step has counted. Go: manager/round.go: round.leave */
+    y = NONE; n = 0;
+    if
+    :: r[x].ph == RETAINED ->
+       r[x].c = r[x].c - r[x].ex; r[x].ex = 0;
+       if :: r[x].c == 0 -> r[x].ph = RELEASING; SETTLE(x, GRANTED); r[x].ending = 1 :: else fi
+    :: else
+    fi;
+    goto step };
+#endif
 
 closing:
 #if SHUT > 0
@@ -966,7 +1092,7 @@ end:
 }
 #endif
 
-/* Go: manager/tenure.go: roundIO.lookBehind; manager/rwlock.go: RWLock.closeGate */
+/* Go: manager/tenure.go: roundIO.lookBehind; manager/gate.go: roundIO.closeFor; manager/rwlock.go: RWLock.closeGate */
 #if defined(GATE) || defined(GATEANY)
 #ifdef GATEANY
 byte gates = 2;
@@ -979,7 +1105,19 @@ end:
   :: atomic { gates > 0 -> gates--; x = 0; do :: x+1 < K && r[x+1].used -> x++ :: break od }
 #else
   /* another contender waits, and the gate is open */
+#ifdef REOPEN                     /* a step closes it, and watches the contender */
+  :: atomic { r[cur[0]].ph == RETAINED && FIRST(cur[0]) && (q??[FOREIGN] || q??[PROBER]) && !(r[cur[0]].fl & CLOSED) ->
+       x = cur[0];
+       d_step {                   /* the first of the others */
+         owed = 0; hk = len(q);
+         do
+         :: hk > 0 -> q?hj; if :: !owed && (hj == FOREIGN || hj == PROBER) -> owed = hj :: else fi; q!hj; hk--
+         :: else -> break
+         od; hj = 0; hk = 0 };
+       r[x].wat = 1; r[x].fl = r[x].fl | CLOSED; x = NONE; goto end }
+#else
   :: atomic { r[cur[0]].ph == RETAINED && len(q) > 1 && !(r[cur[0]].fl & CLOSED) -> x = cur[0] }
+#endif
 #endif
   fi;
   atomic { r[x].fl = r[x].fl | CLOSED; x = NONE; collect(0) };
@@ -1026,10 +1164,25 @@ proctype Contender() {
 #endif
   :: atomic { q!FOREIGN; waiting[2] = 1 };
 progress_first:
-     atomic { q?[FOREIGN] -> inside[2] = 1; waiting[2] = 0; EXCLUSIVE };
-     atomic { inside[2] = 0; q??FOREIGN; fire() }
+     if
+     :: atomic { q?[FOREIGN] -> inside[2] = 1; waiting[2] = 0; if :: owed == FOREIGN -> owed = 0 :: else fi; EXCLUSIVE };
+        atomic { inside[2] = 0; q??FOREIGN; fire() }
+#if PROBE == 1
+     :: atomic { q??FOREIGN; waiting[2] = 0; if :: owed == FOREIGN -> owed = 0 :: else fi; fire() }
+#endif
+     fi
   od;
   stopped++
+}
+#endif
+
+#if PROBE == 2
+/* A client that waits for a while only, and comes back. */
+proctype Prober() {
+  do
+  :: atomic { q!PROBER };
+     atomic { q??PROBER; if :: owed == PROBER -> owed = 0 :: else fi; fire() }
+  od
 }
 #endif
 
@@ -1080,6 +1233,9 @@ init {
 #endif
 #if defined(GATE) || defined(GATEANY)
     run Tenure();
+#endif
+#if PROBE == 2
+    run Prober();
 #endif
 #if SHUT > 0
     run Shut();

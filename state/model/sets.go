@@ -30,6 +30,9 @@ func quick() []search {
 			[]string{"WORKERS=2"},
 			[]string{"FINE"},
 			[]string{"FULL1"},
+			[]string{"GATE", "REOPEN"},
+			[]string{"GATE", "REOPEN", "CANCEL=1", "K=6"},
+			[]string{"GATE", "REOPEN", "SHUT=1", "K=6"},
 		),
 		rounds(holds, progress,
 			[]string{"CANCEL=1"},
@@ -38,6 +41,8 @@ func quick() []search {
 			[]string{"STAY", "LIVE=0"},
 			[]string{"STAY", "LIVE=0", "GATE"},
 			[]string{"STAY", "LIVE=2", "GATE"},
+			[]string{"STAY", "LIVE=0", "GATE", "REOPEN", "PROBE=1", "LONG"}, // a newcomer, beside a holder that stays
+			[]string{"STAY", "LIVE=2", "GATE", "REOPEN", "PROBE=2"},         // a contender that stays
 		),
 		wrong(),
 	)
@@ -78,12 +83,17 @@ func wrong() []search {
 			[]string{"V_NOREQUEUE", "EXPIRE=0"},
 			[]string{"V_ORPHAN", "LOST=1"},
 			[]string{"V_FREEGATE", "GATEANY"},
+			[]string{"V_COUNTLATE", "GATE", "REOPEN"},
 		),
 		rounds(fails, progress,
 			[]string{"V_CUT", "FINE"},
 		),
 		rounds(fails, "answered",
 			[]string{"STAY", "LIVE=2"}, // without a tenure
+			[]string{"V_SHUT4EVER", "STAY", "LIVE=0", "GATE", "REOPEN", "PROBE=1", "LONG"},
+			[]string{"V_NOMOVE", "STAY", "LIVE=0", "GATE", "REOPEN", "PROBE=1", "LONG"},
+			[]string{"V_NOASK", "STAY", "LIVE=0", "GATE", "REOPEN", "PROBE=1", "LONG"},
+			[]string{"V_OPENEARLY", "STAY", "LIVE=2", "GATE", "REOPEN"},
 		),
 		[]search{
 			{model: "lock.pml", defs: []string{"NAIVE_FAIL", "MAXEXP=0", "LIVE", "UNSTICK"}, ltl: "unstick", want: fails},
