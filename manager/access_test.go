@@ -98,6 +98,7 @@ type ear struct{ started, lapsed, over atomic.Int32 }
 func (h *ear) SessionStarted(*zkio.Session)                   { h.started.Add(1) }
 func (h *ear) ConnectionLost(*zkio.Session, error)            {}
 func (h *ear) ConnectionResumed(*zkio.Session, time.Duration) {}
+func (h *ear) ProcessPaused(time.Duration)                    {}
 func (h *ear) LeaseLapsed(*zkio.Lease)                        { h.lapsed.Add(1) }
 func (h *ear) SessionOver(*zkio.Session, error)               { h.over.Add(1) }
 

@@ -235,6 +235,10 @@ func wrongInSessions(events []Event) string {
 				return "a session ends without a cause"
 			}
 			session = 0
+		case EventPaused:
+			if e.Paused <= 0 {
+				return "the process paused for no time"
+			}
 		default:
 			return "an event of a lock, without its name"
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // The conditions that the package reports. Each is wrapped in an [*Error] that
@@ -136,6 +137,10 @@ type Error struct {
 	// Outage says for how long ZooKeeper had not answered, and why, when the error
 	// was made. It is nil if the connection was in order.
 	Outage error
+
+	// Paused is for how long this process did not run, if the lock was lost because of
+	// that: it was stopped or suspended, or got no processor. Else it is 0.
+	Paused time.Duration
 }
 
 // Error returns a text such as

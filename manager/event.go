@@ -50,6 +50,10 @@ const (
 	EventConnectionResumed
 	// EventSessionOver: the session has ended, and its locks with it. Err says why.
 	EventSessionOver
+	// EventPaused: this process did not run, for as long as Paused says: it was stopped or
+	// suspended, or got no processor. Pauses of less than a second make no event, or of
+	// less than a third of Config.SessionTimeout if that is shorter.
+	EventPaused
 )
 
 // String returns the kind in words: "queued", "session began", …
@@ -68,6 +72,7 @@ func (k EventKind) String() string {
 		EventConnectionLost:    "connection lost",
 		EventConnectionResumed: "connection resumed",
 		EventSessionOver:       "session over",
+		EventPaused:            "paused",
 	}
 	if k < EventQueued || int(k) >= len(names) {
 		return "invalid event"
@@ -106,6 +111,10 @@ type Event struct {
 	// Err is an [*Error] or what it wraps. It is nil if the Kind does not mention it.
 	Err error
 
+	// Paused is for how long this process did not run, in EventPaused, and in what came of
+	// that: the loss of a lock, the end of the session. Else it is 0.
+	Paused time.Duration
+
 	// Session is the id of the ZooKeeper session, in the events of the session, and in
 	// those of a lock from the grant on.
 	Session int64
@@ -114,9 +123,10 @@ type Event struct {
 // Cause returns one short word for Err, for use as the label of a metric. It returns ""
 // if Err is nil. The words are
 //
+//	paused       this process did not run for so long that the lease or the session ended
 //	lease        ZooKeeper has not proved in time that the lock is still held
 //	session      the session expired or was replaced
-//	deleted      the lock's node is gone: another client has deleted it, or the session is over
+//	deleted      another client has deleted the lock's node
 //	closed       the Manager was closed or shut down
 //	context      the callers gave up waiting
 //	refused      ZooKeeper refused: credentials, permissions, a quota, bad arguments
@@ -125,9 +135,12 @@ type Event struct {
 func (e Event) Cause() string { return causeOf(e.Err) }
 
 func causeOf(err error) string {
+	e, _ := errors.AsType[*Error](err)
 	switch {
 	case err == nil:
 		return ""
+	case e != nil && e.Paused > 0:
+		return "paused"
 	case errors.Is(err, ErrClosed), errors.Is(err, zkio.ErrClosed):
 		return "closed"
 	case errors.Is(err, errLeaseEnded):

@@ -611,14 +611,14 @@ func TestCauses(t *testing.T) {
 // Every kind has a name of its own.
 func TestEventKindNames(t *testing.T) {
 	seen := make(map[string]bool)
-	for k := EventQueued; k <= EventSessionOver; k++ {
+	for k := EventQueued; k <= EventPaused; k++ {
 		if name := k.String(); name == "" || name == "invalid event" || seen[name] {
 			t.Errorf("kind %d is called %q", k, name)
 		} else {
 			seen[name] = true
 		}
 	}
-	for _, k := range []EventKind{0, EventSessionOver + 1, 255} {
+	for _, k := range []EventKind{0, EventPaused + 1, 255} {
 		if name := k.String(); name != "invalid event" {
 			t.Errorf("kind %d is called %q", k, name)
 		}

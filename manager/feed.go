@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"errors"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -218,12 +219,14 @@ func (f *feed) drops() uint64 {
 	return f.dropped
 }
 
-// session tells of e, an event of the session s.
+// session tells of e, an event of the session s, or of none if s is nil.
 func (f *feed) session(s *zkio.Session, e Event) {
 	if f == nil || f.observe == nil {
 		return
 	}
-	e.Session = s.ID()
+	if s != nil {
+		e.Session = s.ID()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e.Time = time.Now()
@@ -362,6 +365,9 @@ func (f *feed) released(t *roundIO, err error) {
 func (f *feed) endLocked(t *roundIO, tr *trace, kind EventKind, err error, at time.Time) {
 	e := f.event(t, tr, kind, at)
 	e.Err = err
+	if loss, ok := errors.AsType[*Error](err); ok {
+		e.Paused = loss.Paused
+	}
 	f.pushLocked(e)
 	tr.over = true
 }

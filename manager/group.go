@@ -517,7 +517,7 @@ func (g *group) enter(s *zkio.Session) (more bool) {
 	first := g.places[0]
 	switch {
 	case !lease.InForce():
-		first.round.fail(first.error(opAcquire, first.lossCause()))
+		first.round.fail(first.lost(opAcquire, leaseOver))
 	case g.m.stage.Load() == closingDown:
 		first.round.fail(first.error(opAcquire, ErrClosed))
 	default:

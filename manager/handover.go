@@ -96,10 +96,17 @@ func (t *roundIO) release(s *zkio.Session) {
 			// If our request deleted the node, the lock was ours until then. If the
 			// node was gone before, it was not. If there is no telling, the lease
 			// said whether the lock was ours when the last holder left.
+			if loss, ok := errors.AsType[*lossError](err); ok && how == zkio.RemovedBefore && t.tenure.session.Err() == nil {
+				loss.alive.Store(true)
+			}
 			lost := !why.idle && (how == zkio.RemovedBefore || how == zkio.RemovedUnknown && why.late)
 			if err == nil && lost {
 				//holdfast:reached release: the lock turns out to have been lost
-				loss := t.error("release", t.lossBefore(how))
+				by := leaseOver
+				if how == zkio.RemovedBefore {
+					by = nodeMissed
+				}
+				loss := t.lost("release", by)
 				if !t.released.Settled() { // else it is known that the lock was released
 					t.tellLost(loss)
 				}
@@ -141,18 +148,6 @@ func (t *roundIO) release(s *zkio.Session) {
 		l.rw.stirGates(l)
 	}
 	t.logOver(err)
-}
-
-// lossBefore returns how the lock was lost before its last holder left, if the deletion of
-// the node has shown that it was.
-func (t *roundIO) lossBefore(how zkio.Removal) error {
-	switch {
-	case t.tenure.session.Err() != nil:
-		return errSessionEnded
-	case how == zkio.RemovedBefore:
-		return errNodeDeleted
-	}
-	return errLeaseEnded
 }
 
 // deleteNode deletes the round's node. If together is set and the next round is

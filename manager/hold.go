@@ -61,12 +61,9 @@ func deadHold(l *Lock, err error) Hold {
 }
 
 var (
-	errZeroHold     = &Error{Op: "hold", Err: fmt.Errorf("%w: it is the zero Hold", ErrReleased)}
-	zeroGranted     = futures.Resolved(Grant{}, error(errZeroHold))
-	zeroReleased    = futures.Resolved(struct{}{}, error(errZeroHold))
-	errNodeDeleted  = fmt.Errorf("%w: its node is gone: another client deleted it, or the ZooKeeper session is over", ErrLost)
-	errLeaseEnded   = fmt.Errorf("%w: its lease ended before ZooKeeper's leader confirmed the session again", ErrLost)
-	errSessionEnded = fmt.Errorf("%w: the ZooKeeper session is over", ErrLost)
+	errZeroHold  = &Error{Op: "hold", Err: fmt.Errorf("%w: it is the zero Hold", ErrReleased)}
+	zeroGranted  = futures.Resolved(Grant{}, error(errZeroHold))
+	zeroReleased = futures.Resolved(struct{}{}, error(errZeroHold))
 )
 
 // Lock returns the lock. It is nil for the zero Hold, and for one of a [Mutex].
@@ -295,7 +292,7 @@ func (h Hold) check(op string) error {
 			// This caller is the first to notice. The round ends for all its
 			// holders.
 			//holdfast:reached hold: a look at the clock was the first to notice the lease's end
-			h.round.fail(t.error("hold", t.lossCause()))
+			h.round.fail(t.lost("hold", leaseOver))
 			return h.over(op)
 		}
 		return nil

@@ -24,6 +24,8 @@ type ManagerStats struct { //nolint:revive // Stats are a lock's
 
 	Sessions    uint64            // sessions begun
 	Reconnects  uint64            // times that a session was resumed
+	Pauses      uint64            // times that this process did not run: see EventPaused
+	Paused      time.Duration     // for how long, all of them together
 	Requests    map[string]uint64 // requests sent, by the name of the operation, such as "multi"; it has no zeros
 	Answers     uint64            // requests answered
 	WatchEvents uint64            // watch events received
@@ -49,6 +51,8 @@ func (m *Manager) Stats() ManagerStats {
 		Lease:         s.Lease().Remaining(),
 		Sessions:      c.Sessions,
 		Reconnects:    c.Reconnects,
+		Pauses:        c.Pauses,
+		Paused:        c.Paused,
 		Requests:      c.Sent,
 		Answers:       c.Answered,
 		WatchEvents:   c.WatchEvents,
@@ -115,9 +119,12 @@ type LockInfo struct {
 
 // A Loss is the end of a lock that this process owned, and holders had, by force.
 type Loss struct {
-	Time time.Time
-	Held time.Duration // from the grant to the loss
-	Err  error         // an [*Error], which says why
+	Time    time.Time
+	Held    time.Duration // from the grant to the loss
+	Err     error         // an [*Error], which says why
+	Session int64         // the id of the session in which it was held
+	Node    string        // the path of the node by which it was held
+	Token   uint64        // the fencing token under which it was held
 }
 
 // Locks returns the state of each lock that callers of this process hold or wait for,

@@ -306,11 +306,11 @@ func (r *round) confirm(w state.Word) bool {
 	switch _, e, lost := r.word.Apply(state.Word.Leave); {
 	case e == state.Ended && w.Idle():
 		r.lock.noteRaces(lost)
-		r.lock.m.feed.lostIdle(t, t.error("hold", t.lossCause()))
+		r.lock.m.feed.lostIdle(t, t.lost("hold", leaseOver))
 		r.endedIdle()
 	case e == state.Left:
 		r.lock.noteRaces(lost)
-		r.fail(t.error("hold", t.lossCause()))
+		r.fail(t.lost("hold", leaseOver))
 	default: // a holder has left since, after the lease's end perhaps; or the round is over
 		r.left(e, lost)
 	}

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -103,7 +104,10 @@ func (r *lossReport) log(m *Manager) {
 	r.mu.Unlock()
 	how := func(lost lostLock) (args []any) {
 		err := lost.Err.(*Error) //nolint:errorlint // it is made by us and not wrapped
-		args = []any{"held", lost.Held.Round(time.Millisecond), "cause", err.Err}
+		args = []any{
+			"session", fmt.Sprintf("%#x", uint64(lost.Session)), "node", lost.Node, "token", lost.Token,
+			"held", lost.Held.Round(time.Millisecond), "cause", err.Err,
+		}
 		if err.Outage != nil {
 			args = append(args, "outage", err.Outage)
 		}

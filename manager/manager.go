@@ -57,7 +57,7 @@ type Manager struct {
 
 	grants, lost, failures atomic.Uint64 // see ManagerStats
 
-	began *zkio.Session // the last that has begun; used by the dispatcher only, as listener
+	began *zkio.Session // the session, if there is one; used by the dispatcher only, as listener
 
 	observers observers // of who holds which lock
 	peers     peers     // what other processes say of themselves
@@ -550,13 +550,19 @@ func (m *listener) ConnectionResumed(s *zkio.Session, after time.Duration) {
 	m.listeners.each(func(l zkio.Listener) { l.ConnectionResumed(s, after) })
 }
 
+// ProcessPaused has nothing to do but to tell: what the pause has cost is told by itself.
+func (m *listener) ProcessPaused(lasted time.Duration) {
+	m.feed.session(m.began, Event{Kind: EventPaused, Paused: lasted})
+	m.listeners.each(func(l zkio.Listener) { l.ProcessPaused(lasted) })
+}
+
 // LeaseLapsed ends the rounds that were granted under the lease. A granter that
 // is between its CAS and its own look at the lease finds it lapsed.
 func (m *listener) LeaseLapsed(l *zkio.Lease) {
 	for _, t := range (*Manager)(m).activeRounds() {
 		if t.round.word.Load().Phase() == state.Retained && t.tenure.lease == l {
 			//holdfast:reached hold: the lease ended
-			t.round.fail(t.error("hold", t.lossCause()))
+			t.round.fail(t.lost("hold", leaseOver))
 		}
 	}
 	m.listeners.each(func(other zkio.Listener) { other.LeaseLapsed(l) })
@@ -571,7 +577,8 @@ func (m *listener) LeaseLapsed(l *zkio.Lease) {
 // the credentials have to be mended by hand.
 func (m *listener) SessionOver(s *zkio.Session, cause error) {
 	if s == m.began {
-		m.feed.session(s, Event{Kind: EventSessionOver, Err: cause})
+		m.feed.session(s, Event{Kind: EventSessionOver, Err: cause, Paused: s.Paused()})
+		m.began = nil
 	}
 	if errors.Is(cause, zkio.ErrAuthFailed) {
 		(*Manager)(m).eachRound(func(r *round) { r.failPending(r.io().error("acquire", cause)) })
@@ -580,7 +587,7 @@ func (m *listener) SessionOver(s *zkio.Session, cause error) {
 	for _, t := range (*Manager)(m).activeRounds() {
 		switch {
 		case t.round.word.Load().Phase() == state.Retained && t.tenure.lease.Lapsed():
-			t.round.fail(t.error("hold", errSessionEnded)) // LeaseLapsed has done so before; to be sure
+			t.round.fail(t.lost("hold", leaseOver)) // LeaseLapsed has done so before; to be sure
 		case t.position.Load() != nil:
 			t.wakeLater() // it has waited, and goes on waiting
 		default:

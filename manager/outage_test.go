@@ -175,7 +175,7 @@ func TestF104_FreezeIsTold(t *testing.T) {
 		wantErr(c.t, "the hold", h.Err(), ErrLost)
 		saysOutage(c.t, "the hold", h.Err(), "no answer for ")
 		saysOutage(c.t, "unlock", h2.Unlock(c.t.Context()), "no answer for ")
-		lines := c.log.with("kind=exclusive held=1m5s cause=")
+		lines := c.log.with(" held=1m5s cause=")
 		if len(lines) != 2 || len(c.log.with("WARN holdfast: lost a lock; its holders have been told lock=jobs ")) != 1 || !strings.Contains(lines[0], "outage=no answer for ") {
 			c.t.Errorf("logged: %v", lines)
 		}
@@ -221,7 +221,10 @@ func TestF104_LossesOfAMomentAreOneLine(t *testing.T) {
 		lose := func(n int) {
 			for i := range n {
 				name := fmt.Sprintf("jobs/%d", i)
-				m.losses.note(exclusive(c.t, m, name), Loss{Held: time.Minute, Err: &Error{Op: "hold", Name: name, Err: errLeaseEnded}})
+				m.losses.note(exclusive(c.t, m, name), Loss{
+					Held: time.Minute, Err: &Error{Op: "hold", Name: name, Err: errLeaseEnded},
+					Session: 0x1f, Node: fmt.Sprintf("/n/%d", i), Token: uint64(40 + i),
+				})
 				synctest.Wait() // the report has begun to wait
 			}
 			later(2 * lossMoment)
@@ -229,11 +232,11 @@ func TestF104_LossesOfAMomentAreOneLine(t *testing.T) {
 		for _, n := range []int{1, lossLines, lossLines + 1, 1000, 2} {
 			c.log.clear()
 			lose(n)
-			want := []string{fmt.Sprintf("WARN holdfast: lost locks; their holders have been told locks=%d first=jobs/0 held=1m0s cause=%v", n, errLeaseEnded)}
+			want := []string{fmt.Sprintf("WARN holdfast: lost locks; their holders have been told locks=%d first=jobs/0 session=0x1f node=/n/0 token=40 held=1m0s cause=%v", n, errLeaseEnded)}
 			if n <= lossLines {
 				want = nil
 				for i := range n {
-					want = append(want, fmt.Sprintf("WARN holdfast: lost a lock; its holders have been told lock=jobs/%d kind=exclusive held=1m0s cause=%v", i, errLeaseEnded))
+					want = append(want, fmt.Sprintf("WARN holdfast: lost a lock; its holders have been told lock=jobs/%d kind=exclusive session=0x1f node=/n/%d token=%d held=1m0s cause=%v", i, i, 40+i, errLeaseEnded))
 				}
 			}
 			if lines := c.log.with("lost"); !slices.Equal(lines, want) {

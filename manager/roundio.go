@@ -457,7 +457,7 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		// has changed the word before it looks at the lease. At least one sees the other.
 		if !lease.InForce() {
 			//holdfast:reached grant: the lease lapsed at that moment
-			t.round.fail(t.error("acquire", t.lossCause()))
+			t.round.fail(t.lost("acquire", leaseOver))
 			return true
 		}
 		// The same with Close, which sets the stage before it looks at the words.
@@ -514,7 +514,7 @@ func (t *roundIO) keep(s *zkio.Session) (more bool) {
 		}
 		if errors.Is(err, zkio.ErrNoNode) {
 			//holdfast:reached hold: a look found its node deleted
-			t.round.fail(t.error("hold", errNodeDeleted))
+			t.round.fail(t.lost("hold", nodeMissed))
 			return true
 		}
 		if err != nil {
@@ -564,14 +564,6 @@ func (t *roundIO) error(op string, err error) *Error {
 	return e
 }
 
-// lossCause returns why the lease ended.
-func (t *roundIO) lossCause() error {
-	if t.tenure.session.Err() != nil || t.tenure.lease.EndedWithSession() {
-		return errSessionEnded
-	}
-	return errLeaseEnded
-}
-
 // PathChanged is called by the dispatcher when something happened to the own
 // node. It does not block.
 func (t *roundIO) PathChanged(path string, ev zkio.Event) {
@@ -579,7 +571,7 @@ func (t *roundIO) PathChanged(path string, ev zkio.Event) {
 	if ev == zkio.NodeDeleted && r.word.Load().Phase() == state.Retained && path == t.tenure.path {
 		// The watch says that the lock's node is gone: no need to ask again.
 		//holdfast:reached hold: a watch told that its node is deleted
-		r.fail(t.error("hold", errNodeDeleted))
+		r.fail(t.lost("hold", nodeGone))
 		return
 	}
 	if t.position.Load() != nil {

@@ -63,7 +63,14 @@ func (t *roundIO) tellLost(err *Error) {
 	l.m.lost.Add(1)
 	l.m.feed.lost(t, err)
 	if errors.Is(err, ErrLost) { // else it was closed, and its owner knows
-		l.m.losses.note(l, Loss{Time: time.Now(), Held: time.Duration(l.m.now() - t.tenure.since), Err: err})
+		l.m.losses.note(l, Loss{
+			Time:    time.Now(),
+			Held:    time.Duration(l.m.now() - t.tenure.since),
+			Err:     err,
+			Session: t.tenure.session.ID(),
+			Node:    t.tenure.path,
+			Token:   t.tenure.token,
+		})
 	}
 }
 

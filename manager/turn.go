@@ -99,8 +99,8 @@ func (t *turn) left(e state.Effect) {
 			t.io.endReason.Store(releasedHeld)
 		} else {
 			t.io.endReason.Store(releasedLate)
-			t.io.released.Settle(struct{}{}, t.io.error("release", errLeaseEnded))
-			x.host().fail(t.io.error("hold", t.io.lossCause())) // it is not for the next in the line
+			t.io.released.Settle(struct{}{}, t.io.lost("release", leaseOver))
+			x.host().fail(t.io.lost("hold", leaseOver)) // it is not for the next in the line
 		}
 		x.advance(t)
 	case state.Withdrawn:

@@ -90,7 +90,7 @@ func (x *writerNode) PathChanged(_ string, ev zkio.Event) {
 		// of us sees the other.
 		x.gone.Store(true)
 		if x.u.exclusive.Load() == x {
-			x.u.lost()
+			x.u.lost(nodeGone)
 		}
 	}
 	x.u.io.wake()
@@ -342,7 +342,7 @@ func (u *upgrade) refuse(err error) {
 }
 
 // lost ends the round, because one of the nodes is gone.
-func (u *upgrade) lost() { u.io.round.fail(u.io.error("hold", errNodeDeleted)) }
+func (u *upgrade) lost(by noticed) { u.io.round.fail(u.io.lost("hold", by)) }
 
 // recheck has the queue listed, in case a watch event was lost, if the upgrade has
 // waited for long without a look.
@@ -420,7 +420,7 @@ func (u *upgrade) create(s *zkio.Session) (ok bool) {
 	}
 	switch err := u.own.node.CreateIf(s, u.io.node.Path()); {
 	case errors.Is(err, zkio.ErrNoNode):
-		u.lost()
+		u.lost(nodeMissed)
 	case zkio.ClassOf(err) == zkio.Definite:
 		u.refuse(err)
 	case err != nil:
@@ -466,7 +466,7 @@ func (u *upgrade) look(s *zkio.Session) (ok bool) {
 	next := q.Upgrade(t.node.Name(), u.own.node.Name())
 	switch {
 	case !next.Upgradable:
-		u.lost()
+		u.lost(nodeMissed)
 	case !next.Writer:
 		u.own.gone.Store(true)
 	case next.Shield != "":
@@ -526,7 +526,7 @@ func (u *upgrade) stopWaiting() {
 func (u *upgrade) enter() {
 	t := u.io
 	if !t.tenure.lease.InForce() {
-		t.round.fail(t.error("hold", t.lossCause()))
+		t.round.fail(t.lost("hold", leaseOver))
 		return
 	}
 	u.own.path = u.own.node.Path()
@@ -542,7 +542,7 @@ func (u *upgrade) enter() {
 	}
 	u.mu.Unlock()
 	if u.own.gone.Load() {
-		u.lost() // see PathChanged
+		u.lost(nodeGone) // see PathChanged
 		return
 	}
 	for _, x := range holds {
@@ -564,7 +564,7 @@ func (u *upgrade) watchOwn(s *zkio.Session) (ok bool) {
 	_, _, err := s.Get(u.own.path)
 	switch {
 	case errors.Is(err, zkio.ErrNoNode):
-		u.lost()
+		u.lost(nodeMissed)
 	case err != nil:
 		u.own.touched.Store(true)
 		return false

@@ -37,6 +37,9 @@ type Client struct {
 	stats      counters
 	faults     faultLog
 	losses     faultLog // of connections, for no fault of the server's
+	pulse      *pulse
+	pauses     faultLog      // of this process
+	leaseBegan chan struct{} // of capacity 1: see watch
 
 	timeoutTold time.Duration // by the servers, and logged; used by run's goroutine
 
@@ -53,7 +56,7 @@ type Client struct {
 	closed     chan struct{} // closed when Close is done
 	closeErr   error         // written before closed is closed
 
-	running sync.WaitGroup // the goroutine of run
+	running sync.WaitGroup // the goroutines of run and watch
 }
 
 // Open connects to a server and waits for the first session. ctx bounds Open only.
@@ -72,11 +75,16 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		closing: make(chan struct{}),
 		closed:  make(chan struct{}),
 		losses:  faultLog{pause: lossPause},
+
+		leaseBegan: make(chan struct{}, 1),
 	}
 	c.hosts = newHosts(cfg.Servers, c.clock)
 	c.dispatcher = newDispatcher(c.watches, cfg.Listener)
 	c.pool = newPool(cfg.Workers)
 	c.delays = newDelays(c.pool, c.clock)
+	c.pulse = newPulse(c.clock.now, cfg.SessionTimeout, func(d time.Duration) {
+		c.dispatcher.push(notice{paused: d})
+	})
 	c.dispatcher.running.Go(c.dispatcher.run)
 	c.running.Go(c.run)
 
@@ -103,6 +111,9 @@ func (t trimmed) Unwrap() error { return t.error }
 
 // run has one session after the other, until Close.
 func (c *Client) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c.running.Go(func() { c.watch(ctx) })
 	short := 0 // sessions in a row that ended as soon as they had begun
 	for epoch := uint64(1); ; epoch++ {
 		began := c.clock.now()
@@ -147,7 +158,11 @@ func (c *Client) live(s *Session) bool {
 	if c.Session() == s {
 		c.dispatcher.push(notice{ended: s, cause: err})
 		if !errors.Is(err, ErrClosed) {
-			log.Warn("zookeeper session is over", "session", sessionID(s), "epoch", s.epoch, "cause", err)
+			args := []any{"session", sessionID(s), "epoch", s.epoch, "cause", err}
+			if d := s.Paused(); d > 0 {
+				args = append(args, "because", pausedError(d))
+			}
+			log.Warn("zookeeper session is over", args...)
 		}
 		return true
 	}
@@ -181,7 +196,6 @@ func (c *Client) begin(s *Session) bool {
 	c.stats.sessions.Add(1)
 	c.current.Store(s)
 	c.dispatcher.push(notice{started: s})
-	s.group.Go(func() { s.leases.watch(s.over, s.Timeout) })
 	s.group.Go(s.heartbeat)
 	s.publish()
 	c.warnOfTimeout(s.Timeout())
@@ -303,7 +317,7 @@ func (c *Client) Session() *Session { return c.current.Load() }
 //	no answer for 4.2s: zk1:2181
 //
 // The third form means that a request has been pending for more than a sixth of the
-// session timeout. After Close it returns nil. Outage does no I/O and does not block.
+// session timeout, and that this process did run meanwhile. After Close it returns nil. Outage does no I/O and does not block.
 func (c *Client) Outage() error {
 	s := c.Session()
 	if c.closeBegun.Load() {
@@ -313,7 +327,7 @@ func (c *Client) Outage() error {
 	w := s.link.wire
 	s.mu.Unlock()
 	if w != nil {
-		if _, age, ok := w.oldest(); ok && age > s.Timeout()/6 {
+		if _, age, ok := w.oldest(); ok && age > s.Timeout()/6 && c.pulse.since(c.clock.now()-age) == 0 {
 			return fmt.Errorf("no answer for %v: %s", roundly(age), w.addr)
 		}
 		return nil

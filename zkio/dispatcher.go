@@ -37,6 +37,8 @@ type notice struct {
 
 	lapsed *Lease // the lease is over
 
+	paused time.Duration // this process did not run for so long
+
 	ended *Session // the session is over …
 	cause error    // … because of this; also of cut
 }
@@ -107,6 +109,8 @@ func (d *dispatcher) tell(n notice) {
 		d.listener.ConnectionResumed(n.resumed, n.after)
 	case n.lapsed != nil:
 		d.listener.LeaseLapsed(n.lapsed)
+	case n.paused != 0:
+		d.listener.ProcessPaused(n.paused)
 	case n.ended != nil:
 		d.listener.SessionOver(n.ended, n.cause)
 	}

@@ -160,6 +160,8 @@ func (r *recorder) link(format string, args ...any) {
 	r.links = append(r.links, fmt.Sprintf(format, args...))
 }
 
+func (r *recorder) ProcessPaused(lasted time.Duration) { r.add("paused for %v", lasted) }
+
 func (r *recorder) LeaseLapsed(l *Lease) {
 	r.add("lapsed")
 	r.mu.Lock()

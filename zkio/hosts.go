@@ -241,13 +241,20 @@ func (h *hosts) dialTCP(ctx context.Context, server string) (net.Conn, error) {
 	return nil, firstErr
 }
 
-// lossOf says why a connection was lost.
-func lossOf(err error) string {
+// lossOf says why a connection was lost. If this process did not run in that time, that is
+// part of it: servers close the connection of a session that has timed out.
+func (c *Client) lossOf(err error, since time.Duration) string {
+	text := reasonOf(err, 0)
 	switch {
+	case errors.As(err, new(pausedError)):
+		return text
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
-		return "the server closed the connection"
+		text = "the server closed the connection"
 	}
-	return reasonOf(err, 0)
+	if d := c.pulse.since(since); d > 0 {
+		text += "; " + pausedError(d).Error()
+	}
+	return text
 }
 
 // reasonOf says why an attempt to connect failed, without the address.

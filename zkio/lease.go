@@ -18,8 +18,8 @@ type Lease struct {
 	tracker *leaseTracker
 
 	// until is the lease's whole state: the time on the client's clock at which
-	// it ends, or lapsed. It is changed by compare-and-swap with tracker.mu held:
-	// from a time still in the future to a later one, which extends the lease,
+	// it ends, or lapsed. It is changed with tracker.mu held, if it is what it was
+	// when the caller looked: from a time still in the future to a later one, which extends the lease,
 	// or from a time that has come to lapsed, for ever. If one goroutine finds
 	// the time passed and another is about to extend the lease, the second of
 	// the two finds another value and fails. An extension that wins that race
@@ -28,7 +28,9 @@ type Lease struct {
 	// end.
 	until atomic.Int64
 
-	withSession atomic.Bool // set before until, which says that it counts
+	// Why it is over, written before until, which says that they count.
+	session error         // why the session is over; nil if that is not the reason
+	paused  time.Duration // see Paused
 }
 
 // lapsed is the value of a lease that is over.
@@ -48,9 +50,25 @@ func (l *Lease) InForce() bool { return l.Remaining() > 0 }
 // clock, so it may report false for a lease that has just ended.
 func (l *Lease) Lapsed() bool { return l.until.Load() == lapsed }
 
-// EndedWithSession reports whether the lease is over because its session is. A moment later
-// [Session.Err] says so, too: a session's lease ends before its session.
-func (l *Lease) EndedWithSession() bool { return l.Lapsed() && l.withSession.Load() }
+// SessionErr returns why the session is over, if the lease is over because of that; else
+// nil. A moment later [Session.Err] returns the same: a session's lease ends before its
+// session.
+func (l *Lease) SessionErr() error {
+	if !l.Lapsed() {
+		return nil
+	}
+	return l.session
+}
+
+// Paused returns for how long this process did not run, if that is why the lease is over:
+// if it was a third or more of the time since the servers had last confirmed the session.
+// Else it returns 0.
+func (l *Lease) Paused() time.Duration {
+	if !l.Lapsed() {
+		return 0
+	}
+	return l.paused
+}
 
 // Remaining returns how long the lease will last unless it is extended, and 0
 // if it is over.

@@ -38,8 +38,9 @@ import (
 type leaseTracker struct {
 	now    func() time.Duration // the client's clock
 	margin time.Duration
-	lapses func(*Lease) // told of each lease that is over; must not block
-	begins chan struct{}
+	lapses func(*Lease)                           // told of each lease that is over; must not block
+	begins chan struct{}                          // of capacity 1: gets a value when a lease begins
+	paused func(then time.Duration) time.Duration // see pulse.since
 	proofs *atomic.Uint64
 
 	current atomic.Pointer[Lease]
@@ -57,7 +58,14 @@ type leaseTracker struct {
 }
 
 func newLeaseTracker(now func() time.Duration, margin time.Duration, proofs *atomic.Uint64, lapses func(*Lease)) *leaseTracker {
-	t := &leaseTracker{now: now, margin: margin, lapses: lapses, proofs: proofs, begins: make(chan struct{}, 1)}
+	t := &leaseTracker{
+		now:    now,
+		margin: margin,
+		lapses: lapses,
+		begins: make(chan struct{}, 1),
+		paused: func(time.Duration) time.Duration { return 0 },
+		proofs: proofs,
+	}
 	t.current.Store(newLease(t, lapsed))
 	return t
 }
@@ -123,7 +131,7 @@ func (t *leaseTracker) proved(s time.Duration) {
 		t.proofs.Add(1)
 		select {
 		case t.begins <- struct{}{}:
-		default: // watch has not taken the last one yet
+		default: // Client.watch has not taken the last one yet
 		}
 	case until != lapsed && end > time.Duration(until):
 		l.until.CompareAndSwap(until, int64(end))
@@ -139,23 +147,33 @@ func (t *leaseTracker) lapse(l *Lease, until int64) bool {
 }
 
 func (t *leaseTracker) lapseLocked(l *Lease, until int64) bool {
-	if until == lapsed || !l.until.CompareAndSwap(until, lapsed) {
+	if until == lapsed || l.until.Load() != until {
 		return false
 	}
+	l.paused = t.paused(t.proof)
+	l.until.Store(lapsed)
 	t.lapses(l)
 	return true
 }
 
-// end ends the present lease, and there will be no other.
-func (t *leaseTracker) end() {
+// end ends the present lease because the session is over, for the reason why. There will
+// be no other.
+func (t *leaseTracker) end(why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
 	l := t.current.Load()
 	if !l.Lapsed() {
-		l.withSession.Store(true)
+		l.session = why
 		t.lapseLocked(l, l.until.Load())
 	}
+}
+
+// heard returns when the newest request was sent that was answered.
+func (t *leaseTracker) heard() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.answers.sent
 }
 
 // due returns when the next write is due if nothing else is written: a sixth of
@@ -175,29 +193,6 @@ func (t *leaseTracker) due() time.Duration {
 		due = min(due, young+t.timeout/4)
 	}
 	return due
-}
-
-// watch notices the end of each lease in time, so that it is told even if no
-// caller asks. It returns when over is closed.
-//
-// A timer stands still while the machine is suspended. So it looks six times in a
-// timeout, as the heartbeat does, and not only when the end is due.
-func (t *leaseTracker) watch(over <-chan struct{}, timeout func() time.Duration) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		var due <-chan time.Time
-		if left := t.current.Load().Remaining(); left > 0 {
-			timer.Reset(min(left, timeout()/6))
-			due = timer.C
-		}
-		select {
-		case <-due:
-		case <-t.begins:
-		case <-over:
-			return
-		}
-	}
 }
 
 const (

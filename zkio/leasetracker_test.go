@@ -160,7 +160,7 @@ func TestLeaseLife(t *testing.T) {
 	}
 	b.at(sec(33.2))
 	for range 2 {
-		b.leaseTracker.end()
+		b.leaseTracker.end(errSessionExpired)
 		b.proved(sec(33.15))
 		if third.InForce() || !third.Lapsed() || b.current.Load() != third {
 			t.Error("a lease after the end of the session")
@@ -240,7 +240,7 @@ func TestLeaseHammer(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	b.end()
+	b.end(errSessionExpired)
 	for i, l := range b.told {
 		if slices.Contains(b.told[:i], l) {
 			t.Error("a lapse told twice")
@@ -316,19 +316,19 @@ func (e ensemble) margin() float64 {
 }
 
 // A lease knows whether it has ended with its session, or before.
-func TestEndedWithSession(t *testing.T) {
+func TestLeaseEndsWithSession(t *testing.T) {
 	for name, late := range map[string]time.Duration{"session": sec(2), "lease": sec(100)} {
 		b := newLeaseBench(0)
 		b.answer(sec(1.2), sec(1.3), true)
 		l := b.current.Load()
-		if l.EndedWithSession() {
+		if l.SessionErr() != nil {
 			t.Errorf("%s: ended while it is in force", name)
 		}
 		b.at(late)
 		inForce := l.InForce()
-		b.end()
-		if l.InForce() || l.EndedWithSession() != inForce || inForce != (name == "session") {
-			t.Errorf("%s: in force before the end: %t; ended with the session: %t", name, inForce, l.EndedWithSession())
+		b.end(errSessionExpired)
+		if err := l.SessionErr(); l.InForce() || (err == errSessionExpired) != inForce || inForce != (name == "session") {
+			t.Errorf("%s: in force before the end: %t; ended with the session: %v", name, inForce, err)
 		}
 	}
 }

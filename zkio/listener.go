@@ -22,6 +22,12 @@ type Listener interface {
 	// none. It is told once for each ConnectionLost, unless the session ends before.
 	ConnectionResumed(s *Session, after time.Duration)
 
+	// ProcessPaused says that this process did not run, for so long at least: it was stopped
+	// or suspended, or got no processor. It is told of pauses of a second or more, or of a
+	// third of Config.SessionTimeout if that is less, and before anything that was noticed
+	// after the pause and may have come of it.
+	ProcessPaused(lasted time.Duration)
+
 	// LeaseLapsed says that l, which was in force, is over: l.InForce is false
 	// for ever. The session may live on; it will then have another lease after
 	// the next proof. It is told once for each lease.

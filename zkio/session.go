@@ -58,12 +58,13 @@ type Session struct {
 	ctx    context.Context // ends with the session; what dials run under
 	cancel context.CancelFunc
 
-	// group has the session's goroutines: the heartbeat, the lease's timer, and
-	// those that write ahead of go-zookeeper. closeConn joins them.
+	// group has the session's goroutines: the heartbeat, and those that write ahead of
+	// go-zookeeper. closeConn joins them.
 	group sync.WaitGroup
 
 	endOnce sync.Once
-	err     error // why it is over; written before over is closed, read only after
+	err     error         // why it is over; written before over is closed, read only after
+	paused  time.Duration // see Paused; likewise
 	gone    atomic.Bool
 
 	mu        sync.Mutex    // protects what follows; never held while waiting
@@ -86,6 +87,7 @@ func newSession(c *Client, epoch uint64) *Session {
 	s.leases = newLeaseTracker(c.clock.now, c.cfg.LostMargin, &c.stats.proofs, func(l *Lease) {
 		c.dispatcher.push(notice{lapsed: l})
 	})
+	s.leases.begins, s.leases.paused = c.leaseBegan, c.pulse.since
 	if last := c.Session(); last != nil {
 		s.floor = max(last.floor, last.zxid.Load())
 	}
@@ -136,6 +138,16 @@ func (s *Session) Err() error {
 		return s.err
 	}
 	return nil
+}
+
+// Paused returns for how long this process did not run, if that is why the session is
+// over: if it was a third or more of the time since the servers had last answered. Else it
+// returns 0.
+func (s *Session) Paused() time.Duration {
+	if isClosed(s.over) {
+		return s.paused
+	}
+	return 0
 }
 
 // Gone reports whether a server has said that the session has ended. Its
@@ -234,6 +246,7 @@ func (s *Session) disconnected(w *wire) {
 	now := c.clock.now()
 	var f *fault
 	errors.As(w.err, &f)
+	loss := c.lossOf(w.err, now-s.Timeout())
 	s.mu.Lock()
 	if s.link.wire != w {
 		s.mu.Unlock()
@@ -242,11 +255,11 @@ func (s *Session) disconnected(w *wire) {
 	s.link = s.link.down(now)
 	s.fault.Store(f)
 	// Before changedLocked: a call that finds no connection finds the reason.
-	c.hosts.disconnected(w.addr, lossOf(w.err))
+	c.hosts.disconnected(w.addr, loss)
 	if s.published && !c.isClosing() {
 		// Under mu: the notice of the next connection comes after this one.
 		s.cutTold = true
-		c.dispatcher.push(notice{cut: s, cause: fmt.Errorf("%s: %s", w.addr, lossOf(w.err))})
+		c.dispatcher.push(notice{cut: s, cause: fmt.Errorf("%s: %s", w.addr, loss)})
 	}
 	s.changedLocked()
 	s.gateLocked()
@@ -261,7 +274,7 @@ func (s *Session) disconnected(w *wire) {
 	}
 	if omitted, ok := limit.allow(now); ok {
 		s.tellReturn.Store(true)
-		args := []any{"session", sessionID(s), "server", w.addr, "cause", lossOf(w.err)}
+		args := []any{"session", sessionID(s), "server", w.addr, "cause", loss}
 		if omitted > 0 {
 			args = append(args, "not logged since the last", omitted)
 		}
@@ -355,8 +368,12 @@ func (s *Session) end(cause error, gone bool) {
 	s.endOnce.Do(func() {
 		if s.client.isClosing() && !errors.Is(cause, ErrClosed) {
 			cause = fmt.Errorf("%w: %w", ErrClosed, cause)
+		} else if s.ID() != 0 && !errors.Is(cause, ErrClosed) {
+			heard := s.leases.heard()
+			s.paused = s.client.pulse.since(heard)
+			cause = fmt.Errorf("%w, %v after the last request that was answered", cause, roundly(s.client.clock.now()-heard))
 		}
-		s.leases.end()
+		s.leases.end(cause)
 		s.err = cause
 		s.gone.Store(gone)
 		s.mu.Lock()

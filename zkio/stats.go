@@ -4,6 +4,7 @@ package zkio
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
@@ -26,6 +27,9 @@ type Stats struct {
 	Epoch      uint64 // of the present session
 	Sessions   uint64 // sessions begun
 	Reconnects uint64 // times that a session was resumed
+
+	Pauses uint64        // times that this process did not run: see Listener.ProcessPaused
+	Paused time.Duration // for how long, all of them together
 
 	QueuedFetches  int // tasks waiting in the pool's queues, Refetches included …
 	QueuedReleases int
@@ -113,6 +117,7 @@ func (c *Client) Stats() Stats {
 		st.Epoch = s.Epoch()
 		st.Nodes = s.nodes.len()
 	}
+	st.Pauses, st.Paused = c.pulse.stats()
 	st.QueuedFetches, st.QueuedReleases, st.Busy = c.pool.load()
 	return st
 }

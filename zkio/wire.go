@@ -150,12 +150,22 @@ func (w *wire) send(packet []byte, reqs ...request) error {
 		_, err = w.conn.Write(packet)
 	}
 	if isTimeout(err) {
-		err = &fault{fmt.Errorf("the server has taken nothing for %v", w.patience())}
+		err = w.late(w.patience(), "the server has taken nothing for %v", w.patience())
 	}
 	if err != nil {
 		w.cut(err)
 	}
 	return err
+}
+
+// late returns why the wire is closed because something was due for so long. That is a
+// fault of the server's, unless this process has not run meanwhile.
+func (w *wire) late(waited time.Duration, format string, args ...any) error {
+	c := w.s.client
+	if d := c.pulse.since(c.clock.now() - waited); d > 0 {
+		return pausedError(d)
+	}
+	return &fault{fmt.Errorf(format, args...)}
 }
 
 func isTimeout(err error) bool {
@@ -253,9 +263,9 @@ func (w *wire) next() error {
 	switch {
 	case isTimeout(err):
 		if req, age, ok := w.oldest(); ok {
-			return &fault{fmt.Errorf("no answer to %s for %v", opName(req.op), age.Round(time.Millisecond))}
+			return w.late(age, "no answer to %s for %v", opName(req.op), age.Round(time.Millisecond))
 		}
-		return &fault{fmt.Errorf("the server has been silent for %v", w.patience())}
+		return w.late(w.patience(), "the server has been silent for %v", w.patience())
 	case errors.Is(err, errTooLong):
 		return &fault{err}
 	case err != nil:

@@ -42,6 +42,8 @@ func newSessionBench(t testing.TB, auth ...Auth) *Session {
 	must(t, err)
 	c := &Client{cfg: cfg, clock: newClock(nil), watches: newWatches(), pool: newPool(cfg.Workers), closing: make(chan struct{})}
 	c.hosts, c.dispatcher = newHosts(cfg.Servers, c.clock), newDispatcher(c.watches, nil)
+	c.pulse = newPulse(c.clock.now, cfg.SessionTimeout, func(time.Duration) {})
+	c.pulse.stop() // no goroutine looks
 	s := newSession(c, 1)
 	t.Cleanup(func() {
 		s.end(ErrClosed, false)

@@ -115,10 +115,12 @@ func everything() []manager.Event {
 		of(manager.EventReleased, manager.Event{Round: 1, Waited: 3 * time.Millisecond, Held: time.Second}),
 		of(manager.EventGranted, manager.Event{Round: 2, LockKind: manager.KindRead}),
 		of(manager.EventLost, manager.Event{Round: 2, LockKind: manager.KindRead, Held: time.Minute, Err: lost}),
+		of(manager.EventLost, manager.Event{Round: 6, LockKind: manager.KindWrite, Held: time.Minute, Paused: 16 * time.Second, Err: &manager.Error{Op: "hold", Name: "jobs/a", Err: manager.ErrLost, Paused: 16 * time.Second}}),
 		of(manager.EventGranted, manager.Event{Round: 3, Mutex: true, Lock: "mutexes/m"}),
 		of(manager.EventReleased, manager.Event{Round: 3, Mutex: true, Lock: "mutexes/m", Err: manager.ErrUnconfirmed}),
 		of(manager.EventFailed, manager.Event{Round: 4, Waited: time.Hour, Err: manager.ErrNotGranted}),
 		of(manager.EventFailed, manager.Event{Round: 5, Err: manager.ErrClosed}),
+		{Kind: manager.EventPaused, Paused: 16 * time.Second},
 		{Kind: manager.EventConnectionLost, Err: errors.New("refused")},
 		{Kind: manager.EventConnectionResumed, Waited: time.Second},
 		{Kind: manager.EventSessionOver, Err: errors.New("expired")},
@@ -234,6 +236,7 @@ func TestScrape(t *testing.T) {
 		Locks: 9, Session: 1, Connected: true, Timeout: 10 * time.Second, Lease: 4 * time.Second,
 		Sessions: 2, Reconnects: 3, Requests: map[string]uint64{"multi": 5}, Answers: 6, WatchEvents: 7,
 		Queued: 8, Busy: 9, Workers: 10, Grants: 11, Losses: 12, Failures: 13, DroppedEvents: 14,
+		Pauses: 15, Paused: 16500 * time.Millisecond,
 	}
 	gather(t, scraped{s, stats, list()}).expect(t, `
 		session_state{state="connected"} 1
@@ -243,6 +246,8 @@ func TestScrape(t *testing.T) {
 		lease_remaining_seconds 4
 		sessions_total 2
 		reconnects_total 3
+		pauses_total 15
+		paused_seconds_total 16.5
 		requests_total{operation="multi"} 5
 		answers_total 6
 		watch_events_total 7

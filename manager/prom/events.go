@@ -26,7 +26,7 @@ type eventMetrics struct {
 // The causes that are counted from zero on, since Prometheus does not see the first
 // increase of a counter that appears with it. See [manager.Event.Cause].
 var (
-	causesOfLoss    = []string{"lease", "session", "deleted", "closed", "other"}
+	causesOfLoss    = []string{"paused", "lease", "session", "deleted", "closed", "other"}
 	causesOfFailure = []string{"context", "closed", "refused", "other"}
 )
 

@@ -40,5 +40,8 @@ func (b Bell) ConnectionLost(*zkio.Session, error) {}
 // ConnectionResumed changes nothing: the watches are told what has happened meanwhile.
 func (b Bell) ConnectionResumed(*zkio.Session, time.Duration) {}
 
+// ProcessPaused changes nothing.
+func (b Bell) ProcessPaused(time.Duration) {}
+
 // LeaseLapsed changes nothing.
 func (b Bell) LeaseLapsed(*zkio.Lease) {}

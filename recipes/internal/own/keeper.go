@@ -122,6 +122,9 @@ func (k *Keeper) ConnectionLost(*zkio.Session, error) {}
 // ConnectionResumed is called by the dispatcher.
 func (k *Keeper) ConnectionResumed(*zkio.Session, time.Duration) {}
 
+// ProcessPaused is called by the dispatcher. The lease decides.
+func (k *Keeper) ProcessPaused(time.Duration) {}
+
 // LeaseLapsed is called by the dispatcher.
 func (k *Keeper) LeaseLapsed(l *zkio.Lease) {
 	k.loseAll(func(n *Node) bool { return n.lease == l })

@@ -3,6 +3,7 @@
 package own
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,10 +72,14 @@ func (n *Node) Context(parent context.Context) (ctx context.Context, done contex
 
 // whyOver returns why a node is lost whose lease or session is over.
 func (n *Node) whyOver() error {
-	if n.session.Err() != nil || n.lease.EndedWithSession() {
-		return errSessionEnded
+	why := errLeaseEnded
+	if n.session.Err() != nil || n.lease.SessionErr() != nil {
+		why = errSessionEnded
 	}
-	return errLeaseEnded
+	if d := cmp.Or(n.lease.Paused(), n.session.Paused()); d > 0 {
+		why = fmt.Errorf("this process did not run for %v: %w", d.Round(100*time.Millisecond), why)
+	}
+	return why
 }
 
 // lose ends the node, unless it has ended before.

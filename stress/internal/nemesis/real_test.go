@@ -353,6 +353,7 @@ func pin(t *testing.T, server string) *pinned {
 
 func (p *pinned) SessionStarted(*zkio.Session)                   {}
 func (p *pinned) ConnectionResumed(*zkio.Session, time.Duration) {}
+func (p *pinned) ProcessPaused(time.Duration)                    {}
 func (p *pinned) LeaseLapsed(*zkio.Lease)                        {}
 func (p *pinned) SessionOver(*zkio.Session, error)               {}
 func (p *pinned) ConnectionLost(*zkio.Session, error) {

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// The ways in which a lock can be lost. A lossError wraps one of them.
+var (
+	errNodeDeleted  = fmt.Errorf("%w: another client deleted its node", ErrLost)
+	errLeaseEnded   = fmt.Errorf("%w: its lease ended before ZooKeeper's leader confirmed the session again", ErrLost)
+	errSessionEnded = fmt.Errorf("%w: the ZooKeeper session is over", ErrLost)
+)
+
+// A lossError says why a lock was lost. A watch tells that the lock's node is gone and not
+// why, and what the holders must know at once cannot wait for an answer. So the text says
+// no more than is known when it is read: another client deleted the node if the session
+// lives on, and else the node went with the session.
+type lossError struct {
+	why     error         // one of the above; nil: the node is gone, and it is not known why
+	over    error         // why the session is over, if it is
+	paused  time.Duration // for how long this process did not run, if that is the cause
+	session *zkio.Session // of the grant
+	alive   atomic.Bool   // the session has got an answer since the node was gone
+}
+
+// cause returns the way in which the lock was lost, as far as that is known.
+func (e *lossError) cause() error {
+	switch {
+	case e.why != nil:
+		return e.why
+	case !e.alive.Load() && e.session.Err() != nil:
+		return errSessionEnded
+	}
+	return errNodeDeleted
+}
+
+// Unwrap returns the way in which the lock was lost.
+func (e *lossError) Unwrap() error { return e.cause() }
+
+func (e *lossError) Error() string {
+	cause := e.cause()
+	switch {
+	case e.paused > 0 && cause == errSessionEnded: //nolint:errorlint // it is one of ours
+		return fmt.Sprintf("%v: this process did not run for %v, and its ZooKeeper session ended meanwhile", ErrLost, roundly(e.paused))
+	case e.paused > 0:
+		return fmt.Sprintf("%v: this process did not run for %v, and its lease ended meanwhile", ErrLost, roundly(e.paused))
+	case cause == errSessionEnded: //nolint:errorlint // likewise
+		_, how, _ := strings.Cut(cmp.Or(e.over, e.session.Err()).Error(), "session is over: ")
+		if how != "" {
+			how = ": " + how
+		}
+		return cause.Error() + how
+	case e.why == nil && !e.alive.Load():
+		return fmt.Sprintf("%v: its node is gone: another client deleted it, unless the session has ended just now", ErrLost)
+	}
+	return cause.Error()
+}
+
+// roundly rounds a time for a person.
+func roundly(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}
+
+// How the loss of a lock was noticed.
+type noticed int
+
+const (
+	leaseOver  noticed = iota // the lease or the session is over
+	nodeGone                  // a watch says that the node is deleted
+	nodeMissed                // an answer in the session says so
+)
+
+// lost returns the error of the operation op on a lock that this process has lost.
+func (t *roundIO) lost(op string, by noticed) *Error {
+	s, lease := t.tenure.session, t.tenure.lease
+	e := &lossError{session: s, over: cmp.Or(s.Err(), lease.SessionErr())}
+	switch {
+	case e.over != nil:
+		e.why = errSessionEnded
+	case by == nodeMissed:
+		e.why = errNodeDeleted
+	case by == leaseOver || !lease.InForce():
+		e.why = errLeaseEnded
+	}
+	err := t.error(op, e)
+	if e.why != errNodeDeleted { //nolint:errorlint // it is one of ours
+		e.paused = cmp.Or(lease.Paused(), s.Paused())
+	}
+	if err.Paused = e.paused; e.paused > 0 {
+		err.Outage = nil // the connection is what a pause leaves behind
+	}
+	return err
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/state"
+)
+
+// evidence is what tells an operator and the program of the loss of a lock: the error of
+// the hold, the log, the event, and what the manager remembers.
+type evidence struct {
+	err  *Error
+	line string
+	lost Event
+	loss Loss
+}
+
+// evidence collects what is told of the loss of h, which was the only one, of a manager
+// called "a".
+func (c *cluster) evidence(h Hold) (e evidence) {
+	c.t.Helper()
+	if !errors.As(h.Err(), &e.err) || !errors.Is(e.err, ErrLost) || !isClosed(h.Lost()) {
+		c.t.Fatalf("the lock is not lost: %v", h.Err())
+	}
+	lines := c.log.with("holdfast: lost a lock; its holders have been told")
+	if len(lines) != 1 {
+		c.t.Fatalf("%d lines about the loss: %q", len(lines), lines)
+	}
+	e.line = lines[0]
+	for _, event := range c.told["a"].all() {
+		if event.Kind == EventLost {
+			e.lost = event
+		}
+	}
+	if l := h.Lock().m.losses.lastOf(h.Lock()); l != nil {
+		e.loss = *l
+	}
+	return e
+}
+
+// A lock is lost. Its holders, the log, the observer and the manager's memory name the
+// same cause, and the log has what ZooKeeper's logs call the session and the node.
+func TestF316_CauseOfALoss(t *testing.T) {
+	for _, test := range []struct {
+		what string
+		lose func(c *cluster, m *Manager, computer *machine)
+		says string // the error, after "lock was lost: "
+		word string // Event.Cause
+	}{
+		{"a pause that ends the lease", func(c *cluster, _ *Manager, computer *machine) {
+			computer.suspend(6 * time.Second)
+		}, "this process did not run for 6s, and its lease ended meanwhile", "paused"},
+		{"a pause that ends the session", func(c *cluster, m *Manager, computer *machine) {
+			computer.slept.Add(int64(16 * time.Second))
+			c.srv.ExpireSession(session(m))
+		}, "this process did not run for 15.9s, and its ", "paused"},
+		{"the end of the session", func(c *cluster, m *Manager, _ *machine) {
+			c.srv.ExpireSession(session(m))
+		}, "the ZooKeeper session is over: the server ended it, ", "session"},
+		{"a deletion", func(c *cluster, m *Manager, _ *machine) {
+			c.remove(c.nodeOf(m))
+		}, "another client deleted its node", "deleted"},
+		{"a deletion that no watch told of", func(c *cluster, m *Manager, _ *machine) {
+			path := c.nodeOf(m)
+			m.client.Unwatch(path, m.activeRounds()[0])
+			c.remove(path)
+			m.activeRounds()[0].raise(state.OwnTouched)
+		}, "another client deleted its node", "deleted"},
+		{"an outage", func(c *cluster, _ *Manager, _ *machine) {
+			c.srv.Faults().RefuseFor(8 * time.Second)
+			c.srv.Faults().CutAll()
+		}, "its lease ended before ZooKeeper's leader confirmed the session again", "lease"},
+		{"a short pause and an outage", func(c *cluster, _ *Manager, computer *machine) {
+			computer.suspend(1200 * time.Millisecond)
+			c.srv.Faults().RefuseFor(8 * time.Second)
+			c.srv.Faults().CutAll()
+		}, "its lease ended before ZooKeeper's leader confirmed the session again", "lease"},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				var computer machine
+				l := c.lock("a", computer.run)
+				h := mustLock(c.t, l)
+				grant := grantOf(c.t, h)
+				later(time.Minute + moment)
+				c.log.clear()
+				test.lose(c, l.m, &computer)
+				later(20 * time.Second)
+				synctest.Wait()
+				e := c.evidence(h)
+				if says := errors.Unwrap(e.err).Error(); !strings.HasPrefix(says, "lock was lost: "+test.says) {
+					c.t.Errorf("the error says %q, want %q", says, test.says)
+				}
+				evidence := fmt.Sprintf("lock=jobs kind=exclusive session=%#x node=%s token=%d held=1m", grant.Session, grant.Path, grant.Token)
+				if !strings.Contains(e.line, evidence) || !strings.Contains(e.line, " cause=lock was lost: "+test.says) {
+					c.t.Errorf("logged %q, want %q and %q", e.line, evidence, test.says)
+				}
+				if e.lost.Err.Error() != e.err.Error() || e.lost.Cause() != test.word || e.lost.Paused != e.err.Paused {
+					c.t.Errorf("the observer was told %v, %s, %v", e.lost.Err, e.lost.Cause(), e.lost.Paused)
+				}
+				if l := e.loss; l.Session != grant.Session || l.Node != grant.Path || l.Token != grant.Token || l.Err.Error() != e.err.Error() {
+					c.t.Errorf("the manager remembers %+v", l)
+				}
+				paused := test.word == "paused"
+				if (e.err.Paused > 0) != paused || paused && e.err.Outage != nil {
+					c.t.Errorf("the error has a pause of %v, and the outage %v", e.err.Paused, e.err.Outage)
+				}
+				mustRelease(c.t, mustLock(c.t, l))
+			})
+		})
+	}
+}
+
+// A watch tells of a deletion before the session's end is known. The error says what is
+// known at the time at which it is read.
+func TestF316_CauseBecomesKnown(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		of := func(answered bool) error {
+			e := &lossError{session: m.client.Session()}
+			e.alive.Store(answered)
+			return &Error{Op: "hold", Name: "jobs", Err: e}
+		}
+		says := func(what string, err error, text, cause string) {
+			c.t.Helper()
+			if got := err.Error(); got != `holdfast: hold "jobs": lock was lost: `+text || causeOf(err) != cause {
+				c.t.Errorf("%s: %q, cause %q; want %q, %q", what, got, causeOf(err), text, cause)
+			}
+		}
+		gone, alive := of(false), of(true)
+		says("nothing was heard since", gone, "its node is gone: another client deleted it, unless the session has ended just now", "deleted")
+		says("the session has got an answer", alive, "another client deleted its node", "deleted")
+		c.expire(m)
+		says("the session is over", gone, "the ZooKeeper session is over: the server ended it, "+
+			strings.SplitAfter(gone.Error(), "ended it, ")[1], "session")
+		says("the session went on then", alive, "another client deleted its node", "deleted")
+	})
+}
