@@ -334,7 +334,7 @@ func TestLossFoundByTheRelease(t *testing.T) {
 		if n := a.Stats().Losses; n != 1 || loss == nil || loss.Held != 10*time.Millisecond {
 			c.t.Errorf("%d losses, the last is %+v", n, loss)
 		}
-		if lines := c.log.with("WARN holdfast: lost a lock; its holders have been told lock=jobs kind=exclusive held=10ms cause="); len(lines) != 1 {
+		if lines := c.log.with("WARN holdfast: lost a lock; its holders have been told lock=jobs kind=exclusive session="); len(lines) != 1 || !strings.Contains(lines[0], " held=10ms cause=") {
 			c.t.Errorf("logged %q", c.log.with("WARN"))
 		}
 		if got := c.told["a"].lines(); len(got) != 4 || got[2] != "lost held 0s (deleted)" {

@@ -53,6 +53,7 @@ type Manager struct {
 	openSeen atomic.Bool  // a lock's directory that every client may delete in was logged
 	looks    pacer        // of the first looks behind held locks
 	losses   lossReport
+	drops    dropReport
 	feed     *feed // tells Config.Observer, and those that listen to a lock
 
 	grants, lost, failures atomic.Uint64 // see ManagerStats

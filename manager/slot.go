@@ -299,13 +299,10 @@ func reportDropped(h *handle) {
 		return
 	}
 	r := h.round.home()
-	l := r.lock
-	if r.word.Load().Phase() > state.Retained {
-		if t := r.turn(); t != nil && t.isInside() {
-			l.m.cfg.Logger.Error("holdfast: the lock of a Mutex was lost, and its Hold was dropped without a Release: this process's goroutines wait for it for ever", "lock", l.Name())
-		}
+	l, w := r.lock, r.word.Load()
+	over := w.Phase() > state.Retained
+	if t := r.turn(); over && (t == nil || !t.isInside()) {
 		return
 	}
-	l.m.cfg.Logger.Error("holdfast: a Hold was dropped without a Release: the lock stays held until the session ends",
-		"lock", l.Name(), "state", r.word.Load().String())
+	l.m.drops.note(l.m, droppedHold{l.Name(), over}, w.String())
 }
