@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,5 +79,41 @@ func TestF283_RevokedAfterALostAnswer(t *testing.T) {
 		c.unlock(next)
 		wantErr(t, "revoke", <-result, nil)
 		synctest.Wait()
+	})
+}
+
+// Calls of Config.OnAsk that do not return, although their askers have given up, keep up the
+// questions that are put to it, and no others: not those about the state of a lock.
+func TestF284_OnAskHangs(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		t := c.t
+		hang := make(chan struct{})
+		a := c.open("a", func(cfg *Config) {
+			cfg.OnAsk = func(_ context.Context, q Question) ([]byte, error) {
+				<-hang
+				return q.Text, nil
+			}
+		})
+		b := c.open("b")
+		x, y := mustLock(t, exclusive(t, a, "x")), mustLock(t, exclusive(t, a, "y"))
+		for range maxAsked {
+			c.asking(exclusive(t, b, "x"), "?", time.Second).wantNoAnswer(t, true, "a@")
+		}
+		patient := c.asking(exclusive(t, b, "y"), "later", time.Hour)
+		for _, name := range []string{"x", "y"} {
+			state := c.asking(exclusive(t, b, name), "", time.Second)
+			state.wantReply(t, "")
+			if state.err == nil && state.answer.Holders != 1 {
+				t.Errorf("the answer is %+v", state.answer)
+			}
+		}
+		later(time.Minute)
+		if isClosed(patient.done) {
+			t.Errorf("more than %d calls at once: %+v, %v", maxAsked, patient.answer, patient.err)
+		}
+		close(hang)
+		patient.wantReply(t, "later")
+		c.wantNoLetters(a)
+		c.unlock(x, y)
 	})
 }

@@ -38,9 +38,9 @@ func (m *Manager) mailboxOf(id string) string {
 // children.
 //
 // The mailbox's steps read the questions and hand them out. A question that calls
-// Config.OnAsk gets a goroutine of its own. At most [maxAsked] questions are under way,
+// Config.OnAsk gets a goroutine of its own. At most [maxAsked] of these are under way,
 // from when they are read until their answers are written; the others wait in ZooKeeper.
-// Revocations call no user code, and do not wait.
+// What calls no user code does not wait: revocations, and questions about the state.
 type mailbox struct {
 	m      *Manager
 	path   string
@@ -49,7 +49,7 @@ type mailbox struct {
 	wanted atomic.Pointer[zkio.Session] // the last session in which this process has made a node
 	made   atomic.Bool                  // the watch has reported that the directory was created
 	news   atomic.Bool                  // it has reported something else
-	busy   atomic.Int32                 // questions under way
+	busy   atomic.Int32                 // questions under way that call Config.OnAsk
 	told   atomic.Bool                  // refused has logged its line
 	timer  atomic.Bool                  // a delayed wake is on its way
 	awaits atomic.Bool                  // revocations wait for a grant: see granted
@@ -65,7 +65,8 @@ type mailbox struct {
 	attempts int // failed steps in a row
 }
 
-// maxAsked is how many questions may be under way at a time.
+// maxAsked is how many questions that call Config.OnAsk may be under way at a time, and how
+// many letters of a kind are read at once.
 const maxAsked = 16
 
 // maxLetter is the largest size, in bytes, of a question, of the reason of a revocation,
@@ -79,6 +80,7 @@ type letter struct {
 	from    Contender          // the asker
 	cancel  context.CancelFunc // ends the context of the call of OnAsk; nil: there is none
 	done    bool               // steps need not deal with it again
+	calls   bool               // it calls Config.OnAsk, and had to wait: steps read it again
 	waiting bool               // it revokes a lock that is about to be granted …
 	short   bool               // … and nothing but said.Node is kept: steps read it again
 	until   time.Time          // when the process that revokes gives up; zero: never
@@ -243,8 +245,8 @@ func (b *mailbox) keep(names []string) {
 	}
 }
 
-// handle deals with the letters that wait for a grant, and with as many unread ones as
-// may be under way.
+// handle deals with the letters that wait for a grant, with the unread ones, and with as many
+// of those that call Config.OnAsk as may be under way.
 func (b *mailbox) handle(s *zkio.Session) error {
 	waiting := b.pick(func(l *letter) bool { return l.waiting })
 	b.awaits.Store(len(waiting) > 0) // before the looks: see granted
@@ -253,9 +255,11 @@ func (b *mailbox) handle(s *zkio.Session) error {
 	}
 	for {
 		unread := b.pick(func(l *letter) bool { return !l.done && !l.waiting && l.revokes() })
-		questions := b.pick(func(l *letter) bool { return !l.done && !l.revokes() })
+		questions := b.pick(func(l *letter) bool { return !l.done && !l.calls && !l.revokes() })
+		calls := b.pick(func(l *letter) bool { return !l.done && l.calls })
 		free := max(0, maxAsked-int(b.busy.Load()))
-		unread = append(unread[:min(len(unread), maxAsked)], questions[:min(len(questions), free)]...)
+		unread = append(unread[:min(len(unread), maxAsked)], calls[:min(len(calls), free)]...)
+		unread = append(unread, questions[:min(len(questions), maxAsked)]...)
 		if len(unread) == 0 {
 			return nil
 		}
@@ -309,9 +313,6 @@ func (b *mailbox) open(l *letter, read *zkio.Read) {
 	l.from = Contender{Path: b.path + "/" + l.name}
 	l.from.describe(read.Data, read.Stat)
 	l.from.Token = 0 // the node is no contender's, so its transaction is no token
-	if !l.revokes() {
-		b.busy.Add(1) // answerWrite.end takes it back
-	}
 	err := json.Unmarshal(read.Data, &l.said)
 	switch {
 	case err == nil && l.said.Kind == revokeKind && l.revokes():
@@ -330,6 +331,11 @@ func (b *mailbox) ask(l *letter) {
 		b.answer(l, b.m.answerOf(own, l.said.Text))
 		return
 	}
+	if b.busy.Load() >= maxAsked {
+		l.calls, l.said, l.from = true, asked{}, Contender{}
+		return
+	}
+	b.busy.Add(1) // freed takes it back
 	within := l.said.Within
 	if within <= 0 {
 		within = math.MaxInt64 // no bound
@@ -347,7 +353,7 @@ func (b *mailbox) ask(l *letter) {
 			}
 			a := b.m.holdingAt(node).report()
 			a.Reply, a.Err = reply, failed
-			b.write(name, a)
+			b.write(name, a, true)
 		})
 	})
 }
@@ -435,16 +441,17 @@ func (b *mailbox) revoke(l *letter) {
 // answer answers a letter.
 func (b *mailbox) answer(l *letter, a answered) {
 	l.done, l.said = true, asked{}
-	b.write(l.name, a)
+	b.write(l.name, a, false)
 }
 
-// write writes the answer to the letter called name.
-func (b *mailbox) write(name string, a answered) {
+// write writes the answer to the letter called name. called says that Config.OnAsk has
+// given it.
+func (b *mailbox) write(name string, a answered, called bool) {
 	data, err := json.Marshal(a)
 	if err != nil {
 		panic("manager: an answer cannot be encoded: " + err.Error())
 	}
-	w := &answerWrite{box: b, path: b.path + "/" + name, data: data, counted: !strings.HasPrefix(name, revokePrefix)}
+	w := &answerWrite{box: b, path: b.path + "/" + name, data: data, counted: called}
 	if !b.m.client.Submit(zkio.Releases, w) {
 		w.end()
 	}
@@ -492,7 +499,8 @@ func (w *answerWrite) end() {
 	}
 }
 
-// freed notes that a question is no longer under way. Another may be read in its place.
+// freed notes that a question that called Config.OnAsk is no longer under way. Another may be
+// read in its place.
 func (b *mailbox) freed() {
 	b.busy.Add(-1)
 	b.wake()
