@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-go/holdfast/state"
 )
@@ -304,5 +305,17 @@ func reportDropped(h *handle) {
 	if t := r.turn(); over && (t == nil || !t.isInside()) {
 		return
 	}
-	l.m.drops.note(l.m, droppedHold{l.Name(), over}, w.String())
+	omitted, ok := l.m.drops.allow(droppedHold{l.Name(), over}, time.Now())
+	if !ok {
+		return
+	}
+	args := []any{"lock", l.Name(), "state", w.String()}
+	if omitted > 0 {
+		args = append(args, "not logged since the last", omitted)
+	}
+	if over {
+		l.m.cfg.Logger.Error("holdfast: the lock of a Mutex was lost, and its Hold was dropped without a Release: this process's goroutines wait for it for ever", args...)
+	} else {
+		l.m.cfg.Logger.Error("holdfast: a Hold was dropped without a Release: the lock stays held until the session ends", args...)
+	}
 }
