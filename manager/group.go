@@ -234,6 +234,7 @@ func (g *group) pass(s *zkio.Session) (more bool) {
 	switch {
 	case over == len(g.places):
 		g.m.groups.remove(g)
+		g.m.client.Drop(g)
 	case pending == len(g.places) && g.m.closing():
 		p := g.places[0]
 		p.round.failPending(p.error(opAcquire, ErrClosed))
@@ -453,7 +454,7 @@ func (g *group) wakeBy(at int64) (more bool) {
 		return false // a wake is on its way that comes before
 	}
 	g.wakeAt = at
-	if !g.m.client.SubmitAfter(time.Duration(max(0, at-now)), zkio.Fetches, task(func(*zkio.Session) { g.wake() })) {
+	if !g.m.client.SubmitAfterFor(g, time.Duration(max(0, at-now)), zkio.Fetches, task(func(*zkio.Session) { g.wake() })) {
 		p := g.places[0]
 		p.round.failPending(p.error(opAcquire, ErrClosed))
 		return true

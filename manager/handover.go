@@ -143,6 +143,7 @@ func (t *roundIO) release(s *zkio.Session) {
 	handOn := t.near().handOn
 	t.neighbours = nil // an old Hold keeps t alive, and must not keep the next round's node
 	t.round.finish(handOn)
+	t.dropDelays()
 	t.settleReleased(err)
 	if l := t.round.lock; l.rw != nil {
 		l.rw.stirGates(l)

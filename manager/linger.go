@@ -120,7 +120,7 @@ func (l *Lock) SetLinger(d time.Duration) error {
 		// A timer that is running may run for too long. A leaver that has found it
 		// has swapped the word before: we find the round idle.
 		t := r.io()
-		t.tenure.timer.Store(nil)
+		t.tenure.dropTimer(l.m.client)
 		t.timeIdle()
 	}
 	return nil
@@ -398,7 +398,15 @@ func (e *idleTimer) lookLater() {
 	d := l.lingersFor()
 	rest := d - time.Duration(l.m.now()-e.since)
 	// A closed pool runs no timer, but Close ends the round.
-	l.m.client.SubmitAfter(min(rest, max(d/4, idleLookLeast), idleLookMost), zkio.Fetches, e)
+	l.m.client.SubmitAfterFor(e, min(rest, max(d/4, idleLookLeast), idleLookMost), zkio.Fetches, e)
+}
+
+// dropTimer takes back the timer of an idle round, if it has one. One that is about to look
+// finds that it is not the round's any more, and is void.
+func (n *tenure) dropTimer(c *zkio.Client) {
+	if e := n.timer.Swap(nil); e != nil {
+		c.Drop(e)
+	}
 }
 
 // Void is called before the task is queued. SetLinger may have replaced the timer.

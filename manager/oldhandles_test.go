@@ -150,6 +150,7 @@ func TestF289_OldHandlesOfOthersKeepNoLaterRound(t *testing.T) {
 				return h
 			}
 			h := begin()
+			c.t.Cleanup(func() { h.Release() })
 			old := handlesOf(c.t, h)
 			return old, func() []*round {
 				mustRelease(c.t, h)
@@ -161,6 +162,7 @@ func TestF289_OldHandlesOfOthersKeepNoLaterRound(t *testing.T) {
 			x := c.mutex("a")
 			h, err := x.Lock(c.t.Context())
 			wantErr(c.t, "lock", err, nil)
+			c.t.Cleanup(func() { h.Release() })
 			old := append(handlesOf(c.t, h), oldHandle{"a Locker", x.Locker(c.t.Context())})
 			n := 0
 			return old, func() []*round {
@@ -179,6 +181,7 @@ func TestF289_OldHandlesOfOthersKeepNoLaterRound(t *testing.T) {
 			m := c.open("a")
 			locks := several(c.t, m, "one", "two")
 			hs := mustLockAll(c.t, m, locks...)
+			c.t.Cleanup(func() { hs.Release() })
 			ctx, cancel := hs.Context(c.t.Context())
 			old := append(handlesOf(c.t, hs[0]), oldHandle{"the Holds", hs}, oldHandle{"the channel of Lost", hs.Lost()},
 				oldHandle{"the context", ctx}, oldHandle{"its CancelFunc", cancel})
@@ -205,6 +208,7 @@ func TestF289_OldHandlesOfOthersKeepNoLaterRound(t *testing.T) {
 			m := c.open("a")
 			l := exclusive(c.t, m, "jobs")
 			h := mustLock(c.t, l)
+			c.t.Cleanup(func() { h.Release() })
 			stop := l.Listen(Listener{Acquired: func(Grant) {}})
 			stop()
 			next, end := iter.Pull2(l.WatchHolder(c.t.Context()))

@@ -186,13 +186,14 @@ type delayedWake struct {
 // Void is called before the task is queued: a round is often over by then, or in
 // another phase, and then needs no worker.
 func (w *delayedWake) Void() bool {
-	switch phase := w.io.round.word.Load().Phase(); w.timer {
+	phase := w.io.round.word.Load().Phase()
+	switch w.timer {
 	case state.OwnTimer, state.DelayTimer:
 		return phase != state.Fetching
 	case state.BehindTimer, state.WriterTimer, state.UpgradeTimer:
 		return phase != state.Retained
 	}
-	return false
+	return phase == state.Released
 }
 
 // Run is called by the pool. The wake may find a step running: there will be another.
@@ -226,7 +227,18 @@ func (t *roundIO) delay(d time.Duration, w *delayedWake) bool {
 	if w.timer == state.EndTimer {
 		q = zkio.Releases
 	}
-	return t.round.lock.m.client.SubmitAfter(d, q, w)
+	return t.round.lock.m.client.SubmitAfterFor(t, d, q, w)
+}
+
+// dropDelays forgets the wakes of a round that is RELEASED, and the timer of its idle time:
+// they may be due in hours, and would keep the round until then. A goroutine that has found
+// the round as it was before puts off nothing any more: see [delayedWake.Void].
+func (t *roundIO) dropDelays() {
+	c := t.round.lock.m.client
+	c.Drop(t)
+	if t.tenure != nil {
+		t.tenure.dropTimer(c)
+	}
 }
 
 // tries counts failures in a row, up to a number that matters no more.

@@ -302,7 +302,18 @@ func (c *Client) Submit(q Queue, t Task) bool { return c.pool.submit(q, t) }
 
 // SubmitAfter is Submit after d. If the client is closed meanwhile, t is run at
 // once, with the session that is over. A [Voidable] task may not be run at all.
-func (c *Client) SubmitAfter(d time.Duration, q Queue, t Task) bool { return c.delays.add(d, q, t) }
+func (c *Client) SubmitAfter(d time.Duration, q Queue, t Task) bool {
+	return c.delays.add(nil, d, q, t)
+}
+
+// SubmitAfterFor is SubmitAfter for a task that Drop of owner forgets, if its time has not
+// come by then. Owner is a pointer. A [Voidable] task that is void already is not kept.
+func (c *Client) SubmitAfterFor(owner any, d time.Duration, q Queue, t Task) bool {
+	return c.delays.add(owner, d, q, t)
+}
+
+// Drop forgets what was put off for owner by SubmitAfterFor. It does not block.
+func (c *Client) Drop(owner any) { c.delays.drop(owner) }
 
 // Session returns the client's present session. It may be over, if the next is
 // not there yet. It is never nil after Open.

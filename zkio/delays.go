@@ -18,6 +18,7 @@ type delays struct {
 
 	mu     sync.Mutex // protects what follows; the pool's is taken while it is held
 	heap   delayHeap
+	owned  map[any]*delayed // by owner: the last of its tasks
 	closed bool
 }
 
@@ -30,8 +31,9 @@ func newDelays(p *pool, c *clock) *delays {
 	return d
 }
 
-// add has t queued after d, and reports whether it will be.
-func (d *delays) add(after time.Duration, q Queue, t Task) bool {
+// add has t queued after d, and reports whether the pool takes tasks. Owner is nil, or whose
+// drop forgets t. Then t is not kept if it is void already: the drop may have come before.
+func (d *delays) add(owner any, after time.Duration, q Queue, t Task) bool {
 	if after <= 0 {
 		return d.pool.submit(q, t)
 	}
@@ -43,12 +45,38 @@ func (d *delays) add(after time.Duration, q Queue, t Task) bool {
 	if d.closed {
 		return false
 	}
-	at := d.clock.now() + after
-	heap.Push(&d.heap, delayed{at, q, t})
-	if d.heap[0].at == at {
+	w := &delayed{at: d.clock.now() + after, queue: q, task: t, owner: owner}
+	if owner != nil {
+		if isVoid(t) {
+			return true
+		}
+		if d.owned == nil {
+			d.owned = make(map[any]*delayed)
+		}
+		w.next = d.owned[owner]
+		d.owned[owner] = w
+	}
+	heap.Push(&d.heap, w)
+	if d.heap[0] == w {
 		d.timer.Reset(after)
 	}
 	return true
+}
+
+// drop forgets the tasks of owner.
+func (d *delays) drop(owner any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for w := d.owned[owner]; w != nil; w = w.next {
+		heap.Remove(&d.heap, w.index) // the timer may run move early, which does no harm
+	}
+	delete(d.owned, owner)
+	d.shrinkLocked()
+}
+
+func isVoid(t Task) bool {
+	v, ok := t.(Voidable)
+	return ok && v.Void()
 }
 
 // move moves the tasks that are due to the pool. The timer calls it; a call at
@@ -59,7 +87,7 @@ func (d *delays) move() {
 	now := d.clock.now()
 	for len(d.heap) > 0 && d.heap[0].at <= now {
 		t := d.popLocked()
-		if v, ok := t.task.(Voidable); !ok || !v.Void() {
+		if !isVoid(t.task) {
 			d.pool.push(t.queue, t.task)
 		}
 	}
@@ -68,12 +96,35 @@ func (d *delays) move() {
 	}
 }
 
-func (d *delays) popLocked() delayed {
-	t, _ := heap.Pop(&d.heap).(delayed) // it holds nothing else
-	if len(d.heap) == 0 && cap(d.heap) > delaysKeep {
-		d.heap = nil
+func (d *delays) popLocked() *delayed {
+	t, _ := heap.Pop(&d.heap).(*delayed) // it holds nothing else
+	if t.owner != nil {
+		d.disownLocked(t)
 	}
+	d.shrinkLocked()
 	return t
+}
+
+// disownLocked takes t out of its owner's tasks, of which there are few.
+func (d *delays) disownLocked(t *delayed) {
+	last := d.owned[t.owner]
+	switch {
+	case last != t:
+		for last.next != t {
+			last = last.next
+		}
+		last.next = t.next
+	case t.next != nil:
+		d.owned[t.owner] = t.next
+	default:
+		delete(d.owned, t.owner)
+	}
+}
+
+func (d *delays) shrinkLocked() {
+	if len(d.heap) == 0 && cap(d.heap) > delaysKeep {
+		d.heap, d.owned = nil, nil
+	}
 }
 
 // close moves all tasks to the pool. Nothing is accepted after it.
@@ -95,22 +146,30 @@ func (d *delays) len() int {
 }
 
 // A delayHeap is ordered by the time at which tasks are due.
-type delayHeap []delayed
+type delayHeap []*delayed
 
 // A delayed is a task that is to be queued later.
 type delayed struct {
 	at    time.Duration // on the client's clock
 	queue Queue
 	task  Task
+	index int      // in the heap
+	owner any      // nil: none
+	next  *delayed // of the same owner
 }
 
 func (h delayHeap) Len() int           { return len(h) }
 func (h delayHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h delayHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
-// Push is called by package heap, with a delayed.
+func (h delayHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push is called by package heap, with a *delayed.
 func (h *delayHeap) Push(x any) {
-	if t, ok := x.(delayed); ok {
+	if t, ok := x.(*delayed); ok {
+		t.index = len(*h)
 		*h = append(*h, t)
 	}
 }
@@ -120,7 +179,7 @@ func (h *delayHeap) Pop() any {
 	old := *h
 	n := len(old) - 1
 	x := old[n]
-	old[n] = delayed{}
+	old[n] = nil
 	*h = old[:n]
 	return x
 }

@@ -281,7 +281,7 @@ func TestDelays(t *testing.T) {
 			at = append(at, time.Since(began))
 		})
 		for _, after := range []float64{3, 1, 2, 0, -1, 1, 5000, 6000} {
-			if !d.add(sec(after), Releases, note) {
+			if !d.add(nil, sec(after), Releases, note) {
 				t.Error("refused")
 			}
 		}
@@ -300,9 +300,9 @@ func TestDelays(t *testing.T) {
 		}
 		p.gate(s, false)
 		p.drain(t.Context(), nil) // nothing runs, so there is nothing to wait for
-		fetch := d.add(time.Second, Fetches, note)
+		fetch := d.add(nil, time.Second, Fetches, note)
 		d.close()
-		if fetch || d.add(time.Second, Releases, note) {
+		if fetch || d.add(nil, time.Second, Releases, note) {
 			t.Error("a fetch was taken after drain, or a release after close")
 		}
 		p.finish()
@@ -326,12 +326,56 @@ func TestManyDelaysLeaveNothing(t *testing.T) {
 	inPool(t, 9, func(t *testing.T, p *pool, _ *Session) {
 		d := newDelays(p, newClock(nil))
 		for i := range 10 * delaysKeep {
-			d.add(time.Duration(1+i), Releases, task(func(*Session) {}))
+			d.add(nil, time.Duration(1+i), Releases, task(func(*Session) {}))
 		}
 		time.Sleep(time.Second)
 		if d.len() != 0 || cap(d.heap) > delaysKeep {
 			t.Errorf("%d wait; memory for %d", d.len(), cap(d.heap))
 		}
+		d.close()
+		p.finish()
+	})
+}
+
+// Drop takes the owner's tasks out of those that wait, and leaves the others and their order.
+func TestDelaysOfOneOwnerAreDropped(t *testing.T) {
+	inPool(t, 9, func(t *testing.T, p *pool, s *Session) {
+		p.gate(s, true)
+		d := newDelays(p, newClock(nil))
+		owners := [3]*int{new(int), new(int), new(int)}
+		var mu sync.Mutex
+		var ran, want []int
+		add := func(second int) {
+			t.Helper()
+			if !d.add(owners[second%3], time.Duration(second)*time.Second, Releases, task(func(*Session) {
+				mu.Lock()
+				defer mu.Unlock()
+				ran = append(ran, second)
+			})) {
+				t.Error("refused")
+			}
+		}
+		for i := range 30 {
+			add(1 + i*7%30)
+		}
+		time.Sleep(10500 * time.Millisecond)
+		d.drop(owners[1])
+		d.drop(owners[1])
+		for second := 1; second <= 30; second++ {
+			if second <= 10 || second%3 != 1 {
+				want = append(want, second)
+			}
+		}
+		if left := len(want) - 10; d.len() != left {
+			t.Errorf("%d wait, want %d", d.len(), left)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		if !slices.Equal(ran, want) || d.len() != 0 || len(d.owned) != 0 {
+			t.Errorf("%v ran, want %v; %d wait", ran, want, d.len())
+		}
+		mu.Unlock()
 		d.close()
 		p.finish()
 	})
@@ -344,9 +388,9 @@ func TestVoidTasks(t *testing.T) {
 		d := newDelays(p, newClock(nil))
 		var ran atomic.Int32
 		count := task(func(*Session) { ran.Add(1) })
-		d.add(sec(1), Fetches, voidable{count, true})
-		d.add(sec(1), Fetches, voidable{count, false})
-		d.add(sec(100), Fetches, voidable{count, true})
+		d.add(nil, sec(1), Fetches, voidable{count, true})
+		d.add(nil, sec(1), Fetches, voidable{count, false})
+		d.add(nil, sec(100), Fetches, voidable{count, true})
 		time.Sleep(2 * time.Second)
 		if n := ran.Load(); n != 1 || d.len() != 1 {
 			t.Errorf("%d ran and %d wait; want one of either", n, d.len())

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+)
+
+// What a round has put off for an hour is forgotten with the round: a program may go through
+// any number of rounds in that time.
+func TestF291_LongWaitsEndWithTheRound(t *testing.T) {
+	longTenure := func(cfg *Config) { cfg.Tenure = time.Hour }
+	// Each case returns a function that makes one more round, puts something off in it, and
+	// ends it.
+	each(t, map[string]func(c *cluster) (m *Manager, more func() []*round){
+		"the look at the contenders behind": func(c *cluster) (*Manager, func() []*round) {
+			l := c.lock("a", longTenure)
+			return l.m, func() []*round {
+				h := mustLock(c.t, l)
+				later(200 * time.Millisecond)
+				mustRelease(c.t, h)
+				return []*round{h.round}
+			}
+		},
+		"the gate of readers that their own writer waits for": func(c *cluster) (*Manager, func() []*round) {
+			rw := c.rw("a", longTenure)
+			return rw.reader.m, func() []*round {
+				h, w := mustLock(c.t, rw.Reader()), c.acquire(rw.Writer())
+				w.Release()
+				mustRelease(c.t, h)
+				return []*round{h.round, w.round}
+			}
+		},
+		"the end of a lock-delay": func(c *cluster) (*Manager, func() []*round) {
+			b := c.reporting("b", 24*time.Hour)
+			h := mustLock(c.t, b)
+			c.expire(b.m)
+			h.Release()
+			l := c.reporting("a", 24*time.Hour)
+			return l.m, func() []*round {
+				h := c.acquire(l)
+				c.waiting(h)
+				h.Release()
+				synctest.Wait() // otherwise the next caller joins this round
+				return []*round{h.round}
+			}
+		},
+		"the end of an idle lock": func(c *cluster) (*Manager, func() []*round) {
+			l := c.lock("a", func(cfg *Config) { cfg.Linger = time.Hour })
+			return l.m, func() []*round {
+				h := mustLock(c.t, l)
+				mustRelease(c.t, h)
+				l.Yield()
+				return []*round{h.round}
+			}
+		},
+		"the patience of LockAll": func(c *cluster) (*Manager, func() []*round) {
+			m, other := c.open("a", longTenure), c.open("b")
+			locks := several(c.t, m, "one", "two")
+			held := mustLock(c.t, exclusive(c.t, other, "two"))
+			c.t.Cleanup(func() { held.Release() })
+			return m, func() []*round {
+				ctx, cancel := context.WithCancel(c.t.Context())
+				w := lockAll(ctx, m, locks...)
+				behind := c.acquire(exclusive(c.t, other, "one"))
+				rounds := []*round{locks[0].places()[0].round, locks[1].places()[0].round}
+				later(time.Second)
+				cancel()
+				<-w.done
+				behind.Release()
+				return rounds
+			}
+		},
+	}, func(c *cluster, begin func(*cluster) (*Manager, func() []*round)) {
+		m, more := begin(c)
+		var rounds []weak.Pointer[round]
+		for range 200 {
+			for _, r := range more() {
+				rounds = append(rounds, weak.Make(r))
+			}
+		}
+		later(time.Second)
+		if n := roundsAlive(rounds); n > 0 {
+			c.t.Errorf("a second later, %d of %d rounds are alive", n, len(rounds))
+		}
+		if n := m.client.Stats().Delayed; n > 5 {
+			c.t.Errorf("%d things are put off", n)
+		}
+	})
+}
+
+// A program that calls SetLinger again and again, of a lock that is idle, leaves nothing
+// behind by that, and the last time counts.
+func TestF291_SetLingerAgainAndAgain(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		for range 1000 {
+			wantErr(c.t, "set", l.SetLinger(time.Hour), nil)
+			c.cycle(l)
+		}
+		synctest.Wait()
+		if n := l.m.client.Stats().Delayed; n > 5 {
+			c.t.Errorf("%d things are put off", n)
+		}
+		wantErr(c.t, "set", l.SetLinger(time.Second), nil)
+		later(2 * time.Second)
+		c.wantNodes(0)
+	})
+}
