@@ -143,3 +143,27 @@ func TestF316_CauseBecomesKnown(t *testing.T) {
 		says("the session went on then", alive, "another client deleted its node", "deleted")
 	})
 }
+
+// ZooKeeper stops to answer. Holders lose the lock after a third to a half of the session
+// timeout, less Config.LostMargin, as the documents say.
+func TestF318_HowSoonALockIsLost(t *testing.T) {
+	const timeout = 12 * time.Second
+	for _, margin := range []time.Duration{0, timeout / 6} {
+		least, most := timeout, time.Duration(0)
+		for phase := range 16 {
+			bubble(t, func(c *cluster) {
+				h := mustLock(c.t, c.lock("a", func(cfg *Config) { cfg.SessionTimeout, cfg.LostMargin = timeout, margin }))
+				later(time.Minute + time.Duration(phase)*timeout/6/16)
+				silent := c.srv.Faults().BlackholeAll()
+				began := time.Now()
+				<-h.Lost()
+				least, most = min(least, time.Since(began)), max(most, time.Since(began))
+				silent.Remove()
+			})
+		}
+		const moment = timeout / 6 / 16 // the time between two phases
+		if least < timeout/3-margin || least > timeout/3-margin+moment || most > timeout/2-margin || most < timeout/2-margin-moment {
+			t.Errorf("with a margin of %v, lost after %v to %v, want %v to %v", margin, least, most, timeout/3-margin, timeout/2-margin)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
@@ -216,6 +217,15 @@ func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.stdout, format,
 func (a *app) warnf(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "holdfast: "+format+"\n", args...)
 }
+
+// tellf writes a line to standard error that has the time: what happens while a program runs
+// is compared with other logs later.
+func (a *app) tellf(format string, args ...any) {
+	fmt.Fprintf(a.stderr, stamp()+" holdfast: "+format+"\n", args...)
+}
+
+// stamp returns the present time as the lines of a session's log have it.
+func stamp() string { return time.Now().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // json writes v to standard output as one line of JSON.
 func (a *app) json(v any) error { return writeJSON(a.stdout, v) }

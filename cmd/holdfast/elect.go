@@ -148,5 +148,5 @@ func (c *electCmd) tell(a *app, ev election.Event) {
 	if p.Cause != "" {
 		text += ": " + p.Cause
 	}
-	a.warnf("%s", text)
+	a.tellf("%s", text)
 }

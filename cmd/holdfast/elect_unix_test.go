@@ -55,7 +55,11 @@ func TestElect(t *testing.T) {
 	}
 	var types []string
 	for line := range strings.Lines(first.stderr.String()) {
-		line, _, _ = strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "holdfast: scheduler: ")), ",")
+		at, line, _ := strings.Cut(strings.TrimSpace(line), " holdfast: scheduler: ")
+		if _, err := time.Parse(time.RFC3339, at); err != nil {
+			t.Errorf("the line has no time: %v", err)
+		}
+		line, _, _ = strings.Cut(line, ",")
 		types = append(types, line)
 	}
 	want := "START OFFER_START OFFER_COMPLETE DETERMINE_START DETERMINE_COMPLETE ELECTED_START ELECTED_COMPLETE STOP_START STOP_COMPLETE"

@@ -96,7 +96,7 @@ func guardMain(args []string) int {
 // tooLate says what became of the program, unless run does, and returns the exit code.
 func (g *guard) tooLate(what string) int {
 	if !g.told {
-		fmt.Fprintf(&g.stderr, "holdfast: it was not confirmed in time that the lock is still held: %s %s\n", g.Path, what)
+		fmt.Fprintf(&g.stderr, "%s holdfast: it was not confirmed in time that the lock is still held: %s %s\n", stamp(), g.Path, what)
 	}
 	return exitLost
 }
@@ -189,7 +189,7 @@ func (g *guard) loop(orders <-chan order, children <-chan childEvent) {
 			if !ok {
 				orders = nil
 				g.end()
-				fmt.Fprintf(&g.stderr, "holdfast: run has ended: %s is ended, too\n", g.Path)
+				fmt.Fprintf(&g.stderr, "%s holdfast: run has ended: %s is ended, too\n", stamp(), g.Path)
 				break
 			}
 			g.obey(o)

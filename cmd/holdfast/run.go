@@ -251,7 +251,7 @@ func (c *runCmd) tell(ctx context.Context, a *app, lock *manager.Lock) {
 				ahead++
 			}
 		}
-		a.warnf("waiting for %q: %d ahead; held by %s", lock.Name(), ahead, holder)
+		a.tellf("waiting for %q: %d ahead; held by %s", lock.Name(), ahead, holder)
 		if !wait(ctx, tellEvery) {
 			return
 		}
@@ -285,12 +285,12 @@ func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, u
 			revoked = nil
 			p.signal(syscall.SIGTERM)
 			r, _ := h.Revocation()
-			a.warnf("%s: the program gets SIGTERM", revokedText(c.Name, r))
+			a.tellf("%s: the program gets SIGTERM", revokedText(c.Name, r))
 		case <-lost:
 			lost, told = nil, true
 			late = time.After(c.KillAfter)
 			p.send(order{Lost: true})
-			a.warnf("%s: the program is ended", oneLine(h.Err()))
+			a.tellf("%s: the program is ended", oneLine(h.Err()))
 		case <-late:
 			p.kill() // in case that the guard was stopped
 		}
@@ -322,7 +322,7 @@ func (c *runCmd) release(a *app, h manager.Hold, code int, told bool) error {
 	case errors.Is(err, manager.ErrLost):
 		return &exitError{exitLost, err}
 	case err != nil:
-		a.warnf("%s", oneLine(err))
+		a.tellf("%s", oneLine(err))
 	}
 	return &exitError{code: code}
 }
