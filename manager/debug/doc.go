@@ -57,6 +57,7 @@
 //	  outage         what is wrong with the connection
 //	  timeout_seconds, lease_seconds
 //	  locks          how many exist
+//	  pauses, paused_seconds  how often this process did not run, and for how long together
 //	  sessions, reconnects, requests, answers, watch_events, grants, losses, failures,
 //	  dropped_events counted since Open; requests by operation
 //	  queued, busy, workers   of the pool of I/O goroutines
@@ -77,12 +78,15 @@
 //	                 session, own, persistent
 //	  contended, yielding
 //	  revocation     from (a contender), reason, until
-//	  last_loss      time, held_seconds, error
+//	  last_loss      time, held_seconds, error, session, node, token
 //	  rounds, grants, joins, entries, lost_races, longest_race, foreign
 //	                 as in manager.Stats
 //	history          the last 200 events of the session, newest first: time, event, error,
-//	                 session, outage_seconds
+//	                 session, outage_seconds, paused_seconds
 //	troubles         the last 200 losses, failures that are not the end of a caller's
 //	                 patience, unconfirmed releases, and revocations, newest first: time,
-//	                 event, lock, kind, cause, error, held_seconds, waited_seconds
+//	                 event, lock, kind, cause, error, session, token, paused_seconds,
+//	                 held_seconds, waited_seconds. Those that say the same of locks at
+//	                 about the same time are one, about the first of them: count says how
+//	                 many there were, and locks has the first names
 package debug

@@ -41,7 +41,7 @@ func (h *Handler) manage(s source) { h.source.Store(&s) }
 func (h *Handler) Observe(e manager.Event) {
 	switch e.Kind {
 	case manager.EventSessionBegan, manager.EventConnectionLost,
-		manager.EventConnectionResumed, manager.EventSessionOver:
+		manager.EventConnectionResumed, manager.EventSessionOver, manager.EventPaused:
 		h.history.add(recordOf(e))
 	case manager.EventLost, manager.EventRevoked:
 		h.troubles.add(recordOf(e))

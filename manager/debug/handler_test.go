@@ -356,6 +356,50 @@ func TestObserve(t *testing.T) {
 	}
 }
 
+// A pause of the process ends its session, and a thousand locks with it. The page shows few
+// rows, the pause beside what came of it.
+func TestEqualLossesAreOne(t *testing.T) {
+	h := New()
+	h.manage(fake{stats: connected})
+	at := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	lost := func(i int, at time.Time, paused time.Duration) manager.Event {
+		err := &manager.Error{Op: "hold", Name: fmt.Sprint("jobs/", i), Err: manager.ErrLost, Paused: paused}
+		return manager.Event{Kind: manager.EventLost, Time: at, Lock: err.Name, Err: err, Held: time.Second, Session: 7, Token: uint64(i), Paused: paused}
+	}
+	h.Observe(lost(9999, at.Add(-time.Hour), 0))
+	h.Observe(manager.Event{Kind: manager.EventPaused, Time: at, Session: 7, Paused: 16 * time.Second})
+	for i := range 1000 {
+		h.Observe(lost(i, at.Add(time.Duration(i)*time.Millisecond), 16*time.Second))
+	}
+	h.Observe(manager.Event{Kind: manager.EventSessionOver, Time: at.Add(2 * time.Second), Session: 7, Err: errors.New("expired"), Paused: 16 * time.Second})
+	h.Observe(lost(0, at.Add(time.Minute), 16*time.Second)) // the same, but much later
+
+	r := getJSON(t, h, "")
+	if len(r.Troubles) != 3 || len(r.History) != 2 {
+		t.Fatalf("%d troubles, %d events of the session", len(r.Troubles), len(r.History))
+	}
+	many := r.Troubles[1]
+	if many.Count != 1000 || many.Lock != "jobs/0" || len(many.Locks) != namesKept || many.Locks[1] != "jobs/1" || many.More() != 980 ||
+		many.Cause != "paused" || many.Session != "0x7" {
+		t.Errorf("the losses are shown as %+v", many)
+	}
+	if one := r.Troubles[0]; one.Count != 1 || one.Locks != nil || one.More() != 0 {
+		t.Errorf("a single loss is shown as %+v", one)
+	}
+	if text := get(t, h, "format=json"); strings.Count(text, `"paused_seconds": 16`) != 4 {
+		t.Errorf("the pause is not in\n%s", text)
+	}
+	text := get(t, h, "")
+	last := 0
+	for _, want := range []string{">session over<", "1000 × lost <", "and 980 more. The first:", ">paused<", "This process did not run for 16 s.", ">lost <"} {
+		i := strings.Index(text[last:], want)
+		if i < 0 {
+			t.Fatalf("the page does not have %q, or not in this place", want)
+		}
+		last += i
+	}
+}
+
 func TestRing(t *testing.T) {
 	var r ring
 	for i := range 3*kept + 7 {

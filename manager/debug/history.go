@@ -24,6 +24,10 @@ type record struct {
 	From    string    `json:"from,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	Session string    `json:"session,omitempty"`
+	Token   uint64    `json:"token,omitempty"`
+	Count   int       `json:"count"`
+	Locks   []string  `json:"locks,omitempty"`
+	Paused  seconds   `json:"paused_seconds,omitempty"`
 	Outage  seconds   `json:"outage_seconds,omitempty"`
 	Held    seconds   `json:"held_seconds,omitempty"`
 	Waited  seconds   `json:"waited_seconds,omitempty"`
@@ -36,6 +40,9 @@ func recordOf(e manager.Event) record {
 		Lock:    e.Lock,
 		Cause:   e.Cause(),
 		Session: sessionText(e.Session),
+		Token:   e.Token,
+		Count:   1,
+		Paused:  seconds(e.Paused),
 		Reason:  cut(e.Reason),
 		Held:    seconds(e.Held),
 	}
@@ -55,6 +62,35 @@ func recordOf(e manager.Event) record {
 	return r
 }
 
+// same reports whether r says of a lock what next says of another, at about the same time:
+// the end of a lease or a session ends all locks that the process holds.
+func (r *record) same(next *record) bool {
+	return r.Lock != "" && next.Lock != "" && r.Event == next.Event && r.Cause == next.Cause &&
+		r.Session == next.Session && r.From == next.From && r.Reason == next.Reason &&
+		next.Time.Sub(r.Time) < together
+}
+
+const (
+	// together is for how long records that say the same are put together.
+	together = 5 * time.Second
+	// namesKept is how many names of locks are kept of those.
+	namesKept = 20
+)
+
+// add puts next, which says the same, to r.
+func (r *record) add(next *record) {
+	if r.Count == 1 {
+		r.Locks = []string{r.Lock}
+	}
+	r.Count++
+	if len(r.Locks) < namesKept {
+		r.Locks = append(slices.Clip(r.Locks), next.Lock) // a report may have the slice
+	}
+}
+
+// More returns how many locks the record is about whose names were not kept.
+func (r record) More() int { return r.Count - max(len(r.Locks), 1) }
+
 // A ring keeps the newest records.
 type ring struct {
 	mu      sync.Mutex // protects what follows
@@ -65,6 +101,12 @@ type ring struct {
 func (r *ring) add(rec record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if n := len(r.records); n > 0 {
+		if last := &r.records[(r.next+n-1)%n]; last.same(&rec) {
+			last.add(&rec)
+			return
+		}
+	}
 	if len(r.records) < kept {
 		r.records = append(r.records, rec)
 		return

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"html/template"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -70,6 +71,14 @@ func (v view) Tabs() []tab {
 		tabs = append(tabs, tab{show, linkTo(q), counts[show], show == v.query.show})
 	}
 	return tabs
+}
+
+// Past returns what has happened to the session and to locks, newest first: the one explains
+// the other.
+func (v view) Past() []record {
+	past := slices.Concat(v.Troubles, v.History)
+	slices.SortStableFunc(past, func(a, b record) int { return b.Time.Compare(a.Time) })
+	return past
 }
 
 // Orders returns the values of the parameter sort.

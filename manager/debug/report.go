@@ -54,6 +54,8 @@ type managerState struct {
 	Locks     int               `json:"locks"`
 	Sessions  uint64            `json:"sessions"`
 	Reconnect uint64            `json:"reconnects"`
+	Pauses    uint64            `json:"pauses"`
+	Paused    seconds           `json:"paused_seconds"`
 	Requests  map[string]uint64 `json:"requests"`
 	Answers   uint64            `json:"answers"`
 	Watches   uint64            `json:"watch_events"`
@@ -75,6 +77,8 @@ func stateOf(s *manager.ManagerStats) *managerState {
 		Locks:     s.Locks,
 		Sessions:  s.Sessions,
 		Reconnect: s.Reconnects,
+		Pauses:    s.Pauses,
+		Paused:    seconds(s.Paused),
 		Requests:  s.Requests,
 		Answers:   s.Answers,
 		Watches:   s.WatchEvents,
@@ -158,9 +162,12 @@ type revocation struct {
 }
 
 type loss struct {
-	Time  time.Time `json:"time"`
-	Held  seconds   `json:"held_seconds"`
-	Error string    `json:"error"`
+	Time    time.Time `json:"time"`
+	Held    seconds   `json:"held_seconds"`
+	Error   string    `json:"error"`
+	Session string    `json:"session,omitempty"`
+	Node    string    `json:"node,omitempty"`
+	Token   uint64    `json:"token,omitempty"`
 }
 
 // A snapshot is a lock together with what it is sorted by.
@@ -327,7 +334,10 @@ func lockOf(s *snapshot, stuck bool) lock {
 		l.Revocation = &revocation{From: contenderOf(&r.From), Reason: cut(r.Reason), Until: r.Until}
 	}
 	if last := s.LastLoss; last != nil {
-		l.LastLoss = &loss{Time: last.Time, Held: seconds(last.Held), Error: cut(last.Err.Error())}
+		l.LastLoss = &loss{
+			Time: last.Time, Held: seconds(last.Held), Error: cut(last.Err.Error()),
+			Session: sessionText(last.Session), Node: last.Node, Token: last.Token,
+		}
 	}
 	return l
 }
