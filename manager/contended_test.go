@@ -102,35 +102,32 @@ func TestContendedRequests(t *testing.T) {
 	}
 }
 
-// Only a process that the lock excludes is a contender.
-func TestContendedByOthersOnly(t *testing.T) {
+// Only what the lock excludes is a contender: another process, or this one's own writer.
+func TestContendedByExcludedOnly(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.rw("a"), c.rw("b")
 		if (Hold{}).Contended() != nil {
 			c.t.Error("the zero Hold has a channel")
 		}
 		read, shared := mustLock(c.t, a.Reader()), mustLock(c.t, b.Reader())
-		own := c.acquire(a.Writer())
-		told, toldShared, toldOwn := read.Contended(), shared.Contended(), own.Contended()
+		told, toldShared := read.Contended(), shared.Contended()
+		again := c.acquire(a.Reader())
 		later(time.Minute)
-		if isClosed(told) {
-			c.t.Error("told of a reader, or of this process's own writer")
+		if isClosed(told) || isClosed(toldShared) {
+			c.t.Error("told of a reader")
 		}
-		if !isClosed(toldShared) {
-			c.t.Error("a reader is not told of the other process's writer")
+		own := c.acquire(a.Writer())
+		toldOwn := own.Contended()
+		later(time.Minute)
+		if !isClosed(told) || !isClosed(toldShared) {
+			c.t.Errorf("told of a writer: the reader of its process %t, that of another %t", isClosed(told), isClosed(toldShared))
 		}
-		// The gate of a's readers has closed for its own writer. It looks all the
-		// same, as a holder has asked.
-		wantFlag(c.t, read, state.GateClosed)
 		other := c.acquire(b.Writer())
 		later(defaultTenure)
-		if !isClosed(told) {
-			c.t.Error("not told of the other process's writer, as the gate is closed")
-		}
 		if isClosed(toldOwn) {
 			c.t.Error("a hold that waits was told")
 		}
-		c.unlock(shared, read)
+		c.unlock(shared, read, again)
 		c.held(own)
 		later(defaultTenure + time.Millisecond)
 		if !isClosed(toldOwn) {
@@ -139,6 +136,68 @@ func TestContendedByOthersOnly(t *testing.T) {
 		c.unlock(own)
 		c.unlock(other)
 	})
+}
+
+// A process that keeps the read lock until Contended makes room for its own writer, and for
+// its own upgrade: it hears of them at once, without a request, whatever its tenure is.
+func TestF101_ContendedByOwnWriter(t *testing.T) {
+	for _, tenure := range []time.Duration{-1, defaultTenure, time.Hour} {
+		for _, writes := range []string{"a writer", "an upgrade"} {
+			for _, comes := range []string{"before the reader's grant", "after it", "before the reader asks"} {
+				t.Run(fmt.Sprintf("tenure=%v/%s comes %s", tenure, writes, comes), func(t *testing.T) {
+					bubble(t, func(c *cluster) {
+						rw := c.rw("a", withTenure(tenure))
+						var up Hold
+						if writes == "an upgrade" {
+							up = mustLock(c.t, rw.Upgradable())
+						}
+						granted := make(chan Hold, 1)
+						write := func() {
+							if up != (Hold{}) {
+								go func() { wantErr(c.t, "upgrade", up.Upgrade(c.t.Context()), nil); granted <- up }()
+								later(time.Millisecond)
+								return
+							}
+							w := c.acquire(rw.Writer())
+							go func() { _, err := w.Granted().Wait(c.t.Context()); wantErr(c.t, "write", err, nil); granted <- w }()
+						}
+						var read Hold
+						if comes == "before the reader's grant" && up == (Hold{}) {
+							other := mustLock(c.t, c.rw("b").Writer())
+							read = rw.Reader().Acquire(c.t.Context())
+							later(time.Second)
+							told := read.Contended()
+							write()
+							later(time.Second)
+							if isClosed(told) {
+								c.t.Error("told before it holds the lock")
+							}
+							mustRelease(c.t, other)
+							c.held(read)
+						} else {
+							read = mustLock(c.t, rw.Reader())
+						}
+						told := read.Contended()
+						if comes == "before the reader asks" {
+							told = nil
+						}
+						if comes != "before the reader's grant" || up != (Hold{}) {
+							write()
+						}
+						if told == nil {
+							told = read.Contended()
+						}
+						later(time.Millisecond)
+						if !isClosed(told) {
+							c.t.Fatal("not told")
+						}
+						c.unlock(read)
+						c.unlock(<-granted)
+					})
+				})
+			}
+		}
+	}
 }
 
 // wantFlag checks that a flag of the hold's round is set.
@@ -156,7 +215,7 @@ func TestF101_ContendedBehindAClosedGate(t *testing.T) {
 		a, b := c.rw("a"), c.rw("b")
 		read := mustLock(c.t, a.Reader())
 		later(time.Minute) // it has looked, and left a watch
-		own := c.acquire(a.Writer())
+		read.round.io().revoke(Revocation{})
 		later(time.Minute)
 		wantFlag(c.t, read, state.GateClosed)
 		other := c.acquire(b.Writer())
@@ -167,7 +226,6 @@ func TestF101_ContendedBehindAClosedGate(t *testing.T) {
 			c.t.Error("not told")
 		}
 		c.unlock(read)
-		c.unlock(own)
 		c.unlock(other)
 	})
 }

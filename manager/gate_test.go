@@ -338,12 +338,15 @@ func TestF272_NewcomerComesAsTheGateOpens(t *testing.T) {
 // up.
 func TestF273_OwnWriterGivesUp(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		rw := readWrite(c.t, c.open("a"), "pair")
+		m := c.open("a")
+		m.looks.next.Store(int64(time.Hour)) // no look of its own comes to help
+		rw := readWrite(c.t, m, "pair")
 		h := mustLock(c.t, rw.Reader())
 		later(time.Second)
 		w := rw.Writer().Acquire(c.t.Context())
 		later(time.Second)
-		r := rw.Reader().Acquire(c.t.Context())
+		h.round.io().wake() // whatever wakes it
+		r := c.acquire(rw.Reader())
 		wantErr(c.t, "a reader behind the own writer", r.Err(), ErrNotGranted)
 		w.Release()
 		later(time.Millisecond)

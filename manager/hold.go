@@ -341,8 +341,10 @@ func (h Hold) Lost() <-chan struct{} {
 }
 
 // Contended returns a channel that closes when another process waits for the lock that
-// this one holds: a process that the lock cannot be shared with. A holder that can stop
-// between two pieces of work can then release the lock early.
+// this one holds: a process that the lock cannot be shared with. It also closes when
+// another lock of the same pair waits in this process: a writer waits for the readers, say,
+// or [Hold.Upgrade] does. A holder that can stop between two pieces of work can then
+// release the lock early.
 //
 // It is a hint. The other process may have given up again, as a TryLock does. A holder
 // that ignores the hint keeps the lock, although newcomers of this process must wait
@@ -350,10 +352,12 @@ func (h Hold) Lost() <-chan struct{} {
 // [Hold.Revoked].
 //
 // All holders of the lock in this process share the channel. It never closes because
-// goroutines of this process wait, other than in [Manager.LockAll], nor after the lock was
-// released or lost. It is nil for the zero Hold. Contended does not block.
+// goroutines of this process wait for the same lock, other than in [Manager.LockAll], nor
+// after the lock was released or lost. It is nil for the zero Hold. Contended does not
+// block.
 //
-// This process sees a waiter within 100 ms of the grant, and later as soon as the waiter
+// A waiter of this process is told of at once, and without a request. This process sees a
+// waiter of another one within 100 ms of the grant, and later as soon as the waiter
 // queues; while many contenders come and go, up to 50 ms later. With the default Tenure,
 // or a shorter one, that costs no request of its own, as long as the process holds no
 // more than a few hundred locks. Otherwise the first call of Contended starts it: one

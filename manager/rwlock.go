@@ -137,17 +137,23 @@ func (rw *RWLock) awaited(l *Lock) bool {
 	return false
 }
 
-// closeGate closes the gate of l's round if this process holds l: now if the round has
-// lasted a tenure, otherwise then, if it is still awaited. Closing it at once would end
-// a read round for every write, and even for a TryLock that passes by; with occasional
-// writes, hardly any readers would share a round.
+// closeGate tells the holders of l, if this process holds l, that another lock of the pair
+// waits for them, and closes the gate of their round: now if the round has lasted a tenure,
+// otherwise then, if it is still awaited. Closing it at once would end a read round for
+// every write, and even for a TryLock that passes by; with occasional writes, hardly any
+// readers would share a round.
 func (rw *RWLock) closeGate(l *Lock) {
 	r := l.cur.Load()
 	m := l.m
-	if m.cfg.Tenure < 0 || r.word.Load().Phase() != state.Retained {
+	if r.word.Load().Phase() != state.Retained {
 		return
 	}
 	t := r.io()
+	//holdfast:reached hold: told that its own process waits
+	t.seeContention()
+	if m.cfg.Tenure < 0 {
+		return
+	}
 	if rest := m.cfg.Tenure - time.Duration(m.now()-t.tenure.since); rest <= 0 {
 		//holdfast:reached gate: closed as our own writer queued
 		r.closeGate()
