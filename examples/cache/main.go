@@ -76,7 +76,7 @@ func (d data) part(name string) (version int, err error) {
 	return strconv.Atoi(string(text))
 }
 
-// work reads or writes the data until the duration is over.
+// work reads the data, and writes them in the role of a writer, until the duration is over.
 func work(role, connect string, d data) error {
 	demo.EndWithParent()
 	slog.SetLogLoggerLevel(slog.LevelWarn)
@@ -95,19 +95,25 @@ func work(role, connect string, d data) error {
 	if err != nil {
 		return err
 	}
+	c := &Cache[int]{lock: lock, load: d.read}
+	var writing sync.WaitGroup
+	defer writing.Wait()
 	if role == "writer" {
-		err = write(ctx, lock.Writer(), d)
-	} else {
-		err = read(ctx, &Cache[int]{reader: lock.Reader(), load: d.read}, d)
+		writing.Go(func() {
+			if failed := write(ctx, c, d); failed != nil {
+				fmt.Println("no more versions:", failed)
+				cancel()
+			}
+		})
 	}
-	return err
+	return read(ctx, c, d)
 }
 
 // write writes new versions.
-func write(ctx context.Context, writer *manager.Lock, d data) error {
+func write(ctx context.Context, c *Cache[int], d data) error {
 	for version := 2; ; version++ {
 		asked := time.Now()
-		err := writer.Do(ctx, func(context.Context, manager.Hold) error { return d.write(version) })
+		err := c.Change(ctx, func(context.Context) error { return d.write(version) })
 		if err != nil && ctx.Err() == nil {
 			return err
 		} else if err == nil {
@@ -142,11 +148,11 @@ func read(ctx context.Context, c *Cache[int], d data) error {
 		})
 	}
 	reading.Wait()
-	fmt.Printf("%d reads under %d grants of the read lock, %d per grant\n", reads.Load(), c.loads, reads.Load()/int64(max(1, c.loads)))
+	fmt.Printf("%d reads of what was loaded %d times, %d per load\n", reads.Load(), c.loads, reads.Load()/int64(max(1, c.loads)))
 	return cmp.Or(failures...)
 }
 
-// demonstrate starts a process that writes and two that read, and prints what they say.
+// demonstrate starts a process that writes and reads and two that only read, and prints what they say.
 func demonstrate(given string) error {
 	servers, stop, err := demo.Servers(given)
 	if err != nil {
