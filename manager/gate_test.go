@@ -37,7 +37,7 @@ func TestF271_GateOpensAgain(t *testing.T) {
 				h := mustLock(c.t, a)
 				early := make(chan time.Duration)
 				go func() {
-					time.Sleep(wait - time.Millisecond) // behind the gate, if it has closed
+					<-time.After(wait - time.Millisecond) // behind the gate, if it has closed
 					begun := time.Now()
 					n, err := a.Lock(c.t.Context())
 					wantErr(c.t, "a newcomer while the other process waits", err, nil)
@@ -83,7 +83,7 @@ func TestF271_ProbedForAnHour(t *testing.T) {
 				}
 				_, err := b.Lock(c.within(300 * time.Millisecond))
 				wantErr(c.t, "the prober", err, context.DeadlineExceeded)
-				time.Sleep(700 * time.Millisecond)
+				<-time.After(700 * time.Millisecond)
 			}
 		}()
 		var entered int
@@ -103,7 +103,7 @@ func TestF271_ProbedForAnHour(t *testing.T) {
 					c.t.Errorf("a newcomer waited %v", w)
 				}
 				entered++
-				time.Sleep(37 * time.Millisecond)
+				<-time.After(37 * time.Millisecond)
 				mustRelease(c.t, n)
 			}
 		}()
@@ -131,7 +131,7 @@ func TestF271_StayingContender(t *testing.T) {
 		running := make(chan struct{})
 		for i := range 3 {
 			go func() {
-				time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+				<-time.After(time.Duration(i) * 10 * time.Millisecond)
 				for {
 					select {
 					case <-over:
@@ -141,7 +141,7 @@ func TestF271_StayingContender(t *testing.T) {
 					}
 					n, err := a.Lock(c.t.Context())
 					wantErr(c.t, "a newcomer", err, nil)
-					time.Sleep(30 * time.Millisecond)
+					<-time.After(30 * time.Millisecond)
 					mustRelease(c.t, n)
 				}
 			}()
