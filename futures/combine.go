@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/oneline"
 )
 
 // ErrNone is the error of [Any] without arguments.
@@ -66,7 +68,7 @@ func Any[T any](fs ...*Future[T]) *Future[T] {
 		left--
 		last := left == 0
 		g.mu.Unlock()
-		return last && p.Settle(zero, errors.Join(errs...))
+		return last && p.Settle(zero, oneline.Join(errs...))
 	})
 	return p.Future()
 }

@@ -17,6 +17,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -279,7 +280,7 @@ func (c Config) complete() (Config, error) {
 		c.Logger = slog.Default()
 	}
 	if len(faults) > 0 {
-		return c, fmt.Errorf("%w: %w", ErrBadConfig, errors.Join(faults...))
+		return c, fmt.Errorf("%w: %w", ErrBadConfig, oneline.Join(faults...))
 	}
 	return c, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
@@ -120,7 +121,7 @@ func (t *roundIO) release(s *zkio.Session) {
 			if zkio.ClassOf(derr) == zkio.Definite {
 				// This will not change by itself before the session ends. Say so
 				// now, and keep trying: an administrator may grant the right.
-				refused := t.error("release", errors.Join(why.err, derr))
+				refused := t.error("release", oneline.Join(why.err, derr))
 				t.tellReleased(why, refused)
 				t.settleReleased(refused)
 			}

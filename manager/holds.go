@@ -4,9 +4,9 @@ package manager
 
 import (
 	"context"
-	"errors"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -86,7 +86,7 @@ func (hs Holds) Unlock(ctx context.Context) error {
 	for i, h := range hs {
 		errs[i] = h.confirm(ctx, words[i], effects[i])
 	}
-	return errors.Join(errs...)
+	return oneline.Join(errs...)
 }
 
 // giveUp gives all the Holds up. It returns, for each, what Hold.giveUp returns.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
+	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
@@ -386,13 +387,13 @@ func (h Hold) do(ctx context.Context, fn func(ctx context.Context, h Hold) error
 		switch {
 		case errors.Is(lost, ErrLost), errors.Is(lost, ErrClosed):
 			if !saysLoss(err, lost) {
-				err = errors.Join(err, lost)
+				err = oneline.Join(err, lost)
 			}
 		case unlock == nil, errors.Is(unlock, ErrReleased), ctx.Err() != nil && errors.Is(unlock, ctx.Err()):
 			// Released, perhaps by fn; or ctx has ended, and the caller waits no
 			// longer.
 		default:
-			err = errors.Join(err, unlock)
+			err = oneline.Join(err, unlock)
 		}
 	}()
 	err = fn(inside, h)

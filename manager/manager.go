@@ -20,6 +20,7 @@ import (
 	"weak"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
+	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
@@ -365,7 +366,7 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 			left = &Error{Op: "shutdown", Name: t.round.lock.Name(), Err: fmt.Errorf("still held: %w", ctxerr.Of(ctx))}
 		}
 	}
-	return errors.Join(left, m.finish(ctx), m.Close())
+	return oneline.Join(left, m.finish(ctx), m.Close())
 }
 
 // finish waits for what [Access.Finish] runs.

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/oneline"
 )
 
 // A Config configures a Client. The zero value with Servers set works. Open
@@ -143,7 +145,7 @@ func (cfg Config) resolve() (Config, error) {
 		cfg.Logger = slog.Default()
 	}
 	if len(faults) > 0 {
-		return Config{}, &opError{op: "open", kind: ErrBadArguments, why: oneLine(faults)}
+		return Config{}, &opError{op: "open", kind: ErrBadArguments, why: oneline.Join(faults...)}
 	}
 	return cfg, nil
 }
@@ -183,15 +185,7 @@ func notInHosts(r rune) bool {
 	return r <= ' ' || r == 0x7f || strings.ContainsRune(`/\[]@;,?#`, r)
 }
 
-// oneLine joins errors as errors.Join does, with semicolons.
-func oneLine(errs []error) error {
-	texts := make([]string, len(errs))
-	for i, err := range errs {
-		texts[i] = err.Error()
-	}
-	return &joined{strings.Join(texts, "; "), errs}
-}
-
+// A joined is an error with a text of its own that wraps others.
 type joined struct {
 	text string
 	errs []error

@@ -20,21 +20,22 @@ import (
 const policy = `
 	TESTS   = go.uber.org/goleak pgregory.net/rapid
 	SERVERS = TESTS zkio/zktest internal/realzk internal/otherclients
-	RECIPE  = futures zkio manager recipes/internal/bell recipes/internal/own internal/ctxerr
+	RECIPE  = futures zkio manager recipes/internal/bell recipes/internal/own internal/ctxerr internal/oneline
 	PUBLIC  = state futures zkio zkio/zktest manager golang.org/x/sync/... go.uber.org/atomic
 
 	# Small and pure: what a reader has to trust first.
 	state:                    go.uber.org/atomic | TESTS
-	futures:                  internal/ctxerr go.uber.org/atomic | TESTS
+	futures:                  internal/ctxerr internal/oneline go.uber.org/atomic | TESTS
 	internal/ctxerr:          | TESTS
+	internal/oneline:         | TESTS
 	internal/jute:            | TESTS
 
 	# Only zkio imports go-zookeeper: any other connection would lack a fence, a
 	# lease and metrics. The embedded server is for programs and tests; a service
 	# must not link it.
-	zkio:                     futures internal/ctxerr internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic | SERVERS
+	zkio:                     futures internal/ctxerr internal/oneline internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic | SERVERS
 	zkio/zktest:              internal/jute | TESTS internal/realzk github.com/go-zookeeper/zk
-	manager:                  state futures zkio manager/internal/queue internal/ctxerr golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
+	manager:                  state futures zkio manager/internal/queue internal/ctxerr internal/oneline golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
 	manager/inspect:          zkio manager manager/internal/queue internal/ctxerr | SERVERS
 	manager/internal/queue:   | TESTS
 

@@ -4,9 +4,9 @@ package barrier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/internal/bell"
 	"github.com/holdfast-go/holdfast/recipes/internal/own"
@@ -111,7 +111,7 @@ func (d *Double) look(s *zkio.Session) (v view, err error) {
 		after := &zkio.Read{Path: d.record, What: zkio.ReadStat}
 		s.Read(before, list, after)
 		// The directory may be missing: the server removes an empty one.
-		if err := errors.Join(before.Err, except(zkio.ErrNoNode, list.Err), after.Err); err != nil {
+		if err := oneline.Join(before.Err, except(zkio.ErrNoNode, list.Err), after.Err); err != nil {
 			return v, err
 		}
 		if !s.CaughtUp() {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/manager"
 )
 
@@ -216,7 +217,7 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context, l *Lead
 			continue
 		}
 		if errors.Is(lost, manager.ErrClosed) && !errors.Is(err, manager.ErrClosed) {
-			err = errors.Join(err, lost)
+			err = oneline.Join(err, lost)
 		}
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -173,7 +174,7 @@ func (l *Leadership) lead(ctx context.Context, fn func(context.Context, *Leaders
 		cancel()
 		lost = l.Err()
 		if e := l.Resign(ctx); e != nil && lost == nil && ctx.Err() == nil {
-			err = errors.Join(err, e)
+			err = oneline.Join(err, e)
 		}
 	}()
 	return nil, fn(inside, l)

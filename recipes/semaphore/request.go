@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
+	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/internal/bell"
 	"github.com/holdfast-go/holdfast/recipes/internal/own"
@@ -305,7 +306,7 @@ func (r *request) room(z *size, sync bool) (dir zkio.Stat, err error) {
 		number := zkio.Read{Path: r.sem.number, What: zkio.ReadStat}
 		dir := zkio.Read{Path: r.sem.leases, What: zkio.ReadStat}
 		s.Read(&number, &dir)
-		return answers{number.Stat, dir.Stat}, errors.Join(number.Err, dir.Err)
+		return answers{number.Stat, dir.Stat}, oneline.Join(number.Err, dir.Err)
 	})
 	switch {
 	case err != nil:
@@ -331,7 +332,7 @@ func (r *request) await(session *zkio.Session, z *size) error {
 		number := zkio.Read{Path: r.sem.number, What: zkio.ReadData}
 		err := r.in(session, func() error {
 			session.Read(&nodes, &number)
-			return errors.Join(nodes.Err, number.Err)
+			return oneline.Join(nodes.Err, number.Err)
 		})
 		if err != nil && !errors.Is(err, zkio.ErrNoNode) {
 			return err
