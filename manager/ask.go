@@ -163,9 +163,27 @@ func (l *Lock) mayAsk(ctx context.Context, op, what string, size int) error {
 	case l.m.stage.Load() == closingDown:
 		return &Error{Op: op, Name: l.Name(), Err: ErrClosed}
 	case ctx.Err() != nil:
-		return l.ended(ctx, op)
+		return l.errorAbout(op, ctxerr.Of(ctx))
 	}
 	return nil
+}
+
+// errorAbout returns the error of an operation that concerns the lock's holder, and names it as
+// far as this process knows it without asking: it waits behind it, or remembers it.
+func (l *Lock) errorAbout(op string, err error) *Error {
+	e := &Error{Op: op, Name: l.Name(), Err: err, Outage: l.m.outage()}
+	for r := range l.live() {
+		if p := r.io().position.Load(); p != nil {
+			return r.io().error(op, err)
+		}
+	}
+	if o := l.observer.Load(); o != nil {
+		if seen := o.seen.Load(); seen != nil && seen.holder != nil {
+			holder := *seen.holder // others share it
+			e.Holder = &holder
+		}
+	}
+	return e
 }
 
 // askOwn has this process, which holds the lock or is about to, answer the question

@@ -49,8 +49,8 @@ type Contender struct {
 	Endpoint string // its Config.Endpoint: where other processes can reach it
 
 	// Identity is the data of a node that another ZooKeeper client created, cut to 128
-	// bytes. Apache Curator writes the client's address, kazoo an identifier that the
-	// caller chooses, go-zookeeper nothing.
+	// bytes. Apache Curator writes the client's address. With kazoo the caller chooses it,
+	// and with go-zookeeper, too, if it locks by LockWithData; Lock writes nothing.
 	Identity string
 
 	// Since is when its node was created, by the clock of ZooKeeper's leader. If the

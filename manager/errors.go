@@ -159,7 +159,8 @@ func (e *Error) Error() string {
 	if e.Outage != nil {
 		b.WriteString("; " + e.Outage.Error())
 	}
-	if e.Ahead != nil || e.Position > 0 {
+	switch {
+	case e.Ahead != nil || e.Position > 0:
 		fmt.Fprintf(&b, " (%d ahead", e.Position)
 		if e.Holder != nil {
 			fmt.Fprintf(&b, "; held by %s", e.Holder)
@@ -168,6 +169,8 @@ func (e *Error) Error() string {
 			fmt.Fprintf(&b, "; waiting for %s", e.Ahead)
 		}
 		b.WriteString(")")
+	case e.Holder != nil:
+		fmt.Fprintf(&b, " (held by %s)", e.Holder)
 	}
 	return b.String()
 }

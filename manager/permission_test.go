@@ -48,13 +48,16 @@ func eachPerms(t *testing.T, all []int32, test func(s *backend, perms int32)) {
 	}
 }
 
-// wantSays checks that an error contains all of the parts.
+// wantSays checks that an error contains all of the parts, in one line.
 func wantSays(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(fmt.Sprint(err), part) {
 			t.Errorf("the error does not say %q:\n%v", part, err)
 		}
+	}
+	if strings.Contains(fmt.Sprint(err), "\n") {
+		t.Errorf("the error has more than one line:\n%v", err)
 	}
 }
 

@@ -130,7 +130,8 @@ func (h Hold) Revocation() (Revocation, bool) {
 //   - [ErrNoAnswer], at once, if a process in the way cannot be told, because it belongs
 //     to another client or an older version;
 //   - ctx.Err() and context.Cause(ctx) if ctx ends. The text names each process that
-//     still holds the lock, and says how many holders were inside when it was told. If a
+//     still holds the lock, and says how many holders were inside when it was told. If ctx
+//     ends before ZooKeeper has answered, it names the holder that this process knows of. If a
 //     process did not confirm that it was told, the error wraps ErrNoAnswer as well;
 //   - [ErrTooLarge], before anything is sent, if reason has more than 64 KiB;
 //   - [ErrClosed] if this Manager is closed.
@@ -147,7 +148,11 @@ func (l *Lock) Revoke(ctx context.Context, reason string) error {
 		paths, err = l.inTheWay(s)
 		return err
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return l.errorAbout(op, ctxerr.Of(ctx))
+	default:
 		return err
 	}
 	inside, cancel := context.WithCancel(ctx)

@@ -289,6 +289,41 @@ func TestRevokeHolderNotReached(t *testing.T) {
 	})
 }
 
+// Revoke with a ctx that has ended, or ends before ZooKeeper has answered, names the holder
+// that the process knows of: the one that it waits for, or that it remembers.
+func TestRevokeNamesTheKnownHolder(t *testing.T) {
+	each(t, map[string]func(c *cluster, b *Lock){
+		"it waits for it": func(c *cluster, b *Lock) { c.acquire(b) },
+		"it remembers it": func(c *cluster, b *Lock) { c.wantCached("first", b, "a") },
+	}, func(c *cluster, learn func(*cluster, *Lock)) {
+		t := c.t
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(t, a)
+		learn(c, b)
+		over, cancel := context.WithCancelCause(t.Context())
+		cancel(errors.New("no time left"))
+		slow := c.srv.Faults().SwallowRequest(zktest.Match{Path: dir, Session: session(b.m), Times: zktest.Every})
+		for what, err := range map[string]error{
+			"ended":       b.Revoke(over, ""),
+			"ends":        <-c.revoking(b, "", time.Second),
+			"ended (Ask)": func() error { _, err := b.Ask(over, nil); return err }(),
+		} {
+			e, ok := errors.AsType[*Error](err)
+			if !ok || e.Holder == nil || e.Holder.Path != grantOf(t, h).Path || !strings.Contains(err.Error(), "held by a@") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("ctx %s: %v, want one that names the holder", what, err)
+			}
+			if what != "ends" {
+				wantErr(t, what, err, context.Canceled)
+				wantErr(t, what, err, context.Cause(over))
+			} else {
+				wantErr(t, what, err, context.DeadlineExceeded)
+			}
+		}
+		slow.Remove()
+		c.unlock(h)
+	})
+}
+
 // A revocation that comes when the process does not know yet that it holds the lock
 // waits for the grant.
 func TestRevokeBeforeTheGrant(t *testing.T) {
