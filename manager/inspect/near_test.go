@@ -64,7 +64,7 @@ func TestNear(t *testing.T) {
 		for _, test := range []struct{ root, name, want string }{
 			{"/holdfast", "jobs/nightly", "jobs/nightly job/nightly"}, // the name itself comes first
 			{"/holdfast", "/jobs/nightly", "jobs/nightly job/nightly"},
-			{"/holdfast", "jobs/nigthly", "jobs/nightly job/nightly"},                    // swapped
+			{"/holdfast", "jobs/ngihtly", "jobs/nightly job/nightly"},                    // swapped
 			{"/holdfast", "jbos/nightly", "jobs/nightly"},                                // and in a directory
 			{"/holdfast", "jobs/weekly", "jobs/Weekly"},                                  // case
 			{"/holdfast", "jobs/nightly_eu", "jobs/nightly-eu jobs/nightly job/nightly"}, //
@@ -78,7 +78,7 @@ func TestNear(t *testing.T) {
 			{"/holdfast", "secret/known", "secret/known"},                                // there, and may not be listed
 			{"/holdfast", "secret/knwon", ""},                                            //
 			{"/holdfast", "something/else/altogether", ""},                               //
-			{"/", "/other/nmae", "other/name"},                                           //
+			{"/", "/other/naem", "other/name"},                                           //
 			{"/missing", "jobs/nightly", ""},                                             //
 			{"/holdfast", strings.Repeat("x/", 20) + "x", ""},                            //
 		} {
