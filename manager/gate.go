@@ -287,7 +287,9 @@ func (t *roundIO) merged(n *roundIO, waited bool) {
 	// What holders have got from n while they waited (channels, futures, contexts) is told
 	// from now on what t is told. The list first and the look then; t is changed before
 	// its list is read.
-	t.signals().merged.add(n)
+	s := t.signals()
+	s.merged.CompareAndSwap(nil, new(mergers))
+	s.merged.Load().add(n)
 	t.round.lock.m.feed.merged(n)
 	t.settleGrant()
 	n.settleWait(t.tenure.grant(), nil)
@@ -337,10 +339,10 @@ func (m *mergers) list() []weak.Pointer[roundIO] {
 // tellMerged calls tell for each round that was merged into that of t.
 func (t *roundIO) tellMerged(tell func(*roundIO)) {
 	s := t.signalled.Load()
-	if s == nil {
+	if s == nil || s.merged.Load() == nil {
 		return
 	}
-	for _, p := range s.merged.list() {
+	for _, p := range s.merged.Load().list() {
 		if n := p.Value(); n != nil {
 			tell(n)
 		}

@@ -24,7 +24,7 @@ type signals struct {
 	upgrade  atomic.Pointer[upgrade]    // of an upgradable read lock: made by the first call of Hold.Upgrade
 	member   atomic.Pointer[membership] // of a Mutex; nil for the rounds of other locks
 	revokers atomic.Int32               // processes that have revoked the round and still wait
-	merged   mergers                    // the rounds that were merged into this one: see admitNext
+	merged   atomic.Pointer[mergers]    // the rounds that were merged into this one: see admitNext; nil: none
 
 	group *place // of a round that belongs to a LockAll: its place there; set when the round is made. Else nil
 	trace *trace // what the feed knows; its mu protects it. Nil if nothing is told

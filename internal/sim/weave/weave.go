@@ -28,7 +28,7 @@ var (
 	stalling = []string{
 		"roundIO.step", "roundIO.fetch", "roundIO.createNode", "roundIO.enterBeside", "roundIO.wait", "roundIO.watchAhead",
 		"roundIO.grant", "roundIO.keep", "roundIO.release", "roundIO.cancel", "roundIO.requeue", "runner.run",
-		"round.left", "withdrawal.steps", "leaseTracker.watch",
+		"round.left", "round.askIn", "round.admitNext", "roundIO.openGate", "withdrawal.steps", "Client.watch",
 		"group.step", "group.wait", "group.enter", "place.giveWay",
 	}
 
