@@ -132,7 +132,12 @@ type Event struct {
 //	refused      ZooKeeper refused: credentials, permissions, a quota, bad arguments
 //	unconfirmed  there was no answer, so it is not known what became of the request
 //	other        none of these
-func (e Event) Cause() string { return causeOf(e.Err) }
+func (e Event) Cause() string {
+	if e.Err != nil && e.Paused > 0 {
+		return "paused"
+	}
+	return causeOf(e.Err)
+}
 
 func causeOf(err error) string {
 	e, _ := errors.AsType[*Error](err)

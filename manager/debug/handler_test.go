@@ -391,7 +391,7 @@ func TestEqualLossesAreOne(t *testing.T) {
 	}
 	text := get(t, h, "")
 	last := 0
-	for _, want := range []string{">session over<", "1000 × lost <", "and 980 more. The first:", ">paused<", "This process did not run for 16 s.", ">lost <"} {
+	for _, want := range []string{">session over<", "1000 × lost <", "and 980 more. The first:", ">paused<", "This process did not run for 16.0 s.", ">lost <"} {
 		i := strings.Index(text[last:], want)
 		if i < 0 {
 			t.Fatalf("the page does not have %q, or not in this place", want)

@@ -25,6 +25,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"css":      func() template.CSS { return template.CSS(pageCSS) }, //nolint:gosec // it is ours
 	"js":       func() template.JS { return template.JS(pageJS) },    //nolint:gosec // it is ours
 	"duration": durationText,
+	"tenths":   func(s seconds) string { return strconv.FormatFloat(time.Duration(s).Seconds(), 'f', 1, 64) + " s" },
 	"clock":    func(t time.Time) string { return t.Format("Jan 2 15:04:05") },
 	"exact":    func(t time.Time) string { return t.Format(time.RFC3339) },
 	"half":     func(s seconds) seconds { return s / 2 },
