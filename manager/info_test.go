@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -254,4 +255,26 @@ func BenchmarkLocks(b *testing.B) {
 			b.Fatalf("%d locks", seen)
 		}
 	}
+}
+
+// A process that waits knows the session of the process that holds the lock, which is what
+// ZooKeeper's logs call it.
+func TestSessionOfTheHolder(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		h := mustLock(c.t, c.lock("first"))
+		l := c.lock("second")
+		waits := c.acquire(l)
+		want := grantOf(c.t, h).Session
+		info := l.cur.Load().info()
+		if info.Holder == nil || info.Ahead == nil || info.Holder.Session != want || info.Ahead.Session != want {
+			c.t.Errorf("the holder is %+v, ahead is %+v; want session %#x", info.Holder, info.Ahead, want)
+		}
+		var e *Error
+		if !errors.As(waits.Err(), &e) || e.Ahead.Session != want {
+			c.t.Errorf("the error of the waiter: %v", waits.Err())
+		}
+		c.unlock(h)
+		c.held(waits)
+		c.unlock(waits)
+	})
 }

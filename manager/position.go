@@ -21,8 +21,8 @@ type position struct {
 
 // said is what a contender's node says, in little space.
 type said struct {
-	by         unique.Handle[author] // its zero value: it says nothing, or is not readable
-	since      int64                 // in nanoseconds since 1970; 0: not known
+	by         unique.Handle[peer] // its zero value: it says nothing, or is not readable
+	since      int64               // in nanoseconds since 1970; 0: not known
 	persistent bool
 }
 
@@ -37,7 +37,7 @@ type author struct {
 // sayingOf returns what c says.
 func sayingOf(c *Contender) said {
 	s := said{persistent: c.Persistent}
-	if by := (author{c.Host, c.Label, c.Endpoint, c.PID, c.Identity}); by != (author{}) {
+	if by := (peer{c.author(), c.Session}); by != (peer{}) {
 		s.by = unique.Make(by)
 	}
 	if !c.Since.IsZero() {
@@ -70,8 +70,10 @@ func (a *ahead) contender() *Contender {
 	entry, _ := queue.ParseName(a.name())
 	c := l.contender(entry)
 	c.Persistent = a.persistent
-	if a.said.by != (unique.Handle[author]{}) {
-		c.by(a.said.by.Value())
+	if a.said.by != (unique.Handle[peer]{}) {
+		by := a.said.by.Value()
+		c.by(by.author)
+		c.Session = by.session
 	}
 	if a.since != 0 {
 		c.Since = time.Unix(0, a.since).UTC()
