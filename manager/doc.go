@@ -127,8 +127,9 @@
 // present state of the locks, and [Manager.Stats] has counters and the state of the
 // session. [Lock.Listen] has functions called with what becomes of one lock. None of them
 // costs a request, or anything where callers enter a lock that the process owns.
-//
-// # How it works
+package manager
+
+// How it works, for readers of the code.
 //
 // A lock's whole state in this process is one 32-bit word: a phase and a count
 // of holders (package state). The word belongs to a round, which is the life of
@@ -142,7 +143,7 @@
 //	             │        └ decide          a pure function: what to do next
 //	             └ runner                   one worker of zkio's pool at a time runs step
 //
-// To follow the code from Acquire to the wire and back: [Lock.Acquire] counts the
+// To follow the code from Acquire to the wire and back: Lock.Acquire counts the
 // caller into a round (round.arrive). The first caller hands the round's I/O to
 // the pool (runner.wake), whose workers do all network work (roundIO.step): create
 // the node, list the queue, watch a contender ahead, grant. The last Release
@@ -167,4 +168,3 @@
 // Locks are taken in this order: observers.mu before observer.mu; Manager.mu before
 // any lock inside package zkio, and a lock inside package futures last. Mutex.mu is taken
 // and held alone, as are groups.mu, a roster's and a feed's. None is held across I/O or a channel operation.
-package manager
