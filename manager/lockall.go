@@ -31,9 +31,9 @@ import (
 // not first everywhere, it gives way after a while: it goes to the end of that one queue. So
 // it does not deadlock with callers that hold one of the locks and wait for another, either.
 // The while is Config.Tenure at first (100 ms if that is off), and is doubled each time, up to
-// 16 times as long, so that it gets its turn. But it waits only a fifth of Config.Tenure
-// before it gives way to a call of LockAll that began earlier, or to a process that is also
-// ahead of it in another of the queues. Under heavy contention LockAll can wait much longer
+// 16 times as long, so that it gets its turn. It is a fifth of Config.Tenure, and no longer,
+// if the contender that it keeps waiting is a call of LockAll that began earlier, or a process
+// that is ahead of it in another of the queues. Under heavy contention LockAll can wait much longer
 // than a caller that needs one lock.
 //
 // Calls of LockAll never share a grant, not even calls with the same locks in one process.
