@@ -10,8 +10,8 @@ import (
 
 const (
 	// longPause is the shortest pause of this process that is told, for sessions of the
-	// usual timeouts. The longest delay of an ordinary schedule is far below: with 32 busy
-	// processes on 2 processors, no look of ten minutes was late by more than 0.2 s.
+	// usual timeouts. The delays of an ordinary schedule are far below: beside 12 busy
+	// processes on 2 processors, none of 160 looks in 40 s was later than 13 ms.
 	longPause = time.Second
 	// looksInPause is how many looks there are in the shortest pause that is told. A pause
 	// is known to a fraction of that.
