@@ -83,23 +83,23 @@ func wait(ctx context.Context, a manager.Access, b bell.Bell) error {
 // lookAgain is after how long a goroutine that waits looks again at the earliest.
 const lookAgain = 10 * time.Second
 
-// A lookout watches one node at a time, with a bell. The present worker uses it.
+// A lookout watches the node of one process at a time, with a bell. The present worker uses it.
 type lookout struct {
-	access manager.Access
+	double *Double
 	bell   bell.Bell
 	path   string // of the node; "": none
 }
 
-// watch has the bell rung when something happens to the node at path, and reports whether the
-// node is there.
-func (l *lookout) watch(s *zkio.Session, path string) (there bool, err error) {
-	if l.path != path {
+// watch has the bell rung when something happens to the node of the process of this name that is
+// inside, or waits, and reports whether it is there.
+func (l *lookout) watch(s *zkio.Session, name string) (there bool, err error) {
+	if path := l.double.in(name); l.path != path {
 		l.end(s)
 		l.path = path
-		l.access.Watch(path, l.bell)
+		l.double.access.Watch(path, l.bell)
 	}
-	_, _, err = s.Get(path) // leaves no watch if there is no such node
-	return err == nil, except(zkio.ErrNoNode, err)
+	_, stat, err := s.Get(l.path) // leaves no watch if there is no such node
+	return err == nil && l.double.owned(name, stat), except(zkio.ErrNoNode, err)
 }
 
 // end ends watching.

@@ -65,8 +65,8 @@
 // DistributedBarrier does it, which can share it. Curator's waiter misses a gate that is
 // opened and shut again at once.
 //
-// A double barrier is <name>/members, which has a node in-<guid> for each process that waits
-// or is inside (ephemeral) and left-<guid> for each that has left (persistent, until the round
+// A double barrier is <name>/members, which has a node in-<id> for each process that waits
+// or is inside (ephemeral) and left-<id> for each that has left (persistent, until the round
 // is ended or the next one begins); and <name>/round with the number of the round, its members,
 // and the outcomes of the last rounds. To change the number of members delete <name>/round when
 // no process uses the barrier. The double barriers of Curator and kazoo have another layout.

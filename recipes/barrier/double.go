@@ -5,6 +5,9 @@ package barrier
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/manager"
@@ -23,6 +26,10 @@ type Double struct {
 
 	record string // the path of the record
 	dir    string // the path of the directory of the members
+
+	// strangers has the names of nodes in dir that were found to be none of ours: those of
+	// processes that are not ephemeral, and those that have children.
+	strangers sync.Map
 }
 
 // MaxMembers is how many members a Double barrier can have: as many as one transaction, which
@@ -77,7 +84,7 @@ func (d *Double) Enter(ctx context.Context) (*Stage, error) {
 
 func (d *Double) enter(ctx context.Context) (*Stage, error) {
 	b := bell.New()
-	e := &entry{Double: d, bell: b, lookout: lookout{access: d.access, bell: b}}
+	e := &entry{Double: d, bell: b, lookout: lookout{double: d, bell: b}}
 	defer d.access.Listen(b)()
 	d.access.Watch(d.record, b)
 	for {
@@ -102,6 +109,23 @@ func (d *Double) enter(ctx context.Context) (*Stage, error) {
 func (d *Double) in(name string) string   { return d.dir + "/" + inPrefix + name }
 func (d *Double) left(name string) string { return d.dir + "/" + leftPrefix + name }
 
+// owned reports whether the node of the process of this name belongs to a session, which will
+// end. One that does not would be waited for in vain: it counts no more.
+func (d *Double) owned(name string, stat zkio.Stat) bool {
+	if stat.EphemeralOwner != 0 {
+		return true
+	}
+	d.strangers.Store(inPrefix+name, true)
+	return false
+}
+
+// waitedInVain reports whether the node of this name in dir seems to be that of a process that is
+// inside, or waits, and is none of ours.
+func (d *Double) waitedInVain(node string) bool {
+	_, is := d.strangers.Load(node)
+	return is && strings.HasPrefix(node, inPrefix)
+}
+
 // look returns what the barrier's nodes look like. A list that lies between two reads of the
 // same record is of the moment between them.
 func (d *Double) look(s *zkio.Session) (v view, err error) {
@@ -122,7 +146,7 @@ func (d *Double) look(s *zkio.Session) (v view, err error) {
 		}
 		if before.Stat.Mzxid == after.Stat.Mzxid {
 			rec, err := decode(d.record, before.Data)
-			return newView(rec, before.Stat, list.Names), err
+			return newView(rec, before.Stat, slices.DeleteFunc(list.Names, d.waitedInVain)), err
 		}
 	}
 }
@@ -139,8 +163,30 @@ func (d *Double) leave(s *zkio.Session, name string) error {
 func (d *Double) change(s *zkio.Session, v view, rec record, ops ...zkio.Op) error {
 	ops = append(ops, zkio.SetOp(d.record, rec.encode(), v.version))
 	for _, name := range v.left {
-		ops = append(ops, zkio.DeleteOp(d.left(name), -1))
+		if _, stays := d.strangers.Load(leftPrefix + name); !stays {
+			ops = append(ops, zkio.DeleteOp(d.left(name), -1))
+		}
 	}
 	_, err := s.Multi(ops...)
+	if errors.Is(err, zkio.ErrNotEmpty) {
+		return d.spare(s, v.left)
+	}
 	return except(zkio.ErrNoNode, except(zkio.ErrBadVersion, err))
+}
+
+// spare finds out which nodes of those that have left have children, so cannot be deleted.
+func (d *Double) spare(s *zkio.Session, left []string) error {
+	paths := make([]string, len(left))
+	for i, name := range left {
+		paths[i] = d.left(name)
+	}
+	for i, r := range s.GetAll(paths...) {
+		switch {
+		case r.Err == nil && r.Stat.NumChildren > 0:
+			d.strangers.Store(leftPrefix+left[i], true)
+		case r.Err != nil && !errors.Is(r.Err, zkio.ErrNoNode):
+			return r.Err
+		}
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path"
 	"slices"
 	"strings"
@@ -73,7 +74,7 @@ func (e *entry) step(s *zkio.Session) error {
 			watch = v.waiting[0] // it begins the round, unless it goes
 		}
 		if watch != "" {
-			there, err := e.lookout.watch(s, e.in(watch))
+			there, err := e.lookout.watch(s, watch)
 			if err != nil {
 				return err
 			}
@@ -98,7 +99,10 @@ func (e *entry) create(s *zkio.Session) error {
 			return err
 		}
 		// A new node may make up the number, even if an earlier one has waited.
-		e.node, e.session, e.created, e.fresh = e.access.GUID(), s, false, true
+		// The names decide which member watches which, so they must not be in the order in
+		// which processes come: those that share a Manager would all watch the same one.
+		e.node = fmt.Sprintf("%08x%s", rand.Uint32(), e.access.GUID())
+		e.session, e.created, e.fresh = s, false, true
 	}
 	if e.created {
 		return nil
@@ -161,9 +165,9 @@ func (e *entry) begin(s *zkio.Session, v view) error {
 	}
 	for i, r := range s.GetAll(paths...) {
 		switch {
-		case r.Err == nil:
+		case r.Err == nil && e.owned(v.waiting[i], r.Stat):
 			all = append(all, candidate{member{v.waiting[i], describe(r)}, r.Stat.Czxid})
-		case !errors.Is(r.Err, zkio.ErrNoNode):
+		case r.Err != nil && !errors.Is(r.Err, zkio.ErrNoNode):
 			return r.Err
 		}
 	}

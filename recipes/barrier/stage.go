@@ -156,7 +156,7 @@ func (st *Stage) die(s *zkio.Session, why error) error {
 func (st *Stage) await(ctx context.Context) ([]member, error) {
 	b := bell.New()
 	defer st.double.access.Listen(b)()
-	l := lookout{access: st.double.access, bell: b}
+	l := lookout{double: st.double, bell: b}
 	for fresh := true; ; fresh = false {
 		var died []member
 		over := false
@@ -196,13 +196,13 @@ func (st *Stage) step(s *zkio.Session, l *lookout, fresh bool) (died []member, o
 		if over {
 			// The last that leaves ends the round. If it has died instead, the first by name
 			// does. If that one has given up, the round is ended when the next one begins.
-			first := slices.Index(v.left, st.name) == 0
+			first := slices.IndexFunc(v.left, v.rec.has) == slices.Index(v.left, st.name)
 			if v.rec.has(st.name) && (fresh || first && len(o.Died) > 0) {
 				err = st.double.change(s, v, v.rec.end(o))
 			}
 			return o.Died, err == nil, err
 		}
-		there, err := l.watch(s, st.double.in(v.next(st.name)))
+		there, err := l.watch(s, v.next(st.name))
 		if there || err != nil {
 			return nil, false, err
 		}
