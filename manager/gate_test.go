@@ -29,8 +29,7 @@ func (c *cluster) wantGiveUp(l *Lock, d time.Duration) {
 // A contender that gave up leaves no trace: newcomers of the holder's process enter again,
 // those who wait already, and those who come later.
 func TestF271_GateOpensAgain(t *testing.T) {
-	for _, wait := range []time.Duration{50, 150, 300, 1000} {
-		wait *= time.Millisecond
+	for _, wait := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond, time.Second} {
 		t.Run(fmt.Sprint(wait), func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				a, b := c.lock("a"), c.lock("b")
@@ -189,7 +188,7 @@ func TestF271_LetIn(t *testing.T) {
 		w.h = a.Acquire(c.t.Context())
 		wantErr(c.t, "a newcomer behind the gate", w.h.Err(), ErrNotGranted)
 		w.lost, w.contended, w.revoked, w.released = w.h.Lost(), w.h.Contended(), w.h.Revoked(), w.h.Released()
-		w.ctx, _ = w.h.Context(c.t.Context()) //nolint:govet // it ends with the hold
+		w.ctx, _ = w.h.Context(c.t.Context())
 		nested, err := w.h.Reenter()
 		wantErr(c.t, "reenter", err, nil)
 		other.Release()

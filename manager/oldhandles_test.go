@@ -128,7 +128,6 @@ func TestF289_OldHandlesKeepNoLaterRound(t *testing.T) {
 					rounds = append(rounds, weak.Make(h.round))
 				}
 				c.unlock(h)
-				h = Hold{}
 				later(2 * rotationTimeout) // nothing is to be done for any of them
 				wantCollected(c.t, rounds, old)
 				runtime.KeepAlive(l)

@@ -104,7 +104,7 @@ func TestF290_AnswerAfterTheCallHasFailed(t *testing.T) {
 				t.Fatalf("the answer did not come: %v", err)
 			}
 			got, after := test.call.result()
-			if !errors.Is(before, zk.ErrConnectionClosed) || after != before || got != nil { //nolint:errorlint // the same one
+			if !errors.Is(before, zk.ErrConnectionClosed) || after != before || got != nil {
 				t.Errorf("failed with %v; after the answer %q, %v", before, got, after)
 			}
 		})

@@ -51,14 +51,14 @@ func Example() {
 	for _, l := range view.Locks {
 		fmt.Printf("%s is held by %q, and %d wait\n", l.Name, l.Holder.Label, l.Waiting)
 	}
-	queue, err := r.Queue(ctx, "jobs/nigthly", -1)
+	queue, err := r.Queue(ctx, "jobs/weekly", -1)
 	if err != nil {
 		log.Fatal(err)
 	}
 	if queue.Missing {
-		fmt.Println("no lock is called jobs/nigthly")
+		fmt.Println("no lock is called jobs/weekly")
 	}
 	// Output:
 	// jobs/nightly is held by "importer-1", and 0 wait
-	// no lock is called jobs/nigthly
+	// no lock is called jobs/weekly
 }
