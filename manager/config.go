@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,6 +44,13 @@ type Config struct {
 
 	// Auth is sent first on every connection. Defaults to none.
 	Auth []zkio.Auth
+
+	// Chroot is a path that Root is below: what ParseServers finds at the end of a
+	// connection string. Open creates Root, but not Chroot, and fails with ErrNoChroot if
+	// there is none: a process that mistypes it would have locks of its own, beside those
+	// that the others share.
+	// Defaults to none: Root is an absolute path.
+	Chroot string
 
 	// CloseTimeout bounds Close. Defaults to 5 s.
 	CloseTimeout time.Duration
@@ -131,7 +139,7 @@ type Config struct {
 	// Defaults to none: askers learn only the state of the lock in this process.
 	OnAsk func(ctx context.Context, q Question) (reply []byte, err error)
 
-	// Root is the path under which the locks' directories are created.
+	// Root is the path, below Chroot, under which the locks' directories are created.
 	// Defaults to "/holdfast".
 	Root string
 
@@ -220,6 +228,15 @@ func (c Config) complete() (Config, error) {
 	if err := checkRoot(c.Root); err != nil {
 		fault("Root: %w", err)
 	}
+	if c.Chroot != "" {
+		if err := checkRoot(c.Chroot); err != nil {
+			fault("Chroot: %w", err)
+		}
+		c.Root = path.Join(c.Chroot, c.Root)
+		if len(c.Root) > maxPath/2 {
+			fault("Chroot and Root together: %w", checkRoot(c.Root))
+		}
+	}
 
 	duration := func(name string, d *time.Duration, preset, least, most time.Duration) {
 		if *d == 0 {
@@ -302,9 +319,9 @@ func checkACL(a zkio.ACL) error {
 
 // ParseServers splits a ZooKeeper connection string as other clients write it:
 // "zk1:2181,zk2:2181/some/root". A host without a port gets 2181; IPv6 addresses
-// stand in brackets. The chroot is "" if the string has none; otherwise prepend
-// it to Config.Root. ParseServers resolves no names and does not block. Its
-// errors wrap ErrBadConfig.
+// stand in brackets. The chroot, which is "" if the string has none, is for
+// Config.Chroot. ParseServers resolves no names and does not block. Its errors wrap
+// ErrBadConfig.
 func ParseServers(s string) (servers []string, chroot string, err error) {
 	list := s
 	if i := strings.IndexByte(s, '/'); i >= 0 {

@@ -82,6 +82,8 @@ func TestConfigFaults(t *testing.T) {
 		{Config{Root: "holdfast"}, "Root"},
 		{Config{Root: "/a/"}, "Root"},
 		{Config{Root: "/" + strings.Repeat("a", maxPath)}, "Root"}, // no name could be added to it
+		{Config{Chroot: "prod"}, "Chroot"},
+		{Config{Chroot: "/" + strings.Repeat("a", maxPath/2-1)}, "Chroot and Root together"},
 		{Config{SessionTimeout: -time.Second}, "SessionTimeout is -1s"},
 		{Config{SessionTimeout: time.Millisecond}, "SessionTimeout is 1ms"},
 		{Config{SessionTimeout: 25 * time.Hour}, "SessionTimeout is 25h"},
@@ -207,7 +209,7 @@ func FuzzParseServers(f *testing.F) {
 			}
 			return
 		}
-		cfg, err := Config{Servers: servers, Root: chroot}.complete()
+		cfg, err := Config{Servers: servers, Chroot: chroot, Root: "/"}.complete()
 		if err != nil || !slices.Equal(cfg.Servers, servers) {
 			t.Errorf("%q: %q, %q are refused: %q, %v", s, servers, chroot, cfg.Servers, err)
 		}

@@ -84,6 +84,8 @@ var (
 	// ErrBadName says that a lock cannot have this name. [Escape] makes a legal
 	// segment of any string.
 	ErrBadName = errors.New("bad lock name")
+	// ErrNoChroot is returned by [Open] if Config.Chroot does not exist.
+	ErrNoChroot = errors.New("no such chroot")
 	// ErrBadConfig says that a Config, or a setting of a lock, cannot work; its text
 	// names every fault.
 	ErrBadConfig = errors.New("bad configuration")

@@ -392,10 +392,10 @@ func ExampleParseServers() {
 		fmt.Println(err)
 		return
 	}
-	cfg := manager.Config{Servers: servers, Root: chroot + "/holdfast"}
-	fmt.Println(cfg.Servers, cfg.Root)
+	cfg := manager.Config{Servers: servers, Chroot: chroot}
+	fmt.Println(cfg.Servers, cfg.Chroot)
 	// Output:
-	// [zk1:2181 zk2:2182] /production/holdfast
+	// [zk1:2181 zk2:2182] /production
 }
 
 // Escape makes a legal segment of any string.

@@ -97,7 +97,8 @@ const (
 
 // Open connects to ZooKeeper, waits for the first session, and checks that nodes
 // can be created, listed and deleted under cfg.Root, which it creates if need be.
-// It returns [ErrBadConfig] at once if cfg cannot work. If it can reach no
+// It returns [ErrBadConfig] at once if cfg cannot work, and [ErrNoChroot] if there is no
+// Config.Chroot. If it can reach no
 // server, it goes on trying until ctx ends; its error then names the addresses
 // that it tried and why each failed. ctx bounds Open only, not what the Manager
 // does later.
@@ -177,6 +178,7 @@ func (m *Manager) probe(ctx context.Context) error {
 		what string
 		do   func(*zkio.Session) error
 	}{
+		{"find the chroot above", m.checkChroot},
 		{"create the root", func(s *zkio.Session) error { return s.EnsureDir(m.cfg.Root, m.cfg.ACL) }},
 		{"create a node under the root", func(s *zkio.Session) error { return node.Create(s) }},
 		{"list the root", func(s *zkio.Session) error { _, _, err := s.Children(m.cfg.Root); return err }},
@@ -196,6 +198,8 @@ func (m *Manager) probe(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("cannot %s %s: %w: %w", steps[i].what, m.cfg.Root, ctxerr.Of(ctx), err)
+		case errors.Is(err, ErrNoChroot):
+			return fmt.Errorf("%w: there is no %s: is it mistyped? Create it, if this process is the first to use it", err, m.cfg.Chroot)
 		case !missing && (class == zkio.Definite || class == zkio.Closed):
 			return fmt.Errorf("cannot %s %s: %w (%s)", steps[i].what, m.cfg.Root, err, m.hint(err))
 		}
@@ -209,6 +213,18 @@ func (m *Manager) probe(ctx context.Context) error {
 		failed++
 	}
 	return nil
+}
+
+// checkChroot fails with ErrNoChroot if there is no Config.Chroot.
+func (m *Manager) checkChroot(s *zkio.Session) error {
+	if m.cfg.Chroot == "" {
+		return nil
+	}
+	_, there, err := s.Exists(m.cfg.Chroot)
+	if err == nil && !there {
+		err = ErrNoChroot
+	}
+	return err
 }
 
 // hint says what to do about an error that trying again does not mend.

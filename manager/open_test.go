@@ -189,3 +189,27 @@ func TestRoots(t *testing.T) {
 		}
 	})
 }
+
+// A chroot that does not exist is refused, and not made: a process that mistypes it would
+// have locks of its own, beside those that the others share. If it exists, the root below
+// it is made.
+func TestF321_ChrootIsMissing(t *testing.T) {
+	everywhere(t, func(s *backend) {
+		below := func(chroot string) func(*Config) {
+			return func(cfg *Config) { cfg.Chroot, cfg.Root = chroot, "/holdfast" }
+		}
+		root := s.open("maker").cfg.Root
+		err := s.refused("a", below(root+"/prdo"))
+		wantErr(s.t, "open", err, ErrNoChroot)
+		wantSays(s.t, err, "there is no "+root+"/prdo: is it mistyped?")
+		session := s.open("looker").client.Session()
+		if _, there, err := session.Exists(root + "/prdo"); there || err != nil {
+			s.t.Errorf("it was made, or %v", err)
+		}
+		wantErr(s.t, "create", session.Create(root+"/prod", nil, nil), nil)
+		m := s.open("b", below(root+"/prod"))
+		if got := m.cfg.Root; got != root+"/prod/holdfast" {
+			s.t.Errorf("the root is %s", got)
+		}
+	})
+}

@@ -42,9 +42,15 @@ func (a *app) manager(ctx context.Context, change func(*manager.Config)) (*manag
 	if err != nil {
 		return nil, err
 	}
+	if a.CreateChroot && c.chroot != "" {
+		if err := a.createChroot(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 	cfg := manager.Config{
 		Servers:        c.servers,
-		Root:           c.root,
+		Chroot:         c.chroot,
+		Root:           a.Root,
 		SessionTimeout: a.SessionTimeout,
 		Auth:           c.auth,
 		ACL:            c.acl,
@@ -58,10 +64,40 @@ func (a *app) manager(ctx context.Context, change func(*manager.Config)) (*manag
 	trying, cancel := context.WithTimeout(ctx, a.ConnectTimeout)
 	defer cancel()
 	m, err := manager.Open(trying, cfg)
-	if err != nil {
+	if errors.Is(err, manager.ErrNoChroot) {
+		return nil, noChroot(c.chroot)
+	} else if err != nil {
 		return nil, a.notOpened(ctx, trying, err)
 	}
 	return m, nil
+}
+
+// createChroot makes what there is not of the chroot. Unlike the root and what is below, it
+// stays when it has become empty.
+func (a *app) createChroot(ctx context.Context, c connection) error {
+	client, session, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeSoon(client)
+	path := ""
+	for segment := range strings.SplitSeq(c.chroot[1:], "/") {
+		path += "/" + segment
+		if _, there, err := session.Exists(path); err != nil {
+			return failed("create the chroot", c.chroot, err)
+		} else if there {
+			continue
+		}
+		if err := session.Create(path, nil, c.acl); err != nil && !errors.Is(err, zkio.ErrNodeExists) {
+			return failed("create the chroot", c.chroot, err)
+		}
+	}
+	return nil
+}
+
+// noChroot returns the error of a chroot that does not exist.
+func noChroot(chroot string) error {
+	return usagef("--servers: there is no chroot %s: is it mistyped? If it is new, create it: holdfast run --create-chroot …", safe(chroot))
 }
 
 // client opens a session of its own for a verb that only reads, and leaves no trace. The
@@ -99,6 +135,7 @@ func (a *app) notOpened(ctx, trying context.Context, err error) error {
 // A connection is what the global flags say about ZooKeeper.
 type connection struct {
 	servers []string
+	chroot  string // "" if there is none
 	root    string // with the chroot
 	auth    []zkio.Auth
 	acl     []zkio.ACL
@@ -108,11 +145,10 @@ type connection struct {
 // connection reads the global flags and the files that they name. Its errors are those
 // of bad usage.
 func (a *app) connection() (c connection, err error) {
-	var chroot string
-	if c.servers, chroot, err = manager.ParseServers(a.Servers); err != nil {
+	if c.servers, c.chroot, err = manager.ParseServers(a.Servers); err != nil {
 		return c, usagef("--servers: %w", err)
 	}
-	c.root = chroot + a.Root
+	c.root = c.chroot + a.Root
 	if c.auth, err = a.auth(); err != nil {
 		return c, usagef("%w", err)
 	}
@@ -125,15 +161,6 @@ func (a *app) connection() (c connection, err error) {
 	return c, nil
 }
 
-// root returns the path that the locks are under, with the chroot.
-func (a *app) root() (string, error) {
-	_, chroot, err := manager.ParseServers(a.Servers)
-	if err != nil {
-		return "", usagef("--servers: %w", err)
-	}
-	return chroot + a.Root, nil
-}
-
 // auth returns the credentials. They come from a file or from HOLDFAST_AUTH, and never
 // from the command line, which every user of the machine can read.
 func (a *app) auth() ([]zkio.Auth, error) {
@@ -144,6 +171,9 @@ func (a *app) auth() ([]zkio.Auth, error) {
 			return nil, fmt.Errorf("--auth-file: %w", err)
 		}
 		secret, from = strings.TrimRight(string(text), "\r\n"), "--auth-file "+a.AuthFile
+		if secret == "" {
+			return nil, fmt.Errorf("%s is empty: it must have user:password", from)
+		}
 		if info, err := os.Stat(a.AuthFile); err == nil && info.Mode().Perm()&0o004 != 0 && runtime.GOOS != "windows" {
 			a.warnf("%s can be read by every user of this machine: chmod o-r %[1]s", a.AuthFile)
 		}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -62,7 +63,9 @@ func (c *askCmd) Run(a *app) error {
 	ctx, cancel := context.WithTimeout(a.ctx, c.Wait)
 	defer cancel()
 	answer, err := lock.Ask(ctx, []byte(c.Text))
-	if err != nil {
+	if errors.Is(err, manager.ErrNoAnswer) && ctx.Err() == nil {
+		return a.unlessMissing(c.Name, err)
+	} else if err != nil {
 		return late(err)
 	}
 	if err := a.printAnswer(lock.Name(), &answer); err != nil {

@@ -57,6 +57,9 @@ func (c *breakCmd) Run(a *app) error {
 	if err != nil {
 		return failed("break", c.Name, err)
 	}
+	if q.Missing {
+		return s.missing(a.ctx, "lock", c.Name)
+	}
 	doomed, err := c.chosen(&q)
 	if err != nil {
 		return err

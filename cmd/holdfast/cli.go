@@ -35,6 +35,7 @@ type cli struct {
 type globals struct {
 	Servers        string        `group:"global" env:"HOLDFAST_SERVERS" default:"127.0.0.1:2181" help:"ZooKeeper's servers, as host:port separated by commas; a chroot may follow, as in zk1,zk2/prod (${env})."`
 	Root           string        `group:"global" env:"HOLDFAST_ROOT" default:"/holdfast" help:"The path that the locks are under (${env})."`
+	CreateChroot   bool          `group:"global" env:"HOLDFAST_CREATE_CHROOT" help:"Create the chroot of --servers if there is none, in verbs that make nodes, instead of refusing it (${env})."`
 	SessionTimeout time.Duration `group:"global" env:"HOLDFAST_SESSION_TIMEOUT" default:"10s" help:"How long ZooKeeper keeps the locks of a process that it does not hear from (${env})."`
 	ConnectTimeout time.Duration `group:"global" env:"HOLDFAST_CONNECT_TIMEOUT" default:"10s" help:"How long to try to reach a server (${env})."`
 	TLS            bool          `group:"global" name:"tls" env:"HOLDFAST_TLS" help:"Use TLS; each of the other flags for TLS implies it (${env})."`

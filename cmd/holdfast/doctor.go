@@ -45,7 +45,7 @@ func (c *doctorCmd) Run(a *app) error {
 		return err
 	}
 	cfg := doctor.Config{
-		Servers: conn.servers, Root: conn.root, SessionTimeout: a.SessionTimeout, Credentials: conn.auth != nil,
+		Servers: conn.servers, Chroot: conn.chroot, Root: conn.root, SessionTimeout: a.SessionTimeout, Credentials: conn.auth != nil,
 		Watch: c.For, TLS: conn.tls,
 	}
 	client, session, refused := a.client(a.ctx)

@@ -21,6 +21,7 @@ const (
 	exitNotGranted   = 4   // the lock is held by another process
 	exitLost         = 5   // the lock was lost while the program ran, or may have been
 	exitFindings     = 6   // doctor found something to change
+	exitMissing      = 7   // ZooKeeper has nothing of this name
 	exitCannotRun    = 126 // the program cannot be executed
 	exitNotFound     = 127 // there is no such program
 	exitSignal       = 128 // plus the number of the signal

@@ -7,8 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/manager/inspect"
@@ -20,37 +23,100 @@ import (
 type source struct {
 	*inspect.Reader
 	client *zkio.Client
-	root   string
+	root   string // with the chroot
 }
 
 // source connects to ZooKeeper, to read about the lock called name, or about all locks if
 // name is empty. The caller closes the source.
 func (a *app) source(name string) (*source, error) {
-	root, err := a.root()
+	c, err := a.connection()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := manager.LockPath(root, cmp.Or(name, "any")); err != nil {
-		return nil, fmt.Errorf("%s: %w", safe(cmp.Or(name, root)), err) // before anything is sent
+	if _, err := manager.LockPath(c.root, cmp.Or(name, "any")); err != nil {
+		return nil, fmt.Errorf("%s: %w", safe(cmp.Or(name, c.root)), err) // before anything is sent
 	}
-	client, _, err := a.client(a.ctx)
+	client, session, err := a.client(a.ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &source{client: client, root: root}
-	if s.Reader, err = inspect.NewReader(client, root); err != nil {
+	s := &source{client: client, root: c.root}
+	if s.Reader, err = inspect.NewReader(client, c.root); err == nil && c.chroot != "" {
+		var there bool
+		if _, there, err = session.Exists(c.chroot); err == nil && !there {
+			err = noChroot(c.chroot)
+		}
+	}
+	if err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
+// missing returns the error of a lock, group or such that ZooKeeper has nothing of: the name
+// is a mistake, or no process uses it. It names what there is of similar names.
+func (s *source) missing(ctx context.Context, what, name string) error {
+	text := fmt.Sprintf("there is no %s %s: the name is mistyped, or no process has used it lately", what, safe(name))
+	// If the names cannot be read, what is known is worth saying all the same.
+	near, _ := s.Near(ctx, name)
+	near = slices.DeleteFunc(near, func(n string) bool { return n == strings.TrimPrefix(name, "/") })
+	if len(near) > 0 {
+		text += "; like it: " + some(near)
+	}
+	return exitf(exitMissing, "%s", text)
+}
+
+// unlessMissing returns err, what a verb says of a lock that is free, unless ZooKeeper has
+// nothing of that lock: then it returns the error that says so.
+func (a *app) unlessMissing(name string, err error) error {
+	s, e := a.source(name)
+	if e != nil {
+		return cmp.Or(err, e)
+	}
+	defer s.close()
+	q, e := s.Queue(a.ctx, name, 0)
+	switch {
+	case e != nil:
+		return cmp.Or(err, failed("read the queue of", name, e))
+	case q.Missing:
+		return s.missing(a.ctx, "lock", name)
+	}
+	return err
+}
+
+// deniedAll returns the error of a verb that shows nothing because this client may not look.
+func (a *app) deniedAll(paths []string) error {
+	return fmt.Errorf("this client may not list %s, so what is there is not known: give credentials that may, by --auth-file or HOLDFAST_AUTH", some(paths))
+}
+
+// checkName refuses a path where a verb takes a name: "/holdfast/jobs/x" would be the name of
+// another lock than jobs/x, which the path is of.
+func (a *app) checkName(verb *kong.Node) error {
+	for _, arg := range verb.Positional {
+		name, ok := arg.Target.Interface().(string)
+		if !ok || arg.Name != "name" && arg.Name != "prefix" || a.Root == "/" {
+			continue
+		}
+		_, chroot, _ := manager.ParseServers(a.Servers) // which the verb refuses, if it must
+		for _, root := range []string{chroot + a.Root, a.Root} {
+			if of, found := strings.CutPrefix(name, root+"/"); found {
+				return usagef("%s is a path: the name is what comes behind the root, %s", safe(name), safe(of))
+			}
+		}
+	}
+	return nil
+}
+
 // close ends the session. It does not wait long for a server that does not answer: there
 // is nothing to clean up.
-func (s *source) close() {
+func (s *source) close() { closeSoon(s.client) }
+
+// closeSoon ends a session that has nothing to clean up.
+func closeSoon(client *zkio.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = s.client.Close(ctx)
+	_ = client.Close(ctx)
 }
 
 // under returns the path that the locks called prefix, and those below, are under.

@@ -137,6 +137,7 @@ func TestVerbsThatRead(t *testing.T) {
 	must(t, e.CreateAll("/holdfast/stuck/lock-0000000000", nil))
 	e.put(t, "/holdfast/leader/_c_00112233-4455-6677-8899-aabbccddeeff-latch-0000000001", "app-7")
 	must(t, e.CreateAll("/holdfast/pool/leases", nil))
+	must(t, e.CreateAll("/holdfast/jobs/weekly", nil))
 	must(t, e.CreateAll("/empty", nil))
 	nodes := len(e.Nodes())
 
@@ -228,6 +229,7 @@ func spaced(text string) string {
 // The JSON of each verb has the documented fields.
 func TestJSON(t *testing.T) {
 	e := startEnsemble(t)
+	must(t, e.CreateAll("/holdfast/none", nil))
 	e.hold(t, "l", "lock-", 1, "billing")
 	e.hold(t, "l", "lock-", 2, "report")
 	const (

@@ -69,6 +69,7 @@ func TestAsk(t *testing.T) {
 		return append([]byte("half way, "), q.Text...), nil
 	})
 	lock(t, m, "jobs/nightly")
+	must(t, e.CreateAll("/holdfast/free", nil))
 	e.put(t, "/holdfast/curator/_c_00112233-4455-6677-8899-aabbccddeeff-lock-0000000000", "10.1.2.3")
 	for _, test := range []struct {
 		args           []string
@@ -110,6 +111,7 @@ func TestAsk(t *testing.T) {
 
 func TestRevoke(t *testing.T) {
 	e := startEnsemble(t)
+	must(t, e.CreateAll("/holdfast/free", nil))
 	m := manage(t, e.addr, "billing", nil)
 	heeds, ignores := lock(t, m, "heeds"), lock(t, m, "ignores")
 	gone := make(chan struct{})
@@ -203,6 +205,7 @@ func TestConfirm(t *testing.T) {
 // The verbs say as JSON that a lock is free.
 func TestHolderVerbsOfFreeLock(t *testing.T) {
 	e := startEnsemble(t)
+	must(t, e.CreateAll("/holdfast/none", nil))
 	for args, want := range map[string]string{
 		"break --yes none": `{"lock":"none","deleted":[],"waiting":0}`,
 		"revoke none":      `{"lock":"none","given_up":true,"holders":[],"seconds":0}`,

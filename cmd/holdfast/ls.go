@@ -43,13 +43,14 @@ type lockFacts struct {
 	Waiting int             `json:"waiting"`
 	Holder  *contenderFacts `json:"holder,omitempty"`
 	Next    *contenderFacts `json:"next,omitempty"`
+	Missing bool            `json:"missing,omitempty"`
 	Recipe  string          `json:"recipe,omitempty"`
 	PartOf  string          `json:"part_of,omitempty"`
 }
 
 func factsOfLock(l *inspect.Lock) lockFacts {
 	return lockFacts{
-		Lock: l.Name, Path: l.Path, Kind: l.Kind, Holders: l.Holders, Waiting: l.Waiting, Recipe: l.Recipe, PartOf: l.PartOf,
+		Lock: l.Name, Path: l.Path, Kind: l.Kind, Holders: l.Holders, Waiting: l.Waiting, Missing: l.Missing, Recipe: l.Recipe, PartOf: l.PartOf,
 		Holder: factsOf(l.Holder, 0), Next: factsOf(l.Next, 0),
 	}
 }
@@ -68,7 +69,10 @@ func (c *lsCmd) Run(a *app) error {
 	if err != nil {
 		return failed("list the locks", prefix, err)
 	}
-	a.warnDenied(v.Denied)
+	nothing := len(v.Locks)+len(v.Recipes) == 0
+	if !nothing {
+		a.warnDenied(v.Denied)
+	}
 	a.warnUnread(unread(&v))
 	if a.JSON {
 		facts := lsFacts{Root: s.root, Prefix: prefix, Denied: v.Denied, Locks: make([]lockFacts, len(v.Locks)), Recipes: make([]recipeFacts, len(v.Recipes))}
@@ -78,9 +82,16 @@ func (c *lsCmd) Run(a *app) error {
 		for i := range v.Recipes {
 			facts.Recipes[i] = factsOfRecipe(&v.Recipes[i])
 		}
-		return a.json(facts)
+		if err := a.json(facts); err != nil {
+			return err
+		}
 	}
-	if len(v.Locks)+len(v.Recipes) == 0 {
+	switch {
+	case nothing && len(v.Denied) > 0:
+		return a.deniedAll(v.Denied)
+	case a.JSON:
+		return nil
+	case nothing:
 		a.printf("no locks under %s\n", under(s.root, prefix))
 		return nil
 	}

@@ -50,6 +50,9 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		verb:    parsed.Selected().Name,
 		parser:  parser,
 	}
+	if err := a.checkName(parsed.Selected()); err != nil {
+		return report(stderr, err)
+	}
 	err = parsed.Run(a)
 	if sig, ok := errors.AsType[*signalError](context.Cause(ctx)); ok && err != nil && !errors.As(err, new(*exitError)) {
 		err = &exitError{code: signalCode(sig.signal)}

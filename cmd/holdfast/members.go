@@ -54,11 +54,20 @@ func (c *membersCmd) Run(a *app) error {
 		return err
 	}
 	facts, err := readMembers(s.client.Session(), c.Name, path)
-	if err != nil {
+	missing := errors.Is(err, zkio.ErrNoNode)
+	if err != nil && !missing {
 		return failed("list the members of", c.Name, err)
 	}
 	if a.JSON {
-		return a.json(facts)
+		if err := a.json(facts); err != nil {
+			return err
+		}
+	}
+	switch {
+	case missing:
+		return s.missing(a.ctx, "group", c.Name)
+	case a.JSON:
+		return nil
 	}
 	a.printf("%s: %s\n", safe(c.Name), count(len(facts.Members), "member", "members"))
 	if len(facts.Members) == 0 {
@@ -73,13 +82,13 @@ func (c *membersCmd) Run(a *app) error {
 	return nil
 }
 
-// readMembers reads the members whose group is at path: its ephemeral children.
+// readMembers reads the members whose group is at path: its ephemeral children. The error
+// wraps zkio.ErrNoNode if the group has no directory, which goes some time after its last
+// member has.
 func readMembers(s *zkio.Session, name, path string) (groupFacts, error) {
 	facts := groupFacts{Group: name, Path: path, Members: []memberFacts{}}
 	names, _, err := s.Children(path)
-	if errors.Is(err, zkio.ErrNoNode) {
-		return facts, nil // an empty group has no directory
-	} else if err != nil {
+	if err != nil {
 		return facts, err
 	}
 	slices.Sort(names)

@@ -55,7 +55,9 @@ func (c *psCmd) Run(a *app) error {
 	if err != nil {
 		return failed("list the processes", "", err)
 	}
-	a.warnDenied(found.Denied)
+	if len(found.All) > 0 {
+		a.warnDenied(found.Denied)
+	}
 	if a.JSON {
 		facts := psFacts{Root: s.root, Denied: found.Denied, Processes: make([]processFacts, len(found.All))}
 		for i, p := range found.All {
@@ -64,9 +66,16 @@ func (c *psCmd) Run(a *app) error {
 				Session: sessionText(p.Session), Holds: p.Holds, Waits: p.Waits, Asks: p.Asks, Since: utc(p.Since), Unreadable: p.Unreadable,
 			}
 		}
-		return a.json(facts)
+		if err := a.json(facts); err != nil {
+			return err
+		}
 	}
-	if len(found.All) == 0 {
+	switch {
+	case len(found.All) == 0 && len(found.Denied) > 0:
+		return a.deniedAll(found.Denied)
+	case a.JSON:
+		return nil
+	case len(found.All) == 0:
 		a.printf("no process holds a lock under %s or waits for one\n", safe(s.root))
 		return nil
 	}

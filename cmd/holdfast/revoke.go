@@ -20,7 +20,7 @@ type revokeCmd struct {
 func (*revokeCmd) Help() string {
 	return `Asks each process that holds a lock to give it up, and waits until all have, for --grace at most. It takes nothing away: the program that holds the lock decides. A program under "holdfast run" is ended.
 
-Exit codes: 0 if the lock was given up, or was free; 4 if it is still held after the grace; 1 if a holder cannot be told, because it uses another client. Then see holdfast break.
+Exit codes: 0 if the lock was given up, or was free; 4 if it is still held after the grace; 7 if there is no such lock; 1 if a holder cannot be told, because it uses another client. Then see holdfast break.
 
 Examples:
   holdfast revoke jobs/nightly
@@ -56,6 +56,11 @@ func (c *revokeCmd) Run(a *app) error {
 	holders, err := holdersOf(ctx, lock)
 	if err != nil {
 		return err
+	}
+	if len(holders) == 0 {
+		if err := a.unlessMissing(c.Name, nil); err != nil {
+			return err
+		}
 	}
 	if !a.JSON {
 		a.printAsked(lock.Name(), holders, c.Grace)

@@ -53,7 +53,9 @@ func (c *shardsCmd) Run(a *app) error {
 	}
 	defer s.close()
 	facts, err := c.read(a, s)
-	if err != nil {
+	if errors.As(err, new(*exitError)) {
+		return err
+	} else if err != nil {
 		return failed("list the shards of", c.Name, err)
 	}
 	if a.JSON {
@@ -85,7 +87,7 @@ func (c *shardsCmd) read(a *app, s *source) (facts shardsFacts, err error) {
 	session := s.client.Session()
 	data, _, err := session.Get(facts.Path + "/spec")
 	if errors.Is(err, zkio.ErrNoNode) {
-		return facts, fmt.Errorf("there is none: %w", err)
+		return facts, s.missing(a.ctx, "divided work", c.Name)
 	} else if err != nil {
 		return facts, err
 	}
@@ -94,7 +96,7 @@ func (c *shardsCmd) read(a *app, s *source) (facts shardsFacts, err error) {
 		return facts, fmt.Errorf("%s/spec says %q, which is not of package shards", safe(facts.Path), data)
 	}
 	members, err := readMembers(session, c.Name, facts.Path+"/members")
-	if err != nil {
+	if err != nil && !errors.Is(err, zkio.ErrNoNode) {
 		return facts, err
 	}
 	v, err := s.Survey(c.Name + "/shards").Look(a.ctx)

@@ -106,6 +106,9 @@ func (c *watchCmd) Run(a *app) error {
 		} else if err != nil {
 			return failed("watch", c.Name, err)
 		}
+		if before == nil && q.Missing {
+			a.warnf("%s", s.missing(a.ctx, "lock", c.Name)) // there may be one soon
+		}
 		for _, change := range queueChanges(before, &q) {
 			if err := a.printChange(&q, change, time.Now()); err != nil {
 				return err

@@ -69,7 +69,15 @@ func (c *whoCmd) Run(a *app) error {
 		for i := range shown(&q, c.Limit) {
 			facts.Contenders = append(facts.Contenders, factsOf(&q.Contenders[i], i+1))
 		}
-		return a.json(facts)
+		if err := a.json(facts); err != nil {
+			return err
+		}
+	}
+	if q.Missing {
+		return s.missing(a.ctx, "lock", c.Name)
+	}
+	if a.JSON {
+		return nil
 	}
 	writeQueue(a.stdout, &q, c.Limit, time.Now())
 	return nil

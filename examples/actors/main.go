@@ -60,7 +60,7 @@ func runHost(ctx context.Context, connect, store string) error {
 	endpoint := listener.Addr().String() // in production: an address that other machines can reach
 	m, err := manager.Open(ctx, manager.Config{
 		Servers:        servers,
-		Root:           chroot + "/holdfast",
+		Chroot:         chroot,
 		Endpoint:       endpoint,
 		SessionTimeout: 4 * time.Second,
 	})

@@ -86,7 +86,7 @@ func work(role, connect string, d data) error {
 	if err != nil {
 		return err
 	}
-	m, err := manager.Open(ctx, manager.Config{Servers: servers, Root: chroot + "/holdfast"})
+	m, err := manager.Open(ctx, manager.Config{Servers: servers, Chroot: chroot})
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func runMachine(connect string) error {
 	if err != nil {
 		return err
 	}
-	m, err := manager.Open(stop, manager.Config{Servers: servers, Root: chroot + "/holdfast", SessionTimeout: 4 * time.Second})
+	m, err := manager.Open(stop, manager.Config{Servers: servers, Chroot: chroot, SessionTimeout: 4 * time.Second})
 	if err != nil {
 		return err
 	}

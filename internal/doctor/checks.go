@@ -29,6 +29,7 @@ var checks = []check{
 	{"session-timeout", true, checkSessionTimeout},
 	{"sync-limit", true, checkSyncLimit},
 	{"observers", true, checkObservers},
+	{"chroot", true, checkChroot},
 	{"permissions", true, checkPermissions},
 	{"containers", true, checkContainers},
 	{"latency", true, checkLatency},
@@ -316,6 +317,20 @@ func checkObservers(f *facts) []Finding {
 		return []Finding{fine("%d; the session timeout suits that", observers)}
 	}
 	return []Finding{fine("none")}
+}
+
+func checkChroot(f *facts) []Finding {
+	switch {
+	case f.noChroot:
+		return []Finding{{
+			Level: Fail, Where: f.chroot, Found: "there is no such node",
+			Why:    "Open and holdfast refuse a chroot that they would have to make: a mistyped one would have locks of its own",
+			Change: "correct the connection string; or, if it is new, create it: holdfast run --create-chroot, or create in zkCli.sh",
+		}}
+	case f.chroot == "":
+		return []Finding{fine("none")}
+	}
+	return []Finding{fine("%s is there", f.chroot)}
 }
 
 func checkPermissions(f *facts) (out []Finding) {

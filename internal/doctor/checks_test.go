@@ -154,6 +154,7 @@ func TestChecks(t *testing.T) {
 		{"an ObserverMaster", "observers", Fail, "zk1:2181", "less than four ticks", "at least 12s", servers(master)},
 		{"observers of some kind", "observers", Warn, "", "may follow an ObserverMaster", "mntr", both(timeout(7*second), servers(answers(1, "mntr -", "conf syncLimit=1")), func(f *facts) { f.members = members{voters: 1, observers: 1} })},
 
+		{"a mistyped chroot", "chroot", Fail, "/prdo", "no such node", "correct the connection string", func(f *facts) { f.chroot, f.noChroot = "/prdo", true }},
 		{"no right to create", "permissions", Fail, "/holdfast", "may not create nodes", "setAcl", func(f *facts) { f.trial = trial{dir: "/holdfast", refused: "create nodes"} }},
 		{"a lock out of reach", "permissions", Warn, "/holdfast/secret", "may not list 1 directory", "right to read", func(f *facts) { f.tree.denied = []string{"/holdfast/secret"} }},
 		{"the trial failed", "permissions", Warn, "/holdfast", "connection lost", "again", func(f *facts) { f.trial.err = errors.New("connection lost") }},

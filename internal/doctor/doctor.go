@@ -8,6 +8,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -21,6 +22,8 @@ import (
 type Config struct {
 	// Servers are the addresses of the servers, as host:port.
 	Servers []string
+	// Chroot is the path that must exist above the root; "" if there is none.
+	Chroot string
 	// Root is the path below which the locks are, chroot included.
 	Root string
 	// Session is a session with the ensemble. Without one, only the servers are
@@ -88,6 +91,10 @@ func Examine(ctx context.Context, cfg Config) []Finding {
 	if s := cfg.Session; s != nil {
 		f.granted = s.Timeout()
 		f.members = readMembers(s)
+		f.chroot = cfg.Chroot
+		if _, there, err := s.Exists(cmp.Or(cfg.Chroot, "/")); err == nil {
+			f.noChroot = !there
+		}
 		f.tree = walk(ctx, s, cfg.Root)
 		f.trial = try(ctx, s, cfg)
 	}
@@ -124,6 +131,8 @@ func merged(findings []Finding) (out []Finding) {
 
 // facts are what the checks look at.
 type facts struct {
+	chroot      string // see Config.Chroot
+	noChroot    bool   // there is none, although there should be
 	root        string
 	asked       time.Duration // the session timeout that was asked for
 	granted     time.Duration // and the one that was granted; 0 without a session
