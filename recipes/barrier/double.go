@@ -4,6 +4,7 @@ package barrier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
