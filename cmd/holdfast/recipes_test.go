@@ -168,6 +168,7 @@ func TestMembers(t *testing.T) {
 		MEMBER  SINCE  SESSION            DATA
 		w1 AGE  SESSION  10.0.0.1:80
 		w2 AGE  SESSION  "\xff\x1b[31m"`)
+	must(t, e.CreateAll("/holdfast/none", nil))
 	r = e.holdfast("members", "none")
 	wantLines(t, "no members", r.stdout, "none: 0 members")
 	r = e.holdfast("members", "--json", "workers")
@@ -198,7 +199,7 @@ func TestShards(t *testing.T) {
 		t.Errorf("%v: %s", err, r.stdout)
 	}
 	for _, name := range []string{"none", "boxes/members"} {
-		if r = e.holdfast("shards", name); r.code != exitFailure || !strings.Contains(r.stderr, "cannot list the shards of "+name) {
+		if r = e.holdfast("shards", name); r.code != exitMissing || !strings.Contains(r.stderr, "there is no divided work "+name) {
 			t.Errorf("%s: exit code %d, %s", name, r.code, r.stderr)
 		}
 	}

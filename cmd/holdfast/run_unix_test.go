@@ -76,6 +76,7 @@ func TestRunEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	must(t, server.CreateAll("/prod", nil))
 	c := prepare(t, "run", "--servers", addr+"/prod", "jobs/nightly", "--",
 		"sh", "-c", `read line; echo "$line"; env | grep ^HOLDFAST_; echo err >&2; echo three >&3; ls /proc/$$/fd 2>/dev/null | grep -c . >&3`)
 	c.Env = append(c.Env, "HOLDFAST_AUTH=user:secret")
