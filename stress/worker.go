@@ -495,6 +495,7 @@ func (w *worker) upgrade(ctx context.Context, s step, l *contended, h manager.Ho
 	case closed(h.Lost()): // then it was no upgrade
 	case err == nil:
 		w.unexpected(what, l.writer, errors.New("it was not refused"))
+	case inside.Err() != nil && errors.Is(err, inside.Err()): // the step is over: its context carries no hold any more
 	default:
 		w.unexpected(what, l.writer, err)
 	}
