@@ -26,7 +26,7 @@ func poll[T any](f *Future[T]) string {
 	case !ok:
 		return "-"
 	case err != nil:
-		return strings.ReplaceAll(strings.ReplaceAll(err.Error(), "error ", "!"), "\n", "")
+		return strings.ReplaceAll(strings.ReplaceAll(err.Error(), "error ", "!"), "; ", "")
 	default:
 		return strings.ReplaceAll(fmt.Sprint(v), " ", ",")
 	}
