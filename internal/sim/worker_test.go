@@ -196,9 +196,11 @@ func (k *worker) revoke(l lock) {
 	}
 }
 
-// newcomer acquires a lock whose hold h is revoked. It must not enter beside h.
+// newcomer acquires a lock whose hold h is revoked. It must not enter beside h while the
+// process that revokes waits: while its letter is there.
 func (k *worker) newcomer(l lock, h manager.Hold) {
-	if _, revoked := h.Revocation(); !revoked {
+	r, revoked := h.Revocation()
+	if !revoked {
 		return
 	}
 	k.w.did("newcomer after a revocation")
@@ -207,7 +209,7 @@ func (k *worker) newcomer(l lock, h manager.Hold) {
 	n := k.seen(l.Acquire(ctx))
 	mine, err := h.Grant()
 	theirs, err2 := n.Grant()
-	if err == nil && err2 == nil && mine == theirs {
+	if err == nil && err2 == nil && mine == theirs && r.From.Path != "" && k.w.srv.Exists(r.From.Path) {
 		k.w.fail("%s: a newcomer shares the grant %d, which is revoked", k.name, mine.Token)
 	}
 	n.Release()
