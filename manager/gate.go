@@ -198,8 +198,11 @@ func (r *round) askIn() {
 // next round has no node and no steps, so its word says all.
 //
 // Their Holds still point to the next round. A method of Hold that finds it RELEASED, and
-// that its turn never came, goes on to this one, by next: see home. So whatever a holder
-// does, it does to the round that counts it.
+// that its turn never came, goes on to this one: see home. So whatever a holder does, it
+// does to the round that counts it.
+//
+// The chain leads forward all the while, for those that range over it: the round that
+// comes after the next one is there before the next one is taken out.
 func (r *round) admitNext() {
 	n := r.next.Load()
 	if n == nil || n == passed || n.word.Load().Phase() != state.Fetching {
@@ -216,11 +219,8 @@ func (r *round) admitNext() {
 			r.leave()
 		}
 	}()
-	// Callers that still arrive at n when it is over come back here. If n has a successor,
-	// it was ended by force, and keeps its place in the chain.
-	if !n.next.CompareAndSwap(nil, r) {
-		return
-	}
+	n.io().signals().mergedInto.Store(r) // it counts only once n is merged
+	after := n.following()
 	for {
 		w := n.word.Load()
 		for ; counted > w.Holders(); counted-- {
@@ -228,7 +228,6 @@ func (r *round) admitNext() {
 		}
 		if more := w.Holders() - counted; more > 0 && w.Phase() == state.Fetching {
 			if !r.letIn(more) {
-				n.next.Store(&round{lock: r.lock})
 				return
 			}
 			counted = w.Holders()
@@ -240,14 +239,16 @@ func (r *round) admitNext() {
 			return now.Merge()
 		}); e {
 		case state.Merged:
-			r.next.Store(&round{lock: r.lock})
+			// Callers that came to n meanwhile have gone on to the one after it, and ask to
+			// be let in: see askIn. Those that still come start again at this one.
+			r.next.Store(after)
+			n.next.Store(passed)
 			r.io().merged(n.io(), counted > 0)
 			counted = 0 // they are holders
 			return
 		case state.Dead:
-			// Ended by force as we came. It keeps its place, and gets a successor of its own.
+			// Ended by force as we came. It keeps its place.
 			//holdfast:reached gate: the next round failed as it was to be let in
-			n.next.Store(&round{lock: r.lock})
 			return
 		}
 	}
@@ -265,7 +266,7 @@ func (r *round) letIn(n int) bool {
 // into. Of all rounds, only one that was merged is RELEASED before its turn has come.
 func (r *round) home() *round {
 	if r.word.Load().Phase() == state.Released && !r.flags.Load().Has(state.PrevReleased) {
-		return r.next.Load()
+		return r.io().signals().mergedInto.Load()
 	}
 	return r
 }

@@ -400,3 +400,32 @@ func TestF274_RevokerGivesUp(t *testing.T) {
 		})
 	}
 }
+
+// The rounds of a lock are ranged over once each, even if the next one is merged into the
+// present one meanwhile.
+func TestF271_RoundsInOrder(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, a)
+		other := b.Acquire(c.t.Context())
+		later(time.Second)
+		w := a.Acquire(c.t.Context())
+		c.waiting(w)
+		var seen []*round
+		for r := range a.live() {
+			if seen = append(seen, r); len(seen) == 2 {
+				other.Release()
+				later(time.Second)
+				c.held(w)
+			}
+		}
+		if len(seen) != 2 || seen[0] != h.round || seen[1] != w.round {
+			c.t.Errorf("ranged over %v, want %v", seen, []*round{h.round, w.round})
+		}
+		if n := w.round.next.Load(); n != passed {
+			c.t.Errorf("a hold of the round that was merged keeps %v alive", n)
+		}
+		c.unlock(w)
+		mustRelease(c.t, h)
+	})
+}

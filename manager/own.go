@@ -75,13 +75,17 @@ func (l *Lock) places() []*place {
 // LockAll.
 func (l *Lock) live() iter.Seq[*round] {
 	return func(yield func(*round) bool) {
+		var before, again *round
 		for r := l.cur.Load(); r != nil; {
-			if r.word.Load().Phase() != state.Free && !yield(r) {
+			if r != again && r.word.Load().Phase() != state.Free && !yield(r) {
 				return
 			}
-			if r = r.next.Load(); r == passed {
-				r = l.cur.Load() // which has moved on meanwhile
+			next := r.next.Load()
+			if next == passed {
+				// The present one has moved on meanwhile, or r was merged into it.
+				next, again = l.cur.Load(), before
 			}
+			before, r = r, next
 		}
 		for _, p := range l.places() {
 			if !yield(p.round) {

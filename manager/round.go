@@ -20,10 +20,11 @@ import (
 // gone through the rules of the chain:
 //
 //   - next is set by CAS(nil -> new), and stays, with one exception: a round that is held
-//     may take the next one out of the chain and get a fresh one: see admitNext. When the round is RELEASED, its
-//     releaser sets it if it is still nil, stores it in Lock.cur, and only then
-//     replaces it by passed. So cur only moves forward, and an old Hold that
-//     keeps this round alive keeps no later one alive.
+//     may take the next one out of the chain, and goes on to the one after it: see
+//     admitNext. When the round is RELEASED, its releaser sets next if it is still nil,
+//     stores it in Lock.cur, and only then replaces it by passed. So cur only moves
+//     forward, the chain never leads back, and an old Hold that keeps this round alive
+//     keeps no later one alive.
 //   - Only cur is ever fetched. The fetch is due when the round is wanted (its
 //     word has left FREE) and its predecessor is RELEASED: its turn has come. Both are flags of one
 //     atomic word, and the goroutine that sets the second one submits the fetch.
@@ -42,7 +43,7 @@ type round struct {
 	flags state.AtomicFlags
 }
 
-// passed is the next of a round that is RELEASED and no longer Lock.cur. A caller
+// passed is the next of a round that is RELEASED and not, or no longer, Lock.cur. A caller
 // that finds it starts again at Lock.cur.
 var passed = new(round)
 

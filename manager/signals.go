@@ -26,6 +26,8 @@ type signals struct {
 	revokers atomic.Int32               // processes that have revoked the round and still wait
 	merged   atomic.Pointer[mergers]    // the rounds that were merged into this one: see admitNext; nil: none
 
+	mergedInto atomic.Pointer[round] // the round that this one was, or is to be, merged into: see home
+
 	group *place // of a round that belongs to a LockAll: its place there; set when the round is made. Else nil
 	trace *trace // what the feed knows; its mu protects it. Nil if nothing is told
 }
