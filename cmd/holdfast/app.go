@@ -267,6 +267,9 @@ func (a *app) color() bool {
 
 // isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
+	if w, ok := stream.(*writer); ok {
+		stream = w.w
+	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strconv"
 	"syscall"
@@ -55,15 +56,35 @@ func descendants() []int {
 
 // parentOf returns the parent of a process; 0 if it has ended.
 func parentOf(pid string) int {
+	_, _, parent := statOf(pid)
+	return parent
+}
+
+// leftRunning names the descendants of this process that have not ended.
+func leftRunning() (left []string) {
+	for _, pid := range descendants() {
+		if command, state, _ := statOf(strconv.Itoa(pid)); command != "" && state != "Z" {
+			left = append(left, fmt.Sprintf("%s (pid %d)", safe(command), pid))
+		}
+	}
+	return left
+}
+
+// statOf returns what the system tells of a process; nothing if there is none.
+func statOf(pid string) (command, state string, parent int) {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
-		return 0
+		return "", "", 0
 	}
 	// pid (command) state parent …; the command may contain anything.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 2 {
-		return 0
+	begin, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+	if begin < 0 || end < begin {
+		return "", "", 0
 	}
-	parent, _ := strconv.Atoi(string(fields[1])) // 0 if the kernel writes nonsense
-	return parent
+	fields := bytes.Fields(stat[end+1:])
+	if len(fields) < 2 {
+		return "", "", 0
+	}
+	parent, _ = strconv.Atoi(string(fields[1])) // 0 if the kernel writes nonsense
+	return string(stat[begin+1 : end]), string(fields[0]), parent
 }

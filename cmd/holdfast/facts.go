@@ -159,13 +159,18 @@ func (a *app) warnDenied(paths []string) {
 
 // some names the first of some paths, and says how many others there are.
 func some(paths []string) string {
-	const most = 3
-	shown := make([]string, 0, most)
-	for _, path := range paths[:min(len(paths), most)] {
-		shown = append(shown, safe(path))
+	shown := make([]string, len(paths))
+	for i, path := range paths {
+		shown[i] = safe(path)
 	}
-	text := strings.Join(shown, ", ")
-	if more := len(paths) - most; more > 0 {
+	return first(shown)
+}
+
+// first returns the first of some texts, which are safe, and says how many others there are.
+func first(texts []string) string {
+	const most = 3
+	text := strings.Join(texts[:min(len(texts), most)], ", ")
+	if more := len(texts) - most; more > 0 {
 		text += fmt.Sprintf(" and %s more", thousands(more))
 	}
 	return text

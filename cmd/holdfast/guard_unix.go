@@ -293,6 +293,9 @@ func (g *guard) note(c childEvent) {
 			g.code = signalCode(c.status.Signal())
 		}
 		g.takeBack()
+		if left := leftRunning(); len(left) > 0 && !g.ending {
+			fmt.Fprintf(&g.stderr, "%s holdfast: %s has ended, and has left running: %s; that is ended, too\n", stamp(), safe(g.Args[0]), first(left))
+		}
 		g.end() // what it has left running
 	}
 }

@@ -32,11 +32,17 @@ func main() {
 
 // execute runs the command with these arguments and returns its exit code.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	out := &writer{w: stdout}
+	return report(stderr, out.failed(run(args, stdin, out, stderr)))
+}
+
+// run runs the command with these arguments.
+func run(args []string, stdin io.Reader, stdout *writer, stderr io.Writer) error {
 	c := new(cli)
 	parser := newParser(c, stdout, stderr)
 	parsed, err := parse(parser, c, args)
 	if err != nil {
-		return report(stderr, usageError(err))
+		return usageError(err)
 	}
 	ctx, stop := untilSignal(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -51,13 +57,13 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		parser:  parser,
 	}
 	if err := a.checkName(parsed.Selected()); err != nil {
-		return report(stderr, err)
+		return err
 	}
 	err = parsed.Run(a)
 	if sig, ok := errors.AsType[*signalError](context.Cause(ctx)); ok && err != nil && !errors.As(err, new(*exitError)) {
 		err = &exitError{code: signalCode(sig.signal)}
 	}
-	return report(stderr, err)
+	return err
 }
 
 // parse parses the command line into c. Of a program's arguments behind "--", the parser

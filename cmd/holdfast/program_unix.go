@@ -25,9 +25,9 @@ var forwarded = []os.Signal{
 
 // A program is the program that run runs, as seen from run: its guard.
 type program struct {
-	guard  int      // the guard's process
-	orders *os.File // to the guard
-	exited chan int // gets the exit code when the program and its descendants are gone
+	guard  int         // the guard's process
+	orders *os.File    // to the guard
+	exited chan ending // told when the program and its descendants are gone
 }
 
 // startProgram starts the guard, which starts the program.
@@ -54,7 +54,7 @@ func startProgram(s start) (*program, error) {
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	p := &program{orders: w, exited: make(chan int, 1)}
+	p := &program{orders: w, exited: make(chan ending, 1)}
 	args := append([]string{os.Args[0], guardVerb, strconv.Itoa(int(fd)), s.Path}, s.Args...)
 	p.guard, err = syscall.ForkExec(self, args, &syscall.ProcAttr{
 		Env:   s.Env,
@@ -111,11 +111,12 @@ func (p *program) signal(s os.Signal) {
 func (p *program) kill() { signalDescendants(syscall.SIGKILL) }
 
 // wait waits for the end of the guard and returns its exit code, which is the
-// program's. If this is process 1 of a container, every orphan there becomes its child,
+// program's, and says so if the guard was killed. If this is process 1 of a container, every orphan there becomes its child,
 // and is waited for as well.
-func (p *program) wait() int {
+func (p *program) wait() ending {
 	killed := false // the guard was, so that what it leaves must be
-	options := 0    // block until a child has ended
+	e := ending{code: signalCode(syscall.SIGKILL)}
+	options := 0 // block until a child has ended
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, options, nil)
@@ -123,15 +124,16 @@ func (p *program) wait() int {
 		case err == syscall.EINTR:
 			continue
 		case err != nil: // no child is left
-			return signalCode(syscall.SIGKILL)
+			return e
 		case pid == 0: // all that have ended are reaped, and others live
 			p.kill()
 			options = 0
 			continue
 		case pid == p.guard && status.Exited():
-			return status.ExitStatus()
+			return ending{code: status.ExitStatus()}
 		case pid == p.guard:
 			killed = true
+			e.why = fmt.Sprintf("the guard, process %d, which watches over the program, was ended by a signal (%v), so the program is killed", pid, status.Signal())
 		}
 		if killed {
 			// Each look reads what the system tells of all processes. So first reap all

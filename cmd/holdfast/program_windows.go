@@ -26,7 +26,7 @@ func guardMain([]string) int { return exitUsage }
 type program struct {
 	process *os.Process
 	job     windows.Handle
-	exited  chan int // gets the exit code
+	exited  chan ending // gets the exit code
 }
 
 func startProgram(s start) (*program, error) {
@@ -49,7 +49,7 @@ func startProgram(s start) (*program, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, windows.CloseHandle(job))
 	}
-	p := &program{process: cmd.Process, job: job, exited: make(chan int, 1)}
+	p := &program{process: cmd.Process, job: job, exited: make(chan ending, 1)}
 	if err := p.enter(); err != nil {
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()
@@ -58,7 +58,7 @@ func startProgram(s start) (*program, error) {
 	go func() { // which run waits for
 		_ = cmd.Wait() // ProcessState says it as well
 		p.kill()       // what it has left running
-		p.exited <- cmd.ProcessState.ExitCode()
+		p.exited <- ending{code: cmd.ProcessState.ExitCode()}
 	}()
 	return p, nil
 }

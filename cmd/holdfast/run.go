@@ -29,6 +29,12 @@ const (
 	tellEvery = 3 * time.Second
 )
 
+// An ending is how a program has ended.
+type ending struct {
+	code int    // its exit code
+	why  string // what else there is to say; "" if it ended by itself
+}
+
 // runCmd runs a program under a lock. The program must not outlive the lock, whatever
 // becomes of this process and of its connection, so another process watches over the
 // program: see guard.
@@ -271,7 +277,11 @@ func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, u
 	var late <-chan time.Time
 	for {
 		select {
-		case code := <-p.exited:
+		case e := <-p.exited:
+			if e.why != "" && !told {
+				a.tellf("%s: %s", safe(c.Command[0]), e.why)
+			}
+			code := e.code
 			// The guard says so, too, if it has ended the program because until is past.
 			return code, told || code == exitLost && systemTime() >= until
 		case s := <-signals:

@@ -49,6 +49,29 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
+// A writer is standard output. It remembers the first error, so that what prints need not
+// look at each: the command ends with it.
+type writer struct {
+	w   io.Writer
+	err error
+}
+
+// Write writes p, unless a write has failed already.
+func (w *writer) Write(p []byte) (n int, err error) {
+	if w.err == nil {
+		n, w.err = w.w.Write(p)
+	}
+	return n, w.err
+}
+
+// failed returns err, what a verb ends with, or the error of the output if all else went well.
+func (w *writer) failed(err error) error {
+	if w.err == nil || exitCode(err) != exitOK {
+		return err
+	}
+	return fmt.Errorf("cannot write to standard output: %w", w.err)
+}
+
 // fit returns s, which is safe, with at most width columns of a terminal.
 func fit(s string, width int) string {
 	if uniseg.StringWidth(s) <= width {

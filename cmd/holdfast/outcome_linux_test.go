@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"regexp"
+	"syscall"
+	"testing"
+)
+
+// Facts that could not be written are no success. A program under run writes to its own
+// standard output, so its code is its own.
+func TestF323_OutputIsFull(t *testing.T) {
+	e := startEnsemble(t)
+	e.hold(t, "jobs/nightly", "lock-", 1, "billing")
+	for _, test := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"ls"}, exitFailure},
+		{[]string{"ls", "--json"}, exitFailure},
+		{[]string{"who", "jobs/nightly"}, exitFailure},
+		{[]string{"ps"}, exitFailure},
+		{[]string{"version"}, exitFailure},
+		{[]string{"completion", "bash"}, exitFailure},
+		{[]string{"who", "nothing"}, exitMissing}, // nothing is written
+		{[]string{"run", "x", "--", "true"}, 0},
+	} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		must(t, err)
+		defer full.Close()
+		c := prepare(t, append([]string{"--servers", e.addr}, test.args...)...)
+		c.Cmd.Stdout = full
+		c.begin()
+		if code := c.code(); code != test.code {
+			t.Errorf("%q: exit code %d, want %d; %s", test.args, code, test.code, c.stderr)
+		}
+		if told := regexp.MustCompile(`(?m)^holdfast: .*no space left on device$`).MatchString(c.stderr.String()); told != (test.code == exitFailure) {
+			t.Errorf("%q: %s", test.args, c.stderr)
+		}
+	}
+}
+
+// run says which processes it ends, and why: those that the program has left running, and the
+// program itself if the guard was killed.
+func TestF324_RunSaysWhatItKills(t *testing.T) {
+	_, addr := serve(t)
+	for _, test := range []struct {
+		name, script string
+		killGuard    bool
+		code         int
+		stderr       string
+	}{
+		{"left running", `sleep 100 & echo in`, false, 0, `^\S+ holdfast: sh has ended, and has left running: (sleep|sh) \(pid \d+\); that is ended, too\n$`},
+		{"many left running", `for i in 1 2 3 4 5; do sleep 100 & done; echo in`, false, 0, `: ((sleep|sh) \(pid \d+\), ){2}(sleep|sh) \(pid \d+\) and 2 more; that is ended, too\n$`},
+		{"all ended", `true & wait; echo in`, false, 0, `^$`},
+		{"guard killed", `echo in; sleep 100`, true, 137, `^\S+ holdfast: sh: the guard, process \d+, which watches over the program, was ended by a signal \(killed\), so the program is killed\n$`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := begin(t, "run", "--servers", addr, test.name, "--", "sh", "-c", test.script)
+			if test.killGuard {
+				c.stdout.await(t, "in")
+				kill(t, guardOf(t, c), syscall.SIGKILL)
+			}
+			if code := c.code(); code != test.code || !regexp.MustCompile(test.stderr).MatchString(c.stderr.String()) {
+				t.Errorf("exit code %d, %q", code, c.stderr)
+			}
+		})
+	}
+}
