@@ -21,7 +21,7 @@ type askCmd struct {
 
 // Help is shown by holdfast ask --help.
 func (*askCmd) Help() string {
-	return `Puts a question to the process that holds a lock. Without TEXT, the library answers in that process, even if its program knows of no questions: how many of its goroutines hold the lock, and for how long. So it shows whether a holder is alive. Nothing proves what is answered.
+	return `Puts a question to the process that holds a lock. Without TEXT, the library answers in that process, even if its program knows of no questions: how many of its goroutines hold the lock, and for how long. So it shows whether a holder is alive. The state is "retained" while that process holds the lock for all its goroutines, "fetching" while it waits for it, "releasing" while it gives it up. Nothing proves what is answered.
 
 It needs the right to create nodes under the root. Processes that use another client, or an old version of Holdfast, cannot answer.
 

@@ -224,13 +224,16 @@ func sessionText(id int64) string {
 	return fmt.Sprintf("%#x", uint64(id))
 }
 
+// longest is how many columns a label or an identity gets in a text. JSON has all of it.
+const longest = 40
+
 // who names a contender's process in a few words.
 func who(c *inspect.Contender) string {
 	switch {
 	case c.Label != "" || c.Host != "":
-		return strings.TrimPrefix(safe(c.Label)+"@"+safe(c.Host), "@")
+		return strings.TrimPrefix(fit(safe(c.Label), longest)+"@"+fit(safe(c.Host), 64), "@")
 	case c.Identity != "":
-		return safe(c.Identity) + " (" + cmp.Or(c.Client, "another client") + ")"
+		return fit(safe(c.Identity), longest) + " (" + cmp.Or(c.Client, "another client") + ")"
 	case c.Unreadable:
 		return "(may not be read)"
 	case c.Client != "":

@@ -40,7 +40,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func run(args []string, stdin io.Reader, stdout *writer, stderr io.Writer) error {
 	c := new(cli)
 	parser := newParser(c, stdout, stderr)
-	parsed, err := parse(parser, c, args)
+	parsed, err := parse(parser, c, spelled(args))
 	if err != nil {
 		return usageError(err)
 	}
@@ -64,6 +64,18 @@ func run(args []string, stdin io.Reader, stdout *writer, stderr io.Writer) error
 		err = &exitError{code: signalCode(sig.signal)}
 	}
 	return err
+}
+
+// spelled returns the command line with what users of other commands try, "--version" and
+// "help VERB", as this one has it.
+func spelled(args []string) []string {
+	switch {
+	case len(args) > 0 && args[0] == "--version":
+		return append([]string{"version"}, args[1:]...)
+	case len(args) > 0 && args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	}
+	return args
 }
 
 // parse parses the command line into c. Of a program's arguments behind "--", the parser
@@ -94,9 +106,19 @@ func newParser(c *cli, stdout, stderr io.Writer) *kong.Kong {
 		kong.Description("Distributed locks on Apache ZooKeeper: run programs under them, and see which processes hold them."),
 		kong.Writers(stdout, stderr),
 		kong.Help(help),
+		kong.ValueFormatter(withDefault),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.ExplicitGroups([]kong.Group{{Key: "global", Title: "Global flags:"}}),
 	)
+}
+
+// withDefault returns the help of a flag or an argument. If a placeholder stands where the
+// parser shows the default, the text has it.
+func withDefault(v *kong.Value) string {
+	if v.Flag == nil || v.Flag.PlaceHolder == "" || !v.HasDefault {
+		return v.Help
+	}
+	return strings.TrimSuffix(v.Help, ".") + " (" + v.Default + " by default)."
 }
 
 // help prints the help of the whole command or of a verb. The global flags, which are many,

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
@@ -28,8 +29,9 @@ func safe(s string) string {
 	return s
 }
 
-// writeJSON writes v as one line of JSON. Like safe, it writes no control character, but
-// encoding/json leaves those from U+007F on as they are: they are escaped here.
+// writeJSON writes v as one line of JSON. Like safe, it writes no control character, nor one that
+// changes the direction of a text, but encoding/json leaves those from U+007F on as they are:
+// they are escaped here.
 func writeJSON(w io.Writer, v any) error {
 	var line bytes.Buffer
 	e := json.NewEncoder(&line)
@@ -39,10 +41,12 @@ func writeJSON(w io.Writer, v any) error {
 	}
 	var clean bytes.Buffer
 	for _, r := range line.String() {
-		if r >= 0x7f && unicode.IsControl(r) { // which is then in a string: the rest is ASCII
-			fmt.Fprintf(&clean, `\u%04x`, r)
-		} else {
+		if r < 0x7f || unicode.IsGraphic(r) {
 			clean.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) { // it is in a string: the rest is ASCII
+			fmt.Fprintf(&clean, `\u%04x`, unit)
 		}
 	}
 	_, err := w.Write(clean.Bytes())

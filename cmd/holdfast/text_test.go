@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/manager/inspect"
 )
 
 func TestSafe(t *testing.T) {
@@ -37,6 +40,8 @@ func TestWriteJSON(t *testing.T) {
 		{"jobs/<nightly> & Zählung/日本語", `"jobs/<nightly> & Zählung/日本語"`},
 		{"\x1b[31m\r\n\x00", `"\u001b[31m\r\n\u0000"`},
 		{"\x7f\u0080\u009b31m\u009f\u00a0", "\"\\u007f\\u0080\\u009b31m\\u009f\u00a0\""},
+		{"a\u202egnp.exe", `"a\u202egnp.exe"`}, // written from right to left
+		{"\u2066\U000e0041", `"\u2066\udb40\udc41"`},
 		{`\u009b`, `"\\u009b"`}, // six characters
 	} {
 		var b bytes.Buffer
@@ -104,5 +109,21 @@ func TestTable(t *testing.T) {
 	want := "NAME      N  LAST\n日本      7  x\nabc   1,000\n"
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+// TestWhoIsShort: a text names a process in a bounded width, whatever that says of itself.
+func TestWhoIsShort(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	for _, test := range []struct {
+		c    inspect.Contender
+		want string
+	}{
+		{inspect.Contender{Contender: manager.Contender{Label: long, Host: "db7"}}, strings.Repeat("x", 39) + "…@db7"},
+		{inspect.Contender{Contender: manager.Contender{Identity: long}, Client: "curator"}, strings.Repeat("x", 39) + "… (curator)"},
+	} {
+		if got := who(&test.c); got != test.want {
+			t.Errorf("%s, want %s", got, test.want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -131,5 +132,39 @@ func TestVersion(t *testing.T) {
 	stdout, _, _ = do(t, "version")
 	if !strings.HasPrefix(stdout, "holdfast "+v.Version+"\n") || !strings.Contains(stdout, v.Platform) {
 		t.Errorf("%q", stdout)
+	}
+}
+
+// TestHelpShowsDefaults: the help of a verb has the default of each flag that has one.
+func TestHelpShowsDefaults(t *testing.T) {
+	t.Parallel()
+	for _, verb := range newParser(new(cli), os.Stdout, os.Stderr).Model.Leaves(true) {
+		stdout, _, code := do(t, append(strings.Fields(verb.Path()), "--help")...)
+		if code != 0 {
+			t.Errorf("%s --help: exit code %d", verb.Path(), code)
+		}
+		text := strings.Join(strings.Fields(stdout), " ")
+		for _, f := range verb.Flags {
+			shown := strings.Contains(text, "--"+f.Name+"="+f.Default) || strings.Contains(text, fmt.Sprintf("--%s=%q", f.Name, f.Default)) || strings.Contains(text, "("+f.Default+" by default)")
+			if f.Default != "" && !shown {
+				t.Errorf("%s: the default of --%s, %s, is not in %s", verb.Path(), f.Name, f.Default, stdout)
+			}
+		}
+	}
+}
+
+// TestOtherSpellings: what users of other commands try for the version and for help works.
+func TestOtherSpellings(t *testing.T) {
+	for _, test := range []struct{ tried, is []string }{
+		{[]string{"--version"}, []string{"version"}},
+		{[]string{"--version", "--json"}, []string{"version", "--json"}},
+		{[]string{"help"}, []string{"--help"}},
+		{[]string{"help", "run"}, []string{"run", "--help"}},
+		{[]string{"help", "queue", "put"}, []string{"queue", "put", "--help"}},
+	} {
+		got, stderr, code := do(t, test.tried...)
+		if want, _, _ := do(t, test.is...); code != 0 || got != want {
+			t.Errorf("%q: exit code %d, %q, %s; want %s", test.tried, code, stderr, got, want)
+		}
 	}
 }
