@@ -28,17 +28,17 @@ func TestF322_MistakesShow(t *testing.T) {
 		args, stderr string
 		code         int
 	}{
-		{"who jobs/nigthly", `there is no lock jobs/nigthly` + like, exitMissing},
-		{"who --json jobs/nigthly", `there is no lock jobs/nigthly` + like, exitMissing},
+		{"who jobs/nihgtly", `there is no lock jobs/nihgtly` + like, exitMissing},
+		{"who --json jobs/nihgtly", `there is no lock jobs/nihgtly` + like, exitMissing},
 		{"who zzz", `there is no lock zzz: the name is mistyped, or no process has used it lately$`, exitMissing},
 		{"who jobs/idle", ``, 0}, // free
-		{"ask jobs/nigthly", `there is no lock jobs/nigthly` + like, exitMissing},
+		{"ask jobs/nihgtly", `there is no lock jobs/nihgtly` + like, exitMissing},
 		{"ask jobs/idle", `no process holds the lock`, exitFailure},
-		{"revoke jobs/nigthly", `there is no lock jobs/nigthly` + like, exitMissing},
+		{"revoke jobs/nihgtly", `there is no lock jobs/nihgtly` + like, exitMissing},
 		{"revoke jobs/idle", ``, 0},
-		{"break --yes jobs/nigthly", `there is no lock jobs/nigthly` + like, exitMissing},
-		{"members jobs/nigthly", `there is no group jobs/nigthly` + like, exitMissing},
-		{"shards jobs/nigthly", `there is no divided work jobs/nigthly` + like, exitMissing},
+		{"break --yes jobs/nihgtly", `there is no lock jobs/nihgtly` + like, exitMissing},
+		{"members jobs/nihgtly", `there is no group jobs/nihgtly` + like, exitMissing},
+		{"shards jobs/nihgtly", `there is no divided work jobs/nihgtly` + like, exitMissing},
 
 		{"who /holdfast/jobs/nightly", `/holdfast/jobs/nightly is a path: the name is what comes behind the root, jobs/nightly$`, exitUsage},
 		{"run /holdfast/jobs/nightly -- true", `is a path`, exitUsage},
