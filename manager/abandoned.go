@@ -116,7 +116,7 @@ func (l *Lock) ReportAbandoned(delay time.Duration) error {
 
 // ReportAbandoned is [Lock.ReportAbandoned] for a Mutex. Each goroutine that gets the lock
 // is told, also of one of its own process that was interrupted by a panic, until one has
-// called [Hold.Recovered].
+// called [Hold.Recovered]. From then on a [Mutex.Locker] refuses to lock the Mutex.
 func (x *Mutex) ReportAbandoned(delay time.Duration) error { return x.lock.reportAbandoned(delay, x) }
 
 // reportAbandoned is ReportAbandoned of l, or of x if l is its private lock.

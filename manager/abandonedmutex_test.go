@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"weak"
@@ -26,6 +27,32 @@ func (c *cluster) wantTurn(h Hold, told bool) {
 	if err != nil || g.Abandoned != told {
 		c.t.Errorf("the grant is %+v, %v; want it told %t", g, err, told)
 	}
+}
+
+// A Locker cannot tell its caller that a holder was interrupted, nor that the caller has
+// recovered from that: it refuses to lock a Mutex that reports abandonment, whichever of the
+// two there was first, and stays out of the line.
+func TestF278_LockerOfAMutexThatReports(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		x := c.mutex("a")
+		before := x.Locker(c.t.Context())
+		before.Lock()
+		wantErr(c.t, "report abandoned", x.ReportAbandoned(0), nil)
+		before.Unlock() // it is locked, and so can be unlocked
+		for name, l := range map[string]sync.Locker{"a Locker of before": before, "a Locker": x.Locker(c.t.Context())} {
+			func() {
+				defer func() {
+					err, _ := recover().(error)
+					wantErr(c.t, "Lock of "+name, err, ErrBadConfig)
+				}()
+				l.Lock()
+				l.Unlock()
+			}()
+		}
+		wantErr(c.t, "do", x.Do(c.t.Context(), func(context.Context, Hold) error { return nil }), nil)
+		synctest.Wait()
+		c.wantNodes(0)
+	})
 }
 
 // A Mutex tells each goroutine that gets it of an interrupted holder, until one has

@@ -371,6 +371,9 @@ func (x *Mutex) Yield() *futures.Future[struct{}] { return x.lock.Yield() }
 //   - A loss is not reported. After one, other processes may be inside; goroutines of this
 //     process are not, until Unlock.
 //   - There is no fencing token.
+//   - There is no telling that the lock was abandoned, nor that the caller has recovered. So
+//     Lock panics, with an error that wraps [ErrBadConfig], if this process has called
+//     [Mutex.ReportAbandoned].
 //
 // Unlock of a Locker that is not locked panics. As with a [sync.Mutex], one goroutine may
 // lock a Locker and another unlock it. The Lockers of one Mutex exclude each other.
@@ -384,6 +387,9 @@ type locker struct {
 }
 
 func (l *locker) Lock() {
+	if l.mutex.lock.noted.Load().Has(state.Marking) {
+		panic(&Error{Op: opLock, Name: l.mutex.Name(), Err: fmt.Errorf("%w: the mutex reports abandonment, of which a Locker cannot tell its caller; use Mutex.Lock or Mutex.Do", ErrBadConfig)})
+	}
 	h, err := l.mutex.Lock(l.ctx)
 	if err != nil {
 		panic(err)
