@@ -290,7 +290,7 @@ func (m *Member) fits(s *zkio.Session, czxid int64) (bool, error) {
 		case errors.Is(n.Err, zkio.ErrNoNode): // it has gone since
 		case n.Err != nil:
 			return false, n.Err
-		case n.Stat.Czxid < czxid:
+		case n.Stat.EphemeralOwner != 0 && n.Stat.Czxid < czxid:
 			before++
 		}
 	}

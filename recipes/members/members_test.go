@@ -502,14 +502,22 @@ func TestF227_Limits(t *testing.T) {
 	})
 }
 
+// fill makes a group with n members, all of one other session.
+func fill(c *recipetest.Cluster, n int) {
+	c.T.Helper()
+	recipetest.WantErr(c.T, "create", c.Srv.CreateAll(dir, nil), nil)
+	others := recipetest.SessionOf(c.Open("others"))
+	for i := range n {
+		recipetest.WantErr(c.T, "create", c.Srv.CreateEphemeral(others, fmt.Sprintf("%s/other-%d", dir, i), nil), nil)
+	}
+}
+
 // A full group admits no member, and no node stays of the attempt.
 func TestF227_Full(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {
 		t := c.T
 		g := group(c, c.Open("a"))
-		for i := range members.MaxMembers - 1 {
-			recipetest.WantErr(t, "create", c.Srv.CreateAll(fmt.Sprintf("%s/other-%d", dir, i), nil), nil)
-		}
+		fill(c, members.MaxMembers-1)
 		last := join(c, g, "last", "")
 		_, err := g.Join(t.Context(), "one more", nil)
 		recipetest.WantErr(t, "full", err, members.ErrFull)
@@ -525,9 +533,7 @@ func TestF227_Full(t *testing.T) {
 func TestF227_LastPlace(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {
 		t := c.T
-		for i := range members.MaxMembers - 1 {
-			recipetest.WantErr(t, "create", c.Srv.CreateAll(fmt.Sprintf("%s/other-%d", dir, i), nil), nil)
-		}
+		fill(c, members.MaxMembers-1)
 		type outcome struct {
 			m   *members.Member
 			err error
@@ -642,6 +648,30 @@ func TestCost(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(step.want) {
 				t.Errorf("%s: the requests are %v, want %v", step.what, got, step.want)
 			}
+		}
+	})
+}
+
+// The group's directory has many nodes that are no members. They leave room for members, and a
+// watcher reads them once.
+func TestF310_ManyStrangers(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		for i := range members.MaxMembers + 10 {
+			recipetest.WantErr(t, "create", c.Srv.CreateAll(fmt.Sprintf("%s/old-%d", dir, i), nil), nil)
+		}
+		g := group(c, c.Open("a"))
+		views := watch(t.Context(), g)
+		views.until(c, "")
+		counts := c.Count(func() {
+			brief, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := group(c, c.Open("b")).Join(brief, "x", []byte("1"))
+			recipetest.WantErr(t, "join", err, nil)
+			views.until(c, "x=1")
+		})
+		if got := counts[zktest.OpGetData]; got > 20 {
+			t.Errorf("one has joined, and %d nodes are read", got)
 		}
 	})
 }

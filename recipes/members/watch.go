@@ -42,7 +42,7 @@ type View struct {
 func (g *Group) Watch(ctx context.Context) <-chan View {
 	ctx, done := context.WithCancel(ctx)
 	stop := context.AfterFunc(g.access.Context(), done)
-	w := &watching{group: g, ctx: ctx, bell: bell.New(), news: bell.New(), changed: make(map[string]bool), known: make(map[string]*Info)}
+	w := &watching{group: g, ctx: ctx, bell: bell.New(), news: bell.New(), changed: make(map[string]bool), known: make(map[string]*Info), unread: make(map[string]bool)}
 	views := make(chan View)
 	g.access.Go(func() {
 		defer done()
@@ -67,7 +67,8 @@ type watching struct {
 
 	// The I/O goroutine uses these. There is one at a time.
 	session *zkio.Session    // the one that has our watches; nil after a failure
-	known   map[string]*Info // by the names of their nodes; nil if there is no such member
+	known   map[string]*Info // by the names of nodes; nil if the node is no member, or not read yet
+	unread  map[string]bool  // the names in known that are to be read
 }
 
 // tell sends the newest view whenever it is another.
@@ -165,8 +166,8 @@ func (w *watching) look(s *zkio.Session) error {
 	}
 	var names []string
 	var reads []*zkio.Read
-	for name, m := range w.known {
-		if path := w.group.path(name); all || m == nil || changed[path] {
+	for name := range w.known {
+		if path := w.group.path(name); all || w.unread[name] || changed[path] {
 			names = append(names, name)
 			reads = append(reads, &zkio.Read{Path: path, What: zkio.ReadData})
 		}
@@ -174,8 +175,10 @@ func (w *watching) look(s *zkio.Session) error {
 	s.Read(reads...)
 	for i, r := range reads {
 		w.known[names[i]] = nil
+		delete(w.unread, names[i])
 		switch {
 		case errors.Is(r.Err, zkio.ErrNoNode): // it left after the list, whose watch tells
+			w.unread[names[i]] = true // nor is there a watch for it: another may come
 		case r.Err != nil:
 			return r.Err
 		case r.Stat.EphemeralOwner != 0:
@@ -207,12 +210,13 @@ func (w *watching) list(s *zkio.Session) error {
 	for _, name := range names {
 		delete(gone, name)
 		if _, ok := w.known[name]; !ok {
-			w.known[name] = nil
+			w.known[name], w.unread[name] = nil, true
 			g.access.Watch(g.path(name), w)
 		}
 	}
 	for name := range gone {
 		delete(w.known, name)
+		delete(w.unread, name)
 		s.Unwatch(g.path(name), w) // its watch has fired; another's look at the id may have left one
 	}
 	return nil
