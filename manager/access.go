@@ -140,8 +140,13 @@ func (a Access) Outage() error { return a.m.outage() }
 // to clean up. It is repeated as do is, with whatever session there is then, and until the
 // Manager is closed. Do and undo never run at the same time, and may share variables. If ctx
 // ends before do has begun, neither is run.
+//
+// Do and undo may wait for a lock of this Manager, but not for another Call. Eight of
+// Config.Workers are reserved for releases; at most half of the others run functions of Call
+// at a time, and further calls wait until one of those has returned. With 9
+// Workers there is one other, so do and undo must not wait for a lock then.
 func (a Access) Call(ctx context.Context, do, undo func(s *zkio.Session) error) error {
-	return a.m.await(ctx, do, undo)
+	return a.m.await(ctx, do, undo, &a.m.places)
 }
 
 // Protect calls fn, which calls a function of the recipe's user, and returns when fn has

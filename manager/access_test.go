@@ -92,6 +92,65 @@ func TestAccessCallGivenUp(t *testing.T) {
 	})
 }
 
+// manyCalls calls Access.Call more often than m has workers, with do, and returns a channel
+// of the answers. It returns when all of them run or wait.
+func (c *cluster) manyCalls(a Access, do func(*zkio.Session) error) (answers chan error, calls int) {
+	calls = defaultWorkers + 8
+	answers = make(chan error, calls)
+	for range calls {
+		go func() { answers <- a.Call(c.t.Context(), do, nil) }()
+	}
+	synctest.Wait()
+	return answers, calls
+}
+
+// However many functions of Call wait for a lock, workers are left to get it, and others.
+func TestF280_CallsThatLock(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		inner, start := exclusive(c.t, m, "inner"), make(chan struct{})
+		answers, calls := c.manyCalls(m.Access(), func(*zkio.Session) error {
+			<-start
+			ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+			defer cancel()
+			return inner.Do(ctx, func(context.Context, Hold) error { return nil })
+		})
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		defer cancel()
+		h, err := exclusive(c.t, m, "other").Lock(ctx)
+		wantErr(c.t, "another lock meanwhile", err, nil)
+		h.Release()
+		close(start)
+		for range calls {
+			wantErr(c.t, "a call", <-answers, nil)
+		}
+	})
+}
+
+// Close answers the calls that wait for a place, too.
+func TestF280_CloseWhileCallsWait(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		ran := atomic.Int32{}
+		answers, calls := c.manyCalls(m.Access(), func(s *zkio.Session) error {
+			ran.Add(1)
+			<-m.Access().Context().Done()
+			for {
+				if err := s.Sync("/"); err != nil {
+					return err // the session is over
+				}
+			}
+		})
+		if n := int(ran.Load()); n == 0 || n >= calls {
+			c.t.Errorf("%d of %d calls run: the test shows nothing", n, calls)
+		}
+		wantErr(c.t, "close", m.Close(), nil)
+		for range calls {
+			wantErr(c.t, "a call", <-answers, ErrClosed)
+		}
+	})
+}
+
 // An ear is a listener that counts.
 type ear struct{ started, lapsed, over atomic.Int32 }
 

@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
@@ -16,6 +17,7 @@ type call struct {
 	client *zkio.Client
 	do     func(s *zkio.Session) error
 	undo   func(s *zkio.Session) error // nil: there is nothing to undo
+	places *places                     // nil: do and undo wait for nothing but ZooKeeper
 
 	// state is callWaiting until one of the two has won: the worker that has ended do, or the
 	// caller, who waits no longer.
@@ -27,6 +29,52 @@ type call struct {
 	begun    bool // do was run
 	undoing  bool // undo is run in place of do
 	attempts int
+	placed   bool // it has one of the places, from the call that had it before
+}
+
+// places bounds how many workers run functions given to [Access.Call] at a time. Such a
+// function may wait for a lock, which needs a worker itself. A call that has to wait for a
+// place waits here, and on no worker.
+type places struct {
+	mu      sync.Mutex // held for a few instructions
+	free    int
+	waiting []*call // none while a place is free
+}
+
+// enter takes a place for c, or has c wait: then leave submits it again.
+func (p *places) enter(c *call) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case c.placed:
+		c.placed = false
+	case p.free > 0:
+		p.free--
+	default:
+		p.waiting = append(p.waiting, c)
+		return false
+	}
+	return true
+}
+
+// leave passes a place on to the call that has waited longest, or frees it.
+func (p *places) leave() {
+	for {
+		p.mu.Lock()
+		if len(p.waiting) == 0 {
+			p.free++
+			p.mu.Unlock()
+			return
+		}
+		next := p.waiting[0]
+		p.waiting[0], p.waiting = nil, p.waiting[1:]
+		p.mu.Unlock()
+		next.placed = true // no worker has it
+		if next.client.Submit(zkio.Fetches, next) {
+			return
+		}
+		next.end(zkio.ErrClosed)
+	}
 }
 
 // The states of a call.
@@ -41,7 +89,7 @@ const (
 // ctx ends. If ctx ends, a worker may still be in do, so the caller must not look at what
 // do writes.
 func (m *Manager) call(ctx context.Context, op, name string, do func(*zkio.Session) error) error {
-	err := m.await(ctx, do, nil)
+	err := m.await(ctx, do, nil, nil)
 	switch {
 	case err == nil:
 		return nil
@@ -51,12 +99,12 @@ func (m *Manager) call(ctx context.Context, op, name string, do func(*zkio.Sessi
 	return &Error{Op: op, Name: name, Err: err}
 }
 
-// await is [Access.Call].
-func (m *Manager) await(ctx context.Context, do, undo func(*zkio.Session) error) error {
+// await is [Access.Call]. Do and undo take one of the places, if there are any.
+func (m *Manager) await(ctx context.Context, do, undo func(*zkio.Session) error, in *places) error {
 	if ctx.Err() != nil {
 		return ctxerr.Of(ctx)
 	}
-	c := &call{client: m.client, do: do, undo: undo, done: make(chan struct{})}
+	c := &call{client: m.client, do: do, undo: undo, places: in, done: make(chan struct{})}
 	if !m.client.Submit(zkio.Fetches, c) {
 		return ErrClosed
 	}
@@ -76,6 +124,12 @@ func (m *Manager) await(ctx context.Context, do, undo func(*zkio.Session) error)
 
 // Run is called by the pool.
 func (c *call) Run(s *zkio.Session) {
+	if c.places != nil {
+		if !c.places.enter(c) {
+			return
+		}
+		defer c.places.leave()
+	}
 	if !c.undoing && c.state.Load() == callGivenUp && !c.beginUndo() {
 		return
 	}

@@ -43,6 +43,7 @@ type Manager struct {
 	counter atomic.Uint64
 	newGUID func() string // m.guid; kept so that the method value is made once
 
+	places    places                  // of Access.Call
 	listeners listeners               // besides the manager itself; see Access.Listen
 	ctx       context.Context         // ends when Close begins; see Access.Context
 	accepting context.Context         // ends when Shutdown or Close begins; see Access.Accepting
@@ -133,6 +134,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	m.accepting, m.refuse = context.WithCancelCause(m.ctx)
 	m.newGUID = m.guid
 	m.observers.most = mostCached
+	m.places.free = max(1, (cfg.Workers-minWorkers+1)/2)
 	m.peers.putLocked(m.id, peer{author: author{host: host, label: cfg.Label, endpoint: cfg.Endpoint, pid: os.Getpid()}}) // no other goroutine knows m
 	m.box = newMailbox(m)
 	m.feed = newFeed(m)
