@@ -293,7 +293,9 @@ func (q *queueFacts) read(s *zkio.Session, names []string, consumers map[int64]s
 		}
 		e := elementFacts{
 			Element: names[i], Bytes: int(r.Stat.DataLength), Since: time.UnixMilli(r.Stat.Ctime).UTC(),
-			Attempt: int(uint32(r.Stat.Cversion+r.Stat.NumChildren) / 2),
+			// Cversion counts creations and deletions of claims, and each change of the data says
+			// that one of them was no attempt.
+			Attempt: max(int(uint32(r.Stat.Cversion+r.Stat.NumChildren)/2)-int(r.Stat.Version), 0),
 		}
 		if claim := claims[i]; claim.Err == nil && claim.Stat.EphemeralOwner != 0 {
 			e.TakenBy, e.Session = consumers[claim.Stat.EphemeralOwner], sessionText(claim.Stat.EphemeralOwner)

@@ -414,6 +414,12 @@ const (
 	lookEach  = 16
 )
 
+// attempts returns how often an element was taken: Cversion counts creations and deletions of
+// claims, and each change of its data says that one of them was no attempt.
+func attempts(st zkio.Stat) int {
+	return max(int(uint32(st.Cversion+st.NumChildren)/2)-int(st.Version), 0)
+}
+
 // queue: an element that is taken has a child. names has the elements of another client's
 // queue.
 func (f *finder) queue(r *Roster, names []string) error {
@@ -451,7 +457,7 @@ func (f *finder) queue(r *Roster, names []string) error {
 			continue
 		}
 		r.note(sinceOf(st))
-		e := Entry{State: "waits", ID: names[i], Bytes: int(st.DataLength), Attempts: int(uint32(st.Cversion+st.NumChildren) / 2)}
+		e := Entry{State: "waits", ID: names[i], Bytes: int(st.DataLength), Attempts: attempts(st)}
 		e.Path, e.Since, e.Token = path, sinceOf(st), uint64(st.Czxid)
 		if st.NumChildren > 0 {
 			e.State = "taken"

@@ -37,7 +37,7 @@ var layouts = []layout{
 	{KindElection, "leader", provesElection, []string{"lock"}, []string{"lock"}},
 	{KindSemaphore, "permits", func(data []byte) bool { return len(data) == 4 }, []string{"leases", "locks"}, []string{"leases", "locks"}},
 	{KindSemaphore, "", nil, []string{"leases"}, []string{"leases", "locks"}}, // Curator's, without a SharedCount
-	{KindQueue, "", nil, []string{"producers", "consumers", "dead"}, []string{"items", "producers", "consumers", "dead", "idle"}},
+	{KindQueue, "", nil, []string{"producers", "consumers", "dead"}, []string{"items", "producers", "consumers", "dead", "delayed", "idle"}},
 }
 
 // suspects returns the layouts that the names of a directory's children may be of.

@@ -77,8 +77,9 @@ func (e *Element) Data() []byte { return e.data }
 // as the queue's numbers have not begun anew.
 func (e *Element) Name() string { return e.name }
 
-// Attempt returns how often the element was taken, this time included, by any process. A
-// process that died before its caller saw the element counts, too.
+// Attempt returns how often the element was taken, this time included, by any process. An
+// attempt counts when Take has returned the element: what was claimed for a caller that gave up
+// meanwhile does not, unless its process died at that moment, too.
 func (e *Element) Attempt() int { return e.attempt }
 
 // Token returns the fencing token of this attempt: the transaction that made the claim. It
@@ -108,7 +109,7 @@ func (e *Element) Context(parent context.Context) (ctx context.Context, done con
 // element. Whatever the error is, except one of ctx, the element is not this process's any
 // more.
 func (e *Element) Ack(ctx context.Context) error {
-	return e.settle(ctx, "ack", func(*zkio.Session) ([]zkio.Op, error) {
+	return e.settle(ctx, opAck, func(*zkio.Session) ([]zkio.Op, error) {
 		return []zkio.Op{zkio.DeleteOp(e.path+claimName, -1), zkio.DeleteOp(e.path, -1)}, nil
 	})
 }
@@ -116,15 +117,37 @@ func (e *Element) Ack(ctx context.Context) error {
 // Return gives the element back. It is where it was in the queue, and other consumers can
 // take it. Return blocks, and fails, as Ack does.
 func (e *Element) Return(ctx context.Context) error {
-	return e.settle(ctx, "return", func(*zkio.Session) ([]zkio.Op, error) { return e.q.giveBack(e.path), nil })
+	return e.settle(ctx, opReturn, func(*zkio.Session) ([]zkio.Op, error) { return e.q.giveBack(e.path), nil })
 }
 
 // Bury moves the element to the queue's directory dead/, where no consumer takes it. Bury
 // blocks, and fails, as Ack does. If dead/ has no room, the error is [ErrFull], and the
 // element remains this process's.
 func (e *Element) Bury(ctx context.Context) error {
-	return e.settle(ctx, "bury", func(s *zkio.Session) ([]zkio.Op, error) { return e.q.burial(s, e.path, e.data) })
+	return e.settle(ctx, opBury, func(s *zkio.Session) ([]zkio.Op, error) {
+		data, _, err := s.Get(e.path) // the caller may have changed its own
+		if err != nil {
+			return nil, err
+		}
+		return e.q.burial(s, e.path, data)
+	})
 }
+
+// withdraw is Return of an element that no caller has seen: the attempt does not count.
+func (e *Element) withdraw(ctx context.Context) error {
+	return e.settle(ctx, opReturn, func(s *zkio.Session) ([]zkio.Op, error) {
+		uncount, err := uncounted(s, e.path)
+		return append(e.q.giveBack(e.path), uncount), err
+	})
+}
+
+// The ways to settle an element, as errors name them.
+const (
+	opAck    = "ack"
+	opReturn = "return"
+	opDelay  = "return later"
+	opBury   = "bury"
+)
 
 // settle has a worker carry out the operations, in the session that has claimed the element.
 func (e *Element) settle(ctx context.Context, op string, ops func(*zkio.Session) ([]zkio.Op, error)) error {
@@ -134,9 +157,10 @@ func (e *Element) settle(ctx context.Context, op string, ops func(*zkio.Session)
 	case e.settled.Swap(true):
 		return e.q.error(op, ErrSettled)
 	}
-	t := &settlement{Element: e, ops: ops, removes: op != "return"}
+	t := &settlement{Element: e, op: op, ops: ops}
 	done := make(chan error, 1)
-	e.q.access.Go(func() { done <- t.carryOut() })
+	// Other consumers wait for it, so Shutdown does, too, even if the caller has given up.
+	e.q.access.Finish(func() { done <- t.carryOut() })
 	select {
 	case err := <-done:
 		return e.q.error(op, err)
@@ -148,8 +172,8 @@ func (e *Element) settle(ctx context.Context, op string, ops func(*zkio.Session)
 // A settlement is an element's Ack, Return or Bury under way.
 type settlement struct {
 	*Element
+	op      string
 	ops     func(*zkio.Session) ([]zkio.Op, error)
-	removes bool // they remove the element from the queue
 	ours    bool // the claim was not lost before it was forgotten
 	doubt   bool // a request was sent whose outcome is not known
 	outcome error
@@ -173,7 +197,7 @@ func (t *settlement) carryOut() error {
 		t.abandon()
 	}
 	t.end()
-	if err != nil || !t.removes {
+	if err != nil || t.op == opReturn {
 		t.q.relist(t.name)
 	}
 	return err
@@ -209,7 +233,10 @@ func (t *settlement) send(s *zkio.Session) error {
 		return err
 	}
 	ops, err := t.ops(s)
-	if err != nil {
+	switch {
+	case errors.Is(err, zkio.ErrNoNode):
+		return fmt.Errorf("%w: another client deleted it", ErrLost)
+	case err != nil:
 		return err
 	}
 	if !t.node.Forget() && !t.ours { // from now on its end is ours
@@ -227,7 +254,7 @@ func (t *settlement) send(s *zkio.Session) error {
 // that request, or by an administrator.
 func (t *settlement) check(s *zkio.Session) error {
 	_, there, err := s.Exists(t.path)
-	if there && t.removes {
+	if there && (t.op == opAck || t.op == opBury) {
 		err = fmt.Errorf("%w: another client deleted its claim", ErrLost)
 	}
 	return err
@@ -239,22 +266,31 @@ const claimName = "/claim"
 // giveBack returns the operations that delete the claim of the element at path. The
 // directory's data change with it: a claim's end does not show among the elements.
 func (q *Queue) giveBack(path string) []zkio.Op {
-	return []zkio.Op{zkio.DeleteOp(path+claimName, -1), zkio.SetOp(q.dirs.items, nil, -1)}
+	return []zkio.Op{zkio.DeleteOp(path+claimName, -1), q.tells()}
+}
+
+// attempts returns how often the element of this Stat was taken. Cversion counts creations and
+// deletions of children. Each change of the element's data says that one claim, or what else
+// was made and deleted in place of a claim, was no attempt.
+func attempts(st zkio.Stat) int {
+	return max(int(uint32(st.Cversion+st.NumChildren)/2)-int(st.Version), 1)
+}
+
+// uncounted returns the operation that has one claim of the element at path be no attempt.
+func uncounted(s *zkio.Session, path string) (zkio.Op, error) {
+	data, stat, err := s.Get(path)
+	return zkio.SetOp(path, data, stat.Version), err
 }
 
 // burial returns the operations that move the element at path, which this process has
 // claimed, to dead/.
 func (q *Queue) burial(s *zkio.Session, path string, data []byte) ([]zkio.Op, error) {
-	stat, there, err := s.Exists(q.dirs.dead)
+	stat, _, err := s.Exists(q.dirs.dead)
 	switch {
 	case err != nil:
 		return nil, err
-	case !there:
-		if err := q.makeDirs(s); err != nil {
-			return nil, err
-		}
 	case stat.NumChildren >= maxLength:
-		return nil, fmt.Errorf("%w: %s has %d elements; remove some", ErrFull, q.dirs.dead, stat.NumChildren)
+		return nil, fmt.Errorf("%w: %s has %d elements: requeue or drop some", ErrFull, q.dirs.dead, stat.NumChildren)
 	}
 	return []zkio.Op{
 		zkio.DeleteOp(path+claimName, -1), zkio.DeleteOp(path, -1),
@@ -263,11 +299,39 @@ func (q *Queue) burial(s *zkio.Session, path string, data []byte) ([]zkio.Op, er
 }
 
 // transact carries out operations that begin with the deletion of a claim. If the error
-// wraps ErrNoNode, the claim is not there.
+// wraps ErrNoNode, the claim is not there. What else is in their way it removes.
 func (q *Queue) transact(s *zkio.Session, ops []zkio.Op) error {
 	results, err := s.Multi(ops...)
-	if errors.Is(err, zkio.ErrNoNode) && failed(results) > 0 {
-		return errHindered // a directory was deleted just now
+	which := failed(results)
+	switch {
+	case errors.Is(err, zkio.ErrNoNode) && which > 0: // a directory was deleted, or never made
+		return cmp.Or(q.makeDirs(s), errHindered)
+	case errors.Is(err, zkio.ErrBadVersion): // another client has changed the element just now
+		return errHindered
+	case errors.Is(err, zkio.ErrNotEmpty) && which > 0: // other clients' nodes, which nothing protects
+		return cmp.Or(removeBelow(s, ops[which].Path(), ops[0].Path()), errHindered)
 	}
 	return err
+}
+
+// removeBelow deletes what is below the node at path, but for the child that is spared.
+func removeBelow(s *zkio.Session, path, spared string) error {
+	names, _, err := s.Children(path)
+	if err != nil {
+		return unless(err, zkio.ErrNoNode)
+	}
+	for _, name := range names {
+		child := path + "/" + name
+		if child == spared {
+			continue
+		}
+		if err := removeBelow(s, child, ""); err != nil {
+			return err
+		}
+		// If it has got a child just now, the next try sees to that.
+		if err := unless(unless(s.Delete(child, -1), zkio.ErrNoNode), zkio.ErrNotEmpty); err != nil {
+			return err
+		}
+	}
+	return nil
 }

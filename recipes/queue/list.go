@@ -5,6 +5,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,9 +18,9 @@ const (
 	prefix     = "qn-" // of an element's name, as ZooKeeper's own recipe has it
 	highNumber = 1 << 30
 
-	listLasts = time.Second // a list is not used any longer
+	listLasts = time.Second // a list is not used any longer, nor than an eighth of the session timeout
 	window    = 16          // elements for each consumer of the queue, among which they divide
-	looksAt   = 100         // elements at most that are looked at before they are claimed
+	looksAt   = 100         // elements that are looked at together
 	lingers   = 2 * time.Second
 )
 
@@ -27,8 +28,30 @@ const (
 type list struct {
 	session *zkio.Session // in which this process is among the consumers; nil: it is not
 	at      time.Time
-	names   []string // those to try, in this order
-	barren  bool     // none of them could be claimed so far
+	names   []string  // those to try, in this order
+	barren  bool      // none of them could be claimed so far
+	due     time.Time // when an element is due that was returned with a delay; zero: there is none
+}
+
+// What looks have shown is known until an element that was taken may be free: then the data of
+// the directory change, or the list of consumers. But a node may have been deleted that would have
+// told of a consumer's death. So it is forgotten after an eighth of the session timeout. Then
+// this process also looks at those of the first elements that were there the last time. If they
+// are free, it takes them, whose share they may be: that consumer may be dead, and ZooKeeper
+// takes it for alive.
+type known struct {
+	of    version
+	since time.Time
+	taken map[string]bool
+	front []string // the first that were not known to be taken, at since
+}
+
+// A version of the directories is one in which no element that was taken has become free.
+type version struct {
+	session   *zkio.Session
+	items     int64 // the transaction that has created the directory
+	changes   int32 // of its data
+	consumers int64 // the transaction that has changed their list last
 }
 
 // A seat is the consumer's ephemeral node, which says that this process consumes, and by
@@ -57,22 +80,18 @@ func inOrder(names []string) []string {
 	return names
 }
 
-// share returns those of names, which are in order, that the consumer of this rank is to
-// try. Several consumers divide the first elements among them, so that they do not all try
-// the same. Who finds none of its own takes what there is.
-func share(names []string, rank, consumers int) []string {
+// share returns those of names, which are in order, that the consumer of this rank is to try.
+// Several consumers divide the first elements among them, so that they do not all try the same.
+// Half of the elements may be others' already.
+func share(names []string, rank, consumers, takes int) []string {
 	if consumers < 2 {
 		return names
 	}
-	names = names[:min(len(names), window*consumers)]
 	var own []string
-	for _, name := range names {
+	for _, name := range names[:min(len(names), 2*max(window, takes)*consumers)] {
 		if n, _ := numberOf(name); n%consumers == rank {
 			own = append(own, name)
 		}
-	}
-	if len(own) == 0 {
-		return names
 	}
 	return own
 }
@@ -86,46 +105,124 @@ const (
 	watching        // the registered watcher is told what changes later
 )
 
-// refresh makes a new list. It blocks until ZooKeeper has answered or ctx ends.
-func (q *Queue) refresh(ctx context.Context, how manner) error {
-	return q.access.Call(ctx, func(s *zkio.Session) error {
-		if how == synced {
-			if err := s.Sync(q.dirs.queue); err != nil {
-				return err
-			}
-		}
-		consumers := zkio.Read{Path: q.dirs.consumers, What: zkio.ReadChildren}
-		items := zkio.Read{Path: q.dirs.items, What: zkio.ReadChildren}
-		reads := []*zkio.Read{&consumers, &items}
-		if how == watching {
-			reads = append(reads, &zkio.Read{Path: q.dirs.items, What: zkio.ReadStat}) // for the watch of the node itself
-		}
-		s.Read(reads...)
-		rank, err := q.sit(s, &consumers)
-		if err != nil {
-			return err
-		}
-		if items.Err != nil {
-			return unless(items.Err, zkio.ErrNoNode)
-		}
-		names := inOrder(items.Names)
-		// Of many elements most are free, and a claim finds out. Where that has failed, look.
-		if len(names) <= looksAt || how == watching || q.barren() {
-			if names, err = q.unclaimed(s, names); err != nil {
-				return err
-			}
-		}
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		// What other goroutines of this process try to claim is no share of this one.
-		names = slices.DeleteFunc(names, func(name string) bool { return q.mine[name] })
-		q.list = list{session: s, at: time.Now(), names: share(names, rank, len(consumers.Names)), barren: true}
-		return nil
+// refresh makes a new list, and reports whether it has elements. It blocks until ZooKeeper has
+// answered or ctx ends.
+func (q *Queue) refresh(ctx context.Context, how manner) (bool, error) {
+	var found bool
+	err := q.access.Call(ctx, func(s *zkio.Session) (err error) {
+		found, err = q.relistAll(s, how)
+		return err
 	}, nil)
+	return err == nil && found, err // after an error a worker may be writing to found
 }
 
-// sit makes sure that this process is among the consumers, once, and returns its rank.
-func (q *Queue) sit(s *zkio.Session, consumers *zkio.Read) (rank int, err error) {
+func (q *Queue) relistAll(s *zkio.Session, how manner) (found bool, err error) {
+	listed := s.Zxid()
+	if how == synced {
+		if err := s.Sync(q.dirs.queue); err != nil {
+			return false, err
+		}
+	}
+	consumers := zkio.Read{Path: q.dirs.consumers, What: zkio.ReadChildren}
+	items := zkio.Read{Path: q.dirs.items, What: zkio.ReadChildren}
+	delayed := zkio.Read{Path: q.dirs.delayed, What: zkio.ReadChildren}
+	reads := []*zkio.Read{&consumers, &items, &delayed}
+	if how == watching {
+		reads = append(reads, &zkio.Read{Path: q.dirs.items, What: zkio.ReadStat}) // for the watch of the node itself
+	}
+	s.Read(reads...)
+	seat, rank, err := q.sit(s, &consumers)
+	if err != nil {
+		return false, err
+	}
+	if items.Err != nil {
+		return false, unless(items.Err, zkio.ErrNoNode)
+	}
+	if delayed.Err != nil && !errors.Is(delayed.Err, zkio.ErrNoNode) {
+		return false, delayed.Err
+	}
+	asleep, due, err := q.wake(s, seat, delayed.Names)
+	if err != nil {
+		return false, err
+	}
+	of := version{s, items.Stat.Czxid, items.Stat.Version, consumers.Stat.Pzxid}
+	names, stale, takes := q.sift(of, inOrder(items.Names), asleep)
+	l := look{names: stale, listed: listed}
+	own := share(names, rank, len(consumers.Names), takes)
+	if len(stale) > 0 {
+		err = l.run(s, q.dirs.items, len(stale))
+		own = merge(own, &l)
+	}
+	switch {
+	case err != nil:
+		return false, err
+	case len(own) > 0 && !q.barren(): // a claim finds out whether an element is free
+		l.free = own
+	default:
+		l.names, l.free = own, nil
+		err = l.run(s, q.dirs.items, 1)
+		if err == nil && len(l.free) == 0 { // then it takes what there is
+			l.names = slices.DeleteFunc(names, func(name string) bool { return l.taken[name] })
+			err = l.run(s, q.dirs.items, 1)
+		}
+	}
+	if err == nil {
+		err = q.wakeOrphans(s, l.orphans)
+	}
+	if err != nil {
+		return false, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.known.of == of {
+		maps.Copy(q.known.taken, l.taken)
+	}
+	found = len(l.free) > 0
+	// What other goroutines of this process have begun to claim since is no share of this one.
+	l.free = slices.DeleteFunc(l.free, func(name string) bool { return q.mine[name] })
+	q.list = list{session: s, at: time.Now(), names: l.free, barren: true, due: due}
+	return found, nil
+}
+
+// sift returns those of names that may be free as far as this process knows, those of them that
+// were among the first for a while, and how many elements this process takes at a time.
+func (q *Queue) sift(of version, names []string, asleep map[string]bool) (_, stale []string, takes int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	anew := time.Since(q.known.since) > of.session.Timeout()/8
+	if anew || q.known.of != of {
+		q.known.of, q.known.taken = of, make(map[string]bool)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return q.mine[name] || asleep[name] || q.known.taken[name]
+	})
+	if anew {
+		front := slices.Clone(names[:min(len(names), looksAt)])
+		for _, name := range front {
+			if _, there := slices.BinarySearch(q.known.front, name); there {
+				stale = append(stale, name)
+			}
+		}
+		q.known.since, q.known.front = time.Now(), front
+	}
+	return names, stale, q.using
+}
+
+// merge returns those of own that were not found taken, and what was found free, in order.
+func merge(own []string, l *look) []string {
+	names := slices.Clone(l.free)
+	for _, name := range own {
+		if !l.taken[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// sit makes sure that this process is among the consumers, once, and returns its node and its
+// rank.
+func (q *Queue) sit(s *zkio.Session, consumers *zkio.Read) (path string, rank int, err error) {
 	path, former := q.seatIn(s)
 	name := path[len(q.dirs.consumers)+1:]
 	for ; consumers.Err != nil || !slices.Contains(consumers.Names, name); s.Read(consumers) {
@@ -138,37 +235,58 @@ func (q *Queue) sit(s *zkio.Session, consumers *zkio.Read) (rank int, err error)
 			err = unless(s.CreateEphemeral(path, q.access.Describe("consumer"), q.access.ACL()), zkio.ErrNodeExists)
 		}
 		if err != nil {
-			return 0, err
+			return "", 0, err
 		}
 	}
 	consumers.Names = slices.DeleteFunc(consumers.Names, func(n string) bool { return q.dirs.consumers+"/"+n == former })
 	slices.Sort(consumers.Names)
-	return slices.Index(consumers.Names, name), nil
+	return path, slices.Index(consumers.Names, name), nil
 }
 
-// unclaimed returns the first of names that have no claim: not all of them, if there are
-// many, but some if there is one.
-func (q *Queue) unclaimed(s *zkio.Session, names []string) (free []string, err error) {
-	for some := range slices.Chunk(names, looksAt) {
-		looks := make([]*zkio.Read, len(some))
+// A look finds out which elements have no claim.
+type look struct {
+	names  []string // to look at, in this order
+	listed int64    // a transaction up to which the delayed ones are known, which are not among names; 0: none
+
+	free    []string
+	taken   map[string]bool
+	orphans []string // they have a persistent claim, and are not delayed
+}
+
+// run looks at the elements in dir until enough of them are free.
+func (l *look) run(s *zkio.Session, dir string, enough int) error {
+	if l.taken == nil {
+		l.taken = make(map[string]bool)
+	}
+	for some := range slices.Chunk(l.names, looksAt) {
+		claims := make([]*zkio.Read, len(some))
 		for i, name := range some {
-			looks[i] = &zkio.Read{Path: q.dirs.items + "/" + name, What: zkio.ReadStat}
+			claims[i] = &zkio.Read{Path: dir + "/" + name + claimName, What: zkio.ReadStat}
 		}
-		s.Read(looks...)
-		for i, r := range looks {
-			switch {
+		s.Read(claims...)
+		for i, r := range claims {
+			switch name := some[i]; {
 			case errors.Is(r.Err, zkio.ErrNoNode):
+				l.free = append(l.free, name) // or the element is gone
 			case r.Err != nil:
-				return nil, r.Err
-			case r.Stat.NumChildren == 0:
-				free = append(free, some[i])
+				return r.Err
+			case l.orphan(r.Stat):
+				l.orphans = append(l.orphans, name)
+			default:
+				l.taken[name] = true
 			}
 		}
-		if len(free) > 0 {
+		if len(l.free) >= enough {
 			break
 		}
 	}
-	return free, nil
+	return nil
+}
+
+// orphan reports whether a claim is of no consumer and of no entry among the delayed ones. One
+// that was made after these were listed may have an entry.
+func (l *look) orphan(claim zkio.Stat) bool {
+	return claim.EphemeralOwner == 0 && claim.Czxid <= l.listed
 }
 
 // barren reports whether nothing was claimed from the present list.
@@ -206,7 +324,7 @@ func (q *Queue) more() bool {
 }
 
 func (q *Queue) moreLocked() bool {
-	if time.Since(q.list.at) > listLasts {
+	if q.list.session != nil && time.Since(q.list.at) > min(listLasts, q.list.session.Timeout()/8) {
 		q.list.names = nil
 	}
 	for len(q.list.names) > 0 && q.mine[q.list.names[0]] {

@@ -43,25 +43,30 @@ type mark struct {
 // An offer is one call of Offer.
 type offer struct {
 	data [][]byte
-	size int
+	size int           // what it takes in a request
 	done chan struct{} // closed when err is set
 	err  error
 }
 
 func (p *producer) offer(ctx context.Context, data [][]byte) error {
 	o := &offer{done: make(chan struct{})}
+	size := 0
 	for _, d := range data {
 		if most := p.q.options.MaxSize; len(d) > most {
 			return fmt.Errorf("%w: an element has %d bytes, at most %d are allowed", ErrTooLarge, len(d), most)
 		}
 		o.data = append(o.data, bytes.Clone(d))
-		o.size += len(d)
+		size += len(d)
+		o.size += len(d) + p.overhead()
 	}
 	switch {
 	case len(data) == 0:
 		return nil
-	case o.size > maxOffer || len(data) > maxCount:
-		return fmt.Errorf("%w: %d elements with %d bytes, at most %d with %d travel together", ErrTooLarge, len(data), o.size, maxCount, maxOffer)
+	case size > maxOffer || len(data) > maxCount:
+		return fmt.Errorf("%w: %d elements with %d bytes, at most %d with %d travel together", ErrTooLarge, len(data), size, maxCount, maxOffer)
+	case o.size > maxRequest:
+		return fmt.Errorf("%w: %d elements with %d bytes, and %d for the path and the ACL of each, of which at most %d travel together",
+			ErrTooLarge, len(data), size, p.overhead(), maxRequest)
 	case len(data) > p.q.options.MaxLength:
 		return fmt.Errorf("%w: %d elements, and the queue never has more than %d", ErrTooLarge, len(data), p.q.options.MaxLength)
 	case ctx.Err() != nil:
@@ -79,6 +84,15 @@ func (p *producer) offer(ctx context.Context, data [][]byte) error {
 		}
 		return fmt.Errorf("%w: %w", ctxerr.Of(ctx), manager.ErrUnknownOutcome)
 	}
+}
+
+// overhead returns about how many bytes an element takes in a request, besides its data.
+func (p *producer) overhead() int {
+	n := len(p.q.dirs.items) + 64
+	for _, a := range p.q.access.ACL() {
+		n += len(a.Scheme) + len(a.ID) + 12
+	}
+	return n
 }
 
 // add queues o, and reports whether the caller must start the sender.
@@ -112,7 +126,7 @@ func (p *producer) next() []*offer {
 	for ; n < len(p.waiting); n++ {
 		size += p.waiting[n].size
 		count += len(p.waiting[n].data)
-		if size > maxOffer || count > maxCount {
+		if size > maxRequest || count > maxCount {
 			break // not at the first: offer has checked it
 		}
 	}

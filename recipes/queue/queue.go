@@ -35,6 +35,9 @@ var (
 	// it: its session's lease has ended, or another client has deleted the claim. Another
 	// consumer may have the element.
 	ErrLost = errors.New("element was lost")
+	// ErrNotDead says that there is no buried element of this name: it was requeued or dropped
+	// meanwhile, say.
+	ErrNotDead = errors.New("no such buried element")
 	// ErrSettled says that Ack, Return or Bury was called for the element before.
 	ErrSettled = errors.New("element was settled before")
 )
@@ -42,8 +45,12 @@ var (
 // The bounds of the queue. See the package documentation for why they are needed.
 const (
 	maxLength = 50_000    // of Options.MaxLength, and of what lies in dead/
-	maxOffer  = 512 << 10 // bytes that one transaction puts into the queue
+	maxOffer  = 512 << 10 // bytes of elements that are offered together
 	maxCount  = 1000      // elements that one transaction puts into the queue
+
+	// maxRequest is how large a transaction is at most that puts elements into the queue, with the
+	// paths of the nodes. Servers take requests of a megabyte by default.
+	maxRequest = 900 << 10
 )
 
 // Options limit a queue. Zero values stand for the defaults. Processes with different
@@ -69,20 +76,22 @@ type Queue struct {
 	idle    *manager.Lock // the line of the processes that wait for elements
 	dirs    dirs
 	offers  *producer
+	clock   clock // ZooKeeper's
 
 	searching chan struct{} // has room for the one goroutine that looks for elements
 
-	mu    sync.Mutex // protects what follows; held for a few instructions, or to sort a list
+	mu    sync.Mutex // protects what follows; held for a few instructions, or to sift a list
 	list  list
+	known known
 	mine  map[string]bool // the elements that this process tries to claim, or has claimed
 	seat  seat
-	waits *watcher  // of the goroutine that waits for elements; nil: there is none
+	waits *waiter   // of the goroutine that waits for elements; nil: there is none
 	using int       // calls that want elements, and elements that are not settled
 	used  time.Time // when using last fell
 }
 
 // dirs are the directories of a queue.
-type dirs struct{ queue, items, consumers, producers, dead string }
+type dirs struct{ queue, items, consumers, producers, dead, delayed string }
 
 // New returns the queue of this name, which is a path as for [manager.Manager.Exclusive].
 // It does no I/O. The errors are [manager.ErrBadName], [manager.ErrBadConfig] for options
@@ -100,7 +109,10 @@ func New(m *manager.Manager, name string, o Options) (*Queue, error) {
 	if q.idle, err = m.Exclusive(name + "/idle"); err != nil {
 		return nil, q.error("open", reason(err))
 	}
-	q.dirs = dirs{queue: path, items: path + "/items", consumers: path + "/consumers", producers: path + "/producers", dead: path + "/dead"}
+	q.dirs = dirs{
+		queue: path, items: path + "/items", consumers: path + "/consumers", producers: path + "/producers",
+		dead: path + "/dead", delayed: path + "/delayed",
+	}
 	q.keeper = own.NewKeeper(q.access, ErrLost)
 	q.offers = &producer{q: q}
 	return q, nil
@@ -189,7 +201,7 @@ func (q *Queue) Poll(ctx context.Context) ([]byte, error) {
 		case e.settled.Load(): // it goes on
 			return e.Data(), q.error("poll", fmt.Errorf("%w: %w", reason(err), manager.ErrUnknownOutcome))
 		default: // ctx has ended between the two
-			q.access.Go(func() { _ = e.Return(context.WithoutCancel(ctx)) })
+			q.access.Finish(func() { _ = e.withdraw(context.WithoutCancel(ctx)) })
 			return nil, q.error("poll", reason(err))
 		}
 	}
@@ -209,15 +221,15 @@ func (q *Queue) Element(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return unless(err, zkio.ErrNoNode)
 		}
-		for _, name := range inOrder(names) {
-			d, stat, err := s.Get(q.dirs.items + "/" + name)
-			switch {
-			case errors.Is(err, zkio.ErrNoNode):
-			case err != nil:
+		for names = inOrder(names); len(names) > 0; names = names[1:] {
+			l := look{names: names}
+			if err := l.run(s, q.dirs.items, 1); err != nil || len(l.free) == 0 {
 				return err
-			case stat.NumChildren == 0:
-				data, found = d, true
-				return nil
+			}
+			d, _, err := s.Get(q.dirs.items + "/" + l.free[0])
+			if !errors.Is(err, zkio.ErrNoNode) {
+				data, found = d, err == nil
+				return err
 			}
 		}
 		return nil
@@ -237,7 +249,7 @@ func (q *Queue) makeDirs(s *zkio.Session) error {
 	if err := s.EnsureDir(q.dirs.queue, acl); err != nil {
 		return err
 	}
-	for _, dir := range []string{q.dirs.items, q.dirs.consumers, q.dirs.producers, q.dirs.dead} {
+	for _, dir := range []string{q.dirs.items, q.dirs.consumers, q.dirs.producers, q.dirs.dead, q.dirs.delayed} {
 		if err := unless(s.Create(dir, nil, acl), zkio.ErrNodeExists); err != nil {
 			return err
 		}

@@ -146,7 +146,7 @@ func TestF257_NoHerd(t *testing.T) {
 				t.Fatalf("process %d has not got the element", i)
 			}
 			t.Logf("%d waited: %v", processes-i, requests)
-			if n := requests[zktest.OpGetChildren2]; n > 5 {
+			if n := requests[zktest.OpGetChildren2]; n > 7 {
 				t.Errorf("%d lists for one element, with %d idle processes", n, processes-i)
 			}
 			ack(t, e)

@@ -17,7 +17,8 @@ import (
 )
 
 // In the simulation processes offer and take elements while faults strike, and at the end
-// every element must have been acked once, or be there, or be dead.
+// every element must have been acked once, or be there, or be dead. Some are returned with a delay,
+// and some of the dead are put into the queue again.
 func TestSim(t *testing.T) {
 	recipetest.Simulate(t, 200, func(w *recipetest.World) {
 		j := &judge{w: w, offers: make(map[string]*record)}
@@ -41,7 +42,11 @@ func TestSim(t *testing.T) {
 				consuming.Go(func() { j.consume(ctx, q, p.Name) })
 			}
 		}
+		operator := w.Process("operator")
+		operating, end := context.WithCancel(ctx)
+		producing.Go(func() { j.requeue(operating, open(w.T, operator.M, o)) })
 		w.Harm(8+w.N(8), time.Second, j.deletable)
+		end()
 		producing.Wait()
 		w.Srv.Faults().Clear()
 		last := w.Process("last")
@@ -75,6 +80,8 @@ type record struct {
 	taken, acked   int
 	mayBeAcked     bool // an ack's outcome is unknown
 	token          uint64
+	asleep         time.Time // it is not to be taken before
+	requeued       bool
 }
 
 func (j *judge) record(id string) *record {
@@ -123,6 +130,11 @@ func (j *judge) consume(ctx context.Context, q *queue.Queue, name string) {
 		e, err := q.Take(limit)
 		cancel()
 		if err != nil {
+			if len(j.w.Srv.Children(items)) > 0 { // a claim may be on its way back
+				j.mu.Lock()
+				j.ordered = false
+				j.mu.Unlock()
+			}
 			continue
 		}
 		id := string(e.Data())
@@ -141,11 +153,16 @@ func (j *judge) consume(ctx context.Context, q *queue.Queue, name string) {
 // settle acks the element, or sometimes returns or buries it.
 func (j *judge) settle(ctx context.Context, e *queue.Element, id, name string) {
 	what, do := "acks", e.Ack
+	var until time.Time
 	switch j.w.N(10) {
 	case 0:
 		what, do = "returns", e.Return
 	case 1:
 		what, do = "buries", e.Bury
+	case 2, 3:
+		d := j.w.UpTo(3 * time.Second)
+		what, do = fmt.Sprint("returns for ", d), func(ctx context.Context) error { return e.ReturnAfter(ctx, d) }
+		until = time.Now().Add(d)
 	}
 	err := do(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -158,6 +175,38 @@ func (j *judge) settle(ctx context.Context, e *queue.Element, id, name string) {
 	if what == "acks" {
 		j.acked(id, err)
 	}
+	if err == nil && !until.IsZero() {
+		j.asleep(id, e.Token(), until)
+	}
+}
+
+// asleep notes until when the element must not be taken that was returned with a delay.
+func (j *judge) asleep(id string, token uint64, until time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if r := j.record(id); r.token == token {
+		r.asleep = until
+	}
+}
+
+// requeue puts buried elements into the queue again, until ctx ends.
+func (j *judge) requeue(ctx context.Context, q *queue.Queue) {
+	for ctx.Err() == nil {
+		j.w.Pause(ctx, 3*time.Second)
+		for b, err := range q.Dead(ctx) {
+			if err != nil || j.w.N(2) == 0 {
+				continue
+			}
+			j.mu.Lock()
+			j.record(string(b.Data)).requeued = true
+			j.mu.Unlock()
+			err := q.Requeue(context.Background(), b.Name)
+			j.w.Note("requeue %s: %v", b.Data, err)
+			if err != nil {
+				j.w.T.Errorf("requeue %s: %v", b.Data, err)
+			}
+		}
+	}
 }
 
 func (j *judge) taken(e *queue.Element, id, name string) {
@@ -169,11 +218,14 @@ func (j *judge) taken(e *queue.Element, id, name string) {
 	if r.acked > 0 {
 		j.w.T.Errorf("%s is taken after its ack", id)
 	}
+	if early := time.Until(r.asleep); early > 0 {
+		j.w.T.Errorf("%s is taken %v before its delay is over", id, early)
+	}
 	if e.Token() <= r.token {
 		j.w.T.Errorf("%s: token %d after %d", id, e.Token(), r.token)
 	}
 	r.token = e.Token()
-	if producer, _, _ := strings.Cut(id, "/"); j.ordered && e.Attempt() == 1 {
+	if producer, _, _ := strings.Cut(id, "/"); j.ordered && e.Attempt() == 1 && !r.requeued {
 		if j.latest == nil {
 			j.latest = make(map[string]string)
 		}

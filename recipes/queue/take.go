@@ -5,6 +5,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
@@ -30,10 +31,10 @@ func (q *Queue) find(ctx context.Context, wait bool) (*Element, error) {
 			return e, err
 		}
 		if !wait {
-			if err := q.refresh(ctx, synced); err != nil {
+			// Other goroutines may take what is found: only if nothing is, the queue is empty.
+			if found, err := q.refresh(ctx, synced); err != nil {
 				return nil, err
-			}
-			if !q.more() {
+			} else if !found {
 				return nil, ErrEmpty
 			}
 			continue
@@ -70,38 +71,40 @@ func (q *Queue) search(ctx context.Context) (*Element, error) {
 	if q.more() {
 		return nil, nil // the goroutine before has found them
 	}
-	if err := q.refresh(ctx, plainly); err != nil || q.more() {
+	if found, err := q.refresh(ctx, plainly); err != nil || found {
 		return nil, err
 	}
 	return q.await(ctx)
 }
 
-// await waits in the line of the idle processes. The first of them watches the queue. Once
-// it has claimed an element, or has seen that its turn is over, the next one looks.
+// await waits in the line of the idle processes.
 func (q *Queue) await(ctx context.Context) (*Element, error) {
-	hold, err := q.idle.Lock(ctx)
-	if errors.Is(err, manager.ErrLost) {
-		return nil, nil // lost as soon as granted: the caller searches again
-	} else if err != nil {
-		return nil, reason(err)
-	}
-	defer hold.Release()
-	turn, done := hold.Context(ctx)
-	defer done()
-	w := q.watch()
+	w := newWaiter(q)
 	defer w.end()
+	stop := q.idle.Listen(manager.Listener{Queued: w.queued})
+	defer stop()
+	hold := q.idle.Acquire(ctx)
+	defer hold.Release()
+	turn, done := hold.Context(ctx) // ends if the place in line is lost, too
+	defer done()
+	ready := hold.Ready()
+	granted := ready.Done()
 	for {
-		if err := q.refresh(turn, watching); err != nil {
-			return nil, inTurn(ctx, turn, err)
-		}
-		if q.more() {
-			if e, err := q.claimNext(turn); e != nil || err != nil {
+		select {
+		case <-granted:
+			granted = nil
+			if _, err, _ := ready.Poll(); err != nil {
+				return nil, over(ctx, err)
+			}
+			w.look(first)
+		case place := <-w.places:
+			w.look(place)
+		case <-w.changed:
+			w.hear()
+		case <-time.After(time.Until(w.next)):
+			if e, err := w.try(turn); e != nil || err != nil {
 				return e, inTurn(ctx, turn, err)
 			}
-			continue
-		}
-		select {
-		case <-w.changed:
 		case <-turn.Done():
 			return nil, inTurn(ctx, turn, ctxerr.Of(turn))
 		case <-q.access.Accepting().Done(): // Shutdown waits for our place in line
@@ -110,60 +113,24 @@ func (q *Queue) await(ctx context.Context) (*Element, error) {
 	}
 }
 
-// inTurn returns err, or nil if it is only that the turn was lost: the caller searches
-// again, and finds out if the Manager is closed.
+// inTurn returns err, or why the turn is over if that is all.
 func inTurn(ctx, turn context.Context, err error) error {
-	switch {
-	case err == nil || turn.Err() == nil:
+	if err == nil || turn.Err() == nil {
 		return err
+	}
+	return over(ctx, context.Cause(turn))
+}
+
+// over returns why a caller waits no longer whose place in line has ended with err: nil if it was
+// only lost, and the caller searches again.
+func over(ctx context.Context, err error) error {
+	switch {
 	case ctx.Err() != nil:
 		return ctxerr.Of(ctx)
+	case errors.Is(err, manager.ErrLost):
+		return nil
 	}
-	return nil
-}
-
-// A watcher is told when an element may have come, or have become free: an element is put
-// into the queue, or returned, or a consumer has ended.
-type watcher struct {
-	q       *Queue
-	changed chan struct{} // has room for one
-}
-
-func (q *Queue) watch() *watcher {
-	w := &watcher{q: q, changed: make(chan struct{}, 1)}
-	q.setWaits(w)
-	q.access.Watch(q.dirs.items, w)
-	q.access.WatchChildren(q.dirs.consumers, w)
-	return w
-}
-
-func (q *Queue) setWaits(w *watcher) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waits = w
-}
-
-// PathChanged is called by the dispatcher.
-func (w *watcher) PathChanged(string, zkio.Event) { w.wake() }
-
-// wake does not block.
-func (w *watcher) wake() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
-	}
-}
-
-// end has a worker remove the watches: the caller does not wait.
-func (w *watcher) end() {
-	w.q.setWaits(nil)
-	w.q.access.Submit(zkio.Releases, w)
-}
-
-// Run is called by the pool.
-func (w *watcher) Run(s *zkio.Session) {
-	s.Unwatch(w.q.dirs.items, w)
-	s.UnwatchChildren(w.q.dirs.consumers, w)
+	return reason(err)
 }
 
 // claim claims an element, unless it is gone or taken, or must be buried: then it returns
@@ -197,7 +164,10 @@ type claim struct {
 // do is called by a worker, until it returns nil or a definite error.
 func (c *claim) do(s *zkio.Session) error {
 	q := c.q
-	if c.tried != s && !q.seated(s) {
+	switch {
+	case c.tried != nil && c.tried != s:
+		return c.undo(s) // the session has ended, and the claim with it
+	case c.tried == nil && !q.seated(s):
 		return nil // the list is of an earlier session
 	}
 	content := zkio.Read{Path: c.path, What: zkio.ReadData}
@@ -208,8 +178,7 @@ func (c *claim) do(s *zkio.Session) error {
 	if content.Err != nil {
 		return unless(content.Err, zkio.ErrNoNode)
 	}
-	// Cversion counts creations and deletions of children.
-	attempt := int(content.Stat.Cversion+content.Stat.NumChildren) / 2
+	attempt := attempts(content.Stat)
 	if most := q.options.MaxAttempts; most > 0 && attempt > most {
 		return c.bury(s, content.Data)
 	}
@@ -227,11 +196,13 @@ func (c *claim) do(s *zkio.Session) error {
 func (c *claim) create(s *zkio.Session, content *zkio.Read) (created int64, err error) {
 	again := c.tried == s
 	c.tried = s
+	sent := time.Now()
 	results, err := s.MultiAndRead([]*zkio.Read{content},
 		zkio.CreateOp(c.node(), nil, c.q.access.ACL()).Ephemeral(),
 		zkio.SetOp(c.node(), []byte(c.id), 0)) // its Stat has the transaction
 	switch {
 	case err == nil:
+		c.q.clock.set(results[1].Stat.Mtime, sent)
 		return results[1].Stat.Czxid, nil
 	case errors.Is(err, zkio.ErrNodeExists) && again:
 		data, stat, err := s.Get(c.node())
@@ -243,6 +214,8 @@ func (c *claim) create(s *zkio.Session, content *zkio.Read) (created int64, err 
 	case zkio.ClassOf(err) == zkio.Definite:
 		c.tried = nil
 		return 0, unless(unless(err, zkio.ErrNodeExists), zkio.ErrNoNode)
+	case errors.Is(err, zkio.ErrNotSent) && !again:
+		c.tried = nil
 	}
 	return 0, err
 }
@@ -260,24 +233,43 @@ func (c *claim) bury(s *zkio.Session, data []byte) error {
 	return unless(err, zkio.ErrNoNode) // moved by a try whose answer was lost
 }
 
-// undo deletes the claim's node, if it is there. A worker calls it, until it returns nil or
-// a definite error.
+// undo takes the claim back, of which no caller has heard: it deletes the claim's node, if it is
+// there, and has the attempt not count. A worker calls it, until it returns nil or a definite
+// error.
 func (c *claim) undo(s *zkio.Session) error {
 	if c.element != nil {
 		c.element.node.Forget()
 	}
-	if c.tried != s {
-		return nil // if it is there, it goes with its session
+	switch c.tried {
+	case nil:
+		return nil
+	case s:
+		// The session may be at another server than the one that got the request.
+		if err := s.Sync(c.path); err != nil {
+			return err
+		}
+		data, _, err := s.Get(c.node())
+		if err != nil || string(data) != c.id {
+			return unless(err, zkio.ErrNoNode)
+		}
+		return unless(c.takeBack(s, c.q.giveBack(c.path)), zkio.ErrNoNode)
 	}
-	// The session may be at another server than the one that got the request.
-	if err := s.Sync(c.path); err != nil {
-		return err
-	}
-	data, _, err := s.Get(c.node())
-	if err != nil || string(data) != c.id {
+	// The claim goes with its session, or was never made. An attempt too many would bury the
+	// element one attempt early, unseen; one too few is harmless. So what is in doubt counts
+	// as taken back, and is not tried twice.
+	if err := c.takeBack(s, nil); !errors.Is(err, zkio.ErrUnknown) {
 		return unless(err, zkio.ErrNoNode)
 	}
-	return unless(c.q.transact(s, c.q.giveBack(c.path)), zkio.ErrNoNode)
+	return nil
+}
+
+// takeBack carries out the operations, and has the attempt not count.
+func (c *claim) takeBack(s *zkio.Session, ops []zkio.Op) error {
+	uncount, err := uncounted(s, c.path)
+	if err != nil {
+		return err
+	}
+	return c.q.transact(s, append(ops, uncount))
 }
 
 // node returns the path of the claim's node.

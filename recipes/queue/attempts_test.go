@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
+	"github.com/holdfast-go/holdfast/recipes/queue"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// An attempt counts when a caller has got the element. However often a claim is taken back
+// before, the element is not buried for it.
+func TestF294_ClaimsTakenBack(t *testing.T) {
+	const claims = 12
+	takeInTime := func(t *testing.T, q *queue.Queue, d time.Duration) {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		defer cancel()
+		_, err := q.Take(ctx)
+		recipetest.WantErr(t, "take", err, context.DeadlineExceeded)
+	}
+	for name, tt := range map[string]struct {
+		claim func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue)
+		want  int // the number of the next attempt
+	}{
+		"callers give up before the slow answer": {func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue) {
+			slow := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: -1}, 300*time.Millisecond)
+			defer slow.Remove()
+			takeInTime(c.T, q, 200*time.Millisecond)
+			if slow.Hits() == 0 {
+				c.T.Error("no claim was made")
+			}
+			recipetest.Later(time.Second)
+		}, 1},
+		"the session ends with the answer on its way": {func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue) {
+			fault := c.Srv.Faults().SwallowReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Path: items + "/qn-0000000000/claim", Times: 1})
+			ctx, cancel := context.WithCancel(c.T.Context())
+			taken := takeLater(ctx, q)
+			<-fault.Hit()
+			refused := c.Srv.Faults().Refuse()
+			c.Srv.ExpireSession(recipetest.SessionOf(m))
+			recipetest.Later(time.Second)
+			cancel()
+			refused.Remove()
+			if <-taken != nil {
+				c.T.Error("took it")
+			}
+			recipetest.Later(time.Minute)
+		}, 1},
+		"the session ends, and the caller waits on": {func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue) {
+			fault := c.Srv.Faults().SwallowReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Path: items + "/qn-0000000000/claim", Times: 1})
+			taken := takeLater(c.T.Context(), q)
+			<-fault.Hit()
+			c.Expire(m)
+			recipetest.WantErr(c.T, "return", (<-taken).Return(c.T.Context()), nil)
+		}, claims + 1},
+		"Poll is given up before its ack": {func(c *recipetest.Cluster, _ *manager.Manager, q *queue.Queue) {
+			_, err := q.Poll(endsOnceClaimed{context.Background(), c})
+			recipetest.WantErr(c.T, "poll", err, context.Canceled)
+			recipetest.Later(time.Second)
+		}, 1},
+		"callers return it": {func(c *recipetest.Cluster, _ *manager.Manager, q *queue.Queue) {
+			e, err := q.Take(c.T.Context())
+			recipetest.WantErr(c.T, "take", err, nil)
+			recipetest.WantErr(c.T, "return", e.Return(c.T.Context()), nil)
+		}, claims + 1},
+		"callers die with it": {func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue) {
+			_, err := q.Take(c.T.Context())
+			recipetest.WantErr(c.T, "take", err, nil)
+			c.Expire(m)
+		}, claims + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				m := c.Open("a")
+				q := open(t, m, queue.Options{MaxAttempts: claims})
+				offer(t, q, "precious")
+				for range claims {
+					tt.claim(c, m, q)
+				}
+				e, err := open(t, c.Open("b"), queue.Options{MaxAttempts: -1}).Take(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.Attempt() != tt.want {
+					t.Errorf("attempt %d, want %d", e.Attempt(), tt.want)
+				}
+				ack(t, e)
+			})
+		})
+	}
+}

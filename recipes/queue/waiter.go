@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// A waiter waits for elements, in the line of the idle processes. The first in line watches the
+// queue, and the second, too, which gives the first some time: that one may be dead, and
+// ZooKeeper takes it for alive until its session times out. All may be dead that are ahead. So
+// each looks once in a third of the session timeout. Only the goroutine that waits uses a
+// waiter, but for the channels.
+type waiter struct {
+	q       *Queue
+	changed chan struct{} // has room for one: an element may have come, or have become free
+	places  chan int      // has room for the last place in line that was told
+
+	place     int // first, second, or behind them
+	looks     bool
+	looked    time.Time
+	next      time.Time // when to look again
+	fruitless int       // looks that changes have led to, close to each other, in vain
+}
+
+// The places in line.
+const (
+	first = iota
+	second
+	behind
+)
+
+const (
+	// While other consumers settle elements, the list changes all the time. So a consumer that
+	// looks in vain waits a little before it looks at the next change.
+	breath   = 5 * time.Millisecond
+	noBreath = 100 * time.Millisecond // at most
+	grace    = 250 * time.Millisecond // which the second in line gives the first
+)
+
+func newWaiter(q *Queue) *waiter {
+	w := &waiter{q: q, changed: make(chan struct{}, 1), places: make(chan int, 1), place: behind, looked: time.Now()}
+	w.next = w.looked.Add(w.period())
+	q.setWaits(w)
+	return w
+}
+
+func (q *Queue) setWaits(w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waits = w
+}
+
+// queued is called by the Listener's goroutine.
+func (w *waiter) queued(p manager.Place) {
+	select {
+	case <-w.places: // not taken yet
+	default:
+	}
+	w.places <- p.Position
+}
+
+// PathChanged is called by the dispatcher.
+func (w *waiter) PathChanged(string, zkio.Event) { w.wake() }
+
+// wake does not block.
+func (w *waiter) wake() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// period returns how long the waiter sleeps at most.
+func (w *waiter) period() time.Duration { return w.q.access.Session().Timeout() / 3 }
+
+// look notes the waiter's place in line. Who comes to one of the first two has not watched the
+// queue until now.
+func (w *waiter) look(place int) {
+	w.place = place
+	if place > second || w.looks {
+		return
+	}
+	w.looks = true
+	w.q.access.Watch(w.q.dirs.items, w)
+	w.q.access.WatchChildren(w.q.dirs.consumers, w)
+	w.next = time.Now()
+}
+
+// hear has the waiter look soon.
+func (w *waiter) hear() {
+	now := time.Now()
+	soon := now
+	switch {
+	case w.place != first:
+		soon = now.Add(grace)
+	case now.Sub(w.looked) > time.Second:
+		w.fruitless = 0
+	case w.fruitless > 0:
+		soon = w.looked.Add(min(breath<<min(w.fruitless, 10), noBreath))
+	}
+	w.fruitless++
+	if soon.Before(w.next) {
+		w.next = soon
+	}
+}
+
+// try claims an element, if there is one.
+func (w *waiter) try(ctx context.Context) (*Element, error) {
+	how := plainly
+	if w.looks {
+		how = watching
+	}
+	for {
+		found, err := w.q.refresh(ctx, how)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			break
+		}
+		if e, err := w.q.claimNext(ctx); e != nil || err != nil {
+			return e, err
+		}
+	}
+	w.looked = time.Now()
+	w.next = w.looked.Add(w.period())
+	if due := w.q.due(); w.looks && !due.IsZero() {
+		if w.place != first {
+			due = due.Add(grace)
+		}
+		if due.Before(w.next) {
+			w.next = due
+		}
+	}
+	return nil, nil
+}
+
+// due returns when an element is due that was returned with a delay.
+func (q *Queue) due() time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.list.due
+}
+
+// end has a worker remove the watches: the caller does not wait.
+func (w *waiter) end() {
+	w.q.setWaits(nil)
+	if w.looks {
+		w.q.access.Submit(zkio.Releases, w)
+	}
+}
+
+// Run is called by the pool.
+func (w *waiter) Run(s *zkio.Session) {
+	s.Unwatch(w.q.dirs.items, w)
+	s.UnwatchChildren(w.q.dirs.consumers, w)
+}
