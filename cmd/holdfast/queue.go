@@ -23,6 +23,10 @@ type queueCmd struct {
 	Put  queuePutCmd  `cmd:"" help:"Put elements into a queue."`
 	Take queueTakeCmd `cmd:"" help:"Take elements and print them."`
 	Ls   queueLsCmd   `cmd:"" help:"List the elements of a queue."`
+
+	Dead    queueDeadCmd    `cmd:"" help:"List the elements that were buried."`
+	Requeue queueRequeueCmd `cmd:"" help:"Put buried elements into the queue again."`
+	Drop    queueDropCmd    `cmd:"" help:"Delete buried elements."`
 }
 
 // Help is shown by holdfast queue --help.
@@ -32,7 +36,8 @@ func (*queueCmd) Help() string {
 Examples:
   holdfast queue put mails "$(cat mail.txt)"
   holdfast queue take mails
-  holdfast queue ls mails`
+  holdfast queue ls mails
+  holdfast queue requeue --all mails`
 }
 
 // openQueue opens a session and a queue. The caller closes the Manager.
@@ -206,7 +211,10 @@ func (c *queueLsCmd) Run(a *app) error {
 		return err
 	}
 	facts, err := readQueue(s.client.Session(), c.Name, path, c.Limit)
-	if err != nil {
+	switch {
+	case errors.Is(err, zkio.ErrNoNode):
+		return s.missing(a.ctx, "queue", c.Name)
+	case err != nil:
 		return failed("list the queue", c.Name, err)
 	}
 	if a.JSON {

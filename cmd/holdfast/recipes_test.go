@@ -65,7 +65,8 @@ func TestQueueVerbs(t *testing.T) {
 		t.Errorf("exit code %d, %q, %s", r.code, data, r.stderr)
 	}
 	want("ls --json mails", "", 0, `{"queue":"mails","path":"/holdfast/mails/items","length":0,"elements":[]}`, "")
-	want("ls none", "", exitFailure, "", "cannot list the queue none")
+	want("ls none", "", exitMissing, "", "there is no queue none")
+	want("ls mail", "", exitMissing, "", "like it: mails")
 
 	// A queue of ZooKeeper's DistributedQueue.
 	must(t, e.CreateAll("/holdfast/other/qn-0000000007", []byte("x")))
@@ -73,6 +74,49 @@ func TestQueueVerbs(t *testing.T) {
 		other: 1 element
 		ELEMENT        BYTES  SINCE  ATTEMPT  TAKEN BY  SESSION
 		qn-0000000007      1 AGE        0  -         -`, "")
+}
+
+// TestQueueBuried: what was buried is listed, and put back or deleted.
+func TestQueueBuried(t *testing.T) {
+	e := startEnsemble(t)
+	for i, data := range []string{"one", "two words", "\xff", "four"} {
+		must(t, e.CreateAll(fmt.Sprintf("/holdfast/mails/dead/qn-%010d", i), []byte(data)))
+	}
+	for _, tt := range []struct {
+		args           string
+		code           int
+		stdout, stderr string
+	}{
+		{"dead mails", 0, `
+			mails: 4 elements buried
+			ELEMENT        BYTES  SINCE  DATA
+			qn-0000000000      3 AGE  one
+			qn-0000000001      9 AGE  "two words"
+			qn-0000000002      1 AGE  "\xff"
+			qn-0000000003      4 AGE  four`, ""},
+		{"dead --limit 1 mails", 0, `
+			mails: the first 1 element buried
+			ELEMENT        BYTES  SINCE  DATA
+			qn-0000000000      3 AGE  one`, ""},
+		{"dead --limit=-1 mails", exitUsage, "", "must not be negative"},
+		{"requeue mails", exitUsage, "", "name the elements, or give --all"},
+		{"requeue --all mails qn-0000000001", exitUsage, "", "name the elements, or give --all"},
+		{"requeue mails qn-0000000001", 0, "mails: 1 element requeued", ""},
+		{"requeue mails qn-0000000003 qn-0000000001", exitFailure, "mails: 1 element requeued", "no such buried element"},
+		{"drop --json mails qn-0000000000", 0, `{"dropped":1,"queue":"mails"}`, ""},
+		{"dead --json mails", 0, `{"queue":"mails","elements":[{"element":"qn-0000000002","bytes":1,"since":"TIME","base64":"/w=="}]}`, ""},
+		{"drop --all mails", 0, "mails: 1 element dropped", ""},
+		{"dead mails", 0, "mails: 0 elements buried", ""},
+		{"take --try mails", 0, "two words", ""},
+		{"take --try mails", 0, "four", ""},
+		{"take --try mails", exitNotGranted, "", "queue is empty"},
+	} {
+		r := e.holdfast(append([]string{"queue"}, strings.Fields(tt.args)...)...)
+		wantLines(t, "queue "+tt.args, r.stdout, tt.stdout)
+		if r.code != tt.code || !strings.Contains(r.stderr, tt.stderr) || tt.stderr == "" && r.stderr != "" {
+			t.Errorf("queue %s: exit code %d, stderr %q; want %d, %q", tt.args, r.code, r.stderr, tt.code, tt.stderr)
+		}
+	}
 }
 
 // TestQueuePutAsItComes: a line is put when it is there, and not when more have come or the

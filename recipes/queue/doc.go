@@ -22,7 +22,7 @@
 //   - After a successful [Element.Ack] the element is never taken again.
 //   - An element that was taken Options.MaxAttempts times, without being acked, is buried: it
 //     goes to the directory dead/. [Queue.Dead] lists what is there, [Queue.Requeue] puts an
-//     element into the queue again, and [Queue.Drop] deletes it. An
+//     element into the queue again, and [Queue.Drop] deletes it; so does holdfast queue. An
 //     attempt counts when Take has returned the element.
 //   - An element that [Element.ReturnAfter] has given back is not taken before its time, whatever
 //     becomes of the process. The clock is that of ZooKeeper's leader; no two machines' clocks are
