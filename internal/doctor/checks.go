@@ -37,6 +37,8 @@ var checks = []check{
 	{"open-directories", true, checkOpenDirectories},
 	{"foreign-recipes", true, checkForeignRecipes},
 	{"mixed-kinds", true, checkMixedKinds},
+	{"persistent-contenders", true, checkPersistent},
+	{"unknown-nodes", true, checkUnknown},
 	{"sequence-numbers", true, checkSequenceNumbers},
 }
 
@@ -569,6 +571,43 @@ func checkForeignRecipes(f *facts) (out []Finding) {
 		out = append(out, finding)
 	}
 	return orFine(shortened(out), "none in %s", plural(len(f.tree.dirs), "directory", "directories"))
+}
+
+func checkPersistent(f *facts) (out []Finding) {
+	for _, d := range f.tree.dirs {
+		if len(d.persistent) == 0 {
+			continue
+		}
+		found := d.persistent[0] + " is not ephemeral: it belongs to no session"
+		if more := len(d.persistent) - 1; more > 0 {
+			found = fmt.Sprintf("%s and %d more are not ephemeral: they belong to no session", d.persistent[0], more)
+		}
+		out = append(out, Finding{
+			Level: Warn, Where: d.path, Found: found,
+			Why:    "such a node holds the lock, or keeps its place in the queue, for ever: no process deletes it, and no session's end does",
+			Change: "delete it once no program relies on it: holdfast break",
+		})
+	}
+	return orFine(shortened(out), "none")
+}
+
+func checkUnknown(f *facts) (out []Finding) {
+	for _, d := range f.tree.dirs {
+		if len(d.strange) == 0 {
+			continue
+		}
+		slices.Sort(d.strange)
+		found := d.strange[0] + " looks like a contender, but like that of no known client"
+		if more := len(d.strange) - 1; more > 0 {
+			found = fmt.Sprintf("%s and %d more look like contenders, but like those of no known client", d.strange[0], more)
+		}
+		out = append(out, Finding{
+			Level: Note, Where: d.path, Found: found,
+			Why:    "if another client takes a lock here by such nodes, that lock and Holdfast's do not exclude each other",
+			Change: "nothing, unless a program uses a lock of this name: then give one of them another path",
+		})
+	}
+	return orFine(shortened(out), "none")
 }
 
 func checkMixedKinds(f *facts) (out []Finding) {

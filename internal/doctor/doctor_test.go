@@ -79,7 +79,7 @@ func TestEmbeddedHealthy(t *testing.T) {
 		wantFindings(t, examine(),
 			"servers note zk1:2181", "four-letter-words ok ", "version warn zk1:2181", "members ok ", "tick-time ok ",
 			"session-bounds ok ", "session-timeout ok ", "observers ok ", "permissions ok ", "containers ok ",
-			"latency ok ", "clocks ok ", "open-directories ok ", "foreign-recipes ok ", "mixed-kinds ok ", "sequence-numbers ok ")
+			"latency ok ", "clocks ok ", "open-directories ok ", "foreign-recipes ok ", "mixed-kinds ok ", "persistent-contenders ok ", "unknown-nodes ok ", "sequence-numbers ok ")
 		if nodes := srv.Nodes(); len(nodes) > 4 { // ZooKeeper's own
 			t.Errorf("left behind: %v", nodes)
 		}
@@ -392,4 +392,44 @@ func TestRealEnsemble(t *testing.T) {
 	e.Servers()[dead].Kill()
 	findings = Examine(t.Context(), Config{Servers: addrs})
 	wantFindings(t, findings, "servers warn "+addrs[dead])
+}
+
+// A contender that belongs to no session holds its lock for ever, and what looks like a
+// contender of no known client is in no queue: both are told.
+func TestF325_Strangers(t *testing.T) {
+	embedded(t, zktest.Config{}, 10*time.Second, func(t *testing.T, srv *zktest.Server, examine func() []Finding) {
+		s := open(t, 10*time.Second, srv.Dial, "zk1:2181")
+		for _, path := range []string{
+			"/holdfast/stuck/lock-0000000000",
+			"/holdfast/jobs",
+			"/holdfast/own/write-0000000000", "/holdfast/own/write-0000000001",
+			"/holdfast/orders/o-0000000042/lock", // a lock's name may end like that
+			"/holdfast/queue/qn-0000000007",
+			"/holdfast/README",
+		} {
+			if err := srv.CreateAll(path, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, path := range []string{"/holdfast/jobs/_c_0123456789abcdef0123456789abcdef-lock-0000000000", "/holdfast/jobs/mylock-0000000001"} {
+			if err := s.CreateEphemeral(path, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		for _, f := range examine() {
+			if f.Check == "persistent-contenders" || f.Check == "unknown-nodes" {
+				got = append(got, fmt.Sprintf("%s %v %s: %s", f.Check, f.Level, f.Where, f.Found))
+			}
+		}
+		slices.Sort(got)
+		want := []string{
+			"persistent-contenders warn /holdfast/stuck: lock-0000000000 is not ephemeral: it belongs to no session",
+			"unknown-nodes note /holdfast/jobs: mylock-0000000001 looks like a contender, but like that of no known client",
+			"unknown-nodes note /holdfast/own: write-0000000000 and 1 more look like contenders, but like those of no known client",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
 }

@@ -3,8 +3,10 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -16,7 +18,7 @@ import (
 const (
 	maxNodes = 20_000 // how many nodes are listed
 	maxACLs  = 1_000  // of how many directories the ACL is read
-	together = 100    // how many lists one packet asks for
+	together = 100    // how many reads one packet has
 )
 
 // A tree is what there is below the root.
@@ -35,6 +37,10 @@ type directory struct {
 	kinds   []string // which kinds of contenders there are, of kindMutex and so on
 	recipes []string // which other recipes use it, and a node of each
 	acl     []zkio.ACL
+
+	contenders []string // the children that queue for the lock
+	persistent []string // those of them that belong to no session
+	strange    []string // children that look like contenders of no known client
 }
 
 // walk searches the tree. It asks for many lists at a time: a root can have thousands of
@@ -42,6 +48,7 @@ type directory struct {
 func walk(ctx context.Context, s *zkio.Session, root string) tree {
 	var t tree
 	pending := []string{root}
+	places := make(map[string]int) // of directories in t.dirs, by path
 	for seen := 0; len(pending) > 0; {
 		if err := ctx.Err(); err != nil {
 			t.err = err
@@ -69,6 +76,11 @@ func walk(ctx context.Context, s *zkio.Session, root string) tree {
 				return t
 			default:
 				d, below := look(r)
+				if numbered.MatchString(r.Path) && r.Path != root && r.Stat.NumChildren == 0 && r.Stat.EphemeralOwner != containerOwner {
+					above := &t.dirs[places[parent(r.Path)]] // which came before
+					above.strange = append(above.strange, path.Base(r.Path))
+				}
+				places[r.Path] = len(t.dirs)
 				t.dirs = append(t.dirs, d)
 				for _, name := range below {
 					if r.Path != root || name != "_asks_" && name != "_held_" { // the library's own
@@ -86,8 +98,41 @@ func walk(ctx context.Context, s *zkio.Session, root string) tree {
 		// An ACL that this client may not read is not judged.
 		t.dirs[i].acl, _ = s.ACL(t.dirs[i].path)
 	}
+	t.findPersistent(ctx, s)
 	return t
 }
+
+// findPersistent finds the contenders that belong to no session, among the first of each
+// directory: these hold the lock, or will soon. One packet asks for all of a directory.
+func (t *tree) findPersistent(ctx context.Context, s *zkio.Session) {
+	for i := range t.dirs[:min(len(t.dirs), maxACLs)] {
+		if err := ctx.Err(); err != nil {
+			t.err = err
+			return
+		}
+		d := &t.dirs[i]
+		slices.SortFunc(d.contenders, func(a, b string) int { return cmp.Compare(a[len(a)-10:], b[len(b)-10:]) })
+		reads := make([]*zkio.Read, min(len(d.contenders), together))
+		for j := range reads {
+			reads[j] = &zkio.Read{Path: path.Join(d.path, d.contenders[j]), What: zkio.ReadStat}
+		}
+		if len(reads) > 0 {
+			s.Read(reads...)
+		}
+		for j, r := range reads {
+			if r.Err == nil && r.Stat.EphemeralOwner == 0 { // one that has gone meanwhile is not judged
+				d.persistent = append(d.persistent, d.contenders[j])
+			}
+		}
+	}
+}
+
+// containerOwner is the EphemeralOwner of containers, as locks' directories are.
+const containerOwner = math.MinInt64
+
+// numbered matches what ends in a number that ZooKeeper has appended. It asks for a zero
+// first, as in the first billion of a directory, so that it takes no end of an id for one.
+var numbered = regexp.MustCompile(`[^0-9]0[0-9]{9}$`)
 
 // look says what there is in a directory, and which children may have children of their
 // own.
@@ -106,6 +151,7 @@ func look(r *zkio.Read) (d directory, below []string) {
 	for _, name := range r.Names {
 		switch kind, recipe := kindOf(name), recipeOf(name); {
 		case kind != "":
+			d.contenders = append(d.contenders, name)
 			if !kinds[kind] {
 				kinds[kind] = true
 				d.kinds = append(d.kinds, kind)
