@@ -5,6 +5,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -153,10 +154,12 @@ func TestF296_ElementsThatFail(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		begun := time.Now()
 		var took time.Duration
+		var tried atomic.Int64 // when an element that fails was tried last
 		ended := make(chan error, 1)
 		go func() {
 			ended <- q.Run(ctx, 3, func(_ context.Context, e *queue.Element) error {
 				if string(e.Data()) == "bad" {
+					tried.Store(int64(time.Since(begun)))
 					return errors.New("it cannot be done")
 				}
 				took = time.Since(begun)
@@ -168,6 +171,9 @@ func TestF296_ElementsThatFail(t *testing.T) {
 		recipetest.WantErr(t, "run", <-ended, context.Canceled)
 		if took > 50*time.Millisecond {
 			t.Errorf("the good element was handled after %v", took)
+		}
+		if d := time.Duration(tried.Load()); d < 300*time.Millisecond {
+			t.Errorf("the elements that fail had all their attempts within %v", d)
 		}
 		wantLeft(c, "dead/qn-0000000000", "dead/qn-0000000001", "dead/qn-0000000002")
 	})

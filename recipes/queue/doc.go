@@ -57,7 +57,7 @@
 //
 // Consumers without work stand in a line, a lock, and the first two of them watch the queue. An
 // offer wakes both. The first claims the element, and the next one comes in its place; the second
-// looks a quarter of a second later, since the first may be dead. That costs seven lists for an
+// looks a quarter of a second later, since the first may be dead. That costs about eleven lists for an
 // element, however many wait. While other consumers ack elements, the first in line looks at most
 // every 100 ms. The others look three times in a session timeout, with three requests.
 //
