@@ -39,7 +39,7 @@ func TestActors(t *testing.T) {
 	})
 	t.Run("real", func(t *testing.T) {
 		t.Parallel()
-		testActors(t, append([]string{"-servers", realzk.Shared(t).Addr() + "/actors"}, small...)...)
+		testActors(t, append([]string{"-servers", realzk.Shared(t).Addr()}, small...)...)
 	})
 }
 
