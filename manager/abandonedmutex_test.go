@@ -46,7 +46,7 @@ func TestF278_LockerOfAMutexThatReports(t *testing.T) {
 					wantErr(c.t, "Lock of "+name, err, ErrBadConfig)
 				}()
 				l.Lock()
-				l.Unlock()
+				defer l.Unlock()
 			}()
 		}
 		wantErr(c.t, "do", x.Do(c.t.Context(), func(context.Context, Hold) error { return nil }), nil)
