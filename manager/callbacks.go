@@ -15,6 +15,7 @@ type callbackList struct {
 	mu    sync.Mutex // protects what follows; no function is called under it
 	fns   map[*func(error)]struct{}
 	taken bool
+	loss  *lossOfAll // of the Holds whose first is the handle that the list is of: see Holds.Lost; nil: none
 }
 
 // add adds fn; forget removes it again. taken reports that the list was taken
@@ -24,11 +25,7 @@ type callbackList struct {
 // itself. The goroutine that ends the handle or round changes the state before it
 // takes the list, so one of the two calls fn, and in a race perhaps both.
 func (c *callbacks) add(fn func(error)) (forget func(), taken bool) {
-	l := c.list.Load()
-	for l == nil {
-		c.list.CompareAndSwap(nil, &callbackList{fns: make(map[*func(error)]struct{})})
-		l = c.list.Load() // nil again if it was taken at once
-	}
+	l := c.open()
 	key := &fn
 	l.mu.Lock()
 	if taken = l.taken; !taken {
@@ -40,6 +37,16 @@ func (c *callbacks) add(fn func(error)) (forget func(), taken bool) {
 		delete(l.fns, key)
 		l.mu.Unlock()
 	}, taken
+}
+
+// open returns the list, and makes it on first use.
+func (c *callbacks) open() *callbackList {
+	l := c.list.Load()
+	for l == nil {
+		c.list.CompareAndSwap(nil, &callbackList{fns: make(map[*func(error)]struct{})})
+		l = c.list.Load() // nil again if it was taken at once
+	}
+	return l
 }
 
 // empty reports whether no function was added since the last take, without an

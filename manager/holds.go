@@ -4,6 +4,7 @@ package manager
 
 import (
 	"context"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/oneline"
@@ -32,9 +33,9 @@ func (hs Holds) Err() error {
 }
 
 // Lost returns a channel that closes when one of the locks is lost, or the manager is
-// closed: see [Hold.Lost]. After it has closed, Err says why. Each call may make a new
-// channel, so call it once and keep the result. It is nil if there are no Holds. Lost
-// does not block.
+// closed: see [Hold.Lost]. After it has closed, Err says why. What becomes of a lock after
+// its Hold was released does not matter. It is nil if there are no Holds. Lost does not
+// block.
 func (hs Holds) Lost() <-chan struct{} {
 	if len(hs) == 0 {
 		return nil
@@ -45,13 +46,62 @@ func (hs Holds) Lost() <-chan struct{} {
 	if g := hs.group(); g != nil {
 		return g.lost.Future().Done()
 	}
-	var lost futures.Promise[struct{}]
+	i := slices.IndexFunc(hs, func(h Hold) bool { return h.round != nil })
+	if i < 0 {
+		return make(chan struct{})
+	}
+	// A program may call Lost in a loop, so the first handle remembers what it returned.
+	list := hs[i].slot.cleanups.open()
+	list.mu.Lock()
+	known := list.loss
+	list.mu.Unlock()
+	if known == nil || !known.isOf(hs) {
+		known = newLossOfAll(hs)
+		list.mu.Lock()
+		if !list.taken {
+			list.loss = known
+		}
+		list.mu.Unlock()
+	}
+	return known.lost.Future().Done()
+}
+
+// A lossOfAll tells of the first loss of several Holds. It must not lead to their slots, as
+// nothing that a handle keeps.
+type lossOfAll struct {
+	lost futures.Promise[struct{}] // settles with an error only
+	of   []handleOf
+}
+
+// A handleOf is a Hold without its slot.
+type handleOf struct {
+	handle *handle
+	gen    uint64
+}
+
+// isOf reports whether w is the loss of hs.
+func (w *lossOfAll) isOf(hs Holds) bool {
+	return slices.EqualFunc(w.of, hs, func(o handleOf, h Hold) bool { return o == h.unslotted() })
+}
+
+func (h Hold) unslotted() handleOf {
+	if h.round == nil {
+		return handleOf{}
+	}
+	return handleOf{h.slot.handle, h.gen}
+}
+
+// newLossOfAll returns the loss of hs. Each Hold counts until it is released.
+func newLossOfAll(hs Holds) *lossOfAll {
+	w := new(lossOfAll)
 	for _, h := range hs {
+		w.of = append(w.of, h.unslotted())
 		if h.round != nil {
-			h.io().onLoss(func(err error) { lost.Settle(struct{}{}, err) })
+			forget := h.io().onLoss(func(err error) { w.lost.Settle(struct{}{}, err) })
+			h.slot.onRelease(h.gen, forget)
 		}
 	}
-	return lost.Future().Done()
+	return w
 }
 
 // Context returns a context for the work that is done under the locks. It ends with
