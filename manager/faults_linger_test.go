@@ -5,11 +5,14 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // Faults while a lock lingers, by their numbers in docs/faults.md.
@@ -291,6 +294,40 @@ func TestF126_ShutdownWithIdleLocks(t *testing.T) {
 		wantErr(c.t, "shutdown", <-done, nil)
 		if d := time.Since(start); d > moment {
 			c.t.Errorf("Shutdown took another %v", d)
+		}
+	})
+}
+
+// The rotation comes by every idle lock, in case a watch event was lost, and by none much
+// more often than by another.
+func TestF293_RotationReachesEveryIdleLock(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a", func(cfg *Config) { cfg.Linger = 24 * time.Hour })
+		const n = 500
+		locks := make([]*Lock, n)
+		for i := range locks {
+			locks[i] = exclusive(c.t, m, fmt.Sprint("lock", i))
+			mustLock(c.t, locks[i]).Release()
+		}
+		later(10 * time.Minute)
+		var mu sync.Mutex
+		looks := map[string]int{}
+		c.srv.OnRequest(func(_ int64, op zktest.Op, path string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if op == zktest.OpGetChildren2 {
+				looks[path]++
+			}
+		})
+		later(5 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		least, most := math.MaxInt, 0
+		for _, l := range locks {
+			least, most = min(least, looks[l.Path()]), max(most, looks[l.Path()])
+		}
+		if least == 0 || most > least+2 {
+			c.t.Errorf("in 5 minutes the rotation has looked at an idle lock between %d and %d times", least, most)
 		}
 	})
 }

@@ -344,11 +344,29 @@ func (t *roundIO) answerWatch() {
 	}
 }
 
-// lookIdleAgain makes an idle round look that has not looked for long, in case a watch event
-// was lost, and reports whether it did.
+// lookOverdue reports whether the rotation is to have the round look behind: it is held and
+// has not looked yet, or it is idle and has not looked for long, so that a watch event may
+// have been lost. at is when it has looked last; 0: never.
+func (t *roundIO) lookOverdue() (at int64, overdue bool) {
+	switch m, w := t.round.lock.m, t.round.word.Load(); {
+	case w.Phase() != state.Retained:
+		return 0, false
+	case m.cfg.Tenure >= 0 && !t.events.Load().Has(state.FirstLookAsked):
+		return 0, true
+	default:
+		return t.tenure.lookedAt.Load(), t.idleForLong()
+	}
+}
+
+// idleForLong reports whether the round is idle, and has not looked for long.
+func (t *roundIO) idleForLong() bool {
+	return t.round.word.Load().Idle() && t.round.lock.m.now()-t.tenure.lookedAt.Load() >= int64(rotationTimeout)
+}
+
+// lookIdleAgain makes an idle round look that has not looked for long, and reports whether
+// it did.
 func (t *roundIO) lookIdleAgain() bool {
-	m := t.round.lock.m
-	if !t.round.word.Load().Idle() || m.now()-t.tenure.lookedAt.Load() < int64(rotationTimeout) {
+	if !t.idleForLong() {
 		return false
 	}
 	t.events.Take(state.BehindWatched)

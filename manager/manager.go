@@ -4,6 +4,7 @@ package manager
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -666,12 +667,21 @@ func (m *Manager) lookAgain(all []*roundIO) {
 	}
 }
 
-// lookBehind wakes those of all that are held and have not looked behind, until the
-// parked ones are to be seen to again.
+// lookBehind wakes those of all that are held and have not looked behind for long, until
+// the parked ones are to be seen to again. Those that looked longest ago come first, so
+// that each has its turn however many there are.
 func (m *Manager) lookBehind(all []*roundIO) {
 	end := m.now() + int64(rotationTimeout/2)
+	var due []*roundIO
+	looked := make(map[*roundIO]int64)
 	for _, t := range all {
-		if t.round.word.Load().Phase() == state.Retained && (t.firstLook(0) || t.lookIdleAgain()) {
+		if at, ok := t.lookOverdue(); ok {
+			due, looked[t] = append(due, t), at
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *roundIO) int { return cmp.Compare(looked[a], looked[b]) })
+	for _, t := range due {
+		if t.firstLook(0) || t.lookIdleAgain() {
 			if !m.pause(time.Duration(lookPause)) || m.now() >= end {
 				return
 			}
