@@ -269,7 +269,7 @@ func (w *worker) givingUp(run context.Context, s step, l *contended) {
 		w.inside(run, s, l, h)
 	case ctx.Err() != nil:
 		// Other callers may still wait for the round's future, or be granted.
-		w.settlesPending(l, h)
+		w.settlesPending(ctx, l, h)
 		if run.Err() == nil {
 			w.child.counts.cancels.Add(1)
 		}
@@ -750,14 +750,16 @@ func (w *worker) settles(what string, l *contended, h manager.Hold, lost bool) {
 	})
 }
 
-// settlesPending is settles for a hold that was pending when last seen. It may have
+// settlesPending is settles for a hold that was pending when its ctx ended. It may have
 // been granted since.
-func (w *worker) settlesPending(l *contended, h manager.Hold) {
+func (w *worker) settlesPending(ctx context.Context, l *contended, h manager.Hold) {
 	w.release(h, func(err error) {
 		switch {
 		case errors.Is(err, manager.ErrNotGranted):
 		case errors.Is(err, manager.ErrReleased) && w.child.stopping():
 			// The end of the run withdrew it.
+		case errors.Is(err, ctx.Err()):
+			// It was refused: ctx had ended before the call.
 		default:
 			w.settled("Release of a pending hold", l, err, false)
 		}
