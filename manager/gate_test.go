@@ -169,7 +169,7 @@ func TestF271_StayingContender(t *testing.T) {
 	})
 }
 
-// Whoever waits in the next round while the gate opens is a holder like any other, by
+// A caller that waits in the next round while the gate opens is a holder like any other, by
 // whatever it had before.
 func TestF271_LetIn(t *testing.T) {
 	type waits struct {

@@ -51,8 +51,8 @@ func TestReturnAfter(t *testing.T) {
 	})
 }
 
-// The delay holds whatever happens to the process that has returned the element, and whoever
-// is there when it ends.
+// The delay holds whatever happens to the process that has returned the element, and whichever
+// consumers are there when it ends.
 func TestF296_DelayedElement(t *testing.T) {
 	const delay = time.Minute
 	for name, tt := range map[string]struct {
