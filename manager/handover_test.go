@@ -25,6 +25,7 @@ import (
 // a tenure has closed the gate.
 func waitBehind(t *testing.T, h Hold) (next Hold) {
 	t.Helper()
+	h.io().signals().revokers.Add(1) // a reason for it: without one, the next step would open the gate
 	h.round.flags.Set(state.GateClosed)
 	next = h.Lock().Acquire(t.Context())
 	if next.Granted() == h.Granted() {
