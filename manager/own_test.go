@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/state"
-	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // A lock that LockAll waits for, holds and gives up shows that, beside what the other callers
@@ -35,10 +34,11 @@ func TestStateOfLockAll(t *testing.T) {
 		wantErr(t, "share", err, nil)
 		wantState(t, x, state.Retained, 2)
 		again.Release()
-		pass := c.srv.Faults().DelayReply(zktest.Match{Session: session(m), Op: zktest.OpMulti, Times: 1}, time.Second)
+		blocked := c.srv.Faults().BlockRequests(session(m))
 		hs.Release()
-		<-pass.Hit()
+		synctest.Wait()
 		wantState(t, x, state.Releasing, 0)
+		blocked.Remove()
 		later(2 * time.Second)
 		wantState(t, x, state.Retained, 1)
 		c.unlock(single)
