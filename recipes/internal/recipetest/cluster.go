@@ -9,10 +9,12 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/manager"
@@ -159,4 +161,31 @@ func (c *Cluster) Count(fn func()) map[zktest.Op]uint64 {
 	}
 	delete(after, zktest.OpPing)
 	return after
+}
+
+// WantCollected has more make 200 things, each of which is over when it returns, and checks
+// that none of them is alive afterwards although the program keeps old, which was made
+// before them. It is for bubbles.
+func WantCollected[T any](c *Cluster, old any, more func() *T) {
+	c.T.Helper()
+	const n = 200
+	var later []weak.Pointer[T]
+	for range n {
+		later = append(later, weak.Make(more()))
+	}
+	more() // so that none of them is the last
+	Later(time.Minute)
+	for range 3 { // pools give up what they have in two
+		runtime.GC()
+	}
+	alive := 0
+	for _, p := range later {
+		if p.Value() != nil {
+			alive++
+		}
+	}
+	runtime.KeepAlive(old)
+	if alive > 0 {
+		c.T.Errorf("%d of %d later ones are alive", alive, n)
+	}
 }

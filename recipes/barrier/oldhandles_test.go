@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package barrier
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
+)
+
+// What a Stage has given a program, which keeps it, keeps no Stage of a later round alive, in
+// whichever way that ends.
+func TestOldStageKeepsNoLaterOne(t *testing.T) {
+	for name, end := range map[string]func(c *recipetest.Cluster, st *Stage){
+		"left": func(c *recipetest.Cluster, st *Stage) {
+			recipetest.WantErr(c.T, "leave", st.Leave(c.T.Context()), nil)
+		},
+		"lost": func(c *recipetest.Cluster, st *Stage) {
+			c.Remove(st.node.Path())
+			<-st.Lost()
+			recipetest.WantErr(c.T, "leave", st.Leave(c.T.Context()), ErrLost)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				all := processes(c, 1, 1)
+				first := enterAll(c, all...)[0]
+				ctx, done := first.Context(context.Background())
+				old := []any{first, first.Lost(), ctx, done}
+				recipetest.WantErr(c.T, "leave", first.Leave(c.T.Context()), nil)
+				recipetest.WantCollected(c, old, func() *Stage {
+					st := enterAll(c, all...)[0]
+					end(c, st)
+					return st
+				})
+				runtime.KeepAlive(all)
+			})
+		})
+	}
+}
