@@ -152,6 +152,7 @@ func TestF124_LeaseLapsesWhileIdle(t *testing.T) {
 		if g := grantOf(c.t, h2); g.Token <= first.Token {
 			c.t.Errorf("token %d after %d", g.Token, first.Token)
 		}
+		synctest.Wait() // the newcomer may be granted the lock before the release settles
 		wantErr(c.t, "the release", settled(c.t, "the release", h.Released()), nil)
 		if isClosed(h.Lost()) {
 			c.t.Error("the holder that had left is told")
