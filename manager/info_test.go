@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -255,6 +256,7 @@ func BenchmarkLocks(b *testing.B) {
 			b.Fatalf("%d locks", seen)
 		}
 	}
+	runtime.KeepAlive(locks) // the manager forgets locks without references
 }
 
 // A process that waits knows the session of the process that holds the lock, which is what
