@@ -66,7 +66,7 @@ func (k *worker) idle(l lock) {
 // yieldAll gives up all locks that are idle.
 func (w *world) yieldAll() {
 	for _, pr := range w.procs {
-		for _, l := range pr.all() {
+		for _, l := range pr.withForts() {
 			l.Yield()
 		}
 		pr.mu.Lock()

@@ -36,6 +36,7 @@ type plan struct {
 	faulty []string // kinds of faults that come more often
 	storm  bool     // pauses are short
 	mutex  bool     // workers use a mutex, too
+	sieges bool     // workers besiege each other
 }
 
 // lastSafe is the last sequence number that orders its node in the queue. Those
@@ -90,6 +91,9 @@ func newPlan(seed uint64) plan {
 	if p.mutex = usesMutex(seed); p.mutex {
 		p.ops *= 2 // half of them are on the mutex
 	}
+	if p.sieges = besieges(seed); p.sieges {
+		p.besiege()
+	}
 	return p
 }
 
@@ -109,6 +113,6 @@ func (p plan) upTo(rng *rand.Rand, d time.Duration) time.Duration {
 func pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
 
 func (p plan) String() string {
-	return fmt.Sprintf("focus on %s: %d processes × %d goroutines, %d operations, %d faults, pauses to %v, latency to %v, grain %v, tick %v, session timeout %v, tenure %v, lost margin %v, sequence from %d, yields 1 in %d, stalls to %v, %d followers, a mutex: %v",
-		p.focus, p.processes, p.workers, p.ops, p.faults, p.pause, p.latency, p.grain, p.tick, p.timeout, p.tenure, p.margin, p.sequence, p.yield, p.stall, p.followers, p.mutex)
+	return fmt.Sprintf("focus on %s: %d processes × %d goroutines, %d operations, %d faults, pauses to %v, latency to %v, grain %v, tick %v, session timeout %v, tenure %v, lost margin %v, sequence from %d, yields 1 in %d, stalls to %v, %d followers, a mutex: %v, sieges: %v",
+		p.focus, p.processes, p.workers, p.ops, p.faults, p.pause, p.latency, p.grain, p.tick, p.timeout, p.tenure, p.margin, p.sequence, p.yield, p.stall, p.followers, p.mutex, p.sieges)
 }

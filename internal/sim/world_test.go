@@ -225,7 +225,7 @@ func (w *world) left() (what []string) {
 		}
 	}
 	for _, pr := range w.procs {
-		for _, l := range pr.all() {
+		for _, l := range pr.withForts() {
 			if phase, n := l.State(); phase != state.Free || n != 0 {
 				what = append(what, fmt.Sprintf("%s of %s is %v/%d", l.Path(), pr.label, phase, n))
 			}
@@ -319,6 +319,7 @@ type process struct {
 	m     *manager.Manager
 	locks []lock
 	mutex *manager.Mutex // nil: the seed uses none
+	forts []fort         // none: the seed has no sieges
 }
 
 type shared = manager.Lock
@@ -385,12 +386,13 @@ func (pr *process) open() error {
 	if w.plan.mutex {
 		mutex, err3 = m.Mutex(turns)
 	}
-	if err := errors.Join(err, err1, err2, err3); err != nil {
+	forts, err4 := pr.openForts(m)
+	if err := errors.Join(err, err1, err2, err3, err4); err != nil {
 		return err
 	}
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
-	pr.m, pr.mutex = m, mutex
+	pr.m, pr.mutex, pr.forts = m, mutex, forts
 	both := newHearing(w, table, true)
 	pr.locks = []lock{
 		{one, jobs, true, nil, newHearing(w, jobs, false)}, {two, more, true, nil, newHearing(w, more, false)},
