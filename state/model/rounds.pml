@@ -240,8 +240,7 @@ inline collect(p) {
           do
           :: hk > 0 -> rq[p]?hj; if :: hj > hi -> hj-- :: else fi; rq[p]!hj; hk--
           :: else -> break
-          od;
-          hi = p*K                /* it may have kept an older one: see Word.Merge */
+          od
        :: else -> hi++
        fi
     :: else -> break
@@ -254,7 +253,8 @@ inline collect(p) {
 inline follow(p, x) {
   d_step {
 #if !defined(GATEANY) && SHUT == 0 && !defined(SOFT)
-    assert(x == cur[p]);          /* the chain is cur and at most one next */
+    /* the chain is cur and at most one next, and the one that is to take its place */
+    assert(x == cur[p] || r[cur[p]].next == x+1);
 #endif
     hi = 0;
     do
@@ -478,7 +478,9 @@ next:
     if
     :: r[x].next == NIL -> follow(p, x); x = r[x].next - 1
     :: r[x].next == PASSED -> goto reload
-    :: else -> x = r[x].next - 1
+    :: else ->
+       assert(r[x].next > x+1);   /* the chain never leads back */
+       x = r[x].next - 1
     fi;
     collect(p)
   };
@@ -692,11 +694,13 @@ gate:
 #endif
     :: else -> y = NONE; goto out
     fi };
-  atomic {
-    if
-    :: r[y].next == NIL -> r[y].next = x+1
-    :: else -> goto stays         /* it was ended by force, and has a successor */
-    fi };
+  /* The round that comes after the next one is there before that is taken out, for
+   * those who still go from one to the other. */
+#ifdef V_BACK                     /* they are sent back to the round that they came from */
+  atomic { if :: r[y].next == NIL -> r[y].next = x+1 :: else -> goto stays fi };
+#else
+  atomic { if :: r[y].next == NIL -> follow(p, y) :: else fi };
+#endif
 merge:
   /* Go: state/word.go: Word.Merge; manager/gate.go: round.home. From then on those who
    * have the one round find the other. */
@@ -718,16 +722,24 @@ merge:
 #ifdef V_COUNTLATE
        n = r[y].c;
 #endif
-       if :: r[x].ph == RETAINED -> r[x].c = r[x].c + r[y].c - n; r[x].ex = r[x].ex + r[y].c - n :: else fi;
+       if
+       :: r[x].ph == RETAINED -> r[x].c = r[x].c + r[y].c - n; r[x].ex = r[x].ex + r[y].c - n
+       :: r[x].ph != RETAINED && r[y].c > n -> goto stays      /* ended by force */
+       :: else
+       fi;
        n = r[y].c;
        goto merge
-    :: r[y].ph != FETCHING ->     /* ended by force: it stays in the chain */
-       follow(p, y); goto stays
+    :: r[y].ph != FETCHING -> goto stays      /* ended by force: it stays in the chain */
     fi };
 #ifdef V_COUNTLATE
   atomic { if :: r[x].ph == RETAINED -> r[x].c = r[x].c+u :: else fi; u = 0 };
 #endif
+#ifdef V_BACK
   atomic { follow(p, x); y = NONE; collect(p) };
+#else
+  atomic { r[x].next = r[y].next };
+  atomic { r[y].next = PASSED; y = NONE; collect(p) };
+#endif
 stays:
   atomic {                        /* As often as the step has counted. Go: manager/round.go: round.leave */
     y = NONE; n = 0;

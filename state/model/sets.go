@@ -84,6 +84,7 @@ func wrong() []search {
 			[]string{"V_ORPHAN", "LOST=1"},
 			[]string{"V_FREEGATE", "GATEANY"},
 			[]string{"V_COUNTLATE", "GATE", "REOPEN"},
+			[]string{"V_BACK", "GATE", "REOPEN"},
 		),
 		rounds(fails, progress,
 			[]string{"V_CUT", "FINE"},

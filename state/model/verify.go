@@ -22,8 +22,11 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -98,19 +101,40 @@ func trial(ctx context.Context, o options, all []canary) error {
 	return nil
 }
 
-// verify runs the searches, one after the other, and prints a row for each.
+// verify runs the searches and prints a row for each, in their order. Those of the quick set
+// run on all processors at a time.
 func verify(ctx context.Context, o options, searches []search, out io.Writer) error {
 	var wrong []string
 	start := time.Now()
-	ran := 0
 	const row = "%-36s %-23s %-8s %-48s %9s %8s %5s %7s %s\n"
 	fmt.Fprintf(out, row, "CONFIGURATION", "PROPERTY", "EXPECTED", "RESULT", "STATES", "DEPTH", "MB", "SECONDS", "")
-	for _, s := range searches {
-		if !o.only.MatchString(s.config()) {
-			continue
-		}
-		ran++
-		r, err := s.run(ctx, o)
+	type ended struct {
+		r   result
+		err error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel() // before the wait, if one could not be carried out
+	searches = slices.DeleteFunc(searches, func(s search) bool { return !o.only.MatchString(s.config()) })
+	ends := make([]chan ended, len(searches))
+	parallel := 1 // the searches of the larger sets take most of a machine's memory
+	if o.set == "quick" {
+		parallel = runtime.NumCPU()
+	}
+	slots := make(chan struct{}, parallel)
+	for i, s := range searches {
+		ends[i] = make(chan ended, 1)
+		running.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			r, err := s.run(ctx, o)
+			ends[i] <- ended{r, err}
+		})
+	}
+	for i, s := range searches {
+		end := <-ends[i]
+		r, err := end.r, end.err
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -125,6 +149,7 @@ func verify(ctx context.Context, o options, searches []search, out io.Writer) er
 		fmt.Fprintf(out, row, s.config(), s.property(), s.want, r.what(), strconv.FormatInt(r.states, 10), strconv.FormatInt(r.depth, 10),
 			strconv.FormatFloat(r.memory, 'f', 0, 64), strconv.FormatFloat(r.seconds, 'f', 1, 64), verdict)
 	}
+	ran := len(searches)
 	fmt.Fprintf(out, "\n%d searches in %.0f s\n", ran, time.Since(start).Seconds())
 	if ran == 0 {
 		return errors.New("-run matches no search")
