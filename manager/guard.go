@@ -315,7 +315,7 @@ func (g *guarded) refused(results []zkio.OpResult, checks int, err error) ([]zki
 		case i >= checks:
 			return results[checks:], h.error(g.op, fmt.Errorf("operation %d: %w", i-checks, err))
 		case errors.Is(err, zkio.ErrNoNode):
-			h.round.home().fail(h.io().error("hold", errNodeDeleted))
+			h.round.home().fail(h.io().lost("hold", nodeMissed))
 			return nil, h.over(g.op)
 		}
 		return nil, h.error(g.op, fmt.Errorf("checking the lock's own node: %w", err))

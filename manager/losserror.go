@@ -29,6 +29,7 @@ type lossError struct {
 	paused  time.Duration // for how long this process did not run, if that is the cause
 	session *zkio.Session // of the grant
 	alive   atomic.Bool   // the session has got an answer since the node was gone
+	revoked string        // by which process the lock was revoked before, as the text has it; or ""
 }
 
 // cause returns the way in which the lock was lost, as far as that is known.
@@ -59,9 +60,25 @@ func (e *lossError) Error() string {
 		}
 		return cause.Error() + how
 	case e.why == nil && !e.alive.Load():
-		return fmt.Sprintf("%v: its node is gone: another client deleted it, unless the session has ended just now", ErrLost)
+		return fmt.Sprintf("%v: its node is gone: another client deleted it, unless the session has ended just now%s", ErrLost, e.revoked)
+	case cause == errNodeDeleted: //nolint:errorlint // likewise
+		return cause.Error() + e.revoked
 	}
 	return cause.Error()
+}
+
+// revokedText says which process revoked a lock that was lost then, since when it has asked,
+// and why. It may not be the one that deleted the node: it is what there is to go by. r may be
+// nil.
+func revokedText(r *Revocation) string {
+	if r == nil {
+		return ""
+	}
+	said := []string{r.From.String(), fmt.Sprintf("%q", cut(r.Reason))}
+	if said[0] == "" {
+		said = said[1:] // Curator's Revoker does not say who asks
+	}
+	return "; before that, the lock was revoked: " + strings.Join(said, ", ")
 }
 
 // roundly rounds a time for a person.
@@ -84,7 +101,7 @@ const (
 // lost returns the error of the operation op on a lock that this process has lost.
 func (t *roundIO) lost(op string, by noticed) *Error {
 	s, lease := t.tenure.session, t.tenure.lease
-	e := &lossError{session: s, over: cmp.Or(s.Err(), lease.SessionErr())}
+	e := &lossError{session: s, over: cmp.Or(s.Err(), lease.SessionErr()), revoked: revokedText(t.revokedBy())}
 	switch {
 	case e.over != nil:
 		e.why = errSessionEnded

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // evidence is what tells an operator and the program of the loss of a lock: the error of
@@ -113,6 +115,63 @@ func TestF316_CauseOfALoss(t *testing.T) {
 					c.t.Errorf("the error has a pause of %v, and the outage %v", e.err.Paused, e.err.Outage)
 				}
 				mustRelease(c.t, mustLock(c.t, l))
+			})
+		})
+	}
+}
+
+// A process revokes the lock, and deletes its node then, as holdfast break does. The loss names
+// it, by whichever way the holder's process learns of the deletion. A revocation in an earlier
+// turn has nothing to do with a loss, and none with the end of a lease.
+func TestF312_LossNamesTheRevoker(t *testing.T) {
+	const reason = "holdfast break by root@db7\x1b"
+	watch := func(c *cluster, h Hold) { c.remove(c.nodeOf(h.Lock().m)) }
+	for name, test := range map[string]struct {
+		lose func(c *cluster, h Hold)
+		says string // "": no revoker
+	}{
+		"a watch tells": {watch, "another client deleted its node"},
+		"a look finds it": {func(c *cluster, h Hold) {
+			m := h.Lock().m
+			m.client.Unwatch(c.nodeOf(m), m.activeRounds()[0])
+			c.remove(c.nodeOf(m))
+			m.activeRounds()[0].raise(state.OwnTouched)
+		}, "another client deleted its node"},
+		"a guard finds it": {func(c *cluster, h Hold) {
+			m := h.Lock().m
+			m.client.Unwatch(c.nodeOf(m), m.activeRounds()[0])
+			c.remove(c.nodeOf(m))
+			_, err := h.Guard(c.t.Context(), zkio.CreateOp("/x", nil, nil))
+			wantErr(c.t, "guard", err, ErrLost)
+		}, "another client deleted its node"},
+		"nothing was heard since": {func(c *cluster, h Hold) {
+			hole := c.srv.Faults().Blackhole(session(h.Lock().m))
+			h.round.io().PathChanged(h.round.io().tenure.path, zkio.NodeDeleted)
+			time.AfterFunc(time.Second, hole.Remove)
+		}, "its node is gone: another client deleted it, unless the session has ended just now"},
+		"the session ends": {func(c *cluster, h Hold) { c.srv.ExpireSession(session(h.Lock().m)) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				a, b := c.lock("a"), c.lock("b")
+				for _, revoked := range []bool{true, false} { // the later loss names none
+					h := mustLock(c.t, a)
+					if revoked {
+						wantErr(c.t, "revoke", <-c.revoking(b, reason, time.Second), context.DeadlineExceeded)
+					}
+					test.lose(c, h)
+					<-h.Lost()
+					synctest.Wait()
+					who := fmt.Sprintf("; before that, the lock was revoked: b@%s, pid %d, since 20", readable(a.m.says().Host), a.m.says().PID)
+					why := `Z, "holdfast break by root@db7\x1b"`
+					says := h.Err().Error()
+					named := strings.Contains(says, test.says+who) && strings.Contains(says, why)
+					if want := revoked && test.says != ""; named != want || !want && strings.Contains(says, "revoked") {
+						c.t.Errorf("revoked %t: the error says %q", revoked, says)
+					}
+					h.Release()
+					later(time.Minute)
+				}
 			})
 		})
 	}

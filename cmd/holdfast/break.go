@@ -4,12 +4,16 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/user"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/manager/inspect"
 )
 
@@ -18,11 +22,15 @@ type breakCmd struct {
 	Node string `placeholder:"NODE" help:"The name of the node to delete: one of several holders', or a waiter's. By default it is the holder's."`
 	All  bool   `help:"Delete the nodes of all holders, if several processes read."`
 	Yes  bool   `short:"y" help:"Do not ask."`
+
+	Grace time.Duration `default:"1s" placeholder:"D" help:"How long the holders have to give the lock up themselves, once they are told who breaks it. With 0s they are not told."`
 }
 
 // Help is shown by holdfast break --help.
 func (*breakCmd) Help() string {
 	return `Deletes the node of the process that holds a lock, after it has shown whose that is. The next process gets the lock at once. The one that held it is told at once if it is connected, but may be in the middle of its work: only the fencing token keeps the two apart. So try these first: holdfast revoke, and stopping the process.
+
+The holders are told before, by a revocation, so that their logs say who has broken the lock. Nothing waits for those that do not answer for longer than --grace. If several processes hold the lock and --node names one of them, it is not told.
 
 It is meant for a node that no process will delete: a persistent one that was made by hand, or one of a session that a hanging process keeps alive. It needs the right to delete in the lock's directory.
 
@@ -42,8 +50,11 @@ type breakFacts struct {
 
 // Run breaks the lock.
 func (c *breakCmd) Run(a *app) error {
-	if c.Node != "" && c.All {
+	switch {
+	case c.Node != "" && c.All:
 		return usagef("--node and --all exclude each other")
+	case c.Grace < 0:
+		return usagef("--grace is %v: it must not be negative", c.Grace)
 	}
 	if !c.Yes && !isTerminal(a.stdin) {
 		return usagef("break asks before it deletes, and standard input is no terminal: give --yes")
@@ -75,6 +86,7 @@ func (c *breakCmd) Run(a *app) error {
 				return errors.Join(err, errors.New("not confirmed: nothing was deleted"))
 			}
 		}
+		c.tell(a, &q, doomed)
 	}
 	return c.delete(a, s, doomed)
 }
@@ -104,7 +116,11 @@ func (c *breakCmd) chosen(q *inspect.Queue) (doomed []*inspect.Contender, err er
 func describeDoomed(w io.Writer, q *inspect.Queue, doomed []*inspect.Contender, now time.Time) {
 	for _, c := range doomed {
 		fmt.Fprintf(w, "%s %s %s (%s), in the queue for %s\n", whoLong(c), stateText(c), safe(q.Name), c.Kind, ageOf(c.Since, now))
-		fmt.Fprintf(w, "  node %s\n", safe(c.Path))
+		fmt.Fprintf(w, "  node %s", safe(c.Path))
+		if c.Holds && c.Token != 0 {
+			fmt.Fprintf(w, ", token %d", c.Token)
+		}
+		fmt.Fprintln(w)
 		switch {
 		case c.Persistent:
 			fmt.Fprintln(w, "  not ephemeral: it belongs to no session, and no process will delete it")
@@ -131,6 +147,48 @@ func confirm(in io.Reader, out io.Writer, question string) (bool, error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// tell revokes the lock, so that what its holders and their logs say of the loss has the cause.
+// It waits until they have given the lock up, which spares them the loss, for --grace at most.
+func (c *breakCmd) tell(a *app, q *inspect.Queue, doomed []*inspect.Contender) {
+	holders := 0
+	for i := range q.Contenders {
+		if q.Contenders[i].Holds {
+			holders++
+		}
+	}
+	// A revocation is for all holders. If only one of them is to go, the others must not hear it.
+	if c.Grace == 0 || !doomed[0].Holds || len(doomed) < holders {
+		return
+	}
+	err := c.revoke(a)
+	if told := errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, manager.ErrNoAnswer); err != nil && !told && a.ctx.Err() == nil {
+		a.warnf("broken without notice: %s", oneLine(err))
+	}
+}
+
+// revoke asks the holders to give the lock up.
+func (c *breakCmd) revoke(a *app) error {
+	m, err := a.manager(a.ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	lock, err := m.Exclusive(c.Name) // as for holdfast revoke
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, c.Grace)
+	defer cancel()
+	reason := "holdfast break"
+	if u, err := user.Current(); err == nil {
+		reason += " by " + u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		reason += " on " + host
+	}
+	return lock.Revoke(ctx, reason)
 }
 
 // delete deletes the nodes, and says which process has the lock now.

@@ -194,6 +194,42 @@ func TestBreak(t *testing.T) {
 	wantLines(t, "break a free lock", r.stdout, "read is free: there is nothing to break")
 }
 
+// A holder that cannot be told, or does not answer in time, is broken all the same. break then
+// says by what its log and the servers' can be matched. Of several readers, the others do not
+// hear of it.
+func TestF314_BreakWithoutNotice(t *testing.T) {
+	e := startEnsemble(t)
+	e.hold(t, "old", "lock-", 1, "billing")
+	path := "/holdfast/old/" + e.Children("/holdfast/old")[0]
+	_, q, err := openClient(t, e.addr).Session().Get(path)
+	must(t, err)
+	_, stderr, code := do(t, "break", "--servers", e.addr, "--yes", "--grace", "300ms", "old") // no process reads its mailbox
+	if code != 0 || !strings.Contains(stderr, "holdfast: broken without notice: ") || e.Exists(path) {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	for _, want := range []string{fmt.Sprintf("  node %s, token %d\n", path, q.Czxid), fmt.Sprintf("  session %#x: alive", uint64(q.EphemeralOwner))} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("stderr %s; want %q", stderr, want)
+		}
+	}
+
+	reads := func(label string) manager.Hold {
+		rw, err := manage(t, e.addr, label, nil).ReadWrite("read")
+		must(t, err)
+		h, err := rw.Reader().Lock(t.Context())
+		must(t, err)
+		return h
+	}
+	one, other := reads("one"), reads("other")
+	g, err := one.Grant()
+	must(t, err)
+	r := e.holdfast("break", "--yes", "--grace", "300ms", "--node", g.Path[len("/holdfast/read/"):], "read")
+	<-one.Lost()
+	if _, revoked := other.Revocation(); r.code != 0 || revoked || other.Err() != nil || strings.Contains(one.Err().Error(), "revoked") {
+		t.Errorf("%+v; %v; %v", r, one.Err(), other.Err())
+	}
+}
+
 func TestConfirm(t *testing.T) {
 	for answer, want := range map[string]bool{"y\n": true, "Yes\n": true, "  y": true, "y": true, "\n": false, "": false, "no\n": false, "yesterday\n": false} {
 		if got, err := confirm(strings.NewReader(answer), io.Discard, "?"); got != want || err != nil {

@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -39,6 +40,36 @@ func TestF323_OutputIsFull(t *testing.T) {
 		if told := regexp.MustCompile(`(?m)^holdfast: .*no space left on device$`).MatchString(c.stderr.String()); told != (test.code == exitFailure) {
 			t.Errorf("%q: %s", test.args, c.stderr)
 		}
+	}
+}
+
+// What a holder in another process says of its loss names the holdfast break that was its
+// cause. A program that heeds the revocation loses nothing.
+func TestF313_BreakIsNamed(t *testing.T) {
+	server, addr := serve(t)
+	script := `trap 'echo told; exit 0' TERM; echo in; while :; do sleep 0.05; done`
+	for _, test := range []struct {
+		onRevoke, grace string
+		code            int
+		stderr, deleted string
+	}{
+		{"ignore", "300ms", exitLost, `lock was lost: .*; before that, the lock was revoked: holdfast-break@\S+, pid \d+, since \S+, "holdfast break by \S+ on \S+"`, "deleted the node of sh@"},
+		{"ignore", "0s", exitLost, `lock was lost: [^;]*: the program is ended`, "deleted the node of sh@"},
+		{"term", "50s", 0, `holdfast-break@\S+, pid \d+ asks for "\S+" \("holdfast break by \S+ on \S+"\): the program gets SIGTERM`, "has left meanwhile: nothing to delete"},
+	} {
+		t.Run(test.onRevoke+" "+test.grace, func(t *testing.T) {
+			name := test.onRevoke + test.grace
+			c := begin(t, "run", "--servers", addr, "--on-revoke", test.onRevoke, name, "--", "sh", "-c", script)
+			c.stdout.await(t, "in")
+			node := server.Children("/holdfast/" + name)[0]
+			stdout, stderr, code := do(t, "break", "--servers", addr, "--yes", "--grace", test.grace, name)
+			if code != 0 || !strings.Contains(stdout, test.deleted) || !strings.Contains(stderr, node) || strings.Contains(stderr, "notice") {
+				t.Errorf("break: exit code %d, %q, %q", code, stdout, stderr)
+			}
+			if code := c.code(); code != test.code || !regexp.MustCompile(test.stderr).MatchString(c.stderr.String()) {
+				t.Errorf("exit code %d, %q; want %d, %s", code, c.stderr, test.code, test.stderr)
+			}
+		})
 	}
 }
 
