@@ -34,12 +34,20 @@
 // more. When a process comes or goes, few shards move besides those that must: of 200 shards, when
 // a fifth process joins four, about 45 of at least 40.
 //
+// ZooKeeper takes a dead process for alive until its session times out. What is to be its own does
+// not wait for that: a shard is given up only when the process waits for it that is to have it, and
+// one that no process has or waits for is taken, after an eighth of the session timeout, by the
+// others that are there. What the dead process had is free when its session is over.
+//
 // # What it does not promise
 //
 // Every process computes by itself which shards are its own, from its view of the group.
 // While views differ, two processes may want a shard, or none; the lock decides. All shards
-// are owned again when all see the same group and the owners before have given up what they
-// must. After a process has died, that takes a session timeout and some requests.
+// are owned by the processes that are to have them when all see the same group, the owners before
+// have given up what they must, and no process is dead that ZooKeeper takes for alive.
+//
+// What a process leaves that is slow to give it up, after its Run has ended, may wait for a dead
+// one until ZooKeeper knows.
 //
 // No process waits for another before it begins. The first to start wants all shards, and
 // gives most of them up again when others come.
@@ -54,7 +62,9 @@
 // list. While it owns shards, a process sends what one lock costs it: a write every sixth
 // of the session timeout. The group costs what package members says. To compute who has
 // what takes time in proportion to N × M: 200 shards among 10 processes about a
-// millisecond, [MaxShards] among 100 some tens.
+// millisecond, [MaxShards] among 100 some tens. After each change of the group a process looks
+// at the shards of the others, by one request or two, and while a process seems to be dead
+// eight times in a session timeout.
 //
 // # Nodes
 //

@@ -5,11 +5,13 @@ package shards
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/members"
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // A runner is a call of Run. Its goroutine decides which shards to want, and has a worker
@@ -22,10 +24,21 @@ type runner struct {
 	group         *members.Group
 	locks         []*manager.Lock // of the shards
 
-	members []string        // their ids, by the newest view
-	mine    []bool          // which shards are ours by it
-	workers map[int]*worker // those that have not ended
-	ended   chan *worker    // gets each when it has
+	members  []string        // their ids, by the newest view
+	changed  time.Time       // when they did
+	settled  bool            // they have been the same for long enough to give up shards
+	heirs    []string        // who is to have each shard
+	silent   map[string]bool // the members that did not come for a shard: they seem to be dead
+	deputies []deputy        // who is to have each shard if it is left
+	mine     []bool          // which shards are ours, or were left to us
+	workers  map[int]*worker // those that have not ended
+	ended    chan *worker    // gets each when it has
+}
+
+// A deputy is the one that is to have a shard if the silent members are not counted.
+type deputy struct {
+	id    string
+	since time.Time
 }
 
 // A worker waits for a shard's lock, has fn called under it, and gives the lock up. Then it
@@ -72,7 +85,9 @@ func (r *runner) follow(ctx, work context.Context) error {
 	views := r.group.Watch(work)
 	settled := time.NewTimer(r.settle)
 	defer settled.Stop()
-	var changed time.Time // when the group changed for the first time since revoke; zero: it has not
+	look := time.NewTimer(r.patience())
+	defer look.Stop()
+	var unrest time.Time // when the group changed for the first time since it had settled; zero: it has not
 	seen := false
 	for {
 		select {
@@ -85,17 +100,26 @@ func (r *runner) follow(ctx, work context.Context) error {
 				if !r.assign(work, view) {
 					continue // a member has changed its data
 				}
-				if changed.IsZero() {
-					changed = time.Now()
+				if unrest.IsZero() {
+					unrest = r.changed
 				}
 				// A group that does not come to rest is not waited for any longer.
-				settled.Reset(min(r.settle, time.Until(changed.Add(restless*r.settle))))
+				settled.Reset(min(r.settle, time.Until(unrest.Add(restless*r.settle))))
+				if len(r.silent) == 0 {
+					look.Reset(r.patience())
+				} else {
+					look.Reset(0)
+				}
 			case !seen:
 				return view.Err
 			}
 		case <-settled.C:
-			changed = time.Time{}
-			r.revoke()
+			unrest, r.settled = time.Time{}, true
+			look.Reset(0)
+		case <-look.C:
+			if r.look(work) {
+				look.Reset(r.patience())
+			}
 		case w := <-r.ended:
 			r.end(w)
 			switch {
@@ -110,6 +134,10 @@ func (r *runner) follow(ctx, work context.Context) error {
 	}
 }
 
+// patience returns for how long a shard is left to its heir, which has had a look at the group by
+// then and queues for the shard.
+func (r *runner) patience() time.Duration { return r.access.Session().Timeout() / 8 }
+
 // assign has a worker wait for each shard that is ours by view, and no other worker wait. It
 // reports whether view has other members than the one before.
 func (r *runner) assign(work context.Context, view members.View) bool {
@@ -120,27 +148,106 @@ func (r *runner) assign(work context.Context, view members.View) bool {
 	if slices.Equal(ids, r.members) {
 		return false
 	}
-	r.members = ids
-	for index, id := range Assign(len(r.locks), ids) {
+	r.members, r.changed, r.settled = ids, time.Now(), false
+	r.heirs = Assign(len(r.locks), ids)
+	maps.DeleteFunc(r.silent, func(id string, _ bool) bool { return !slices.Contains(ids, id) })
+	r.depute()
+	for index, id := range r.heirs {
 		r.mine[index] = id == r.id
 		switch w := r.workers[index]; {
 		case r.mine[index] && w == nil:
 			r.start(work, index)
 		case !r.mine[index] && w != nil:
-			w.unwant() // if it has the lock, revoke is for it
+			w.unwant() // if it has the lock, it goes on until the heir waits for it
 		}
 	}
 	return true
 }
 
-// revoke has the shards given up that we own and another process is to have.
-func (r *runner) revoke() {
-	for index, w := range r.workers {
-		if !r.mine[index] && w.grace == nil {
-			w.grace = time.AfterFunc(r.grace, func() { w.cancel(ErrRevoked) })
-			close(w.revoked)
+// depute finds out who is to have what is left.
+func (r *runner) depute() {
+	ids := slices.DeleteFunc(slices.Clone(r.members), func(id string) bool { return r.silent[id] })
+	for index, id := range Assign(len(r.locks), ids) {
+		if d := &r.deputies[index]; d.id != id {
+			*d = deputy{id, time.Now()}
 		}
 	}
+}
+
+// look looks at the shards that others are to have, and reports whether to look again. Members may
+// be dead that ZooKeeper takes for alive. So a shard that we own is given up when another process
+// waits for it, and not before. One that no process has or waits for is left: its deputy, which is
+// the heir at first, must be dead, or slow, and the members divide it anew without that one. If the
+// heir comes after all, it waits, and gets the shard.
+func (r *runner) look(ctx context.Context) (again bool) {
+	var others []int
+	for index, id := range r.heirs {
+		if id != r.id {
+			others = append(others, index)
+		}
+	}
+	if len(others) == 0 || !slices.Contains(r.members, r.id) {
+		return false
+	}
+	contenders, err := r.contenders(ctx, others)
+	if err != nil {
+		return ctx.Err() == nil
+	}
+	var left []int
+	for i, index := range others {
+		w := r.workers[index]
+		switch {
+		case w != nil && w.grace == nil:
+			if again = true; r.settled && contenders[i] > 1 {
+				r.mine[index] = false
+				r.revoke(w)
+			}
+		case w == nil && contenders[i] == 0:
+			left = append(left, index)
+			if d := r.deputies[index]; d.id != r.id && time.Since(d.since) >= r.patience() {
+				r.silent[d.id] = true
+			}
+		}
+	}
+	r.depute()
+	for _, index := range left {
+		if r.deputies[index].id == r.id {
+			r.mine[index] = true
+			r.start(ctx, index)
+		}
+	}
+	return again || len(left) > 0 || len(r.silent) > 0 || time.Since(r.changed) < r.patience()
+}
+
+// contenders returns how many processes have each of these shards or wait for it.
+func (r *runner) contenders(ctx context.Context, shards []int) ([]int, error) {
+	paths := make([]string, len(shards))
+	for i, index := range shards {
+		paths[i] = r.locks[index].Path()
+	}
+	var reads []zkio.Read
+	// A lock may have a watcher registered for its path, so the reads must be of a kind that sets
+	// no watch.
+	err := r.access.Call(ctx, func(s *zkio.Session) error { reads = s.GetAll(paths...); return nil }, nil)
+	if err != nil {
+		return nil, err // a worker may still be at it
+	}
+	counts := make([]int, len(shards))
+	for i := range reads {
+		switch err := reads[i].Err; {
+		case err == nil:
+			counts[i] = int(reads[i].Stat.NumChildren)
+		case !errors.Is(err, zkio.ErrNoNode): // the server removes empty directories
+			return nil, err
+		}
+	}
+	return counts, nil
+}
+
+// revoke has a shard given up that we own and another process is to have.
+func (r *runner) revoke(w *worker) {
+	w.grace = time.AfterFunc(r.grace, func() { w.cancel(ErrRevoked) })
+	close(w.revoked)
 }
 
 func (r *runner) start(work context.Context, index int) {

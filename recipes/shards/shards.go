@@ -60,7 +60,7 @@ type Options struct {
 	ID string
 
 	// Settle is how long the group must have been the same before this process gives up
-	// shards that another is to have. It spares shards a move when processes come or go
+	// shards that another is to have and waits for. It spares shards a move when processes come or go
 	// one after the other. Shards without an owner are taken at once. If the group does not
 	// come to rest, it is ten times as long.
 	// Defaults to 1 s.
@@ -78,7 +78,7 @@ type Shard struct {
 	Token uint64 // the fencing token of the grant: it rises from owner to owner
 	Hold  manager.Hold
 
-	// Revoked is closed when another process is to own the shard. Finish what cannot be
+	// Revoked is closed when another process waits that is to own the shard. Finish what cannot be
 	// interrupted, and return: the other process waits. See Options.Grace.
 	Revoked <-chan struct{}
 }
@@ -134,7 +134,7 @@ func newRunner(m *manager.Manager, o Options, fn func(context.Context, Shard) er
 	r := &runner{
 		access: m.Access(), name: o.Name, id: o.ID, fn: fn,
 		settle: cmp.Or(o.Settle, defaultSettle), grace: cmp.Or(o.Grace, defaultGrace),
-		mine: make([]bool, o.N), workers: make(map[int]*worker), ended: make(chan *worker),
+		mine: make([]bool, o.N), deputies: make([]deputy, o.N), silent: make(map[string]bool), workers: make(map[int]*worker), ended: make(chan *worker),
 	}
 	if r.id == "" {
 		r.id = r.access.GUID()

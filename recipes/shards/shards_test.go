@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -587,4 +588,171 @@ func TestF308_GroupWithoutRest(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A member that ZooKeeper takes for alive, although its process is dead, queues for no shard. What
+// it is to have stands still for no longer than half the session timeout: an owner keeps what it
+// has, and the living take what the dead have left. When the process comes to life, it gets its
+// share.
+func TestF336_HeirIsDead(t *testing.T) {
+	const n = 30
+	for name, dead := range map[string][]string{
+		"one is dead":   {"x"},
+		"three are":     {"x", "y", "z"},
+		"of two with a": {"b", "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				l := newLedger(c)
+				living := []string{"a", "c"}
+				runs := []*run{start(c.Open("a"), options("a", n), l.work("a")), start(c.Open("c"), options("c", n), l.work("c"))}
+				dies := c.Open("dies")
+				last := start(dies, options("dies", n), l.work("dies"))
+				c.Until("three have the shards", func() bool { return l.assigned(n, "a", "c", "dies") })
+				g, err := members.New(c.Open("ghosts"), "orders/members")
+				recipetest.WantErr(t, "members", err, nil)
+				var ghosts []*members.Member
+				for _, id := range dead {
+					m, err := g.Join(t.Context(), id, nil)
+					recipetest.WantErr(t, "join", err, nil)
+					ghosts = append(ghosts, m)
+				}
+				half, before := dies.Access().Session().Timeout()/2, l.count()
+				owned := func() (all int) {
+					for _, k := range l.shares() {
+						all += k
+					}
+					return all
+				}
+				recipetest.Later(half)
+				want, was := 0, shards.Assign(n, []string{"a", "c", "dies"})
+				for i, id := range shards.Assign(n, append([]string{"a", "c", "dies"}, dead...)) {
+					if id != was[i] && !slices.Contains(dead, id) {
+						want++
+					}
+				}
+				if got, moves := owned(), l.count()-before; got != n || moves != want {
+					t.Errorf("%v have come to have shards, and are dead: %d of %d are owned, and %d have moved, want %d", dead, got, n, moves, want)
+				}
+				c.Srv.ExpireSession(recipetest.SessionOf(dies))
+				last.stop()
+				<-last.done
+				recipetest.Later(half)
+				if got := owned(); got != n {
+					t.Errorf("an owner has died, and %v are dead: %d of %d are owned", dead, got, n)
+				}
+				for i, m := range ghosts {
+					recipetest.WantErr(t, "leave", m.Leave(t.Context()), nil)
+					living = append(living, dead[i])
+					runs = append(runs, start(c.Open(dead[i]), options(dead[i], n), l.work(dead[i])))
+				}
+				c.Until("all that live now have their share", func() bool { return l.assigned(n, living...) })
+				for _, r := range runs {
+					r.end(t)
+				}
+			})
+		})
+	}
+}
+
+// An heir that was slow, and not dead, waits for what others have. They give it up although the
+// group does not change any more.
+func TestF336_HeirIsLate(t *testing.T) {
+	const n = 10
+	for name, heirFirst := range map[string]bool{"its shards were taken": true, "its shards were kept": false} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				l := newLedger(c)
+				var a *run
+				begin := func() {
+					a = start(c.Open("a"), options("a", n), l.work("a"))
+					recipetest.Later(time.Minute)
+				}
+				slow := c.Open("slow")
+				g, err := members.New(slow, "orders/members")
+				recipetest.WantErr(t, "members", err, nil)
+				if !heirFirst {
+					begin()
+				}
+				late, err := g.Join(t.Context(), "late", nil)
+				recipetest.WantErr(t, "join", err, nil)
+				if heirFirst {
+					begin()
+				}
+				recipetest.Later(time.Minute)
+				if got := l.shares(); got["a"] != n {
+					t.Errorf("the heir does not come, and the shares are %v", got)
+				}
+				for index, id := range shards.Assign(n, []string{"a", "late"}) {
+					if id == "a" {
+						continue
+					}
+					lock, err := slow.Exclusive(fmt.Sprint("orders/shards/", index))
+					recipetest.WantErr(t, "lock", err, nil)
+					ctx, cancel := context.WithTimeout(t.Context(), slow.Access().Session().Timeout()/2)
+					_, err = lock.Lock(ctx)
+					recipetest.WantErr(t, "the heir waits", err, nil)
+					cancel()
+				}
+				if got := l.shares(); got["a"] != n/2 {
+					t.Errorf("the heir has come, and the shares are %v", got)
+				}
+				recipetest.WantErr(t, "leave", late.Leave(t.Context()), nil)
+				recipetest.WantErr(t, "close", slow.Close(), nil)
+				c.Until("the heir has gone", func() bool { return l.assigned(n, "a") })
+				a.end(t)
+			})
+		})
+	}
+}
+
+// The member that is to have what a dead heir has left is dead, too: the next one takes it.
+func TestF336_DeputyIsDead(t *testing.T) {
+	const n = 4
+	// Ids with which a shard that the dying process has goes to x, and without x to y.
+	var x, y string
+	for i := 0; y == ""; i++ {
+		ghost, other := fmt.Sprint("x", i), fmt.Sprint("y", i)
+		two, four := shards.Assign(n, []string{"a", "dies"}), shards.Assign(n, []string{"a", "dies", ghost, other})
+		three, rest := shards.Assign(n, []string{"a", ghost, other}), shards.Assign(n, []string{"a", other})
+		fits := false
+		for s := range n {
+			if four[s] == "a" || two[s] == "a" && four[s] != "dies" {
+				continue // it is a's already
+			}
+			if three[s] == other { // it is silent as an heir
+				fits = false
+				break
+			}
+			fits = fits || three[s] == ghost && rest[s] == other
+		}
+		if fits {
+			x, y = ghost, other
+		}
+	}
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		l := newLedger(c)
+		dies := c.Open("dies")
+		a, last := start(c.Open("a"), options("a", n), l.work("a")), start(dies, options("dies", n), l.work("dies"))
+		c.Until("two have the shards", func() bool { return l.assigned(n, "a", "dies") })
+		g, err := members.New(c.Open("ghosts"), "orders/members")
+		recipetest.WantErr(t, "members", err, nil)
+		for _, id := range []string{x, y} {
+			_, err := g.Join(t.Context(), id, nil)
+			recipetest.WantErr(t, "join", err, nil)
+		}
+		half := dies.Access().Session().Timeout() / 2
+		recipetest.Later(half)
+		c.Srv.ExpireSession(recipetest.SessionOf(dies))
+		last.stop()
+		<-last.done
+		recipetest.Later(half)
+		if got := l.shares(); got["a"] != n {
+			t.Errorf("only a lives, and the shares are %v", got)
+		}
+		a.end(t)
+	})
 }

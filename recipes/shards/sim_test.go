@@ -42,6 +42,7 @@ func simulate(w *recipetest.World) {
 					who := name + strings.Repeat("'", i)
 					runs = append(runs, start(p.M, options(who, n), func(ctx context.Context, s shards.Shard) error { return own(ctx, w, l, who, s) }))
 				}
+				<-time.After(time.Millisecond) // all have begun, even if the work is over by now
 				w.Pause(work, 12*time.Second)
 				refused := 0
 				for _, r := range runs {
