@@ -160,6 +160,10 @@ bench-exporters: ## measure what the exporters cost an uncontended Lock and Unlo
 test-fencing: ## test the resources of docs/fencing.md, a separate module
 	cd examples/fencing && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
 
+.PHONY: test-house
+test-house: ## test the figures of make house, a separate module
+	cd internal/house && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for TIME
 	@go test -run '^$$' -list '^Fuzz' $(PKG) | \
@@ -197,6 +201,16 @@ fmt: ## format the Go files
 .PHONY: api
 api: ## update docs/api.txt after a change of the exported API
 	go test -count=1 ./internal/apitext -run '^TestAPIFile$$' -update
+
+# Which tree to measure, from which functions to walk, and whether to list the references
+# that run back; see CONTRIBUTING.md.
+TREE ?= .
+WALK ?= manager.Lock.Acquire
+BACK ?=
+
+.PHONY: house
+house: ## print figures of how the code is laid out, for diff; TREE=../before those of another tree
+	@cd internal/house && go run . -dir '$(abspath $(TREE))' $(if $(BACK),-back) $(WALK)
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## check with gofmt, go vet, go mod tidy and golangci-lint, which has staticcheck in it; changes nothing

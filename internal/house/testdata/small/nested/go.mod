@@ -1,0 +1,3 @@
+module small/nested
+
+go 1.26.0
