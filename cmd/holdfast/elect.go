@@ -22,6 +22,8 @@ type electCmd struct {
 	OnRevoke  string        `enum:"term,ignore" default:"term" help:"What to do when another process asks for the leadership: send SIGTERM to the program (term) or nothing (ignore)."`
 	Quiet     bool          `short:"q" help:"Do not tell the phases."`
 
+	LostExitCode int `default:"5" placeholder:"N" help:"The exit code of --once if the leadership is lost, for a program that has this code itself."`
+
 	Name    string   `arg:"" help:"The election, such as scheduler."`
 	Command []string `arg:"" passthrough:"" name:"program" help:"The program and its arguments."`
 }
@@ -52,7 +54,7 @@ type phase struct {
 // Run stands for election and runs the program, until the program ends by itself or a
 // signal comes while it does not run.
 func (c *electCmd) Run(a *app) error {
-	run := &runCmd{Name: c.Name, Command: c.Command, Label: c.Label, KillAfter: c.KillAfter, OnRevoke: c.OnRevoke}
+	run := &runCmd{Name: c.Name, Command: c.Command, Label: c.Label, KillAfter: c.KillAfter, OnRevoke: c.OnRevoke, ConflictExitCode: exitNotGranted, LostExitCode: c.LostExitCode}
 	if err := run.check(a); err != nil {
 		return err
 	}
@@ -81,7 +83,7 @@ func (c *electCmd) Run(a *app) error {
 	for {
 		lost, err := c.lead(a, run, m, e, program)
 		if c.Once || !lost || a.ctx.Err() != nil {
-			return err
+			return run.coded(err)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func (g *guard) tooLate(what string) int {
 	if !g.told {
 		fmt.Fprintf(&g.stderr, "%s holdfast: it was not confirmed in time that the lock is still held: %s %s\n", stamp(), g.Path, what)
 	}
-	return exitLost
+	return g.LostCode
 }
 
 // hear waits a moment for run to say that the lock is lost. Usually both notice at the

@@ -16,6 +16,7 @@ type start struct {
 	// systemTime. Orders extend it.
 	Until     time.Duration
 	KillAfter time.Duration // between SIGTERM and SIGKILL
+	LostCode  int           // the guard's exit code if it has ended the program in time
 
 	// Parent and Group are the process and the process group of run. Foreground says that
 	// the program is to be in the foreground of the terminal while they are.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -98,5 +99,41 @@ func TestF324_RunSaysWhatItKills(t *testing.T) {
 				t.Errorf("exit code %d, %q", code, c.stderr)
 			}
 		})
+	}
+}
+
+// The caller chooses the exit codes of a lock that is not granted and of one that is lost, so
+// that they are not the program's.
+func TestF326_ChosenExitCodes(t *testing.T) {
+	server, addr := serve(t)
+	flags := []string{"run", "--servers", addr, "-E", "44", "--lost-exit-code", "55"}
+	for _, code := range []int{4, 5, 44} {
+		if _, stderr, got := do(t, append(flags, "x", "--", "sh", "-c", fmt.Sprint("exit ", code))...); got != code || stderr != "" {
+			t.Errorf("exit code %d, %s; want the program's, %d", got, stderr, code)
+		}
+	}
+	holder := begin(t, append(flags, "x", "--", "sh", "-c", "echo in; exec sleep 100")...)
+	holder.stdout.await(t, "in")
+	if _, stderr, code := do(t, append(flags, "--try", "x", "--", "true")...); code != 44 || stderr == "" {
+		t.Errorf("not granted: exit code %d, %s", code, stderr)
+	}
+	must(t, server.Delete("/holdfast/x/"+server.Children("/holdfast/x")[0]))
+	if code := holder.code(); code != 55 {
+		t.Errorf("lost: exit code %d, %s", code, holder.stderr)
+	}
+
+	// The guard ends the program when run is stopped, and has the same code.
+	late := begin(t, append(flags, "--session-timeout", "1s", "y", "--", "sh", "-c", "echo in; exec sleep 100")...)
+	late.stdout.await(t, "in")
+	late.signal(syscall.SIGSTOP)
+	late.stderr.await(t, "it was not confirmed in time that the lock is still held")
+	late.signal(syscall.SIGCONT)
+	if code := late.code(); code != 55 {
+		t.Errorf("ended by the guard: exit code %d, %s", code, late.stderr)
+	}
+	for _, flag := range []string{"--lost-exit-code=-1", "--lost-exit-code=256", "-E-1", "-E256"} {
+		if _, stderr, got := do(t, "run", "--servers", "127.0.0.1:1", flag, "x", "--", "true"); got != exitUsage || !strings.Contains(stderr, "must be from 0 to 255") {
+			t.Errorf("%s: exit code %d, %s; want a refusal before there is a connection", flag, got, stderr)
+		}
 	}
 }

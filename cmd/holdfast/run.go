@@ -48,6 +48,9 @@ type runCmd struct {
 	OnRevoke  string        `enum:"term,ignore" default:"term" help:"What to do when another process asks for the lock: send SIGTERM to the program (term) or nothing (ignore)."`
 	Quiet     bool          `short:"q" help:"Do not say for which process the lock is waited for."`
 
+	ConflictExitCode int `short:"E" default:"4" placeholder:"N" help:"The exit code if the lock is not granted, for a program that has this code itself."`
+	LostExitCode     int `default:"5" placeholder:"N" help:"The exit code if the lock is lost, for a program that has this code itself."`
+
 	Name    string   `arg:"" help:"The lock, such as jobs/nightly."`
 	Command []string `arg:"" passthrough:"" name:"program" help:"The program and its arguments."`
 }
@@ -73,6 +76,26 @@ func (c *runCmd) Run(a *app) error {
 	if err := c.check(a); err != nil {
 		return err
 	}
+	return c.coded(c.hold(a))
+}
+
+// coded returns err with the exit code that the flags choose for what it says. An error
+// without a text has the program's code, or that of a loss by the flags already.
+func (c *runCmd) coded(err error) error {
+	if err == nil || err.Error() == "" {
+		return err
+	}
+	switch exitCode(err) {
+	case exitNotGranted:
+		return &exitError{c.ConflictExitCode, err}
+	case exitLost:
+		return &exitError{c.LostExitCode, err}
+	}
+	return err
+}
+
+// hold is Run, with the exit codes that are so by default.
+func (c *runCmd) hold(a *app) error {
 	stderr := &lateWriter{w: a.stderr}
 	defer stderr.wait()
 	a.stderr = stderr
@@ -129,6 +152,7 @@ func (c *runCmd) runProgram(a *app, m *manager.Manager, h manager.Hold, program 
 		Path:      program,
 		Args:      c.Command,
 		KillAfter: c.KillAfter,
+		LostCode:  c.LostExitCode,
 		Env:       environment(h.Lock(), grant),
 	}
 	var ok bool
@@ -169,6 +193,9 @@ func (c *runCmd) check(a *app) error {
 	}
 	if c.Wait < 0 {
 		return usagef("--wait is %v: it must not be negative", c.Wait)
+	}
+	if min(c.ConflictExitCode, c.LostExitCode) < 0 || max(c.ConflictExitCode, c.LostExitCode) > 255 {
+		return usagef("--conflict-exit-code and --lost-exit-code must be from 0 to 255")
 	}
 	if c.KillAfter == 0 {
 		c.KillAfter = a.SessionTimeout / 6
@@ -283,7 +310,7 @@ func (c *runCmd) watch(a *app, m *manager.Manager, h manager.Hold, p *program, u
 			}
 			code := e.code
 			// The guard says so, too, if it has ended the program because until is past.
-			return code, told || code == exitLost && systemTime() >= until
+			return code, told || code == c.LostExitCode && systemTime() >= until
 		case s := <-signals:
 			p.signal(s)
 		case <-renew.C:
@@ -328,7 +355,7 @@ func (c *runCmd) release(a *app, h manager.Hold, code int, told bool) error {
 	defer cancel()
 	switch err := h.Unlock(ctx); {
 	case told:
-		return &exitError{code: exitLost}
+		return &exitError{code: c.LostExitCode}
 	case errors.Is(err, manager.ErrLost):
 		return &exitError{exitLost, err}
 	case err != nil:

@@ -600,7 +600,7 @@ func beginGuard(t *testing.T, s start, program ...string) (g *command, orders *j
 	}
 	defer r.Close()
 	t.Cleanup(func() { w.Close() })
-	s.Parent, s.Group = os.Getpid(), unix.Getpgrp()
+	s.Parent, s.Group, s.LostCode = os.Getpid(), unix.Getpgrp(), 55
 	g = prepare(t, append([]string{guardVerb, "3", path}, program...)...)
 	g.ExtraFiles = []*os.File{r}
 	g.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -617,7 +617,7 @@ func TestGuardWakesTheProgram(t *testing.T) {
 	g, _ := beginGuard(t, start{Until: systemTime() + time.Second, KillAfter: patience},
 		"sh", "-c", `trap 'echo stopping; exit 0' TERM; echo in; kill -STOP $$; while :; do sleep 0.01; done`)
 	g.stdout.await(t, "stopping")
-	if code := g.code(); code != exitLost {
+	if code := g.code(); code != 55 {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -652,7 +652,7 @@ func TestRunTellsTheMargin(t *testing.T) {
 func TestGuardEndsTheProgram(t *testing.T) {
 	g, _ := beginGuard(t, start{Until: systemTime() + 500*time.Millisecond, KillAfter: patience},
 		"sh", "-c", `trap 'echo stopping; exit 0' TERM; echo in; while :; do sleep 0.01; done`)
-	if code := g.code(); code != exitLost || g.stdout.String() != "in\nstopping\n" || !strings.Contains(g.stderr.String(), "not confirmed in time that the lock is still held: ") {
+	if code := g.code(); code != 55 || g.stdout.String() != "in\nstopping\n" || !strings.Contains(g.stderr.String(), "not confirmed in time that the lock is still held: ") {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, g.stdout, g.stderr)
 	}
 }
@@ -661,7 +661,7 @@ func TestGuardEndsTheProgram(t *testing.T) {
 // the program, such as with their machine, it is not started.
 func TestGuardStartsTooLate(t *testing.T) {
 	g, _ := beginGuard(t, start{Until: systemTime() - 1, KillAfter: patience}, "echo", "in")
-	if code := g.code(); code != exitLost || g.stdout.String() != "" || !strings.Contains(g.stderr.String(), "was not started") {
+	if code := g.code(); code != 55 || g.stdout.String() != "" || !strings.Contains(g.stderr.String(), "was not started") {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, g.stdout, g.stderr)
 	}
 }
