@@ -4,7 +4,9 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -538,5 +540,39 @@ func TestLockAllIsForgotten(t *testing.T) {
 				t.Errorf("%s passes for one with places", l.Name())
 			}
 		}
+	})
+}
+
+// The error of a LockAll that has waited too long names a lock that it waits for, and the
+// process that holds it: whichever of the locks that is, and whether its holder has it alone
+// or with others.
+func TestLockAllNamesTheHolder(t *testing.T) {
+	each(t, map[string]int{"the first": 0, "one in the middle": 1, "the last": 2}, func(c *cluster, busy int) {
+		t := c.t
+		names := []string{"x", "y", "z"}
+		b, a := c.open("b"), c.open("a")
+		for _, together := range []bool{false, true} {
+			var release func()
+			if held := several(t, b, names[busy], "of b alone"); together {
+				release = mustLockAll(t, b, held...).Release
+			} else {
+				h := mustLock(t, held[0])
+				release = func() { h.Release() }
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			_, err := a.LockAll(ctx, several(t, a, names...)...)
+			cancel()
+			wantErr(t, "lock all", err, context.DeadlineExceeded)
+			var e *Error
+			if !errors.As(err, &e) || e.Holder == nil || e.Holder.Label != "b" || !strings.Contains(e.Name, names[busy]) {
+				t.Errorf("together %t: the error does not name the holder: %v", together, err)
+			}
+			if says := err.Error(); !strings.Contains(says, strconv.Quote(names[busy])) || !strings.Contains(says, "b@") {
+				t.Errorf("together %t: the error says %q", together, says)
+			}
+			release()
+			later(time.Second)
+		}
+		c.wantQueues(map[string]int{"x": 0, "y": 0, "z": 0})
 	})
 }
