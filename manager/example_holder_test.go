@@ -41,6 +41,52 @@ func hold(ctx context.Context, l *manager.Lock) manager.Hold {
 	return h
 }
 
+// A participant of a two-phase commit, with its data in memory.
+type participant struct{ prepared, committed int }
+
+func (p *participant) prepare(v int) { p.prepared = v }
+func (p *participant) commit()       { p.committed, p.prepared = p.prepared, 0 }
+func (p *participant) rollback()     { p.prepared = 0 }
+
+// transact has all participants take v over, or none of them.
+func transact(h manager.Hold, v int, participants ...*participant) error {
+	for _, p := range participants {
+		p.prepare(v)
+	}
+	err := h.Leave() // nil: the lock was ours until now, so all have prepared under it
+	for _, p := range participants {
+		if err != nil {
+			p.rollback()
+		} else {
+			p.commit()
+		}
+	}
+	return err
+}
+
+// Leave decides a two-phase commit: it releases the lock, and says whether the first phase
+// was protected. It does not wait, although another goroutine keeps the lock.
+func ExampleHold_Leave() {
+	server := embedded()
+	defer server.Close()
+	m := open(server)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	l := lock(m, "orders")
+	h, other, late := hold(ctx, l), hold(ctx, l), hold(ctx, l)
+	defer other.Release()
+
+	var orders, stock participant
+	fmt.Println(transact(h, 7, &orders, &stock), orders, stock)
+
+	m.Close() // with the lock still held: it is lost
+	err := transact(late, 8, &orders, &stock)
+	fmt.Println(errors.Is(err, manager.ErrClosed), orders, stock)
+	// Output:
+	// <nil> {0 7} {0 7}
+	// true {0 7} {0 7}
+}
+
 // CachedHolder sends each message to the process that holds the lock of what the message
 // is about. It answers from memory, and asks ZooKeeper only when the holder may have changed.
 func ExampleLock_CachedHolder() {

@@ -26,7 +26,7 @@ import (
 // garbage-collected without having been released is logged, but the lock stays
 // held, because there is no telling whether the work that it protected has ended.
 //
-// Grant, Err, Reenter and Share compare the clock with the lock's lease. They
+// Grant, Err, Leave, Reenter and Share compare the clock with the lock's lease. They
 // notice the loss of the lock even if this process was paused and none of its
 // timers has run. Call one of them after every pause and before every step that
 // must not be taken without the lock. The lock may still be lost between the
@@ -138,7 +138,8 @@ func (h Hold) Released() *futures.Future[struct{}] {
 //     permission, the manager was closed meanwhile).
 //
 // There is no need to wait for it. If ZooKeeper cannot be reached, it stays pending
-// until a server answers; [Hold.Unlock] waits with a bound. If the Hold was released
+// until a server answers; [Hold.Unlock] waits with a bound, and [Hold.Leave] says at once
+// whether this Hold was protected until now. If the Hold was released
 // before, the future has settled with [ErrReleased].
 func (h Hold) Release() *futures.Future[struct{}] {
 	if h.round == nil {
@@ -148,6 +149,36 @@ func (h Hold) Release() *futures.Future[struct{}] {
 		return futures.Resolved(struct{}{}, error(h.dead("release")))
 	}
 	return h.io().released.Future()
+}
+
+// Leave is Release for a caller that has to know at once whether its work was protected:
+// the commit of a transaction, say, that must be rolled back if the lock was lost. It
+// releases the Hold and returns nil if this process has held the lock without a break from
+// the grant until now. It does not matter whether other holders stay inside, or the lock
+// lingers; what becomes of it later does not change the answer.
+//
+// Otherwise it returns what [Hold.Err] would have returned: [ErrLost], also if the lease has
+// run out and no timer has told so yet, [ErrClosed] or [ErrNotGranted]. The Hold is given up
+// in any case. If it was released before, by any goroutine, Leave returns [ErrReleased]; so
+// of several calls one returns nil. Leave does not block and does no I/O; it reads the clock.
+//
+// Leave knows what this process knows. While the lease is in force, ZooKeeper gives the lock
+// to no other process by itself. But if another client has deleted the lock's node and this
+// process has not heard of it yet, Leave returns nil; the future of [Hold.Released] settles
+// with ErrLost then. And nil says nothing about what the caller does next: it is outside
+// now, so a storage must check the fencing token of a write that is yet to reach it.
+func (h Hold) Leave() error {
+	const op = "leave"
+	if h.round == nil {
+		return errZeroHold
+	}
+	// The look at the lease comes first: a handle that is given up cannot tell. What was to
+	// be protected was done before the call.
+	err := h.check(op)
+	if _, e := h.giveUp(); e == state.Nothing {
+		return h.dead(op) // another goroutine has released it since the look
+	}
+	return err
 }
 
 // giveUp gives the handle up, and the holder's count with its last handle. It

@@ -377,7 +377,7 @@ func TestNothingBlocks(t *testing.T) {
 							n.Release()
 						}
 						if n, err := h.Share(); err == nil {
-							n.Release()
+							_ = n.Leave()
 						}
 						_, _ = h.Grant()
 						_, cancel := h.Context(c.t.Context())

@@ -300,6 +300,10 @@ var strikeCalls = []struct {
 		s.ends(true)
 		s.released("unlock", s.h.Unlock(s.t.Context()))
 	}},
+	{name: "Leave", often: true, closes: true, call: func(s *strike, _ context.Context, _ strikeLock) {
+		s.ends(true)
+		s.released("leave", s.h.Leave())
+	}},
 	{name: "Holds.Unlock", often: true, closes: true, call: func(s *strike, _ context.Context, _ strikeLock) {
 		s.ends(true)
 		s.released("unlock of all", s.all.Unlock(s.t.Context()))
