@@ -9,6 +9,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -318,17 +319,31 @@ func (t *roundIO) lostWith(err error) {
 	t.notifyLost(err)
 }
 
+// releasedFuture returns the future of the release of r, or of the round that r was merged
+// into. A caller of r may keep the future's channel and nothing else. That does not keep r
+// alive, so it says so before it looks where its round is: see mergers.add.
+func (r *round) releasedFuture() *futures.Future[struct{}] {
+	if r.word.Load().Phase() == state.Fetching {
+		r.flags.Set(state.ReleaseAsked)
+	}
+	return r.home().io().released.Future()
+}
+
 // A mergers is a list of rounds that were merged into one, as far as their callers still
 // have something from the time before.
 type mergers struct {
-	mu  sync.Mutex // protects all; held for a few instructions
-	all []weak.Pointer[roundIO]
+	mu    sync.Mutex // protects what follows; held for a few instructions
+	all   []weak.Pointer[roundIO]
+	asked []*roundIO // those of all with ReleaseAsked: their callers may keep a channel only
 }
 
 func (m *mergers) add(t *roundIO) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.all = append(slices.DeleteFunc(m.all, func(p weak.Pointer[roundIO]) bool { return p.Value() == nil }), weak.Make(t))
+	if t.round.flags.Load().Has(state.ReleaseAsked) { // after the merge: see releasedFuture
+		m.asked = append(m.asked, t)
+	}
 }
 
 func (m *mergers) list() []weak.Pointer[roundIO] {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -427,5 +428,35 @@ func TestF271_RoundsInOrder(t *testing.T) {
 		}
 		c.unlock(w)
 		mustRelease(c.t, h)
+	})
+}
+
+// A caller that waited behind the gate and keeps nothing but the channel of the release hears
+// of it, although its round was merged and is garbage.
+func TestF271_ReleasedChannelOutlivesTheRound(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, a)
+		other := b.Acquire(c.t.Context())
+		later(time.Second)
+		released := func() <-chan struct{} {
+			w := a.Acquire(c.t.Context())
+			c.waiting(w)
+			done := w.Released().Done()
+			other.Release()
+			later(time.Second)
+			c.held(w)
+			w.Release()
+			return done
+		}()
+		runtime.GC()
+		runtime.GC()
+		mustRelease(c.t, h)
+		later(time.Second)
+		select {
+		case <-released:
+		default:
+			c.t.Error("the lock was released, and the channel is open")
+		}
 	})
 }

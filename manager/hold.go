@@ -116,7 +116,7 @@ func (h Hold) Released() *futures.Future[struct{}] {
 	if h.round == nil {
 		return zeroReleased
 	}
-	return h.io().released.Future()
+	return h.round.releasedFuture()
 }
 
 // Release gives the Hold up. It never blocks and does no I/O. Releasing the last
@@ -148,7 +148,7 @@ func (h Hold) Release() *futures.Future[struct{}] {
 	if _, e := h.giveUp(); e == state.Nothing {
 		return futures.Resolved(struct{}{}, error(h.dead("release")))
 	}
-	return h.io().released.Future()
+	return h.round.releasedFuture()
 }
 
 // Leave is Release for a caller that has to know at once whether its work was protected:

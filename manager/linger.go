@@ -142,7 +142,7 @@ func (l *Lock) Yield() *futures.Future[struct{}] {
 	for r := range l.live() {
 		switch r.word.Load().Phase() {
 		case state.Retained, state.Releasing:
-			all = append(all, r.io().released.Future())
+			all = append(all, r.releasedFuture())
 		}
 	}
 	switch len(all) {
