@@ -3,7 +3,10 @@
 package sim
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -297,6 +300,66 @@ func (r *referee) answered(before standing, a manager.Answer) {
 		}
 	}
 	r.w.did("answer judged")
+}
+
+// waitsForOwn reports whether a node of the same session is ahead of the node at path: its
+// process may make another lock of the pair, or LockAll, wait for it.
+func (r *referee) waitsForOwn(path string, stat zktest.Stat) bool {
+	dir := dirOf(path)
+	return slices.ContainsFunc(r.w.srv.Children(dir), func(child string) bool {
+		_, s, ok := r.w.srv.Get(dir + "/" + child)
+		return ok && s.EphemeralOwner == stat.EphemeralOwner && compare(positionOf(child, s.Czxid), positionOf(path, stat.Czxid)) < 0
+	})
+}
+
+// inTheWay returns the nodes of other processes than the one called label that hold the lock
+// and exclude l.
+func (r *referee) inTheWay(label string, l lock) (way []znode) {
+	dir := l.Path()
+	for _, child := range r.w.srv.Children(dir) {
+		path := dir + "/" + child
+		data, stat, ok := r.w.srv.Get(path)
+		if !ok || isUpgradable(path) || isRead(path) && !l.write || len(r.ahead(path, stat)) > 0 || r.waitsForOwn(path, stat) {
+			continue
+		}
+		for i := range r.w.procs {
+			if other := processLabel(i); other != label && bytes.Contains(data, []byte(strconv.Quote(other))) {
+				way = append(way, znode{path, stat.Czxid})
+			}
+		}
+	}
+	return way
+}
+
+// revoked judges a revocation of l that has returned err. way is what was in its way when it
+// began. If it has succeeded, all that is gone. If not, each process that is still there was
+// told, or could not be asked: then its holders know.
+func (r *referee) revoked(l lock, way []znode, err error) {
+	told := errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, manager.ErrNoAnswer) && strings.Contains(err.Error(), "not given up")
+	if err != nil && !told {
+		return
+	}
+	for _, n := range way {
+		_, stat, ok := r.w.srv.Get(n.path)
+		if !ok || stat.Czxid != n.czxid {
+			continue
+		}
+		if err == nil {
+			r.w.fail("the revocation of %s has succeeded, and %s is still there", l.title, name(n.path))
+			continue
+		}
+		r.mu.Lock()
+		for _, v := range r.inside {
+			if _, revoked := v.hold.Revocation(); v.node == n && v.hold.Err() == nil && !revoked {
+				r.w.fail("%v was told of a revocation, and its holder does not know", v)
+			}
+		}
+		r.mu.Unlock()
+		r.w.did("revocation judged")
+	}
+	if err == nil && len(way) > 0 {
+		r.w.did("revocation judged")
+	}
 }
 
 // A position is a node's position in its queue.

@@ -187,8 +187,11 @@ func (k *worker) revoke(l lock) {
 	h := k.seen(l.Acquire(context.Background()))
 	ctx, cancel := context.WithTimeout(context.Background(), k.upTo(2*time.Second))
 	defer cancel()
-	k.result("revoke", l.Revoke(ctx, k.name), manager.ErrNoAnswer, context.DeadlineExceeded)
-	_, err := h.Granted().Wait(context.Background())
+	way := k.w.ref.inTheWay(k.pr.label, l)
+	err := l.Revoke(ctx, k.name)
+	k.result("revoke", err, manager.ErrNoAnswer, context.DeadlineExceeded)
+	k.w.ref.revoked(l, way, err)
+	_, err = h.Granted().Wait(context.Background())
 	if k.result("granted", err) {
 		k.visit(l, h, 0)
 	} else {
