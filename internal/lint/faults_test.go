@@ -7,12 +7,57 @@ import (
 	"go/ast"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
 const catalogue = "docs/faults.md"
+
+// unused are the numbers below the highest that no fault has, as ranges: edit it if you take one
+// of them, or leave some out.
+var unused = [][2]int{
+	{139, 199}, {204, 209}, {229, 229}, {239, 239}, {281, 282}, {286, 288}, {327, 335},
+}
+
+// A number below the highest has a row, unless it is listed as unused.
+func TestFaultNumbers(t *testing.T) { run(t, checkFaultNumbers) }
+
+func checkFaultNumbers(tr tree) (faults faults) {
+	text, err := fs.ReadFile(tr, catalogue)
+	if err != nil {
+		faults.add("%v", err)
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if row := faultRow.FindStringSubmatch(strings.TrimSpace(line)); row != nil {
+			seen[row[1]+row[2]] = true
+		}
+	}
+	for _, kind := range []string{"F", "K"} {
+		left := len(seen)
+		for name := range seen {
+			if !strings.HasPrefix(name, kind) {
+				left--
+			}
+		}
+		for n := 1; left > 0; n++ {
+			name := kind + strconv.Itoa(n)
+			listed := kind == "F" && slices.ContainsFunc(unused, func(r [2]int) bool { return r[0] <= n && n <= r[1] })
+			switch {
+			case seen[name] && listed:
+				faults.add("%s has a row and is listed as unused", name)
+			case !seen[name] && !listed:
+				faults.add("%s is missing, and not listed as unused", name)
+			}
+			if seen[name] {
+				left--
+			}
+		}
+	}
+	return faults
+}
 
 // The catalogue of faults and the tests must agree: no two findings or faults have the
 // same number; a row, which stands beside those of its kind, names tests that exist, one
@@ -92,6 +137,32 @@ func topLevelTests(tr tree) map[string]bool {
 		}
 	}
 	return tests
+}
+
+func TestFaultNumbersCatches(t *testing.T) {
+	row := func(names ...string) (text string) {
+		for _, name := range names {
+			text += "| " + name + " | happens | is seen | `TestOther` |\n"
+		}
+		return text
+	}
+	upTo := func(n int) (names []string) {
+		for i := 1; i <= n; i++ {
+			names = append(names, "F"+strconv.Itoa(i))
+		}
+		return names
+	}
+	for _, tt := range []struct{ what, text, fault string }{
+		{"all there", row("K2", "K1", "F2", "F1"), ""},
+		{"a fault is missing", row("F1", "F3"), "F2 is missing"},
+		{"a finding is missing", row("K2"), "K1 is missing"},
+		{"unused ones are left out", row(append(upTo(unused[0][0]-1), "F"+strconv.Itoa(unused[0][1]+1))...), ""},
+		{"an unused one has a row", row(upTo(unused[0][0])...), "is listed as unused"},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			expect(t, checkFaultNumbers, map[string]string{catalogue: tt.text}, tt.fault)
+		})
+	}
 }
 
 func TestFaultsCatches(t *testing.T) {
