@@ -113,6 +113,8 @@ func (r *runner) follow(ctx, work context.Context) error {
 			case !seen:
 				return view.Err
 			}
+		case <-r.access.Accepting().Done():
+			return r.why(ctx) // Shutdown waits for the shards to be given up
 		case <-settled.C:
 			unrest, r.settled = time.Time{}, true
 			look.Reset(0)

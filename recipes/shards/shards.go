@@ -85,7 +85,7 @@ type Shard struct {
 
 // Run joins the processes that divide the shards, and calls fn for each shard that this
 // process owns, each on a goroutine of its own. It blocks until ctx ends, an fn fails, or
-// the Manager is closed. Then it has every fn stopped and leaves. It returns once they have
+// Shutdown or Close of the Manager begins. Then it has every fn stopped and leaves. It returns once they have
 // returned and the shards are given up, or ZooKeeper has not confirmed that for the session
 // timeout. Until then a Manager has one call of Run for a name: another fails with ErrRunning.
 //

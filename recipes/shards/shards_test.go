@@ -459,6 +459,33 @@ func TestF237_RunEnds(t *testing.T) {
 	}
 }
 
+// Shutdown of the Manager ends Run at once, although it has all its shards, and waits for
+// nothing. Others have the shards right after.
+func TestF329_ShutdownEndsRun(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		l := newLedger(c)
+		m := c.Open("a")
+		a := start(m, options("a", 4), l.work("a"))
+		c.Until("it has them", func() bool { return l.assigned(4, "a") })
+		recipetest.Later(time.Minute)
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		recipetest.WantErr(t, "shutdown", m.Shutdown(ctx), nil)
+		recipetest.WantErr(t, "run", a.wait(), manager.ErrClosed)
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("Shutdown took %v", took)
+		}
+		b := start(c.Open("b"), options("b", 4), l.work("b"))
+		defer b.end(t)
+		recipetest.Later(100 * time.Millisecond)
+		if !l.assigned(4, "b") {
+			t.Errorf("another process has not all the shards: %v", l.shares())
+		}
+	})
+}
+
 // While another process has the id, Run waits.
 func TestF238_IdIsTaken(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {
