@@ -200,7 +200,8 @@ const (
 
 // GetAll returns the data and the Stat of every node at paths, each with an error
 // of its own. It sends one request for every few thousand nodes, or one for each if the
-// server is older than ZooKeeper 3.6. The answers need not describe the same moment.
+// server is older than ZooKeeper 3.6. What is too large for one answer is asked for again, in
+// several. The answers need not describe the same moment.
 // Unlike Get it sets no watches.
 func (s *Session) GetAll(paths ...string) []Read {
 	reads := make([]Read, len(paths))
@@ -220,6 +221,13 @@ func (s *Session) GetAll(paths ...string) []Read {
 		rest = rest[n:]
 	}
 	return reads
+}
+
+// getHalves performs reads, whose answer is too large for one request, by two.
+func (s *Session) getHalves(reads []Read) {
+	half := len(reads) / 2
+	s.getTogether(reads[:half])
+	s.getTogether(reads[half:])
 }
 
 // getEach performs reads by one request each, in one packet.
@@ -250,6 +258,10 @@ func (s *Session) getTogether(reads []Read) bool {
 		if errors.Is(sentinelOf(err), ErrUnsupported) {
 			s.noMultiRead.Store(true)
 			return false
+		}
+		if len(reads) > 1 && errors.Is(sentinelOf(err), ErrTooLarge) {
+			s.getHalves(reads)
+			return true
 		}
 		err = s.wrapErr(questions[ReadData], paths[0], err)
 	}

@@ -51,6 +51,7 @@ var classes = []struct {
 	{ErrAuthFailed, Definite},
 	{ErrQuota, Definite},
 	{ErrBadArguments, Definite},
+	{ErrTooLarge, Definite},
 	{ErrUnsupported, Definite},
 }
 

@@ -59,6 +59,10 @@ var (
 	// ErrBadArguments means that the request is malformed or too large.
 	ErrBadArguments = errors.New("zkio: bad arguments")
 
+	// ErrTooLarge means that the answer is larger than the 64 MiB that are taken of one:
+	// the list of a directory with a million children, or so.
+	ErrTooLarge = errors.New("zkio: the server's answer is too large")
+
 	// ErrUnsupported means that the server does not know the operation.
 	ErrUnsupported = errors.New("zkio: not supported by the server")
 )
@@ -145,6 +149,8 @@ func sentinelOfCode(code int32) error {
 		return ErrUnsupported
 	case jute.ErrEphemeralOnLocalSession:
 		return ErrBadArguments
+	case codeTooLarge:
+		return ErrTooLarge
 	case jute.ErrSessionClosedRequireSASL:
 		return ErrAuthFailed
 	}

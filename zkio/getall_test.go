@@ -74,6 +74,39 @@ func checkGetAll(t *testing.T, s *Session, dir string) {
 	}
 }
 
+// What is too large for one answer comes in several, and what does not come at all has an error
+// of its own. The connection stays, and with it the locks.
+func TestF328_AnswerTooLarge(t *testing.T) {
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		paths := []string{"/d/small"}
+		must(t, z.Create("/d/small", []byte("small")))
+		for i := range 3 {
+			path := fmt.Sprintf("/d/%d", i)
+			must(t, z.Create(path, make([]byte, maxFrame/2)))
+			paths = append(paths, path)
+		}
+		must(t, z.Create("/d/huge", make([]byte, maxFrame)))
+		paths = append(paths, "/d/huge")
+		before := s.Connection()
+		for _, r := range s.GetAll(paths...) {
+			switch {
+			case r.Path == "/d/huge":
+				wantErr(t, r.Err, ErrTooLarge, Definite)
+			case r.Err != nil || len(r.Data) != int(r.Stat.DataLength):
+				t.Fatalf("%s: %d bytes, %v", r.Path, len(r.Data), r.Err)
+			}
+		}
+		_, _, err := s.Get("/d/huge")
+		wantErr(t, err, ErrTooLarge, Definite)
+		if data, _, err := s.Get("/d/small"); err != nil || string(data) != "small" {
+			t.Errorf("a small node: %q, %v", data, err)
+		}
+		if after := s.Connection(); after != before {
+			t.Errorf("the connection was cut: it is number %d, and was %d", after, before)
+		}
+	})
+}
+
 // An answer that breaks off costs those nodes an error, and panics nothing.
 func TestGetAllBrokenOff(t *testing.T) {
 	ok := jute.AppendBuffer(appendMultiHeader(nil, jute.OpGetData, false), []byte("data"))

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -33,6 +34,11 @@ const (
 	// are above -10.
 	closeXid int32 = -100
 	firstXid int32 = -1000
+	// replyHeader is how many bytes an answer begins with: the xid, the zxid and the code.
+	replyHeader = 16
+	// codeTooLarge is our own code, in place of an answer that is larger than maxFrame. No
+	// server's code is that low.
+	codeTooLarge int32 = -10_000
 )
 
 var (
@@ -40,6 +46,18 @@ var (
 	errFenced     = errors.New("the session is over")
 	errTooLong    = errors.New("too long a frame")
 )
+
+// An overlong says that a frame has n bytes, more than the limit.
+type overlong struct {
+	n     uint32
+	limit int
+}
+
+func (o *overlong) Error() string {
+	return fmt.Sprintf("%v: a frame of %d bytes, more than the %d that are taken", errTooLong, o.n, o.limit)
+}
+
+func (o *overlong) Unwrap() error { return errTooLong }
 
 // A fault is why the client closed a connection: the server broke the protocol or
 // stopped answering. It is logged, and part of the errors of pending requests.
@@ -260,6 +278,9 @@ func (w *wire) Read(p []byte) (int, error) {
 // next reads a frame, and puts it into out if it is meant for go-zookeeper.
 func (w *wire) next() error {
 	frame, err := w.readFrame(maxFrame)
+	if long, ok := errors.AsType[*overlong](err); ok {
+		frame, err = w.skip(long)
+	}
 	switch {
 	case isTimeout(err):
 		if req, age, ok := w.oldest(); ok {
@@ -294,7 +315,7 @@ func (w *wire) readFrame(limit int) ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(w.frame)
 	if n > uint32(limit) {
-		return nil, fmt.Errorf("%w: a frame of %d bytes, more than the %d that are taken", errTooLong, n, limit)
+		return nil, &overlong{n, limit}
 	}
 	for rest := int(n); rest > 0; {
 		step := min(rest, max(frameStep, len(w.frame)))
@@ -303,6 +324,36 @@ func (w *wire) readFrame(limit int) ([]byte, error) {
 		}
 		rest -= step
 	}
+	return w.frame, nil
+}
+
+// skip passes over the rest of an answer that is too long, and returns a frame that says so
+// in its place. The other requests on this connection go on, and the one that was answered is
+// not sent again in vain. What claims to be longer than any answer, or is none, cannot be
+// passed over: long is its error.
+func (w *wire) skip(long *overlong) ([]byte, error) {
+	if long.n > math.MaxInt32 {
+		return nil, long
+	}
+	var err error
+	if w.frame, err = w.readMore(w.frame, replyHeader); err != nil {
+		return nil, err
+	}
+	if int32(binary.BigEndian.Uint32(w.frame[4:])) == jute.XidWatchEvent {
+		return nil, long
+	}
+	for rest := int64(long.n) - replyHeader; rest > 0; {
+		// A server that keeps sending is not silent, however long it takes.
+		_ = w.SetReadDeadline(time.Now().Add(w.patience())) // fails if the connection is closed
+		n, err := io.CopyN(io.Discard, w.in, min(rest, keepFrame))
+		if err != nil {
+			return nil, err
+		}
+		rest -= n
+	}
+	binary.BigEndian.PutUint32(w.frame, replyHeader)
+	tooLarge := codeTooLarge
+	binary.BigEndian.PutUint32(w.frame[replyHeader:], uint32(tooLarge)) // the header's last field
 	return w.frame, nil
 }
 

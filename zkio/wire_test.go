@@ -495,7 +495,8 @@ func TestWireReplies(t *testing.T) {
 		{"session expired", jute.OpCreate, reply(1, 5, jute.ErrSessionExpired), "over", ErrSessionOver},
 		{"too short", jute.OpSync, jute.Frame(make([]byte, 4+15)), "malformed", nil},
 		{"empty", jute.OpSync, []byte{0, 0, 0, 0}, "malformed", nil},
-		{"too long", jute.OpSync, []byte{4, 0, 0, 1}, "frame of 67108865 bytes", nil},
+		{"too long for any answer", jute.OpSync, []byte{0x80, 0, 0, 0}, "frame of 2147483648 bytes", nil},
+		{"event that is too long", jute.OpSync, append([]byte{4, 0, 0, 1}, reply(-1, -1, 0)[4:]...), "frame of 67108865 bytes", nil},
 		{"event without path", jute.OpSync, reply(-1, -1, 0, event[:8]...), "malformed", nil},
 		{"event with a path too long", jute.OpSync, reply(-1, -1, 0, append(event[:8:8], 0, 0, 1, 0, 'x')...), "malformed", nil},
 
