@@ -18,7 +18,7 @@ import (
 
 // Goroutines call any two methods of one Leadership at the same time, while another process
 // stands. The two never lead at once, and the other one leads afterwards.
-func TestCallsOnOneLeadership(t *testing.T) {
+func TestF286_CallsOnOneLeadership(t *testing.T) {
 	late := []error{context.DeadlineExceeded}
 	calls := []recipetest.Call[*election.Leadership]{
 		{Name: "Err", Do: func(_ context.Context, l *election.Leadership) error { return l.Err() }},

@@ -17,7 +17,7 @@ import (
 
 // Goroutines call any two methods of one Element at the same time, while another process
 // wants it. What the first of them to settle it says happens, and nothing else.
-func TestCallsOnOneElement(t *testing.T) {
+func TestF286_CallsOnOneElement(t *testing.T) {
 	late := []error{context.DeadlineExceeded}
 	settles := func(name string, do func(*queue.Element, context.Context) error) recipetest.Call[*queue.Element] {
 		return recipetest.Call[*queue.Element]{Name: name, Ends: true, Errs: append(late, manager.ErrUnknownOutcome), Do: func(ctx context.Context, e *queue.Element) error {

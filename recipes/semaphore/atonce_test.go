@@ -17,7 +17,7 @@ import (
 // Goroutines call any two methods of the same Permits at the same time, granted or not,
 // while another process wants some. It never has its own beside them, and gets all of them
 // afterwards.
-func TestCallsOnOnePermits(t *testing.T) {
+func TestF286_CallsOnOnePermits(t *testing.T) {
 	pending := []error{manager.ErrNotGranted}
 	late := []error{manager.ErrNotGranted, context.DeadlineExceeded}
 	calls := []recipetest.Call[*Permits]{
