@@ -42,7 +42,7 @@ const policy = `
 	# Recipes stand on what any program can use, and on what they share.
 	recipes/internal/bell:       zkio | TESTS
 	recipes/internal/own:        zkio manager | SERVERS recipes/internal/recipetest
-	recipes/internal/recipetest: manager zkio/zktest internal/realzk | TESTS
+	recipes/internal/recipetest: manager zkio/zktest internal/realzk | TESTS zkio/zktest manager recipes/barrier recipes/election recipes/members recipes/shards
 	recipes/election:            RECIPE | SERVERS recipes/internal/recipetest
 	recipes/members:             RECIPE | SERVERS recipes/internal/recipetest
 	recipes/shards:              RECIPE recipes/members | SERVERS recipes/internal/recipetest
