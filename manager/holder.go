@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
@@ -87,7 +88,8 @@ func (l *Lock) list(s *zkio.Session) (queue.Queue, error) {
 }
 
 // number finds the transactions that created the contenders whose numbers say
-// nothing.
+// nothing. Those that have gone since the list was made leave the queue: no
+// process waits for them, and without a transaction they would be the first.
 func (l *Lock) number(s *zkio.Session, q *queue.Queue) error {
 	var paths []string
 	var at []int
@@ -96,12 +98,17 @@ func (l *Lock) number(s *zkio.Session, q *queue.Queue) error {
 			paths, at = append(paths, l.path+"/"+c.Name), append(at, i)
 		}
 	}
+	gone := make(map[string]bool)
 	for i, read := range s.GetAll(paths...) {
-		if read.Err != nil && !errors.Is(read.Err, zkio.ErrNoNode) {
+		c := &q.Contenders[at[i]]
+		if errors.Is(read.Err, zkio.ErrNoNode) {
+			gone[c.Name] = true
+		} else if read.Err != nil {
 			return read.Err
 		}
-		q.Contenders[at[i]].Czxid = read.Stat.Czxid // 0 if it is gone, which the look at it will tell
+		c.Czxid = read.Stat.Czxid
 	}
+	q.Contenders = slices.DeleteFunc(q.Contenders, func(c queue.Contender) bool { return gone[c.Name] })
 	return nil
 }
 

@@ -110,7 +110,8 @@ func (h Hold) Revocation() (Revocation, bool) {
 // returns nil when that process's node is gone. If several processes hold the read lock
 // of a pair, [RWLock.Writer]'s Revoke asks each of them. For a reader, an
 // upgradable holder is in the way while it is upgraded, or waits to be. If no process is in
-// the way, as of a reader among readers, Revoke returns nil at once.
+// the way, as of a reader among readers, Revoke returns nil at once. To miss none that held
+// the lock when Revoke was called, it has the server catch up first, as [Manager.Sync] does.
 //
 // The holders in that process hear of it by [Hold.Revoked], with the reason and the time
 // at which ctx ends, and its newcomers wait from then on. Whether the holders release
@@ -176,6 +177,10 @@ func (l *Lock) Revoke(ctx context.Context, reason string) error {
 
 // inTheWay returns the paths of the contenders that hold the lock and exclude l.
 func (l *Lock) inTheWay(s *zkio.Session) (paths []string, err error) {
+	// The server may lag behind the one that has granted the lock.
+	if err := s.Sync(l.path); err != nil {
+		return nil, err
+	}
 	q, err := l.list(s)
 	if err != nil || len(q.Contenders) == 0 {
 		return nil, err

@@ -49,6 +49,41 @@ func (c *cluster) wantNotRevoked(h Hold) {
 	}
 }
 
+// The revoker's server lags behind, and has not heard of the grant: the holder is told all
+// the same.
+func TestF327_RevokerIsBehind(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		c.cycle(b)
+		lag := c.srv.Faults().Lag(-1, session(b.m))
+		h := mustLock(c.t, a)
+		result := c.revoking(b, "deploy", time.Minute)
+		c.wantRevoked(h)
+		lag.Remove()
+		c.unlock(h)
+		wantErr(c.t, "revoke", <-result, nil)
+	})
+}
+
+// The numbers of the directory have run out, and the first of the contenders goes between
+// the list and the look at their transactions: the next one is revoked.
+func TestF330_FirstGoesWhileRevoked(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		c.countFrom(lastSafe + 1)
+		first, asker := mustLock(c.t, c.rw("first").Writer()), c.rw("asker").Reader()
+		next := c.acquire(c.rw("next").Writer())
+		look := c.stopAt(asker.m, zktest.OpMultiRead, 1)
+		result := c.revoking(asker, "deploy", time.Minute)
+		look.reached()
+		c.unlock(first)
+		c.held(next)
+		look.goOn()
+		c.wantRevoked(next)
+		c.unlock(next)
+		wantErr(c.t, "revoke", <-result, nil)
+	})
+}
+
 // A process that holds the lock is told that another asks for it: newcomers wait, the
 // holders decide, and the other process gets it when they have left.
 func TestRevoke(t *testing.T) {

@@ -335,9 +335,6 @@ func (r *referee) inTheWay(label string, l lock) (way []znode) {
 // began. If it has succeeded, all that is gone. If not, each process that is still there was
 // told, or could not be asked: then its holders know.
 func (r *referee) revoked(l lock, way []znode, err error) {
-	if r.w.plan.sequence > 0 {
-		return // nodes whose numbers have run out stand in no order that way knows
-	}
 	told := errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, manager.ErrNoAnswer) && strings.Contains(err.Error(), "not given up")
 	if err != nil && !told {
 		return
@@ -348,9 +345,6 @@ func (r *referee) revoked(l lock, way []znode, err error) {
 			continue
 		}
 		if err == nil {
-			if isRead(n.path) {
-				continue // Revoke's list may come from a server that has not heard of each reader
-			}
 			r.w.fail("the revocation of %s has succeeded, and %s is still there", l.title, name(n.path))
 			continue
 		}
