@@ -17,10 +17,11 @@ type claim struct {
 	session *zkio.Session
 	turn    bool // it is made by the first in line
 	paths   []string
-	sent    bool  // a transaction that makes them was sent, perhaps
-	made    bool  // they are known to have been made
-	czxid   int64 // by this transaction
-	counted int64 // the last transaction that counted all nodes; that of the grant, in the end
+	last    []byte // the guid of the claim that was the last in turn: this one, or what the directory has
+	sent    bool   // a transaction that makes them was sent, perhaps
+	made    bool   // they are known to have been made
+	czxid   int64  // by this transaction
+	counted int64  // the last transaction that counted all nodes; that of the grant, in the end
 }
 
 // name chooses the names of c's nodes.
@@ -31,6 +32,7 @@ func (c *claim) name(s *Semaphore, w int) {
 		// As Curator's, where the number is the server's.
 		c.paths[i] = fmt.Sprintf("%s/_c_%s-lease-%010d", s.leases, guid, i)
 	}
+	c.last = []byte(guid)
 }
 
 // ops returns what makes the nodes, or checks them if they are made.

@@ -12,9 +12,10 @@
 //     each cannot block each other, as they can where permits are acquired one by one.
 //   - Those who wait are served in order. One that wants many permits is not overtaken by
 //     those that want few: while it is first, permits that come free are kept for it.
-//   - A process that dies while it is first does not hold up the others for long. If permits
-//     are free that it does not take, those behind it go ahead after about a fifth of the
-//     session timeout, and not only when its session is over.
+//   - A process that dies while it is first holds up the others once, and not for long. If
+//     permits are free that it does not take, those behind it go ahead after about a fifth of
+//     the session timeout, and not only when its session is over. Until then they take each
+//     permit that comes free within about a thirtieth of it.
 //   - The permits of a process that dies come free when its ZooKeeper session ends.
 //     [Permits.Lost], [Permits.Err] and [Permits.Context] tell a living process that it has
 //     lost its permits before another process can have them, within the bounds that package
@@ -37,8 +38,9 @@
 //
 // Processes take their turns one by one, but the goroutines of one process that wait already
 // may be served before the next process, for up to [manager.Config].Tenure. TryLock does not
-// line up. If the first in line is alive, and takes longer than a fifth of the session timeout to
-// take permits that are free, it is taken for dead, and overtaken.
+// line up. If the first in line is alive, and takes longer than a sixteenth of the session timeout
+// to begin or to end its turn, it can be taken for dead. Then it is overtaken until it moves.
+// Those that overtake it do so in no order.
 //
 // Permits that the first has taken hold of before it died stay in use until its session is over,
 // also those that it waited for.
@@ -48,8 +50,10 @@
 // Permits that are free cost four writes for each call of Lock and Release, however many they
 // are: line up, take the permits, leave the line, release. One that has to wait costs one
 // write and four reads more, and two reads for each change of the permits in use while it is
-// first. Each process behind it looks at every eighth of the session timeout whether permits stay
-// free, which costs two reads. TryLock and Release cost three reads and two writes,
+// first. Each process behind it looks at every eighth of the session timeout whether the first
+// waits for permits, which costs two reads. If it has nothing to wait for, a look costs three, and
+// the next one follows after a sixteenth of the timeout, and each one after a thirty-second while
+// the first is taken for dead. TryLock and Release cost three reads and two writes,
 // and a TryLock in vain three reads. While several goroutines of a process wait, they share the
 // place in line and the looks. Grants go one after the other, each at the cost of about three
 // writes in turn, which bounds their rate.
@@ -69,6 +73,7 @@
 //
 //	permits                       the number of permits: four bytes, big-endian
 //	locks/                        the line: a lock
+//	leases/                       its data change whenever a process takes permits in turn
 //	leases/_c_<guid>-lease-<n>    ephemeral, one for each permit in use
 //
 // They are those of Apache Curator's InterProcessSemaphoreV2, with the number as a

@@ -5,6 +5,7 @@ package semaphore
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,14 +143,138 @@ func TestF306_Looks(t *testing.T) {
 			d.Acquire(ctx, 1)
 		}
 		recipetest.Later(timeout / 16)
-		counts := c.Count(func() { recipetest.Later(8 * timeout) })
-		if got, want := counts[zktest.OpExists], uint64(2*8*8); got != want {
-			t.Errorf("%d reads in 8 session timeouts, want %d: %v", got, want, counts)
+		var reads atomic.Int64
+		c.Srv.OnRequest(func(_ int64, _ zktest.Op, path string) {
+			if path == d.leases || path == d.number {
+				reads.Add(1)
+			}
+		})
+		recipetest.Later(8 * timeout)
+		c.Srv.OnRequest(nil)
+		if got, want := reads.Load(), int64(2*8*8); got != want {
+			t.Errorf("%d reads in 8 session timeouts, want %d", got, want)
 		}
 		giveUp()
 		unlock(t, held)
 		granted(t, first)
 		unlock(t, first)
 		b.wantNothing(1)
+	})
+}
+
+// deadHead has a process die first in line for one of three permits, of which it has made the
+// node. Two are free, and one of two living processes waits for one.
+func deadHead(c *recipetest.Cluster) (b, living user, waits *Permits) {
+	b = openIn(c, "b", 3)
+	dead := openIn(c, "dead", 3)
+	living = openIn(c, "living", 3)
+	all := b.lock(3)
+	dead.acquire(c.T.Context(), 1)
+	waits = living.acquire(c.T.Context(), 1)
+	dead.die()
+	unlock(c.T, all)
+	return b, living, waits
+}
+
+// The first in line is dead, and many callers are behind it. Its silence holds them up once, and
+// not before each of their permits.
+func TestF337_DeadHeadHoldsUpOnce(t *testing.T) {
+	const callers = 12 // of each process
+	for name, processes := range map[string]int{"one process": 1, "two processes": 2} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				b, living, waits := deadHead(c)
+				begun := time.Now()
+				var all sync.WaitGroup
+				for _, u := range []user{living, b}[:processes] {
+					for range callers {
+						all.Go(func() { unlock(t, u.lock(1)) })
+					}
+				}
+				granted(t, waits)
+				unlock(t, waits)
+				all.Wait()
+				if took := time.Since(begun); took > timeout/4+callers*timeout/32 {
+					t.Errorf("permits were free, and %d callers in each of %d processes had theirs after %v", callers, processes, took)
+				}
+			})
+		})
+	}
+}
+
+// Those behind a first in line that is known to be dead hear soon that a permit has come free.
+func TestF337_PermitsComeFree(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		b, living, waits := deadHead(c)
+		held := []*Permits{waits, living.lock(1)}
+		granted(t, held...)
+		next := b.Acquire(t.Context(), 1)
+		recipetest.Later(timeout / 4)
+		for range 5 {
+			b.pending(next)
+			unlock(t, held[0])
+			begun := time.Now()
+			granted(t, next)
+			if took := time.Since(begun); took > timeout/30 {
+				t.Errorf("a permit was free for %v", took)
+			}
+			held = []*Permits{held[1], next}
+			next = b.Acquire(t.Context(), 1)
+			recipetest.Later(timeout / 23)
+		}
+		unlock(t, held...)
+		granted(t, next)
+		unlock(t, next)
+	})
+}
+
+// Callers of TryLock come and go. They do not keep those that wait from noticing that the first
+// in line is dead.
+func TestF337_TryLocksMeanwhile(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		b, _, waits := deadHead(c)
+		begun := time.Now()
+		for !waits.granted.Settled() {
+			p, err := b.TryLock(t.Context(), 1)
+			recipetest.WantErr(t, "trylock", err, nil)
+			recipetest.Later(timeout / 100)
+			unlock(t, p)
+		}
+		if took := time.Since(begun); took > timeout/4 {
+			t.Errorf("a permit was free, and the one that waited got it after %v", took)
+		}
+		unlock(t, waits)
+	})
+}
+
+// The first in line is a process with several callers, whose turns take a while each. It keeps
+// its place meanwhile, and the one behind it does not go ahead.
+func TestF337_HeadWithManyCallers(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m := c.Open("first", withTimeout, func(cfg *manager.Config) { cfg.Tenure = -1 })
+		first := newUser(must(New(m, "db", Options{Permits: 3})), c, m)
+		behind := openIn(c, "behind", 3)
+		held := first.lock(3)
+		var all sync.WaitGroup
+		for range 20 {
+			p := first.acquire(t.Context(), 1)
+			all.Go(func() {
+				granted(t, p)
+				unlock(t, p)
+			})
+		}
+		last := behind.acquire(t.Context(), 1)
+		c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Times: zktest.Every}, timeout/64)
+		unlock(t, held)
+		granted(t, last)
+		if !last.claim.turn {
+			t.Error("a process went ahead of the first, although the line moves")
+		}
+		unlock(t, last)
+		all.Wait()
 	})
 }

@@ -3,6 +3,7 @@
 package semaphore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,9 +141,10 @@ func (r *request) claim(c *claim) error {
 
 // lineUp waits until the request is first in line. The first may be dead, or cut off, and
 // ZooKeeper keeps its place until its session is over. So a request of each process that waits
-// looks from time to time. If permits are free for it at two looks, and no process has taken any
-// in between, it takes them out of turn, and lineUp reports true. ZooKeeper counts as always, so
-// no more are in use than there are, even if the first is alive and just slow.
+// looks from time to time. If the first has nothing to wait for, and has not moved for a while, it
+// is passed over until it moves: the request takes permits that are free out of turn, and lineUp
+// reports true. ZooKeeper counts as always, so no more are in use than there are, even if the
+// first is alive and just slow.
 func (r *request) lineUp(first *futures.Future[manager.Grant]) (taken bool, err error) {
 	timeout := r.access.Session().Timeout()
 	begin := r.sem.lookout // nil for the request that looks
@@ -152,7 +154,6 @@ func (r *request) lineUp(first *futures.Future[manager.Grant]) (taken bool, err 
 			<-r.sem.lookout
 		}
 	}()
-	room, version := false, int32(0) // what the last look has found
 	for {
 		select {
 		case <-first.Done():
@@ -163,39 +164,70 @@ func (r *request) lineUp(first *futures.Future[manager.Grant]) (taken bool, err 
 			continue
 		case <-look:
 		}
-		dir, err := r.lookForRoom()
-		if err == nil && room && version == dir.Version { // which each process that takes some changes
+		head, err := r.look()
+		silent := r.sem.silent(head, timeout/16)
+		if err == nil && silent {
 			err = r.takeOutOfTurn()
 			if err == nil {
 				return true, nil
 			}
 		}
-		switch room, version = err == nil, dir.Version; {
-		case room:
-			look = time.After(timeout / 16)
-		case errors.Is(err, ErrNoPermits):
-			look = time.After(timeout / 8)
-		default:
+		switch {
+		case err != nil && !errors.Is(err, ErrNoPermits):
 			return false, err
+		case silent:
+			look = time.After(timeout / 32)
+		case head.idle():
+			look = time.After(timeout / 16)
+		default:
+			look = time.After(timeout / 8)
 		}
 	}
 }
 
-// lookForRoom returns what the directory of the permits in use looks like if there is room for
-// this request. Otherwise it fails with ErrNoPermits. Its server may lag behind.
-func (r *request) lookForRoom() (dir zkio.Stat, err error) {
-	z, err := r.size()
-	if err == nil {
-		dir, err = r.room(z, false)
+// A place is the head of the line as a look sees it while the first has nothing to wait for:
+// it should be about to take its permits, or to leave. The zero place is that of one that waits.
+type place struct {
+	node string // of the process that is first
+	last string // the guid of the claim that was the last in turn: each turn changes it
+}
+
+func (p place) idle() bool { return p != place{} }
+
+// silent reports whether the first in line has had nothing to wait for, and has not moved, for so
+// long. Only the request that looks calls it.
+func (s *Semaphore) silent(head place, long time.Duration) bool {
+	if head != s.head {
+		s.head, s.since = head, time.Now()
 	}
+	return head.idle() && time.Since(s.since) >= long
+}
+
+// look returns the head of the line. It fails with ErrNoPermits if there is no room for this
+// request. Its server may lag behind.
+//
+// The first in line makes its nodes at once, be there room for them or not. So if there are more
+// nodes than permits it waits. Otherwise it has nothing to wait for.
+func (r *request) look() (head place, err error) {
+	z, err := r.size()
+	if err != nil {
+		return head, err
+	}
+	dir, err := r.room(z, false)
 	switch {
-	case errors.Is(err, zkio.ErrNoNode): // the server removes empty directories
-		return zkio.Stat{}, nil
 	case errors.Is(err, zkio.ErrBadVersion): // the next look reads the number
 		r.sem.known.CompareAndSwap(z, nil)
-		err = ErrNoPermits
+		return head, ErrNoPermits
+	case errors.Is(err, zkio.ErrNoNode): // the server removes empty directories
+		err = nil
+	case err != nil && !errors.Is(err, ErrNoPermits), int(dir.Stat.NumChildren) > z.n:
+		return head, err
 	}
-	return dir, err
+	line, e := r.sem.locks.Queue(r.ctx, 0)
+	if e != nil || len(line) == 0 {
+		return head, cmp.Or(e, ErrNoPermits)
+	}
+	return place{line[0].Path, string(dir.Data)}, err
 }
 
 // multi returns what performs a transaction in session.
@@ -276,11 +308,11 @@ func (r *request) count(c *claim, z *size) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		version = dir.Version
+		c.last, version = dir.Data, dir.Stat.Version
 	}
 	c.sent = true
 	ops := append([]zkio.Op{zkio.CheckOp(r.sem.number, z.version)}, c.ops(r.access)...)
-	results, err := r.transact(append(ops, zkio.SetOp(r.sem.leases, nil, version))...)
+	results, err := r.transact(append(ops, zkio.SetOp(r.sem.leases, c.last, version))...)
 	if err != nil {
 		return 0, err
 	}
@@ -292,11 +324,11 @@ func (r *request) count(c *claim, z *size) (int, error) {
 }
 
 // room checks that there is room for the permits, so that a request out of turn creates no
-// node in vain. It returns what their directory looks like: the version of its data changes
-// when another process of ours creates a node. It catches up with ZooKeeper's leader before, if
-// sync is true. It fails with zkio.ErrBadVersion as count does.
-func (r *request) room(z *size, sync bool) (dir zkio.Stat, err error) {
-	type answers struct{ number, dir zkio.Stat }
+// node in vain. It returns their directory: the version of its data changes when another
+// process of ours creates a node. It catches up with ZooKeeper's leader before, if sync is true.
+// It fails with zkio.ErrBadVersion as count does.
+func (r *request) room(z *size, sync bool) (zkio.Read, error) {
+	type answers struct{ number, dir zkio.Read }
 	now, err := ask(r.ctx, r.access, func(s *zkio.Session) (answers, error) {
 		if sync {
 			if err := s.Sync(r.sem.leases); err != nil {
@@ -304,19 +336,17 @@ func (r *request) room(z *size, sync bool) (dir zkio.Stat, err error) {
 			}
 		}
 		number := zkio.Read{Path: r.sem.number, What: zkio.ReadStat}
-		dir := zkio.Read{Path: r.sem.leases, What: zkio.ReadStat}
+		dir := zkio.Read{Path: r.sem.leases, What: zkio.ReadData}
 		s.Read(&number, &dir)
-		return answers{number.Stat, dir.Stat}, oneline.Join(number.Err, dir.Err)
+		return answers{number, dir}, oneline.Join(number.Err, dir.Err)
 	})
 	switch {
-	case err != nil:
-		return dir, err
-	case now.number.Version != z.version:
-		return dir, zkio.ErrBadVersion
-	case int(now.dir.NumChildren)+r.weight > z.n:
-		return dir, ErrNoPermits
+	case err == nil && now.number.Stat.Version != z.version:
+		err = zkio.ErrBadVersion
+	case err == nil && int(now.dir.Stat.NumChildren)+r.weight > z.n:
+		err = ErrNoPermits
 	}
-	return now.dir, nil
+	return now.dir, err
 }
 
 // await waits until no more nodes are there than z permits, or the number is no longer z.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
@@ -56,6 +57,8 @@ type Semaphore struct {
 	// lookout has a value while one of the requests that wait in line is the one that looks
 	// whether the line stands still. A channel serves those that wait for it in order.
 	lookout chan struct{}
+	head    place     // of the line, as the last look saw it; only the request that looks uses it
+	since   time.Time // when a look saw it so first
 
 	known  atomic.Pointer[size] // the number of permits as last read; nil if it must be read
 	expect atomic.Int64         // the number that ZooKeeper must have, or that is written if it has none; 0: any
