@@ -58,6 +58,7 @@ type group struct {
 	movedAt  int64                    // when it last gave way, on the manager's clock; 0: never
 	wakeAt   int64                    // when a delayed wake is due; 0: none is
 	requeues int                      // how many times in a row it had to queue again
+	names    int64                    // how many its nodes have got: see guid
 	rng      *rand.Rand
 }
 
@@ -84,6 +85,14 @@ func (m *Manager) newGroup(locks []*Lock) *group {
 		g.places = append(g.places, newPlace(g, l))
 	}
 	return g
+}
+
+// guid makes the name of a node of the group: see Manager.rank. A name comes again after
+// 65,536 nodes of the group, in a directory from which its older nodes are gone. Other nodes
+// of the manager do not count: while a group waits there may be any number of them.
+func (g *group) guid() string {
+	g.names++
+	return g.m.id + groupMark + g.rank[:rankLength] + lastDigits(g.names, 4)
 }
 
 // firstPatience is how long a group that has not given way yet keeps a contender waiting.

@@ -576,3 +576,25 @@ func TestLockAllNamesTheHolder(t *testing.T) {
 		c.wantQueues(map[string]int{"x": 0, "y": 0, "z": 0})
 	})
 }
+
+// While LockAll waits, its process makes 65,536 other nodes. The next node of a lock has
+// another name than the one before: else it could be taken for it when an answer is lost.
+func TestF331_NameComesAgain(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		g := &group{m: m, rank: m.rank()}
+		names := make(map[string]bool)
+		for range 2 {
+			names[g.guid()] = true
+			for range 1<<16 - 1 {
+				m.guid()
+			}
+		}
+		for range 1000 {
+			names[g.guid()] = true
+		}
+		if len(names) != 1002 {
+			c.t.Errorf("%d names of 1002 nodes", len(names))
+		}
+	})
+}

@@ -758,7 +758,7 @@ const groupMark = "f"
 // wait first, by ZooKeeper's transactions as far as their processes had heard of them.
 //
 //	digits of a group's node   0 … 16         16          17 … 28             28 … 32
-//	                           manager's id   groupMark   last transaction    a counter
+//	                           manager's id   groupMark   last transaction    the group's counter
 func (m *Manager) rank() string {
 	zxid := m.client.Session().Zxid()
 	m.mu.Lock()
@@ -791,11 +791,6 @@ func rankOf(name string) string {
 		return ""
 	}
 	return rank[:rankLength] + id
-}
-
-// groupGUID returns the function that makes names of nodes of the group with that rank.
-func (m *Manager) groupGUID(rank string) func() string {
-	return func() string { return m.id + groupMark + rank[:rankLength] + lastDigits(int64(m.counter.Add(1)), 4) }
 }
 
 // shares reports whether the contender called name is one of this manager's nodes that

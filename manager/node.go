@@ -45,7 +45,7 @@ func (t *roundIO) newNode() *zkio.Node {
 	case l.kind == queue.Upgradable:
 		guid = func() string { return queue.UpgradableGUID(l.m.newGUID()) }
 	case p != nil:
-		guid = l.m.groupGUID(p.group.rank)
+		guid = p.group.guid
 	}
 	mark := l.kind.Mark()
 	if l.latch {

@@ -60,16 +60,16 @@ type createData struct {
 	beside string // what CreateAtSequence has made the node beside, or may have; "" if it surely has not
 }
 
-// rename chooses a name that no node has had.
+// rename chooses a name that no other node has.
 func (c *createData) rename() { c.prefix = "_c_" + c.guid() + "-" + c.kind }
 
 // base is the path that the node gets, but for the sequence number.
 func (c *createData) base() string { return join(c.dir, c.prefix) }
 
 // NewNode describes a node in dir, which must exist when it is created; nothing
-// is sent. guid, which never returns the same string twice, is called now and
-// whenever the node has to be made anew. watcher, if not nil, is registered for
-// the node's path from when that is known until Delete or Forget.
+// is sent. guid is called now and whenever the node has to be made anew. It must not
+// return what the name of another node has that may be in dir. watcher, if not nil, is
+// registered for the node's path from when that is known until Delete or Forget.
 func NewNode(dir, kind string, guid func() string, data []byte, acl []ACL, watcher Watcher) *Node {
 	n := &Node{
 		create:  &createData{dir: dir, kind: kind, guid: guid, data: data, acl: acl},
