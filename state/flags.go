@@ -32,8 +32,8 @@ const (
 	// Lingers: the round may stay retained with no holder. Whether it does is
 	// decided at each last departure. Newcomers look at the lease as they enter.
 	Lingers
-	// ReleaseAsked: while the round waited, a caller got the future of its release. Who
-	// merges the round looks at it after that.
+	// ReleaseAsked: while the round waited, a caller got the future of its release. The
+	// step that merges the round looks at it after that.
 	ReleaseAsked
 )
 
