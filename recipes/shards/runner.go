@@ -228,6 +228,9 @@ func (r *runner) contenders(ctx context.Context, shards []int) ([]int, error) {
 		paths[i] = r.locks[index].Path()
 	}
 	var reads []zkio.Read
+	// In an outage Run goes on without the answer: a function may have failed.
+	ctx, cancel := context.WithTimeout(ctx, r.patience())
+	defer cancel()
 	// A lock may have a watcher registered for its path, so the reads must be of a kind that sets
 	// no watch.
 	err := r.access.Call(ctx, func(s *zkio.Session) error { reads = s.GetAll(paths...); return nil }, nil)

@@ -344,6 +344,45 @@ func TestF234_FunctionFails(t *testing.T) {
 	})
 }
 
+// A function fails in an outage, while the process looks at the shards of one that seems to be
+// dead: Run ends, and does not wait for ZooKeeper.
+func TestF332_FunctionFailsInAnOutage(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		const n = 10
+		l, m := newLedger(c), c.Open("a")
+		full := errors.New("disk full")
+		fail := make(chan struct{})
+		a := start(m, options("a", n), func(ctx context.Context, s shards.Shard) error {
+			defer l.own("a", s)()
+			select {
+			case <-fail:
+				return full
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		g, err := members.New(c.Open("ghosts"), "orders/members")
+		recipetest.WantErr(t, "members", err, nil)
+		_, err = g.Join(t.Context(), "x", nil)
+		recipetest.WantErr(t, "join", err, nil)
+		timeout := m.Access().Session().Timeout()
+		recipetest.Later(2 * timeout)
+		defer c.Srv.Faults().Refuse().Remove()
+		defer c.Srv.Faults().Blackhole(recipetest.SessionOf(m)).Remove()
+		recipetest.Later(timeout / 4) // a look is under way
+		fail <- struct{}{}
+		select {
+		case <-a.done:
+			if a.err != full {
+				t.Errorf("run: %v", a.err)
+			}
+		case <-time.After(3 * timeout):
+			t.Error("Run waits for ZooKeeper")
+		}
+	})
+}
+
 // A function that returns early has its shard kept, and is not called again.
 func TestF234_FunctionReturnsEarly(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {
