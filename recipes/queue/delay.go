@@ -181,7 +181,7 @@ func (q *Queue) wakeAll(s *zkio.Session, entries []entry) error {
 // wakes returns the operation that ends the delay of the element of this name: it spares the
 // claim of a consumer, which is of another version.
 func (q *Queue) wakes(name string) zkio.Op {
-	return zkio.DeleteOp(q.dirs.items+"/"+name+claimName, 0)
+	return zkio.DeleteOp(q.dirs.items+"/"+name+claimName, ofDelay)
 }
 
 // tells returns the operation that tells those who wait that an element is free.

@@ -51,6 +51,60 @@ func TestReturnAfter(t *testing.T) {
 	})
 }
 
+// An administrator deletes the claim of a consumer, which has not heard of it when the next one
+// returns the element with a delay: what the first one does comes too late, and the delay stays.
+func TestF333_DelayedBehindItsBack(t *testing.T) {
+	for name, do := range map[string]func(*queue.Element) error{
+		"ack":          func(e *queue.Element) error { return e.Ack(context.Background()) },
+		"return":       func(e *queue.Element) error { return e.Return(context.Background()) },
+		"return later": func(e *queue.Element) error { return e.ReturnAfter(context.Background(), time.Second) },
+		"bury":         func(e *queue.Element) error { return e.Bury(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				t := c.T
+				const delay = time.Minute
+				m := c.Open("a")
+				a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
+				offer(t, a, "1")
+				e := take(t, a, "1")
+				lag := c.Srv.Faults().Lag(-1, recipetest.SessionOf(m))
+				c.Remove(c.Root + "/q/items/" + e.Name() + "/claim")
+				again := take(t, b, "1")
+				recipetest.WantErr(t, "return", again.ReturnAfter(t.Context(), delay), nil)
+				recipetest.WantErr(t, name, do(e), queue.ErrLost)
+				lag.Remove()
+				last := takeLater(t.Context(), b)
+				recipetest.Later(delay - 2*time.Second)
+				if received(last) != nil {
+					t.Error("it is taken before its time")
+				}
+				recipetest.Later(4 * time.Second)
+				if e := received(last); e == nil {
+					t.Error("it is not taken")
+				} else {
+					ack(t, e)
+				}
+			})
+		})
+	}
+}
+
+// Another client writes to the claim of a consumer: it has the element all the same.
+func TestWrittenClaim(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		m := c.Open("a")
+		a := open(t, m, queue.Options{})
+		offer(t, a, "1")
+		e := take(t, a, "1")
+		_, err := m.Access().Session().Set(c.Root+"/q/items/"+e.Name()+"/claim", []byte("mine"), -1)
+		recipetest.WantErr(t, "set", err, nil)
+		ack(t, e)
+		wantLeft(c)
+	})
+}
+
 // The delay holds whatever happens to the process that has returned the element, and whichever
 // consumers are there when it ends.
 func TestF296_DelayedElement(t *testing.T) {

@@ -110,7 +110,7 @@ func (e *Element) Context(parent context.Context) (ctx context.Context, done con
 // more.
 func (e *Element) Ack(ctx context.Context) error {
 	return e.settle(ctx, opAck, func(*zkio.Session) ([]zkio.Op, error) {
-		return []zkio.Op{zkio.DeleteOp(e.path+claimName, -1), zkio.DeleteOp(e.path, -1)}, nil
+		return []zkio.Op{unclaim(e.path), zkio.DeleteOp(e.path, -1)}, nil
 	})
 }
 
@@ -263,10 +263,20 @@ func (t *settlement) check(s *zkio.Session) error {
 // claimName is what the path of an element's claim ends in.
 const claimName = "/claim"
 
+// The versions of a claim tell what it is of.
+const (
+	ofDelay    = 0 // it keeps consumers from an element that is delayed
+	ofConsumer = 1 // its data were set as it was made
+)
+
+// unclaim returns the operation that deletes a consumer's claim of the element at path. If
+// that is gone, and the element is delayed by now, it spares the claim that is there.
+func unclaim(path string) zkio.Op { return zkio.DeleteOp(path+claimName, ofConsumer) }
+
 // giveBack returns the operations that delete the claim of the element at path. The
 // directory's data change with it: a claim's end does not show among the elements.
 func (q *Queue) giveBack(path string) []zkio.Op {
-	return []zkio.Op{zkio.DeleteOp(path+claimName, -1), q.tells()}
+	return []zkio.Op{unclaim(path), q.tells()}
 }
 
 // attempts returns how often the element of this Stat was taken. Cversion counts creations and
@@ -293,7 +303,7 @@ func (q *Queue) burial(s *zkio.Session, path string, data []byte) ([]zkio.Op, er
 		return nil, fmt.Errorf("%w: %s has %d elements: requeue or drop some", ErrFull, q.dirs.dead, stat.NumChildren)
 	}
 	return []zkio.Op{
-		zkio.DeleteOp(path+claimName, -1), zkio.DeleteOp(path, -1),
+		unclaim(path), zkio.DeleteOp(path, -1),
 		zkio.CreateOp(q.dirs.dead+"/"+prefix, data, q.access.ACL()).Sequential(),
 	}, nil
 }
@@ -306,6 +316,15 @@ func (q *Queue) transact(s *zkio.Session, ops []zkio.Op) error {
 	switch {
 	case errors.Is(err, zkio.ErrNoNode) && which > 0: // a directory was deleted, or never made
 		return cmp.Or(q.makeDirs(s), errHindered)
+	case errors.Is(err, zkio.ErrBadVersion) && which == 0: // it is delayed, or another client has written to the claim
+		stat, there, err := s.Exists(ops[0].Path())
+		if err == nil && (!there || stat.EphemeralOwner == 0) {
+			err = fmt.Errorf("%w: the element is delayed", zkio.ErrNoNode)
+		}
+		if err != nil {
+			return err
+		}
+		return q.transact(s, append([]zkio.Op{zkio.DeleteOp(ops[0].Path(), stat.Version)}, ops[1:]...))
 	case errors.Is(err, zkio.ErrBadVersion): // another client has changed the element just now
 		return errHindered
 	case errors.Is(err, zkio.ErrNotEmpty) && which > 0: // other clients' nodes, which nothing protects
