@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/manager/internal/errand"
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // refusesNewcomers checks what a manager that is closed, or closing, tells
@@ -105,20 +108,26 @@ func TestF086_CloseInACallback(t *testing.T) {
 	})
 }
 
-// meddled is a round's I/O as its runner sees it, with something that happens
-// right after the runner has asked whether the step is urgent.
+// meddled is a round's I/O as its Runner sees it, with something that happens
+// right after the Runner has asked whether the step is urgent.
 type meddled struct {
 	*roundIO
 	then func()
 }
 
-func (m *meddled) urgent() bool {
-	urgent := m.roundIO.urgent()
+func (m *meddled) Urgent() bool {
+	urgent := m.roundIO.Urgent()
 	if !urgent {
 		m.then()
 	}
 	return urgent
 }
+
+// taken is a task that has to release, and whose entry a worker has just taken.
+type taken struct{ errand.Stepper }
+
+func (taken) Urgent() bool      { return true }
+func (taken) Submit(zkio.Queue) {}
 
 // A caller joins a round that all others left before its turn came, and the manager
 // is closed as a worker finds out that the round's step is not urgent any more. The
@@ -128,9 +137,9 @@ func TestCloseAsARoundIsJoinedAgain(t *testing.T) {
 		m := c.open("a")
 		l := exclusive(c.t, m, "jobs")
 		io := l.cur.Load().io()
-		io.runner.state.Store(queuedEnd) // a worker has just taken its entry
+		io.runner.Wake(taken{}, zkio.Releases)
 		joined := l.Acquire(c.t.Context())
-		io.runner.run(&meddled{io, sync.OnceFunc(func() { _ = m.Close() })}, m.client.Session())
+		io.runner.Run(&meddled{io, sync.OnceFunc(func() { _ = m.Close() })}, m.client.Session())
 		synctest.Wait()
 		wantErr(c.t, "the grant", settled(c.t, "the grant", joined.Granted()), ErrClosed)
 		wantErr(c.t, "the release", settled(c.t, "the release", joined.Released()), ErrClosed)

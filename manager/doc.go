@@ -141,25 +141,25 @@ package manager
 //	             │  │  └ tenure             what only a holder needs: grant, lease, looks behind
 //	             │  └ watching              what only a waiter needs: its plan, and the news
 //	             │        └ decide          a pure function: what to do next
-//	             └ runner                   one worker of zkio's pool at a time runs step
+//	             └ Runner                   one worker of zkio's pool at a time runs Step
 //
 // To follow the code from Acquire to the wire and back: Lock.Acquire counts the
 // caller into a round (round.arrive). The first caller hands the round's I/O to
-// the pool (runner.wake), whose workers do all network work (roundIO.step): create
+// the pool (Runner.Wake), whose workers do all network work (roundIO.Step): create
 // the node, list the queue, watch a contender ahead, grant. The last Release
-// (round.leave) wakes the runner again, which deletes the node and hands the lock
+// (round.leave) wakes the Runner again, which deletes the node and hands the lock
 // to the next round (round.finish). If goroutines already wait in that round, the
 // request that deletes the one node creates the other (roundIO.deleteNode).
 //
 // Two more kinds of task work in the same way. For CachedHolder and WatchHolder an
-// observer finds out who holds a lock (observer.step); however many callers ask, there is
-// one for a lock. Ask and Revoke make an inquiry (inquiry.step), which puts a question
-// into the other process's mailbox; the mailbox's steps (mailbox.step) answer it there.
+// observer finds out who holds a lock (observer.Step); however many callers ask, there is
+// one for a lock. Ask and Revoke make an inquiry (inquiry.Step), which puts a question
+// into the other process's mailbox; the mailbox's steps (mailbox.Step) answer it there.
 //
 // A Mutex hands the private lock that its process holds, or queues for, to one goroutine
 // after the other (Mutex.advance). Each has a round of its own, without I/O (turn).
 // LockAll makes a group. It has a round of its own in each queue, which is in no chain
-// (place), and its steps (group.step) do the I/O of all of them. What a process holds, by the
+// (place), and its steps (group.Step) do the I/O of all of them. What a process holds, by the
 // rounds of its chains and by places, is answered in own.go.
 //
 // What a round tells of itself goes through telling.go. A feed queues it for

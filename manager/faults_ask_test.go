@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
@@ -528,6 +529,36 @@ func TestF112_HolderInANewSession(t *testing.T) {
 	})
 }
 
+// A slowStep is the task of an errand whose step takes so long that something happens
+// during it.
+type slowStep struct {
+	errand.Stepper
+	meanwhile func()
+	steps     int
+}
+
+func (w *slowStep) Submit(zkio.Queue) {} // the test runs it
+
+func (w *slowStep) Step(s *zkio.Session) {
+	if w.steps++; w.steps == 1 {
+		w.meanwhile()
+		return
+	}
+	w.Stepper.Step(s)
+}
+
+// inStep has meanwhile happen during a step of task, which is idle, in session s. That
+// must wake the task: another step follows, with the same session.
+func inStep(t *testing.T, r *errand.Runner, task errand.Stepper, s *zkio.Session, meanwhile func()) {
+	t.Helper()
+	slow := &slowStep{Stepper: task, meanwhile: meanwhile}
+	r.Wake(slow, zkio.Fetches)
+	r.Run(slow, s)
+	if slow.steps < 2 {
+		t.Fatalf("%d steps: what happened during the first has not woken the task, or it was not idle", slow.steps)
+	}
+}
+
 // The session ends while a worker is in the last step of a question that waits for its
 // answer. The wake for that comes to this step, with the old session, and is not lost.
 func TestAskerInItsStepAtSessionEnd(t *testing.T) {
@@ -546,16 +577,10 @@ func TestAskerInItsStepAtSessionEnd(t *testing.T) {
 		asked := c.asking(b, "?", time.Hour)
 		q := b.m.inquiries.list()[0]
 		old := b.m.client.Session()
-		if !q.runner.state.CompareAndSwap(idle, running) {
-			c.t.Fatal("a step is under way")
-		}
-		c.away("b", 25*time.Second)
-		later(30 * time.Second)
-		if q.runner.state.Load() != again {
-			c.t.Fatal("the session's end has woken no step")
-		}
-		q.runner.state.Store(queuedFetch)
-		q.runner.run(q, old)
+		inStep(c.t, &q.runner, q, old, func() {
+			c.away("b", 25*time.Second)
+			later(30 * time.Second)
+		})
 		close(reply)
 		later(time.Minute)
 		asked.wantReply(c.t, "?")
@@ -571,17 +596,12 @@ func TestMailboxInItsStepAtSessionEnd(t *testing.T) {
 		c.cycle(a)
 		synctest.Wait()
 		old, box := a.m.client.Session(), a.m.box
-		if !box.runner.state.CompareAndSwap(idle, running) {
-			c.t.Fatal("a step is under way")
-		}
-		c.expire(a.m)
-		h := mustLock(c.t, a)
-		synctest.Wait()
-		if box.runner.state.Load() != again {
-			c.t.Fatal("the new node has woken no step")
-		}
-		box.runner.state.Store(queuedEnd)
-		box.runner.run(box, old)
+		var h Hold
+		inStep(c.t, &box.runner, box, old, func() {
+			c.expire(a.m)
+			h = mustLock(c.t, a)
+			synctest.Wait()
+		})
 		later(time.Minute)
 		c.asking(b, "?", time.Minute).wantReply(c.t, "?")
 		mustRelease(c.t, h)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -37,11 +38,11 @@ import (
 //     and queues again everywhere. If that happens when it has entered, or if one of its
 //     rounds fails, all of them end.
 //
-// A group's steps do the I/O of all its rounds; the runner runs one at a time. So the rule
+// A group's steps do the I/O of all its rounds; the Runner runs one at a time. So the rule
 // of [roundIO] holds for all its places together: what only steps use needs no lock.
 type group struct {
 	m      *Manager
-	runner runner
+	runner errand.Runner
 	places []*place // never changes
 	rank   string   // see Manager.rank; never changes
 
@@ -176,12 +177,10 @@ func (g *group) end(p *place, err *Error) {
 	g.lost.Settle(struct{}{}, err)
 }
 
-func (g *group) wake() { g.runner.wake(g, zkio.Fetches) }
+func (g *group) wake() { g.runner.Wake(g, zkio.Fetches) }
 
-func (g *group) due() bool { return true }
-
-// urgent reports whether one of the places is to be given up.
-func (g *group) urgent() bool {
+// Urgent reports whether one of the places is to be given up.
+func (g *group) Urgent() bool {
 	for _, p := range g.places {
 		if p.round.urgent() && p.round.word.Load().Phase() != state.Released {
 			return true
@@ -190,9 +189,9 @@ func (g *group) urgent() bool {
 	return false
 }
 
-// submit hands the group to the pool. If the pool is closed, the group ends here and now,
-// as in roundIO.submit.
-func (g *group) submit(q zkio.Queue) {
+// Submit hands the group to the pool. If the pool is closed, the group ends here and now,
+// as in roundIO.Submit.
+func (g *group) Submit(q zkio.Queue) {
 	switch {
 	case g.m.client.Submit(q, g):
 	case q == zkio.Releases:
@@ -204,10 +203,10 @@ func (g *group) submit(q zkio.Queue) {
 }
 
 // Run is called by the pool.
-func (g *group) Run(s *zkio.Session) { g.runner.run(g, s) }
+func (g *group) Run(s *zkio.Session) { g.runner.Run(g, s) }
 
-// step does what the words of the rounds say is to be done, until it has to wait.
-func (g *group) step(s *zkio.Session) {
+// Step does what the words of the rounds say is to be done, until it has to wait.
+func (g *group) Step(s *zkio.Session) {
 	for more := true; more; {
 		if g.paused.Load() > 0 {
 			return

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -27,7 +28,7 @@ import (
 type inquiry struct {
 	lock   *Lock
 	ctx    context.Context // the asker's
-	runner runner
+	runner errand.Runner
 	kind   string // askKind or revokeKind
 	text   []byte
 	until  time.Time // when the asker gives up; zero: no deadline
@@ -84,16 +85,13 @@ func (q *inquiry) giveUp() {
 // drop ends an inquiry that no worker has taken yet: there is nothing to take back. So
 // those that are given up in an outage do not pile up until its end, with their texts.
 func (q *inquiry) drop() (done bool) {
-	// No worker takes it from here to the end: this is a step.
-	if !q.runner.state.CompareAndSwap(queuedFetch, running) {
-		return false
-	}
-	if q.session == nil {
-		q.text = nil
-		q.end()
-	}
-	done = q.done
-	q.runner.state.Store(idle) // its entry is stale; a wake that came meanwhile is made up for
+	q.runner.Preempt(func() {
+		if q.session == nil {
+			q.text = nil
+			q.end()
+		}
+		done = q.done
+	})
 	return done
 }
 
@@ -110,19 +108,17 @@ func (q *inquiry) addressee() string {
 	return b.String()
 }
 
-func (q *inquiry) wake() { q.runner.wake(q, zkio.Fetches) }
+func (q *inquiry) wake() { q.runner.Wake(q, zkio.Fetches) }
 
-func (q *inquiry) due() bool { return true }
-
-// urgent reports whether the next step only deletes the question.
-func (q *inquiry) urgent() bool { return q.over() }
+// Urgent reports whether the next step only deletes the question.
+func (q *inquiry) Urgent() bool { return q.over() }
 
 // over reports whether there is a result, or no asker that waits for one.
 func (q *inquiry) over() bool { return q.gaveUp.Load() || q.result.Settled() }
 
-// submit has a worker run a step. If the pool is closed, the question's node goes with
+// Submit has a worker run a step. If the pool is closed, the question's node goes with
 // the session.
-func (q *inquiry) submit(queue zkio.Queue) {
+func (q *inquiry) Submit(queue zkio.Queue) {
 	if !q.lock.m.client.Submit(queue, q) {
 		q.fail(ErrClosed)
 		q.lock.m.inquiries.remove(q)
@@ -130,7 +126,7 @@ func (q *inquiry) submit(queue zkio.Queue) {
 }
 
 // Run is called by the pool.
-func (q *inquiry) Run(s *zkio.Session) { q.runner.run(q, s) }
+func (q *inquiry) Run(s *zkio.Session) { q.runner.Run(q, s) }
 
 // PathChanged is called by the dispatcher when something happened to the contender's
 // node or to the question's.
@@ -155,8 +151,8 @@ func (q *inquiry) noAnswer(format string, args ...any) {
 	q.fail(fmt.Errorf("%w: "+format, append([]any{ErrNoAnswer}, args...)...))
 }
 
-// step goes on with the inquiry until it has to wait.
-func (q *inquiry) step(s *zkio.Session) {
+// Step goes on with the inquiry until it has to wait.
+func (q *inquiry) Step(s *zkio.Session) {
 	for more := true; more && !q.done; {
 		switch {
 		case q.session != s:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/internal/oneline"
+	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
@@ -43,8 +44,8 @@ type Lock struct {
 
 	counters
 	directory directory          // what is known about the directory
-	fetches   fetchEntry         // its entry in the pool's queue of fetches …
-	refetches fetchEntry         // … and in that of refetches
+	fetches   errand.Entry       // its entry in the pool's queue of fetches …
+	refetches errand.Entry       // … and in that of refetches
 	noted     state.AtomicEvents // InContexts, OtherKindTold
 	linger    lingerTime         // see SetLinger
 	kind      queue.Kind

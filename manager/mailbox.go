@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -44,7 +45,7 @@ func (m *Manager) mailboxOf(id string) string {
 type mailbox struct {
 	m      *Manager
 	path   string
-	runner runner
+	runner errand.Runner
 
 	wanted atomic.Pointer[zkio.Session] // the last session in which this process has made a node
 	made   atomic.Bool                  // the watch has reported that the directory was created
@@ -105,19 +106,17 @@ func (b *mailbox) arm(s *zkio.Session) {
 }
 
 // wake has a worker run a step.
-func (b *mailbox) wake() { b.runner.wake(b, zkio.Releases) }
+func (b *mailbox) wake() { b.runner.Wake(b, zkio.Releases) }
 
-func (b *mailbox) due() bool { return true }
-
-// urgent puts the steps into the pool's queue of releases, which is short. Otherwise a
+// Urgent puts the steps into the pool's queue of releases, which is short. Otherwise a
 // revocation would wait until a process that asks for many locks has queued for them all.
-func (b *mailbox) urgent() bool { return true }
+func (b *mailbox) Urgent() bool { return true }
 
-// submit has a worker run a step. If the pool is closed, no question matters any more.
-func (b *mailbox) submit(q zkio.Queue) { b.m.client.Submit(q, b) }
+// Submit has a worker run a step. If the pool is closed, no question matters any more.
+func (b *mailbox) Submit(q zkio.Queue) { b.m.client.Submit(q, b) }
 
 // Run is called by the pool.
-func (b *mailbox) Run(s *zkio.Session) { b.runner.run(b, s) }
+func (b *mailbox) Run(s *zkio.Session) { b.runner.Run(b, s) }
 
 // later wakes the mailbox after d, unless such a wake is on its way.
 func (b *mailbox) later(d time.Duration) {
@@ -153,8 +152,8 @@ func (b *mailbox) PathChanged(_ string, ev zkio.Event) {
 	b.wake()
 }
 
-// step deals with the questions in the mailbox until none needs it.
-func (b *mailbox) step(s *zkio.Session) {
+// Step deals with the questions in the mailbox until none needs it.
+func (b *mailbox) Step(s *zkio.Session) {
 	if b.m.stage.Load() == closingDown || b.wanted.Load() == nil {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
+	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -185,10 +186,10 @@ func (l *Lock) WatchHolder(ctx context.Context) iter.Seq2[*Contender, error] {
 // While the lock is free, the observer watches the children of the directory.
 //
 // The dispatcher reports changes to the observer. Workers of the pool run its step, one
-// at a time: see runner. Only steps do I/O.
+// at a time: see [errand.Runner]. Only steps do I/O.
 type observer struct {
 	l      *Lock // one of those of the directory
-	runner runner
+	runner errand.Runner
 
 	// seen is what CachedHolder returns; if it is nil, CachedHolder must ask. It is set
 	// only while a watch is set, and cleared when a change is heard. It is never a node
@@ -365,16 +366,15 @@ func (o *observer) fail(err error) {
 }
 
 // wakeFor has a worker run a step.
-func (o *observer) wakeFor(q zkio.Queue) { o.runner.wake(o, q) }
+func (o *observer) wakeFor(q zkio.Queue) { o.runner.Wake(o, q) }
 
-func (o *observer) due() bool    { return true }
-func (o *observer) urgent() bool { return false }
+func (o *observer) Urgent() bool { return false }
 
-func (o *observer) submit(q zkio.Queue) {
+func (o *observer) Submit(q zkio.Queue) {
 	if !o.l.m.client.Submit(q, o) {
 		o.fail(ErrClosed)
 	}
 }
 
 // Run is called by the pool.
-func (o *observer) Run(s *zkio.Session) { o.runner.run(o, s) }
+func (o *observer) Run(s *zkio.Session) { o.runner.Run(o, s) }

@@ -55,8 +55,8 @@ func (o *observer) wakeAfter(d time.Duration) {
 	}
 }
 
-// step looks, if a caller waits for an answer or a loop's last sighting is out of date.
-func (o *observer) step(s *zkio.Session) {
+// Step looks, if a caller waits for an answer or a loop's last sighting is out of date.
+func (o *observer) Step(s *zkio.Session) {
 	m := o.l.m
 	o.mu.Lock()
 	wanted := len(o.asked) > 0 || o.watchers > 0 && !o.current

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
@@ -16,17 +17,17 @@ import (
 // A roundIO is what a round needs to go to ZooKeeper and back: the futures that
 // its holders share, and the I/O.
 //
-// A round's steps do all its I/O, and the runner runs one step at a time. So a
+// A round's steps do all its I/O, and the Runner runs one step at a time. So a
 // fetch and a deletion of one round are never under way together, and the fields
 // that only steps use need no lock. Other goroutines (the last holder
 // to leave, a watch, the loss of the session) change the word or raise an event,
-// and wake the runner; each step begins by looking at the word.
+// and wake the Runner; each step begins by looking at the word.
 //
 // A step changes nothing in another round's roundIO. What a round leaves to the
 // next one it puts into [Lock.handed], and it wakes that round.
 type roundIO struct {
 	round  *round
-	runner runner
+	runner errand.Runner
 	events state.AtomicEvents
 
 	granted   futures.Promise[Grant]    // this process has the lock
@@ -89,14 +90,14 @@ func (t *roundIO) wake() { t.wakeBy(zkio.Fetches) }
 // them.
 func (t *roundIO) wakeLater() { t.wakeBy(zkio.Refetches) }
 
-// wakeBy wakes the round's I/O by way of queue q. The I/O of a round that belongs to a
-// group is the group's.
+// wakeBy wakes the round's I/O by way of queue q, if the round's turn has come. The I/O of
+// a round that belongs to a group is the group's.
 func (t *roundIO) wakeBy(q zkio.Queue) {
 	if p := t.place(); p != nil {
-		p.group.runner.wake(p.group, q)
-		return
+		p.group.runner.Wake(p.group, q)
+	} else if t.round.due() {
+		t.runner.Wake(t, q)
 	}
-	t.runner.wake(t, q)
 }
 
 // raise raises e and wakes the round's I/O.
@@ -111,13 +112,13 @@ func (t *roundIO) raiseLater(e state.Events) {
 	t.wakeLater()
 }
 
-func (t *roundIO) due() bool    { return t.round.due() }
-func (t *roundIO) urgent() bool { return t.round.urgent() }
+// Urgent reports whether the next step deletes the round's node.
+func (t *roundIO) Urgent() bool { return t.round.urgent() }
 
-// submit hands the round to the pool. If the pool is closed, the round ends here
+// Submit hands the round to the pool. If the pool is closed, the round ends here
 // and now, on the caller's goroutine. That does no I/O, since the session is over
 // and its calls fail at once.
-func (t *roundIO) submit(q zkio.Queue) {
+func (t *roundIO) Submit(q zkio.Queue) {
 	l := t.round.lock
 	c := l.m.client
 	ok := true
@@ -127,9 +128,9 @@ func (t *roundIO) submit(q zkio.Queue) {
 			t.Run(c.Session())
 		}
 	case zkio.Fetches:
-		ok = l.fetches.submit(c, q, (*lockFetch)(l))
+		ok = l.fetches.Submit(c, q, (*lockFetch)(l))
 	case zkio.Refetches:
-		ok = l.refetches.submit(c, q, (*lockRefetch)(l))
+		ok = l.refetches.Submit(c, q, (*lockRefetch)(l))
 	}
 	if !ok {
 		// A round that is not pending stays as it is: Close ends it, and that
@@ -145,7 +146,7 @@ func (t *roundIO) submit(q zkio.Queue) {
 }
 
 // Run is called by the pool.
-func (t *roundIO) Run(s *zkio.Session) { t.runner.run(t, s) }
+func (t *roundIO) Run(s *zkio.Session) { t.runner.Run(t, s) }
 
 // lockFetch is a lock as its entry in the queue of fetches.
 type lockFetch Lock
@@ -153,7 +154,7 @@ type lockFetch Lock
 // Run is called by the pool.
 func (f *lockFetch) Run(s *zkio.Session) {
 	l := (*Lock)(f)
-	l.fetches.taken()
+	l.fetches.Taken()
 	l.runPresent(s)
 }
 
@@ -163,7 +164,7 @@ type lockRefetch Lock
 // Run is called by the pool.
 func (f *lockRefetch) Run(s *zkio.Session) {
 	l := (*Lock)(f)
-	l.refetches.taken()
+	l.refetches.Taken()
 	l.runPresent(s)
 }
 
@@ -262,7 +263,7 @@ func backoff(n int) time.Duration { return zkio.Backoff(n, firstRetry, lastRetry
 // closed.
 func (t *roundIO) retryLater() bool {
 	timer := state.FetchTimer
-	if t.urgent() {
+	if t.Urgent() {
 		timer = state.EndTimer
 	}
 	d := backoff(int(t.attempts))
@@ -284,8 +285,8 @@ func (t *roundIO) later() (more bool) {
 	return true
 }
 
-// step does what the word says is to be done, until it has to wait.
-func (t *roundIO) step(s *zkio.Session) {
+// Step does what the word says is to be done, until it has to wait.
+func (t *roundIO) Step(s *zkio.Session) {
 	r := t.round
 	t.adopt(s)
 	for more := true; more; {

@@ -29,7 +29,7 @@ func TestModelNamesWhatIsThere(t *testing.T) {
 	// The essential parts.
 	for _, must := range []string{
 		"manager/round.go: round.arrive", "manager/round.go: round.leave", "manager/round.go: round.endBy", "manager/round.go: round.finish",
-		"manager/runner.go: runner.wake", "manager/runner.go: runner.run", "manager/roundio.go: roundIO.step", "manager/roundio.go: roundIO.fetch",
+		"manager/internal/errand/runner.go: Runner.Wake", "manager/internal/errand/runner.go: Runner.Run", "manager/roundio.go: roundIO.Step", "manager/roundio.go: roundIO.fetch",
 		"manager/roundio.go: roundIO.grant", "manager/handover.go: roundIO.release", "manager/tenure.go: roundIO.lookBehind",
 	} {
 		if !named[must] {
@@ -39,7 +39,7 @@ func TestModelNamesWhatIsThere(t *testing.T) {
 }
 
 // A reference is a file, a colon, and names with commas between them.
-var reference = regexp.MustCompile(`([a-z]+/[a-z_]+\.go): ([A-Za-z]\w*(?:\.\w+)?(?:, [A-Za-z]\w*(?:\.\w+)?)*)`)
+var reference = regexp.MustCompile(`((?:[a-z]+/)+[a-z_]+\.go): ([A-Za-z]\w*(?:\.\w+)?(?:, [A-Za-z]\w*(?:\.\w+)?)*)`)
 
 // checkNames returns the references in a model's text, as "dir/file.go: name", and
 // those to names that do not exist.

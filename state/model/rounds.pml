@@ -78,7 +78,7 @@
 #define OVER   4
 #define CLOSED 8
 
-/* ---- Go: manager/runner.go: idle, queuedFetch, queuedEnd, running, again ---- */
+/* ---- Go: manager/internal/errand/runner.go: idle, queuedFetch, queuedEnd, running, again ---- */
 #define IDLE 0
 #define QF   1
 #define QE   2
@@ -190,7 +190,7 @@ inline collect(p) {
     do
     :: hi < p*K+K && r[hi].used ->
 #ifndef FINE
-       if                         /* roundIO.step would do nothing for a late entry, or a late wake */
+       if                         /* roundIO.Step would do nothing for a late entry, or a late wake */
        :: r[hi].ph == RELEASED && cur[p] != hi ->
           r[hi].ev = 0; r[hi].retry = 0; r[hi].retryEnd = 0; r[hi].fl = 0; r[hi].lease = 0; r[hi].ses = 0;
           do :: rq[p]??[eval(hi)] -> rq[p]??eval(hi) :: else -> break od
@@ -290,12 +290,12 @@ inline delete(x) {
 /* Go: manager/round.go: round.urgent */
 #define URGENT(x) (r[x].ph >= RELEASING || (r[x].ph == FETCHING && r[x].c == 0))
 
-/* Go: manager/roundio.go: roundIO.submit; manager/runner.go: fetchEntry.submit; for a fetch */
+/* Go: manager/roundio.go: roundIO.Submit; manager/internal/errand/entry.go: Entry.Submit; for a fetch */
 inline submitFetch(p) {
   if :: !fq[p] -> fq[p] = 1; fe[p]++ :: else fi
 }
 
-/* Go: manager/runner.go: runner.wake; manager/roundio.go: roundIO.submit; if u is 1, and nothing if it is 0.
+/* Go: manager/internal/errand/runner.go: Runner.Wake; manager/roundio.go: roundIO.Submit; if u is 1, and nothing if it is 0.
  * There a wake does nothing as long as the round's turn has not come (Go:
  * manager/round.go: round.due); here nothing wakes it before.
  * Used at the end of an atomic. The look at run and its swap are one step: the
@@ -311,7 +311,7 @@ inline enqueue(p, x, u) {
   if
   :: u == 3 -> u = 0
 #ifndef FINE
-  :: u != 3 && r[x].ph == RELEASED -> u = 0           /* late: roundIO.step would do nothing */
+  :: u != 3 && r[x].ph == RELEASED -> u = 0           /* late: roundIO.Step would do nothing */
   :: u != 3 && r[x].ph != RELEASED ->
 #else
   :: u != 3 ->
@@ -623,7 +623,7 @@ end:
     :: else
     fi;
 
-    /* Go: manager/runner.go: runner.run */
+    /* Go: manager/internal/errand/runner.go: Runner.Run */
     STEP
     u = URGENT(x);
     STEP
@@ -639,7 +639,7 @@ end:
     if :: u == 2 -> u = 0; submitFetch(p); goto rest :: else fi
   };
 
-  /* Go: manager/roundio.go: roundIO.step */
+  /* Go: manager/roundio.go: roundIO.Step */
 step:
   atomic {
     if

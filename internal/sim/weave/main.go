@@ -37,7 +37,7 @@ import (
 )
 
 // woven are the packages under test, by their directories.
-var woven = []string{"state", "futures", "zkio", "manager"}
+var woven = []string{"state", "futures", "zkio", "manager", "manager/internal/errand"}
 
 func main() {
 	if len(os.Args) != 2 {

@@ -26,10 +26,10 @@ var (
 	// long, at the same points: functions that run on goroutines of their own and
 	// hold no mutex.
 	stalling = []string{
-		"roundIO.step", "roundIO.fetch", "roundIO.createNode", "roundIO.enterBeside", "roundIO.wait", "roundIO.watchAhead",
-		"roundIO.grant", "roundIO.keep", "roundIO.release", "roundIO.cancel", "roundIO.requeue", "runner.run",
+		"roundIO.Step", "roundIO.fetch", "roundIO.createNode", "roundIO.enterBeside", "roundIO.wait", "roundIO.watchAhead",
+		"roundIO.grant", "roundIO.keep", "roundIO.release", "roundIO.cancel", "roundIO.requeue", "Runner.Run",
 		"round.left", "round.askIn", "round.admitNext", "roundIO.openGate", "withdrawal.steps", "Client.watch",
-		"group.step", "group.wait", "group.enter", "place.giveWay",
+		"group.Step", "group.wait", "group.enter", "place.giveWay",
 	}
 
 	// lagging are the functions before which a goroutine can fall behind all

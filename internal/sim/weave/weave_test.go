@@ -82,10 +82,10 @@ func TestUnknownNames(t *testing.T) {
 	}
 	// A name is found where it is called or declared, and not where it is mentioned.
 	w = newWeaver()
-	if _, err := w.weave("f.go", []byte("package p\n\n// Store is not called.\nfunc (t *roundIO) step(a *T) {\n\ta.Load()\n\tt.fetch()\n}\n")); err != nil {
+	if _, err := w.weave("f.go", []byte("package p\n\n// Store is not called.\nfunc (t *roundIO) Step(a *T) {\n\ta.Load()\n\tt.fetch()\n}\n")); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"Load": true, "Store": false, "roundIO.step": true, "roundIO.fetch": false} {
+	for name, want := range map[string]bool{"Load": true, "Store": false, "roundIO.Step": true, "roundIO.fetch": false} {
 		if w.found[name] != want {
 			t.Errorf("%s found: %t", name, !want)
 		}

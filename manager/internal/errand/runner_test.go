@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package manager
+package errand
 
 import (
 	"slices"
@@ -12,22 +12,20 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A fakeStep is a task of a runner, without a pool: what is submitted waits in its
+// A fakeStep is a task of a Runner, without a pool: what is submitted waits in its
 // queues until the test has it run.
 type fakeStep struct {
-	runner   runner
-	notDue   bool
+	runner   Runner
 	isUrgent bool
 	entries  []zkio.Queue // submitted and not run: in which queue
 	steps    int
 	inStep   func() // if not nil, called by the next step
-	asked    func() // if not nil, called when the runner has asked whether the step is urgent
+	asked    func() // if not nil, called when the Runner has asked whether the step is urgent
 }
 
-func (f *fakeStep) due() bool           { return !f.notDue }
-func (f *fakeStep) submit(q zkio.Queue) { f.entries = append(f.entries, q) }
+func (f *fakeStep) Submit(q zkio.Queue) { f.entries = append(f.entries, q) }
 
-func (f *fakeStep) urgent() bool {
+func (f *fakeStep) Urgent() bool {
 	urgent := f.isUrgent
 	if fn := f.asked; fn != nil {
 		f.asked = nil
@@ -36,7 +34,7 @@ func (f *fakeStep) urgent() bool {
 	return urgent
 }
 
-func (f *fakeStep) step(*zkio.Session) {
+func (f *fakeStep) Step(*zkio.Session) {
 	f.steps++
 	if fn := f.inStep; fn != nil {
 		f.inStep = nil
@@ -44,20 +42,20 @@ func (f *fakeStep) step(*zkio.Session) {
 	}
 }
 
-func (f *fakeStep) wake() { f.runner.wake(f, zkio.Fetches) }
+func (f *fakeStep) wake() { f.runner.Wake(f, zkio.Fetches) }
 
 // take has a worker run the first entry of a queue.
 func (f *fakeStep) take(q zkio.Queue) {
 	if i := slices.Index(f.entries, q); i >= 0 {
 		f.entries = slices.Delete(f.entries, i, i+1)
-		f.runner.run(f, nil)
+		f.runner.Run(f, nil)
 	}
 }
 
 // What a sequence of wakes and runs comes to. The words: wake; later, a wake that
 // can wait; urgent and lazy change what the next step is; fetch, refetch and end let
 // a worker take an entry of the queue of fetches, refetches or releases; wake* is a wake during the next step, urgent*
-// one that makes the rest urgent, and urgent? the same right after the runner has
+// one that makes the rest urgent, and urgent? the same right after the Runner has
 // asked.
 func TestRunner(t *testing.T) {
 	for _, test := range []struct {
@@ -70,7 +68,6 @@ func TestRunner(t *testing.T) {
 		{"a wake after the step", "wake fetch wake fetch", 2, ""},
 		{"a wake during a step", "wake wake* fetch", 2, ""},
 		{"several wakes during a step", "wake wake** fetch", 2, ""},
-		{"a step that is not due", "early wake", 0, ""},
 		{"ends overtake fetches, whose entry is stale then", "wake urgent wake end fetch", 1, ""},
 		{"the stale entry may come first, and does the work", "wake urgent wake fetch end", 1, ""},
 		{"an urgent wake is queued once", "wake urgent wake wake", 0, "fe"},
@@ -96,18 +93,16 @@ func TestRunner(t *testing.T) {
 		f := new(fakeStep)
 		for word := range strings.FieldsSeq(test.script) {
 			switch word {
-			case "early":
-				f.notDue = true
 			case "wake":
 				f.wake()
 			case "later":
-				f.runner.wake(f, zkio.Refetches)
+				f.runner.Wake(f, zkio.Refetches)
 			case "wake*":
 				f.inStep = f.wake
 			case "wake**":
 				f.inStep = func() { f.wake(); f.wake() }
 			case "later*":
-				f.inStep = func() { f.runner.wake(f, zkio.Refetches) }
+				f.inStep = func() { f.runner.Wake(f, zkio.Refetches) }
 			case "urgent*":
 				f.inStep = func() { f.isUrgent = true; f.wake() }
 			case "urgent?":
@@ -145,7 +140,7 @@ func TestRunnerLosesNoWake(t *testing.T) {
 	for range 3 {
 		workers.Go(func() {
 			for range task.queue {
-				task.runner.run(&task, nil)
+				task.runner.Run(&task, nil)
 			}
 		})
 	}
@@ -153,7 +148,7 @@ func TestRunnerLosesNoWake(t *testing.T) {
 		all.Go(func() {
 			for range each {
 				task.todo.Add(1)
-				task.runner.wake(&task, zkio.Fetches)
+				task.runner.Wake(&task, zkio.Fetches)
 			}
 		})
 	}
@@ -167,35 +162,34 @@ func TestRunnerLosesNoWake(t *testing.T) {
 
 // A racingStep counts in a plain field what its steps have seen.
 type racingStep struct {
-	runner runner
+	runner Runner
 	queue  chan struct{}
 	todo   atomic.Int64
 	done   int64
 }
 
-func (r *racingStep) due() bool          { return true }
-func (r *racingStep) urgent() bool       { return false }
-func (r *racingStep) submit(zkio.Queue)  { r.queue <- struct{}{} }
-func (r *racingStep) step(*zkio.Session) { r.done += r.todo.Swap(0) }
+func (r *racingStep) Urgent() bool       { return false }
+func (r *racingStep) Submit(zkio.Queue)  { r.queue <- struct{}{} }
+func (r *racingStep) Step(*zkio.Session) { r.done += r.todo.Swap(0) }
 
 // However many rounds of a lock want to be fetched, it has one entry in the pool's
 // queue.
-func TestFetchEntry(t *testing.T) {
-	var e fetchEntry
+func TestEntry(t *testing.T) {
+	var e Entry
 	p := new(fakePool)
 	for range 3 {
-		if !e.submit(p, zkio.Fetches, nil) || p.submitted != 1 {
+		if !e.Submit(p, zkio.Fetches, nil) || p.submitted != 1 {
 			t.Fatalf("%d entries", p.submitted)
 		}
 	}
-	e.taken()
-	if !e.submit(p, zkio.Fetches, nil) || p.submitted != 2 {
+	e.Taken()
+	if !e.Submit(p, zkio.Fetches, nil) || p.submitted != 2 {
 		t.Errorf("%d entries after the first was taken", p.submitted)
 	}
-	e.taken()
+	e.Taken()
 	p.closed = true
 	for range 2 { // it is not taken for queued
-		if e.submit(p, zkio.Fetches, nil) {
+		if e.Submit(p, zkio.Fetches, nil) {
 			t.Error("a closed pool took an entry")
 		}
 	}
