@@ -186,10 +186,10 @@ func (l *Lock) WatchHolder(ctx context.Context) iter.Seq2[*Contender, error] {
 // While the lock is free, the observer watches the children of the directory.
 //
 // The dispatcher reports changes to the observer. Workers of the pool run its step, one
-// at a time: see [errand.Runner]. Only steps do I/O.
+// at a time: see [errand.Errand]. Only steps do I/O.
 type observer struct {
 	l      *Lock // one of those of the directory
-	runner errand.Runner
+	errand errand.Errand
 
 	// seen is what CachedHolder returns; if it is nil, CachedHolder must ask. It is set
 	// only while a watch is set, and cleared when a change is heard. It is never a node
@@ -211,8 +211,7 @@ type observer struct {
 
 	cached bool // CachedHolder keeps it; protected by observers.mu
 
-	timer     atomic.Bool // an observerTimer is on its way
-	observing             // used by steps only
+	observing // used by steps only
 }
 
 // asking is the promise of an answer to callers of CachedHolder.
@@ -233,7 +232,9 @@ func (s *sighting) sameHolder(other *sighting) bool {
 }
 
 func newObserver(l *Lock) *observer {
-	return &observer{l: l, changed: make(chan struct{})}
+	o := &observer{l: l, changed: make(chan struct{})}
+	o.errand.Init(l.m.client, o)
+	return o
 }
 
 // ask has a step look, and returns the future of its answer; nil if the observer is over.
@@ -258,7 +259,7 @@ func (o *observer) ask() *futures.Future[*Contender] {
 	p := new(asking)
 	o.asked = append(o.asked, p)
 	o.mu.Unlock()
-	o.wakeFor(zkio.Fetches)
+	o.errand.Wake()
 	return p.Future()
 }
 
@@ -289,7 +290,7 @@ func (o *observer) outdate() {
 	look := o.watchers > 0
 	o.mu.Unlock()
 	if look {
-		o.wakeFor(zkio.Refetches)
+		o.errand.WakeBy(zkio.Refetches)
 	}
 }
 
@@ -365,16 +366,5 @@ func (o *observer) fail(err error) {
 	o.show(&sighting{err: err}, 0, nil)
 }
 
-// wakeFor has a worker run a step.
-func (o *observer) wakeFor(q zkio.Queue) { o.runner.Wake(o, q) }
-
-func (o *observer) Urgent() bool { return false }
-
-func (o *observer) Submit(q zkio.Queue) {
-	if !o.l.m.client.Submit(q, o) {
-		o.fail(ErrClosed)
-	}
-}
-
-// Run is called by the pool.
-func (o *observer) Run(s *zkio.Session) { o.runner.Run(o, s) }
+func (o *observer) Urgent() bool      { return false }
+func (o *observer) Closed(zkio.Queue) { o.fail(ErrClosed) }

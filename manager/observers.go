@@ -49,7 +49,7 @@ func (os *observers) remember(l *Lock) (*observer, error) {
 		return nil, err
 	}
 	if forgotten != nil {
-		forgotten.wakeFor(zkio.Refetches) // its last step takes its watch back
+		forgotten.errand.WakeBy(zkio.Refetches) // its last step takes its watch back
 	}
 	return o, nil
 }
@@ -129,7 +129,7 @@ func (os *observers) watch(l *Lock) (o *observer, last *sighting, err error) {
 	o.mu.Unlock()
 	os.mu.Unlock()
 	if look {
-		o.wakeFor(zkio.Fetches)
+		o.errand.Wake()
 	}
 	return o, last, nil
 }
@@ -143,7 +143,7 @@ func (os *observers) unwatch(o *observer) {
 	ended := os.endLocked(o)
 	os.mu.Unlock()
 	if ended {
-		o.wakeFor(zkio.Refetches) // its last step takes its watch back
+		o.errand.WakeBy(zkio.Refetches) // its last step takes its watch back
 	}
 }
 

@@ -23,7 +23,6 @@ type observing struct {
 	awaitsDir bool   // the directory's creation is watched
 
 	lookedAt int64 // when the last look began, on the manager's clock
-	attempts int   // looks in a row without an answer
 }
 
 const (
@@ -37,23 +36,6 @@ const (
 
 // errUnsettled says that the queue changed all through a look.
 var errUnsettled = errors.New("the queue changes too quickly")
-
-// An observerTimer is the task that wakes an observer later.
-type observerTimer observer
-
-// Run is called by the pool.
-func (t *observerTimer) Run(*zkio.Session) {
-	o := (*observer)(t)
-	o.timer.Store(false)
-	o.wakeFor(zkio.Fetches)
-}
-
-// wakeAfter wakes the observer after d, or earlier if such a wake is on its way.
-func (o *observer) wakeAfter(d time.Duration) {
-	if o.timer.CompareAndSwap(false, true) && !o.l.m.client.SubmitAfter(d, zkio.Fetches, (*observerTimer)(o)) {
-		o.fail(ErrClosed)
-	}
-}
 
 // Step looks, if a caller waits for an answer or a loop's last sighting is out of date.
 func (o *observer) Step(s *zkio.Session) {
@@ -72,7 +54,9 @@ func (o *observer) Step(s *zkio.Session) {
 	if rest := observerPause - time.Duration(now-o.lookedAt); o.lookedAt != 0 && rest > 0 {
 		o.mu.Unlock()
 		//holdfast:reached observer: looked a moment ago
-		o.wakeAfter(rest)
+		if !o.errand.WakeAfter(rest) {
+			o.fail(ErrClosed)
+		}
 		return
 	}
 	asked, before := o.asked, o.changes
@@ -88,12 +72,12 @@ func (o *observer) Step(s *zkio.Session) {
 	}
 	switch {
 	case err == nil:
-		o.attempts = 0
+		o.errand.Tries = 0
 		o.show(&sighting{holder: holder}, before, asked)
 	case zkio.ClassOf(err) == zkio.Closed:
 		o.show(&sighting{err: ErrClosed}, before, asked)
 	case zkio.ClassOf(err) == zkio.Definite:
-		o.attempts = 0
+		o.errand.Tries = 0
 		o.show(&sighting{err: err}, before, asked)
 	default:
 		//holdfast:reached observer: no answer, looks again
@@ -105,8 +89,9 @@ func (o *observer) Step(s *zkio.Session) {
 			o.fail(ErrClosed) // Close has failed o.asked, but not what this step had taken
 			return
 		}
-		o.wakeAfter(backoff(o.attempts))
-		o.attempts++
+		if !o.errand.Retry() {
+			o.fail(ErrClosed)
+		}
 		return
 	}
 	o.mu.Lock()

@@ -8,11 +8,6 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A Pool runs tasks. Outside of tests it is a [zkio.Client].
-type Pool interface {
-	Submit(q zkio.Queue, t zkio.Task) bool
-}
-
 // An Entry is a lock's only entry in the pool's queue of fetches, or in that of
 // refetches, for the round that is present when the entry is run. With an entry for
 // each round, rounds that begin and are given up would pile up there for as long as

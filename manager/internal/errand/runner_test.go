@@ -194,15 +194,3 @@ func TestEntry(t *testing.T) {
 		}
 	}
 }
-
-type fakePool struct {
-	submitted int
-	closed    bool
-}
-
-func (p *fakePool) Submit(zkio.Queue, zkio.Task) bool {
-	if !p.closed {
-		p.submitted++
-	}
-	return !p.closed
-}
