@@ -42,7 +42,7 @@ import (
 // of [roundIO] holds for all its places together: what only steps use needs no lock.
 type group struct {
 	m      *Manager
-	runner errand.Runner
+	errand errand.Errand
 	places []*place // never changes
 	rank   string   // see Manager.rank; never changes
 
@@ -57,7 +57,6 @@ type group struct {
 	leaving  bool                     // all nodes are to go: see requeue
 	patience [standings]time.Duration // how long a contender of each standing is held up before the group gives way
 	movedAt  int64                    // when it last gave way, on the manager's clock; 0: never
-	wakeAt   int64                    // when a delayed wake is due; 0: none is
 	requeues int                      // how many times in a row it had to queue again
 	names    int64                    // how many its nodes have got: see guid
 	rng      *rand.Rand
@@ -74,6 +73,7 @@ const (
 
 func (m *Manager) newGroup(locks []*Lock) *group {
 	g := &group{m: m}
+	g.errand.Init(m.client, g)
 	// Two groups with the same sequence of numbers could block each other for longer. The
 	// manager's id is random, and simulations decide what it is.
 	id, _ := strconv.ParseUint(m.id, 16, 64)
@@ -117,7 +117,7 @@ func (g *group) await(ctx context.Context, op string) (Holds, error) {
 		all[i] = newHold(p.round)
 	}
 	g.m.groups.add(g)
-	g.wake()
+	g.errand.Wake()
 	_, err := g.granted.Future().Wait(ctx)
 	for i := 0; err == nil && i < len(all); i++ {
 		err = all[i].check(op)
@@ -157,7 +157,7 @@ func (g *group) pause() { g.paused.Add(1) }
 // another.
 func (g *group) resume() {
 	g.paused.Add(-1)
-	g.wake()
+	g.errand.Wake()
 }
 
 // end ends all rounds because that of p was ended by force, with err.
@@ -177,8 +177,6 @@ func (g *group) end(p *place, err *Error) {
 	g.lost.Settle(struct{}{}, err)
 }
 
-func (g *group) wake() { g.runner.Wake(g, zkio.Fetches) }
-
 // Urgent reports whether one of the places is to be given up.
 func (g *group) Urgent() bool {
 	for _, p := range g.places {
@@ -189,21 +187,20 @@ func (g *group) Urgent() bool {
 	return false
 }
 
-// Submit hands the group to the pool. If the pool is closed, the group ends here and now,
-// as in roundIO.Submit.
-func (g *group) Submit(q zkio.Queue) {
-	switch {
-	case g.m.client.Submit(q, g):
-	case q == zkio.Releases:
-		g.Run(g.m.client.Session())
-	default:
-		p := g.places[0]
-		p.round.failPending(p.error(opAcquire, ErrClosed))
+// Closed ends the group here and now, as in roundIO.Submit.
+func (g *group) Closed(q zkio.Queue) {
+	if q == zkio.Releases {
+		g.errand.Run(g.m.client.Session())
+	} else {
+		g.failPending()
 	}
 }
 
-// Run is called by the pool.
-func (g *group) Run(s *zkio.Session) { g.runner.Run(g, s) }
+// failPending ends a group that waits, since the manager is closed.
+func (g *group) failPending() {
+	p := g.places[0]
+	p.round.failPending(p.error(opAcquire, ErrClosed))
+}
 
 // Step does what the words of the rounds say is to be done, until it has to wait.
 func (g *group) Step(s *zkio.Session) {
@@ -242,10 +239,9 @@ func (g *group) pass(s *zkio.Session) (more bool) {
 	switch {
 	case over == len(g.places):
 		g.m.groups.remove(g)
-		g.m.client.Drop(g)
+		g.errand.Stop()
 	case pending == len(g.places) && g.m.closing():
-		p := g.places[0]
-		p.round.failPending(p.error(opAcquire, ErrClosed))
+		g.failPending()
 		more = true
 	case pending == len(g.places):
 		more = g.fetch(s)
@@ -452,19 +448,8 @@ func (g *group) mind(s *zkio.Session) (more bool) {
 		g.patience[elder] = g.vary(first / hasty)
 		return blocked[g.rng.IntN(len(blocked))].giveWay(s)
 	}
-	return g.wakeBy(next)
-}
-
-// wakeBy has a step run at that time on the manager's clock, or before.
-func (g *group) wakeBy(at int64) (more bool) {
-	now := g.m.now()
-	if at == never || g.wakeAt > now && g.wakeAt <= at {
-		return false // a wake is on its way that comes before
-	}
-	g.wakeAt = at
-	if !g.m.client.SubmitAfterFor(g, time.Duration(max(0, at-now)), zkio.Fetches, task(func(*zkio.Session) { g.wake() })) {
-		p := g.places[0]
-		p.round.failPending(p.error(opAcquire, ErrClosed))
+	if next != never && !g.errand.WakeAfter(time.Duration(next-g.m.now())) {
+		g.failPending()
 		return true
 	}
 	return false

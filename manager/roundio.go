@@ -94,7 +94,7 @@ func (t *roundIO) wakeLater() { t.wakeBy(zkio.Refetches) }
 // a round that belongs to a group is the group's.
 func (t *roundIO) wakeBy(q zkio.Queue) {
 	if p := t.place(); p != nil {
-		p.group.runner.Wake(p.group, q)
+		p.group.errand.WakeBy(q)
 	} else if t.round.due() {
 		t.runner.Wake(t, q)
 	}
