@@ -532,7 +532,7 @@ func TestF112_HolderInANewSession(t *testing.T) {
 // A slowStep is the task of an errand whose step takes so long that something happens
 // during it.
 type slowStep struct {
-	errand.Stepper
+	errand.Task
 	meanwhile func()
 	steps     int
 }
@@ -544,16 +544,16 @@ func (w *slowStep) Step(s *zkio.Session) {
 		w.meanwhile()
 		return
 	}
-	w.Stepper.Step(s)
+	w.Task.Step(s)
 }
 
 // inStep has meanwhile happen during a step of task, which is idle, in session s. That
 // must wake the task: another step follows, with the same session.
-func inStep(t *testing.T, r *errand.Runner, task errand.Stepper, s *zkio.Session, meanwhile func()) {
+func inStep(t *testing.T, e *errand.Errand, task errand.Task, s *zkio.Session, meanwhile func()) {
 	t.Helper()
-	slow := &slowStep{Stepper: task, meanwhile: meanwhile}
-	r.Wake(slow, zkio.Fetches)
-	r.Run(slow, s)
+	slow := &slowStep{Task: task, meanwhile: meanwhile}
+	e.Runner.Wake(slow, zkio.Fetches)
+	e.Runner.Run(slow, s)
 	if slow.steps < 2 {
 		t.Fatalf("%d steps: what happened during the first has not woken the task, or it was not idle", slow.steps)
 	}
@@ -577,7 +577,7 @@ func TestAskerInItsStepAtSessionEnd(t *testing.T) {
 		asked := c.asking(b, "?", time.Hour)
 		q := b.m.inquiries.list()[0]
 		old := b.m.client.Session()
-		inStep(c.t, &q.runner, q, old, func() {
+		inStep(c.t, &q.errand, q, old, func() {
 			c.away("b", 25*time.Second)
 			later(30 * time.Second)
 		})
@@ -597,7 +597,7 @@ func TestMailboxInItsStepAtSessionEnd(t *testing.T) {
 		synctest.Wait()
 		old, box := a.m.client.Session(), a.m.box
 		var h Hold
-		inStep(c.t, &box.runner, box, old, func() {
+		inStep(c.t, &box.errand, box, old, func() {
 			c.expire(a.m)
 			h = mustLock(c.t, a)
 			synctest.Wait()

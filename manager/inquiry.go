@@ -28,7 +28,7 @@ import (
 type inquiry struct {
 	lock   *Lock
 	ctx    context.Context // the asker's
-	runner errand.Runner
+	errand errand.Errand
 	kind   string // askKind or revokeKind
 	text   []byte
 	until  time.Time // when the asker gives up; zero: no deadline
@@ -39,7 +39,6 @@ type inquiry struct {
 	asked   atomic.Pointer[Contender] // the contender that is asked; nil: none yet
 	told    atomic.Pointer[Answer]    // the answer of a revoked contender: it knows
 	hinders atomic.Pointer[error]     // why the last try failed; nil if it did not
-	timer   atomic.Bool               // a delayed wake is on its way
 
 	// The news, written by the dispatcher.
 	watched  atomic.Pointer[string] // the path of the contender's node
@@ -48,20 +47,21 @@ type inquiry struct {
 	answered atomic.Bool            // something happened to the question's node
 
 	// Used by steps only.
-	session  *zkio.Session // in which the fields below hold
-	to       *Contender    // the contender that is asked; its node is watched
-	path     string        // the question's node, which may exist; "" if it does not
-	posted   bool          // the question's node was created
-	armed    bool          // the question's node is watched
-	synced   *zkio.Session // in which a Sync has succeeded since the inquiry began
-	attempts int           // failed tries in a row
-	again    int           // how often the question was put again because a client deleted its node
-	local    bool          // this process itself answers, on another goroutine
-	done     bool          // steps have nothing left to do
+	session *zkio.Session // in which the fields below hold
+	to      *Contender    // the contender that is asked; its node is watched
+	path    string        // the question's node, which may exist; "" if it does not
+	posted  bool          // the question's node was created
+	armed   bool          // the question's node is watched
+	synced  *zkio.Session // in which a Sync has succeeded since the inquiry began
+	again   int           // how often the question was put again because a client deleted its node
+	local   bool          // this process itself answers, on another goroutine
+	done    bool          // steps have nothing left to do
 }
 
 func (l *Lock) newInquiry(kind string, text []byte, target string) *inquiry {
-	return &inquiry{lock: l, kind: kind, text: text, target: target}
+	q := &inquiry{lock: l, kind: kind, text: text, target: target}
+	q.errand.Init(l.m.client, q)
+	return q
 }
 
 // begin begins to ask. When ctx ends, the question is taken back.
@@ -71,21 +71,21 @@ func (q *inquiry) begin(ctx context.Context) {
 	q.lock.m.inquiries.add(q)
 	stop := context.AfterFunc(ctx, q.giveUp)
 	q.result.Future().OnDone(func(Answer, error) { stop() })
-	q.wake()
+	q.errand.Wake()
 }
 
 // giveUp notes that the asker has stopped waiting.
 func (q *inquiry) giveUp() {
 	q.gaveUp.Store(true)
 	if !q.drop() {
-		q.wake()
+		q.errand.Wake()
 	}
 }
 
 // drop ends an inquiry that no worker has taken yet: there is nothing to take back. So
 // those that are given up in an outage do not pile up until its end, with their texts.
 func (q *inquiry) drop() (done bool) {
-	q.runner.Preempt(func() {
+	q.errand.Preempt(func() {
 		if q.session == nil {
 			q.text = nil
 			q.end()
@@ -108,25 +108,17 @@ func (q *inquiry) addressee() string {
 	return b.String()
 }
 
-func (q *inquiry) wake() { q.runner.Wake(q, zkio.Fetches) }
-
 // Urgent reports whether the next step only deletes the question.
 func (q *inquiry) Urgent() bool { return q.over() }
 
 // over reports whether there is a result, or no asker that waits for one.
 func (q *inquiry) over() bool { return q.gaveUp.Load() || q.result.Settled() }
 
-// Submit has a worker run a step. If the pool is closed, the question's node goes with
-// the session.
-func (q *inquiry) Submit(queue zkio.Queue) {
-	if !q.lock.m.client.Submit(queue, q) {
-		q.fail(ErrClosed)
-		q.lock.m.inquiries.remove(q)
-	}
+// Closed ends the inquiry: the question's node goes with the session.
+func (q *inquiry) Closed(zkio.Queue) {
+	q.fail(ErrClosed)
+	q.lock.m.inquiries.remove(q)
 }
-
-// Run is called by the pool.
-func (q *inquiry) Run(s *zkio.Session) { q.runner.Run(q, s) }
 
 // PathChanged is called by the dispatcher when something happened to the contender's
 // node or to the question's.
@@ -140,7 +132,7 @@ func (q *inquiry) PathChanged(path string, ev zkio.Event) {
 	default:
 		q.moved.Store(true)
 	}
-	q.wake()
+	q.errand.Wake()
 }
 
 func (q *inquiry) settle(a Answer) { q.result.Settle(a, nil) }
@@ -212,16 +204,7 @@ func (q *inquiry) later(err error) (more bool) {
 	} else if err != nil {
 		q.hinders.Store(&err)
 	}
-	d := backoff(q.attempts)
-	q.attempts++
-	queue := zkio.Fetches
-	if q.over() {
-		queue = zkio.Releases
-	}
-	if !q.timer.CompareAndSwap(false, true) {
-		return false
-	}
-	if !q.lock.m.client.SubmitAfter(d, queue, task(func(*zkio.Session) { q.timer.Store(false); q.wake() })) {
+	if !q.errand.Retry() {
 		q.fail(ErrClosed)
 		q.end()
 	}
@@ -240,6 +223,7 @@ func (q *inquiry) tried(err error) (more bool) {
 // end notes that steps have nothing left to do.
 func (q *inquiry) end() {
 	q.unwatch()
+	q.errand.Stop()
 	q.done = true
 	q.lock.m.inquiries.remove(q)
 }
@@ -328,7 +312,7 @@ func (q *inquiry) look(s *zkio.Session, path string) error {
 		l.m.spawn(func() {
 			a, err := l.askOwn(q.ctx, c, q.text)
 			q.result.Settle(a, err)
-			q.wake()
+			q.errand.Wake()
 		})
 	case c.Own && q.revokeOwn(&c):
 	case c.asks:
@@ -375,7 +359,7 @@ func (q *inquiry) post(s *zkio.Session) (more bool) {
 	default:
 		return q.refused(err)
 	}
-	q.posted, q.attempts = true, 0
+	q.posted, q.errand.Tries = true, 0
 	q.hinders.Store(nil)
 	return true
 }
@@ -482,7 +466,7 @@ func (q *inquiry) lost() (more bool) {
 
 // watchHolder sets the watch of the contender's node again if an event has used it up.
 func (q *inquiry) watchHolder(s *zkio.Session) (more bool) {
-	q.attempts = 0
+	q.errand.Tries = 0
 	if !q.moved.Swap(false) {
 		return false
 	}
@@ -516,7 +500,7 @@ func managerOf(path string) string {
 // wakeInquiries wakes all inquiries, since a session is over.
 func (m *Manager) wakeInquiries() {
 	for _, q := range m.inquiries.list() {
-		q.wake()
+		q.errand.Wake()
 	}
 }
 

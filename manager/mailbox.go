@@ -45,14 +45,13 @@ func (m *Manager) mailboxOf(id string) string {
 type mailbox struct {
 	m      *Manager
 	path   string
-	runner errand.Runner
+	errand errand.Errand
 
 	wanted atomic.Pointer[zkio.Session] // the last session in which this process has made a node
 	made   atomic.Bool                  // the watch has reported that the directory was created
 	news   atomic.Bool                  // it has reported something else
 	busy   atomic.Int32                 // questions under way that call Config.OnAsk
 	told   atomic.Bool                  // refused has logged its line
-	timer  atomic.Bool                  // a delayed wake is on its way
 	awaits atomic.Bool                  // revocations wait for a grant: see granted
 
 	ctx  context.Context // the parent of all contexts of OnAsk; Close ends it
@@ -63,7 +62,6 @@ type mailbox struct {
 	watching bool          // the mailbox is registered as a watcher
 	there    bool          // the directory exists, as far as steps know
 	letters  map[string]*letter
-	attempts int // failed steps in a row
 }
 
 // maxAsked is how many questions that call Config.OnAsk may be under way at a time, and how
@@ -93,6 +91,7 @@ const revokePrefix = "revoke-"
 
 func newMailbox(m *Manager) *mailbox {
 	b := &mailbox{m: m, path: m.mailboxOf(m.id), letters: make(map[string]*letter)}
+	b.errand.Init(m.client, b)
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	return b
 }
@@ -101,38 +100,22 @@ func newMailbox(m *Manager) *mailbox {
 // a node. It does no I/O and does not block.
 func (b *mailbox) arm(s *zkio.Session) {
 	if b.wanted.Load() != s && b.wanted.Swap(s) != s {
-		b.wake()
+		b.errand.Wake()
 	}
 }
-
-// wake has a worker run a step.
-func (b *mailbox) wake() { b.runner.Wake(b, zkio.Releases) }
 
 // Urgent puts the steps into the pool's queue of releases, which is short. Otherwise a
 // revocation would wait until a process that asks for many locks has queued for them all.
 func (b *mailbox) Urgent() bool { return true }
 
-// Submit has a worker run a step. If the pool is closed, no question matters any more.
-func (b *mailbox) Submit(q zkio.Queue) { b.m.client.Submit(q, b) }
-
-// Run is called by the pool.
-func (b *mailbox) Run(s *zkio.Session) { b.runner.Run(b, s) }
-
-// later wakes the mailbox after d, unless such a wake is on its way.
-func (b *mailbox) later(d time.Duration) {
-	if b.timer.CompareAndSwap(false, true) {
-		b.m.client.SubmitAfter(d, zkio.Releases, task(func(*zkio.Session) {
-			b.timer.Store(false)
-			b.wake()
-		}))
-	}
-}
+// Closed does nothing: no question matters any more.
+func (b *mailbox) Closed(zkio.Queue) {}
 
 // granted is called when the process was granted a lock, after the round's word has changed.
 // A step raises awaits before it looks at the word: at least one sees the other.
 func (b *mailbox) granted() {
 	if b.awaits.Load() {
-		b.wake()
+		b.errand.Wake()
 	}
 }
 
@@ -149,7 +132,7 @@ func (b *mailbox) PathChanged(_ string, ev zkio.Event) {
 	} else {
 		b.news.Store(true)
 	}
-	b.wake()
+	b.errand.Wake()
 }
 
 // Step deals with the questions in the mailbox until none needs it.
@@ -164,12 +147,11 @@ func (b *mailbox) Step(s *zkio.Session) {
 	}
 	if err != nil {
 		if zkio.ClassOf(err) != zkio.Closed {
-			b.later(backoff(b.attempts))
-			b.attempts++
+			b.errand.Retry() // if the pool is closed, no question matters any more
 		}
 		return
 	}
-	b.attempts = 0
+	b.errand.Tries = 0
 }
 
 // look lists the mailbox if that is due, and deals with the questions there.
@@ -502,7 +484,7 @@ func (w *answerWrite) end() {
 // read in its place.
 func (b *mailbox) freed() {
 	b.busy.Add(-1)
-	b.wake()
+	b.errand.Wake()
 }
 
 // question returns a question to this process about the lock that it holds by h.

@@ -137,7 +137,6 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	m.observers.most = mostCached
 	m.places.free = max(1, (cfg.Workers-minWorkers+1)/2)
 	m.peers.putLocked(m.id, peer{author: author{host: host, label: cfg.Label, endpoint: cfg.Endpoint, pid: os.Getpid()}}) // no other goroutine knows m
-	m.box = newMailbox(m)
 	m.feed = newFeed(m)
 
 	m.client, err = zkio.Open(ctx, zkio.Config{
@@ -155,6 +154,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, &Error{Op: "open", Err: err}
 	}
+	m.box = newMailbox(m)
 	// The client's calls take no ctx: they end when the client is closed.
 	stop := context.AfterFunc(ctx, func() { _ = m.client.Close(ctx) })
 	err = m.probe(ctx)
