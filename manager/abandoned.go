@@ -337,7 +337,7 @@ func (t *roundIO) markFailed(s *zkio.Session, right string, err error) (more boo
 	case errors.Is(err, zkio.ErrNoNode), errors.Is(err, zkio.ErrBadVersion):
 		// The directory of the marks was missing, or another client has written or
 		// deleted the mark: begin again.
-		return t.attempts.more() <= 3 || t.later()
+		return t.attempts.More() <= 3 || t.later()
 	case errors.Is(err, zkio.ErrNoAuth):
 		t.round.fail(t.error("acquire", fmt.Errorf("a lock that reports abandonment needs the right %s: %w (%s)", right, err, t.round.lock.m.hint(err))))
 		return true

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
+	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -26,10 +27,10 @@ type call struct {
 	err   error         // written before done is closed
 
 	// These are used by the present worker only.
-	begun    bool // do was run
-	undoing  bool // undo is run in place of do
-	attempts int
-	placed   bool // it has one of the places, from the call that had it before
+	begun   bool // do was run
+	undoing bool // undo is run in place of do
+	tries   errand.Tries
+	placed  bool // it has one of the places, from the call that had it before
 }
 
 // places bounds how many workers run functions given to [Access.Call] at a time. Such a
@@ -141,9 +142,7 @@ func (c *call) Run(s *zkio.Session) {
 		c.begun = true
 		err := run(s)
 		if class := zkio.ClassOf(err); err != nil && class != zkio.Definite && class != zkio.Closed {
-			wait := backoff(c.attempts)
-			c.attempts++
-			if !c.client.SubmitAfter(wait, zkio.Fetches, c) {
+			if !c.tries.Again(c.client, zkio.Fetches, c) {
 				c.end(zkio.ErrClosed)
 			}
 			return
@@ -157,7 +156,7 @@ func (c *call) Run(s *zkio.Session) {
 // beginUndo is called when the caller has given up. It reports whether there is anything
 // to undo.
 func (c *call) beginUndo() bool {
-	c.undoing, c.attempts = c.begun && c.undo != nil, 0
+	c.undoing, c.tries = c.begun && c.undo != nil, 0
 	return c.undoing
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
+	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -179,7 +180,7 @@ type guarded struct {
 	results []zkio.OpResult // with err, written before done is closed
 	err     error
 
-	attempts int // used by the present worker only
+	tries errand.Tries // used by the present worker only
 }
 
 // The values of guarded.stage.
@@ -297,9 +298,7 @@ func (g *guarded) again() {
 		g.settle(nil, err)
 		return
 	}
-	wait := backoff(g.attempts)
-	g.attempts++
-	if !g.hold.round.lock.m.client.SubmitAfter(wait, zkio.Fetches, g) {
+	if !g.tries.Again(g.hold.round.lock.m.client, zkio.Fetches, g) {
 		g.closed()
 	}
 }

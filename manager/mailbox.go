@@ -448,11 +448,11 @@ func (b *mailbox) refused(err error) {
 
 // An answerWrite is the task that writes an answer.
 type answerWrite struct {
-	box      *mailbox
-	path     string
-	data     []byte
-	counted  bool // it counts in mailbox.busy
-	attempts int  // used by the present worker only
+	box     *mailbox
+	path    string
+	data    []byte
+	counted bool         // it counts in mailbox.busy
+	tries   errand.Tries // used by the present worker only
 }
 
 // Run is called by the pool. The answer is written only once: a second request finds
@@ -464,10 +464,8 @@ func (w *answerWrite) Run(s *zkio.Session) {
 	case zkio.ClassOf(err) == zkio.Definite:
 		w.box.refused(err)
 	case zkio.ClassOf(err) != zkio.Closed:
-		wait := backoff(w.attempts)
-		w.attempts++
 		//holdfast:reached mailbox: an answer is written again
-		if w.box.m.client.SubmitAfter(wait, zkio.Releases, w) {
+		if w.tries.Again(w.box.m.client, zkio.Releases, w) {
 			return
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/internal/oneline"
+	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
@@ -189,7 +190,7 @@ func (m *Manager) probe(ctx context.Context) error {
 		{"read a node under the root", func(s *zkio.Session) error { return s.Prove(node.Path()) }}, // as every lease must
 		{"delete a node under the root", func(s *zkio.Session) error { return node.Delete(s) }},
 	}
-	failed := 0
+	var failed errand.Tries
 	for i := 0; i < len(steps); {
 		err := steps[i].do(m.client.Session())
 		if err == nil {
@@ -211,9 +212,8 @@ func (m *Manager) probe(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(backoff(failed)):
+		case <-time.After(failed.Wait()):
 		}
-		failed++
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func (t *roundIO) sawDirectory(s *zkio.Session, data []byte, err error) (more bo
 		if err := s.EnsureDir(l.path, l.m.cfg.ACL); err != nil {
 			return t.failed(err)
 		}
-		if t.attempts.more() > 3 {
+		if t.attempts.More() > 3 {
 			return t.later() // an empty container can go as soon as it is made
 		}
 	case err == nil && len(data) == 0:
@@ -253,7 +253,7 @@ func (t *roundIO) requeue(s *zkio.Session) (more bool) {
 		return t.failed(err)
 	}
 	t.nodeGone()
-	if t.requeues.more() > 3 {
+	if t.requeues.More() > 3 {
 		return t.later() // it is deleted as soon as it is made
 	}
 	return true

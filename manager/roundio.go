@@ -44,20 +44,20 @@ type roundIO struct {
 	tenure *tenure
 
 	// Used by steps only.
-	node       *zkio.Node  // nil before the fetch, and again after the deletion
-	watching   *watching   // the plan of a waiter; nil: the queue is to be listed
-	neighbours *neighbours // nil: nothing is known; see near and meet
-	seenAt     int64       // when the own node was last seen to be there, on the manager's clock
-	attempts   tries       // failed tries in a row
-	requeues   tries       // how many times in a row it had to queue again
-	watched    bool        // the server has a watch for the own node, or had one and OwnTouched tells
-	touched    bool        // the own node's watch has fired, and it has not been looked at since
-	leaving    bool        // the node is to go, and may have gone: see requeue
-	ending     bool        // the first step of the end has been made
-	warned     bool        // about a contender that is not ephemeral
-	waited     bool        // it has had a position in a queue
-	long       bool        // it has waited so long that the rotation has come by
-	dirWatched bool        // the watch of the directory is registered
+	node       *zkio.Node   // nil before the fetch, and again after the deletion
+	watching   *watching    // the plan of a waiter; nil: the queue is to be listed
+	neighbours *neighbours  // nil: nothing is known; see near and meet
+	seenAt     int64        // when the own node was last seen to be there, on the manager's clock
+	attempts   errand.Tries // failed tries in a row
+	requeues   errand.Tries // how many times in a row it had to queue again
+	watched    bool         // the server has a watch for the own node, or had one and OwnTouched tells
+	touched    bool         // the own node's watch has fired, and it has not been looked at since
+	leaving    bool         // the node is to go, and may have gone: see requeue
+	ending     bool         // the first step of the end has been made
+	warned     bool         // about a contender that is not ephemeral
+	waited     bool         // it has had a position in a queue
+	long       bool         // it has waited so long that the rotation has come by
+	dirWatched bool         // the watch of the directory is registered
 
 	index int32 // 1 + the index in Manager.active, or 0; protected by Manager.mu
 }
@@ -242,23 +242,6 @@ func (t *roundIO) dropDelays() {
 	}
 }
 
-// tries counts failures in a row, up to a number that matters no more.
-type tries uint8
-
-// more counts one more, and returns how many there are.
-func (n *tries) more() int {
-	*n = min(*n, 254) + 1
-	return int(*n)
-}
-
-const (
-	firstRetry = 10 * time.Millisecond
-	lastRetry  = 2 * time.Second
-)
-
-// backoff returns how long to wait after failure n+1 in a row.
-func backoff(n int) time.Duration { return zkio.Backoff(n, firstRetry, lastRetry) }
-
 // retryLater wakes the round's I/O after a while. It reports false if the pool is
 // closed.
 func (t *roundIO) retryLater() bool {
@@ -266,8 +249,7 @@ func (t *roundIO) retryLater() bool {
 	if t.Urgent() {
 		timer = state.EndTimer
 	}
-	d := backoff(int(t.attempts))
-	t.attempts.more()
+	d := t.attempts.Wait()
 	return t.delay(d, &delayedWake{io: t, timer: timer, later: t.waited || t.attempts > promptTries})
 }
 
