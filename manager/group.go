@@ -448,9 +448,8 @@ func (g *group) mind(s *zkio.Session) (more bool) {
 		g.patience[elder] = g.vary(first / hasty)
 		return blocked[g.rng.IntN(len(blocked))].giveWay(s)
 	}
-	if next != never && !g.errand.WakeAfter(time.Duration(next-g.m.now())) {
-		g.failPending()
-		return true
+	if next != never {
+		g.errand.WakeAfter(time.Duration(next - g.m.now()))
 	}
 	return false
 }

@@ -59,14 +59,13 @@ type inquiry struct {
 }
 
 func (l *Lock) newInquiry(kind string, text []byte, target string) *inquiry {
-	q := &inquiry{lock: l, kind: kind, text: text, target: target}
-	q.errand.Init(l.m.client, q)
-	return q
+	return &inquiry{lock: l, kind: kind, text: text, target: target}
 }
 
 // begin begins to ask. When ctx ends, the question is taken back.
 func (q *inquiry) begin(ctx context.Context) {
 	q.ctx = ctx
+	q.errand.Init(q.lock.m.client, q)
 	q.until, _ = ctx.Deadline()
 	q.lock.m.inquiries.add(q)
 	stop := context.AfterFunc(ctx, q.giveUp)
@@ -204,10 +203,7 @@ func (q *inquiry) later(err error) (more bool) {
 	} else if err != nil {
 		q.hinders.Store(&err)
 	}
-	if !q.errand.Retry() {
-		q.fail(ErrClosed)
-		q.end()
-	}
+	q.errand.Retry()
 	return false
 }
 

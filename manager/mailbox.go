@@ -147,7 +147,7 @@ func (b *mailbox) Step(s *zkio.Session) {
 	}
 	if err != nil {
 		if zkio.ClassOf(err) != zkio.Closed {
-			b.errand.Retry() // if the pool is closed, no question matters any more
+			b.errand.Retry()
 		}
 		return
 	}

@@ -54,9 +54,7 @@ func (o *observer) Step(s *zkio.Session) {
 	if rest := observerPause - time.Duration(now-o.lookedAt); o.lookedAt != 0 && rest > 0 {
 		o.mu.Unlock()
 		//holdfast:reached observer: looked a moment ago
-		if !o.errand.WakeAfter(rest) {
-			o.fail(ErrClosed)
-		}
+		o.errand.WakeAfter(rest)
 		return
 	}
 	asked, before := o.asked, o.changes
@@ -89,9 +87,7 @@ func (o *observer) Step(s *zkio.Session) {
 			o.fail(ErrClosed) // Close has failed o.asked, but not what this step had taken
 			return
 		}
-		if !o.errand.Retry() {
-			o.fail(ErrClosed)
-		}
+		o.errand.Retry()
 		return
 	}
 	o.mu.Lock()

@@ -290,7 +290,7 @@ inline delete(x) {
 /* Go: manager/round.go: round.urgent */
 #define URGENT(x) (r[x].ph >= RELEASING || (r[x].ph == FETCHING && r[x].c == 0))
 
-/* Go: manager/roundio.go: roundIO.Submit; manager/internal/errand/entry.go: Entry.Submit; for a fetch */
+/* Go: manager/roundio.go: roundIO.Submit; manager/internal/errand/runner.go: Entry.Submit; for a fetch */
 inline submitFetch(p) {
   if :: !fq[p] -> fq[p] = 1; fe[p]++ :: else fi
 }

@@ -12,7 +12,6 @@ import (
 // A Pool runs tasks. Outside of tests it is a [zkio.Client].
 type Pool interface {
 	Submit(q zkio.Queue, t zkio.Task) bool
-	SubmitAfter(d time.Duration, q zkio.Queue, t zkio.Task) bool
 	SubmitAfterFor(owner any, d time.Duration, q zkio.Queue, t zkio.Task) bool
 	Drop(owner any)
 }
@@ -22,46 +21,53 @@ type Task interface {
 	// Urgent and Step are as in a [Stepper].
 	Urgent() bool
 	Step(s *zkio.Session)
-	// Closed is called, on the goroutine that has woken the task, if the pool takes
-	// no more tasks for queue q. No step follows then.
+	// Closed is called if the pool takes no more tasks for queue q: no step comes
+	// then. It is called on the goroutine that has woken the task, or in the step
+	// that wanted to have it woken later.
 	Closed(q zkio.Queue)
 }
 
 // An Errand is a [Runner] with its task and one deadline: when the task is woken if
 // nothing else has woken it. Wake, WakeBy and Preempt may be called concurrently and in a
-// step, and do not block. What else there is, only steps use.
+// step, and do not block. Only steps use Tries, WakeAfter, Retry and Stop.
 type Errand struct {
 	Runner
+	Task
 	Tries Tries // failed steps in a row
 
 	pool  Pool
-	task  Task
 	alarm atomic.Pointer[alarm] // the wake that is on its way; nil: none
 }
 
 // Init makes the zero Errand one of task, whose steps pool runs. It is called before any
 // other method.
-func (e *Errand) Init(pool Pool, task Task) { e.pool, e.task = pool, task }
+func (e *Errand) Init(pool Pool, task Task) { e.pool, e.Task = pool, task }
 
 // Wake has a worker run a step soon.
 func (e *Errand) Wake() { e.WakeBy(zkio.Fetches) }
 
 // WakeBy is Wake by way of queue q, which is Fetches or Refetches, unless the step is urgent.
-func (e *Errand) WakeBy(q zkio.Queue) { e.Runner.Wake((*steps)(e), q) }
+func (e *Errand) WakeBy(q zkio.Queue) { e.Runner.Wake(e, q) }
 
 // Run is called by the pool.
-func (e *Errand) Run(s *zkio.Session) { e.Runner.Run((*steps)(e), s) }
+func (e *Errand) Run(s *zkio.Session) { e.Runner.Run(e, s) }
 
-// WakeAfter wakes the task after d, or before, if an earlier wake is on its way. It reports
-// false if the pool is closed, so that no wake will come.
-func (e *Errand) WakeAfter(d time.Duration) bool {
-	a := &alarm{errand: e, at: time.Now().Add(d)}
-	if e.task.Urgent() { // a pool that is being closed still takes it
+// Submit is called by the Runner.
+func (e *Errand) Submit(q zkio.Queue) {
+	if !e.pool.Submit(q, e) {
+		e.Closed(q)
+	}
+}
+
+// WakeAfter wakes the task after d, or before, if an earlier wake is on its way.
+func (e *Errand) WakeAfter(d time.Duration) {
+	a := &alarm{errand: e, at: time.Now().Add(d), queue: zkio.Fetches}
+	if e.Urgent() { // a pool that is being closed still takes it
 		a.queue = zkio.Releases
 	}
 	if old := e.alarm.Load(); old != nil {
 		if old.queue == a.queue && !a.at.Before(old.at) {
-			return true
+			return
 		}
 		// If the old one has rung meanwhile, there will be another step.
 		e.pool.Drop(e)
@@ -69,13 +75,12 @@ func (e *Errand) WakeAfter(d time.Duration) bool {
 	e.alarm.Store(a) // before the pool looks whether it is void
 	if !e.pool.SubmitAfterFor(e, d, a.queue, a) {
 		e.alarm.Store(nil)
-		return false
+		e.Closed(a.queue)
 	}
-	return true
 }
 
 // Retry is WakeAfter for a step that has failed, and counts it.
-func (e *Errand) Retry() bool { return e.WakeAfter(e.Tries.Wait()) }
+func (e *Errand) Retry() { e.WakeAfter(e.Tries.Wait()) }
 
 // Stop forgets the wake that is on its way.
 func (e *Errand) Stop() {
@@ -101,14 +106,25 @@ func (a *alarm) Run(*zkio.Session) {
 	}
 }
 
-// steps are an Errand as its Runner sees it.
-type steps Errand
+// Tries counts failures in a row, up to a number that matters no more.
+type Tries uint8
 
-func (e *steps) Urgent() bool         { return e.task.Urgent() }
-func (e *steps) Step(s *zkio.Session) { e.task.Step(s) }
+// More counts one more, and returns how many there are.
+func (n *Tries) More() int {
+	*n = min(*n, 254) + 1
+	return int(*n)
+}
 
-func (e *steps) Submit(q zkio.Queue) {
-	if !e.pool.Submit(q, (*Errand)(e)) {
-		e.task.Closed(q)
-	}
+const (
+	firstRetry = 10 * time.Millisecond
+	lastRetry  = 2 * time.Second
+)
+
+// Wait counts one more, and returns how long to wait before the next try.
+func (n *Tries) Wait() time.Duration { return zkio.Backoff(n.More()-1, firstRetry, lastRetry) }
+
+// Again has pool run t once more after a while, by way of queue q. It reports false if the
+// pool is closed.
+func (n *Tries) Again(pool Pool, q zkio.Queue, t zkio.Task) bool {
+	return pool.SubmitAfterFor(nil, n.Wait(), q, t)
 }
