@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
@@ -77,17 +76,15 @@ func (p *place) reserve() (more bool) {
 // waits notes since when the place has been reserved, if it is. The group has to wait for
 // another one.
 func (p *place) waits() {
-	m := p.group.m
 	switch {
 	case !p.reserved:
 		p.since = 0
 		return
 	case p.since == 0:
-		p.since = m.now()
+		p.since = p.group.m.now()
 	}
 	if !p.watched { // as in park
-		p.delay(max(0, m.firstLook()-time.Duration(m.now()-p.seenAt)),
-			&delayedWake{io: p.roundIO, timer: state.OwnTimer, event: state.OwnDue, later: true})
+		p.lookAtNodeLater()
 	}
 }
 

@@ -152,24 +152,17 @@ func (t *roundIO) Run(s *zkio.Session) { t.runner.Run(t, s) }
 type lockFetch Lock
 
 // Run is called by the pool.
-func (f *lockFetch) Run(s *zkio.Session) {
-	l := (*Lock)(f)
-	l.fetches.Taken()
-	l.runPresent(s)
-}
+func (f *lockFetch) Run(s *zkio.Session) { (*Lock)(f).runPresent(&f.fetches, s) }
 
 // lockRefetch is a lock as its entry in the queue of refetches.
 type lockRefetch Lock
 
 // Run is called by the pool.
-func (f *lockRefetch) Run(s *zkio.Session) {
-	l := (*Lock)(f)
-	l.refetches.Taken()
-	l.runPresent(s)
-}
+func (f *lockRefetch) Run(s *zkio.Session) { (*Lock)(f).runPresent(&f.refetches, s) }
 
 // runPresent runs the present round's I/O for an entry that was taken from a queue.
-func (l *Lock) runPresent(s *zkio.Session) {
+func (l *Lock) runPresent(e *errand.Entry, s *zkio.Session) {
+	e.Taken()
 	if t := l.cur.Load().made.Load(); t != nil {
 		t.Run(s)
 	}
@@ -240,6 +233,12 @@ func (t *roundIO) dropDelays() {
 	if t.tenure != nil {
 		t.tenure.dropTimer(c)
 	}
+}
+
+// lookAtNodeLater has a waiter look at its own node when what is known about that gets old.
+func (t *roundIO) lookAtNodeLater() {
+	d := t.round.lock.m.firstLook() - time.Duration(t.round.lock.m.now()-t.seenAt)
+	t.delay(max(0, d), &delayedWake{io: t, timer: state.OwnTimer, event: state.OwnDue, later: true})
 }
 
 // retryLater wakes the round's I/O after a while. It reports false if the pool is

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
@@ -497,7 +496,6 @@ func (t *roundIO) park(w *watching, n news) {
 	// turn comes soon the look would be wasted. The others notice when they list the
 	// queue, or when the rotation looks.
 	if (p.ahead == 1 || w.plan.complete) && !t.watched {
-		t.delay(max(0, m.firstLook()-time.Duration(m.now()-t.seenAt)),
-			&delayedWake{io: t, timer: state.OwnTimer, event: state.OwnDue, later: true})
+		t.lookAtNodeLater()
 	}
 }
