@@ -116,7 +116,10 @@ func (h Hold) guard(ctx context.Context, op string, read *zkio.Read, ops []zkio.
 		ops:  ops,
 		done: make(chan struct{}),
 	}
-	g.submit()
+	// The queue of fetches takes none of the workers that are reserved for releases.
+	if !t.round.lock.m.client.Submit(zkio.Fetches, g) {
+		g.closed()
+	}
 	lost := h.Lost()
 	for {
 		select {
@@ -189,14 +192,6 @@ const (
 	guardSent                  // a worker is in the call that sends it, or has been
 	guardGivenUp               // the caller has given up: nothing more is sent
 )
-
-// submit hands the call to the pool, through the queue of fetches, so that it
-// takes none of the workers that are reserved for releases.
-func (g *guarded) submit() {
-	if !g.hold.round.lock.m.client.Submit(zkio.Fetches, g) {
-		g.closed()
-	}
-}
 
 // closed settles the call because the client is closed.
 func (g *guarded) closed() {

@@ -36,7 +36,7 @@ const policy = `
 	zkio:                     futures internal/ctxerr internal/oneline internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic | SERVERS
 	zkio/zktest:              internal/jute | TESTS internal/realzk github.com/go-zookeeper/zk
 	manager:                  state futures zkio manager/internal/errand manager/internal/queue internal/ctxerr internal/oneline golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
-	manager/inspect:          zkio manager manager/internal/queue internal/ctxerr | SERVERS
+	manager/inspect:          zkio manager manager/internal/errand manager/internal/queue internal/ctxerr | SERVERS
 	manager/internal/queue:   | TESTS
 	manager/internal/errand:  zkio | TESTS
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -69,7 +70,7 @@ type call[T any] struct {
 	gaveUp atomic.Bool     // the caller has stopped waiting
 	done   chan outcome[T] // of capacity 1
 
-	attempts int // used by the present worker only
+	tries errand.Tries // used by the present worker only
 }
 
 type outcome[T any] struct {
@@ -113,9 +114,7 @@ func (c *call[T]) Run(s *zkio.Session) {
 		c.done <- outcome[T]{v, err}
 		return
 	}
-	wait := zkio.Backoff(c.attempts, 20*time.Millisecond, time.Second)
-	c.attempts++
-	if !c.client.SubmitAfter(wait, zkio.Fetches, c) {
+	if !c.tries.Again(c.client, zkio.Fetches, c) {
 		c.done <- outcome[T]{err: zkio.ErrClosed}
 	}
 }
