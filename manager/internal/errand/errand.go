@@ -66,8 +66,11 @@ func (e *Errand) WakeAfter(d time.Duration) {
 		a.queue = zkio.Releases
 	}
 	if old := e.alarm.Load(); old != nil {
-		if old.queue == a.queue && !a.at.Before(old.at) {
-			return
+		if !a.at.Before(old.at) {
+			if old.queue == a.queue {
+				return
+			}
+			a.at, d = old.at, time.Until(old.at) // the earlier one, by the other queue
 		}
 		// If the old one has rung meanwhile, there will be another step.
 		e.pool.Drop(e)

@@ -94,7 +94,7 @@ func TestWakeAfter(t *testing.T) {
 		{"an earlier one replaces the later", "50 30", "0s 30ms"},
 		{"as often as there are earlier ones", "50 30 40 10 20", "0s 10ms"},
 		{"the same again", "30 30", "0s 30ms"},
-		{"an urgent one counts apart: the pool may serve nothing else", "30 urgent 50", "0s 50ms"},
+		{"an urgent one is by another queue, which a closed pool serves, too", "30 urgent 50", "0s 30ms"},
 		{"at once", "0", "0s 0s"},
 		{"none is left after a stop", "30 stop", "0s"},
 		{"a stop does not hinder the next", "30 stop 50", "0s 50ms"},
