@@ -151,10 +151,11 @@ package manager
 // to the next round (round.finish). If goroutines already wait in that round, the
 // request that deletes the one node creates the other (roundIO.deleteNode).
 //
-// Two more kinds of task work in the same way. For CachedHolder and WatchHolder an
-// observer finds out who holds a lock (observer.Step); however many callers ask, there is
-// one for a lock. Ask and Revoke make an inquiry (inquiry.Step), which puts a question
-// into the other process's mailbox; the mailbox's steps (mailbox.Step) answer it there.
+// Two more kinds of task work in the same way (package errand). For CachedHolder and
+// WatchHolder an observer finds out who holds a lock (observer.Step); however many callers
+// ask, there is one for a lock. Ask and Revoke make an inquiry (inquiry.Step), which puts a
+// question into the other process's mailbox; the mailbox's steps (mailbox.Step) answer it
+// there.
 //
 // A Mutex hands the private lock that its process holds, or queues for, to one goroutine
 // after the other (Mutex.advance). Each has a round of its own, without I/O (turn).
