@@ -228,7 +228,7 @@ func (j *judge) taken(e *queue.Element, id, name string) (late bool) {
 	}
 	late = e.Token() <= r.token
 	r.token = max(r.token, e.Token())
-	if producer, _, _ := strings.Cut(id, "/"); j.ordered && e.Attempt() == 1 && !r.requeued {
+	if producer, _, _ := strings.Cut(id, "/"); j.ordered && r.taken == 1 && e.Attempt() == 1 && !r.requeued {
 		if j.latest == nil {
 			j.latest = make(map[string]string)
 		}
