@@ -176,6 +176,23 @@ func deadHead(c *recipetest.Cluster) (b, living user, waits *Permits) {
 	return b, living, waits
 }
 
+// The number of permits is changed again and again: that says nothing of the dead head.
+func TestF337_ResizedMeanwhile(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		b, _, waits := deadHead(c)
+		begun := time.Now()
+		for n := 10; !waits.granted.Settled(); n++ {
+			recipetest.WantErr(t, "resize", b.Resize(t.Context(), n), nil)
+			recipetest.Later(timeout / 20)
+		}
+		if took := time.Since(begun); took > timeout/2 {
+			t.Errorf("permits were free, and a caller had one after %v", took)
+		}
+		unlock(t, waits)
+	})
+}
+
 // The first in line is dead, and many callers are behind it. Its silence holds them up once, and
 // not before each of their permits.
 func TestF337_DeadHeadHoldsUpOnce(t *testing.T) {

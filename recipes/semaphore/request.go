@@ -214,9 +214,15 @@ func (r *request) look() (head place, err error) {
 		return head, err
 	}
 	dir, err := r.room(z, false)
-	switch {
-	case errors.Is(err, zkio.ErrBadVersion): // the next look reads the number
+	if errors.Is(err, zkio.ErrBadVersion) { // the number has changed, which says nothing of the first
 		r.sem.known.CompareAndSwap(z, nil)
+		if z, err = r.size(); err != nil {
+			return head, err
+		}
+		dir, err = r.room(z, false)
+	}
+	switch {
+	case errors.Is(err, zkio.ErrBadVersion): // and again
 		return head, ErrNoPermits
 	case errors.Is(err, zkio.ErrNoNode): // the server removes empty directories
 		err = nil
