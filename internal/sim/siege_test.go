@@ -16,7 +16,7 @@ import (
 // In one of five simulations, workers besiege each other: one holds a lock, and a
 // goroutine of another process asks for the lock and gives up, again and again. Each time
 // the gate closes to newcomers and opens again. At that very moment others act in the
-// holder's process, for whom it makes a difference whether the gate is open: newcomers,
+// holder's process, which behave differently when the gate is open: newcomers,
 // the writer of the pair, or a worker that closes the manager. Without this such moments
 // hardly ever coincide.
 
