@@ -29,8 +29,9 @@ import (
 // the lock.
 //
 // Steps open the gate, and nothing else does. Another goroutine that closes it makes its
-// reason known first; a step opens the gate and then looks for reasons, and closes it
-// again if it finds one. So no reason is overlooked.
+// reason known first, and a step that is about to open it then does not: see
+// [state.GateOpening]. So no reason is overlooked, and no newcomer enters once a reason is
+// known.
 //
 // Behind a closed gate, newcomers wait in the next round, and would wait there until this
 // one is over. So a step that finds the gate open merges the next round into this one:
@@ -42,6 +43,7 @@ import (
 // round ends if it is idle: its last holder may have left when the caller's reason was
 // over, and before the gate was closed.
 func (r *round) closeGate() {
+	r.flags.Clear(state.GateOpening)
 	if old := r.flags.Set(state.GateClosed); !old.Has(state.GateClosed) {
 		if f := r.lock.m.feed; f.hears(r.lock) {
 			f.yielded(r.io())
@@ -147,14 +149,14 @@ func (t *roundIO) keepsOut() bool {
 	return l.rw != nil && l.m.cfg.Tenure >= 0 && l.rw.awaited(l)
 }
 
-// openGate opens the gate, and reports whether it stays open.
+// openGate opens the gate unless there is a reason by now to leave it closed, and reports
+// whether it did.
 func (t *roundIO) openGate() bool {
 	r := t.round
-	r.flags.Clear(state.GateClosed)
-	if t.keepsOut() {
+	r.flags.Set(state.GateOpening)
+	if t.keepsOut() || !r.flags.ClearIf(state.GateClosed|state.GateOpening) {
 		//holdfast:reached gate: wanted closed again as it opened
-		r.closeGate()
-		return false
+		return false // the next step that opens it begins anew
 	}
 	//holdfast:reached gate: opened again
 	t.suspected(noSuspect, false)

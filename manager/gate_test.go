@@ -402,6 +402,31 @@ func TestF274_RevokerGivesUp(t *testing.T) {
 	}
 }
 
+// A step has found no reason to leave the gate closed, and a reason comes before it has opened
+// it: the gate stays closed, so no newcomer enters beside holders that know of the reason.
+func TestF274_ClosedAgainAsItOpens(t *testing.T) {
+	for name, shut := range map[string]func(*roundIO){
+		"revoked":                   func(r *roundIO) { r.revoke(Revocation{Reason: "make room"}) },
+		"closed by another routine": func(r *roundIO) { r.round.closeGate() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				h := mustLock(c.t, c.lock("a"))
+				flags := &h.round.flags
+				flags.Set(state.GateClosed | state.GateOpening)
+				shut(h.io())
+				if flags.ClearIf(state.GateClosed | state.GateOpening) {
+					c.t.Error("the gate opens")
+				}
+				if !h.round.gateClosed() {
+					c.t.Error("the gate is open")
+				}
+				mustRelease(c.t, h)
+			})
+		})
+	}
+}
+
 // The rounds of a lock are ranged over once each, even if the next one is merged into the
 // present one meanwhile.
 func TestF271_RoundsInOrder(t *testing.T) {

@@ -61,6 +61,7 @@ func (t *roundIO) revoke(r Revocation) {
 	// Before the holders learn of it: none of them may see a newcomer enter then. The
 	// grant closes the gate of a round that waits: callers that come until then are in
 	// line with it, and a TryLock in a later round would not learn what is ahead.
+	t.round.flags.Clear(state.GateOpening)
 	if t.round.word.Load().Phase() != state.Fetching {
 		t.round.flags.Set(state.GateClosed)
 	}

@@ -5,9 +5,9 @@ package state
 import "sync/atomic"
 
 // Flags are the state of a round beside its word. A flag is set once and never
-// cleared, apart from GateClosed. The flags share one atomic word so that, of two goroutines that set
-// different flags, exactly one sees the other's flag in the value before its own
-// Set. That one starts what needs both.
+// cleared, apart from GateClosed and GateOpening. The flags share one atomic word so
+// that, of two goroutines that set different flags, exactly one sees the other's flag
+// in the value before its own Set. That one starts what needs both.
 type Flags uint32
 
 const (
@@ -22,8 +22,7 @@ const (
 	// due when both PrevReleased and Over are set.
 	Over
 	// GateClosed: newcomers must arrive at the next round. It is cleared when no
-	// contender is left for which it was set. Who sets it says why before that; who
-	// clears it looks for reasons after that, and sets it again if there is one.
+	// reason is left for which it was set.
 	GateClosed
 	// GrantTold: the round has been granted, and its grant future is settled.
 	// A goroutine that enters a round without this flag settles the future
@@ -35,6 +34,12 @@ const (
 	// ReleaseAsked: while the round waited, a caller got the future of its release. The
 	// step that merges the round looks at it after that.
 	ReleaseAsked
+	// GateOpening: a step is about to clear GateClosed. It sets this flag, looks for
+	// reasons to leave the gate closed, and clears both flags if this one is still set
+	// then. A goroutine that closes the gate makes its reason known, clears this flag
+	// and sets GateClosed, in this order. So the step sees the reason, or finds the flag
+	// cleared, or is first, and GateClosed is set after it.
+	GateOpening
 )
 
 // Has reports whether all flags of g are set in f.
@@ -50,6 +55,20 @@ func (a *AtomicFlags) Load() Flags { return Flags(a.w.Load()) }
 // Set sets the flags g and returns the flags as they were before. A Set
 // “synchronizes before” every Set and Load that observes it.
 func (a *AtomicFlags) Set(g Flags) Flags { return Flags(a.w.Or(uint32(g))) }
+
+// ClearIf clears the flags g if all of them are set, and reports whether it did. It
+// synchronizes as Set does.
+func (a *AtomicFlags) ClearIf(g Flags) bool {
+	for {
+		old := a.w.Load()
+		if !Flags(old).Has(g) {
+			return false
+		}
+		if a.w.CompareAndSwap(old, old&^uint32(g)) {
+			return true
+		}
+	}
+}
 
 // Clear clears the flags g. It synchronizes as Set does.
 func (a *AtomicFlags) Clear(g Flags) { a.w.And(^uint32(g)) }

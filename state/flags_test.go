@@ -12,7 +12,7 @@ import (
 func TestFlags(t *testing.T) {
 	var a AtomicFlags
 	var want Flags
-	for _, f := range []Flags{PrevReleased, Wanted, Over, GateClosed, GrantTold, Lingers, ReleaseAsked} {
+	for _, f := range []Flags{PrevReleased, Wanted, Over, GateClosed, GrantTold, Lingers, ReleaseAsked, GateOpening} {
 		if a.Load().Has(f) {
 			t.Errorf("flag %#x is set from the start, or by another", uint32(f))
 		}
@@ -27,6 +27,12 @@ func TestFlags(t *testing.T) {
 	}
 	if a.Clear(GateClosed); a.Load() != want&^GateClosed {
 		t.Errorf("after Clear of one: %#x, want the others of %#x", uint32(a.Load()), uint32(want))
+	}
+	if a.ClearIf(GateClosed|Over) || a.Load() != want&^GateClosed {
+		t.Errorf("after ClearIf of two, of which one is not set: %#x, want %#x", uint32(a.Load()), uint32(want&^GateClosed))
+	}
+	if !a.ClearIf(Wanted|Over) || a.Load() != want&^(GateClosed|Wanted|Over) {
+		t.Errorf("after ClearIf of two: %#x, want the others of %#x", uint32(a.Load()), uint32(want))
 	}
 	if !want.Has(Wanted|Over) || (Wanted | GateClosed).Has(Wanted|Over) {
 		t.Error("Has of two flags must ask for both")
