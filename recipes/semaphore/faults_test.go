@@ -214,6 +214,31 @@ func TestF305_GrantMeetsRelease(t *testing.T) {
 	})
 }
 
+// Callers give up just before a permit comes free. The end of a context is told by a goroutine
+// that may come later than the grant, so it takes many callers to see that none of them has one.
+func TestF305_FreeAsCallersGiveUp(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		a, b := open(c, "a", 1), open(c, "b", 1)
+		for range 20 {
+			held := a.lock(1)
+			ctx, giveUp := context.WithCancel(t.Context())
+			var all []*Permits
+			for range 100 {
+				all = append(all, b.Acquire(ctx, 1))
+			}
+			synctest.Wait()
+			giveUp()
+			unlock(t, held)
+			for _, p := range all {
+				_, err := p.Granted().Wait(t.Context())
+				recipetest.WantErr(t, "a caller that had given up", err, context.Canceled)
+			}
+		}
+		a.wantNothing(1)
+	})
+}
+
 func TestF242_SessionEnds(t *testing.T) {
 	atEveryRequest(t, func(v *victim, at zktest.Match) {
 		session := recipetest.SessionOf(v.m)

@@ -414,6 +414,8 @@ func (r *request) keep(c *claim) error {
 	switch {
 	case errors.Is(err, manager.ErrClosed):
 		return err // nodes may still change, and go with the session
+	case err == nil && r.ctx.Err() != nil:
+		err = ctxerr.Of(r.ctx) // the goroutine that tells the caller may not have run yet
 	case err == nil && r.grant(c, nodes):
 		return nil
 	case err == nil:
