@@ -208,6 +208,12 @@ func (s *Session) GetAll(paths ...string) []Read {
 	for i, path := range paths {
 		reads[i] = Read{Path: path, What: ReadData}
 	}
+	s.getAll(reads)
+	return reads
+}
+
+// getAll performs reads by as few requests as the server allows.
+func (s *Session) getAll(reads []Read) {
 	for rest := reads; len(rest) > 0; {
 		n, size := 0, 0
 		for n < len(rest) && (n == 0 || size+len(rest[n].Path) <= getsTogether) {
@@ -220,14 +226,6 @@ func (s *Session) GetAll(paths ...string) []Read {
 		}
 		rest = rest[n:]
 	}
-	return reads
-}
-
-// getHalves performs reads, whose answer is too large for one request, by two.
-func (s *Session) getHalves(reads []Read) {
-	half := len(reads) / 2
-	s.getTogether(reads[:half])
-	s.getTogether(reads[half:])
 }
 
 // getEach performs reads by one request each, in one packet.
@@ -260,7 +258,9 @@ func (s *Session) getTogether(reads []Read) bool {
 			return false
 		}
 		if len(reads) > 1 && errors.Is(sentinelOf(err), ErrTooLarge) {
-			s.getHalves(reads)
+			half := len(reads) / 2
+			s.getAll(reads[:half]) // perhaps by another server, which does not know the request
+			s.getAll(reads[half:])
 			return true
 		}
 		err = s.wrapErr(questions[ReadData], paths[0], err)

@@ -107,6 +107,29 @@ func TestF328_AnswerTooLarge(t *testing.T) {
 	})
 }
 
+// What is asked for again in halves comes from another server, which does not know the request:
+// each node is read all the same.
+func TestF328_HalvesFromAnOldServer(t *testing.T) {
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		var paths []string
+		for i := range 5 {
+			paths = append(paths, fmt.Sprintf("/d/%d", i))
+			must(t, z.Create(paths[i], []byte("data")))
+		}
+		fail := z.Faults().FailRequest
+		fail(zktest.Match{Op: zktest.OpMultiRead, Times: 1}, zktest.Code(codeTooLarge))
+		fail(zktest.Match{Op: zktest.OpMultiRead, Nth: 2, Times: 1}, zktest.CodeUnimplemented)
+		for _, r := range s.GetAll(paths...) {
+			if r.Err != nil || string(r.Data) != "data" {
+				t.Errorf("%s: %q, %v", r.Path, r.Data, r.Err)
+			}
+		}
+		if n := z.Requests(zktest.OpMultiRead); n != 2 {
+			t.Errorf("%d requests to read several nodes, want 2", n)
+		}
+	})
+}
+
 // An answer that breaks off costs those nodes an error, and panics nothing.
 func TestGetAllBrokenOff(t *testing.T) {
 	ok := jute.AppendBuffer(appendMultiHeader(nil, jute.OpGetData, false), []byte("data"))
