@@ -93,6 +93,7 @@ type wire struct {
 	// is done, and go-zookeeper's from then on.
 	frame []byte // the buffer of frames
 	out   []byte // what is left of the frame that is being handed to go-zookeeper
+	rest  int64  // how many bytes of an answer that was too long are to be passed over
 
 	// Used by the goroutine that calls Write.
 	greeted bool // go-zookeeper's connect request was dropped: ours has been answered
@@ -277,9 +278,13 @@ func (w *wire) Read(p []byte) (int, error) {
 
 // next reads a frame, and puts it into out if it is meant for go-zookeeper.
 func (w *wire) next() error {
-	frame, err := w.readFrame(maxFrame)
+	var frame []byte
+	err := w.passOver()
+	if err == nil {
+		frame, err = w.readFrame(maxFrame)
+	}
 	if long, ok := errors.AsType[*overlong](err); ok {
-		frame, err = w.skip(long)
+		frame, err = w.tooLarge(long)
 	}
 	switch {
 	case isTimeout(err):
@@ -327,11 +332,11 @@ func (w *wire) readFrame(limit int) ([]byte, error) {
 	return w.frame, nil
 }
 
-// skip passes over the rest of an answer that is too long, and returns a frame that says so
-// in its place. The other requests on this connection go on, and the one that was answered is
-// not sent again in vain. What claims to be longer than any answer, or is none, cannot be
-// passed over: long is its error.
-func (w *wire) skip(long *overlong) ([]byte, error) {
+// tooLarge returns a frame that says that an answer is too long, in its place, and leaves the
+// rest of the answer to passOver. The other requests on this connection go on, and the one that
+// was answered is not sent again in vain. What claims to be longer than any answer, or is none,
+// cannot be passed over: long is its error.
+func (w *wire) tooLarge(long *overlong) ([]byte, error) {
 	if long.n > math.MaxInt32 {
 		return nil, long
 	}
@@ -342,19 +347,26 @@ func (w *wire) skip(long *overlong) ([]byte, error) {
 	if int32(binary.BigEndian.Uint32(w.frame[4:])) == jute.XidWatchEvent {
 		return nil, long
 	}
-	for rest := int64(long.n) - replyHeader; rest > 0; {
-		// A server that keeps sending is not silent, however long it takes.
-		_ = w.SetReadDeadline(time.Now().Add(w.patience())) // fails if the connection is closed
-		n, err := io.CopyN(io.Discard, w.in, min(rest, keepFrame))
-		if err != nil {
-			return nil, err
-		}
-		rest -= n
-	}
+	w.rest = int64(long.n) - replyHeader
 	binary.BigEndian.PutUint32(w.frame, replyHeader)
-	tooLarge := codeTooLarge
-	binary.BigEndian.PutUint32(w.frame[replyHeader:], uint32(tooLarge)) // the header's last field
+	code := codeTooLarge
+	binary.BigEndian.PutUint32(w.frame[replyHeader:], uint32(code)) // the header's last field
 	return w.frame, nil
+}
+
+// passOver reads the rest of an answer that was too long. It comes after the answer was dealt
+// with, which therefore does not count as unanswered, however long the rest takes. Requests
+// that wait behind it do.
+func (w *wire) passOver() error {
+	for w.rest > 0 {
+		n, err := io.CopyN(io.Discard, w.in, min(w.rest, keepFrame))
+		if w.rest -= n; err != nil {
+			return err
+		}
+		// A server that keeps sending is not silent.
+		_ = w.SetReadDeadline(time.Now().Add(w.patience())) // fails if the connection is closed
+	}
+	return nil
 }
 
 // readMore appends the next n bytes to b.

@@ -621,6 +621,57 @@ func TestWireMemory(t *testing.T) {
 	}
 }
 
+// An answer that is too long arrives for longer than a server may be silent. The caller has its
+// error at the beginning, so the request is not repeated whatever becomes of the rest, which is
+// passed over unless a request that waits behind it has waited for too long.
+func TestF328_TooLongAnswerIsSlow(t *testing.T) {
+	const chunks = 16
+	for _, behind := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := connectedBench(t)
+			began, ping := time.Now(), packet(jute.XidPing, jute.OpPing)
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			wg.Go(func() {
+				_, _, err := b.s.Get("/d")
+				if took := time.Since(began); !errors.Is(err, ErrTooLarge) || took != 0 {
+					t.Errorf("after %v: %v", took, err)
+				}
+			})
+			asked := b.receive()
+			if behind {
+				b.write(ping)
+			}
+			wg.Go(func() {
+				header := reply(xidOf(asked), 5, 0)
+				binary.BigEndian.PutUint32(header, maxFrame*2+replyHeader)
+				b.send(header)
+				for range chunks {
+					time.Sleep(b.w.patience() / 4)
+					b.send(make([]byte, maxFrame*2/chunks))
+				}
+				if !behind {
+					b.receive()
+				}
+				b.send(reply(jute.XidPing, 5, 0))
+			})
+			must(t, b.w.SetReadDeadline(began.Add(b.w.patience()))) // as go-zookeeper does
+			if behind {
+				_, err := b.read()
+				b.wantCut(err, "no answer to ping for 4s")
+				return
+			}
+			wg.Go(func() {
+				time.Sleep(chunks * b.w.patience() / 4)
+				b.neverFails(ping)
+			})
+			if got, err := b.read(); err != nil || xidOf(got) != jute.XidPing {
+				t.Errorf("the next answer: %x, %v", got, err)
+			}
+		})
+	}
+}
+
 func TestWireAddresses(t *testing.T) {
 	b := connectedBench(t)
 	must(t, errors.Join(b.w.SetDeadline(time.Time{}), b.w.SetWriteDeadline(time.Time{})))
