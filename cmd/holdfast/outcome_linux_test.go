@@ -131,9 +131,16 @@ func TestF326_ChosenExitCodes(t *testing.T) {
 	if code := late.code(); code != 55 {
 		t.Errorf("ended by the guard: exit code %d, %s", code, late.stderr)
 	}
-	for _, flag := range []string{"--lost-exit-code=-1", "--lost-exit-code=256", "-E-1", "-E256"} {
-		if _, stderr, got := do(t, "run", "--servers", "127.0.0.1:1", flag, "x", "--", "true"); got != exitUsage || !strings.Contains(stderr, "must be from 0 to 255") {
-			t.Errorf("%s: exit code %d, %s; want a refusal before there is a connection", flag, got, stderr)
+	for _, test := range []struct{ args, refused string }{
+		{"run --lost-exit-code=-1", "--lost-exit-code is -1"},
+		{"run --lost-exit-code=256", "--lost-exit-code is 256"},
+		{"run -E-1", "--conflict-exit-code is -1"},
+		{"run -E256", "--conflict-exit-code is 256"},
+		{"elect --lost-exit-code=256", "--lost-exit-code is 256"},
+	} {
+		args := append(strings.Fields(test.args), "--servers", "127.0.0.1:1", "x", "--", "true")
+		if _, stderr, got := do(t, args...); got != exitUsage || !strings.Contains(stderr, test.refused+": it must be from 0 to 255") {
+			t.Errorf("%s: exit code %d, %s; want a refusal before there is a connection", test.args, got, stderr)
 		}
 	}
 }

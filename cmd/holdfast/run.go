@@ -194,8 +194,13 @@ func (c *runCmd) check(a *app) error {
 	if c.Wait < 0 {
 		return usagef("--wait is %v: it must not be negative", c.Wait)
 	}
-	if min(c.ConflictExitCode, c.LostExitCode) < 0 || max(c.ConflictExitCode, c.LostExitCode) > 255 {
-		return usagef("--conflict-exit-code and --lost-exit-code must be from 0 to 255")
+	for _, f := range []struct {
+		flag string
+		code int
+	}{{"--conflict-exit-code", c.ConflictExitCode}, {"--lost-exit-code", c.LostExitCode}} {
+		if f.code < 0 || f.code > 255 {
+			return usagef("%s is %d: it must be from 0 to 255", f.flag, f.code)
+		}
 	}
 	if c.KillAfter == 0 {
 		c.KillAfter = a.SessionTimeout / 6
