@@ -27,6 +27,19 @@ func (c *cluster) wantGiveUp(l *Lock, d time.Duration) {
 	wantErr(c.t, "the other process", err, context.DeadlineExceeded)
 }
 
+// shut has a process hold the lock by a, and another one wait for it by b for so long that the
+// gate is closed to newcomers of the first.
+func (c *cluster) shut() (a, b *Lock, h, other Hold) {
+	c.t.Helper()
+	a, b = c.lock("a"), c.lock("b")
+	h, other = mustLock(c.t, a), b.Acquire(c.t.Context())
+	later(time.Second)
+	if !h.round.gateClosed() {
+		c.t.Fatal("the gate is open")
+	}
+	return a, b, h, other
+}
+
 // A contender that gave up leaves no trace: newcomers of the holder's process enter again,
 // those who wait already, and those who come later.
 func TestF271_GateOpensAgain(t *testing.T) {
@@ -182,10 +195,7 @@ func TestF271_LetIn(t *testing.T) {
 		ctx       context.Context
 	}
 	letIn := func(c *cluster) (a, b *Lock, h Hold, w waits) {
-		a, b = c.lock("a"), c.lock("b")
-		h = mustLock(c.t, a)
-		other := b.Acquire(c.t.Context())
-		later(time.Second)
+		a, b, h, other := c.shut()
 		w.h = a.Acquire(c.t.Context())
 		wantErr(c.t, "a newcomer behind the gate", w.h.Err(), ErrNotGranted)
 		w.lost, w.contended, w.revoked, w.released = w.h.Lost(), w.h.Contended(), w.h.Revoked(), w.h.Released()
@@ -290,10 +300,7 @@ func TestF271_LetIn(t *testing.T) {
 // opened or after.
 func TestF271_WaitersGiveUp(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		a, b := c.lock("a"), c.lock("b")
-		h := mustLock(c.t, a)
-		other := c.acquire(b)
-		later(time.Second)
+		a, b, h, other := c.shut()
 		w := a.Acquire(c.t.Context())
 		w.Release()
 		other.Release()
@@ -431,10 +438,7 @@ func TestF274_ClosedAgainAsItOpens(t *testing.T) {
 // present one meanwhile.
 func TestF271_RoundsInOrder(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		a, b := c.lock("a"), c.lock("b")
-		h := mustLock(c.t, a)
-		other := b.Acquire(c.t.Context())
-		later(time.Second)
+		a, _, h, other := c.shut()
 		w := a.Acquire(c.t.Context())
 		c.waiting(w)
 		var seen []*round
@@ -460,10 +464,7 @@ func TestF271_RoundsInOrder(t *testing.T) {
 // of it, although its round was merged and is garbage.
 func TestF271_ReleasedChannelOutlivesTheRound(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		a, b := c.lock("a"), c.lock("b")
-		h := mustLock(c.t, a)
-		other := b.Acquire(c.t.Context())
-		later(time.Second)
+		a, _, h, other := c.shut()
 		released := func() <-chan struct{} {
 			w := a.Acquire(c.t.Context())
 			c.waiting(w)
