@@ -33,16 +33,24 @@ type strikeLock interface {
 	Yield() *futures.Future[struct{}]
 }
 
-// struckKinds are the kinds of Holds: each has the locks of one queue that a process uses,
-// first the one that the Hold is of.
-var struckKinds = map[string]func(t *testing.T, m *Manager) []strikeLock{
-	"exclusive":  func(t *testing.T, m *Manager) []strikeLock { return []strikeLock{exclusive(t, m, "jobs")} },
-	"group":      func(t *testing.T, m *Manager) []strikeLock { return []strikeLock{exclusive(t, m, "jobs")} },
-	"mutex":      func(t *testing.T, m *Manager) []strikeLock { return []strikeLock{openMutex(t, m, "jobs")} },
-	"read":       func(t *testing.T, m *Manager) []strikeLock { return pairOf(t, m, 0) },
-	"write":      func(t *testing.T, m *Manager) []strikeLock { return pairOf(t, m, 1) },
-	"upgradable": func(t *testing.T, m *Manager) []strikeLock { return pairOf(t, m, 2) },
+// A struckKind is a kind of Holds.
+type struckKind struct {
+	// locks returns the locks of one queue that a process uses, first the one that the Hold
+	// is of.
+	locks func(t *testing.T, m *Manager) []strikeLock
+	group bool // LockAll has got it, with that of another lock
 }
+
+var struckKinds = map[string]struckKind{
+	"exclusive":  {locks: alone},
+	"group":      {locks: alone, group: true},
+	"mutex":      {locks: func(t *testing.T, m *Manager) []strikeLock { return []strikeLock{openMutex(t, m, "jobs")} }},
+	"read":       {locks: func(t *testing.T, m *Manager) []strikeLock { return pairOf(t, m, 0) }},
+	"write":      {locks: func(t *testing.T, m *Manager) []strikeLock { return pairOf(t, m, 1) }},
+	"upgradable": {locks: func(t *testing.T, m *Manager) []strikeLock { return pairOf(t, m, 2) }},
+}
+
+func alone(t *testing.T, m *Manager) []strikeLock { return []strikeLock{exclusive(t, m, "jobs")} }
 
 func pairOf(t *testing.T, m *Manager, first int) []strikeLock {
 	rw := readWrite(t, m, "jobs")
@@ -319,13 +327,13 @@ var strikeCalls = []struct {
 // Three goroutines call any two methods of one Hold at the same time. Afterwards no handle
 // is left, the lock is free, and another process gets it at once.
 func TestCallsOnOneHold(t *testing.T) {
-	each(t, struckKinds, func(c *cluster, locks func(*testing.T, *Manager) []strikeLock) {
+	each(t, struckKinds, func(c *cluster, kind struckKind) {
 		t, rng := c.t, rand.New(rand.NewPCG(*strikeSeed, 0))
 		tenure := func(cfg *Config) { cfg.Tenure = time.Millisecond }
 		m, other := c.open("p", tenure), c.open("other", tenure)
-		mine, others := locks(t, m), locks(t, other)
+		mine, others := kind.locks(t, m), kind.locks(t, other)
 		var group []*Lock
-		if t.Name() == "TestCallsOnOneHold/group" {
+		if kind.group {
 			group = []*Lock{exclusive(t, m, "jobs"), exclusive(t, m, "extra")}
 		}
 		for i, a := range strikeCalls {
