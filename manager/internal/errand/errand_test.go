@@ -85,6 +85,13 @@ func (f *fakeTask) Step(*zkio.Session) {
 	}
 }
 
+// newTask returns a task that begins now, and whose steps pool runs.
+func newTask(pool Pool) *fakeTask {
+	f := &fakeTask{start: time.Now()}
+	f.Init(pool, f)
+	return f
+}
+
 // The deadlines of a task, in milliseconds, that its first step sets, and when steps run.
 func TestWakeAfter(t *testing.T) {
 	for _, test := range []struct{ what, set, steps string }{
@@ -101,8 +108,7 @@ func TestWakeAfter(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			pool := new(fakePool)
-			f := &fakeTask{start: time.Now()}
-			f.Init(pool, f)
+			f := newTask(pool)
 			f.todo = []func(){func() {
 				for word := range strings.FieldsSeq(test.set) {
 					switch word {
@@ -136,8 +142,7 @@ func TestWakeAfter(t *testing.T) {
 // back.
 func TestWakeAfterAWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakeTask{start: time.Now()}
-		f.Init(new(fakePool), f)
+		f := newTask(new(fakePool))
 		f.todo = []func(){
 			func() { f.WakeAfter(20 * time.Millisecond) }, // at 0
 			func() {}, // woken at 10
@@ -157,8 +162,7 @@ func TestWakeAfterAWake(t *testing.T) {
 // Step after step fails: the waits grow, up to 2 seconds, and begin anew after a success.
 func TestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakeTask{start: time.Now()}
-		f.Init(new(fakePool), f)
+		f := newTask(new(fakePool))
 		const failures = 300 // more than a Tries counts
 		var at []time.Duration
 		for range failures {
@@ -189,8 +193,7 @@ func TestRetry(t *testing.T) {
 
 // A pool that is closed runs nothing, and says so.
 func TestErrandOfAClosedPool(t *testing.T) {
-	f := new(fakeTask)
-	f.Init(&fakePool{closed: true}, f)
+	f := newTask(&fakePool{closed: true})
 	f.WakeAfter(time.Second)
 	f.Retry()
 	if f.alarm.Load() != nil {
