@@ -27,6 +27,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -122,19 +123,26 @@ func verify(ctx context.Context, o options, searches []search, out io.Writer) er
 	if o.set == "quick" {
 		parallel = runtime.NumCPU()
 	}
-	slots := make(chan struct{}, parallel)
-	for i, s := range searches {
+	for i := range ends {
 		ends[i] = make(chan ended, 1)
+	}
+	var next atomic.Int32 // they begin in order, so that no row waits for all the others
+	for range parallel {
 		running.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			r, err := s.run(ctx, o)
-			ends[i] <- ended{r, err}
+			for i := int(next.Add(1)) - 1; i < len(searches) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				r, err := searches[i].run(ctx, o)
+				ends[i] <- ended{r, err}
+			}
 		})
 	}
 	for i, s := range searches {
-		end := <-ends[i]
-		r, err := end.r, end.err
+		var r result
+		var err error
+		select {
+		case end := <-ends[i]:
+			r, err = end.r, end.err
+		case <-ctx.Done():
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
