@@ -160,7 +160,8 @@ func (h Hold) Release() *futures.Future[struct{}] {
 // Otherwise it returns what [Hold.Err] would have returned: [ErrLost], also if the lease has
 // run out and no timer has told so yet, [ErrClosed] or [ErrNotGranted]. The Hold is given up
 // in any case. If it was released before, by any goroutine, Leave returns [ErrReleased]; so
-// of several calls one returns nil. Leave does not block and does no I/O; it reads the clock.
+// of several calls at most one returns nil. Leave does not block and does no I/O; it reads the
+// clock.
 //
 // Leave knows what this process knows. While the lease is in force, ZooKeeper gives the lock
 // to no other process by itself. But if another client has deleted the lock's node and this

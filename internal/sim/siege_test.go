@@ -144,7 +144,8 @@ func (k *worker) stayer() {
 	})
 }
 
-// probed has another process ask for the lock l, which the worker holds, and give up. Others of this process act as the gate opens. h is the worker's hold.
+// probed has another process ask for the lock l, which the worker holds, and give up. Other
+// goroutines of this process act as the gate opens. h is the worker's hold.
 func (k *worker) probed(l lock, h manager.Hold) {
 	_, theirs := k.rival()
 	probe := k.seen(theirs.Acquire(context.Background()))
