@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/futures"
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )

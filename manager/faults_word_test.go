@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/manager/internal/errand"
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 

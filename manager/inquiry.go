@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/manager/internal/errand"
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 

@@ -13,7 +13,7 @@ import (
 	"weak"
 
 	"github.com/holdfast-go/holdfast/futures"
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 

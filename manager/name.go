@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
 // maxPath bounds the length of a lock's directory, in bytes. A contender's node

@@ -2,7 +2,7 @@
 
 package manager
 
-import "github.com/holdfast-go/holdfast/manager/internal/queue"
+import "github.com/holdfast-go/holdfast/internal/queue"
 
 // neighbours are what a round's steps know about other nodes in the lock's directory.
 // Most locks have no other node there, so steps make it only when there is something to

@@ -2,7 +2,7 @@
 
 package manager
 
-import "github.com/holdfast-go/holdfast/manager/internal/queue"
+import "github.com/holdfast-go/holdfast/internal/queue"
 
 // A plan is what a waiter knows about the contenders ahead, and so what it does
 // next. It never changes: when the waiter learns more it makes a new plan. There is

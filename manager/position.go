@@ -7,7 +7,7 @@ import (
 	"unique"
 
 	"github.com/holdfast-go/holdfast/futures"
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
 // position is where a round stands in the queue, behind at least one contender. There

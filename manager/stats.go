@@ -5,7 +5,7 @@ package manager
 import (
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 

@@ -3,7 +3,7 @@
 package manager
 
 import (
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )

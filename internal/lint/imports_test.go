@@ -29,15 +29,15 @@ const policy = `
 	internal/ctxerr:          | TESTS
 	internal/oneline:         | TESTS
 	internal/jute:            | TESTS
+	internal/queue:           | TESTS
 
 	# Only zkio imports go-zookeeper: any other connection would lack a fence, a
 	# lease and metrics. The embedded server is for programs and tests; a service
 	# must not link it.
 	zkio:                     futures internal/ctxerr internal/oneline internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic | SERVERS
 	zkio/zktest:              internal/jute | TESTS internal/realzk github.com/go-zookeeper/zk
-	manager:                  state futures zkio manager/internal/errand manager/internal/queue internal/ctxerr internal/oneline golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
-	manager/inspect:          zkio manager manager/internal/errand manager/internal/queue internal/ctxerr | SERVERS
-	manager/internal/queue:   | TESTS
+	manager:                  state futures zkio manager/internal/errand internal/queue internal/ctxerr internal/oneline golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
+	manager/inspect:          zkio manager manager/internal/errand internal/queue internal/ctxerr | SERVERS
 	manager/internal/errand:  zkio | TESTS
 
 	# Recipes stand on what any program can use, and on what they share.

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/holdfast-go/holdfast/manager/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
