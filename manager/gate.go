@@ -197,8 +197,9 @@ func (r *round) askIn() {
 }
 
 // admitNext makes holders of this round of those who wait in the next one, which ends by
-// that. The round's step calls it, of a round whose gate is open. Until its turn comes the
-// next round has no node and no steps, so its word says all.
+// that. The round's step calls it, of a round whose gate is open. If the gate closes meanwhile,
+// those who came to the next round because of that stay there. Until its turn comes the next
+// round has no node and no steps, so its word says all.
 //
 // Their Holds still point to the next round. A method of Hold that finds it RELEASED, and
 // that its turn never came, goes on to this one: see home. So whatever a holder does, it
@@ -235,9 +236,12 @@ func (r *round) admitNext() {
 			}
 			counted = w.Holders()
 		}
+		closed := false
 		switch _, e, _ := n.word.Apply(func(now state.Word) (state.Word, state.Effect) {
-			if now != w {
-				return now, state.Nothing // counted has to follow
+			// The gate is read between the load of the word and its swap, as in arrive: if it
+			// is open, all that are counted came before it closed.
+			if closed = r.gateClosed(); closed || now != w { // counted has to follow
+				return now, state.Nothing
 			}
 			return now.Merge()
 		}); e {
@@ -252,6 +256,10 @@ func (r *round) admitNext() {
 		case state.Dead:
 			// Ended by force as we came. It keeps its place.
 			//holdfast:reached gate: the next round failed as it was to be let in
+			return
+		}
+		if closed {
+			//holdfast:reached gate: closed again as those who waited were to be let in
 			return
 		}
 	}

@@ -434,6 +434,31 @@ func TestF274_ClosedAgainAsItOpens(t *testing.T) {
 	}
 }
 
+// A step has found the gate open, and the lock is revoked before the step lets in those who wait
+// behind the gate. They have come since then, and stay there until the process that revokes has
+// left.
+func TestF274_ClosedAsTheyAreLetIn(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.lock("a")
+		h := mustLock(c.t, a)
+		h.io().revoke(Revocation{Reason: "make room"})
+		newcomer := a.Acquire(c.t.Context())
+		h.round.admitNext()
+		if _, _, entered := newcomer.Granted().Poll(); entered {
+			c.t.Error("a newcomer enters")
+		}
+		if _, n := a.State(); n != 1 {
+			c.t.Errorf("%d holders, want 1", n)
+		}
+		h.io().revokerLeft()
+		if _, err := newcomer.Granted().Wait(c.t.Context()); err != nil {
+			c.t.Error(err)
+		}
+		mustRelease(c.t, newcomer)
+		mustRelease(c.t, h)
+	})
+}
+
 // The rounds of a lock are ranged over once each, even if the next one is merged into the
 // present one meanwhile.
 func TestF271_RoundsInOrder(t *testing.T) {

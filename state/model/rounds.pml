@@ -706,7 +706,8 @@ merge:
    * have the one round find the other. */
   atomic {
     if
-    :: r[y].ph == FETCHING && r[y].c == n ->
+    :: r[y].ph == FETCHING && (r[x].fl & CLOSED) -> goto stays
+    :: r[y].ph == FETCHING && !(r[x].fl & CLOSED) && r[y].c == n ->
 #ifdef V_COUNTLATE
        u = r[y].c;
 #endif
@@ -718,7 +719,7 @@ merge:
        od;
        n = 0;
        if :: r[x].ph == RETAINED -> r[x].ex = 1 :: else fi
-    :: r[y].ph == FETCHING && r[y].c != n ->
+    :: r[y].ph == FETCHING && !(r[x].fl & CLOSED) && r[y].c != n ->
 #ifdef V_COUNTLATE
        n = r[y].c;
 #endif
