@@ -89,7 +89,7 @@
 //	<name>/idle/                     a lock: the line of consumers without work
 //
 // What other clients put below an element goes with it. Each change of an element's data has one
-// attempt less count. To end a delay by hand, delete the entry in delayed/.
+// attempt less count. To end a delay by hand, delete the entry in delayed/, or the claim.
 //
 // A claim is a child of the element, so ZooKeeper itself refuses to delete an element that
 // is taken: for consumers by ZooKeeper's DistributedQueue and Curator's SimpleDistributedQueue,

@@ -37,6 +37,7 @@ type World struct {
 	processes []*Process
 	told      []string
 	begun     time.Time
+	deleted   map[string]bool // by an administrator
 
 	// Faults says how many faults of each kind have struck.
 	Faults map[string]int
@@ -92,7 +93,7 @@ func Simulate(t *testing.T, few uint64, fn func(w *World)) {
 func newWorld(t *testing.T, seed uint64) *World {
 	rng := rand.New(rand.NewPCG(seed, 14))
 	cfg := zktest.Config{TickTime: time.Second, Logger: slog.New(slog.DiscardHandler)}
-	return &World{Cluster: embedded(t, cfg), Seed: seed, rng: rng, begun: time.Now(), Faults: make(map[string]int)}
+	return &World{Cluster: embedded(t, cfg), Seed: seed, rng: rng, begun: time.Now(), Faults: make(map[string]int), deleted: make(map[string]bool)}
 }
 
 // N returns a random number from 0 to n-1.
@@ -209,6 +210,9 @@ func (w *World) Harm(n int, pause time.Duration, deletable func() []string) {
 				continue
 			}
 			path := all[w.N(len(all))]
+			w.mu.Lock()
+			w.deleted[path] = true // before others can notice
+			w.mu.Unlock()
 			if w.Srv.Delete(path) != nil {
 				continue // it has gone meanwhile
 			}
@@ -225,6 +229,13 @@ func (w *World) Harm(n int, pause time.Duration, deletable func() []string) {
 		w.Faults[kind]++
 		w.mu.Unlock()
 	}
+}
+
+// HasDeleted reports whether an administrator has deleted the node at path, or is about to.
+func (w *World) HasDeleted(path string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.deleted[path]
 }
 
 // until leaves a fault to strike within two seconds.
