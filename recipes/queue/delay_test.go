@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
 	"github.com/holdfast-go/holdfast/recipes/queue"
 	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // An element that is returned with a delay is taken again once that has passed, where it was,
@@ -88,6 +89,31 @@ func TestF333_DelayedBehindItsBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The answer to the first claim of a consumer is lost, from which it would know ZooKeeper's clock.
+func TestF334_FirstClaimUnanswered(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		const delay = time.Hour
+		m := c.Open("a")
+		a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
+		offer(t, b, "1")
+		c.Srv.Faults().SwallowReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Path: items + "/", Times: 1})
+		recipetest.WantErr(t, "return", take(t, a, "1").ReturnAfter(t.Context(), delay), nil)
+		last := takeLater(t.Context(), b)
+		recipetest.Later(delay - time.Minute)
+		if received(last) != nil {
+			t.Error("it is taken before its time")
+		}
+		recipetest.Later(2 * time.Minute)
+		if e := received(last); e == nil {
+			t.Error("it is not taken")
+		} else {
+			ack(t, e)
+		}
+		wantLeft(c)
+	})
 }
 
 // Another client writes to the claim of a consumer: it has the element all the same.

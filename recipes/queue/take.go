@@ -157,6 +157,7 @@ type claim struct {
 	id   string // the data of the claim's node
 
 	tried   *zkio.Session // the session in which the node may be there; nil: in none
+	sent    time.Time     // when the request that may have created it was sent
 	element *Element
 	refused error
 }
@@ -195,8 +196,10 @@ func (c *claim) do(s *zkio.Session) error {
 // has created the node, or 0 if this process has not got the element.
 func (c *claim) create(s *zkio.Session, content *zkio.Read) (created int64, err error) {
 	again := c.tried == s
-	c.tried = s
 	sent := time.Now()
+	if !again {
+		c.tried, c.sent = s, sent
+	}
 	results, err := s.MultiAndRead([]*zkio.Read{content},
 		zkio.CreateOp(c.node(), nil, c.q.access.ACL()).Ephemeral(),
 		zkio.SetOp(c.node(), []byte(c.id), 0)) // its Stat has the transaction
@@ -209,6 +212,7 @@ func (c *claim) create(s *zkio.Session, content *zkio.Read) (created int64, err 
 		if err != nil || string(data) != c.id {
 			return 0, unless(err, zkio.ErrNoNode)
 		}
+		c.q.clock.set(stat.Mtime, c.sent)
 		s.Read(content)
 		return stat.Czxid, nil
 	case zkio.ClassOf(err) == zkio.Definite:
