@@ -53,7 +53,7 @@ const policy = `
 
 	# Programs use what users can use.
 	stress:                   PUBLIC recipes/... stress/internal/... internal/realzk internal/realzk/child internal/realzk/scratch github.com/HdrHistogram/hdrhistogram-go | SERVERS
-	stress/internal/nemesis:  stress/internal/history internal/realzk internal/realzk/child zkio | SERVERS manager
+	stress/internal/nemesis:  stress/internal/history internal/queue internal/realzk internal/realzk/child zkio | SERVERS manager
 	stress/internal/history:  golang.org/x/sys/... | TESTS
 	stress/internal/judge:    stress/internal/figures stress/internal/history github.com/HdrHistogram/hdrhistogram-go github.com/anishathalye/porcupine | TESTS
 	stress/internal/figures:  | TESTS

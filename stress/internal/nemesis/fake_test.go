@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -326,10 +327,10 @@ func (f *fake) roleLocked(node string) string {
 			names = append(names, path.Base(p))
 		}
 	}
-	for _, c := range contenders(names) {
-		if c.name == path.Base(node) && c.holds {
-			return "holder"
-		}
+	q := queue.List(names, false, 0)
+	q.Sort()
+	if c, found := q.Find(path.Base(node)); found && c.Turn {
+		return "holder"
 	}
 	return "waiter"
 }

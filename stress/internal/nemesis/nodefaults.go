@@ -68,6 +68,17 @@ func (f *fault) preferred(places []Place) []Place {
 	return places
 }
 
+// compareBool has false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
 // choosePlace waits for a process that has a node there, and keeps other faults from it.
 func (f *fault) choosePlace(ctx context.Context, does string, there, elsewhere func(context.Context) []Place) (process int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, targetPatience)
