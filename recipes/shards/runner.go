@@ -24,15 +24,15 @@ type runner struct {
 	group         *members.Group
 	locks         []*manager.Lock // of the shards
 
-	members  []string        // their ids, by the newest view
-	changed  time.Time       // when they did
-	settled  bool            // they have been the same for long enough to give up shards
-	heirs    []string        // who is to have each shard
-	silent   map[string]bool // the members that did not come for a shard: they seem to be dead
-	deputies []deputy        // who is to have each shard if it is left
-	mine     []bool          // which shards are ours, or were left to us
-	workers  map[int]*worker // those that have not ended
-	ended    chan *worker    // gets each when it has
+	members  []string             // their ids, by the newest view
+	changed  time.Time            // when they did
+	settled  bool                 // they have been the same for long enough to give up shards
+	heirs    []string             // who is to have each shard
+	silent   map[string]time.Time // the members that did not come for a shard, and when: they seem to be dead
+	deputies []deputy             // who is to have each shard if it is left
+	mine     []bool               // which shards are ours, or were left to us
+	workers  map[int]*worker      // those that have not ended
+	ended    chan *worker         // gets each when it has
 }
 
 // A deputy is the one that is to have a shard if the silent members are not counted.
@@ -152,7 +152,7 @@ func (r *runner) assign(work context.Context, view members.View) bool {
 	}
 	r.members, r.changed, r.settled = ids, time.Now(), false
 	r.heirs = Assign(len(r.locks), ids)
-	maps.DeleteFunc(r.silent, func(id string, _ bool) bool { return !slices.Contains(ids, id) })
+	maps.DeleteFunc(r.silent, func(id string, _ time.Time) bool { return !slices.Contains(ids, id) })
 	r.depute()
 	for index, id := range r.heirs {
 		r.mine[index] = id == r.id
@@ -168,7 +168,7 @@ func (r *runner) assign(work context.Context, view members.View) bool {
 
 // depute finds out who is to have what is left.
 func (r *runner) depute() {
-	ids := slices.DeleteFunc(slices.Clone(r.members), func(id string) bool { return r.silent[id] })
+	ids := slices.DeleteFunc(slices.Clone(r.members), func(id string) bool { _, is := r.silent[id]; return is })
 	for index, id := range Assign(len(r.locks), ids) {
 		if d := &r.deputies[index]; d.id != id {
 			*d = deputy{id, time.Now()}
@@ -191,6 +191,8 @@ func (r *runner) look(ctx context.Context) (again bool) {
 	if len(others) == 0 || !slices.Contains(r.members, r.id) {
 		return false
 	}
+	// One that is dead would have left the group by now: it was slow.
+	maps.DeleteFunc(r.silent, func(_ string, since time.Time) bool { return time.Since(since) > r.access.Session().Timeout() })
 	contenders, err := r.contenders(ctx, others)
 	if err != nil {
 		return ctx.Err() == nil
@@ -207,7 +209,7 @@ func (r *runner) look(ctx context.Context) (again bool) {
 		case w == nil && contenders[i] == 0:
 			left = append(left, index)
 			if d := r.deputies[index]; d.id != r.id && time.Since(d.since) >= r.patience() {
-				r.silent[d.id] = true
+				r.silent[d.id] = time.Now()
 			}
 		}
 	}

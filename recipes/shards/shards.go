@@ -134,7 +134,7 @@ func newRunner(m *manager.Manager, o Options, fn func(context.Context, Shard) er
 	r := &runner{
 		access: m.Access(), name: o.Name, id: o.ID, fn: fn,
 		settle: cmp.Or(o.Settle, defaultSettle), grace: cmp.Or(o.Grace, defaultGrace),
-		mine: make([]bool, o.N), deputies: make([]deputy, o.N), silent: make(map[string]bool), workers: make(map[int]*worker), ended: make(chan *worker),
+		mine: make([]bool, o.N), deputies: make([]deputy, o.N), silent: make(map[string]time.Time), workers: make(map[int]*worker), ended: make(chan *worker),
 	}
 	if r.id == "" {
 		r.id = r.access.GUID()

@@ -765,6 +765,11 @@ func TestF336_HeirIsLate(t *testing.T) {
 				if got := l.shares(); got["a"] != n/2 {
 					t.Errorf("the heir has come, and the shares are %v", got)
 				}
+				timeout := slow.Access().Session().Timeout()
+				recipetest.Later(2 * timeout)
+				if counts := c.Count(func() { recipetest.Later(timeout) }); counts[zktest.OpMultiRead] > 0 {
+					t.Errorf("the heir has come, and others look on: %v", counts)
+				}
 				recipetest.WantErr(t, "leave", late.Leave(t.Context()), nil)
 				recipetest.WantErr(t, "close", slow.Close(), nil)
 				c.Until("the heir has gone", func() bool { return l.assigned(n, "a") })
