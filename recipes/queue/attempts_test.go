@@ -23,6 +23,21 @@ func TestF294_ClaimsTakenBack(t *testing.T) {
 		_, err := q.Take(ctx)
 		recipetest.WantErr(t, "take", err, context.DeadlineExceeded)
 	}
+	goesWithItsSession := func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue) {
+		fault := c.Srv.Faults().SwallowReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Path: items + "/qn-0000000000/claim", Times: 1})
+		ctx, cancel := context.WithCancel(c.T.Context())
+		taken := takeLater(ctx, q)
+		<-fault.Hit()
+		refused := c.Srv.Faults().Refuse()
+		c.Srv.ExpireSession(recipetest.SessionOf(m))
+		recipetest.Later(time.Second)
+		cancel()
+		refused.Remove()
+		if <-taken != nil {
+			c.T.Error("took it")
+		}
+		recipetest.Later(time.Minute)
+	}
 	for name, tt := range map[string]struct {
 		claim func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue)
 		want  int // the number of the next attempt
@@ -36,20 +51,23 @@ func TestF294_ClaimsTakenBack(t *testing.T) {
 			}
 			recipetest.Later(time.Second)
 		}, 1},
-		"the session ends with the answer on its way": {func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue) {
-			fault := c.Srv.Faults().SwallowReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Path: items + "/qn-0000000000/claim", Times: 1})
-			ctx, cancel := context.WithCancel(c.T.Context())
-			taken := takeLater(ctx, q)
-			<-fault.Hit()
-			refused := c.Srv.Faults().Refuse()
-			c.Srv.ExpireSession(recipetest.SessionOf(m))
-			recipetest.Later(time.Second)
-			cancel()
-			refused.Remove()
-			if <-taken != nil {
-				c.T.Error("took it")
+		"the session ends with the answer on its way": {goesWithItsSession, 1},
+		"another process takes a claim back at the same time": {func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue) {
+			const element = items + "/qn-0000000000"
+			met := false
+			c.Srv.OnRequest(func(_ int64, op zktest.Op, path string) {
+				if op == zktest.OpMulti && path == element && !met {
+					met = true
+					recipetest.WantErr(c.T, "create", c.Srv.Create(element+"/another", nil), nil)
+					c.Remove(element + "/another")
+					recipetest.WantErr(c.T, "set", c.Srv.Set(element, []byte("precious")), nil)
+				}
+			})
+			goesWithItsSession(c, m, q)
+			c.Srv.OnRequest(nil)
+			if !met {
+				c.T.Error("they have not met")
 			}
-			recipetest.Later(time.Minute)
 		}, 1},
 		"the session ends, and the caller waits on": {func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue) {
 			fault := c.Srv.Faults().SwallowReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Path: items + "/qn-0000000000/claim", Times: 1})

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -308,15 +309,16 @@ func (q *Queue) burial(s *zkio.Session, path string, data []byte) ([]zkio.Op, er
 	}, nil
 }
 
-// transact carries out operations that begin with the deletion of a claim. If the error
-// wraps ErrNoNode, the claim is not there. What else is in their way it removes.
+// transact carries out operations, of which only the first can be the deletion of a claim. If
+// the error wraps ErrNoNode, what the first one is for is not there. What else is in their way it
+// removes.
 func (q *Queue) transact(s *zkio.Session, ops []zkio.Op) error {
 	results, err := s.Multi(ops...)
 	which := failed(results)
 	switch {
 	case errors.Is(err, zkio.ErrNoNode) && which > 0: // a directory was deleted, or never made
 		return cmp.Or(q.makeDirs(s), errHindered)
-	case errors.Is(err, zkio.ErrBadVersion) && which == 0: // it is delayed, or another client has written to the claim
+	case errors.Is(err, zkio.ErrBadVersion) && which == 0 && strings.HasSuffix(ops[0].Path(), claimName): // it is delayed, or another client has written to the claim
 		stat, there, err := s.Exists(ops[0].Path())
 		if err == nil && (!there || stat.EphemeralOwner == 0) {
 			err = fmt.Errorf("%w: the element is delayed", zkio.ErrNoNode)
