@@ -35,6 +35,7 @@ type bench struct {
 	clock  int
 	inside map[*manager.Mutex]string // the name of the worker inside, one for each process
 	queued map[*arrival]bool         // those that wait by Acquire
+	shut   map[*manager.Mutex]bool   // Shutdown takes those that wait out of the line one after the other
 	last   manager.Grant
 	judged int
 }
@@ -48,7 +49,15 @@ type arrival struct {
 }
 
 func newBench(w *world) *bench {
-	return &bench{w: w, inside: make(map[*manager.Mutex]string), queued: make(map[*arrival]bool)}
+	return &bench{w: w, inside: make(map[*manager.Mutex]string), queued: make(map[*arrival]bool), shut: make(map[*manager.Mutex]bool)}
+}
+
+// shuts notes that Shutdown is about to be called: x has no order of turns any more. A call that
+// has been taken out of the line is told so a moment later.
+func (b *bench) shuts(x *manager.Mutex) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shut[x] = true
 }
 
 // arrives notes that a call begins.
@@ -92,10 +101,7 @@ func (b *bench) enter(a *arrival, h manager.Hold, v *visit) (leave func()) {
 	}
 	b.inside[a.of] = a.who
 	for other := range b.queued {
-		if other.of != a.of || errors.Is(other.hold.Err(), manager.ErrClosed) {
-			continue // Shutdown takes those that wait out of the line one after the other
-		}
-		if other.returned < a.began {
+		if other.of == a.of && other.returned < a.began && !b.shut[a.of] {
 			b.w.fail("%s got its turn before %s, which came earlier", a.who, other.who)
 		}
 	}

@@ -446,6 +446,7 @@ func (k *worker) restart() {
 		k.w.did("shutdown")
 		k.say("shutdown")
 		ctx, cancel := context.WithTimeout(context.Background(), k.upTo(2*time.Second))
+		k.w.bench.shuts(pr.ownMutex())
 		err = pr.m.Shutdown(ctx)
 		cancel()
 	}
