@@ -46,8 +46,9 @@
 // are owned by the processes that are to have them when all see the same group, the owners before
 // have given up what they must, and no process is dead that ZooKeeper takes for alive.
 //
-// What a process leaves that is slow to give it up, after its Run has ended, may wait for a dead
-// one until ZooKeeper knows.
+// A process whose Run is to end leaves the group at once, and gives its shards up when its functions
+// have returned. A shard that it gives up late, and that a dead process is to have, may stand still
+// until the session of the dead one is over.
 //
 // No process waits for another before it begins. The first to start wants all shards, and
 // gives most of them up again when others come.

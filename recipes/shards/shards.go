@@ -78,8 +78,8 @@ type Shard struct {
 	Token uint64 // the fencing token of the grant: it rises from owner to owner
 	Hold  manager.Hold
 
-	// Revoked is closed when another process waits that is to own the shard. Finish what cannot be
-	// interrupted, and return: the other process waits. See Options.Grace.
+	// Revoked is closed when the process that is to own the shard waits for it. Finish what cannot be
+	// interrupted, and return. See Options.Grace.
 	Revoked <-chan struct{}
 }
 
