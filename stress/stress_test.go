@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -257,15 +258,14 @@ func TestRunThroughFaults(t *testing.T) {
 			}
 		}
 	})
-	r := runStress(t, append([]string{"-servers", address}, brief...))
+	kinds := []zktest.FaultKind{zktest.FaultDropReply, zktest.FaultDropRequest, zktest.FaultCut}
+	unseen := func(k zktest.FaultKind) bool { return server.Faults().Hits()[k] == 0 }
+	for slices.ContainsFunc(kinds, unseen) { // on a busy machine, one run may make few requests
+		r := runStress(t, append([]string{"-servers", address}, brief...))
+		r.expect(t, exitOK, ok)
+	}
 	close(ended)
 	faults.Wait()
-	r.expect(t, exitOK, ok)
-	for _, kind := range []zktest.FaultKind{zktest.FaultDropReply, zktest.FaultDropRequest, zktest.FaultCut} {
-		if server.Faults().Hits()[kind] == 0 {
-			t.Errorf("no %s", kind)
-		}
-	}
 }
 
 // An unanswered request on a connection that stays up costs time and nothing else.
