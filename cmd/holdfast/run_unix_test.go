@@ -180,8 +180,11 @@ func TestRunPassesSignalsOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := begin(t, "run", "--servers", addr, name, "--",
+			c := prepare(t, "run", "--servers", addr, name, "--",
 				"sh", "-c", fmt.Sprintf(`trap 'echo got %s; exit 3' %[1]s; echo ready; while :; do sleep 0.01; done`, name))
+			// Without a terminal: in the foreground of one, INT and QUIT may be keys, and reach sleep, too.
+			c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			c.begin()
 			c.stdout.await(t, "ready")
 			c.signal(s)
 			if code := c.code(); code != 3 || c.stdout.String() != "ready\ngot "+name+"\n" || c.stderr.String() != "" {
