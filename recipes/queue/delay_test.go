@@ -75,19 +75,26 @@ func TestF333_DelayedBehindItsBack(t *testing.T) {
 				recipetest.WantErr(t, "return", again.ReturnAfter(t.Context(), delay), nil)
 				recipetest.WantErr(t, name, do(e), queue.ErrLost)
 				lag.Remove()
-				last := takeLater(t.Context(), b)
-				recipetest.Later(delay - 2*time.Second)
-				if received(last) != nil {
-					t.Error("it is taken before its time")
-				}
-				recipetest.Later(4 * time.Second)
-				if e := received(last); e == nil {
-					t.Error("it is not taken")
-				} else {
-					ack(t, e)
-				}
+				wantDelayed(t, b, delay)
 			})
 		})
+	}
+}
+
+// wantDelayed takes the only element of q, which is to be free after the delay, give or take two
+// seconds.
+func wantDelayed(t *testing.T, q *queue.Queue, delay time.Duration) {
+	t.Helper()
+	last := takeLater(t.Context(), q)
+	recipetest.Later(delay - 2*time.Second)
+	if received(last) != nil {
+		t.Error("it is taken before its time")
+	}
+	recipetest.Later(4 * time.Second)
+	if e := received(last); e == nil {
+		t.Error("it is not taken")
+	} else {
+		ack(t, e)
 	}
 }
 
@@ -101,17 +108,7 @@ func TestF334_FirstClaimUnanswered(t *testing.T) {
 		offer(t, b, "1")
 		c.Srv.Faults().SwallowReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Path: items + "/", Times: 1})
 		recipetest.WantErr(t, "return", take(t, a, "1").ReturnAfter(t.Context(), delay), nil)
-		last := takeLater(t.Context(), b)
-		recipetest.Later(delay - time.Minute)
-		if received(last) != nil {
-			t.Error("it is taken before its time")
-		}
-		recipetest.Later(2 * time.Minute)
-		if e := received(last); e == nil {
-			t.Error("it is not taken")
-		} else {
-			ack(t, e)
-		}
+		wantDelayed(t, b, delay)
 		wantLeft(c)
 	})
 }

@@ -193,14 +193,20 @@ func TestF241_ReleasedWhilePending(t *testing.T) {
 	})
 }
 
+// openSlow opens a semaphore with one permit. The answer to its next claim takes a second.
+func openSlow(c *recipetest.Cluster) user {
+	a := open(c, "a", 1)
+	unlock(c.T, a.lock(1))
+	c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(a.m), Op: zktest.OpMulti, Path: a.leases + "/", Times: 1}, time.Second)
+	return a
+}
+
 // ZooKeeper makes the nodes between the two steps of a Release: the grant has failed, and the
 // request is not withdrawn yet, which the test never does.
 func TestF305_GrantMeetsRelease(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {
 		t := c.T
-		a := open(c, "a", 1)
-		unlock(t, a.lock(1))
-		c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(a.m), Op: zktest.OpMulti, Path: a.leases + "/", Times: 1}, time.Second)
+		a := openSlow(c)
 		p := a.Acquire(t.Context(), 1)
 		recipetest.Later(500 * time.Millisecond)
 		if !p.fail(manager.ErrReleased) {
@@ -218,9 +224,7 @@ func TestF305_GrantMeetsRelease(t *testing.T) {
 func TestF305_GrantMeetsTheEnd(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {
 		t := c.T
-		a := open(c, "a", 1)
-		unlock(t, a.lock(1))
-		c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(a.m), Op: zktest.OpMulti, Path: a.leases + "/", Times: 1}, time.Second)
+		a := openSlow(c)
 		ctx, giveUp := context.WithCancel(t.Context())
 		p, pending := newPermits(ctx, a.Semaphore, "acquire", 1)
 		r := &request{Permits: p, sem: a.Semaphore, access: a.access, ctx: pending} // as start does
