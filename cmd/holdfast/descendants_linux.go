@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// reported is what a guard is told of its children, besides their ends.
+const reported = syscall.WUNTRACED | syscall.WCONTINUED
+
 // adoptOrphans makes descendants of this process whose parents end its children. A
 // kernel that cannot do that (before 3.4) leaves them to process 1.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }

@@ -6,6 +6,10 @@ package main
 
 import "syscall"
 
+// reported is what a guard is told of its children, besides their ends. Package syscall takes a
+// stop by SIGSTOP for a continuation here.
+const reported = syscall.WUNTRACED
+
 // adoptOrphans does nothing: only Linux can do that.
 func adoptOrphans() {}
 

@@ -298,7 +298,7 @@ func TestVerbsWithFewRights(t *testing.T) {
 			open (exclusive): 1 process holds it, none waits
 			#  STATE  KIND       WHO                PID AGE  ENDPOINT  SESSION
 			1  holds  exclusive  (may not be read)    - AGE  -         SESSION`, ""},
-		{"who secret", 1, "", "holdfast: cannot show the queue of secret: this client may not see the queue: zkio: list /holdfast/secret: not authorized: zk: not authenticated"},
+		{"who secret", 1, "", "holdfast: cannot show the queue of secret: this client may not see the queue: zkio: list /holdfast/secret: not authorized"},
 	} {
 		r := e.holdfast(strings.Fields(test.args)...)
 		if r.code != test.code {

@@ -157,7 +157,7 @@ func receive(in *json.Decoder, orders chan<- order) {
 	}
 }
 
-// A childEvent is the end or the stop of a child.
+// A childEvent is the end of a child, or its stop, or that it goes on.
 type childEvent struct {
 	pid    int
 	status syscall.WaitStatus
@@ -169,7 +169,7 @@ func reap(children chan<- childEvent) {
 	for {
 		var c childEvent
 		var err error
-		c.pid, err = syscall.Wait4(-1, &c.status, syscall.WUNTRACED, nil)
+		c.pid, err = syscall.Wait4(-1, &c.status, reported, nil)
 		switch {
 		case err == nil:
 			children <- c
@@ -276,6 +276,13 @@ func (g *guard) obey(o order) {
 func (g *guard) note(c childEvent) {
 	switch {
 	case c.pid != g.pid:
+	case reported != syscall.WUNTRACED && c.status.Continued():
+		// Perhaps it was told to before its stop was noted here. Without run it would lose
+		// the lock.
+		if g.paused {
+			g.paused = false
+			_ = syscall.Kill(g.Parent, syscall.SIGCONT)
+		}
 	case c.status.Stopped():
 		switch c.status.StopSignal() {
 		case syscall.SIGTSTP:

@@ -34,24 +34,9 @@ func openTerminal(t *testing.T, addr string) *terminal {
 	if err != nil {
 		realzk.NotRun(t, "it needs bash")
 	}
-	// A read that waits must not keep close from closing it.
-	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		realzk.NotRun(t, "it needs a terminal: "+err.Error())
-	}
-	term := &terminal{t: t, keys: keys, screen: newOutput(), shell: exec.Command(bash, "--norc", "--noprofile", "-i")}
-	var n int
-	term.control(func(fd int) (err error) {
-		if n, err = unix.IoctlGetInt(fd, unix.TIOCGPTN); err != nil {
-			return err
-		}
-		return unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
-	})
-	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	term, tty := openTTY(t)
 	defer tty.Close()
+	term.shell = exec.Command(bash, "--norc", "--noprofile", "-i")
 	term.shell.Env = prepare(t).Env
 	term.shell.Env = append(term.shell.Env, "HOLDFAST_SERVERS="+addr, "HOLDFAST_SESSION_TIMEOUT=20s", "H="+os.Args[0], "PS1=$ ")
 	term.shell.Stdin, term.shell.Stdout, term.shell.Stderr = tty, tty, tty
@@ -64,7 +49,7 @@ func openTerminal(t *testing.T, addr string) *terminal {
 		defer close(read)
 		buf := make([]byte, 4096)
 		for {
-			n, err := keys.Read(buf)
+			n, err := term.keys.Read(buf)
 			if err != nil {
 				return // the terminal is closed
 			}
@@ -77,6 +62,29 @@ func openTerminal(t *testing.T, addr string) *terminal {
 		<-read
 	})
 	return term
+}
+
+// openTTY returns a terminal without a shell, and the file that is the terminal for programs.
+func openTTY(t *testing.T) (*terminal, *os.File) {
+	t.Helper()
+	// A read that waits must not keep close from closing it.
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		realzk.NotRun(t, "it needs a terminal: "+err.Error())
+	}
+	term := &terminal{t: t, keys: keys, screen: newOutput()}
+	var n int
+	term.control(func(fd int) (err error) {
+		if n, err = unix.IoctlGetInt(fd, unix.TIOCGPTN); err != nil {
+			return err
+		}
+		return unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	})
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return term, tty
 }
 
 // control calls fn with the terminal's file descriptor.
@@ -235,16 +243,37 @@ func TestRunIsSuspendedWithAProgramThatStopsItself(t *testing.T) {
 // not stay suspended while the program goes on: nothing would extend the lease.
 func TestRunIsContinuedAtOnce(t *testing.T) {
 	t.Parallel()
+	for _, onTerminal := range []bool{false, true} {
+		t.Run(fmt.Sprintf("terminal=%v", onTerminal), func(t *testing.T) {
+			t.Parallel()
+			continuedAtOnce(t, onTerminal)
+		})
+	}
+}
+
+func continuedAtOnce(t *testing.T, onTerminal bool) {
 	_, addr := serve(t)
 	file := filepath.Join(t.TempDir(), "stamps")
 	c := prepare(t, append([]string{"run", "--servers", addr, "--session-timeout", "20s", "x", "--"}, stamper(file)...)...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it leaves the terminal of the tester
+	if onTerminal {
+		term, tty := openTTY(t)
+		defer term.keys.Close()
+		defer tty.Close()
+		c.Stdin, c.SysProcAttr.Setctty = tty, true
+	}
 	c.begin()
 	program := awaitStamps(t, file, 1).pids[0]
 	for range 20 {
 		c.signal(syscall.SIGTSTP)
-		for late := time.Now().Add(patience); !suspended(t, program); {
-			if time.Now().After(late) {
+		began := time.Now()
+		for again := began.Add(time.Second); !suspended(t, program); {
+			switch now := time.Now(); {
+			case now.After(began.Add(patience)):
 				t.Fatal("the program is not suspended")
+			case now.After(again): // a SIGCONT that the guard sent just then has taken it back
+				c.signal(syscall.SIGTSTP)
+				again = now.Add(time.Second)
 			}
 			runtime.Gosched() // the guard suspends run in the next moment
 		}
