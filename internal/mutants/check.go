@@ -3,10 +3,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"os/exec"
 	"path"
 	"slices"
 	"strings"
@@ -63,6 +66,36 @@ func check(out io.Writer, root fs.FS, list []mutant) error {
 		return fmt.Errorf("%d of %d mutants do not fit the code: %s", bad, len(list), howToMend)
 	}
 	fmt.Fprintf(out, "%d mutants fit the code\n", len(list))
+	return nil
+}
+
+// build prints which mutants do not compile, with what the compiler says. It returns an error if
+// there is one.
+func build(ctx context.Context, out io.Writer, list []mutant) error {
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	bad := 0
+	for _, m := range list {
+		overlay, err := m.overlay(dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		cmd := exec.CommandContext(ctx, "go", "build", "-o", os.DevNull, "-overlay", overlay, m.pkg)
+		if says, err := cmd.CombinedOutput(); err != nil {
+			bad++
+			fmt.Fprintf(out, "%s.patch: %v\n%s", m.name, err, says)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d mutants do not compile: change what their patches in internal/mutants/testdata add, or, if the code can no longer be broken like that, delete them", bad, len(list))
+	}
+	fmt.Fprintf(out, "%d mutants compile\n", len(list))
 	return nil
 }
 

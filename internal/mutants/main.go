@@ -11,6 +11,7 @@
 //	go run ./internal/mutants -fault F12,F13     those of two rows of docs/faults.md
 //	go run ./internal/mutants -only 'F028-*'     those whose names match
 //	go run ./internal/mutants -check             which do not fit the code any more?
+//	go run ./internal/mutants -build             which fit it, and do not compile?
 //
 // # Mutants
 //
@@ -42,7 +43,8 @@
 // they must be there once. The numbers behind @@ do not matter.
 //
 // A change of the code may take away lines that a mutant changes. Then the tests
-// of this package fail, and -check says where the lines may have gone.
+// of this package fail, and -check says where the lines may have gone. What a patch
+// adds can use a name that the change takes away: -build finds that in minutes.
 package main
 
 import (
@@ -71,6 +73,7 @@ func main() {
 	fault := flag.String("fault", "", "test only the mutants of these faults, for example F12,F13")
 	only := flag.String("only", "", "test only the mutants of these names, which may be patterns, for example 'F003-*,F004-*'")
 	justCheck := flag.Bool("check", false, "run no tests; print which mutants do not fit the code, and where their lines may have gone")
+	justBuild := flag.Bool("build", false, "run no tests; print which mutants do not compile")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
@@ -85,6 +88,8 @@ func main() {
 	case err != nil:
 	case *justCheck:
 		err = check(os.Stdout, os.DirFS("."), list)
+	case *justBuild:
+		err = build(ctx, os.Stdout, list)
 	default:
 		err = run(ctx, os.Stdout, list, goTest)
 	}
