@@ -190,12 +190,12 @@ func (h Hold) Recovered() error {
 	if err := h.check("recovered"); err != nil {
 		return err
 	}
-	t := h.io()
-	t.events.Raise(state.Recovered)
-	if turn := t.turn(); turn != nil {
+	s := h.home()
+	s.flags.Set(state.Recovered)
+	if turn := s.promises().turn(); turn != nil {
 		turn.tellHost(func(host *roundIO) {
-			host.events.Raise(state.Recovered)
-			host.events.Take(state.Interrupted) // an earlier turn was; this one would not come here
+			host.round.flags.Set(state.Recovered)
+			host.round.flags.Clear(state.Interrupted) // an earlier turn was; this one would not come here
 		})
 	}
 	return nil
@@ -207,10 +207,10 @@ func (h Hold) interrupted() {
 	if h.check("hold") != nil {
 		return
 	}
-	t := h.io()
-	t.events.Raise(state.Interrupted)
-	if turn := t.turn(); turn != nil {
-		turn.tellHost(func(host *roundIO) { host.events.Raise(state.Interrupted) })
+	s := h.home()
+	s.flags.Set(state.Interrupted)
+	if turn := s.promises().turn(); turn != nil {
+		turn.tellHost(func(host *roundIO) { host.round.flags.Set(state.Interrupted) })
 	}
 }
 
@@ -221,30 +221,29 @@ func (t *turn) tellHost(tell func(host *roundIO)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.inside == t {
-		tell(x.hold.io())
+		tell(x.hold.promises().io)
 	}
 }
 
 // leavesAbandoned reports whether the next turn of a Mutex, of which t is the host, is to be
 // told that the lock was abandoned.
 func (t *roundIO) leavesAbandoned() bool {
-	events := t.events.Load()
-	return t.tenure.abandoned && !events.Has(state.Recovered) ||
-		events.Has(state.Interrupted) && t.round.lock.noted.Load().Has(state.Marking)
+	flags := t.round.flags.Load()
+	return t.tenure.abandoned && !flags.Has(state.Recovered) ||
+		flags.Has(state.Interrupted) && t.round.lock.noted.Load().Has(state.Marking)
 }
 
 var errNoContender = fmt.Errorf("the contender's own node is gone: %w", zkio.ErrNoNode)
 
-// leaveMark makes the lock's mark, or takes over one that an interrupted holder has left,
-// and then waits for the lock-delay. The round's node is first in line. If ok is false,
-// that is not done yet, and more is what grant is to return.
-func (t *roundIO) leaveMark(s *zkio.Session, mk *mark) (ok, more bool) {
+// leave makes the mark for the round, or takes over one that an interrupted holder has left,
+// and then waits for the lock-delay. The round's node is first in line.
+func (mk *mark) leave(t *roundIO, s *zkio.Session) next {
 	if own := t.node.Name(); mk.node != own {
 		mk.node, mk.state, mk.taken, mk.told, mk.until = own, markNone, false, false, 0
 	}
 	if mk.state != markOurs {
-		if right, err := t.makeMark(s, mk); err != nil {
-			return false, t.markFailed(s, right, err)
+		if right, err := mk.make(t, s); err != nil {
+			return mk.failed(t, right, err)
 		}
 		t.attempts = 0
 		if d := mk.delay.Load(); mk.taken && d > 0 {
@@ -259,22 +258,22 @@ func (t *roundIO) leaveMark(s *zkio.Session, mk *mark) (ok, more bool) {
 		}
 		// An early wake finds the timer raised, and comes here again.
 		if !t.wakeAfter(time.Duration(rest), state.DelayTimer, 0) {
-			return false, t.later()
+			return retry
 		}
-		return false, false
+		return sleep
 	}
-	return true, true
+	return goOn
 }
 
 // waitsForDelay reports whether the round, which is pending, is first in line and waits for
 // the lock-delay: then a wake is on its way.
 func (t *roundIO) waitsForDelay() bool { return t.events.Load().Has(state.DelayTimer) }
 
-// makeMark makes the mark, or takes it over. If that fails, it also says which right it
+// make makes the mark, or takes it over. If that fails, it also says which right it
 // takes.
-func (t *roundIO) makeMark(s *zkio.Session, mk *mark) (right string, err error) {
+func (mk *mark) make(t *roundIO, s *zkio.Session) (right string, err error) {
 	m := t.round.lock.m
-	err = t.writeMark(s, mk, zkio.CreateOp(mk.path, t.says(false), m.cfg.ACL))
+	err = mk.write(t, s, zkio.CreateOp(mk.path, mk.says(t, false), m.cfg.ACL))
 	switch {
 	case err == nil:
 		return "", nil
@@ -299,7 +298,7 @@ func (t *roundIO) makeMark(s *zkio.Session, mk *mark) (right string, err error) 
 		mk.state, mk.taken = markOurs, found.Taken
 		return "", nil
 	}
-	if err := t.writeMark(s, mk, zkio.SetOp(mk.path, t.says(true), stat.Version)); err != nil {
+	if err := mk.write(t, s, zkio.SetOp(mk.path, mk.says(t, true), stat.Version)); err != nil {
 		return "to write " + mk.path, err
 	}
 	//holdfast:reached abandoned: the mark of an interrupted holder was taken over
@@ -309,9 +308,9 @@ func (t *roundIO) makeMark(s *zkio.Session, mk *mark) (right string, err error) 
 	return "", nil
 }
 
-// writeMark performs op, which writes the mark, if the round's node is there: otherwise
+// write performs op, which writes the mark, if the round's node is there: otherwise
 // the error is errNoContender.
-func (t *roundIO) writeMark(s *zkio.Session, mk *mark, op zkio.Op) error {
+func (mk *mark) write(t *roundIO, s *zkio.Session, op zkio.Op) error {
 	before := mk.state
 	mk.state = markUnsure
 	results, err := s.Multi(zkio.CheckOp(t.node.Path(), -1), op)
@@ -328,77 +327,74 @@ func (t *roundIO) writeMark(s *zkio.Session, mk *mark, op zkio.Op) error {
 	return err
 }
 
-// markFailed decides what the error of makeMark means. Its result is what grant is to
-// return.
-func (t *roundIO) markFailed(s *zkio.Session, right string, err error) (more bool) {
+// failed decides what the error of make means.
+func (mk *mark) failed(t *roundIO, right string, err error) next {
 	switch {
 	case errors.Is(err, errNoContender):
-		return t.requeue(s)
+		return requeue
 	case errors.Is(err, zkio.ErrNoNode), errors.Is(err, zkio.ErrBadVersion):
 		// The directory of the marks was missing, or another client has written or
 		// deleted the mark: begin again.
-		return t.attempts.More() <= 3 || t.later()
+		if t.attempts.More() > 3 {
+			return retry
+		}
+		return again
 	case errors.Is(err, zkio.ErrNoAuth):
-		t.round.fail(t.error("acquire", fmt.Errorf("a lock that reports abandonment needs the right %s: %w (%s)", right, err, t.round.lock.m.hint(err))))
-		return true
+		t.round.fail(t.round.error("acquire", fmt.Errorf("a lock that reports abandonment needs the right %s: %w (%s)", right, err, t.round.lock.m.hint(err))))
+		return again
 	}
 	return t.failed(err)
 }
 
-// unmark returns what the request that deletes the round's node is to do with the mark:
-// delete it, unless a later holder is to find it.
+// stays reports whether the mark is not to be deleted with the round's node: it is not the
+// round's, or a later holder is to find it.
 //
-// That must be one transaction. If it is tried again after a lost answer, and was carried
+// Both are deleted by one transaction. If it is tried again after a lost answer, and was carried
 // out, the node is gone, so the mark, which may be the next holder's by now, is not
 // touched.
-func (t *roundIO) unmark(s *zkio.Session) ([]zkio.Op, error) {
-	mk := t.round.lock.mark()
-	if mk == nil || mk.node == "" || mk.node != t.node.Name() || mk.state == markNone {
-		return nil, nil
+func (mk *mark) stays(t *roundIO, s *zkio.Session) (bool, error) {
+	if mk.node == "" || mk.node != t.node.Name() || mk.state == markNone {
+		return true, nil
 	}
 	if mk.state == markUnsure {
 		if t.node.Session() != s {
-			return nil, nil // the node goes with its session, and the mark stays if there is one
+			return true, nil // the node goes with its session, and the mark stays if there is one
 		}
 		data, _, err := s.Get(mk.path)
 		switch found := readMark(data); {
 		case errors.Is(err, zkio.ErrNoNode), errors.Is(err, zkio.ErrNoAuth):
-			return nil, nil
+			return true, nil
 		case err != nil:
-			return nil, err
+			return true, err
 		case found.Node != mk.node:
-			return nil, nil
+			return true, nil
 		default:
 			mk.state, mk.taken = markOurs, found.Taken
 		}
 	}
-	if t.keepsMark(mk) {
-		return nil, nil
-	}
-	return []zkio.Op{zkio.DeleteOp(mk.path, -1)}, nil
+	return mk.tells(t), nil
 }
 
-// keepsMark reports whether the next holder is to find the mark of this round, which is
+// tells reports whether the next holder is to find the mark of this round, which is
 // being released.
-func (t *roundIO) keepsMark(mk *mark) bool {
-	events := t.events.Load()
+func (mk *mark) tells(t *roundIO) bool {
+	flags := t.round.flags.Load()
 	switch {
-	case mk.taken && !events.Has(state.Recovered), events.Has(state.Interrupted):
+	case mk.taken && !flags.Has(state.Recovered), flags.Has(state.Interrupted):
 		return true
 	default: // ended by force: lost, or closed
 		return mk.told && t.endReason.Load().err != nil
 	}
 }
 
-// markStays logs that ZooKeeper has refused to delete the mark with the node.
-func (t *roundIO) markStays() {
-	l := t.round.lock
+// logRefused logs that ZooKeeper has refused to delete the mark of l with the node.
+func (mk *mark) logRefused(l *Lock) {
 	l.m.cfg.Logger.Warn("holdfast: released a lock, but not its mark: another client has deleted the mark, or this process lacks the right to delete there; then the next holder is told that the lock was abandoned",
-		"lock", l.Name(), "mark", l.mark().path)
+		"lock", l.Name(), "mark", mk.path)
 }
 
 // says returns what a mark of the round's contender says.
-func (t *roundIO) says(taken bool) []byte {
+func (*mark) says(t *roundIO, taken bool) []byte {
 	l := t.round.lock
 	said := marked{Node: t.node.Name(), Taken: taken}
 	if err := json.Unmarshal(l.m.nodeData(l.kind.String()), &said.nodeData); err != nil {
@@ -416,4 +412,37 @@ func (t *roundIO) says(taken bool) []byte {
 func (m marked) String() string {
 	c := Contender{Path: m.Node, Host: m.Host, PID: m.PID, Label: m.Label, Endpoint: m.Endpoint, Since: m.Since}
 	return c.String()
+}
+
+// robust is the trait of a lock that can report abandonment, and does once it has a mark.
+type robust struct{ plain }
+
+func (robust) first(t *roundIO, s *zkio.Session, n *tenure) next {
+	mk := t.round.lock.mark()
+	if mk == nil {
+		return goOn
+	}
+	then := mk.leave(t, s)
+	n.abandoned = mk.taken
+	return then
+}
+
+func (robust) granted(t *roundIO) {
+	if mk := t.round.lock.mark(); mk != nil && mk.node == t.node.Name() {
+		mk.told = true
+	}
+}
+
+func (robust) last(t *roundIO, s *zkio.Session, f farewell) (farewell, error) {
+	mk := t.round.lock.mark()
+	if mk == nil {
+		return f, nil
+	}
+	stays, err := mk.stays(t, s)
+	if err != nil || stays {
+		return f, err
+	}
+	f.along = append(f.along, zkio.DeleteOp(mk.path, -1))
+	f.refused = func() { mk.logRefused(t.round.lock) }
+	return f, nil
 }

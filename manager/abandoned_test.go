@@ -236,6 +236,7 @@ func TestF135_Downgrade(t *testing.T) {
 		h := mustLock(c.t, w)
 		mustLock(c.t, rw.Reader())
 		c.wantMarks(1)
+		synctest.Wait() // for what the grant has put off
 		before := rw.writer.m.client.Stats().Sent
 		mustRelease(c.t, h)
 		c.wantMarks(0)

@@ -174,7 +174,7 @@ func (l *Lock) errorAbout(op string, err error) *Error {
 	e := &Error{Op: op, Name: l.Name(), Err: err, Outage: l.m.outage()}
 	for r := range l.live() {
 		if p := r.io().position.Load(); p != nil {
-			return r.io().error(op, err)
+			return r.error(op, err)
 		}
 	}
 	if o := l.observer.Load(); o != nil {

@@ -84,7 +84,7 @@ func TestRealRevoke(t *testing.T) {
 		h := mustLock(t, a)
 		next := b.Acquire(ctx)
 		select {
-		case <-next.round.io().positionKnown().Done():
+		case <-ioOf(next).positionKnown().Done():
 		case <-ctx.Done():
 			t.Fatal("b is not queued")
 		}

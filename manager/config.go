@@ -83,7 +83,7 @@ type Config struct {
 	// stays pending until the lock is given up. To other processes an idle lock is held:
 	// Holder names this process, and their TryLock returns ErrLocked. If this process is
 	// stopped or cut off, they wait until its session ends, as for a lock that is held.
-	// Lock.SetLinger sets the time of one lock, and Lock.Yield gives it up.
+	// Lock.SetLinger sets the time of one lock, and Lock.ReleaseIdle gives it up.
 	// Defaults to 0: a lock is given up when its last holder leaves.
 	Linger time.Duration
 

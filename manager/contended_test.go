@@ -203,8 +203,8 @@ func TestF101_ContendedByOwnWriter(t *testing.T) {
 // wantFlag checks that a flag of the hold's round is set.
 func wantFlag(t *testing.T, h Hold, f state.Flags) {
 	t.Helper()
-	if !h.round.flags.Load().Has(f) {
-		t.Errorf("the flags of the round are %b, without %b", h.round.flags.Load(), f)
+	if !h.share.flags.Load().Has(f) {
+		t.Errorf("the flags of the round are %b, without %b", h.share.flags.Load(), f)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestF101_ContendedBehindAClosedGate(t *testing.T) {
 		a, b := c.rw("a"), c.rw("b")
 		read := mustLock(c.t, a.Reader())
 		later(time.Minute) // it has looked, and left a watch
-		read.round.io().revoke(Revocation{})
+		ioOf(read).revoke(Revocation{})
 		later(time.Minute)
 		wantFlag(c.t, read, state.GateClosed)
 		other := c.acquire(b.Writer())

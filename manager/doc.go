@@ -129,43 +129,4 @@
 // costs a request, or anything where callers enter a lock that the process owns.
 package manager
 
-// How it works, for readers of the code.
-//
-// A lock's whole state in this process is one 32-bit word: a phase and a count
-// of holders (package state). The word belongs to a round, which is the life of
-// the lock from FREE over FETCHING, RETAINED and RELEASING to RELEASED.
-//
-//	Lock ─ cur ─► round ─ next ─► round     the chain; each round owns its word
-//	                │
-//	             roundIO                    futures that the holders share, and the I/O
-//	             │  │  └ tenure             what only a holder needs: grant, lease, looks behind
-//	             │  └ watching              what only a waiter needs: its plan, and the news
-//	             │        └ decide          a pure function: what to do next
-//	             └ Runner                   one worker of zkio's pool at a time runs Step
-//
-// To follow the code from Acquire to the wire and back: Lock.Acquire counts the
-// caller into a round (round.arrive). The first caller hands the round's I/O to
-// the pool (Runner.Wake), whose workers do all network work (roundIO.Step): create
-// the node, list the queue, watch a contender ahead, grant. The last Release
-// (round.leave) wakes the Runner again, which deletes the node and hands the lock
-// to the next round (round.finish). If goroutines already wait in that round, the
-// request that deletes the one node creates the other (roundIO.deleteNode).
-//
-// Two more kinds of task work in the same way (package errand). For CachedHolder and
-// WatchHolder an observer finds out who holds a lock (observer.Step); however many callers
-// ask, there is one for a lock. Ask and Revoke make an inquiry (inquiry.Step), which puts a
-// question into the other process's mailbox; the mailbox's steps (mailbox.Step) answer it
-// there.
-//
-// A Mutex hands the private lock that its process holds, or queues for, to one goroutine
-// after the other (Mutex.advance). Each has a round of its own, without I/O (turn).
-// LockAll makes a group. It has a round of its own in each queue, which is in no chain
-// (place), and its steps (group.Step) do the I/O of all of them. What a process holds, by the
-// rounds of its chains and by places, is answered in own.go.
-//
-// What a round tells of itself goes through telling.go. A feed queues it for
-// Config.Observer, on a goroutine of its own, and for each Listener on another.
-//
-// Locks are taken in this order: observers.mu before observer.mu; Manager.mu before
-// any lock inside package zkio, and a lock inside package futures last. Mutex.mu is taken
-// and held alone, as are groups.mu, a roster's and a feed's. None is held across I/O or a channel operation.
+// How it works, for readers of the code: parts.go.

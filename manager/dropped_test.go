@@ -23,14 +23,15 @@ func logged(t *testing.T) (*Lock, *records) {
 
 // pendingIn turns the lock's round into one whose only holder is waiting.
 func pendingIn(l *Lock) {
-	setWord(l, state.Pack(state.Fetching, 1))
 	l.cur.Load().made.Store(nil)
+	setWord(l, state.Pack(state.Fetching, 1))
 }
 
 // setWord overwrites the word of l's present round, and marks the round as
 // started.
 func setWord(l *Lock, w state.Word) {
 	r := l.cur.Load()
+	r.io()
 	r.word.Apply(func(state.Word) (state.Word, state.Effect) { return w, state.Nothing })
 	r.flags.Set(state.Wanted)
 }

@@ -130,7 +130,7 @@ func TestF111_HolderIsGone(t *testing.T) {
 	each(t, map[string]func(c *cluster, a *Lock, h Hold){
 		"it releases the lock": func(_ *cluster, _ *Lock, h Hold) { h.Release() },
 		"its session ends":     func(c *cluster, a *Lock, _ Hold) { c.srv.ExpireSession(session(a.m)) },
-		"its node is deleted":  func(c *cluster, _ *Lock, h Hold) { c.remove(h.round.io().tenure.path) },
+		"its node is deleted":  func(c *cluster, _ *Lock, h Hold) { c.remove(h.share.promises().tenure.path) },
 		"it is closed":         func(_ *cluster, a *Lock, _ Hold) { _ = a.m.Close() },
 	}, func(c *cluster, goes func(*cluster, *Lock, Hold)) {
 		a := c.lock("a", func(cfg *Config) {

@@ -87,12 +87,14 @@ func TestF123_ContenderComesAsTheLastHolderLeaves(t *testing.T) {
 // the lock held. Then the last holder, which looks again, ends the round.
 func TestF123_WantedBetweenLookAndSwap(t *testing.T) {
 	each(t, map[string]func(l *Lock, r *round){
-		"a contender": func(_ *Lock, r *round) { r.io().seeContention() },
+		"a contender": func(_ *Lock, r *round) { r.seeContention() },
 		"the gate":    func(_ *Lock, r *round) { r.flags.Set(state.GateClosed) },
 		"Shutdown":    func(l *Lock, _ *round) { l.m.stage.Store(shuttingDown) },
 		"SetLinger":   func(l *Lock, _ *round) { l.linger.set(0) },
 		"the writer": func(l *Lock, _ *round) {
-			l.rw.writer.cur.Load().word.Apply(func(w state.Word) (state.Word, state.Effect) { return w.Arrive(false) })
+			w := l.rw.writer.cur.Load()
+			w.io()
+			w.word.Apply(func(w state.Word) (state.Word, state.Effect) { return w.Arrive(false) })
 		},
 	}, func(c *cluster, want func(l *Lock, r *round)) {
 		l := c.rw("a", withLinger(always)).Reader()

@@ -41,29 +41,47 @@ func TestF127_LostLockAll(t *testing.T) {
 	})
 }
 
-// The answer is lost, and another client deletes one of the nodes before the group has
-// found them: it queues again everywhere, by one transaction.
+// The answer to the request that creates the nodes is lost, another client deletes one of
+// them, and perhaps a request is lost, too, while the process finds that out.
 func TestF127_LostAndDeleted(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		t := c.t
-		m := c.open("a")
-		locks := several(t, m, "x", "y")
-		wantErr(t, "first", mustLockAll(t, m, locks...).Unlock(t.Context()), nil)
-		c.srv.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Session: session(m), Times: 1})
-		stop := c.stopBefore(m, list) // of the search for the nodes
-		w := lockAll(t.Context(), m, locks...)
-		stop.reached()
-		c.remove("/holdfast/x/" + c.queueOf("x")[0])
-		stop.goOn()
-		hs := w.wantHeld(t, 10*time.Second)
-		gx, _ := hs[0].Grant()
-		gy, _ := hs[1].Grant()
-		if gx.Token != gy.Token {
-			t.Errorf("created by transactions %d and %d", gx.Token, gy.Token)
-		}
-		c.wantQueues(map[string]int{"x": 1, "y": 1})
-		wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
-	})
+	for _, tt := range []struct {
+		name, deleted string
+		lost          []zktest.Match
+	}{
+		{"no more", "x", nil},
+		{"the other's deletion", "x", []zktest.Match{{Op: zktest.OpDelete, Times: 1}}},
+		{"the search for it", "y", []zktest.Match{{Op: zktest.OpGetChildren2, Path: "/holdfast/y", Times: 1}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				t := c.t
+				m := c.open("a")
+				locks := several(t, m, "x", "y")
+				wantErr(t, "first", mustLockAll(t, m, locks...).Unlock(t.Context()), nil)
+				c.srv.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Session: session(m), Times: 1})
+				stop := c.stopBefore(m, list) // of the search for the nodes
+				w := lockAll(t.Context(), m, locks...)
+				stop.reached()
+				c.remove("/holdfast/" + tt.deleted + "/" + c.queueOf(tt.deleted)[0])
+				for _, match := range tt.lost {
+					match.Session = session(m)
+					c.srv.Faults().DropRequest(match)
+				}
+				stop.goOn()
+				hs := w.wantHeld(t, 30*time.Second)
+				gx, _ := hs[0].Grant()
+				gy, _ := hs[1].Grant()
+				if gx.Token != gy.Token {
+					t.Errorf("created by transactions %d and %d", gx.Token, gy.Token)
+				}
+				c.wantQueues(map[string]int{"x": 1, "y": 1})
+				wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
+				if got := c.srv.Faults().Hits()[zktest.FaultDropRequest]; got != len(tt.lost) {
+					t.Errorf("%d requests were lost, want %d", got, len(tt.lost))
+				}
+			})
+		})
+	}
 }
 
 // The request by which a group gives way, or its answer, is lost.

@@ -52,7 +52,7 @@ func TestF283_RevokedBeforeLockAllEnters(t *testing.T) {
 func TestF283_RevokedAfterALostAnswer(t *testing.T) {
 	each(t, map[string]func(x *Lock, h Hold){
 		"the holder is alone": func(*Lock, Hold) {},
-		"it is revoked":       func(_ *Lock, h Hold) { h.round.closeGate() },
+		"it is revoked":       func(_ *Lock, h Hold) { roundOf(h).closeGate() },
 	}, func(c *cluster, before func(*Lock, Hold)) {
 		t := c.t
 		a, b := c.lock("a", echo), c.lock("b")

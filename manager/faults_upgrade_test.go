@@ -18,18 +18,18 @@ import (
 )
 
 // A waiter is a contender in the queue behind an upgradable.
-type waiter struct {
+type behindWaiter struct {
 	mark string // r, w or u
 	hold Hold
 }
 
 // behindUpgrade has contenders queue, each of a process of its own, and returns them.
-func (c *cluster) behindUpgrade(marks string) (waiters []waiter) {
+func (c *cluster) behindUpgrade(marks string) (waiters []behindWaiter) {
 	c.t.Helper()
 	for i, mark := range strings.Fields(marks) {
 		rw := c.rw(fmt.Sprintf("%s%d", mark, i))
 		l := map[string]*Lock{"r": rw.Reader(), "w": rw.Writer(), "u": rw.Upgradable()}[mark]
-		waiters = append(waiters, waiter{mark, c.acquire(l)})
+		waiters = append(waiters, behindWaiter{mark, c.acquire(l)})
 	}
 	return waiters
 }
@@ -157,7 +157,7 @@ func TestF132_NodeOfAnUpgradeDeleted(t *testing.T) {
 					other := c.behindUpgrade("w")[0].hold
 					later(time.Second) // until the server has a watch for its node
 					c.mustUpgrade(up)
-					own, writers := grantOf(t, up).Path, up.round.io().upgrade().exclusive.Load().path
+					own, writers := grantOf(t, up).Path, ioOf(up).upgrade().exclusive.Load().path
 					if guard {
 						request := c.stopAt(p.writer.m, zktest.OpMulti, 1)
 						var err error
@@ -535,7 +535,7 @@ func TestF133_UpgradedAgainAfterALostDowngrade(t *testing.T) {
 				c.wantQueue(other.Reader(), "u0 w2")
 				reader := c.acquire(other.Reader())
 				c.waiting(reader)
-				c.remove(up.round.io().raised().exclusive.Load().path)
+				c.remove(up.share.promises().raised().exclusive.Load().path)
 				c.held(reader)
 				wantErr(c.t, "the upgraded hold", up.Err(), ErrLost)
 			})

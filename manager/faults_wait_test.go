@@ -81,7 +81,7 @@ func TestF025_WatchIsLost(t *testing.T) {
 		h := mustLock(c.t, a)
 		next := b.Acquire(c.t.Context())
 		later(time.Minute)
-		ahead := next.round.io().watching.ahead[0] // no step runs that could change it
+		ahead := ioOf(next).watching.ahead[0] // no step runs that could change it
 		b.m.client.Unwatch(ahead.path, ahead)
 		mustRelease(c.t, h)
 		later(time.Second)
@@ -100,7 +100,7 @@ func TestF025_WatchOfAnUpgradeIsLost(t *testing.T) {
 		up := c.acquire(p.Upgradable())
 		u := c.upgrade(up)
 		later(time.Minute)
-		inTheWay := up.round.io().upgrade().inTheWay // no step runs that could change it
+		inTheWay := ioOf(up).upgrade().inTheWay // no step runs that could change it
 		p.writer.m.client.Unwatch(inTheWay.path, inTheWay)
 		c.unlock(reader)
 		later(time.Second)

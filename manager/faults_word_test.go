@@ -94,7 +94,7 @@ func TestF066_SameWordOfAnotherRound(t *testing.T) {
 			if r != l.cur.Load() || e != state.Entered {
 				c.t.Fatalf("%s: an arrival at the old round: %v", test.what, e)
 			}
-			third := newHold(r)
+			third := newHold(&r.share)
 			if third.Granted() != second.Granted() || third.Granted() == first.Granted() {
 				c.t.Error("the future is not that of the round that counts the hold")
 			}
@@ -115,7 +115,7 @@ func TestF068_EndedBeforeTheGrantIsTold(t *testing.T) {
 		want error
 	}{
 		{"the last holder leaves", func(h Hold) { h.Release() }, nil},
-		{"it is lost", func(h Hold) { h.round.fail(&Error{Op: "test", Err: ErrLost}) }, ErrLost},
+		{"it is lost", func(h Hold) { h.share.fail(&Error{Op: "test", Err: ErrLost}) }, ErrLost},
 		{"a newcomer enters", func(h Hold) { h.Lock().Acquire(context.Background()).Release() }, nil},
 	} {
 		t.Run(test.what, func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestF068_EndedBeforeTheGrantIsTold(t *testing.T) {
 				setWord(l, state.Pack(state.Fetching, 1))
 				r := l.cur.Load()
 				tr := r.io()
-				tr.tenure = model.round.io().tenure
-				h := newHold(r)
+				tr.tenure = model.share.promises().tenure
+				h := newHold(&r.share)
 				if _, e, _ := r.word.Apply(state.Word.Grant); e != state.Granted {
 					c.t.Fatalf("the grant: %v", e)
 				}
@@ -184,7 +184,7 @@ func TestF070_ArrivalsBetweenRounds(t *testing.T) {
 		if e != state.Started || r != l.cur.Load() {
 			c.t.Fatalf("an arrival at an old round: %v", e)
 		}
-		h := newHold(r)
+		h := newHold(&r.share)
 		synctest.Wait()
 		wantErr(c.t, "its grant", h.Err(), nil)
 		mustRelease(c.t, h)

@@ -233,8 +233,7 @@ func (f *feed) session(s *zkio.Session, e Event) {
 	f.pushLocked(e)
 }
 
-// The methods below tell what has happened to the round of t. A turn of a Mutex is no
-// round of its own to the feed.
+// The methods below tell what has happened to the round of t.
 
 // began notes that the first caller has asked for the round.
 func (f *feed) began(t *roundIO) {
@@ -375,7 +374,7 @@ func (f *feed) endLocked(t *roundIO, tr *trace, kind EventKind, err error, at ti
 // note calls do, with mu held, if the round is not over. It begins the round's trace on
 // first use.
 func (f *feed) note(t *roundIO, do func(tr *trace, at time.Time)) {
-	if !f.hears(t.round.lock) || t.turn() != nil {
+	if !f.hears(t.round.lock) {
 		return
 	}
 	s := t.signals()

@@ -55,31 +55,30 @@ func (r *round) closeGate() {
 // gateClosed reports whether the gate keeps newcomers out.
 func (r *round) gateClosed() bool { return r.flags.Load().Has(state.GateClosed) }
 
-// closeFor closes the gate for the contender called name. It reports false if the request
-// failed and is to be repeated.
-func (t *roundIO) closeFor(s *zkio.Session, name string) (ok bool) {
-	a := &ahead{io: t, path: t.round.lock.path + "/" + name}
+// closeFor closes the gate for the contender called name.
+func (t *incumbent) closeFor(s *zkio.Session, name string) next {
+	a := &ahead{io: t.io, path: t.round.lock.path + "/" + name}
 	t.round.lock.m.client.Watch(a.path, a)
-	t.meet().closedFor = a
+	t.io.meet().closedFor = a
 	if !a.arm(s) {
 		t.unwatchClosedFor()
-		return false
+		return retry
 	}
-	if a.gone.Load() {
+	if a.isGone() {
 		t.unwatchClosedFor()
 		t.lookSoon() // another one may wait
-		return true
+		return goOn
 	}
 	//holdfast:reached gate: closed by the tenure
 	t.round.closeGate()
-	return true
+	return goOn
 }
 
 // unwatchClosedFor forgets the contender that the gate was closed for.
-func (t *roundIO) unwatchClosedFor() {
-	if a := t.near().closedFor; a != nil {
+func (t *incumbent) unwatchClosedFor() {
+	if a := t.io.near().closedFor; a != nil {
 		t.neighbours.closedFor = nil
-		t.unwatch(&watching{ahead: [maxWatched]*ahead{a}})
+		t.round.lock.unwatch(&watching{ahead: [maxWatched]*ahead{a}})
 	}
 }
 
@@ -92,7 +91,7 @@ func (a *ahead) arm(s *zkio.Session) (ok bool) {
 		_, err = a.watchUnreadable(s)
 	}
 	if errors.Is(err, zkio.ErrNoNode) {
-		a.gone.Store(true)
+		a.gone.Store(uint32(connectionOf(s)))
 		err = nil
 	}
 	if err != nil {
@@ -103,55 +102,50 @@ func (a *ahead) arm(s *zkio.Session) (ok bool) {
 
 // seeToGate opens the gate of a round that is held if there is no reason left to keep it
 // closed, and lets in those who wait behind an open gate. If look is set, it makes sure
-// that the contender that the gate is closed for is there, whatever the watch has told. It
-// reports false if a request failed and is to be repeated.
-func (t *roundIO) seeToGate(s *zkio.Session, look bool) (ok bool) {
+// that the contender that the gate is closed for is there, whatever the watch has told.
+func (t *incumbent) seeToGate(s *zkio.Session, look bool) next {
 	r := t.round
-	if t.place() != nil {
-		return true // its gate is no newcomer's
-	}
 	if r.gateClosed() {
-		if a := t.near().closedFor; a != nil {
-			if (look || a.changed.Load()) && !a.gone.Load() && !a.arm(s) {
-				return false
+		if a := t.io.near().closedFor; a != nil {
+			if (look || a.changed.Load()) && !a.isGone() && !a.arm(s) {
+				return retry
 			}
-			if !a.gone.Load() {
-				return true
+			if !a.isGone() {
+				return goOn
 			}
 			t.unwatchClosedFor()
 		}
 		if t.keepsOut() || !t.openGate() {
-			return true
+			return goOn
 		}
 	}
 	r.admitNext()
-	return true
+	return goOn
 }
 
 // recheckGate has a step make sure that the contender that the gate is closed for is there,
 // in case a watch event was lost, and reports whether it did.
-func (t *roundIO) recheckGate() bool {
+func (t *incumbent) recheckGate() bool {
 	m := t.round.lock.m
 	if !t.round.gateClosed() || m.now()-t.tenure.lookedAt.Load() < int64(rotationTimeout) {
 		return false
 	}
 	t.tenure.lookedAt.Store(m.now())
-	t.raiseLater(state.QueueDue)
+	t.io.raiseLater(state.QueueDue)
 	return true
 }
 
 // keepsOut reports whether other goroutines have a reason to keep the gate closed.
-func (t *roundIO) keepsOut() bool {
+func (t *incumbent) keepsOut() bool {
 	if s := t.signalled.Load(); s != nil && s.revokers.Load() > 0 {
 		return true
 	}
-	l := t.round.lock
-	return l.rw != nil && l.m.cfg.Tenure >= 0 && l.rw.awaited(l)
+	return slices.ContainsFunc(t.io.traits(), func(tr trait) bool { return tr.keepsOut(t.io) })
 }
 
 // openGate opens the gate unless there is a reason by now to leave it closed, and reports
 // whether it did.
-func (t *roundIO) openGate() bool {
+func (t *incumbent) openGate() bool {
 	r := t.round
 	r.flags.Set(state.GateOpening)
 	if t.keepsOut() || !r.flags.ClearIf(state.GateClosed|state.GateOpening) {
@@ -159,8 +153,8 @@ func (t *roundIO) openGate() bool {
 		return false // the next step that opens it begins anew
 	}
 	//holdfast:reached gate: opened again
-	t.suspected(noSuspect, false)
-	if t.mayClose() || t.wantsContention() {
+	t.io.suspected(noSuspect, false)
+	if t.mayClose() || t.round.wantsContention() {
 		t.lookSoon() // while it was closed, no look saw which contenders wait
 	}
 	return true
@@ -223,7 +217,7 @@ func (r *round) admitNext() {
 			r.leave()
 		}
 	}()
-	n.io().signals().mergedInto.Store(r) // it counts only once n is merged
+	n.io().signals().merged.Store(&mergers{into: &r.share}) // it counts only once n is merged
 	after := n.following()
 	for {
 		w := n.word.Load()
@@ -273,17 +267,21 @@ func (r *round) letIn(n int) bool {
 	return e == state.Entered
 }
 
-// home returns the round that counts the holders of r: r, or the round that it was merged
-// into. Of all rounds, only one that was merged is RELEASED before its turn has come.
-func (r *round) home() *round {
-	if r.word.Load().Phase() == state.Released && !r.flags.Load().Has(state.PrevReleased) {
-		return r.io().signals().mergedInto.Load()
+// home returns the share that counts the holders of s: s, or that of the round that it was
+// merged into. Of all shares, only that of a round that was merged is RELEASED before its turn
+// has come.
+func (s *share) home() *share {
+	if s.word.Load().Phase() == state.Released && !s.flags.Load().Has(state.PrevReleased) {
+		return s.promises().signals().merged.Load().into
 	}
-	return r
+	return s
 }
 
-// io returns the roundIO of the round that counts the holder.
-func (h Hold) io() *roundIO { return h.round.home().io() }
+// home returns the share that counts the holder.
+func (h Hold) home() *share { return h.share.home() }
+
+// promises returns the promises that the holder has.
+func (h Hold) promises() *promises { return h.home().promises() }
 
 // merged settles what the waiters of n have been waiting for, whose round was merged into
 // that of t. If waited is not set, all had given up.
@@ -301,82 +299,79 @@ func (t *roundIO) merged(n *roundIO, waited bool) {
 	// its list is read.
 	s := t.signals()
 	s.merged.CompareAndSwap(nil, new(mergers))
-	s.merged.Load().add(n)
+	s.merged.Load().add(&n.round.share)
 	t.round.lock.m.feed.merged(n)
 	t.settleGrant()
 	n.settleWait(t.tenure.grant(), nil)
-	if n.wantsContention() {
-		t.contention()
+	if n.round.wantsContention() {
+		t.round.contention()
 	}
-	if t.events.Load().Has(state.Contended) {
-		n.seeContention()
+	if t.round.flags.Load().Has(state.Contended) {
+		n.round.seeContention()
 	}
 	if r := t.revokedBy(); r != nil {
 		n.signals().revoked.Settle(r, nil)
 	}
 	if err := t.lostErr(); err != nil {
-		n.lostWith(err)
+		n.round.lostWith(err)
 	}
 	if !t.round.flags.Load().Has(state.GrantTold) {
-		t.entered()
+		t.incumbent().entered()
 		t.round.flags.Set(state.GrantTold)
 	}
 }
 
 // lostWith tells the holders of a round that the round that it was merged into is lost.
-func (t *roundIO) lostWith(err error) {
-	t.signals().lost.Settle(struct{}{}, err)
-	t.notifyLost(err)
+func (s *share) lostWith(err error) {
+	s.promises().signals().lost.Settle(struct{}{}, err)
+	s.notifyLost(err)
 }
 
-// releasedFuture returns the future of the release of r, or of the round that r was merged
-// into. A caller of r may keep the future's channel and nothing else. That does not keep r
-// alive, so it says so before it looks where its round is: see mergers.add.
-func (r *round) releasedFuture() *futures.Future[struct{}] {
-	if r.word.Load().Phase() == state.Fetching {
-		r.flags.Set(state.ReleaseAsked)
+// releasedFuture returns the future of the release of s, or of the share that s was merged
+// into. A caller of s may keep the future's channel and nothing else. That does not keep s
+// alive, so it says so before it looks where its share is: see mergers.add.
+func (s *share) releasedFuture() *futures.Future[struct{}] {
+	if s.word.Load().Phase() == state.Fetching {
+		s.flags.Set(state.ReleaseAsked)
 	}
-	return r.home().io().released.Future()
+	return s.home().promises().released.Future()
 }
 
-// A mergers is a list of rounds that were merged into one, as far as their callers still
-// have something from the time before.
+// A mergers is what a round knows of mergers: of a round that was merged into another one,
+// which that is, or is to be; of one that others were merged into, those of them whose
+// callers still have something from the time before.
 type mergers struct {
+	into *share // never changes; nil if the round was not merged
+
 	mu    sync.Mutex // protects what follows; held for a few instructions
-	all   []weak.Pointer[roundIO]
-	asked []*roundIO // those of all with ReleaseAsked: their callers may keep a channel only
+	all   []weak.Pointer[share]
+	asked []*share // those of all with ReleaseAsked: their callers may keep a channel only
 }
 
-func (m *mergers) add(t *roundIO) {
+func (m *mergers) add(s *share) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.all = append(slices.DeleteFunc(m.all, func(p weak.Pointer[roundIO]) bool { return p.Value() == nil }), weak.Make(t))
-	if t.round.flags.Load().Has(state.ReleaseAsked) { // after the merge: see releasedFuture
-		m.asked = append(m.asked, t)
+	m.all = append(slices.DeleteFunc(m.all, func(p weak.Pointer[share]) bool { return p.Value() == nil }), weak.Make(s))
+	if s.flags.Load().Has(state.ReleaseAsked) { // after the merge: see releasedFuture
+		m.asked = append(m.asked, s)
 	}
 }
 
-func (m *mergers) list() []weak.Pointer[roundIO] {
+func (m *mergers) list() []weak.Pointer[share] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.all)
 }
 
-// tellMerged calls tell for each round that was merged into that of t.
-func (t *roundIO) tellMerged(tell func(*roundIO)) {
-	s := t.signalled.Load()
+// tellMerged calls tell for each round that was merged into this one.
+func (p *promises) tellMerged(tell func(*share)) {
+	s := p.signalled.Load()
 	if s == nil || s.merged.Load() == nil {
 		return
 	}
-	for _, p := range s.merged.Load().list() {
-		if n := p.Value(); n != nil {
+	for _, w := range s.merged.Load().list() {
+		if n := w.Value(); n != nil {
 			tell(n)
 		}
 	}
-}
-
-// settleReleased settles the release that all holders of the round share.
-func (t *roundIO) settleReleased(err error) {
-	t.released.Settle(struct{}{}, err)
-	t.tellMerged(func(n *roundIO) { n.released.Settle(struct{}{}, err) })
 }

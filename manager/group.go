@@ -54,7 +54,7 @@ type group struct {
 	// Used by steps only.
 	session  *zkio.Session            // in which the nodes are, or may be; nil before the first
 	seen     bool                     // all nodes were there when the last pass over the places began
-	leaving  bool                     // all nodes are to go: see requeue
+	leaving  bool                     // all nodes are to go: see leave
 	patience [standings]time.Duration // how long a contender of each standing is held up before the group gives way
 	movedAt  int64                    // when it last gave way, on the manager's clock; 0: never
 	requeues int                      // how many times in a row it had to queue again
@@ -114,7 +114,7 @@ func (g *group) vary(d time.Duration) time.Duration {
 func (g *group) await(ctx context.Context, op string) (Holds, error) {
 	all := make(Holds, len(g.places))
 	for i, p := range g.places {
-		all[i] = newHold(p.round)
+		all[i] = newHold(&p.round.share)
 	}
 	g.m.groups.add(g)
 	g.errand.Wake()
@@ -139,7 +139,7 @@ func (g *group) error(op string, err error) error {
 	}
 	for _, p := range g.places {
 		if p.position.Load() != nil {
-			return p.error(op, err)
+			return p.round.error(op, err)
 		}
 	}
 	var locks []*Lock
@@ -169,7 +169,7 @@ func (g *group) end(p *place, err *Error) {
 	defer g.resume()
 	for _, other := range g.places {
 		if other != p {
-			other.round.fail(other.error(err.Op, lostWith(err)))
+			other.round.fail(other.round.error(err.Op, lostWith(err)))
 		}
 	}
 	// Only now: a caller that hears of it finds all its Holds lost.
@@ -199,33 +199,38 @@ func (g *group) Closed(q zkio.Queue) {
 // failPending ends a group that waits, since the manager is closed.
 func (g *group) failPending() {
 	p := g.places[0]
-	p.round.failPending(p.error(opAcquire, ErrClosed))
+	p.round.failPending(p.round.error(opAcquire, ErrClosed))
 }
 
 // Step does what the words of the rounds say is to be done, until it has to wait.
 func (g *group) Step(s *zkio.Session) {
-	for more := true; more; {
-		if g.paused.Load() > 0 {
+	for g.paused.Load() == 0 {
+		switch g.pass(s) {
+		case sleep:
 			return
+		case requeue:
+			g.leaving = true // until all have gone: see leave
 		}
-		more = g.pass(s)
 	}
 }
 
 // pass looks at each round once.
-func (g *group) pass(s *zkio.Session) (more bool) {
+func (g *group) pass(s *zkio.Session) next {
+	then := sleep
 	pending, over := 0, 0
 	for _, p := range g.places {
 		switch w := p.round.word.Load(); w.Phase() {
 		case state.Fetching:
 			if w.Holders() == 0 {
 				p.cancel()
-				more = true
+				then = again
 			} else {
 				pending++
 			}
 		case state.Retained:
-			more = p.keep(s) || more
+			if p.putOff(p.keep(s)) == again {
+				then = again
+			}
 		case state.Releasing:
 			g.unwatch()
 			p.release(s)
@@ -242,19 +247,19 @@ func (g *group) pass(s *zkio.Session) (more bool) {
 		g.errand.Stop()
 	case pending == len(g.places) && g.m.closing():
 		g.failPending()
-		more = true
+		then = again
 	case pending == len(g.places):
-		more = g.fetch(s)
+		then = g.fetch(s)
 	}
-	return more
+	return then
 }
 
-// fetch takes a group that waits a step further. It reports whether to go on.
-func (g *group) fetch(s *zkio.Session) (more bool) {
+// fetch takes a group that waits a step further.
+func (g *group) fetch(s *zkio.Session) next {
 	first := g.places[0]
 	if g.session != s {
 		if g.session != nil && g.session.Err() == nil {
-			return first.later() // s is over: this worker comes late
+			return first.putOff(retry) // s is over: this worker comes late
 		}
 		//holdfast:reached-if g.session != nil: lock all: queues again in a new session
 		for _, p := range g.places {
@@ -263,7 +268,7 @@ func (g *group) fetch(s *zkio.Session) (more bool) {
 		g.session, g.leaving = s, false
 	}
 	if g.leaving {
-		return g.requeue(s)
+		return g.leave(s)
 	}
 	var missing []*place
 	for _, p := range g.places {
@@ -285,12 +290,12 @@ func (g *group) fetch(s *zkio.Session) (more bool) {
 
 // queue creates the nodes of places: all, or the one of which it is not known whether it
 // has given way.
-func (g *group) queue(s *zkio.Session, places []*place) (more bool) {
-	if more, ok := g.lookAtDirectories(s, places); !ok {
-		return more
+func (g *group) queue(s *zkio.Session, places []*place) next {
+	if n := g.lookAtDirectories(s, places); n != goOn {
+		return n
 	}
 	g.m.box.arm(s)
-	conn := s.OrderedConnection()
+	conn := connectionOf(s)
 	all, lists := make([]*zkio.Creation, len(places)), make([]*along, len(places))
 	var reads []*zkio.Read
 	for i, p := range places {
@@ -308,11 +313,11 @@ func (g *group) queue(s *zkio.Session, places []*place) (more bool) {
 		p.attempts = 0
 		p.queued(all[i], lists[i], conn)
 	}
-	return true
+	return again
 }
 
 // refused decides what an error of CreateAll means.
-func (g *group) refused(places []*place, all []*zkio.Creation, err error) (more bool) {
+func (g *group) refused(places []*place, all []*zkio.Creation, err error) next {
 	for i, c := range all {
 		l := places[i].round.lock
 		switch {
@@ -320,23 +325,22 @@ func (g *group) refused(places []*place, all []*zkio.Creation, err error) (more 
 			continue
 		case errors.Is(c.Err, zkio.ErrNoNode):
 			l.directory.Store(dirUnknown)
-			return true
+			return again
 		case errors.Is(c.Err, zkio.ErrNoAuth) && c.Count:
 			l.directory.Store(dirPlain)
-			return true
+			return again
 		}
 		return places[i].failed(c.Err)
 	}
 	if errors.Is(err, zkio.ErrNoNode) {
-		g.leaving = true // one was deleted as soon as they were made
-		return true
+		return requeue // one was deleted as soon as they were made
 	}
 	return places[0].failed(err)
 }
 
 // lookAtDirectories finds out what is not known about the directories of places, and makes
-// those that are missing. If ok is false, more is what fetch is to return.
-func (g *group) lookAtDirectories(s *zkio.Session, places []*place) (more, ok bool) {
+// those that are missing.
+func (g *group) lookAtDirectories(s *zkio.Session, places []*place) next {
 	var unknown []*place
 	var reads []*zkio.Read
 	for _, p := range places {
@@ -347,16 +351,19 @@ func (g *group) lookAtDirectories(s *zkio.Session, places []*place) (more, ok bo
 	}
 	s.Read(reads...)
 	for i, p := range unknown {
-		if !p.sawDirectory(s, reads[i].Data, reads[i].Err) {
-			return false, false
+		if p.putOff(p.sawDirectory(s, reads[i].Data, reads[i].Err)) == sleep {
+			return sleep
 		}
 	}
-	return true, len(unknown) == 0
+	if len(unknown) > 0 {
+		return again
+	}
+	return goOn
 }
 
-// requeue leaves all places, to queue again everywhere. It may take several tries to learn
+// leave leaves all places, to queue again everywhere. It may take several tries to learn
 // that the nodes are gone.
-func (g *group) requeue(s *zkio.Session) (more bool) {
+func (g *group) leave(s *zkio.Session) next {
 	//holdfast:reached lock all: lost a place, queues again everywhere
 	for _, p := range g.places {
 		if p.node != nil {
@@ -374,29 +381,31 @@ func (g *group) requeue(s *zkio.Session) (more bool) {
 	}
 	g.leaving = false
 	if g.requeues++; g.requeues > 3 {
-		return g.places[0].later() // a node is deleted as soon as it is made
+		return g.places[0].putOff(retry) // a node is deleted as soon as it is made
 	}
-	return true
+	return again
 }
 
 // wait takes a group that has all its places further: until it has entered, or has nothing
 // to do but wait for a watch.
-func (g *group) wait(s *zkio.Session) (more bool) {
+func (g *group) wait(s *zkio.Session) next {
+	then, all := goOn, true
 	for _, p := range g.places {
 		p.reserved = false
-		more = p.wait(s) || more // reserve is called if nothing is ahead
-		if g.leaving {
-			return true
+		switch n := p.putOff(p.waiter().wait(s)); n {
+		case goOn:
+			p.reserve()
+		case requeue:
+			return requeue
+		case again: // it has failed
+			then = again
 		}
-	}
-	if more {
-		return true // one has failed
-	}
-	all := true
-	for _, p := range g.places {
 		all = all && p.reserved
 	}
-	if all {
+	switch {
+	case then != goOn:
+		return then
+	case all:
 		return g.enter(s)
 	}
 	g.requeues, g.seen = 0, false
@@ -408,7 +417,7 @@ func (g *group) wait(s *zkio.Session) (more bool) {
 
 // mind sees to the contenders that wait behind reserved places, and gives way if one has
 // waited for too long.
-func (g *group) mind(s *zkio.Session) (more bool) {
+func (g *group) mind(s *zkio.Session) next {
 	now := g.m.now()
 	var reads []*zkio.Read
 	var looks []*place
@@ -426,11 +435,10 @@ func (g *group) mind(s *zkio.Session) (more bool) {
 		case err != nil:
 			return p.failed(err)
 		case !ok:
-			g.leaving = true
-			return true
+			return requeue
 		}
 	}
-	next, now := int64(never), g.m.now()
+	lookAt, now := int64(never), g.m.now()
 	var blocked []*place
 	for _, p := range g.places {
 		switch {
@@ -438,7 +446,7 @@ func (g *group) mind(s *zkio.Session) (more bool) {
 		case p.blockedAt() <= p.lookedAt:
 			blocked = append(blocked, p)
 		default:
-			next = min(next, p.lookAt())
+			lookAt = min(lookAt, p.lookAt())
 		}
 	}
 	if len(blocked) > 0 {
@@ -448,10 +456,10 @@ func (g *group) mind(s *zkio.Session) (more bool) {
 		g.patience[elder] = g.vary(first / hasty)
 		return blocked[g.rng.IntN(len(blocked))].giveWay(s)
 	}
-	if next != never {
-		g.errand.WakeAfter(time.Duration(next - g.m.now()))
+	if lookAt != never {
+		g.errand.WakeAfter(time.Duration(lookAt - g.m.now()))
 	}
-	return false
+	return sleep
 }
 
 // unwatch takes back the watches of the directories.
@@ -463,7 +471,7 @@ func (g *group) unwatch() {
 
 // enter grants all rounds: all places are reserved, in session s. The caller of LockAll
 // learns of it when all words say so.
-func (g *group) enter(s *zkio.Session) (more bool) {
+func (g *group) enter(s *zkio.Session) next {
 	// A place that was reserved while the group waited may have gone, and another process may
 	// hold that lock. What has shown that the last place is reserved does not tell: the
 	// queues' lists, and the news of them, come in no order. So ask for all the nodes at once.
@@ -476,21 +484,20 @@ func (g *group) enter(s *zkio.Session) (more bool) {
 		}
 		if _, err := s.Multi(checks...); errors.Is(err, zkio.ErrNoNode) {
 			//holdfast:reached lock all: a reserved place is gone when the last is free
-			g.leaving = true
-			return true
+			return requeue
 		} else if err != nil {
 			return g.places[0].failed(err)
 		}
 		g.seen = false // for the next time
 		if lease = s.Lease(); lease.Remaining() < need {
-			return g.places[0].later()
+			return g.places[0].putOff(retry)
 		}
 	}
 	g.unwatch()
 	since := g.m.now()
 	for _, p := range g.places {
 		p.node.KeepAlive(true)
-		p.unwatchAhead()
+		p.waiter().unwatchAhead()
 		p.tenure = &tenure{
 			token:   uint64(p.node.Czxid()),
 			path:    p.node.Path(),
@@ -510,13 +517,13 @@ func (g *group) enter(s *zkio.Session) (more bool) {
 	first := g.places[0]
 	switch {
 	case !lease.InForce():
-		first.round.fail(first.lost(opAcquire, leaseOver))
+		first.round.fail(first.round.lost(opAcquire, leaseOver))
 	case g.m.stage.Load() == closingDown:
-		first.round.fail(first.error(opAcquire, ErrClosed))
+		first.round.fail(first.round.error(opAcquire, ErrClosed))
 	default:
 		g.granted.Settle(struct{}{}, nil)
 	}
-	return true
+	return again
 }
 
 // deleteTogether deletes the nodes of the places that are being given up, in one request.
@@ -527,7 +534,7 @@ func (g *group) deleteTogether(s *zkio.Session) {
 	for _, p := range g.places {
 		if !p.tried && p.mayDelete() {
 			p.tried = true
-			p.unwatchAhead()
+			p.waiter().unwatchAhead()
 			places, nodes = append(places, p), append(nodes, p.node)
 		}
 	}

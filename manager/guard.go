@@ -57,10 +57,10 @@ import (
 //     Nothing was changed.
 func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error) {
 	const op = "guard"
-	if h.round == nil {
+	if h.share == nil {
 		return nil, errZeroHold
 	}
-	if err := h.round.lock.checkGuarded(ops); err != nil {
+	if err := h.share.lock.checkGuarded(ops); err != nil {
 		return nil, h.error(op, err)
 	}
 	return h.guard(ctx, op, nil, ops)
@@ -86,7 +86,7 @@ func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error
 // if an answer is lost, it asks again for as long as the lock is held. If there is no
 // node at path, the error wraps [zkio.ErrNoNode].
 func (h Hold) Get(ctx context.Context, path string) ([]byte, zkio.Stat, error) {
-	if h.round == nil {
+	if h.share == nil {
 		return nil, zkio.Stat{}, errZeroHold
 	}
 	const op = "get"
@@ -106,9 +106,9 @@ func (h Hold) guard(ctx context.Context, op string, read *zkio.Read, ops []zkio.
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, h.io().error(op, ctxerr.Of(ctx))
+		return nil, h.home().error(op, ctxerr.Of(ctx))
 	}
-	t := h.io()
+	s := h.home()
 	g := &guarded{
 		op:   op,
 		hold: h,
@@ -117,7 +117,7 @@ func (h Hold) guard(ctx context.Context, op string, read *zkio.Read, ops []zkio.
 		done: make(chan struct{}),
 	}
 	// The queue of fetches takes none of the workers that are reserved for releases.
-	if !t.round.lock.m.client.Submit(zkio.Fetches, g) {
+	if !s.lock.m.client.Submit(zkio.Fetches, g) {
 		g.closed()
 	}
 	lost := h.Lost()
@@ -139,9 +139,9 @@ func (h Hold) guard(ctx context.Context, op string, read *zkio.Read, ops []zkio.
 			default:
 			}
 			if sent && read == nil {
-				return nil, t.error(op, fmt.Errorf("%w, or may still be: %w", ErrUnknownOutcome, ctxerr.Of(ctx)))
+				return nil, s.error(op, fmt.Errorf("%w, or may still be: %w", ErrUnknownOutcome, ctxerr.Of(ctx)))
 			}
-			return nil, t.error(op, ctxerr.Of(ctx))
+			return nil, s.error(op, ctxerr.Of(ctx))
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (g *guarded) Run(*zkio.Session) {
 		return
 	}
 	checks, upgraded := h.checks()
-	results, err := g.send(h.io().tenure.session, append(checks, g.ops...))
+	results, err := g.send(h.promises().tenure.session, append(checks, g.ops...))
 	if err == nil {
 		g.settle(results[len(checks):], nil)
 		return
@@ -251,7 +251,7 @@ func (g *guarded) Run(*zkio.Session) {
 // checks returns what checks that the lock is held: that its node exists, and, if the
 // process is exclusive by an upgrade, the writer's node, too.
 func (h Hold) checks() (ops []zkio.Op, upgraded *writerNode) {
-	t := h.io()
+	t := h.promises()
 	ops = []zkio.Op{zkio.CheckOp(t.tenure.path, -1)}
 	if u := t.raised(); u != nil {
 		if upgraded = u.exclusive.Load(); upgraded != nil {
@@ -293,7 +293,7 @@ func (g *guarded) again() {
 		g.settle(nil, err)
 		return
 	}
-	if !g.tries.Again(g.hold.round.lock.m.client, zkio.Fetches, g) {
+	if !g.tries.Again(g.hold.share.lock.m.client, zkio.Fetches, g) {
 		g.closed()
 	}
 }
@@ -309,7 +309,7 @@ func (g *guarded) refused(results []zkio.OpResult, checks int, err error) ([]zki
 		case i >= checks:
 			return results[checks:], h.error(g.op, fmt.Errorf("operation %d: %w", i-checks, err))
 		case errors.Is(err, zkio.ErrNoNode):
-			h.round.home().fail(h.io().lost("hold", nodeMissed))
+			h.home().fail(h.home().lost("hold", nodeMissed))
 			return nil, h.over(g.op)
 		}
 		return nil, h.error(g.op, fmt.Errorf("checking the lock's own node: %w", err))

@@ -180,7 +180,7 @@ func TestGuardStaysInItsSession(t *testing.T) {
 		c.expire(l.m)
 		h := mustLock(c.t, l)
 		g := &guarded{hold: h, ops: []zkio.Op{zkio.CheckOp("/", -1), zkio.SetOp(account, []byte("1"), -1)}, done: make(chan struct{})}
-		now := &h.round.io().tenure.session
+		now := &h.share.promises().tenure.session
 		*now = before
 		g.Run(l.m.client.Session())
 		*now = l.m.client.Session()

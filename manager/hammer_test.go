@@ -17,7 +17,7 @@ func TestF066_ForcedEndUnderArrivals(t *testing.T) {
 		l := c.lock("a")
 		for range 50 {
 			first := mustLock(c.t, l)
-			dead := first.round
+			dead := first.share
 			var mu sync.Mutex
 			var holds []Hold
 			start := make(chan struct{})
@@ -51,7 +51,7 @@ func TestF066_ForcedEndUnderArrivals(t *testing.T) {
 			alive := 0
 			for _, h := range holds {
 				switch err := h.Err(); {
-				case h.round == dead:
+				case h.share == dead:
 					wantErr(c.t, "a hold of the dead round", err, ErrLost)
 				case err == nil:
 					alive++

@@ -24,12 +24,13 @@ type handed struct {
 	node   *zkio.Node
 	seenAt int64       // when it was seen to be there; 0: the answer was lost
 	alone  bool        // it was the only node in the directory
+	conn   connection  // before it was made
 	listed *listed     // the queue right after it was made; nil if it was not listed then
 	tail   *queue.Tail // the end of the queue ahead of it; nil if that is not known
 }
 
 // adopt takes what the round before has handed on.
-func (t *roundIO) adopt(s *zkio.Session) {
+func (t *roundIO) adopt() {
 	l := t.round.lock
 	h := l.handed.Load()
 	// A late wake may run a step of a round that is RELEASED; what it finds there
@@ -45,7 +46,7 @@ func (t *roundIO) adopt(s *zkio.Session) {
 	}
 	switch {
 	case h.alone:
-		t.follow(queue.Prospect{Complete: true}, s.OrderedConnection(), queue.Contender{})
+		t.waiter().follow(queue.Prospect{Complete: true}, h.conn, queue.Contender{})
 	case h.listed != nil:
 		t.meet().listed = h.listed
 	case h.tail != nil:
@@ -56,7 +57,7 @@ func (t *roundIO) adopt(s *zkio.Session) {
 			if p.Complete && l.kind == queue.Exclusive {
 				first = p.Known[0]
 			}
-			t.follow(p, s.OrderedConnection(), first)
+			t.waiter().follow(p, h.conn, first)
 		}
 	}
 }
@@ -69,9 +70,8 @@ func (t *roundIO) release(s *zkio.Session) {
 		return // the goroutine that ended the round is about to store why, and to wake it
 	}
 	m := t.round.lock.m
-	first := !t.ending
+	first := t.events.Raise(state.Ending)
 	if first {
-		t.ending = true
 		t.attempts = 0
 	}
 	// Shutdown leaves the holders their time to stop; Close does not.
@@ -81,19 +81,13 @@ func (t *roundIO) release(s *zkio.Session) {
 			return
 		}
 	}
-	t.unwatchAhead()
-	t.unwatchBehind()
-	if l := t.round.lock; why.idle && l.rw != nil {
-		defer l.rw.idleLeft(l)
-	}
+	t.waiter().unwatchAhead()
+	t.incumbent().unwatchBehind()
 	err := why.err
 	if t.node != nil {
 		how, derr := t.deleteNode(s, first && why.err == nil)
 		switch {
 		case derr == nil:
-			if how == zkio.RemovedAlone {
-				t.markStays()
-			}
 			// If our request deleted the node, the lock was ours until then. If the
 			// node was gone before, it was not. If there is no telling, the lease
 			// said whether the lock was ours when the last holder left.
@@ -107,7 +101,7 @@ func (t *roundIO) release(s *zkio.Session) {
 				if how == zkio.RemovedBefore {
 					by = nodeMissed
 				}
-				loss := t.lost("release", by)
+				loss := t.round.lost("release", by)
 				if !t.released.Settled() { // else it is known that the lock was released
 					t.tellLost(loss)
 				}
@@ -115,28 +109,26 @@ func (t *roundIO) release(s *zkio.Session) {
 			}
 		case zkio.ClassOf(derr) == zkio.Closed || m.closed.Load():
 			if err == nil {
-				err = t.error("release", fmt.Errorf("%w: %w", ErrClosed, derr))
+				err = t.round.error("release", fmt.Errorf("%w: %w", ErrClosed, derr))
 			}
 		default:
 			if zkio.ClassOf(derr) == zkio.Definite {
 				// This will not change by itself before the session ends. Say so
 				// now, and keep trying: an administrator may grant the right.
-				refused := t.error("release", oneline.Join(why.err, derr))
+				refused := t.round.error("release", oneline.Join(why.err, derr))
 				t.tellReleased(why, refused)
 				t.settleReleased(refused)
+				t.tellOver()
 			}
 			if t.retryLater() {
 				return
 			}
 			if err == nil {
-				err = t.error("release", derr)
+				err = t.round.error("release", derr)
 			}
 		}
 		t.node.Forget()
 		t.node = nil
-		if u := t.raised(); u != nil {
-			u.forget()
-		}
 	}
 	m.deactivate(t)
 	t.tellReleased(why, err) // before the next round has events
@@ -146,37 +138,38 @@ func (t *roundIO) release(s *zkio.Session) {
 	t.round.finish(handOn)
 	t.dropDelays()
 	t.settleReleased(err)
-	if l := t.round.lock; l.rw != nil {
-		l.rw.stirGates(l)
-	}
+	t.tellOver()
 	t.logOver(err)
+}
+
+// tellOver tells the round's traits that its release has settled.
+func (t *roundIO) tellOver() {
+	for _, tr := range t.traits() {
+		tr.over(t)
+	}
 }
 
 // deleteNode deletes the round's node. If together is set and the next round is
 // to queue, and one request can do both, it creates the next round's node as well.
 func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, error) {
-	if p := t.place(); p != nil {
-		return p.deleteNode(s)
-	}
-	if u := t.raised(); u != nil && u.hasNode() {
-		return u.release(s)
-	}
-	unmark, err := t.unmark(s)
-	if err != nil {
+	f, err := t.farewell(s)
+	switch {
+	case err != nil:
 		return zkio.RemovedUnknown, err
-	}
-	if !together || !t.nextQueues(s) {
-		return t.node.Remove(s, unmark...)
+	case f.instead != nil:
+		return f.instead(s)
+	case !together || f.alone || !t.nextQueues(s):
+		return t.remove(s, f)
 	}
 	n := t.round.next.Load().io().newNode()
 	tail := t.near().tail
-	along := t.round.lock.listAlong(s, tail)
-	children, err := n.Replace(s, t.node, unmark, along.reads()...)
+	along, conn := t.round.lock.listAlong(s, tail), connectionOf(s)
+	children, err := n.Replace(s, t.node, f.along, along.reads()...)
 	switch class := zkio.ClassOf(err); {
 	case err == nil:
 		//holdfast:reached hand-over: left and queued again in one request
 		now := t.round.lock.m.now()
-		t.meet().handOn = &handed{node: n, seenAt: now, alone: children == 1, listed: along.listed(now), tail: tail}
+		t.meet().handOn = &handed{node: n, seenAt: now, alone: children == 1, conn: conn, listed: along.listed(now), tail: tail}
 		t.round.lock.counted(children)
 		return zkio.RemovedByUs, nil
 	case class == zkio.NotSent || class == zkio.Definite:
@@ -187,7 +180,16 @@ func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, erro
 		//holdfast:reached hand-over: left and queued again, perhaps: the answer is lost
 		t.meet().handOn = &handed{node: n}
 	}
-	return t.node.Remove(s, unmark...)
+	return t.remove(s, f)
+}
+
+// remove deletes the round's node, and no more than f says with it.
+func (t *roundIO) remove(s *zkio.Session, f farewell) (zkio.Removal, error) {
+	how, err := t.node.Remove(s, f.along...)
+	if err == nil && how == zkio.RemovedAlone {
+		f.refused()
+	}
+	return how, err
 }
 
 // nextQueues reports whether goroutines wait in the next round, and its node can
@@ -197,13 +199,5 @@ func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, erro
 // when its turn comes.
 func (t *roundIO) nextQueues(s *zkio.Session) bool {
 	l, n := t.round.lock, t.round.next.Load()
-	if n == nil || !n.waits() || !l.directory.countable() || s != t.node.Session() || l.m.closing() {
-		return false
-	}
-	if l.kind == queue.Read {
-		if _, writing := l.rw.held(); writing {
-			return false // it enters beside the writer: see enterBeside
-		}
-	}
-	return true
+	return n != nil && n.waits() && l.directory.countable() && s == t.node.Session() && !l.m.closing()
 }

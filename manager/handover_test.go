@@ -25,8 +25,8 @@ import (
 // a tenure has closed the gate.
 func waitBehind(t *testing.T, h Hold) (next Hold) {
 	t.Helper()
-	h.io().signals().revokers.Add(1) // a reason for it: without one, the next step would open the gate
-	h.round.flags.Set(state.GateClosed)
+	h.promises().signals().revokers.Add(1) // a reason for it: without one, the next step would open the gate
+	h.share.flags.Set(state.GateClosed)
 	next = h.Lock().Acquire(t.Context())
 	if next.Granted() == h.Granted() {
 		t.Fatal("it entered")
@@ -263,7 +263,7 @@ func TestF081_ListAlongFails(t *testing.T) {
 }
 
 // newsFor reports a change of its node to a waiter.
-func newsFor(h Hold) { h.round.io().PathChanged("/its/node", zkio.NodeDataChanged) }
+func newsFor(h Hold) { ioOf(h).PathChanged("/its/node", zkio.Event{What: zkio.NodeDataChanged}) }
 
 // While the one request is under way, a waiter hears that its node has changed. It
 // looks before it takes the lock, though no other process was in the queue.

@@ -192,3 +192,9 @@ func (c *cluster) stopAt(m *Manager, op zktest.Op, nth int32) *stop {
 func (c *cluster) lossAt(lose func(*zktest.Faults, zktest.Match) *zktest.Fault, m *Manager, op zktest.Op) *zktest.Fault {
 	return lose(c.srv.Faults(), zktest.Match{Op: op, Session: session(m), Path: dir, Times: 1})
 }
+
+// roundOf returns the round that the holder of h came to; h is not one of a Mutex.
+func roundOf(h Hold) *round { return ioOf(h).round }
+
+// ioOf returns the I/O of that round.
+func ioOf(h Hold) *roundIO { return h.share.promises().io }

@@ -34,20 +34,20 @@ import (
 // that comes too late, and [Hold.Guard] makes check and step one if the step is a
 // write to ZooKeeper.
 type Hold struct {
-	round *round
+	share *share // in which the holder is counted, or was when it came: see home
 	slot  *slot
 	gen   uint64
 }
 
-// newHold makes the handle of a new holder that is counted in r.
-func newHold(r *round) Hold {
-	s := takeSlot(r)
-	return Hold{r, s, s.word.Arm()}
+// newHold makes the handle of a new holder that is counted in sh.
+func newHold(sh *share) Hold {
+	s := takeSlot(sh)
+	return Hold{sh, s, s.word.Arm()}
 }
 
 // deadHold returns a Hold whose futures have failed with err: a refusal.
 func deadHold(l *Lock, err error) Hold {
-	r := &round{lock: l}
+	r := newRound(l)
 	r.word.Apply(func(state.Word) (state.Word, state.Effect) {
 		return state.Pack(state.Released, 0), state.Finished
 	})
@@ -57,7 +57,7 @@ func deadHold(l *Lock, err error) Hold {
 	t.signals().lost.Settle(struct{}{}, err)
 	t.released.Settle(struct{}{}, err)
 	t.endReason.Store(&endReason{err: err})
-	return newHold(r)
+	return newHold(&r.share)
 }
 
 var (
@@ -68,10 +68,10 @@ var (
 
 // Lock returns the lock. It is nil for the zero Hold, and for one of a [Mutex].
 func (h Hold) Lock() *Lock {
-	if h.round == nil || h.ofMutex() {
+	if h.share == nil || h.ofMutex() {
 		return nil
 	}
-	return h.round.lock
+	return h.share.lock
 }
 
 // Granted returns the future of the grant, which all callers of this process that
@@ -81,10 +81,10 @@ func (h Hold) Lock() *Lock {
 // Acquire ends, Granted stays pending while other callers wait. [Hold.Ready] is the
 // future of this Hold alone. Granted does not block.
 func (h Hold) Granted() *futures.Future[Grant] {
-	if h.round == nil {
+	if h.share == nil {
 		return zeroGranted
 	}
-	return h.round.io().granted.Future()
+	return h.share.promises().granted.Future()
 }
 
 // Ready returns the future of this Hold's own wait. It settles
@@ -100,23 +100,23 @@ func (h Hold) Granted() *futures.Future[Grant] {
 // result. After the grant it returns the future that Granted returns. Of a Hold that was
 // released, the zero Hold included, it has failed with ErrReleased. Ready does not block.
 func (h Hold) Ready() *futures.Future[Grant] {
-	if h.round == nil {
+	if h.share == nil {
 		return zeroGranted
 	}
-	granted := h.round.io().granted.Future()
+	granted := h.share.promises().granted.Future()
 	if _, err, ok := granted.Poll(); ok && (err == nil && h.slot.granted(h.gen) || err != nil && h.slot.alive(h.gen)) {
 		return granted
 	}
-	return h.round.io().ready(h.slot.handle, h.gen)
+	return h.share.ready(h.slot.handle, h.gen)
 }
 
 // Released returns the future that [Hold.Release] returns, without releasing
 // anything. It does not block.
 func (h Hold) Released() *futures.Future[struct{}] {
-	if h.round == nil {
+	if h.share == nil {
 		return zeroReleased
 	}
-	return h.round.releasedFuture()
+	return h.share.releasedFuture()
 }
 
 // Release gives the Hold up. It never blocks and does no I/O. Releasing the last
@@ -142,13 +142,13 @@ func (h Hold) Released() *futures.Future[struct{}] {
 // whether this Hold was protected until now. If the Hold was released
 // before, the future has settled with [ErrReleased].
 func (h Hold) Release() *futures.Future[struct{}] {
-	if h.round == nil {
+	if h.share == nil {
 		return zeroReleased
 	}
 	if _, e := h.giveUp(); e == state.Nothing {
 		return futures.Resolved(struct{}{}, error(h.dead("release")))
 	}
-	return h.round.releasedFuture()
+	return h.share.releasedFuture()
 }
 
 // Leave is Release for a caller that has to know at once whether its work was protected:
@@ -170,7 +170,7 @@ func (h Hold) Release() *futures.Future[struct{}] {
 // now, so a storage must check the fencing token of a write that is yet to reach it.
 func (h Hold) Leave() error {
 	const op = "leave"
-	if h.round == nil {
+	if h.share == nil {
 		return errZeroHold
 	}
 	// The look at the lease comes first: a handle that is given up cannot tell. What was to
@@ -185,11 +185,11 @@ func (h Hold) Leave() error {
 // giveUp gives the handle up, and the holder's count with its last handle. It
 // returns the round's word as it was before, and the effect: Left if the holder
 // has other handles, Nothing if this one was released before, else that of
-// round.leave.
+// share.leave.
 //
 // It is the fast path, for a holder that has no other handle. See Lock.acquire.
 func (h Hold) giveUp() (state.Word, state.Effect) {
-	s, r := h.slot, h.round
+	s, sh := h.slot, h.share
 	hd := s.handle
 	if hd.first.Load() != nil || !hd.word.ReleaseOnly(h.gen) {
 		return h.giveUpSlow()
@@ -198,19 +198,19 @@ func (h Hold) giveUp() (state.Word, state.Effect) {
 		hd.cleanUp()
 	}
 	// The slot is ours since ReleaseOnly. As in recycle, inlined:
-	if hm := r.lock.homeOf(hd); hm != nil {
+	if hm := sh.lock.homeOf(hd); hm != nil {
 		hm.giveBack(s, h.gen)
 	} else {
 		s.giveBack(h.gen)
 	}
 	for lost := 0; ; lost++ {
-		w := r.word.Load()
+		w := sh.word.Load()
 		if !w.Shared() {
-			r.lock.noteRaces(lost)
-			return r.leave()
+			sh.lock.noteRaces(lost)
+			return sh.leave()
 		}
-		if r.word.LeaveOthers(w) {
-			r.lock.noteRaces(lost)
+		if sh.word.LeaveOthers(w) {
+			sh.lock.noteRaces(lost)
 			return w, state.Left
 		}
 	}
@@ -221,14 +221,14 @@ func (h Hold) giveUp() (state.Word, state.Effect) {
 func (h Hold) giveUpSlow() (state.Word, state.Effect) {
 	// Before the release, while this handle keeps its holder counted: right after
 	// it another goroutine may release the holder's last handle and end the round.
-	w := h.round.home().word.Load()
+	w := h.home().word.Load()
 	switch h.slot.release(h.gen) {
 	case state.Dead:
 		return 0, state.Nothing
 	case state.Left:
 		return w, state.Left
 	}
-	return h.round.leave()
+	return h.share.leave()
 }
 
 // Unlock releases the Hold. If it was the last one in this process, Unlock blocks
@@ -241,7 +241,7 @@ func (h Hold) giveUpSlow() (state.Word, state.Effect) {
 // future of [Hold.Release] settles with, or [ErrUnconfirmed] if that is still pending when the
 // wait ends. If ctx ended the wait, the error wraps ctx.Err() and context.Cause(ctx) as well.
 func (h Hold) Unlock(ctx context.Context) error {
-	if h.round == nil {
+	if h.share == nil {
 		return errZeroHold
 	}
 	w, e := h.giveUp()
@@ -251,7 +251,7 @@ func (h Hold) Unlock(ctx context.Context) error {
 // confirm is Unlock after giveUp, which has returned w and e.
 func (h Hold) confirm(ctx context.Context, w state.Word, e state.Effect) error {
 	switch {
-	case h.round == nil:
+	case h.share == nil:
 		return errZeroHold
 	case e == state.Nothing:
 		return h.dead("unlock")
@@ -261,13 +261,13 @@ func (h Hold) confirm(ctx context.Context, w state.Word, e state.Effect) error {
 		return nil
 	case w.Phase() > state.Retained:
 		return h.lostError("unlock") // deleting its node may take as long as the outage
-	case h.io().endReason.Load() == releasedLate:
+	case h.promises().endReason.Load() == releasedLate:
 		return h.error("unlock", errLeaseEnded)
 	}
 	released := h.Released()
 	// A longer wait gains nothing: if no server can be reached for the session
 	// timeout, the session is over, and the node is gone with it.
-	limit := time.NewTimer(h.io().tenure.session.Timeout())
+	limit := time.NewTimer(h.promises().tenure.session.Timeout())
 	defer limit.Stop()
 	select {
 	case <-released.Done():
@@ -278,9 +278,9 @@ func (h Hold) confirm(ctx context.Context, w state.Word, e state.Effect) error {
 	case ok:
 		return h.wrap("unlock", err)
 	case ctx.Err() != nil:
-		return h.round.io().error("unlock", fmt.Errorf("%w: %w", ErrUnconfirmed, ctxerr.Of(ctx)))
+		return h.share.error("unlock", fmt.Errorf("%w: %w", ErrUnconfirmed, ctxerr.Of(ctx)))
 	}
-	return h.round.io().error("unlock", ErrUnconfirmed)
+	return h.share.error("unlock", ErrUnconfirmed)
 }
 
 // Grant returns what the process was granted. The field Abandoned is false once a
@@ -292,9 +292,9 @@ func (h Hold) Grant() (Grant, error) {
 	if err := h.check("grant"); err != nil {
 		return Grant{}, err
 	}
-	t := h.io()
-	g := t.tenure.grant()
-	g.Abandoned = g.Abandoned && !t.events.Load().Has(state.Recovered)
+	s := h.home()
+	g := s.promises().tenure.grant()
+	g.Abandoned = g.Abandoned && !s.flags.Load().Has(state.Recovered)
 	return g, nil
 }
 
@@ -305,32 +305,31 @@ func (h Hold) Err() error { return h.check("hold") }
 
 // check returns nil if the lock is held through this handle now.
 func (h Hold) check(op string) error {
-	if h.round == nil {
+	if h.share == nil {
 		return errZeroHold
 	}
 	// The word first and the handle then: see withdrawal.
-	switch h.round.word.Load().Phase() {
+	switch h.share.word.Load().Phase() {
 	case state.Fetching:
 		if !h.slot.alive(h.gen) {
 			return h.dead(op)
 		}
-		return h.round.io().error(op, ErrNotGranted)
+		return h.share.error(op, ErrNotGranted)
 	case state.Retained:
 		if !h.slot.granted(h.gen) {
 			return h.dead(op)
 		}
-		t := h.round.io()
-		if !t.tenure.lease.InForce() {
+		if !h.share.promises().tenure.lease.InForce() {
 			// This caller is the first to notice. The round ends for all its
 			// holders.
 			//holdfast:reached hold: a look at the clock was the first to notice the lease's end
-			h.round.fail(t.lost("hold", leaseOver))
+			h.share.fail(h.share.lost("hold", leaseOver))
 			return h.over(op)
 		}
 		return nil
 	}
-	if home := h.round.home(); home != h.round {
-		h.round = home
+	if home := h.home(); home != h.share {
+		h.share = home
 		return h.check(op)
 	}
 	return h.over(op)
@@ -347,14 +346,17 @@ func (h Hold) over(op string) error {
 
 // lostError returns the error of a hold whose round was ended by force.
 func (h Hold) lostError(op string) error {
-	t := h.io()
-	if e := t.endReason.Load(); e != nil && e.err != nil {
+	p := h.promises()
+	if e := p.endReason.Load(); e != nil && e.err != nil {
 		return h.wrap(op, e.err)
 	}
 	// The goroutine that ended the round is between its CAS and storing the
 	// reason. Lost closes first, so a caller that it woke finds the reason here.
-	if err := t.lostErr(); err != nil {
+	if err := p.lostErr(); err != nil {
 		return h.wrap(op, err)
+	}
+	if h.share.lock.m.stage.Load() == closingDown {
+		return h.error(op, ErrClosed) // Close sets the stage before it ends rounds
 	}
 	return h.error(op, ErrLost)
 }
@@ -366,10 +368,10 @@ func (h Hold) lostError(op string) error {
 // documentation states; after a possible pause, call Err instead. It is nil for the
 // zero Hold. Lost does not block.
 func (h Hold) Lost() <-chan struct{} {
-	if h.round == nil {
+	if h.share == nil {
 		return nil
 	}
-	return h.io().signals().lost.Future().Done()
+	return h.promises().signals().lost.Future().Done()
 }
 
 // Contended returns a channel that closes when another process waits for the lock that
@@ -396,10 +398,10 @@ func (h Hold) Lost() <-chan struct{} {
 // request, no sooner than 100 ms after the grant, and one for each change of the queue
 // until a waiter is seen.
 func (h Hold) Contended() <-chan struct{} {
-	if h.round == nil {
+	if h.share == nil {
 		return nil
 	}
-	return h.io().contention()
+	return h.home().contention()
 }
 
 // Context returns a context for the work that is done under the lock. It ends
@@ -409,20 +411,20 @@ func (h Hold) Contended() <-chan struct{} {
 // work is done. Context does not block.
 func (h Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
-	if h.round == nil {
+	if h.share == nil {
 		cancel(errZeroHold)
 		return ctx, func() {}
 	}
 	// None of these functions may lead to the slot, or a dropped Hold would
 	// never be noticed.
-	l, handle, gen := h.round.lock, h.slot.handle, h.gen
-	t := h.io()
-	stop := t.onLoss(func(err error) { cancel(err) })
+	l, handle, gen := h.share.lock, h.slot.handle, h.gen
+	p := h.promises()
+	stop := p.onLoss(func(err error) { cancel(err) })
 	forget := h.slot.onRelease(h.gen, func() {
 		stop()
 		// A loss before the release is the cause, even if its callback has not
 		// run yet.
-		if err := t.lostErr(); err != nil {
+		if err := p.lostErr(); err != nil {
 			cancel(err)
 		} else {
 			cancel(endedError("hold", l, handle.ended(gen)))
@@ -433,10 +435,10 @@ func (h Hold) Context(parent context.Context) (context.Context, context.CancelFu
 		forget()
 		cancel(context.Canceled)
 	}
-	h.round.lock.noteContext()
-	key := heldKey{h.round.lock}
+	h.share.lock.noteContext()
+	key := heldKey{h.share.lock}
 	outer, _ := parent.Value(key).(*held)
-	return context.WithValue(ctx, key, &held{h.round, weak.Make(h.slot), h.gen, outer}), done
+	return context.WithValue(ctx, key, &held{h.share, weak.Make(h.slot), h.gen, outer}), done
 }
 
 // Reenter returns another handle of the same holder; of a pending Hold, a pending
@@ -462,7 +464,7 @@ func (h Hold) reenter(op string) (Hold, error) {
 	case state.Full:
 		return Hold{}, h.error(op, fmt.Errorf("%w: %d handles of one holder", ErrTooManyHolders, state.MaxDepth))
 	}
-	nested := newHold(h.round)
+	nested := newHold(h.share)
 	nested.slot.nest(first, g)
 	return nested, nil
 }
@@ -496,7 +498,7 @@ func (h Hold) Share() (Hold, error) {
 		return Hold{}, err
 	}
 	defer pin.giveUp()
-	home := h.round.home()
+	home := h.home()
 	_, e, lost := home.word.Apply(state.Word.Pin)
 	if e == state.Dead && home.home() != home { // merged just now
 		home = home.home()
@@ -515,7 +517,7 @@ func (h Hold) Share() (Hold, error) {
 // Depth returns the number of unreleased handles of this Hold's holder; 0 if this
 // Hold was released. It does not block.
 func (h Hold) Depth() int {
-	if h.round == nil {
+	if h.share == nil {
 		return 0
 	}
 	first, g := h.first()
@@ -531,13 +533,13 @@ func (h Hold) Depth() int {
 // never be noticed.
 type withdrawal struct {
 	ctx    context.Context // which has ended when run is called
-	round  *round
+	share  *share
 	handle *handle
 	gen    uint64
 }
 
 func (h Hold) withdrawal(ctx context.Context) withdrawal {
-	return withdrawal{ctx, h.round, h.slot.handle, h.gen}
+	return withdrawal{ctx, h.share, h.slot.handle, h.gen}
 }
 
 // run withdraws the hold.
@@ -553,8 +555,8 @@ func (w withdrawal) run() {
 // grant may come between any two of them, and a caller may see by check right
 // after it that the hold is granted: from then on the hold must stay.
 func (w withdrawal) steps() []func() bool {
-	pending := func() bool { return w.round.word.Load().Phase() == state.Fetching }
-	why := &withdrawnError{ctxerr.Of(w.ctx), w.round.lock.m.outage()}
+	pending := func() bool { return w.share.word.Load().Phase() == state.Fetching }
+	why := &withdrawnError{ctxerr.Of(w.ctx), w.share.lock.m.outage()}
 	return []func() bool{
 		pending,
 		func() bool { return w.handle.word.Doubt(w.gen) != state.Dead },
@@ -573,7 +575,7 @@ func (w withdrawal) steps() []func() bool {
 			// it back, or finds that the withdrawal won.
 			if w.handle.releaseDoubted(w.gen, why) == state.Ended {
 				//holdfast:reached-if !pending(): withdrawal: it came first, then the grant
-				w.round.leave() // in whichever phase the round is by now
+				w.share.leave() // in whichever phase the round is by now
 			}
 			return false
 		},
@@ -581,13 +583,13 @@ func (w withdrawal) steps() []func() bool {
 }
 
 // dead returns the error of an operation on a handle that was released.
-func (h Hold) dead(op string) *Error { return endedError(op, h.round.lock, h.slot.ended(h.gen)) }
+func (h Hold) dead(op string) *Error { return endedError(op, h.share.lock, h.slot.ended(h.gen)) }
 
 // ofMutex reports whether h, which is not the zero Hold, is one of a Mutex.
-func (h Hold) ofMutex() bool { return h.round.lock.ofMutex() }
+func (h Hold) ofMutex() bool { return h.share.lock.ofMutex() }
 
 func (h Hold) error(op string, err error) *Error {
-	return &Error{Op: op, Name: h.round.lock.Name(), Err: err}
+	return &Error{Op: op, Name: h.share.lock.Name(), Err: err}
 }
 
 // wrap returns err as the *Error of the operation op. All holders of a round
@@ -603,7 +605,7 @@ func (h Hold) wrap(op string, err error) error {
 		own.Op = op
 		return &own
 	}
-	return h.round.io().error(op, err)
+	return h.share.error(op, err)
 }
 
 // isPending reports whether err is check's answer for a pending hold.
@@ -613,7 +615,7 @@ func isPending(err error) bool { return errors.Is(err, ErrNotGranted) }
 // not keep the hold's slot alive: a context cannot release a hold, so a hold that
 // is in nothing but contexts has been dropped.
 type held struct {
-	round *round
+	share *share
 	slot  weak.Pointer[slot]
 	gen   uint64
 	outer *held
@@ -652,8 +654,8 @@ func (l *Lock) heldIn(ctx context.Context) (Hold, bool) {
 	e, _ := ctx.Value(heldKey{l}).(*held)
 	for ; e != nil; e = e.outer {
 		s := e.slot.Value()
-		if s != nil && s.alive(e.gen) && e.round.home().word.Load().Phase() <= state.Retained {
-			return Hold{e.round, s, e.gen}, true
+		if s != nil && s.alive(e.gen) && e.share.home().word.Load().Phase() <= state.Retained {
+			return Hold{e.share, s, e.gen}, true
 		}
 	}
 	return Hold{}, false

@@ -421,7 +421,7 @@ func TestErrAfterLostSaysWhy(t *testing.T) {
 	if err := h.Err(); !errors.Is(err, ErrLost) {
 		t.Errorf("before Lost: %v", err)
 	}
-	r.io().signals().lost.Settle(struct{}{}, r.io().error("hold", errLeaseEnded))
+	r.io().signals().lost.Settle(struct{}{}, r.error("hold", errLeaseEnded))
 	<-h.Lost()
 	if err := h.Err(); !errors.Is(err, errLeaseEnded) {
 		t.Errorf("after Lost: %v, want %v", err, errLeaseEnded)
@@ -434,11 +434,11 @@ func TestTwoHandlesReleasedAtOnce(t *testing.T) {
 	c := newCluster(t, zktest.Config{})
 	l := c.lock("a")
 	for range 50000 {
-		r := &round{lock: l}
-		r.word.Apply(func(state.Word) (state.Word, state.Effect) { return state.Pack(state.Retained, 1), state.Granted })
+		r := newRound(l)
 		r.io().tenure = &tenure{session: l.m.client.Session(), lease: l.m.client.Session().Lease()}
+		r.word.Apply(func(state.Word) (state.Word, state.Effect) { return state.Pack(state.Retained, 1), state.Granted })
 		r.io().events.Raise(state.FirstLookAsked)
-		h := newHold(r)
+		h := newHold(&r.share)
 		nested, err := h.reenter("reenter")
 		if err != nil {
 			t.Fatal(err)

@@ -46,7 +46,7 @@ func (hs Holds) Lost() <-chan struct{} {
 	if g := hs.group(); g != nil {
 		return g.lost.Future().Done()
 	}
-	i := slices.IndexFunc(hs, func(h Hold) bool { return h.round != nil })
+	i := slices.IndexFunc(hs, func(h Hold) bool { return h.share != nil })
 	if i < 0 {
 		return make(chan struct{})
 	}
@@ -85,7 +85,7 @@ func (w *lossOfAll) isOf(hs Holds) bool {
 }
 
 func (h Hold) unslotted() handleOf {
-	if h.round == nil {
+	if h.share == nil {
 		return handleOf{}
 	}
 	return handleOf{h.slot.handle, h.gen}
@@ -96,8 +96,8 @@ func newLossOfAll(hs Holds) *lossOfAll {
 	w := new(lossOfAll)
 	for _, h := range hs {
 		w.of = append(w.of, h.unslotted())
-		if h.round != nil {
-			forget := h.io().onLoss(func(err error) { w.lost.Settle(struct{}{}, err) })
+		if h.share != nil {
+			forget := h.promises().onLoss(func(err error) { w.lost.Settle(struct{}{}, err) })
 			h.slot.onRelease(h.gen, forget)
 		}
 	}
@@ -148,7 +148,7 @@ func (hs Holds) giveUp() ([]state.Word, []state.Effect) {
 	}
 	words, effects := make([]state.Word, len(hs)), make([]state.Effect, len(hs))
 	for i, h := range hs {
-		if h.round != nil {
+		if h.share != nil {
 			words[i], effects[i] = h.giveUp()
 		}
 	}
@@ -158,10 +158,10 @@ func (hs Holds) giveUp() ([]state.Word, []state.Effect) {
 // group returns the group that all the Holds are of; nil if there is none.
 func (hs Holds) group() (g *group) {
 	for i, h := range hs {
-		if h.round == nil {
+		if h.share == nil {
 			return nil
 		}
-		p := h.io().place()
+		p := h.promises().place()
 		if p == nil || i > 0 && p.group != g {
 			return nil
 		}

@@ -9,7 +9,7 @@ import (
 
 // lossesTold returns how many functions the round of h would call at its loss.
 func lossesTold(h Hold) int {
-	l := h.io().signals().losses.open()
+	l := h.promises().signals().losses.open()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.fns)

@@ -187,10 +187,11 @@ func (r *round) info() LockInfo {
 		LastLoss: m.losses.lastOf(l),
 	}
 	info.Stats.Phase, info.Stats.Holders = w.Phase(), w.Holders() // of this round
-	t := r.made.Load()
-	if t == nil {
+	p := r.promises()
+	if p == nil {
 		return info
 	}
+	t := p.io
 	wall := func(at int64) time.Time { return time.Now().Add(time.Duration(at - m.now())) }
 	switch w.Phase() {
 	case state.Fetching:
@@ -203,7 +204,7 @@ func (r *round) info() LockInfo {
 	case state.Retained:
 		info.Since, info.Node, info.Token = wall(t.tenure.since), t.tenure.path, t.tenure.token
 		info.Lease = t.tenure.lease.Remaining()
-		info.Contended = t.events.Load().Has(state.Contended)
+		info.Contended = r.flags.Load().Has(state.Contended)
 		info.Yielding = r.yields()
 	}
 	if r, revoked := t.revocation(); revoked {

@@ -126,7 +126,7 @@ func (q *inquiry) PathChanged(path string, ev zkio.Event) {
 	case !strings.HasPrefix(path, q.lock.path+"/"):
 		q.answered.Store(true)
 	case at == nil || *at != path: // a late event, of a contender that was asked before
-	case ev == zkio.NodeDeleted:
+	case ev.What == zkio.NodeDeleted:
 		q.gone.Store(true)
 	default:
 		q.moved.Store(true)

@@ -78,7 +78,7 @@ func (x *leaseTrial) bound() time.Time {
 // allowance for a busy machine.
 func untilTold(t *testing.T, h Hold, told <-chan time.Time, cut, bound time.Time) time.Time {
 	t.Helper()
-	lease := h.round.io().tenure.lease
+	lease := h.share.promises().tenure.lease
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for over, deadline := false, time.After(time.Minute); ; {
@@ -113,7 +113,7 @@ func (x *leaseTrial) loses(t *testing.T) {
 	t.Logf("told %v after the cut; margin: the node was there for another %v, and gone after %v",
 		ms(told.Sub(x.cut)), ms(there.Sub(told)), ms(gone.Sub(told)))
 	granted(t, "the next process", next, time.Minute)
-	if first, second := x.hold.round.io().tenure.token, grantOf(t, next).Token; second <= first {
+	if first, second := x.hold.share.promises().tenure.token, grantOf(t, next).Token; second <= first {
 		t.Errorf("token %d after %d", second, first)
 	}
 	mustRelease(t, next)
@@ -266,7 +266,7 @@ func TestF048_RealNodeIsDeleted(t *testing.T) {
 	h := mustLock(t, a)
 	g := grantOf(t, h)
 	next := b.Acquire(t.Context())
-	within(t, "the waiter is queued", next.round.io().positionKnown().Done())
+	within(t, "the waiter is queued", ioOf(next).positionKnown().Done())
 	told, admin := lossOf(h), newNodeProbe(t, false, zk).client.Session()
 	<-time.After(3 * defaultTenure) // its own node is watched when a round outlives the tenure
 	began := time.Now()
@@ -327,7 +327,7 @@ func TestF050_RealServerForgets(t *testing.T) {
 	}
 	wantErr(t, "the holder", h.Err(), ErrLost)
 	again := a.Acquire(t.Context())
-	within(t, "it queues again", again.round.io().positionKnown().Done())
+	within(t, "it queues again", ioOf(again).positionKnown().Done())
 	wantErr(t, "the next process", next.Err(), nil)
 	if _, err := h.Reenter(); brief(err) != "lost" {
 		t.Errorf("reenter: %v, want ErrLost", err)

@@ -40,6 +40,21 @@ import (
 // A newcomer looks at the lease as it enters, before it is told that it has the lock:
 // if the lease has lapsed while the lock was idle, it may be the first to notice.
 
+// idling is the trait of a lock that lingers.
+type idling struct{ plain }
+
+func (idling) first(t *roundIO, _ *zkio.Session, _ *tenure) next {
+	if t.round.lock.lingersFor() > 0 {
+		t.round.flags.Set(state.Lingers) // before any caller enters
+	}
+	return goOn
+}
+
+func (idling) held(t *roundIO, _ *zkio.Session) next {
+	t.incumbent().answerWatch()
+	return goOn
+}
+
 // lingerTime is how long a lock lingers by its own SetLinger: in milliseconds, so that it
 // fits where a Lock has room.
 type lingerTime struct{ ms atomic.Int32 }
@@ -121,22 +136,22 @@ func (l *Lock) SetLinger(d time.Duration) error {
 		// has swapped the word before: we find the round idle.
 		t := r.io()
 		t.tenure.dropTimer(l.m.client)
-		t.timeIdle()
+		t.incumbent().timeIdle()
 	}
 	return nil
 }
 
-// Yield gives the lock up if it is idle: if it lingers, with no holder. Otherwise it does
+// ReleaseIdle gives the lock up if it is idle: if it lingers, with no holder. Otherwise it does
 // nothing. In particular, it takes nothing away from a holder. If it races with the
 // Release of the last holder, the lock may linger after it. To rule that out, call
 // [Lock.SetLinger] with 0.
 //
-// Yield does not block and does no I/O. The future that it returns settles as that of
+// ReleaseIdle does not block and does no I/O. The future that it returns settles as that of
 // [Hold.Release]: with nil when the lock's node is gone, so that another process can have
 // the lock. It is pending while callers of this process hold the lock, those of
 // [Manager.LockAll] included. If this process neither holds the lock nor is about to give it
 // up, the future has settled with nil.
-func (l *Lock) Yield() *futures.Future[struct{}] {
+func (l *Lock) ReleaseIdle() *futures.Future[struct{}] {
 	l.cur.Load().endIdle()
 	var all []*futures.Future[struct{}]
 	for r := range l.live() {
@@ -154,7 +169,7 @@ func (l *Lock) Yield() *futures.Future[struct{}] {
 	return futures.Map(futures.All(all...), func([]struct{}) (struct{}, error) { return struct{}{}, nil })
 }
 
-// notHeld is what Yield returns for a lock that this process does not hold.
+// notHeld is what ReleaseIdle returns for a lock that this process does not hold.
 var notHeld = futures.Resolved(struct{}{}, error(nil))
 
 // acquireLingering is acquire for a round that may linger.
@@ -178,25 +193,25 @@ func (l *Lock) acquireLingering(ctx context.Context, op string, r *round) Hold {
 }
 
 // leaveLingering is leave for a round that may linger.
-func (r *round) leaveLingering() (state.Word, state.Effect) {
-	w, e, lost := r.word.Apply(func(w state.Word) (state.Word, state.Effect) {
+func (s *share) leaveLingering() (state.Word, state.Effect) {
+	w, e, lost := s.word.Apply(func(w state.Word) (state.Word, state.Effect) {
 		// This reads the clock once for each last holder, as any other release does.
-		if w.Last() && !r.wanted() && r.io().tenure.lease.InForce() {
+		if w.Last() && !s.wanted() && s.promises().tenure.lease.InForce() {
 			return w.LeaveIdle()
 		}
 		return w.Leave()
 	})
 	if e != state.Left || lost > 0 {
-		r.left(e, lost)
+		s.left(e, lost)
 	}
 	return w, e
 }
 
 // wanted reports whether the lock of this round, which this process owns, is to be given
 // up as soon as it is idle.
-func (r *round) wanted() bool {
-	l := r.lock
-	return r.flags.Load().Has(state.GateClosed) || r.io().events.Load().Has(state.Contended) ||
+func (s *share) wanted() bool {
+	l := s.lock
+	return s.flags.Load()&(state.GateClosed|state.Contended) != 0 ||
 		l.m.closing() || l.lingersFor() == 0 || l.rw != nil && l.rw.wantedBeside(l)
 }
 
@@ -257,39 +272,38 @@ func (rw *RWLock) idleLeft(l *Lock) {
 
 // idled is called when the caller's CAS has made the round idle. The round may be in use
 // again by now, or over.
-func (r *round) idled() {
-	if r.wanted() {
+func (t *incumbent) idled() {
+	if t.round.wanted() {
 		//holdfast:reached linger: wanted at the very moment
-		r.endIdle()
+		t.round.endIdle()
 		return
 	}
-	t := r.io()
 	if !t.events.Load().Has(state.BehindWatched) {
 		//holdfast:reached linger: idle, and has to look
-		t.wake()
+		t.io.wake()
 	}
 	t.timeIdle()
 }
 
 // endIdle ends the round if it is idle, and reports whether it did. If the caller wants
 // the lock, it has said so before: see above.
-func (r *round) endIdle() bool {
-	_, e, lost := r.word.Apply(state.Word.EndIdle)
-	r.lock.noteRaces(lost)
+func (s *share) endIdle() bool {
+	_, e, lost := s.word.Apply(state.Word.EndIdle)
+	s.lock.noteRaces(lost)
 	if e != state.Ended {
 		return false
 	}
 	//holdfast:reached linger: ended while idle
-	r.lock.m.feed.yielded(r.io())
-	r.endedIdle()
+	t := s.promises().io
+	s.lock.m.feed.yielded(t)
+	t.endedIdle()
 	return true
 }
 
 // endedIdle notes that the caller's CAS has ended the round while it was idle. What
 // became of the lock since its last holder left is no concern of that holder, which
 // had it until then.
-func (r *round) endedIdle() {
-	t := r.io()
+func (t *roundIO) endedIdle() {
 	t.settleGrant()
 	t.end(releasedIdle)
 }
@@ -298,48 +312,48 @@ func (r *round) endedIdle() {
 // entered a round that may linger; w was the word before. If the lease has lapsed, it
 // takes the newcomer's count back. The round is over then, and the newcomer goes on to
 // the next.
-func (r *round) confirm(w state.Word) bool {
-	t := r.io()
+func (s *share) confirm(w state.Word) bool {
+	t := s.promises().io
 	if t.tenure.lease.InForce() {
 		return true
 	}
-	switch _, e, lost := r.word.Apply(state.Word.Leave); {
+	switch _, e, lost := s.word.Apply(state.Word.Leave); {
 	case e == state.Ended && w.Idle():
-		r.lock.noteRaces(lost)
-		r.lock.m.feed.lostIdle(t, t.lost("hold", leaseOver))
-		r.endedIdle()
+		s.lock.noteRaces(lost)
+		s.lock.m.feed.lostIdle(t, s.lost("hold", leaseOver))
+		t.endedIdle()
 	case e == state.Left:
-		r.lock.noteRaces(lost)
-		r.fail(t.lost("hold", leaseOver))
+		s.lock.noteRaces(lost)
+		s.fail(s.lost("hold", leaseOver))
 	default: // a holder has left since, after the lease's end perhaps; or the round is over
-		r.left(e, lost)
+		s.left(e, lost)
 	}
 	return false
 }
 
 // idleUnwatched reports whether the round is idle and the queue is to be listed at once.
-func (t *roundIO) idleUnwatched() bool {
+func (t *incumbent) idleUnwatched() bool {
 	return t.round.word.Load().Idle() && !t.events.Load().Has(state.BehindWatched)
 }
 
 // idleChanged is called by the dispatcher, after it has lowered BehindWatched, when it
 // finds the round idle. It reports false if a newcomer has entered meanwhile.
-func (t *roundIO) idleChanged(ev zkio.Event) bool {
+func (t *incumbent) idleChanged(ev zkio.Event) bool {
 	l := t.round.lock
-	if ev == zkio.NodeChildrenChanged && l.kind != queue.Read && l.m.now()-t.tenure.lookedAt.Load() > int64(lateEvent) {
+	if ev.What == zkio.NodeChildrenChanged && l.kind != queue.Read && l.m.now()-t.tenure.lookedAt.Load() > int64(lateEvent) {
 		// The list has shown no contender, so one has come, and this lock excludes
 		// them all. There is no need to look which.
 		//holdfast:reached linger: a contender came
 		return t.round.endIdle()
 	}
-	t.wake() // at once, unlike a held round
+	t.io.wake() // at once, unlike a held round
 	return true
 }
 
 // answerWatch makes a look due if the watch has fired and no look is: the round was idle
 // then, and a newcomer has entered before this step.
-func (t *roundIO) answerWatch() {
-	if t.dirWatched && t.round.flags.Load().Has(state.Lingers) && (t.mayClose() || t.wantsContention()) && !t.events.Load().Has(state.BehindWatched) {
+func (t *incumbent) answerWatch() {
+	if t.tenure.dirWatched && t.round.flags.Load().Has(state.Lingers) && (t.mayClose() || t.round.wantsContention()) && !t.events.Load().Has(state.BehindWatched) {
 		t.lookSoon()
 	}
 }
@@ -347,7 +361,7 @@ func (t *roundIO) answerWatch() {
 // lookOverdue reports whether the rotation is to have the round look behind: it is held and
 // has not looked yet, or it is idle and has not looked for long, so that a watch event may
 // have been lost. at is when it has looked last; 0: never.
-func (t *roundIO) lookOverdue() (at int64, overdue bool) {
+func (t *incumbent) lookOverdue() (at int64, overdue bool) {
 	switch m, w := t.round.lock.m, t.round.word.Load(); {
 	case w.Phase() != state.Retained:
 		return 0, false
@@ -359,18 +373,18 @@ func (t *roundIO) lookOverdue() (at int64, overdue bool) {
 }
 
 // idleForLong reports whether the round is idle, and has not looked for long.
-func (t *roundIO) idleForLong() bool {
+func (t *incumbent) idleForLong() bool {
 	return t.round.word.Load().Idle() && t.round.lock.m.now()-t.tenure.lookedAt.Load() >= int64(rotationTimeout)
 }
 
 // lookIdleAgain makes an idle round look that has not looked for long, and reports whether
 // it did.
-func (t *roundIO) lookIdleAgain() bool {
+func (t *incumbent) lookIdleAgain() bool {
 	if !t.idleForLong() {
 		return false
 	}
 	t.events.Take(state.BehindWatched)
-	t.wake()
+	t.io.wake()
 	return true
 }
 
@@ -397,14 +411,14 @@ const (
 
 // timeIdle starts the timer of a round that is idle, unless it is running or none is
 // needed.
-func (t *roundIO) timeIdle() {
+func (t *incumbent) timeIdle() {
 	l := t.round.lock
 	if t.tenure.timer.Load() != nil || l.lingersFor() >= lingerForever {
 		return
 	}
 	// The entries first: if a newcomer comes after that, the count shows it, or the
 	// word, and its departure comes here again.
-	e := &idleTimer{io: t, entries: l.entries(), since: l.m.now()}
+	e := &idleTimer{io: t.io, entries: l.entries(), since: l.m.now()}
 	if t.round.word.Load().Idle() && t.tenure.timer.CompareAndSwap(nil, e) {
 		e.lookLater()
 	}
@@ -446,7 +460,7 @@ func (e *idleTimer) Run(*zkio.Session) {
 		// its swap, and we look at the word after taking this one back: at least one
 		// sees the other.
 		if t.tenure.timer.CompareAndSwap(e, nil) && r.word.Load().Idle() {
-			t.timeIdle()
+			t.incumbent().timeIdle()
 		}
 		return
 	case n != e.entries:

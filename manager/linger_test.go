@@ -119,8 +119,8 @@ func TestNoLinger(t *testing.T) {
 		h := mustLock(c.t, l)
 		mustRelease(c.t, h)
 		wantPhase(c.t, l, state.Free)
-		if settled(c.t, "the future of Yield", l.Yield()) != nil {
-			c.t.Error("Yield of a free lock")
+		if settled(c.t, "the future of ReleaseIdle", l.ReleaseIdle()) != nil {
+			c.t.Error("ReleaseIdle of a free lock")
 		}
 		if f := l.cur.Load().flags.Load(); f.Has(state.Lingers) {
 			c.t.Errorf("flags %b", f)
@@ -302,7 +302,7 @@ func TestLingerAndOwnTryLock(t *testing.T) {
 
 		// Nor does it wait for a reader that may not be deleted.
 		synctest.Wait()
-		wantErr(c.t, "the writer", wait(c.t, rw.Writer().Yield()), nil)
+		wantErr(c.t, "the writer", wait(c.t, rw.Writer().ReleaseIdle()), nil)
 		c.idle(rw.Reader())
 		c.srv.Faults().FailRequest(zktest.Match{Op: zktest.OpDelete, Session: session(rw.Writer().m), Times: 1}, zktest.CodeNoAuth)
 		_, err := rw.Writer().TryLock(c.t.Context())
@@ -337,7 +337,7 @@ func TestLingerEnds(t *testing.T) {
 		end  func(c *cluster, l *Lock)
 		want error
 	}{
-		"Yield":        {func(c *cluster, l *Lock) { wantErr(c.t, "yield", wait(c.t, l.Yield()), nil) }, nil},
+		"ReleaseIdle":  {func(c *cluster, l *Lock) { wantErr(c.t, "yield", wait(c.t, l.ReleaseIdle()), nil) }, nil},
 		"SetLinger(0)": {func(c *cluster, l *Lock) { wantErr(c.t, "set", l.SetLinger(0), nil) }, nil},
 		"a revocation": {func(c *cluster, l *Lock) {
 			wantErr(c.t, "revoke", c.lock("b").Revoke(c.t.Context(), "please"), nil)
@@ -384,18 +384,18 @@ func wait[T any](t *testing.T, f *futures.Future[T]) error {
 	return err
 }
 
-// Yield and SetLinger(0) take nothing away from a holder.
-func TestYieldLeavesHolders(t *testing.T) {
+// ReleaseIdle and SetLinger(0) take nothing away from a holder.
+func TestReleaseIdleLeavesHolders(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a", withLinger(always))
-		if settled(c.t, "the future of Yield", l.Yield()) != nil {
-			c.t.Error("Yield of a free lock")
+		if settled(c.t, "the future of ReleaseIdle", l.ReleaseIdle()) != nil {
+			c.t.Error("ReleaseIdle of a free lock")
 		}
 		h := mustLock(c.t, l)
-		gone := l.Yield()
+		gone := l.ReleaseIdle()
 		later(time.Minute)
 		c.held(h)
-		pending(c.t, "the future of Yield", gone)
+		pending(c.t, "the future of ReleaseIdle", gone)
 		mustRelease(c.t, h)
 		later(time.Minute)
 		wantState(c.t, l, state.Retained, 0)
@@ -403,7 +403,7 @@ func TestYieldLeavesHolders(t *testing.T) {
 		wantErr(c.t, "set", l.SetLinger(0), nil)
 		c.held(h)
 		mustRelease(c.t, h)
-		wantErr(c.t, "the future of Yield", settled(c.t, "the future of Yield", gone), nil)
+		wantErr(c.t, "the future of ReleaseIdle", settled(c.t, "the future of ReleaseIdle", gone), nil)
 		wantPhase(c.t, l, state.Free)
 	})
 }

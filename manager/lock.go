@@ -60,7 +60,7 @@ func newLock(m *Manager, path string, kind queue.Kind) *Lock {
 
 func (l *Lock) init(m *Manager, path string, kind queue.Kind) {
 	l.m, l.path, l.kind = m, path, kind
-	r := &round{lock: l}
+	r := newRound(l)
 	r.flags.Set(state.PrevReleased) // no round comes before it
 	l.cur.Store(r)
 }
@@ -139,7 +139,7 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 	//holdfast:reached-if r.flags.Load().Has(state.GateClosed): gate: a newcomer slipped past it as it closed
 	if hm := l.home.Load(); hm != nil {
 		if gen, ok := hm.word.Take(); ok { // as enter begins, inlined
-			return hm.hold(r, gen)
+			return hm.hold(&r.share, gen)
 		}
 	}
 	return r.enter()
@@ -158,7 +158,7 @@ func (l *Lock) acquireSlow(ctx context.Context, op string) Hold {
 		h = l.arrive(op, pass)
 	}
 	// Lock and TryLock wait, and see for themselves when ctx ends.
-	if op == opAcquire && ctx.Done() != nil && h.round.word.Load().Phase() == state.Fetching {
+	if op == opAcquire && ctx.Done() != nil && h.share.word.Load().Phase() == state.Fetching {
 		stop := context.AfterFunc(ctx, h.withdrawal(ctx).run)
 		h.slot.onRelease(h.gen, func() { stop() })
 	}
@@ -187,7 +187,7 @@ func (l *Lock) inherit(ctx context.Context, op string) (h Hold, pass, done bool)
 		}
 		// A holder of the write lock enters beside it, whatever else waits.
 		var write Hold
-		if write, pass = l.rw.writer.heldIn(ctx); pass && write.round.io().place() != nil {
+		if write, pass = l.rw.writer.heldIn(ctx); pass && write.share.promises().place() != nil {
 			// A group's write lock has no place beside it. Reenter that lock.
 			if h, err := write.reenter(op); err == nil {
 				return h, false, true
@@ -231,9 +231,9 @@ func (l *Lock) arrive(op string, pass bool) Hold {
 	// Shutdown and Close set the stage before they look for rounds that wait; this caller
 	// is counted in one before it looks at the stage. At least one sees the other.
 	if l.m.closing() {
-		r.failPending(r.io().error("shutdown", ErrClosed))
+		r.failPending(r.error("shutdown", ErrClosed))
 	}
-	return newHold(r)
+	return newHold(&r.share)
 }
 
 // entered makes the Hold of a new holder that was counted in r, which this process owns.
@@ -242,7 +242,7 @@ func (l *Lock) entered(r *round) Hold {
 	// needs now.
 	r.io().settleGrant()
 	if !r.flags.Load().Has(state.GrantTold) {
-		r.io().entered()
+		r.io().incumbent().entered()
 		r.flags.Set(state.GrantTold)
 	}
 	return r.enter()
@@ -273,9 +273,9 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	}
 	if _, _, settled := granted.Poll(); !settled {
 		switch {
-		case l.behindClosedGate(h.round):
+		case l.behindClosedGate(h.share):
 			err = fmt.Errorf("%w: %w", err, ErrYielding)
-		case h.round.io().waitsForDelay():
+		case h.share.promises().io.waitsForDelay():
 			err = fmt.Errorf("%w: the lock was abandoned, and the lock-delay is not over", err)
 		}
 	}
@@ -304,7 +304,7 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 	const op = opTryLock
 	h := l.acquire(ctx, op)
-	t := h.round.io()
+	t := h.share.promises().io
 	for !t.granted.Settled() {
 		why := error(nil)
 		p := t.position.Load()
@@ -312,12 +312,12 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 		case p != nil:
 			//holdfast:reached trylock: another contender is ahead
 			why = ErrLocked
-		case l.behindClosedGate(h.round):
+		case l.behindClosedGate(h.share):
 			//holdfast:reached trylock: behind a closed gate
 			why = ErrYielding
 		}
 		if why != nil {
-			err := t.error(op, why)
+			err := t.round.error(op, why)
 			h.giveUp()
 			if p != nil {
 				l.nameHolder(ctx, err, p)
@@ -336,11 +336,11 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 	return l.await(ctx, h, op)
 }
 
-// behindClosedGate reports whether r waits behind holders of this process that
+// behindClosedGate reports whether s waits behind holders of this process that
 // admit no newcomer before other processes have had their turn.
-func (l *Lock) behindClosedGate(r *round) bool {
+func (l *Lock) behindClosedGate(s *share) bool {
 	cur := l.cur.Load()
-	return cur != r && cur.word.Load().Phase() == state.Retained
+	return &cur.share != s && cur.word.Load().Phase() == state.Retained
 }
 
 // Do acquires the lock, calls fn with a context that ends when the lock is lost

@@ -199,7 +199,7 @@ func TestReleaseAtTheEndOfTheLease(t *testing.T) {
 			h := mustLock(c.t, l)
 			later(time.Minute)
 			hole := c.srv.Faults().Blackhole(session(l.m))
-			lease := h.round.io().tenure.lease
+			lease := h.share.promises().tenure.lease
 			later(4 * time.Second)
 			for lease.Remaining() > 0 { // timers may fire a little early
 				time.Sleep(lease.Remaining())

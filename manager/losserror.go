@@ -99,9 +99,10 @@ const (
 )
 
 // lost returns the error of the operation op on a lock that this process has lost.
-func (t *roundIO) lost(op string, by noticed) *Error {
-	s, lease := t.tenure.session, t.tenure.lease
-	e := &lossError{session: s, over: cmp.Or(s.Err(), lease.SessionErr()), revoked: revokedText(t.revokedBy())}
+func (s *share) lost(op string, by noticed) *Error {
+	p := s.promises()
+	session, lease := p.tenure.session, p.tenure.lease
+	e := &lossError{session: session, over: cmp.Or(session.Err(), lease.SessionErr()), revoked: revokedText(p.revokedBy())}
 	switch {
 	case e.over != nil:
 		e.why = errSessionEnded
@@ -110,9 +111,9 @@ func (t *roundIO) lost(op string, by noticed) *Error {
 	case by == leaseOver || !lease.InForce():
 		e.why = errLeaseEnded
 	}
-	err := t.error(op, e)
+	err := s.error(op, e)
 	if e.why != errNodeDeleted { //nolint:errorlint // it is one of ours
-		e.paused = cmp.Or(lease.Paused(), s.Paused())
+		e.paused = cmp.Or(lease.Paused(), session.Paused())
 	}
 	if err.Paused = e.paused; e.paused > 0 {
 		err.Outage = nil // the connection is what a pause leaves behind

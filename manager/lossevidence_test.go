@@ -146,7 +146,7 @@ func TestF312_LossNamesTheRevoker(t *testing.T) {
 		}, "another client deleted its node"},
 		"nothing was heard since": {func(c *cluster, h Hold) {
 			hole := c.srv.Faults().Blackhole(session(h.Lock().m))
-			h.round.io().PathChanged(h.round.io().tenure.path, zkio.NodeDeleted)
+			ioOf(h).PathChanged(h.share.promises().tenure.path, zkio.Event{What: zkio.NodeDeleted})
 			time.AfterFunc(time.Second, hole.Remove)
 		}, "its node is gone: another client deleted it, unless the session has ended just now"},
 		"the session ends": {func(c *cluster, h Hold) { c.srv.ExpireSession(session(h.Lock().m)) }, ""},

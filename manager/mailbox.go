@@ -127,7 +127,7 @@ func (f task) Run(s *zkio.Session) { f(s) }
 
 // PathChanged is called by the dispatcher when something happened to the mailbox.
 func (b *mailbox) PathChanged(_ string, ev zkio.Event) {
-	if ev == zkio.NodeCreated {
+	if ev.What == zkio.NodeCreated {
 		b.made.Store(true)
 	} else {
 		b.news.Store(true)

@@ -379,7 +379,7 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 			// still there, its deletion was refused: only the session's end
 			// removes the node.
 			if m.isActive(t) {
-				left = t.error("shutdown", errors.New("its node cannot be deleted; closing the session instead"))
+				left = t.round.error("shutdown", errors.New("its node cannot be deleted; closing the session instead"))
 			}
 		case <-ctx.Done():
 			left = &Error{Op: "shutdown", Name: t.round.lock.Name(), Err: fmt.Errorf("still held: %w", ctxerr.Of(ctx))}
@@ -460,21 +460,21 @@ func (m *Manager) closing() bool { return m.stage.Load() != open }
 
 // failWaiters ends every round that has not been granted, or is idle.
 func (m *Manager) failWaiters() {
-	m.eachRound(func(r *round) {
-		r.failPending(r.io().error("shutdown", ErrClosed))
-		r.endIdle()
+	m.eachShare(func(s *share) {
+		s.failPending(s.error("shutdown", ErrClosed))
+		s.endIdle()
 	})
 }
 
 // failAll ends every round.
 func (m *Manager) failAll() {
-	m.eachRound(func(r *round) { r.fail(r.io().error("close", ErrClosed)) })
+	m.eachShare(func(s *share) { s.fail(s.error("close", ErrClosed)) })
 }
 
-// eachRound calls fn for every round of every lock that has holders or waiters. A
-// round that begins while eachRound runs is found by its own fetch, which looks
-// at the stage before anything else.
-func (m *Manager) eachRound(fn func(*round)) {
+// eachShare calls fn for every share that has holders or waiters: for those of the rounds of
+// all locks, and of the turns of all mutexes. A round that begins while eachShare runs is found
+// by its own fetch, which looks at the stage before anything else.
+func (m *Manager) eachShare(fn func(*share)) {
 	m.mu.Lock()
 	mutexes := m.mutexes.all()
 	all := make([]*Lock, 0, len(m.locks)+len(mutexes))
@@ -489,12 +489,12 @@ func (m *Manager) eachRound(fn func(*round)) {
 	m.mu.Unlock()
 	for _, x := range mutexes {
 		all = append(all, x.lock)
-		for _, r := range x.rounds() {
-			fn(r)
+		for _, s := range x.shares() {
+			fn(s)
 		}
 	}
 	for _, l := range all {
-		l.live()(func(r *round) bool { fn(r); return true })
+		l.live()(func(r *round) bool { fn(&r.share); return true })
 	}
 }
 
@@ -583,7 +583,7 @@ func (m *listener) LeaseLapsed(l *zkio.Lease) {
 	for _, t := range (*Manager)(m).activeRounds() {
 		if t.round.word.Load().Phase() == state.Retained && t.tenure.lease == l {
 			//holdfast:reached hold: the lease ended
-			t.round.fail(t.lost("hold", leaseOver))
+			t.round.fail(t.round.lost("hold", leaseOver))
 		}
 	}
 	m.listeners.each(func(other zkio.Listener) { other.LeaseLapsed(l) })
@@ -602,13 +602,13 @@ func (m *listener) SessionOver(s *zkio.Session, cause error) {
 		m.began = nil
 	}
 	if errors.Is(cause, zkio.ErrAuthFailed) {
-		(*Manager)(m).eachRound(func(r *round) { r.failPending(r.io().error("acquire", cause)) })
+		(*Manager)(m).eachShare(func(s *share) { s.failPending(s.error("acquire", cause)) })
 	}
 	m.observers.sessionOver(cause)
 	for _, t := range (*Manager)(m).activeRounds() {
 		switch {
 		case t.round.word.Load().Phase() == state.Retained && t.tenure.lease.Lapsed():
-			t.round.fail(t.lost("hold", leaseOver)) // LeaseLapsed has done so before; to be sure
+			t.round.fail(t.round.lost("hold", leaseOver)) // LeaseLapsed has done so before; to be sure
 		case t.position.Load() != nil:
 			t.wakeLater() // it has waited, and goes on waiting
 		default:
@@ -651,7 +651,7 @@ func (m *Manager) lookAgain(all []*roundIO) {
 			if u := t.raised(); u != nil && u.recheck() && !m.pause(rotationPause) {
 				return
 			}
-			if t.recheckGate() && !m.pause(rotationPause) {
+			if t.incumbent().recheckGate() && !m.pause(rotationPause) {
 				return
 			}
 			continue
@@ -675,13 +675,13 @@ func (m *Manager) lookBehind(all []*roundIO) {
 	var due []*roundIO
 	looked := make(map[*roundIO]int64)
 	for _, t := range all {
-		if at, ok := t.lookOverdue(); ok {
+		if at, ok := t.incumbent().lookOverdue(); ok {
 			due, looked[t] = append(due, t), at
 		}
 	}
 	slices.SortStableFunc(due, func(a, b *roundIO) int { return cmp.Compare(looked[a], looked[b]) })
 	for _, t := range due {
-		if t.firstLook(0) || t.lookIdleAgain() {
+		if t.incumbent().firstLook(0) || t.incumbent().lookIdleAgain() {
 			if !m.pause(time.Duration(lookPause)) || m.now() >= end {
 				return
 			}

@@ -52,8 +52,6 @@ import (
 type Mutex struct {
 	lock *Lock // queues for the process; its holds never leave this type
 
-	member membership // of lock's rounds
-
 	// mu protects what follows. It is held for a few instructions, never across I/O, a
 	// call of a method of lock, or the settling of a future.
 	mu          sync.Mutex
@@ -87,7 +85,6 @@ func (m *Manager) Mutex(name string) (*Mutex, error) {
 func newMutex(m *Manager, path string) *Mutex {
 	x := &Mutex{lock: newLock(m, path, queue.Exclusive)}
 	x.lock.noted.Raise(state.OfMutex)
-	x.member.mutex = x
 	return x
 }
 
@@ -120,7 +117,7 @@ func (x *Mutex) Path() string { return x.lock.Path() }
 // granted next; if that Hold was pending, before Ready settles.
 func (x *Mutex) Acquire(ctx context.Context) Hold {
 	h, waits := x.acquire(ctx, opAcquire)
-	if waits && ctx.Done() != nil && h.round.word.Load().Phase() == state.Fetching {
+	if waits && ctx.Done() != nil && h.share.word.Load().Phase() == state.Fetching {
 		stop := context.AfterFunc(ctx, h.withdrawal(ctx).run)
 		h.slot.onRelease(h.gen, func() { stop() })
 	}
@@ -137,7 +134,7 @@ func (x *Mutex) acquire(ctx context.Context, op string) (h Hold, waits bool) {
 	if err := x.push(t, false); err != nil {
 		return deadHold(x.lock, &Error{Op: op, Name: x.Name(), Err: err}), false
 	}
-	h = newHold(&t.round)
+	h = newHold(&t.share)
 	x.advance(nil)
 	return h, true
 }
@@ -192,17 +189,17 @@ func (x *Mutex) await(ctx context.Context, h Hold, op string) (Hold, error) {
 // explain returns err, with which the wait of h has ended, as the error of the operation
 // op, and adds what is in the way if h still waits.
 func (x *Mutex) explain(h Hold, op string, err error) error {
-	if h.round.word.Load().Phase() != state.Fetching {
+	if h.share.word.Load().Phase() != state.Fetching {
 		return h.wrap(op, err)
 	}
 	x.mu.Lock()
-	local, host := x.inTheWay(), x.hold.round
+	local, host := x.inTheWay(), x.hold.share
 	x.mu.Unlock()
 	switch {
 	case local != nil:
 		err = fmt.Errorf("%w: %w", err, local)
 	case host != nil:
-		return host.io().error(op, err)
+		return host.error(op, err)
 	}
 	return h.wrap(op, err)
 }
@@ -226,7 +223,7 @@ func (x *Mutex) TryLock(ctx context.Context) (Hold, error) {
 	if err := x.push(t, true); err != nil {
 		return Hold{}, &Error{Op: op, Name: x.Name(), Err: err}
 	}
-	h := newHold(&t.round)
+	h := newHold(&t.share)
 	// By ourselves and not by advance, since we have to know which round we wait for.
 	host := x.ask()
 	x.exchange(host)
@@ -238,10 +235,10 @@ func (x *Mutex) TryLock(ctx context.Context) (Hold, error) {
 // hold of the private lock by which the turn can be granted.
 func (x *Mutex) tryTurn(ctx context.Context, h, host Hold) (Hold, error) {
 	const op = opTryLock
-	t, s := h.round.io(), host.round.io()
+	t, s := h.share.promises(), host.share.promises().io
 	for !t.granted.Settled() {
 		_, refused, _ := s.granted.Future().Poll()
-		if x.host() != host.round.home() && refused == nil && s.lostErr() == nil && !t.granted.Settled() {
+		if x.host() != host.home() && refused == nil && s.lostErr() == nil && !t.granted.Settled() {
 			// The gate has closed since we entered, and the process queues again, behind
 			// others.
 			err := h.wrap(op, ErrYielding)
@@ -250,7 +247,7 @@ func (x *Mutex) tryTurn(ctx context.Context, h, host Hold) (Hold, error) {
 		}
 		if p := s.position.Load(); p != nil {
 			//holdfast:reached mutex: a trylock found another contender ahead
-			err := s.error(op, ErrLocked)
+			err := s.round.error(op, ErrLocked)
 			h.giveUp()
 			x.lock.nameHolder(ctx, err, p)
 			return Hold{}, err
@@ -355,8 +352,8 @@ func (x *Mutex) Revoke(ctx context.Context, reason string) error { return x.lock
 // it holds the lock or waits for it, and no other process wants it. See [Lock.SetLinger].
 func (x *Mutex) SetLinger(d time.Duration) error { return x.lock.SetLinger(d) }
 
-// Yield gives the lock up if it lingers. See [Lock.Yield].
-func (x *Mutex) Yield() *futures.Future[struct{}] { return x.lock.Yield() }
+// ReleaseIdle gives the lock up if it lingers. See [Lock.ReleaseIdle].
+func (x *Mutex) ReleaseIdle() *futures.Future[struct{}] { return x.lock.ReleaseIdle() }
 
 // Locker returns a [sync.Locker] for code that takes one. Its Lock acquires the lock, as
 // [Mutex.Lock] does with ctx, and its Unlock releases it, as [Hold.Release] does, without
@@ -422,7 +419,7 @@ var (
 // none is. The caller holds mu.
 func (x *Mutex) inTheWay() error {
 	switch {
-	case x.inside != nil && x.inside.round.word.Load().Phase() == state.Retained:
+	case x.inside != nil && x.inside.share.word.Load().Phase() == state.Retained:
 		return errHeldHere
 	case x.inside != nil:
 		return errLostHere
@@ -504,12 +501,12 @@ func (x *Mutex) leave(t *turn) bool {
 	return true
 }
 
-// host returns the round in which the process holds the private lock or waits for it; nil
+// host returns the share by which the process holds the private lock or waits for it; nil
 // if there is none.
-func (x *Mutex) host() *round {
+func (x *Mutex) host() *share {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.hold.round
+	return x.hold.share
 }
 
 // waiters returns how many goroutines wait.
@@ -519,32 +516,25 @@ func (x *Mutex) waiters() int {
 	return x.waiting
 }
 
-// rounds returns the rounds of the turns that wait, and of the one inside.
-func (x *Mutex) rounds() (all []*round) {
+// shares returns those of the turns that wait, and of the one inside.
+func (x *Mutex) shares() (all []*share) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.inside != nil {
-		all = append(all, &x.inside.round)
+		all = append(all, &x.inside.share)
 	}
 	for t := x.first; t != nil; t = t.next {
-		all = append(all, &t.round)
+		all = append(all, &t.share)
 	}
 	return all
 }
 
-// lookForContention is called when the holder of the turn inside has called Contended.
-func (x *Mutex) lookForContention() {
-	if host := x.host(); host != nil {
-		host.io().contention()
-	}
-}
-
-// heard is called when there is news of a round of the private lock: see tellMutex. It
+// heard is called when there is news of a round of the private lock: see promises.tellMutex. It
 // does not block.
 func (x *Mutex) heard(host *roundIO) {
 	x.mu.Lock()
 	t := x.inside
-	if x.hold.round != host.round {
+	if x.hold.share != &host.round.share {
 		t = nil
 	}
 	x.mu.Unlock()
@@ -589,7 +579,7 @@ func (x *Mutex) advance(left *turn) {
 			x.exchange(next)
 		case letIn:
 			left.follow(h, true)
-			t.admitted(h.round.io())
+			t.admitted(h.share.promises().io)
 			return
 		case startOver:
 			h.giveUp() // it is dead
@@ -618,8 +608,8 @@ const (
 // decide decides what to do next. h is the hold to do it with, and t the turn that it has
 // granted the lock. The caller holds mu, and releases it before it does what decide says.
 func (x *Mutex) decide() (do move, h Hold, t *turn) {
-	if h = x.hold; h.round != nil {
-		h.round = h.round.home()
+	if h = x.hold; h.share != nil {
+		h.share = h.home()
 		x.hold = h
 	}
 	switch {
@@ -631,8 +621,8 @@ func (x *Mutex) decide() (do move, h Hold, t *turn) {
 		x.busy = true
 		return queueUp, h, nil
 	}
-	host := h.round.io()
-	switch h.round.word.Load().Phase() {
+	host := h.share.promises().io
+	switch h.share.word.Load().Phase() {
 	case state.Fetching:
 		if x.first != nil {
 			return stay, h, nil
@@ -640,7 +630,7 @@ func (x *Mutex) decide() (do move, h Hold, t *turn) {
 	case state.Retained:
 		// The gate is for those who come after the first turn: without that one the
 		// process would pass on the lock, time and again, and do no work.
-		if served := x.token == host.tenure.token; served && x.first != nil && h.round.flags.Load().Has(state.GateClosed) {
+		if served := x.token == host.tenure.token; served && x.first != nil && h.share.flags.Load().Has(state.GateClosed) {
 			x.hold, x.busy = Hold{}, true
 			return passOn, h, nil
 		}
@@ -676,8 +666,8 @@ func (x *Mutex) grant(host *roundIO) *turn {
 		t.tenure.token, t.tenure.turn, t.tenure.path = n.token, number, n.path
 		t.tenure.since, t.tenure.lease, t.tenure.session = n.since, n.lease, n.session
 		t.tenure.abandoned = host.leavesAbandoned()
-		t.io.tenure = &t.tenure
-		_, e, lost := t.round.word.Apply(state.Word.Grant)
+		t.own.tenure = &t.tenure
+		_, e, lost := t.share.word.Apply(state.Word.Grant)
 		x.lock.noteRaces(lost)
 		if e == state.Granted {
 			if number > 1 {
@@ -702,7 +692,7 @@ func (x *Mutex) exchange(h Hold) {
 // ask queues for the private lock. It never blocks.
 func (x *Mutex) ask() Hold {
 	h := x.lock.arrive(opAcquire, false)
-	h.round.io().signals().member.Store(&x.member)
+	h.share.promises().signals().host.Store(x)
 	return h
 }
 
@@ -717,7 +707,7 @@ func (x *Mutex) failAll(h Hold) {
 	all := x.removeAll()
 	x.mu.Unlock()
 	for _, t := range all {
-		t.round.fail(err)
+		t.share.fail(err)
 	}
 }
 

@@ -301,7 +301,7 @@ func TestF120_LostAtTheRelease(t *testing.T) {
 			c.away("a", 6*time.Second)
 			// The timer of the lease and this one are due at the same moment: the holder
 			// may be told before it leaves, or not.
-			time.Sleep(holds[0].round.io().tenure.lease.Remaining())
+			time.Sleep(holds[0].share.promises().tenure.lease.Remaining())
 			released := holds[0].Release()
 			wantErr(t, "granted to the next under the lease that is over", holds[1].Err(), ErrNotGranted)
 			synctest.Wait()
@@ -507,13 +507,13 @@ func TestF121_GivenUpAndStillInTheLine(t *testing.T) {
 		x := c.mutex("a")
 		holds := c.line(x, 3)
 		first := c.holder(holds[0])
-		w, e, _ := holds[1].round.word.Apply(state.Word.Leave) // as giveUp begins
+		w, e, _ := holds[1].share.word.Apply(state.Word.Leave) // as giveUp begins
 		if w.Phase() != state.Fetching || e != state.Withdrawn {
 			t.Fatalf("the second was %v, leaving: %v", w, e)
 		}
 		mustRelease(t, holds[0])
 		wantTurn(t, c.holder(holds[2]), first, 2)
-		holds[1].round.left(e, 0) // as it ends
+		holds[1].share.left(e, 0) // as it ends
 		wantErr(t, "granted", settled(t, "granted", holds[1].Granted()), ErrNotGranted)
 		wantErr(t, "released", settled(t, "released", holds[1].Released()), ErrNotGranted)
 		wantTurn(t, c.holder(holds[2]), first, 2)

@@ -47,7 +47,7 @@ func TestMutexLingers(t *testing.T) {
 		}
 		mustRelease(t, waits[0])
 		mustRelease(t, waits[1])
-		wantErr(t, "yield", wait(t, x.Yield()), nil)
+		wantErr(t, "yield", wait(t, x.ReleaseIdle()), nil)
 		synctest.Wait()
 		c.wantNodes(0)
 	})
@@ -67,7 +67,7 @@ func TestMutexTryLockAsTheGateCloses(t *testing.T) {
 		// As TryLock does, but for the gate.
 		try := newTurn(x)
 		wantErr(t, "push", x.push(try, true), nil)
-		h := newHold(&try.round)
+		h := newHold(&try.share)
 		host := x.ask()
 		x.exchange(host)
 		r.flags.Set(state.GateClosed)
@@ -81,7 +81,7 @@ func TestMutexTryLockAsTheGateCloses(t *testing.T) {
 		wantErr(t, "trylock", err, ErrYielding)
 		wantErr(t, "its hold", h.Err(), ErrReleased)
 		later(time.Second)
-		wantErr(t, "yield", wait(t, x.Yield()), nil)
+		wantErr(t, "yield", wait(t, x.ReleaseIdle()), nil)
 		synctest.Wait()
 		c.wantNodes(0)
 	})

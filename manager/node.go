@@ -4,8 +4,6 @@ package manager
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
@@ -17,6 +15,47 @@ import (
 // (createNode), beside this process's own write node (enterBeside), or from the
 // round before it, which has created it in the request that deleted its own (see
 // handed).
+
+// A nodeStage is how far a round is with its node. The last column says what a step of a pending
+// round does at each stage, and which stage comes of it:
+//
+//	none      it has asked for none, or the last one is surely gone   creates one: unsure, then queued
+//	unsure    it has asked for one, and has no answer                 creates it again, which finds out
+//	queued    it was there when last seen                             waits, and is granted the lock
+//	leaving   it has gone, or is at the wrong place                   deletes it, until it is surely gone: none
+//	orphaned  its session is over, and it goes with that              forgets it: none
+//	later     its session is a later one than the worker's            leaves it to another worker
+//
+// A round that is granted has a node that is queued, orphaned or later. One that is over
+// deletes its node at any stage: see release.
+type nodeStage uint8
+
+const (
+	nodeNone nodeStage = iota
+	nodeUnsure
+	nodeQueued
+	nodeLeaving
+	nodeOrphaned
+	nodeLater
+)
+
+// stage returns the stage of the round's node, for a worker with session s.
+func (t *roundIO) stage(s *zkio.Session) nodeStage {
+	if t.node == nil {
+		return nodeNone
+	}
+	switch in := t.node.Session(); {
+	case in != nil && in != s && in.Err() == nil:
+		return nodeLater
+	case in != nil && in != s:
+		return nodeOrphaned
+	case t.leaving:
+		return nodeLeaving
+	case t.node.Czxid() == 0:
+		return nodeUnsure
+	}
+	return nodeQueued
+}
 
 // directory is what a lock knows about its directory. Steps of the lock's rounds
 // write it. Two of them run at the same time only for a moment at a hand-over, and
@@ -40,12 +79,10 @@ func (d *directory) countable() bool {
 func (t *roundIO) newNode() *zkio.Node {
 	l := t.round.lock
 	guid := l.m.newGUID
-	p := t.place()
-	switch {
-	case l.kind == queue.Upgradable:
-		guid = func() string { return queue.UpgradableGUID(l.m.newGUID()) }
-	case p != nil:
-		guid = p.group.guid
+	for _, tr := range t.traits() {
+		if own := tr.guid(t); own != nil {
+			guid = own
+		}
 	}
 	mark := l.kind.Mark()
 	if l.latch {
@@ -63,7 +100,7 @@ func (t *roundIO) hasNode(n *zkio.Node) {
 
 // createNode creates the round's node at the end of the queue, and the directory
 // if there is none.
-func (t *roundIO) createNode(s *zkio.Session) (more bool) {
+func (t *roundIO) createNode(s *zkio.Session) next {
 	l := t.round.lock
 	l.m.box.arm(s)
 	if t.node == nil {
@@ -78,10 +115,10 @@ func (t *roundIO) createNode(s *zkio.Session) (more bool) {
 		switch {
 		case errors.Is(err, zkio.ErrNoNode):
 			l.directory.Store(dirUnknown)
-			return true
+			return again
 		case errors.Is(err, zkio.ErrNoAuth):
 			l.directory.Store(dirPlain)
-			return true
+			return again
 		case err != nil:
 			return t.failed(err)
 		}
@@ -89,29 +126,29 @@ func (t *roundIO) createNode(s *zkio.Session) (more bool) {
 		t.tellQueued()
 		t.watched, t.seenAt = children == 0, l.m.now()
 		if children == 0 {
-			return true // an earlier attempt has made it
+			return again // an earlier attempt has made it
 		}
 		l.counted(children)
 		if children == 1 {
-			return t.grant(s)
+			return goOn
 		}
 		if shown := along.listed(t.seenAt); shown != nil {
 			t.meet().listed = shown
 		}
-		return true
+		return again
 	}
 	err := t.node.Create(s)
 	switch {
 	case errors.Is(err, zkio.ErrNoNode):
 		l.directory.Store(dirUnknown)
-		return true
+		return again
 	case err != nil:
 		return t.failed(err)
 	}
 	t.attempts = 0
 	t.tellQueued()
 	t.watched = true
-	return true
+	return again
 }
 
 // counted notes how many children the directory had when this process queued.
@@ -131,7 +168,7 @@ const longTail = 100
 // nil if there is none: see listAlong.
 type along struct {
 	read zkio.Read
-	conn uint64
+	conn connection
 }
 
 // listAlong returns a list of the queue, to be sent right behind the request that
@@ -141,7 +178,7 @@ func (l *Lock) listAlong(s *zkio.Session, tail *queue.Tail) *along {
 	if l.directory.Load() != dirShared || tail != nil && tail.Len() >= l.m.longTail {
 		return nil
 	}
-	return &along{zkio.Read{Path: l.path, What: zkio.ReadChildren}, s.OrderedConnection()}
+	return &along{zkio.Read{Path: l.path, What: zkio.ReadChildren}, connectionOf(s)}
 }
 
 // reads returns what is to be sent.
@@ -163,13 +200,13 @@ func (a *along) listed(now int64) *listed {
 
 // lookAtDirectory finds out whether the lock's directory is there and empty, and
 // creates it if it is missing.
-func (t *roundIO) lookAtDirectory(s *zkio.Session) (more bool) {
+func (t *roundIO) lookAtDirectory(s *zkio.Session) next {
 	data, _, err := s.Get(t.round.lock.path)
 	return t.sawDirectory(s, data, err)
 }
 
 // sawDirectory is lookAtDirectory after the directory was read, with this result.
-func (t *roundIO) sawDirectory(s *zkio.Session, data []byte, err error) (more bool) {
+func (t *roundIO) sawDirectory(s *zkio.Session, data []byte, err error) next {
 	l := t.round.lock
 	if err == nil {
 		l.m.checkDirectory(s, l.path)
@@ -180,7 +217,7 @@ func (t *roundIO) sawDirectory(s *zkio.Session, data []byte, err error) (more bo
 			return t.failed(err)
 		}
 		if t.attempts.More() > 3 {
-			return t.later() // an empty container can go as soon as it is made
+			return retry // an empty container can go as soon as it is made
 		}
 	case err == nil && len(data) == 0:
 		l.directory.Store(dirEmpty)
@@ -189,84 +226,33 @@ func (t *roundIO) sawDirectory(s *zkio.Session, data []byte, err error) (more bo
 	default:
 		return t.failed(err)
 	}
-	return true
+	return again
 }
 
-// downgradeState is what a read round knows about this process's own write nodes,
-// beside which it may enter.
-type downgradeState struct {
-	writer Grant  // the one beside which a node was requested
-	gone   string // the write node that turned out to be gone
-}
-
-// enterBeside creates a read node at the place of this process's own write node
-// w: no contender that queued behind the writer can come in between, and the
-// readers may enter, since the writer's process owns the lock. The release of the
-// write lock may be under way; the transaction says whether its node is there.
-func (t *roundIO) enterBeside(s *zkio.Session, w Grant) (more bool) {
-	t.round.lock.m.box.arm(s)
-	if t.node == nil {
-		t.hasNode(t.newNode())
-	}
-	if t.node.Czxid() != 0 && t.node.Beside() == "" {
-		//holdfast:reached downgrade: was queued behind its own writer
-		return t.requeue(s)
-	}
-	if c, _ := queue.ParseName(w.Path[strings.LastIndexByte(w.Path, '/')+1:]); queue.Exhausted(c.Seq) {
-		//holdfast:reached numbers run out: a downgrade is refused
-		t.round.fail(t.error("acquire", fmt.Errorf("%w: no read lock can be had beside the write lock %s", ErrSequenceExhausted, w.Path)))
-		return true
-	}
-	if t.near().downgrade == nil {
-		t.meet().downgrade = new(downgradeState)
-	}
-	t.neighbours.downgrade.writer = w
-	err := t.node.CreateAtSequence(s, w.Path)
-	switch {
-	case errors.Is(err, zkio.ErrNoNode):
-		//holdfast:reached downgrade: the write is gone, queues
-		t.neighbours.downgrade.gone = w.Path
-		return true
-	case err != nil:
-		return t.failed(err)
-	case t.node.Beside() != w.Path:
-		return t.requeue(s) // an earlier request, whose answer was lost, has queued it
-	}
-	t.tellQueued()
-	t.watched = true
-	//holdfast:reached downgrade: at the writer's place
-	return t.grant(s)
-}
-
-// requeue queues again after the round's node has gone while it waited, or leaves
-// a place in the queue for a better one.
+// leaveQueue makes sure that the round's node is gone: it has gone while the round waited, or
+// another place in the queue is better. Then the round queues again.
 //
 // It may take several tries to learn that the node is gone. Meanwhile it must not
 // be used for anything else: a deletion whose answer was lost may be on its way.
-func (t *roundIO) requeue(s *zkio.Session) (more bool) {
-	if p := t.place(); p != nil {
-		p.group.leaving = true // with its other places
-		return true
-	}
-	t.leaving = true
-	if err := t.node.Delete(s); err != nil { // makes sure that it is gone
+func (t *roundIO) leaveQueue(s *zkio.Session) next {
+	if err := t.node.Delete(s); err != nil {
 		return t.failed(err)
 	}
 	t.nodeGone()
 	if t.requeues.More() > 3 {
-		return t.later() // it is deleted as soon as it is made
+		return retry // it is deleted as soon as it is made
 	}
-	return true
+	return again
 }
 
 // nodeGone notes that the round no longer has a node, nor a place in the queue.
 func (t *roundIO) nodeGone() {
-	t.unwatchAhead()
+	t.waiter().unwatchAhead()
 	t.clearPosition()
 	t.node = nil
 	if t.neighbours != nil {
 		t.neighbours.tail, t.neighbours.listed = nil, nil
 	}
-	t.leaving, t.watched, t.touched = false, false, false
+	t.leaving, t.watched = false, false
 	t.events.Take(state.OwnTouched | state.OwnDue)
 }

@@ -273,7 +273,7 @@ func (o *observer) latest() (*sighting, <-chan struct{}) {
 // PathChanged is called by the dispatcher when something happened to the holder's node
 // or to the directory.
 func (o *observer) PathChanged(path string, ev zkio.Event) {
-	if ev == zkio.NodeDeleted && path != o.l.path {
+	if ev.What == zkio.NodeDeleted && path != o.l.path {
 		o.mu.Lock()
 		o.deleted = path
 		o.mu.Unlock()

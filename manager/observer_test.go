@@ -641,7 +641,7 @@ func TestF109_LookFailsBeforeAWriterGoes(t *testing.T) {
 		}
 		read := mustLock(c.t, b.Reader())
 		c.unlock(write)
-		asker.Reader().observer.Load().PathChanged(node, zkio.NodeDeleted) // as if the watch had been set
+		asker.Reader().observer.Load().PathChanged(node, zkio.Event{What: zkio.NodeDeleted}) // as if the watch had been set
 		later(time.Second)
 		f.want("the reader", "b")
 		c.unlock(read)

@@ -56,7 +56,7 @@ func handlesOf(t *testing.T, h Hold) []oldHandle {
 }
 
 // roundsAlive returns how many of the rounds cannot be collected.
-func roundsAlive(rounds []weak.Pointer[round]) (n int) {
+func roundsAlive(rounds []weak.Pointer[share]) (n int) {
 	synctest.Wait()
 	for range 3 { // pools give up what they have in two
 		runtime.GC()
@@ -71,7 +71,7 @@ func roundsAlive(rounds []weak.Pointer[round]) (n int) {
 
 // wantCollected checks that none of the rounds is alive, although the program has all the
 // old handles. Otherwise it drops one after the other, and says when rounds have gone.
-func wantCollected(t *testing.T, rounds []weak.Pointer[round], old []oldHandle) {
+func wantCollected(t *testing.T, rounds []weak.Pointer[share], old []oldHandle) {
 	t.Helper()
 	alive := roundsAlive(rounds)
 	if alive > 0 {
@@ -122,10 +122,10 @@ func TestF289_OldHandlesKeepNoLaterRound(t *testing.T) {
 				c.cycle(l) // makes the directory
 				h := c.acquire(l)
 				old := handlesOf(c.t, h)
-				var rounds []weak.Pointer[round]
+				var rounds []weak.Pointer[share]
 				for range laterRounds {
 					h = next(c, h)
-					rounds = append(rounds, weak.Make(h.round))
+					rounds = append(rounds, weak.Make(h.share))
 				}
 				c.unlock(h)
 				later(2 * rotationTimeout) // nothing is to be done for any of them
@@ -140,8 +140,8 @@ func TestF289_OldHandlesKeepNoLaterRound(t *testing.T) {
 // Mutex, LockAll, and what hears of a lock without holding it.
 func TestF289_OldHandlesOfOthersKeepNoLaterRound(t *testing.T) {
 	// Each case returns the old handles, and a function that makes one more round.
-	each(t, map[string]func(c *cluster) (old []oldHandle, more func() []*round){
-		"an upgradable read lock, upgraded": func(c *cluster) ([]oldHandle, func() []*round) {
+	each(t, map[string]func(c *cluster) (old []oldHandle, more func() []*share){
+		"an upgradable read lock, upgraded": func(c *cluster) ([]oldHandle, func() []*share) {
 			l := c.rw("a").Upgradable()
 			begin := func() Hold {
 				h := mustLock(c.t, l)
@@ -151,20 +151,20 @@ func TestF289_OldHandlesOfOthersKeepNoLaterRound(t *testing.T) {
 			h := begin()
 			c.t.Cleanup(func() { h.Release() })
 			old := handlesOf(c.t, h)
-			return old, func() []*round {
+			return old, func() []*share {
 				mustRelease(c.t, h)
 				h = begin()
-				return []*round{h.round}
+				return []*share{h.share}
 			}
 		},
-		"a Mutex": func(c *cluster) ([]oldHandle, func() []*round) {
+		"a Mutex": func(c *cluster) ([]oldHandle, func() []*share) {
 			x := c.mutex("a")
 			h, err := x.Lock(c.t.Context())
 			wantErr(c.t, "lock", err, nil)
 			c.t.Cleanup(func() { h.Release() })
 			old := append(handlesOf(c.t, h), oldHandle{"a Locker", x.Locker(c.t.Context())})
 			n := 0
-			return old, func() []*round {
+			return old, func() []*share {
 				host := x.host()
 				if n++; n%2 == 0 { // its process leaves the queue, and queues again
 					host.flags.Set(state.GateClosed)
@@ -173,10 +173,10 @@ func TestF289_OldHandlesOfOthersKeepNoLaterRound(t *testing.T) {
 				h.Release()
 				c.holder(next)
 				h = next
-				return []*round{h.round, host}
+				return []*share{h.share, host}
 			}
 		},
-		"LockAll": func(c *cluster) ([]oldHandle, func() []*round) {
+		"LockAll": func(c *cluster) ([]oldHandle, func() []*share) {
 			m := c.open("a")
 			locks := several(c.t, m, "one", "two")
 			hs := mustLockAll(c.t, m, locks...)
@@ -184,26 +184,26 @@ func TestF289_OldHandlesOfOthersKeepNoLaterRound(t *testing.T) {
 			ctx, cancel := hs.Context(c.t.Context())
 			old := append(handlesOf(c.t, hs[0]), oldHandle{"the Holds", hs}, oldHandle{"the channel of Lost", hs.Lost()},
 				oldHandle{"the context", ctx}, oldHandle{"its CancelFunc", cancel})
-			return old, func() []*round {
+			return old, func() []*share {
 				hs.Release()
 				hs = mustLockAll(c.t, m, locks...)
-				return []*round{hs[0].round, hs[1].round}
+				return []*share{hs[0].share, hs[1].share}
 			}
 		},
-		"a lock that lingers": func(c *cluster) ([]oldHandle, func() []*round) {
+		"a lock that lingers": func(c *cluster) ([]oldHandle, func() []*share) {
 			l := c.lock("a", func(cfg *Config) { cfg.Linger = always })
 			h := mustLock(c.t, l)
 			old := handlesOf(c.t, h)
 			mustRelease(c.t, h)
-			return append(old, oldHandle{"the future of Yield", l.Yield()}), func() []*round {
+			return append(old, oldHandle{"the future of ReleaseIdle", l.ReleaseIdle()}), func() []*share {
 				h := mustLock(c.t, l)
 				mustRelease(c.t, h)
-				l.Yield()
+				l.ReleaseIdle()
 				synctest.Wait()
-				return []*round{h.round}
+				return []*share{h.share}
 			}
 		},
-		"what hears of the lock": func(c *cluster) ([]oldHandle, func() []*round) {
+		"what hears of the lock": func(c *cluster) ([]oldHandle, func() []*share) {
 			m := c.open("a")
 			l := exclusive(c.t, m, "jobs")
 			h := mustLock(c.t, l)
@@ -227,15 +227,15 @@ func TestF289_OldHandlesOfOthersKeepNoLaterRound(t *testing.T) {
 				{"an Access", m.Access()},
 				{"the context of an Access", m.Access().Accepting()},
 			}
-			return old, func() []*round {
+			return old, func() []*share {
 				mustRelease(c.t, h)
 				h = mustLock(c.t, l)
-				return []*round{h.round}
+				return []*share{h.share}
 			}
 		},
-	}, func(c *cluster, begin func(*cluster) ([]oldHandle, func() []*round)) {
+	}, func(c *cluster, begin func(*cluster) ([]oldHandle, func() []*share)) {
 		old, more := begin(c)
-		var rounds []weak.Pointer[round]
+		var rounds []weak.Pointer[share]
 		for range laterRounds {
 			for _, r := range more() {
 				rounds = append(rounds, weak.Make(r))
@@ -266,7 +266,7 @@ func BenchmarkHandOverOldFuture(b *testing.B) {
 			}
 			before := liveHeap()
 			for b.Loop() {
-				h.round.flags.Set(state.GateClosed) // as after a tenure
+				h.share.flags.Set(state.GateClosed) // as after a tenure
 				next := l.Acquire(b.Context())
 				h.Release()
 				if _, err := next.Granted().Wait(b.Context()); err != nil {

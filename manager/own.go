@@ -15,7 +15,7 @@ import (
 )
 
 // What this process holds and waits for. Each answer to that is given here: to State and
-// Yield, to Holder, CachedHolder and Ask, to the mailbox and Revoke, to Locks and Close.
+// ReleaseIdle, to Holder, CachedHolder and Ask, to the mailbox and Revoke, to Locks and Close.
 //
 // A process holds a lock by its present round, or by a place of LockAll, which is in no
 // chain; readers can do so by several. It is first in a queue with a node of a round that

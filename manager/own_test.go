@@ -47,20 +47,20 @@ func TestStateOfLockAll(t *testing.T) {
 	})
 }
 
-// Yield's future is pending for as long as LockAll, or a reader beside it, holds the lock.
-func TestYieldOfLockAll(t *testing.T) {
+// ReleaseIdle's future is pending for as long as LockAll, or a reader beside it, holds the lock.
+func TestReleaseIdleOfLockAll(t *testing.T) {
 	each(t, map[string]bool{"LockAll leaves first": false, "the reader leaves first": true}, func(c *cluster, first bool) {
 		t := c.t
 		rw := c.rw("a")
 		l := rw.Reader()
-		wantErr(t, "nothing is held", settled(t, "Yield", l.Yield()), nil)
+		wantErr(t, "nothing is held", settled(t, "ReleaseIdle", l.ReleaseIdle()), nil)
 		single := mustLock(t, l)
 		hs := mustLockAll(t, l.m, l, exclusive(t, l.m, "y"))
-		gone := l.Yield()
+		gone := l.ReleaseIdle()
 		for i := range 2 {
 			synctest.Wait()
-			pending(t, "an earlier Yield", gone)
-			pending(t, "Yield", l.Yield())
+			pending(t, "an earlier ReleaseIdle", gone)
+			pending(t, "ReleaseIdle", l.ReleaseIdle())
 			if first == (i == 0) {
 				single.Release()
 			} else {
@@ -68,8 +68,8 @@ func TestYieldOfLockAll(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		wantErr(t, "both have left", settled(t, "an earlier Yield", gone), nil)
-		wantErr(t, "both have left", settled(t, "Yield", l.Yield()), nil)
+		wantErr(t, "both have left", settled(t, "an earlier ReleaseIdle", gone), nil)
+		wantErr(t, "both have left", settled(t, "ReleaseIdle", l.ReleaseIdle()), nil)
 	})
 }
 

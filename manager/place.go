@@ -41,11 +41,12 @@ type place struct {
 
 // newPlace makes the group's place in the queue of l.
 func newPlace(g *group, l *Lock) *place {
-	r := &round{lock: l}
+	r := newRound(l)
+	r.next.Store(passed)
+	t := r.io()
 	// The round is wanted from the start, and for one caller.
 	r.flags.Set(state.PrevReleased | state.Wanted | state.GateClosed)
 	r.word.Apply(func(w state.Word) (state.Word, state.Effect) { return w.Arrive(true) })
-	t := r.io()
 	t.events.Raise(state.FirstLookAsked) // newcomers cannot enter, so no look behind is needed for them
 	p := &place{roundIO: t, group: g}
 	t.signals().group = p // no other goroutine knows t yet
@@ -53,24 +54,56 @@ func newPlace(g *group, l *Lock) *place {
 	return p
 }
 
+// placed is the trait of a group's rounds.
+type placed struct{ plain }
+
+func (placed) guid(t *roundIO) func() string { return t.place().group.guid }
+
+func (placed) listed(t *roundIO, q queue.Queue, p queue.Prospect) queue.Prospect {
+	t.place().sees(q)
+	return p
+}
+
+func (placed) ended(t *roundIO, err *Error) { t.place().group.end(t.place(), err) }
+
+// To a group, all other contenders are like another process's.
+func (placed) outlook(_ *roundIO, v outlook) outlook {
+	v.own = true
+	return v
+}
+
+func (placed) held(t *roundIO, _ *zkio.Session) next {
+	t.attempts = 0
+	return sleep // its gate is no newcomer's
+}
+
+func (placed) last(t *roundIO, _ *zkio.Session, f farewell) (farewell, error) {
+	f.instead = t.place().deleteNode
+	return f, nil
+}
+
+func (placed) wake(t *roundIO, q zkio.Queue) bool {
+	t.place().group.errand.WakeBy(q)
+	return true
+}
+
 // place returns the round's place in a group; nil if it belongs to none.
-func (t *roundIO) place() *place {
-	if s := t.signalled.Load(); s != nil {
+func (p *promises) place() *place {
+	if s := p.signalled.Load(); s != nil {
 		return s.group
 	}
 	return nil
 }
 
-// ended is called when the round was ended by force, with err: the whole group ends.
-func (p *place) ended(err *Error) { p.group.end(p, err) }
+// failed is that of its round, which the group has woken by itself to try again.
+func (p *place) failed(err error) next { return p.putOff(p.roundIO.failed(err)) }
 
-// reserve notes that nothing is ahead. It returns what fetch is to return.
-func (p *place) reserve() (more bool) {
+// reserve notes that nothing is ahead.
+func (p *place) reserve() {
 	p.reserved = true
 	if p.position.Load() != nil {
 		p.clearPosition()
 	}
-	return false
 }
 
 // waits notes since when the place has been reserved, if it is. The group has to wait for
@@ -84,23 +117,23 @@ func (p *place) waits() {
 		p.since = p.group.m.now()
 	}
 	if !p.watched { // as in park
-		p.lookAtNodeLater()
+		p.waiter().lookAtNodeLater()
 	}
 }
 
 // queued notes that c has put the place's node into the queue. The lists, if there are any,
 // came with it.
-func (p *place) queued(c *zkio.Creation, with *along, conn uint64) {
+func (p *place) queued(c *zkio.Creation, with *along, conn connection) {
 	p.tellQueued()
 	now := p.group.m.now()
-	p.watched, p.touched, p.seenAt = c.Watched, false, now
-	p.unwatchAhead()
+	p.watched, p.seenAt = c.Watched, now
+	p.waiter().unwatchAhead()
 	if c.Children > 0 {
 		p.round.lock.counted(c.Children)
 	}
 	switch shown := with.listed(now); {
 	case c.Children == 1:
-		p.follow(queue.Prospect{Complete: true}, conn, queue.Contender{})
+		p.waiter().follow(queue.Prospect{Complete: true}, conn, queue.Contender{})
 	case shown != nil:
 		p.meet().listed = shown
 	}
@@ -113,7 +146,7 @@ func (p *place) creation(s *zkio.Session) (*zkio.Creation, *along) {
 	if l.directory.Load() == dirEmpty {
 		return c, nil
 	}
-	return c, &along{zkio.Read{Path: l.path, What: zkio.ReadChildren}, s.OrderedConnection()}
+	return c, &along{zkio.Read{Path: l.path, What: zkio.ReadChildren}, connectionOf(s)}
 }
 
 // enter grants the place's round, whose tenure is set.
@@ -272,7 +305,7 @@ func (p *place) saw(s *zkio.Session, r *zkio.Read) (ok bool, err error) {
 	q := queue.List(r.Names, p.round.lock.latch, queue.NextNumber(r.Stat.Cversion, r.Stat.NumChildren))
 	defer q.Free()
 	if q.Exhausted {
-		if err := p.order(s, &q); err != nil {
+		if err := p.waiter().order(s, &q); err != nil {
 			return true, err
 		}
 	}
@@ -285,32 +318,32 @@ func (p *place) saw(s *zkio.Session, r *zkio.Read) (ok bool, err error) {
 }
 
 // giveWay moves the place to the end of its queue.
-func (p *place) giveWay(s *zkio.Session) (more bool) {
+func (p *place) giveWay(s *zkio.Session) next {
 	//holdfast:reached lock all: gives way
 	old, l := p.node, p.round.lock
 	p.gone()
 	p.hasNode(p.newNode())
-	conn := s.OrderedConnection()
+	conn := connectionOf(s)
 	c, with := p.creation(s)
 	c.Old = old
 	err := s.CreateAll([]*zkio.Creation{c}, with.reads()...)
 	switch class := zkio.ClassOf(err); {
 	case err == nil:
 		p.queued(c, with, conn)
-		return true
+		return again
 	case old.Session() == nil:
 		// It has moved. What failed is a look at the new node, which is repeated.
 	case class == zkio.NotSent || class == zkio.Definite:
 		// It is where it was, if it is there at all.
 		p.node.Forget()
 		p.node = old
-		p.touched = true
+		p.events.Raise(state.OwnTouched)
 		if errors.Is(err, zkio.ErrNoAuth) && c.Count {
 			l.directory.Store(dirPlain)
-			return true
+			return again
 		}
 		if errors.Is(err, zkio.ErrNoNode) {
-			return true
+			return again
 		}
 	default:
 		//holdfast:reached lock all: gives way, perhaps: the answer is lost

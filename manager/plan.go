@@ -14,14 +14,18 @@ type plan struct {
 	first    int8  // which of those has its turn, from 1 up; 0: none of them, or not known
 	complete bool  // when those it watches are gone, nothing is ahead; else the queue must be listed when one of them goes
 
-	// conn is the connection on which the prospect was found out; 0 if events of an
-	// earlier one were still to be delivered then. Deletions are reported in order only while it lasts: after a reconnect the
-	// server reports those that happened meanwhile in any order.
-	conn uint64
+	// conn is the connection that the session had when the prospect was asked for. Deletions
+	// are reported in order only while it lasts: after a reconnect the server reports those
+	// that happened meanwhile in any order.
+	conn connection
 }
 
+// A connection is the number of a connection of a session, as [zkio.Session.Connection], in
+// little space.
+type connection uint32
+
 // planOf returns the plan that follows from p, which was found out on conn.
-func planOf(p queue.Prospect, conn uint64) plan {
+func planOf(p queue.Prospect, conn connection) plan {
 	return plan{ahead: p.Ahead, watched: int8(len(p.Known)), complete: p.Complete, conn: conn}
 }
 
@@ -37,25 +41,27 @@ type ownNode struct {
 // news is what the watches of a plan have reported so far.
 type news struct {
 	gone    int8 // how many of the watched contenders were deleted
+	other   bool // a deletion was reported on another connection than the plan's
 	changed bool // something else happened to one, which used up its watch
 }
 
 // heard is what the watcher of one contender knows.
 type heard struct {
-	armed   bool // the watch is set, and what was reported since is no older than the plan
-	gone    bool // the node was deleted
-	changed bool // something else happened to it, which used up its watch
+	armed   bool       // the watch is set, and what was reported since is no older than the plan
+	gone    connection // the node was deleted, as was reported on this connection; 0: it was not
+	changed bool       // something else happened to it, which used up its watch
 }
 
-// newsOf adds up what the watchers of a plan know, and reports whether all watches
-// are set.
-func newsOf(all []heard) (n news, armed bool) {
+// newsOf adds up what the watchers of a plan know that was made on connection conn, and
+// reports whether all watches are set.
+func newsOf(all []heard, conn connection) (n news, armed bool) {
 	armed = true
 	for _, h := range all {
 		armed = armed && h.armed
 		n.changed = n.changed || h.changed
-		if h.gone {
+		if h.gone != 0 {
 			n.gone++
+			n.other = n.other || h.gone != conn
 		}
 	}
 	return n, armed
@@ -65,7 +71,7 @@ func newsOf(all []heard) (n news, armed bool) {
 // list shows a contender that was reported gone before, because it has come back or
 // the server lags behind, the waiter must look at that contender again.
 func (h heard) outdated() heard {
-	h.armed = h.armed && !h.gone && !h.changed
+	h.armed = h.armed && h.gone == 0 && !h.changed
 	return h
 }
 
@@ -82,13 +88,13 @@ const (
 
 // decide returns what a waiter does next. p is its plan, nil if it knows nothing
 // about the queue; armed reports whether all of p's watches are set; conn is the
-// present connection, 0 if news of an earlier one may still come.
+// present connection.
 //
 // Two rules make it safe. A waiter enters without a list only if the contenders
 // ahead were all known, each was reported gone on the connection that the plan was
 // made on, and none can come back. And its own node must be known to exist: if an
 // administrator has deleted it, the next in line enters as well.
-func decide(p *plan, armed bool, n news, own ownNode, conn uint64) action {
+func decide(p *plan, armed bool, n news, own ownNode, conn connection) action {
 	switch {
 	case own.touched:
 		return doLookAtOwn
@@ -102,7 +108,7 @@ func decide(p *plan, armed bool, n news, own ownNode, conn uint64) action {
 		return doWatch
 	case n.gone < p.watched:
 		return doPark
-	case p.complete && p.conn == conn && conn != 0 && own.seen:
+	case p.complete && p.conn == conn && !n.other && own.seen:
 		return doEnter
 	}
 	return doList

@@ -20,7 +20,6 @@ func TestDecide(t *testing.T) {
 		two     = &plan{ahead: 2, watched: 2, complete: true, conn: 1}
 		many    = &plan{ahead: 9, watched: 2, conn: 1}
 		unclear = &plan{ahead: 1, watched: 1, conn: 1}
-		early   = &plan{ahead: 1, watched: 1, complete: true}
 		blind   = &plan{ahead: 1, conn: 1}
 
 		told    = ownNode{watched: true, seen: true}
@@ -33,6 +32,7 @@ func TestDecide(t *testing.T) {
 		none    = news{}
 		gone    = news{gone: 1}
 		both    = news{gone: 2}
+		other   = news{gone: 1, other: true}
 		changed = news{changed: true}
 	)
 	for _, test := range []struct {
@@ -41,7 +41,7 @@ func TestDecide(t *testing.T) {
 		armed bool
 		news  news
 		own   ownNode
-		conn  uint64
+		conn  connection
 		want  action
 	}{
 		{"it knows nothing", unknown, false, none, told, 1, doList},
@@ -53,13 +53,12 @@ func TestDecide(t *testing.T) {
 		{"the last one ahead went", last, true, gone, told, 1, doEnter},
 		{"the last one went, and our node was seen just now", last, true, gone, recent, 1, doEnter},
 		{"the last one went, and our node may have gone", last, true, gone, unsure, 1, doList},
-		{"the last one went, as told on another connection", last, true, gone, told, 2, doList},
-		{"that was told while older news may still come", last, true, gone, told, 0, doList},
-		{"older news could still come when the plan was made", early, true, gone, told, 0, doList},
+		{"the last one went, and there is another connection", last, true, gone, told, 2, doList},
+		{"the last one went, as told on another connection", last, true, other, told, 1, doList},
 		{"one of two went", two, true, gone, told, 1, doPark},
 		{"one of two went before both were looked at", two, false, gone, told, 1, doWatch},
 		{"both went", two, true, both, told, 1, doEnter},
-		{"both went, as told on another connection", two, true, both, told, 2, doList},
+		{"both went, and there is another connection", two, true, both, told, 2, doList},
 		{"one of many went", many, true, gone, told, 1, doList},
 		{"the two nearest of many went", many, true, both, told, 1, doList},
 		{"the only one went, and may come back", unclear, true, gone, told, 1, doList},
@@ -86,7 +85,7 @@ func TestOutdated(t *testing.T) {
 	}{
 		{"no watch", heard{}, false},
 		{"a watch without news", heard{armed: true}, true},
-		{"it was deleted", heard{armed: true, gone: true}, false},
+		{"it was deleted", heard{armed: true, gone: 1}, false},
 		{"it was written to", heard{armed: true, changed: true}, false},
 	} {
 		if got := test.was.outdated().armed; got != test.want {
@@ -204,16 +203,6 @@ func (s *situation) index(name string) int {
 	panic("no such contender: " + name)
 }
 
-// ordered is [zkio.Session.OrderedConnection].
-func (s *situation) ordered() uint8 {
-	for _, e := range s.events {
-		if e.of != 0 && e.conn < s.conn {
-			return 0
-		}
-	}
-	return s.conn
-}
-
 func (s *situation) push(e untold) {
 	e.conn = s.conn
 	for i := range s.events {
@@ -242,7 +231,7 @@ func (s *situation) fire(i int, changed bool) {
 
 // planned is p as a planState.
 func (s *situation) planned(p queue.Prospect, conn uint8) planState {
-	plan := planOf(p, uint64(conn))
+	plan := planOf(p, connection(conn))
 	state := planState{n: uint8(plan.watched), ahead: int8(plan.ahead), complete: plan.complete, conn: conn, exists: true}
 	for i, c := range p.Known {
 		state.known[i] = int8(s.index(c.Name) + 1)
@@ -273,8 +262,8 @@ func (p planState) prospect(s *situation) (_ *plan, armed bool, n news) {
 	for _, i := range p.known[:p.n] {
 		all = append(all, s.heard[i-1])
 	}
-	n, armed = newsOf(all)
-	return &plan{ahead: int32(p.ahead), watched: int8(p.n), complete: p.complete, conn: uint64(p.conn)}, armed, n
+	n, armed = newsOf(all, connection(p.conn))
+	return &plan{ahead: int32(p.ahead), watched: int8(p.n), complete: p.complete, conn: connection(p.conn)}, armed, n
 }
 
 // names returns what a list of the directory shows.
@@ -294,7 +283,7 @@ func (s *situation) names() (names []string) {
 // it has entered, or has found its node gone.
 func (s *situation) act() (a action, done bool, fault string) {
 	p, armed, n := s.plan.prospect(s)
-	a = decide(p, armed, n, s.node, uint64(s.ordered()))
+	a = decide(p, armed, n, s.node, connection(s.conn))
 	if s.disconnected && a != doPark && a != doEnter {
 		return a, false, "" // the request waits
 	}
@@ -324,7 +313,7 @@ func (s *situation) act() (a action, done bool, fault string) {
 		for i, h := range s.heard {
 			s.heard[i] = h.outdated()
 		}
-		s.asked, s.answer = true, s.planned(prospect, s.ordered())
+		s.asked, s.answer = true, s.planned(prospect, s.conn)
 	case doWatch:
 		for _, i := range s.plan.known[:s.plan.n] {
 			switch {
@@ -364,7 +353,7 @@ func (s *situation) hear() {
 		if e.changed {
 			s.heard[e.of-1].changed = true
 		} else {
-			s.heard[e.of-1].gone = true
+			s.heard[e.of-1].gone = connection(e.conn)
 		}
 	}
 }

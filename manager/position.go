@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/state"
 )
 
 // position is where a round stands in the queue, behind at least one contender. There
@@ -127,7 +128,7 @@ func (t *roundIO) promisedPosition() *positionPromise {
 // promise. In every interleaving the promise is unsettled, replaced, or has a
 // position.
 func (t *roundIO) setPosition(p *position) {
-	t.waited = true
+	t.events.Raise(state.Waited)
 	t.position.Store(p)
 	if promise := t.promisedPosition(); promise != nil && t.position.Load() == p {
 		promise.Settle(struct{}{}, nil)

@@ -143,8 +143,8 @@ func TestF102_ReadyAndWithdrawal(t *testing.T) {
 		setWord(l, state.Pack(state.Fetching, 2))
 		r := l.cur.Load()
 		tr := r.io()
-		tr.tenure = model.round.io().tenure
-		h, other := newHold(r), newHold(r)
+		tr.tenure = model.share.promises().tenure
+		h, other := newHold(&r.share), newHold(&r.share)
 		ready := h.Ready()
 		withdrawing := true
 		for i, step := range append(h.withdrawal(ended).steps(), func() bool { return false }) {

@@ -37,16 +37,16 @@ type Revocation struct {
 }
 
 // revocation returns why the round is revoked, and whether it is.
-func (t *roundIO) revocation() (Revocation, bool) {
-	if r := t.revokedBy(); r != nil {
+func (p *promises) revocation() (Revocation, bool) {
+	if r := p.revokedBy(); r != nil {
 		return *r, true
 	}
 	return Revocation{}, false
 }
 
 // revokedBy returns why the round is revoked; nil if it is not.
-func (t *roundIO) revokedBy() *Revocation {
-	if s := t.signalled.Load(); s != nil {
+func (p *promises) revokedBy() *Revocation {
+	if s := p.signalled.Load(); s != nil {
 		r, _, _ := s.revoked.Future().Poll()
 		return r
 	}
@@ -71,7 +71,7 @@ func (t *roundIO) revoke(r Revocation) {
 		l.m.cfg.Logger.Info("holdfast: another process asks for the lock; its holders are told",
 			"lock", l.Name(), "from", r.From.String(), "reason", fmt.Sprintf("%q", cut(r.Reason)))
 		l.m.feed.revoked(t, r)
-		t.tellMerged(func(n *roundIO) { n.signals().revoked.Settle(&r, nil) })
+		t.tellMerged(func(n *share) { n.promises().signals().revoked.Settle(&r, nil) })
 		t.tellMutex()
 	}
 	t.round.endIdle()
@@ -91,20 +91,20 @@ func (t *roundIO) revoke(r Revocation) {
 // All holders of the lock in this process share the channel. It does not close once the
 // lock was released or lost. It is nil for the zero Hold. Revoked does not block.
 func (h Hold) Revoked() <-chan struct{} {
-	if h.round == nil {
+	if h.share == nil {
 		return nil
 	}
-	return h.io().signals().revoked.Future().Done()
+	return h.promises().signals().revoked.Future().Done()
 }
 
 // Revocation returns the revocation that closed [Hold.Revoked], and true. If the lock was
 // revoked more than once under this grant, that is the first. If Revoked is open, it
 // returns false. Revocation does not block.
 func (h Hold) Revocation() (Revocation, bool) {
-	if h.round == nil {
+	if h.share == nil {
 		return Revocation{}, false
 	}
-	return h.io().revocation()
+	return h.promises().revocation()
 }
 
 // Revoke asks the process that holds the lock to give it up, and waits until it has. It

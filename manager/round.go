@@ -10,7 +10,7 @@ import (
 
 // A round is the life of a lock from FREE to RELEASED: the process asks for the
 // lock, holds it and gives it up. A round owns the lock's word while it is the
-// present one, and holds everything that its holders share. It is never reused,
+// present one: it is the word of its share. It is never reused,
 // so a compare-and-swap on its word affects that round only, and a hold of a dead
 // round cannot touch another round's count.
 //
@@ -34,33 +34,39 @@ import (
 //     it: rounds become RELEASED in the order of the chain.
 //
 // An idle lock has a round that no caller has entered yet, so a round is small.
-// What it needs for ZooKeeper is in its roundIO, made on first use.
+// What it needs for its first caller and for ZooKeeper is in its roundIO, made before that
+// caller is counted.
 type round struct {
-	lock  *Lock
-	next  atomic.Pointer[round]   // nil, then the next round, then passed
-	made  atomic.Pointer[roundIO] // made by CAS(nil -> new) on first use; see io
-	word  state.Atomic
-	flags state.AtomicFlags
+	share
+	next atomic.Pointer[round] // nil, then the next round, then passed
 }
 
-// passed is the next of a round that is RELEASED and not, or no longer, Lock.cur. A caller
-// that finds it starts again at Lock.cur.
+// newRound returns a round of l that no caller has come to.
+func newRound(l *Lock) *round {
+	r := new(round)
+	r.lock = l
+	return r
+}
+
+// passed is the next of a round that is RELEASED and not, or no longer, Lock.cur, or that was
+// never in the chain. A caller that finds it starts again at Lock.cur.
 var passed = new(round)
 
-// io returns the round's roundIO, and makes it on first use.
+// io returns the round's roundIO. It makes it for the first caller.
 func (r *round) io() *roundIO {
-	if t := r.made.Load(); t != nil {
-		return t
+	if p := r.promises(); p != nil {
+		return p.io
 	}
 	return r.makeIO()
 }
 
 func (r *round) makeIO() *roundIO {
 	t := &roundIO{round: r}
-	if r.made.CompareAndSwap(nil, t) {
+	t.promises.io = t
+	if r.made.CompareAndSwap(nil, &t.promises) {
 		return t
 	}
-	return r.made.Load() // another goroutine was first
+	return r.promises().io // another goroutine was first
 }
 
 // following returns the round after r, or passed.
@@ -68,7 +74,7 @@ func (r *round) following() *round {
 	if n := r.next.Load(); n != nil {
 		return n
 	}
-	n := &round{lock: r.lock}
+	n := newRound(r.lock)
 	if r.next.CompareAndSwap(nil, n) {
 		return n
 	}
@@ -84,6 +90,9 @@ func (r *round) following() *round {
 // may linger. After Started it submits the fetch if that is due.
 func (r *round) arrive(pass bool) (_ *round, e state.Effect, lost int) {
 	for {
+		if r.word.Load().Phase() == state.Free {
+			r.io() // before the word says that a caller is counted
+		}
 		var n int
 		var w state.Word
 		w, e, n = r.word.Apply(func(w state.Word) (state.Word, state.Effect) {
@@ -131,37 +140,13 @@ func (r *round) want() {
 	}
 }
 
-// leave takes one holder's count back, and starts the round's end if it was the
-// last one. It returns the word as it was before.
-//
-// On a round that is over it does nothing: the CAS that ended the round took all
-// counts with it.
-func (r *round) leave() (state.Word, state.Effect) {
-	if r.flags.Load().Has(state.Lingers) {
-		return r.leaveLingering()
-	}
-	w, e, lost := r.word.Apply(state.Word.Leave)
-	if e == state.Dead {
-		if home := r.home(); home != r {
-			return home.leave()
-		}
-	}
-	r.left(e, lost)
-	return w, e
-}
-
-// left carries out effect e of a Leave that lost that many CAS races.
-func (r *round) left(e state.Effect, lost int) {
-	r.lock.noteRaces(lost)
-	if t := r.turn(); t != nil {
-		t.left(e)
-		return
-	}
+// left carries out effect e of a departure.
+func (t *roundIO) left(e state.Effect) {
+	r := t.round
 	switch e {
 	case state.Idled:
-		r.idled()
+		t.incumbent().idled()
 	case state.Ended:
-		t := r.io()
 		t.settleGrant() // ending a round settles what is pending in it
 		// This is the one look at the clock in a Release, by the round's last
 		// holder: later there is no telling whether the lock was still ours now.
@@ -181,7 +166,6 @@ func (r *round) left(e state.Effect, lost int) {
 		if due {
 			// A caller that joins now must not see a position that is no longer
 			// kept up to date. The wake makes the step list the queue again.
-			t := r.io()
 			t.clearPosition()
 			t.raise(state.QueueDue)
 		}
@@ -209,55 +193,24 @@ func (r *round) urgent() bool {
 	return w.Phase() >= state.Releasing || w.Phase() == state.Fetching && w.Holders() == 0 || w.Idle()
 }
 
-// fail ends the round by force: one CAS to RELEASING/0, whatever its count. Its
-// handles are dead from then on; everything that is pending in it settles with
-// err, Lost closes, and its contexts end. On a round that is over already it does
-// nothing. An idle round ends quietly: it has no holder to be told.
-func (r *round) fail(err *Error) { r.endBy(state.Word.End, err) }
-
-// failPending is fail for a round that has not been granted.
-func (r *round) failPending(err *Error) {
-	r.endBy(func(w state.Word) (state.Word, state.Effect) {
-		if w.Phase() != state.Fetching {
-			return w, state.Nothing
-		}
-		return w.End()
-	}, err)
-}
-
-func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Error) {
-	w, e, lost := r.word.Apply(end)
-	r.lock.noteRaces(lost)
-	if e != state.Ended {
-		return // FREE, or over already
-	}
+// ended carries out the end by force of a round; w was the word before.
+func (t *roundIO) ended(w state.Word, err *Error) {
+	r := t.round
 	if w.Idle() {
 		//holdfast:reached linger: lost while idle
-		r.lock.m.feed.lostIdle(r.io(), err)
-		r.endedIdle()
+		r.lock.m.feed.lostIdle(t, err)
+		t.endedIdle()
 		return
 	}
-	t := r.io()
-	turn := t.turn()
-	switch {
-	case turn != nil: // its host tells
-	case w.Phase() == state.Retained:
+	if w.Phase() == state.Retained {
 		t.tellLost(err)
-	default:
+	} else {
 		t.tellFailed(err)
 	}
-	t.settleWait(Grant{}, err)
-	t.signals().lost.Settle(struct{}{}, err)
-	t.endReason.Store(&endReason{err: err, notBefore: r.lock.m.graceEnd(err)})
-	t.notifyLost(err)
-	t.tellMerged(func(n *roundIO) { n.lostWith(err) })
-	if turn != nil {
-		turn.ended(err)
-		return
-	}
+	r.tellEnded(err)
 	t.tellMutex()
-	if p := t.place(); p != nil {
-		p.ended(err)
+	for _, tr := range t.traits() {
+		tr.ended(t, err)
 	}
 	// If the predecessor is not RELEASED yet, its releaser wakes this round.
 	due := r.flags.Set(state.Over).Has(state.PrevReleased)
@@ -271,7 +224,7 @@ func (r *round) endBy(end func(state.Word) (state.Word, state.Effect), err *Erro
 // order; see the rules above. It is called once, by the round's last step.
 func (r *round) finish(h *handed) {
 	r.word.Apply(state.Word.Finish)
-	if r.io().place() != nil {
+	if r.next.Load() == passed {
 		return // it is in no chain
 	}
 	n := r.following()

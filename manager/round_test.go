@@ -121,22 +121,22 @@ func TestChain(t *testing.T) {
 		{"one of two leaves", func(_ *testing.T, l *Lock) { keep(arrive(l)); arrive(l).Release() }, "releasing/0 fetching/1 "},
 		{"all leave", func(_ *testing.T, l *Lock) { arrive(l).Release() }, "releasing/0 fetching/0 "},
 		{"all leave, one comes back", func(_ *testing.T, l *Lock) { arrive(l).Release(); keep(arrive(l)) }, "releasing/0 fetching/1 "},
-		{"a waiting round fails", func(_ *testing.T, l *Lock) { h := arrive(l); h.round.fail(closed) }, "releasing/0 releasing/0 "},
+		{"a waiting round fails", func(_ *testing.T, l *Lock) { h := arrive(l); h.share.fail(closed) }, "releasing/0 releasing/0 "},
 		{"a failed round takes no arrivals", func(_ *testing.T, l *Lock) {
 			h := arrive(l)
-			h.round.fail(closed)
+			h.share.fail(closed)
 			keep(arrive(l), arrive(l))
 		}, "releasing/0 releasing/0 fetching/2 "},
 		{"several fail in a row", func(_ *testing.T, l *Lock) {
 			for range 3 {
-				arrive(l).round.fail(closed)
+				arrive(l).share.fail(closed)
 			}
 			keep(arrive(l))
 		}, "releasing/0 releasing/0 releasing/0 releasing/0 fetching/1 "},
 		{"an abandoned round fails", func(_ *testing.T, l *Lock) {
 			h := arrive(l)
 			h.Release()
-			h.round.fail(closed)
+			h.share.fail(closed)
 			keep(arrive(l))
 		}, "releasing/0 releasing/0 fetching/1 "},
 		{"a free round cannot fail", func(t *testing.T, l *Lock) {
@@ -156,7 +156,7 @@ func TestChain(t *testing.T) {
 		}, "releasing/0 "},
 		{"the holds of a failed round touch nothing", func(_ *testing.T, l *Lock) {
 			a, b := arrive(l), arrive(l)
-			a.round.fail(closed)
+			a.share.fail(closed)
 			keep(arrive(l))
 			a.Release()
 			b.Release()
@@ -164,7 +164,7 @@ func TestChain(t *testing.T) {
 		}, "releasing/0 releasing/0 fetching/1 "},
 		{"behind a closed gate", func(_ *testing.T, l *Lock) {
 			h := arrive(l)
-			h.round.flags.Set(state.GateClosed)
+			h.share.flags.Set(state.GateClosed)
 			keep(arrive(l), arrive(l))
 		}, "releasing/0 fetching/1 fetching/2 "},
 		{"the first may start a round whose gate is closed", func(_ *testing.T, l *Lock) {
@@ -173,7 +173,7 @@ func TestChain(t *testing.T) {
 		}, "releasing/0 fetching/1 fetching/1 "},
 		{"share passes a closed gate", func(t *testing.T, l *Lock) {
 			h := arrive(l)
-			h.round.flags.Set(state.GateClosed)
+			h.share.flags.Set(state.GateClosed)
 			if _, err := h.Share(); err != nil {
 				t.Error(err)
 			}
@@ -206,7 +206,7 @@ func TestChainOfFailedRounds(t *testing.T) {
 		for i := range 5 {
 			h := l.Acquire(c.t.Context())
 			failed = append(failed, h)
-			h.round.fail(&Error{Op: "test", Name: fmt.Sprint(i), Err: ErrClosed})
+			h.share.fail(&Error{Op: "test", Name: fmt.Sprint(i), Err: ErrClosed})
 		}
 		left := l.Acquire(c.t.Context())
 		left.Release()
@@ -242,7 +242,7 @@ func TestOldHoldsKeepNoRounds(t *testing.T) {
 			mustRelease(c.t, h)
 		}
 		for _, h := range olds {
-			if n := h.round.next.Load(); n != passed {
+			if n := roundOf(h).next.Load(); n != passed {
 				c.t.Fatal("a round that is over points to another one")
 			}
 			wantErr(c.t, "an old hold", h.Err(), ErrReleased)

@@ -7,15 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/futures"
-	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A roundIO is what a round needs to go to ZooKeeper and back: the futures that
-// its holders share, and the I/O.
+// A roundIO is what a round needs to go to ZooKeeper and back, and to tell its holders.
 //
 // A round's steps do all its I/O, and the Runner runs one step at a time. So a
 // fetch and a deletion of one round are never under way together, and the fields
@@ -26,22 +23,13 @@ import (
 // A step changes nothing in another round's roundIO. What a round leaves to the
 // next one it puts into [Lock.handed], and it wakes that round.
 type roundIO struct {
+	promises // that its holders share
+
 	round  *round
 	runner errand.Runner
 	events state.AtomicEvents
 
-	granted   futures.Promise[Grant]    // this process has the lock
-	released  futures.Promise[struct{}] // the node is gone
-	signalled atomic.Pointer[signals]   // nil: no holder listens, and the round was not ended by force
-
-	endReason atomic.Pointer[endReason] // set after the CAS that ended the round, before the wake
-
 	position atomic.Pointer[position] // in the queue, when last listed; nil while unknown
-
-	// tenure is what a held round needs. The granter writes it before its CAS to
-	// RETAINED. A goroutine that has seen the word RETAINED may read it, and so may
-	// one that knows that the round was granted.
-	tenure *tenure
 
 	// Used by steps only.
 	node       *zkio.Node   // nil before the fetch, and again after the deletion
@@ -51,32 +39,10 @@ type roundIO struct {
 	attempts   errand.Tries // failed tries in a row
 	requeues   errand.Tries // how many times in a row it had to queue again
 	watched    bool         // the server has a watch for the own node, or had one and OwnTouched tells
-	touched    bool         // the own node's watch has fired, and it has not been looked at since
-	leaving    bool         // the node is to go, and may have gone: see requeue
-	ending     bool         // the first step of the end has been made
-	warned     bool         // about a contender that is not ephemeral
-	waited     bool         // it has had a position in a queue
-	long       bool         // it has waited so long that the rotation has come by
-	dirWatched bool         // the watch of the directory is registered
+	leaving    bool         // the node is to go, and may have gone: see nodeStage
 
 	index int32 // 1 + the index in Manager.active, or 0; protected by Manager.mu
 }
-
-// endReason is why a round is over.
-type endReason struct {
-	err  error // nil: its last holder left
-	late bool  // it did when the lease was over
-	idle bool  // it had left before, when the lock was held: see linger.go
-
-	// The node must not be deleted before this moment on the manager's clock.
-	notBefore int64
-}
-
-var (
-	releasedHeld = &endReason{}
-	releasedLate = &endReason{late: true}
-	releasedIdle = &endReason{idle: true}
-)
 
 // wake has a worker look what there is to do. Until the round's turn has come it
 // does nothing. No event is lost by that: a goroutine raises the event before it
@@ -90,12 +56,14 @@ func (t *roundIO) wake() { t.wakeBy(zkio.Fetches) }
 // them.
 func (t *roundIO) wakeLater() { t.wakeBy(zkio.Refetches) }
 
-// wakeBy wakes the round's I/O by way of queue q, if the round's turn has come. The I/O of
-// a round that belongs to a group is the group's.
+// wakeBy wakes the round's I/O by way of queue q, if the round's turn has come.
 func (t *roundIO) wakeBy(q zkio.Queue) {
-	if p := t.place(); p != nil {
-		p.group.errand.WakeBy(q)
-	} else if t.round.due() {
+	for _, tr := range t.traits() {
+		if tr.wake(t, q) {
+			return
+		}
+	}
+	if t.round.due() {
 		t.runner.Wake(t, q)
 	}
 }
@@ -136,11 +104,11 @@ func (t *roundIO) Submit(q zkio.Queue) {
 		// A round that is not pending stays as it is: Close ends it, and that
 		// wake is urgent. The wake of a pending one finds queuedFetch and comes
 		// back here, urgent.
-		t.round.failPending(t.error("acquire", ErrClosed))
+		t.round.failPending(t.round.error("acquire", ErrClosed))
 		// Close may have ended it in the meantime, and the next round's turn may
 		// have come, found the entry queued, and relied on us.
 		if r := l.cur.Load(); r != t.round {
-			r.failPending(r.io().error("acquire", ErrClosed))
+			r.failPending(r.error("acquire", ErrClosed))
 		}
 	}
 }
@@ -163,8 +131,8 @@ func (f *lockRefetch) Run(s *zkio.Session) { (*Lock)(f).runPresent(&f.refetches,
 // runPresent runs the present round's I/O for an entry that was taken from a queue.
 func (l *Lock) runPresent(e *errand.Entry, s *zkio.Session) {
 	e.Taken()
-	if t := l.cur.Load().made.Load(); t != nil {
-		t.Run(s)
+	if p := l.cur.Load().promises(); p != nil {
+		p.io.Run(s)
 	}
 }
 
@@ -235,12 +203,6 @@ func (t *roundIO) dropDelays() {
 	}
 }
 
-// lookAtNodeLater has a waiter look at its own node when what is known about that gets old.
-func (t *roundIO) lookAtNodeLater() {
-	d := t.round.lock.m.firstLook() - time.Duration(t.round.lock.m.now()-t.seenAt)
-	t.delay(max(0, d), &delayedWake{io: t, timer: state.OwnTimer, event: state.OwnDue, later: true})
-}
-
 // retryLater wakes the round's I/O after a while. It reports false if the pool is
 // closed.
 func (t *roundIO) retryLater() bool {
@@ -249,7 +211,7 @@ func (t *roundIO) retryLater() bool {
 		timer = state.EndTimer
 	}
 	d := t.attempts.Wait()
-	return t.delay(d, &delayedWake{io: t, timer: timer, later: t.waited || t.attempts > promptTries})
+	return t.delay(d, &delayedWake{io: t, timer: timer, later: t.events.Load().Has(state.Waited) || t.attempts > promptTries})
 }
 
 // promptTries is how often a round that has not waited in a queue yet is tried again
@@ -257,40 +219,53 @@ func (t *roundIO) retryLater() bool {
 // that breaks, at the very moment at which a caller asks costs it one or two.
 const promptTries = 3
 
-// later is retryLater for a fetch or a held round.
-func (t *roundIO) later() (more bool) {
-	if t.retryLater() {
-		return false
+// putOff returns n, which a fetch or a held round has come to. If that is retry, it has the
+// round woken after a while, and returns what to do until then.
+func (t *roundIO) putOff(n next) next {
+	switch {
+	case n != retry:
+		return n
+	case t.retryLater():
+		return sleep
 	}
-	t.round.fail(t.error("acquire", ErrClosed))
-	return true
+	t.round.fail(t.round.error("acquire", ErrClosed))
+	return again
 }
 
 // Step does what the word says is to be done, until it has to wait.
 func (t *roundIO) Step(s *zkio.Session) {
-	r := t.round
-	t.adopt(s)
-	for more := true; more; {
-		switch w := r.word.Load(); w.Phase() {
-		case state.Fetching:
-			switch {
-			case r.lock.m.closing():
-				r.failPending(t.error("acquire", ErrClosed))
-			case w.Holders() == 0:
-				//holdfast:reached-if t.node != nil && t.node.Czxid() != 0: withdrawal: of the last one, queued
-				t.cancel()
-			default:
-				more = t.fetch(s)
-			}
-		case state.Retained:
-			more = t.keep(s)
-		case state.Releasing:
-			t.release(s)
+	t.adopt()
+	for {
+		switch t.putOff(t.pass(s)) {
+		case sleep:
 			return
-		default: // FREE, RELEASED: a late wake
-			return
+		case requeue:
+			t.leaving = true
 		}
 	}
+}
+
+// pass looks at the word once, and does what it says.
+func (t *roundIO) pass(s *zkio.Session) next {
+	r := t.round
+	switch w := r.word.Load(); w.Phase() {
+	case state.Fetching:
+		switch {
+		case r.lock.m.closing():
+			r.failPending(r.error("acquire", ErrClosed))
+		case w.Holders() == 0:
+			//holdfast:reached-if t.node != nil && t.node.Czxid() != 0: withdrawal: of the last one, queued
+			t.cancel()
+		default:
+			return t.fetch(s)
+		}
+		return again
+	case state.Retained:
+		return t.keep(s)
+	case state.Releasing:
+		t.release(s)
+	}
+	return sleep // FREE, RELEASED: a late wake
 }
 
 // cancel ends a round that every waiter has left before it was granted, unless
@@ -302,14 +277,11 @@ func (t *roundIO) cancel() {
 	}
 }
 
-// abandoned settles what is pending in a round that no one waits for.
+// abandoned settles what is pending in a round that no one waits for, and tells.
 func (t *roundIO) abandoned() {
-	err := t.error("acquire", ErrNotGranted)
-	if t.turn() == nil {
-		t.tellFailed(err)
-	}
-	t.settleWait(Grant{}, err)
-	t.endReason.Store(&endReason{err: err})
+	err := t.round.error("acquire", ErrNotGranted)
+	t.tellFailed(err)
+	t.promises.abandoned(err)
 }
 
 // end notes why the round is over and wakes its I/O. The caller's CAS ended it.
@@ -318,61 +290,40 @@ func (t *roundIO) end(why *endReason) {
 	t.wake()
 }
 
-// settleGrant settles the grant of a round that was seen RETAINED, or was until
-// it ended. The granter does it too, and every goroutine that comes between its
-// CAS and its settling; the first one counts, and they all settle it alike. A
-// forced end may come before them, and settles it with its error.
-func (t *roundIO) settleGrant() {
-	if !t.granted.Settled() {
-		t.settleWait(t.tenure.grant(), nil)
-	}
-}
-
-// settleWait settles the grant, and the futures of Ready with it.
-func (t *roundIO) settleWait(g Grant, err error) {
-	if t.granted.Settle(g, err) {
-		t.notifyReady()
-		t.tellMutex()
-	}
-}
-
 // fetch takes a pending round one request further: it creates the node, looks at
-// the queue, watches a contender ahead, grants. It reports whether step should
-// look at the word and go on; false means that something will wake the round.
-func (t *roundIO) fetch(s *zkio.Session) (more bool) {
-	l := t.round.lock
-	if t.node != nil && t.node.Session() != nil && t.node.Session() != s {
-		if t.node.Session().Err() == nil {
-			return t.later() // s is over: this worker comes late
-		}
-		// The session that created the node is over, and the node goes with it.
-		// Queue again, at the end.
+// the queue, watches a contender ahead, grants.
+func (t *roundIO) fetch(s *zkio.Session) next {
+	switch t.stage(s) {
+	case nodeLater:
+		return retry
+	case nodeOrphaned: // queue again, at the end
 		//holdfast:reached fetch: queues again in a new session
 		t.node.Forget()
 		t.nodeGone()
+	case nodeLeaving:
+		return t.leaveQueue(s)
 	}
-	if t.leaving {
-		return t.requeue(s) // the last try had no answer
-	}
-	if l.rw != nil {
-		// Also for a node that the round before has made: RWLock.granted looks only
-		// at the present round, which this one was not yet.
-		l.rw.fetching(l)
-		if t.node == nil && l.rw.idleLeaves(l) {
-			//holdfast:reached linger: waits until an idle lock of its own pair is gone
-			return false
+	n := goOn
+	for _, tr := range t.traits() {
+		if n = tr.before(t, s); n != goOn {
+			break
 		}
 	}
-	if l.kind == queue.Read {
-		before := t.near().downgrade
-		if w, ok := l.rw.held(); ok && (before == nil || w.Path != before.gone) {
-			return t.enterBeside(s, w)
-		}
+	if n == goOn {
+		n = t.queue(s)
 	}
-	if t.node == nil || t.node.Czxid() == 0 {
-		return t.createNode(s) // not yet, or not known to have succeeded
+	if n == goOn || n == atFront {
+		return t.grant(s)
 	}
-	return t.wait(s)
+	return n
+}
+
+// queue takes a pending round further until its node is known to be first.
+func (t *roundIO) queue(s *zkio.Session) next {
+	if t.stage(s) == nodeQueued {
+		return t.waiter().wait(s)
+	}
+	return t.createNode(s)
 }
 
 // leaseToBegin returns how much of a lease a grant needs. Soon after an outage a
@@ -386,15 +337,12 @@ func (m *Manager) leaseToBegin(s *zkio.Session) time.Duration {
 }
 
 // grant grants the round: its node, of session s, is known to be first.
-func (t *roundIO) grant(s *zkio.Session) (more bool) {
-	if p := t.place(); p != nil {
-		return p.reserve()
-	}
+func (t *roundIO) grant(s *zkio.Session) next {
 	l := t.round.lock
-	mark := l.mark()
-	if mark != nil {
-		if ok, more := t.leaveMark(s, mark); !ok {
-			return more
+	began := &tenure{token: uint64(t.node.Czxid()), path: t.node.Path(), session: s}
+	for _, tr := range t.traits() {
+		if n := tr.first(t, s, began); n != goOn {
+			return n
 		}
 	}
 	lease := s.Lease()
@@ -403,66 +351,48 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		// that the leader answers shows that the session is alive.
 		//holdfast:reached grant: no lease, a proof first
 		if err := s.Prove(t.node.Path()); errors.Is(err, zkio.ErrNoNode) {
-			return t.requeue(s)
+			return requeue
 		} else if err != nil {
 			return t.failed(err)
 		}
 		if lease = s.Lease(); lease.Remaining() < l.m.leaseToBegin(s) {
-			return t.later()
+			return retry
 		}
 	}
 	t.node.KeepAlive(true)
-	t.unwatchAhead()
-	token := uint64(t.node.Czxid())
-	if beside := t.node.Beside(); beside != "" && beside == t.near().downgrade.writer.Path {
-		// Other contenders may have queued between our writer's node and this one.
-		token = t.near().downgrade.writer.Token
-	}
-	t.tenure = &tenure{
-		token:     token,
-		path:      t.node.Path(),
-		since:     l.m.now(),
-		lease:     lease,
-		session:   s,
-		abandoned: mark != nil && mark.taken,
-	}
-
+	t.waiter().unwatchAhead()
+	began.since, began.lease = l.m.now(), lease
+	t.tenure = began
 	if o := l.observer.Load(); o != nil {
-		o.forget(t.tenure) // before any caller learns of the grant
-	}
-	if l.lingersFor() > 0 {
-		t.round.flags.Set(state.Lingers) // before any caller enters
+		o.forget(began) // before any caller learns of the grant
 	}
 	_, e, lost := t.round.word.Apply(state.Word.Grant)
 	l.noteRaces(lost)
 	switch e {
 	case state.Granted:
 		t.tellGranted()
-		if mark != nil {
-			mark.told = true
-		}
 		if _, revoked := t.revocation(); revoked {
 			t.round.flags.Set(state.GateClosed)
 		}
 		t.settleGrant()
 		t.node.DropCreateData() // if it goes, the round does
 		t.position.Store(nil)   // after that: a caller that finds no position finds the grant
+		for _, tr := range t.traits() {
+			tr.granted(t)
+		}
 		// The loss handler marks the lease before it looks at the words; the granter
 		// has changed the word before it looks at the lease. At least one sees the other.
 		if !lease.InForce() {
 			//holdfast:reached grant: the lease lapsed at that moment
-			t.round.fail(t.lost("acquire", leaseOver))
-			return true
+			t.round.fail(t.round.lost("acquire", leaseOver))
+			return again
 		}
 		// The same with Close, which sets the stage before it looks at the words.
 		// Shutdown leaves holders alone.
 		if l.m.stage.Load() == closingDown {
 			//holdfast:reached grant: the manager was closed at that moment
-			t.round.fail(t.error("acquire", ErrClosed))
-			return true
-		}
-		if l.rw != nil {
-			l.rw.granted(l)
+			t.round.fail(t.round.error("acquire", ErrClosed))
+			return again
 		}
 		if !t.watched {
 			// The server has no watch for the node yet: one request has made it and
@@ -471,10 +401,10 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 			t.watched = true
 			t.node.WatchLater(l.m.firstLook())
 		}
-		if t.wantsContention() {
-			t.lookForContention()
+		if t.round.wantsContention() {
+			t.contentionAsked()
 		} else {
-			t.firstLook(l.m.firstLook())
+			t.incumbent().firstLook(l.m.firstLook())
 		}
 		t.logGranted()
 	case state.Abandoned:
@@ -483,89 +413,79 @@ func (t *roundIO) grant(s *zkio.Session) (more bool) {
 		// defeat it.
 		t.abandoned()
 	}
-	return true // granted: keep handles what came up meanwhile; else the round is over
+	return again // granted: keep handles what came up meanwhile; else the round is over
 }
 
 // keep looks after the node of a lock that this process holds, and after the
 // contenders that wait for it.
-func (t *roundIO) keep(s *zkio.Session) (more bool) {
-	if t.node.Session() != s {
-		if t.node.Session().Err() == nil {
-			return t.later() // s is over: this worker comes late
-		}
-		return false // the dispatcher has reported the loss of the session, or will
+func (t *roundIO) keep(s *zkio.Session) next {
+	switch t.stage(s) {
+	case nodeLater:
+		return retry
+	case nodeOrphaned:
+		return sleep // the dispatcher has reported the loss of the session, or will
 	}
-	events := t.events.Take(state.OwnTouched | state.QueueDue | state.BehindDue | state.WriterDue)
-	if events.Has(state.WriterDue) {
-		t.round.lock.rw.writerDue(t.round)
-	}
-	look := events.Has(state.BehindDue) || t.idleUnwatched()
-	t.touched = t.touched || events.Has(state.OwnTouched)
-	if t.touched {
+	events := t.events.Take(state.QueueDue | state.BehindDue)
+	look := events.Has(state.BehindDue) || t.incumbent().idleUnwatched()
+	if t.events.Take(state.OwnTouched) != 0 {
 		data, stat, err := s.Get(t.node.Path())
 		if err == nil {
 			err = t.revokedByCurator(s, data, stat)
 		}
 		if errors.Is(err, zkio.ErrNoNode) {
 			//holdfast:reached hold: a look found its node deleted
-			t.round.fail(t.lost("hold", nodeMissed))
-			return true
+			t.round.fail(t.round.lost("hold", nodeMissed))
+			return again
 		}
 		if err != nil {
-			if look { // for the next try
+			t.events.Raise(state.OwnTouched) // for the next try
+			if look {
 				t.events.Raise(state.BehindDue)
 			}
-			return t.later()
+			return retry
 		}
-		t.touched = false
 	}
-	if look && !t.lookBehind(s) {
-		t.events.Raise(state.BehindDue)
-		return t.later()
+	if look {
+		if n := t.incumbent().lookBehind(s); n != goOn {
+			t.events.Raise(state.BehindDue)
+			return n
+		}
 	}
-	if u := t.raised(); u != nil && !u.step(s) {
-		return t.later()
+	for _, tr := range t.traits() {
+		if n := tr.held(t, s); n != goOn {
+			return n
+		}
 	}
-	if !t.seeToGate(s, events.Has(state.QueueDue)) {
-		return t.later()
+	if n := t.incumbent().seeToGate(s, events.Has(state.QueueDue)); n != goOn {
+		return n
 	}
-	t.answerWatch()
 	t.attempts = 0
-	return false
+	return sleep
 }
 
 // failed decides what an error of a fetch means: the round fails, or tries again.
-func (t *roundIO) failed(err error) (more bool) {
+func (t *roundIO) failed(err error) next {
 	switch class := zkio.ClassOf(err); {
 	case errors.Is(err, zkio.ErrNoNode):
 		// A directory that is deleted as soon as it is made: try again.
 	case class == zkio.Definite:
-		t.round.fail(t.error("acquire", err))
-		return true
+		t.round.fail(t.round.error("acquire", err))
+		return again
 	case class == zkio.Closed:
-		t.round.fail(t.error("acquire", ErrClosed))
-		return true
+		t.round.fail(t.round.error("acquire", ErrClosed))
+		return again
 	}
-	return t.later()
-}
-
-// error wraps err with what is known about the lock.
-func (t *roundIO) error(op string, err error) *Error {
-	e := &Error{Op: op, Name: t.round.lock.Name(), Err: err, Outage: t.round.lock.m.outage()}
-	if p := t.position.Load(); p != nil {
-		e.Position, e.Ahead, e.Holder = int(p.ahead), p.contender(), p.holder()
-	}
-	return e
+	return retry
 }
 
 // PathChanged is called by the dispatcher when something happened to the own
 // node. It does not block.
 func (t *roundIO) PathChanged(path string, ev zkio.Event) {
 	r := t.round
-	if ev == zkio.NodeDeleted && r.word.Load().Phase() == state.Retained && path == t.tenure.path {
+	if ev.What == zkio.NodeDeleted && r.word.Load().Phase() == state.Retained && path == t.tenure.path {
 		// The watch says that the lock's node is gone: no need to ask again.
 		//holdfast:reached hold: a watch told that its node is deleted
-		r.fail(t.lost("hold", nodeGone))
+		r.fail(t.round.lost("hold", nodeGone))
 		return
 	}
 	if t.position.Load() != nil {

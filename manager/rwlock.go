@@ -3,12 +3,16 @@
 package manager
 
 import (
+	"errors"
+	"fmt"
 	"iter"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // An RWLock is a pair of locks in one queue: any number of processes can hold the
@@ -150,7 +154,7 @@ func (rw *RWLock) closeGate(l *Lock) {
 	}
 	t := r.io()
 	//holdfast:reached hold: told that its own process waits
-	t.seeContention()
+	t.round.seeContention()
 	if m.cfg.Tenure < 0 {
 		return
 	}
@@ -171,4 +175,123 @@ func (rw *RWLock) writerDue(r *round) {
 		//holdfast:reached gate: closed when our own writer had waited for the tenure
 		r.closeGate()
 	}
+}
+
+// paired is the trait of the locks of an RWLock.
+type paired struct{ plain }
+
+func (paired) before(t *roundIO, s *zkio.Session) next {
+	l := t.round.lock
+	// Also for a node that the round before has made: RWLock.granted looks only
+	// at the present round, which this one was not yet.
+	l.rw.fetching(l)
+	if t.node == nil && l.rw.idleLeaves(l) {
+		//holdfast:reached linger: waits until an idle lock of its own pair is gone
+		return sleep
+	}
+	if l.kind == queue.Read {
+		before := t.near().downgrade
+		if w, ok := l.rw.held(); ok && (before == nil || w.Path != before.gone) {
+			return t.enterBeside(s, w)
+		}
+	}
+	return goOn
+}
+
+func (paired) first(t *roundIO, _ *zkio.Session, n *tenure) next {
+	if beside := t.node.Beside(); beside != "" && beside == t.near().downgrade.writer.Path {
+		// Other contenders may have queued between our writer's node and this one.
+		n.token = t.near().downgrade.writer.Token
+	}
+	return goOn
+}
+
+func (paired) granted(t *roundIO) { t.round.lock.rw.granted(t.round.lock) }
+
+func (paired) held(t *roundIO, _ *zkio.Session) next {
+	if t.events.Take(state.WriterDue) != 0 {
+		t.round.lock.rw.writerDue(t.round)
+	}
+	return goOn
+}
+
+// besideWriter reports whether the round is one of readers, and this process has a writer beside
+// which they may enter.
+func (t *roundIO) besideWriter() bool {
+	if t.round.lock.kind != queue.Read {
+		return false
+	}
+	_, writing := t.round.lock.rw.held()
+	return writing
+}
+
+func (paired) outlook(t *roundIO, v outlook) outlook {
+	// A contender has to wait for our writer anyway, and our readers may enter while it is
+	// inside.
+	v.open = v.open || t.besideWriter()
+	return v
+}
+
+func (paired) keepsOut(t *roundIO) bool {
+	l := t.round.lock
+	return l.m.cfg.Tenure >= 0 && l.rw.awaited(l)
+}
+
+func (paired) last(t *roundIO, _ *zkio.Session, f farewell) (farewell, error) {
+	f.alone = f.alone || t.besideWriter() // the next round enters beside the writer
+	return f, nil
+}
+
+func (paired) over(t *roundIO) {
+	l := t.round.lock
+	if t.endReason.Load().idle {
+		l.rw.idleLeft(l)
+	}
+	l.rw.stirGates(l)
+}
+
+// downgradeState is what a read round knows about this process's own write nodes,
+// beside which it may enter.
+type downgradeState struct {
+	writer Grant  // the one beside which a node was requested
+	gone   string // the write node that turned out to be gone
+}
+
+// enterBeside creates a read node at the place of this process's own write node
+// w: no contender that queued behind the writer can come in between, and the
+// readers may enter, since the writer's process owns the lock. The release of the
+// write lock may be under way; the transaction says whether its node is there.
+func (t *roundIO) enterBeside(s *zkio.Session, w Grant) next {
+	t.round.lock.m.box.arm(s)
+	if t.node == nil {
+		t.hasNode(t.newNode())
+	}
+	if t.node.Czxid() != 0 && t.node.Beside() == "" {
+		//holdfast:reached downgrade: was queued behind its own writer
+		return requeue
+	}
+	if c, _ := queue.ParseName(w.Path[strings.LastIndexByte(w.Path, '/')+1:]); queue.Exhausted(c.Seq) {
+		//holdfast:reached numbers run out: a downgrade is refused
+		t.round.fail(t.round.error("acquire", fmt.Errorf("%w: no read lock can be had beside the write lock %s", ErrSequenceExhausted, w.Path)))
+		return again
+	}
+	if t.near().downgrade == nil {
+		t.meet().downgrade = new(downgradeState)
+	}
+	t.neighbours.downgrade.writer = w
+	err := t.node.CreateAtSequence(s, w.Path)
+	switch {
+	case errors.Is(err, zkio.ErrNoNode):
+		//holdfast:reached downgrade: the write is gone, queues
+		t.neighbours.downgrade.gone = w.Path
+		return again
+	case err != nil:
+		return t.failed(err)
+	case t.node.Beside() != w.Path:
+		return requeue // an earlier request, whose answer was lost, has queued it
+	}
+	t.tellQueued()
+	t.watched = true
+	//holdfast:reached downgrade: at the writer's place
+	return atFront
 }

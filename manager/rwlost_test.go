@@ -31,7 +31,7 @@ func TestNoGrantAfterAnOutageWithoutALook(t *testing.T) {
 		c.remove(own)
 		mustRelease(c.t, first)
 		c.held(next)
-		l.m.client.Unwatch(own, h.round.io()) // the latest possible news: none
+		l.m.client.Unwatch(own, ioOf(h)) // the latest possible news: none
 		refuse.Remove()
 		later(time.Second)
 		c.waiting(h)

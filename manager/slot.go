@@ -30,11 +30,11 @@ type slot struct{ *handle }
 type handle struct {
 	word state.AtomicHandles
 
-	// round is the present handle's round, nil while there is none. Only a
+	// share is the present handle's, nil while there is none. Only a
 	// goroutine that has the slot to itself writes it: one that took it and has
 	// not published it yet, or one that gives it back. It is for reporting a
 	// dropped hold; holds have their round themselves.
-	round *round
+	share *share
 
 	// withdrawn is set when the handle was released without its slot, which will
 	// not be used again.
@@ -87,17 +87,17 @@ type home struct {
 const maxHomes = 2
 
 // hold makes the Hold of a new holder of r, which has taken the home.
-func (hm *home) hold(r *round, gen uint64) Hold {
+func (hm *home) hold(sh *share, gen uint64) Hold {
 	s := hm.slot
 	hm.slot = nil
-	hm.round = r
-	return Hold{r, s, gen}
+	hm.share = sh
+	return Hold{sh, s, gen}
 }
 
 // giveBack frees the home, whose word the caller's CAS has spent. gen is the
 // generation that is over.
 func (hm *home) giveBack(s *slot, gen uint64) {
-	hm.round = nil
+	hm.share = nil
 	if gen+1 < state.LastGeneration { // else it stays spent
 		hm.slot = s
 		hm.word.Free(gen + 1)
@@ -111,7 +111,7 @@ func (r *round) enter() Hold {
 	n := 0
 	for hm := first; hm != nil; hm = hm.next {
 		if gen, ok := hm.word.Take(); ok {
-			return hm.hold(r, gen)
+			return hm.hold(&r.share, gen)
 		}
 		if hm.word.Load().Generation() < state.LastGeneration {
 			n++
@@ -122,12 +122,12 @@ func (r *round) enter() Hold {
 		hm.slot = newSlot(&hm.handle)
 		gen, _ := hm.word.Take()
 		if l.home.CompareAndSwap(first, hm) {
-			return hm.hold(r, gen)
+			return hm.hold(&r.share, gen)
 		}
 		// Another goroutine was first, and this home has no lock.
 	}
 	l.home.Load().crowd.Add(1)
-	return newHold(r)
+	return newHold(&r.share)
 }
 
 // homeOf returns the home with this handle; nil if it is a handle of the pool.
@@ -148,10 +148,10 @@ func (l *Lock) entries() (n uint64) {
 	return n
 }
 
-// takeSlot returns a slot for a handle in r.
-func takeSlot(r *round) *slot {
+// takeSlot returns a slot for a handle in sh.
+func takeSlot(sh *share) *slot {
 	s := slots.Get().(*slot)
-	s.round = r
+	s.share = sh
 	return s
 }
 
@@ -174,7 +174,7 @@ func (s *slot) recycle(l *Lock, gen uint64) {
 
 // giveBack puts the slot into the pool.
 func (s *slot) giveBack(gen uint64) {
-	s.round = nil
+	s.share = nil
 	if gen+1 < state.LastGeneration { // else it is never used again
 		slots.Put(s)
 	}
@@ -227,7 +227,7 @@ func (s *slot) release(g uint64) state.Effect {
 		return s.unpin()
 	}
 	s.first.Store(nil)
-	s.recycle(s.round.lock, g)
+	s.recycle(s.share.lock, g)
 	// The handle was alive until our CAS, so what owner read was true.
 	if first != nil {
 		return first.unpin()
@@ -237,7 +237,7 @@ func (s *slot) release(g uint64) state.Effect {
 
 // releaseDoubted is release for a handle in doubt, by a caller that must not keep
 // the slot alive and so knows the handle only. The slot is left to the collector,
-// which may be looking at the handle already, so round stays as it is.
+// which may be looking at the handle already, so share stays as it is.
 func (h *handle) releaseDoubted(g uint64, why *withdrawnError) state.Effect {
 	first, _ := h.owner(g)
 	e := h.word.ReleaseDoubted(g)
@@ -263,7 +263,7 @@ func (h *handle) pin(generation uint64) state.Effect { return h.word.Reenter(gen
 func (s *slot) unpin() state.Effect {
 	e := s.word.ReleaseNested()
 	if e == state.Ended && s.withdrawn.Load() == nil {
-		s.recycle(s.round.lock, s.word.Load().Generation()-1)
+		s.recycle(s.share.lock, s.word.Load().Generation()-1)
 	}
 	return e
 }
@@ -296,14 +296,16 @@ func (h *handle) cleanUp() {
 // is of no interest: the pool gave it up. Nor is one whose round is over: there
 // is nothing left to release.
 func reportDropped(h *handle) {
-	if h.withdrawn.Load() != nil || h.round == nil || h.word.Load().FirstReleased() {
+	if h.withdrawn.Load() != nil || h.share == nil || h.word.Load().FirstReleased() {
 		return
 	}
-	r := h.round.home()
-	l, w := r.lock, r.word.Load()
+	s := h.share.home()
+	l, w := s.lock, s.word.Load()
 	over := w.Phase() > state.Retained
-	if t := r.turn(); over && (t == nil || !t.isInside()) {
-		return
+	if over {
+		if t := s.promises().turn(); t == nil || !t.isInside() {
+			return
+		}
 	}
 	omitted, ok := l.m.drops.allow(droppedHold{l.Name(), over}, time.Now())
 	if !ok {

@@ -30,7 +30,7 @@ type strikeLock interface {
 	State() (state.Phase, int)
 	Stats() Stats
 	SetLinger(d time.Duration) error
-	Yield() *futures.Future[struct{}]
+	ReleaseIdle() *futures.Future[struct{}]
 }
 
 // A struckKind is a kind of Holds.
@@ -280,7 +280,7 @@ var strikeCalls = []struct {
 	}},
 	{name: "SetLinger", often: true, call: func(s *strike, _ context.Context, l strikeLock) {
 		s.expect("setlinger", l.SetLinger(time.Millisecond), ErrBadConfig)
-		l.Yield()
+		l.ReleaseIdle()
 		l.State()
 		l.Stats()
 	}},
@@ -340,7 +340,7 @@ func TestCallsOnOneHold(t *testing.T) {
 			for j, b := range strikeCalls[:i+1] {
 				rounds := 1
 				if a.often && b.often {
-					rounds = 12
+					rounds = 6
 				}
 				for range rounds {
 					s := &strike{t: t, c: c, ref: check.NewReferee(t.Errorf), locks: mine}

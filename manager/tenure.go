@@ -45,7 +45,10 @@ type tenure struct {
 	timer atomic.Pointer[idleTimer] // runs while the lock lingers for a time; see linger.go
 
 	abandoned bool // written as those above
-	readOwn   bool // the own node was read because a contender uses Curator; used by steps only
+
+	// Used by steps only.
+	readOwn    bool // the own node was read because a contender uses Curator
+	dirWatched bool // the watch of the directory is registered
 
 	// overtaken says that the lock's observer last saw a younger holder than this process. So
 	// the own node is gone, and the news of that are on their way; or another client has
@@ -70,6 +73,13 @@ func (n *tenure) grant() Grant {
 	return Grant{Token: n.token, Turn: n.turn, Path: n.path, Session: n.session.ID(), Abandoned: n.abandoned}
 }
 
+// An incumbent is the roundIO of a round that holds the lock, in its role towards the contenders
+// that wait for it: it looks for them, keeps newcomers out for them, and gives way to them when it
+// is idle.
+type incumbent roundIO
+
+func (t *roundIO) incumbent() *incumbent { return (*incumbent)(t) }
+
 // A suspect is a contender that may have waited long enough to close a gate.
 type suspect struct {
 	name string
@@ -77,15 +87,15 @@ type suspect struct {
 }
 
 // lookBehindAfter makes a look due after d, unless one is due already or will be.
-func (t *roundIO) lookBehindAfter(d time.Duration) {
+func (t *incumbent) lookBehindAfter(d time.Duration) {
 	// A closed pool runs no look, but its locks are lost.
-	t.wakeAfter(d, state.BehindTimer, state.BehindDue)
+	t.io.wakeAfter(d, state.BehindTimer, state.BehindDue)
 }
 
 // firstLook makes the first look due after d, if it is not due yet and the manager's
 // pace permits it, and reports whether it did. If not, a newcomer does, or the
 // rotation.
-func (t *roundIO) firstLook(d time.Duration) bool {
+func (t *incumbent) firstLook(d time.Duration) bool {
 	m := t.round.lock.m
 	if m.cfg.Tenure < 0 || t.events.Load().Has(state.FirstLookAsked) {
 		return false // before take: the pace is for those that have had none
@@ -99,9 +109,9 @@ func (t *roundIO) firstLook(d time.Duration) bool {
 
 // entered is called when the first newcomer has entered the granted round, and
 // perhaps for some others at that time.
-func (t *roundIO) entered() {
+func (t *incumbent) entered() {
 	m := t.round.lock.m
-	m.feed.entered(t)
+	m.feed.entered(t.io)
 	if m.cfg.Tenure >= 0 && t.events.Raise(state.FirstLookAsked) {
 		t.lookBehindAfter(m.firstLook())
 	}
@@ -129,14 +139,10 @@ func (p *pacer) take(now int64) bool {
 	}
 }
 
-// lookForContention makes a look due because a holder has called Contended. That is not
+// contentionAsked makes a look due because a holder has called Contended. That is not
 // needed if the round has looked before and its gate is open: then the watch of that look
 // is set, and its events lead to the next look.
-func (t *roundIO) lookForContention() {
-	if turn := t.turn(); turn != nil {
-		turn.mutex.lookForContention()
-		return
-	}
+func (t *roundIO) contentionAsked() {
 	if t.tenure.lookedAt.Load() != 0 && !t.round.gateClosed() {
 		// A look that the watch has made due may be half a tenure away.
 		if tenure := t.round.lock.m.cfg.Tenure; tenure >= 0 && tenure <= defaultTenure {
@@ -144,9 +150,9 @@ func (t *roundIO) lookForContention() {
 		}
 	}
 	t.events.Raise(state.FirstLookAsked)
-	rest := t.lookFrom() - time.Duration(t.round.lock.m.now()-t.tenure.since)
+	rest := t.incumbent().lookFrom() - time.Duration(t.round.lock.m.now()-t.tenure.since)
 	if rest > 0 {
-		t.lookBehindAfter(rest)
+		t.incumbent().lookBehindAfter(rest)
 	} else {
 		t.raise(state.BehindDue) // a delayed wake may be due much later
 	}
@@ -154,9 +160,9 @@ func (t *roundIO) lookForContention() {
 
 // lookFrom returns how long after its grant the round may look behind itself for the first
 // time: Config.Tenure, or less if a holder has called Contended.
-func (t *roundIO) lookFrom() time.Duration {
+func (t *incumbent) lookFrom() time.Duration {
 	tenure := t.round.lock.m.cfg.Tenure
-	if t.wantsContention() && (tenure < 0 || tenure > defaultTenure) {
+	if t.round.wantsContention() && (tenure < 0 || tenure > defaultTenure) {
 		return defaultTenure
 	}
 	return tenure
@@ -169,27 +175,19 @@ type lookout roundIO
 func (o *lookout) PathChanged(_ string, ev zkio.Event) {
 	t := (*roundIO)(o)
 	t.events.Take(state.BehindWatched)
-	if !t.round.word.Load().Idle() || !t.idleChanged(ev) {
-		t.lookSoon()
+	if !t.round.word.Load().Idle() || !t.incumbent().idleChanged(ev) {
+		t.incumbent().lookSoon()
 	}
 }
 
 // mayClose reports whether looks may close the gate.
-func (t *roundIO) mayClose() bool {
+func (t *incumbent) mayClose() bool {
 	return t.round.lock.m.cfg.Tenure >= 0 && !t.round.gateClosed()
 }
 
 // lookSoon makes a look due because the watch has fired.
-func (t *roundIO) lookSoon() {
+func (t *incumbent) lookSoon() {
 	t.lookBehindAfter(t.lookFrom()/2 - time.Duration(t.round.lock.m.now()-t.tenure.lookedAt.Load()))
-}
-
-// passesOver reports whether the contender called name is of no interest to the looks at
-// the contenders behind. It is if it belongs to this process: its readers and writer make
-// way for each other by themselves. But the places of a group are like another process's,
-// and to a group all others are.
-func (t *roundIO) passesOver(name string) bool {
-	return t.place() == nil && t.round.lock.m.shares(name)
 }
 
 // noSuspect is for suspected.
@@ -205,9 +203,8 @@ func (t *roundIO) suspected(c queue.Contender, found bool) {
 	}
 }
 
-// lookBehind takes a look. It reports false if the look failed and must be
-// repeated.
-func (t *roundIO) lookBehind(s *zkio.Session) bool {
+// lookBehind takes a look.
+func (t *incumbent) lookBehind(s *zkio.Session) next {
 	l := t.round.lock
 	m := l.m
 	// Before the list: what changes from now on is news. And before the look at who
@@ -217,16 +214,16 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 	rest := t.lookFrom() - time.Duration(m.now()-t.tenure.since)
 	switch idle := t.round.word.Load().Idle(); {
 	case idle && t.events.Load().Has(state.BehindWatched):
-		return true // the watch will tell
+		return goOn // the watch will tell
 	case idle: // now: see linger.go
-	case !gate && !t.wantsContention():
-		return true
+	case !gate && !t.round.wantsContention():
+		return goOn
 	case rest > 0:
 		t.lookBehindAfter(rest) // too early: the first look comes after 100 ms at most
-		return true
+		return goOn
 	}
-	if !t.dirWatched {
-		t.dirWatched = true
+	if !t.tenure.dirWatched {
+		t.tenure.dirWatched = true
 		m.client.Watch(l.path, (*lookout)(t))
 	}
 	t.tenure.lookedAt.Store(m.now())
@@ -236,55 +233,48 @@ func (t *roundIO) lookBehind(s *zkio.Session) bool {
 		t.events.Take(state.BehindWatched)
 	}
 	if errors.Is(err, zkio.ErrNoNode) {
-		return true // our node is gone too, and its watch will say so
+		return goOn // our node is gone too, and its watch will say so
 	} else if err != nil {
-		return false
+		return retry
 	}
 	q := queue.List(children, l.latch, queue.NextNumber(stat.Cversion, stat.NumChildren))
 	l.noteStrangers(&q)
-	t.setTail(q.Tail(t.node.Name(), l.kind))
-	kind := l.kind
-	if u := t.raised(); u != nil && u.exclusive.Load() != nil {
-		kind = queue.Write // readers wait, too
-	}
-	t.suspected(q.Excluded(kind, func(c queue.Contender) bool { return c.Name == t.node.Name() || t.passesOver(c.Name) }))
+	t.io.setTail(q.Tail(t.node.Name(), l.kind))
+	v := t.io.outlook()
+	t.io.suspected(q.Excluded(v.kind, func(c queue.Contender) bool { return c.Name == t.node.Name() || v.passesOver(l, c.Name) }))
 	q.Free()
-	first := t.near().suspect
+	first := t.io.near().suspect
 	if first == nil {
-		return true
+		return goOn
 	}
-	t.seeContention()
+	t.round.seeContention()
 	t.round.endIdle()
 	if !t.tenure.readOwn && usesCurator(first.name) {
 		// Curator's Revoker may have written our node before we watched it.
 		t.tenure.readOwn = true
-		t.raise(state.OwnTouched)
+		t.io.raise(state.OwnTouched)
 	}
 	if !gate {
-		return true
+		return goOn
 	}
 	if waited := time.Duration(m.now() - first.at); waited < m.cfg.Tenure {
 		t.lookBehindAfter(m.cfg.Tenure - waited)
-		return true
+		return goOn
 	}
-	if l.kind == queue.Read {
-		if _, writing := l.rw.held(); writing {
-			//holdfast:reached gate: stays open while our own writer is inside
-			// The suspect has to wait for our writer anyway, and our readers may
-			// enter while it is inside.
-			t.lookBehindAfter(m.cfg.Tenure)
-			return true
-		}
+	if v.open {
+		//holdfast:reached gate: stays open while our own writer is inside
+		t.lookBehindAfter(m.cfg.Tenure)
+		return goOn
 	}
 	return t.closeFor(s, first.name)
 }
 
 // unwatchBehind removes the watches of the directory and of the contender that the gate is
 // closed for.
-func (t *roundIO) unwatchBehind() {
+func (t *incumbent) unwatchBehind() {
 	t.unwatchClosedFor()
-	if t.dirWatched {
-		t.dirWatched = false
+	if n := t.tenure; n != nil && n.dirWatched {
+		n.dirWatched = false
 		t.round.lock.m.client.Unwatch(t.round.lock.path, (*lookout)(t))
 	}
 }

@@ -83,7 +83,7 @@ type writerNode struct {
 // PathChanged is called by the dispatcher when something happened to the writer's node.
 // It does not block.
 func (x *writerNode) PathChanged(_ string, ev zkio.Event) {
-	if ev != zkio.NodeDeleted {
+	if ev.What != zkio.NodeDeleted {
 		x.touched.Store(true)
 	} else {
 		// A step makes the node the exclusive one before it looks for gone. At least one
@@ -125,10 +125,10 @@ func (x *writerNode) PathChanged(_ string, ev zkio.Event) {
 // goroutine has downgraded the Hold before it could return.
 func (h Hold) Upgrade(ctx context.Context) error {
 	const op = "upgrade"
-	if h.round == nil {
+	if h.share == nil {
 		return errZeroHold
 	}
-	l, t := h.round.lock, h.io()
+	l, t := h.share.lock, h.promises().io
 	if l.kind != queue.Upgradable {
 		return h.error(op, fmt.Errorf("%w: this is a Hold of the %s lock; use RWLock.Upgradable", ErrUpgrade, l.kind))
 	}
@@ -139,7 +139,7 @@ func (h Hold) Upgrade(ctx context.Context) error {
 		return h.error(op, ErrUpgrade)
 	}
 	if ctx.Err() != nil {
-		return t.error(op, ctxerr.Of(ctx))
+		return t.round.error(op, ctxerr.Of(ctx))
 	}
 
 	u, key := t.upgrade(), h.upgradeKey()
@@ -168,7 +168,7 @@ func (h Hold) Upgrade(ctx context.Context) error {
 	case u.upgraded(key):
 		return nil
 	case ended:
-		return t.error(op, ctxerr.Of(ctx))
+		return t.round.error(op, ctxerr.Of(ctx))
 	}
 	return h.error(op, fmt.Errorf("%w: another goroutine has downgraded this Hold", ErrNotGranted))
 }
@@ -180,7 +180,7 @@ func (h Hold) Upgraded() bool {
 	if h.Err() != nil {
 		return false
 	}
-	u := h.io().raised()
+	u := h.promises().raised()
 	return u != nil && u.upgraded(h.upgradeKey())
 }
 
@@ -199,7 +199,7 @@ func (h Hold) Downgrade() error {
 	if err := h.check(op); err != nil {
 		return err
 	}
-	if u := h.io().raised(); u == nil || !u.leave(h.upgradeKey(), byCaller, (*upgrader).isUp) {
+	if u := h.promises().raised(); u == nil || !u.leave(h.upgradeKey(), byCaller, (*upgrader).isUp) {
 		return h.error(op, fmt.Errorf("%w: this Hold is not upgraded", ErrNotGranted))
 	}
 	return nil
@@ -335,14 +335,14 @@ func (u *upgrade) refuse(err error) {
 	holds := u.holds
 	u.holds = make(map[upgraded]*upgrader)
 	u.mu.Unlock()
-	refused := u.io.error("upgrade", err)
+	refused := u.io.round.error("upgrade", err)
 	for _, x := range holds {
 		x.end(refused)
 	}
 }
 
 // lost ends the round, because one of the nodes is gone.
-func (u *upgrade) lost(by noticed) { u.io.round.fail(u.io.lost("hold", by)) }
+func (u *upgrade) lost(by noticed) { u.io.round.fail(u.io.round.lost("hold", by)) }
 
 // recheck has the queue listed, in case a watch event was lost, if the upgrade has
 // waited for long without a look.
@@ -357,49 +357,49 @@ func (u *upgrade) recheck() (due bool) {
 
 // step brings the nodes in line with what the holds want, as far as it can without
 // waiting for other contenders. The round's step calls it, of a round that is held in
-// session s. It reports false if a request failed and is to be repeated.
-func (u *upgrade) step(s *zkio.Session) (ok bool) {
+// session s.
+func (u *upgrade) step(s *zkio.Session) next {
 	t := u.io
 	for {
 		switch {
 		case !u.wanted():
 			if u.own == nil && u.unclear == nil {
 				t.round.lock.rw.stirGates(t.round.lock)
-				return true
+				return goOn
 			}
 			// If a hold wants it again by the time the node is gone, it begins anew.
 			if u.clear(s) != nil {
-				return false
+				return retry
 			}
 		case u.exclusive.Load() != nil:
 			return u.watchOwn(s)
 		case u.unclear != nil || u.own != nil && u.own.gone.Load():
 			//holdfast:reached upgrade: begins anew
 			if u.clear(s) != nil {
-				return false
+				return retry
 			}
 		case u.exhausted():
 			// No shield would work. The numbers of all nodes before it are in order.
 			//holdfast:reached numbers run out: an upgrade is refused
 			u.refuse(fmt.Errorf("%w: no upgrade is possible", ErrSequenceExhausted))
 			if u.clear(s) != nil {
-				return false
+				return retry
 			}
 		case u.own == nil || u.own.node.Path() == "":
 			t.round.lock.rw.closeGate(&t.round.lock.rw.reader)
-			if !u.create(s) {
-				return false
+			if n := u.create(s); n != goOn {
+				return n
 			}
 		default:
-			if a := u.inTheWay; a != nil && !a.gone.Load() && !a.changed.Load() && !u.own.touched.Load() && !u.again.Load() {
-				return true // the watch will tell
+			if a := u.inTheWay; a != nil && !a.isGone() && !a.changed.Load() && !u.own.touched.Load() && !u.again.Load() {
+				return goOn // the watch will tell
 			}
-			if !u.look(s) {
-				return false
+			if n := u.look(s); n != goOn {
+				return n
 			}
 		}
 		if w := t.round.word.Load(); w.Phase() != state.Retained {
-			return true // lost
+			return goOn // lost
 		}
 	}
 }
@@ -414,7 +414,7 @@ func (u *upgrade) newNode() *writerNode {
 }
 
 // create makes the writer's node at the end of the queue.
-func (u *upgrade) create(s *zkio.Session) (ok bool) {
+func (u *upgrade) create(s *zkio.Session) next {
 	if u.own == nil {
 		u.own = u.newNode()
 	}
@@ -424,9 +424,9 @@ func (u *upgrade) create(s *zkio.Session) (ok bool) {
 	case zkio.ClassOf(err) == zkio.Definite:
 		u.refuse(err)
 	case err != nil:
-		return false
+		return retry
 	}
-	return true
+	return goOn
 }
 
 // exhausted reports whether the writer's node has a number that does not order it.
@@ -439,7 +439,7 @@ func (u *upgrade) exhausted() bool {
 }
 
 // look lists the queue, and does what that shows to be the next thing.
-func (u *upgrade) look(s *zkio.Session) (ok bool) {
+func (u *upgrade) look(s *zkio.Session) next {
 	t, l := u.io, u.io.round.lock
 	u.stopWaiting()
 	u.again.Store(false)
@@ -455,10 +455,10 @@ func (u *upgrade) look(s *zkio.Session) (ok bool) {
 		switch {
 		case errors.Is(err, zkio.ErrNoNode):
 			u.own.gone.Store(true) // or the directory, with all nodes; the round's own watch tells
-			return true
+			return goOn
 		case err != nil && !errors.Is(err, zkio.ErrNoAuth):
 			u.own.touched.Store(true)
-			return false
+			return retry
 		}
 	}
 	q := queue.List(list.Names, false, queue.NextNumber(list.Stat.Cversion, list.Stat.NumChildren))
@@ -476,11 +476,11 @@ func (u *upgrade) look(s *zkio.Session) (ok bool) {
 	default:
 		u.enter()
 	}
-	return true
+	return goOn
 }
 
 // shield puts the shield beside the writer at path, in place of the writer's node.
-func (u *upgrade) shield(s *zkio.Session, path string) (ok bool) {
+func (u *upgrade) shield(s *zkio.Session, path string) next {
 	x := u.newNode()
 	err := x.node.ReplaceAtSequence(s, u.own.node, path, u.io.node.Path())
 	switch class := zkio.ClassOf(err); {
@@ -493,31 +493,31 @@ func (u *upgrade) shield(s *zkio.Session, path string) (ok bool) {
 	case class == zkio.Definite:
 		u.refuse(err)
 	case class == zkio.NotSent:
-		return false
+		return retry
 	default:
 		//holdfast:reached upgrade: a shield without an answer
 		u.unclear = x.node
-		return false
+		return retry
 	}
-	return true
+	return goOn
 }
 
 // waitFor watches a reader that is in the way.
-func (u *upgrade) waitFor(s *zkio.Session, path string) (ok bool) {
+func (u *upgrade) waitFor(s *zkio.Session, path string) next {
 	a := &ahead{io: u.io, path: path}
 	u.inTheWay = a
 	u.io.round.lock.m.client.Watch(path, a)
 	if !a.arm(s) {
 		u.stopWaiting()
-		return false
+		return retry
 	}
-	return true
+	return goOn
 }
 
 // stopWaiting takes back what waitFor has registered.
 func (u *upgrade) stopWaiting() {
 	if u.inTheWay != nil {
-		u.io.unwatch(&watching{ahead: [maxWatched]*ahead{u.inTheWay}})
+		u.io.round.lock.unwatch(&watching{ahead: [maxWatched]*ahead{u.inTheWay}})
 		u.inTheWay = nil
 	}
 }
@@ -526,7 +526,7 @@ func (u *upgrade) stopWaiting() {
 func (u *upgrade) enter() {
 	t := u.io
 	if !t.tenure.lease.InForce() {
-		t.round.fail(t.lost("hold", leaseOver))
+		t.round.fail(t.round.lost("hold", leaseOver))
 		return
 	}
 	u.own.path = u.own.node.Path()
@@ -557,9 +557,9 @@ func (u *upgrade) enter() {
 
 // watchOwn restores the watch of the writer's node of an exclusive process, if that has
 // fired.
-func (u *upgrade) watchOwn(s *zkio.Session) (ok bool) {
+func (u *upgrade) watchOwn(s *zkio.Session) next {
 	if !u.own.touched.Swap(false) {
-		return true
+		return goOn
 	}
 	_, _, err := s.Get(u.own.path)
 	switch {
@@ -567,9 +567,9 @@ func (u *upgrade) watchOwn(s *zkio.Session) (ok bool) {
 		u.lost(nodeMissed)
 	case err != nil:
 		u.own.touched.Store(true)
-		return false
+		return retry
 	}
-	return true
+	return goOn
 }
 
 // clear deletes the nodes that the upgrade has made, or may have made.
@@ -626,9 +626,43 @@ func (u *upgrade) forget() {
 }
 
 // raised returns the upgrade of the round; nil if there is none.
-func (t *roundIO) raised() *upgrade {
-	if s := t.signalled.Load(); s != nil {
+func (p *promises) raised() *upgrade {
+	if s := p.signalled.Load(); s != nil {
 		return s.upgrade.Load()
 	}
 	return nil
+}
+
+// raised is the trait of an upgradable read lock, whose rounds may have an upgrade.
+type raised struct{ plain }
+
+func (raised) guid(t *roundIO) func() string {
+	return func() string { return queue.UpgradableGUID(t.round.lock.m.newGUID()) }
+}
+
+func (raised) held(t *roundIO, s *zkio.Session) next {
+	if u := t.raised(); u != nil {
+		return u.step(s)
+	}
+	return goOn
+}
+
+func (raised) outlook(t *roundIO, v outlook) outlook {
+	if u := t.raised(); u != nil && u.exclusive.Load() != nil {
+		v.kind = queue.Write // readers wait, too
+	}
+	return v
+}
+
+func (raised) last(t *roundIO, _ *zkio.Session, f farewell) (farewell, error) {
+	if u := t.raised(); u != nil && u.hasNode() {
+		f.instead = u.release
+	}
+	return f, nil
+}
+
+func (raised) over(t *roundIO) {
+	if u := t.raised(); u != nil && t.node == nil {
+		u.forget()
+	}
 }

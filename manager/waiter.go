@@ -7,11 +7,19 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
+
+// A waiter is the roundIO of a round whose node is in the queue, in its role towards the contenders
+// ahead: it lists the queue, makes a plan of what it sees, and carries the plan out until nothing
+// is ahead.
+type waiter roundIO
+
+func (t *roundIO) waiter() *waiter { return (*waiter)(t) }
 
 // watching is a plan that is being carried out.
 type watching struct {
@@ -44,15 +52,21 @@ type ahead struct {
 	said
 
 	// The news, written by the dispatcher.
-	gone    atomic.Bool // the node was deleted
-	changed atomic.Bool // something else happened, which used up the watch
+	gone    atomic.Uint32 // the node was deleted, as was reported on this connection; 0: it was not
+	changed atomic.Bool   // something else happened, which used up the watch
 }
+
+// isGone reports whether the node was deleted.
+func (a *ahead) isGone() bool { return a.gone.Load() != 0 }
+
+// connectionOf returns the connection that s has, or had last.
+func connectionOf(s *zkio.Session) connection { return connection(s.Connection()) }
 
 // name returns the last segment of the contender's path.
 func (a *ahead) name() string { return a.path[len(a.io.round.lock.path)+1:] }
 
 // heard returns what the watcher knows. Only steps call it.
-func (a *ahead) heard() heard { return heard{a.armed, a.gone.Load(), a.changed.Load()} }
+func (a *ahead) heard() heard { return heard{a.armed, connection(a.gone.Load()), a.changed.Load()} }
 
 // news returns what the watches have reported so far, and whether all are set.
 func (w *watching) news() (n news, armed bool) {
@@ -60,14 +74,14 @@ func (w *watching) news() (n news, armed bool) {
 	for i, a := range w.contenders() {
 		all[i] = a.heard()
 	}
-	return newsOf(all[:w.plan.watched])
+	return newsOf(all[:w.plan.watched], w.plan.conn)
 }
 
 // PathChanged is called by the dispatcher when something happened to the contender,
 // or to the directory of one that may not be read. It does not block.
 func (a *ahead) PathChanged(path string, ev zkio.Event) {
-	if path == a.path && ev == zkio.NodeDeleted {
-		a.gone.Store(true)
+	if path == a.path && ev.What == zkio.NodeDeleted {
+		a.gone.Store(uint32(ev.Connection))
 	} else {
 		a.changed.Store(true)
 	}
@@ -77,7 +91,7 @@ func (a *ahead) PathChanged(path string, ev zkio.Event) {
 // follow replaces the waiter's plan by one made of p, which a list on connection conn has
 // shown. It takes over the watches of the old plan that are still set. First is the
 // contender whose turn it is, if that is known.
-func (t *roundIO) follow(p queue.Prospect, conn uint64, first queue.Contender) {
+func (t *waiter) follow(p queue.Prospect, conn connection, first queue.Contender) {
 	old := t.watching
 	w := &watching{plan: planOf(p, conn)}
 	for i, c := range p.Known {
@@ -85,17 +99,17 @@ func (t *roundIO) follow(p queue.Prospect, conn uint64, first queue.Contender) {
 			w.ahead[i] = old.take(c.Name)
 		}
 		if w.ahead[i] == nil {
-			w.ahead[i] = &ahead{io: t, path: t.round.lock.path + "/" + c.Name}
+			w.ahead[i] = &ahead{io: t.io, path: t.round.lock.path + "/" + c.Name}
 		}
 	}
 	t.noteFirst(w, first)
 	t.watching = w
-	t.unwatch(old)
+	t.round.lock.unwatch(old)
 }
 
 // noteFirst notes the contender whose turn it is: in w's plan if w watches it, and
 // otherwise in neighbours.
-func (t *roundIO) noteFirst(w *watching, first queue.Contender) {
+func (t *waiter) noteFirst(w *watching, first queue.Contender) {
 	var other *ahead
 	for i, a := range w.contenders() {
 		if a.name() == first.Name {
@@ -105,32 +119,32 @@ func (t *roundIO) noteFirst(w *watching, first queue.Contender) {
 	if w.plan.first == 0 && w.plan.ahead > 0 && first.Name != "" {
 		other = t.unwatched(first)
 	}
-	if t.near().first != other {
-		t.meet().first = other
+	if t.io.near().first != other {
+		t.io.meet().first = other
 	}
 }
 
 // unwatched returns c, which the waiter does not watch, with what its process has said in
 // other nodes.
-func (t *roundIO) unwatched(c queue.Contender) *ahead {
+func (t *waiter) unwatched(c queue.Contender) *ahead {
 	l := t.round.lock
 	by, known := l.m.peers.find(c.Name)
-	if old := t.near().first; old != nil && old.name() == c.Name && (!old.unread || !known) {
+	if old := t.io.near().first; old != nil && old.name() == c.Name && (!old.unread || !known) {
 		return old
 	}
 	said := l.contender(c)
 	said.by(by)
-	return &ahead{io: t, path: said.Path, said: sayingOf(&said), unread: !known}
+	return &ahead{io: t.io, path: said.Path, said: sayingOf(&said), unread: !known}
 }
 
 // first returns the contender whose turn it was when w's plan was made; nil if that is
 // not known, or it has gone.
-func (t *roundIO) first(w *watching) *ahead {
-	a := t.near().first
+func (t *waiter) first(w *watching) *ahead {
+	a := t.io.near().first
 	if i := w.plan.first; i > 0 {
 		a = w.ahead[i-1]
 	}
-	if a == nil || a.gone.Load() {
+	if a == nil || a.isGone() {
 		return nil
 	}
 	return a
@@ -157,19 +171,18 @@ func (w *watching) outdate() {
 }
 
 // unwatchAhead drops the waiter's plan: the queue is to be listed.
-func (t *roundIO) unwatchAhead() {
+func (t *waiter) unwatchAhead() {
 	old := t.watching
 	t.watching = nil
-	t.unwatch(old)
+	t.round.lock.unwatch(old)
 }
 
 // unwatch takes back the registrations of a plan that is no longer followed, but
 // for those that were taken over.
-func (t *roundIO) unwatch(w *watching) {
+func (l *Lock) unwatch(w *watching) {
 	if w == nil {
 		return
 	}
-	l := t.round.lock
 	for _, a := range w.ahead {
 		if a != nil {
 			l.m.client.Unwatch(a.path, a)
@@ -203,15 +216,12 @@ func (a *ahead) watchUnreadable(s *zkio.Session) (zkio.Stat, error) {
 	return stat, err
 }
 
-// wait takes a round whose node is in the queue further: to the grant, or until
-// there is nothing to do but wait for a watch. It returns what fetch is to return.
-func (t *roundIO) wait(s *zkio.Session) (more bool) {
-	ownDue := false
+// wait takes a round whose node is in the queue further: until it is first, or
+// there is nothing to do but wait for a watch.
+func (t *waiter) wait(s *zkio.Session) next {
 	for {
-		// The order of these reads matters. The own node's deletion must be seen if
-		// it was reported before that of the contender ahead. And news that came on
-		// a later connection than the plan's must not be taken for news that came
-		// on the plan's.
+		// The news before the events: the own node's deletion must be seen if it was
+		// reported before that of the contender ahead.
 		var (
 			p     *plan
 			armed bool
@@ -222,37 +232,31 @@ func (t *roundIO) wait(s *zkio.Session) (more bool) {
 			p = &w.plan
 			n, armed = w.news()
 		}
-		events := t.events.Take(state.OwnTouched | state.OwnDue | state.QueueDue)
-		conn := s.OrderedConnection()
+		events := t.events.Load()
+		conn := connectionOf(s)
 
-		t.touched = t.touched || events.Has(state.OwnTouched)
-		ownDue = ownDue || events.Has(state.OwnDue)
-		if events.Has(state.QueueDue) {
-			t.long = true
+		if t.events.Take(state.QueueDue) != 0 {
+			t.events.Raise(state.WaitsLong)
 			t.unwatchAhead()
 			p = nil
 		}
-		var ok bool
-		switch decide(p, armed, n, ownNode{t.touched, ownDue, t.watched, t.seen()}, conn) {
+		then := goOn
+		switch decide(p, armed, n, ownNode{events.Has(state.OwnTouched), events.Has(state.OwnDue), t.watched, t.seen()}, conn) {
 		case doPark:
 			t.park(w, n)
-			return false
+			return sleep
 		case doLookAtOwn:
-			if ok, more = t.lookAtOwn(s); !ok {
-				return more
-			}
-			ownDue = false
+			then = t.lookAtOwn(s)
 		case doList:
-			if ok, more = t.listQueue(s, conn); !ok {
-				return more
-			}
+			then = t.listQueue(s, conn)
 		case doWatch:
-			if ok, more = t.watchAhead(s); !ok {
-				return more
-			}
+			then = t.watchAhead(s)
 		case doEnter:
 			//holdfast:reached-if armed: grant: those ahead went, no list
-			return t.grant(s)
+			return goOn
+		}
+		if then != goOn {
+			return then
 		}
 	}
 }
@@ -260,45 +264,50 @@ func (t *roundIO) wait(s *zkio.Session) (more bool) {
 // seen reports whether the own node is known well enough to exist: a watch would
 // have reported its deletion, or the server has confirmed it no longer ago than a
 // holder waits before its first look at a node that has no watch.
-func (t *roundIO) seen() bool {
+func (t *waiter) seen() bool {
 	m := t.round.lock.m
 	return t.watched || m.now()-t.seenAt < int64(m.firstLook())
 }
 
-// lookAtOwn reads the own node, which sets the watch for it. If ok is false the
-// node is gone, or that is not known, and more is what fetch is to return.
-func (t *roundIO) lookAtOwn(s *zkio.Session) (ok, more bool) {
+// lookAtOwn reads the own node, which sets the watch for it.
+func (t *waiter) lookAtOwn(s *zkio.Session) next {
+	events := t.events.Take(state.OwnTouched | state.OwnDue)
 	data, stat, err := s.Get(t.node.Path())
 	if err == nil {
-		err = t.revokedByCurator(s, data, stat)
+		err = t.io.revokedByCurator(s, data, stat)
 	}
 	switch {
 	case errors.Is(err, zkio.ErrNoNode):
-		return false, t.requeue(s)
+		return requeue
 	case err != nil:
-		t.touched = true // look again
-		return false, t.failed(err)
+		t.events.Raise(state.OwnTouched) // look again
+		return t.io.failed(err)
 	}
 	t.watched = true
-	if t.touched {
-		t.touched = false
+	if events.Has(state.OwnTouched) {
 		t.unwatchAhead() // our position may have changed
 	}
-	return true, true
+	return goOn
+}
+
+// lookAtNodeLater has a waiter look at its own node when what is known about that gets old.
+func (t *waiter) lookAtNodeLater() {
+	d := t.round.lock.m.firstLook() - time.Duration(t.round.lock.m.now()-t.seenAt)
+	t.io.delay(max(0, d), &delayedWake{io: t.io, timer: state.OwnTimer, event: state.OwnDue, later: true})
 }
 
 // listed is what a list of the queue has shown.
 type listed struct {
 	names []string
 	stat  zkio.Stat
-	conn  uint64 // the connection before the list was asked for
-	at    int64  // when it was answered, on the manager's clock
+	conn  connection // before the list was asked for
+	at    int64      // when it was answered, on the manager's clock
 }
 
-// listQueue lists the queue and makes the waiter a plan of what it shows. If ok
-// is false, more is what fetch is to return. conn was the connection before.
-func (t *roundIO) listQueue(s *zkio.Session, conn uint64) (ok, more bool) {
-	if shown := t.near().listed; shown != nil {
+// listQueue lists the queue and makes the waiter a plan of what it shows. conn was the
+// connection before.
+func (t *waiter) listQueue(s *zkio.Session, conn connection) next {
+	if shown := t.io.near().listed; shown != nil {
 		t.neighbours.listed = nil
 		return t.consider(s, shown)
 	}
@@ -307,26 +316,25 @@ func (t *roundIO) listQueue(s *zkio.Session, conn uint64) (ok, more bool) {
 	}
 	children, stat, err := s.Children(t.round.lock.path)
 	if errors.Is(err, zkio.ErrNoNode) {
-		return false, t.requeue(s) // the directory is gone, and our node with it
+		return requeue // the directory is gone, and our node with it
 	} else if err != nil {
-		return false, t.failed(err)
+		return t.io.failed(err)
 	}
 	return t.consider(s, &listed{children, stat, conn, t.round.lock.m.now()})
 }
 
-// consider makes the waiter a plan of what a list shows. Its results are those of
-// listQueue.
-func (t *roundIO) consider(s *zkio.Session, shown *listed) (ok, more bool) {
+// consider makes the waiter a plan of what a list shows.
+func (t *waiter) consider(s *zkio.Session, shown *listed) next {
 	l := t.round.lock
 	q := queue.List(shown.names, l.latch, queue.NextNumber(shown.stat.Cversion, shown.stat.NumChildren))
 	defer q.Free()
 	l.noteStrangers(&q)
 	if q.Exhausted {
 		if err := t.order(s, &q); errors.Is(err, ErrSequenceExhausted) {
-			t.round.fail(t.error("acquire", err))
-			return false, true
+			t.round.fail(t.round.error("acquire", err))
+			return again
 		} else if err != nil {
-			return false, t.failed(err)
+			return t.io.failed(err)
 		}
 	}
 	if c, found := q.OfOtherKind(l.kind); found && l.noted.Raise(state.OtherKindTold) {
@@ -334,31 +342,31 @@ func (t *roundIO) consider(s *zkio.Session, shown *listed) (ok, more bool) {
 			"lock", l.Name(), "kind", l.kind.String(), "node", l.path+"/"+c.Name)
 	}
 	name := t.node.Name()
-	if place := t.place(); place != nil {
-		place.sees(q)
-	} else {
-		t.suspected(q.Behind(name, l.kind, l.m.shares))
-	}
+	v := t.io.outlook()
+	t.io.suspected(q.Behind(name, v.kind, func(name string) bool { return v.passesOver(l, name) }))
 	p, found := q.Prospect(name, l.kind)
+	for _, tr := range t.io.traits() {
+		p = tr.listed(t.io, q, p)
+	}
 	if !found {
 		//holdfast:reached fetch: its node was deleted by another client
-		return false, t.requeue(s)
+		return requeue
 	}
 	var tail *queue.Tail
 	if p.Ahead <= 1 { // it is for our release, and with more ahead it would be outdated by then
 		tail = q.Tail(name, l.kind)
 	}
-	t.setTail(tail)
+	t.io.setTail(tail)
 	t.seenAt = shown.at
 	first, _ := q.First()
 	t.follow(p, shown.conn, first)
-	return true, true
+	return goOn
 }
 
 // order finds out in which order the contenders of a queue whose sequence numbers
 // have run out were created: by which transactions. Other clients do not do that,
 // so with one of theirs in the queue there is no order to agree on.
-func (t *roundIO) order(s *zkio.Session, q *queue.Queue) error {
+func (t *waiter) order(s *zkio.Session, q *queue.Queue) error {
 	kept := q.Contenders[:0]
 	for _, c := range q.Contenders {
 		data, stat, err := s.Get(t.round.lock.path + "/" + c.Name)
@@ -388,9 +396,8 @@ func (t *roundIO) order(s *zkio.Session, q *queue.Queue) error {
 }
 
 // watchAhead sets the watches of the plan that are not set yet, in one packet, and
-// notes what the contenders say of themselves. If ok is false, more is what fetch
-// is to return.
-func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
+// notes what the contenders say of themselves.
+func (t *waiter) watchAhead(s *zkio.Session) next {
 	l, w := t.round.lock, t.watching
 	var reads [maxWatched + 1]*zkio.Read
 	n := 0
@@ -406,14 +413,14 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 	// The holder may belong to a process of which no node was ever read. Read this one,
 	// so that errors can name the process. For a short wait that is not worth a request.
 	first := t.first(w)
-	meet := first != nil && first.unread && t.long
+	meet := first != nil && first.unread && t.events.Load().Has(state.WaitsLong)
 	if meet {
 		reads[n] = &zkio.Read{Path: first.path, What: zkio.ReadData}
 		n++
 	}
 	s.Read(reads[:n]...)
 	if meet {
-		t.meet().first = first.read(reads[n-1])
+		t.io.meet().first = first.read(reads[n-1])
 	}
 	n = 0
 	for _, a := range w.contenders() {
@@ -433,7 +440,7 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 			s.NotifyDeleted(a.path)
 			a.missing = true
 		} else if err != nil {
-			return false, t.failed(err)
+			return t.io.failed(err)
 		}
 		a.armed = true
 		c := Contender{Path: a.path}
@@ -441,13 +448,12 @@ func (t *roundIO) watchAhead(s *zkio.Session) (ok, more bool) {
 			l.m.peers.describe(&c, read.Data, stat)
 		}
 		a.said = sayingOf(&c)
-		if c.Persistent && !t.warned {
-			t.warned = true
+		if c.Persistent && t.events.Raise(state.PersistentTold) {
 			l.m.cfg.Logger.Warn("holdfast: waiting for a contender whose node is not ephemeral; it stays until it is deleted by hand",
 				"lock", l.Name(), "node", a.path)
 		}
 	}
-	return true, true
+	return goOn
 }
 
 // read returns a copy of a with what r shows that its node says.
@@ -462,13 +468,13 @@ func (a *ahead) read(r *zkio.Read) *ahead {
 
 // park prepares for a wait. From then on the round costs no goroutine: a watch, the
 // loss of the session or the rotation wakes it.
-func (t *roundIO) park(w *watching, n news) {
+func (t *waiter) park(w *watching, n news) {
 	m := t.round.lock.m
 	t.attempts, t.requeues = 0, 0
 	p := &position{ahead: w.plan.ahead - int32(n.gone), at: m.now()}
 	for _, a := range w.contenders() {
 		switch {
-		case a.gone.Load():
+		case a.isGone():
 		case a.missing:
 			return // the dispatcher is about to tell, so this is no wait
 		case p.of == nil || !w.plan.complete: // the nearest; but if no other is ahead of the two, the holder
@@ -480,8 +486,8 @@ func (t *roundIO) park(w *watching, n news) {
 		p.first = p.of // every contender ahead is known, and this one is left
 	}
 	if old := t.position.Load(); old == nil || old.ahead != p.ahead || old.of != p.of || old.first != p.first {
-		t.setPosition(p)
-		t.tellPlaced(old, p)
+		t.io.setPosition(p)
+		t.io.tellPlaced(old, p)
 		// Only the next in line needs a lease. The others prove their sessions when
 		// their turn comes: a periodic write by every waiter would be a burden on the
 		// servers that grows with the queue.

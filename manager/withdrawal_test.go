@@ -32,8 +32,8 @@ func TestF032_WithdrawalLeavesAGrantedHold(t *testing.T) {
 				setWord(l, state.Pack(state.Fetching, 2))
 				r := l.cur.Load()
 				tr := r.io()
-				tr.tenure = model.round.io().tenure
-				h, other := newHold(r), newHold(r)
+				tr.tenure = model.share.promises().tenure
+				h, other := newHold(&r.share), newHold(&r.share)
 
 				seen := errors.New("not looked")
 				between := func(at int) {

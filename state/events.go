@@ -41,19 +41,19 @@ const (
 	UpgradeTimer // a hold that was upgraded was released: see what the others want
 	DelayTimer   // the lock-delay of a round that is first in line will be over
 
-	FirstLookAsked  // of a round: its first look at the contenders behind was made due
-	ContentionAsked // of a round: a holder asked whether other processes wait
-	Contended       // of a round: another process was seen to wait
-	Interrupted     // of a round: a function that ran under the lock did not return
-	Recovered       // of a round: what an earlier holder left half done was repaired
-	InContexts      // of a lock: there are contexts with its holds, or those of the other lock of its pair
-	OtherKindTold   // of a lock: a contender of another kind was reported
-	RecipeTold      // of a lock: a node of another recipe was reported
-	Marking         // of a lock: each grant leaves a mark
-	OfMutex         // of a lock: it is the private lock of a Mutex
-	Listened        // of a lock: it has listeners
-	BehindWatched   // of a round: the queue was listed, and the watch that the list left has not fired since
-	Together        // of a lock: LockAll has a place in its queue, or wants one
+	FirstLookAsked // of a round: its first look at the contenders behind was made due
+	BehindWatched  // of a round: the queue was listed, and the watch that the list left has not fired since
+	Waited         // of a round: it has had a position in a queue
+	WaitsLong      // of a round: it has waited so long that the rotation has come by
+	PersistentTold // of a round: a contender that is not ephemeral was reported
+	Ending         // of a round: the first step of its end was made
+	InContexts     // of a lock: there are contexts with its holds, or those of the other lock of its pair
+	OtherKindTold  // of a lock: a contender of another kind was reported
+	RecipeTold     // of a lock: a node of another recipe was reported
+	Marking        // of a lock: each grant leaves a mark
+	OfMutex        // of a lock: it is the private lock of a Mutex
+	Listened       // of a lock: it has listeners
+	Together       // of a lock: LockAll has a place in its queue, or wants one
 )
 
 // Has reports whether all events of g are in e.

@@ -5,7 +5,7 @@ package state
 import "sync/atomic"
 
 // Flags are the state of a round beside its word. A flag is set once and never
-// cleared, apart from GateClosed and GateOpening. The flags share one atomic word so
+// cleared, apart from GateClosed, GateOpening and Interrupted. The flags share one atomic word so
 // that, of two goroutines that set different flags, exactly one sees the other's flag
 // in the value before its own Set. That one starts what needs both.
 type Flags uint32
@@ -40,6 +40,14 @@ const (
 	// and sets GateClosed, in this order. So the step sees the reason, or finds the flag
 	// cleared, or is first, and GateClosed is set after it.
 	GateOpening
+	// ContentionAsked: a holder asked whether other processes wait.
+	ContentionAsked
+	// Contended: another process was seen to wait.
+	Contended
+	// Interrupted: a function that ran under the lock did not return.
+	Interrupted
+	// Recovered: what an earlier holder left half done was repaired.
+	Recovered
 )
 
 // Has reports whether all flags of g are set in f.

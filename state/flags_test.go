@@ -12,7 +12,7 @@ import (
 func TestFlags(t *testing.T) {
 	var a AtomicFlags
 	var want Flags
-	for _, f := range []Flags{PrevReleased, Wanted, Over, GateClosed, GrantTold, Lingers, ReleaseAsked, GateOpening} {
+	for _, f := range []Flags{PrevReleased, Wanted, Over, GateClosed, GrantTold, Lingers, ReleaseAsked, GateOpening, ContentionAsked, Contended, Interrupted, Recovered} {
 		if a.Load().Has(f) {
 			t.Errorf("flag %#x is set from the start, or by another", uint32(f))
 		}

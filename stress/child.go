@@ -361,7 +361,7 @@ func (c *child) work() (ended bool) {
 func (c *child) yield() {
 	for _, l := range c.locks {
 		for _, l := range l.queue() {
-			l.lock.Yield()
+			l.lock.ReleaseIdle()
 		}
 	}
 }

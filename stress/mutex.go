@@ -20,7 +20,7 @@ type locker interface {
 	Lock(ctx context.Context) (manager.Hold, error)
 	TryLock(ctx context.Context) (manager.Hold, error)
 	Do(ctx context.Context, fn func(ctx context.Context, h manager.Hold) error) error
-	Yield() *futures.Future[struct{}]
+	ReleaseIdle() *futures.Future[struct{}]
 	State() (state.Phase, int)
 	Stats() manager.Stats
 }

@@ -39,10 +39,10 @@ type noLock struct {
 	name string
 }
 
-func (n noLock) Name() string                     { return n.name }
-func (n noLock) State() (state.Phase, int)        { return state.Free, 0 }
-func (n noLock) Stats() manager.Stats             { return manager.Stats{} }
-func (n noLock) Yield() *futures.Future[struct{}] { return futures.Resolved(struct{}{}, nil) }
+func (n noLock) Name() string                           { return n.name }
+func (n noLock) State() (state.Phase, int)              { return state.Free, 0 }
+func (n noLock) Stats() manager.Stats                   { return manager.Stats{} }
+func (n noLock) ReleaseIdle() *futures.Future[struct{}] { return futures.Resolved(struct{}{}, nil) }
 
 // openRecipe opens the recipe of a workload.
 func (c *child) openRecipe(m *manager.Manager, l *contended, kind string) error {

@@ -2,7 +2,7 @@
 
 package zkio
 
-import "github.com/go-zookeeper/zk"
+import "github.com/holdfast-go/holdfast/internal/jute"
 
 // An ACL is one entry of a node's access control list.
 type ACL struct {
@@ -37,15 +37,34 @@ func (a ACL) String() string {
 	return string(s)
 }
 
-// zkACL translates an access control list. An empty one, which every server
-// would refuse, lets every client do everything.
-func zkACL(acl []ACL) []zk.ACL {
+// openACL lets every client do everything. It is what an empty ACL stands for, which every
+// server would refuse.
+var openACL = []ACL{{PermAll, "world", "anyone"}}
+
+// orOpen returns acl, or openACL if it is empty.
+func orOpen(acl []ACL) []ACL {
 	if len(acl) == 0 {
-		return zk.WorldACL(zk.PermAll)
+		return openACL
 	}
-	out := make([]zk.ACL, len(acl))
-	for i, a := range acl {
-		out[i] = zk.ACL(a)
+	return acl
+}
+
+// appendACL appends acl to a request.
+func appendACL(b []byte, acl []ACL) []byte {
+	b = jute.AppendInt32(b, int32(len(acl)))
+	for _, a := range acl {
+		b = jute.AppendInt32(b, a.Perms)
+		b = jute.AppendString(b, a.Scheme)
+		b = jute.AppendString(b, a.ID)
 	}
-	return out
+	return b
+}
+
+// sizeOfACL returns how many bytes acl adds to a request.
+func sizeOfACL(acl []ACL) int {
+	n := 4
+	for _, a := range acl {
+		n += len(a.Scheme) + len(a.ID) + 12
+	}
+	return n
 }

@@ -7,96 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
-
-// maxRequest is the largest request sent: a server's default limit, less some.
-const maxRequest = 1<<20 - 8192
-
-// reach waits for a connection. It fails if the session is over, if every server
-// was tried in vain, and if the request is too large: a server would close the
-// connection over it.
-//
-// Calls wait here because go-zookeeper does not give a request back while there
-// is no connection. It sends the few that it has then on the next connection, or
-// fails them with the session.
-func (s *Session) reach(op, path string, size int) (*wire, error) {
-	if size > maxRequest {
-		return nil, badArguments(op, path, "a request of %d bytes is more than the %d that a server takes", size, maxRequest)
-	}
-	if w := s.connection(); w != nil {
-		return w, nil
-	}
-	if err := s.Err(); err != nil {
-		return nil, overError(op, path, err)
-	}
-	return nil, &opError{op: op, path: path, kind: ErrNotSent, why: errors.New(s.client.hosts.why())}
-}
-
-// wrapErr makes a call's error from go-zookeeper's, or from the session's end:
-// once that has come, no result can be relied on.
-func (s *Session) wrapErr(op, path string, err error) error {
-	if own, ok := errors.AsType[*opError](err); ok {
-		return own // it was not sent
-	}
-	if over := s.Err(); over != nil {
-		return overError(op, path, over)
-	}
-	return wrap(op, path, err)
-}
-
-// wrapWriteErr is wrapErr for a change. If the session is over, the error wraps
-// ErrUnknown as well, unless go-zookeeper's says that nothing was changed.
-func (s *Session) wrapWriteErr(op, path string, err error) error {
-	if own, ok := errors.AsType[*opError](err); ok {
-		return own // it was not sent
-	}
-	over := s.Err()
-	if over == nil {
-		return wrap(op, path, err)
-	}
-	if err != nil && !mayHaveHappened(sentinelOf(err)) {
-		return overError(op, path, over)
-	}
-	return overError(op, path, &joined{unprefixed(over) + "; the request may have been carried out before", []error{over, ErrUnknown}})
-}
-
-// explained adds to go-zookeeper's error why we closed the connection, if we did.
-func (s *Session) explained(err error) error {
-	if f := s.fault.Load(); f != nil && errors.Is(err, zk.ErrConnectionClosed) {
-		return fmt.Errorf("%w: %w", err, f)
-	}
-	return err
-}
-
-// overError makes the error of a call on a session that is over because of err.
-func overError(op, path string, err error) error {
-	kind := ErrSessionOver
-	if errors.Is(err, ErrClosed) {
-		kind = ErrClosed
-	}
-	return &opError{op: op, path: path, kind: kind, why: err}
-}
-
-// read makes a call by go-zookeeper that changes nothing. If it fails, the caller
-// must not use what do has set.
-func (s *Session) read(op, path string, do func() error) error {
-	if _, err := s.reach(op, path, len(path)); err != nil {
-		return err
-	}
-	return s.wrapErr(op, path, s.explained(do()))
-}
-
-// write makes a call by go-zookeeper that changes something, by a request of
-// about size bytes.
-func (s *Session) write(op, path string, size int, do func() error) error {
-	if _, err := s.reach(op, path, size); err != nil {
-		return err
-	}
-	return s.wrapWriteErr(op, path, s.explained(do()))
-}
 
 // Prove obtains a proof that the session is alive at the leader, and that the
 // node at path exists: an empty transaction that checks it. It extends the
@@ -115,7 +27,14 @@ func (s *Session) Prove(path string) error {
 // every event that came before that answer, so a caller that waits to be told
 // learns of deletions in the order in which they happened. It does not block.
 func (s *Session) NotifyDeleted(path string) {
-	s.client.dispatcher.push(notice{path: path, event: NodeDeleted})
+	s.tell(path, NodeDeleted)
+}
+
+// tell has path's watchers told of a change that an answer has shown. The event names the present
+// connection, and the answer may have come on an earlier one. Then a watcher that compares the
+// event with what it learned on that one takes it for out of order, and looks again.
+func (s *Session) tell(path string, what Change) {
+	s.client.dispatcher.push(notice{path: path, event: Event{what, s.Connection()}})
 }
 
 // A Read is a question about a node, and the answer. If a watcher is registered
@@ -143,18 +62,10 @@ const (
 
 // take makes r the result of c.
 func (r *Read) take(s *Session, c *call) {
-	reply, err := c.result()
-	if r.Err = s.wrapErr(questions[r.What], r.Path, err); r.Err != nil {
-		return
+	a, err := s.result(c)
+	if r.Err = err; err == nil {
+		r.Data, r.Names, r.Stat = a.data, a.names, a.stat
 	}
-	body := jute.NewReader(reply)
-	switch r.What {
-	case ReadData:
-		r.Data = body.Buffer()
-	case ReadChildren:
-		r.Names = readNames(body)
-	}
-	r.Stat = readStat(body)
 }
 
 // questions has what errors call them.
@@ -166,28 +77,19 @@ func (s *Session) Read(reads ...*Read) {
 	if len(reads) == 0 {
 		return
 	}
-	calls, err := s.readCalls(nil, reads)
-	if err != nil {
-		for _, r := range reads {
-			r.Err = err
-		}
-		return
-	}
-	s.exchange(questions[reads[0].What], reads[0].Path, calls...)
+	calls := s.readCalls(nil, reads)
+	s.exchange(calls...)
 	for i, r := range reads {
 		r.take(s, calls[i])
 	}
 }
 
-// readCalls appends the requests of reads to calls.
-func (s *Session) readCalls(calls []*call, reads []*Read) ([]*call, error) {
+// readCalls appends the calls of reads to calls.
+func (s *Session) readCalls(calls []*call, reads []*Read) []*call {
 	for _, r := range reads {
-		if err := checkPath(r.Path); err != nil {
-			return nil, &opError{op: questions[r.What], path: r.Path, kind: ErrBadArguments, why: err}
-		}
-		calls = append(calls, s.readCall(int32(r.What), r.Path))
+		calls = append(calls, s.readCall(r.What, r.Path))
 	}
-	return calls, nil
+	return calls
 }
 
 const (
@@ -240,52 +142,41 @@ func (s *Session) getEach(reads []Read) {
 // getTogether performs reads by one request. It reports false if the server does not
 // know that request.
 func (s *Session) getTogether(reads []Read) bool {
-	paths := make([]string, len(reads))
-	var err error
-	for i, r := range reads {
-		paths[i] = r.Path
-		if bad := checkPath(r.Path); bad != nil && err == nil {
-			err = &opError{op: questions[r.What], path: r.Path, kind: ErrBadArguments, why: bad}
+	c := multiReadCall(reads)
+	for _, r := range reads {
+		if err := checkPath(r.Path); err != nil {
+			c.path = r.Path // exchange refuses it
+			break
 		}
 	}
-	var reply []byte
-	if err == nil {
-		c := multiReadCall(paths)
-		s.exchange(questions[ReadData], paths[0], c)
-		reply, err = c.result()
-		if errors.Is(sentinelOf(err), ErrUnsupported) {
-			s.noMultiRead.Store(true)
-			return false
-		}
-		if len(reads) > 1 && errors.Is(sentinelOf(err), ErrTooLarge) {
-			half := len(reads) / 2
-			s.getAll(reads[:half]) // perhaps by another server, which does not know the request
-			s.getAll(reads[half:])
-			return true
-		}
-		err = s.wrapErr(questions[ReadData], paths[0], err)
+	a, err := s.ask(c)
+	switch {
+	case errors.Is(err, ErrUnsupported):
+		s.noMultiRead.Store(true)
+		return false
+	case len(reads) > 1 && errors.Is(err, ErrTooLarge):
+		half := len(reads) / 2
+		s.getAll(reads[:half]) // perhaps by another server, which does not know the request
+		s.getAll(reads[half:])
+		return true
 	}
-	body := jute.NewReader(reply)
 	for i := range reads {
 		if reads[i].Err = err; err == nil {
-			reads[i].takeTogether(s, body)
+			reads[i].takeFrom(a, i)
 		}
 	}
 	return true
 }
 
-// takeTogether makes r the next result in the answer to a request of GetAll.
-func (r *Read) takeTogether(s *Session, body *jute.Reader) {
-	kind, done := body.Int32(), body.Bool()
-	body.Int32()
-	switch {
-	case done || body.Err() != nil:
-		r.Err = s.wrapErr(questions[r.What], r.Path, errors.New("the server's answer ends before this node"))
-	case kind == jute.OpError:
-		r.Err = s.wrapErr(questions[r.What], r.Path, errorOfCode(body.Int32()))
+// takeFrom makes r the i-th result in the answer to a request of getTogether.
+func (r *Read) takeFrom(a *answer, i int) {
+	switch what := questions[r.What]; {
+	case i >= len(a.nodes):
+		r.Err = &opError{op: what, path: r.Path, kind: ErrUnknown, why: errors.New("the server's answer ends before this node")}
+	case a.nodes[i].code != jute.ErrOK:
+		r.Err = refusal(what, r.Path, a.nodes[i].code)
 	default:
-		r.Data = body.Buffer()
-		r.Stat = readStat(body)
+		r.Data, r.Stat = a.nodes[i].data, a.nodes[i].stat
 	}
 }
 
@@ -338,21 +229,16 @@ func (s *Session) Exists(path string) (Stat, bool, error) {
 // ACL returns a node's access control list. It takes the right to read or to
 // administer the node; without the latter, servers hide the hashes of digests.
 func (s *Session) ACL(path string) ([]ACL, error) {
-	var entries []zk.ACL
-	err := s.read("get the ACL of", path, func() (err error) { entries, _, err = s.conn.GetACL(path); return err })
+	a, err := s.ask(pathCall("get the ACL of", jute.OpGetACL, path))
 	if err != nil {
 		return nil, err
 	}
-	acl := make([]ACL, len(entries))
-	for i, e := range entries {
-		acl[i] = ACL(e)
-	}
-	return acl, nil
+	return a.acl, nil
 }
 
 // Create creates a persistent node. An empty acl lets every client do everything.
 func (s *Session) Create(path string, data []byte, acl []ACL) error {
-	_, err := s.create(path, data, zk.FlagPersistent, acl)
+	_, err := s.create(CreateOp(path, data, acl))
 	return err
 }
 
@@ -361,45 +247,35 @@ func (s *Session) Create(path string, data []byte, acl []ACL) error {
 // and no other client uses the path, the first try succeeded. For the node of a lock, use
 // [Node].
 func (s *Session) CreateEphemeral(path string, data []byte, acl []ACL) error {
-	_, err := s.create(path, data, zk.FlagEphemeral, acl)
+	_, err := s.create(CreateOp(path, data, acl).Ephemeral())
 	return err
 }
 
-// create creates a node and returns its path, which ends in a number if the node
-// is sequential.
-func (s *Session) create(path string, data []byte, flags int32, acl []ACL) (string, error) {
-	var made string
-	err := s.write("create", path, len(path)+len(data)+sizeOfACL(acl), func() (err error) {
-		made, err = s.conn.Create(path, data, flags, zkACL(acl))
-		return err
-	})
+// create performs o, which creates a node, and returns the node's path, which ends in a
+// number if the node is sequential.
+func (s *Session) create(o Op) (string, error) {
+	a, err := s.ask(opCall("create", o))
 	if err != nil {
 		return "", err
 	}
-	return made, nil
+	return a.path, nil
 }
 
 // Set replaces a node's data if they have the given version, or any version if
 // that is -1, and returns the node's Stat.
 func (s *Session) Set(path string, data []byte, version int32) (Stat, error) {
-	var st *zk.Stat
-	err := s.write("set", path, len(path)+len(data), func() (err error) { st, err = s.conn.Set(path, data, version); return err })
+	a, err := s.ask(opCall("set", SetOp(path, data, version)))
 	if err != nil {
 		return Stat{}, err
 	}
-	return statOf(st), nil
+	return a.stat, nil
 }
 
 // Delete deletes a node if its data have the given version, or any version if
 // that is -1.
 func (s *Session) Delete(path string, version int32) error {
-	if err := checkPath(path); err != nil {
-		return &opError{op: "delete", path: path, kind: ErrBadArguments, why: err}
-	}
-	c := deleteCall(path, version)
-	s.exchange("delete", path, c)
-	_, err := c.result()
-	return s.wrapWriteErr("delete", path, err)
+	_, err := s.ask(opCall("delete", DeleteOp(path, version)))
+	return err
 }
 
 // UnwatchChildren undoes [Client.WatchChildren]. If no other watcher is registered for
@@ -423,23 +299,23 @@ func (s *Session) unwatch(path string, w Watcher) {
 
 // forget has the server forget its watches of one kind for path, which requests of
 // kind op have set, unless a watcher wants them.
-func (s *Session) forget(path string, op, kind int32, ev Event) {
+func (s *Session) forget(path string, op, kind int32, what Change) {
 	ws := s.client.watches
 	// A server without containers is too old for this request, too. Its watch fires
 	// unheard, or ends with the connection.
 	if ws.armed(path, op) || s.noContainers.Load() {
 		return
 	}
-	body := jute.AppendString(make([]byte, 0, len(path)+8), path)
-	c := &call{op: jute.OpRemoveWatches, body: jute.AppendInt32(body, kind)}
+	c := pathCall("unwatch", jute.OpRemoveWatches, path)
+	c.body = jute.AppendInt32(c.body, kind)
 	// If there is no answer, the connection has ended, and the watch with it. If the
 	// server refuses, it had no watch.
-	s.exchange("unwatch", path, c)
+	s.exchange(c)
 	// A watcher that was registered meanwhile may have lost the watch that it had the
 	// server set. It must look again.
 	if ws.armed(path, op) {
-		ws.fired([]byte(path), ev)
-		s.client.dispatcher.push(notice{path: path, event: ev})
+		ws.fired([]byte(path), what)
+		s.tell(path, what)
 	}
 }
 
@@ -453,7 +329,7 @@ const (
 // after it see what was committed before it. It proves nothing about the
 // session: a leader that has lost its followers still answers.
 func (s *Session) Sync(path string) error {
-	err := s.read("sync", path, func() error { _, err := s.conn.Sync(path); return err })
+	_, err := s.ask(pathCall("sync", jute.OpSync, path))
 	if err == nil {
 		s.synced.Store(true)
 	}
@@ -505,34 +381,36 @@ func (s *Session) multiAndRead(op, path string, reads []*Read, ops ...Op) ([]OpR
 			return nil, fmt.Errorf("%w (operation %d)", err, i)
 		}
 	}
-	calls, err := s.readCalls(append(make([]*call, 0, 1+len(reads)), multiCall(ops)), reads)
-	if err != nil {
-		return nil, err
-	}
-	s.exchange(op, path, calls...)
+	calls := s.readCalls(append(make([]*call, 0, 1+len(reads)), multiCall(op, path, ops)), reads)
+	s.exchange(calls...)
 	for i, r := range reads {
 		r.take(s, calls[1+i])
 	}
-	reply, err := calls[0].result()
-	var results []OpResult
-	if err == nil {
-		var failed int
-		results, failed, err = multiResults(reply)
-		switch {
-		case len(results) != len(ops):
-			results, err = nil, fmt.Errorf("%d results for %d operations", len(results), len(ops))
-		case err != nil:
-			path = ops[failed].path
-			results[failed].Err = wrap(op, path, err)
-		}
+	c := calls[0]
+	results, err := c.results(ops)
+	if err = s.final(c, err); ClassOf(err) == SessionOver || ClassOf(err) == Closed {
+		results = nil
 	}
-	if err := s.wrapWriteErr(op, path, err); err != nil {
-		if ClassOf(err) == SessionOver || ClassOf(err) == Closed {
-			return nil, err
-		}
-		return results, err
+	return results, err
+}
+
+// results returns what the operations of the transaction c have done, once exchange has
+// returned.
+func (c *call) results(ops []Op) ([]OpResult, error) {
+	a := &c.answer
+	if err := c.err(); err != nil {
+		return nil, err
 	}
-	return results, nil
+	switch {
+	case len(a.results) != len(ops):
+		return nil, &opError{op: c.what, path: c.path, kind: ErrUnknown, why: fmt.Errorf("%d results for %d operations", len(a.results), len(ops))}
+	case a.code != jute.ErrOK:
+		c.path = ops[a.refused].path
+		err := refusal(c.what, c.path, a.code)
+		a.results[a.refused].Err = err
+		return a.results, err
+	}
+	return a.results, nil
 }
 
 // EnsureDir makes dir, and what is missing above it, as container nodes, which
@@ -568,10 +446,9 @@ func (s *Session) EnsureDir(dir string, acl []ACL) error {
 // makeDir makes the one directory dir.
 func (s *Session) makeDir(dir string, acl []ACL) error {
 	if !s.noContainers.Load() {
-		err := s.write("create", dir, len(dir)+sizeOfACL(acl), func() error {
-			_, err := s.conn.CreateContainer(dir, nil, zk.FlagContainer, zkACL(acl))
-			return err
-		})
+		o := CreateOp(dir, nil, acl)
+		o.code, o.flags = jute.OpCreateContainer, jute.FlagContainer
+		_, err := s.create(o)
 		if !errors.Is(err, ErrUnsupported) {
 			return err
 		}

@@ -338,7 +338,7 @@ func (c *Client) Outage() error {
 	w := s.link.wire
 	s.mu.Unlock()
 	if w != nil {
-		if _, age, ok := w.oldest(); ok && age > s.Timeout()/6 && c.pulse.since(c.clock.now()-age) == 0 {
+		if oldest, age := w.oldest(); oldest != nil && age > s.Timeout()/6 && c.pulse.since(c.clock.now()-age) == 0 {
 			return fmt.Errorf("no answer for %v: %s", roundly(age), w.addr)
 		}
 		return nil

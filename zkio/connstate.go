@@ -10,14 +10,12 @@ type connState struct {
 	// wire is the connection, whose handshake is done; nil if there is none.
 	wire *wire
 	// dialing says that go-zookeeper's main loop has no connection: its sender
-	// and receiver have ended, and it has failed every request that was sent.
+	// and receiver have ended.
 	dialing bool
-	// attempts counts the attempts to connect since the last connection.
-	attempts int
 	// downSince is when the last connection was lost.
 	downSince time.Duration
-	// flushed says that go-zookeeper's queue was emptied since then.
-	flushed bool
+	// attempts counts the attempts to connect since the last connection.
+	attempts int
 	// refusing says that servers have been closing connections unanswered since
 	// refusedSince.
 	refusing     bool
@@ -56,13 +54,4 @@ func (c connState) refused(now, limit time.Duration) (next connState, forTooLong
 		c.refusing, c.refusedSince = true, now
 	}
 	return c, now-c.refusedSince > limit
-}
-
-// flush reports, once in an outage, that it has lasted for timeout.
-func (c connState) flush(now, timeout time.Duration) (next connState, due bool) {
-	if c.flushed || now-c.downSince < timeout {
-		return c, false
-	}
-	c.flushed = true
-	return c, true
 }

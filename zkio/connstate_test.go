@@ -11,7 +11,7 @@ import (
 func TestConnState(t *testing.T) {
 	const servers, timeout = 2, 4 * time.Second
 	w := new(wire)
-	up := connState{attempts: 3, flushed: true, refusing: true, dialing: true, downSince: sec(1)}.up(w)
+	up := connState{attempts: 3, refusing: true, dialing: true, downSince: sec(1)}.up(w)
 	if up != (connState{wire: w, downSince: sec(1)}) {
 		t.Errorf("connected: %+v", up)
 	}
@@ -27,22 +27,13 @@ func TestConnState(t *testing.T) {
 	for _, tt := range []struct {
 		now  time.Duration
 		want bool
-	}{{sec(10), false}, {sec(13.9), false}, {sec(14), true}, {sec(15), false}, {sec(100), false}} {
-		var due bool
-		if c, due = c.flush(tt.now, timeout); due != tt.want {
-			t.Errorf("at %v: flush %t", tt.now, due)
-		}
-	}
-	for _, tt := range []struct {
-		now  time.Duration
-		want bool
 	}{{sec(20), false}, {sec(28), false}, {sec(28) + 1, true}} {
 		var forTooLong bool
 		if c, forTooLong = c.refused(tt.now, 2*timeout); forTooLong != tt.want {
 			t.Errorf("at %v: refused for too long %t", tt.now, forTooLong)
 		}
 	}
-	if c = c.up(w).down(sec(30)); c.inVain(servers) || c.refusing || c.flushed {
+	if c = c.up(w).down(sec(30)); c.inVain(servers) || c.refusing {
 		t.Errorf("the next outage begins with %+v", c)
 	}
 }

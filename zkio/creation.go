@@ -5,7 +5,7 @@ package zkio
 import (
 	"errors"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
 // A Creation is one of the nodes that [Session.CreateAll] creates together.
@@ -31,7 +31,7 @@ func (c *Creation) ops(ops []Op) []Op {
 	if c.Old != nil {
 		ops = append(ops, DeleteOp(c.Old.path, -1))
 	}
-	ops = append(ops, c.Node.op(c.Node.create.base(), zk.FlagEphemeralSequential))
+	ops = append(ops, c.Node.op(c.Node.create.base(), jute.FlagEphemeralSequential))
 	if c.Count {
 		ops = append(ops, SetOp(c.Node.create.dir, nil, -1))
 	}
@@ -46,12 +46,22 @@ func (c *Creation) ops(ops []Op) []Op {
 // The reads are sent right behind the transaction, as by [Node.CreateAndCount]. CreateAll
 // leaves watches for the nodes if it had to read them: see Creation.Watched.
 //
-// After an error the nodes may be there or not, as after an error of [Node.Create]: call
-// CreateAll again, or each node's Delete. If the transaction was refused, nothing was
-// changed, and the Err of one Creation says why. Of an Old whose deletion was refused or
-// never sent, the watch may be gone: read it. If the outcome is not known, call Old's
-// Delete before anything else.
+// After an error the nodes may be there or not, as after an error of [Node.Create], and no
+// Czxid is known: call CreateAll again, or each node's Delete. If the transaction was
+// refused, nothing was changed, and the Err of one Creation says why. Of an Old whose
+// deletion was refused or never sent, the watch may be gone: read it. If the outcome is not
+// known, call Old's Delete before anything else.
 func (s *Session) CreateAll(all []*Creation, behind ...*Read) error {
+	err := s.createAll(all, behind)
+	if err != nil { // some of the nodes may be there, but not all by one transaction
+		for _, c := range all {
+			c.Node.czxid = 0
+		}
+	}
+	return err
+}
+
+func (s *Session) createAll(all []*Creation, behind []*Read) error {
 	notSent(behind)
 	there := 0
 	for _, c := range all {

@@ -26,9 +26,6 @@ type notice struct {
 	path  string // something happened to path …
 	event Event  // … namely this
 
-	connected  *Session // this session has a new connection …
-	connection uint64   // … of this number; the notices before came on earlier ones
-
 	started *Session // the session has begun
 
 	cut     *Session      // the session has lost its connection, because of cause
@@ -91,10 +88,6 @@ func (d *dispatcher) pop() (n notice, ok, closed bool) {
 func (d *dispatcher) tell(n notice) {
 	if n.path != "" {
 		d.watches.tell(n.path, n.event)
-		return
-	}
-	if n.connected != nil {
-		n.connected.told.Store(n.connection)
 		return
 	}
 	if d.listener == nil {

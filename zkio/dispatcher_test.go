@@ -3,41 +3,52 @@
 package zkio
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// A blocking watcher does not return before release is closed.
-type blockingWatcher struct{ release chan struct{} }
+// A numbered watcher notes the connections of what it is told, once it is let.
+type numbered struct {
+	free chan struct{}
+	recorder
+}
 
-func (w blockingWatcher) PathChanged(string, Event) { <-w.release }
+func (w *numbered) PathChanged(path string, ev Event) {
+	<-w.free
+	w.add("%s %v on %d", path, ev, ev.Connection)
+}
 
-// TestOrderedConnection: after a reconnect, the connection is not said to be
-// ordered before the watchers have been told what came on the one before.
-func TestOrderedConnection(t *testing.T) {
+// Each event says on which connection the server told it, also if that has ended by the time the
+// watcher is told, and so does what a request has found out.
+func TestEventsSayTheirConnection(t *testing.T) {
 	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
-		must(t, s.Create("/d", nil, nil))
-		slow := blockingWatcher{make(chan struct{})}
-		c.Watch("/d", slow)
-		_, _, err := s.Get("/d")
-		must(t, err)
-		synctest.Wait()
-		if n := s.OrderedConnection(); n != 1 {
-			t.Errorf("connection %d", n)
+		w := &numbered{free: make(chan struct{})}
+		for _, path := range []string{"/first", "/missed", "/second", "/found"} {
+			must(t, s.Create(path, nil, nil))
+			c.Watch(path, w)
+			_, _, err := s.Get(path)
+			must(t, err)
 		}
-		must(t, z.Delete("/d"))
+		must(t, z.Delete("/first"))
 		synctest.Wait() // the watcher is being told
+		outage := z.Faults().Refuse()
 		z.Faults().CutAll()
+		must(t, z.Delete("/missed"))
+		outage.Remove()
 		eventually(t, "a second connection", func() bool { return s.Connection() == 2 })
-		if n, ordered := s.Connection(), s.OrderedConnection(); n != 2 || ordered != 0 {
-			t.Errorf("connection %d, ordered %d, while news of the first is being told", n, ordered)
-		}
-		close(slow.release)
 		synctest.Wait()
-		if n := s.OrderedConnection(); n != 2 {
-			t.Errorf("connection %d in the end", n)
+		must(t, z.Delete("/second"))
+		synctest.Wait()
+		s.NotifyDeleted("/found")
+		synctest.Wait()
+		close(w.free)
+		synctest.Wait()
+		want := []string{"/first deleted on 1", "/missed deleted on 2", "/second deleted on 2", "/found deleted on 2"}
+		if got := w.lines(); !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
 		}
 	})
 }

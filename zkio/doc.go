@@ -2,8 +2,8 @@
 
 // Package zkio does all the I/O of the project: it is the only package that
 // talks to ZooKeeper. It is built on the client library
-// github.com/go-zookeeper/zk, and on a net.Conn of its own below that, which
-// does what the library does not.
+// github.com/go-zookeeper/zk, which keeps the connection of a session, and on a net.Conn
+// of its own below that, which all requests take.
 //
 // A [Client] has one [Session] after the other, a pool of goroutines that run
 // [Task] values, and a dispatcher that calls a [Listener] and any number of
@@ -33,26 +33,34 @@
 //
 // # The path of a request
 //
-// A call of a [Session], mostly made by a task on one of the pool's workers,
-// waits until there is a connection. The requests between a release and the next
-// grant (transactions, reads, deletions) are then written by the caller itself, as
-// one packet if it has several; a read asks for a watch if a watcher is registered
-// for its path. What else there is goes through go-zookeeper, which queues it and
-// writes it to the wire, a net.Conn that our dialer returned.
+//	Session.Get, Multi, …      calls.go       a worker of the pool, or another goroutine
+//	  └ call                   requests.go    the encoded request; a read asks for a watch
+//	                                          if a watcher is registered for its path
+//	Session.exchange           exchange.go    waits for a connection, and then for the answers
+//	  └ wire.send              wire.go        one packet, and the time at which it left
+//	        ⇅ the server
+//	    wire.next              wire.go        on the goroutine that reads
+//	     ├ answer.read         reply.go       what the answer says; malformed: cuts the connection
+//	     ├ leaseTracker        leasetracker.go  a proof extends the lease
+//	     ├ watches             watches.go     the watch that the server has now
+//	     ├ dispatcher          dispatcher.go  an event, for the Watchers of its path
+//	     └ call.arrived        exchange.go    wakes the goroutine that called
+//	Session.result             exchange.go    the error for the caller
 //
-// The wire notes when each request is sent, and takes the reply apart: it extends
-// the lease if the reply proves something, notes the watch that was set, and
-// counts. It cuts the connection if the reply is malformed, or is to another
-// request than the oldest one. Then it wakes the caller, or has go-zookeeper do
-// that. If the session is over by now the result is thrown away. Watch events go
-// from the wire to the dispatcher; go-zookeeper does not see them.
+// A caller that has several requests sends them in one packet, and the server answers
+// them in this order. The connection is cut if an answer is to another request than the
+// oldest one. If the session is over by the time that the caller goes on, the result is
+// thrown away.
+//
+// go-zookeeper dials, by our dialer, says when to ping, and has a goroutine that reads:
+// see wire. It gets to see the answer to its connect request, and nothing after that.
 //
 // A connection that breaks is replaced, with the next server of the list, and
 // the session resumed on it. The dial does the handshake, presents the
 // credentials, and makes sure that the watches are set again before any other
 // request is sent. If a server answers with another session than ours,
 // go-zookeeper does not get to see it: the session is over, and its dialer
-// connects no more. Requests that are waiting in go-zookeeper fail with it.
+// connects no more.
 //
 // # Goroutines
 //

@@ -15,11 +15,11 @@ import (
 
 // This file is how a session drives go-zookeeper. The library's main loop asks
 // for a server (Next) and for a connection to it (dial), until it has one. Then
-// it starts a sender and a receiver, and waits until both have ended. It fails
-// the requests that were sent, and begins again.
+// it starts a sender, of the pings, and a receiver, and waits until both have ended,
+// and begins again. It sends no requests: see exchange.
 
-// sendBuffer is go-zookeeper's buffer for one request.
-const sendBuffer = 1<<20 + 4096
+// sendBuffer is what go-zookeeper sends from: the connect request and the pings.
+const sendBuffer = 4096
 
 // opts makes a slice of go-zookeeper's options, whose type it does not export.
 func opts[T any](o ...T) []T { return o }
@@ -59,18 +59,14 @@ func (hostProvider) Init([]string) error { return nil }
 
 func (p hostProvider) Len() int { return len(p.s.client.hosts.servers) }
 
-// Next returns the server to try next. Its second result makes go-zookeeper
-// fail the requests that wait to be sent, sleep for a second, and look whether
-// it was closed, which it does nowhere else between two attempts. So it is true
-// when go-zookeeper is being closed, and otherwise once in an outage, when that
-// has lasted for so long that a second does not matter any more: calls wait in
-// [Session.connection], so there are few to be freed by it.
+// Next returns the server to try next. Its second result makes go-zookeeper sleep for a
+// second and look whether it was closed, which it does nowhere else between two attempts.
 func (p hostProvider) Next() (server string, retryStart bool) {
-	due := p.s.beginDialing()
+	p.s.beginDialing()
 	if p.s.isQuitting() {
 		return p.s.client.hosts.servers[0], true
 	}
-	return p.s.client.hosts.pick(), due
+	return p.s.client.hosts.pick(), false
 }
 
 func (p hostProvider) Connected() {}
@@ -80,24 +76,16 @@ type noLogger struct{}
 
 func (noLogger) Printf(string, ...any) {}
 
-// beginDialing notes that go-zookeeper's main loop has no connection, and
-// reports, once in an outage, that it has lasted for the session's timeout.
-func (s *Session) beginDialing() (flush bool) {
-	now := s.client.clock.now()
+// beginDialing notes that go-zookeeper's main loop has no connection.
+func (s *Session) beginDialing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.link.dialing = true
-	// A session that is over has its own way to end the calls.
-	if s.Err() == nil && s.ID() != 0 {
-		s.link, flush = s.link.flush(now, s.Timeout())
-	}
 	s.changedLocked()
-	return flush
 }
 
 // dial is go-zookeeper's dialer: it connects to server and does the handshake.
-// It does not connect once the session is over, so that go-zookeeper cannot
-// carry what waits to be sent into another session.
+// It does not connect once the session is over.
 func (s *Session) dial(_, server string, _ time.Duration) (net.Conn, error) {
 	hosts := s.client.hosts
 	s.attempting()
@@ -159,10 +147,8 @@ func (s *Session) isQuitting() bool { return isClosed(s.quitting) }
 // closeConn closes go-zookeeper's connection object and joins its goroutines
 // and the session's own. The session must be over.
 //
-// It waits until the main loop has no connection, which it will not have again:
-// every request that was sent has been failed then, and nothing is decoded into
-// what a caller may be looking at. The loop may be dialing, or parked there, or
-// sleeping before, as Next had it do; it notices that it is to quit.
+// It waits until the main loop has no connection, which it will not have again. The loop
+// may be dialing, or parked there; it notices that it is to quit.
 func (s *Session) closeConn() {
 	for {
 		s.mu.Lock()

@@ -5,10 +5,7 @@ package zkio
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
@@ -99,71 +96,48 @@ func (e *opError) Unwrap() []error {
 	return []error{e.kind, e.why}
 }
 
-var sentinels = []struct{ from, to error }{
-	{zk.ErrNoServer, ErrNotSent},
-	{zk.ErrNoNode, ErrNoNode},
-	{zk.ErrNodeExists, ErrNodeExists},
-	{zk.ErrNoAuth, ErrNoAuth},
-	{zk.ErrBadVersion, ErrBadVersion},
-	{zk.ErrNotEmpty, ErrNotEmpty},
-	{zk.ErrNoChildrenForEphemerals, ErrNoChildrenForEphemerals},
-	{zk.ErrInvalidACL, ErrInvalidACL},
-	{zk.ErrAuthFailed, ErrAuthFailed},
-	{zk.ErrSessionExpired, ErrSessionOver},
-	{zk.ErrBadArguments, ErrBadArguments},
-	{zk.ErrInvalidPath, ErrBadArguments},
-	{zk.ErrInvalidFlags, ErrBadArguments},
+// sentinels has what the codes of answers mean.
+var sentinels = map[int32]error{
+	jute.ErrNoNode:                  ErrNoNode,
+	jute.ErrNodeExists:              ErrNodeExists,
+	jute.ErrNoAuth:                  ErrNoAuth,
+	jute.ErrBadVersion:              ErrBadVersion,
+	jute.ErrNotEmpty:                ErrNotEmpty,
+	jute.ErrNoChildrenForEphemerals: ErrNoChildrenForEphemerals,
+	jute.ErrEphemeralOnLocalSession: ErrBadArguments,
+	jute.ErrInvalidACL:              ErrInvalidACL,
+	jute.ErrBadArguments:            ErrBadArguments,
+	jute.ErrQuotaExceeded:           ErrQuota,
+	jute.ErrUnimplemented:           ErrUnsupported,
+	codeTooLarge:                    ErrTooLarge,
+
+	jute.ErrAuthFailed:               ErrAuthFailed,
+	jute.ErrSessionClosedRequireSASL: ErrAuthFailed,
+	jute.ErrSessionExpired:           ErrSessionOver,
+
+	// The server answers these without executing them.
+	jute.ErrThrottledOp: ErrNotSent,
+	jute.ErrNotReadOnly: ErrNotSent,
 }
 
-// sentinelOf returns the sentinel for an error of go-zookeeper's, nil for nil. An
-// error that it does not know is ErrUnknown, which is the safe default.
-func sentinelOf(err error) error {
-	if err == nil {
-		return nil
+// refusal makes the error for an answer with this code, which is not [jute.ErrOK]. A code
+// that is not known is ErrUnknown, which is the safe default. Among these are
+// jute.ErrSessionMoved, of a session that moved to another server with the request under
+// way at the old one, and jute.ErrMarshalling, which a server also says when it has carried
+// a request out and cannot make the answer.
+func refusal(op, path string, code int32) error {
+	e := &opError{op: op, path: path, kind: sentinels[code]}
+	if e.kind == nil {
+		e.kind, e.why = ErrUnknown, fmt.Errorf("the server answered with error %d", code)
 	}
-	for _, s := range sentinels {
-		if errors.Is(err, s.from) {
-			return s.to
-		}
-	}
-	if code, ok := strings.CutPrefix(err.Error(), "unknown error: "); ok {
-		if n, err := strconv.ParseInt(code, 10, 32); err == nil {
-			return sentinelOfCode(int32(n))
-		}
-	}
-	// Among these: the connection's end, a session that moved to another server
-	// with the request under way at the old one, and answers that go-zookeeper
-	// could not decode.
-	return ErrUnknown
+	return e
 }
 
-// sentinelOfCode returns the sentinel for a code without a name in go-zookeeper.
-func sentinelOfCode(code int32) error {
-	switch code {
-	case jute.ErrQuotaExceeded:
-		return ErrQuota
-	case jute.ErrThrottledOp, jute.ErrNotReadOnly:
-		// The server answers these without executing them.
-		return ErrNotSent
-	case jute.ErrUnimplemented:
-		return ErrUnsupported
-	case jute.ErrEphemeralOnLocalSession:
-		return ErrBadArguments
-	case codeTooLarge:
-		return ErrTooLarge
-	case jute.ErrSessionClosedRequireSASL:
-		return ErrAuthFailed
-	}
-	// Among these: jute.ErrMarshalling, which a server also says when it has
-	// carried a request out and cannot make the answer.
-	return ErrUnknown
-}
-
-// wrap makes an error from one of go-zookeeper's; nil stays nil.
-func wrap(op, path string, err error) error {
-	kind := sentinelOf(err)
-	if kind == nil {
-		return nil
+// overError makes the error of a call on a session that is over because of err.
+func overError(op, path string, err error) error {
+	kind := ErrSessionOver
+	if errors.Is(err, ErrClosed) {
+		kind = ErrClosed
 	}
 	return &opError{op: op, path: path, kind: kind, why: err}
 }

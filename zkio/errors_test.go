@@ -5,79 +5,63 @@ package zkio
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
 func is(err, target error) bool { return errors.Is(err, target) }
 
-// TestErrors is the table of everything that go-zookeeper can return, and what
-// it becomes.
+// TestErrors is the table of every code that an answer can have, and what it becomes.
 func TestErrors(t *testing.T) {
-	code := func(n int) error { return fmt.Errorf("unknown error: %v", zk.ErrCode(n)) } // as go-zookeeper writes it
 	for _, tt := range []struct {
-		from  error
+		code  int32
 		to    error
 		class Class
 	}{
-		{zk.ErrNoServer, ErrNotSent, NotSent},
+		{jute.ErrSystem, ErrUnknown, Unknown},
+		{jute.ErrRuntimeInconsistency, ErrUnknown, Unknown},
+		{jute.ErrConnectionLoss, ErrUnknown, Unknown},
+		{jute.ErrOperationTimeout, ErrUnknown, Unknown},
+		{jute.ErrRequestTimeout, ErrUnknown, Unknown},
+		{jute.ErrSessionMoved, ErrUnknown, Unknown},
+		{jute.ErrReconfigDisabled, ErrUnknown, Unknown},
+		{jute.ErrMarshalling, ErrUnknown, Unknown}, // the answer, perhaps, of what was carried out
+		{-999, ErrUnknown, Unknown},
 
-		{zk.ErrConnectionClosed, ErrUnknown, Unknown},
-		{zk.ErrClosing, ErrUnknown, Unknown},
-		{zk.ErrUnknown, ErrUnknown, Unknown},
-		{zk.ErrAPIError, ErrUnknown, Unknown},
-		{zk.ErrNothing, ErrUnknown, Unknown},
-		{zk.ErrSessionMoved, ErrUnknown, Unknown},
-		{zk.ErrShortBuffer, ErrUnknown, Unknown},
-		{zk.ErrReconfigDisabled, ErrUnknown, Unknown},
-		{io.EOF, ErrUnknown, Unknown},
-		{&net.OpError{Op: "write", Err: syscall.EPIPE}, ErrUnknown, Unknown},
-		{errors.New("never heard of"), ErrUnknown, Unknown},
-		{code(-1), ErrUnknown, Unknown},   // system error
-		{code(-2), ErrUnknown, Unknown},   // runtime inconsistency
-		{code(-4), ErrUnknown, Unknown},   // connection loss
-		{code(-7), ErrUnknown, Unknown},   // operation timeout
-		{code(-122), ErrUnknown, Unknown}, // request timeout
-		{code(-999), ErrUnknown, Unknown},
-		{errors.New("unknown error: x"), ErrUnknown, Unknown},
+		{jute.ErrThrottledOp, ErrNotSent, NotSent},
+		{jute.ErrNotReadOnly, ErrNotSent, NotSent},
 
-		{code(-127), ErrNotSent, NotSent}, // throttled
-		{code(-119), ErrNotSent, NotSent}, // a read-only server
+		{jute.ErrSessionExpired, ErrSessionOver, SessionOver},
 
-		{zk.ErrSessionExpired, ErrSessionOver, SessionOver},
-
-		{zk.ErrNoNode, ErrNoNode, Definite},
-		{zk.ErrNodeExists, ErrNodeExists, Definite},
-		{zk.ErrNoAuth, ErrNoAuth, Definite},
-		{zk.ErrBadVersion, ErrBadVersion, Definite},
-		{zk.ErrNotEmpty, ErrNotEmpty, Definite},
-		{zk.ErrNoChildrenForEphemerals, ErrNoChildrenForEphemerals, Definite},
-		{zk.ErrInvalidACL, ErrInvalidACL, Definite},
-		{zk.ErrAuthFailed, ErrAuthFailed, Definite},
-		{code(-124), ErrAuthFailed, Definite}, // the server insists on SASL
-		{code(-5), ErrUnknown, Unknown},       // marshalling: the answer, perhaps, of what was carried out
-		{zk.ErrBadArguments, ErrBadArguments, Definite},
-		{zk.ErrInvalidPath, ErrBadArguments, Definite},
-		{zk.ErrInvalidFlags, ErrBadArguments, Definite},
-		{code(-120), ErrBadArguments, Definite}, // ephemeral on a local session
-		{code(-125), ErrQuota, Definite},
-		{code(-6), ErrUnsupported, Definite},
+		{jute.ErrNoNode, ErrNoNode, Definite},
+		{jute.ErrNodeExists, ErrNodeExists, Definite},
+		{jute.ErrNoAuth, ErrNoAuth, Definite},
+		{jute.ErrBadVersion, ErrBadVersion, Definite},
+		{jute.ErrNotEmpty, ErrNotEmpty, Definite},
+		{jute.ErrNoChildrenForEphemerals, ErrNoChildrenForEphemerals, Definite},
+		{jute.ErrInvalidACL, ErrInvalidACL, Definite},
+		{jute.ErrAuthFailed, ErrAuthFailed, Definite},
+		{jute.ErrSessionClosedRequireSASL, ErrAuthFailed, Definite},
+		{jute.ErrBadArguments, ErrBadArguments, Definite},
+		{jute.ErrEphemeralOnLocalSession, ErrBadArguments, Definite},
+		{jute.ErrQuotaExceeded, ErrQuota, Definite},
+		{jute.ErrUnimplemented, ErrUnsupported, Definite},
+		{codeTooLarge, ErrTooLarge, Definite},
 	} {
-		err := wrap("create", "/a/b", tt.from)
+		err := refusal("create", "/a/b", tt.code)
 		if !is(err, tt.to) || ClassOf(err) != tt.class {
-			t.Errorf("%v becomes %q of class %v, want %q of class %v", tt.from, err, ClassOf(err), tt.to, tt.class)
+			t.Errorf("%d becomes %q of class %v, want %q of class %v", tt.code, err, ClassOf(err), tt.to, tt.class)
 		}
-		if text := err.Error(); !strings.HasPrefix(text, "zkio: create /a/b: ") || !strings.HasSuffix(text, tt.from.Error()) {
-			t.Errorf("%v becomes %q, which does not say what, where, and why", tt.from, text)
+		want := "zkio: create /a/b: " + unprefixed(tt.to)
+		if tt.to == ErrUnknown {
+			want += fmt.Sprintf(": the server answered with error %d", tt.code)
 		}
-	}
-	if err := wrap("create", "/a/b", nil); err != nil {
-		t.Errorf("no error becomes %v", err)
+		if got := err.Error(); got != want {
+			t.Errorf("%d becomes %q, want %q", tt.code, got, want)
+		}
 	}
 }
 
@@ -104,7 +88,7 @@ func TestErrorTexts(t *testing.T) {
 		err  error
 		want string
 	}{
-		{wrap("create", "/a/_c_1-lock-", zk.ErrConnectionClosed), "zkio: create /a/_c_1-lock-: outcome unknown: zk: connection closed"},
+		{&opError{op: "create", path: "/a/_c_1-lock-", kind: ErrUnknown, why: zk.ErrConnectionClosed}, "zkio: create /a/_c_1-lock-: outcome unknown: zk: connection closed"},
 		{overError("get", "/a", errSessionExpired), "zkio: get /a: session is over: the server ended it"},
 		{overError("get", "/a", ErrClosed), "zkio: get /a: client is closed"},
 		{badArguments("set", "/a", "too much"), "zkio: set /a: bad arguments: too much"},

@@ -135,24 +135,24 @@ func TestGetAllBrokenOff(t *testing.T) {
 	ok := jute.AppendBuffer(appendMultiHeader(nil, jute.OpGetData, false), []byte("data"))
 	ok = append(ok, make([]byte, 68)...) // a Stat
 	reply := appendMultiHeader(ok, -1, true)
-	if _, err := checkReply(jute.OpMultiRead, jute.NewReader(reply)); err != nil {
-		t.Fatalf("a whole answer: %v", err)
+	take := func(body []byte) (a answer, err error) {
+		_, err = a.read(jute.OpMultiRead, jute.NewReader(body))
+		return a, err
 	}
+	whole, err := take(reply)
+	must(t, err)
 	for n := range len(reply) {
-		if _, err := checkReply(jute.OpMultiRead, jute.NewReader(reply[:n])); err == nil {
+		if _, err := take(reply[:n]); err == nil {
 			t.Errorf("an answer of %d of %d bytes is taken", n, len(reply))
 		}
 	}
-	if _, err := checkReply(jute.OpMultiRead, jute.NewReader(appendMultiHeader(nil, jute.OpSetData, false))); err == nil {
+	if _, err := take(appendMultiHeader(nil, jute.OpSetData, false)); err == nil {
 		t.Error("a result of another type is taken")
 	}
-	connected(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
-		body := jute.NewReader(reply)
-		first, second := Read{Path: "/a", What: ReadData}, Read{Path: "/b", What: ReadData}
-		first.takeTogether(s, body)
-		second.takeTogether(s, body)
-		if first.Err != nil || string(first.Data) != "data" || second.Err == nil {
-			t.Errorf("got %+v and %+v of one result", first, second)
-		}
-	})
+	first, second := Read{Path: "/a", What: ReadData}, Read{Path: "/b", What: ReadData}
+	first.takeFrom(&whole, 0)
+	second.takeFrom(&whole, 1)
+	if first.Err != nil || string(first.Data) != "data" || second.Err == nil {
+		t.Errorf("got %+v and %+v of one result", first, second)
+	}
 }

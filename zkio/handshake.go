@@ -119,29 +119,27 @@ func (w *wire) authenticate() error {
 	return nil
 }
 
-// setWatches returns the requests that set again every watch that the server
+// setWatches returns the calls that set again every watch that the server
 // is known to have for the session. zxid is the newest transaction that the
 // session was told of: where something happened since, the server answers with
 // the event that was missed.
-func setWatches(ws *watches, zxid int64) [][]byte { return watchFrames(ws.each, zxid) }
+func setWatches(ws *watches, zxid int64) []*call { return watchCalls(ws.each, zxid) }
 
-// watchFrames returns the requests that set watches: those that each calls fn with.
-func watchFrames(each func(fn func(path string, k watchKind)), zxid int64) [][]byte {
-	var frames [][]byte
+// watchCalls returns the calls that set watches: those that each calls fn with.
+func watchCalls(each func(fn func(path string, k watchKind)), zxid int64) []*call {
+	var calls []*call
 	var paths [3][]string // by kind: data, exist, child
 	size := 0
 	flush := func() {
 		if size == 0 {
 			return
 		}
-		b := jute.AppendInt32(make([]byte, 4, size+64), jute.XidSetWatches)
-		b = jute.AppendInt32(b, jute.OpSetWatches)
-		b = jute.AppendInt64(b, zxid)
+		b := jute.AppendInt64(make([]byte, 0, size+64), zxid)
 		for i := range paths {
 			b = jute.AppendStrings(b, paths[i])
 			paths[i] = paths[i][:0]
 		}
-		frames, size = append(frames, jute.Frame(b)), 0
+		calls, size = append(calls, &call{op: jute.OpSetWatches, xid: jute.XidSetWatches, body: b}), 0
 	}
 	each(func(path string, k watchKind) {
 		if size > 0 && size+3*(4+len(path)) > rearmFrame-64 {
@@ -155,5 +153,5 @@ func watchFrames(each func(fn func(path string, k watchKind)), zxid int64) [][]b
 		}
 	})
 	flush()
-	return frames
+	return calls
 }

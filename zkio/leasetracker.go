@@ -208,15 +208,15 @@ const (
 // owner serializes the access to it.
 type answers struct {
 	step time.Duration // entries are at least so far apart
-	ring [answersKept]answer
+	ring [answersKept]answerTimes
 	n    int           // entries ever made
 	sent time.Duration // of the newest answered request
 }
 
-// An answer says that by the time first, a request sent at firstSent had been
+// An answerTimes says that by the time first, a request sent at firstSent had been
 // answered and none newer, and the same of last and lastSent. What happened in
 // between, in less than a step, is forgotten.
-type answer struct {
+type answerTimes struct {
 	first, firstSent time.Duration
 	last, lastSent   time.Duration
 }
@@ -233,7 +233,7 @@ func (a *answers) add(sent, at time.Duration) {
 			return
 		}
 	}
-	a.ring[a.n%answersKept] = answer{at, a.sent, at, a.sent}
+	a.ring[a.n%answersKept] = answerTimes{at, a.sent, at, a.sent}
 	a.n++
 }
 

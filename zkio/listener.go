@@ -45,22 +45,34 @@ type Listener interface {
 // must not block. Watchers are compared with ==, so they are usually pointers.
 type Watcher interface{ PathChanged(path string, ev Event) }
 
-// An Event is what happened to a path. Take it as a reason to look again: more
+// An Event says that something happened to a path. Take it as a reason to look again: more
 // may have happened since.
-type Event int
+type Event struct {
+	What Change
+	// Connection is the number of the session's connection on which the server told it: see
+	// [Session.Connection]. Events of one connection are told in the order in which the
+	// changes happened, and before the answer to any read that saw those. Events of two
+	// connections are in no order: the server tells at once what happened in an outage.
+	Connection uint64
+}
 
-// The events of a path.
+func (e Event) String() string { return e.What.String() }
+
+// A Change is what happened to a path.
+type Change int
+
+// The changes of a path.
 const (
-	NodeCreated         Event = iota + 1 // a node that Exists found missing was created
-	NodeDeleted                          // the node was deleted
-	NodeDataChanged                      // the node's data was set
-	NodeChildrenChanged                  // a child of the node was created or deleted
+	NodeCreated         Change = iota + 1 // a node that Exists found missing was created
+	NodeDeleted                           // the node was deleted
+	NodeDataChanged                       // the node's data was set
+	NodeChildrenChanged                   // a child of the node was created or deleted
 )
 
-func (e Event) String() string {
+func (c Change) String() string {
 	names := [...]string{NodeCreated: "created", NodeDeleted: "deleted", NodeDataChanged: "data changed", NodeChildrenChanged: "children changed"}
-	if e < NodeCreated || int(e) >= len(names) {
-		return "invalid event"
+	if c < NodeCreated || int(c) >= len(names) {
+		return "invalid change"
 	}
-	return names[e]
+	return names[c]
 }

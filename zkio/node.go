@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
@@ -141,7 +139,7 @@ func (n *Node) Session() *Session { return n.session }
 // one, which starts afresh; or call Delete. ErrNoNode means that dir is missing.
 func (n *Node) Create(s *Session) error {
 	return n.createAndLook(s, func() (string, error) {
-		return s.create(n.create.base(), n.create.data, zk.FlagEphemeralSequential, n.create.acl)
+		return s.create(n.op(n.create.base(), jute.FlagEphemeralSequential))
 	})
 }
 
@@ -189,7 +187,7 @@ func (n *Node) createAndCount(s *Session, first []Op, behind []*Read) (children 
 	var written Stat
 	made, err := n.attempt(s, func() (string, error) {
 		ops := first
-		ops = append(ops, n.op(n.create.base(), zk.FlagEphemeralSequential), SetOp(n.create.dir, nil, -1))
+		ops = append(ops, n.op(n.create.base(), jute.FlagEphemeralSequential), SetOp(n.create.dir, nil, -1))
 		results, err := s.multiAndRead("create", n.where(), behind, ops...)
 		if err != nil {
 			return "", err
@@ -223,7 +221,7 @@ func (n *Node) CreateAtSequence(s *Session, beside string) error {
 	return n.createAndLook(s, func() (string, error) {
 		n.create.beside = beside
 		path := n.pathBeside(beside)
-		_, err := s.multi("create", path, CheckOp(beside, -1), n.op(path, zk.FlagEphemeral))
+		_, err := s.multi("create", path, CheckOp(beside, -1), n.op(path, jute.FlagEphemeral))
 		return path, err
 	})
 }
@@ -232,7 +230,7 @@ func (n *Node) CreateAtSequence(s *Session, beside string) error {
 // path exists (else ErrNoNode). It leaves no watch, and Czxid stays 0.
 func (n *Node) CreateIf(s *Session, path string) error {
 	_, err := n.attempt(s, func() (string, error) {
-		results, err := s.multi("create", n.where(), CheckOp(path, -1), n.op(n.create.base(), zk.FlagEphemeralSequential))
+		results, err := s.multi("create", n.where(), CheckOp(path, -1), n.op(n.create.base(), jute.FlagEphemeralSequential))
 		if err != nil {
 			return "", err
 		}
@@ -254,7 +252,7 @@ func (n *Node) ReplaceAtSequence(s *Session, old *Node, beside, path string) err
 	_, err := n.attempt(s, func() (string, error) {
 		n.create.beside = beside
 		made := n.pathBeside(beside)
-		_, err := s.multi("create", made, CheckOp(path, -1), CheckOp(beside, -1), n.op(made, zk.FlagEphemeral), DeleteOp(old.path, -1))
+		_, err := s.multi("create", made, CheckOp(path, -1), CheckOp(beside, -1), n.op(made, jute.FlagEphemeral), DeleteOp(old.path, -1))
 		return made, err
 	})
 	switch {
@@ -268,7 +266,7 @@ func (n *Node) ReplaceAtSequence(s *Session, old *Node, beside, path string) err
 
 // op returns the operation that creates the node at path.
 func (n *Node) op(path string, flags int32) Op {
-	return Op{code: jute.OpCreate, path: path, data: n.create.data, acl: zkACL(n.create.acl), flags: flags}
+	return Op{code: jute.OpCreate, path: path, data: n.create.data, acl: orOpen(n.create.acl), flags: flags}
 }
 
 // pathBeside returns the path that the node has with the sequence number of the
@@ -550,20 +548,10 @@ func (n *Node) Remove(s *Session, along ...Op) (Removal, error) {
 // RemoveWith is Remove for n and other, both in one transaction if they are surely there.
 // It says of each how it went. After an error call it again.
 func (n *Node) RemoveWith(s *Session, other *Node) (how, others Removal, err error) {
-	if n.state == nodeThere && other.state == nodeThere && n.session == s && other.session == s && s.Err() == nil {
-		n.release()
-		other.release()
-		switch _, err := s.multi("delete", n.path, DeleteOp(n.path, -1), DeleteOp(other.path, -1)); {
-		case err == nil:
-			n.Forget()
-			other.Forget()
-			return RemovedByUs, RemovedByUs, nil
-		case mayHaveHappened(err):
-			n.to(deleteLost)
-			other.to(deleteLost)
-		}
-		// One of them was gone, or may not be deleted, or the answer was lost.
+	if s.RemoveAll(n, other) {
+		return RemovedByUs, RemovedByUs, nil
 	}
+	// One of them was gone, or may not be deleted, or the answer was lost.
 	if others, err = other.Remove(s); err != nil {
 		return RemovedUnknown, others, err
 	}

@@ -6,9 +6,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
@@ -19,7 +18,7 @@ type Op struct {
 	code    int32 // of the operation, in the protocol
 	path    string
 	data    []byte
-	acl     []zk.ACL
+	acl     []ACL
 	flags   int32
 	version int32
 }
@@ -33,7 +32,7 @@ func CheckOp(path string, version int32) Op {
 // CreateOp creates a persistent node. An empty acl lets every client do
 // everything. For other nodes see [Op.Ephemeral] and [Op.Sequential].
 func CreateOp(path string, data []byte, acl []ACL) Op {
-	return Op{code: jute.OpCreate, path: path, data: bytes.Clone(data), acl: zkACL(acl), flags: zk.FlagPersistent}
+	return Op{code: jute.OpCreate, path: path, data: bytes.Clone(data), acl: orOpen(slices.Clone(acl)), flags: jute.FlagPersistent}
 }
 
 // Ephemeral returns the operation made by CreateOp for a node that goes with the session.
@@ -41,12 +40,12 @@ func CreateOp(path string, data []byte, acl []ACL) Op {
 // waits for a connection belongs to one [Session]. Other operations stay as they are.
 //
 // Nothing keeps the session's lease alive for such a node, or deletes it: see [Adopt].
-func (o Op) Ephemeral() Op { return o.flagged(zk.FlagEphemeral) }
+func (o Op) Ephemeral() Op { return o.flagged(jute.FlagEphemeral) }
 
 // Sequential returns the operation made by CreateOp for a node to whose name the server
 // appends a number of ten digits: [OpResult.Path] is the whole path. Other operations
 // stay as they are.
-func (o Op) Sequential() Op { return o.flagged(zk.FlagSequence) }
+func (o Op) Sequential() Op { return o.flagged(jute.FlagPersistentSequential) }
 
 func (o Op) flagged(flag int32) Op {
 	if o.code == jute.OpCreate {
@@ -67,19 +66,14 @@ func DeleteOp(path string, version int32) Op {
 	return Op{code: jute.OpDelete, path: path, version: version}
 }
 
-// append appends the operation to the request for a transaction.
+// append appends the operation to a request: to that for it alone, or, after what precedes
+// it there, to that for a transaction.
 func (o Op) append(b []byte) []byte {
-	b = appendMultiHeader(b, o.code, false)
 	b = jute.AppendString(b, o.path)
 	switch o.code {
-	case jute.OpCreate:
+	case jute.OpCreate, jute.OpCreateContainer:
 		b = jute.AppendBuffer(b, o.data)
-		b = jute.AppendInt32(b, int32(len(o.acl)))
-		for _, a := range o.acl {
-			b = jute.AppendInt32(b, a.Perms)
-			b = jute.AppendString(b, a.Scheme)
-			b = jute.AppendString(b, a.ID)
-		}
+		b = appendACL(b, o.acl)
 		return jute.AppendInt32(b, o.flags)
 	case jute.OpSetData:
 		b = jute.AppendBuffer(b, o.data)
@@ -88,13 +82,7 @@ func (o Op) append(b []byte) []byte {
 }
 
 // size returns how many bytes the operation adds to a request, at most.
-func (o Op) size() int {
-	n := len(o.path) + len(o.data) + 32
-	for _, a := range o.acl {
-		n += len(a.Scheme) + len(a.ID) + 12
-	}
-	return n
-}
+func (o Op) size() int { return len(o.path) + len(o.data) + sizeOfACL(o.acl) + 32 }
 
 // Path returns the path of the node that the operation is about; "" for the
 // zero Op.
@@ -112,7 +100,7 @@ func (o Op) Validate() error {
 	return nil
 }
 
-// checkPath checks a path as servers do, and go-zookeeper for single requests.
+// checkPath checks a path as servers do.
 func checkPath(path string) error {
 	switch {
 	case !strings.HasPrefix(path, "/"):
@@ -145,13 +133,4 @@ type OpResult struct {
 	Path string // the path created, of a CreateOp
 	Stat Stat   // the node's Stat afterwards, of a SetOp
 	Err  error
-}
-
-// sizeOfACL returns about how many bytes acl adds to a request.
-func sizeOfACL(acl []ACL) int {
-	n := 0
-	for _, a := range acl {
-		n += len(a.Scheme) + len(a.ID) + 12
-	}
-	return n
 }

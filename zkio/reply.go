@@ -3,43 +3,61 @@
 package zkio
 
 import (
-	"cmp"
+	"bytes"
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
-// checkReply takes apart the body of a reply that carries no error. It returns
-// an error if go-zookeeper could not decode the body safely: that allocates what
-// a length claims, and panics at some malformed bodies. checkReply also reports
-// whether the reply is to a write, which proves that the leader acted for the
+// An answer is what the server says to a request that it has carried out.
+type answer struct {
+	path    string     // of the node created
+	data    []byte     // of the node read
+	names   []string   // of its children
+	stat    Stat       // of the node read or changed
+	acl     []ACL      // of the node
+	nodes   []nodeRead // of several nodes
+	results []OpResult // of a transaction
+	// If the transaction was refused: why, and for which operation.
+	code    int32
+	refused int
+}
+
+// A nodeRead is what a request for several nodes says of one.
+type nodeRead struct {
+	code int32 // jute.ErrOK, or why there is nothing else
+	data []byte
+	stat Stat
+}
+
+// read takes apart the body of the answer to a request of kind op. It keeps nothing of
+// what r reads. It also reports whether the answer proves that the leader acted for the
 // session.
-func checkReply(op int32, r *jute.Reader) (proof bool, err error) {
+//
+// It runs on the goroutine that reads, before the caller is woken: the connection is cut if the
+// answer is malformed.
+func (a *answer) read(op int32, r *jute.Reader) (proof bool, err error) {
+	proof = changes(op)
 	switch op {
 	case jute.OpCreate, jute.OpCreateContainer:
-		proof, err = true, checkText(r)
-	case jute.OpDelete:
-		proof = true
-	case jute.OpSetData:
-		proof = true
-		checkStat(r)
-	case jute.OpExists:
-		checkStat(r)
+		a.path, err = readText(r)
+	case jute.OpSetData, jute.OpExists:
+		a.stat = readStat(r)
 	case jute.OpGetData:
-		r.Buffer()
-		checkStat(r)
+		a.data = bytes.Clone(r.Buffer())
+		a.stat = readStat(r)
 	case jute.OpGetChildren2:
-		err = checkTexts(r)
-		checkStat(r)
+		a.names, err = readNames(r)
+		a.stat = readStat(r)
 	case jute.OpGetACL:
-		err = checkACL(r)
-		checkStat(r)
+		a.acl, err = readACL(r)
+		readStat(r)
 	case jute.OpSync:
-		err = checkText(r)
+		_, err = readText(r)
 	case jute.OpMulti:
-		proof, err = checkMulti(r)
+		proof, err = a.readResults(r)
 	case jute.OpMultiRead:
-		err = checkMultiRead(r)
+		err = a.readNodes(r)
 	}
 	if err == nil {
 		err = r.Err()
@@ -50,25 +68,41 @@ func checkReply(op int32, r *jute.Reader) (proof bool, err error) {
 	return proof, nil
 }
 
-// checkMulti takes the results of a transaction apart. If the first is not an
-// error, the transaction happened, as a whole; if it did not happen, all are.
-func checkMulti(r *jute.Reader) (proof bool, err error) {
-	for first := true; ; first = false {
-		kind, done := r.Int32(), r.Bool()
-		r.Int32()
-		if r.Err() != nil || done {
-			return proof, r.Err()
-		}
-		if first {
-			proof = kind != jute.OpError
+// nextResult reads what precedes each result of a transaction, or of several reads. kind
+// is the operation's; or jute.OpError, and code says why it was refused; or 0 at the end.
+func nextResult(r *jute.Reader) (kind, code int32) {
+	kind, last := r.Int32(), r.Bool()
+	r.Int32() // the code once more
+	switch {
+	case last || r.Err() != nil:
+		return 0, jute.ErrOK
+	case kind == jute.OpError:
+		code = r.Int32()
+	}
+	return kind, code
+}
+
+// readResults reads the results of a transaction. If the first is not an error, the
+// transaction happened, as a whole; if it did not happen, all are.
+func (a *answer) readResults(r *jute.Reader) (proof bool, err error) {
+	for {
+		var res OpResult
+		kind, code := nextResult(r)
+		if len(a.results) == 0 {
+			proof = kind != jute.OpError && kind != 0
 		}
 		switch kind {
+		case 0:
+			return proof, nil
 		case jute.OpError:
-			r.Int32()
+			// The errors after the first say only that those were not attempted.
+			if a.code == jute.ErrOK {
+				a.code, a.refused = code, len(a.results)
+			}
 		case jute.OpCreate:
-			err = checkText(r)
+			res.Path, err = readText(r)
 		case jute.OpSetData:
-			checkStat(r)
+			res.Stat = readStat(r)
 		case jute.OpCheck, jute.OpDelete:
 		default:
 			err = fmt.Errorf("%w: a result of type %d", jute.ErrMalformed, kind)
@@ -76,73 +110,87 @@ func checkMulti(r *jute.Reader) (proof bool, err error) {
 		if err != nil {
 			return false, err
 		}
+		a.results = append(a.results, res)
 	}
 }
 
-// checkMultiRead takes the results of several reads apart.
-func checkMultiRead(r *jute.Reader) error {
+// readNodes reads the results of several reads. Their data share one buffer.
+func (a *answer) readNodes(r *jute.Reader) error {
+	r = jute.NewReader(bytes.Clone(r.Rest()))
 	for {
-		kind, done := r.Int32(), r.Bool()
-		r.Int32()
-		switch {
-		case r.Err() != nil || done:
+		kind, code := nextResult(r)
+		node := nodeRead{code: code}
+		switch kind {
+		case 0:
 			return r.Err()
-		case kind == jute.OpError:
-			r.Int32()
-		case kind == jute.OpGetData:
-			r.Buffer()
-			checkStat(r)
+		case jute.OpError:
+		case jute.OpGetData:
+			node.data, node.stat = r.Buffer(), readStat(r)
 		default:
 			return fmt.Errorf("%w: a result of type %d", jute.ErrMalformed, kind)
 		}
+		a.nodes = append(a.nodes, node)
 	}
 }
 
-// checkStat passes over a Stat.
-func checkStat(r *jute.Reader) {
-	for range 4 { // Czxid, Mzxid, Ctime, Mtime
-		r.Int64()
+// readStat reads a Stat.
+func readStat(r *jute.Reader) (st Stat) {
+	st.Czxid, st.Mzxid, st.Ctime, st.Mtime = r.Int64(), r.Int64(), r.Int64(), r.Int64()
+	st.Version, st.Cversion, st.Aversion = r.Int32(), r.Int32(), r.Int32()
+	st.EphemeralOwner, st.DataLength, st.NumChildren = r.Int64(), r.Int32(), r.Int32()
+	st.Pzxid = r.Int64()
+	return st
+}
+
+var errNoString = fmt.Errorf("%w: no string where one was due", jute.ErrMalformed)
+
+// readText reads a string, which must not be the null string.
+func readText(r *jute.Reader) (string, error) {
+	if r.Null() {
+		return "", errNoString
 	}
-	for range 3 { // the three versions
-		r.Int32()
-	}
-	r.Int64() // EphemeralOwner
-	r.Int32() // DataLength
-	r.Int32() // NumChildren
-	r.Int64() // Pzxid
+	return r.String(), nil
 }
 
-// checkACL passes over an access control list.
-func checkACL(r *jute.Reader) error {
-	return checkVector(r, "entries of an ACL", 12, func() error {
-		r.Int32()                                 // the permissions
-		return cmp.Or(checkText(r), checkText(r)) // the scheme and the id
-	})
-}
-
-// checkText passes over a string, which must not be the null string.
-func checkText(r *jute.Reader) error {
-	if r.Buffer() == nil {
-		return fmt.Errorf("%w: no string where one was due", jute.ErrMalformed)
-	}
-	return nil
-}
-
-// checkTexts passes over a vector of strings.
-func checkTexts(r *jute.Reader) error {
-	return checkVector(r, "strings", 4, func() error { return checkText(r) })
-}
-
-// checkVector passes over a vector, not null, whose elements have size bytes or more.
-func checkVector(r *jute.Reader, what string, size int, check func() error) error {
+// readCount reads the length of a vector, not null, each of whose elements takes size
+// bytes or more.
+func readCount(r *jute.Reader, what string, size int) (int, error) {
 	n := int(r.Int32())
 	if n < 0 || n > r.Len()/size {
-		return fmt.Errorf("%w: %d %s in %d bytes", jute.ErrMalformed, n, what, r.Len())
+		return 0, fmt.Errorf("%w: %d %s in %d bytes", jute.ErrMalformed, n, what, r.Len())
 	}
+	return n, nil
+}
+
+// readNames reads a list of names. They share one string: there can be thousands.
+func readNames(r *jute.Reader) ([]string, error) {
+	n, err := readCount(r, "strings", 4)
+	if err != nil {
+		return nil, err
+	}
+	all, names := string(r.Rest()), make([]string, 0, n)
 	for range n {
-		if err := check(); err != nil {
-			return err
+		if r.Null() {
+			return nil, errNoString
 		}
+		name, end := r.Buffer(), len(all)-r.Len()
+		names = append(names, all[end-len(name):end])
 	}
-	return nil
+	return names, nil
+}
+
+// readACL reads an access control list.
+func readACL(r *jute.Reader) ([]ACL, error) {
+	n, err := readCount(r, "entries of an ACL", 12)
+	acl := make([]ACL, 0, n)
+	for range n {
+		e := ACL{Perms: r.Int32()}
+		for _, text := range [...]*string{&e.Scheme, &e.ID} {
+			if *text, err = readText(r); err != nil {
+				return nil, err
+			}
+		}
+		acl = append(acl, e)
+	}
+	return acl, err
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
 var (
@@ -42,14 +44,12 @@ type Session struct {
 	timeout      atomic.Int64 // a time.Duration; as negotiated
 	zxid         atomic.Int64 // the newest transaction that an answer told of
 	connections  atomic.Uint64
-	told         atomic.Uint64         // the last connection of which the dispatcher has heard: see OrderedConnection
-	floor        int64                 // the newest that answers told of in earlier sessions
-	synced       atomic.Bool           // a sync was answered
-	noContainers atomic.Bool           // the server has none
-	noMultiRead  atomic.Bool           // the server cannot read several nodes at once
-	tellReturn   atomic.Bool           // the loss of the connection was logged, and its return is to be
-	fault        atomic.Pointer[fault] // why we closed the last connection; nil if we did not
-	password     []byte                // used by dial only, which go-zookeeper calls on its main loop
+	floor        int64       // the newest that answers told of in earlier sessions
+	synced       atomic.Bool // a sync was answered
+	noContainers atomic.Bool // the server has none
+	noMultiRead  atomic.Bool // the server cannot read several nodes at once
+	tellReturn   atomic.Bool // the loss of the connection was logged, and its return is to be
+	password     []byte      // used by dial only, which go-zookeeper calls on its main loop
 
 	established chan struct{} // closed when the session has its id
 	over        chan struct{} // closed by end
@@ -58,8 +58,8 @@ type Session struct {
 	ctx    context.Context // ends with the session; what dials run under
 	cancel context.CancelFunc
 
-	// group has the session's goroutines: the heartbeat, and those that write ahead of
-	// go-zookeeper. closeConn joins them.
+	// group has the session's goroutines: the heartbeat, and those that set watches again or
+	// ask for the session's end. closeConn joins them.
 	group sync.WaitGroup
 
 	endOnce sync.Once
@@ -112,21 +112,8 @@ func (s *Session) ID() int64 { return s.id.Load() }
 func (s *Session) Timeout() time.Duration { return time.Duration(s.timeout.Load()) }
 
 // Connection returns the number of the session's present or last connection, from
-// 1 up. While it stays the same, watch events arrive in the order of the changes,
-// and before the answer to any read that saw those. What happened during an
-// outage is told afterwards, in no particular order.
+// 1 up. Each [Event] has that of the connection that it came on.
 func (s *Session) Connection() uint64 { return s.connections.Load() }
-
-// OrderedConnection is Connection, or 0 as long as the watchers have not been told
-// of everything that came on earlier connections. If two calls return the same
-// number, other than 0, every event of the server's that a watcher was told of in
-// between came on that connection.
-func (s *Session) OrderedConnection() uint64 {
-	if n := s.told.Load(); n == s.connections.Load() {
-		return n
-	}
-	return 0
-}
 
 // Client returns the session's client.
 func (s *Session) Client() *Client { return s.client }
@@ -193,15 +180,14 @@ func (s *Session) attempting() {
 func (s *Session) connected(w *wire, g greeting) bool {
 	c := s.client
 	resumed := s.ID() != 0
-	n := s.connections.Add(1) // before anything is answered on it
-	c.dispatcher.push(notice{connected: s, connection: n})
+	w.connection = s.connections.Add(1) // before anything is answered on it
 	s.leases.greeted(c.clock.now(), g.timeout, !resumed)
 	s.id.Store(g.id)
 	s.timeout.Store(int64(g.timeout))
 	s.password = g.password
 	c.hosts.connected()
 	w.out = g.frame
-	var watches [][]byte
+	var watches []*call
 	if resumed {
 		watches = setWatches(c.watches, s.zxid.Load())
 	}
@@ -253,7 +239,6 @@ func (s *Session) disconnected(w *wire) {
 		return
 	}
 	s.link = s.link.down(now)
-	s.fault.Store(f)
 	// Before changedLocked: a call that finds no connection finds the reason.
 	c.hosts.disconnected(w.addr, loss)
 	if s.published && !c.isClosing() {
@@ -401,7 +386,7 @@ func (s *Session) shut(ctx context.Context, grace <-chan struct{}) {
 		if w == nil {
 			break
 		}
-		s.group.Go(w.sendClose)
+		s.group.Go(func() { _ = w.post(&call{op: jute.OpClose, xid: closeXid}) }) // the reader sees the answer
 		select {
 		case <-s.over: // answered
 		case <-w.closed: // if the request arrived, no server will resume the session

@@ -200,13 +200,6 @@ func TestF041_ExpiryWhileDisconnected(t *testing.T) {
 	})
 }
 
-// createAtOnce makes a node without waiting for a connection, which is what happens
-// in the moment when one breaks.
-func createAtOnce(s *Session, path string) error {
-	_, err := s.conn.Create(path, nil, 0, zkACL(nil))
-	return s.wrapErr("create", path, err)
-}
-
 // TestF006_QueuedRequestsStayInTheirSession: go-zookeeper carries requests that wait
 // to be sent into whatever session comes next. With one connection object per
 // session they have nowhere to go.
@@ -223,11 +216,7 @@ func TestF006_QueuedRequestsStayInTheirSession(t *testing.T) {
 		var wg sync.WaitGroup
 		errs := make([]error, 40)
 		for i := range errs {
-			create := func(path string) error { return s.Create(path, nil, nil) }
-			if i%2 == 0 {
-				create = func(path string) error { return createAtOnce(s, path) }
-			}
-			wg.Go(func() { errs[i] = create(fmt.Sprintf("/d/n%d", i)) })
+			wg.Go(func() { errs[i] = s.Create(fmt.Sprintf("/d/n%d", i), nil, nil) })
 		}
 		synctest.Wait()
 		z.ExpireSession(s.ID())
@@ -461,7 +450,7 @@ func TestSessionEndsDuringDial(t *testing.T) {
 		ending.Store(s)
 		z.Faults().CutAll()
 		synctest.Wait()
-		wantErr(t, createAtOnce(s, "/x"), ErrSessionOver, SessionOver)
+		wantErr(t, s.Create("/x", nil, nil), ErrSessionOver, SessionOver)
 		eventually(t, "a second session", func() bool { return c.Session() != s })
 		must(t, c.Session().Sync("/"))
 		if n := c.Stats().Reconnects; n != 0 || z.Exists("/x") {
@@ -523,7 +512,7 @@ func TestF073_LongOutage(t *testing.T) {
 		stuck := make(chan error)
 		go func() {
 			time.Sleep(time.Second)
-			stuck <- createAtOnce(s, "/x")
+			stuck <- s.Create("/x", nil, nil)
 		}()
 		synctest.Wait()
 		began := time.Now()

@@ -2,8 +2,6 @@
 
 package zkio
 
-import "github.com/go-zookeeper/zk"
-
 // A Stat is what ZooKeeper tells about a node, besides its data.
 type Stat struct {
 	Czxid          int64 // the transaction that created the node
@@ -17,12 +15,4 @@ type Stat struct {
 	DataLength     int32 // bytes of data
 	NumChildren    int32
 	Pzxid          int64 // the transaction that last changed the list of children
-}
-
-// statOf translates go-zookeeper's Stat; nil becomes the zero Stat.
-func statOf(st *zk.Stat) Stat {
-	if st == nil {
-		return Stat{}
-	}
-	return Stat(*st)
 }

@@ -116,7 +116,7 @@ type childrenOnly struct{ Watcher }
 
 // PathChanged passes those events on.
 func (w childrenOnly) PathChanged(path string, ev Event) {
-	if ev == NodeChildrenChanged || ev == NodeDeleted {
+	if ev.What == NodeChildrenChanged || ev.What == NodeDeleted {
 		w.Watcher.PathChanged(path, ev)
 	}
 }
@@ -167,20 +167,20 @@ func (ws *watches) claim(paths []string) []string {
 	})
 }
 
-// usedBy has the watches that fire with an event.
-var usedBy = map[Event]watchKind{
+// usedBy has the watches that fire with a change.
+var usedBy = map[Change]watchKind{
 	NodeCreated:         existWatch,
 	NodeDeleted:         dataWatch | existWatch | childWatch,
 	NodeDataChanged:     dataWatch,
 	NodeChildrenChanged: childWatch,
 }
 
-// fired records that the server told ev of path, which used up its watches.
-func (ws *watches) fired(path []byte, ev Event) {
+// fired records that the server told what happened to path, which used up its watches.
+func (ws *watches) fired(path []byte, what Change) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if e := ws.paths[string(path)]; e != nil {
-		e.set &^= usedBy[ev]
+		e.set &^= usedBy[what]
 	}
 }
 

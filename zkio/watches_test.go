@@ -16,7 +16,7 @@ func TestWatchers(t *testing.T) {
 	a, b, c := &recorder{}, &recorder{}, &recorder{}
 	all := []*recorder{a, b, c}
 	told := func() []int {
-		ws.tell("/p", NodeDeleted)
+		ws.tell("/p", Event{What: NodeDeleted})
 		var who []int
 		for i, r := range all {
 			if len(r.lines()) > 0 {

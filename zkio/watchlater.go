@@ -98,7 +98,7 @@ func (s *Session) setWatches(paths []string) {
 			continue
 		}
 		// rearm gives the turn back.
-		if w.rearm(watchFrames(each, s.zxid.Load())) {
+		if w.rearm(watchCalls(each, s.zxid.Load())) {
 			return
 		}
 	}

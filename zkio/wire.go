@@ -29,9 +29,8 @@ const (
 	keepFrame = 1 << 20
 	// rearmFrame is the largest frame that sets watches again.
 	rearmFrame = 128 << 10
-	// closeXid marks our own request to close the session, and those of calls are
-	// below firstXid: go-zookeeper counts from 0 up, and the protocol's marks
-	// are above -10.
+	// closeXid marks the request to close the session. The numbers of other calls are below
+	// firstXid: the protocol's marks are above -10.
 	closeXid int32 = -100
 	firstXid int32 = -1000
 	// replyHeader is how many bytes an answer begins with: the xid, the zxid and the code.
@@ -66,22 +65,21 @@ type fault struct{ err error }
 func (f *fault) Error() string { return f.err.Error() }
 func (f *fault) Unwrap() error { return f.err }
 
-// A wire is the net.Conn that our dialer returns to go-zookeeper, and one
-// connection to a server, on which the handshake is done. go-zookeeper makes
-// exactly one Write per packet and reads from one goroutine at a time, which is
-// what makes the wire possible. It does what go-zookeeper does not:
+// A wire is one connection to a server, on which the handshake is done. It sends every
+// call and takes every answer:
 //
 //   - On a resumed session it sets the watches again, before any other request
 //     is sent.
-//   - It sends the requests that ask for watches itself (see call), so that
-//     go-zookeeper holds no watchers.
 //   - It notes when each request was sent and answered, which is what leases are
 //     made of.
-//   - It checks that every request is answered, in order and in time.
-//   - It takes frames apart before go-zookeeper does, which trusts the lengths
-//     in them, and cuts the connection at a malformed one.
-//   - It never fails a Write: it closes the socket, which the reader sees.
-//     (go-zookeeper can deadlock over an error from Write.)
+//   - It checks that every request is answered, in order and in time, and cuts the
+//     connection at a malformed answer.
+//
+// It is also the net.Conn that our dialer returns to go-zookeeper, which says when to
+// ping, reads from one goroutine at a time, and dials again when Read fails. Write and
+// Read are for go-zookeeper only, which gets nothing but the answer to its connect
+// request. Write never fails: go-zookeeper can deadlock over that. The socket is closed
+// instead, which the reader sees.
 type wire struct {
 	s    *Session
 	addr string
@@ -92,8 +90,10 @@ type wire struct {
 	// Used by the goroutine that reads: the one that dials, until the handshake
 	// is done, and go-zookeeper's from then on.
 	frame []byte // the buffer of frames
-	out   []byte // what is left of the frame that is being handed to go-zookeeper
+	out   []byte // what is left of the answer to go-zookeeper's connect request
 	rest  int64  // how many bytes of an answer that was too long are to be passed over
+
+	connection uint64 // its number: see Session.Connection. Written when the handshake is done
 
 	// Used by the goroutine that calls Write.
 	greeted bool // go-zookeeper's connect request was dropped: ours has been answered
@@ -103,21 +103,12 @@ type wire struct {
 	turn chan struct{}
 	xid  int32 // of the last call; used by the holder of the turn
 
-	mu      sync.Mutex    // protects what follows
-	pending fifo[request] // the unanswered requests, in the order they were sent
+	mu      sync.Mutex  // protects what follows
+	pending fifo[*call] // the unanswered ones, in the order they were sent
 
 	once   sync.Once
 	closed chan struct{}
 	err    error // why; written before closed is closed
-}
-
-// A request is one that is not answered yet.
-type request struct {
-	xid  int32
-	op   int32
-	sent time.Duration // on the client's clock, taken before the packet was written
-	path string        // set if the request asks for a watch
-	call *call         // nil if the request is go-zookeeper's, or has no caller
 }
 
 func newWire(s *Session, addr string, conn, raw net.Conn) *wire {
@@ -158,12 +149,35 @@ func (w *wire) acquire() error {
 
 func (w *wire) release() { <-w.turn }
 
-// patience is how long go-zookeeper waits for a frame.
+// patience is how long the server may take over anything.
 func (w *wire) patience() time.Duration { return w.s.Timeout() * 2 / 3 }
 
-// send notes requests and writes the packet that has them. The caller has the turn.
-func (w *wire) send(packet []byte, reqs ...request) error {
-	w.note(reqs)
+// post writes the packet of calls. Its error is errWireClosed if nothing was sent.
+func (w *wire) post(calls ...*call) error {
+	if err := w.acquire(); err != nil {
+		return err
+	}
+	defer w.release()
+	return w.send(calls...)
+}
+
+// send writes the packet of calls. The caller has the turn.
+func (w *wire) send(calls ...*call) error {
+	size := 0
+	for _, c := range calls {
+		size += 12 + len(c.body)
+	}
+	packet := make([]byte, 0, size)
+	for _, c := range calls {
+		if c.xid == 0 {
+			c.xid = w.number()
+		}
+		packet = jute.AppendInt32(packet, int32(8+len(c.body)))
+		packet = jute.AppendInt32(packet, c.xid)
+		packet = jute.AppendInt32(packet, c.op)
+		packet = append(packet, c.body...)
+	}
+	w.note(calls)
 	err := w.conn.SetWriteDeadline(time.Now().Add(w.patience()))
 	if err == nil {
 		_, err = w.conn.Write(packet)
@@ -175,6 +189,14 @@ func (w *wire) send(packet []byte, reqs ...request) error {
 		w.cut(err)
 	}
 	return err
+}
+
+// number returns the next number of a call. The caller has the turn.
+func (w *wire) number() int32 {
+	if w.xid--; w.xid > firstXid {
+		w.xid = firstXid - 1 // it has wrapped, after two billion requests
+	}
+	return w.xid
 }
 
 // late returns why the wire is closed because something was due for so long. That is a
@@ -192,92 +214,93 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// Write takes one packet of go-zookeeper's. It always reports success.
+// Write takes one packet of go-zookeeper's, which makes one Write for each: the connect
+// request, and then pings. It always reports success.
 func (w *wire) Write(p []byte) (int, error) {
 	if !w.greeted {
 		w.greeted = true
-		return len(p), nil
-	}
-	if len(p) < 12 {
-		w.cut(&fault{fmt.Errorf("a packet of %d bytes cannot be a request", len(p))})
-		return len(p), nil
-	}
-	req := request{xid: int32(binary.BigEndian.Uint32(p[4:])), op: int32(binary.BigEndian.Uint32(p[8:]))}
-	if w.acquire() == nil {
-		w.send(p, req) //nolint:errcheck // the reader sees it
-		w.release()
+	} else {
+		w.post(&call{op: jute.OpPing, xid: jute.XidPing}) //nolint:errcheck // the reader sees it
 	}
 	return len(p), nil
 }
 
-// note enters requests that are about to be written. Their send time is taken
+// note enters calls that are about to be written. Their send time is taken
 // here, after the wait for the turn and before the packet leaves: the server
 // cannot have seen them earlier, whatever happens in between. The caller has the
 // turn, so pending is in the order in which the server gets the requests.
-func (w *wire) note(reqs []request) {
+func (w *wire) note(calls []*call) {
 	now := w.s.client.clock.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, req := range reqs {
-		req.sent = now
-		w.s.client.stats.sent(req.op)
-		w.pending.push(req)
+	for _, c := range calls {
+		c.sent = now
+		w.s.client.stats.sent(c.op)
+		w.pending.push(c)
 	}
 }
 
-// answered takes the request that a reply belongs to. ZooKeeper answers the
+// answered takes the call that a reply belongs to. ZooKeeper answers the
 // requests of a session in order, pings included. So if the reply is to a later
 // request than the oldest, the oldest is never answered: a server that fails in
 // the middle of a request may log that and keep the connection. The caller would
 // wait for ever, so the connection is cut.
-func (w *wire) answered(xid int32) (request, error) {
+func (w *wire) answered(xid int32) (*call, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.pending.len() {
-		switch req := w.pending.at(i); {
-		case req.xid != xid:
+		switch {
+		case w.pending.at(i).xid != xid:
 			continue
 		case i == 0:
 			return w.pending.pop(), nil
 		default:
 			oldest := w.pending.at(0)
-			return request{}, fmt.Errorf("the server answered a later request, but not %s, which was sent %v ago",
+			return nil, fmt.Errorf("the server answered a later request, but not %s, which was sent %v ago",
 				opName(oldest.op), (w.s.client.clock.now() - oldest.sent).Round(time.Millisecond))
 		}
 	}
-	return request{}, fmt.Errorf("%w: an answer to a request that was not made, xid %d", jute.ErrMalformed, xid)
+	return nil, fmt.Errorf("%w: an answer to a request that was not made, xid %d", jute.ErrMalformed, xid)
 }
 
-// oldest returns the oldest unanswered request and how long it has been pending;
-// false if there is none.
-func (w *wire) oldest() (req request, age time.Duration, ok bool) {
+// oldest returns the oldest unanswered call, and how long it has been pending; nil if
+// there is none.
+func (w *wire) oldest() (c *call, age time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pending.len() == 0 {
-		return request{}, 0, false
+		return nil, 0
 	}
-	req = w.pending.at(0)
-	return req, w.s.client.clock.now() - req.sent, true
+	c = w.pending.at(0)
+	return c, w.s.client.clock.now() - c.sent
 }
 
-// Read hands go-zookeeper the frames that are meant for it.
+// Read hands go-zookeeper the answer to its connect request. When that asks for more, it
+// reads what the server sends, until the connection ends.
 func (w *wire) Read(p []byte) (int, error) {
-	for len(w.out) == 0 {
+	if len(w.out) > 0 {
+		n := copy(p, w.out)
+		w.out = w.out[n:]
+		return n, nil
+	}
+	for {
 		if err := w.next(); err != nil {
 			w.cut(err)
 			return 0, err
 		}
-		if len(w.out) == 0 { // go-zookeeper does not see it, so it does not move the deadline
-			_ = w.SetReadDeadline(time.Now().Add(w.patience())) // fails if the connection is closed
-		}
 	}
-	n := copy(p, w.out)
-	w.out = w.out[n:]
-	return n, nil
 }
 
-// next reads a frame, and puts it into out if it is meant for go-zookeeper.
+// waits gives the server time for the next frame. An unanswered request has used up some
+// already, so none is pending for longer, even if other frames arrive meanwhile.
+func (w *wire) waits() {
+	_, age := w.oldest()
+	_ = w.conn.SetReadDeadline(time.Now().Add(w.patience() - age)) // fails if the connection is closed
+}
+
+// next reads a frame and deals with it.
 func (w *wire) next() error {
+	w.waits()
 	var frame []byte
 	err := w.passOver()
 	if err == nil {
@@ -288,8 +311,8 @@ func (w *wire) next() error {
 	}
 	switch {
 	case isTimeout(err):
-		if req, age, ok := w.oldest(); ok {
-			return w.late(age, "no answer to %s for %v", opName(req.op), age.Round(time.Millisecond))
+		if c, age := w.oldest(); c != nil {
+			return w.late(age, "no answer to %s for %v", opName(c.op), age.Round(time.Millisecond))
 		}
 		return w.late(w.patience(), "the server has been silent for %v", w.patience())
 	case errors.Is(err, errTooLong):
@@ -297,16 +320,11 @@ func (w *wire) next() error {
 	case err != nil:
 		return err // the network's
 	}
-	deliver, err := w.reply(frame)
-	switch {
-	case errors.Is(err, errWireClosed), errors.Is(err, errFenced):
+	err = w.reply(frame)
+	if err == nil || errors.Is(err, errWireClosed) || errors.Is(err, errFenced) {
 		return err
-	case err != nil:
-		return &fault{err}
-	case deliver:
-		w.out = frame
 	}
-	return nil
+	return &fault{err}
 }
 
 // readFrame reads one frame, its length included, into the wire's buffer.
@@ -363,8 +381,7 @@ func (w *wire) passOver() error {
 		if w.rest -= n; err != nil {
 			return err
 		}
-		// A server that keeps sending is not silent.
-		_ = w.SetReadDeadline(time.Now().Add(w.patience())) // fails if the connection is closed
+		w.waits() // a server that keeps sending is not silent
 	}
 	return nil
 }
@@ -380,69 +397,65 @@ func (w *wire) readMore(b []byte, n int) ([]byte, error) {
 	return b, err
 }
 
-// reply looks at a frame, and reports whether it is meant for go-zookeeper.
-func (w *wire) reply(frame []byte) (deliver bool, err error) {
+// reply deals with a frame.
+func (w *wire) reply(frame []byte) error {
 	r := jute.NewReader(frame[4:])
 	xid, zxid, code := r.Int32(), r.Int64(), r.Int32()
 	if err := r.Err(); err != nil {
-		return false, err
+		return err
 	}
 	switch xid {
 	case jute.XidWatchEvent:
-		return false, w.event(r)
+		return w.event(r)
 	case jute.XidAuth:
-		return false, nil // the handshake is done: no request is waiting for it
+		return nil // the handshake is done: no request is waiting for it
 	}
-	req, err := w.answered(xid)
+	c, err := w.answered(xid)
 	if err != nil {
-		return false, err
+		return err
 	}
-	switch xid {
-	case closeXid:
+	switch c.op {
+	case jute.OpClose:
 		w.s.end(ErrClosed, true)
-		return false, errWireClosed
-	case jute.XidSetWatches:
+		return errWireClosed
+	case jute.OpSetWatches:
 		if code != jute.ErrOK {
 			// Some watches may be missing now. The next connection tries again.
-			return false, fmt.Errorf("the server refused to set the watches again: code %d", code)
+			return fmt.Errorf("the server refused to set the watches again: code %d", code)
 		}
-		return false, nil
+		return nil
 	}
 	now := w.s.client.clock.now()
 	w.s.client.stats.answered.Add(1)
 	proof := false
 	if code == jute.ErrOK {
-		if proof, err = checkReply(req.op, r); err != nil {
-			return false, err
+		if proof, err = c.answer.read(c.op, r); err != nil {
+			return err
 		}
 	}
-	w.s.leases.answered(req.sent, now)
+	w.s.leases.answered(c.sent, now)
 	if proof {
-		// Before the caller is woken, by us or by go-zookeeper: it finds the lease
-		// extended when the call returns.
-		w.s.leases.proved(req.sent)
+		// Before the caller is woken: it finds the lease extended when the call returns.
+		w.s.leases.proved(c.sent)
 	}
-	if req.path != "" {
-		w.watching(req, code)
+	if c.watch != "" {
+		w.watching(c, code)
 	}
-	if (xid >= 0 || req.call != nil) && zxid > w.s.zxid.Load() {
+	if c.op != jute.OpPing && zxid > w.s.zxid.Load() {
 		w.s.zxid.Store(zxid)
 	}
 	if code == jute.ErrSessionExpired {
 		w.s.end(errSessionExpired, true)
-		return false, errFenced
+		return errFenced
 	}
-	if req.call != nil {
-		req.call.answer(code, frame[20:])
-		return false, nil
-	}
-	return true, nil
+	c.arrived(code)
+	return nil
 }
 
 // event passes a watch event on to the dispatcher, before the answer to any later
 // request is seen.
 func (w *wire) event(r *jute.Reader) error {
-	ev := Event(r.Int32())
+	what := Change(r.Int32())
 	r.Int32() // the connection's state, as the server sees it
 	path := r.Buffer()
 	if err := r.Err(); err != nil {
@@ -450,50 +463,39 @@ func (w *wire) event(r *jute.Reader) error {
 	}
 	c := w.s.client
 	c.stats.events.Add(1)
-	if ev > 0 { // else it is about the session, of which the wire knows more
-		c.watches.fired(path, ev)
-		c.dispatcher.push(notice{path: string(path), event: ev})
+	if what > 0 { // else it is about the session, of which the wire knows more
+		c.watches.fired(path, what)
+		c.dispatcher.push(notice{path: string(path), event: Event{what, w.connection}})
 	}
 	return nil
 }
 
 // watching notes the watch that an answered read has set.
-func (w *wire) watching(req request, code int32) {
+func (w *wire) watching(c *call, code int32) {
 	switch {
-	case req.op == jute.OpGetData && code == jute.ErrOK,
-		req.op == jute.OpExists && code == jute.ErrOK:
-		w.s.client.watches.note(req.path, dataWatch)
-	case req.op == jute.OpExists && code == jute.ErrNoNode:
-		w.s.client.watches.note(req.path, existWatch)
-	case req.op == jute.OpGetChildren2 && code == jute.ErrOK:
-		w.s.client.watches.note(req.path, childWatch)
+	case c.op == jute.OpGetData && code == jute.ErrOK,
+		c.op == jute.OpExists && code == jute.ErrOK:
+		w.s.client.watches.note(c.watch, dataWatch)
+	case c.op == jute.OpExists && code == jute.ErrNoNode:
+		w.s.client.watches.note(c.watch, existWatch)
+	case c.op == jute.OpGetChildren2 && code == jute.ErrOK:
+		w.s.client.watches.note(c.watch, childWatch)
 	}
 }
 
-// rearm writes the requests that set again the watches that the server had for
+// rearm sends the calls that set again the watches that the server had for
 // this session. It runs on a goroutine of the session's, which was given the
 // turn to write, so that these requests go first. It cannot run on the one that
 // reads, because the server may have to be read from before it takes them all. It
 // reports whether it wrote all.
-func (w *wire) rearm(frames [][]byte) bool {
+func (w *wire) rearm(calls []*call) bool {
 	defer w.release()
-	for _, frame := range frames {
-		if w.send(frame, request{xid: jute.XidSetWatches, op: jute.OpSetWatches}) != nil {
+	for _, c := range calls {
+		if w.send(c) != nil {
 			return false
 		}
 	}
 	return true
-}
-
-// sendClose asks the server to end the session. The reader sees the answer.
-func (w *wire) sendClose() {
-	if w.acquire() != nil {
-		return
-	}
-	defer w.release()
-	b := jute.AppendInt32(make([]byte, 4, 12), closeXid)
-	frame := jute.Frame(jute.AppendInt32(b, jute.OpClose))
-	w.send(frame, request{xid: closeXid, op: jute.OpClose}) //nolint:errcheck // the reader sees it
 }
 
 // Close is called by go-zookeeper when its loops end.
@@ -502,21 +504,13 @@ func (w *wire) Close() error {
 	return nil
 }
 
-// SetReadDeadline sets the deadline for the next frame. go-zookeeper asks for
-// patience from now on; an unanswered request has used up some of it already. So
-// no request is pending for longer, even if other frames arrive meanwhile.
-func (w *wire) SetReadDeadline(t time.Time) error {
-	if _, age, ok := w.oldest(); ok && !t.IsZero() {
-		t = t.Add(-age)
-	}
-	return w.conn.SetReadDeadline(t)
-}
+// The deadlines that go-zookeeper sets have no effect: next and send set their own.
 
-// SetWriteDeadline does nothing: send sets the deadline of each write.
+func (w *wire) SetDeadline(time.Time) error { return nil }
+
+func (w *wire) SetReadDeadline(time.Time) error { return nil }
+
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
-
-// SetDeadline is not called by go-zookeeper.
-func (w *wire) SetDeadline(t time.Time) error { return w.SetReadDeadline(t) }
 
 func (w *wire) LocalAddr() net.Addr { return w.conn.LocalAddr() }
 

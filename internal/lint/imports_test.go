@@ -20,7 +20,7 @@ import (
 const policy = `
 	TESTS   = go.uber.org/goleak pgregory.net/rapid
 	SERVERS = TESTS zkio/zktest internal/realzk internal/otherclients
-	RECIPE  = futures zkio manager recipes/internal/bell recipes/internal/own internal/ctxerr internal/oneline
+	RECIPE  = futures zkio manager recipes/internal/access recipes/internal/bell recipes/internal/look recipes/internal/own internal/ctxerr internal/oneline
 	PUBLIC  = state futures zkio zkio/zktest manager golang.org/x/sync/... go.uber.org/atomic
 
 	# Small and pure: what a reader has to trust first.
@@ -41,7 +41,10 @@ const policy = `
 	manager/internal/errand:  zkio | TESTS
 
 	# Recipes stand on what any program can use, and on what they share.
+	recipes/internal:
+	recipes/internal/access:     zkio manager | TESTS recipes/internal/recipetest
 	recipes/internal/bell:       zkio | TESTS
+	recipes/internal/look:       zkio manager recipes/internal/access recipes/internal/bell internal/ctxerr | TESTS zkio/zktest recipes/internal/recipetest
 	recipes/internal/own:        zkio manager | SERVERS recipes/internal/recipetest
 	recipes/internal/recipetest: manager zkio/zktest internal/realzk | TESTS zkio/zktest manager recipes/barrier recipes/election recipes/members recipes/shards
 	recipes/election:            RECIPE | SERVERS recipes/internal/recipetest

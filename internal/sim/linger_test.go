@@ -47,7 +47,7 @@ func (k *worker) linger(l lock) {
 	case 1:
 		k.result("set linger", l.SetLinger(pick(k.rng, time.Millisecond, 300*time.Millisecond, forever)))
 	default:
-		k.w.futures.add("a lock that "+k.name+" has yielded", l.Yield().Done())
+		k.w.futures.add("a lock that "+k.name+" has yielded", l.ReleaseIdle().Done())
 	}
 }
 
@@ -67,13 +67,13 @@ func (k *worker) idle(l lock) {
 func (w *world) yieldAll() {
 	for _, pr := range w.procs {
 		for _, l := range pr.withForts() {
-			l.Yield()
+			l.ReleaseIdle()
 		}
 		pr.mu.Lock()
 		mutex := pr.mutex
 		pr.mu.Unlock()
 		if mutex != nil {
-			mutex.Yield()
+			mutex.ReleaseIdle()
 		}
 	}
 }

@@ -28,9 +28,9 @@ func TestModelNamesWhatIsThere(t *testing.T) {
 	}
 	// The essential parts.
 	for _, must := range []string{
-		"manager/round.go: round.arrive", "manager/round.go: round.leave", "manager/round.go: round.endBy", "manager/round.go: round.finish",
+		"manager/round.go: round.arrive", "manager/share.go: share.leave", "manager/share.go: share.endBy", "manager/round.go: round.finish",
 		"manager/internal/errand/runner.go: Runner.Wake", "manager/internal/errand/runner.go: Runner.Run", "manager/roundio.go: roundIO.Step", "manager/roundio.go: roundIO.fetch",
-		"manager/roundio.go: roundIO.grant", "manager/handover.go: roundIO.release", "manager/tenure.go: roundIO.lookBehind",
+		"manager/roundio.go: roundIO.grant", "manager/handover.go: roundIO.release", "manager/tenure.go: incumbent.lookBehind",
 	} {
 		if !named[must] {
 			t.Errorf("rounds.pml does not model %s", must)

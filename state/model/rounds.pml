@@ -277,7 +277,7 @@ inline fire() {
   }
 }
 
-/* Go: manager/waiter.go: roundIO.unwatchAhead; an event that has not been told yet
+/* Go: manager/waiter.go: waiter.unwatchAhead; an event that has not been told yet
  * stays with the plan that is dropped. */
 inline unwatch(x) { r[x].wat = 0; r[x].ev = 0 }
 
@@ -335,7 +335,7 @@ inline enqueue(p, x, u) {
   fi
 }
 
-/* Go: manager/round.go: round.endBy (round.fail, round.failPending); when is the
+/* Go: manager/share.go: share.endBy (share.fail, share.failPending); when is the
  * phase that must be there */
 inline endBy(p, x, u, when) {
   atomic {
@@ -488,7 +488,7 @@ next:
 reload:
   atomic { x = cur[p]; collect(p); goto loop };
 
-entered:                          /* Go: manager/roundio.go: roundIO.settleGrant */
+entered:                          /* Go: manager/share.go: promises.settleGrant */
   SETTLE(x, GRANTED);
 
   /* Go: manager/lock.go: Lock.await; manager/hold.go: withdrawal.run */
@@ -528,7 +528,7 @@ progress_answered:                /* in a search for cycles in which nothing com
   fi;
 #endif
 
-  /* Go: manager/hold.go: Hold.giveUpSlow; manager/round.go: round.leave; state/word.go: Word.Leave */
+  /* Go: manager/hold.go: Hold.giveUpSlow; manager/share.go: share.leave; state/word.go: Word.Leave */
 progress_leave:
   atomic {
     assert(counted[i]);
@@ -657,7 +657,7 @@ step:
     fi };
 
 #ifdef REOPEN
-  /* Go: manager/gate.go: roundIO.seeToGate. The watch of the contender that the gate is
+  /* Go: manager/gate.go: incumbent.seeToGate. The watch of the contender that the gate is
    * closed for; to set it again is one step with the look, as in list. */
 gate:
   atomic {
@@ -702,7 +702,7 @@ gate:
   atomic { if :: r[y].next == NIL -> follow(p, y) :: else fi };
 #endif
 merge:
-  /* Go: state/word.go: Word.Merge; manager/gate.go: round.home. From then on those who
+  /* Go: state/word.go: Word.Merge; manager/gate.go: share.home. From then on those who
    * have the one round find the other. Go reads the gate once more before that: a
    * revocation may have closed it, which is not modelled. A contender that waits too long
    * closes it by a step, and there is one step at a time. */
@@ -743,7 +743,7 @@ merge:
   atomic { r[y].next = PASSED; y = NONE; collect(p) };
 #endif
 stays:
-  atomic {                        /* As often as the step has counted. Go: manager/round.go: round.leave */
+  atomic {                        /* As often as the step has counted. Go: manager/share.go: share.leave */
     y = NONE; n = 0;
     if
     :: r[x].ph == RETAINED ->
@@ -812,7 +812,7 @@ queue:
     :: refuseLeft > 0 -> refuseLeft--; goto refused
     fi };
 
-  /* Go: manager/waiter.go: roundIO.listQueue, roundIO.watchAhead. That the directory is listed and
+  /* Go: manager/waiter.go: waiter.listQueue, waiter.watchAhead. That the directory is listed and
    * the one ahead is watched is one step: a watch that comes too late finds no
    * node, and the trip lists again. The grants without a list (a create that
    * was alone, the deletion of the only one ahead) are looks that were taken
@@ -1106,7 +1106,7 @@ end:
 }
 #endif
 
-/* Go: manager/tenure.go: roundIO.lookBehind; manager/gate.go: roundIO.closeFor; manager/rwlock.go: RWLock.closeGate */
+/* Go: manager/tenure.go: incumbent.lookBehind; manager/gate.go: incumbent.closeFor; manager/rwlock.go: RWLock.closeGate */
 #if defined(GATE) || defined(GATEANY)
 #ifdef GATEANY
 byte gates = 2;
@@ -1141,7 +1141,7 @@ end:
 #endif
 
 #if SHUT > 0
-/* Go: manager/manager.go: Manager.Shutdown, Manager.Close, Manager.eachRound */
+/* Go: manager/manager.go: Manager.Shutdown, Manager.Close, Manager.eachShare */
 proctype Shut() {
   byte u;
 #define x at2

@@ -26,9 +26,9 @@ var (
 	// long, at the same points: functions that run on goroutines of their own and
 	// hold no mutex.
 	stalling = []string{
-		"roundIO.Step", "roundIO.fetch", "roundIO.createNode", "roundIO.enterBeside", "roundIO.wait", "roundIO.watchAhead",
-		"roundIO.grant", "roundIO.keep", "roundIO.release", "roundIO.cancel", "roundIO.requeue", "Runner.Run",
-		"round.left", "round.askIn", "round.admitNext", "roundIO.openGate", "withdrawal.steps", "Client.watch",
+		"roundIO.Step", "roundIO.fetch", "roundIO.createNode", "roundIO.enterBeside", "waiter.wait", "waiter.watchAhead",
+		"roundIO.grant", "roundIO.keep", "roundIO.release", "roundIO.cancel", "roundIO.leaveQueue", "Runner.Run",
+		"roundIO.left", "round.finish", "round.askIn", "round.admitNext", "incumbent.openGate", "withdrawal.steps", "Client.watch",
 		"group.Step", "group.wait", "group.enter", "place.giveWay",
 	}
 

@@ -75,9 +75,9 @@ func TestUnknownNames(t *testing.T) {
 	if err := w.unknown(); err != nil {
 		t.Error(err)
 	}
-	delete(w.found, "roundIO.wait")
+	delete(w.found, "waiter.wait")
 	delete(w.found, "Settle")
-	if err := w.unknown(); err == nil || !strings.Contains(err.Error(), "have no Settle (in atomics), roundIO.wait (in stalling): change") {
+	if err := w.unknown(); err == nil || !strings.Contains(err.Error(), "have no Settle (in atomics), waiter.wait (in stalling): change") {
 		t.Errorf("error %v", err)
 	}
 	// A name is found where it is called or declared, and not where it is mentioned.

@@ -136,23 +136,71 @@ func TestForgetDuringALook(t *testing.T) {
 	})
 }
 
-// If the answer to a delete is lost, another process may have made a node at the same path
-// by the time at which it is repeated. That one stays.
-func TestDeleteSparesAnother(t *testing.T) {
+// The answer to a delete is lost, and the last watcher of the path ends while the question whether
+// the node is there is under way: the watch that the question leaves is taken back.
+func TestF222_UnwatchedDuringADelete(t *testing.T) {
 	recipetest.Bubble(t, func(c *recipetest.Cluster) {
 		t := c.T
-		m, other := c.Open("a"), c.Open("b")
+		m := c.Open("a")
 		n := keep(c, m, own.NewKeeper(m.Access(), errGone))
 		s := m.Access().Session()
+		other := make(slow)
+		close(other)
+		m.Access().Watch(path, other)
 		c.Srv.Faults().DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpDelete, Times: 1})
 		if err := n.Delete(s); err == nil {
 			t.Fatal("the answer was not lost")
 		}
-		keep(c, other, own.NewKeeper(other.Access(), errGone))
-		recipetest.WantErr(t, "again", n.Delete(s), nil)
-		if !c.Srv.Exists(path) {
-			t.Error("the other's node is gone")
+		question := c.Srv.Faults().DelayReply(zktest.Match{Session: s.ID(), Op: zktest.OpExists, Times: 1}, time.Second)
+		again := make(chan error)
+		go func() { again <- n.Delete(s) }()
+		<-question.Hit()
+		s.Unwatch(path, other)
+		recipetest.WantErr(t, "again", <-again, nil)
+		synctest.Wait()
+		if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
+			t.Errorf("watches are left: %+v", w)
 		}
+	})
+}
+
+// deleteAgain deletes a node of its own once more, after a request that strike has left without an
+// answer, when another process has made a node at its path, and checks that this one stays.
+func deleteAgain(c *recipetest.Cluster, strike func(session int64), meanwhile func()) {
+	t := c.T
+	m, other := c.Open("a"), c.Open("b")
+	n := keep(c, m, own.NewKeeper(m.Access(), errGone))
+	s := m.Access().Session()
+	strike(s.ID())
+	if err := n.Delete(s); err == nil {
+		t.Fatal("the first request has an answer")
+	}
+	meanwhile()
+	keep(c, other, own.NewKeeper(other.Access(), errGone))
+	recipetest.WantErr(t, "again", n.Delete(s), nil)
+	if !c.Srv.Exists(path) {
+		t.Error("the other's node is gone")
+	}
+}
+
+// If the answer to a delete is lost, another process may have made a node at the same path
+// by the time at which it is repeated. That one stays.
+func TestDeleteSparesAnother(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		deleteAgain(c, func(session int64) {
+			c.Srv.Faults().DropReply(zktest.Match{Session: session, Op: zktest.OpDelete, Times: 1})
+		}, func() {})
+	})
+}
+
+// The same if the request is lost, another client has deleted the node, and the server lags behind:
+// it still shows that the node is there.
+func TestF226_DeleteByALaggingServer(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		deleteAgain(c, func(session int64) {
+			c.Srv.Faults().Lag(-1, session)
+			c.Srv.Faults().DropRequest(zktest.Match{Session: session, Op: zktest.OpDelete, Times: 1})
+		}, func() { c.Remove(path) })
 	})
 }
 

@@ -62,8 +62,14 @@ func (n *Node) Err() error {
 // Context returns a context that ends when parent does, when the node is lost, with the
 // error of Err as its cause, or when done is called.
 func (n *Node) Context(parent context.Context) (ctx context.Context, done context.CancelFunc) {
+	return Within(parent, n.ctx)
+}
+
+// Within returns a context that ends when parent does, when life does, with its cause, or when
+// done is called.
+func Within(parent, life context.Context) (ctx context.Context, done context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
-	stop := context.AfterFunc(n.ctx, func() { cancel(context.Cause(n.ctx)) })
+	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
 	return ctx, func() {
 		stop()
 		cancel(context.Canceled)
@@ -104,7 +110,7 @@ func (n *Node) end(why error) bool {
 
 // PathChanged is called by the dispatcher when something happened to the node.
 func (n *Node) PathChanged(_ string, ev zkio.Event) {
-	switch ev {
+	switch ev.What {
 	case zkio.NodeDeleted:
 		// The news may be of an earlier node of this process at the same path.
 		n.keeper.access.Submit(zkio.Releases, &look{node: n})
@@ -139,24 +145,11 @@ func (l *look) Run(s *zkio.Session) {
 	if s != n.session || l.Void() {
 		return // of the session's end the listener is told
 	}
-	// The look is a watcher while it asks. So the watch that the question leaves is known here,
-	// even if all other watchers end meanwhile.
-	n.keeper.access.Watch(n.path, l)
-	there, err := n.There(s)
-	if err == nil && !there {
-		n.lose(errDeleted)
-		s.Unwatch(n.path, l) // at the server as well; after the owner was told, for it takes a request
-		return
-	}
-	n.keeper.access.Unwatch(n.path, l)
-	if err != nil {
+	if _, err := n.ask(s, func() { n.lose(errDeleted) }); err != nil {
 		n.lookAfter(zkio.Backoff(l.attempts, 10*time.Millisecond, 2*time.Second), l)
 		l.attempts++
 	}
 }
-
-// PathChanged makes a look a watcher for the time of one request.
-func (l *look) PathChanged(string, zkio.Event) {}
 
 // Forget ends the keeping of a node that its owner has deleted, or is about to. It does
 // not block, and reports whether the node was kept until now: it was not lost. Calls after
@@ -173,7 +166,11 @@ func (n *Node) Delete(s *zkio.Session) error {
 	}
 	if again := n.tried.Swap(true); again || s != n.session || n.ctx.Err() != nil {
 		// An earlier request may have been carried out, or another client has deleted the
-		// node, and another process may have made a node at this path since.
+		// node, and another process may have made a node at this path since. A server that
+		// lags behind would still show ours.
+		if err := s.Sync(n.path); err != nil {
+			return err
+		}
 		if there, err := n.There(s); !there || err != nil {
 			return err
 		}
@@ -186,7 +183,26 @@ func (n *Node) Delete(s *zkio.Session) error {
 
 // There reports whether the node is there: this one, and not another at the same path. It
 // asks a server, which may lag behind if s is not the node's session.
-func (n *Node) There(s *zkio.Session) (bool, error) {
+func (n *Node) There(s *zkio.Session) (bool, error) { return n.ask(s, func() {}) }
+
+// ask is There, and calls gone if the node is not there.
+func (n *Node) ask(s *zkio.Session, gone func()) (there bool, err error) {
+	// The question leaves a watch if there is a watcher. It is a watcher itself meanwhile, so
+	// that the watch is taken back, even if all others end before the answer is there.
+	q := new(question)
+	n.keeper.access.Watch(n.path, q)
 	stat, ok, err := s.Exists(n.path)
-	return ok && uint64(stat.Czxid) == n.token, err
+	if there = ok && uint64(stat.Czxid) == n.token; there || err != nil {
+		n.keeper.access.Unwatch(n.path, q)
+		return there, err
+	}
+	gone()
+	s.Unwatch(n.path, q) // at the server as well, which takes a request
+	return false, nil
 }
+
+// A question is the watcher of a node for the time of one request.
+type question struct{ _ byte } // not of size 0: two of them are not equal
+
+// PathChanged does nothing.
+func (*question) PathChanged(string, zkio.Event) {}

@@ -127,6 +127,9 @@ const (
 	// nested takes them one after the other, and holds each while it waits for the
 	// next.
 	nested lockAllWay = 'N'
+	// ordered takes them as nested does, and gives way as a group does, but by leaving all
+	// that it has: see ordered in [lockAllMove].
+	ordered lockAllWay = 'O'
 	// shared is a round of the process of the group before it in the list.
 	// Goroutines share it, and keep arriving until its gate closes.
 	shared lockAllWay = 'S'
@@ -141,7 +144,7 @@ type lockAllState struct {
 	phase  [lockAllClients]uint8                // of a group: lockAllPhase; of nested: the locks asked for
 	inside [lockAllClients][lockAllQueues]bool  // of nested and shared
 	place  [lockAllClients][lockAllQueues]uint8 // in line; 0 is none
-	made   [lockAllClients]uint8                // nodes created so far, if one by one
+	made   [lockAllClients]uint8                // nodes created so far, if one by one or ordered
 	rounds [lockAllClients]uint8                // done
 	closed [lockAllClients]bool                 // the gate of a round that goroutines share
 	dead   [lockAllClients]bool
@@ -159,6 +162,7 @@ const (
 	groupAway uint8 = iota
 	groupWaits
 	groupInside
+	orderedTries // it has queued everywhere at once, and knows not yet whether that was enough
 )
 
 // newLockAll returns a model with the given clients. Each is a word: the way in
@@ -174,6 +178,8 @@ func newLockAll(clients string, rules lockAllRules) checker.Model[lockAllState] 
 			c.name = fmt.Sprintf("equal groups %d", i)
 		case nested:
 			c.name = fmt.Sprintf("nested %d", i)
+		case ordered:
+			c.name = fmt.Sprintf("ordered %d", i)
 		case shared:
 			c.name = fmt.Sprintf("shared %d", i)
 			c.process = i - 1
@@ -382,6 +388,8 @@ func (l *lockAll) steps(s lockAllState, c int, take func(checker.Step[lockAllSta
 	switch l.clients[c].way {
 	case nested:
 		m.nested()
+	case ordered:
+		m.ordered()
 	case shared:
 		m.shared()
 	case group, equalGroups:
@@ -440,6 +448,88 @@ func (m *lockAllMove) nested() {
 	s.phase[m.c]++
 	s.place[m.c][q] = s.end()
 	m.step(s, checker.Mandatory, "queues in "+m.letter(q))
+}
+
+// ordered is a simpler way to take several locks, which LockAll does not go: it needs no
+// rounds of its own. One transaction queues everywhere. If that does not get all locks at
+// once, another one withdraws it, and the client takes one lock after the other, in an
+// order that all processes have in common. While it holds some and waits for the next, and
+// another contender waits for one that it holds, it leaves all after its patience, and
+// begins again with the first.
+//
+// Two callers that take the locks one after the other in the opposite order can keep it
+// from them without end: each time it leaves, one of them has got ahead of it in the first
+// queue and the other is ahead in the second. Only chance ends that. A group keeps its
+// places, and gets its locks whatever the others do.
+func (m *lockAllMove) ordered() {
+	c, s, wants := m.c, m.old, m.clients[m.c].wants
+	asked := int(s.made[c])
+	switch s.phase[c] {
+	case groupAway:
+		end := s.end()
+		for _, w := range wants {
+			s.place[c][w.queue] = end
+		}
+		s.phase[c] = orderedTries
+		m.step(s, checker.Mandatory, "queues everywhere")
+		return
+	case orderedTries:
+		for _, w := range wants {
+			if !m.entitled(&s, c, w.queue) {
+				s.reset(c)
+				s.phase[c] = groupWaits
+				m.step(s, checker.Mandatory, "withdraws")
+				return
+			}
+		}
+		for _, w := range wants {
+			s.inside[c][w.queue] = true
+		}
+		s.phase[c] = groupInside
+		m.step(s, checker.Mandatory, "enters")
+		return
+	case groupInside:
+		m.leave(checker.Mandatory, "leaves")
+		return
+	}
+	if m.rules.giveUp {
+		s := s
+		s.reset(c)
+		s.rounds[c] = m.rules.rounds
+		m.step(s, checker.Optional, "gives up")
+	}
+	if asked == 0 || s.inside[c][wants[asked-1].queue] {
+		q := wants[asked].queue
+		s.made[c]++
+		s.place[c][q] = s.end()
+		m.step(s, checker.Mandatory, "queues in "+m.letter(q))
+		return
+	}
+	if q := wants[asked-1].queue; m.entitled(&s, c, q) {
+		s := s
+		s.inside[c][q] = true
+		if asked == len(wants) {
+			s.phase[c] = groupInside
+		}
+		m.step(s, checker.Mandatory, "enters "+m.letter(q))
+		return
+	}
+	if m.rules.neverGivesWay {
+		return
+	}
+	for _, w := range wants[:asked-1] {
+		if !m.holdsUp(&s, c, w.queue) {
+			continue
+		}
+		gaveWay := s.gaveWay[c]
+		s.reset(c)
+		s.phase[c] = groupWaits
+		if m.rules.patient {
+			s.gaveWay[c] = min(gaveWay+1, mostPatience)
+		}
+		m.step(s, checker.Timer, "gives way")
+		return
+	}
 }
 
 func (m *lockAllMove) letter(q int) string { return "XYZ"[q : q+1] }
@@ -608,6 +698,7 @@ func lockAllSearches() []search {
 	// The others come back for ever, and groups have all the patience they need.
 	greedy := lockAllRules{rounds: 1, greedy: true, patient: true}
 	lucky := lockAllRules{rounds: 1, greedy: true, patient: true, chance: true}
+	ordinary := lockAllRules{rounds: 2, crashes: true, giveUp: true}
 	var list []search
 	for _, everywhere := range []bool{false, true} {
 		b := lockAllRules{rounds: 2, crashes: true, giveUp: true, giveWayEverywhere: everywhere}
@@ -642,6 +733,7 @@ func lockAllSearches() []search {
 		right("no starvation", "GXY NXY NXY", greedy),
 		right("no starvation", "GXY NXY NXY NXY", greedy),
 		right("no starvation", "GXY GXY NXY NXY", greedy),
+		right("no starvation", "GXY NYX NYX", greedy),
 		right("no starvation", "GXY GXY NX NY", greedy),
 		right("no starvation", "GXYZ GXY NYZ NXZ", greedy),
 		right("no starvation", "GXYZ GXY GYZ GXZ", greedy),
@@ -652,6 +744,15 @@ func lockAllSearches() []search {
 		right("no starvation, by chance", "GXYZ NXY NYZ NXYZ", lucky),
 		right("no starvation, by chance", "GXYZ GXYZ NXY NZX", lucky),
 		right("no starvation, by chance", "GXYZ GXY GYZ NZX", lucky),
+
+		right("ordered, two", "OXY OXY", ordinary),
+		right("ordered, in a ring", "OXY OYZ OXZ", ordinary),
+		right("ordered and single locks", "OXY OXY NX NY", ordinary),
+		right("ordered, nested in the other order", "OXY NYX NYX", ordinary),
+		right("ordered, readers and writers", "OxY OXy NX Nx", ordinary),
+		right("ordered, no starvation by chance", "OXY NYX NYX", lucky),
+		wrong("ordered, never gives way", "OXY NYX", lockAllRules{neverGivesWay: true}),
+		fails("ordered starves if no chance decides [OXY NYX NYX]", checker.Livelock, newLockAll("OXY NYX NYX", greedy)),
 
 		wrong("nested, the group never gives way", "GXY NXY", lockAllRules{neverGivesWay: true}),
 		wrong("one request for each node", "GXY GYX", lockAllRules{oneByOne: true, neverGivesWay: true}),
