@@ -10,9 +10,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/manager"
-	"github.com/holdfast-go/holdfast/recipes/internal/bell"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/recipes/internal/own"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -55,7 +56,7 @@ func NewDouble(m *manager.Manager, name string, members int) (*Double, error) {
 		err = fmt.Errorf("%w: its path has %d bytes, and may have %d", manager.ErrBadName, len(p), maxPath)
 	}
 	if err != nil {
-		return nil, failed("barrier", name, err)
+		return nil, access.Error(a, "barrier", name, err)
 	}
 	return &Double{
 		access: a, keeper: own.NewKeeper(a, ErrLost), name: name, members: members,
@@ -67,42 +68,35 @@ func NewDouble(m *manager.Manager, name string, members int) (*Double, error) {
 // stage of this one, on which it must call [Stage.Leave]. While Enter waits, it survives the
 // end of the session and the deletion of its node: it then waits with a new one.
 //
-// It fails if ctx ends, with [ErrMismatch] if other processes use the barrier with another
-// number of members, and with [manager.ErrClosed] if the Manager is shut down or closed. No node
-// is left then: if ZooKeeper cannot be reached now, it is deleted later. If the round has begun
-// in the very moment, the caller counts as one that has left it, unless Close ends the session
-// before ZooKeeper knows; Shutdown waits for that.
+// It fails if ctx ends, or has ended before, with [ErrMismatch] if other processes use the
+// barrier with another number of members, and with [manager.ErrClosed] if the Manager is shut
+// down or closed. No node is left then: if ZooKeeper cannot be reached now, it is deleted later.
+// If the round has begun in the very moment, the caller counts as one that has left it, unless
+// Close ends the session before ZooKeeper knows; Shutdown waits for that.
 func (d *Double) Enter(ctx context.Context) (*Stage, error) {
-	if d.access.Accepting().Err() != nil {
-		return nil, failed("enter", d.name, manager.ErrClosed)
+	switch {
+	case d.access.Accepting().Err() != nil:
+		return nil, d.error("enter", manager.ErrClosed)
+	case ctx.Err() != nil: // run would begin: its node may make up the number of a round
+		return nil, d.error("enter", ctxerr.Of(ctx))
 	}
 	st, err := run(ctx, d.access, d.access.Finish, func() (*Stage, error) { return d.enter(ctx) }, func(st *Stage) { _ = st.leave() })
-	if err != nil {
-		return nil, failed("enter", d.name, err)
-	}
-	return st, nil
+	return st, d.error("enter", err)
 }
 
 func (d *Double) enter(ctx context.Context) (*Stage, error) {
-	b := bell.New()
-	e := &entry{Double: d, bell: b, lookout: lookout{double: d, bell: b}}
-	defer d.access.Listen(b)()
-	d.access.Watch(d.record, b)
-	for {
-		err := call(d.access, e.step)
-		if err == nil && e.stage == nil {
-			err = wait(ctx, d.access, b)
-		}
-		if err != nil {
-			_ = call(d.access, e.withdraw)
-			return nil, err
-		}
-		if e.stage != nil {
-			d.access.Unwatch(d.record, b) // the server's watch ends with the round
-			d.access.Go(e.stage.cleanUp)
-			return e.stage, nil
-		}
+	e := &entry{Double: d, lookout: d.lookout()}
+	e.lookout.Watch(d.record)
+	err := e.lookout.Run(ctx, func(s *zkio.Session) (bool, error) {
+		err := e.step(s)
+		return e.stage != nil, err
+	})
+	if err != nil {
+		_ = access.Tell(d.access, e.withdraw)
+		return nil, err
 	}
+	d.access.Go(e.stage.cleanUp)
+	return e.stage, nil
 }
 
 // in and left return the paths of the nodes of a process inside, or waiting, and of one that
@@ -136,7 +130,7 @@ func (d *Double) look(s *zkio.Session) (v view, err error) {
 		after := &zkio.Read{Path: d.record, What: zkio.ReadStat}
 		s.Read(before, list, after)
 		// The directory may be missing: the server removes an empty one.
-		if err := oneline.Join(before.Err, except(zkio.ErrNoNode, list.Err), after.Err); err != nil {
+		if err := oneline.Join(before.Err, access.Unless(list.Err, zkio.ErrNoNode), after.Err); err != nil {
 			return v, err
 		}
 		if !s.CaughtUp() {
@@ -172,22 +166,16 @@ func (d *Double) change(s *zkio.Session, v view, rec record, ops ...zkio.Op) err
 	if errors.Is(err, zkio.ErrNotEmpty) {
 		return d.spare(s, v.left)
 	}
-	return except(zkio.ErrNoNode, except(zkio.ErrBadVersion, err))
+	return access.Unless(err, zkio.ErrNoNode, zkio.ErrBadVersion)
 }
 
 // spare finds out which nodes of those that have left have children, so cannot be deleted.
 func (d *Double) spare(s *zkio.Session, left []string) error {
-	paths := make([]string, len(left))
-	for i, name := range left {
-		paths[i] = d.left(name)
-	}
-	for i, r := range s.GetAll(paths...) {
-		switch {
-		case r.Err == nil && r.Stat.NumChildren > 0:
-			d.strangers.Store(leftPrefix+left[i], true)
-		case r.Err != nil && !errors.Is(r.Err, zkio.ErrNoNode):
-			return r.Err
+	return access.Each(s, left, d.left, func(name string, node *zkio.Read) {
+		if node.Stat.NumChildren > 0 {
+			d.strangers.Store(leftPrefix+name, true)
 		}
-	}
-	return nil
+	})
 }
+
+func (d *Double) error(op string, err error) error { return access.Error(d.access, op, d.name, err) }

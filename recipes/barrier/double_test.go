@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
 	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
@@ -147,7 +148,7 @@ func inside(c *recipetest.Cluster, m *manager.Manager, prefix string) []string {
 		}
 		all, _, err := s.Children(c.Root + "/b/members")
 		names = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, prefix) })
-		return except(zkio.ErrNoNode, err)
+		return access.Unless(err, zkio.ErrNoNode)
 	}, nil)
 	if err != nil {
 		c.T.Error(err)
@@ -561,6 +562,26 @@ func TestF265_GivesUp(t *testing.T) {
 		untilInside(c, all[0].m, "", 0)
 		if c.Srv != nil && c.Srv.AllWatches() != (zktest.WatchCount{}) {
 			t.Errorf("watches are left: %+v", c.Srv.AllWatches())
+		}
+	})
+}
+
+// A caller that has given up before it enters asks ZooKeeper nothing: its node could make up the
+// number of a round.
+func TestF265_GivenUpBefore(t *testing.T) {
+	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		t := c.T
+		p := processes(c, 1, 1)[0]
+		why := errors.New("no longer wanted")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(why)
+		requests := c.Count(func() {
+			_, err := p.d.Enter(ctx)
+			recipetest.WantErr(t, "enter", err, why)
+			recipetest.Later(time.Minute)
+		})
+		if len(requests) > 0 {
+			t.Errorf("the requests are %v", requests)
 		}
 	})
 }

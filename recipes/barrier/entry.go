@@ -12,16 +12,15 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/manager"
-	"github.com/holdfast-go/holdfast/recipes/internal/bell"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// An entry is a call of Enter. The present worker uses it, and its goroutine between two
-// steps.
+// An entry is a call of Enter. The present step uses it, and after the last one its
+// goroutine.
 type entry struct {
 	*Double
-	bell    bell.Bell
-	lookout lookout
+	lookout *lookout
 
 	node    string        // the name of its node; "": the next step makes one
 	session *zkio.Session // of the node
@@ -30,8 +29,8 @@ type entry struct {
 	stage   *Stage        // the result
 }
 
-// step does what can be done now. Then either the stage is there, or the bell will ring when
-// there is more to do. The record changes when a round begins, and mostly when one has ended.
+// step does what can be done now. Then either the stage is there, or the lookout tells when there
+// is more to do. The record changes when a round begins, and mostly when one has ended.
 // Besides, the entry watches the one node on whose end it may be up to it to begin a round.
 func (e *entry) step(s *zkio.Session) error {
 	for {
@@ -107,17 +106,11 @@ func (e *entry) create(s *zkio.Session) error {
 	if e.created {
 		return nil
 	}
-	create := func() error {
+	err := access.InDir(e.access, s, e.dir, func() error {
 		return s.CreateEphemeral(e.in(e.node), e.access.Describe("member"), e.access.ACL())
-	}
-	err := create()
-	if errors.Is(err, zkio.ErrNoNode) {
-		if err = s.EnsureDir(e.dir, e.access.ACL()); err == nil {
-			err = create()
-		}
-	}
+	})
 	// If it exists, an earlier request was carried out.
-	err = except(zkio.ErrNodeExists, err)
+	err = access.Unless(err, zkio.ErrNodeExists)
 	e.created = err == nil
 	return err
 }
@@ -147,7 +140,7 @@ func (e *entry) agree(s *zkio.Session) error {
 // mismatch is what an entry ends with if the record says another number of members than its
 // process.
 func (e *entry) mismatch(rec record) error {
-	return &verdict{fmt.Errorf("%w: %d, and this process says %d", ErrMismatch, rec.Size, e.members)}
+	return access.Verdict(fmt.Errorf("%w: %d, and this process says %d", ErrMismatch, rec.Size, e.members))
 }
 
 // begin begins a round with those of the waiting processes that came first, and ends the last
@@ -159,20 +152,13 @@ func (e *entry) begin(s *zkio.Session, v view) error {
 		czxid int64
 	}
 	var all []candidate
-	paths := make([]string, len(v.waiting))
-	for i, name := range v.waiting {
-		paths[i] = e.in(name)
-	}
-	for i, r := range s.GetAll(paths...) {
-		switch {
-		case r.Err == nil && e.owned(v.waiting[i], r.Stat):
-			all = append(all, candidate{member{v.waiting[i], describe(r)}, r.Stat.Czxid})
-		case r.Err != nil && !errors.Is(r.Err, zkio.ErrNoNode):
-			return r.Err
+	err := access.Each(s, v.waiting, e.in, func(name string, node *zkio.Read) {
+		if e.owned(name, node.Stat) {
+			all = append(all, candidate{member{name, describe(node)}, node.Stat.Czxid})
 		}
-	}
-	if len(all) < e.members {
-		return nil
+	})
+	if err != nil || len(all) < e.members {
+		return err
 	}
 	slices.SortFunc(all, func(a, b candidate) int { return cmp.Compare(a.czxid, b.czxid) })
 	members := make([]member, e.members)
@@ -188,7 +174,7 @@ func (e *entry) begin(s *zkio.Session, v view) error {
 const maxID = 128
 
 // describe returns what a process says about itself in its node.
-func describe(r zkio.Read) string {
+func describe(r *zkio.Read) string {
 	data := manager.DescribeNode(r.Path, r.Data, zkio.Stat{EphemeralOwner: r.Stat.EphemeralOwner})
 	about := manager.Contender{Path: data.Path, Host: data.Host, PID: data.PID, Label: data.Label, Identity: data.Identity}.String()
 	return strings.ToValidUTF8(about[:min(len(about), maxID)], "")
@@ -208,7 +194,7 @@ func (e *entry) begun(s *zkio.Session, v view) error {
 	if err != nil {
 		return err
 	}
-	e.lookout.end(s)
+	e.lookout.Forget(e.record) // the server's watch ends with the round
 	e.stage = newStage(e.Double, e.node, node, v.rec)
 	return nil
 }
@@ -216,8 +202,6 @@ func (e *entry) begun(s *zkio.Session, v view) error {
 // withdraw undoes what the entry has done. If a round has begun with it, it has entered, and
 // leaves.
 func (e *entry) withdraw(s *zkio.Session) error {
-	e.lookout.end(s)
-	s.Unwatch(e.record, e.bell)
 	for e.node != "" {
 		data, stat, err := s.Get(e.record)
 		if err != nil && !errors.Is(err, zkio.ErrNoNode) {
@@ -249,7 +233,7 @@ func (e *entry) discard(s *zkio.Session) error {
 		return nil
 	}
 	if !e.session.Gone() {
-		if err := except(zkio.ErrNoNode, s.Delete(e.in(e.node), -1)); err != nil {
+		if err := access.Unless(s.Delete(e.in(e.node), -1), zkio.ErrNoNode); err != nil {
 			return err
 		}
 	}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/holdfast-go/holdfast/manager"
 )
 
 // The conditions that the package reports, beside those of package manager. Each is wrapped
@@ -33,16 +31,3 @@ type BrokenError struct {
 func (e *BrokenError) Error() string {
 	return fmt.Sprintf("round %d is broken: %d died inside: %s", e.Round, len(e.Died), strings.Join(e.Died, "; "))
 }
-
-// failed returns what the operation op at the barrier name returns for err.
-func failed(op, name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &manager.Error{Op: op, Name: name, Err: err}
-}
-
-// A verdict is an error that trying again does not mend, whatever its class.
-type verdict struct{ why error }
-
-func (v *verdict) Error() string { return v.why.Error() }

@@ -9,7 +9,7 @@ import (
 	"path"
 
 	"github.com/holdfast-go/holdfast/manager"
-	"github.com/holdfast-go/holdfast/recipes/internal/bell"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -28,7 +28,7 @@ func NewGate(m *manager.Manager, name string) (*Gate, error) {
 	a := m.Access()
 	p, err := a.Path(name)
 	if err != nil {
-		return nil, failed("gate", name, err)
+		return nil, access.Error(a, "gate", name, err)
 	}
 	return &Gate{access: a, name: name, path: p}, nil
 }
@@ -42,14 +42,10 @@ func NewGate(m *manager.Manager, name string) (*Gate, error) {
 // process opens meanwhile is then shut again.
 func (g *Gate) Shut(ctx context.Context) error {
 	return g.change(ctx, "shut", func(s *zkio.Session) error {
-		create := func() error { return s.Create(g.path, g.access.Describe("gate"), g.access.ACL()) }
-		err := create()
-		if errors.Is(err, zkio.ErrNoNode) {
-			if err = s.EnsureDir(path.Dir(g.path), g.access.ACL()); err == nil {
-				err = create()
-			}
-		}
-		return except(zkio.ErrNodeExists, err)
+		err := access.InDir(g.access, s, path.Dir(g.path), func() error {
+			return s.Create(g.path, g.access.Describe("gate"), g.access.ACL())
+		})
+		return access.Unless(err, zkio.ErrNodeExists)
 	})
 }
 
@@ -57,7 +53,7 @@ func (g *Gate) Shut(ctx context.Context) error {
 // It blocks and fails as [Gate.Shut] does.
 func (g *Gate) Open(ctx context.Context) error {
 	return g.change(ctx, "open", func(s *zkio.Session) error {
-		return except(zkio.ErrNoNode, s.Delete(g.path, -1))
+		return access.Unless(s.Delete(g.path, -1), zkio.ErrNoNode)
 	})
 }
 
@@ -79,65 +75,40 @@ func (g *Gate) change(ctx context.Context, op string, do func(s *zkio.Session) e
 	case doubt && errors.Is(err, manager.ErrClosed):
 		err = fmt.Errorf("%w: %w", manager.ErrUnknownOutcome, err)
 	}
-	return failed(op, g.name, err)
-}
-
-// except returns err, or nil if err wraps expected.
-func except(expected, err error) error {
-	if errors.Is(err, expected) {
-		return nil
-	}
-	return err
+	return access.Error(g.access, op, g.name, err)
 }
 
 // Wait blocks until the gate is open, or was opened after Wait's first request; or until ctx
 // ends, or the Manager is shut down or closed.
 func (g *Gate) Wait(ctx context.Context) error {
 	_, err := run(ctx, g.access, g.access.Go, func() (struct{}, error) { return struct{}{}, g.wait(ctx) }, func(struct{}) {})
-	return failed("wait", g.name, err)
+	return access.Error(g.access, "wait", g.name, err)
 }
 
 func (g *Gate) wait(ctx context.Context) error {
-	b := bell.New()
-	defer g.access.Listen(b)()
-	g.access.Watch(g.path, b)
-	defer func() {
-		_ = call(g.access, func(s *zkio.Session) error { s.Unwatch(g.path, b); return nil })
-	}()
+	l := waiting(g.access)
+	l.Watch(g.path)
 	w := gateWait{gate: g}
-	for {
-		if err := call(g.access, w.look); err != nil || w.opened {
-			return err
-		}
-		if err := wait(ctx, g.access, b); err != nil {
-			return err
-		}
-	}
+	return l.Run(ctx, w.look)
 }
 
-// A gateWait is a call of Wait. The present worker uses it, and the waiter between two looks.
+// A gateWait is a call of Wait. The present look uses it.
 type gateWait struct {
 	gate    *Gate
 	session *zkio.Session // of the last look
 	shut    int64         // the transaction that had shut the gate when it was first seen
-	opened  bool
 }
 
 // look finds out whether the gate is open, or has been. A node that another transaction has
 // made than the one seen before shows that it was opened in between.
-func (w *gateWait) look(s *zkio.Session) error {
+func (w *gateWait) look(s *zkio.Session) (opened bool, err error) {
 	read := &zkio.Read{Path: w.gate.path, What: zkio.ReadData} // watches the node, and nothing if there is none
-	err := w.read(s, read)
-	if errors.Is(err, zkio.ErrNoNode) {
-		w.opened = true
-		return nil
+	if err = w.read(s, read); err != nil {
+		return errors.Is(err, zkio.ErrNoNode), access.Unless(err, zkio.ErrNoNode)
 	}
-	if err != nil {
-		return err
-	}
-	w.opened = w.shut != 0 && w.shut != read.Stat.Czxid
+	opened = w.shut != 0 && w.shut != read.Stat.Czxid
 	w.session, w.shut = s, read.Stat.Czxid
-	return nil
+	return opened, nil
 }
 
 // read reads the node. A session's first server may lag behind, and show a gate as open that

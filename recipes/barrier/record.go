@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -94,7 +95,7 @@ func (r record) encode() []byte {
 // decode takes a record apart. Its error is a verdict.
 func decode(path string, data []byte) (r record, err error) {
 	if err := json.Unmarshal(data, &r); err != nil {
-		return r, &verdict{fmt.Errorf("%s is not the record of a barrier, and has to be deleted: %w", path, err)}
+		return r, access.Verdict(fmt.Errorf("%s is not the record of a barrier, and has to be deleted: %w", path, err))
 	}
 	return r, nil
 }

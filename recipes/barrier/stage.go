@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/manager"
-	"github.com/holdfast-go/holdfast/recipes/internal/bell"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/recipes/internal/own"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -49,7 +49,7 @@ func (st *Stage) Lost() <-chan struct{} { return st.node.Lost() }
 
 // Err returns nil while this process is inside, and then [ErrLost], or [manager.ErrClosed]. It
 // reads the clock, and does not block. Once Leave was called, Err does not change any more.
-func (st *Stage) Err() error { return failed("enter", st.double.name, st.node.Err()) }
+func (st *Stage) Err() error { return st.double.error("enter", st.node.Err()) }
 
 // Context returns a context for the work of the round. It ends when parent does, when this
 // process loses its place, with the reason as its cause, or when done is called.
@@ -75,10 +75,10 @@ func (st *Stage) Context(parent context.Context) (ctx context.Context, done cont
 func (st *Stage) Leave(ctx context.Context) error {
 	// Before run, which returns at once if ctx has ended.
 	if err := st.going(); err != nil {
-		return failed("leave", st.double.name, err)
+		return st.double.error("leave", err)
 	}
 	broken, err := run(ctx, st.double.access, st.double.access.Finish, func() ([]member, error) {
-		if err := call(st.double.access, st.depart); err != nil {
+		if err := access.Tell(st.double.access, st.depart); err != nil {
 			return nil, err
 		}
 		return st.await(ctx)
@@ -86,18 +86,18 @@ func (st *Stage) Leave(ctx context.Context) error {
 	if err == nil && len(broken) > 0 {
 		err = &BrokenError{Round: st.Round, Died: ids(broken)}
 	}
-	return failed("leave", st.double.name, err)
+	return st.double.error("leave", err)
 }
 
 // cleanUp runs until the member leaves. If its lease ends and its session lives on, its node
 // has to be deleted: the others would wait for it.
 func (st *Stage) cleanUp() {
-	access := st.double.access
+	a := st.double.access
 	select {
 	case <-st.node.Lost():
-		_ = call(access, st.node.Delete)
+		_ = access.Tell(a, st.node.Delete)
 	case <-st.left:
-	case <-access.Context().Done():
+	case <-a.Context().Done():
 	}
 }
 
@@ -117,7 +117,7 @@ func (st *Stage) leave() error {
 	if err := st.going(); err != nil {
 		return err
 	}
-	return call(st.double.access, st.depart)
+	return access.Tell(st.double.access, st.depart)
 }
 
 // depart is a try to leave. It may be made in a later session than that of the member's node,
@@ -138,7 +138,7 @@ func (st *Stage) depart(s *zkio.Session) error {
 	}
 	o, _, err := st.ended(v)
 	if err == nil && contains(o.Died, st.name) {
-		err = &verdict{fmt.Errorf("%w: its node was gone before it left", ErrLost)}
+		err = access.Verdict(fmt.Errorf("%w: its node was gone before it left", ErrLost))
 	}
 	return err
 }
@@ -149,36 +149,23 @@ func (st *Stage) die(s *zkio.Session, why error) error {
 	if err := st.node.Delete(s); err != nil && zkio.ClassOf(err) != zkio.Definite {
 		return err
 	}
-	return &verdict{fmt.Errorf("%w: ZooKeeper does not let it leave: %w", ErrLost, why)}
+	return access.Verdict(fmt.Errorf("%w: ZooKeeper does not let it leave: %w", ErrLost, why))
 }
 
 // await waits until no member is inside any more, and returns those that have died.
 func (st *Stage) await(ctx context.Context) ([]member, error) {
-	b := bell.New()
-	defer st.double.access.Listen(b)()
-	l := lookout{double: st.double, bell: b}
-	for fresh := true; ; fresh = false {
-		var died []member
-		over := false
-		err := call(st.double.access, func(s *zkio.Session) (err error) {
-			died, over, err = st.step(s, &l, fresh)
-			return err
-		})
-		if err == nil && !over {
-			err = wait(ctx, st.double.access, b)
-		}
-		// After an error of call the step may still be running: only its success says that
-		// died and over can be read.
-		if err != nil || over {
-			_ = call(st.double.access, func(s *zkio.Session) error { l.end(s); return nil })
-		}
-		switch {
-		case err != nil:
-			return nil, err
-		case over:
-			return died, nil
-		}
+	l := st.double.lookout()
+	fresh := true
+	var died []member
+	err := l.Run(ctx, func(s *zkio.Session) (over bool, err error) {
+		died, over, err = st.step(s, l, fresh)
+		fresh = fresh && err != nil
+		return over, err
+	})
+	if err != nil {
+		return nil, err // a look may be writing to died
 	}
+	return died, nil
 }
 
 // step reports whether the round is over, and who has died in it. If it is not over, l watches
@@ -213,7 +200,7 @@ func (st *Stage) step(s *zkio.Session, l *lookout, fresh bool) (died []member, o
 func (st *Stage) look(s *zkio.Session) (view, error) {
 	v, err := st.double.look(s)
 	if errors.Is(err, zkio.ErrNoNode) {
-		err = &verdict{fmt.Errorf("%w: another client has deleted the barrier's nodes: %w", manager.ErrUnknownOutcome, err)}
+		err = access.Verdict(fmt.Errorf("%w: another client has deleted the barrier's nodes: %w", manager.ErrUnknownOutcome, err))
 	}
 	return v, err
 }
@@ -225,7 +212,7 @@ func (st *Stage) ended(v view) (o outcome, over bool, err error) {
 	}
 	o, ok := v.rec.outcomeOf(st.Round)
 	if !ok {
-		return o, false, &verdict{fmt.Errorf("%w: there is no record of how round %d ended", manager.ErrUnknownOutcome, st.Round)}
+		return o, false, access.Verdict(fmt.Errorf("%w: there is no record of how round %d ended", manager.ErrUnknownOutcome, st.Round))
 	}
 	return o, true, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 )
 
 // The leadership is a lock, and these are the lock's errors.
@@ -76,7 +77,7 @@ func New(m *manager.Manager, name string, opts Options) (*Election, error) {
 		err = checkData(opts.Data)
 	}
 	if err != nil {
-		return nil, &manager.Error{Op: "election", Name: name, Err: err}
+		return nil, access.Error(m.Access(), "election", name, err)
 	}
 	open := m.Exclusive
 	if opts.Latch {
@@ -103,6 +104,8 @@ func checkData(data []byte) error {
 	}
 	return nil
 }
+
+func (e *Election) error(op string, err error) error { return access.Error(e.access, op, e.name, err) }
 
 // Name returns the election's name.
 func (e *Election) Name() string { return e.name }

@@ -74,7 +74,7 @@ func (l *Leadership) Token() uint64 {
 func (l *Leadership) Err() error {
 	switch _, err, settled := l.elected.Future().Poll(); {
 	case !settled:
-		return &manager.Error{Op: "lead", Name: l.e.name, Err: ErrNotElected}
+		return l.e.error("lead", ErrNotElected)
 	case err != nil:
 		return err
 	}
@@ -139,7 +139,7 @@ func (l *Leadership) Proclaim(ctx context.Context, data []byte) error {
 		return err
 	}
 	if err := checkData(data); err != nil {
-		return &manager.Error{Op: "proclaim", Name: l.e.name, Err: err}
+		return l.e.error("proclaim", err)
 	}
 	return l.term.publish(ctx, l.hold, data, false)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/internal/bell"
+	"github.com/holdfast-go/holdfast/recipes/internal/look"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -50,7 +51,7 @@ type Leader struct {
 // Reads that this process sends later, in the same session, see at least what ZooKeeper had
 // committed before that record.
 func (e *Election) Observe(ctx context.Context) <-chan Leader {
-	o := &observation{e: e, leaders: make(chan Leader, 1), news: bell.New(), changed: bell.New()}
+	o := &observation{e: e, leaders: make(chan Leader, 1), news: bell.New()}
 	e.access.Go(func() { o.run(ctx) })
 	return o.leaders
 }
@@ -61,7 +62,6 @@ type observation struct {
 	e       *Election
 	leaders chan Leader // has the latest, until the reader takes it
 	news    bell.Bell   // rung when there may be another leader
-	changed bell.Bell   // rung when the record may have changed since it was last read
 
 	mu     sync.Mutex // protects what follows; held for a few instructions
 	known  bool       // the contender is known
@@ -120,29 +120,17 @@ func (o *observation) follow(ctx context.Context) {
 	}
 }
 
-// followRecord keeps o informed of the record. It does not give up a request when ctx ends:
-// the answer can leave a watch, which has to be taken back.
+// followRecord keeps o informed of the record.
 func (o *observation) followRecord(ctx context.Context) {
-	a := o.e.access
-	a.Watch(o.e.record, o.changed)
-	defer a.Listen(o.changed)()
-	for ctx.Err() == nil {
-		if err := a.Call(a.Context(), o.readRecord, nil); err != nil {
-			if a.Context().Err() != nil {
-				err = manager.ErrClosed
-			}
-			o.note(func() { o.failed = err })
-			break
+	l := look.New(o.e.access, o.e.access.Context())
+	l.Watch(o.e.record)
+	err := l.Run(ctx, func(s *zkio.Session) (over bool, err error) {
+		if ctx.Err() != nil {
+			return true, nil //nolint:nilerr // the wait is over
 		}
-		select {
-		case <-o.changed:
-		case <-ctx.Done():
-		}
-	}
-	_ = a.Call(a.Context(), func(s *zkio.Session) error { // or the Manager is closed
-		s.Unwatch(o.e.record, o.changed)
-		return nil
-	}, nil)
+		return false, o.readRecord(s)
+	})
+	o.note(func() { o.failed = cmp.Or(o.failed, err) })
 }
 
 // readRecord reads the record, and leaves a watch. It is run by an I/O goroutine.

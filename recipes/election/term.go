@@ -38,12 +38,9 @@ func newTerm(e *Election, token uint64) *term {
 
 // publish writes the record; only if there is none yet, if first is true.
 func (t *term) publish(ctx context.Context, h manager.Hold, data []byte, first bool) error {
-	fail := func(err error) error {
-		op := "proclaim"
-		if first {
-			op = "campaign"
-		}
-		return &manager.Error{Op: op, Name: t.e.name, Err: err, Outage: t.e.access.Outage()}
+	op := "proclaim"
+	if first {
+		op = "campaign"
 	}
 	text, err := json.Marshal(record{t.token, t.e.opts.ID, data})
 	if err != nil {
@@ -52,7 +49,7 @@ func (t *term) publish(ctx context.Context, h manager.Hold, data []byte, first b
 	select {
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
-		return fail(ctxerr.Of(ctx))
+		return t.e.error(op, ctxerr.Of(ctx))
 	}
 	if first && t.begun {
 		<-t.turn
@@ -72,7 +69,7 @@ func (t *term) publish(ctx context.Context, h manager.Hold, data []byte, first b
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return fail(fmt.Errorf("%w: %w", manager.ErrUnknownOutcome, ctxerr.Of(ctx)))
+		return t.e.error(op, fmt.Errorf("%w: %w", manager.ErrUnknownOutcome, ctxerr.Of(ctx)))
 	}
 }
 

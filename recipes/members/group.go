@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/recipes/internal/own"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -125,7 +126,7 @@ func (g *Group) join(ctx context.Context, op, id string, data []byte, wait bool)
 		if why := m.why.Load(); why != nil {
 			err = fmt.Errorf("%w: %w", err, *why)
 		}
-		return nil, &manager.Error{Op: op, Name: g.name, Err: err, Outage: g.access.Outage()}
+		return nil, g.error(op, err)
 	}
 }
 
@@ -171,40 +172,23 @@ func (g *Group) forget(m *Member) {
 // before it to see all that has happened until then. List blocks until ZooKeeper has
 // answered or ctx ends, and costs a list and one more request for all members.
 func (g *Group) List(ctx context.Context) ([]Info, error) {
-	var all []Info
-	err := g.access.Call(ctx, func(s *zkio.Session) (err error) {
-		all, err = g.list(s)
-		return err
-	}, nil)
-	if err != nil {
-		return nil, &manager.Error{Op: "list", Name: g.name, Err: err, Outage: g.access.Outage()}
-	}
-	return all, nil
+	all, err := access.Ask(ctx, g.access, g.list)
+	return all, g.error("list", err)
 }
 
 func (g *Group) list(s *zkio.Session) ([]Info, error) {
 	names, _, err := s.Children(g.dir)
-	if errors.Is(err, zkio.ErrNoNode) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = g.path(name)
+	if err != nil {
+		return nil, access.Unless(err, zkio.ErrNoNode)
 	}
 	var all []Info
-	for i, r := range s.GetAll(paths...) {
-		switch {
-		case errors.Is(r.Err, zkio.ErrNoNode): // it has left since
-		case r.Err != nil:
-			return nil, r.Err
-		case r.Stat.EphemeralOwner != 0:
-			all = append(all, infoOf(names[i], &r))
+	err = access.Each(s, names, g.path, func(name string, node *zkio.Read) {
+		if node.Stat.EphemeralOwner != 0 {
+			all = append(all, infoOf(name, node))
 		}
-	}
+	})
 	sortByID(all)
-	return all, nil
+	return all, err
 }
 
 // check refuses what cannot be a member.
@@ -236,6 +220,4 @@ func idOf(name string) string {
 
 func (g *Group) path(name string) string { return g.dir + "/" + name }
 
-func (g *Group) error(op string, err error) error {
-	return &manager.Error{Op: op, Name: g.name, Err: err}
-}
+func (g *Group) error(op string, err error) error { return access.Error(g.access, op, g.name, err) }

@@ -12,7 +12,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
-	"github.com/holdfast-go/holdfast/recipes/internal/bell"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
+	"github.com/holdfast-go/holdfast/recipes/internal/look"
 	"github.com/holdfast-go/holdfast/recipes/internal/own"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -41,8 +42,6 @@ type Member struct {
 	gone   chan struct{} // closed when the member has left, and its node is gone …
 	end    error         // … unless this says otherwise, written before
 
-	bell bell.Bell // rung when the node at path, or the session, is another
-
 	// The I/O goroutine uses these. There is one at a time.
 	tried *zkio.Session // may have a node of ours that node does not have
 	taken bool          // the id was taken at the last look
@@ -51,7 +50,7 @@ type Member struct {
 func newMember(g *Group, id string, data []byte) *Member {
 	m := &Member{
 		group: g, id: id, path: g.path(manager.Escape(id)),
-		joined: make(chan struct{}), gone: make(chan struct{}), bell: bell.New(),
+		joined: make(chan struct{}), gone: make(chan struct{}),
 	}
 	m.ctx, m.leave = context.WithCancelCause(g.access.Context())
 	m.data.Store(&data)
@@ -98,13 +97,10 @@ func (m *Member) Set(ctx context.Context, data []byte) error {
 	data = bytes.Clone(data)
 	m.data.Store(&data)
 	err := m.group.access.Call(ctx, m.set, nil)
-	switch {
-	case err != nil:
-		return &manager.Error{Op: "set", Name: m.group.name, Err: err, Outage: m.group.access.Outage()}
-	case m.left():
-		return m.group.error("set", context.Cause(m.ctx))
+	if err == nil && m.left() {
+		err = context.Cause(m.ctx)
 	}
-	return nil
+	return m.group.error("set", err)
 }
 
 // left reports whether the member has left, or the Manager is closed.
@@ -117,7 +113,7 @@ func (m *Member) set(s *zkio.Session) error {
 		return nil
 	}
 	n := m.node.Load()
-	node := s.GetAll(m.path)[0] // which leaves no watch: clean might not take that back
+	node := s.GetAll(m.path)[0] // which leaves no watch: the member may leave meanwhile
 	switch {
 	case errors.Is(node.Err, zkio.ErrNoNode), node.Err == nil && uint64(node.Stat.Czxid) != n.Token():
 		return fmt.Errorf("%w: %w", zkio.ErrNotSent, ErrLost) // try again when it has joined again
@@ -139,88 +135,66 @@ func (m *Member) Leave(ctx context.Context) error {
 	m.leave(ErrLeft)
 	select {
 	case <-m.gone:
-		if m.end != nil {
-			return m.group.error("leave", m.end)
-		}
-		return nil
+		return m.group.error("leave", m.end)
 	case <-ctx.Done():
-		return &manager.Error{Op: "leave", Name: m.group.name, Err: ctxerr.Of(ctx), Outage: m.group.access.Outage()}
+		return m.group.error("leave", ctxerr.Of(ctx))
 	}
 }
 
 // run joins, joins again whenever the membership is lost, and leaves. It is the member's
 // goroutine.
 func (m *Member) run(wait bool) {
-	a := m.group.access
 	defer close(m.gone)
 	defer m.group.forget(m)
 	defer m.leave(ErrLeft)
-	a.Watch(m.path, m.bell)
-	defer a.Listen(m.bell)()
-	node, err := m.enter(func(err error) bool { return wait && errors.Is(err, ErrTaken) })
+	err := m.enter(func(err error) bool { return wait && errors.Is(err, ErrTaken) })
 	m.err = err
 	close(m.joined)
 	for err == nil {
 		select {
-		case <-node.Lost():
-			node, err = m.enter(func(error) bool { return true })
+		case <-m.Lost():
+			err = m.enter(func(error) bool { return true })
 		case <-m.ctx.Done():
 			err = context.Cause(m.ctx)
 		}
 	}
-	m.end = a.Call(a.Context(), m.clean, nil)
+	m.end = access.Tell(m.group.access, m.clean)
 }
 
-// enter joins, and tries again while again says so. It fails when the member leaves.
-func (m *Member) enter(again func(error) bool) (*own.Node, error) {
-	for {
-		node, err := m.try()
-		switch {
-		case m.left():
-			return nil, context.Cause(m.ctx)
-		case err == nil:
-			m.why.Store(nil)
-			return node, nil
-		case !again(err):
-			return nil, err
-		}
-		m.why.Store(&err)
-		select {
-		case <-m.bell:
-		case <-time.After(lookEvery):
-		case <-m.ctx.Done():
-		}
+// enter joins, and tries again while again says so. It fails when the member leaves. No try is
+// interrupted by that, so nothing is under way when clean begins.
+func (m *Member) enter(again func(error) bool) error {
+	l := look.New(m.group.access, m.ctx)
+	l.Again = lookEvery
+	l.Watch(m.path)
+	err := l.Run(m.ctx, func(s *zkio.Session) (bool, error) { return m.try(s, again) })
+	if m.left() {
+		err = context.Cause(m.ctx)
 	}
+	return err
 }
 
-// try makes one attempt to join. It is not interrupted when the member leaves, so that
-// nothing is under way when clean begins.
-func (m *Member) try() (*own.Node, error) {
-	a := m.group.access
-	var refused error
-	err := a.Call(a.Context(), func(s *zkio.Session) error {
-		if m.left() {
-			return nil
-		}
-		n, err := m.create(s)
-		switch {
-		case errors.Is(err, ErrTaken), errors.Is(err, ErrFull):
-			refused = err
-			return nil
-		case errors.Is(err, zkio.ErrNoNode): // it, or its directory, has gone again
-			return fmt.Errorf("%w: %w", zkio.ErrNotSent, err)
-		case err == nil:
-			m.node.Store(n)
-		}
-		return err
-	}, nil)
+// try makes one attempt to join. It reports whether that was the last one.
+func (m *Member) try(s *zkio.Session, again func(error) bool) (last bool, err error) {
+	if m.left() {
+		return true, nil
+	}
+	n, err := m.create(s)
 	switch {
-	case err != nil:
-		return nil, err
-	case refused != nil:
-		return nil, refused
+	case err == nil:
+		m.node.Store(n)
+		m.why.Store(nil)
+		return true, nil
+	case errors.Is(err, zkio.ErrNoNode): // it, or its directory, has gone again
+		return false, fmt.Errorf("%w: %w", zkio.ErrNotSent, err)
+	case !errors.Is(err, ErrTaken) && !errors.Is(err, ErrFull) && zkio.ClassOf(err) != zkio.Definite:
+		return false, err
+	case !again(err):
+		return false, access.Verdict(err)
 	}
-	return m.node.Load(), nil
+	why := err
+	m.why.Store(&why)
+	return false, nil
 }
 
 // create makes the node in s, and has it kept.
@@ -235,18 +209,11 @@ func (m *Member) create(s *zkio.Session) (*own.Node, error) {
 		}
 	}
 	m.tried = s
-	create := func() error {
+	err := access.InDir(g.access, s, g.dir, func() error {
 		op := zkio.CreateOp(m.path, *m.data.Load(), g.access.ACL()).Ephemeral()
 		_, err := s.MultiAndRead([]*zkio.Read{&node, &dir}, op)
 		return err
-	}
-	err := create()
-	if errors.Is(err, zkio.ErrNoNode) {
-		if err := s.EnsureDir(g.dir, g.access.ACL()); err != nil {
-			return nil, err
-		}
-		err = create()
-	}
+	})
 	if errors.Is(err, zkio.ErrNodeExists) {
 		s.Read(&node, &dir)
 	} else if err != nil {
@@ -331,6 +298,5 @@ func (m *Member) clean(s *zkio.Session) error {
 			return err
 		}
 	}
-	s.Unwatch(m.path, m.bell)
 	return nil
 }

@@ -645,6 +645,11 @@ func TestCost(t *testing.T) {
 			{"leave", func() { leave(c, x) }, map[zktest.Op]uint64{zktest.OpDelete: 1, zktest.OpGetChildren2: 1}},
 		} {
 			got := c.Count(step.do)
+			if step.what == "leave" && got[zktest.OpGetData] == 1 {
+				// The watcher has heard that the node is gone before it heard that its
+				// directory has changed: two events, of which it may know one when it looks.
+				delete(got, zktest.OpGetData)
+			}
 			if fmt.Sprint(got) != fmt.Sprint(step.want) {
 				t.Errorf("%s: the requests are %v, want %v", step.what, got, step.want)
 			}

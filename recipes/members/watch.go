@@ -10,10 +10,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
-	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/recipes/internal/bell"
+	"github.com/holdfast-go/holdfast/recipes/internal/look"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -42,7 +42,7 @@ type View struct {
 func (g *Group) Watch(ctx context.Context) <-chan View {
 	ctx, done := context.WithCancel(ctx)
 	stop := context.AfterFunc(g.access.Context(), done)
-	w := &watching{group: g, ctx: ctx, bell: bell.New(), news: bell.New(), changed: make(map[string]bool), known: make(map[string]*Info), unread: make(map[string]bool)}
+	w := &watching{group: g, ctx: ctx, loop: look.New(g.access, g.access.Context()), news: bell.New(), changed: make(map[string]bool), known: make(map[string]*Info), unread: make(map[string]bool)}
 	views := make(chan View)
 	g.access.Go(func() {
 		defer done()
@@ -58,12 +58,13 @@ func (g *Group) Watch(ctx context.Context) <-chan View {
 type watching struct {
 	group *Group
 	ctx   context.Context
-	bell  bell.Bell // rung when there is something to look at
-	news  bell.Bell // rung when there is a view to tell
+	loop  *look.Loop // its bell is rung when there is something to look at
+	news  bell.Bell  // rung when there is a view to tell
 
 	mu      sync.Mutex      // protects what follows; held for a few instructions
 	changed map[string]bool // paths that were changed since they were read
 	view    View            // the newest
+	seen    bool            // there is one
 
 	// The I/O goroutine uses these. There is one at a time.
 	session *zkio.Session    // the one that has our watches; nil after a failure
@@ -94,47 +95,25 @@ func (w *watching) newest() View {
 	return w.view
 }
 
-// follow looks at the group until ctx ends. Its looks are not interrupted, so that nothing
-// is under way when it takes the watches back.
+// follow looks at the group until ctx ends.
 func (w *watching) follow() {
 	a := w.group.access
 	a.Watch(w.group.dir, w)
-	defer a.Listen(w.bell)()
-	for first := true; !w.over(); first = false {
-		err := a.Call(a.Context(), w.look, nil)
-		switch {
-		case w.over():
-			continue
-		case err != nil:
-			err = &manager.Error{Op: "watch", Name: w.group.name, Err: err}
-			w.publish(View{Members: w.newest().Members, Err: err}, first)
-		default:
-			w.publish(View{Members: w.members()}, first)
-		}
-		var retry <-chan time.Time
-		if err != nil {
-			retry = time.After(lookEvery)
-		}
-		select {
-		case <-w.bell:
-		case <-retry:
-		case <-w.ctx.Done():
-		}
-	}
-	_ = a.Call(a.Context(), w.unwatch, nil) // or the Manager is closed
+	_ = w.loop.Run(w.ctx, w.look)
+	_ = access.Tell(a, w.unwatch) // or the Manager is closed
 }
 
 // over reports whether ctx has ended, or the Manager is closed.
 func (w *watching) over() bool { return w.ctx.Err() != nil || w.group.access.Context().Err() != nil }
 
 // publish makes view the newest, unless it says what the last one said.
-func (w *watching) publish(view View, first bool) {
+func (w *watching) publish(view View) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	same := view.Err == nil && w.view.Err == nil && slices.EqualFunc(view.Members, w.view.Members, func(a, b Info) bool {
+	same := w.seen && view.Err == nil && w.view.Err == nil && slices.EqualFunc(view.Members, w.view.Members, func(a, b Info) bool {
 		return a.ID == b.ID && a.Since == b.Since && bytes.Equal(a.Data, b.Data)
 	})
-	if w.view = view; first || !same {
+	if w.view, w.seen = view, true; !same {
 		w.news.Ring()
 	}
 }
@@ -150,11 +129,29 @@ func (w *watching) members() []Info {
 	return all
 }
 
-// look brings known up to date. Each read leaves a watch.
-func (w *watching) look(s *zkio.Session) error {
+// look looks at the group, and publishes what it has seen.
+func (w *watching) look(s *zkio.Session) (over bool, err error) {
 	if w.over() {
-		return nil
+		return true, nil
 	}
+	err = w.read(s)
+	switch {
+	case w.over():
+		return true, nil
+	case err == nil:
+		w.loop.Again = 0
+		w.publish(View{Members: w.members()})
+	case zkio.ClassOf(err) == zkio.Definite:
+		w.loop.Again = lookEvery
+		w.publish(View{Members: w.newest().Members, Err: w.group.error("watch", err)})
+	default:
+		return false, err
+	}
+	return false, nil
+}
+
+// read brings known up to date. Each read leaves a watch.
+func (w *watching) read(s *zkio.Session) error {
 	// Events from now on are about what we have not read yet.
 	changed := w.take()
 	all := w.session != s // no watch that we know of is there
@@ -236,7 +233,7 @@ func (w *watching) PathChanged(path string, _ zkio.Event) {
 	w.mu.Lock()
 	w.changed[path] = true
 	w.mu.Unlock()
-	w.bell.Ring()
+	w.loop.Bell.Ring()
 }
 
 // take returns the paths that were changed since the last call.

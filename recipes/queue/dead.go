@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -27,23 +28,18 @@ type Buried struct {
 // refusal of ZooKeeper's. The loop blocks until ZooKeeper has answered.
 func (q *Queue) Dead(ctx context.Context) iter.Seq2[Buried, error] {
 	return func(yield func(Buried, error) bool) {
-		var names []string
-		err := q.access.Call(ctx, func(s *zkio.Session) (err error) {
+		names, err := access.Ask(ctx, q.access, func(s *zkio.Session) (names []string, err error) {
 			if err = s.Sync(q.dirs.dead); err == nil {
 				names, _, err = s.Children(q.dirs.dead)
 			}
-			return unless(err, zkio.ErrNoNode)
-		}, nil)
+			return names, access.Unless(err, zkio.ErrNoNode)
+		})
 		if err != nil {
 			yield(Buried{}, q.error("list the dead of", err))
 			return
 		}
 		for some := range slices.Chunk(inOrder(names), 10) { // they may have 512 KiB each
-			var dead []Buried
-			err := q.access.Call(ctx, func(s *zkio.Session) (err error) {
-				dead, err = q.exhume(s, some)
-				return err
-			}, nil)
+			dead, err := access.Ask(ctx, q.access, func(s *zkio.Session) ([]Buried, error) { return q.exhume(s, some) })
 			if err != nil {
 				yield(Buried{}, q.error("list the dead of", err))
 				return
@@ -98,7 +94,7 @@ func (q *Queue) Requeue(ctx context.Context, name string) error {
 				return nil, err
 			}
 		case int(stat.NumChildren) >= q.options.MaxLength:
-			return nil, fmt.Errorf("%w: it has %d elements, at most %d are allowed", ErrFull, stat.NumChildren, q.options.MaxLength)
+			return nil, access.Verdict(fmt.Errorf("%w: it has %d elements, at most %d are allowed", ErrFull, stat.NumChildren, q.options.MaxLength))
 		}
 		return []zkio.Op{zkio.CreateOp(q.dirs.items+"/"+prefix, data, q.access.ACL()).Sequential()}, nil
 	}))
@@ -119,10 +115,8 @@ func (q *Queue) dispose(ctx context.Context, name string, also func(s *zkio.Sess
 	if _, ok := numberOf(name); !ok || strings.Contains(name, "/") {
 		return fmt.Errorf("%w: %q", ErrNotDead, name)
 	}
-	var outcome error
 	doubt := false
-	err := q.access.Call(ctx, func(s *zkio.Session) error {
-		outcome = nil
+	return access.Do(ctx, q.access, func(s *zkio.Session) error {
 		if err := s.Sync(path); err != nil {
 			return err
 		}
@@ -139,18 +133,10 @@ func (q *Queue) dispose(ctx context.Context, name string, also func(s *zkio.Sess
 		case errors.Is(err, zkio.ErrNoNode) && doubt:
 			return nil
 		case errors.Is(err, zkio.ErrNoNode):
-			outcome = fmt.Errorf("%w: %q", ErrNotDead, name)
+			return access.Verdict(fmt.Errorf("%w: %q", ErrNotDead, name))
 		case errors.Is(err, zkio.ErrNodeExists):
-			outcome = ErrSequenceExhausted
-		case errors.Is(err, ErrFull):
-			outcome = err
-		default:
-			return err
+			return access.Verdict(ErrSequenceExhausted)
 		}
-		return nil
-	}, nil)
-	if err != nil {
 		return err
-	}
-	return outcome
+	})
 }

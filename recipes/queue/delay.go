@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/zkio"
@@ -27,8 +26,7 @@ const (
 	// longestDelay keeps the times in the names of entries within their digits.
 	longestDelay = 100 * 365 * 24 * time.Hour
 
-	clockLasts   = time.Minute // what is known of ZooKeeper's clock is used to wake elements
-	wakeTogether = 50          // elements whose time has come are woken by one consumer at most
+	wakeTogether = 50 // elements whose time has come are woken by one consumer at most
 )
 
 // ReturnAfter gives the element back, as Return does, and no consumer can take it before d has
@@ -80,45 +78,9 @@ func entriesIn(names []string) (entries []entry) {
 	return entries
 }
 
-// A clock is what this process knows about ZooKeeper's clock: the time of a transaction, and
-// when this process had sent it and got the answer. Its methods may be called concurrently.
-type clock struct {
-	mu             sync.Mutex // protects what follows
-	stamp          time.Time
-	sent, answered time.Time
-}
-
-// set notes that a transaction, sent then and answered now, was carried out at ms.
-func (c *clock) set(ms int64, sent time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stamp, c.sent, c.answered = time.UnixMilli(ms), sent, time.Now()
-}
-
-// latest returns a time that ZooKeeper's clock has not passed yet, and earliest one that it has
-// reached.
-func (c *clock) latest() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	// A stamp has whole milliseconds, and so has what is made of the result.
-	return c.stamp.Add(time.Since(c.sent) + 2*time.Millisecond)
-}
-
-func (c *clock) earliest() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stamp.Add(time.Since(c.answered))
-}
-
-func (c *clock) old() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Since(c.answered) > clockLasts
-}
-
 // wake makes the elements free whose time has come, and returns those that are delayed yet, and
 // when the first of them is due by this process's clock: the zero time if there is none.
-func (q *Queue) wake(s *zkio.Session, seat string, names []string) (delayed map[string]bool, due time.Time, err error) {
+func (q *consumer) wake(s *zkio.Session, seat string, names []string) (delayed map[string]bool, due time.Time, err error) {
 	entries := entriesIn(names)
 	if len(entries) == 0 {
 		return nil, time.Time{}, nil
@@ -154,7 +116,7 @@ func (q *Queue) wake(s *zkio.Session, seat string, names []string) (delayed map[
 }
 
 // wakeAll wakes all of them together, or one by one if another consumer has woken some.
-func (q *Queue) wakeAll(s *zkio.Session, entries []entry) error {
+func (q *consumer) wakeAll(s *zkio.Session, entries []entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -178,18 +140,9 @@ func (q *Queue) wakeAll(s *zkio.Session, entries []entry) error {
 	return nil
 }
 
-// wakes returns the operation that ends the delay of the element of this name: it spares the
-// claim of a consumer, which is of another version.
-func (q *Queue) wakes(name string) zkio.Op {
-	return zkio.DeleteOp(q.dirs.items+"/"+name+claimName, ofDelay)
-}
-
-// tells returns the operation that tells those who wait that an element is free.
-func (q *Queue) tells() zkio.Op { return zkio.SetOp(q.dirs.items, nil, -1) }
-
 // wakeOrphans makes the elements free whose claims are persistent and belong to no entry: an
 // administrator has deleted it, or another client has made the claim. The next list has them.
-func (q *Queue) wakeOrphans(s *zkio.Session, names []string) error {
+func (q *consumer) wakeOrphans(s *zkio.Session, names []string) error {
 	for _, name := range names {
 		_, err := s.Multi(q.wakes(name), q.tells())
 		if err != nil && zkio.ClassOf(err) != zkio.Definite {

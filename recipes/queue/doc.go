@@ -75,7 +75,9 @@
 // [ErrSequenceExhausted] until the queue is empty.
 //
 // If an administrator deletes a claim while its process works, that process learns of it, and
-// another can take the element at once: maybe a moment before.
+// another can take the element at once: maybe a moment before. In that moment both have it, and
+// what the first settles is settled: then the second loses the element, or is told that it has
+// settled it itself.
 //
 // # Nodes
 //

@@ -7,21 +7,15 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
 const (
-	prefix     = "qn-" // of an element's name, as ZooKeeper's own recipe has it
-	highNumber = 1 << 30
-
 	listLasts = time.Second // a list is not used any longer, nor than an eighth of the session timeout
 	window    = 16          // elements for each consumer of the queue, among which they divide
-	looksAt   = 100         // elements that are looked at together
-	lingers   = 2 * time.Second
 )
 
 // A list is what this process knows about the elements.
@@ -54,32 +48,6 @@ type version struct {
 	consumers int64 // the transaction that has changed their list last
 }
 
-// A seat is the consumer's ephemeral node, which says that this process consumes, and by
-// its end that the process's claims have gone.
-type seat struct {
-	session *zkio.Session
-	path    string
-	former  string // that of the session before, which may be there yet
-	leaving bool   // a task is on its way that deletes the node if it is not needed
-}
-
-// numberOf returns the number of the element at path.
-func numberOf(path string) (int, bool) {
-	digits, ok := strings.CutPrefix(path[strings.LastIndexByte(path, '/')+1:], prefix)
-	n, err := strconv.Atoi(digits)
-	return n, ok && err == nil && n >= 0
-}
-
-// inOrder returns the elements among names, the first one first.
-func inOrder(names []string) []string {
-	names = slices.DeleteFunc(names, func(name string) bool {
-		_, ok := numberOf(name)
-		return !ok
-	})
-	slices.Sort(names) // all have ten digits
-	return names
-}
-
 // share returns those of names, which are in order, that the consumer of this rank is to try.
 // Several consumers divide the first elements among them, so that they do not all try the same.
 // Half of the elements may be others' already.
@@ -107,16 +75,11 @@ const (
 
 // refresh makes a new list, and reports whether it has elements. It blocks until ZooKeeper has
 // answered or ctx ends.
-func (q *Queue) refresh(ctx context.Context, how manner) (bool, error) {
-	var found bool
-	err := q.access.Call(ctx, func(s *zkio.Session) (err error) {
-		found, err = q.relistAll(s, how)
-		return err
-	}, nil)
-	return err == nil && found, err // after an error a worker may be writing to found
+func (q *consumer) refresh(ctx context.Context, how manner) (bool, error) {
+	return access.Ask(ctx, q.access, func(s *zkio.Session) (bool, error) { return q.relistAll(s, how) })
 }
 
-func (q *Queue) relistAll(s *zkio.Session, how manner) (found bool, err error) {
+func (q *consumer) relistAll(s *zkio.Session, how manner) (found bool, err error) {
 	listed := s.Zxid()
 	if how == synced {
 		if err := s.Sync(q.dirs.queue); err != nil {
@@ -136,7 +99,7 @@ func (q *Queue) relistAll(s *zkio.Session, how manner) (found bool, err error) {
 		return false, err
 	}
 	if items.Err != nil {
-		return false, unless(items.Err, zkio.ErrNoNode)
+		return false, access.Unless(items.Err, zkio.ErrNoNode)
 	}
 	if delayed.Err != nil && !errors.Is(delayed.Err, zkio.ErrNoNode) {
 		return false, delayed.Err
@@ -186,7 +149,7 @@ func (q *Queue) relistAll(s *zkio.Session, how manner) (found bool, err error) {
 
 // sift returns those of names that may be free as far as this process knows, those of them that
 // were among the first for a while, and how many elements this process takes at a time.
-func (q *Queue) sift(of version, names []string, asleep map[string]bool) (_, stale []string, takes int) {
+func (q *consumer) sift(of version, names []string, asleep map[string]bool) (_, stale []string, takes int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	anew := time.Since(q.known.since) > of.session.Timeout()/8
@@ -220,84 +183,15 @@ func merge(own []string, l *look) []string {
 	return slices.Compact(names)
 }
 
-// sit makes sure that this process is among the consumers, once, and returns its node and its
-// rank.
-func (q *Queue) sit(s *zkio.Session, consumers *zkio.Read) (path string, rank int, err error) {
-	path, former := q.seatIn(s)
-	name := path[len(q.dirs.consumers)+1:]
-	for ; consumers.Err != nil || !slices.Contains(consumers.Names, name); s.Read(consumers) {
-		if errors.Is(consumers.Err, zkio.ErrNoNode) {
-			err = q.makeDirs(s)
-		} else {
-			err = consumers.Err
-		}
-		if err == nil {
-			err = unless(s.CreateEphemeral(path, q.access.Describe("consumer"), q.access.ACL()), zkio.ErrNodeExists)
-		}
-		if err != nil {
-			return "", 0, err
-		}
-	}
-	consumers.Names = slices.DeleteFunc(consumers.Names, func(n string) bool { return q.dirs.consumers+"/"+n == former })
-	slices.Sort(consumers.Names)
-	return path, slices.Index(consumers.Names, name), nil
-}
-
-// A look finds out which elements have no claim.
-type look struct {
-	names  []string // to look at, in this order
-	listed int64    // a transaction up to which the delayed ones are known, which are not among names; 0: none
-
-	free    []string
-	taken   map[string]bool
-	orphans []string // they have a persistent claim, and are not delayed
-}
-
-// run looks at the elements in dir until enough of them are free.
-func (l *look) run(s *zkio.Session, dir string, enough int) error {
-	if l.taken == nil {
-		l.taken = make(map[string]bool)
-	}
-	for some := range slices.Chunk(l.names, looksAt) {
-		claims := make([]*zkio.Read, len(some))
-		for i, name := range some {
-			claims[i] = &zkio.Read{Path: dir + "/" + name + claimName, What: zkio.ReadStat}
-		}
-		s.Read(claims...)
-		for i, r := range claims {
-			switch name := some[i]; {
-			case errors.Is(r.Err, zkio.ErrNoNode):
-				l.free = append(l.free, name) // or the element is gone
-			case r.Err != nil:
-				return r.Err
-			case l.orphan(r.Stat):
-				l.orphans = append(l.orphans, name)
-			default:
-				l.taken[name] = true
-			}
-		}
-		if len(l.free) >= enough {
-			break
-		}
-	}
-	return nil
-}
-
-// orphan reports whether a claim is of no consumer and of no entry among the delayed ones. One
-// that was made after these were listed may have an entry.
-func (l *look) orphan(claim zkio.Stat) bool {
-	return claim.EphemeralOwner == 0 && claim.Czxid <= l.listed
-}
-
 // barren reports whether nothing was claimed from the present list.
-func (q *Queue) barren() bool {
+func (q *consumer) barren() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.list.barren
 }
 
 // fruitful notes that an element was claimed.
-func (q *Queue) fruitful() {
+func (q *consumer) fruitful() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.list.barren = false
@@ -305,7 +199,7 @@ func (q *Queue) fruitful() {
 
 // pick returns the next element to try, which is this process's to try from then on, until
 // drop is called. It reports false if the list has no more, or is old.
-func (q *Queue) pick() (name string, ok bool) {
+func (q *consumer) pick() (name string, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.moreLocked() {
@@ -317,13 +211,13 @@ func (q *Queue) pick() (name string, ok bool) {
 }
 
 // more reports whether pick would return an element.
-func (q *Queue) more() bool {
+func (q *consumer) more() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.moreLocked()
 }
 
-func (q *Queue) moreLocked() bool {
+func (q *consumer) moreLocked() bool {
 	if q.list.session != nil && time.Since(q.list.at) > min(listLasts, q.list.session.Timeout()/8) {
 		q.list.names = nil
 	}
@@ -334,7 +228,7 @@ func (q *Queue) moreLocked() bool {
 }
 
 // drop undoes pick.
-func (q *Queue) drop(name string) {
+func (q *consumer) drop(name string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.mine, name)
@@ -343,93 +237,11 @@ func (q *Queue) drop(name string) {
 // relist is called after drop if the element may be free: this process has returned or lost
 // it, or not claimed it after all. It is put back where it was in the list. A goroutine that
 // waits, and has overlooked it while it was this process's, looks again.
-func (q *Queue) relist(name string) {
+func (q *consumer) relist(name string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if at, there := slices.BinarySearch(q.list.names, name); !there && len(q.list.names) > 0 {
 		q.list.names = slices.Insert(q.list.names, at, name)
 	}
-	if q.waits != nil {
-		q.waits.wake()
-	}
-}
-
-// seated reports whether the list was made in s, so that the others hear of it when s ends
-// and what was claimed is free.
-func (q *Queue) seated(s *zkio.Session) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.list.session == s
-}
-
-// seatIn returns the path of the consumer's node in s, and that of the one before.
-func (q *Queue) seatIn(s *zkio.Session) (path, former string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.seat.session != s {
-		q.seat.former = q.seat.path
-		q.seat.session, q.seat.path = s, q.dirs.consumers+"/"+q.access.GUID()
-	}
-	return q.seat.path, q.seat.former
-}
-
-// use and unuse count what needs the consumer's node.
-func (q *Queue) use() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.using++
-}
-
-func (q *Queue) unuse() {
-	q.mu.Lock()
-	q.using--
-	q.used = time.Now()
-	leave := q.using == 0 && !q.seat.leaving
-	q.seat.leaving = q.seat.leaving || leave
-	q.mu.Unlock()
-	if leave {
-		q.access.SubmitAfter(lingers, zkio.Releases, (*leaver)(q))
-	}
-}
-
-// A leaver is the task that deletes the consumer's node when it was not needed for a while.
-type leaver Queue
-
-// Run is called by the pool.
-func (l *leaver) Run(s *zkio.Session) {
-	q := (*Queue)(l)
-	q.mu.Lock()
-	path := q.seat.path
-	wait := lingers - time.Since(q.used)
-	stay := q.using > 0 || q.seat.session != s
-	leave := !stay && wait <= 0
-	q.seat.leaving = !stay && !leave
-	if leave {
-		// A caller that comes just now makes another node, and a list.
-		q.seat, q.list.session = seat{}, nil
-	}
-	q.mu.Unlock()
-	switch {
-	case leave:
-		(&departure{q, s, path}).Run(s)
-	case !stay:
-		q.access.SubmitAfter(wait, zkio.Releases, l)
-	}
-}
-
-// A departure is the task that deletes a consumer's node, which is not used any more.
-type departure struct {
-	q       *Queue
-	session *zkio.Session
-	path    string
-}
-
-// Run is called by the pool.
-func (d *departure) Run(s *zkio.Session) {
-	if s != d.session {
-		return // it has gone with its session
-	}
-	if err := s.Delete(d.path, -1); err != nil && zkio.ClassOf(err) != zkio.Definite {
-		d.q.access.SubmitAfter(lingers, zkio.Releases, d)
-	}
+	q.waits.Ring()
 }

@@ -12,13 +12,14 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // A producer sends what this process offers. A goroutine does so while there is anything,
 // one transaction after the other, which keeps the order of the offers.
 type producer struct {
-	q *Queue
+	*nodes
 
 	mu      sync.Mutex // protects the next two; held for a few instructions
 	waiting []*offer
@@ -52,7 +53,7 @@ func (p *producer) offer(ctx context.Context, data [][]byte) error {
 	o := &offer{done: make(chan struct{})}
 	size := 0
 	for _, d := range data {
-		if most := p.q.options.MaxSize; len(d) > most {
+		if most := p.options.MaxSize; len(d) > most {
 			return fmt.Errorf("%w: an element has %d bytes, at most %d are allowed", ErrTooLarge, len(d), most)
 		}
 		o.data = append(o.data, bytes.Clone(d))
@@ -67,13 +68,13 @@ func (p *producer) offer(ctx context.Context, data [][]byte) error {
 	case o.size > maxRequest:
 		return fmt.Errorf("%w: %d elements with %d bytes, and %d for the path and the ACL of each, of which at most %d travel together",
 			ErrTooLarge, len(data), size, p.overhead(), maxRequest)
-	case len(data) > p.q.options.MaxLength:
-		return fmt.Errorf("%w: %d elements, and the queue never has more than %d", ErrTooLarge, len(data), p.q.options.MaxLength)
+	case len(data) > p.options.MaxLength:
+		return fmt.Errorf("%w: %d elements, and the queue never has more than %d", ErrTooLarge, len(data), p.options.MaxLength)
 	case ctx.Err() != nil:
 		return ctxerr.Of(ctx)
 	}
 	if p.add(o) {
-		p.q.access.Go(p.send)
+		p.access.Go(p.send)
 	}
 	select {
 	case <-o.done:
@@ -88,8 +89,8 @@ func (p *producer) offer(ctx context.Context, data [][]byte) error {
 
 // overhead returns about how many bytes an element takes in a request, besides its data.
 func (p *producer) overhead() int {
-	n := len(p.q.dirs.items) + 64
-	for _, a := range p.q.access.ACL() {
+	n := len(p.dirs.items) + 64
+	for _, a := range p.access.ACL() {
 		n += len(a.Scheme) + len(a.ID) + 12
 	}
 	return n
@@ -141,11 +142,8 @@ func (p *producer) send() {
 	for batch := p.next(); len(batch) > 0; batch = p.next() {
 		p.batches++
 		d := &delivery{producer: p, batch: batch, id: strconv.Itoa(p.batches)}
-		err := p.q.access.Call(context.Background(), d.do, nil)
-		switch {
-		case err == nil:
-			err = d.refused
-		case d.doubt != nil && errors.Is(err, manager.ErrClosed):
+		err := access.Do(context.Background(), p.access, d.do)
+		if d.doubt != nil && errors.Is(err, manager.ErrClosed) {
 			err = fmt.Errorf("%w: %w", err, manager.ErrUnknownOutcome)
 		}
 		d.end(d.batch, err)
@@ -155,10 +153,9 @@ func (p *producer) send() {
 // A delivery puts one batch of offers into the queue.
 type delivery struct {
 	*producer
-	batch   []*offer
-	id      string
-	doubt   *zkio.Session // the session of a request whose outcome is not known; nil: there is none
-	refused error
+	batch []*offer
+	id    string
+	doubt *zkio.Session // the session of a request whose outcome is not known; nil: there is none
 }
 
 // end tells the callers of offers how it went.
@@ -172,8 +169,7 @@ func (d *delivery) end(offers []*offer, err error) {
 // do is called by a worker, until it returns nil or a definite error.
 func (d *delivery) do(s *zkio.Session) error {
 	if d.doubt != nil && d.doubt != s {
-		d.refused = fmt.Errorf("%w: the session ended meanwhile", manager.ErrUnknownOutcome)
-		return nil
+		return access.Verdict(fmt.Errorf("%w: the session ended meanwhile", manager.ErrUnknownOutcome))
 	}
 	for tries := 0; ; tries++ {
 		if d.doubt == nil {
@@ -196,22 +192,21 @@ var errHindered = fmt.Errorf("%w: others keep changing the nodes of the queue", 
 
 // try sends the transaction. If it reports again, nothing was done; try once more.
 func (d *delivery) try(s *zkio.Session) (again bool, err error) {
-	q := d.q
 	if d.mark.session != s {
-		d.mark = mark{session: s, path: q.dirs.producers + "/" + q.access.GUID(), version: -1}
+		d.mark = mark{session: s, path: d.dirs.producers + "/" + d.access.GUID(), version: -1}
 	}
 	ops := []zkio.Op{zkio.SetOp(d.mark.path, []byte(d.id), d.mark.version)}
 	if d.mark.version < 0 {
-		ops[0] = zkio.CreateOp(d.mark.path, []byte(d.id), q.access.ACL()).Ephemeral()
+		ops[0] = zkio.CreateOp(d.mark.path, []byte(d.id), d.access.ACL()).Ephemeral()
 	}
 	count := 0
 	for _, o := range d.batch {
 		for _, data := range o.data {
-			ops = append(ops, zkio.CreateOp(q.dirs.items+"/"+prefix, data, q.access.ACL()).Sequential())
+			ops = append(ops, zkio.CreateOp(d.dirs.items+"/"+prefix, data, d.access.ACL()).Sequential())
 			count++
 		}
 	}
-	length := &zkio.Read{Path: q.dirs.items, What: zkio.ReadStat}
+	length := &zkio.Read{Path: d.dirs.items, What: zkio.ReadStat}
 	results, err := s.MultiAndRead([]*zkio.Read{length}, ops...)
 	if err == nil {
 		d.mark.version++ // a node that was just created has version 0
@@ -235,16 +230,16 @@ func (d *delivery) try(s *zkio.Session) (again bool, err error) {
 		return d.changed(s)
 	case which == 0 && errors.Is(err, zkio.ErrNoNode) && d.mark.version >= 0:
 		if d.doubt != nil {
-			d.refused = fmt.Errorf("%w: another client deleted %s meanwhile", manager.ErrUnknownOutcome, d.mark.path)
+			return false, access.Verdict(fmt.Errorf("%w: another client deleted %s meanwhile", manager.ErrUnknownOutcome, d.mark.path))
 		}
 		d.mark = mark{}
-		return d.refused == nil, nil
+		return true, nil
 	}
 	// The server has accepted the mark, so nothing was carried out before.
 	d.doubt = nil
 	switch {
 	case errors.Is(err, zkio.ErrNoNode):
-		if made := q.makeDirs(s); made != nil {
+		if made := d.makeDirs(s); made != nil {
 			return false, made
 		}
 		return true, nil
@@ -252,8 +247,7 @@ func (d *delivery) try(s *zkio.Session) (again bool, err error) {
 		d.last = highNumber // have checkRoom look
 		return true, nil
 	case errors.Is(err, zkio.ErrNodeExists):
-		d.refused = ErrSequenceExhausted
-		return false, nil
+		return false, access.Verdict(ErrSequenceExhausted)
 	}
 	return false, err
 }
@@ -276,24 +270,24 @@ func (d *delivery) checkRoom(s *zkio.Session) error {
 	for _, o := range d.batch {
 		count += len(o.data)
 	}
-	room := d.q.options.MaxLength - d.length
+	room := d.options.MaxLength - d.length
 	if count <= room && d.last < highNumber {
 		return nil
 	}
-	stat, there, err := s.Exists(d.q.dirs.items)
+	stat, there, err := s.Exists(d.dirs.items)
 	if err != nil {
 		return err
 	}
 	if d.length = int(stat.NumChildren); there && d.length == 0 && d.last >= highNumber {
-		if err := unless(d.restart(s), zkio.ErrNotEmpty); err != nil {
+		if err := access.Unless(d.restart(s), zkio.ErrNotEmpty); err != nil {
 			return err
 		}
 	}
-	room = d.q.options.MaxLength - d.length
+	room = d.options.MaxLength - d.length
 	fit := d.batch[:0:0]
 	for _, o := range d.batch {
 		if len(o.data) > room {
-			d.end([]*offer{o}, fmt.Errorf("%w: it has %d elements, at most %d are allowed", ErrFull, d.length, d.q.options.MaxLength))
+			d.end([]*offer{o}, fmt.Errorf("%w: it has %d elements, at most %d are allowed", ErrFull, d.length, d.options.MaxLength))
 			continue
 		}
 		room -= len(o.data)
@@ -306,7 +300,7 @@ func (d *delivery) checkRoom(s *zkio.Session) error {
 // restart replaces the directory of elements by a new one, which counts from zero, unless
 // there is an element.
 func (d *delivery) restart(s *zkio.Session) error {
-	_, err := s.Multi(zkio.DeleteOp(d.q.dirs.items, -1), zkio.CreateOp(d.q.dirs.items, nil, d.q.access.ACL()))
+	_, err := s.Multi(zkio.DeleteOp(d.dirs.items, -1), zkio.CreateOp(d.dirs.items, nil, d.access.ACL()))
 	if err == nil {
 		d.last = 0
 	}

@@ -6,13 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
-	"github.com/holdfast-go/holdfast/recipes/internal/own"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -69,53 +67,33 @@ type Options struct {
 // A Queue is a queue in ZooKeeper that processes share. All methods may be called
 // concurrently. A process needs one Queue of a name.
 type Queue struct {
-	name    string
-	options Options
-	access  manager.Access
-	keeper  *own.Keeper
-	idle    *manager.Lock // the line of the processes that wait for elements
-	dirs    dirs
-	offers  *producer
-	clock   clock // ZooKeeper's
-
-	searching chan struct{} // has room for the one goroutine that looks for elements
-
-	mu    sync.Mutex // protects what follows; held for a few instructions, or to sift a list
-	list  list
-	known known
-	mine  map[string]bool // the elements that this process tries to claim, or has claimed
-	seat  seat
-	waits *waiter   // of the goroutine that waits for elements; nil: there is none
-	using int       // calls that want elements, and elements that are not settled
-	used  time.Time // when using last fell
+	*nodes
+	producer *producer
+	consumer *consumer
 }
-
-// dirs are the directories of a queue.
-type dirs struct{ queue, items, consumers, producers, dead, delayed string }
 
 // New returns the queue of this name, which is a path as for [manager.Manager.Exclusive].
 // It does no I/O. The errors are [manager.ErrBadName], [manager.ErrBadConfig] for options
 // out of bounds, and [manager.ErrClosed].
 func New(m *manager.Manager, name string, o Options) (*Queue, error) {
-	q := &Queue{name: name, access: m.Access(), searching: make(chan struct{}, 1), mine: make(map[string]bool)}
+	n := &nodes{name: name, access: m.Access()}
 	var err error
-	if q.options, err = o.withDefaults(); err != nil {
-		return nil, q.error("open", err)
+	if n.options, err = o.withDefaults(); err != nil {
+		return nil, n.error("open", err)
 	}
-	path, err := q.access.Path(name)
+	path, err := n.access.Path(name)
 	if err != nil {
-		return nil, q.error("open", err)
+		return nil, n.error("open", err)
 	}
-	if q.idle, err = m.Exclusive(name + "/idle"); err != nil {
-		return nil, q.error("open", reason(err))
-	}
-	q.dirs = dirs{
+	n.dirs = dirs{
 		queue: path, items: path + "/items", consumers: path + "/consumers", producers: path + "/producers",
 		dead: path + "/dead", delayed: path + "/delayed",
 	}
-	q.keeper = own.NewKeeper(q.access, ErrLost)
-	q.offers = &producer{q: q}
-	return q, nil
+	idle, err := m.Exclusive(name + "/idle")
+	if err != nil {
+		return nil, n.error("open", reason(err))
+	}
+	return &Queue{n, &producer{nodes: n}, newConsumer(n, idle)}, nil
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -148,7 +126,7 @@ func (o Options) withDefaults() (Options, error) {
 // [manager.ErrUnknownOutcome] if the elements may be there all the same: the session has
 // ended, or ctx, while they were under way.
 func (q *Queue) Offer(ctx context.Context, data ...[]byte) error {
-	return q.error("offer", q.offers.offer(ctx, data))
+	return q.error("offer", q.producer.offer(ctx, data))
 }
 
 // OfferWait is Offer, but while the queue is full it waits. It looks again after a pause
@@ -156,7 +134,7 @@ func (q *Queue) Offer(ctx context.Context, data ...[]byte) error {
 // ever, so they are refused at once, with [ErrTooLarge].
 func (q *Queue) OfferWait(ctx context.Context, data ...[]byte) error {
 	for n := 0; ; n++ {
-		err := q.offers.offer(ctx, data)
+		err := q.producer.offer(ctx, data)
 		if !errors.Is(err, ErrFull) {
 			return q.error("offer", err)
 		}
@@ -174,7 +152,7 @@ func (q *Queue) OfferWait(ctx context.Context, data ...[]byte) error {
 // Ack, Return or Bury of the element. The errors are those of ctx, [manager.ErrClosed],
 // and [ErrFull] if an element must be buried and dead/ has no room.
 func (q *Queue) Take(ctx context.Context) (*Element, error) {
-	e, err := q.take(ctx, true)
+	e, err := q.consumer.take(ctx, true)
 	return e, q.error("take", err)
 }
 
@@ -185,7 +163,7 @@ func (q *Queue) Take(ctx context.Context) (*Element, error) {
 // Poll returns its data with [manager.ErrUnknownOutcome]: it may come again.
 func (q *Queue) Poll(ctx context.Context) ([]byte, error) {
 	for {
-		e, err := q.take(ctx, false)
+		e, err := q.consumer.take(ctx, false)
 		if err != nil {
 			return nil, q.error("poll", err)
 		}
@@ -211,62 +189,30 @@ func (q *Queue) Poll(ctx context.Context) ([]byte, error) {
 // is. It blocks until ZooKeeper has answered or ctx ends. The error is [ErrEmpty] if there
 // is no such element.
 func (q *Queue) Element(ctx context.Context) ([]byte, error) {
-	var data []byte
-	found := false
-	err := q.access.Call(ctx, func(s *zkio.Session) error {
+	data, err := access.Ask(ctx, q.access, func(s *zkio.Session) ([]byte, error) {
 		if err := s.Sync(q.dirs.items); err != nil {
-			return err
+			return nil, err
 		}
 		names, _, err := s.Children(q.dirs.items)
-		if err != nil {
-			return unless(err, zkio.ErrNoNode)
+		if err := access.Unless(err, zkio.ErrNoNode); err != nil {
+			return nil, err
 		}
 		for names = inOrder(names); len(names) > 0; names = names[1:] {
 			l := look{names: names}
-			if err := l.run(s, q.dirs.items, 1); err != nil || len(l.free) == 0 {
-				return err
+			if err := l.run(s, q.dirs.items, 1); err != nil {
+				return nil, err
 			}
-			d, _, err := s.Get(q.dirs.items + "/" + l.free[0])
+			if len(l.free) == 0 {
+				break
+			}
+			data, _, err := s.Get(q.dirs.items + "/" + l.free[0])
 			if !errors.Is(err, zkio.ErrNoNode) {
-				data, found = d, err == nil
-				return err
+				return data, err
 			}
 		}
-		return nil
-	}, nil)
-	if err == nil && !found {
-		err = ErrEmpty
-	}
-	if err != nil {
-		return nil, q.error("element", err)
-	}
-	return data, nil
-}
-
-// makeDirs makes the directories. They remain: an empty queue keeps its numbers.
-func (q *Queue) makeDirs(s *zkio.Session) error {
-	acl := q.access.ACL()
-	if err := s.EnsureDir(q.dirs.queue, acl); err != nil {
-		return err
-	}
-	for _, dir := range []string{q.dirs.items, q.dirs.consumers, q.dirs.producers, q.dirs.dead, q.dirs.delayed} {
-		if err := unless(s.Create(dir, nil, acl), zkio.ErrNodeExists); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// error returns the error of the operation op, or nil if err is nil.
-func (q *Queue) error(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	e := &manager.Error{Op: op, Name: q.name, Err: err}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		e.Outage = q.access.Outage()
-	}
-	return e
+		return nil, access.Verdict(ErrEmpty)
+	})
+	return data, q.error("element", err)
 }
 
 // reason returns what err says has happened, without what was attempted.
@@ -275,17 +221,4 @@ func reason(err error) error {
 		return e.Err
 	}
 	return err
-}
-
-// unless returns err, or nil if it wraps expected.
-func unless(err, expected error) error {
-	if errors.Is(err, expected) {
-		return nil
-	}
-	return err
-}
-
-// failed returns which operation of a transaction has made it fail, or -1.
-func failed(results []zkio.OpResult) int {
-	return slices.IndexFunc(results, func(r zkio.OpResult) bool { return r.Err != nil })
 }

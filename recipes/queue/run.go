@@ -48,7 +48,7 @@ func (q *Queue) Run(ctx context.Context, workers int, fn func(ctx context.Contex
 	for range max(1, workers) {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				e, err := q.take(ctx, true)
+				e, err := q.consumer.take(ctx, true)
 				if err == nil {
 					err = q.handle(ctx, e, fn)
 				}

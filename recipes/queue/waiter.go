@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/bell"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -16,9 +17,9 @@ import (
 // each looks once in a third of the session timeout. Only the goroutine that waits uses a
 // waiter, but for the channels.
 type waiter struct {
-	q       *Queue
-	changed chan struct{} // has room for one: an element may have come, or have become free
-	places  chan int      // has room for the last place in line that was told
+	q       *consumer
+	changed bell.Bell // rung when an element may have come, or have become free
+	places  chan int  // has room for the last place in line that was told
 
 	place     int // first, second, or behind them
 	looks     bool
@@ -42,17 +43,17 @@ const (
 	grace    = 250 * time.Millisecond // which the second in line gives the first
 )
 
-func newWaiter(q *Queue) *waiter {
-	w := &waiter{q: q, changed: make(chan struct{}, 1), places: make(chan int, 1), place: behind, looked: time.Now()}
+func newWaiter(q *consumer) *waiter {
+	w := &waiter{q: q, changed: bell.New(), places: make(chan int, 1), place: behind, looked: time.Now()}
 	w.next = w.looked.Add(w.period())
-	q.setWaits(w)
+	q.setWaits(w.changed)
 	return w
 }
 
-func (q *Queue) setWaits(w *waiter) {
+func (q *consumer) setWaits(b bell.Bell) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waits = w
+	q.waits = b
 }
 
 // queued is called by the Listener's goroutine.
@@ -62,17 +63,6 @@ func (w *waiter) queued(p manager.Place) {
 	default:
 	}
 	w.places <- p.Position
-}
-
-// PathChanged is called by the dispatcher.
-func (w *waiter) PathChanged(string, zkio.Event) { w.wake() }
-
-// wake does not block.
-func (w *waiter) wake() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
-	}
 }
 
 // period returns how long the waiter sleeps at most.
@@ -86,8 +76,8 @@ func (w *waiter) look(place int) {
 		return
 	}
 	w.looks = true
-	w.q.access.Watch(w.q.dirs.items, w)
-	w.q.access.WatchChildren(w.q.dirs.consumers, w)
+	w.q.access.Watch(w.q.dirs.items, w.changed)
+	w.q.access.WatchChildren(w.q.dirs.consumers, w.changed)
 	w.next = time.Now()
 }
 
@@ -141,7 +131,7 @@ func (w *waiter) try(ctx context.Context) (*Element, error) {
 }
 
 // due returns when an element is due that was returned with a delay.
-func (q *Queue) due() time.Time {
+func (q *consumer) due() time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.list.due
@@ -157,6 +147,6 @@ func (w *waiter) end() {
 
 // Run is called by the pool.
 func (w *waiter) Run(s *zkio.Session) {
-	s.Unwatch(w.q.dirs.items, w)
-	s.UnwatchChildren(w.q.dirs.consumers, w)
+	s.Unwatch(w.q.dirs.items, w.changed)
+	s.UnwatchChildren(w.q.dirs.consumers, w.changed)
 }

@@ -83,14 +83,8 @@ func (p *Permits) Err() error {
 
 // whyLost returns why the permits, which were granted, are lost; nil if they are not.
 func (p *Permits) whyLost(op string) error {
-	err := p.nodes[0].Err() // looks at the lease, which all of them have
-	if err == nil {
-		err = context.Cause(p.alive)
-	}
-	if err != nil {
-		return p.error(op, err)
-	}
-	return nil
+	// The first looks at the lease, which all of them have.
+	return p.error(op, cmp.Or(p.nodes[0].Err(), context.Cause(p.alive)))
 }
 
 // Lost returns a channel that closes when the permits are lost, or cannot be granted. It
@@ -104,12 +98,7 @@ func (p *Permits) Lost() <-chan struct{} { return p.alive.Done() }
 // Granted when they cannot be granted; with the cause [manager.ErrReleased] when they are
 // released; and when done is called. Context does not block.
 func (p *Permits) Context(parent context.Context) (ctx context.Context, done context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(parent)
-	stop := context.AfterFunc(p.held, func() { cancel(context.Cause(p.held)) })
-	return ctx, func() {
-		stop()
-		cancel(context.Canceled)
-	}
+	return own.Within(parent, p.held)
 }
 
 // Release gives the permits back, or withdraws the request for them. It never blocks. The
@@ -138,11 +127,7 @@ func (p *Permits) Release() *futures.Future[struct{}] {
 			n.Forget()
 		}
 		p.sem.access.Go(func() {
-			err := p.sem.remove(p.claim)
-			if err != nil {
-				err = p.error("release", err)
-			}
-			p.released.Settle(struct{}{}, cmp.Or(lost, err))
+			p.released.Settle(struct{}{}, cmp.Or(lost, p.error("release", p.sem.remove(p.claim))))
 		})
 	}
 	return p.released.Future()
@@ -194,7 +179,7 @@ func (p *Permits) fail(err error) bool {
 	if e, ok := errors.AsType[*manager.Error](err); ok {
 		err = e.Err // of the line, or of a Guard
 	}
-	err = &manager.Error{Op: p.op, Name: p.sem.name, Err: err, Outage: p.sem.access.Outage()}
+	err = p.error(p.op, err)
 	if !p.granted.Settle(struct{}{}, err) {
 		return false
 	}
@@ -203,5 +188,5 @@ func (p *Permits) fail(err error) bool {
 }
 
 func (p *Permits) error(op string, err error) error {
-	return &manager.Error{Op: op, Name: p.sem.name, Err: err}
+	return p.sem.error(op, err)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/manager"
-	"github.com/holdfast-go/holdfast/recipes/internal/bell"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
+	"github.com/holdfast-go/holdfast/recipes/internal/look"
 	"github.com/holdfast-go/holdfast/recipes/internal/own"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -31,7 +32,7 @@ type request struct {
 
 	// Of the present attempt.
 	transact func(ops ...zkio.Op) ([]zkio.OpResult, error)
-	lost     <-chan struct{} // closed when the place at the head of the line is lost
+	turn     context.Context // ends when the caller gives up, or the place at the head of the line is lost
 }
 
 var (
@@ -112,14 +113,16 @@ func (r *request) attempt() error {
 	// no node out of turn. The caller's ctx must not end it while the request may be
 	// under way, because remove could then come before the nodes do.
 	r.transact = func(ops ...zkio.Op) ([]zkio.OpResult, error) { return h.Guard(r.access.Context(), ops...) }
-	r.lost = h.Lost()
+	turn, done := h.Context(r.ctx)
+	defer done()
+	r.turn = turn
 	return r.claim(&claim{session: session, turn: true})
 }
 
 // takeOutOfTurn takes the permits without a place in line, or fails with ErrNoPermits.
 func (r *request) takeOutOfTurn() error {
 	session := r.access.Session()
-	r.transact, r.lost = r.multi(session), nil
+	r.transact = r.multi(session)
 	return r.claim(&claim{session: session})
 }
 
@@ -335,7 +338,7 @@ func (r *request) count(c *claim, z *size) (int, error) {
 // It fails with zkio.ErrBadVersion as count does.
 func (r *request) room(z *size, sync bool) (zkio.Read, error) {
 	type answers struct{ number, dir zkio.Read }
-	now, err := ask(r.ctx, r.access, func(s *zkio.Session) (answers, error) {
+	now, err := access.Ask(r.ctx, r.access, func(s *zkio.Session) (answers, error) {
 		if sync {
 			if err := s.Sync(r.sem.leases); err != nil {
 				return answers{}, err
@@ -359,42 +362,19 @@ func (r *request) room(z *size, sync bool) (zkio.Read, error) {
 // A server that lags behind shows too many nodes rather than too few, because it has
 // created ours; a transaction confirms what it shows.
 func (r *request) await(session *zkio.Session, z *size) error {
-	changed := bell.New()
-	r.access.WatchChildren(r.sem.leases, changed)
-	r.access.Watch(r.sem.number, changed)
-	defer r.unwatch(changed)
-	for {
+	l := look.New(r.access, r.access.Accepting()) // Shutdown waits for our place in line
+	l.WatchChildren(r.sem.leases)
+	l.Watch(r.sem.number)
+	return l.Run(r.turn, func(s *zkio.Session) (over bool, err error) {
+		if s != session {
+			return false, access.Verdict(errOver)
+		}
 		nodes := zkio.Read{Path: r.sem.leases, What: zkio.ReadChildren}
 		number := zkio.Read{Path: r.sem.number, What: zkio.ReadData}
-		err := r.in(session, func() error {
-			session.Read(&nodes, &number)
-			return oneline.Join(nodes.Err, number.Err)
-		})
-		if err != nil && !errors.Is(err, zkio.ErrNoNode) {
-			return err
-		}
-		if err != nil || len(nodes.Names) <= z.n || number.Stat.Version != z.version {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-r.lost:
-			return errAgain
-		case <-r.access.Accepting().Done(): // Shutdown waits for our place in line
-			return manager.ErrClosed
-		case <-r.ctx.Done():
-			return ctxerr.Of(r.ctx)
-		}
-	}
-}
-
-// unwatch ends the watches of await, at the server as well.
-func (r *request) unwatch(w bell.Bell) {
-	// An error means that the manager is closed.
-	_ = r.sem.call(func(s *zkio.Session) error {
-		s.UnwatchChildren(r.sem.leases, w)
-		s.Unwatch(r.sem.number, w)
-		return nil
+		s.Read(&nodes, &number)
+		err = oneline.Join(nodes.Err, number.Err)
+		over = err != nil || len(nodes.Names) <= z.n || number.Stat.Version != z.version
+		return over, access.Unless(err, zkio.ErrNoNode)
 	})
 }
 
@@ -434,15 +414,10 @@ func (r *request) keep(c *claim) error {
 // answered. It fails with errOver if the session is over, and with manager.ErrClosed; then
 // do may still be running.
 func (r *request) in(session *zkio.Session, do func() error) error {
-	over := false
-	err := r.sem.call(func(s *zkio.Session) error {
-		if over = s != session; over {
-			return nil
+	return access.Tell(r.access, func(s *zkio.Session) error {
+		if s != session {
+			return access.Verdict(errOver)
 		}
 		return do()
 	})
-	if err == nil && over {
-		return errOver
-	}
-	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/recipes/internal/own"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -75,7 +76,7 @@ func New(m *manager.Manager, name string, o Options) (*Semaphore, error) {
 		err = fmt.Errorf("%w: Permits is %d, want 1 to %d, or 0", manager.ErrBadConfig, o.Permits, MaxPermits)
 	}
 	if err != nil {
-		return nil, &manager.Error{Op: "semaphore", Name: name, Err: err}
+		return nil, access.Error(a, "semaphore", name, err)
 	}
 	locks, err := m.Mutex(name + "/locks")
 	if err != nil {
@@ -164,7 +165,7 @@ func (s *Semaphore) remove(c *claim) error {
 	if !c.sent {
 		return nil
 	}
-	return s.call(func(session *zkio.Session) error {
+	return access.Tell(s.access, func(session *zkio.Session) error {
 		if c.session.Gone() {
 			return nil
 		}
@@ -172,22 +173,4 @@ func (s *Semaphore) remove(c *claim) error {
 	})
 }
 
-// call has an I/O goroutine run do until it is answered, as [manager.Access.Call] does. If
-// it fails with manager.ErrClosed, do may still be running.
-func (s *Semaphore) call(do func(*zkio.Session) error) error {
-	err := s.access.Call(s.access.Context(), do, nil)
-	if s.access.Context().Err() != nil {
-		return manager.ErrClosed
-	}
-	return err
-}
-
-// ask has an I/O goroutine run do, as [manager.Access.Call] does, and returns its result.
-func ask[T any](ctx context.Context, a manager.Access, do func(*zkio.Session) (T, error)) (T, error) {
-	var v, none T
-	err := a.Call(ctx, func(s *zkio.Session) (err error) { v, err = do(s); return err }, nil)
-	if err != nil {
-		return none, err // do may still be running
-	}
-	return v, nil
-}
+func (s *Semaphore) error(op string, err error) error { return access.Error(s.access, op, s.name, err) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -37,7 +38,7 @@ func (s *Semaphore) size(ctx context.Context) (*size, error) {
 	if z := s.known.Load(); z != nil {
 		return z, nil
 	}
-	z, err := ask(ctx, s.access, s.readSize)
+	z, err := access.Ask(ctx, s.access, s.readSize)
 	want := s.expect.Load()
 	switch {
 	case err != nil:
@@ -106,10 +107,10 @@ func (s *Semaphore) create(session *zkio.Session, n int) error {
 // calls at a time, in any processes, the last one counts.
 func (s *Semaphore) Resize(ctx context.Context, n int) error {
 	if n < 1 || n > MaxPermits {
-		return s.resizeError(fmt.Errorf("%w: %d permits, want 1 to %d", zkio.ErrBadArguments, n, MaxPermits))
+		return s.error("resize", fmt.Errorf("%w: %d permits, want 1 to %d", zkio.ErrBadArguments, n, MaxPermits))
 	}
 	r := &resize{sem: s, n: n}
-	known, err := ask(ctx, s.access, r.run)
+	known, err := access.Ask(ctx, s.access, r.run)
 	switch {
 	case err == nil && known:
 		s.agree(n)
@@ -120,11 +121,7 @@ func (s *Semaphore) Resize(ctx context.Context, n int) error {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()) && !r.stage.CompareAndSwap(resizeWaits, resizeGivenUp):
 		err = fmt.Errorf("%w, or may still be: %w", manager.ErrUnknownOutcome, ctxerr.Of(ctx))
 	}
-	return s.resizeError(err)
-}
-
-func (s *Semaphore) resizeError(err error) error {
-	return &manager.Error{Op: "resize", Name: s.name, Err: err}
+	return s.error("resize", err)
 }
 
 // A resize is a call of Resize.

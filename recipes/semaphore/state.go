@@ -5,10 +5,10 @@ package semaphore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -32,9 +32,9 @@ type State struct {
 // State asks ZooKeeper about the semaphore, in four requests or so. It blocks until ZooKeeper
 // has answered or ctx ends.
 func (s *Semaphore) State(ctx context.Context) (State, error) {
-	st, err := ask(ctx, s.access, s.readState)
+	st, err := access.Ask(ctx, s.access, s.readState)
 	if err != nil {
-		return State{}, &manager.Error{Op: "state", Name: s.name, Err: err}
+		return State{}, s.error("state", err)
 	}
 	line, err := s.locks.Queue(ctx, 1)
 	if err != nil {
@@ -60,26 +60,16 @@ func (s *Semaphore) readState(session *zkio.Session) (st State, err error) {
 	number := zkio.Read{Path: s.number, What: zkio.ReadData}
 	nodes := zkio.Read{Path: s.leases, What: zkio.ReadChildren}
 	session.Read(&number, &nodes)
-	for _, r := range []*zkio.Read{&number, &nodes} {
-		if r.Err != nil && !errors.Is(r.Err, zkio.ErrNoNode) {
-			return st, r.Err
-		}
+	if err := cmp.Or(access.Unless(number.Err, zkio.ErrNoNode), access.Unless(nodes.Err, zkio.ErrNoNode)); err != nil {
+		return st, err
 	}
 	if number.Err == nil {
 		st.Permits = max(0, sizeOf(number.Data, number.Stat.Version).n)
 	}
-	paths := make([]string, len(nodes.Names))
-	for i, name := range nodes.Names {
-		paths[i] = s.leases + "/" + name
-	}
-	for _, r := range session.GetAll(paths...) {
-		switch {
-		case r.Err == nil:
-			st.Leases = append(st.Leases, manager.DescribeNode(r.Path, r.Data, r.Stat))
-		case !errors.Is(r.Err, zkio.ErrNoNode):
-			return st, r.Err
-		}
-	}
+	path := func(name string) string { return s.leases + "/" + name }
+	err = access.Each(session, nodes.Names, path, func(_ string, r *zkio.Read) {
+		st.Leases = append(st.Leases, manager.DescribeNode(r.Path, r.Data, r.Stat))
+	})
 	slices.SortFunc(st.Leases, func(a, b manager.Contender) int { return cmp.Compare(a.Token, b.Token) })
-	return st, nil
+	return st, err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/recipes/members"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -198,15 +199,15 @@ func (r *runner) look(ctx context.Context) (again bool) {
 		return ctx.Err() == nil
 	}
 	var left []int
-	for i, index := range others {
+	for _, index := range others {
 		w := r.workers[index]
 		switch {
 		case w != nil && w.grace == nil:
-			if again = true; r.settled && contenders[i] > 1 {
+			if again = true; r.settled && contenders[index] > 1 {
 				r.mine[index] = false
 				r.revoke(w)
 			}
-		case w == nil && contenders[i] == 0:
+		case w == nil && contenders[index] == 0:
 			left = append(left, index)
 			if d := r.deputies[index]; d.id != r.id && time.Since(d.since) >= r.patience() {
 				r.silent[d.id] = time.Now()
@@ -224,31 +225,19 @@ func (r *runner) look(ctx context.Context) (again bool) {
 }
 
 // contenders returns how many processes have each of these shards or wait for it.
-func (r *runner) contenders(ctx context.Context, shards []int) ([]int, error) {
-	paths := make([]string, len(shards))
-	for i, index := range shards {
-		paths[i] = r.locks[index].Path()
-	}
-	var reads []zkio.Read
+func (r *runner) contenders(ctx context.Context, shards []int) (map[int]int, error) {
 	// In an outage Run goes on without the answer: a function may have failed.
 	ctx, cancel := context.WithTimeout(ctx, r.patience())
 	defer cancel()
-	// A lock may have a watcher registered for its path, so the reads must be of a kind that sets
-	// no watch.
-	err := r.access.Call(ctx, func(s *zkio.Session) error { reads = s.GetAll(paths...); return nil }, nil)
-	if err != nil {
-		return nil, err // a worker may still be at it
-	}
-	counts := make([]int, len(shards))
-	for i := range reads {
-		switch err := reads[i].Err; {
-		case err == nil:
-			counts[i] = int(reads[i].Stat.NumChildren)
-		case !errors.Is(err, zkio.ErrNoNode): // the server removes empty directories
-			return nil, err
-		}
-	}
-	return counts, nil
+	return access.Ask(ctx, r.access, func(s *zkio.Session) (map[int]int, error) {
+		counts := make(map[int]int) // the server removes empty directories: 0
+		// A lock may have a watcher registered for its path, so the reads must be of a kind that
+		// sets no watch.
+		err := access.Each(s, shards, func(index int) string { return r.locks[index].Path() }, func(index int, dir *zkio.Read) {
+			counts[index] = int(dir.Stat.NumChildren)
+		})
+		return counts, err
+	})
 }
 
 // revoke has a shard given up that we own and another process is to have.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/recipes/internal/access"
 	"github.com/holdfast-go/holdfast/recipes/members"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -110,7 +111,7 @@ func Run(ctx context.Context, m *manager.Manager, o Options, fn func(ctx context
 		}
 	}
 	if err != nil {
-		return &manager.Error{Op: "shards", Name: o.Name, Err: err}
+		return access.Error(m.Access(), "shards", o.Name, err)
 	}
 	return r.run(ctx)
 }
@@ -169,21 +170,19 @@ func (r *runner) agree(ctx context.Context) error {
 		return err
 	}
 	path := r.dir + "/spec"
-	var theirs []byte
-	err = r.access.Call(ctx, func(s *zkio.Session) (err error) {
-		theirs, _, err = s.Get(path)
+	theirs, err := access.Ask(ctx, r.access, func(s *zkio.Session) ([]byte, error) {
+		theirs, _, err := s.Get(path)
 		if !errors.Is(err, zkio.ErrNoNode) {
-			return err
+			return theirs, err
 		}
-		theirs = ours
 		if err = s.EnsureDir(r.dir, r.access.ACL()); err == nil {
 			err = s.Create(path, ours, r.access.ACL())
 		}
 		if errors.Is(err, zkio.ErrNodeExists) || errors.Is(err, zkio.ErrNoNode) {
-			return fmt.Errorf("%w: %w", zkio.ErrNotSent, err) // look again
+			err = fmt.Errorf("%w: %w", zkio.ErrNotSent, err) // look again
 		}
-		return err
-	}, nil)
+		return ours, err
+	})
 	if err == nil && !bytes.Equal(theirs, ours) {
 		err = fmt.Errorf("%w: %s says %s, and this process %s; to divide them anew, stop all processes that do, and delete that node", ErrMismatch, path, theirs, ours)
 	}
@@ -196,5 +195,5 @@ func (r *runner) why(ctx context.Context) error {
 	if ctx.Err() != nil {
 		err = ctxerr.Of(ctx)
 	}
-	return &manager.Error{Op: "shards", Name: r.name, Err: err, Outage: r.access.Outage()}
+	return access.Error(r.access, "shards", r.name, err)
 }
