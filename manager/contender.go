@@ -143,11 +143,6 @@ type nodeData struct {
 	Asks     int       `json:"asks,omitempty"` // 1: the process answers questions: see mailbox
 }
 
-// contender returns what the name of a node in the lock's directory tells.
-func (l *Lock) contender(c queue.Contender) Contender {
-	return Contender{Path: l.path + "/" + c.Name, Kind: Kind(c.Kind), Sequence: c.Seq, Own: l.m.owns(c.Name)}
-}
-
 // DescribeNode returns what the node at path says about its process, and what ZooKeeper
 // says about the node. It is for tools that read the nodes themselves: see package inspect.
 // data and stat are what they have read. If the node's name is not a contender's, as that

@@ -57,7 +57,7 @@ func (r *round) gateClosed() bool { return r.flags.Load().Has(state.GateClosed) 
 
 // closeFor closes the gate for the contender called name.
 func (t *incumbent) closeFor(s *zkio.Session, name string) next {
-	a := &ahead{io: t.io, path: t.round.lock.path + "/" + name}
+	a := &ahead{io: t.io, path: t.round.lock.pathOf(name)}
 	t.round.lock.m.client.Watch(a.path, a)
 	t.io.meet().closedFor = a
 	if !a.arm(s) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queueio"
 	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -269,18 +270,8 @@ func (q *inquiry) find(s *zkio.Session) (more bool) {
 	if len(all.Contenders) == 0 {
 		q.noAnswer("no process holds the lock")
 	}
-	// No contender can have come in ahead of the first that is still there: see
-	// findHolder.
-	for _, c := range all.Contenders {
-		err := q.look(s, q.lock.path+"/"+c.Name)
-		if !errors.Is(err, zkio.ErrNoNode) {
-			return err == nil || q.tried(err)
-		}
-		if c.MayBeReplaced() {
-			break // a downgraded read may be in its place: list again
-		}
-	}
-	return true
+	_, err = queueio.First(all.Contenders, func(c queue.Contender) error { return q.look(s, q.lock.pathOf(c.Name)) })
+	return err == nil || q.tried(err)
 }
 
 // look reads the contender's node at path, watches it, and decides whether and how the

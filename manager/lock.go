@@ -30,9 +30,8 @@ import (
 // the lock up; later callers queue again, behind the processes that are waiting. With
 // Config.Linger, it keeps an idle lock until another process wants it.
 type Lock struct {
-	m    *Manager
-	rw   *RWLock // the pair that it belongs to; nil for an exclusive lock
-	path string  // the directory of its nodes
+	line
+	rw *RWLock // the pair that it belongs to; nil for an exclusive lock
 
 	// cur is the present round. It moves forward only, and only the releaser
 	// of the round that it points to moves it.
@@ -43,13 +42,10 @@ type Lock struct {
 	observer atomic.Pointer[observer] // of its directory; nil until a caller asks for the holder
 
 	counters
-	directory directory          // what is known about the directory
 	fetches   errand.Entry       // its entry in the pool's queue of fetches …
 	refetches errand.Entry       // … and in that of refetches
 	noted     state.AtomicEvents // InContexts, OtherKindTold
 	linger    lingerTime         // see SetLinger
-	kind      queue.Kind
-	latch     bool // its nodes are called as those of Curator's LeaderLatch: see Access.Latch
 }
 
 func newLock(m *Manager, path string, kind queue.Kind) *Lock {

@@ -4,7 +4,6 @@ package manager
 
 import (
 	"errors"
-	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
@@ -55,24 +54,6 @@ func (t *roundIO) stage(s *zkio.Session) nodeStage {
 		return nodeUnsure
 	}
 	return nodeQueued
-}
-
-// directory is what a lock knows about its directory. Steps of the lock's rounds
-// write it. Two of them run at the same time only for a moment at a hand-over, and
-// a stale value costs a request.
-type directory struct{ atomic.Uint32 }
-
-const (
-	dirUnknown uint32 = iota // not looked at yet, or perhaps not there
-	dirEmpty                 // it has no data: one request can create a node and tell whether it is first
-	dirShared                // as dirEmpty, and it had other children when this process last queued
-	dirPlain                 // it has another client's data, or may not be written: create, then list
-)
-
-// countable reports whether one request can create a node and count the children.
-func (d *directory) countable() bool {
-	known := d.Load()
-	return known == dirEmpty || known == dirShared
 }
 
 // newNode describes a node for the round; nothing is sent.
@@ -149,53 +130,6 @@ func (t *roundIO) createNode(s *zkio.Session) next {
 	t.tellQueued()
 	t.watched = true
 	return again
-}
-
-// counted notes how many children the directory had when this process queued.
-func (l *Lock) counted(children int) {
-	if children > 1 {
-		l.directory.Store(dirShared)
-	} else {
-		l.directory.Store(dirEmpty)
-	}
-}
-
-// longTail is how many contenders a known tail must have for listAlong to do without
-// a list. The list of a shorter queue costs a server less than the write before it.
-const longTail = 100
-
-// An along is the list that goes along with the request that creates a node. It is
-// nil if there is none: see listAlong.
-type along struct {
-	read zkio.Read
-	conn connection
-}
-
-// listAlong returns a list of the queue, to be sent right behind the request that
-// creates a node: it costs no time then, and it shows that node. It is nil if that is likely to be of no use: other contenders are not
-// expected, or tail tells of them and a list would be long.
-func (l *Lock) listAlong(s *zkio.Session, tail *queue.Tail) *along {
-	if l.directory.Load() != dirShared || tail != nil && tail.Len() >= l.m.longTail {
-		return nil
-	}
-	return &along{zkio.Read{Path: l.path, What: zkio.ReadChildren}, connectionOf(s)}
-}
-
-// reads returns what is to be sent.
-func (a *along) reads() []*zkio.Read {
-	if a == nil {
-		return nil
-	}
-	return []*zkio.Read{&a.read}
-}
-
-// listed returns what the list has shown, at the time now; nil if nothing.
-func (a *along) listed(now int64) *listed {
-	if a == nil || a.read.Err != nil {
-		return nil
-	}
-	//holdfast:reached fetch: a list came with the node
-	return &listed{a.read.Names, a.read.Stat, a.conn, now}
 }
 
 // lookAtDirectory finds out whether the lock's directory is there and empty, and

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queueio"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -141,7 +142,7 @@ func (o *observer) look(s *zkio.Session) (*Contender, error) {
 // have come in between. Otherwise, or if that contender is gone too, next returns nil.
 func (o *observer) next(s *zkio.Session) (*Contender, error) {
 	// The node that is watched is not head's if the last look failed.
-	if len(o.rest) == 0 || o.inDir || mayReturn(o.head) || !o.isDeleted(o.l.path+"/"+o.head.Name) {
+	if len(o.rest) == 0 || o.inDir || queueio.Returns(o.head) || !o.isDeleted(o.l.pathOf(o.head.Name)) {
 		return nil, nil
 	}
 	entry := o.rest[0]
@@ -167,35 +168,26 @@ func (o *observer) isDeleted(path string) bool {
 // behind reports whether the server that listed the queue may lag behind what this
 // process has learned: in an earlier session, or from the notification of a deletion.
 func (o *observer) behind(s *zkio.Session, q queue.Queue) bool {
-	return !s.CaughtUp() || len(q.Contenders) > 0 && o.isDeleted(o.l.path+"/"+q.Contenders[0].Name)
+	return !s.CaughtUp() || len(q.Contenders) > 0 && o.isDeleted(o.l.pathOf(q.Contenders[0].Name))
 }
 
 // first returns the first contender of a list that is still there; nil if the queue
 // has to be listed again. It tries two: if both are gone, the list is too old to go on.
 func (o *observer) first(s *zkio.Session, list []queue.Contender) (*Contender, error) {
-	for i, entry := range list[:min(2, len(list))] {
-		c, err := o.watchNode(s, entry)
-		switch {
-		case err == nil:
-			kept := slices.Clone(list[i:min(i+1+restKept, len(list))])
-			for j, k := range kept {
-				kept[j].Name = strings.Clone(k.Name) // not the whole list
-			}
-			o.head, o.rest = kept[0], kept[1:]
-			return c, nil
-		case !errors.Is(err, zkio.ErrNoNode):
-			return nil, err
-		case mayReturn(entry):
-			return nil, nil
-		}
+	var c *Contender
+	at, err := queueio.First(list[:min(2, len(list))], func(entry queue.Contender) (err error) {
+		c, err = o.watchNode(s, entry)
+		return err
+	})
+	if at < 0 || err != nil {
+		return nil, err
 	}
-	return nil, nil
-}
-
-// mayReturn reports whether a list that has c may lack what comes in c's place when c is
-// gone: a node of the same name, or the read node of a writer that was downgraded.
-func mayReturn(c queue.Contender) bool {
-	return c.MayBeReplaced() || !c.GUID || queue.Exhausted(c.Seq)
+	kept := slices.Clone(list[at:min(at+1+restKept, len(list))])
+	for i, k := range kept {
+		kept[i].Name = strings.Clone(k.Name) // not the whole list
+	}
+	o.head, o.rest = kept[0], kept[1:]
+	return c, nil
 }
 
 // watchNode watches a contender's node, and returns what is known about the contender.
@@ -246,7 +238,7 @@ func (o *observer) watchUnreadable(s *zkio.Session, entry queue.Contender) (zkio
 	if !slices.Contains(names, entry.Name) {
 		return zkio.Stat{}, zkio.ErrNoNode
 	}
-	stat, there, err := s.Exists(o.l.path + "/" + entry.Name)
+	stat, there, err := s.Exists(o.l.pathOf(entry.Name))
 	if err == nil && !there {
 		err = zkio.ErrNoNode
 	}
@@ -285,12 +277,6 @@ func (o *observer) watchFree(s *zkio.Session) (free bool, err error) {
 	}
 	_, there, err := s.Exists(o.l.path)
 	return !there, err
-}
-
-// isContender reports whether a child of the lock's directory is a contender.
-func (l *Lock) isContender(name string) bool {
-	c, ok := queue.ParseName(name)
-	return ok && c.Latch == l.latch
 }
 
 // unwatchDir undoes watchDir and watchFree.

@@ -39,6 +39,8 @@ package manager
 // What callers touch:
 //
 //   - Lock, RWLock and Mutex are what a program gets by name; Lock.cur is the present round.
+//   - A line is the part of a Lock that does not belong to this process: the queue in the lock's
+//     directory, as ZooKeeper shows it. It answers Holder and Queue (line.go, holder.go).
 //   - A Hold is a handle of one holder. It points to the share that counts the holder, and
 //     names a slot of a pool, so that it costs no allocation and a late call does no harm
 //     (slot.go).

@@ -302,7 +302,7 @@ func (p *place) saw(s *zkio.Session, r *zkio.Read) (ok bool, err error) {
 	} else if r.Err != nil {
 		return true, r.Err
 	}
-	q := queue.List(r.Names, p.round.lock.latch, queue.NextNumber(r.Stat.Cversion, r.Stat.NumChildren))
+	q := p.round.lock.queueOf(r.Names, r.Stat)
 	defer q.Free()
 	if q.Exhausted {
 		if err := p.waiter().order(s, &q); err != nil {

@@ -189,7 +189,7 @@ func (l *Lock) inTheWay(s *zkio.Session) (paths []string, err error) {
 	defer q.Free()
 	q.Sort()
 	for _, c := range q.Contenders {
-		path := l.path + "/" + c.Name
+		path := l.pathOf(c.Name)
 		if !c.Turn || !queue.Excludes(c.Kind, l.kind) && !upgrades(q, c) {
 			continue
 		}

@@ -72,7 +72,7 @@ func TestF330_FirstGoesWhileRevoked(t *testing.T) {
 		c.countFrom(lastSafe + 1)
 		first, asker := mustLock(c.t, c.rw("first").Writer()), c.rw("asker").Reader()
 		next := c.acquire(c.rw("next").Writer())
-		look := c.stopAt(asker.m, zktest.OpMultiRead, 1)
+		look := c.stopAt(asker.m, zktest.OpExists, 1)
 		result := c.revoking(asker, "deploy", time.Minute)
 		look.reached()
 		c.unlock(first)

@@ -65,7 +65,7 @@ func (l *Lock) noteStrangers(q *queue.Queue) {
 		return
 	}
 	l.m.cfg.Logger.Warn("holdfast: another kind of lock is used in this lock's directory, and does not exclude this one: BOTH ARE GRANTED AT THE SAME TIME; give one of them another path, or have all clients use the same kind",
-		"lock", l.Name(), "recipe", queue.Recipe(q.Recipe), "node", l.path+"/"+q.Recipe)
+		"lock", l.Name(), "recipe", queue.Recipe(q.Recipe), "node", l.pathOf(q.Recipe))
 }
 
 // Stats returns the lock's counters. It does not block.

@@ -237,7 +237,7 @@ func (t *incumbent) lookBehind(s *zkio.Session) next {
 	} else if err != nil {
 		return retry
 	}
-	q := queue.List(children, l.latch, queue.NextNumber(stat.Cversion, stat.NumChildren))
+	q := l.queueOf(children, stat)
 	l.noteStrangers(&q)
 	t.io.setTail(q.Tail(t.node.Name(), l.kind))
 	v := t.io.outlook()

@@ -461,7 +461,7 @@ func (u *upgrade) look(s *zkio.Session) next {
 			return retry
 		}
 	}
-	q := queue.List(list.Names, false, queue.NextNumber(list.Stat.Cversion, list.Stat.NumChildren))
+	q := l.queueOf(list.Names, list.Stat)
 	defer q.Free()
 	next := q.Upgrade(t.node.Name(), u.own.node.Name())
 	switch {
@@ -470,9 +470,9 @@ func (u *upgrade) look(s *zkio.Session) next {
 	case !next.Writer:
 		u.own.gone.Store(true)
 	case next.Shield != "":
-		return u.shield(s, l.path+"/"+next.Shield)
+		return u.shield(s, l.pathOf(next.Shield))
 	case next.Wait != "":
-		return u.waitFor(s, l.path+"/"+next.Wait)
+		return u.waitFor(s, l.pathOf(next.Wait))
 	default:
 		u.enter()
 	}

@@ -99,7 +99,7 @@ func (t *waiter) follow(p queue.Prospect, conn connection, first queue.Contender
 			w.ahead[i] = old.take(c.Name)
 		}
 		if w.ahead[i] == nil {
-			w.ahead[i] = &ahead{io: t.io, path: t.round.lock.path + "/" + c.Name}
+			w.ahead[i] = &ahead{io: t.io, path: t.round.lock.pathOf(c.Name)}
 		}
 	}
 	t.noteFirst(w, first)
@@ -326,7 +326,7 @@ func (t *waiter) listQueue(s *zkio.Session, conn connection) next {
 // consider makes the waiter a plan of what a list shows.
 func (t *waiter) consider(s *zkio.Session, shown *listed) next {
 	l := t.round.lock
-	q := queue.List(shown.names, l.latch, queue.NextNumber(shown.stat.Cversion, shown.stat.NumChildren))
+	q := l.queueOf(shown.names, shown.stat)
 	defer q.Free()
 	l.noteStrangers(&q)
 	if q.Exhausted {
@@ -339,7 +339,7 @@ func (t *waiter) consider(s *zkio.Session, shown *listed) next {
 	}
 	if c, found := q.OfOtherKind(l.kind); found && l.noted.Raise(state.OtherKindTold) {
 		l.m.cfg.Logger.Warn("holdfast: mutexes and read/write locks contend in one directory; here they exclude each other, but some clients grant both at once",
-			"lock", l.Name(), "kind", l.kind.String(), "node", l.path+"/"+c.Name)
+			"lock", l.Name(), "kind", l.kind.String(), "node", l.pathOf(c.Name))
 	}
 	name := t.node.Name()
 	v := t.io.outlook()
@@ -369,7 +369,7 @@ func (t *waiter) consider(s *zkio.Session, shown *listed) next {
 func (t *waiter) order(s *zkio.Session, q *queue.Queue) error {
 	kept := q.Contenders[:0]
 	for _, c := range q.Contenders {
-		data, stat, err := s.Get(t.round.lock.path + "/" + c.Name)
+		data, stat, err := s.Get(t.round.lock.pathOf(c.Name))
 		switch {
 		case errors.Is(err, zkio.ErrNoNode) && c.Name == t.node.Name():
 			continue // the caller finds it missing

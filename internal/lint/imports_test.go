@@ -30,14 +30,15 @@ const policy = `
 	internal/oneline:         | TESTS
 	internal/jute:            | TESTS
 	internal/queue:           | TESTS
+	internal/queueio:         internal/queue zkio | TESTS
 
 	# Only zkio imports go-zookeeper: any other connection would lack a fence, a
 	# lease and metrics. The embedded server is for programs and tests; a service
 	# must not link it.
 	zkio:                     futures internal/ctxerr internal/oneline internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic | SERVERS
 	zkio/zktest:              internal/jute | TESTS internal/realzk github.com/go-zookeeper/zk
-	manager:                  state futures zkio manager/internal/errand internal/queue internal/ctxerr internal/oneline golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
-	manager/inspect:          zkio manager manager/internal/errand internal/queue internal/ctxerr | SERVERS
+	manager:                  state futures zkio manager/internal/errand internal/queue internal/queueio internal/ctxerr internal/oneline golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
+	manager/inspect:          zkio manager manager/internal/errand internal/queue internal/queueio internal/ctxerr | SERVERS
 	manager/internal/errand:  zkio | TESTS
 
 	# Recipes stand on what any program can use, and on what they share.
@@ -56,7 +57,7 @@ const policy = `
 
 	# Programs use what users can use.
 	stress:                   PUBLIC recipes/... stress/internal/... internal/realzk internal/realzk/child internal/realzk/scratch github.com/HdrHistogram/hdrhistogram-go | SERVERS
-	stress/internal/nemesis:  stress/internal/history internal/queue internal/realzk internal/realzk/child zkio | SERVERS manager
+	stress/internal/nemesis:  stress/internal/history internal/queue internal/queueio internal/realzk internal/realzk/child zkio | SERVERS manager
 	stress/internal/history:  golang.org/x/sys/... | TESTS
 	stress/internal/judge:    stress/internal/figures stress/internal/history github.com/HdrHistogram/hdrhistogram-go github.com/anishathalye/porcupine | TESTS
 	stress/internal/figures:  | TESTS

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queueio"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -143,11 +144,9 @@ func lookAtDenied(s *zkio.Session, all []*directory) error {
 // sort makes d's queue of its children's names.
 func (d *directory) sort(s *zkio.Session, names []string) error {
 	latch := queue.OnlyLatches(names)
-	q := queue.List(names, latch, queue.NextNumber(d.stat.Cversion, d.stat.NumChildren))
-	if q.Exhausted {
-		if err := number(s, d.path, q); err != nil {
-			return err
-		}
+	q := queueio.Of(names, d.stat, latch)
+	if err := queueio.Number(s, d.path, &q); err != nil {
+		return err
 	}
 	q.Sort()
 	d.queue = slices.Clone(q.Contenders)
@@ -158,27 +157,6 @@ func (d *directory) sort(s *zkio.Session, names []string) error {
 		}
 	}
 	d.recipe = recipeAmong(d.others)
-	return nil
-}
-
-// number finds the transactions that created the contenders whose numbers do not order
-// them.
-func number(s *zkio.Session, dir string, q queue.Queue) error {
-	var paths []string
-	var at []int
-	for i, c := range q.Contenders {
-		if queue.Exhausted(c.Seq) {
-			paths, at = append(paths, join(dir, c.Name)), append(at, i)
-		}
-	}
-	reads := s.GetAll(paths...)
-	lookAtUnreadable(s, reads)
-	for i, read := range reads {
-		if read.Err != nil && !errors.Is(read.Err, zkio.ErrNoNode) {
-			return read.Err
-		}
-		q.Contenders[at[i]].Czxid = read.Stat.Czxid
-	}
 	return nil
 }
 

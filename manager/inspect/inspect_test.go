@@ -356,6 +356,26 @@ func TestQueueThatChanges(t *testing.T) {
 	}
 }
 
+// A contender whose number does not order it, and that goes before the Reader has asked by which
+// transaction it came, is not the first of those that stay.
+func TestQueueOfExhaustedNumbersThatChanges(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		owner := open(t, z).Session()
+		goes := "/holdfast/l/_c_" + guid1 + "-lock--000000005"
+		put(t, z, owner.ID(), "/holdfast/l/_c_"+guid2+"-lock-2147483647 "+says("a", "exclusive"), goes+" "+says("b", "exclusive"))
+		z.OnRequest(func(_ int64, op zktest.Op, path string) {
+			if op == zktest.OpExists && path == goes {
+				z.Delete(goes)
+			}
+		})
+		q, err := reader(t, z).Queue(t.Context(), "l", 0)
+		must(t, err)
+		if got := queueText(q); got != "+?" {
+			t.Errorf("%s, want +?", got)
+		}
+	})
+}
+
 // What this client may not read shows as such, and hides nothing else.
 func TestDenied(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/queueio"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -26,7 +27,7 @@ func Look(t Tree, dirs map[string]string, processOf func(session int64) (process
 		} else if err != nil {
 			return nil, nil, fmt.Errorf("looking who holds lock %s: %w", lock, err)
 		}
-		q := queue.List(names, queue.OnlyLatches(names), queue.NextNumber(stat.Cversion, stat.NumChildren))
+		q := queueio.Of(names, stat, queue.OnlyLatches(names))
 		q.Sort()
 		paths := make([]string, 0, len(q.Contenders))
 		for _, c := range q.Contenders {
