@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -147,18 +148,26 @@ func (l *Lock) mayReport(delay time.Duration) error {
 	return nil
 }
 
+// marks are those of a Manager's locks that report abandonment, which they keep alive. The zero
+// value has none.
+type marks struct {
+	mu sync.Mutex // protects of; held for a few instructions
+	of map[*Lock]*mark
+}
+
 // newMark returns the lock's mark, and makes it on first use. If l is the private lock of a
 // Mutex, x is that.
 func (l *Lock) newMark(x *Mutex) *mark {
-	l.m.mu.Lock()
-	defer l.m.mu.Unlock()
-	mk := l.m.marks[l]
+	all := &l.m.marks
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	mk := all.of[l]
 	if mk == nil {
 		mk = &mark{path: l.m.marksDir() + "/" + Escape(l.Name()), mutex: x}
-		if l.m.marks == nil {
-			l.m.marks = make(map[*Lock]*mark)
+		if all.of == nil {
+			all.of = make(map[*Lock]*mark)
 		}
-		l.m.marks[l] = mk
+		all.of[l] = mk
 	}
 	return mk
 }
@@ -168,9 +177,10 @@ func (l *Lock) mark() *mark {
 	if !l.noted.Load().Has(state.Marking) {
 		return nil
 	}
-	l.m.mu.Lock()
-	defer l.m.mu.Unlock()
-	return l.m.marks[l]
+	all := &l.m.marks
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.of[l]
 }
 
 // marksDir returns the directory of the marks.

@@ -20,7 +20,7 @@ const (
 
 // What this package calls its nodes, it takes for contenders.
 func TestOwnNodesAreContenders(t *testing.T) {
-	m := &Manager{id: "fedcba9876543210"}
+	m := &Manager{identity: identity{id: "fedcba9876543210"}}
 	for range 3 {
 		name := fmt.Sprintf("_c_%s-%s%010d", m.guid(), queue.Exclusive.Mark(), 17)
 		if c, ok := queue.ParseName(name); !ok || c.Kind != queue.Exclusive || c.Seq != 17 {
@@ -58,7 +58,7 @@ func TestContenderString(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	stat := zkio.Stat{Czxid: 7, Ctime: 1_767_366_245_000, EphemeralOwner: 9}
 	known := Contender{Path: "/p", Since: time.UnixMilli(stat.Ctime), Token: 7, Session: 9}
-	ours := &Manager{patterns: patterns("db7", "billing", "db7:80")}
+	ours := &Manager{identity: identity{patterns: patterns("db7", "billing", "db7:80")}}
 	c := known
 	want := known
 	want.Host, want.Label, want.PID, want.Endpoint = "db7", "billing", os.Getpid(), "db7:80"

@@ -57,7 +57,7 @@ func TestRetainedAllocatesNothing(t *testing.T) {
 func BenchmarkIdleLock(b *testing.B) {
 	const n = 100_000
 	for b.Loop() {
-		m := registry()
+		m := disconnected()
 		names := make([]string, n)
 		for i := range names {
 			names[i] = fmt.Sprintf("accounts/%08d", i)

@@ -44,7 +44,7 @@ type group struct {
 	m      *Manager
 	errand errand.Errand
 	places []*place // never changes
-	rank   string   // see Manager.rank; never changes
+	rank   string   // see identity.rankAfter; never changes
 
 	granted futures.Promise[struct{}] // all places are held; or the group has failed
 	lost    futures.Promise[struct{}] // the group was ended by force; settles with an error only
@@ -80,7 +80,7 @@ func (m *Manager) newGroup(locks []*Lock) *group {
 	g.rng = rand.New(rand.NewPCG(id, m.counter.Add(1)))
 	first := m.firstPatience()
 	g.patience = [standings]time.Duration{single: g.vary(first), elder: g.vary(first / hasty), younger: patient * first}
-	g.rank = m.rank()
+	g.rank = m.rankAfter(m.client.Session().Zxid())
 	for _, l := range locks {
 		l.rounds.Add(1)
 		g.places = append(g.places, newPlace(g, l))
@@ -88,7 +88,7 @@ func (m *Manager) newGroup(locks []*Lock) *group {
 	return g
 }
 
-// guid makes the name of a node of the group: see Manager.rank. A name comes again after
+// guid makes the name of a node of the group: see identity.rankAfter. A name comes again after
 // 65,536 nodes of the group, in a directory from which its older nodes are gone. Other nodes
 // of the manager do not count: while a group waits there may be any number of them.
 func (g *group) guid() string {

@@ -130,7 +130,7 @@ func (t *roundIO) release(s *zkio.Session) {
 		t.node.Forget()
 		t.node = nil
 	}
-	m.deactivate(t)
+	m.active.remove(t)
 	t.tellReleased(why, err) // before the next round has events
 	m.feed.gone(t, err)
 	handOn := t.near().handOn

@@ -4,10 +4,7 @@ package manager
 
 import (
 	"iter"
-	"maps"
-	"slices"
 	"time"
-	"weak"
 
 	"github.com/holdfast-go/holdfast/state"
 )
@@ -67,30 +64,10 @@ func (m *Manager) Stats() ManagerStats {
 	if s.Err() == nil {
 		st.Session = s.ID()
 	}
-	for range m.openNames() {
+	for range m.registry.each() {
 		st.Locks++
 	}
 	return st
-}
-
-// openNames returns what is open under each name. It takes no lock while the loop runs.
-func (m *Manager) openNames() iter.Seq[locks] {
-	return func(yield func(locks) bool) {
-		m.mu.Lock()
-		entries := slices.AppendSeq(make([]entry, 0, len(m.locks)), maps.Values(m.locks))
-		mutexes := slices.AppendSeq(make([]weak.Pointer[Mutex], 0, len(m.mutexes.at)), maps.Values(m.mutexes.at))
-		m.mu.Unlock()
-		for _, e := range entries {
-			if open := e.locks(); open != (locks{}) && !yield(open) {
-				return
-			}
-		}
-		for _, p := range mutexes {
-			if x := p.Value(); x != nil && !yield(locks{mutex: x}) {
-				return
-			}
-		}
-	}
 }
 
 // A LockInfo is the state of a lock in this process, at about one moment.
@@ -139,7 +116,7 @@ type Loss struct {
 // may be missing.
 func (m *Manager) Locks(all bool) iter.Seq[LockInfo] {
 	return func(yield func(LockInfo) bool) {
-		for open := range m.openNames() {
+		for open := range m.registry.each() {
 			for l := range open.each() {
 				info := l.cur.Load().info()
 				if open.mutex != nil {

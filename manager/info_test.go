@@ -241,7 +241,7 @@ func TestLossesAreForgotten(t *testing.T) {
 // A look at 100,000 locks takes a fraction of a second.
 func BenchmarkLocks(b *testing.B) {
 	const n = 100_000
-	m := registry()
+	m := disconnected()
 	locks := make([]*Lock, n)
 	for i := range locks {
 		locks[i] = exclusive(b, m, fmt.Sprintf("jobs/%d", i))

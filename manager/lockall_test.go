@@ -582,7 +582,7 @@ func TestLockAllNamesTheHolder(t *testing.T) {
 func TestF331_NameComesAgain(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("a")
-		g := &group{m: m, rank: m.rank()}
+		g := &group{m: m, rank: m.rankAfter(m.client.Session().Zxid())}
 		names := make(map[string]bool)
 		for range 2 {
 			names[g.guid()] = true

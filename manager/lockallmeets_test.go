@@ -132,8 +132,8 @@ func TestCloseGroupsAndUpgrades(t *testing.T) {
 					if hs != nil {
 						t.Log(hs.Err())
 					}
-					if n := len(m.groups.places); n != 0 || len(m.activeRounds()) != 0 {
-						t.Error("groups", n, len(m.activeRounds()))
+					if n := len(m.groups.places); n != 0 || len(m.active.list()) != 0 {
+						t.Error("groups", n, len(m.active.list()))
 					}
 					if state > 2 {
 						c.wantNodes(0)

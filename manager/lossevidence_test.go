@@ -71,9 +71,9 @@ func TestF316_CauseOfALoss(t *testing.T) {
 		}, "another client deleted its node", "deleted"},
 		{"a deletion that no watch told of", func(c *cluster, m *Manager, _ *machine) {
 			path := c.nodeOf(m)
-			m.client.Unwatch(path, m.activeRounds()[0])
+			m.client.Unwatch(path, m.active.list()[0])
 			c.remove(path)
-			m.activeRounds()[0].raise(state.OwnTouched)
+			m.active.list()[0].raise(state.OwnTouched)
 		}, "another client deleted its node", "deleted"},
 		{"an outage", func(c *cluster, _ *Manager, _ *machine) {
 			c.srv.Faults().RefuseFor(8 * time.Second)
@@ -133,13 +133,13 @@ func TestF312_LossNamesTheRevoker(t *testing.T) {
 		"a watch tells": {watch, "another client deleted its node"},
 		"a look finds it": {func(c *cluster, h Hold) {
 			m := h.Lock().m
-			m.client.Unwatch(c.nodeOf(m), m.activeRounds()[0])
+			m.client.Unwatch(c.nodeOf(m), m.active.list()[0])
 			c.remove(c.nodeOf(m))
-			m.activeRounds()[0].raise(state.OwnTouched)
+			m.active.list()[0].raise(state.OwnTouched)
 		}, "another client deleted its node"},
 		"a guard finds it": {func(c *cluster, h Hold) {
 			m := h.Lock().m
-			m.client.Unwatch(c.nodeOf(m), m.activeRounds()[0])
+			m.client.Unwatch(c.nodeOf(m), m.active.list()[0])
 			c.remove(c.nodeOf(m))
 			_, err := h.Guard(c.t.Context(), zkio.CreateOp("/x", nil, nil))
 			wantErr(c.t, "guard", err, ErrLost)

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"sync"
 	"time"
-	"weak"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/queue"
@@ -709,32 +707,4 @@ func (x *Mutex) failAll(h Hold) {
 	for _, t := range all {
 		t.share.fail(err)
 	}
-}
-
-// mutexes are a manager's, by path. An entry does not keep its Mutex alive: its users do,
-// and the rounds of its private lock while they are not over. Manager.mu protects it.
-type mutexes struct {
-	at      map[string]weak.Pointer[Mutex] // made on first use
-	sweepAt int                            // remove dead entries when there are this many
-}
-
-func (s *mutexes) add(path string, x *Mutex) {
-	if s.at == nil {
-		s.at, s.sweepAt = make(map[string]weak.Pointer[Mutex]), minSweep
-	}
-	if len(s.at) >= s.sweepAt { // as Manager.sweepLocked
-		maps.DeleteFunc(s.at, func(_ string, p weak.Pointer[Mutex]) bool { return p.Value() == nil })
-		s.sweepAt = max(minSweep, 2*len(s.at))
-	}
-	s.at[path] = weak.Make(x)
-}
-
-// all returns those that have not been collected.
-func (s *mutexes) all() (all []*Mutex) {
-	for _, p := range s.at {
-		if x := p.Value(); x != nil {
-			all = append(all, x)
-		}
-	}
-	return all
 }

@@ -866,7 +866,7 @@ func wantPanic(t *testing.T, what string, do func()) {
 
 // Idle mutexes without references are collected, and busy ones are not.
 func TestMutexCollected(t *testing.T) {
-	m := registry()
+	m := disconnected()
 	var kept *Mutex
 	for i := range 5000 {
 		if kept = openMutex(t, m, fmt.Sprint(i)); i%500 == 0 {

@@ -75,7 +75,7 @@ func (t *roundIO) newNode() *zkio.Node {
 // hasNode makes n the round's node, which exists or is about to.
 func (t *roundIO) hasNode(n *zkio.Node) {
 	// Before the round waits for anything: what ends sessions must find it.
-	t.round.lock.m.activate(t)
+	t.round.lock.m.active.add(t)
 	t.node = n
 }
 

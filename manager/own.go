@@ -243,10 +243,7 @@ func (m *Manager) lockOf(path, name string) (*Lock, *Mutex) {
 	if !ok {
 		return nil, nil
 	}
-	m.mu.Lock()
-	open := m.openLocked(path)
-	m.mu.Unlock()
-	switch {
+	switch open := m.registry.at(path); {
 	case open.lock != nil && c.Kind == queue.Exclusive && c.Latch == open.lock.latch:
 		return open.lock, nil
 	case open.mutex != nil && c.Kind == queue.Exclusive:

@@ -77,8 +77,11 @@ package manager
 // What is told: telling.go is all that a round tells of itself. A feed queues it for
 // Config.Observer, on a goroutine of its own, and for each Listener on another.
 //
-// Manager holds them together: it opens the client, hears of sessions, leases and
-// connections, wakes rounds that have waited or been idle for long (rotate), and closes.
+// Manager holds them together. It is made of an identity (what its nodes are called, and what they
+// say), a life (from Open to Close, with the goroutines that Close joins), a registry (what is open
+// under each name) and an activeSet (the rounds that may have a node). In the role of listener it
+// hears of sessions, leases and connections; as rotation it wakes rounds that have waited or been
+// idle for long.
 //
 // # What they promise each other
 //
@@ -98,15 +101,14 @@ package manager
 //	a worker of zkio   Step, and the functions given to Access.Call
 //	the dispatcher     PathChanged, SessionOver, LeaseLapsed, …: must not block
 //	the feed's         Config.Observer; one more for each Listener
-//	Manager.spawn's    user code of another kind (OnAsk, contexts' ends), one each; Close joins
-//	the rotation       Manager.rotate: wakes rounds that have waited for long; Close joins it
+//	life.spawn's       user code of another kind (OnAsk, contexts' ends), one each; Close joins
+//	the rotation       rotation.rotate: wakes rounds that have waited for long; Close joins it
 //
 // # Locks
 //
-// They are taken in this order: observers.mu before observer.mu; Manager.mu before any lock
-// inside package zkio, and a lock inside package futures last. Mutex.mu is taken and held
-// alone, as are groups.mu, a roster's and a feed's. None is held across I/O or a channel
-// operation.
+// observers.mu is taken before observer.mu, and a lock inside package futures last. Mutex.mu,
+// registry.mu, activeSet.mu, marks.mu and groups.mu are each held alone, as are a roster's and a
+// feed's. None is held across I/O or a channel operation.
 //
 // # The life of an acquisition
 //

@@ -55,7 +55,7 @@ func makerOf(name string) string {
 }
 
 // guidLength is the length of the names' unique part, of which the first half is the
-// Manager's id: see Manager.guid.
+// Manager's id: see identity.guid.
 const guidLength = 32
 
 // note remembers what the node called name says, which belongs to the session. The

@@ -46,19 +46,18 @@ func TestSameNameSameLock(t *testing.T) {
 	})
 }
 
-// registry returns a manager without a client, for locks that stay idle.
-func registry() *Manager {
+// disconnected returns a manager without a client, for locks that stay idle.
+func disconnected() *Manager {
 	return &Manager{
-		cfg:     Config{Root: "/holdfast", Logger: slog.New(slog.DiscardHandler)},
-		locks:   make(map[string]entry),
-		sweepAt: minSweep,
+		cfg:      Config{Root: "/holdfast", Logger: slog.New(slog.DiscardHandler)},
+		registry: registry{locks: make(map[string]entry), sweepAt: minSweep},
 	}
 }
 
 // Idle locks without references are collected, with their entries in the manager;
 // those with references are not.
 func TestF076_ForgottenLocksAreCollected(t *testing.T) {
-	m := registry()
+	m := disconnected()
 	kept := make(map[string]*Lock)
 	for i := range 20_000 {
 		name := fmt.Sprintf("lock-%d", i)

@@ -41,7 +41,7 @@ type roundIO struct {
 	watched    bool         // the server has a watch for the own node, or had one and OwnTouched tells
 	leaving    bool         // the node is to go, and may have gone: see nodeStage
 
-	index int32 // 1 + the index in Manager.active, or 0; protected by Manager.mu
+	index int32 // 1 + the index in Manager.active, or 0; protected by its mutex
 }
 
 // wake has a worker look what there is to do. Until the round's turn has come it

@@ -95,7 +95,7 @@ func TestF046_NothingDecidesByTheWallClock(t *testing.T) { run(t, checkClocks) }
 // wallClock lists the functions that may use the wall clock, to tell users since
 // when a contender has waited.
 var wallClock = []string{
-	"manager/manager.go dated", "manager/contender.go String", "manager/contender.go describe",
+	"manager/identity.go dated", "manager/contender.go String", "manager/contender.go describe",
 	"manager/position.go sayingOf", "manager/position.go contender", "manager/revoke.go revokedByCurator",
 }
 

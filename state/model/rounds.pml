@@ -105,7 +105,7 @@ typedef Round {
   byte node;                      /* 0 none; 1 there; 2 a create had no answer */
   bool used;                      /* the slot is a round at all */
   bool ending;                    /* why it ended is noted */
-  bool act;                       /* Go: manager/manager.go: Manager.activate */
+  bool act;                       /* Go: manager/activeset.go: activeSet.add */
   bool wat;                       /* the server has a watch on who is ahead */
   bool ev;                        /* its event is on its way */
   bool retry; bool retryEnd;      /* delayed wakes */
@@ -1031,7 +1031,7 @@ proctype Expiry() {
   down[p] = 1;
 #else
   down[p] = 1;                    /* the clock. Go: zkio/lease.go: Lease.InForce */
-  /* Go: manager/manager.go: listener.LeaseLapsed */
+  /* Go: manager/listener.go: listener.LeaseLapsed */
   atomic { lookForHeld(p, n) };
 #endif
   if
@@ -1042,7 +1042,7 @@ end_wait:
   JOIN
   gone[p];                        /* or never */
   ses[p] = 1;                     /* Session.end; the next session */
-  /* Go: manager/manager.go: listener.SessionOver */
+  /* Go: manager/listener.go: listener.SessionOver */
   n = K;                          /* from the top: they may move down meanwhile */
   do
   :: n > 0 ->
@@ -1141,7 +1141,8 @@ end:
 #endif
 
 #if SHUT > 0
-/* Go: manager/manager.go: Manager.Shutdown, Manager.Close, Manager.eachShare */
+/* Go: manager/manager.go: Manager.Shutdown, Manager.Close
+   Go: manager/registry.go: registry.eachShare */
 proctype Shut() {
   byte u;
 #define x at2
