@@ -237,7 +237,7 @@ func (t *turn) tellHost(tell func(host *roundIO)) {
 
 // leavesAbandoned reports whether the next turn of a Mutex, of which t is the host, is to be
 // told that the lock was abandoned.
-func (t *roundIO) leavesAbandoned() bool {
+func leavesAbandoned(t *roundIO) bool {
 	flags := t.round.flags.Load()
 	return t.tenure.abandoned && !flags.Has(state.Recovered) ||
 		flags.Has(state.Interrupted) && t.round.lock.noted.Load().Has(state.Marking)
@@ -264,10 +264,10 @@ func (mk *mark) leave(t *roundIO, s *zkio.Session) next {
 		//holdfast:reached abandoned: the heir waits for the lock-delay
 		t.node.KeepAlive(true) // it may have been far behind a moment ago
 		if t.position.Load() != nil {
-			t.clearPosition()
+			t.whereabouts().clear()
 		}
 		// An early wake finds the timer raised, and comes here again.
-		if !t.wakeAfter(time.Duration(rest), state.DelayTimer, 0) {
+		if !t.delays().after(time.Duration(rest), state.DelayTimer, 0) {
 			return retry
 		}
 		return sleep
@@ -277,7 +277,7 @@ func (mk *mark) leave(t *roundIO, s *zkio.Session) next {
 
 // waitsForDelay reports whether the round, which is pending, is first in line and waits for
 // the lock-delay: then a wake is on its way.
-func (t *roundIO) waitsForDelay() bool { return t.events.Load().Has(state.DelayTimer) }
+func waitsForDelay(t *roundIO) bool { return t.events.Load().Has(state.DelayTimer) }
 
 // make makes the mark, or takes it over. If that fails, it also says which right it
 // takes.

@@ -84,7 +84,7 @@ func TestRealRevoke(t *testing.T) {
 		h := mustLock(t, a)
 		next := b.Acquire(ctx)
 		select {
-		case <-ioOf(next).positionKnown().Done():
+		case <-ioOf(next).whereabouts().known().Done():
 		case <-ctx.Done():
 			t.Fatal("b is not queued")
 		}

@@ -215,7 +215,7 @@ func TestF101_ContendedBehindAClosedGate(t *testing.T) {
 		a, b := c.rw("a"), c.rw("b")
 		read := mustLock(c.t, a.Reader())
 		later(time.Minute) // it has looked, and left a watch
-		ioOf(read).revoke(Revocation{})
+		ioOf(read).incumbent().revoke(Revocation{})
 		later(time.Minute)
 		wantFlag(c.t, read, state.GateClosed)
 		other := c.acquire(b.Writer())

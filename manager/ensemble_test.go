@@ -59,7 +59,7 @@ func isolate(t *testing.T, e *realzk.Ensemble, victim *realzk.Server, synced boo
 	i.hold = mustLock(t, i.lock)
 	first := grantOf(t, i.hold)
 	i.next = exclusive(t, openAt(t, "next", longTimeout, e.Others(victim)...), "jobs").Acquire(t.Context())
-	within(t, "the waiter is queued", ioOf(i.next).positionKnown().Done())
+	within(t, "the waiter is queued", ioOf(i.next).whereabouts().known().Done())
 	i.inside, i.outside = newNodeProbe(t, synced, victim), newNodeProbe(t, false, e.Others(victim)...)
 	i.inside.watch(t, first.Path)
 	i.outside.watch(t, first.Path)
@@ -150,7 +150,7 @@ func outlast(t *testing.T, e *realzk.Ensemble) *kept {
 	k := &kept{hold: mustLock(t, exclusive(t, a, "jobs")), other: exclusive(t, a, "other"), after: exclusive(t, b, "after")}
 	k.grant = grantOf(t, k.hold)
 	k.next = exclusive(t, b, "jobs").Acquire(t.Context())
-	within(t, "the waiter is queued", ioOf(k.next).positionKnown().Done())
+	within(t, "the waiter is queued", ioOf(k.next).whereabouts().known().Done())
 	return k
 }
 

@@ -59,7 +59,7 @@ func TestF277_WaiterMeetsShutdown(t *testing.T) {
 					waits := acquirer(l)
 					if what == "lock" {
 						h = mustLock(t, l)
-						ioOf(h).revoke(Revocation{}) // newcomers wait
+						ioOf(h).incumbent().revoke(Revocation{}) // newcomers wait
 					} else {
 						waits, _ = m.Mutex("mutex")
 						h, _ = waits.Lock(t.Context())

@@ -157,7 +157,7 @@ func TestF132_NodeOfAnUpgradeDeleted(t *testing.T) {
 					other := c.behindUpgrade("w")[0].hold
 					later(time.Second) // until the server has a watch for its node
 					c.mustUpgrade(up)
-					own, writers := grantOf(t, up).Path, ioOf(up).upgrade().exclusive.Load().path
+					own, writers := grantOf(t, up).Path, upgradeOf(ioOf(up)).exclusive.Load().path
 					if guard {
 						request := c.stopAt(p.writer.m, zktest.OpMulti, 1)
 						var err error

@@ -100,7 +100,7 @@ func TestF025_WatchOfAnUpgradeIsLost(t *testing.T) {
 		up := c.acquire(p.Upgradable())
 		u := c.upgrade(up)
 		later(time.Minute)
-		inTheWay := ioOf(up).upgrade().inTheWay // no step runs that could change it
+		inTheWay := upgradeOf(ioOf(up)).inTheWay // no step runs that could change it
 		p.writer.m.client.Unwatch(inTheWay.path, inTheWay)
 		c.unlock(reader)
 		later(time.Second)

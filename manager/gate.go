@@ -161,13 +161,13 @@ func (t *incumbent) openGate() bool {
 }
 
 // revokerLeft notes that a process that has revoked the round does not wait any longer.
-func (t *roundIO) revokerLeft() {
+func (t *incumbent) revokerLeft() {
 	t.signals().revokers.Add(-1)
-	t.wake()
+	t.io.wake()
 }
 
 // revokerLeavesAfter is for a revoker that does not say how long it waits.
-func (t *roundIO) revokerLeavesAfter(d time.Duration) {
+func (t *incumbent) revokerLeavesAfter(d time.Duration) {
 	t.round.lock.m.client.SubmitAfter(d, zkio.Fetches, task(func(*zkio.Session) { t.revokerLeft() }))
 }
 

@@ -413,7 +413,7 @@ func TestF274_RevokerGivesUp(t *testing.T) {
 // it: the gate stays closed, so no newcomer enters beside holders that know of the reason.
 func TestF274_ClosedAgainAsItOpens(t *testing.T) {
 	for name, shut := range map[string]func(*roundIO){
-		"revoked":                   func(r *roundIO) { r.revoke(Revocation{Reason: "make room"}) },
+		"revoked":                   func(r *roundIO) { r.incumbent().revoke(Revocation{Reason: "make room"}) },
 		"closed by another routine": func(r *roundIO) { r.round.closeGate() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -441,7 +441,7 @@ func TestF274_ClosedAsTheyAreLetIn(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a := c.lock("a")
 		h := mustLock(c.t, a)
-		ioOf(h).revoke(Revocation{Reason: "make room"})
+		ioOf(h).incumbent().revoke(Revocation{Reason: "make room"})
 		newcomer := a.Acquire(c.t.Context())
 		roundOf(h).admitNext()
 		if _, _, entered := newcomer.Granted().Poll(); entered {
@@ -450,7 +450,7 @@ func TestF274_ClosedAsTheyAreLetIn(t *testing.T) {
 		if _, n := a.State(); n != 1 {
 			c.t.Errorf("%d holders, want 1", n)
 		}
-		ioOf(h).revokerLeft()
+		ioOf(h).incumbent().revokerLeft()
 		if _, err := newcomer.Granted().Wait(c.t.Context()); err != nil {
 			c.t.Error(err)
 		}

@@ -300,7 +300,7 @@ func (g *group) queue(s *zkio.Session, places []*place) next {
 	var reads []*zkio.Read
 	for i, p := range places {
 		if p.node == nil {
-			p.hasNode(p.newNode())
+			p.queuer().hasNode(p.queuer().newNode())
 		}
 		all[i], lists[i] = p.creation(s)
 		reads = append(reads, lists[i].reads()...)
@@ -351,7 +351,7 @@ func (g *group) lookAtDirectories(s *zkio.Session, places []*place) next {
 	}
 	s.Read(reads...)
 	for i, p := range unknown {
-		if p.putOff(p.sawDirectory(s, reads[i].Data, reads[i].Err)) == sleep {
+		if p.putOff(p.queuer().sawDirectory(s, reads[i].Data, reads[i].Err)) == sleep {
 			return sleep
 		}
 	}

@@ -39,10 +39,10 @@ func (t *roundIO) adopt() {
 		return
 	}
 	l.handed.Store(nil)
-	t.hasNode(h.node)
+	t.queuer().hasNode(h.node)
 	t.seenAt = h.seenAt
 	if h.seenAt != 0 {
-		t.tellQueued()
+		t.teller().queued()
 	}
 	switch {
 	case h.alone:
@@ -77,7 +77,7 @@ func (t *roundIO) release(s *zkio.Session) {
 	// Shutdown leaves the holders their time to stop; Close does not.
 	if rest := why.notBefore - m.now(); rest > 0 && m.stage.Load() != closingDown {
 		//holdfast:reached release: the node waits for the lost margin
-		if t.wakeAfter(time.Duration(rest), state.EndTimer, 0) {
+		if t.delays().after(time.Duration(rest), state.EndTimer, 0) {
 			return
 		}
 	}
@@ -103,7 +103,7 @@ func (t *roundIO) release(s *zkio.Session) {
 				}
 				loss := t.round.lost("release", by)
 				if !t.released.Settled() { // else it is known that the lock was released
-					t.tellLost(loss)
+					t.teller().lost(loss)
 				}
 				err = loss
 			}
@@ -116,11 +116,11 @@ func (t *roundIO) release(s *zkio.Session) {
 				// This will not change by itself before the session ends. Say so
 				// now, and keep trying: an administrator may grant the right.
 				refused := t.round.error("release", oneline.Join(why.err, derr))
-				t.tellReleased(why, refused)
+				t.teller().released(why, refused)
 				t.settleReleased(refused)
 				t.tellOver()
 			}
-			if t.retryLater() {
+			if t.delays().retry() {
 				return
 			}
 			if err == nil {
@@ -131,15 +131,15 @@ func (t *roundIO) release(s *zkio.Session) {
 		t.node = nil
 	}
 	m.active.remove(t)
-	t.tellReleased(why, err) // before the next round has events
+	t.teller().released(why, err) // before the next round has events
 	m.feed.gone(t, err)
 	handOn := t.near().handOn
 	t.neighbours = nil // an old Hold keeps t alive, and must not keep the next round's node
 	t.round.finish(handOn)
-	t.dropDelays()
+	t.delays().drop()
 	t.settleReleased(err)
 	t.tellOver()
-	t.logOver(err)
+	t.teller().logOver(err)
 }
 
 // tellOver tells the round's traits that its release has settled.
@@ -161,7 +161,7 @@ func (t *roundIO) deleteNode(s *zkio.Session, together bool) (zkio.Removal, erro
 	case !together || f.alone || !t.nextQueues(s):
 		return t.remove(s, f)
 	}
-	n := t.round.next.Load().io().newNode()
+	n := t.round.next.Load().io().queuer().newNode()
 	tail := t.near().tail
 	along, conn := t.round.lock.listAlong(s, tail), connectionOf(s)
 	children, err := n.Replace(s, t.node, f.along, along.reads()...)

@@ -266,7 +266,7 @@ func TestF048_RealNodeIsDeleted(t *testing.T) {
 	h := mustLock(t, a)
 	g := grantOf(t, h)
 	next := b.Acquire(t.Context())
-	within(t, "the waiter is queued", ioOf(next).positionKnown().Done())
+	within(t, "the waiter is queued", ioOf(next).whereabouts().known().Done())
 	told, admin := lossOf(h), newNodeProbe(t, false, zk).client.Session()
 	<-time.After(3 * defaultTenure) // its own node is watched when a round outlives the tenure
 	began := time.Now()
@@ -327,7 +327,7 @@ func TestF050_RealServerForgets(t *testing.T) {
 	}
 	wantErr(t, "the holder", h.Err(), ErrLost)
 	again := a.Acquire(t.Context())
-	within(t, "it queues again", ioOf(again).positionKnown().Done())
+	within(t, "it queues again", ioOf(again).whereabouts().known().Done())
 	wantErr(t, "the next process", next.Err(), nil)
 	if _, err := h.Reenter(); brief(err) != "lost" {
 		t.Errorf("reenter: %v, want ErrLost", err)

@@ -46,7 +46,7 @@ func TestRealLinger(t *testing.T) {
 		h = mustLock(t, a)
 		next := b.Acquire(ctx)
 		select {
-		case <-ioOf(next).positionKnown().Done():
+		case <-ioOf(next).whereabouts().known().Done():
 		case <-ctx.Done():
 			t.Fatal("b is not queued")
 		}

@@ -271,7 +271,7 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 		switch {
 		case l.behindClosedGate(h.share):
 			err = fmt.Errorf("%w: %w", err, ErrYielding)
-		case h.share.promises().io.waitsForDelay():
+		case waitsForDelay(h.share.promises().io):
 			err = fmt.Errorf("%w: the lock was abandoned, and the lock-delay is not over", err)
 		}
 	}
@@ -322,7 +322,7 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 		}
 		select {
 		case <-t.granted.Future().Done(): // or failed
-		case <-t.positionKnown().Done():
+		case <-t.whereabouts().known().Done():
 			// Look for the position. If it has been cleared again, positionKnown
 			// returns another future.
 		case <-ctx.Done():

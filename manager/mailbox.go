@@ -219,7 +219,7 @@ func (b *mailbox) keep(names []string) {
 				l.cancel()
 			}
 			if l.revoked != nil {
-				l.revoked.revokerLeft()
+				l.revoked.incumbent().revokerLeft()
 			}
 			delete(b.letters, name)
 		}
@@ -404,7 +404,7 @@ func (b *mailbox) revoke(l *letter) {
 		return
 	case own.holds():
 		l.revoked = own.round.io()
-		l.revoked.revoke(Revocation{From: l.from, Reason: string(l.said.Text), Until: l.until})
+		l.revoked.incumbent().revoke(Revocation{From: l.from, Reason: string(l.said.Text), Until: l.until})
 		a = own.report()
 	case own.waits():
 		if len(b.pick(func(l *letter) bool { return l.waiting && !l.short })) >= maxAsked {

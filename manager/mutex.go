@@ -252,7 +252,7 @@ func (x *Mutex) tryTurn(ctx context.Context, h, host Hold) (Hold, error) {
 		}
 		select {
 		case <-t.granted.Future().Done(): // or failed
-		case <-s.positionKnown().Done():
+		case <-s.whereabouts().known().Done():
 			// Look for the position; see Lock.TryLock.
 		case <-s.signals().lost.Future().Done():
 			if !t.granted.Settled() {
@@ -663,7 +663,7 @@ func (x *Mutex) grant(host *roundIO) *turn {
 		// Before the word says that it holds the lock: see tenure.
 		t.tenure.token, t.tenure.turn, t.tenure.path = n.token, number, n.path
 		t.tenure.since, t.tenure.lease, t.tenure.session = n.since, n.lease, n.session
-		t.tenure.abandoned = host.leavesAbandoned()
+		t.tenure.abandoned = leavesAbandoned(host)
 		t.own.tenure = &t.tenure
 		_, e, lost := t.share.word.Apply(state.Word.Grant)
 		x.lock.noteRaces(lost)

@@ -17,25 +17,30 @@ type neighbours struct {
 	downgrade *downgradeState // of a read round that was to enter beside our own write node; else nil
 }
 
+// A nearby is a round's neighbours, if there is something to note.
+type nearby struct {
+	neighbours *neighbours // nil: nothing is known
+}
+
 // near returns a copy of the round's neighbours, for reading.
-func (t *roundIO) near() neighbours {
-	if t.neighbours == nil {
+func (n *nearby) near() neighbours {
+	if n.neighbours == nil {
 		return neighbours{}
 	}
-	return *t.neighbours
+	return *n.neighbours
 }
 
 // meet returns the round's neighbours, for writing. It makes them on first use.
-func (t *roundIO) meet() *neighbours {
-	if t.neighbours == nil {
-		t.neighbours = new(neighbours)
+func (n *nearby) meet() *neighbours {
+	if n.neighbours == nil {
+		n.neighbours = new(neighbours)
 	}
-	return t.neighbours
+	return n.neighbours
 }
 
 // setTail notes the end of the queue behind the round's node; nil: not known.
-func (t *roundIO) setTail(tail *queue.Tail) {
-	if t.near().tail != tail {
-		t.meet().tail = tail
+func (n *nearby) setTail(tail *queue.Tail) {
+	if n.near().tail != tail {
+		n.meet().tail = tail
 	}
 }

@@ -94,7 +94,7 @@ func TestF055_RealStaleHolderGuards(t *testing.T) {
 				t.Fatalf("the holder says %q", answer)
 			}
 			h := exclusive(t, m, name).Acquire(t.Context())
-			<-ioOf(h).positionKnown().Done()
+			<-ioOf(h).whereabouts().known().Done()
 			sent := test.stop(p, path+" stale", ioOf(h).position.Load().contender().Path)
 			granted(t, "while the holder stands still", h, 3*holderTimeout)
 			if _, err := h.Guard(t.Context(), zkio.SetOp(path, []byte("second"), 1)); err != nil {
@@ -143,7 +143,7 @@ func TestF044_RealHolderIsPaused(t *testing.T) {
 		}
 		l := exclusive(t, m, name)
 		h := l.Acquire(t.Context())
-		<-ioOf(h).positionKnown().Done()
+		<-ioOf(h).whereabouts().known().Done()
 		pairs = append(pairs, pair{first, p, l, h})
 	}
 	signal := func(s syscall.Signal) {

@@ -102,7 +102,7 @@ func (p *place) failed(err error) next { return p.putOff(p.roundIO.failed(err)) 
 func (p *place) reserve() {
 	p.reserved = true
 	if p.position.Load() != nil {
-		p.clearPosition()
+		p.whereabouts().clear()
 	}
 }
 
@@ -124,7 +124,7 @@ func (p *place) waits() {
 // queued notes that c has put the place's node into the queue. The lists, if there are any,
 // came with it.
 func (p *place) queued(c *zkio.Creation, with *along, conn connection) {
-	p.tellQueued()
+	p.teller().queued()
 	now := p.group.m.now()
 	p.watched, p.seenAt = c.Watched, now
 	p.waiter().unwatchAhead()
@@ -156,7 +156,7 @@ func (p *place) enter() {
 	l.noteRaces(lost)
 	switch e {
 	case state.Granted:
-		p.tellGranted()
+		p.teller().granted()
 		p.settleGrant()
 		p.node.DropCreateData()
 		p.position.Store(nil)
@@ -164,7 +164,7 @@ func (p *place) enter() {
 			p.watched = true
 			p.node.WatchLater(l.m.firstLook())
 		}
-		p.logGranted()
+		p.teller().logGranted()
 	case state.Abandoned:
 		p.abandoned()
 	}
@@ -184,7 +184,7 @@ func (p *place) forget() {
 
 // gone notes that the place has no node.
 func (p *place) gone() {
-	p.nodeGone()
+	p.queuer().nodeGone()
 	p.reserved, p.since, p.lookedAt, p.behind = false, 0, 0, [standings]suspect{}
 }
 
@@ -322,7 +322,7 @@ func (p *place) giveWay(s *zkio.Session) next {
 	//holdfast:reached lock all: gives way
 	old, l := p.node, p.round.lock
 	p.gone()
-	p.hasNode(p.newNode())
+	p.queuer().hasNode(p.queuer().newNode())
 	conn := connectionOf(s)
 	c, with := p.creation(s)
 	c.Old = old

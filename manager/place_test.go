@@ -22,23 +22,23 @@ func TestPlaceTakenBackWhileItIsNoted(t *testing.T) {
 			for ; tr == nil; tr = present.Load() {
 				runtime.Gosched()
 			}
-			tr.clearPosition()
+			tr.whereabouts().clear()
 			present.Store(nil)
 		}
 	})
 	wrong := 0
 	for i := range times {
 		tr := &roundIO{round: new(round)}
-		tr.promisePosition()
+		tr.whereabouts().promise()
 		present.Store(tr)
 		for range i % 64 {
 			present.Load() // a little later each time
 		}
-		tr.setPosition(&position{ahead: 1})
+		tr.whereabouts().set(&position{ahead: 1})
 		for present.Load() != nil {
 			runtime.Gosched()
 		}
-		if tr.promisePosition().Settled() && tr.position.Load() == nil {
+		if tr.whereabouts().promise().Settled() && tr.position.Load() == nil {
 			wrong++
 		}
 	}
@@ -55,8 +55,8 @@ func TestWhoAsksForThePlaceIsTold(t *testing.T) {
 		what string
 		do   func(*roundIO)
 	}{
-		{"it is noted", func(tr *roundIO) { tr.setPosition(&position{ahead: 1}) }},
-		{"it is taken back", func(tr *roundIO) { tr.promisePosition(); tr.clearPosition() }},
+		{"it is noted", func(tr *roundIO) { tr.whereabouts().set(&position{ahead: 1}) }},
+		{"it is taken back", func(tr *roundIO) { tr.whereabouts().promise(); tr.whereabouts().clear() }},
 	} {
 		for turn := range 20_000 {
 			tr := &roundIO{round: new(round)}
@@ -65,9 +65,9 @@ func TestWhoAsksForThePlaceIsTold(t *testing.T) {
 			if turn%2 == 0 {
 				stepper.Wait() // long before he asks
 			}
-			f := tr.positionKnown()
+			f := tr.whereabouts().known()
 			stepper.Wait()
-			if _, _, told := f.Poll(); !told && (i == 0 || tr.promisedPosition() == nil) {
+			if _, _, told := f.Poll(); !told && (i == 0 || tr.whereabouts().promised() == nil) {
 				t.Fatalf("%s, and who asked is not told", end.what)
 			}
 		}
@@ -79,7 +79,7 @@ func TestPositionIsToldWithoutContender(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a", func(cfg *Config) { cfg.Observer = func(Event) {} })
 		t := l.cur.Load().io()
-		t.node = t.newNode()
-		t.tellPlaced(nil, &position{ahead: 2})
+		t.node = t.queuer().newNode()
+		t.teller().placed(nil, &position{ahead: 2})
 	})
 }

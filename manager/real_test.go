@@ -207,7 +207,7 @@ func TestRealWatchSurvivesReconnects(t *testing.T) {
 		a := exclusive(t, openReal(t, zk.Addr(), "a", func(cfg *Config) { cfg.Dialer, cfg.SessionTimeout = w.dial, 30*time.Second }), "jobs")
 		h := mustLock(t, b)
 		waiting := a.Acquire(t.Context())
-		<-ioOf(waiting).positionKnown().Done()
+		<-ioOf(waiting).whereabouts().known().Done()
 		for range 3 {
 			before := a.m.client.Stats().Reconnects
 			w.cut()
@@ -229,7 +229,7 @@ func TestF053_RealServerRestart(t *testing.T) {
 	a, b := exclusive(t, openReal(t, zk.Addr(), "a", with), "jobs"), exclusive(t, openReal(t, zk.Addr(), "b", with), "jobs")
 	h := mustLock(t, a)
 	w := b.Acquire(t.Context())
-	<-ioOf(w).positionKnown().Done()
+	<-ioOf(w).whereabouts().known().Done()
 	zk.Kill()
 	inside := mustLock(t, a) // a newcomer enters while the server is away
 	zk.Restart()
@@ -248,7 +248,7 @@ func TestF087_RealHolderIsKilled(t *testing.T) {
 	l := exclusive(t, openReal(t, zk.Addr(), "waiter", root), "jobs")
 	p := startHolder(t, zk.Addr(), "jobs")
 	h := l.Acquire(t.Context())
-	<-ioOf(h).positionKnown().Done()
+	<-ioOf(h).whereabouts().known().Done()
 	if pl := ioOf(h).position.Load(); pl.contender().Label != "holder" || pl.contender().PID != p.cmd.Process.Pid {
 		t.Errorf("ahead is %v, want the process %d", pl.ahead, p.cmd.Process.Pid)
 	}

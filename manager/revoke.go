@@ -56,7 +56,7 @@ func (p *promises) revokedBy() *Revocation {
 // revoke closes the gate to newcomers and tells the holders. Holders hear of the first
 // revocation only. For a round that waits, only a step calls it. The caller calls
 // revokerLeft when the process that revokes does not wait any longer.
-func (t *roundIO) revoke(r Revocation) {
+func (t *incumbent) revoke(r Revocation) {
 	t.signals().revokers.Add(1) // before the gate is closed: see openGate
 	// Before the holders learn of it: none of them may see a newcomer enter then. The
 	// grant closes the gate of a round that waits: callers that come until then are in
@@ -70,7 +70,7 @@ func (t *roundIO) revoke(r Revocation) {
 		l := t.round.lock
 		l.m.cfg.Logger.Info("holdfast: another process asks for the lock; its holders are told",
 			"lock", l.Name(), "from", r.From.String(), "reason", fmt.Sprintf("%q", cut(r.Reason)))
-		l.m.feed.revoked(t, r)
+		l.m.feed.revoked(t.io, r)
 		t.tellMerged(func(n *share) { n.promises().signals().revoked.Settle(&r, nil) })
 		t.tellMutex()
 	}
@@ -257,8 +257,8 @@ func (q *inquiry) revokeOwn(c *Contender) (done bool) {
 	from := *c
 	from.Path, from.Token = "", 0
 	t := own.round.io()
-	t.revoke(Revocation{From: from, Reason: string(q.text), Until: q.until})
-	context.AfterFunc(q.ctx, t.revokerLeft)
+	t.incumbent().revoke(Revocation{From: from, Reason: string(q.text), Until: q.until})
+	context.AfterFunc(q.ctx, t.incumbent().revokerLeft)
 	report := own.report()
 	a := report.answer(*c)
 	q.told.Store(&a)
@@ -307,7 +307,7 @@ func (q *inquiry) revokeCurator(s *zkio.Session, c *Contender, data []byte, stat
 // revokedByCurator takes the data of the round's own node. If Curator's Revoker wrote
 // them, it revokes the round and restores what the node said: otherwise other processes
 // could no longer read there who holds the lock.
-func (t *roundIO) revokedByCurator(s *zkio.Session, data []byte, stat zkio.Stat) error {
+func (t *incumbent) revokedByCurator(s *zkio.Session, data []byte, stat zkio.Stat) error {
 	if string(data) != curatorRevokes {
 		return nil
 	}

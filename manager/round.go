@@ -166,7 +166,7 @@ func (t *roundIO) left(e state.Effect) {
 		if due {
 			// A caller that joins now must not see a position that is no longer
 			// kept up to date. The wake makes the step list the queue again.
-			t.clearPosition()
+			t.whereabouts().clear()
 			t.raise(state.QueueDue)
 		}
 	}
@@ -203,9 +203,9 @@ func (t *roundIO) ended(w state.Word, err *Error) {
 		return
 	}
 	if w.Phase() == state.Retained {
-		t.tellLost(err)
+		t.teller().lost(err)
 	} else {
-		t.tellFailed(err)
+		t.teller().failed(err)
 	}
 	r.tellEnded(err)
 	t.tellMutex()

@@ -32,14 +32,14 @@ type roundIO struct {
 	position atomic.Pointer[position] // in the queue, when last listed; nil while unknown
 
 	// Used by steps only.
-	node       *zkio.Node   // nil before the fetch, and again after the deletion
-	watching   *watching    // the plan of a waiter; nil: the queue is to be listed
-	neighbours *neighbours  // nil: nothing is known; see near and meet
-	seenAt     int64        // when the own node was last seen to be there, on the manager's clock
-	attempts   errand.Tries // failed tries in a row
-	requeues   errand.Tries // how many times in a row it had to queue again
-	watched    bool         // the server has a watch for the own node, or had one and OwnTouched tells
-	leaving    bool         // the node is to go, and may have gone: see nodeStage
+	node     *zkio.Node   // nil before the fetch, and again after the deletion
+	watching *watching    // the plan of a waiter; nil: the queue is to be listed
+	nearby                // what is known about other nodes
+	seenAt   int64        // when the own node was last seen to be there, on the manager's clock
+	attempts errand.Tries // failed tries in a row
+	requeues errand.Tries // how many times in a row it had to queue again
+	watched  bool         // the server has a watch for the own node, or had one and OwnTouched tells
+	leaving  bool         // the node is to go, and may have gone: see nodeStage
 
 	index int32 // 1 + the index in Manager.active, or 0; protected by its mutex
 }
@@ -136,96 +136,13 @@ func (l *Lock) runPresent(e *errand.Entry, s *zkio.Session) {
 	}
 }
 
-// A delayedWake wakes a round's I/O when its time has come. Its timer bit keeps a
-// second one from being started meanwhile.
-type delayedWake struct {
-	io    *roundIO
-	timer state.Events
-	event state.Events // what it raises; may be none
-	later bool         // what it wakes can wait: see wakeLater
-}
-
-// Void is called before the task is queued: a round is often over by then, or in
-// another phase, and then needs no worker.
-func (w *delayedWake) Void() bool {
-	phase := w.io.round.word.Load().Phase()
-	switch w.timer {
-	case state.OwnTimer, state.DelayTimer:
-		return phase != state.Fetching
-	case state.BehindTimer, state.WriterTimer, state.UpgradeTimer:
-		return phase != state.Retained
-	}
-	return phase == state.Released
-}
-
-// Run is called by the pool. The wake may find a step running: there will be another.
-func (w *delayedWake) Run(*zkio.Session) {
-	if w.timer != state.BehindTimer { // lookBehind lowers that one, when it lists
-		w.io.events.Take(w.timer)
-	}
-	switch {
-	case w.Void():
-	case w.later:
-		w.io.raiseLater(w.event)
-	default:
-		w.io.raise(w.event)
-	}
-}
-
-// wakeAfter wakes the round's I/O after d, with the event, unless a wake of this
-// timer is on its way. It reports false if the pool is closed, so that no wake will
-// come.
-func (t *roundIO) wakeAfter(d time.Duration, timer, event state.Events) bool {
-	return t.delay(d, &delayedWake{io: t, timer: timer, event: event})
-}
-
-// delay is wakeAfter for w. The wake itself does no I/O, so it is a fetch even if
-// what it wakes can wait.
-func (t *roundIO) delay(d time.Duration, w *delayedWake) bool {
-	if !t.events.Raise(w.timer) {
-		return true
-	}
-	q := zkio.Fetches
-	if w.timer == state.EndTimer {
-		q = zkio.Releases
-	}
-	return t.round.lock.m.client.SubmitAfterFor(t, d, q, w)
-}
-
-// dropDelays forgets the wakes of a round that is RELEASED, and the timer of its idle time:
-// they may be due in hours, and would keep the round until then. A goroutine that has found
-// the round as it was before puts off nothing any more: see [delayedWake.Void].
-func (t *roundIO) dropDelays() {
-	c := t.round.lock.m.client
-	c.Drop(t)
-	if t.tenure != nil {
-		t.tenure.dropTimer(c)
-	}
-}
-
-// retryLater wakes the round's I/O after a while. It reports false if the pool is
-// closed.
-func (t *roundIO) retryLater() bool {
-	timer := state.FetchTimer
-	if t.Urgent() {
-		timer = state.EndTimer
-	}
-	d := t.attempts.Wait()
-	return t.delay(d, &delayedWake{io: t, timer: timer, later: t.events.Load().Has(state.Waited) || t.attempts > promptTries})
-}
-
-// promptTries is how often a round that has not waited in a queue yet is tried again
-// among the fetches that callers have just begun. A session that ends, or a connection
-// that breaks, at the very moment at which a caller asks costs it one or two.
-const promptTries = 3
-
 // putOff returns n, which a fetch or a held round has come to. If that is retry, it has the
 // round woken after a while, and returns what to do until then.
 func (t *roundIO) putOff(n next) next {
 	switch {
 	case n != retry:
 		return n
-	case t.retryLater():
+	case t.delays().retry():
 		return sleep
 	}
 	t.round.fail(t.round.error("acquire", ErrClosed))
@@ -280,7 +197,7 @@ func (t *roundIO) cancel() {
 // abandoned settles what is pending in a round that no one waits for, and tells.
 func (t *roundIO) abandoned() {
 	err := t.round.error("acquire", ErrNotGranted)
-	t.tellFailed(err)
+	t.teller().failed(err)
 	t.promises.abandoned(err)
 }
 
@@ -293,15 +210,15 @@ func (t *roundIO) end(why *endReason) {
 // fetch takes a pending round one request further: it creates the node, looks at
 // the queue, watches a contender ahead, grants.
 func (t *roundIO) fetch(s *zkio.Session) next {
-	switch t.stage(s) {
+	switch t.queuer().stage(s) {
 	case nodeLater:
 		return retry
 	case nodeOrphaned: // queue again, at the end
 		//holdfast:reached fetch: queues again in a new session
 		t.node.Forget()
-		t.nodeGone()
+		t.queuer().nodeGone()
 	case nodeLeaving:
-		return t.leaveQueue(s)
+		return t.queuer().leaveQueue(s)
 	}
 	n := goOn
 	for _, tr := range t.traits() {
@@ -320,10 +237,10 @@ func (t *roundIO) fetch(s *zkio.Session) next {
 
 // queue takes a pending round further until its node is known to be first.
 func (t *roundIO) queue(s *zkio.Session) next {
-	if t.stage(s) == nodeQueued {
+	if t.queuer().stage(s) == nodeQueued {
 		return t.waiter().wait(s)
 	}
-	return t.createNode(s)
+	return t.queuer().createNode(s)
 }
 
 // leaseToBegin returns how much of a lease a grant needs. Soon after an outage a
@@ -370,7 +287,7 @@ func (t *roundIO) grant(s *zkio.Session) next {
 	l.noteRaces(lost)
 	switch e {
 	case state.Granted:
-		t.tellGranted()
+		t.teller().granted()
 		if _, revoked := t.revocation(); revoked {
 			t.round.flags.Set(state.GateClosed)
 		}
@@ -406,7 +323,7 @@ func (t *roundIO) grant(s *zkio.Session) next {
 		} else {
 			t.incumbent().firstLook(l.m.firstLook())
 		}
-		t.logGranted()
+		t.teller().logGranted()
 	case state.Abandoned:
 		//holdfast:reached withdrawal: of the last one, found by the grant
 		// All waiters left. cancel cannot be relied on here: a late joiner would
@@ -419,7 +336,7 @@ func (t *roundIO) grant(s *zkio.Session) next {
 // keep looks after the node of a lock that this process holds, and after the
 // contenders that wait for it.
 func (t *roundIO) keep(s *zkio.Session) next {
-	switch t.stage(s) {
+	switch t.queuer().stage(s) {
 	case nodeLater:
 		return retry
 	case nodeOrphaned:
@@ -430,7 +347,7 @@ func (t *roundIO) keep(s *zkio.Session) next {
 	if t.events.Take(state.OwnTouched) != 0 {
 		data, stat, err := s.Get(t.node.Path())
 		if err == nil {
-			err = t.revokedByCurator(s, data, stat)
+			err = t.incumbent().revokedByCurator(s, data, stat)
 		}
 		if errors.Is(err, zkio.ErrNoNode) {
 			//holdfast:reached hold: a look found its node deleted

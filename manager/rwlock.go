@@ -162,7 +162,7 @@ func (rw *RWLock) closeGate(l *Lock) {
 		//holdfast:reached gate: closed as our own writer queued
 		r.closeGate()
 	} else {
-		t.wakeAfter(rest, state.WriterTimer, state.WriterDue)
+		t.delays().after(rest, state.WriterTimer, state.WriterDue)
 	}
 }
 
@@ -180,7 +180,7 @@ func (rw *RWLock) writerDue(r *round) {
 // paired is the trait of the locks of an RWLock.
 type paired struct{ plain }
 
-func (paired) before(t *roundIO, s *zkio.Session) next {
+func (p paired) before(t *roundIO, s *zkio.Session) next {
 	l := t.round.lock
 	// Also for a node that the round before has made: RWLock.granted looks only
 	// at the present round, which this one was not yet.
@@ -192,7 +192,7 @@ func (paired) before(t *roundIO, s *zkio.Session) next {
 	if l.kind == queue.Read {
 		before := t.near().downgrade
 		if w, ok := l.rw.held(); ok && (before == nil || w.Path != before.gone) {
-			return t.enterBeside(s, w)
+			return p.enterBeside(t, s, w)
 		}
 	}
 	return goOn
@@ -217,7 +217,7 @@ func (paired) held(t *roundIO, _ *zkio.Session) next {
 
 // besideWriter reports whether the round is one of readers, and this process has a writer beside
 // which they may enter.
-func (t *roundIO) besideWriter() bool {
+func besideWriter(t *roundIO) bool {
 	if t.round.lock.kind != queue.Read {
 		return false
 	}
@@ -228,7 +228,7 @@ func (t *roundIO) besideWriter() bool {
 func (paired) outlook(t *roundIO, v outlook) outlook {
 	// A contender has to wait for our writer anyway, and our readers may enter while it is
 	// inside.
-	v.open = v.open || t.besideWriter()
+	v.open = v.open || besideWriter(t)
 	return v
 }
 
@@ -238,7 +238,7 @@ func (paired) keepsOut(t *roundIO) bool {
 }
 
 func (paired) last(t *roundIO, _ *zkio.Session, f farewell) (farewell, error) {
-	f.alone = f.alone || t.besideWriter() // the next round enters beside the writer
+	f.alone = f.alone || besideWriter(t) // the next round enters beside the writer
 	return f, nil
 }
 
@@ -261,10 +261,10 @@ type downgradeState struct {
 // w: no contender that queued behind the writer can come in between, and the
 // readers may enter, since the writer's process owns the lock. The release of the
 // write lock may be under way; the transaction says whether its node is there.
-func (t *roundIO) enterBeside(s *zkio.Session, w Grant) next {
+func (paired) enterBeside(t *roundIO, s *zkio.Session, w Grant) next {
 	t.round.lock.m.box.arm(s)
 	if t.node == nil {
-		t.hasNode(t.newNode())
+		t.queuer().hasNode(t.queuer().newNode())
 	}
 	if t.node.Czxid() != 0 && t.node.Beside() == "" {
 		//holdfast:reached downgrade: was queued behind its own writer
@@ -290,7 +290,7 @@ func (t *roundIO) enterBeside(s *zkio.Session, w Grant) next {
 	case t.node.Beside() != w.Path:
 		return requeue // an earlier request, whose answer was lost, has queued it
 	}
-	t.tellQueued()
+	t.teller().queued()
 	t.watched = true
 	//holdfast:reached downgrade: at the writer's place
 	return atFront

@@ -89,7 +89,7 @@ type suspect struct {
 // lookBehindAfter makes a look due after d, unless one is due already or will be.
 func (t *incumbent) lookBehindAfter(d time.Duration) {
 	// A closed pool runs no look, but its locks are lost.
-	t.io.wakeAfter(d, state.BehindTimer, state.BehindDue)
+	t.io.delays().after(d, state.BehindTimer, state.BehindDue)
 }
 
 // firstLook makes the first look due after d, if it is not due yet and the manager's

@@ -142,7 +142,7 @@ func (h Hold) Upgrade(ctx context.Context) error {
 		return t.round.error(op, ctxerr.Of(ctx))
 	}
 
-	u, key := t.upgrade(), h.upgradeKey()
+	u, key := upgradeOf(t), h.upgradeKey()
 	x, first, up := u.join(key)
 	if first {
 		x.keep(u, key, h.slot.onRelease(h.gen, func() { u.leave(key, byRelease, x.is) }))
@@ -205,9 +205,9 @@ func (h Hold) Downgrade() error {
 	return nil
 }
 
-// upgrade returns the round's upgrade, and makes it on first use. The round has been
+// upgradeOf returns the round's upgrade, and makes it on first use. The round has been
 // granted.
-func (t *roundIO) upgrade() *upgrade {
+func upgradeOf(t *roundIO) *upgrade {
 	for {
 		if u := t.raised(); u != nil {
 			return u
@@ -281,7 +281,7 @@ func (u *upgrade) leave(key upgraded, how int, may func(*upgrader) bool) bool {
 	x.end(nil)
 	if how == byRelease {
 		// If this was the round's last hold, one request deletes both nodes in a moment.
-		u.io.wakeAfter(releasePause, state.UpgradeTimer, 0)
+		u.io.delays().after(releasePause, state.UpgradeTimer, 0)
 	} else {
 		u.io.wake()
 	}

@@ -36,7 +36,7 @@ func testUpgradeBehindCurator(s *backend, o *others) {
 		o.tell(w2, "acquire write")
 		s.until("the first writer has gone, and the second is queued", func() bool { return len(s.queue(rw.Reader())) == 4 })
 		// The reader has been told by now that the writer has gone: it watches our shield.
-		x := ioOf(up).upgrade().exclusive.Load().path
+		x := upgradeOf(ioOf(up)).exclusive.Load().path
 		s.until("the reader waits for us", func() bool { return len(o.Answers(r)) > 0 || s.watchers(x) > 1 })
 		if len(o.Answers(r)) > 0 {
 			inside++

@@ -274,7 +274,7 @@ func (t *waiter) lookAtOwn(s *zkio.Session) next {
 	events := t.events.Take(state.OwnTouched | state.OwnDue)
 	data, stat, err := s.Get(t.node.Path())
 	if err == nil {
-		err = t.io.revokedByCurator(s, data, stat)
+		err = t.io.incumbent().revokedByCurator(s, data, stat)
 	}
 	switch {
 	case errors.Is(err, zkio.ErrNoNode):
@@ -293,7 +293,7 @@ func (t *waiter) lookAtOwn(s *zkio.Session) next {
 // lookAtNodeLater has a waiter look at its own node when what is known about that gets old.
 func (t *waiter) lookAtNodeLater() {
 	d := t.round.lock.m.firstLook() - time.Duration(t.round.lock.m.now()-t.seenAt)
-	t.io.delay(max(0, d), &delayedWake{io: t.io, timer: state.OwnTimer, event: state.OwnDue, later: true})
+	t.io.delays().add(max(0, d), &delayedWake{io: t.io, timer: state.OwnTimer, event: state.OwnDue, later: true})
 }
 
 // listed is what a list of the queue has shown.
@@ -486,8 +486,8 @@ func (t *waiter) park(w *watching, n news) {
 		p.first = p.of // every contender ahead is known, and this one is left
 	}
 	if old := t.position.Load(); old == nil || old.ahead != p.ahead || old.of != p.of || old.first != p.first {
-		t.io.setPosition(p)
-		t.io.tellPlaced(old, p)
+		t.io.whereabouts().set(p)
+		t.io.teller().placed(old, p)
 		// Only the next in line needs a lease. The others prove their sessions when
 		// their turn comes: a periodic write by every waiter would be a burden on the
 		// servers that grows with the queue.

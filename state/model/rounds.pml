@@ -782,7 +782,7 @@ fetch:
     :: else
     fi };
 
-  /* Go: manager/node.go: roundIO.createNode; zkio/node.go: Node.Create, Node.CreateAndCount, Node.resolve
+  /* Go: manager/queuer.go: queuer.createNode; zkio/node.go: Node.Create, Node.CreateAndCount, Node.resolve
    * A call in a session that is over at the server has no answer until the
    * client knows; a call in one that is over for the client fails. */
 queue:
@@ -949,7 +949,7 @@ release:
   STEP
   y = NONE; goto out };
 
-later:                            /* Go: manager/roundio.go: roundIO.retryLater */
+later:                            /* Go: manager/delays.go: delays.retry */
   atomic { if :: URGENT(x) -> r[x].retryEnd = 1 :: else -> r[x].retry = 1 fi };
 
 out:
@@ -970,7 +970,7 @@ rest:
 }
 
 /* What wakes trips: watches and delayed wakes.
- * Go: manager/waiter.go: ahead.PathChanged; manager/roundio.go: delayedWake.Run */
+ * Go: manager/waiter.go: ahead.PathChanged; manager/delays.go: delayedWake.Run */
 #define TELL(n) r[n].ev -> r[n].ev = 0; x = n :: r[n].retry -> r[n].retry = 0; x = n :: r[n].retryEnd -> r[n].retryEnd = 0; x = n
 proctype Dispatcher() {
   byte u;

@@ -26,8 +26,8 @@ var (
 	// long, at the same points: functions that run on goroutines of their own and
 	// hold no mutex.
 	stalling = []string{
-		"roundIO.Step", "roundIO.fetch", "roundIO.createNode", "roundIO.enterBeside", "waiter.wait", "waiter.watchAhead",
-		"roundIO.grant", "roundIO.keep", "roundIO.release", "roundIO.cancel", "roundIO.leaveQueue", "Runner.Run",
+		"roundIO.Step", "roundIO.fetch", "queuer.createNode", "paired.enterBeside", "waiter.wait", "waiter.watchAhead",
+		"roundIO.grant", "roundIO.keep", "roundIO.release", "roundIO.cancel", "queuer.leaveQueue", "Runner.Run",
 		"roundIO.left", "round.finish", "round.askIn", "round.admitNext", "incumbent.openGate", "withdrawal.steps", "Client.watch",
 		"group.Step", "group.wait", "group.enter", "place.giveWay",
 	}

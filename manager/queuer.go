@@ -10,10 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A round gets its node in one of three ways: at the end of the queue
-// (createNode), beside this process's own write node (enterBeside), or from the
-// round before it, which has created it in the request that deleted its own (see
-// handed).
+// A queuer is a roundIO in the role of one that has a node, or is to have one. It gets the node in one
+// of three ways: at the end of the queue (createNode), beside this process's own write node
+// (enterBeside), or from the round before it, which has created it in the request that deleted
+// its own (see handed).
+type queuer roundIO
+
+func (t *roundIO) queuer() *queuer { return (*queuer)(t) }
 
 // A nodeStage is how far a round is with its node. The last column says what a step of a pending
 // round does at each stage, and which stage comes of it:
@@ -39,7 +42,7 @@ const (
 )
 
 // stage returns the stage of the round's node, for a worker with session s.
-func (t *roundIO) stage(s *zkio.Session) nodeStage {
+func (t *queuer) stage(s *zkio.Session) nodeStage {
 	if t.node == nil {
 		return nodeNone
 	}
@@ -57,11 +60,11 @@ func (t *roundIO) stage(s *zkio.Session) nodeStage {
 }
 
 // newNode describes a node for the round; nothing is sent.
-func (t *roundIO) newNode() *zkio.Node {
+func (t *queuer) newNode() *zkio.Node {
 	l := t.round.lock
 	guid := l.m.newGUID
-	for _, tr := range t.traits() {
-		if own := tr.guid(t); own != nil {
+	for _, tr := range t.io.traits() {
+		if own := tr.guid(t.io); own != nil {
 			guid = own
 		}
 	}
@@ -69,19 +72,19 @@ func (t *roundIO) newNode() *zkio.Node {
 	if l.latch {
 		mark = queue.LatchMark
 	}
-	return zkio.NewNode(l.path, mark, guid, l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t)
+	return zkio.NewNode(l.path, mark, guid, l.m.nodeData(l.kind.String()), l.m.cfg.ACL, t.io)
 }
 
 // hasNode makes n the round's node, which exists or is about to.
-func (t *roundIO) hasNode(n *zkio.Node) {
+func (t *queuer) hasNode(n *zkio.Node) {
 	// Before the round waits for anything: what ends sessions must find it.
-	t.round.lock.m.active.add(t)
+	t.round.lock.m.active.add(t.io)
 	t.node = n
 }
 
 // createNode creates the round's node at the end of the queue, and the directory
 // if there is none.
-func (t *roundIO) createNode(s *zkio.Session) next {
+func (t *queuer) createNode(s *zkio.Session) next {
 	l := t.round.lock
 	l.m.box.arm(s)
 	if t.node == nil {
@@ -101,10 +104,10 @@ func (t *roundIO) createNode(s *zkio.Session) next {
 			l.directory.Store(dirPlain)
 			return again
 		case err != nil:
-			return t.failed(err)
+			return t.io.failed(err)
 		}
 		t.attempts = 0
-		t.tellQueued()
+		t.io.teller().queued()
 		t.watched, t.seenAt = children == 0, l.m.now()
 		if children == 0 {
 			return again // an earlier attempt has made it
@@ -114,7 +117,7 @@ func (t *roundIO) createNode(s *zkio.Session) next {
 			return goOn
 		}
 		if shown := along.listed(t.seenAt); shown != nil {
-			t.meet().listed = shown
+			t.io.meet().listed = shown
 		}
 		return again
 	}
@@ -124,23 +127,23 @@ func (t *roundIO) createNode(s *zkio.Session) next {
 		l.directory.Store(dirUnknown)
 		return again
 	case err != nil:
-		return t.failed(err)
+		return t.io.failed(err)
 	}
 	t.attempts = 0
-	t.tellQueued()
+	t.io.teller().queued()
 	t.watched = true
 	return again
 }
 
 // lookAtDirectory finds out whether the lock's directory is there and empty, and
 // creates it if it is missing.
-func (t *roundIO) lookAtDirectory(s *zkio.Session) next {
+func (t *queuer) lookAtDirectory(s *zkio.Session) next {
 	data, _, err := s.Get(t.round.lock.path)
 	return t.sawDirectory(s, data, err)
 }
 
 // sawDirectory is lookAtDirectory after the directory was read, with this result.
-func (t *roundIO) sawDirectory(s *zkio.Session, data []byte, err error) next {
+func (t *queuer) sawDirectory(s *zkio.Session, data []byte, err error) next {
 	l := t.round.lock
 	if err == nil {
 		l.m.checkDirectory(s, l.path)
@@ -148,7 +151,7 @@ func (t *roundIO) sawDirectory(s *zkio.Session, data []byte, err error) next {
 	switch {
 	case errors.Is(err, zkio.ErrNoNode):
 		if err := s.EnsureDir(l.path, l.m.cfg.ACL); err != nil {
-			return t.failed(err)
+			return t.io.failed(err)
 		}
 		if t.attempts.More() > 3 {
 			return retry // an empty container can go as soon as it is made
@@ -158,7 +161,7 @@ func (t *roundIO) sawDirectory(s *zkio.Session, data []byte, err error) next {
 	case err == nil, errors.Is(err, zkio.ErrNoAuth):
 		l.directory.Store(dirPlain)
 	default:
-		return t.failed(err)
+		return t.io.failed(err)
 	}
 	return again
 }
@@ -168,9 +171,9 @@ func (t *roundIO) sawDirectory(s *zkio.Session, data []byte, err error) next {
 //
 // It may take several tries to learn that the node is gone. Meanwhile it must not
 // be used for anything else: a deletion whose answer was lost may be on its way.
-func (t *roundIO) leaveQueue(s *zkio.Session) next {
+func (t *queuer) leaveQueue(s *zkio.Session) next {
 	if err := t.node.Delete(s); err != nil {
-		return t.failed(err)
+		return t.io.failed(err)
 	}
 	t.nodeGone()
 	if t.requeues.More() > 3 {
@@ -180,9 +183,9 @@ func (t *roundIO) leaveQueue(s *zkio.Session) next {
 }
 
 // nodeGone notes that the round no longer has a node, nor a place in the queue.
-func (t *roundIO) nodeGone() {
-	t.waiter().unwatchAhead()
-	t.clearPosition()
+func (t *queuer) nodeGone() {
+	t.io.waiter().unwatchAhead()
+	t.io.whereabouts().clear()
 	t.node = nil
 	if t.neighbours != nil {
 		t.neighbours.tail, t.neighbours.listed = nil, nil

@@ -7,18 +7,22 @@ import (
 	"time"
 )
 
-// What a round tells of itself, to the counters of its manager, to Config.Observer, to the
-// listeners of its lock and to the log. None of it is on the path of a caller that enters a lock which its process owns.
+// A teller is a roundIO in the role of one that tells of itself: to the counters of its manager, to
+// Config.Observer, to the listeners of its lock and to the log. None of it is on the path of a caller
+// that enters a lock which its process owns.
+type teller roundIO
 
-// tellQueued tells that the round has a node.
-func (t *roundIO) tellQueued() {
+func (t *roundIO) teller() *teller { return (*teller)(t) }
+
+// queued tells that the round has a node.
+func (t *teller) queued() {
 	if f := t.round.lock.m.feed; f.hears(t.round.lock) {
-		f.queuedAt(t, t.node.Path())
+		f.queuedAt(t.io, t.node.Path())
 	}
 }
 
-// tellPlaced tells where the round stands in the queue, unless it was told the same before.
-func (t *roundIO) tellPlaced(before, now *position) {
+// placed tells where the round stands in the queue, unless it was told the same before.
+func (t *teller) placed(before, now *position) {
 	l := t.round.lock
 	m := l.m
 	if !m.feed.hears(l) && !m.debugs() {
@@ -30,7 +34,7 @@ func (t *roundIO) tellPlaced(before, now *position) {
 			return
 		}
 	}
-	m.feed.placed(t, Place{Path: t.node.Path(), Position: int(now.ahead), Ahead: ahead})
+	m.feed.placed(t.io, Place{Path: t.node.Path(), Position: int(now.ahead), Ahead: ahead})
 	if m.debugs() {
 		behind := "" // not known: it has just gone
 		if ahead != nil {
@@ -40,28 +44,28 @@ func (t *roundIO) tellPlaced(before, now *position) {
 	}
 }
 
-// tellGranted tells that the round was granted: the caller's CAS has made it so.
-func (t *roundIO) tellGranted() {
+// granted tells that the round was granted: the caller's CAS has made it so.
+func (t *teller) granted() {
 	l := t.round.lock
 	l.grants.Add(1)
 	l.m.grants.Add(1)
-	l.m.feed.granted(t)
+	l.m.feed.granted(t.io)
 	l.m.box.granted()
 }
 
 // logGranted logs that the round was granted.
-func (t *roundIO) logGranted() {
+func (t *teller) logGranted() {
 	l := t.round.lock
 	if l.m.debugs() {
 		l.m.cfg.Logger.Debug("holdfast: granted a lock", "lock", l.Name(), "kind", l.kind.String(), "node", t.tenure.path, "token", t.tenure.token)
 	}
 }
 
-// tellLost tells that this process owned the lock, for its holders, and has lost it.
-func (t *roundIO) tellLost(err *Error) {
+// lost tells that this process owned the lock, for its holders, and has lost it.
+func (t *teller) lost(err *Error) {
 	l := t.round.lock
 	l.m.lost.Add(1)
-	l.m.feed.lost(t, err)
+	l.m.feed.lost(t.io, err)
 	if errors.Is(err, ErrLost) { // else it was closed, and its owner knows
 		l.m.losses.note(l, Loss{
 			Time:    time.Now(),
@@ -74,23 +78,23 @@ func (t *roundIO) tellLost(err *Error) {
 	}
 }
 
-// tellFailed tells that the round has ended without a grant.
-func (t *roundIO) tellFailed(err *Error) {
+// failed tells that the round has ended without a grant.
+func (t *teller) failed(err *Error) {
 	m := t.round.lock.m
 	m.failures.Add(1)
-	m.feed.failed(t, err)
+	m.feed.failed(t.io, err)
 }
 
-// tellReleased tells that the lock was released, with this result. A round that was ended
+// released tells that the lock was released, with this result. A round that was ended
 // by force has told so before.
-func (t *roundIO) tellReleased(why *endReason, err error) {
+func (t *teller) released(why *endReason, err error) {
 	if why.err == nil {
-		t.round.lock.m.feed.released(t, err)
+		t.round.lock.m.feed.released(t.io, err)
 	}
 }
 
 // logOver logs that the round is over, with this result.
-func (t *roundIO) logOver(err error) {
+func (t *teller) logOver(err error) {
 	l := t.round.lock
 	if !l.m.debugs() {
 		return
