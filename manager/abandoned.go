@@ -125,7 +125,7 @@ func (l *Lock) reportAbandoned(delay time.Duration, x *Mutex) error {
 	if err := l.mayReport(delay); err != nil {
 		return &Error{Op: "report abandoned", Name: l.Name(), Err: err}
 	}
-	l.newMark(x).delay.Store(int64(delay))
+	l.m.marks.add(l, x).delay.Store(int64(delay))
 	l.noted.Raise(state.Marking) // after that: a step that finds it looks for the mark
 	l.cur.Load().endIdle()       // see neverLingers
 	return nil
@@ -155,10 +155,9 @@ type marks struct {
 	of map[*Lock]*mark
 }
 
-// newMark returns the lock's mark, and makes it on first use. If l is the private lock of a
+// add returns the lock's mark, and makes it on first use. If l is the private lock of a
 // Mutex, x is that.
-func (l *Lock) newMark(x *Mutex) *mark {
-	all := &l.m.marks
+func (all *marks) add(l *Lock, x *Mutex) *mark {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	mk := all.of[l]
@@ -172,15 +171,18 @@ func (l *Lock) newMark(x *Mutex) *mark {
 	return mk
 }
 
+func (all *marks) get(l *Lock) *mark {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.of[l]
+}
+
 // mark returns the lock's mark; nil if the lock does not report abandonment.
 func (l *Lock) mark() *mark {
 	if !l.noted.Load().Has(state.Marking) {
 		return nil
 	}
-	all := &l.m.marks
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.of[l]
+	return l.m.marks.get(l)
 }
 
 // marksDir returns the directory of the marks.

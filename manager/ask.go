@@ -142,10 +142,10 @@ func (l *Lock) Ask(ctx context.Context, question []byte) (Answer, error) {
 	if err := l.mayAsk(ctx, op, "question", len(question)); err != nil {
 		return Answer{}, err
 	}
-	if own := l.ownHold(); own != nil {
-		return l.askOwn(ctx, *own, question)
+	if own := l.own().asHolder(); own != nil {
+		return l.own().ask(ctx, *own, question)
 	}
-	q := l.newInquiry(askKind, question, "")
+	q := newInquiry(l, askKind, question, "")
 	q.begin(ctx)
 	a, err := q.result.Future().Wait(ctx)
 	if err != nil {
@@ -172,7 +172,7 @@ func (l *Lock) mayAsk(ctx context.Context, op, what string, size int) error {
 // far as this process knows it without asking: it waits behind it, or remembers it.
 func (l *Lock) errorAbout(op string, err error) *Error {
 	e := &Error{Op: op, Name: l.Name(), Err: err, Outage: l.m.outage()}
-	for r := range l.live() {
+	for r := range l.own().live() {
 		if p := r.io().position.Load(); p != nil {
 			return r.error(op, err)
 		}
@@ -188,7 +188,7 @@ func (l *Lock) errorAbout(op string, err error) *Error {
 
 // askOwn has this process, which holds the lock or is about to, answer the question
 // itself.
-func (l *Lock) askOwn(ctx context.Context, own Contender, question []byte) (Answer, error) {
+func (l *own) ask(ctx context.Context, own Contender, question []byte) (Answer, error) {
 	m := l.m
 	held := m.holdingAt(own.Path)
 	if !m.calls(held, question) {
@@ -213,7 +213,7 @@ func (l *Lock) askOwn(ctx context.Context, own Contender, question []byte) (Answ
 	case a := <-done:
 		return a.answer(own), nil
 	case <-ctx.Done():
-		return Answer{}, &Error{Op: "ask", Name: l.Name(), Err: fmt.Errorf("%w: Config.OnAsk of this process has not returned: %w", ErrNoAnswer, ctxerr.Of(ctx))}
+		return Answer{}, &Error{Op: "ask", Name: (*Lock)(l).Name(), Err: fmt.Errorf("%w: Config.OnAsk of this process has not returned: %w", ErrNoAnswer, ctxerr.Of(ctx))}
 	}
 }
 

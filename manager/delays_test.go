@@ -67,7 +67,7 @@ func TestF291_LongWaitsEndWithTheRound(t *testing.T) {
 				ctx, cancel := context.WithCancel(c.t.Context())
 				w := lockAll(ctx, m, locks...)
 				behind := c.acquire(exclusive(c.t, other, "one"))
-				rounds := []*share{&locks[0].places()[0].round.share, &locks[1].places()[0].round.share}
+				rounds := []*share{&locks[0].own().places()[0].round.share, &locks[1].own().places()[0].round.share}
 				later(time.Second)
 				cancel()
 				<-w.done

@@ -467,7 +467,7 @@ func TestF271_RoundsInOrder(t *testing.T) {
 		w := a.Acquire(c.t.Context())
 		c.waiting(w)
 		var seen []*round
-		for r := range a.live() {
+		for r := range a.own().live() {
 			if seen = append(seen, r); len(seen) == 2 {
 				other.Release()
 				later(time.Second)

@@ -147,7 +147,7 @@ func (h Hold) guard(ctx context.Context, op string, read *zkio.Read, ops []zkio.
 }
 
 // checkGuarded returns why ops cannot be guarded by the lock, or nil.
-func (l *Lock) checkGuarded(ops []zkio.Op) error {
+func (l *line) checkGuarded(ops []zkio.Op) error {
 	if len(ops) == 0 {
 		return fmt.Errorf("%w: no operations", zkio.ErrBadArguments)
 	}

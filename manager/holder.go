@@ -31,7 +31,7 @@ import (
 // [Lock.CachedHolder]; to follow the changes, [Lock.WatchHolder].
 func (l *Lock) Holder(ctx context.Context) (*Contender, error) {
 	const op = "holder"
-	if c := l.ownHold(); c != nil && ctx.Err() == nil {
+	if c := l.own().asHolder(); c != nil && ctx.Err() == nil {
 		return c, nil
 	}
 	var found *Contender
@@ -42,7 +42,7 @@ func (l *Lock) Holder(ctx context.Context) (*Contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.toldHolder(found)
+	l.observer.toldHolder(found)
 	return found, nil
 }
 
@@ -67,7 +67,7 @@ func (l *Lock) nameHolder(ctx context.Context, e *Error, p *position) {
 		}
 	}
 	if e.Holder != nil {
-		l.told(e.Holder.Path)
+		l.observer.told(e.Holder.Path)
 	}
 }
 

@@ -126,7 +126,7 @@ func (m *Manager) Locks(all bool) iter.Seq[LockInfo] {
 				if (busy || all) && !yield(info) {
 					return
 				}
-				for _, p := range l.places() {
+				for _, p := range l.own().places() {
 					if p.round.word.Load().Phase() != state.Released && !yield(p.round.info()) {
 						return
 					}

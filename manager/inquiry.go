@@ -59,7 +59,7 @@ type inquiry struct {
 	done    bool          // steps have nothing left to do
 }
 
-func (l *Lock) newInquiry(kind string, text []byte, target string) *inquiry {
+func newInquiry(l *Lock, kind string, text []byte, target string) *inquiry {
 	return &inquiry{lock: l, kind: kind, text: text, target: target}
 }
 
@@ -297,7 +297,7 @@ func (q *inquiry) look(s *zkio.Session, path string) error {
 		// The lock was granted to this process just now, or is about to be.
 		q.local = true
 		l.m.spawn(func() {
-			a, err := l.askOwn(q.ctx, c, q.text)
+			a, err := l.own().ask(q.ctx, c, q.text)
 			q.result.Settle(a, err)
 			q.errand.Wake()
 		})

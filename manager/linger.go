@@ -154,7 +154,7 @@ func (l *Lock) SetLinger(d time.Duration) error {
 func (l *Lock) ReleaseIdle() *futures.Future[struct{}] {
 	l.cur.Load().endIdle()
 	var all []*futures.Future[struct{}]
-	for r := range l.live() {
+	for r := range l.own().live() {
 		switch r.word.Load().Phase() {
 		case state.Retained, state.Releasing:
 			all = append(all, r.releasedFuture())

@@ -37,9 +37,9 @@ type Lock struct {
 	// of the round that it points to moves it.
 	cur    atomic.Pointer[round]
 	handed atomic.Pointer[handed] // what the round before cur has left to it; see handed
-	home   atomic.Pointer[home]   // its newest home; nil until a caller enters
+	homes
 
-	observer atomic.Pointer[observer] // of its directory; nil until a caller asks for the holder
+	observer memory // of its directory's holder
 
 	counters
 	fetches   errand.Entry       // its entry in the pool's queue of fetches …
@@ -269,7 +269,7 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	}
 	if _, _, settled := granted.Poll(); !settled {
 		switch {
-		case l.behindClosedGate(h.share):
+		case h.share.behindClosedGate():
 			err = fmt.Errorf("%w: %w", err, ErrYielding)
 		case waitsForDelay(h.share.promises().io):
 			err = fmt.Errorf("%w: the lock was abandoned, and the lock-delay is not over", err)
@@ -280,7 +280,7 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	err = h.wrap(op, err)
 	h.giveUp()
 	if e, ok := errors.AsType[*Error](err); ok && e.Holder != nil {
-		l.told(e.Holder.Path)
+		l.observer.told(e.Holder.Path)
 	}
 	return Hold{}, err
 }
@@ -308,7 +308,7 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 		case p != nil:
 			//holdfast:reached trylock: another contender is ahead
 			why = ErrLocked
-		case l.behindClosedGate(h.share):
+		case h.share.behindClosedGate():
 			//holdfast:reached trylock: behind a closed gate
 			why = ErrYielding
 		}
@@ -332,10 +332,10 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 	return l.await(ctx, h, op)
 }
 
-// behindClosedGate reports whether s waits behind holders of this process that
+// behindClosedGate reports whether the share waits behind holders of this process that
 // admit no newcomer before other processes have had their turn.
-func (l *Lock) behindClosedGate(s *share) bool {
-	cur := l.cur.Load()
+func (s *share) behindClosedGate() bool {
+	cur := s.lock.cur.Load()
 	return &cur.share != s && cur.word.Load().Phase() == state.Retained
 }
 

@@ -35,7 +35,7 @@ type lockKey struct {
 	kind queue.Kind
 }
 
-func (l *Lock) key() lockKey { return lockKey{l.path, l.kind} }
+func (l *line) key() lockKey { return lockKey{l.path, l.kind} }
 
 const (
 	// lossMoment is how long a report waits for further losses before it logs them.

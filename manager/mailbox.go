@@ -510,7 +510,7 @@ func (h holding) report() (a answered) {
 			_, a.Revoked = t.revocation()
 		}
 	}
-	a.Phase, a.Waiting = phase.String(), h.lock.waiting()
+	a.Phase, a.Waiting = phase.String(), h.lock.own().waiting()
 	if h.mutex != nil {
 		a.Waiting = h.mutex.waiters()
 	}

@@ -40,7 +40,7 @@ import (
 // ctx ends. Without a connection it waits for one. It fails as Holder does. All callers
 // share the Contender and must not modify it.
 func (l *Lock) CachedHolder(ctx context.Context) (*Contender, error) {
-	if c := l.ownCached(); c != nil {
+	if c := l.own().cached(); c != nil {
 		return c, nil
 	}
 	if o := l.observer.Load(); o != nil {
@@ -59,9 +59,9 @@ const (
 	opWatchHolder  = "watch holder"
 )
 
-// ownCached is ownHold, but makes the Contender only once for each grant: callers share
+// cached is asHolder, but makes the Contender only once for each grant: callers share
 // it.
-func (l *Lock) ownCached() *Contender {
+func (l *own) cached() *Contender {
 	if l.rw == nil && l.cur.Load().word.Load().Phase() != state.Retained && !l.noted.Load().Has(state.Together) {
 		return nil // the answer to most calls, which are to take no time
 	}
@@ -78,12 +78,12 @@ func (l *Lock) ownCached() *Contender {
 			return c
 		}
 	}
-	c := l.ownHold()
+	c := l.asHolder()
 	if c == nil {
 		return nil // it was released, or lost, a moment ago
 	}
 	if o == nil {
-		o, _ = l.m.observers.remember(l)
+		o, _ = l.m.observers.remember((*Lock)(l))
 	}
 	if o != nil {
 		o.own.Store(c)
@@ -307,11 +307,15 @@ func (o *observer) forget(own *tenure) {
 	}
 }
 
+// A memory is what CachedHolder remembers of a lock: its observer, which is nil until a caller asks
+// for the holder.
+type memory struct{ atomic.Pointer[observer] }
+
 // told is called when a call of this process has learned that the lock's holder has the
 // node at path; "" if the lock is free. If that contradicts what the observer remembers,
 // the notification of its watch is still on its way, and the memory is out of date.
-func (l *Lock) told(path string) {
-	o := l.observer.Load()
+func (y *memory) told(path string) {
+	o := y.Load()
 	if o == nil {
 		return
 	}
@@ -322,11 +326,11 @@ func (l *Lock) told(path string) {
 }
 
 // toldHolder is told for a Contender, or nil.
-func (l *Lock) toldHolder(c *Contender) {
+func (y *memory) toldHolder(c *Contender) {
 	if c == nil {
-		l.told("")
+		y.told("")
 	} else {
-		l.told(c.Path)
+		y.told(c.Path)
 	}
 }
 
@@ -345,7 +349,7 @@ func (o *observer) show(s *sighting, before uint64, asked []*asking) {
 		asked, o.asked = append(asked, o.asked...), nil
 	}
 	o.shown = s
-	for _, own := range o.l.held() { // before any caller learns of s
+	for _, own := range o.l.own().held() { // before any caller learns of s
 		own.heed(s.holder)
 	}
 	close(o.changed)

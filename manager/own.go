@@ -14,12 +14,16 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// What this process holds and waits for. Each answer to that is given here: to State and
-// ReleaseIdle, to Holder, CachedHolder and Ask, to the mailbox and Revoke, to Locks and Close.
+// An own is a Lock in the role of what this process holds and waits for. Each answer to that is
+// given here: to State and ReleaseIdle, to Holder, CachedHolder and Ask, to the mailbox and Revoke,
+// to Locks and Close.
 //
 // A process holds a lock by its present round, or by a place of LockAll, which is in no
 // chain; readers can do so by several. It is first in a queue with a node of a round that
 // is still FETCHING if that does not know yet, or if LockAll waits for another lock.
+type own Lock
+
+func (l *Lock) own() *own { return (*own)(l) }
 
 // groups are the calls of LockAll that are not over.
 type groups struct {
@@ -60,20 +64,20 @@ func (gs *groups) remove(g *group) {
 }
 
 // places returns those that calls of LockAll have in the lock's queue, or want there.
-func (l *Lock) places() []*place {
+func (l *own) places() []*place {
 	if !l.noted.Load().Has(state.Together) {
 		return nil
 	}
 	gs := &l.m.groups
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	return gs.places[l]
+	return gs.places[(*Lock)(l)]
 }
 
 // live ranges over the rounds in which callers of this process hold the lock, wait for it, or
 // have left it a moment ago: those of the chain, from the present one on, and those of
 // LockAll.
-func (l *Lock) live() iter.Seq[*round] {
+func (l *own) live() iter.Seq[*round] {
 	return func(yield func(*round) bool) {
 		var before, again *round
 		for r := l.cur.Load(); r != nil; {
@@ -101,7 +105,7 @@ func (l *Lock) live() iter.Seq[*round] {
 // as others do. A lock that lingers is state.Retained with 0 holders. It does not block.
 func (l *Lock) State() (state.Phase, int) {
 	phase, n := state.Free, 0
-	for r := range l.live() {
+	for r := range l.own().live() {
 		w := r.word.Load()
 		switch p := w.Phase(); {
 		case p == phase:
@@ -114,7 +118,7 @@ func (l *Lock) State() (state.Phase, int) {
 }
 
 // waiting returns how many callers in this process wait for the lock.
-func (l *Lock) waiting() (n int) {
+func (l *own) waiting() (n int) {
 	for r := range l.live() {
 		if w := r.word.Load(); w.Phase() == state.Fetching {
 			n += w.Holders()
@@ -142,14 +146,14 @@ func (r *round) inForce() *tenure {
 
 // held ranges over the rounds by which this process holds the lock, or another one of its
 // pair, and their tenures.
-func (l *Lock) held() iter.Seq2[*round, *tenure] {
+func (l *own) held() iter.Seq2[*round, *tenure] {
 	return func(yield func(*round, *tenure) bool) {
 		if l.rw == nil {
 			l.heldAlone(yield)
 			return
 		}
 		for other := range l.rw.locks() {
-			if !other.heldAlone(yield) {
+			if !other.own().heldAlone(yield) {
 				return
 			}
 		}
@@ -158,7 +162,7 @@ func (l *Lock) held() iter.Seq2[*round, *tenure] {
 
 // heldAlone is held for the lock itself. It reports whether to go on. Of the chain, only the
 // present round is ever granted.
-func (l *Lock) heldAlone(yield func(*round, *tenure) bool) bool {
+func (l *own) heldAlone(yield func(*round, *tenure) bool) bool {
 	r := l.cur.Load()
 	if n := r.inForce(); n != nil && !yield(r, n) {
 		return false
@@ -171,9 +175,9 @@ func (l *Lock) heldAlone(yield func(*round, *tenure) bool) bool {
 	return true
 }
 
-// ownHold returns this process as the holder of the lock, or of another lock of the
+// asHolder returns this process as the holder of the lock, or of another lock of the
 // pair; nil if it holds none.
-func (l *Lock) ownHold() *Contender {
+func (l *own) asHolder() *Contender {
 	for r, n := range l.held() {
 		l := r.lock
 		own, _ := queue.ParseName(n.path[strings.LastIndexByte(n.path, '/')+1:])
@@ -212,7 +216,7 @@ func (m *Manager) holdingAt(path string) (h holding) {
 	if h.lock, h.mutex = m.lockOf(path[:i], name); h.lock == nil || !m.owns(name) {
 		return h
 	}
-	for r := range h.lock.live() {
+	for r := range h.lock.own().live() {
 		t := r.io()
 		if p := t.place(); p != nil && p.group.rank != rankOf(name) || p == nil && !m.shares(name) {
 			continue

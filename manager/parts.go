@@ -52,12 +52,15 @@ package manager
 //   - round.go: the chain of rounds of a lock. A caller that comes too late for one round is
 //     counted in the next.
 //   - roundio.go: Step, which looks at the word; fetch, grant and keep, which it calls.
-//   - node.go gets the round its node. A waiter (waiter.go) is the roundIO in the role of one
-//     that waits behind others, by a plan (plan.go) of which decide is a pure function.
-//     handover.go deletes the node, and in the same request creates that of the next round if
+//   - The same roundIO appears in several roles, each a type of its own with the methods that it has
+//     in this role, and each says so by a method: t.queuer() has a node, or is to have one
+//     (queuer.go). t.waiter() waits behind others, by a plan (plan.go) of which decide is a pure
+//     function. t.incumbent() has the lock, looks for contenders behind it (tenure.go) and keeps
+//     newcomers out for them (gate.go). t.whereabouts() says where the round stands in the queue
+//     (position.go), t.teller() tells what happens to it (teller.go), and t.delays() has it woken
+//     later (delays.go). In a role, t.io is the roundIO itself.
+//   - handover.go deletes the node, and in the same request creates that of the next round if
 //     callers wait there.
-//   - An incumbent is the roundIO in the role of one that has the lock: it looks for contenders
-//     behind it (tenure.go), and keeps newcomers out for them (gate.go).
 //
 // What a round does besides that of a plain lock are its traits (trait.go). The engine calls
 // them at certain moments of the round's life and knows none by name: of a pair (rwlock.go),
@@ -74,7 +77,7 @@ package manager
 //   - An inquiry is an Ask or a Revoke under way: it puts a question into the other process's
 //     mailbox. The mailbox's steps answer it there.
 //
-// What is told: telling.go is all that a round tells of itself. A feed queues it for
+// What is told: teller.go is all that a round tells of itself. A feed queues it for
 // Config.Observer, on a goroutine of its own, and for each Listener on another.
 //
 // Manager holds them together. It is made of an identity (what its nodes are called, and what they
@@ -122,7 +125,7 @@ package manager
 //     has its Hold and goes on.
 //  3. A worker calls Runner.Run, which calls roundIO.Step. The word is FETCHING and has
 //     holders: roundIO.fetch.
-//  4. roundIO.createNode calls zkio.Node.CreateAndCount: the unique name is chosen, the
+//  4. queuer.createNode calls zkio.Node.CreateAndCount: the unique name is chosen, the
 //     obligation to clean it up is noted, and one transaction creates the node and counts its
 //     neighbours. (The first round of a lock reads the directory before that.)
 //  5. zkio sends it, and the answer extends the lease: see package zkio, "The path of a

@@ -126,7 +126,7 @@ func (g *registry) each() iter.Seq[locks] {
 // by its own fetch, which looks at the stage before anything else.
 func (g *registry) eachShare(fn func(*share)) {
 	rounds := func(l *Lock) {
-		l.live()(func(r *round) bool { fn(&r.share); return true })
+		l.own().live()(func(r *round) bool { fn(&r.share); return true })
 	}
 	for open := range g.each() {
 		switch {

@@ -162,7 +162,7 @@ func (l *Lock) Revoke(ctx context.Context, reason string) error {
 	all := make([]*inquiry, len(paths))
 	gone := make([]*futures.Future[Answer], len(paths))
 	for i, path := range paths {
-		all[i] = l.newInquiry(revokeKind, []byte(reason), path)
+		all[i] = newInquiry(l, revokeKind, []byte(reason), path)
 		gone[i] = all[i].result.Future()
 		all[i].begin(inside)
 	}
@@ -177,7 +177,7 @@ func (l *Lock) Revoke(ctx context.Context, reason string) error {
 }
 
 // inTheWay returns the paths of the contenders that hold the lock and exclude l.
-func (l *Lock) inTheWay(s *zkio.Session) (paths []string, err error) {
+func (l *line) inTheWay(s *zkio.Session) (paths []string, err error) {
 	// The server may lag behind the one that has granted the lock.
 	if err := s.Sync(l.path); err != nil {
 		return nil, err

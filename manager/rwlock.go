@@ -131,7 +131,7 @@ func (rw *RWLock) awaited(l *Lock) bool {
 		switch {
 		case other == l, other.kind == queue.Read: // see fetching
 		case !queue.Excludes(other.kind, l.kind):
-			if other.upgrading() { // it waits for l, the reader
+			if other.own().upgrading() { // it waits for l, the reader
 				return true
 			}
 		case other.cur.Load().word.Load().Phase() == state.Fetching:

@@ -130,8 +130,13 @@ func (r *round) enter() Hold {
 	return newHold(&r.share)
 }
 
+// homes are those of a lock, newest first.
+type homes struct {
+	home atomic.Pointer[home] // the newest; nil until a caller enters
+}
+
 // homeOf returns the home with this handle; nil if it is a handle of the pool.
-func (l *Lock) homeOf(h *handle) *home {
+func (l *homes) homeOf(h *handle) *home {
 	hm := l.home.Load()
 	for hm != nil && &hm.handle != h {
 		hm = hm.next
@@ -141,7 +146,7 @@ func (l *Lock) homeOf(h *handle) *home {
 
 // entries returns how many holders have entered the lock. No entry is counted by
 // itself: the word of a home counts with the swap that takes it.
-func (l *Lock) entries() (n uint64) {
+func (l *homes) entries() (n uint64) {
 	for hm := l.home.Load(); hm != nil; hm = hm.next {
 		n += hm.word.Load().Holders() + hm.crowd.Load()
 	}

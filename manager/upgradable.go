@@ -72,7 +72,7 @@ func (rw *RWLock) upgraded() (Grant, bool) {
 
 // upgrading reports whether this process holds l, an upgradable read lock, and waits to
 // be exclusive.
-func (l *Lock) upgrading() bool {
+func (l *own) upgrading() bool {
 	r := l.cur.Load()
 	if r.word.Load().Phase() != state.Retained {
 		return false

@@ -179,7 +179,7 @@ func (t *waiter) unwatchAhead() {
 
 // unwatch takes back the registrations of a plan that is no longer followed, but
 // for those that were taken over.
-func (l *Lock) unwatch(w *watching) {
+func (l *line) unwatch(w *watching) {
 	if w == nil {
 		return
 	}
