@@ -16,10 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// marksSegment is the directory under the root that contains the marks. No lock's name
-// may have it as a segment.
-const marksSegment = "_held_"
-
 // maxLockDelay is the longest lock-delay.
 const maxLockDelay = 24 * time.Hour
 
@@ -235,14 +231,6 @@ func (t *turn) tellHost(tell func(host *roundIO)) {
 	if x.inside == t {
 		tell(x.hold.promises().io)
 	}
-}
-
-// leavesAbandoned reports whether the next turn of a Mutex, of which t is the host, is to be
-// told that the lock was abandoned.
-func leavesAbandoned(t *roundIO) bool {
-	flags := t.round.flags.Load()
-	return t.tenure.abandoned && !flags.Has(state.Recovered) ||
-		flags.Has(state.Interrupted) && t.round.lock.noted.Load().Has(state.Marking)
 }
 
 var errNoContender = fmt.Errorf("the contender's own node is gone: %w", zkio.ErrNoNode)

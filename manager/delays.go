@@ -96,3 +96,7 @@ func (t *delays) retry() bool {
 // among the fetches that callers have just begun. A session that ends, or a connection
 // that breaks, at the very moment at which a caller asks costs it one or two.
 const promptTries = 3
+
+// rotationTimeout is how long after its last look a round is due for another, in case news was lost:
+// see rotation.
+const rotationTimeout = 10 * time.Second

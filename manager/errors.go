@@ -179,3 +179,10 @@ func (e *Error) Error() string {
 
 // Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }
+
+// The ways in which a lock can be lost. A lossError wraps one of them.
+var (
+	errNodeDeleted  = fmt.Errorf("%w: another client deleted its node", ErrLost)
+	errLeaseEnded   = fmt.Errorf("%w: its lease ended before ZooKeeper's leader confirmed the session again", ErrLost)
+	errSessionEnded = fmt.Errorf("%w: the ZooKeeper session is over", ErrLost)
+)

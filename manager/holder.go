@@ -4,7 +4,6 @@ package manager
 
 import (
 	"context"
-	"errors"
 
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -44,31 +43,6 @@ func (l *Lock) Holder(ctx context.Context) (*Contender, error) {
 	}
 	l.observer.toldHolder(found)
 	return found, nil
-}
-
-// nameHolder fills in the holder in the error of a TryLock that stood at position p.
-// Usually the holder is known. It takes a read if the waiter does not watch its node
-// and this process has never read a node of that process.
-func (l *Lock) nameHolder(ctx context.Context, e *Error, p *position) {
-	e.Holder = p.holder()
-	if e.Holder == nil || p.first.unread {
-		var found *Contender
-		err := l.m.call(ctx, e.Op, e.Name, func(s *zkio.Session) (err error) {
-			if found = p.holder(); found != nil {
-				if err = l.read(s, found); !errors.Is(err, zkio.ErrNoNode) {
-					return err
-				}
-			}
-			found, err = l.holder(s)
-			return err
-		})
-		if err == nil && found != nil && !found.Own { // our own node goes
-			e.Holder = found
-		}
-	}
-	if e.Holder != nil {
-		l.observer.told(e.Holder.Path)
-	}
 }
 
 // Queue returns the lock's contenders in the order of their turns: those that hold the

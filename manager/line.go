@@ -194,3 +194,14 @@ func (a *along) listed(now int64) *listed {
 	//holdfast:reached fetch: a list came with the node
 	return &listed{a.read.Names, a.read.Stat, a.conn, now}
 }
+
+// connectionOf returns the connection that s has, or had last.
+func connectionOf(s *zkio.Session) connection { return connection(s.Connection()) }
+
+// listed is what a list of the queue has shown.
+type listed struct {
+	names []string
+	stat  zkio.Stat
+	conn  connection // before the list was asked for
+	at    int64      // when it was answered, on the manager's clock
+}

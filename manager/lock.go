@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // A Lock is a lock that a process owns and all its goroutines share. It excludes
@@ -410,4 +411,32 @@ func saysLoss(err, lost error) bool {
 // ended returns the error of an operation whose ctx has ended.
 func (l *Lock) ended(ctx context.Context, op string) *Error {
 	return &Error{Op: op, Name: l.Name(), Err: ctxerr.Of(ctx)}
+}
+
+// ofMutex reports whether l is the private lock of a Mutex.
+func (l *Lock) ofMutex() bool { return l.noted.Load().Has(state.OfMutex) }
+
+// nameHolder fills in the holder in the error of a TryLock that stood at position p.
+// Usually the holder is known. It takes a read if the waiter does not watch its node
+// and this process has never read a node of that process.
+func (l *Lock) nameHolder(ctx context.Context, e *Error, p *position) {
+	e.Holder = p.holder()
+	if e.Holder == nil || p.first.unread {
+		var found *Contender
+		err := l.m.call(ctx, e.Op, e.Name, func(s *zkio.Session) (err error) {
+			if found = p.holder(); found != nil {
+				if err = l.read(s, found); !errors.Is(err, zkio.ErrNoNode) {
+					return err
+				}
+			}
+			found, err = l.holder(s)
+			return err
+		})
+		if err == nil && found != nil && !found.Own { // our own node goes
+			e.Holder = found
+		}
+	}
+	if e.Holder != nil {
+		l.observer.told(e.Holder.Path)
+	}
 }

@@ -12,13 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// The ways in which a lock can be lost. A lossError wraps one of them.
-var (
-	errNodeDeleted  = fmt.Errorf("%w: another client deleted its node", ErrLost)
-	errLeaseEnded   = fmt.Errorf("%w: its lease ended before ZooKeeper's leader confirmed the session again", ErrLost)
-	errSessionEnded = fmt.Errorf("%w: the ZooKeeper session is over", ErrLost)
-)
-
 // A lossError says why a lock was lost. A watch tells that the lock's node is gone and not
 // why, and what the holders must know at once cannot wait for an answer. So the text says
 // no more than is known when it is read: another client deleted the node if the session

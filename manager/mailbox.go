@@ -20,10 +20,6 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// asksSegment is the directory under the root that contains the mailboxes. No lock's
-// name may have it as a segment.
-const asksSegment = "_asks_"
-
 // mailboxOf returns the path of the mailbox of the manager called id.
 func (m *Manager) mailboxOf(id string) string {
 	return strings.TrimSuffix(m.cfg.Root, "/") + "/" + asksSegment + "/" + id

@@ -86,9 +86,6 @@ func newMutex(m *Manager, path string) *Mutex {
 	return x
 }
 
-// ofMutex reports whether l is the private lock of a Mutex.
-func (l *Lock) ofMutex() bool { return l.noted.Load().Has(state.OfMutex) }
-
 // Name returns the mutex's name, without a leading slash.
 func (x *Mutex) Name() string { return x.lock.Name() }
 
@@ -707,4 +704,12 @@ func (x *Mutex) failAll(h Hold) {
 	for _, t := range all {
 		t.share.fail(err)
 	}
+}
+
+// leavesAbandoned reports whether the next turn of a Mutex, of which t is the host, is to be
+// told that the lock was abandoned.
+func leavesAbandoned(t *roundIO) bool {
+	flags := t.round.flags.Load()
+	return t.tenure.abandoned && !flags.Has(state.Recovered) ||
+		flags.Has(state.Interrupted) && t.round.lock.noted.Load().Has(state.Marking)
 }

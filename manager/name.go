@@ -152,3 +152,11 @@ func Escape(id string) string {
 	}
 	return s
 }
+
+// marksSegment is the directory under the root that contains the marks. No lock's name
+// may have it as a segment.
+const marksSegment = "_held_"
+
+// asksSegment is the directory under the root that contains the mailboxes. No lock's
+// name may have it as a segment.
+const asksSegment = "_asks_"

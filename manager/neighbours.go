@@ -44,3 +44,16 @@ func (n *nearby) setTail(tail *queue.Tail) {
 		n.meet().tail = tail
 	}
 }
+
+// downgradeState is what a read round knows about this process's own write nodes,
+// beside which it may enter.
+type downgradeState struct {
+	writer Grant  // the one beside which a node was requested
+	gone   string // the write node that turned out to be gone
+}
+
+// A suspect is a contender that may have waited long enough to close a gate.
+type suspect struct {
+	name string
+	at   int64 // when it was first seen
+}

@@ -52,18 +52,18 @@ package manager
 //   - round.go: the chain of rounds of a lock. A caller that comes too late for one round is
 //     counted in the next.
 //   - roundio.go: Step, which looks at the word; fetch, grant and keep, which it calls.
-//   - The same roundIO appears in several roles, each a type of its own with the methods that it has
-//     in this role, and each says so by a method: t.queuer() has a node, or is to have one
-//     (queuer.go). t.waiter() waits behind others, by a plan (plan.go) of which decide is a pure
-//     function. t.incumbent() has the lock, looks for contenders behind it (tenure.go) and keeps
-//     newcomers out for them (gate.go). t.whereabouts() says where the round stands in the queue
-//     (position.go), t.teller() tells what happens to it (teller.go), and t.delays() has it woken
-//     later (delays.go). In a role, t.io is the roundIO itself.
+//   - A roundIO has roles. Each is a type with the methods of that role, and a method of roundIO
+//     converts it: t.waiter(), say. As a queuer it has a node, or is to have one (queuer.go). As a
+//     waiter it waits behind others, by a plan (plan.go) of which decide is a pure function. As an
+//     incumbent it has the lock, looks for contenders behind it (tenure.go) and keeps newcomers out
+//     for them (gate.go, revocation.go). As whereabouts it says where it stands in the queue, as
+//     teller it tells what happens to it, and as delays it is woken later (files of these names). In
+//     a role, t.io is the roundIO itself.
 //   - handover.go deletes the node, and in the same request creates that of the next round if
 //     callers wait there.
 //
 // What a round does besides that of a plain lock are its traits (trait.go). The engine calls
-// them at certain moments of the round's life and knows none by name: of a pair (rwlock.go),
+// them at certain moments of the round's life and knows none by name: of a pair (paired.go),
 // upgradable (upgrade.go), reporting abandonment (abandoned.go), lingering when idle
 // (linger.go), or a place of a LockAll, whose group does the I/O of all its rounds, which are
 // in no chain (group.go, place.go). A Mutex needs no trait: one round of its private lock is

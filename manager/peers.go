@@ -5,6 +5,7 @@ package manager
 import (
 	"strings"
 	"sync"
+	"unique"
 
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -138,4 +139,31 @@ func (c *Contender) author() author {
 // by fills in what a contender says about its process.
 func (c *Contender) by(a author) {
 	c.Host, c.Label, c.Endpoint, c.PID, c.Identity = a.host, a.label, a.endpoint, a.pid, a.identity
+}
+
+// said is what a contender's node says, in little space.
+type said struct {
+	by         unique.Handle[peer] // its zero value: it says nothing, or is not readable
+	since      int64               // in nanoseconds since 1970; 0: not known
+	persistent bool
+}
+
+// An author is what a contender says about the process that it belongs to. A process
+// often waits behind many contenders of few others.
+type author struct {
+	host, label, endpoint string
+	pid                   int
+	identity              string // of another client
+}
+
+// sayingOf returns what c says.
+func sayingOf(c *Contender) said {
+	s := said{persistent: c.Persistent}
+	if by := (peer{c.author(), c.Session}); by != (peer{}) {
+		s.by = unique.Make(by)
+	}
+	if !c.Since.IsZero() {
+		s.since = c.Since.UnixNano()
+	}
+	return s
 }

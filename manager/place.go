@@ -87,14 +87,6 @@ func (placed) wake(t *roundIO, q zkio.Queue) bool {
 	return true
 }
 
-// place returns the round's place in a group; nil if it belongs to none.
-func (p *promises) place() *place {
-	if s := p.signalled.Load(); s != nil {
-		return s.group
-	}
-	return nil
-}
-
 // failed is that of its round, which the group has woken by itself to try again.
 func (p *place) failed(err error) next { return p.putOff(p.roundIO.failed(err)) }
 

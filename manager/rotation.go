@@ -16,8 +16,7 @@ import (
 type rotation Manager
 
 const (
-	rotationPause   = 10 * time.Millisecond // a look is a list and two reads at most: 300 requests a second
-	rotationTimeout = 10 * time.Second      // a round is due this long after its last look
+	rotationPause = 10 * time.Millisecond // a look is a list and two reads at most: 300 requests a second
 )
 
 // rotate wakes parked rounds that have not looked for long, and held ones that have

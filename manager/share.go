@@ -80,14 +80,6 @@ func (s *share) owner() shareOwner {
 	return p.turn()
 }
 
-// turn returns the turn that the share belongs to; nil if that is a round.
-func (p *promises) turn() *turn {
-	if p.io != nil {
-		return nil
-	}
-	return p.signalled.Load().turn
-}
-
 // leave takes one holder's count back, and starts the share's end if it was the
 // last one. It returns the word as it was before.
 //

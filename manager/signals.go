@@ -154,3 +154,27 @@ func (s *share) seeContention() {
 func (s *share) wantsContention() bool {
 	return s.flags.Load()&(state.ContentionAsked|state.Contended) == state.ContentionAsked
 }
+
+// place returns the round's place in a group; nil if it belongs to none.
+func (p *promises) place() *place {
+	if s := p.signalled.Load(); s != nil {
+		return s.group
+	}
+	return nil
+}
+
+// raised returns the upgrade of the round; nil if there is none.
+func (p *promises) raised() *upgrade {
+	if s := p.signalled.Load(); s != nil {
+		return s.upgrade.Load()
+	}
+	return nil
+}
+
+// turn returns the turn that the share belongs to; nil if that is a round.
+func (p *promises) turn() *turn {
+	if p.io != nil {
+		return nil
+	}
+	return p.signalled.Load().turn
+}

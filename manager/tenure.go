@@ -80,12 +80,6 @@ type incumbent roundIO
 
 func (t *roundIO) incumbent() *incumbent { return (*incumbent)(t) }
 
-// A suspect is a contender that may have waited long enough to close a gate.
-type suspect struct {
-	name string
-	at   int64 // when it was first seen
-}
-
 // lookBehindAfter makes a look due after d, unless one is due already or will be.
 func (t *incumbent) lookBehindAfter(d time.Duration) {
 	// A closed pool runs no look, but its locks are lost.

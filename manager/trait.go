@@ -10,7 +10,7 @@ import (
 // A trait is what a round does besides that of a plain exclusive lock. The engine calls it at
 // certain moments of the round's life, and knows none by name:
 //
-//	paired   a lock of an [RWLock]: readers enter beside their own writer, and each lets the others' turn come (rwlock.go)
+//	paired   a lock of an [RWLock]: readers enter beside their own writer, and each lets the others' turn come (paired.go)
 //	raised   an upgradable read lock: a held round may become exclusive (upgrade.go)
 //	robust   a lock that reports abandonment: a node beside its own says that it is held (abandoned.go)
 //	idling   a lock that lingers when its last holder has left (linger.go)

@@ -625,14 +625,6 @@ func (u *upgrade) forget() {
 	}
 }
 
-// raised returns the upgrade of the round; nil if there is none.
-func (p *promises) raised() *upgrade {
-	if s := p.signalled.Load(); s != nil {
-		return s.upgrade.Load()
-	}
-	return nil
-}
-
 // raised is the trait of an upgradable read lock, whose rounds may have an upgrade.
 type raised struct{ plain }
 

@@ -5,8 +5,6 @@ package manager
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
@@ -33,41 +31,6 @@ func (w *watching) contenders() []*ahead { return w.ahead[:w.plan.watched] }
 // maxWatched is the largest number of contenders that a plan watches.
 const maxWatched = 2
 
-// An ahead is a contender ahead that is watched, and its watcher. If the next plan
-// watches it as well, that takes it over, with the watch that the server has and what
-// was reported since the list was asked for that the next plan is made of.
-type ahead struct {
-	io   *roundIO
-	path string
-
-	// Used by steps only.
-	armed       bool // the watch is set, and what was reported since is no older than the plan
-	inDirectory bool // the directory is watched, too: the node may not be read
-	missing     bool // there was no such node when the watch was set; gone will tell
-
-	unread bool // nothing is known but the name; it is not watched, and this never changes
-
-	// What the node says. A step writes it when it arms the watch, before it puts the
-	// contender into a position, which other goroutines read.
-	said
-
-	// The news, written by the dispatcher.
-	gone    atomic.Uint32 // the node was deleted, as was reported on this connection; 0: it was not
-	changed atomic.Bool   // something else happened, which used up the watch
-}
-
-// isGone reports whether the node was deleted.
-func (a *ahead) isGone() bool { return a.gone.Load() != 0 }
-
-// connectionOf returns the connection that s has, or had last.
-func connectionOf(s *zkio.Session) connection { return connection(s.Connection()) }
-
-// name returns the last segment of the contender's path.
-func (a *ahead) name() string { return a.path[len(a.io.round.lock.path)+1:] }
-
-// heard returns what the watcher knows. Only steps call it.
-func (a *ahead) heard() heard { return heard{a.armed, connection(a.gone.Load()), a.changed.Load()} }
-
 // news returns what the watches have reported so far, and whether all are set.
 func (w *watching) news() (n news, armed bool) {
 	var all [maxWatched]heard
@@ -75,17 +38,6 @@ func (w *watching) news() (n news, armed bool) {
 		all[i] = a.heard()
 	}
 	return newsOf(all[:w.plan.watched], w.plan.conn)
-}
-
-// PathChanged is called by the dispatcher when something happened to the contender,
-// or to the directory of one that may not be read. It does not block.
-func (a *ahead) PathChanged(path string, ev zkio.Event) {
-	if path == a.path && ev.What == zkio.NodeDeleted {
-		a.gone.Store(uint32(ev.Connection))
-	} else {
-		a.changed.Store(true)
-	}
-	a.io.wake()
 }
 
 // follow replaces the waiter's plan by one made of p, which a list on connection conn has
@@ -193,29 +145,6 @@ func (l *line) unwatch(w *watching) {
 	}
 }
 
-// watchUnreadable watches a contender that this process may not read, and asks
-// whether it is there, which takes no right. The server does not tell what happens
-// to such a node, so watch the directory instead: whenever a child comes or goes,
-// the waiter lists the queue again. The error is ErrNoNode if the contender is gone.
-func (a *ahead) watchUnreadable(s *zkio.Session) (zkio.Stat, error) {
-	//holdfast:reached fetch: the one ahead may not be read
-	l := a.io.round.lock
-	a.inDirectory = true
-	l.m.client.Watch(l.path, a)
-	names, _, err := s.Children(l.path)
-	if err != nil {
-		return zkio.Stat{}, err
-	}
-	if !slices.Contains(names, a.name()) {
-		return zkio.Stat{}, zkio.ErrNoNode
-	}
-	stat, there, err := s.Exists(a.path)
-	if err == nil && !there {
-		err = zkio.ErrNoNode
-	}
-	return stat, err
-}
-
 // wait takes a round whose node is in the queue further: until it is first, or
 // there is nothing to do but wait for a watch.
 func (t *waiter) wait(s *zkio.Session) next {
@@ -294,14 +223,6 @@ func (t *waiter) lookAtOwn(s *zkio.Session) next {
 func (t *waiter) lookAtNodeLater() {
 	d := t.round.lock.m.firstLook() - time.Duration(t.round.lock.m.now()-t.seenAt)
 	t.io.delays().add(max(0, d), &delayedWake{io: t.io, timer: state.OwnTimer, event: state.OwnDue, later: true})
-}
-
-// listed is what a list of the queue has shown.
-type listed struct {
-	names []string
-	stat  zkio.Stat
-	conn  connection // before the list was asked for
-	at    int64      // when it was answered, on the manager's clock
 }
 
 // listQueue lists the queue and makes the waiter a plan of what it shows. conn was the
@@ -454,16 +375,6 @@ func (t *waiter) watchAhead(s *zkio.Session) next {
 		}
 	}
 	return goOn
-}
-
-// read returns a copy of a with what r shows that its node says.
-func (a *ahead) read(r *zkio.Read) *ahead {
-	if r.Err != nil {
-		return a
-	}
-	c := a.contender()
-	a.io.round.lock.m.peers.describe(c, r.Data, r.Stat)
-	return &ahead{io: a.io, path: a.path, said: sayingOf(c)}
 }
 
 // park prepares for a wait. From then on the round costs no goroutine: a watch, the

@@ -96,7 +96,7 @@ func TestF046_NothingDecidesByTheWallClock(t *testing.T) { run(t, checkClocks) }
 // when a contender has waited.
 var wallClock = []string{
 	"manager/identity.go dated", "manager/contender.go String", "manager/contender.go describe",
-	"manager/position.go sayingOf", "manager/position.go contender", "manager/revoke.go revokedByCurator",
+	"manager/peers.go sayingOf", "manager/ahead.go contender", "manager/revocation.go revokedByCurator",
 }
 
 // readsWallClock has the functions and methods of package time that read the wall

@@ -702,7 +702,7 @@ gate:
   atomic { if :: r[y].next == NIL -> follow(p, y) :: else fi };
 #endif
 merge:
-  /* Go: state/word.go: Word.Merge; manager/gate.go: share.home. From then on those who
+  /* Go: state/word.go: Word.Merge; manager/mergers.go: share.home. From then on those who
    * have the one round find the other. Go reads the gate once more before that: a
    * revocation may have closed it, which is not modelled. A contender that waits too long
    * closes it by a step, and there is one step at a time. */
@@ -970,7 +970,7 @@ rest:
 }
 
 /* What wakes trips: watches and delayed wakes.
- * Go: manager/waiter.go: ahead.PathChanged; manager/delays.go: delayedWake.Run */
+ * Go: manager/ahead.go: ahead.PathChanged; manager/delays.go: delayedWake.Run */
 #define TELL(n) r[n].ev -> r[n].ev = 0; x = n :: r[n].retry -> r[n].retry = 0; x = n :: r[n].retryEnd -> r[n].retryEnd = 0; x = n
 proctype Dispatcher() {
   byte u;
@@ -1106,7 +1106,7 @@ end:
 }
 #endif
 
-/* Go: manager/tenure.go: incumbent.lookBehind; manager/gate.go: incumbent.closeFor; manager/rwlock.go: RWLock.closeGate */
+/* Go: manager/tenure.go: incumbent.lookBehind; manager/gate.go: incumbent.closeFor; manager/paired.go: RWLock.closeGate */
 #if defined(GATE) || defined(GATEANY)
 #ifdef GATEANY
 byte gates = 2;
