@@ -184,6 +184,7 @@ type Config struct {
 	Workers int
 
 	suspended func() time.Duration // set by tests only: zkio.Config.Suspended
+	longTail  int                  // set by tests only: see listAlong
 }
 
 const (

@@ -41,9 +41,9 @@ func waitForDropped(t *testing.T, m *Manager, log *records, n int) {
 	t.Helper()
 	for range 200 {
 		runtime.GC()
-		m.drops.mu.Lock()
-		got := len(log.with("dropped")) + m.drops.omitted
-		m.drops.mu.Unlock()
+		m.journal.drops.mu.Lock()
+		got := len(log.with("dropped")) + m.journal.drops.omitted
+		m.journal.drops.mu.Unlock()
 		if got == n {
 			return
 		} else if got > n {
@@ -51,7 +51,7 @@ func waitForDropped(t *testing.T, m *Manager, log *records, n int) {
 		}
 		<-time.After(5 * time.Millisecond) // the runtime runs cleanups at a time of its own
 	}
-	t.Errorf("%d dropped holds were logged, and %d counted, want %d together", len(log.with("dropped")), m.drops.omitted, n)
+	t.Errorf("%d dropped holds were logged, and %d counted, want %d together", len(log.with("dropped")), m.journal.drops.omitted, n)
 }
 
 // A hold that is dropped without a release is logged, however it was made.

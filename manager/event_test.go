@@ -330,7 +330,7 @@ func TestLossFoundByTheRelease(t *testing.T) {
 		c.remove(c.nodeOf(a))
 		wantErr(c.t, "unlock", h.Unlock(c.t.Context()), errNodeDeleted)
 		later(time.Second)
-		loss := a.losses.lastOf(l)
+		loss := a.journal.losses.lastOf(l)
 		if n := a.Stats().Losses; n != 1 || loss == nil || loss.Held != 10*time.Millisecond {
 			c.t.Errorf("%d losses, the last is %+v", n, loss)
 		}

@@ -56,9 +56,9 @@ func (m *Manager) Stats() ManagerStats {
 		Queued:        c.QueuedFetches + c.QueuedReleases,
 		Busy:          c.Busy,
 		Workers:       m.cfg.Workers,
-		Grants:        m.grants.Load(),
-		Losses:        m.lost.Load(),
-		Failures:      m.failures.Load(),
+		Grants:        m.totals.grants.Load(),
+		Losses:        m.totals.lost.Load(),
+		Failures:      m.totals.failures.Load(),
 		DroppedEvents: m.feed.drops(),
 	}
 	if s.Err() == nil {
@@ -161,7 +161,7 @@ func (r *round) info() LockInfo {
 		Kind:     Kind(l.kind),
 		Mutex:    l.ofMutex(),
 		Stats:    l.Stats(),
-		LastLoss: m.losses.lastOf(l),
+		LastLoss: m.journal.losses.lastOf(l),
 	}
 	info.Stats.Phase, info.Stats.Holders = w.Phase(), w.Holders() // of this round
 	p := r.promises()

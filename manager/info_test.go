@@ -217,22 +217,22 @@ func TestLossesAreForgotten(t *testing.T) {
 			locks = append(locks, exclusive(c.t, m, fmt.Sprintf("jobs/%d", i)))
 		}
 		for i, l := range locks {
-			m.losses.note(l, Loss{Held: time.Duration(i), Err: &Error{Op: "hold", Name: l.Name(), Err: errLeaseEnded}})
+			m.journal.losses.note(l, Loss{Held: time.Duration(i), Err: &Error{Op: "hold", Name: l.Name(), Err: errLeaseEnded}})
 		}
 		again := &Error{Op: "hold", Name: locks[1].Name(), Err: errLeaseEnded}
-		m.losses.note(locks[1], Loss{Held: time.Hour, Err: again})
+		m.journal.losses.note(locks[1], Loss{Held: time.Hour, Err: again})
 		for i, want := range map[int]time.Duration{1: time.Hour, 3: 3, lossesKept + 1: lossesKept + 1} {
-			if got := m.losses.lastOf(locks[i]); got == nil || got.Held != want {
+			if got := m.journal.losses.lastOf(locks[i]); got == nil || got.Held != want {
 				c.t.Errorf("lock %d: %+v, want it lost after %v", i, got, want)
 			}
 		}
 		for _, i := range []int{0, 2} {
-			if got := m.losses.lastOf(locks[i]); got != nil {
+			if got := m.journal.losses.lastOf(locks[i]); got != nil {
 				c.t.Errorf("lock %d: %+v, want none", i, got)
 			}
 		}
-		if len(m.losses.past) != lossesKept || len(m.losses.last) != lossesKept {
-			c.t.Errorf("%d losses of %d locks, want %d", len(m.losses.past), len(m.losses.last), lossesKept)
+		if len(m.journal.losses.past) != lossesKept || len(m.journal.losses.last) != lossesKept {
+			c.t.Errorf("%d losses of %d locks, want %d", len(m.journal.losses.past), len(m.journal.losses.last), lossesKept)
 		}
 		later(time.Second)
 	})

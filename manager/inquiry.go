@@ -41,22 +41,31 @@ type inquiry struct {
 	told    atomic.Pointer[Answer]    // the answer of a revoked contender: it knows
 	hinders atomic.Pointer[error]     // why the last try failed; nil if it did not
 
-	// The news, written by the dispatcher.
-	watched  atomic.Pointer[string] // the path of the contender's node
-	gone     atomic.Bool            // the contender's node was deleted
-	moved    atomic.Bool            // something else happened to it
-	answered atomic.Bool            // something happened to the question's node
+	heardOf
 
 	// Used by steps only.
 	session *zkio.Session // in which the fields below hold
 	to      *Contender    // the contender that is asked; its node is watched
-	path    string        // the question's node, which may exist; "" if it does not
-	posted  bool          // the question's node was created
-	armed   bool          // the question's node is watched
-	synced  *zkio.Session // in which a Sync has succeeded since the inquiry began
-	again   int           // how often the question was put again because a client deleted its node
-	local   bool          // this process itself answers, on another goroutine
-	done    bool          // steps have nothing left to do
+	posting
+	synced *zkio.Session // in which a Sync has succeeded since the inquiry began
+	local  bool          // this process itself answers, on another goroutine
+	done   bool          // steps have nothing left to do
+}
+
+// A heardOf is what the dispatcher has told an inquiry.
+type heardOf struct {
+	watched  atomic.Pointer[string] // the path of the contender's node
+	gone     atomic.Bool            // the contender's node was deleted
+	moved    atomic.Bool            // something else happened to it
+	answered atomic.Bool            // something happened to the question's node
+}
+
+// A posting is the node of an inquiry's question.
+type posting struct {
+	path   string // it may exist; "" if it does not
+	posted bool   // it was created
+	armed  bool   // it is watched
+	again  int    // how often it was created again because a client had deleted it
 }
 
 func newInquiry(l *Lock, kind string, text []byte, target string) *inquiry {

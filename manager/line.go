@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"cmp"
 	"errors"
 	"sync/atomic"
 
@@ -172,7 +173,7 @@ type along struct {
 // it costs no time then, and it shows that node. It is nil if it is likely to be of no use: other
 // contenders are not expected, or tail tells of them and a list would be long.
 func (l *line) listAlong(s *zkio.Session, tail *queue.Tail) *along {
-	if l.directory.Load() != dirShared || tail != nil && tail.Len() >= l.m.longTail {
+	if l.directory.Load() != dirShared || tail != nil && tail.Len() >= cmp.Or(l.m.cfg.longTail, longTail) {
 		return nil
 	}
 	return &along{zkio.Read{Path: l.path, What: zkio.ReadChildren}, connectionOf(s)}

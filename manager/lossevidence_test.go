@@ -41,7 +41,7 @@ func (c *cluster) evidence(h Hold) (e evidence) {
 			e.lost = event
 		}
 	}
-	if l := h.Lock().m.losses.lastOf(h.Lock()); l != nil {
+	if l := h.Lock().m.journal.losses.lastOf(h.Lock()); l != nil {
 		e.loss = *l
 	}
 	return e

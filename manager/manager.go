@@ -44,15 +44,19 @@ type Manager struct {
 	inquiries roster[*inquiry] // those under way
 	feed      *feed            // tells Config.Observer, and those that listen to a lock
 
-	looks    pacer // of the first looks behind held locks
-	longTail int   // see listAlong; tests shorten it
+	looks pacer // of the first looks behind held locks
 
-	losses                 lossReport
-	drops                  dropReport
-	openSeen               atomic.Bool   // a lock's directory that every client may delete in was logged
-	grants, lost, failures atomic.Uint64 // see ManagerStats
+	journal journal // of what goes wrong, in the log
+	totals  totals  // of all locks
 
 	began *zkio.Session // the session, if there is one; used by the dispatcher only, as listener
+}
+
+// A journal has the Manager log what goes wrong, and not too often.
+type journal struct {
+	losses   lossReport
+	drops    dropReport
+	openSeen atomic.Bool // a lock's directory that every client may delete in was logged
 }
 
 // Open connects to ZooKeeper, waits for the first session, and checks that nodes
@@ -73,7 +77,6 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		cfg:       cfg,
 		registry:  registry{locks: make(map[string]entry), sweepAt: minSweep},
 		stopwatch: stopwatch{time.Now()},
-		longTail:  longTail,
 	}
 	host, err := os.Hostname()
 	if err != nil {

@@ -221,7 +221,7 @@ func TestF104_LossesOfAMomentAreOneLine(t *testing.T) {
 		lose := func(n int) {
 			for i := range n {
 				name := fmt.Sprintf("jobs/%d", i)
-				m.losses.note(exclusive(c.t, m, name), Loss{
+				m.journal.losses.note(exclusive(c.t, m, name), Loss{
 					Held: time.Minute, Err: &Error{Op: "hold", Name: name, Err: errLeaseEnded},
 					Session: 0x1f, Node: fmt.Sprintf("/n/%d", i), Token: uint64(40 + i),
 				})

@@ -66,11 +66,11 @@ func (m *Manager) checkRoot(s *zkio.Session) error {
 // at for the first time. It costs a request, so it asks nothing if the configured
 // ACL restricts no client, or once one such directory was logged.
 func (m *Manager) checkDirectory(s *zkio.Session, dir string) {
-	if !m.restricted() || m.openSeen.Load() {
+	if !m.restricted() || m.journal.openSeen.Load() {
 		return
 	}
 	// An error that matters comes again with the next request.
-	if entry, open, _ := openToWorld(s, dir); open && m.openSeen.CompareAndSwap(false, true) {
+	if entry, open, _ := openToWorld(s, dir); open && m.journal.openSeen.CompareAndSwap(false, true) {
 		m.cfg.Logger.Warn("holdfast: every client may delete nodes in this lock's directory, and so take the lock from its holder, although Config.ACL does not allow it: "+
 			"the directory was created with another ACL, which ZooKeeper keeps; "+
 			"change it with the directory's admin permission (zkCli.sh: setAcl), or delete the directory while the lock is not in use. "+

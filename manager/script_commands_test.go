@@ -530,7 +530,7 @@ func (s *script) runOpen(a scriptArgs) {
 			}
 		})
 		if n := a.options["tail"]; n != "" { // from which length on it does not list a queue whose tail it knows
-			m.longTail, _ = strconv.Atoi(n)
+			m.cfg.longTail, _ = strconv.Atoi(n)
 		}
 		p := &scriptProcess{name: name, m: m, sent: m.client.Stats().Sent}
 		p.session = s.sessionOf(p)

@@ -312,7 +312,7 @@ func reportDropped(h *handle) {
 			return
 		}
 	}
-	omitted, ok := l.m.drops.allow(droppedHold{l.Name(), over}, time.Now())
+	omitted, ok := l.m.journal.drops.allow(droppedHold{l.Name(), over}, time.Now())
 	if !ok {
 		return
 	}

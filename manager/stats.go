@@ -30,6 +30,9 @@ type Stats struct {
 	Foreign int
 }
 
+// totals are the counters of a Manager: see ManagerStats.
+type totals struct{ grants, lost, failures atomic.Uint64 }
+
 // counters are a lock's counters. Each is atomic, but they are read one by one: a
 // Stats is not a snapshot of one moment.
 type counters struct {

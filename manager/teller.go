@@ -48,7 +48,7 @@ func (t *teller) placed(before, now *position) {
 func (t *teller) granted() {
 	l := t.round.lock
 	l.grants.Add(1)
-	l.m.grants.Add(1)
+	l.m.totals.grants.Add(1)
 	l.m.feed.granted(t.io)
 	l.m.box.granted()
 }
@@ -64,10 +64,10 @@ func (t *teller) logGranted() {
 // lost tells that this process owned the lock, for its holders, and has lost it.
 func (t *teller) lost(err *Error) {
 	l := t.round.lock
-	l.m.lost.Add(1)
+	l.m.totals.lost.Add(1)
 	l.m.feed.lost(t.io, err)
 	if errors.Is(err, ErrLost) { // else it was closed, and its owner knows
-		l.m.losses.note(l, Loss{
+		l.m.journal.losses.note(l, Loss{
 			Time:    time.Now(),
 			Held:    time.Duration(l.m.now() - t.tenure.since),
 			Err:     err,
@@ -81,7 +81,7 @@ func (t *teller) lost(err *Error) {
 // failed tells that the round has ended without a grant.
 func (t *teller) failed(err *Error) {
 	m := t.round.lock.m
-	m.failures.Add(1)
+	m.totals.failures.Add(1)
 	m.feed.failed(t.io, err)
 }
 
