@@ -109,15 +109,6 @@ type withdrawnError struct {
 func (e *withdrawnError) Error() string   { return "withdrawn before the grant: " + e.why.Error() }
 func (e *withdrawnError) Unwrap() []error { return []error{ErrReleased, e.why} }
 
-// endedError is the error of the operation op on a handle that ended because of why.
-func endedError(op string, l *Lock, why error) *Error {
-	e := &Error{Op: op, Name: l.Name(), Err: why}
-	if w, ok := why.(*withdrawnError); ok { //nolint:errorlint // it is made by us and never wrapped
-		e.Outage = w.outage
-	}
-	return e
-}
-
 // An Error is what the package's operations return. It says what was attempted,
 // on which lock, why it failed, which contender is in the way, if that is known,
 // and whether ZooKeeper can be reached.

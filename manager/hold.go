@@ -660,3 +660,9 @@ func (l *Lock) heldIn(ctx context.Context) (Hold, bool) {
 	}
 	return Hold{}, false
 }
+
+// home returns the share that counts the holder.
+func (h Hold) home() *share { return h.share.home() }
+
+// promises returns the promises that the holder has.
+func (h Hold) promises() *promises { return h.home().promises() }

@@ -189,3 +189,19 @@ func (r *round) info() LockInfo {
 	}
 	return info
 }
+
+// Stats returns the lock's counters. It does not block.
+func (l *Lock) Stats() Stats {
+	phase, holders := l.State()
+	return Stats{
+		Phase:       phase,
+		Holders:     holders,
+		Rounds:      l.rounds.Load(),
+		Grants:      l.grants.Load(),
+		Joins:       l.joins.Load(),
+		Entries:     l.entries(),
+		LostRaces:   l.lostRaces.Load(),
+		LongestRace: uint64(l.longestRace.Load()),
+		Foreign:     int(l.foreign.Load()),
+	}
+}

@@ -440,3 +440,24 @@ func (l *Lock) nameHolder(ctx context.Context, e *Error, p *position) {
 		l.observer.told(e.Holder.Path)
 	}
 }
+
+// noteStrangers counts the children of the directory that are no contenders, and
+// warns, once for each lock, if one belongs to a lock of another kind: other clients
+// believe that this excludes other processes, and it does not exclude ours.
+func (l *Lock) noteStrangers(q *queue.Queue) {
+	l.foreign.Store(int32(q.Strangers))
+	if q.Recipe == "" || !l.noted.Raise(state.RecipeTold) {
+		return
+	}
+	l.m.cfg.Logger.Warn("holdfast: another kind of lock is used in this lock's directory, and does not exclude this one: BOTH ARE GRANTED AT THE SAME TIME; give one of them another path, or have all clients use the same kind",
+		"lock", l.Name(), "recipe", queue.Recipe(q.Recipe), "node", l.pathOf(q.Recipe))
+}
+
+// endedError is the error of the operation op on a handle that ended because of why.
+func endedError(op string, l *Lock, why error) *Error {
+	e := &Error{Op: op, Name: l.Name(), Err: why}
+	if w, ok := why.(*withdrawnError); ok { //nolint:errorlint // it is made by us and never wrapped
+		e.Outage = w.outage
+	}
+	return e
+}

@@ -374,3 +374,25 @@ func (m *Manager) nameOf(path string) string {
 	}
 	return path[len(m.cfg.Root)+1:]
 }
+
+// eachShare calls fn for every share that has holders or waiters: for those of the rounds of
+// all locks, and of the turns of all mutexes. A round that begins while eachShare runs is found
+// by its own fetch, which looks at the stage before anything else.
+func (m *Manager) eachShare(fn func(*share)) {
+	rounds := func(l *Lock) {
+		l.own().live()(func(r *round) bool { fn(&r.share); return true })
+	}
+	for open := range m.registry.each() {
+		switch {
+		case open.lock != nil:
+			rounds(open.lock)
+		case open.rw != nil:
+			open.rw.locks()(func(l *Lock) bool { rounds(l); return true })
+		default:
+			for _, s := range open.mutex.shares() {
+				fn(s)
+			}
+			rounds(open.mutex.lock)
+		}
+	}
+}

@@ -21,12 +21,6 @@ func (s *share) home() *share {
 	return s
 }
 
-// home returns the share that counts the holder.
-func (h Hold) home() *share { return h.share.home() }
-
-// promises returns the promises that the holder has.
-func (h Hold) promises() *promises { return h.home().promises() }
-
 // merged settles what the waiters of n have been waiting for, whose round was merged into
 // that of t. If waited is not set, all had given up.
 func (t *roundIO) merged(n *roundIO, waited bool) {

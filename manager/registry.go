@@ -121,28 +121,6 @@ func (g *registry) each() iter.Seq[locks] {
 	}
 }
 
-// eachShare calls fn for every share that has holders or waiters: for those of the rounds of
-// all locks, and of the turns of all mutexes. A round that begins while eachShare runs is found
-// by its own fetch, which looks at the stage before anything else.
-func (g *registry) eachShare(fn func(*share)) {
-	rounds := func(l *Lock) {
-		l.own().live()(func(r *round) bool { fn(&r.share); return true })
-	}
-	for open := range g.each() {
-		switch {
-		case open.lock != nil:
-			rounds(open.lock)
-		case open.rw != nil:
-			open.rw.locks()(func(l *Lock) bool { rounds(l); return true })
-		default:
-			for _, s := range open.mutex.shares() {
-				fn(s)
-			}
-			rounds(open.mutex.lock)
-		}
-	}
-}
-
 // mutexes are the registry's, by path. An entry does not keep its Mutex alive: its users do,
 // and the rounds of its private lock while they are not over. registry.mu protects it.
 type mutexes struct {

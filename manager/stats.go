@@ -5,7 +5,6 @@ package manager
 import (
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -56,33 +55,5 @@ func (c *counters) noteRaces(lost int) {
 		if old >= n || c.longestRace.CompareAndSwap(old, n) {
 			return
 		}
-	}
-}
-
-// noteStrangers counts the children of the directory that are no contenders, and
-// warns, once for each lock, if one belongs to a lock of another kind: other clients
-// believe that this excludes other processes, and it does not exclude ours.
-func (l *Lock) noteStrangers(q *queue.Queue) {
-	l.foreign.Store(int32(q.Strangers))
-	if q.Recipe == "" || !l.noted.Raise(state.RecipeTold) {
-		return
-	}
-	l.m.cfg.Logger.Warn("holdfast: another kind of lock is used in this lock's directory, and does not exclude this one: BOTH ARE GRANTED AT THE SAME TIME; give one of them another path, or have all clients use the same kind",
-		"lock", l.Name(), "recipe", queue.Recipe(q.Recipe), "node", l.pathOf(q.Recipe))
-}
-
-// Stats returns the lock's counters. It does not block.
-func (l *Lock) Stats() Stats {
-	phase, holders := l.State()
-	return Stats{
-		Phase:       phase,
-		Holders:     holders,
-		Rounds:      l.rounds.Load(),
-		Grants:      l.grants.Load(),
-		Joins:       l.joins.Load(),
-		Entries:     l.entries(),
-		LostRaces:   l.lostRaces.Load(),
-		LongestRace: uint64(l.longestRace.Load()),
-		Foreign:     int(l.foreign.Load()),
 	}
 }

@@ -1142,7 +1142,7 @@ end:
 
 #if SHUT > 0
 /* Go: manager/manager.go: Manager.Shutdown, Manager.Close
-   Go: manager/registry.go: registry.eachShare */
+   Go: manager/manager.go: Manager.eachShare */
 proctype Shut() {
   byte u;
 #define x at2
