@@ -82,8 +82,8 @@ func BenchmarkRetained(b *testing.B) {
 // clockRead keeps the compiler from leaving out what is measured.
 var clockRead time.Time
 
-// BenchmarkChecked measures what reads the clock: Err, and Lock and Release, of a lock
-// that the process owns.
+// BenchmarkChecked measures what programs call of a lock that the process owns: what reads the
+// clock, and Do and Context, with contexts of package context to compare them with.
 func BenchmarkChecked(b *testing.B) {
 	srv := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
 	defer srv.Close()
@@ -117,6 +117,25 @@ func BenchmarkChecked(b *testing.B) {
 			h.Release()
 			return err
 		}},
+		{"acquire-release", func() error { l.Acquire(ctx).Release(); return nil }},
+		{"std-context", func() error { stdContext(ctx, false); return nil }},
+		{"std-context-done", func() error { stdContext(ctx, true); return nil }},
+		{"context", func() error {
+			_, cancel := h.Context(ctx)
+			cancel()
+			return nil
+		}},
+		{"context-done", func() error {
+			inside, cancel := h.Context(ctx)
+			inside.Done()
+			cancel()
+			return nil
+		}},
+		{"do", func() error { return l.Do(ctx, func(context.Context, Hold) error { return nil }) }},
+		{"do-done", func() error {
+			return l.Do(ctx, func(ctx context.Context, _ Hold) error { ctx.Done(); return nil })
+		}},
+		{"acquire-release-after-do", func() error { l.Acquire(ctx).Release(); return nil }},
 	} {
 		b.Run("what="+way.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -127,6 +146,16 @@ func BenchmarkChecked(b *testing.B) {
 			}
 		})
 	}
+}
+
+// stdContext makes and ends a context with a value and a cause.
+func stdContext(parent context.Context, done bool) {
+	ctx, cancel := context.WithCancelCause(parent)
+	ctx = context.WithValue(ctx, heldKey{}, 1)
+	if done {
+		ctx.Done()
+	}
+	cancel(nil)
 }
 
 // BenchmarkRetainedParallel measures the same from all processors at once. It also

@@ -29,6 +29,7 @@ func TestRetainedAllocatesNothing(t *testing.T) {
 	defer h.Release()
 	inside, cancelInside := h.Context(t.Context())
 	defer cancelInside()
+	aside := context.WithValue(t.Context(), contextKey{}, 1)
 	for _, test := range []struct {
 		what string
 		do   func()
@@ -36,6 +37,7 @@ func TestRetainedAllocatesNothing(t *testing.T) {
 		{"acquire and release", func() { l.Acquire(context.Background()).Release() }},
 		{"with a context that can end", func() { l.Acquire(cancellable).Release() }},
 		{"reentering by context", func() { l.Acquire(inside).Release() }},
+		{"a caller with another context", func() { l.Acquire(aside).Release() }},
 		{"observing", func() { l.State(); l.Stats(); h.Depth(); h.Granted().Poll(); h.Lost() }},
 	} {
 		// Under the race detector sync.Pool drops items at random.
@@ -49,6 +51,25 @@ func TestRetainedAllocatesNothing(t *testing.T) {
 	}
 	if s := unsafe.Sizeof(Hold{}); s > 3*unsafe.Sizeof(uint64(0)) {
 		t.Errorf("a Hold has %d bytes", s)
+	}
+}
+
+// What Do makes for its function is one allocation, as long as that does not ask for the channel.
+func TestContextAllocatesOnce(t *testing.T) {
+	h := retained(t).Acquire(t.Context())
+	defer h.Release()
+	want := 1.0
+	if raceEnabled {
+		want = 3
+	}
+	if n := testing.AllocsPerRun(1000, func() {
+		ctx := h.context(context.Background())
+		if ctx.Err() != nil || ctx.Value(contextKey{}) != nil {
+			t.Error("the context has ended, or has a value")
+		}
+		ctx.finish()
+	}); n > want {
+		t.Errorf("%v allocations, want %v", n, want)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"weak"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
@@ -404,43 +403,6 @@ func (h Hold) Contended() <-chan struct{} {
 	return h.home().contention()
 }
 
-// Context returns a context for the work that is done under the lock. It ends
-// with parent; with the cause [ErrLost] or [ErrClosed] when [Hold.Lost] closes;
-// and with the cause [ErrReleased] when this Hold is released. Acquiring the same
-// lock with it reenters until it ends: see [Lock.Acquire]. Call the CancelFunc when the
-// work is done. Context does not block.
-func (h Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(parent)
-	if h.share == nil {
-		cancel(errZeroHold)
-		return ctx, func() {}
-	}
-	// None of these functions may lead to the slot, or a dropped Hold would
-	// never be noticed.
-	l, handle, gen := h.share.lock, h.slot.handle, h.gen
-	p := h.promises()
-	stop := p.onLoss(func(err error) { cancel(err) })
-	forget := h.slot.onRelease(h.gen, func() {
-		stop()
-		// A loss before the release is the cause, even if its callback has not
-		// run yet.
-		if err := p.lostErr(); err != nil {
-			cancel(err)
-		} else {
-			cancel(endedError("hold", l, handle.ended(gen)))
-		}
-	})
-	done := func() {
-		stop()
-		forget()
-		cancel(context.Canceled)
-	}
-	h.share.lock.noteContext()
-	key := heldKey{h.share.lock}
-	outer, _ := parent.Value(key).(*held)
-	return context.WithValue(ctx, key, &held{h.share, weak.Make(h.slot), h.gen, outer}), done
-}
-
 // Reenter returns another handle of the same holder; of a pending Hold, a pending
 // one. The holder keeps the lock until its last handle is released, in whichever
 // order. The errors are [ErrReleased], [ErrLost], [ErrClosed], and
@@ -610,56 +572,6 @@ func (h Hold) wrap(op string, err error) error {
 
 // isPending reports whether err is check's answer for a pending hold.
 func isPending(err error) bool { return errors.Is(err, ErrNotGranted) }
-
-// held is a hold in a context, with the one of the same lock further out. It does
-// not keep the hold's slot alive: a context cannot release a hold, so a hold that
-// is in nothing but contexts has been dropped.
-type held struct {
-	share *share
-	slot  weak.Pointer[slot]
-	gen   uint64
-	outer *held
-}
-
-// heldKey is the context key of a lock's holds.
-type heldKey struct{ lock *Lock }
-
-// noteContext notes that a hold of the lock is about to be put into a context. No
-// caller has the context yet, so none can miss the note.
-func (l *Lock) noteContext() {
-	note := func(l *Lock) {
-		if !l.noted.Load().Has(state.InContexts) { // no write in the usual case
-			l.noted.Raise(state.InContexts)
-		}
-	}
-	if l.rw == nil {
-		note(l)
-		return
-	}
-	// Each lock of the pair looks for holds of the others. The reader comes first: see
-	// RWLock.Upgradable.
-	note(&l.rw.reader)
-	for other := range l.rw.locks() {
-		note(other)
-	}
-}
-
-// heldIn returns the innermost hold of l in ctx that is alive: not released, and
-// its round not over. A ctx that has ended carries none: its caller is to stop, whatever
-// else holds the lock.
-func (l *Lock) heldIn(ctx context.Context) (Hold, bool) {
-	if ctx.Err() != nil {
-		return Hold{}, false
-	}
-	e, _ := ctx.Value(heldKey{l}).(*held)
-	for ; e != nil; e = e.outer {
-		s := e.slot.Value()
-		if s != nil && s.alive(e.gen) && e.share.home().word.Load().Phase() <= state.Retained {
-			return Hold{e.share, s, e.gen}, true
-		}
-	}
-	return Hold{}, false
-}
 
 // home returns the share that counts the holder.
 func (h Hold) home() *share { return h.share.home() }

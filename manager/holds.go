@@ -73,6 +73,8 @@ type lossOfAll struct {
 	of   []handleOf
 }
 
+func (w *lossOfAll) ended(err error) { w.lost.Settle(struct{}{}, err) }
+
 // A handleOf is a Hold without its slot.
 type handleOf struct {
 	handle *handle
@@ -97,8 +99,9 @@ func newLossOfAll(hs Holds) *lossOfAll {
 	for _, h := range hs {
 		w.of = append(w.of, h.unslotted())
 		if h.share != nil {
-			forget := h.promises().onLoss(func(err error) { w.lost.Settle(struct{}{}, err) })
-			h.slot.onRelease(h.gen, forget)
+			cb := &callback{ender: w}
+			h.promises().onLoss(cb)
+			h.slot.onReleaseDo(h.gen, cb.forget)
 		}
 	}
 	return w

@@ -9,10 +9,7 @@ import (
 
 // lossesTold returns how many functions the round of h would call at its loss.
 func lossesTold(h Hold) int {
-	l := h.promises().signals().losses.open()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.fns)
+	return h.promises().signals().losses.open().len()
 }
 
 // LockAll enters locks that the process holds, or keeps, for as long as the program runs, any

@@ -112,7 +112,7 @@ const (
 // processor gets little done behind such an operation before that completes, so
 // nothing stands between two of them that can come before or after.
 func (l *Lock) acquire(ctx context.Context, op string) Hold {
-	if l.noted.Load().Has(state.InContexts) || l.m.closing() || ctx.Err() != nil {
+	if l.noted.Load().Has(state.InContexts) && l.mayInherit(ctx) || l.m.closing() || ctx.Err() != nil {
 		return l.acquireSlow(ctx, op)
 	}
 	r := l.cur.Load()
@@ -157,7 +157,7 @@ func (l *Lock) acquireSlow(ctx context.Context, op string) Hold {
 	// Lock and TryLock wait, and see for themselves when ctx ends.
 	if op == opAcquire && ctx.Done() != nil && h.share.word.Load().Phase() == state.Fetching {
 		stop := context.AfterFunc(ctx, h.withdrawal(ctx).run)
-		h.slot.onRelease(h.gen, func() { stop() })
+		h.slot.onReleaseDo(h.gen, func() { stop() })
 	}
 	return h
 }
@@ -371,10 +371,10 @@ func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context, h Hold) e
 
 // do is Do for a lock that is held by h, which it releases.
 func (h Hold) do(ctx context.Context, fn func(ctx context.Context, h Hold) error) (err error) {
-	inside, cancel := h.Context(ctx)
+	inside := h.context(ctx)
 	panicked := true
 	defer func() {
-		cancel()
+		inside.finish()
 		if panicked {
 			h.interrupted()
 			h.Release() // and let the panic go on

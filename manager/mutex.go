@@ -114,7 +114,7 @@ func (x *Mutex) Acquire(ctx context.Context) Hold {
 	h, waits := x.acquire(ctx, opAcquire)
 	if waits && ctx.Done() != nil && h.share.word.Load().Phase() == state.Fetching {
 		stop := context.AfterFunc(ctx, h.withdrawal(ctx).run)
-		h.slot.onRelease(h.gen, func() { stop() })
+		h.slot.onReleaseDo(h.gen, func() { stop() })
 	}
 	return h
 }

@@ -88,7 +88,7 @@ func TestF102_Ready(t *testing.T) {
 				if _, err, ok := h.Ready().Poll(); !ok || (err != nil) != test.lost {
 					c.t.Errorf("Ready, asked now: %v, %t", err, ok)
 				}
-				if left := len(b.cur.Load().io().signals().waitsFor()); left > 1 {
+				if left := b.cur.Load().io().signals().waitsFor(); left > 1 {
 					c.t.Errorf("%d waits are kept, want that of the other caller", left)
 				}
 				h.Release()
@@ -105,12 +105,21 @@ func TestF102_Ready(t *testing.T) {
 	}
 }
 
-// waitsFor returns the functions that wait for the grant.
-func (s *signals) waitsFor() map[*func(error)]struct{} {
+// waitsFor returns how many callbacks wait for the grant.
+func (s *signals) waitsFor() int {
 	if l := s.readies.list.Load(); l != nil {
-		return l.fns
+		return l.len()
 	}
-	return nil
+	return 0
+}
+
+func (l *callbackList) len() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for cb := l.first; cb != nil; cb = cb.next {
+		n++
+	}
+	return n
 }
 
 // Of a granted hold it is the grant's own future.

@@ -55,27 +55,22 @@ func (p *promises) lostErr() error {
 	return nil
 }
 
-// onLoss registers fn to be called when the share is ended by force; if it has been, fn
-// is called at once. If the share ends during the call, fn may be called twice. forget
-// takes fn back.
-func (p *promises) onLoss(fn func(error)) (forget func()) {
-	forget, _ = p.signals().losses.add(fn)
+// onLoss registers cb to be called when the share is ended by force; if it has been, cb
+// is called at once. If the share ends during the call, cb may be called twice. cb.forget
+// takes cb back.
+func (p *promises) onLoss(cb *callback) {
+	p.signals().losses.add(cb)
 	if err := p.lostErr(); err != nil { // also if the list was taken: lost settles before
-		fn(err)
+		cb.ended(err)
 	}
-	return forget
 }
 
-// notifyLost calls the functions given to onLoss. They end contexts, which may call user
+// notifyLost calls the callbacks given to onLoss. They end contexts, which may call user
 // code, so it does so on a goroutine of the manager's. The goroutine that ended the share
 // by force calls notifyLost once, after lost has settled.
 func (s *share) notifyLost(err error) {
-	if fns := s.promises().signals().losses.take(); len(fns) > 0 {
-		s.lock.m.spawn(func() {
-			for fn := range fns {
-				(*fn)(err)
-			}
-		})
+	if all := s.promises().signals().losses.take(); !all.none() {
+		s.lock.m.spawn(func() { all.call(err) })
 	}
 }
 
@@ -93,27 +88,26 @@ func (s *share) ready(h *handle, gen uint64) *futures.Future[Grant] {
 			p.Settle(g, err)
 		}
 	}
-	forget, _ := made.signals().readies.add(tell)
-	h.onRelease(gen, func() {
-		forget()
+	cb := &callback{ender: enderFunc(tell)}
+	made.signals().readies.add(cb)
+	h.onReleaseDo(gen, func() {
+		cb.forget()
 		p.Settle(Grant{}, endedError(opAcquire, s.lock, h.ended(gen)))
 	})
-	// settleWait settles the grant before it takes the functions, so either it takes tell
+	// settleWait settles the grant before it takes the callbacks, so either it takes tell
 	// or the grant shows here.
 	if made.granted.Settled() {
-		forget()
+		cb.forget()
 		tell(nil)
 	}
 	return p.Future()
 }
 
-// notifyReady calls the functions that ready registered. They only settle promises, so
+// notifyReady calls the callbacks that ready registered. They only settle promises, so
 // no user code runs on this goroutine. It is called once the grant has settled.
 func (p *promises) notifyReady() {
 	if s := p.signalled.Load(); s != nil {
-		for tell := range s.readies.take() {
-			(*tell)(nil)
-		}
+		s.readies.take().call(nil)
 	}
 }
 

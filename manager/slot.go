@@ -273,28 +273,32 @@ func (s *slot) unpin() state.Effect {
 	return e
 }
 
-// onRelease has fn called when the handle of generation g is released, or at once
-// if it has been; in a race perhaps twice. forget takes fn back.
-func (h *handle) onRelease(g uint64, fn func()) (forget func()) {
-	forget, taken := h.cleanups.add(func(error) { fn() })
+// onRelease has cb called when the handle of generation g is released, or at once
+// if it has been; in a race perhaps twice. cb.forget takes cb back.
+func (h *handle) onRelease(g uint64, cb *callback) {
+	taken := h.cleanups.add(cb)
 	// If the handle was dead before, the list may be a later handle's and must
-	// not keep fn.
+	// not keep cb.
 	if taken || !h.alive(g) {
-		forget()
-		fn()
+		cb.forget()
+		cb.ended(nil)
 	}
-	return forget
 }
 
-// cleanUp calls the functions given to onRelease. The goroutine that released the
+// onReleaseDo is onRelease for a function. forget takes it back.
+func (h *handle) onReleaseDo(g uint64, fn func()) (forget func()) {
+	cb := &callback{ender: enderFunc(func(error) { fn() })}
+	h.onRelease(g, cb)
+	return cb.forget
+}
+
+// cleanUp calls the callbacks given to onRelease. The goroutine that released the
 // handle calls it.
 func (h *handle) cleanUp() {
 	if h.cleanups.empty() {
 		return // no atomic write in the usual case
 	}
-	for fn := range h.cleanups.take() {
-		(*fn)(nil)
-	}
+	h.cleanups.take().call(nil)
 }
 
 // reportDropped is called when a slot has become unreachable. A released handle

@@ -145,7 +145,7 @@ func (h Hold) Upgrade(ctx context.Context) error {
 	u, key := upgradeOf(t), h.upgradeKey()
 	x, first, up := u.join(key)
 	if first {
-		x.keep(u, key, h.slot.onRelease(h.gen, func() { u.leave(key, byRelease, x.is) }))
+		x.keep(u, key, h.slot.onReleaseDo(h.gen, func() { u.leave(key, byRelease, x.is) }))
 	}
 	ended := false
 	if !up {
