@@ -595,7 +595,14 @@ func TestDecideEverywhere(t *testing.T) {
 			visits = append(visits, v)
 		}
 	}
-	for _, s := range situations() {
+	nth := 1
+	if testing.Short() {
+		nth = 9
+	}
+	for i, s := range situations() {
+		if i%nth != 0 {
+			continue
+		}
 		come(visit{situation: s, from: -1})
 	}
 	initial := len(visits)
@@ -628,7 +635,7 @@ func TestDecideEverywhere(t *testing.T) {
 		})
 	}
 	t.Logf("%d queues, %d situations, %d steps, %d of them grants", initial, len(seen), decisions, entered)
-	if initial < 50 || entered < 1000 {
+	if initial < 50/nth || entered < 1000/nth {
 		t.Errorf("only %d queues and %d grants: the test no longer covers what it says", initial, entered)
 	}
 }

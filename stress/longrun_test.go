@@ -193,7 +193,11 @@ func (g *growth) step(kill int) {
 // The judge, and what the live view shows, take no more memory at the end of a long run than
 // after a quarter of it.
 func TestLongRunJudged(t *testing.T) {
-	g := &growth{t: t, run: newLongRun(24_000)}
+	kills := 24_000
+	if testing.Short() {
+		kills = 2000 // too few to compare the heap
+	}
+	g := &growth{t: t, run: newLongRun(kills)}
 	j := judge.New(g.run.header())
 	c := &chronicle{lives: newLives(), excuses: newExcuses()}
 	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
@@ -211,10 +215,13 @@ func TestLongRunJudged(t *testing.T) {
 // the judge remembers reaches its limits after some thousands of kills. The heap is compared
 // only in a run whose quarter has as many, which takes long.
 func TestLongRunFollowed(t *testing.T) {
-	const files = 400
+	files, kills := 400, 2000
+	if testing.Short() {
+		files, kills = 100, 500
+	}
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		g := &growth{t: t, run: newLongRun(2000)}
+		g := &growth{t: t, run: newLongRun(kills)}
 		if err := history.WriteHeader(dir, g.run.header()); err != nil {
 			t.Fatal(err)
 		}

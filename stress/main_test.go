@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,8 +24,19 @@ import (
 const programMark = "HOLDFAST_STRESS_TEST_PROGRAM"
 
 var programs = map[string]func(){
-	"stress": main,
-	"holder": holderMain,
+	"stress":       main,
+	"holder":       holderMain,
+	sampledProgram: sampledMain,
+}
+
+// sampledProgram is the harness with the quickest runs of its self-test alone.
+const sampledProgram = "sampled"
+
+func sampledMain() {
+	selfTests = slices.DeleteFunc(selfTests, func(t trialRun) bool {
+		return t.sabotage != "" && t.sabotage != grantsTwice && t.sabotage != sloppyRegister
+	})
+	main()
 }
 
 func TestMain(m *testing.M) {
@@ -90,8 +102,14 @@ type stressRun struct {
 // runStress runs the harness and waits for it to end.
 func runStress(t *testing.T, args []string, env ...string) stressRun {
 	t.Helper()
+	return runProgram(t, "stress", args, env...)
+}
+
+// runProgram is runStress for one of programs that does as stress does.
+func runProgram(t *testing.T, name string, args []string, env ...string) stressRun {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "summary.json")
-	p := newProgram(t, "stress", append(args, "-json", file), env...)
+	p := newProgram(t, name, append(args, "-json", file), env...)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
