@@ -381,8 +381,8 @@ func (h Hold) Lost() <-chan struct{} {
 //
 // It is a hint. The other process may have given up again, as a TryLock does. A holder
 // that ignores the hint keeps the lock, although newcomers of this process must wait
-// after Config.Tenure, until the other process gives up. A request from another process to give the lock up is
-// [Hold.Revoked].
+// after Config.Tenure, until the other process gives up. A request from another process to
+// give the lock up is [Hold.Revoked].
 //
 // All holders of the lock in this process share the channel. It never closes because
 // goroutines of this process wait for the same lock, other than in [Manager.LockAll], nor

@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A queuer is a roundIO in the role of one that has a node, or is to have one. It gets the node in one
-// of three ways: at the end of the queue (createNode), beside this process's own write node
-// (enterBeside), or from the round before it, which has created it in the request that deleted
-// its own (see handed).
+// A queuer is a roundIO in the role of one that has a node, or is to have one. It gets the node in
+// one of three ways: at the end of the queue (createNode), beside this process's own write node
+// (paired.enterBeside), or from the round before it, which has created it in the request that
+// deleted its own (see handed).
 type queuer roundIO
 
 func (t *roundIO) queuer() *queuer { return (*queuer)(t) }

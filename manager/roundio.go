@@ -194,7 +194,7 @@ func (t *roundIO) cancel() {
 	}
 }
 
-// abandoned settles what is pending in a round that no one waits for, and tells.
+// abandoned settles what is pending in a round that has no waiter left, and tells.
 func (t *roundIO) abandoned() {
 	err := t.round.error("acquire", ErrNotGranted)
 	t.teller().failed(err)

@@ -328,7 +328,8 @@ func (c *Client) Session() *Session { return c.current.Load() }
 //	no answer for 4.2s: zk1:2181
 //
 // The third form means that a request has been pending for more than a sixth of the
-// session timeout, and that this process did run meanwhile. After Close it returns nil. Outage does no I/O and does not block.
+// session timeout, and that this process did run meanwhile. After Close it returns nil. Outage does
+// no I/O and does not block.
 func (c *Client) Outage() error {
 	s := c.Session()
 	if c.closeBegun.Load() {

@@ -89,8 +89,8 @@ func (p *Permits) whyLost(op string) error {
 
 // Lost returns a channel that closes when the permits are lost, or cannot be granted. It
 // closes before ZooKeeper can give them to another process, within the bounds that package
-// manager states, unless another client has deleted a node of theirs. It never closes because granted permits are released. Lost does not
-// block.
+// manager states, unless another client has deleted a node of theirs. It never closes because
+// granted permits are released. Lost does not block.
 func (p *Permits) Lost() <-chan struct{} { return p.alive.Done() }
 
 // Context returns a context for the work that the permits are for. It ends with parent;

@@ -98,8 +98,8 @@ func (s *Semaphore) create(session *zkio.Session, n int) error {
 // Resize changes the number of permits to n, from 1 to [MaxPermits], for all processes. With
 // more, those who wait get theirs at once. With less, nothing is taken away: new permits
 // are granted when few enough are in use. Callers that wait for more than n get
-// [ErrTooMany] when their turn comes. Processes that use the semaphore already take the new number; those that
-// start later must have it in their Options, or 0.
+// [ErrTooMany] when their turn comes. Processes that use the semaphore already take the new
+// number; those that start later must have it in their Options, or 0.
 //
 // Resize blocks until ZooKeeper has answered or ctx ends. It fails with
 // [manager.ErrUnknownOutcome] if the number may have been changed: because the answer was

@@ -86,9 +86,9 @@ type Shard struct {
 
 // Run joins the processes that divide the shards, and calls fn for each shard that this
 // process owns, each on a goroutine of its own. It blocks until ctx ends, an fn fails, or
-// Shutdown or Close of the Manager begins. Then it has every fn stopped and leaves. It returns once they have
-// returned and the shards are given up, or ZooKeeper has not confirmed that for the session
-// timeout. Until then a Manager has one call of Run for a name: another fails with ErrRunning.
+// Shutdown or Close of the Manager begins. Then it has every fn stopped and leaves. It returns once
+// they have returned and the shards are given up, or ZooKeeper has not confirmed that for the
+// session timeout. Until then a Manager has one call of Run for a name: another fails with ErrRunning.
 //
 // The ctx of fn ends when Run's does, when the shard's lock is lost, or when the shard was
 // revoked and Options.Grace is over. Fn must return then; it is called again if this
@@ -97,8 +97,9 @@ type Shard struct {
 // returns an error before, Run ends with that error.
 //
 // Otherwise the error is a [*manager.Error] that wraps what has ended Run: ctx.Err() and
-// context.Cause(ctx), ErrMismatch, ErrRunning, manager.ErrBadConfig for bad options, manager.ErrBadName,
-// manager.ErrClosed, members.ErrFull and members.ErrBadID, or what ZooKeeper refuses.
+// context.Cause(ctx), ErrMismatch, ErrRunning, manager.ErrBadConfig for bad options,
+// manager.ErrBadName, manager.ErrClosed, members.ErrFull and members.ErrBadID, or what ZooKeeper
+// refuses.
 func Run(ctx context.Context, m *manager.Manager, o Options, fn func(ctx context.Context, s Shard) error) error {
 	r, err := newRunner(m, o, fn)
 	if err == nil {

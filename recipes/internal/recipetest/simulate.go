@@ -59,8 +59,8 @@ type Process struct {
 func (p *Process) Unwarned() bool { return p.ended.Load() == SessionOf(p.M) }
 
 // Simulate runs fn once for each seed, in a bubble each: few seeds (a tenth of them under the race
-// detector, and a quarter with -short), or as many as the flag -seeds says, or the one of -seed. Fn opens
-// processes, has them do things while [World.Harm] runs, and judges. What [World.Note] was
+// detector, and a quarter with -short), or as many as the flag -seeds says, or the one of -seed. Fn
+// opens processes, has them do things while [World.Harm] runs, and judges. What [World.Note] was
 // told is printed if a seed fails.
 func Simulate(t *testing.T, few uint64, fn func(w *World)) {
 	first, last := uint64(1), few/slowdown
