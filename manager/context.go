@@ -191,7 +191,7 @@ type held struct {
 type heldKey struct{ lock *Lock }
 
 // mayInherit reports whether ctx has, or had, a hold that matters to a caller of l.
-func (l *Lock) mayInherit(ctx context.Context) bool {
+func mayInherit(ctx context.Context, l *Lock) bool {
 	key := heldKey{l}
 	if l.rw != nil {
 		key.lock = nil // those of the other locks of the pair matter, too

@@ -112,7 +112,7 @@ const (
 // processor gets little done behind such an operation before that completes, so
 // nothing stands between two of them that can come before or after.
 func (l *Lock) acquire(ctx context.Context, op string) Hold {
-	if l.noted.Load().Has(state.InContexts) && l.mayInherit(ctx) || l.m.closing() || ctx.Err() != nil {
+	if l.noted.Load().Has(state.InContexts) && mayInherit(ctx, l) || l.m.closing() || ctx.Err() != nil {
 		return l.acquireSlow(ctx, op)
 	}
 	r := l.cur.Load()
