@@ -71,9 +71,9 @@ func TestF335_ContextEnds(t *testing.T) {
 					}
 					end.do(h, func() { stop(errParent) }, cancel)
 					synctest.Wait()
-					wantEnded(c.t, "the context", ctx, end.err, end.cause)
+					wantEnded(ctx, c.t, "the context", end.err, end.cause)
 					if child != nil {
-						wantEnded(c.t, "a context that derives from it", child, end.err, end.cause)
+						wantEnded(child, c.t, "a context that derives from it", end.err, end.cause)
 					}
 					called := make(chan struct{})
 					context.AfterFunc(ctx, func() { close(called) })
@@ -89,7 +89,7 @@ func TestF335_ContextEnds(t *testing.T) {
 }
 
 // wantEnded checks that a context has ended.
-func wantEnded(t *testing.T, what string, ctx context.Context, err, cause error) {
+func wantEnded(ctx context.Context, t *testing.T, what string, err, cause error) {
 	t.Helper()
 	if got := ctx.Err(); !errors.Is(got, err) { // before it is asked for its channel
 		t.Errorf("%s: error %v, want %v", what, got, err)
@@ -133,7 +133,7 @@ func TestF335_ContextEndsTwice(t *testing.T) {
 						if asked == "never" && later[first.name+", "+second.name] {
 							want = second
 						}
-						wantEnded(c.t, "the context", ctx, want.err, want.cause)
+						wantEnded(ctx, c.t, "the context", want.err, want.cause)
 						_ = h.Unlock(c.t.Context())
 					})
 				})
@@ -158,7 +158,7 @@ func TestContextDeadline(t *testing.T) {
 				ctx.Done()
 			}
 			time.Sleep(time.Until(want) + 1)
-			wantEnded(c.t, "the context", ctx, context.DeadlineExceeded, context.DeadlineExceeded)
+			wantEnded(ctx, c.t, "the context", context.DeadlineExceeded, context.DeadlineExceeded)
 			cancel()
 		}
 		c.unlock(h)
@@ -189,11 +189,11 @@ func TestContextOfHoldsThatAreNotHeld(t *testing.T) {
 		late, cancel := waits.Context(c.t.Context())
 		defer cancel()
 		for _, ctx := range []context.Context{ctx, late} {
-			wantEnded(c.t, "of a released Hold", ctx, context.Canceled, ErrReleased)
+			wantEnded(ctx, c.t, "of a released Hold", context.Canceled, ErrReleased)
 		}
 		ctx, cancel = Hold{}.Context(c.t.Context())
 		defer cancel()
-		wantEnded(c.t, "of the zero Hold", ctx, context.Canceled, ErrReleased)
+		wantEnded(ctx, c.t, "of the zero Hold", context.Canceled, ErrReleased)
 	})
 }
 
@@ -205,7 +205,7 @@ func TestF335_ContextCancelledAsItRegisters(t *testing.T) {
 		in := ctx.newInner()
 		ctx.finish()
 		ctx.inner.Store(in)
-		wantEnded(c.t, "the context", ctx, context.Canceled, context.Canceled)
+		wantEnded(ctx, c.t, "the context", context.Canceled, context.Canceled)
 		if n := lossesTold(h); n != 0 {
 			c.t.Errorf("%d callbacks are left", n)
 		}
