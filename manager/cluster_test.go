@@ -346,16 +346,6 @@ func wantState(t *testing.T, l *Lock, phase state.Phase, holders int) {
 	}
 }
 
-// isClosed reports whether c is closed.
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // later lets virtual time pass, and waits until all goroutines are blocked.
 func later(d time.Duration) {
 	time.Sleep(d)

@@ -31,14 +31,15 @@ import (
 type feed struct {
 	m       *Manager
 	observe func(Event)    // nil: there is no observer
+	tell    chan struct{}  // has a value when run is to tell what is queued
+	due     *time.Timer    // sends to tell once the first of the events that wait has done so for eventDelay
 	running sync.WaitGroup // the goroutine of run
 	logged  bool           // the observer has not returned, and that was logged; used by run's goroutine
 
 	// mu protects what follows, and all traces. It is held for a few instructions, and
 	// no other lock is taken meanwhile.
 	mu           sync.Mutex
-	due          *time.Timer // fires when run is to tell what is queued; nil without an observer
-	events       []Event     // a ring: n events from first on
+	events       []Event // a ring: n events from first on
 	first        int
 	n            int
 	closed       bool
@@ -82,7 +83,8 @@ type trace struct {
 func newFeed(m *Manager) *feed {
 	f := &feed{m: m, observe: m.cfg.Observer}
 	if f.observe != nil {
-		f.due = time.NewTimer(eventDelay)
+		f.tell = make(chan struct{}, 1)
+		f.due = time.AfterFunc(eventDelay, f.tellNow)
 	}
 	return f
 }
@@ -99,8 +101,9 @@ func (f *feed) start() {
 func (f *feed) close() {
 	f.mu.Lock()
 	f.closed = true
-	if f.due != nil {
-		f.due.Reset(0)
+	if f.observe != nil {
+		f.due.Stop()
+		f.tellNow()
 	}
 	var all []*reporter
 	for _, of := range f.reporters {
@@ -145,7 +148,7 @@ func (f *feed) run() {
 		case closed:
 			return
 		default:
-			<-f.due.C
+			<-f.tell
 		}
 	}
 }
@@ -203,9 +206,17 @@ func (f *feed) pushLocked(e Event) {
 	f.n++
 	switch {
 	case urgent(e.Kind) || f.n == maxEvents/2: // before any has to be dropped
-		f.due.Reset(0)
+		f.tellNow()
 	case f.n == 1:
 		f.due.Reset(eventDelay)
+	}
+}
+
+// tellNow has run tell what is queued.
+func (f *feed) tellNow() {
+	select {
+	case f.tell <- struct{}{}:
+	default: // run has not woken since the last time
 	}
 }
 

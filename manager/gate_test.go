@@ -144,7 +144,9 @@ func TestF271_StayingContender(t *testing.T) {
 		running := make(chan struct{})
 		for i := range 3 {
 			go func() {
-				<-time.After(time.Duration(i) * 10 * time.Millisecond)
+				if i > 0 {
+					<-time.After(time.Duration(i) * 10 * time.Millisecond)
+				}
 				for {
 					select {
 					case <-over:

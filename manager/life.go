@@ -75,8 +75,21 @@ func (f *life) join() {
 	f.wg.Wait()
 }
 
+// isClosed reports whether c is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // pause waits for d, and reports false as soon as the manager is done.
 func (f *life) pause(d time.Duration) bool {
+	if d <= 0 {
+		return !isClosed(f.done)
+	}
 	select {
 	case <-f.done:
 		return false

@@ -22,14 +22,8 @@ const (
 // rotate wakes parked rounds that have not looked for long, and held ones that have
 // not looked behind. It runs until done.
 func (m *rotation) rotate() {
-	tick := time.NewTicker(rotationTimeout / 2)
-	defer tick.Stop()
-	for {
-		select {
-		case <-m.done:
-			return
-		case <-tick.C:
-		}
+	const period = int64(rotationTimeout / 2)
+	for due := m.now() + period; m.pause(time.Duration(due - m.now())); due = max(due+period, m.now()) {
 		all := m.active.list()
 		m.lookAgain(all)
 		m.lookBehind(all)

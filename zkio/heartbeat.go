@@ -83,16 +83,19 @@ func (ns *nodeSet) len() int {
 // workers do not cost the lease. Its call may block while the servers are away;
 // the lease's timer runs elsewhere.
 func (s *Session) heartbeat() {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for {
+	for !isClosed(s.over) {
+		left := s.beat()
+		if left <= 0 {
+			continue
+		}
+		timer.Reset(left)
 		select {
 		case <-s.over:
-			return
 		case <-timer.C:
 		case <-s.nodes.wake:
 		}
-		timer.Reset(s.beat())
 	}
 }
 

@@ -68,7 +68,7 @@ func TestF286_CallsOnOneLeadership(t *testing.T) {
 			if rng.IntN(2) == 0 { // another share in the term
 				also, stays := campaign(c.T, a), time.Duration(rng.IntN(4))*50*time.Microsecond
 				others.Go(func() {
-					<-time.After(stays)
+					recipetest.Rest(stays)
 					_ = also.Resign(context.Background()) // it may be lost
 				})
 			}

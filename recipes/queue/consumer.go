@@ -145,7 +145,7 @@ func (q *consumer) await(ctx context.Context) (*Element, error) {
 			w.look(place)
 		case <-w.changed:
 			w.hear()
-		case <-time.After(time.Until(w.next)):
+		case <-w.due():
 			if e, err := w.try(turn); e != nil || err != nil {
 				return e, inTurn(ctx, turn, err)
 			}

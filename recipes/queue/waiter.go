@@ -99,6 +99,21 @@ func (w *waiter) hear() {
 	}
 }
 
+// past is a channel from which a receive never waits.
+var past = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()
+
+// due returns a channel from which a receive waits until the waiter is to look again.
+func (w *waiter) due() <-chan time.Time {
+	if left := time.Until(w.next); left > 0 {
+		return time.After(left)
+	}
+	return past
+}
+
 // try claims an element, if there is one.
 func (w *waiter) try(ctx context.Context) (*Element, error) {
 	how := plainly

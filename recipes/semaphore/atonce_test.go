@@ -66,7 +66,7 @@ func TestF286_CallsOnOnePermits(t *testing.T) {
 			if first {
 				ask(nil)
 			}
-			<-time.After(time.Duration(rng.IntN(6)) * 50 * time.Microsecond)
+			recipetest.Rest(time.Duration(rng.IntN(6)) * 50 * time.Microsecond)
 			p := a.Acquire(context.Background(), permits)
 			ask(p)
 			strike(p)

@@ -35,7 +35,7 @@ func AtOnce[H any](c *Cluster, over, lost error, calls []Call[H], use func(rng *
 		mu.Lock()
 		d := time.Duration(pace.IntN(3)) * 50 * time.Microsecond
 		mu.Unlock()
-		<-time.After(d)
+		Rest(d)
 	})
 	for i, a := range calls {
 		for _, b := range calls[:i+1] {
@@ -46,7 +46,7 @@ func AtOnce[H any](c *Cluster, over, lost error, calls []Call[H], use func(rng *
 					for _, call := range []Call[H]{a, b, a} {
 						after, limit := soon(), time.Duration(1+rng.IntN(20))*50*time.Microsecond
 						wg.Go(func() {
-							<-time.After(after)
+							Rest(after)
 							ctx, cancel := context.WithTimeout(context.Background(), limit)
 							defer cancel()
 							err := call.Do(ctx, h)

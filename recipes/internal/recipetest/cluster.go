@@ -125,9 +125,17 @@ func (c *Cluster) Until(what string, ok func() bool) {
 	}
 }
 
+// Rest returns after d, at once if that is nothing: goroutines of a bubble that receive from
+// timers that are due already crash Go's race detector (golang/go#78156).
+func Rest(d time.Duration) {
+	if d > 0 {
+		<-time.After(d)
+	}
+}
+
 // Later returns after d, when nothing moves any more. It is for bubbles.
 func Later(d time.Duration) {
-	<-time.After(d)
+	Rest(d)
 	synctest.Wait()
 }
 
