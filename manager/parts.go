@@ -17,8 +17,9 @@ package manager
 //	    │                      ▼      ▼                           ▼    ▼
 //	next round ◄──────────── RELEASED ◄── node is gone ──── RELEASING/0
 //
-// The goroutines that call change the word, and are done. What has to be asked of ZooKeeper
-// after that, a round's steps ask: one worker of zkio's pool at a time runs Step.
+// A caller's goroutine changes the word, and is done. A worker of zkio's pool does the rest: it
+// runs roundIO.Step, which looks at the word and sends the requests that it calls for. At any time
+// one worker at most runs the steps of a round.
 //
 //	your goroutines         this package                  zkio                   ZooKeeper
 //
@@ -52,13 +53,13 @@ package manager
 //   - round.go: the chain of rounds of a lock. A caller that comes too late for one round is
 //     counted in the next.
 //   - roundio.go: Step, which looks at the word; fetch, grant and keep, which it calls.
-//   - A roundIO has roles. Each is a type with the methods of that role, and a method of roundIO
-//     converts it: t.waiter(), say. As a queuer it has a node, or is to have one (queuer.go). As a
-//     waiter it waits behind others, by a plan (plan.go) of which decide is a pure function. As an
-//     incumbent it has the lock, looks for contenders behind it (tenure.go) and keeps newcomers out
-//     for them (gate.go, revocation.go). As whereabouts it says where it stands in the queue, as
-//     teller it tells what happens to it, and as delays it is woken later (files of these names). In
-//     a role, t.io is the roundIO itself.
+//   - A roundIO has roles. Each role is a type with its own methods, to which a method of roundIO
+//     converts: t.waiter(), say. A queuer creates the node and keeps it (queuer.go). A waiter waits
+//     behind other contenders; plan.go's pure function decide says for which, and what is next. An
+//     incumbent has the lock: it looks for contenders behind it (tenure.go), and for their sake
+//     refuses newcomers (gate.go, revocation.go). Whereabouts says where the round stands in the
+//     queue, teller reports what happens to it, and delays wakes it later (files of these names).
+//     Within a role, t.io is the roundIO.
 //   - handover.go deletes the node, and in the same request creates that of the next round if
 //     callers wait there.
 //
@@ -77,8 +78,8 @@ package manager
 //   - An inquiry is an Ask or a Revoke under way: it puts a question into the other process's
 //     mailbox. The mailbox's steps answer it there.
 //
-// What is told: teller.go is all that a round tells of itself. A feed queues it for
-// Config.Observer, on a goroutine of its own, and for each Listener on another.
+// Events: a round reports all of them by teller.go. A feed queues them for Config.Observer, which
+// it calls on a goroutine of its own, and for each Listener, which it calls on another.
 //
 // Manager holds them together. It is made of an identity (what its nodes are called, and what they
 // say), a life (from Open to Close, with the goroutines that Close joins), a registry (what is open
@@ -143,4 +144,4 @@ package manager
 //
 // The last [Hold.Release] swaps the word to RELEASING/0 (share.leave) and wakes the round,
 // this time through the queue of releases. roundIO.release deletes the node, round.finish
-// makes the word RELEASED and has the next round's turn come, and the release settles.
+// makes the word RELEASED, lets the next round begin and settles the release.
