@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 )
 
 // A sabotage makes one worker of the first process misbehave, so that a test or
@@ -36,6 +37,10 @@ const (
 	ignoresRevocation sabotage = "ignores-revocation" // the holder is not told that it is asked to give up the lock
 	sloppyRegister    sabotage = "sloppy-register"    // not a lock: the register accepts every write
 )
+
+// A worker that is inside without a right to it stays for so long. On a busy machine another
+// process takes that long to come in.
+const caughtWithin = time.Second
 
 var sabotages = []sabotage{"", lingers, losesRead, oldToken, getsStuck, leaks, crashes, partial, onlyReads, conceals, survives, complains,
 	ignoresLease, grantsTwice, forgetsWaiter, believesOldNews, ignoresRevocation, sloppyRegister}

@@ -50,7 +50,11 @@ func (w *worker) upgradeInPlace(run context.Context, s step, l *contended, h man
 	}
 	w.child.counts.upgrades.Add(1)
 	w.writeNow(l)
-	w.stay(run, s.hold/2, l, h.Lost())
+	stay := s.hold / 2
+	if w.sabotages(onlyReads) {
+		stay = caughtWithin
+	}
+	w.stay(run, stay, l, h.Lost())
 	w.stillHeld("Err of an upgraded hold", l, h)
 	leave()
 	if s.order {

@@ -455,7 +455,7 @@ func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.
 	w.settles("Release after a downgrade", l, h, closed(h.Lost()))
 	if w.sabotages(losesRead) {
 		w.settles("Release of a downgraded hold", l.reader, read, closed(read.Lost()))
-		pause(ctx, time.Second, nil) // on a busy machine a writer takes that long to come in
+		pause(ctx, caughtWithin, nil)
 		leaveRead()
 		return
 	}
