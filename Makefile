@@ -89,14 +89,12 @@ race: ## all tests under the race detector; needs a C compiler
 	@$(MAKE) --no-print-directory test RACE=1
 
 .PHONY: 386
-386: ## vet for 32 bits, and test what depends on alignment and the size of int
-	GOARCH=386 CGO_ENABLED=0 go vet $(PKG)
+386: ## test for 32 bits what depends on alignment and the size of int
 	GOARCH=386 CGO_ENABLED=0 go test -exec "$(CURDIR)/.ci/exec386" -count=$(COUNT) -timeout $(TIMEOUT) ./state ./futures
 
 .PHONY: cross
-cross: ## vet for macOS and Windows, including tests
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet $(PKG)
-	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet $(PKG)
+cross: ## type-check for macOS, Windows and 32 bits, including tests
+	cd internal/house && go run ./elsewhere -dir ../.. darwin/arm64 windows/amd64 linux/386
 
 # SEEDS from FIRST on, or the one SEED with all that happens in it. A woven
 # program is one whose schedule the seed decides: see internal/sim/weave.
@@ -161,7 +159,7 @@ test-fencing: ## test the resources of docs/fencing.md, a separate module
 	cd examples/fencing && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
 
 .PHONY: test-house
-test-house: ## test the figures of make house, a separate module
+test-house: ## test the programs of make house and make cross, a separate module
 	cd internal/house && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
 
 .PHONY: fuzz
