@@ -7,16 +7,15 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/internal/realzk/child"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -34,7 +33,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	endRacersAtOnce()
-	catchIgnoredSignals()
+	child.CatchIgnoredSignals()
 	goleak.VerifyTestMain(realzk.WithShared(m))
 }
 
@@ -43,18 +42,6 @@ func TestMain(m *testing.M) {
 func endRacersAtOnce() {
 	if os.Getenv("GORACE") == "" {
 		_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // a valid name and value
-	}
-}
-
-// catchIgnoredSignals has the programs that the tests start begin with the default
-// dispositions of SIGHUP and SIGINT. Under nohup, and in the background of a shell without
-// job control, those are ignored, by all descendants, and a shell cannot trap them again.
-// But a program does not inherit a disposition that this process catches.
-func catchIgnoredSignals() {
-	for _, s := range []os.Signal{syscall.SIGHUP, os.Interrupt} {
-		if signal.Ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s) // never read: this process goes on ignoring it
-		}
 	}
 }
 
