@@ -653,7 +653,7 @@ func TestRunTellsTheMargin(t *testing.T) {
 // TestGuardEndsTheProgram: if run says nothing in time, the guard ends the program, and
 // the exit code is not the program's. That run still has the lock makes no difference.
 func TestGuardEndsTheProgram(t *testing.T) {
-	g, _ := beginGuard(t, start{Until: systemTime() + 500*time.Millisecond, KillAfter: patience},
+	g, _ := beginGuard(t, start{Until: systemTime() + 2*time.Second, KillAfter: patience},
 		"sh", "-c", `trap 'echo stopping; exit 0' TERM; echo in; while :; do sleep 0.01; done`)
 	if code := g.code(); code != 55 || g.stdout.String() != "in\nstopping\n" || !strings.Contains(g.stderr.String(), "not confirmed in time that the lock is still held: ") {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, g.stdout, g.stderr)
