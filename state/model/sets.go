@@ -25,29 +25,41 @@ func quick() []search {
 			[]string{"LOST=2"}, // like one loss of two joined requests
 			[]string{"REFUSE=1"},
 			[]string{"SHUT=1"},
-			[]string{"SHUT=2"},
-			[]string{"EXPIRE=0"},
 			[]string{"WORKERS=2"},
-			[]string{"FINE"},
 			[]string{"FULL1"},
 			[]string{"GATE", "REOPEN"},
+		),
+		large(rounds(holds, "",
+			[]string{"SHUT=2"},
+			[]string{"EXPIRE=0"},
+			[]string{"FINE"},
 			[]string{"GATE", "REOPEN", "CANCEL=1", "K=6"},
 			[]string{"GATE", "REOPEN", "SHUT=1", "K=6"},
-		),
-		rounds(holds, progress,
+		)),
+		large(rounds(holds, progress,
 			[]string{"CANCEL=1"},
-		),
+		)),
+		large(rounds(holds, "answered",
+			[]string{"STAY", "LIVE=2", "GATE", "REOPEN", "PROBE=2"}, // a contender that stays
+		)),
 		rounds(holds, "answered",
 			[]string{"STAY", "LIVE=0"},
 			[]string{"STAY", "LIVE=0", "GATE"},
 			[]string{"STAY", "LIVE=2", "GATE"},
 			[]string{"STAY", "LIVE=0", "GATE", "REOPEN", "PROBE=1", "LONG"}, // a newcomer, beside a holder that stays
-			[]string{"STAY", "LIVE=2", "GATE", "REOPEN", "PROBE=2"},         // a contender that stays
 		),
 		wrong(),
 	)
 	for i := range searches {
 		searches[i].depth = cmp.Or(searches[i].depth, 1_000_000)
+	}
+	return searches
+}
+
+// large marks searches of some hundred thousand states.
+func large(searches []search) []search {
+	for i := range searches {
+		searches[i].large = true
 	}
 	return searches
 }
@@ -100,7 +112,7 @@ func wrong() []search {
 			{model: "lock.pml", defs: []string{"NAIVE_FAIL", "MAXEXP=0", "LIVE", "UNSTICK"}, ltl: "unstick", want: fails},
 			{model: "lock.pml", defs: []string{"NAIVE_BARGE", "MAXEXP=0", "LIVE"}, ltl: "live", want: fails},
 			{model: "lock.pml", defs: []string{"NAIVE_SIGNAL", "MAXEXP=0"}, want: fails},
-			{model: "lock.pml", defs: []string{"NAIVE_EXPIRY"}, depth: shallow, want: fails},
+			{model: "lock.pml", defs: []string{"NAIVE_EXPIRY"}, depth: shallow / 2, want: fails},
 			{model: "lock.pml", defs: []string{"NAIVE_ORPHAN", "MAXEXP=0"}, depth: shallow, want: fails},
 			{model: "lock.pml", defs: []string{"NAIVE_END"}, depth: shallow, want: fails},
 		},

@@ -187,6 +187,7 @@ type search struct {
 	ltl   string   // property; "" for assertions and valid end states
 	bits  bool     // bitstate: too large for an exhaustive search
 	want  outcome
+	large bool // optimization is worth its time, whatever compiles the others
 
 	memory, depth int // limits in MB and steps; 0 for the defaults
 }
@@ -263,7 +264,11 @@ func (s search) run(ctx context.Context, o options) (result, error) {
 		cc = append(cc, "-DNFAIR=4")
 		pan = append(pan, "-a", "-f", "-N", s.ltl)
 	}
-	if _, err := command(ctx, dir, o.cc, append(cc, "pan.c")...); err != nil {
+	compiler := o.cc
+	if s.large {
+		compiler = "cc"
+	}
+	if _, err := command(ctx, dir, compiler, append(cc, "pan.c")...); err != nil {
 		return result{}, err
 	}
 	// pan's exit status tells only whether it crashed.
