@@ -16,6 +16,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -42,7 +43,7 @@ func TestRetainedAllocatesNothing(t *testing.T) {
 	} {
 		// Under the race detector sync.Pool drops items at random.
 		want := 0.0
-		if raceEnabled {
+		if racing.Detector {
 			want = 3
 		}
 		if n := testing.AllocsPerRun(1000, test.do); n > want {
@@ -59,7 +60,7 @@ func TestContextAllocatesOnce(t *testing.T) {
 	h := retained(t).Acquire(t.Context())
 	defer h.Release()
 	want := 1.0
-	if raceEnabled {
+	if racing.Detector {
 		want = 3
 	}
 	if n := testing.AllocsPerRun(1000, func() {
@@ -111,7 +112,7 @@ var maxBytes = map[string]int{
 // difference between n locks and 2n: the fixed costs of a manager, the race
 // detector's bookkeeping and what earlier tests left behind do not count.
 func TestBusyLocksAreSmall(t *testing.T) {
-	if raceEnabled {
+	if racing.Detector {
 		return // the race detector allocates memory of its own for each object
 	}
 	for what, most := range maxBytes {

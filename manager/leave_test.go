@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -141,7 +142,7 @@ func TestLeaveAllocatesNothing(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
 		defer mustLock(c.t, l).Release()
-		if n := testing.AllocsPerRun(1000, func() { _ = l.Acquire(c.t.Context()).Leave() }); n > 0 && !raceEnabled {
+		if n := testing.AllocsPerRun(1000, func() { _ = l.Acquire(c.t.Context()).Leave() }); n > 0 && !racing.Detector {
 			c.t.Errorf("%v allocations", n)
 		}
 	})

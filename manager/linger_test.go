@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -84,7 +85,7 @@ func TestLingerRequests(t *testing.T) {
 		l := c.lock("a", withLinger(10*time.Second))
 		c.takeCounts()
 		pairs := 1_000_000
-		if raceEnabled || testing.Short() {
+		if racing.Detector || testing.Short() {
 			pairs = 20_000
 		}
 		for i := range pairs {
@@ -516,7 +517,7 @@ func TestLingerAllocatesNothing(t *testing.T) {
 		c.idle(l)
 		ctx := c.t.Context()
 		want := 0.0
-		if raceEnabled {
+		if racing.Detector {
 			want = 3
 		}
 		for what, pair := range map[string]func(){

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -556,7 +557,7 @@ func TestListenedEntriesAllocateNothing(t *testing.T) {
 	defer stop()
 	l.Acquire(t.Context()).Release()
 	n := testing.AllocsPerRun(1000, func() { l.Acquire(t.Context()).Release() })
-	if n > 0 && !raceEnabled {
+	if n > 0 && !racing.Detector {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -19,7 +20,7 @@ import (
 // goroutines.
 func TestManyQueuedLocks(t *testing.T) {
 	n := 100_000
-	if raceEnabled || testing.Short() {
+	if racing.Detector || testing.Short() {
 		n = 2000
 	}
 	c := newCluster(t, zktest.Config{})

@@ -18,7 +18,7 @@ import (
 // The names of this module's packages are relative to it. Every package needs a
 // line. The standard library is always allowed.
 const policy = `
-	TESTS   = go.uber.org/goleak pgregory.net/rapid
+	TESTS   = go.uber.org/goleak pgregory.net/rapid internal/racing
 	SERVERS = TESTS zkio/zktest internal/realzk internal/otherclients
 	RECIPE  = futures zkio manager recipes/internal/access recipes/internal/bell recipes/internal/look recipes/internal/own internal/ctxerr internal/oneline
 	PUBLIC  = state futures zkio zkio/zktest manager golang.org/x/sync/... go.uber.org/atomic
@@ -47,7 +47,7 @@ const policy = `
 	recipes/internal/bell:       zkio | TESTS
 	recipes/internal/look:       zkio manager recipes/internal/access recipes/internal/bell internal/ctxerr | TESTS zkio/zktest recipes/internal/recipetest
 	recipes/internal/own:        zkio manager | SERVERS recipes/internal/recipetest
-	recipes/internal/recipetest: manager zkio/zktest internal/realzk | TESTS zkio/zktest manager recipes/barrier recipes/election recipes/members recipes/shards
+	recipes/internal/recipetest: manager zkio/zktest internal/realzk internal/racing | TESTS zkio/zktest manager recipes/barrier recipes/election recipes/members recipes/shards
 	recipes/election:            RECIPE | SERVERS recipes/internal/recipetest
 	recipes/members:             RECIPE | SERVERS recipes/internal/recipetest
 	recipes/shards:              RECIPE recipes/members | SERVERS recipes/internal/recipetest
@@ -63,7 +63,7 @@ const policy = `
 	stress/internal/figures:  | TESTS
 	stress/internal/report:   stress/internal/figures stress/internal/history stress/internal/judge | TESTS
 	bench:                    PUBLIC recipes/queue bench/internal/delay bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
-	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/...
+	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/... internal/realzk/child
 	bench/internal/delay:     golang.org/x/sys/... | TESTS
 	bench/internal/start:     internal/realzk | TESTS
 	bench/internal/work:      golang.org/x/sync/... | TESTS
@@ -90,7 +90,8 @@ const policy = `
 	internal/sim/yield:
 	internal/mutants:         | TESTS
 	internal/apitext:         | TESTS
-	internal/documents:       | SERVERS manager
+	internal/documents:       | SERVERS manager internal/realzk/child
+	internal/racing:
 	internal/lint:
 	state/model:              | TESTS
 	state/model/internal/checker:      | TESTS

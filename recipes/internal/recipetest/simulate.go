@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -58,15 +59,11 @@ type Process struct {
 // trusts its lease.
 func (p *Process) Unwarned() bool { return p.ended.Load() == SessionOf(p.M) }
 
-// Simulate runs fn once for each seed, in a bubble each: few seeds (a tenth of them under the race
-// detector, and a quarter with -short), or as many as the flag -seeds says, or the one of -seed. Fn
+// Simulate runs fn once for each seed, in a bubble each: few seeds (see [racing.Fewer]), or as many as the flag -seeds says, or the one of -seed. Fn
 // opens processes, has them do things while [World.Harm] runs, and judges. What [World.Note] was
 // told is printed if a seed fails.
-func Simulate(t *testing.T, few uint64, fn func(w *World)) {
-	first, last := uint64(1), few/slowdown
-	if testing.Short() {
-		last = max(1, last/4)
-	}
+func Simulate(t *testing.T, few int, fn func(w *World)) {
+	first, last := uint64(1), uint64(racing.Fewer(few)) //nolint:gosec // it is positive
 	if *numSeeds > 0 {
 		last = *numSeeds
 	}
