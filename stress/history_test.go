@@ -86,7 +86,7 @@ func TestSelfTest(t *testing.T) {
 	t.Parallel()
 	args, says := []string{"-self-test", "-seed", "1"}, []string{"passed  a correct lock", "OK: each defect was caught"}
 	var r stressRun
-	if testing.Short() {
+	if sampled() {
 		r = runProgram(t, sampledProgram, args)
 		says = append(says, "caught  double grant", "caught  a register that accepts every write")
 	} else {

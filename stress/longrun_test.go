@@ -194,7 +194,7 @@ func (g *growth) step(kill int) {
 // after a quarter of it.
 func TestLongRunJudged(t *testing.T) {
 	kills := 24_000
-	if testing.Short() {
+	if sampled() {
 		kills = 2000 // too few to compare the heap
 	}
 	g := &growth{t: t, run: newLongRun(kills)}
@@ -216,7 +216,7 @@ func TestLongRunJudged(t *testing.T) {
 // only in a run whose quarter has as many, which takes long.
 func TestLongRunFollowed(t *testing.T) {
 	files, kills := 400, 2000
-	if testing.Short() {
+	if sampled() {
 		files, kills = 100, 500
 	}
 	dir := t.TempDir()

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
@@ -28,6 +29,10 @@ var programs = map[string]func(){
 	"holder":       holderMain,
 	sampledProgram: sampledMain,
 }
+
+// sampled reports whether of the tests that have many runs a few are enough: a race of the
+// harness shows up in any of them.
+func sampled() bool { return testing.Short() || racing.Detector }
 
 // sampledProgram is the harness with the quickest runs of its self-test alone.
 const sampledProgram = "sampled"

@@ -314,7 +314,10 @@ func TestRunNoticesSabotage(t *testing.T) {
 		{crashes, []string{"-duration", "1h"}, failed, []string{"process 0: exit status 3"}},
 		{complains, nil, failed, []string{"on purpose"}},
 	}
-	for _, tt := range tests {
+	for i, tt := range tests {
+		if sampled() && i%4 != 0 {
+			continue
+		}
 		t.Run(strings.Join(append([]string{string(tt.sabotage)}, tt.args...), " "), func(t *testing.T) {
 			t.Parallel()
 			r := runStress(t, append(brief, tt.args...), sabotageVariable+"="+string(tt.sabotage))
