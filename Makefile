@@ -7,10 +7,8 @@
 PKG     ?= ./...
 TESTS   ?= .
 COUNT   ?= 1
-# RACE=1 enables the race detector, which needs a C compiler. COVER=1 measures
-# coverage.
+# RACE=1 enables the race detector, which needs a C compiler.
 RACE    ?=
-COVER   ?=
 # Time limit for each package's tests.
 TIMEOUT ?= 10m
 # How long the demo, the stress harness, and each fuzz target run.
@@ -21,7 +19,7 @@ PORT    ?= 0
 # With DEPS=0, `make test` and `make verify` install nothing.
 DEPS    ?= 1
 
-export PKG TESTS COUNT RACE COVER TIMEOUT DEPS
+export PKG TESTS COUNT RACE TIMEOUT DEPS
 
 # By default the race detector lets each process sleep for a second at its end.
 export GORACE ?= atexit_sleep_ms=0
@@ -40,7 +38,7 @@ GOLANGCI_LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "  Variables: PKG=$(PKG) TESTS=$(TESTS) COUNT=$(COUNT) RACE=$(RACE) COVER=$(COVER) TIMEOUT=$(TIMEOUT) DURATION=$(DURATION) TIME=$(TIME) DEPS=$(DEPS)"
+	@echo "  Variables: PKG=$(PKG) TESTS=$(TESTS) COUNT=$(COUNT) RACE=$(RACE) TIMEOUT=$(TIMEOUT) DURATION=$(DURATION) TIME=$(TIME) DEPS=$(DEPS)"
 
 ## Run it
 
@@ -81,7 +79,7 @@ test: bin/zkserver ## all tests; as root on Debian or Ubuntu, installs ZooKeeper
 .PHONY: test-short
 test-short: ## the tests that need no real ZooKeeper, of the long ones samples; prints how many it skipped
 	@left=$$(mktemp) && trap 'rm -f "$$left"' EXIT && \
-	HOLDFAST_NOT_RUN=$$left go test -short -count=$(COUNT) -timeout $(TIMEOUT) -run '$(TESTS)' $(if $(RACE),-race) $(PKG); status=$$?; \
+	HOLDFAST_NOT_RUN=$$left go test -short -p 4 -count=$(COUNT) -timeout $(TIMEOUT) -run '$(TESTS)' $(if $(RACE),-race) $(PKG); status=$$?; \
 	echo "skipped: $$(grep -c . "$$left") tests that need a real ZooKeeper (make test runs them)"; exit $$status
 
 .PHONY: race
@@ -172,8 +170,8 @@ fuzz: ## run every fuzz target for TIME
 	done
 
 .PHONY: cover
-cover: ## all tests with coverage, compared with the goals; writes bin/cover.html
-	@$(MAKE) --no-print-directory test COVER=1 PKG=./... TESTS=.
+cover: ## measure coverage by the tests that need no real server, and compare it with the goals; writes bin/cover.html
+	@.ci/cover
 
 ## Prove it
 
