@@ -99,6 +99,9 @@ func TestEndsBetweenTwoRequests(t *testing.T) {
 			c.Srv.ExpireSession(recipetest.SessionOf(m))
 		},
 	}
+	if testing.Short() {
+		delete(faults, "slow reply")
+	}
 	for recipe, use := range uses {
 		for kind, fault := range faults {
 			for event, happen := range events {
