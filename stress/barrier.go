@@ -18,7 +18,9 @@ import (
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/barrier"
+	"github.com/holdfast-go/holdfast/stress/internal/flock"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/referee"
 )
 
 // A hall is a double barrier, with the files by which the operating system shows which
@@ -66,7 +68,7 @@ func (h *hall) enter(round uint64, worker int) (file string, leave func() error,
 	if err != nil {
 		return "", nil, fmt.Errorf("opening the referee's file of a round: %w", err)
 	}
-	if alone, err := flock(f, exclusive); err != nil || !alone {
+	if alone, err := flock.Lock(f, flock.Exclusive); err != nil || !alone {
 		return "", nil, fmt.Errorf("locking %s: %t, %w", file, alone, err)
 	}
 	return file, f.Close, nil
@@ -77,7 +79,7 @@ func (h *hall) enter(round uint64, worker int) (file string, leave func() error,
 const memberFormat = "in-%d-%d-%d"
 
 // inside returns the members of the round that have not left.
-func (h *hall) inside(round uint64) (all []party, err error) {
+func (h *hall) inside(round uint64) (all []referee.Party, err error) {
 	files, err := filepath.Glob(h.file(round, "in-*"))
 	if err != nil {
 		return nil, err
@@ -90,14 +92,14 @@ func (h *hall) inside(round uint64) (all []party, err error) {
 		if err != nil {
 			return nil, err
 		}
-		left, err := flock(f, shared)
+		left, err := flock.Lock(f, flock.Shared)
 		if err := errors.Join(err, f.Close()); err != nil {
 			return nil, err
 		}
 		if left {
 			continue
 		}
-		in := party{Mode: "barrier", Token: round}
+		in := referee.Party{Mode: "barrier", Token: round}
 		var worker int
 		if _, err := fmt.Sscanf(file[strings.LastIndex(file, "in-"):], memberFormat, &in.Process, &in.PID, &worker); err != nil {
 			return nil, fmt.Errorf("the name of %s is not that of a member's file: %w", file, err)
@@ -224,7 +226,7 @@ func (w *worker) left(ctx context.Context, l *contended, st *barrier.Stage, err 
 		w.child.fail(failure{Text: err.Error(), Fatal: true})
 	}
 	if len(inside) > 0 {
-		w.child.violation(violation{Kind: premature, Lock: l.lock.Name(), Time: time.Now(), At: history.Now(), Mode: "barrier", Process: l.hall.process, PID: os.Getpid(), Token: st.Round, Others: inside})
+		w.child.violation(referee.Violation{Kind: referee.Premature, Lock: l.lock.Name(), Time: time.Now(), At: history.Now(), Mode: "barrier", Process: l.hall.process, PID: os.Getpid(), Token: st.Round, Others: inside})
 	}
 	first, err := l.hall.told(st.Round, w.id, what)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/referee"
 )
 
 // A child is one of the contending processes: a Manager and its workers.
@@ -238,11 +239,11 @@ func (c *child) open(m *manager.Manager) error {
 // openVenue opens venue i, and makes its referee.
 func (c *child) openVenue(m *manager.Manager, i int) (*contended, error) {
 	name, kind := c.settings.nameOf(i), c.settings.kindOf(i)
-	r, err := newReferee(name, filepath.Join(c.settings.Dir, name), c.settings.Process, c.violation)
+	r, err := referee.New(name, filepath.Join(c.settings.Dir, name), c.settings.Process, c.violation)
 	if err != nil {
 		return nil, err
 	}
-	r.alone = kind == mutexWorkload
+	r.Alone = kind == mutexWorkload
 	l := &contended{index: i, referee: r, kind: manager.KindExclusive}
 	switch {
 	case c.settings.readWrite(i):
@@ -380,7 +381,7 @@ func (c *child) close(m *manager.Manager) (ok bool) {
 				errs = append(errs, fmt.Errorf("%v is %v with %d holders after all workers released it", l, phase, holders))
 			}
 		}
-		if err := l.referee.close(); err != nil {
+		if err := l.referee.Close(); err != nil {
 			errs = append(errs, err)
 		}
 		if l.ledger != nil {
@@ -443,7 +444,7 @@ func (c *child) total() counts {
 func (c *child) held() []time.Duration {
 	held := make([]time.Duration, len(c.locks))
 	for i, l := range c.locks {
-		held[i] = l.referee.held()
+		held[i] = l.referee.Held()
 	}
 	return held
 }
@@ -453,7 +454,7 @@ func (c *child) stopping() bool { return c.run.Err() != nil }
 
 // violation counts and reports v. If faults are injected, the parent counts: it knows
 // whether another process was stopped, or has just lost the lock.
-func (c *child) violation(v violation) {
+func (c *child) violation(v referee.Violation) {
 	if c.settings.Faulty {
 		v.At -= c.settings.ClockAhead.Nanoseconds()
 		c.out.send(message{Violation: &v})

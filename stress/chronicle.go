@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 )
 
@@ -288,14 +289,14 @@ func (c *chronicle) orphaned(session string) bool {
 }
 
 // awaits reports whether a fault may excuse v of which it is not known yet what it did.
-func (c *chronicle) awaits(v violation) bool {
+func (c *chronicle) awaits(v referee.Violation) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.excuses.awaits(v)
 }
 
 // excused reports whether v has an excuse.
-func (c *chronicle) excused(v violation) bool {
+func (c *chronicle) excused(v referee.Violation) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.excuses.excuse(v)

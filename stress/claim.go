@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/holdfast-go/holdfast/stress/internal/flock"
 )
 
 // claim takes the directory of a history for this process, until it closes the file: two
@@ -16,7 +18,7 @@ func claim(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch ok, err := flock(f, exclusive); {
+	switch ok, err := flock.Lock(f, flock.Exclusive); {
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("claiming %s: %w", dir, err), f.Close())
 	case !ok:

@@ -56,7 +56,7 @@
 // ZooKeeper (cluster.go), starts the processes (process.go), reports progress
 // (reporter.go), and writes the summary (summary.go). A child (child.go) runs the
 // workers (worker.go), which follow their plans (plan.go) and are checked by the
-// referee (referee.go) and the watchdog (watchdog.go), or contend for what a recipe
+// referee (stress/internal/referee) and the watchdog (watchdog.go), or contend for what a recipe
 // gives (barrier.go, recipes.go). Parent and children exchange JSON over pipes
 // (message.go). The history is written by journal.go and chronicle.go; the register is
 // register.go; trouble.go injects faults. To test the harness itself, a child can

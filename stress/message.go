@@ -8,6 +8,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/referee"
 )
 
 // The parent and its processes talk over pipes.
@@ -42,11 +44,11 @@ type settings struct {
 
 // message is sent by a process; one of its fields is set.
 type message struct {
-	Ready     bool       `json:"ready,omitempty"`
-	Progress  *counts    `json:"progress,omitempty"` // totals since the start
-	Violation *violation `json:"violation,omitempty"`
-	Failure   *failure   `json:"failure,omitempty"`
-	Final     *final     `json:"final,omitempty"`
+	Ready     bool               `json:"ready,omitempty"`
+	Progress  *counts            `json:"progress,omitempty"` // totals since the start
+	Violation *referee.Violation `json:"violation,omitempty"`
+	Failure   *failure           `json:"failure,omitempty"`
+	Final     *final             `json:"final,omitempty"`
 }
 
 // failure is anything wrong that is not a violation: a stuck worker, or a result

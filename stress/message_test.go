@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/referee"
 )
 
 func TestMessages(t *testing.T) {
@@ -21,7 +23,7 @@ func TestMessages(t *testing.T) {
 	want := []message{
 		{Ready: true},
 		{Progress: &counts{Entries: 5, LongestRace: 2}},
-		{Violation: &violation{Kind: tokenFell, Lock: "lock-1", Time: time.Unix(1, 2).UTC(), PID: 1, Token: 1<<64 - 1, OtherPID: 3, OtherToken: 4}},
+		{Violation: &referee.Violation{Kind: referee.TokenFell, Lock: "lock-1", Time: time.Unix(1, 2).UTC(), PID: 1, Token: 1<<64 - 1, OtherPID: 3, OtherToken: 4}},
 		{Failure: &failure{Text: "a\nb", Stack: "s", Dump: "d", Fatal: true}},
 		{Final: &final{Counts: counts{Grants: 1}, Held: []time.Duration{time.Second, 0}, Latency: report}},
 	}

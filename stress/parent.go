@@ -21,7 +21,9 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/flock"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 )
 
@@ -53,9 +55,9 @@ type parent struct {
 	chronicle *chronicle  // nil if the run has no history
 	register  *process    // nil without a history
 	obituary  *obituary
-	trouble   *trouble    // the faults that are injected; nil if none are
-	suspects  []violation // seen by a referee, and not judged yet
-	unjudged  int         // seen by a referee, and dropped
+	trouble   *trouble            // the faults that are injected; nil if none are
+	suspects  []referee.Violation // seen by a referee, and not judged yet
+	unjudged  int                 // seen by a referee, and dropped
 
 	meter   meter
 	started time.Time // when the workers began, or zero
@@ -85,8 +87,8 @@ func parentMain(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	bad, err := sabotageFromEnvironment()
-	if unsupported != "" {
-		err = errors.New(unsupported)
+	if flock.Unsupported != "" {
+		err = errors.New(flock.Unsupported)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "stress: %v\n", err)
@@ -548,7 +550,7 @@ func (p *parent) handleRegister(e event) {
 }
 
 // showViolation shows a violation, if not too many have been shown.
-func (p *parent) showViolation(by string, v violation) {
+func (p *parent) showViolation(by string, v referee.Violation) {
 	p.chronicle.remark(history.Event{Kind: history.Overlap, At: v.At, Process: history.Harness, Lock: v.Lock, Text: firstLine(v.String())})
 	if n := len(p.summary.ViolationList); n < maxShown {
 		p.summary.ViolationList = append(p.summary.ViolationList, v)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/referee"
 )
 
 // The exit statuses.
@@ -77,10 +78,10 @@ type summary struct {
 	Command string         `json:"command,omitempty"` // that repeats the run
 
 	// What is wrong. The lists are limited to the first few.
-	Leaks         int         `json:"leaked_nodes"`
-	ViolationList []violation `json:"violation_list"`
-	FailureList   []string    `json:"failure_list"`
-	LeakList      []leak      `json:"leak_list"`
+	Leaks         int                 `json:"leaked_nodes"`
+	ViolationList []referee.Violation `json:"violation_list"`
+	FailureList   []string            `json:"failure_list"`
+	LeakList      []leak              `json:"leak_list"`
 
 	latency  *latency // of all processes
 	recorded bool     // the run has a history
@@ -101,7 +102,7 @@ func newSummary(now time.Time) summary {
 		Reasons:            []string{},
 		ProcessWriteGrants: []uint64{},
 		Held:               []lockTime{},
-		ViolationList:      []violation{},
+		ViolationList:      []referee.Violation{},
 		FailureList:        []string{},
 		LeakList:           []leak{},
 		latency:            newLatency(),

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/referee"
 )
 
 func TestJudge(t *testing.T) {
@@ -88,7 +89,7 @@ func exampleSummary() summary {
 	}
 	s.Latencies = s.latency.summary()
 	s.Leaks = 1
-	s.ViolationList = []violation{{Kind: overlap, Lock: "lock-0", Time: s.Begin, PID: 1, Token: 2, OtherPID: 3, OtherToken: 4}}
+	s.ViolationList = []referee.Violation{{Kind: referee.Overlap, Lock: "lock-0", Time: s.Begin, PID: 1, Token: 2, OtherPID: 3, OtherToken: 4}}
 	s.FailureList = []string{"process 0: something"}
 	s.LeakList = []leak{{"/a/b", "0x7", "{}"}}
 	s.judge()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/referee"
 )
 
 // The referee knows nothing of faults. A process that was stopped has its flocks until it
@@ -92,9 +93,9 @@ func (x *excuses) add(e history.Event) {
 func deletes(e history.Event) bool { return e.Text == deleteHolder || e.Text == deleteWaiter }
 
 // awaits reports whether a fault may excuse v of which it is not known yet what it did.
-func (x *excuses) awaits(v violation) bool {
+func (x *excuses) awaits(v referee.Violation) bool {
 	for _, h := range x.hit {
-		involved := h.process == v.Process || slices.ContainsFunc(v.Others, func(o party) bool { return o.Process == h.process })
+		involved := h.process == v.Process || slices.ContainsFunc(v.Others, func(o referee.Party) bool { return o.Process == h.process })
 		if involved && v.At >= h.since {
 			return true
 		}
@@ -103,19 +104,19 @@ func (x *excuses) awaits(v violation) bool {
 }
 
 // has reports whether the process has an excuse at the time of v.
-func (x *excuses) has(process int, v violation) bool {
-	lock := strings.TrimSuffix(v.Lock, thirdMark)
+func (x *excuses) has(process int, v referee.Violation) bool {
+	lock := strings.TrimSuffix(v.Lock, referee.ThirdMark)
 	return slices.ContainsFunc(x.all, func(x excuse) bool {
 		return x.process == process && (x.lock == "" || x.lock == lock) && x.from <= v.At && v.At <= x.to
 	})
 }
 
 // excuse reports whether v has an excuse.
-func (x *excuses) excuse(v violation) bool {
+func (x *excuses) excuse(v referee.Violation) bool {
 	switch v.Kind {
-	case tokenShared:
+	case referee.TokenShared:
 		return false
-	case tokenFell, twoRounds, twoTurns:
+	case referee.TokenFell, referee.TwoRounds, referee.TwoTurns:
 		return x.has(v.Process, v)
 	}
 	pairs := 0
@@ -133,8 +134,8 @@ func (x *excuses) excuse(v violation) bool {
 
 // pair reports whether the one of the process that v is about and of another that was inside
 // has an excuse that has lost the lock.
-func (x *excuses) pair(v violation, other party) bool {
-	if v.Kind == premature {
+func (x *excuses) pair(v referee.Violation, other referee.Party) bool {
+	if v.Kind == referee.Premature {
 		return x.has(other.Process, v) // all others were let out since it had lost its place
 	}
 	entered, inside := x.has(v.Process, v), x.has(other.Process, v)
@@ -153,11 +154,11 @@ func (x *excuses) pair(v violation, other party) bool {
 // besideUpgrade reports whether a is the mode of an upgraded holder, whose token says nothing
 // of its order among readers, and b a reader's.
 func besideUpgrade(a, b string) bool {
-	return a == upgraded && history.Mode(b) == history.Read
+	return a == referee.Upgraded && history.Mode(b) == history.Read
 }
 
 // suspect keeps what a referee has seen until the history tells whether it has an excuse.
-func (p *parent) suspect(v violation) {
+func (p *parent) suspect(v referee.Violation) {
 	if len(p.suspects) >= mostSuspects {
 		p.unjudged++
 		return
@@ -167,7 +168,7 @@ func (p *parent) suspect(v violation) {
 
 // judgeSuspects judges what referees have seen until then.
 func (p *parent) judgeSuspects(until int64) {
-	p.suspects = slices.DeleteFunc(p.suspects, func(v violation) bool {
+	p.suspects = slices.DeleteFunc(p.suspects, func(v referee.Violation) bool {
 		if v.At > until || until != math.MaxInt64 && p.chronicle.awaits(v) {
 			return false
 		}

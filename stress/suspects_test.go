@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/referee"
 )
 
 // What a referee sees is excused only by what has happened to the process that has lost the
@@ -34,21 +35,21 @@ func TestExcuses(t *testing.T) {
 	}
 	deleted, doubted, missed := deletion("a", true), deletion("a", false), deletion("", false)
 	// Process 2 enters with token 20 beside others.
-	beside := func(lock string, d time.Duration, others ...party) violation {
-		return violation{Kind: overlap, Lock: lock, Mode: "exclusive", At: at(d), Process: 2, PID: 102, Token: 20, Others: others}
+	beside := func(lock string, d time.Duration, others ...referee.Party) referee.Violation {
+		return referee.Violation{Kind: referee.Overlap, Lock: lock, Mode: "exclusive", At: at(d), Process: 2, PID: 102, Token: 20, Others: others}
 	}
-	old := party{Process: 1, PID: 101, Mode: "exclusive", Token: 10}
-	later := party{Process: 1, PID: 101, Mode: "exclusive", Token: 30}
-	third := party{Process: 3, PID: 103, Mode: "exclusive", Token: 15}
-	dead := party{Process: 4, PID: 104, Mode: "exclusive", Token: 5}
-	as := func(v violation, change func(*violation)) violation {
+	old := referee.Party{Process: 1, PID: 101, Mode: "exclusive", Token: 10}
+	later := referee.Party{Process: 1, PID: 101, Mode: "exclusive", Token: 30}
+	third := referee.Party{Process: 3, PID: 103, Mode: "exclusive", Token: 15}
+	dead := referee.Party{Process: 4, PID: 104, Mode: "exclusive", Token: 5}
+	as := func(v referee.Violation, change func(*referee.Violation)) referee.Violation {
 		change(&v)
 		return v
 	}
 	tests := []struct {
 		name    string
 		history []history.Event
-		v       violation
+		v       referee.Violation
 		excused bool
 	}{
 		{"nothing happened", nil, beside("a", 0, old), false},
@@ -60,7 +61,7 @@ func TestExcuses(t *testing.T) {
 		{"after its loss", lost, beside("a", time.Second, old), true},
 		{"after its loss of another lock", lost, beside("b", time.Second, old), false},
 		{"long after its loss", lost, beside("a", 4*time.Second, old), false},
-		{"after its upgradable read was lost", lost, beside("a"+thirdMark, time.Second, old), true},
+		{"after its upgradable read was lost", lost, beside("a"+referee.ThirdMark, time.Second, old), true},
 		{"after its node was deleted", deleted, beside("a", time.Millisecond, old), true},
 		{"before its node was deleted", deleted, beside("a", -6*time.Second, old), false},
 		{"after its node was deleted, long before the answer", deleted, beside("a", -4*time.Second, old), true},
@@ -79,16 +80,16 @@ func TestExcuses(t *testing.T) {
 		{"beside one that is stopped and one that was killed", stopped, beside("a", time.Second, old, dead), true},
 		{"beside one that was killed later", stopped, beside("a", -time.Second, old, dead), false},
 		{"it is not known beside which", stopped, beside("a", time.Second), false},
-		{"both have one token", stopped, beside("a", time.Second, party{Process: 1, PID: 101, Mode: "exclusive", Token: 20}), false},
-		{"there are no tokens, and the one inside is stopped", stopped, beside("a", time.Second, party{Process: 1, PID: 101, Mode: "exclusive"}), true},
-		{"a reader with a higher token beside an upgraded holder", stopped, as(beside("a", time.Second, party{Process: 1, PID: 101, Mode: "read", Token: 30}), func(v *violation) { v.Mode = upgraded }), true},
-		{"a writer with a lower token beside a reader", stopped, as(beside("a", time.Second, party{Process: 1, PID: 101, Mode: "read", Token: 30}), func(v *violation) { v.Mode = "write" }), false},
+		{"both have one token", stopped, beside("a", time.Second, referee.Party{Process: 1, PID: 101, Mode: "exclusive", Token: 20}), false},
+		{"there are no tokens, and the one inside is stopped", stopped, beside("a", time.Second, referee.Party{Process: 1, PID: 101, Mode: "exclusive"}), true},
+		{"a reader with a higher token beside an upgraded holder", stopped, as(beside("a", time.Second, referee.Party{Process: 1, PID: 101, Mode: "read", Token: 30}), func(v *referee.Violation) { v.Mode = referee.Upgraded }), true},
+		{"a writer with a lower token beside a reader", stopped, as(beside("a", time.Second, referee.Party{Process: 1, PID: 101, Mode: "read", Token: 30}), func(v *referee.Violation) { v.Mode = "write" }), false},
 
-		{"its token fell, and it was stopped", paused("process 2", time.Minute), as(beside("a", time.Second), func(v *violation) { v.Kind = tokenFell }), true},
-		{"its token fell, and another was stopped", stopped, as(beside("a", time.Second), func(v *violation) { v.Kind, v.OtherPID = tokenFell, 101 }), false},
-		{"two have one token, and one was stopped", stopped, as(beside("a", time.Second), func(v *violation) { v.Kind, v.OtherPID = tokenShared, 101 }), false},
-		{"let out before one that was stopped", stopped, as(beside("a", time.Second, old), func(v *violation) { v.Kind = premature }), true},
-		{"let out before one that was not stopped", paused("process 2", time.Minute), as(beside("a", time.Second, old), func(v *violation) { v.Kind = premature }), false},
+		{"its token fell, and it was stopped", paused("process 2", time.Minute), as(beside("a", time.Second), func(v *referee.Violation) { v.Kind = referee.TokenFell }), true},
+		{"its token fell, and another was stopped", stopped, as(beside("a", time.Second), func(v *referee.Violation) { v.Kind, v.OtherPID = referee.TokenFell, 101 }), false},
+		{"two have one token, and one was stopped", stopped, as(beside("a", time.Second), func(v *referee.Violation) { v.Kind, v.OtherPID = referee.TokenShared, 101 }), false},
+		{"let out before one that was stopped", stopped, as(beside("a", time.Second, old), func(v *referee.Violation) { v.Kind = referee.Premature }), true},
+		{"let out before one that was not stopped", paused("process 2", time.Minute), as(beside("a", time.Second, old), func(v *referee.Violation) { v.Kind = referee.Premature }), false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -110,11 +111,11 @@ func TestSuspectsAwaitTheEndOfAFault(t *testing.T) {
 	for _, kind := range []string{pauseWorker, deleteHolder, deleteWaiter, "delay-link"} {
 		c := &chronicle{excuses: newExcuses()}
 		c.excuses.add(history.Event{Kind: history.FaultBegan, At: at, Fault: 1, Text: kind, Target: "process 1"})
-		seen := func(d time.Duration, process int) violation {
-			return violation{Kind: overlap, Lock: "a", At: at + d.Nanoseconds(), Process: 2, Token: 20, Others: []party{{Process: process, Token: 10}}}
+		seen := func(d time.Duration, process int) referee.Violation {
+			return referee.Violation{Kind: referee.Overlap, Lock: "a", At: at + d.Nanoseconds(), Process: 2, Token: 20, Others: []referee.Party{{Process: process, Token: 10}}}
 		}
 		p := &parent{reporter: newReporter(io.Discard), chronicle: c}
-		p.suspects = []violation{seen(time.Second, 1), seen(-time.Second, 1), seen(time.Second, 3)}
+		p.suspects = []referee.Violation{seen(time.Second, 1), seen(-time.Second, 1), seen(time.Second, 3)}
 		p.judgeSuspects(at + time.Minute.Nanoseconds())
 		want := 1 // the first
 		if kind == "delay-link" {
@@ -138,9 +139,9 @@ func TestSuspectsAwaitTheEndOfAFault(t *testing.T) {
 // What cannot be judged because there is too much of it makes the run fail.
 func TestTooManySuspects(t *testing.T) {
 	for _, tt := range []struct{ more, failures int }{{0, 0}, {1, 1}, {1000, 1}} {
-		p := &parent{options: options{}, reporter: newReporter(io.Discard), suspects: make([]violation, mostSuspects-1)}
+		p := &parent{options: options{}, reporter: newReporter(io.Discard), suspects: make([]referee.Violation, mostSuspects-1)}
 		for range 1 + tt.more {
-			p.suspect(violation{})
+			p.suspect(referee.Violation{})
 		}
 		p.suspects = nil // these have been judged
 		p.judgeAllSuspects()

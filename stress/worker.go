@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/referee"
 )
 
 // A worker is a goroutine that contends for the locks. It performs the steps of
@@ -34,7 +35,7 @@ type worker struct {
 type contended struct {
 	index   int // of the lock, or of the pair
 	lock    locker
-	referee *referee
+	referee *referee.Referee
 	kind    manager.Kind
 	mode    history.Mode // in the history; empty: that of kind
 	ledger  *ledger      // of interrupted holders; nil if the lock does not report them
@@ -394,7 +395,7 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 	case byContext, byAcquireInside, byTryInside:
 		w.enterAgain(ctx, s, l, h, g, leave)
 	case byShare:
-		if l.referee.alone {
+		if l.referee.Alone {
 			w.unshared(l, h)
 			leave()
 			break
@@ -539,7 +540,7 @@ func (w *worker) enter(l *contended, g manager.Grant, h manager.Hold) (leave fun
 // enterReferee enters the referee. The worker must have a granted hold until it calls
 // leave.
 func (w *worker) enterReferee(l *contended, g manager.Grant, lost <-chan struct{}) (leave func(), ok bool) {
-	out, err := l.referee.enterTurn(l.kind, g.Token, g.Turn, lost)
+	out, err := l.referee.EnterTurn(l.kind, g.Token, g.Turn, lost)
 	if err != nil {
 		w.child.fail(failure{Text: err.Error(), Fatal: true})
 		return nil, false

@@ -58,6 +58,8 @@ const policy = `
 	# Programs use what users can use.
 	stress:                   PUBLIC recipes/... stress/internal/... internal/realzk internal/realzk/child internal/realzk/scratch github.com/HdrHistogram/hdrhistogram-go | SERVERS
 	stress/internal/nemesis:  stress/internal/history internal/queue internal/queueio internal/realzk internal/realzk/child zkio | SERVERS manager
+	stress/internal/referee:  stress/internal/flock stress/internal/history manager | TESTS
+	stress/internal/flock:
 	stress/internal/history:  golang.org/x/sys/... | TESTS
 	stress/internal/judge:    stress/internal/figures stress/internal/history github.com/HdrHistogram/hdrhistogram-go github.com/anishathalye/porcupine | TESTS
 	stress/internal/figures:  | TESTS

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package referee
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/flock"
 )
 
 // court stands for the processes that share a lock, within one test: it has the
@@ -25,20 +26,20 @@ type court struct {
 	path string
 
 	mu   sync.Mutex
-	seen []violation // protected by mu
+	seen []Violation // protected by mu
 }
 
 func newCourt(t *testing.T) *court {
-	if unsupported != "" {
-		t.Fatal(unsupported)
+	if flock.Unsupported != "" {
+		t.Fatal(flock.Unsupported)
 	}
 	return &court{t: t, path: filepath.Join(t.TempDir(), "lock")}
 }
 
 // process returns the referee of a process.
-func (c *court) process(pid int) *referee {
+func (c *court) process(pid int) *Referee {
 	c.t.Helper()
-	r, err := newReferee("l", c.path, pid, func(v violation) {
+	r, err := New("l", c.path, pid, func(v Violation) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.seen = append(c.seen, v)
@@ -47,7 +48,7 @@ func (c *court) process(pid int) *referee {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() {
-		if err := r.close(); err != nil {
+		if err := r.Close(); err != nil {
 			c.t.Error(err)
 		}
 	})
@@ -68,7 +69,7 @@ func (c *court) kinds() (kinds []string) {
 // run has processes A, B and C enter and leave as the course says.
 func (c *court) run(course string) {
 	c.t.Helper()
-	processes := map[byte]*referee{'A': c.process(1), 'B': c.process(2), 'C': c.process(3)}
+	processes := map[byte]*Referee{'A': c.process(1), 'B': c.process(2), 'C': c.process(3)}
 	lost := map[string]chan struct{}{}
 	lostOf := func(token string) chan struct{} {
 		if lost[token] == nil {
@@ -84,15 +85,15 @@ func (c *court) run(course string) {
 		} else if word[2] == 'm' {
 			worker, token, turn := word[:2], word[3:4], word[4]-'0'
 			r := processes[word[0]]
-			r.alone = true
-			out, err := r.enterTurn(manager.KindExclusive, uint64(token[0]-'0'), uint64(turn), lostOf(token))
+			r.Alone = true
+			out, err := r.EnterTurn(manager.KindExclusive, uint64(token[0]-'0'), uint64(turn), lostOf(token))
 			if err != nil {
 				c.t.Fatal(err)
 			}
 			leave[worker] = out
 		} else if kind, ok := kinds[word[2]]; ok {
 			worker, token := word[:2], word[3:]
-			out, err := processes[word[0]].enter(kind, uint64(token[0]-'0'), lostOf(token))
+			out, err := processes[word[0]].Enter(kind, uint64(token[0]-'0'), lostOf(token))
 			if err != nil {
 				c.t.Fatal(err)
 			}
@@ -132,8 +133,8 @@ func TestReferee(t *testing.T) {
 func TestViolationNamesBothProcesses(t *testing.T) {
 	c := newCourt(t)
 	a, b := c.process(1), c.process(2)
-	leaveA, errA := a.enter(manager.KindExclusive, 17, nil)
-	leaveB, errB := b.enter(manager.KindExclusive, 18, nil)
+	leaveA, errA := a.Enter(manager.KindExclusive, 17, nil)
+	leaveB, errB := b.Enter(manager.KindExclusive, 18, nil)
 	if err := errors.Join(errA, errB); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +258,7 @@ func TestRefereeOfAKnownLock(t *testing.T) {
 
 // visit takes the holds of a visit, enters with each, and leaves before releasing
 // them. With a broken lock the last hold is void at once.
-func visit(t *testing.T, r *referee, p *fakeProcess, rng *rand.Rand, kinds []manager.Kind) {
+func visit(t *testing.T, r *Referee, p *fakeProcess, rng *rand.Rand, kinds []manager.Kind) {
 	var leaves []func()
 	for i, kind := range kinds {
 		token, release := p.acquire(kind)
@@ -265,7 +266,7 @@ func visit(t *testing.T, r *referee, p *fakeProcess, rng *rand.Rand, kinds []man
 			release()
 			release = func() {}
 		}
-		leave, err := r.enter(kind, token, nil)
+		leave, err := r.Enter(kind, token, nil)
 		if err != nil {
 			t.Error(err)
 			return

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package referee
 
 import (
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,62 +55,36 @@ func TestOccupancy(t *testing.T) {
 	}
 }
 
-func TestLockTime(t *testing.T) {
-	tests := []struct {
-		name      string
-		processes []time.Duration
-		percent   []float64
-		ofRun     float64
-	}{
-		{"fair", []time.Duration{4 * time.Second, 4 * time.Second}, []float64{50, 50}, 80},
-		{"one starves", []time.Duration{0, 10 * time.Second}, []float64{0, 100}, 100},
-		{"never used", []time.Duration{0, 0}, []float64{0, 0}, 0},
-		{"three", []time.Duration{time.Second, time.Second, 2 * time.Second}, []float64{25, 25, 50}, 40},
-		{"readers together", []time.Duration{10 * time.Second, 10 * time.Second}, []float64{50, 50}, 200},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := newLockTime("l", tt.processes, 10*time.Second)
-			if want := (lockTime{"l", tt.processes, tt.percent, tt.ofRun}); !reflect.DeepEqual(got, want) {
-				t.Errorf("got %+v, want %+v", got, want)
-			}
-		})
-	}
-	if got := newLockTime("l", []time.Duration{0}, 0); got.PercentOfRun != 0 {
-		t.Errorf("a run that took no time: %+v", got)
-	}
-}
-
 // The referee measures entries of every kind.
 func TestRefereeCountsTheTime(t *testing.T) {
 	c := newCourt(t)
 	a, b := c.process(1), c.process(2)
 	before := time.Now()
-	leave, err := a.enter(manager.KindWrite, 5, nil)
+	leave, err := a.Enter(manager.KindWrite, 5, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaveRead, err := a.enter(manager.KindRead, 5, nil)
+	leaveRead, err := a.Enter(manager.KindRead, 5, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Wait for the clock, however coarse.
 	for first := time.Now(); time.Since(first) <= 0; {
 	}
-	during := a.held()
+	during := a.Held()
 	for _, leave := range []func() error{leave, leaveRead} {
 		if err := leave(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	most := time.Since(before)
-	if got := a.held(); during <= 0 || got < during || got > most {
+	if got := a.Held(); during <= 0 || got < during || got > most {
 		t.Errorf("it was inside for %v at first, then for %v, of %v", during, got, most)
 	}
-	if first, second := a.held(), a.held(); first != second {
+	if first, second := a.Held(), a.Held(); first != second {
 		t.Errorf("the time rose from %v to %v with no worker inside", first, second)
 	}
-	if got := b.held(); got != 0 {
+	if got := b.Held(); got != 0 {
 		t.Errorf("a process that was never inside used the lock for %v", got)
 	}
 }

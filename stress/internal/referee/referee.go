@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package referee judges by the operating system's file locks, and by fencing tokens, whether
+// a lock lets two processes in at once. It knows nothing of ZooKeeper, nor of the history of
+// the run.
+package referee
 
 import (
 	"errors"
@@ -11,10 +14,11 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/flock"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
-// A referee judges the entries of one process into one lock. It knows nothing of
+// A Referee judges the entries of one process into one lock. It knows nothing of
 // ZooKeeper and trusts nothing that the lock says. It asks the operating system,
 // by flock(2) on a file that all processes of the run share, whether another
 // process is inside, and it checks that the fencing tokens, of which the file
@@ -98,30 +102,30 @@ import (
 // while the lock changed hands twice); two processes with the same token. A process
 // that was paused and has not noticed that it lost the lock is not excused: that is
 // an overlap. All of this between readers and writers, too.
-type referee struct {
+type Referee struct {
 	lock    string // name
 	process int    // number, and that of its line in readersFile
 	pid     int
-	report  func(violation)
+	report  func(Violation)
 
 	// presence names the processes that are inside, for violations.
 	presence *presence
 
-	// alone says that the lock is a mutex: two workers of the process must not be inside
+	// Alone says that the lock is a mutex: two workers of the process must not be inside
 	// together. Each turn counts as a round of its own, even if it was lost: the next one
 	// begins when its worker has released it.
-	alone bool
+	Alone bool
 
 	mu          sync.Mutex         // protects the fields below; held during calls to the files, which do not block
 	file        *os.File           // the lock's file
 	readersFile *os.File           // nil before the first entry into a read/write lock
 	readersPath string             // of readersFile
-	third       *referee           // of the upgradable reads among themselves; nil before the first
+	third       *Referee           // of the upgradable reads among themselves; nil before the first
 	thirdPath   string             // of its file
 	writers     int                // workers inside with the exclusive or the write lock, of all rounds
 	readers     int                // workers inside with the read lock, of all rounds
 	locked      bool               // the process has the flock on file; false while writers > 0 only after a refusal
-	reading     flockMode          // the process's flock on readersFile
+	reading     flock.Mode         // the process's flock on readersFile
 	rounds      map[roundID]*round // with workers inside
 	occupancy   occupancy
 }
@@ -134,99 +138,15 @@ type roundID struct {
 	turn  uint64 // of a mutex
 }
 
-// flockMode is a mode of flock.
-type flockMode int
-
-const (
-	none flockMode = iota
-	shared
-	exclusive
-)
-
 // A round is one with workers inside.
 type round struct {
 	inside int             // number of them
 	lost   <-chan struct{} // closed if the round was lost
 }
 
-// A violation is an entry that the lock should have prevented.
-type violation struct {
-	Kind violationKind `json:"kind"`
-	Lock string        `json:"lock"`
-	Time time.Time     `json:"time"`
-	At   int64         `json:"at"`   // the same, as in the history
-	Mode string        `json:"mode"` // exclusive, read, upgradable, write or upgraded
-	// Process is the number of the process that entered, or of the one that was let out of
-	// a barrier, and PID its id.
-	Process int    `json:"process"`
-	PID     int    `json:"pid"`
-	Token   uint64 `json:"token"` // its fencing token
-	Turn    uint64 `json:"turn,omitempty"`
-	// The last correct entry according to the file.
-	OtherPID   int    `json:"other_pid"`
-	OtherToken uint64 `json:"other_token"`
-	OtherTurn  uint64 `json:"other_turn,omitempty"`
-
-	// Others are the processes because of which an flock was refused: those that were inside
-	// a lock in modes that exclude this one, or inside the round Token of a barrier.
-	Others []party `json:"others,omitempty"`
-}
-
-type violationKind string
-
-const (
-	// Two processes are inside at once.
-	overlap violationKind = "overlap"
-	// A process enters with a lower token than an earlier conflicting entry, or with the
-	// same token and a lower turn.
-	tokenFell violationKind = "token fell"
-	// Two processes enter with the same token.
-	tokenShared violationKind = "token shared"
-	// One process has two rounds of a lock at once. Neither is lost, and neither
-	// is a downgrade of the other.
-	twoRounds violationKind = "two rounds"
-	// Two workers of one process are inside with a mutex.
-	twoTurns violationKind = "two turns"
-	// A member of a barrier was let out while others were inside.
-	premature violationKind = "premature"
-)
-
-// String describes v in a line of text.
-func (v violation) String() string {
-	var what string
-	switch v.Kind {
-	case overlap:
-		// Those inside may not have written the file of entries yet.
-		inside := "another process was inside"
-		if len(v.Others) > 0 {
-			inside = "these were inside: " + parties(v.Others)
-		}
-		what = fmt.Sprintf("pid %d entered with token %d while %s; the last recorded entry is that of pid %d with token %d", v.PID, v.Token, inside, v.OtherPID, v.OtherToken)
-	case tokenFell:
-		what = fmt.Sprintf("pid %d entered with %s after pid %d had entered with the higher %s", v.PID, fence(v.Token, v.Turn), v.OtherPID, fence(v.OtherToken, v.OtherTurn))
-	case tokenShared:
-		what = fmt.Sprintf("pid %d entered with token %d, which pid %d also had", v.PID, v.Token, v.OtherPID)
-	case twoTurns:
-		what = fmt.Sprintf("pid %d entered with %s while another of its workers was inside with %s", v.PID, fence(v.Token, v.Turn), fence(v.OtherToken, v.OtherTurn))
-	case premature:
-		what = fmt.Sprintf("pid %d left round %d while these were inside: %s", v.PID, v.Token, parties(v.Others))
-	case twoRounds:
-		what = fmt.Sprintf("pid %d entered with token %d while its workers with token %d were inside and had not lost the lock", v.PID, v.Token, v.OtherToken)
-	}
-	return fmt.Sprintf("%s: %s on lock %q (%s): %s", v.Time.Format("15:04:05.000000"), v.Kind, v.Lock, v.Mode, what)
-}
-
-// fence names a token, with the turn if there is one.
-func fence(token, turn uint64) string {
-	if turn == 0 {
-		return fmt.Sprintf("token %d", token)
-	}
-	return fmt.Sprintf("token %d, turn %d", token, turn)
-}
-
-// newReferee returns the referee of a process for the named lock. It creates the
+// New returns the referee of a process for the named lock. It creates the
 // files, at path and beside it, if they do not exist. It calls report with mu held.
-func newReferee(lock, path string, process int, report func(violation)) (*referee, error) {
+func New(lock, path string, process int, report func(Violation)) (*Referee, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the referee's file of lock %q: %w", lock, err)
@@ -235,14 +155,14 @@ func newReferee(lock, path string, process int, report func(violation)) (*refere
 	if err := in.reset(); err != nil {
 		return nil, errors.Join(fmt.Errorf("writing the referee's file of lock %q: %w", lock, err), f.Close())
 	}
-	return &referee{
+	return &Referee{
 		lock: lock, process: process, pid: os.Getpid(), report: report, presence: in,
 		file: f, readersPath: path + ".readers", thirdPath: path + ".upgradable", rounds: map[roundID]*round{},
 	}, nil
 }
 
-// close closes the files. No worker may be inside.
-func (r *referee) close() error {
+// Close closes the files. No worker may be inside.
+func (r *Referee) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	err := r.file.Close()
@@ -250,20 +170,20 @@ func (r *referee) close() error {
 		err = errors.Join(err, r.readersFile.Close())
 	}
 	if r.third != nil {
-		err = errors.Join(err, r.third.close())
+		err = errors.Join(err, r.third.Close())
 	}
 	return err
 }
 
-// enter records and judges that a worker enters with a hold of the given kind,
+// Enter records and judges that a worker enters with a hold of the given kind,
 // token and Lost channel. The worker must call leave before it releases the hold.
 // An error is one of the referee itself.
-func (r *referee) enter(kind manager.Kind, token uint64, lost <-chan struct{}) (leave func() error, err error) {
-	return r.enterTurn(kind, token, 0, lost)
+func (r *Referee) Enter(kind manager.Kind, token uint64, lost <-chan struct{}) (leave func() error, err error) {
+	return r.EnterTurn(kind, token, 0, lost)
 }
 
-// enterTurn is enter with the turn of a mutex, or 0.
-func (r *referee) enterTurn(kind manager.Kind, token, turn uint64, lost <-chan struct{}) (leave func() error, err error) {
+// EnterTurn is Enter with the turn of a mutex, or 0.
+func (r *Referee) EnterTurn(kind manager.Kind, token, turn uint64, lost <-chan struct{}) (leave func() error, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	leaveThird := func() error { return nil }
@@ -277,9 +197,9 @@ func (r *referee) enterTurn(kind manager.Kind, token, turn uint64, lost <-chan s
 	if in == nil {
 		mode := kind.String()
 		if kind == manager.KindWrite && r.rounds[roundID{kind: manager.KindUpgradable, token: token}] != nil {
-			mode = upgraded
+			mode = Upgraded
 		}
-		if err := r.presence.enter(reads(kind), party{PID: r.pid, Mode: mode, Token: token, Turn: turn}); err != nil {
+		if err := r.presence.enter(reads(kind), Party{PID: r.pid, Mode: mode, Token: token, Turn: turn}); err != nil {
 			return nil, r.wrap("write", err)
 		}
 		if err := r.judge(id, mode); err != nil {
@@ -298,9 +218,9 @@ func (r *referee) enterTurn(kind manager.Kind, token, turn uint64, lost <-chan s
 	return func() error { return errors.Join(r.leave(id, in), leaveThird()) }, nil
 }
 
-// thirdMark is what the name of a lock gets at the end in the violations that the referee of
+// ThirdMark is what the name of a lock gets at the end in the violations that the referee of
 // its upgradable reads reports.
-const thirdMark = " (upgradable reads)"
+const ThirdMark = " (upgradable reads)"
 
 // reads reports whether the kind is one of which several processes can be inside together.
 func reads(kind manager.Kind) bool {
@@ -309,17 +229,17 @@ func reads(kind manager.Kind) bool {
 
 // enterThird is enter with the upgradable read, as far as it excludes other upgradable
 // reads. The caller holds mu.
-func (r *referee) enterThird(token uint64, lost <-chan struct{}) (leave func() error, err error) {
+func (r *Referee) enterThird(token uint64, lost <-chan struct{}) (leave func() error, err error) {
 	if r.third == nil {
-		if r.third, err = newReferee(r.lock+thirdMark, r.thirdPath, r.process, r.report); err != nil {
+		if r.third, err = New(r.lock+ThirdMark, r.thirdPath, r.process, r.report); err != nil {
 			return nil, err
 		}
 	}
-	return r.third.enter(manager.KindExclusive, token, lost)
+	return r.third.Enter(manager.KindExclusive, token, lost)
 }
 
 // leave records that a worker of the round leaves.
-func (r *referee) leave(id roundID, in *round) error {
+func (r *Referee) leave(id roundID, in *round) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.occupancy.leave(time.Now())
@@ -336,7 +256,7 @@ func (r *referee) leave(id roundID, in *round) error {
 
 // hide takes back that the process is inside in that way, if no worker is. The flocks that
 // they needed have been released.
-func (r *referee) hide(kind manager.Kind) error {
+func (r *Referee) hide(kind manager.Kind) error {
 	if reads(kind) && r.readers > 0 || !reads(kind) && r.writers > 0 {
 		return nil
 	}
@@ -344,45 +264,45 @@ func (r *referee) hide(kind manager.Kind) error {
 }
 
 // unlock releases the flocks that no worker needs any more.
-func (r *referee) unlock() error {
+func (r *Referee) unlock() error {
 	if r.writers > 0 {
 		return nil // they need the flocks, if the process has them
 	}
 	// The readers' file comes first, as explained above.
-	want := none
+	want := flock.None
 	if r.readers > 0 {
-		want = min(r.reading, shared)
+		want = min(r.reading, flock.Shared)
 	}
 	if _, err := r.readAs(want); err != nil {
 		return err
 	}
 	if r.locked {
 		r.locked = false
-		return r.wrap("unlock", funlock(r.file))
+		return r.wrap("unlock", flock.Unlock(r.file))
 	}
 	return nil
 }
 
-// held returns how long this process has used the lock.
-func (r *referee) held() time.Duration {
+// Held returns how long this process has used the lock.
+func (r *Referee) Held() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.occupancy.total(time.Now())
 }
 
 // readAs tries to change the flock on the readers' file to the wanted mode.
-func (r *referee) readAs(want flockMode) (granted bool, err error) {
+func (r *Referee) readAs(want flock.Mode) (granted bool, err error) {
 	switch {
 	case want == r.reading:
 		return true, nil
-	case want == none:
-		r.reading = none
-		return true, r.wrap("unlock", funlock(r.readersFile))
+	case want == flock.None:
+		r.reading = flock.None
+		return true, r.wrap("unlock", flock.Unlock(r.readersFile))
 	}
-	if granted, err = flock(r.readersFile, want); err != nil {
+	if granted, err = flock.Lock(r.readersFile, want); err != nil {
 		return false, r.wrap("lock", err)
 	}
-	r.reading = none // a refused conversion has released the old flock
+	r.reading = flock.None // a refused conversion has released the old flock
 	if granted {
 		r.reading = want
 	}
@@ -390,11 +310,11 @@ func (r *referee) readAs(want flockMode) (granted bool, err error) {
 }
 
 // judge judges the first entry of a round. The caller holds mu.
-func (r *referee) judge(id roundID, mode string) error {
-	v := violation{Lock: r.lock, Mode: mode, Time: time.Now(), At: history.Now(), Process: r.process, PID: r.pid, Token: id.token, Turn: id.turn}
+func (r *Referee) judge(id roundID, mode string) error {
+	v := Violation{Lock: r.lock, Mode: mode, Time: time.Now(), At: history.Now(), Process: r.process, PID: r.pid, Token: id.token, Turn: id.turn}
 	for other, in := range r.rounds {
-		if r.alone {
-			v.Kind, v.OtherPID, v.OtherToken, v.OtherTurn = twoTurns, r.pid, other.token, other.turn
+		if r.Alone {
+			v.Kind, v.OtherPID, v.OtherToken, v.OtherTurn = TwoTurns, r.pid, other.token, other.turn
 			r.report(v)
 			continue
 		}
@@ -407,7 +327,7 @@ func (r *referee) judge(id roundID, mode string) error {
 		select {
 		case <-in.lost:
 		default:
-			v.Kind, v.OtherPID, v.OtherToken = twoRounds, r.pid, other.token
+			v.Kind, v.OtherPID, v.OtherToken = TwoRounds, r.pid, other.token
 			r.report(v)
 		}
 	}
@@ -430,8 +350,8 @@ func (r *referee) judge(id roundID, mode string) error {
 
 // refused reports the overlap of an entry for which an flock was refused. The records say
 // which processes were inside before that.
-func (r *referee) refused(v violation, records []byte, reads bool) error {
-	v.Kind = overlap
+func (r *Referee) refused(v Violation, records []byte, reads bool) error {
+	v.Kind = Overlap
 	v.Others = r.presence.others(nil, records, reads)
 	records, err := r.presence.read()
 	v.Others = r.presence.others(v.Others, records, reads)
@@ -441,25 +361,25 @@ func (r *referee) refused(v violation, records []byte, reads bool) error {
 
 // judgeWriter judges an entry with the exclusive or, if readers is set, the write
 // lock.
-func (r *referee) judgeWriter(v violation, records []byte, readers bool) error {
+func (r *Referee) judgeWriter(v Violation, records []byte, readers bool) error {
 	granted := r.locked
 	if !granted {
 		// After a refusal the workers of the round are inside without the
 		// flock. The next round tries again.
 		var err error
-		if granted, err = flock(r.file, exclusive); err != nil {
+		if granted, err = flock.Lock(r.file, flock.Exclusive); err != nil {
 			return r.wrap("lock", err)
 		}
 		r.locked = granted
 	}
 	if granted && readers {
 		var err error
-		if granted, err = r.readAs(exclusive); err != nil {
+		if granted, err = r.readAs(flock.Exclusive); err != nil {
 			return err
 		}
 		if !granted && r.readers > 0 {
 			// Our own readers are inside and need what they had.
-			if _, err = r.readAs(shared); err != nil {
+			if _, err = r.readAs(flock.Shared); err != nil {
 				return err
 			}
 		}
@@ -490,39 +410,39 @@ func (r *referee) judgeWriter(v violation, records []byte, readers bool) error {
 
 // compare compares v's token with the other one, which must be lower, or equal and
 // of the same process. It reports false if the token fell.
-func (r *referee) compare(v *violation) bool {
+func (r *Referee) compare(v *Violation) bool {
 	switch {
 	case v.Token < v.OtherToken, v.Token == v.OtherToken && v.Turn < v.OtherTurn:
-		v.Kind = tokenFell
+		v.Kind = TokenFell
 		r.report(*v)
 		return false
 	case v.Token == v.OtherToken && v.OtherPID != r.pid:
-		v.Kind = tokenShared
+		v.Kind = TokenShared
 		r.report(*v)
 	}
 	return true
 }
 
 // judgeReader judges an entry with the read lock.
-func (r *referee) judgeReader(v violation, records []byte) error {
+func (r *Referee) judgeReader(v Violation, records []byte) error {
 	granted := true
-	if !r.locked && r.reading == none {
+	if !r.locked && r.reading == flock.None {
 		var err error
-		if granted, err = flock(r.file, shared); err != nil {
+		if granted, err = flock.Lock(r.file, flock.Shared); err != nil {
 			return r.wrap("lock", err)
 		}
 		if granted {
-			if granted, err = r.readAs(shared); err != nil {
+			if granted, err = r.readAs(flock.Shared); err != nil {
 				return err
 			}
-			if err = funlock(r.file); err != nil {
+			if err = flock.Unlock(r.file); err != nil {
 				return r.wrap("unlock", err)
 			}
 		}
-	} else if r.reading == none {
+	} else if r.reading == flock.None {
 		// Our own writer is inside, and was refused the readers' file.
 		var err error
-		if granted, err = r.readAs(shared); err != nil {
+		if granted, err = r.readAs(flock.Shared); err != nil {
 			return err
 		}
 	}
@@ -547,13 +467,13 @@ const recordFormat = "pid %10d token %20d turn %20d\n"
 
 var recordLength = len(fmt.Sprintf(recordFormat, 0, 0, 0))
 
-func (r *referee) write(token, turn uint64) error {
+func (r *Referee) write(token, turn uint64) error {
 	_, err := r.file.WriteAt(fmt.Appendf(nil, recordFormat, r.pid, token, turn), 0)
 	return err
 }
 
-// read returns the record in the lock's file, or zeros if there is none yet.
-func (r *referee) read() (pid int, token, turn uint64, err error) {
+// read returns the record in the lock's file, or zeros if there is flock.None yet.
+func (r *Referee) read() (pid int, token, turn uint64, err error) {
 	b := make([]byte, recordLength)
 	switch n, err := r.file.ReadAt(b, 0); {
 	case n == 0 && errors.Is(err, io.EOF):
@@ -565,7 +485,7 @@ func (r *referee) read() (pid int, token, turn uint64, err error) {
 }
 
 // writeReader records a reader's token, if it is higher than the recorded one.
-func (r *referee) writeReader(token uint64) error {
+func (r *Referee) writeReader(token uint64) error {
 	at := int64(r.process * recordLength)
 	b := make([]byte, recordLength)
 	if n, err := r.readersFile.ReadAt(b, at); n == len(b) {
@@ -582,7 +502,7 @@ func (r *referee) writeReader(token uint64) error {
 
 // highestReader returns the highest token of a reader, and its process. If several
 // processes have had that token, it returns another than r's own.
-func (r *referee) highestReader() (pid int, token uint64, err error) {
+func (r *Referee) highestReader() (pid int, token uint64, err error) {
 	b, err := io.ReadAll(io.NewSectionReader(r.readersFile, 0, 1<<62))
 	if err != nil {
 		return 0, 0, err
@@ -609,7 +529,7 @@ func parseRecord(line []byte) (pid int, token, turn uint64, err error) {
 	return pid, token, turn, err
 }
 
-func (r *referee) wrap(what string, err error) error {
+func (r *Referee) wrap(what string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package referee
 
 import (
 	"slices"
@@ -45,7 +45,7 @@ func TestViolationNamesThoseInside(t *testing.T) {
 func TestPresenceOfAKilledProcess(t *testing.T) {
 	c := newCourt(t)
 	killed, b := c.process(1), c.process(2)
-	if err := killed.presence.enter(false, party{PID: 101, Mode: "exclusive", Token: 5}); err != nil {
+	if err := killed.presence.enter(false, Party{PID: 101, Mode: "exclusive", Token: 5}); err != nil {
 		t.Fatal(err)
 	}
 	names := func() (all []int) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package referee
 
 import (
 	"errors"
@@ -23,8 +23,8 @@ type presence struct {
 	process int
 }
 
-// A party is a process that is inside, as its record says.
-type party struct {
+// A Party is a process that is inside, as its record says.
+type Party struct {
 	Process int    `json:"process"`
 	PID     int    `json:"pid"`
 	Mode    string `json:"mode"`  // exclusive, read, upgradable, write or upgraded
@@ -32,8 +32,8 @@ type party struct {
 	Turn    uint64 `json:"turn,omitempty"`
 }
 
-// upgraded is the mode of a writer with the token of its upgradable read.
-const upgraded = "upgraded"
+// Upgraded is the mode of a writer with the token of its upgradable read.
+const Upgraded = "upgraded"
 
 const presenceFormat = "pid %10d %-10s token %20d turn %20d\n"
 
@@ -55,7 +55,7 @@ func number(yes bool) int {
 }
 
 // enter says that the process is inside.
-func (p *presence) enter(reads bool, in party) error {
+func (p *presence) enter(reads bool, in Party) error {
 	_, err := p.file.WriteAt(fmt.Appendf(nil, presenceFormat, in.PID, in.Mode, in.Token, in.Turn), p.place(p.process, reads))
 	return err
 }
@@ -73,11 +73,11 @@ func (p *presence) read() ([]byte, error) {
 
 // others adds to all the other processes that are inside according to the records, but not
 // the readers among them if the one that asks reads, too.
-func (p *presence) others(all []party, records []byte, reads bool) []party {
+func (p *presence) others(all []Party, records []byte, reads bool) []Party {
 	for i := 0; len(records) >= presenceLength; i++ {
 		record := string(records[:presenceLength])
 		records = records[presenceLength:]
-		in := party{Process: i / 2}
+		in := Party{Process: i / 2}
 		if in.Process == p.process || reads && i%2 == number(true) || record[0] == 0 {
 			continue
 		}
@@ -91,7 +91,7 @@ func (p *presence) others(all []party, records []byte, reads bool) []party {
 	return all
 }
 
-func contains(all []party, in party) bool {
+func contains(all []Party, in Party) bool {
 	for _, p := range all {
 		if p.PID == in.PID && p.Mode == in.Mode {
 			return true
@@ -101,7 +101,7 @@ func contains(all []party, in party) bool {
 }
 
 // parties lists processes in a text.
-func parties(all []party) string {
+func parties(all []Party) string {
 	texts := make([]string, 0, len(all))
 	for _, p := range all {
 		texts = append(texts, fmt.Sprintf("pid %d (%s, %s)", p.PID, p.Mode, fence(p.Token, p.Turn)))

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package flock locks files between processes, by flock(2). A lock belongs to an open file,
+// and ends with it: so that of a process that is killed ends with the process.
+package flock
+
+// A Mode is a way to have a file locked.
+type Mode int
+
+const (
+	None Mode = iota
+	Shared
+	Exclusive
+)

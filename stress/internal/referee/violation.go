@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package referee
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Violation is an entry that the lock should have prevented.
+type Violation struct {
+	Kind Kind      `json:"kind"`
+	Lock string    `json:"lock"`
+	Time time.Time `json:"time"`
+	At   int64     `json:"at"`   // the same, as in the history
+	Mode string    `json:"mode"` // exclusive, read, upgradable, write or upgraded
+	// Process is the number of the process that entered, or of the one that was let out of
+	// a barrier, and PID its id.
+	Process int    `json:"process"`
+	PID     int    `json:"pid"`
+	Token   uint64 `json:"token"` // its fencing token
+	Turn    uint64 `json:"turn,omitempty"`
+	// The last correct entry according to the file.
+	OtherPID   int    `json:"other_pid"`
+	OtherToken uint64 `json:"other_token"`
+	OtherTurn  uint64 `json:"other_turn,omitempty"`
+
+	// Others are the processes because of which an flock was refused: those that were inside
+	// a lock in modes that exclude this one, or inside the round Token of a barrier.
+	Others []Party `json:"others,omitempty"`
+}
+
+// A Kind of violation.
+type Kind string
+
+const (
+	// Two processes are inside at once.
+	Overlap Kind = "overlap"
+	// A process enters with a lower token than an earlier conflicting entry, or with the
+	// same token and a lower turn.
+	TokenFell Kind = "token fell"
+	// Two processes enter with the same token.
+	TokenShared Kind = "token shared"
+	// One process has two rounds of a lock at once. Neither is lost, and neither
+	// is a downgrade of the other.
+	TwoRounds Kind = "two rounds"
+	// Two workers of one process are inside with a mutex.
+	TwoTurns Kind = "two turns"
+	// A member of a barrier was let out while others were inside.
+	Premature Kind = "premature"
+)
+
+// String describes v in a line of text.
+func (v Violation) String() string {
+	var what string
+	switch v.Kind {
+	case Overlap:
+		// Those inside may not have written the file of entries yet.
+		inside := "another process was inside"
+		if len(v.Others) > 0 {
+			inside = "these were inside: " + parties(v.Others)
+		}
+		what = fmt.Sprintf("pid %d entered with token %d while %s; the last recorded entry is that of pid %d with token %d", v.PID, v.Token, inside, v.OtherPID, v.OtherToken)
+	case TokenFell:
+		what = fmt.Sprintf("pid %d entered with %s after pid %d had entered with the higher %s", v.PID, fence(v.Token, v.Turn), v.OtherPID, fence(v.OtherToken, v.OtherTurn))
+	case TokenShared:
+		what = fmt.Sprintf("pid %d entered with token %d, which pid %d also had", v.PID, v.Token, v.OtherPID)
+	case TwoTurns:
+		what = fmt.Sprintf("pid %d entered with %s while another of its workers was inside with %s", v.PID, fence(v.Token, v.Turn), fence(v.OtherToken, v.OtherTurn))
+	case Premature:
+		what = fmt.Sprintf("pid %d left round %d while these were inside: %s", v.PID, v.Token, parties(v.Others))
+	case TwoRounds:
+		what = fmt.Sprintf("pid %d entered with token %d while its workers with token %d were inside and had not lost the lock", v.PID, v.Token, v.OtherToken)
+	}
+	return fmt.Sprintf("%s: %s on lock %q (%s): %s", v.Time.Format("15:04:05.000000"), v.Kind, v.Lock, v.Mode, what)
+}
+
+// fence names a token, with the turn if there is one.
+func fence(token, turn uint64) string {
+	if turn == 0 {
+		return fmt.Sprintf("token %d", token)
+	}
+	return fmt.Sprintf("token %d, turn %d", token, turn)
+}
