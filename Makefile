@@ -67,8 +67,8 @@ zookeeper: bin/zkserver ## run a real ZooKeeper, as installed, on 127.0.0.1 unti
 	@bin/zkserver -port $(PORT)
 
 .PHONY: zktest
-zktest: bin/zkembedded ## serve the embedded ZooKeeper, for development, on 127.0.0.1 until Ctrl-C: PORT=2181, or a free one
-	@bin/zkembedded -port $(PORT)
+zktest: bin/holdfast ## serve the embedded ZooKeeper, for development, on 127.0.0.1 until Ctrl-C: PORT=2181, or a free one
+	@bin/holdfast server --port $(PORT)
 
 ## Test it
 
@@ -130,7 +130,7 @@ bench: ## measure Holdfast, its limits and other locks on real servers, for benc
 	go run ./bench
 
 .PHONY: test-kazoo
-test-kazoo: bin/zkembedded bin/zkserver ## the tests of kazoo, on the embedded server and a real one: do they differ? 2 minutes
+test-kazoo: bin/holdfast bin/zkserver ## the tests of kazoo, on the embedded server and a real one: do they differ? 2 minutes
 	@.ci/test-kazoo
 
 .PHONY: test-peers
@@ -228,13 +228,13 @@ clean: ## remove everything built here
 	rm -rf bin
 
 # Always run go build, which knows what is up to date.
-.PHONY: bin/stress bin/zkserver bin/zkembedded bin/sim.test
+.PHONY: bin/stress bin/zkserver bin/holdfast bin/sim.test
 bin/stress:
 	@go build -o $@ ./stress
 bin/zkserver:
 	@go build -o $@ ./internal/realzk/zkserver
-bin/zkembedded:
-	@go build -o $@ ./internal/zkembedded
+bin/holdfast:
+	@go build -o $@ ./cmd/holdfast
 # The weaver changes files of the runtime of one Go version. If another is installed,
 # Go downloads that one.
 bin/sim.test:

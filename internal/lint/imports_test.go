@@ -65,7 +65,7 @@ const policy = `
 	stress/internal/figures:  | TESTS
 	stress/internal/report:   stress/internal/figures stress/internal/history stress/internal/judge | TESTS
 	bench:                    PUBLIC recipes/queue bench/internal/delay bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
-	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/... internal/realzk/child
+	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/... internal/realzk/child internal/jute
 	bench/internal/delay:     golang.org/x/sys/... | TESTS
 	bench/internal/start:     internal/realzk | TESTS
 	bench/internal/work:      golang.org/x/sync/... | TESTS
@@ -85,7 +85,6 @@ const policy = `
 	internal/otherclients:    internal/realzk | TESTS
 	internal/doctor:          zkio | SERVERS
 	internal/realzk/zkserver: internal/realzk | TESTS
-	internal/zkembedded:      zkio/zktest | TESTS internal/jute github.com/go-zookeeper/zk
 	internal/check:           | TESTS
 	internal/sim:             | TESTS state manager zkio/zktest internal/check internal/sim/yield
 	internal/sim/weave:
