@@ -7,6 +7,7 @@ package flock
 // A Mode is a way to have a file locked.
 type Mode int
 
+// A file is locked by one process exclusively, or shared by several, or not at all.
 const (
 	None Mode = iota
 	Shared
