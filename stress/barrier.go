@@ -16,9 +16,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/flock"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/barrier"
-	"github.com/holdfast-go/holdfast/stress/internal/flock"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 )

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/holdfast-go/holdfast/stress/internal/flock"
+	"github.com/holdfast-go/holdfast/internal/flock"
 )
 
 // claim takes the directory of a history for this process, until it closes the file: two

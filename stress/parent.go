@@ -19,9 +19,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/flock"
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 	"github.com/holdfast-go/holdfast/manager"
-	"github.com/holdfast-go/holdfast/stress/internal/flock"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/report"

@@ -56,10 +56,9 @@ const policy = `
 	recipes/barrier:             RECIPE | SERVERS recipes/internal/recipetest
 
 	# Programs use what users can use.
-	stress:                   PUBLIC recipes/... stress/internal/... internal/realzk internal/realzk/child internal/realzk/scratch github.com/HdrHistogram/hdrhistogram-go | SERVERS
+	stress:                   PUBLIC recipes/... stress/internal/... internal/realzk internal/realzk/child internal/realzk/scratch internal/flock github.com/HdrHistogram/hdrhistogram-go | SERVERS
 	stress/internal/nemesis:  stress/internal/history internal/queue internal/queueio internal/realzk internal/realzk/child zkio | SERVERS manager
-	stress/internal/referee:  stress/internal/flock stress/internal/history manager | TESTS
-	stress/internal/flock:
+	stress/internal/referee:  internal/flock stress/internal/history manager | TESTS
 	stress/internal/history:  golang.org/x/sys/... | TESTS
 	stress/internal/judge:    stress/internal/figures stress/internal/history github.com/HdrHistogram/hdrhistogram-go github.com/anishathalye/porcupine | TESTS
 	stress/internal/figures:  | TESTS
@@ -81,7 +80,8 @@ const policy = `
 	# Tools and tests of this repository.
 	internal/realzk:          internal/realzk/child internal/realzk/scratch | TESTS
 	internal/realzk/child:    | TESTS
-	internal/realzk/scratch:  | TESTS
+	internal/realzk/scratch:  internal/flock | TESTS
+	internal/flock:
 	internal/otherclients:    internal/realzk | TESTS
 	internal/doctor:          zkio | SERVERS
 	internal/realzk/zkserver: internal/realzk | TESTS

@@ -8,12 +8,26 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/flock"
 )
 
 // A Dir is a temporary directory.
 type Dir struct {
 	path  string
 	owner *os.File // has the flock
+}
+
+// canTell says whether a process can find out that another's directory has no owner.
+const canTell = flock.Unsupported == ""
+
+// claim tries to take the flock on f, and reports whether f has it. Where there are no file
+// locks it succeeds without doing anything.
+func claim(f *os.File) (bool, error) {
+	if !canTell {
+		return true, nil
+	}
+	return flock.Lock(f, flock.Exclusive)
 }
 
 // ownerFile is the file in a Dir that its owner has an flock on. Its text tells a person
@@ -53,7 +67,7 @@ func own(path string) (*Dir, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("scratch: mark a temporary directory as owned: %w", err)
 	}
-	locked, err := flock(f)
+	locked, err := claim(f)
 	if locked && !isAt(f) {
 		locked = false
 	}
@@ -115,7 +129,7 @@ func sweep(parent, prefix string) {
 			_ = os.Remove(path)
 			continue
 		}
-		if free, err := flock(f); free && err == nil && isAt(f) {
+		if free, err := claim(f); free && err == nil && isAt(f) {
 			removeBut(path, ownerFile)
 			_ = os.RemoveAll(path)
 		}

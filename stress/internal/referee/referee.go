@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/flock"
 	"github.com/holdfast-go/holdfast/manager"
-	"github.com/holdfast-go/holdfast/stress/internal/flock"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 

@@ -14,8 +14,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/flock"
 	"github.com/holdfast-go/holdfast/manager"
-	"github.com/holdfast-go/holdfast/stress/internal/flock"
 )
 
 // court stands for the processes that share a lock, within one test: it has the
