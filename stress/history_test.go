@@ -105,16 +105,17 @@ func TestHistoryOfWhatTheHarnessSaw(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		sabotage sabotage
+		verdict  verdict
 		want     judge.Outcome
 		says     string
 	}{
-		{lingers, judge.Violation, "a referee has seen at "},
-		{complains, judge.Failed, "on purpose"},
+		{lingers, violated, judge.Violation, "a referee has seen at "},
+		{complains, failed, judge.Failed, "on purpose"},
 	} {
 		t.Run(string(tt.sabotage), func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "report")
-			runStress(t, append([]string{"-report", dir}, brief...), sabotageVariable+"="+string(tt.sabotage))
+			runCaught(t, tt.sabotage, append([]string{"-report", dir}, brief...), tt.verdict)
 			v, err := judge.Read(dir)
 			if err != nil || v.Outcome != tt.want {
 				t.Errorf("the history's verdict is %v, want %v: %v", v.Outcome, tt.want, err)
