@@ -151,6 +151,22 @@ type wire struct {
 	frozen bool
 }
 
+// firstAnswer is how long a wire waits for the answer to the handshake. ZooKeeper 3.8 never
+// answers a connection that it accepts just before it serves, and does not close it, for its
+// "ZooKeeperServer not running" ends in a NullPointerException. go-zookeeper would wait
+// for six and two thirds of the session's timeout.
+const firstAnswer = 10 * time.Second
+
+func (w *wire) SetReadDeadline(d time.Time) error {
+	w.mu.Lock()
+	answered := len(w.first) > 0
+	w.mu.Unlock()
+	if limit := time.Now().Add(firstAnswer); !answered && (d.IsZero() || d.After(limit)) {
+		d = limit
+	}
+	return w.Conn.SetReadDeadline(d)
+}
+
 func (w *wire) Read(p []byte) (int, error) {
 	for {
 		n, err := w.Conn.Read(p)

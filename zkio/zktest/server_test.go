@@ -112,14 +112,16 @@ func (nolog) Printf(string, ...any) {}
 func (c *client) await(t testing.TB, state zk.State) {
 	t.Helper()
 	limit := time.After(time.Minute)
+	var before []zk.State
 	for {
 		select {
 		case e := <-c.events:
 			if e.State == state {
 				return
 			}
+			before = append(before, e.State)
 		case <-limit:
-			t.Fatalf("client did not reach %v", state)
+			t.Fatalf("client did not reach %v, but %v", state, before)
 		}
 	}
 }
