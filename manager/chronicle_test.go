@@ -147,7 +147,7 @@ func wrongInRound(events []Event) string {
 		switch {
 		case over:
 			return "an event after the end"
-		case i > 0 && (e.Lock != last.Lock || e.LockKind != last.LockKind || e.Mutex != last.Mutex):
+		case i > 0 && (e.Lock != last.Lock || e.LockKind != last.LockKind):
 			return "events of two locks"
 		case e.Time.Before(last.Time) || e.Held < last.Held:
 			return "time goes back"

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A Kind says what a contender asks for.
+// A Kind says what a contender asks for, or a lock of this process.
 type Kind uint8
 
 // The kinds of contenders. All of them are understood in every lock's directory,
@@ -28,10 +28,19 @@ const (
 	// KindUpgradable is a read that can become a write in place: see
 	// [RWLock.Upgradable]. While it does, its process has a contender of KindWrite, too.
 	KindUpgradable = Kind(queue.Upgradable)
+
+	// KindMutex is what a [Mutex] of this process asks for, in a [LockInfo] and an [Event].
+	// ZooKeeper does not know of it: the process's [Contender] is of KindExclusive.
+	KindMutex = KindUpgradable + 1
 )
 
-// String returns "exclusive", "read", "write" or "upgradable".
-func (k Kind) String() string { return queue.Kind(k).String() }
+// String returns "exclusive", "read", "write", "upgradable" or "mutex".
+func (k Kind) String() string {
+	if k == KindMutex {
+		return "mutex"
+	}
+	return queue.Kind(k).String()
+}
 
 // A Contender is an entry of a lock's queue: one node, which belongs to a process that
 // holds the lock or waits for it. Fields that are not known have their zero values.

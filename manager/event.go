@@ -99,7 +99,6 @@ type Event struct {
 	Lock     string        // its name
 	LockKind Kind          // what this process asks for
 	Round    uint64        // of this event; no other round of the Manager has the number
-	Mutex    bool          // the lock is that of a Mutex
 	Waited   time.Duration // from the first caller's request to the grant, or until now; also of EventConnectionResumed
 	Held     time.Duration // from the grant until now; 0 before it
 	Position int           // EventPlaced: how many contenders are ahead

@@ -309,8 +309,8 @@ func TestEventFields(t *testing.T) {
 				if e.Session != session(a) {
 					c.t.Errorf("%v: session %#x, want %#x", e.Kind, e.Session, session(a))
 				}
-			case e.Lock == "jobs/x" && (!e.Mutex || e.LockKind != KindExclusive), e.Lock == "jobs/rw" && (e.Mutex || e.LockKind != KindRead):
-				c.t.Errorf("%v: %v lock %q, of a mutex: %v", e.Kind, e.LockKind, e.Lock, e.Mutex)
+			case e.Lock == "jobs/x" && e.LockKind != KindMutex, e.Lock == "jobs/rw" && e.LockKind != KindRead:
+				c.t.Errorf("%v: lock %q is of kind %v", e.Kind, e.Lock, e.LockKind)
 			case e.Lock == "jobs/x" && e.Kind == EventGranted && (e.Token != g.Token || e.Session != g.Session):
 				c.t.Errorf("granted token %d in session %#x, want %+v", e.Token, e.Session, g)
 			case e.Lock == "jobs/rw" && e.Round == last.Round && last.Lock == "jobs/x":

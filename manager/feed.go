@@ -408,9 +408,8 @@ func (f *feed) event(t *roundIO, tr *trace, kind EventKind, at time.Time) Event 
 		Kind:     kind,
 		Time:     at,
 		Lock:     l.Name(),
-		LockKind: Kind(l.kind),
+		LockKind: l.lockKind(),
 		Round:    tr.round,
-		Mutex:    l.ofMutex(),
 		Token:    tr.token,
 		Session:  tr.session,
 	}

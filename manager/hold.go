@@ -548,7 +548,7 @@ func (w withdrawal) steps() []func() bool {
 func (h Hold) dead(op string) *Error { return endedError(op, h.share.lock, h.slot.ended(h.gen)) }
 
 // ofMutex reports whether h, which is not the zero Hold, is one of a Mutex.
-func (h Hold) ofMutex() bool { return h.share.lock.ofMutex() }
+func (h Hold) ofMutex() bool { return h.share.lock.lockKind() == KindMutex }
 
 func (h Hold) error(op string, err error) *Error {
 	return &Error{Op: op, Name: h.share.lock.Name(), Err: err}

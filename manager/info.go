@@ -75,7 +75,6 @@ type LockInfo struct {
 	Name  string
 	Path  string // the directory in ZooKeeper in which its contenders queue
 	Kind  Kind   // what this process asks for
-	Mutex bool   // it is the lock of a Mutex
 	Stats Stats  // as Lock.Stats returns them
 
 	// Of a lock that waits, Since and Node are known only with a Config.Observer.
@@ -158,8 +157,7 @@ func (r *round) info() LockInfo {
 	info := LockInfo{
 		Name:     l.Name(),
 		Path:     l.path,
-		Kind:     Kind(l.kind),
-		Mutex:    l.ofMutex(),
+		Kind:     l.lockKind(),
 		Stats:    l.Stats(),
 		LastLoss: m.journal.losses.lastOf(l),
 	}

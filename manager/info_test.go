@@ -59,14 +59,14 @@ func TestLocks(t *testing.T) {
 		later(2 * time.Second)
 
 		got := infos(c.t, a, false)
-		wantLocks(c.t, "busy", got, "held exclusive", "mutex exclusive", "pair read", "wanted exclusive")
-		wantLocks(c.t, "all", infos(c.t, a, true), "held exclusive", "mutex exclusive", "pair read", "pair write", "unused exclusive", "wanted exclusive")
+		wantLocks(c.t, "busy", got, "held exclusive", "mutex mutex", "pair read", "wanted exclusive")
+		wantLocks(c.t, "all", infos(c.t, a, true), "held exclusive", "mutex mutex", "pair read", "pair write", "unused exclusive", "wanted exclusive")
 
 		i := got["held exclusive"]
 		if i.Stats.Phase != state.Retained || i.Stats.Holders != 1 || i.Stats.Grants != 1 || !i.Since.Equal(start) || i.Node != g.Path || i.Token != g.Token || i.Path != "/holdfast/held" {
 			c.t.Errorf("held: %+v", i)
 		}
-		if i.Lease <= 0 || i.Lease > 5*time.Second || !i.Contended || !i.Yielding || i.Mutex || i.Ahead != nil || i.Holder != nil || i.LastLoss != nil || i.Revocation != nil {
+		if i.Lease <= 0 || i.Lease > 5*time.Second || !i.Contended || !i.Yielding || i.Kind == KindMutex || i.Ahead != nil || i.Holder != nil || i.LastLoss != nil || i.Revocation != nil {
 			c.t.Errorf("held: %+v", i)
 		}
 		i = got["wanted exclusive"]
@@ -76,7 +76,7 @@ func TestLocks(t *testing.T) {
 		if !strings.HasPrefix(i.Node, "/holdfast/wanted/_c_") || i.Holder == nil || i.Holder.Label != "b" || !i.Holder.Holds || i.Ahead == nil || i.Ahead.Path != i.Holder.Path {
 			c.t.Errorf("wanted: %+v, held by %v, behind %v", i, i.Holder, i.Ahead)
 		}
-		if i = got["mutex exclusive"]; !i.Mutex || i.Stats.Phase != state.Retained || i.Stats.Holders != 3 {
+		if i = got["mutex mutex"]; i.Stats.Phase != state.Retained || i.Stats.Holders != 3 {
 			c.t.Errorf("mutex: %+v", i)
 		}
 

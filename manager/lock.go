@@ -413,8 +413,13 @@ func (l *Lock) ended(ctx context.Context, op string) *Error {
 	return &Error{Op: op, Name: l.Name(), Err: ctxerr.Of(ctx)}
 }
 
-// ofMutex reports whether l is the private lock of a Mutex.
-func (l *Lock) ofMutex() bool { return l.noted.Load().Has(state.OfMutex) }
+// lockKind returns what this process asks for with l, which may be the private lock of a Mutex.
+func (l *Lock) lockKind() Kind {
+	if l.noted.Load().Has(state.OfMutex) {
+		return KindMutex
+	}
+	return Kind(l.kind)
+}
 
 // nameHolder fills in the holder in the error of a TryLock that stood at position p.
 // Usually the holder is known. It takes a read if the waiter does not watch its node

@@ -66,7 +66,7 @@
 //	matching         how many locks the parameters select
 //	page, pages
 //	locks            the locks of this page
-//	  name, path, kind, mutex, phase
+//	  name, path, kind, phase
 //	  holders        callers that hold it
 //	  waiters        callers that wait for it
 //	  stuck          whether it looks stuck

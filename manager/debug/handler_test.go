@@ -325,7 +325,7 @@ func TestObserve(t *testing.T) {
 		{Kind: manager.EventRevoked, Lock: "c", Reason: strings.Repeat("x", 10_000)},
 		{Kind: manager.EventConnectionLost, Session: 1, Err: failed},
 		{Kind: manager.EventConnectionResumed, Session: 1, Waited: 1500 * time.Millisecond},
-		{Kind: manager.EventLost, Lock: "d", Mutex: true, Err: lost, Held: time.Second},
+		{Kind: manager.EventLost, Lock: "d", LockKind: manager.KindMutex, Err: lost, Held: time.Second},
 		{Kind: manager.EventFailed, Lock: "e", Err: manager.ErrNotGranted}, // the callers gave up
 		{Kind: manager.EventFailed, Lock: "f", Err: manager.ErrClosed},
 		{Kind: manager.EventSessionOver, Session: 1, Err: failed},

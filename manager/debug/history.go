@@ -54,7 +54,7 @@ func recordOf(e manager.Event) record {
 	}
 	switch {
 	case e.Lock != "":
-		r.Kind = kindText(e.LockKind, e.Mutex)
+		r.Kind = e.LockKind.String()
 		r.Waited = seconds(e.Waited)
 	default:
 		r.Outage = seconds(e.Waited)

@@ -110,7 +110,6 @@ type lock struct {
 	Name  string `json:"name"`
 	Path  string `json:"path"`
 	Kind  string `json:"kind"`
-	Mutex bool   `json:"mutex"`
 	Phase string `json:"phase"`
 
 	Holders int       `json:"holders"`
@@ -300,7 +299,6 @@ func lockOf(s *snapshot, stuck bool) lock {
 		Name:  s.Name,
 		Path:  s.Path,
 		Kind:  s.Kind.String(),
-		Mutex: s.Mutex,
 		Phase: phaseText(s.Stats.Phase),
 
 		Stuck: stuck,
@@ -381,13 +379,6 @@ func phaseText(p state.Phase) string {
 		return "releasing"
 	}
 	return "free" // one that is released can be asked for at once
-}
-
-func kindText(k manager.Kind, mutex bool) string {
-	if mutex {
-		return "mutex"
-	}
-	return k.String()
 }
 
 // sessionText returns the id of a session as ZooKeeper's log has it, or "".

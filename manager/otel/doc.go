@@ -36,8 +36,7 @@
 // API. Of every span:
 //
 //	holdfast.lock      string  the lock's name
-//	holdfast.kind      string  "exclusive", "read", "write" or "upgradable"
-//	holdfast.mutex     bool    true: the lock of a Mutex; otherwise left out
+//	holdfast.kind      string  "exclusive", "read", "write", "upgradable" or "mutex"
 //	holdfast.round     int     distinguishes the waits of one Manager; a hold has its wait's
 //	holdfast.cause     string  why the wait failed, the lock was lost, or its release is not
 //	                           confirmed: one word, see manager.Event.Cause

@@ -136,9 +136,6 @@ func (s *Spans) begin(r *round, stage stage, e manager.Event, parent context.Con
 		attribute.String("holdfast.kind", e.LockKind.String()),
 		attribute.Int64("holdfast.round", int64(e.Round)),
 	)
-	if e.Mutex {
-		attributes = append(attributes, attribute.Bool("holdfast.mutex", true))
-	}
 	start := e.Time.Add(-e.Waited)
 	if stage == hold {
 		start = e.Time.Add(-e.Held)

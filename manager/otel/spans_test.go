@@ -228,11 +228,11 @@ func (s sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingRe
 
 func (sampler) Description() string { return "none" }
 
-// A mutex is marked as one.
+// A mutex is told from a lock.
 func TestMutex(t *testing.T) {
 	spans, recorder := record()
-	spans.Observe(at(9, manager.EventReleased, func(e *manager.Event) { e.Mutex = true }))
-	if got := describe(recorder.Ended()[0]); !strings.Contains(got, "mutex=true") {
+	spans.Observe(at(9, manager.EventReleased, func(e *manager.Event) { e.LockKind = manager.KindMutex }))
+	if got := describe(recorder.Ended()[0]); !strings.Contains(got, "kind=mutex") {
 		t.Error(got)
 	}
 }

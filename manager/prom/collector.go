@@ -65,11 +65,3 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 
 // namespace begins the name of each metric.
 const namespace = "holdfast"
-
-// kindOf returns the value of the label "kind".
-func kindOf(kind manager.Kind, mutex bool) string {
-	if mutex {
-		return "mutex"
-	}
-	return kind.String()
-}

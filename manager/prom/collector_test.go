@@ -116,8 +116,8 @@ func everything() []manager.Event {
 		of(manager.EventGranted, manager.Event{Round: 2, LockKind: manager.KindRead}),
 		of(manager.EventLost, manager.Event{Round: 2, LockKind: manager.KindRead, Held: time.Minute, Err: lost}),
 		of(manager.EventLost, manager.Event{Round: 6, LockKind: manager.KindWrite, Held: time.Minute, Paused: 16 * time.Second, Err: &manager.Error{Op: "hold", Name: "jobs/a", Err: manager.ErrLost, Paused: 16 * time.Second}}),
-		of(manager.EventGranted, manager.Event{Round: 3, Mutex: true, Lock: "mutexes/m"}),
-		of(manager.EventReleased, manager.Event{Round: 3, Mutex: true, Lock: "mutexes/m", Err: manager.ErrUnconfirmed}),
+		of(manager.EventGranted, manager.Event{Round: 3, LockKind: manager.KindMutex, Lock: "mutexes/m"}),
+		of(manager.EventReleased, manager.Event{Round: 3, LockKind: manager.KindMutex, Lock: "mutexes/m", Err: manager.ErrUnconfirmed}),
 		of(manager.EventFailed, manager.Event{Round: 4, Waited: time.Hour, Err: manager.ErrNotGranted}),
 		of(manager.EventFailed, manager.Event{Round: 5, Err: manager.ErrClosed}),
 		{Kind: manager.EventPaused, Paused: 16 * time.Second},
@@ -265,8 +265,7 @@ func TestScrape(t *testing.T) {
 	contended.Contended, contended.Yielding = true, true
 	revoked := info("revoked", manager.KindRead, state.Retained, time.Second)
 	revoked.Revocation, revoked.Contended = &manager.Revocation{}, true
-	mutex := info("mutex", manager.KindExclusive, state.Fetching, time.Hour)
-	mutex.Mutex = true
+	mutex := info("mutex", manager.KindMutex, state.Fetching, time.Hour)
 	waits := info("waits", manager.KindExclusive, state.Fetching, 2*time.Hour)
 	unknown := info("waits, too", manager.KindExclusive, state.Fetching, 0)
 	unknown.Since = time.Time{}

@@ -119,7 +119,7 @@ func (m *eventMetrics) observe(e manager.Event) {
 		c.WithLabelValues(m.groups.values(group, labels...)...).Inc()
 	}
 	measure := func(h *prometheus.HistogramVec, outcome string, d time.Duration) {
-		h.WithLabelValues(m.groups.values(group, kindOf(e.LockKind, e.Mutex), outcome)...).Observe(d.Seconds())
+		h.WithLabelValues(m.groups.values(group, e.LockKind.String(), outcome)...).Observe(d.Seconds())
 	}
 	switch e.Kind {
 	case manager.EventGranted:

@@ -6,9 +6,8 @@ import "github.com/holdfast-go/holdfast/manager"
 
 // A lockID identifies a lock of a Manager.
 type lockID struct {
-	name  string
-	kind  manager.Kind
-	mutex bool
+	name string
+	kind manager.Kind
 }
 
 // races adds up the races that were lost on all locks. A lock counts its own, and is
@@ -33,7 +32,7 @@ func (r *races) begin() {
 func (r *races) add(l *manager.LockInfo) {
 	r.longest = max(r.longest, l.Stats.LongestRace)
 	if n := l.Stats.LostRaces; n > 0 {
-		id := lockID{l.Name, l.Kind, l.Mutex}
+		id := lockID{l.Name, l.Kind}
 		r.now[id] = max(r.now[id], n)
 	}
 }

@@ -94,9 +94,8 @@ var phases = []struct {
 
 // kinds are the values of the label "kind".
 var kinds = []string{
-	kindOf(manager.KindExclusive, false), kindOf(manager.KindRead, false),
-	kindOf(manager.KindWrite, false), kindOf(manager.KindUpgradable, false),
-	kindOf(manager.KindExclusive, true),
+	manager.KindExclusive.String(), manager.KindRead.String(), manager.KindWrite.String(),
+	manager.KindUpgradable.String(), manager.KindMutex.String(),
 }
 
 // states are the values of the label "state" of the session.
@@ -235,7 +234,7 @@ func (s *scrape) metrics(stats manager.ManagerStats, locks iter.Seq[manager.Lock
 			continue
 		}
 		group := s.groups.group(l.Name)
-		of := series{kindOf(l.Kind, l.Mutex), group}
+		of := series{l.Kind.String(), group}
 		if tallies[of] == nil {
 			tallies[of] = &tally{}
 			s.known[of] = true
