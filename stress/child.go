@@ -452,12 +452,11 @@ func (c *child) held() []time.Duration {
 // stopping reports whether the workers must stop.
 func (c *child) stopping() bool { return c.run.Err() != nil }
 
-// violation counts and reports v. If faults are injected, the parent counts: it knows
-// whether another process was stopped, or has just lost the lock.
+// violation counts and reports v. If faults are injected, the judge of the history decides
+// whether it is one: it knows whether another process was stopped, or has just lost the lock.
 func (c *child) violation(v referee.Violation) {
 	if c.settings.Faulty {
-		v.At -= c.settings.ClockAhead.Nanoseconds()
-		c.out.send(message{Violation: &v})
+		c.journal.saw(v)
 		return
 	}
 	if c.counts.violations.Add(1) <= maxReported {

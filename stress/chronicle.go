@@ -13,7 +13,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
-	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 )
 
@@ -38,7 +37,6 @@ type chronicle struct {
 
 	mu       sync.Mutex // protects what follows
 	live     live
-	excuses  excuses
 	lives    lives
 	latest   int64 // time of the event that was read last
 	deposals []deposal
@@ -100,7 +98,7 @@ func beginChronicle(dir string, h history.Header, r *reporter) (*chronicle, erro
 	}
 	c := &chronicle{dir: dir, header: h, reporter: r}
 	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
-	c.excuses, c.lives = newExcuses(), newLives()
+	c.lives = newLives()
 	w, err := history.Create(dir, history.Harness, 0)
 	if err != nil {
 		return nil, err
@@ -168,9 +166,6 @@ func (c *chronicle) started(p *process) {
 	if c == nil {
 		return
 	}
-	c.mu.Lock()
-	delete(c.excuses.ended, p.pid()) // of an earlier process, if of any
-	c.mu.Unlock()
 	c.write(history.Event{Kind: history.Started, Process: p.index, Incarnation: p.incarnation})
 }
 
@@ -179,20 +174,16 @@ func (c *chronicle) ended(p *process, well bool) {
 	if c == nil {
 		return
 	}
-	c.mu.Lock()
-	c.excuses.ended[p.pid()] = history.Now()
-	c.mu.Unlock()
 	c.write(history.Event{Kind: history.Ended, Process: p.index, Incarnation: p.incarnation, OK: well})
 }
 
 func (c *chronicle) stopping() { c.write(history.Event{Kind: history.Stopping}) }
 
-// note notes what the live view shows of e, and what e excuses.
+// note notes what the live view shows of e.
 func (c *chronicle) note(e history.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.latest = max(c.latest, e.At)
-	c.excuses.add(e)
 	l, k := &c.live, opKey{e.Process, e.Incarnation, e.Op}
 	who := life{e.Process, e.Incarnation}
 	gone := c.lives.isOver(who)
@@ -286,20 +277,6 @@ func (c *chronicle) orphaned(session string) bool {
 	defer c.mu.Unlock()
 	l, ok := c.lives.of(session)
 	return ok && c.lives.isKilled(l)
-}
-
-// awaits reports whether a fault may excuse v of which it is not known yet what it did.
-func (c *chronicle) awaits(v referee.Violation) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.excuses.awaits(v)
-}
-
-// excused reports whether v has an excuse.
-func (c *chronicle) excused(v referee.Violation) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.excuses.excuse(v)
 }
 
 // status describes the history so far, for the live view.

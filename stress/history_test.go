@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
@@ -104,18 +105,21 @@ func TestSelfTest(t *testing.T) {
 func TestHistoryOfWhatTheHarnessSaw(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
+		name     string
 		sabotage sabotage
+		args     []string
 		verdict  verdict
 		want     judge.Outcome
 		says     string
 	}{
-		{lingers, violated, judge.Violation, "a referee has seen at "},
-		{complains, failed, judge.Failed, "on purpose"},
+		{"referee", lingers, nil, violated, judge.Violation, "a referee has seen at "},
+		{"referee beside faults", oldToken, []string{"-nemesis", "revoke", "-session-timeout", "1s"}, violated, judge.Violation, "a referee has seen at .* token fell"},
+		{"worker", complains, nil, failed, judge.Failed, "on purpose"},
 	} {
-		t.Run(string(tt.sabotage), func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "report")
-			runCaught(t, tt.sabotage, append([]string{"-report", dir}, brief...), tt.verdict)
+			runCaught(t, tt.sabotage, slices.Concat([]string{"-report", dir}, brief, tt.args), tt.verdict)
 			v, err := judge.Read(dir)
 			if err != nil || v.Outcome != tt.want {
 				t.Errorf("the history's verdict is %v, want %v: %v", v.Outcome, tt.want, err)

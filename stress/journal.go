@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/referee"
 )
 
 // A journal is what a worker process writes into the history of the run. A nil journal
@@ -68,6 +69,24 @@ func (j *journal) check(e history.Event, is func() bool) bool {
 	}
 	j.write(e)
 	return true
+}
+
+// saw writes what a referee has seen.
+func (j *journal) saw(v referee.Violation) {
+	e := history.Event{
+		Kind: history.Overlap, At: v.At - j.ahead, Process: j.process, Lock: strings.TrimSuffix(v.Lock, referee.ThirdMark), Mode: history.Mode(v.Mode),
+		Token: v.Token, Turn: v.Turn, Target: string(v.Kind), Text: firstLine(v.String()),
+	}
+	switch e.Mode {
+	case referee.Upgraded:
+		e.Mode = history.WriteMode
+	case "barrier":
+		e.Mode = ""
+	}
+	for _, o := range v.Others {
+		e.Others = append(e.Others, o.Process)
+	}
+	j.write(e)
 }
 
 // alive writes Alive at intervals, until ctx ends.

@@ -11,7 +11,7 @@ import (
 
 // What the chronicle knows of processes does not grow with how many there have been.
 func TestLivesAreForgotten(t *testing.T) {
-	c := &chronicle{lives: newLives(), excuses: newExcuses()}
+	c := &chronicle{lives: newLives()}
 	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
 	const n, second = 20_000, int64(1_000_000_000)
 	name := func(i int) string { return fmt.Sprintf("0x%x", i) }
@@ -29,7 +29,7 @@ func TestLivesAreForgotten(t *testing.T) {
 		c.note(e)
 		e.Kind, e.Session = history.Session, name(n+i) // which it still wrote
 		c.note(e)
-		most = max(most, len(c.lives.over)+len(c.lives.killed)+len(c.lives.sessions)+len(c.live.holding)+len(c.live.waiting)+len(c.excuses.all))
+		most = max(most, len(c.lives.over)+len(c.lives.killed)+len(c.lives.sessions)+len(c.live.holding)+len(c.live.waiting))
 	}
 	if bound := int(2*remembered/second) + 100; most > bound {
 		t.Errorf("up to %d entries in memory, want %d at most", most, bound)

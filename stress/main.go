@@ -46,9 +46,8 @@
 // Faults come as the seed says: see stress/internal/nemesis. A process that was killed is
 // replaced, under the same number. Before a fault hits a process, two processes are told to
 // stay inside with some of the locks, so that it hits holders and waiters. The referee does
-// not know of faults: what it sees beside a process that was stopped, or was told of a loss
-// a moment ago, is excused, and left to the judge of the history, which knows when each
-// worker was told.
+// not know of faults: what it sees goes into the history, whose judge knows which process was
+// stopped, or had been told of a loss a moment before.
 //
 // # How it is built
 //

@@ -55,9 +55,7 @@ type parent struct {
 	chronicle *chronicle  // nil if the run has no history
 	register  *process    // nil without a history
 	obituary  *obituary
-	trouble   *trouble            // the faults that are injected; nil if none are
-	suspects  []referee.Violation // seen by a referee, and not judged yet
-	unjudged  int                 // seen by a referee, and dropped
+	trouble   *trouble // the faults that are injected; nil if none are
 
 	meter   meter
 	started time.Time // when the workers began, or zero
@@ -65,7 +63,7 @@ type parent struct {
 	summary summary
 
 	// Found by the parent; processes count their own.
-	failures, violations int
+	failures int
 }
 
 const (
@@ -403,7 +401,6 @@ func (p *parent) loop() {
 			p.trouble.join()
 		case <-status.C:
 			p.lookForExpired()
-			p.judgeSuspects(p.chronicle.until() - suspectAge.Nanoseconds())
 			p.showStatus()
 		case <-timer.C:
 			p.overdue()
@@ -516,8 +513,6 @@ func (p *parent) handle(e event) {
 		}
 	case m.Progress != nil:
 		c.progress = *m.Progress
-	case m.Violation != nil && p.options.faulty():
-		p.suspect(*m.Violation)
 	case m.Violation != nil:
 		p.showViolation(c.String(), *m.Violation)
 	case m.Failure != nil:
@@ -657,7 +652,6 @@ func (p *parent) total() (n counts) {
 		n.add(c)
 	}
 	n.Failures += uint64(p.failures)
-	n.Violations += uint64(p.violations)
 	return n
 }
 
@@ -766,7 +760,6 @@ func (p *parent) endHistory() {
 	if err := p.chronicle.judge(); err != nil {
 		p.fail(err.Error())
 	}
-	p.judgeAllSuspects()
 	p.sumUp()
 	for _, f := range p.summary.flaws() {
 		kind := history.Failure

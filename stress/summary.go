@@ -73,7 +73,6 @@ type summary struct {
 
 	// Of a run with a history.
 	History *judge.Verdict `json:"history,omitempty"`
-	Excused int            `json:"excused"`           // entries beside a process that was stopped, or had just been told of a loss
 	Report  string         `json:"report,omitempty"`  // path of the page
 	Command string         `json:"command,omitempty"` // that repeats the run
 
@@ -294,10 +293,6 @@ func (s *summary) print(w io.Writer) {
 // printHistory writes what the history has shown.
 func (s *summary) printHistory(w io.Writer, line func(name, format string, args ...any)) {
 	v := s.History
-	if s.Excused > 0 {
-		fmt.Fprintln(w)
-		line("excused entries", "%s that a referee saw beside a process that was stopped, or had just lost the lock", thousands(s.Excused))
-	}
 	printVerdict(w, *v)
 }
 

@@ -74,7 +74,10 @@ const (
 	// accepted one with a higher token.
 	Stale Kind = "stale"
 	// Overlap is written when a referee has seen two processes inside at once, or a token
-	// that fell. Text is what.
+	// that fell. Text is what. In a run with faults the process of the referee writes it, of
+	// whatever it sees: Target is the kind of violation, Token that of the entry, and Others
+	// the processes that were in a round of a barrier. The judge knows whether a correct lock
+	// may show it.
 	Overlap Kind = "overlap"
 	// StoodStill is written when the harness has noticed that the machine did not run for a
 	// while, or was suspended. At is when it went on, Lasted how long it was. Text says so.
@@ -99,6 +102,24 @@ const (
 	SessionSuspended = "suspended"
 	SessionResumed   = "resumed"
 	SessionEnded     = "ended"
+)
+
+// What a referee can have seen: the Target of an [Overlap].
+const (
+	// Two processes are inside at once.
+	SeenOverlap = "overlap"
+	// A process enters with a lower token than an earlier conflicting entry, or with the
+	// same token and a lower turn.
+	SeenTokenFell = "token fell"
+	// Two processes enter with the same token.
+	SeenTokenShared = "token shared"
+	// One process has two rounds of a lock at once. Neither is lost, and neither is a
+	// downgrade of the other.
+	SeenTwoRounds = "two rounds"
+	// Two workers of one process are inside with a mutex.
+	SeenTwoTurns = "two turns"
+	// A member of a barrier was let out while others were inside.
+	SeenPremature = "premature"
 )
 
 // Deposed is the Text of an [Expired] that only a server tells which may have been deposed:
@@ -131,6 +152,7 @@ type Event struct {
 	Permits     int    `json:"permits,omitempty"` // of a Permit; 0 means 1
 	Fault       int    `json:"fault,omitempty"`   // from 1
 	Target      string `json:"target,omitempty"`
+	Others      []int  `json:"others,omitempty"`    // of an Overlap: numbers of processes
 	Stays       bool   `json:"stays,omitempty"`     // of a fault: workers stayed inside with locks while it lasted
 	Lasted      int64  `json:"lasted_ns,omitempty"` // of StoodStill
 	Count       uint64 `json:"count,omitempty"`     // of Compared

@@ -40,6 +40,7 @@ type hold struct {
 	with               *group  // of what its worker has asked for at once, or nil
 	before             []*hold // while it waits for a mutex: see patience
 	reported           bool    // that it has waited too long
+	released           bool    // its worker has released it
 	settled            bool    // its release has ended in good order
 	revoked            int64   // when the revocation began that the worker is to be told of
 	possession         *possession

@@ -298,7 +298,7 @@ func (j *Judge) release(e history.Event) {
 	p := h.process
 	j.told.inside(j, p, h.session, e.At)
 	p.count(inside, -1)
-	h.phase, h.ended = releasing, e.At
+	h.phase, h.ended, h.released = releasing, e.At, true
 	p.count(releasing, 1)
 	j.leave(h, e.At)
 	h.lock.by, h.lock.free = p, e.At
@@ -315,6 +315,7 @@ func (j *Judge) released(e history.Event) {
 		j.release(e)
 	}
 	h.settled = e.Text == ""
+	h.lock.gone(h)
 	j.once.settled(h, h.settled)
 	j.drop(h)
 }
@@ -330,6 +331,7 @@ func (j *Judge) leave(h *hold, at int64) {
 	if i := slices.Index(l.inside, h); i >= 0 {
 		l.inside = slices.Delete(l.inside, i, i+1)
 	}
+	l.leaves(h)
 	j.overlap.left(j, h)
 	j.revocations.left(j, h)
 }
@@ -487,6 +489,7 @@ func (j *Judge) sum() Verdict {
 	j.revocations.explain(j)
 	j.told.explain()
 	j.once.explain()
+	j.referees.explain()
 	j.hits.explain(j)
 	j.agree.explain()
 	found := map[Outcome]bool{}

@@ -46,17 +46,3 @@ func (c *failures) failed(j *Judge, e history.Event) {
 	}
 	c.find(j, j.lockOf(e), e.At, "%s, at %s: %s", who, j.when(e.At), e.Text)
 }
-
-// The check referees: the referees, which know nothing of the history, have seen nothing
-// wrong that has no excuse. They see most of what the check overlap does, by other means.
-type referees struct{ check }
-
-func (c *referees) init() {
-	c.check = check{Check: Check{Name: "the file locks beside the locks show no two processes inside"}, outcome: Violation}
-}
-
-// saw judges what a referee has seen.
-func (c *referees) saw(j *Judge, e history.Event) {
-	c.Judged++
-	c.find(j, j.lockOf(e), e.At, "a referee has seen at %s: %s", j.when(e.At), e.Text)
-}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
@@ -18,6 +19,7 @@ type lockRecord struct {
 	open    int     // holds of it that are known, in any phase
 	used    uint64  // how often it was not in use any more
 	inside  []*hold // those that are inside, in the order of their grants
+	leavers []*hold // those that are not, whose workers may not have left the referee yet
 
 	// The last release in good order: by which process, and when.
 	by   *process
@@ -41,6 +43,22 @@ type turn struct {
 }
 
 func (h *hold) turn() turn { return turn{h.process.number, h.mode} }
+
+// leaves notes that h is not inside any more.
+func (l *lockRecord) leaves(h *hold) {
+	l.leavers = slices.DeleteFunc(l.leavers, func(o *hold) bool {
+		return o.phase == over && (o.process.over || o.ended+forgotten < h.ended)
+	})
+	l.leavers = append(l.leavers, h)
+}
+
+// forgotten is how long a lost hold is remembered whose release was not seen to end.
+const forgotten = int64(time.Minute)
+
+// gone notes that the worker of h has left the referee.
+func (l *lockRecord) gone(h *hold) {
+	l.leavers = slices.DeleteFunc(l.leavers, func(o *hold) bool { return o == h })
+}
 
 // left notes that h has ended. It forgets what ended before oldest.
 func (l *lockRecord) left(h *hold, oldest int64) {

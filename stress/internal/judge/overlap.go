@@ -29,8 +29,10 @@ type overlapping struct {
 	by   int64 // if late: when it is true
 }
 
+const overlapName = "no two processes are inside at once"
+
 func (c *overlap) init() {
-	c.check = check{Check: Check{Name: "no two processes are inside at once"}, outcome: Violation}
+	c.check = check{Check: Check{Name: overlapName}, outcome: Violation}
 }
 
 // granted judges that h comes inside.

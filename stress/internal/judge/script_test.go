@@ -21,6 +21,8 @@ import (
 //	1.5 p0w2 request a write   worker 2, mode write
 //	1.5 p0i1 ...               process 0 when it has been started again
 //	1.5 p0 session suspended   what it is told of its session, or session began 0x1
+//	1.5 p0 overlap a t10       what its referee sees; or overlap a t10 fell, shared, rounds,
+//	                           or premature 2 3: beside the processes 2 and 3
 //	1.5 h stopping             the harness
 //	1.5 h ended p0             the process has ended; or in good order: ended p0 well
 //	1.5 h began 3 kill-worker process 1
@@ -58,6 +60,9 @@ func part(t testing.TB, text string, ops map[string]uint64, next *uint64) (event
 			continue
 		}
 		who(t, words[1], &e)
+		if e.Kind == history.Overlap {
+			e.Target, e.Text = history.SeenOverlap, "what the referee says"
+		}
 		for _, word := range words[3:] {
 			argument(t, &e, word)
 		}
@@ -71,6 +76,11 @@ func part(t testing.TB, text string, ops map[string]uint64, next *uint64) (event
 	}
 	slices.SortStableFunc(events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
 	return events
+}
+
+// seen are the words for what a referee sees.
+var seen = map[string]string{
+	"fell": history.SeenTokenFell, "shared": history.SeenTokenShared, "rounds": history.SeenTwoRounds, "premature": history.SeenPremature,
 }
 
 // who reads p1i2w3.
@@ -101,6 +111,10 @@ func argument(t testing.TB, e *history.Event, word string) {
 	case err == nil && word[0] == 't':
 		e.Token = n
 		e.Turn, _ = strconv.ParseUint(turn, 10, 64)
+	case e.Kind == history.Overlap && seen[word] != "":
+		e.Target = seen[word]
+	case e.Kind == history.Overlap && word[0] <= '9':
+		e.Others = append(e.Others, int(word[0]-'0'))
 	case word == "ok":
 		e.OK = true
 	case strings.HasPrefix(word, "0x"):

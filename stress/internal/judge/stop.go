@@ -2,7 +2,10 @@
 
 package judge
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // reaction is how long a process that was stopped may take to notice once it continues.
 const reaction = int64(time.Second)
@@ -82,6 +85,11 @@ func (s stops) hiding(asked, at int64) stops {
 		at = s[begin].began
 	}
 	return s[begin:end]
+}
+
+// recent reports whether the process is stopped at that time, or was a moment before.
+func (s stops) recent(at int64) bool {
+	return slices.ContainsFunc(s, func(s stop) bool { return s.began <= at && (s.ended == 0 || at <= s.ended+lingering) })
 }
 
 // covers reports whether the process was stopped at the time from, or could not yet have

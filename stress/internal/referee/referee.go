@@ -100,16 +100,14 @@ import (
 // Two processes inside at once, for any reason; a process that enters with a lower
 // token than an earlier entry, even if all others have left (it was paused, say,
 // while the lock changed hands twice); two processes with the same token. A process
-// that was paused and has not noticed that it lost the lock is not excused: that is
-// an overlap. All of this between readers and writers, too.
+// that was paused and has not noticed that it lost the lock is not excused here: that is
+// an overlap. All of this between readers and writers, too. In a run with faults the judge of
+// the history knows who was paused, and decides.
 type Referee struct {
 	lock    string // name
 	process int    // number, and that of its line in readersFile
 	pid     int
 	report  func(Violation)
-
-	// presence names the processes that are inside, for violations.
-	presence *presence
 
 	// Alone says that the lock is a mutex: two workers of the process must not be inside
 	// together. Each turn counts as a round of its own, even if it was lost: the next one
@@ -151,12 +149,8 @@ func New(lock, path string, process int, report func(Violation)) (*Referee, erro
 	if err != nil {
 		return nil, fmt.Errorf("opening the referee's file of lock %q: %w", lock, err)
 	}
-	in := &presence{f, int64(recordLength), process}
-	if err := in.reset(); err != nil {
-		return nil, errors.Join(fmt.Errorf("writing the referee's file of lock %q: %w", lock, err), f.Close())
-	}
 	return &Referee{
-		lock: lock, process: process, pid: os.Getpid(), report: report, presence: in,
+		lock: lock, process: process, pid: os.Getpid(), report: report,
 		file: f, readersPath: path + ".readers", thirdPath: path + ".upgradable", rounds: map[roundID]*round{},
 	}, nil
 }
@@ -198,9 +192,6 @@ func (r *Referee) EnterTurn(kind manager.Kind, token, turn uint64, lost <-chan s
 		mode := kind.String()
 		if kind == manager.KindWrite && r.rounds[roundID{kind: manager.KindUpgradable, token: token}] != nil {
 			mode = Upgraded
-		}
-		if err := r.presence.enter(reads(kind), Party{PID: r.pid, Mode: mode, Token: token, Turn: turn}); err != nil {
-			return nil, r.wrap("write", err)
 		}
 		if err := r.judge(id, mode); err != nil {
 			return nil, err
@@ -251,16 +242,7 @@ func (r *Referee) leave(id roundID, in *round) error {
 	} else {
 		r.writers--
 	}
-	return errors.Join(r.unlock(), r.hide(id.kind))
-}
-
-// hide takes back that the process is inside in that way, if no worker is. The flocks that
-// they needed have been released.
-func (r *Referee) hide(kind manager.Kind) error {
-	if reads(kind) && r.readers > 0 || !reads(kind) && r.writers > 0 {
-		return nil
-	}
-	return r.wrap("write", r.presence.leave(reads(kind)))
+	return r.unlock()
 }
 
 // unlock releases the flocks that no worker needs any more.
@@ -337,31 +319,15 @@ func (r *Referee) judge(id roundID, mode string) error {
 			return r.wrap("open", err)
 		}
 	}
-	// Whose flock is the reason of a refusal is inside now, or comes inside meanwhile.
-	records, err := r.presence.read()
-	if err != nil {
-		return r.wrap("read", err)
-	}
 	if reads(id.kind) {
-		return r.judgeReader(v, records)
+		return r.judgeReader(v)
 	}
-	return r.judgeWriter(v, records, id.kind == manager.KindWrite)
-}
-
-// refused reports the overlap of an entry for which an flock was refused. The records say
-// which processes were inside before that.
-func (r *Referee) refused(v Violation, records []byte, reads bool) error {
-	v.Kind = Overlap
-	v.Others = r.presence.others(nil, records, reads)
-	records, err := r.presence.read()
-	v.Others = r.presence.others(v.Others, records, reads)
-	r.report(v)
-	return r.wrap("read", err)
+	return r.judgeWriter(v, id.kind == manager.KindWrite)
 }
 
 // judgeWriter judges an entry with the exclusive or, if readers is set, the write
 // lock.
-func (r *Referee) judgeWriter(v Violation, records []byte, readers bool) error {
+func (r *Referee) judgeWriter(v Violation, readers bool) error {
 	granted := r.locked
 	if !granted {
 		// After a refusal the workers of the round are inside without the
@@ -389,7 +355,9 @@ func (r *Referee) judgeWriter(v Violation, records []byte, readers bool) error {
 	if !granted {
 		// The other process may be writing the file now, so what we read is
 		// for the report only, and its error does not matter.
-		return r.refused(v, records, false)
+		v.Kind = Overlap
+		r.report(v)
+		return nil
 	}
 	if err != nil {
 		return r.wrap("read", err)
@@ -424,7 +392,7 @@ func (r *Referee) compare(v *Violation) bool {
 }
 
 // judgeReader judges an entry with the read lock.
-func (r *Referee) judgeReader(v Violation, records []byte) error {
+func (r *Referee) judgeReader(v Violation) error {
 	granted := true
 	if !r.locked && r.reading == flock.None {
 		var err error
@@ -450,7 +418,9 @@ func (r *Referee) judgeReader(v Violation, records []byte) error {
 	v.OtherPID, v.OtherToken, _, err = r.read()
 	switch {
 	case !granted:
-		return r.refused(v, records, true)
+		v.Kind = Overlap
+		r.report(v)
+		return nil
 	case err != nil:
 		return r.wrap("read", err)
 	}
@@ -461,8 +431,8 @@ func (r *Referee) judgeReader(v Violation, records []byte) error {
 }
 
 // The lock's file has one record: the process that entered last as a writer, its token,
-// and its turn; behind it is the presence. The readers' file has one for each process, with the highest token of
-// its readers. Records have a fixed length, so that one overwrites another.
+// and its turn. The readers' file has one for each process, with the highest token of its
+// readers. Records have a fixed length, so that one overwrites another.
 const recordFormat = "pid %10d token %20d turn %20d\n"
 
 var recordLength = len(fmt.Sprintf(recordFormat, 0, 0, 0))
@@ -472,7 +442,7 @@ func (r *Referee) write(token, turn uint64) error {
 	return err
 }
 
-// read returns the record in the lock's file, or zeros if there is flock.None yet.
+// read returns the record in the lock's file, or zeros if there is none yet.
 func (r *Referee) read() (pid int, token, turn uint64, err error) {
 	b := make([]byte, recordLength)
 	switch n, err := r.file.ReadAt(b, 0); {

@@ -4,7 +4,10 @@ package referee
 
 import (
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 // A Violation is an entry that the lock should have prevented.
@@ -25,29 +28,32 @@ type Violation struct {
 	OtherToken uint64 `json:"other_token"`
 	OtherTurn  uint64 `json:"other_turn,omitempty"`
 
-	// Others are the processes because of which an flock was refused: those that were inside
-	// a lock in modes that exclude this one, or inside the round Token of a barrier.
+	// Others are the processes that were inside the round Token of a barrier.
 	Others []Party `json:"others,omitempty"`
 }
+
+// A Party is a process that is inside.
+type Party struct {
+	Process int    `json:"process"`
+	PID     int    `json:"pid"`
+	Mode    string `json:"mode"`
+	Token   uint64 `json:"token"` // of its latest entry
+}
+
+// Upgraded is the mode of a writer with the token of its upgradable read.
+const Upgraded = "upgraded"
 
 // A Kind of violation.
 type Kind string
 
+// The kinds of violations.
 const (
-	// Two processes are inside at once.
-	Overlap Kind = "overlap"
-	// A process enters with a lower token than an earlier conflicting entry, or with the
-	// same token and a lower turn.
-	TokenFell Kind = "token fell"
-	// Two processes enter with the same token.
-	TokenShared Kind = "token shared"
-	// One process has two rounds of a lock at once. Neither is lost, and neither
-	// is a downgrade of the other.
-	TwoRounds Kind = "two rounds"
-	// Two workers of one process are inside with a mutex.
-	TwoTurns Kind = "two turns"
-	// A member of a barrier was let out while others were inside.
-	Premature Kind = "premature"
+	Overlap     Kind = history.SeenOverlap
+	TokenFell   Kind = history.SeenTokenFell
+	TokenShared Kind = history.SeenTokenShared
+	TwoRounds   Kind = history.SeenTwoRounds
+	TwoTurns    Kind = history.SeenTwoTurns
+	Premature   Kind = history.SeenPremature
 )
 
 // String describes v in a line of text.
@@ -55,12 +61,8 @@ func (v Violation) String() string {
 	var what string
 	switch v.Kind {
 	case Overlap:
-		// Those inside may not have written the file of entries yet.
-		inside := "another process was inside"
-		if len(v.Others) > 0 {
-			inside = "these were inside: " + parties(v.Others)
-		}
-		what = fmt.Sprintf("pid %d entered with token %d while %s; the last recorded entry is that of pid %d with token %d", v.PID, v.Token, inside, v.OtherPID, v.OtherToken)
+		// The one that is inside may not have written the file of entries yet.
+		what = fmt.Sprintf("pid %d entered with token %d while another process was inside; the last recorded entry is that of pid %d with token %d", v.PID, v.Token, v.OtherPID, v.OtherToken)
 	case TokenFell:
 		what = fmt.Sprintf("pid %d entered with %s after pid %d had entered with the higher %s", v.PID, fence(v.Token, v.Turn), v.OtherPID, fence(v.OtherToken, v.OtherTurn))
 	case TokenShared:
@@ -81,4 +83,13 @@ func fence(token, turn uint64) string {
 		return fmt.Sprintf("token %d", token)
 	}
 	return fmt.Sprintf("token %d, turn %d", token, turn)
+}
+
+// parties lists processes in a text.
+func parties(all []Party) string {
+	texts := make([]string, 0, len(all))
+	for _, p := range all {
+		texts = append(texts, fmt.Sprintf("pid %d (%s, %s)", p.PID, p.Mode, fence(p.Token, 0)))
+	}
+	return strings.Join(texts, ", ")
 }

@@ -310,7 +310,12 @@ func (c *collector) add(e history.Event) {
 	case history.Stopping:
 		c.point(point{at: e.At, kind: pointStopping, process: -1, lock: -1})
 		return
-	case history.Failure, history.Overlap:
+	case history.Overlap:
+		if e.Target != "" {
+			return // whether it is a violation only the verdict tells
+		}
+		fallthrough
+	case history.Failure:
 		c.point(point{e.At, pointFailure, process, e.Worker, c.lockOf(e), c.texts.intern(e.Text, mostTexts)})
 		return
 	}
