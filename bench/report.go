@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
+	"github.com/holdfast-go/holdfast/internal/figures"
 )
 
 // A report is the result of a run.
@@ -172,7 +173,7 @@ func (r *report) rates(b *strings.Builder, sc scenario) {
 		}
 		waits += "|"
 		if got := r.Scenarios[sc.id][s][0]; got.Most > 0 {
-			waits += fmt.Sprintf(" %s – %s |", thousands(got.Fewest), thousands(got.Most))
+			waits += fmt.Sprintf(" %s – %s |", figures.Number(got.Fewest), figures.Number(got.Most))
 		} else {
 			waits += " |"
 		}
@@ -275,7 +276,7 @@ func number(v float64) string {
 	case math.IsInf(v, 0):
 		return "∞"
 	case a >= 1000:
-		return thousands(int64(math.Round(v)))
+		return figures.Number(int64(math.Round(v)))
 	case a >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case a >= 10:
@@ -286,15 +287,6 @@ func number(v float64) string {
 		return "0"
 	}
 	return strconv.FormatFloat(v, 'g', 2, 64)
-}
-
-// thousands formats n with commas.
-func thousands(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
 
 // micros formats a time in microseconds.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
@@ -294,7 +295,7 @@ func (c *chronicle) status() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := &c.live
-	text := fmt.Sprintf("  holders %d  waiting %d  lost %s", len(l.holding), len(l.waiting), thousands(l.lost))
+	text := fmt.Sprintf("  holders %d  waiting %d  lost %s", len(l.holding), len(l.waiting), figures.Number(l.lost))
 	if l.waits.N > 0 {
 		text += fmt.Sprintf("  wait p50 %s p99 %s", milliseconds(l.waits.Median), milliseconds(l.waits.P99))
 	}

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/internal/flock"
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 	"github.com/holdfast-go/holdfast/manager"
@@ -191,7 +192,7 @@ func (p *parent) prepare() (err error) {
 	case p.options.servers != nil:
 		p.reporter.status("connecting to " + strings.Join(p.options.servers, ","))
 	case p.options.ensemble > 0:
-		p.reporter.phase("starting %s", plural(p.options.ensemble, "server"))
+		p.reporter.phase("starting %s", figures.Count(p.options.ensemble, "server"))
 		p.reporter.status("starting the servers")
 	}
 	// What earlier runs have left that were killed goes first.
@@ -274,7 +275,7 @@ func (p *parent) introduce() {
 	}
 	fmt.Fprintf(p.stdout, "  root     %s\n", p.root)
 	if o.faulty() {
-		fmt.Fprintf(p.stdout, "  faults   %d planned, of %s\n", len(p.trouble.schedule.Injections), plural(len(p.trouble.schedule.Kinds()), "kind"))
+		fmt.Fprintf(p.stdout, "  faults   %d planned, of %s\n", len(p.trouble.schedule.Injections), figures.Count(len(p.trouble.schedule.Kinds()), "kind"))
 		if left := p.trouble.left(); len(left) > 0 {
 			fmt.Fprintf(p.stdout, "           too short for  %s\n", strings.Join(left, ", "))
 		}
@@ -282,20 +283,6 @@ func (p *parent) introduce() {
 			fmt.Fprintf(p.stdout, "           not here: %s\n", what)
 		}
 	}
-}
-
-func plural(n int, what string) string {
-	switch {
-	case n == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "s"), strings.HasSuffix(what, "x"):
-		what += "es"
-	case strings.HasSuffix(what, "ry"):
-		what = strings.TrimSuffix(what, "y") + "ies"
-	default:
-		what += "s"
-	}
-	return thousands(n) + " " + what
 }
 
 // start starts the processes: the register first, if there is a history.
@@ -503,7 +490,7 @@ func (p *parent) handle(e event) {
 		c.ready = true
 		if p.stopped.IsZero() && p.started.IsZero() && p.count(func(c *process) bool { return c.ready }) == p.options.Processes {
 			p.started = time.Now()
-			p.reporter.phase("%s running", plural(len(p.processes), "process"))
+			p.reporter.phase("%s running", figures.Count(len(p.processes), "process"))
 			for _, c := range p.processes {
 				c.tell(goLine)
 			}
@@ -659,15 +646,15 @@ func (p *parent) total() (n counts) {
 func (p *parent) showStatus() {
 	switch {
 	case !p.stopped.IsZero():
-		p.reporter.status(fmt.Sprintf("stopping: %d of %s ended", p.count(func(c *process) bool { return c.exited }), plural(len(p.processes), "process")))
+		p.reporter.status(fmt.Sprintf("stopping: %d of %s ended", p.count(func(c *process) bool { return c.exited }), figures.Count(len(p.processes), "process")))
 	case p.started.IsZero():
-		p.reporter.status(fmt.Sprintf("starting: %d of %s ready", p.count(func(c *process) bool { return c.ready }), plural(len(p.processes), "process")))
+		p.reporter.status(fmt.Sprintf("starting: %d of %s ready", p.count(func(c *process) bool { return c.ready }), figures.Count(len(p.processes), "process")))
 	default:
 		now, n := time.Now(), p.total()
 		entries, grants := p.meter.add(now, n)
 		p.reporter.status(fmt.Sprintf("%v of %v  entries %s (%s/s)  grants %s (%s/s)  violations %s",
 			now.Sub(p.started).Round(time.Second), p.options.duration,
-			thousands(n.Entries), thousands(int64(entries)), thousands(n.Grants), thousands(int64(grants)), thousands(n.Violations)) + p.chronicle.status())
+			figures.Number(n.Entries), figures.Number(int64(entries)), figures.Number(n.Grants), figures.Number(int64(grants)), figures.Number(n.Violations)) + p.chronicle.status())
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/holdfast-go/holdfast/stress/internal/figures"
 )
 
 // A reporter shows the progress of a run: on a terminal as one line that it
@@ -114,6 +112,3 @@ func (m *meter) add(now time.Time, c counts) (entries, grants float64) {
 	}
 	return float64(c.Entries-first.counts.Entries) / seconds, float64(c.Grants-first.counts.Grants) / seconds
 }
-
-// thousands formats n with commas.
-func thousands[N uint64 | int64 | int](n N) string { return figures.Number(n) }

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 )
@@ -75,7 +76,7 @@ func selfTestMain(o options, stdout, stderr io.Writer) int {
 	}
 	interrupted, _, stop := interrupts()
 	defer stop()
-	fmt.Fprintf(stdout, "Holdfast stress, self-test: %s on the embedded server, one of them correct\n", plural(len(selfTests), "lock"))
+	fmt.Fprintf(stdout, "Holdfast stress, self-test: %s on the embedded server, one of them correct\n", figures.Count(len(selfTests), "lock"))
 	// Two at a time, because they wait for much of their time.
 	results := make([]chan string, len(selfTests))
 	turns := make(chan struct{}, 2)
@@ -101,7 +102,7 @@ func selfTestMain(o options, stdout, stderr io.Writer) int {
 		return fail(err)
 	}
 	if missed > 0 {
-		fmt.Fprintf(stdout, "\nFAILED: %s did not end as expected\n", plural(missed, "run"))
+		fmt.Fprintf(stdout, "\nFAILED: %s did not end as expected\n", figures.Count(missed, "run"))
 		return exitFailure
 	}
 	fmt.Fprintf(stdout, "\nOK: each defect was caught, and a correct lock was not blamed\n")
@@ -197,5 +198,5 @@ func found(v judge.Verdict, c judge.Check) string {
 			return "FOUND: " + f.Check + ": " + f.Text
 		}
 	}
-	return fmt.Sprintf("FOUND: %s: %s", c.Name, plural(int(c.Found), "finding")) //nolint:gosec // no run has so many
+	return fmt.Sprintf("FOUND: %s: %s", c.Name, figures.Count(int(c.Found), "finding")) //nolint:gosec // no run has so many
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 )
@@ -122,19 +123,19 @@ func (s *summary) judge() {
 		note(voidedRun, exitVoid, "%s", s.History.Why())
 	}
 	if s.Violations > 0 {
-		note(violated, exitFailure, "%s", plural(int(s.Violations), "violation"))
+		note(violated, exitFailure, "%s", figures.Count(int(s.Violations), "violation"))
 	}
 	if s.History != nil && s.History.Outcome == judge.Violation {
-		note(violated, exitFailure, "the history has %s", plural(s.History.Found, "finding"))
+		note(violated, exitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
 	}
 	if s.Leaks > 0 {
-		note(failed, exitFailure, "%s leaked", plural(s.Leaks, "node"))
+		note(failed, exitFailure, "%s leaked", figures.Count(s.Leaks, "node"))
 	}
 	if s.Failures > 0 {
-		note(failed, exitFailure, "%s", plural(int(s.Failures), "failure"))
+		note(failed, exitFailure, "%s", figures.Count(int(s.Failures), "failure"))
 	}
 	if s.History != nil && s.History.Outcome == judge.Failed {
-		note(failed, exitFailure, "the history has %s", plural(s.History.Found, "finding"))
+		note(failed, exitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
 	}
 	for _, f := range s.flaws() {
 		if f.verdict == failed {
@@ -163,7 +164,7 @@ func (s *summary) flaws() (all []flaw) {
 		note(failed, "a holder was told %s that the last one was interrupted, which released the lock in good order", times(s.FalseReports))
 	}
 	if s.BrokenRounds > 0 && s.LostHolds == 0 && !s.Faulty {
-		note(failed, "%s were told that others had died, and none had", plural(int(s.BrokenRounds), "member"))
+		note(failed, "%s were told that others had died, and none had", figures.Count(int(s.BrokenRounds), "member"))
 	}
 	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration && s.Tenure >= 0 && !s.Faulty {
 		for i, n := range s.ProcessWriteGrants {
@@ -178,7 +179,7 @@ func (s *summary) flaws() (all []flaw) {
 	}
 	if s.Entries == 0 || s.Elapsed >= voidDuration && s.Entries < least {
 		note(voidedRun, "workers got a lock only %s in %v, where each of them stays inside for %v on average (-hold) and contends for %s (-locks)",
-			times(s.Entries), s.Elapsed.Round(100*time.Millisecond), s.Hold, plural(s.Locks, "lock"))
+			times(s.Entries), s.Elapsed.Round(100*time.Millisecond), s.Hold, figures.Count(s.Locks, "lock"))
 	}
 	if s.Swallow > 0 && s.Elapsed >= 2*s.Swallow && s.Swallowed == 0 {
 		note(voidedRun, "the server swallowed no answer")
@@ -190,7 +191,7 @@ func times(n uint64) string {
 	if n == 1 {
 		return "once"
 	}
-	return thousands(n) + " times"
+	return figures.Number(n) + " times"
 }
 
 // print writes the summary as text.
@@ -224,52 +225,52 @@ func (s *summary) print(w io.Writer) {
 	if s.Linger > 0 {
 		line("linger", "%v", s.Linger)
 	}
-	line("grants", "%s to processes, in %s attempts, %s/s; by process %s", thousands(s.Grants), thousands(s.Rounds), rate(s.Grants, s.Elapsed), shares(s.ProcessGrants))
+	line("grants", "%s to processes, in %s attempts, %s/s; by process %s", figures.Number(s.Grants), figures.Number(s.Rounds), rate(s.Grants, s.Elapsed), shares(s.ProcessGrants))
 	for i, l := range s.Held {
 		if i == mostListed {
-			line("", "and %s more", plural(len(s.Held)-mostListed, "lock"))
+			line("", "and %s more", figures.Count(len(s.Held)-mostListed, "lock"))
 			break
 		}
 		line("time held", "%s: by process %s; %.1f %% of the run", l.Lock, percents(l.Percent), l.PercentOfRun)
 	}
-	line("entries", "%s by workers, %s/s; %s per grant", thousands(s.Entries), rate(s.Entries, s.Elapsed), ratio(s.Entries, s.Grants))
+	line("entries", "%s by workers, %s/s; %s per grant", figures.Number(s.Entries), rate(s.Entries, s.Elapsed), ratio(s.Entries, s.Grants))
 	if s.ReadWrite {
-		line("reads", "%s of the steps; %s entries, %s per read grant (%s)", percent(s.ReadRatio), thousands(s.ReadEntries), ratio(s.ReadEntries, s.ReadGrants), thousands(s.ReadGrants))
-		line("writes", "%s entries, %s per write grant (%s)", thousands(s.WriteEntries), ratio(s.WriteEntries, s.WriteGrants), thousands(s.WriteGrants))
+		line("reads", "%s of the steps; %s entries, %s per read grant (%s)", percent(s.ReadRatio), figures.Number(s.ReadEntries), ratio(s.ReadEntries, s.ReadGrants), figures.Number(s.ReadGrants))
+		line("writes", "%s entries, %s per write grant (%s)", figures.Number(s.WriteEntries), ratio(s.WriteEntries, s.WriteGrants), figures.Number(s.WriteGrants))
 		line("write grants", "by process %s", list(s.ProcessWriteGrants))
-		line("write to read", "%s downgrades; %s upgrades refused", thousands(s.Downgrades), thousands(s.RefusedUpgrades))
+		line("write to read", "%s downgrades; %s upgrades refused", figures.Number(s.Downgrades), figures.Number(s.RefusedUpgrades))
 	}
 	if s.Workload == upgradeWorkload {
-		line("upgradable reads", "%s entries, %s per grant (%s); %s upgrades", thousands(s.UpgradableEntries), ratio(s.UpgradableEntries, s.UpgradableGrants), thousands(s.UpgradableGrants), thousands(s.Upgrades))
+		line("upgradable reads", "%s entries, %s per grant (%s); %s upgrades", figures.Number(s.UpgradableEntries), ratio(s.UpgradableEntries, s.UpgradableGrants), figures.Number(s.UpgradableGrants), figures.Number(s.Upgrades))
 	}
 	if s.Workload == abandonedWorkload {
-		line("interrupted", "%s holders; %s entries were told, %s of grants falsely", thousands(s.Panics), thousands(s.Abandoned), thousands(s.FalseReports))
+		line("interrupted", "%s holders; %s entries were told, %s of grants falsely", figures.Number(s.Panics), figures.Number(s.Abandoned), figures.Number(s.FalseReports))
 	}
 	if s.Workload == barrierWorkload {
-		line("broken rounds", "%s members were told that others had died", thousands(s.BrokenRounds))
+		line("broken rounds", "%s members were told that others had died", figures.Number(s.BrokenRounds))
 	}
 	if s.Workload == allWorkload {
-		line("LockAll", "%s granted, the longest wait %v; %s refused to holders of a part", thousands(s.LockAlls), time.Duration(s.LongestLockAll).Round(time.Millisecond), thousands(s.RefusedParts))
-		line("nested", "%s locks taken inside another", thousands(s.Nested))
+		line("LockAll", "%s granted, the longest wait %v; %s refused to holders of a part", figures.Number(s.LockAlls), time.Duration(s.LongestLockAll).Round(time.Millisecond), figures.Number(s.RefusedParts))
+		line("nested", "%s locks taken inside another", figures.Number(s.Nested))
 	}
-	line("further holds", "%s by reentering, %s by sharing with another goroutine", thousands(s.Reentries), thousands(s.Shares))
-	line("not granted", "%s refused by TryLock, %s timed out, %s cancelled", thousands(s.Refusals), thousands(s.Timeouts), thousands(s.Cancels))
-	line("lost holds", "%s", thousands(s.LostHolds))
-	line("lost CAS races", "%s, at most %s in a row", thousands(s.LostRaces), thousands(s.LongestRace))
+	line("further holds", "%s by reentering, %s by sharing with another goroutine", figures.Number(s.Reentries), figures.Number(s.Shares))
+	line("not granted", "%s refused by TryLock, %s timed out, %s cancelled", figures.Number(s.Refusals), figures.Number(s.Timeouts), figures.Number(s.Cancels))
+	line("lost holds", "%s", figures.Number(s.LostHolds))
+	line("lost CAS races", "%s, at most %s in a row", figures.Number(s.LostRaces), figures.Number(s.LongestRace))
 	if s.Swallow > 0 {
-		line("answers swallowed", "%s by the server", thousands(s.Swallowed))
+		line("answers swallowed", "%s by the server", figures.Number(s.Swallowed))
 	}
 	fmt.Fprintf(w, "\n  %-24s %10s %10s %10s %12s\n", "time to get a lock", "p50", "p99", "max", "count")
 	for _, l := range s.Latencies {
-		fmt.Fprintf(w, "  %-24s %10s %10s %10s %12s\n", l.Kind, short(l.P50), short(l.P99), short(l.Max), thousands(l.Count))
+		fmt.Fprintf(w, "  %-24s %10s %10s %10s %12s\n", l.Kind, short(l.P50), short(l.P99), short(l.Max), figures.Number(l.Count))
 	}
 	if s.History != nil {
 		s.printHistory(w, line)
 	}
 	fmt.Fprintln(w)
-	line("violations", "%s", thousands(s.Violations))
-	line("leaked nodes", "%s", thousands(s.Leaks))
-	line("other failures", "%s", thousands(s.Failures))
+	line("violations", "%s", figures.Number(s.Violations))
+	line("leaked nodes", "%s", figures.Number(s.Leaks))
+	line("other failures", "%s", figures.Number(s.Failures))
 	switch {
 	case s.Verdict == ok && s.Workload == mutexWorkload:
 		fmt.Fprintf(w, "\n%s: no two goroutines held a mutex at once, every wait ended, no node leaked\n", s.Verdict)
@@ -300,7 +301,7 @@ func rate(n uint64, d time.Duration) string {
 	if d <= 0 {
 		return "0"
 	}
-	return thousands(int64(float64(n) / d.Seconds()))
+	return figures.Number(int64(float64(n) / d.Seconds()))
 }
 
 func ratio(n, of uint64) string {
@@ -317,7 +318,7 @@ const mostListed = 16
 
 // list formats numbers.
 func list(numbers []uint64) string {
-	return listed(len(numbers), ", ", ", and", func(i int) string { return thousands(numbers[i]) })
+	return listed(len(numbers), ", ", ", and", func(i int) string { return figures.Number(numbers[i]) })
 }
 
 // shares formats the parts as percentages of their sum.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
@@ -22,11 +23,11 @@ const notJudged = "not judged"
 func printVerdict(w io.Writer, v judge.Verdict) {
 	fmt.Fprintf(w, "\n  %-62s %10s %10s\n", "checked in the history", "judged", "found")
 	for _, c := range v.Checks {
-		found := thousands(c.Found)
+		found := figures.Number(c.Found)
 		if !c.Made() {
 			found = notJudged
 		}
-		fmt.Fprintf(w, "  %-62s %10s %10s\n", c.Name, thousands(c.Judged), found)
+		fmt.Fprintf(w, "  %-62s %10s %10s\n", c.Name, figures.Number(c.Judged), found)
 		if c.Note != "" {
 			fmt.Fprintf(w, "    %s\n", c.Note)
 		}
@@ -35,11 +36,11 @@ func printVerdict(w io.Writer, v judge.Verdict) {
 		lost := 0
 		fmt.Fprintf(w, "\n  %-24s %9s %9s %9s %9s %9s\n", "fault", "injected", "held", "waiting", "releasing", "lost")
 		for _, f := range v.Faults {
-			fmt.Fprintf(w, "  %-24s %9s %9s %9s %9s %9s\n", f.Kind, thousands(f.N), thousands(f.Held), thousands(f.Waiting), thousands(f.Releasing), thousands(f.Lost))
+			fmt.Fprintf(w, "  %-24s %9s %9s %9s %9s %9s\n", f.Kind, figures.Number(f.N), figures.Number(f.Held), figures.Number(f.Waiting), figures.Number(f.Releasing), figures.Number(f.Lost))
 			lost += f.Lost
 		}
 		if lost > 0 {
-			fmt.Fprintf(w, "    lost: a hold counts at each fault that may have cost it, and so does what a process held when a fault ended it: %s lost in all\n", plural(v.LostHolds, "hold"))
+			fmt.Fprintf(w, "    lost: a hold counts at each fault that may have cost it, and so does what a process held when a fault ended it: %s lost in all\n", figures.Count(v.LostHolds, "hold"))
 		}
 	}
 	line := func(name, format string, args ...any) {
@@ -48,21 +49,21 @@ func printVerdict(w io.Writer, v judge.Verdict) {
 	fmt.Fprintln(w)
 	spread := func(name string, s judge.Spread) {
 		if s.N > 0 {
-			line(name, "p50 %s  p99 %s  max %s  (%s)", milliseconds(s.Median), milliseconds(s.P99), milliseconds(s.Most), thousands(s.N))
+			line(name, "p50 %s  p99 %s  max %s  (%s)", milliseconds(s.Median), milliseconds(s.P99), milliseconds(s.Most), figures.Number(s.N))
 		}
 	}
 	spread("waits", v.Waits)
 	spread("hand-overs", v.HandOvers)
 	spread("holds", v.Holds)
 	if v.LostHolds > 0 {
-		line("lost locks", "%s by processes; of %s it could be judged whether they were told in time, and %s were told too late", thousands(v.LostHolds), thousands(v.LossesJudged), thousands(v.ToldLate))
+		line("lost locks", "%s by processes; of %s it could be judged whether they were told in time, and %s were told too late", figures.Number(v.LostHolds), figures.Number(v.LossesJudged), figures.Number(v.ToldLate))
 	}
 	if v.Margins > 0 {
-		line("told of a loss", "%s before the leader ended the session at least, %s in the median (%s)", milliseconds(v.MarginLeast), milliseconds(v.MarginMedian), plural(v.Margins, "session"))
+		line("told of a loss", "%s before the leader ended the session at least, %s in the median (%s)", milliseconds(v.MarginLeast), milliseconds(v.MarginMedian), figures.Count(v.Margins, "session"))
 	}
-	line("stale writes", "%s refused by the register", thousands(v.StaleAttempts))
+	line("stale writes", "%s refused by the register", figures.Number(v.StaleAttempts))
 	if v.PausedOverlaps > 0 {
-		line("excused", "%s with a process that was stopped, or whose node was deleted, and that could not know of it yet", plural(v.PausedOverlaps, "overlap"))
+		line("excused", "%s with a process that was stopped, or whose node was deleted, and that could not know of it yet", figures.Count(v.PausedOverlaps, "overlap"))
 	}
 	for i, s := range v.Standstills {
 		if i == maxShown {
@@ -73,7 +74,7 @@ func printVerdict(w io.Writer, v judge.Verdict) {
 	}
 	for i, f := range v.Findings {
 		if i == maxShown {
-			fmt.Fprintf(w, "  and %s\n", plural(v.Found-i, "further finding"))
+			fmt.Fprintf(w, "  and %s\n", figures.Count(v.Found-i, "further finding"))
 			break
 		}
 		where := ""
@@ -149,7 +150,7 @@ func checkRest(dir string, h history.Header, trimmed history.Trimmed, stdout io.
 	}
 	rest := j.Finish()
 	fmt.Fprintf(stdout, "The history of %s, of which %s of events were removed during the run. What came until %v after the beginning was not judged again: the run had found %s in it and in what it judged later, which stands. What came from then on was judged again in %v: %s, %s.\n",
-		h.Command, plural(trimmed.Segments, "file"), judge.After(h, from), plural(before.Found, "finding"), time.Since(began).Round(time.Millisecond), plural(int(rest.Grants), "grant"), plural(rest.Found, "finding"))
+		h.Command, figures.Count(trimmed.Segments, "file"), judge.After(h, from), figures.Count(before.Found, "finding"), time.Since(began).Round(time.Millisecond), figures.Count(int(rest.Grants), "grant"), figures.Count(rest.Found, "finding"))
 	return conclude(dir, h, j, before.With(rest, judge.RestNote(h, trimmed, from)), stdout, fail)
 }
 
@@ -177,5 +178,5 @@ func sentence(v judge.Verdict) string {
 	if v.Outcome == judge.Void {
 		return v.Why()
 	}
-	return fmt.Sprintf("%s, %s, %s, %s lost", plural(v.Found, "finding"), plural(int(v.Grants), "grant"), plural(v.FaultCount(), "fault"), plural(v.LostHolds, "hold"))
+	return fmt.Sprintf("%s, %s, %s, %s lost", figures.Count(v.Found, "finding"), figures.Count(int(v.Grants), "grant"), figures.Count(v.FaultCount(), "fault"), figures.Count(v.LostHolds, "hold"))
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/figures"
 )
 
 // A workload says what a run does. The command line sets it, every process
@@ -104,13 +106,13 @@ func (w workload) scale() string {
 	case w.Workload == mutexWorkload:
 		lock = "mutex"
 	case w.Workload == mixedWorkload:
-		return fmt.Sprintf("%s × %s, %s", plural(w.Processes, "process"), plural(w.Goroutines, "goroutine"), thousands(w.Locks)+" locks of three kinds, and one of each recipe")
+		return fmt.Sprintf("%s × %s, %s", figures.Count(w.Processes, "process"), figures.Count(w.Goroutines, "goroutine"), figures.Number(w.Locks)+" locks of three kinds, and one of each recipe")
 	case w.Workload == membersWorkload:
 		lock = "group"
 	case w.Workload == shardsWorkload:
-		return fmt.Sprintf("%s × %s, %s × %d shards", plural(w.Processes, "process"), plural(w.Goroutines, "goroutine"), thousands(w.Locks), manyShards)
+		return fmt.Sprintf("%s × %s, %s × %d shards", figures.Count(w.Processes, "process"), figures.Count(w.Goroutines, "goroutine"), figures.Number(w.Locks), manyShards)
 	case slices.Contains(recipeWorkloads, w.Workload):
 		lock = w.Workload
 	}
-	return fmt.Sprintf("%s × %s, %s", plural(w.Processes, "process"), plural(w.Goroutines, "goroutine"), plural(w.Locks, lock))
+	return fmt.Sprintf("%s × %s, %s", figures.Count(w.Processes, "process"), figures.Count(w.Goroutines, "goroutine"), figures.Count(w.Locks, lock))
 }

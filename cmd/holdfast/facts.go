@@ -13,6 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/manager/inspect"
 	"github.com/holdfast-go/holdfast/zkio"
@@ -171,7 +172,7 @@ func first(texts []string) string {
 	const most = 3
 	text := strings.Join(texts[:min(len(texts), most)], ", ")
 	if more := len(texts) - most; more > 0 {
-		text += fmt.Sprintf(" and %s more", thousands(more))
+		text += fmt.Sprintf(" and %s more", figures.Number(more))
 	}
 	return text
 }

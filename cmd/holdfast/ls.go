@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/manager/inspect"
 )
 
@@ -115,7 +116,7 @@ func writeLocks(w io.Writer, v *inspect.View, now time.Time) {
 	before := func(name string) { // those whose names come before that of a lock
 		for ; len(recipes) > 0 && (name == "" || recipes[0].Name <= name); recipes = recipes[1:] {
 			r := &recipes[0]
-			t.add(safe(r.Name), string(r.Kind), recipeText(r), recipePID(r), ageOf(r.Since, now), thousands(r.Waiting))
+			t.add(safe(r.Name), string(r.Kind), recipeText(r), recipePID(r), ageOf(r.Since, now), figures.Number(r.Waiting))
 		}
 	}
 	for i := range v.Locks {
@@ -128,7 +129,7 @@ func writeLocks(w io.Writer, v *inspect.View, now time.Time) {
 			t.add(safe(l.Name), "-", "("+foreign(l)+")", "-", "-", "-")
 			continue
 		}
-		t.add(safe(l.Name), kindText(l), holdersText(l), pidText(l.Holder.PID), ageOf(l.Holder.Since, now), thousands(l.Waiting))
+		t.add(safe(l.Name), kindText(l), holdersText(l), pidText(l.Holder.PID), ageOf(l.Holder.Since, now), figures.Number(l.Waiting))
 	}
 	before("")
 	t.write(w)
@@ -154,7 +155,7 @@ func kindText(l *inspect.Lock) string {
 func holdersText(l *inspect.Lock) string {
 	text := who(l.Holder)
 	if l.Holders > 1 {
-		text += fmt.Sprintf(" and %s more", thousands(l.Holders-1))
+		text += fmt.Sprintf(" and %s more", figures.Number(l.Holders-1))
 	}
 	return text
 }

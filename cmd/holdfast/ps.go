@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/manager/inspect"
 )
@@ -96,7 +97,7 @@ func writeProcesses(w io.Writer, all []inspect.Process, now time.Time) {
 		if session == "" {
 			session = "none: its nodes stay"
 		}
-		t.add(who(&c), pidText(p.PID), thousands(p.Holds), thousands(p.Waits), thousands(p.Asks), ageOf(p.Since, now), orDash(safe(p.Endpoint)), session)
+		t.add(who(&c), pidText(p.PID), figures.Number(p.Holds), figures.Number(p.Waits), figures.Number(p.Asks), ageOf(p.Since, now), orDash(safe(p.Endpoint)), session)
 	}
 	t.write(w)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/queue"
 	"github.com/holdfast-go/holdfast/zkio"
@@ -222,7 +223,7 @@ func (c *queueLsCmd) Run(a *app) error {
 	}
 	a.printf("%s: %s", safe(c.Name), count(facts.Length, "element", "elements"))
 	if facts.Dead > 0 {
-		a.printf(", %s buried", thousands(facts.Dead))
+		a.printf(", %s buried", figures.Number(facts.Dead))
 	}
 	a.printf("\n")
 	if len(facts.Elements) == 0 {
@@ -231,11 +232,11 @@ func (c *queueLsCmd) Run(a *app) error {
 	t := &table{}
 	t.add("ELEMENT", ">BYTES", ">SINCE", ">ATTEMPT", "TAKEN BY", "SESSION")
 	for _, e := range facts.Elements {
-		t.add(safe(e.Element), thousands(e.Bytes), ageOf(e.Since, time.Now()), strconv.Itoa(e.Attempt), orDash(e.TakenBy), orDash(e.Session))
+		t.add(safe(e.Element), figures.Number(e.Bytes), ageOf(e.Since, time.Now()), strconv.Itoa(e.Attempt), orDash(e.TakenBy), orDash(e.Session))
 	}
 	t.write(a.stdout)
 	if more := facts.Length - len(facts.Elements); more > 0 {
-		a.printf("… and %s more\n", thousands(more))
+		a.printf("… and %s more\n", figures.Number(more))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/recipes/queue"
 )
 
@@ -74,7 +75,7 @@ func (c *queueDeadCmd) Run(a *app) error {
 	t := &table{}
 	t.add("ELEMENT", ">BYTES", ">SINCE", "DATA")
 	for _, e := range facts.Elements {
-		t.add(safe(e.Element), thousands(e.Bytes), ageOf(e.Since, time.Now()), orDash(fit(safe(string(e.data)), 60)))
+		t.add(safe(e.Element), figures.Number(e.Bytes), ageOf(e.Since, time.Now()), orDash(fit(safe(string(e.data)), 60)))
 	}
 	t.write(a.stdout)
 	return nil

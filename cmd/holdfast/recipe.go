@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/manager/inspect"
 )
 
@@ -114,7 +115,7 @@ func recipeText(r *inspect.Recipe) string {
 		if r.Of == 0 {
 			return count(r.Holders, one, many)
 		}
-		return fmt.Sprintf("%s of %s", thousands(r.Holders), count(r.Of, one, many))
+		return fmt.Sprintf("%s of %s", figures.Number(r.Holders), count(r.Of, one, many))
 	}
 	switch r.Kind {
 	case inspect.KindElection:
@@ -129,9 +130,9 @@ func recipeText(r *inspect.Recipe) string {
 	case inspect.KindSemaphore:
 		return of("permit", "permits")
 	case inspect.KindQueue:
-		text := fmt.Sprintf("%s, %s taken", count(r.Holders+r.Waiting, "element", "elements"), thousands(r.Holders))
+		text := fmt.Sprintf("%s, %s taken", count(r.Holders+r.Waiting, "element", "elements"), figures.Number(r.Holders))
 		if r.Buried > 0 {
-			text += fmt.Sprintf(", %s buried", thousands(r.Buried))
+			text += fmt.Sprintf(", %s buried", figures.Number(r.Buried))
 		}
 		return text
 	case inspect.KindBarrier:
@@ -194,7 +195,7 @@ func writeRoster(w io.Writer, r *inspect.Roster, now time.Time) {
 		rosterTable(r, now).write(w)
 	}
 	if r.More > 0 && len(r.Entries) > 0 {
-		fmt.Fprintf(w, "… and %s more\n", thousands(r.More))
+		fmt.Fprintf(w, "… and %s more\n", figures.Number(r.More))
 	}
 }
 
@@ -238,10 +239,10 @@ func rosterTable(r *inspect.Roster, now time.Time) *table {
 			return orDash(fit(safe(string(e.Data)), 60))
 		}})
 	case inspect.KindShards:
-		columns = append(append(columns, id(">SHARD"), column{">WAITING", func(_ int, e *inspect.Entry) string { return thousands(e.Waiting) }}), process...)
+		columns = append(append(columns, id(">SHARD"), column{">WAITING", func(_ int, e *inspect.Entry) string { return figures.Number(e.Waiting) }}), process...)
 	case inspect.KindQueue:
 		columns = append(append(columns, id("ELEMENT"),
-			column{">BYTES", func(_ int, e *inspect.Entry) string { return thousands(e.Bytes) }},
+			column{">BYTES", func(_ int, e *inspect.Entry) string { return figures.Number(e.Bytes) }},
 			column{">ATTEMPT", func(_ int, e *inspect.Entry) string { return strconv.Itoa(e.Attempts) }}), process...)
 	case inspect.KindBarrier:
 		columns = append(append(columns, id("ID")), process...)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/manager/inspect"
 	"github.com/holdfast-go/holdfast/zkio"
@@ -70,10 +71,10 @@ func (c *shardsCmd) Run(a *app) error {
 			continue
 		}
 		owned++
-		t.add(strconv.Itoa(f.Shard), who(f.owner), pidText(f.owner.PID), ageOf(f.owner.Since, time.Now()), thousands(f.Waiting))
+		t.add(strconv.Itoa(f.Shard), who(f.owner), pidText(f.owner.PID), ageOf(f.owner.Since, time.Now()), figures.Number(f.Waiting))
 	}
 	a.printf("%s: %s, %s of them owned, %s\n", safe(c.Name), count(len(facts.Shards), "shard", "shards"),
-		thousands(owned), count(facts.Members, "member", "members"))
+		figures.Number(owned), count(facts.Members, "member", "members"))
 	t.write(a.stdout)
 	return nil
 }

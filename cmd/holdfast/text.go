@@ -14,6 +14,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/rivo/uniseg"
 )
 
@@ -131,16 +132,7 @@ func count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return thousands(n) + " " + many
-}
-
-// thousands returns n with a comma after each third digit.
-func thousands(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return figures.Number(n) + " " + many
 }
 
 // orDash returns s, or a dash if it is empty.

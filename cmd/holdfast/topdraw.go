@@ -13,6 +13,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/uniseg"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/manager/inspect"
 )
 
@@ -82,8 +83,8 @@ func (t *topScreen) state() string {
 			waiting, contended = waiting+n, contended+1
 		}
 	}
-	text := fmt.Sprintf("%s, %s with waiters, %s waiting; %s in %s", count(len(t.view.Locks), "lock", "locks"), thousands(contended),
-		thousands(waiting), count(t.view.Reads, "read", "reads"), t.took.Round(10*time.Millisecond))
+	text := fmt.Sprintf("%s, %s with waiters, %s waiting; %s in %s", count(len(t.view.Locks), "lock", "locks"), figures.Number(contended),
+		figures.Number(waiting), count(t.view.Reads, "read", "reads"), t.took.Round(10*time.Millisecond))
 	if n := len(t.view.Denied); n > 0 {
 		text += fmt.Sprintf("; may not list %s", count(n, "directory", "directories"))
 	}
@@ -189,7 +190,7 @@ func dashIfZero(n int) string {
 	if n == 0 {
 		return "-"
 	}
-	return thousands(n)
+	return figures.Number(n)
 }
 
 func rateText(rate float64) string {
@@ -199,7 +200,7 @@ func rateText(rate float64) string {
 	case rate < 9.95:
 		return strconv.FormatFloat(rate, 'f', 1, 64)
 	}
-	return thousands(int(rate + 0.5))
+	return figures.Number(int(rate + 0.5))
 }
 
 // urgency returns the style of a row: red if the first waiter has waited for a minute.
@@ -333,7 +334,7 @@ func (t *topScreen) keys(keys string, at, n int) {
 	_, height := t.screen.Size()
 	where := ""
 	if n > 0 {
-		where = fmt.Sprintf("%s of %s", thousands(at+1), thousands(n))
+		where = fmt.Sprintf("%s of %s", figures.Number(at+1), figures.Number(n))
 	}
 	t.sides(height-1, keys, where, reverse)
 }

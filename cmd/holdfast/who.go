@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/manager/inspect"
 )
 
@@ -107,7 +108,7 @@ func writeQueue(w io.Writer, q *inspect.Queue, limit int, now time.Time) {
 		}
 		t.write(w)
 		if more := len(q.Contenders) - len(shown(q, limit)); more > 0 {
-			fmt.Fprintf(w, "… and %s more\n", thousands(more))
+			fmt.Fprintf(w, "… and %s more\n", figures.Number(more))
 		}
 	}
 	for _, note := range notes(q, limit) {

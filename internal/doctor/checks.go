@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/figures"
 )
 
 // A check judges the facts. It returns at least one finding, unless it has nothing to
@@ -146,7 +148,7 @@ func checkMembers(f *facts) []Finding {
 	case known == 0:
 		return []Finding{fine("a single server")}
 	}
-	return []Finding{fine("%s, %s", plural(f.members.voters, "voter", "voters"), plural(f.members.observers, "observer", "observers"))}
+	return []Finding{fine("%s, %s", figures.Count(f.members.voters, "voter"), figures.Count(f.members.observers, "observer"))}
 }
 
 // differing returns a finding if the servers do not agree about a setting. Servers that do
@@ -351,7 +353,7 @@ func checkPermissions(f *facts) (out []Finding) {
 	}
 	if n := len(f.tree.denied); n > 0 {
 		out = append(out, Finding{
-			Level: Warn, Where: f.tree.denied[0], Found: fmt.Sprintf("this client may not list %s", plural(n, "directory", "directories")),
+			Level: Warn, Where: f.tree.denied[0], Found: fmt.Sprintf("this client may not list %s", figures.Count(n, "directory")),
 			Why:    "a process with the same credentials cannot take these locks, and they were not examined",
 			Change: "give it the right to read there, or use credentials that have it",
 		})
@@ -542,7 +544,7 @@ func checkOpenDirectories(f *facts) []Finding {
 		return []Finding{fine("no client can delete nodes unless it has credentials")}
 	}
 	finding := Finding{
-		Level: Note, Where: open[0], Found: fmt.Sprintf("every client may delete in %s (%s)", plural(len(open), "directory", "directories"), entry),
+		Level: Note, Where: open[0], Found: fmt.Sprintf("every client may delete in %s (%s)", figures.Count(len(open), "directory"), entry),
 		Why:    "such a client can take a lock from its holder",
 		Change: "set Config.ACL and Config.Auth in all processes, and change the ACL of what exists (setAcl -R in zkCli.sh)",
 	}
@@ -570,7 +572,7 @@ func checkForeignRecipes(f *facts) (out []Finding) {
 		}
 		out = append(out, finding)
 	}
-	return orFine(shortened(out), "none in %s", plural(len(f.tree.dirs), "directory", "directories"))
+	return orFine(shortened(out), "none in %s", figures.Count(len(f.tree.dirs), "directory"))
 }
 
 func checkPersistent(f *facts) (out []Finding) {
@@ -671,12 +673,4 @@ func checkSequenceNumbers(f *facts) (out []Finding) {
 		})
 	}
 	return orFine(shortened(out), "the highest is %d of %d", highest, lastSafe)
-}
-
-// plural returns a number and what is counted.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -56,15 +56,15 @@ const policy = `
 	recipes/barrier:             RECIPE | SERVERS recipes/internal/recipetest
 
 	# Programs use what users can use.
-	stress:                   PUBLIC recipes/... stress/internal/... internal/realzk internal/realzk/child internal/realzk/scratch internal/flock github.com/HdrHistogram/hdrhistogram-go | SERVERS
+	internal/figures:         | TESTS
+	stress:                   PUBLIC recipes/... stress/internal/... internal/figures internal/realzk internal/realzk/child internal/realzk/scratch internal/flock github.com/HdrHistogram/hdrhistogram-go | SERVERS
 	stress/internal/nemesis:  stress/internal/history internal/queue internal/queueio internal/realzk internal/realzk/child zkio | SERVERS manager
 	stress/internal/referee:  internal/flock stress/internal/history manager | TESTS
 	stress/internal/history:  golang.org/x/sys/... | TESTS
-	stress/internal/judge:    stress/internal/figures stress/internal/history github.com/HdrHistogram/hdrhistogram-go github.com/anishathalye/porcupine | TESTS
-	stress/internal/figures:  | TESTS
-	stress/internal/report:   stress/internal/figures stress/internal/history stress/internal/judge | TESTS
-	bench:                    PUBLIC recipes/queue bench/internal/delay bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
-	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/... internal/realzk/child internal/jute
+	stress/internal/judge:    internal/figures stress/internal/history github.com/HdrHistogram/hdrhistogram-go github.com/anishathalye/porcupine | TESTS
+	stress/internal/report:   internal/figures stress/internal/history stress/internal/judge | TESTS
+	bench:                    PUBLIC recipes/queue internal/figures bench/internal/delay bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
+	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor internal/figures github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/... internal/realzk/child internal/jute
 	bench/internal/delay:     golang.org/x/sys/... | TESTS
 	bench/internal/start:     internal/realzk | TESTS
 	bench/internal/work:      golang.org/x/sync/... | TESTS
@@ -83,7 +83,7 @@ const policy = `
 	internal/realzk/scratch:  internal/flock | TESTS
 	internal/flock:
 	internal/otherclients:    internal/realzk | TESTS
-	internal/doctor:          zkio | SERVERS
+	internal/doctor:          internal/figures zkio | SERVERS
 	internal/realzk/zkserver: internal/realzk | TESTS
 	internal/check:           | TESTS
 	internal/sim:             | TESTS state manager zkio/zktest internal/check internal/sim/yield

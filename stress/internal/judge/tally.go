@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/stress/internal/figures"
+	"github.com/holdfast-go/holdfast/internal/figures"
 )
 
 // A tally sums up how often faults excused what was judged by how long it took. It shows

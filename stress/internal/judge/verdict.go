@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/stress/internal/figures"
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 

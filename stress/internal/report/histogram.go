@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/holdfast-go/holdfast/stress/internal/figures"
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 )
 

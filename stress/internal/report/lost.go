@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/stress/internal/figures"
+	"github.com/holdfast-go/holdfast/internal/figures"
 )
 
 // A lostRow is a row of the table of losses: holds that one process lost at once.

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/stress/internal/figures"
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 )

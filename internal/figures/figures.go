@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,6 +18,21 @@ func Number[T int | int64 | uint64](n T) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
+}
+
+// Count returns a number and what is counted, in the plural if that is not 1: 2 processes.
+func Count(n int, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case strings.HasSuffix(what, "s"), strings.HasSuffix(what, "x"):
+		what += "es"
+	case strings.HasSuffix(what, "ry"):
+		what = strings.TrimSuffix(what, "y") + "ies"
+	default:
+		what += "s"
+	}
+	return Number(n) + " " + what
 }
 
 // Duration returns a duration in the unit that fits it: with three digits below a minute,

@@ -16,6 +16,20 @@ func TestNumber(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	for _, tt := range []struct {
+		n          int
+		what, want string
+	}{
+		{0, "lock", "0 locks"}, {1, "process", "1 process"}, {2, "process", "2 processes"}, {3, "mutex", "3 mutexes"},
+		{2, "directory", "2 directories"}, {1234, "entry", "1,234 entries"},
+	} {
+		if got := Count(tt.n, tt.what); got != tt.want {
+			t.Errorf("got %s, want %s", got, tt.want)
+		}
+	}
+}
+
 func TestDuration(t *testing.T) {
 	const ms = time.Millisecond
 	for _, tt := range []struct {
