@@ -279,11 +279,6 @@ func (c *child) openVenue(m *manager.Manager, i int) (*contended, error) {
 	return l, err
 }
 
-// lockName returns the name of lock i, and of its directory and file.
-func lockName(i int) string { return fmt.Sprintf(lockFormat, i) }
-
-const lockFormat = "lock-%d"
-
 // reportProgress sends the counts at intervals until stop is called. stop waits
 // for the last of these messages.
 func (c *child) reportProgress() (stop func()) {

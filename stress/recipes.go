@@ -28,11 +28,6 @@ type recipe interface {
 	step(run context.Context, w *worker, s step, l *contended)
 }
 
-const (
-	manyPermits = 3 // of each semaphore
-	manyShards  = 8 // of each set
-)
-
 // A noLock is the name of something that is no lock.
 type noLock struct {
 	locker

@@ -17,14 +17,6 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 )
 
-// The exit statuses.
-const (
-	exitOK      = 0
-	exitFailure = 1 // a violation, a leak, a stuck worker, a failed process
-	exitUsage   = 2
-	exitVoid    = 3 // too little happened to show anything
-)
-
 // A run of voidDuration or longer with fewer than voidEntries entries is void:
 // finding no fault then means little.
 const (

@@ -51,6 +51,12 @@ const (
 	mixedWorkload = "mixed" // exclusive locks, mutexes and read/write locks, and one of each recipe
 )
 
+// What recipes have to give.
+const (
+	manyPermits = 3 // of each semaphore
+	manyShards  = 8 // of each set
+)
+
 // lingerWorkload is short for the default workload with locks that linger.
 const lingerWorkload = "linger"
 
@@ -96,6 +102,11 @@ func (w workload) nameOf(i int) string {
 	}
 	return lockName(i)
 }
+
+// lockName returns the name of lock i, and of its directory and file.
+func lockName(i int) string { return fmt.Sprintf(lockFormat, i) }
+
+const lockFormat = "lock-%d"
 
 // scale describes the contenders.
 func (w workload) scale() string {
