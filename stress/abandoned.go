@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A ledger is what a process knows about the interrupted holders of one lock. All
@@ -170,13 +171,13 @@ func (w *worker) interrupted(run context.Context, s step, l *contended) {
 		w.checkAbandoned(s, l, h, g)
 		w.stay(run, s.hold, l, h.Lost())
 		end = w.activity.begin("the end of Do after a panic", l)
-		if !w.sabotages(conceals) {
+		if !w.sabotages(wire.Conceals) {
 			if err := l.ledger.interrupt(g.Token); err != nil {
 				w.unexpected("Do", l, err)
 			}
 		}
 		w.child.counts.panics.Add(1)
-		if w.sabotages(survives) {
+		if w.sabotages(wire.Survives) {
 			return nil
 		}
 		panic(onPurpose{})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // TestLedger has two processes take turns, and the ledger judge what their grants say.
@@ -91,7 +92,7 @@ func TestSummaryOfFalseReports(t *testing.T) {
 	}{{0, 0, ok}, {1, 0, failed}, {1, 1, ok}, {2, 1, failed}} {
 		s := exampleSummary()
 		s.Verdict, s.Reasons, s.Swallow = "", nil, 0
-		s.counts = counts{Entries: 100000, FalseReports: tt.reports, LostHolds: tt.lost}
+		s.Counts = wire.Counts{Entries: 100000, FalseReports: tt.reports, LostHolds: tt.lost}
 		s.Leaks = 0
 		s.judge()
 		if s.Verdict != tt.want {

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/recipes/barrier"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A hall is a double barrier, with the files by which the operating system shows which
@@ -167,13 +168,13 @@ func (w *worker) round(run context.Context, s step, l *contended) {
 		w.refused(ctx, "Enter", l, err)
 		return
 	}
-	w.child.latency.record(called, time.Since(start))
+	w.child.latency.Record(wire.Called, time.Since(start))
 	if len(st.Members) != l.hall.size {
 		w.unexpected("Enter", l, fmt.Errorf("round %d has %d members", st.Round, len(st.Members)))
 	}
 	file, out, err := l.hall.enter(st.Round, w.id)
 	if err != nil {
-		w.child.fail(failure{Text: err.Error(), Fatal: true})
+		w.child.fail(wire.Failure{Text: err.Error(), Fatal: true})
 		return
 	}
 	w.entered(l)
@@ -182,12 +183,12 @@ func (w *worker) round(run context.Context, s step, l *contended) {
 	w.sabotageInside()
 	w.stay(run, s.hold, l, st.Lost())
 	r.release()
-	if w.sabotages(lingers) {
+	if w.sabotages(wire.Lingers) {
 		honest := out
 		out = func() error { time.AfterFunc(200*time.Millisecond, func() { _ = honest() }); return nil }
 	}
 	if err := out(); err != nil {
-		w.child.fail(failure{Text: err.Error(), Fatal: true})
+		w.child.fail(wire.Failure{Text: err.Error(), Fatal: true})
 	}
 	// Some do not wait for the others. They have left all the same.
 	wait := context.Background()
@@ -198,7 +199,7 @@ func (w *worker) round(run context.Context, s step, l *contended) {
 	err = st.Leave(wait)
 	end()
 	w.left(wait, l, st, err)
-	if !w.sabotages(lingers) {
+	if !w.sabotages(wire.Lingers) {
 		_ = os.Remove(file)
 	}
 }
@@ -223,14 +224,14 @@ func (w *worker) left(ctx context.Context, l *contended, st *barrier.Stage, err 
 	}
 	inside, err := l.hall.inside(st.Round)
 	if err != nil {
-		w.child.fail(failure{Text: err.Error(), Fatal: true})
+		w.child.fail(wire.Failure{Text: err.Error(), Fatal: true})
 	}
 	if len(inside) > 0 {
 		w.child.violation(referee.Violation{Kind: referee.Premature, Lock: l.lock.Name(), Time: time.Now(), At: history.Now(), Mode: "barrier", Process: l.hall.process, PID: os.Getpid(), Token: st.Round, Others: inside})
 	}
 	first, err := l.hall.told(st.Round, w.id, what)
 	if err != nil {
-		w.child.fail(failure{Text: err.Error(), Fatal: true})
+		w.child.fail(wire.Failure{Text: err.Error(), Fatal: true})
 	}
 	if first != "" {
 		w.unexpected("Leave", l, fmt.Errorf("of round %d it was told that %s, and another worker that %s", st.Round, what, first))
@@ -241,7 +242,7 @@ func (w *worker) left(ctx context.Context, l *contended, st *barrier.Stage, err 
 // nodes of those that have left a round. In the workload mixed there are others.
 func unrecorded(leaks []leak, mixed bool) []leak {
 	return slices.DeleteFunc(leaks, func(l leak) bool {
-		if mixed && !strings.Contains(l.Path, "/"+barrierWorkload) {
+		if mixed && !strings.Contains(l.Path, "/"+wire.BarrierWorkload) {
 			return false
 		}
 		return !strings.HasPrefix(path.Base(l.Path), "in-")

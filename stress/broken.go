@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // Locks that are broken on purpose, for -self-test: a worker of process 0 believes
@@ -34,9 +35,9 @@ func (invented) Lost() <-chan struct{} { return nil }
 // seenBy returns h as the worker sees it.
 func (w *worker) seenBy(h manager.Hold) watched {
 	switch {
-	case w.sabotages(ignoresLease):
+	case w.sabotages(wire.IgnoresLease):
 		return blind{h}
-	case w.sabotages(ignoresRevocation):
+	case w.sabotages(wire.IgnoresRevocation):
 		return deaf{h}
 	default:
 		return h
@@ -47,17 +48,17 @@ func (w *worker) seenBy(h manager.Hold) watched {
 // false if the worker's lock does nothing of that kind now.
 func (w *worker) believes(run context.Context, s step, l *contended) bool {
 	switch {
-	case w.sabotages(forgetsWaiter):
+	case w.sabotages(wire.ForgetsWaiter):
 		w.asks(l)
 		defer w.activity.begin("Acquire and wait", l)()
 		<-run.Done() // the grant was not told
 		return true
-	case w.sabotages(grantsTwice):
+	case w.sabotages(wire.GrantsTwice):
 		// Granted without regard for which process holds the lock, with a token from the
 		// clock.
 		w.pretend(run, s, l, manager.Grant{Token: uint64(time.Now().UnixNano())})
 		return true
-	case w.sabotages(believesOldNews):
+	case w.sabotages(wire.BelievesOldNews):
 		// The grant of an earlier round is taken for one of this round.
 		if token := w.first.Load(); token != 0 {
 			w.pretend(run, s, l, manager.Grant{Token: token})

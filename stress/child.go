@@ -24,19 +24,20 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A child is one of the contending processes: a Manager and its workers.
 type child struct {
-	settings settings
-	out      *messageWriter
+	settings wire.Settings
+	out      *wire.MessageWriter
 	run      context.Context // ends when the workers must stop
 	manager  *manager.Manager
 	journal  *journal // nil if the run has no history
 
 	locks    []*contended
 	workers  []*worker
-	latency  *latency
+	latency  *wire.Latency
 	counts   liveCounts
 	stays    [thirds]stays // by index of the lock
 	releases atomic.Int64  // whose future has not settled
@@ -64,14 +65,14 @@ const (
 // childMain runs a child and returns its exit status.
 func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 	in := bufio.NewReader(stdin)
-	c := &child{out: newMessageWriter(stdout), latency: newLatency()}
+	c := &child{out: wire.NewMessageWriter(stdout), latency: wire.NewLatency()}
 	line, err := in.ReadBytes('\n')
 	if err == nil {
 		err = json.Unmarshal(line, &c.settings)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "reading the settings: %v\n", err)
-		return exitUsage
+		return wire.ExitUsage
 	}
 	if c.settings.Process == registerMark {
 		return registerMain(c.settings, in, c.out)
@@ -89,11 +90,11 @@ func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 				stop()
 				time.AfterFunc(orphanLimit, func() {
 					if os.Getppid() != parent {
-						os.Exit(exitFailure)
+						os.Exit(wire.ExitFailure)
 					}
 				})
 				return
-			case line == goLine && !begun:
+			case line == wire.GoLine && !begun:
 				begun = true
 				close(start)
 			default:
@@ -107,9 +108,9 @@ func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 // order obeys a line of the parent about a third of the locks.
 func (c *child) order(line string) {
 	var third int
-	if _, err := fmt.Sscanf(line, stayLine, &third); err == nil && third < thirds {
+	if _, err := fmt.Sscanf(line, wire.StayLine, &third); err == nil && third < thirds {
 		c.stays[third].begin()
-	} else if _, err := fmt.Sscanf(line, leaveLine, &third); err == nil && third < thirds {
+	} else if _, err := fmt.Sscanf(line, wire.LeaveLine, &third); err == nil && third < thirds {
 		c.stays[third].end()
 	}
 }
@@ -118,16 +119,16 @@ func (c *child) order(line string) {
 func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	s := c.settings
 	var err error
-	if c.journal, err = openJournal(s, func(err error) { c.fail(failure{Text: err.Error(), Fatal: true}) }); err != nil {
-		c.fail(failure{Text: err.Error(), Fatal: true})
-		return exitFailure
+	if c.journal, err = openJournal(s, func(err error) { c.fail(wire.Failure{Text: err.Error(), Fatal: true}) }); err != nil {
+		c.fail(wire.Failure{Text: err.Error(), Fatal: true})
+		return wire.ExitFailure
 	}
 	stopTelling := c.tellAlive()
 	defer stopTelling()
 	exit := c.contend(start, stderr)
 	stopTelling()
 	if err := c.journal.close(); err != nil {
-		c.fail(failure{Text: err.Error()})
+		c.fail(wire.Failure{Text: err.Error()})
 	}
 	return exit
 }
@@ -146,7 +147,7 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 		patience, level = s.Patience, slog.LevelError
 	}
 	var dial func(context.Context, string, string) (net.Conn, error)
-	if s.Sabotage == ignoresLease {
+	if s.Sabotage == wire.IgnoresLease {
 		dial = (&frozenDialer{began: time.Now()}).dial
 	}
 	before := takeResidue()
@@ -168,13 +169,13 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 	}
 	switch {
 	case err != nil && c.run.Err() != nil:
-		c.out.send(message{Final: &final{}}) // told to stop before it had started
-		return exitOK
+		c.out.Send(wire.Message{Final: &wire.Final{}}) // told to stop before it had started
+		return wire.ExitOK
 	case err != nil:
-		c.fail(failure{Text: fmt.Sprintf("starting: %v", err), Fatal: true})
-		return exitFailure
+		c.fail(wire.Failure{Text: fmt.Sprintf("starting: %v", err), Fatal: true})
+		return wire.ExitFailure
 	}
-	c.out.send(message{Ready: true})
+	c.out.Send(wire.Message{Ready: true})
 	select {
 	case <-start:
 	case <-c.run.Done():
@@ -188,25 +189,25 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 	case !ended:
 		// A worker is stuck, and Shutdown would be, too. The session's end deletes
 		// the nodes.
-	case s.Sabotage == leaks:
+	case s.Sabotage == wire.Leaks:
 		_, _ = c.locks[0].lock.Lock(context.Background())
 	default:
 		if ended = c.close(m); ended {
 			if err := awaitResidue(before); err != nil {
-				c.fail(failure{Text: fmt.Sprintf("at the end something is left: %v", err), Dump: allStacks()})
+				c.fail(wire.Failure{Text: fmt.Sprintf("at the end something is left: %v", err), Dump: allStacks()})
 				ended = false
 			}
 		}
 	}
-	report, err := c.latency.report()
+	report, err := c.latency.Report()
 	if err != nil {
-		c.fail(failure{Text: err.Error()})
+		c.fail(wire.Failure{Text: err.Error()})
 	}
-	c.out.send(message{Final: &final{Counts: c.total(), Held: c.held(), Latency: report}})
+	c.out.Send(wire.Message{Final: &wire.Final{Counts: c.total(), Held: c.held(), Latency: report}})
 	if !ended {
-		return exitFailure
+		return wire.ExitFailure
 	}
-	return exitOK
+	return wire.ExitOK
 }
 
 // tellAlive writes Alive into the history until stop is called. stop waits for the last.
@@ -223,7 +224,7 @@ func (c *child) tellAlive() (stop func()) {
 // open opens the locks and makes their referees and the workers.
 func (c *child) open(m *manager.Manager) error {
 	c.manager = m
-	for i := range c.settings.venues() {
+	for i := range c.settings.Venues() {
 		l, err := c.openVenue(m, i)
 		if err != nil {
 			return err
@@ -238,34 +239,34 @@ func (c *child) open(m *manager.Manager) error {
 
 // openVenue opens venue i, and makes its referee.
 func (c *child) openVenue(m *manager.Manager, i int) (*contended, error) {
-	name, kind := c.settings.nameOf(i), c.settings.kindOf(i)
+	name, kind := c.settings.NameOf(i), c.settings.KindOf(i)
 	r, err := referee.New(name, filepath.Join(c.settings.Dir, name), c.settings.Process, c.violation)
 	if err != nil {
 		return nil, err
 	}
-	r.Alone = kind == mutexWorkload
+	r.Alone = kind == wire.MutexWorkload
 	l := &contended{index: i, referee: r, kind: manager.KindExclusive}
 	switch {
-	case c.settings.readWrite(i):
+	case c.settings.ReadWriteAt(i):
 		rw, err := m.ReadWrite(name)
 		if err != nil {
 			return nil, err
 		}
 		l.lock, l.kind = rw.Writer(), manager.KindWrite
 		l.reader = &contended{index: i, lock: rw.Reader(), referee: r, kind: manager.KindRead, writer: l}
-		if kind == upgradeWorkload {
+		if kind == wire.UpgradeWorkload {
 			l.third = &contended{index: i, lock: rw.Upgradable(), referee: r, kind: manager.KindUpgradable, writer: l}
 		}
-	case kind == mutexWorkload:
+	case kind == wire.MutexWorkload:
 		l.mode = history.Mutex
 		l.lock, err = m.Mutex(name)
-	case kind == barrierWorkload:
+	case kind == wire.BarrierWorkload:
 		l.lock, l.mode = noLock{name: name}, history.Permit
 		l.hall, err = c.newHall(name)
-	case slices.Contains(recipeWorkloads, kind):
+	case slices.Contains(wire.RecipeWorkloads, kind):
 		l.lock = noLock{name: name}
 		err = c.openRecipe(m, l, kind)
-	case kind == abandonedWorkload:
+	case kind == wire.AbandonedWorkload:
 		var lock *manager.Lock
 		if lock, err = m.Exclusive(name); err == nil {
 			l.lock, err = lock, lock.ReportAbandoned(0)
@@ -293,7 +294,7 @@ func (c *child) reportProgress() (stop func()) {
 				return
 			case <-tick.C:
 				n := c.total()
-				c.out.send(message{Progress: &n})
+				c.out.Send(wire.Message{Progress: &n})
 			}
 		}
 	})
@@ -336,7 +337,7 @@ func (c *child) work() (ended bool) {
 	select {
 	case <-stopped:
 	case <-limit.C:
-		c.fail(failure{Text: "stuck: some workers did not stop", Dump: allStacks(), Fatal: true})
+		c.fail(wire.Failure{Text: "stuck: some workers did not stop", Dump: allStacks(), Fatal: true})
 		return false
 	}
 	c.yield()
@@ -346,7 +347,7 @@ func (c *child) work() (ended bool) {
 		select {
 		case <-poll.C:
 		case <-limit.C:
-			c.fail(failure{Text: fmt.Sprintf("stuck: the futures of %d releases did not settle", c.releases.Load()), Dump: allStacks(), Fatal: true})
+			c.fail(wire.Failure{Text: fmt.Sprintf("stuck: the futures of %d releases did not settle", c.releases.Load()), Dump: allStacks(), Fatal: true})
 			return false
 		}
 	}
@@ -384,15 +385,15 @@ func (c *child) close(m *manager.Manager) (ok bool) {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		c.fail(failure{Text: fmt.Sprintf("at the end: %v", err)})
+		c.fail(wire.Failure{Text: fmt.Sprintf("at the end: %v", err)})
 		return false
 	}
 	return true
 }
 
 // total returns the counts so far.
-func (c *child) total() counts {
-	n := counts{
+func (c *child) total() wire.Counts {
+	n := wire.Counts{
 		Entries:           c.counts.entries.Load(),
 		ReadEntries:       c.counts.readEntries.Load(),
 		WriteEntries:      c.counts.writeEntries.Load(),
@@ -421,7 +422,7 @@ func (c *child) total() counts {
 	for _, l := range c.locks {
 		for _, l := range l.queue() {
 			s := l.lock.Stats()
-			n.add(counts{Grants: s.Grants, Rounds: s.Rounds, LostRaces: s.LostRaces, LongestRace: s.LongestRace})
+			n.Add(wire.Counts{Grants: s.Grants, Rounds: s.Rounds, LostRaces: s.LostRaces, LongestRace: s.LongestRace})
 			switch l.kind {
 			case manager.KindRead:
 				n.ReadGrants += s.Grants
@@ -455,17 +456,17 @@ func (c *child) violation(v referee.Violation) {
 		return
 	}
 	if c.counts.violations.Add(1) <= maxReported {
-		c.out.send(message{Violation: &v})
+		c.out.Send(wire.Message{Violation: &v})
 	}
 }
 
 // fail counts and reports f.
-func (c *child) fail(f failure) {
+func (c *child) fail(f wire.Failure) {
 	if f.Dump != "" && c.dumped.Swap(true) {
 		f.Stack, f.Dump = "", ""
 	}
 	if c.counts.failures.Add(1) <= maxReported || f.Fatal {
-		c.out.send(message{Failure: &f})
+		c.out.Send(wire.Message{Failure: &f})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A process that is killed writes on for a moment. What it asks for and is granted then is
@@ -54,7 +55,7 @@ func TestDirectoryInUse(t *testing.T) {
 		t.Errorf("a second run: %v", err)
 	}
 	var says strings.Builder
-	if exit := checkMain(dir, io.Discard, &says); exit != exitFailure || !strings.Contains(says.String(), want) {
+	if exit := checkMain(dir, io.Discard, &says); exit != wire.ExitFailure || !strings.Contains(says.String(), want) {
 		t.Errorf("-check: exit status %d, %q", exit, says.String())
 	}
 	if err := c.judge(); err != nil {
@@ -63,7 +64,7 @@ func TestDirectoryInUse(t *testing.T) {
 	if _, err := c.close(false); err != nil {
 		t.Error(err)
 	}
-	if exit := checkMain(dir, io.Discard, &says); exit != exitVoid {
+	if exit := checkMain(dir, io.Discard, &says); exit != wire.ExitVoid {
 		t.Errorf("-check afterwards: exit status %d, %q", exit, says.String())
 	}
 }

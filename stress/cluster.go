@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -169,13 +170,13 @@ func (l leak) String() string { return fmt.Sprintf("%s of session %s: %s", l.Pat
 
 // leaks returns the nodes under root other than the locks' directories. Once all
 // processes have stopped there should be none.
-func (c *cluster) leaks(ctx context.Context, root string, w workload) ([]leak, error) {
+func (c *cluster) leaks(ctx context.Context, root string, w wire.Workload) ([]leak, error) {
 	expected := map[string]bool{root: true}
 	var recipes []string // their records and directories stay
-	for i := range w.venues() {
-		path := root + "/" + w.nameOf(i)
+	for i := range w.Venues() {
+		path := root + "/" + w.NameOf(i)
 		expected[path] = true
-		if kind := w.kindOf(i); kind != barrierWorkload && slices.Contains(recipeWorkloads, kind) {
+		if kind := w.KindOf(i); kind != wire.BarrierWorkload && slices.Contains(wire.RecipeWorkloads, kind) {
 			recipes = append(recipes, path+"/")
 		}
 	}

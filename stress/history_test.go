@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A run with a report leaves a history that can be judged again, to the same verdict.
@@ -18,7 +19,7 @@ func TestRunWithAReport(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "report")
 	r := runStress(t, append([]string{"-report", dir, "-seed", "42"}, append(brief, "-duration", "4s")...))
-	r.expect(t, exitOK, ok, "no two processes are inside at once", "Report: .*"+report.Name)
+	r.expect(t, wire.ExitOK, ok, "no two processes are inside at once", "Report: .*"+report.Name)
 	if len(r.left) > 0 {
 		t.Errorf("it left %q behind", r.left)
 	}
@@ -55,7 +56,7 @@ func TestRunWithAReport(t *testing.T) {
 	if err := os.Remove(page); err != nil {
 		t.Fatal(err)
 	}
-	runStress(t, []string{"-check", dir}).expect(t, exitOK, "", "OK: 0 findings", "go run ./stress .*-seed 42")
+	runStress(t, []string{"-check", dir}).expect(t, wire.ExitOK, "", "OK: 0 findings", "go run ./stress .*-seed 42")
 	if _, err := os.Stat(page); err != nil {
 		t.Errorf("-check has not written the report: %v", err)
 	}
@@ -63,7 +64,7 @@ func TestRunWithAReport(t *testing.T) {
 
 func TestCheckRefusesWhatIsNoHistory(t *testing.T) {
 	t.Parallel()
-	runStress(t, []string{"-check", t.TempDir()}).expect(t, exitFailure, "", "read the history")
+	runStress(t, []string{"-check", t.TempDir()}).expect(t, wire.ExitFailure, "", "read the history")
 }
 
 // Faults of processes and connections are injected on any server.
@@ -73,10 +74,10 @@ func TestRunThroughTheNemesis(t *testing.T) {
 	r := runStress(t, append([]string{"-report", dir, "-nemesis", "kill-worker,cut-connection,delete-holder", "-session-timeout", "1s", "-seed", "1"}, append(brief, "-duration", "8s")...))
 	const planned = `\n  faults   \d+ planned, of 3 kinds\n`
 	// On a busy machine a fault may come when no lock is held.
-	if r.exit == exitVoid {
-		r.expect(t, exitVoid, voidedRun, planned)
+	if r.exit == wire.ExitVoid {
+		r.expect(t, wire.ExitVoid, voidedRun, planned)
 	} else {
-		r.expect(t, exitOK, ok, planned, "fault 1: ", "kill-worker", "cut-connection", "delete-holder")
+		r.expect(t, wire.ExitOK, ok, planned, "fault 1: ", "kill-worker", "cut-connection", "delete-holder")
 	}
 	if len(r.left) > 0 {
 		t.Errorf("it left %q behind", r.left)
@@ -94,7 +95,7 @@ func TestSelfTest(t *testing.T) {
 		r = runStress(t, args)
 		says = append(says, "caught  lease ignored", "caught  revocation ignored")
 	}
-	r.expect(t, exitOK, "", says...)
+	r.expect(t, wire.ExitOK, "", says...)
 	if len(r.left) > 0 {
 		t.Errorf("it left %q behind", r.left)
 	}
@@ -106,15 +107,15 @@ func TestHistoryOfWhatTheHarnessSaw(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name     string
-		sabotage sabotage
+		sabotage wire.Sabotage
 		args     []string
 		verdict  verdict
 		want     judge.Outcome
 		says     string
 	}{
-		{"referee", lingers, nil, violated, judge.Violation, "a referee has seen at "},
-		{"referee beside faults", oldToken, []string{"-nemesis", "revoke", "-session-timeout", "1s"}, violated, judge.Violation, "a referee has seen at .* token fell"},
-		{"worker", complains, nil, failed, judge.Failed, "on purpose"},
+		{"referee", wire.Lingers, nil, violated, judge.Violation, "a referee has seen at "},
+		{"referee beside faults", wire.OldToken, []string{"-nemesis", "revoke", "-session-timeout", "1s"}, violated, judge.Violation, "a referee has seen at .* token fell"},
+		{"worker", wire.Complains, nil, failed, judge.Failed, "on purpose"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +125,7 @@ func TestHistoryOfWhatTheHarnessSaw(t *testing.T) {
 			if err != nil || v.Outcome != tt.want {
 				t.Errorf("the history's verdict is %v, want %v: %v", v.Outcome, tt.want, err)
 			}
-			runStress(t, []string{"-check", dir}).expect(t, exitFailure, "", string(tt.want)+": ", tt.says)
+			runStress(t, []string{"-check", dir}).expect(t, wire.ExitFailure, "", string(tt.want)+": ", tt.says)
 		})
 	}
 }
@@ -134,7 +135,7 @@ func TestHistoryOfWhatTheHarnessSaw(t *testing.T) {
 func TestListedFaultThatNeverComesUp(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-nemesis", "pause-worker", "-seed", "3"}, append(brief, "-duration", "4s")...))
-	r.expect(t, exitVoid, voidedRun, "too short for +pause-worker", "VOID: .*pause-worker")
+	r.expect(t, wire.ExitVoid, voidedRun, "too short for +pause-worker", "VOID: .*pause-worker")
 }
 
 // Of a history from which events were removed, the rest is judged again, and what the run had
@@ -142,7 +143,7 @@ func TestListedFaultThatNeverComesUp(t *testing.T) {
 func TestCheckOfATrimmedHistory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "report")
-	runStress(t, append([]string{"-report", dir}, brief...)).expect(t, exitOK, ok)
+	runStress(t, append([]string{"-report", dir}, brief...)).expect(t, wire.ExitOK, ok)
 	v, err := judge.Read(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +166,7 @@ func TestCheckOfATrimmedHistory(t *testing.T) {
 		if err := os.Remove(page); err != nil {
 			t.Fatal(err)
 		}
-		runStress(t, []string{"-check", dir}).expect(t, exitFailure, "", "2 files of events were removed", "was not judged again: the run had found 1 finding", "VIOLATION: 1 finding", "a finding of long ago")
+		runStress(t, []string{"-check", dir}).expect(t, wire.ExitFailure, "", "2 files of events were removed", "was not judged again: the run had found 1 finding", "VIOLATION: 1 finding", "a finding of long ago")
 		if _, err := os.Stat(page); err != nil {
 			t.Errorf("-check has not written the report: %v", err)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -35,7 +36,7 @@ func TestInterruptEndsARunProperly(t *testing.T) {
 	r := stressRun{exit: p.wait(t)}
 	r.output = p.output() + said
 	readJSON(t, file, &r.summary)
-	r.expect(t, exitOK, ok, "of 1h0m0s: interrupted")
+	r.expect(t, wire.ExitOK, ok, "of 1h0m0s: interrupted")
 	if !r.summary.Interrupted || r.summary.Elapsed > time.Hour/2 {
 		t.Errorf("the summary does not tell of the interrupt: %+v", r.summary)
 	}
@@ -46,14 +47,14 @@ func TestInterruptEndsARunProperly(t *testing.T) {
 
 func TestSecondInterruptKills(t *testing.T) {
 	t.Parallel()
-	p := newProgram(t, "stress", []string{"-duration", "1h", "-processes", "2", "-goroutines", "4", "-patience", "1h"}, sabotageVariable+"="+string(getsStuck))
+	p := newProgram(t, "stress", []string{"-duration", "1h", "-processes", "2", "-goroutines", "4", "-patience", "1h"}, wire.SabotageVariable+"="+string(wire.GetsStuck))
 	errors := p.startReading(t)
 	errors.until(t, " entries ") // by now the first process is stuck
 	p.interrupt(t)
 	errors.until(t, "stopping") // which will take as long as the patience
 	p.interrupt(t)
 	said := errors.rest()
-	if exit := p.wait(t); exit != exitFailure || !strings.Contains(said, "killed by a second interrupt") {
-		t.Errorf("exit status %d, want %d; it said:\n%s", exit, exitFailure, p.output()+said)
+	if exit := p.wait(t); exit != wire.ExitFailure || !strings.Contains(said, "killed by a second interrupt") {
+		t.Errorf("exit status %d, want %d; it said:\n%s", exit, wire.ExitFailure, p.output()+said)
 	}
 }

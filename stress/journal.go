@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A journal is what a worker process writes into the history of the run. A nil journal
@@ -28,7 +29,7 @@ type journal struct {
 }
 
 // openJournal opens the journal of a process, or returns nil if the run has no history.
-func openJournal(s settings, failed func(error)) (*journal, error) {
+func openJournal(s wire.Settings, failed func(error)) (*journal, error) {
 	if s.History == "" {
 		return nil, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A formerGrant is a grant that a worker does not have any more, and with which it will
@@ -81,7 +82,7 @@ func (w *worker) writeBy(c *registerClient, write registerWrite, e history.Event
 	ok, err := c.write(write)
 	if err != nil {
 		if !w.child.stopping() {
-			w.child.fail(failure{Text: fmt.Sprintf("worker %d: writing to the register: %v", w.id, err), Fatal: true})
+			w.child.fail(wire.Failure{Text: fmt.Sprintf("worker %d: writing to the register: %v", w.id, err), Fatal: true})
 		}
 		return
 	}

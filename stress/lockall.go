@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // mostTogether is how many locks a step of the workload all takes at most.
@@ -87,9 +88,9 @@ func (w *worker) lockAll(run context.Context, s step) {
 		w.refused(ctx, "LockAll", all[0], err)
 		return
 	}
-	w.child.latency.record(together, took)
+	w.child.latency.Record(wire.Together, took)
 	w.child.counts.lockAlls.Add(1)
-	if w.sabotages(partial) {
+	if w.sabotages(wire.Partial) {
 		holds[len(holds)-1].Release()
 	}
 	w.insideAll(ctx, s, all, holds)
@@ -227,7 +228,7 @@ func (w *worker) lockBounded(ctx context.Context, what string, l *contended) (h 
 		w.refused(ctx, what, l, err)
 		return h, nil
 	}
-	w.child.latency.record(called, time.Since(start))
+	w.child.latency.Record(wire.Called, time.Since(start))
 	g, err := h.Grant()
 	if err != nil {
 		w.noLonger(what, l, h, err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // programMark is the environment variable that makes the test binary run one of
@@ -39,7 +40,7 @@ const sampledProgram = "sampled"
 
 func sampledMain() {
 	selfTests = slices.DeleteFunc(selfTests, func(t trialRun) bool {
-		return t.sabotage != "" && t.sabotage != grantsTwice && t.sabotage != sloppyRegister
+		return t.sabotage != "" && t.sabotage != wire.GrantsTwice && t.sabotage != wire.SloppyRegister
 	})
 	main()
 }

@@ -19,11 +19,12 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/nemesis"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // options are the settings from the command line.
 type options struct {
-	workload
+	wire.Workload
 	servers  []string // nil: the embedded server
 	chroot   string
 	duration time.Duration
@@ -48,7 +49,7 @@ func (o options) recorded() bool {
 // needsHistory reports whether only the history tells whether what workers get excludes
 // others.
 func (o options) needsHistory() bool {
-	return o.Workload == mixedWorkload || o.Workload != barrierWorkload && slices.Contains(recipeWorkloads, o.Workload)
+	return o.Kind == wire.MixedWorkload || o.Kind != wire.BarrierWorkload && slices.Contains(wire.RecipeWorkloads, o.Kind)
 }
 
 // faulty reports whether faults are injected that a correct lock may show: waits that take
@@ -111,7 +112,7 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.Goroutines, "goroutines", 16, "number of workers, each a goroutine, in each process")
 	flags.IntVar(&o.Locks, "locks", 4, "number of locks")
 	flags.Uint64Var(&o.Seed, "seed", 0, "determines what each worker attempts; 0: chosen at random, and printed")
-	flags.StringVar(&o.Workload, "workload", defaultWorkload, "what the workers contend for: `kind` is one of "+strings.Join(workloads, ", ")+"; or "+lingerWorkload+", for the default with -linger 300ms")
+	flags.StringVar(&o.Kind, "workload", wire.DefaultWorkload, "what the workers contend for: `kind` is one of "+strings.Join(wire.Workloads, ", ")+"; or "+wire.LingerWorkload+", for the default with -linger 300ms")
 	flags.StringVar(&o.json, "json", "", "write the summary to `file`, as JSON")
 	flags.IntVar(&o.ensemble, "ensemble", 0, "start a real ensemble of so many `servers` on loopback, from the installed ZooKeeper")
 	kinds := flags.String("nemesis", "", "inject faults of these `kinds`: all, none, or a list such as kill-worker,cut-connection or all,-pause-worker; empty: all with -ensemble, else none. The kinds are listed below")
@@ -166,16 +167,16 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	if err == nil && *servers != "" {
 		o.servers, o.chroot, err = manager.ParseServers(*servers)
 	}
-	if o.Workload == lingerWorkload {
-		o.Workload = defaultWorkload
+	if o.Kind == wire.LingerWorkload {
+		o.Kind = wire.DefaultWorkload
 		if o.Linger == 0 {
 			o.Linger = 300 * time.Millisecond
 		}
 	}
-	if o.Workload == mixedWorkload {
+	if o.Kind == wire.MixedWorkload {
 		o.ReadRatio = 0.5
 	}
-	if o.Workload == upgradeWorkload && !o.ReadWrite {
+	if o.Kind == wire.UpgradeWorkload && !o.ReadWrite {
 		o.ReadWrite, o.ReadRatio = true, 0.5
 	}
 	if err == nil {
@@ -191,7 +192,7 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		// Each entry makes some eight lines of the history. A few hundred entries a second
 		// keep every lock busy most of the time.
 		o.Think = max(time.Duration(o.Processes*o.Goroutines)*time.Second/recordedEntries-o.Hold, o.Hold/16)
-	case o.Workload == allWorkload:
+	case o.Kind == wire.AllWorkload:
 		// A LockAll keeps the places in which it is first reserved until it is first
 		// in all. If all workers wanted locks all the time, nearly all would wait for
 		// seconds, and the run would show little else.
@@ -235,20 +236,20 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,=@%+-]+$`)
 
 // historyLocks returns the locks of the run as its history names them.
 func (o options) historyLocks() (all []history.Lock) {
-	for i := range o.venues() {
-		l := history.Lock{Name: o.nameOf(i), Mode: history.Exclusive}
-		switch kind := o.kindOf(i); {
-		case o.readWrite(i):
+	for i := range o.Venues() {
+		l := history.Lock{Name: o.NameOf(i), Mode: history.Exclusive}
+		switch kind := o.KindOf(i); {
+		case o.ReadWriteAt(i):
 			l.Mode = ""
-		case kind == mutexWorkload:
+		case kind == wire.MutexWorkload:
 			l.Mode = history.Mutex
-		case kind == barrierWorkload:
+		case kind == wire.BarrierWorkload:
 			l.Mode, l.Capacity = history.Permit, min(mostMembers, o.Processes*o.Goroutines)
-		case kind == semaphoreWorkload:
-			l.Mode, l.Capacity = history.Permit, manyPermits
-		case kind == queueWorkload:
+		case kind == wire.SemaphoreWorkload:
+			l.Mode, l.Capacity = history.Permit, wire.ManyPermits
+		case kind == wire.QueueWorkload:
 			l.Name, l.Once = l.Name+"/*", true
-		case kind == shardsWorkload:
+		case kind == wire.ShardsWorkload:
 			l.Name += "/*"
 		}
 		all = append(all, l)
@@ -291,17 +292,17 @@ func (o options) check() error {
 	if o.ReadWrite && !(o.ReadRatio >= 0 && o.ReadRatio <= 1) { // also true of NaN
 		fault("-read-ratio is %v: it must be between 0 and 1", o.ReadRatio)
 	}
-	if !slices.Contains(workloads, o.Workload) {
-		fault("-workload is %q: it must be one of %s", o.Workload, strings.Join(workloads, ", "))
+	if !slices.Contains(wire.Workloads, o.Kind) {
+		fault("-workload is %q: it must be one of %s", o.Kind, strings.Join(wire.Workloads, ", "))
 	}
-	if o.ReadWrite && o.Workload != defaultWorkload && o.Workload != upgradeWorkload {
-		fault("-workload is %s: -read-ratio is for read/write locks, so leave out one of the two", o.Workload)
+	if o.ReadWrite && o.Kind != wire.DefaultWorkload && o.Kind != wire.UpgradeWorkload {
+		fault("-workload is %s: -read-ratio is for read/write locks, so leave out one of the two", o.Kind)
 	}
-	if o.Workload == allWorkload && o.Locks < 2 {
+	if o.Kind == wire.AllWorkload && o.Locks < 2 {
 		fault("-workload is all: it needs two locks or more, so -locks cannot be %d", o.Locks)
 	}
-	if (o.Workload != defaultWorkload && o.Workload != mutexWorkload) && o.Greedy {
-		fault("-workload is %s: its workers give up waits, so leave out -greedy", o.Workload)
+	if (o.Kind != wire.DefaultWorkload && o.Kind != wire.MutexWorkload) && o.Greedy {
+		fault("-workload is %s: its workers give up waits, so leave out -greedy", o.Kind)
 	}
 	if o.Swallow != 0 && (o.servers != nil || o.ensemble > 0) {
 		fault("-swallow is %v: only the embedded server can swallow answers, so leave out -servers and -ensemble", o.Swallow)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // parse parses a command line of words without spaces.
@@ -43,10 +45,10 @@ func TestParseOptions(t *testing.T) {
 		{"-read-ratio 1 -think 1s", func(o options) bool { return o.ReadRatio == 1 && o.Think == time.Second }},
 		{"-greedy -read-ratio 0.5 -hold 2ms", func(o options) bool { return o.Greedy && o.Think == 0 && o.Hold == 2*time.Millisecond }},
 		{"-linger 1s", func(o options) bool { return o.Linger == time.Second }},
-		{"-workload all -locks 2", func(o options) bool { return o.Workload == allWorkload && !o.ReadWrite }},
+		{"-workload all -locks 2", func(o options) bool { return o.Kind == wire.AllWorkload && !o.ReadWrite }},
 		{"-workload upgrade", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0.5 }},
 		{"-workload upgrade -read-ratio 0", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0 }},
-		{"-workload linger", func(o options) bool { return o.Workload == defaultWorkload && o.Linger == 300*time.Millisecond }},
+		{"-workload linger", func(o options) bool { return o.Kind == wire.DefaultWorkload && o.Linger == 300*time.Millisecond }},
 		{"-workload linger -linger 1s", func(o options) bool { return o.Linger == time.Second }},
 		{"-tenure -1s", func(o options) bool { return o.Tenure == -time.Second }},
 		{"-swallow 50ms", func(o options) bool { return o.Swallow == 50*time.Millisecond }},

@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A parent starts the processes, tells them when to begin and to stop, collects
@@ -36,7 +37,7 @@ import (
 // machine (standstill.go) and the servers (agreement.go).
 type parent struct {
 	options  options
-	sabotage sabotage
+	sabotage wire.Sabotage
 	stdout   io.Writer
 	reporter *reporter
 	log      *slog.Logger
@@ -50,11 +51,11 @@ type parent struct {
 	scratch *scratch.Dir // has dir
 
 	events    chan event
-	calls     chan func() // of other goroutines, for loop to do
-	processes []*process  // by number: the latest incarnation of each
-	past      []counts    // of earlier incarnations, by process
-	chronicle *chronicle  // nil if the run has no history
-	register  *process    // nil without a history
+	calls     chan func()   // of other goroutines, for loop to do
+	processes []*process    // by number: the latest incarnation of each
+	past      []wire.Counts // of earlier incarnations, by process
+	chronicle *chronicle    // nil if the run has no history
+	register  *process      // nil without a history
 	obituary  *obituary
 	trouble   *trouble // the faults that are injected; nil if none are
 
@@ -81,17 +82,17 @@ const (
 func parentMain(args []string, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args, stdout, stderr)
 	if errors.Is(err, flag.ErrHelp) {
-		return exitOK
+		return wire.ExitOK
 	} else if err != nil {
-		return exitUsage
+		return wire.ExitUsage
 	}
-	bad, err := sabotageFromEnvironment()
+	bad, err := wire.SabotageFromEnvironment()
 	if flock.Unsupported != "" {
 		err = errors.New(flock.Unsupported)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "stress: %v\n", err)
-		return exitUsage
+		return wire.ExitUsage
 	}
 	if o.judged != "" {
 		return checkMain(o.judged, stdout, stderr)
@@ -168,7 +169,7 @@ func (p *parent) main() int {
 	if err := p.prepare(); err != nil {
 		p.reporter.done()
 		p.reporter.line("stress: %v", err)
-		return exitFailure
+		return wire.ExitFailure
 	}
 	p.introduce()
 	stop := p.watchMachine()
@@ -239,7 +240,7 @@ func (p *parent) header() history.Header {
 	h := history.Header{
 		Command:        o.command(),
 		Seed:           o.Seed,
-		Workload:       o.Workload,
+		Workload:       o.Kind,
 		Processes:      o.Processes,
 		Goroutines:     o.Goroutines,
 		Servers:        p.cluster.servers,
@@ -266,7 +267,7 @@ const defaultTenure = 100 * time.Millisecond
 // introduce prints the settings of the run.
 func (p *parent) introduce() {
 	o := p.options
-	fmt.Fprintf(p.stdout, "Holdfast stress: %s for %v\n", o.scale(), o.duration)
+	fmt.Fprintf(p.stdout, "Holdfast stress: %s for %v\n", o.Scale(), o.duration)
 	fmt.Fprintf(p.stdout, "  seed     %d (determines what each goroutine attempts, not how they interleave)\n", o.Seed)
 	if p.cluster.embedded != nil {
 		fmt.Fprintf(p.stdout, "  servers  %s; -servers host:port uses a real ZooKeeper\n", p.cluster.describe())
@@ -287,13 +288,13 @@ func (p *parent) introduce() {
 
 // start starts the processes: the register first, if there is a history.
 func (p *parent) start() {
-	p.past = make([]counts, p.options.Processes)
+	p.past = make([]wire.Counts, p.options.Processes)
 	if p.chronicle == nil {
 		p.startWorkers()
 		return
 	}
 	s := p.settings(registerMark, 1)
-	if p.sabotage == sloppyRegister {
+	if p.sabotage == wire.SloppyRegister {
 		s.Sabotage = p.sabotage
 	}
 	var err error
@@ -317,9 +318,9 @@ func (p *parent) startWorkers() {
 }
 
 // settings returns the settings of an incarnation of a process.
-func (p *parent) settings(process, incarnation int) settings {
-	s := settings{
-		workload:    p.options.workload,
+func (p *parent) settings(process, incarnation int) wire.Settings {
+	s := wire.Settings{
+		Workload:    p.options.Workload,
 		Process:     process,
 		Incarnation: incarnation,
 		Servers:     p.cluster.serversOf(process),
@@ -329,13 +330,13 @@ func (p *parent) settings(process, incarnation int) settings {
 	if p.chronicle != nil {
 		s.History = p.chronicle.dir
 	}
-	if process == 0 && (incarnation == 0 || p.sabotage != crashes) {
+	if process == 0 && (incarnation == 0 || p.sabotage != wire.Crashes) {
 		s.Sabotage = p.sabotage
 	}
 	return s
 }
 
-func (p *parent) startProcess(s settings) (*process, error) {
+func (p *parent) startProcess(s wire.Settings) (*process, error) {
 	var c *process
 	c, err := startProcess(s, p.events, func(line string) { p.reporter.line("process %d: %s", s.Process, line) })
 	if err == nil && s.Process != registerMark {
@@ -346,7 +347,7 @@ func (p *parent) startProcess(s settings) (*process, error) {
 
 // restart starts the next incarnation of a process that has ended.
 func (p *parent) restart(c *process) {
-	p.past[c.index].add(c.progress)
+	p.past[c.index].Add(c.progress)
 	s := p.settings(c.index, c.incarnation+1)
 	s.ClockAhead = c.clock
 	next, err := p.startProcess(s)
@@ -492,11 +493,11 @@ func (p *parent) handle(e event) {
 			p.started = time.Now()
 			p.reporter.phase("%s running", figures.Count(len(p.processes), "process"))
 			for _, c := range p.processes {
-				c.tell(goLine)
+				c.tell(wire.GoLine)
 			}
 			p.trouble.start()
 		} else if !p.started.IsZero() {
-			c.tell(goLine)
+			c.tell(wire.GoLine)
 		}
 	case m.Progress != nil:
 		c.progress = *m.Progress
@@ -507,7 +508,7 @@ func (p *parent) handle(e event) {
 	case m.Final != nil:
 		c.final = m.Final
 		c.progress = m.Final.Counts
-		if err := p.summary.latency.add(m.Final.Latency); err != nil {
+		if err := p.summary.latency.Add(m.Final.Latency); err != nil {
 			p.fail(fmt.Sprintf("process %d: %v", c.index, err))
 		}
 	}
@@ -544,7 +545,7 @@ func (p *parent) showViolation(by string, v referee.Violation) {
 }
 
 // failure handles a failure that a process has reported, and counts itself.
-func (p *parent) failure(c *process, f failure) {
+func (p *parent) failure(c *process, f wire.Failure) {
 	text := fmt.Sprintf("%v: %s", c, f.Text)
 	if f.Stack != "" {
 		text += "\n" + f.Stack
@@ -631,12 +632,12 @@ func (p *parent) count(is func(*process) bool) (n int) {
 }
 
 // total returns the events of all processes so far.
-func (p *parent) total() (n counts) {
+func (p *parent) total() (n wire.Counts) {
 	for _, c := range p.processes {
-		n.add(c.progress)
+		n.Add(c.progress)
 	}
 	for _, c := range p.past {
-		n.add(c)
+		n.Add(c)
 	}
 	n.Failures += uint64(p.failures)
 	return n
@@ -671,11 +672,11 @@ func (p *parent) inspect() {
 	if p.summary.LeakList, err = p.leaks(ctx); err != nil {
 		p.fail(fmt.Sprintf("looking for leaked nodes: %v", err))
 	}
-	if p.options.Workload == abandonedWorkload {
+	if p.options.Kind == wire.AbandonedWorkload {
 		p.summary.LeakList = unexplained(p.summary.LeakList, p.root, p.dir, p.total().LostHolds > 0)
 	}
-	if p.options.Workload == barrierWorkload || p.options.Workload == mixedWorkload {
-		p.summary.LeakList = unrecorded(p.summary.LeakList, p.options.Workload == mixedWorkload)
+	if p.options.Kind == wire.BarrierWorkload || p.options.Kind == wire.MixedWorkload {
+		p.summary.LeakList = unrecorded(p.summary.LeakList, p.options.Kind == wire.MixedWorkload)
 	}
 	for i, l := range p.summary.LeakList {
 		if i == maxShown {
@@ -697,7 +698,7 @@ func (p *parent) inspect() {
 func (p *parent) leaks(ctx context.Context) (left []leak, err error) {
 	limit := time.Now().Add(2*p.options.SessionTimeout + grace)
 	for {
-		left, err = p.cluster.leaks(ctx, p.root, p.options.workload)
+		left, err = p.cluster.leaks(ctx, p.root, p.options.Workload)
 		orphans := slices.ContainsFunc(left, func(l leak) bool { return p.chronicle.orphaned(l.Owner) })
 		if err != nil || !orphans || time.Now().After(limit) || !pause(ctx, 200*time.Millisecond, nil) {
 			return left, err
@@ -710,16 +711,16 @@ func (p *parent) leaks(ctx context.Context) (left []leak, err error) {
 func (p *parent) lockDirs() map[string]string {
 	o := p.options
 	dirs := map[string]string{}
-	for i := range o.venues() {
-		path := o.nameOf(i)
-		switch kind := o.kindOf(i); {
-		case kind == electionWorkload:
+	for i := range o.Venues() {
+		path := o.NameOf(i)
+		switch kind := o.KindOf(i); {
+		case kind == wire.ElectionWorkload:
 			path += "/lock"
-		case slices.Contains(recipeWorkloads, kind):
+		case slices.Contains(wire.RecipeWorkloads, kind):
 			continue // it has no queue of this kind
 		}
 		if dir, err := manager.LockPath(p.root, path); err == nil {
-			dirs[o.nameOf(i)] = dir
+			dirs[o.NameOf(i)] = dir
 		}
 	}
 	return dirs
@@ -766,31 +767,31 @@ func (p *parent) endHistory() {
 func (p *parent) sumUp() {
 	s := &p.summary
 	o := p.options
-	s.workload, s.recorded = o.workload, p.chronicle != nil
+	s.Workload, s.recorded = o.Workload, p.chronicle != nil
 	s.Servers, s.Embedded = p.cluster.servers, p.cluster.embedded != nil
 	s.Planned = o.duration
 	s.Swallowed = p.cluster.swallowed()
 	if !p.started.IsZero() {
 		s.Elapsed = p.stopped.Sub(p.started)
 	}
-	s.counts = p.total()
+	s.Counts = p.total()
 	s.ProcessGrants, s.ProcessWriteGrants, s.Held = []uint64{}, []uint64{}, []lockTime{}
 	for i, c := range p.processes {
 		n := c.progress
-		n.add(p.past[i])
+		n.Add(p.past[i])
 		s.ProcessGrants = append(s.ProcessGrants, n.Grants)
 		if s.ReadWrite {
 			s.ProcessWriteGrants = append(s.ProcessWriteGrants, n.WriteGrants)
 		}
 	}
-	for i := range o.venues() {
+	for i := range o.Venues() {
 		held := make([]time.Duration, len(p.processes))
 		for j, c := range p.processes {
 			if c.final != nil && i < len(c.final.Held) { // else it died, or stopped before it had opened its locks
 				held[j] = c.final.Held[i]
 			}
 		}
-		s.Held = append(s.Held, newLockTime(o.nameOf(i), held, s.Elapsed))
+		s.Held = append(s.Held, newLockTime(o.NameOf(i), held, s.Elapsed))
 	}
 	s.Leaks = len(s.LeakList)
 }
@@ -804,13 +805,13 @@ func (p *parent) conclude() int {
 	if o.report != "" && s.History != nil {
 		s.Report = filepath.Join(o.report, report.Name)
 	}
-	s.Latencies = s.latency.summary()
+	s.Latencies = s.latency.Summary()
 	s.judge()
 	s.print(p.stdout)
 	if o.json != "" {
 		if err := s.writeJSON(o.json); err != nil {
 			p.reporter.line("stress: %v", err)
-			return max(s.Exit, exitFailure)
+			return max(s.Exit, wire.ExitFailure)
 		}
 	}
 	return s.Exit

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A plan is an endless sequence of steps for one worker. It depends only on the
@@ -14,13 +16,13 @@ import (
 // attempts, in which order and with which pauses, but not how the workers' steps
 // interleave; that is up to the network and the operating system.
 type plan struct {
-	workload
+	wire.Workload
 	rng *rand.Rand
 }
 
 // newPlan returns the plan of a worker.
-func newPlan(s settings, worker int) *plan {
-	return &plan{s.workload, rand.New(rand.NewPCG(s.Seed, uint64(s.Process)<<32|uint64(worker)))}
+func newPlan(s wire.Settings, worker int) *plan {
+	return &plan{s.Workload, rand.New(rand.NewPCG(s.Seed, uint64(s.Process)<<32|uint64(worker)))}
 }
 
 // A step is one attempt to get a lock, and what to do with it.
@@ -105,7 +107,7 @@ const (
 func (p *plan) next() step {
 	s := step{
 		think:  p.duration(p.Think),
-		lock:   p.rng.IntN(p.venues()),
+		lock:   p.rng.IntN(p.Venues()),
 		way:    ways[p.rng.IntN(len(ways))],
 		bound:  p.duration(max(2*p.Hold, 2*time.Millisecond)),
 		hold:   p.duration(p.Hold),
@@ -117,21 +119,21 @@ func (p *plan) next() step {
 	if n := p.rng.IntN(3 * int(numNested-1)); n < int(numNested-1) {
 		s.nested = nested(n + 1)
 	}
-	kind := p.kindOf(s.lock)
-	if p.readWrite(s.lock) {
+	kind := p.KindOf(s.lock)
+	if p.ReadWriteAt(s.lock) {
 		s.read = p.rng.Float64() < p.ReadRatio
 		s.turn = p.rng.IntN(4) == 0
 	}
-	if kind == upgradeWorkload && p.rng.IntN(4) == 0 {
+	if kind == wire.UpgradeWorkload && p.rng.IntN(4) == 0 {
 		s.third, s.read, s.turn = true, false, p.rng.IntN(4) > 0
 	}
-	if p.Workload == abandonedWorkload {
+	if p.Kind == wire.AbandonedWorkload {
 		s.panics, s.recovers = p.rng.IntN(8) == 0, p.rng.IntN(4) == 0
 	}
-	if slices.Contains(recipeWorkloads, kind) {
+	if slices.Contains(wire.RecipeWorkloads, kind) {
 		s.bound = p.duration(max(100*p.Hold, 200*time.Millisecond))
 	}
-	if p.Workload == mixedWorkload && kind == defaultWorkload && p.Locks > 3 && p.rng.IntN(4) == 0 {
+	if p.Kind == wire.MixedWorkload && kind == wire.DefaultWorkload && p.Locks > 3 && p.rng.IntN(4) == 0 {
 		// The exclusive locks are each third one.
 		s.group = newGroup(p.rng, (p.Locks+2)/3)
 		for i := range s.group.n {
@@ -140,7 +142,7 @@ func (p *plan) next() step {
 		s.group.bound = true // the locks are rarely free together
 		s.bound = p.duration(max(100*p.Hold, 100*time.Millisecond))
 	}
-	if p.Workload == allWorkload {
+	if p.Kind == wire.AllWorkload {
 		s.group = newGroup(p.rng, p.Locks)
 		if s.group.n > 0 {
 			s.bound = p.duration(max(100*p.Hold, 100*time.Millisecond))

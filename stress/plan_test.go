@@ -6,10 +6,12 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // steps returns the first n steps of a worker's plan.
-func steps(s settings, worker, n int) (all []step) {
+func steps(s wire.Settings, worker, n int) (all []step) {
 	p := newPlan(s, worker)
 	for range n {
 		all = append(all, p.next())
@@ -18,7 +20,7 @@ func steps(s settings, worker, n int) (all []step) {
 }
 
 func TestPlanFollowsFromTheSeed(t *testing.T) {
-	s := settings{workload: workload{Seed: 7, Locks: 4, Hold: time.Millisecond, Think: 4 * time.Millisecond}, Process: 1}
+	s := wire.Settings{Workload: wire.Workload{Seed: 7, Locks: 4, Hold: time.Millisecond, Think: 4 * time.Millisecond}, Process: 1}
 	otherSeed, otherProcess := s, s
 	otherSeed.Seed, otherProcess.Process = 8, 2
 	first := steps(s, 3, 100)
@@ -44,7 +46,7 @@ func TestPlanReadsAndWrites(t *testing.T) {
 	const n = 5000
 	for _, ratio := range []float64{0, 0.25, 0.95, 1} {
 		reads, turns := 0, map[bool]int{}
-		for _, s := range steps(settings{workload: workload{Seed: 7, Locks: 4, ReadWrite: true, ReadRatio: ratio}}, 3, n) {
+		for _, s := range steps(wire.Settings{Workload: wire.Workload{Seed: 7, Locks: 4, ReadWrite: true, ReadRatio: ratio}}, 3, n) {
 			if s.read {
 				reads++
 			}
@@ -59,7 +61,7 @@ func TestPlanReadsAndWrites(t *testing.T) {
 			t.Errorf("ratio %v: %d upgrades and %d downgrades", ratio, turns[true], turns[false])
 		}
 	}
-	for _, s := range steps(settings{workload: workload{Seed: 7, Locks: 4}}, 3, 100) {
+	for _, s := range steps(wire.Settings{Workload: wire.Workload{Seed: 7, Locks: 4}}, 3, 100) {
 		if s.read || s.turn {
 			t.Fatalf("a plan for exclusive locks has %+v", s)
 		}
@@ -69,7 +71,7 @@ func TestPlanReadsAndWrites(t *testing.T) {
 // A greedy worker never pauses and never gives up.
 func TestPlanOfAGreedyWorker(t *testing.T) {
 	locks, reads := map[int]int{}, map[bool]int{}
-	for _, s := range steps(settings{workload: workload{Locks: 2, Hold: time.Millisecond, Greedy: true, ReadWrite: true, ReadRatio: 0.5}}, 3, 1000) {
+	for _, s := range steps(wire.Settings{Workload: wire.Workload{Locks: 2, Hold: time.Millisecond, Greedy: true, ReadWrite: true, ReadRatio: 0.5}}, 3, 1000) {
 		locks[s.lock]++
 		reads[s.read]++
 		if want := (step{lock: s.lock, read: s.read, hold: s.hold, way: byLock, giving: byUnlock}); s != want {
@@ -85,7 +87,7 @@ func TestPlanHasEverything(t *testing.T) {
 	const n = 5000
 	locks, taken, inside, givings := map[int]int{}, map[way]int{}, map[nested]int{}, map[giving]int{}
 	var hold time.Duration
-	for _, s := range steps(settings{workload: workload{Seed: 1, Locks: 3, Hold: time.Millisecond, Think: 4 * time.Millisecond}}, 0, n) {
+	for _, s := range steps(wire.Settings{Workload: wire.Workload{Seed: 1, Locks: 3, Hold: time.Millisecond, Think: 4 * time.Millisecond}}, 0, n) {
 		locks[s.lock]++
 		taken[s.way]++
 		inside[s.nested]++

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	osprocess "github.com/holdfast-go/holdfast/internal/realzk/child"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A process is a child as seen by the parent, whose goroutine alone uses it. What
@@ -26,8 +27,8 @@ type process struct {
 
 	ready    bool
 	exited   bool
-	progress counts // latest
-	final    *final // nil until received
+	progress wire.Counts // latest
+	final    *wire.Final // nil until received
 
 	// Set if the nemesis has killed the process, so that its end is no failure.
 	killed   bool
@@ -40,7 +41,7 @@ type process struct {
 // An event is a message from a process, or its end.
 type event struct {
 	process *process
-	message message // if exited is false
+	message wire.Message // if exited is false
 	exited  bool
 	exit    error // of exec.Cmd.Wait
 }
@@ -59,7 +60,7 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 // startProcess runs this program as the child with the settings s. It sends the
 // child's messages to events, followed by its end, and passes each line that the
 // child writes to its standard error to log.
-func startProcess(s settings, events chan<- event, log func(line string)) (*process, error) {
+func startProcess(s wire.Settings, events chan<- event, log func(line string)) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("starting process %d: %w", s.Process, err)
@@ -86,7 +87,7 @@ func startProcess(s settings, events chan<- event, log func(line string)) (*proc
 
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		err := readMessages(stdout, func(m message) { events <- event{process: p, message: m} })
+		err := wire.ReadMessages(stdout, func(m wire.Message) { events <- event{process: p, message: m} })
 		if err != nil {
 			log(err.Error())
 		}

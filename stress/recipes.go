@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/recipes/shards"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // What a recipe gives to one process at a time, or to some at once, is for the history a
@@ -44,21 +45,21 @@ func (c *child) openRecipe(m *manager.Manager, l *contended, kind string) error 
 	name := l.lock.Name()
 	var err error
 	switch kind {
-	case electionWorkload:
+	case wire.ElectionWorkload:
 		var e *election.Election
 		e, err = election.New(m, name, election.Options{})
 		l.recipe = &electionRecipe{e}
-	case membersWorkload:
+	case wire.MembersWorkload:
 		var g *members.Group
 		g, err = members.New(m, name)
 		l.recipe = &membersRecipe{g, make(chan struct{}, 1)}
-	case shardsWorkload:
+	case wire.ShardsWorkload:
 		l.recipe = &shardsRecipe{name, make(chan struct{}, 1)}
-	case semaphoreWorkload:
+	case wire.SemaphoreWorkload:
 		var s *semaphore.Semaphore
-		s, err = semaphore.New(m, name, semaphore.Options{Permits: manyPermits})
+		s, err = semaphore.New(m, name, semaphore.Options{Permits: wire.ManyPermits})
 		l.mode, l.recipe = history.Permit, &semaphoreRecipe{s}
-	case queueWorkload:
+	case wire.QueueWorkload:
 		var q *queue.Queue
 		q, err = queue.New(m, name, queue.Options{MaxAttempts: -1})
 		l.recipe = &queueRecipe{q}
@@ -136,7 +137,7 @@ func (r *electionRecipe) step(run context.Context, w *worker, s step, l *contend
 		w.refused(ctx, "Campaign", l, err)
 		return
 	}
-	w.child.latency.record(called, time.Since(start))
+	w.child.latency.Record(wire.Called, time.Since(start))
 	w.use(run, s, l, w.records.find(l, asked), given{led, led.Token(), true, true, led.Resign})
 }
 
@@ -179,7 +180,7 @@ func (r *membersRecipe) step(run context.Context, w *worker, s step, l *contende
 		w.refused(ctx, "Join", l, err)
 		return
 	}
-	w.child.latency.record(called, time.Since(start))
+	w.child.latency.Record(wire.Called, time.Since(start))
 	// The channel is taken first: if the membership is lost and won again in between, the
 	// channel is closed.
 	lost := m.Lost()
@@ -205,7 +206,7 @@ func (r *semaphoreRecipe) step(run context.Context, w *worker, s step, l *conten
 		w.refused(ctx, "Lock of permits", l, err)
 		return
 	}
-	w.child.latency.record(called, time.Since(start))
+	w.child.latency.Record(wire.Called, time.Since(start))
 	token, err := p.Token()
 	if err != nil {
 		rec.refused(err.Error())
@@ -240,7 +241,7 @@ func (r *queueRecipe) step(run context.Context, w *worker, s step, l *contended)
 		w.refused(ctx, "Take", l, err)
 		return
 	}
-	w.child.latency.record(called, time.Since(start))
+	w.child.latency.Record(wire.Called, time.Since(start))
 	// Which element it is, is known only now. So the history has no wait for it.
 	rec := w.records.add(w.child.journal.requestPart(w.id, l, "/"+e.Name(), 0))
 	giveUp := e.Ack
@@ -277,7 +278,7 @@ func (r *shardsRecipe) step(run context.Context, w *worker, s step, l *contended
 	ctx, cancel := context.WithTimeout(run, stay)
 	defer cancel()
 	defer w.activity.beginFor("dividing shards", l, stay)()
-	o := shards.Options{Name: r.name, N: manyShards, Settle: 200 * time.Millisecond, Grace: 2 * time.Second}
+	o := shards.Options{Name: r.name, N: wire.ManyShards, Settle: 200 * time.Millisecond, Grace: 2 * time.Second}
 	err := shards.Run(ctx, w.child.manager, o, func(ctx context.Context, shard shards.Shard) error {
 		r.own(ctx, w, l, shard)
 		return nil

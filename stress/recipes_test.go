@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // The workload mixed has all recipes.
@@ -16,7 +17,7 @@ func TestRunOfAllRecipes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "report")
 	r := runStress(t, append([]string{"-workload", "mixed", "-report", dir}, append(brief, "-locks", "3", "-think", "5ms", "-duration", "6s")...))
-	r.expect(t, exitOK, ok, "3 locks of three kinds, and one of each recipe", "violations         0", "leaked nodes       0")
+	r.expect(t, wire.ExitOK, ok, "3 locks of three kinds, and one of each recipe", "violations         0", "leaked nodes       0")
 	granted := map[string]bool{}
 	for e, err := range history.All(dir) {
 		if err != nil {
@@ -27,9 +28,9 @@ func TestRunOfAllRecipes(t *testing.T) {
 			granted[name] = true
 		}
 	}
-	for _, name := range append([]string{"lock-0", "lock-1", "lock-2"}, recipeWorkloads...) {
+	for _, name := range append([]string{"lock-0", "lock-1", "lock-2"}, wire.RecipeWorkloads...) {
 		// Few workers are in a barrier at the same time as three others.
-		if !granted[name] && name != barrierWorkload {
+		if !granted[name] && name != wire.BarrierWorkload {
 			t.Errorf("%s was granted to no worker", name)
 		}
 	}
@@ -37,26 +38,26 @@ func TestRunOfAllRecipes(t *testing.T) {
 
 func TestVenues(t *testing.T) {
 	tests := []struct {
-		workload  workload
+		workload  wire.Workload
 		names     []string
 		kinds     []string
 		readWrite []bool
 	}{
-		{workload{Workload: defaultWorkload, Locks: 2}, []string{"lock-0", "lock-1"}, []string{"default", "default"}, []bool{false, false}},
-		{workload{Workload: defaultWorkload, Locks: 1, ReadWrite: true}, []string{"lock-0"}, []string{"default"}, []bool{true}},
-		{workload{Workload: queueWorkload, Locks: 2}, []string{"lock-0", "lock-1"}, []string{"queue", "queue"}, []bool{false, false}},
+		{wire.Workload{Kind: wire.DefaultWorkload, Locks: 2}, []string{"lock-0", "lock-1"}, []string{"default", "default"}, []bool{false, false}},
+		{wire.Workload{Kind: wire.DefaultWorkload, Locks: 1, ReadWrite: true}, []string{"lock-0"}, []string{"default"}, []bool{true}},
+		{wire.Workload{Kind: wire.QueueWorkload, Locks: 2}, []string{"lock-0", "lock-1"}, []string{"queue", "queue"}, []bool{false, false}},
 		{
-			workload{Workload: mixedWorkload, Locks: 3},
-			append([]string{"lock-0", "lock-1", "lock-2"}, recipeWorkloads...),
-			append([]string{"default", "mutex", "upgrade"}, recipeWorkloads...),
+			wire.Workload{Kind: wire.MixedWorkload, Locks: 3},
+			append([]string{"lock-0", "lock-1", "lock-2"}, wire.RecipeWorkloads...),
+			append([]string{"default", "mutex", "upgrade"}, wire.RecipeWorkloads...),
 			[]bool{false, false, true, false, false, false, false, false, false},
 		},
 	}
 	for _, tt := range tests {
 		var names, kinds []string
 		var readWrite []bool
-		for i := range tt.workload.venues() {
-			names, kinds, readWrite = append(names, tt.workload.nameOf(i)), append(kinds, tt.workload.kindOf(i)), append(readWrite, tt.workload.readWrite(i))
+		for i := range tt.workload.Venues() {
+			names, kinds, readWrite = append(names, tt.workload.NameOf(i)), append(kinds, tt.workload.KindOf(i)), append(readWrite, tt.workload.ReadWriteAt(i))
 		}
 		if !slices.Equal(names, tt.names) || !slices.Equal(kinds, tt.kinds) || !slices.Equal(readWrite, tt.readWrite) {
 			t.Errorf("%+v: %q, %q, %v", tt.workload, names, kinds, readWrite)

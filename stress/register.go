@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // The register is the resource that the locks protect: a process of its own, which the
@@ -66,10 +67,10 @@ type pendingWrite struct {
 }
 
 // registerMain runs the register until stdin ends, and returns its exit status.
-func registerMain(s settings, stdin io.Reader, out *messageWriter) int {
+func registerMain(s wire.Settings, stdin io.Reader, out *wire.MessageWriter) int {
 	fail := func(err error) int {
-		out.send(message{Failure: &failure{Text: "the register: " + err.Error(), Fatal: true}})
-		return exitFailure
+		out.Send(wire.Message{Failure: &wire.Failure{Text: "the register: " + err.Error(), Fatal: true}})
+		return wire.ExitFailure
 	}
 	listener, err := net.Listen("unix", registerSocket)
 	if err != nil {
@@ -82,12 +83,12 @@ func registerMain(s settings, stdin io.Reader, out *messageWriter) int {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	r := &register{journal: j, writes: make(chan pendingWrite), highest: map[string]fencing{}, sloppy: s.Sabotage == sloppyRegister}
+	r := &register{journal: j, writes: make(chan pendingWrite), highest: map[string]fencing{}, sloppy: s.Sabotage == wire.SloppyRegister}
 	var all sync.WaitGroup
 	all.Go(func() { j.alive(ctx) })
 	all.Go(func() { r.run(ctx) })
 	all.Go(func() { r.listen(ctx, listener) })
-	out.send(message{Ready: true})
+	out.Send(wire.Message{Ready: true})
 	_, _ = io.Copy(io.Discard, stdin) // until the parent closes it, or is gone
 	stop()
 	_ = listener.Close()
@@ -95,8 +96,8 @@ func registerMain(s settings, stdin io.Reader, out *messageWriter) int {
 	if err := j.close(); err != nil {
 		return fail(err)
 	}
-	out.send(message{Final: &final{}})
-	return exitOK
+	out.Send(wire.Message{Final: &wire.Final{}})
+	return wire.ExitOK
 }
 
 // listen serves connections until the listener is closed.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A reporter shows the progress of a run: on a terminal as one line that it
@@ -93,14 +95,14 @@ type meter struct{ samples []sample }
 
 type sample struct {
 	at     time.Time
-	counts counts
+	counts wire.Counts
 }
 
 // meterWindow defines "lately".
 const meterWindow = 3 * time.Second
 
 // add takes a sample and returns the recent entries and grants per second.
-func (m *meter) add(now time.Time, c counts) (entries, grants float64) {
+func (m *meter) add(now time.Time, c wire.Counts) (entries, grants float64) {
 	m.samples = append(m.samples, sample{now, c})
 	for len(m.samples) > 2 && now.Sub(m.samples[0].at) > meterWindow {
 		m.samples = m.samples[1:]

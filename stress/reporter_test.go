@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 func TestReporterOnATerminal(t *testing.T) {
@@ -57,7 +59,7 @@ func TestAFileIsNoTerminal(t *testing.T) {
 func TestMeter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m meter
-		var c counts
+		var c wire.Counts
 		var entries, grants float64
 		// 1000 entries a second for 10 s, then 100 a second.
 		for i := range 20 {

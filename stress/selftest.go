@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A trialRun is a run of -self-test: of a lock that is broken on purpose, which the harness
@@ -27,7 +28,7 @@ import (
 // them, too.
 type trialRun struct {
 	name     string
-	sabotage sabotage // empty: the lock is correct
+	sabotage wire.Sabotage // empty: the lock is correct
 	args     []string
 	check    string // name of the judge's check
 	sees     string // expression for a line of what the harness sees without the history; empty: it cannot
@@ -45,15 +46,15 @@ const (
 // selfTests are the runs of -self-test. Each takes a few seconds.
 var selfTests = []trialRun{
 	{"a correct lock", "", nil, "", `^OK: `},
-	{"lease ignored", ignoresLease, []string{"-session-timeout", "1s", "-duration", "8s"}, exclusionCheck, `^VIOLATION .* overlap on lock`},
-	{"double grant", grantsTwice, nil, exclusionCheck, `^VIOLATION .* overlap on lock`},
-	{"token repeated", oldToken, nil, tokensCheck, `^VIOLATION .* token fell on lock`},
-	{"node left", leaks, nil, leftCheck, `^LEAKED: `},
-	{"waiter forgotten", forgetsWaiter, []string{"-session-timeout", "1s", "-patience", "12s", "-duration", "16s"}, patienceCheck, `^FAILED: .*stuck: worker 0 has been in "Acquire and wait"`},
-	{"stale news taken for new", believesOldNews, nil, tokensCheck, `^VIOLATION .* (overlap|token fell) on lock`},
-	{"downgrade that lets a writer in", losesRead, []string{"-read-ratio", "0.3", "-think", "1ms"}, exclusionCheck, `^VIOLATION .* overlap on lock`},
-	{"revocation ignored", ignoresRevocation, []string{"-nemesis", "revoke", "-locks", "1", "-session-timeout", "1s", "-duration", "16s"}, revocationCheck, ""},
-	{"a register that accepts every write", sloppyRegister, nil, registerCheck, ""},
+	{"lease ignored", wire.IgnoresLease, []string{"-session-timeout", "1s", "-duration", "8s"}, exclusionCheck, `^VIOLATION .* overlap on lock`},
+	{"double grant", wire.GrantsTwice, nil, exclusionCheck, `^VIOLATION .* overlap on lock`},
+	{"token repeated", wire.OldToken, nil, tokensCheck, `^VIOLATION .* token fell on lock`},
+	{"node left", wire.Leaks, nil, leftCheck, `^LEAKED: `},
+	{"waiter forgotten", wire.ForgetsWaiter, []string{"-session-timeout", "1s", "-patience", "12s", "-duration", "16s"}, patienceCheck, `^FAILED: .*stuck: worker 0 has been in "Acquire and wait"`},
+	{"stale news taken for new", wire.BelievesOldNews, nil, tokensCheck, `^VIOLATION .* (overlap|token fell) on lock`},
+	{"downgrade that lets a writer in", wire.LosesRead, []string{"-read-ratio", "0.3", "-think", "1ms"}, exclusionCheck, `^VIOLATION .* overlap on lock`},
+	{"revocation ignored", wire.IgnoresRevocation, []string{"-nemesis", "revoke", "-locks", "1", "-session-timeout", "1s", "-duration", "16s"}, revocationCheck, ""},
+	{"a register that accepts every write", wire.SloppyRegister, nil, registerCheck, ""},
 }
 
 // seen are the lines in which a run says what it has seen without the history, or that all
@@ -64,7 +65,7 @@ var seen = regexp.MustCompile(`(?m)^(VIOLATION|FAILED|LEAKED).*$|^OK: .*$`)
 func selfTestMain(o options, stdout, stderr io.Writer) int {
 	fail := func(err error) int {
 		fmt.Fprintf(stderr, "stress: %v\n", err)
-		return exitFailure
+		return wire.ExitFailure
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -103,10 +104,10 @@ func selfTestMain(o options, stdout, stderr io.Writer) int {
 	}
 	if missed > 0 {
 		fmt.Fprintf(stdout, "\nFAILED: %s did not end as expected\n", figures.Count(missed, "run"))
-		return exitFailure
+		return wire.ExitFailure
 	}
 	fmt.Fprintf(stdout, "\nOK: each defect was caught, and a correct lock was not blamed\n")
-	return exitOK
+	return wire.ExitOK
 }
 
 const (
@@ -125,7 +126,7 @@ func (t trialRun) repeat(ctx context.Context, program, dir string, seed uint64) 
 		var status int
 		text, status = t.run(ctx, program, dir, seed)
 		missed := t.sabotage != "" && !strings.HasPrefix(text, caught)
-		if status != exitVoid && !missed {
+		if status != wire.ExitVoid && !missed {
 			break
 		}
 	}
@@ -138,23 +139,23 @@ func (t trialRun) run(ctx context.Context, program, dir string, seed uint64) (te
 	defer cancel()
 	own, err := os.MkdirTemp(dir, "run-")
 	if err != nil {
-		return fmt.Sprintf("FAILED  %s: %v", t.name, err), exitFailure
+		return fmt.Sprintf("FAILED  %s: %v", t.name, err), wire.ExitFailure
 	}
 	// Later flags override earlier ones.
 	args := []string{"-processes", "2", "-goroutines", "4", "-locks", "2", "-duration", "4s", "-seed", fmt.Sprint(seed), "-report", own + "/report"}
 	cmd := exec.CommandContext(ctx, program, append(args, t.args...)...)
-	cmd.Env = append(os.Environ(), sabotageVariable+"="+string(t.sabotage), "TMPDIR="+own)
+	cmd.Env = append(os.Environ(), wire.SabotageVariable+"="+string(t.sabotage), "TMPDIR="+own)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 30 * time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		return fmt.Sprintf("FAILED  %s: %v", t.name, err), exitFailure
+		return fmt.Sprintf("FAILED  %s: %v", t.name, err), wire.ExitFailure
 	}
 	v, err := judge.Read(own + "/report")
 	if err != nil {
-		return fmt.Sprintf("FAILED  %s: %v", t.name, err), exitFailure
+		return fmt.Sprintf("FAILED  %s: %v", t.name, err), wire.ExitFailure
 	}
 	status = cmd.ProcessState.ExitCode()
 	return t.weigh(status, seen.FindAllString(out.String(), -1), v), status
@@ -163,9 +164,9 @@ func (t trialRun) run(ctx context.Context, program, dir string, seed uint64) (te
 // weigh says whether a run has seen what it must see: it ended with that status, said these
 // lines, and had that verdict on its history.
 func (t trialRun) weigh(status int, lines []string, v judge.Verdict) string {
-	want, so := exitFailure, caught
+	want, so := wire.ExitFailure, caught
 	if t.sabotage == "" {
-		want, so = exitOK, passed
+		want, so = wire.ExitOK, passed
 	}
 	var by, missing []string
 	if status != want {

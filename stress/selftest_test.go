@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A defect counts as caught only if what is meant to catch it has: the judge's check, and the
 // referee or the harness where they can.
 func TestWeigh(t *testing.T) {
-	trial := trialRun{name: "t", sabotage: oldToken, check: tokensCheck, sees: `^VIOLATION .* token fell on lock`}
+	trial := trialRun{name: "t", sabotage: wire.OldToken, check: tokensCheck, sees: `^VIOLATION .* token fell on lock`}
 	correct := trialRun{name: "t", sees: `^OK: `}
 	const line = "VIOLATION seen by process 0, 01:02:03: token fell on lock \"a\""
 	verdict := func(name string) judge.Verdict {
@@ -40,7 +41,7 @@ func TestWeigh(t *testing.T) {
 		{"only the referee", trial, 1, []string{line}, judge.Verdict{}, `MISSED  t: the check "tokens rise in the order of the grants" has found nothing`},
 		{"the check was made, and found nothing", trial, 1, []string{line}, judge.Verdict{Checks: []judge.Check{{Name: tokensCheck, Judged: 9}}}, `MISSED  t: the check "tokens rise`},
 		{"another check", trial, 1, []string{line}, verdict(exclusionCheck), `MISSED  t: the check "tokens rise in the order of the grants" has found nothing`},
-		{"only the judge can see it", trialRun{name: "t", sabotage: sloppyRegister, check: tokensCheck}, 1, nil, good, "caught  t\n          FOUND: "},
+		{"only the judge can see it", trialRun{name: "t", sabotage: wire.SloppyRegister, check: tokensCheck}, 1, nil, good, "caught  t\n          FOUND: "},
 		{"correct", correct, 0, []string{"OK: all"}, judge.Verdict{Outcome: judge.OK}, "passed  t\n          OK: all"},
 		{"correct, but blamed by the judge", correct, 0, []string{"OK: all"}, good, "MISSED  t: the history's verdict is VIOLATION, want OK"},
 		{"correct, but blamed", correct, 1, []string{line}, good, "MISSED  t: exit status 1, want 0; no line has ^OK: "},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/nemesis"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // An orderBook notes what a process is told, and when. The parent's goroutine alone uses it
@@ -51,7 +52,7 @@ func TestFaultsHaveWorkersStay(t *testing.T) {
 				var shown strings.Builder
 				p := &parent{calls: make(chan func()), reporter: newReporter(&shown)}
 				p.options.Processes = 4
-				p.options.Workload = queueWorkload // the queues of which are not looked at
+				p.options.Kind = wire.QueueWorkload // the queues of which are not looked at
 				for i := range p.options.Processes {
 					p.processes = append(p.processes, &process{index: i, ready: true, stdin: orderBook{i, time.Now(), &told}})
 				}

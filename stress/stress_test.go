@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -70,12 +71,12 @@ func (r stressRun) differs(exit int, v verdict, says []string) (complaints []str
 // runCaught runs the harness with a worker that misbehaves, until the run ends as expected,
 // or for trialRuns times. In one run it can happen that no other process comes in while the
 // worker is inside without a right to it.
-func runCaught(t *testing.T, s sabotage, args []string, v verdict, says ...string) stressRun {
+func runCaught(t *testing.T, s wire.Sabotage, args []string, v verdict, says ...string) stressRun {
 	t.Helper()
 	for left := trialRuns; ; left-- {
-		r := runStress(t, args, sabotageVariable+"="+string(s))
-		if left == 1 || len(r.differs(exitFailure, v, says)) == 0 {
-			r.expect(t, exitFailure, v, says...)
+		r := runStress(t, args, wire.SabotageVariable+"="+string(s))
+		if left == 1 || len(r.differs(wire.ExitFailure, v, says)) == 0 {
+			r.expect(t, wire.ExitFailure, v, says...)
 			return r
 		}
 	}
@@ -94,7 +95,7 @@ func expectSome(t *testing.T, s summary, counts map[string]uint64) {
 func TestRunOnTheEmbeddedServer(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-seed", "42"}, brief...))
-	r.expect(t, exitOK, ok, "seed     42", "embedded", "violations         0", "leaked nodes       0", "OK:")
+	r.expect(t, wire.ExitOK, ok, "seed     42", "embedded", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	if s.Seed != 42 || !s.Embedded || s.Processes != 2 || len(s.ProcessGrants) != 2 || s.Elapsed < 2*time.Second {
 		t.Errorf("the summary is of something else: %+v", s)
@@ -130,7 +131,7 @@ func TestRunOnAGivenServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := runStress(t, append([]string{"-servers", address + "/some/root"}, brief...))
-	r.expect(t, exitOK, ok, "root     /some/root/holdfast-stress-", "servers  "+address)
+	r.expect(t, wire.ExitOK, ok, "root     /some/root/holdfast-stress-", "servers  "+address)
 	if left := server.Children("/some/root"); len(left) > 0 {
 		t.Errorf("it left %q behind", left)
 	}
@@ -145,9 +146,9 @@ func TestRunOnAGivenServer(t *testing.T) {
 func TestRunOfMutexes(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-workload", "mutex"}, brief...))
-	r.expect(t, exitOK, ok, "2 mutexes", "violations         0", "leaked nodes       0", "OK:")
+	r.expect(t, wire.ExitOK, ok, "2 mutexes", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
-	if s.Workload != mutexWorkload {
+	if s.Kind != wire.MutexWorkload {
 		t.Fatalf("the summary is of something else: %+v", s)
 	}
 	expectSome(t, s, map[string]uint64{
@@ -163,7 +164,7 @@ func TestRunOfMutexes(t *testing.T) {
 func TestRunOfLockAll(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-workload", "all", "-think", "2ms"}, append(brief, "-locks", "4", "-duration", "6s")...)) // few nest on a slow machine
-	r.expect(t, exitOK, ok, "LockAll +[0-9,]+ granted, the longest wait [0-9]", "violations         0", "leaked nodes       0", "OK:")
+	r.expect(t, wire.ExitOK, ok, "LockAll +[0-9,]+ granted, the longest wait [0-9]", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	expectSome(t, s, map[string]uint64{
 		"entries": s.Entries, "grants": s.Grants, "LockAlls": s.LockAlls, "longest LockAll": s.LongestLockAll,
@@ -174,7 +175,7 @@ func TestRunOfLockAll(t *testing.T) {
 func TestRunOfUpgrades(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-workload", "upgrade"}, brief...))
-	r.expect(t, exitOK, ok, "upgradable reads +[0-9,]+ entries", "violations         0", "leaked nodes       0", "OK:")
+	r.expect(t, wire.ExitOK, ok, "upgradable reads +[0-9,]+ entries", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	expectSome(t, s, map[string]uint64{
 		"reads": s.ReadEntries, "writes": s.WriteEntries, "upgradable reads": s.UpgradableEntries,
@@ -188,7 +189,7 @@ func TestRunOfUpgrades(t *testing.T) {
 func TestRunOfAbandonedLocks(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-workload", "abandoned"}, brief...))
-	r.expect(t, exitOK, ok, "interrupted +[0-9,]+ holders", "violations         0", "leaked nodes       0", "OK:")
+	r.expect(t, wire.ExitOK, ok, "interrupted +[0-9,]+ holders", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	expectSome(t, s, map[string]uint64{"entries": s.Entries, "panics": s.Panics, "abandoned": s.Abandoned})
 	if s.FalseReports > s.LostHolds {
@@ -199,14 +200,14 @@ func TestRunOfAbandonedLocks(t *testing.T) {
 func TestRunOfBarriers(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append(brief, "-workload", "barrier", "-locks", "1", "-hold", "5ms", "-duration", "4s")) // on a slow machine few meet in time
-	r.expect(t, exitOK, ok, "1 barrier", "broken rounds +0 members", "violations         0", "leaked nodes       0", "OK: no member left")
+	r.expect(t, wire.ExitOK, ok, "1 barrier", "broken rounds +0 members", "violations         0", "leaked nodes       0", "OK: no member left")
 	expectSome(t, r.summary, map[string]uint64{"entries": r.summary.Entries})
 }
 
 func TestRunOfReadWriteLocks(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-read-ratio", "0.7"}, brief...))
-	r.expect(t, exitOK, ok, "2 read/write locks", "70 % of the steps", "violations         0", "leaked nodes       0", "OK:")
+	r.expect(t, wire.ExitOK, ok, "2 read/write locks", "70 % of the steps", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	if !s.ReadWrite || s.ReadRatio != 0.7 || len(s.ProcessWriteGrants) != 2 {
 		t.Fatalf("the summary is of something else: %+v", s)
@@ -226,7 +227,7 @@ func TestRunOfGreedyWorkers(t *testing.T) {
 	t.Parallel()
 	for _, tenure := range []string{"50ms", "-1s"} {
 		r := runStress(t, []string{"-greedy", "-tenure", tenure, "-patience", "1s", "-duration", "3s", "-processes", "2", "-goroutines", "16", "-locks", "1"})
-		r.expect(t, exitOK, ok, "greedy", "tenure  ", "time held +lock-0: by process ")
+		r.expect(t, wire.ExitOK, ok, "greedy", "tenure  ", "time held +lock-0: by process ")
 		s := r.summary
 		if !s.Greedy || s.Tenure.String() != tenure || len(s.Held) != 1 || len(s.Held[0].Percent) != 2 {
 			t.Fatalf("the summary is of something else: %+v", s)
@@ -285,7 +286,7 @@ func TestRunThroughFaults(t *testing.T) {
 	unseen := func(k zktest.FaultKind) bool { return server.Faults().Hits()[k] == 0 }
 	for slices.ContainsFunc(kinds, unseen) { // on a busy machine, one run may make few requests
 		r := runStress(t, append([]string{"-servers", address}, brief...))
-		r.expect(t, exitOK, ok)
+		r.expect(t, wire.ExitOK, ok)
 	}
 	close(ended)
 	faults.Wait()
@@ -295,7 +296,7 @@ func TestRunThroughFaults(t *testing.T) {
 func TestRunWithSwallowedAnswers(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-swallow", "100ms", "-patience", "10s"}, brief...))
-	r.expect(t, exitOK, ok, "answers swallowed +[0-9]+ by the server")
+	r.expect(t, wire.ExitOK, ok, "answers swallowed +[0-9]+ by the server")
 	if r.summary.Swallowed == 0 || r.summary.Swallow != 100*time.Millisecond {
 		t.Errorf("%d answers were swallowed, one each %v", r.summary.Swallowed, r.summary.Swallow)
 	}
@@ -305,7 +306,7 @@ func TestRunOnARealServer(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"-read-ratio", "0.7"}} {
 		r := runStress(t, append(append([]string{"-servers", realzk.Shared(t).Addr(), "-session-timeout", "4s"}, brief...), args...))
-		r.expect(t, exitOK, ok)
+		r.expect(t, wire.ExitOK, ok)
 	}
 }
 
@@ -313,29 +314,29 @@ func TestRunOnARealServer(t *testing.T) {
 func TestRunNoticesSabotage(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		sabotage sabotage
+		sabotage wire.Sabotage
 		args     []string
 		verdict  verdict
 		says     []string
 	}{
-		{lingers, nil, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{oldToken, nil, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{lingers, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{oldToken, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{lingers, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "(overlap|two turns) on lock"}},
-		{oldToken, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{oldToken, []string{"-workload", "all", "-think", "2ms"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{partial, []string{"-workload", "all", "-think", "2ms"}, failed, []string{"LockAll on lock .*a partial hold: 1 of "}},
-		{lingers, []string{"-workload", "upgrade"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{onlyReads, []string{"-workload", "upgrade", "-read-ratio", "0.9"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{lingers, []string{"-workload", "barrier", "-locks", "1", "-hold", "5ms", "-duration", "4s"}, violated, []string{"VIOLATION seen by process", "premature on lock .* left round"}},
-		{conceals, []string{"-workload", "abandoned"}, failed, []string{"in good order"}},
-		{survives, []string{"-workload", "abandoned"}, failed, []string{"the grant does not say so"}},
-		{losesRead, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{getsStuck, []string{"-patience", "2s", "-duration", "1h"}, failed, []string{"stuck: worker 0 has been in \"a wait that never ends\"", "the stacks of all its goroutines are in ", "LEAKED"}},
-		{leaks, nil, failed, []string{"LEAKED: /holdfast-stress-", "stress process 0", "1 node leaked"}},
-		{crashes, []string{"-duration", "1h"}, failed, []string{"process 0: exit status 3"}},
-		{complains, nil, failed, []string{"on purpose"}},
+		{wire.Lingers, nil, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.OldToken, nil, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{wire.Lingers, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.OldToken, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{wire.Lingers, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "(overlap|two turns) on lock"}},
+		{wire.OldToken, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{wire.OldToken, []string{"-workload", "all", "-think", "2ms"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{wire.Partial, []string{"-workload", "all", "-think", "2ms"}, failed, []string{"LockAll on lock .*a partial hold: 1 of "}},
+		{wire.Lingers, []string{"-workload", "upgrade"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.OnlyReads, []string{"-workload", "upgrade", "-read-ratio", "0.9"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.Lingers, []string{"-workload", "barrier", "-locks", "1", "-hold", "5ms", "-duration", "4s"}, violated, []string{"VIOLATION seen by process", "premature on lock .* left round"}},
+		{wire.Conceals, []string{"-workload", "abandoned"}, failed, []string{"in good order"}},
+		{wire.Survives, []string{"-workload", "abandoned"}, failed, []string{"the grant does not say so"}},
+		{wire.LosesRead, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.GetsStuck, []string{"-patience", "2s", "-duration", "1h"}, failed, []string{"stuck: worker 0 has been in \"a wait that never ends\"", "the stacks of all its goroutines are in ", "LEAKED"}},
+		{wire.Leaks, nil, failed, []string{"LEAKED: /holdfast-stress-", "stress process 0", "1 node leaked"}},
+		{wire.Crashes, []string{"-duration", "1h"}, failed, []string{"process 0: exit status 3"}},
+		{wire.Complains, nil, failed, []string{"on purpose"}},
 	}
 	for i, tt := range tests {
 		if sampled() && i%4 != 0 {
@@ -344,7 +345,7 @@ func TestRunNoticesSabotage(t *testing.T) {
 		t.Run(strings.Join(append([]string{string(tt.sabotage)}, tt.args...), " "), func(t *testing.T) {
 			t.Parallel()
 			r := runCaught(t, tt.sabotage, append(brief, tt.args...), tt.verdict, append(tt.says, string(tt.verdict)+":")...)
-			if tt.sabotage == getsStuck {
+			if tt.sabotage == wire.GetsStuck {
 				var dumps []byte
 				for _, file := range r.left {
 					dump, err := os.ReadFile(file)
@@ -366,7 +367,7 @@ func TestRunNoticesSabotage(t *testing.T) {
 func TestRunOfTooLittleIsVoid(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, []string{"-duration", "10s", "-processes", "2", "-goroutines", "1", "-think", "1s"})
-	r.expect(t, exitVoid, voidedRun, "VOID: workers got a lock only ")
+	r.expect(t, wire.ExitVoid, voidedRun, "VOID: workers got a lock only ")
 	if r.summary.Violations != 0 || r.summary.Entries == 0 {
 		t.Errorf("%d violations in %d entries, want none in some", r.summary.Violations, r.summary.Entries)
 	}
@@ -381,11 +382,11 @@ func TestRunRefused(t *testing.T) {
 		exit int
 		says []string
 	}{
-		{"a flag", []string{"-locks", "none"}, nil, exitUsage, []string{"-locks", "-help"}},
-		{"help", []string{"-help"}, nil, exitOK, []string{"Exit status", "-servers"}},
-		{"a sabotage", nil, []string{sabotageVariable + "=nonsense"}, exitUsage, []string{"nonsense", string(lingers)}},
+		{"a flag", []string{"-locks", "none"}, nil, wire.ExitUsage, []string{"-locks", "-help"}},
+		{"help", []string{"-help"}, nil, wire.ExitOK, []string{"Exit status", "-servers"}},
+		{"a sabotage", nil, []string{wire.SabotageVariable + "=nonsense"}, wire.ExitUsage, []string{"nonsense", string(wire.Lingers)}},
 		// No server listens on port 1.
-		{"no server", []string{"-servers", "127.0.0.1:1"}, nil, exitFailure, []string{"cannot connect", "127.0.0.1:1", "refused"}},
+		{"no server", []string{"-servers", "127.0.0.1:1"}, nil, wire.ExitFailure, []string{"cannot connect", "127.0.0.1:1", "refused"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -475,7 +476,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 func TestChildRefusesMalformedSettings(t *testing.T) {
 	for _, stdin := range []string{"", "nonsense\n", "{"} {
 		var stderr strings.Builder
-		if exit := childMain(strings.NewReader(stdin), io.Discard, &stderr); exit != exitUsage || !strings.Contains(stderr.String(), "settings") {
+		if exit := childMain(strings.NewReader(stdin), io.Discard, &stderr); exit != wire.ExitUsage || !strings.Contains(stderr.String(), "settings") {
 			t.Errorf("told %q: exit status %d, said %q", stdin, exit, stderr.String())
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A run of voidDuration or longer with fewer than voidEntries entries is void:
@@ -48,7 +49,7 @@ type summary struct {
 	Exit    int      `json:"exit"`    // the exit status
 
 	// The run.
-	workload
+	wire.Workload
 	Servers     []string      `json:"servers"`
 	Embedded    bool          `json:"embedded"` // Servers is the embedded server
 	Begin       time.Time     `json:"begin"`
@@ -57,12 +58,12 @@ type summary struct {
 	Interrupted bool          `json:"interrupted"` // by Ctrl-C
 
 	// Events, of all processes together.
-	counts
-	Swallowed          int              `json:"swallowed_answers"`
-	ProcessGrants      []uint64         `json:"process_grants"`       // by process
-	ProcessWriteGrants []uint64         `json:"process_write_grants"` // by process; empty for exclusive locks
-	Held               []lockTime       `json:"held"`                 // by lock
-	Latencies          []latencySummary `json:"latencies"`            // from request to grant
+	wire.Counts
+	Swallowed          int                   `json:"swallowed_answers"`
+	ProcessGrants      []uint64              `json:"process_grants"`       // by process
+	ProcessWriteGrants []uint64              `json:"process_write_grants"` // by process; empty for exclusive locks
+	Held               []lockTime            `json:"held"`                 // by lock
+	Latencies          []wire.LatencySummary `json:"latencies"`            // from request to grant
 
 	// Of a run with a history.
 	History *judge.Verdict `json:"history,omitempty"`
@@ -75,8 +76,8 @@ type summary struct {
 	FailureList   []string            `json:"failure_list"`
 	LeakList      []leak              `json:"leak_list"`
 
-	latency  *latency // of all processes
-	recorded bool     // the run has a history
+	latency  *wire.Latency // of all processes
+	recorded bool          // the run has a history
 }
 
 // A flaw is something that the run as a whole has shown to be wrong. No event of its history
@@ -97,7 +98,7 @@ func newSummary(now time.Time) summary {
 		ViolationList:      []referee.Violation{},
 		FailureList:        []string{},
 		LeakList:           []leak{},
-		latency:            newLatency(),
+		latency:            wire.NewLatency(),
 	}
 }
 
@@ -112,38 +113,38 @@ func (s *summary) judge() {
 		}
 	}
 	if s.History != nil && s.History.Diverged != "" { // before all that follows
-		note(voidedRun, exitVoid, "%s", s.History.Why())
+		note(voidedRun, wire.ExitVoid, "%s", s.History.Why())
 	}
 	if s.Violations > 0 {
-		note(violated, exitFailure, "%s", figures.Count(int(s.Violations), "violation"))
+		note(violated, wire.ExitFailure, "%s", figures.Count(int(s.Violations), "violation"))
 	}
 	if s.History != nil && s.History.Outcome == judge.Violation {
-		note(violated, exitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
+		note(violated, wire.ExitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
 	}
 	if s.Leaks > 0 {
-		note(failed, exitFailure, "%s leaked", figures.Count(s.Leaks, "node"))
+		note(failed, wire.ExitFailure, "%s leaked", figures.Count(s.Leaks, "node"))
 	}
 	if s.Failures > 0 {
-		note(failed, exitFailure, "%s", figures.Count(int(s.Failures), "failure"))
+		note(failed, wire.ExitFailure, "%s", figures.Count(int(s.Failures), "failure"))
 	}
 	if s.History != nil && s.History.Outcome == judge.Failed {
-		note(failed, exitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
+		note(failed, wire.ExitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
 	}
 	for _, f := range s.flaws() {
 		if f.verdict == failed {
-			note(failed, exitFailure, "%s", f.text)
+			note(failed, wire.ExitFailure, "%s", f.text)
 		}
 	}
 	for _, f := range s.flaws() {
 		if f.verdict == voidedRun {
-			note(voidedRun, exitVoid, "%s", f.text)
+			note(voidedRun, wire.ExitVoid, "%s", f.text)
 		}
 	}
 	if s.History != nil && s.History.Outcome == judge.Void {
-		note(voidedRun, exitVoid, "%s", s.History.Why())
+		note(voidedRun, wire.ExitVoid, "%s", s.History.Why())
 	}
 	if s.Verdict == "" {
-		s.Verdict, s.Exit = ok, exitOK
+		s.Verdict, s.Exit = ok, wire.ExitOK
 	}
 }
 
@@ -202,7 +203,7 @@ func (s *summary) print(w io.Writer) {
 		early = fmt.Sprintf(" of %v: interrupted", s.Planned)
 	}
 	line("ran", "%v%s, seed %d", s.Elapsed.Round(10*time.Millisecond), early, s.Seed)
-	line("contenders", "%s", s.scale())
+	line("contenders", "%s", s.Scale())
 	if s.Greedy {
 		line("", "each holds for %v on average and asks again at once (greedy)", s.Hold)
 	} else {
@@ -232,16 +233,16 @@ func (s *summary) print(w io.Writer) {
 		line("write grants", "by process %s", list(s.ProcessWriteGrants))
 		line("write to read", "%s downgrades; %s upgrades refused", figures.Number(s.Downgrades), figures.Number(s.RefusedUpgrades))
 	}
-	if s.Workload == upgradeWorkload {
+	if s.Kind == wire.UpgradeWorkload {
 		line("upgradable reads", "%s entries, %s per grant (%s); %s upgrades", figures.Number(s.UpgradableEntries), ratio(s.UpgradableEntries, s.UpgradableGrants), figures.Number(s.UpgradableGrants), figures.Number(s.Upgrades))
 	}
-	if s.Workload == abandonedWorkload {
+	if s.Kind == wire.AbandonedWorkload {
 		line("interrupted", "%s holders; %s entries were told, %s of grants falsely", figures.Number(s.Panics), figures.Number(s.Abandoned), figures.Number(s.FalseReports))
 	}
-	if s.Workload == barrierWorkload {
+	if s.Kind == wire.BarrierWorkload {
 		line("broken rounds", "%s members were told that others had died", figures.Number(s.BrokenRounds))
 	}
-	if s.Workload == allWorkload {
+	if s.Kind == wire.AllWorkload {
 		line("LockAll", "%s granted, the longest wait %v; %s refused to holders of a part", figures.Number(s.LockAlls), time.Duration(s.LongestLockAll).Round(time.Millisecond), figures.Number(s.RefusedParts))
 		line("nested", "%s locks taken inside another", figures.Number(s.Nested))
 	}
@@ -264,9 +265,9 @@ func (s *summary) print(w io.Writer) {
 	line("leaked nodes", "%s", figures.Number(s.Leaks))
 	line("other failures", "%s", figures.Number(s.Failures))
 	switch {
-	case s.Verdict == ok && s.Workload == mutexWorkload:
+	case s.Verdict == ok && s.Kind == wire.MutexWorkload:
 		fmt.Fprintf(w, "\n%s: no two goroutines held a mutex at once, every wait ended, no node leaked\n", s.Verdict)
-	case s.Verdict == ok && s.Workload == barrierWorkload:
+	case s.Verdict == ok && s.Kind == wire.BarrierWorkload:
 		fmt.Fprintf(w, "\n%s: no member left a round before the others, every wait ended, no node leaked\n", s.Verdict)
 	case s.Verdict == ok && s.ReadWrite:
 		fmt.Fprintf(w, "\n%s: no writer overlapped with another process, every wait ended, no node leaked\n", s.Verdict)

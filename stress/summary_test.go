@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 func TestJudge(t *testing.T) {
@@ -26,31 +27,31 @@ func TestJudge(t *testing.T) {
 		verdict verdict
 		exit    int
 	}{
-		{"nothing wrong", func(*summary) {}, ok, exitOK},
-		{"a violation", func(s *summary) { s.Violations = 1 }, violated, exitFailure},
-		{"a leak", func(s *summary) { s.Leaks = 1 }, failed, exitFailure},
-		{"a failure", func(s *summary) { s.Failures = 1 }, failed, exitFailure},
-		{"a violation outweighs a leak", func(s *summary) { s.Violations, s.Leaks = 1, 1 }, violated, exitFailure},
-		{"a violation outweighs too few entries", func(s *summary) { s.Violations, s.Entries = 1, 2 }, violated, exitFailure},
+		{"nothing wrong", func(*summary) {}, ok, wire.ExitOK},
+		{"a violation", func(s *summary) { s.Violations = 1 }, violated, wire.ExitFailure},
+		{"a leak", func(s *summary) { s.Leaks = 1 }, failed, wire.ExitFailure},
+		{"a failure", func(s *summary) { s.Failures = 1 }, failed, wire.ExitFailure},
+		{"a violation outweighs a leak", func(s *summary) { s.Violations, s.Leaks = 1, 1 }, violated, wire.ExitFailure},
+		{"a violation outweighs too few entries", func(s *summary) { s.Violations, s.Entries = 1, 2 }, violated, wire.ExitFailure},
 		{"a failure after servers contradicted each other", func(s *summary) {
 			s.Failures, s.History = 1, &judge.Verdict{Outcome: judge.Void, Diverged: "at 3 s"}
-		}, voidedRun, exitVoid},
-		{"a lost hold is no failure", func(s *summary) { s.LostHolds = 5 }, ok, exitOK},
-		{"just enough entries", func(s *summary) { s.Entries = 1000 }, ok, exitOK},
-		{"too few entries", func(s *summary) { s.Entries = 999 }, voidedRun, exitVoid},
-		{"few entries in a brief run", func(s *summary) { s.Elapsed, s.Entries = brief, 1 }, ok, exitOK},
-		{"no entries in a brief run", func(s *summary) { s.Elapsed, s.Entries = brief, 0 }, voidedRun, exitVoid},
-		{"a process without write grants", writes(5, 0, 5), failed, exitFailure},
-		{"write grants for each process", writes(5, 1, 5), ok, exitOK},
-		{"no writes wanted", func(s *summary) { writes(0, 0)(s); s.ReadRatio = 1 }, ok, exitOK},
-		{"a process without write grants in a brief run", func(s *summary) { writes(0, 1)(s); s.Elapsed = brief }, ok, exitOK},
-		{"a process without write grants under an endless tenure", func(s *summary) { writes(0, 9)(s); s.Tenure = -1 }, ok, exitOK},
+		}, voidedRun, wire.ExitVoid},
+		{"a lost hold is no failure", func(s *summary) { s.LostHolds = 5 }, ok, wire.ExitOK},
+		{"just enough entries", func(s *summary) { s.Entries = 1000 }, ok, wire.ExitOK},
+		{"too few entries", func(s *summary) { s.Entries = 999 }, voidedRun, wire.ExitVoid},
+		{"few entries in a brief run", func(s *summary) { s.Elapsed, s.Entries = brief, 1 }, ok, wire.ExitOK},
+		{"no entries in a brief run", func(s *summary) { s.Elapsed, s.Entries = brief, 0 }, voidedRun, wire.ExitVoid},
+		{"a process without write grants", writes(5, 0, 5), failed, wire.ExitFailure},
+		{"write grants for each process", writes(5, 1, 5), ok, wire.ExitOK},
+		{"no writes wanted", func(s *summary) { writes(0, 0)(s); s.ReadRatio = 1 }, ok, wire.ExitOK},
+		{"a process without write grants in a brief run", func(s *summary) { writes(0, 1)(s); s.Elapsed = brief }, ok, wire.ExitOK},
+		{"a process without write grants under an endless tenure", func(s *summary) { writes(0, 9)(s); s.Tenure = -1 }, ok, wire.ExitOK},
 		{"a process that starved under an endless tenure", func(s *summary) {
 			s.Tenure, s.Held = -1, []lockTime{newLockTime("l", []time.Duration{0, long}, long)}
-		}, ok, exitOK},
-		{"answers swallowed", func(s *summary) { s.Swallow, s.Swallowed = long/2, 1 }, ok, exitOK},
-		{"no answers swallowed", func(s *summary) { s.Swallow = long / 2 }, voidedRun, exitVoid},
-		{"no time to swallow an answer", func(s *summary) { s.Swallow = long }, ok, exitOK},
+		}, ok, wire.ExitOK},
+		{"answers swallowed", func(s *summary) { s.Swallow, s.Swallowed = long/2, 1 }, ok, wire.ExitOK},
+		{"no answers swallowed", func(s *summary) { s.Swallow = long / 2 }, voidedRun, wire.ExitVoid},
+		{"no time to swallow an answer", func(s *summary) { s.Swallow = long }, ok, wire.ExitOK},
 	}
 	for _, tt := range tests {
 		s := newSummary(time.Now())
@@ -69,25 +70,25 @@ func TestJudge(t *testing.T) {
 // exampleSummary has something in every field.
 func exampleSummary() summary {
 	s := newSummary(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	s.workload = workload{
+	s.Workload = wire.Workload{
 		Seed: 42, Processes: 3, Goroutines: 16, Locks: 1, Hold: time.Millisecond, Think: 4 * time.Millisecond,
 		Tenure: 50 * time.Millisecond, Linger: 2 * time.Second, SessionTimeout: 10 * time.Second, Patience: time.Minute, Swallow: time.Second,
 	}
 	s.Servers = []string{"zk1:2181", "zk2:2181"}
 	s.Planned, s.Elapsed, s.Interrupted = time.Minute, 20*time.Second, true
-	s.counts = counts{
+	s.Counts = wire.Counts{
 		Grants: 12000, Rounds: 12345, Entries: 54321, Reentries: 1111, Shares: 222, Refusals: 333, Timeouts: 44,
 		Cancels: 55, LostHolds: 6, LostRaces: 77, LongestRace: 3, Violations: 1, Failures: 2,
 	}
 	s.Swallowed = 19
 	s.ProcessGrants = []uint64{6000, 3000, 3000}
 	s.Held = []lockTime{newLockTime("lock-0", []time.Duration{9 * time.Second, 6 * time.Second, 3 * time.Second}, s.Elapsed)}
-	for k, d := range map[latencyKind]time.Duration{entered: 1500, waited: 3 * time.Millisecond, called: time.Second} {
+	for k, d := range map[wire.LatencyKind]time.Duration{wire.Entered: 1500, wire.Waited: 3 * time.Millisecond, wire.Called: time.Second} {
 		for range 10 {
-			s.latency.record(k, d)
+			s.latency.Record(k, d)
 		}
 	}
-	s.Latencies = s.latency.summary()
+	s.Latencies = s.latency.Summary()
 	s.Leaks = 1
 	s.ViolationList = []referee.Violation{{Kind: referee.Overlap, Lock: "lock-0", Time: s.Begin, PID: 1, Token: 2, OtherPID: 3, OtherToken: 4}}
 	s.FailureList = []string{"process 0: something"}
@@ -173,7 +174,7 @@ func TestSummaryAsJSON(t *testing.T) {
 
 	// No field is null, even if nothing happened.
 	empty := newSummary(time.Now())
-	empty.Servers, empty.ProcessGrants, empty.Latencies = []string{"a"}, []uint64{0}, empty.latency.summary()
+	empty.Servers, empty.ProcessGrants, empty.Latencies = []string{"a"}, []uint64{0}, empty.latency.Summary()
 	if err := empty.writeJSON(file); err != nil {
 		t.Fatal(err)
 	}
@@ -191,13 +192,13 @@ func TestSummaryAsJSON(t *testing.T) {
 
 // Every count but two is a sum, and add forgets none.
 func TestCountsAdd(t *testing.T) {
-	var one, sum counts
+	var one, sum wire.Counts
 	v := reflect.ValueOf(&one).Elem()
 	for i := range v.NumField() {
 		v.Field(i).SetUint(uint64(i + 1))
 	}
-	sum.add(one)
-	sum.add(one)
+	sum.Add(one)
+	sum.Add(one)
 	for field, got := range reflect.ValueOf(sum).Fields() {
 		want := 2 * v.FieldByIndex(field.Index).Uint()
 		if field.Name == "LongestRace" || field.Name == "LongestLockAll" {

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/nemesis"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A trouble injects the faults of a run. A nil trouble injects none. It has a goroutine,
@@ -168,7 +169,7 @@ func (t *trouble) stay(target int) {
 		t.staying[x]++
 	}
 	t.mu.Unlock()
-	t.tell(all, stayLine)
+	t.tell(all, wire.StayLine)
 }
 
 // leave ends stay, when a fault of that kind is over. A node has been deleted only just:
@@ -185,7 +186,7 @@ func (t *trouble) leave(target int, kind string) {
 		}
 	}
 	t.mu.Unlock()
-	t.tell(all, leaveLine)
+	t.tell(all, wire.LeaveLine)
 }
 
 // tell has the parent tell processes what to do with parts of the locks.
@@ -211,7 +212,7 @@ const (
 func (t *trouble) gather(target int) {
 	ctx, cancel := context.WithTimeout(context.Background(), gathering)
 	defer cancel()
-	if o := t.parent.options; o.Workload != electionWorkload && slices.Contains(recipeWorkloads, o.Workload) {
+	if o := t.parent.options; o.Kind != wire.ElectionWorkload && slices.Contains(wire.RecipeWorkloads, o.Kind) {
 		pause(ctx, time.Second, nil) // who waits for what is not seen
 		return
 	}
@@ -417,19 +418,19 @@ type revocable interface {
 func (t *trouble) lock(name string) (revocable, error) {
 	o := t.parent.options
 	i := 0
-	for i < o.venues()-1 && o.nameOf(i) != name {
+	for i < o.Venues()-1 && o.NameOf(i) != name {
 		i++
 	}
 	switch {
-	case o.kindOf(i) == electionWorkload:
+	case o.KindOf(i) == wire.ElectionWorkload:
 		return t.manager.Exclusive(name + "/lock")
-	case o.readWrite(i):
+	case o.ReadWriteAt(i):
 		rw, err := t.manager.ReadWrite(name)
 		if err != nil {
 			return nil, err
 		}
 		return rw.Writer(), nil
-	case o.kindOf(i) == mutexWorkload:
+	case o.KindOf(i) == wire.MutexWorkload:
 		return t.manager.Mutex(name)
 	default:
 		return t.manager.Exclusive(name)
@@ -454,8 +455,8 @@ func (t *trouble) Waiters(ctx context.Context) []nemesis.Place {
 func (t *trouble) look() (holders, waiters []nemesis.Place) {
 	o := t.parent.options
 	parts := map[string]int{}
-	for i := range o.venues() {
-		parts[o.nameOf(i)] = i % thirds
+	for i := range o.Venues() {
+		parts[o.NameOf(i)] = i % thirds
 	}
 	holders, waiters, err := nemesis.Look(t.Tree(), t.parent.lockDirs(), t.parent.chronicle.processOf)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // upgradeInPlace upgrades the hold h of an upgradable read lock, writes, and goes back to
@@ -20,7 +21,7 @@ func (w *worker) upgradeInPlace(run context.Context, s step, l *contended, h man
 		ctx, cancel = context.WithTimeout(run, s.bound)
 		defer cancel()
 	}
-	if !w.sabotages(onlyReads) {
+	if !w.sabotages(wire.OnlyReads) {
 		end := w.activity.begin("Upgrade", l)
 		err := h.Upgrade(ctx)
 		end()
@@ -41,7 +42,7 @@ func (w *worker) upgradeInPlace(run context.Context, s step, l *contended, h man
 		}
 	}
 	r := w.records.find(l, inside)
-	if !w.sabotages(onlyReads) {
+	if !w.sabotages(wire.OnlyReads) {
 		r.changed(history.WriteMode)
 	}
 	leave, ok := w.enterReferee(l.writer, g, h.Lost())
@@ -51,8 +52,8 @@ func (w *worker) upgradeInPlace(run context.Context, s step, l *contended, h man
 	w.child.counts.upgrades.Add(1)
 	w.writeNow(l)
 	stay := s.hold / 2
-	if w.sabotages(onlyReads) {
-		stay = caughtWithin
+	if w.sabotages(wire.OnlyReads) {
+		stay = wire.CaughtWithin
 	}
 	w.stay(run, stay, l, h.Lost())
 	w.stillHeld("Err of an upgraded hold", l, h)

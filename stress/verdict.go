@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // notJudged stands in place of the findings of a check that was not made once.
@@ -93,11 +94,11 @@ func printVerdict(w io.Writer, v judge.Verdict) {
 func exitOf(o judge.Outcome) int {
 	switch o {
 	case judge.OK:
-		return exitOK
+		return wire.ExitOK
 	case judge.Void:
-		return exitVoid
+		return wire.ExitVoid
 	default:
-		return exitFailure
+		return wire.ExitFailure
 	}
 }
 
@@ -105,7 +106,7 @@ func exitOf(o judge.Outcome) int {
 func checkMain(dir string, stdout, stderr io.Writer) int {
 	fail := func(err error) int {
 		fmt.Fprintf(stderr, "stress: %v\n", err)
-		return exitFailure
+		return wire.ExitFailure
 	}
 	h, err := history.ReadHeader(dir)
 	if err != nil {

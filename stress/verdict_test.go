@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A check that was not made once does not look as if it had found nothing, nor do losses of
@@ -60,30 +61,30 @@ func TestVerdictSaysThatHoldsCountSeveralTimes(t *testing.T) {
 // What makes a run fail, or void, without an event of the history that tells of it, is in the
 // history when it ends: neither its page nor -check is better than the run.
 func TestFlawsAreInTheHistory(t *testing.T) {
-	writers := workload{Processes: 1, ReadWrite: true, ReadRatio: 0.5}
+	writers := wire.Workload{Processes: 1, ReadWrite: true, ReadRatio: 0.5}
 	for _, tt := range []struct {
 		name     string
-		workload workload
-		progress counts
+		workload wire.Workload
+		progress wire.Counts
 		outcome  judge.Outcome
 		text     string
 		exit     int
 	}{
-		{"a starved writer", writers, counts{Entries: 5000}, judge.Failed, "process 0 was never granted a write lock", exitFailure},
-		{"false reports", workload{Processes: 1, Workload: abandonedWorkload}, counts{Entries: 5000, FalseReports: 1}, judge.Failed, "a holder was told once that the last one was interrupted", exitFailure},
-		{"broken rounds", workload{Processes: 1, Workload: barrierWorkload}, counts{Entries: 5000, BrokenRounds: 2}, judge.Failed, "2 members were told that others had died", exitFailure},
-		{"few entries", workload{Processes: 1}, counts{Entries: 5}, judge.Void, "workers got a lock only 5 times in 20s", exitVoid},
-		{"no answer swallowed", workload{Processes: 1, Swallow: time.Second}, counts{Entries: 5000}, judge.Void, "the server swallowed no answer", exitVoid},
-		{"none", workload{Processes: 1}, counts{Entries: 5000}, judge.OK, "", exitOK},
+		{"a starved writer", writers, wire.Counts{Entries: 5000}, judge.Failed, "process 0 was never granted a write lock", wire.ExitFailure},
+		{"false reports", wire.Workload{Processes: 1, Kind: wire.AbandonedWorkload}, wire.Counts{Entries: 5000, FalseReports: 1}, judge.Failed, "a holder was told once that the last one was interrupted", wire.ExitFailure},
+		{"broken rounds", wire.Workload{Processes: 1, Kind: wire.BarrierWorkload}, wire.Counts{Entries: 5000, BrokenRounds: 2}, judge.Failed, "2 members were told that others had died", wire.ExitFailure},
+		{"few entries", wire.Workload{Processes: 1}, wire.Counts{Entries: 5}, judge.Void, "workers got a lock only 5 times in 20s", wire.ExitVoid},
+		{"no answer swallowed", wire.Workload{Processes: 1, Swallow: time.Second}, wire.Counts{Entries: 5000}, judge.Void, "the server swallowed no answer", wire.ExitVoid},
+		{"none", wire.Workload{Processes: 1}, wire.Counts{Entries: 5000}, judge.OK, "", wire.ExitOK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			c := chronicled(t, dir)
 			now := time.Now()
 			p := &parent{
-				options: options{workload: tt.workload, report: dir}, cluster: &cluster{}, reporter: newReporter(io.Discard), stdout: io.Discard,
+				options: options{Workload: tt.workload, report: dir}, cluster: &cluster{}, reporter: newReporter(io.Discard), stdout: io.Discard,
 				summary: newSummary(now), chronicle: c, started: now, stopped: now.Add(20 * time.Second),
-				processes: []*process{{progress: tt.progress}}, past: make([]counts, 1),
+				processes: []*process{{progress: tt.progress}}, past: make([]wire.Counts, 1),
 			}
 			p.endHistory()
 			if exit := p.conclude(); exit != tt.exit {
@@ -150,7 +151,7 @@ func TestPageThatCannotBeWritten(t *testing.T) {
 	if err := os.RemoveAll(page); err != nil {
 		t.Fatal(err)
 	}
-	if exit := checkMain(dir, io.Discard, io.Discard); exit != exitFailure {
+	if exit := checkMain(dir, io.Discard, io.Discard); exit != wire.ExitFailure {
 		t.Errorf("-check: exit status %d", exit)
 	}
 }
@@ -171,7 +172,7 @@ func TestCheckRemovesOldPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if exit := checkMain(dir, io.Discard, io.Discard); exit != exitOK {
+	if exit := checkMain(dir, io.Discard, io.Discard); exit != wire.ExitOK {
 		t.Errorf("exit status %d", exit)
 	}
 	if _, err := os.Stat(old); err == nil {
@@ -188,7 +189,7 @@ func TestCheckOfAKilledRunThatWasTrimmed(t *testing.T) {
 	for _, tt := range []struct {
 		before, after judge.Outcome
 		exit          int
-	}{{judge.OK, judge.Void, exitVoid}, {judge.Violation, judge.Violation, exitFailure}} {
+	}{{judge.OK, judge.Void, wire.ExitVoid}, {judge.Violation, judge.Violation, wire.ExitFailure}} {
 		dir := t.TempDir()
 		c := chronicled(t, dir)
 		if err := c.judge(); err != nil {

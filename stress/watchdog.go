@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // An operation is something a worker does that must come to an end.
@@ -78,9 +80,9 @@ func watch(ctx context.Context, workers []*worker, patience time.Duration, stuck
 const workerLabel = "worker"
 
 // stuckIn describes w, which is stuck in op.
-func (w *worker) stuckIn(op *operation) failure {
+func (w *worker) stuckIn(op *operation) wire.Failure {
 	phase, holders := op.lock.lock.State()
-	return failure{
+	return wire.Failure{
 		Text: fmt.Sprintf("stuck: worker %d has been in %q on %v for %v; in this process the lock is %v with %d holders, %+v",
 			w.id, op.what, op.lock, time.Since(op.since).Round(time.Millisecond), phase, holders, op.lock.lock.Stats()),
 		Stack: stacksOf(w.id),

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A worker is a goroutine that contends for the locks. It performs the steps of
@@ -118,9 +119,9 @@ func pause(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
 // stay is a pause inside. It ends early if the lock is lost, and late if the parent says so.
 func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <-chan struct{}) {
 	switch {
-	case w.sabotages(ignoresLease):
+	case w.sabotages(wire.IgnoresLease):
 		ctx, d, lost = w.child.run, thawAfter, nil
-	case w.sabotages(ignoresRevocation):
+	case w.sabotages(wire.IgnoresRevocation):
 		d = 30 * w.child.settings.SessionTimeout
 	}
 	defer w.activity.beginFor("staying inside", l, d)()
@@ -203,18 +204,18 @@ func (w *worker) acquire(ctx context.Context, s step, l *contended, wait func(ma
 		w.refused(ctx, "Acquire", l, err)
 		return
 	}
-	w.child.latency.record(kind, time.Since(start))
+	w.child.latency.Record(kind, time.Since(start))
 	w.inside(ctx, s, l, h)
 }
 
 // begin calls Acquire and checks whether this process held the lock already.
-func (w *worker) begin(ctx context.Context, l *contended) (h manager.Hold, kind latencyKind, start time.Time) {
+func (w *worker) begin(ctx context.Context, l *contended) (h manager.Hold, kind wire.LatencyKind, start time.Time) {
 	w.asks(l)
 	start = time.Now()
 	h = l.lock.Acquire(ctx)
-	kind = waited
+	kind = wire.Waited
 	if _, _, settled := h.Granted().Poll(); settled {
-		kind = entered
+		kind = wire.Entered
 	}
 	return h, kind, start
 }
@@ -235,7 +236,7 @@ func (w *worker) onDone(run context.Context, s step, l *contended) {
 			w.refused(run, "Acquire", l, err)
 			return
 		}
-		w.child.latency.record(kind, time.Since(start))
+		w.child.latency.Record(kind, time.Since(start))
 		w.inside(run, s, l, h)
 	})
 	select {
@@ -266,7 +267,7 @@ func (w *worker) givingUp(run context.Context, s step, l *contended) {
 			w.refused(run, "Acquire", l, err)
 			return
 		}
-		w.child.latency.record(kind, time.Since(start))
+		w.child.latency.Record(kind, time.Since(start))
 		w.inside(run, s, l, h)
 	case ctx.Err() != nil:
 		// Other callers may still wait for the round's future, or be granted.
@@ -291,7 +292,7 @@ func (w *worker) call(ctx context.Context, s step, l *contended, what string, ca
 		w.refused(ctx, what, l, err)
 		return
 	}
-	w.child.latency.record(called, time.Since(start))
+	w.child.latency.Record(wire.Called, time.Since(start))
 	w.inside(ctx, s, l, h)
 }
 
@@ -304,7 +305,7 @@ func (w *worker) do(run context.Context, s step, l *contended) {
 	err := l.lock.Do(run, func(ctx context.Context, h manager.Hold) error {
 		end()
 		ran = true
-		w.child.latency.record(called, time.Since(start))
+		w.child.latency.Record(wire.Called, time.Since(start))
 		w.visit(run, s, l, h)
 		end = w.activity.begin("the end of Do", l)
 		return nil
@@ -454,9 +455,9 @@ func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.
 	w.stay(ctx, s.hold/4, l, h.Lost()) // under both
 	leave()
 	w.settles("Release after a downgrade", l, h, closed(h.Lost()))
-	if w.sabotages(losesRead) {
+	if w.sabotages(wire.LosesRead) {
 		w.settles("Release of a downgraded hold", l.reader, read, closed(read.Lost()))
-		pause(ctx, caughtWithin, nil)
+		pause(ctx, wire.CaughtWithin, nil)
 		leaveRead()
 		return
 	}
@@ -513,10 +514,10 @@ func (w *worker) enter(l *contended, g manager.Grant, h manager.Hold) (leave fun
 	if r == nil {
 		r = w.records.add(w.child.journal.request(w.id, l))
 	}
-	if w.sabotages(oldToken) && !w.first.CompareAndSwap(0, g.Token) {
+	if w.sabotages(wire.OldToken) && !w.first.CompareAndSwap(0, g.Token) {
 		g.Token = w.first.Load()
 	}
-	if w.sabotages(believesOldNews) {
+	if w.sabotages(wire.BelievesOldNews) {
 		w.first.CompareAndSwap(0, g.Token)
 	}
 	r.granted(g, w.seenBy(h))
@@ -530,7 +531,7 @@ func (w *worker) enter(l *contended, g manager.Grant, h manager.Hold) (leave fun
 		leaveReferee()
 		w.leaves(r, closed(h.Lost()))
 	}
-	if w.sabotages(lingers) {
+	if w.sabotages(wire.Lingers) {
 		honest := leave
 		leave = func() { time.AfterFunc(20*time.Millisecond, honest) }
 	}
@@ -542,12 +543,12 @@ func (w *worker) enter(l *contended, g manager.Grant, h manager.Hold) (leave fun
 func (w *worker) enterReferee(l *contended, g manager.Grant, lost <-chan struct{}) (leave func(), ok bool) {
 	out, err := l.referee.EnterTurn(l.kind, g.Token, g.Turn, lost)
 	if err != nil {
-		w.child.fail(failure{Text: err.Error(), Fatal: true})
+		w.child.fail(wire.Failure{Text: err.Error(), Fatal: true})
 		return nil, false
 	}
 	return func() {
 		if err := out(); err != nil {
-			w.child.fail(failure{Text: err.Error(), Fatal: true})
+			w.child.fail(wire.Failure{Text: err.Error(), Fatal: true})
 		}
 	}, true
 }
@@ -794,22 +795,22 @@ func (w *worker) settled(what string, l *contended, err error, lost bool) {
 
 // unexpected reports a result that the API does not allow.
 func (w *worker) unexpected(what string, l *contended, err error) {
-	w.child.fail(failure{Text: fmt.Sprintf("worker %d: %s on %v: %v", w.id, what, l, err)})
+	w.child.fail(wire.Failure{Text: fmt.Sprintf("worker %d: %s on %v: %v", w.id, what, l, err)})
 }
 
 // sabotages reports whether this worker is to misbehave in the way s.
-func (w *worker) sabotages(s sabotage) bool {
+func (w *worker) sabotages(s wire.Sabotage) bool {
 	return w.id == 0 && w.child.settings.Sabotage == s
 }
 
 func (w *worker) sabotageInside() {
 	switch {
-	case w.sabotages(getsStuck):
+	case w.sabotages(wire.GetsStuck):
 		w.activity.begin("a wait that never ends", w.child.locks[0])
 		select {}
-	case w.sabotages(crashes):
+	case w.sabotages(wire.Crashes):
 		os.Exit(3)
-	case w.sabotages(complains):
+	case w.sabotages(wire.Complains):
 		w.unexpected("sabotage", w.child.locks[0], errors.New("on purpose"))
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package wire
 
 import (
 	"bytes"
@@ -14,29 +14,29 @@ import (
 )
 
 func TestMessages(t *testing.T) {
-	l := newLatency()
-	l.record(waited, time.Millisecond)
-	report, err := l.report()
+	l := NewLatency()
+	l.Record(Waited, time.Millisecond)
+	report, err := l.Report()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []message{
+	want := []Message{
 		{Ready: true},
-		{Progress: &counts{Entries: 5, LongestRace: 2}},
+		{Progress: &Counts{Entries: 5, LongestRace: 2}},
 		{Violation: &referee.Violation{Kind: referee.TokenFell, Lock: "lock-1", Time: time.Unix(1, 2).UTC(), PID: 1, Token: 1<<64 - 1, OtherPID: 3, OtherToken: 4}},
-		{Failure: &failure{Text: "a\nb", Stack: "s", Dump: "d", Fatal: true}},
-		{Final: &final{Counts: counts{Grants: 1}, Held: []time.Duration{time.Second, 0}, Latency: report}},
+		{Failure: &Failure{Text: "a\nb", Stack: "s", Dump: "d", Fatal: true}},
+		{Final: &Final{Counts: Counts{Grants: 1}, Held: []time.Duration{time.Second, 0}, Latency: report}},
 	}
 	var b bytes.Buffer
-	w := newMessageWriter(&b)
+	w := NewMessageWriter(&b)
 	for _, m := range want {
-		w.send(m)
+		w.Send(m)
 	}
 	if lines := strings.Count(b.String(), "\n"); lines != len(want) {
 		t.Errorf("%d messages in %d lines", len(want), lines)
 	}
-	var got []message
-	if err := readMessages(&b, func(m message) { got = append(got, m) }); err != nil {
+	var got []Message
+	if err := ReadMessages(&b, func(m Message) { got = append(got, m) }); err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -56,7 +56,7 @@ func TestMalformedMessages(t *testing.T) {
 		}
 	}()
 	n := 0
-	if err := readMessages(r, func(message) { n++ }); err == nil || n != 1 {
+	if err := ReadMessages(r, func(Message) { n++ }); err == nil || n != 1 {
 		t.Errorf("%d messages and error %v, want one and an error", n, err)
 	}
 }

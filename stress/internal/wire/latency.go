@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package wire
 
 import (
 	"fmt"
@@ -10,52 +10,52 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A latencyKind is how a worker asked for a lock, and in which state.
-type latencyKind int
+// A LatencyKind is how a worker asked for a lock, and in which state.
+type LatencyKind int
 
 const (
-	entered  latencyKind = iota // by Acquire, while this process held the lock
-	waited                      // by Acquire, while it did not
-	called                      // by Lock, TryLock or Do, which do not tell the two apart
-	together                    // by LockAll, several locks; other workloads have none
+	Entered  LatencyKind = iota // by Acquire, while this process held the lock
+	Waited                      // by Acquire, while it did not
+	Called                      // by Lock, TryLock or Do, which do not tell the two apart
+	Together                    // by LockAll, several locks; other workloads have none
 	numLatencyKinds
 )
 
-func (k latencyKind) String() string {
+func (k LatencyKind) String() string {
 	return [numLatencyKinds]string{"Acquire, already held", "Acquire, not yet held", "Lock, TryLock, Do", "LockAll"}[k]
 }
 
-// longest is the longest latency that is recorded; longer ones count as this.
-const longest = 10 * time.Minute
+// Longest is the longest latency that is recorded; longer ones count as this.
+const Longest = 10 * time.Minute
 
-// latency records times from request to grant, in nanoseconds, with three
+// Latency records times from request to grant, in nanoseconds, with three
 // significant figures. All workers of a process share one: compared with those
 // times, waiting for its mutex takes none.
-type latency struct {
+type Latency struct {
 	mu    sync.Mutex
 	kinds [numLatencyKinds]*hdrhistogram.Histogram // protected by mu
 }
 
-func newLatency() *latency {
-	l := new(latency)
+func NewLatency() *Latency {
+	l := new(Latency)
 	for k := range l.kinds {
-		l.kinds[k] = hdrhistogram.New(1, longest.Nanoseconds(), 3)
+		l.kinds[k] = hdrhistogram.New(1, Longest.Nanoseconds(), 3)
 	}
 	return l
 }
 
-func (l *latency) record(k latencyKind, d time.Duration) {
+func (l *Latency) Record(k LatencyKind, d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// The value is in range, so there is no error.
-	_ = l.kinds[k].RecordValue(int64(min(max(d, 1), longest)))
+	_ = l.kinds[k].RecordValue(int64(min(max(d, 1), Longest)))
 }
 
-// latencyReport is a latency as sent to the parent: by kind, in HdrHistogram's
+// LatencyReport is a latency as sent to the parent: by kind, in HdrHistogram's
 // encoding.
-type latencyReport [numLatencyKinds][]byte
+type LatencyReport [numLatencyKinds][]byte
 
-func (l *latency) report() (r latencyReport, err error) {
+func (l *Latency) Report() (r LatencyReport, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for k, h := range l.kinds {
@@ -66,8 +66,8 @@ func (l *latency) report() (r latencyReport, err error) {
 	return r, nil
 }
 
-// add adds the report of a process.
-func (l *latency) add(r latencyReport) error {
+// Add adds the report of a process.
+func (l *Latency) Add(r LatencyReport) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for k, b := range r {
@@ -83,8 +83,8 @@ func (l *latency) add(r latencyReport) error {
 	return nil
 }
 
-// latencySummary summarizes one kind.
-type latencySummary struct {
+// LatencySummary summarizes one kind.
+type LatencySummary struct {
 	Kind  string        `json:"kind"`
 	Count int64         `json:"count"`
 	P50   time.Duration `json:"p50_ns"`
@@ -92,16 +92,16 @@ type latencySummary struct {
 	Max   time.Duration `json:"max_ns"`
 }
 
-func (l *latency) summary() []latencySummary {
+func (l *Latency) Summary() []LatencySummary {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var s []latencySummary
+	var s []LatencySummary
 	for k, h := range l.kinds {
-		if latencyKind(k) == together && h.TotalCount() == 0 {
+		if LatencyKind(k) == Together && h.TotalCount() == 0 {
 			continue
 		}
-		s = append(s, latencySummary{
-			Kind:  latencyKind(k).String(),
+		s = append(s, LatencySummary{
+			Kind:  LatencyKind(k).String(),
 			Count: h.TotalCount(),
 			P50:   time.Duration(h.ValueAtQuantile(50)),
 			P99:   time.Duration(h.ValueAtQuantile(99)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package wire
 
 import (
 	"encoding/json"
@@ -24,14 +24,14 @@ import (
 // Ready once, then events, and Final at the end.
 
 const (
-	goLine    = "go\n"
-	stayLine  = "stay %d\n"
-	leaveLine = "leave %d\n"
+	GoLine    = "go\n"
+	StayLine  = "stay %d\n"
+	LeaveLine = "leave %d\n"
 )
 
-// settings are sent to a process when it starts.
-type settings struct {
-	workload
+// Settings are sent to a process when it starts.
+type Settings struct {
+	Workload
 	Process     int           `json:"process"`     // counting from 0; or registerMark
 	Incarnation int           `json:"incarnation"` // how often the process has been started before
 	Servers     []string      `json:"servers"`
@@ -39,29 +39,29 @@ type settings struct {
 	Dir         string        `json:"dir"`                      // of the referee's files, in which the process works
 	ClockAhead  time.Duration `json:"clock_ahead_ns,omitempty"` // of the process's monotonic clock
 	History     string        `json:"history,omitempty"`        // of the run; empty: it has none
-	Sabotage    sabotage      `json:"sabotage,omitempty"`
+	Sabotage    Sabotage      `json:"sabotage,omitempty"`
 }
 
-// message is sent by a process; one of its fields is set.
-type message struct {
+// Message is sent by a process; one of its fields is set.
+type Message struct {
 	Ready     bool               `json:"ready,omitempty"`
-	Progress  *counts            `json:"progress,omitempty"` // totals since the start
+	Progress  *Counts            `json:"progress,omitempty"` // totals since the start
 	Violation *referee.Violation `json:"violation,omitempty"`
-	Failure   *failure           `json:"failure,omitempty"`
-	Final     *final             `json:"final,omitempty"`
+	Failure   *Failure           `json:"failure,omitempty"`
+	Final     *Final             `json:"final,omitempty"`
 }
 
-// failure is anything wrong that is not a violation: a stuck worker, or a result
+// Failure is anything wrong that is not a violation: a stuck worker, or a result
 // that the API does not allow.
-type failure struct {
+type Failure struct {
 	Text  string `json:"text"`
 	Stack string `json:"stack,omitempty"` // of the worker, if it is stuck
 	Dump  string `json:"dump,omitempty"`  // of all goroutines of the process
 	Fatal bool   `json:"fatal,omitempty"` // continuing the run would show nothing
 }
 
-// counts are events, of one process or of all of them.
-type counts struct {
+// Counts are events, of one process or of all of them.
+type Counts struct {
 	Grants  uint64 `json:"grants"`  // rounds that were granted the lock
 	Rounds  uint64 `json:"rounds"`  // rounds that were started
 	Entries uint64 `json:"entries"` // acquisitions that were granted
@@ -111,8 +111,8 @@ type counts struct {
 	Failures   uint64 `json:"failures"`   // likewise
 }
 
-// add adds d's counts.
-func (c *counts) add(d counts) {
+// Add adds d's counts.
+func (c *Counts) Add(d Counts) {
 	c.Grants += d.Grants
 	c.Rounds += d.Rounds
 	c.Entries += d.Entries
@@ -146,33 +146,33 @@ func (c *counts) add(d counts) {
 	c.Failures += d.Failures
 }
 
-// final is the last message of a process.
-type final struct {
-	Counts  counts          `json:"counts"`
+// Final is the last message of a process.
+type Final struct {
+	Counts  Counts          `json:"counts"`
 	Held    []time.Duration `json:"held_ns"` // time for which the process had each lock
-	Latency latencyReport   `json:"latency"`
+	Latency LatencyReport   `json:"latency"`
 }
 
-// messageWriter writes messages. It is safe for concurrent use.
-type messageWriter struct {
+// MessageWriter writes messages. It is safe for concurrent use.
+type MessageWriter struct {
 	mu  sync.Mutex
 	enc *json.Encoder // protected by mu
 }
 
-func newMessageWriter(w io.Writer) *messageWriter { return &messageWriter{enc: json.NewEncoder(w)} }
+func NewMessageWriter(w io.Writer) *MessageWriter { return &MessageWriter{enc: json.NewEncoder(w)} }
 
-// send writes m. It ignores errors: if the parent no longer reads, it has also
+// Send writes m. It ignores errors: if the parent no longer reads, it has also
 // closed our input, which stops this process.
-func (w *messageWriter) send(m message) {
+func (w *MessageWriter) Send(m Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_ = w.enc.Encode(m)
 }
 
-// readMessages calls fn for each message in r until end of file.
-func readMessages(r io.Reader, fn func(message)) error {
+// ReadMessages calls fn for each message in r until end of file.
+func ReadMessages(r io.Reader, fn func(Message)) error {
 	for dec := json.NewDecoder(r); ; {
-		var m message
+		var m Message
 		switch err := dec.Decode(&m); {
 		case err == io.EOF:
 			return nil
