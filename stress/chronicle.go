@@ -104,7 +104,7 @@ func beginChronicle(dir string, h history.Header, r *reporter) (*chronicle, erro
 	if err != nil {
 		return nil, err
 	}
-	c.journal = &journal{writer: w, process: history.Harness, failed: c.failed}
+	c.journal = newJournal(w, history.Harness, c.failed)
 	if c.trial, err = judge.Begin(dir, judge.Options{Watch: c.note, Checkpointed: c.page, Limit: mostHistory}); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}

@@ -37,12 +37,15 @@ func openJournal(s wire.Settings, failed func(error)) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &journal{
-		writer:  w,
-		process: s.Process,
-		failed:  failed,
-		ahead:   s.ClockAhead.Nanoseconds(),
-	}, nil
+	j := newJournal(w, s.Process, failed)
+	j.ahead = s.ClockAhead.Nanoseconds()
+	return j, nil
+}
+
+// newJournal returns the journal of a process that writes by w, and tells failed why an event
+// could not be written.
+func newJournal(w *history.Writer, process int, failed func(error)) *journal {
+	return &journal{writer: w, process: process, failed: failed}
 }
 
 // now returns the time of the history. A process in a time namespace has a clock of its own.
@@ -132,20 +135,11 @@ func (j *journal) observe(e manager.Event) {
 // sessionName names a session as ZooKeeper's log does.
 func sessionName(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }
 
-// modeOf returns what a history calls a kind of lock.
-func modeOf(l *contended) history.Mode {
-	switch {
-	case l.mode != "":
-		return l.mode
-	case l.kind == manager.KindRead:
-		return history.Read
-	case l.kind == manager.KindWrite:
-		return history.WriteMode
-	case l.kind == manager.KindUpgradable:
-		return history.Upgradable
-	default:
-		return history.Exclusive
-	}
+// A lock is what a record is about. Records are found again by it, so it is one of a
+// pointer.
+type lock interface {
+	Name() string
+	Mode() history.Mode // in the history
 }
 
 // A watched is a hold that a worker has: a manager.Hold, or what a recipe gives.
@@ -158,7 +152,7 @@ type watched interface {
 // release. A nil record writes nothing.
 type record struct {
 	journal *journal
-	lock    *contended
+	lock    lock
 	left    chan struct{} // closed when the worker leaves
 
 	mu    sync.Mutex // protects what follows
@@ -177,20 +171,20 @@ const (
 )
 
 // request writes that a worker asks for l.
-func (j *journal) request(worker int, l *contended) *record {
+func (j *journal) request(worker int, l lock) *record {
 	return j.requestPart(worker, l, "", 0)
 }
 
 // requestPart is request of a part of what the recipe l gives, such as one shard, or of some
 // permits.
-func (j *journal) requestPart(worker int, l *contended, part string, permits int) *record {
+func (j *journal) requestPart(worker int, l lock, part string, permits int) *record {
 	if j == nil {
 		return nil
 	}
 	r := &record{
 		journal: j,
 		lock:    l,
-		event:   history.Event{Worker: worker, Op: j.ops.Add(1), Lock: l.lock.Name() + part, Mode: modeOf(l), Permits: permits},
+		event:   history.Event{Worker: worker, Op: j.ops.Add(1), Lock: l.Name() + part, Mode: l.Mode(), Permits: permits},
 		left:    make(chan struct{}),
 	}
 	r.write(history.Event{Kind: history.Request})
@@ -357,7 +351,7 @@ func (rs *records) add(r *record) *record {
 }
 
 // find returns the first record of l in stage s; nil if there is none.
-func (rs *records) find(l *contended, s stage) *record {
+func (rs *records) find(l lock, s stage) *record {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, r := range rs.all {
@@ -370,7 +364,7 @@ func (rs *records) find(l *contended, s stage) *record {
 
 // take removes and returns the first record of l whose worker has left; nil if there is
 // none.
-func (rs *records) take(l *contended) *record {
+func (rs *records) take(l lock) *record {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for i, r := range rs.all {

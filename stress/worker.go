@@ -57,6 +57,25 @@ func (l *contended) queue() (all []*contended) {
 	return all
 }
 
+// Name returns the lock's name.
+func (l *contended) Name() string { return l.lock.Name() }
+
+// Mode returns what a history calls a kind of lock.
+func (l *contended) Mode() history.Mode {
+	switch {
+	case l.mode != "":
+		return l.mode
+	case l.kind == manager.KindRead:
+		return history.Read
+	case l.kind == manager.KindWrite:
+		return history.WriteMode
+	case l.kind == manager.KindUpgradable:
+		return history.Upgradable
+	default:
+		return history.Exclusive
+	}
+}
+
 // String names the lock, for reports.
 func (l *contended) String() string {
 	if l.kind == manager.KindExclusive {
