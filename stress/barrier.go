@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/barrier"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
@@ -178,11 +179,11 @@ func (w *worker) round(run context.Context, s step, l *contended) {
 		return
 	}
 	w.entered(l)
-	r := w.records.find(l, asked)
-	r.granted(manager.Grant{Token: st.Round}, st)
+	r := w.records.Find(l, journal.Asked)
+	r.Granted(manager.Grant{Token: st.Round}, st)
 	w.sabotageInside()
 	w.stay(run, s.hold, l, st.Lost())
-	r.release()
+	r.Release()
 	if w.sabotages(wire.Lingers) {
 		honest := out
 		out = func() error { time.AfterFunc(200*time.Millisecond, func() { _ = honest() }); return nil }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -33,7 +34,7 @@ func (invented) Err() error            { return nil }
 func (invented) Lost() <-chan struct{} { return nil }
 
 // seenBy returns h as the worker sees it.
-func (w *worker) seenBy(h manager.Hold) watched {
+func (w *worker) seenBy(h manager.Hold) journal.Watched {
 	switch {
 	case w.sabotages(wire.IgnoresLease):
 		return blind{h}
@@ -71,8 +72,8 @@ func (w *worker) believes(run context.Context, s step, l *contended) bool {
 // pretend works under a grant that ZooKeeper has not given.
 func (w *worker) pretend(run context.Context, s step, l *contended, g manager.Grant) {
 	w.asks(l)
-	r := w.records.find(l, asked)
-	r.granted(g, invented{})
+	r := w.records.Find(l, journal.Asked)
+	r.Granted(g, invented{})
 	leave, ok := w.enterReferee(l, g, nil)
 	if !ok {
 		return
@@ -80,7 +81,7 @@ func (w *worker) pretend(run context.Context, s step, l *contended, g manager.Gr
 	w.entered(l)
 	w.writeNow(l)
 	w.stay(run, max(s.hold, 5*time.Millisecond), l, nil)
-	r.release()
+	r.Release()
 	leave()
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
@@ -33,7 +34,7 @@ type child struct {
 	out      *wire.MessageWriter
 	run      context.Context // ends when the workers must stop
 	manager  *manager.Manager
-	journal  *journal // nil if the run has no history
+	journal  *journal.Journal // nil if the run has no history
 
 	locks    []*contended
 	workers  []*worker
@@ -119,7 +120,7 @@ func (c *child) order(line string) {
 func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	s := c.settings
 	var err error
-	if c.journal, err = openJournal(s, func(err error) { c.fail(wire.Failure{Text: err.Error(), Fatal: true}) }); err != nil {
+	if c.journal, err = journal.Open(s, func(err error) { c.fail(wire.Failure{Text: err.Error(), Fatal: true}) }); err != nil {
 		c.fail(wire.Failure{Text: err.Error(), Fatal: true})
 		return wire.ExitFailure
 	}
@@ -127,7 +128,7 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	defer stopTelling()
 	exit := c.contend(start, stderr)
 	stopTelling()
-	if err := c.journal.close(); err != nil {
+	if err := c.journal.Close(); err != nil {
 		c.fail(wire.Failure{Text: err.Error()})
 	}
 	return exit
@@ -138,7 +139,7 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 	s := c.settings
 	var observe func(manager.Event)
 	if c.journal != nil {
-		observe = c.journal.observe
+		observe = c.journal.Observe
 	}
 	patience, level := connectTimeout, slog.LevelWarn
 	if s.Faulty {
@@ -214,7 +215,7 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 func (c *child) tellAlive() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var telling sync.WaitGroup
-	telling.Go(func() { c.journal.alive(ctx) })
+	telling.Go(func() { c.journal.Alive(ctx) })
 	return func() {
 		cancel()
 		telling.Wait()
@@ -452,7 +453,7 @@ func (c *child) stopping() bool { return c.run.Err() != nil }
 // whether it is one: it knows whether another process was stopped, or has just lost the lock.
 func (c *child) violation(v referee.Violation) {
 	if c.settings.Faulty {
-		c.journal.saw(v)
+		c.journal.Saw(v)
 		return
 	}
 	if c.counts.violations.Add(1) <= maxReported {

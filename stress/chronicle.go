@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 )
@@ -23,7 +24,7 @@ import (
 type chronicle struct {
 	dir      string
 	header   history.Header
-	journal  *journal
+	journal  *journal.Journal
 	trial    *judge.Trial
 	reporter *reporter
 	claimed  *os.File // the directory, until close
@@ -104,13 +105,13 @@ func beginChronicle(dir string, h history.Header, r *reporter) (*chronicle, erro
 	if err != nil {
 		return nil, err
 	}
-	c.journal = newJournal(w, history.Harness, c.failed)
+	c.journal = journal.New(w, history.Harness, c.failed)
 	if c.trial, err = judge.Begin(dir, judge.Options{Watch: c.note, Checkpointed: c.page, Limit: mostHistory}); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
-	c.alive.Go(func() { c.journal.alive(ctx) })
+	c.alive.Go(func() { c.journal.Alive(ctx) })
 	return c, nil
 }
 
@@ -160,7 +161,7 @@ func (c *chronicle) write(e history.Event) {
 		c.noteDeposal(e)
 		c.mu.Unlock()
 	}
-	c.journal.write(e)
+	c.journal.Write(e)
 }
 
 func (c *chronicle) started(p *process) {
@@ -257,7 +258,7 @@ func (c *chronicle) until() int64 {
 func (c *chronicle) processOf(session int64) (int, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l, ok := c.lives.of(sessionName(session))
+	l, ok := c.lives.of(journal.SessionName(session))
 	return l.process, ok
 }
 
@@ -322,7 +323,7 @@ func (c *chronicle) remark(e history.Event) {
 	if e.At == 0 {
 		e.At = history.Now()
 	}
-	c.journal.write(e)
+	c.journal.Write(e)
 	if c.judged {
 		c.after = append(c.after, e)
 	}
@@ -346,12 +347,12 @@ func (c *chronicle) close(reported bool) (judge.Verdict, error) {
 		err = errors.Join(err, report.Write(c.dir, c.header, v, eventsOf(c.dir)))
 	}
 	if err != nil { // the run fails, so its history must not look better
-		c.remark(history.Event{Kind: history.Failure, Process: history.Harness, Text: firstLine(err.Error())})
+		c.remark(history.Event{Kind: history.Failure, Process: history.Harness, Text: journal.FirstLine(err.Error())})
 		var amended error
 		v, amended = c.amend()
 		err = errors.Join(err, amended)
 	}
-	return v, errors.Join(err, c.journal.close(), c.claimed.Close())
+	return v, errors.Join(err, c.journal.Close(), c.claimed.Close())
 }
 
 // amend judges the remarks that were made since the last time, and writes the verdict.

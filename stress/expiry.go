@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/journal"
 )
 
 // An obituary reads from the servers which sessions they have ended because nothing was
@@ -55,7 +56,7 @@ func (o *obituary) look() error {
 		expired := o.cluster.embedded.Expired()
 		for _, e := range expired[o.embedded:] {
 			if !e.Forced {
-				o.write(sessionName(e.Session), anchor.At(e.At), "")
+				o.write(journal.SessionName(e.Session), anchor.At(e.At), "")
 			}
 		}
 		o.embedded = len(expired)

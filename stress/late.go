@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -60,8 +61,8 @@ func writes(m history.Mode) bool {
 // writeNow writes to the register under the hold that the worker has of l, without asking
 // whether it still has it.
 func (w *worker) writeNow(l *contended) {
-	if r := w.records.find(l, inside); r != nil {
-		e := r.fill(history.Event{Kind: history.Write})
+	if r := w.records.Find(l, journal.Inside); r != nil {
+		e := r.Fill(history.Event{Kind: history.Write})
 		if writes(e.Mode) {
 			w.write(w.registerWrite(e), e)
 		}
@@ -87,16 +88,16 @@ func (w *worker) writeBy(c *registerClient, write registerWrite, e history.Event
 		return
 	}
 	e.OK = ok
-	w.child.journal.write(e)
+	w.child.journal.Write(e)
 }
 
 // leaves remembers the grant of a hold that the worker leaves: always if it was lost, and
 // now and then if it was not.
-func (w *worker) leaves(r *record, lost bool) {
+func (w *worker) leaves(r *journal.Record, lost bool) {
 	if r == nil {
 		return
 	}
-	e := r.fill(history.Event{Kind: history.Write, Text: "late"})
+	e := r.Fill(history.Event{Kind: history.Write, Text: "late"})
 	if e.Token == 0 || !writes(e.Mode) {
 		return
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -534,7 +535,7 @@ func (p *parent) handleRegister(e event) {
 
 // showViolation shows a violation, if not too many have been shown.
 func (p *parent) showViolation(by string, v referee.Violation) {
-	p.chronicle.remark(history.Event{Kind: history.Overlap, At: v.At, Process: history.Harness, Lock: v.Lock, Text: firstLine(v.String())})
+	p.chronicle.remark(history.Event{Kind: history.Overlap, At: v.At, Process: history.Harness, Lock: v.Lock, Text: journal.FirstLine(v.String())})
 	if n := len(p.summary.ViolationList); n < maxShown {
 		p.summary.ViolationList = append(p.summary.ViolationList, v)
 		p.reporter.line("VIOLATION seen by %s, %v", by, v)
@@ -553,7 +554,7 @@ func (p *parent) failure(c *process, f wire.Failure) {
 	if f.Dump != "" {
 		text += "\n" + saveDump(c.index, f.Dump)
 	}
-	p.chronicle.remark(history.Event{Kind: history.Failure, Process: c.index, Incarnation: c.incarnation, Text: firstLine(f.Text)})
+	p.chronicle.remark(history.Event{Kind: history.Failure, Process: c.index, Incarnation: c.incarnation, Text: journal.FirstLine(f.Text)})
 	p.show(text)
 	if f.Fatal {
 		p.stop()
@@ -579,7 +580,7 @@ func saveDump(process int, dump string) string {
 // fail counts and shows a failure that the parent found.
 func (p *parent) fail(text string) {
 	p.failures++
-	p.chronicle.remark(history.Event{Kind: history.Failure, Process: history.Harness, Text: firstLine(text)})
+	p.chronicle.remark(history.Event{Kind: history.Failure, Process: history.Harness, Text: journal.FirstLine(text)})
 	p.show(text)
 }
 

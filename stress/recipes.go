@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/recipes/shards"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -69,7 +70,7 @@ func (c *child) openRecipe(m *manager.Manager, l *contended, kind string) error 
 
 // A given is what a recipe has given to a worker.
 type given struct {
-	watched
+	journal.Watched
 	token uint64
 	// alone says that no other process may have it, which the referee checks.
 	alone bool
@@ -79,9 +80,9 @@ type given struct {
 }
 
 // use works with what a recipe has given, and gives it up. The record has been requested.
-func (w *worker) use(run context.Context, s step, l *contended, r *record, g given) {
+func (w *worker) use(run context.Context, s step, l *contended, r *journal.Record, g given) {
 	grant := manager.Grant{Token: g.token}
-	r.granted(grant, g)
+	r.Granted(grant, g)
 	leave := func() {}
 	if g.alone {
 		var ok bool
@@ -95,11 +96,11 @@ func (w *worker) use(run context.Context, s step, l *contended, r *record, g giv
 		w.writeNow(l)
 	}
 	w.stay(run, s.hold, l, g.Lost())
-	r.valid(g)
+	r.Valid(g)
 	if g.fenced {
 		w.writeNow(l)
 	}
-	r.release()
+	r.Release()
 	leave()
 	lost := closed(g.Lost())
 	if g.fenced {
@@ -113,7 +114,7 @@ func (w *worker) use(run context.Context, s step, l *contended, r *record, g giv
 	end := w.activity.begin("giving up", l)
 	err := g.giveUp(ctx)
 	end()
-	r.released(err)
+	r.Released(err)
 	switch {
 	case err == nil, errors.Is(err, manager.ErrLost), errors.Is(err, queue.ErrLost), errors.Is(err, semaphore.ErrLost):
 	case errors.Is(err, manager.ErrUnconfirmed), errors.Is(err, manager.ErrUnknownOutcome): // the session ended meanwhile
@@ -138,7 +139,7 @@ func (r *electionRecipe) step(run context.Context, w *worker, s step, l *contend
 		return
 	}
 	w.child.latency.Record(wire.Called, time.Since(start))
-	w.use(run, s, l, w.records.find(l, asked), given{led, led.Token(), true, true, led.Resign})
+	w.use(run, s, l, w.records.Find(l, journal.Asked), given{led, led.Token(), true, true, led.Resign})
 }
 
 // A membersRecipe lets workers be the one member of a group, under one id. Only one worker
@@ -184,7 +185,7 @@ func (r *membersRecipe) step(run context.Context, w *worker, s step, l *contende
 	// The channel is taken first: if the membership is lost and won again in between, the
 	// channel is closed.
 	lost := m.Lost()
-	w.use(run, s, l, w.records.find(l, asked), given{membership{m, lost}, m.Since(), true, true, m.Leave})
+	w.use(run, s, l, w.records.Find(l, journal.Asked), given{membership{m, lost}, m.Since(), true, true, m.Leave})
 }
 
 // A semaphoreRecipe lets workers have one or two permits.
@@ -197,7 +198,7 @@ func (r *semaphoreRecipe) step(run context.Context, w *worker, s step, l *conten
 	if s.order {
 		weight = 2
 	}
-	rec := w.records.add(w.child.journal.requestPart(w.id, l, "", weight))
+	rec := w.records.Add(w.child.journal.RequestPart(w.id, l, "", weight))
 	start := time.Now()
 	end := w.activity.begin("Lock of permits", l)
 	p, err := r.semaphore.Lock(ctx, weight)
@@ -209,7 +210,7 @@ func (r *semaphoreRecipe) step(run context.Context, w *worker, s step, l *conten
 	w.child.latency.Record(wire.Called, time.Since(start))
 	token, err := p.Token()
 	if err != nil {
-		rec.refused(err.Error())
+		rec.Refused(err.Error())
 		_ = p.Unlock(ctx) // it was lost at once
 		w.child.counts.lostHolds.Add(1)
 		return
@@ -243,7 +244,7 @@ func (r *queueRecipe) step(run context.Context, w *worker, s step, l *contended)
 	}
 	w.child.latency.Record(wire.Called, time.Since(start))
 	// Which element it is, is known only now. So the history has no wait for it.
-	rec := w.records.add(w.child.journal.requestPart(w.id, l, "/"+e.Name(), 0))
+	rec := w.records.Add(w.child.journal.RequestPart(w.id, l, "/"+e.Name(), 0))
 	giveUp := e.Ack
 	if s.again {
 		giveUp = func(ctx context.Context) error {
@@ -290,14 +291,14 @@ func (r *shardsRecipe) step(run context.Context, w *worker, s step, l *contended
 
 // own works for a shard until it has to be given up. Several goroutines of the worker do.
 func (r *shardsRecipe) own(ctx context.Context, w *worker, l *contended, shard shards.Shard) {
-	rec := w.child.journal.requestPart(w.id, l, fmt.Sprintf("/shard-%d", shard.Index), 0)
+	rec := w.child.journal.RequestPart(w.id, l, fmt.Sprintf("/shard-%d", shard.Index), 0)
 	grant, err := shard.Hold.Grant()
 	if err != nil {
-		rec.refused(err.Error())
+		rec.Refused(err.Error())
 		return
 	}
-	rec.granted(grant, shard.Hold)
-	if rec != nil && !rec.is(inside) {
+	rec.Granted(grant, shard.Hold)
+	if rec != nil && !rec.Is(journal.Inside) {
 		return // it was lost at once
 	}
 	w.entered(l)
@@ -307,8 +308,8 @@ func (r *shardsRecipe) own(ctx context.Context, w *worker, l *contended, shard s
 	defer tick.Stop()
 	for {
 		if rec != nil {
-			rec.valid(shard.Hold)
-			e := rec.fill(history.Event{Kind: history.Write})
+			rec.Valid(shard.Hold)
+			e := rec.Fill(history.Event{Kind: history.Write})
 			w.writeBy(&register, w.registerWrite(e), e)
 		}
 		select {
@@ -319,6 +320,6 @@ func (r *shardsRecipe) own(ctx context.Context, w *worker, l *contended, shard s
 		}
 		break
 	}
-	rec.release()
-	rec.released(nil) // shards.Run gives it up after this
+	rec.Release()
+	rec.Released(nil) // shards.Run gives it up after this
 }

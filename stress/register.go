@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -55,7 +56,7 @@ func (f fencing) below(g fencing) bool {
 // A register is the state of the process. One goroutine serves all writes, so that they
 // have an order, which is that of the history.
 type register struct {
-	journal *journal
+	journal *journal.Journal
 	writes  chan pendingWrite
 	highest map[string]fencing // by lock
 	sloppy  bool               // sabotage: accepts every write
@@ -76,7 +77,7 @@ func registerMain(s wire.Settings, stdin io.Reader, out *wire.MessageWriter) int
 	if err != nil {
 		return fail(err)
 	}
-	j, err := openJournal(s, func(err error) { fail(err) })
+	j, err := journal.Open(s, func(err error) { fail(err) })
 	if err != nil {
 		_ = listener.Close()
 		return fail(err)
@@ -85,7 +86,7 @@ func registerMain(s wire.Settings, stdin io.Reader, out *wire.MessageWriter) int
 	defer stop()
 	r := &register{journal: j, writes: make(chan pendingWrite), highest: map[string]fencing{}, sloppy: s.Sabotage == wire.SloppyRegister}
 	var all sync.WaitGroup
-	all.Go(func() { j.alive(ctx) })
+	all.Go(func() { j.Alive(ctx) })
 	all.Go(func() { r.run(ctx) })
 	all.Go(func() { r.listen(ctx, listener) })
 	out.Send(wire.Message{Ready: true})
@@ -93,7 +94,7 @@ func registerMain(s wire.Settings, stdin io.Reader, out *wire.MessageWriter) int
 	stop()
 	_ = listener.Close()
 	all.Wait()
-	if err := j.close(); err != nil {
+	if err := j.Close(); err != nil {
 		return fail(err)
 	}
 	out.Send(wire.Message{Final: &wire.Final{}})
@@ -159,7 +160,7 @@ func (r *register) judge(w registerWrite) (accepted bool) {
 		r.highest[w.Lock] = fence
 		e.Kind = history.Accepted
 	}
-	r.journal.write(e)
+	r.journal.Write(e)
 	return accepted
 }
 

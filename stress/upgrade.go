@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -41,9 +42,9 @@ func (w *worker) upgradeInPlace(run context.Context, s step, l *contended, h man
 			return
 		}
 	}
-	r := w.records.find(l, inside)
+	r := w.records.Find(l, journal.Inside)
 	if !w.sabotages(wire.OnlyReads) {
-		r.changed(history.WriteMode)
+		r.Changed(history.WriteMode)
 	}
 	leave, ok := w.enterReferee(l.writer, g, h.Lost())
 	if !ok {
@@ -61,7 +62,7 @@ func (w *worker) upgradeInPlace(run context.Context, s step, l *contended, h man
 	if s.order {
 		return // the release ends the upgrade, too
 	}
-	r.changed(history.Upgradable)
+	r.Changed(history.Upgradable)
 	if err := h.Downgrade(); err != nil {
 		w.noLonger("Downgrade", l, h, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
@@ -26,9 +27,9 @@ type worker struct {
 	activity activity
 	first    atomic.Uint64 // token; for the sabotages oldToken and believesOldNews
 
-	records  records        // what it writes into the history
-	register registerClient // its connection to the register
-	former   formerGrants   // with which it will write again, too late
+	records  journal.Records // what it writes into the history
+	register registerClient  // its connection to the register
+	former   formerGrants    // with which it will write again, too late
 }
 
 // A contended is one of the locks, with its referee. A read/write lock is two of
@@ -115,7 +116,7 @@ func (w *worker) run(ctx context.Context) {
 		default:
 			w.perform(ctx, s, l)
 		}
-		w.records.end()
+		w.records.End()
 		w.activity.none()
 	}
 }
@@ -342,7 +343,7 @@ func (w *worker) do(run context.Context, s step, l *contended) {
 
 // refused checks and counts the error of an acquisition.
 func (w *worker) refused(ctx context.Context, what string, l *contended, err error) {
-	w.records.find(l, asked).refused(err.Error())
+	w.records.Find(l, journal.Asked).Refused(err.Error())
 	c := &w.child.counts
 	switch {
 	case w.child.stopping():
@@ -407,7 +408,7 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 	switch s.nested {
 	case plain:
 		w.stay(ctx, s.hold, l, h.Lost())
-		w.records.find(l, inside).valid(h)
+		w.records.Find(l, journal.Inside).Valid(h)
 		w.writeNow(l) // without a check: it may be too late
 		leave()
 	case byReenter:
@@ -523,15 +524,15 @@ func (w *worker) upgrade(ctx context.Context, s step, l *contended, h manager.Ho
 }
 
 // asks writes into the history that the worker asks for l.
-func (w *worker) asks(l *contended) { w.records.add(w.child.journal.request(w.id, l)) }
+func (w *worker) asks(l *contended) { w.records.Add(w.child.journal.Request(w.id, l)) }
 
 // enter enters the referee, and writes into the history that the worker is inside. The
 // worker must have the granted hold h until it calls leave. If it has not asked for h, it
 // shares the hold of another worker, or has a second one.
 func (w *worker) enter(l *contended, g manager.Grant, h manager.Hold) (leave func(), ok bool) {
-	r := w.records.find(l, asked)
+	r := w.records.Find(l, journal.Asked)
 	if r == nil {
-		r = w.records.add(w.child.journal.request(w.id, l))
+		r = w.records.Add(w.child.journal.Request(w.id, l))
 	}
 	if w.sabotages(wire.OldToken) && !w.first.CompareAndSwap(0, g.Token) {
 		g.Token = w.first.Load()
@@ -539,14 +540,14 @@ func (w *worker) enter(l *contended, g manager.Grant, h manager.Hold) (leave fun
 	if w.sabotages(wire.BelievesOldNews) {
 		w.first.CompareAndSwap(0, g.Token)
 	}
-	r.granted(g, w.seenBy(h))
+	r.Granted(g, w.seenBy(h))
 	leaveReferee, ok := w.enterReferee(l, g, h.Lost())
 	if !ok {
-		r.release()
+		r.Release()
 		return nil, false
 	}
 	leave = func() {
-		r.release()
+		r.Release()
 		leaveReferee()
 		w.leaves(r, closed(h.Lost()))
 	}
@@ -764,9 +765,9 @@ func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
 // settles releases h and checks the result in a callback. The child waits for all
 // these callbacks at its end.
 func (w *worker) settles(what string, l *contended, h manager.Hold, lost bool) {
-	r := w.records.take(l)
+	r := w.records.Take(l)
 	w.release(h, func(err error) {
-		r.released(err)
+		r.Released(err)
 		w.settled(what, l, err, lost)
 	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package journal
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
-// A journal is what a worker process writes into the history of the run. A nil journal
+// A Journal is what a worker process writes into the history of the run. A nil journal
 // writes nothing.
-type journal struct {
+type Journal struct {
 	writer  *history.Writer
 	process int
 	failed  func(error)   // is told that an event could not be written
@@ -28,8 +28,8 @@ type journal struct {
 	watching sync.WaitGroup // goroutines that watch holds
 }
 
-// openJournal opens the journal of a process, or returns nil if the run has no history.
-func openJournal(s wire.Settings, failed func(error)) (*journal, error) {
+// Open opens the journal of a process, or returns nil if the run has no history.
+func Open(s wire.Settings, failed func(error)) (*Journal, error) {
 	if s.History == "" {
 		return nil, nil
 	}
@@ -37,22 +37,22 @@ func openJournal(s wire.Settings, failed func(error)) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := newJournal(w, s.Process, failed)
+	j := New(w, s.Process, failed)
 	j.ahead = s.ClockAhead.Nanoseconds()
 	return j, nil
 }
 
-// newJournal returns the journal of a process that writes by w, and tells failed why an event
+// New returns the journal of a process that writes by w, and tells failed why an event
 // could not be written.
-func newJournal(w *history.Writer, process int, failed func(error)) *journal {
-	return &journal{writer: w, process: process, failed: failed}
+func New(w *history.Writer, process int, failed func(error)) *Journal {
+	return &Journal{writer: w, process: process, failed: failed}
 }
 
 // now returns the time of the history. A process in a time namespace has a clock of its own.
-func (j *journal) now() int64 { return history.Now() - j.ahead }
+func (j *Journal) now() int64 { return history.Now() - j.ahead }
 
-// write writes e, which is of now unless it has a time.
-func (j *journal) write(e history.Event) {
+// Write writes e, which is of now unless it has a time.
+func (j *Journal) Write(e history.Event) {
 	if j == nil {
 		return
 	}
@@ -66,20 +66,20 @@ func (j *journal) write(e history.Event) {
 
 // check asks whether something is so, and writes e with the time before the answer if it
 // is.
-func (j *journal) check(e history.Event, is func() bool) bool {
+func (j *Journal) check(e history.Event, is func() bool) bool {
 	e.At = j.now()
 	if !is() {
 		return false
 	}
-	j.write(e)
+	j.Write(e)
 	return true
 }
 
-// saw writes what a referee has seen.
-func (j *journal) saw(v referee.Violation) {
+// Saw writes what a referee has seen.
+func (j *Journal) Saw(v referee.Violation) {
 	e := history.Event{
 		Kind: history.Overlap, At: v.At - j.ahead, Process: j.process, Lock: strings.TrimSuffix(v.Lock, referee.ThirdMark), Mode: history.Mode(v.Mode),
-		Token: v.Token, Turn: v.Turn, Target: string(v.Kind), Text: firstLine(v.String()),
+		Token: v.Token, Turn: v.Turn, Target: string(v.Kind), Text: FirstLine(v.String()),
 	}
 	switch e.Mode {
 	case referee.Upgraded:
@@ -90,18 +90,18 @@ func (j *journal) saw(v referee.Violation) {
 	for _, o := range v.Others {
 		e.Others = append(e.Others, o.Process)
 	}
-	j.write(e)
+	j.Write(e)
 }
 
-// alive writes Alive at intervals, until ctx ends.
-func (j *journal) alive(ctx context.Context) {
+// Alive writes Alive at intervals, until ctx ends.
+func (j *Journal) Alive(ctx context.Context) {
 	if j == nil {
 		return
 	}
 	tick := time.NewTicker(history.AliveEvery)
 	defer tick.Stop()
 	for {
-		j.write(history.Event{Kind: history.Alive, Process: j.process})
+		j.Write(history.Event{Kind: history.Alive, Process: j.process})
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -110,8 +110,8 @@ func (j *journal) alive(ctx context.Context) {
 	}
 }
 
-// close waits until no goroutine watches a hold, and closes the file.
-func (j *journal) close() error {
+// Close waits until no goroutine watches a hold, and closes the file.
+func (j *Journal) Close() error {
 	if j == nil {
 		return nil
 	}
@@ -119,8 +119,8 @@ func (j *journal) close() error {
 	return j.writer.Close()
 }
 
-// observe writes what the manager tells of its session.
-func (j *journal) observe(e manager.Event) {
+// Observe writes what the manager tells of its session.
+func (j *Journal) Observe(e manager.Event) {
 	says := map[manager.EventKind]string{
 		manager.EventSessionBegan:      history.SessionBegan,
 		manager.EventConnectionLost:    history.SessionSuspended,
@@ -128,12 +128,12 @@ func (j *journal) observe(e manager.Event) {
 		manager.EventSessionOver:       history.SessionEnded,
 	}
 	if text, ok := says[e.Kind]; ok {
-		j.write(history.Event{Kind: history.Session, Session: sessionName(e.Session), Text: text})
+		j.Write(history.Event{Kind: history.Session, Session: SessionName(e.Session), Text: text})
 	}
 }
 
-// sessionName names a session as ZooKeeper's log does.
-func sessionName(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }
+// SessionName names a session as ZooKeeper's log does.
+func SessionName(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }
 
 // A lock is what a record is about. Records are found again by it, so it is one of a
 // pointer.
@@ -142,16 +142,16 @@ type lock interface {
 	Mode() history.Mode // in the history
 }
 
-// A watched is a hold that a worker has: a manager.Hold, or what a recipe gives.
-type watched interface {
+// A Watched is a hold that a worker has: a manager.Hold, or what a recipe gives.
+type Watched interface {
 	Err() error
 	Lost() <-chan struct{}
 }
 
-// A record is one acquisition in the history: from a worker's request to the end of its
+// A Record is one acquisition in the history: from a worker's request to the end of its
 // release. A nil record writes nothing.
-type record struct {
-	journal *journal
+type Record struct {
+	journal *Journal
 	lock    lock
 	left    chan struct{} // closed when the worker leaves
 
@@ -164,24 +164,24 @@ type record struct {
 type stage int
 
 const (
-	asked   stage = iota
-	inside        // granted
+	Asked   stage = iota
+	Inside        // granted
 	outside       // left, and its release may not have settled
 	over
 )
 
-// request writes that a worker asks for l.
-func (j *journal) request(worker int, l lock) *record {
-	return j.requestPart(worker, l, "", 0)
+// Request writes that a worker asks for l.
+func (j *Journal) Request(worker int, l lock) *Record {
+	return j.RequestPart(worker, l, "", 0)
 }
 
-// requestPart is request of a part of what the recipe l gives, such as one shard, or of some
+// RequestPart is request of a part of what the recipe l gives, such as one shard, or of some
 // permits.
-func (j *journal) requestPart(worker int, l lock, part string, permits int) *record {
+func (j *Journal) RequestPart(worker int, l lock, part string, permits int) *Record {
 	if j == nil {
 		return nil
 	}
-	r := &record{
+	r := &Record{
 		journal: j,
 		lock:    l,
 		event:   history.Event{Worker: worker, Op: j.ops.Add(1), Lock: l.Name() + part, Mode: l.Mode(), Permits: permits},
@@ -191,8 +191,8 @@ func (j *journal) requestPart(worker int, l lock, part string, permits int) *rec
 	return r
 }
 
-// fill returns e with what all events of the record have.
-func (r *record) fill(e history.Event) history.Event {
+// Fill returns e with what all events of the record have.
+func (r *Record) Fill(e history.Event) history.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.Worker, e.Op, e.Lock, e.Permits = r.event.Worker, r.event.Op, r.event.Lock, r.event.Permits
@@ -205,11 +205,11 @@ func (r *record) fill(e history.Event) history.Event {
 	return e
 }
 
-func (r *record) write(e history.Event) { r.journal.write(r.fill(e)) }
+func (r *Record) write(e history.Event) { r.journal.Write(r.Fill(e)) }
 
 // advance moves the record from one of the stages to another. It reports false if it was
 // in none of them.
-func (r *record) advance(to stage, from ...stage) bool {
+func (r *Record) advance(to stage, from ...stage) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range from {
@@ -221,36 +221,36 @@ func (r *record) advance(to stage, from ...stage) bool {
 	return false
 }
 
-func (r *record) is(s stage) bool {
+func (r *Record) Is(s stage) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.stage == s
 }
 
-// granted writes that the worker has h, if that is valid, and writes what it is told of h
+// Granted writes that the worker has h, if that is valid, and writes what it is told of h
 // from then on.
-func (r *record) granted(g manager.Grant, h watched) {
+func (r *Record) Granted(g manager.Grant, h Watched) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	r.event.Token, r.event.Turn = g.Token, g.Turn
 	if g.Session != 0 {
-		r.event.Session = sessionName(g.Session)
+		r.event.Session = SessionName(g.Session)
 	}
 	r.mu.Unlock()
 	// The time of the grant is one at which h was valid, not a later one at which another
 	// process may have the lock already.
-	valid := r.journal.check(r.fill(history.Event{Kind: history.Granted}), func() bool { return h.Err() == nil && r.advance(inside, asked) })
+	valid := r.journal.check(r.Fill(history.Event{Kind: history.Granted}), func() bool { return h.Err() == nil && r.advance(Inside, Asked) })
 	if !valid {
-		r.refused("lost at once")
+		r.Refused("lost at once")
 		return
 	}
 	r.journal.watching.Go(func() { r.watch(h) })
 }
 
 // watch writes that h is lost or revoked, until the worker leaves.
-func (r *record) watch(h watched) {
+func (r *Record) watch(h Watched) {
 	var revoked <-chan struct{}
 	if h, ok := h.(interface{ Revoked() <-chan struct{} }); ok {
 		revoked = h.Revoked()
@@ -278,15 +278,15 @@ func (r *record) watch(h watched) {
 	}
 }
 
-// valid asks whether h is valid, and writes if it is.
-func (r *record) valid(h watched) {
+// Valid asks whether h is valid, and writes if it is.
+func (r *Record) Valid(h Watched) {
 	if r != nil {
-		r.journal.check(r.fill(history.Event{Kind: history.Valid}), func() bool { return h.Err() == nil })
+		r.journal.check(r.Fill(history.Event{Kind: history.Valid}), func() bool { return h.Err() == nil })
 	}
 }
 
-// changed writes that the hold has got another mode.
-func (r *record) changed(m history.Mode) {
+// Changed writes that the hold has got another mode.
+func (r *Record) Changed(m history.Mode) {
 	if r != nil {
 		r.mu.Lock()
 		r.event.Mode = m
@@ -295,36 +295,36 @@ func (r *record) changed(m history.Mode) {
 	}
 }
 
-// release writes that the worker leaves.
-func (r *record) release() {
-	if r != nil && r.advance(outside, inside) {
+// Release writes that the worker leaves.
+func (r *Record) Release() {
+	if r != nil && r.advance(outside, Inside) {
 		r.write(history.Event{Kind: history.Release})
 		close(r.left)
 	}
 }
 
-// refused writes that the acquisition ended without a grant.
-func (r *record) refused(why string) {
-	if r != nil && r.advance(over, asked) {
-		r.write(history.Event{Kind: history.Refused, Text: firstLine(why)})
+// Refused writes that the acquisition ended without a grant.
+func (r *Record) Refused(why string) {
+	if r != nil && r.advance(over, Asked) {
+		r.write(history.Event{Kind: history.Refused, Text: FirstLine(why)})
 	}
 }
 
-// released writes that the release has settled.
-func (r *record) released(err error) {
+// Released writes that the release has settled.
+func (r *Record) Released(err error) {
 	if r == nil || !r.advance(over, outside) {
 		return
 	}
 	e := history.Event{Kind: history.Released}
 	if err != nil {
-		e.Text = firstLine(err.Error())
+		e.Text = FirstLine(err.Error())
 	}
 	r.write(e)
 }
 
-// firstLine returns the first line of a text, cut off where it is longer than a person
+// FirstLine returns the first line of a text, cut off where it is longer than a person
 // wants to read in a history.
-func firstLine(text string) string {
+func FirstLine(text string) string {
 	const most = 300
 	text, _, _ = strings.Cut(text, "\n")
 	if len(text) > most {
@@ -333,15 +333,15 @@ func firstLine(text string) string {
 	return text
 }
 
-// records are the acquisitions of one worker that have not settled. Its goroutine and the
+// Records are the acquisitions of one worker that have not settled. Its goroutine and the
 // one with which it shares a hold use them.
-type records struct {
+type Records struct {
 	mu  sync.Mutex
-	all []*record // protected by mu
+	all []*Record // protected by mu
 }
 
-// add adds r.
-func (rs *records) add(r *record) *record {
+// Add adds r.
+func (rs *Records) Add(r *Record) *Record {
 	if r != nil {
 		rs.mu.Lock()
 		defer rs.mu.Unlock()
@@ -350,25 +350,25 @@ func (rs *records) add(r *record) *record {
 	return r
 }
 
-// find returns the first record of l in stage s; nil if there is none.
-func (rs *records) find(l lock, s stage) *record {
+// Find returns the first record of l in stage s; nil if there is none.
+func (rs *Records) Find(l lock, s stage) *Record {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, r := range rs.all {
-		if r.lock == l && r.is(s) {
+		if r.lock == l && r.Is(s) {
 			return r
 		}
 	}
 	return nil
 }
 
-// take removes and returns the first record of l whose worker has left; nil if there is
+// Take removes and returns the first record of l whose worker has left; nil if there is
 // none.
-func (rs *records) take(l lock) *record {
+func (rs *Records) Take(l lock) *Record {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for i, r := range rs.all {
-		if r.lock == l && r.is(outside) {
+		if r.lock == l && r.Is(outside) {
 			rs.all = append(rs.all[:i], rs.all[i+1:]...)
 			return r
 		}
@@ -376,15 +376,15 @@ func (rs *records) take(l lock) *record {
 	return nil
 }
 
-// end ends all records: the step is over.
-func (rs *records) end() {
+// End ends all records: the step is over.
+func (rs *Records) End() {
 	rs.mu.Lock()
 	all := rs.all
 	rs.all = nil
 	rs.mu.Unlock()
 	for _, r := range all {
-		r.refused("given up")
-		r.release()
-		r.released(nil)
+		r.Refused("given up")
+		r.Release()
+		r.Released(nil)
 	}
 }
