@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
+	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -75,8 +76,8 @@ func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "reading the settings: %v\n", err)
 		return wire.ExitUsage
 	}
-	if c.settings.Process == registerMark {
-		return registerMain(c.settings, in, c.out)
+	if c.settings.Process == register.Mark {
+		return register.Main(c.settings, in, c.out)
 	}
 	run, stop := context.WithCancel(context.Background())
 	defer stop()

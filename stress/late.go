@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
+	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -16,7 +17,7 @@ import (
 // write to the register all the same: it acts as a process does that has not noticed the
 // loss of a lock. The register must refuse the write if another holder has written since.
 type formerGrant struct {
-	write registerWrite
+	write register.Write
 	event history.Event // what the history says of the write, but for the answer
 	due   time.Time
 }
@@ -69,18 +70,18 @@ func (w *worker) writeNow(l *contended) {
 	}
 }
 
-func (w *worker) registerWrite(e history.Event) registerWrite {
-	return registerWrite{Lock: e.Lock, Token: e.Token, Turn: e.Turn, Process: w.child.settings.Process, Worker: w.id, Op: e.Op}
+func (w *worker) registerWrite(e history.Event) register.Write {
+	return register.Write{Lock: e.Lock, Token: e.Token, Turn: e.Turn, Process: w.child.settings.Process, Worker: w.id, Op: e.Op}
 }
 
 // write sends a write to the register, and puts the answer into the history.
-func (w *worker) write(write registerWrite, e history.Event) {
+func (w *worker) write(write register.Write, e history.Event) {
 	w.writeBy(&w.register, write, e)
 }
 
 // writeBy is write by another connection.
-func (w *worker) writeBy(c *registerClient, write registerWrite, e history.Event) {
-	ok, err := c.write(write)
+func (w *worker) writeBy(c *register.Client, write register.Write, e history.Event) {
+	ok, err := c.Write(write)
 	if err != nil {
 		if !w.child.stopping() {
 			w.child.fail(wire.Failure{Text: fmt.Sprintf("worker %d: writing to the register: %v", w.id, err), Fatal: true})

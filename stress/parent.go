@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
+	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
@@ -294,7 +295,7 @@ func (p *parent) start() {
 		p.startWorkers()
 		return
 	}
-	s := p.settings(registerMark, 1)
+	s := p.settings(register.Mark, 1)
 	if p.sabotage == wire.SloppyRegister {
 		s.Sabotage = p.sabotage
 	}
@@ -340,7 +341,7 @@ func (p *parent) settings(process, incarnation int) wire.Settings {
 func (p *parent) startProcess(s wire.Settings) (*process, error) {
 	var c *process
 	c, err := startProcess(s, p.events, func(line string) { p.reporter.line("process %d: %s", s.Process, line) })
-	if err == nil && s.Process != registerMark {
+	if err == nil && s.Process != register.Mark {
 		p.chronicle.started(c)
 	}
 	return c, err

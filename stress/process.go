@@ -14,6 +14,7 @@ import (
 	"time"
 
 	osprocess "github.com/holdfast-go/holdfast/internal/realzk/child"
+	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -48,7 +49,7 @@ type event struct {
 
 // String names the process, as the targets of faults do.
 func (p *process) String() string {
-	if p.index == registerMark {
+	if p.index == register.Mark {
 		return "the register"
 	}
 	return fmt.Sprintf("process %d", p.index)

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
+	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -302,8 +303,8 @@ func (r *shardsRecipe) own(ctx context.Context, w *worker, l *contended, shard s
 		return // it was lost at once
 	}
 	w.entered(l)
-	var register registerClient
-	defer register.close()
+	var register register.Client
+	defer register.Close()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {

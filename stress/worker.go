@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
+	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -28,7 +29,7 @@ type worker struct {
 	first    atomic.Uint64 // token; for the sabotages oldToken and believesOldNews
 
 	records  journal.Records // what it writes into the history
-	register registerClient  // its connection to the register
+	register register.Client // its connection to the register
 	former   formerGrants    // with which it will write again, too late
 }
 
@@ -87,7 +88,7 @@ func (l *contended) String() string {
 
 // run performs steps until ctx ends.
 func (w *worker) run(ctx context.Context) {
-	defer w.register.close()
+	defer w.register.Close()
 	for {
 		s := w.plan.next()
 		if !pause(ctx, s.think, nil) {

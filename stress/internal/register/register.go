@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package register
 
 import (
 	"bufio"
@@ -24,15 +24,15 @@ import (
 // It listens on a socket in the directory of the run. Each worker has a connection, and
 // sends a line of JSON for each write.
 
-// registerMark is in settings.Process of the register.
-const registerMark = history.Register
+// Mark is in settings.Process of the register.
+const Mark = history.Register
 
-// registerSocket is the path of the socket, from the directory of the run. Processes work
+// socket is the path of the socket, from the directory of the run. Processes work
 // in that directory, because the path of a socket must be short.
-const registerSocket = "register"
+const socket = "register"
 
-// A registerWrite is a write to the register.
-type registerWrite struct {
+// A Write is a write to the register.
+type Write struct {
 	Lock    string `json:"lock"`
 	Token   uint64 `json:"token"`
 	Turn    uint64 `json:"turn,omitempty"`
@@ -41,8 +41,8 @@ type registerWrite struct {
 	Op      uint64 `json:"op"`
 }
 
-// A registerAnswer says whether a write was accepted.
-type registerAnswer struct {
+// A reply says whether a write was accepted.
+type reply struct {
 	OK bool `json:"ok"`
 }
 
@@ -63,17 +63,17 @@ type register struct {
 }
 
 type pendingWrite struct {
-	registerWrite
+	Write
 	answer chan<- bool
 }
 
-// registerMain runs the register until stdin ends, and returns its exit status.
-func registerMain(s wire.Settings, stdin io.Reader, out *wire.MessageWriter) int {
+// Main runs the register until stdin ends, and returns its exit status.
+func Main(s wire.Settings, stdin io.Reader, out *wire.MessageWriter) int {
 	fail := func(err error) int {
 		out.Send(wire.Message{Failure: &wire.Failure{Text: "the register: " + err.Error(), Fatal: true}})
 		return wire.ExitFailure
 	}
-	listener, err := net.Listen("unix", registerSocket)
+	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		return fail(err)
 	}
@@ -123,7 +123,7 @@ func (r *register) serve(ctx context.Context, c net.Conn) {
 	dec, enc := json.NewDecoder(bufio.NewReader(c)), json.NewEncoder(c)
 	answer := make(chan bool, 1)
 	for {
-		var w registerWrite
+		var w Write
 		if dec.Decode(&w) != nil {
 			return
 		}
@@ -133,7 +133,7 @@ func (r *register) serve(ctx context.Context, c net.Conn) {
 			return
 		}
 		// run answers each write that it has taken.
-		if enc.Encode(registerAnswer{OK: <-answer}) != nil {
+		if enc.Encode(reply{OK: <-answer}) != nil {
 			return
 		}
 	}
@@ -146,13 +146,13 @@ func (r *register) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case w := <-r.writes:
-			w.answer <- r.judge(w.registerWrite)
+			w.answer <- r.judge(w.Write)
 		}
 	}
 }
 
 // judge accepts w, or refuses it, and writes which.
-func (r *register) judge(w registerWrite) (accepted bool) {
+func (r *register) judge(w Write) (accepted bool) {
 	fence := fencing{w.Token, w.Turn}
 	accepted = r.sloppy || !fence.below(r.highest[w.Lock])
 	e := history.Event{Kind: history.Stale, Process: w.Process, Lock: w.Lock, Token: w.Token, Turn: w.Turn, Worker: w.Worker, Op: w.Op}
@@ -164,22 +164,22 @@ func (r *register) judge(w registerWrite) (accepted bool) {
 	return accepted
 }
 
-// A registerClient is one worker's connection to the register. Only that worker uses it.
-type registerClient struct {
+// A Client is one worker's connection to the register. Only that worker uses it.
+type Client struct {
 	conn net.Conn
 	dec  *json.Decoder
 }
 
-func (c *registerClient) close() {
+func (c *Client) Close() {
 	if c.conn != nil {
 		_ = c.conn.Close()
 	}
 }
 
-// write sends a write and returns whether it was accepted.
-func (c *registerClient) write(w registerWrite) (bool, error) {
+// Write sends a write and returns whether it was accepted.
+func (c *Client) Write(w Write) (bool, error) {
 	if c.conn == nil {
-		conn, err := net.Dial("unix", registerSocket)
+		conn, err := net.Dial("unix", socket)
 		if err != nil {
 			return false, err
 		}
@@ -192,7 +192,7 @@ func (c *registerClient) write(w registerWrite) (bool, error) {
 	if _, err = c.conn.Write(append(line, '\n')); err != nil {
 		return false, err
 	}
-	var a registerAnswer
+	var a reply
 	err = c.dec.Decode(&a)
 	return a.OK, err
 }
