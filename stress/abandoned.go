@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"slices"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/manager"
@@ -187,22 +186,19 @@ func (w *worker) interrupted(run context.Context, s step, l *contended) {
 	}
 }
 
-// unexplained returns the leaks without the marks' directory, and without the marks of
-// interrupted holders, of which the ledgers know. If holds were lost, any lock can have
-// such a mark.
-func unexplained(leaks []leak, root, dir string, lost bool) []leak {
+// explained reports whether the node at path, which is left under root, is the marks'
+// directory, or the mark of an interrupted holder of which a ledger in dir knows. If holds were
+// lost, any lock can have such a mark.
+func explained(node, root, dir string, lost bool) bool {
 	marks := root + "/_held_"
-	return slices.DeleteFunc(leaks, func(l leak) bool {
-		if l.Path == marks {
-			return true
-		}
-		if path.Dir(l.Path) != marks {
-			return false
-		}
-		if lost {
-			return true
-		}
-		says, err := os.ReadFile(dir + "/" + path.Base(l.Path) + ledgerSuffix)
-		return err == nil && len(says) == 1 && says[0] == ledgerAbandoned
-	})
+	switch {
+	case node == marks:
+		return true
+	case path.Dir(node) != marks:
+		return false
+	case lost:
+		return true
+	}
+	says, err := os.ReadFile(dir + "/" + path.Base(node) + ledgerSuffix)
+	return err == nil && len(says) == 1 && says[0] == ledgerAbandoned
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -85,7 +86,7 @@ func (p *parent) disagreed(lock, text string) {
 
 // watch asks one server until ctx ends.
 func (a *agreement) watch(ctx context.Context, server int, cfg zkio.Config, tell func(lock, text string)) error {
-	opening, cancel := context.WithTimeout(ctx, connectTimeout)
+	opening, cancel := context.WithTimeout(ctx, wire.ConnectTimeout)
 	defer cancel()
 	c, err := zkio.Open(opening, cfg)
 	if err != nil {
@@ -108,7 +109,7 @@ func (a *agreement) watch(ctx context.Context, server int, cfg zkio.Config, tell
 			a.compare(lock, server, sight{names, stat.Czxid, stat.Pzxid}, created, tell)
 		}
 	}
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.ConnectTimeout)
 	defer cancel()
 	return c.Close(closing)
 }

@@ -47,12 +47,9 @@ type hall struct {
 // of earlier ones are removed.
 const manyRounds = 1000
 
-// mostMembers is how many members a round has, if there are so many workers.
-const mostMembers = 4
-
 func (c *child) newHall(name string) (*hall, error) {
 	s := c.settings
-	h := &hall{path: filepath.Join(s.Dir, name), size: min(mostMembers, s.Processes*s.Goroutines), process: s.Process}
+	h := &hall{path: filepath.Join(s.Dir, name), size: min(wire.MostMembers, s.Processes*s.Goroutines), process: s.Process}
 	var err error
 	h.double, err = barrier.NewDouble(c.manager, name, h.size)
 	return h, err
@@ -239,13 +236,9 @@ func (w *worker) left(ctx context.Context, l *contended, st *barrier.Stage, err 
 	}
 }
 
-// unrecorded returns the leaks without what a barrier keeps: its record, its directory, and
-// nodes of those that have left a round. In the workload mixed there are others.
-func unrecorded(leaks []leak, mixed bool) []leak {
-	return slices.DeleteFunc(leaks, func(l leak) bool {
-		if mixed && !strings.Contains(l.Path, "/"+wire.BarrierWorkload) {
-			return false
-		}
-		return !strings.HasPrefix(path.Base(l.Path), "in-")
-	})
+// kept reports whether the node at path, which is left, is one that a barrier keeps: its record,
+// its directory, or the node of a member that has left a round. In the workload mixed there are
+// others.
+func kept(node string, mixed bool) bool {
+	return !strings.HasPrefix(path.Base(node), "in-") && (!mixed || strings.Contains(node, "/"+wire.BarrierWorkload))
 }

@@ -41,9 +41,9 @@ type child struct {
 	workers  []*worker
 	latency  *wire.Latency
 	counts   liveCounts
-	stays    [thirds]stays // by index of the lock
-	releases atomic.Int64  // whose future has not settled
-	dumped   atomic.Bool   // a dump has been sent; further ones would show the same
+	stays    [wire.Thirds]stays // by index of the lock
+	releases atomic.Int64       // whose future has not settled
+	dumped   atomic.Bool        // a dump has been sent; further ones would show the same
 }
 
 // liveCounts are the events that the workers count. Locks count others.
@@ -55,7 +55,6 @@ type liveCounts struct {
 }
 
 const (
-	connectTimeout   = 10 * time.Second
 	progressInterval = 250 * time.Millisecond
 	// A process whose parent has died ends after that time at the latest. The servers may
 	// have died as well, and it would wait for them for as long as its patience.
@@ -110,9 +109,9 @@ func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 // order obeys a line of the parent about a third of the locks.
 func (c *child) order(line string) {
 	var third int
-	if _, err := fmt.Sscanf(line, wire.StayLine, &third); err == nil && third < thirds {
+	if _, err := fmt.Sscanf(line, wire.StayLine, &third); err == nil && third < wire.Thirds {
 		c.stays[third].begin()
-	} else if _, err := fmt.Sscanf(line, wire.LeaveLine, &third); err == nil && third < thirds {
+	} else if _, err := fmt.Sscanf(line, wire.LeaveLine, &third); err == nil && third < wire.Thirds {
 		c.stays[third].end()
 	}
 }
@@ -142,7 +141,7 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 	if c.journal != nil {
 		observe = c.journal.Observe
 	}
-	patience, level := connectTimeout, slog.LevelWarn
+	patience, level := wire.ConnectTimeout, slog.LevelWarn
 	if s.Faulty {
 		// A process may start while there is no leader, and the manager's warnings tell of
 		// the faults that the parent tells of as well.

@@ -66,7 +66,7 @@ func openCluster(ctx context.Context, o options, log *slog.Logger) (_ *cluster, 
 			c.links = append(c.links, links)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, wire.ConnectTimeout)
 	defer cancel()
 	c.client, err = zkio.Open(ctx, zkio.Config{Servers: c.servers, SessionTimeout: o.SessionTimeout, Logger: log})
 	return c, err

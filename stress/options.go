@@ -244,7 +244,7 @@ func (o options) historyLocks() (all []history.Lock) {
 		case kind == wire.MutexWorkload:
 			l.Mode = history.Mutex
 		case kind == wire.BarrierWorkload:
-			l.Mode, l.Capacity = history.Permit, min(mostMembers, o.Processes*o.Goroutines)
+			l.Mode, l.Capacity = history.Permit, min(wire.MostMembers, o.Processes*o.Goroutines)
 		case kind == wire.SemaphoreWorkload:
 			l.Mode, l.Capacity = history.Permit, wire.ManyPermits
 		case kind == wire.QueueWorkload:

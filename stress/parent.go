@@ -445,7 +445,7 @@ func (p *parent) limit() time.Time {
 	case !p.started.IsZero():
 		return p.trouble.limit(p.started.Add(p.options.duration))
 	default:
-		return p.summary.Begin.Add(connectTimeout + grace)
+		return p.summary.Begin.Add(wire.ConnectTimeout + grace)
 	}
 }
 
@@ -675,10 +675,11 @@ func (p *parent) inspect() {
 		p.fail(fmt.Sprintf("looking for leaked nodes: %v", err))
 	}
 	if p.options.Kind == wire.AbandonedWorkload {
-		p.summary.LeakList = unexplained(p.summary.LeakList, p.root, p.dir, p.total().LostHolds > 0)
+		lost := p.total().LostHolds > 0
+		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l leak) bool { return explained(l.Path, p.root, p.dir, lost) })
 	}
 	if p.options.Kind == wire.BarrierWorkload || p.options.Kind == wire.MixedWorkload {
-		p.summary.LeakList = unrecorded(p.summary.LeakList, p.options.Kind == wire.MixedWorkload)
+		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l leak) bool { return kept(l.Path, p.options.Kind == wire.MixedWorkload) })
 	}
 	for i, l := range p.summary.LeakList {
 		if i == maxShown {

@@ -17,9 +17,6 @@ import (
 // [nemesis.Injection]. What happens between a release and the next grant is what a fault
 // upsets most easily.
 
-// thirds is how many parts there are, by the remainder of a lock's index.
-const thirds = 3
-
 // Stays are the times at which workers that are inside with one of a third of the locks
 // stay there.
 type stays struct {

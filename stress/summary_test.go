@@ -238,3 +238,19 @@ func TestFormats(t *testing.T) {
 		}
 	}
 }
+
+func TestSummaryOfFalseReports(t *testing.T) {
+	for _, tt := range []struct {
+		reports, lost uint64
+		want          verdict
+	}{{0, 0, ok}, {1, 0, failed}, {1, 1, ok}, {2, 1, failed}} {
+		s := exampleSummary()
+		s.Verdict, s.Reasons, s.Swallow = "", nil, 0
+		s.Counts = wire.Counts{Entries: 100000, FalseReports: tt.reports, LostHolds: tt.lost}
+		s.Leaks = 0
+		s.judge()
+		if s.Verdict != tt.want {
+			t.Errorf("%d false reports, %d lost holds: %s, want %s", tt.reports, tt.lost, s.Verdict, tt.want)
+		}
+	}
+}

@@ -65,7 +65,7 @@ const (
 // newTrouble prepares the faults of p's run.
 func (p *parent) newTrouble() (*trouble, error) {
 	o := p.options
-	ctx, cancel := context.WithTimeout(p.interrupted, connectTimeout)
+	ctx, cancel := context.WithTimeout(p.interrupted, wire.ConnectTimeout)
 	defer cancel()
 	m, err := manager.Open(ctx, manager.Config{
 		Servers:        p.cluster.servers,
@@ -154,7 +154,7 @@ type third struct{ process, part int }
 
 // thirdsFor returns where processes are to stay inside when a fault hits the target.
 func (t *trouble) thirdsFor(target int) (all []third) {
-	for part := range thirds - 1 {
+	for part := range wire.Thirds - 1 {
 		all = append(all, third{(target + part) % t.parent.options.Processes, part})
 	}
 	return all
@@ -456,7 +456,7 @@ func (t *trouble) look() (holders, waiters []nemesis.Place) {
 	o := t.parent.options
 	parts := map[string]int{}
 	for i := range o.Venues() {
-		parts[o.NameOf(i)] = i % thirds
+		parts[o.NameOf(i)] = i % wire.Thirds
 	}
 	holders, waiters, err := nemesis.Look(t.Tree(), t.parent.lockDirs(), t.parent.chronicle.processOf)
 	if err != nil {

@@ -147,7 +147,7 @@ func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <
 	}
 	defer w.activity.beginFor("staying inside", l, d)()
 	pause(ctx, d, lost)
-	w.child.stays[l.index%thirds].wait(ctx, lost)
+	w.child.stays[l.index%wire.Thirds].wait(ctx, lost)
 }
 
 // perform performs a step: it acquires the lock, works, and releases it.

@@ -29,6 +29,12 @@ const (
 	LeaveLine = "leave %d\n"
 )
 
+// Thirds is how many parts of the locks there are, by the remainder of a lock's index.
+const Thirds = 3
+
+// ConnectTimeout is how long a process tries to connect to ZooKeeper.
+const ConnectTimeout = 10 * time.Second
+
 // Settings are sent to a process when it starts.
 type Settings struct {
 	Workload

@@ -55,6 +55,7 @@ const (
 const (
 	ManyPermits = 3 // of each semaphore
 	ManyShards  = 8 // of each set
+	MostMembers = 4 // of a round of a barrier, if there are so many workers
 )
 
 // LingerWorkload is short for the default workload with locks that linger.
