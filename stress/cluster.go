@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
+	"github.com/holdfast-go/holdfast/stress/internal/worker"
 	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -244,7 +245,7 @@ func (c *cluster) try(ctx context.Context, do func(*zkio.Session) error) error {
 		case zkio.ClassOf(err) == zkio.Definite, zkio.ClassOf(err) == zkio.Closed:
 			return err
 		}
-		if !pause(ctx, 100*time.Millisecond, nil) {
+		if !worker.Pause(ctx, 100*time.Millisecond, nil) {
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}

@@ -67,14 +67,16 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/holdfast-go/holdfast/stress/internal/worker"
 )
 
 func main() {
-	if isChild() {
+	if worker.IsChild() {
 		// The pipes close if the parent dies. The child then stops properly
 		// instead of being killed by its next write.
 		signal.Ignore(syscall.SIGPIPE)
-		os.Exit(childMain(os.Stdin, os.Stdout, os.Stderr))
+		os.Exit(worker.Main(os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(parentMain(os.Args[1:], os.Stdout, os.Stderr))
 }

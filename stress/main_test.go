@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
+	"github.com/holdfast-go/holdfast/stress/internal/worker"
 )
 
 // programMark is the environment variable that makes the test binary run one of
@@ -46,7 +47,7 @@ func sampledMain() {
 }
 
 func TestMain(m *testing.M) {
-	if isChild() { // of the program "stress"
+	if worker.IsChild() { // of the program "stress"
 		main()
 	}
 	if program := programs[os.Getenv(programMark)]; program != nil {

@@ -29,6 +29,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
+	"github.com/holdfast-go/holdfast/stress/internal/worker"
 )
 
 // A parent starts the processes, tells them when to begin and to stop, collects
@@ -676,10 +677,10 @@ func (p *parent) inspect() {
 	}
 	if p.options.Kind == wire.AbandonedWorkload {
 		lost := p.total().LostHolds > 0
-		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l leak) bool { return explained(l.Path, p.root, p.dir, lost) })
+		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l leak) bool { return worker.Explained(l.Path, p.root, p.dir, lost) })
 	}
 	if p.options.Kind == wire.BarrierWorkload || p.options.Kind == wire.MixedWorkload {
-		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l leak) bool { return kept(l.Path, p.options.Kind == wire.MixedWorkload) })
+		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l leak) bool { return worker.Kept(l.Path, p.options.Kind == wire.MixedWorkload) })
 	}
 	for i, l := range p.summary.LeakList {
 		if i == maxShown {
@@ -703,7 +704,7 @@ func (p *parent) leaks(ctx context.Context) (left []leak, err error) {
 	for {
 		left, err = p.cluster.leaks(ctx, p.root, p.options.Workload)
 		orphans := slices.ContainsFunc(left, func(l leak) bool { return p.chronicle.orphaned(l.Owner) })
-		if err != nil || !orphans || time.Now().After(limit) || !pause(ctx, 200*time.Millisecond, nil) {
+		if err != nil || !orphans || time.Now().After(limit) || !worker.Pause(ctx, 200*time.Millisecond, nil) {
 			return left, err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	osprocess "github.com/holdfast-go/holdfast/internal/realzk/child"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
+	"github.com/holdfast-go/holdfast/stress/internal/worker"
 )
 
 // A process is a child as seen by the parent, whose goroutine alone uses it. What
@@ -67,7 +68,7 @@ func startProcess(s wire.Settings, events chan<- event, log func(line string)) (
 		return nil, fmt.Errorf("starting process %d: %w", s.Process, err)
 	}
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), childMark+"="+strconv.Itoa(s.Process))
+	cmd.Env = append(os.Environ(), worker.Mark+"="+strconv.Itoa(s.Process))
 	cmd.Dir = s.Dir
 	apart(cmd)
 	p := &process{index: s.Process, incarnation: s.Incarnation, cmd: cmd}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
+	"github.com/holdfast-go/holdfast/stress/internal/worker"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -476,7 +477,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 func TestChildRefusesMalformedSettings(t *testing.T) {
 	for _, stdin := range []string{"", "nonsense\n", "{"} {
 		var stderr strings.Builder
-		if exit := childMain(strings.NewReader(stdin), io.Discard, &stderr); exit != wire.ExitUsage || !strings.Contains(stderr.String(), "settings") {
+		if exit := worker.Main(strings.NewReader(stdin), io.Discard, &stderr); exit != wire.ExitUsage || !strings.Contains(stderr.String(), "settings") {
 			t.Errorf("told %q: exit status %d, said %q", stdin, exit, stderr.String())
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package worker
 
 import (
 	"bytes"
@@ -236,9 +236,9 @@ func (w *worker) left(ctx context.Context, l *contended, st *barrier.Stage, err 
 	}
 }
 
-// kept reports whether the node at path, which is left, is one that a barrier keeps: its record,
+// Kept reports whether the node at path, which is left, is one that a barrier keeps: its record,
 // its directory, or the node of a member that has left a round. In the workload mixed there are
 // others.
-func kept(node string, mixed bool) bool {
+func Kept(node string, mixed bool) bool {
 	return !strings.HasPrefix(path.Base(node), "in-") && (!mixed || strings.Contains(node, "/"+wire.BarrierWorkload))
 }

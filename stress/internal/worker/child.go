@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package worker
 
 import (
 	"bufio"
@@ -63,8 +63,8 @@ const (
 	maxReported = 50
 )
 
-// childMain runs a child and returns its exit status.
-func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
+// Main runs a child and returns its exit status.
+func Main(stdin io.Reader, stdout, stderr io.Writer) int {
 	in := bufio.NewReader(stdin)
 	c := &child{out: wire.NewMessageWriter(stdout), latency: wire.NewLatency()}
 	line, err := in.ReadBytes('\n')
@@ -471,7 +471,7 @@ func (c *child) fail(f wire.Failure) {
 	}
 }
 
-// childMark is the environment variable that makes this program a child.
-const childMark = "HOLDFAST_STRESS_PROCESS"
+// Mark is the environment variable that makes this program a child.
+const Mark = "HOLDFAST_STRESS_PROCESS"
 
-func isChild() bool { return os.Getenv(childMark) != "" }
+func IsChild() bool { return os.Getenv(Mark) != "" }

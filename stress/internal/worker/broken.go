@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package worker
 
 import (
 	"context"
@@ -109,7 +109,7 @@ func (d *frozenDialer) dial(ctx context.Context, network, address string) (net.C
 // wait waits until the connections let something through.
 func (d *frozenDialer) wait(ctx context.Context) error {
 	if since := time.Since(d.began); since > freezeAfter && since < thawAfter {
-		pause(ctx, thawAfter-since, nil)
+		Pause(ctx, thawAfter-since, nil)
 	}
 	return ctx.Err()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package worker
 
 import (
 	"context"
@@ -91,7 +91,7 @@ func (w *worker) run(ctx context.Context) {
 	defer w.register.Close()
 	for {
 		s := w.plan.next()
-		if !pause(ctx, s.think, nil) {
+		if !Pause(ctx, s.think, nil) {
 			return
 		}
 		w.writeLate()
@@ -122,9 +122,9 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// pause waits for d, or until ctx ends or lost is closed. It reports whether ctx is
+// Pause waits for d, or until ctx ends or lost is closed. It reports whether ctx is
 // still good.
-func pause(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
+func Pause(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
 	if d > 0 {
 		t := time.NewTimer(d)
 		defer t.Stop()
@@ -146,7 +146,7 @@ func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <
 		d = 30 * w.child.settings.SessionTimeout
 	}
 	defer w.activity.beginFor("staying inside", l, d)()
-	pause(ctx, d, lost)
+	Pause(ctx, d, lost)
 	w.child.stays[l.index%wire.Thirds].wait(ctx, lost)
 }
 
@@ -478,7 +478,7 @@ func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.
 	w.settles("Release after a downgrade", l, h, closed(h.Lost()))
 	if w.sabotages(wire.LosesRead) {
 		w.settles("Release of a downgraded hold", l.reader, read, closed(read.Lost()))
-		pause(ctx, wire.CaughtWithin, nil)
+		Pause(ctx, wire.CaughtWithin, nil)
 		leaveRead()
 		return
 	}
@@ -682,7 +682,7 @@ func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold
 			return
 		}
 		if leave, ok := w.enter(l, g, shared); ok {
-			pause(ctx, s.hold, shared.Lost())
+			Pause(ctx, s.hold, shared.Lost())
 			leave()
 		}
 		w.settles("Release of a shared hold", l, shared, closed(shared.Lost()))
@@ -742,7 +742,7 @@ func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
 		released := h.Released()
 		w.settles("Release", l, h, lost)
 		end := w.activity.beginFor("waiting for a release, for a while", l, s.think)
-		pause(w.child.run, s.think, released.Done())
+		Pause(w.child.run, s.think, released.Done())
 		end()
 	case s.giving == byReleaseWait:
 		end := w.activity.begin("waiting for a release", l)

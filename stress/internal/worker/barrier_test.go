@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package worker
 
 import (
 	"os"
@@ -75,7 +75,7 @@ func TestHallForgetsRounds(t *testing.T) {
 
 func TestKept(t *testing.T) {
 	found := []string{"/r/lock-0/round", "/r/lock-0/members", "/r/lock-0/members/left-1", "/r/lock-0/members/in-1"}
-	left := slices.DeleteFunc(found, func(node string) bool { return kept(node, false) })
+	left := slices.DeleteFunc(found, func(node string) bool { return Kept(node, false) })
 	if !slices.Equal(left, []string{"/r/lock-0/members/in-1"}) {
 		t.Errorf("%q are left, want the node of a member", left)
 	}

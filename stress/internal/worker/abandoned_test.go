@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package worker
 
 import (
 	"errors"
@@ -76,7 +76,7 @@ func TestUnexplainedLeaks(t *testing.T) {
 	}
 	found := []string{"/r/_held_", "/r/_held_/lock-0", "/r/_held_/lock-1", "/r/_held_/lock-2", "/r/lock-0/node"}
 	for lost, want := range map[bool][]string{false: found[2:], true: found[4:]} {
-		left := slices.DeleteFunc(slices.Clone(found), func(node string) bool { return explained(node, "/r", dir, lost) })
+		left := slices.DeleteFunc(slices.Clone(found), func(node string) bool { return Explained(node, "/r", dir, lost) })
 		if !slices.Equal(left, want) {
 			t.Errorf("holds were lost: %t; %q are left, want %q", lost, left, want)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package worker
 
 import (
 	"context"
@@ -186,10 +186,10 @@ func (w *worker) interrupted(run context.Context, s step, l *contended) {
 	}
 }
 
-// explained reports whether the node at path, which is left under root, is the marks'
+// Explained reports whether the node at path, which is left under root, is the marks'
 // directory, or the mark of an interrupted holder of which a ledger in dir knows. If holds were
 // lost, any lock can have such a mark.
-func explained(node, root, dir string, lost bool) bool {
+func Explained(node, root, dir string, lost bool) bool {
 	marks := root + "/_held_"
 	switch {
 	case node == marks:
