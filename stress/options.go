@@ -362,3 +362,22 @@ func writable(path string) error {
 	}
 	return err
 }
+
+// chooseFaults returns which kinds of faults list names. By default they are all that are
+// possible on an ensemble that the run starts, and none on other servers.
+func chooseFaults(list string, servers int) (kinds, lacking []string, err error) {
+	switch {
+	case list == "" && servers > 0:
+		list = "all"
+	case list == "":
+		list = "none"
+	}
+	if list == "none" {
+		return nil, nil, nil
+	}
+	kinds, lacking, err = nemesis.Parse(list, nemesis.Here(servers))
+	if err != nil {
+		err = fmt.Errorf("-nemesis: %w", err)
+	}
+	return kinds, lacking, err
+}

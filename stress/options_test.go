@@ -162,7 +162,7 @@ func TestHelpNamesEveryFlagAndStatus(t *testing.T) {
 	if !saysInOrder(stdout, "Exit status…void…Flags:…"+flags) || stderr != "" {
 		t.Errorf("output %q %q", stdout, stderr)
 	}
-	if file := strings.Replace(dumpName, "%d", "N", 1); !saysInOrder(stdout, "stacks…TMPDIR…"+file+"…Exit status") {
+	if file := strings.Replace(wire.DumpName, "%d", "N", 1); !saysInOrder(stdout, "stacks…TMPDIR…"+file+"…Exit status") {
 		t.Errorf("it does not say that stacks are in %s: %q", file, stdout)
 	}
 }

@@ -72,7 +72,6 @@ type parent struct {
 }
 
 const (
-	statusInterval = 250 * time.Millisecond
 	// A process that exceeds its own time limits by grace is killed.
 	grace = 15 * time.Second
 	// Bounds the search for leaked nodes.
@@ -372,7 +371,7 @@ func (p *parent) tell(process int, line string) {
 
 // loop handles events until all processes have ended.
 func (p *parent) loop() {
-	status := time.NewTicker(statusInterval)
+	status := time.NewTicker(statusEvery)
 	defer status.Stop()
 	var swallow <-chan time.Time // never, unless asked for
 	if p.options.Swallow > 0 {
@@ -563,12 +562,9 @@ func (p *parent) failure(c *process, f wire.Failure) {
 	}
 }
 
-// dumpName is the pattern of the names of files with stacks, by process.
-const dumpName = "holdfast-stress-process-%d-*.txt"
-
 // saveDump writes a dump to a file, and returns text that names the file.
 func saveDump(process int, dump string) string {
-	f, err := os.CreateTemp("", fmt.Sprintf(dumpName, process))
+	f, err := os.CreateTemp("", fmt.Sprintf(wire.DumpName, process))
 	if err == nil {
 		_, err = f.WriteString(dump)
 		err = errors.Join(err, f.Close())

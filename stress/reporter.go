@@ -13,6 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
+// statusEvery is how often the status is shown anew.
+const statusEvery = 250 * time.Millisecond
+
 // A reporter shows the progress of a run: on a terminal as one line that it
 // rewrites, elsewhere as a line every few seconds. Events get lines of their own.
 // It is safe for concurrent use.

@@ -34,7 +34,7 @@ func TestReporterElsewhere(t *testing.T) {
 		r := newReporter(&b)
 		for range 50 { // a status every 250 ms, a line every 5 s
 			r.status("status")
-			time.Sleep(statusInterval)
+			time.Sleep(statusEvery)
 		}
 		r.phase("phase")
 		r.line("news")

@@ -32,6 +32,9 @@ const (
 // Thirds is how many parts of the locks there are, by the remainder of a lock's index.
 const Thirds = 3
 
+// DumpName is the pattern of the names of files with stacks, by process.
+const DumpName = "holdfast-stress-process-%d-*.txt"
+
 // ConnectTimeout is how long a process tries to connect to ZooKeeper.
 const ConnectTimeout = 10 * time.Second
 
