@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 )
 
@@ -26,7 +27,7 @@ type chronicle struct {
 	header   history.Header
 	journal  *journal.Journal
 	trial    *judge.Trial
-	reporter *reporter
+	reporter *progress.Reporter
 	claimed  *os.File // the directory, until close
 	alive    sync.WaitGroup
 	stop     context.CancelFunc // of alive
@@ -74,7 +75,7 @@ type opKey struct {
 }
 
 // newChronicle begins a history in dir. One that is there is replaced.
-func newChronicle(dir string, h history.Header, r *reporter) (*chronicle, error) {
+func newChronicle(dir string, h history.Header, r *progress.Reporter) (*chronicle, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func newChronicle(dir string, h history.Header, r *reporter) (*chronicle, error)
 }
 
 // beginChronicle is newChronicle in a directory that this process has claimed.
-func beginChronicle(dir string, h history.Header, r *reporter) (*chronicle, error) {
+func beginChronicle(dir string, h history.Header, r *progress.Reporter) (*chronicle, error) {
 	if err := removeHistory(dir); err != nil {
 		return nil, err
 	}

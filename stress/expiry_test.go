@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/progress"
 )
 
 // What a server tells of ended sessions is in the history, also if it may have been deposed:
 // then the history says so.
 func TestExpiriesOfADeposedServer(t *testing.T) {
 	dir := t.TempDir()
-	c, err := newChronicle(dir, history.Header{}, newReporter(os.Stderr))
+	c, err := newChronicle(dir, history.Header{}, progress.New(os.Stderr))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
+	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
@@ -42,7 +43,7 @@ type parent struct {
 	options  options
 	sabotage wire.Sabotage
 	stdout   io.Writer
-	reporter *reporter
+	reporter *progress.Reporter
 	log      *slog.Logger
 
 	// The first Ctrl-C ends interrupted, the second killed.
@@ -62,7 +63,7 @@ type parent struct {
 	obituary  *obituary
 	trouble   *trouble // the faults that are injected; nil if none are
 
-	meter   meter
+	meter   progress.Meter
 	started time.Time // when the workers began, or zero
 	stopped time.Time // when they were told to stop, or zero
 	summary summary
@@ -105,13 +106,13 @@ func parentMain(args []string, stdout, stderr io.Writer) int {
 	interrupted, killed, stop := interrupts()
 	defer stop()
 
-	r := newReporter(stderr)
+	r := progress.New(stderr)
 	p := &parent{
 		options:     o,
 		sabotage:    bad,
 		stdout:      stdout,
 		reporter:    r,
-		log:         slog.New(slog.NewTextHandler(lineWriter(r.line), &slog.HandlerOptions{Level: logLevel(o)})),
+		log:         slog.New(slog.NewTextHandler(lineWriter(r.Line), &slog.HandlerOptions{Level: logLevel(o)})),
 		interrupted: interrupted,
 		killed:      killed,
 		events:      make(chan event, 256),
@@ -169,8 +170,8 @@ func (w lineWriter) Write(b []byte) (int, error) {
 // main performs the run and returns the exit status.
 func (p *parent) main() int {
 	if err := p.prepare(); err != nil {
-		p.reporter.done()
-		p.reporter.line("stress: %v", err)
+		p.reporter.Done()
+		p.reporter.Line("stress: %v", err)
 		return wire.ExitFailure
 	}
 	p.introduce()
@@ -182,9 +183,9 @@ func (p *parent) main() int {
 	p.inspect()
 	stop()
 	p.endHistory()
-	p.reporter.done()
+	p.reporter.Done()
 	if err := p.scratch.Remove(); err != nil {
-		p.reporter.line("%v", err)
+		p.reporter.Line("%v", err)
 	}
 	return p.conclude()
 }
@@ -193,10 +194,10 @@ func (p *parent) main() int {
 func (p *parent) prepare() (err error) {
 	switch {
 	case p.options.servers != nil:
-		p.reporter.status("connecting to " + strings.Join(p.options.servers, ","))
+		p.reporter.Status("connecting to " + strings.Join(p.options.servers, ","))
 	case p.options.ensemble > 0:
-		p.reporter.phase("starting %s", figures.Count(p.options.ensemble, "server"))
-		p.reporter.status("starting the servers")
+		p.reporter.Phase("starting %s", figures.Count(p.options.ensemble, "server"))
+		p.reporter.Status("starting the servers")
 	}
 	// What earlier runs have left that were killed goes first.
 	if p.scratch, err = scratch.New("holdfast-stress-"); err != nil {
@@ -340,7 +341,7 @@ func (p *parent) settings(process, incarnation int) wire.Settings {
 
 func (p *parent) startProcess(s wire.Settings) (*process, error) {
 	var c *process
-	c, err := startProcess(s, p.events, func(line string) { p.reporter.line("process %d: %s", s.Process, line) })
+	c, err := startProcess(s, p.events, func(line string) { p.reporter.Line("process %d: %s", s.Process, line) })
 	if err == nil && s.Process != register.Mark {
 		p.chronicle.started(c)
 	}
@@ -371,7 +372,7 @@ func (p *parent) tell(process int, line string) {
 
 // loop handles events until all processes have ended.
 func (p *parent) loop() {
-	status := time.NewTicker(statusEvery)
+	status := time.NewTicker(progress.StatusEvery)
 	defer status.Stop()
 	var swallow <-chan time.Time // never, unless asked for
 	if p.options.Swallow > 0 {
@@ -493,7 +494,7 @@ func (p *parent) handle(e event) {
 		c.ready = true
 		if p.stopped.IsZero() && p.started.IsZero() && p.count(func(c *process) bool { return c.ready }) == p.options.Processes {
 			p.started = time.Now()
-			p.reporter.phase("%s running", figures.Count(len(p.processes), "process"))
+			p.reporter.Phase("%s running", figures.Count(len(p.processes), "process"))
 			for _, c := range p.processes {
 				c.tell(wire.GoLine)
 			}
@@ -539,9 +540,9 @@ func (p *parent) showViolation(by string, v referee.Violation) {
 	p.chronicle.remark(history.Event{Kind: history.Overlap, At: v.At, Process: history.Harness, Lock: v.Lock, Text: journal.FirstLine(v.String())})
 	if n := len(p.summary.ViolationList); n < maxShown {
 		p.summary.ViolationList = append(p.summary.ViolationList, v)
-		p.reporter.line("VIOLATION seen by %s, %v", by, v)
+		p.reporter.Line("VIOLATION seen by %s, %v", by, v)
 		if n+1 == maxShown {
-			p.reporter.line("VIOLATION: further ones are counted but not shown")
+			p.reporter.Line("VIOLATION: further ones are counted but not shown")
 		}
 	}
 }
@@ -586,9 +587,9 @@ func (p *parent) fail(text string) {
 func (p *parent) show(text string) {
 	if n := len(p.summary.FailureList); n < maxShown {
 		p.summary.FailureList = append(p.summary.FailureList, text)
-		p.reporter.line("FAILED: %s", text)
+		p.reporter.Line("FAILED: %s", text)
 		if n+1 == maxShown {
-			p.reporter.line("FAILED: further ones are counted but not shown")
+			p.reporter.Line("FAILED: further ones are counted but not shown")
 		}
 	}
 }
@@ -598,7 +599,7 @@ func (p *parent) stop() {
 	if p.stopped.IsZero() {
 		p.stopped = time.Now()
 		p.cluster.stopSwallowing()
-		p.reporter.phase("stopping")
+		p.reporter.Phase("stopping")
 		p.chronicle.stopping()
 		p.trouble.stop()
 		if len(p.processes) == 0 && p.register != nil {
@@ -646,13 +647,13 @@ func (p *parent) total() (n wire.Counts) {
 func (p *parent) showStatus() {
 	switch {
 	case !p.stopped.IsZero():
-		p.reporter.status(fmt.Sprintf("stopping: %d of %s ended", p.count(func(c *process) bool { return c.exited }), figures.Count(len(p.processes), "process")))
+		p.reporter.Status(fmt.Sprintf("stopping: %d of %s ended", p.count(func(c *process) bool { return c.exited }), figures.Count(len(p.processes), "process")))
 	case p.started.IsZero():
-		p.reporter.status(fmt.Sprintf("starting: %d of %s ready", p.count(func(c *process) bool { return c.ready }), figures.Count(len(p.processes), "process")))
+		p.reporter.Status(fmt.Sprintf("starting: %d of %s ready", p.count(func(c *process) bool { return c.ready }), figures.Count(len(p.processes), "process")))
 	default:
 		now, n := time.Now(), p.total()
-		entries, grants := p.meter.add(now, n)
-		p.reporter.status(fmt.Sprintf("%v of %v  entries %s (%s/s)  grants %s (%s/s)  violations %s",
+		entries, grants := p.meter.Add(now, n)
+		p.reporter.Status(fmt.Sprintf("%v of %v  entries %s (%s/s)  grants %s (%s/s)  violations %s",
 			now.Sub(p.started).Round(time.Second), p.options.duration,
 			figures.Number(n.Entries), figures.Number(int64(entries)), figures.Number(n.Grants), figures.Number(int64(grants)), figures.Number(n.Violations)) + p.chronicle.status())
 	}
@@ -662,9 +663,9 @@ func (p *parent) showStatus() {
 func (p *parent) inspect() {
 	p.lookForExpired() // before the servers are stopped
 	if err := p.trouble.close(); err != nil {
-		p.reporter.line("closing the session that asked for locks: %v", err)
+		p.reporter.Line("closing the session that asked for locks: %v", err)
 	}
-	p.reporter.status("looking for leaked nodes")
+	p.reporter.Status("looking for leaked nodes")
 	ctx, cancel := context.WithTimeout(p.killed, inspectionTimeout)
 	defer cancel()
 	var err error
@@ -680,16 +681,16 @@ func (p *parent) inspect() {
 	}
 	for i, l := range p.summary.LeakList {
 		if i == maxShown {
-			p.reporter.line("LEAKED: and %d more", len(p.summary.LeakList)-i)
+			p.reporter.Line("LEAKED: and %d more", len(p.summary.LeakList)-i)
 			break
 		}
-		p.reporter.line("LEAKED: %v", l)
+		p.reporter.Line("LEAKED: %v", l)
 	}
 	if err := p.cluster.remove(ctx, p.root); err != nil {
-		p.reporter.line("removing %s: %v", p.root, err)
+		p.reporter.Line("removing %s: %v", p.root, err)
 	}
 	if err := p.cluster.close(); err != nil {
-		p.reporter.line("closing the parent's session: %v", err)
+		p.reporter.Line("closing the parent's session: %v", err)
 	}
 }
 
@@ -741,7 +742,7 @@ func (p *parent) endHistory() {
 	if p.chronicle == nil {
 		return
 	}
-	p.reporter.status("judging the history")
+	p.reporter.Status("judging the history")
 	for _, l := range p.summary.LeakList {
 		p.chronicle.write(history.Event{Kind: history.Left, Text: l.String(), Session: l.Owner})
 	}
@@ -810,7 +811,7 @@ func (p *parent) conclude() int {
 	s.print(p.stdout)
 	if o.json != "" {
 		if err := s.writeJSON(o.json); err != nil {
-			p.reporter.line("stress: %v", err)
+			p.reporter.Line("stress: %v", err)
 			return max(s.Exit, wire.ExitFailure)
 		}
 	}

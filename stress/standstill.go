@@ -72,7 +72,7 @@ func (p *parent) watchMachine() (stop func()) {
 		defer close(done)
 		watching.watch(ctx, func(late time.Duration, what string) {
 			p.chronicle.write(history.Event{Kind: history.StoodStill, Process: history.Harness, Lasted: late.Nanoseconds(), Text: what})
-			p.reporter.line("%s  %s: what goes wrong now may be its doing", time.Now().Format("15:04:05.000"), what)
+			p.reporter.Line("%s  %s: what goes wrong now may be its doing", time.Now().Format("15:04:05.000"), what)
 		})
 	}()
 	return func() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/nemesis"
+	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -50,7 +51,7 @@ func TestFaultsHaveWorkersStay(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told []string
 				var shown strings.Builder
-				p := &parent{calls: make(chan func()), reporter: newReporter(&shown)}
+				p := &parent{calls: make(chan func()), reporter: progress.New(&shown)}
 				p.options.Processes = 4
 				p.options.Kind = wire.QueueWorkload // the queues of which are not looked at
 				for i := range p.options.Processes {

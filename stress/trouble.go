@@ -127,7 +127,7 @@ func (t *trouble) record(e history.Event) {
 	case !e.Stays && target >= 0:
 		what += ", while the locks change hands"
 	}
-	t.parent.reporter.line("%s  fault %d: %s", time.Now().Format("15:04:05.000"), e.Fault, what)
+	t.parent.reporter.Line("%s  fault %d: %s", time.Now().Format("15:04:05.000"), e.Fault, what)
 }
 
 // A third is a process, and one of the parts of the locks.
@@ -419,7 +419,7 @@ func (t *trouble) lock(name string) (revocable, error) {
 }
 
 func (t *trouble) Note(text string) {
-	t.parent.reporter.line("%s  %s", time.Now().Format("15:04:05.000"), text)
+	t.parent.reporter.Line("%s  %s", time.Now().Format("15:04:05.000"), text)
 }
 
 // Holders and Waiters look at the directories of the locks.

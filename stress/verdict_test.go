@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
@@ -82,7 +83,7 @@ func TestFlawsAreInTheHistory(t *testing.T) {
 			c := chronicled(t, dir)
 			now := time.Now()
 			p := &parent{
-				options: options{Workload: tt.workload, report: dir}, cluster: &cluster{}, reporter: newReporter(io.Discard), stdout: io.Discard,
+				options: options{Workload: tt.workload, report: dir}, cluster: &cluster{}, reporter: progress.New(io.Discard), stdout: io.Discard,
 				summary: newSummary(now), chronicle: c, started: now, stopped: now.Add(20 * time.Second),
 				processes: []*process{{progress: tt.progress}}, past: make([]wire.Counts, 1),
 			}
@@ -120,7 +121,7 @@ func TestFlawsAreInTheHistory(t *testing.T) {
 // chronicled returns the chronicle of a run in which a lock was granted, and all has ended.
 func chronicled(t *testing.T, dir string) *chronicle {
 	t.Helper()
-	c, err := newChronicle(dir, history.Header{Processes: 1, Begin: 1}, newReporter(io.Discard))
+	c, err := newChronicle(dir, history.Header{Processes: 1, Begin: 1}, progress.New(io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package progress
 
 import (
 	"bytes"
@@ -14,14 +14,14 @@ import (
 
 func TestReporterOnATerminal(t *testing.T) {
 	var b bytes.Buffer
-	r := &reporter{w: &b, live: true}
-	r.phase("phase")
-	r.status("one")
-	r.status("two")
-	r.line("news: %d\n", 1)
-	r.status("three")
-	r.done()
-	r.line("end")
+	r := &Reporter{w: &b, live: true}
+	r.Phase("phase")
+	r.Status("one")
+	r.Status("two")
+	r.Line("news: %d\n", 1)
+	r.Status("three")
+	r.Done()
+	r.Line("end")
 	const el = "\r\x1b[K"
 	if want := el + "one" + el + "two" + el + "news: 1\ntwo" + el + "three" + el + "end\n"; b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
@@ -31,14 +31,14 @@ func TestReporterOnATerminal(t *testing.T) {
 func TestReporterElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
-		r := newReporter(&b)
+		r := New(&b)
 		for range 50 { // a status every 250 ms, a line every 5 s
-			r.status("status")
-			time.Sleep(statusEvery)
+			r.Status("status")
+			time.Sleep(StatusEvery)
 		}
-		r.phase("phase")
-		r.line("news")
-		r.done()
+		r.Phase("phase")
+		r.Line("news")
+		r.Done()
 		if want := "status\nstatus\nphase\nnews\n"; b.String() != want {
 			t.Errorf("got %q, want %q", b.String(), want)
 		}
@@ -58,12 +58,12 @@ func TestAFileIsNoTerminal(t *testing.T) {
 
 func TestMeter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var m meter
+		var m Meter
 		var c wire.Counts
 		var entries, grants float64
 		// 1000 entries a second for 10 s, then 100 a second.
 		for i := range 20 {
-			entries, grants = m.add(time.Now(), c)
+			entries, grants = m.Add(time.Now(), c)
 			time.Sleep(time.Second)
 			n := uint64(1000)
 			if i >= 10 {

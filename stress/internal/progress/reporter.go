@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package progress
 
 import (
 	"fmt"
@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
-// statusEvery is how often the status is shown anew.
-const statusEvery = 250 * time.Millisecond
+// StatusEvery is how often the status is shown anew.
+const StatusEvery = 250 * time.Millisecond
 
-// A reporter shows the progress of a run: on a terminal as one line that it
+// A Reporter shows the progress of a run: on a terminal as one line that it
 // rewrites, elsewhere as a line every few seconds. Events get lines of their own.
 // It is safe for concurrent use.
-type reporter struct {
+type Reporter struct {
 	live bool // w is a terminal
 
 	mu    sync.Mutex // protects what follows, and writing to w
@@ -31,8 +31,8 @@ type reporter struct {
 // plainInterval is the time between two lines of status that are not rewritten.
 const plainInterval = 5 * time.Second
 
-func newReporter(w io.Writer) *reporter {
-	return &reporter{w: w, live: isTerminal(w), last: time.Now()}
+func New(w io.Writer) *Reporter {
+	return &Reporter{w: w, live: isTerminal(w), last: time.Now()}
 }
 
 // isTerminal reports whether w is a terminal on which a line can be rewritten.
@@ -48,8 +48,8 @@ func isTerminal(w io.Writer) bool {
 // rewrite moves to the first column and clears the line.
 const rewrite = "\r\x1b[K"
 
-// status replaces the status.
-func (r *reporter) status(text string) {
+// Status replaces the status.
+func (r *Reporter) Status(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.live {
@@ -63,15 +63,15 @@ func (r *reporter) status(text string) {
 	}
 }
 
-// phase announces a phase of the run, except on a terminal, where the status does.
-func (r *reporter) phase(format string, args ...any) {
+// Phase announces a phase of the run, except on a terminal, where the status does.
+func (r *Reporter) Phase(format string, args ...any) {
 	if !r.live {
-		r.line(format, args...)
+		r.Line(format, args...)
 	}
 }
 
-// line writes a line that stays.
-func (r *reporter) line(format string, args ...any) {
+// Line writes a line that stays.
+func (r *Reporter) Line(format string, args ...any) {
 	text := strings.TrimRight(fmt.Sprintf(format, args...), "\n")
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,8 +83,8 @@ func (r *reporter) line(format string, args ...any) {
 	fmt.Fprintln(r.w, text)
 }
 
-// done removes the status.
-func (r *reporter) done() {
+// Done removes the status.
+func (r *Reporter) Done() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.shown != "" {
@@ -93,8 +93,8 @@ func (r *reporter) done() {
 	}
 }
 
-// A meter measures how fast counts have grown lately.
-type meter struct{ samples []sample }
+// A Meter measures how fast counts have grown lately.
+type Meter struct{ samples []sample }
 
 type sample struct {
 	at     time.Time
@@ -104,8 +104,8 @@ type sample struct {
 // meterWindow defines "lately".
 const meterWindow = 3 * time.Second
 
-// add takes a sample and returns the recent entries and grants per second.
-func (m *meter) add(now time.Time, c wire.Counts) (entries, grants float64) {
+// Add takes a sample and returns the recent entries and grants per second.
+func (m *Meter) Add(now time.Time, c wire.Counts) (entries, grants float64) {
 	m.samples = append(m.samples, sample{now, c})
 	for len(m.samples) > 2 && now.Sub(m.samples[0].at) > meterWindow {
 		m.samples = m.samples[1:]
