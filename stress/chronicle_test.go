@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/options"
 	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -82,7 +83,7 @@ func TestReportReplacesOnlyReports(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := reportable(dir); err == nil {
+	if err := options.Reportable(dir); err == nil {
 		t.Error("what is no report may be replaced")
 	}
 	if _, err := newChronicle(dir, history.Header{}, progress.New(io.Discard)); err == nil || !strings.Contains(err.Error(), "mine.txt") {

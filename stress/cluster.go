@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/stress/internal/options"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/stress/internal/worker"
 	"github.com/holdfast-go/holdfast/zkio"
@@ -32,15 +33,15 @@ type cluster struct {
 
 // openCluster connects to o's servers, or starts an ensemble or the embedded server and
 // connects to that.
-func openCluster(ctx context.Context, o options, log *slog.Logger) (_ *cluster, err error) {
-	c := &cluster{servers: o.servers}
+func openCluster(ctx context.Context, o options.Options, log *slog.Logger) (_ *cluster, err error) {
+	c := &cluster{servers: o.Servers}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.stopServers())
 		}
 	}()
 	switch {
-	case o.ensemble > 0:
+	case o.Ensemble > 0:
 		// It is stopped by close, and not by the end of ctx, since workers end first.
 		starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
@@ -58,7 +59,7 @@ func openCluster(ctx context.Context, o options, log *slog.Logger) (_ *cluster, 
 		}
 		c.servers = []string{address}
 	}
-	if o.faulty() {
+	if o.Injects() {
 		for range o.Processes {
 			links, err := realzk.RunLinks(c.servers)
 			if err != nil {
@@ -76,12 +77,12 @@ func openCluster(ctx context.Context, o options, log *slog.Logger) (_ *cluster, 
 // startEnsemble starts real servers. A leader and a follower that do not hear from each
 // other part after half a session timeout, so that the others elect a leader before
 // sessions end.
-func startEnsemble(ctx context.Context, o options) (*realzk.Cluster, error) {
+func startEnsemble(ctx context.Context, o options.Options) (*realzk.Cluster, error) {
 	const tick = 500 * time.Millisecond
 	// RunEnsemble stops the servers when its context ends.
 	running, stop := context.WithCancel(context.Background())
 	defer context.AfterFunc(ctx, stop)()
-	e, err := realzk.RunEnsemble(running, o.ensemble,
+	e, err := realzk.RunEnsemble(running, o.Ensemble,
 		// Otherwise servers keep all that they ever wrote, some gigabytes a day.
 		realzk.ConfigLine("autopurge.purgeInterval=1"), realzk.ConfigLine("autopurge.snapRetainCount=3"),
 		realzk.TickTime(min(tick, o.SessionTimeout/2)),
@@ -89,7 +90,7 @@ func startEnsemble(ctx context.Context, o options) (*realzk.Cluster, error) {
 		realzk.ConfigLine(fmt.Sprintf("syncLimit=%d", max(2, o.SessionTimeout/2/tick))))
 	if err != nil {
 		stop()
-		return nil, fmt.Errorf("starting an ensemble of %d servers: %w", o.ensemble, err)
+		return nil, fmt.Errorf("starting an ensemble of %d servers: %w", o.Ensemble, err)
 	}
 	return e, nil
 }

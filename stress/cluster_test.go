@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/stress/internal/options"
 )
 
 // The servers of a run that lasts for days remove what they do not need any more.
 func TestEnsembleLimitsItsDisk(t *testing.T) {
 	realzk.Require(t)
 	t.Parallel()
-	var o options
-	o.ensemble, o.SessionTimeout = 1, 4*time.Second
+	var o options.Options
+	o.Ensemble, o.SessionTimeout = 1, 4*time.Second
 	e, err := startEnsemble(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
+	"github.com/holdfast-go/holdfast/stress/internal/options"
 	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
@@ -40,7 +41,7 @@ import (
 // nothing here is shared. Goroutines beside it inject faults (trouble.go), and watch the
 // machine (standstill.go) and the servers (agreement.go).
 type parent struct {
-	options  options
+	options  options.Options
 	sabotage wire.Sabotage
 	stdout   io.Writer
 	reporter *progress.Reporter
@@ -83,7 +84,7 @@ const (
 
 // parentMain runs the program and returns its exit status.
 func parentMain(args []string, stdout, stderr io.Writer) int {
-	o, err := parseOptions(args, stdout, stderr)
+	o, err := options.Parse(args, stdout, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return wire.ExitOK
 	} else if err != nil {
@@ -97,10 +98,10 @@ func parentMain(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "stress: %v\n", err)
 		return wire.ExitUsage
 	}
-	if o.judged != "" {
-		return checkMain(o.judged, stdout, stderr)
+	if o.Judged != "" {
+		return checkMain(o.Judged, stdout, stderr)
 	}
-	if o.selfTest {
+	if o.SelfTest {
 		return selfTestMain(o, stdout, stderr)
 	}
 	interrupted, killed, stop := interrupts()
@@ -124,8 +125,8 @@ func parentMain(args []string, stdout, stderr io.Writer) int {
 
 // logLevel returns the level from which a process logs. The warnings of clients tell of the
 // faults that are injected, of which the parent tells as well.
-func logLevel(o options) slog.Level {
-	if o.faulty() {
+func logLevel(o options.Options) slog.Level {
+	if o.Injects() {
 		return slog.LevelError
 	}
 	return slog.LevelWarn
@@ -193,10 +194,10 @@ func (p *parent) main() int {
 // prepare connects to ZooKeeper and sets up what the processes share.
 func (p *parent) prepare() (err error) {
 	switch {
-	case p.options.servers != nil:
-		p.reporter.Status("connecting to " + strings.Join(p.options.servers, ","))
-	case p.options.ensemble > 0:
-		p.reporter.Phase("starting %s", figures.Count(p.options.ensemble, "server"))
+	case p.options.Servers != nil:
+		p.reporter.Status("connecting to " + strings.Join(p.options.Servers, ","))
+	case p.options.Ensemble > 0:
+		p.reporter.Phase("starting %s", figures.Count(p.options.Ensemble, "server"))
 		p.reporter.Status("starting the servers")
 	}
 	// What earlier runs have left that were killed goes first.
@@ -214,14 +215,14 @@ func (p *parent) prepare() (err error) {
 	}
 	var id [4]byte
 	_, _ = rand.Read(id[:]) // never fails
-	p.root = fmt.Sprintf("%s/holdfast-stress-%x", p.options.chroot, id)
-	if p.options.faulty() {
+	p.root = fmt.Sprintf("%s/holdfast-stress-%x", p.options.Chroot, id)
+	if p.options.Injects() {
 		if p.trouble, err = p.newTrouble(); err != nil {
 			return errors.Join(fmt.Errorf("preparing faults: %w", err), p.cluster.close(), p.scratch.Remove())
 		}
 	}
-	if p.options.recorded() {
-		dir := p.options.report
+	if p.options.Recorded() {
+		dir := p.options.Report
 		if dir == "" {
 			dir = filepath.Join(p.dir, "history")
 		}
@@ -241,7 +242,7 @@ func (p *parent) header() history.Header {
 	o := p.options
 	now := history.TakeAnchor()
 	h := history.Header{
-		Command:        o.command(),
+		Command:        o.Command(),
 		Seed:           o.Seed,
 		Workload:       o.Kind,
 		Processes:      o.Processes,
@@ -253,10 +254,10 @@ func (p *parent) header() history.Header {
 		Nemesis:        p.trouble.kinds(),
 		Begin:          now.Mono,
 		BeginWall:      now.Wall.Format(time.RFC3339Nano),
-		Planned:        o.duration.Nanoseconds(),
+		Planned:        o.Duration.Nanoseconds(),
 		Go:             runtime.Version(),
 		ZooKeeper:      p.cluster.version(),
-		Locks:          o.historyLocks(),
+		Locks:          o.HistoryLocks(),
 	}
 	if h.Tenure == 0 {
 		h.Tenure = defaultTenure.Nanoseconds()
@@ -270,7 +271,7 @@ const defaultTenure = 100 * time.Millisecond
 // introduce prints the settings of the run.
 func (p *parent) introduce() {
 	o := p.options
-	fmt.Fprintf(p.stdout, "Holdfast stress: %s for %v\n", o.Scale(), o.duration)
+	fmt.Fprintf(p.stdout, "Holdfast stress: %s for %v\n", o.Scale(), o.Duration)
 	fmt.Fprintf(p.stdout, "  seed     %d (determines what each goroutine attempts, not how they interleave)\n", o.Seed)
 	if p.cluster.embedded != nil {
 		fmt.Fprintf(p.stdout, "  servers  %s; -servers host:port uses a real ZooKeeper\n", p.cluster.describe())
@@ -278,12 +279,12 @@ func (p *parent) introduce() {
 		fmt.Fprintf(p.stdout, "  servers  %s\n", p.cluster.describe())
 	}
 	fmt.Fprintf(p.stdout, "  root     %s\n", p.root)
-	if o.faulty() {
+	if o.Injects() {
 		fmt.Fprintf(p.stdout, "  faults   %d planned, of %s\n", len(p.trouble.schedule.Injections), figures.Count(len(p.trouble.schedule.Kinds()), "kind"))
 		if left := p.trouble.left(); len(left) > 0 {
 			fmt.Fprintf(p.stdout, "           too short for  %s\n", strings.Join(left, ", "))
 		}
-		for _, what := range o.lacking {
+		for _, what := range o.Lacking {
 			fmt.Fprintf(p.stdout, "           not here: %s\n", what)
 		}
 	}
@@ -444,7 +445,7 @@ func (p *parent) limit() time.Time {
 	case !p.stopped.IsZero():
 		return p.stopped.Add(3*p.options.Patience + grace)
 	case !p.started.IsZero():
-		return p.trouble.limit(p.started.Add(p.options.duration))
+		return p.trouble.limit(p.started.Add(p.options.Duration))
 	default:
 		return p.summary.Begin.Add(wire.ConnectTimeout + grace)
 	}
@@ -654,7 +655,7 @@ func (p *parent) showStatus() {
 		now, n := time.Now(), p.total()
 		entries, grants := p.meter.Add(now, n)
 		p.reporter.Status(fmt.Sprintf("%v of %v  entries %s (%s/s)  grants %s (%s/s)  violations %s",
-			now.Sub(p.started).Round(time.Second), p.options.duration,
+			now.Sub(p.started).Round(time.Second), p.options.Duration,
 			figures.Number(n.Entries), figures.Number(int64(entries)), figures.Number(n.Grants), figures.Number(int64(grants)), figures.Number(n.Violations)) + p.chronicle.status())
 	}
 }
@@ -757,7 +758,7 @@ func (p *parent) endHistory() {
 		}
 		p.chronicle.remark(history.Event{Kind: kind, Process: history.Harness, Text: f.text})
 	}
-	v, err := p.chronicle.close(p.options.report != "")
+	v, err := p.chronicle.close(p.options.Report != "")
 	if err != nil {
 		p.fail(err.Error())
 	}
@@ -770,7 +771,7 @@ func (p *parent) sumUp() {
 	o := p.options
 	s.Workload, s.recorded = o.Workload, p.chronicle != nil
 	s.Servers, s.Embedded = p.cluster.servers, p.cluster.embedded != nil
-	s.Planned = o.duration
+	s.Planned = o.Duration
 	s.Swallowed = p.cluster.swallowed()
 	if !p.started.IsZero() {
 		s.Elapsed = p.stopped.Sub(p.started)
@@ -802,15 +803,15 @@ func (p *parent) conclude() int {
 	p.sumUp()
 	s := &p.summary
 	o := p.options
-	s.Command = o.command()
-	if o.report != "" && s.History != nil {
-		s.Report = filepath.Join(o.report, report.Name)
+	s.Command = o.Command()
+	if o.Report != "" && s.History != nil {
+		s.Report = filepath.Join(o.Report, report.Name)
 	}
 	s.Latencies = s.latency.Summary()
 	s.judge()
 	s.print(p.stdout)
-	if o.json != "" {
-		if err := s.writeJSON(o.json); err != nil {
+	if o.JSON != "" {
+		if err := s.writeJSON(o.JSON); err != nil {
 			p.reporter.Line("stress: %v", err)
 			return max(s.Exit, wire.ExitFailure)
 		}

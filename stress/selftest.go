@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/options"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -62,7 +63,7 @@ var selfTests = []trialRun{
 var seen = regexp.MustCompile(`(?m)^(VIOLATION|FAILED|LEAKED).*$|^OK: .*$`)
 
 // selfTestMain runs the harness against each of the locks, and returns the exit status.
-func selfTestMain(o options, stdout, stderr io.Writer) int {
+func selfTestMain(o options.Options, stdout, stderr io.Writer) int {
 	fail := func(err error) int {
 		fmt.Fprintf(stderr, "stress: %v\n", err)
 		return wire.ExitFailure

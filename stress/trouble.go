@@ -60,7 +60,7 @@ func (p *parent) newTrouble() (*trouble, error) {
 	}
 	return &trouble{
 		parent:   p,
-		schedule: nemesis.NewSchedule(o.Seed, o.nemesis, o.duration, o.SessionTimeout),
+		schedule: nemesis.NewSchedule(o.Seed, o.Nemesis, o.Duration, o.SessionTimeout),
 		staying:  map[third]int{},
 		manager:  m,
 		done:     make(chan struct{}),
@@ -74,8 +74,8 @@ func (t *trouble) kinds() []string {
 		return []string{}
 	}
 	o, scheduled := t.parent.options, t.schedule.Kinds()
-	if o.listed || len(scheduled) == 0 {
-		return o.nemesis
+	if o.Listed || len(scheduled) == 0 {
+		return o.Nemesis
 	}
 	return scheduled
 }
@@ -83,7 +83,7 @@ func (t *trouble) kinds() []string {
 // left returns the kinds of faults for which the run is too short.
 func (t *trouble) left() []string {
 	scheduled := t.schedule.Kinds()
-	return slices.DeleteFunc(slices.Clone(t.parent.options.nemesis), func(kind string) bool { return slices.Contains(scheduled, kind) })
+	return slices.DeleteFunc(slices.Clone(t.parent.options.Nemesis), func(kind string) bool { return slices.Contains(scheduled, kind) })
 }
 
 // start begins to inject faults.

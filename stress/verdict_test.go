@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/options"
 	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -83,7 +84,7 @@ func TestFlawsAreInTheHistory(t *testing.T) {
 			c := chronicled(t, dir)
 			now := time.Now()
 			p := &parent{
-				options: options{Workload: tt.workload, report: dir}, cluster: &cluster{}, reporter: progress.New(io.Discard), stdout: io.Discard,
+				options: options.Options{Workload: tt.workload, Report: dir}, cluster: &cluster{}, reporter: progress.New(io.Discard), stdout: io.Discard,
 				summary: newSummary(now), chronicle: c, started: now, stopped: now.Add(20 * time.Second),
 				processes: []*process{{progress: tt.progress}}, past: make([]wire.Counts, 1),
 			}

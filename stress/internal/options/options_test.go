@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package options
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 )
 
 // parse parses a command line of words without spaces.
-func parse(line string) (o options, stdout, stderr string, err error) {
+func parse(line string) (o Options, stdout, stderr string, err error) {
 	var out, problems bytes.Buffer
-	o, err = parseOptions(strings.Fields(line), &out, &problems)
+	o, err = Parse(strings.Fields(line), &out, &problems)
 	return o, out.String(), problems.String(), err
 }
 
@@ -25,51 +25,51 @@ func TestParseOptions(t *testing.T) {
 	fresh := filepath.Join(t.TempDir(), "report")
 	tests := []struct {
 		line string
-		ok   func(options) bool
+		ok   func(Options) bool
 	}{
-		{"", func(o options) bool { return o.servers == nil && o.duration == 30*time.Second && o.Seed != 0 }},
-		{"", func(o options) bool { return o.Processes == 3 && o.Goroutines == 16 && o.Locks == 4 }},
-		{"", func(o options) bool { return !o.ReadWrite && !o.Greedy && o.Tenure == 0 && o.Swallow == 0 }},
-		{"-seed 42", func(o options) bool { return o.Seed == 42 }},
-		{"-servers zk1,zk2:2182/a/b", func(o options) bool {
-			return slices.Equal(o.servers, []string{"zk1:2181", "zk2:2182"}) && o.chroot == "/a/b"
+		{"", func(o Options) bool { return o.Servers == nil && o.Duration == 30*time.Second && o.Seed != 0 }},
+		{"", func(o Options) bool { return o.Processes == 3 && o.Goroutines == 16 && o.Locks == 4 }},
+		{"", func(o Options) bool { return !o.ReadWrite && !o.Greedy && o.Tenure == 0 && o.Swallow == 0 }},
+		{"-seed 42", func(o Options) bool { return o.Seed == 42 }},
+		{"-servers zk1,zk2:2182/a/b", func(o Options) bool {
+			return slices.Equal(o.Servers, []string{"zk1:2181", "zk2:2182"}) && o.Chroot == "/a/b"
 		}},
 		// About one worker of a process holds each lock.
-		{"-goroutines 16 -locks 4 -hold 2ms", func(o options) bool { return o.Think == 8*time.Millisecond }},
-		{"-goroutines 1 -locks 4 -hold 2ms", func(o options) bool { return o.Think == 2*time.Millisecond }},
-		{"-workload all -processes 4 -locks 8", func(o options) bool { return o.Think == 1600*time.Millisecond }},
-		{"-think 1s", func(o options) bool { return o.Think == time.Second }},
+		{"-goroutines 16 -locks 4 -hold 2ms", func(o Options) bool { return o.Think == 8*time.Millisecond }},
+		{"-goroutines 1 -locks 4 -hold 2ms", func(o Options) bool { return o.Think == 2*time.Millisecond }},
+		{"-workload all -processes 4 -locks 8", func(o Options) bool { return o.Think == 1600*time.Millisecond }},
+		{"-think 1s", func(o Options) bool { return o.Think == time.Second }},
 		// Readers hold nearly all the time.
-		{"-read-ratio 0.95 -hold 16ms", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0.95 && o.Think == time.Millisecond }},
-		{"-read-ratio 0", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0 }},
-		{"-read-ratio 1 -think 1s", func(o options) bool { return o.ReadRatio == 1 && o.Think == time.Second }},
-		{"-greedy -read-ratio 0.5 -hold 2ms", func(o options) bool { return o.Greedy && o.Think == 0 && o.Hold == 2*time.Millisecond }},
-		{"-linger 1s", func(o options) bool { return o.Linger == time.Second }},
-		{"-workload all -locks 2", func(o options) bool { return o.Kind == wire.AllWorkload && !o.ReadWrite }},
-		{"-workload upgrade", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0.5 }},
-		{"-workload upgrade -read-ratio 0", func(o options) bool { return o.ReadWrite && o.ReadRatio == 0 }},
-		{"-workload linger", func(o options) bool { return o.Kind == wire.DefaultWorkload && o.Linger == 300*time.Millisecond }},
-		{"-workload linger -linger 1s", func(o options) bool { return o.Linger == time.Second }},
-		{"-tenure -1s", func(o options) bool { return o.Tenure == -time.Second }},
-		{"-swallow 50ms", func(o options) bool { return o.Swallow == 50*time.Millisecond }},
-		{"", func(o options) bool {
-			return o.Hold == time.Millisecond && o.SessionTimeout == 10*time.Second && !o.recorded()
+		{"-read-ratio 0.95 -hold 16ms", func(o Options) bool { return o.ReadWrite && o.ReadRatio == 0.95 && o.Think == time.Millisecond }},
+		{"-read-ratio 0", func(o Options) bool { return o.ReadWrite && o.ReadRatio == 0 }},
+		{"-read-ratio 1 -think 1s", func(o Options) bool { return o.ReadRatio == 1 && o.Think == time.Second }},
+		{"-greedy -read-ratio 0.5 -hold 2ms", func(o Options) bool { return o.Greedy && o.Think == 0 && o.Hold == 2*time.Millisecond }},
+		{"-linger 1s", func(o Options) bool { return o.Linger == time.Second }},
+		{"-workload all -locks 2", func(o Options) bool { return o.Kind == wire.AllWorkload && !o.ReadWrite }},
+		{"-workload upgrade", func(o Options) bool { return o.ReadWrite && o.ReadRatio == 0.5 }},
+		{"-workload upgrade -read-ratio 0", func(o Options) bool { return o.ReadWrite && o.ReadRatio == 0 }},
+		{"-workload linger", func(o Options) bool { return o.Kind == wire.DefaultWorkload && o.Linger == 300*time.Millisecond }},
+		{"-workload linger -linger 1s", func(o Options) bool { return o.Linger == time.Second }},
+		{"-tenure -1s", func(o Options) bool { return o.Tenure == -time.Second }},
+		{"-swallow 50ms", func(o Options) bool { return o.Swallow == 50*time.Millisecond }},
+		{"", func(o Options) bool {
+			return o.Hold == time.Millisecond && o.SessionTimeout == 10*time.Second && !o.Recorded()
 		}},
 		// Workers leave the writing of a history some time.
-		{"-report " + fresh + " -goroutines 100", func(o options) bool {
-			return o.recorded() && !o.Faulty && o.Hold == 10*time.Millisecond && o.Think == 590*time.Millisecond
+		{"-report " + fresh + " -goroutines 100", func(o Options) bool {
+			return o.Recorded() && !o.Faulty && o.Hold == 10*time.Millisecond && o.Think == 590*time.Millisecond
 		}},
-		{"-report " + fresh + " -think 1ms -hold 2ms", func(o options) bool { return o.Think == time.Millisecond && o.Hold == 2*time.Millisecond }},
-		{"-nemesis revoke,cut-connection", func(o options) bool {
-			return o.Faulty && o.recorded() && o.SessionTimeout == 4*time.Second && slices.Equal(o.nemesis, []string{"cut-connection", "revoke"})
+		{"-report " + fresh + " -think 1ms -hold 2ms", func(o Options) bool { return o.Think == time.Millisecond && o.Hold == 2*time.Millisecond }},
+		{"-nemesis revoke,cut-connection", func(o Options) bool {
+			return o.Faulty && o.Recorded() && o.SessionTimeout == 4*time.Second && slices.Equal(o.Nemesis, []string{"cut-connection", "revoke"})
 		}},
-		{"-nemesis none", func(o options) bool { return !o.Faulty && !o.recorded() }},
-		{"-nemesis all", func(o options) bool {
-			return slices.Contains(o.nemesis, "kill-worker") && !slices.Contains(o.nemesis, "kill-leader")
+		{"-nemesis none", func(o Options) bool { return !o.Faulty && !o.Recorded() }},
+		{"-nemesis all", func(o Options) bool {
+			return slices.Contains(o.Nemesis, "kill-worker") && !slices.Contains(o.Nemesis, "kill-leader")
 		}},
-		{"-ensemble 3", func(o options) bool { return slices.Contains(o.nemesis, "kill-leader") }},
-		{"-ensemble 3 -nemesis none", func(o options) bool { return o.ensemble == 3 && o.recorded() && !o.Faulty }},
-		{"-self-test", func(o options) bool { return o.selfTest }},
+		{"-ensemble 3", func(o Options) bool { return slices.Contains(o.Nemesis, "kill-leader") }},
+		{"-ensemble 3 -nemesis none", func(o Options) bool { return o.Ensemble == 3 && o.Recorded() && !o.Faulty }},
+		{"-self-test", func(o Options) bool { return o.SelfTest }},
 	}
 	for _, tt := range tests {
 		if o, stdout, stderr, err := parse(tt.line); err != nil || !tt.ok(o) || stdout+stderr != "" {
@@ -175,11 +175,11 @@ func TestCommand(t *testing.T) {
 		{"-json it's", `go run ./stress -json 'it'\''s' -seed 9`},
 	}
 	for _, tt := range tests {
-		o := options{args: strings.Fields(tt.line)}
+		o := Options{args: strings.Fields(tt.line)}
 		if o.Seed = 9; strings.Contains(tt.line, "-seed 7") {
 			o.Seed = 7
 		}
-		if got := o.command(); got != tt.command {
+		if got := o.Command(); got != tt.command {
 			t.Errorf("%q: %s, want %s", tt.line, got, tt.command)
 		}
 	}

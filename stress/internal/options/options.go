@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package options
 
 import (
 	"errors"
@@ -22,39 +22,39 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
-// options are the settings from the command line.
-type options struct {
+// Options are the settings from the command line.
+type Options struct {
 	wire.Workload
-	servers  []string // nil: the embedded server
-	chroot   string
-	duration time.Duration
-	json     string // path of the summary; empty: none
+	Servers  []string // nil: the embedded server
+	Chroot   string
+	Duration time.Duration
+	JSON     string // path of the summary; empty: none
 
-	ensemble int      // how many real servers to start; 0: none
-	nemesis  []string // kinds of faults to inject
-	lacking  []string // kinds that were not chosen because of what is lacking here
-	listed   bool     // the kinds were named one by one, so that each must come up
-	report   string   // directory of the report; empty: none
-	judged   string   // directory of a history to judge again; empty: run
-	selfTest bool     // see that broken locks are caught
+	Ensemble int      // how many real servers to start; 0: none
+	Nemesis  []string // kinds of faults to inject
+	Lacking  []string // kinds that were not chosen because of what is lacking here
+	Listed   bool     // the kinds were named one by one, so that each must come up
+	Report   string   // directory of the report; empty: none
+	Judged   string   // directory of a history to judge again; empty: run
+	SelfTest bool     // see that broken locks are caught
 
 	args []string // the command line
 }
 
-// recorded reports whether the run has a history.
-func (o options) recorded() bool {
-	return o.ensemble > 0 || len(o.nemesis) > 0 || o.report != "" || o.needsHistory()
+// Recorded reports whether the run has a history.
+func (o Options) Recorded() bool {
+	return o.Ensemble > 0 || len(o.Nemesis) > 0 || o.Report != "" || o.needsHistory()
 }
 
 // needsHistory reports whether only the history tells whether what workers get excludes
 // others.
-func (o options) needsHistory() bool {
+func (o Options) needsHistory() bool {
 	return o.Kind == wire.MixedWorkload || o.Kind != wire.BarrierWorkload && slices.Contains(wire.RecipeWorkloads, o.Kind)
 }
 
-// faulty reports whether faults are injected that a correct lock may show: waits that take
+// Injects reports whether faults are injected that a correct lock may show: waits that take
 // longer, and lost holds.
-func (o options) faulty() bool { return len(o.nemesis) > 0 }
+func (o Options) Injects() bool { return len(o.Nemesis) > 0 }
 
 const usage = `Usage: go run ./stress [flags]
 
@@ -100,25 +100,25 @@ Exit status:
 Flags:
 `
 
-// parseOptions reads the command line. It reports its error on stderr; with
+// Parse reads the command line. It reports its error on stderr; with
 // -help it writes the help to stdout and returns flag.ErrHelp.
-func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
-	o := options{args: args}
+func Parse(args []string, stdout, stderr io.Writer) (Options, error) {
+	o := Options{args: args}
 	flags := flag.NewFlagSet("stress", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // errors are reported below
 	servers := flags.String("servers", "", "the ZooKeeper servers, as `host:port,host:port/chroot`; empty: an embedded server, for demonstration")
-	flags.DurationVar(&o.duration, "duration", 30*time.Second, "how long the workers run")
+	flags.DurationVar(&o.Duration, "duration", 30*time.Second, "how long the workers run")
 	flags.IntVar(&o.Processes, "processes", 3, "number of operating-system processes")
 	flags.IntVar(&o.Goroutines, "goroutines", 16, "number of workers, each a goroutine, in each process")
 	flags.IntVar(&o.Locks, "locks", 4, "number of locks")
 	flags.Uint64Var(&o.Seed, "seed", 0, "determines what each worker attempts; 0: chosen at random, and printed")
 	flags.StringVar(&o.Kind, "workload", wire.DefaultWorkload, "what the workers contend for: `kind` is one of "+strings.Join(wire.Workloads, ", ")+"; or "+wire.LingerWorkload+", for the default with -linger 300ms")
-	flags.StringVar(&o.json, "json", "", "write the summary to `file`, as JSON")
-	flags.IntVar(&o.ensemble, "ensemble", 0, "start a real ensemble of so many `servers` on loopback, from the installed ZooKeeper")
+	flags.StringVar(&o.JSON, "json", "", "write the summary to `file`, as JSON")
+	flags.IntVar(&o.Ensemble, "ensemble", 0, "start a real ensemble of so many `servers` on loopback, from the installed ZooKeeper")
 	kinds := flags.String("nemesis", "", "inject faults of these `kinds`: all, none, or a list such as kill-worker,cut-connection or all,-pause-worker; empty: all with -ensemble, else none. The kinds are listed below")
-	flags.StringVar(&o.report, "report", "", "keep the history in `directory`, and write a report into it, of which index.html is the page; an earlier report there is replaced")
-	flags.StringVar(&o.judged, "check", "", "judge the history in `directory` again, write its verdict and its page anew, and run nothing; the page of a run that was killed lacks the grants before that")
-	flags.BoolVar(&o.selfTest, "self-test", false, "run against locks that are broken on purpose, and see whether each is caught")
+	flags.StringVar(&o.Report, "report", "", "keep the history in `directory`, and write a report into it, of which index.html is the page; an earlier report there is replaced")
+	flags.StringVar(&o.Judged, "check", "", "judge the history in `directory` again, write its verdict and its page anew, and run nothing; the page of a run that was killed lacks the grants before that")
+	flags.BoolVar(&o.SelfTest, "self-test", false, "run against locks that are broken on purpose, and see whether each is caught")
 	flags.DurationVar(&o.Hold, "hold", 0, "mean time that a worker holds a lock; 0: 1ms, or 10ms if there is a history")
 	flags.DurationVar(&o.Think, "think", 0, "mean time between a worker's steps; 0: long enough that about one worker in each process holds each lock, or, with -read-ratio, a sixteenth of -hold; with -workload all so long that most locks are free; if there is a history, so long that some hundred workers get a lock each second")
 	flags.BoolVar(&o.Greedy, "greedy", false, "workers only acquire, hold and release, without pausing and without giving up")
@@ -148,24 +148,24 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		err = fmt.Errorf("%q is not a flag", flags.Arg(0))
 	}
 	if err == nil {
-		o.nemesis, o.lacking, err = chooseFaults(*kinds, o.ensemble)
+		o.Nemesis, o.Lacking, err = chooseFaults(*kinds, o.Ensemble)
 		// "all" and all but some are as many as there is time for.
-		o.listed = *kinds != "" && !strings.Contains(","+*kinds, ",all") && !strings.HasPrefix(*kinds, "-")
+		o.Listed = *kinds != "" && !strings.Contains(","+*kinds, ",all") && !strings.HasPrefix(*kinds, "-")
 	}
 	if o.Hold == 0 {
 		o.Hold = time.Millisecond
-		if o.recorded() {
+		if o.Recorded() {
 			o.Hold = 10 * time.Millisecond
 		}
 	}
 	if o.SessionTimeout == 0 {
 		o.SessionTimeout = 10 * time.Second
-		if o.faulty() {
+		if o.Injects() {
 			o.SessionTimeout = 4 * time.Second
 		}
 	}
 	if err == nil && *servers != "" {
-		o.servers, o.chroot, err = manager.ParseServers(*servers)
+		o.Servers, o.Chroot, err = manager.ParseServers(*servers)
 	}
 	if o.Kind == wire.LingerWorkload {
 		o.Kind = wire.DefaultWorkload
@@ -188,7 +188,7 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	}
 	switch {
 	case o.Think != 0, o.Greedy:
-	case o.recorded():
+	case o.Recorded():
 		// Each entry makes some eight lines of the history. A few hundred entries a second
 		// keep every lock busy most of the time.
 		o.Think = max(time.Duration(o.Processes*o.Goroutines)*time.Second/recordedEntries-o.Hold, o.Hold/16)
@@ -208,15 +208,15 @@ func parseOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		// and another process gets its turn.
 		o.Think = o.Hold * time.Duration(max(1, (o.Goroutines+o.Locks-1)/o.Locks))
 	}
-	o.Faulty = o.faulty()
+	o.Faulty = o.Injects()
 	for o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
 	return o, nil
 }
 
-// command returns a command line that repeats the run.
-func (o options) command() string {
+// Command returns a command line that repeats the run.
+func (o Options) Command() string {
 	words := []string{"go", "run", "./stress"}
 	for _, arg := range o.args {
 		if !plainWord.MatchString(arg) {
@@ -234,8 +234,8 @@ func (o options) command() string {
 // plainWord matches what a shell takes literally.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,=@%+-]+$`)
 
-// historyLocks returns the locks of the run as its history names them.
-func (o options) historyLocks() (all []history.Lock) {
+// HistoryLocks returns the locks of the run as its history names them.
+func (o Options) HistoryLocks() (all []history.Lock) {
 	for i := range o.Venues() {
 		l := history.Lock{Name: o.NameOf(i), Mode: history.Exclusive}
 		switch kind := o.KindOf(i); {
@@ -262,7 +262,7 @@ func (o options) historyLocks() (all []history.Lock) {
 const recordedEntries = 500
 
 // check returns everything that is wrong with the flags.
-func (o options) check() error {
+func (o Options) check() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	within := func(name string, n, least, most int) {
@@ -278,7 +278,7 @@ func (o options) check() error {
 	within("processes", o.Processes, 1, 1000)
 	within("goroutines", o.Goroutines, 1, 1_000_000)
 	within("locks", o.Locks, 1, 1_000_000)
-	lasts("duration", o.duration, 100*time.Millisecond, 1000*time.Hour)
+	lasts("duration", o.Duration, 100*time.Millisecond, 1000*time.Hour)
 	lasts("hold", o.Hold, time.Microsecond, time.Minute)
 	lasts("think", o.Think, 0, time.Hour)
 	lasts("session-timeout", o.SessionTimeout, 100*time.Millisecond, time.Hour)
@@ -304,35 +304,35 @@ func (o options) check() error {
 	if (o.Kind != wire.DefaultWorkload && o.Kind != wire.MutexWorkload) && o.Greedy {
 		fault("-workload is %s: its workers give up waits, so leave out -greedy", o.Kind)
 	}
-	if o.Swallow != 0 && (o.servers != nil || o.ensemble > 0) {
+	if o.Swallow != 0 && (o.Servers != nil || o.Ensemble > 0) {
 		fault("-swallow is %v: only the embedded server can swallow answers, so leave out -servers and -ensemble", o.Swallow)
 	}
-	within("ensemble", o.ensemble, 0, 9)
-	if o.ensemble > 0 && o.servers != nil {
-		fault("-ensemble is %d, and -servers names an ensemble that exists: leave out one of the two", o.ensemble)
+	within("ensemble", o.Ensemble, 0, 9)
+	if o.Ensemble > 0 && o.Servers != nil {
+		fault("-ensemble is %d, and -servers names an ensemble that exists: leave out one of the two", o.Ensemble)
 	}
-	if o.ensemble == 2 {
+	if o.Ensemble == 2 {
 		fault("-ensemble is 2: two servers go on only while both run, so use 1, 3 or 5")
 	}
-	if o.Greedy && o.faulty() {
+	if o.Greedy && o.Injects() {
 		fault("-greedy: its workers never give up, so leave it out or use -nemesis none")
 	}
-	if o.report != "" {
-		if err := reportable(o.report); err != nil {
+	if o.Report != "" {
+		if err := Reportable(o.Report); err != nil {
 			fault("-report: %w", err)
 		}
 	}
-	if o.json != "" {
-		if err := writable(o.json); err != nil {
+	if o.JSON != "" {
+		if err := writable(o.JSON); err != nil {
 			fault("-json: the summary cannot be written: %w", err)
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// reportable returns why a report cannot be written into the directory. One that is there
+// Reportable returns why a report cannot be written into the directory. One that is there
 // is replaced.
-func reportable(dir string) error {
+func Reportable(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
