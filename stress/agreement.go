@@ -52,12 +52,12 @@ type sight struct {
 
 // watchAgreement begins to watch the servers of the run's ensemble.
 func (p *parent) watchAgreement() *agreement {
-	if p.cluster.ensemble == nil || p.chronicle == nil {
+	if p.cluster.Ensemble == nil || p.chronicle == nil {
 		return nil
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	a := &agreement{dirs: p.lockDirs(), stop: stop, seen: map[string]map[int]sight{}, told: map[string]bool{}}
-	for i, server := range p.cluster.servers {
+	for i, server := range p.cluster.Servers {
 		a.all.Go(func() {
 			if err := a.watch(ctx, i, zkio.Config{Servers: []string{server}, SessionTimeout: p.options.SessionTimeout, Logger: p.log}, p.disagreed); err != nil {
 				a.mu.Lock()

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/cluster"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 )
@@ -20,7 +21,7 @@ import (
 // heard of them, and writes that into the history. A holder must have been told before. The
 // parent's goroutine alone uses it. A nil obituary does nothing.
 type obituary struct {
-	cluster   *cluster
+	cluster   *cluster.Cluster
 	chronicle *chronicle
 	logs      []*serverLog
 	embedded  int // expired sessions of the embedded server that have been written
@@ -33,13 +34,13 @@ type serverLog struct {
 	offset int64
 }
 
-func newObituary(c *cluster, ch *chronicle) *obituary {
+func newObituary(c *cluster.Cluster, ch *chronicle) *obituary {
 	if ch == nil {
 		return nil
 	}
 	o := &obituary{cluster: c, chronicle: ch}
-	if c.ensemble != nil {
-		for _, p := range c.ensemble.Members() {
+	if c.Ensemble != nil {
+		for _, p := range c.Ensemble.Members() {
 			o.logs = append(o.logs, &serverLog{id: p.ID(), path: p.LogFile()})
 		}
 	}
@@ -52,8 +53,8 @@ func (o *obituary) look() error {
 		return nil
 	}
 	anchor := history.TakeAnchor()
-	if o.cluster.embedded != nil {
-		expired := o.cluster.embedded.Expired()
+	if o.cluster.Embedded != nil {
+		expired := o.cluster.Embedded.Expired()
 		for _, e := range expired[o.embedded:] {
 			if !e.Forced {
 				o.write(journal.SessionName(e.Session), anchor.At(e.At), "")

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/cluster"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/progress"
 )
@@ -22,7 +23,7 @@ func TestExpiriesOfADeposedServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := newObituary(&cluster{}, c)
+	o := newObituary(&cluster.Cluster{}, c)
 	for id := range 3 {
 		path := filepath.Join(dir, fmt.Sprintf("server%d.log", id))
 		line := fmt.Sprintf("%s [myid:] - INFO - Expiring session 0x%d00, timeout of 4000ms exceeded\n", time.Now().Format("15:04:05.000"), id)

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/flock"
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/cluster"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/options"
@@ -50,7 +51,7 @@ type parent struct {
 	// The first Ctrl-C ends interrupted, the second killed.
 	interrupted, killed context.Context
 
-	cluster *cluster
+	cluster *cluster.Cluster
 	root    string       // of this run's nodes
 	dir     string       // of the referee's files
 	scratch *scratch.Dir // has dir
@@ -205,7 +206,7 @@ func (p *parent) prepare() (err error) {
 		return fmt.Errorf("creating a directory for the run: %w", err)
 	}
 	p.dir = p.scratch.Path()
-	p.cluster, err = openCluster(p.interrupted, p.options, p.log)
+	p.cluster, err = cluster.Open(p.interrupted, p.options, p.log)
 	if err != nil {
 		err = fmt.Errorf("cannot connect to ZooKeeper: %w", err)
 		if p.interrupted.Err() != nil { // what has failed, has failed because of that
@@ -218,7 +219,7 @@ func (p *parent) prepare() (err error) {
 	p.root = fmt.Sprintf("%s/holdfast-stress-%x", p.options.Chroot, id)
 	if p.options.Injects() {
 		if p.trouble, err = p.newTrouble(); err != nil {
-			return errors.Join(fmt.Errorf("preparing faults: %w", err), p.cluster.close(), p.scratch.Remove())
+			return errors.Join(fmt.Errorf("preparing faults: %w", err), p.cluster.Close(), p.scratch.Remove())
 		}
 	}
 	if p.options.Recorded() {
@@ -231,7 +232,7 @@ func (p *parent) prepare() (err error) {
 		}
 		p.obituary = newObituary(p.cluster, p.chronicle)
 		if err != nil {
-			return errors.Join(fmt.Errorf("beginning the history of the run: %w", err), p.trouble.close(), p.cluster.close(), p.scratch.Remove())
+			return errors.Join(fmt.Errorf("beginning the history of the run: %w", err), p.trouble.close(), p.cluster.Close(), p.scratch.Remove())
 		}
 	}
 	return nil
@@ -247,8 +248,8 @@ func (p *parent) header() history.Header {
 		Workload:       o.Kind,
 		Processes:      o.Processes,
 		Goroutines:     o.Goroutines,
-		Servers:        p.cluster.servers,
-		SessionTimeout: p.cluster.client.Session().Timeout().Nanoseconds(), // as the servers grant it
+		Servers:        p.cluster.Servers,
+		SessionTimeout: p.cluster.Client.Session().Timeout().Nanoseconds(), // as the servers grant it
 		Tenure:         o.Tenure.Nanoseconds(),
 		Linger:         o.Linger.Nanoseconds(),
 		Nemesis:        p.trouble.kinds(),
@@ -256,7 +257,7 @@ func (p *parent) header() history.Header {
 		BeginWall:      now.Wall.Format(time.RFC3339Nano),
 		Planned:        o.Duration.Nanoseconds(),
 		Go:             runtime.Version(),
-		ZooKeeper:      p.cluster.version(),
+		ZooKeeper:      p.cluster.Version(),
 		Locks:          o.HistoryLocks(),
 	}
 	if h.Tenure == 0 {
@@ -273,10 +274,10 @@ func (p *parent) introduce() {
 	o := p.options
 	fmt.Fprintf(p.stdout, "Holdfast stress: %s for %v\n", o.Scale(), o.Duration)
 	fmt.Fprintf(p.stdout, "  seed     %d (determines what each goroutine attempts, not how they interleave)\n", o.Seed)
-	if p.cluster.embedded != nil {
-		fmt.Fprintf(p.stdout, "  servers  %s; -servers host:port uses a real ZooKeeper\n", p.cluster.describe())
+	if p.cluster.Embedded != nil {
+		fmt.Fprintf(p.stdout, "  servers  %s; -servers host:port uses a real ZooKeeper\n", p.cluster.Describe())
 	} else {
-		fmt.Fprintf(p.stdout, "  servers  %s\n", p.cluster.describe())
+		fmt.Fprintf(p.stdout, "  servers  %s\n", p.cluster.Describe())
 	}
 	fmt.Fprintf(p.stdout, "  root     %s\n", p.root)
 	if o.Injects() {
@@ -327,7 +328,7 @@ func (p *parent) settings(process, incarnation int) wire.Settings {
 		Workload:    p.options.Workload,
 		Process:     process,
 		Incarnation: incarnation,
-		Servers:     p.cluster.serversOf(process),
+		Servers:     p.cluster.ServersOf(process),
 		Root:        p.root,
 		Dir:         p.dir,
 	}
@@ -398,7 +399,7 @@ func (p *parent) loop() {
 			p.overdue()
 		case <-swallow:
 			if !p.started.IsZero() && p.stopped.IsZero() {
-				p.cluster.swallow()
+				p.cluster.Swallow()
 			}
 		case <-interrupted:
 			interrupted = nil
@@ -599,7 +600,7 @@ func (p *parent) show(text string) {
 func (p *parent) stop() {
 	if p.stopped.IsZero() {
 		p.stopped = time.Now()
-		p.cluster.stopSwallowing()
+		p.cluster.StopSwallowing()
 		p.reporter.Phase("stopping")
 		p.chronicle.stopping()
 		p.trouble.stop()
@@ -675,10 +676,10 @@ func (p *parent) inspect() {
 	}
 	if p.options.Kind == wire.AbandonedWorkload {
 		lost := p.total().LostHolds > 0
-		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l leak) bool { return worker.Explained(l.Path, p.root, p.dir, lost) })
+		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l cluster.Leak) bool { return worker.Explained(l.Path, p.root, p.dir, lost) })
 	}
 	if p.options.Kind == wire.BarrierWorkload || p.options.Kind == wire.MixedWorkload {
-		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l leak) bool { return worker.Kept(l.Path, p.options.Kind == wire.MixedWorkload) })
+		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l cluster.Leak) bool { return worker.Kept(l.Path, p.options.Kind == wire.MixedWorkload) })
 	}
 	for i, l := range p.summary.LeakList {
 		if i == maxShown {
@@ -687,21 +688,21 @@ func (p *parent) inspect() {
 		}
 		p.reporter.Line("LEAKED: %v", l)
 	}
-	if err := p.cluster.remove(ctx, p.root); err != nil {
+	if err := p.cluster.Remove(ctx, p.root); err != nil {
 		p.reporter.Line("removing %s: %v", p.root, err)
 	}
-	if err := p.cluster.close(); err != nil {
+	if err := p.cluster.Close(); err != nil {
 		p.reporter.Line("closing the parent's session: %v", err)
 	}
 }
 
 // leaks returns the nodes that are left. Those of processes that the nemesis has killed may
 // stay until their sessions end.
-func (p *parent) leaks(ctx context.Context) (left []leak, err error) {
+func (p *parent) leaks(ctx context.Context) (left []cluster.Leak, err error) {
 	limit := time.Now().Add(2*p.options.SessionTimeout + grace)
 	for {
-		left, err = p.cluster.leaks(ctx, p.root, p.options.Workload)
-		orphans := slices.ContainsFunc(left, func(l leak) bool { return p.chronicle.orphaned(l.Owner) })
+		left, err = p.cluster.Leaks(ctx, p.root, p.options.Workload)
+		orphans := slices.ContainsFunc(left, func(l cluster.Leak) bool { return p.chronicle.orphaned(l.Owner) })
 		if err != nil || !orphans || time.Now().After(limit) || !worker.Pause(ctx, 200*time.Millisecond, nil) {
 			return left, err
 		}
@@ -770,9 +771,9 @@ func (p *parent) sumUp() {
 	s := &p.summary
 	o := p.options
 	s.Workload, s.recorded = o.Workload, p.chronicle != nil
-	s.Servers, s.Embedded = p.cluster.servers, p.cluster.embedded != nil
+	s.Servers, s.Embedded = p.cluster.Servers, p.cluster.Embedded != nil
 	s.Planned = o.Duration
-	s.Swallowed = p.cluster.swallowed()
+	s.Swallowed = p.cluster.Swallowed()
 	if !p.started.IsZero() {
 		s.Elapsed = p.stopped.Sub(p.started)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
+	"github.com/holdfast-go/holdfast/stress/internal/cluster"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -74,7 +75,7 @@ type summary struct {
 	Leaks         int                 `json:"leaked_nodes"`
 	ViolationList []referee.Violation `json:"violation_list"`
 	FailureList   []string            `json:"failure_list"`
-	LeakList      []leak              `json:"leak_list"`
+	LeakList      []cluster.Leak      `json:"leak_list"`
 
 	latency  *wire.Latency // of all processes
 	recorded bool          // the run has a history
@@ -97,7 +98,7 @@ func newSummary(now time.Time) summary {
 		Held:               []lockTime{},
 		ViolationList:      []referee.Violation{},
 		FailureList:        []string{},
-		LeakList:           []leak{},
+		LeakList:           []cluster.Leak{},
 		latency:            wire.NewLatency(),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/cluster"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -92,7 +93,7 @@ func exampleSummary() summary {
 	s.Leaks = 1
 	s.ViolationList = []referee.Violation{{Kind: referee.Overlap, Lock: "lock-0", Time: s.Begin, PID: 1, Token: 2, OtherPID: 3, OtherToken: 4}}
 	s.FailureList = []string{"process 0: something"}
-	s.LeakList = []leak{{"/a/b", "0x7", "{}"}}
+	s.LeakList = []cluster.Leak{{"/a/b", "0x7", "{}"}}
 	s.judge()
 	s.latency = nil // which is not part of it
 	return s

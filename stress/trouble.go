@@ -49,7 +49,7 @@ func (p *parent) newTrouble() (*trouble, error) {
 	ctx, cancel := context.WithTimeout(p.interrupted, wire.ConnectTimeout)
 	defer cancel()
 	m, err := manager.Open(ctx, manager.Config{
-		Servers:        p.cluster.servers,
+		Servers:        p.cluster.Servers,
 		Root:           p.root,
 		SessionTimeout: o.SessionTimeout,
 		Label:          "stress, which injects faults",
@@ -358,20 +358,20 @@ func (t *trouble) Resume(process int) error {
 }
 
 func (t *trouble) Links(process int) nemesis.Links {
-	if l := t.parent.cluster.links; process < len(l) {
+	if l := t.parent.cluster.Links; process < len(l) {
 		return l[process]
 	}
 	return nil
 }
 
 func (t *trouble) Servers() nemesis.Servers {
-	if e := t.parent.cluster.ensemble; e != nil {
+	if e := t.parent.cluster.Ensemble; e != nil {
 		return e
 	}
 	return nil
 }
 
-func (t *trouble) Tree() nemesis.Tree { return t.parent.cluster.client.Session() }
+func (t *trouble) Tree() nemesis.Tree { return t.parent.cluster.Client.Session() }
 
 // Revoke asks the holders of a lock to give it up.
 func (t *trouble) Revoke(ctx context.Context, lock string) error {

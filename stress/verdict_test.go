@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/cluster"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/options"
@@ -84,7 +85,7 @@ func TestFlawsAreInTheHistory(t *testing.T) {
 			c := chronicled(t, dir)
 			now := time.Now()
 			p := &parent{
-				options: options.Options{Workload: tt.workload, Report: dir}, cluster: &cluster{}, reporter: progress.New(io.Discard), stdout: io.Discard,
+				options: options.Options{Workload: tt.workload, Report: dir}, cluster: &cluster.Cluster{}, reporter: progress.New(io.Discard), stdout: io.Discard,
 				summary: newSummary(now), chronicle: c, started: now, stopped: now.Add(20 * time.Second),
 				processes: []*process{{progress: tt.progress}}, past: make([]wire.Counts, 1),
 			}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package cluster
 
 import (
 	"context"
@@ -19,22 +19,22 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// A cluster is the ZooKeeper under test, and the parent's client of it. The
+// A Cluster is the ZooKeeper under test, and the parent's client of it. The
 // client does not contend; it looks for leaked nodes at the end. The parent's
 // goroutine alone uses a cluster.
-type cluster struct {
-	servers  []string
-	embedded *zktest.Server  // nil: the servers are real
-	ensemble *realzk.Cluster // nil: the servers were not started by this run
-	links    []*realzk.Links // of the worker processes to the servers; nil: they have none
-	client   *zkio.Client
+type Cluster struct {
+	Servers  []string
+	Embedded *zktest.Server  // nil: the servers are real
+	Ensemble *realzk.Cluster // nil: the servers were not started by this run
+	Links    []*realzk.Links // of the worker processes to the servers; nil: they have none
+	Client   *zkio.Client
 	fault    *zktest.Fault // the latest that swallows an answer; may be nil
 }
 
-// openCluster connects to o's servers, or starts an ensemble or the embedded server and
+// Open connects to o's servers, or starts an ensemble or the embedded server and
 // connects to that.
-func openCluster(ctx context.Context, o options.Options, log *slog.Logger) (_ *cluster, err error) {
-	c := &cluster{servers: o.Servers}
+func Open(ctx context.Context, o options.Options, log *slog.Logger) (_ *Cluster, err error) {
+	c := &Cluster{Servers: o.Servers}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.stopServers())
@@ -46,31 +46,31 @@ func openCluster(ctx context.Context, o options.Options, log *slog.Logger) (_ *c
 		starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
-		if c.ensemble, err = startEnsemble(starting, o); err != nil {
+		if c.Ensemble, err = startEnsemble(starting, o); err != nil {
 			return nil, err
 		}
-		c.servers = c.ensemble.Addrs()
-	case c.servers == nil:
+		c.Servers = c.Ensemble.Addrs()
+	case c.Servers == nil:
 		// Servers do not grant a session timeout below two ticks.
-		c.embedded = zktest.NewServer(zktest.Config{TickTime: min(2*time.Second, o.SessionTimeout/2), Logger: log})
-		address, err := c.embedded.Listen("127.0.0.1:0")
+		c.Embedded = zktest.NewServer(zktest.Config{TickTime: min(2*time.Second, o.SessionTimeout/2), Logger: log})
+		address, err := c.Embedded.Listen("127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		c.servers = []string{address}
+		c.Servers = []string{address}
 	}
 	if o.Injects() {
 		for range o.Processes {
-			links, err := realzk.RunLinks(c.servers)
+			links, err := realzk.RunLinks(c.Servers)
 			if err != nil {
 				return nil, err
 			}
-			c.links = append(c.links, links)
+			c.Links = append(c.Links, links)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.ConnectTimeout)
 	defer cancel()
-	c.client, err = zkio.Open(ctx, zkio.Config{Servers: c.servers, SessionTimeout: o.SessionTimeout, Logger: log})
+	c.Client, err = zkio.Open(ctx, zkio.Config{Servers: c.Servers, SessionTimeout: o.SessionTimeout, Logger: log})
 	return c, err
 }
 
@@ -95,84 +95,84 @@ func startEnsemble(ctx context.Context, o options.Options) (*realzk.Cluster, err
 	return e, nil
 }
 
-// serversOf returns the addresses to which a worker process connects: links of its own, if
+// ServersOf returns the addresses to which a worker process connects: links of its own, if
 // faults are injected.
-func (c *cluster) serversOf(process int) []string {
-	if process < 0 || process >= len(c.links) {
-		return c.servers
+func (c *Cluster) ServersOf(process int) []string {
+	if process < 0 || process >= len(c.Links) {
+		return c.Servers
 	}
-	return c.links[process].Addrs()
+	return c.Links[process].Addrs()
 }
 
-// describe returns the servers, for messages.
-func (c *cluster) describe() string {
+// Describe returns the servers, for messages.
+func (c *Cluster) Describe() string {
 	switch {
-	case c.embedded != nil:
-		return "embedded, in memory, on " + c.servers[0]
-	case c.ensemble != nil:
-		return fmt.Sprintf("an ensemble of %d, started for this run, on %s", len(c.servers), strings.Join(c.servers, ","))
+	case c.Embedded != nil:
+		return "embedded, in memory, on " + c.Servers[0]
+	case c.Ensemble != nil:
+		return fmt.Sprintf("an ensemble of %d, started for this run, on %s", len(c.Servers), strings.Join(c.Servers, ","))
 	default:
-		return strings.Join(c.servers, ",")
+		return strings.Join(c.Servers, ",")
 	}
 }
 
-// swallow makes the embedded server carry out the next request that is not a
+// Swallow makes the embedded server carry out the next request that is not a
 // ping, and send no answer to it. The connection stays up.
-func (c *cluster) swallow() {
+func (c *Cluster) Swallow() {
 	if c.fault != nil && c.fault.Hits() == 0 {
 		return // a second fault would choose the same request
 	}
-	c.fault = c.embedded.Faults().SwallowReply(zktest.Match{Times: 1})
+	c.fault = c.Embedded.Faults().SwallowReply(zktest.Match{Times: 1})
 }
 
-// stopSwallowing ends the effect of swallow.
-func (c *cluster) stopSwallowing() {
+// StopSwallowing ends the effect of swallow.
+func (c *Cluster) StopSwallowing() {
 	if c.fault != nil {
 		c.fault.Remove()
 	}
 }
 
-// swallowed returns how many answers the embedded server has swallowed.
-func (c *cluster) swallowed() int {
-	if c.embedded == nil {
+// Swallowed returns how many answers the embedded server has swallowed.
+func (c *Cluster) Swallowed() int {
+	if c.Embedded == nil {
 		return 0
 	}
-	return c.embedded.Faults().Hits()[zktest.FaultSwallowReply]
+	return c.Embedded.Faults().Hits()[zktest.FaultSwallowReply]
 }
 
 // stopServers stops what openCluster has started.
-func (c *cluster) stopServers() (err error) {
-	for _, l := range c.links {
+func (c *Cluster) stopServers() (err error) {
+	for _, l := range c.Links {
 		l.Close()
 	}
-	if c.embedded != nil {
-		err = c.embedded.Close()
+	if c.Embedded != nil {
+		err = c.Embedded.Close()
 	}
-	if c.ensemble != nil {
-		err = errors.Join(err, c.ensemble.Stop())
+	if c.Ensemble != nil {
+		err = errors.Join(err, c.Ensemble.Stop())
 	}
 	return err
 }
 
-// close closes the client and stops the servers.
-func (c *cluster) close() error {
+// Close closes the client and stops the servers.
+func (c *Cluster) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return errors.Join(c.client.Close(ctx), c.stopServers())
+	return errors.Join(c.Client.Close(ctx), c.stopServers())
 }
 
-// A leak is a node that should have been deleted.
-type leak struct {
+// A Leak is a node that should have been deleted.
+type Leak struct {
 	Path  string `json:"path"`
 	Owner string `json:"session"` // hexadecimal; 0x0 if the node is not ephemeral
 	Data  string `json:"data"`
 }
 
-func (l leak) String() string { return fmt.Sprintf("%s of session %s: %s", l.Path, l.Owner, l.Data) }
+func (l Leak) String() string { return fmt.Sprintf("%s of session %s: %s", l.Path, l.Owner, l.Data) }
 
-// leaks returns the nodes under root other than the locks' directories. Once all
+// Leaks returns the nodes under root other than the locks' directories. Once all
 // processes have stopped there should be none.
-func (c *cluster) leaks(ctx context.Context, root string, w wire.Workload) ([]leak, error) {
+func (c *Cluster) Leaks(ctx context.Context, root string, w wire.Workload) ([]Leak, error) {
 	expected := map[string]bool{root: true}
 	var recipes []string // their records and directories stay
 	for i := range w.Venues() {
@@ -182,7 +182,7 @@ func (c *cluster) leaks(ctx context.Context, root string, w wire.Workload) ([]le
 			recipes = append(recipes, path+"/")
 		}
 	}
-	found := []leak{}
+	found := []Leak{}
 	err := c.walk(ctx, root, func(s *zkio.Session, path string) error {
 		if expected[path] || isMailbox(root, path) {
 			return nil
@@ -194,7 +194,7 @@ func (c *cluster) leaks(ctx context.Context, root string, w wire.Workload) ([]le
 		if stat.EphemeralOwner == 0 && slices.ContainsFunc(recipes, func(r string) bool { return strings.HasPrefix(path, r) }) {
 			return nil
 		}
-		found = append(found, leak{path, fmt.Sprintf("%#x", stat.EphemeralOwner), string(data)})
+		found = append(found, Leak{path, fmt.Sprintf("%#x", stat.EphemeralOwner), string(data)})
 		return nil
 	})
 	return found, err
@@ -208,15 +208,15 @@ func isMailbox(root, path string) bool {
 	return path == asks || ok && !strings.Contains(rest, "/")
 }
 
-// remove deletes root and everything below it.
-func (c *cluster) remove(ctx context.Context, root string) error {
+// Remove deletes root and everything below it.
+func (c *Cluster) Remove(ctx context.Context, root string) error {
 	return c.walk(ctx, root, func(s *zkio.Session, path string) error { return s.Delete(path, -1) })
 }
 
 // walk calls visit for root and each node below it, children first. It ignores
 // nodes that disappear meanwhile: the server may delete an empty container at any
 // time. It retries after a connection failure until ctx ends.
-func (c *cluster) walk(ctx context.Context, root string, visit func(s *zkio.Session, path string) error) error {
+func (c *Cluster) walk(ctx context.Context, root string, visit func(s *zkio.Session, path string) error) error {
 	var children []string
 	err := c.try(ctx, func(s *zkio.Session) (err error) {
 		children, _, err = s.Children(root)
@@ -237,9 +237,9 @@ func (c *cluster) walk(ctx context.Context, root string, visit func(s *zkio.Sess
 }
 
 // try calls do until it succeeds, fails definitely, or ctx ends.
-func (c *cluster) try(ctx context.Context, do func(*zkio.Session) error) error {
+func (c *Cluster) try(ctx context.Context, do func(*zkio.Session) error) error {
 	for {
-		err := do(c.client.Session())
+		err := do(c.Client.Session())
 		switch {
 		case err == nil, errors.Is(err, zkio.ErrNoNode):
 			return nil
@@ -252,14 +252,14 @@ func (c *cluster) try(ctx context.Context, do func(*zkio.Session) error) error {
 	}
 }
 
-// version returns ZooKeeper's version, or "embedded".
-func (c *cluster) version() string {
-	if c.embedded != nil {
+// Version returns ZooKeeper's version, or "embedded".
+func (c *Cluster) Version() string {
+	if c.Embedded != nil {
 		return "embedded"
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	answer, err := realzk.FourLetterWord(ctx, c.servers[0], "srvr")
+	answer, err := realzk.FourLetterWord(ctx, c.Servers[0], "srvr")
 	if err != nil {
 		return "unknown" // many servers do not answer the command
 	}
