@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
+	"github.com/holdfast-go/holdfast/stress/internal/summary"
 )
 
 // A chronicle is the parent's side of the history: it writes what the parent does and sees,
@@ -299,10 +300,10 @@ func (c *chronicle) status() string {
 	l := &c.live
 	text := fmt.Sprintf("  holders %d  waiting %d  lost %s", len(l.holding), len(l.waiting), figures.Number(l.lost))
 	if l.waits.N > 0 {
-		text += fmt.Sprintf("  wait p50 %s p99 %s", milliseconds(l.waits.Median), milliseconds(l.waits.P99))
+		text += fmt.Sprintf("  wait p50 %s p99 %s", summary.Milliseconds(l.waits.Median), summary.Milliseconds(l.waits.P99))
 	}
 	if l.handOvers.N > 0 {
-		text += fmt.Sprintf("  hand-over p50 %s p99 %s", milliseconds(l.handOvers.Median), milliseconds(l.handOvers.P99))
+		text += fmt.Sprintf("  hand-over p50 %s p99 %s", summary.Milliseconds(l.handOvers.Median), summary.Milliseconds(l.handOvers.P99))
 	}
 	if l.faults > 0 {
 		text += fmt.Sprintf("  faults %d", l.faults)
@@ -312,9 +313,6 @@ func (c *chronicle) status() string {
 	}
 	return text
 }
-
-// milliseconds formats a number of them.
-func milliseconds(ms float64) string { return short(time.Duration(ms * float64(time.Millisecond))) }
 
 // remark writes what the harness has found out. The parent's goroutine calls it.
 func (c *chronicle) remark(e history.Event) {

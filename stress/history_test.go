@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
+	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -19,7 +20,7 @@ func TestRunWithAReport(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "report")
 	r := runStress(t, append([]string{"-report", dir, "-seed", "42"}, append(brief, "-duration", "4s")...))
-	r.expect(t, wire.ExitOK, ok, "no two processes are inside at once", "Report: .*"+report.Name)
+	r.expect(t, wire.ExitOK, summary.OK, "no two processes are inside at once", "Report: .*"+report.Name)
 	if len(r.left) > 0 {
 		t.Errorf("it left %q behind", r.left)
 	}
@@ -75,9 +76,9 @@ func TestRunThroughTheNemesis(t *testing.T) {
 	const planned = `\n  faults   \d+ planned, of 3 kinds\n`
 	// On a busy machine a fault may come when no lock is held.
 	if r.exit == wire.ExitVoid {
-		r.expect(t, wire.ExitVoid, voidedRun, planned)
+		r.expect(t, wire.ExitVoid, summary.Voided, planned)
 	} else {
-		r.expect(t, wire.ExitOK, ok, planned, "fault 1: ", "kill-worker", "cut-connection", "delete-holder")
+		r.expect(t, wire.ExitOK, summary.OK, planned, "fault 1: ", "kill-worker", "cut-connection", "delete-holder")
 	}
 	if len(r.left) > 0 {
 		t.Errorf("it left %q behind", r.left)
@@ -109,13 +110,13 @@ func TestHistoryOfWhatTheHarnessSaw(t *testing.T) {
 		name     string
 		sabotage wire.Sabotage
 		args     []string
-		verdict  verdict
+		verdict  summary.Verdict
 		want     judge.Outcome
 		says     string
 	}{
-		{"referee", wire.Lingers, nil, violated, judge.Violation, "a referee has seen at "},
-		{"referee beside faults", wire.OldToken, []string{"-nemesis", "revoke", "-session-timeout", "1s"}, violated, judge.Violation, "a referee has seen at .* token fell"},
-		{"worker", wire.Complains, nil, failed, judge.Failed, "on purpose"},
+		{"referee", wire.Lingers, nil, summary.Violated, judge.Violation, "a referee has seen at "},
+		{"referee beside faults", wire.OldToken, []string{"-nemesis", "revoke", "-session-timeout", "1s"}, summary.Violated, judge.Violation, "a referee has seen at .* token fell"},
+		{"worker", wire.Complains, nil, summary.Failed, judge.Failed, "on purpose"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -135,7 +136,7 @@ func TestHistoryOfWhatTheHarnessSaw(t *testing.T) {
 func TestListedFaultThatNeverComesUp(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-nemesis", "pause-worker", "-seed", "3"}, append(brief, "-duration", "4s")...))
-	r.expect(t, wire.ExitVoid, voidedRun, "too short for +pause-worker", "VOID: .*pause-worker")
+	r.expect(t, wire.ExitVoid, summary.Voided, "too short for +pause-worker", "VOID: .*pause-worker")
 }
 
 // Of a history from which events were removed, the rest is judged again, and what the run had
@@ -143,7 +144,7 @@ func TestListedFaultThatNeverComesUp(t *testing.T) {
 func TestCheckOfATrimmedHistory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "report")
-	runStress(t, append([]string{"-report", dir}, brief...)).expect(t, wire.ExitOK, ok)
+	runStress(t, append([]string{"-report", dir}, brief...)).expect(t, wire.ExitOK, summary.OK)
 	v, err := judge.Read(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/stress/internal/worker"
 )
@@ -102,8 +103,8 @@ func (p *program) output() string { return p.stdout.String() + p.stderr.String()
 type stressRun struct {
 	exit    int
 	output  string
-	summary summary  // zero if none was written
-	left    []string // files left in its TMPDIR
+	summary summary.Summary // zero if none was written
+	left    []string        // files left in its TMPDIR
 }
 
 // runStress runs the harness and waits for it to end.

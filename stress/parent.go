@@ -31,6 +31,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
+	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/stress/internal/worker"
 )
@@ -68,7 +69,7 @@ type parent struct {
 	meter   progress.Meter
 	started time.Time // when the workers began, or zero
 	stopped time.Time // when they were told to stop, or zero
-	summary summary
+	summary summary.Summary
 
 	// Found by the parent; processes count their own.
 	failures int
@@ -79,8 +80,6 @@ const (
 	grace = 15 * time.Second
 	// Bounds the search for leaked nodes.
 	inspectionTimeout = 30 * time.Second
-	// How many violations, failures and leaks are shown; further ones are counted.
-	maxShown = 20
 )
 
 // parentMain runs the program and returns its exit status.
@@ -119,7 +118,7 @@ func parentMain(args []string, stdout, stderr io.Writer) int {
 		killed:      killed,
 		events:      make(chan event, 256),
 		calls:       make(chan func()),
-		summary:     newSummary(time.Now()),
+		summary:     summary.New(time.Now()),
 	}
 	return p.main()
 }
@@ -513,7 +512,7 @@ func (p *parent) handle(e event) {
 	case m.Final != nil:
 		c.final = m.Final
 		c.progress = m.Final.Counts
-		if err := p.summary.latency.Add(m.Final.Latency); err != nil {
+		if err := p.summary.Latency.Add(m.Final.Latency); err != nil {
 			p.fail(fmt.Sprintf("process %d: %v", c.index, err))
 		}
 	}
@@ -540,10 +539,10 @@ func (p *parent) handleRegister(e event) {
 // showViolation shows a violation, if not too many have been shown.
 func (p *parent) showViolation(by string, v referee.Violation) {
 	p.chronicle.remark(history.Event{Kind: history.Overlap, At: v.At, Process: history.Harness, Lock: v.Lock, Text: journal.FirstLine(v.String())})
-	if n := len(p.summary.ViolationList); n < maxShown {
+	if n := len(p.summary.ViolationList); n < summary.MaxShown {
 		p.summary.ViolationList = append(p.summary.ViolationList, v)
 		p.reporter.Line("VIOLATION seen by %s, %v", by, v)
-		if n+1 == maxShown {
+		if n+1 == summary.MaxShown {
 			p.reporter.Line("VIOLATION: further ones are counted but not shown")
 		}
 	}
@@ -587,10 +586,10 @@ func (p *parent) fail(text string) {
 
 // show shows a failure, if not too many have been shown.
 func (p *parent) show(text string) {
-	if n := len(p.summary.FailureList); n < maxShown {
+	if n := len(p.summary.FailureList); n < summary.MaxShown {
 		p.summary.FailureList = append(p.summary.FailureList, text)
 		p.reporter.Line("FAILED: %s", text)
-		if n+1 == maxShown {
+		if n+1 == summary.MaxShown {
 			p.reporter.Line("FAILED: further ones are counted but not shown")
 		}
 	}
@@ -682,7 +681,7 @@ func (p *parent) inspect() {
 		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l cluster.Leak) bool { return worker.Kept(l.Path, p.options.Kind == wire.MixedWorkload) })
 	}
 	for i, l := range p.summary.LeakList {
-		if i == maxShown {
+		if i == summary.MaxShown {
 			p.reporter.Line("LEAKED: and %d more", len(p.summary.LeakList)-i)
 			break
 		}
@@ -752,12 +751,12 @@ func (p *parent) endHistory() {
 		p.fail(err.Error())
 	}
 	p.sumUp()
-	for _, f := range p.summary.flaws() {
+	for _, f := range p.summary.Flaws() {
 		kind := history.Failure
-		if f.verdict == voidedRun {
+		if f.Verdict == summary.Voided {
 			kind = history.TooLittle
 		}
-		p.chronicle.remark(history.Event{Kind: kind, Process: history.Harness, Text: f.text})
+		p.chronicle.remark(history.Event{Kind: kind, Process: history.Harness, Text: f.Text})
 	}
 	v, err := p.chronicle.close(p.options.Report != "")
 	if err != nil {
@@ -770,7 +769,7 @@ func (p *parent) endHistory() {
 func (p *parent) sumUp() {
 	s := &p.summary
 	o := p.options
-	s.Workload, s.recorded = o.Workload, p.chronicle != nil
+	s.Workload, s.Recorded = o.Workload, p.chronicle != nil
 	s.Servers, s.Embedded = p.cluster.Servers, p.cluster.Embedded != nil
 	s.Planned = o.Duration
 	s.Swallowed = p.cluster.Swallowed()
@@ -778,7 +777,7 @@ func (p *parent) sumUp() {
 		s.Elapsed = p.stopped.Sub(p.started)
 	}
 	s.Counts = p.total()
-	s.ProcessGrants, s.ProcessWriteGrants, s.Held = []uint64{}, []uint64{}, []lockTime{}
+	s.ProcessGrants, s.ProcessWriteGrants, s.Held = []uint64{}, []uint64{}, []summary.LockTime{}
 	for i, c := range p.processes {
 		n := c.progress
 		n.Add(p.past[i])
@@ -794,7 +793,7 @@ func (p *parent) sumUp() {
 				held[j] = c.final.Held[i]
 			}
 		}
-		s.Held = append(s.Held, newLockTime(o.NameOf(i), held, s.Elapsed))
+		s.Held = append(s.Held, summary.NewLockTime(o.NameOf(i), held, s.Elapsed))
 	}
 	s.Leaks = len(s.LeakList)
 }
@@ -808,11 +807,11 @@ func (p *parent) conclude() int {
 	if o.Report != "" && s.History != nil {
 		s.Report = filepath.Join(o.Report, report.Name)
 	}
-	s.Latencies = s.latency.Summary()
-	s.judge()
-	s.print(p.stdout)
+	s.Latencies = s.Latency.Summary()
+	s.Judge()
+	s.Print(p.stdout)
 	if o.JSON != "" {
-		if err := s.writeJSON(o.JSON); err != nil {
+		if err := s.WriteJSON(o.JSON); err != nil {
 			p.reporter.Line("stress: %v", err)
 			return max(s.Exit, wire.ExitFailure)
 		}

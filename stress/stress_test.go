@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/stress/internal/worker"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
@@ -46,7 +47,7 @@ func newServer(t *testing.T) (s *zktest.Server, address string) {
 
 // expect checks how a run ended and that its output matches the regular
 // expressions.
-func (r stressRun) expect(t *testing.T, exit int, v verdict, says ...string) {
+func (r stressRun) expect(t *testing.T, exit int, v summary.Verdict, says ...string) {
 	t.Helper()
 	for _, complaint := range r.differs(exit, v, says) {
 		t.Error(complaint)
@@ -57,7 +58,7 @@ func (r stressRun) expect(t *testing.T, exit int, v verdict, says ...string) {
 }
 
 // differs returns in what a run is not as expected.
-func (r stressRun) differs(exit int, v verdict, says []string) (complaints []string) {
+func (r stressRun) differs(exit int, v summary.Verdict, says []string) (complaints []string) {
 	if r.exit != exit || r.summary.Verdict != v || r.summary.Verdict != "" && r.summary.Exit != exit {
 		complaints = append(complaints, fmt.Sprintf("exit status %d, verdict %q with exit status %d; want %d and %q", r.exit, r.summary.Verdict, r.summary.Exit, exit, v))
 	}
@@ -72,7 +73,7 @@ func (r stressRun) differs(exit int, v verdict, says []string) (complaints []str
 // runCaught runs the harness with a worker that misbehaves, until the run ends as expected,
 // or for trialRuns times. In one run it can happen that no other process comes in while the
 // worker is inside without a right to it.
-func runCaught(t *testing.T, s wire.Sabotage, args []string, v verdict, says ...string) stressRun {
+func runCaught(t *testing.T, s wire.Sabotage, args []string, v summary.Verdict, says ...string) stressRun {
 	t.Helper()
 	for left := trialRuns; ; left-- {
 		r := runStress(t, args, wire.SabotageVariable+"="+string(s))
@@ -84,7 +85,7 @@ func runCaught(t *testing.T, s wire.Sabotage, args []string, v verdict, says ...
 }
 
 // expectSome checks that no count is 0.
-func expectSome(t *testing.T, s summary, counts map[string]uint64) {
+func expectSome(t *testing.T, s summary.Summary, counts map[string]uint64) {
 	t.Helper()
 	for what, n := range counts {
 		if n == 0 {
@@ -96,7 +97,7 @@ func expectSome(t *testing.T, s summary, counts map[string]uint64) {
 func TestRunOnTheEmbeddedServer(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-seed", "42"}, brief...))
-	r.expect(t, wire.ExitOK, ok, "seed     42", "embedded", "violations         0", "leaked nodes       0", "OK:")
+	r.expect(t, wire.ExitOK, summary.OK, "seed     42", "embedded", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	if s.Seed != 42 || !s.Embedded || s.Processes != 2 || len(s.ProcessGrants) != 2 || s.Elapsed < 2*time.Second {
 		t.Errorf("the summary is of something else: %+v", s)
@@ -132,7 +133,7 @@ func TestRunOnAGivenServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := runStress(t, append([]string{"-servers", address + "/some/root"}, brief...))
-	r.expect(t, wire.ExitOK, ok, "root     /some/root/holdfast-stress-", "servers  "+address)
+	r.expect(t, wire.ExitOK, summary.OK, "root     /some/root/holdfast-stress-", "servers  "+address)
 	if left := server.Children("/some/root"); len(left) > 0 {
 		t.Errorf("it left %q behind", left)
 	}
@@ -147,7 +148,7 @@ func TestRunOnAGivenServer(t *testing.T) {
 func TestRunOfMutexes(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-workload", "mutex"}, brief...))
-	r.expect(t, wire.ExitOK, ok, "2 mutexes", "violations         0", "leaked nodes       0", "OK:")
+	r.expect(t, wire.ExitOK, summary.OK, "2 mutexes", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	if s.Kind != wire.MutexWorkload {
 		t.Fatalf("the summary is of something else: %+v", s)
@@ -165,7 +166,7 @@ func TestRunOfMutexes(t *testing.T) {
 func TestRunOfLockAll(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-workload", "all", "-think", "2ms"}, append(brief, "-locks", "4", "-duration", "6s")...)) // few nest on a slow machine
-	r.expect(t, wire.ExitOK, ok, "LockAll +[0-9,]+ granted, the longest wait [0-9]", "violations         0", "leaked nodes       0", "OK:")
+	r.expect(t, wire.ExitOK, summary.OK, "LockAll +[0-9,]+ granted, the longest wait [0-9]", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	expectSome(t, s, map[string]uint64{
 		"entries": s.Entries, "grants": s.Grants, "LockAlls": s.LockAlls, "longest LockAll": s.LongestLockAll,
@@ -176,7 +177,7 @@ func TestRunOfLockAll(t *testing.T) {
 func TestRunOfUpgrades(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-workload", "upgrade"}, brief...))
-	r.expect(t, wire.ExitOK, ok, "upgradable reads +[0-9,]+ entries", "violations         0", "leaked nodes       0", "OK:")
+	r.expect(t, wire.ExitOK, summary.OK, "upgradable reads +[0-9,]+ entries", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	expectSome(t, s, map[string]uint64{
 		"reads": s.ReadEntries, "writes": s.WriteEntries, "upgradable reads": s.UpgradableEntries,
@@ -190,7 +191,7 @@ func TestRunOfUpgrades(t *testing.T) {
 func TestRunOfAbandonedLocks(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-workload", "abandoned"}, brief...))
-	r.expect(t, wire.ExitOK, ok, "interrupted +[0-9,]+ holders", "violations         0", "leaked nodes       0", "OK:")
+	r.expect(t, wire.ExitOK, summary.OK, "interrupted +[0-9,]+ holders", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	expectSome(t, s, map[string]uint64{"entries": s.Entries, "panics": s.Panics, "abandoned": s.Abandoned})
 	if s.FalseReports > s.LostHolds {
@@ -201,14 +202,14 @@ func TestRunOfAbandonedLocks(t *testing.T) {
 func TestRunOfBarriers(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append(brief, "-workload", "barrier", "-locks", "1", "-hold", "5ms", "-duration", "4s")) // on a slow machine few meet in time
-	r.expect(t, wire.ExitOK, ok, "1 barrier", "broken rounds +0 members", "violations         0", "leaked nodes       0", "OK: no member left")
+	r.expect(t, wire.ExitOK, summary.OK, "1 barrier", "broken rounds +0 members", "violations         0", "leaked nodes       0", "OK: no member left")
 	expectSome(t, r.summary, map[string]uint64{"entries": r.summary.Entries})
 }
 
 func TestRunOfReadWriteLocks(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-read-ratio", "0.7"}, brief...))
-	r.expect(t, wire.ExitOK, ok, "2 read/write locks", "70 % of the steps", "violations         0", "leaked nodes       0", "OK:")
+	r.expect(t, wire.ExitOK, summary.OK, "2 read/write locks", "70 % of the steps", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	if !s.ReadWrite || s.ReadRatio != 0.7 || len(s.ProcessWriteGrants) != 2 {
 		t.Fatalf("the summary is of something else: %+v", s)
@@ -228,7 +229,7 @@ func TestRunOfGreedyWorkers(t *testing.T) {
 	t.Parallel()
 	for _, tenure := range []string{"50ms", "-1s"} {
 		r := runStress(t, []string{"-greedy", "-tenure", tenure, "-patience", "1s", "-duration", "3s", "-processes", "2", "-goroutines", "16", "-locks", "1"})
-		r.expect(t, wire.ExitOK, ok, "greedy", "tenure  ", "time held +lock-0: by process ")
+		r.expect(t, wire.ExitOK, summary.OK, "greedy", "tenure  ", "time held +lock-0: by process ")
 		s := r.summary
 		if !s.Greedy || s.Tenure.String() != tenure || len(s.Held) != 1 || len(s.Held[0].Percent) != 2 {
 			t.Fatalf("the summary is of something else: %+v", s)
@@ -287,7 +288,7 @@ func TestRunThroughFaults(t *testing.T) {
 	unseen := func(k zktest.FaultKind) bool { return server.Faults().Hits()[k] == 0 }
 	for slices.ContainsFunc(kinds, unseen) { // on a busy machine, one run may make few requests
 		r := runStress(t, append([]string{"-servers", address}, brief...))
-		r.expect(t, wire.ExitOK, ok)
+		r.expect(t, wire.ExitOK, summary.OK)
 	}
 	close(ended)
 	faults.Wait()
@@ -297,7 +298,7 @@ func TestRunThroughFaults(t *testing.T) {
 func TestRunWithSwallowedAnswers(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-swallow", "100ms", "-patience", "10s"}, brief...))
-	r.expect(t, wire.ExitOK, ok, "answers swallowed +[0-9]+ by the server")
+	r.expect(t, wire.ExitOK, summary.OK, "answers swallowed +[0-9]+ by the server")
 	if r.summary.Swallowed == 0 || r.summary.Swallow != 100*time.Millisecond {
 		t.Errorf("%d answers were swallowed, one each %v", r.summary.Swallowed, r.summary.Swallow)
 	}
@@ -307,7 +308,7 @@ func TestRunOnARealServer(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"-read-ratio", "0.7"}} {
 		r := runStress(t, append(append([]string{"-servers", realzk.Shared(t).Addr(), "-session-timeout", "4s"}, brief...), args...))
-		r.expect(t, wire.ExitOK, ok)
+		r.expect(t, wire.ExitOK, summary.OK)
 	}
 }
 
@@ -317,27 +318,27 @@ func TestRunNoticesSabotage(t *testing.T) {
 	tests := []struct {
 		sabotage wire.Sabotage
 		args     []string
-		verdict  verdict
+		verdict  summary.Verdict
 		says     []string
 	}{
-		{wire.Lingers, nil, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{wire.OldToken, nil, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{wire.Lingers, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{wire.OldToken, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{wire.Lingers, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "(overlap|two turns) on lock"}},
-		{wire.OldToken, []string{"-workload", "mutex"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{wire.OldToken, []string{"-workload", "all", "-think", "2ms"}, violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{wire.Partial, []string{"-workload", "all", "-think", "2ms"}, failed, []string{"LockAll on lock .*a partial hold: 1 of "}},
-		{wire.Lingers, []string{"-workload", "upgrade"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{wire.OnlyReads, []string{"-workload", "upgrade", "-read-ratio", "0.9"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{wire.Lingers, []string{"-workload", "barrier", "-locks", "1", "-hold", "5ms", "-duration", "4s"}, violated, []string{"VIOLATION seen by process", "premature on lock .* left round"}},
-		{wire.Conceals, []string{"-workload", "abandoned"}, failed, []string{"in good order"}},
-		{wire.Survives, []string{"-workload", "abandoned"}, failed, []string{"the grant does not say so"}},
-		{wire.LosesRead, []string{"-read-ratio", "0.5"}, violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{wire.GetsStuck, []string{"-patience", "2s", "-duration", "1h"}, failed, []string{"stuck: worker 0 has been in \"a wait that never ends\"", "the stacks of all its goroutines are in ", "LEAKED"}},
-		{wire.Leaks, nil, failed, []string{"LEAKED: /holdfast-stress-", "stress process 0", "1 node leaked"}},
-		{wire.Crashes, []string{"-duration", "1h"}, failed, []string{"process 0: exit status 3"}},
-		{wire.Complains, nil, failed, []string{"on purpose"}},
+		{wire.Lingers, nil, summary.Violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.OldToken, nil, summary.Violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{wire.Lingers, []string{"-read-ratio", "0.5"}, summary.Violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.OldToken, []string{"-read-ratio", "0.5"}, summary.Violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{wire.Lingers, []string{"-workload", "mutex"}, summary.Violated, []string{"VIOLATION seen by process", "(overlap|two turns) on lock"}},
+		{wire.OldToken, []string{"-workload", "mutex"}, summary.Violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{wire.OldToken, []string{"-workload", "all", "-think", "2ms"}, summary.Violated, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{wire.Partial, []string{"-workload", "all", "-think", "2ms"}, summary.Failed, []string{"LockAll on lock .*a partial hold: 1 of "}},
+		{wire.Lingers, []string{"-workload", "upgrade"}, summary.Violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.OnlyReads, []string{"-workload", "upgrade", "-read-ratio", "0.9"}, summary.Violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.Lingers, []string{"-workload", "barrier", "-locks", "1", "-hold", "5ms", "-duration", "4s"}, summary.Violated, []string{"VIOLATION seen by process", "premature on lock .* left round"}},
+		{wire.Conceals, []string{"-workload", "abandoned"}, summary.Failed, []string{"in good order"}},
+		{wire.Survives, []string{"-workload", "abandoned"}, summary.Failed, []string{"the grant does not say so"}},
+		{wire.LosesRead, []string{"-read-ratio", "0.5"}, summary.Violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.GetsStuck, []string{"-patience", "2s", "-duration", "1h"}, summary.Failed, []string{"stuck: worker 0 has been in \"a wait that never ends\"", "the stacks of all its goroutines are in ", "LEAKED"}},
+		{wire.Leaks, nil, summary.Failed, []string{"LEAKED: /holdfast-stress-", "stress process 0", "1 node leaked"}},
+		{wire.Crashes, []string{"-duration", "1h"}, summary.Failed, []string{"process 0: exit status 3"}},
+		{wire.Complains, nil, summary.Failed, []string{"on purpose"}},
 	}
 	for i, tt := range tests {
 		if sampled() && i%4 != 0 {
@@ -368,7 +369,7 @@ func TestRunNoticesSabotage(t *testing.T) {
 func TestRunOfTooLittleIsVoid(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, []string{"-duration", "10s", "-processes", "2", "-goroutines", "1", "-think", "1s"})
-	r.expect(t, wire.ExitVoid, voidedRun, "VOID: workers got a lock only ")
+	r.expect(t, wire.ExitVoid, summary.Voided, "VOID: workers got a lock only ")
 	if r.summary.Violations != 0 || r.summary.Entries == 0 {
 		t.Errorf("%d violations in %d entries, want none in some", r.summary.Violations, r.summary.Entries)
 	}

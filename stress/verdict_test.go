@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/options"
 	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
+	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -24,7 +25,7 @@ import (
 // which it is not known whether they were told in time.
 func TestVerdictSaysWhatIsNotJudged(t *testing.T) {
 	var text strings.Builder
-	printVerdict(&text, judge.Verdict{
+	summary.PrintVerdict(&text, judge.Verdict{
 		Checks:    []judge.Check{{Name: "made", Judged: 7}, {Name: "not made"}, {Name: "sees at once", Found: 1}},
 		LostHolds: 3, LossesJudged: 1,
 	})
@@ -44,7 +45,7 @@ func TestVerdictSaysWhatIsNotJudged(t *testing.T) {
 func TestVerdictSaysThatHoldsCountSeveralTimes(t *testing.T) {
 	var text strings.Builder
 	v := judge.Verdict{LostHolds: 1053, Faults: []judge.Fault{{Kind: "kill-leader", N: 1234, Held: 6, Waiting: 5, Releasing: 4, Lost: 1100}, {Kind: "revoke", N: 1}}}
-	printVerdict(&text, v)
+	summary.PrintVerdict(&text, v)
 	for _, line := range []string{
 		`(?m)^  kill-leader +1,234 +6 +5 +4 +1,100$`,
 		`(?m)^  revoke +1 +0 +0 +0 +0\n    lost: a hold counts at each fault that may have cost it, .*: 1,053 holds lost in all$`,
@@ -55,7 +56,7 @@ func TestVerdictSaysThatHoldsCountSeveralTimes(t *testing.T) {
 	}
 	text.Reset()
 	v.Faults = v.Faults[1:]
-	printVerdict(&text, v)
+	summary.PrintVerdict(&text, v)
 	if strings.Contains(text.String(), "may have cost") {
 		t.Errorf("it warns of adding up nothing:\n%s", text.String())
 	}
@@ -86,7 +87,7 @@ func TestFlawsAreInTheHistory(t *testing.T) {
 			now := time.Now()
 			p := &parent{
 				options: options.Options{Workload: tt.workload, Report: dir}, cluster: &cluster.Cluster{}, reporter: progress.New(io.Discard), stdout: io.Discard,
-				summary: newSummary(now), chronicle: c, started: now, stopped: now.Add(20 * time.Second),
+				summary: summary.New(now), chronicle: c, started: now, stopped: now.Add(20 * time.Second),
 				processes: []*process{{progress: tt.progress}}, past: make([]wire.Counts, 1),
 			}
 			p.endHistory()

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package summary
 
 import (
 	"bytes"
+	"encoding/json"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -19,58 +21,58 @@ import (
 
 func TestJudge(t *testing.T) {
 	const long, brief = 10 * time.Second, 10*time.Second - 1
-	writes := func(grants ...uint64) func(*summary) {
-		return func(s *summary) { s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants = true, 0.99, grants }
+	writes := func(grants ...uint64) func(*Summary) {
+		return func(s *Summary) { s.ReadWrite, s.ReadRatio, s.ProcessWriteGrants = true, 0.99, grants }
 	}
 	tests := []struct {
 		name    string
-		set     func(*summary)
-		verdict verdict
+		set     func(*Summary)
+		verdict Verdict
 		exit    int
 	}{
-		{"nothing wrong", func(*summary) {}, ok, wire.ExitOK},
-		{"a violation", func(s *summary) { s.Violations = 1 }, violated, wire.ExitFailure},
-		{"a leak", func(s *summary) { s.Leaks = 1 }, failed, wire.ExitFailure},
-		{"a failure", func(s *summary) { s.Failures = 1 }, failed, wire.ExitFailure},
-		{"a violation outweighs a leak", func(s *summary) { s.Violations, s.Leaks = 1, 1 }, violated, wire.ExitFailure},
-		{"a violation outweighs too few entries", func(s *summary) { s.Violations, s.Entries = 1, 2 }, violated, wire.ExitFailure},
-		{"a failure after servers contradicted each other", func(s *summary) {
+		{"nothing wrong", func(*Summary) {}, OK, wire.ExitOK},
+		{"a violation", func(s *Summary) { s.Violations = 1 }, Violated, wire.ExitFailure},
+		{"a leak", func(s *Summary) { s.Leaks = 1 }, Failed, wire.ExitFailure},
+		{"a failure", func(s *Summary) { s.Failures = 1 }, Failed, wire.ExitFailure},
+		{"a violation outweighs a leak", func(s *Summary) { s.Violations, s.Leaks = 1, 1 }, Violated, wire.ExitFailure},
+		{"a violation outweighs too few entries", func(s *Summary) { s.Violations, s.Entries = 1, 2 }, Violated, wire.ExitFailure},
+		{"a failure after servers contradicted each other", func(s *Summary) {
 			s.Failures, s.History = 1, &judge.Verdict{Outcome: judge.Void, Diverged: "at 3 s"}
-		}, voidedRun, wire.ExitVoid},
-		{"a lost hold is no failure", func(s *summary) { s.LostHolds = 5 }, ok, wire.ExitOK},
-		{"just enough entries", func(s *summary) { s.Entries = 1000 }, ok, wire.ExitOK},
-		{"too few entries", func(s *summary) { s.Entries = 999 }, voidedRun, wire.ExitVoid},
-		{"few entries in a brief run", func(s *summary) { s.Elapsed, s.Entries = brief, 1 }, ok, wire.ExitOK},
-		{"no entries in a brief run", func(s *summary) { s.Elapsed, s.Entries = brief, 0 }, voidedRun, wire.ExitVoid},
-		{"a process without write grants", writes(5, 0, 5), failed, wire.ExitFailure},
-		{"write grants for each process", writes(5, 1, 5), ok, wire.ExitOK},
-		{"no writes wanted", func(s *summary) { writes(0, 0)(s); s.ReadRatio = 1 }, ok, wire.ExitOK},
-		{"a process without write grants in a brief run", func(s *summary) { writes(0, 1)(s); s.Elapsed = brief }, ok, wire.ExitOK},
-		{"a process without write grants under an endless tenure", func(s *summary) { writes(0, 9)(s); s.Tenure = -1 }, ok, wire.ExitOK},
-		{"a process that starved under an endless tenure", func(s *summary) {
-			s.Tenure, s.Held = -1, []lockTime{newLockTime("l", []time.Duration{0, long}, long)}
-		}, ok, wire.ExitOK},
-		{"answers swallowed", func(s *summary) { s.Swallow, s.Swallowed = long/2, 1 }, ok, wire.ExitOK},
-		{"no answers swallowed", func(s *summary) { s.Swallow = long / 2 }, voidedRun, wire.ExitVoid},
-		{"no time to swallow an answer", func(s *summary) { s.Swallow = long }, ok, wire.ExitOK},
+		}, Voided, wire.ExitVoid},
+		{"a lost hold is no failure", func(s *Summary) { s.LostHolds = 5 }, OK, wire.ExitOK},
+		{"just enough entries", func(s *Summary) { s.Entries = 1000 }, OK, wire.ExitOK},
+		{"too few entries", func(s *Summary) { s.Entries = 999 }, Voided, wire.ExitVoid},
+		{"few entries in a brief run", func(s *Summary) { s.Elapsed, s.Entries = brief, 1 }, OK, wire.ExitOK},
+		{"no entries in a brief run", func(s *Summary) { s.Elapsed, s.Entries = brief, 0 }, Voided, wire.ExitVoid},
+		{"a process without write grants", writes(5, 0, 5), Failed, wire.ExitFailure},
+		{"write grants for each process", writes(5, 1, 5), OK, wire.ExitOK},
+		{"no writes wanted", func(s *Summary) { writes(0, 0)(s); s.ReadRatio = 1 }, OK, wire.ExitOK},
+		{"a process without write grants in a brief run", func(s *Summary) { writes(0, 1)(s); s.Elapsed = brief }, OK, wire.ExitOK},
+		{"a process without write grants under an endless tenure", func(s *Summary) { writes(0, 9)(s); s.Tenure = -1 }, OK, wire.ExitOK},
+		{"a process that starved under an endless tenure", func(s *Summary) {
+			s.Tenure, s.Held = -1, []LockTime{NewLockTime("l", []time.Duration{0, long}, long)}
+		}, OK, wire.ExitOK},
+		{"answers swallowed", func(s *Summary) { s.Swallow, s.Swallowed = long/2, 1 }, OK, wire.ExitOK},
+		{"no answers swallowed", func(s *Summary) { s.Swallow = long / 2 }, Voided, wire.ExitVoid},
+		{"no time to swallow an answer", func(s *Summary) { s.Swallow = long }, OK, wire.ExitOK},
 	}
 	for _, tt := range tests {
-		s := newSummary(time.Now())
+		s := New(time.Now())
 		s.Elapsed, s.Entries = long, 100000
 		tt.set(&s)
-		s.judge()
+		s.Judge()
 		if s.History != nil && !slices.Equal(s.Reasons, []string{"ZooKeeper's servers contradicted each other at 3 s, so what was found shows nothing about the locks", "1 failure"}) {
 			t.Errorf("%s: reasons %q", tt.name, s.Reasons)
 		}
-		if s.Verdict != tt.verdict || s.Exit != tt.exit || (len(s.Reasons) == 0) != (tt.verdict == ok) {
+		if s.Verdict != tt.verdict || s.Exit != tt.exit || (len(s.Reasons) == 0) != (tt.verdict == OK) {
 			t.Errorf("%s: %s, exit status %d, reasons %q; want %s, exit status %d", tt.name, s.Verdict, s.Exit, s.Reasons, tt.verdict, tt.exit)
 		}
 	}
 }
 
 // exampleSummary has something in every field.
-func exampleSummary() summary {
-	s := newSummary(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+func exampleSummary() Summary {
+	s := New(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	s.Workload = wire.Workload{
 		Seed: 42, Processes: 3, Goroutines: 16, Locks: 1, Hold: time.Millisecond, Think: 4 * time.Millisecond,
 		Tenure: 50 * time.Millisecond, Linger: 2 * time.Second, SessionTimeout: 10 * time.Second, Patience: time.Minute, Swallow: time.Second,
@@ -83,19 +85,19 @@ func exampleSummary() summary {
 	}
 	s.Swallowed = 19
 	s.ProcessGrants = []uint64{6000, 3000, 3000}
-	s.Held = []lockTime{newLockTime("lock-0", []time.Duration{9 * time.Second, 6 * time.Second, 3 * time.Second}, s.Elapsed)}
+	s.Held = []LockTime{NewLockTime("lock-0", []time.Duration{9 * time.Second, 6 * time.Second, 3 * time.Second}, s.Elapsed)}
 	for k, d := range map[wire.LatencyKind]time.Duration{wire.Entered: 1500, wire.Waited: 3 * time.Millisecond, wire.Called: time.Second} {
 		for range 10 {
-			s.latency.Record(k, d)
+			s.Latency.Record(k, d)
 		}
 	}
-	s.Latencies = s.latency.Summary()
+	s.Latencies = s.Latency.Summary()
 	s.Leaks = 1
 	s.ViolationList = []referee.Violation{{Kind: referee.Overlap, Lock: "lock-0", Time: s.Begin, PID: 1, Token: 2, OtherPID: 3, OtherToken: 4}}
 	s.FailureList = []string{"process 0: something"}
-	s.LeakList = []cluster.Leak{{"/a/b", "0x7", "{}"}}
-	s.judge()
-	s.latency = nil // which is not part of it
+	s.LeakList = []cluster.Leak{{Path: "/a/b", Owner: "0x7", Data: "{}"}}
+	s.Judge()
+	s.Latency = nil // which is not part of it
 	return s
 }
 
@@ -138,7 +140,7 @@ VIOLATION: 1 violation; 1 node leaked; 2 failures
 `
 	)
 	for _, tt := range []struct {
-		of   summary
+		of   Summary
 		want string
 	}{
 		{exclusive, head + `  contenders         3 processes × 16 goroutines, 1 lock
@@ -153,7 +155,7 @@ VIOLATION: 1 violation; 1 node leaked; 2 failures
 ` + tail},
 	} {
 		var b bytes.Buffer
-		tt.of.print(&b)
+		tt.of.Print(&b)
 		got := strings.ReplaceAll(b.String(), "1.536µs", "1.5µs")
 		if got != tt.want {
 			t.Errorf("got:\n%s\nwant:\n%s", got, tt.want)
@@ -164,29 +166,29 @@ VIOLATION: 1 violation; 1 node leaked; 2 failures
 func TestSummaryAsJSON(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "summary.json")
 	s := exampleSummary()
-	if err := s.writeJSON(file); err != nil {
+	if err := s.WriteJSON(file); err != nil {
 		t.Fatal(err)
 	}
-	var got summary
-	readJSON(t, file, &got)
+	var got Summary
+	readBack(t, file, &got)
 	if !reflect.DeepEqual(got, s) {
 		t.Errorf("read back:\n%+v\nwant:\n%+v", got, s)
 	}
 
 	// No field is null, even if nothing happened.
-	empty := newSummary(time.Now())
-	empty.Servers, empty.ProcessGrants, empty.Latencies = []string{"a"}, []uint64{0}, empty.latency.Summary()
-	if err := empty.writeJSON(file); err != nil {
+	empty := New(time.Now())
+	empty.Servers, empty.ProcessGrants, empty.Latencies = []string{"a"}, []uint64{0}, empty.Latency.Summary()
+	if err := empty.WriteJSON(file); err != nil {
 		t.Fatal(err)
 	}
 	var fields map[string]any
-	readJSON(t, file, &fields)
+	readBack(t, file, &fields)
 	for name, value := range fields {
 		if value == nil {
 			t.Errorf("%s is null", name)
 		}
 	}
-	if err := s.writeJSON(filepath.Join(file, "below", "a", "file")); err == nil {
+	if err := s.WriteJSON(filepath.Join(file, "below", "a", "file")); err == nil {
 		t.Error("no error for a file that cannot be written")
 	}
 }
@@ -243,15 +245,27 @@ func TestFormats(t *testing.T) {
 func TestSummaryOfFalseReports(t *testing.T) {
 	for _, tt := range []struct {
 		reports, lost uint64
-		want          verdict
-	}{{0, 0, ok}, {1, 0, failed}, {1, 1, ok}, {2, 1, failed}} {
+		want          Verdict
+	}{{0, 0, OK}, {1, 0, Failed}, {1, 1, OK}, {2, 1, Failed}} {
 		s := exampleSummary()
 		s.Verdict, s.Reasons, s.Swallow = "", nil, 0
 		s.Counts = wire.Counts{Entries: 100000, FalseReports: tt.reports, LostHolds: tt.lost}
 		s.Leaks = 0
-		s.judge()
+		s.Judge()
 		if s.Verdict != tt.want {
 			t.Errorf("%d false reports, %d lost holds: %s, want %s", tt.reports, tt.lost, s.Verdict, tt.want)
 		}
+	}
+}
+
+// readBack reads a file into v.
+func readBack(t *testing.T, file string, v any) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package summary
 
 import "time"
 
-// lockTime is how long each process used one lock.
-type lockTime struct {
+// LockTime is how long each process used one lock.
+type LockTime struct {
 	Lock      string          `json:"lock"`
 	Processes []time.Duration `json:"process_ns"`
 	Percent   []float64       `json:"percent"` // each process's share of their sum; 0 if that is 0
@@ -13,9 +13,9 @@ type lockTime struct {
 	PercentOfRun float64 `json:"percent_of_run"`
 }
 
-// newLockTime returns the shares in a run that took elapsed.
-func newLockTime(lock string, processes []time.Duration, elapsed time.Duration) lockTime {
-	l := lockTime{Lock: lock, Processes: processes, Percent: make([]float64, len(processes))}
+// NewLockTime returns the shares in a run that took elapsed.
+func NewLockTime(lock string, processes []time.Duration, elapsed time.Duration) LockTime {
+	l := LockTime{Lock: lock, Processes: processes, Percent: make([]float64, len(processes))}
 	var sum time.Duration
 	for _, d := range processes {
 		sum += d

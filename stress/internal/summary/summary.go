@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package summary
 
 import (
 	"encoding/json"
@@ -19,6 +19,9 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
+// MaxShown is how many violations, failures and leaks are shown; further ones are counted.
+const MaxShown = 20
+
 // A run of voidDuration or longer with fewer than voidEntries entries is void:
 // finding no fault then means little.
 const (
@@ -32,20 +35,20 @@ const (
 // granted to each process at least once.
 const starvedDuration = 10 * time.Second
 
-// A verdict is the outcome of a run.
-type verdict string
+// A Verdict is the outcome of a run.
+type Verdict string
 
 const (
-	ok        verdict = "OK"
-	violated  verdict = "VIOLATION" // the locks failed to exclude
-	failed    verdict = "FAILED"    // they excluded, but something else is wrong
-	voidedRun verdict = "VOID"      // too little happened
+	OK       Verdict = "OK"
+	Violated Verdict = "VIOLATION" // the locks failed to exclude
+	Failed   Verdict = "FAILED"    // they excluded, but something else is wrong
+	Voided   Verdict = "VOID"      // too little happened
 )
 
-// A summary is the result of a run. The flag -json writes it as JSON, with every
+// A Summary is the result of a run. The flag -json writes it as JSON, with every
 // field present and durations in nanoseconds.
-type summary struct {
-	Verdict verdict  `json:"verdict"` // OK, VIOLATION, FAILED or VOID
+type Summary struct {
+	Verdict Verdict  `json:"verdict"` // OK, VIOLATION, FAILED or VOID
 	Reasons []string `json:"reasons"` // why the verdict is not OK
 	Exit    int      `json:"exit"`    // the exit status
 
@@ -63,7 +66,7 @@ type summary struct {
 	Swallowed          int                   `json:"swallowed_answers"`
 	ProcessGrants      []uint64              `json:"process_grants"`       // by process
 	ProcessWriteGrants []uint64              `json:"process_write_grants"` // by process; empty for exclusive locks
-	Held               []lockTime            `json:"held"`                 // by lock
+	Held               []LockTime            `json:"held"`                 // by lock
 	Latencies          []wire.LatencySummary `json:"latencies"`            // from request to grant
 
 	// Of a run with a history.
@@ -77,35 +80,35 @@ type summary struct {
 	FailureList   []string            `json:"failure_list"`
 	LeakList      []cluster.Leak      `json:"leak_list"`
 
-	latency  *wire.Latency // of all processes
-	recorded bool          // the run has a history
+	Latency  *wire.Latency `json:"-"` // of all processes
+	Recorded bool          // the run has a history
 }
 
 // A flaw is something that the run as a whole has shown to be wrong. No event of its history
 // tells of it.
 type flaw struct {
-	verdict verdict // failed or voidedRun
-	text    string
+	Verdict Verdict // failed or voidedRun
+	Text    string
 }
 
-// newSummary returns the summary of a run that begins now. Its lists are empty
+// New returns the summary of a run that begins now. Its lists are empty
 // rather than nil, so that none is null in JSON.
-func newSummary(now time.Time) summary {
-	return summary{
+func New(now time.Time) Summary {
+	return Summary{
 		Begin:              now,
 		Reasons:            []string{},
 		ProcessWriteGrants: []uint64{},
-		Held:               []lockTime{},
+		Held:               []LockTime{},
 		ViolationList:      []referee.Violation{},
 		FailureList:        []string{},
 		LeakList:           []cluster.Leak{},
-		latency:            wire.NewLatency(),
+		Latency:            wire.NewLatency(),
 	}
 }
 
-// judge sets the verdict, its reasons, and the exit status.
-func (s *summary) judge() {
-	note := func(v verdict, exit int, format string, args ...any) {
+// Judge sets the verdict, its reasons, and the exit status.
+func (s *Summary) Judge() {
+	note := func(v Verdict, exit int, format string, args ...any) {
 		if s.Verdict == "" { // the worst comes first
 			s.Verdict, s.Exit = v, exit
 		}
@@ -114,69 +117,69 @@ func (s *summary) judge() {
 		}
 	}
 	if s.History != nil && s.History.Diverged != "" { // before all that follows
-		note(voidedRun, wire.ExitVoid, "%s", s.History.Why())
+		note(Voided, wire.ExitVoid, "%s", s.History.Why())
 	}
 	if s.Violations > 0 {
-		note(violated, wire.ExitFailure, "%s", figures.Count(int(s.Violations), "violation"))
+		note(Violated, wire.ExitFailure, "%s", figures.Count(int(s.Violations), "violation"))
 	}
 	if s.History != nil && s.History.Outcome == judge.Violation {
-		note(violated, wire.ExitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
+		note(Violated, wire.ExitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
 	}
 	if s.Leaks > 0 {
-		note(failed, wire.ExitFailure, "%s leaked", figures.Count(s.Leaks, "node"))
+		note(Failed, wire.ExitFailure, "%s leaked", figures.Count(s.Leaks, "node"))
 	}
 	if s.Failures > 0 {
-		note(failed, wire.ExitFailure, "%s", figures.Count(int(s.Failures), "failure"))
+		note(Failed, wire.ExitFailure, "%s", figures.Count(int(s.Failures), "failure"))
 	}
 	if s.History != nil && s.History.Outcome == judge.Failed {
-		note(failed, wire.ExitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
+		note(Failed, wire.ExitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
 	}
-	for _, f := range s.flaws() {
-		if f.verdict == failed {
-			note(failed, wire.ExitFailure, "%s", f.text)
+	for _, f := range s.Flaws() {
+		if f.Verdict == Failed {
+			note(Failed, wire.ExitFailure, "%s", f.Text)
 		}
 	}
-	for _, f := range s.flaws() {
-		if f.verdict == voidedRun {
-			note(voidedRun, wire.ExitVoid, "%s", f.text)
+	for _, f := range s.Flaws() {
+		if f.Verdict == Voided {
+			note(Voided, wire.ExitVoid, "%s", f.Text)
 		}
 	}
 	if s.History != nil && s.History.Outcome == judge.Void {
-		note(voidedRun, wire.ExitVoid, "%s", s.History.Why())
+		note(Voided, wire.ExitVoid, "%s", s.History.Why())
 	}
 	if s.Verdict == "" {
-		s.Verdict, s.Exit = ok, wire.ExitOK
+		s.Verdict, s.Exit = OK, wire.ExitOK
 	}
 }
 
-// flaws returns the flaws of the run.
-func (s *summary) flaws() (all []flaw) {
-	note := func(v verdict, format string, args ...any) {
+// Flaws returns the flaws of the run.
+func (s *Summary) Flaws() (all []flaw) {
+	note := func(v Verdict, format string, args ...any) {
 		all = append(all, flaw{v, fmt.Sprintf(format, args...)})
 	}
 	if s.FalseReports > s.LostHolds && !s.Faulty {
-		note(failed, "a holder was told %s that the last one was interrupted, which released the lock in good order", times(s.FalseReports))
+		note(Failed, "a holder was told %s that the last one was interrupted, which released the lock in good order", times(s.FalseReports))
 	}
 	if s.BrokenRounds > 0 && s.LostHolds == 0 && !s.Faulty {
-		note(failed, "%s were told that others had died, and none had", figures.Count(int(s.BrokenRounds), "member"))
+		note(Failed, "%s were told that others had died, and none had", figures.Count(int(s.BrokenRounds), "member"))
 	}
 	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration && s.Tenure >= 0 && !s.Faulty {
 		for i, n := range s.ProcessWriteGrants {
 			if n == 0 {
-				note(failed, "process %d was never granted a write lock", i)
+				note(Failed, "process %d was never granted a write lock", i)
 			}
 		}
 	}
 	least := uint64(voidEntries)
-	if s.recorded {
+	if s.Recorded {
 		least = voidRecorded
 	}
 	if s.Entries == 0 || s.Elapsed >= voidDuration && s.Entries < least {
-		note(voidedRun, "workers got a lock only %s in %v, where each of them stays inside for %v on average (-hold) and contends for %s (-locks)",
+		note(Voided, "workers got a lock only %s in %v, where each of them stays inside for %v on average (-hold) and contends for %s (-locks)",
 			times(s.Entries), s.Elapsed.Round(100*time.Millisecond), s.Hold, figures.Count(s.Locks, "lock"))
 	}
 	if s.Swallow > 0 && s.Elapsed >= 2*s.Swallow && s.Swallowed == 0 {
-		note(voidedRun, "the server swallowed no answer")
+		note(Voided, "the server swallowed no answer")
 	}
 	return all
 }
@@ -188,8 +191,8 @@ func times(n uint64) string {
 	return figures.Number(n) + " times"
 }
 
-// print writes the summary as text.
-func (s *summary) print(w io.Writer) {
+// Print writes the summary as text.
+func (s *Summary) Print(w io.Writer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "  %-17s  %s\n", name, fmt.Sprintf(format, args...))
 	}
@@ -266,13 +269,13 @@ func (s *summary) print(w io.Writer) {
 	line("leaked nodes", "%s", figures.Number(s.Leaks))
 	line("other failures", "%s", figures.Number(s.Failures))
 	switch {
-	case s.Verdict == ok && s.Kind == wire.MutexWorkload:
+	case s.Verdict == OK && s.Kind == wire.MutexWorkload:
 		fmt.Fprintf(w, "\n%s: no two goroutines held a mutex at once, every wait ended, no node leaked\n", s.Verdict)
-	case s.Verdict == ok && s.Kind == wire.BarrierWorkload:
+	case s.Verdict == OK && s.Kind == wire.BarrierWorkload:
 		fmt.Fprintf(w, "\n%s: no member left a round before the others, every wait ended, no node leaked\n", s.Verdict)
-	case s.Verdict == ok && s.ReadWrite:
+	case s.Verdict == OK && s.ReadWrite:
 		fmt.Fprintf(w, "\n%s: no writer overlapped with another process, every wait ended, no node leaked\n", s.Verdict)
-	case s.Verdict == ok:
+	case s.Verdict == OK:
 		fmt.Fprintf(w, "\n%s: no two processes held a lock at once, every wait ended, no node leaked\n", s.Verdict)
 	default:
 		fmt.Fprintf(w, "\n%s: %s\n", s.Verdict, strings.Join(s.Reasons, "; "))
@@ -286,9 +289,9 @@ func (s *summary) print(w io.Writer) {
 }
 
 // printHistory writes what the history has shown.
-func (s *summary) printHistory(w io.Writer, line func(name, format string, args ...any)) {
+func (s *Summary) printHistory(w io.Writer, line func(name, format string, args ...any)) {
 	v := s.History
-	printVerdict(w, *v)
+	PrintVerdict(w, *v)
 }
 
 func rate(n uint64, d time.Duration) string {
@@ -357,8 +360,8 @@ func short(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
-// writeJSON writes the summary to the named file.
-func (s *summary) writeJSON(path string) error {
+// WriteJSON writes the summary to the named file.
+func (s *Summary) WriteJSON(path string) error {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err == nil {
 		err = os.WriteFile(path, append(b, '\n'), 0o666)

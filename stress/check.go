@@ -14,81 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
+	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
-
-// notJudged stands in place of the findings of a check that was not made once.
-const notJudged = "not judged"
-
-// printVerdict writes what a history has shown.
-func printVerdict(w io.Writer, v judge.Verdict) {
-	fmt.Fprintf(w, "\n  %-62s %10s %10s\n", "checked in the history", "judged", "found")
-	for _, c := range v.Checks {
-		found := figures.Number(c.Found)
-		if !c.Made() {
-			found = notJudged
-		}
-		fmt.Fprintf(w, "  %-62s %10s %10s\n", c.Name, figures.Number(c.Judged), found)
-		if c.Note != "" {
-			fmt.Fprintf(w, "    %s\n", c.Note)
-		}
-	}
-	if len(v.Faults) > 0 {
-		lost := 0
-		fmt.Fprintf(w, "\n  %-24s %9s %9s %9s %9s %9s\n", "fault", "injected", "held", "waiting", "releasing", "lost")
-		for _, f := range v.Faults {
-			fmt.Fprintf(w, "  %-24s %9s %9s %9s %9s %9s\n", f.Kind, figures.Number(f.N), figures.Number(f.Held), figures.Number(f.Waiting), figures.Number(f.Releasing), figures.Number(f.Lost))
-			lost += f.Lost
-		}
-		if lost > 0 {
-			fmt.Fprintf(w, "    lost: a hold counts at each fault that may have cost it, and so does what a process held when a fault ended it: %s lost in all\n", figures.Count(v.LostHolds, "hold"))
-		}
-	}
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "  %-17s  %s\n", name, fmt.Sprintf(format, args...))
-	}
-	fmt.Fprintln(w)
-	spread := func(name string, s judge.Spread) {
-		if s.N > 0 {
-			line(name, "p50 %s  p99 %s  max %s  (%s)", milliseconds(s.Median), milliseconds(s.P99), milliseconds(s.Most), figures.Number(s.N))
-		}
-	}
-	spread("waits", v.Waits)
-	spread("hand-overs", v.HandOvers)
-	spread("holds", v.Holds)
-	if v.LostHolds > 0 {
-		line("lost locks", "%s by processes; of %s it could be judged whether they were told in time, and %s were told too late", figures.Number(v.LostHolds), figures.Number(v.LossesJudged), figures.Number(v.ToldLate))
-	}
-	if v.Margins > 0 {
-		line("told of a loss", "%s before the leader ended the session at least, %s in the median (%s)", milliseconds(v.MarginLeast), milliseconds(v.MarginMedian), figures.Count(v.Margins, "session"))
-	}
-	line("stale writes", "%s refused by the register", figures.Number(v.StaleAttempts))
-	if v.PausedOverlaps > 0 {
-		line("excused", "%s with a process that was stopped, or whose node was deleted, and that could not know of it yet", figures.Count(v.PausedOverlaps, "overlap"))
-	}
-	for i, s := range v.Standstills {
-		if i == maxShown {
-			line("stood still", "and %s more", times(uint64(len(v.Standstills)-i)))
-			break
-		}
-		line("stood still", "%s: what is found in the time that follows may be its doing", s.Text)
-	}
-	for i, f := range v.Findings {
-		if i == maxShown {
-			fmt.Fprintf(w, "  and %s\n", figures.Count(v.Found-i, "further finding"))
-			break
-		}
-		where := ""
-		if f.Lock != "" {
-			where = " on " + f.Lock
-		}
-		during := ""
-		if len(f.Faults) > 0 {
-			during = fmt.Sprintf(" (faults %v)", f.Faults)
-		}
-		fmt.Fprintf(w, "  FOUND: %s%s: %s%s\n", f.Check, where, f.Text, during)
-	}
-}
 
 // exitOf returns the exit status of an outcome.
 func exitOf(o judge.Outcome) int {
@@ -157,7 +85,7 @@ func checkRest(dir string, h history.Header, trimmed history.Trimmed, stdout io.
 
 // conclude prints and writes the verdict on a history that was judged by j, and its page.
 func conclude(dir string, h history.Header, j *judge.Judge, v judge.Verdict, stdout io.Writer, fail func(error) int) int {
-	printVerdict(stdout, v)
+	summary.PrintVerdict(stdout, v)
 	if err := removeFiles(dir, judge.PicturePattern); err != nil {
 		return fail(err)
 	}

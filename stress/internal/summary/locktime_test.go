@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package summary
 
 import (
 	"reflect"
@@ -23,13 +23,13 @@ func TestLockTime(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := newLockTime("l", tt.processes, 10*time.Second)
-			if want := (lockTime{"l", tt.processes, tt.percent, tt.ofRun}); !reflect.DeepEqual(got, want) {
+			got := NewLockTime("l", tt.processes, 10*time.Second)
+			if want := (LockTime{"l", tt.processes, tt.percent, tt.ofRun}); !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})
 	}
-	if got := newLockTime("l", []time.Duration{0}, 0); got.PercentOfRun != 0 {
+	if got := NewLockTime("l", []time.Duration{0}, 0); got.PercentOfRun != 0 {
 		t.Errorf("a run that took no time: %+v", got)
 	}
 }
