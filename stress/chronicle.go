@@ -166,21 +166,23 @@ func (c *chronicle) write(e history.Event) {
 	c.journal.Write(e)
 }
 
-func (c *chronicle) started(p *process) {
+// started notes that a process begins.
+func (c *chronicle) started(l life) {
 	if c == nil {
 		return
 	}
-	c.write(history.Event{Kind: history.Started, Process: p.index, Incarnation: p.incarnation})
+	c.write(history.Event{Kind: history.Started, Process: l.process, Incarnation: l.incarnation})
 }
 
-// ended notes the end of p, and whether that was in good order.
-func (c *chronicle) ended(p *process, well bool) {
+// ended notes the end of a process, and whether that was in good order.
+func (c *chronicle) ended(l life, well bool) {
 	if c == nil {
 		return
 	}
-	c.write(history.Event{Kind: history.Ended, Process: p.index, Incarnation: p.incarnation, OK: well})
+	c.write(history.Event{Kind: history.Ended, Process: l.process, Incarnation: l.incarnation, OK: well})
 }
 
+// stopping notes that the workers are told to end.
 func (c *chronicle) stopping() { c.write(history.Event{Kind: history.Stopping}) }
 
 // note notes what the live view shows of e.
@@ -265,11 +267,11 @@ func (c *chronicle) processOf(session int64) (int, bool) {
 }
 
 // kills notes that the nemesis kills a process.
-func (c *chronicle) kills(p *process) {
-	c.ended(p, false)
+func (c *chronicle) kills(l life) {
+	c.ended(l, false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lives.kills(life{p.index, p.incarnation})
+	c.lives.kills(l)
 }
 
 // orphaned reports whether the session belonged to a process that the nemesis has killed.

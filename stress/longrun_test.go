@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 )
@@ -194,7 +195,7 @@ func (g *growth) step(kill int) {
 // after a quarter of it.
 func TestLongRunJudged(t *testing.T) {
 	kills := 24_000
-	if sampled() {
+	if testing.Short() || racing.Detector {
 		kills = 2000 // too few to compare the heap
 	}
 	g := &growth{t: t, run: newLongRun(kills)}
@@ -216,7 +217,7 @@ func TestLongRunJudged(t *testing.T) {
 // only in a run whose quarter has as many, which takes long.
 func TestLongRunFollowed(t *testing.T) {
 	files, kills := 400, 2000
-	if sampled() {
+	if testing.Short() || racing.Detector {
 		files, kills = 100, 500
 	}
 	dir := t.TempDir()

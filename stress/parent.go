@@ -344,7 +344,7 @@ func (p *parent) startProcess(s wire.Settings) (*process, error) {
 	var c *process
 	c, err := startProcess(s, p.events, func(line string) { p.reporter.Line("process %d: %s", s.Process, line) })
 	if err == nil && s.Process != register.Mark {
-		p.chronicle.started(c)
+		p.chronicle.started(c.life())
 	}
 	return c, err
 }
@@ -479,7 +479,7 @@ func (p *parent) handle(e event) {
 		}
 	case e.exited:
 		c.exited = true
-		p.chronicle.ended(c, e.exit == nil)
+		p.chronicle.ended(c.life(), e.exit == nil)
 		switch {
 		case e.exit != nil:
 			p.fail(fmt.Sprintf("process %d: %v", c.index, e.exit))

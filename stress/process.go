@@ -143,3 +143,6 @@ func (p *process) kill() {
 		_ = p.cmd.Process.Kill()
 	}
 }
+
+// life returns which incarnation p is.
+func (p *process) life() life { return life{process: p.index, incarnation: p.incarnation} }

@@ -309,7 +309,7 @@ func (t *trouble) Replace(ctx context.Context, number int, clock time.Duration) 
 	t.do(func(p *parent) {
 		var c *process
 		if c, err = p.runningProcess(number); err == nil {
-			p.chronicle.kills(c)
+			p.chronicle.kills(c.life())
 			c.killed, c.clock, c.replaced = true, clock, started
 			c.kill()
 		}
