@@ -81,7 +81,7 @@ func (a *agreement) end() (looks uint64, err error) {
 
 // disagreed notes that two servers cannot both be right.
 func (p *parent) disagreed(lock, text string) {
-	p.chronicle.write(history.Event{Kind: history.Disagreed, Process: history.Harness, Lock: lock, Text: text})
+	p.chronicle.Write(history.Event{Kind: history.Disagreed, Process: history.Harness, Lock: lock, Text: text})
 	p.reporter.Line("%s  %s: %s", time.Now().Format("15:04:05.000"), lock, text)
 }
 

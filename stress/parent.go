@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/flock"
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/chronicle"
 	"github.com/holdfast-go/holdfast/stress/internal/cluster"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
@@ -58,12 +59,12 @@ type parent struct {
 	scratch *scratch.Dir // has dir
 
 	events    chan event
-	calls     chan func()   // of other goroutines, for loop to do
-	processes []*process    // by number: the latest incarnation of each
-	past      []wire.Counts // of earlier incarnations, by process
-	chronicle *chronicle    // nil if the run has no history
-	register  *process      // nil without a history
-	obituary  *obituary
+	calls     chan func()          // of other goroutines, for loop to do
+	processes []*process           // by number: the latest incarnation of each
+	past      []wire.Counts        // of earlier incarnations, by process
+	chronicle *chronicle.Chronicle // nil if the run has no history
+	register  *process             // nil without a history
+	obituary  *chronicle.Obituary
 	trouble   *trouble // the faults that are injected; nil if none are
 
 	meter   progress.Meter
@@ -99,7 +100,7 @@ func parentMain(args []string, stdout, stderr io.Writer) int {
 		return wire.ExitUsage
 	}
 	if o.Judged != "" {
-		return checkMain(o.Judged, stdout, stderr)
+		return chronicle.Check(o.Judged, stdout, stderr)
 	}
 	if o.SelfTest {
 		return selfTestMain(o, stdout, stderr)
@@ -227,9 +228,9 @@ func (p *parent) prepare() (err error) {
 			dir = filepath.Join(p.dir, "history")
 		}
 		if dir, err = filepath.Abs(dir); err == nil {
-			p.chronicle, err = newChronicle(dir, p.header(), p.reporter)
+			p.chronicle, err = chronicle.New(dir, p.header(), p.reporter)
 		}
-		p.obituary = newObituary(p.cluster, p.chronicle)
+		p.obituary = chronicle.NewObituary(p.cluster, p.chronicle)
 		if err != nil {
 			return errors.Join(fmt.Errorf("beginning the history of the run: %w", err), p.trouble.close(), p.cluster.Close(), p.scratch.Remove())
 		}
@@ -332,7 +333,7 @@ func (p *parent) settings(process, incarnation int) wire.Settings {
 		Dir:         p.dir,
 	}
 	if p.chronicle != nil {
-		s.History = p.chronicle.dir
+		s.History = p.chronicle.Dir
 	}
 	if process == 0 && (incarnation == 0 || p.sabotage != wire.Crashes) {
 		s.Sabotage = p.sabotage
@@ -344,7 +345,7 @@ func (p *parent) startProcess(s wire.Settings) (*process, error) {
 	var c *process
 	c, err := startProcess(s, p.events, func(line string) { p.reporter.Line("process %d: %s", s.Process, line) })
 	if err == nil && s.Process != register.Mark {
-		p.chronicle.started(c.life())
+		p.chronicle.Started(c.life())
 	}
 	return c, err
 }
@@ -418,7 +419,7 @@ func (p *parent) loop() {
 
 // lookForExpired writes into the history which sessions the servers have ended.
 func (p *parent) lookForExpired() {
-	if err := p.obituary.look(); err != nil {
+	if err := p.obituary.Look(); err != nil {
 		p.obituary = nil
 		p.fail(fmt.Sprintf("reading the log of a server: %v", err))
 	}
@@ -479,7 +480,7 @@ func (p *parent) handle(e event) {
 		}
 	case e.exited:
 		c.exited = true
-		p.chronicle.ended(c.life(), e.exit == nil)
+		p.chronicle.Ended(c.life(), e.exit == nil)
 		switch {
 		case e.exit != nil:
 			p.fail(fmt.Sprintf("process %d: %v", c.index, e.exit))
@@ -538,7 +539,7 @@ func (p *parent) handleRegister(e event) {
 
 // showViolation shows a violation, if not too many have been shown.
 func (p *parent) showViolation(by string, v referee.Violation) {
-	p.chronicle.remark(history.Event{Kind: history.Overlap, At: v.At, Process: history.Harness, Lock: v.Lock, Text: journal.FirstLine(v.String())})
+	p.chronicle.Remark(history.Event{Kind: history.Overlap, At: v.At, Process: history.Harness, Lock: v.Lock, Text: journal.FirstLine(v.String())})
 	if n := len(p.summary.ViolationList); n < summary.MaxShown {
 		p.summary.ViolationList = append(p.summary.ViolationList, v)
 		p.reporter.Line("VIOLATION seen by %s, %v", by, v)
@@ -557,7 +558,7 @@ func (p *parent) failure(c *process, f wire.Failure) {
 	if f.Dump != "" {
 		text += "\n" + saveDump(c.index, f.Dump)
 	}
-	p.chronicle.remark(history.Event{Kind: history.Failure, Process: c.index, Incarnation: c.incarnation, Text: journal.FirstLine(f.Text)})
+	p.chronicle.Remark(history.Event{Kind: history.Failure, Process: c.index, Incarnation: c.incarnation, Text: journal.FirstLine(f.Text)})
 	p.show(text)
 	if f.Fatal {
 		p.stop()
@@ -580,7 +581,7 @@ func saveDump(process int, dump string) string {
 // fail counts and shows a failure that the parent found.
 func (p *parent) fail(text string) {
 	p.failures++
-	p.chronicle.remark(history.Event{Kind: history.Failure, Process: history.Harness, Text: journal.FirstLine(text)})
+	p.chronicle.Remark(history.Event{Kind: history.Failure, Process: history.Harness, Text: journal.FirstLine(text)})
 	p.show(text)
 }
 
@@ -601,7 +602,7 @@ func (p *parent) stop() {
 		p.stopped = time.Now()
 		p.cluster.StopSwallowing()
 		p.reporter.Phase("stopping")
-		p.chronicle.stopping()
+		p.chronicle.Stopping()
 		p.trouble.stop()
 		if len(p.processes) == 0 && p.register != nil {
 			p.register.stop()
@@ -656,7 +657,7 @@ func (p *parent) showStatus() {
 		entries, grants := p.meter.Add(now, n)
 		p.reporter.Status(fmt.Sprintf("%v of %v  entries %s (%s/s)  grants %s (%s/s)  violations %s",
 			now.Sub(p.started).Round(time.Second), p.options.Duration,
-			figures.Number(n.Entries), figures.Number(int64(entries)), figures.Number(n.Grants), figures.Number(int64(grants)), figures.Number(n.Violations)) + p.chronicle.status())
+			figures.Number(n.Entries), figures.Number(int64(entries)), figures.Number(n.Grants), figures.Number(int64(grants)), figures.Number(n.Violations)) + p.chronicle.Status())
 	}
 }
 
@@ -701,7 +702,7 @@ func (p *parent) leaks(ctx context.Context) (left []cluster.Leak, err error) {
 	limit := time.Now().Add(2*p.options.SessionTimeout + grace)
 	for {
 		left, err = p.cluster.Leaks(ctx, p.root, p.options.Workload)
-		orphans := slices.ContainsFunc(left, func(l cluster.Leak) bool { return p.chronicle.orphaned(l.Owner) })
+		orphans := slices.ContainsFunc(left, func(l cluster.Leak) bool { return p.chronicle.Orphaned(l.Owner) })
 		if err != nil || !orphans || time.Now().After(limit) || !worker.Pause(ctx, 200*time.Millisecond, nil) {
 			return left, err
 		}
@@ -734,7 +735,7 @@ func (p *parent) compared(looks uint64, err error) {
 		p.fail(err.Error())
 	}
 	if looks > 0 {
-		p.chronicle.write(history.Event{Kind: history.Compared, Process: history.Harness, Count: looks})
+		p.chronicle.Write(history.Event{Kind: history.Compared, Process: history.Harness, Count: looks})
 	}
 }
 
@@ -745,9 +746,9 @@ func (p *parent) endHistory() {
 	}
 	p.reporter.Status("judging the history")
 	for _, l := range p.summary.LeakList {
-		p.chronicle.write(history.Event{Kind: history.Left, Text: l.String(), Session: l.Owner})
+		p.chronicle.Write(history.Event{Kind: history.Left, Text: l.String(), Session: l.Owner})
 	}
-	if err := p.chronicle.judge(); err != nil {
+	if err := p.chronicle.Judge(); err != nil {
 		p.fail(err.Error())
 	}
 	p.sumUp()
@@ -756,9 +757,9 @@ func (p *parent) endHistory() {
 		if f.Verdict == summary.Voided {
 			kind = history.TooLittle
 		}
-		p.chronicle.remark(history.Event{Kind: kind, Process: history.Harness, Text: f.Text})
+		p.chronicle.Remark(history.Event{Kind: kind, Process: history.Harness, Text: f.Text})
 	}
-	v, err := p.chronicle.close(p.options.Report != "")
+	v, err := p.chronicle.Close(p.options.Report != "")
 	if err != nil {
 		p.fail(err.Error())
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	osprocess "github.com/holdfast-go/holdfast/internal/realzk/child"
+	"github.com/holdfast-go/holdfast/stress/internal/chronicle"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/stress/internal/worker"
@@ -145,4 +146,6 @@ func (p *process) kill() {
 }
 
 // life returns which incarnation p is.
-func (p *process) life() life { return life{process: p.index, incarnation: p.incarnation} }
+func (p *process) life() chronicle.Life {
+	return chronicle.Life{Process: p.index, Incarnation: p.incarnation}
+}

@@ -71,7 +71,7 @@ func (p *parent) watchMachine() (stop func()) {
 	go func() {
 		defer close(done)
 		watching.watch(ctx, func(late time.Duration, what string) {
-			p.chronicle.write(history.Event{Kind: history.StoodStill, Process: history.Harness, Lasted: late.Nanoseconds(), Text: what})
+			p.chronicle.Write(history.Event{Kind: history.StoodStill, Process: history.Harness, Lasted: late.Nanoseconds(), Text: what})
 			p.reporter.Line("%s  %s: what goes wrong now may be its doing", time.Now().Format("15:04:05.000"), what)
 		})
 	}()

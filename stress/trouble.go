@@ -113,7 +113,7 @@ func (t *trouble) record(e history.Event) {
 		t.gather(target)
 		e.At = history.Now()
 	}
-	t.parent.chronicle.write(e)
+	t.parent.chronicle.Write(e)
 	what := e.Text
 	if e.Target != "" {
 		what += " " + e.Target
@@ -309,7 +309,7 @@ func (t *trouble) Replace(ctx context.Context, number int, clock time.Duration) 
 	t.do(func(p *parent) {
 		var c *process
 		if c, err = p.runningProcess(number); err == nil {
-			p.chronicle.kills(c.life())
+			p.chronicle.Kills(c.life())
 			c.killed, c.clock, c.replaced = true, clock, started
 			c.kill()
 		}
@@ -439,7 +439,7 @@ func (t *trouble) look() (holders, waiters []nemesis.Place) {
 	for i := range o.Venues() {
 		parts[o.NameOf(i)] = i % wire.Thirds
 	}
-	holders, waiters, err := nemesis.Look(t.Tree(), t.parent.lockDirs(), t.parent.chronicle.processOf)
+	holders, waiters, err := nemesis.Look(t.Tree(), t.parent.lockDirs(), t.parent.chronicle.ProcessOf)
 	if err != nil {
 		return nil, nil // there is no connection: the nemesis looks again
 	}

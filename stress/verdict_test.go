@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/chronicle"
 	"github.com/holdfast-go/holdfast/stress/internal/cluster"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
@@ -110,7 +111,7 @@ func TestFlawsAreInTheHistory(t *testing.T) {
 			}
 			says("the page", strings.ReplaceAll(string(page), "</span> ", " "))
 			var checked strings.Builder
-			if exit := checkMain(dir, &checked, &checked); exit != tt.exit {
+			if exit := chronicle.Check(dir, &checked, &checked); exit != tt.exit {
 				t.Errorf("-check: the exit status is %d, want %d", exit, tt.exit)
 			}
 			says("-check", checked.String())
@@ -122,14 +123,14 @@ func TestFlawsAreInTheHistory(t *testing.T) {
 }
 
 // chronicled returns the chronicle of a run in which a lock was granted, and all has ended.
-func chronicled(t *testing.T, dir string) *chronicle {
+func chronicled(t *testing.T, dir string) *chronicle.Chronicle {
 	t.Helper()
-	c, err := newChronicle(dir, history.Header{Processes: 1, Begin: 1}, progress.New(io.Discard))
+	c, err := chronicle.New(dir, history.Header{Processes: 1, Begin: 1}, progress.New(io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []history.Kind{history.Request, history.Granted, history.Release, history.Released, history.Stopping} {
-		c.write(history.Event{Kind: kind, Process: history.Harness, Op: 1, Lock: "a", Token: 1})
+		c.Write(history.Event{Kind: kind, Process: history.Harness, Op: 1, Lock: "a", Token: 1})
 	}
 	return c
 }
@@ -138,14 +139,14 @@ func chronicled(t *testing.T, dir string) *chronicle {
 func TestPageThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	c := chronicled(t, dir)
-	if err := c.judge(); err != nil {
+	if err := c.Judge(); err != nil {
 		t.Fatal(err)
 	}
 	page := filepath.Join(dir, report.Name)
 	if err := os.MkdirAll(filepath.Join(page, "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	v, err := c.close(true)
+	v, err := c.Close(true)
 	if err == nil || v.Outcome != judge.Failed {
 		t.Errorf("%v, %v", v.Outcome, err)
 	}
@@ -155,7 +156,7 @@ func TestPageThatCannotBeWritten(t *testing.T) {
 	if err := os.RemoveAll(page); err != nil {
 		t.Fatal(err)
 	}
-	if exit := checkMain(dir, io.Discard, io.Discard); exit != wire.ExitFailure {
+	if exit := chronicle.Check(dir, io.Discard, io.Discard); exit != wire.ExitFailure {
 		t.Errorf("-check: exit status %d", exit)
 	}
 }
@@ -164,10 +165,10 @@ func TestPageThatCannotBeWritten(t *testing.T) {
 func TestCheckRemovesOldPictures(t *testing.T) {
 	dir := t.TempDir()
 	c := chronicled(t, dir)
-	if err := c.judge(); err != nil {
+	if err := c.Judge(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.close(false); err != nil {
+	if _, err := c.Close(false); err != nil {
 		t.Fatal(err)
 	}
 	old, mine := filepath.Join(dir, "linearizability-1-a.html"), filepath.Join(dir, "notes.html")
@@ -176,7 +177,7 @@ func TestCheckRemovesOldPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if exit := checkMain(dir, io.Discard, io.Discard); exit != wire.ExitOK {
+	if exit := chronicle.Check(dir, io.Discard, io.Discard); exit != wire.ExitOK {
 		t.Errorf("exit status %d", exit)
 	}
 	if _, err := os.Stat(old); err == nil {
@@ -196,10 +197,10 @@ func TestCheckOfAKilledRunThatWasTrimmed(t *testing.T) {
 	}{{judge.OK, judge.Void, wire.ExitVoid}, {judge.Violation, judge.Violation, wire.ExitFailure}} {
 		dir := t.TempDir()
 		c := chronicled(t, dir)
-		if err := c.judge(); err != nil {
+		if err := c.Judge(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.close(false); err != nil {
+		if _, err := c.Close(false); err != nil {
 			t.Fatal(err)
 		}
 		if err := (judge.Verdict{Outcome: tt.before, Interim: true}).Write(dir); err != nil {
@@ -210,7 +211,7 @@ func TestCheckOfAKilledRunThatWasTrimmed(t *testing.T) {
 		}
 		for range 2 { // -check says the same each time
 			var says strings.Builder
-			if exit := checkMain(dir, &says, &says); exit != tt.exit || !strings.Contains(says.String(), "\n"+string(tt.after)+": ") {
+			if exit := chronicle.Check(dir, &says, &says); exit != tt.exit || !strings.Contains(says.String(), "\n"+string(tt.after)+": ") {
 				t.Errorf("%v: exit status %d, %s", tt.before, exit, says.String())
 			}
 			if v, err := judge.Read(dir); err != nil || v.Outcome != tt.after || v.Found != 1 {

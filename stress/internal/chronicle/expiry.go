@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package chronicle
 
 import (
 	"bufio"
@@ -15,12 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 )
 
-// An obituary reads from the servers which sessions they have ended because nothing was
+// An Obituary reads from the servers which sessions they have ended because nothing was
 // heard of them, and writes that into the history. A holder must have been told before. The
 // parent's goroutine alone uses it. A nil obituary does nothing.
-type obituary struct {
+type Obituary struct {
 	cluster   *cluster.Cluster
-	chronicle *chronicle
+	chronicle *Chronicle
 	logs      []*serverLog
 	embedded  int // expired sessions of the embedded server that have been written
 }
@@ -32,11 +32,11 @@ type serverLog struct {
 	offset int64
 }
 
-func newObituary(c *cluster.Cluster, ch *chronicle) *obituary {
+func NewObituary(c *cluster.Cluster, ch *Chronicle) *Obituary {
 	if ch == nil {
 		return nil
 	}
-	o := &obituary{cluster: c, chronicle: ch}
+	o := &Obituary{cluster: c, chronicle: ch}
 	if c.Ensemble != nil {
 		for _, p := range c.Ensemble.Members() {
 			o.logs = append(o.logs, &serverLog{id: p.ID(), path: p.LogFile()})
@@ -45,8 +45,8 @@ func newObituary(c *cluster.Cluster, ch *chronicle) *obituary {
 	return o
 }
 
-// look writes what is new.
-func (o *obituary) look() error {
+// Look writes what is new.
+func (o *Obituary) Look() error {
 	if o == nil {
 		return nil
 	}
@@ -77,8 +77,8 @@ func (o *obituary) look() error {
 	return nil
 }
 
-func (o *obituary) write(session string, at int64, by string) {
-	o.chronicle.write(history.Event{At: at, Kind: history.Expired, Session: session, Text: by})
+func (o *Obituary) write(session string, at int64, by string) {
+	o.chronicle.Write(history.Event{At: at, Kind: history.Expired, Session: session, Text: by})
 }
 
 // expiring matches the line of a leader that ends a session.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package chronicle
 
 import (
 	"strconv"
@@ -20,7 +20,7 @@ type deposal struct {
 const afterDeposal = 5 * time.Second
 
 // noteDeposal notes that a fault hits a server.
-func (c *chronicle) noteDeposal(e history.Event) {
+func (c *Chronicle) noteDeposal(e history.Event) {
 	rest, ok := strings.CutPrefix(e.Target, "server ")
 	if !ok {
 		return
@@ -46,7 +46,7 @@ func (c *chronicle) noteDeposal(e history.Event) {
 }
 
 // deposed reports whether a server may have taken itself for the leader at that time.
-func (c *chronicle) deposed(server int, at int64) bool {
+func (c *Chronicle) deposed(server int, at int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range c.deposals {

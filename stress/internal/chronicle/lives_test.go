@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package chronicle
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 // What the chronicle knows of processes does not grow with how many there have been.
 func TestLivesAreForgotten(t *testing.T) {
-	c := &chronicle{lives: newLives()}
+	c := &Chronicle{lives: newLives()}
 	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
 	const n, second = 20_000, int64(1_000_000_000)
 	name := func(i int) string { return fmt.Sprintf("0x%x", i) }
@@ -24,7 +24,7 @@ func TestLivesAreForgotten(t *testing.T) {
 			e.Session, e.Text = name(i), history.SessionBegan
 			c.note(e)
 		}
-		c.lives.kills(life{e.Process, e.Incarnation})
+		c.lives.kills(Life{e.Process, e.Incarnation})
 		e.At, e.Kind = at+second/2, history.Ended
 		c.note(e)
 		e.Kind, e.Session = history.Session, name(n+i) // which it still wrote
@@ -34,32 +34,32 @@ func TestLivesAreForgotten(t *testing.T) {
 	if bound := int(2*remembered/second) + 100; most > bound {
 		t.Errorf("up to %d entries in memory, want %d at most", most, bound)
 	}
-	if !c.orphaned(name(n-1)) || !c.orphaned(name(n-100)) || !c.orphaned(name(2*n-1)) {
+	if !c.Orphaned(name(n-1)) || !c.Orphaned(name(n-100)) || !c.Orphaned(name(2*n-1)) {
 		t.Error("the sessions of processes that were killed lately are forgotten")
 	}
-	if c.orphaned(name(0)) {
+	if c.Orphaned(name(0)) {
 		t.Error("a session is remembered that ended hours ago")
 	}
 }
 
 func TestLives(t *testing.T) {
 	ls := newLives()
-	ls.has(life{1, 0}, "a", 10)
-	ls.ends(life{1, 0}, 20)
-	ls.has(life{1, 1}, "b", 30)
-	ls.kills(life{1, 1})
+	ls.has(Life{1, 0}, "a", 10)
+	ls.ends(Life{1, 0}, 20)
+	ls.has(Life{1, 1}, "b", 30)
+	ls.kills(Life{1, 1})
 	ls.loses("a")
 	for _, tt := range []struct {
 		is   bool
 		want bool
 		what string
 	}{
-		{ls.isOver(life{1, 0}), true, "the first incarnation is over"},
-		{ls.isOver(life{1, 1}), false, "the second is over"},
-		{ls.isOver(life{0, 0}), false, "another process is over"},
-		{ls.isKilled(life{1, 1}), true, "the second was killed"},
-		{ls.isKilled(life{1, 2}), false, "the third was killed"},
-		{ls.isKilled(life{0, 0}), false, "another process was killed"},
+		{ls.isOver(Life{1, 0}), true, "the first incarnation is over"},
+		{ls.isOver(Life{1, 1}), false, "the second is over"},
+		{ls.isOver(Life{0, 0}), false, "another process is over"},
+		{ls.isKilled(Life{1, 1}), true, "the second was killed"},
+		{ls.isKilled(Life{1, 2}), false, "the third was killed"},
+		{ls.isKilled(Life{0, 0}), false, "another process was killed"},
 	} {
 		if tt.is != tt.want {
 			t.Errorf("%s: %v", tt.what, tt.is)
@@ -68,7 +68,7 @@ func TestLives(t *testing.T) {
 	if _, ok := ls.of("a"); ok {
 		t.Error("a session is known that its process has lost")
 	}
-	if l, ok := ls.of("b"); !ok || l != (life{1, 1}) {
+	if l, ok := ls.of("b"); !ok || l != (Life{1, 1}) {
 		t.Errorf("the session belongs to %v, %v", l, ok)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package chronicle
 
 import (
 	"context"
@@ -20,11 +20,11 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
 )
 
-// A chronicle is the parent's side of the history: it writes what the parent does and sees,
+// A Chronicle is the parent's side of the history: it writes what the parent does and sees,
 // and reads and judges what all processes write, while the run goes on. A nil chronicle
 // does nothing.
-type chronicle struct {
-	dir      string
+type Chronicle struct {
+	Dir      string
 	header   history.Header
 	journal  *journal.Journal
 	trial    *judge.Trial
@@ -75,8 +75,8 @@ type opKey struct {
 	op                   uint64
 }
 
-// newChronicle begins a history in dir. One that is there is replaced.
-func newChronicle(dir string, h history.Header, r *progress.Reporter) (*chronicle, error) {
+// New begins a history in dir. One that is there is replaced.
+func New(dir string, h history.Header, r *progress.Reporter) (*Chronicle, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
@@ -93,14 +93,14 @@ func newChronicle(dir string, h history.Header, r *progress.Reporter) (*chronicl
 }
 
 // beginChronicle is newChronicle in a directory that this process has claimed.
-func beginChronicle(dir string, h history.Header, r *progress.Reporter) (*chronicle, error) {
+func beginChronicle(dir string, h history.Header, r *progress.Reporter) (*Chronicle, error) {
 	if err := removeHistory(dir); err != nil {
 		return nil, err
 	}
 	if err := history.WriteHeader(dir, h); err != nil {
 		return nil, err
 	}
-	c := &chronicle{dir: dir, header: h, reporter: r}
+	c := &Chronicle{Dir: dir, header: h, reporter: r}
 	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
 	c.lives = newLives()
 	w, err := history.Create(dir, history.Harness, 0)
@@ -142,7 +142,7 @@ func removeFiles(dir string, patterns ...string) error {
 }
 
 // failed notes why the history is not whole.
-func (c *chronicle) failed(err error) {
+func (c *Chronicle) failed(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil {
@@ -150,8 +150,8 @@ func (c *chronicle) failed(err error) {
 	}
 }
 
-// write writes an event of the harness.
-func (c *chronicle) write(e history.Event) {
+// Write writes an event of the harness.
+func (c *Chronicle) Write(e history.Event) {
 	if c == nil {
 		return
 	}
@@ -166,32 +166,32 @@ func (c *chronicle) write(e history.Event) {
 	c.journal.Write(e)
 }
 
-// started notes that a process begins.
-func (c *chronicle) started(l life) {
+// Started notes that a process begins.
+func (c *Chronicle) Started(l Life) {
 	if c == nil {
 		return
 	}
-	c.write(history.Event{Kind: history.Started, Process: l.process, Incarnation: l.incarnation})
+	c.Write(history.Event{Kind: history.Started, Process: l.Process, Incarnation: l.Incarnation})
 }
 
-// ended notes the end of a process, and whether that was in good order.
-func (c *chronicle) ended(l life, well bool) {
+// Ended notes the end of a process, and whether that was in good order.
+func (c *Chronicle) Ended(l Life, well bool) {
 	if c == nil {
 		return
 	}
-	c.write(history.Event{Kind: history.Ended, Process: l.process, Incarnation: l.incarnation, OK: well})
+	c.Write(history.Event{Kind: history.Ended, Process: l.Process, Incarnation: l.Incarnation, OK: well})
 }
 
-// stopping notes that the workers are told to end.
-func (c *chronicle) stopping() { c.write(history.Event{Kind: history.Stopping}) }
+// Stopping notes that the workers are told to end.
+func (c *Chronicle) Stopping() { c.Write(history.Event{Kind: history.Stopping}) }
 
 // note notes what the live view shows of e.
-func (c *chronicle) note(e history.Event) {
+func (c *Chronicle) note(e history.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.latest = max(c.latest, e.At)
 	l, k := &c.live, opKey{e.Process, e.Incarnation, e.Op}
-	who := life{e.Process, e.Incarnation}
+	who := Life{e.Process, e.Incarnation}
 	gone := c.lives.isOver(who)
 	switch e.Kind {
 	case history.Request:
@@ -238,18 +238,18 @@ func (c *chronicle) note(e history.Event) {
 
 // page writes the page with the verdict so far, now and then, so that a run that is killed
 // leaves one. The trial's goroutine calls it at each checkpoint.
-func (c *chronicle) page(v judge.Verdict) error {
+func (c *Chronicle) page(v judge.Verdict) error {
 	began := time.Now()
 	if began.Before(c.nextPage) {
 		return nil
 	}
-	err := report.WriteSoFar(c.dir, c.header, v, c.until())
+	err := report.WriteSoFar(c.Dir, c.header, v, c.until())
 	c.nextPage = time.Now().Add(max(pageInterval, 100*time.Since(began)))
 	return err
 }
 
 // until returns the time until which the history has been read.
-func (c *chronicle) until() int64 {
+func (c *Chronicle) until() int64 {
 	if c == nil {
 		return 0
 	}
@@ -258,24 +258,24 @@ func (c *chronicle) until() int64 {
 	return c.latest
 }
 
-// processOf returns the process that has a session.
-func (c *chronicle) processOf(session int64) (int, bool) {
+// ProcessOf returns the process that has a session.
+func (c *Chronicle) ProcessOf(session int64) (int, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l, ok := c.lives.of(journal.SessionName(session))
-	return l.process, ok
+	return l.Process, ok
 }
 
-// kills notes that the nemesis kills a process.
-func (c *chronicle) kills(l life) {
-	c.ended(l, false)
+// Kills notes that the nemesis kills a process.
+func (c *Chronicle) Kills(l Life) {
+	c.Ended(l, false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lives.kills(l)
 }
 
-// orphaned reports whether the session belonged to a process that the nemesis has killed.
-func (c *chronicle) orphaned(session string) bool {
+// Orphaned reports whether the session belonged to a process that the nemesis has killed.
+func (c *Chronicle) Orphaned(session string) bool {
 	if c == nil {
 		return false
 	}
@@ -285,8 +285,8 @@ func (c *chronicle) orphaned(session string) bool {
 	return ok && c.lives.isKilled(l)
 }
 
-// status describes the history so far, for the live view.
-func (c *chronicle) status() string {
+// Status describes the history so far, for the live view.
+func (c *Chronicle) Status() string {
 	if c == nil {
 		return ""
 	}
@@ -316,8 +316,8 @@ func (c *chronicle) status() string {
 	return text
 }
 
-// remark writes what the harness has found out. The parent's goroutine calls it.
-func (c *chronicle) remark(e history.Event) {
+// Remark writes what the harness has found out. The parent's goroutine calls it.
+func (c *Chronicle) Remark(e history.Event) {
 	if c == nil {
 		return
 	}
@@ -330,8 +330,8 @@ func (c *chronicle) remark(e history.Event) {
 	}
 }
 
-// judge judges the history, to which only remarks may be added from then on.
-func (c *chronicle) judge() error {
+// Judge judges the history, to which only remarks may be added from then on.
+func (c *Chronicle) Judge() error {
 	c.stop()
 	c.alive.Wait()
 	_, err := c.trial.End()
@@ -341,14 +341,14 @@ func (c *chronicle) judge() error {
 	return errors.Join(c.err, err)
 }
 
-// close ends the history, writes the verdict and, if there is to be one, the report.
-func (c *chronicle) close(reported bool) (judge.Verdict, error) {
+// Close ends the history, writes the verdict and, if there is to be one, the report.
+func (c *Chronicle) Close(reported bool) (judge.Verdict, error) {
 	v, err := c.amend()
 	if reported {
-		err = errors.Join(err, report.Write(c.dir, c.header, v, eventsOf(c.dir)))
+		err = errors.Join(err, report.Write(c.Dir, c.header, v, eventsOf(c.Dir)))
 	}
 	if err != nil { // the run fails, so its history must not look better
-		c.remark(history.Event{Kind: history.Failure, Process: history.Harness, Text: journal.FirstLine(err.Error())})
+		c.Remark(history.Event{Kind: history.Failure, Process: history.Harness, Text: journal.FirstLine(err.Error())})
 		var amended error
 		v, amended = c.amend()
 		err = errors.Join(err, amended)
@@ -357,7 +357,7 @@ func (c *chronicle) close(reported bool) (judge.Verdict, error) {
 }
 
 // amend judges the remarks that were made since the last time, and writes the verdict.
-func (c *chronicle) amend() (judge.Verdict, error) {
+func (c *Chronicle) amend() (judge.Verdict, error) {
 	v, err := c.trial.Amend(c.after...)
 	c.after = nil
 	return v, err

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package chronicle
 
 import (
 	"maps"
 	"time"
 )
 
-// A life is one incarnation of a process.
-type life struct{ process, incarnation int }
+// A Life is one incarnation of a process.
+type Life struct{ Process, Incarnation int }
 
 // lives are what the history has told lately of incarnations and their sessions. The
 // chronicle's mutex protects them. They do not grow with the number of incarnations: an
@@ -21,7 +21,7 @@ type lives struct {
 
 // A session is one that a process has or had.
 type session struct {
-	life
+	Life
 	ended int64 // when the process ended; or 0
 }
 
@@ -34,12 +34,12 @@ func newLives() lives {
 }
 
 // ends notes that the history has told of the end of l.
-func (ls lives) ends(l life, at int64) {
+func (ls lives) ends(l Life, at int64) {
 	if !ls.isOver(l) {
-		ls.over[l.process] = l.incarnation
+		ls.over[l.Process] = l.Incarnation
 	}
 	for name, s := range ls.sessions {
-		if s.life == l && s.ended == 0 {
+		if s.Life == l && s.ended == 0 {
 			s.ended = at
 			ls.sessions[name] = s
 		}
@@ -49,23 +49,23 @@ func (ls lives) ends(l life, at int64) {
 
 // isOver reports whether the history has told of the end of l, which may write on for a
 // moment if it was killed.
-func (ls lives) isOver(l life) bool {
-	latest, ok := ls.over[l.process]
-	return ok && l.incarnation <= latest
+func (ls lives) isOver(l Life) bool {
+	latest, ok := ls.over[l.Process]
+	return ok && l.Incarnation <= latest
 }
 
 // kills notes that the nemesis kills l.
-func (ls lives) kills(l life) { ls.killed[l.process] = l.incarnation }
+func (ls lives) kills(l Life) { ls.killed[l.Process] = l.Incarnation }
 
 // isKilled reports whether the nemesis has killed l.
-func (ls lives) isKilled(l life) bool {
-	latest, ok := ls.killed[l.process]
-	return ok && l.incarnation <= latest
+func (ls lives) isKilled(l Life) bool {
+	latest, ok := ls.killed[l.Process]
+	return ok && l.Incarnation <= latest
 }
 
 // has notes that l has the session.
-func (ls lives) has(l life, name string, at int64) {
-	s := session{life: l}
+func (ls lives) has(l Life, name string, at int64) {
+	s := session{Life: l}
 	if ls.isOver(l) {
 		s.ended = at
 	}
@@ -76,7 +76,7 @@ func (ls lives) has(l life, name string, at int64) {
 func (ls lives) loses(name string) { delete(ls.sessions, name) }
 
 // of returns which incarnation has or had the session, unless its end was long ago.
-func (ls lives) of(name string) (life, bool) {
+func (ls lives) of(name string) (Life, bool) {
 	s, ok := ls.sessions[name]
-	return s.life, ok
+	return s.Life, ok
 }

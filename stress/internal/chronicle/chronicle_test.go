@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package chronicle
 
 import (
 	"io"
@@ -21,7 +21,7 @@ import (
 // A process that is killed writes on for a moment. What it asks for and is granted then is
 // not shown as held and awaited for ever.
 func TestLiveViewOfAKilledProcess(t *testing.T) {
-	c, err := newChronicle(t.TempDir(), history.Header{}, progress.New(io.Discard))
+	c, err := New(t.TempDir(), history.Header{}, progress.New(io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,10 +36,10 @@ func TestLiveViewOfAKilledProcess(t *testing.T) {
 	if h, w := len(c.live.holding), len(c.live.waiting); h != 0 || w != 1 {
 		t.Errorf("%d held, %d awaited, want 0 and 1", h, w)
 	}
-	if err := c.judge(); err != nil {
+	if err := c.Judge(); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.close(false); err != nil {
+	if _, err := c.Close(false); err != nil {
 		t.Error(err)
 	}
 }
@@ -48,25 +48,25 @@ func TestLiveViewOfAKilledProcess(t *testing.T) {
 // judged by -check.
 func TestDirectoryInUse(t *testing.T) {
 	dir := t.TempDir()
-	c, err := newChronicle(dir, history.Header{Command: "a run", Begin: 1}, progress.New(io.Discard))
+	c, err := New(dir, history.Header{Command: "a run", Begin: 1}, progress.New(io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = "another run writes its history into "
-	if _, err := newChronicle(dir, history.Header{}, progress.New(io.Discard)); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := New(dir, history.Header{}, progress.New(io.Discard)); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a second run: %v", err)
 	}
 	var says strings.Builder
-	if exit := checkMain(dir, io.Discard, &says); exit != wire.ExitFailure || !strings.Contains(says.String(), want) {
+	if exit := Check(dir, io.Discard, &says); exit != wire.ExitFailure || !strings.Contains(says.String(), want) {
 		t.Errorf("-check: exit status %d, %q", exit, says.String())
 	}
-	if err := c.judge(); err != nil {
+	if err := c.Judge(); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.close(false); err != nil {
+	if _, err := c.Close(false); err != nil {
 		t.Error(err)
 	}
-	if exit := checkMain(dir, io.Discard, &says); exit != wire.ExitVoid {
+	if exit := Check(dir, io.Discard, &says); exit != wire.ExitVoid {
 		t.Errorf("-check afterwards: exit status %d, %q", exit, says.String())
 	}
 }
@@ -86,7 +86,7 @@ func TestReportReplacesOnlyReports(t *testing.T) {
 	if err := options.Reportable(dir); err == nil {
 		t.Error("what is no report may be replaced")
 	}
-	if _, err := newChronicle(dir, history.Header{}, progress.New(io.Discard)); err == nil || !strings.Contains(err.Error(), "mine.txt") {
+	if _, err := New(dir, history.Header{}, progress.New(io.Discard)); err == nil || !strings.Contains(err.Error(), "mine.txt") {
 		t.Errorf("the history begins: %v", err)
 	}
 	if _, err := os.Stat(mine); err != nil {
@@ -97,15 +97,15 @@ func TestReportReplacesOnlyReports(t *testing.T) {
 // A run that is killed leaves a page, which is written now and then.
 func TestPageOfARunThatGoesOn(t *testing.T) {
 	dir := t.TempDir()
-	c, err := newChronicle(dir, history.Header{Begin: 1}, progress.New(io.Discard))
+	c, err := New(dir, history.Header{Begin: 1}, progress.New(io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := c.judge(); err != nil {
+		if err := c.Judge(); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.close(false); err != nil {
+		if _, err := c.Close(false); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package chronicle
 
 import (
 	"errors"
@@ -30,8 +30,8 @@ func exitOf(o judge.Outcome) int {
 	}
 }
 
-// checkMain judges the history in dir again, and returns the exit status.
-func checkMain(dir string, stdout, stderr io.Writer) int {
+// Check judges the history in dir again, and returns the exit status.
+func Check(dir string, stdout, stderr io.Writer) int {
 	fail := func(err error) int {
 		fmt.Fprintf(stderr, "stress: %v\n", err)
 		return wire.ExitFailure

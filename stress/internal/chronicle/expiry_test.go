@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package chronicle
 
 import (
 	"fmt"
@@ -19,11 +19,11 @@ import (
 // then the history says so.
 func TestExpiriesOfADeposedServer(t *testing.T) {
 	dir := t.TempDir()
-	c, err := newChronicle(dir, history.Header{}, progress.New(os.Stderr))
+	c, err := New(dir, history.Header{}, progress.New(os.Stderr))
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := newObituary(&cluster.Cluster{}, c)
+	o := NewObituary(&cluster.Cluster{}, c)
 	for id := range 3 {
 		path := filepath.Join(dir, fmt.Sprintf("server%d.log", id))
 		line := fmt.Sprintf("%s [myid:] - INFO - Expiring session 0x%d00, timeout of 4000ms exceeded\n", time.Now().Format("15:04:05.000"), id)
@@ -32,16 +32,16 @@ func TestExpiriesOfADeposedServer(t *testing.T) {
 		}
 		o.logs = append(o.logs, &serverLog{id: id, path: path})
 	}
-	c.write(history.Event{Kind: history.FaultBegan, At: 1, Fault: 1, Text: "isolate-leader", Target: "server 2 (leader)"})
+	c.Write(history.Event{Kind: history.FaultBegan, At: 1, Fault: 1, Text: "isolate-leader", Target: "server 2 (leader)"})
 	for range 2 { // what was read is not read again
-		if err := o.look(); err != nil {
+		if err := o.Look(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.judge(); err != nil {
+	if err := c.Judge(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.close(false); err != nil {
+	if _, err := c.Close(false); err != nil {
 		t.Fatal(err)
 	}
 	by := map[string]string{}

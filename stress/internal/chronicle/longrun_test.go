@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package chronicle
 
 import (
 	"cmp"
@@ -200,7 +200,7 @@ func TestLongRunJudged(t *testing.T) {
 	}
 	g := &growth{t: t, run: newLongRun(kills)}
 	j := judge.New(g.run.header())
-	c := &chronicle{lives: newLives()}
+	c := &Chronicle{lives: newLives()}
 	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
 	for e := range g.run.events(g.step) {
 		j.Add(e)
@@ -226,7 +226,7 @@ func TestLongRunFollowed(t *testing.T) {
 		if err := history.WriteHeader(dir, g.run.header()); err != nil {
 			t.Fatal(err)
 		}
-		c := &chronicle{lives: newLives()}
+		c := &Chronicle{lives: newLives()}
 		c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
 		limit := history.Limit{Bytes: 20 << 20, Files: files}
 		trial, err := judge.Begin(dir, judge.Options{Watch: c.note, Limit: limit})
