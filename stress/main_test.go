@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -41,9 +40,7 @@ func sampled() bool { return testing.Short() || racing.Detector }
 const sampledProgram = "sampled"
 
 func sampledMain() {
-	selfTests = slices.DeleteFunc(selfTests, func(t trialRun) bool {
-		return t.sabotage != "" && t.sabotage != wire.GrantsTwice && t.sabotage != wire.SloppyRegister
-	})
+	keepSelfTests("", wire.GrantsTwice, wire.SloppyRegister)
 	main()
 }
 

@@ -58,6 +58,12 @@ var selfTests = []trialRun{
 	{"a register that accepts every write", wire.SloppyRegister, nil, registerCheck, ""},
 }
 
+// keepSelfTests leaves out the others, for a test that has less time. It must be called before
+// [Main].
+func keepSelfTests(sabotages ...wire.Sabotage) {
+	selfTests = slices.DeleteFunc(selfTests, func(t trialRun) bool { return !slices.Contains(sabotages, t.sabotage) })
+}
+
 // seen are the lines in which a run says what it has seen without the history, or that all
 // is well.
 var seen = regexp.MustCompile(`(?m)^(VIOLATION|FAILED|LEAKED).*$|^OK: .*$`)

@@ -71,11 +71,11 @@ func (r stressRun) differs(exit int, v summary.Verdict, says []string) (complain
 }
 
 // runCaught runs the harness with a worker that misbehaves, until the run ends as expected,
-// or for trialRuns times. In one run it can happen that no other process comes in while the
+// or for three times. In one run it can happen that no other process comes in while the
 // worker is inside without a right to it.
 func runCaught(t *testing.T, s wire.Sabotage, args []string, v summary.Verdict, says ...string) stressRun {
 	t.Helper()
-	for left := trialRuns; ; left-- {
+	for left := 3; ; left-- {
 		r := runStress(t, args, wire.SabotageVariable+"="+string(s))
 		if left == 1 || len(r.differs(wire.ExitFailure, v, says)) == 0 {
 			r.expect(t, wire.ExitFailure, v, says...)

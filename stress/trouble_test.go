@@ -8,13 +8,23 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // A revocation of which the holder was told has taken effect, also if the holder keeps the
 // lock: then the judge must see that. One that came to no holder has not.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
-	_, address := newServer(t)
+	server := zktest.NewServer(zktest.Config{})
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	address, err := server.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	open := func() (*manager.Manager, *manager.Lock) {
 		m, err := manager.Open(t.Context(), manager.Config{Servers: []string{address}, Root: "/revoked"})
 		if err != nil {
