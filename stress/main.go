@@ -68,6 +68,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/holdfast-go/holdfast/stress/internal/parent"
 	"github.com/holdfast-go/holdfast/stress/internal/worker"
 )
 
@@ -78,5 +79,5 @@ func main() {
 		signal.Ignore(syscall.SIGPIPE)
 		os.Exit(worker.Main(os.Stdin, os.Stdout, os.Stderr))
 	}
-	os.Exit(parentMain(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(parent.Main(os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/stress/internal/parent"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/stress/internal/worker"
@@ -40,7 +41,7 @@ func sampled() bool { return testing.Short() || racing.Detector }
 const sampledProgram = "sampled"
 
 func sampledMain() {
-	keepSelfTests("", wire.GrantsTwice, wire.SloppyRegister)
+	parent.KeepSelfTests("", wire.GrantsTwice, wire.SloppyRegister)
 	main()
 }
 

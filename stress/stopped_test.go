@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/parent"
 )
 
 // A run in which the harness was stopped says so, when it goes on and in its verdict.
@@ -29,7 +30,7 @@ func TestRunThatStoodStill(t *testing.T) {
 	}
 	signal(syscall.SIGSTOP)
 	stopped := time.Now()
-	eventually(t, "it was stopped for long enough", func() bool { return time.Since(stopped) > standstill+beatEvery+time.Second/2 })
+	eventually(t, "it was stopped for long enough", func() bool { return time.Since(stopped) > parent.Standstill+parent.BeatEvery+time.Second/2 })
 	signal(syscall.SIGCONT)
 	errors.until(t, "the machine stood still for ")
 	p.interrupt(t)
@@ -38,7 +39,7 @@ func TestRunThatStoodStill(t *testing.T) {
 	if !strings.Contains(p.stdout.String(), "  stood still        at ") {
 		t.Errorf("the summary does not say so:\n%s", p.stdout.String())
 	}
-	if v, err := judge.Read(dir); err != nil || len(v.Standstills) == 0 || v.Standstills[0].For < standstill.Nanoseconds() {
+	if v, err := judge.Read(dir); err != nil || len(v.Standstills) == 0 || v.Standstills[0].For < parent.Standstill.Nanoseconds() {
 		t.Errorf("the verdict has the standstills %+v, %v", v.Standstills, err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/stress/internal/parent"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/stress/internal/worker"
@@ -407,7 +408,7 @@ type lineReader struct {
 // startReading starts the program, in a process group of its own if there are any.
 func (p *program) startReading(t *testing.T) *lineReader {
 	t.Helper()
-	apart(p.cmd)
+	parent.Apart(p.cmd)
 	p.cmd.Stderr = nil
 	r, err := p.cmd.StderrPipe()
 	if err == nil {

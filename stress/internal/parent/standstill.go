@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package parent
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 // from that.
 
 const (
-	beatEvery = 100 * time.Millisecond
+	BeatEvery = 100 * time.Millisecond
 	// Being late by less is usual on a busy machine.
-	standstill = time.Second
+	Standstill = time.Second
 )
 
 // A pulse notices that the machine stood still. One goroutine uses it.
@@ -34,13 +34,13 @@ func newPulse(clock func() history.Anchor) *pulse { return &pulse{clock: clock, 
 // while the machine is suspended, and only the date tells.
 func (p *pulse) beat() (late time.Duration, what string) {
 	now := p.clock()
-	mono := time.Duration(now.Mono-p.last.Mono) - beatEvery
-	date := now.Wall.Sub(p.last.Wall) - beatEvery
+	mono := time.Duration(now.Mono-p.last.Mono) - BeatEvery
+	date := now.Wall.Sub(p.last.Wall) - BeatEvery
 	p.last = now
 	switch {
-	case mono > standstill:
+	case mono > Standstill:
 		return mono, fmt.Sprintf("the machine stood still for %v", mono.Round(100*time.Millisecond))
-	case date-max(mono, 0) > standstill:
+	case date-max(mono, 0) > Standstill:
 		return date, fmt.Sprintf("the machine slept for %v, or its date was changed", date.Round(100*time.Millisecond))
 	}
 	return 0, ""
@@ -48,7 +48,7 @@ func (p *pulse) beat() (late time.Duration, what string) {
 
 // watch calls stood each time the machine has stood still, until ctx ends.
 func (p *pulse) watch(ctx context.Context, stood func(late time.Duration, what string)) {
-	tick := time.NewTicker(beatEvery)
+	tick := time.NewTicker(BeatEvery)
 	defer tick.Stop()
 	for {
 		select {

@@ -2,15 +2,15 @@
 
 //go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
 
-package main
+package parent
 
 import (
 	"os/exec"
 	"syscall"
 )
 
-// apart makes cmd start in its own process group, so that a Ctrl-C at the terminal
+// Apart makes cmd start in its own process group, so that a Ctrl-C at the terminal
 // reaches only the parent, which then tells its processes to stop.
-func apart(cmd *exec.Cmd) {
+func Apart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package parent
 
 import (
 	"context"
@@ -83,8 +83,8 @@ const (
 	inspectionTimeout = 30 * time.Second
 )
 
-// parentMain runs the program and returns its exit status.
-func parentMain(args []string, stdout, stderr io.Writer) int {
+// Main runs the program and returns its exit status.
+func Main(args []string, stdout, stderr io.Writer) int {
 	o, err := options.Parse(args, stdout, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return wire.ExitOK

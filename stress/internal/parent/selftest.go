@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package parent
 
 import (
 	"bytes"
@@ -58,9 +58,9 @@ var selfTests = []trialRun{
 	{"a register that accepts every write", wire.SloppyRegister, nil, registerCheck, ""},
 }
 
-// keepSelfTests leaves out the others, for a test that has less time. It must be called before
+// KeepSelfTests leaves out the others, for a test that has less time. It must be called before
 // [Main].
-func keepSelfTests(sabotages ...wire.Sabotage) {
+func KeepSelfTests(sabotages ...wire.Sabotage) {
 	selfTests = slices.DeleteFunc(selfTests, func(t trialRun) bool { return !slices.Contains(sabotages, t.sabotage) })
 }
 

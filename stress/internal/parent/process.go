@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package parent
 
 import (
 	"bufio"
@@ -71,7 +71,7 @@ func startProcess(s wire.Settings, events chan<- event, log func(line string)) (
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), worker.Mark+"="+strconv.Itoa(s.Process))
 	cmd.Dir = s.Dir
-	apart(cmd)
+	Apart(cmd)
 	p := &process{index: s.Process, incarnation: s.Incarnation, cmd: cmd}
 	var stdout, stderr io.ReadCloser
 	if p.stdin, err = cmd.StdinPipe(); err == nil {

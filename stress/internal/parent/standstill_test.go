@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package parent
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 func TestPulse(t *testing.T) {
-	const usual = beatEvery
+	const usual = BeatEvery
 	for _, tt := range []struct {
 		name       string
 		mono, date time.Duration // that have passed since the last beat
