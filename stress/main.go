@@ -51,16 +51,13 @@
 //
 // # How it is built
 //
-// The parent (parent.go) reads the flags (options.go, workload.go), connects to
-// ZooKeeper (cluster.go), starts the processes (process.go), reports progress
-// (reporter.go), and writes the summary (summary.go). A child (child.go) runs the
-// workers (worker.go), which follow their plans (plan.go) and are checked by the
-// referee (stress/internal/referee) and the watchdog (watchdog.go), or contend for what a recipe
-// gives (barrier.go, recipes.go). Parent and children exchange JSON over pipes
-// (message.go). The history is written by journal.go and chronicle.go; the register is
-// register.go; trouble.go injects faults. To test the harness itself, a child can
-// be made to misbehave (sabotage.go), also in the way of a broken lock (broken.go,
-// selftest.go).
+// Each part is a package of its own, in stress/internal. The parent reads the options, opens
+// the cluster, starts the worker processes, shows their progress, has the nemesis inject faults,
+// and writes the summary. Parent and processes exchange JSON over pipes: see wire. The workers
+// are checked by the referee. The history is written by journals and by the chronicle, whose
+// judge decides, and of which the report is a page; the register is a process that accepts
+// writes by fencing tokens. To test the harness itself, a worker can be made to misbehave: see
+// [wire.Sabotage], and parent/selftest.go.
 package main
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package chronicle is the parent's side of a history: it writes what the parent does and sees,
+// has the history judged while the run goes on, and writes its verdict and its page.
 package chronicle
 
 import (

@@ -32,6 +32,7 @@ type serverLog struct {
 	offset int64
 }
 
+// NewObituary returns one for the sessions of c, which writes into ch.
 func NewObituary(c *cluster.Cluster, ch *Chronicle) *Obituary {
 	if ch == nil {
 		return nil

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package cluster is the ZooKeeper that a run of the harness uses: the embedded server, an
+// ensemble that the run has started, or servers that were there.
 package cluster
 
 import (

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package journal is what a process of the harness writes into the history of its run.
 package journal
 
 import (
@@ -156,15 +157,16 @@ type Record struct {
 	left    chan struct{} // closed when the worker leaves
 
 	mu    sync.Mutex // protects what follows
-	stage stage
+	stage Stage
 	event history.Event // what all its events have in common
 }
 
-// A stage is how far an acquisition is.
-type stage int
+// A Stage is how far an acquisition is.
+type Stage int
 
+// The stages.
 const (
-	Asked   stage = iota
+	Asked   Stage = iota
 	Inside        // granted
 	outside       // left, and its release may not have settled
 	over
@@ -209,7 +211,7 @@ func (r *Record) write(e history.Event) { r.journal.Write(r.Fill(e)) }
 
 // advance moves the record from one of the stages to another. It reports false if it was
 // in none of them.
-func (r *Record) advance(to stage, from ...stage) bool {
+func (r *Record) advance(to Stage, from ...Stage) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range from {
@@ -221,7 +223,8 @@ func (r *Record) advance(to stage, from ...stage) bool {
 	return false
 }
 
-func (r *Record) Is(s stage) bool {
+// Is reports whether the acquisition is so far.
+func (r *Record) Is(s Stage) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.stage == s
@@ -351,7 +354,7 @@ func (rs *Records) Add(r *Record) *Record {
 }
 
 // Find returns the first record of l in stage s; nil if there is none.
-func (rs *Records) Find(l lock, s stage) *Record {
+func (rs *Records) Find(l lock, s Stage) *Record {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, r := range rs.all {

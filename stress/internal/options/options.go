@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package options reads the command line of the harness.
 package options
 
 import (

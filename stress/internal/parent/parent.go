@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package parent is the process that a user of the harness starts: it starts the servers and the
+// worker processes, injects faults, and says what the run has shown.
 package parent
 
 import (

@@ -57,9 +57,6 @@ func (p *process) String() string {
 	return fmt.Sprintf("process %d", p.index)
 }
 
-// pid returns the id of the process.
-func (p *process) pid() int { return p.cmd.Process.Pid }
-
 // startProcess runs this program as the child with the settings s. It sends the
 // child's messages to events, followed by its end, and passes each line that the
 // child writes to its standard error to log.

@@ -16,6 +16,7 @@ import (
 // from that.
 
 const (
+	// The clocks are looked at so often.
 	BeatEvery = 100 * time.Millisecond
 	// Being late by less is usual on a busy machine.
 	Standstill = time.Second

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package progress shows what the harness does while it runs.
 package progress
 
 import (
@@ -31,6 +32,7 @@ type Reporter struct {
 // plainInterval is the time between two lines of status that are not rewritten.
 const plainInterval = 5 * time.Second
 
+// New returns a reporter that writes to w.
 func New(w io.Writer) *Reporter {
 	return &Reporter{w: w, live: isTerminal(w), last: time.Now()}
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package register is a resource that checks fencing tokens. The workers write to it.
 package register
 
 import (
@@ -170,6 +171,7 @@ type Client struct {
 	dec  *json.Decoder
 }
 
+// Close closes the connection, if there is one.
 func (c *Client) Close() {
 	if c.conn != nil {
 		_ = c.conn.Close()

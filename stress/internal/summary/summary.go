@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package summary says what a run of the harness has shown, for people and as JSON.
 package summary
 
 import (
@@ -38,6 +39,7 @@ const starvedDuration = 10 * time.Second
 // A Verdict is the outcome of a run.
 type Verdict string
 
+// The verdicts.
 const (
 	OK       Verdict = "OK"
 	Violated Verdict = "VIOLATION" // the locks failed to exclude
@@ -84,9 +86,9 @@ type Summary struct {
 	Recorded bool          // the run has a history
 }
 
-// A flaw is something that the run as a whole has shown to be wrong. No event of its history
+// A Flaw is something that the run as a whole has shown to be wrong. No event of its history
 // tells of it.
-type flaw struct {
+type Flaw struct {
 	Verdict Verdict // failed or voidedRun
 	Text    string
 }
@@ -153,9 +155,9 @@ func (s *Summary) Judge() {
 }
 
 // Flaws returns the flaws of the run.
-func (s *Summary) Flaws() (all []flaw) {
+func (s *Summary) Flaws() (all []Flaw) {
 	note := func(v Verdict, format string, args ...any) {
-		all = append(all, flaw{v, fmt.Sprintf(format, args...)})
+		all = append(all, Flaw{v, fmt.Sprintf(format, args...)})
 	}
 	if s.FalseReports > s.LostHolds && !s.Faulty {
 		note(Failed, "a holder was told %s that the last one was interrupted, which released the lock in good order", times(s.FalseReports))
@@ -262,7 +264,7 @@ func (s *Summary) Print(w io.Writer) {
 		fmt.Fprintf(w, "  %-24s %10s %10s %10s %12s\n", l.Kind, short(l.P50), short(l.P99), short(l.Max), figures.Number(l.Count))
 	}
 	if s.History != nil {
-		s.printHistory(w, line)
+		PrintVerdict(w, *s.History)
 	}
 	fmt.Fprintln(w)
 	line("violations", "%s", figures.Number(s.Violations))
@@ -286,12 +288,6 @@ func (s *Summary) Print(w io.Writer) {
 	if s.Report != "" {
 		fmt.Fprintf(w, "Report: %s\n", s.Report)
 	}
-}
-
-// printHistory writes what the history has shown.
-func (s *Summary) printHistory(w io.Writer, line func(name, format string, args ...any)) {
-	v := s.History
-	PrintVerdict(w, *v)
 }
 
 func rate(n uint64, d time.Duration) string {

@@ -13,6 +13,7 @@ import (
 // A LatencyKind is how a worker asked for a lock, and in which state.
 type LatencyKind int
 
+// The ways.
 const (
 	Entered  LatencyKind = iota // by Acquire, while this process held the lock
 	Waited                      // by Acquire, while it did not
@@ -36,6 +37,7 @@ type Latency struct {
 	kinds [numLatencyKinds]*hdrhistogram.Histogram // protected by mu
 }
 
+// NewLatency returns one without values.
 func NewLatency() *Latency {
 	l := new(Latency)
 	for k := range l.kinds {
@@ -44,6 +46,7 @@ func NewLatency() *Latency {
 	return l
 }
 
+// Record adds a value.
 func (l *Latency) Record(k LatencyKind, d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,6 +58,7 @@ func (l *Latency) Record(k LatencyKind, d time.Duration) {
 // encoding.
 type LatencyReport [numLatencyKinds][]byte
 
+// Report returns what is sent to the parent.
 func (l *Latency) Report() (r LatencyReport, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,6 +96,7 @@ type LatencySummary struct {
 	Max   time.Duration `json:"max_ns"`
 }
 
+// Summary summarizes each kind.
 func (l *Latency) Summary() []LatencySummary {
 	l.mu.Lock()
 	defer l.mu.Unlock()

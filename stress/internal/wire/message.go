@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package wire has what the processes of the harness tell each other: the settings of a run, the
+// messages and counts of a worker process, and the exit statuses. It also has the sabotages by
+// which a test makes a worker misbehave.
 package wire
 
 import (
@@ -23,6 +26,7 @@ import (
 // A process writes messages to its standard output, one line of JSON each:
 // Ready once, then events, and Final at the end.
 
+// The lines.
 const (
 	GoLine    = "go\n"
 	StayLine  = "stay %d\n"
@@ -168,6 +172,7 @@ type MessageWriter struct {
 	enc *json.Encoder // protected by mu
 }
 
+// NewMessageWriter returns one that writes to w.
 func NewMessageWriter(w io.Writer) *MessageWriter { return &MessageWriter{enc: json.NewEncoder(w)} }
 
 // Send writes m. It ignores errors: if the parent no longer reads, it has also

@@ -14,8 +14,10 @@ import (
 // not by a flag, because only they use it.
 type Sabotage string
 
+// SabotageVariable is the environment variable.
 const SabotageVariable = "HOLDFAST_STRESS_SABOTAGE"
 
+// The sabotages.
 const (
 	Lingers   Sabotage = "lingers"    // stays inside after releasing its hold
 	LosesRead Sabotage = "loses-read" // after a downgrade releases both holds, and goes on reading

@@ -61,6 +61,7 @@ const (
 // LingerWorkload is short for the default workload with locks that linger.
 const LingerWorkload = "linger"
 
+// Workloads are all that the command line has.
 var Workloads = []string{
 	DefaultWorkload, MutexWorkload, AllWorkload, UpgradeWorkload, AbandonedWorkload, BarrierWorkload,
 	ElectionWorkload, MembersWorkload, ShardsWorkload, SemaphoreWorkload, QueueWorkload, MixedWorkload,

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package worker is a worker process: its goroutines contend for the locks, check every result,
+// and tell the referee, the journal and the parent what they see.
+//
+// A process ([Main], in child.go) opens the locks and runs the workers. A worker (worker.go)
+// follows its plan (plan.go), watched by the watchdog, and acquires locks in all ways, or goes
+// through what one file each is about: Mutex, upgrades, LockAll, abandoned locks, the barrier,
+// and the other recipes.
 package worker
 
 import (
@@ -474,4 +481,5 @@ func (c *child) fail(f wire.Failure) {
 // Mark is the environment variable that makes this program a child.
 const Mark = "HOLDFAST_STRESS_PROCESS"
 
+// IsChild reports whether this process was started as a worker process.
 func IsChild() bool { return os.Getenv(Mark) != "" }

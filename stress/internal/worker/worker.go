@@ -122,21 +122,6 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// Pause waits for d, or until ctx ends or lost is closed. It reports whether ctx is
-// still good.
-func Pause(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
-	if d > 0 {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-lost:
-		case <-ctx.Done():
-		}
-	}
-	return ctx.Err() == nil
-}
-
 // stay is a pause inside. It ends early if the lock is lost, and late if the parent says so.
 func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <-chan struct{}) {
 	switch {

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"context"
+	"time"
+)
+
+// Pause waits for d, or until ctx ends or lost is closed. It reports whether ctx is
+// still good.
+func Pause(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-lost:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}
