@@ -57,7 +57,18 @@ const policy = `
 
 	# Programs use what users can use.
 	internal/figures:         | TESTS
-	stress:                   PUBLIC recipes/... stress/internal/... internal/figures internal/realzk internal/realzk/child internal/realzk/scratch internal/flock github.com/HdrHistogram/hdrhistogram-go | SERVERS
+	stress:                   stress/internal/parent stress/internal/worker | SERVERS manager zkio stress/internal/... internal/racing internal/realzk/...
+	stress/internal/parent:   manager zkio stress/internal/... internal/figures internal/flock internal/realzk/... | SERVERS
+	stress/internal/worker:   PUBLIC recipes/... stress/internal/history stress/internal/journal stress/internal/pause stress/internal/referee stress/internal/register stress/internal/wire internal/flock | TESTS
+	stress/internal/chronicle: stress/internal/cluster stress/internal/history stress/internal/journal stress/internal/judge stress/internal/progress stress/internal/report stress/internal/summary stress/internal/wire internal/figures internal/flock | TESTS stress/internal/options internal/racing
+	stress/internal/cluster:  zkio zkio/zktest stress/internal/options stress/internal/pause stress/internal/wire internal/realzk | SERVERS
+	stress/internal/journal:  manager stress/internal/history stress/internal/referee stress/internal/wire | TESTS
+	stress/internal/options:  manager stress/internal/history stress/internal/nemesis stress/internal/wire | TESTS
+	stress/internal/pause:
+	stress/internal/progress: stress/internal/wire | TESTS
+	stress/internal/register: stress/internal/history stress/internal/journal stress/internal/wire | TESTS
+	stress/internal/summary:  stress/internal/cluster stress/internal/judge stress/internal/referee stress/internal/wire internal/figures | TESTS
+	stress/internal/wire:     stress/internal/referee internal/figures github.com/HdrHistogram/hdrhistogram-go | TESTS
 	stress/internal/nemesis:  stress/internal/history internal/queue internal/queueio internal/realzk internal/realzk/child zkio | SERVERS manager
 	stress/internal/referee:  internal/flock stress/internal/history manager | TESTS
 	stress/internal/history:  golang.org/x/sys/... | TESTS
@@ -205,8 +216,8 @@ func TestImportsCatches(t *testing.T) {
 		{"manager/manager.go", "C", "uses cgo"},
 		{"manager/manager.go", modulePath + "x/y", "may not import"},
 		{"manager/manager.go", "golang.org/x/syncx", "may not import"},
-		{"stress/main.go", in("zkio/zktest"), ""},
-		{"stress/main.go", in("internal/jute"), "may not import internal/jute"},
+		{"stress/internal/worker/worker.go", in("zkio/zktest"), ""},
+		{"stress/internal/worker/worker.go", in("internal/jute"), "may not import internal/jute"},
 		{"doc.go", in("manager"), "may not import manager"},
 		{"doc.go", modulePath, "may not import"},
 		{"surprise/new.go", "strings", "package surprise has no line"},

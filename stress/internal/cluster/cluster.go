@@ -15,8 +15,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/stress/internal/options"
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
-	"github.com/holdfast-go/holdfast/stress/internal/worker"
 	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -248,7 +248,7 @@ func (c *Cluster) try(ctx context.Context, do func(*zkio.Session) error) error {
 		case zkio.ClassOf(err) == zkio.Definite, zkio.ClassOf(err) == zkio.Closed:
 			return err
 		}
-		if !worker.Pause(ctx, 100*time.Millisecond, nil) {
+		if !pause.For(ctx, 100*time.Millisecond, nil) {
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}

@@ -136,9 +136,9 @@ func (j *Journal) Observe(e manager.Event) {
 // SessionName names a session as ZooKeeper's log does.
 func SessionName(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }
 
-// A lock is what a record is about. Records are found again by it, so it is one of a
+// A subject is what a record is about: a lock. Records are found again by it, so it is one of a
 // pointer.
-type lock interface {
+type subject interface {
 	Name() string
 	Mode() history.Mode // in the history
 }
@@ -153,7 +153,7 @@ type Watched interface {
 // release. A nil record writes nothing.
 type Record struct {
 	journal *Journal
-	lock    lock
+	lock    subject
 	left    chan struct{} // closed when the worker leaves
 
 	mu    sync.Mutex // protects what follows
@@ -173,13 +173,13 @@ const (
 )
 
 // Request writes that a worker asks for l.
-func (j *Journal) Request(worker int, l lock) *Record {
+func (j *Journal) Request(worker int, l subject) *Record {
 	return j.RequestPart(worker, l, "", 0)
 }
 
 // RequestPart is request of a part of what the recipe l gives, such as one shard, or of some
 // permits.
-func (j *Journal) RequestPart(worker int, l lock, part string, permits int) *Record {
+func (j *Journal) RequestPart(worker int, l subject, part string, permits int) *Record {
 	if j == nil {
 		return nil
 	}
@@ -354,7 +354,7 @@ func (rs *Records) Add(r *Record) *Record {
 }
 
 // Find returns the first record of l in stage s; nil if there is none.
-func (rs *Records) Find(l lock, s Stage) *Record {
+func (rs *Records) Find(l subject, s Stage) *Record {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, r := range rs.all {
@@ -367,7 +367,7 @@ func (rs *Records) Find(l lock, s Stage) *Record {
 
 // Take removes and returns the first record of l whose worker has left; nil if there is
 // none.
-func (rs *Records) Take(l lock) *Record {
+func (rs *Records) Take(l subject) *Record {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for i, r := range rs.all {

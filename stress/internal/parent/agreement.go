@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
-	"github.com/holdfast-go/holdfast/stress/internal/worker"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -96,7 +96,7 @@ func (a *agreement) watch(ctx context.Context, server int, cfg zkio.Config, tell
 		}
 		return err
 	}
-	for worker.Pause(ctx, agreeEvery, nil) {
+	for pause.For(ctx, agreeEvery, nil) {
 		s := c.Session()
 		for lock, dir := range a.dirs {
 			names, stat, err := s.Children(dir)

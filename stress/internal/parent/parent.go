@@ -30,6 +30,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/options"
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
@@ -705,7 +706,7 @@ func (p *parent) leaks(ctx context.Context) (left []cluster.Leak, err error) {
 	for {
 		left, err = p.cluster.Leaks(ctx, p.root, p.options.Workload)
 		orphans := slices.ContainsFunc(left, func(l cluster.Leak) bool { return p.chronicle.Orphaned(l.Owner) })
-		if err != nil || !orphans || time.Now().After(limit) || !worker.Pause(ctx, 200*time.Millisecond, nil) {
+		if err != nil || !orphans || time.Now().After(limit) || !pause.For(ctx, 200*time.Millisecond, nil) {
 			return left, err
 		}
 	}

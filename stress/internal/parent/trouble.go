@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/nemesis"
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
-	"github.com/holdfast-go/holdfast/stress/internal/worker"
 )
 
 // A trouble injects the faults of a run. A nil trouble injects none. It has a goroutine,
@@ -157,7 +157,7 @@ func (t *trouble) stay(target int) {
 // a worker that left at once would not be told inside that it has lost the lock.
 func (t *trouble) leave(target int, kind string) {
 	if kind == deleteHolder || kind == deleteWaiter {
-		worker.Pause(context.Background(), telling, nil)
+		pause.For(context.Background(), telling, nil)
 	}
 	all := t.thirdsFor(target)
 	t.mu.Lock()
@@ -194,17 +194,17 @@ func (t *trouble) gather(target int) {
 	ctx, cancel := context.WithTimeout(context.Background(), gathering)
 	defer cancel()
 	if o := t.parent.options; o.Kind != wire.ElectionWorkload && slices.Contains(wire.RecipeWorkloads, o.Kind) {
-		worker.Pause(ctx, time.Second, nil) // who waits for what is not seen
+		pause.For(ctx, time.Second, nil) // who waits for what is not seen
 		return
 	}
 	other := (target + 1) % t.parent.options.Processes
 	still := func(places []nemesis.Place, process int) bool {
 		return slices.ContainsFunc(places, func(p nemesis.Place) bool { return p.Process == process && p.Still })
 	}
-	for worker.Pause(ctx, 20*time.Millisecond, nil) {
+	for pause.For(ctx, 20*time.Millisecond, nil) {
 		holders, waiters := t.look()
 		if still(holders, target) && (t.parent.options.Locks == 1 || still(holders, other) && still(waiters, target)) {
-			worker.Pause(ctx, entering, nil)
+			pause.For(ctx, entering, nil)
 			return
 		}
 	}

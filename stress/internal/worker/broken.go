@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -109,7 +110,7 @@ func (d *frozenDialer) dial(ctx context.Context, network, address string) (net.C
 // wait waits until the connections let something through.
 func (d *frozenDialer) wait(ctx context.Context) error {
 	if since := time.Since(d.began); since > freezeAfter && since < thawAfter {
-		Pause(ctx, thawAfter-since, nil)
+		pause.For(ctx, thawAfter-since, nil)
 	}
 	return ctx.Err()
 }

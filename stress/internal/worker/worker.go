@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -91,7 +92,7 @@ func (w *worker) run(ctx context.Context) {
 	defer w.register.Close()
 	for {
 		s := w.plan.next()
-		if !Pause(ctx, s.think, nil) {
+		if !pause.For(ctx, s.think, nil) {
 			return
 		}
 		w.writeLate()
@@ -131,7 +132,7 @@ func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <
 		d = 30 * w.child.settings.SessionTimeout
 	}
 	defer w.activity.beginFor("staying inside", l, d)()
-	Pause(ctx, d, lost)
+	pause.For(ctx, d, lost)
 	w.child.stays[l.index%wire.Thirds].wait(ctx, lost)
 }
 
@@ -463,7 +464,7 @@ func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.
 	w.settles("Release after a downgrade", l, h, closed(h.Lost()))
 	if w.sabotages(wire.LosesRead) {
 		w.settles("Release of a downgraded hold", l.reader, read, closed(read.Lost()))
-		Pause(ctx, wire.CaughtWithin, nil)
+		pause.For(ctx, wire.CaughtWithin, nil)
 		leaveRead()
 		return
 	}
@@ -667,7 +668,7 @@ func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold
 			return
 		}
 		if leave, ok := w.enter(l, g, shared); ok {
-			Pause(ctx, s.hold, shared.Lost())
+			pause.For(ctx, s.hold, shared.Lost())
 			leave()
 		}
 		w.settles("Release of a shared hold", l, shared, closed(shared.Lost()))
@@ -727,7 +728,7 @@ func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
 		released := h.Released()
 		w.settles("Release", l, h, lost)
 		end := w.activity.beginFor("waiting for a release, for a while", l, s.think)
-		Pause(w.child.run, s.think, released.Done())
+		pause.For(w.child.run, s.think, released.Done())
 		end()
 	case s.giving == byReleaseWait:
 		end := w.activity.begin("waiting for a release", l)

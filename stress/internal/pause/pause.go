@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pause waits, and not for longer than it makes sense.
+package pause
+
+import (
+	"context"
+	"time"
+)
+
+// For waits for d, or until ctx ends or lost is closed. It reports whether ctx is
+// still good.
+func For(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-lost:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}
