@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/plan"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -111,7 +112,7 @@ func (b *ledger) read() (abandoned bool, err error) {
 
 // checkAbandoned compares the grant of a worker that is inside with the ledger, and
 // recovers if the step says so.
-func (w *worker) checkAbandoned(s step, l *contended, h manager.Hold, g manager.Grant) {
+func (w *worker) checkAbandoned(s plan.Step, l *contended, h manager.Hold, g manager.Grant) {
 	if l.ledger == nil {
 		return
 	}
@@ -125,7 +126,7 @@ func (w *worker) checkAbandoned(s step, l *contended, h manager.Hold, g manager.
 		return
 	}
 	w.child.counts.abandoned.Add(1)
-	if !s.recovers {
+	if !s.Recovers {
 		return
 	}
 	if err := h.Recovered(); err != nil {
@@ -144,7 +145,7 @@ func (w *worker) checkAbandoned(s step, l *contended, h manager.Hold, g manager.
 type onPurpose struct{}
 
 // interrupted performs a step that panics in Do.
-func (w *worker) interrupted(run context.Context, s step, l *contended) {
+func (w *worker) interrupted(run context.Context, s plan.Step, l *contended) {
 	w.asks(l)
 	end := w.activity.begin("Do", l)
 	defer func() {
@@ -168,7 +169,7 @@ func (w *worker) interrupted(run context.Context, s step, l *contended) {
 		defer leave()
 		w.entered(l)
 		w.checkAbandoned(s, l, h, g)
-		w.stay(run, s.hold, l, h.Lost())
+		w.stay(run, s.Hold, l, h.Lost())
 		end = w.activity.begin("the end of Do after a panic", l)
 		if !w.sabotages(wire.Conceals) {
 			if err := l.ledger.interrupt(g.Token); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/recipes/barrier"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
+	"github.com/holdfast-go/holdfast/stress/internal/plan"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
@@ -154,8 +155,8 @@ func (h *hall) forget(round uint64) error {
 }
 
 // round performs a step of the workload barrier: the worker enters, works, and leaves.
-func (w *worker) round(run context.Context, s step, l *contended) {
-	ctx, cancel := context.WithTimeout(run, s.bound)
+func (w *worker) round(run context.Context, s plan.Step, l *contended) {
+	ctx, cancel := context.WithTimeout(run, s.Bound)
 	defer cancel()
 	w.asks(l)
 	start := time.Now()
@@ -179,7 +180,7 @@ func (w *worker) round(run context.Context, s step, l *contended) {
 	r := w.records.Find(l, journal.Asked)
 	r.Granted(manager.Grant{Token: st.Round}, st)
 	w.sabotageInside()
-	w.stay(run, s.hold, l, st.Lost())
+	w.stay(run, s.Hold, l, st.Lost())
 	r.Release()
 	if w.sabotages(wire.Lingers) {
 		honest := out
@@ -190,7 +191,7 @@ func (w *worker) round(run context.Context, s step, l *contended) {
 	}
 	// Some do not wait for the others. They have left all the same.
 	wait := context.Background()
-	if s.again {
+	if s.Again {
 		wait = ctx
 	}
 	end = w.activity.begin("Leave", l)

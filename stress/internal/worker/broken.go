@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/pause"
+	"github.com/holdfast-go/holdfast/stress/internal/plan"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -48,7 +49,7 @@ func (w *worker) seenBy(h manager.Hold) journal.Watched {
 
 // believes performs a step of a worker whose lock grants what it must not grant. It reports
 // false if the worker's lock does nothing of that kind now.
-func (w *worker) believes(run context.Context, s step, l *contended) bool {
+func (w *worker) believes(run context.Context, s plan.Step, l *contended) bool {
 	switch {
 	case w.sabotages(wire.ForgetsWaiter):
 		w.asks(l)
@@ -71,7 +72,7 @@ func (w *worker) believes(run context.Context, s step, l *contended) bool {
 }
 
 // pretend works under a grant that ZooKeeper has not given.
-func (w *worker) pretend(run context.Context, s step, l *contended, g manager.Grant) {
+func (w *worker) pretend(run context.Context, s plan.Step, l *contended, g manager.Grant) {
 	w.asks(l)
 	r := w.records.Find(l, journal.Asked)
 	r.Granted(g, invented{})
@@ -81,7 +82,7 @@ func (w *worker) pretend(run context.Context, s step, l *contended, g manager.Gr
 	}
 	w.entered(l)
 	w.writeNow(l)
-	w.stay(run, max(s.hold, 5*time.Millisecond), l, nil)
+	w.stay(run, max(s.Hold, 5*time.Millisecond), l, nil)
 	r.Release()
 	leave()
 }

@@ -4,7 +4,7 @@
 // and tell the referee, the journal and the parent what they see.
 //
 // A process ([Main], in child.go) opens the locks and runs the workers. A worker (worker.go)
-// follows its plan (plan.go), watched by the watchdog, and acquires locks in all ways, or goes
+// follows its plan, watched by the watchdog, and acquires locks in all ways, or goes
 // through what one file each is about: Mutex, upgrades, LockAll, abandoned locks, the barrier,
 // and the other recipes.
 package worker
@@ -31,6 +31,7 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
+	"github.com/holdfast-go/holdfast/stress/internal/plan"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -240,7 +241,7 @@ func (c *child) open(m *manager.Manager) error {
 		c.locks = append(c.locks, l)
 	}
 	for i := range c.settings.Goroutines {
-		c.workers = append(c.workers, &worker{id: i, child: c, plan: newPlan(c.settings, i)})
+		c.workers = append(c.workers, &worker{id: i, child: c, plan: plan.New(c.settings, i)})
 	}
 	return nil
 }

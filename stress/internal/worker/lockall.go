@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/plan"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // contended returns the locks of the group.
-func (w *worker) contended(g group) (all []*contended) {
-	for _, i := range g.locks[:g.n] {
+func (w *worker) contended(g plan.Group) (all []*contended) {
+	for _, i := range g.Locks[:g.N] {
 		all = append(all, w.child.locks[i])
 	}
 	return all
@@ -31,13 +32,13 @@ func locksOf(all []*contended) (locks []*manager.Lock) {
 }
 
 // lockAll performs a step that takes several locks at once.
-func (w *worker) lockAll(run context.Context, s step) {
-	all := w.contended(s.group)
+func (w *worker) lockAll(run context.Context, s plan.Step) {
+	all := w.contended(s.Group)
 	locks := locksOf(all)
 	ctx := run
-	if s.group.bound {
+	if s.Group.Bound {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(run, s.bound)
+		ctx, cancel = context.WithTimeout(run, s.Bound)
 		defer cancel()
 	}
 	for _, l := range all {
@@ -63,7 +64,7 @@ func (w *worker) lockAll(run context.Context, s step) {
 	}
 	w.insideAll(ctx, s, all, holds)
 	lost := closed(holds.Lost())
-	if s.giving == byUnlock {
+	if s.Giving == plan.ByUnlock {
 		end := w.activity.begin("Unlock of all", all[0])
 		err := holds.Unlock(context.Background())
 		end()
@@ -76,7 +77,7 @@ func (w *worker) lockAll(run context.Context, s step) {
 }
 
 // insideAll works under holds, which LockAll has returned.
-func (w *worker) insideAll(ctx context.Context, s step, all []*contended, holds manager.Holds) {
+func (w *worker) insideAll(ctx context.Context, s plan.Step, all []*contended, holds manager.Holds) {
 	locks := locksOf(all)
 	if !w.whole("LockAll", all, holds) {
 		return
@@ -105,7 +106,7 @@ func (w *worker) insideAll(ctx context.Context, s step, all []*contended, holds 
 	}
 	// Now the referee has the flocks of all the locks.
 	w.sabotageInside()
-	if s.nested != plain {
+	if s.Nested != plan.Plain {
 		inside, cancel := holds.Context(ctx)
 		defer cancel()
 		slices.Reverse(locks)
@@ -121,7 +122,7 @@ func (w *worker) insideAll(ctx context.Context, s step, all []*contended, holds 
 			w.unexpected("LockAll again by context", all[0], err)
 		}
 	}
-	w.stay(ctx, s.hold, all[0], holds.Lost())
+	w.stay(ctx, s.Hold, all[0], holds.Lost())
 	w.whole("staying inside after LockAll", all, holds)
 }
 
@@ -160,24 +161,24 @@ func wholeness(locks []*manager.Lock, holds manager.Holds) (err error) {
 
 // nest performs a step that takes one lock, and another one inside. Other workers take
 // them in the opposite order, so both waits are bounded.
-func (w *worker) nest(run context.Context, s step) {
-	all := w.contended(s.group)
-	ctx, cancel := context.WithTimeout(run, s.bound)
+func (w *worker) nest(run context.Context, s plan.Step) {
+	all := w.contended(s.Group)
+	ctx, cancel := context.WithTimeout(run, s.Bound)
 	defer cancel()
 	outer, leave := w.lockBounded(ctx, "Lock of the outer lock", all[0])
 	if leave == nil {
 		return
 	}
-	w.stay(ctx, s.hold/2, all[0], outer.Lost())
+	w.stay(ctx, s.Hold/2, all[0], outer.Lost())
 	inside, cancelInside := outer.Context(ctx)
 	defer cancelInside()
-	if s.order {
+	if s.Order {
 		w.partlyHeld(inside, all, outer)
 	}
 	inner, leaveInner := w.lockBounded(inside, "Lock of the inner lock", all[1])
 	if leaveInner != nil {
 		w.child.counts.nested.Add(1)
-		w.stay(inside, s.hold/2, all[1], inner.Lost())
+		w.stay(inside, s.Hold/2, all[1], inner.Lost())
 		leaveInner()
 		w.settles("Release of the inner lock", all[1], inner, closed(inner.Lost()))
 	}

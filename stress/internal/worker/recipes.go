@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
+	"github.com/holdfast-go/holdfast/stress/internal/plan"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
@@ -28,7 +29,7 @@ import (
 
 // A recipe performs the steps of workers with one of these.
 type recipe interface {
-	step(run context.Context, w *worker, s step, l *contended)
+	step(run context.Context, w *worker, s plan.Step, l *contended)
 }
 
 // A noLock is the name of something that is no lock.
@@ -81,7 +82,7 @@ type given struct {
 }
 
 // use works with what a recipe has given, and gives it up. The record has been requested.
-func (w *worker) use(run context.Context, s step, l *contended, r *journal.Record, g given) {
+func (w *worker) use(run context.Context, s plan.Step, l *contended, r *journal.Record, g given) {
 	grant := manager.Grant{Token: g.token}
 	r.Granted(grant, g)
 	leave := func() {}
@@ -96,7 +97,7 @@ func (w *worker) use(run context.Context, s step, l *contended, r *journal.Recor
 	if g.fenced {
 		w.writeNow(l)
 	}
-	w.stay(run, s.hold, l, g.Lost())
+	w.stay(run, s.Hold, l, g.Lost())
 	r.Valid(g)
 	if g.fenced {
 		w.writeNow(l)
@@ -127,8 +128,8 @@ func (w *worker) use(run context.Context, s step, l *contended, r *journal.Recor
 // An electionRecipe lets workers lead. Those of one process lead together.
 type electionRecipe struct{ election *election.Election }
 
-func (r *electionRecipe) step(run context.Context, w *worker, s step, l *contended) {
-	ctx, cancel := context.WithTimeout(run, s.bound)
+func (r *electionRecipe) step(run context.Context, w *worker, s plan.Step, l *contended) {
+	ctx, cancel := context.WithTimeout(run, s.Bound)
 	defer cancel()
 	w.asks(l)
 	start := time.Now()
@@ -164,14 +165,14 @@ func (m membership) Err() error {
 	return m.member.Err()
 }
 
-func (r *membersRecipe) step(run context.Context, w *worker, s step, l *contended) {
+func (r *membersRecipe) step(run context.Context, w *worker, s plan.Step, l *contended) {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	default:
 		return
 	}
-	ctx, cancel := context.WithTimeout(run, s.bound)
+	ctx, cancel := context.WithTimeout(run, s.Bound)
 	defer cancel()
 	w.asks(l)
 	start := time.Now()
@@ -192,11 +193,11 @@ func (r *membersRecipe) step(run context.Context, w *worker, s step, l *contende
 // A semaphoreRecipe lets workers have one or two permits.
 type semaphoreRecipe struct{ semaphore *semaphore.Semaphore }
 
-func (r *semaphoreRecipe) step(run context.Context, w *worker, s step, l *contended) {
-	ctx, cancel := context.WithTimeout(run, s.bound)
+func (r *semaphoreRecipe) step(run context.Context, w *worker, s plan.Step, l *contended) {
+	ctx, cancel := context.WithTimeout(run, s.Bound)
 	defer cancel()
 	weight := 1
-	if s.order {
+	if s.Order {
 		weight = 2
 	}
 	rec := w.records.Add(w.child.journal.RequestPart(w.id, l, "", weight))
@@ -223,10 +224,10 @@ func (r *semaphoreRecipe) step(run context.Context, w *worker, s step, l *conten
 // acked must not be taken again.
 type queueRecipe struct{ queue *queue.Queue }
 
-func (r *queueRecipe) step(run context.Context, w *worker, s step, l *contended) {
-	ctx, cancel := context.WithTimeout(run, s.bound)
+func (r *queueRecipe) step(run context.Context, w *worker, s plan.Step, l *contended) {
+	ctx, cancel := context.WithTimeout(run, s.Bound)
 	defer cancel()
-	if s.order {
+	if s.Order {
 		end := w.activity.begin("Offer", l)
 		err := r.queue.Offer(ctx, []byte("an element"), []byte("another one"))
 		end()
@@ -247,7 +248,7 @@ func (r *queueRecipe) step(run context.Context, w *worker, s step, l *contended)
 	// Which element it is, is known only now. So the history has no wait for it.
 	rec := w.records.Add(w.child.journal.RequestPart(w.id, l, "/"+e.Name(), 0))
 	giveUp := e.Ack
-	if s.again {
+	if s.Again {
 		giveUp = func(ctx context.Context) error {
 			if err := e.Return(ctx); err != nil {
 				return err
@@ -268,7 +269,7 @@ type shardsRecipe struct {
 	turn chan struct{} // has a value while a worker takes part
 }
 
-func (r *shardsRecipe) step(run context.Context, w *worker, s step, l *contended) {
+func (r *shardsRecipe) step(run context.Context, w *worker, s plan.Step, l *contended) {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
@@ -276,7 +277,7 @@ func (r *shardsRecipe) step(run context.Context, w *worker, s step, l *contended
 		return
 	}
 	// A time in which shards settle, and a part that the plan determines.
-	stay := time.Second + 10*s.bound
+	stay := time.Second + 10*s.Bound
 	ctx, cancel := context.WithTimeout(run, stay)
 	defer cancel()
 	defer w.activity.beginFor("dividing shards", l, stay)()

@@ -9,17 +9,18 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
+	"github.com/holdfast-go/holdfast/stress/internal/plan"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // upgradeInPlace upgrades the hold h of an upgradable read lock, writes, and goes back to
 // reading. For the referee the worker then is inside a second time, as a writer with the
 // token of its upgradable read.
-func (w *worker) upgradeInPlace(run context.Context, s step, l *contended, h manager.Hold, g manager.Grant) {
+func (w *worker) upgradeInPlace(run context.Context, s plan.Step, l *contended, h manager.Hold, g manager.Grant) {
 	ctx := run
-	if s.again {
+	if s.Again {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(run, s.bound)
+		ctx, cancel = context.WithTimeout(run, s.Bound)
 		defer cancel()
 	}
 	if !w.sabotages(wire.OnlyReads) {
@@ -52,14 +53,14 @@ func (w *worker) upgradeInPlace(run context.Context, s step, l *contended, h man
 	}
 	w.child.counts.upgrades.Add(1)
 	w.writeNow(l)
-	stay := s.hold / 2
+	stay := s.Hold / 2
 	if w.sabotages(wire.OnlyReads) {
 		stay = wire.CaughtWithin
 	}
 	w.stay(run, stay, l, h.Lost())
 	w.stillHeld("Err of an upgraded hold", l, h)
 	leave()
-	if s.order {
+	if s.Order {
 		return // the release ends the upgrade, too
 	}
 	r.Changed(history.Upgradable)

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/pause"
+	"github.com/holdfast-go/holdfast/stress/internal/plan"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -25,7 +26,7 @@ import (
 type worker struct {
 	id       int
 	child    *child
-	plan     *plan
+	plan     *plan.Plan
 	activity activity
 	first    atomic.Uint64 // token; for the sabotages oldToken and believesOldNews
 
@@ -91,16 +92,16 @@ func (l *contended) String() string {
 func (w *worker) run(ctx context.Context) {
 	defer w.register.Close()
 	for {
-		s := w.plan.next()
-		if !pause.For(ctx, s.think, nil) {
+		s := w.plan.Next()
+		if !pause.For(ctx, s.Think, nil) {
 			return
 		}
 		w.writeLate()
-		l := w.child.locks[s.lock]
+		l := w.child.locks[s.Lock]
 		switch {
-		case s.third:
+		case s.Third:
 			l = l.third
-		case s.read:
+		case s.Read:
 			l = l.reader
 		}
 		switch {
@@ -109,11 +110,11 @@ func (w *worker) run(ctx context.Context) {
 			w.round(ctx, s, l)
 		case l.recipe != nil:
 			l.recipe.step(ctx, w, s, l)
-		case s.panics:
+		case s.Panics:
 			w.interrupted(ctx, s, l)
-		case s.group.nest:
+		case s.Group.Nest:
 			w.nest(ctx, s)
-		case s.group.n > 0:
+		case s.Group.N > 0:
 			w.lockAll(ctx, s)
 		default:
 			w.perform(ctx, s, l)
@@ -137,18 +138,18 @@ func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <
 }
 
 // perform performs a step: it acquires the lock, works, and releases it.
-func (w *worker) perform(run context.Context, s step, l *contended) {
-	switch s.way {
-	case byOnDone:
+func (w *worker) perform(run context.Context, s plan.Step, l *contended) {
+	switch s.Way {
+	case plan.ByOnDone:
 		w.onDone(run, s, l)
 
-	case byWait:
+	case plan.ByWait:
 		w.acquire(run, s, l, func(h manager.Hold) error {
 			_, err := h.Granted().Wait(run)
 			return err
 		})
 
-	case bySelect:
+	case plan.BySelect:
 		w.acquire(run, s, l, func(h manager.Hold) error {
 			select {
 			case <-h.Granted().Done():
@@ -159,13 +160,13 @@ func (w *worker) perform(run context.Context, s step, l *contended) {
 			}
 		})
 
-	case byCancel, byWithdrawal:
+	case plan.ByCancel, plan.ByWithdrawal:
 		ctx, cancel := context.WithCancel(run)
 		defer cancel()
-		t := time.AfterFunc(s.bound, cancel)
+		t := time.AfterFunc(s.Bound, cancel)
 		defer t.Stop()
 		w.acquire(ctx, s, l, func(h manager.Hold) error {
-			if s.way == byCancel {
+			if s.Way == plan.ByCancel {
 				_, err := h.Granted().Wait(ctx)
 				return err
 			}
@@ -176,27 +177,27 @@ func (w *worker) perform(run context.Context, s step, l *contended) {
 			return err
 		})
 
-	case byGivingUp:
+	case plan.ByGivingUp:
 		w.givingUp(run, s, l)
 
-	case byLock:
+	case plan.ByLock:
 		w.call(run, s, l, "Lock", l.lock.Lock)
 
-	case byDeadline:
-		ctx, cancel := context.WithTimeout(run, s.bound)
+	case plan.ByDeadline:
+		ctx, cancel := context.WithTimeout(run, s.Bound)
 		defer cancel()
 		w.call(ctx, s, l, "Lock with a deadline", l.lock.Lock)
 
-	case byTry:
+	case plan.ByTry:
 		w.call(run, s, l, "TryLock", l.lock.TryLock)
 
-	case byDo:
+	case plan.ByDo:
 		w.do(run, s, l)
 	}
 }
 
 // acquire performs a step that calls Acquire and awaits the grant by wait.
-func (w *worker) acquire(ctx context.Context, s step, l *contended, wait func(manager.Hold) error) {
+func (w *worker) acquire(ctx context.Context, s plan.Step, l *contended, wait func(manager.Hold) error) {
 	h, kind, start := w.begin(ctx, l)
 	end := w.activity.begin("Acquire and wait", l)
 	err := wait(h)
@@ -228,7 +229,7 @@ func (w *worker) begin(ctx context.Context, l *contended) (h manager.Hold, kind 
 }
 
 // onDone performs a step in a callback of the grant's future.
-func (w *worker) onDone(run context.Context, s step, l *contended) {
+func (w *worker) onDone(run context.Context, s plan.Step, l *contended) {
 	h, kind, start := w.begin(run, l)
 	end := w.activity.begin("Acquire and OnDone", l)
 	done := make(chan struct{})
@@ -260,8 +261,8 @@ func (w *worker) onDone(run context.Context, s step, l *contended) {
 }
 
 // givingUp performs a step that releases its hold if it is not granted in time.
-func (w *worker) givingUp(run context.Context, s step, l *contended) {
-	ctx, cancel := context.WithTimeout(run, s.bound)
+func (w *worker) givingUp(run context.Context, s plan.Step, l *contended) {
+	ctx, cancel := context.WithTimeout(run, s.Bound)
 	defer cancel()
 	h, kind, start := w.begin(run, l)
 	end := w.activity.begin("Acquire and wait", l)
@@ -289,7 +290,7 @@ func (w *worker) givingUp(run context.Context, s step, l *contended) {
 }
 
 // call performs a step that calls Lock or TryLock.
-func (w *worker) call(ctx context.Context, s step, l *contended, what string, call func(context.Context) (manager.Hold, error)) {
+func (w *worker) call(ctx context.Context, s plan.Step, l *contended, what string, call func(context.Context) (manager.Hold, error)) {
 	w.asks(l)
 	start := time.Now()
 	end := w.activity.begin(what, l)
@@ -304,7 +305,7 @@ func (w *worker) call(ctx context.Context, s step, l *contended, what string, ca
 }
 
 // do performs a step with Do, which releases the hold.
-func (w *worker) do(run context.Context, s step, l *contended) {
+func (w *worker) do(run context.Context, s plan.Step, l *contended) {
 	w.asks(l)
 	start := time.Now()
 	end := w.activity.begin("Do", l)
@@ -353,7 +354,7 @@ func (w *worker) refused(ctx context.Context, what string, l *contended, err err
 }
 
 // inside works under h and releases it.
-func (w *worker) inside(ctx context.Context, s step, l *contended, h manager.Hold) {
+func (w *worker) inside(ctx context.Context, s plan.Step, l *contended, h manager.Hold) {
 	lost := w.visit(ctx, s, l, h)
 	w.give(s, l, h, lost)
 }
@@ -361,7 +362,7 @@ func (w *worker) inside(ctx context.Context, s step, l *contended, h manager.Hol
 // visit works under h: it enters the referee, uses further handles, stays for a
 // while, and leaves. It reports whether h was lost. It releases h only if the step
 // says to do so before another handle of the same holder is released.
-func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold) (lost bool) {
+func (w *worker) visit(ctx context.Context, s plan.Step, l *contended, h manager.Hold) (lost bool) {
 	g, err := h.Grant() // checks the lease
 	if err != nil {
 		return w.noLonger("Grant", l, h, err)
@@ -382,27 +383,27 @@ func (w *worker) visit(ctx context.Context, s step, l *contended, h manager.Hold
 		w.unexpected("State", l, fmt.Errorf("a holder sees it as %v with %d holders", phase, holders))
 	}
 
-	if s.turn && l.kind == manager.KindWrite {
+	if s.Turn && l.kind == manager.KindWrite {
 		w.downgrade(ctx, s, l, h, g, leave)
 		return closed(h.Lost())
 	}
-	if s.turn && l.kind == manager.KindRead {
+	if s.Turn && l.kind == manager.KindRead {
 		w.upgrade(ctx, s, l, h)
 	}
-	if s.turn && l.kind == manager.KindUpgradable {
+	if s.Turn && l.kind == manager.KindUpgradable {
 		w.upgradeInPlace(ctx, s, l, h, g)
 	}
-	switch s.nested {
-	case plain:
-		w.stay(ctx, s.hold, l, h.Lost())
+	switch s.Nested {
+	case plan.Plain:
+		w.stay(ctx, s.Hold, l, h.Lost())
 		w.records.Find(l, journal.Inside).Valid(h)
 		w.writeNow(l) // without a check: it may be too late
 		leave()
-	case byReenter:
+	case plan.ByReenter:
 		w.reenter(ctx, s, l, h, leave)
-	case byContext, byAcquireInside, byTryInside:
+	case plan.ByContext, plan.ByAcquireInside, plan.ByTryInside:
 		w.enterAgain(ctx, s, l, h, g, leave)
-	case byShare:
+	case plan.ByShare:
 		if l.referee.Alone {
 			w.unshared(l, h)
 			leave()
@@ -429,10 +430,10 @@ func (w *worker) entered(l *contended) {
 
 // downgrade takes the read lock under the write hold h, releases h, and continues
 // under the read lock.
-func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.Hold, g manager.Grant, leave func()) {
+func (w *worker) downgrade(ctx context.Context, s plan.Step, l *contended, h manager.Hold, g manager.Grant, leave func()) {
 	inside, cancel := h.Context(ctx)
 	defer cancel()
-	w.stay(ctx, s.hold/4, l, h.Lost())
+	w.stay(ctx, s.Hold/4, l, h.Lost())
 	end := w.activity.begin("taking the read lock under the write lock", l.reader)
 	read, err := l.reader.lock.Lock(inside)
 	end()
@@ -459,7 +460,7 @@ func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.
 	}
 	w.entered(l.reader)
 	w.child.counts.downgrades.Add(1)
-	w.stay(ctx, s.hold/4, l, h.Lost()) // under both
+	w.stay(ctx, s.Hold/4, l, h.Lost()) // under both
 	leave()
 	w.settles("Release after a downgrade", l, h, closed(h.Lost()))
 	if w.sabotages(wire.LosesRead) {
@@ -468,7 +469,7 @@ func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.
 		leaveRead()
 		return
 	}
-	w.stay(ctx, s.hold/2, l.reader, read.Lost())
+	w.stay(ctx, s.Hold/2, l.reader, read.Lost())
 	if err := read.Err(); err != nil {
 		w.noLonger("Err of a downgraded hold", l.reader, read, err)
 	}
@@ -478,21 +479,21 @@ func (w *worker) downgrade(ctx context.Context, s step, l *contended, h manager.
 
 // upgrade asks for the write lock with a context that carries the read hold h,
 // which must be refused at once.
-func (w *worker) upgrade(ctx context.Context, s step, l *contended, h manager.Hold) {
+func (w *worker) upgrade(ctx context.Context, s plan.Step, l *contended, h manager.Hold) {
 	inside, cancel := h.Context(ctx)
 	defer cancel()
 	const what = "going from read to write"
 	defer w.activity.begin(what, l.writer)()
 	var write manager.Hold
 	var err error
-	switch s.giving {
-	case byRelease:
+	switch s.Giving {
+	case plan.ByRelease:
 		write = l.writer.lock.Acquire(inside)
 		var ok bool
 		if _, err, ok = write.Granted().Poll(); !ok {
 			err = errors.New("it was not refused at once")
 		}
-	case byReleaseWait:
+	case plan.ByReleaseWait:
 		write, err = l.writer.lock.TryLock(inside)
 	default:
 		write, err = l.writer.lock.Lock(inside)
@@ -562,7 +563,7 @@ func (w *worker) enterReferee(l *contended, g manager.Grant, lost <-chan struct{
 
 // reenter works with a second handle of the holder, which it releases before or
 // after the first.
-func (w *worker) reenter(ctx context.Context, s step, l *contended, h manager.Hold, leave func()) {
+func (w *worker) reenter(ctx context.Context, s plan.Step, l *contended, h manager.Hold, leave func()) {
 	second, err := h.Reenter()
 	if err != nil {
 		leave()
@@ -571,11 +572,11 @@ func (w *worker) reenter(ctx context.Context, s step, l *contended, h manager.Ho
 	}
 	w.child.counts.reentries.Add(1)
 	w.depth(l, h, 2)
-	w.stay(ctx, s.hold/2, l, h.Lost())
-	if s.order {
+	w.stay(ctx, s.Hold/2, l, h.Lost())
+	if s.Order {
 		second.Release()
 		w.depth(l, h, 1)
-		w.stay(ctx, s.hold/2, l, h.Lost())
+		w.stay(ctx, s.Hold/2, l, h.Lost())
 		leave()
 		return
 	}
@@ -585,23 +586,23 @@ func (w *worker) reenter(ctx context.Context, s step, l *contended, h manager.Ho
 	if err := second.Err(); err != nil {
 		w.noLonger("Err of a second handle", l, second, err)
 	}
-	w.stay(ctx, s.hold/2, l, h.Lost())
+	w.stay(ctx, s.Hold/2, l, h.Lost())
 	leave()
 	w.settles("Release of the second handle", l, second, closed(h.Lost()))
 }
 
 // enterAgain acquires the lock again with a context that carries h, which must be
 // granted at once, to the same holder.
-func (w *worker) enterAgain(ctx context.Context, s step, l *contended, h manager.Hold, g manager.Grant, leave func()) {
+func (w *worker) enterAgain(ctx context.Context, s plan.Step, l *contended, h manager.Hold, g manager.Grant, leave func()) {
 	inside, cancel := h.Context(ctx)
 	defer cancel()
 	var second manager.Hold
 	var err error
 	end := w.activity.begin("acquiring again by context", l)
-	switch s.nested {
-	case byContext:
+	switch s.Nested {
+	case plan.ByContext:
 		second, err = l.lock.Lock(inside)
-	case byTryInside:
+	case plan.ByTryInside:
 		second, err = l.lock.TryLock(inside)
 	default:
 		second = l.lock.Acquire(inside)
@@ -626,8 +627,8 @@ func (w *worker) enterAgain(ctx context.Context, s step, l *contended, h manager
 	} else if again.Abandoned = again.Abandoned || g.Abandoned; again != g { // a worker may have called Recovered
 		w.unexpected("acquiring again by context", l, fmt.Errorf("the grant is %+v, and was %+v before", again, g))
 	}
-	w.stay(inside, s.hold, l, nil) // inside ends if the lock is lost
-	if s.order {
+	w.stay(inside, s.Hold, l, nil) // inside ends if the lock is lost
+	if s.Order {
 		second.Release()
 		leave()
 		w.settles("Release of the first handle", l, h, closed(h.Lost()))
@@ -646,7 +647,7 @@ func (w *worker) enterAgain(ctx context.Context, s step, l *contended, h manager
 
 // share gives another goroutine a hold of its own. That goroutine works beside this
 // one and may stay longer.
-func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold, leave func()) {
+func (w *worker) share(ctx context.Context, s plan.Step, l *contended, h manager.Hold, leave func()) {
 	shared, err := h.Share()
 	if err != nil {
 		leave()
@@ -656,7 +657,7 @@ func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold
 	w.child.counts.shares.Add(1)
 	done := make(chan struct{})
 	join := func() {
-		defer w.activity.beginFor("waiting for the goroutine with the shared hold", l, s.hold)()
+		defer w.activity.beginFor("waiting for the goroutine with the shared hold", l, s.Hold)()
 		<-done
 	}
 	go func() {
@@ -668,13 +669,13 @@ func (w *worker) share(ctx context.Context, s step, l *contended, h manager.Hold
 			return
 		}
 		if leave, ok := w.enter(l, g, shared); ok {
-			pause.For(ctx, s.hold, shared.Lost())
+			pause.For(ctx, s.Hold, shared.Lost())
 			leave()
 		}
 		w.settles("Release of a shared hold", l, shared, closed(shared.Lost()))
 	}()
-	if s.order { // this goroutine leaves first
-		w.stay(ctx, s.hold/2, l, h.Lost())
+	if s.Order { // this goroutine leaves first
+		w.stay(ctx, s.Hold/2, l, h.Lost())
 		leave()
 		w.settles("Release beside a shared hold", l, h, closed(h.Lost()))
 		join()
@@ -710,27 +711,27 @@ func (w *worker) depth(l *contended, h manager.Hold, want int) {
 }
 
 // give releases h in the way that the step says, and checks the result.
-func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
+func (w *worker) give(s plan.Step, l *contended, h manager.Hold, lost bool) {
 	if lost {
 		w.child.counts.lostHolds.Add(1)
 	}
 	switch {
 	case h.Depth() == 0: // visit has released it
-	case s.giving == byUnlock:
+	case s.Giving == plan.ByUnlock:
 		end := w.activity.begin("Unlock", l)
 		err := h.Unlock(context.Background())
 		end()
 		w.settled("Unlock", l, err, lost)
-	case s.giving == byReleaseWait && (l.kind == manager.KindRead || w.child.settings.Linger > 0):
+	case s.Giving == plan.ByReleaseWait && (l.kind == manager.KindRead || w.child.settings.Linger > 0):
 		// The round can last as long as any reader is inside, and one of a lock that
 		// lingers until another process wants it. If all workers waited for its end,
 		// they would run out. So wait for a while only.
 		released := h.Released()
 		w.settles("Release", l, h, lost)
-		end := w.activity.beginFor("waiting for a release, for a while", l, s.think)
-		pause.For(w.child.run, s.think, released.Done())
+		end := w.activity.beginFor("waiting for a release, for a while", l, s.Think)
+		pause.For(w.child.run, s.Think, released.Done())
 		end()
-	case s.giving == byReleaseWait:
+	case s.Giving == plan.ByReleaseWait:
 		end := w.activity.begin("waiting for a release", l)
 		_, err := h.Release().Wait(context.Background())
 		end()
@@ -738,7 +739,7 @@ func (w *worker) give(s step, l *contended, h manager.Hold, lost bool) {
 	default:
 		w.settles("Release", l, h, lost)
 	}
-	if s.again {
+	if s.Again {
 		// A second release is refused, no matter when.
 		switch _, err, ok := h.Release().Poll(); {
 		case !ok || err == nil:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package worker
+package plan
 
 import (
 	"math/rand/v2"
@@ -18,21 +18,21 @@ func TestGroups(t *testing.T) {
 		bounded := 0
 		for range 5000 {
 			g := newGroup(rng, locks)
-			all := g.locks[:g.n]
+			all := g.Locks[:g.N]
 			sorted := slices.Sorted(slices.Values(all))
-			if len(slices.Compact(sorted)) != g.n || g.n > 0 && slices.Max(all) >= locks {
+			if len(slices.Compact(sorted)) != g.N || g.N > 0 && slices.Max(all) >= locks {
 				t.Fatalf("of %d locks it takes %v", locks, all)
 			}
 			switch {
-			case g.nest:
-				if g.n != 2 {
+			case g.Nest:
+				if g.N != 2 {
 					t.Fatalf("it nests %v", all)
 				}
 				nested[all[0] < all[1]]++
 			default:
-				sizes[g.n]++
+				sizes[g.N]++
 			}
-			if g.bound {
+			if g.Bound {
 				bounded++
 			}
 		}

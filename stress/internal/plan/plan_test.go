@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package worker
+package plan
 
 import (
 	"slices"
@@ -11,10 +11,10 @@ import (
 )
 
 // steps returns the first n steps of a worker's plan.
-func steps(s wire.Settings, worker, n int) (all []step) {
-	p := newPlan(s, worker)
+func steps(s wire.Settings, worker, n int) (all []Step) {
+	p := New(s, worker)
 	for range n {
-		all = append(all, p.next())
+		all = append(all, p.Next())
 	}
 	return all
 }
@@ -26,7 +26,7 @@ func TestPlanFollowsFromTheSeed(t *testing.T) {
 	first := steps(s, 3, 100)
 	for _, tt := range []struct {
 		name  string
-		steps []step
+		steps []Step
 		same  bool
 	}{
 		{"the same worker", steps(s, 3, 100), true},
@@ -47,11 +47,11 @@ func TestPlanReadsAndWrites(t *testing.T) {
 	for _, ratio := range []float64{0, 0.25, 0.95, 1} {
 		reads, turns := 0, map[bool]int{}
 		for _, s := range steps(wire.Settings{Workload: wire.Workload{Seed: 7, Locks: 4, ReadWrite: true, ReadRatio: ratio}}, 3, n) {
-			if s.read {
+			if s.Read {
 				reads++
 			}
-			if s.turn {
-				turns[s.read]++
+			if s.Turn {
+				turns[s.Read]++
 			}
 		}
 		if got := float64(reads) / n; got < ratio-0.03 || got > ratio+0.03 || ratio == 1 && reads < n || ratio == 0 && reads > 0 {
@@ -62,7 +62,7 @@ func TestPlanReadsAndWrites(t *testing.T) {
 		}
 	}
 	for _, s := range steps(wire.Settings{Workload: wire.Workload{Seed: 7, Locks: 4}}, 3, 100) {
-		if s.read || s.turn {
+		if s.Read || s.Turn {
 			t.Fatalf("a plan for exclusive locks has %+v", s)
 		}
 	}
@@ -72,9 +72,9 @@ func TestPlanReadsAndWrites(t *testing.T) {
 func TestPlanOfAGreedyWorker(t *testing.T) {
 	locks, reads := map[int]int{}, map[bool]int{}
 	for _, s := range steps(wire.Settings{Workload: wire.Workload{Locks: 2, Hold: time.Millisecond, Greedy: true, ReadWrite: true, ReadRatio: 0.5}}, 3, 1000) {
-		locks[s.lock]++
-		reads[s.read]++
-		if want := (step{lock: s.lock, read: s.read, hold: s.hold, way: byLock, giving: byUnlock}); s != want {
+		locks[s.Lock]++
+		reads[s.Read]++
+		if want := (Step{Lock: s.Lock, Read: s.Read, Hold: s.Hold, Way: ByLock, Giving: ByUnlock}); s != want {
 			t.Fatalf("got %+v, want %+v", s, want)
 		}
 	}
@@ -85,19 +85,19 @@ func TestPlanOfAGreedyWorker(t *testing.T) {
 
 func TestPlanHasEverything(t *testing.T) {
 	const n = 5000
-	locks, taken, inside, givings := map[int]int{}, map[way]int{}, map[nested]int{}, map[giving]int{}
+	locks, taken, inside, givings := map[int]int{}, map[Way]int{}, map[Nested]int{}, map[Giving]int{}
 	var hold time.Duration
 	for _, s := range steps(wire.Settings{Workload: wire.Workload{Seed: 1, Locks: 3, Hold: time.Millisecond, Think: 4 * time.Millisecond}}, 0, n) {
-		locks[s.lock]++
-		taken[s.way]++
-		inside[s.nested]++
-		givings[s.giving]++
-		hold += s.hold
-		if s.hold < 0 || s.think < 0 || s.bound < 0 {
+		locks[s.Lock]++
+		taken[s.Way]++
+		inside[s.Nested]++
+		givings[s.Giving]++
+		hold += s.Hold
+		if s.Hold < 0 || s.Think < 0 || s.Bound < 0 {
 			t.Fatalf("a negative duration in %+v", s)
 		}
 	}
-	if len(locks) != 3 || len(taken) != int(byGivingUp)+1 || len(inside) != int(numNested) || len(givings) != int(numGiving) {
+	if len(locks) != 3 || len(taken) != int(ByGivingUp)+1 || len(inside) != int(numNested) || len(givings) != int(numGiving) {
 		t.Errorf("locks %v, ways %v, nested %v, givings %v: something is missing", locks, taken, inside, givings)
 	}
 	if mean := hold / n; mean < 800*time.Microsecond || mean > 1200*time.Microsecond {
