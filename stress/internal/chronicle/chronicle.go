@@ -94,7 +94,7 @@ func New(dir string, h history.Header, r *progress.Reporter) (*Chronicle, error)
 	return c, nil
 }
 
-// beginChronicle is newChronicle in a directory that this process has claimed.
+// beginChronicle is New in a directory that this process has claimed.
 func beginChronicle(dir string, h history.Header, r *progress.Reporter) (*Chronicle, error) {
 	if err := removeHistory(dir); err != nil {
 		return nil, err

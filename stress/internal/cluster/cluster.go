@@ -142,7 +142,7 @@ func (c *Cluster) Swallowed() int {
 	return c.Embedded.Faults().Hits()[zktest.FaultSwallowReply]
 }
 
-// stopServers stops what openCluster has started.
+// stopServers stops what Open has started.
 func (c *Cluster) stopServers() (err error) {
 	for _, l := range c.Links {
 		l.Close()

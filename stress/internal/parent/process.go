@@ -23,7 +23,7 @@ import (
 // A process is a child as seen by the parent, whose goroutine alone uses it. What
 // the child does arrives as events.
 type process struct {
-	index       int // registerMark: the register
+	index       int // register.Mark: the register
 	incarnation int // how often it has been started before
 	cmd         *exec.Cmd
 	stdin       io.WriteCloser

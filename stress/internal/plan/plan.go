@@ -81,7 +81,7 @@ var ways = []Way{
 	ByGivingUp,
 }
 
-// nested is what a step does with further handles of its hold.
+// Nested is what a step does with further handles of its hold.
 type Nested int
 
 // What a step can do inside.
@@ -95,7 +95,7 @@ const (
 	numNested
 )
 
-// giving is how a step gives up its lock.
+// Giving is how a step gives up its lock.
 type Giving int
 
 // The ways of giving a lock up.

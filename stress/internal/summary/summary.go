@@ -89,7 +89,7 @@ type Summary struct {
 // A Flaw is something that the run as a whole has shown to be wrong. No event of its history
 // tells of it.
 type Flaw struct {
-	Verdict Verdict // failed or voidedRun
+	Verdict Verdict // Failed or Voided
 	Text    string
 }
 

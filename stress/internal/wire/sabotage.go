@@ -31,7 +31,7 @@ const (
 	Survives  Sabotage = "survives"   // does not panic in Do, but the ledger is told so
 	Complains Sabotage = "complains"  // reports an unexpected error
 
-	// Broken locks: see broken.go.
+	// Broken locks: see worker/broken.go.
 	IgnoresLease      Sabotage = "ignores-lease"      // the end of the lease is not noticed
 	GrantsTwice       Sabotage = "grants-twice"       // a lock is granted to two processes
 	ForgetsWaiter     Sabotage = "forgets-waiter"     // a waiter is never told
