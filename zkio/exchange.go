@@ -29,6 +29,7 @@ type call struct {
 
 	// Written by the goroutine that reads, before trip.done is closed.
 	code   int32 // of the answer
+	stray  bool  // it has set a watch that nothing wants any more
 	answer answer
 }
 
@@ -111,7 +112,23 @@ func (s *Session) send(calls []*call) error {
 				return &opError{op: what, path: path, kind: ErrUnknown, why: w.unanswered()}
 			}
 		}
+		s.takeBack(calls)
 		return nil
+	}
+}
+
+// takeBack has the server forget the watches that answered calls have set, and that nothing
+// wants: their watchers went while the calls were under way, and had it forget only what it
+// was known to have.
+func (s *Session) takeBack(calls []*call) {
+	for _, c := range calls {
+		switch {
+		case !c.stray:
+		case c.op == jute.OpGetChildren2:
+			s.forget(c.watch, c.op, watcherOfChildren, NodeChildrenChanged)
+		default:
+			s.forget(c.watch, c.op, watcherOfData, NodeDataChanged)
+		}
 	}
 }
 

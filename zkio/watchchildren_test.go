@@ -170,6 +170,49 @@ func TestUnwatchAtServer(t *testing.T) {
 	})
 }
 
+// A watcher that goes while a read of its path is under way leaves no watch at the server, and
+// takes none from a watcher that comes meanwhile.
+func TestF222_UnwatchBesideARead(t *testing.T) {
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		requests := func() uint64 { return z.Requests(zktest.OpRemoveWatches) }
+		for i, tt := range []struct {
+			path string
+			read func() error
+			next bool // another watcher comes
+			want zktest.WatchCount
+		}{
+			{"/d", func() error { _, _, err := s.Get("/d"); return err }, false, zktest.WatchCount{}},
+			{"/d", func() error { _, _, err := s.Children("/d"); return err }, false, zktest.WatchCount{}},
+			{"/missing", func() error { _, _, err := s.Exists("/missing"); return err }, false, zktest.WatchCount{}},
+			{"/missing", func() error { _, _, err := s.Get("/missing"); return err }, false, zktest.WatchCount{}},
+			{"/d", func() error { _, _, err := s.Get("/d"); return err }, true, zktest.WatchCount{Data: 1}},
+		} {
+			w, before := new(recorder), requests()
+			s.client.Watch(tt.path, w)
+			block := z.Faults().BlockRequests(s.ID())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_ = tt.read()
+			}()
+			synctest.Wait()
+			s.client.Unwatch(tt.path, w)
+			if tt.next {
+				s.client.Watch(tt.path, new(recorder))
+			}
+			block.Remove()
+			<-done
+			want := before + 1
+			if tt.next || i == 3 { // a Get of a missing node sets no watch
+				want = before
+			}
+			if n := z.AllWatches(); n != tt.want || requests() != want {
+				t.Errorf("case %d: the server has %+v, want %+v; %d requests, want %d", i, n, tt.want, requests(), want)
+			}
+		}
+	})
+}
+
 // A new session has caught up when an answer has told of as much as the answers of the
 // sessions before, or a sync was answered.
 func TestCaughtUp(t *testing.T) {

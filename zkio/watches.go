@@ -142,14 +142,16 @@ func isChildrenOnly(w Watcher) bool {
 	return ok
 }
 
-// note records that the server has a watch of kind k for path.
-func (ws *watches) note(path string, k watchKind) {
+// note records that the server has a watch of kind k for path. It reports false if the path
+// was disarmed while the read was under way that has set it: the watch would fire unheard.
+func (ws *watches) note(path string, k watchKind) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	// If the path was disarmed meanwhile, the server's watch will fire unheard.
-	if e := ws.paths[path]; e != nil {
+	e := ws.paths[path]
+	if e != nil {
 		e.set |= k
 	}
+	return e != nil
 }
 
 // claim notes that the server is about to be asked for watches of the nodes at paths.

@@ -472,15 +472,19 @@ func (w *wire) event(r *jute.Reader) error {
 
 // watching notes the watch that an answered read has set.
 func (w *wire) watching(c *call, code int32) {
+	var set watchKind
 	switch {
 	case c.op == jute.OpGetData && code == jute.ErrOK,
 		c.op == jute.OpExists && code == jute.ErrOK:
-		w.s.client.watches.note(c.watch, dataWatch)
+		set = dataWatch
 	case c.op == jute.OpExists && code == jute.ErrNoNode:
-		w.s.client.watches.note(c.watch, existWatch)
+		set = existWatch
 	case c.op == jute.OpGetChildren2 && code == jute.ErrOK:
-		w.s.client.watches.note(c.watch, childWatch)
+		set = childWatch
+	default:
+		return
 	}
+	c.stray = !w.s.client.watches.note(c.watch, set)
 }
 
 // rearm sends the calls that set again the watches that the server had for
