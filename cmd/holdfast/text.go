@@ -14,8 +14,9 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/rivo/uniseg"
+
+	"github.com/holdfast-go/holdfast/internal/figures"
 )
 
 // safe returns a text from elsewhere so that it can be shown: unchanged if it is one word
