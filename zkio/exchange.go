@@ -112,18 +112,18 @@ func (s *Session) send(calls []*call) error {
 				return &opError{op: what, path: path, kind: ErrUnknown, why: w.unanswered()}
 			}
 		}
-		s.takeBack(calls)
+		s.takeBack(w, calls)
 		return nil
 	}
 }
 
-// takeBack has the server forget the watches that answered calls have set, and that nothing
-// wants: their watchers went while the calls were under way, and had it forget only what it
-// was known to have.
-func (s *Session) takeBack(calls []*call) {
+// takeBack has the server forget the watches that calls answered on w have set, and that
+// nothing wants: their watchers went while the calls were under way, and had it forget only
+// what it was known to have. If w is closed, its watches are gone.
+func (s *Session) takeBack(w *wire, calls []*call) {
 	for _, c := range calls {
 		switch {
-		case !c.stray:
+		case !c.stray || isClosed(w.closed):
 		case c.op == jute.OpGetChildren2:
 			s.forget(c.watch, c.op, watcherOfChildren, NodeChildrenChanged)
 		default:
