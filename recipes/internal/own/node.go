@@ -187,19 +187,21 @@ func (n *Node) There(s *zkio.Session) (bool, error) { return n.ask(s, func() {})
 
 // ask is There, and calls gone if the node is not there.
 func (n *Node) ask(s *zkio.Session, gone func()) (there bool, err error) {
-	stat, ok, err := s.Exists(n.path)
-	if there = ok && uint64(stat.Czxid) == n.token; there || err != nil {
-		return there, err
-	}
-	// The question has left a watch if there is a watcher, which may end its own now.
+	// The question leaves a watch if there is a watcher. It is a watcher itself meanwhile, so
+	// that the watch is taken back, even if all others end before the answer is there.
 	q := new(question)
 	n.keeper.access.Watch(n.path, q)
+	stat, ok, err := s.Exists(n.path)
+	if there = ok && uint64(stat.Czxid) == n.token; there || err != nil {
+		n.keeper.access.Unwatch(n.path, q)
+		return there, err
+	}
 	gone()
 	s.Unwatch(n.path, q) // at the server as well, which takes a request
 	return false, nil
 }
 
-// A question is the watcher of a node until its end has been told.
+// A question is the watcher of a node for the time of one request.
 type question struct{ _ byte } // not of size 0: two of them are not equal
 
 // PathChanged does nothing.
