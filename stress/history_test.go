@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -25,7 +25,7 @@ func TestRunWithAReport(t *testing.T) {
 		t.Errorf("it left %q behind", r.left)
 	}
 	v := r.summary.History
-	if v == nil || v.Outcome != judge.OK || v.Grants == 0 || v.StaleAttempts == 0 {
+	if v == nil || v.Outcome != verdict.OK || v.Grants == 0 || v.StaleAttempts == 0 {
 		t.Fatalf("the history's verdict is %+v", v)
 	}
 	if v.Grants < r.summary.Entries {
@@ -111,18 +111,18 @@ func TestHistoryOfWhatTheHarnessSaw(t *testing.T) {
 		sabotage wire.Sabotage
 		args     []string
 		verdict  summary.Verdict
-		want     judge.Outcome
+		want     verdict.Outcome
 		says     string
 	}{
-		{"referee", wire.Lingers, nil, summary.Violated, judge.Violation, "a referee has seen at "},
-		{"referee beside faults", wire.OldToken, []string{"-nemesis", "revoke", "-session-timeout", "1s"}, summary.Violated, judge.Violation, "a referee has seen at .* token fell"},
-		{"worker", wire.Complains, nil, summary.Failed, judge.Failed, "on purpose"},
+		{"referee", wire.Lingers, nil, summary.Violated, verdict.Violation, "a referee has seen at "},
+		{"referee beside faults", wire.OldToken, []string{"-nemesis", "revoke", "-session-timeout", "1s"}, summary.Violated, verdict.Violation, "a referee has seen at .* token fell"},
+		{"worker", wire.Complains, nil, summary.Failed, verdict.Failed, "on purpose"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "report")
 			runCaught(t, tt.sabotage, slices.Concat([]string{"-report", dir}, brief, tt.args), tt.verdict)
-			v, err := judge.Read(dir)
+			v, err := verdict.Read(dir)
 			if err != nil || v.Outcome != tt.want {
 				t.Errorf("the history's verdict is %v, want %v: %v", v.Outcome, tt.want, err)
 			}
@@ -145,7 +145,7 @@ func TestCheckOfATrimmedHistory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "report")
 	runStress(t, append([]string{"-report", dir}, brief...)).expect(t, wire.ExitOK, summary.OK)
-	v, err := judge.Read(dir)
+	v, err := verdict.Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,8 +154,8 @@ func TestCheckOfATrimmedHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It is as if the run had found something in what was removed.
-	lost := judge.Finding{Check: v.Checks[0].Name, At: h.Begin + 1, Text: "a finding of long ago"}
-	v.Outcome, v.Found, v.Findings = judge.Violation, 1, []judge.Finding{lost}
+	lost := verdict.Finding{Check: v.Checks[0].Name, At: h.Begin + 1, Text: "a finding of long ago"}
+	v.Outcome, v.Found, v.Findings = verdict.Violation, 1, []verdict.Finding{lost}
 	if err := v.Write(dir); err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/parent"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // A run in which the harness was stopped says so, when it goes on and in its verdict.
@@ -39,7 +39,7 @@ func TestRunThatStoodStill(t *testing.T) {
 	if !strings.Contains(p.stdout.String(), "  stood still        at ") {
 		t.Errorf("the summary does not say so:\n%s", p.stdout.String())
 	}
-	if v, err := judge.Read(dir); err != nil || len(v.Standstills) == 0 || v.Standstills[0].For < parent.Standstill.Nanoseconds() {
+	if v, err := verdict.Read(dir); err != nil || len(v.Standstills) == 0 || v.Standstills[0].For < parent.Standstill.Nanoseconds() {
 		t.Errorf("the verdict has the standstills %+v, %v", v.Standstills, err)
 	}
 }

@@ -35,6 +35,17 @@ func Count(n int, what string) string {
 	return Number(n) + " " + what
 }
 
+// Times returns how often: "never", "once", or "1,000 times".
+func Times[T int | int64 | uint64](n T) string {
+	switch n {
+	case 0:
+		return "never"
+	case 1:
+		return "once"
+	}
+	return Number(n) + " times"
+}
+
 // Duration returns a duration in the unit that fits it: with three digits below a minute,
 // such as 41.2 s; else in two units, such as 3 h 25 min. What is exactly a number of one unit
 // has no further digits: 4 s. The page's script has the same rules.

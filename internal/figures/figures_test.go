@@ -52,3 +52,11 @@ func TestDuration(t *testing.T) {
 		}
 	}
 }
+
+func TestTimes(t *testing.T) {
+	for n, want := range map[int]string{0: "never", 1: "once", 2: "2 times", 1000: "1,000 times"} {
+		if got := Times(n); got != want {
+			t.Errorf("Times(%d) = %q, want %q", n, got, want)
+		}
+	}
+}

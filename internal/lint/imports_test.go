@@ -60,7 +60,7 @@ const policy = `
 	stress:                   stress/internal/parent stress/internal/worker | SERVERS manager zkio stress/internal/... internal/racing internal/realzk/...
 	stress/internal/parent:   manager zkio stress/internal/... internal/figures internal/flock internal/realzk/... | SERVERS
 	stress/internal/worker:   PUBLIC recipes/... stress/internal/history stress/internal/journal stress/internal/pause stress/internal/plan stress/internal/referee stress/internal/register stress/internal/wire internal/flock | TESTS
-	stress/internal/chronicle: stress/internal/cluster stress/internal/history stress/internal/journal stress/internal/judge stress/internal/progress stress/internal/report stress/internal/summary stress/internal/wire internal/figures internal/flock | TESTS stress/internal/options internal/racing
+	stress/internal/chronicle: stress/internal/cluster stress/internal/history stress/internal/journal stress/internal/judge stress/internal/progress stress/internal/report stress/internal/summary stress/internal/verdict stress/internal/wire internal/figures internal/flock | TESTS stress/internal/options internal/racing
 	stress/internal/cluster:  zkio zkio/zktest stress/internal/options stress/internal/pause stress/internal/wire internal/realzk | SERVERS
 	stress/internal/journal:  manager stress/internal/history stress/internal/referee stress/internal/wire | TESTS
 	stress/internal/options:  manager stress/internal/history stress/internal/nemesis stress/internal/wire | TESTS
@@ -68,13 +68,14 @@ const policy = `
 	stress/internal/plan:     stress/internal/wire | TESTS
 	stress/internal/progress: stress/internal/wire | TESTS
 	stress/internal/register: stress/internal/history stress/internal/journal stress/internal/wire | TESTS
-	stress/internal/summary:  stress/internal/cluster stress/internal/judge stress/internal/referee stress/internal/wire internal/figures | TESTS
+	stress/internal/summary:  stress/internal/cluster stress/internal/verdict stress/internal/referee stress/internal/wire internal/figures | TESTS
 	stress/internal/wire:     stress/internal/referee internal/figures github.com/HdrHistogram/hdrhistogram-go | TESTS
 	stress/internal/nemesis:  stress/internal/history internal/queue internal/queueio internal/realzk internal/realzk/child zkio | SERVERS manager
 	stress/internal/referee:  internal/flock stress/internal/history manager | TESTS
 	stress/internal/history:  golang.org/x/sys/... | TESTS
-	stress/internal/judge:    internal/figures stress/internal/history github.com/HdrHistogram/hdrhistogram-go github.com/anishathalye/porcupine | TESTS
-	stress/internal/report:   internal/figures stress/internal/history stress/internal/judge | TESTS
+	stress/internal/judge:    internal/figures stress/internal/history stress/internal/verdict github.com/anishathalye/porcupine | TESTS
+	stress/internal/verdict:  internal/figures stress/internal/history github.com/HdrHistogram/hdrhistogram-go | TESTS
+	stress/internal/report:   internal/figures stress/internal/history stress/internal/verdict | TESTS
 	bench:                    PUBLIC recipes/queue internal/figures bench/internal/delay bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
 	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor internal/figures github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/... internal/realzk/child internal/jute
 	bench/internal/delay:     golang.org/x/sys/... | TESTS

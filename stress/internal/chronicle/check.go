@@ -15,15 +15,16 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // exitOf returns the exit status of an outcome.
-func exitOf(o judge.Outcome) int {
+func exitOf(o verdict.Outcome) int {
 	switch o {
-	case judge.OK:
+	case verdict.OK:
 		return wire.ExitOK
-	case judge.Void:
+	case verdict.Void:
 		return wire.ExitVoid
 	default:
 		return wire.ExitFailure
@@ -65,7 +66,7 @@ func Check(dir string, stdout, stderr io.Writer) int {
 // checkRest judges what is left of a history from which events were removed while it was
 // written. What the run had found in them stands.
 func checkRest(dir string, h history.Header, trimmed history.Trimmed, stdout io.Writer, fail func(error) int) int {
-	before, err := judge.Read(dir)
+	before, err := verdict.Read(dir)
 	if err != nil {
 		return fail(err)
 	}
@@ -84,9 +85,9 @@ func checkRest(dir string, h history.Header, trimmed history.Trimmed, stdout io.
 }
 
 // conclude prints and writes the verdict on a history that was judged by j, and its page.
-func conclude(dir string, h history.Header, j *judge.Judge, v judge.Verdict, stdout io.Writer, fail func(error) int) int {
+func conclude(dir string, h history.Header, j *judge.Judge, v verdict.Verdict, stdout io.Writer, fail func(error) int) int {
 	summary.PrintVerdict(stdout, v)
-	if err := removeFiles(dir, judge.PicturePattern); err != nil {
+	if err := removeFiles(dir, verdict.PicturePattern); err != nil {
 		return fail(err)
 	}
 	for name, page := range j.Pictures() {
@@ -103,8 +104,8 @@ func conclude(dir string, h history.Header, j *judge.Judge, v judge.Verdict, std
 }
 
 // sentence says what a verdict is based on.
-func sentence(v judge.Verdict) string {
-	if v.Outcome == judge.Void {
+func sentence(v verdict.Verdict) string {
+	if v.Outcome == verdict.Void {
 		return v.Why()
 	}
 	return fmt.Sprintf("%s, %s, %s, %s lost", figures.Count(v.Found, "finding"), figures.Count(int(v.Grants), "grant"), figures.Count(v.FaultCount(), "fault"), figures.Count(v.LostHolds, "hold"))

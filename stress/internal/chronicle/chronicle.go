@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // A Chronicle is the parent's side of the history: it writes what the parent does and sees,
@@ -66,7 +67,7 @@ type live struct {
 	requests, granted, lost, accepted, stale uint64
 	holding                                  map[opKey]string // the lock, by acquisition
 	waiting                                  map[opKey]string
-	waits, handOvers                         judge.Spread
+	waits, handOvers                         verdict.Spread
 	found                                    int
 	faults                                   int
 }
@@ -124,7 +125,7 @@ func removeHistory(dir string) error {
 	if err := history.Remove(dir); err != nil {
 		return err
 	}
-	return removeFiles(dir, "verdict.json", report.Name, report.Name+".*.tmp", judge.PicturePattern)
+	return removeFiles(dir, "verdict.json", report.Name, report.Name+".*.tmp", verdict.PicturePattern)
 }
 
 // removeFiles removes the files in dir with names of the patterns.
@@ -240,7 +241,7 @@ func (c *Chronicle) note(e history.Event) {
 
 // page writes the page with the verdict so far, now and then, so that a run that is killed
 // leaves one. The trial's goroutine calls it at each checkpoint.
-func (c *Chronicle) page(v judge.Verdict) error {
+func (c *Chronicle) page(v verdict.Verdict) error {
 	began := time.Now()
 	if began.Before(c.nextPage) {
 		return nil
@@ -344,7 +345,7 @@ func (c *Chronicle) Judge() error {
 }
 
 // Close ends the history, writes the verdict and, if there is to be one, the report.
-func (c *Chronicle) Close(reported bool) (judge.Verdict, error) {
+func (c *Chronicle) Close(reported bool) (verdict.Verdict, error) {
 	v, err := c.amend()
 	if reported {
 		err = errors.Join(err, report.Write(c.Dir, c.header, v, eventsOf(c.Dir)))
@@ -359,7 +360,7 @@ func (c *Chronicle) Close(reported bool) (judge.Verdict, error) {
 }
 
 // amend judges the remarks that were made since the last time, and writes the verdict.
-func (c *Chronicle) amend() (judge.Verdict, error) {
+func (c *Chronicle) amend() (verdict.Verdict, error) {
 	v, err := c.trial.Amend(c.after...)
 	c.after = nil
 	return v, err

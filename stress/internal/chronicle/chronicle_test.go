@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/options"
 	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -109,9 +109,9 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	write := func(outcome judge.Outcome) string {
+	write := func(outcome verdict.Outcome) string {
 		t.Helper()
-		if err := c.page(judge.Verdict{Outcome: outcome}); err != nil {
+		if err := c.page(verdict.Verdict{Outcome: outcome}); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(filepath.Join(dir, report.Name))
@@ -120,14 +120,14 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 		}
 		return string(text)
 	}
-	if text := write(judge.OK); !strings.Contains(text, "OK so far") {
+	if text := write(verdict.OK); !strings.Contains(text, "OK so far") {
 		t.Error("the first checkpoint leaves no page")
 	}
-	if text := write(judge.Failed); strings.Contains(text, "FAILED") {
+	if text := write(verdict.Failed); strings.Contains(text, "FAILED") {
 		t.Error("the page is written at each checkpoint")
 	}
 	c.nextPage = time.Now()
-	if text := write(judge.Failed); !strings.Contains(text, "FAILED so far") {
+	if text := write(verdict.Failed); !strings.Contains(text, "FAILED so far") {
 		t.Error("the page is not written a second time")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // A run of days is simulated by as many kills and grants:
@@ -206,7 +207,7 @@ func TestLongRunJudged(t *testing.T) {
 		j.Add(e)
 		c.note(e)
 	}
-	if v := j.Finish(); v.Outcome != judge.OK || v.FaultCount() != g.run.kills || v.Grants == 0 {
+	if v := j.Finish(); v.Outcome != verdict.OK || v.FaultCount() != g.run.kills || v.Grants == 0 {
 		t.Errorf("%v after %d grants and %d faults: %+v", v.Outcome, v.Grants, v.FaultCount(), v.Findings[:min(len(v.Findings), 3)])
 	}
 	runtime.KeepAlive(c)
@@ -266,7 +267,7 @@ func TestLongRunFollowed(t *testing.T) {
 			}
 		}
 		v, err := trial.End()
-		if err != nil || v.Outcome != judge.OK || v.FaultCount() != g.run.kills {
+		if err != nil || v.Outcome != verdict.OK || v.FaultCount() != g.run.kills {
 			t.Errorf("%v, %v after %d grants and %d faults: %+v", v.Outcome, err, v.Grants, v.FaultCount(), v.Findings[:min(len(v.Findings), 3)])
 		}
 		for _, w := range writers {

@@ -5,7 +5,9 @@ package judge
 import (
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check agree: no two servers of the ensemble show what cannot both be right. If they do,
@@ -18,11 +20,8 @@ type agree struct {
 	text           string
 }
 
-// Agree is the name of that check. It finds nothing that would be wrong with the locks.
-const Agree = "ZooKeeper's servers do not contradict each other"
-
 func (c *agree) init() {
-	c.check = check{Check: Check{Name: Agree}, outcome: Void}
+	c.check = newCheck(verdict.Agree)
 }
 
 // disagreed notes that two servers contradict each other.
@@ -40,7 +39,7 @@ func (c *agree) compared(e history.Event) { c.Judged += e.Count }
 const unseen = int64(10 * time.Second)
 
 // excuses reports whether servers contradicted each other before all that was found.
-func (c *agree) excuses(findings []Finding) bool {
+func (c *agree) excuses(findings []verdict.Finding) bool {
 	if c.contradictions == 0 {
 		return false
 	}
@@ -56,6 +55,6 @@ func (c *agree) excuses(findings []Finding) bool {
 func (c *agree) explain() {
 	c.Note = ""
 	if c.contradictions > 0 {
-		c.Note = "they do: " + times(c.contradictions) + ", first " + c.text
+		c.Note = "they do: " + figures.Times(c.contradictions) + ", first " + c.text
 	}
 }

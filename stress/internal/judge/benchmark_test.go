@@ -5,13 +5,15 @@ package judge
 import (
 	"slices"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // BenchmarkJudge judges a million events.
 func BenchmarkJudge(b *testing.B) {
 	h, events := generate(1, 1_000_000)
 	for b.Loop() {
-		if v := judged(h, events); v.Outcome != OK {
+		if v := judged(h, events); v.Outcome != verdict.OK {
 			b.Fatalf("%v: %+v", v.Outcome, v.Findings[0])
 		}
 	}

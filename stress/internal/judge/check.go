@@ -2,25 +2,27 @@
 
 package judge
 
-import "fmt"
+import (
+	"fmt"
 
-// most is how many findings are kept, of each check and in a verdict.
-const most = 100
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
+)
 
 // A check counts what was judged in one way, and keeps what is wrong.
 type check struct {
-	Check
-	outcome  Outcome // of a run in which it finds something
-	findings []Finding
+	verdict.Check
+	findings []verdict.Finding
 }
+
+func newCheck(name string) check { return check{Check: verdict.Check{Name: name}} }
 
 // find notes a finding. Its text is about the lock l, or about none if l is nil.
 func (c *check) find(j *Judge, l *lockRecord, at int64, format string, args ...any) {
 	c.Found++
-	if len(c.findings) == most {
+	if len(c.findings) == verdict.MaxFindings {
 		return
 	}
-	f := Finding{Check: c.Name, At: at, Text: fmt.Sprintf(format, args...), Faults: j.faults.near(at)}
+	f := verdict.Finding{Check: c.Name, At: at, Text: fmt.Sprintf(format, args...), Faults: j.faults.near(at)}
 	if l != nil {
 		f.Lock = l.Name
 	}

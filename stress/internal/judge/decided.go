@@ -5,17 +5,16 @@ package judge
 import (
 	"maps"
 	"slices"
+
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check decided: the check linear has come to an end in time for most windows, and for at
 // least one of each lock. Otherwise its silence shows little.
 type decided struct{ check }
 
-// Decided is the name of the check whether the histories of locks could be judged in time.
-const Decided = "the checker of linearizability ends in time"
-
 func (c *decided) init() {
-	c.check = check{Check: Check{Name: Decided}, outcome: Void}
+	c.check = newCheck(verdict.Decided)
 }
 
 // lock judges a lock of which all windows have been tried.

@@ -11,6 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // A verdict that rests on windows which the checker has not got through shows nothing.
@@ -35,12 +36,12 @@ func TestWindowsThatAreNotJudged(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		hard func([]porcupine.Operation) bool // the checker does not get through these
-		want Outcome
+		want verdict.Outcome
 		text string
 	}{
-		{"all are judged", func([]porcupine.Operation) bool { return false }, OK, ""},
-		{"those of one lock are not", mode(history.Mutex), Void, `none of the windows of operations on lock "m" is judged`},
-		{"none are", func([]porcupine.Operation) bool { return true }, Void, "2 windows of operations are not judged, and only 0 are"},
+		{"all are judged", func([]porcupine.Operation) bool { return false }, verdict.OK, ""},
+		{"those of one lock are not", mode(history.Mutex), verdict.Void, `none of the windows of operations on lock "m" is judged`},
+		{"none are", func([]porcupine.Operation) bool { return true }, verdict.Void, "2 windows of operations are not judged, and only 0 are"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			j := New(header())

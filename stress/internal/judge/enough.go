@@ -2,17 +2,17 @@
 
 package judge
 
-import "github.com/holdfast-go/holdfast/stress/internal/history"
+import (
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
+)
 
 // The check enough: so much has happened that the run shows something, as the harness says,
 // which has counted.
 type enough struct{ check }
 
-// Enough is the name of the check whether enough has happened.
-const Enough = "enough happens to show something"
-
 func (c *enough) init() {
-	c.check = check{Check: Check{Name: Enough}, outcome: Void}
+	c.check = newCheck(verdict.Enough)
 }
 
 // missed notes what has not happened.

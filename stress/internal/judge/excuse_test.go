@@ -5,6 +5,8 @@ package judge
 import (
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // Histories in which a lock failed at about the time of a fault that excuses something
@@ -119,7 +121,7 @@ func TestExcusesHideNothing(t *testing.T) {
 			for _, f := range v.Findings {
 				found = found || strings.Contains(f.Text, tt.text)
 			}
-			if v.Outcome != Violation || !found {
+			if v.Outcome != verdict.Violation || !found {
 				t.Errorf("%v: %q is in none of %+v", v.Outcome, tt.text, v.Findings)
 			}
 		})
@@ -190,7 +192,7 @@ func TestExcusesOfTheOneThatLost(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if v := judged(header(), script(t, tt.history)); v.Outcome != OK || v.PausedOverlaps != 1 {
+			if v := judged(header(), script(t, tt.history)); v.Outcome != verdict.OK || v.PausedOverlaps != 1 {
 				t.Errorf("%v, %d excused: %+v", v.Outcome, v.PausedOverlaps, v.Findings)
 			}
 		})
@@ -212,7 +214,7 @@ func TestExcuseOfASharedHold(t *testing.T) {
 		6.1 p0 lost a
 		6.1 p0w1 lost a
 		7 p1 release a`))
-	if v.Outcome != OK {
+	if v.Outcome != verdict.OK {
 		t.Errorf("%v: %+v", v.Outcome, v.Findings)
 	}
 }
@@ -221,8 +223,8 @@ func TestExcuseOfASharedHold(t *testing.T) {
 func TestFaultsWithoutEffectHitNothing(t *testing.T) {
 	for _, tt := range []struct {
 		over string
-		want Outcome
-	}{{"over 1", OK}, {"over 1 failed", Void}} {
+		want verdict.Outcome
+	}{{"over 1", verdict.OK}, {"over 1 failed", verdict.Void}} {
 		h := header()
 		h.Nemesis = []string{"revoke"}
 		v := judged(h, script(t, `
@@ -258,8 +260,8 @@ func TestNotesOfWhatIsNotJudged(t *testing.T) {
 		9.1 p0 lost a 0x1
 		9.2 h stopping now`))
 	for check, want := range map[string]string{
-		"every wait ends in time":                 "1 of 1 waits had no excuse",
-		"losses are told before the session ends": "lost holds that are judged: 0 of 1; the others were lost: 1 of sessions that expired according to no server's log",
+		verdict.Patience: "1 of 1 waits had no excuse",
+		verdict.Told:     "lost holds that are judged: 0 of 1; the others were lost: 1 of sessions that expired according to no server's log",
 	} {
 		found := false
 		for _, c := range v.Checks {
@@ -280,7 +282,7 @@ func TestFailedRevocationAsksNoHolder(t *testing.T) {
 		4 h over 1 failed
 		22 h alive now
 		22.2 p0 release a`))
-	if v.Outcome != OK {
+	if v.Outcome != verdict.OK {
 		t.Errorf("%v: %+v", v.Outcome, v.Findings)
 	}
 }
@@ -288,7 +290,7 @@ func TestFailedRevocationAsksNoHolder(t *testing.T) {
 // What workers of shards and of queues wait for is not in the history, so no fault can be
 // seen to hit a wait.
 func TestFaultsHitWithoutWaits(t *testing.T) {
-	for workload, want := range map[string]Outcome{"default": Void, "shards": OK, "queue": OK} {
+	for workload, want := range map[string]verdict.Outcome{"default": verdict.Void, "shards": verdict.OK, "queue": verdict.OK} {
 		h := header()
 		h.Nemesis, h.Workload = []string{"cut-connection"}, workload
 		v := judged(h, script(t, `

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // A fault is one that the harness has injected.
@@ -66,9 +67,9 @@ func (f *fault) affects(p *process) bool { return f.process < 0 || f.process == 
 
 // faults are those that were injected.
 type faults struct {
-	all    []*fault          // in the order of their beginnings, but for those that were forgotten
-	older  map[string]*Fault // what those that were forgotten have hit, by kind
-	recent []*fault          // those that last, or ended not long ago
+	all    []*fault                  // in the order of their beginnings, but for those that were forgotten
+	older  map[string]*verdict.Fault // what those that were forgotten have hit, by kind
+	recent []*fault                  // those that last, or ended not long ago
 }
 
 // began notes a fault.
@@ -101,7 +102,7 @@ func (fs *faults) forget() {
 			surplus--
 			k := fs.older[f.kind]
 			if k == nil {
-				k = &Fault{Kind: f.kind}
+				k = &verdict.Fault{Kind: f.kind}
 				fs.older[f.kind] = k
 			}
 			f.count(k)
@@ -111,7 +112,7 @@ func (fs *faults) forget() {
 }
 
 // count adds the fault to what is known of its kind.
-func (f *fault) count(k *Fault) {
+func (f *fault) count(k *verdict.Fault) {
 	k.N++
 	if !f.failed { // else it had no effect
 		k.Held += number(f.hit[inside])

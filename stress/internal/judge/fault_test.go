@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // Of very many faults the verdict lists those that cost a lock, and counts them all.
@@ -56,7 +57,7 @@ func TestManyFaults(t *testing.T) {
 			if listed != min(costly, len(v.Injected)) || last != tt.faults || len(v.Injected) > manyFaults+manyFaults/8 {
 				t.Errorf("%d faults are listed until number %d, of which %d cost a lock", len(v.Injected), last, listed)
 			}
-			i := slices.IndexFunc(v.Checks, func(c Check) bool { return c.Name == j.hits.Name })
+			i := slices.IndexFunc(v.Checks, func(c verdict.Check) bool { return c.Name == j.hits.Name })
 			note := v.Checks[i].Note
 			want := ""
 			if tt.faults > manyFaults {

@@ -6,6 +6,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/figures"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check hits: each kind of fault that is on hit at least once while a lock was held,
@@ -16,7 +19,7 @@ type hits struct {
 }
 
 func (c *hits) init(kinds []string) {
-	c.check = check{Check: Check{Name: "every kind of fault hits a held lock and a waiting process"}, outcome: Void}
+	c.check = newCheck(verdict.Hits)
 	c.kinds = kinds
 }
 
@@ -76,17 +79,17 @@ func (c *hits) lost(j *Judge, h *hold, at int64) {
 }
 
 func (f *fault) lose(what string) {
-	if !slices.Contains(f.lost, what) && len(f.lost) < most {
+	if !slices.Contains(f.lost, what) && len(f.lost) < verdict.MaxFindings {
 		f.lost = append(f.lost, what)
 	}
 }
 
 // sum returns the kinds of faults, and each fault.
-func (c *hits) sum(j *Judge) (kinds []Fault, each []Hit) {
-	by := map[string]*Fault{}
-	kind := func(name string) *Fault {
+func (c *hits) sum(j *Judge) (kinds []verdict.Fault, each []verdict.Hit) {
+	by := map[string]*verdict.Fault{}
+	kind := func(name string) *verdict.Fault {
 		if by[name] == nil {
-			by[name] = &Fault{Kind: name}
+			by[name] = &verdict.Fault{Kind: name}
 		}
 		return by[name]
 	}
@@ -98,12 +101,12 @@ func (c *hits) sum(j *Judge) (kinds []Fault, each []Hit) {
 	}
 	for _, f := range j.faults.all {
 		f.count(kind(f.kind))
-		each = append(each, Hit{Fault: f.number, Kind: f.kind, Target: f.target, Began: f.at, Ended: f.until, Lost: slices.Clone(f.lost)})
+		each = append(each, verdict.Hit{Fault: f.number, Kind: f.kind, Target: f.target, Began: f.at, Ended: f.until, Lost: slices.Clone(f.lost)})
 	}
 	for _, k := range by {
 		kinds = append(kinds, *k)
 	}
-	slices.SortFunc(kinds, func(a, b Fault) int { return cmp.Compare(a.Kind, b.Kind) })
+	slices.SortFunc(kinds, func(a, b verdict.Fault) int { return cmp.Compare(a.Kind, b.Kind) })
 	return kinds, each
 }
 
@@ -138,25 +141,15 @@ func (c *hits) end(j *Judge) {
 	}
 	kinds, _ := c.sum(j)
 	for _, name := range c.kinds {
-		i := slices.IndexFunc(kinds, func(k Fault) bool { return k.Kind == name })
+		i := slices.IndexFunc(kinds, func(k verdict.Fault) bool { return k.Kind == name })
 		c.Judged++
 		switch k := kinds[i]; {
 		case k.N == 0:
 			c.find(j, nil, j.now, "%s was never injected: let the run last longer", name)
 		case k.Held == 0 || k.Waiting == 0 && !c.unseen(j):
-			c.find(j, nil, j.now, "%s was injected %s; it took effect %s while a lock was held, and %s while a process waited for one: let the run last longer, or hold locks for longer", name, times(k.N), times(k.Held), times(k.Waiting))
+			c.find(j, nil, j.now, "%s was injected %s; it took effect %s while a lock was held, and %s while a process waited for one: let the run last longer, or hold locks for longer", name, figures.Times(k.N), figures.Times(k.Held), figures.Times(k.Waiting))
 		}
 	}
-}
-
-func times(n int) string {
-	switch n {
-	case 0:
-		return "never"
-	case 1:
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }
 
 func number(yes bool) int {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package judge judges a history of the stress harness: while the run goes on, or
+// afterwards.
 package judge
 
 import (
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // A Judge judges a history, event by event. Its memory is bounded by what is open, such as
@@ -31,11 +34,11 @@ type Judge struct {
 	stopping  bool
 	late      uint64 // events that came out of order
 
-	standstills []Standstill
+	standstills []verdict.Standstill
 
 	grants, requests uint64
-	waits, handOvers spread
-	holds            spread
+	waits, handOvers verdict.Durations
+	holds            verdict.Durations
 
 	overlap     overlap
 	valid       valid
@@ -67,8 +70,8 @@ func New(h history.Header) *Judge {
 		processes: map[id]*process{},
 		locks:     map[string]*lockRecord{},
 		excuses:   excuses{cut: map[*process]int64{}},
-		faults:    faults{older: map[string]*Fault{}},
-		waits:     newSpread(), handOvers: newSpread(), holds: newSpread(),
+		faults:    faults{older: map[string]*verdict.Fault{}},
+		waits:     verdict.NewDurations(), handOvers: verdict.NewDurations(), holds: verdict.NewDurations(),
 	}
 	for _, l := range h.Locks {
 		if prefix, ok := cutStar(l.Name); ok {
@@ -220,9 +223,9 @@ func (j *Judge) granted(e history.Event) {
 	p.count(inside, 1)
 	p.enter(h, e.At)
 	j.excuses.granted(h)
-	j.waits.add(h.granted - h.requested)
+	j.waits.Add(h.granted - h.requested)
 	if l.by != nil && l.by != p && h.requested < l.free && l.free <= h.granted && len(l.inside) == 0 {
-		j.handOvers.add(h.granted - l.free)
+		j.handOvers.Add(h.granted - l.free)
 	}
 	j.overlap.granted(j, h) // before h is among those inside
 	l.inside = append(l.inside, h)
@@ -323,7 +326,7 @@ func (j *Judge) released(e history.Event) {
 // leave ends that h is inside.
 func (j *Judge) leave(h *hold, at int64) {
 	h.ended = at
-	j.holds.add(at - h.granted)
+	j.holds.Add(at - h.granted)
 	l := h.lock
 	if j.patience.judges(j, l) {
 		l.left(h, j.patience.oldest)
@@ -429,11 +432,11 @@ func (j *Judge) targets(f *fault) (all []*process) {
 }
 
 // Interim returns what the events so far have shown.
-func (j *Judge) Interim() Verdict { return j.sum() }
+func (j *Judge) Interim() verdict.Verdict { return j.sum() }
 
 // Finish returns the verdict. Afterwards only what the harness has seen may be added, such as
 // [history.Failure].
-func (j *Judge) Finish() Verdict {
+func (j *Judge) Finish() verdict.Verdict {
 	if !j.finished {
 		j.finished = true
 		j.reading.over = true
@@ -464,10 +467,10 @@ const (
 )
 
 // sum returns the verdict on all that was judged.
-func (j *Judge) sum() Verdict {
-	v := Verdict{
-		Outcome:        OK,
-		Findings:       []Finding{},
+func (j *Judge) sum() verdict.Verdict {
+	v := verdict.Verdict{
+		Outcome:        verdict.OK,
+		Findings:       []verdict.Finding{},
 		Grants:         j.grants,
 		Requests:       j.requests,
 		LostHolds:      j.told.losses,
@@ -475,9 +478,9 @@ func (j *Judge) sum() Verdict {
 		ToldLate:       j.told.late,
 		StaleAttempts:  j.register.refused,
 		PausedOverlaps: j.overlap.paused,
-		Waits:          j.waits.sum(),
-		HandOvers:      j.handOvers.sum(),
-		Holds:          j.holds.sum(),
+		Waits:          j.waits.Sum(),
+		HandOvers:      j.handOvers.Sum(),
+		Holds:          j.holds.Sum(),
 	}
 	v.MarginLeast, v.MarginMedian, v.Margins = j.told.margins()
 	v.Faults, v.Injected = j.hits.sum(j)
@@ -492,47 +495,38 @@ func (j *Judge) sum() Verdict {
 	j.referees.explain()
 	j.hits.explain(j)
 	j.agree.explain()
-	found := map[Outcome]bool{}
+	found := map[verdict.Outcome]bool{}
 	for _, c := range j.checks() {
 		v.Checks = append(v.Checks, c.Check)
 		v.Found += int(c.Found)
-		found[c.outcome] = found[c.outcome] || c.Found > 0
+		outcome := verdict.OutcomeOf(c.Name)
+		found[outcome] = found[outcome] || c.Found > 0
 	}
-	for _, outcome := range []Outcome{Violation, Failed, Void} {
+	for _, outcome := range []verdict.Outcome{verdict.Violation, verdict.Failed, verdict.Void} {
 		for _, c := range j.checks() {
-			if c.outcome == outcome {
+			if verdict.OutcomeOf(c.Name) == outcome {
 				v.Findings = append(v.Findings, c.findings...)
 			}
 		}
-		if found[outcome] && v.Outcome == OK {
+		if found[outcome] && v.Outcome == verdict.OK {
 			v.Outcome = outcome
 		}
 	}
-	if v.Outcome != OK && j.agree.excuses(v.Findings) {
-		v.Outcome, v.Diverged = Void, j.agree.text
+	if v.Outcome != verdict.OK && j.agree.excuses(v.Findings) {
+		v.Outcome, v.Diverged = verdict.Void, j.agree.text
 	}
-	if v.Outcome == OK && (j.grants == 0 || j.finished && j.grants < few && j.header.Planned >= long && j.now-j.header.Begin >= long) {
-		v.Outcome = Void
+	if v.Outcome == verdict.OK && (j.grants == 0 || j.finished && j.grants < few && j.header.Planned >= long && j.now-j.header.Begin >= long) {
+		v.Outcome = verdict.Void
 	}
-	slices.SortStableFunc(v.Findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(j.gravity(a), j.gravity(b)), cmp.Compare(a.At, b.At))
+	slices.SortStableFunc(v.Findings, func(a, b verdict.Finding) int {
+		return cmp.Or(cmp.Compare(a.Gravity(), b.Gravity()), cmp.Compare(a.At, b.At))
 	})
-	v.Findings = v.Findings[:min(len(v.Findings), most)]
+	v.Findings = v.Findings[:min(len(v.Findings), verdict.MaxFindings)]
 	for i, f := range v.Findings {
 		v.Findings[i] = j.explained(f)
 	}
 	v.Standstills = slices.Clone(j.standstills)
 	return v
-}
-
-// gravity returns the rank of the finding: the lower, the worse.
-func (j *Judge) gravity(f Finding) int {
-	for _, c := range j.checks() {
-		if c.Name == f.Check {
-			return slices.Index([]Outcome{Violation, Failed, Void}, c.outcome)
-		}
-	}
-	return 0
 }
 
 // when says when at was, for texts.

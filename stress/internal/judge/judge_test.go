@@ -10,29 +10,15 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // Histories, and what the judge finds in them: text of a finding, or nothing.
 func TestJudge(t *testing.T) {
-	const (
-		twice    = "no two processes are inside at once"
-		invalid  = "no hold is called valid after a later grant"
-		order    = "tokens rise in the order of the grants"
-		resource = "the register accepts no write after one with a higher token"
-		story    = "each lock's history is linearizable"
-		news     = "losses are told before the session ends"
-		waits    = "every wait ends in time"
-		asked    = "a holder that is asked to give up the lock does"
-		done     = "an element of a queue that is done is not taken again"
-		remains  = "nothing is left behind"
-		referee  = "the file locks beside the locks show no two processes inside"
-		strange  = "workers and the harness see nothing else that is wrong"
-		vacuous  = "every kind of fault hits a held lock and a waiting process"
-	)
 	tests := []struct {
 		name    string
 		history string
-		outcome Outcome
+		outcome verdict.Outcome
 		checks  []string // that find something
 		text    string   // in the first finding
 	}{
@@ -45,7 +31,7 @@ func TestJudge(t *testing.T) {
 			2.2 p0 released a
 			3 p1 release a
 			3.1 p1 released a
-			4 h stopping now`, OK, nil, ""},
+			4 h stopping now`, verdict.OK, nil, ""},
 		{"double grant", `
 			1 p0 request a
 			1 p1 request a
@@ -54,7 +40,7 @@ func TestJudge(t *testing.T) {
 			2 p0 release a
 			2.1 p0 released a
 			2.2 p1 release a
-			2.3 p1 released a`, Violation, []string{twice, story}, `lock "a" was held twice at 1.200 s: by process 0, worker 0, token 10, since 1.100 s, and by process 1, worker 0, token 11, since 1.200 s`},
+			2.3 p1 released a`, verdict.Violation, []string{verdict.Overlap, verdict.Linear}, `lock "a" was held twice at 1.200 s: by process 0, worker 0, token 10, since 1.100 s, and by process 1, worker 0, token 11, since 1.200 s`},
 		{"goroutines of one process share", `
 			1 p0 request a
 			1 p0w1 request a
@@ -63,7 +49,7 @@ func TestJudge(t *testing.T) {
 			2 p0 release a
 			2.1 p0w1 release a
 			2.2 p0 released a
-			2.2 p0w1 released a`, OK, nil, ""},
+			2.2 p0w1 released a`, verdict.OK, nil, ""},
 		{"goroutines of one process share, and one stays", `
 			1 p0 request a
 			1 p0w1 request a
@@ -76,7 +62,7 @@ func TestJudge(t *testing.T) {
 			2.3 p0w1 release a
 			2.4 p0w1 released a
 			2.5 p1 release a
-			2.5 p1 released a`, Violation, []string{twice, story}, `by process 0, worker 1`},
+			2.5 p1 released a`, verdict.Violation, []string{verdict.Overlap, verdict.Linear}, `by process 0, worker 1`},
 		{"mutex", `
 			1 p0 request m
 			1 p0w1 request m
@@ -89,7 +75,7 @@ func TestJudge(t *testing.T) {
 			3.1 p0w1 released m
 			3.1 p1 granted m t11.1
 			3.2 p1 release m
-			3.2 p1 released m`, OK, nil, ""},
+			3.2 p1 released m`, verdict.OK, nil, ""},
 		{"mutex that goroutines share", `
 			1 p0 request m
 			1 p0w1 request m
@@ -98,7 +84,7 @@ func TestJudge(t *testing.T) {
 			2 p0 release m
 			2.1 p0 released m
 			3 p0w1 release m
-			3.1 p0w1 released m`, Violation, []string{twice, story}, "held twice"},
+			3.1 p0w1 released m`, verdict.Violation, []string{verdict.Overlap, verdict.Linear}, "held twice"},
 		{"turn repeated", `
 			1 p0 request m
 			1 p0w1 request m
@@ -107,7 +93,7 @@ func TestJudge(t *testing.T) {
 			2.1 p0 released m
 			2.1 p0w1 granted m t10.1
 			3 p0w1 release m
-			3.1 p0w1 released m`, Violation, []string{order, story}, "token 10 turn 1 was granted to process 0 at 1.100 s and again at 2.100 s"},
+			3.1 p0w1 released m`, verdict.Violation, []string{verdict.Tokens, verdict.Linear}, "token 10 turn 1 was granted to process 0 at 1.100 s and again at 2.100 s"},
 		{"token repeated", `
 			1 p0 request a
 			1 p1 request a
@@ -116,7 +102,7 @@ func TestJudge(t *testing.T) {
 			2.1 p0 released a
 			2.1 p1 granted a t10
 			3 p1 release a
-			3.1 p1 released a`, Violation, []string{order, story}, "token 10 was granted to process 0 at 1.100 s and again at 2.100 s, to process 1"},
+			3.1 p1 released a`, verdict.Violation, []string{verdict.Tokens, verdict.Linear}, "token 10 was granted to process 0 at 1.100 s and again at 2.100 s, to process 1"},
 		{"token fell", `
 			1 p0 request a
 			1 p1 request a
@@ -125,7 +111,7 @@ func TestJudge(t *testing.T) {
 			2.1 p0 released a
 			2.1 p1 granted a t10
 			3 p1 release a
-			3.1 p1 released a`, Violation, []string{order, story}, `lock "a" was granted at 2.100 s to process 1, worker 0, token 10, after process 0 had been granted it with token 11`},
+			3.1 p1 released a`, verdict.Violation, []string{verdict.Tokens, verdict.Linear}, `lock "a" was granted at 2.100 s to process 1, worker 0, token 10, after process 0 had been granted it with token 11`},
 		{"lingering", `
 			1 p0 request a
 			1.1 p0 granted a t10
@@ -134,7 +120,7 @@ func TestJudge(t *testing.T) {
 			2.5 p0w1 granted a t10
 			3 p0w1 release a
 			4 p0 released a
-			4 p0w1 released a`, OK, nil, ""},
+			4 p0w1 released a`, verdict.OK, nil, ""},
 		{"readers together", `
 			1 p0 request rw read
 			1 p1 request rw read
@@ -151,7 +137,7 @@ func TestJudge(t *testing.T) {
 			2.4 p3 released rw
 			2.5 p2 granted rw write t12
 			3 p2 release rw
-			3 p2 released rw`, OK, nil, ""},
+			3 p2 released rw`, verdict.OK, nil, ""},
 		{"reader beside writer", `
 			1 p0 request rw read
 			1 p1 request rw write
@@ -160,14 +146,14 @@ func TestJudge(t *testing.T) {
 			2 p0 release rw
 			2.1 p1 release rw
 			2.2 p0 released rw
-			2.2 p1 released rw`, Violation, []string{twice, story}, "process 0, worker 0, read, token 10"},
+			2.2 p1 released rw`, verdict.Violation, []string{verdict.Overlap, verdict.Linear}, "process 0, worker 0, read, token 10"},
 		{"two upgradable readers", `
 			1 p0 request rw upgradable
 			1 p1 request rw upgradable
 			1.1 p0 granted rw upgradable t10
 			1.2 p1 granted rw upgradable t11
 			2 p0 release rw
-			2 p1 release rw`, Violation, []string{twice, story}, "upgradable, token 11"},
+			2 p1 release rw`, verdict.Violation, []string{verdict.Overlap, verdict.Linear}, "upgradable, token 11"},
 		{"downgrade", `
 			1 p0 request rw write
 			1 p1 request rw read
@@ -177,7 +163,7 @@ func TestJudge(t *testing.T) {
 			2 p0 release rw
 			2.1 p1 release rw
 			2.2 p0 released rw
-			2.2 p1 released rw`, OK, nil, ""},
+			2.2 p1 released rw`, verdict.OK, nil, ""},
 		{"downgrade by a second handle", `
 			1 p0 request rw write
 			1.1 p0 granted rw write t10
@@ -190,7 +176,7 @@ func TestJudge(t *testing.T) {
 			2 p0w1 release rw
 			2.1 p1 release rw
 			2.2 p0w1 released rw
-			2.2 p1 released rw`, OK, nil, ""},
+			2.2 p1 released rw`, verdict.OK, nil, ""},
 		{"downgrade that lets a writer in", `
 			1 p0 request rw write
 			1 p1 request rw write
@@ -200,7 +186,7 @@ func TestJudge(t *testing.T) {
 			2 p0 release rw
 			2.1 p1 release rw
 			2.2 p0 released rw
-			2.2 p1 released rw`, Violation, []string{twice, story}, "process 0, worker 0, read, token 10, since 1.100 s, and by process 1"},
+			2.2 p1 released rw`, verdict.Violation, []string{verdict.Overlap, verdict.Linear}, "process 0, worker 0, read, token 10, since 1.100 s, and by process 1"},
 		{"upgrade", `
 			1 p0 request rw upgradable
 			1 p1 request rw read
@@ -215,7 +201,7 @@ func TestJudge(t *testing.T) {
 			2 p0 release rw
 			2.1 p1 release rw
 			2.2 p0 released rw
-			2.2 p1 released rw`, OK, nil, ""},
+			2.2 p1 released rw`, verdict.OK, nil, ""},
 		{"upgrade beside a reader", `
 			1 p0 request rw upgradable
 			1 p1 request rw read
@@ -225,7 +211,7 @@ func TestJudge(t *testing.T) {
 			1.6 p1 release rw
 			1.7 p1 released rw
 			2 p0 release rw
-			2.2 p0 released rw`, Violation, []string{twice, story}, "process 0, worker 0, write, token 10"},
+			2.2 p0 released rw`, verdict.Violation, []string{verdict.Overlap, verdict.Linear}, "process 0, worker 0, write, token 10"},
 		{"permits", `
 			1 p0 request s
 			1 p1 request s
@@ -235,14 +221,14 @@ func TestJudge(t *testing.T) {
 			2 p0 release s
 			2.1 p2 granted s t10
 			3 p1 release s
-			3 p2 release s`, OK, nil, ""},
+			3 p2 release s`, verdict.OK, nil, ""},
 		{"too many permits", `
 			1 p0 request s
 			1 p1 request s
 			1.1 p0 granted s t12 n2
 			1.2 p1 granted s t11
 			2 p0 release s
-			3 p1 release s`, Violation, []string{twice}, `3 permits of "s" were in use at 1.200 s, of 2`},
+			3 p1 release s`, verdict.Violation, []string{verdict.Overlap}, `3 permits of "s" were in use at 1.200 s, of 2`},
 
 		{"killed", `
 			1 p0 request a
@@ -253,14 +239,14 @@ func TestJudge(t *testing.T) {
 			2 h over 1
 			4.2 h expired 0x1
 			4.3 p1 granted a t11
-			5 p1 release a`, OK, nil, ""},
+			5 p1 release a`, verdict.OK, nil, ""},
 		{"killed, and granted a moment later", `
 			1 p0 request a
 			1 p1 request a
 			2 h ended p0
 			2.001 p0 granted a t10
 			4.3 p1 granted a t11
-			5 p1 release a`, OK, nil, ""},
+			5 p1 release a`, verdict.OK, nil, ""},
 		{"stopped", `
 			1 p0 request a
 			1 p1 request a
@@ -272,7 +258,7 @@ func TestJudge(t *testing.T) {
 			6.1 p0 lost a 0x1
 			7 p1 release a
 			7.1 p1 released a
-			8 h alive now`, OK, nil, ""},
+			8 h alive now`, verdict.OK, nil, ""},
 		{"stopped, and not told afterwards", `
 			1 p0 request a
 			1 p1 request a
@@ -282,7 +268,7 @@ func TestJudge(t *testing.T) {
 			6 h over 1
 			7.5 h alive now
 			8 p0 release a
-			9 p1 release a`, Violation, []string{twice, story}, `is still held twice at 7.500 s`},
+			9 p1 release a`, verdict.Violation, []string{verdict.Overlap, verdict.Linear}, `is still held twice at 7.500 s`},
 		{"stopped too late to be an excuse", `
 			1 p0 request a
 			1 p1 request a
@@ -291,7 +277,7 @@ func TestJudge(t *testing.T) {
 			2 h began 1 pause-worker process 0
 			6 h over 1
 			6.1 p0 lost a
-			7 p1 release a`, Violation, []string{twice, story}, "held twice at 1.900 s"},
+			7 p1 release a`, verdict.Violation, []string{verdict.Overlap, verdict.Linear}, "held twice at 1.900 s"},
 		{"the next one was stopped, which is no excuse", `
 			1 p0 request a
 			1 p1 request a
@@ -300,7 +286,7 @@ func TestJudge(t *testing.T) {
 			4.3 p1 granted a t11
 			6 h over 1
 			7 p0 release a
-			8 p1 release a`, Violation, []string{twice, story}, "held twice at 4.300 s"},
+			8 p1 release a`, verdict.Violation, []string{verdict.Overlap, verdict.Linear}, "held twice at 4.300 s"},
 		{"told of the grant after a stop", `
 			1 p0 request a
 			1 p1 request a
@@ -309,7 +295,7 @@ func TestJudge(t *testing.T) {
 			6 h over 1
 			6.1 p0 granted a t10
 			6.2 p0 lost a
-			7 p1 release a`, OK, nil, ""},
+			7 p1 release a`, verdict.OK, nil, ""},
 		{"written after a stop", `
 			1 p0 request a
 			1 p1 request a
@@ -317,7 +303,7 @@ func TestJudge(t *testing.T) {
 			4 p1 granted a t11
 			5 p1 release a` + late(`
 			1.4 p0 granted a t10
-			1.45 p0 lost a`), OK, nil, ""},
+			1.45 p0 lost a`), verdict.OK, nil, ""},
 		{"node deleted under the holder", `
 			1 p0 request a
 			1 p1 request a
@@ -327,7 +313,7 @@ func TestJudge(t *testing.T) {
 			2.01 p1 granted a t11
 			2.02 p0 valid a
 			2.05 p0 lost a
-			3 p1 release a`, OK, nil, ""},
+			3 p1 release a`, verdict.OK, nil, ""},
 		{"node deleted under another holder", `
 			1 p0 request a
 			1 p1 request a
@@ -336,7 +322,7 @@ func TestJudge(t *testing.T) {
 			2.01 h over 1
 			2.01 p1 granted a t11
 			2.05 p0 lost a
-			3 p1 release a`, Violation, []string{twice, story}, "held twice at 2.010 s"},
+			3 p1 release a`, verdict.Violation, []string{verdict.Overlap, verdict.Linear}, "held twice at 2.010 s"},
 		{"node deleted under the holder, who is not told", `
 			1 p0 request a
 			1 p1 request a
@@ -346,7 +332,7 @@ func TestJudge(t *testing.T) {
 			2.01 p1 granted a t11
 			4.1 h alive now
 			5 p0 lost a
-			6 p1 release a`, Violation, []string{twice, story}, "is still held twice at 4.100 s"},
+			6 p1 release a`, verdict.Violation, []string{verdict.Overlap, verdict.Linear}, "is still held twice at 4.100 s"},
 		{"a double grant that is written late", `
 			1 p0 request a
 			1 p1 request a
@@ -354,7 +340,7 @@ func TestJudge(t *testing.T) {
 			3.5 h alive now` + late(`
 			2.9 p0 granted a t10
 			3.1 p0 release a
-			4 p1 release a`), Violation, []string{twice, story}, "held twice at 3.000 s"},
+			4 p1 release a`), verdict.Violation, []string{verdict.Overlap, verdict.Linear}, "held twice at 3.000 s"},
 		{"permits of a process that is stopped", `
 			1 p0 request s
 			1 p1 request s
@@ -363,7 +349,7 @@ func TestJudge(t *testing.T) {
 			4 p1 granted s t11
 			6 h over 1
 			6.1 p0 lost s
-			7 p1 release s`, OK, nil, ""},
+			7 p1 release s`, verdict.OK, nil, ""},
 		{"permits of a process that is stopped, and not told afterwards", `
 			1 p0 request s
 			1 p1 request s
@@ -372,7 +358,7 @@ func TestJudge(t *testing.T) {
 			4 p1 granted s t11
 			6 h over 1
 			7.1 p0 lost s
-			8 p1 release s`, Violation, []string{twice}, "3 permits of \"s\" are still in use at 7.100 s"},
+			8 p1 release s`, verdict.Violation, []string{verdict.Overlap}, "3 permits of \"s\" are still in use at 7.100 s"},
 
 		{"called valid", `
 			1 p0 request a
@@ -382,7 +368,7 @@ func TestJudge(t *testing.T) {
 			2 p1 request a
 			2.1 p1 granted a t11
 			2.2 p1 valid a
-			3 p1 release a`, OK, nil, ""},
+			3 p1 release a`, verdict.OK, nil, ""},
 		{"called valid after a stop", `
 			1 p0 request a
 			1 p1 request a
@@ -392,7 +378,7 @@ func TestJudge(t *testing.T) {
 			6 h over 1
 			6.1 p0 valid a
 			6.2 p0 lost a
-			7 p1 release a`, Violation, []string{invalid}, "was told at 6.100 s that its hold of \"a\" is valid, but process 1, worker 0, token 11 holds it since 4.300 s"},
+			7 p1 release a`, verdict.Violation, []string{verdict.Valid}, "was told at 6.100 s that its hold of \"a\" is valid, but process 1, worker 0, token 11 holds it since 4.300 s"},
 		{"called valid after a stop, when the next one has left", `
 			1 p0 request a
 			1 p1 request a
@@ -402,7 +388,7 @@ func TestJudge(t *testing.T) {
 			5 p1 release a
 			6 h over 1
 			6.1 p0 valid a
-			6.2 p0 lost a`, Violation, []string{invalid}, "but process 1 was granted it with token 11 at 4.300 s"},
+			6.2 p0 lost a`, verdict.Violation, []string{verdict.Valid}, "but process 1 was granted it with token 11 at 4.300 s"},
 
 		{"register", `
 			1 p0 request a
@@ -415,7 +401,7 @@ func TestJudge(t *testing.T) {
 			2.2 h accepted a t11
 			2.3 h stale a t10
 			2.4 h accepted a t11
-			3 p1 release a`, OK, nil, ""},
+			3 p1 release a`, verdict.OK, nil, ""},
 		{"write accepted late", `
 			1 p0 request a
 			1.1 p0 granted a t10
@@ -424,23 +410,23 @@ func TestJudge(t *testing.T) {
 			2.1 p1 granted a t11
 			2.2 h accepted a t11
 			2.3 h accepted a t10
-			3 p1 release a`, Violation, []string{resource}, `accepted a write to "a" with token 10 at 2.300 s, after one with token 11`},
+			3 p1 release a`, verdict.Violation, []string{verdict.Register}, `accepted a write to "a" with token 10 at 2.300 s, after one with token 11`},
 		{"write with a token that was not granted", `
 			1 p0 request a
 			1.1 p0 granted a t10
 			1.2 h accepted a t11
-			2 p0 release a`, Violation, []string{resource}, `with token 11 at 1.200 s, which was granted to no process`},
+			2 p0 release a`, verdict.Violation, []string{verdict.Register}, `with token 11 at 1.200 s, which was granted to no process`},
 		{"write refused without need", `
 			1 p0 request a
 			1.1 p0 granted a t10
 			1.2 h accepted a t10
 			1.3 h stale a t10
-			2 p0 release a`, Violation, []string{resource}, `refused a write to "a" with token 10`},
+			2 p0 release a`, verdict.Violation, []string{verdict.Register}, `refused a write to "a" with token 10`},
 		{"write of a holder refused", `
 			1 p0 request a
 			1.1 p0 granted a t10
 			1.3 p0 write a t10
-			2 p0 release a`, Violation, []string{resource}, `although it held the lock since 1.100 s`},
+			2 p0 release a`, verdict.Violation, []string{verdict.Register}, `although it held the lock since 1.100 s`},
 		{"turns in the register", `
 			1 p0 request m
 			1.1 p0 granted m t10.1
@@ -450,45 +436,45 @@ func TestJudge(t *testing.T) {
 			1.5 p0w1 granted m t10.2
 			1.6 h accepted m t10.2
 			1.7 h accepted m t10.1
-			2 p0w1 release m`, Violation, []string{resource}, `with token 10 turn 1 at 1.700 s, after one with token 10 turn 2`},
+			2 p0w1 release m`, verdict.Violation, []string{verdict.Register}, `with token 10 turn 1 at 1.700 s, after one with token 10 turn 2`},
 
 		{"told in time", `
 			1 p0 request a
 			1.1 p0 granted a t10 0x1
 			2 p0 lost a 0x1
-			2.4 h expired 0x1`, OK, nil, ""},
+			2.4 h expired 0x1`, verdict.OK, nil, ""},
 		{"told late", `
 			1 p0 request a
 			1.1 p0 granted a t10 0x1
 			2.1 h expired 0x1
 			2.3 p0 lost a 0x1
-			3 h alive now`, Violation, []string{news}, `was told at 2.300 s that it had lost "a" (token 10), but the leader ended its session 0x1 at 2.100 s, 200ms before`},
+			3 h alive now`, verdict.Violation, []string{verdict.Told}, `was told at 2.300 s that it had lost "a" (token 10), but the leader ended its session 0x1 at 2.100 s, 200ms before`},
 		{"told late, as the log says afterwards", `
 			1 p0 request a
 			1.1 p0 granted a t10 0x1
 			2.3 p0 lost a 0x1
 			3 h alive now` + late(`
-			2.1 h expired 0x1`), Violation, []string{news}, `was told at 2.300 s that it had lost "a" (token 10), but the leader ended its session 0x1 at 2.100 s, 200ms before`},
+			2.1 h expired 0x1`), verdict.Violation, []string{verdict.Told}, `was told at 2.300 s that it had lost "a" (token 10), but the leader ended its session 0x1 at 2.100 s, 200ms before`},
 		{"never told", `
 			1 p0 request a
 			1.1 p0 granted a t10 0x1
 			2.3 p0 release a 0x1
 			3 h alive now` + late(`
-			2.1 h expired 0x1`), Violation, []string{news}, `process 0 still held a lock at 2.300 s, and was not told that the leader had ended its session 0x1`},
+			2.1 h expired 0x1`), verdict.Violation, []string{verdict.Told}, `process 0 still held a lock at 2.300 s, and was not told that the leader had ended its session 0x1`},
 		{"told late, but it was stopped", `
 			1 p0 request a
 			1.1 p0 granted a t10 0x1
 			2 h began 1 pause-worker process 0
 			4.1 h expired 0x1
 			6 h over 1
-			6.3 p0 lost a 0x1`, OK, nil, ""},
+			6.3 p0 lost a 0x1`, verdict.OK, nil, ""},
 		{"told late, long after it was stopped", `
 			1 p0 request a
 			1.1 p0 granted a t10 0x1
 			2 h began 1 pause-worker process 0
 			3 h over 1
 			4.1 h expired 0x1
-			6.3 p0 lost a 0x1`, Violation, []string{news}, `was told at 6.300 s that it had lost "a" (token 10), but the leader ended its session 0x1 at 4.100 s`},
+			6.3 p0 lost a 0x1`, verdict.Violation, []string{verdict.Told}, `was told at 6.300 s that it had lost "a" (token 10), but the leader ended its session 0x1 at 4.100 s`},
 
 		{"a wait in an outage", `
 			1 p0 request a
@@ -496,25 +482,25 @@ func TestJudge(t *testing.T) {
 			20 h over 1
 			22 p0 granted a t10
 			23 p0 release a
-			24 h stopping now`, OK, nil, ""},
+			24 h stopping now`, verdict.OK, nil, ""},
 		{"a wait that is too long", `
 			1 p0 request a
 			22 p0 granted a t10
 			23 p0 release a
-			24 h stopping now`, Failed, []string{waits}, `process 0, worker 0 still waits for lock "a" after 21s`},
+			24 h stopping now`, verdict.Failed, []string{verdict.Patience}, `process 0, worker 0 still waits for lock "a" after 21s`},
 		{"a wait that has not ended for too long", `
 			1 p0 request a
 			22 h alive now
-			23 h ended p0`, Failed, []string{waits}, `process 0, worker 0 still waits for lock "a"`},
+			23 h ended p0`, verdict.Failed, []string{verdict.Patience}, `process 0, worker 0 still waits for lock "a"`},
 		{"a waiter that is forgotten", `
 			1 p0 request a
 			2 h stopping now
-			3 h alive now`, Failed, []string{waits}, `has waited for lock "a" since 1.000 s, and the wait never ended`},
+			3 h alive now`, verdict.Failed, []string{verdict.Patience}, `has waited for lock "a" since 1.000 s, and the wait never ended`},
 		{"a waiter that is forgotten, and does not keep its process from ending", `
 			1 p0 request a
 			2 h stopping now
 			3 h ended p0 well
-			4 h alive now`, Failed, []string{waits}, `has waited for lock "a" since 1.000 s, and the wait never ended`},
+			4 h alive now`, verdict.Failed, []string{verdict.Patience}, `has waited for lock "a" since 1.000 s, and the wait never ended`},
 		{"waits that end", `
 			1 p0 request a
 			1 p1 request a
@@ -523,10 +509,10 @@ func TestJudge(t *testing.T) {
 			2 h stopping now
 			3 h ended p1
 			3 h ended p0 well
-			3 p2 granted a t10`, OK, nil, ""},
+			3 p2 granted a t10`, verdict.OK, nil, ""},
 		{"a run that was cut short", `
 			1 p0 request a
-			2 h alive now`, Void, nil, ""},
+			2 h alive now`, verdict.Void, nil, ""},
 
 		{"asked and given up", `
 			1 p0 request a
@@ -534,14 +520,14 @@ func TestJudge(t *testing.T) {
 			2 h began 1 revoke process 0 of a
 			2 h over 1
 			2.1 p0 revoked a
-			2.2 p0 release a`, OK, nil, ""},
+			2.2 p0 release a`, verdict.OK, nil, ""},
 		{"asked, and not given up", `
 			1 p0 request a
 			1.1 p0 granted a t10
 			2 h began 1 revoke process 0 of a
 			2 h over 1
 			22 h alive now
-			22.2 p0 release a`, Failed, []string{asked}, `was asked at 2.000 s to give up lock "a", and still held it at 22.000 s`},
+			22.2 p0 release a`, verdict.Failed, []string{verdict.Revocations}, `was asked at 2.000 s to give up lock "a", and still held it at 22.000 s`},
 
 		{"element of a queue", `
 			1 p0 request e1
@@ -554,7 +540,7 @@ func TestJudge(t *testing.T) {
 			3.2 p0 request e2
 			3.3 p0 granted e2
 			3.4 p0 release e2
-			3.5 p0 released e2`, OK, nil, ""},
+			3.5 p0 released e2`, verdict.OK, nil, ""},
 		{"element whose holder writes when it has lost it", `
 			1 p0 request e1
 			1.1 p0 granted e1 t10
@@ -565,7 +551,7 @@ func TestJudge(t *testing.T) {
 			2.3 p1 granted e1 t11
 			2.4 h accepted e1 t11
 			2.5 h stale e1 t10
-			3 p1 release e1`, OK, nil, ""},
+			3 p1 release e1`, verdict.OK, nil, ""},
 		{"element that was given back", `
 			1 p0 request e1
 			1.1 p0 granted e1
@@ -574,7 +560,7 @@ func TestJudge(t *testing.T) {
 			2 p1 request e1
 			2.1 p1 granted e1
 			3 p1 release e1
-			3.1 p1 released e1`, OK, nil, ""},
+			3.1 p1 released e1`, verdict.OK, nil, ""},
 		{"element taken twice", `
 			1 p0 request e1
 			1.1 p0 granted e1
@@ -583,7 +569,7 @@ func TestJudge(t *testing.T) {
 			2 p1 request e1
 			2.1 p1 granted e1
 			3 p1 release e1
-			3.1 p1 released e1`, Violation, []string{done}, `"e1" was granted at 2.100 s to process 1, worker 0, although it had been released in good order`},
+			3.1 p1 released e1`, verdict.Violation, []string{verdict.Once}, `"e1" was granted at 2.100 s to process 1, worker 0, although it had been released in good order`},
 
 		{"leadership that is given up once", `
 			1 p0 request one
@@ -592,29 +578,29 @@ func TestJudge(t *testing.T) {
 			2 p0 released one
 			2 p1 request one
 			2.1 p1 granted one t2
-			3 p1 release one`, Violation, []string{done}, `"one" was granted at 2.100 s`},
+			3 p1 release one`, verdict.Violation, []string{verdict.Once}, `"one" was granted at 2.100 s`},
 
 		{"left", `
 			1 p0 request a
 			1.1 p0 granted a t10
 			2 p0 release a
 			3 h left /locks/a/_c_1
-			3 h left /locks/a/_c_2`, Failed, []string{remains}, "left in ZooKeeper at the end: /locks/a/_c_1"},
+			3 h left /locks/a/_c_2`, verdict.Failed, []string{verdict.Left}, "left in ZooKeeper at the end: /locks/a/_c_1"},
 		{"seen by a referee", `
 			1 p0 request a
 			1.1 p0 granted a t10
 			2 p0 release a
-			2 h overlap on purpose`, Violation, []string{referee}, "a referee has seen at 2.000 s: on purpose"},
+			2 h overlap on purpose`, verdict.Violation, []string{verdict.Referees}, "a referee has seen at 2.000 s: on purpose"},
 		{"failure", `
 			1 p0 request a
 			1.1 p0 granted a t10
 			2 p0 release a
-			3 h failure on purpose`, Failed, []string{strange}, "on purpose"},
+			3 h failure on purpose`, verdict.Failed, []string{verdict.Failures}, "on purpose"},
 		{"too little", `
 			1 p0 request a
 			1.1 p0 granted a t10
 			2 p0 release a
-			3 h little happened`, Void, []string{Enough}, "happened"},
+			3 h little happened`, verdict.Void, []string{verdict.Enough}, "happened"},
 	}
 	names := map[string]bool{}
 	for _, tt := range tests {
@@ -634,7 +620,7 @@ func TestJudge(t *testing.T) {
 			if !slices.Equal(found, tt.checks) {
 				t.Errorf("found by %q, want %q: %+v", found, tt.checks, v.Findings)
 			}
-			if len(tt.checks) > 0 && !slices.ContainsFunc(v.Findings, func(f Finding) bool { return strings.Contains(f.Text, tt.text) }) {
+			if len(tt.checks) > 0 && !slices.ContainsFunc(v.Findings, func(f verdict.Finding) bool { return strings.Contains(f.Text, tt.text) }) {
 				t.Errorf("%q is in none of %+v", tt.text, v.Findings)
 			}
 		})
@@ -643,15 +629,17 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	for _, c := range New(header()).checks() {
-		if !names[c.Name] && c.Name != vacuous && c.Name != Decided && c.Name != Agree { // these have tests of their own
+		if !names[c.Name] && c.Name != verdict.Hits && c.Name != verdict.Decided && c.Name != verdict.Agree { // these have tests of their own
 			t.Errorf("no history fails the check %q", c.Name)
+		}
+		if verdict.OutcomeOf(c.Name) == "" {
+			t.Errorf("the check %q has no outcome", c.Name)
 		}
 	}
 }
 
 // Windows of operations follow each other. What spans them is judged in each.
 func TestWindows(t *testing.T) {
-	const story = "each lock's history is linearizable"
 	// turns has many processes hold lock a, or rw, one after the other.
 	turns := func(from float64, lock, mode string, token int) string {
 		var text strings.Builder
@@ -668,42 +656,42 @@ func TestWindows(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, history string
-		want          Outcome
+		want          verdict.Outcome
 	}{
-		{"exclusive", turns(1, "a", "exclusive", 0), OK},
-		{"readers only", turns(1, "rw", "read", 0) + turns(3, "rw", "read", 500) + turns(5, "rw", "read", 1000), OK},
+		{"exclusive", turns(1, "a", "exclusive", 0), verdict.OK},
+		{"readers only", turns(1, "rw", "read", 0) + turns(3, "rw", "read", 500) + turns(5, "rw", "read", 1000), verdict.OK},
 		{"a reader that stays", `
 			1 p0 request rw read
 			1.1 p0 granted rw read t1` + turns(2, "rw", "read", 10) + turns(4, "rw", "read", 500) + `
-			8 p0 release rw`, OK},
+			8 p0 release rw`, verdict.OK},
 		{"a reader that stays when a writer comes", `
 			1 p0 request rw read
 			1.1 p0 granted rw read t1` + turns(2, "rw", "read", 10) + turns(4, "rw", "read", 500) + `
 			7 p1 request rw write
 			7.1 p1 granted rw write t900
-			8 p0 release rw`, Violation},
+			8 p0 release rw`, verdict.Violation},
 		{"a token from an earlier window", turns(1, "a", "exclusive", 0) + `
 			3 p0 request a
 			3.1 p0 granted a t60
-			3.2 p0 release a`, Violation},
+			3.2 p0 release a`, verdict.Violation},
 		{"a holder that is stopped", `
 			1 p0 request a
 			1.1 p0 granted a t1
 			1.2 h began 1 pause-worker process 0` + turns(2, "a", "exclusive", 10) + `
 			5 h over 1
-			5.1 p0 lost a`, OK},
+			5.1 p0 lost a`, verdict.OK},
 		{"a holder that was stopped before, and holds on", `
 			0.1 h began 1 pause-worker process 0
 			0.2 h over 1
 			1.5 p0 request a
 			1.6 p0 granted a t1` + turns(2, "a", "exclusive", 10) + `
-			5.1 p0 release a`, Violation},
+			5.1 p0 release a`, verdict.Violation},
 		{"a holder that is told after a stop", `
 			1 p0 request a
 			1.2 h began 1 pause-worker process 0` + turns(2, "a", "exclusive", 10) + `
 			5 h over 1
 			5.05 p0 granted a t1
-			5.1 p0 lost a`, OK},
+			5.1 p0 lost a`, verdict.OK},
 		{"a reader that is told after a stop", `
 			1 p0 request rw read
 			1.2 h began 1 pause-worker process 0
@@ -712,18 +700,18 @@ func TestWindows(t *testing.T) {
 			5 h over 1
 			5.05 p0 granted rw read t1
 			5.1 p0 lost rw
-			5.2 p1 release rw`, OK},
+			5.2 p1 release rw`, verdict.OK},
 		{"a holder whose grant comes late", turns(2, "a", "exclusive", 10) + late(`
 			1 p0 request a
 			1.1 p0 granted a t1
-			1.2 p0 release a`), OK},
+			1.2 p0 release a`), verdict.OK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := header()
 			h.Processes = 5
 			v := judged(h, script(t, tt.history))
 			for _, c := range v.Checks {
-				if c.Name == story && (c.Found > 0) != (tt.want == Violation) {
+				if c.Name == verdict.Linear && (c.Found > 0) != (tt.want == verdict.Violation) {
 					t.Errorf("%d of %d windows are wrong", c.Found, c.Judged)
 				}
 			}
@@ -750,11 +738,11 @@ func TestPassingLocks(t *testing.T) {
 	if len(j.locks) > manyResting+10 || len(j.resting) > manyResting {
 		t.Errorf("%d locks and %d that rest are remembered", len(j.locks), len(j.resting))
 	}
-	if v := j.Interim(); v.Outcome != OK {
+	if v := j.Interim(); v.Outcome != verdict.OK {
 		t.Errorf("%v: %+v", v.Outcome, v.Findings)
 	}
 	take("e7", 10*n)
-	if v := j.Finish(); v.Outcome != Violation {
+	if v := j.Finish(); v.Outcome != verdict.Violation {
 		t.Errorf("an element that is taken again: %v", v.Outcome)
 	}
 }

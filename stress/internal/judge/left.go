@@ -6,13 +6,14 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check left: no node is left in ZooKeeper at the end.
 type left struct{ check }
 
 func (c *left) init() {
-	c.check = check{Check: Check{Name: "nothing is left behind"}, outcome: Failed}
+	c.check = newCheck(verdict.Left)
 }
 
 // found judges a node that is left.
@@ -34,7 +35,7 @@ func (j *Judge) lockOf(e history.Event) *lockRecord {
 type failures struct{ check }
 
 func (c *failures) init() {
-	c.check = check{Check: Check{Name: "workers and the harness see nothing else that is wrong"}, outcome: Failed}
+	c.check = newCheck(verdict.Failures)
 }
 
 // failed judges a failure that a worker or the harness has seen.

@@ -13,6 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check linear: the history of each lock is linearizable, that is, it can be explained
@@ -89,7 +90,7 @@ type possession struct {
 }
 
 func (c *linear) init() {
-	c.check = check{Check: Check{Name: "each lock's history is linearizable"}, outcome: Violation}
+	c.check = newCheck(verdict.Linear)
 	c.checker = porcupine.CheckOperationsTimeout
 	c.pictures = map[string][]byte{}
 	c.budget = forDifficult
@@ -303,9 +304,6 @@ func (c *linear) judge(j *Judge, l *lockRecord, at int64) bool {
 	return false
 }
 
-// PicturePattern matches the names of the pictures.
-const PicturePattern = "linearizability-*.html"
-
 var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
 // picture keeps the checker's picture of the window. It returns how far the history can be
@@ -332,7 +330,7 @@ func (c *linear) picture(s lockState, operations []porcupine.Operation, l *lockR
 	if err := porcupine.Visualize(model, info, &page); err != nil {
 		return until, fmt.Sprintf("; the picture failed: %v", err)
 	}
-	name := fmt.Sprintf("linearizability-%d-%s.html", len(c.pictures)+1, unfit.ReplaceAllString(l.Name, "-"))
+	name := verdict.PictureName(len(c.pictures)+1, unfit.ReplaceAllString(l.Name, "-"))
 	c.pictures[name] = page.Bytes()
 	return until, ": see " + name
 }

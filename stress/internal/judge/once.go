@@ -5,6 +5,8 @@ package judge
 import (
 	"fmt"
 	"hash/maphash"
+
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check once: what may be released in good order only once, such as an element of a
@@ -22,7 +24,7 @@ type once struct {
 const manyDone = 1 << 20
 
 func (c *once) init() {
-	c.check = check{Check: Check{Name: "an element of a queue that is done is not taken again"}, outcome: Violation}
+	c.check = newCheck(verdict.Once)
 	c.seed, c.done = maphash.MakeSeed(), map[uint64]bool{}
 }
 

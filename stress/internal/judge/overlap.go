@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check overlap: no two processes are inside at once in modes that exclude each other.
@@ -29,10 +30,8 @@ type overlapping struct {
 	by   int64 // if late: when it is true
 }
 
-const overlapName = "no two processes are inside at once"
-
 func (c *overlap) init() {
-	c.check = check{Check: Check{Name: overlapName}, outcome: Violation}
+	c.check = newCheck(verdict.Overlap)
 }
 
 // granted judges that h comes inside.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // What a process had lost before it was stopped, or before its node was deleted, it knew
@@ -30,7 +32,7 @@ func TestFaultAfterTheLoss(t *testing.T) {
 	const left = `
 		53 p1 release a
 		53.1 p1 released a`
-	twice := []string{"no two processes are inside at once", "tokens rise in the order of the grants"}
+	twice := []string{verdict.Overlap, verdict.Tokens}
 	for _, tt := range []struct {
 		name, history string
 		found         []string
@@ -91,10 +93,10 @@ func TestPermitToldAfterAStop(t *testing.T) {
 		6.05 p0 granted s permit t10`
 	for _, tt := range []struct {
 		name, rest string
-		want       Outcome
+		want       verdict.Outcome
 	}{
-		{"lost a moment later", "\n6.1 p0 lost s\n8 h alive now", OK},
-		{"not lost", "\n8 h alive now", Violation},
+		{"lost a moment later", "\n6.1 p0 lost s\n8 h alive now", verdict.OK},
+		{"not lost", "\n8 h alive now", verdict.Violation},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if v := judged(header(), script(t, history+tt.rest)); v.Outcome != tt.want {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check patience: each request ends, and no wait is longer than the processes ahead
@@ -32,7 +33,7 @@ const slack = int64(5 * time.Second)
 const memorable = int64(time.Minute)
 
 func (c *patience) init() {
-	c.check = check{Check: Check{Name: "every wait ends in time"}, outcome: Failed}
+	c.check = newCheck(verdict.Patience)
 }
 
 // judges reports whether there is a bound for how long requests of the lock may take.

@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // findings returns what a check has found of process 0.
-func findings(v Verdict, check string) (texts []string) {
+func findings(v verdict.Verdict, check string) (texts []string) {
 	for _, f := range v.Findings {
 		if f.Check == check && strings.HasPrefix(f.Text, "process 0") {
 			texts = append(texts, f.Text)
@@ -277,15 +278,13 @@ func TestExcusesOfWaits(t *testing.T) {
 			18 p0 granted a t10`, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			found := findings(judged(header(), script(t, alive+tt.history+"\n70 h stopping now")), waitsEnd)
+			found := findings(judged(header(), script(t, alive+tt.history+"\n70 h stopping now")), verdict.Patience)
 			if (len(found) > 0) != tt.found {
 				t.Errorf("found %q, want a finding: %v", found, tt.found)
 			}
 		})
 	}
 }
-
-const waitsEnd = "every wait ends in time"
 
 // A worker that asks for several locks waits for all: what keeps it from one keeps it from
 // the others.
@@ -299,11 +298,11 @@ func TestExcuseOfAWaitForSeveralLocks(t *testing.T) {
 		61 p0 granted a t10
 		61 p0 granted rw write t10
 		62 h stopping now`
-	if found := findings(judged(header(), script(t, history)), waitsEnd); len(found) > 0 {
+	if found := findings(judged(header(), script(t, history)), verdict.Patience); len(found) > 0 {
 		t.Errorf("found %q", found)
 	}
 	alone := strings.ReplaceAll(history, "p0 request rw", "p0w1 request rw")
-	if found := findings(judged(header(), script(t, alone)), waitsEnd); len(found) == 0 {
+	if found := findings(judged(header(), script(t, alone)), verdict.Patience); len(found) == 0 {
 		t.Error("a wait for one lock was excused by a fault that is about another")
 	}
 }
@@ -330,7 +329,7 @@ func TestExcuseOfALockThatLingers(t *testing.T) {
 		for linger, want := range map[int64]int{0: 1, 300 * ms: 0} {
 			h := header()
 			h.Linger = linger
-			found := findings(judged(h, script(t, held+tt.fault+"\n62 h stopping now")), waitsEnd)
+			found := findings(judged(h, script(t, held+tt.fault+"\n62 h stopping now")), verdict.Patience)
 			if len(found) != want {
 				t.Errorf("%s, linger %v: found %q, want %d", tt.name, linger, found, want)
 			}
@@ -405,7 +404,7 @@ func TestHoldsThatExplainWaits(t *testing.T) {
 			26 p0 granted rw write t11`, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			found := findings(judged(header(), script(t, tt.history+"\n120 h stopping now")), waitsEnd)
+			found := findings(judged(header(), script(t, tt.history+"\n120 h stopping now")), verdict.Patience)
 			if (len(found) > 0) != tt.found {
 				t.Errorf("found %q, want a finding: %v", found, tt.found)
 			}
@@ -489,7 +488,7 @@ func TestTurnsThatExplainWaits(t *testing.T) {
 			for late, want := range map[float64]int{-0.01: 0, 0.01: 1} {
 				at := fmt.Sprintf("\n%.3f", tt.most+late)
 				v := judged(header(), script(t, tt.history+at+" p0 granted m t20.1"+at+" p0 release m\n70 h stopping now"))
-				if texts := findings(v, waitsEnd); len(texts) != want {
+				if texts := findings(v, verdict.Patience); len(texts) != want {
 					t.Errorf("granted at %s s: %q, want %d", at[1:], texts, want)
 				}
 			}
@@ -535,7 +534,7 @@ func TestExcusesOfRevocations(t *testing.T) {
 			for i := range events {
 				events[i].Stays = tt.stays && events[i].Kind == history.FaultBegan
 			}
-			found := findings(judged(header(), events), "a holder that is asked to give up the lock does")
+			found := findings(judged(header(), events), verdict.Revocations)
 			if (len(found) > 0) != tt.found {
 				t.Errorf("found %q, want a finding: %v", found, tt.found)
 			}
@@ -552,20 +551,20 @@ func TestNotesOfExcuses(t *testing.T) {
 		2 p0 release a
 		2 p0 released a`
 	for _, tt := range []struct{ name, history, check, want string }{
-		{"no fault", quiet, waitsEnd, ""},
+		{"no fault", quiet, verdict.Patience, ""},
 		{"waits", quiet + `
 			3 h began 1 delay-link process 1
 			4 p0 request a
 			13 p1 request a
 			13 h over 1
-			14 p0 granted a t11`, waitsEnd, "2 of 2 waits had no excuse; faults excused 0 of 10.1 s in all, and 0 would have been too late without that"},
+			14 p0 granted a t11`, verdict.Patience, "2 of 2 waits had no excuse; faults excused 0 of 10.1 s in all, and 0 would have been too late without that"},
 		{"waits that are excused", `
 			1 p1 request a
 			2 h began 1 delay-link process 1
 			3 p1 refused a
 			4 p0 request a
 			13 h over 1
-			14 p0 granted a t11`, waitsEnd, "0 of 1 waits had no excuse; faults excused 10 s of 10 s in all, and 1 would have been too late without that"},
+			14 p0 granted a t11`, verdict.Patience, "0 of 1 waits had no excuse; faults excused 10 s of 10 s in all, and 1 would have been too late without that"},
 		{"revocations", `
 			1 p0 request a
 			1.1 p0 granted a t10
@@ -573,7 +572,7 @@ func TestNotesOfExcuses(t *testing.T) {
 			3 h began 2 revoke lock a of a
 			3 h over 2
 			5 p0 release a
-			6 h over 1`, "a holder that is asked to give up the lock does", "0 of 1 holders had no excuse; faults excused 2 s of 2 s"},
+			6 h over 1`, verdict.Revocations, "0 of 1 holders had no excuse; faults excused 2 s of 2 s"},
 		{"what might have begun", `
 			1 p0 request a
 			1 p1 request m
@@ -582,7 +581,7 @@ func TestNotesOfExcuses(t *testing.T) {
 			2 p0 released a
 			10 h began 1 kill-leader server 1
 			19 h over 1
-			21 h alive now`, waitsEnd, "of the waits that might have begun at any moment, 66 % would have had no excuse"},
+			21 h alive now`, verdict.Patience, "of the waits that might have begun at any moment, 66 % would have had no excuse"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var events strings.Builder
@@ -675,7 +674,7 @@ func TestWaitsBehindThoseForSeveralLocks(t *testing.T) {
 		found := findings(judged(h, script(t, `
 			1 p0 request a
 			13 p0 granted a t10
-			14 h stopping now`)), waitsEnd)
+			14 h stopping now`)), verdict.Patience)
 		if len(found) != want {
 			t.Errorf("%s: found %q, want %d", workload, found, want)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // No history of locks that work is found to be wrong.
@@ -17,7 +18,7 @@ func TestGoodHistories(t *testing.T) {
 	for seed := range uint64(100) {
 		h, events := generate(seed, 20+100*int(seed%30))
 		v := judged(h, events)
-		if v.Outcome != OK {
+		if v.Outcome != verdict.OK {
 			t.Errorf("seed %d: %v: %+v", seed, v.Outcome, v.Findings[:min(3, len(v.Findings))])
 		}
 	}
@@ -48,7 +49,7 @@ var mistakes = []mistake{
 			move(events, i, events[next].At+ms)
 			return true
 		})
-	}, "no two processes are inside at once"},
+	}, verdict.Overlap},
 	{"tokens exchanged", func(r *rand.Rand, events []history.Event) []history.Event {
 		return pick(r, events, history.Granted, func(i int) bool {
 			e := events[i]
@@ -62,7 +63,7 @@ var mistakes = []mistake{
 			events[i].Turn, events[next].Turn = events[next].Turn, e.Turn
 			return true
 		})
-	}, "tokens rise in the order of the grants"},
+	}, verdict.Tokens},
 	{"token repeated", func(r *rand.Rand, events []history.Event) []history.Event {
 		return pick(r, events, history.Granted, func(i int) bool {
 			e := events[i]
@@ -75,7 +76,7 @@ var mistakes = []mistake{
 			events[next].Token, events[next].Turn = e.Token, e.Turn
 			return true
 		})
-	}, "tokens rise in the order of the grants"},
+	}, verdict.Tokens},
 	{"request without an end", func(r *rand.Rand, events []history.Event) []history.Event {
 		return pick(r, events, history.Granted, func(i int) bool {
 			e := events[i]
@@ -86,7 +87,7 @@ var mistakes = []mistake{
 			}
 			return true
 		})
-	}, "every wait ends in time"},
+	}, verdict.Patience},
 	{"old write accepted", func(r *rand.Rand, events []history.Event) []history.Event {
 		return pick(r, events, history.Accepted, func(i int) bool {
 			next := following(events, i, func(f history.Event) bool {
@@ -97,7 +98,7 @@ var mistakes = []mistake{
 			}
 			return next >= 0
 		})
-	}, "the register accepts no write after one with a higher token"},
+	}, verdict.Register},
 	{"loss told after the expiry", func(r *rand.Rand, events []history.Event) []history.Event {
 		return pick(r, events, history.Lost, func(i int) bool {
 			e := events[i]
@@ -109,7 +110,7 @@ var mistakes = []mistake{
 			}
 			return false
 		})
-	}, "losses are told before the session ends"},
+	}, verdict.Told},
 	{"called valid by a loser", func(r *rand.Rand, events []history.Event) []history.Event {
 		return pick(r, events, history.Lost, func(i int) bool {
 			e := events[i]
@@ -123,7 +124,7 @@ var mistakes = []mistake{
 			events[0] = e // the first one is a request, whose grant then comes unasked
 			return true
 		})
-	}, "no hold is called valid after a later grant"},
+	}, verdict.Valid},
 	{"too many permits", func(r *rand.Rand, events []history.Event) []history.Event {
 		return pick(r, events, history.Granted, func(i int) bool {
 			if events[i].Mode != history.Permit {
@@ -132,7 +133,7 @@ var mistakes = []mistake{
 			events[i].Permits += 3
 			return true
 		})
-	}, "no two processes are inside at once"},
+	}, verdict.Overlap},
 }
 
 // pick tries the mistake on events of that kind, in a random order, until it fits.
@@ -185,7 +186,7 @@ func TestMistakes(t *testing.T) {
 				}
 				made++
 				v := judged(h, events)
-				if v.Outcome == OK || v.Outcome == Void {
+				if v.Outcome == verdict.OK || v.Outcome == verdict.Void {
 					t.Errorf("seed %d: the outcome is %v", seed, v.Outcome)
 				}
 				for _, c := range v.Checks {

@@ -2,12 +2,16 @@
 
 package judge
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
+)
 
 // A fault that deletes a node excuses what its end names, and nothing else, also what
 // happened before its end.
 func TestDeletionExcusesWhatItNames(t *testing.T) {
-	const waits, valid = waitsEnd, "no hold is called valid after a later grant"
+	const waits, valid = verdict.Patience, verdict.Valid
 	for _, tt := range []struct{ name, history, check string }{
 		{"held twice, and over, before the end", `
 			1 p0 request a
@@ -17,7 +21,7 @@ func TestDeletionExcusesWhatItNames(t *testing.T) {
 			2.1 p1 granted a t11
 			2.2 p1 release a
 			2.3 p0 release a
-			2.4 h over 1 of `, heldTwice},
+			2.4 h over 1 of `, verdict.Overlap},
 		{"an old token", `
 			1 p0 request a
 			1.2 p1 request a
@@ -26,7 +30,7 @@ func TestDeletionExcusesWhatItNames(t *testing.T) {
 			2.2 p1 release a
 			2.25 p0 granted a t10
 			2.3 p0 release a
-			2.4 h over 1 of `, tokensRise},
+			2.4 h over 1 of `, verdict.Tokens},
 		{"called valid", `
 			1 p0 request a
 			1.1 p0 granted a t10
@@ -87,7 +91,7 @@ func TestReadingOnAtTheEnd(t *testing.T) {
 	for _, e := range script(t, "1 p1 request a\n2 h began 1 delete-holder process 0\n3 h left /x") {
 		j.Add(e)
 	}
-	if v := j.Finish(); v.Outcome != Failed || v.Found != 1 {
+	if v := j.Finish(); v.Outcome != verdict.Failed || v.Found != 1 {
 		t.Errorf("%v: %+v", v.Outcome, v.Findings)
 	}
 	for _, e := range script(t, "4 h began 2 delete-holder process 0\n5 h failure something") {

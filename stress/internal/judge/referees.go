@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check referees: the referees have seen nothing wrong that has no excuse. They see most
@@ -26,10 +27,8 @@ type referees struct {
 // on after it was stopped.
 const lingering = int64(3 * time.Second)
 
-const refereesName = "the file locks beside the locks show no two processes inside"
-
 func (c *referees) init() {
-	c.check = check{Check: Check{Name: refereesName}, outcome: Violation}
+	c.check = newCheck(verdict.Referees)
 }
 
 // saw judges what a referee has seen.
@@ -90,6 +89,6 @@ func (j *Judge) absent(number int, l *lockRecord, at int64) bool {
 // explain says what was excused.
 func (c *referees) explain() {
 	if c.excused > 0 {
-		c.Note = fmt.Sprintf("%s of what referees saw are excused: a process was stopped, or had lost the lock just before, or the check %q judges the two", figures.Number(c.excused), overlapName)
+		c.Note = fmt.Sprintf("%s of what referees saw are excused: a process was stopped, or had lost the lock just before, or the check %q judges the two", figures.Number(c.excused), verdict.Overlap)
 	}
 }

@@ -5,6 +5,8 @@ package judge
 import (
 	"slices"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // What a referee sees is excused only by what has happened to a process that may have a file
@@ -166,7 +168,7 @@ func TestExcusesOfReferees(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			v := judged(header(), script(t, begin+tt.history))
-			i := slices.IndexFunc(v.Checks, func(c Check) bool { return c.Name == refereesName })
+			i := slices.IndexFunc(v.Checks, func(c verdict.Check) bool { return c.Name == verdict.Referees })
 			if c := v.Checks[i]; c.Judged != 1 || c.Found > 0 != tt.found || (c.Note == "") != tt.found {
 				t.Errorf("found: %+v, want %t; %+v", c, tt.found, v.Findings)
 			}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check register: the tokens of the writes that it accepted never fall, and each was
@@ -18,7 +19,7 @@ type register struct {
 }
 
 func (c *register) init() {
-	c.check = check{Check: Check{Name: "the register accepts no write after one with a higher token"}, outcome: Violation}
+	c.check = newCheck(verdict.Register)
 }
 
 // memory is how many tokens of a lock are remembered that may still write.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check revocations: a holder that is asked to give up the lock is told so, and gives
@@ -19,7 +20,7 @@ type revocations struct {
 }
 
 func (c *revocations) init() {
-	c.check = check{Check: Check{Name: "a holder that is asked to give up the lock does"}, outcome: Failed}
+	c.check = newCheck(verdict.Revocations)
 }
 
 // began notes that the holders of a lock are asked to give it up.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // script makes a history of lines such as
@@ -192,7 +193,7 @@ func header() history.Header {
 }
 
 // judged returns the verdict on the events.
-func judged(h history.Header, events []history.Event) Verdict {
+func judged(h history.Header, events []history.Event) verdict.Verdict {
 	j := New(h)
 	for _, e := range events {
 		j.Add(e)

@@ -6,16 +6,8 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
-
-// A Standstill is a time in which the machine did not run. All that is judged by the clock
-// may be wrong during it and for a while afterwards, whatever the locks do. A finding is one
-// nevertheless, but says so.
-type Standstill struct {
-	At   int64  `json:"at"` // when the machine went on
-	For  int64  `json:"for_ns"`
-	Text string `json:"text"` // when it was, and how long
-}
 
 // manyStandstills is how many are remembered.
 const manyStandstills = 1000
@@ -24,13 +16,13 @@ const manyStandstills = 1000
 func (j *Judge) stoodStill(e history.Event) {
 	if len(j.standstills) < manyStandstills {
 		text := fmt.Sprintf("at %s %s", j.when(e.At-e.Lasted), e.Text)
-		j.standstills = append(j.standstills, Standstill{At: e.At, For: e.Lasted, Text: text})
+		j.standstills = append(j.standstills, verdict.Standstill{At: e.At, For: e.Lasted, Text: text})
 	}
 }
 
 // explained returns f, and says in it if the machine stood still so shortly before that this
 // may be the cause: sessions end, and what waits for that waits as long again.
-func (j *Judge) explained(f Finding) Finding {
+func (j *Judge) explained(f verdict.Finding) verdict.Finding {
 	for i := len(j.standstills) - 1; i >= 0; i-- {
 		s := j.standstills[i]
 		if s.At-s.For <= f.At && f.At <= s.At+2*j.header.SessionTimeout+slack {

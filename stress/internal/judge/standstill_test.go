@@ -5,6 +5,8 @@ package judge
 import (
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // A finding says whether the machine stood still when it happened, or a while before. It
@@ -28,7 +30,7 @@ func TestStandstill(t *testing.T) {
 			if len(v.Findings) == 0 || !strings.HasPrefix(v.Findings[0].Text, tt.text) {
 				t.Errorf("findings %+v, want %q at the beginning", v.Findings, tt.text)
 			}
-			if v.Outcome == OK || v.Found != len(v.Findings) {
+			if v.Outcome == verdict.OK || v.Found != len(v.Findings) {
 				t.Errorf("%s, %d found", v.Outcome, v.Found)
 			}
 			if n := strings.Count(tt.history, "stood"); len(v.Standstills) != n {

@@ -2,15 +2,14 @@
 
 package judge
 
-import "testing"
+import (
+	"testing"
 
-const (
-	heldTwice  = "no two processes are inside at once"
-	tokensRise = "tokens rise in the order of the grants"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // found returns how much a check of that name has found.
-func found(v Verdict, check string) uint64 {
+func found(v verdict.Verdict, check string) uint64 {
 	for _, c := range v.Checks {
 		if c.Name == check {
 			return c.Found
@@ -113,10 +112,10 @@ func TestStopCostsNothingAtOnce(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := judged(header(), script(t, tt.history))
-			if twice := found(v, heldTwice) > 0; twice != tt.twice {
+			if twice := found(v, verdict.Overlap) > 0; twice != tt.twice {
 				t.Errorf("found to be held twice: %t, want %t: %+v", twice, tt.twice, v.Findings)
 			}
-			if want := map[bool]Outcome{false: OK, true: Violation}[tt.twice]; v.Outcome != want {
+			if want := map[bool]verdict.Outcome{false: verdict.OK, true: verdict.Violation}[tt.twice]; v.Outcome != want {
 				t.Errorf("%v, want %v: %+v", v.Outcome, want, v.Findings)
 			}
 		})
@@ -137,7 +136,7 @@ func TestGrantToldAfterAStop(t *testing.T) {
 			6 h over 1
 			6.1 p0 granted a t10
 			6.2 p0 lost a`))
-		if n := found(v, tokensRise); n != want {
+		if n := found(v, verdict.Tokens); n != want {
 			t.Errorf("granted to another at %s s: %d found, want %d: %+v", at, n, want, v.Findings)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check tokens: of two grants that exclude each other, the later one has the higher
@@ -18,7 +19,7 @@ type tokens struct {
 }
 
 func (c *tokens) init() {
-	c.check = check{Check: Check{Name: "tokens rise in the order of the grants"}, outcome: Violation}
+	c.check = newCheck(verdict.Tokens)
 }
 
 // granted judges the token of h. A token 0 means that the lock has none.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check told: a process whose session the leader has ended was told before that it had
@@ -64,7 +65,7 @@ const (
 )
 
 func (c *told) init() {
-	c.check = check{Check: Check{Name: "losses are told before the session ends"}, outcome: Violation}
+	c.check = newCheck(verdict.Told)
 	c.sessions = map[string]*session{}
 }
 
@@ -220,7 +221,7 @@ func (c *told) margins() (least, median float64, n int) {
 		return 0, 0, 0
 	}
 	sorted := slices.Sorted(slices.Values(c.margin))
-	return milliseconds(sorted[0]), milliseconds(sorted[n/2]), n
+	return verdict.Milliseconds(sorted[0]), verdict.Milliseconds(sorted[n/2]), n
 }
 
 // explain says how many losses are not judged, and why.

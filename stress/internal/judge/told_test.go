@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // Of each loss the verdict says whether it could be judged, and if not, why.
@@ -49,11 +51,11 @@ late
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := judged(header(), script(t, tt.history))
-			if v.Outcome != OK || v.LossesJudged != tt.judged {
+			if v.Outcome != verdict.OK || v.LossesJudged != tt.judged {
 				t.Errorf("%v, %d of %d judged: %+v", v.Outcome, v.LossesJudged, v.LostHolds, v.Findings)
 			}
 			for _, c := range v.Checks {
-				if c.Name == "losses are told before the session ends" && (c.Note != tt.note || c.Judged != uint64(tt.judged)) {
+				if c.Name == verdict.Told && (c.Note != tt.note || c.Judged != uint64(tt.judged)) {
 					t.Errorf("judged: %d, note: %s", c.Judged, c.Note)
 				}
 			}
@@ -93,12 +95,12 @@ func TestToldAfterAStop(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, log read late: %t", tt.name, late), func(t *testing.T) {
 				v := judged(header(), script(t, read(late, tt.rest)))
 				if tt.want == "" {
-					if v.Outcome != OK {
+					if v.Outcome != verdict.OK {
 						t.Errorf("%v: %+v", v.Outcome, v.Findings)
 					}
 					return
 				}
-				if v.Outcome != Violation || len(v.Findings) != 1 || !strings.Contains(v.Findings[0].Text, tt.want) {
+				if v.Outcome != verdict.Violation || len(v.Findings) != 1 || !strings.Contains(v.Findings[0].Text, tt.want) {
 					t.Errorf("%v, want %q: %+v", v.Outcome, tt.want, v.Findings)
 				}
 			})
@@ -114,7 +116,7 @@ func TestToldWithinAMillisecond(t *testing.T) {
 		2.1 h expired 0x1
 		2.1005 p0 lost a 0x1
 		3 h alive now`))
-	if v.Outcome != OK {
+	if v.Outcome != verdict.OK {
 		t.Errorf("%v: %+v", v.Outcome, v.Findings)
 	}
 }

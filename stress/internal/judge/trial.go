@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // Options are how a [Trial] is held.
@@ -22,7 +23,7 @@ type Options struct {
 	Checkpoint time.Duration
 	// Checkpointed is called with each verdict that was written so, by the same goroutine as
 	// Watch; or nil.
-	Checkpointed func(Verdict) error
+	Checkpointed func(verdict.Verdict) error
 	// Limit is how much of the events is kept. Those around findings may take as much again.
 	Limit history.Limit
 }
@@ -125,7 +126,7 @@ func (t *Trial) checkpoint() error {
 }
 
 // Interim returns what the events so far have shown.
-func (t *Trial) Interim() Verdict {
+func (t *Trial) Interim() verdict.Verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.judge.Interim()
@@ -154,7 +155,7 @@ func (t *Trial) again() error {
 
 // End tells that no more events will be written, waits until all are judged, and writes
 // the verdict and the pictures of what is not linearizable into the directory.
-func (t *Trial) End() (Verdict, error) {
+func (t *Trial) End() (verdict.Verdict, error) {
 	t.finish.Do(t.follower.Finish)
 	<-t.done
 	t.cancel()
@@ -174,7 +175,7 @@ func (t *Trial) End() (Verdict, error) {
 
 // Amend judges events that were written after End: what the harness has found out with its
 // verdict. It writes the verdict into the directory again.
-func (t *Trial) Amend(events ...history.Event) (Verdict, error) {
+func (t *Trial) Amend(events ...history.Event) (verdict.Verdict, error) {
 	t.mu.Lock()
 	for _, e := range events {
 		t.judge.Add(e)

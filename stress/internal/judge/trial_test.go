@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // recorded writes the events into a new history, each by its process, and returns its
@@ -76,15 +77,15 @@ func TestTrial(t *testing.T) {
 		write(script(t, twiceHeld)...)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if v := trial.Interim(); v.Outcome != Violation || v.Grants != 2 {
+		if v := trial.Interim(); v.Outcome != verdict.Violation || v.Grants != 2 {
 			t.Errorf("so far: %v after %d grants", v.Outcome, v.Grants)
 		}
-		if _, err := Read(dir); err == nil {
+		if _, err := verdict.Read(dir); err == nil {
 			t.Error("there is a verdict before the first checkpoint")
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if v, err := Read(dir); err != nil || v.Outcome != Violation || !v.Interim {
+		if v, err := verdict.Read(dir); err != nil || v.Outcome != verdict.Violation || !v.Interim {
 			t.Errorf("at the checkpoint: %v, interim: %t, %v", v.Outcome, v.Interim, err)
 		}
 		write(script(t, `
@@ -92,10 +93,10 @@ func TestTrial(t *testing.T) {
 			21 h ended p0
 			21 h ended p1`)...)
 		v, err := trial.End()
-		if err != nil || v.Outcome != Violation || seen.Load() != 16 {
+		if err != nil || v.Outcome != verdict.Violation || seen.Load() != 16 {
 			t.Errorf("in the end: %v after %d events, %v", v.Outcome, seen.Load(), err)
 		}
-		if v, err := Read(dir); err != nil || v.Interim {
+		if v, err := verdict.Read(dir); err != nil || v.Interim {
 			t.Errorf("in the end, interim: %t, %v", v.Interim, err)
 		}
 		again, err := History(dir)
@@ -135,7 +136,7 @@ func TestTrialRemovesOldEvents(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		v, err := trial.End()
-		if err != nil || v.Outcome != Violation {
+		if err != nil || v.Outcome != verdict.Violation {
 			t.Errorf("%v, %v", v.Outcome, err)
 		}
 		var size int64
@@ -219,7 +220,7 @@ func TestTrialJudgesAgainWhatCameLate(t *testing.T) {
 			6 h ended p0
 			6 h ended p1`)...)
 		v, err := trial.End()
-		if err != nil || v.Outcome != Violation {
+		if err != nil || v.Outcome != verdict.Violation {
 			t.Errorf("%v, %v: %+v", v.Outcome, err, v.Checks[0])
 		}
 	})

@@ -2,7 +2,10 @@
 
 package judge
 
-import "github.com/holdfast-go/holdfast/stress/internal/history"
+import (
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
+)
 
 // The check valid: a worker that asks is not told that its hold is valid once another
 // process has been told of a later grant. This holds after a stop, too: that is what
@@ -10,7 +13,7 @@ import "github.com/holdfast-go/holdfast/stress/internal/history"
 type valid struct{ check }
 
 func (c *valid) init() {
-	c.check = check{Check: Check{Name: "no hold is called valid after a later grant"}, outcome: Violation}
+	c.check = newCheck(verdict.Valid)
 }
 
 // told judges that the worker asked at that time, and was told that h is valid.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // What a fault hit, and what it cost.
@@ -112,16 +114,16 @@ func TestVoid(t *testing.T) {
 	for _, tt := range []struct {
 		name, history string
 		nemesis       []string
-		want          Outcome
+		want          verdict.Outcome
 		text          string
 	}{
-		{"no fault, and none promised", busy + rest, nil, OK, ""},
-		{"one that hit", busy + "\n2 h began 1 kill-leader server 1\n2 h over 1" + rest, []string{"kill-leader"}, OK, ""},
-		{"one that was not injected", busy + rest, []string{"kill-leader"}, Void, "kill-leader was never injected"},
-		{"one that hit no waiting process", busy + "\n2 h began 1 sever process 0\n2 h over 1" + rest, []string{"sever"}, Void, "sever was injected once; it took effect once while a lock was held, and never while a process waited for one"},
-		{"several hit together what one must", busy + "\n2 h began 1 sever process 0\n2 h over 1\n3 h began 2 sever process 1\n3 h over 2" + rest, []string{"sever"}, OK, ""},
-		{"something is wrong all the same", busy + rest + "\n8 h left /x", []string{"kill-leader"}, Failed, "left in ZooKeeper"},
-		{"nothing", "1 h alive now", nil, Void, ""},
+		{"no fault, and none promised", busy + rest, nil, verdict.OK, ""},
+		{"one that hit", busy + "\n2 h began 1 kill-leader server 1\n2 h over 1" + rest, []string{"kill-leader"}, verdict.OK, ""},
+		{"one that was not injected", busy + rest, []string{"kill-leader"}, verdict.Void, "kill-leader was never injected"},
+		{"one that hit no waiting process", busy + "\n2 h began 1 sever process 0\n2 h over 1" + rest, []string{"sever"}, verdict.Void, "sever was injected once; it took effect once while a lock was held, and never while a process waited for one"},
+		{"several hit together what one must", busy + "\n2 h began 1 sever process 0\n2 h over 1\n3 h began 2 sever process 1\n3 h over 2" + rest, []string{"sever"}, verdict.OK, ""},
+		{"something is wrong all the same", busy + rest + "\n8 h left /x", []string{"kill-leader"}, verdict.Failed, "left in ZooKeeper"},
+		{"nothing", "1 h alive now", nil, verdict.Void, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := header()
@@ -165,7 +167,7 @@ func TestNumbers(t *testing.T) {
 		11.1 p2 lost a 0x3
 		12 p1 release a
 		13 h stopping now`))
-	if v.Outcome != OK || v.Found != 0 {
+	if v.Outcome != verdict.OK || v.Found != 0 {
 		t.Fatalf("%v: %+v", v.Outcome, v.Findings)
 	}
 	if v.Requests != 6 || v.Grants != 6 || v.LostHolds != 3 || v.ToldLate != 0 || v.StaleAttempts != 1 || v.PausedOverlaps != 1 {
@@ -207,7 +209,7 @@ func TestMargins(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := judged(header(), script(t, "1 p0 request a\n1.1 p0 granted a t10 0x1\n"+tt.history))
-			if v.Margins != tt.margins || v.Outcome != OK {
+			if v.Margins != tt.margins || v.Outcome != verdict.OK {
 				t.Errorf("%d margins, want %d; %v", v.Margins, tt.margins, v.Outcome)
 			}
 		})
@@ -224,14 +226,14 @@ func TestFindings(t *testing.T) {
 		fmt.Fprintf(&text, "%d.3 p1 request a\n%d.4 p1 granted a t4\n%d.5 p1 release a\n", i+1, i+1, i+1)
 	}
 	v := judged(header(), script(t, text.String()))
-	if len(v.Findings) != most || v.Found < 300 {
+	if len(v.Findings) != verdict.MaxFindings || v.Found < 300 {
 		t.Errorf("%d findings of %d", len(v.Findings), v.Found)
 	}
 	first := v.Findings[0]
 	if first.At > 1_400_000_000 || !slices.Equal(first.Faults, []int{7}) || first.Lock != "a" {
 		t.Errorf("the first is %+v", first)
 	}
-	if slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Check == "nothing is left behind" }) {
+	if slices.ContainsFunc(v.Findings, func(f verdict.Finding) bool { return f.Check == verdict.Left }) {
 		t.Error("a lesser finding displaces a worse one")
 	}
 	for _, c := range v.Checks {
@@ -239,14 +241,14 @@ func TestFindings(t *testing.T) {
 			t.Errorf("%q has found something, but judged nothing", c.Name)
 		}
 	}
-	if _, err := Read(t.TempDir()); err == nil {
+	if _, err := verdict.Read(t.TempDir()); err == nil {
 		t.Error("a verdict was read that does not exist")
 	}
 	dir := t.TempDir()
 	if err := v.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Read(dir); err != nil || got.Found != v.Found {
+	if got, err := verdict.Read(dir); err != nil || got.Found != v.Found {
 		t.Errorf("read %d findings, %v", got.Found, err)
 	}
 }
@@ -258,7 +260,7 @@ func TestInterim(t *testing.T) {
 	for i, e := range events {
 		j.Add(e)
 		if i%500 == 0 {
-			if v := j.Interim(); v.Outcome == Violation || v.Outcome == Failed {
+			if v := j.Interim(); v.Outcome == verdict.Violation || v.Outcome == verdict.Failed {
 				t.Errorf("after %d events: %v", i, v.Outcome)
 			}
 		}
@@ -268,32 +270,5 @@ func TestInterim(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(j.Finish()), fmt.Sprint(j.Interim()); got != want {
 		t.Errorf("finishing twice: got %s\nwant %s", got, want)
-	}
-}
-
-// The headline of a void run says why it shows nothing.
-func TestVerdictWhy(t *testing.T) {
-	hit, unheld := Fault{Kind: "kill-worker", N: 1, Held: 1, Waiting: 1}, Fault{Kind: "revoke", N: 2, Waiting: 2}
-	never := Fault{Kind: "kill-leader"}
-	for name, tt := range map[string]struct {
-		verdict Verdict
-		want    string
-	}{
-		"servers differ": {Verdict{Diverged: "at 3 s", Grants: 500},
-			"ZooKeeper's servers contradicted each other at 3 s, so what was found shows nothing about the locks"},
-		"the harness says so": {Verdict{Findings: []Finding{{Check: "another", Text: "x"}, {Check: Enough, Text: "the server swallowed no answer"}}, Faults: []Fault{never}},
-			"the server swallowed no answer"},
-		"faults that did not hit": {Verdict{Grants: 500, Faults: []Fault{hit, never, unheld}},
-			"these kinds of faults had no effect while a lock was held, or none while one was waited for: kill-leader, revoke; let the run last longer, or name fewer kinds"},
-		"no grants": {Verdict{Faults: []Fault{hit}}, "no worker ever got a lock"},
-		"workers that stayed inside": {Verdict{Grants: 3, Holds: Spread{N: 3, Most: 25_300}},
-			"workers got a lock only 3 times, too rarely for the history to show anything: they stayed inside for up to 25.3 s"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tt.verdict.Outcome = Void
-			if got := tt.verdict.Why(); got != tt.want {
-				t.Errorf("got  %s\nwant %s", got, tt.want)
-			}
-		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check whole: a history that is read from files has its end, and what each process
@@ -17,14 +18,11 @@ type whole struct {
 	writes, answers uint64 // to the register: those of which workers tell, and those of which it tells
 }
 
-// Whole is the name of the check whether a history has its end, and what each process wrote.
-const Whole = "the history is whole"
-
 // startup is how long a process that was started may take until it writes.
 const startup = int64(10 * time.Second)
 
 func (c *whole) init() {
-	c.check = check{Check: Check{Name: Whole}, outcome: Void}
+	c.check = newCheck(verdict.Whole)
 }
 
 // event notes which process has written.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // A history that lacks something is no proof that nothing was wrong.
@@ -41,14 +42,14 @@ func TestHistoryThatIsNotWhole(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		keep func(line string) bool
-		want Outcome
+		want verdict.Outcome
 		text string
 	}{
-		{"whole", without("nothing"), OK, ""},
-		{"without its end", without("stopping", "ended"), Void, "before the workers were told to stop"},
-		{"without the very end", without("ended"), Void, "before the end of process "},
-		{"without the register", without("accepted"), Void, "lacks what the register wrote"},
-		{"without a process", without(" p1 alive"), Void, "lacks what process 1 (start 1) wrote"},
+		{"whole", without("nothing"), verdict.OK, ""},
+		{"without its end", without("stopping", "ended"), verdict.Void, "before the workers were told to stop"},
+		{"without the very end", without("ended"), verdict.Void, "before the end of process "},
+		{"without the register", without("accepted"), verdict.Void, "lacks what the register wrote"},
+		{"without a process", without(" p1 alive"), verdict.Void, "lacks what process 1 (start 1) wrote"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var lines []string
@@ -93,10 +94,10 @@ func TestTooLittleIsVoid(t *testing.T) {
 		3 h stopping`, "\n12 h alive"
 	h := header()
 	h.Begin, h.Planned = 1e9, long
-	if v := judged(h, script(t, short)); v.Outcome != OK {
+	if v := judged(h, script(t, short)); v.Outcome != verdict.OK {
 		t.Errorf("short: %v", v.Outcome)
 	}
-	if v := judged(h, script(t, short+rest)); v.Outcome != Void {
+	if v := judged(h, script(t, short+rest)); v.Outcome != verdict.Void {
 		t.Errorf("long: %v", v.Outcome)
 	}
 }

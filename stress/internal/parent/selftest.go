@@ -18,8 +18,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/options"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -35,27 +35,18 @@ type trialRun struct {
 	sees     string // expression for a line of what the harness sees without the history; empty: it cannot
 }
 
-const (
-	exclusionCheck  = "no two processes are inside at once"
-	tokensCheck     = "tokens rise in the order of the grants"
-	registerCheck   = "the register accepts no write after one with a higher token"
-	patienceCheck   = "every wait ends in time"
-	revocationCheck = "a holder that is asked to give up the lock does"
-	leftCheck       = "nothing is left behind"
-)
-
 // selfTests are the runs of -self-test. Each takes a few seconds.
 var selfTests = []trialRun{
 	{"a correct lock", "", nil, "", `^OK: `},
-	{"lease ignored", wire.IgnoresLease, []string{"-session-timeout", "1s", "-duration", "8s"}, exclusionCheck, `^VIOLATION .* overlap on lock`},
-	{"double grant", wire.GrantsTwice, nil, exclusionCheck, `^VIOLATION .* overlap on lock`},
-	{"token repeated", wire.OldToken, nil, tokensCheck, `^VIOLATION .* token fell on lock`},
-	{"node left", wire.Leaks, nil, leftCheck, `^LEAKED: `},
-	{"waiter forgotten", wire.ForgetsWaiter, []string{"-session-timeout", "1s", "-patience", "12s", "-duration", "16s"}, patienceCheck, `^FAILED: .*stuck: worker 0 has been in "Acquire and wait"`},
-	{"stale news taken for new", wire.BelievesOldNews, nil, tokensCheck, `^VIOLATION .* (overlap|token fell) on lock`},
-	{"downgrade that lets a writer in", wire.LosesRead, []string{"-read-ratio", "0.3", "-think", "1ms"}, exclusionCheck, `^VIOLATION .* overlap on lock`},
-	{"revocation ignored", wire.IgnoresRevocation, []string{"-nemesis", "revoke", "-locks", "1", "-session-timeout", "1s", "-duration", "16s"}, revocationCheck, ""},
-	{"a register that accepts every write", wire.SloppyRegister, nil, registerCheck, ""},
+	{"lease ignored", wire.IgnoresLease, []string{"-session-timeout", "1s", "-duration", "8s"}, verdict.Overlap, `^VIOLATION .* overlap on lock`},
+	{"double grant", wire.GrantsTwice, nil, verdict.Overlap, `^VIOLATION .* overlap on lock`},
+	{"token repeated", wire.OldToken, nil, verdict.Tokens, `^VIOLATION .* token fell on lock`},
+	{"node left", wire.Leaks, nil, verdict.Left, `^LEAKED: `},
+	{"waiter forgotten", wire.ForgetsWaiter, []string{"-session-timeout", "1s", "-patience", "12s", "-duration", "16s"}, verdict.Patience, `^FAILED: .*stuck: worker 0 has been in "Acquire and wait"`},
+	{"stale news taken for new", wire.BelievesOldNews, nil, verdict.Tokens, `^VIOLATION .* (overlap|token fell) on lock`},
+	{"downgrade that lets a writer in", wire.LosesRead, []string{"-read-ratio", "0.3", "-think", "1ms"}, verdict.Overlap, `^VIOLATION .* overlap on lock`},
+	{"revocation ignored", wire.IgnoresRevocation, []string{"-nemesis", "revoke", "-locks", "1", "-session-timeout", "1s", "-duration", "16s"}, verdict.Revocations, ""},
+	{"a register that accepts every write", wire.SloppyRegister, nil, verdict.Register, ""},
 }
 
 // KeepSelfTests leaves out the others, for a test that has less time. It must be called before
@@ -160,7 +151,7 @@ func (t trialRun) run(ctx context.Context, program, dir string, seed uint64) (te
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		return fmt.Sprintf("FAILED  %s: %v", t.name, err), wire.ExitFailure
 	}
-	v, err := judge.Read(own + "/report")
+	v, err := verdict.Read(own + "/report")
 	if err != nil {
 		return fmt.Sprintf("FAILED  %s: %v", t.name, err), wire.ExitFailure
 	}
@@ -170,7 +161,7 @@ func (t trialRun) run(ctx context.Context, program, dir string, seed uint64) (te
 
 // weigh says whether a run has seen what it must see: it ended with that status, said these
 // lines, and had that verdict on its history.
-func (t trialRun) weigh(status int, lines []string, v judge.Verdict) string {
+func (t trialRun) weigh(status int, lines []string, v verdict.Verdict) string {
 	want, so := wire.ExitFailure, caught
 	if t.sabotage == "" {
 		want, so = wire.ExitOK, passed
@@ -184,12 +175,12 @@ func (t trialRun) weigh(status int, lines []string, v judge.Verdict) string {
 	} else if t.sees != "" {
 		missing = append(missing, "no line has "+t.sees)
 	}
-	if i := slices.IndexFunc(v.Checks, func(c judge.Check) bool { return c.Name == t.check && c.Found > 0 }); t.check != "" && i >= 0 {
+	if i := slices.IndexFunc(v.Checks, func(c verdict.Check) bool { return c.Name == t.check && c.Found > 0 }); t.check != "" && i >= 0 {
 		by = append(by, found(v, v.Checks[i]))
 	} else if t.check != "" {
 		missing = append(missing, fmt.Sprintf("the check %q has found nothing", t.check))
 	}
-	if t.sabotage == "" && v.Outcome != judge.OK {
+	if t.sabotage == "" && v.Outcome != verdict.OK {
 		missing = append(missing, fmt.Sprintf("the history's verdict is %s, want OK", v.Outcome))
 	}
 	if len(missing) > 0 {
@@ -200,7 +191,7 @@ func (t trialRun) weigh(status int, lines []string, v judge.Verdict) string {
 }
 
 // found returns the first finding of a check in a line.
-func found(v judge.Verdict, c judge.Check) string {
+func found(v verdict.Verdict, c verdict.Check) string {
 	for _, f := range v.Findings {
 		if f.Check == c.Name {
 			return "FOUND: " + f.Check + ": " + f.Text

@@ -6,23 +6,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A defect counts as caught only if what is meant to catch it has: the judge's check, and the
 // referee or the harness where they can.
 func TestWeigh(t *testing.T) {
-	trial := trialRun{name: "t", sabotage: wire.OldToken, check: tokensCheck, sees: `^VIOLATION .* token fell on lock`}
+	trial := trialRun{name: "t", sabotage: wire.OldToken, check: verdict.Tokens, sees: `^VIOLATION .* token fell on lock`}
 	correct := trialRun{name: "t", sees: `^OK: `}
 	const line = "VIOLATION seen by process 0, 01:02:03: token fell on lock \"a\""
-	verdict := func(name string) judge.Verdict {
-		return judge.Verdict{
-			Outcome: judge.Violation, Findings: []judge.Finding{{Check: name, Text: "here"}},
-			Checks: []judge.Check{{Name: exclusionCheck, Judged: 1}, {Name: name, Judged: 1, Found: 1}},
+	told := func(name string) verdict.Verdict {
+		return verdict.Verdict{
+			Outcome: verdict.Violation, Findings: []verdict.Finding{{Check: name, Text: "here"}},
+			Checks: []verdict.Check{{Name: verdict.Overlap, Judged: 1}, {Name: name, Judged: 1, Found: 1}},
 		}
 	}
-	good := verdict(tokensCheck)
+	good := told(verdict.Tokens)
 	cut := good
 	cut.Findings = nil // there were too many others
 	tests := []struct {
@@ -30,7 +30,7 @@ func TestWeigh(t *testing.T) {
 		trial  trialRun
 		status int
 		lines  []string
-		v      judge.Verdict
+		v      verdict.Verdict
 		want   string
 	}{
 		{"both", trial, 1, []string{"FAILED: 1 failure", line}, good, "caught  t\n          " + line + "\n          FOUND: tokens rise in the order of the grants: here"},
@@ -38,11 +38,11 @@ func TestWeigh(t *testing.T) {
 		{"the wrong exit status", trial, 3, []string{line}, good, "MISSED  t: exit status 3, want 1; it said: "},
 		{"only the judge", trial, 1, nil, good, "MISSED  t: no line has ^VIOLATION"},
 		{"another line", trial, 1, []string{`VIOLATION seen by process 0, 01:02:03: overlap on lock "a"`}, good, "MISSED  t: no line has ^VIOLATION"},
-		{"only the referee", trial, 1, []string{line}, judge.Verdict{}, `MISSED  t: the check "tokens rise in the order of the grants" has found nothing`},
-		{"the check was made, and found nothing", trial, 1, []string{line}, judge.Verdict{Checks: []judge.Check{{Name: tokensCheck, Judged: 9}}}, `MISSED  t: the check "tokens rise`},
-		{"another check", trial, 1, []string{line}, verdict(exclusionCheck), `MISSED  t: the check "tokens rise in the order of the grants" has found nothing`},
-		{"only the judge can see it", trialRun{name: "t", sabotage: wire.SloppyRegister, check: tokensCheck}, 1, nil, good, "caught  t\n          FOUND: "},
-		{"correct", correct, 0, []string{"OK: all"}, judge.Verdict{Outcome: judge.OK}, "passed  t\n          OK: all"},
+		{"only the referee", trial, 1, []string{line}, verdict.Verdict{}, `MISSED  t: the check "tokens rise in the order of the grants" has found nothing`},
+		{"the check was made, and found nothing", trial, 1, []string{line}, verdict.Verdict{Checks: []verdict.Check{{Name: verdict.Tokens, Judged: 9}}}, `MISSED  t: the check "tokens rise`},
+		{"another check", trial, 1, []string{line}, told(verdict.Overlap), `MISSED  t: the check "tokens rise in the order of the grants" has found nothing`},
+		{"only the judge can see it", trialRun{name: "t", sabotage: wire.SloppyRegister, check: verdict.Tokens}, 1, nil, good, "caught  t\n          FOUND: "},
+		{"correct", correct, 0, []string{"OK: all"}, verdict.Verdict{Outcome: verdict.OK}, "passed  t\n          OK: all"},
 		{"correct, but blamed by the judge", correct, 0, []string{"OK: all"}, good, "MISSED  t: the history's verdict is VIOLATION, want OK"},
 		{"correct, but blamed", correct, 1, []string{line}, good, "MISSED  t: exit status 1, want 0; no line has ^OK: "},
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/chronicle"
 	"github.com/holdfast-go/holdfast/stress/internal/cluster"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/options"
 	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -26,8 +26,8 @@ import (
 // which it is not known whether they were told in time.
 func TestVerdictSaysWhatIsNotJudged(t *testing.T) {
 	var text strings.Builder
-	summary.PrintVerdict(&text, judge.Verdict{
-		Checks:    []judge.Check{{Name: "made", Judged: 7}, {Name: "not made"}, {Name: "sees at once", Found: 1}},
+	summary.PrintVerdict(&text, verdict.Verdict{
+		Checks:    []verdict.Check{{Name: "made", Judged: 7}, {Name: "not made"}, {Name: "sees at once", Found: 1}},
 		LostHolds: 3, LossesJudged: 1,
 	})
 	for _, line := range []string{
@@ -45,7 +45,7 @@ func TestVerdictSaysWhatIsNotJudged(t *testing.T) {
 // The table of faults must not be added up: a hold counts at several faults.
 func TestVerdictSaysThatHoldsCountSeveralTimes(t *testing.T) {
 	var text strings.Builder
-	v := judge.Verdict{LostHolds: 1053, Faults: []judge.Fault{{Kind: "kill-leader", N: 1234, Held: 6, Waiting: 5, Releasing: 4, Lost: 1100}, {Kind: "revoke", N: 1}}}
+	v := verdict.Verdict{LostHolds: 1053, Faults: []verdict.Fault{{Kind: "kill-leader", N: 1234, Held: 6, Waiting: 5, Releasing: 4, Lost: 1100}, {Kind: "revoke", N: 1}}}
 	summary.PrintVerdict(&text, v)
 	for _, line := range []string{
 		`(?m)^  kill-leader +1,234 +6 +5 +4 +1,100$`,
@@ -71,16 +71,16 @@ func TestFlawsAreInTheHistory(t *testing.T) {
 		name     string
 		workload wire.Workload
 		progress wire.Counts
-		outcome  judge.Outcome
+		outcome  verdict.Outcome
 		text     string
 		exit     int
 	}{
-		{"a starved writer", writers, wire.Counts{Entries: 5000}, judge.Failed, "process 0 was never granted a write lock", wire.ExitFailure},
-		{"false reports", wire.Workload{Processes: 1, Kind: wire.AbandonedWorkload}, wire.Counts{Entries: 5000, FalseReports: 1}, judge.Failed, "a holder was told once that the last one was interrupted", wire.ExitFailure},
-		{"broken rounds", wire.Workload{Processes: 1, Kind: wire.BarrierWorkload}, wire.Counts{Entries: 5000, BrokenRounds: 2}, judge.Failed, "2 members were told that others had died", wire.ExitFailure},
-		{"few entries", wire.Workload{Processes: 1}, wire.Counts{Entries: 5}, judge.Void, "workers got a lock only 5 times in 20s", wire.ExitVoid},
-		{"no answer swallowed", wire.Workload{Processes: 1, Swallow: time.Second}, wire.Counts{Entries: 5000}, judge.Void, "the server swallowed no answer", wire.ExitVoid},
-		{"none", wire.Workload{Processes: 1}, wire.Counts{Entries: 5000}, judge.OK, "", wire.ExitOK},
+		{"a starved writer", writers, wire.Counts{Entries: 5000}, verdict.Failed, "process 0 was never granted a write lock", wire.ExitFailure},
+		{"false reports", wire.Workload{Processes: 1, Kind: wire.AbandonedWorkload}, wire.Counts{Entries: 5000, FalseReports: 1}, verdict.Failed, "a holder was told once that the last one was interrupted", wire.ExitFailure},
+		{"broken rounds", wire.Workload{Processes: 1, Kind: wire.BarrierWorkload}, wire.Counts{Entries: 5000, BrokenRounds: 2}, verdict.Failed, "2 members were told that others had died", wire.ExitFailure},
+		{"few entries", wire.Workload{Processes: 1}, wire.Counts{Entries: 5}, verdict.Void, "workers got a lock only 5 times in 20s", wire.ExitVoid},
+		{"no answer swallowed", wire.Workload{Processes: 1, Swallow: time.Second}, wire.Counts{Entries: 5000}, verdict.Void, "the server swallowed no answer", wire.ExitVoid},
+		{"none", wire.Workload{Processes: 1}, wire.Counts{Entries: 5000}, verdict.OK, "", wire.ExitOK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -115,7 +115,7 @@ func TestFlawsAreInTheHistory(t *testing.T) {
 				t.Errorf("-check: the exit status is %d, want %d", exit, tt.exit)
 			}
 			says("-check", checked.String())
-			if tt.outcome == judge.Void && !strings.Contains(checked.String(), "VOID: "+tt.text) {
+			if tt.outcome == verdict.Void && !strings.Contains(checked.String(), "VOID: "+tt.text) {
 				t.Errorf("-check does not give the reason in its last words:\n%s", checked.String())
 			}
 		})
@@ -147,10 +147,10 @@ func TestPageThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, err := c.Close(true)
-	if err == nil || v.Outcome != judge.Failed {
+	if err == nil || v.Outcome != verdict.Failed {
 		t.Errorf("%v, %v", v.Outcome, err)
 	}
-	if v, err := judge.Read(dir); err != nil || v.Outcome != judge.Failed {
+	if v, err := verdict.Read(dir); err != nil || v.Outcome != verdict.Failed {
 		t.Errorf("verdict.json: %v, %v", v.Outcome, err)
 	}
 	if err := os.RemoveAll(page); err != nil {
@@ -192,9 +192,9 @@ func TestCheckRemovesOldPictures(t *testing.T) {
 // only: that is not taken for the result.
 func TestCheckOfAKilledRunThatWasTrimmed(t *testing.T) {
 	for _, tt := range []struct {
-		before, after judge.Outcome
+		before, after verdict.Outcome
 		exit          int
-	}{{judge.OK, judge.Void, wire.ExitVoid}, {judge.Violation, judge.Violation, wire.ExitFailure}} {
+	}{{verdict.OK, verdict.Void, wire.ExitVoid}, {verdict.Violation, verdict.Violation, wire.ExitFailure}} {
 		dir := t.TempDir()
 		c := chronicled(t, dir)
 		if err := c.Judge(); err != nil {
@@ -203,7 +203,7 @@ func TestCheckOfAKilledRunThatWasTrimmed(t *testing.T) {
 		if _, err := c.Close(false); err != nil {
 			t.Fatal(err)
 		}
-		if err := (judge.Verdict{Outcome: tt.before, Interim: true}).Write(dir); err != nil {
+		if err := (verdict.Verdict{Outcome: tt.before, Interim: true}).Write(dir); err != nil {
 			t.Fatal(err)
 		}
 		if err := history.WriteJSON(filepath.Join(dir, "trimmed.json"), history.Trimmed{Segments: 1}); err != nil {
@@ -214,7 +214,7 @@ func TestCheckOfAKilledRunThatWasTrimmed(t *testing.T) {
 			if exit := chronicle.Check(dir, &says, &says); exit != tt.exit || !strings.Contains(says.String(), "\n"+string(tt.after)+": ") {
 				t.Errorf("%v: exit status %d, %s", tt.before, exit, says.String())
 			}
-			if v, err := judge.Read(dir); err != nil || v.Outcome != tt.after || v.Found != 1 {
+			if v, err := verdict.Read(dir); err != nil || v.Outcome != tt.after || v.Found != 1 {
 				t.Errorf("%v: %+v, %v", tt.before, v, err)
 			}
 		}

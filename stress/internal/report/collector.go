@@ -11,19 +11,19 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // A collector reads a history once, and keeps what the page shows of it. Its memory is
 // bounded, however long the history is.
 type collector struct {
 	header  history.Header
-	verdict judge.Verdict
+	verdict verdict.Verdict
 	trimmed history.Trimmed // what was removed from the history
 	soFar   int64           // until when it was judged, if the run goes on; or 0
 
-	hits    []judge.Hit // the faults in the order of time, from which they have their numbers on the page
-	faultAt map[int]int // by the history's number, the index in hits
+	hits    []verdict.Hit // the faults in the order of time, from which they have their numbers on the page
+	faultAt map[int]int   // by the history's number, the index in hits
 
 	// Found in the end: which of losses each of hits may have cost, and the reverse.
 	lossesOf, hitsOf [][]int
@@ -146,23 +146,23 @@ const (
 // otherLocks is the lane of locks for which there is no room.
 const otherLocks = "other locks"
 
-func newCollector(header history.Header, verdict judge.Verdict) *collector {
+func newCollector(header history.Header, v verdict.Verdict) *collector {
 	c := &collector{
-		header: header, verdict: verdict,
+		header: header, verdict: v,
 		first: header.Begin, end: header.Begin,
 		processes: []int{}, laneOf: []int{}, // JSON tells them from null
 		processAt: map[int]int{}, lockAt: map[string]int{}, laneAt: map[string]int{},
 		most: mostAcquisitions,
 		open: map[key]*acquisition{}, texts: newTexts(), findings: map[int][]int{},
-		holders: make([][]int, len(verdict.Findings)),
+		holders: make([][]int, len(v.Findings)),
 		losses:  limited[loss]{most: mostLosses}, lives: limited[life]{most: mostLives},
 		outages: limited[outage]{most: mostOutages}, points: map[string]*limited[point]{},
 		expired: map[string]int64{}, sleeps: map[int]outage{}, living: map[int]life{}, about: map[int]string{},
 	}
 	// The history has the numbers that were planned. Faults that were not, as the first of
 	// their kind had no effect, have higher ones.
-	c.hits, c.faultAt = slices.Clone(verdict.Injected), map[int]int{}
-	slices.SortStableFunc(c.hits, func(a, b judge.Hit) int { return cmp.Compare(a.Began, b.Began) })
+	c.hits, c.faultAt = slices.Clone(v.Injected), map[int]int{}
+	slices.SortStableFunc(c.hits, func(a, b verdict.Hit) int { return cmp.Compare(a.Began, b.Began) })
 	for i, h := range c.hits {
 		c.faultAt[h.Fault] = i
 	}
@@ -176,7 +176,7 @@ func newCollector(header history.Header, verdict judge.Verdict) *collector {
 			c.lock(l.Name)
 		}
 	}
-	for i, f := range verdict.Findings {
+	for i, f := range v.Findings {
 		if f.Lock != "" {
 			lock := c.lock(f.Lock)
 			c.findings[lock] = append(c.findings[lock], i)
@@ -185,12 +185,12 @@ func newCollector(header history.Header, verdict judge.Verdict) *collector {
 	for _, kind := range pointKinds {
 		c.points[kind] = &limited[point]{most: mostPoints}
 	}
-	c.thinner = thinner{origin: header.Begin, windows: windows(verdict)}
+	c.thinner = thinner{origin: header.Begin, windows: windows(v)}
 	return c
 }
 
 // endOf returns when a fault ended. One that lasts until the end of the history has no end.
-func (c *collector) endOf(h judge.Hit) int64 {
+func (c *collector) endOf(h verdict.Hit) int64 {
 	if h.Ended == 0 {
 		return max(c.end, h.Began)
 	}
@@ -199,7 +199,7 @@ func (c *collector) endOf(h judge.Hit) int64 {
 
 // mayCost reports whether a fault may have cost a hold of that process, by the rule of the
 // judge: the hold was lost during the fault, or within two session timeouts.
-func (c *collector) mayCost(h judge.Hit, l loss) bool {
+func (c *collector) mayCost(h verdict.Hit, l loss) bool {
 	if l.at < h.Began || l.at > c.endOf(h)+2*c.header.SessionTimeout {
 		return false
 	}
@@ -214,13 +214,13 @@ func (c *collector) mayCost(h judge.Hit, l loss) bool {
 // stopped reports whether a process was stopped then, and could not know what happened.
 func (c *collector) stopped(process int, at int64) bool {
 	target := fmt.Sprintf("process %d", process)
-	return slices.ContainsFunc(c.hits, func(h judge.Hit) bool {
+	return slices.ContainsFunc(c.hits, func(h verdict.Hit) bool {
 		return h.Kind == "pause-worker" && h.Target == target && h.Began <= at && at <= c.endOf(h)+int64(time.Second)
 	})
 }
 
 // windows returns the times of which a page should have all detail.
-func windows(v judge.Verdict) []window {
+func windows(v verdict.Verdict) []window {
 	const s = int64(time.Second)
 	var all []window
 	for _, f := range v.Findings {

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // collect reads a history given as lines of
@@ -27,7 +27,7 @@ import (
 // in which underscores stand for spaces.
 func collect(t *testing.T, lines string) *collector {
 	t.Helper()
-	c := newCollector(history.Header{Processes: 2, Begin: 1}, judge.Verdict{})
+	c := newCollector(history.Header{Processes: 2, Begin: 1}, verdict.Verdict{})
 	for line := range strings.Lines(lines) {
 		e := history.Event{Lock: "L", Mode: history.Exclusive, Token: 7, Session: "0x1"}
 		var kind string
@@ -130,7 +130,7 @@ func TestLanes(t *testing.T) {
 		for _, name := range tt.listed {
 			h.Locks = append(h.Locks, history.Lock{Name: name})
 		}
-		c := newCollector(h, judge.Verdict{})
+		c := newCollector(h, verdict.Verdict{})
 		for _, name := range tt.others {
 			c.lock(name)
 		}

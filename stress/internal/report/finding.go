@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // A finding is one of the verdict.
 type finding struct {
-	judge.Finding
+	verdict.Finding
 	Index   int // in the verdict
 	At      string
 	Place   place
@@ -48,7 +48,7 @@ func (v view) Findings() folded[finding] {
 }
 
 // Standstills returns when the machine stood still.
-func (v view) Standstills() folded[judge.Standstill] {
+func (v view) Standstills() folded[verdict.Standstill] {
 	return fold(v.c.verdict.Standstills, openFindings)
 }
 

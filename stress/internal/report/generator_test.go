@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // A scenario is a synthetic history with its verdict.
 type scenario struct {
 	header  history.Header
-	verdict judge.Verdict
+	verdict verdict.Verdict
 	log     []history.Event
 }
 
@@ -81,7 +81,7 @@ type world struct {
 	op      []uint64
 	session []uint64
 	token   uint64
-	injured []judge.Hit
+	injured []verdict.Hit
 	waits   []int64
 	holds   []int64
 	overs   []int64
@@ -309,7 +309,7 @@ func (w *world) fault(kind, takes, what string) {
 		target = fmt.Sprintf("server %d (follower)", 1+w.chance.IntN(3))
 	}
 	n := len(w.injured)
-	w.injured = append(w.injured, judge.Hit{Fault: n + 1, Kind: kind, Target: target, Began: w.now, Ended: w.now + int64(d)})
+	w.injured = append(w.injured, verdict.Hit{Fault: n + 1, Kind: kind, Target: target, Began: w.now, Ended: w.now + int64(d)})
 	w.write(history.Event{Kind: history.FaultBegan, Process: history.Harness, Fault: n + 1, Target: target, Text: kind})
 	w.write(history.Event{Kind: history.FaultEnded, At: w.now + int64(d), Process: history.Harness, Fault: n + 1, Target: target, Text: kind})
 	lost := func(all []string) { w.injured[n].Lost = append(w.injured[n].Lost, all...) }
@@ -377,15 +377,15 @@ func (w *world) fault(kind, takes, what string) {
 }
 
 // judge sums up what the world knows of itself.
-func (w *world) judge() judge.Verdict {
-	v := judge.Verdict{Outcome: judge.OK, Injected: w.injured, Grants: uint64(len(w.waits)), Waits: spread(w.waits), HandOvers: spread(w.overs), Holds: spread(w.holds), MarginLeast: 1021, MarginMedian: 1340, Margins: 12, StaleAttempts: 10, PausedOverlaps: 2}
+func (w *world) judge() verdict.Verdict {
+	v := verdict.Verdict{Outcome: verdict.OK, Injected: w.injured, Grants: uint64(len(w.waits)), Waits: spread(w.waits), HandOvers: spread(w.overs), Holds: spread(w.holds), MarginLeast: 1021, MarginMedian: 1340, Margins: 12, StaleAttempts: 10, PausedOverlaps: 2}
 	for _, e := range w.log {
 		if e.Kind == history.Request {
 			v.Requests++
 		}
 	}
 	for _, k := range faultKinds {
-		f := judge.Fault{Kind: k.kind}
+		f := verdict.Fault{Kind: k.kind}
 		for _, h := range w.injured {
 			if h.Kind == k.kind {
 				f.N++
@@ -396,9 +396,9 @@ func (w *world) judge() judge.Verdict {
 		v.LostHolds += f.Lost
 		v.Faults = append(v.Faults, f)
 	}
-	slices.SortFunc(v.Faults, func(a, b judge.Fault) int { return cmp.Compare(a.Kind, b.Kind) })
+	slices.SortFunc(v.Faults, func(a, b verdict.Fault) int { return cmp.Compare(a.Kind, b.Kind) })
 	for i, name := range []string{"no two processes inside at once", "tokens rise", "the register refuses old tokens", "linearizable", "every wait ends", "told of a loss in time", "released once", "nothing is left"} {
-		v.Checks = append(v.Checks, judge.Check{Name: name, Judged: v.Grants / uint64(i+1)})
+		v.Checks = append(v.Checks, verdict.Check{Name: name, Judged: v.Grants / uint64(i+1)})
 	}
 	v.Checks[3].Note = "12 windows of 40,211 could not be judged in time"
 	return v
@@ -426,20 +426,20 @@ func (s *scenario) violate() {
 	s.log = append(s.log, ask, other, leave)
 	slices.SortStableFunc(s.log, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
 	v := &s.verdict
-	v.Outcome, v.Found = judge.Violation, 2
-	v.Findings = []judge.Finding{
+	v.Outcome, v.Found = verdict.Violation, 2
+	v.Findings = []verdict.Finding{
 		{Check: "no two processes inside at once", Lock: hold.Lock, At: other.At, Faults: []int{1, 2}, Text: fmt.Sprintf("process %d (worker %d) was granted %s with token %d while process %d (worker %d) held it with the same token, granted 12ms before", other.Process, other.Worker, hold.Lock, hold.Token, hold.Process, hold.Worker)},
 		{Check: "tokens rise", Lock: hold.Lock, At: other.At, Text: fmt.Sprintf("token %d was granted to two processes", hold.Token)},
 	}
 	v.Checks[0].Found, v.Checks[1].Found = 1, 1
 }
 
-func spread(all []int64) judge.Spread {
+func spread(all []int64) verdict.Spread {
 	if len(all) == 0 {
-		return judge.Spread{}
+		return verdict.Spread{}
 	}
 	slices.Sort(all)
-	s := judge.Spread{N: uint64(len(all))}
+	s := verdict.Spread{N: uint64(len(all))}
 	at := func(share float64) float64 {
 		return float64(all[int(math.Min(share*float64(len(all)), float64(len(all)-1)))]) / 1e6
 	}

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
-// A histogram is a picture of a judge.Spread, with its size in units of its viewBox.
+// A histogram is a picture of a verdict.Spread, with its size in units of its viewBox.
 type histogram struct {
 	Title, About string
-	judge.Spread
+	verdict.Spread
 	Bars  []bar
 	Ticks []tick
 	Marks []tick // the median and the 99th percentile
@@ -52,7 +52,7 @@ func (v view) Histograms() []histogram {
 	}
 }
 
-func newHistogram(title, about string, s judge.Spread) histogram {
+func newHistogram(title, about string, s verdict.Spread) histogram {
 	h := histogram{Title: title, About: about, Spread: s}
 	first, last, most := -1, -1, uint64(0)
 	for i, n := range s.Buckets {

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // A hit is a fault with what it cost.
 type hit struct {
-	judge.Hit
+	verdict.Hit
 	Number int // on the page
 	At     string
 	For    string
@@ -175,7 +175,7 @@ func cause(text string) string {
 }
 
 // whether says whether a hold was lost during a fault, or how long after.
-func (v view) whether(h judge.Hit, l loss) string {
+func (v view) whether(h verdict.Hit, l loss) string {
 	if after := l.at - v.c.endOf(h); after > 0 {
 		return figures.Duration(time.Duration(after)) + " after it"
 	}
@@ -205,7 +205,7 @@ func (v view) Renumbered() bool {
 
 // lostTexts returns what a fault cost, equal texts once, as far as there is room for so
 // many bytes.
-func lostTexts(h judge.Hit, room *int) []string {
+func lostTexts(h verdict.Hit, room *int) []string {
 	all := make([]string, len(h.Lost))
 	for i, l := range h.Lost {
 		all[i] = clean(l, longText)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 var (
@@ -84,9 +84,9 @@ func (v view) Outcome() string {
 // Class returns how the verdict is to look.
 func (v view) Class() string {
 	switch v.c.verdict.Outcome {
-	case judge.OK:
+	case verdict.OK:
 		return "good"
-	case judge.Void:
+	case verdict.Void:
 		return "warn"
 	}
 	return "bad"
@@ -97,11 +97,11 @@ func (v view) Sentence() string {
 	j := v.c.verdict
 	var b strings.Builder
 	switch j.Outcome {
-	case judge.Violation:
+	case verdict.Violation:
 		fmt.Fprintf(&b, "a lock failed to exclude (%s): ", count(j.Found, "finding"))
-	case judge.Failed:
+	case verdict.Failed:
 		fmt.Fprintf(&b, "the locks excluded, but something else is wrong (%s): ", count(j.Found, "finding"))
-	case judge.Void:
+	case verdict.Void:
 		b.WriteString("the run shows nothing about the locks: " + strings.TrimSuffix(j.Why(), ".") + ". It had ")
 	}
 	fmt.Fprintf(&b, "%s to %s", count(int(j.Grants), "grant"), count(v.c.header.Processes, "process")) //nolint:gosec // no run has so many
@@ -183,10 +183,10 @@ func (v view) Facts() []fact {
 func (v view) Command() string { return v.c.header.Command }
 
 // Hits returns the faults that the verdict lists.
-func (v view) Hits() []judge.Hit { return v.c.hits }
+func (v view) Hits() []verdict.Hit { return v.c.hits }
 
 // Verdict returns the verdict itself.
-func (v view) Verdict() judge.Verdict { return v.c.verdict }
+func (v view) Verdict() verdict.Verdict { return v.c.verdict }
 
 // A place is a time on the timeline, in microseconds.
 type place struct{ From, Until int64 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // Which fault may have cost which hold, by the rule of the judge.
@@ -33,8 +33,8 @@ func TestMayCost(t *testing.T) {
 		{"another lock", "lock M", "M", history.FaultBegan, 150, false},
 		{"another lock, as its end tells", "process 2", "M", history.FaultEnded, 150, false},
 	} {
-		c := newCollector(h, judge.Verdict{})
-		fault := judge.Hit{Fault: 5, Kind: "k", Target: tt.target, Began: 100, Ended: 200}
+		c := newCollector(h, verdict.Verdict{})
+		fault := verdict.Hit{Fault: 5, Kind: "k", Target: tt.target, Began: 100, Ended: 200}
 		for _, kind := range []history.Kind{history.FaultBegan, history.FaultEnded} {
 			e := history.Event{At: 100, Kind: kind, Process: history.Harness, Fault: 5}
 			if kind == tt.tells {
@@ -53,18 +53,18 @@ func TestToldLate(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		expired int64
-		faults  []judge.Hit
+		faults  []verdict.Hit
 		want    string
 		late    bool
 	}{
 		{"in time", 1200 * milli, nil, "200 ms before the leader ended its session", false},
 		{"much later", 90 * second, nil, "its session lived on, for 1 min 29 s", false},
 		{"late", 900 * milli, nil, "100 ms after the leader had ended its session", true},
-		{"stopped", 900 * milli, []judge.Hit{{Kind: "pause-worker", Target: "process 0", Began: 500 * milli, Ended: 950 * milli}}, "100 ms after the leader had ended its session, as soon as it ran again", false},
-		{"another was stopped", 900 * milli, []judge.Hit{{Kind: "pause-worker", Target: "process 1", Began: 500 * milli, Ended: 950 * milli}}, "100 ms after the leader had ended its session", true},
+		{"stopped", 900 * milli, []verdict.Hit{{Kind: "pause-worker", Target: "process 0", Began: 500 * milli, Ended: 950 * milli}}, "100 ms after the leader had ended its session, as soon as it ran again", false},
+		{"another was stopped", 900 * milli, []verdict.Hit{{Kind: "pause-worker", Target: "process 1", Began: 500 * milli, Ended: 950 * milli}}, "100 ms after the leader had ended its session", true},
 		{"not known", 0, nil, "", false},
 	} {
-		c := newCollector(history.Header{Begin: 1, Processes: 2, SessionTimeout: 4 * second}, judge.Verdict{Injected: tt.faults})
+		c := newCollector(history.Header{Begin: 1, Processes: 2, SessionTimeout: 4 * second}, verdict.Verdict{Injected: tt.faults})
 		c.add(history.Event{At: 1, Kind: history.Granted, Op: 1, Lock: "L"})
 		c.add(history.Event{At: 1000 * milli, Kind: history.Lost, Op: 1, Lock: "L", Session: "0x1"})
 		if tt.expired != 0 {
@@ -79,7 +79,7 @@ func TestToldLate(t *testing.T) {
 
 // A server that may have been deposed does not know when a session ended.
 func TestToldLateByADeposedServer(t *testing.T) {
-	c := newCollector(history.Header{Begin: 1, Processes: 2, SessionTimeout: 4 * second}, judge.Verdict{})
+	c := newCollector(history.Header{Begin: 1, Processes: 2, SessionTimeout: 4 * second}, verdict.Verdict{})
 	c.add(history.Event{At: 1, Kind: history.Granted, Op: 1, Lock: "L"})
 	c.add(history.Event{At: 1000 * milli, Kind: history.Lost, Op: 1, Lock: "L", Session: "0x1"})
 	c.add(history.Event{At: 900 * milli, Kind: history.Expired, Process: history.Harness, Session: "0x1", Text: history.Deposed})
@@ -97,7 +97,7 @@ func TestHolders(t *testing.T) {
 			c.add(e)
 		}
 	}
-	c := newCollector(history.Header{Begin: 1, Processes: 4}, judge.Verdict{Findings: []judge.Finding{{Lock: "L", At: 50}, {Lock: "M", At: 50}}})
+	c := newCollector(history.Header{Begin: 1, Processes: 4}, verdict.Verdict{Findings: []verdict.Finding{{Lock: "L", At: 50}, {Lock: "M", At: 50}}})
 	events(c, 3, 10, 60)
 	events(c, 0, 20, 49)
 	events(c, 2, 49, 51)
@@ -111,7 +111,7 @@ func TestHolders(t *testing.T) {
 
 // Nothing leaves a histogram's picture, and its columns are as high as they should be.
 func TestHistogram(t *testing.T) {
-	for _, s := range []judge.Spread{
+	for _, s := range []verdict.Spread{
 		{},
 		{N: 1, Median: 0.0005, P99: 0.0005, Most: 0.0005, Buckets: []uint64{1}},
 		{N: 3, Median: 5, P99: 6, Most: 6, Buckets: []uint64{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}},
@@ -156,18 +156,18 @@ func TestCause(t *testing.T) {
 // Equal costs are told once, and very many are cut.
 func TestLostTexts(t *testing.T) {
 	room := 1000
-	if got := fmt.Sprint(lostTexts(judge.Hit{Lost: []string{"a", "b", "a"}}, &room)); got != "[a (2 times) b]" {
+	if got := fmt.Sprint(lostTexts(verdict.Hit{Lost: []string{"a", "b", "a"}}, &room)); got != "[a (2 times) b]" {
 		t.Errorf("got %s", got)
 	}
 	var many []string
 	for i := range 100 {
 		many = append(many, fmt.Sprint(i))
 	}
-	if got := lostTexts(judge.Hit{Lost: many}, &room); len(got) != mostLost+1 || got[mostLost] != "and 60 more" {
+	if got := lostTexts(verdict.Hit{Lost: many}, &room); len(got) != mostLost+1 || got[mostLost] != "and 60 more" {
 		t.Errorf("got %q", got)
 	}
 	room = 5
-	if got := fmt.Sprint(lostTexts(judge.Hit{Lost: many}, &room)); got != "[0 1 2 3 4 and 95 more]" {
+	if got := fmt.Sprint(lostTexts(verdict.Hit{Lost: many}, &room)); got != "[0 1 2 3 4 and 95 more]" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -184,14 +184,14 @@ func TestFold(t *testing.T) {
 
 // faulty is a history of two processes with faults that overlap. The history numbers them
 // otherwise than in the order of time.
-func faulty() (history.Header, judge.Verdict, []history.Event) {
+func faulty() (history.Header, verdict.Verdict, []history.Event) {
 	const s = second
 	h := history.Header{Begin: s, Processes: 2, SessionTimeout: s}
-	v := judge.Verdict{
+	v := verdict.Verdict{
 		LostHolds: 5,
-		Faults:    []judge.Fault{{Kind: "cut-connection", N: 1, Lost: 3}, {Kind: "kill-leader", N: 2, Lost: 6}},
-		Findings:  []judge.Finding{{Check: "c", At: 6 * s, Faults: []int{4, 9, 77}}},
-		Injected: []judge.Hit{
+		Faults:    []verdict.Fault{{Kind: "cut-connection", N: 1, Lost: 3}, {Kind: "kill-leader", N: 2, Lost: 6}},
+		Findings:  []verdict.Finding{{Check: "c", At: 6 * s, Faults: []int{4, 9, 77}}},
+		Injected: []verdict.Hit{
 			{Fault: 9, Kind: "cut-connection", Target: "process 0", Began: 6 * s, Ended: 7 * s, Lost: []string{`lock "a" by process 0`, `lock "b" by process 0`, `lock "e" by process 0`}},
 			{Fault: 1, Kind: "kill-leader", Target: "server 1", Began: 2 * s, Ended: 2 * s},
 			{Fault: 4, Kind: "kill-leader", Target: "server 2", Began: 5 * s, Ended: 6 * s, Lost: []string{`lock "a" by process 0`, `lock "b" by process 0`, `lock "c \"x\"" by process 1`, `lock "f" by process 1`, `lock "e" by process 0`, `lock "d" by process 1, which ended`}},

@@ -28,7 +28,7 @@ import (
 	"path/filepath"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // Name is the name of the page in its directory.
@@ -36,20 +36,20 @@ const Name = "index.html"
 
 // Write writes the page of a run into dir, in place of an older one. The events are in
 // the order of their times. Write reads them once.
-func Write(dir string, header history.Header, verdict judge.Verdict, events iter.Seq[history.Event]) error {
-	return writeIn(dir, header, verdict, events, 0)
+func Write(dir string, header history.Header, v verdict.Verdict, events iter.Seq[history.Event]) error {
+	return writeIn(dir, header, v, events, 0)
 }
 
 // WriteSoFar writes the page of a run that goes on, and whose events have been judged until
 // that time. It does not read them, so that it takes little time however many they are: the
 // page has the verdict and the faults, and says that the rest is missing and how to get it.
-func WriteSoFar(dir string, header history.Header, verdict judge.Verdict, until int64) error {
+func WriteSoFar(dir string, header history.Header, v verdict.Verdict, until int64) error {
 	none := func(func(history.Event) bool) {}
-	return writeIn(dir, header, verdict, none, max(until, 1))
+	return writeIn(dir, header, v, none, max(until, 1))
 }
 
 // writeIn writes the page of a run that has ended, or goes on at soFar if that is not 0.
-func writeIn(dir string, header history.Header, verdict judge.Verdict, events iter.Seq[history.Event], soFar int64) (err error) {
+func writeIn(dir string, header history.Header, v verdict.Verdict, events iter.Seq[history.Event], soFar int64) (err error) {
 	name := filepath.Join(dir, Name)
 	defer func() {
 		if err != nil {
@@ -67,7 +67,7 @@ func writeIn(dir string, header history.Header, verdict judge.Verdict, events it
 			os.Remove(f.Name()) // likewise
 		}
 	}()
-	pictures, err := filepath.Glob(filepath.Join(dir, judge.PicturePattern))
+	pictures, err := filepath.Glob(filepath.Join(dir, verdict.PicturePattern))
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func writeIn(dir string, header history.Header, verdict judge.Verdict, events it
 	if err != nil {
 		return err
 	}
-	c := newCollector(header, verdict)
+	c := newCollector(header, v)
 	c.trimmed, c.soFar = trimmed, soFar
 	c.end = max(c.end, soFar)
 	w := bufio.NewWriter(f)

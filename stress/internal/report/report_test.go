@@ -21,7 +21,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // keep is for a person who wants to look at the pages:
@@ -43,7 +43,7 @@ func pageOf(t *testing.T, s scenario, name string) string {
 }
 
 // pageIn writes a page and returns its text.
-func pageIn(t *testing.T, dir string, h history.Header, v judge.Verdict, events iter.Seq[history.Event]) string {
+func pageIn(t *testing.T, dir string, h history.Header, v verdict.Verdict, events iter.Seq[history.Event]) string {
 	t.Helper()
 	if err := Write(dir, h, v, events); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestTenMinutes(t *testing.T) {
 
 // A check that was not made once does not look as if it had found nothing.
 func TestChecksThatWereNotMade(t *testing.T) {
-	page := pageIn(t, t.TempDir(), history.Header{}, judge.Verdict{Checks: []judge.Check{{Name: "made", Judged: 7}, {Name: "not made"}}}, slices.Values([]history.Event{}))
+	page := pageIn(t, t.TempDir(), history.Header{}, verdict.Verdict{Checks: []verdict.Check{{Name: "made", Judged: 7}, {Name: "not made"}}}, slices.Values([]history.Event{}))
 	for _, row := range []string{"<td>7</td><td>0</td>", `<td class="zero">0</td><td>not judged</td>`} {
 		if !strings.Contains(page, row) {
 			t.Errorf("the page lacks %s", row)
@@ -95,7 +95,7 @@ func TestChecksThatWereNotMade(t *testing.T) {
 
 // compareCosts reads which fault cost which lock as a person would, and compares it with
 // the verdict.
-func compareCosts(t *testing.T, page string, v judge.Verdict) {
+func compareCosts(t *testing.T, page string, v verdict.Verdict) {
 	t.Helper()
 	costs := map[int][]string{}
 	rows := regexp.MustCompile(`(?s)<tr id="fault-(\d+)".*?</tr>`).FindAllStringSubmatch(page, -1)
@@ -113,7 +113,7 @@ func compareCosts(t *testing.T, page string, v judge.Verdict) {
 	if len(rows) != len(v.Injected) {
 		t.Errorf("the table has %d faults, want %d", len(rows), len(v.Injected))
 	}
-	for i, h := range slices.SortedStableFunc(slices.Values(v.Injected), func(a, b judge.Hit) int { return cmp.Compare(a.Began, b.Began) }) {
+	for i, h := range slices.SortedStableFunc(slices.Values(v.Injected), func(a, b verdict.Hit) int { return cmp.Compare(a.Began, b.Began) }) {
 		got, want := slices.Sorted(slices.Values(costs[i+1])), slices.Compact(slices.Sorted(slices.Values(h.Lost)))
 		if !slices.Equal(got, want) {
 			t.Errorf("fault %d (%s): the page says that it may have cost %q, the verdict %q", i+1, h.Kind, got, want)
@@ -128,8 +128,8 @@ func TestLongTablesAreClosed(t *testing.T) {
 	p.violation = true
 	s := generate(p)
 	for i := range 97 {
-		s.verdict.Findings = append(s.verdict.Findings, judge.Finding{Check: "another", At: origin + int64(i)*second, Text: fmt.Sprint("finding ", i)})
-		s.verdict.Standstills = append(s.verdict.Standstills, judge.Standstill{Text: fmt.Sprint("standstill ", i)})
+		s.verdict.Findings = append(s.verdict.Findings, verdict.Finding{Check: "another", At: origin + int64(i)*second, Text: fmt.Sprint("finding ", i)})
+		s.verdict.Standstills = append(s.verdict.Standstills, verdict.Standstill{Text: fmt.Sprint("standstill ", i)})
 	}
 	page := markup(pageIn(t, t.TempDir(), s.header, s.verdict, s.events()))
 	open := regexp.MustCompile(`(?s)<details class="more">.*?</details>`).ReplaceAllString(page, "")
@@ -164,20 +164,20 @@ func TestLongTablesAreClosed(t *testing.T) {
 
 // The page says first what the run has shown.
 func TestSentence(t *testing.T) {
-	some := []judge.Hit{{Fault: 1, Kind: "kill-worker"}, {Fault: 2, Kind: "revoke"}, {Fault: 3, Kind: "revoke"}}
+	some := []verdict.Hit{{Fault: 1, Kind: "kill-worker"}, {Fault: 2, Kind: "revoke"}, {Fault: 3, Kind: "revoke"}}
 	for _, tt := range []struct {
 		processes int
-		verdict   judge.Verdict
+		verdict   verdict.Verdict
 		want      string
 	}{
-		{4, judge.Verdict{Outcome: judge.OK, Grants: 1234567, Injected: some, LostHolds: 21, LossesJudged: 21}, "OK 1,234,567 grants to 4 processes, 3 faults of 2 kinds, 21 holds lost, all told before their sessions expired."},
-		{1, judge.Verdict{Outcome: judge.OK, Grants: 1}, "OK 1 grant to 1 process, no faults, no hold lost."},
-		{2, judge.Verdict{Outcome: judge.OK, Injected: some[:1], LostHolds: 1, LossesJudged: 1}, "OK 0 grants to 2 processes, 1 fault of 1 kind, 1 hold lost, which was told before its session expired."},
-		{2, judge.Verdict{Outcome: judge.OK, LostHolds: 21, LossesJudged: 8}, "OK 0 grants to 2 processes, no faults, 21 holds lost; of those 8 can be judged, and were told before their sessions expired."},
-		{2, judge.Verdict{Outcome: judge.OK, LostHolds: 1}, "OK 0 grants to 2 processes, no faults, 1 hold lost; whether that was told before sessions expired cannot be judged."},
-		{2, judge.Verdict{Outcome: judge.Violation, Found: 2, Grants: 900, LostHolds: 3, ToldLate: 1}, "VIOLATION a lock failed to exclude (2 findings): 900 grants to 2 processes, no faults, 3 holds lost, 1 of them told late."},
-		{2, judge.Verdict{Outcome: judge.Failed, Found: 1, Grants: 900}, "FAILED the locks excluded, but something else is wrong (1 finding): 900 grants to 2 processes, no faults, no hold lost."},
-		{2, judge.Verdict{Outcome: judge.Void}, "VOID the run shows nothing about the locks: no worker ever got a lock. It had 0 grants to 2 processes, no faults, no hold lost."},
+		{4, verdict.Verdict{Outcome: verdict.OK, Grants: 1234567, Injected: some, LostHolds: 21, LossesJudged: 21}, "OK 1,234,567 grants to 4 processes, 3 faults of 2 kinds, 21 holds lost, all told before their sessions expired."},
+		{1, verdict.Verdict{Outcome: verdict.OK, Grants: 1}, "OK 1 grant to 1 process, no faults, no hold lost."},
+		{2, verdict.Verdict{Outcome: verdict.OK, Injected: some[:1], LostHolds: 1, LossesJudged: 1}, "OK 0 grants to 2 processes, 1 fault of 1 kind, 1 hold lost, which was told before its session expired."},
+		{2, verdict.Verdict{Outcome: verdict.OK, LostHolds: 21, LossesJudged: 8}, "OK 0 grants to 2 processes, no faults, 21 holds lost; of those 8 can be judged, and were told before their sessions expired."},
+		{2, verdict.Verdict{Outcome: verdict.OK, LostHolds: 1}, "OK 0 grants to 2 processes, no faults, 1 hold lost; whether that was told before sessions expired cannot be judged."},
+		{2, verdict.Verdict{Outcome: verdict.Violation, Found: 2, Grants: 900, LostHolds: 3, ToldLate: 1}, "VIOLATION a lock failed to exclude (2 findings): 900 grants to 2 processes, no faults, 3 holds lost, 1 of them told late."},
+		{2, verdict.Verdict{Outcome: verdict.Failed, Found: 1, Grants: 900}, "FAILED the locks excluded, but something else is wrong (1 finding): 900 grants to 2 processes, no faults, no hold lost."},
+		{2, verdict.Verdict{Outcome: verdict.Void}, "VOID the run shows nothing about the locks: no worker ever got a lock. It had 0 grants to 2 processes, no faults, no hold lost."},
 	} {
 		page := pageIn(t, t.TempDir(), history.Header{Processes: tt.processes}, tt.verdict, slices.Values([]history.Event(nil)))
 		if text, _ := dataOf(t, page); strings.Contains(text, "null") {
@@ -309,13 +309,13 @@ func spoken(text string) scenario {
 			Command: text, Workload: text, Processes: 1, Goroutines: 1, Locks: []history.Lock{{Name: lock}}, Servers: []string{text},
 			Nemesis: []string{text}, Begin: 1000, BeginWall: text, Go: text, ZooKeeper: text, SessionTimeout: 1000,
 		},
-		verdict: judge.Verdict{
-			Outcome: judge.Violation, Found: 1,
-			Findings:    []judge.Finding{{Check: text, Lock: lock, At: 2000, Text: text, Faults: []int{1}}},
-			Checks:      []judge.Check{{Name: text, Note: text}},
-			Faults:      []judge.Fault{{Kind: text, N: 1}},
-			Standstills: []judge.Standstill{{At: 1500, For: 100, Text: text}},
-			Injected:    []judge.Hit{{Fault: 1, Kind: text, Target: text, Began: 1500, Ended: 1600, Lost: []string{text}}},
+		verdict: verdict.Verdict{
+			Outcome: verdict.Violation, Found: 1,
+			Findings:    []verdict.Finding{{Check: text, Lock: lock, At: 2000, Text: text, Faults: []int{1}}},
+			Checks:      []verdict.Check{{Name: text, Note: text}},
+			Faults:      []verdict.Fault{{Kind: text, N: 1}},
+			Standstills: []verdict.Standstill{{At: 1500, For: 100, Text: text}},
+			Injected:    []verdict.Hit{{Fault: 1, Kind: text, Target: text, Began: 1500, Ended: 1600, Lost: []string{text}}},
 		},
 	}
 	ended := e(9000, history.Ended, 0)
@@ -349,9 +349,9 @@ func TestSamePageAgain(t *testing.T) {
 func TestLargeHistory(t *testing.T) {
 	const acquisitions = 300_000 // a million events
 	h := history.Header{Processes: 8, Goroutines: 32, Begin: 1, SessionTimeout: 4 * second}
-	v := judge.Verdict{Outcome: judge.OK, Findings: []judge.Finding{{At: 1 + 500*second, Text: "here"}}, Found: 1}
+	v := verdict.Verdict{Outcome: verdict.OK, Findings: []verdict.Finding{{At: 1 + 500*second, Text: "here"}}, Found: 1}
 	for i := range 8640 { // as many as in a day
-		v.Injected = append(v.Injected, judge.Hit{Fault: i + 1, Kind: "kill-worker", Target: "process 1", Began: 1 + int64(i)*second/9, Ended: 1 + int64(i)*second/9, Lost: []string{fmt.Sprint("lock ", i)}})
+		v.Injected = append(v.Injected, verdict.Hit{Fault: i + 1, Kind: "kill-worker", Target: "process 1", Began: 1 + int64(i)*second/9, Ended: 1 + int64(i)*second/9, Lost: []string{fmt.Sprint("lock ", i)}})
 	}
 	noisy := func(yield func(history.Event) bool) {
 		chance := rand.New(rand.NewPCG(1, 2))
@@ -396,7 +396,7 @@ func TestLargeHistory(t *testing.T) {
 // A page that cannot be written says where, and leaves nothing behind.
 func TestWriteFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "missing")
-	err := Write(dir, history.Header{}, judge.Verdict{}, slices.Values([]history.Event(nil)))
+	err := Write(dir, history.Header{}, verdict.Verdict{}, slices.Values([]history.Event(nil)))
 	if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, Name)) {
 		t.Errorf("the error is %v", err)
 	}
@@ -404,7 +404,7 @@ func TestWriteFails(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, Name, "in the way"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(dir, history.Header{}, judge.Verdict{}, slices.Values([]history.Event(nil))); err == nil {
+	if err := Write(dir, history.Header{}, verdict.Verdict{}, slices.Values([]history.Event(nil))); err == nil {
 		t.Error("a directory was replaced")
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.tmp")); len(left) > 0 {
@@ -419,7 +419,7 @@ func TestTrimmed(t *testing.T) {
 	if err := history.WriteJSON(filepath.Join(dir, "trimmed.json"), gone); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(dir, history.Header{}, judge.Verdict{Outcome: judge.OK}, func(func(history.Event) bool) {}); err != nil {
+	if err := Write(dir, history.Header{}, verdict.Verdict{Outcome: verdict.OK}, func(func(history.Event) bool) {}); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, Name))

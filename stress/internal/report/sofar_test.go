@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The page of a run that goes on says so, and how to get the whole one.
@@ -41,17 +41,17 @@ func TestPageSoFar(t *testing.T) {
 }
 
 // full is the verdict on a run of a day with faults of every kind.
-func full() judge.Verdict {
-	v := judge.Verdict{Outcome: judge.OK, Grants: 20_000_000}
+func full() verdict.Verdict {
+	v := verdict.Verdict{Outcome: verdict.OK, Grants: 20_000_000}
 	for i := range mostFaults {
-		h := judge.Hit{Fault: i + 1, Kind: faultKinds[i%len(faultKinds)].kind, Target: "process 1", Began: origin + int64(i)*17*second, Ended: origin + int64(i)*17*second + 5*second}
+		h := verdict.Hit{Fault: i + 1, Kind: faultKinds[i%len(faultKinds)].kind, Target: "process 1", Began: origin + int64(i)*17*second, Ended: origin + int64(i)*17*second + 5*second}
 		for j := range 5 {
 			h.Lost = append(h.Lost, fmt.Sprintf("lock \"stress/L%d\" by process 1", j))
 		}
 		v.Injected = append(v.Injected, h)
 	}
 	for i := range 100 {
-		v.Findings = append(v.Findings, judge.Finding{Check: "x", Lock: "stress/L1", At: origin + int64(i)*second, Text: strings.Repeat("what is wrong ", 30)})
+		v.Findings = append(v.Findings, verdict.Finding{Check: "x", Lock: "stress/L1", At: origin + int64(i)*second, Text: strings.Repeat("what is wrong ", 30)})
 	}
 	return v
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/cluster"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -72,9 +72,9 @@ type Summary struct {
 	Latencies          []wire.LatencySummary `json:"latencies"`            // from request to grant
 
 	// Of a run with a history.
-	History *judge.Verdict `json:"history,omitempty"`
-	Report  string         `json:"report,omitempty"`  // path of the page
-	Command string         `json:"command,omitempty"` // that repeats the run
+	History *verdict.Verdict `json:"history,omitempty"`
+	Report  string           `json:"report,omitempty"`  // path of the page
+	Command string           `json:"command,omitempty"` // that repeats the run
 
 	// What is wrong. The lists are limited to the first few.
 	Leaks         int                 `json:"leaked_nodes"`
@@ -124,7 +124,7 @@ func (s *Summary) Judge() {
 	if s.Violations > 0 {
 		note(Violated, wire.ExitFailure, "%s", figures.Count(int(s.Violations), "violation"))
 	}
-	if s.History != nil && s.History.Outcome == judge.Violation {
+	if s.History != nil && s.History.Outcome == verdict.Violation {
 		note(Violated, wire.ExitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
 	}
 	if s.Leaks > 0 {
@@ -133,7 +133,7 @@ func (s *Summary) Judge() {
 	if s.Failures > 0 {
 		note(Failed, wire.ExitFailure, "%s", figures.Count(int(s.Failures), "failure"))
 	}
-	if s.History != nil && s.History.Outcome == judge.Failed {
+	if s.History != nil && s.History.Outcome == verdict.Failed {
 		note(Failed, wire.ExitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
 	}
 	for _, f := range s.Flaws() {
@@ -146,7 +146,7 @@ func (s *Summary) Judge() {
 			note(Voided, wire.ExitVoid, "%s", f.Text)
 		}
 	}
-	if s.History != nil && s.History.Outcome == judge.Void {
+	if s.History != nil && s.History.Outcome == verdict.Void {
 		note(Voided, wire.ExitVoid, "%s", s.History.Why())
 	}
 	if s.Verdict == "" {
@@ -160,7 +160,7 @@ func (s *Summary) Flaws() (all []Flaw) {
 		all = append(all, Flaw{v, fmt.Sprintf(format, args...)})
 	}
 	if s.FalseReports > s.LostHolds && !s.Faulty {
-		note(Failed, "a holder was told %s that the last one was interrupted, which released the lock in good order", times(s.FalseReports))
+		note(Failed, "a holder was told %s that the last one was interrupted, which released the lock in good order", figures.Times(s.FalseReports))
 	}
 	if s.BrokenRounds > 0 && s.LostHolds == 0 && !s.Faulty {
 		note(Failed, "%s were told that others had died, and none had", figures.Count(int(s.BrokenRounds), "member"))
@@ -178,19 +178,12 @@ func (s *Summary) Flaws() (all []Flaw) {
 	}
 	if s.Entries == 0 || s.Elapsed >= voidDuration && s.Entries < least {
 		note(Voided, "workers got a lock only %s in %v, where each of them stays inside for %v on average (-hold) and contends for %s (-locks)",
-			times(s.Entries), s.Elapsed.Round(100*time.Millisecond), s.Hold, figures.Count(s.Locks, "lock"))
+			figures.Times(s.Entries), s.Elapsed.Round(100*time.Millisecond), s.Hold, figures.Count(s.Locks, "lock"))
 	}
 	if s.Swallow > 0 && s.Elapsed >= 2*s.Swallow && s.Swallowed == 0 {
 		note(Voided, "the server swallowed no answer")
 	}
 	return all
-}
-
-func times(n uint64) string {
-	if n == 1 {
-		return "once"
-	}
-	return figures.Number(n) + " times"
 }
 
 // Print writes the summary as text.

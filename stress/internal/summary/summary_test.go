@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/cluster"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -37,7 +37,7 @@ func TestJudge(t *testing.T) {
 		{"a violation outweighs a leak", func(s *Summary) { s.Violations, s.Leaks = 1, 1 }, Violated, wire.ExitFailure},
 		{"a violation outweighs too few entries", func(s *Summary) { s.Violations, s.Entries = 1, 2 }, Violated, wire.ExitFailure},
 		{"a failure after servers contradicted each other", func(s *Summary) {
-			s.Failures, s.History = 1, &judge.Verdict{Outcome: judge.Void, Diverged: "at 3 s"}
+			s.Failures, s.History = 1, &verdict.Verdict{Outcome: verdict.Void, Diverged: "at 3 s"}
 		}, Voided, wire.ExitVoid},
 		{"a lost hold is no failure", func(s *Summary) { s.LostHolds = 5 }, OK, wire.ExitOK},
 		{"just enough entries", func(s *Summary) { s.Entries = 1000 }, OK, wire.ExitOK},
@@ -219,8 +219,6 @@ func TestFormats(t *testing.T) {
 		{short(1234 * time.Nanosecond), "1.23µs"},
 		{short(123456 * time.Microsecond), "123ms"},
 		{short(0), "0s"},
-		{times(1), "once"},
-		{times(1000), "1,000 times"},
 		{shares(nil), "-"},
 		{shares([]uint64{0, 0}), "-"},
 		{shares([]uint64{1, 3}), "25 + 75 %"},

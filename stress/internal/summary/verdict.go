@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
-	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // notJudged stands in place of the findings of a check that was not made once.
 const notJudged = "not judged"
 
 // PrintVerdict writes what a history has shown.
-func PrintVerdict(w io.Writer, v judge.Verdict) {
+func PrintVerdict(w io.Writer, v verdict.Verdict) {
 	fmt.Fprintf(w, "\n  %-62s %10s %10s\n", "checked in the history", "judged", "found")
 	for _, c := range v.Checks {
 		found := figures.Number(c.Found)
@@ -42,7 +42,7 @@ func PrintVerdict(w io.Writer, v judge.Verdict) {
 		fmt.Fprintf(w, "  %-17s  %s\n", name, fmt.Sprintf(format, args...))
 	}
 	fmt.Fprintln(w)
-	spread := func(name string, s judge.Spread) {
+	spread := func(name string, s verdict.Spread) {
 		if s.N > 0 {
 			line(name, "p50 %s  p99 %s  max %s  (%s)", Milliseconds(s.Median), Milliseconds(s.P99), Milliseconds(s.Most), figures.Number(s.N))
 		}
@@ -62,7 +62,7 @@ func PrintVerdict(w io.Writer, v judge.Verdict) {
 	}
 	for i, s := range v.Standstills {
 		if i == MaxShown {
-			line("stood still", "and %s more", times(uint64(len(v.Standstills)-i)))
+			line("stood still", "and %s more", figures.Times(len(v.Standstills)-i))
 			break
 		}
 		line("stood still", "%s: what is found in the time that follows may be its doing", s.Text)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package verdict
 
 import (
 	"math/bits"
@@ -9,19 +9,20 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A spread collects durations.
-type spread struct {
+// A Durations collects durations.
+type Durations struct {
 	histogram *hdrhistogram.Histogram // microseconds
 	most      int64
 	buckets   [40]uint64
 }
 
-func newSpread() spread {
-	return spread{histogram: hdrhistogram.New(1, int64(24*time.Hour/time.Microsecond), 3)}
+// NewDurations returns one that has collected none.
+func NewDurations() Durations {
+	return Durations{histogram: hdrhistogram.New(1, int64(24*time.Hour/time.Microsecond), 3)}
 }
 
-// add adds a duration.
-func (s *spread) add(d int64) {
+// Add adds a duration.
+func (s *Durations) Add(d int64) {
 	d = max(d, 0)
 	s.most = max(s.most, d)
 	us := min(d/int64(time.Microsecond), s.histogram.HighestTrackableValue())
@@ -29,12 +30,12 @@ func (s *spread) add(d int64) {
 	s.buckets[min(max(bits.Len64(uint64(us))-1, 0), len(s.buckets)-1)]++
 }
 
-// sum returns the description of what was added.
-func (s *spread) sum() Spread {
+// Sum returns the description of what was added.
+func (s *Durations) Sum() Spread {
 	at := func(percent float64) float64 {
 		return float64(s.histogram.ValueAtQuantile(percent)) / 1e3
 	}
-	v := Spread{N: uint64(s.histogram.TotalCount()), Most: milliseconds(time.Duration(s.most)), Buckets: []uint64{}}
+	v := Spread{N: uint64(s.histogram.TotalCount()), Most: Milliseconds(time.Duration(s.most)), Buckets: []uint64{}}
 	if v.N > 0 {
 		v.Median, v.P90, v.P99 = at(50), at(90), at(99)
 	}
@@ -46,4 +47,5 @@ func (s *spread) sum() Spread {
 	return v
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// Milliseconds returns d in milliseconds.
+func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

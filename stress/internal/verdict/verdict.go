@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package judge judges a history of the stress harness: while the run goes on, or
-// afterwards.
-package judge
+// Package verdict has what a run of the stress harness has shown: the verdict that the judge
+// gives, and that the summary, the page and the self-test read.
+package verdict
 
 import (
 	"encoding/json"
@@ -114,6 +114,15 @@ type Hit struct {
 	Lost   []string `json:"lost,omitempty"` // which locks were lost, and by which process
 }
 
+// A Standstill is a time in which the machine did not run. All that is judged by the clock
+// may be wrong during it and for a while afterwards, whatever the locks do. A finding is one
+// nevertheless, but says so.
+type Standstill struct {
+	At   int64  `json:"at"` // when the machine went on
+	For  int64  `json:"for_ns"`
+	Text string `json:"text"` // when it was, and how long
+}
+
 // FaultCount returns how many faults were injected, also those that Injected does not list.
 func (v Verdict) FaultCount() (n int) {
 	for _, f := range v.Faults {
@@ -146,7 +155,7 @@ func (v Verdict) Why() string {
 	if v.Grants == 0 {
 		return "no worker ever got a lock"
 	}
-	why := fmt.Sprintf("workers got a lock only %s, too rarely for the history to show anything", times(int(v.Grants))) //nolint:gosec // few
+	why := fmt.Sprintf("workers got a lock only %s, too rarely for the history to show anything", figures.Times(v.Grants))
 	if v.Holds.N > 0 {
 		why += ": they stayed inside for up to " + figures.Duration(time.Duration(v.Holds.Most*float64(time.Millisecond)))
 	}
@@ -165,6 +174,15 @@ func (v *Verdict) Cut() {
 	}
 	v.Findings = append(v.Findings, f)
 	v.Found++
+}
+
+// PicturePattern matches the names of the pictures that lie beside a verdict: of histories of
+// locks that are not linearizable.
+const PicturePattern = "linearizability-*.html"
+
+// PictureName returns the name of a picture, which is the nth, of the lock of that name.
+func PictureName(n int, lock string) string {
+	return fmt.Sprintf("linearizability-%d-%s.html", n, lock)
 }
 
 const verdictName = "verdict.json"
