@@ -25,10 +25,10 @@ func (c *agree) init() {
 }
 
 // disagreed notes that two servers contradict each other.
-func (c *agree) disagreed(j *Judge, e history.Event) {
+func (c *agree) disagreed(sc *scene, e history.Event) {
 	c.Judged++
 	if c.contradictions++; c.contradictions == 1 {
-		c.first, c.text = e.At, "at "+j.when(e.At)+", of "+e.Lock+": "+e.Text
+		c.first, c.text = e.At, "at "+sc.when(e.At)+", of "+e.Lock+": "+e.Text
 	}
 }
 

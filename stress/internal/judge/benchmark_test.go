@@ -31,17 +31,18 @@ func TestMemoryIsBounded(t *testing.T) {
 			continue
 		}
 		n, m, k := 0, 0, 0
-		for _, p := range j.processes {
+		for _, p := range j.scene.processes {
 			n += len(p.holds)
 		}
-		for _, l := range j.locks {
-			k += len(l.granted)
-			if l.line != nil {
-				m += len(l.line.actions)
-			}
+		for _, b := range j.register.books {
+			k += len(b.granted)
 		}
+		for _, l := range j.linear.lines {
+			m += len(l.actions)
+		}
+		n += len(j.linear.possessions) + len(j.patience.of) + len(j.overlap.conflicts)
 		holds, actions, granted = append(holds, n), append(actions, m), append(granted, k)
-		pending = append(pending, len(j.overlap.pending)+len(j.patience.open)+len(j.revocations.open)+len(j.faults.recent))
+		pending = append(pending, len(j.overlap.pending)+len(j.patience.open)+len(j.revocations.open)+len(j.scene.faults.recent))
 	}
 	for _, tt := range []struct {
 		what    string

@@ -17,12 +17,12 @@ type check struct {
 func newCheck(name string) check { return check{Check: verdict.Check{Name: name}} }
 
 // find notes a finding. Its text is about the lock l, or about none if l is nil.
-func (c *check) find(j *Judge, l *lockRecord, at int64, format string, args ...any) {
+func (c *check) find(sc *scene, l *lockRecord, at int64, format string, args ...any) {
 	c.Found++
 	if len(c.findings) == verdict.MaxFindings {
 		return
 	}
-	f := verdict.Finding{Check: c.Name, At: at, Text: fmt.Sprintf(format, args...), Faults: j.faults.near(at)}
+	f := verdict.Finding{Check: c.Name, At: at, Text: fmt.Sprintf(format, args...), Faults: sc.faults.near(at)}
 	if l != nil {
 		f.Lock = l.Name
 	}
@@ -31,8 +31,8 @@ func (c *check) find(j *Judge, l *lockRecord, at int64, format string, args ...a
 
 // look counts, at the end of a run, a check that is made by a look at what others have seen,
 // if there was nothing to see.
-func (c *check) look(j *Judge) {
-	if j.stopping && c.Judged == 0 {
+func (c *check) look(sc *scene) {
+	if sc.stopping && c.Judged == 0 {
 		c.Judged = 1
 	}
 }

@@ -18,23 +18,23 @@ func (c *decided) init() {
 }
 
 // lock judges a lock of which all windows have been tried.
-func (c *decided) lock(j *Judge, l *lockRecord) {
-	n := l.line
+func (c *decided) lock(sc *scene, all *linear, l *lockRecord) {
+	n := all.lines[l]
 	if n == nil || n.judged == 0 && n.unjudged == 0 {
 		return
 	}
 	c.Judged++
 	if n.judged == 0 {
-		c.find(j, l, j.now, "none of the windows of operations on lock %q is judged, of which there are %d: the checker of linearizability did not come to an end in time; let workers hold locks for longer, or use a faster machine", l.Name, n.unjudged)
+		c.find(sc, l, sc.now, "none of the windows of operations on lock %q is judged, of which there are %d: the checker of linearizability did not come to an end in time; let workers hold locks for longer, or use a faster machine", l.Name, n.unjudged)
 	}
 }
 
 // end judges all locks that are known, and the windows together.
-func (c *decided) end(j *Judge) {
-	for _, name := range slices.Sorted(maps.Keys(j.locks)) {
-		c.lock(j, j.locks[name])
+func (c *decided) end(sc *scene, all *linear) {
+	for _, name := range slices.Sorted(maps.Keys(sc.locks)) {
+		c.lock(sc, all, sc.locks[name])
 	}
-	if all := &j.linear; all.unjudged > all.Judged {
-		c.find(j, nil, j.now, "%d windows of operations are not judged, and only %d are: the checker of linearizability did not come to an end in time; let workers hold locks for longer, or use a faster machine", all.unjudged, all.Judged)
+	if all.unjudged > all.Judged {
+		c.find(sc, nil, sc.now, "%d windows of operations are not judged, and only %d are: the checker of linearizability did not come to an end in time; let workers hold locks for longer, or use a faster machine", all.unjudged, all.Judged)
 	}
 }

@@ -74,7 +74,7 @@ func TestMostWindowsAreNotJudged(t *testing.T) {
 	}{{2, 2, 0}, {2, 3, 1}} {
 		j := New(header())
 		j.linear.Judged, j.linear.unjudged = tt.judged, tt.unjudged
-		j.decided.end(j)
+		j.decided.end(j.scene, &j.linear)
 		if j.decided.Found != tt.want {
 			t.Errorf("%d judged, %d not: %d findings, want %d", tt.judged, tt.unjudged, j.decided.Found, tt.want)
 		}

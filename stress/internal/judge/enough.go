@@ -16,7 +16,7 @@ func (c *enough) init() {
 }
 
 // missed notes what has not happened.
-func (c *enough) missed(j *Judge, e history.Event) {
+func (c *enough) missed(sc *scene, e history.Event) {
 	c.Judged++
-	c.find(j, nil, e.At, "%s", e.Text)
+	c.find(sc, nil, e.At, "%s", e.Text)
 }

@@ -25,18 +25,18 @@ type excuses struct {
 }
 
 // began notes a fault.
-func (x *excuses) began(j *Judge, f *fault) {
+func (x *excuses) began(sc *scene, f *fault) {
 	if !f.disturbs() {
 		return
 	}
-	f.victims, f.grips = j.targets(f), map[*lockRecord][]*grip{}
+	f.victims, f.grips = sc.targets(f), map[*lockRecord][]*grip{}
 	x.faults = append(x.faults, f)
 }
 
 // ended notes that g, of the lock, is over.
-func (x *excuses) ended(j *Judge, p *process, l *lockRecord, g *grip) {
+func (x *excuses) ended(sc *scene, p *process, l *lockRecord, g *grip) {
 	for _, f := range x.faults {
-		if !f.hits(p) || f.past(j) < g.until {
+		if !f.hits(p) || f.past(sc) < g.until {
 			continue
 		}
 		left := *g
@@ -48,8 +48,8 @@ func (x *excuses) ended(j *Judge, p *process, l *lockRecord, g *grip) {
 }
 
 // forget forgets the faults that can touch nothing that began at that time or later.
-func (x *excuses) forget(j *Judge, oldest int64) {
-	x.faults = slices.DeleteFunc(x.faults, func(f *fault) bool { return f.gone(j) < oldest })
+func (x *excuses) forget(sc *scene, oldest int64) {
+	x.faults = slices.DeleteFunc(x.faults, func(f *fault) bool { return f.gone(sc) < oldest })
 }
 
 // hits reports whether the fault hits the process: that very one, not another that was
@@ -69,19 +69,19 @@ func (f *fault) about(l *lockRecord) bool {
 }
 
 // disconnects reports whether the process may have had no connection in order at that time.
-func (x *excuses) disconnects(j *Judge, p *process, at int64) bool {
+func (x *excuses) disconnects(sc *scene, p *process, at int64) bool {
 	if _, cut := x.cut[p]; cut {
 		return true
 	}
 	return slices.ContainsFunc(x.faults, func(f *fault) bool {
-		return (f.everywhere() || f.hits(p) && !f.deletes()) && at < f.past(j)
+		return (f.everywhere() || f.hits(p) && !f.deletes()) && at < f.past(sc)
 	})
 }
 
 // past returns when the fault is over, and what it hit goes on as before: once each process
 // that it hit has a connection again. An answer that was lost may be missed first, for less
 // than a session timeout. A fault of a lock's queue cuts no connection.
-func (f *fault) past(j *Judge) int64 {
+func (f *fault) past(sc *scene) int64 {
 	switch {
 	case f.until == 0:
 		return never
@@ -90,24 +90,24 @@ func (f *fault) past(j *Judge) int64 {
 	}
 	past := max(f.until+reaction, f.connected)
 	if f.loses() {
-		past = max(past, f.until+j.header.SessionTimeout)
+		past = max(past, f.until+sc.header.SessionTimeout)
 	}
-	for p, since := range j.excuses.cut {
+	for p, since := range sc.excuses.cut {
 		if since <= past && (f.everywhere() || f.hits(p)) {
-			past = f.gone(j)
+			past = f.gone(sc)
 		}
 	}
-	return min(past, f.gone(j))
+	return min(past, f.gone(sc))
 }
 
 // gone returns when the nodes are gone at the latest that processes have left behind. The
 // servers end a session in steps of a tick, and allow it a new timeout when their leader
 // changes.
-func (f *fault) gone(j *Judge) int64 {
+func (f *fault) gone(sc *scene) int64 {
 	if f.until == 0 {
 		return never
 	}
-	return f.until + 2*j.header.SessionTimeout
+	return f.until + 2*sc.header.SessionTimeout
 }
 
 // loses reports whether the fault loses what a process is sent, without closing the
@@ -115,33 +115,33 @@ func (f *fault) gone(j *Judge) int64 {
 func (f *fault) loses() bool { return f.kind == "blackhole-connection" || f.kind == "swallow-answer" }
 
 // session notes what the process has been told of its connection.
-func (x *excuses) session(j *Judge, p *process, text string, at int64) {
+func (x *excuses) session(sc *scene, p *process, text string, at int64) {
 	since, cut := x.cut[p]
 	switch {
 	case text == history.SessionSuspended && !cut:
 		x.cut[p] = at
 	case cut && (text == history.SessionResumed || text == history.SessionBegan):
-		x.connected(j, p, since, at)
+		x.connected(sc, p, since, at)
 	}
 }
 
 // died notes that the process has ended. What it had not been rid of it has left behind.
-func (x *excuses) died(j *Judge, p *process, at int64) {
+func (x *excuses) died(sc *scene, p *process, at int64) {
 	for l, g := range p.grips {
 		g.unsure, g.until = at, at
-		x.ended(j, p, l, g)
+		x.ended(sc, p, l, g)
 	}
 	clear(p.grips)
 	if since, cut := x.cut[p]; cut {
-		x.connected(j, p, since, at)
+		x.connected(sc, p, since, at)
 	}
 }
 
 // connected notes that the process, which had no connection, has one, or has ended.
-func (x *excuses) connected(j *Judge, p *process, since, at int64) {
+func (x *excuses) connected(sc *scene, p *process, since, at int64) {
 	delete(x.cut, p)
 	for _, f := range x.faults {
-		if (f.everywhere() || f.hits(p)) && f.until != 0 && since <= f.past(j) {
+		if (f.everywhere() || f.hits(p)) && f.until != 0 && since <= f.past(sc) {
 			f.connected = max(f.connected, at)
 		}
 	}
@@ -164,7 +164,7 @@ func (x *excuses) granted(h *hold) {
 }
 
 // waiting returns how much of the time until then faults can have kept h waiting.
-func (x *excuses) waiting(j *Judge, h *hold, at int64) int64 {
+func (x *excuses) waiting(sc *scene, h *hold, at int64) int64 {
 	x.spans = x.spans[:0]
 	within := span{h.requested, at}
 	// When the process got its place in the queue, at the latest: when it asked, when it was
@@ -179,17 +179,17 @@ func (x *excuses) waiting(j *Judge, h *hold, at int64) int64 {
 		if !f.everywhere() && f.process >= 0 && !f.hits(h.process) || !slices.ContainsFunc(h.locks(), f.about) {
 			continue
 		}
-		if s := (span{f.at, f.past(j)}); x.add(s, within) {
+		if s := (span{f.at, f.past(sc)}); x.add(s, within) {
 			queued = max(queued, min(s.to, at))
 		}
 	}
 	for _, f := range x.faults {
-		if f.gone(j) <= h.requested {
+		if f.gone(sc) <= h.requested {
 			continue
 		}
 		for _, l := range h.locks() {
 			if f.about(l) {
-				x.behind(j, f, l, queued+reaction, within)
+				x.behind(sc, f, l, queued+reaction, within)
 			}
 		}
 	}
@@ -198,12 +198,12 @@ func (x *excuses) waiting(j *Judge, h *hold, at int64) int64 {
 
 // behind adds when a contender for the lock that was in the queue at that time can have been
 // behind a process that the fault hits, or behind what one has left there.
-func (x *excuses) behind(j *Judge, f *fault, l *lockRecord, queued int64, within span) {
-	within = span{max(within.from, f.at), min(within.to, f.gone(j))}
+func (x *excuses) behind(sc *scene, f *fault, l *lockRecord, queued int64, within span) {
+	within = span{max(within.from, f.at), min(within.to, f.gone(sc))}
 	for _, g := range f.grips[l] {
 		x.add(span{g.ahead(queued), g.until}, within)
 	}
-	within.to = min(within.to, f.past(j))
+	within.to = min(within.to, f.past(sc))
 	for _, p := range f.victims {
 		if g := p.grips[l]; g != nil {
 			x.add(span{g.ahead(queued), never}, within)
@@ -213,13 +213,13 @@ func (x *excuses) behind(j *Judge, f *fault, l *lockRecord, queued int64, within
 
 // holding returns how much of the time until then faults can have kept h from being told that
 // it is to give up the lock, and its worker from doing so.
-func (x *excuses) holding(j *Judge, h *hold, at int64) int64 {
+func (x *excuses) holding(sc *scene, h *hold, at int64) int64 {
 	x.spans = x.spans[:0]
 	for _, f := range x.faults {
 		switch {
 		case f.everywhere() || f.hits(h.process) && f.about(h.lock):
-			x.add(span{f.at, f.past(j)}, span{h.revoked, at})
-		case f.stays && f.process >= 0 && h.process.number == (f.process+1)%max(j.header.Processes, 1):
+			x.add(span{f.at, f.past(sc)}, span{h.revoked, at})
+		case f.stays && f.process >= 0 && h.process.number == (f.process+1)%max(sc.header.Processes, 1):
 			// The harness has had the workers of two processes stay inside: of the one that
 			// the fault hits, and of the next one.
 			to := f.until
@@ -233,16 +233,16 @@ func (x *excuses) holding(j *Judge, h *hold, at int64) int64 {
 }
 
 // touches reports whether a request of p for the lock that was made now would wait longer.
-func (x *excuses) touches(j *Judge, p *process, l *lockRecord) bool {
+func (x *excuses) touches(sc *scene, p *process, l *lockRecord) bool {
 	return slices.ContainsFunc(x.faults, func(f *fault) bool {
 		switch {
-		case f.gone(j) <= j.now || !f.about(l):
+		case f.gone(sc) <= sc.now || !f.about(l):
 			return false
-		case (f.process < 0 || f.hits(p)) && j.now < f.past(j):
+		case (f.process < 0 || f.hits(p)) && sc.now < f.past(sc):
 			return true
 		}
 		x.spans = x.spans[:0]
-		x.behind(j, f, l, j.now, span{j.now, j.now + 1})
+		x.behind(sc, f, l, sc.now, span{sc.now, sc.now + 1})
 		return len(x.spans) > 0
 	})
 }

@@ -65,12 +65,35 @@ func (f *fault) disturbs() bool { return !f.revokes() && !f.missed() }
 // affects reports whether the fault can affect holds of the process.
 func (f *fault) affects(p *process) bool { return f.process < 0 || f.process == p.number }
 
+// died notes that p has ended by the fault.
+func (f *fault) died(p *process) {
+	slices.Sort(p.had)
+	for _, name := range p.had {
+		f.lose(fmt.Sprintf("lock %q by process %d, which ended", name, p.number))
+	}
+}
+
+func (f *fault) lose(what string) {
+	if !slices.Contains(f.lost, what) && len(f.lost) < verdict.MaxFindings {
+		f.lost = append(f.lost, what)
+	}
+}
+
+func number(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
 // faults are those that were injected.
 type faults struct {
 	all    []*fault                  // in the order of their beginnings, but for those that were forgotten
 	older  map[string]*verdict.Fault // what those that were forgotten have hit, by kind
 	recent []*fault                  // those that last, or ended not long ago
 }
+
+func newFaults() faults { return faults{older: map[string]*verdict.Fault{}} }
 
 // began notes a fault.
 func (fs *faults) began(e history.Event) *fault {
@@ -161,7 +184,7 @@ func (fs *faults) near(at int64) (numbers []int) {
 // excused reports whether the holder could not know at that time that it had lost the
 // lock, and since when that may have been so: because its process was stopped, or because an
 // administrator had just deleted its node, also if the process was stopped then.
-func (j *Judge) excused(h *hold, at int64) (since int64, ok bool) {
+func (sc *scene) excused(h *hold, at int64) (since int64, ok bool) {
 	since = never
 	told := at
 	if hiding := h.process.stops.hiding(h.asked, at); len(hiding) > 0 {
@@ -170,7 +193,7 @@ func (j *Judge) excused(h *hold, at int64) (since int64, ok bool) {
 			since = min(since, s.loses(h))
 		}
 	}
-	if deleted, ok := j.deleted(h, told, at); ok {
+	if deleted, ok := sc.deleted(h, told, at); ok {
 		since = min(since, deleted)
 	}
 	return since, since <= at
@@ -180,20 +203,48 @@ func (j *Judge) excused(h *hold, at int64) (since int64, ok bool) {
 // lock, which another process was told at the time given that it has. What a process had lost
 // before it was stopped, it knew before: a stop that came later is no excuse. Nor is one of
 // which its session cannot have ended by then.
-func (j *Judge) unaware(h *hold, given, at int64) bool {
-	since, ok := j.excused(h, at)
+func (sc *scene) unaware(h *hold, given, at int64) bool {
+	since, ok := sc.excused(h, at)
 	return ok && since <= given
 }
 
 // deleted reports whether the node of h may have been deleted by a fault until the time at,
 // and so shortly before the time told, since when the holder was told nothing, that it was
 // not told of this either.
-func (j *Judge) deleted(h *hold, told, at int64) (since int64, ok bool) {
-	for _, f := range j.faults.recent {
+func (sc *scene) deleted(h *hold, told, at int64) (since int64, ok bool) {
+	for _, f := range sc.faults.recent {
 		if f.deletes() && f.affects(h.process) && f.lock == h.lock.Name &&
-			f.at <= at && (f.until == 0 || told <= f.until+j.header.SessionTimeout && h.asked <= f.until) {
+			f.at <= at && (f.until == 0 || told <= f.until+sc.header.SessionTimeout && h.asked <= f.until) {
 			return f.at, true
 		}
 	}
 	return 0, false
+}
+
+// targets returns the processes that f hits and that have not ended.
+func (sc *scene) targets(f *fault) (all []*process) {
+	for _, p := range sc.processes {
+		if !p.over && f.process == p.number {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// given returns when h may have been given its mode at the earliest. A holder that was
+// stopped is told later.
+func (sc *scene) given(h *hold) int64 {
+	if since, ok := sc.excused(h, h.since); ok {
+		return since
+	}
+	return h.since
+}
+
+// sure returns the last time until that time at which the process could know whether it
+// held h.
+func (sc *scene) sure(h *hold, at int64) int64 {
+	if since, ok := sc.excused(h, at); ok {
+		return since
+	}
+	return at
 }

@@ -24,8 +24,8 @@ func (c *hits) init(kinds []string) {
 }
 
 // began notes what the fault hits when it begins.
-func (c *hits) began(j *Judge, f *fault) {
-	for _, p := range j.processes {
+func (c *hits) began(sc *scene, f *fault) {
+	for _, p := range sc.processes {
 		counts := p.counts
 		switch {
 		case !f.affects(p):
@@ -43,8 +43,8 @@ func (c *hits) began(j *Judge, f *fault) {
 }
 
 // during notes that a hold of p comes into that phase.
-func (c *hits) during(j *Judge, p *process, ph phase) {
-	for _, f := range j.faults.recent {
+func (c *hits) during(sc *scene, p *process, ph phase) {
+	for _, f := range sc.faults.recent {
 		if f.until == 0 && f.affects(p) {
 			f.hit[ph] = true
 		}
@@ -52,40 +52,26 @@ func (c *hits) during(j *Judge, p *process, ph phase) {
 }
 
 // died notes that p has ended, with what it held.
-func (c *hits) died(j *Judge, p *process) {
-	for _, f := range j.faults.during(p.end, 0) {
+func (c *hits) died(sc *scene, p *process) {
+	for _, f := range sc.faults.during(p.end, 0) {
 		if f.process == p.number {
 			f.died(p)
 		}
 	}
 }
 
-// died notes that p has ended by the fault.
-func (f *fault) died(p *process) {
-	slices.Sort(p.had)
-	for _, name := range p.had {
-		f.lose(fmt.Sprintf("lock %q by process %d, which ended", name, p.number))
-	}
-}
-
 // lost notes which faults may have cost h.
-func (c *hits) lost(j *Judge, h *hold, at int64) {
+func (c *hits) lost(sc *scene, h *hold, at int64) {
 	what := fmt.Sprintf("lock %q by process %d", h.lock.Name, h.process.number)
-	for _, f := range j.faults.during(at, 2*j.header.SessionTimeout) {
+	for _, f := range sc.faults.during(at, 2*sc.header.SessionTimeout) {
 		if f.affects(h.process) && (f.lock == "" || f.lock == h.lock.Name) {
 			f.lose(what)
 		}
 	}
 }
 
-func (f *fault) lose(what string) {
-	if !slices.Contains(f.lost, what) && len(f.lost) < verdict.MaxFindings {
-		f.lost = append(f.lost, what)
-	}
-}
-
 // sum returns the kinds of faults, and each fault.
-func (c *hits) sum(j *Judge) (kinds []verdict.Fault, each []verdict.Hit) {
+func (c *hits) sum(sc *scene) (kinds []verdict.Fault, each []verdict.Hit) {
 	by := map[string]*verdict.Fault{}
 	kind := func(name string) *verdict.Fault {
 		if by[name] == nil {
@@ -96,10 +82,10 @@ func (c *hits) sum(j *Judge) (kinds []verdict.Fault, each []verdict.Hit) {
 	for _, name := range c.kinds {
 		kind(name)
 	}
-	for name, older := range j.faults.older {
+	for name, older := range sc.faults.older {
 		*kind(name) = *older
 	}
-	for _, f := range j.faults.all {
+	for _, f := range sc.faults.all {
 		f.count(kind(f.kind))
 		each = append(each, verdict.Hit{Fault: f.number, Kind: f.kind, Target: f.target, Began: f.at, Ended: f.until, Lost: slices.Clone(f.lost)})
 	}
@@ -111,13 +97,13 @@ func (c *hits) sum(j *Judge) (kinds []verdict.Fault, each []verdict.Hit) {
 }
 
 // explain says what the verdict does not list, and what is not judged.
-func (c *hits) explain(j *Judge) {
+func (c *hits) explain(sc *scene) {
 	c.Note = ""
-	if c.unseen(j) {
-		c.Note = "what workers of " + j.header.Workload + " wait for is not in the history, so that only held locks count"
+	if c.unseen(sc) {
+		c.Note = "what workers of " + sc.header.Workload + " wait for is not in the history, so that only held locks count"
 	}
 	forgotten := 0
-	for _, k := range j.faults.older {
+	for _, k := range sc.faults.older {
 		forgotten += k.N
 	}
 	if forgotten > 0 {
@@ -130,31 +116,24 @@ func (c *hits) explain(j *Judge) {
 
 // unseen reports whether the history does not tell which lock a worker waits for. Which
 // shard or element that is, is known only when the worker has it.
-func (c *hits) unseen(j *Judge) bool {
-	return len(c.kinds) > 0 && (j.header.Workload == "shards" || j.header.Workload == "queue")
+func (c *hits) unseen(sc *scene) bool {
+	return len(c.kinds) > 0 && (sc.header.Workload == "shards" || sc.header.Workload == "queue")
 }
 
 // end judges the kinds.
-func (c *hits) end(j *Judge) {
-	if j.partial {
+func (c *hits) end(sc *scene) {
+	if sc.partial {
 		return // most of the faults may have come before
 	}
-	kinds, _ := c.sum(j)
+	kinds, _ := c.sum(sc)
 	for _, name := range c.kinds {
 		i := slices.IndexFunc(kinds, func(k verdict.Fault) bool { return k.Kind == name })
 		c.Judged++
 		switch k := kinds[i]; {
 		case k.N == 0:
-			c.find(j, nil, j.now, "%s was never injected: let the run last longer", name)
-		case k.Held == 0 || k.Waiting == 0 && !c.unseen(j):
-			c.find(j, nil, j.now, "%s was injected %s; it took effect %s while a lock was held, and %s while a process waited for one: let the run last longer, or hold locks for longer", name, figures.Times(k.N), figures.Times(k.Held), figures.Times(k.Waiting))
+			c.find(sc, nil, sc.now, "%s was never injected: let the run last longer", name)
+		case k.Held == 0 || k.Waiting == 0 && !c.unseen(sc):
+			c.find(sc, nil, sc.now, "%s was injected %s; it took effect %s while a lock was held, and %s while a process waited for one: let the run last longer, or hold locks for longer", name, figures.Times(k.N), figures.Times(k.Held), figures.Times(k.Waiting))
 		}
 	}
-}
-
-func number(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
 }

@@ -6,7 +6,6 @@ package judge
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -18,21 +17,13 @@ import (
 // requests and holds, and by windows of what was. It must not be used concurrently: see
 // [Trial].
 //
-// The Judge keeps the present state: processes, locks, holds and faults. The checks look at
-// each change of it; each is in a file of its own.
+// The scene is the present state, which the Judge keeps. The checks look at each change of it;
+// each is in a file of its own.
 type Judge struct {
-	header    history.Header
-	reading   reading
-	from      int64          // what came before is not judged: see Rest
-	prefixes  []history.Lock // of the header, without their *
-	now       int64          // the latest time of an event
-	processes map[id]*process
-	locks     map[string]*lockRecord
-	resting   []resting // passing locks that were not in use, the oldest first
-	faults    faults
-	excuses   excuses
-	stopping  bool
-	late      uint64 // events that came out of order
+	scene   *scene
+	reading reading
+	from    int64  // what came before is not judged: see Rest
+	late    uint64 // events that came out of order
 
 	standstills []verdict.Standstill
 
@@ -59,28 +50,17 @@ type Judge struct {
 	whole       whole
 
 	finished bool
-	partial  bool // the history lacks its beginning: see Rest
 }
 
 // New returns a judge of the history with that header.
 func New(h history.Header) *Judge {
 	j := &Judge{
-		header:    h,
-		reading:   reading{ends: map[int]history.Event{}},
-		processes: map[id]*process{},
-		locks:     map[string]*lockRecord{},
-		excuses:   excuses{cut: map[*process]int64{}},
-		faults:    faults{older: map[string]*verdict.Fault{}},
-		waits:     verdict.NewDurations(), handOvers: verdict.NewDurations(), holds: verdict.NewDurations(),
+		scene:   newScene(h),
+		reading: reading{ends: map[int]history.Event{}},
+		waits:   verdict.NewDurations(), handOvers: verdict.NewDurations(), holds: verdict.NewDurations(),
 	}
-	for _, l := range h.Locks {
-		if prefix, ok := cutStar(l.Name); ok {
-			l.Name = prefix
-			j.prefixes = append(j.prefixes, l)
-			continue
-		}
-		j.locks[l.Name] = &lockRecord{Lock: l}
-	}
+	j.scene.expiry = j.reading.expiry
+	j.scene.forgets = j.forget
 	j.overlap.init()
 	j.valid.init()
 	j.tokens.init()
@@ -101,6 +81,17 @@ func New(h history.Header) *Judge {
 	return j
 }
 
+// forget judges what is left of a passing lock, and forgets it.
+func (j *Judge) forget(l *lockRecord) {
+	if j.linear.lines[l] != nil {
+		j.linear.judge(j.scene, l, j.scene.now)
+		j.decided.lock(j.scene, &j.linear, l)
+	}
+	delete(j.linear.lines, l)
+	delete(j.overlap.conflicts, l)
+	delete(j.register.books, l)
+}
+
 // checks returns the checks, in the order in which a verdict lists them.
 func (j *Judge) checks() []*check {
 	all := []*check{
@@ -116,7 +107,7 @@ func (j *Judge) checks() []*check {
 // event judges the next event.
 func (j *Judge) event(e history.Event) {
 	j.pass(e.At)
-	j.whole.event(j, e)
+	j.whole.event(j.scene, e)
 	switch e.Kind {
 	case history.Request:
 		j.request(e)
@@ -137,15 +128,15 @@ func (j *Judge) event(e history.Event) {
 	case history.Released:
 		j.released(e)
 	case history.Write:
-		j.register.answered(j, e)
+		j.register.answered(j.scene, e)
 	case history.Accepted:
-		j.register.accepted(j, e)
+		j.register.accepted(j.scene, e)
 	case history.Stale:
-		j.register.stale(j, e)
+		j.register.stale(j.scene, e)
 	case history.Session:
 		j.session(e)
 	case history.Started:
-		j.process(e)
+		j.scene.process(e)
 	case history.Ended:
 		j.ended(e)
 	case history.FaultBegan:
@@ -153,123 +144,112 @@ func (j *Judge) event(e history.Event) {
 	case history.FaultEnded:
 		j.faultEnded(e)
 	case history.Expired:
-		j.told.expired(j, e)
+		j.told.expired(j.scene, e)
 	case history.Failure:
-		j.failures.failed(j, e)
+		j.failures.failed(j.scene, e)
 	case history.Overlap:
-		j.referees.saw(j, e)
+		j.referees.saw(j.scene, e)
 	case history.Disagreed:
-		j.agree.disagreed(j, e)
+		j.agree.disagreed(j.scene, e)
 	case history.Compared:
 		j.agree.compared(e)
 	case history.TooLittle:
-		j.enough.missed(j, e)
+		j.enough.missed(j.scene, e)
 	case history.Left:
-		j.left.found(j, e)
+		j.left.found(j.scene, e)
 	case history.StoodStill:
 		j.stoodStill(e)
 	case history.Stopping:
-		j.stopping = true
+		j.scene.stopping = true
 	}
 }
 
 // pass lets time pass.
 func (j *Judge) pass(at int64) {
-	if at <= j.now {
+	if at <= j.scene.now {
 		return
 	}
-	j.now = at
-	j.overlap.pass(j)
-	j.patience.pass(j)
-	j.revocations.pass(j)
+	j.scene.now = at
+	j.overlap.pass(j.scene)
+	j.patience.pass(j.scene, j.revocations.oldest(j.scene))
+	j.revocations.pass(j.scene)
 }
 
 func (j *Judge) request(e history.Event) {
-	p := j.process(e)
+	p := j.scene.process(e)
 	if p.over {
 		return
 	}
-	h := j.begin(p, e)
-	h.requested = e.At
+	h := j.scene.begin(p, e)
 	h.joins()
 	j.requests++
 	j.patience.requested(h)
-	j.hits.during(j, p, waiting)
+	j.hits.during(j.scene, p, waiting)
 }
 
 func (j *Judge) granted(e history.Event) {
-	p := j.process(e)
+	p := j.scene.process(e)
 	j.grants++
-	l := j.lock(e.Lock, e.Mode)
+	l := j.scene.lock(e.Lock, e.Mode)
 	if p.over { // it was killed a moment after Ended was written
 		j.register.granted(l, fence{e.Token, e.Turn})
-		j.told.inside(j, p, e.Session, e.At)
+		j.told.inside(j.scene, p, e.Session, e.At)
 		return
 	}
 	h := p.holds[e.Op]
 	if h == nil { // a second handle, which was not asked for
-		h = j.begin(p, e)
-		h.requested = e.At
+		h = j.scene.begin(p, e)
 	} else if h.phase != waiting {
 		return // it is told twice
 	}
-	p.count(h.phase, -1)
-	h.phase, h.granted, h.fence, h.permits = inside, e.At, fence{e.Token, e.Turn}, max(e.Permits, 1)
-	h.since, h.known, h.asked = e.At, e.At, l.asked(h)
-	h.session = cmp.Or(e.Session, p.session)
-	if e.Mode != "" {
-		h.mode = e.Mode
-	}
-	p.count(inside, 1)
-	p.enter(h, e.At)
-	j.excuses.granted(h)
+	j.scene.grant(h, e)
 	j.waits.Add(h.granted - h.requested)
 	if l.by != nil && l.by != p && h.requested < l.free && l.free <= h.granted && len(l.inside) == 0 {
 		j.handOvers.Add(h.granted - l.free)
 	}
-	j.overlap.granted(j, h) // before h is among those inside
-	l.inside = append(l.inside, h)
-	j.tokens.granted(j, h)
+	j.overlap.granted(j.scene, h) // before h is among those inside
+	h.enters()
+	j.tokens.granted(j.scene, h)
 	j.register.granted(l, h.fence)
-	j.linear.granted(j, h)
-	j.patience.granted(j, h)
-	j.once.granted(j, h)
+	j.linear.granted(j.scene, h)
+	j.patience.granted(j.scene, h)
+	j.once.granted(j.scene, h)
 	j.told.granted(h)
-	j.hits.during(j, p, inside)
+	j.hits.during(j.scene, p, inside)
 }
 
 func (j *Judge) refused(e history.Event) {
-	if h := j.hold(e); h != nil {
-		j.drop(h)
+	if h := j.scene.hold(e); h != nil {
+		j.scene.drop(h)
 	}
 }
 
 func (j *Judge) changed(e history.Event) {
-	h := j.hold(e)
+	h := j.scene.hold(e)
 	if h == nil || h.phase != inside || e.Mode == "" || e.Mode == h.mode {
 		return
 	}
 	before := h.mode
 	h.mode, h.since = e.Mode, e.At
 	h.upgraded = before == history.Upgradable && h.mode == history.WriteMode
-	j.overlap.changed(j, h, before, e.At)
+	j.overlap.changed(j.scene, h, before, e.At)
 	j.linear.changed(h, e.At)
 	h.known = e.At
 }
 
 func (j *Judge) toldValid(e history.Event) {
-	h := j.hold(e)
+	h := j.scene.hold(e)
 	if h == nil || h.phase != inside {
 		return
 	}
-	j.valid.told(j, h, e.At)
+	j.valid.told(j.scene, h, e.At)
 	h.known = max(h.known, e.At)
 	j.told.alive(h, e.At)
 }
 
 func (j *Judge) lost(e history.Event) {
-	p := j.process(e)
-	h := j.hold(e)
+	p := j.scene.process(e)
+	h := j.scene.hold(e)
 	if h == nil {
 		return
 	}
@@ -277,40 +257,38 @@ func (j *Judge) lost(e history.Event) {
 		h.session = e.Session
 	}
 	if h.phase == inside {
-		j.told.lost(j, h, e.At)
-		j.hits.lost(j, h, e.At)
+		j.told.lost(j.scene, h, e.At)
+		j.hits.lost(j.scene, h, e.At)
 		j.leave(h, e.At)
-		j.linear.lost(j, h, e.At)
+		j.linear.lost(j.scene, h, e.At)
 	}
 	if h.phase != waiting || p.over {
-		j.drop(h)
+		j.scene.drop(h)
 	}
 }
 
 func (j *Judge) revoked(e history.Event) {
-	if h := j.hold(e); h != nil && h.phase == inside {
+	if h := j.scene.hold(e); h != nil && h.phase == inside {
 		j.revocations.told(h, e.At)
 	}
 }
 
 func (j *Judge) release(e history.Event) {
-	h := j.hold(e)
+	h := j.scene.hold(e)
 	if h == nil || h.phase != inside {
 		return
 	}
 	p := h.process
-	j.told.inside(j, p, h.session, e.At)
-	p.count(inside, -1)
-	h.phase, h.ended, h.released = releasing, e.At, true
-	p.count(releasing, 1)
+	j.told.inside(j.scene, p, h.session, e.At)
+	h.release(e.At)
 	j.leave(h, e.At)
 	h.lock.by, h.lock.free = p, e.At
-	j.linear.left(j, h, e.At)
-	j.hits.during(j, p, releasing)
+	j.linear.left(j.scene, h, e.At)
+	j.hits.during(j.scene, p, releasing)
 }
 
 func (j *Judge) released(e history.Event) {
-	h := j.hold(e)
+	h := j.scene.hold(e)
 	if h == nil {
 		return
 	}
@@ -320,47 +298,23 @@ func (j *Judge) released(e history.Event) {
 	h.settled = e.Text == ""
 	h.lock.gone(h)
 	j.once.settled(h, h.settled)
-	j.drop(h)
+	j.scene.drop(h)
 }
 
 // leave ends that h is inside.
 func (j *Judge) leave(h *hold, at int64) {
-	h.ended = at
+	h.leave(at)
 	j.holds.Add(at - h.granted)
-	l := h.lock
-	if j.patience.judges(j, l) {
-		l.left(h, j.patience.oldest)
+	if j.patience.judges(j.scene, h.lock) {
+		h.lock.left(h, j.patience.oldest)
 	}
-	if i := slices.Index(l.inside, h); i >= 0 {
-		l.inside = slices.Delete(l.inside, i, i+1)
-	}
-	l.leaves(h)
-	j.overlap.left(j, h)
-	j.revocations.left(j, h)
-}
-
-// drop forgets h.
-func (j *Judge) drop(h *hold) {
-	if h.phase == over {
-		return
-	}
-	p := h.process
-	p.count(h.phase, -1)
-	h.phase = over
-	delete(p.holds, h.op)
-	l := h.lock
-	if g := p.loosen(h, j.now, j.header.Linger != 0 && !l.passing); g != nil {
-		j.excuses.ended(j, p, l, g)
-	}
-	l.open--
-	if l.passing && l.open == 0 {
-		j.rest(l)
-	}
+	j.overlap.left(j.scene, h)
+	j.revocations.left(j.scene, h)
 }
 
 func (j *Judge) session(e history.Event) {
-	p := j.process(e)
-	j.excuses.session(j, p, e.Text, e.At)
+	p := j.scene.process(e)
+	j.scene.excuses.session(j.scene, p, e.Text, e.At)
 	if e.Text == history.SessionBegan {
 		p.session, p.since = e.Session, e.At
 	}
@@ -368,7 +322,7 @@ func (j *Judge) session(e history.Event) {
 
 // ended ends the process, and all that it has.
 func (j *Judge) ended(e history.Event) {
-	p := j.process(e)
+	p := j.scene.process(e)
 	if p.over {
 		return
 	}
@@ -380,55 +334,45 @@ func (j *Judge) ended(e history.Event) {
 	slices.SortFunc(all, func(a, b *hold) int { return cmp.Compare(a.op, b.op) })
 	for _, h := range all {
 		if h.phase == inside {
-			j.told.inside(j, p, h.session, e.At)
+			j.told.inside(j.scene, p, h.session, e.At)
 			p.died(h.lock)
 			j.leave(h, e.At)
-			j.linear.left(j, h, e.At)
+			j.linear.left(j.scene, h, e.At)
 		}
 		if h.phase == waiting && e.OK {
-			j.patience.unanswered(j, h)
+			j.patience.unanswered(j.scene, h)
 		}
-		j.drop(h)
+		j.scene.drop(h)
 	}
-	j.excuses.died(j, p, e.At)
-	j.hits.died(j, p)
+	j.scene.excuses.died(j.scene, p, e.At)
+	j.hits.died(j.scene, p)
 }
 
 func (j *Judge) faultBegan(e history.Event) {
-	f := j.faults.began(e)
+	f := j.scene.faults.began(e)
 	if end, ok := j.reading.ends[e.Fault]; ok && toldAtEnd(f.kind) {
 		f.told(end)
 	}
 	if f.stops() && !f.missed() {
-		for _, p := range j.targets(f) {
-			p.stops.began(j.stop(p, f))
+		for _, p := range j.scene.targets(f) {
+			p.stops.began(j.scene.stop(p, f))
 		}
 	}
-	j.excuses.began(j, f)
-	j.revocations.began(j, f)
-	j.hits.began(j, f)
+	j.scene.excuses.began(j.scene, f)
+	j.revocations.began(j.scene, f)
+	j.hits.began(j.scene, f)
 }
 
 func (j *Judge) faultEnded(e history.Event) {
-	f := j.faults.ended(e, 2*j.header.SessionTimeout)
+	f := j.scene.faults.ended(e, 2*j.scene.header.SessionTimeout)
 	if f != nil && f.revokes() && f.failed {
 		j.revocations.failed(f)
 	}
 	if f != nil && f.stops() {
-		for _, p := range j.targets(f) {
+		for _, p := range j.scene.targets(f) {
 			p.stops.ended(e.At)
 		}
 	}
-}
-
-// targets returns the processes that f hits and that have not ended.
-func (j *Judge) targets(f *fault) (all []*process) {
-	for _, p := range j.processes {
-		if !p.over && f.process == p.number {
-			all = append(all, p)
-		}
-	}
-	return all
 }
 
 // Interim returns what the events so far have shown.
@@ -441,17 +385,17 @@ func (j *Judge) Finish() verdict.Verdict {
 		j.finished = true
 		j.reading.over = true
 		j.advance()
-		j.patience.end(j)
-		j.revocations.end(j)
-		j.told.end(j)
-		j.linear.end(j)
-		j.decided.end(j)
-		j.left.look(j)
-		j.referees.look(j)
-		j.failures.look(j)
-		j.enough.look(j)
-		j.hits.end(j)
-		j.whole.end(j)
+		j.patience.end(j.scene)
+		j.revocations.end(j.scene)
+		j.told.end(j.scene)
+		j.linear.end(j.scene)
+		j.decided.end(j.scene, &j.linear)
+		j.left.look(j.scene)
+		j.referees.look(j.scene)
+		j.failures.look(j.scene)
+		j.enough.look(j.scene)
+		j.hits.end(j.scene)
+		j.whole.end(j.scene)
 	}
 	return j.sum()
 }
@@ -483,17 +427,17 @@ func (j *Judge) sum() verdict.Verdict {
 		Holds:          j.holds.Sum(),
 	}
 	v.MarginLeast, v.MarginMedian, v.Margins = j.told.margins()
-	v.Faults, v.Injected = j.hits.sum(j)
+	v.Faults, v.Injected = j.hits.sum(j.scene)
 	j.overlap.explain(j.late)
 	j.linear.explain()
 	j.tokens.explain()
 	j.register.explain()
-	j.patience.explain(j)
-	j.revocations.explain(j)
+	j.patience.explain(j.scene)
+	j.revocations.explain(j.scene)
 	j.told.explain()
 	j.once.explain()
 	j.referees.explain()
-	j.hits.explain(j)
+	j.hits.explain(j.scene)
 	j.agree.explain()
 	found := map[verdict.Outcome]bool{}
 	for _, c := range j.checks() {
@@ -515,7 +459,7 @@ func (j *Judge) sum() verdict.Verdict {
 	if v.Outcome != verdict.OK && j.agree.excuses(v.Findings) {
 		v.Outcome, v.Diverged = verdict.Void, j.agree.text
 	}
-	if v.Outcome == verdict.OK && (j.grants == 0 || j.finished && j.grants < few && j.header.Planned >= long && j.now-j.header.Begin >= long) {
+	if v.Outcome == verdict.OK && (j.grants == 0 || j.finished && j.grants < few && j.scene.header.Planned >= long && j.scene.now-j.scene.header.Begin >= long) {
 		v.Outcome = verdict.Void
 	}
 	slices.SortStableFunc(v.Findings, func(a, b verdict.Finding) int {
@@ -527,9 +471,4 @@ func (j *Judge) sum() verdict.Verdict {
 	}
 	v.Standstills = slices.Clone(j.standstills)
 	return v
-}
-
-// when says when at was, for texts.
-func (j *Judge) when(at int64) string {
-	return fmt.Sprintf("%.3f s", time.Duration(at-j.header.Begin).Seconds())
 }

@@ -735,8 +735,13 @@ func TestPassingLocks(t *testing.T) {
 	for i := range int64(n) {
 		take(fmt.Sprintf("e%d", i), 10*i+1)
 	}
-	if len(j.locks) > manyResting+10 || len(j.resting) > manyResting {
-		t.Errorf("%d locks and %d that rest are remembered", len(j.locks), len(j.resting))
+	if len(j.scene.locks) > manyResting+10 || len(j.scene.resting) > manyResting {
+		t.Errorf("%d locks and %d that rest are remembered", len(j.scene.locks), len(j.scene.resting))
+	}
+	for what, n := range map[string]int{"lines": len(j.linear.lines), "possessions": len(j.linear.possessions), "books": len(j.register.books), "conflicts": len(j.overlap.conflicts), "requests": len(j.patience.of)} {
+		if n > manyResting+10 {
+			t.Errorf("%d %s are remembered", n, what)
+		}
 	}
 	if v := j.Interim(); v.Outcome != verdict.OK {
 		t.Errorf("%v: %+v", v.Outcome, v.Findings)

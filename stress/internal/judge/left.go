@@ -17,17 +17,9 @@ func (c *left) init() {
 }
 
 // found judges a node that is left.
-func (c *left) found(j *Judge, e history.Event) {
+func (c *left) found(sc *scene, e history.Event) {
 	c.Judged++
-	c.find(j, j.lockOf(e), e.At, "left in ZooKeeper at the end: %s", e.Text)
-}
-
-// lockOf returns the lock that an event names, or nil if it names none.
-func (j *Judge) lockOf(e history.Event) *lockRecord {
-	if e.Lock == "" {
-		return nil
-	}
-	return j.lock(e.Lock, e.Mode)
+	c.find(sc, sc.lockOf(e), e.At, "left in ZooKeeper at the end: %s", e.Text)
 }
 
 // The check failures: the workers saw nothing that the API does not allow, and the harness
@@ -39,11 +31,11 @@ func (c *failures) init() {
 }
 
 // failed judges a failure that a worker or the harness has seen.
-func (c *failures) failed(j *Judge, e history.Event) {
+func (c *failures) failed(sc *scene, e history.Event) {
 	c.Judged++
 	who := fmt.Sprintf("process %d", e.Process)
 	if e.Process < 0 {
 		who = "the harness"
 	}
-	c.find(j, j.lockOf(e), e.At, "%s, at %s: %s", who, j.when(e.At), e.Text)
+	c.find(sc, sc.lockOf(e), e.At, "%s, at %s: %s", who, sc.when(e.At), e.Text)
 }

@@ -42,6 +42,9 @@ type linear struct {
 	pictures map[string][]byte
 	budget   time.Duration // what is left for difficult windows
 	unjudged uint64        // windows
+
+	lines       map[*lockRecord]*line
+	possessions map[*hold]*possession // of which a hold is one
 }
 
 // A checker looks for an order of the operations that the model allows, for a limited time.
@@ -93,6 +96,7 @@ func (c *linear) init() {
 	c.check = newCheck(verdict.Linear)
 	c.checker = porcupine.CheckOperationsTimeout
 	c.pictures = map[string][]byte{}
+	c.lines, c.possessions = map[*lockRecord]*line{}, map[*hold]*possession{}
 	c.budget = forDifficult
 }
 
@@ -103,24 +107,24 @@ func (c *linear) of(h *hold) *line {
 	if kind(h.mode) == semaphore || l.Once {
 		return nil
 	}
-	if l.line == nil {
-		l.line = &line{}
+	if c.lines[l] == nil {
+		c.lines[l] = &line{}
 	}
-	return l.line
+	return c.lines[l]
 }
 
 // granted notes that the worker was told that h is granted.
-func (c *linear) granted(j *Judge, h *hold) {
+func (c *linear) granted(sc *scene, h *hold) {
 	n := c.of(h)
 	if n == nil {
 		return
 	}
-	_, excused := j.excused(h, h.granted)
+	_, excused := sc.excused(h, h.granted)
 	for _, p := range n.owns {
 		if p.process == h.process && p.fence == h.fence && h.mode != history.Mutex {
 			p.holds = append(p.holds, h)
 			p.known = h.granted
-			h.possession = p
+			c.possessions[h] = p
 			n.adapt(p, h.granted, h.granted)
 			return
 		}
@@ -133,7 +137,7 @@ func (c *linear) granted(j *Judge, h *hold) {
 	}
 	n.number++
 	p := &possession{number: n.number, process: h.process, session: h.session, fence: h.fence, mode: h.mode, holds: []*hold{h}, asked: h.asked, known: h.granted}
-	h.possession = p
+	c.possessions[h] = p
 	// What the process had before under another token, it knows to be over.
 	for _, old := range slices.Clone(n.owns) {
 		if old.process == p.process && !together(old.mode, p.mode) && (p.mode != history.Mutex || old.fence.token != p.fence.token) {
@@ -148,55 +152,46 @@ func (c *linear) granted(j *Judge, h *hold) {
 	n.add(action{what: acquire, possession: p.number, process: p.process.id, mode: p.mode, fence: p.fence}, p.from, h.granted)
 	switch {
 	case len(n.actions) >= fewOperations && !excused && (kind(h.mode) == exclusive || h.mode == history.WriteMode):
-		c.cut(j, h.lock, h.granted, p)
+		c.cut(sc, h.lock, h.granted, p)
 	case len(n.actions) >= manyOperations:
-		c.cut(j, h.lock, h.granted, nil)
+		c.cut(sc, h.lock, h.granted, nil)
 	}
 }
 
 // changed notes that h has got another mode.
 func (c *linear) changed(h *hold, at int64) {
-	if n := c.of(h); n != nil && h.possession != nil {
-		n.adapt(h.possession, h.known, at)
+	if n, p := c.lines[h.lock], c.possessions[h]; p != nil {
+		n.adapt(p, h.known, at)
 	}
 }
 
 // left notes that the worker began to release h, or that its process has ended.
-func (c *linear) left(j *Judge, h *hold, at int64) {
-	n, p := h.lock.line, h.possession
+func (c *linear) left(sc *scene, h *hold, at int64) {
+	n, p := c.lines[h.lock], c.possessions[h]
 	if p == nil {
 		return
 	}
-	h.possession = nil
+	delete(c.possessions, h)
 	p.holds = slices.DeleteFunc(p.holds, func(o *hold) bool { return o == h })
 	if len(p.holds) == 0 {
-		n.end(p, j.sure(h, at), at)
+		n.end(p, sc.sure(h, at), at)
 	} else {
-		n.adapt(p, j.sure(h, at), at)
+		n.adapt(p, sc.sure(h, at), at)
 	}
 }
 
 // lost notes that the worker was told that h is lost, and with it the possession.
-func (c *linear) lost(j *Judge, h *hold, at int64) {
-	if p := h.possession; p != nil {
-		p.forget()
-		h.lock.line.end(p, j.sure(h, at), at)
+func (c *linear) lost(sc *scene, h *hold, at int64) {
+	if p := c.possessions[h]; p != nil {
+		c.forget(p)
+		c.lines[h.lock].end(p, sc.sure(h, at), at)
 	}
-}
-
-// sure returns the last time until that time at which the process could know whether it
-// held h.
-func (j *Judge) sure(h *hold, at int64) int64 {
-	if since, ok := j.excused(h, at); ok {
-		return since
-	}
-	return at
 }
 
 // forget makes p have no holds.
-func (p *possession) forget() {
+func (c *linear) forget(p *possession) {
 	for _, h := range p.holds {
-		h.possession = nil
+		delete(c.possessions, h)
 	}
 }
 
@@ -232,18 +227,18 @@ func (n *line) end(p *possession, from, to int64) {
 }
 
 // cut ends the window at that time. If only is not nil, it is the only owner then.
-func (c *linear) cut(j *Judge, l *lockRecord, at int64, only *possession) {
-	n := l.line
+func (c *linear) cut(sc *scene, l *lockRecord, at int64, only *possession) {
+	n := c.lines[l]
 	for _, p := range slices.Clone(n.owns) {
-		if since, ok := j.excused(&hold{process: p.process, session: p.session, lock: l, asked: p.asked}, at); ok && p != only {
-			p.forget()
+		if since, ok := sc.excused(&hold{process: p.process, session: p.session, lock: l, asked: p.asked}, at); ok && p != only {
+			c.forget(p)
 			n.end(p, since, at)
 		}
 	}
-	if !c.judge(j, l, at) && only != nil { // the others cannot be there
+	if !c.judge(sc, l, at) && only != nil { // the others cannot be there
 		for _, p := range n.owns {
 			if p != only {
-				p.forget()
+				c.forget(p)
 			}
 		}
 		n.owns = []*possession{only}
@@ -263,8 +258,8 @@ func (c *linear) cut(j *Judge, l *lockRecord, at int64, only *possession) {
 
 // judge judges the window, which ends at that time. It reports false if no order of the
 // operations explains it.
-func (c *linear) judge(j *Judge, l *lockRecord, at int64) bool {
-	n := l.line
+func (c *linear) judge(sc *scene, l *lockRecord, at int64) bool {
+	n := c.lines[l]
 	if len(n.actions) == 0 {
 		return true
 	}
@@ -300,7 +295,7 @@ func (c *linear) judge(j *Judge, l *lockRecord, at int64) bool {
 	if len(c.pictures) < manyPictures {
 		wrong, picture = c.picture(n.state, operations, l)
 	}
-	c.find(j, l, wrong, "no order of the %d operations on lock %q from %s to %s explains what the processes were told%s", len(operations), l.Name, j.when(from), j.when(at), picture)
+	c.find(sc, l, wrong, "no order of the %d operations on lock %q from %s to %s explains what the processes were told%s", len(operations), l.Name, sc.when(from), sc.when(at), picture)
 	return false
 }
 
@@ -336,15 +331,15 @@ func (c *linear) picture(s lockState, operations []porcupine.Operation, l *lockR
 }
 
 // end judges what is left.
-func (c *linear) end(j *Judge) {
-	names := make([]string, 0, len(j.locks))
-	for name := range j.locks {
+func (c *linear) end(sc *scene) {
+	names := make([]string, 0, len(sc.locks))
+	for name := range sc.locks {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if l := j.locks[name]; l.line != nil {
-			c.judge(j, l, j.now)
+		if l := sc.locks[name]; c.lines[l] != nil {
+			c.judge(sc, l, sc.now)
 		}
 	}
 }

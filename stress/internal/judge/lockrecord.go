@@ -27,13 +27,7 @@ type lockRecord struct {
 
 	past map[turn]*past // holds of it that have ended
 
-	highest   map[history.Mode]highest // the highest token that was granted, by mode
-	granted   []fence                  // in order: those that may still write to the register
-	forgotten fence                    // the highest that granted has had to forget
-	accepted  fence                    // the highest that the register has accepted
-	conflict  overlapping              // that was found last
-	line      *line                    // for linearizability
-	done      bool                     // Once: it was released in good order
+	highest map[history.Mode]highest // the highest token that was granted, by mode
 }
 
 // A turn is what a process may have once before another one that waits: the lock, in a mode.
@@ -153,22 +147,22 @@ func cutStar(name string) (string, bool) { return strings.CutSuffix(name, "*") }
 
 // lock returns the lock of that name. If the header does not have it, its holds have the
 // mode.
-func (j *Judge) lock(name string, mode history.Mode) *lockRecord {
-	if l := j.locks[name]; l != nil {
+func (sc *scene) lock(name string, mode history.Mode) *lockRecord {
+	if l := sc.locks[name]; l != nil {
 		return l
 	}
 	l := &lockRecord{Lock: history.Lock{Name: name, Mode: mode}}
 	if kind(mode) == readWrite {
 		l.Mode = ""
 	}
-	for _, p := range j.prefixes {
+	for _, p := range sc.prefixes {
 		if strings.HasPrefix(name, p.Name) {
 			l.Lock, l.passing = p, true
 			l.Name = name
 			break
 		}
 	}
-	j.locks[name] = l
+	sc.locks[name] = l
 	return l
 }
 
@@ -183,20 +177,17 @@ const manyResting = 4096
 
 // rest notes that l, which is passing, is not in use any more. It forgets the lock that
 // has not been used for longest.
-func (j *Judge) rest(l *lockRecord) {
+func (sc *scene) rest(l *lockRecord) {
 	l.used++
-	j.resting = append(j.resting, resting{l, l.used})
-	if len(j.resting) <= manyResting {
+	sc.resting = append(sc.resting, resting{l, l.used})
+	if len(sc.resting) <= manyResting {
 		return
 	}
-	r := j.resting[0]
-	j.resting = slices.Delete(j.resting, 0, 1)
+	r := sc.resting[0]
+	sc.resting = slices.Delete(sc.resting, 0, 1)
 	if r.lock.open == 0 && r.lock.used == r.used {
-		if r.lock.line != nil {
-			j.linear.judge(j, r.lock, j.now)
-			j.decided.lock(j, r.lock)
-		}
-		delete(j.locks, r.lock.Name)
+		sc.forgets(r.lock)
+		delete(sc.locks, r.lock.Name)
 	}
 }
 
@@ -241,4 +232,12 @@ func compatible(a, b *hold) bool {
 		return a.mode != history.Mutex || b.mode != history.Mutex
 	}
 	return together(a.mode, b.mode)
+}
+
+// lockOf returns the lock that an event names, or nil if it names none.
+func (sc *scene) lockOf(e history.Event) *lockRecord {
+	if e.Lock == "" {
+		return nil
+	}
+	return sc.lock(e.Lock, e.Mode)
 }

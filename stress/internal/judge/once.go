@@ -14,8 +14,9 @@ import (
 type once struct {
 	check
 	seed maphash.Seed
-	done map[uint64]bool // hashes of the names of locks that were forgotten
-	ring []uint64        // the same, the oldest at next once it is full
+	done map[uint64]bool      // hashes of the names of passing locks
+	kept map[*lockRecord]bool // other locks
+	ring []uint64             // the same, the oldest at next once it is full
 	next int
 	lost uint64 // names that were forgotten to make room
 }
@@ -25,17 +26,17 @@ const manyDone = 1 << 20
 
 func (c *once) init() {
 	c.check = newCheck(verdict.Once)
-	c.seed, c.done = maphash.MakeSeed(), map[uint64]bool{}
+	c.seed, c.done, c.kept = maphash.MakeSeed(), map[uint64]bool{}, map[*lockRecord]bool{}
 }
 
 // granted judges that h is granted.
-func (c *once) granted(j *Judge, h *hold) {
+func (c *once) granted(sc *scene, h *hold) {
 	if !h.lock.Once {
 		return
 	}
 	c.Judged++
-	if h.lock.done || h.lock.passing && c.done[maphash.String(c.seed, h.lock.Name)] {
-		c.find(j, h.lock, h.granted, "%q was granted at %s to %v, although it had been released in good order", h.lock.Name, j.when(h.granted), h)
+	if c.kept[h.lock] || h.lock.passing && c.done[maphash.String(c.seed, h.lock.Name)] {
+		c.find(sc, h.lock, h.granted, "%q was granted at %s to %v, although it had been released in good order", h.lock.Name, sc.when(h.granted), h)
 	}
 }
 
@@ -44,8 +45,8 @@ func (c *once) settled(h *hold, good bool) {
 	if !h.lock.Once || !good || h.phase != releasing {
 		return
 	}
-	h.lock.done = true
 	if !h.lock.passing {
+		c.kept[h.lock] = true
 		return
 	}
 	name := maphash.String(c.seed, h.lock.Name)

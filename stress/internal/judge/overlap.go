@@ -19,8 +19,9 @@ import (
 // it was stopped until a moment after it continues. Then the overlap must be over.
 type overlap struct {
 	check
-	paused  int
-	pending []overlapping // excused for now, or not known to be true
+	paused    int
+	pending   []overlapping               // excused for now, or not known to be true
+	conflicts map[*lockRecord]overlapping // that were found last
 }
 
 // An overlapping pair: b has been told that it is inside while a was.
@@ -32,46 +33,47 @@ type overlapping struct {
 
 func (c *overlap) init() {
 	c.check = newCheck(verdict.Overlap)
+	c.conflicts = map[*lockRecord]overlapping{}
 }
 
 // granted judges that h comes inside.
-func (c *overlap) granted(j *Judge, h *hold) {
+func (c *overlap) granted(sc *scene, h *hold) {
 	c.Judged++
 	for _, o := range h.lock.inside {
 		if !compatible(o, h) {
-			c.meet(j, overlapping{a: o, b: h}, h.granted)
+			c.meet(sc, overlapping{a: o, b: h}, h.granted)
 		}
 	}
 	if h.mode == history.Permit {
-		c.permits(j, h)
+		c.permits(sc, h)
 	}
 }
 
 // changed judges that h, which is inside, has got another mode.
-func (c *overlap) changed(j *Judge, h *hold, before history.Mode, at int64) {
+func (c *overlap) changed(sc *scene, h *hold, before history.Mode, at int64) {
 	c.Judged++
 	for _, o := range h.lock.inside {
 		if o != h && !compatible(o, h) && (o.process == h.process || together(o.mode, before)) {
-			c.meet(j, overlapping{a: o, b: h}, at)
+			c.meet(sc, overlapping{a: o, b: h}, at)
 		}
 	}
 }
 
 // meet judges a pair that is inside at that time.
-func (c *overlap) meet(j *Judge, p overlapping, at int64) {
-	if at < j.now {
-		p.late, p.by = true, j.now+reaction
+func (c *overlap) meet(sc *scene, p overlapping, at int64) {
+	if at < sc.now {
+		p.late, p.by = true, sc.now+reaction
 		c.pending = append(c.pending, p)
 		return
 	}
-	if !p.excused(j, at) {
-		c.wrong(j, p, at)
+	if !p.excused(sc, at) {
+		c.wrong(sc, p, at)
 		return
 	}
-	if !p.like(p.a.lock.conflict) {
+	if !p.like(c.conflicts[p.a.lock]) {
 		c.paused++
 	}
-	p.a.lock.conflict = p
+	c.conflicts[p.a.lock] = p
 	c.pending = append(c.pending, p)
 }
 
@@ -82,16 +84,16 @@ func (p overlapping) like(q overlapping) bool {
 
 // excused reports whether the one of the pair that does not hold the lock any more could
 // not know. The other one has no need of an excuse: it holds the lock.
-func (p overlapping) excused(j *Judge, at int64) bool {
+func (p overlapping) excused(sc *scene, at int64) bool {
 	if p.a.mode == history.Permit {
-		_, ok := j.excused(p.a, at)
+		_, ok := sc.excused(p.a, at)
 		return ok
 	}
-	switch x := p.order(j); {
+	switch x := p.order(sc); {
 	case x < 0:
-		return j.unaware(p.a, p.b.since, at)
+		return sc.unaware(p.a, p.b.since, at)
 	case x > 0:
-		return j.unaware(p.b, p.a.since, at)
+		return sc.unaware(p.b, p.a.since, at)
 	}
 	return false
 }
@@ -101,11 +103,11 @@ func (p overlapping) excused(j *Judge, at int64) bool {
 // readers and writers alike. But an upgraded hold keeps the token of its upgradable read,
 // which says nothing of its order among readers; and members of a group, say, have no
 // tokens. Then times tell: the lock is that one's which was given it later.
-func (p overlapping) order(j *Judge) int {
+func (p overlapping) order(sc *scene) int {
 	if p.a.fence.token != 0 && p.b.fence.token != 0 && !besideUpgrade(p.a, p.b) && !besideUpgrade(p.b, p.a) {
 		return p.a.fence.compare(p.b.fence)
 	}
-	if x := cmp.Compare(j.given(p.a), j.given(p.b)); x != 0 {
+	if x := cmp.Compare(sc.given(p.a), sc.given(p.b)); x != 0 {
 		return x
 	}
 	return cmp.Compare(p.a.since, p.b.since)
@@ -114,51 +116,42 @@ func (p overlapping) order(j *Judge) int {
 // besideUpgrade reports whether a is an upgraded hold, and b a reader's.
 func besideUpgrade(a, b *hold) bool { return a.upgraded && b.mode == history.Read }
 
-// given returns when h may have been given its mode at the earliest. A holder that was
-// stopped is told later.
-func (j *Judge) given(h *hold) int64 {
-	if since, ok := j.excused(h, h.since); ok {
-		return since
-	}
-	return h.since
-}
-
 // wrong notes a finding, unless it was found of the same grants already.
-func (c *overlap) wrong(j *Judge, p overlapping, at int64) {
-	if l := p.a.lock; !p.like(l.conflict) {
-		l.conflict = p
-		c.find(j, l, at, "lock %q was held twice at %s: by %v, since %s, and by %v, since %s", l.Name, j.when(at), p.a, j.when(p.a.granted), p.b, j.when(p.b.granted))
+func (c *overlap) wrong(sc *scene, p overlapping, at int64) {
+	if l := p.a.lock; !p.like(c.conflicts[l]) {
+		c.conflicts[l] = p
+		c.find(sc, l, at, "lock %q was held twice at %s: by %v, since %s, and by %v, since %s", l.Name, sc.when(at), p.a, sc.when(p.a.granted), p.b, sc.when(p.b.granted))
 	}
 }
 
 // permits judges that the permits in use are no more than there are.
-func (c *overlap) permits(j *Judge, h *hold) {
+func (c *overlap) permits(sc *scene, h *hold) {
 	l := h.lock
 	if l.Capacity == 0 {
 		return
 	}
 	used, excused := h.permits, 0
-	if _, ok := j.excused(h, h.granted); ok { // it is told late, and may have lost them
+	if _, ok := sc.excused(h, h.granted); ok { // it is told late, and may have lost them
 		excused += h.permits
 		c.pending = append(c.pending, overlapping{a: h, b: h})
 	}
 	for _, o := range l.inside {
 		used += o.permits
-		if _, ok := j.excused(o, h.granted); ok {
+		if _, ok := sc.excused(o, h.granted); ok {
 			excused += o.permits
 			c.pending = append(c.pending, overlapping{a: o, b: h})
 		}
 	}
 	switch {
 	case used-excused > l.Capacity:
-		c.find(j, l, h.granted, "%d permits of %q were in use at %s, of %d: the last was granted to %v", used, l.Name, j.when(h.granted), l.Capacity, h)
+		c.find(sc, l, h.granted, "%d permits of %q were in use at %s, of %d: the last was granted to %v", used, l.Name, sc.when(h.granted), l.Capacity, h)
 	case used > l.Capacity:
 		c.paused++
 	}
 }
 
 // pass judges the pairs whose time to react is over.
-func (c *overlap) pass(j *Judge) {
+func (c *overlap) pass(sc *scene) {
 	if len(c.pending) == 0 {
 		return
 	}
@@ -166,30 +159,30 @@ func (c *overlap) pass(j *Judge) {
 	c.pending = nil
 	for _, p := range due {
 		switch {
-		case p.late && j.now < p.by:
+		case p.late && sc.now < p.by:
 			c.pending = append(c.pending, p)
 		case p.late:
-			c.settle(j, p)
-		case p.excused(j, j.now):
+			c.settle(sc, p)
+		case p.excused(sc, sc.now):
 			c.pending = append(c.pending, p)
 		case p.a.mode == history.Permit:
-			c.still(j, p)
+			c.still(sc, p)
 		default:
-			c.find(j, p.a.lock, j.now, "lock %q is still held twice at %s: by %v, since %s, and by %v, since %s; the one that was stopped, or whose node was deleted, should have learned by now that it has lost the lock", p.a.lock.Name, j.when(j.now), p.a, j.when(p.a.granted), p.b, j.when(p.b.granted))
-			p.a.lock.conflict = p
+			c.find(sc, p.a.lock, sc.now, "lock %q is still held twice at %s: by %v, since %s, and by %v, since %s; the one that was stopped, or whose node was deleted, should have learned by now that it has lost the lock", p.a.lock.Name, sc.when(sc.now), p.a, sc.when(p.a.granted), p.b, sc.when(p.b.granted))
+			c.conflicts[p.a.lock] = p
 		}
 	}
 }
 
 // still judges the permits that are in use although a process has had time to notice that
 // it has lost its own.
-func (c *overlap) still(j *Judge, p overlapping) {
+func (c *overlap) still(sc *scene, p overlapping) {
 	l, used := p.a.lock, 0
 	for _, o := range l.inside {
 		used += o.permits
 	}
 	if used > l.Capacity {
-		c.find(j, l, j.now, "%d permits of %q are still in use at %s, of %d: %v should have learned by now that it has lost its own", used, l.Name, j.when(j.now), l.Capacity, p.a)
+		c.find(sc, l, sc.now, "%d permits of %q are still in use at %s, of %d: %v should have learned by now that it has lost its own", used, l.Name, sc.when(sc.now), l.Capacity, p.a)
 	}
 }
 
@@ -201,27 +194,27 @@ func (c *overlap) explain(late uint64) {
 }
 
 // left notes that h is inside no more.
-func (c *overlap) left(j *Judge, h *hold) {
+func (c *overlap) left(sc *scene, h *hold) {
 	c.pending = slices.DeleteFunc(c.pending, func(p overlapping) bool {
 		if p.a != h && p.b != h {
 			return false
 		}
 		if p.late {
-			c.settle(j, p)
+			c.settle(sc, p)
 		}
 		return true
 	})
 }
 
 // settle judges a pair of which a grant was told late.
-func (c *overlap) settle(j *Judge, p overlapping) {
+func (c *overlap) settle(sc *scene, p overlapping) {
 	from, to := max(p.a.granted, p.b.granted), min(p.a.end(), p.b.end())
 	if from >= to {
 		return
 	}
-	if p.excused(j, from) {
+	if p.excused(sc, from) {
 		c.paused++
 	} else {
-		c.wrong(j, p, from)
+		c.wrong(sc, p, from)
 	}
 }

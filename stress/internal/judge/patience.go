@@ -16,53 +16,58 @@ import (
 // can take, apart from the time in which faults kept it waiting: see excuses.
 type patience struct {
 	check
-	open   []*hold // requests, the oldest first; also some that have ended
-	next   int64   // when to look again
-	looked int64   // when it was looked last
-	oldest int64   // nothing that began before is judged any more, but for what was found
-	cut    bool    // the history has no end
+	open   []*request // the oldest first; also some that have ended
+	of     map[*hold]*request
+	next   int64 // when to look again
+	looked int64 // when it was looked last
+	oldest int64 // nothing that began before is judged any more, but for what was found
+	cut    bool  // the history has no end
 	tally  tally
 	free   share
 }
 
-// slack is what a wait may take beside the holds of others, on a busy machine.
-const slack = int64(5 * time.Second)
+// A request is a hold that is waited for.
+type request struct {
+	*hold
+	before   []*hold // for a mutex: the holds of its process that are granted before it
+	reported bool    // that it has waited too long
+}
 
 // memorable is for how long faults and holds are remembered beyond the oldest request that
 // is open, since an event may be told late.
 const memorable = int64(time.Minute)
 
 func (c *patience) init() {
-	c.check = newCheck(verdict.Patience)
+	c.check, c.of = newCheck(verdict.Patience), map[*hold]*request{}
 }
 
 // judges reports whether there is a bound for how long requests of the lock may take.
-func (c *patience) judges(j *Judge, l *lockRecord) bool { return j.header.Tenure >= 0 && !l.Once }
+func (c *patience) judges(sc *scene, l *lockRecord) bool { return sc.header.Tenure >= 0 && !l.Once }
 
 // bound returns how long h may wait until that time.
 //
 // A process lets no further goroutine in after about two tenures if another process waits
 // for the lock, and gives it up when the last of those that are inside leaves. Each process
 // may be ahead once, in each mode.
-func (c *patience) bound(j *Judge, h *hold, at int64) int64 {
-	bound := j.header.SessionTimeout + slack
+func (c *patience) bound(sc *scene, h *request, at int64) int64 {
+	bound := sc.header.SessionTimeout + slack
 	for _, l := range h.locks() {
-		tenure := 2 * j.header.Tenure
-		if j.header.Workload == "all" {
+		tenure := 2 * sc.header.Tenure
+		if sc.header.Workload == "all" {
 			// A wait for several locks keeps the first places that it has for up to 16 tenures,
 			// as if it held the locks.
-			tenure += 16 * j.header.Tenure
+			tenure += 16 * sc.header.Tenure
 		}
-		tenures := tenure * int64(max(j.header.Processes, 1)*l.modes())
+		tenures := tenure * int64(max(sc.header.Processes, 1)*l.modes())
 		switch h.mode {
 		case history.Mutex:
 			own, stays := h.queue(at)
-			bound += own + stays*(l.holds(h.requested, at, h, false)+tenures)
+			bound += own + stays*(l.holds(h.requested, at, h.hold, false)+tenures)
 		case history.Permit:
 			// Each goroutine queues by itself, behind all others.
-			bound += int64(max(j.header.Goroutines, 1)) * (l.holds(h.requested, at, h, true) + tenures)
+			bound += int64(max(sc.header.Goroutines, 1)) * (l.holds(h.requested, at, h.hold, true) + tenures)
 		default:
-			bound += l.holds(h.requested, at, h, true) + tenures
+			bound += l.holds(h.requested, at, h.hold, true) + tenures
 		}
 	}
 	return bound
@@ -76,7 +81,7 @@ func (c *patience) bound(j *Judge, h *hold, at int64) int64 {
 // to give the mutex up in between, and queue again behind each other process, once for each
 // stay in which it held the mutex. Each of those may then let several goroutines in, but only
 // for two tenures, and the last of them may stay for as long as the longest.
-func (h *hold) queue(at int64) (own, stays int64) {
+func (h *request) queue(at int64) (own, stays int64) {
 	stays = 1
 	for i, o := range h.before {
 		own += max(0, min(o.end(), at)-max(o.granted, h.requested))
@@ -100,122 +105,128 @@ func (c *patience) precedes(h *hold) {
 
 // requested notes a request.
 func (c *patience) requested(h *hold) {
-	c.open = append(c.open, h)
+	r := &request{hold: h}
+	c.open = append(c.open, r)
+	c.of[h] = r
 	if h.mode != history.Mutex {
 		return
 	}
 	for _, o := range h.lock.inside {
 		if o.process == h.process {
-			h.before = append(h.before, o)
+			r.before = append(r.before, o)
 		}
 	}
 }
 
 // granted notes that h has been granted, and judges how long it has waited.
-func (c *patience) granted(j *Judge, h *hold) {
-	c.judge(j, h)
+func (c *patience) granted(sc *scene, h *hold) {
+	c.judge(sc, h)
+	delete(c.of, h)
 	if h.mode == history.Mutex {
-		h.before = nil
 		c.precedes(h)
 	}
 }
 
 // judge judges how long h has waited, which has been granted.
-func (c *patience) judge(j *Judge, h *hold) {
-	if !c.judges(j, h.lock) {
+func (c *patience) judge(sc *scene, h *hold) {
+	if !c.judges(sc, h.lock) {
 		return
 	}
 	c.Judged++
-	if h.granted == h.requested {
+	r := c.of[h]
+	if r == nil || h.granted == h.requested {
 		return // it was not asked for
 	}
-	excused, bound := j.excuses.waiting(j, h, h.granted), c.bound(j, h, h.granted)
+	excused, bound := sc.excuses.waiting(sc, h, h.granted), c.bound(sc, r, h.granted)
 	c.tally.add(h.granted-h.requested, excused, bound)
-	c.waited(j, h, h.granted, excused, bound, "was granted lock %q only")
+	c.waited(sc, r, h.granted, excused, bound, "was granted lock %q only")
 }
 
 // waited judges how long h has waited until that time.
-func (c *patience) waited(j *Judge, h *hold, at, excused, bound int64, what string) {
+func (c *patience) waited(sc *scene, h *request, at, excused, bound int64, what string) {
 	wait := at - h.requested
 	if h.reported || wait-excused <= bound {
 		return
 	}
 	h.reported = true
-	c.find(j, h.lock, at, "%v "+what+" after %v, from %s to %s, of which %v were disturbed by faults: more than the %v that the processes ahead can take",
-		h, h.lock.Name, round(wait), j.when(h.requested), j.when(at), round(excused), round(bound))
+	c.find(sc, h.lock, at, "%v "+what+" after %v, from %s to %s, of which %v were disturbed by faults: more than the %v that the processes ahead can take",
+		h, h.lock.Name, round(wait), sc.when(h.requested), sc.when(at), round(excused), round(bound))
 }
 
 func round(d int64) time.Duration { return time.Duration(d).Round(time.Millisecond) }
 
-// pass judges the requests that are open, now and then.
-func (c *patience) pass(j *Judge) {
-	if j.now < c.next {
+// pass judges the requests that are open, now and then. What was asked of holders is judged
+// from the time asked on, and no fault since then is forgotten.
+func (c *patience) pass(sc *scene, asked int64) {
+	if sc.now < c.next {
 		return
 	}
-	c.next = j.now + int64(time.Second)
-	c.open = slices.DeleteFunc(c.open, func(h *hold) bool { return h.phase != waiting })
-	oldest := j.now
+	c.next = sc.now + int64(time.Second)
+	c.open = slices.DeleteFunc(c.open, func(r *request) bool {
+		if r.phase != waiting {
+			delete(c.of, r.hold)
+		}
+		return r.phase != waiting
+	})
+	oldest := sc.now
 	for _, h := range c.open {
-		if h.reported || !c.judges(j, h.lock) {
+		if h.reported || !c.judges(sc, h.lock) {
 			continue
 		}
 		oldest = min(oldest, h.requested)
-		if bound := c.bound(j, h, j.now); j.now-h.requested > bound {
-			c.waited(j, h, j.now, j.excuses.waiting(j, h, j.now), bound, "still waits for lock %q")
+		if bound := c.bound(sc, h, sc.now); sc.now-h.requested > bound {
+			c.waited(sc, h, sc.now, sc.excuses.waiting(sc, h.hold, sc.now), bound, "still waits for lock %q")
 		}
 	}
-	for _, h := range j.revocations.open {
-		oldest = min(oldest, h.revoked)
-	}
-	c.oldest = oldest - memorable
-	j.excuses.forget(j, c.oldest)
-	c.sample(j)
+	c.oldest = min(oldest, asked) - memorable
+	sc.excuses.forget(sc, c.oldest)
+	c.sample(sc)
 }
 
 // sample looks what part of the requests that could be made now would have an excuse.
-func (c *patience) sample(j *Judge) {
-	since := j.now - c.looked
+func (c *patience) sample(sc *scene) {
+	since := sc.now - c.looked
 	if c.looked == 0 {
 		since = 0
 	}
-	c.looked = j.now
-	if j.stopping {
+	c.looked = sc.now
+	if sc.stopping {
 		return
 	}
-	for _, l := range j.locks {
-		if l.passing || !c.judges(j, l) {
+	for _, l := range sc.locks {
+		if l.passing || !c.judges(sc, l) {
 			continue
 		}
-		for _, p := range j.processes {
+		for _, p := range sc.processes {
 			if !p.over {
-				c.free.add(since, !j.excuses.touches(j, p, l))
+				c.free.add(since, !sc.excuses.touches(sc, p, l))
 			}
 		}
 	}
 }
 
 // end judges the requests that never ended.
-func (c *patience) end(j *Judge) {
-	if !j.stopping {
+func (c *patience) end(sc *scene) {
+	if !sc.stopping {
 		c.cut = true
 		return
 	}
 	for _, h := range c.open {
 		if h.phase == waiting {
-			c.unanswered(j, h)
+			c.unanswered(sc, h.hold)
 		}
 	}
 }
 
 // unanswered notes that the worker's process, or the run, has ended before the wait.
-func (c *patience) unanswered(j *Judge, h *hold) {
+func (c *patience) unanswered(sc *scene, h *hold) {
 	c.Judged++
-	c.find(j, h.lock, j.now, "%v has waited for lock %q since %s, and the wait never ended", h, h.lock.Name, j.when(h.requested))
+	c.find(sc, h.lock, sc.now, "%v has waited for lock %q since %s, and the wait never ended", h, h.lock.Name, sc.when(h.requested))
 }
 
 // explain says how much was not judged.
-func (c *patience) explain(j *Judge) {
-	c.Note = c.tally.note(j, "%s of %s waits had no excuse")
+func (c *patience) explain(sc *scene) {
+	c.Note = c.tally.note(sc, "%s of %s waits had no excuse")
 	if c.Note != "" && c.free.all > 0 {
 		c.Note += fmt.Sprintf("; of the waits that might have begun at any moment, %.0f %% would have had no excuse", c.free.percent())
 	}

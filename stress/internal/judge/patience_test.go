@@ -652,15 +652,15 @@ func TestFaultsAreForgotten(t *testing.T) {
 		f.Kind, f.OK = history.FaultEnded, true
 		add(at+5000*ms, f)
 		grips := 0
-		for _, f := range j.excuses.faults {
-			grips += len(f.grips[j.locks["a"]])
+		for _, f := range j.scene.excuses.faults {
+			grips += len(f.grips[j.scene.locks["a"]])
 		}
-		most = max(most, len(j.excuses.faults)+grips)
+		most = max(most, len(j.scene.excuses.faults)+grips)
 	}
 	if most > 100 {
 		t.Errorf("%d faults and grips are remembered", most)
 	}
-	if n := len(*j.locks["a"].past[turn{1, history.Exclusive}]); n > 100 {
+	if n := len(*j.scene.locks["a"].past[turn{1, history.Exclusive}]); n > 100 {
 		t.Errorf("%d holds are remembered", n)
 	}
 }

@@ -38,26 +38,26 @@ func (p *process) died(l *lockRecord) {
 }
 
 // process returns the process that e is about.
-func (j *Judge) process(e history.Event) *process {
+func (sc *scene) process(e history.Event) *process {
 	i := id{e.Process, e.Incarnation}
-	p := j.processes[i]
+	p := sc.processes[i]
 	if p == nil {
 		p = &process{id: i, holds: map[uint64]*hold{}, grips: map[*lockRecord]*grip{}}
-		j.processes[i] = p
-		j.forget()
+		sc.processes[i] = p
+		sc.forget()
 	}
 	return p
 }
 
 // forget forgets processes that ended long ago, if there are many.
-func (j *Judge) forget() {
+func (sc *scene) forget() {
 	const many = 1000
-	if len(j.processes) < many || len(j.processes)%100 != 0 {
+	if len(sc.processes) < many || len(sc.processes)%100 != 0 {
 		return
 	}
-	for i, p := range j.processes {
-		if p.over && p.end < j.now-int64(10*time.Minute) {
-			delete(j.processes, i)
+	for i, p := range sc.processes {
+		if p.over && p.end < sc.now-int64(10*time.Minute) {
+			delete(sc.processes, i)
 		}
 	}
 }

@@ -16,10 +16,29 @@ type register struct {
 	check
 	refused  int
 	unjudged uint64 // tokens that were forgotten
+	books    map[*lockRecord]*book
+}
+
+// A book has the tokens of a lock that matter to its register.
+type book struct {
+	granted   []fence // in order: those that may still write to the register
+	forgotten fence   // the highest that granted has had to forget
+	accepted  fence   // the highest that the register has accepted
+}
+
+// of returns the book of the lock.
+func (c *register) of(l *lockRecord) *book {
+	b := c.books[l]
+	if b == nil {
+		b = &book{}
+		c.books[l] = b
+	}
+	return b
 }
 
 func (c *register) init() {
 	c.check = newCheck(verdict.Register)
+	c.books = map[*lockRecord]*book{}
 }
 
 // memory is how many tokens of a lock are remembered that may still write.
@@ -27,69 +46,72 @@ const memory = 4096
 
 // granted notes a token that may write to the register.
 func (c *register) granted(l *lockRecord, f fence) {
-	if f.token == 0 || f.compare(l.accepted) < 0 {
+	b := c.of(l)
+	if f.token == 0 || f.compare(b.accepted) < 0 {
 		return
 	}
-	i, known := slices.BinarySearchFunc(l.granted, f, fence.compare)
+	i, known := slices.BinarySearchFunc(b.granted, f, fence.compare)
 	if known {
 		return
 	}
-	if len(l.granted) == memory {
+	if len(b.granted) == memory {
 		if i == 0 {
 			return
 		}
-		l.forgotten = l.granted[0]
-		l.granted = slices.Delete(l.granted, 0, 1)
+		b.forgotten = b.granted[0]
+		b.granted = slices.Delete(b.granted, 0, 1)
 		i--
 	}
-	l.granted = slices.Insert(l.granted, i, f)
+	b.granted = slices.Insert(b.granted, i, f)
 }
 
 // accepted judges a write that the register has accepted.
-func (c *register) accepted(j *Judge, e history.Event) {
-	l, f := j.lock(e.Lock, e.Mode), fence{e.Token, e.Turn}
+func (c *register) accepted(sc *scene, e history.Event) {
+	l, f := sc.lock(e.Lock, e.Mode), fence{e.Token, e.Turn}
 	if kind(l.Mode) == semaphore {
 		return // several hold it, and write in any order
 	}
+	b := c.of(l)
 	c.Judged++
-	if f.compare(l.accepted) < 0 {
-		c.find(j, l, e.At, "the register accepted a write to %q with %v at %s, after one with %v", l.Name, f, j.when(e.At), l.accepted)
+	if f.compare(b.accepted) < 0 {
+		c.find(sc, l, e.At, "the register accepted a write to %q with %v at %s, after one with %v", l.Name, f, sc.when(e.At), b.accepted)
 		return
 	}
-	i, known := slices.BinarySearchFunc(l.granted, f, fence.compare)
+	i, known := slices.BinarySearchFunc(b.granted, f, fence.compare)
 	switch {
 	case known:
-	case f.compare(l.forgotten) <= 0, j.partial && (len(l.granted) == 0 || f.compare(l.granted[0]) < 0):
+	case f.compare(b.forgotten) <= 0, sc.partial && (len(b.granted) == 0 || f.compare(b.granted[0]) < 0):
 		c.unjudged++
 	default:
-		c.find(j, l, e.At, "the register accepted a write to %q with %v at %s, which was granted to no process", l.Name, f, j.when(e.At))
+		c.find(sc, l, e.At, "the register accepted a write to %q with %v at %s, which was granted to no process", l.Name, f, sc.when(e.At))
 	}
-	l.accepted = f
-	l.granted = slices.Delete(l.granted, 0, i)
+	b.accepted = f
+	b.granted = slices.Delete(b.granted, 0, i)
 }
 
 // stale judges a write that the register has refused.
-func (c *register) stale(j *Judge, e history.Event) {
-	l, f := j.lock(e.Lock, e.Mode), fence{e.Token, e.Turn}
+func (c *register) stale(sc *scene, e history.Event) {
+	l, f := sc.lock(e.Lock, e.Mode), fence{e.Token, e.Turn}
+	b := c.of(l)
 	c.refused++
-	if j.partial && l.accepted == (fence{}) {
+	if sc.partial && b.accepted == (fence{}) {
 		c.unjudged++
 		return
 	}
-	if kind(l.Mode) != semaphore && f.compare(l.accepted) >= 0 {
-		c.find(j, l, e.At, "the register refused a write to %q with %v at %s, although it had accepted none with a higher one", l.Name, f, j.when(e.At))
+	if kind(l.Mode) != semaphore && f.compare(b.accepted) >= 0 {
+		c.find(sc, l, e.At, "the register refused a write to %q with %v at %s, although it had accepted none with a higher one", l.Name, f, sc.when(e.At))
 	}
 }
 
 // answered judges the answer that a worker got to its write.
-func (c *register) answered(j *Judge, e history.Event) {
-	h := j.hold(e)
+func (c *register) answered(sc *scene, e history.Event) {
+	h := sc.hold(e)
 	if h == nil || h.phase != inside || e.OK || kind(h.mode) == semaphore || h.mode == history.Read || h.mode == history.Upgradable {
 		return
 	}
 	c.Judged++
-	if _, ok := j.excused(h, e.At); !ok {
-		c.find(j, h.lock, e.At, "a write of %v to %q was refused at %s, although it held the lock since %s and was not told of a loss", h, h.lock.Name, j.when(e.At), j.when(h.granted))
+	if _, ok := sc.excused(h, e.At); !ok {
+		c.find(sc, h.lock, e.At, "a write of %v to %q was refused at %s, although it held the lock since %s and was not told of a loss", h, h.lock.Name, sc.when(e.At), sc.when(h.granted))
 	}
 }
 

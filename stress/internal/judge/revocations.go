@@ -24,11 +24,11 @@ func (c *revocations) init() {
 }
 
 // began notes that the holders of a lock are asked to give it up.
-func (c *revocations) began(j *Judge, f *fault) {
+func (c *revocations) began(sc *scene, f *fault) {
 	if !f.revokes() || f.lock == "" {
 		return
 	}
-	for _, h := range j.lock(f.lock, "").inside {
+	for _, h := range sc.lock(f.lock, "").inside {
 		if f.affects(h.process) {
 			c.ask(h, f.at)
 		}
@@ -62,34 +62,34 @@ func (c *revocations) ask(h *hold, at int64) {
 }
 
 // pass judges those that were asked, now and then.
-func (c *revocations) pass(j *Judge) {
-	if j.now < c.next {
+func (c *revocations) pass(sc *scene) {
+	if sc.now < c.next {
 		return
 	}
-	c.next = j.now + int64(time.Second)
+	c.next = sc.now + int64(time.Second)
 	c.open = slices.DeleteFunc(c.open, func(h *hold) bool {
 		if h.phase != inside {
 			return true
 		}
-		if !c.late(j, h, j.now) {
+		if !c.late(sc, h, sc.now) {
 			return false
 		}
-		c.find(j, h.lock, j.now, "%v was asked at %s to give up lock %q, and still held it at %s", h, j.when(h.revoked), h.lock.Name, j.when(j.now))
+		c.find(sc, h.lock, sc.now, "%v was asked at %s to give up lock %q, and still held it at %s", h, sc.when(h.revoked), h.lock.Name, sc.when(sc.now))
 		return true
 	})
 }
 
 // left notes that h, which may have been asked, is inside no more.
-func (c *revocations) left(j *Judge, h *hold) {
+func (c *revocations) left(sc *scene, h *hold) {
 	if h.revoked != 0 {
-		c.tally.add(h.ended-h.revoked, j.excuses.holding(j, h, h.ended), c.bound(j, h, h.ended))
+		c.tally.add(h.ended-h.revoked, sc.excuses.holding(sc, h, h.ended), c.bound(sc, h, h.ended))
 	}
 }
 
 // bound returns how long h may be inside until that time since it was asked. One that
 // upgrades is inside while it waits for the readers.
-func (c *revocations) bound(j *Judge, h *hold, at int64) int64 {
-	bound := j.header.SessionTimeout + slack
+func (c *revocations) bound(sc *scene, h *hold, at int64) int64 {
+	bound := sc.header.SessionTimeout + slack
 	if h.mode == history.Upgradable {
 		bound += h.lock.holds(h.revoked, at, h, true)
 	}
@@ -97,18 +97,27 @@ func (c *revocations) bound(j *Judge, h *hold, at int64) int64 {
 }
 
 // late reports whether h is inside for too long at that time since it was asked.
-func (c *revocations) late(j *Judge, h *hold, at int64) bool {
-	took, bound := at-h.revoked, c.bound(j, h, at)
-	return took > bound && took-j.excuses.holding(j, h, at) > bound
+func (c *revocations) late(sc *scene, h *hold, at int64) bool {
+	took, bound := at-h.revoked, c.bound(sc, h, at)
+	return took > bound && took-sc.excuses.holding(sc, h, at) > bound
 }
 
 // explain says how much was not judged.
-func (c *revocations) explain(j *Judge) { c.Note = c.tally.note(j, "%s of %s holders had no excuse") }
+func (c *revocations) explain(sc *scene) { c.Note = c.tally.note(sc, "%s of %s holders had no excuse") }
 
 // end judges those that are asked at the end.
-func (c *revocations) end(j *Judge) {
-	if j.stopping {
+func (c *revocations) end(sc *scene) {
+	if sc.stopping {
 		c.next = 0
-		c.pass(j)
+		c.pass(sc)
 	}
+}
+
+// oldest returns when the first of those that are asked, and still inside, was asked.
+func (c *revocations) oldest(sc *scene) int64 {
+	oldest := sc.now
+	for _, h := range c.open {
+		oldest = min(oldest, h.revoked)
+	}
+	return oldest
 }

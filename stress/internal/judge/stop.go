@@ -10,6 +10,9 @@ import (
 // reaction is how long a process that was stopped may take to notice once it continues.
 const reaction = int64(time.Second)
 
+// slack is what a wait may take beside the holds of others, on a busy machine.
+const slack = int64(5 * time.Second)
+
 // clocks is how much earlier than a server's log says the session may have ended: the log has
 // the time of another clock, which may be adjusted meanwhile.
 const clocks = int64(100 * time.Millisecond)
@@ -31,12 +34,12 @@ type stop struct {
 // session timeout, and a busy machine may delay that by as long as a process may take to
 // react. If the connection was not in order, they may not have heard of the process for so
 // long that its session ends at any time.
-func (j *Judge) stop(p *process, f *fault) stop {
+func (sc *scene) stop(p *process, f *fault) stop {
 	s := stop{began: f.at, session: p.session, over: f.at}
-	if at, ok := j.reading.expiry(p.session, f.at); ok {
+	if at, ok := sc.expiry(p.session, f.at); ok {
 		s.over = max(f.at, at-clocks)
-	} else if !j.excuses.disconnects(j, p, f.at) {
-		s.over = max(f.at, f.at+j.header.SessionTimeout*2/3-reaction)
+	} else if !sc.excuses.disconnects(sc, p, f.at) {
+		s.over = max(f.at, f.at+sc.header.SessionTimeout*2/3-reaction)
 	}
 	return s
 }
@@ -108,4 +111,33 @@ func (s stops) covers(from, to int64) bool {
 		}
 	}
 	return false
+}
+
+// lingering is how long a process may have its file locks after it was told of a loss, or goes
+// on after it was stopped.
+const lingering = int64(3 * time.Second)
+
+// lingers reports whether the process of h may have a file lock for it at that time although
+// it has lost the lock. One that was killed has none.
+func (h *hold) lingers(sc *scene, at int64) bool {
+	if h.process.over {
+		return false
+	}
+	if _, ok := sc.excused(h, at); ok || h.process.stops.recent(at) {
+		return true
+	}
+	return h.phase == over && !h.released && at <= h.ended+lingering
+}
+
+// absent reports whether the process of that number may have lost its place at the barrier l
+// by that time without knowing it.
+func (sc *scene) absent(number int, l *lockRecord, at int64) bool {
+	for _, p := range sc.processes {
+		if p.number == number && p.stops.recent(at) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(sc.faults.recent, func(f *fault) bool {
+		return f.deletes() && f.process == number && f.lock == l.Name && f.at <= at && (f.until == 0 || at <= f.until+lingering)
+	})
 }

@@ -37,8 +37,8 @@ func (t *tally) add(took, excused, bound int64) {
 
 // note says how much was excused, if there were faults. The format takes how many had no
 // excuse, and how many were judged, as texts.
-func (t *tally) note(j *Judge, format string) string {
-	if t.n == 0 || !slices.ContainsFunc(j.faults.all, (*fault).disturbs) {
+func (t *tally) note(sc *scene, format string) string {
+	if t.n == 0 || !slices.ContainsFunc(sc.faults.all, (*fault).disturbs) {
 		return ""
 	}
 	duration := func(d int64) string { return figures.Duration(time.Duration(d)) }

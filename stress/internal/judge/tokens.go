@@ -23,7 +23,7 @@ func (c *tokens) init() {
 }
 
 // granted judges the token of h. A token 0 means that the lock has none.
-func (c *tokens) granted(j *Judge, h *hold) {
+func (c *tokens) granted(sc *scene, h *hold) {
 	if h.fence.token == 0 || kind(h.mode) == semaphore {
 		return
 	}
@@ -40,13 +40,13 @@ func (c *tokens) granted(j *Judge, h *hold) {
 		case x > 0:
 		case x == 0 && top.by == h.process && h.mode != history.Mutex:
 		case x == 0:
-			c.find(j, l, h.granted, "%v was granted to process %d at %s and again at %s, to %v, on lock %q", top.fence, top.by.number, j.when(top.at), j.when(h.granted), h, l.Name)
+			c.find(sc, l, h.granted, "%v was granted to process %d at %s and again at %s, to %v, on lock %q", top.fence, top.by.number, sc.when(top.at), sc.when(h.granted), h, l.Name)
 		case h.granted < top.at: // this comes late: the other one was told later
-		case j.unaware(h, top.at, h.granted):
+		case sc.unaware(h, top.at, h.granted):
 			c.unjudged++
 			return
 		default:
-			c.find(j, l, h.granted, "lock %q was granted at %s to %v, after process %d had been granted it with %v at %s", l.Name, j.when(h.granted), h, top.by.number, top.fence, j.when(top.at))
+			c.find(sc, l, h.granted, "lock %q was granted at %s to %v, after process %d had been granted it with %v at %s", l.Name, sc.when(h.granted), h, top.by.number, top.fence, sc.when(top.at))
 		}
 	}
 	c.Judged++

@@ -94,15 +94,15 @@ func (c *told) alive(h *hold, at int64) {
 }
 
 // inside notes that a hold of that session was still valid to its holder at that time.
-func (c *told) inside(j *Judge, p *process, name string, at int64) {
+func (c *told) inside(sc *scene, p *process, name string, at int64) {
 	if s := c.session(p, name); s != nil {
 		s.until = max(s.until, at)
-		c.outlived(j, s, name)
+		c.outlived(sc, s, name)
 	}
 }
 
 // lost notes that the worker has been told at that time that h is lost.
-func (c *told) lost(j *Judge, h *hold, at int64) {
+func (c *told) lost(sc *scene, h *hold, at int64) {
 	s := c.session(h.process, h.session)
 	if s == nil {
 		c.losses++
@@ -118,7 +118,7 @@ func (c *told) lost(j *Judge, h *hold, at int64) {
 	}
 	s.lost[i].at = max(s.lost[i].at, at)
 	if s.ended != 0 {
-		c.weigh(j, s, &s.lost[i], h.session)
+		c.weigh(sc, s, &s.lost[i], h.session)
 	}
 }
 
@@ -133,7 +133,7 @@ func (c *told) settle(l *loss, f fate) {
 }
 
 // expired judges the session that the leader has ended.
-func (c *told) expired(j *Judge, e history.Event) {
+func (c *told) expired(sc *scene, e history.Event) {
 	s := c.sessions[e.Session]
 	if s == nil || s.process.over && s.process.end <= e.At && len(s.lost) == 0 {
 		return
@@ -146,19 +146,19 @@ func (c *told) expired(j *Judge, e history.Event) {
 	}
 	s.ended = e.At
 	for i := range s.lost {
-		c.weigh(j, s, &s.lost[i], e.Session)
+		c.weigh(sc, s, &s.lost[i], e.Session)
 	}
-	c.outlived(j, s, e.Session)
-	if j.now > e.At+reaction { // else the loss may have been told, and not be read yet
-		c.untold(j, s, e.Session)
+	c.outlived(sc, s, e.Session)
+	if sc.now > e.At+reaction { // else the loss may have been told, and not be read yet
+		c.untold(sc, s, e.Session)
 	}
 }
 
 // weigh judges whether a loss was told before the leader ended the session.
-func (c *told) weigh(j *Judge, s *session, l *loss, name string) {
+func (c *told) weigh(sc *scene, s *session, l *loss, name string) {
 	margin := s.ended - l.at
 	switch {
-	case l.at < s.alive || margin > 2*j.header.SessionTimeout:
+	case l.at < s.alive || margin > 2*sc.header.SessionTimeout:
 		c.settle(l, unrelated)
 		return
 	case margin <= -resolution && s.process.stops.covers(s.ended, l.at):
@@ -175,23 +175,23 @@ func (c *told) weigh(j *Judge, s *session, l *loss, name string) {
 	if margin <= -resolution && !l.late {
 		l.late = true
 		c.late++
-		c.find(j, l.lock, l.at, "process %d was told at %s that it had lost %q (%v), but the leader ended its session %s at %s, %v before", s.process.number, j.when(l.at), l.lock.Name, l.fence, name, j.when(s.ended), time.Duration(-margin).Round(time.Microsecond))
+		c.find(sc, l.lock, l.at, "process %d was told at %s that it had lost %q (%v), but the leader ended its session %s at %s, %v before", s.process.number, sc.when(l.at), l.lock.Name, l.fence, name, sc.when(s.ended), time.Duration(-margin).Round(time.Microsecond))
 	}
 }
 
 // outlived judges that no hold that was not lost has lasted longer than its session.
-func (c *told) outlived(j *Judge, s *session, name string) {
+func (c *told) outlived(sc *scene, s *session, name string) {
 	if s.ended == 0 || s.late || s.until <= s.ended+resolution || s.process.stops.covers(s.ended, s.until) {
 		return
 	}
 	s.late = true
 	c.late++
-	c.find(j, nil, s.until, "process %d still held a lock at %s, and was not told that the leader had ended its session %s at %s", s.process.number, j.when(s.until), name, j.when(s.ended))
+	c.find(sc, nil, s.until, "process %d still held a lock at %s, and was not told that the leader had ended its session %s at %s", s.process.number, sc.when(s.until), name, sc.when(s.ended))
 }
 
 // untold judges that no hold lasts longer than its session.
-func (c *told) untold(j *Judge, s *session, name string) {
-	if s.late || s.process.stops.covers(s.ended, j.now) {
+func (c *told) untold(sc *scene, s *session, name string) {
+	if s.late || s.process.stops.covers(s.ended, sc.now) {
 		return
 	}
 	for _, h := range s.process.held() {
@@ -199,17 +199,17 @@ func (c *told) untold(j *Judge, s *session, name string) {
 			s.late = true
 			c.Judged++
 			c.late++
-			c.find(j, h.lock, s.ended, "%v was not told that it has lost %q: the leader ended its session %s at %s", h, h.lock.Name, name, j.when(s.ended))
+			c.find(sc, h.lock, s.ended, "%v was not told that it has lost %q: the leader ended its session %s at %s", h, h.lock.Name, name, sc.when(s.ended))
 			return
 		}
 	}
 }
 
 // end judges the holds that have no end.
-func (c *told) end(j *Judge) {
+func (c *told) end(sc *scene) {
 	for _, name := range c.order {
-		if s := c.sessions[name]; s.ended != 0 && s.ended+reaction < j.now {
-			c.untold(j, s, name)
+		if s := c.sessions[name]; s.ended != 0 && s.ended+reaction < sc.now {
+			c.untold(sc, s, name)
 		}
 	}
 }

@@ -17,12 +17,12 @@ func (c *valid) init() {
 }
 
 // told judges that the worker asked at that time, and was told that h is valid.
-func (c *valid) told(j *Judge, h *hold, at int64) {
+func (c *valid) told(sc *scene, h *hold, at int64) {
 	c.Judged++
 	if kind(h.mode) == semaphore {
 		return
 	}
-	if _, ok := j.deleted(h, at, at); ok {
+	if _, ok := sc.deleted(h, at, at); ok {
 		return
 	}
 	for _, o := range h.lock.inside {
@@ -32,16 +32,16 @@ func (c *valid) told(j *Judge, h *hold, at int64) {
 		if o.fence.token != 0 && h.fence.compare(o.fence) > 0 {
 			continue // then the other one should know better
 		}
-		if _, ok := j.excused(o, at); ok && o.fence.token == 0 {
+		if _, ok := sc.excused(o, at); ok && o.fence.token == 0 {
 			continue // and so it may be
 		}
-		c.find(j, h.lock, at, "%v was told at %s that its hold of %q is valid, but %v holds it since %s", h, j.when(at), h.lock.Name, o, j.when(o.granted))
+		c.find(sc, h.lock, at, "%v was told at %s that its hold of %q is valid, but %v holds it since %s", h, sc.when(at), h.lock.Name, o, sc.when(o.granted))
 		return
 	}
 	for mode, top := range h.lock.highest {
 		later := h.fence.token != 0 && top.fence.compare(h.fence) > 0 && top.at < at && (top.by != h.process || h.mode == history.Exclusive)
 		if later && (kind(mode) == exclusive || mode == history.WriteMode) {
-			c.find(j, h.lock, at, "%v was told at %s that its hold of %q is valid, but process %d was granted it with %v at %s", h, j.when(at), h.lock.Name, top.by.number, top.fence, j.when(top.at))
+			c.find(sc, h.lock, at, "%v was told at %s that its hold of %q is valid, but process %d was granted it with %v at %s", h, sc.when(at), h.lock.Name, top.by.number, top.fence, sc.when(top.at))
 			return
 		}
 	}

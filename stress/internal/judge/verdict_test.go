@@ -89,8 +89,8 @@ func TestHits(t *testing.T) {
 				t.Fatalf("faults: %+v, %+v", v.Injected, v.Faults)
 			}
 			f := v.Faults[0]
-			if got := [3]int{f.Held, f.Waiting, f.Releasing}; got != [3]int{number(tt.held), number(tt.waiting), number(tt.releasing)} {
-				t.Errorf("hits on held, waiting, releasing: %d", got)
+			if got := [3]bool{f.Held == 1, f.Waiting == 1, f.Releasing == 1}; got != [3]bool{tt.held, tt.waiting, tt.releasing} {
+				t.Errorf("hits on held, waiting, releasing: %t", got)
 			}
 			lost := strings.Join(v.Injected[0].Lost, ", ")
 			if lost != tt.lost || f.Lost != len(v.Injected[0].Lost) {

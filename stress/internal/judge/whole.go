@@ -26,19 +26,19 @@ func (c *whole) init() {
 }
 
 // event notes which process has written.
-func (c *whole) event(j *Judge, e history.Event) {
+func (c *whole) event(sc *scene, e history.Event) {
 	if !c.on {
 		return
 	}
 	switch e.Kind {
 	case history.Started:
-		j.process(e).began = e.At
+		sc.process(e).began = e.At
 	case history.Alive, history.Session, history.Request:
 		if e.Process >= 0 {
-			j.process(e).wrote = true
+			sc.process(e).wrote = true
 		}
 	case history.Ended:
-		c.judge(j, j.process(e), e.At)
+		c.judge(sc, sc.process(e), e.At)
 	case history.Write:
 		c.writes++
 	case history.Accepted, history.Stale:
@@ -47,30 +47,30 @@ func (c *whole) event(j *Judge, e history.Event) {
 }
 
 // judge judges a process that has ended.
-func (c *whole) judge(j *Judge, p *process, at int64) {
+func (c *whole) judge(sc *scene, p *process, at int64) {
 	c.Judged++
 	if !p.wrote && p.began != 0 && at-p.began > startup {
-		c.find(j, nil, at, "the history lacks what process %d (start %d) wrote, from %s to %s", p.number, p.incarnation+1, j.when(p.began), j.when(at))
+		c.find(sc, nil, at, "the history lacks what process %d (start %d) wrote, from %s to %s", p.number, p.incarnation+1, sc.when(p.began), sc.when(at))
 	}
 }
 
 // end judges the end of the history.
-func (c *whole) end(j *Judge) {
+func (c *whole) end(sc *scene) {
 	if !c.on {
 		return
 	}
 	c.Judged++
-	if !j.stopping {
-		c.find(j, nil, j.now, "the history ends at %s, before the workers were told to stop: the run was killed, or the end is missing; what was going on then is not judged", j.when(j.now))
+	if !sc.stopping {
+		c.find(sc, nil, sc.now, "the history ends at %s, before the workers were told to stop: the run was killed, or the end is missing; what was going on then is not judged", sc.when(sc.now))
 		return
 	}
-	for _, p := range j.processes {
+	for _, p := range sc.processes {
 		if p.began != 0 && !p.over {
-			c.find(j, nil, j.now, "the history ends at %s, before the end of process %d: the run was killed, or the end is missing", j.when(j.now), p.number)
+			c.find(sc, nil, sc.now, "the history ends at %s, before the end of process %d: the run was killed, or the end is missing", sc.when(sc.now), p.number)
 			return
 		}
 	}
 	if c.writes > 0 && c.answers == 0 {
-		c.find(j, nil, j.now, "the history lacks what the register wrote, although workers had %d answers from it", c.writes)
+		c.find(sc, nil, sc.now, "the history lacks what the register wrote, although workers had %d answers from it", c.writes)
 	}
 }
