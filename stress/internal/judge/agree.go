@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -25,10 +26,10 @@ func (c *agree) init() {
 }
 
 // disagreed notes that two servers contradict each other.
-func (c *agree) disagreed(sc *scene, e history.Event) {
+func (c *agree) disagreed(sc *scene.Scene, e history.Event) {
 	c.Judged++
 	if c.contradictions++; c.contradictions == 1 {
-		c.first, c.text = e.At, "at "+sc.when(e.At)+", of "+e.Lock+": "+e.Text
+		c.first, c.text = e.At, "at "+sc.When(e.At)+", of "+e.Lock+": "+e.Text
 	}
 }
 

@@ -31,8 +31,8 @@ func TestMemoryIsBounded(t *testing.T) {
 			continue
 		}
 		n, m, k := 0, 0, 0
-		for _, p := range j.scene.processes {
-			n += len(p.holds)
+		for _, p := range j.scene.Processes {
+			n += len(p.Holds)
 		}
 		for _, b := range j.register.books {
 			k += len(b.granted)
@@ -42,7 +42,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		n += len(j.linear.possessions) + len(j.patience.of) + len(j.overlap.conflicts)
 		holds, actions, granted = append(holds, n), append(actions, m), append(granted, k)
-		pending = append(pending, len(j.overlap.pending)+len(j.patience.open)+len(j.revocations.open)+len(j.scene.faults.recent))
+		pending = append(pending, len(j.overlap.pending)+len(j.patience.open)+len(j.revocations.open)+len(j.scene.Faults.Recent))
 	}
 	for _, tt := range []struct {
 		what    string

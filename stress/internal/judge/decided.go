@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -18,23 +19,23 @@ func (c *decided) init() {
 }
 
 // lock judges a lock of which all windows have been tried.
-func (c *decided) lock(sc *scene, all *linear, l *lockRecord) {
+func (c *decided) lock(sc *scene.Scene, all *linear, l *scene.Lock) {
 	n := all.lines[l]
 	if n == nil || n.judged == 0 && n.unjudged == 0 {
 		return
 	}
 	c.Judged++
 	if n.judged == 0 {
-		c.find(sc, l, sc.now, "none of the windows of operations on lock %q is judged, of which there are %d: the checker of linearizability did not come to an end in time; let workers hold locks for longer, or use a faster machine", l.Name, n.unjudged)
+		c.find(sc, l, sc.Now, "none of the windows of operations on lock %q is judged, of which there are %d: the checker of linearizability did not come to an end in time; let workers hold locks for longer, or use a faster machine", l.Name, n.unjudged)
 	}
 }
 
 // end judges all locks that are known, and the windows together.
-func (c *decided) end(sc *scene, all *linear) {
-	for _, name := range slices.Sorted(maps.Keys(sc.locks)) {
-		c.lock(sc, all, sc.locks[name])
+func (c *decided) end(sc *scene.Scene, all *linear) {
+	for _, name := range slices.Sorted(maps.Keys(sc.Locks)) {
+		c.lock(sc, all, sc.Locks[name])
 	}
 	if all.unjudged > all.Judged {
-		c.find(sc, nil, sc.now, "%d windows of operations are not judged, and only %d are: the checker of linearizability did not come to an end in time; let workers hold locks for longer, or use a faster machine", all.unjudged, all.Judged)
+		c.find(sc, nil, sc.Now, "%d windows of operations are not judged, and only %d are: the checker of linearizability did not come to an end in time; let workers hold locks for longer, or use a faster machine", all.unjudged, all.Judged)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -91,7 +92,7 @@ func TestWindowsOfForgottenLocks(t *testing.T) {
 		return porcupine.Unknown
 	}
 	at, op := int64(0), uint64(0)
-	for i := range 2 * manyResting {
+	for i := range 2 * scene.ManyResting {
 		op++
 		e := history.Event{Lock: fmt.Sprintf("x%d", i), Op: op, Token: op}
 		for _, kind := range []history.Kind{history.Request, history.Granted, history.Release, history.Released} {
@@ -100,7 +101,7 @@ func TestWindowsOfForgottenLocks(t *testing.T) {
 			j.Add(e)
 		}
 	}
-	if j.decided.Found < manyResting-1 {
-		t.Errorf("%d locks without a window that is judged were found, of %d that are forgotten", j.decided.Found, manyResting)
+	if j.decided.Found < scene.ManyResting-1 {
+		t.Errorf("%d locks without a window that is judged were found, of %d that are forgotten", j.decided.Found, scene.ManyResting)
 	}
 }

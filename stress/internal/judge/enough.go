@@ -4,6 +4,7 @@ package judge
 
 import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -16,7 +17,7 @@ func (c *enough) init() {
 }
 
 // missed notes what has not happened.
-func (c *enough) missed(sc *scene, e history.Event) {
+func (c *enough) missed(sc *scene.Scene, e history.Event) {
 	c.Judged++
 	c.find(sc, nil, e.At, "%s", e.Text)
 }

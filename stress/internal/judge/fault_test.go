@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestManyFaults(t *testing.T) {
 	for _, tt := range []struct {
 		faults, each int // one in each costs a lock
-	}{{manyFaults / 2, 7}, {3 * manyFaults, 7}, {3 * manyFaults, 1}} {
+	}{{scene.ManyFaults / 2, 7}, {3 * scene.ManyFaults, 7}, {3 * scene.ManyFaults, 1}} {
 		t.Run(fmt.Sprintf("%d, of which one in %d costs a lock", tt.faults, tt.each), func(t *testing.T) {
 			h := header()
 			h.Nemesis = []string{"cut-connection"}
@@ -54,13 +55,13 @@ func TestManyFaults(t *testing.T) {
 				last = f.Fault
 				listed += len(f.Lost)
 			}
-			if listed != min(costly, len(v.Injected)) || last != tt.faults || len(v.Injected) > manyFaults+manyFaults/8 {
+			if listed != min(costly, len(v.Injected)) || last != tt.faults || len(v.Injected) > scene.ManyFaults+scene.ManyFaults/8 {
 				t.Errorf("%d faults are listed until number %d, of which %d cost a lock", len(v.Injected), last, listed)
 			}
 			i := slices.IndexFunc(v.Checks, func(c verdict.Check) bool { return c.Name == j.hits.Name })
 			note := v.Checks[i].Note
 			want := ""
-			if tt.faults > manyFaults {
+			if tt.faults > scene.ManyFaults {
 				want = fmt.Sprintf("%d faults are counted by their kinds, but not listed one by one", tt.faults-len(v.Injected))
 			}
 			if !strings.HasPrefix(note, want) || want == "" && note != "" {

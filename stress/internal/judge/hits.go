@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -24,54 +25,54 @@ func (c *hits) init(kinds []string) {
 }
 
 // began notes what the fault hits when it begins.
-func (c *hits) began(sc *scene, f *fault) {
-	for _, p := range sc.processes {
-		counts := p.counts
+func (c *hits) began(sc *scene.Scene, f *scene.Fault) {
+	for _, p := range sc.Processes {
+		counts := p.Counts
 		switch {
-		case !f.affects(p):
+		case !f.Affects(p):
 			continue
-		case p.over && f.process >= 0 && p.end <= f.at && f.at <= p.end+reaction:
-			counts = p.atEnd // the fault has killed it
-			f.died(p)
-		case p.over:
+		case p.Over && f.Process >= 0 && p.End <= f.At && f.At <= p.End+scene.Reaction:
+			counts = p.AtEnd // the fault has killed it
+			f.Died(p)
+		case p.Over:
 			continue
 		}
 		for ph, n := range counts {
-			f.hit[ph] = f.hit[ph] || n > 0
+			f.Hit[ph] = f.Hit[ph] || n > 0
 		}
 	}
 }
 
 // during notes that a hold of p comes into that phase.
-func (c *hits) during(sc *scene, p *process, ph phase) {
-	for _, f := range sc.faults.recent {
-		if f.until == 0 && f.affects(p) {
-			f.hit[ph] = true
+func (c *hits) during(sc *scene.Scene, p *scene.Process, ph scene.Phase) {
+	for _, f := range sc.Faults.Recent {
+		if f.Until == 0 && f.Affects(p) {
+			f.Hit[ph] = true
 		}
 	}
 }
 
 // died notes that p has ended, with what it held.
-func (c *hits) died(sc *scene, p *process) {
-	for _, f := range sc.faults.during(p.end, 0) {
-		if f.process == p.number {
-			f.died(p)
+func (c *hits) died(sc *scene.Scene, p *scene.Process) {
+	for _, f := range sc.Faults.During(p.End, 0) {
+		if f.Process == p.Number {
+			f.Died(p)
 		}
 	}
 }
 
 // lost notes which faults may have cost h.
-func (c *hits) lost(sc *scene, h *hold, at int64) {
-	what := fmt.Sprintf("lock %q by process %d", h.lock.Name, h.process.number)
-	for _, f := range sc.faults.during(at, 2*sc.header.SessionTimeout) {
-		if f.affects(h.process) && (f.lock == "" || f.lock == h.lock.Name) {
-			f.lose(what)
+func (c *hits) lost(sc *scene.Scene, h *scene.Hold, at int64) {
+	what := fmt.Sprintf("lock %q by process %d", h.Lock.Name, h.Process.Number)
+	for _, f := range sc.Faults.During(at, 2*sc.Header.SessionTimeout) {
+		if f.Affects(h.Process) && (f.Lock == "" || f.Lock == h.Lock.Name) {
+			f.Lose(what)
 		}
 	}
 }
 
 // sum returns the kinds of faults, and each fault.
-func (c *hits) sum(sc *scene) (kinds []verdict.Fault, each []verdict.Hit) {
+func (c *hits) sum(sc *scene.Scene) (kinds []verdict.Fault, each []verdict.Hit) {
 	by := map[string]*verdict.Fault{}
 	kind := func(name string) *verdict.Fault {
 		if by[name] == nil {
@@ -82,12 +83,12 @@ func (c *hits) sum(sc *scene) (kinds []verdict.Fault, each []verdict.Hit) {
 	for _, name := range c.kinds {
 		kind(name)
 	}
-	for name, older := range sc.faults.older {
+	for name, older := range sc.Faults.Older {
 		*kind(name) = *older
 	}
-	for _, f := range sc.faults.all {
-		f.count(kind(f.kind))
-		each = append(each, verdict.Hit{Fault: f.number, Kind: f.kind, Target: f.target, Began: f.at, Ended: f.until, Lost: slices.Clone(f.lost)})
+	for _, f := range sc.Faults.All {
+		f.Count(kind(f.Kind))
+		each = append(each, verdict.Hit{Fault: f.Number, Kind: f.Kind, Target: f.Target, Began: f.At, Ended: f.Until, Lost: slices.Clone(f.Lost)})
 	}
 	for _, k := range by {
 		kinds = append(kinds, *k)
@@ -97,13 +98,13 @@ func (c *hits) sum(sc *scene) (kinds []verdict.Fault, each []verdict.Hit) {
 }
 
 // explain says what the verdict does not list, and what is not judged.
-func (c *hits) explain(sc *scene) {
+func (c *hits) explain(sc *scene.Scene) {
 	c.Note = ""
 	if c.unseen(sc) {
-		c.Note = "what workers of " + sc.header.Workload + " wait for is not in the history, so that only held locks count"
+		c.Note = "what workers of " + sc.Header.Workload + " wait for is not in the history, so that only held locks count"
 	}
 	forgotten := 0
-	for _, k := range sc.faults.older {
+	for _, k := range sc.Faults.Older {
 		forgotten += k.N
 	}
 	if forgotten > 0 {
@@ -116,13 +117,13 @@ func (c *hits) explain(sc *scene) {
 
 // unseen reports whether the history does not tell which lock a worker waits for. Which
 // shard or element that is, is known only when the worker has it.
-func (c *hits) unseen(sc *scene) bool {
-	return len(c.kinds) > 0 && (sc.header.Workload == "shards" || sc.header.Workload == "queue")
+func (c *hits) unseen(sc *scene.Scene) bool {
+	return len(c.kinds) > 0 && (sc.Header.Workload == "shards" || sc.Header.Workload == "queue")
 }
 
 // end judges the kinds.
-func (c *hits) end(sc *scene) {
-	if sc.partial {
+func (c *hits) end(sc *scene.Scene) {
+	if sc.Partial {
 		return // most of the faults may have come before
 	}
 	kinds, _ := c.sum(sc)
@@ -131,9 +132,9 @@ func (c *hits) end(sc *scene) {
 		c.Judged++
 		switch k := kinds[i]; {
 		case k.N == 0:
-			c.find(sc, nil, sc.now, "%s was never injected: let the run last longer", name)
+			c.find(sc, nil, sc.Now, "%s was never injected: let the run last longer", name)
 		case k.Held == 0 || k.Waiting == 0 && !c.unseen(sc):
-			c.find(sc, nil, sc.now, "%s was injected %s; it took effect %s while a lock was held, and %s while a process waited for one: let the run last longer, or hold locks for longer", name, figures.Times(k.N), figures.Times(k.Held), figures.Times(k.Waiting))
+			c.find(sc, nil, sc.Now, "%s was injected %s; it took effect %s while a lock was held, and %s while a process waited for one: let the run last longer, or hold locks for longer", name, figures.Times(k.N), figures.Times(k.Held), figures.Times(k.Waiting))
 		}
 	}
 }

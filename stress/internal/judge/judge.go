@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -20,7 +21,7 @@ import (
 // The scene is the present state, which the Judge keeps. The checks look at each change of it;
 // each is in a file of its own.
 type Judge struct {
-	scene   *scene
+	scene   *scene.Scene
 	reading reading
 	from    int64  // what came before is not judged: see Rest
 	late    uint64 // events that came out of order
@@ -55,12 +56,12 @@ type Judge struct {
 // New returns a judge of the history with that header.
 func New(h history.Header) *Judge {
 	j := &Judge{
-		scene:   newScene(h),
+		scene:   scene.New(h),
 		reading: reading{ends: map[int]history.Event{}},
 		waits:   verdict.NewDurations(), handOvers: verdict.NewDurations(), holds: verdict.NewDurations(),
 	}
-	j.scene.expiry = j.reading.expiry
-	j.scene.forgets = j.forget
+	j.scene.Expiry = j.reading.expiry
+	j.scene.Forgets = j.forget
 	j.overlap.init()
 	j.valid.init()
 	j.tokens.init()
@@ -82,14 +83,12 @@ func New(h history.Header) *Judge {
 }
 
 // forget judges what is left of a passing lock, and forgets it.
-func (j *Judge) forget(l *lockRecord) {
-	if j.linear.lines[l] != nil {
-		j.linear.judge(j.scene, l, j.scene.now)
-		j.decided.lock(j.scene, &j.linear, l)
-	}
-	delete(j.linear.lines, l)
-	delete(j.overlap.conflicts, l)
-	delete(j.register.books, l)
+func (j *Judge) forget(l *scene.Lock) {
+	j.linear.last(j.scene, l)
+	j.decided.lock(j.scene, &j.linear, l)
+	j.linear.forgets(l)
+	j.overlap.forgets(l)
+	j.register.forgets(l)
 }
 
 // checks returns the checks, in the order in which a verdict lists them.
@@ -136,7 +135,7 @@ func (j *Judge) event(e history.Event) {
 	case history.Session:
 		j.session(e)
 	case history.Started:
-		j.scene.process(e)
+		j.scene.Process(e)
 	case history.Ended:
 		j.ended(e)
 	case history.FaultBegan:
@@ -160,217 +159,217 @@ func (j *Judge) event(e history.Event) {
 	case history.StoodStill:
 		j.stoodStill(e)
 	case history.Stopping:
-		j.scene.stopping = true
+		j.scene.Stopping = true
 	}
 }
 
 // pass lets time pass.
 func (j *Judge) pass(at int64) {
-	if at <= j.scene.now {
+	if at <= j.scene.Now {
 		return
 	}
-	j.scene.now = at
+	j.scene.Now = at
 	j.overlap.pass(j.scene)
 	j.patience.pass(j.scene, j.revocations.oldest(j.scene))
 	j.revocations.pass(j.scene)
 }
 
 func (j *Judge) request(e history.Event) {
-	p := j.scene.process(e)
-	if p.over {
+	p := j.scene.Process(e)
+	if p.Over {
 		return
 	}
-	h := j.scene.begin(p, e)
-	h.joins()
+	h := j.scene.Begin(p, e)
+	h.Joins()
 	j.requests++
 	j.patience.requested(h)
-	j.hits.during(j.scene, p, waiting)
+	j.hits.during(j.scene, p, scene.Waiting)
 }
 
 func (j *Judge) granted(e history.Event) {
-	p := j.scene.process(e)
+	p := j.scene.Process(e)
 	j.grants++
-	l := j.scene.lock(e.Lock, e.Mode)
-	if p.over { // it was killed a moment after Ended was written
-		j.register.granted(l, fence{e.Token, e.Turn})
+	l := j.scene.Lock(e.Lock, e.Mode)
+	if p.Over { // it was killed a moment after Ended was written
+		j.register.granted(l, scene.Fence{Token: e.Token, Turn: e.Turn})
 		j.told.inside(j.scene, p, e.Session, e.At)
 		return
 	}
-	h := p.holds[e.Op]
+	h := p.Holds[e.Op]
 	if h == nil { // a second handle, which was not asked for
-		h = j.scene.begin(p, e)
-	} else if h.phase != waiting {
+		h = j.scene.Begin(p, e)
+	} else if h.Phase != scene.Waiting {
 		return // it is told twice
 	}
-	j.scene.grant(h, e)
-	j.waits.Add(h.granted - h.requested)
-	if l.by != nil && l.by != p && h.requested < l.free && l.free <= h.granted && len(l.inside) == 0 {
-		j.handOvers.Add(h.granted - l.free)
+	j.scene.Grant(h, e)
+	j.waits.Add(h.Granted - h.Requested)
+	if l.By != nil && l.By != p && h.Requested < l.Free && l.Free <= h.Granted && len(l.Inside) == 0 {
+		j.handOvers.Add(h.Granted - l.Free)
 	}
 	j.overlap.granted(j.scene, h) // before h is among those inside
-	h.enters()
+	h.Enters()
 	j.tokens.granted(j.scene, h)
-	j.register.granted(l, h.fence)
+	j.register.granted(l, h.Fence)
 	j.linear.granted(j.scene, h)
 	j.patience.granted(j.scene, h)
 	j.once.granted(j.scene, h)
 	j.told.granted(h)
-	j.hits.during(j.scene, p, inside)
+	j.hits.during(j.scene, p, scene.Inside)
 }
 
 func (j *Judge) refused(e history.Event) {
-	if h := j.scene.hold(e); h != nil {
-		j.scene.drop(h)
+	if h := j.scene.Hold(e); h != nil {
+		j.scene.Drop(h)
 	}
 }
 
 func (j *Judge) changed(e history.Event) {
-	h := j.scene.hold(e)
-	if h == nil || h.phase != inside || e.Mode == "" || e.Mode == h.mode {
+	h := j.scene.Hold(e)
+	if h == nil || h.Phase != scene.Inside || e.Mode == "" || e.Mode == h.Mode {
 		return
 	}
-	before := h.mode
-	h.mode, h.since = e.Mode, e.At
-	h.upgraded = before == history.Upgradable && h.mode == history.WriteMode
+	before := h.Mode
+	h.Mode, h.Since = e.Mode, e.At
+	h.Upgraded = before == history.Upgradable && h.Mode == history.WriteMode
 	j.overlap.changed(j.scene, h, before, e.At)
 	j.linear.changed(h, e.At)
-	h.known = e.At
+	h.Known = e.At
 }
 
 func (j *Judge) toldValid(e history.Event) {
-	h := j.scene.hold(e)
-	if h == nil || h.phase != inside {
+	h := j.scene.Hold(e)
+	if h == nil || h.Phase != scene.Inside {
 		return
 	}
 	j.valid.told(j.scene, h, e.At)
-	h.known = max(h.known, e.At)
+	h.Known = max(h.Known, e.At)
 	j.told.alive(h, e.At)
 }
 
 func (j *Judge) lost(e history.Event) {
-	p := j.scene.process(e)
-	h := j.scene.hold(e)
+	p := j.scene.Process(e)
+	h := j.scene.Hold(e)
 	if h == nil {
 		return
 	}
 	if e.Session != "" {
-		h.session = e.Session
+		h.Session = e.Session
 	}
-	if h.phase == inside {
+	if h.Phase == scene.Inside {
 		j.told.lost(j.scene, h, e.At)
 		j.hits.lost(j.scene, h, e.At)
 		j.leave(h, e.At)
 		j.linear.lost(j.scene, h, e.At)
 	}
-	if h.phase != waiting || p.over {
-		j.scene.drop(h)
+	if h.Phase != scene.Waiting || p.Over {
+		j.scene.Drop(h)
 	}
 }
 
 func (j *Judge) revoked(e history.Event) {
-	if h := j.scene.hold(e); h != nil && h.phase == inside {
+	if h := j.scene.Hold(e); h != nil && h.Phase == scene.Inside {
 		j.revocations.told(h, e.At)
 	}
 }
 
 func (j *Judge) release(e history.Event) {
-	h := j.scene.hold(e)
-	if h == nil || h.phase != inside {
+	h := j.scene.Hold(e)
+	if h == nil || h.Phase != scene.Inside {
 		return
 	}
-	p := h.process
-	j.told.inside(j.scene, p, h.session, e.At)
-	h.release(e.At)
+	p := h.Process
+	j.told.inside(j.scene, p, h.Session, e.At)
+	h.Release(e.At)
 	j.leave(h, e.At)
-	h.lock.by, h.lock.free = p, e.At
+	h.Lock.By, h.Lock.Free = p, e.At
 	j.linear.left(j.scene, h, e.At)
-	j.hits.during(j.scene, p, releasing)
+	j.hits.during(j.scene, p, scene.Releasing)
 }
 
 func (j *Judge) released(e history.Event) {
-	h := j.scene.hold(e)
+	h := j.scene.Hold(e)
 	if h == nil {
 		return
 	}
-	if h.phase == inside { // the event Release is missing
+	if h.Phase == scene.Inside { // the event Release is missing
 		j.release(e)
 	}
-	h.settled = e.Text == ""
-	h.lock.gone(h)
-	j.once.settled(h, h.settled)
-	j.scene.drop(h)
+	h.Settled = e.Text == ""
+	h.Lock.Gone(h)
+	j.once.settled(h, h.Settled)
+	j.scene.Drop(h)
 }
 
 // leave ends that h is inside.
-func (j *Judge) leave(h *hold, at int64) {
-	h.leave(at)
-	j.holds.Add(at - h.granted)
-	if j.patience.judges(j.scene, h.lock) {
-		h.lock.left(h, j.patience.oldest)
+func (j *Judge) leave(h *scene.Hold, at int64) {
+	h.Leave(at)
+	j.holds.Add(at - h.Granted)
+	if j.patience.judges(j.scene, h.Lock) {
+		h.Lock.Left(h, j.patience.oldest)
 	}
 	j.overlap.left(j.scene, h)
 	j.revocations.left(j.scene, h)
 }
 
 func (j *Judge) session(e history.Event) {
-	p := j.scene.process(e)
-	j.scene.excuses.session(j.scene, p, e.Text, e.At)
+	p := j.scene.Process(e)
+	j.scene.Excuses.Session(j.scene, p, e.Text, e.At)
 	if e.Text == history.SessionBegan {
-		p.session, p.since = e.Session, e.At
+		p.Session, p.Since = e.Session, e.At
 	}
 }
 
 // ended ends the process, and all that it has.
 func (j *Judge) ended(e history.Event) {
-	p := j.scene.process(e)
-	if p.over {
+	p := j.scene.Process(e)
+	if p.Over {
 		return
 	}
-	p.over, p.end, p.atEnd = true, e.At, p.counts
-	all := make([]*hold, 0, len(p.holds))
-	for _, h := range p.holds {
+	p.Over, p.End, p.AtEnd = true, e.At, p.Counts
+	all := make([]*scene.Hold, 0, len(p.Holds))
+	for _, h := range p.Holds {
 		all = append(all, h)
 	}
-	slices.SortFunc(all, func(a, b *hold) int { return cmp.Compare(a.op, b.op) })
+	slices.SortFunc(all, func(a, b *scene.Hold) int { return cmp.Compare(a.Op, b.Op) })
 	for _, h := range all {
-		if h.phase == inside {
-			j.told.inside(j.scene, p, h.session, e.At)
-			p.died(h.lock)
+		if h.Phase == scene.Inside {
+			j.told.inside(j.scene, p, h.Session, e.At)
+			p.Died(h.Lock)
 			j.leave(h, e.At)
 			j.linear.left(j.scene, h, e.At)
 		}
-		if h.phase == waiting && e.OK {
+		if h.Phase == scene.Waiting && e.OK {
 			j.patience.unanswered(j.scene, h)
 		}
-		j.scene.drop(h)
+		j.scene.Drop(h)
 	}
-	j.scene.excuses.died(j.scene, p, e.At)
+	j.scene.Excuses.Died(j.scene, p, e.At)
 	j.hits.died(j.scene, p)
 }
 
 func (j *Judge) faultBegan(e history.Event) {
-	f := j.scene.faults.began(e)
-	if end, ok := j.reading.ends[e.Fault]; ok && toldAtEnd(f.kind) {
-		f.told(end)
+	f := j.scene.Faults.Began(e)
+	if end, ok := j.reading.ends[e.Fault]; ok && scene.ToldAtEnd(f.Kind) {
+		f.Told(end)
 	}
-	if f.stops() && !f.missed() {
-		for _, p := range j.scene.targets(f) {
-			p.stops.began(j.scene.stop(p, f))
+	if f.Stops() && !f.Missed() {
+		for _, p := range j.scene.Targets(f) {
+			p.Stops.Began(j.scene.Stop(p, f))
 		}
 	}
-	j.scene.excuses.began(j.scene, f)
+	j.scene.Excuses.Began(j.scene, f)
 	j.revocations.began(j.scene, f)
 	j.hits.began(j.scene, f)
 }
 
 func (j *Judge) faultEnded(e history.Event) {
-	f := j.scene.faults.ended(e, 2*j.scene.header.SessionTimeout)
-	if f != nil && f.revokes() && f.failed {
+	f := j.scene.Faults.Ended(e, 2*j.scene.Header.SessionTimeout)
+	if f != nil && f.Revokes() && f.Failed {
 		j.revocations.failed(f)
 	}
-	if f != nil && f.stops() {
-		for _, p := range j.scene.targets(f) {
-			p.stops.ended(e.At)
+	if f != nil && f.Stops() {
+		for _, p := range j.scene.Targets(f) {
+			p.Stops.Ended(e.At)
 		}
 	}
 }
@@ -459,7 +458,7 @@ func (j *Judge) sum() verdict.Verdict {
 	if v.Outcome != verdict.OK && j.agree.excuses(v.Findings) {
 		v.Outcome, v.Diverged = verdict.Void, j.agree.text
 	}
-	if v.Outcome == verdict.OK && (j.grants == 0 || j.finished && j.grants < few && j.scene.header.Planned >= long && j.scene.now-j.scene.header.Begin >= long) {
+	if v.Outcome == verdict.OK && (j.grants == 0 || j.finished && j.grants < few && j.scene.Header.Planned >= long && j.scene.Now-j.scene.Header.Begin >= long) {
 		v.Outcome = verdict.Void
 	}
 	slices.SortStableFunc(v.Findings, func(a, b verdict.Finding) int {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -731,15 +732,15 @@ func TestPassingLocks(t *testing.T) {
 			j.Add(history.Event{At: at + int64(i), Kind: k, Op: uint64(at), Lock: name, Mode: history.Exclusive})
 		}
 	}
-	const n = 3 * manyResting
+	const n = 3 * scene.ManyResting
 	for i := range int64(n) {
 		take(fmt.Sprintf("e%d", i), 10*i+1)
 	}
-	if len(j.scene.locks) > manyResting+10 || len(j.scene.resting) > manyResting {
-		t.Errorf("%d locks and %d that rest are remembered", len(j.scene.locks), len(j.scene.resting))
+	if len(j.scene.Locks) > scene.ManyResting+10 || len(j.scene.Resting) > scene.ManyResting {
+		t.Errorf("%d locks and %d that rest are remembered", len(j.scene.Locks), len(j.scene.Resting))
 	}
 	for what, n := range map[string]int{"lines": len(j.linear.lines), "possessions": len(j.linear.possessions), "books": len(j.register.books), "conflicts": len(j.overlap.conflicts), "requests": len(j.patience.of)} {
-		if n > manyResting+10 {
+		if n > scene.ManyResting+10 {
 			t.Errorf("%d %s are remembered", n, what)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -17,9 +18,9 @@ func (c *left) init() {
 }
 
 // found judges a node that is left.
-func (c *left) found(sc *scene, e history.Event) {
+func (c *left) found(sc *scene.Scene, e history.Event) {
 	c.Judged++
-	c.find(sc, sc.lockOf(e), e.At, "left in ZooKeeper at the end: %s", e.Text)
+	c.find(sc, sc.LockOf(e), e.At, "left in ZooKeeper at the end: %s", e.Text)
 }
 
 // The check failures: the workers saw nothing that the API does not allow, and the harness
@@ -31,11 +32,11 @@ func (c *failures) init() {
 }
 
 // failed judges a failure that a worker or the harness has seen.
-func (c *failures) failed(sc *scene, e history.Event) {
+func (c *failures) failed(sc *scene.Scene, e history.Event) {
 	c.Judged++
 	who := fmt.Sprintf("process %d", e.Process)
 	if e.Process < 0 {
 		who = "the harness"
 	}
-	c.find(sc, sc.lockOf(e), e.At, "%s, at %s: %s", who, sc.when(e.At), e.Text)
+	c.find(sc, sc.LockOf(e), e.At, "%s, at %s: %s", who, sc.When(e.At), e.Text)
 }

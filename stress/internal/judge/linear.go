@@ -13,6 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -43,8 +44,8 @@ type linear struct {
 	budget   time.Duration // what is left for difficult windows
 	unjudged uint64        // windows
 
-	lines       map[*lockRecord]*line
-	possessions map[*hold]*possession // of which a hold is one
+	lines       map[*scene.Lock]*line
+	possessions map[*scene.Hold]*possession // of which a hold is one
 }
 
 // A checker looks for an order of the operations that the model allows, for a limited time.
@@ -82,11 +83,11 @@ type operation struct {
 // A possession is that of a process that has the lock, under one token.
 type possession struct {
 	number  int
-	process *process
+	process *scene.Process
 	session string
-	fence   fence
+	fence   scene.Fence
 	mode    history.Mode // the strongest of the holds
-	holds   []*hold
+	holds   []*scene.Hold
 	asked   int64 // when the process asked for it
 	from    int64 // when it was acquired at the earliest
 	known   int64 // when one of them was last known to be valid
@@ -96,15 +97,15 @@ func (c *linear) init() {
 	c.check = newCheck(verdict.Linear)
 	c.checker = porcupine.CheckOperationsTimeout
 	c.pictures = map[string][]byte{}
-	c.lines, c.possessions = map[*lockRecord]*line{}, map[*hold]*possession{}
+	c.lines, c.possessions = map[*scene.Lock]*line{}, map[*scene.Hold]*possession{}
 	c.budget = forDifficult
 }
 
 // of returns the line of the lock, or nil if it is not judged: permits are counted, and
 // elements of queues are used once.
-func (c *linear) of(h *hold) *line {
-	l := h.lock
-	if kind(h.mode) == semaphore || l.Once {
+func (c *linear) of(h *scene.Hold) *line {
+	l := h.Lock
+	if scene.Kind(h.Mode) == scene.Semaphore || l.Once {
 		return nil
 	}
 	if c.lines[l] == nil {
@@ -114,77 +115,77 @@ func (c *linear) of(h *hold) *line {
 }
 
 // granted notes that the worker was told that h is granted.
-func (c *linear) granted(sc *scene, h *hold) {
+func (c *linear) granted(sc *scene.Scene, h *scene.Hold) {
 	n := c.of(h)
 	if n == nil {
 		return
 	}
-	_, excused := sc.excused(h, h.granted)
+	_, excused := sc.Excused(h, h.Granted)
 	for _, p := range n.owns {
-		if p.process == h.process && p.fence == h.fence && h.mode != history.Mutex {
+		if p.process == h.Process && p.fence == h.Fence && h.Mode != history.Mutex {
 			p.holds = append(p.holds, h)
-			p.known = h.granted
+			p.known = h.Granted
 			c.possessions[h] = p
-			n.adapt(p, h.granted, h.granted)
+			n.adapt(p, h.Granted, h.Granted)
 			return
 		}
 	}
-	if h.granted < n.begin {
+	if h.Granted < n.begin {
 		return // it comes late
 	}
-	if excused && h.fence.token != 0 && !n.state.last.allow(action{process: h.process.id, mode: h.mode, fence: h.fence}) {
+	if excused && h.Fence.Token != 0 && !n.state.last.allow(action{process: h.Process.ID, mode: h.Mode, fence: h.Fence}) {
 		return // it was told after a stop, and may have been over for long
 	}
 	n.number++
-	p := &possession{number: n.number, process: h.process, session: h.session, fence: h.fence, mode: h.mode, holds: []*hold{h}, asked: h.asked, known: h.granted}
+	p := &possession{number: n.number, process: h.Process, session: h.Session, fence: h.Fence, mode: h.Mode, holds: []*scene.Hold{h}, asked: h.Asked, known: h.Granted}
 	c.possessions[h] = p
 	// What the process had before under another token, it knows to be over.
 	for _, old := range slices.Clone(n.owns) {
-		if old.process == p.process && !together(old.mode, p.mode) && (p.mode != history.Mutex || old.fence.token != p.fence.token) {
+		if old.process == p.process && !scene.Together(old.mode, p.mode) && (p.mode != history.Mutex || old.fence.Token != p.fence.Token) {
 			n.end(old, old.known, old.known)
 		}
 	}
 	n.owns = append(n.owns, p)
-	p.from = max(h.requested, n.begin)
-	if !excused && (h.mode == history.Read || h.mode == history.Upgradable) {
-		p.from = h.granted
+	p.from = max(h.Requested, n.begin)
+	if !excused && (h.Mode == history.Read || h.Mode == history.Upgradable) {
+		p.from = h.Granted
 	}
-	n.add(action{what: acquire, possession: p.number, process: p.process.id, mode: p.mode, fence: p.fence}, p.from, h.granted)
+	n.add(action{what: acquire, possession: p.number, process: p.process.ID, mode: p.mode, fence: p.fence}, p.from, h.Granted)
 	switch {
-	case len(n.actions) >= fewOperations && !excused && (kind(h.mode) == exclusive || h.mode == history.WriteMode):
-		c.cut(sc, h.lock, h.granted, p)
+	case len(n.actions) >= fewOperations && !excused && (scene.Kind(h.Mode) == scene.Exclusive || h.Mode == history.WriteMode):
+		c.cut(sc, h.Lock, h.Granted, p)
 	case len(n.actions) >= manyOperations:
-		c.cut(sc, h.lock, h.granted, nil)
+		c.cut(sc, h.Lock, h.Granted, nil)
 	}
 }
 
 // changed notes that h has got another mode.
-func (c *linear) changed(h *hold, at int64) {
-	if n, p := c.lines[h.lock], c.possessions[h]; p != nil {
-		n.adapt(p, h.known, at)
+func (c *linear) changed(h *scene.Hold, at int64) {
+	if n, p := c.lines[h.Lock], c.possessions[h]; p != nil {
+		n.adapt(p, h.Known, at)
 	}
 }
 
 // left notes that the worker began to release h, or that its process has ended.
-func (c *linear) left(sc *scene, h *hold, at int64) {
-	n, p := c.lines[h.lock], c.possessions[h]
+func (c *linear) left(sc *scene.Scene, h *scene.Hold, at int64) {
+	n, p := c.lines[h.Lock], c.possessions[h]
 	if p == nil {
 		return
 	}
 	delete(c.possessions, h)
-	p.holds = slices.DeleteFunc(p.holds, func(o *hold) bool { return o == h })
+	p.holds = slices.DeleteFunc(p.holds, func(o *scene.Hold) bool { return o == h })
 	if len(p.holds) == 0 {
-		n.end(p, sc.sure(h, at), at)
+		n.end(p, sc.Sure(h, at), at)
 	} else {
-		n.adapt(p, sc.sure(h, at), at)
+		n.adapt(p, sc.Sure(h, at), at)
 	}
 }
 
 // lost notes that the worker was told that h is lost, and with it the possession.
-func (c *linear) lost(sc *scene, h *hold, at int64) {
+func (c *linear) lost(sc *scene.Scene, h *scene.Hold, at int64) {
 	if p := c.possessions[h]; p != nil {
 		c.forget(p)
-		c.lines[h.lock].end(p, sc.sure(h, at), at)
+		c.lines[h.Lock].end(p, sc.Sure(h, at), at)
 	}
 }
 
@@ -202,15 +203,15 @@ func (n *line) add(a action, call, ret int64) {
 
 // adapt notes the strongest mode of the holds of p, which changed between the times.
 func (n *line) adapt(p *possession, from, to int64) {
-	mode := p.holds[0].mode
+	mode := p.holds[0].Mode
 	for _, h := range p.holds[1:] {
-		if slices.Index(strength, h.mode) > slices.Index(strength, mode) {
-			mode = h.mode
+		if slices.Index(strength, h.Mode) > slices.Index(strength, mode) {
+			mode = h.Mode
 		}
 	}
 	if mode != p.mode {
 		p.mode = mode
-		n.add(action{what: change, possession: p.number, process: p.process.id, mode: mode}, from, to)
+		n.add(action{what: change, possession: p.number, process: p.process.ID, mode: mode}, from, to)
 	}
 	p.known = to
 }
@@ -222,15 +223,15 @@ var strength = []history.Mode{history.Read, history.Upgradable, history.WriteMod
 func (n *line) end(p *possession, from, to int64) {
 	if i := slices.Index(n.owns, p); i >= 0 {
 		n.owns = slices.Delete(n.owns, i, i+1)
-		n.add(action{what: giveUp, possession: p.number, process: p.process.id}, max(from, p.from), max(to, p.from))
+		n.add(action{what: giveUp, possession: p.number, process: p.process.ID}, max(from, p.from), max(to, p.from))
 	}
 }
 
 // cut ends the window at that time. If only is not nil, it is the only owner then.
-func (c *linear) cut(sc *scene, l *lockRecord, at int64, only *possession) {
+func (c *linear) cut(sc *scene.Scene, l *scene.Lock, at int64, only *possession) {
 	n := c.lines[l]
 	for _, p := range slices.Clone(n.owns) {
-		if since, ok := sc.excused(&hold{process: p.process, session: p.session, lock: l, asked: p.asked}, at); ok && p != only {
+		if since, ok := sc.Excused(&scene.Hold{Process: p.process, Session: p.session, Lock: l, Asked: p.asked}, at); ok && p != only {
 			c.forget(p)
 			n.end(p, since, at)
 		}
@@ -251,14 +252,14 @@ func (c *linear) cut(sc *scene, l *lockRecord, at int64, only *possession) {
 	}
 	n.state.owners, n.state.done = nil, counts{}
 	for _, p := range n.owns {
-		n.state.owners = append(n.state.owners, owner{p.number, p.process.id, p.mode})
+		n.state.owners = append(n.state.owners, owner{p.number, p.process.ID, p.mode})
 	}
 	n.actions, n.begin = nil, at
 }
 
 // judge judges the window, which ends at that time. It reports false if no order of the
 // operations explains it.
-func (c *linear) judge(sc *scene, l *lockRecord, at int64) bool {
+func (c *linear) judge(sc *scene.Scene, l *scene.Lock, at int64) bool {
 	n := c.lines[l]
 	if len(n.actions) == 0 {
 		return true
@@ -267,7 +268,7 @@ func (c *linear) judge(sc *scene, l *lockRecord, at int64) bool {
 	operations := make([]porcupine.Operation, 0, len(n.actions))
 	for _, op := range n.actions {
 		operations = append(operations, porcupine.Operation{
-			ClientId: max(op.process.number, 0), Input: op.action, Call: op.call, Return: op.ret,
+			ClientId: max(op.process.Number, 0), Input: op.action, Call: op.call, Return: op.ret,
 		})
 	}
 	slices.SortStableFunc(operations, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
@@ -295,7 +296,7 @@ func (c *linear) judge(sc *scene, l *lockRecord, at int64) bool {
 	if len(c.pictures) < manyPictures {
 		wrong, picture = c.picture(n.state, operations, l)
 	}
-	c.find(sc, l, wrong, "no order of the %d operations on lock %q from %s to %s explains what the processes were told%s", len(operations), l.Name, sc.when(from), sc.when(at), picture)
+	c.find(sc, l, wrong, "no order of the %d operations on lock %q from %s to %s explains what the processes were told%s", len(operations), l.Name, sc.When(from), sc.When(at), picture)
 	return false
 }
 
@@ -303,7 +304,7 @@ var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
 // picture keeps the checker's picture of the window. It returns how far the history can be
 // explained, and where the picture is.
-func (c *linear) picture(s lockState, operations []porcupine.Operation, l *lockRecord) (until int64, where string) {
+func (c *linear) picture(s lockState, operations []porcupine.Operation, l *scene.Lock) (until int64, where string) {
 	model := from(s)
 	_, info := porcupine.CheckOperationsVerbose(model, operations, forWindow)
 	// The first operation that has ended and is in no explanation of a part.
@@ -331,18 +332,26 @@ func (c *linear) picture(s lockState, operations []porcupine.Operation, l *lockR
 }
 
 // end judges what is left.
-func (c *linear) end(sc *scene) {
-	names := make([]string, 0, len(sc.locks))
-	for name := range sc.locks {
+func (c *linear) end(sc *scene.Scene) {
+	names := make([]string, 0, len(sc.Locks))
+	for name := range sc.Locks {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if l := sc.locks[name]; c.lines[l] != nil {
-			c.judge(sc, l, sc.now)
-		}
+		c.last(sc, sc.Locks[name])
 	}
 }
+
+// last judges what is left of one lock.
+func (c *linear) last(sc *scene.Scene, l *scene.Lock) {
+	if c.lines[l] != nil {
+		c.judge(sc, l, sc.Now)
+	}
+}
+
+// forgets notes that the scene forgets the lock.
+func (c *linear) forgets(l *scene.Lock) { delete(c.lines, l) }
 
 // explain says how much was not judged.
 func (c *linear) explain() {

@@ -10,6 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 )
 
 // The sequential specification of a lock, at the level of what processes have: a process
@@ -21,9 +22,9 @@ import (
 type action struct {
 	what       verb
 	possession int // number
-	process    id
+	process    scene.ID
 	mode       history.Mode // acquire, change
-	fence      fence        // acquire
+	fence      scene.Fence  // acquire
 	place      place        // acquire
 }
 
@@ -53,11 +54,11 @@ func (c *counts) of(m history.Mode) *int {
 func put(actions []*operation) {
 	var all []*operation
 	for _, op := range actions {
-		if op.what == acquire && op.fence.token != 0 {
+		if op.what == acquire && op.fence.Token != 0 {
 			all = append(all, op)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *operation) int { return a.fence.compare(b.fence) })
+	slices.SortStableFunc(all, func(a, b *operation) int { return a.fence.Compare(b.fence) })
 	var before counts
 	for len(all) > 0 {
 		same := 1
@@ -81,7 +82,7 @@ func (p place) allows(m history.Mode, done counts) bool {
 		return true
 	}
 	for _, other := range []history.Mode{history.WriteMode, history.Upgradable, history.Read} {
-		if n := *done.of(other); !together(m, other) && (n < *p.least.of(other) || n > *p.most.of(other)) {
+		if n := *done.of(other); !scene.Together(m, other) && (n < *p.least.of(other) || n > *p.most.of(other)) {
 			return false
 		}
 	}
@@ -106,14 +107,14 @@ type lockState struct {
 // An owner is a process that has the lock.
 type owner struct {
 	possession int
-	process    id
+	process    scene.ID
 	mode       history.Mode
 }
 
 // tops are the highest tokens so far, by what they exclude.
 type tops struct {
-	write, upgradable, read fence
-	writer                  id // that got the highest write token
+	write, upgradable, read scene.Fence
+	writer                  scene.ID // that got the highest write token
 }
 
 // specification is the model for the checker.
@@ -129,7 +130,7 @@ var specification = porcupine.Model{
 	},
 	Hash: func(state any) uint64 {
 		s := state.(lockState)
-		h := s.last.write.token ^ s.last.read.token<<1 ^ s.last.upgradable.token<<2 ^ s.last.write.turn<<32
+		h := s.last.write.Token ^ s.last.read.Token<<1 ^ s.last.upgradable.Token<<2 ^ s.last.write.Turn<<32
 		for _, o := range s.owners {
 			h = h*31 + uint64(o.possession)
 		}
@@ -184,7 +185,7 @@ func (s lockState) admits(a action) bool {
 			if o.mode == history.Mutex && a.mode == history.Mutex {
 				return false
 			}
-		case !together(o.mode, a.mode):
+		case !scene.Together(o.mode, a.mode):
 			return false
 		}
 	}
@@ -195,11 +196,11 @@ func (s lockState) admits(a action) bool {
 // may get the lock again under the token that it has.
 func (t tops) allow(a action) bool {
 	f := a.fence
-	if f.token == 0 {
+	if f.Token == 0 {
 		return true
 	}
-	above := func(top fence) bool {
-		x := f.compare(top)
+	above := func(top scene.Fence) bool {
+		x := f.Compare(top)
 		return x > 0 || x == 0 && (t.writer == a.process || top == t.read || top == t.upgradable) && a.mode != history.Mutex
 	}
 	switch a.mode {
@@ -220,7 +221,7 @@ func (t tops) with(a action) tops {
 	case history.Upgradable:
 		top = &t.upgradable
 	}
-	if a.fence.compare(*top) > 0 {
+	if a.fence.Compare(*top) > 0 {
 		*top = a.fence
 		if top == &t.write {
 			t.writer = a.process
@@ -230,7 +231,7 @@ func (t tops) with(a action) tops {
 }
 
 func (a action) String() string {
-	who := fmt.Sprintf("process %d", a.process.number)
+	who := fmt.Sprintf("process %d", a.process.Number)
 	switch a.what {
 	case giveUp:
 		return who + " gives it up"
@@ -246,7 +247,7 @@ func (s lockState) String() string {
 	}
 	var all []string
 	for _, o := range s.owners {
-		all = append(all, fmt.Sprintf("process %d: %s", o.process.number, o.mode))
+		all = append(all, fmt.Sprintf("process %d: %s", o.process.Number, o.mode))
 	}
 	return strings.Join(all, ", ")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -15,7 +16,7 @@ type once struct {
 	check
 	seed maphash.Seed
 	done map[uint64]bool      // hashes of the names of passing locks
-	kept map[*lockRecord]bool // other locks
+	kept map[*scene.Lock]bool // other locks
 	ring []uint64             // the same, the oldest at next once it is full
 	next int
 	lost uint64 // names that were forgotten to make room
@@ -26,30 +27,30 @@ const manyDone = 1 << 20
 
 func (c *once) init() {
 	c.check = newCheck(verdict.Once)
-	c.seed, c.done, c.kept = maphash.MakeSeed(), map[uint64]bool{}, map[*lockRecord]bool{}
+	c.seed, c.done, c.kept = maphash.MakeSeed(), map[uint64]bool{}, map[*scene.Lock]bool{}
 }
 
 // granted judges that h is granted.
-func (c *once) granted(sc *scene, h *hold) {
-	if !h.lock.Once {
+func (c *once) granted(sc *scene.Scene, h *scene.Hold) {
+	if !h.Lock.Once {
 		return
 	}
 	c.Judged++
-	if c.kept[h.lock] || h.lock.passing && c.done[maphash.String(c.seed, h.lock.Name)] {
-		c.find(sc, h.lock, h.granted, "%q was granted at %s to %v, although it had been released in good order", h.lock.Name, sc.when(h.granted), h)
+	if c.kept[h.Lock] || h.Lock.Passing && c.done[maphash.String(c.seed, h.Lock.Name)] {
+		c.find(sc, h.Lock, h.Granted, "%q was granted at %s to %v, although it had been released in good order", h.Lock.Name, sc.When(h.Granted), h)
 	}
 }
 
 // settled notes how the release of h has ended.
-func (c *once) settled(h *hold, good bool) {
-	if !h.lock.Once || !good || h.phase != releasing {
+func (c *once) settled(h *scene.Hold, good bool) {
+	if !h.Lock.Once || !good || h.Phase != scene.Releasing {
 		return
 	}
-	if !h.lock.passing {
-		c.kept[h.lock] = true
+	if !h.Lock.Passing {
+		c.kept[h.Lock] = true
 		return
 	}
-	name := maphash.String(c.seed, h.lock.Name)
+	name := maphash.String(c.seed, h.Lock.Name)
 	if c.done[name] {
 		return
 	}

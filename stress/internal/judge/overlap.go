@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -21,48 +22,48 @@ type overlap struct {
 	check
 	paused    int
 	pending   []overlapping               // excused for now, or not known to be true
-	conflicts map[*lockRecord]overlapping // that were found last
+	conflicts map[*scene.Lock]overlapping // that were found last
 }
 
 // An overlapping pair: b has been told that it is inside while a was.
 type overlapping struct {
-	a, b *hold
+	a, b *scene.Hold
 	late bool  // the grant of b was told late: its end may be earlier than the grant of a
 	by   int64 // if late: when it is true
 }
 
 func (c *overlap) init() {
 	c.check = newCheck(verdict.Overlap)
-	c.conflicts = map[*lockRecord]overlapping{}
+	c.conflicts = map[*scene.Lock]overlapping{}
 }
 
 // granted judges that h comes inside.
-func (c *overlap) granted(sc *scene, h *hold) {
+func (c *overlap) granted(sc *scene.Scene, h *scene.Hold) {
 	c.Judged++
-	for _, o := range h.lock.inside {
-		if !compatible(o, h) {
-			c.meet(sc, overlapping{a: o, b: h}, h.granted)
+	for _, o := range h.Lock.Inside {
+		if !scene.Compatible(o, h) {
+			c.meet(sc, overlapping{a: o, b: h}, h.Granted)
 		}
 	}
-	if h.mode == history.Permit {
+	if h.Mode == history.Permit {
 		c.permits(sc, h)
 	}
 }
 
 // changed judges that h, which is inside, has got another mode.
-func (c *overlap) changed(sc *scene, h *hold, before history.Mode, at int64) {
+func (c *overlap) changed(sc *scene.Scene, h *scene.Hold, before history.Mode, at int64) {
 	c.Judged++
-	for _, o := range h.lock.inside {
-		if o != h && !compatible(o, h) && (o.process == h.process || together(o.mode, before)) {
+	for _, o := range h.Lock.Inside {
+		if o != h && !scene.Compatible(o, h) && (o.Process == h.Process || scene.Together(o.Mode, before)) {
 			c.meet(sc, overlapping{a: o, b: h}, at)
 		}
 	}
 }
 
 // meet judges a pair that is inside at that time.
-func (c *overlap) meet(sc *scene, p overlapping, at int64) {
-	if at < sc.now {
-		p.late, p.by = true, sc.now+reaction
+func (c *overlap) meet(sc *scene.Scene, p overlapping, at int64) {
+	if at < sc.Now {
+		p.late, p.by = true, sc.Now+scene.Reaction
 		c.pending = append(c.pending, p)
 		return
 	}
@@ -70,30 +71,30 @@ func (c *overlap) meet(sc *scene, p overlapping, at int64) {
 		c.wrong(sc, p, at)
 		return
 	}
-	if !p.like(c.conflicts[p.a.lock]) {
+	if !p.like(c.conflicts[p.a.Lock]) {
 		c.paused++
 	}
-	c.conflicts[p.a.lock] = p
+	c.conflicts[p.a.Lock] = p
 	c.pending = append(c.pending, p)
 }
 
 // like reports whether q is between the same grants, of the same processes.
 func (p overlapping) like(q overlapping) bool {
-	return q.a != nil && p.a.process == q.a.process && p.b.process == q.b.process && p.a.fence == q.a.fence && p.b.fence == q.b.fence
+	return q.a != nil && p.a.Process == q.a.Process && p.b.Process == q.b.Process && p.a.Fence == q.a.Fence && p.b.Fence == q.b.Fence
 }
 
 // excused reports whether the one of the pair that does not hold the lock any more could
 // not know. The other one has no need of an excuse: it holds the lock.
-func (p overlapping) excused(sc *scene, at int64) bool {
-	if p.a.mode == history.Permit {
-		_, ok := sc.excused(p.a, at)
+func (p overlapping) excused(sc *scene.Scene, at int64) bool {
+	if p.a.Mode == history.Permit {
+		_, ok := sc.Excused(p.a, at)
 		return ok
 	}
 	switch x := p.order(sc); {
 	case x < 0:
-		return sc.unaware(p.a, p.b.since, at)
+		return sc.Unaware(p.a, p.b.Since, at)
 	case x > 0:
-		return sc.unaware(p.b, p.a.since, at)
+		return sc.Unaware(p.b, p.a.Since, at)
 	}
 	return false
 }
@@ -103,55 +104,55 @@ func (p overlapping) excused(sc *scene, at int64) bool {
 // readers and writers alike. But an upgraded hold keeps the token of its upgradable read,
 // which says nothing of its order among readers; and members of a group, say, have no
 // tokens. Then times tell: the lock is that one's which was given it later.
-func (p overlapping) order(sc *scene) int {
-	if p.a.fence.token != 0 && p.b.fence.token != 0 && !besideUpgrade(p.a, p.b) && !besideUpgrade(p.b, p.a) {
-		return p.a.fence.compare(p.b.fence)
+func (p overlapping) order(sc *scene.Scene) int {
+	if p.a.Fence.Token != 0 && p.b.Fence.Token != 0 && !besideUpgrade(p.a, p.b) && !besideUpgrade(p.b, p.a) {
+		return p.a.Fence.Compare(p.b.Fence)
 	}
-	if x := cmp.Compare(sc.given(p.a), sc.given(p.b)); x != 0 {
+	if x := cmp.Compare(sc.Given(p.a), sc.Given(p.b)); x != 0 {
 		return x
 	}
-	return cmp.Compare(p.a.since, p.b.since)
+	return cmp.Compare(p.a.Since, p.b.Since)
 }
 
 // besideUpgrade reports whether a is an upgraded hold, and b a reader's.
-func besideUpgrade(a, b *hold) bool { return a.upgraded && b.mode == history.Read }
+func besideUpgrade(a, b *scene.Hold) bool { return a.Upgraded && b.Mode == history.Read }
 
 // wrong notes a finding, unless it was found of the same grants already.
-func (c *overlap) wrong(sc *scene, p overlapping, at int64) {
-	if l := p.a.lock; !p.like(c.conflicts[l]) {
+func (c *overlap) wrong(sc *scene.Scene, p overlapping, at int64) {
+	if l := p.a.Lock; !p.like(c.conflicts[l]) {
 		c.conflicts[l] = p
-		c.find(sc, l, at, "lock %q was held twice at %s: by %v, since %s, and by %v, since %s", l.Name, sc.when(at), p.a, sc.when(p.a.granted), p.b, sc.when(p.b.granted))
+		c.find(sc, l, at, "lock %q was held twice at %s: by %v, since %s, and by %v, since %s", l.Name, sc.When(at), p.a, sc.When(p.a.Granted), p.b, sc.When(p.b.Granted))
 	}
 }
 
 // permits judges that the permits in use are no more than there are.
-func (c *overlap) permits(sc *scene, h *hold) {
-	l := h.lock
+func (c *overlap) permits(sc *scene.Scene, h *scene.Hold) {
+	l := h.Lock
 	if l.Capacity == 0 {
 		return
 	}
-	used, excused := h.permits, 0
-	if _, ok := sc.excused(h, h.granted); ok { // it is told late, and may have lost them
-		excused += h.permits
+	used, excused := h.Permits, 0
+	if _, ok := sc.Excused(h, h.Granted); ok { // it is told late, and may have lost them
+		excused += h.Permits
 		c.pending = append(c.pending, overlapping{a: h, b: h})
 	}
-	for _, o := range l.inside {
-		used += o.permits
-		if _, ok := sc.excused(o, h.granted); ok {
-			excused += o.permits
+	for _, o := range l.Inside {
+		used += o.Permits
+		if _, ok := sc.Excused(o, h.Granted); ok {
+			excused += o.Permits
 			c.pending = append(c.pending, overlapping{a: o, b: h})
 		}
 	}
 	switch {
 	case used-excused > l.Capacity:
-		c.find(sc, l, h.granted, "%d permits of %q were in use at %s, of %d: the last was granted to %v", used, l.Name, sc.when(h.granted), l.Capacity, h)
+		c.find(sc, l, h.Granted, "%d permits of %q were in use at %s, of %d: the last was granted to %v", used, l.Name, sc.When(h.Granted), l.Capacity, h)
 	case used > l.Capacity:
 		c.paused++
 	}
 }
 
 // pass judges the pairs whose time to react is over.
-func (c *overlap) pass(sc *scene) {
+func (c *overlap) pass(sc *scene.Scene) {
 	if len(c.pending) == 0 {
 		return
 	}
@@ -159,30 +160,30 @@ func (c *overlap) pass(sc *scene) {
 	c.pending = nil
 	for _, p := range due {
 		switch {
-		case p.late && sc.now < p.by:
+		case p.late && sc.Now < p.by:
 			c.pending = append(c.pending, p)
 		case p.late:
 			c.settle(sc, p)
-		case p.excused(sc, sc.now):
+		case p.excused(sc, sc.Now):
 			c.pending = append(c.pending, p)
-		case p.a.mode == history.Permit:
+		case p.a.Mode == history.Permit:
 			c.still(sc, p)
 		default:
-			c.find(sc, p.a.lock, sc.now, "lock %q is still held twice at %s: by %v, since %s, and by %v, since %s; the one that was stopped, or whose node was deleted, should have learned by now that it has lost the lock", p.a.lock.Name, sc.when(sc.now), p.a, sc.when(p.a.granted), p.b, sc.when(p.b.granted))
-			c.conflicts[p.a.lock] = p
+			c.find(sc, p.a.Lock, sc.Now, "lock %q is still held twice at %s: by %v, since %s, and by %v, since %s; the one that was stopped, or whose node was deleted, should have learned by now that it has lost the lock", p.a.Lock.Name, sc.When(sc.Now), p.a, sc.When(p.a.Granted), p.b, sc.When(p.b.Granted))
+			c.conflicts[p.a.Lock] = p
 		}
 	}
 }
 
 // still judges the permits that are in use although a process has had time to notice that
 // it has lost its own.
-func (c *overlap) still(sc *scene, p overlapping) {
-	l, used := p.a.lock, 0
-	for _, o := range l.inside {
-		used += o.permits
+func (c *overlap) still(sc *scene.Scene, p overlapping) {
+	l, used := p.a.Lock, 0
+	for _, o := range l.Inside {
+		used += o.Permits
 	}
 	if used > l.Capacity {
-		c.find(sc, l, sc.now, "%d permits of %q are still in use at %s, of %d: %v should have learned by now that it has lost its own", used, l.Name, sc.when(sc.now), l.Capacity, p.a)
+		c.find(sc, l, sc.Now, "%d permits of %q are still in use at %s, of %d: %v should have learned by now that it has lost its own", used, l.Name, sc.When(sc.Now), l.Capacity, p.a)
 	}
 }
 
@@ -194,7 +195,7 @@ func (c *overlap) explain(late uint64) {
 }
 
 // left notes that h is inside no more.
-func (c *overlap) left(sc *scene, h *hold) {
+func (c *overlap) left(sc *scene.Scene, h *scene.Hold) {
 	c.pending = slices.DeleteFunc(c.pending, func(p overlapping) bool {
 		if p.a != h && p.b != h {
 			return false
@@ -207,8 +208,8 @@ func (c *overlap) left(sc *scene, h *hold) {
 }
 
 // settle judges a pair of which a grant was told late.
-func (c *overlap) settle(sc *scene, p overlapping) {
-	from, to := max(p.a.granted, p.b.granted), min(p.a.end(), p.b.end())
+func (c *overlap) settle(sc *scene.Scene, p overlapping) {
+	from, to := max(p.a.Granted, p.b.Granted), min(p.a.End(), p.b.End())
 	if from >= to {
 		return
 	}
@@ -218,3 +219,6 @@ func (c *overlap) settle(sc *scene, p overlapping) {
 		c.wrong(sc, p, from)
 	}
 }
+
+// forgets notes that the scene forgets the lock.
+func (c *overlap) forgets(l *scene.Lock) { delete(c.conflicts, l) }

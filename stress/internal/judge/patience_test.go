@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -602,28 +603,28 @@ func TestNotesOfExcuses(t *testing.T) {
 // A past tells what the longest of all holds would.
 func TestPast(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
-	var all []span
-	var p past
+	var all []scene.Span
+	var p scene.Past
 	for i := range int64(2000) {
 		length := random.Int64N(100) * random.Int64N(100)
 		end := 1e6 + 10*i - random.Int64N(50) // some are told late
-		s := span{end - length, end}
+		s := scene.Span{From: end - length, To: end}
 		all = append(all, s)
-		p.add(s, 0)
+		p.Add(s, 0)
 		since, want := end-random.Int64N(3000), int64(0)
 		for _, s := range all {
-			if s.to >= since {
-				want = max(want, s.to-max(s.from, since))
+			if s.To >= since {
+				want = max(want, s.To-max(s.From, since))
 			}
 		}
-		if got := p.longest(since); got != want {
+		if got := p.Longest(since); got != want {
 			t.Fatalf("the longest of %d holds since %d is %d, want %d: %v", i+1, since, got, want, p)
 		}
 	}
 	if len(p) > 100 {
 		t.Errorf("%d of %d holds are remembered", len(p), len(all))
 	}
-	p.add(span{2e6, 2e6 + 1}, 2e6)
+	p.Add(scene.Span{From: 2e6, To: 2e6 + 1}, 2e6)
 	if len(p) != 1 {
 		t.Errorf("old holds are not forgotten: %v", p)
 	}
@@ -652,15 +653,15 @@ func TestFaultsAreForgotten(t *testing.T) {
 		f.Kind, f.OK = history.FaultEnded, true
 		add(at+5000*ms, f)
 		grips := 0
-		for _, f := range j.scene.excuses.faults {
-			grips += len(f.grips[j.scene.locks["a"]])
+		for _, f := range j.scene.Excuses.Faults {
+			grips += len(f.Grips[j.scene.Locks["a"]])
 		}
-		most = max(most, len(j.scene.excuses.faults)+grips)
+		most = max(most, len(j.scene.Excuses.Faults)+grips)
 	}
 	if most > 100 {
 		t.Errorf("%d faults and grips are remembered", most)
 	}
-	if n := len(*j.scene.locks["a"].past[turn{1, history.Exclusive}]); n > 100 {
+	if n := len(*j.scene.Locks["a"].Past[scene.Turn{Process: 1, Mode: history.Exclusive}]); n > 100 {
 		t.Errorf("%d holds are remembered", n)
 	}
 }

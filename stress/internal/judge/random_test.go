@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -35,11 +36,11 @@ var mistakes = []mistake{
 	{"release after the next grant", func(r *rand.Rand, events []history.Event) []history.Event {
 		return pick(r, events, history.Release, func(i int) bool {
 			e := events[i]
-			if kind(e.Mode) == semaphore {
+			if scene.Kind(e.Mode) == scene.Semaphore {
 				return false
 			}
 			next := following(events, i, func(f history.Event) bool {
-				return f.Kind == history.Granted && f.Lock == e.Lock && f.Process != e.Process && !together(e.Mode, f.Mode)
+				return f.Kind == history.Granted && f.Lock == e.Lock && f.Process != e.Process && !scene.Together(e.Mode, f.Mode)
 			})
 			if next < 0 {
 				return false
@@ -54,7 +55,7 @@ var mistakes = []mistake{
 		return pick(r, events, history.Granted, func(i int) bool {
 			e := events[i]
 			next := following(events, i, func(f history.Event) bool {
-				return f.Kind == history.Granted && f.Lock == e.Lock && f.Process != e.Process && !together(e.Mode, f.Mode) && kind(e.Mode) != semaphore
+				return f.Kind == history.Granted && f.Lock == e.Lock && f.Process != e.Process && !scene.Together(e.Mode, f.Mode) && scene.Kind(e.Mode) != scene.Semaphore
 			})
 			if next < 0 {
 				return false
@@ -68,7 +69,7 @@ var mistakes = []mistake{
 		return pick(r, events, history.Granted, func(i int) bool {
 			e := events[i]
 			next := following(events, i, func(f history.Event) bool {
-				return f.Kind == history.Granted && f.Lock == e.Lock && f.Process != e.Process && !together(e.Mode, f.Mode) && kind(e.Mode) != semaphore
+				return f.Kind == history.Granted && f.Lock == e.Lock && f.Process != e.Process && !scene.Together(e.Mode, f.Mode) && scene.Kind(e.Mode) != scene.Semaphore
 			})
 			if next < 0 {
 				return false

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 )
 
 // The reading is what has been read of the history and is not judged yet.
@@ -64,7 +65,7 @@ func (j *Judge) advance() {
 
 // waits reports whether e is the beginning of a fault of which the end has to be read first.
 func (r *reading) waits(e history.Event) bool {
-	if e.Kind != history.FaultBegan || !toldAtEnd(e.Text) || r.over || r.until >= e.At+farthest {
+	if e.Kind != history.FaultBegan || !scene.ToldAtEnd(e.Text) || r.over || r.until >= e.At+farthest {
 		return false
 	}
 	_, ended := r.ends[e.Fault]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -27,31 +28,31 @@ func (c *referees) init() {
 }
 
 // saw judges what a referee has seen.
-func (c *referees) saw(sc *scene, e history.Event) {
+func (c *referees) saw(sc *scene.Scene, e history.Event) {
 	c.Judged++
 	if e.Target != "" && c.excuse(sc, e) {
 		c.excused++
 		return
 	}
-	c.find(sc, sc.lockOf(e), e.At, "a referee has seen at %s: %s", sc.when(e.At), e.Text)
+	c.find(sc, sc.LockOf(e), e.At, "a referee has seen at %s: %s", sc.When(e.At), e.Text)
 }
 
 // excuse reports whether a correct lock may show what the referee of a process has seen.
-func (c *referees) excuse(sc *scene, e history.Event) bool {
-	p, l := sc.process(e), sc.lock(e.Lock, e.Mode)
+func (c *referees) excuse(sc *scene.Scene, e history.Event) bool {
+	p, l := sc.Process(e), sc.Lock(e.Lock, e.Mode)
 	switch e.Target {
 	case history.SeenOverlap:
 		// If another process was inside, too, the check overlap judges the two. Of one that
 		// was killed a moment ago it judges nothing.
-		if p.over || slices.ContainsFunc(l.inside, func(o *hold) bool { return o.process != p && !together(o.mode, e.Mode) }) {
+		if p.Over || slices.ContainsFunc(l.Inside, func(o *scene.Hold) bool { return o.Process != p && !scene.Together(o.Mode, e.Mode) }) {
 			return true
 		}
-		return slices.ContainsFunc(l.leavers, func(o *hold) bool { return o.process != p && o.lingers(sc, e.At) })
+		return slices.ContainsFunc(l.Leavers, func(o *scene.Hold) bool { return o.Process != p && o.Lingers(sc, e.At) })
 	case history.SeenTokenFell, history.SeenTwoRounds, history.SeenTwoTurns:
-		own := func(o *hold) bool { return o.process == p && o.lingers(sc, e.At) }
-		return slices.ContainsFunc(l.inside, own) || slices.ContainsFunc(l.leavers, own)
+		own := func(o *scene.Hold) bool { return o.Process == p && o.Lingers(sc, e.At) }
+		return slices.ContainsFunc(l.Inside, own) || slices.ContainsFunc(l.Leavers, own)
 	case history.SeenPremature: // all others were let out since those had lost their places
-		return len(e.Others) > 0 && !slices.ContainsFunc(e.Others, func(number int) bool { return !sc.absent(number, l, e.At) })
+		return len(e.Others) > 0 && !slices.ContainsFunc(e.Others, func(number int) bool { return !sc.Absent(number, l, e.At) })
 	}
 	return false
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -16,18 +17,18 @@ type register struct {
 	check
 	refused  int
 	unjudged uint64 // tokens that were forgotten
-	books    map[*lockRecord]*book
+	books    map[*scene.Lock]*book
 }
 
 // A book has the tokens of a lock that matter to its register.
 type book struct {
-	granted   []fence // in order: those that may still write to the register
-	forgotten fence   // the highest that granted has had to forget
-	accepted  fence   // the highest that the register has accepted
+	granted   []scene.Fence // in order: those that may still write to the register
+	forgotten scene.Fence   // the highest that granted has had to forget
+	accepted  scene.Fence   // the highest that the register has accepted
 }
 
 // of returns the book of the lock.
-func (c *register) of(l *lockRecord) *book {
+func (c *register) of(l *scene.Lock) *book {
 	b := c.books[l]
 	if b == nil {
 		b = &book{}
@@ -38,19 +39,19 @@ func (c *register) of(l *lockRecord) *book {
 
 func (c *register) init() {
 	c.check = newCheck(verdict.Register)
-	c.books = map[*lockRecord]*book{}
+	c.books = map[*scene.Lock]*book{}
 }
 
 // memory is how many tokens of a lock are remembered that may still write.
 const memory = 4096
 
 // granted notes a token that may write to the register.
-func (c *register) granted(l *lockRecord, f fence) {
+func (c *register) granted(l *scene.Lock, f scene.Fence) {
 	b := c.of(l)
-	if f.token == 0 || f.compare(b.accepted) < 0 {
+	if f.Token == 0 || f.Compare(b.accepted) < 0 {
 		return
 	}
-	i, known := slices.BinarySearchFunc(b.granted, f, fence.compare)
+	i, known := slices.BinarySearchFunc(b.granted, f, scene.Fence.Compare)
 	if known {
 		return
 	}
@@ -66,52 +67,52 @@ func (c *register) granted(l *lockRecord, f fence) {
 }
 
 // accepted judges a write that the register has accepted.
-func (c *register) accepted(sc *scene, e history.Event) {
-	l, f := sc.lock(e.Lock, e.Mode), fence{e.Token, e.Turn}
-	if kind(l.Mode) == semaphore {
+func (c *register) accepted(sc *scene.Scene, e history.Event) {
+	l, f := sc.Lock(e.Lock, e.Mode), scene.Fence{Token: e.Token, Turn: e.Turn}
+	if scene.Kind(l.Mode) == scene.Semaphore {
 		return // several hold it, and write in any order
 	}
 	b := c.of(l)
 	c.Judged++
-	if f.compare(b.accepted) < 0 {
-		c.find(sc, l, e.At, "the register accepted a write to %q with %v at %s, after one with %v", l.Name, f, sc.when(e.At), b.accepted)
+	if f.Compare(b.accepted) < 0 {
+		c.find(sc, l, e.At, "the register accepted a write to %q with %v at %s, after one with %v", l.Name, f, sc.When(e.At), b.accepted)
 		return
 	}
-	i, known := slices.BinarySearchFunc(b.granted, f, fence.compare)
+	i, known := slices.BinarySearchFunc(b.granted, f, scene.Fence.Compare)
 	switch {
 	case known:
-	case f.compare(b.forgotten) <= 0, sc.partial && (len(b.granted) == 0 || f.compare(b.granted[0]) < 0):
+	case f.Compare(b.forgotten) <= 0, sc.Partial && (len(b.granted) == 0 || f.Compare(b.granted[0]) < 0):
 		c.unjudged++
 	default:
-		c.find(sc, l, e.At, "the register accepted a write to %q with %v at %s, which was granted to no process", l.Name, f, sc.when(e.At))
+		c.find(sc, l, e.At, "the register accepted a write to %q with %v at %s, which was granted to no process", l.Name, f, sc.When(e.At))
 	}
 	b.accepted = f
 	b.granted = slices.Delete(b.granted, 0, i)
 }
 
 // stale judges a write that the register has refused.
-func (c *register) stale(sc *scene, e history.Event) {
-	l, f := sc.lock(e.Lock, e.Mode), fence{e.Token, e.Turn}
+func (c *register) stale(sc *scene.Scene, e history.Event) {
+	l, f := sc.Lock(e.Lock, e.Mode), scene.Fence{Token: e.Token, Turn: e.Turn}
 	b := c.of(l)
 	c.refused++
-	if sc.partial && b.accepted == (fence{}) {
+	if sc.Partial && b.accepted == (scene.Fence{}) {
 		c.unjudged++
 		return
 	}
-	if kind(l.Mode) != semaphore && f.compare(b.accepted) >= 0 {
-		c.find(sc, l, e.At, "the register refused a write to %q with %v at %s, although it had accepted none with a higher one", l.Name, f, sc.when(e.At))
+	if scene.Kind(l.Mode) != scene.Semaphore && f.Compare(b.accepted) >= 0 {
+		c.find(sc, l, e.At, "the register refused a write to %q with %v at %s, although it had accepted none with a higher one", l.Name, f, sc.When(e.At))
 	}
 }
 
 // answered judges the answer that a worker got to its write.
-func (c *register) answered(sc *scene, e history.Event) {
-	h := sc.hold(e)
-	if h == nil || h.phase != inside || e.OK || kind(h.mode) == semaphore || h.mode == history.Read || h.mode == history.Upgradable {
+func (c *register) answered(sc *scene.Scene, e history.Event) {
+	h := sc.Hold(e)
+	if h == nil || h.Phase != scene.Inside || e.OK || scene.Kind(h.Mode) == scene.Semaphore || h.Mode == history.Read || h.Mode == history.Upgradable {
 		return
 	}
 	c.Judged++
-	if _, ok := sc.excused(h, e.At); !ok {
-		c.find(sc, h.lock, e.At, "a write of %v to %q was refused at %s, although it held the lock since %s and was not told of a loss", h, h.lock.Name, sc.when(e.At), sc.when(h.granted))
+	if _, ok := sc.Excused(h, e.At); !ok {
+		c.find(sc, h.Lock, e.At, "a write of %v to %q was refused at %s, although it held the lock since %s and was not told of a loss", h, h.Lock.Name, sc.When(e.At), sc.When(h.Granted))
 	}
 }
 
@@ -121,3 +122,6 @@ func (c *register) explain() {
 		c.Note = fmt.Sprintf("of %d writes it is not known any more whether their tokens were granted", c.unjudged)
 	}
 }
+
+// forgets notes that the scene forgets the lock.
+func (c *register) forgets(l *scene.Lock) { delete(c.books, l) }

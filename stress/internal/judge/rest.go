@@ -26,7 +26,7 @@ func Rest(dir string) (j *Judge, from int64, err error) {
 		return nil, 0, err
 	}
 	j = New(h)
-	j.whole.on, j.scene.partial = true, true
+	j.whole.on, j.scene.Partial = true, true
 	from = trimmed.Until + settle
 	j.from = from
 	for e, err := range history.All(dir) {
@@ -49,7 +49,7 @@ func (j *Judge) before(e history.Event) {
 		fallthrough
 	case history.Alive, history.Request:
 		if e.Process >= 0 {
-			j.scene.process(e).wrote = true
+			j.scene.Process(e).Wrote = true
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // judgedFrom returns the verdict on the rest of a history.
 func judgedFrom(h history.Header, events []history.Event, from int64) verdict.Verdict {
 	j := New(h)
-	j.scene.partial, j.from = true, from
+	j.scene.Partial, j.from = true, from
 	for _, e := range events {
 		j.Add(e)
 	}

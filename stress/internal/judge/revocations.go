@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -14,7 +15,7 @@ import (
 // it up.
 type revocations struct {
 	check
-	open  []*hold
+	open  []*scene.Hold
 	next  int64
 	tally tally
 }
@@ -24,100 +25,102 @@ func (c *revocations) init() {
 }
 
 // began notes that the holders of a lock are asked to give it up.
-func (c *revocations) began(sc *scene, f *fault) {
-	if !f.revokes() || f.lock == "" {
+func (c *revocations) began(sc *scene.Scene, f *scene.Fault) {
+	if !f.Revokes() || f.Lock == "" {
 		return
 	}
-	for _, h := range sc.lock(f.lock, "").inside {
-		if f.affects(h.process) {
-			c.ask(h, f.at)
+	for _, h := range sc.Lock(f.Lock, "").Inside {
+		if f.Affects(h.Process) {
+			c.ask(h, f.At)
 		}
 	}
 }
 
 // failed notes that the fault has failed: its holders need not have been asked.
-func (c *revocations) failed(f *fault) {
-	c.open = slices.DeleteFunc(c.open, func(h *hold) bool {
-		if h.lock.Name != f.lock || h.revoked != f.at {
+func (c *revocations) failed(f *scene.Fault) {
+	c.open = slices.DeleteFunc(c.open, func(h *scene.Hold) bool {
+		if h.Lock.Name != f.Lock || h.Revoked != f.At {
 			return false
 		}
 		c.Judged--
-		h.revoked = 0
+		h.Revoked = 0
 		return true
 	})
 }
 
 // told notes that a holder was told.
-func (c *revocations) told(h *hold, at int64) {
+func (c *revocations) told(h *scene.Hold, at int64) {
 	c.ask(h, at)
-	h.revoked = at // whatever becomes of the fault
+	h.Revoked = at // whatever becomes of the fault
 }
 
-func (c *revocations) ask(h *hold, at int64) {
-	if h.revoked == 0 {
+func (c *revocations) ask(h *scene.Hold, at int64) {
+	if h.Revoked == 0 {
 		c.Judged++
-		h.revoked = at
+		h.Revoked = at
 		c.open = append(c.open, h)
 	}
 }
 
 // pass judges those that were asked, now and then.
-func (c *revocations) pass(sc *scene) {
-	if sc.now < c.next {
+func (c *revocations) pass(sc *scene.Scene) {
+	if sc.Now < c.next {
 		return
 	}
-	c.next = sc.now + int64(time.Second)
-	c.open = slices.DeleteFunc(c.open, func(h *hold) bool {
-		if h.phase != inside {
+	c.next = sc.Now + int64(time.Second)
+	c.open = slices.DeleteFunc(c.open, func(h *scene.Hold) bool {
+		if h.Phase != scene.Inside {
 			return true
 		}
-		if !c.late(sc, h, sc.now) {
+		if !c.late(sc, h, sc.Now) {
 			return false
 		}
-		c.find(sc, h.lock, sc.now, "%v was asked at %s to give up lock %q, and still held it at %s", h, sc.when(h.revoked), h.lock.Name, sc.when(sc.now))
+		c.find(sc, h.Lock, sc.Now, "%v was asked at %s to give up lock %q, and still held it at %s", h, sc.When(h.Revoked), h.Lock.Name, sc.When(sc.Now))
 		return true
 	})
 }
 
 // left notes that h, which may have been asked, is inside no more.
-func (c *revocations) left(sc *scene, h *hold) {
-	if h.revoked != 0 {
-		c.tally.add(h.ended-h.revoked, sc.excuses.holding(sc, h, h.ended), c.bound(sc, h, h.ended))
+func (c *revocations) left(sc *scene.Scene, h *scene.Hold) {
+	if h.Revoked != 0 {
+		c.tally.add(h.Ended-h.Revoked, sc.Excuses.Holding(sc, h, h.Ended), c.bound(sc, h, h.Ended))
 	}
 }
 
 // bound returns how long h may be inside until that time since it was asked. One that
 // upgrades is inside while it waits for the readers.
-func (c *revocations) bound(sc *scene, h *hold, at int64) int64 {
-	bound := sc.header.SessionTimeout + slack
-	if h.mode == history.Upgradable {
-		bound += h.lock.holds(h.revoked, at, h, true)
+func (c *revocations) bound(sc *scene.Scene, h *scene.Hold, at int64) int64 {
+	bound := sc.Header.SessionTimeout + scene.Slack
+	if h.Mode == history.Upgradable {
+		bound += h.Lock.Holds(h.Revoked, at, h, true)
 	}
 	return bound
 }
 
 // late reports whether h is inside for too long at that time since it was asked.
-func (c *revocations) late(sc *scene, h *hold, at int64) bool {
-	took, bound := at-h.revoked, c.bound(sc, h, at)
-	return took > bound && took-sc.excuses.holding(sc, h, at) > bound
+func (c *revocations) late(sc *scene.Scene, h *scene.Hold, at int64) bool {
+	took, bound := at-h.Revoked, c.bound(sc, h, at)
+	return took > bound && took-sc.Excuses.Holding(sc, h, at) > bound
 }
 
 // explain says how much was not judged.
-func (c *revocations) explain(sc *scene) { c.Note = c.tally.note(sc, "%s of %s holders had no excuse") }
+func (c *revocations) explain(sc *scene.Scene) {
+	c.Note = c.tally.note(sc, "%s of %s holders had no excuse")
+}
 
 // end judges those that are asked at the end.
-func (c *revocations) end(sc *scene) {
-	if sc.stopping {
+func (c *revocations) end(sc *scene.Scene) {
+	if sc.Stopping {
 		c.next = 0
 		c.pass(sc)
 	}
 }
 
 // oldest returns when the first of those that are asked, and still inside, was asked.
-func (c *revocations) oldest(sc *scene) int64 {
-	oldest := sc.now
+func (c *revocations) oldest(sc *scene.Scene) int64 {
+	oldest := sc.Now
 	for _, h := range c.open {
-		oldest = min(oldest, h.revoked)
+		oldest = min(oldest, h.Revoked)
 	}
 	return oldest
 }

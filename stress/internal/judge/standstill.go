@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -15,7 +16,7 @@ const manyStandstills = 1000
 // stoodStill notes that the machine stood still.
 func (j *Judge) stoodStill(e history.Event) {
 	if len(j.standstills) < manyStandstills {
-		text := fmt.Sprintf("at %s %s", j.scene.when(e.At-e.Lasted), e.Text)
+		text := fmt.Sprintf("at %s %s", j.scene.When(e.At-e.Lasted), e.Text)
 		j.standstills = append(j.standstills, verdict.Standstill{At: e.At, For: e.Lasted, Text: text})
 	}
 }
@@ -25,7 +26,7 @@ func (j *Judge) stoodStill(e history.Event) {
 func (j *Judge) explained(f verdict.Finding) verdict.Finding {
 	for i := len(j.standstills) - 1; i >= 0; i-- {
 		s := j.standstills[i]
-		if s.At-s.For <= f.At && f.At <= s.At+2*j.scene.header.SessionTimeout+slack {
+		if s.At-s.For <= f.At && f.At <= s.At+2*j.scene.Header.SessionTimeout+scene.Slack {
 			f.Text = fmt.Sprintf("(%s, which may be why) %s", s.Text, f.Text)
 			break
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 )
 
 // A tally sums up how often faults excused what was judged by how long it took. It shows
@@ -37,8 +38,8 @@ func (t *tally) add(took, excused, bound int64) {
 
 // note says how much was excused, if there were faults. The format takes how many had no
 // excuse, and how many were judged, as texts.
-func (t *tally) note(sc *scene, format string) string {
-	if t.n == 0 || !slices.ContainsFunc(sc.faults.all, (*fault).disturbs) {
+func (t *tally) note(sc *scene.Scene, format string) string {
+	if t.n == 0 || !slices.ContainsFunc(sc.Faults.All, (*scene.Fault).Disturbs) {
 		return ""
 	}
 	duration := func(d int64) string { return figures.Duration(time.Duration(d)) }

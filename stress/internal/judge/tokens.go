@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -23,35 +24,35 @@ func (c *tokens) init() {
 }
 
 // granted judges the token of h. A token 0 means that the lock has none.
-func (c *tokens) granted(sc *scene, h *hold) {
-	if h.fence.token == 0 || kind(h.mode) == semaphore {
+func (c *tokens) granted(sc *scene.Scene, h *scene.Hold) {
+	if h.Fence.Token == 0 || scene.Kind(h.Mode) == scene.Semaphore {
 		return
 	}
-	l := h.lock
-	if l.highest == nil {
-		l.highest = map[history.Mode]highest{}
+	l := h.Lock
+	if l.Highest == nil {
+		l.Highest = map[history.Mode]scene.Highest{}
 	}
 	for _, mode := range modes {
-		top, ok := l.highest[mode]
-		if !ok || together(mode, h.mode) {
+		top, ok := l.Highest[mode]
+		if !ok || scene.Together(mode, h.Mode) {
 			continue
 		}
-		switch x := h.fence.compare(top.fence); {
+		switch x := h.Fence.Compare(top.Fence); {
 		case x > 0:
-		case x == 0 && top.by == h.process && h.mode != history.Mutex:
+		case x == 0 && top.By == h.Process && h.Mode != history.Mutex:
 		case x == 0:
-			c.find(sc, l, h.granted, "%v was granted to process %d at %s and again at %s, to %v, on lock %q", top.fence, top.by.number, sc.when(top.at), sc.when(h.granted), h, l.Name)
-		case h.granted < top.at: // this comes late: the other one was told later
-		case sc.unaware(h, top.at, h.granted):
+			c.find(sc, l, h.Granted, "%v was granted to process %d at %s and again at %s, to %v, on lock %q", top.Fence, top.By.Number, sc.When(top.At), sc.When(h.Granted), h, l.Name)
+		case h.Granted < top.At: // this comes late: the other one was told later
+		case sc.Unaware(h, top.At, h.Granted):
 			c.unjudged++
 			return
 		default:
-			c.find(sc, l, h.granted, "lock %q was granted at %s to %v, after process %d had been granted it with %v at %s", l.Name, sc.when(h.granted), h, top.by.number, top.fence, sc.when(top.at))
+			c.find(sc, l, h.Granted, "lock %q was granted at %s to %v, after process %d had been granted it with %v at %s", l.Name, sc.When(h.Granted), h, top.By.Number, top.Fence, sc.When(top.At))
 		}
 	}
 	c.Judged++
-	if top, ok := l.highest[h.mode]; !ok || h.fence.compare(top.fence) > 0 {
-		l.highest[h.mode] = highest{h.fence, h.process, h.granted, h.asked}
+	if top, ok := l.Highest[h.Mode]; !ok || h.Fence.Compare(top.Fence) > 0 {
+		l.Highest[h.Mode] = scene.Highest{Fence: h.Fence, By: h.Process, At: h.Granted, Asked: h.Asked}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -27,7 +28,7 @@ type told struct {
 
 // A session is one that has held a lock.
 type session struct {
-	process *process
+	process *scene.Process
 	alive   int64 // when a worker was told last that it holds a lock
 	until   int64 // when the last hold was released that was not lost
 	ended   int64 // when the leader ended it, as far as is known; or 0
@@ -37,8 +38,8 @@ type session struct {
 
 // A loss is a hold of a process that was lost.
 type loss struct {
-	lock  *lockRecord
-	fence fence
+	lock  *scene.Lock
+	fence scene.Fence
 	at    int64 // when the last of its goroutines was told
 	fate  fate
 	late  bool // it was found
@@ -70,7 +71,7 @@ func (c *told) init() {
 }
 
 // session returns what is known of that session. It returns nil if that has no name.
-func (c *told) session(p *process, name string) *session {
+func (c *told) session(p *scene.Process, name string) *session {
 	s := c.sessions[name]
 	if s == nil && name != "" {
 		s = &session{process: p}
@@ -84,17 +85,17 @@ func (c *told) session(p *process, name string) *session {
 }
 
 // granted notes which session holds h.
-func (c *told) granted(h *hold) { c.alive(h, h.granted) }
+func (c *told) granted(h *scene.Hold) { c.alive(h, h.Granted) }
 
 // alive notes that the worker was told at that time that it holds h.
-func (c *told) alive(h *hold, at int64) {
-	if s := c.session(h.process, h.session); s != nil {
+func (c *told) alive(h *scene.Hold, at int64) {
+	if s := c.session(h.Process, h.Session); s != nil {
 		s.alive = max(s.alive, at)
 	}
 }
 
 // inside notes that a hold of that session was still valid to its holder at that time.
-func (c *told) inside(sc *scene, p *process, name string, at int64) {
+func (c *told) inside(sc *scene.Scene, p *scene.Process, name string, at int64) {
 	if s := c.session(p, name); s != nil {
 		s.until = max(s.until, at)
 		c.outlived(sc, s, name)
@@ -102,23 +103,23 @@ func (c *told) inside(sc *scene, p *process, name string, at int64) {
 }
 
 // lost notes that the worker has been told at that time that h is lost.
-func (c *told) lost(sc *scene, h *hold, at int64) {
-	s := c.session(h.process, h.session)
+func (c *told) lost(sc *scene.Scene, h *scene.Hold, at int64) {
+	s := c.session(h.Process, h.Session)
 	if s == nil {
 		c.losses++
 		c.fates[unheard]++
 		return
 	}
-	i := slices.IndexFunc(s.lost, func(l loss) bool { return l.lock == h.lock && l.fence == h.fence })
+	i := slices.IndexFunc(s.lost, func(l loss) bool { return l.lock == h.Lock && l.fence == h.Fence })
 	if i < 0 {
 		i = len(s.lost)
-		s.lost = append(s.lost, loss{lock: h.lock, fence: h.fence})
+		s.lost = append(s.lost, loss{lock: h.Lock, fence: h.Fence})
 		c.losses++
 		c.fates[unheard]++
 	}
 	s.lost[i].at = max(s.lost[i].at, at)
 	if s.ended != 0 {
-		c.weigh(sc, s, &s.lost[i], h.session)
+		c.weigh(sc, s, &s.lost[i], h.Session)
 	}
 }
 
@@ -133,9 +134,9 @@ func (c *told) settle(l *loss, f fate) {
 }
 
 // expired judges the session that the leader has ended.
-func (c *told) expired(sc *scene, e history.Event) {
+func (c *told) expired(sc *scene.Scene, e history.Event) {
 	s := c.sessions[e.Session]
-	if s == nil || s.process.over && s.process.end <= e.At && len(s.lost) == 0 {
+	if s == nil || s.process.Over && s.process.End <= e.At && len(s.lost) == 0 {
 		return
 	}
 	if e.Text == history.Deposed {
@@ -149,19 +150,19 @@ func (c *told) expired(sc *scene, e history.Event) {
 		c.weigh(sc, s, &s.lost[i], e.Session)
 	}
 	c.outlived(sc, s, e.Session)
-	if sc.now > e.At+reaction { // else the loss may have been told, and not be read yet
+	if sc.Now > e.At+scene.Reaction { // else the loss may have been told, and not be read yet
 		c.untold(sc, s, e.Session)
 	}
 }
 
 // weigh judges whether a loss was told before the leader ended the session.
-func (c *told) weigh(sc *scene, s *session, l *loss, name string) {
+func (c *told) weigh(sc *scene.Scene, s *session, l *loss, name string) {
 	margin := s.ended - l.at
 	switch {
-	case l.at < s.alive || margin > 2*sc.header.SessionTimeout:
+	case l.at < s.alive || margin > 2*sc.Header.SessionTimeout:
 		c.settle(l, unrelated)
 		return
-	case margin <= -resolution && s.process.stops.covers(s.ended, l.at):
+	case margin <= -resolution && s.process.Stops.Covers(s.ended, l.at):
 		c.settle(l, unaware)
 		return
 	}
@@ -175,40 +176,40 @@ func (c *told) weigh(sc *scene, s *session, l *loss, name string) {
 	if margin <= -resolution && !l.late {
 		l.late = true
 		c.late++
-		c.find(sc, l.lock, l.at, "process %d was told at %s that it had lost %q (%v), but the leader ended its session %s at %s, %v before", s.process.number, sc.when(l.at), l.lock.Name, l.fence, name, sc.when(s.ended), time.Duration(-margin).Round(time.Microsecond))
+		c.find(sc, l.lock, l.at, "process %d was told at %s that it had lost %q (%v), but the leader ended its session %s at %s, %v before", s.process.Number, sc.When(l.at), l.lock.Name, l.fence, name, sc.When(s.ended), time.Duration(-margin).Round(time.Microsecond))
 	}
 }
 
 // outlived judges that no hold that was not lost has lasted longer than its session.
-func (c *told) outlived(sc *scene, s *session, name string) {
-	if s.ended == 0 || s.late || s.until <= s.ended+resolution || s.process.stops.covers(s.ended, s.until) {
+func (c *told) outlived(sc *scene.Scene, s *session, name string) {
+	if s.ended == 0 || s.late || s.until <= s.ended+resolution || s.process.Stops.Covers(s.ended, s.until) {
 		return
 	}
 	s.late = true
 	c.late++
-	c.find(sc, nil, s.until, "process %d still held a lock at %s, and was not told that the leader had ended its session %s at %s", s.process.number, sc.when(s.until), name, sc.when(s.ended))
+	c.find(sc, nil, s.until, "process %d still held a lock at %s, and was not told that the leader had ended its session %s at %s", s.process.Number, sc.When(s.until), name, sc.When(s.ended))
 }
 
 // untold judges that no hold lasts longer than its session.
-func (c *told) untold(sc *scene, s *session, name string) {
-	if s.late || s.process.stops.covers(s.ended, sc.now) {
+func (c *told) untold(sc *scene.Scene, s *session, name string) {
+	if s.late || s.process.Stops.Covers(s.ended, sc.Now) {
 		return
 	}
-	for _, h := range s.process.held() {
-		if h.session == name && h.granted <= s.ended {
+	for _, h := range s.process.Held() {
+		if h.Session == name && h.Granted <= s.ended {
 			s.late = true
 			c.Judged++
 			c.late++
-			c.find(sc, h.lock, s.ended, "%v was not told that it has lost %q: the leader ended its session %s at %s", h, h.lock.Name, name, sc.when(s.ended))
+			c.find(sc, h.Lock, s.ended, "%v was not told that it has lost %q: the leader ended its session %s at %s", h, h.Lock.Name, name, sc.When(s.ended))
 			return
 		}
 	}
 }
 
 // end judges the holds that have no end.
-func (c *told) end(sc *scene) {
+func (c *told) end(sc *scene.Scene) {
 	for _, name := range c.order {
-		if s := c.sessions[name]; s.ended != 0 && s.ended+reaction < sc.now {
+		if s := c.sessions[name]; s.ended != 0 && s.ended+scene.Reaction < sc.Now {
 			c.untold(sc, s, name)
 		}
 	}

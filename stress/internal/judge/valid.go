@@ -4,6 +4,7 @@ package judge
 
 import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -17,31 +18,31 @@ func (c *valid) init() {
 }
 
 // told judges that the worker asked at that time, and was told that h is valid.
-func (c *valid) told(sc *scene, h *hold, at int64) {
+func (c *valid) told(sc *scene.Scene, h *scene.Hold, at int64) {
 	c.Judged++
-	if kind(h.mode) == semaphore {
+	if scene.Kind(h.Mode) == scene.Semaphore {
 		return
 	}
-	if _, ok := sc.deleted(h, at, at); ok {
+	if _, ok := sc.Deleted(h, at, at); ok {
 		return
 	}
-	for _, o := range h.lock.inside {
-		if o == h || compatible(o, h) || o.granted >= at {
+	for _, o := range h.Lock.Inside {
+		if o == h || scene.Compatible(o, h) || o.Granted >= at {
 			continue
 		}
-		if o.fence.token != 0 && h.fence.compare(o.fence) > 0 {
+		if o.Fence.Token != 0 && h.Fence.Compare(o.Fence) > 0 {
 			continue // then the other one should know better
 		}
-		if _, ok := sc.excused(o, at); ok && o.fence.token == 0 {
+		if _, ok := sc.Excused(o, at); ok && o.Fence.Token == 0 {
 			continue // and so it may be
 		}
-		c.find(sc, h.lock, at, "%v was told at %s that its hold of %q is valid, but %v holds it since %s", h, sc.when(at), h.lock.Name, o, sc.when(o.granted))
+		c.find(sc, h.Lock, at, "%v was told at %s that its hold of %q is valid, but %v holds it since %s", h, sc.When(at), h.Lock.Name, o, sc.When(o.Granted))
 		return
 	}
-	for mode, top := range h.lock.highest {
-		later := h.fence.token != 0 && top.fence.compare(h.fence) > 0 && top.at < at && (top.by != h.process || h.mode == history.Exclusive)
-		if later && (kind(mode) == exclusive || mode == history.WriteMode) {
-			c.find(sc, h.lock, at, "%v was told at %s that its hold of %q is valid, but process %d was granted it with %v at %s", h, sc.when(at), h.lock.Name, top.by.number, top.fence, sc.when(top.at))
+	for mode, top := range h.Lock.Highest {
+		later := h.Fence.Token != 0 && top.Fence.Compare(h.Fence) > 0 && top.At < at && (top.By != h.Process || h.Mode == history.Exclusive)
+		if later && (scene.Kind(mode) == scene.Exclusive || mode == history.WriteMode) {
+			c.find(sc, h.Lock, at, "%v was told at %s that its hold of %q is valid, but process %d was granted it with %v at %s", h, sc.When(at), h.Lock.Name, top.By.Number, top.Fence, sc.When(top.At))
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -26,19 +27,19 @@ func (c *whole) init() {
 }
 
 // event notes which process has written.
-func (c *whole) event(sc *scene, e history.Event) {
+func (c *whole) event(sc *scene.Scene, e history.Event) {
 	if !c.on {
 		return
 	}
 	switch e.Kind {
 	case history.Started:
-		sc.process(e).began = e.At
+		sc.Process(e).Began = e.At
 	case history.Alive, history.Session, history.Request:
 		if e.Process >= 0 {
-			sc.process(e).wrote = true
+			sc.Process(e).Wrote = true
 		}
 	case history.Ended:
-		c.judge(sc, sc.process(e), e.At)
+		c.judge(sc, sc.Process(e), e.At)
 	case history.Write:
 		c.writes++
 	case history.Accepted, history.Stale:
@@ -47,30 +48,30 @@ func (c *whole) event(sc *scene, e history.Event) {
 }
 
 // judge judges a process that has ended.
-func (c *whole) judge(sc *scene, p *process, at int64) {
+func (c *whole) judge(sc *scene.Scene, p *scene.Process, at int64) {
 	c.Judged++
-	if !p.wrote && p.began != 0 && at-p.began > startup {
-		c.find(sc, nil, at, "the history lacks what process %d (start %d) wrote, from %s to %s", p.number, p.incarnation+1, sc.when(p.began), sc.when(at))
+	if !p.Wrote && p.Began != 0 && at-p.Began > startup {
+		c.find(sc, nil, at, "the history lacks what process %d (start %d) wrote, from %s to %s", p.Number, p.Incarnation+1, sc.When(p.Began), sc.When(at))
 	}
 }
 
 // end judges the end of the history.
-func (c *whole) end(sc *scene) {
+func (c *whole) end(sc *scene.Scene) {
 	if !c.on {
 		return
 	}
 	c.Judged++
-	if !sc.stopping {
-		c.find(sc, nil, sc.now, "the history ends at %s, before the workers were told to stop: the run was killed, or the end is missing; what was going on then is not judged", sc.when(sc.now))
+	if !sc.Stopping {
+		c.find(sc, nil, sc.Now, "the history ends at %s, before the workers were told to stop: the run was killed, or the end is missing; what was going on then is not judged", sc.When(sc.Now))
 		return
 	}
-	for _, p := range sc.processes {
-		if p.began != 0 && !p.over {
-			c.find(sc, nil, sc.now, "the history ends at %s, before the end of process %d: the run was killed, or the end is missing", sc.when(sc.now), p.number)
+	for _, p := range sc.Processes {
+		if p.Began != 0 && !p.Over {
+			c.find(sc, nil, sc.Now, "the history ends at %s, before the end of process %d: the run was killed, or the end is missing", sc.When(sc.Now), p.Number)
 			return
 		}
 	}
 	if c.writes > 0 && c.answers == 0 {
-		c.find(sc, nil, sc.now, "the history lacks what the register wrote, although workers had %d answers from it", c.writes)
+		c.find(sc, nil, sc.Now, "the history lacks what the register wrote, although workers had %d answers from it", c.writes)
 	}
 }

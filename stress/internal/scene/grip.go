@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package scene
 
 import "math"
 
@@ -37,36 +37,36 @@ func (g *grip) rid() int64 {
 }
 
 // grasp notes that h has been requested.
-func (p *process) grasp(h *hold, at int64) {
-	g := p.grips[h.lock]
+func (p *Process) grasp(h *Hold, at int64) {
+	g := p.grips[h.Lock]
 	if g == nil {
 		g = &grip{asked: at, inside: never, until: never}
-		p.grips[h.lock] = g
+		p.grips[h.Lock] = g
 	}
 	g.open++
 	g.asked = min(g.asked, at)
 }
 
 // enter notes that h has been granted.
-func (p *process) enter(h *hold, at int64) {
-	g := p.grips[h.lock]
+func (p *Process) enter(h *Hold, at int64) {
+	g := p.grips[h.Lock]
 	g.inside = min(g.inside, at)
 }
 
 // loosen notes that h is over. It returns the grip if that was the last of it. A process
 // whose locks linger may keep the node of one that it has had: then its grip is not over.
-func (p *process) loosen(h *hold, at int64, lingers bool) (over *grip) {
-	g := p.grips[h.lock]
-	if h.granted != 0 {
+func (p *Process) loosen(h *Hold, at int64, lingers bool) (over *grip) {
+	g := p.grips[h.Lock]
+	if h.Granted != 0 {
 		g.left = max(g.left, at)
 	}
-	if !h.settled {
+	if !h.Settled {
 		g.unsure = max(g.unsure, at)
 	}
 	if g.open--; g.open > 0 || lingers && g.inside != never {
 		return nil
 	}
 	g.until = at
-	delete(p.grips, h.lock)
+	delete(p.grips, h.Lock)
 	return g
 }
