@@ -73,7 +73,8 @@ const policy = `
 	stress/internal/nemesis:  stress/internal/history internal/queue internal/queueio internal/realzk internal/realzk/child zkio | SERVERS manager
 	stress/internal/referee:  internal/flock stress/internal/history manager | TESTS
 	stress/internal/history:  golang.org/x/sys/... | TESTS
-	stress/internal/judge:    internal/figures stress/internal/history stress/internal/scene stress/internal/verdict github.com/anishathalye/porcupine | TESTS
+	stress/internal/judge:    internal/figures stress/internal/checks stress/internal/history stress/internal/scene stress/internal/verdict | TESTS github.com/anishathalye/porcupine
+	stress/internal/checks:   internal/figures stress/internal/history stress/internal/scene stress/internal/verdict github.com/anishathalye/porcupine | TESTS
 	stress/internal/scene:    stress/internal/history stress/internal/verdict | TESTS
 	stress/internal/verdict:  internal/figures stress/internal/history github.com/HdrHistogram/hdrhistogram-go | TESTS
 	stress/internal/report:   internal/figures stress/internal/history stress/internal/verdict | TESTS

@@ -3,9 +3,9 @@
 package judge
 
 import (
-	"slices"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/stress/internal/checks"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -24,38 +24,34 @@ func BenchmarkJudge(b *testing.B) {
 func TestMemoryIsBounded(t *testing.T) {
 	h, events := generate(1, 50_000)
 	j := New(h)
-	var holds, actions, granted, pending []int
+	var holds, recent, overlap, patience, revocations, linear, register int // at most
 	for i, e := range events {
 		j.Add(e)
 		if i%1000 != 0 {
 			continue
 		}
-		n, m, k := 0, 0, 0
+		open := 0
 		for _, p := range j.scene.Processes {
-			n += len(p.Holds)
+			open += len(p.Holds)
 		}
-		for _, b := range j.register.books {
-			k += len(b.granted)
-		}
-		for _, l := range j.linear.lines {
-			m += len(l.actions)
-		}
-		n += len(j.linear.possessions) + len(j.patience.of) + len(j.overlap.conflicts)
-		holds, actions, granted = append(holds, n), append(actions, m), append(granted, k)
-		pending = append(pending, len(j.overlap.pending)+len(j.patience.open)+len(j.revocations.open)+len(j.scene.Faults.Recent))
+		holds, recent = max(holds, open), max(recent, len(j.scene.Faults.Recent))
+		overlap, patience, revocations = max(overlap, j.overlap.Remembers()), max(patience, j.patience.Remembers()), max(revocations, j.revocations.Remembers())
+		linear, register = max(linear, j.linear.Remembers()), max(register, j.register.Remembers())
 	}
 	for _, tt := range []struct {
-		what    string
-		numbers []int
-		most    int
+		what       string
+		got, bound int
 	}{
 		{"holds", holds, 1000}, // whose requests are open: the generator writes many
-		{"operations", actions, 5 * manyOperations},
-		{"tokens", granted, 6 * memory},
-		{"pending", pending, 5000},
+		{"faults", recent, 100},
+		{"overlap", overlap, 1000},
+		{"patience", patience, 4000},
+		{"revocations", revocations, 1000},
+		{"linear", linear, 5*checks.ManyOperations + 1000},
+		{"register", register, 6 * checks.Memory},
 	} {
-		if most := slices.Max(tt.numbers); most > tt.most {
-			t.Errorf("%s: %d", tt.what, most)
+		if tt.got > tt.bound {
+			t.Errorf("%s: %d, want at most %d", tt.what, tt.got, tt.bound)
 		}
 	}
 }

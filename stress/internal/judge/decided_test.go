@@ -10,6 +10,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/holdfast-go/holdfast/stress/internal/checks"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
@@ -32,7 +33,7 @@ func TestWindowsThatAreNotJudged(t *testing.T) {
 		3.2 p0 release e1
 		9 h stopping now`
 	mode := func(mode history.Mode) func([]porcupine.Operation) bool {
-		return func(all []porcupine.Operation) bool { return all[0].Input.(action).mode == mode }
+		return func(all []porcupine.Operation) bool { return all[0].Input.(checks.Action).Mode == mode }
 	}
 	for _, tt := range []struct {
 		name string
@@ -46,7 +47,7 @@ func TestWindowsThatAreNotJudged(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			j := New(header())
-			j.linear.checker = func(m porcupine.Model, all []porcupine.Operation, limit time.Duration) porcupine.CheckResult {
+			j.linear.Checker = func(m porcupine.Model, all []porcupine.Operation, limit time.Duration) porcupine.CheckResult {
 				if tt.hard(all) {
 					return porcupine.Unknown
 				}
@@ -67,28 +68,13 @@ func TestWindowsThatAreNotJudged(t *testing.T) {
 	}
 }
 
-// If more windows are not judged than are, the verdict is void, although one of each lock is.
-func TestMostWindowsAreNotJudged(t *testing.T) {
-	for _, tt := range []struct {
-		judged, unjudged uint64
-		want             uint64
-	}{{2, 2, 0}, {2, 3, 1}} {
-		j := New(header())
-		j.linear.Judged, j.linear.unjudged = tt.judged, tt.unjudged
-		j.decided.end(j.scene, &j.linear)
-		if j.decided.Found != tt.want {
-			t.Errorf("%d judged, %d not: %d findings, want %d", tt.judged, tt.unjudged, j.decided.Found, tt.want)
-		}
-	}
-}
-
 // A lock that is forgotten, because it is one of many that are not in use any more, has been
 // judged before.
 func TestWindowsOfForgottenLocks(t *testing.T) {
 	h := header()
 	h.Locks = append(h.Locks, history.Lock{Name: "x*", Mode: history.Exclusive})
 	j := New(h)
-	j.linear.checker = func(porcupine.Model, []porcupine.Operation, time.Duration) porcupine.CheckResult {
+	j.linear.Checker = func(porcupine.Model, []porcupine.Operation, time.Duration) porcupine.CheckResult {
 		return porcupine.Unknown
 	}
 	at, op := int64(0), uint64(0)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/checks"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
@@ -32,23 +33,23 @@ type Judge struct {
 	waits, handOvers verdict.Durations
 	holds            verdict.Durations
 
-	overlap     overlap
-	valid       valid
-	tokens      tokens
-	register    register
-	linear      linear
-	decided     decided
-	enough      enough
-	agree       agree
-	patience    patience
-	told        told
-	revocations revocations
-	once        once
-	left        left
-	failures    failures
-	referees    referees
-	hits        hits
-	whole       whole
+	overlap     checks.Overlap
+	valid       checks.Valid
+	tokens      checks.Tokens
+	register    checks.Register
+	linear      checks.Linear
+	decided     checks.Decided
+	enough      checks.Enough
+	agree       checks.Agree
+	patience    checks.Patience
+	told        checks.Told
+	revocations checks.Revocations
+	once        checks.Once
+	left        checks.Left
+	failures    checks.Failures
+	referees    checks.Referees
+	hits        checks.Hits
+	whole       checks.Whole
 
 	finished bool
 }
@@ -59,46 +60,47 @@ func New(h history.Header) *Judge {
 		scene:   scene.New(h),
 		reading: reading{ends: map[int]history.Event{}},
 		waits:   verdict.NewDurations(), handOvers: verdict.NewDurations(), holds: verdict.NewDurations(),
+
+		overlap:     checks.NewOverlap(),
+		valid:       checks.Valid{Check: checks.New(verdict.Valid)},
+		tokens:      checks.Tokens{Check: checks.New(verdict.Tokens)},
+		register:    checks.NewRegister(),
+		linear:      checks.NewLinear(),
+		decided:     checks.Decided{Check: checks.New(verdict.Decided)},
+		enough:      checks.Enough{Check: checks.New(verdict.Enough)},
+		agree:       checks.Agree{Check: checks.New(verdict.Agree)},
+		patience:    checks.NewPatience(),
+		told:        checks.NewTold(),
+		revocations: checks.Revocations{Check: checks.New(verdict.Revocations)},
+		once:        checks.NewOnce(),
+		left:        checks.Left{Check: checks.New(verdict.Left)},
+		failures:    checks.Failures{Check: checks.New(verdict.Failures)},
+		referees:    checks.Referees{Check: checks.New(verdict.Referees)},
+		hits:        checks.NewHits(h.Nemesis),
+		whole:       checks.Whole{Check: checks.New(verdict.Whole)},
 	}
 	j.scene.Expiry = j.reading.expiry
 	j.scene.Forgets = j.forget
-	j.overlap.init()
-	j.valid.init()
-	j.tokens.init()
-	j.register.init()
-	j.linear.init()
-	j.decided.init()
-	j.enough.init()
-	j.agree.init()
-	j.patience.init()
-	j.told.init()
-	j.revocations.init()
-	j.once.init()
-	j.left.init()
-	j.failures.init()
-	j.referees.init()
-	j.hits.init(h.Nemesis)
-	j.whole.init()
 	return j
 }
 
 // forget judges what is left of a passing lock, and forgets it.
 func (j *Judge) forget(l *scene.Lock) {
-	j.linear.last(j.scene, l)
-	j.decided.lock(j.scene, &j.linear, l)
-	j.linear.forgets(l)
-	j.overlap.forgets(l)
-	j.register.forgets(l)
+	j.linear.Last(j.scene, l)
+	j.decided.Lock(j.scene, &j.linear, l)
+	j.linear.Forgets(l)
+	j.overlap.Forgets(l)
+	j.register.Forgets(l)
 }
 
 // checks returns the checks, in the order in which a verdict lists them.
-func (j *Judge) checks() []*check {
-	all := []*check{
-		&j.overlap.check, &j.valid.check, &j.tokens.check, &j.register.check, &j.linear.check, &j.told.check,
-		&j.once.check, &j.patience.check, &j.revocations.check, &j.left.check, &j.referees.check, &j.failures.check, &j.hits.check, &j.decided.check, &j.enough.check, &j.agree.check,
+func (j *Judge) checks() []*checks.Check {
+	all := []*checks.Check{
+		&j.overlap.Check, &j.valid.Check, &j.tokens.Check, &j.register.Check, &j.linear.Check, &j.told.Check,
+		&j.once.Check, &j.patience.Check, &j.revocations.Check, &j.left.Check, &j.referees.Check, &j.failures.Check, &j.hits.Check, &j.decided.Check, &j.enough.Check, &j.agree.Check,
 	}
-	if j.whole.on {
-		all = append(all, &j.whole.check)
+	if j.whole.On {
+		all = append(all, &j.whole.Check)
 	}
 	return all
 }
@@ -106,7 +108,7 @@ func (j *Judge) checks() []*check {
 // event judges the next event.
 func (j *Judge) event(e history.Event) {
 	j.pass(e.At)
-	j.whole.event(j.scene, e)
+	j.whole.Event(j.scene, e)
 	switch e.Kind {
 	case history.Request:
 		j.request(e)
@@ -127,11 +129,11 @@ func (j *Judge) event(e history.Event) {
 	case history.Released:
 		j.released(e)
 	case history.Write:
-		j.register.answered(j.scene, e)
+		j.register.Answered(j.scene, e)
 	case history.Accepted:
-		j.register.accepted(j.scene, e)
+		j.register.Accepted(j.scene, e)
 	case history.Stale:
-		j.register.stale(j.scene, e)
+		j.register.Stale(j.scene, e)
 	case history.Session:
 		j.session(e)
 	case history.Started:
@@ -143,19 +145,19 @@ func (j *Judge) event(e history.Event) {
 	case history.FaultEnded:
 		j.faultEnded(e)
 	case history.Expired:
-		j.told.expired(j.scene, e)
+		j.told.Expired(j.scene, e)
 	case history.Failure:
-		j.failures.failed(j.scene, e)
+		j.failures.Failed(j.scene, e)
 	case history.Overlap:
-		j.referees.saw(j.scene, e)
+		j.referees.Saw(j.scene, e)
 	case history.Disagreed:
-		j.agree.disagreed(j.scene, e)
+		j.agree.Disagreed(j.scene, e)
 	case history.Compared:
-		j.agree.compared(e)
+		j.agree.Compared(e)
 	case history.TooLittle:
-		j.enough.missed(j.scene, e)
+		j.enough.Missed(j.scene, e)
 	case history.Left:
-		j.left.found(j.scene, e)
+		j.left.See(j.scene, e)
 	case history.StoodStill:
 		j.stoodStill(e)
 	case history.Stopping:
@@ -169,9 +171,9 @@ func (j *Judge) pass(at int64) {
 		return
 	}
 	j.scene.Now = at
-	j.overlap.pass(j.scene)
-	j.patience.pass(j.scene, j.revocations.oldest(j.scene))
-	j.revocations.pass(j.scene)
+	j.overlap.Pass(j.scene)
+	j.patience.Pass(j.scene, j.revocations.Oldest(j.scene))
+	j.revocations.Pass(j.scene)
 }
 
 func (j *Judge) request(e history.Event) {
@@ -182,8 +184,8 @@ func (j *Judge) request(e history.Event) {
 	h := j.scene.Begin(p, e)
 	h.Joins()
 	j.requests++
-	j.patience.requested(h)
-	j.hits.during(j.scene, p, scene.Waiting)
+	j.patience.Requested(h)
+	j.hits.During(j.scene, p, scene.Waiting)
 }
 
 func (j *Judge) granted(e history.Event) {
@@ -191,8 +193,8 @@ func (j *Judge) granted(e history.Event) {
 	j.grants++
 	l := j.scene.Lock(e.Lock, e.Mode)
 	if p.Over { // it was killed a moment after Ended was written
-		j.register.granted(l, scene.Fence{Token: e.Token, Turn: e.Turn})
-		j.told.inside(j.scene, p, e.Session, e.At)
+		j.register.Granted(l, scene.Fence{Token: e.Token, Turn: e.Turn})
+		j.told.Inside(j.scene, p, e.Session, e.At)
 		return
 	}
 	h := p.Holds[e.Op]
@@ -206,15 +208,15 @@ func (j *Judge) granted(e history.Event) {
 	if l.By != nil && l.By != p && h.Requested < l.Free && l.Free <= h.Granted && len(l.Inside) == 0 {
 		j.handOvers.Add(h.Granted - l.Free)
 	}
-	j.overlap.granted(j.scene, h) // before h is among those inside
+	j.overlap.Granted(j.scene, h) // before h is among those inside
 	h.Enters()
-	j.tokens.granted(j.scene, h)
-	j.register.granted(l, h.Fence)
-	j.linear.granted(j.scene, h)
-	j.patience.granted(j.scene, h)
-	j.once.granted(j.scene, h)
-	j.told.granted(h)
-	j.hits.during(j.scene, p, scene.Inside)
+	j.tokens.Granted(j.scene, h)
+	j.register.Granted(l, h.Fence)
+	j.linear.Granted(j.scene, h)
+	j.patience.Granted(j.scene, h)
+	j.once.Granted(j.scene, h)
+	j.told.Granted(h)
+	j.hits.During(j.scene, p, scene.Inside)
 }
 
 func (j *Judge) refused(e history.Event) {
@@ -231,8 +233,8 @@ func (j *Judge) changed(e history.Event) {
 	before := h.Mode
 	h.Mode, h.Since = e.Mode, e.At
 	h.Upgraded = before == history.Upgradable && h.Mode == history.WriteMode
-	j.overlap.changed(j.scene, h, before, e.At)
-	j.linear.changed(h, e.At)
+	j.overlap.Changed(j.scene, h, before, e.At)
+	j.linear.Changed(h, e.At)
 	h.Known = e.At
 }
 
@@ -241,9 +243,9 @@ func (j *Judge) toldValid(e history.Event) {
 	if h == nil || h.Phase != scene.Inside {
 		return
 	}
-	j.valid.told(j.scene, h, e.At)
+	j.valid.Told(j.scene, h, e.At)
 	h.Known = max(h.Known, e.At)
-	j.told.alive(h, e.At)
+	j.told.Alive(h, e.At)
 }
 
 func (j *Judge) lost(e history.Event) {
@@ -256,10 +258,10 @@ func (j *Judge) lost(e history.Event) {
 		h.Session = e.Session
 	}
 	if h.Phase == scene.Inside {
-		j.told.lost(j.scene, h, e.At)
-		j.hits.lost(j.scene, h, e.At)
+		j.told.Lost(j.scene, h, e.At)
+		j.hits.Lost(j.scene, h, e.At)
 		j.leave(h, e.At)
-		j.linear.lost(j.scene, h, e.At)
+		j.linear.Lost(j.scene, h, e.At)
 	}
 	if h.Phase != scene.Waiting || p.Over {
 		j.scene.Drop(h)
@@ -268,7 +270,7 @@ func (j *Judge) lost(e history.Event) {
 
 func (j *Judge) revoked(e history.Event) {
 	if h := j.scene.Hold(e); h != nil && h.Phase == scene.Inside {
-		j.revocations.told(h, e.At)
+		j.revocations.Told(h, e.At)
 	}
 }
 
@@ -278,12 +280,12 @@ func (j *Judge) release(e history.Event) {
 		return
 	}
 	p := h.Process
-	j.told.inside(j.scene, p, h.Session, e.At)
+	j.told.Inside(j.scene, p, h.Session, e.At)
 	h.Release(e.At)
 	j.leave(h, e.At)
 	h.Lock.By, h.Lock.Free = p, e.At
-	j.linear.left(j.scene, h, e.At)
-	j.hits.during(j.scene, p, scene.Releasing)
+	j.linear.Left(j.scene, h, e.At)
+	j.hits.During(j.scene, p, scene.Releasing)
 }
 
 func (j *Judge) released(e history.Event) {
@@ -296,7 +298,7 @@ func (j *Judge) released(e history.Event) {
 	}
 	h.Settled = e.Text == ""
 	h.Lock.Gone(h)
-	j.once.settled(h, h.Settled)
+	j.once.Settled(h, h.Settled)
 	j.scene.Drop(h)
 }
 
@@ -304,11 +306,11 @@ func (j *Judge) released(e history.Event) {
 func (j *Judge) leave(h *scene.Hold, at int64) {
 	h.Leave(at)
 	j.holds.Add(at - h.Granted)
-	if j.patience.judges(j.scene, h.Lock) {
-		h.Lock.Left(h, j.patience.oldest)
+	if j.patience.Judges(j.scene, h.Lock) {
+		h.Lock.Left(h, j.patience.Oldest)
 	}
-	j.overlap.left(j.scene, h)
-	j.revocations.left(j.scene, h)
+	j.overlap.Left(j.scene, h)
+	j.revocations.Left(j.scene, h)
 }
 
 func (j *Judge) session(e history.Event) {
@@ -333,18 +335,18 @@ func (j *Judge) ended(e history.Event) {
 	slices.SortFunc(all, func(a, b *scene.Hold) int { return cmp.Compare(a.Op, b.Op) })
 	for _, h := range all {
 		if h.Phase == scene.Inside {
-			j.told.inside(j.scene, p, h.Session, e.At)
+			j.told.Inside(j.scene, p, h.Session, e.At)
 			p.Died(h.Lock)
 			j.leave(h, e.At)
-			j.linear.left(j.scene, h, e.At)
+			j.linear.Left(j.scene, h, e.At)
 		}
 		if h.Phase == scene.Waiting && e.OK {
-			j.patience.unanswered(j.scene, h)
+			j.patience.Unanswered(j.scene, h)
 		}
 		j.scene.Drop(h)
 	}
 	j.scene.Excuses.Died(j.scene, p, e.At)
-	j.hits.died(j.scene, p)
+	j.hits.Died(j.scene, p)
 }
 
 func (j *Judge) faultBegan(e history.Event) {
@@ -358,14 +360,14 @@ func (j *Judge) faultBegan(e history.Event) {
 		}
 	}
 	j.scene.Excuses.Began(j.scene, f)
-	j.revocations.began(j.scene, f)
-	j.hits.began(j.scene, f)
+	j.revocations.Began(j.scene, f)
+	j.hits.Began(j.scene, f)
 }
 
 func (j *Judge) faultEnded(e history.Event) {
 	f := j.scene.Faults.Ended(e, 2*j.scene.Header.SessionTimeout)
 	if f != nil && f.Revokes() && f.Failed {
-		j.revocations.failed(f)
+		j.revocations.Failed(f)
 	}
 	if f != nil && f.Stops() {
 		for _, p := range j.scene.Targets(f) {
@@ -384,24 +386,24 @@ func (j *Judge) Finish() verdict.Verdict {
 		j.finished = true
 		j.reading.over = true
 		j.advance()
-		j.patience.end(j.scene)
-		j.revocations.end(j.scene)
-		j.told.end(j.scene)
-		j.linear.end(j.scene)
-		j.decided.end(j.scene, &j.linear)
-		j.left.look(j.scene)
-		j.referees.look(j.scene)
-		j.failures.look(j.scene)
-		j.enough.look(j.scene)
-		j.hits.end(j.scene)
-		j.whole.end(j.scene)
+		j.patience.End(j.scene)
+		j.revocations.End(j.scene)
+		j.told.End(j.scene)
+		j.linear.End(j.scene)
+		j.decided.End(j.scene, &j.linear)
+		j.left.Look(j.scene)
+		j.referees.Look(j.scene)
+		j.failures.Look(j.scene)
+		j.enough.Look(j.scene)
+		j.hits.End(j.scene)
+		j.whole.End(j.scene)
 	}
 	return j.sum()
 }
 
 // Pictures returns, for histories of a lock that are not linearizable, pages in HTML that
 // show why, by file names. They are the checker's own.
-func (j *Judge) Pictures() map[string][]byte { return j.linear.pictures }
+func (j *Judge) Pictures() map[string][]byte { return j.linear.Pictures }
 
 // A history of that length or a longer one, with fewer grants, shows nothing.
 const (
@@ -416,28 +418,28 @@ func (j *Judge) sum() verdict.Verdict {
 		Findings:       []verdict.Finding{},
 		Grants:         j.grants,
 		Requests:       j.requests,
-		LostHolds:      j.told.losses,
-		LossesJudged:   j.told.fates[weighed],
-		ToldLate:       j.told.late,
-		StaleAttempts:  j.register.refused,
-		PausedOverlaps: j.overlap.paused,
+		LostHolds:      j.told.Losses,
+		LossesJudged:   j.told.LossesJudged(),
+		ToldLate:       j.told.Late,
+		StaleAttempts:  j.register.Refused,
+		PausedOverlaps: j.overlap.Paused,
 		Waits:          j.waits.Sum(),
 		HandOvers:      j.handOvers.Sum(),
 		Holds:          j.holds.Sum(),
 	}
-	v.MarginLeast, v.MarginMedian, v.Margins = j.told.margins()
-	v.Faults, v.Injected = j.hits.sum(j.scene)
-	j.overlap.explain(j.late)
-	j.linear.explain()
-	j.tokens.explain()
-	j.register.explain()
-	j.patience.explain(j.scene)
-	j.revocations.explain(j.scene)
-	j.told.explain()
-	j.once.explain()
-	j.referees.explain()
-	j.hits.explain(j.scene)
-	j.agree.explain()
+	v.MarginLeast, v.MarginMedian, v.Margins = j.told.Margins()
+	v.Faults, v.Injected = j.hits.Sum(j.scene)
+	j.overlap.Explain(j.late)
+	j.linear.Explain()
+	j.tokens.Explain()
+	j.register.Explain()
+	j.patience.Explain(j.scene)
+	j.revocations.Explain(j.scene)
+	j.told.Explain()
+	j.once.Explain()
+	j.referees.Explain()
+	j.hits.Explain(j.scene)
+	j.agree.Explain()
 	found := map[verdict.Outcome]bool{}
 	for _, c := range j.checks() {
 		v.Checks = append(v.Checks, c.Check)
@@ -448,15 +450,15 @@ func (j *Judge) sum() verdict.Verdict {
 	for _, outcome := range []verdict.Outcome{verdict.Violation, verdict.Failed, verdict.Void} {
 		for _, c := range j.checks() {
 			if verdict.OutcomeOf(c.Name) == outcome {
-				v.Findings = append(v.Findings, c.findings...)
+				v.Findings = append(v.Findings, c.Findings...)
 			}
 		}
 		if found[outcome] && v.Outcome == verdict.OK {
 			v.Outcome = outcome
 		}
 	}
-	if v.Outcome != verdict.OK && j.agree.excuses(v.Findings) {
-		v.Outcome, v.Diverged = verdict.Void, j.agree.text
+	if v.Outcome != verdict.OK && j.agree.Excuses(v.Findings) {
+		v.Outcome, v.Diverged = verdict.Void, j.agree.Text
 	}
 	if v.Outcome == verdict.OK && (j.grants == 0 || j.finished && j.grants < few && j.scene.Header.Planned >= long && j.scene.Now-j.scene.Header.Begin >= long) {
 		v.Outcome = verdict.Void

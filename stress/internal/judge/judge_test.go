@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/stress/internal/checks"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
@@ -645,7 +646,7 @@ func TestWindows(t *testing.T) {
 	turns := func(from float64, lock, mode string, token int) string {
 		var text strings.Builder
 		text.WriteString("\n")
-		for range 3 * fewOperations {
+		for range 3 * checks.FewOperations {
 			from += 0.01
 			token++
 			who := "p" + strconv.Itoa(2+token%3)
@@ -739,9 +740,9 @@ func TestPassingLocks(t *testing.T) {
 	if len(j.scene.Locks) > scene.ManyResting+10 || len(j.scene.Resting) > scene.ManyResting {
 		t.Errorf("%d locks and %d that rest are remembered", len(j.scene.Locks), len(j.scene.Resting))
 	}
-	for what, n := range map[string]int{"lines": len(j.linear.lines), "possessions": len(j.linear.possessions), "books": len(j.register.books), "conflicts": len(j.overlap.conflicts), "requests": len(j.patience.of)} {
+	for what, n := range map[string]int{"linear": j.linear.Remembers(), "register": j.register.Remembers(), "overlap": j.overlap.Remembers()} {
 		if n > scene.ManyResting+10 {
-			t.Errorf("%d %s are remembered", n, what)
+			t.Errorf("the check %s remembers %d", what, n)
 		}
 	}
 	if v := j.Interim(); v.Outcome != verdict.OK {

@@ -26,7 +26,7 @@ func Rest(dir string) (j *Judge, from int64, err error) {
 		return nil, 0, err
 	}
 	j = New(h)
-	j.whole.on, j.scene.Partial = true, true
+	j.whole.On, j.scene.Partial = true, true
 	from = trimmed.Until + settle
 	j.from = from
 	for e, err := range history.All(dir) {

@@ -201,7 +201,7 @@ func read(dir string, whole bool) (*Judge, error) {
 		return nil, err
 	}
 	j := New(h)
-	j.whole.on = whole
+	j.whole.On = whole
 	for e, err := range history.All(dir) {
 		if err != nil {
 			return nil, err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"bytes"
@@ -37,10 +37,10 @@ import (
 // taken effect after that. Among readers a window ends when
 // it gets too large. That is right, too: an acquisition that was not told yet may always
 // be taken to happen later.
-type linear struct {
-	check
-	checker  checker
-	pictures map[string][]byte
+type Linear struct {
+	Check
+	Checker  checker
+	Pictures map[string][]byte
 	budget   time.Duration // what is left for difficult windows
 	unjudged uint64        // windows
 
@@ -52,10 +52,10 @@ type linear struct {
 type checker func(m porcupine.Model, operations []porcupine.Operation, limit time.Duration) porcupine.CheckResult
 
 const (
-	// fewOperations is how many operations a window has at least, and manyOperations when it
-	// is ended in any case.
-	fewOperations  = 48
-	manyOperations = 512
+	// FewOperations is how many operations a window has at least.
+	FewOperations = 48
+	// ManyOperations is how many it has at most.
+	ManyOperations = 512
 	// forWindow is how long the checker may take for one window. For all of them it may
 	// take that long if they are difficult, and then a tenth of forWindow each.
 	forWindow    = 2 * time.Second
@@ -76,7 +76,7 @@ type line struct {
 
 // An operation is one of the window.
 type operation struct {
-	action
+	Action
 	call, ret int64
 }
 
@@ -93,17 +93,21 @@ type possession struct {
 	known   int64 // when one of them was last known to be valid
 }
 
-func (c *linear) init() {
-	c.check = newCheck(verdict.Linear)
-	c.checker = porcupine.CheckOperationsTimeout
-	c.pictures = map[string][]byte{}
-	c.lines, c.possessions = map[*scene.Lock]*line{}, map[*scene.Hold]*possession{}
-	c.budget = forDifficult
+// NewLinear returns the check at the beginning of a run.
+func NewLinear() Linear {
+	return Linear{
+		Check:       New(verdict.Linear),
+		Checker:     porcupine.CheckOperationsTimeout,
+		Pictures:    map[string][]byte{},
+		lines:       map[*scene.Lock]*line{},
+		possessions: map[*scene.Hold]*possession{},
+		budget:      forDifficult,
+	}
 }
 
 // of returns the line of the lock, or nil if it is not judged: permits are counted, and
 // elements of queues are used once.
-func (c *linear) of(h *scene.Hold) *line {
+func (c *Linear) of(h *scene.Hold) *line {
 	l := h.Lock
 	if scene.Kind(h.Mode) == scene.Semaphore || l.Once {
 		return nil
@@ -114,8 +118,8 @@ func (c *linear) of(h *scene.Hold) *line {
 	return c.lines[l]
 }
 
-// granted notes that the worker was told that h is granted.
-func (c *linear) granted(sc *scene.Scene, h *scene.Hold) {
+// Granted notes that the worker was told that h is granted.
+func (c *Linear) Granted(sc *scene.Scene, h *scene.Hold) {
 	n := c.of(h)
 	if n == nil {
 		return
@@ -133,7 +137,7 @@ func (c *linear) granted(sc *scene.Scene, h *scene.Hold) {
 	if h.Granted < n.begin {
 		return // it comes late
 	}
-	if excused && h.Fence.Token != 0 && !n.state.last.allow(action{process: h.Process.ID, mode: h.Mode, fence: h.Fence}) {
+	if excused && h.Fence.Token != 0 && !n.state.last.allow(Action{process: h.Process.ID, Mode: h.Mode, fence: h.Fence}) {
 		return // it was told after a stop, and may have been over for long
 	}
 	n.number++
@@ -150,24 +154,24 @@ func (c *linear) granted(sc *scene.Scene, h *scene.Hold) {
 	if !excused && (h.Mode == history.Read || h.Mode == history.Upgradable) {
 		p.from = h.Granted
 	}
-	n.add(action{what: acquire, possession: p.number, process: p.process.ID, mode: p.mode, fence: p.fence}, p.from, h.Granted)
+	n.add(Action{what: acquire, possession: p.number, process: p.process.ID, Mode: p.mode, fence: p.fence}, p.from, h.Granted)
 	switch {
-	case len(n.actions) >= fewOperations && !excused && (scene.Kind(h.Mode) == scene.Exclusive || h.Mode == history.WriteMode):
+	case len(n.actions) >= FewOperations && !excused && (scene.Kind(h.Mode) == scene.Exclusive || h.Mode == history.WriteMode):
 		c.cut(sc, h.Lock, h.Granted, p)
-	case len(n.actions) >= manyOperations:
+	case len(n.actions) >= ManyOperations:
 		c.cut(sc, h.Lock, h.Granted, nil)
 	}
 }
 
-// changed notes that h has got another mode.
-func (c *linear) changed(h *scene.Hold, at int64) {
+// Changed notes that h has got another mode.
+func (c *Linear) Changed(h *scene.Hold, at int64) {
 	if n, p := c.lines[h.Lock], c.possessions[h]; p != nil {
 		n.adapt(p, h.Known, at)
 	}
 }
 
-// left notes that the worker began to release h, or that its process has ended.
-func (c *linear) left(sc *scene.Scene, h *scene.Hold, at int64) {
+// Left notes that the worker began to release h, or that its process has ended.
+func (c *Linear) Left(sc *scene.Scene, h *scene.Hold, at int64) {
 	n, p := c.lines[h.Lock], c.possessions[h]
 	if p == nil {
 		return
@@ -181,8 +185,8 @@ func (c *linear) left(sc *scene.Scene, h *scene.Hold, at int64) {
 	}
 }
 
-// lost notes that the worker was told that h is lost, and with it the possession.
-func (c *linear) lost(sc *scene.Scene, h *scene.Hold, at int64) {
+// Lost notes that the worker was told that h is lost, and with it the possession.
+func (c *Linear) Lost(sc *scene.Scene, h *scene.Hold, at int64) {
 	if p := c.possessions[h]; p != nil {
 		c.forget(p)
 		c.lines[h.Lock].end(p, sc.Sure(h, at), at)
@@ -190,15 +194,15 @@ func (c *linear) lost(sc *scene.Scene, h *scene.Hold, at int64) {
 }
 
 // forget makes p have no holds.
-func (c *linear) forget(p *possession) {
+func (c *Linear) forget(p *possession) {
 	for _, h := range p.holds {
 		delete(c.possessions, h)
 	}
 }
 
 // add adds an operation to the window.
-func (n *line) add(a action, call, ret int64) {
-	n.actions = append(n.actions, &operation{action: a, call: max(call, n.begin), ret: max(ret, n.begin)})
+func (n *line) add(a Action, call, ret int64) {
+	n.actions = append(n.actions, &operation{Action: a, call: max(call, n.begin), ret: max(ret, n.begin)})
 }
 
 // adapt notes the strongest mode of the holds of p, which changed between the times.
@@ -211,7 +215,7 @@ func (n *line) adapt(p *possession, from, to int64) {
 	}
 	if mode != p.mode {
 		p.mode = mode
-		n.add(action{what: change, possession: p.number, process: p.process.ID, mode: mode}, from, to)
+		n.add(Action{what: change, possession: p.number, process: p.process.ID, Mode: mode}, from, to)
 	}
 	p.known = to
 }
@@ -223,12 +227,12 @@ var strength = []history.Mode{history.Read, history.Upgradable, history.WriteMod
 func (n *line) end(p *possession, from, to int64) {
 	if i := slices.Index(n.owns, p); i >= 0 {
 		n.owns = slices.Delete(n.owns, i, i+1)
-		n.add(action{what: giveUp, possession: p.number, process: p.process.ID}, max(from, p.from), max(to, p.from))
+		n.add(Action{what: giveUp, possession: p.number, process: p.process.ID}, max(from, p.from), max(to, p.from))
 	}
 }
 
 // cut ends the window at that time. If only is not nil, it is the only owner then.
-func (c *linear) cut(sc *scene.Scene, l *scene.Lock, at int64, only *possession) {
+func (c *Linear) cut(sc *scene.Scene, l *scene.Lock, at int64, only *possession) {
 	n := c.lines[l]
 	for _, p := range slices.Clone(n.owns) {
 		if since, ok := sc.Excused(&scene.Hold{Process: p.process, Session: p.session, Lock: l, Asked: p.asked}, at); ok && p != only {
@@ -247,7 +251,7 @@ func (c *linear) cut(sc *scene.Scene, l *scene.Lock, at int64, only *possession)
 	// Begin the next window in the known state.
 	for _, op := range n.actions {
 		if op.what == acquire {
-			n.state.last = n.state.last.with(op.action)
+			n.state.last = n.state.last.with(op.Action)
 		}
 	}
 	n.state.owners, n.state.done = nil, counts{}
@@ -259,7 +263,7 @@ func (c *linear) cut(sc *scene.Scene, l *scene.Lock, at int64, only *possession)
 
 // judge judges the window, which ends at that time. It reports false if no order of the
 // operations explains it.
-func (c *linear) judge(sc *scene.Scene, l *scene.Lock, at int64) bool {
+func (c *Linear) judge(sc *scene.Scene, l *scene.Lock, at int64) bool {
 	n := c.lines[l]
 	if len(n.actions) == 0 {
 		return true
@@ -268,7 +272,7 @@ func (c *linear) judge(sc *scene.Scene, l *scene.Lock, at int64) bool {
 	operations := make([]porcupine.Operation, 0, len(n.actions))
 	for _, op := range n.actions {
 		operations = append(operations, porcupine.Operation{
-			ClientId: max(op.process.Number, 0), Input: op.action, Call: op.call, Return: op.ret,
+			ClientId: max(op.process.Number, 0), Input: op.Action, Call: op.call, Return: op.ret,
 		})
 	}
 	slices.SortStableFunc(operations, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
@@ -277,7 +281,7 @@ func (c *linear) judge(sc *scene.Scene, l *scene.Lock, at int64) bool {
 		limit /= 10
 	}
 	begin := time.Now()
-	result := c.checker(from(n.state), operations, limit)
+	result := c.Checker(from(n.state), operations, limit)
 	if took := time.Since(begin); took > limit/10 {
 		c.budget -= took
 	}
@@ -293,7 +297,7 @@ func (c *linear) judge(sc *scene.Scene, l *scene.Lock, at int64) bool {
 	}
 	from := max(n.begin, operations[0].Call)
 	wrong, picture := at, ""
-	if len(c.pictures) < manyPictures {
+	if len(c.Pictures) < manyPictures {
 		wrong, picture = c.picture(n.state, operations, l)
 	}
 	c.find(sc, l, wrong, "no order of the %d operations on lock %q from %s to %s explains what the processes were told%s", len(operations), l.Name, sc.When(from), sc.When(at), picture)
@@ -304,7 +308,7 @@ var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
 // picture keeps the checker's picture of the window. It returns how far the history can be
 // explained, and where the picture is.
-func (c *linear) picture(s lockState, operations []porcupine.Operation, l *scene.Lock) (until int64, where string) {
+func (c *Linear) picture(s lockState, operations []porcupine.Operation, l *scene.Lock) (until int64, where string) {
 	model := from(s)
 	_, info := porcupine.CheckOperationsVerbose(model, operations, forWindow)
 	// The first operation that has ended and is in no explanation of a part.
@@ -326,36 +330,45 @@ func (c *linear) picture(s lockState, operations []porcupine.Operation, l *scene
 	if err := porcupine.Visualize(model, info, &page); err != nil {
 		return until, fmt.Sprintf("; the picture failed: %v", err)
 	}
-	name := verdict.PictureName(len(c.pictures)+1, unfit.ReplaceAllString(l.Name, "-"))
-	c.pictures[name] = page.Bytes()
+	name := verdict.PictureName(len(c.Pictures)+1, unfit.ReplaceAllString(l.Name, "-"))
+	c.Pictures[name] = page.Bytes()
 	return until, ": see " + name
 }
 
-// end judges what is left.
-func (c *linear) end(sc *scene.Scene) {
+// End judges what is left.
+func (c *Linear) End(sc *scene.Scene) {
 	names := make([]string, 0, len(sc.Locks))
 	for name := range sc.Locks {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		c.last(sc, sc.Locks[name])
+		c.Last(sc, sc.Locks[name])
 	}
 }
 
-// last judges what is left of one lock.
-func (c *linear) last(sc *scene.Scene, l *scene.Lock) {
+// Last judges what is left of one lock.
+func (c *Linear) Last(sc *scene.Scene, l *scene.Lock) {
 	if c.lines[l] != nil {
 		c.judge(sc, l, sc.Now)
 	}
 }
 
-// forgets notes that the scene forgets the lock.
-func (c *linear) forgets(l *scene.Lock) { delete(c.lines, l) }
+// Forgets notes that the scene forgets the lock.
+func (c *Linear) Forgets(l *scene.Lock) { delete(c.lines, l) }
 
-// explain says how much was not judged.
-func (c *linear) explain() {
+// Explain says how much was not judged.
+func (c *Linear) Explain() {
 	if c.unjudged > 0 {
 		c.Note = fmt.Sprintf("%d windows of operations are not judged: the checker did not come to an end in time", c.unjudged)
 	}
+}
+
+// Remembers returns how much the check remembers.
+func (c *Linear) Remembers() int {
+	n := len(c.lines) + len(c.possessions)
+	for _, l := range c.lines {
+		n += len(l.actions)
+	}
+	return n
 }

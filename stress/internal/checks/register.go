@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 
 // The check register: the tokens of the writes that it accepted never fall, and each was
 // granted. So no process that has lost a lock changes what the next holder has written.
-type register struct {
-	check
-	refused  int
+type Register struct {
+	Check
+	Refused  int
 	unjudged uint64 // tokens that were forgotten
 	books    map[*scene.Lock]*book
 }
@@ -28,7 +28,7 @@ type book struct {
 }
 
 // of returns the book of the lock.
-func (c *register) of(l *scene.Lock) *book {
+func (c *Register) of(l *scene.Lock) *book {
 	b := c.books[l]
 	if b == nil {
 		b = &book{}
@@ -37,16 +37,19 @@ func (c *register) of(l *scene.Lock) *book {
 	return b
 }
 
-func (c *register) init() {
-	c.check = newCheck(verdict.Register)
-	c.books = map[*scene.Lock]*book{}
+// NewRegister returns the check at the beginning of a run.
+func NewRegister() Register {
+	return Register{
+		Check: New(verdict.Register),
+		books: map[*scene.Lock]*book{},
+	}
 }
 
-// memory is how many tokens of a lock are remembered that may still write.
-const memory = 4096
+// Memory is how many tokens of a lock are remembered that may still write.
+const Memory = 4096
 
-// granted notes a token that may write to the register.
-func (c *register) granted(l *scene.Lock, f scene.Fence) {
+// Granted notes a token that may write to the register.
+func (c *Register) Granted(l *scene.Lock, f scene.Fence) {
 	b := c.of(l)
 	if f.Token == 0 || f.Compare(b.accepted) < 0 {
 		return
@@ -55,7 +58,7 @@ func (c *register) granted(l *scene.Lock, f scene.Fence) {
 	if known {
 		return
 	}
-	if len(b.granted) == memory {
+	if len(b.granted) == Memory {
 		if i == 0 {
 			return
 		}
@@ -66,8 +69,8 @@ func (c *register) granted(l *scene.Lock, f scene.Fence) {
 	b.granted = slices.Insert(b.granted, i, f)
 }
 
-// accepted judges a write that the register has accepted.
-func (c *register) accepted(sc *scene.Scene, e history.Event) {
+// Accepted judges a write that the register has accepted.
+func (c *Register) Accepted(sc *scene.Scene, e history.Event) {
 	l, f := sc.Lock(e.Lock, e.Mode), scene.Fence{Token: e.Token, Turn: e.Turn}
 	if scene.Kind(l.Mode) == scene.Semaphore {
 		return // several hold it, and write in any order
@@ -90,11 +93,11 @@ func (c *register) accepted(sc *scene.Scene, e history.Event) {
 	b.granted = slices.Delete(b.granted, 0, i)
 }
 
-// stale judges a write that the register has refused.
-func (c *register) stale(sc *scene.Scene, e history.Event) {
+// Stale judges a write that the register has refused.
+func (c *Register) Stale(sc *scene.Scene, e history.Event) {
 	l, f := sc.Lock(e.Lock, e.Mode), scene.Fence{Token: e.Token, Turn: e.Turn}
 	b := c.of(l)
-	c.refused++
+	c.Refused++
 	if sc.Partial && b.accepted == (scene.Fence{}) {
 		c.unjudged++
 		return
@@ -104,8 +107,8 @@ func (c *register) stale(sc *scene.Scene, e history.Event) {
 	}
 }
 
-// answered judges the answer that a worker got to its write.
-func (c *register) answered(sc *scene.Scene, e history.Event) {
+// Answered judges the answer that a worker got to its write.
+func (c *Register) Answered(sc *scene.Scene, e history.Event) {
 	h := sc.Hold(e)
 	if h == nil || h.Phase != scene.Inside || e.OK || scene.Kind(h.Mode) == scene.Semaphore || h.Mode == history.Read || h.Mode == history.Upgradable {
 		return
@@ -116,12 +119,21 @@ func (c *register) answered(sc *scene.Scene, e history.Event) {
 	}
 }
 
-// explain says how much was not judged.
-func (c *register) explain() {
+// Explain says how much was not judged.
+func (c *Register) Explain() {
 	if c.unjudged > 0 {
 		c.Note = fmt.Sprintf("of %d writes it is not known any more whether their tokens were granted", c.unjudged)
 	}
 }
 
-// forgets notes that the scene forgets the lock.
-func (c *register) forgets(l *scene.Lock) { delete(c.books, l) }
+// Forgets notes that the scene forgets the lock.
+func (c *Register) Forgets(l *scene.Lock) { delete(c.books, l) }
+
+// Remembers returns how much the check remembers.
+func (c *Register) Remembers() int {
+	n := len(c.books)
+	for _, b := range c.books {
+		n += len(b.granted)
+	}
+	return n
+}

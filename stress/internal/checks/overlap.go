@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"cmp"
@@ -18,9 +18,9 @@ import (
 //
 // A process that is stopped cannot know what it loses meanwhile. It is excused from when
 // it was stopped until a moment after it continues. Then the overlap must be over.
-type overlap struct {
-	check
-	paused    int
+type Overlap struct {
+	Check
+	Paused    int
 	pending   []overlapping               // excused for now, or not known to be true
 	conflicts map[*scene.Lock]overlapping // that were found last
 }
@@ -32,13 +32,16 @@ type overlapping struct {
 	by   int64 // if late: when it is true
 }
 
-func (c *overlap) init() {
-	c.check = newCheck(verdict.Overlap)
-	c.conflicts = map[*scene.Lock]overlapping{}
+// NewOverlap returns the check at the beginning of a run.
+func NewOverlap() Overlap {
+	return Overlap{
+		Check:     New(verdict.Overlap),
+		conflicts: map[*scene.Lock]overlapping{},
+	}
 }
 
-// granted judges that h comes inside.
-func (c *overlap) granted(sc *scene.Scene, h *scene.Hold) {
+// Granted judges that h comes inside.
+func (c *Overlap) Granted(sc *scene.Scene, h *scene.Hold) {
 	c.Judged++
 	for _, o := range h.Lock.Inside {
 		if !scene.Compatible(o, h) {
@@ -50,8 +53,8 @@ func (c *overlap) granted(sc *scene.Scene, h *scene.Hold) {
 	}
 }
 
-// changed judges that h, which is inside, has got another mode.
-func (c *overlap) changed(sc *scene.Scene, h *scene.Hold, before history.Mode, at int64) {
+// Changed judges that h, which is inside, has got another mode.
+func (c *Overlap) Changed(sc *scene.Scene, h *scene.Hold, before history.Mode, at int64) {
 	c.Judged++
 	for _, o := range h.Lock.Inside {
 		if o != h && !scene.Compatible(o, h) && (o.Process == h.Process || scene.Together(o.Mode, before)) {
@@ -61,7 +64,7 @@ func (c *overlap) changed(sc *scene.Scene, h *scene.Hold, before history.Mode, a
 }
 
 // meet judges a pair that is inside at that time.
-func (c *overlap) meet(sc *scene.Scene, p overlapping, at int64) {
+func (c *Overlap) meet(sc *scene.Scene, p overlapping, at int64) {
 	if at < sc.Now {
 		p.late, p.by = true, sc.Now+scene.Reaction
 		c.pending = append(c.pending, p)
@@ -72,7 +75,7 @@ func (c *overlap) meet(sc *scene.Scene, p overlapping, at int64) {
 		return
 	}
 	if !p.like(c.conflicts[p.a.Lock]) {
-		c.paused++
+		c.Paused++
 	}
 	c.conflicts[p.a.Lock] = p
 	c.pending = append(c.pending, p)
@@ -118,7 +121,7 @@ func (p overlapping) order(sc *scene.Scene) int {
 func besideUpgrade(a, b *scene.Hold) bool { return a.Upgraded && b.Mode == history.Read }
 
 // wrong notes a finding, unless it was found of the same grants already.
-func (c *overlap) wrong(sc *scene.Scene, p overlapping, at int64) {
+func (c *Overlap) wrong(sc *scene.Scene, p overlapping, at int64) {
 	if l := p.a.Lock; !p.like(c.conflicts[l]) {
 		c.conflicts[l] = p
 		c.find(sc, l, at, "lock %q was held twice at %s: by %v, since %s, and by %v, since %s", l.Name, sc.When(at), p.a, sc.When(p.a.Granted), p.b, sc.When(p.b.Granted))
@@ -126,7 +129,7 @@ func (c *overlap) wrong(sc *scene.Scene, p overlapping, at int64) {
 }
 
 // permits judges that the permits in use are no more than there are.
-func (c *overlap) permits(sc *scene.Scene, h *scene.Hold) {
+func (c *Overlap) permits(sc *scene.Scene, h *scene.Hold) {
 	l := h.Lock
 	if l.Capacity == 0 {
 		return
@@ -147,12 +150,12 @@ func (c *overlap) permits(sc *scene.Scene, h *scene.Hold) {
 	case used-excused > l.Capacity:
 		c.find(sc, l, h.Granted, "%d permits of %q were in use at %s, of %d: the last was granted to %v", used, l.Name, sc.When(h.Granted), l.Capacity, h)
 	case used > l.Capacity:
-		c.paused++
+		c.Paused++
 	}
 }
 
-// pass judges the pairs whose time to react is over.
-func (c *overlap) pass(sc *scene.Scene) {
+// Pass judges the pairs whose time to react is over.
+func (c *Overlap) Pass(sc *scene.Scene) {
 	if len(c.pending) == 0 {
 		return
 	}
@@ -177,7 +180,7 @@ func (c *overlap) pass(sc *scene.Scene) {
 
 // still judges the permits that are in use although a process has had time to notice that
 // it has lost its own.
-func (c *overlap) still(sc *scene.Scene, p overlapping) {
+func (c *Overlap) still(sc *scene.Scene, p overlapping) {
 	l, used := p.a.Lock, 0
 	for _, o := range l.Inside {
 		used += o.Permits
@@ -187,15 +190,15 @@ func (c *overlap) still(sc *scene.Scene, p overlapping) {
 	}
 }
 
-// explain says what may have been overlooked.
-func (c *overlap) explain(late uint64) {
+// Explain says what may have been overlooked.
+func (c *Overlap) Explain(late uint64) {
 	if late > 0 {
 		c.Note = fmt.Sprintf("%d events were written long after they happened, by processes that were stopped or starved; holds that were over by then were not compared with theirs", late)
 	}
 }
 
-// left notes that h is inside no more.
-func (c *overlap) left(sc *scene.Scene, h *scene.Hold) {
+// Left notes that h is inside no more.
+func (c *Overlap) Left(sc *scene.Scene, h *scene.Hold) {
 	c.pending = slices.DeleteFunc(c.pending, func(p overlapping) bool {
 		if p.a != h && p.b != h {
 			return false
@@ -208,17 +211,20 @@ func (c *overlap) left(sc *scene.Scene, h *scene.Hold) {
 }
 
 // settle judges a pair of which a grant was told late.
-func (c *overlap) settle(sc *scene.Scene, p overlapping) {
+func (c *Overlap) settle(sc *scene.Scene, p overlapping) {
 	from, to := max(p.a.Granted, p.b.Granted), min(p.a.End(), p.b.End())
 	if from >= to {
 		return
 	}
 	if p.excused(sc, from) {
-		c.paused++
+		c.Paused++
 	} else {
 		c.wrong(sc, p, from)
 	}
 }
 
-// forgets notes that the scene forgets the lock.
-func (c *overlap) forgets(l *scene.Lock) { delete(c.conflicts, l) }
+// Forgets notes that the scene forgets the lock.
+func (c *Overlap) Forgets(l *scene.Lock) { delete(c.conflicts, l) }
+
+// Remembers returns how much the check remembers.
+func (c *Overlap) Remembers() int { return len(c.pending) + len(c.conflicts) }

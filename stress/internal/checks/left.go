@@ -1,38 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
-	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check left: no node is left in ZooKeeper at the end.
-type left struct{ check }
+type Left struct{ Check }
 
-func (c *left) init() {
-	c.check = newCheck(verdict.Left)
-}
-
-// found judges a node that is left.
-func (c *left) found(sc *scene.Scene, e history.Event) {
+// See judges a node that is left.
+func (c *Left) See(sc *scene.Scene, e history.Event) {
 	c.Judged++
 	c.find(sc, sc.LockOf(e), e.At, "left in ZooKeeper at the end: %s", e.Text)
 }
 
 // The check failures: the workers saw nothing that the API does not allow, and the harness
 // nothing else that is wrong.
-type failures struct{ check }
+type Failures struct{ Check }
 
-func (c *failures) init() {
-	c.check = newCheck(verdict.Failures)
-}
-
-// failed judges a failure that a worker or the harness has seen.
-func (c *failures) failed(sc *scene.Scene, e history.Event) {
+// Failed judges a failure that a worker or the harness has seen.
+func (c *Failures) Failed(sc *scene.Scene, e history.Event) {
 	c.Judged++
 	who := fmt.Sprintf("process %d", e.Process)
 	if e.Process < 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"fmt"
@@ -18,17 +18,13 @@ import (
 // A referee knows nothing of faults. A process that was stopped has its file locks until it
 // goes on and its worker has left, and one that was told of a loss has them for a moment
 // longer: both may happen with a correct lock. A run without faults has no excuses.
-type referees struct {
-	check
+type Referees struct {
+	Check
 	excused uint64
 }
 
-func (c *referees) init() {
-	c.check = newCheck(verdict.Referees)
-}
-
-// saw judges what a referee has seen.
-func (c *referees) saw(sc *scene.Scene, e history.Event) {
+// Saw judges what a referee has seen.
+func (c *Referees) Saw(sc *scene.Scene, e history.Event) {
 	c.Judged++
 	if e.Target != "" && c.excuse(sc, e) {
 		c.excused++
@@ -38,7 +34,7 @@ func (c *referees) saw(sc *scene.Scene, e history.Event) {
 }
 
 // excuse reports whether a correct lock may show what the referee of a process has seen.
-func (c *referees) excuse(sc *scene.Scene, e history.Event) bool {
+func (c *Referees) excuse(sc *scene.Scene, e history.Event) bool {
 	p, l := sc.Process(e), sc.Lock(e.Lock, e.Mode)
 	switch e.Target {
 	case history.SeenOverlap:
@@ -57,8 +53,8 @@ func (c *referees) excuse(sc *scene.Scene, e history.Event) bool {
 	return false
 }
 
-// explain says what was excused.
-func (c *referees) explain() {
+// Explain says what was excused.
+func (c *Referees) Explain() {
 	if c.excused > 0 {
 		c.Note = fmt.Sprintf("%s of what referees saw are excused: a process was stopped, or had lost the lock just before, or the check %q judges the two", figures.Number(c.excused), verdict.Overlap)
 	}

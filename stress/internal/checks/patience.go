@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"fmt"
@@ -15,13 +15,13 @@ import (
 
 // The check patience: each request ends, and no wait is longer than the processes ahead
 // can take, apart from the time in which faults kept it waiting: see excuses.
-type patience struct {
-	check
+type Patience struct {
+	Check
 	open   []*request // the oldest first; also some that have ended
 	of     map[*scene.Hold]*request
 	next   int64 // when to look again
 	looked int64 // when it was looked last
-	oldest int64 // nothing that began before is judged any more, but for what was found
+	Oldest int64 // nothing that began before is judged any more, but for what was found
 	cut    bool  // the history has no end
 	tally  tally
 	free   share
@@ -38,12 +38,16 @@ type request struct {
 // is open, since an event may be told late.
 const memorable = int64(time.Minute)
 
-func (c *patience) init() {
-	c.check, c.of = newCheck(verdict.Patience), map[*scene.Hold]*request{}
+// NewPatience returns the check at the beginning of a run.
+func NewPatience() Patience {
+	return Patience{
+		Check: New(verdict.Patience),
+		of:    map[*scene.Hold]*request{},
+	}
 }
 
-// judges reports whether there is a bound for how long requests of the lock may take.
-func (c *patience) judges(sc *scene.Scene, l *scene.Lock) bool {
+// Judges reports whether there is a bound for how long requests of the lock may take.
+func (c *Patience) Judges(sc *scene.Scene, l *scene.Lock) bool {
 	return sc.Header.Tenure >= 0 && !l.Once
 }
 
@@ -52,7 +56,7 @@ func (c *patience) judges(sc *scene.Scene, l *scene.Lock) bool {
 // A process lets no further goroutine in after about two tenures if another process waits
 // for the lock, and gives it up when the last of those that are inside leaves. Each process
 // may be ahead once, in each mode.
-func (c *patience) bound(sc *scene.Scene, h *request, at int64) int64 {
+func (c *Patience) bound(sc *scene.Scene, h *request, at int64) int64 {
 	bound := sc.Header.SessionTimeout + scene.Slack
 	for _, l := range h.Locks() {
 		tenure := 2 * sc.Header.Tenure
@@ -98,7 +102,7 @@ func (h *request) queue(at int64) (own, stays int64) {
 // precedes notes that h has been granted a mutex, for those goroutines of its process that
 // wait: for those that asked later, or so short a time before that h may have been in the
 // queue first.
-func (c *patience) precedes(h *scene.Hold) {
+func (c *Patience) precedes(h *scene.Hold) {
 	for _, o := range c.open {
 		if o.Phase == scene.Waiting && o.Lock == h.Lock && o.Process == h.Process && h.Requested <= o.Requested+scene.Reaction {
 			o.before = append(o.before, h)
@@ -106,8 +110,8 @@ func (c *patience) precedes(h *scene.Hold) {
 	}
 }
 
-// requested notes a request.
-func (c *patience) requested(h *scene.Hold) {
+// Requested notes a request.
+func (c *Patience) Requested(h *scene.Hold) {
 	r := &request{Hold: h}
 	c.open = append(c.open, r)
 	c.of[h] = r
@@ -121,8 +125,8 @@ func (c *patience) requested(h *scene.Hold) {
 	}
 }
 
-// granted notes that h has been granted, and judges how long it has waited.
-func (c *patience) granted(sc *scene.Scene, h *scene.Hold) {
+// Granted notes that h has been granted, and judges how long it has waited.
+func (c *Patience) Granted(sc *scene.Scene, h *scene.Hold) {
 	c.judge(sc, h)
 	delete(c.of, h)
 	if h.Mode == history.Mutex {
@@ -131,8 +135,8 @@ func (c *patience) granted(sc *scene.Scene, h *scene.Hold) {
 }
 
 // judge judges how long h has waited, which has been granted.
-func (c *patience) judge(sc *scene.Scene, h *scene.Hold) {
-	if !c.judges(sc, h.Lock) {
+func (c *Patience) judge(sc *scene.Scene, h *scene.Hold) {
+	if !c.Judges(sc, h.Lock) {
 		return
 	}
 	c.Judged++
@@ -146,7 +150,7 @@ func (c *patience) judge(sc *scene.Scene, h *scene.Hold) {
 }
 
 // waited judges how long h has waited until that time.
-func (c *patience) waited(sc *scene.Scene, h *request, at, excused, bound int64, what string) {
+func (c *Patience) waited(sc *scene.Scene, h *request, at, excused, bound int64, what string) {
 	wait := at - h.Requested
 	if h.reported || wait-excused <= bound {
 		return
@@ -158,9 +162,9 @@ func (c *patience) waited(sc *scene.Scene, h *request, at, excused, bound int64,
 
 func round(d int64) time.Duration { return time.Duration(d).Round(time.Millisecond) }
 
-// pass judges the requests that are open, now and then. What was asked of holders is judged
+// Pass judges the requests that are open, now and then. What was asked of holders is judged
 // from the time asked on, and no fault since then is forgotten.
-func (c *patience) pass(sc *scene.Scene, asked int64) {
+func (c *Patience) Pass(sc *scene.Scene, asked int64) {
 	if sc.Now < c.next {
 		return
 	}
@@ -173,7 +177,7 @@ func (c *patience) pass(sc *scene.Scene, asked int64) {
 	})
 	oldest := sc.Now
 	for _, h := range c.open {
-		if h.reported || !c.judges(sc, h.Lock) {
+		if h.reported || !c.Judges(sc, h.Lock) {
 			continue
 		}
 		oldest = min(oldest, h.Requested)
@@ -181,13 +185,13 @@ func (c *patience) pass(sc *scene.Scene, asked int64) {
 			c.waited(sc, h, sc.Now, sc.Excuses.Waiting(sc, h.Hold, sc.Now), bound, "still waits for lock %q")
 		}
 	}
-	c.oldest = min(oldest, asked) - memorable
-	sc.Excuses.Forget(sc, c.oldest)
+	c.Oldest = min(oldest, asked) - memorable
+	sc.Excuses.Forget(sc, c.Oldest)
 	c.sample(sc)
 }
 
 // sample looks what part of the requests that could be made now would have an excuse.
-func (c *patience) sample(sc *scene.Scene) {
+func (c *Patience) sample(sc *scene.Scene) {
 	since := sc.Now - c.looked
 	if c.looked == 0 {
 		since = 0
@@ -197,7 +201,7 @@ func (c *patience) sample(sc *scene.Scene) {
 		return
 	}
 	for _, l := range sc.Locks {
-		if l.Passing || !c.judges(sc, l) {
+		if l.Passing || !c.Judges(sc, l) {
 			continue
 		}
 		for _, p := range sc.Processes {
@@ -208,27 +212,27 @@ func (c *patience) sample(sc *scene.Scene) {
 	}
 }
 
-// end judges the requests that never ended.
-func (c *patience) end(sc *scene.Scene) {
+// End judges the requests that never ended.
+func (c *Patience) End(sc *scene.Scene) {
 	if !sc.Stopping {
 		c.cut = true
 		return
 	}
 	for _, h := range c.open {
 		if h.Phase == scene.Waiting {
-			c.unanswered(sc, h.Hold)
+			c.Unanswered(sc, h.Hold)
 		}
 	}
 }
 
-// unanswered notes that the worker's process, or the run, has ended before the wait.
-func (c *patience) unanswered(sc *scene.Scene, h *scene.Hold) {
+// Unanswered notes that the worker's process, or the run, has ended before the wait.
+func (c *Patience) Unanswered(sc *scene.Scene, h *scene.Hold) {
 	c.Judged++
 	c.find(sc, h.Lock, sc.Now, "%v has waited for lock %q since %s, and the wait never ended", h, h.Lock.Name, sc.When(h.Requested))
 }
 
-// explain says how much was not judged.
-func (c *patience) explain(sc *scene.Scene) {
+// Explain says how much was not judged.
+func (c *Patience) Explain(sc *scene.Scene) {
 	c.Note = c.tally.note(sc, "%s of %s waits had no excuse")
 	if c.Note != "" && c.free.all > 0 {
 		c.Note += fmt.Sprintf("; of the waits that might have begun at any moment, %.0f %% would have had no excuse", c.free.percent())
@@ -237,3 +241,6 @@ func (c *patience) explain(sc *scene.Scene) {
 		c.Note = strings.TrimPrefix(c.Note+"; ", "; ") + "the history ends before the workers were told to stop, so requests that are open then are not judged"
 	}
 }
+
+// Remembers returns how much the check remembers.
+func (c *Patience) Remembers() int { return len(c.open) + len(c.of) }

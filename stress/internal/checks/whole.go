@@ -1,34 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
-	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check whole: a history that is read from files has its end, and what each process
 // wrote. Otherwise it does not show what happened, however little is wrong with the rest.
 // During a run this is not judged: then the history has no end yet.
-type whole struct {
-	check
-	on              bool
+type Whole struct {
+	Check
+	On              bool
 	writes, answers uint64 // to the register: those of which workers tell, and those of which it tells
 }
 
 // startup is how long a process that was started may take until it writes.
 const startup = int64(10 * time.Second)
 
-func (c *whole) init() {
-	c.check = newCheck(verdict.Whole)
-}
-
-// event notes which process has written.
-func (c *whole) event(sc *scene.Scene, e history.Event) {
-	if !c.on {
+// Event notes which process has written.
+func (c *Whole) Event(sc *scene.Scene, e history.Event) {
+	if !c.On {
 		return
 	}
 	switch e.Kind {
@@ -48,16 +43,16 @@ func (c *whole) event(sc *scene.Scene, e history.Event) {
 }
 
 // judge judges a process that has ended.
-func (c *whole) judge(sc *scene.Scene, p *scene.Process, at int64) {
+func (c *Whole) judge(sc *scene.Scene, p *scene.Process, at int64) {
 	c.Judged++
 	if !p.Wrote && p.Began != 0 && at-p.Began > startup {
 		c.find(sc, nil, at, "the history lacks what process %d (start %d) wrote, from %s to %s", p.Number, p.Incarnation+1, sc.When(p.Began), sc.When(at))
 	}
 }
 
-// end judges the end of the history.
-func (c *whole) end(sc *scene.Scene) {
-	if !c.on {
+// End judges the end of the history.
+func (c *Whole) End(sc *scene.Scene) {
+	if !c.On {
 		return
 	}
 	c.Judged++

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"slices"
@@ -8,24 +8,19 @@ import (
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
-	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check revocations: a holder that is asked to give up the lock is told so, and gives
 // it up.
-type revocations struct {
-	check
+type Revocations struct {
+	Check
 	open  []*scene.Hold
 	next  int64
 	tally tally
 }
 
-func (c *revocations) init() {
-	c.check = newCheck(verdict.Revocations)
-}
-
-// began notes that the holders of a lock are asked to give it up.
-func (c *revocations) began(sc *scene.Scene, f *scene.Fault) {
+// Began notes that the holders of a lock are asked to give it up.
+func (c *Revocations) Began(sc *scene.Scene, f *scene.Fault) {
 	if !f.Revokes() || f.Lock == "" {
 		return
 	}
@@ -36,8 +31,8 @@ func (c *revocations) began(sc *scene.Scene, f *scene.Fault) {
 	}
 }
 
-// failed notes that the fault has failed: its holders need not have been asked.
-func (c *revocations) failed(f *scene.Fault) {
+// Failed notes that the fault has failed: its holders need not have been asked.
+func (c *Revocations) Failed(f *scene.Fault) {
 	c.open = slices.DeleteFunc(c.open, func(h *scene.Hold) bool {
 		if h.Lock.Name != f.Lock || h.Revoked != f.At {
 			return false
@@ -48,13 +43,13 @@ func (c *revocations) failed(f *scene.Fault) {
 	})
 }
 
-// told notes that a holder was told.
-func (c *revocations) told(h *scene.Hold, at int64) {
+// Told notes that a holder was told.
+func (c *Revocations) Told(h *scene.Hold, at int64) {
 	c.ask(h, at)
 	h.Revoked = at // whatever becomes of the fault
 }
 
-func (c *revocations) ask(h *scene.Hold, at int64) {
+func (c *Revocations) ask(h *scene.Hold, at int64) {
 	if h.Revoked == 0 {
 		c.Judged++
 		h.Revoked = at
@@ -62,8 +57,8 @@ func (c *revocations) ask(h *scene.Hold, at int64) {
 	}
 }
 
-// pass judges those that were asked, now and then.
-func (c *revocations) pass(sc *scene.Scene) {
+// Pass judges those that were asked, now and then.
+func (c *Revocations) Pass(sc *scene.Scene) {
 	if sc.Now < c.next {
 		return
 	}
@@ -80,8 +75,8 @@ func (c *revocations) pass(sc *scene.Scene) {
 	})
 }
 
-// left notes that h, which may have been asked, is inside no more.
-func (c *revocations) left(sc *scene.Scene, h *scene.Hold) {
+// Left notes that h, which may have been asked, is inside no more.
+func (c *Revocations) Left(sc *scene.Scene, h *scene.Hold) {
 	if h.Revoked != 0 {
 		c.tally.add(h.Ended-h.Revoked, sc.Excuses.Holding(sc, h, h.Ended), c.bound(sc, h, h.Ended))
 	}
@@ -89,7 +84,7 @@ func (c *revocations) left(sc *scene.Scene, h *scene.Hold) {
 
 // bound returns how long h may be inside until that time since it was asked. One that
 // upgrades is inside while it waits for the readers.
-func (c *revocations) bound(sc *scene.Scene, h *scene.Hold, at int64) int64 {
+func (c *Revocations) bound(sc *scene.Scene, h *scene.Hold, at int64) int64 {
 	bound := sc.Header.SessionTimeout + scene.Slack
 	if h.Mode == history.Upgradable {
 		bound += h.Lock.Holds(h.Revoked, at, h, true)
@@ -98,29 +93,32 @@ func (c *revocations) bound(sc *scene.Scene, h *scene.Hold, at int64) int64 {
 }
 
 // late reports whether h is inside for too long at that time since it was asked.
-func (c *revocations) late(sc *scene.Scene, h *scene.Hold, at int64) bool {
+func (c *Revocations) late(sc *scene.Scene, h *scene.Hold, at int64) bool {
 	took, bound := at-h.Revoked, c.bound(sc, h, at)
 	return took > bound && took-sc.Excuses.Holding(sc, h, at) > bound
 }
 
-// explain says how much was not judged.
-func (c *revocations) explain(sc *scene.Scene) {
+// Explain says how much was not judged.
+func (c *Revocations) Explain(sc *scene.Scene) {
 	c.Note = c.tally.note(sc, "%s of %s holders had no excuse")
 }
 
-// end judges those that are asked at the end.
-func (c *revocations) end(sc *scene.Scene) {
+// End judges those that are asked at the end.
+func (c *Revocations) End(sc *scene.Scene) {
 	if sc.Stopping {
 		c.next = 0
-		c.pass(sc)
+		c.Pass(sc)
 	}
 }
 
-// oldest returns when the first of those that are asked, and still inside, was asked.
-func (c *revocations) oldest(sc *scene.Scene) int64 {
+// Oldest returns when the first of those that are asked, and still inside, was asked.
+func (c *Revocations) Oldest(sc *scene.Scene) int64 {
 	oldest := sc.Now
 	for _, h := range c.open {
 		oldest = min(oldest, h.Revoked)
 	}
 	return oldest
 }
+
+// Remembers returns how much the check remembers.
+func (c *Revocations) Remembers() int { return len(c.open) }

@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
-	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check valid: a worker that asks is not told that its hold is valid once another
 // process has been told of a later grant. This holds after a stop, too: that is what
 // asking is for.
-type valid struct{ check }
+type Valid struct{ Check }
 
-func (c *valid) init() {
-	c.check = newCheck(verdict.Valid)
-}
-
-// told judges that the worker asked at that time, and was told that h is valid.
-func (c *valid) told(sc *scene.Scene, h *scene.Hold, at int64) {
+// Told judges that the worker asked at that time, and was told that h is valid.
+func (c *Valid) Told(sc *scene.Scene, h *scene.Hold, at int64) {
 	c.Judged++
 	if scene.Kind(h.Mode) == scene.Semaphore {
 		return

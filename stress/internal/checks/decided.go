@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"maps"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
-	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check decided: the check linear has come to an end in time for most windows, and for at
 // least one of each lock. Otherwise its silence shows little.
-type decided struct{ check }
+type Decided struct{ Check }
 
-func (c *decided) init() {
-	c.check = newCheck(verdict.Decided)
-}
-
-// lock judges a lock of which all windows have been tried.
-func (c *decided) lock(sc *scene.Scene, all *linear, l *scene.Lock) {
+// Lock judges a lock of which all windows have been tried.
+func (c *Decided) Lock(sc *scene.Scene, all *Linear, l *scene.Lock) {
 	n := all.lines[l]
 	if n == nil || n.judged == 0 && n.unjudged == 0 {
 		return
@@ -30,10 +25,10 @@ func (c *decided) lock(sc *scene.Scene, all *linear, l *scene.Lock) {
 	}
 }
 
-// end judges all locks that are known, and the windows together.
-func (c *decided) end(sc *scene.Scene, all *linear) {
+// End judges all locks that are known, and the windows together.
+func (c *Decided) End(sc *scene.Scene, all *Linear) {
 	for _, name := range slices.Sorted(maps.Keys(sc.Locks)) {
-		c.lock(sc, all, sc.Locks[name])
+		c.Lock(sc, all, sc.Locks[name])
 	}
 	if all.unjudged > all.Judged {
 		c.find(sc, nil, sc.Now, "%d windows of operations are not judged, and only %d are: the checker of linearizability did not come to an end in time; let workers hold locks for longer, or use a faster machine", all.unjudged, all.Judged)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"fmt"
@@ -18,12 +18,12 @@ import (
 // while another process has it in a mode that excludes this one, nor with a token that is
 // not above those of the earlier grants that exclude it.
 
-// An action is the input of an operation.
-type action struct {
+// An Action is the input of an operation.
+type Action struct {
 	what       verb
 	possession int // number
 	process    scene.ID
-	mode       history.Mode // acquire, change
+	Mode       history.Mode // acquire, change
 	fence      scene.Fence  // acquire
 	place      place        // acquire
 }
@@ -67,7 +67,7 @@ func put(actions []*operation) {
 		}
 		with := before
 		for _, op := range all[:same] {
-			*with.of(op.mode)++
+			*with.of(op.Mode)++
 		}
 		for _, op := range all[:same] {
 			op.place = place{true, before, with}
@@ -121,7 +121,7 @@ type tops struct {
 var specification = porcupine.Model{
 	Init: func() any { return lockState{} },
 	Step: func(state, input, _ any) (bool, any) {
-		next, ok := state.(lockState).step(input.(action))
+		next, ok := state.(lockState).step(input.(Action))
 		return ok, next
 	},
 	Equal: func(a, b any) bool {
@@ -136,7 +136,7 @@ var specification = porcupine.Model{
 		}
 		return h
 	},
-	DescribeOperation: func(input, _ any) string { return input.(action).String() },
+	DescribeOperation: func(input, _ any) string { return input.(Action).String() },
 	DescribeState:     func(state any) string { return state.(lockState).String() },
 }
 
@@ -148,7 +148,7 @@ func from(s lockState) porcupine.Model {
 }
 
 // step returns the state after a, or false if a is impossible.
-func (s lockState) step(a action) (lockState, bool) {
+func (s lockState) step(a Action) (lockState, bool) {
 	at := slices.IndexFunc(s.owners, func(o owner) bool { return o.possession == a.possession })
 	switch a.what {
 	case giveUp:
@@ -162,30 +162,30 @@ func (s lockState) step(a action) (lockState, bool) {
 			return s, false
 		}
 		s.owners = slices.Clone(s.owners)
-		s.owners[at].mode = a.mode
+		s.owners[at].mode = a.Mode
 		return s, true
 	}
-	if at >= 0 || !a.place.allows(a.mode, s.done) || !s.admits(a) || !s.last.allow(a) {
+	if at >= 0 || !a.place.allows(a.Mode, s.done) || !s.admits(a) || !s.last.allow(a) {
 		return s, false
 	}
-	s.owners = append(slices.Clone(s.owners), owner{a.possession, a.process, a.mode})
+	s.owners = append(slices.Clone(s.owners), owner{a.possession, a.process, a.Mode})
 	s.last = s.last.with(a)
 	if a.place.ordered {
-		*s.done.of(a.mode)++
+		*s.done.of(a.Mode)++
 	}
 	return s, true
 }
 
 // admits reports whether the mode of a is compatible with the other owners.
-func (s lockState) admits(a action) bool {
+func (s lockState) admits(a Action) bool {
 	for _, o := range s.owners {
 		switch {
 		case o.possession == a.possession:
 		case o.process == a.process:
-			if o.mode == history.Mutex && a.mode == history.Mutex {
+			if o.mode == history.Mutex && a.Mode == history.Mutex {
 				return false
 			}
-		case !scene.Together(o.mode, a.mode):
+		case !scene.Together(o.mode, a.Mode):
 			return false
 		}
 	}
@@ -194,16 +194,16 @@ func (s lockState) admits(a action) bool {
 
 // allow reports whether the token of a is above those that it must be above. A process
 // may get the lock again under the token that it has.
-func (t tops) allow(a action) bool {
+func (t tops) allow(a Action) bool {
 	f := a.fence
 	if f.Token == 0 {
 		return true
 	}
 	above := func(top scene.Fence) bool {
 		x := f.Compare(top)
-		return x > 0 || x == 0 && (t.writer == a.process || top == t.read || top == t.upgradable) && a.mode != history.Mutex
+		return x > 0 || x == 0 && (t.writer == a.process || top == t.read || top == t.upgradable) && a.Mode != history.Mutex
 	}
-	switch a.mode {
+	switch a.Mode {
 	case history.Read:
 		return above(t.write)
 	case history.Upgradable:
@@ -213,9 +213,9 @@ func (t tops) allow(a action) bool {
 }
 
 // with returns the tops after a.
-func (t tops) with(a action) tops {
+func (t tops) with(a Action) tops {
 	top := &t.write
-	switch a.mode {
+	switch a.Mode {
 	case history.Read:
 		top = &t.read
 	case history.Upgradable:
@@ -230,15 +230,15 @@ func (t tops) with(a action) tops {
 	return t
 }
 
-func (a action) String() string {
+func (a Action) String() string {
 	who := fmt.Sprintf("process %d", a.process.Number)
 	switch a.what {
 	case giveUp:
 		return who + " gives it up"
 	case change:
-		return fmt.Sprintf("%s: now %s", who, a.mode)
+		return fmt.Sprintf("%s: now %s", who, a.Mode)
 	}
-	return fmt.Sprintf("%s: %s, %v", who, a.mode, a.fence)
+	return fmt.Sprintf("%s: %s, %v", who, a.Mode, a.fence)
 }
 
 func (s lockState) String() string {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 
 // The check once: what may be released in good order only once, such as an element of a
 // queue that is done, is not granted again.
-type once struct {
-	check
+type Once struct {
+	Check
 	seed maphash.Seed
 	done map[uint64]bool      // hashes of the names of passing locks
 	kept map[*scene.Lock]bool // other locks
@@ -25,13 +25,18 @@ type once struct {
 // manyDone is how many names are remembered.
 const manyDone = 1 << 20
 
-func (c *once) init() {
-	c.check = newCheck(verdict.Once)
-	c.seed, c.done, c.kept = maphash.MakeSeed(), map[uint64]bool{}, map[*scene.Lock]bool{}
+// NewOnce returns the check at the beginning of a run.
+func NewOnce() Once {
+	return Once{
+		Check: New(verdict.Once),
+		seed:  maphash.MakeSeed(),
+		done:  map[uint64]bool{},
+		kept:  map[*scene.Lock]bool{},
+	}
 }
 
-// granted judges that h is granted.
-func (c *once) granted(sc *scene.Scene, h *scene.Hold) {
+// Granted judges that h is granted.
+func (c *Once) Granted(sc *scene.Scene, h *scene.Hold) {
 	if !h.Lock.Once {
 		return
 	}
@@ -41,8 +46,8 @@ func (c *once) granted(sc *scene.Scene, h *scene.Hold) {
 	}
 }
 
-// settled notes how the release of h has ended.
-func (c *once) settled(h *scene.Hold, good bool) {
+// Settled notes how the release of h has ended.
+func (c *Once) Settled(h *scene.Hold, good bool) {
 	if !h.Lock.Once || !good || h.Phase != scene.Releasing {
 		return
 	}
@@ -65,8 +70,8 @@ func (c *once) settled(h *scene.Hold, good bool) {
 	c.done[name] = true
 }
 
-// explain says what may have been overlooked.
-func (c *once) explain() {
+// Explain says what may have been overlooked.
+func (c *Once) Explain() {
 	if c.lost > 0 {
 		c.Note = fmt.Sprintf("the names of %d that were done are forgotten, each after %d others: a later grant of one of them would not be noticed", c.lost, manyDone)
 	}

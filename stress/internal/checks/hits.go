@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"cmp"
@@ -14,18 +14,21 @@ import (
 
 // The check hits: each kind of fault that is on hit at least once while a lock was held,
 // and while one was waited for. Otherwise the run does not show that the locks bear it.
-type hits struct {
-	check
+type Hits struct {
+	Check
 	kinds []string // that are on
 }
 
-func (c *hits) init(kinds []string) {
-	c.check = newCheck(verdict.Hits)
-	c.kinds = kinds
+// NewHits returns the check at the beginning of a run.
+func NewHits(kinds []string) Hits {
+	return Hits{
+		Check: New(verdict.Hits),
+		kinds: kinds,
+	}
 }
 
-// began notes what the fault hits when it begins.
-func (c *hits) began(sc *scene.Scene, f *scene.Fault) {
+// Began notes what the fault hits when it begins.
+func (c *Hits) Began(sc *scene.Scene, f *scene.Fault) {
 	for _, p := range sc.Processes {
 		counts := p.Counts
 		switch {
@@ -43,8 +46,8 @@ func (c *hits) began(sc *scene.Scene, f *scene.Fault) {
 	}
 }
 
-// during notes that a hold of p comes into that phase.
-func (c *hits) during(sc *scene.Scene, p *scene.Process, ph scene.Phase) {
+// During notes that a hold of p comes into that phase.
+func (c *Hits) During(sc *scene.Scene, p *scene.Process, ph scene.Phase) {
 	for _, f := range sc.Faults.Recent {
 		if f.Until == 0 && f.Affects(p) {
 			f.Hit[ph] = true
@@ -52,8 +55,8 @@ func (c *hits) during(sc *scene.Scene, p *scene.Process, ph scene.Phase) {
 	}
 }
 
-// died notes that p has ended, with what it held.
-func (c *hits) died(sc *scene.Scene, p *scene.Process) {
+// Died notes that p has ended, with what it held.
+func (c *Hits) Died(sc *scene.Scene, p *scene.Process) {
 	for _, f := range sc.Faults.During(p.End, 0) {
 		if f.Process == p.Number {
 			f.Died(p)
@@ -61,8 +64,8 @@ func (c *hits) died(sc *scene.Scene, p *scene.Process) {
 	}
 }
 
-// lost notes which faults may have cost h.
-func (c *hits) lost(sc *scene.Scene, h *scene.Hold, at int64) {
+// Lost notes which faults may have cost h.
+func (c *Hits) Lost(sc *scene.Scene, h *scene.Hold, at int64) {
 	what := fmt.Sprintf("lock %q by process %d", h.Lock.Name, h.Process.Number)
 	for _, f := range sc.Faults.During(at, 2*sc.Header.SessionTimeout) {
 		if f.Affects(h.Process) && (f.Lock == "" || f.Lock == h.Lock.Name) {
@@ -71,8 +74,8 @@ func (c *hits) lost(sc *scene.Scene, h *scene.Hold, at int64) {
 	}
 }
 
-// sum returns the kinds of faults, and each fault.
-func (c *hits) sum(sc *scene.Scene) (kinds []verdict.Fault, each []verdict.Hit) {
+// Sum returns the kinds of faults, and each fault.
+func (c *Hits) Sum(sc *scene.Scene) (kinds []verdict.Fault, each []verdict.Hit) {
 	by := map[string]*verdict.Fault{}
 	kind := func(name string) *verdict.Fault {
 		if by[name] == nil {
@@ -97,8 +100,8 @@ func (c *hits) sum(sc *scene.Scene) (kinds []verdict.Fault, each []verdict.Hit) 
 	return kinds, each
 }
 
-// explain says what the verdict does not list, and what is not judged.
-func (c *hits) explain(sc *scene.Scene) {
+// Explain says what the verdict does not list, and what is not judged.
+func (c *Hits) Explain(sc *scene.Scene) {
 	c.Note = ""
 	if c.unseen(sc) {
 		c.Note = "what workers of " + sc.Header.Workload + " wait for is not in the history, so that only held locks count"
@@ -117,16 +120,16 @@ func (c *hits) explain(sc *scene.Scene) {
 
 // unseen reports whether the history does not tell which lock a worker waits for. Which
 // shard or element that is, is known only when the worker has it.
-func (c *hits) unseen(sc *scene.Scene) bool {
+func (c *Hits) unseen(sc *scene.Scene) bool {
 	return len(c.kinds) > 0 && (sc.Header.Workload == "shards" || sc.Header.Workload == "queue")
 }
 
-// end judges the kinds.
-func (c *hits) end(sc *scene.Scene) {
+// End judges the kinds.
+func (c *Hits) End(sc *scene.Scene) {
 	if sc.Partial {
 		return // most of the faults may have come before
 	}
-	kinds, _ := c.sum(sc)
+	kinds, _ := c.Sum(sc)
 	for _, name := range c.kinds {
 		i := slices.IndexFunc(kinds, func(k verdict.Fault) bool { return k.Kind == name })
 		c.Judged++

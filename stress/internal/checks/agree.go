@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"time"
@@ -14,33 +14,29 @@ import (
 // The check agree: no two servers of the ensemble show what cannot both be right. If they do,
 // that is ZooKeeper's fault. It says nothing against the locks, and what is found afterwards
 // does not either: then the run is void.
-type agree struct {
-	check
+type Agree struct {
+	Check
 	contradictions int
 	first          int64 // when the first was noticed
-	text           string
+	Text           string
 }
 
-func (c *agree) init() {
-	c.check = newCheck(verdict.Agree)
-}
-
-// disagreed notes that two servers contradict each other.
-func (c *agree) disagreed(sc *scene.Scene, e history.Event) {
+// Disagreed notes that two servers contradict each other.
+func (c *Agree) Disagreed(sc *scene.Scene, e history.Event) {
 	c.Judged++
 	if c.contradictions++; c.contradictions == 1 {
-		c.first, c.text = e.At, "at "+sc.When(e.At)+", of "+e.Lock+": "+e.Text
+		c.first, c.Text = e.At, "at "+sc.When(e.At)+", of "+e.Lock+": "+e.Text
 	}
 }
 
-// compared notes how often the harness has compared servers.
-func (c *agree) compared(e history.Event) { c.Judged += e.Count }
+// Compared notes how often the harness has compared servers.
+func (c *Agree) Compared(e history.Event) { c.Judged += e.Count }
 
 // unseen is for how long servers may have contradicted each other before the harness notices.
 const unseen = int64(10 * time.Second)
 
-// excuses reports whether servers contradicted each other before all that was found.
-func (c *agree) excuses(findings []verdict.Finding) bool {
+// Excuses reports whether servers contradicted each other before all that was found.
+func (c *Agree) Excuses(findings []verdict.Finding) bool {
 	if c.contradictions == 0 {
 		return false
 	}
@@ -52,10 +48,10 @@ func (c *agree) excuses(findings []verdict.Finding) bool {
 	return true
 }
 
-// explain says what was noticed.
-func (c *agree) explain() {
+// Explain says what was noticed.
+func (c *Agree) Explain() {
 	c.Note = ""
 	if c.contradictions > 0 {
-		c.Note = "they do: " + figures.Times(c.contradictions) + ", first " + c.text
+		c.Note = "they do: " + figures.Times(c.contradictions) + ", first " + c.Text
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"fmt"
@@ -16,11 +16,11 @@ import (
 // The check told: a process whose session the leader has ended was told before that it had
 // lost its locks, unless it was stopped or dead. One that was stopped when the leader ended
 // the session is told a moment after it goes on.
-type told struct {
-	check
-	losses   int            // of processes' holds; several goroutines may have shared one
+type Told struct {
+	Check
+	Losses   int            // of processes' holds; several goroutines may have shared one
 	fates    [manyFates]int // of those
-	late     int
+	Late     int
 	margin   []time.Duration
 	sessions map[string]*session
 	order    []string // of sessions, the oldest first
@@ -65,13 +65,16 @@ const (
 	manyMargins  = 1 << 16
 )
 
-func (c *told) init() {
-	c.check = newCheck(verdict.Told)
-	c.sessions = map[string]*session{}
+// NewTold returns the check at the beginning of a run.
+func NewTold() Told {
+	return Told{
+		Check:    New(verdict.Told),
+		sessions: map[string]*session{},
+	}
 }
 
 // session returns what is known of that session. It returns nil if that has no name.
-func (c *told) session(p *scene.Process, name string) *session {
+func (c *Told) session(p *scene.Process, name string) *session {
 	s := c.sessions[name]
 	if s == nil && name != "" {
 		s = &session{process: p}
@@ -84,29 +87,29 @@ func (c *told) session(p *scene.Process, name string) *session {
 	return s
 }
 
-// granted notes which session holds h.
-func (c *told) granted(h *scene.Hold) { c.alive(h, h.Granted) }
+// Granted notes which session holds h.
+func (c *Told) Granted(h *scene.Hold) { c.Alive(h, h.Granted) }
 
-// alive notes that the worker was told at that time that it holds h.
-func (c *told) alive(h *scene.Hold, at int64) {
+// Alive notes that the worker was told at that time that it holds h.
+func (c *Told) Alive(h *scene.Hold, at int64) {
 	if s := c.session(h.Process, h.Session); s != nil {
 		s.alive = max(s.alive, at)
 	}
 }
 
-// inside notes that a hold of that session was still valid to its holder at that time.
-func (c *told) inside(sc *scene.Scene, p *scene.Process, name string, at int64) {
+// Inside notes that a hold of that session was still valid to its holder at that time.
+func (c *Told) Inside(sc *scene.Scene, p *scene.Process, name string, at int64) {
 	if s := c.session(p, name); s != nil {
 		s.until = max(s.until, at)
 		c.outlived(sc, s, name)
 	}
 }
 
-// lost notes that the worker has been told at that time that h is lost.
-func (c *told) lost(sc *scene.Scene, h *scene.Hold, at int64) {
+// Lost notes that the worker has been told at that time that h is lost.
+func (c *Told) Lost(sc *scene.Scene, h *scene.Hold, at int64) {
 	s := c.session(h.Process, h.Session)
 	if s == nil {
-		c.losses++
+		c.Losses++
 		c.fates[unheard]++
 		return
 	}
@@ -114,7 +117,7 @@ func (c *told) lost(sc *scene.Scene, h *scene.Hold, at int64) {
 	if i < 0 {
 		i = len(s.lost)
 		s.lost = append(s.lost, loss{lock: h.Lock, fence: h.Fence})
-		c.losses++
+		c.Losses++
 		c.fates[unheard]++
 	}
 	s.lost[i].at = max(s.lost[i].at, at)
@@ -124,7 +127,7 @@ func (c *told) lost(sc *scene.Scene, h *scene.Hold, at int64) {
 }
 
 // settle notes the fate of a loss. What has been judged stays so.
-func (c *told) settle(l *loss, f fate) {
+func (c *Told) settle(l *loss, f fate) {
 	if l.fate == weighed {
 		return
 	}
@@ -133,8 +136,8 @@ func (c *told) settle(l *loss, f fate) {
 	c.fates[f]++
 }
 
-// expired judges the session that the leader has ended.
-func (c *told) expired(sc *scene.Scene, e history.Event) {
+// Expired judges the session that the leader has ended.
+func (c *Told) Expired(sc *scene.Scene, e history.Event) {
 	s := c.sessions[e.Session]
 	if s == nil || s.process.Over && s.process.End <= e.At && len(s.lost) == 0 {
 		return
@@ -156,7 +159,7 @@ func (c *told) expired(sc *scene.Scene, e history.Event) {
 }
 
 // weigh judges whether a loss was told before the leader ended the session.
-func (c *told) weigh(sc *scene.Scene, s *session, l *loss, name string) {
+func (c *Told) weigh(sc *scene.Scene, s *session, l *loss, name string) {
 	margin := s.ended - l.at
 	switch {
 	case l.at < s.alive || margin > 2*sc.Header.SessionTimeout:
@@ -175,23 +178,23 @@ func (c *told) weigh(sc *scene.Scene, s *session, l *loss, name string) {
 	}
 	if margin <= -resolution && !l.late {
 		l.late = true
-		c.late++
+		c.Late++
 		c.find(sc, l.lock, l.at, "process %d was told at %s that it had lost %q (%v), but the leader ended its session %s at %s, %v before", s.process.Number, sc.When(l.at), l.lock.Name, l.fence, name, sc.When(s.ended), time.Duration(-margin).Round(time.Microsecond))
 	}
 }
 
 // outlived judges that no hold that was not lost has lasted longer than its session.
-func (c *told) outlived(sc *scene.Scene, s *session, name string) {
+func (c *Told) outlived(sc *scene.Scene, s *session, name string) {
 	if s.ended == 0 || s.late || s.until <= s.ended+resolution || s.process.Stops.Covers(s.ended, s.until) {
 		return
 	}
 	s.late = true
-	c.late++
+	c.Late++
 	c.find(sc, nil, s.until, "process %d still held a lock at %s, and was not told that the leader had ended its session %s at %s", s.process.Number, sc.When(s.until), name, sc.When(s.ended))
 }
 
 // untold judges that no hold lasts longer than its session.
-func (c *told) untold(sc *scene.Scene, s *session, name string) {
+func (c *Told) untold(sc *scene.Scene, s *session, name string) {
 	if s.late || s.process.Stops.Covers(s.ended, sc.Now) {
 		return
 	}
@@ -199,15 +202,15 @@ func (c *told) untold(sc *scene.Scene, s *session, name string) {
 		if h.Session == name && h.Granted <= s.ended {
 			s.late = true
 			c.Judged++
-			c.late++
+			c.Late++
 			c.find(sc, h.Lock, s.ended, "%v was not told that it has lost %q: the leader ended its session %s at %s", h, h.Lock.Name, name, sc.When(s.ended))
 			return
 		}
 	}
 }
 
-// end judges the holds that have no end.
-func (c *told) end(sc *scene.Scene) {
+// End judges the holds that have no end.
+func (c *Told) End(sc *scene.Scene) {
 	for _, name := range c.order {
 		if s := c.sessions[name]; s.ended != 0 && s.ended+scene.Reaction < sc.Now {
 			c.untold(sc, s, name)
@@ -215,9 +218,9 @@ func (c *told) end(sc *scene.Scene) {
 	}
 }
 
-// margins returns the least margin and the median in milliseconds, and how many there
+// Margins returns the least margin and the median in milliseconds, and how many there
 // are.
-func (c *told) margins() (least, median float64, n int) {
+func (c *Told) Margins() (least, median float64, n int) {
 	if n = len(c.margin); n == 0 {
 		return 0, 0, 0
 	}
@@ -225,10 +228,10 @@ func (c *told) margins() (least, median float64, n int) {
 	return verdict.Milliseconds(sorted[0]), verdict.Milliseconds(sorted[n/2]), n
 }
 
-// explain says how many losses are not judged, and why.
-func (c *told) explain() {
+// Explain says how many losses are not judged, and why.
+func (c *Told) Explain() {
 	c.Note = ""
-	if c.losses == c.fates[weighed] {
+	if c.Losses == c.fates[weighed] {
 		return
 	}
 	var others []string
@@ -243,5 +246,8 @@ func (c *told) explain() {
 		}
 	}
 	slices.Sort(others)
-	c.Note = fmt.Sprintf("lost holds that are judged: %d of %d; the others were lost: %s", c.fates[weighed], c.losses, strings.Join(others, ", "))
+	c.Note = fmt.Sprintf("lost holds that are judged: %d of %d; the others were lost: %s", c.fates[weighed], c.Losses, strings.Join(others, ", "))
 }
+
+// LossesJudged returns how many losses of holds are judged.
+func (c *Told) LossesJudged() int { return c.fates[weighed] }

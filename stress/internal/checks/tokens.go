@@ -1,30 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package checks
 
 import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
-	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // The check tokens: of two grants that exclude each other, the later one has the higher
 // token. The tokens are in the order of the queue, so this is fairness, too: no process is
 // granted a lock before one that queued earlier. Under one token, only goroutines of one
 // process hold a lock; those of a mutex have rising turns.
-type tokens struct {
-	check
+type Tokens struct {
+	Check
 	unjudged uint64 // told after a stop, so that it may not be valid any more
 }
 
-func (c *tokens) init() {
-	c.check = newCheck(verdict.Tokens)
-}
-
-// granted judges the token of h. A token 0 means that the lock has none.
-func (c *tokens) granted(sc *scene.Scene, h *scene.Hold) {
+// Granted judges the token of h. A token 0 means that the lock has none.
+func (c *Tokens) Granted(sc *scene.Scene, h *scene.Hold) {
 	if h.Fence.Token == 0 || scene.Kind(h.Mode) == scene.Semaphore {
 		return
 	}
@@ -58,8 +53,8 @@ func (c *tokens) granted(sc *scene.Scene, h *scene.Hold) {
 
 var modes = []history.Mode{history.Exclusive, history.Mutex, history.Read, history.Upgradable, history.WriteMode}
 
-// explain says how much was not judged.
-func (c *tokens) explain() {
+// Explain says how much was not judged.
+func (c *Tokens) Explain() {
 	if c.unjudged > 0 {
 		c.Note = fmt.Sprintf("grants that are not judged: %d; they were told after a stop or the deletion of a node, and may have been over by then", c.unjudged)
 	}
