@@ -12,12 +12,13 @@
 // them from each other as well, use a [Mutex].
 //
 // However many goroutines of a process want a lock, the process has one place
-// in ZooKeeper's queue, and one future tells all of them when it is granted.
-// While the process owns the lock, acquiring it again is one compare-and-swap:
-// no network, no mutex, no allocation. When the last holder leaves, the process
-// gives the lock up, at once or, with Config.Linger, when another process wants it.
-// Later callers queue again, behind the processes that are waiting, so the queue is
-// fair between processes.
+// in ZooKeeper's queue, and one future tells all of them when it is granted. (Each
+// call of [Manager.LockAll] has places of its own.) While the process owns the lock,
+// and need not let another process have it first (Config.Tenure), acquiring it again
+// takes a few atomic operations: no network, no mutex, no allocation. When the last
+// holder leaves, the process gives the lock up: at once or, with Config.Linger, when
+// another process wants it or that time is over. Later callers queue again, behind the
+// processes that are waiting, so the queue is fair between processes.
 //
 // # What it does not promise
 //
@@ -27,7 +28,7 @@
 // strongest:
 //
 //   - [Hold.Lost] and [Hold.Context] report the loss before ZooKeeper can give
-//     the lock to another process.
+//     the lock to another process, unless another client deletes the lock's node.
 //   - [Hold.Err] and the other methods of [Hold] that read the clock compare it
 //     with the lease when they are called. After a pause, the first such call
 //     reports the loss, before any timer has run.
@@ -38,7 +39,8 @@
 //
 // The first two depend on bounds: the clocks of this machine and of ZooKeeper's
 // leader differ in speed by less than a twelfth; the session timeout is at least
-// twice the server's tickTime (ZooKeeper's own default minimum); timers of this
+// twice the server's tickTime (ZooKeeper's own default minimum), or four times behind
+// an ObserverMaster, and every server has the same bounds for it; timers of this
 // process run when they are due. The token depends on nothing but the resource,
 // and a guarded write on nothing but ZooKeeper.
 //
@@ -97,11 +99,11 @@
 //   - [Lock.Ask] puts a question to the process that holds a lock. Config.OnAsk answers
 //     it there.
 //   - [Lock.Revoke] asks that process to give the lock up. Its holders learn of it from
-//     [Hold.Revoked], and decide. [Hold.Contended] tells them, without any request,
-//     that another process waits.
+//     [Hold.Revoked], and decide. [Hold.Contended] tells them that another process
+//     waits, mostly without a request of its own.
 //
-// An answer may be out of date when it arrives. A process that acts for the holder must
-// check [Hold.Err] first.
+// An answer may be out of date when it arrives. So a process that is asked because it
+// holds a lock must check [Hold.Err] before it acts.
 //
 // # Losing the lock
 //
@@ -110,11 +112,12 @@
 //	back before the lease's end   nothing was lost
 //	lease ended                   Lost closes, contexts end with cause ErrLost, before
 //	                              ZooKeeper can give the lock away
-//	session expired or replaced,  the same, at once
-//	lock's node deleted
+//	session expired or replaced   the same, at once
+//	lock's node deleted           the same, as soon as ZooKeeper tells of it; another
+//	                              process may be inside by then
 //	session lost while waiting    the process queues again, at the end, for as long as
-//	                              a caller waits; an error that trying again does not
-//	                              mend (no permission, bad arguments) fails the wait
+//	                              a caller waits; an error that a retry cannot fix (no
+//	                              permission, bad arguments) fails the wait
 //	Close with holders inside     Lost closes, contexts end with cause ErrClosed
 //
 // If a holder is interrupted, what the lock protects may be half changed.

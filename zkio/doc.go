@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package zkio does all the I/O of the project: it is the only package that
-// talks to ZooKeeper. It is built on the client library
+// Package zkio does all the I/O of the project: it is the only package of the
+// library that talks to ZooKeeper. It is built on the client library
 // github.com/go-zookeeper/zk, which keeps the connection of a session, and on a net.Conn
 // of its own below that, which all requests take.
 //
-// A [Client] has one [Session] after the other, a pool of goroutines that run
+// A [Client] has one [Session] at a time, a pool of goroutines that run
 // [Task] values, and a dispatcher that calls a [Listener] and any number of
 // [Watcher] values. A [Node] is an ephemeral sequential node that is not
 // forgotten when an answer is lost. A [Lease] says until when a session's nodes
@@ -34,10 +34,10 @@
 // # The path of a request
 //
 //	Session.Get, Multi, …      calls.go       a worker of the pool, or another goroutine
-//	  └ call                   requests.go    the encoded request; a read asks for a watch
+//	  └ readCall, opCall, …    requests.go    the encoded request; a read asks for a watch
 //	                                          if a watcher is registered for its path
 //	Session.exchange           exchange.go    waits for a connection, and then for the answers
-//	  └ wire.send              wire.go        one packet, and the time at which it left
+//	  └ wire.send              wire.go        one packet, and a time before it leaves
 //	        ⇅ the server
 //	    wire.next              wire.go        on the goroutine that reads
 //	     ├ answer.read         reply.go       what the answer says; malformed: cuts the connection
@@ -65,31 +65,33 @@
 // # Goroutines
 //
 //	client      run: one session after the other     joined by Close
+//	            watch: pauses and the ends of leases  joined by Close
 //	            the dispatcher: listener, watchers    joined by Close
 //	            Config.Workers workers                joined by Close
 //	session     go-zookeeper's: a main loop,          joined by run at the session's end
 //	            a sender and a receiver
 //	            the heartbeat                         joined by run at the session's end
-//	            the timer of the lease                joined by run at the session's end
 //	            on a resumed connection, one that     joined by run at the session's end
 //	            sets the watches
-//	            at the end, one that asks for it      joined by run at the session's end
+//	            on Close, one that asks the server    joined by run at the session's end
+//	            to end the session
 //
 // Their number does not depend on how many tasks, nodes or watches there are.
 // A timer moves the tasks of SubmitAfter to the workers' queues when they are due.
-// User code runs on the dispatcher (which must not block) and on the workers.
+// User code runs on the dispatcher (which must not block) and on the workers, but for
+// three functions that must not block either: Config.Dialer runs on go-zookeeper's main
+// loop, and Config.Suspended and [Voidable] on any goroutine, perhaps under a mutex.
 //
 // # Locks
 //
 // Every mutex protects the fields that its comment names, for as long as it
 // takes to look at them. None is held during I/O, while waiting, or while user
-// code runs, but for [Voidable], which is asked under delays.mu. Where one is
-// taken under another, it is in this order:
+// code runs, but for Config.Suspended and [Voidable]. Where one is taken under another,
+// it is in this order:
 //
-//	Session.mu      > pool.mu
-//	Session.mu      > dispatcher.mu
-//	delays.mu       > pool.mu
-//	leaseTracker.mu > dispatcher.mu
+//	Session.mu      > pool.mu, dispatcher.mu, hosts.mu
+//	laterWatches.mu > delays.mu > pool.mu
+//	leaseTracker.mu > pulse.mu > dispatcher.mu
 //
 // # Memory
 //

@@ -81,7 +81,7 @@ func (ns *nodeSet) len() int {
 //
 // It runs on a goroutine of the session's and not on a worker, so that busy
 // workers do not cost the lease. Its call may block while the servers are away;
-// the lease's timer runs elsewhere.
+// Client.watch notices the ends of leases.
 func (s *Session) heartbeat() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

@@ -46,7 +46,7 @@
 // Use a [manager.Lock] if no process needs to know who leads, and one election for
 // each part of the work if one process is not enough.
 //
-// # In ZooKeeper
+// # Nodes
 //
 //	<name>/lock      the lock's queue
 //	<name>/leader    the record: {"token": 4294967302, "id": "4711@db7", "data": "<base64>"}

@@ -19,8 +19,8 @@
 // By what they do for a recipe:
 //
 //   - asks: package access has an I/O goroutine run a function with the present session, again
-//     after each error that trying again may mend. A function that knows better returns a
-//     access.Verdict. Caller and function share variables, so after an error which may have left
+//     after each error that a retry may fix. A function that knows better returns
+//     access.Verdict(err). Caller and function share variables, so after an error which may have left
 //     the function running, the caller must not read them; Ask and Verdict see to that.
 //     access.Error is the error around what comes out.
 //   - waits: a look.Loop watches nodes and looks at them, again whenever its bell.Bell has
@@ -28,7 +28,8 @@
 //     at a time, so it needs no mutex for what it learns.
 //   - has: an own.Keeper keeps an ephemeral node, a claim or a place or a membership, for as long
 //     as the session's lease lasts and the node is there. It tells its owner of the end before
-//     ZooKeeper can give what the node stands for to another process.
+//     ZooKeeper can give what the node stands for to another process, unless another client
+//     deletes the node.
 //   - is tested: package recipetest has clusters of processes, their faults, and simulations.
 //
 // What a recipe brings is the rest: which nodes there are, what a transaction of its own makes of
@@ -58,13 +59,14 @@
 //  3. step makes the ephemeral node of the process. Should the answer get lost, access runs step
 //     again, which finds that it exists. The node's name is chosen here, so it can only be ours.
 //  4. step reads the record and the members around it. Three wait, so this one begins the round,
-//     with a transaction on the record. For the first two, step had returned: over is false, and
+//     with a transaction on the record. For the first two, step had returned without a Stage, so
 //     Run waited. The record's change rings their bells, and they look again.
 //  5. The record has the member now. step asks for the node and hands it to the Keeper, which
 //     proves the lease if too little is left of it. The own.Node that it returns is in the Stage.
-//  6. step reports that it is over. Run takes the watches back in the same breath, and enter
-//     returns the Stage. Had ctx ended in step 4, Run would have returned its error, and enter
-//     would have told ZooKeeper, by access.Tell, that the member has withdrawn.
+//  6. There is a Stage, so the look reports to Run that the wait is over. Run takes the watches
+//     back in the same breath, and enter returns the Stage. Had ctx ended while one of the first
+//     two waited, Run would have returned its error, and enter would have told ZooKeeper, by
+//     access.Tell, that the member has withdrawn.
 //  7. While the member is inside, the Keeper listens for the lease's end, and a watch tells it if
 //     the node is deleted: then Lost closes. Leave has it forget the node, tells ZooKeeper in one
 //     transaction that the member has left, and waits for the others with a Loop of its own.
