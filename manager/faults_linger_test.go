@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -306,7 +307,7 @@ func TestF126_ShutdownWithIdleLocks(t *testing.T) {
 func TestF293_RotationReachesEveryIdleLock(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("a", func(cfg *Config) { cfg.Linger = 24 * time.Hour })
-		const n = 500
+		n := racing.Fewer(500)
 		locks := make([]*Lock, n)
 		for i := range locks {
 			locks[i] = exclusive(c.t, m, fmt.Sprint("lock", i))

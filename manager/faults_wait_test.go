@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/racing"
 )
 
 // Faults while a process waits, by their numbers in docs/faults.md. More of them
@@ -16,6 +18,7 @@ import (
 // the client nor in the server.
 func TestF035_LongWait(t *testing.T) {
 	bubble(t, func(c *cluster) {
+		cuts := racing.Fewer(300)
 		a, b := c.lock("a"), c.lock("b")
 		h := mustLock(c.t, b)
 		w := a.Acquire(c.t.Context())
@@ -24,11 +27,11 @@ func TestF035_LongWait(t *testing.T) {
 		if watches != 3 { // the contender ahead, our own node, and the mailbox
 			c.t.Errorf("%d watches, want 3", watches)
 		}
-		for range 300 {
+		for range cuts {
 			c.srv.Faults().Cut(session(a.m))
 			later(time.Minute)
 		}
-		if n := a.m.client.Stats(); n.Watches != watches || n.Reconnects != 300 {
+		if n := a.m.client.Stats(); n.Watches != watches || n.Reconnects != uint64(cuts) {
 			c.t.Errorf("%d watches after %d reconnects, %d before", n.Watches, n.Reconnects, watches)
 		}
 		if n := c.srv.AllWatches(); n != onServer {

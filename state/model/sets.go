@@ -30,11 +30,8 @@ func quick() []search {
 			[]string{"GATE", "REOPEN"},
 		),
 		large(rounds(holds, "",
-			[]string{"SHUT=2"},
 			[]string{"EXPIRE=0"},
 			[]string{"FINE"},
-			[]string{"GATE", "REOPEN", "CANCEL=1", "K=6"},
-			[]string{"GATE", "REOPEN", "SHUT=1", "K=6"},
 		)),
 		large(rounds(holds, progress,
 			[]string{"CANCEL=1"},
@@ -119,9 +116,15 @@ func wrong() []search {
 	)
 }
 
-// more returns searches of two full processes, with one kind of trouble each.
+// more returns searches of two full processes, with one kind of trouble each, and of one with
+// two kinds.
 func more() []search {
 	return slices.Concat(
+		large(rounds(holds, "",
+			[]string{"SHUT=2"},
+			[]string{"GATE", "REOPEN", "CANCEL=1", "K=6"},
+			[]string{"GATE", "REOPEN", "SHUT=1", "K=6"},
+		)),
 		rounds(holds, "",
 			[]string{"GATEANY"},
 			[]string{"FULL1", "LOST=1"},

@@ -137,13 +137,13 @@ func (t *Trial) Interim() verdict.Verdict {
 // been written.
 func (t *Trial) again() error {
 	t.mu.Lock()
-	late := t.judge.late
+	late := t.judge.Late()
 	t.mu.Unlock()
 	trimmed, err := history.ReadTrimmed(t.dir)
 	if err != nil || late == 0 || trimmed.Segments > 0 {
 		return err
 	}
-	j, err := read(t.dir, false)
+	j, err := Again(t.dir)
 	if err != nil {
 		return err
 	}
@@ -189,24 +189,4 @@ func (t *Trial) Amend(events ...history.Event) (verdict.Verdict, error) {
 func (t *Trial) Abandon() {
 	t.cancel()
 	<-t.done
-}
-
-// History judges a history that has been written, also whether it is whole.
-func History(dir string) (*Judge, error) { return read(dir, true) }
-
-// read judges the history in dir from its beginning, and if asked whether it is whole.
-func read(dir string, whole bool) (*Judge, error) {
-	h, err := history.ReadHeader(dir)
-	if err != nil {
-		return nil, err
-	}
-	j := New(h)
-	j.whole.On = whole
-	for e, err := range history.All(dir) {
-		if err != nil {
-			return nil, err
-		}
-		j.Add(e)
-	}
-	return j, nil
 }
