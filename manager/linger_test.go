@@ -151,9 +151,9 @@ func TestLingerIsNotNegative(t *testing.T) {
 func TestLingerEndsForAnother(t *testing.T) {
 	each(t, map[string]func(c *cluster, a *Lock){
 		"at once":         func(*cluster, *Lock) {},
-		"after a while":   func(*cluster, *Lock) { later(time.Hour) },
+		"after a while":   func(*cluster, *Lock) { later(10 * time.Minute) },
 		"used meanwhile":  func(c *cluster, a *Lock) { c.idle(a); later(time.Minute); c.idle(a) },
-		"held for long":   func(c *cluster, a *Lock) { h := mustLock(c.t, a); later(time.Hour); mustRelease(c.t, h) },
+		"held for long":   func(c *cluster, a *Lock) { h := mustLock(c.t, a); later(10 * time.Minute); mustRelease(c.t, h) },
 		"cut off a while": func(c *cluster, a *Lock) { c.away(a.m.cfg.Label, 2*time.Second); later(5 * time.Second) },
 	}, func(c *cluster, before func(*cluster, *Lock)) {
 		b := c.lock("b")

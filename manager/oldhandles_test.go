@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"weak"
 
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -90,7 +91,7 @@ func wantCollected(t *testing.T, rounds []weak.Pointer[share], old []oldHandle) 
 }
 
 // laterRounds is how many rounds come after the one whose handles a program keeps.
-const laterRounds = 1000
+func laterRounds() int { return max(racing.Fewer(1000), 100) }
 
 // What a round of a lock has given a program keeps no later round alive, in whichever way
 // the lock goes from one round to the next.
@@ -123,7 +124,7 @@ func TestF289_OldHandlesKeepNoLaterRound(t *testing.T) {
 				h := c.acquire(l)
 				old := handlesOf(c.t, h)
 				var rounds []weak.Pointer[share]
-				for range laterRounds {
+				for range laterRounds() {
 					h = next(c, h)
 					rounds = append(rounds, weak.Make(h.share))
 				}
@@ -236,7 +237,7 @@ func TestF289_OldHandlesOfOthersKeepNoLaterRound(t *testing.T) {
 	}, func(c *cluster, begin func(*cluster) ([]oldHandle, func() []*share)) {
 		old, more := begin(c)
 		var rounds []weak.Pointer[share]
-		for range laterRounds {
+		for range laterRounds() {
 			for _, r := range more() {
 				rounds = append(rounds, weak.Make(r))
 			}
