@@ -638,10 +638,10 @@ func (x *Mutex) decide() (do move, h Hold, t *turn) {
 			return stay, h, nil // the goroutine that ended it is about to settle it, and to tell
 		}
 		x.hold = Hold{}
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrLost) {
 			return turnAway, h, nil
 		}
-		return startOver, h, nil
+		return startOver, h, nil // also if it was lost before its grant was told
 	}
 	x.hold = Hold{} // no goroutine wants it
 	return giveBack, h, nil

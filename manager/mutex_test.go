@@ -999,3 +999,40 @@ func TestMutexReleasesSettle(t *testing.T) {
 		c.wantNodes(0)
 	})
 }
+
+// The process loses the lock between the swap that grants it and the moment in which the grant is
+// told. Those whose turn had not come wait on, for the next round.
+func TestF120_LostBeforeItsGrantIsTold(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		b := c.lock("b")
+		held := mustLock(c.t, b)
+		x := c.mutex("a")
+		var line []Hold
+		for range 3 {
+			line = append(line, x.Acquire(c.t.Context()))
+		}
+		later(time.Second) // all wait; no step of the round runs
+		io := x.host().promises().io
+		s := x.lock.m.client.Session()
+		// As in roundIO.grant:
+		io.tenure = &tenure{token: uint64(io.node.Czxid()), path: io.node.Path(), session: s, since: x.lock.m.now(), lease: s.Lease()}
+		if _, e, _ := io.round.word.Apply(state.Word.Grant); e != state.Granted {
+			c.t.Fatal(e)
+		}
+		io.teller().granted()
+		// As in roundIO.PathChanged, on the dispatcher:
+		io.round.fail(io.round.lost("hold", nodeGone))
+		io.settleGrant() // the granter goes on
+		later(time.Second)
+		for i, h := range line {
+			pending(c.t, fmt.Sprint("grant ", i), h.Granted())
+		}
+		mustRelease(c.t, held)
+		for _, h := range line {
+			c.holder(h)
+			mustRelease(c.t, h)
+		}
+		later(time.Second)
+		c.wantNodes(0)
+	})
+}
