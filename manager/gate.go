@@ -196,15 +196,8 @@ func (r *round) admitNext() {
 			}
 			counted = w.Holders()
 		}
-		closed := false
-		switch _, e, _ := n.word.Apply(func(now state.Word) (state.Word, state.Effect) {
-			// The gate is read between the load of the word and its swap, as in arrive: if it
-			// is open, all that are counted came before it closed.
-			if closed = r.gateClosed(); closed || now != w { // counted has to follow
-				return now, state.Nothing
-			}
-			return now.Merge()
-		}); e {
+		e, shut := r.mergeNext(n, w)
+		switch e {
 		case state.Merged:
 			// Callers that came to n meanwhile have gone on to the one after it, and ask to
 			// be let in: see askIn. Those that still come start again at this one.
@@ -218,11 +211,27 @@ func (r *round) admitNext() {
 			//holdfast:reached gate: the next round failed as it was to be let in
 			return
 		}
-		if closed {
+		if shut {
 			//holdfast:reached gate: closed again as those who waited were to be let in
 			return
 		}
 	}
+}
+
+// mergeNext makes the next round one with this one if its word is w still, for which holders are
+// counted. It does nothing, and reports shut, if this round takes no newcomers any more.
+func (r *round) mergeNext(n *round, w state.Word) (e state.Effect, shut bool) {
+	_, e, _ = n.word.Apply(func(now state.Word) (state.Word, state.Effect) {
+		// The gate is read between the load of the word and its swap, as in arrive: if it
+		// is open, all that are counted came before it closed. If this round has been lost
+		// meanwhile, they stay where they are, and queue again.
+		shut = r.gateClosed() || r.word.Load().Phase() != state.Retained
+		if shut || now != w {
+			return now, state.Nothing
+		}
+		return now.Merge()
+	})
+	return e, shut
 }
 
 // letIn counts n more holders of the round, which the caller answers for. It reports false

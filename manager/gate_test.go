@@ -515,3 +515,52 @@ func TestF271_ReleasedChannelOutlivesTheRound(t *testing.T) {
 		}
 	})
 }
+
+// The lock is lost as a step lets in those who wait behind the gate. If it sees that before it
+// merges their round, they stay, and queue again; if not, they are told of the loss.
+func TestF338_LostAsTheyAreLetIn(t *testing.T) {
+	for _, seen := range []bool{true, false} {
+		bubble(t, func(c *cluster) {
+			a, _, h, other := c.shut()
+			waits := a.Acquire(c.t.Context())
+			c.waiting(waits)
+			r, n := roundOf(h), roundOf(waits)
+			stop := c.stopBefore(a.m, deleteNode) // steps of r do nothing meanwhile
+			r.flags.Clear(state.GateClosed)
+			if !r.letIn(2) { // as admitNext, for itself and the one that waits
+				c.t.Fatal("not let in")
+			}
+			n.io().signals().merged.Store(&mergers{into: &r.share})
+			after := n.following()
+			if seen {
+				r.fail(r.lost("hold", nodeGone))
+				if e, shut := r.mergeNext(n, n.word.Load()); e != state.Nothing || !shut {
+					c.t.Errorf("merged into a round that is lost: %v, %t", e, shut)
+				}
+				c.waiting(waits)
+			} else {
+				if e, _ := r.mergeNext(n, n.word.Load()); e != state.Merged {
+					c.t.Fatal(e)
+				}
+				r.fail(r.lost("hold", nodeGone))
+				r.next.Store(after)
+				n.next.Store(passed)
+				r.io().merged(n.io(), true)
+				_, err, _ := waits.Granted().Poll()
+				wantErr(c.t, "the grant", err, ErrLost)
+			}
+			r.leave()
+			stop.reached()
+			stop.goOn()
+			h.Release()
+			c.held(other)
+			c.unlock(other)
+			if seen {
+				c.held(waits)
+			}
+			waits.Release()
+			later(time.Second)
+			c.wantNodes(0)
+		})
+	}
+}

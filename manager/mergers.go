@@ -40,6 +40,9 @@ func (t *roundIO) merged(n *roundIO, waited bool) {
 	s.merged.Load().add(&n.round.share)
 	t.round.lock.m.feed.merged(n)
 	t.settleGrant()
+	if err := t.lostErr(); err != nil { // at that moment, or admitNext would have seen it
+		n.settleWait(Grant{}, err)
+	}
 	n.settleWait(t.tenure.grant(), nil)
 	if n.round.wantsContention() {
 		t.round.contention()
